@@ -1,0 +1,50 @@
+# tessera_add_plugin(): one function for plugins of this tree and for plugins of other projects,
+# which get it with find_package(Tessera).
+
+# What a plugin exports. Hidden visibility alone would still export weak templates of std::.
+set(TESSERA_PLUGIN_EXPORTS "${CMAKE_CURRENT_LIST_DIR}/plugin_exports.map")
+
+# tessera_add_plugin(<name> SOURCES <file>… [LIBRARIES <lib>…]
+#                    [OUTPUT_DIRECTORY <dir>] [NO_INSTALL])
+#
+# Builds libtessera_<name>.so into <build>/plugins and installs it to lib/tessera/plugins. The
+# target is called tessera_<name>. LIBRARIES are linked privately (vendors' libraries, OpenMP);
+# libtessera.so is linked already. OUTPUT_DIRECTORY and NO_INSTALL keep a test's plugins from
+# those that ship.
+function(tessera_add_plugin name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "NO_INSTALL" "OUTPUT_DIRECTORY" "SOURCES;LIBRARIES")
+  if(NOT name MATCHES "^[a-z][a-z0-9_]*$")
+    message(FATAL_ERROR "tessera_add_plugin: '${name}' is no plugin name ([a-z][a-z0-9_]*)")
+  endif()
+  if(arg_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "tessera_add_plugin(${name}): unknown '${arg_UNPARSED_ARGUMENTS}'")
+  endif()
+  if(NOT arg_SOURCES)
+    message(FATAL_ERROR "tessera_add_plugin(${name}): SOURCES is empty")
+  endif()
+  if(NOT arg_OUTPUT_DIRECTORY)
+    set(arg_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/plugins")
+  endif()
+
+  set(target tessera_${name})
+  add_library(${target} MODULE ${arg_SOURCES})
+  target_link_libraries(${target} PRIVATE Tessera::tessera ${arg_LIBRARIES})
+  target_compile_options(${target} PRIVATE -Wall -Wextra)
+  target_link_options(${target} PRIVATE
+    "LINKER:-z,defs" "LINKER:--version-script=${TESSERA_PLUGIN_EXPORTS}")
+  set_target_properties(${target} PROPERTIES
+    PREFIX lib
+    SUFFIX .so
+    CXX_STANDARD 20
+    CXX_STANDARD_REQUIRED ON
+    CXX_EXTENSIONS OFF
+    CXX_VISIBILITY_PRESET hidden
+    VISIBILITY_INLINES_HIDDEN ON
+    LINK_DEPENDS "${TESSERA_PLUGIN_EXPORTS}"
+    LIBRARY_OUTPUT_DIRECTORY "${arg_OUTPUT_DIRECTORY}"
+    INSTALL_RPATH "$ORIGIN/../..")
+  set_property(GLOBAL APPEND PROPERTY TESSERA_PLUGIN_TARGETS ${target})
+  if(NOT arg_NO_INSTALL)
+    install(TARGETS ${target} LIBRARY DESTINATION lib/tessera/plugins)
+  endif()
+endfunction()
