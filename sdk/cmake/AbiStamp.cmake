@@ -1,9 +1,10 @@
 # The ABI stamp: one short hash over everything that decides whether a plugin and libtessera.so
 # agree on the layout of what they exchange. Used in two ways:
 #
-#   include(AbiStamp)  tessera_abi_toolchain(<out file>) writes the fields that the compiler decides;
-#   cmake -DINCLUDE_DIR=… -DTOOLCHAIN=… -DOUTPUT=… -P AbiStamp.cmake   writes abi_stamp.hpp, at build
-#                      time, because the SDK's headers may have changed since configuring.
+#   include(AbiStamp) when configuring: tessera_abi_toolchain(<out file>) writes the fields that
+#     the compiler decides;
+#   cmake -DINCLUDE_DIR=… -DTOOLCHAIN=… -DOUTPUT=… -P AbiStamp.cmake when building: writes
+#     abi_stamp.hpp, because the SDK's headers may have changed since configuring.
 cmake_minimum_required(VERSION 3.25)
 
 # Asks the compiler itself, with the flags in force, so that a flag that changes a layout shows.

@@ -1,0 +1,114 @@
+"""Who may include whom: sdk/include knows no kernel, kernel/ knows no plugin, and a plugin knows
+the SDK and its own folder. Devices and communicators may also include their vendor's headers."""
+
+import os
+import re
+
+import tree
+
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
+
+# C and POSIX headers; C++ ones are recognised by having neither a folder nor a suffix.
+SYSTEM = re.compile(
+    r"^(assert|ctype|dirent|dlfcn|errno|fcntl|float|glob|immintrin|inttypes|limits|link|math|netdb"
+    r"|poll|pthread|sched|semaphore|signal|stdarg|stdbool|stddef|stdint|stdio|stdlib|string"
+    r"|strings|termios|time|unistd|wchar|cxxabi|execinfo|elf|spawn|malloc|x86intrin)\.h$"
+    r"|^(sys|arpa|netinet|net|linux|asm)/"
+)
+
+# Kinds of plugins that wrap a library: which of its headers they may include.
+VENDOR = {
+    "devices": re.compile(r""),
+    "communicators": re.compile(r""),
+    "tokenizers": re.compile(r"^(pcre2\.h|sentencepiece\w*\.h)$"),
+}
+
+
+def is_standard(name):
+    return ("/" not in name and "." not in name) or bool(SYSTEM.search(name))
+
+
+def sdk_include(root, path, quote, name):
+    if name.startswith("tessera/testing/"):
+        return "sdk/include includes the conformance kit"
+    if name.startswith(("tessera/", "fmt/")) or is_standard(name):
+        return None
+    return "sdk/include may include <tessera/…>, the standard library and fmt only"
+
+
+def kernel_include(root, path, quote, name):
+    if name.startswith("plugins/") or "/plugins/" in name:
+        return "kernel/ never includes a plugin"
+    own = name.startswith(("kernel/", "tessera/")) or (root / path.parent / name).is_file()
+    if quote == '"' and not own:
+        return 'write it as "kernel/…", "tessera/…" or <third/party.hpp>'
+    return None
+
+
+def plugin_include(root, path, quote, name):
+    kind, folder = path.parts[1:3]
+    own = root / "plugins" / kind / folder
+    if name.startswith("tessera/"):
+        return None
+    if name.startswith(("kernel/", "plugins/", "sdk/")):
+        return "a plugin includes <tessera/…> and its own folder only"
+    if quote == '"':
+        near = (root / path.parent / name, own / name)
+        inside = [os.path.realpath(p) for p in near if p.is_file()]
+        if any(p.startswith(os.path.realpath(own) + os.sep) for p in inside):
+            return None
+        return f"not a file of {own.relative_to(root)}"
+    if is_standard(name) or name.startswith("fmt/"):
+        return None
+    if kind in VENDOR and VENDOR[kind].search(name):
+        return None
+    return f"plugins/{kind} may include no third party but fmt"
+
+
+def rule_of(path):
+    if path.parts[:2] == ("sdk", "include"):
+        return sdk_include
+    if path.parts[0] == "kernel":
+        return kernel_include
+    if path.parts[0] == "plugins" and len(path.parts) >= 4:
+        return plugin_include
+    return None
+
+
+def includes(root, files):
+    found = []
+    for path in files:
+        check = rule_of(path) if path.suffix in tree.CPP else None
+        if not check:
+            continue
+        for number, line in tree.lines(root, path):
+            match = INCLUDE.match(line)
+            reason = check(root, path, *match.groups()) if match else None
+            if reason:
+                found.append(f"{path}:{number}: includes {match.group(2)}: {reason}")
+    return found
+
+
+EXAMPLES = [
+    ("sdk/include/tessera/a.hpp", "#include <vector>\n#include <fmt/core.h>\n", None),
+    ("sdk/include/tessera/a.hpp", '#include "tessera/b.hpp"\n', None),
+    ("sdk/include/tessera/a.hpp", '#include "kernel/a/b.hpp"\n', "sdk/include may include"),
+    ("sdk/include/tessera/a.hpp", "#include <toml++/toml.h>\n", "sdk/include may include"),
+    ("sdk/include/tessera/a.hpp", "#include <tessera/testing/a.hpp>\n", "conformance kit"),
+    ("kernel/a/b.cpp", '#include "kernel/a/b.hpp"\n#include <toml++/toml.h>\n', None),
+    ("kernel/a/b.cpp", '#include "plugins/devices/cpu/x.hpp"\n', "never includes a plugin"),
+    ("kernel/a/b.cpp", '#include "../../plugins/devices/cpu/x.hpp"\n', "never includes a plugin"),
+    ("kernel/a/b.cpp", '#include "a/b.hpp"\n', 'write it as "kernel/'),
+    ("plugins/layers/x/x.cpp", "#include <tessera/layer.hpp>\n#include <cmath>\n", None),
+    ("plugins/layers/x/x.cpp", '#include "x.cpp"\n', None),
+    ("plugins/layers/x/x.cpp", '#include "../y/y.hpp"\n', "not a file of plugins/layers/x"),
+    ("plugins/layers/x/x.cpp", '  #  include "kernel/a/b.hpp"\n', "its own folder only"),
+    ("plugins/layers/x/x.cpp", "#include <boost/dll.hpp>\n", "no third party but fmt"),
+    ("plugins/devices/x/x.cpp", "#include <dnnl.hpp>\n#include <omp.h>\n", None),
+    ("plugins/devices/x/x.cpp", "#include <kernel/a/b.hpp>\n", "its own folder only"),
+    ("plugins/tokenizers/x/x.cpp", "#include <pcre2.h>\n", None),
+    ("plugins/tokenizers/x/x.cpp", "#include <gloo/context.h>\n", "no third party but fmt"),
+]
+
+if __name__ == "__main__":
+    tree.main(includes, EXAMPLES)

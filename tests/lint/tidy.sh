@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# clang-tidy over the sources that differ from a commit (HEAD unless --since names another), or over
+# all of the tree with --all. Needs a configured build: build/, or --build DIR.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+
+build=build since=HEAD all=false
+while (($#)); do
+  case $1 in
+    --build) build=$2; shift 2 ;;
+    --since) since=$2; shift 2 ;;
+    --all) all=true; shift ;;
+    *) echo "usage: tests/lint/tidy.sh [--build DIR] [--since COMMIT | --all]" >&2; exit 2 ;;
+  esac
+done
+if ! command -v clang-tidy-14 >/dev/null; then
+  echo "clang-tidy-14 is not installed (tests/setup.sh installs it)"
+  exit 77
+fi
+database=$build/compile_commands.json
+[[ -f $database ]] || { echo "no $database: configure first" >&2; exit 2; }
+
+if $all; then
+  changed=$(git ls-files)
+else
+  changed=$(git diff --name-only --diff-filter=d "$since"; git ls-files --others --exclude-standard)
+fi
+# Only what the build compiles; headers are seen through the sources that include them.
+mapfile -t sources < <(grep '\.cpp$' <<<"$changed" | sort -u | while read -r file; do
+  if grep -qF "\"file\": \"$PWD/$file\"" "$database"; then echo "$file"; fi
+done)
+if ((${#sources[@]} == 0)); then
+  echo "nothing to check"
+  exit 0
+fi
+printf '%s\n' "${sources[@]}"
+printf '%s\0' "${sources[@]}" | xargs -0 -n 1 -P "$(nproc)" clang-tidy-14 -p "$build" --quiet

@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# Sets up, configures, builds and tests the tree, as continuous integration does.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+usage() {
+  cat <<'TEXT'
+usage: tests/run.sh [options]
+  --preset NAME    a preset of CMakePresets.json instead of ci (release, dev, tsan)
+  --label LABEL    only the tests of one label: unit, sdk, multirank, e2e, lint, tidy
+  --sanitizers     also the presets dev (ASan, UBSan) and tsan
+  --no-setup       install no packages
+TEXT
+}
+
+presets=(ci) label='' setup=true
+while (($#)); do
+  case $1 in
+    --preset) presets[0]=${2:?--preset needs a name}; shift 2 ;;
+    --label) label=${2:?--label needs a name}; shift 2 ;;
+    --sanitizers) presets+=(dev tsan); shift ;;
+    --no-setup) setup=false; shift ;;
+    -h | --help) usage; exit 0 ;;
+    *) echo "tests/run.sh: unknown option $1" >&2; usage >&2; exit 2 ;;
+  esac
+done
+
+if $setup; then
+  source tests/setup.sh
+  tessera_setup all
+fi
+
+# tidy is slow and looks at what is being changed, so it runs when asked for.
+select=(--label-exclude '^tidy$')
+if [[ $label ]]; then select=(--label-regex "^$label\$"); fi
+
+for preset in "${presets[@]}"; do
+  echo "== $preset: configure"
+  cmake --preset "$preset"
+  echo "== $preset: build"
+  cmake --build --preset "$preset"
+  echo "== $preset: test"
+  ctest --preset "$preset" "${select[@]}"
+done

@@ -1,0 +1,56 @@
+# What a Debian 12 machine needs, in one place. Source it and call
+#
+#   tessera_setup build     what it takes to build and run
+#   tessera_setup all       also what the tests take
+#
+# It installs what is missing, with sudo when not root, and does nothing when nothing is missing.
+
+TESSERA_BUILD_PACKAGES=(
+  g++ cmake ninja-build ccache lld pkg-config
+  libboost-dev          # Boost.DLL, headers only
+  libcli11-dev
+  libdnnl-dev           # plugins/devices/cpu
+  libfmt-dev
+  libgloo-dev           # plugins/communicators/gloo
+  libspdlog-dev
+  libtomlplusplus-dev
+  libxxhash-dev
+  nlohmann-json3-dev
+)
+TESSERA_TEST_PACKAGES=(
+  clang-format-14
+  clang-tidy-14
+  git                   # the lint tests ask it which files belong to the tree
+  libbenchmark-dev
+  libgmock-dev
+  libgtest-dev
+  python3
+)
+
+tessera_setup() {
+  local packages=("${TESSERA_BUILD_PACKAGES[@]}") missing=() package state
+  if [[ $1 == all ]]; then packages+=("${TESSERA_TEST_PACKAGES[@]}"); fi
+  if ! command -v dpkg-query apt-get >/dev/null; then
+    echo "setup: this is not Debian; needed are its packages: ${packages[*]}"
+    return 0
+  fi
+  for package in "${packages[@]}"; do
+    state=$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null || true)
+    if [[ $state != installed ]]; then missing+=("$package"); fi
+  done
+  if ((${#missing[@]} == 0)); then
+    echo "setup: all ${#packages[@]} packages are installed"
+    return 0
+  fi
+  local as_root=(env DEBIAN_FRONTEND=noninteractive)
+  if ((EUID != 0)); then
+    if ! command -v sudo >/dev/null; then
+      echo "setup: missing, and neither root nor sudo to install it: ${missing[*]}" >&2
+      return 1
+    fi
+    as_root=(sudo "${as_root[@]}")
+  fi
+  echo "setup: installing ${missing[*]}"
+  "${as_root[@]}" apt-get update -qq || return
+  "${as_root[@]}" apt-get install -qq -y --no-install-recommends "${missing[@]}"
+}
