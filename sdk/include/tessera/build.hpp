@@ -1,0 +1,82 @@
+#pragma once
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "tessera/layer.hpp"
+#include "tessera/operation.hpp"
+#include "tessera/parameter.hpp"
+#include "tessera/random.hpp"
+#include "tessera/schema.hpp"
+
+namespace tessera {
+
+/// How a metric's contributions become one number at the logging interval.
+enum class MetricReduce : u8 { sum, mean, max };
+
+/// The microbatch a model is built for.
+struct BatchShape {
+  i64 micro = 1;     ///< samples a microbatch (b)
+  i64 sequence = 1;  ///< positions a sample on this rank
+  i64 rows() const { return micro * sequence; }
+};
+
+/// Handed to the constructors of layers, modules and models: declares what they need. Names are
+/// relative to the component's scope, which is its place in the model ("layers.3.attention"), so
+/// parameter names do not depend on the layout. Building allocates no device memory: `config check`
+/// builds every rank's model too.
+class TESSERA_API BuildContext {
+ public:
+  virtual ~BuildContext();
+
+  virtual const Mesh& mesh() const = 0;
+  virtual const BatchShape& batch() const = 0;
+  virtual DType compute_dtype() const = 0;
+  /// "layers.3.attention": scope of the component being built.
+  virtual std::string scope() const = 0;
+
+  /// Declares a parameter; the reference stays valid as long as the model. Its tensors are there
+  /// from the first phase on. Throws ConfigError when a cut does not divide.
+  virtual Parameter& parameter(const ParameterSpec& spec) = 0;
+  /// A slot of the bundle, one per name over the whole chunk: "hidden", "residual", "tokens".
+  virtual Slot slot(std::string_view name) = 0;
+  virtual HostSlot host_slot(std::string_view name) = 0;
+  /// Philox key of a random site of this component: (seed, scope, name).
+  virtual u64 random_site(std::string_view name) = 0;
+  /// A loss term; its weight is summed over the global batch from the data's field of that name.
+  virtual LossTerm loss(std::string_view name) = 0;
+  virtual Metric metric(std::string_view name, MetricReduce reduce) = 0;
+  /// An operation of the rank's device, for plugins with operations of their own. During
+  /// `config check` the handle is empty.
+  template <OperationArgs Args>
+  Operation<Args> operation() const {
+    return device() != nullptr ? Operation<Args>(*device()) : Operation<Args>();
+  }
+
+  /// Builds the component in a slot: `build.child("qkv", config.qkv, {{"in", h}, {"out", 3 * h}})`.
+  /// Its scope is this scope + "." + name; `given` sets its given fields.
+  template <class K>
+  std::shared_ptr<K> child(std::string_view name,
+                           const Component<K>& component,
+                           const Given& given = {}) {
+    std::shared_ptr<void> made =
+        make_child(K::kKind, name, component.type, component.path, given);
+    return {made, static_cast<K*>(made.get())};
+  }
+
+  /// Reports a problem with a key of this component's table: `reject("heads", "…")`. Throws
+  /// ConfigError with file, line and column of the key.
+  [[noreturn]] virtual void reject(std::string_view key, std::string_view why) const = 0;
+
+ protected:
+  virtual const Device* device() const = 0;
+  virtual std::shared_ptr<void> make_child(std::string_view kind,
+                                           std::string_view name,
+                                           const std::string& type,
+                                           const std::string& path,
+                                           const Given& given) = 0;
+};
+
+}  // namespace tessera

@@ -1,0 +1,179 @@
+#pragma once
+#include <chrono>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tessera/device.hpp"
+#include "tessera/tensor.hpp"
+
+namespace tessera {
+
+enum class ReduceOp : u8 { sum, max, min };
+enum class CollectiveKind : u8 {
+  all_reduce,
+  all_gather,
+  reduce_scatter,
+  broadcast,
+  all_to_all,
+  exchange,
+  barrier,
+};
+TESSERA_API std::string_view collective_name(CollectiveKind kind);
+
+/// One peer's part of an exchange or of an all_to_all.
+struct Transfer {
+  int peer = 0;  ///< index within the group
+  TensorArg tensor;
+};
+
+/// What every member passes for one collective. Tensors are dense. Same kind, name, dtype, operator
+/// and sizes on every member (but for transfers), or the collective fails on all of them.
+struct Collective {
+  CollectiveKind kind = CollectiveKind::barrier;
+  std::string name;     ///< of the call site, for errors and the flight recorder
+  TensorArg input;      ///< all_reduce, broadcast: also the output
+  TensorArg output;     ///< all_gather: size × input; reduce_scatter: input / size
+  ReduceOp op = ReduceOp::sum;
+  int root = 0;
+  std::vector<Transfer> sends, receives;
+};
+
+/// A started collective, as its backend keeps it.
+class TESSERA_API PendingCollective {
+ public:
+  virtual ~PendingCollective();
+  /// Later work of `stream` sees the result; returns at once where the device is asynchronous.
+  virtual void wait(Stream& stream) = 0;
+  /// Blocks the host until done; throws Error when it failed or took too long.
+  virtual void join() = 0;
+};
+
+/// Handle to a started collective. Keeps its tensors alive until it is waited for. Dropping a Work
+/// without waiting is allowed only for collectives that another wait on the same group follows.
+class TESSERA_API Work {
+ public:
+  Work() = default;  ///< nothing pending
+  Work(std::shared_ptr<PendingCollective> pending, std::vector<Tensor> tensors);
+  bool pending() const { return pending_ != nullptr; }
+  /// Enqueues the wait on `stream` and returns.
+  void wait(Stream& stream);
+  /// Blocks the host. In a training step only MoE splits and logging do.
+  void join();
+
+ private:
+  std::shared_ptr<PendingCollective> pending_;
+  std::vector<Tensor> tensors_;
+};
+
+/// How a communicator carries out collectives of one group. Called on the rank's thread.
+class TESSERA_API GroupBackend {
+ public:
+  virtual ~GroupBackend();
+  /// Starts a collective after what is enqueued on `after` and returns.
+  virtual std::shared_ptr<PendingCollective> start(Collective collective, Stream& after) = 0;
+  /// May its collectives be recorded in a graph?
+  virtual bool capturable() const = 0;
+};
+
+struct GroupSpec {
+  std::string name;          ///< "tp[0,1]"
+  std::vector<i64> members;  ///< global ranks, in group order
+  int index = 0;             ///< of this rank among the members
+  int id = 0;                ///< the same on all members, unique in the world
+};
+
+/// A rendezvous that all ranks can reach: a key-value store. Thread-safe.
+class TESSERA_API Store {
+ public:
+  virtual ~Store();
+  virtual void set(std::string_view key, std::string_view value) = 0;
+  /// Waits for the key; throws Error naming key and the seconds waited.
+  virtual std::string get(std::string_view key, std::chrono::milliseconds timeout) = 0;
+  /// Adds to a counter and returns its new value.
+  virtual i64 add(std::string_view key, i64 amount) = 0;
+};
+
+struct CommunicatorArguments {
+  i64 rank = 0, world = 1;
+  Store* store = nullptr;  ///< outlives the communicator
+  std::chrono::milliseconds timeout{60000};       ///< of a collective
+  std::chrono::milliseconds init_timeout{300000};  ///< of slow phases
+};
+
+/// Carries data between ranks. Plugin kind "communicator". One per rank.
+class TESSERA_API Communicator {
+ public:
+  static constexpr std::string_view kKind = "communicator";
+  using Arguments = CommunicatorArguments;
+
+  virtual ~Communicator();
+  virtual std::string_view name() const = 0;
+  /// Called on every member, for all groups of the world in one global order.
+  virtual std::unique_ptr<GroupBackend> create_group(const GroupSpec& spec, Device& device) = 0;
+  /// Slabs that peers reach directly; empty where there is no such memory. The rank's device is
+  /// made with it, so tensors that enter collectives are never staged.
+  virtual std::shared_ptr<MemorySource> memory() { return nullptr; }
+  /// Tells peers that this rank fails, with the reason; they stop waiting. Callable from any state.
+  virtual void abort(std::string_view reason) noexcept = 0;
+};
+
+/// What a group did so far.
+struct GroupCounters {
+  struct Entry {
+    i64 calls = 0, bytes = 0;  ///< bytes: of the input tensor on this rank
+  };
+  Entry kinds[7];  ///< by CollectiveKind
+  const Entry& operator[](CollectiveKind kind) const { return kinds[static_cast<int>(kind)]; }
+};
+
+/// An ordered set of ranks and the collectives among them. Layers use differentiable collectives
+/// (collectives.hpp) instead. All members call the same collectives in the same order. Every
+/// collective has a name and a deadline; a timeout, a size mismatch and a dead peer are Errors that
+/// name rank, group and operation. A group of one does nothing and counts nothing.
+class TESSERA_API ProcessGroup {
+ public:
+  ProcessGroup(GroupSpec spec, std::unique_ptr<GroupBackend> backend, i64 rank);
+  ~ProcessGroup();
+  const std::string& name() const { return spec_.name; }
+  int size() const { return static_cast<int>(spec_.members.size()); }
+  int index() const { return spec_.index; }
+  const std::vector<i64>& members() const { return spec_.members; }
+  bool capturable() const;
+
+  /// In place. Each element is reduced once, in group order, then copied: the same bits everywhere.
+  Work all_reduce(const Tensor& tensor, ReduceOp op, std::string_view name);
+  /// `output` holds size() × input, in group order along dimension 0.
+  Work all_gather(const Tensor& input, const Tensor& output, std::string_view name);
+  /// `output` is this member's slice along dimension 0 of the sum over members of `input`.
+  Work reduce_scatter(const Tensor& input, const Tensor& output, std::string_view name);
+  Work broadcast(const Tensor& tensor, int root, std::string_view name);
+  struct Part {
+    int peer;
+    Tensor tensor;
+  };
+  /// Sends and receives that progress together; replaces lone sends and receives.
+  Work exchange(const std::vector<Part>& sends,
+                const std::vector<Part>& receives,
+                std::string_view name);
+  /// Waits on the host until every member is here.
+  void barrier(Stream& stream, std::string_view name);
+
+  const GroupCounters& counters() const { return counters_; }
+  void reset_counters() { counters_ = {}; }
+  /// The last collectives, newest last: "tp[0,1] #41 all_reduce layers.3.mlp.down f32 [2048, 384]".
+  std::vector<std::string> flight_record() const;
+
+ private:
+  Work start(Collective collective, std::vector<Tensor> tensors);
+  void record(const Collective& collective);
+  GroupSpec spec_;
+  std::unique_ptr<GroupBackend> backend_;
+  i64 rank_;
+  GroupCounters counters_;
+  u64 sequence_ = 0;
+  std::vector<std::string> flight_;
+};
+
+}  // namespace tessera

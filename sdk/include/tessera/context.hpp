@@ -1,0 +1,65 @@
+#pragma once
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "tessera/device.hpp"
+#include "tessera/mesh.hpp"
+#include "tessera/tape.hpp"
+#include "tessera/tensor.hpp"
+
+namespace tessera {
+
+struct CoreOps;
+
+enum class Mode : u8 { train, evaluate };
+
+/// A loss term or a metric, declared while building (BuildContext); an index at run time.
+struct LossTerm {
+  int index = -1;
+};
+struct Metric {
+  int index = -1;
+};
+
+/// Where losses and metrics of a step are collected on the device. The host reads it at the logging
+/// interval.
+class TESSERA_API StepSink {
+ public:
+  virtual ~StepSink();
+  /// f64 [1]: 1 / (the term's weight over the global batch); 0 when that weight is 0. Written
+  /// before the step's first forward.
+  virtual Tensor inverse_weight(LossTerm term) = 0;
+  /// Accumulates a scalar (f64 [1]) into the term's value of this step.
+  virtual void add_loss(Context& cx, LossTerm term, const Tensor& scalar) = 0;
+  virtual void report(Context& cx, Metric metric, const Tensor& scalar) = 0;
+};
+
+/// What a phase is handed. Plain references into the rank's run; valid during the call.
+struct TESSERA_API Context {
+  Device* device = nullptr;
+  const CoreOps* ops = nullptr;  ///< the operations of ops.hpp on this device
+  Stream* stream = nullptr;
+  Pool* pool = nullptr;  ///< where results go: the device's, or a graph slot's arena
+  Category category = Category::activations;
+  Tape* tape = nullptr;  ///< nullptr: nothing is recorded
+  Mode mode = Mode::train;
+  const Mesh* mesh = nullptr;
+  StepSink* sink = nullptr;
+  /// f64 [1], the gradient of the total loss: the loss scale.
+  Tensor loss_scale;
+  /// True while ops::recompute runs a function again: losses and reports are not counted twice.
+  bool recomputing = false;
+
+  bool training() const { return mode == Mode::train; }
+  /// Is anything recorded now?
+  bool recording() const { return tape != nullptr && tape->recording(); }
+  /// An uninitialised dense tensor of the current category.
+  Tensor empty(const Shape& shape, DType dtype) const;
+  /// Adds a root to the tape and counts it: `scalar` (f64 [1]) is the term's sum × inverse weight.
+  void add_loss(LossTerm term, const Tensor& scalar);
+  /// Counts a metric; never differentiated.
+  void report(Metric metric, const Tensor& scalar);
+};
+
+}  // namespace tessera

@@ -1,0 +1,66 @@
+#pragma once
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tessera/schema.hpp"
+#include "tessera/types.hpp"
+
+namespace tessera {
+
+struct TokenizerArguments {};
+
+/// Text to token ids and back. Plugin kind "tokenizer". Thread-safe.
+class TESSERA_API Tokenizer {
+ public:
+  static constexpr std::string_view kKind = "tokenizer";
+  using Arguments = TokenizerArguments;
+
+  virtual ~Tokenizer();
+  virtual i64 vocabulary() const = 0;
+  virtual std::vector<i32> encode(std::string_view text) const = 0;
+  virtual std::string decode(const std::vector<i32>& ids) const = 0;
+};
+
+/// One input of the model for each sample: bundle slot of this name.
+struct FieldInfo {
+  std::string name;  ///< "tokens", "targets", "loss_mask"
+  DType dtype = DType::i64;  ///< i64 or u8
+  /// Not empty: u8 mask whose sum is the weight of this loss term.
+  std::string loss;
+};
+
+enum class SampleSet : u8 { train, validation };
+
+/// Destination of one sample: for each field, sequence_length elements of its dtype.
+struct SampleBuffers {
+  std::vector<void*> fields;
+};
+
+struct DatasetArguments {
+  i64 sequence_length = 1;
+  u64 seed = 0;
+  /// Makes the tokenizer in the dataset's slot.
+  std::function<std::shared_ptr<Tokenizer>(const Component<Tokenizer>&)> make_tokenizer;
+};
+
+/// Samples by ordinal. Plugin kind "dataset". A pure function of (configuration, seed, ordinal):
+/// every rank reads the same, nothing depends on the layout. Thread-safe.
+class TESSERA_API Dataset {
+ public:
+  static constexpr std::string_view kKind = "dataset";
+  using Arguments = DatasetArguments;
+
+  virtual ~Dataset();
+  virtual std::vector<FieldInfo> fields() const = 0;
+  virtual const Tokenizer& tokenizer() const = 0;
+  /// Samples in one epoch of a set; ordinals go on beyond it into further epochs.
+  virtual i64 size(SampleSet set) const = 0;
+  virtual void read(SampleSet set, i64 ordinal, const SampleBuffers& out) const = 0;
+  /// Identifies the data: ranks compare it, checkpoints keep it.
+  virtual std::string fingerprint() const = 0;
+};
+
+}  // namespace tessera

@@ -1,0 +1,54 @@
+#pragma once
+#include <fmt/format.h>
+
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "tessera/api.hpp"
+
+namespace tessera {
+
+/// The one exception type of the SDK. Its text says what, where and what to do, once; whoever
+/// catches it prints it unchanged. May cross the plugin boundary (its typeinfo lives in
+/// libtessera.so). `exit_code` is what the program returns when the error ends it: 1 for a run
+/// that failed, 2 for usage or configuration.
+class TESSERA_API Error : public std::runtime_error {
+ public:
+  explicit Error(const std::string& text, int exit_code = 1);
+  ~Error() override;
+  int exit_code() const noexcept { return exit_code_; }
+
+ private:
+  int exit_code_;
+};
+
+/// Wrong usage or configuration: the same as Error with exit code 2.
+class TESSERA_API ConfigError : public Error {
+ public:
+  explicit ConfigError(const std::string& text);
+  ~ConfigError() override;
+};
+
+/// Throws Error with a formatted text: `fail("axis {} has size {}", name, n)`.
+template <class... T>
+[[noreturn]] void fail(fmt::format_string<T...> text, T&&... values) {
+  throw Error(fmt::format(text, std::forward<T>(values)...));
+}
+
+/// Throws ConfigError with a formatted text.
+template <class... T>
+[[noreturn]] void fail_config(fmt::format_string<T...> text, T&&... values) {
+  throw ConfigError(fmt::format(text, std::forward<T>(values)...));
+}
+
+/// Throws Error unless `condition` holds. The text is formatted only on failure.
+template <class... T>
+void require(bool condition, fmt::format_string<T...> text, T&&... values) {
+  if (!condition) [[unlikely]] {
+    fail(text, std::forward<T>(values)...);
+  }
+}
+
+}  // namespace tessera

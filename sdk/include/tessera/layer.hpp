@@ -1,0 +1,82 @@
+#pragma once
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tessera/context.hpp"
+
+namespace tessera {
+
+class BuildContext;
+
+/// A place in the bundle for a device tensor; made by BuildContext::slot, resolved once.
+struct Slot {
+  int index = -1;
+};
+/// A place in the bundle for host integers, filled at one declared sync point.
+struct HostSlot {
+  int index = -1;
+};
+
+/// What crosses phase boundaries, for one microbatch. Everything that a later phase reads is here;
+/// phases keep no state of their own, because other microbatches are in flight.
+class TESSERA_API Bundle {
+ public:
+  Bundle(int tensors, int host_vectors);
+  Tensor& operator[](Slot slot) { return tensors_[static_cast<std::size_t>(slot.index)]; }
+  const Tensor& operator[](Slot slot) const {
+    return tensors_[static_cast<std::size_t>(slot.index)];
+  }
+  std::vector<i64>& operator[](HostSlot slot) {
+    return host_[static_cast<std::size_t>(slot.index)];
+  }
+  std::vector<Tensor>& tensors() { return tensors_; }
+
+ private:
+  std::vector<Tensor> tensors_;
+  std::vector<std::vector<i64>> host_;
+};
+
+enum class Shapes : u8 {
+  fixed,    ///< the same shapes every time: may be captured
+  dynamic,  ///< shapes depend on data: never runs during a capture
+};
+enum class Lane : u8 { compute, comm };
+
+/// One step of a layer's forward. `scope` names it for graph policies and recompute: "attn", "mlp",
+/// "moe_router", "moe_preprocess", "moe_dispatch", "moe_experts", "moe_combine", "shared_experts",
+/// "embedding", "head". `run` is const in effect: all state is in context and bundle.
+struct Phase {
+  std::string_view scope;
+  Shapes shapes = Shapes::fixed;
+  Lane lane = Lane::compute;
+  std::function<void(Context&, Bundle&)> run;
+};
+
+/// A part of a model with parameters and phases. Plugin kind "layer". Slots, parameters and children
+/// are made in the constructor, from the BuildContext; phases() is called once, after it.
+class TESSERA_API Layer {
+ public:
+  static constexpr std::string_view kKind = "layer";
+  using Arguments = BuildContext;
+
+  virtual ~Layer();
+  virtual std::vector<Phase> phases() = 0;
+  /// After the optimizer's update, on every rank (expert bias and the like).
+  virtual void end_step(Context&) {}
+};
+
+/// A layer of one phase that others call inside theirs: linear, norm. Plugin kind "module".
+class TESSERA_API Module {
+ public:
+  static constexpr std::string_view kKind = "module";
+  using Arguments = BuildContext;
+
+  virtual ~Module();
+  /// x and the result are [n, features] unless the module says otherwise.
+  virtual Tensor operator()(Context& cx, const Tensor& x) const = 0;
+};
+
+}  // namespace tessera

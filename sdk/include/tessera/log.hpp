@@ -1,0 +1,26 @@
+#pragma once
+#include <fmt/format.h>
+
+#include <string_view>
+#include <utility>
+
+#include "tessera/api.hpp"
+
+namespace tessera {
+
+enum class LogLevel { debug, info, warning, error };
+
+/// Writes one line to standard error, with level and rank. Formatting happens in the caller, so that
+/// one logger serves host and plugins. Thread-safe.
+TESSERA_API void log(LogLevel level, std::string_view text);
+
+template <class... T>
+void log_warning(fmt::format_string<T...> text, T&&... values) {
+  log(LogLevel::warning, fmt::format(text, std::forward<T>(values)...));
+}
+template <class... T>
+void log_info(fmt::format_string<T...> text, T&&... values) {
+  log(LogLevel::info, fmt::format(text, std::forward<T>(values)...));
+}
+
+}  // namespace tessera

@@ -1,0 +1,42 @@
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tessera/build.hpp"
+
+namespace tessera {
+
+/// One entry of a model's linear list of layers.
+struct LayerPlan {
+  std::string name;  ///< scope of its parameters: "embedding", "layers.3", "head"
+  enum Role : u8 { embedding, block, head } role = block;
+};
+
+struct ModelArguments {
+  /// What "vocab = auto" becomes: the tokenizer's size.
+  i64 tokenizer_vocab = 0;
+};
+
+/// From configuration to a linear list of layers. Plugin kind "model". The kernel cuts the list into
+/// chunks and builds only the layers that live on this rank.
+class TESSERA_API Model {
+ public:
+  static constexpr std::string_view kKind = "model";
+  using Arguments = ModelArguments;
+
+  virtual ~Model();
+  virtual std::vector<LayerPlan> layers() const = 0;
+  /// Builds one layer; `build` is scoped to its name.
+  virtual std::shared_ptr<Layer> build(int index, BuildContext& build) const = 0;
+  /// Positions a sample, and entries of the (unpadded) vocabulary.
+  virtual i64 sequence_length() const = 0;
+  virtual i64 vocabulary() const = 0;
+  /// Floating point operations of matrix products for one token, forward and backward.
+  virtual double flops_per_token() const = 0;
+  /// The bundle slot that holds the logits [n, v / tp] of the last layer when evaluating, for
+  /// generation.
+  static constexpr std::string_view kLogitsSlot = "logits";
+};
+
+}  // namespace tessera

@@ -1,0 +1,69 @@
+#pragma once
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tessera/schema.hpp"
+
+namespace tessera {
+
+/// What a run tells its observers, on rank 0 only.
+struct RunStart {
+  std::string name, out;  ///< out: folder of the run
+  i64 first_step = 1, last_step = 1;
+  i64 world = 1;
+  i64 parameters = 0;        ///< logical elements
+  i64 tokens_per_step = 0;
+  double flops_per_token = 0;
+  std::string layout;        ///< "tp 2, dp 1 on 2 ranks (shm)"
+  std::string resumed_from;  ///< checkpoint folder, or empty
+  bool json = false;         ///< console output is for programs
+};
+struct StepEnd {
+  i64 step = 0;
+  double loss = 0, grad_norm = 0, lr = 0;
+  double seconds = 0;  ///< of this step
+  double tokens_per_second = 0;
+  bool skipped = false;  ///< gradients were not finite
+  std::vector<std::pair<std::string, double>> metrics;
+};
+struct Validation {
+  i64 step = 0;
+  double loss = 0;
+};
+struct Saved {
+  i64 step = 0;
+  std::string path;
+  double seconds = 0;
+};
+struct Failure {
+  std::string text;
+};
+struct RunEnd {
+  i64 step = 0;
+  double seconds = 0;
+  bool interrupted = false;
+};
+
+struct ObserverArguments {
+  std::string out;         ///< folder of the run
+  i64 resume_step = 0;     ///< files of an earlier run are cut back to this step
+};
+
+/// Reads events and changes nothing. Plugin kind "observer". Called on rank 0's thread; an exception
+/// fails the run.
+class TESSERA_API Observer {
+ public:
+  static constexpr std::string_view kKind = "observer";
+  using Arguments = ObserverArguments;
+
+  virtual ~Observer();
+  virtual void on(const RunStart&) {}
+  virtual void on(const StepEnd&) {}
+  virtual void on(const Validation&) {}
+  virtual void on(const Saved&) {}
+  virtual void on(const Failure&) {}
+  virtual void on(const RunEnd&) {}
+};
+
+}  // namespace tessera

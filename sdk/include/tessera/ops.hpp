@@ -1,0 +1,96 @@
+#pragma once
+#include <functional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "tessera/context.hpp"
+#include "tessera/core_ops.hpp"
+#include "tessera/parameter.hpp"
+
+/// Differentiable operations on tensors. Each checks shapes and dtypes (Error with both), allocates
+/// its results from cx.pool, launches on cx.stream and, when recording, puts its two gradient halves
+/// on the tape. Rows: activations are [n, features] with n = samples × positions, sample-major.
+namespace tessera::ops {
+
+/// Completes `args` (shapes of outputs by infer), allocates the outputs that have no address, and
+/// launches: the one way in which an operation, a plugin's own too, is run. Returns the outputs in
+/// order; a tensor that already had an address is not among them (undefined handle).
+template <OperationArgs Args>
+std::vector<Tensor> run(Context& cx, const Operation<Args>& operation, Args& args) {
+  Args::infer(args);
+  std::vector<Tensor> made(Args::kOutputs);
+  auto* tensors = reinterpret_cast<TensorArg*>(&args);
+  for (int i = 0; i < Args::kOutputs; ++i) {
+    TensorArg& out = tensors[Args::kTensors - Args::kOutputs + i];
+    if (out.address != nullptr || out.rank == 0) continue;
+    Shape shape;
+    for (int d = 0; d < out.rank; ++d) shape.push_back(out.shape[d]);
+    made[static_cast<std::size_t>(i)] = cx.empty(shape, out.dtype);
+    out = made[static_cast<std::size_t>(i)].arg();
+  }
+  operation.launch(*cx.stream, *cx.pool, args);
+  return made;
+}
+
+/// y [n, out] = x [n, in] · weightᵀ + bias; weight [out, in], bias [out] or nullptr.
+TESSERA_API Tensor linear(Context& cx, const Tensor& x, Parameter& weight, Parameter* bias);
+/// x [n, f] + bias [f].
+TESSERA_API Tensor add_bias(Context& cx, const Tensor& x, Parameter& bias);
+TESSERA_API Tensor layernorm(
+    Context& cx, const Tensor& x, Parameter& weight, Parameter& bias, double eps);
+TESSERA_API Tensor gelu(Context& cx, const Tensor& x);
+TESSERA_API Tensor add(Context& cx, const Tensor& a, const Tensor& b);
+TESSERA_API Tensor multiply(Context& cx, const Tensor& a, const Tensor& b);
+TESSERA_API Tensor scale(Context& cx, const Tensor& x, double factor);
+/// residual + dropout(x); residual may be undefined. `rows` i64 [n]. With p = 0 or in evaluation
+/// nothing is dropped. feature_offset: global index of x's first feature on this rank.
+TESSERA_API Tensor dropout(Context& cx,
+                           const Tensor& x,
+                           const Tensor& residual,
+                           const Tensor& rows,
+                           double p,
+                           u64 key,
+                           i64 feature_offset = 0);
+/// Rows of a table; ids outside [first, first + rows of the table) give zero.
+TESSERA_API Tensor embedding(Context& cx, const Tensor& ids, Parameter& table, i64 first = 0);
+
+struct AttentionShape {
+  i64 batch = 0, sequence = 0;
+  i64 heads = 0, kv_heads = 0;  ///< on this rank
+  i64 head_dim = 0;
+};
+/// Self-attention over packed projections: qkv [b·s, (heads + 2·kv_heads)·d], sections q, k, v;
+/// result [b·s, heads·d].
+TESSERA_API Tensor attention(Context& cx,
+                             const Tensor& qkv,
+                             const Tensor& rows,
+                             const AttentionShape& shape,
+                             const AttentionSpec& spec);
+
+/// Mean cross entropy of logits [n, v], cut over `group` along v, against targets i64 [n] where mask
+/// u8 [n] is 1: f64 [1] = sum · inverse_weight. Two reductions of n and 2n scalars. Overwrites
+/// logits with their gradient in the backward pass when nothing else holds them.
+TESSERA_API Tensor cross_entropy(Context& cx,
+                                 const Tensor& logits,
+                                 const Tensor& targets,
+                                 const Tensor& mask,
+                                 const Tensor& inverse_weight,
+                                 i64 first,
+                                 i64 valid,
+                                 ProcessGroup& group,
+                                 std::string_view name);
+
+/// The same values under another shape, tracked.
+TESSERA_API Tensor reshape(Context& cx, const Tensor& x, const Shape& shape);
+/// Elements [begin, begin + length) along dim, as a dense copy, tracked.
+TESSERA_API Tensor slice(Context& cx, const Tensor& x, int dim, i64 begin, i64 length);
+
+/// Runs `body` without keeping what its backward needs, and runs it again in the backward pass
+/// (Chen et al. 2016). `body` must be a pure function of its inputs, parameters and device scalars.
+using RecomputeBody = std::function<std::vector<Tensor>(Context&, const std::vector<Tensor>&)>;
+TESSERA_API std::vector<Tensor> recompute(Context& cx,
+                                          const std::vector<Tensor>& inputs,
+                                          RecomputeBody body);
+
+}  // namespace tessera::ops

@@ -1,0 +1,43 @@
+#pragma once
+#include <string_view>
+
+#include "tessera/api.hpp"
+#include "tessera/tensor.hpp"
+
+namespace tessera {
+
+/// Constants of one attention call. Query i attends to keys j with j <= i + causal_offset when
+/// causal. Dropout of the probabilities by attention_counter(rows[i], head_offset + head,
+/// key_offset + j) (random.hpp).
+struct AttentionSpec {
+  double scale = 1;
+  bool causal = true;
+  i64 causal_offset = 0;
+  double dropout = 0;
+  u64 key = 0;
+  i64 head_offset = 0;
+  i64 key_offset = 0;
+};
+
+/// out = softmax(scale · q kᵀ) v for each sample and head, never storing the scores (Dao et al.
+/// 2022). q, out [b, sq, H, d]; k, v [b, sk, K, d], K divides H (grouped queries); unit inner
+/// stride. rows i64 [b · sq]. lse [b, H, sq]: log of each row's sum of exponentials; a query that
+/// sees no key gives out = 0 and lse = -inf.
+struct AttentionArgs {
+  static constexpr std::string_view kName = "attention";
+  static constexpr int kTensors = 6, kOutputs = 2;
+  TensorArg q, k, v, rows, out, lse;
+  AttentionSpec spec;
+  TESSERA_API static void infer(AttentionArgs& args);
+};
+
+/// Gradients of q, k, v from grad (of out), with the forward's out and lse.
+struct AttentionBackwardArgs {
+  static constexpr std::string_view kName = "attention_backward";
+  static constexpr int kTensors = 10, kOutputs = 3;
+  TensorArg q, k, v, rows, out, lse, grad, q_grad, k_grad, v_grad;
+  AttentionSpec spec;
+  TESSERA_API static void infer(AttentionBackwardArgs& args);
+};
+
+}  // namespace tessera

@@ -1,0 +1,52 @@
+#pragma once
+#include <string_view>
+
+#include "tessera/api.hpp"
+#include "tessera/tensor.hpp"
+
+namespace tessera {
+
+// Cross entropy over a vocabulary cut into shards (Shoeybi et al. 2019, §3): between these
+// operations only [n] and [n, 2] scalars are reduced over the ranks, never logits.
+// logits [n, v]: columns [0, valid) are this shard's entries first … first + valid - 1 of the
+// vocabulary, the rest is padding and never read. targets i64 [n]; mask u8 [n].
+
+/// out [n] = largest valid logit of each row; -inf for a shard of padding only. dtype of logits,
+/// never narrower than f32.
+struct CrossEntropyMaxArgs {
+  static constexpr std::string_view kName = "cross_entropy_max";
+  static constexpr int kTensors = 2, kOutputs = 1;
+  TensorArg logits, out;
+  i64 valid = 0;
+  TESSERA_API static void infer(CrossEntropyMaxArgs& args);
+};
+
+/// out [n, 2] = (sum of exp(logit - max), target logit - max or 0 where another shard owns it).
+struct CrossEntropySumsArgs {
+  static constexpr std::string_view kName = "cross_entropy_sums";
+  static constexpr int kTensors = 4, kOutputs = 1;
+  TensorArg logits, targets, max, out;
+  i64 first = 0, valid = 0;
+  TESSERA_API static void infer(CrossEntropySumsArgs& args);
+};
+
+/// out f64 [1] = inverse_weight · sum over rows with mask 1 of log(sum) - target. Summed in double
+/// in row order. inverse_weight f64 [1].
+struct CrossEntropyLossArgs {
+  static constexpr std::string_view kName = "cross_entropy_loss";
+  static constexpr int kTensors = 4, kOutputs = 1;
+  TensorArg sums, mask, inverse_weight, out;
+  TESSERA_API static void infer(CrossEntropyLossArgs& args);
+};
+
+/// out [n, v] = grad · inverse_weight · mask · (softmax - one hot); 0 in padding columns. grad f64
+/// [1]. out may be logits.
+struct CrossEntropyGradArgs {
+  static constexpr std::string_view kName = "cross_entropy_grad";
+  static constexpr int kTensors = 8, kOutputs = 1;
+  TensorArg logits, targets, max, sums, mask, inverse_weight, grad, out;
+  i64 first = 0, valid = 0;
+  TESSERA_API static void infer(CrossEntropyGradArgs& args);
+};
+
+}  // namespace tessera

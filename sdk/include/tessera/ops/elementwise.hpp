@@ -1,0 +1,79 @@
+#pragma once
+#include <string_view>
+
+#include "tessera/api.hpp"
+#include "tessera/tensor.hpp"
+
+namespace tessera {
+
+/// out = a + b, dense, one shape and dtype. out may be a or b.
+struct AddArgs {
+  static constexpr std::string_view kName = "add";
+  static constexpr int kTensors = 3, kOutputs = 1;
+  TensorArg a, b, out;
+  TESSERA_API static void infer(AddArgs& args);
+};
+
+/// out = a · b, dense, one shape and dtype. out may be a or b.
+struct MultiplyArgs {
+  static constexpr std::string_view kName = "multiply";
+  static constexpr int kTensors = 3, kOutputs = 1;
+  TensorArg a, b, out;
+  TESSERA_API static void infer(MultiplyArgs& args);
+};
+
+/// out = factor · x, dense. out may be x.
+struct ScaleArgs {
+  static constexpr std::string_view kName = "scale";
+  static constexpr int kTensors = 2, kOutputs = 1;
+  TensorArg x, out;
+  double factor = 1;
+  TESSERA_API static void infer(ScaleArgs& args);
+};
+
+/// The tanh form of GELU (Hendrycks, Gimpel 2016, §2), as GPT-2 uses it:
+/// 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x³))). Dense.
+struct GeluArgs {
+  static constexpr std::string_view kName = "gelu";
+  static constexpr int kTensors = 2, kOutputs = 1;
+  TensorArg x, out;
+  TESSERA_API static void infer(GeluArgs& args);
+};
+struct GeluBackwardArgs {
+  static constexpr std::string_view kName = "gelu_backward";
+  static constexpr int kTensors = 3, kOutputs = 1;
+  TensorArg grad, x, out;
+  TESSERA_API static void infer(GeluBackwardArgs& args);
+};
+
+/// out [n, f] = residual (optional) + dropped(x): each element of x is kept with probability 1 - p
+/// and scaled by 1/(1 - p), by the word of hidden_counter(rows[i], feature_offset + j) under `key`
+/// (random.hpp). Without residual it is its own gradient. out may be x.
+struct DropoutArgs {
+  static constexpr std::string_view kName = "dropout";
+  static constexpr int kTensors = 4, kOutputs = 1;
+  TensorArg x, residual, rows, out;
+  u64 key = 0;
+  double p = 0;
+  i64 feature_offset = 0;
+  TESSERA_API static void infer(DropoutArgs& args);
+};
+
+/// Every element = value. Any strides.
+struct FillArgs {
+  static constexpr std::string_view kName = "fill";
+  static constexpr int kTensors = 1, kOutputs = 1;
+  TensorArg out;
+  double value = 0;
+  TESSERA_API static void infer(FillArgs& args);
+};
+
+/// out = x, converted to out's dtype; one shape, any strides.
+struct CopyArgs {
+  static constexpr std::string_view kName = "copy";
+  static constexpr int kTensors = 2, kOutputs = 1;
+  TensorArg x, out;
+  TESSERA_API static void infer(CopyArgs& args);
+};
+
+}  // namespace tessera

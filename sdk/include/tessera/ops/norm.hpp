@@ -1,0 +1,37 @@
+#pragma once
+#include <string_view>
+
+#include "tessera/api.hpp"
+#include "tessera/tensor.hpp"
+
+namespace tessera {
+
+/// Layer normalisation of each row (Ba, Kiros, Hinton 2016): out = (x - mean) · rstd · weight + bias,
+/// rstd = 1 / sqrt(biased variance + eps). x, out [n, h]; weight, bias [h]; mean, rstd [n], in x's
+/// dtype but never narrower than f32.
+struct LayerNormArgs {
+  static constexpr std::string_view kName = "layernorm";
+  static constexpr int kTensors = 6, kOutputs = 3;
+  TensorArg x, weight, bias, out, mean, rstd;
+  double eps = 1e-5;
+  TESSERA_API static void infer(LayerNormArgs& args);
+};
+
+/// Input half: out [n, h] = d loss / dx (+ addend [n, h], optional: the gradient that bypasses the
+/// norm on a residual path).
+struct LayerNormBackwardArgs {
+  static constexpr std::string_view kName = "layernorm_backward";
+  static constexpr int kTensors = 7, kOutputs = 1;
+  TensorArg grad, x, weight, mean, rstd, addend, out;
+  TESSERA_API static void infer(LayerNormBackwardArgs& args);
+};
+
+/// Weight half: weight_grad [h] += sum of grad · x̂, bias_grad [h] += sum of grad over rows.
+struct LayerNormWeightArgs {
+  static constexpr std::string_view kName = "layernorm_weight";
+  static constexpr int kTensors = 6, kOutputs = 2;
+  TensorArg grad, x, mean, rstd, weight_grad, bias_grad;
+  TESSERA_API static void infer(LayerNormWeightArgs& args);
+};
+
+}  // namespace tessera

@@ -1,0 +1,61 @@
+#pragma once
+#include <string_view>
+
+#include "tessera/api.hpp"
+#include "tessera/tensor.hpp"
+
+namespace tessera {
+
+/// The scalars of a step, f64 [kStepScalars], in device memory: rules read them, the host sees them
+/// later. A skipped step (found_inf) advances neither `steps` nor the learning rate.
+namespace step_scalar {
+inline constexpr i64 kSteps = 0;          ///< updates done, this one included
+inline constexpr i64 kLearningRate = 1;   ///< of this update
+inline constexpr i64 kLossScale = 2;
+inline constexpr i64 kFoundInf = 3;       ///< 1: the gradients are not finite, change nothing
+inline constexpr i64 kNorm = 4;           ///< gradient norm before clipping, unscaled
+inline constexpr i64 kGradientScale = 5;  ///< clip coefficient / loss scale: multiply gradients
+inline constexpr i64 kCount = 8;
+}  // namespace step_scalar
+
+/// out f64 [1] += sum of x². The same bits for any number of threads.
+struct SumSquaresArgs {
+  static constexpr std::string_view kName = "sum_squares";
+  static constexpr int kTensors = 2, kOutputs = 1;
+  TensorArg x, out;
+  TESSERA_API static void infer(SumSquaresArgs& args);
+};
+
+/// Turns the reduced sum of squares into the step's decision: norm, found_inf, clip coefficient
+/// min(1, clip / (norm + 1e-6)) (clip 0: none), steps + 1 and its learning rate from the table
+/// (rates f64 [n]: of update 1 … n, the last one afterwards). scalars f64 [kCount] in place.
+struct StepScalarsArgs {
+  static constexpr std::string_view kName = "step_scalars";
+  static constexpr int kTensors = 3, kOutputs = 1;
+  TensorArg sum_squares, rates, scalars;
+  double clip = 0;
+  TESSERA_API static void infer(StepScalarsArgs& args);
+};
+
+/// AdamW (Loshchilov, Hutter 2019, algorithm 2) with bias correction, on flat shards of one size.
+/// grad is multiplied by kGradientScale on the way in and zeroed on the way out. compute (optional):
+/// the rounded copy of main. Does nothing but zero grad when kFoundInf is set.
+struct AdamWArgs {
+  static constexpr std::string_view kName = "adamw";
+  static constexpr int kTensors = 6, kOutputs = 5;
+  TensorArg scalars, grad, main, first_moment, second_moment, compute;
+  double beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0, lr_scale = 1;
+  TESSERA_API static void infer(AdamWArgs& args);
+};
+
+/// Stochastic gradient descent with optional momentum (buffer = momentum · buffer + grad, absent
+/// when momentum is 0) and decoupled weight decay; otherwise as AdamWArgs.
+struct SgdArgs {
+  static constexpr std::string_view kName = "sgd";
+  static constexpr int kTensors = 5, kOutputs = 4;
+  TensorArg scalars, grad, main, momentum_buffer, compute;
+  double momentum = 0, weight_decay = 0, lr_scale = 1;
+  TESSERA_API static void infer(SgdArgs& args);
+};
+
+}  // namespace tessera

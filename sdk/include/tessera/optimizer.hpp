@@ -1,0 +1,107 @@
+#pragma once
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tessera/context.hpp"
+#include "tessera/parameter.hpp"
+#include "tessera/schema.hpp"
+
+namespace tessera {
+
+/// What a rule must see of a parameter to update it.
+enum class Needs : u8 { elements, parameter_norm, whole_matrix };
+
+/// A state tensor of a rule, of the parameter's shape, in the main dtype, starting at zero.
+struct StateSpec {
+  std::string name;  ///< "first_moment": its name in checkpoints
+};
+
+/// Per-parameter hyperparameters, after groups were matched.
+struct Hyper {
+  double lr_scale = 1;
+  double weight_decay = 0;
+};
+
+/// What one update works on: flat tensors of one size, the part of a parameter that lives here.
+struct Shard {
+  const Parameter* parameter = nullptr;
+  Tensor main, grad;           ///< main dtype
+  Tensor compute;              ///< undefined when it is the same memory as main
+  std::vector<Tensor> state;   ///< in the order of state()
+};
+
+struct RuleArguments {
+  const Device* device = nullptr;  ///< for the rule's own operations; nullptr in config check
+};
+
+/// How one parameter is updated. Plugin kind "rule". Launches operations only; reads learning rate,
+/// step count and skip decision from device scalars. The gradient is zeroed by the update.
+class TESSERA_API UpdateRule {
+ public:
+  static constexpr std::string_view kKind = "rule";
+  using Arguments = RuleArguments;
+
+  virtual ~UpdateRule();
+  virtual std::vector<StateSpec> state() const = 0;
+  virtual Needs needs() const { return Needs::elements; }
+  /// Weight decay for parameters that take it (not for biases and norms).
+  virtual double weight_decay() const { return 0; }
+  /// `scalars` f64 [step_scalar::kCount] (ops/update.hpp).
+  virtual void update(Context& cx,
+                      const Shard& shard,
+                      const Hyper& hyper,
+                      const Tensor& scalars) const = 0;
+};
+
+/// Learning rates by update. Plugin kind "lr".
+struct LrArguments {
+  i64 steps = 1;  ///< updates of the whole run
+};
+class TESSERA_API LrSchedule {
+ public:
+  static constexpr std::string_view kKind = "lr";
+  using Arguments = LrArguments;
+
+  virtual ~LrSchedule();
+  /// Rate of update `step`, counted from 1.
+  virtual double rate(i64 step) const = 0;
+};
+
+/// One rank's named optimizer tensor for checkpoints: the state of a parameter, or a part of it.
+struct NamedState {
+  std::string name;  ///< "first_moment"
+  const Parameter* parameter = nullptr;
+  Tensor tensor;  ///< of the parameter's local shape
+};
+
+class BuildContext;
+/// What an optimizer is made from; provided by the trainer.
+struct OptimizerArguments {
+  std::span<Parameter* const> parameters;  ///< in model order
+  const Mesh* mesh = nullptr;
+  Device* device = nullptr;
+  /// Makes the rule in the optimizer's slot.
+  std::function<std::shared_ptr<UpdateRule>(const Component<UpdateRule>&)> make_rule;
+};
+
+/// Decides which shards of the parameters are updated here, and updates them. Plugin kind
+/// "optimizer". Gradients arrive summed over data-parallel ranks as the plan's Reduce actions say.
+class TESSERA_API Optimizer {
+ public:
+  static constexpr std::string_view kKind = "optimizer";
+  using Arguments = OptimizerArguments;
+
+  virtual ~Optimizer();
+  /// Adds this rank's part of the sum of squares over all logical elements, each counted once by
+  /// one rank of the world's model replica, into `out` f64 [1].
+  virtual void sum_squares(Context& cx, const Tensor& out) = 0;
+  virtual void step(Context& cx, const Tensor& scalars) = 0;
+  /// Gradient clipping bound of the global norm; 0: none.
+  virtual double clip() const = 0;
+  virtual std::vector<NamedState> state() = 0;
+};
+
+}  // namespace tessera

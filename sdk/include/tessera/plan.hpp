@@ -1,0 +1,49 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "tessera/layer.hpp"
+#include "tessera/schedule.hpp"
+
+namespace tessera {
+
+/// One phase of a chunk, as plan and graph policies see it.
+struct PhaseInfo {
+  int chunk = 0;
+  int layer = 0;  ///< within the chunk
+  int phase = 0;  ///< within the chunk: what actions refer to
+  std::string scope;
+  Shapes shapes = Shapes::fixed;
+  Lane lane = Lane::compute;
+};
+
+/// An action of phase grain, with what it waits for.
+struct PlanAction {
+  enum Kind : u8 { F, B, Bi, Bw, Recompute, Exchange, Gather, Prepare, Reduce, Step } kind = F;
+  int microbatch = -1;  ///< of F … Recompute
+  int chunk = -1;
+  int phase = -1;
+  int bucket = -1;  ///< of Gather, Prepare, Reduce
+  struct Message {
+    int peer = 0;  ///< pipeline rank
+    int microbatch = 0, stage = 0;
+    bool forward = true;  ///< activations, otherwise gradients
+  };
+  std::vector<Message> sends, receives;  ///< of Exchange
+  Lane lane = Lane::compute;
+  std::vector<int> after;  ///< indices of actions of this plan that come first
+};
+TESSERA_API std::string_view action_name(PlanAction::Kind kind);
+
+/// Everything one rank does in one step, in launch order. What verifier, executor, memory model,
+/// graph policy and planner read.
+struct TESSERA_API Plan {
+  PipelineShape shape;
+  std::vector<PhaseInfo> phases;  ///< all chunks of this rank
+  std::vector<int> live;          ///< bound per chunk
+  std::vector<PlanAction> actions;
+  /// One line an action: "F mb0 chunk0 layers.0 attn".
+  std::string text() const;
+};
+
+}  // namespace tessera

@@ -1,0 +1,102 @@
+#pragma once
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tessera/abi_stamp.hpp"
+#include "tessera/schema.hpp"
+
+namespace tessera {
+
+class Registrar;
+
+/// The plain data that a plugin exports under the symbol `tessera_plugin`. The host reads it
+/// before it calls any C++ of the library: over a wrong ABI even a std::string is undefined.
+struct PluginDescriptor {
+  u64 magic;               ///< kPluginMagic
+  u64 bytes;               ///< sizeof(PluginDescriptor)
+  const char* abi_stamp;   ///< TESSERA_ABI_STAMP of the build; compared exactly
+  const char* abi_fields;  ///< what the stamp was made of, "sdk headers=91c2;compiler=…"
+  const char* name;
+  const char* version;
+  const char* summary;
+  void (*register_all)(Registrar&);  ///< the only entry point; may throw Error or std types
+};
+inline constexpr u64 kPluginMagic = 0x3150415245535354;  // "TSSERAP1", little endian
+
+/// Makes one component from its table. `arguments` is a `K::Arguments*` of the kind K.
+/// The result is a K*, held as void.
+using Factory = std::function<std::shared_ptr<void>(
+    const ConfigNode& node, const Given& given, void* arguments)>;
+
+struct TESSERA_API ComponentInfo {
+  std::string kind, type, doc;
+  std::vector<FieldSpec> fields;
+  Factory make;
+};
+
+/// Type-erased implementation of one operation on one device (operation.hpp).
+struct Kernel;
+
+/// Handed to a plugin's register function; everything a plugin brings goes through it. Called on
+/// the loading thread, once per process. A duplicate kind/type is an error that names both files.
+class TESSERA_API Registrar {
+ public:
+  virtual ~Registrar();
+
+  /// Registers T as the component `type` of kind K. K states `kKind` and `Arguments`; T has a
+  /// nested `Config` (or NoConfig) with `describe`, and a constructor
+  /// `T(const Config&, K::Arguments&)`.
+  template <class K, class T>
+  void add(std::string_view type, std::string_view doc) {
+    using Config = typename T::Config;
+    ComponentInfo info;
+    info.kind = K::kKind;
+    info.type = type;
+    info.doc = doc;
+    info.fields = fields_of<Config>();
+    info.make = [fields = info.fields](const ConfigNode& node,
+                                       const Given& given,
+                                       void* arguments) -> std::shared_ptr<void> {
+      Config config;
+      read_fields(fields, node, given, &config);
+      auto& args = *static_cast<typename K::Arguments*>(arguments);
+      std::shared_ptr<K> made = std::make_shared<T>(config, args);
+      return {made, static_cast<void*>(made.get())};
+    };
+    add_component(std::move(info));
+  }
+
+  /// Registers a kernel for an operation on a device. `device` is a device's name, or "host" for
+  /// every device whose memory the CPU addresses (reference, cpu).
+  virtual void add_kernel(std::string_view device, Kernel kernel) = 0;
+
+ protected:
+  virtual void add_component(ComponentInfo info) = 0;
+};
+
+}  // namespace tessera
+
+/// Defines a plugin. Use once per library, at namespace scope:
+///
+///     TESSERA_PLUGIN(lion, "0.1.0", "Lion optimizer rule") {
+///       registrar.add<tessera::UpdateRule, Lion>("lion", "Chen et al. 2023, algorithm 2");
+///     }
+#define TESSERA_PLUGIN(NAME, VERSION, SUMMARY)                                            \
+  static void tessera_register_(::tessera::Registrar& registrar);                         \
+  extern "C" {                                                                            \
+  TESSERA_API extern const char TESSERA_ABI_SYMBOL;                                       \
+  TESSERA_API extern const ::tessera::PluginDescriptor tessera_plugin;                    \
+  const char TESSERA_ABI_SYMBOL = 1;                                                      \
+  const ::tessera::PluginDescriptor tessera_plugin = {::tessera::kPluginMagic,            \
+                                                      sizeof(::tessera::PluginDescriptor), \
+                                                      TESSERA_ABI_STAMP,                  \
+                                                      TESSERA_ABI_FIELDS,                 \
+                                                      #NAME,                              \
+                                                      VERSION,                            \
+                                                      SUMMARY,                            \
+                                                      &tessera_register_};                \
+  }                                                                                       \
+  static void tessera_register_([[maybe_unused]] ::tessera::Registrar& registrar)

@@ -1,0 +1,56 @@
+#pragma once
+#include <string_view>
+#include <vector>
+
+#include "tessera/schema.hpp"
+
+namespace tessera {
+
+/// The pipeline as one rank sees it.
+struct PipelineShape {
+  int stages = 1;  ///< ranks in the pipeline group (p)
+  int rank = 0;    ///< this one
+  int chunks = 1;  ///< model chunks a rank (v)
+  int microbatches = 1;
+  bool training = true;  ///< false: forward only
+};
+
+/// One compute action of a schedule. F and B are whole passes; Bi and Bw are B split into its input
+/// and weight halves.
+struct Action {
+  enum Kind : u8 { F, B, Bi, Bw } kind = F;
+  int microbatch = 0;
+  int chunk = 0;  ///< of this rank, 0 … v - 1
+  /// The executor may interleave this action's phases with the next action's.
+  bool with_next = false;
+  bool operator==(const Action&) const = default;
+};
+
+/// Position of a chunk in the model: stage s holds the layers after stage s - 1, s < p·v.
+struct Place {
+  int stage = 0;
+};
+
+struct ScheduleArguments {
+  i64 pipeline = 1;  ///< size of the pipeline group
+};
+
+/// The order in which one pipeline rank computes. Plugin kind "schedule". Pure functions of the
+/// shape: no communication, no memory, no layers; the kernel lowers, verifies, draws and runs it.
+class TESSERA_API PipelineSchedule {
+ public:
+  static constexpr std::string_view kKind = "schedule";
+  using Arguments = ScheduleArguments;
+
+  virtual ~PipelineSchedule();
+  /// Model chunks on each rank.
+  virtual int chunks() const { return 1; }
+  /// Where chunk `chunk` of rank `rank` sits; by default loops: stage = chunk · p + rank.
+  virtual Place place(const PipelineShape& shape, int rank, int chunk) const;
+  /// Most microbatches of `chunk` that are live at once on this rank (F done, last half not).
+  virtual int live(const PipelineShape& shape, int chunk) const = 0;
+  /// Every (microbatch, chunk) once, in this rank's order.
+  virtual std::vector<Action> order(const PipelineShape& shape) const = 0;
+};
+
+}  // namespace tessera
