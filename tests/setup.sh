@@ -30,7 +30,7 @@ TESSERA_TEST_PACKAGES=(
 tessera_setup() {
   local packages=("${TESSERA_BUILD_PACKAGES[@]}") missing=() package state
   if [[ $1 == all ]]; then packages+=("${TESSERA_TEST_PACKAGES[@]}"); fi
-  if ! command -v dpkg-query apt-get >/dev/null; then
+  if ! command -v apt-get >/dev/null; then
     echo "setup: this is not Debian; needed are its packages: ${packages[*]}"
     return 0
   fi

@@ -41,10 +41,22 @@ function(tessera_add_plugin name)
     CXX_VISIBILITY_PRESET hidden
     VISIBILITY_INLINES_HIDDEN ON
     LINK_DEPENDS "${TESSERA_PLUGIN_EXPORTS}"
-    LIBRARY_OUTPUT_DIRECTORY "${arg_OUTPUT_DIRECTORY}"
-    INSTALL_RPATH "$ORIGIN/../..")
+    LIBRARY_OUTPUT_DIRECTORY "${arg_OUTPUT_DIRECTORY}")
   set_property(GLOBAL APPEND PROPERTY TESSERA_PLUGIN_TARGETS ${target})
-  if(NOT arg_NO_INSTALL)
-    install(TARGETS ${target} LIBRARY DESTINATION lib/tessera/plugins)
+  if(arg_NO_INSTALL)
+    return()
   endif()
+
+  # One RPATH for both trees: CMake would pad the build tree's with ':' to replace it when
+  # installing, and the loader reads an empty entry as the current directory.
+  get_target_property(outside Tessera::tessera IMPORTED)
+  if(outside)
+    set(library "$<TARGET_FILE_DIR:Tessera::tessera>")
+  else()
+    set(library "$ORIGIN/../lib")
+  endif()
+  set_target_properties(${target} PROPERTIES
+    BUILD_WITH_INSTALL_RPATH ON
+    INSTALL_RPATH "${library};$ORIGIN/../..")
+  install(TARGETS ${target} LIBRARY DESTINATION lib/tessera/plugins)
 endfunction()
