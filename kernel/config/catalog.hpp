@@ -1,0 +1,24 @@
+#pragma once
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tessera/plugin.hpp"
+
+namespace tessera {
+
+/// What the configuration may name: every registered component, as the plugin host knows them.
+class Catalog {
+ public:
+  virtual ~Catalog() = default;
+  /// nullptr when no loaded plugin brings it.
+  virtual const ComponentInfo* find(std::string_view kind, std::string_view type) const = 0;
+  /// All components of a kind, by name.
+  virtual std::vector<const ComponentInfo*> of_kind(std::string_view kind) const = 0;
+  /// One line for each library that could not be loaded: "deepep.so: needs libnvshmem.so.3, …".
+  virtual std::vector<std::string> load_failures() const = 0;
+  /// Where a component comes from, for errors: "dispatch.so 0.3", "kernel".
+  virtual std::string library_of(std::string_view kind, std::string_view type) const = 0;
+};
+
+}  // namespace tessera

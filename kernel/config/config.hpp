@@ -1,0 +1,63 @@
+#pragma once
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "kernel/config/tree.hpp"
+
+namespace tessera {
+
+/// One file or --set, kept to show the source line in errors.
+struct ConfigSource {
+  std::string name;
+  std::filesystem::path folder;    ///< what relative paths written here are relative to
+  std::vector<std::string> lines;  ///< of a --set: the argument
+};
+
+/// One writing of a `type` key: by overlay the plugin of a table may change.
+struct TypeChange {
+  int layer = 0;
+  Value value;
+};
+
+/// What files and --set say, merged, with the origin of everything; not yet checked by schemas.
+class Config {
+ public:
+  /// Merges files left to right, then `key=value` settings. Throws ConfigError with file, line and
+  /// column for what is not TOML, or not TOML that configuration uses (dates, arrays of tables).
+  static Config load(const std::vector<std::string>& files,
+                     const std::vector<std::string>& sets = {});
+  /// The same from a text; `name` stands for the file, relative paths start at the working folder.
+  static Config parse(const std::string& text,
+                      const std::string& name = "text",
+                      const std::vector<std::string>& sets = {});
+
+  const ConfigTree& tree() const { return *tree_; }
+  const std::vector<ConfigSource>& sources() const { return sources_; }
+  /// All writings of a table's `type`, in order of precedence. `path` is the table's.
+  std::vector<TypeChange> types(std::string_view path) const;
+
+  /// The table as it was written, without schemas and defaults.
+  std::unique_ptr<ConfigNode> node(const std::string& path) const;
+
+  /// The string at `key` as an absolute path: relative ones start at the folder of the file that
+  /// wrote the key, or at the working folder for --set and defaults. Throws ConfigError when the
+  /// key is not set to a string.
+  std::filesystem::path resolve_path(std::string_view key) const;
+  /// `text`, written at `origin`, as an absolute path.
+  std::filesystem::path resolve_path(std::string_view text, const Origin& origin) const;
+
+  /// `[plugins] path`, absolute. Needed before there is a catalog to resolve with.
+  std::vector<std::filesystem::path> plugin_path() const;
+
+ private:
+  friend class ConfigReader;
+  std::shared_ptr<ConfigTree> tree_ = std::make_shared<ConfigTree>();
+  std::vector<ConfigSource> sources_;
+  std::map<std::string, std::vector<TypeChange>, std::less<>> types_;
+};
+
+}  // namespace tessera

@@ -1,0 +1,17 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "kernel/config/resolve.hpp"
+
+namespace tessera {
+
+/// The effective configuration as TOML, each key with its origin as a comment. Loads back to the
+/// same configuration from any folder: paths are absolute.
+std::string dump(const Resolved& resolved);
+
+/// One line for each key in which two configurations differ: "- key = a" and "+ key = b" in the
+/// order of dump; empty when there is none. Origins do not count.
+std::vector<std::string> diff(const Resolved& left, const Resolved& right);
+
+}  // namespace tessera

@@ -1,0 +1,43 @@
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kernel/config/catalog.hpp"
+#include "kernel/config/config.hpp"
+#include "kernel/config/run_config.hpp"
+
+namespace tessera {
+
+/// A configuration that passed all checks. Copies share the tree.
+struct Resolved {
+  RunConfig run;
+  /// Every key of every component in use, defaults and `from` values included.
+  std::shared_ptr<const ConfigTree> tree;
+  std::vector<std::string> notices;  ///< keys dropped because an overlay changed a `type`
+  /// The table at `path`, to make a component from; valid on its own.
+  std::unique_ptr<ConfigNode> node(const std::string& path) const { return make_node(tree, path); }
+};
+
+/// One thing that is wrong, as it is printed: headline with position, source line, details.
+struct Problem {
+  Origin at;
+  std::string text;
+};
+
+struct CheckResult {
+  std::vector<Problem> problems;  ///< by position
+  Resolved resolved;              ///< `run` is filled only when there are no problems
+};
+
+/// Checks a configuration against the kernel's sections and the components it names. Does not
+/// throw for what is wrong with it.
+CheckResult check(const Config& config, const Catalog& catalog);
+
+/// The same, but throws ConfigError with all problems (the first 20 in full).
+Resolved resolve(const Config& config, const Catalog& catalog);
+
+/// All problems as one text, as resolve throws it.
+std::string report(const std::vector<Problem>& problems);
+
+}  // namespace tessera

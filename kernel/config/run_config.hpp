@@ -1,0 +1,127 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "tessera/schema.hpp"
+
+namespace tessera {
+
+class Communicator;
+class Dataset;
+class Device;
+class GraphPolicy;
+class LrSchedule;
+class Model;
+class Observer;
+class Optimizer;
+class PipelineSchedule;
+
+/// The root sections of a configuration that belong to the kernel. Where a section is a component
+/// slot too, its table also holds the component's keys.
+struct RunSection {
+  std::string name = "run";
+  u64 seed = 1234;
+  i64 steps = 0;
+  std::string out;  ///< absolute once resolved; "runs/<name>" by default
+  i64 log_every_steps = 10;
+  static void describe(Schema<RunSection>& s);
+};
+
+struct DeviceSection {
+  Component<Device> device{"cpu"};
+  Auto<i64> threads;
+  static void describe(Schema<DeviceSection>& s);
+};
+
+struct PluginsSection {
+  std::vector<std::string> path;  ///< absolute once resolved
+  static void describe(Schema<PluginsSection>& s);
+};
+
+struct CommSection {
+  Component<Communicator> communicator{"auto"};  ///< "auto": the launcher chooses
+  Auto<i64> ranks;
+  double timeout_s = 60;
+  double init_timeout_s = 300;
+  static void describe(Schema<CommSection>& s);
+};
+
+struct ParallelSection {
+  i64 tensor = 1, pipeline = 1, context = 1;
+  Auto<i64> data;
+  i64 expert = 1;
+  Auto<i64> expert_tensor;  ///< "auto": the same as tensor
+  std::string order = "tp-cp-ep-dp-pp";
+  static void describe(Schema<ParallelSection>& s);
+};
+
+struct BatchSection {
+  i64 global = 0, micro = 0;
+  static void describe(Schema<BatchSection>& s);
+};
+
+struct PrecisionSection {
+  std::string compute = "fp32", main = "fp32";
+  static void describe(Schema<PrecisionSection>& s);
+};
+
+struct CheckpointSection {
+  i64 every_steps = 0;
+  i64 keep = 3;
+  std::string resume = "auto";  ///< "auto", "none", or an absolute path
+  std::string out;              ///< absolute; "<run.out>/checkpoints" by default
+  static void describe(Schema<CheckpointSection>& s);
+};
+
+struct ValidationSection {
+  i64 every_steps = 0;
+  i64 samples = 0;
+  static void describe(Schema<ValidationSection>& s);
+};
+
+struct CheckSection {
+  i64 replicas_every = 0;
+  static void describe(Schema<CheckSection>& s);
+};
+
+struct NamedObserver {
+  std::string name;
+  Component<Observer> observer;
+};
+
+/// A whole configuration, checked and typed. Components are made from their table (`path`).
+struct RunConfig {
+  RunSection run;
+  DeviceSection device;
+  PluginsSection plugins;
+  CommSection comm;
+  ParallelSection parallel;
+  BatchSection batch;
+  Component<Model> model{"gpt"};
+  PrecisionSection precision;
+  Component<PipelineSchedule> schedule{"sequential"};
+  Component<GraphPolicy> graph{"none"};
+  Component<Optimizer> optimizer{"replicated"};
+  Component<LrSchedule> lr{"constant"};
+  Component<Dataset> data{"text"};
+  CheckpointSection checkpoint;
+  ValidationSection validation;
+  CheckSection check;
+  std::vector<NamedObserver> observers;  ///< in the order of writing
+};
+
+/// A root table: its own keys, and the component it selects, if it does.
+struct RootSection {
+  std::string name;
+  std::string doc;
+  std::string kind;          ///< empty: no component
+  std::string default_type;  ///< "auto" is allowed as a type where it is the default
+  std::vector<FieldSpec> fields;
+  bool each =
+      false;  ///< every sub-table selects a component of `kind`; its type defaults to its name
+};
+
+/// All root sections, in the order in which they are documented and dumped.
+const std::vector<RootSection>& root_sections();
+
+}  // namespace tessera
