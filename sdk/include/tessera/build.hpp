@@ -61,8 +61,7 @@ class TESSERA_API BuildContext {
   std::shared_ptr<K> child(std::string_view name,
                            const Component<K>& component,
                            const Given& given = {}) {
-    std::shared_ptr<void> made =
-        make_child(K::kKind, name, component.type, component.path, given);
+    std::shared_ptr<void> made = make_child(K::kKind, name, component.type, component.path, given);
     return {made, static_cast<K*>(made.get())};
   }
 

@@ -32,9 +32,9 @@ struct Transfer {
 /// and sizes on every member (but for transfers), or the collective fails on all of them.
 struct Collective {
   CollectiveKind kind = CollectiveKind::barrier;
-  std::string name;     ///< of the call site, for errors and the flight recorder
-  TensorArg input;      ///< all_reduce, broadcast: also the output
-  TensorArg output;     ///< all_gather: size × input; reduce_scatter: input / size
+  std::string name;  ///< of the call site, for errors and the flight recorder
+  TensorArg input;   ///< all_reduce, broadcast: also the output
+  TensorArg output;  ///< all_gather: size × input; reduce_scatter: input / size
   ReduceOp op = ReduceOp::sum;
   int root = 0;
   std::vector<Transfer> sends, receives;
@@ -97,8 +97,8 @@ class TESSERA_API Store {
 
 struct CommunicatorArguments {
   i64 rank = 0, world = 1;
-  Store* store = nullptr;  ///< outlives the communicator
-  std::chrono::milliseconds timeout{60000};       ///< of a collective
+  Store* store = nullptr;                          ///< outlives the communicator
+  std::chrono::milliseconds timeout{60000};        ///< of a collective
   std::chrono::milliseconds init_timeout{300000};  ///< of slow phases
 };
 

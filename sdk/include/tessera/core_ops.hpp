@@ -14,11 +14,32 @@ namespace tessera {
 /// lacks one is an error only where it is launched.
 struct CoreOps {
   explicit CoreOps(const Device& d)
-      : matmul(d), column_sum(d), add_bias(d), layernorm(d), layernorm_backward(d),
-        layernorm_weight(d), add(d), multiply(d), scale(d), gelu(d), gelu_backward(d), dropout(d),
-        fill(d), copy(d), embedding(d), embedding_weight(d), attention(d), attention_backward(d),
-        cross_entropy_max(d), cross_entropy_sums(d), cross_entropy_loss(d), cross_entropy_grad(d),
-        sum_squares(d), step_scalars(d), adamw(d), sgd(d) {}
+      : matmul(d),
+        column_sum(d),
+        add_bias(d),
+        layernorm(d),
+        layernorm_backward(d),
+        layernorm_weight(d),
+        add(d),
+        multiply(d),
+        scale(d),
+        gelu(d),
+        gelu_backward(d),
+        dropout(d),
+        fill(d),
+        copy(d),
+        embedding(d),
+        embedding_weight(d),
+        attention(d),
+        attention_backward(d),
+        cross_entropy_max(d),
+        cross_entropy_sums(d),
+        cross_entropy_loss(d),
+        cross_entropy_grad(d),
+        sum_squares(d),
+        step_scalars(d),
+        adamw(d),
+        sgd(d) {}
 
   Operation<MatmulArgs> matmul;
   Operation<ColumnSumArgs> column_sum;

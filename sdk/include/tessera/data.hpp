@@ -26,7 +26,7 @@ class TESSERA_API Tokenizer {
 
 /// One input of the model for each sample: bundle slot of this name.
 struct FieldInfo {
-  std::string name;  ///< "tokens", "targets", "loss_mask"
+  std::string name;          ///< "tokens", "targets", "loss_mask"
   DType dtype = DType::i64;  ///< i64 or u8
   /// Not empty: u8 mask whose sum is the weight of this loss term.
   std::string loss;

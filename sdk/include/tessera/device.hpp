@@ -45,8 +45,8 @@ class TESSERA_API Graph {
 
 /// What a device is made from.
 struct DeviceArguments {
-  int local_rank = 0;   ///< which of the host's devices, where there are several
-  int threads = 1;      ///< CPU threads of this rank
+  int local_rank = 0;                    ///< which of the host's devices, where there are several
+  int threads = 1;                       ///< CPU threads of this rank
   std::shared_ptr<MemorySource> memory;  ///< where slabs come from; the system when empty
   /// All kernels that plugins registered for a device name or for "host".
   std::function<std::vector<Kernel>(std::string_view device)> kernels;

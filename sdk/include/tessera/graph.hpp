@@ -22,7 +22,8 @@ class TESSERA_API GraphPolicy {
   using Arguments = GraphArguments;
 
   virtual ~GraphPolicy();
-  virtual std::vector<Segment> choose(std::span<const PhaseInfo> phases, const Plan& plan) const = 0;
+  virtual std::vector<Segment> choose(std::span<const PhaseInfo> phases,
+                                      const Plan& plan) const = 0;
 };
 
 }  // namespace tessera

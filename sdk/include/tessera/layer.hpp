@@ -55,8 +55,8 @@ struct Phase {
   std::function<void(Context&, Bundle&)> run;
 };
 
-/// A part of a model with parameters and phases. Plugin kind "layer". Slots, parameters and children
-/// are made in the constructor, from the BuildContext; phases() is called once, after it.
+/// A part of a model with parameters and phases. Plugin kind "layer". Slots, parameters and
+/// children are made in the constructor, from the BuildContext; phases() is called once, after it.
 class TESSERA_API Layer {
  public:
   static constexpr std::string_view kKind = "layer";

@@ -18,8 +18,8 @@ struct ModelArguments {
   i64 tokenizer_vocab = 0;
 };
 
-/// From configuration to a linear list of layers. Plugin kind "model". The kernel cuts the list into
-/// chunks and builds only the layers that live on this rank.
+/// From configuration to a linear list of layers. Plugin kind "model". The kernel cuts the list
+/// into chunks and builds only the layers that live on this rank.
 class TESSERA_API Model {
  public:
   static constexpr std::string_view kKind = "model";

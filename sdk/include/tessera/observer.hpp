@@ -12,7 +12,7 @@ struct RunStart {
   std::string name, out;  ///< out: folder of the run
   i64 first_step = 1, last_step = 1;
   i64 world = 1;
-  i64 parameters = 0;        ///< logical elements
+  i64 parameters = 0;  ///< logical elements
   i64 tokens_per_step = 0;
   double flops_per_token = 0;
   std::string layout;        ///< "tp 2, dp 1 on 2 ranks (shm)"
@@ -46,12 +46,12 @@ struct RunEnd {
 };
 
 struct ObserverArguments {
-  std::string out;         ///< folder of the run
-  i64 resume_step = 0;     ///< files of an earlier run are cut back to this step
+  std::string out;      ///< folder of the run
+  i64 resume_step = 0;  ///< files of an earlier run are cut back to this step
 };
 
-/// Reads events and changes nothing. Plugin kind "observer". Called on rank 0's thread; an exception
-/// fails the run.
+/// Reads events and changes nothing. Plugin kind "observer". Called on rank 0's thread; an
+/// exception fails the run.
 class TESSERA_API Observer {
  public:
   static constexpr std::string_view kKind = "observer";

@@ -45,12 +45,12 @@ struct Kernel {
 /// library.
 template <class Args>
 concept OperationArgs = std::is_trivially_copyable_v<Args> && std::is_standard_layout_v<Args> &&
-                        requires(Args& args) {
-                          { Args::kName } -> std::convertible_to<std::string_view>;
-                          { Args::kTensors } -> std::convertible_to<int>;
-                          { Args::kOutputs } -> std::convertible_to<int>;
-                          Args::infer(args);
-                        };
+    requires(Args& args) {
+  { Args::kName } -> std::convertible_to<std::string_view>;
+  { Args::kTensors } -> std::convertible_to<int>;
+  { Args::kOutputs } -> std::convertible_to<int>;
+  Args::infer(args);
+};
 
 /// Wraps a plain function as a kernel: `make_kernel<AxpyArgs>(&axpy)`.
 template <OperationArgs Args>

@@ -9,8 +9,9 @@
 #include "tessera/parameter.hpp"
 
 /// Differentiable operations on tensors. Each checks shapes and dtypes (Error with both), allocates
-/// its results from cx.pool, launches on cx.stream and, when recording, puts its two gradient halves
-/// on the tape. Rows: activations are [n, features] with n = samples × positions, sample-major.
+/// its results from cx.pool, launches on cx.stream and, when recording, puts its two gradient
+/// halves on the tape. Rows: activations are [n, features] with n = samples × positions,
+/// sample-major.
 namespace tessera::ops {
 
 /// Completes `args` (shapes of outputs by infer), allocates the outputs that have no address, and
@@ -35,10 +36,10 @@ std::vector<Tensor> run(Context& cx, const Operation<Args>& operation, Args& arg
 
 /// y [n, out] = x [n, in] · weightᵀ + bias; weight [out, in], bias [out] or nullptr.
 TESSERA_API Tensor linear(Context& cx, const Tensor& x, Parameter& weight, Parameter* bias);
-/// x [n, f] + bias [f].
-TESSERA_API Tensor add_bias(Context& cx, const Tensor& x, Parameter& bias);
-TESSERA_API Tensor layernorm(
-    Context& cx, const Tensor& x, Parameter& weight, Parameter& bias, double eps);
+/// x [n, f] + bias [f]; in place when x was moved in and is the only handle.
+TESSERA_API Tensor add_bias(Context& cx, Tensor x, Parameter& bias);
+TESSERA_API Tensor
+layernorm(Context& cx, const Tensor& x, Parameter& weight, Parameter& bias, double eps);
 TESSERA_API Tensor gelu(Context& cx, const Tensor& x);
 TESSERA_API Tensor add(Context& cx, const Tensor& a, const Tensor& b);
 TESSERA_API Tensor multiply(Context& cx, const Tensor& a, const Tensor& b);
@@ -68,8 +69,8 @@ TESSERA_API Tensor attention(Context& cx,
                              const AttentionShape& shape,
                              const AttentionSpec& spec);
 
-/// Mean cross entropy of logits [n, v], cut over `group` along v, against targets i64 [n] where mask
-/// u8 [n] is 1: f64 [1] = sum · inverse_weight. Two reductions of n and 2n scalars. Overwrites
+/// Mean cross entropy of logits [n, v], cut over `group` along v, against targets i64 [n] where
+/// mask u8 [n] is 1: f64 [1] = sum · inverse_weight. Two reductions of n and 2n scalars. Overwrites
 /// logits with their gradient in the backward pass when nothing else holds them.
 TESSERA_API Tensor cross_entropy(Context& cx,
                                  const Tensor& logits,

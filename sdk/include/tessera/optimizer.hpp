@@ -28,9 +28,9 @@ struct Hyper {
 /// What one update works on: flat tensors of one size, the part of a parameter that lives here.
 struct Shard {
   const Parameter* parameter = nullptr;
-  Tensor main, grad;           ///< main dtype
-  Tensor compute;              ///< undefined when it is the same memory as main
-  std::vector<Tensor> state;   ///< in the order of state()
+  Tensor main, grad;          ///< main dtype
+  Tensor compute;             ///< undefined when it is the same memory as main
+  std::vector<Tensor> state;  ///< in the order of state()
 };
 
 struct RuleArguments {

@@ -18,7 +18,8 @@ struct Split {
   i64 pad_to = 1;
 };
 
-/// Initial values, computed in double from (seed, parameter name, logical element) and rounded once.
+/// Initial values, computed in double from (seed, parameter name, logical element) and rounded
+/// once.
 struct Init {
   enum Kind : u8 { constant, normal } kind = constant;
   double value = 0;   ///< of constant

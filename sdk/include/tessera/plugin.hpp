@@ -84,19 +84,19 @@ class TESSERA_API Registrar {
 ///     TESSERA_PLUGIN(lion, "0.1.0", "Lion optimizer rule") {
 ///       registrar.add<tessera::UpdateRule, Lion>("lion", "Chen et al. 2023, algorithm 2");
 ///     }
-#define TESSERA_PLUGIN(NAME, VERSION, SUMMARY)                                            \
-  static void tessera_register_(::tessera::Registrar& registrar);                         \
-  extern "C" {                                                                            \
-  TESSERA_API extern const char TESSERA_ABI_SYMBOL;                                       \
-  TESSERA_API extern const ::tessera::PluginDescriptor tessera_plugin;                    \
-  const char TESSERA_ABI_SYMBOL = 1;                                                      \
-  const ::tessera::PluginDescriptor tessera_plugin = {::tessera::kPluginMagic,            \
+#define TESSERA_PLUGIN(NAME, VERSION, SUMMARY)                                             \
+  static void tessera_register_(::tessera::Registrar& registrar);                          \
+  extern "C" {                                                                             \
+  TESSERA_API extern const char TESSERA_ABI_SYMBOL;                                        \
+  TESSERA_API extern const ::tessera::PluginDescriptor tessera_plugin;                     \
+  const char TESSERA_ABI_SYMBOL = 1;                                                       \
+  const ::tessera::PluginDescriptor tessera_plugin = {::tessera::kPluginMagic,             \
                                                       sizeof(::tessera::PluginDescriptor), \
-                                                      TESSERA_ABI_STAMP,                  \
-                                                      TESSERA_ABI_FIELDS,                 \
-                                                      #NAME,                              \
-                                                      VERSION,                            \
-                                                      SUMMARY,                            \
-                                                      &tessera_register_};                \
-  }                                                                                       \
+                                                      TESSERA_ABI_STAMP,                   \
+                                                      TESSERA_ABI_FIELDS,                  \
+                                                      #NAME,                               \
+                                                      VERSION,                             \
+                                                      SUMMARY,                             \
+                                                      &tessera_register_};                 \
+  }                                                                                        \
   static void tessera_register_([[maybe_unused]] ::tessera::Registrar& registrar)

@@ -18,8 +18,10 @@ struct Philox {
     u32 k0 = static_cast<u32>(key), k1 = static_cast<u32>(key >> 32);
     for (int round = 0; round < 10; ++round) {
       const u64 p0 = static_cast<u64>(kM0) * c[0], p1 = static_cast<u64>(kM1) * c[2];
-      c = {static_cast<u32>(p1 >> 32) ^ c[1] ^ k0, static_cast<u32>(p1),
-           static_cast<u32>(p0 >> 32) ^ c[3] ^ k1, static_cast<u32>(p0)};
+      c = {static_cast<u32>(p1 >> 32) ^ c[1] ^ k0,
+           static_cast<u32>(p1),
+           static_cast<u32>(p0 >> 32) ^ c[3] ^ k1,
+           static_cast<u32>(p0)};
       k0 += kW0;
       k1 += kW1;
     }
@@ -36,17 +38,21 @@ constexpr i64 row_id(i64 sample_ordinal, i64 position) {
 constexpr i64 row_sample(i64 row) { return row >> kPositionBits; }
 constexpr i64 row_position(i64 row) { return row & ((i64{1} << kPositionBits) - 1); }
 
-/// The random word of one hidden element: counter (feature / 4, position, sample); word feature % 4.
+/// The random word of one hidden element: counter (feature / 4, position, sample); word feature
+/// % 4.
 constexpr Philox::Words hidden_counter(i64 row, i64 feature) {
   const u64 sample = static_cast<u64>(row_sample(row));
-  return {static_cast<u32>(feature >> 2), static_cast<u32>(row_position(row)),
-          static_cast<u32>(sample), static_cast<u32>(sample >> 32)};
+  return {static_cast<u32>(feature >> 2),
+          static_cast<u32>(row_position(row)),
+          static_cast<u32>(sample),
+          static_cast<u32>(sample >> 32)};
 }
 /// The random word of one attention score: counter (key / 4, query position, sample, head); word
 /// key % 4. `key` and the row's position are global.
 constexpr Philox::Words attention_counter(i64 query_row, i64 head, i64 key) {
   const u64 sample = static_cast<u64>(row_sample(query_row));
-  return {static_cast<u32>(key >> 2), static_cast<u32>(row_position(query_row)),
+  return {static_cast<u32>(key >> 2),
+          static_cast<u32>(row_position(query_row)),
           static_cast<u32>(sample),
           static_cast<u32>(head) ^ (static_cast<u32>(sample >> 32) << 16)};
 }

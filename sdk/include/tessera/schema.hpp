@@ -42,10 +42,10 @@ struct TESSERA_API FieldSpec {
   std::optional<double> least, most;
   bool least_excluded = false, most_excluded = false;
   std::vector<std::string> choices;
-  std::string megatron;        ///< the flag a Megatron-LM user would search for
-  std::string component_kind;  ///< kind of a component slot
+  std::string megatron;                 ///< the flag a Megatron-LM user would search for
+  std::string component_kind;           ///< kind of a component slot
   std::vector<FieldSpec> table_fields;  ///< of each table of `tables`
-  std::function<void(void* object, const Value&)> assign;             ///< all but the two below
+  std::function<void(void* object, const Value&)> assign;  ///< all but the two below
   std::function<void(void* object, std::string type, std::string path)> assign_component;
   std::function<void(void* object, const std::string& name, const ConfigNode&)> assign_table;
 
@@ -96,8 +96,7 @@ struct FieldTraits<bool> {
   static bool from(const Value& v) { return std::get<bool>(v.data); }
 };
 template <std::integral M>
-  requires(!std::same_as<M, bool>)
-struct FieldTraits<M> {
+requires(!std::same_as<M, bool>) struct FieldTraits<M> {
   static constexpr FieldType kType = FieldType::integer;
   static Value to(M v) { return static_cast<i64>(v); }
   static M from(const Value& v) { return static_cast<M>(std::get<i64>(v.data)); }
@@ -148,7 +147,7 @@ class Schema {
  public:
   /// bool, integers, double, std::string, std::vector of these.
   template <class M>
-  FieldBuilder field(std::string_view name, M T::* member, std::string_view doc) {
+  FieldBuilder field(std::string_view name, M T::*member, std::string_view doc) {
     FieldSpec& spec = add(name, doc, detail::FieldTraits<M>::kType);
     if constexpr (detail::FieldTraits<M>::kType == FieldType::array) {
       spec.element = detail::FieldTraits<typename M::value_type>::kType;
@@ -162,7 +161,7 @@ class Schema {
 
   /// The same with "auto" allowed; "auto" leaves the member empty.
   template <class M>
-  FieldBuilder field(std::string_view name, Auto<M> T::* member, std::string_view doc) {
+  FieldBuilder field(std::string_view name, Auto<M> T::*member, std::string_view doc) {
     FieldSpec& spec = add(name, doc, detail::FieldTraits<M>::kType);
     spec.allows_auto = true;
     const Auto<M> initial = T{}.*member;
@@ -181,7 +180,7 @@ class Schema {
 
   /// A component slot.
   template <class K>
-  FieldBuilder slot(std::string_view name, Component<K> T::* member, std::string_view doc) {
+  FieldBuilder slot(std::string_view name, Component<K> T::*member, std::string_view doc) {
     FieldSpec& spec = add(name, doc, FieldType::component);
     spec.component_kind = K::kKind;
     spec.initial = Value((T{}.*member).type);
@@ -194,7 +193,7 @@ class Schema {
   /// Named tables of one struct E (with its own describe): `[optimizer.groups.head] match = …`.
   template <class E>
   FieldBuilder tables(std::string_view name,
-                      std::map<std::string, E> T::* member,
+                      std::map<std::string, E> T::*member,
                       std::string_view doc) {
     FieldSpec& spec = add(name, doc, FieldType::tables);
     Schema<E> element;

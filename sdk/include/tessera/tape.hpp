@@ -22,6 +22,9 @@ class TESSERA_API Gradients {
   /// Gradient of output i; undefined when nothing downstream needs it (then it is zero). Waits for
   /// a pending collective first.
   virtual Tensor output(int i) = 0;
+  /// The same, giving up the tape's own handle: it may be written in place when it is then the sole
+  /// owner. Only for operations without a weight half.
+  virtual Tensor take(int i) = 0;
   /// Does input i need a gradient?
   virtual bool wants(int i) const = 0;
   /// Contributes to the gradient of input i (summed with other contributions). When the gradient

@@ -17,10 +17,10 @@ struct TESSERA_API Value {
   std::variant<bool, i64, double, std::string, Array> data;
 
   Value() : data(false) {}
-  Value(bool v) : data(v) {}                  // NOLINT(google-explicit-constructor)
-  Value(int v) : data(static_cast<i64>(v)) {} // NOLINT(google-explicit-constructor)
-  Value(i64 v) : data(v) {}                   // NOLINT(google-explicit-constructor)
-  Value(double v) : data(v) {}                // NOLINT(google-explicit-constructor)
+  Value(bool v) : data(v) {}                           // NOLINT(google-explicit-constructor)
+  Value(int v) : data(static_cast<i64>(v)) {}          // NOLINT(google-explicit-constructor)
+  Value(i64 v) : data(v) {}                            // NOLINT(google-explicit-constructor)
+  Value(double v) : data(v) {}                         // NOLINT(google-explicit-constructor)
   Value(const char* v) : data(std::string(v)) {}       // NOLINT(google-explicit-constructor)
   Value(std::string v) : data(std::move(v)) {}         // NOLINT(google-explicit-constructor)
   Value(std::string_view v) : data(std::string(v)) {}  // NOLINT(google-explicit-constructor)

@@ -9,8 +9,8 @@ namespace tessera {
 /// The scalars of a step, f64 [kStepScalars], in device memory: rules read them, the host sees them
 /// later. A skipped step (found_inf) advances neither `steps` nor the learning rate.
 namespace step_scalar {
-inline constexpr i64 kSteps = 0;          ///< updates done, this one included
-inline constexpr i64 kLearningRate = 1;   ///< of this update
+inline constexpr i64 kSteps = 0;         ///< updates done, this one included
+inline constexpr i64 kLearningRate = 1;  ///< of this update
 inline constexpr i64 kLossScale = 2;
 inline constexpr i64 kFoundInf = 3;       ///< 1: the gradients are not finite, change nothing
 inline constexpr i64 kNorm = 4;           ///< gradient norm before clipping, unscaled
@@ -38,8 +38,8 @@ struct StepScalarsArgs {
 };
 
 /// AdamW (Loshchilov, Hutter 2019, algorithm 2) with bias correction, on flat shards of one size.
-/// grad is multiplied by kGradientScale on the way in and zeroed on the way out. compute (optional):
-/// the rounded copy of main. Does nothing but zero grad when kFoundInf is set.
+/// grad is multiplied by kGradientScale on the way in and zeroed on the way out. compute
+/// (optional): the rounded copy of main. Does nothing but zero grad when kFoundInf is set.
 struct AdamWArgs {
   static constexpr std::string_view kName = "adamw";
   static constexpr int kTensors = 6, kOutputs = 5;
