@@ -1,0 +1,119 @@
+#include <cmath>
+
+#include "tessera/build.hpp"
+#include "tessera/ops.hpp"
+#include "tessera/plugin.hpp"
+
+namespace tessera {
+
+/// Multi-head (or grouped-query) causal self-attention, heads cut over the tensor group. Reads and
+/// writes the slot "hidden" [n, hidden].
+class SelfAttention final : public Layer {
+ public:
+  struct Config {
+    i64 hidden = 0, heads = 0;
+    Auto<i64> kv_heads;
+    i64 layers = 1;
+    double dropout = 0;
+    bool causal = true;
+    double init_std = 0.02;
+    Component<Module> qkv{"column_linear", {}};
+    Component<Module> proj{"row_linear", {}};
+    static void describe(Schema<Config>& s) {
+      s.field("hidden", &Config::hidden, "features").from("model.hidden").at_least(1);
+      s.field("heads", &Config::heads, "query heads")
+          .from("model.heads")
+          .at_least(1)
+          .megatron("--num-attention-heads");
+      s.field("kv_heads", &Config::kv_heads, "key and value heads; \"auto\": as many as heads")
+          .at_least(1)
+          .megatron("--num-query-groups");
+      s.field("layers", &Config::layers, "scales the initial output weights")
+          .from("model.layers")
+          .at_least(1);
+      s.field("dropout", &Config::dropout, "of the attention probabilities")
+          .from("model.dropout")
+          .at_least(0)
+          .below(1)
+          .megatron("--attention-dropout");
+      s.field("causal", &Config::causal, "a position attends to itself and earlier ones only");
+      s.field("init_std", &Config::init_std, "standard deviation of the initial weights")
+          .from("model.init_std")
+          .at_least(0);
+      s.slot("qkv", &Config::qkv, "projection to queries, keys and values");
+      s.slot("proj", &Config::proj, "projection of the heads' results");
+    }
+  };
+
+  SelfAttention(const Config& config, BuildContext& build)
+      : hidden_(build.slot("hidden")), rows_(build.slot("rows")) {
+    const i64 kv_heads = config.kv_heads.value_or(config.heads);
+    const i64 ranks = build.mesh().size(Axis::tensor);
+    const auto reject = [&](std::string_view key, std::string_view what, i64 a, i64 b) {
+      build.reject(key, fmt::format("{} {} does not divide into {}", what, a, b));
+    };
+    if (config.hidden % config.heads != 0) {
+      reject("heads", "hidden size", config.hidden, config.heads);
+    }
+    if (config.heads % kv_heads != 0) reject("kv_heads", "heads", config.heads, kv_heads);
+    if (config.heads % ranks != 0) {
+      build.reject(
+          "heads",
+          fmt::format(
+              "{} heads do not divide among parallel.tensor = {} ranks", config.heads, ranks));
+    }
+    if (kv_heads % ranks != 0) {
+      build.reject("kv_heads",
+                   fmt::format("{} key and value heads do not divide among parallel.tensor = {} "
+                               "ranks",
+                               kv_heads,
+                               ranks));
+    }
+    const i64 head_dim = config.hidden / config.heads;
+    const i64 q = config.heads * head_dim, kv = kv_heads * head_dim;
+    qkv_ = build.child("qkv",
+                       config.qkv,
+                       {{"in", config.hidden},
+                        {"out", q + 2 * kv},
+                        {"sections", Value::Array{q, kv, kv}},
+                        {"init_std", config.init_std}});
+    const double scale = std::sqrt(2.0 * static_cast<double>(config.layers));
+    proj_ = build.child("proj",
+                        config.proj,
+                        {{"in", q}, {"out", config.hidden}, {"init_std", config.init_std / scale}});
+    shape_ = {build.batch().micro,
+              build.batch().sequence,
+              config.heads / ranks,
+              kv_heads / ranks,
+              head_dim};
+    spec_.scale = 1 / std::sqrt(static_cast<double>(head_dim));
+    spec_.causal = config.causal;
+    spec_.dropout = config.dropout;
+    spec_.key = build.random_site("attention");
+    spec_.head_offset = build.mesh().coordinate(Axis::tensor) * shape_.heads;
+  }
+
+  std::vector<Phase> phases() override {
+    return {{.scope = "attn", .run = [this](Context& cx, Bundle& bundle) {
+               const Tensor qkv = (*qkv_)(cx, bundle[hidden_]);
+               bundle[hidden_] = {};
+               ops::AttentionShape shape = shape_;
+               shape.batch = qkv.dim(0) / shape.sequence;  // evaluation may use fewer samples
+               const Tensor heads = ops::attention(cx, qkv, bundle[rows_], shape, spec_);
+               bundle[hidden_] = (*proj_)(cx, heads);
+             }}};
+  }
+
+ private:
+  Slot hidden_, rows_;
+  ops::AttentionShape shape_;
+  AttentionSpec spec_;
+  std::shared_ptr<Module> qkv_, proj_;
+};
+
+}  // namespace tessera
+
+TESSERA_PLUGIN(attention, "0.1.0", "Tensor-parallel self-attention") {
+  registrar.add<tessera::Layer, tessera::SelfAttention>(
+      "self_attention", "causal self-attention with heads cut over the tensor group");
+}

@@ -1,0 +1,89 @@
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "tessera/build.hpp"
+#include "tessera/ops.hpp"
+#include "tessera/plugin.hpp"
+
+namespace tessera {
+
+/// Pre-norm transformer block: x + dropout(attention(norm(x))), then the same with the MLP. Any
+/// layers that read and write "hidden" fit the two slots, whatever their number of phases: the norm
+/// joins the first phase, the residual connection the last.
+class TransformerBlock final : public Layer {
+ public:
+  struct Config {
+    double dropout = 0;
+    Component<Module> norm{"layernorm", {}};
+    Component<Layer> attention{"self_attention", {}};
+    Component<Layer> mlp{"mlp", {}};
+    static void describe(Schema<Config>& s) {
+      s.field("dropout", &Config::dropout, "of each sub-layer's result, before the residual sum")
+          .from("model.dropout")
+          .at_least(0)
+          .below(1)
+          .megatron("--hidden-dropout");
+      s.slot("norm", &Config::norm, "normalisation before each sub-layer");
+      s.slot("attention", &Config::attention, "the first sub-layer");
+      s.slot("mlp", &Config::mlp, "the second sub-layer");
+    }
+  };
+
+  TransformerBlock(const Config& config, BuildContext& build)
+      : dropout_(config.dropout),
+        hidden_(build.slot("hidden")),
+        residual_(build.slot("residual")),
+        rows_(build.slot("rows")) {
+    const auto sublayer = [&](std::string_view name, const Component<Layer>& component) {
+      return SubLayer{build.child(fmt::format("{}_norm", name), config.norm),
+                      build.child(name, component),
+                      build.random_site(name)};
+    };
+    sublayers_ = {sublayer("attention", config.attention), sublayer("mlp", config.mlp)};
+  }
+
+  std::vector<Phase> phases() override {
+    std::vector<Phase> all;
+    for (const SubLayer& sublayer : sublayers_) {
+      std::vector<Phase> phases = sublayer.layer->phases();
+      require(!phases.empty(), "a sub-layer of a transformer block has no phases");
+      auto& first = phases.front().run;
+      first = [this, inner = std::move(first), norm = sublayer.norm](Context& cx, Bundle& bundle) {
+        bundle[residual_] = bundle[hidden_];
+        bundle[hidden_] = (*norm)(cx, bundle[residual_]);
+        inner(cx, bundle);
+      };
+      auto& last = phases.back().run;
+      last = [this, inner = std::move(last), key = sublayer.key](Context& cx, Bundle& bundle) {
+        inner(cx, bundle);
+        bundle[hidden_] =
+            ops::dropout(cx, bundle[hidden_], bundle[residual_], bundle[rows_], dropout_, key);
+        bundle[residual_] = {};
+      };
+      std::ranges::move(phases, std::back_inserter(all));
+    }
+    return all;
+  }
+
+  void end_step(Context& cx) override {
+    for (const SubLayer& sublayer : sublayers_) sublayer.layer->end_step(cx);
+  }
+
+ private:
+  struct SubLayer {
+    std::shared_ptr<Module> norm;
+    std::shared_ptr<Layer> layer;
+    u64 key;
+  };
+  double dropout_;
+  Slot hidden_, residual_, rows_;
+  std::vector<SubLayer> sublayers_;
+};
+
+}  // namespace tessera
+
+TESSERA_PLUGIN(transformer_block, "0.1.0", "Pre-norm transformer block") {
+  registrar.add<tessera::Layer, tessera::TransformerBlock>(
+      "transformer_block", "norm, attention, residual; norm, MLP, residual");
+}

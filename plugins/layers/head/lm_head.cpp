@@ -1,0 +1,92 @@
+#include <algorithm>
+
+#include "tessera/build.hpp"
+#include "tessera/collectives.hpp"
+#include "tessera/model.hpp"
+#include "tessera/ops.hpp"
+#include "tessera/plugin.hpp"
+
+namespace tessera {
+
+/// Final norm, logits over the vocabulary cut over the tensor group, and the mean cross entropy
+/// against the slots "targets" (i64 [n]) and "loss_mask" (u8 [n]). Without targets (generation) it
+/// leaves this rank's logits [n, vocabulary / t] in the slot "logits".
+class LmHead final : public Layer {
+ public:
+  struct Config {
+    i64 hidden = 0, vocab = 0, vocab_multiple = 128;
+    bool tied = true;
+    double init_std = 0.02;
+    Component<Module> norm{"layernorm", {}};
+    static void describe(Schema<Config>& s) {
+      s.field("hidden", &Config::hidden, "features").from("model.hidden").at_least(1);
+      s.field("vocab", &Config::vocab, "entries of the vocabulary, without padding").given();
+      s.field("vocab_multiple", &Config::vocab_multiple, "see model.vocab_multiple").given();
+      s.field("tied", &Config::tied, "use the token embedding's table")
+          .from("model.tied_embeddings")
+          .megatron("--untie-embeddings-and-output-weights");
+      s.field("init_std", &Config::init_std, "standard deviation of an untied table")
+          .from("model.init_std")
+          .at_least(0);
+      s.slot("norm", &Config::norm, "normalisation before the logits");
+    }
+  };
+
+  LmHead(const Config& config, BuildContext& build)
+      : name_(build.scope()),
+        hidden_(build.slot("hidden")),
+        targets_(build.slot("targets")),
+        mask_(build.slot("loss_mask")),
+        logits_(build.slot(Model::kLogitsSlot)),
+        loss_(build.loss("lm")),
+        norm_(build.child("norm", config.norm)) {
+    weight_ = &build.parameter({.name = "weight",
+                                .shape = {config.vocab, config.hidden},
+                                .split = {{0, Axis::tensor, {}, config.vocab_multiple}},
+                                .init = Init::gaussian(config.init_std),
+                                .tags = {"embedding"},
+                                .share = config.tied ? "embedding.weight" : ""});
+    const i64 local = weight_->local[0];
+    first_ = build.mesh().coordinate(Axis::tensor) * local;
+    valid_ = std::clamp<i64>(config.vocab - first_, 0, local);
+  }
+
+  std::vector<Phase> phases() override {
+    return {{.scope = "head", .run = [this](Context& cx, Bundle& bundle) {
+               ProcessGroup& group = cx.mesh->group(Axis::tensor);
+               const Tensor x = (*norm_)(cx, bundle[hidden_]);
+               bundle[hidden_] = {};
+               const Tensor logits =
+                   ops::linear(cx, collectives::copy(cx, x, group, name_), *weight_, nullptr);
+               if (!bundle[targets_].defined()) {
+                 bundle[logits_] = logits;
+                 return;
+               }
+               cx.add_loss(loss_,
+                           ops::cross_entropy(cx,
+                                              logits,
+                                              bundle[targets_],
+                                              bundle[mask_],
+                                              cx.sink->inverse_weight(loss_),
+                                              first_,
+                                              valid_,
+                                              group,
+                                              name_));
+             }}};
+  }
+
+ private:
+  std::string name_;
+  Slot hidden_, targets_, mask_, logits_;
+  LossTerm loss_;
+  std::shared_ptr<Module> norm_;
+  Parameter* weight_;
+  i64 first_ = 0, valid_ = 0;
+};
+
+}  // namespace tessera
+
+TESSERA_PLUGIN(lm_head, "0.1.0", "Language-model head with vocabulary-parallel cross entropy") {
+  registrar.add<tessera::Layer, tessera::LmHead>(
+      "lm_head", "final norm, logits and cross entropy, vocabulary cut over the tensor group");
+}

@@ -1,0 +1,42 @@
+#include "column_linear.hpp"
+
+#include "tessera/collectives.hpp"
+#include "tessera/ops.hpp"
+
+namespace tessera {
+
+void ColumnLinear::Config::describe(Schema<Config>& s) {
+  s.field("in", &Config::in, "input features").given().at_least(1);
+  s.field("out", &Config::out, "output features over all ranks").given().at_least(1);
+  s.field("sections", &Config::sections, "sizes of fused outputs, each cut on its own").given();
+  s.field("bias", &Config::bias, "add a bias").megatron("--disable-bias-linear");
+  s.field("gather_output", &Config::gather_output, "all-gather the result: every rank gets all");
+  s.field("init_std", &Config::init_std, "standard deviation of the initial weights")
+      .from("model.init_std")
+      .at_least(0)
+      .megatron("--init-method-std");
+}
+
+ColumnLinear::ColumnLinear(const Config& config, BuildContext& build)
+    : name_(build.scope()), gather_output_(config.gather_output) {
+  if (config.gather_output && config.sections.size() > 1) {
+    build.reject("gather_output", "the parts of fused sections would be gathered out of order");
+  }
+  const Split split{0, Axis::tensor, config.sections};
+  weight_ = &build.parameter({.name = "weight",
+                              .shape = {config.out, config.in},
+                              .split = {split},
+                              .init = Init::gaussian(config.init_std)});
+  if (config.bias) {
+    bias_ = &build.parameter(
+        {.name = "bias", .shape = {config.out}, .split = {split}, .tags = {"bias"}});
+  }
+}
+
+Tensor ColumnLinear::operator()(Context& cx, const Tensor& x) const {
+  ProcessGroup& group = cx.mesh->group(Axis::tensor);
+  const Tensor y = ops::linear(cx, collectives::copy(cx, x, group, name_), *weight_, bias_);
+  return gather_output_ ? collectives::gather(cx, y, group, name_) : y;
+}
+
+}  // namespace tessera

@@ -1,0 +1,70 @@
+#include <cmath>
+
+#include "tessera/build.hpp"
+#include "tessera/ops.hpp"
+#include "tessera/plugin.hpp"
+
+namespace tessera {
+
+/// Two linears with a GELU between: column- then row-parallel, so that one all-reduce forward and
+/// one backward are all the communication (Shoeybi et al. 2019, §3). Reads and writes "hidden".
+class Mlp final : public Layer {
+ public:
+  struct Config {
+    i64 hidden = 0, layers = 1;
+    Auto<i64> ffn;
+    double init_std = 0.02;
+    Component<Module> up{"column_linear", {}};
+    Component<Module> down{"row_linear", {}};
+    static void describe(Schema<Config>& s) {
+      s.field("hidden", &Config::hidden, "features").from("model.hidden").at_least(1);
+      s.field("ffn", &Config::ffn, "inner features; \"auto\": 4 × hidden")
+          .at_least(1)
+          .megatron("--ffn-hidden-size");
+      s.field("layers", &Config::layers, "scales the initial output weights")
+          .from("model.layers")
+          .at_least(1);
+      s.field("init_std", &Config::init_std, "standard deviation of the initial weights")
+          .from("model.init_std")
+          .at_least(0);
+      s.slot("up", &Config::up, "hidden to inner features");
+      s.slot("down", &Config::down, "inner features to hidden");
+    }
+  };
+
+  Mlp(const Config& config, BuildContext& build) : hidden_(build.slot("hidden")) {
+    const i64 ffn = config.ffn.value_or(4 * config.hidden);
+    const i64 ranks = build.mesh().size(Axis::tensor);
+    if (ffn % ranks != 0) {
+      build.reject(
+          "ffn",
+          fmt::format(
+              "{} inner features do not divide among parallel.tensor = {} ranks", ffn, ranks));
+    }
+    up_ = build.child(
+        "up", config.up, {{"in", config.hidden}, {"out", ffn}, {"init_std", config.init_std}});
+    const double scale = std::sqrt(2.0 * static_cast<double>(config.layers));
+    down_ =
+        build.child("down",
+                    config.down,
+                    {{"in", ffn}, {"out", config.hidden}, {"init_std", config.init_std / scale}});
+  }
+
+  std::vector<Phase> phases() override {
+    return {{.scope = "mlp", .run = [this](Context& cx, Bundle& bundle) {
+               const Tensor inner = (*up_)(cx, bundle[hidden_]);
+               bundle[hidden_] = {};
+               bundle[hidden_] = (*down_)(cx, ops::gelu(cx, inner));
+             }}};
+  }
+
+ private:
+  Slot hidden_;
+  std::shared_ptr<Module> up_, down_;
+};
+
+}  // namespace tessera
+
+TESSERA_PLUGIN(mlp, "0.1.0", "Tensor-parallel MLP") {
+  registrar.add<tessera::Layer, tessera::Mlp>("mlp", "linear, GELU, linear");
+}

@@ -1,0 +1,102 @@
+#include "tessera/model.hpp"
+#include "tessera/plugin.hpp"
+
+namespace tessera {
+
+/// GPT: embedding, a row of equal blocks, head.
+class Gpt final : public Model {
+ public:
+  struct Config {
+    i64 layers = 0, hidden = 0, heads = 0, sequence_length = 0;
+    Auto<i64> vocab;
+    i64 vocab_multiple = 128;
+    double dropout = 0.1, init_std = 0.02;
+    bool tied_embeddings = true;
+    Component<Layer> embedding{"embedding", {}};
+    Component<Layer> block{"transformer_block", {}};
+    Component<Layer> head{"lm_head", {}};
+    static void describe(Schema<Config>& s) {
+      s.field("layers", &Config::layers, "transformer blocks")
+          .required()
+          .at_least(1)
+          .megatron("--num-layers");
+      s.field("hidden", &Config::hidden, "features of a position")
+          .required()
+          .at_least(1)
+          .megatron("--hidden-size");
+      s.field("heads", &Config::heads, "attention heads")
+          .required()
+          .at_least(1)
+          .megatron("--num-attention-heads");
+      s.field("sequence_length", &Config::sequence_length, "positions of a sample")
+          .required()
+          .at_least(1)
+          .megatron("--seq-length");
+      s.field("vocab", &Config::vocab, "entries of the vocabulary; \"auto\": the tokenizer's")
+          .at_least(1);
+      s.field("vocab_multiple",
+              &Config::vocab_multiple,
+              "storage of the vocabulary is padded to a multiple of this × parallel.tensor")
+          .at_least(1)
+          .megatron("--make-vocab-size-divisible-by");
+      s.field("dropout", &Config::dropout, "default of every dropout in the model")
+          .at_least(0)
+          .below(1);
+      s.field("init_std", &Config::init_std, "default standard deviation of initial weights")
+          .at_least(0)
+          .megatron("--init-method-std");
+      s.field("tied_embeddings", &Config::tied_embeddings, "input and output share one table");
+      s.slot("embedding", &Config::embedding, "the first layer");
+      s.slot("block", &Config::block, "each block; [model.block] holds its slots");
+      s.slot("head", &Config::head, "the last layer");
+    }
+  };
+
+  Gpt(const Config& config, const ModelArguments& arguments)
+      : config_(config), vocab_(config.vocab.value_or(arguments.tokenizer_vocab)) {
+    if (vocab_ < 1) {
+      fail_config("model.vocab = \"auto\" needs a tokenizer; give the number of entries");
+    }
+    if (vocab_ < arguments.tokenizer_vocab) {
+      fail_config("model.vocab = {} is smaller than the tokenizer's vocabulary of {}",
+                  vocab_,
+                  arguments.tokenizer_vocab);
+    }
+  }
+
+  std::vector<LayerPlan> layers() const override {
+    std::vector<LayerPlan> plan{{"embedding", LayerPlan::embedding}};
+    for (i64 i = 0; i < config_.layers; ++i) {
+      plan.push_back({fmt::format("layers.{}", i), LayerPlan::block});
+    }
+    plan.push_back({"head", LayerPlan::head});
+    return plan;
+  }
+
+  std::shared_ptr<Layer> build(int index, BuildContext& build) const override {
+    const Given vocabulary{{"vocab", vocab_}, {"vocab_multiple", config_.vocab_multiple}};
+    if (index == 0) return build.child("", config_.embedding, vocabulary);
+    if (index == config_.layers + 1) return build.child("", config_.head, vocabulary);
+    return build.child("", config_.block);
+  }
+
+  i64 sequence_length() const override { return config_.sequence_length; }
+  i64 vocabulary() const override { return vocab_; }
+
+  double flops_per_token() const override {
+    const auto h = static_cast<double>(config_.hidden);
+    const auto layers = static_cast<double>(config_.layers);
+    const double attention = static_cast<double>(config_.sequence_length) * h;  // causal half
+    return 6 * (layers * (12 * h * h + attention) + h * static_cast<double>(vocab_));
+  }
+
+ private:
+  Config config_;
+  i64 vocab_;
+};
+
+}  // namespace tessera
+
+TESSERA_PLUGIN(gpt, "0.1.0", "GPT language model") {
+  registrar.add<tessera::Model, tessera::Gpt>("gpt", "embedding, transformer blocks, head");
+}
