@@ -1,0 +1,96 @@
+"""What both PyTorch peers share: arguments, batches, the timed steps and the report.
+
+A model is handed over as `loss_of(tokens, targets)`; the rest of a step is alike.
+"""
+
+import argparse
+import json
+import statistics
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy
+import torch
+
+
+@dataclass
+class Shape:
+    layers: int = 6
+    hidden: int = 384
+    heads: int = 6
+    sequence: int = 256
+    batch: int = 8
+    vocabulary: int = 256
+    dropout: float = 0.0
+
+
+def memory_mib(field):
+    """VmRSS (now) or VmHWM (peak) of this process."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith(field + ":"):
+            return int(line.split()[1]) / 1024
+    raise KeyError(field)
+
+
+IMPORTED_MIB = memory_mib("VmRSS")
+
+
+def arguments():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--data", required=True, help="file of bytes, one token each")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--warmup", type=int, default=3)
+    parser.add_argument("--steps", type=int, default=5)
+    parser.add_argument("--dropout", type=float, default=0.0)
+    parser.add_argument("--seed", type=int, default=1)
+    return parser.parse_args()
+
+
+def batches(path, shape):
+    """Consecutive pieces of the file, from the start again at its end."""
+    data = torch.from_numpy(numpy.fromfile(path, dtype=numpy.uint8).astype(numpy.int64))
+    per_step = shape.batch * shape.sequence
+    count = (len(data) - 1) // per_step
+    step = 0
+    while True:
+        start = step % count * per_step
+        tokens = data[start : start + per_step].view(shape.batch, shape.sequence)
+        targets = data[start + 1 : start + per_step + 1].view(shape.batch, shape.sequence)
+        yield tokens, targets
+        step += 1
+
+
+def optimizer_of(parameters):
+    return torch.optim.AdamW(
+        parameters, lr=3e-4, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01, fused=True
+    )
+
+
+def train(options, shape, loss_of, parameters, clip):
+    """Runs warm-up and timed steps; returns the report of this process."""
+    optimizer = optimizer_of(parameters)
+    feed = batches(options.data, shape)
+    seconds, losses = [], []
+    for step in range(options.warmup + options.steps):
+        begin = time.perf_counter()
+        tokens, targets = next(feed)
+        loss = loss_of(tokens, targets)
+        loss.backward()
+        clip(parameters)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        losses.append(loss.item())
+        if step >= options.warmup:
+            seconds.append(time.perf_counter() - begin)
+    return {
+        "tokens_per_second": shape.batch * shape.sequence / statistics.median(seconds),
+        "losses": losses,
+        "imported_mib": IMPORTED_MIB,
+        "peak_mib": memory_mib("VmHWM"),
+        "torch": torch.__version__,
+    }
+
+
+def report(result):
+    print(json.dumps(result), flush=True)

@@ -1,0 +1,104 @@
+"""Starting the two sides alike: a group of processes, its output and its peak memory."""
+
+import os
+import socket
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PROGRAM = ROOT / "build/bin/tessera"
+POLL_S = 0.2
+
+
+class Failed(Exception):
+    pass
+
+
+def cpu_model():
+    fields = {}
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        key, _, value = line.partition(":")
+        fields.setdefault(key.strip(), value.strip())
+    name, family = fields.get("model name", "unknown"), fields.get("cpu family", "?")
+    return f"{name} (family {family}, model {fields.get('model', '?')}), {os.cpu_count()} cores"
+
+
+def peer_python(tuned_mkl=True):
+    """The interpreter of the peers and the environment it wants (see peers/mkl_intel_cpu.c)."""
+    script = ROOT / "tests/bench/venv.sh"
+    python = subprocess.run([script], check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
+    environment = {}
+    if tuned_mkl:
+        environment["LD_PRELOAD"] = str(Path(python).parents[1] / "lib/mkl_intel_cpu.so")
+    return python, environment
+
+
+def rendezvous(ranks):
+    """What torch.distributed reads, less the rank."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    return {"WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+
+
+def family(pid):
+    """A process and all that descend from it."""
+    found = [pid]
+    for task in Path(f"/proc/{pid}/task").glob("*/children"):
+        for child in task.read_text().split():
+            found += family(int(child))
+    return found
+
+
+def watch_peaks(pids, peaks):
+    """Notes VmHWM, which only grows, of every process that is still alive."""
+    for top in pids:
+        try:
+            for pid in family(top):
+                for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+                    if line.startswith("VmHWM:"):
+                        peaks[pid] = int(line.split()[1]) / 1024
+        except (FileNotFoundError, ProcessLookupError):
+            pass  # it has just ended
+
+
+def run(commands, ranks, timeout_s=900):
+    """Runs (command, environment) pairs together until all end.
+
+    Returns the first one's output and the peaks in MiB of the `ranks` largest processes: a
+    launcher that only waits is none of them.
+    """
+    peaks, deadline = {}, time.monotonic() + timeout_s
+    with tempfile.TemporaryFile("w+") as first_output, tempfile.TemporaryFile("w+") as errors:
+        processes = [
+            subprocess.Popen(
+                command,
+                env={**os.environ, **environment},
+                cwd=ROOT,
+                stdin=subprocess.DEVNULL,
+                stdout=errors if index else first_output,
+                stderr=errors,
+            )
+            for index, (command, environment) in enumerate(commands)
+        ]
+        try:
+            while any(process.poll() is None for process in processes):
+                watch_peaks([process.pid for process in processes], peaks)
+                broken = any(process.returncode for process in processes)
+                if broken or time.monotonic() > deadline:
+                    break
+                time.sleep(POLL_S)
+        finally:
+            for process in processes:
+                if process.poll() is None:
+                    process.terminate()
+                process.wait()
+        first_output.seek(0)
+        errors.seek(0)
+        output = first_output.read()
+        if any(process.returncode for process in processes):
+            command = " ".join(map(str, commands[0][0]))
+            raise Failed(f"{command}\n{(output + errors.read())[-3000:]}")
+    return output, sorted(peaks.values(), reverse=True)[:ranks]

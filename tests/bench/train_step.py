@@ -1,0 +1,249 @@
+#!/usr/bin/env python3
+"""Times whole training steps of Tessera against PyTorch eager, alternating round by round.
+
+Both train the same GPT (6 layers, 384 wide, 6 heads, 2048 tokens a step, FP32, AdamW, clip 1.0)
+on the same bytes. Every measurement is a fresh process that runs warm-up steps and then timed
+ones; a round measures every row on both sides, and the next round swaps which side goes first.
+"""
+
+import argparse
+import json
+import math
+import random
+import statistics
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import processes
+from processes import PROGRAM, ROOT
+
+PEERS = ROOT / "tests/bench/peers"
+CONFIG = ROOT / "tests/bench/train_step.toml"
+SIDES = ("torch", "tessera")
+
+
+@dataclass
+class Row:
+    key: str
+    title: str
+    ranks: int
+    threads: int
+    peer: str
+
+
+ROWS = [
+    Row("a", "1 rank x 2 threads", 1, 2, "gpt.py"),
+    Row("b", "2 ranks x 1 thread, tensor parallel", 2, 1, "gpt_tensor_parallel.py"),
+]
+
+
+@dataclass
+class Sample:
+    tokens_per_second: float
+    losses: list
+    peaks_mib: list
+    imported_mib: float = 0.0  # what `import torch` alone holds, inside the peak
+
+
+def training_data(seed=7, size=4 << 20):
+    """A file of random printable characters: bytes for both sides, and text for any tokenizer."""
+    path = ROOT / f"build/bench-data/random-{seed}.txt"
+    if not path.exists() or path.stat().st_size != size:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        noise = random.Random(seed).randbytes(size)
+        path.write_bytes(noise.translate(bytes(33 + i % 94 for i in range(256))))
+    return path
+
+
+def measure_torch(row, options, data):
+    python, tuned = options.peer
+    arguments = [
+        *("--data", data, "--threads", row.threads, "--dropout", options.dropout),
+        *("--warmup", options.warmup, "--steps", options.steps),
+    ]
+    command = [python, str(PEERS / row.peer), *map(str, arguments)]
+    shared = {**tuned, **processes.rendezvous(row.ranks)}
+    ranks = [(command, {**shared, "RANK": str(rank)}) for rank in range(row.ranks)]
+    output, peaks = processes.run(ranks, row.ranks)
+    result = json.loads(output.splitlines()[-1])
+    return Sample(result["tokens_per_second"], result["losses"], peaks, result["imported_mib"])
+
+
+def measure_tessera(row, options, data):
+    with tempfile.TemporaryDirectory(dir=data.parent) as out:
+        settings = {
+            "run.out": out,
+            "run.steps": options.warmup + options.steps,
+            "data.path": data,
+            "device.threads": row.threads,
+            "parallel.tensor": row.ranks,
+            "model.dropout": options.dropout,
+        }
+        command = [PROGRAM, "train", CONFIG]
+        for key, value in settings.items():
+            command += ["--set", f"{key}={value}"]
+        _, peaks = processes.run([(command, {})], row.ranks)
+        lines = Path(out, "metrics.jsonl").read_text().splitlines()
+    steps = [json.loads(line) for line in lines]
+    speed = statistics.median(step["tokens_per_second"] for step in steps[options.warmup :])
+    return Sample(speed, [step["loss"] for step in steps], peaks)
+
+
+MEASURE = {"torch": measure_torch, "tessera": measure_tessera}
+
+
+def check(row, side, sample):
+    """Both must really train: a guess over 256 bytes at first, and less surprised at the end."""
+    first, last = sample.losses[0], sample.losses[-1]
+    if not (abs(first - math.log(256)) < 0.4 and last < first):
+        sys.exit(f"row {row.key}, {side}: losses {sample.losses} are not those of training")
+
+
+def check_layouts(options, rows, samples):
+    """Without dropout a side's two layouts must train alike: same seed, same data."""
+    for side in SIDES if not options.dropout else ():
+        found = [samples[row.key, side][0].losses for row in rows if (row.key, side) in samples]
+        for losses in found[1:]:
+            apart = max(abs(x - y) for x, y in zip(losses, found[0]))
+            if apart > 1e-4:
+                sys.exit(f"{side}: the losses of its rows are {apart:.1e} apart: {found}")
+
+
+def run_rounds(options, rows, sides, data):
+    samples = {(row.key, side): [] for row in rows for side in sides}
+    for number in range(options.rounds):
+        order = sides if number % 2 == 0 else sides[::-1]
+        for row in rows:
+            for side in order:
+                sample = MEASURE[side](row, options, data)
+                check(row, side, sample)
+                samples[row.key, side].append(sample)
+                print(
+                    f"round {number + 1}/{options.rounds} row {row.key} {side:8}"
+                    f"{sample.tokens_per_second:8.0f} tokens/s {max(sample.peaks_mib):6.0f} MiB",
+                    file=sys.stderr,
+                )
+    return samples
+
+
+def speed(samples):
+    return statistics.median(s.tokens_per_second for s in samples)
+
+
+def peak(samples):
+    """MiB of the largest training process."""
+    return statistics.median(max(s.peaks_mib) for s in samples)
+
+
+def paired(over, under):
+    """Median over rounds of the speed ratio inside a round: a slow minute hits both sides."""
+    return statistics.median(
+        a.tokens_per_second / b.tokens_per_second for a, b in zip(over, under)
+    )
+
+
+def summarise(rows, samples):
+    summary = {}
+    for row in rows:
+        line = summary[row.key] = {"title": row.title}
+        torch, tessera = samples.get((row.key, "torch")), samples.get((row.key, "tessera"))
+        if torch:
+            imported = statistics.median(s.imported_mib for s in torch)
+            line["torch"] = {"tokens_per_second": speed(torch), "peak_mib": peak(torch)}
+            line["torch"]["imported_mib"] = imported
+        if tessera:
+            line["tessera"] = {"tokens_per_second": speed(tessera), "peak_mib": peak(tessera)}
+        if torch and tessera:
+            line["speed_ratio"] = paired(tessera, torch)
+            line["memory_ratio"] = peak(tessera) / peak(torch)
+            line["memory_ratio_without_import"] = peak(tessera) / (peak(torch) - imported)
+    if ("a", "tessera") in samples and ("b", "tessera") in samples:
+        summary["tessera_b_over_a"] = paired(samples["b", "tessera"], samples["a", "tessera"])
+    if ("a", "torch") in samples and ("b", "torch") in samples:
+        summary["torch_b_over_a"] = paired(samples["b", "torch"], samples["a", "torch"])
+    return summary
+
+
+def cell(value, form):
+    return "-" if value is None else format(value, form)
+
+
+def print_table(rows, summary):
+    print("tokens/s: median over rounds; ratio: Tessera / PyTorch, paired by round, median")
+    print("peak MiB: largest training process; in brackets without what `import torch` holds")
+    heads = ("PyTorch", "Tessera", "ratio", "PyTorch MiB", "Tessera MiB", "ratio")
+    print(f"{'':40}" + "".join(f"{head:>15}" for head in heads))
+    for row in rows:
+        line = summary[row.key]
+        torch, tessera = line.get("torch", {}), line.get("tessera", {})
+        memory = cell(torch.get("peak_mib"), ".0f")
+        ratio = cell(line.get("memory_ratio"), ".2f")
+        if torch:
+            memory += f" ({torch['peak_mib'] - torch['imported_mib']:.0f})"
+        if torch and tessera:
+            ratio += f" ({line['memory_ratio_without_import']:.2f})"
+        cells = (
+            cell(torch.get("tokens_per_second"), ".0f"),
+            cell(tessera.get("tokens_per_second"), ".0f"),
+            cell(line.get("speed_ratio"), ".2f"),
+            memory,
+            cell(tessera.get("peak_mib"), ".0f"),
+            ratio,
+        )
+        print(f"{row.key}  {row.title:37}" + "".join(f"{text:>15}" for text in cells))
+    for side in SIDES:
+        if f"{side}_b_over_a" in summary:
+            print(f"{side}: b / a = {summary[f'{side}_b_over_a']:.2f}")
+
+
+def parse():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--steps", type=int, default=5, help="timed steps of a measurement")
+    parser.add_argument("--warmup", type=int, default=3)
+    parser.add_argument("--dropout", type=float, default=0.0)
+    parser.add_argument("--only", choices=SIDES)
+    parser.add_argument("--row", choices=[row.key for row in ROWS])
+    parser.add_argument(
+        "--mkl",
+        choices=("tuned", "default"),
+        default="tuned",
+        help="tuned: PyTorch may use AVX-512 on every processor (peers/mkl_intel_cpu.c)",
+    )
+    parser.add_argument("--json", type=Path, metavar="FILE")
+    return parser.parse_args()
+
+
+def main():
+    options = parse()
+    sides = (options.only,) if options.only else SIDES
+    rows = [row for row in ROWS if options.row in (None, row.key)]
+    if "tessera" in sides and not PROGRAM.exists():
+        sys.exit(f"{PROGRAM.relative_to(ROOT)} is not built; --only torch measures the peer alone")
+    if "torch" in sides:
+        options.peer = processes.peer_python(options.mkl == "tuned")
+    data = training_data()
+
+    try:
+        samples = run_rounds(options, rows, sides, data)
+    except processes.Failed as failure:
+        sys.exit(f"failed: {failure}")
+    check_layouts(options, rows, samples)
+    summary = summarise(rows, samples)
+    print(f"{processes.cpu_model()}; {options.rounds} rounds of {options.steps} steps; "
+          f"dropout {options.dropout}; MKL {options.mkl}")
+    print_table(rows, summary)
+    if options.json:
+        record = {"machine": processes.cpu_model(), "mkl": options.mkl, "summary": summary}
+        record["options"] = {k: getattr(options, k) for k in ("rounds", "steps", "dropout")}
+        record["rounds"] = {
+            f"{row} {side}": [vars(sample) for sample in taken]
+            for (row, side), taken in samples.items()
+        }
+        options.json.write_text(json.dumps(record, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
