@@ -52,7 +52,8 @@ def build(folder, name, version, symbols):
     with tempfile.TemporaryDirectory() as scratch:
         source = Path(scratch, "stub.c")
         source.write_text("".join(f"int {s}(void) {{ return {NO_DEVICE}; }}\n" for s in symbols))
-        command = ["cc", "-shared", "-fPIC", "-nostdlib", "-w", "-fno-builtin", f"-Wl,-soname,{name}"]
+        command = ["cc", "-shared", "-fPIC", "-nostdlib", "-fno-builtin", "-w"]
+        command.append(f"-Wl,-soname,{name}")
         if version:
             script = Path(scratch, "stub.map")
             script.write_text(f"{version} {{ global: *; }};\n")
