@@ -1,0 +1,98 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "elements.hpp"
+#include "kernels.hpp"
+#include "tessera/ops/cross_entropy.hpp"
+#include "tessera/parallel_for.hpp"
+
+namespace tessera::reference {
+namespace {
+
+void cross_entropy_max(const CrossEntropyMaxArgs& args) {
+  with_floating(args.kName, args.logits.dtype, [&]<class T>(T) {
+    const Matrix<const T> logits(args.logits);
+    auto* out = args.out.as<Statistic<T>>();
+    parallel_for(args.logits.shape[0], 8, [&](i64 begin, i64 end) {
+      for (i64 i = begin; i < end; ++i) {
+        double largest = -std::numeric_limits<double>::infinity();
+        for (i64 j = 0; j < args.valid; ++j) {
+          largest = std::max(largest, static_cast<double>(logits(i, j)));
+        }
+        out[i] = static_cast<Statistic<T>>(largest);
+      }
+    });
+  });
+}
+
+void cross_entropy_sums(const CrossEntropySumsArgs& args) {
+  with_floating(args.kName, args.logits.dtype, [&]<class T>(T) {
+    const Matrix<const T> logits(args.logits);
+    const i64* targets = args.targets.as<const i64>();
+    const auto* max = args.max.as<const Statistic<T>>();
+    const Matrix<Statistic<T>> out(args.out);
+    parallel_for(args.logits.shape[0], 8, [&](i64 begin, i64 end) {
+      for (i64 i = begin; i < end; ++i) {
+        const double largest = max[i];
+        double sum = 0, target = 0;
+        for (i64 j = 0; j < args.valid; ++j) {
+          const double logit = static_cast<double>(logits(i, j)) - largest;
+          sum += std::exp(logit);
+          if (args.first + j == targets[i]) target = logit;
+        }
+        out(i, 0) = static_cast<Statistic<T>>(sum);
+        out(i, 1) = static_cast<Statistic<T>>(target);
+      }
+    });
+  });
+}
+
+void cross_entropy_loss(const CrossEntropyLossArgs& args) {
+  with_floating(args.kName, args.sums.dtype, [&]<class T>(T) {
+    const Matrix<const T> sums(args.sums);
+    const u8* mask = args.mask.as<const u8>();
+    double loss = 0;
+    for (i64 i = 0; i < args.sums.shape[0]; ++i) {
+      if (mask[i] == 0) continue;
+      loss += std::log(static_cast<double>(sums(i, 0))) - static_cast<double>(sums(i, 1));
+    }
+    *args.out.as<double>() = *args.inverse_weight.as<const double>() * loss;
+  });
+}
+
+void cross_entropy_grad(const CrossEntropyGradArgs& args) {
+  with_floating(args.kName, args.logits.dtype, [&]<class T>(T) {
+    const Matrix<const T> logits(args.logits);
+    const i64* targets = args.targets.as<const i64>();
+    const auto* max = args.max.as<const Statistic<T>>();
+    const Matrix<const Statistic<T>> sums(args.sums);
+    const u8* mask = args.mask.as<const u8>();
+    const Matrix<T> out(args.out);
+    const double scale = *args.grad.as<const double>() * *args.inverse_weight.as<const double>();
+    parallel_for(args.logits.shape[0], 8, [&](i64 begin, i64 end) {
+      for (i64 i = begin; i < end; ++i) {
+        const double largest = max[i], sum = sums(i, 0);
+        for (i64 j = 0; j < args.logits.shape[1]; ++j) {
+          double value = 0;
+          if (j < args.valid && mask[i] != 0) {
+            const double softmax = std::exp(static_cast<double>(logits(i, j)) - largest) / sum;
+            value = scale * (softmax - (args.first + j == targets[i] ? 1 : 0));
+          }
+          out(i, j) = static_cast<T>(value);
+        }
+      }
+    });
+  });
+}
+
+}  // namespace
+
+void add_cross_entropy_kernels(std::vector<Kernel>& kernels) {
+  kernels.push_back(make_kernel<CrossEntropyMaxArgs>(&cross_entropy_max));
+  kernels.push_back(make_kernel<CrossEntropySumsArgs>(&cross_entropy_sums));
+  kernels.push_back(make_kernel<CrossEntropyLossArgs>(&cross_entropy_loss));
+  kernels.push_back(make_kernel<CrossEntropyGradArgs>(&cross_entropy_grad));
+}
+
+}  // namespace tessera::reference

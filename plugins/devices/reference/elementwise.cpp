@@ -1,0 +1,79 @@
+#include <cmath>
+#include <numbers>
+
+#include "elements.hpp"
+#include "kernels.hpp"
+#include "tessera/ops/elementwise.hpp"
+#include "tessera/parallel_for.hpp"
+
+namespace tessera::reference {
+namespace {
+
+constexpr i64 kGrain = 4096;
+constexpr double kCubic = 0.044715;
+constexpr double kSqrt2OverPi = std::numbers::sqrt2 * std::numbers::inv_sqrtpi;
+
+/// out[i] = f(x[i])
+template <class F>
+void unary(std::string_view name, const TensorArg& x, const TensorArg& out, F&& f) {
+  with_floating(name, x.dtype, [&]<class T>(T) {
+    const T* from = x.as<const T>();
+    T* to = out.as<T>();
+    parallel_for(x.elements(), kGrain, [&](i64 begin, i64 end) {
+      for (i64 i = begin; i < end; ++i) to[i] = static_cast<T>(f(static_cast<double>(from[i])));
+    });
+  });
+}
+
+/// out[i] = f(a[i], b[i])
+template <class F>
+void binary(
+    std::string_view name, const TensorArg& a, const TensorArg& b, const TensorArg& out, F&& f) {
+  with_floating(name, a.dtype, [&]<class T>(T) {
+    const T *left = a.as<const T>(), *right = b.as<const T>();
+    T* to = out.as<T>();
+    parallel_for(a.elements(), kGrain, [&](i64 begin, i64 end) {
+      for (i64 i = begin; i < end; ++i) {
+        to[i] = static_cast<T>(f(static_cast<double>(left[i]), static_cast<double>(right[i])));
+      }
+    });
+  });
+}
+
+void add(const AddArgs& args) {
+  binary(args.kName, args.a, args.b, args.out, [](double a, double b) { return a + b; });
+}
+
+void multiply(const MultiplyArgs& args) {
+  binary(args.kName, args.a, args.b, args.out, [](double a, double b) { return a * b; });
+}
+
+void scale(const ScaleArgs& args) {
+  unary(args.kName, args.x, args.out, [&](double x) { return args.factor * x; });
+}
+
+void gelu(const GeluArgs& args) {
+  unary(args.kName, args.x, args.out, [](double x) {
+    return 0.5 * x * (1 + std::tanh(kSqrt2OverPi * (x + kCubic * x * x * x)));
+  });
+}
+
+void gelu_backward(const GeluBackwardArgs& args) {
+  binary(args.kName, args.grad, args.x, args.out, [](double grad, double x) {
+    const double t = std::tanh(kSqrt2OverPi * (x + kCubic * x * x * x));
+    const double inner = kSqrt2OverPi * (1 + 3 * kCubic * x * x);
+    return grad * (0.5 * (1 + t) + 0.5 * x * (1 - t * t) * inner);
+  });
+}
+
+}  // namespace
+
+void add_elementwise_kernels(std::vector<Kernel>& kernels) {
+  kernels.push_back(make_kernel<AddArgs>(&add));
+  kernels.push_back(make_kernel<MultiplyArgs>(&multiply));
+  kernels.push_back(make_kernel<ScaleArgs>(&scale));
+  kernels.push_back(make_kernel<GeluArgs>(&gelu));
+  kernels.push_back(make_kernel<GeluBackwardArgs>(&gelu_backward));
+}
+
+}  // namespace tessera::reference

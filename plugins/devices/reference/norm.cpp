@@ -1,0 +1,106 @@
+#include <cmath>
+
+#include "elements.hpp"
+#include "kernels.hpp"
+#include "tessera/ops/norm.hpp"
+#include "tessera/parallel_for.hpp"
+
+namespace tessera::reference {
+namespace {
+
+void layernorm(const LayerNormArgs& args) {
+  with_floating(args.kName, args.x.dtype, [&]<class T>(T) {
+    const Matrix<const T> x(args.x);
+    const Matrix<T> out(args.out);
+    const T *weight = args.weight.as<const T>(), *bias = args.bias.as<const T>();
+    auto* means = args.mean.as<Statistic<T>>();
+    auto* rstds = args.rstd.as<Statistic<T>>();
+    const i64 h = args.x.shape[1];
+    parallel_for(args.x.shape[0], 8, [&](i64 begin, i64 end) {
+      for (i64 i = begin; i < end; ++i) {
+        double sum = 0;
+        for (i64 j = 0; j < h; ++j) sum += static_cast<double>(x(i, j));
+        const double mean = sum / static_cast<double>(h);
+        double squares = 0;
+        for (i64 j = 0; j < h; ++j) {
+          const double centred = static_cast<double>(x(i, j)) - mean;
+          squares += centred * centred;
+        }
+        const double rstd = 1 / std::sqrt(squares / static_cast<double>(h) + args.eps);
+        for (i64 j = 0; j < h; ++j) {
+          const double normal = (static_cast<double>(x(i, j)) - mean) * rstd;
+          out(i, j) = static_cast<T>(normal * static_cast<double>(weight[j]) +
+                                     static_cast<double>(bias[j]));
+        }
+        means[i] = static_cast<Statistic<T>>(mean);
+        rstds[i] = static_cast<Statistic<T>>(rstd);
+      }
+    });
+  });
+}
+
+/// With g = grad · weight and x̂ = (x - mean) · rstd:
+/// dx = rstd · (g - mean of g - x̂ · mean of (g · x̂)).
+void layernorm_backward(const LayerNormBackwardArgs& args) {
+  with_floating(args.kName, args.x.dtype, [&]<class T>(T) {
+    const Matrix<const T> grad(args.grad), x(args.x), addend(args.addend);
+    const Matrix<T> out(args.out);
+    const T* weight = args.weight.as<const T>();
+    const auto* means = args.mean.as<const Statistic<T>>();
+    const auto* rstds = args.rstd.as<const Statistic<T>>();
+    const i64 h = args.x.shape[1];
+    parallel_for(args.x.shape[0], 8, [&](i64 begin, i64 end) {
+      for (i64 i = begin; i < end; ++i) {
+        const double mean = means[i], rstd = rstds[i];
+        const auto g = [&](i64 j) {
+          return static_cast<double>(grad(i, j)) * static_cast<double>(weight[j]);
+        };
+        const auto normal = [&](i64 j) { return (static_cast<double>(x(i, j)) - mean) * rstd; };
+        double sum = 0, projection = 0;
+        for (i64 j = 0; j < h; ++j) {
+          sum += g(j);
+          projection += g(j) * normal(j);
+        }
+        sum /= static_cast<double>(h);
+        projection /= static_cast<double>(h);
+        for (i64 j = 0; j < h; ++j) {
+          const double bypass = args.addend ? static_cast<double>(addend(i, j)) : 0.0;
+          out(i, j) = static_cast<T>(rstd * (g(j) - sum - normal(j) * projection) + bypass);
+        }
+      }
+    });
+  });
+}
+
+void layernorm_weight(const LayerNormWeightArgs& args) {
+  with_floating(args.kName, args.x.dtype, [&]<class T>(T) {
+    const Matrix<const T> grad(args.grad), x(args.x);
+    const auto* means = args.mean.as<const Statistic<T>>();
+    const auto* rstds = args.rstd.as<const Statistic<T>>();
+    T *weight_grad = args.weight_grad.as<T>(), *bias_grad = args.bias_grad.as<T>();
+    parallel_for(args.x.shape[1], 16, [&](i64 begin, i64 end) {
+      for (i64 j = begin; j < end; ++j) {
+        double weight_sum = static_cast<double>(weight_grad[j]);
+        double bias_sum = static_cast<double>(bias_grad[j]);
+        for (i64 i = 0; i < args.x.shape[0]; ++i) {
+          const double mean = means[i], rstd = rstds[i];
+          const double g = static_cast<double>(grad(i, j));
+          weight_sum += g * (static_cast<double>(x(i, j)) - mean) * rstd;
+          bias_sum += g;
+        }
+        weight_grad[j] = static_cast<T>(weight_sum);
+        bias_grad[j] = static_cast<T>(bias_sum);
+      }
+    });
+  });
+}
+
+}  // namespace
+
+void add_norm_kernels(std::vector<Kernel>& kernels) {
+  kernels.push_back(make_kernel<LayerNormArgs>(&layernorm));
+  kernels.push_back(make_kernel<LayerNormBackwardArgs>(&layernorm_backward));
+  kernels.push_back(make_kernel<LayerNormWeightArgs>(&layernorm_weight));
+}
+
+}  // namespace tessera::reference
