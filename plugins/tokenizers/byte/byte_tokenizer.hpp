@@ -1,0 +1,37 @@
+#pragma once
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tessera/data.hpp"
+#include "tessera/error.hpp"
+
+namespace tessera {
+
+/// Token = byte: any text, any language, nothing to train or to download.
+class ByteTokenizer final : public Tokenizer {
+ public:
+  using Config = NoConfig;
+  ByteTokenizer(const Config&, TokenizerArguments&) {}
+
+  i64 vocabulary() const override { return 256; }
+
+  std::vector<i32> encode(std::string_view text) const override {
+    std::vector<i32> ids;
+    ids.reserve(text.size());
+    for (const char c : text) ids.push_back(static_cast<u8>(c));
+    return ids;
+  }
+
+  std::string decode(const std::vector<i32>& ids) const override {
+    std::string text;
+    text.reserve(ids.size());
+    for (const i32 id : ids) {
+      require(id >= 0 && id < 256, "the byte tokenizer has ids 0 … 255, not {}", id);
+      text.push_back(static_cast<char>(id));
+    }
+    return text;
+  }
+};
+
+}  // namespace tessera
