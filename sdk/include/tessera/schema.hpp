@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "tessera/error.hpp"
@@ -99,7 +100,11 @@ template <std::integral M>
 requires(!std::same_as<M, bool>) struct FieldTraits<M> {
   static constexpr FieldType kType = FieldType::integer;
   static Value to(M v) { return static_cast<i64>(v); }
-  static M from(const Value& v) { return static_cast<M>(std::get<i64>(v.data)); }
+  static M from(const Value& v) {
+    const i64 integer = std::get<i64>(v.data);
+    if (!std::in_range<M>(integer)) fail_config("{} is out of range", integer);
+    return static_cast<M>(integer);
+  }
 };
 template <>
 struct FieldTraits<double> {
