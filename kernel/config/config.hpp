@@ -6,16 +6,10 @@
 #include <string_view>
 #include <vector>
 
+#include "kernel/config/source.hpp"
 #include "kernel/config/tree.hpp"
 
 namespace tessera {
-
-/// One file or --set, kept to show the source line in errors.
-struct ConfigSource {
-  std::string name;
-  std::filesystem::path folder;    ///< what relative paths written here are relative to
-  std::vector<std::string> lines;  ///< of a --set: the argument
-};
 
 /// One writing of a `type` key: by overlay the plugin of a table may change.
 struct TypeChange {
@@ -49,6 +43,9 @@ class Config {
   std::filesystem::path resolve_path(std::string_view key) const;
   /// `text`, written at `origin`, as an absolute path.
   std::filesystem::path resolve_path(std::string_view text, const Origin& origin) const;
+
+  /// The source line at a position for an error's text (source.hpp); empty for defaults.
+  std::string excerpt_at(const Origin& at) const;
 
   /// `[plugins] path`, absolute. Needed before there is a catalog to resolve with.
   std::vector<std::filesystem::path> plugin_path() const;

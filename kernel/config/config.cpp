@@ -1,0 +1,206 @@
+#include "kernel/config/config.hpp"
+
+#include <cerrno>
+#include <fstream>
+#include <sstream>
+#include <system_error>
+
+#include "kernel/config/toml.hpp"
+#include "tessera/error.hpp"
+
+namespace tessera {
+
+namespace fs = std::filesystem;
+
+/// Reads files and settings into a Config, one layer after the other.
+class ConfigReader {
+ public:
+  void add_file(const fs::path& path, const std::string& asked_by = "") {
+    const fs::path file = fs::absolute(path).lexically_normal();
+    for (const fs::path& open : open_) {
+      if (open == file) fail_config("{}{} includes itself", asked_by, path.string());
+    }
+    std::error_code error;
+    const bool folder = fs::is_directory(file, error);
+    std::ifstream stream(file, std::ios::binary);
+    std::ostringstream text;
+    if (folder || !stream || !(text << stream.rdbuf())) {
+      const std::string why = folder            ? "it is a folder"
+                              : errno == ENOENT ? "there is no such file"
+                                                : std::generic_category().message(errno);
+      fail_config("{}cannot read {}: {}", asked_by, path.string(), why);
+    }
+    open_.push_back(file);
+    add_text(text.str(), path.string(), file.parent_path(), path.parent_path());
+    open_.pop_back();
+  }
+
+  void add_text(const std::string& text,
+                const std::string& name,
+                const fs::path& folder,
+                const fs::path& shown_folder) {
+    Origin where;
+    where.kind = Origin::file;
+    where.name = name;
+    ConfigSource source{name, folder, split_lines(text)};
+    std::vector<TomlItem> items = parse_toml(text, where);
+    for (const TomlItem& item : items) {
+      if (item.path == "include") include(item, source, shown_folder);
+    }
+    std::erase_if(items, [](const TomlItem& item) { return item.path == "include"; });
+    add_layer(std::move(source), std::move(items), "");
+  }
+
+  void add_set(const std::string& argument) {
+    Origin where;
+    where.kind = Origin::set;
+    where.name = fmt::format("--set #{}", ++sets_);
+    where.line = 1;
+    const auto equals = argument.find('=');
+    const std::string path = argument.substr(0, equals);
+    if (equals == std::string::npos || !is_path(path) || path == "include") {
+      fail_config("{} \"{}\": write it as table.key=value", where.name, argument);
+    }
+    where.column = static_cast<int>(equals) + 2;
+    where.length = static_cast<int>(argument.size());
+    const std::string raw = argument.substr(equals + 1);
+    auto items = parse_toml_value(raw, where);
+    // Shells take quotes away: what is no TOML value is a string as it stands.
+    if (!items) items = {{"", Value(raw), where, where}};
+    const bool scalar = items->front().path.empty() && items->front().value;
+    for (TomlItem& item : *items) {
+      item.path = join_path(path, item.path);
+      item.key.column = 1;
+      item.key.length = static_cast<int>(equals);
+    }
+    add_layer({where.name, fs::current_path(), {argument}}, std::move(*items), scalar ? raw : "");
+  }
+
+  Config take() { return std::move(config_); }
+
+ private:
+  static bool is_path(std::string_view path) {
+    for (; path.find('.') != std::string_view::npos; path = parent_of(path)) {
+      if (!is_bare_key(last_of(path))) return false;
+    }
+    return is_bare_key(path);
+  }
+
+  [[noreturn]] static void reject(const TomlItem& item,
+                                  const ConfigSource& source,
+                                  std::string_view why) {
+    fail_config("{}: {}{}", item.at.text(), why, excerpt(source.lines, item.at));
+  }
+
+  void include(const TomlItem& item, const ConfigSource& source, const fs::path& shown_folder) {
+    const auto* files = item.value ? std::get_if<Value::Array>(&item.value->data) : nullptr;
+    if (files == nullptr) reject(item, source, "include takes an array of files: [\"model.toml\"]");
+    for (const Value& file : *files) {
+      const auto* name = std::get_if<std::string>(&file.data);
+      if (name == nullptr)
+        reject(item, source, "include takes an array of files: [\"model.toml\"]");
+      add_file((shown_folder / *name).lexically_normal(),
+               fmt::format("{}: include: ", item.at.text()));
+    }
+  }
+
+  void add_layer(ConfigSource source, std::vector<TomlItem> items, const std::string& raw) {
+    const int layer = static_cast<int>(config_.sources_.size());
+    for (TomlItem& item : items) {
+      if (item.path == "schema") {
+        if (item.value != Value(1)) {
+          reject(item, source, "this program reads configurations of schema = 1");
+        }
+        continue;
+      }
+      item.key.layer = item.at.layer = layer;
+      if (item.value && last_of(item.path) == "type") {
+        config_.types_[std::string(parent_of(item.path))].push_back({layer, *item.value});
+      }
+      Entry entry;
+      entry.value = std::move(item.value);
+      entry.key = std::move(item.key);
+      entry.at = std::move(item.at);
+      entry.raw = raw;
+      config_.tree_->put(item.path, std::move(entry));
+    }
+    config_.sources_.push_back(std::move(source));
+  }
+
+  Config config_;
+  std::vector<fs::path> open_;
+  int sets_ = 0;
+};
+
+Config Config::load(const std::vector<std::string>& files, const std::vector<std::string>& sets) {
+  ConfigReader reader;
+  for (const std::string& file : files) reader.add_file(file);
+  for (const std::string& set : sets) reader.add_set(set);
+  return reader.take();
+}
+
+Config Config::parse(const std::string& text,
+                     const std::string& name,
+                     const std::vector<std::string>& sets) {
+  ConfigReader reader;
+  reader.add_text(text, name, fs::current_path(), "");
+  for (const std::string& set : sets) reader.add_set(set);
+  return reader.take();
+}
+
+std::vector<TypeChange> Config::types(std::string_view path) const {
+  const auto found = types_.find(path);
+  return found == types_.end() ? std::vector<TypeChange>() : found->second;
+}
+
+std::unique_ptr<ConfigNode> Config::node(const std::string& path) const {
+  return make_node(tree_, path);
+}
+
+std::string Config::excerpt_at(const Origin& at) const {
+  return at.layer < 0 ? "" : excerpt(sources_[static_cast<std::size_t>(at.layer)].lines, at);
+}
+
+fs::path Config::resolve_path(std::string_view text, const Origin& origin) const {
+  const fs::path folder = origin.layer < 0
+                              ? fs::current_path()
+                              : sources_[static_cast<std::size_t>(origin.layer)].folder;
+  return (folder / text).lexically_normal();
+}
+
+fs::path Config::resolve_path(std::string_view key) const {
+  const Entry* entry = tree_->find(key);
+  if (entry == nullptr || !entry->value) fail_config("\"{}\" is not set", key);
+  const auto* text = std::get_if<std::string>(&entry->value->data);
+  if (text == nullptr) {
+    fail_config("{}: {}: expected a path, got {}{}",
+                entry->at.text(),
+                key,
+                entry->value->text(),
+                excerpt_at(entry->at));
+  }
+  return resolve_path(*text, entry->at);
+}
+
+std::vector<fs::path> Config::plugin_path() const {
+  std::vector<fs::path> out;
+  const Entry* entry = tree_->find("plugins.path");
+  if (entry == nullptr) return out;
+  const auto* folders = entry->value ? std::get_if<Value::Array>(&entry->value->data) : nullptr;
+  for (std::size_t i = 0; folders != nullptr && i < folders->size(); ++i) {
+    const auto* folder = std::get_if<std::string>(&(*folders)[i].data);
+    if (folder == nullptr) {
+      folders = nullptr;
+    } else {
+      out.push_back(resolve_path(*folder, entry->at));
+    }
+  }
+  if (folders == nullptr) {
+    fail_config("{}: [plugins] path: expected an array of folders, [\"build/plugins\"]{}",
+                entry->at.text(),
+                excerpt_at(entry->at));
+  }
+  return out;
+}
+
+}  // namespace tessera

@@ -1,0 +1,30 @@
+#pragma once
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kernel/config/tree.hpp"
+
+namespace tessera {
+
+/// A key of a TOML text: a value, or a table (which may be empty). Origins have line, column and
+/// length, and the name and layer of the call.
+struct TomlItem {
+  std::string path;
+  std::optional<Value> value;
+  Origin key, at;
+};
+
+/// The keys of a text in the order of writing, tables before what is in them. Throws ConfigError
+/// with position and source line for what is no TOML, and for what configuration does not use:
+/// dates, arrays of tables, quoted keys that are no bare keys. `where` gives kind, layer and name.
+std::vector<TomlItem> parse_toml(const std::string& text, const Origin& where);
+
+/// What `text` is as one TOML value: a single item with an empty path, or the items of an inline
+/// table; nothing when it is not the text of one value.
+std::optional<std::vector<TomlItem>> parse_toml_value(const std::string& text, const Origin& where);
+
+/// May it be a key of configuration? Letters, digits, "_" and "-".
+bool is_bare_key(std::string_view key);
+
+}  // namespace tessera
