@@ -20,7 +20,7 @@ namespace tessera {
 template <class K>
 struct Component {
   std::string type;
-  std::string path;
+  std::string path = {};
 };
 
 /// A value or the word "auto" (no value). `Auto<i64> ranks;` starts as "auto".

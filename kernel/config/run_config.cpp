@@ -1,0 +1,169 @@
+#include "kernel/config/run_config.hpp"
+
+#include "tessera/comm.hpp"
+#include "tessera/data.hpp"
+#include "tessera/device.hpp"
+#include "tessera/graph.hpp"
+#include "tessera/model.hpp"
+#include "tessera/observer.hpp"
+#include "tessera/optimizer.hpp"
+#include "tessera/schedule.hpp"
+
+namespace tessera {
+
+void RunSection::describe(Schema<RunSection>& s) {
+  s.field("name", &RunSection::name, "name of the run, for logs and folders");
+  s.field("seed", &RunSection::seed, "of initial values, dropout and the order of the data")
+      .at_least(0)
+      .megatron("--seed");
+  s.field("steps", &RunSection::steps, "optimizer steps of the whole run")
+      .at_least(1)
+      .required()
+      .megatron("--train-iters");
+  s.field("out", &RunSection::out, "folder of the run; \"runs/<name>\" when not set");
+  s.field("log_every_steps", &RunSection::log_every_steps, "steps between two reads of the loss")
+      .at_least(1)
+      .megatron("--log-interval");
+}
+
+void DeviceSection::describe(Schema<DeviceSection>& s) {
+  s.field("threads", &DeviceSection::threads, "CPU threads of a rank; \"auto\": its share of cores")
+      .at_least(1);
+}
+
+void PluginsSection::describe(Schema<PluginsSection>& s) {
+  s.field("path", &PluginsSection::path, "folders searched for plugins before the installed ones");
+}
+
+void CommSection::describe(Schema<CommSection>& s) {
+  s.field("ranks", &CommSection::ranks, "world size; \"auto\": the product of the layout")
+      .at_least(1);
+  s.field("timeout_s", &CommSection::timeout_s, "seconds until a collective has failed")
+      .above(0)
+      .megatron("--distributed-timeout-minutes");
+  s.field("init_timeout_s", &CommSection::init_timeout_s, "the same for rendezvous and start-up")
+      .above(0);
+}
+
+void ParallelSection::describe(Schema<ParallelSection>& s) {
+  s.field("tensor", &ParallelSection::tensor, "ranks that share each matrix")
+      .at_least(1)
+      .megatron("--tensor-model-parallel-size");
+  s.field("pipeline", &ParallelSection::pipeline, "ranks that share the layers in a row")
+      .at_least(1)
+      .megatron("--pipeline-model-parallel-size");
+  s.field("context", &ParallelSection::context, "ranks that share each sequence")
+      .at_least(1)
+      .megatron("--context-parallel-size");
+  s.field("data", &ParallelSection::data, "replicas; \"auto\" fills a given world size, else 1")
+      .at_least(1);
+  s.field("expert", &ParallelSection::expert, "ranks that share the experts of a layer")
+      .at_least(1)
+      .megatron("--expert-model-parallel-size");
+  s.field("expert_tensor",
+          &ParallelSection::expert_tensor,
+          "ranks that share each expert's matrices; \"auto\": as tensor")
+      .at_least(1)
+      .megatron("--expert-tensor-parallel-size");
+  s.field("order", &ParallelSection::order, "order of the ranks, the fastest axis first");
+}
+
+void BatchSection::describe(Schema<BatchSection>& s) {
+  s.field("global", &BatchSection::global, "sequences of one step, over all ranks")
+      .at_least(1)
+      .required()
+      .megatron("--global-batch-size");
+  s.field("micro", &BatchSection::micro, "sequences of one microbatch")
+      .at_least(1)
+      .required()
+      .megatron("--micro-batch-size");
+}
+
+void PrecisionSection::describe(Schema<PrecisionSection>& s) {
+  s.field("compute", &PrecisionSection::compute, "of activations and matrix products")
+      .one_of({"fp32", "fp64"});
+  s.field("main", &PrecisionSection::main, "of main parameters, gradients and optimizer state")
+      .one_of({"fp32", "fp64"});
+}
+
+void CheckpointSection::describe(Schema<CheckpointSection>& s) {
+  s.field("every_steps", &CheckpointSection::every_steps, "steps between checkpoints; 0: none")
+      .at_least(0)
+      .megatron("--save-interval");
+  s.field("keep", &CheckpointSection::keep, "newest checkpoints that stay; 0: all").at_least(0);
+  s.field("resume",
+          &CheckpointSection::resume,
+          "\"auto\": the newest in `out`, if any; \"none\"; or a checkpoint's folder")
+      .megatron("--load");
+  s.field("out", &CheckpointSection::out, "their folder; \"<run.out>/checkpoints\" when not set")
+      .megatron("--save");
+}
+
+void ValidationSection::describe(Schema<ValidationSection>& s) {
+  s.field("every_steps", &ValidationSection::every_steps, "steps between validations; 0: none")
+      .at_least(0)
+      .megatron("--eval-interval");
+  s.field("samples", &ValidationSection::samples, "samples of each; 0: the whole set").at_least(0);
+}
+
+void CheckSection::describe(Schema<CheckSection>& s) {
+  s.field("replicas_every",
+          &CheckSection::replicas_every,
+          "steps between comparisons of replicated parameters over their groups; 0: none")
+      .at_least(0)
+      .megatron("--check-weight-hash-across-dp-replicas-interval");
+}
+
+namespace {
+
+template <class K>
+RootSection component(std::string name, std::string doc, const Component<K>& initial) {
+  return {std::move(name), std::move(doc), std::string(K::kKind), initial.type, {}};
+}
+
+template <class S>
+RootSection section(std::string name, std::string doc) {
+  return {std::move(name), std::move(doc), "", "", fields_of<S>()};
+}
+
+template <class S, class K>
+RootSection both(std::string name, std::string doc, const Component<K>& initial) {
+  RootSection out = component(std::move(name), std::move(doc), initial);
+  out.fields = fields_of<S>();
+  return out;
+}
+
+std::vector<RootSection> make_sections() {
+  const RunConfig c;
+  RootSection observers =
+      component("observers", "what reads events: one table each", Component<Observer>());
+  observers.each = true;
+  return {
+      section<RunSection>("run", "the run as a whole"),
+      both<DeviceSection>("device", "what a rank computes on", c.device.device),
+      section<PluginsSection>("plugins", "where plugins are"),
+      both<CommSection>("comm", "how ranks exchange data", c.comm.communicator),
+      section<ParallelSection>("parallel", "the layout of the ranks"),
+      section<BatchSection>("batch", "samples of a step"),
+      component("model", "what is trained", c.model),
+      section<PrecisionSection>("precision", "element types"),
+      component("schedule", "the pipeline's order of work", c.schedule),
+      component("graph", "what is captured as graphs", c.graph),
+      component("optimizer", "who updates which shards of the parameters", c.optimizer),
+      component("lr", "learning rate by step", c.lr),
+      component("data", "what is trained on", c.data),
+      section<CheckpointSection>("checkpoint", "saving and resuming"),
+      section<ValidationSection>("validation", "loss on data that is not trained on"),
+      section<CheckSection>("check", "checks while training"),
+      observers,
+  };
+}
+
+}  // namespace
+
+const std::vector<RootSection>& root_sections() {
+  static const std::vector<RootSection> kSections = make_sections();
+  return kSections;
+}
+
+}  // namespace tessera
