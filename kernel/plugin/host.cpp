@@ -1,0 +1,188 @@
+#include "kernel/plugin/host.hpp"
+
+#include <algorithm>
+#include <set>
+
+#include "kernel/plugin/collector.hpp"
+#include "kernel/plugin/library.hpp"
+#include "tessera/error.hpp"
+
+namespace tessera {
+namespace fs = std::filesystem;
+namespace {
+
+std::vector<fs::path> libraries_in(const fs::path& folder) {
+  std::error_code error;
+  if (!fs::is_directory(folder, error)) {
+    fail_config("there is no plugin folder {}", fs::absolute(folder).string());
+  }
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    if (entry.path().extension() == ".so") files.push_back(entry.path());
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+std::string place(const PluginOrigin& origin) {
+  return origin.builtin() ? "the kernel" : origin.path.string();
+}
+
+[[noreturn]] void fail_duplicate(std::string_view what,
+                                 const PluginOrigin& first,
+                                 const PluginOrigin& second) {
+  fail_config("plugin error: {} comes from both {} and {}; remove one of the two files",
+              what,
+              place(first),
+              place(second));
+}
+
+}  // namespace
+
+PluginHost::PluginHost(std::vector<fs::path> search) : search_(std::move(search)) {
+  std::map<std::string, fs::path> seen;
+  std::set<fs::path> real;
+  for (const fs::path& folder : search_) {
+    for (const fs::path& file : libraries_in(folder)) {
+      const auto [first, is_new] = seen.emplace(file.filename().string(), file);
+      std::error_code error;
+      // One file under two names, or in a folder that is listed twice, is one library.
+      const fs::path canonical = fs::canonical(file, error);
+      const bool again = !error && !real.insert(canonical).second;
+      if (again) continue;
+      if (is_new) {
+        load(file);
+      } else {
+        shadowed_.push_back(
+            fmt::format("{} is not used: {} comes first", file.string(), first->second.string()));
+      }
+    }
+  }
+}
+
+PluginHost::~PluginHost() = default;
+
+void PluginHost::load(const fs::path& file) {
+  Collector collected;
+  auto origin = std::make_unique<PluginOrigin>();
+  try {
+    const Library library = load_library(file);
+    const PluginDescriptor& d = *library.descriptor;
+    *origin = {d.name, d.version, d.summary, library.path, d.abi_stamp, library.hash};
+    call_plugin(*origin, "the registration", [&] { d.register_all(collected); });
+  } catch (const Error& error) {
+    failures_.emplace_back(error.what());
+    return;
+  }
+  keep(std::move(collected), *origin);
+  plugins_.push_back(std::move(origin));
+}
+
+void PluginHost::add_builtin(void (*register_all)(Registrar&)) {
+  Collector collected;
+  register_all(collected);
+  keep(std::move(collected), kernel_);
+}
+
+void PluginHost::keep(Collector&& collected, const PluginOrigin& origin) {
+  for (ComponentInfo& info : collected.components) {
+    const std::string name = info.kind + "/" + info.type;
+    auto& of_kind = components_[info.kind];
+    const std::string type = info.type;
+    const auto [at, is_new] = of_kind.try_emplace(type, Component{std::move(info), &origin});
+    if (!is_new) fail_duplicate(name, *at->second.origin, origin);
+  }
+  for (DeviceKernel& entry : collected.kernels) {
+    const std::string operation = entry.kernel.operation;
+    const auto [at, is_new] =
+        kernels_[entry.device].try_emplace(operation, Operation{std::move(entry.kernel), &origin});
+    if (!is_new) {
+      fail_duplicate(fmt::format("the kernel of {} on {}", operation, entry.device),
+                     *at->second.origin,
+                     origin);
+    }
+  }
+}
+
+const PluginHost::Component* PluginHost::component(std::string_view kind,
+                                                   std::string_view type) const {
+  const auto of_kind = components_.find(kind);
+  if (of_kind == components_.end()) return nullptr;
+  const auto at = of_kind->second.find(type);
+  return at == of_kind->second.end() ? nullptr : &at->second;
+}
+
+const ComponentInfo* PluginHost::find(std::string_view kind, std::string_view type) const {
+  const Component* found = component(kind, type);
+  return found == nullptr ? nullptr : &found->info;
+}
+
+std::vector<const ComponentInfo*> PluginHost::of_kind(std::string_view kind) const {
+  std::vector<const ComponentInfo*> all;
+  const auto of_kind = components_.find(kind);
+  if (of_kind == components_.end()) return all;
+  for (const auto& [type, component] : of_kind->second) all.push_back(&component.info);
+  return all;
+}
+
+std::vector<std::string> PluginHost::kinds() const {
+  std::vector<std::string> names;
+  for (const auto& [kind, of_kind] : components_) names.push_back(kind);
+  return names;
+}
+
+const PluginOrigin* PluginHost::origin_of(std::string_view kind, std::string_view type) const {
+  const Component* found = component(kind, type);
+  return found == nullptr ? nullptr : found->origin;
+}
+
+std::string PluginHost::library_of(std::string_view kind, std::string_view type) const {
+  const PluginOrigin* origin = origin_of(kind, type);
+  return origin == nullptr ? std::string() : origin->text();
+}
+
+std::shared_ptr<void> PluginHost::make(std::string_view kind,
+                                       std::string_view type,
+                                       const ConfigNode& node,
+                                       const Given& given,
+                                       void* arguments) const {
+  const Component* found = component(kind, type);
+  if (found == nullptr) {
+    std::string text = fmt::format("there is no {} \"{}\"; known are:", kind, type);
+    for (const ComponentInfo* info : of_kind(kind)) {
+      text += fmt::format(" {} ({})", info->type, library_of(kind, info->type));
+    }
+    for (const std::string& failure : failures_) text += "\n  not loaded: " + failure;
+    throw ConfigError(text);
+  }
+  std::shared_ptr<void> made = call_plugin(*found->origin, fmt::format("{}/{}", kind, type), [&] {
+    return found->info.make(node, given, arguments);
+  });
+  require(made != nullptr, "{}/{} ({}) made nothing", kind, type, found->origin->text());
+  return made;
+}
+
+std::vector<Kernel> PluginHost::kernels(std::string_view device) const {
+  std::vector<Kernel> all;
+  const auto own = kernels_.find(device);
+  if (own != kernels_.end()) {
+    for (const auto& [operation, entry] : own->second) all.push_back(entry.kernel);
+  }
+  const auto host = kernels_.find("host");
+  if (device == "host" || host == kernels_.end()) return all;
+  for (const auto& [operation, entry] : host->second) {
+    if (own == kernels_.end() || !own->second.contains(operation)) all.push_back(entry.kernel);
+  }
+  return all;
+}
+
+std::vector<PluginHost::Fingerprint> PluginHost::fingerprint() const {
+  std::vector<Fingerprint> all;
+  for (const auto& plugin : plugins_) {
+    all.push_back({plugin->name, plugin->version, plugin->stamp, plugin->hash});
+  }
+  std::sort(all.begin(), all.end());
+  return all;
+}
+
+}  // namespace tessera

@@ -1,0 +1,132 @@
+#include "kernel/plugin/library.hpp"
+
+#include <cxxabi.h>
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <boost/dll/shared_library.hpp>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "kernel/plugin/abi.hpp"
+#include "kernel/plugin/library_file.hpp"
+#include "tessera/error.hpp"
+
+namespace tessera {
+namespace {
+
+constexpr std::string_view kStampPrefix = "tessera_abi_";
+
+[[noreturn]] void fail_stamp(const std::filesystem::path& path,
+                             std::string_view stamp,
+                             std::string_view fields) {
+  std::string text = fmt::format(
+      "{} was built for SDK ABI {}, this host has {}", path.string(), stamp, host_abi_stamp());
+  const std::string difference =
+      fields.empty() ? std::string() : abi_difference(fields, host_abi_fields());
+  text += difference.empty() ? "\n  Rebuild it" : "\n  differs in: " + difference + ". Rebuild it";
+  throw Error(text + ": cmake --build <plugin build dir>");
+}
+
+// What can be refused without running anything of the library.
+void check_symbols(const LibraryFile& file) {
+  const auto& symbols = file.symbols;
+  if (symbols.empty()) return;  // no section headers: the descriptor will tell
+  if (std::find(symbols.begin(), symbols.end(), "tessera_plugin") == symbols.end()) {
+    fail("{}: is a shared library, but not a Tessera plugin (it exports no tessera_plugin)",
+         file.path.string());
+  }
+  std::string stamp;
+  for (std::string_view symbol : symbols) {
+    if (!symbol.starts_with(kStampPrefix)) continue;
+    stamp = symbol.substr(kStampPrefix.size());
+    if (stamp == host_abi_stamp()) return;
+  }
+  if (!stamp.empty()) fail_stamp(file.path, stamp, file.abi_fields);
+}
+
+std::string demangled(const std::string& symbol) {
+  int status = 0;
+  const std::unique_ptr<char, void (*)(void*)> text(
+      abi::__cxa_demangle(symbol.c_str(), nullptr, nullptr, &status), &std::free);
+  return text ? text.get() : symbol;
+}
+
+// dlerror's text, as a sentence about `path`. "cannot open shared object file" means a dependency
+// here, because the file itself was read before.
+std::string explain(const std::filesystem::path& path, std::string_view error) {
+  // Boost puts "boost::dll::shared_library::load() failed (dlerror system message: " around it.
+  if (const auto at = error.find("message: "); at != std::string_view::npos) {
+    error.remove_prefix(at + 9);
+  }
+  if (const auto end = error.rfind("): "); end != std::string_view::npos) {
+    error = error.substr(0, end);
+  }
+  constexpr std::string_view kMissing = ": cannot open shared object file";
+  if (const auto at = error.find(kMissing); at != std::string_view::npos) {
+    return fmt::format("{}: needs {}, which was not found (ldd {})",
+                       path.string(),
+                       error.substr(0, at),
+                       path.string());
+  }
+  constexpr std::string_view kUndefined = "undefined symbol: ";
+  if (const auto at = error.find(kUndefined); at != std::string_view::npos) {
+    const std::string_view rest = error.substr(at + kUndefined.size());
+    return fmt::format("{}: needs {}, which no library defines; rebuild it against this SDK",
+                       path.string(),
+                       demangled(std::string(rest.substr(0, rest.find_first_of(" ,\t")))));
+  }
+  return fmt::format("{}: cannot be loaded: {}", path.string(), error);
+}
+
+void check_descriptor(const std::filesystem::path& path, const PluginDescriptor& d) {
+  if (d.magic != kPluginMagic || d.bytes != sizeof(PluginDescriptor)) {
+    fail(
+        "{}: its tessera_plugin is not the descriptor of this SDK ({:#x}, {} bytes; expected "
+        "{:#x}, {} bytes): define it with TESSERA_PLUGIN",
+        path.string(),
+        d.magic,
+        d.bytes,
+        kPluginMagic,
+        sizeof(PluginDescriptor));
+  }
+  if (d.abi_stamp == nullptr || d.abi_stamp != host_abi_stamp()) {
+    fail_stamp(path,
+               d.abi_stamp == nullptr ? "none" : d.abi_stamp,
+               d.abi_fields == nullptr ? "" : d.abi_fields);
+  }
+  if (d.name == nullptr || d.version == nullptr || d.summary == nullptr ||
+      d.register_all == nullptr) {
+    fail("{}: its descriptor lacks name, version, summary or register function", path.string());
+  }
+}
+
+}  // namespace
+
+Library load_library(const std::filesystem::path& path) {
+  const std::filesystem::path absolute = std::filesystem::absolute(path).lexically_normal();
+  const LibraryFile file = read_library_file(absolute);
+  check_symbols(file);
+
+  // RTLD_NODELETE makes "loaded until exit" the system's promise: handles may go.
+  namespace dll = boost::dll;
+  const auto mode = static_cast<dll::load_mode::type>(dll::load_mode::rtld_now |
+                                                      dll::load_mode::rtld_local | RTLD_NODELETE);
+  dll::shared_library library;
+  try {
+    library.load(absolute, mode);
+  } catch (const std::exception& error) {
+    throw Error(explain(absolute, error.what()));
+  }
+  if (!library.has("tessera_plugin")) {
+    fail("{}: is a shared library, but not a Tessera plugin (it exports no tessera_plugin)",
+         absolute.string());
+  }
+  const auto& descriptor = library.get<const PluginDescriptor>("tessera_plugin");
+  check_descriptor(absolute, descriptor);
+  return {absolute, file.hash, &descriptor};
+}
+
+}  // namespace tessera

@@ -1,0 +1,116 @@
+#include "kernel/plugin/library_file.hpp"
+
+#include <elf.h>
+#include <xxhash.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <optional>
+#include <string_view>
+
+#include "tessera/error.hpp"
+
+namespace tessera {
+namespace {
+
+#if defined(__x86_64__)
+constexpr int kMachine = EM_X86_64;
+#elif defined(__aarch64__)
+constexpr int kMachine = EM_AARCH64;
+#else
+#error "name this machine's ELF number here"
+#endif
+
+std::string read_file(const std::filesystem::path& path) {
+  std::error_code error;
+  const auto status = std::filesystem::status(path, error);
+  if (!std::filesystem::exists(status)) {
+    fail("{}: {}",
+         path.string(),
+         std::filesystem::is_symlink(std::filesystem::symlink_status(path, error))
+             ? "is a link to a file that does not exist"
+             : "there is no such file");
+  }
+  if (!std::filesystem::is_regular_file(status)) fail("{}: is not a regular file", path.string());
+  std::ifstream in(path, std::ios::binary);
+  if (!in) fail("{}: cannot be read ({})", path.string(), std::strerror(errno));
+  std::string bytes(std::filesystem::file_size(path), '\0');
+  if (!in.read(bytes.data(), static_cast<std::streamsize>(bytes.size()))) {
+    fail("{}: cannot be read to its end", path.string());
+  }
+  return bytes;
+}
+
+// Copies: nothing in the file is known to be aligned, or even there.
+template <class T>
+std::optional<T> at(std::string_view bytes, u64 offset) {
+  T value;
+  if (offset > bytes.size() || bytes.size() - offset < sizeof(T)) return std::nullopt;
+  std::memcpy(&value, bytes.data() + offset, sizeof(T));
+  return value;
+}
+
+std::string_view part(std::string_view bytes, const Elf64_Shdr& section) {
+  if (section.sh_offset > bytes.size()) return {};
+  return bytes.substr(section.sh_offset, section.sh_size);
+}
+
+std::string_view text_at(std::string_view bytes, u64 offset) {
+  if (offset >= bytes.size()) return {};
+  const std::string_view rest = bytes.substr(offset);
+  return rest.substr(0, rest.find('\0'));
+}
+
+// The table of exported symbols, which a stripped library has too. (Boost.DLL's library_info reads
+// the other one, and mixes up string tables.)
+std::vector<std::string> exported_symbols(std::string_view bytes, const Elf64_Ehdr& header) {
+  std::vector<std::string> names;
+  const auto section = [&](u64 index) {
+    return at<Elf64_Shdr>(bytes, header.e_shoff + index * sizeof(Elf64_Shdr));
+  };
+  for (u64 i = 0; i < header.e_shnum; ++i) {
+    const auto table = section(i);
+    if (!table || table->sh_type != SHT_DYNSYM) continue;
+    const auto strings = section(table->sh_link);
+    if (!strings) continue;
+    const std::string_view symbols = part(bytes, *table);
+    const std::string_view text = part(bytes, *strings);
+    for (u64 k = 0; k < symbols.size() / sizeof(Elf64_Sym); ++k) {
+      const auto symbol = at<Elf64_Sym>(symbols, k * sizeof(Elf64_Sym));
+      if (symbol && symbol->st_shndx != SHN_UNDEF) {
+        names.emplace_back(text_at(text, symbol->st_name));
+      }
+    }
+  }
+  return names;
+}
+
+}  // namespace
+
+LibraryFile read_library_file(const std::filesystem::path& path) {
+  const std::string bytes = read_file(path);
+  const auto header = at<Elf64_Ehdr>(bytes, 0);
+  if (!header || std::memcmp(header->e_ident, ELFMAG, SELFMAG) != 0) {
+    fail("{}: is not a shared library (not an ELF file)", path.string());
+  }
+  if (header->e_ident[EI_CLASS] != ELFCLASS64 || header->e_machine != kMachine) {
+    fail("{}: is a library for another kind of machine (ELF machine {}, {} bit)",
+         path.string(),
+         header->e_machine,
+         header->e_ident[EI_CLASS] == ELFCLASS64 ? 64 : 32);
+  }
+  if (header->e_type != ET_DYN) {
+    fail("{}: is an ELF file, but not a shared library", path.string());
+  }
+  LibraryFile file;
+  file.path = path;
+  file.hash = XXH3_64bits(bytes.data(), bytes.size());
+  file.symbols = exported_symbols(bytes, *header);
+  // The descriptor's text of that name, wherever the linker put it.
+  const auto fields = bytes.find("sdk headers=");
+  if (fields != std::string::npos) file.abi_fields = text_at(bytes, fields);
+  return file;
+}
+
+}  // namespace tessera

@@ -1,0 +1,23 @@
+#pragma once
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "tessera/types.hpp"
+
+namespace tessera {
+
+/// What a plugin's file tells without being loaded: loading runs its static initialisers, and with
+/// a wrong ABI, or in a library that is no plugin, those may do anything.
+struct LibraryFile {
+  std::filesystem::path path;
+  u64 hash = 0;                      ///< xxHash of the whole file
+  std::vector<std::string> symbols;  ///< exported ones
+  std::string abi_fields;            ///< "sdk headers=91c2…;compiler=…"; empty when not found
+};
+
+/// Throws Error, beginning with the path, when the file cannot be read or is no shared library of
+/// this kind of machine.
+LibraryFile read_library_file(const std::filesystem::path& path);
+
+}  // namespace tessera

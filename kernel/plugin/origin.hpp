@@ -1,0 +1,37 @@
+#pragma once
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "tessera/types.hpp"
+
+namespace tessera {
+
+/// Where a component comes from.
+struct PluginOrigin {
+  std::string name = "kernel", version, summary;
+  std::filesystem::path path;  ///< empty: the kernel itself
+  std::string stamp;
+  u64 hash = 0;  ///< xxHash of the file
+  bool builtin() const { return path.empty(); }
+  /// "libtessera_moe.so 0.3", "kernel"
+  std::string text() const;
+};
+
+/// Throws the exception in flight again as one of the host's, with the plugin named: an Error keeps
+/// its exit code, a ConfigError its type. One that was named already, and one of the kernel's own
+/// code, goes on unchanged. `doing`: "layer/moe", "its registration".
+[[noreturn]] void rethrow_from_plugin(const PluginOrigin& origin, std::string_view doing);
+
+/// Every call into a plugin's factories and registration goes through here.
+template <class F>
+decltype(auto) call_plugin(const PluginOrigin& origin, std::string_view doing, F&& f) {
+  try {
+    return std::forward<F>(f)();
+  } catch (...) {
+    rethrow_from_plugin(origin, doing);
+  }
+}
+
+}  // namespace tessera
