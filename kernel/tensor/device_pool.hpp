@@ -1,0 +1,29 @@
+#pragma once
+#include <functional>
+#include <memory>
+
+#include "kernel/tensor/caching_allocator.hpp"
+
+namespace tessera {
+
+/// A host device's own pool: its caching allocator, which a capture must not use, and which
+/// poisons memory in the test mode `deferred`.
+class DevicePool final : public Pool {
+ public:
+  /// `refuse` is called before every allocation and throws while a capture is in progress.
+  using Refuse = std::function<void(i64 bytes, Category category)>;
+
+  DevicePool(std::shared_ptr<MemorySource> source,
+             CachingAllocator::Options options,
+             Refuse refuse);
+  Block allocate(i64 bytes, Category category, Stream& stream) override;
+  void release(const Block& block) override;
+
+  CachingAllocator& allocator() { return allocator_; }
+
+ private:
+  CachingAllocator allocator_;
+  Refuse refuse_;
+};
+
+}  // namespace tessera
