@@ -11,14 +11,17 @@ struct Rerun {
   std::vector<Tensor> inputs;
   RecomputeBody body;
   Tape::FrameId frame = 0;
-  std::vector<Tensor> leaves, outputs;
+  std::vector<Var> leaves, outputs;
 
   void forward(Context& cx) {
     frame = cx.tape->begin();
-    for (const Tensor& input : inputs) leaves.push_back(cx.tape->leaf(input));
+    for (Tensor& input : inputs) {
+      input = cx.tape->leaf(input);
+      leaves.push_back(input.var());
+    }
     Context again = cx;
     again.recomputing = true;
-    outputs = body(again, leaves);
+    for (const Tensor& output : body(again, inputs)) outputs.push_back(output.var());
     cx.tape->end();
     inputs.clear();
   }

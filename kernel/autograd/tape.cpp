@@ -193,7 +193,7 @@ void Tape::root(const Tensor& scalar) {
 }
 
 std::vector<Tape::Result> Tape::backward(
-    Context& cx, FrameId id, Half half, std::span<const Seed> seeds, std::span<const Tensor> into) {
+    Context& cx, FrameId id, Half half, std::span<const Seed> seeds, std::span<const Var> into) {
   Frame& frame = state_->frame(id);
   require(std::ranges::find(state_->open, &frame) == state_->open.end(),
           "backward of a tape frame that is still recording");
@@ -224,8 +224,8 @@ std::vector<Tape::Result> Tape::backward(
   frame.gradients.assign(frame.shapes.size(), {});
   for (const Seed& seed : seeds) {
     if (!seed.gradient.defined()) continue;
-    require(seed.value.var().frame == id, "a seed gradient is not for a value of this frame");
-    frame.contribute(cx, seed.value.var().index, seed.gradient, seed.pending, "seed");
+    require(seed.value.frame == id, "a seed gradient is not for a value of this frame");
+    frame.contribute(cx, seed.value.index, seed.gradient, seed.pending, "seed");
   }
   for (const u32 root : frame.roots) frame.contribute(cx, root, cx.loss_scale, {}, "root");
 
@@ -260,9 +260,9 @@ std::vector<Tape::Result> Tape::backward(
   flush_and_free();
 
   std::vector<Result> results;
-  for (const Tensor& leaf : into) {
-    require(leaf.var().frame == id, "a gradient is asked for a value of another frame");
-    Gradient& entry = frame.gradients[leaf.var().index];
+  for (const Var& leaf : into) {
+    require(leaf.frame == id, "a gradient is asked for a value of another frame");
+    Gradient& entry = frame.gradients[leaf.index];
     results.push_back({std::move(entry.tensor), std::move(entry.pending)});
     entry = {};
   }

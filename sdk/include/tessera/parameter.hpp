@@ -9,13 +9,14 @@
 namespace tessera {
 
 /// A dimension cut over a mesh axis. With sections (fused QKV, gate and up) each section is cut on
-/// its own, so that every rank holds its part of each. `pad_to`: storage is padded with zero rows
-/// to a multiple of pad_to × size(axis); padding is never trained and never stored.
+/// its own, so that every rank holds its part of each. With `pad_to` > 0 storage is padded with
+/// zero rows to a multiple of pad_to × size(axis), never trained and never stored; otherwise the
+/// size must divide.
 struct Split {
   int dim = 0;
   Axis axis = Axis::tensor;
   std::vector<i64> sections = {};
-  i64 pad_to = 1;
+  i64 pad_to = 0;
 };
 
 /// Initial values, computed in double from (seed, parameter name, logical element) and rounded

@@ -64,7 +64,7 @@ class TESSERA_API Tape {
   void root(const Tensor& scalar);
 
   struct Seed {
-    Tensor value;     ///< a tracked output of the frame
+    Var value;        ///< a tracked output of the frame
     Tensor gradient;  ///< undefined entries are skipped
     Work pending = {};
   };
@@ -78,7 +78,7 @@ class TESSERA_API Tape {
                                FrameId frame,
                                Half half,
                                std::span<const Seed> seeds,
-                               std::span<const Tensor> into);
+                               std::span<const Var> into);
   /// Frees a frame and everything it holds.
   void release(FrameId frame);
   /// Frames not yet released: live activations.

@@ -1,0 +1,83 @@
+#pragma once
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "kernel/model/model_parts.hpp"
+#include "tessera/build.hpp"
+
+namespace tessera {
+
+/// Makes a component from its table; what the kernel needs of plugin host and configuration.
+class ComponentMaker {
+ public:
+  virtual ~ComponentMaker() = default;
+  virtual std::shared_ptr<void> make(std::string_view kind,
+                                     const std::string& type,
+                                     const std::string& path,
+                                     const Given& given,
+                                     void* arguments) = 0;
+  /// "configs/x.toml:12:3" of a key of the table at `path`.
+  virtual std::string origin(const std::string& path, std::string_view key) const = 0;
+
+  template <class K>
+  std::shared_ptr<K> make(const Component<K>& component,
+                          typename K::Arguments& arguments,
+                          const Given& given = {}) {
+    std::shared_ptr<void> made = make(K::kKind,
+                                      component.type,
+                                      component.path,
+                                      given,
+                                      const_cast<void*>(static_cast<const void*>(&arguments)));
+    return {made, static_cast<K*>(made.get())};
+  }
+};
+
+/// What one rank's model is built with.
+struct BuildSettings {
+  const Mesh* mesh = nullptr;
+  BatchShape batch;
+  DType compute = DType::f32, main = DType::f32;
+  u64 seed = 0;
+  const Device* device = nullptr;  ///< nullptr: only checked, never run
+  ComponentMaker* maker = nullptr;
+};
+
+/// BuildContext of one component; children get contexts of their own, nested by scope.
+class ScopedBuild final : public BuildContext {
+ public:
+  ScopedBuild(const BuildSettings& settings,
+              ModelParts& parts,
+              int layer,
+              std::string scope,
+              std::string path);
+  const Mesh& mesh() const override { return *settings_.mesh; }
+  const BatchShape& batch() const override { return settings_.batch; }
+  DType compute_dtype() const override { return settings_.compute; }
+  std::string scope() const override { return scope_; }
+  Parameter& parameter(const ParameterSpec& spec) override;
+  Slot slot(std::string_view name) override { return {parts_.slot(name)}; }
+  HostSlot host_slot(std::string_view name) override { return {parts_.host_slot(name)}; }
+  u64 random_site(std::string_view name) override;
+  LossTerm loss(std::string_view name) override { return {parts_.loss(name)}; }
+  Metric metric(std::string_view name, MetricReduce reduce) override {
+    return {parts_.metric(name, reduce)};
+  }
+  [[noreturn]] void reject(std::string_view key, std::string_view why) const override;
+
+ protected:
+  const Device* device() const override { return settings_.device; }
+  std::shared_ptr<void> make_child(std::string_view kind,
+                                   std::string_view name,
+                                   const std::string& type,
+                                   const std::string& path,
+                                   const Given& given) override;
+
+ private:
+  const BuildSettings& settings_;
+  ModelParts& parts_;
+  int layer_;
+  std::string scope_, path_;
+};
+
+}  // namespace tessera

@@ -1,0 +1,73 @@
+#include "kernel/model/model_parts.hpp"
+
+#include <algorithm>
+
+#include "tessera/error.hpp"
+
+namespace tessera {
+
+int ModelParts::index_of(std::vector<std::string>& names, std::string_view name) {
+  const auto found = std::ranges::find(names, name);
+  if (found != names.end()) return static_cast<int>(found - names.begin());
+  names.emplace_back(name);
+  return static_cast<int>(names.size() - 1);
+}
+
+int ModelParts::metric(std::string_view name, MetricReduce reduce) {
+  for (std::size_t i = 0; i < metrics_.size(); ++i) {
+    if (metrics_[i].name != name) continue;
+    require(metrics_[i].reduce == reduce, "metric \"{}\" is reduced in two ways", name);
+    return static_cast<int>(i);
+  }
+  metrics_.push_back({std::string(name), reduce});
+  return static_cast<int>(metrics_.size() - 1);
+}
+
+Parameter& ModelParts::declare(const ParameterSpec& spec, const std::string& scope, int layer) {
+  const std::string own =
+      scope.empty() ? std::string(spec.name) : fmt::format("{}.{}", scope, spec.name);
+  const std::string name = spec.share.empty() ? own : std::string(spec.share);
+  for (Entry& entry : parameters_) {
+    if (entry.parameter->name != name) continue;
+    require(!spec.share.empty(), "parameter \"{}\" is declared twice", name);
+    require(entry.parameter->logical == spec.shape,
+            "shared parameter \"{}\" is declared with shapes {} and {}",
+            name,
+            entry.parameter->logical.text(),
+            spec.shape.text());
+    ++entry.parameter->declarations;
+    entry.layers.push_back(layer);
+    return *entry.parameter;
+  }
+  auto parameter = std::make_unique<Parameter>();
+  parameter->name = name;
+  parameter->logical = parameter->local = spec.shape;
+  parameter->split = spec.split;
+  parameter->partial = spec.partial;
+  parameter->init = spec.init;
+  parameter->tags = spec.tags;
+  for (const Split& split : spec.split) {
+    try {
+      parameter->local[split.dim] =
+          split_storage(split, spec.shape[split.dim], mesh_.size(split.axis));
+    } catch (const ConfigError& error) {
+      fail_config("parameter \"{}\" {}: {}", name, spec.shape.text(), error.what());
+    }
+  }
+  parameters_.push_back({std::move(parameter), {layer}});
+  return *parameters_.back().parameter;
+}
+
+std::vector<Parameter*> ModelParts::parameter_list() const {
+  std::vector<Parameter*> list;
+  for (const Entry& entry : parameters_) list.push_back(entry.parameter.get());
+  return list;
+}
+
+i64 ModelParts::logical_elements() const {
+  i64 total = 0;
+  for (const Entry& entry : parameters_) total += entry.parameter->logical.elements();
+  return total;
+}
+
+}  // namespace tessera

@@ -1,0 +1,51 @@
+#pragma once
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tessera/build.hpp"
+
+namespace tessera {
+
+/// What the layers of one rank declared, collected while they are built: parameters in model order,
+/// bundle slots, loss terms, metrics.
+class ModelParts {
+ public:
+  struct Entry {
+    std::unique_ptr<Parameter> parameter;
+    std::vector<int> layers;  ///< indices of the layers that declared it
+  };
+  struct MetricInfo {
+    std::string name;
+    MetricReduce reduce;
+  };
+
+  explicit ModelParts(const Mesh& mesh) : mesh_(mesh) {}
+
+  Parameter& declare(const ParameterSpec& spec, const std::string& scope, int layer);
+  int slot(std::string_view name) { return index_of(slots_, name); }
+  int host_slot(std::string_view name) { return index_of(host_slots_, name); }
+  int loss(std::string_view name) { return index_of(losses_, name); }
+  int metric(std::string_view name, MetricReduce reduce);
+
+  const std::vector<Entry>& parameters() const { return parameters_; }
+  std::vector<Parameter*> parameter_list() const;
+  const std::vector<std::string>& slots() const { return slots_; }
+  const std::vector<std::string>& losses() const { return losses_; }
+  const std::vector<MetricInfo>& metrics() const { return metrics_; }
+  Bundle bundle() const {
+    return {static_cast<int>(slots_.size()), static_cast<int>(host_slots_.size())};
+  }
+  /// Logical elements of all parameters of this rank, shared ones once.
+  i64 logical_elements() const;
+
+ private:
+  static int index_of(std::vector<std::string>& names, std::string_view name);
+  const Mesh& mesh_;
+  std::vector<Entry> parameters_;
+  std::vector<std::string> slots_, host_slots_, losses_;
+  std::vector<MetricInfo> metrics_;
+};
+
+}  // namespace tessera
