@@ -2,25 +2,26 @@
 
 #include <utility>
 
-#include "kernel/tensor/host_stream.hpp"
-
 namespace tessera {
 
 DevicePool::DevicePool(std::shared_ptr<MemorySource> source,
                        CachingAllocator::Options options,
-                       Refuse refuse)
-    : allocator_(std::move(source), std::move(options)), refuse_(std::move(refuse)) {}
+                       Refuse refuse,
+                       Poison poison)
+    : allocator_(std::move(source), std::move(options)),
+      refuse_(std::move(refuse)),
+      poison_(std::move(poison)) {}
 
 Block DevicePool::allocate(i64 bytes, Category category, Stream& stream) {
   refuse_(bytes, category);
   const Block block = allocator_.allocate(bytes, category, stream);
-  poison(stream, block.address, block.bytes);
+  if (poison_) poison_(stream, block.address, block.bytes);
   return block;
 }
 
 void DevicePool::release(const Block& block) {
   allocator_.release(block);
-  poison(*block.stream, block.address, block.bytes);
+  if (poison_) poison_(*block.stream, block.address, block.bytes);
 }
 
 }  // namespace tessera

@@ -72,9 +72,11 @@ struct HostDevice::State {
   void refuse_in_capture(fmt::format_string<T...> what, T&&... values) {
     if (!capture) return;
     captured([&] {
-      fail("{} while capturing on stream \"{}\"",
-           fmt::format(what, std::forward<T>(values)...),
-           capture->origin().name());
+      fail(
+          "{} while capturing on stream \"{}\": a graph holds launches, host tasks and events "
+          "only; do it before the capture or after its end",
+          fmt::format(what, std::forward<T>(values)...),
+          capture->origin().name());
     });
   }
   void record_launch(Stream& stream, const Kernel& kernel, const void* args, Pool& from);
@@ -98,25 +100,28 @@ HostDevice::State::State(HostDevice& device,
     : name(std::move(device_name)), threads(arguments.threads) {
   const char* const names[] = {"compute", "comm"};
   CachingAllocator::Options options;
-  HostStream::Poison poison;
+  DevicePool::Poison poison_pool;
+  HostStream::Poison poison_arena;
   if (arguments.deferred_seed != 0) {
     const auto stream_name = fmt::format("deferred/{}", arguments.local_rank);
     deferred = std::make_unique<DeferredQueue>(random_key(arguments.deferred_seed, stream_name),
                                                static_cast<int>(std::size(names)));
     options.mark = false;
     options.drain = [this] { deferred->drain_all(); };
-    poison = [this](Stream& stream, void* address, i64 bytes) {
-      auto task = HostTask::fill(address, bytes);
+    poison_pool = [this](Stream& stream, void* address, i64 bytes) {
+      deferred->push(stream, HostTask::fill(address, bytes));
+    };
+    poison_arena = [this, poison_pool](Stream& stream, void* address, i64 bytes) {
       if (capture && capture->contains(stream)) {
-        capture->add(stream, std::move(task));
+        capture->add(stream, HostTask::fill(address, bytes));
       } else {
-        deferred->push(stream, std::move(task));
+        poison_pool(stream, address, bytes);
       }
     };
   }
   for (const char* stream : names) {
     const int index = static_cast<int>(streams.size());
-    streams.push_back(std::make_unique<HostStream>(device, index, stream, poison));
+    streams.push_back(std::make_unique<HostStream>(device, index, stream, poison_arena));
   }
   pool = std::make_unique<DevicePool>(
       arguments.memory ? arguments.memory : std::make_shared<SystemMemory>(),
@@ -127,7 +132,8 @@ HostDevice::State::State(HostDevice& device,
             bytes,
             category_name(category),
             name);
-      });
+      },
+      std::move(poison_pool));
 }
 
 void HostDevice::State::record_launch(Stream& stream,
