@@ -1,0 +1,101 @@
+#include <cmath>
+
+#include "cases.hpp"
+
+namespace tessera::testing {
+namespace {
+
+struct Size {
+  i64 batch, queries, keys, heads, kv_heads, features;
+};
+
+void add_size(Cases& cases, const std::string& name, const Size& s, const AttentionSpec& spec) {
+  const DType statistic = cases.dtype == DType::f64 ? DType::f64 : DType::f32;
+  const Shape query{s.batch, s.queries, s.heads, s.features};
+  const Shape key{s.batch, s.keys, s.kv_heads, s.features};
+  for (const Layout layout : {Layout::dense, Layout::padded}) {
+    const auto random = [&](const Shape& shape) { return cases.random(shape).in(layout); };
+    const auto blank = [&](const Shape& shape) {
+      return Operand::blank(shape, cases.dtype).in(layout);
+    };
+    const auto rows = [&] {
+      return spec.dropout > 0 ? cases.rows(s.batch * s.queries, s.queries) : Operand::absent();
+    };
+    const std::string variant = name + (layout == Layout::padded ? " strides" : "");
+    const OpOptions options{.tolerance = {.relative = 5e-6}};
+    AttentionArgs forward;
+    forward.spec = spec;
+    cases.add(variant,
+              forward,
+              {random(query), random(key), random(key), rows(), blank(query), Operand::result()},
+              options);
+    // lse and out are taken as given: with the keys cut over ranks they belong to all keys.
+    const double level = std::log(static_cast<double>(s.keys) + 1);
+    AttentionBackwardArgs backward;
+    backward.spec = spec;
+    cases.add(variant,
+              backward,
+              {random(query),
+               random(key),
+               random(key),
+               rows(),
+               random(query),
+               cases.random({s.batch, s.heads, s.queries}, statistic, level, level + 1),
+               random(query),
+               blank(query),
+               blank(key),
+               blank(key)},
+              options);
+  }
+}
+
+}  // namespace
+
+void add_attention_cases(Cases& cases) {
+  AttentionSpec causal;
+  causal.scale = 0.7;
+  AttentionSpec full = causal;
+  full.causal = false;
+  AttentionSpec dropped = causal;
+  dropped.dropout = 0.2;
+  dropped.key = 0xFEDCBA9876543210;
+  dropped.head_offset = 3;
+  dropped.key_offset = 5;
+  const Size sizes[] = {{1, 1, 1, 1, 1, 1},
+                        {2, 3, 3, 4, 2, 17},
+                        {1, 33, 33, 3, 3, 8},
+                        {2, 17, 17, 4, 1, 64},
+                        {1, 127, 127, 2, 2, 33},
+                        {1, 150, 150, 1, 1, 16}};
+  for (const Size& s : sizes) {
+    const std::string name = fmt::format(
+        "b{} sq{} sk{} H{} K{} d{}", s.batch, s.queries, s.keys, s.heads, s.kv_heads, s.features);
+    add_size(cases, name, s, causal);
+    add_size(cases, name + " full", s, full);
+    add_size(cases, name + " dropout", s, dropped);
+  }
+  AttentionSpec cached = causal;
+  cached.causal_offset = 20;
+  add_size(cases, "one query of a cache", {2, 1, 21, 2, 1, 17}, cached);
+  AttentionSpec later = causal;
+  later.causal_offset = -4;  // the first four queries see nothing
+  add_size(cases, "blind queries", {1, 9, 7, 2, 2, 5}, later);
+  AttentionSpec past = causal;
+  past.causal_offset = 100;
+  add_size(cases, "all keys in the past", {1, 5, 33, 2, 2, 5}, past);
+  AttentionSpec steep = causal;
+  steep.scale = 60;  // overflows without subtracting the maximum
+  AttentionArgs args;
+  args.spec = steep;
+  cases.add("steep",
+            args,
+            {cases.random({1, 9, 2, 33}, -2, 2),
+             cases.random({1, 9, 2, 33}, -2, 2),
+             cases.random({1, 9, 2, 33}),
+             Operand::absent(),
+             Operand::result(),
+             Operand::result()},
+            {.tolerance = {.relative = 2e-4}});
+}
+
+}  // namespace tessera::testing

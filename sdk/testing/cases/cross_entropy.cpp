@@ -1,0 +1,74 @@
+#include "cases.hpp"
+
+namespace tessera::testing {
+namespace {
+
+struct Size {
+  i64 n, v, first, valid;
+};
+
+void add_size(Cases& cases, const Size& s) {
+  const DType statistic = cases.dtype == DType::f64 ? DType::f64 : DType::f32;
+  const std::string name = fmt::format("{}x{} first {} valid {}", s.n, s.v, s.first, s.valid);
+  const auto logits = [&] { return cases.random({s.n, s.v}, -4, 4); };
+  // Half of the targets belong to other shards.
+  const auto targets = [&] {
+    return cases.integers({s.n}, DType::i64, 0, s.first + 2 * s.valid + 1);
+  };
+  const auto max = [&] { return cases.random({s.n}, statistic, 4, 5); };
+  const auto mask = [&] { return cases.integers({s.n}, DType::u8, 0, 2); };
+
+  CrossEntropyMaxArgs largest;
+  largest.valid = s.valid;
+  cases.add(name, largest, {logits(), Operand::result()});
+
+  CrossEntropySumsArgs sums;
+  sums.first = s.first;
+  sums.valid = s.valid;
+  cases.add(name, sums, {logits(), targets(), max(), Operand::result()});
+
+  cases.add(
+      name,
+      CrossEntropyLossArgs{},
+      {cases.random({s.n, 2}, statistic, 1, 9), mask(), cases.scalar(0.125), Operand::result()},
+      {.any_threads = true});
+
+  CrossEntropyGradArgs grad;
+  grad.first = s.first;
+  grad.valid = s.valid;
+  const auto denominators = [&] { return cases.random({s.n, 2}, statistic, 3, 9); };
+  cases.add(name,
+            grad,
+            {logits(),
+             targets(),
+             max(),
+             denominators(),
+             mask(),
+             cases.scalar(0.125),
+             cases.scalar(-3),
+             Operand::result()});
+  cases.add(name + " in place",
+            grad,
+            {logits(),
+             targets(),
+             max(),
+             denominators(),
+             mask(),
+             cases.scalar(0.125),
+             cases.scalar(1024),
+             Operand::alias(0)});
+}
+
+}  // namespace
+
+void add_cross_entropy_cases(Cases& cases) {
+  const Size sizes[] = {{1, 1, 0, 1},
+                        {3, 17, 0, 17},
+                        {33, 127, 40, 100},
+                        {127, 1000, 0, 999},
+                        {5, 8, 24, 0},
+                        {0, 5, 0, 5}};
+  for (const Size& s : sizes) add_size(cases, s);
+}
+
+}  // namespace tessera::testing

@@ -1,0 +1,107 @@
+#include <cmath>
+
+#include "cases.hpp"
+
+namespace tessera::testing {
+namespace {
+
+void add_pointwise(Cases& cases, const Shape& shape) {
+  const std::string name = shape.text();
+  const auto x = [&] { return cases.random(shape, -3, 3); };
+  cases.add(name, AddArgs{}, {x(), x(), Operand::result()});
+  cases.add(name + " in a", AddArgs{}, {x(), x(), Operand::alias(0)});
+  cases.add(name + " in b", AddArgs{}, {x(), x(), Operand::alias(1)});
+  cases.add(name, MultiplyArgs{}, {x(), x(), Operand::result()});
+  cases.add(name + " in a", MultiplyArgs{}, {x(), x(), Operand::alias(0)});
+  cases.add(name + " in b", MultiplyArgs{}, {x(), x(), Operand::alias(1)});
+  ScaleArgs scale;
+  scale.factor = -0.375;
+  cases.add(name, scale, {x(), Operand::result()});
+  cases.add(name + " in place", scale, {x(), Operand::alias(0)});
+  const auto wide = [&] { return cases.random(shape, -8, 8); };
+  cases.add(name, GeluArgs{}, {wide(), Operand::result()});
+  cases.add(name, GeluBackwardArgs{}, {x(), wide(), Operand::result()});
+}
+
+void add_dropout(Cases& cases) {
+  for (const auto& [n, f] : {std::pair<i64, i64>{1, 1}, {3, 17}, {33, 127}, {6, 256}, {0, 8}}) {
+    for (const double p : {0.0, 0.1, 0.75}) {
+      DropoutArgs args;
+      args.key = 0x123456789ABCDEF0;
+      args.p = p;
+      const std::string name = fmt::format("{}x{} p {}", n, f, p);
+      const auto x = [&] { return cases.random({n, f}); };
+      const auto rows = [&] { return cases.rows(n, 5); };
+      cases.add(name, args, {x(), Operand::absent(), rows(), Operand::result()});
+      cases.add(name + " in place", args, {x(), Operand::absent(), rows(), Operand::alias(0)});
+      args.feature_offset = 127;  // not a multiple of the four words of a counter
+      cases.add(name + " residual", args, {x(), x(), rows(), Operand::result()});
+    }
+  }
+  DropoutArgs none;
+  cases.add("without rows",
+            none,
+            {cases.random({3, 5}), Operand::absent(), Operand::absent(), Operand::result()});
+}
+
+void add_fill(Cases& cases) {
+  FillArgs args;
+  args.value = -2.5;
+  for (const Layout layout : {Layout::dense, Layout::padded, Layout::transposed}) {
+    const int where = static_cast<int>(layout);
+    for (const Shape& shape : {Shape{1}, Shape{127}, Shape{3, 17}, Shape{2, 3, 5, 7}, Shape{0}}) {
+      cases.add(fmt::format("{} layout {}", shape.text(), where),
+                args,
+                {Operand::blank(shape, cases.dtype).in(layout)});
+    }
+  }
+  args.value = 3;
+  for (const DType dtype : {DType::f64, DType::i64, DType::i32, DType::u8}) {
+    cases.add(fmt::format("of {}", dtype_name(dtype)), args, {Operand::blank({33}, dtype)});
+  }
+}
+
+void add_copy(Cases& cases) {
+  const Layout layouts[] = {Layout::dense, Layout::padded, Layout::transposed};
+  for (const Layout from : layouts) {
+    for (const Layout to : layouts) {
+      for (const Shape& shape : {Shape{1}, Shape{33, 17}, Shape{2, 3, 5, 7}, Shape{3, 0}}) {
+        cases.add(fmt::format("{} layouts {}{}", shape.text(), int(from), int(to)),
+                  CopyArgs{},
+                  {cases.random(shape).in(from), Operand::blank(shape, cases.dtype).in(to)});
+      }
+    }
+  }
+  const DType other = cases.dtype == DType::f64 ? DType::f32 : DType::f64;
+  cases.add("converts to", CopyArgs{}, {cases.random({127}), Operand::blank({127}, other)});
+  cases.add("converts from",
+            CopyArgs{},
+            {cases.random({127}, other, -1, 1), Operand::blank({127}, cases.dtype)});
+  for (const DType dtype : {DType::i64, DType::i32, DType::u8}) {
+    cases.add(fmt::format("of {}", dtype_name(dtype)),
+              CopyArgs{},
+              {cases.integers({3, 17}, dtype, 0, 200), Operand::result()});
+  }
+}
+
+}  // namespace
+
+void add_elementwise_cases(Cases& cases) {
+  for (const Shape& shape :
+       {Shape{1}, Shape{3}, Shape{17}, Shape{33, 127}, Shape{3, 5, 7}, Shape{0}, Shape{9001}}) {
+    add_pointwise(cases, shape);
+  }
+  const std::vector<double> tails = {-100, -20, -10, -5, -1e-6, 0, 1e-6, 5, 10, 20, 100};
+  const Shape shape{static_cast<i64>(tails.size())};
+  cases.add("tails", GeluArgs{}, {Operand::given(shape, cases.dtype, tails), Operand::result()});
+  cases.add("tails",
+            GeluBackwardArgs{},
+            {Operand::given(shape, cases.dtype, std::vector<double>(tails.size(), 1)),
+             Operand::given(shape, cases.dtype, tails),
+             Operand::result()});
+  add_dropout(cases);
+  add_fill(cases);
+  add_copy(cases);
+}
+
+}  // namespace tessera::testing

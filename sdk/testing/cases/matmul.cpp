@@ -1,0 +1,65 @@
+#include "cases.hpp"
+
+namespace tessera::testing {
+namespace {
+
+void add_products(Cases& cases) {
+  struct Size {
+    i64 m, n, k;
+  };
+  const Size sizes[] = {{1, 1, 1},
+                        {3, 17, 33},
+                        {17, 1, 3},
+                        {33, 127, 1},
+                        {127, 33, 17},
+                        {65, 130, 257},
+                        {0, 3, 5},
+                        {3, 5, 0}};
+  for (const Size& s : sizes) {
+    for (int bits = 0; bits < 8; ++bits) {
+      MatmulArgs args;
+      args.transpose_a = (bits & 1) != 0;
+      args.transpose_b = (bits & 2) != 0;
+      args.accumulate = (bits & 4) != 0;
+      const Shape a = args.transpose_a ? Shape{s.k, s.m} : Shape{s.m, s.k};
+      const Shape b = args.transpose_b ? Shape{s.n, s.k} : Shape{s.k, s.n};
+      const std::string name = fmt::format("{}x{}x{}{}{}{}",
+                                           s.m,
+                                           s.n,
+                                           s.k,
+                                           args.transpose_a ? " ta" : "",
+                                           args.transpose_b ? " tb" : "",
+                                           args.accumulate ? " accumulate" : "");
+      const Shape out{s.m, s.n};
+      const auto result = [&] { return args.accumulate ? cases.random(out) : Operand::result(); };
+      cases.add(name, args, {cases.random(a), cases.random(b), Operand::absent(), result()});
+      cases.add(name + " strides",
+                args,
+                {cases.random(a).in(Layout::padded),
+                 cases.random(b).in(Layout::padded),
+                 Operand::absent(),
+                 (args.accumulate ? cases.random(out) : Operand::blank(out, cases.dtype))
+                     .in(Layout::padded)});
+      if (args.accumulate) continue;
+      cases.add(name + " bias",
+                args,
+                {cases.random(a), cases.random(b), cases.random({s.n}), Operand::result()});
+    }
+  }
+}
+
+}  // namespace
+
+void add_matmul_cases(Cases& cases) {
+  add_products(cases);
+  for (const auto& [n, m] : {std::pair<i64, i64>{1, 1}, {3, 17}, {127, 33}, {300, 127}, {0, 5}}) {
+    const std::string name = fmt::format("{}x{}", n, m);
+    cases.add(name, ColumnSumArgs{}, {cases.random({n, m}), cases.random({m})});
+    cases.add(name, AddBiasArgs{}, {cases.random({n, m}), cases.random({m}), Operand::result()});
+    cases.add(name + " in place",
+              AddBiasArgs{},
+              {cases.random({n, m}), cases.random({m}), Operand::alias(0)});
+  }
+}
+
+}  // namespace tessera::testing

@@ -1,0 +1,53 @@
+#include "cases.hpp"
+
+namespace tessera::testing {
+
+void add_norm_cases(Cases& cases) {
+  const DType statistic = cases.dtype == DType::f64 ? DType::f64 : DType::f32;
+  for (const auto& [n, h] :
+       {std::pair<i64, i64>{1, 1}, {1, 33}, {3, 17}, {33, 127}, {127, 384}, {2, 1000}, {0, 8}}) {
+    const std::string name = fmt::format("{}x{}", n, h);
+    const auto matrix = [&] { return cases.random({n, h}, -2, 3); };
+    const auto mean = [&] { return cases.random({n}, statistic, -1, 1); };
+    const auto rstd = [&] { return cases.random({n}, statistic, 0.5, 1.5); };
+    cases.add(name,
+              LayerNormArgs{},
+              {matrix(),
+               cases.random({h}),
+               cases.random({h}),
+               Operand::result(),
+               Operand::result(),
+               Operand::result()},
+              {.tolerance = {.relative = 5e-6}});
+    cases.add(name,
+              LayerNormBackwardArgs{},
+              {matrix(),
+               matrix(),
+               cases.random({h}),
+               mean(),
+               rstd(),
+               Operand::absent(),
+               Operand::result()},
+              {.tolerance = {.relative = 5e-6}});
+    cases.add(name + " addend",
+              LayerNormBackwardArgs{},
+              {matrix(), matrix(), cases.random({h}), mean(), rstd(), matrix(), Operand::result()},
+              {.tolerance = {.relative = 5e-6}});
+    cases.add(name,
+              LayerNormWeightArgs{},
+              {matrix(), matrix(), mean(), rstd(), cases.random({h}), cases.random({h})},
+              {.tolerance = {.relative = 5e-6}});
+  }
+  // A mean far above the spread: the naive E[x²] - mean² has no correct digit left in f32.
+  cases.add("far from zero",
+            LayerNormArgs{},
+            {cases.random({5, 127}, 1000, 1001),
+             cases.random({127}),
+             cases.random({127}),
+             Operand::result(),
+             Operand::result(),
+             Operand::result()},
+            {.tolerance = {.relative = 2e-3}});
+}
+
+}  // namespace tessera::testing

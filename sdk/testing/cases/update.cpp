@@ -1,0 +1,72 @@
+#include <cmath>
+#include <limits>
+
+#include "cases.hpp"
+
+namespace tessera::testing {
+namespace {
+
+Operand scalars(double steps, double rate, bool found_inf) {
+  std::vector<double> values(step_scalar::kCount);
+  values[step_scalar::kSteps] = steps;
+  values[step_scalar::kLearningRate] = rate;
+  values[step_scalar::kLossScale] = 256;
+  values[step_scalar::kFoundInf] = found_inf ? 1 : 0;
+  values[step_scalar::kGradientScale] = 0.7 / 256;
+  return Operand::given({step_scalar::kCount}, DType::f64, values);
+}
+
+void add_rules(Cases& cases, i64 n, double steps, bool found_inf) {
+  const std::string name = fmt::format("{} step {}{}", n, steps, found_inf ? " skipped" : "");
+  const auto grad = [&] {
+    Operand operand = cases.random({n}, -256, 256);
+    if (found_inf && n > 0) operand.values.back() = std::numeric_limits<double>::quiet_NaN();
+    return operand;
+  };
+  const auto main = [&] { return cases.random({n}); };
+  const auto step = [&] { return scalars(steps, 0.05, found_inf); };
+  AdamWArgs adamw;
+  adamw.weight_decay = 0.1;
+  adamw.lr_scale = 0.5;
+  cases.add(
+      name, adamw, {step(), grad(), main(), main(), cases.random({n}, 0.01, 1), Operand::absent()});
+  cases.add(name + " compute",
+            adamw,
+            {step(), grad(), main(), main(), cases.random({n}, 0.01, 1), main()});
+  SgdArgs sgd;
+  sgd.weight_decay = 0.1;
+  sgd.lr_scale = 2;
+  cases.add(name, sgd, {step(), grad(), main(), Operand::absent(), Operand::absent()});
+  sgd.momentum = 0.9;
+  cases.add(name + " momentum", sgd, {step(), grad(), main(), main(), main()});
+}
+
+void add_step(Cases& cases, const std::string& name, double sum, double clip, double steps) {
+  StepScalarsArgs args;
+  args.clip = clip;
+  const Operand rates = Operand::given({3}, DType::f64, {0.1, 0.2, 0.3});
+  cases.add(name, args, {cases.scalar(sum), rates, scalars(steps, 0.05, false)});
+}
+
+}  // namespace
+
+void add_update_cases(Cases& cases) {
+  for (const i64 n : {1, 3, 17, 127, 9001, 100000, 0}) {
+    cases.add(fmt::format("{}", n),
+              SumSquaresArgs{},
+              {cases.random({n}, -2, 2), cases.scalar(3)},
+              {.tolerance = {.relative = 1e-9}, .any_threads = true});
+  }
+  for (const i64 n : {1, 3, 127, 9001, 0}) {
+    add_rules(cases, n, 1, false);
+    add_rules(cases, n, 1000, false);
+    add_rules(cases, n, 3, true);
+  }
+  add_step(cases, "not clipped", 4096, 1e3, 0);
+  add_step(cases, "clipped", 4096e6, 1, 1);
+  add_step(cases, "no bound", 4096e6, 0, 2);
+  add_step(cases, "past the table", 4096, 1, 100);
+  add_step(cases, "zero gradient", 0, 1, 0);
+}
+
+}  // namespace tessera::testing
