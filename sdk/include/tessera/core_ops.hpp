@@ -36,6 +36,7 @@ struct CoreOps {
         cross_entropy_sums(d),
         cross_entropy_loss(d),
         cross_entropy_grad(d),
+        reciprocal(d),
         sum_squares(d),
         step_scalars(d),
         adamw(d),
@@ -63,6 +64,7 @@ struct CoreOps {
   Operation<CrossEntropySumsArgs> cross_entropy_sums;
   Operation<CrossEntropyLossArgs> cross_entropy_loss;
   Operation<CrossEntropyGradArgs> cross_entropy_grad;
+  Operation<ReciprocalArgs> reciprocal;
   Operation<SumSquaresArgs> sum_squares;
   Operation<StepScalarsArgs> step_scalars;
   Operation<AdamWArgs> adamw;

@@ -18,6 +18,14 @@ inline constexpr i64 kGradientScale = 5;  ///< clip coefficient / loss scale: mu
 inline constexpr i64 kCount = 8;
 }  // namespace step_scalar
 
+/// out f64 [n] = 1 / x, 0 where x is 0; x i64 [n]. Inverse weights of loss terms.
+struct ReciprocalArgs {
+  static constexpr std::string_view kName = "reciprocal";
+  static constexpr int kTensors = 2, kOutputs = 1;
+  TensorArg x, out;
+  TESSERA_API static void infer(ReciprocalArgs& args);
+};
+
 /// out f64 [1] += sum of x². The same bits for any number of threads.
 struct SumSquaresArgs {
   static constexpr std::string_view kName = "sum_squares";

@@ -1,0 +1,100 @@
+#include "kernel/train/batch_loader.hpp"
+
+#include <algorithm>
+
+#include "tessera/error.hpp"
+#include "tessera/random.hpp"
+
+namespace tessera {
+
+BatchLoader::BatchLoader(const Dataset& dataset,
+                         ModelParts& parts,
+                         const BatchShape& shape,
+                         const Mesh& mesh,
+                         Device& device)
+    : dataset_(dataset),
+      shape_(shape),
+      data_ranks_(mesh.size(Axis::data)),
+      data_rank_(mesh.coordinate(Axis::data)),
+      device_(device),
+      rows_{parts.slot("rows")},
+      positions_{parts.slot("positions")},
+      losses_(static_cast<int>(parts.losses().size())) {
+  for (const FieldInfo& info : dataset.fields()) {
+    const auto term = std::ranges::find(parts.losses(), info.loss);
+    const int loss = info.loss.empty() || term == parts.losses().end()
+                         ? -1
+                         : static_cast<int>(term - parts.losses().begin());
+    inputs_.push_back({info, Slot{parts.slot(info.name)}, loss});
+  }
+  for (int term = 0; term < losses_; ++term) {
+    require(std::ranges::any_of(inputs_, [&](const Input& i) { return i.loss == term; }),
+            "the dataset has no mask for the model's loss \"{}\"",
+            parts.losses()[static_cast<std::size_t>(term)]);
+  }
+}
+
+int BatchLoader::microbatches(i64 count) const {
+  const i64 samples = data_ranks_ * shape_.micro;
+  return static_cast<int>((count + samples - 1) / samples);
+}
+
+std::vector<i64> BatchLoader::prepare(SampleSet set, i64 first, i64 count, int microbatches) {
+  prepared_.clear();
+  std::vector<i64> weights(static_cast<std::size_t>(losses_), 0);
+  for (int j = 0; j < microbatches; ++j) {
+    prepared_.push_back(read(set, first, (j * data_ranks_ + data_rank_) * shape_.micro, count));
+    for (std::size_t i = 0; i < inputs_.size(); ++i) {
+      if (inputs_[i].loss < 0) continue;
+      i64& weight = weights[static_cast<std::size_t>(inputs_[i].loss)];
+      for (const u8 kept : prepared_.back().fields[i]) weight += kept;
+    }
+  }
+  return weights;
+}
+
+BatchLoader::Buffers BatchLoader::read(SampleSet set, i64 first, i64 begin, i64 count) const {
+  const auto sequence = static_cast<std::size_t>(shape_.sequence);
+  const auto n = static_cast<std::size_t>(shape_.rows());
+  Buffers buffers;
+  for (const Input& input : inputs_) {
+    buffers.fields.emplace_back(n * static_cast<std::size_t>(dtype_size(input.info.dtype)));
+  }
+  for (i64 sample = 0; sample < shape_.micro; ++sample) {
+    const bool real = begin + sample < count;
+    const i64 ordinal = first + (real ? begin + sample : 0);
+    SampleBuffers out;
+    for (std::size_t i = 0; i < inputs_.size(); ++i) {
+      const std::size_t bytes =
+          sequence * static_cast<std::size_t>(dtype_size(inputs_[i].info.dtype));
+      out.fields.push_back(buffers.fields[i].data() + static_cast<std::size_t>(sample) * bytes);
+    }
+    dataset_.read(set, ordinal, out);
+    for (i64 position = 0; position < shape_.sequence; ++position) {
+      buffers.rows.push_back(row_id(ordinal, position));
+      buffers.positions.push_back(position);
+    }
+    if (real) continue;
+    for (std::size_t i = 0; i < inputs_.size(); ++i) {
+      if (inputs_[i].loss >= 0) std::fill_n(static_cast<u8*>(out.fields[i]), sequence, u8{0});
+    }
+  }
+  return buffers;
+}
+
+Tensor BatchLoader::upload(Context& cx, DType dtype, const void* values) const {
+  const Tensor tensor = cx.empty({shape_.rows()}, dtype);
+  device_.write(tensor, values);
+  return tensor;
+}
+
+void BatchLoader::load(Context& cx, int microbatch, Bundle& bundle) const {
+  const Buffers& buffers = prepared_.at(static_cast<std::size_t>(microbatch));
+  for (std::size_t i = 0; i < inputs_.size(); ++i) {
+    bundle[inputs_[i].slot] = upload(cx, inputs_[i].info.dtype, buffers.fields[i].data());
+  }
+  bundle[rows_] = upload(cx, DType::i64, buffers.rows.data());
+  bundle[positions_] = upload(cx, DType::i64, buffers.positions.data());
+}
+
+}  // namespace tessera
