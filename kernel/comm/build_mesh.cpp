@@ -1,0 +1,58 @@
+#include "kernel/comm/build_mesh.hpp"
+
+#include <algorithm>
+#include <memory>
+#include <numeric>
+
+#include "tessera/error.hpp"
+
+namespace tessera {
+
+namespace {
+
+constexpr std::string_view kNames[] = {
+    "tp", "cp", "dp", "pp", "etp", "ep", "edp", "dp-cp", "tp-pp", "tp-cp", "tp-cp-dp", "world"};
+
+std::vector<std::vector<i64>> groups_of(const RankGenerator& ranks, std::string_view name) {
+  if (name != "world") return ranks.groups(name);
+  std::vector<i64> all(static_cast<std::size_t>(ranks.layout().world));
+  std::iota(all.begin(), all.end(), i64{0});
+  return {all};
+}
+
+void build(Mesh& mesh, Communicator* communicator, Device* device) {
+  int id = 0;
+  for (const std::string_view name : kNames) {
+    for (const std::vector<i64>& members : groups_of(mesh.ranks(), name)) {
+      const int group_id = id++;
+      const auto here = std::find(members.begin(), members.end(), mesh.rank());
+      if (here == members.end()) continue;
+      GroupSpec spec{.name = group_name(name, members),
+                     .members = members,
+                     .index = static_cast<int>(here - members.begin()),
+                     .id = group_id};
+      std::unique_ptr<GroupBackend> backend;
+      if (members.size() > 1) backend = communicator->create_group(spec, *device);
+      mesh.set_group(
+          name, std::make_shared<ProcessGroup>(std::move(spec), std::move(backend), mesh.rank()));
+    }
+  }
+}
+
+}  // namespace
+
+std::string group_name(std::string_view name, std::span<const i64> members) {
+  if (members.size() <= 8) return fmt::format("{}[{}]", name, fmt::join(members, ","));
+  return fmt::format("{}[{},…,{}]", name, fmt::join(members.first(3), ","), members.back());
+}
+
+void build_mesh(Mesh& mesh, Communicator& communicator, Device& device) {
+  build(mesh, &communicator, &device);
+}
+
+void build_mesh(Mesh& mesh) {
+  require(mesh.world_size() == 1, "a mesh of {} ranks needs a communicator", mesh.world_size());
+  build(mesh, nullptr, nullptr);
+}
+
+}  // namespace tessera

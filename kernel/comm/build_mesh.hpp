@@ -1,0 +1,21 @@
+#pragma once
+#include <span>
+#include <string_view>
+
+#include "tessera/comm.hpp"
+#include "tessera/mesh.hpp"
+
+namespace tessera {
+
+/// Creates all process groups of `mesh`: one along each axis ("tp" … "edp"), "dp-cp", "tp-pp",
+/// "tp-cp", "tp-cp-dp" (a pipeline stage) and "world" (every rank). All ranks call it with the same
+/// layout; groups are created in one global order. Groups of one get no backend.
+void build_mesh(Mesh& mesh, Communicator& communicator, Device& device);
+
+/// The same for a mesh of one rank, which needs no communicator.
+void build_mesh(Mesh& mesh);
+
+/// "tp[0,1]"; long groups are shortened: "dp[0,4,8,…,60]".
+std::string group_name(std::string_view name, std::span<const i64> members);
+
+}  // namespace tessera

@@ -1,0 +1,58 @@
+#pragma once
+#include <condition_variable>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+
+#include "tessera/comm.hpp"
+
+namespace tessera {
+
+/// Keys and values, and who died: what every store keeps. Thread-safe.
+class StoreTable {
+ public:
+  void set(std::string_view key, std::string_view value);
+  i64 add(std::string_view key, i64 amount);
+  /// Waits for the key. Throws Error when it does not come in time, or when a rank died meanwhile.
+  std::string get(std::string_view key, std::chrono::milliseconds timeout);
+  /// From now on waits for keys that are not there end with "rank N died: why".
+  void report_death(i64 rank, std::string_view why);
+  /// "rank N died: why", of the first; empty while all live.
+  std::string first_death() const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<std::string, std::string, std::less<>> values_;
+  std::string death_;
+};
+
+/// The rendezvous of ranks that are threads of one process. It also holds C++ objects that they
+/// share, so that nothing of a world is global.
+class InProcessStore : public Store {
+ public:
+  void set(std::string_view key, std::string_view value) override { table_.set(key, value); }
+  std::string get(std::string_view key, std::chrono::milliseconds timeout) override {
+    return table_.get(key, timeout);
+  }
+  i64 add(std::string_view key, i64 amount) override { return table_.add(key, amount); }
+
+  /// The object under this key, made by whoever asks first. Always ask for it as the same T.
+  template <class T>
+  std::shared_ptr<T> object(const std::string& key) {
+    const std::lock_guard lock(mutex_);
+    std::shared_ptr<void>& held = objects_[key];
+    if (held == nullptr) held = std::make_shared<T>();
+    return std::static_pointer_cast<T>(held);
+  }
+
+ private:
+  StoreTable table_;
+  std::mutex mutex_;
+  std::map<std::string, std::shared_ptr<void>> objects_;
+};
+
+}  // namespace tessera

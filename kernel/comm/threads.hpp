@@ -1,0 +1,27 @@
+#pragma once
+#include "tessera/direct_comm.hpp"
+#include "tessera/plugin.hpp"
+
+namespace tessera {
+
+/// Communicator "threads": ranks are threads of one process that share one InProcessStore. Peers
+/// read each other's tensors where they are.
+class ThreadsCommunicator : public Communicator {
+ public:
+  using Config = NoConfig;
+  ThreadsCommunicator(const Config& config, CommunicatorArguments& arguments);
+
+  std::string_view name() const override { return "threads"; }
+  std::unique_ptr<GroupBackend> create_group(const GroupSpec& spec, Device& device) override {
+    return engine_.create_group(spec, device);
+  }
+  void abort(std::string_view reason) noexcept override { engine_.abort(reason); }
+
+ private:
+  DirectEngine engine_;
+};
+
+/// Registers the communicator that is built in.
+void register_threads(Registrar& registrar);
+
+}  // namespace tessera
