@@ -69,7 +69,8 @@ void Corpus::copy(i64 begin, i64 count, i64* out) const {
     const std::string_view text = files_[static_cast<std::size_t>(file)].text();
     const i64 from = begin - starts_[static_cast<std::size_t>(file)];
     const i64 here = std::min(count, static_cast<i64>(text.size()) - from);
-    for (i64 i = 0; i < here; ++i) out[i] = static_cast<u8>(text[static_cast<std::size_t>(from + i)]);
+    for (i64 i = 0; i < here; ++i)
+      out[i] = static_cast<u8>(text[static_cast<std::size_t>(from + i)]);
     out += here;
     begin += here;
     count -= here;

@@ -14,9 +14,8 @@ void TextDataset::Config::describe(Schema<Config>& s) {
           "one text. Identical on all ranks' machines")
       .required()
       .megatron("--data-path");
-  s.field("validation",
-          &Config::validation,
-          "the last part of the text, kept for validation; 0: none")
+  s.field(
+       "validation", &Config::validation, "the last part of the text, kept for validation; 0: none")
       .at_least(0)
       .below(1)
       .megatron("--split");

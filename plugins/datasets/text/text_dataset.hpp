@@ -17,7 +17,7 @@ class TextDataset final : public Dataset {
   struct Config {
     std::vector<std::string> path;
     double validation = 0.05;
-    Component<Tokenizer> tokenizer{"byte", ""};
+    Component<Tokenizer> tokenizer{"byte"};
     static void describe(Schema<Config>& s);
   };
   TextDataset(const Config& config, DatasetArguments& arguments);
@@ -33,9 +33,7 @@ class TextDataset final : public Dataset {
     i64 first_token = 0;
     i64 windows = 0;
   };
-  const Part& part(SampleSet set) const {
-    return set == SampleSet::train ? train_ : validation_;
-  }
+  const Part& part(SampleSet set) const { return set == SampleSet::train ? train_ : validation_; }
   Part cut(std::string_view what, i64 first_token, i64 tokens) const;
 
   std::shared_ptr<Tokenizer> tokenizer_;

@@ -1,0 +1,145 @@
+#include "console.hpp"
+
+#include <cstdio>
+
+#include "human.hpp"
+#include "tessera/json_line.hpp"
+
+namespace tessera {
+namespace {
+
+void print(std::string line) {
+  line += '\n';
+  std::fwrite(line.data(), 1, line.size(), stdout);
+  std::fflush(stdout);
+}
+
+JsonLine event(std::string_view name) { return JsonLine().add("event", name); }
+
+}  // namespace
+
+void Console::Config::describe(Schema<Config>& s) {
+  s.field("every_steps",
+          &Config::every_steps,
+          "print every so many steps, the first and the last one too; with JSON output every step "
+          "is printed")
+      .at_least(1)
+      .megatron("--log-interval");
+}
+
+void Console::on(const RunStart& start) {
+  run_ = start;
+  if (!run_.json) return print_start();
+  print(event("start")
+            .add("name", run_.name)
+            .add("out", run_.out)
+            .add("first_step", run_.first_step)
+            .add("last_step", run_.last_step)
+            .add("world", run_.world)
+            .add("parameters", run_.parameters)
+            .add("tokens_per_step", run_.tokens_per_step)
+            .add("flops_per_token", run_.flops_per_token)
+            .add("layout", run_.layout)
+            .add("resumed_from", run_.resumed_from)
+            .text());
+}
+
+void Console::print_start() const {
+  print(run_.name);
+  print(fmt::format("  layout      {}", run_.layout));
+  print(fmt::format(
+      "  parameters  {} ({})", human::size(run_.parameters), human::count(run_.parameters)));
+  print(fmt::format("  steps       {} to {}, {} tokens each",
+                    human::count(run_.first_step),
+                    human::count(run_.last_step),
+                    human::count(run_.tokens_per_step)));
+  print(fmt::format("  folder      {}", run_.out));
+  if (!run_.resumed_from.empty()) print(fmt::format("  resumed     {}", run_.resumed_from));
+}
+
+void Console::on(const StepEnd& step) {
+  if (run_.json) {
+    JsonLine line = event("step");
+    line.add("step", step.step)
+        .add("loss", step.loss)
+        .add("grad_norm", step.grad_norm)
+        .add("lr", step.lr)
+        .add("tokens_per_second", step.tokens_per_second)
+        .add("seconds", step.seconds);
+    if (step.skipped) line.add("skipped", true);
+    for (const auto& [name, value] : step.metrics) line.add(name, value);
+    return print(line.text());
+  }
+  seconds_ += step.seconds;
+  ++steps_;
+  const bool edge = step.step == run_.first_step || step.step == run_.last_step;
+  if (edge || step.step % config_.every_steps == 0) print_step(step);
+}
+
+void Console::print_step(const StepEnd& step) {
+  std::string line = fmt::format("{}  loss {:.4f}  norm {:.2f}  lr {}",
+                                 label(step.step),
+                                 step.loss,
+                                 step.grad_norm,
+                                 human::scientific(step.lr));
+  if (seconds_ > 0) {
+    const double each = seconds_ / static_cast<double>(steps_);
+    line += fmt::format(
+        "  {} tok/s",
+        human::count(static_cast<i64>(static_cast<double>(run_.tokens_per_step) / each)));
+    if (step.step < run_.last_step) {
+      line += "  eta " + human::duration(each * static_cast<double>(run_.last_step - step.step));
+    }
+  }
+  for (const auto& [name, value] : step.metrics) line += fmt::format("  {} {:.4g}", name, value);
+  if (step.skipped) line += "  skipped: gradients not finite";
+  print(std::move(line));
+  seconds_ = 0;
+  steps_ = 0;
+}
+
+void Console::on(const Validation& validation) {
+  if (run_.json) {
+    return print(
+        event("validation").add("step", validation.step).add("val_loss", validation.loss).text());
+  }
+  print(fmt::format("{}  validation loss {:.4f}", label(validation.step), validation.loss));
+}
+
+void Console::on(const Saved& saved) {
+  if (run_.json) {
+    return print(event("saved")
+                     .add("step", saved.step)
+                     .add("path", saved.path)
+                     .add("seconds", saved.seconds)
+                     .text());
+  }
+  print(fmt::format(
+      "{}  saved {} in {}", label(saved.step), saved.path, human::duration(saved.seconds)));
+}
+
+void Console::on(const Failure& failure) {
+  // For people the program prints an error itself, once and last.
+  if (run_.json) print(event("failure").add("text", failure.text).text());
+}
+
+void Console::on(const RunEnd& end) {
+  if (run_.json) {
+    return print(event("end")
+                     .add("step", end.step)
+                     .add("seconds", end.seconds)
+                     .add("interrupted", end.interrupted)
+                     .text());
+  }
+  print(fmt::format("{} after step {} in {}",
+                    end.interrupted ? "stopped" : "done",
+                    human::count(end.step),
+                    human::duration(end.seconds)));
+}
+
+std::string Console::label(i64 step) const {
+  const std::string last = fmt::format("{}", run_.last_step);
+  return fmt::format("step {:>{}}/{}", step, last.size(), last);
+}
+
+}  // namespace tessera

@@ -1,0 +1,38 @@
+#pragma once
+#include <string>
+#include <string_view>
+
+#include "tessera/observer.hpp"
+
+namespace tessera {
+
+/// Tells on standard output how the run goes: lines for people, or one JSON object a line for
+/// programs when the run says so.
+class Console final : public Observer {
+ public:
+  struct Config {
+    i64 every_steps = 10;
+    static void describe(Schema<Config>& s);
+  };
+  Console(const Config& config, ObserverArguments&) : config_(config) {}
+
+  void on(const RunStart& start) override;
+  void on(const StepEnd& step) override;
+  void on(const Validation& validation) override;
+  void on(const Saved& saved) override;
+  void on(const Failure& failure) override;
+  void on(const RunEnd& end) override;
+
+ private:
+  void print_start() const;
+  void print_step(const StepEnd& step);
+  std::string label(i64 step) const;
+
+  Config config_;
+  RunStart run_;
+  // Of the steps since the last printed one.
+  double seconds_ = 0;
+  i64 steps_ = 0;
+};
+
+}  // namespace tessera

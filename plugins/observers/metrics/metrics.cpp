@@ -1,0 +1,57 @@
+#include "metrics.hpp"
+
+#include <filesystem>
+
+#include "tessera/error.hpp"
+#include "tessera/log.hpp"
+
+namespace tessera {
+
+Metrics::~Metrics() {
+  try {
+    write();
+  } catch (const Error& error) {
+    log(LogLevel::error, error.what());
+  }
+}
+
+void Metrics::on(const RunStart&) {
+  std::error_code error;
+  std::filesystem::create_directories(arguments_.out, error);
+  if (error) fail("metrics: cannot make the folder \"{}\": {}", arguments_.out, error.message());
+  file_ = std::make_unique<MetricsFile>(arguments_.out + "/metrics.jsonl", arguments_.resume_step);
+}
+
+void Metrics::on(const StepEnd& step) {
+  write();
+  step_ = step.step;
+  line_ = JsonLine();
+  line_.add("step", step.step)
+      .add("loss", step.loss)
+      .add("grad_norm", step.grad_norm)
+      .add("lr", step.lr)
+      .add("tokens_per_second", step.tokens_per_second)
+      .add("seconds", step.seconds);
+  if (step.skipped) line_.add("skipped", true);
+  for (const auto& [name, value] : step.metrics) line_.add(name, value);
+  waiting_ = true;
+}
+
+void Metrics::on(const Validation& validation) {
+  if (validation.step != step_) {  // before the first step, or of a run that only evaluates
+    write();
+    step_ = validation.step;
+    line_ = JsonLine().add("step", validation.step);
+    waiting_ = true;
+  }
+  line_.add("val_loss", validation.loss);
+  if (!waiting_) file_->replace_last(line_.text());  // a checkpoint of the step came first
+}
+
+void Metrics::write() {
+  if (!waiting_) return;
+  waiting_ = false;
+  file_->append(line_.text());
+}
+
+}  // namespace tessera

@@ -1,0 +1,37 @@
+#pragma once
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "metrics_file.hpp"
+#include "tessera/json_line.hpp"
+#include "tessera/observer.hpp"
+
+namespace tessera {
+
+/// `<out>/metrics.jsonl`: one JSON object a step. A step's line waits for the next event, because
+/// a validation of that step belongs into it.
+class Metrics final : public Observer {
+ public:
+  using Config = NoConfig;
+  Metrics(const Config&, ObserverArguments& arguments) : arguments_(arguments) {}
+  ~Metrics() override;
+
+  void on(const RunStart&) override;
+  void on(const StepEnd& step) override;
+  void on(const Validation& validation) override;
+  void on(const Saved&) override { write(); }
+  void on(const Failure&) override { write(); }
+  void on(const RunEnd&) override { write(); }
+
+ private:
+  void write();
+
+  ObserverArguments arguments_;
+  std::unique_ptr<MetricsFile> file_;
+  i64 step_ = -1;  ///< of line_
+  JsonLine line_;  ///< the newest step's object
+  bool waiting_ = false;
+};
+
+}  // namespace tessera

@@ -1,0 +1,34 @@
+#pragma once
+#include <string>
+
+#include "chart.hpp"
+#include "tessera/observer.hpp"
+
+namespace tessera {
+
+/// `<out>/loss.svg`: the loss curves, drawn anew while the run goes on. A reader sees a whole
+/// picture at any time, because a new one replaces the old in one step.
+class Plot final : public Observer {
+ public:
+  struct Config {
+    i64 every_steps = 100;
+    static void describe(Schema<Config>& s);
+  };
+  Plot(const Config& config, ObserverArguments& arguments)
+      : config_(config), arguments_(arguments) {}
+
+  void on(const RunStart& start) override;
+  void on(const StepEnd& step) override;
+  void on(const Validation& validation) override;
+  void on(const Saved&) override { draw(); }
+  void on(const RunEnd&) override { draw(); }
+
+ private:
+  void draw() const;
+
+  Config config_;
+  ObserverArguments arguments_;
+  Curves curves_;
+};
+
+}  // namespace tessera

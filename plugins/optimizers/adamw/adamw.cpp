@@ -1,0 +1,46 @@
+#include "adamw.hpp"
+
+#include "tessera/core_ops.hpp"
+
+namespace tessera {
+
+void AdamW::Config::describe(Schema<Config>& s) {
+  s.field("beta1", &Config::beta1, "decay of the mean of gradients")
+      .at_least(0)
+      .below(1)
+      .megatron("--adam-beta1");
+  s.field("beta2", &Config::beta2, "decay of the mean of squared gradients")
+      .at_least(0)
+      .below(1)
+      .megatron("--adam-beta2");
+  s.field("eps", &Config::eps, "added to the root of the second moment")
+      .above(0)
+      .megatron("--adam-eps");
+  s.field("weight_decay",
+          &Config::weight_decay,
+          "part of a weight that decays, times the learning rate; not of biases and norms")
+      .at_least(0)
+      .megatron("--weight-decay");
+}
+
+void AdamW::update(Context& cx,
+                   const Shard& shard,
+                   const Hyper& hyper,
+                   const Tensor& scalars) const {
+  AdamWArgs args;
+  args.scalars = scalars.arg();
+  args.grad = shard.grad.arg();
+  args.main = shard.main.arg();
+  args.first_moment = shard.state[0].arg();
+  args.second_moment = shard.state[1].arg();
+  if (shard.compute.defined()) args.compute = shard.compute.arg();
+  args.beta1 = config_.beta1;
+  args.beta2 = config_.beta2;
+  args.eps = config_.eps;
+  args.weight_decay = hyper.weight_decay;
+  args.lr_scale = hyper.lr_scale;
+  AdamWArgs::infer(args);
+  cx.ops->adamw.launch(*cx.stream, *cx.pool, args);
+}
+
+}  // namespace tessera

@@ -1,0 +1,28 @@
+#pragma once
+#include <vector>
+
+#include "tessera/optimizer.hpp"
+
+namespace tessera {
+
+/// AdamW (Loshchilov, Hutter 2019, algorithm 2), with bias correction.
+class AdamW final : public UpdateRule {
+ public:
+  struct Config {
+    double beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0.01;
+    static void describe(Schema<Config>& s);
+  };
+  AdamW(const Config& config, RuleArguments&) : config_(config) {}
+
+  std::vector<StateSpec> state() const override { return {{"first_moment"}, {"second_moment"}}; }
+  double weight_decay() const override { return config_.weight_decay; }
+  void update(Context& cx,
+              const Shard& shard,
+              const Hyper& hyper,
+              const Tensor& scalars) const override;
+
+ private:
+  Config config_;
+};
+
+}  // namespace tessera

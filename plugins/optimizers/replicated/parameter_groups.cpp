@@ -1,0 +1,90 @@
+#include "parameter_groups.hpp"
+
+#include <algorithm>
+
+#include "tessera/error.hpp"
+
+namespace tessera {
+
+void ParameterGroup::describe(Schema<ParameterGroup>& s) {
+  s.field("match",
+          &ParameterGroup::match,
+          "parameters of this group: their names, with * for any characters and ? for one "
+          "(\"layers.*.mlp.*\"), or \"tag:\" and a tag (\"tag:embedding\")")
+      .required();
+  s.field(
+       "lr_scale", &ParameterGroup::lr_scale, "times the learning rate; 0 keeps them as they are")
+      .at_least(0);
+  s.field("weight_decay",
+          &ParameterGroup::weight_decay,
+          "instead of the rule's; auto: the rule's, none for biases and norms")
+      .at_least(0);
+}
+
+bool glob_matches(std::string_view pattern, std::string_view text) {
+  // After a mismatch the last star takes one more character; earlier stars need no second look.
+  std::size_t p = 0, t = 0, star = std::string_view::npos, taken = 0;
+  while (t < text.size()) {
+    if (p < pattern.size() && pattern[p] == '*') {
+      star = p++;
+      taken = t;
+    } else if (p < pattern.size() && (pattern[p] == '?' || pattern[p] == text[t])) {
+      ++p;
+      ++t;
+    } else if (star != std::string_view::npos) {
+      p = star + 1;
+      t = ++taken;
+    } else {
+      return false;
+    }
+  }
+  return pattern.find_first_not_of('*', p) == std::string_view::npos;
+}
+
+namespace {
+
+bool belongs(const Parameter& parameter, const ParameterGroup& group) {
+  constexpr std::string_view kTag = "tag:";
+  const std::string_view match = group.match;
+  if (!match.starts_with(kTag)) return glob_matches(match, parameter.name);
+  return std::ranges::any_of(parameter.tags, [&](const std::string& tag) {
+    return glob_matches(match.substr(kTag.size()), tag);
+  });
+}
+
+}  // namespace
+
+std::vector<Hyper> hyper_of(std::span<Parameter* const> parameters,
+                            const std::map<std::string, ParameterGroup>& groups,
+                            double weight_decay,
+                            std::vector<i64>& hits) {
+  hits.assign(groups.size(), 0);
+  std::vector<Hyper> out;
+  for (const Parameter* parameter : parameters) {
+    Hyper hyper;
+    const bool decays = !parameter->has_tag("bias") && !parameter->has_tag("norm");
+    hyper.weight_decay = decays ? weight_decay : 0;
+    const std::string* owner = nullptr;
+    std::size_t index = 0;
+    for (const auto& [name, group] : groups) {
+      i64& count = hits[index++];
+      if (!belongs(*parameter, group)) continue;
+      ++count;
+      if (owner != nullptr) {
+        fail_config(
+            "the parameter {} is in two groups, [optimizer.groups.{}] and [optimizer.groups.{}]; "
+            "make their match disjoint",
+            parameter->name,
+            *owner,
+            name);
+      }
+      owner = &name;
+      hyper.lr_scale = group.lr_scale;
+      if (group.weight_decay) hyper.weight_decay = *group.weight_decay;
+    }
+    out.push_back(hyper);
+  }
+  return out;
+}
+
+}  // namespace tessera

@@ -1,0 +1,31 @@
+#pragma once
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tessera/optimizer.hpp"
+
+namespace tessera {
+
+/// Parameters that are trained in a way of their own: `[optimizer.groups.head] match = "head.*"`.
+struct ParameterGroup {
+  std::string match;
+  double lr_scale = 1;
+  Auto<double> weight_decay;
+  static void describe(Schema<ParameterGroup>& s);
+};
+
+/// Does `text` have the form of `pattern`, in which * stands for any characters, ? for one?
+bool glob_matches(std::string_view pattern, std::string_view text);
+
+/// Hyperparameters of each parameter. A parameter in no group gets the rule's weight decay unless
+/// it is a bias or belongs to a norm. Throws ConfigError when two groups claim one parameter.
+/// `hits` counts each group's parameters, in the order of the map.
+std::vector<Hyper> hyper_of(std::span<Parameter* const> parameters,
+                            const std::map<std::string, ParameterGroup>& groups,
+                            double weight_decay,
+                            std::vector<i64>& hits);
+
+}  // namespace tessera

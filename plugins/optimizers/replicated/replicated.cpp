@@ -1,0 +1,156 @@
+#include "replicated.hpp"
+
+#include <algorithm>
+
+#include "tessera/comm.hpp"
+#include "tessera/core_ops.hpp"
+#include "tessera/error.hpp"
+
+namespace tessera {
+namespace {
+
+bool cut_along(const Parameter& parameter, Axis axis) {
+  return std::ranges::any_of(parameter.split, [axis](const Split& s) { return s.axis == axis; });
+}
+
+Tensor zeros(Device& device, const Shape& shape, DType dtype) {
+  Tensor tensor =
+      Tensor::allocate(device, device.pool(), device.stream(), shape, dtype, Category::optimizer);
+  const std::vector<std::byte> bytes(static_cast<std::size_t>(tensor.bytes()));
+  device.write(tensor, bytes.data());
+  return tensor;
+}
+
+/// All elements in one row, as rules want them.
+Tensor flat(const Tensor& tensor) { return tensor.view({tensor.elements()}); }
+
+}  // namespace
+
+void Replicated::Config::describe(Schema<Config>& s) {
+  s.slot("rule", &Config::rule, "how one parameter is updated").megatron("--optimizer");
+  s.field("clip",
+          &Config::clip,
+          "bound of the norm of all gradients: above it they are scaled down to it; 0: none")
+      .at_least(0)
+      .megatron("--clip-grad");
+  s.tables(
+      "groups",
+      &Config::groups,
+      "parameters with hyperparameters of their own; a parameter belongs to one group at most");
+}
+
+Replicated::Replicated(const Config& config, OptimizerArguments& arguments)
+    : config_(config),
+      mesh_(*arguments.mesh),
+      rule_(arguments.make_rule(config.rule)),
+      specs_(rule_->state()) {
+  std::vector<i64> hits;
+  const std::vector<Hyper> hyper =
+      hyper_of(arguments.parameters, config.groups, rule_->weight_decay(), hits);
+  for (const Parameter* parameter : arguments.parameters) check_parameter(*parameter);
+  check_groups(std::move(hits), arguments.device);
+  for (std::size_t i = 0; i < arguments.parameters.size(); ++i) {
+    Parameter* parameter = arguments.parameters[i];
+    Entry entry{parameter, hyper[i], counted_here(*parameter), {}};
+    for (std::size_t s = 0; arguments.device != nullptr && s < specs_.size(); ++s) {
+      entry.state.push_back(zeros(*arguments.device, parameter->local, parameter->main.dtype()));
+    }
+    entries_.push_back(std::move(entry));
+  }
+}
+
+void Replicated::check_parameter(const Parameter& parameter) const {
+  for (const Split& split : parameter.split) {
+    const i64 parts = mesh_.size(split.axis);
+    if (parts == 1) continue;
+    if (split.axis != Axis::tensor) {
+      fail_config(
+          "optimizer.type = \"replicated\" keeps parameters that are whole or cut over tensor "
+          "parallelism; {} is cut {} ways over {}",
+          parameter.name,
+          parts,
+          axis_name(split.axis));
+    }
+    if (rule_->needs() != Needs::elements) {
+      fail_config(
+          "optimizer.rule = \"{}\" must see each parameter whole, but {} is cut {} ways over {}; "
+          "set parallel.tensor = 1",
+          config_.rule.type,
+          parameter.name,
+          parts,
+          axis_name(split.axis));
+    }
+  }
+  if (parameter.declarations > 1 && mesh_.size(Axis::pipeline) > 1) {
+    fail_config(
+        "optimizer.type = \"replicated\" cannot count {} once in the gradient norm: it is shared "
+        "between layers that may lie on different pipeline stages; set parallel.pipeline = 1 or "
+        "untie it",
+        parameter.name);
+  }
+}
+
+void Replicated::check_groups(std::vector<i64> hits, Device* device) const {
+  if (hits.empty()) return;
+  if (mesh_.size(Axis::pipeline) > 1) {
+    // A group's parameters may all live on other stages. A check of the configuration alone has no
+    // communicators; the run finds it then.
+    if (device == nullptr || mesh_.all().empty()) return;
+    Tensor all = zeros(*device, {static_cast<i64>(hits.size())}, DType::i64);
+    device->write(all, hits.data());
+    Work work = mesh_.group(Axis::pipeline).all_reduce(all, ReduceOp::sum, "optimizer.groups");
+    work.wait(device->stream());
+    device->read(all, hits.data());
+  }
+  std::size_t index = 0;
+  for (const auto& [name, group] : config_.groups) {
+    if (hits[index++] > 0) continue;
+    fail_config("[optimizer.groups.{}] match = \"{}\" is the name or tag of no parameter",
+                name,
+                group.match);
+  }
+}
+
+bool Replicated::counted_here(const Parameter& parameter) const {
+  // Over mesh.model(), tensor × pipeline: a stage has its own parameters; among the tensor ranks
+  // each counts its part of a cut parameter, and the first one counts the others.
+  return cut_along(parameter, Axis::tensor) || mesh_.first(Axis::tensor);
+}
+
+void Replicated::sum_squares(Context& cx, const Tensor& out) {
+  for (const Entry& entry : entries_) {
+    if (!entry.counted) continue;
+    SumSquaresArgs args;
+    args.x = flat(entry.parameter->grad).arg();
+    args.out = out.arg();
+    SumSquaresArgs::infer(args);
+    cx.ops->sum_squares.launch(*cx.stream, *cx.pool, args);
+  }
+}
+
+void Replicated::step(Context& cx, const Tensor& scalars) {
+  Shard shard;
+  for (const Entry& entry : entries_) {
+    const Parameter& parameter = *entry.parameter;
+    shard.parameter = &parameter;
+    shard.main = flat(parameter.main);
+    shard.grad = flat(parameter.grad);
+    const bool own = parameter.compute.arg().address != parameter.main.arg().address;
+    shard.compute = own ? flat(parameter.compute) : Tensor();
+    shard.state.clear();
+    for (const Tensor& state : entry.state) shard.state.push_back(flat(state));
+    rule_->update(cx, shard, entry.hyper, scalars);
+  }
+}
+
+std::vector<NamedState> Replicated::state() {
+  std::vector<NamedState> out;
+  for (const Entry& entry : entries_) {
+    for (std::size_t s = 0; s < specs_.size(); ++s) {
+      out.push_back({specs_[s].name, entry.parameter, entry.state[s]});
+    }
+  }
+  return out;
+}
+
+}  // namespace tessera

@@ -1,0 +1,40 @@
+#include "sgd.hpp"
+
+#include "tessera/core_ops.hpp"
+
+namespace tessera {
+
+void Sgd::Config::describe(Schema<Config>& s) {
+  s.field("momentum",
+          &Config::momentum,
+          "part of the earlier updates that goes on; 0: none, and no state is kept")
+      .at_least(0)
+      .below(1)
+      .megatron("--sgd-momentum");
+  s.field("weight_decay",
+          &Config::weight_decay,
+          "part of a weight that decays, times the learning rate; not of biases and norms")
+      .at_least(0)
+      .megatron("--weight-decay");
+}
+
+std::vector<StateSpec> Sgd::state() const {
+  if (config_.momentum == 0) return {};
+  return {{"momentum_buffer"}};
+}
+
+void Sgd::update(Context& cx, const Shard& shard, const Hyper& hyper, const Tensor& scalars) const {
+  SgdArgs args;
+  args.scalars = scalars.arg();
+  args.grad = shard.grad.arg();
+  args.main = shard.main.arg();
+  if (!shard.state.empty()) args.momentum_buffer = shard.state[0].arg();
+  if (shard.compute.defined()) args.compute = shard.compute.arg();
+  args.momentum = config_.momentum;
+  args.weight_decay = hyper.weight_decay;
+  args.lr_scale = hyper.lr_scale;
+  SgdArgs::infer(args);
+  cx.ops->sgd.launch(*cx.stream, *cx.pool, args);
+}
+
+}  // namespace tessera
