@@ -31,14 +31,6 @@ void ReciprocalArgs::infer(ReciprocalArgs& args) {
   check.output(args.out, {args.x.shape[0]}, DType::f64);
 }
 
-void ReciprocalArgs::infer(ReciprocalArgs& args) {
-  const NamedArg tensors[] = {{"x", &args.x}, {"out", &args.out}};
-  const Infer check(kName, tensors);
-  check.rank(args.x, 1);
-  check.input(args.x, {args.x.shape[0]}, DType::i64);
-  check.output(args.out, {args.x.shape[0]}, DType::f64);
-}
-
 void SumSquaresArgs::infer(SumSquaresArgs& args) {
   const NamedArg tensors[] = {{"x", &args.x}, {"out", &args.out}};
   const Infer check(kName, tensors);
