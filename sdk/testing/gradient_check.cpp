@@ -87,7 +87,11 @@ class GradientCheck {
     Tape* const before = std::exchange(cx_.tape, &tape);
     const Tape::FrameId frame = tape.begin();
     std::vector<Tensor> leaves;
-    for (const Tensor& input : inputs_) leaves.push_back(tape.leaf(input));
+    std::vector<Var> into;
+    for (const Tensor& input : inputs_) {
+      leaves.push_back(tape.leaf(input));
+      into.push_back(leaves.back().var());
+    }
     std::vector<Tensor> outputs = function_(cx_, leaves);
     tape.end();
     std::vector<Tape::Seed> seeds;
@@ -95,11 +99,12 @@ class GradientCheck {
       if (!outputs[i].var()) continue;  // a constant
       const Tensor weights = cx_.empty(outputs[i].shape(), DType::f64);
       write(weights, weights_[i]);
-      seeds.push_back({outputs[i], weights});
+      seeds.push_back({outputs[i].var(), weights});
     }
     outputs.clear();
+    leaves.clear();
     std::vector<Tape::Result> found =
-        tape.backward(cx_, frame, apart ? Half::input : Half::both, seeds, leaves);
+        tape.backward(cx_, frame, apart ? Half::input : Half::both, seeds, into);
     if (apart) tape.backward(cx_, frame, Half::weight, {}, {});
     tape.release(frame);
     cx_.tape = before;

@@ -11,6 +11,14 @@ namespace {
 
 constexpr i64 kGrain = 4096;
 
+void reciprocal(const ReciprocalArgs& args) {
+  const i64* x = args.x.as<const i64>();
+  double* out = args.out.as<double>();
+  for (i64 i = 0; i < args.x.shape[0]; ++i) {
+    out[i] = x[i] == 0 ? 0 : 1 / static_cast<double>(x[i]);
+  }
+}
+
 void sum_squares(const SumSquaresArgs& args) {
   with_floating(args.kName, args.x.dtype, [&]<class T>(T) {
     const T* x = args.x.as<const T>();
@@ -110,6 +118,7 @@ void sgd(const SgdArgs& args) {
 }  // namespace
 
 void add_update_kernels(std::vector<Kernel>& kernels) {
+  kernels.push_back(make_kernel<ReciprocalArgs>(&reciprocal));
   kernels.push_back(make_kernel<SumSquaresArgs>(&sum_squares));
   kernels.push_back(make_kernel<StepScalarsArgs>(&step_scalars));
   kernels.push_back(make_kernel<AdamWArgs>(&adamw));

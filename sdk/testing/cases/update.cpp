@@ -51,6 +51,11 @@ void add_step(Cases& cases, const std::string& name, double sum, double clip, do
 }  // namespace
 
 void add_update_cases(Cases& cases) {
+  for (const i64 n : {1, 17, 0}) {
+    cases.add(fmt::format("{}", n),
+              ReciprocalArgs{},
+              {cases.integers({n}, DType::i64, 0, 4), Operand::result()});
+  }
   for (const i64 n : {1, 3, 17, 127, 9001, 100000, 0}) {
     cases.add(fmt::format("{}", n),
               SumSquaresArgs{},

@@ -1,0 +1,47 @@
+#include "tests/unit/ops/devices_support.hpp"
+
+#include <filesystem>
+
+#include "kernel/plugin/host.hpp"
+#include "tessera/host_device.hpp"
+
+namespace tessera {
+namespace {
+
+class EmptyTable : public ConfigNode {
+ public:
+  std::string path() const override { return "device"; }
+  const Value* find(std::string_view) const override { return nullptr; }
+  const Value* absolute(std::string_view) const override { return nullptr; }
+  std::vector<std::string> tables(std::string_view) const override { return {}; }
+  std::unique_ptr<ConfigNode> child(std::string_view) const override {
+    return std::make_unique<EmptyTable>();
+  }
+  std::string origin(std::string_view) const override { return "test"; }
+};
+
+const PluginHost& host() {
+  static const PluginHost made({std::filesystem::path(TESSERA_BUILD_DIR) / "plugins"});
+  return made;
+}
+
+}  // namespace
+
+std::shared_ptr<Device> test_device(const std::string& name, int threads) {
+  DeviceArguments arguments;
+  arguments.threads = threads;
+  arguments.kernels = [](std::string_view device) { return host().kernels(device); };
+  return host().make<Device>(name, EmptyTable(), {}, arguments);
+}
+
+std::vector<std::string> cpu_devices() {
+  std::vector<std::string> names;
+  for (const ComponentInfo* info : host().of_kind(Device::kKind)) {
+    if (dynamic_cast<HostDevice*>(test_device(info->type).get()) != nullptr) {
+      names.push_back(info->type);
+    }
+  }
+  return names;
+}
+
+}  // namespace tessera

@@ -1,0 +1,16 @@
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tessera/device.hpp"
+
+namespace tessera {
+
+/// A device of the plugins of this build, by name.
+std::shared_ptr<Device> test_device(const std::string& name, int threads = 2);
+
+/// Names of the devices whose memory the CPU addresses.
+std::vector<std::string> cpu_devices();
+
+}  // namespace tessera
