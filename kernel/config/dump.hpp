@@ -6,8 +6,10 @@
 
 namespace tessera {
 
-/// The effective configuration as TOML, each key with its origin as a comment. Loads back to the
-/// same configuration from any folder: paths are absolute.
+/// The effective configuration as TOML, each key with its origin as a comment. What a component's
+/// default or another key decides is a comment as a whole: the component around may decide
+/// otherwise while building. Loads back to the same configuration, from any folder: paths are
+/// absolute.
 std::string dump(const Resolved& resolved);
 
 /// One line for each key in which two configurations differ: "- key = a" and "+ key = b" in the

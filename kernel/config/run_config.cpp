@@ -66,6 +66,11 @@ void ParallelSection::describe(Schema<ParallelSection>& s) {
       .at_least(1)
       .megatron("--expert-tensor-parallel-size");
   s.field("order", &ParallelSection::order, "order of the ranks, the fastest axis first");
+  s.field("bucket_elements",
+          &ParallelSection::bucket_elements,
+          "gradients reduced together while the backward pass goes on")
+      .at_least(1)
+      .megatron("--ddp-bucket-size");
 }
 
 void BatchSection::describe(Schema<BatchSection>& s) {

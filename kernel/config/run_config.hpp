@@ -52,6 +52,7 @@ struct ParallelSection {
   i64 expert = 1;
   Auto<i64> expert_tensor;  ///< "auto": the same as tensor
   std::string order = "tp-cp-ep-dp-pp";
+  i64 bucket_elements = 4'000'000;  ///< of a gradient bucket
   static void describe(Schema<ParallelSection>& s);
 };
 

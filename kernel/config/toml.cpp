@@ -1,7 +1,7 @@
 #include "kernel/config/toml.hpp"
 
-#include <algorithm>
 #include <toml++/toml.h>
+#include <algorithm>
 #include <tuple>
 
 #include "kernel/config/source.hpp"

@@ -1,0 +1,103 @@
+// The part of Checker that words errors about names: unknown keys and unknown components.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "kernel/config/checker.hpp"
+#include "kernel/config/suggest.hpp"
+
+namespace tessera {
+namespace {
+
+std::string plural(std::string_view kind) {
+  if (kind == "lr") return "lr schedules";
+  if (kind == "graph") return "graph policies";
+  if (kind == "rule") return "update rules";
+  return fmt::format("{}s", kind);
+}
+
+std::string joined(const std::vector<std::string>& words) {
+  std::string out;
+  for (const std::string& word : words) out += (out.empty() ? "" : ", ") + word;
+  return out;
+}
+
+}  // namespace
+
+void Checker::unknown_type(const Slot& slot, const std::string& type, const Entry* written) {
+  std::vector<std::string> names, listed;
+  for (const ComponentInfo* info : catalog_.of_kind(slot.kind)) {
+    names.push_back(info->type);
+    const std::string library = catalog_.library_of(slot.kind, info->type);
+    listed.push_back(library.empty() ? info->type : fmt::format("{} ({})", info->type, library));
+  }
+  std::string text = fmt::format("[{}] type = \"{}\"{}: no {} plugin of that name",
+                                 slot.path,
+                                 type,
+                                 written == nullptr ? " (the default)" : "",
+                                 slot.kind);
+  if (const auto near = nearest(type, names)) text += fmt::format("; did you mean \"{}\"?", *near);
+  std::string details =
+      fmt::format("\n  known {}: {}", plural(slot.kind), listed.empty() ? "none" : joined(listed));
+  for (const std::string& failure : catalog_.load_failures()) {
+    details += fmt::format("\n  not loaded: {}", failure);
+  }
+  problem(written != nullptr ? written->at : Origin(), text, details);
+}
+
+std::string Checker::unknown_text(const UnknownKey& unknown) const {
+  const bool root = unknown.table.empty();
+  std::string out =
+      root ? (unknown.is_table ? fmt::format("unknown section [{}]", unknown.key)
+                               : fmt::format("unknown key \"{}\" before any section", unknown.key))
+           : fmt::format("[{}] unknown {} \"{}\"",
+                         unknown.table,
+                         unknown.is_table ? "table" : "key",
+                         unknown.key);
+  const auto near = nearest(unknown.key, unknown.known);
+  if (near && (!root || unknown.is_table)) {
+    return out + fmt::format(": did you mean {}?",
+                             root ? fmt::format("[{}]", *near) : Value(*near).text());
+  }
+  const std::string other = elsewhere(unknown);
+  if (!other.empty()) return out + ": " + other;
+  if (root) return out + fmt::format("; there are [{}]", fmt::join(unknown.known, "], ["));
+  std::string who = fmt::format("[{}]", unknown.table);
+  if (!unknown.kind.empty()) {
+    const std::string library = catalog_.library_of(unknown.kind, unknown.type);
+    who = fmt::format("{} \"{}\"", unknown.kind, unknown.type);
+    if (!library.empty()) who += fmt::format(" ({})", library);
+  }
+  if (unknown.known.empty()) return out + fmt::format(": {} has no keys", who);
+  return out + fmt::format("; {} knows {}", who, joined(unknown.known));
+}
+
+std::string Checker::elsewhere(const UnknownKey& unknown) const {
+  std::vector<std::string> places;
+  for (const ComponentInfo* info : catalog_.of_kind(unknown.kind)) {
+    const bool knows = std::ranges::any_of(info->fields, [&](const FieldSpec& spec) {
+      return spec.name == unknown.key && !spec.given;
+    });
+    if (knows) places.push_back(fmt::format("\"{}\"", info->type));
+  }
+  if (!places.empty()) {
+    return fmt::format("{} {} it, but type is \"{}\" here",
+                       joined(places),
+                       places.size() == 1 ? "knows" : "know",
+                       unknown.type);
+  }
+  if (const auto found = tables_of_key_.find(unknown.key); found != tables_of_key_.end()) {
+    for (const std::string& table : found->second) {
+      const std::string place = fmt::format("[{}]", table);
+      if (std::ranges::find(places, place) == places.end()) places.push_back(place);
+    }
+    if (places.size() > 3) places.resize(3);
+    return fmt::format("it belongs to {}", fmt::join(places, " or "));
+  }
+  std::string flag = "--" + unknown.key;
+  std::ranges::replace(flag, '_', '-');
+  const auto path = megatron_.find(flag);
+  return path == megatron_.end() ? "" : fmt::format("here it is {}", path->second);
+}
+
+}  // namespace tessera

@@ -1,0 +1,291 @@
+#include "kernel/config/checker.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace tessera {
+namespace {
+
+constexpr int kMaxDepth = 32;
+
+bool is_none(std::string_view type) { return type.empty() || type == "none"; }
+
+const FieldSpec* find_field(const ComponentInfo* info, std::string_view name) {
+  if (info == nullptr) return nullptr;
+  const auto found = std::ranges::find(info->fields, name, &FieldSpec::name);
+  return found == info->fields.end() ? nullptr : &*found;
+}
+
+}  // namespace
+
+std::string label(std::string_view path) {
+  const std::string_view table = parent_of(path);
+  return table.empty() ? std::string(path) : fmt::format("[{}] {}", table, last_of(path));
+}
+
+void Checker::problem(const Origin& at, const std::string& text, const std::string& details) {
+  const std::string where = at.kind == Origin::initial ? "" : at.text() + ": ";
+  problems.push_back({at, where + text + config_.excerpt_at(at) + details});
+}
+
+void Checker::run() {
+  std::vector<std::string> names;
+  for (const RootSection& section : root_sections()) {
+    names.push_back(section.name);
+    check_section(section);
+  }
+  for (const std::string& name : config_.tree().children("")) {
+    if (std::ranges::find(names, name) != names.end()) continue;
+    const Entry& entry = *config_.tree().find(name);
+    unknown_.push_back({"", name, entry.key, !entry.value, names, "", ""});
+  }
+  settle_from();
+  complete_paths();
+  for (const UnknownKey& unknown : unknown_) problem(unknown.at, unknown_text(unknown));
+  std::ranges::stable_sort(problems, [](const Problem& a, const Problem& b) {
+    const auto key = [](const Origin& at) {
+      return std::tuple(at.kind == Origin::initial, at.layer, at.line, at.column);
+    };
+    return key(a.at) < key(b.at);
+  });
+}
+
+void Checker::check_section(const RootSection& section) {
+  if (section.each) {
+    for (const std::string& name : config_.tree().children(section.name)) {
+      const std::string path = join_path(section.name, name);
+      check_slot({path, section.kind, {era(-1, section.kind, name)}, false, nullptr});
+    }
+    if (const Entry* entry = config_.tree().find(section.name); entry != nullptr && entry->value) {
+      problem(entry->key, fmt::format("{} is a table of tables, not a value", section.name));
+    }
+    return;
+  }
+  if (!section.kind.empty()) {
+    check_slot({section.name,
+                section.kind,
+                {era(-1, section.kind, section.default_type)},
+                section.default_type == "auto",
+                &section.fields});
+    return;
+  }
+  const Entry* entry = config_.tree().find(section.name);
+  if (entry != nullptr && entry->value) {
+    problem(entry->key, fmt::format("{} is a section: write [{}]", section.name, section.name));
+    return;
+  }
+  tree.put(section.name, entry != nullptr ? *entry : Entry());
+  std::vector<const FieldSpec*> fields;
+  for (const FieldSpec& spec : section.fields) fields.push_back(&spec);
+  check_keys(section.name, fields, {}, "");
+}
+
+TypeEra Checker::era(int first_layer, std::string_view kind, const std::string& type) const {
+  return {first_layer, type, catalog_.find(kind, type)};
+}
+
+std::vector<TypeEra> Checker::timeline(const Slot& slot) const {
+  std::vector<TypeEra> eras = slot.defaults;
+  const std::vector<TypeChange> changes = config_.types(slot.path);
+  if (!changes.empty()) {
+    // A default counts only until the type was written.
+    std::erase_if(eras, [&](const TypeEra& e) { return e.first_layer >= changes[0].layer; });
+  }
+  for (const TypeChange& change : changes) {
+    const auto* type = std::get_if<std::string>(&change.value.data);
+    if (type == nullptr || (!eras.empty() && eras.back().type == *type)) continue;
+    eras.push_back(era(change.layer, slot.kind, *type));
+  }
+  return eras;
+}
+
+std::vector<TypeEra> Checker::slot_defaults(const FieldSpec& spec,
+                                            const std::vector<TypeEra>& eras) const {
+  std::vector<TypeEra> out;
+  const auto add = [&](int layer, const FieldSpec& from) {
+    if (!from.initial) return;
+    const std::string& type = std::get<std::string>(from.initial->data);
+    if (out.empty() || out.back().type != type)
+      out.push_back(era(layer, spec.component_kind, type));
+  };
+  for (const TypeEra& around : eras) {
+    const FieldSpec* declared = find_field(around.info, spec.name);
+    if (declared != nullptr && declared->type == FieldType::component &&
+        declared->component_kind == spec.component_kind) {
+      add(around.first_layer, *declared);
+    }
+  }
+  if (eras.empty()) add(-1, spec);
+  return out;
+}
+
+void Checker::check_slot(const Slot& slot) {
+  const Entry* table = config_.tree().find(slot.path);
+  if (table != nullptr && table->value) {
+    problem(table->key,
+            fmt::format("{} is the table of a {}: write [{}] type = {}",
+                        label(slot.path),
+                        slot.kind,
+                        slot.path,
+                        table->value->text()));
+    return;
+  }
+  if (depth_ >= kMaxDepth) {
+    problem(Origin(), fmt::format("[{}] slots inside slots without end", slot.path));
+    return;
+  }
+  tree.put(slot.path, table != nullptr ? *table : Entry());
+  std::vector<TypeEra> eras = timeline(slot);
+  if (eras.empty()) eras.push_back({});  // no default and no usable type: check_type tells
+  const bool known = check_type(slot, eras.back());
+
+  std::vector<const FieldSpec*> fields;
+  if (slot.own != nullptr) {
+    for (const FieldSpec& spec : *slot.own) fields.push_back(&spec);
+  }
+  if (eras.back().info != nullptr) {
+    for (const FieldSpec& spec : eras.back().info->fields) fields.push_back(&spec);
+  }
+  ++depth_;
+  if (known) {
+    check_keys(slot.path, fields, eras, slot.kind);
+  } else {
+    for (const FieldSpec* spec : fields) check_field(slot.path, *spec, eras);
+  }
+  --depth_;
+}
+
+bool Checker::check_type(const Slot& slot, const TypeEra& era) {
+  const std::string path = join_path(slot.path, "type");
+  const Entry* written = config_.tree().find(path);
+  if (written != nullptr) {
+    const auto* type = written->value ? std::get_if<std::string>(&written->value->data) : nullptr;
+    if (type == nullptr) {
+      problem(written->at,
+              fmt::format("[{}] type: expected the name of a {}", slot.path, slot.kind));
+      return false;
+    }
+  } else if (slot.defaults.empty()) {
+    missing(slot.path, "type", fmt::format("the name of a {}", slot.kind));
+    return false;
+  }
+  const bool chosen = era.info != nullptr || (slot.allows_auto && era.type == "auto");
+  const bool nothing = !chosen && is_none(era.type);
+  const bool optional = !slot.defaults.empty() && is_none(slot.defaults.back().type);
+  if (nothing && !optional) {
+    problem(written != nullptr ? written->at : Origin(),
+            fmt::format("[{}] type = \"{}\": a {} is needed here", slot.path, era.type, slot.kind));
+    return false;
+  }
+  Entry entry = written != nullptr ? *written : Entry();
+  entry.value = Value(nothing ? "" : era.type);
+  tree.put(path, std::move(entry));
+  if (!chosen && !nothing) unknown_type(slot, era.type, written);
+  return chosen || nothing;
+}
+
+void Checker::check_keys(const std::string& path,
+                         const std::vector<const FieldSpec*>& fields,
+                         const std::vector<TypeEra>& eras,
+                         std::string_view kind) {
+  for (const FieldSpec* spec : fields) check_field(path, *spec, eras);
+  for (const std::string& key : config_.tree().children(path)) {
+    const bool declared = std::ranges::find(fields, key, &FieldSpec::name) != fields.end();
+    if (!declared && (kind.empty() || key != "type")) check_unknown(path, key, fields, eras, kind);
+  }
+}
+
+void Checker::check_field(const std::string& table,
+                          const FieldSpec& spec,
+                          const std::vector<TypeEra>& eras) {
+  const std::string path = join_path(table, spec.name);
+  if (!spec.given) tables_of_key_[spec.name].push_back(table);
+  if (!spec.megatron.empty()) megatron_.emplace(spec.megatron, path);
+  const Entry* entry = config_.tree().find(path);
+  if (spec.type == FieldType::component) {
+    check_slot({path, spec.component_kind, slot_defaults(spec, eras), false, nullptr});
+  } else if (spec.type == FieldType::tables) {
+    check_tables(path, spec);
+  } else if (entry == nullptr) {
+    check_missing(path, spec);
+  } else if (spec.given) {
+    problem(entry->key,
+            fmt::format(
+                "[{}] \"{}\" is set by the component around it; remove it here", table, spec.name));
+  } else {
+    check_value(path, spec, *entry);
+  }
+}
+
+void Checker::check_tables(const std::string& path, const FieldSpec& spec) {
+  const Entry* table = config_.tree().find(path);
+  if (table == nullptr) return;
+  if (table->value) {
+    problem(table->key, fmt::format("{} holds tables: write [{}.NAME]", label(path), path));
+    return;
+  }
+  tree.put(path, *table);
+  std::vector<const FieldSpec*> fields;
+  for (const FieldSpec& field : spec.table_fields) fields.push_back(&field);
+  for (const std::string& name : config_.tree().children(path)) {
+    const std::string child = join_path(path, name);
+    const Entry& entry = *config_.tree().find(child);
+    if (entry.value) {
+      problem(entry.key, fmt::format("[{}] holds tables: write [{}]", path, child));
+      continue;
+    }
+    tree.put(child, entry);
+    check_keys(child, fields, {}, "");
+  }
+}
+
+void Checker::check_unknown(const std::string& table,
+                            const std::string& key,
+                            const std::vector<const FieldSpec*>& fields,
+                            const std::vector<TypeEra>& eras,
+                            std::string_view kind) {
+  const std::string path = join_path(table, key);
+  if (drop(path, eras)) return;
+  UnknownKey unknown;
+  unknown.table = table;
+  unknown.key = key;
+  unknown.at = config_.tree().find(path)->key;
+  unknown.is_table = !config_.tree().find(path)->value;
+  if (!kind.empty()) unknown.known.emplace_back("type");
+  for (const FieldSpec* spec : fields) {
+    if (!spec->given) unknown.known.push_back(spec->name);
+  }
+  unknown.kind = kind;
+  unknown.type = eras.empty() ? "" : eras.back().type;
+  unknown_.push_back(std::move(unknown));
+}
+
+bool Checker::drop(const std::string& path, const std::vector<TypeEra>& eras) {
+  if (eras.size() < 2) return false;
+  const TypeEra& now = eras.back();
+  const auto old = std::find_if(eras.begin(), eras.end() - 1, [&](const TypeEra& e) {
+    return find_field(e.info, last_of(path)) != nullptr;
+  });
+  if (old == eras.end() - 1) return false;
+  const auto& entries = config_.tree().entries();
+  for (auto at = entries.lower_bound(path); at != entries.end(); ++at) {
+    if (at->first != path && !at->first.starts_with(path + '.')) {
+      if (at->first.starts_with(path)) continue;  // "a-b" sorts between "a" and "a.x"
+      break;
+    }
+    if (at->second.value && at->second.at.layer >= now.first_layer) return false;
+  }
+  const Entry* type = config_.tree().find(join_path(parent_of(path), "type"));
+  notices.push_back(
+      fmt::format("{}: [{}] is \"{}\" now: \"{}\" ({}) is dropped, only \"{}\" knows it",
+                  type != nullptr ? type->at.text() : "default",
+                  parent_of(path),
+                  now.type,
+                  last_of(path),
+                  config_.tree().find(path)->key.text(),
+                  old->type));
+  return true;
+}
+
+}  // namespace tessera

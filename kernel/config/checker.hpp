@@ -1,0 +1,97 @@
+#pragma once
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "kernel/config/resolve.hpp"
+
+namespace tessera {
+
+/// A stretch of layers during which a table had one type. Overlays may change it.
+struct TypeEra {
+  int first_layer = -1;
+  std::string type;
+  const ComponentInfo* info = nullptr;  ///< nullptr: none, "auto", or not loaded
+};
+
+/// A key or table that nobody declares, described once everything declared is known.
+struct UnknownKey {
+  std::string table, key;
+  Origin at;
+  bool is_table = false;
+  std::vector<std::string> known;  ///< keys of the table
+  std::string kind, type;          ///< of the component that the table selects, if it does
+};
+
+/// Walks a configuration along the schemas: the kernel's root sections, the components that their
+/// `type` keys name, the slots of these, and so on. Collects problems and builds the resolved tree.
+class Checker {
+ public:
+  Checker(const Config& config, const Catalog& catalog) : config_(config), catalog_(catalog) {}
+  void run();
+
+  std::vector<Problem> problems;
+  std::vector<std::string> notices;
+  ConfigTree tree;
+
+ private:
+  struct Slot {
+    std::string path, kind;
+    std::vector<TypeEra> defaults;  ///< by the types of the table around it
+    bool allows_auto = false;
+    const std::vector<FieldSpec>* own = nullptr;  ///< further keys, of a root section
+  };
+
+  void check_section(const RootSection& section);
+  void check_slot(const Slot& slot);
+  bool check_type(const Slot& slot, const TypeEra& era);
+  void check_keys(const std::string& path,
+                  const std::vector<const FieldSpec*>& fields,
+                  const std::vector<TypeEra>& eras,
+                  std::string_view kind);
+  void check_field(const std::string& table,
+                   const FieldSpec& spec,
+                   const std::vector<TypeEra>& eras);
+  void check_tables(const std::string& path, const FieldSpec& spec);
+  void check_value(const std::string& path, const FieldSpec& spec, const Entry& entry);
+  void check_missing(const std::string& path, const FieldSpec& spec);
+  void check_unknown(const std::string& table,
+                     const std::string& key,
+                     const std::vector<const FieldSpec*>& fields,
+                     const std::vector<TypeEra>& eras,
+                     std::string_view kind);
+  /// Drops what an earlier type knew and the table's last one does not; false when that is not so.
+  bool drop(const std::string& path, const std::vector<TypeEra>& eras);
+
+  std::vector<TypeEra> timeline(const Slot& slot) const;
+  std::vector<TypeEra> slot_defaults(const FieldSpec& spec, const std::vector<TypeEra>& eras) const;
+  TypeEra era(int first_layer, std::string_view kind, const std::string& type) const;
+
+  void settle_from();
+  const Value* settle(const std::string& path);
+  void complete_paths();
+
+  void put_default(const std::string& path, const Value& value);
+  void unknown_type(const Slot& slot, const std::string& type, const Entry* written);
+  void missing(const std::string& table, const std::string& key, const std::string& what);
+  std::string unknown_text(const UnknownKey& unknown) const;
+  std::string elsewhere(const UnknownKey& unknown) const;
+  /// `text` behind the position, the source line and `details` below it.
+  void problem(const Origin& at, const std::string& text, const std::string& details = "");
+
+  const Config& config_;
+  const Catalog& catalog_;
+  std::vector<UnknownKey> unknown_;
+  std::map<std::string, const FieldSpec*> pending_;  ///< `from` keys that are not set
+  std::set<std::string> settling_;
+  std::map<std::string, std::vector<std::string>> tables_of_key_;  ///< where each key is declared
+  std::map<std::string, std::string> megatron_;                    ///< flag → path
+  int depth_ = 0;
+};
+
+/// "[model.block] mlp", for headlines.
+std::string label(std::string_view path);
+
+}  // namespace tessera

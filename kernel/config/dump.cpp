@@ -1,0 +1,114 @@
+#include "kernel/config/dump.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+namespace tessera {
+namespace {
+
+constexpr std::size_t kOriginColumn = 44;
+
+struct Line {
+  std::string path;
+  const Entry* entry;
+};
+
+struct Table {
+  std::string path;
+  bool is_set = false;
+  std::vector<Line> lines;
+};
+
+/// Tables in the order of the sections, each before its sub-tables.
+void collect(const ConfigTree& tree, const std::string& path, std::vector<Table>& out) {
+  Table table{path, false, {}};
+  std::vector<std::string> below;
+  for (const std::string& name : tree.children(path)) {
+    const std::string child = join_path(path, name);
+    const Entry* entry = tree.find(child);
+    if (entry->value) {
+      table.lines.push_back({child, entry});
+    } else {
+      below.push_back(child);
+    }
+  }
+  const Entry* self = tree.find(path);
+  table.is_set = self != nullptr && self->is_set();
+  if (!path.empty()) out.push_back(std::move(table));
+  for (const std::string& child : below) collect(tree, child, out);
+}
+
+std::vector<Table> tables_of(const ConfigTree& tree) {
+  std::vector<Table> out;
+  collect(tree, "", out);
+  return out;
+}
+
+/// Is it a key of the kernel itself, and no component's?
+bool is_kernels(std::string_view path) {
+  const std::string_view table = parent_of(path), key = last_of(path);
+  return std::ranges::any_of(root_sections(), [&](const RootSection& section) {
+    if (section.name != table) return false;
+    return (key == "type" && !section.kind.empty()) ||
+           std::ranges::find(section.fields, key, &FieldSpec::name) != section.fields.end();
+  });
+}
+
+std::string value_text(const Line& line) {
+  const Value& value = *line.entry->value;
+  return last_of(line.path) == "type" && value == Value("") ? "\"none\"" : value.text();
+}
+
+}  // namespace
+
+std::string dump(const Resolved& resolved) {
+  std::string out = "schema = 1\n";
+  for (const Table& table : tables_of(*resolved.tree)) {
+    std::string body;
+    bool active = table.is_set;
+    for (const Line& line : table.lines) {
+      const Entry& entry = *line.entry;
+      const bool active_line = entry.is_set() || is_kernels(line.path);
+      active = active || active_line;
+      body += fmt::format(
+          "{:<{}}  # {}\n",
+          fmt::format("{}{} = {}", active_line ? "" : "# ", last_of(line.path), value_text(line)),
+          kOriginColumn,
+          entry.from.empty() ? entry.at.text() : "from " + entry.from);
+    }
+    if (!active && body.empty()) continue;
+    out += fmt::format("\n{}[{}]\n{}", active ? "" : "# ", table.path, body);
+  }
+  return out;
+}
+
+std::vector<std::string> diff(const Resolved& left, const Resolved& right) {
+  std::map<std::string, std::string> values;
+  for (const Table& table : tables_of(*right.tree)) {
+    for (const Line& line : table.lines) values[line.path] = value_text(line);
+  }
+  std::vector<std::string> out;
+  for (const Table& table : tables_of(*left.tree)) {
+    for (const Line& line : table.lines) {
+      const std::string text = value_text(line);
+      const auto other = values.find(line.path);
+      if (other == values.end() || other->second != text) {
+        out.push_back(fmt::format("- {} = {}", line.path, text));
+        if (other != values.end())
+          out.push_back(fmt::format("+ {} = {}", line.path, other->second));
+      }
+      if (other != values.end()) values.erase(other);
+    }
+  }
+  for (const Table& table : tables_of(*right.tree)) {
+    for (const Line& line : table.lines) {
+      const auto only = values.find(line.path);
+      if (only != values.end()) out.push_back(fmt::format("+ {} = {}", line.path, only->second));
+    }
+  }
+  return out;
+}
+
+}  // namespace tessera
