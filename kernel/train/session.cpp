@@ -1,0 +1,248 @@
+#include "kernel/train/session.hpp"
+
+#include <utility>
+
+#include "kernel/comm/build_mesh.hpp"
+#include "kernel/model/initialize.hpp"
+#include "kernel/schedule/lower.hpp"
+#include "kernel/schedule/verify.hpp"
+#include "tessera/error.hpp"
+#include "tessera/ops.hpp"
+#include "tessera/parallel_for.hpp"
+
+namespace tessera {
+
+namespace {
+
+std::shared_ptr<Communicator> make_communicator(const SessionArguments& a, ComponentMaker& maker) {
+  if (a.world == 1) return nullptr;
+  require(a.store != nullptr, "a world of {} ranks needs a store", a.world);
+  const CommSection& comm = a.config->run.comm;
+  const auto ms = [](double seconds) {
+    return std::chrono::milliseconds(static_cast<i64>(seconds * 1000));
+  };
+  CommunicatorArguments arguments{
+      a.rank, a.world, a.store, ms(comm.timeout_s), ms(comm.init_timeout_s)};
+  return maker.make(Component<Communicator>{a.communicator, "comm"}, arguments);
+}
+
+Tensor allocate(Device& device, const Shape& shape, DType dtype, Category category) {
+  return Tensor::allocate(device, device.pool(), device.stream(), shape, dtype, category);
+}
+
+Tensor scalar(Device& device, double value) {
+  const Tensor tensor = allocate(device, {1}, DType::f64, Category::optimizer);
+  device.write(tensor, &value);
+  return tensor;
+}
+
+}  // namespace
+
+Session::Session(const SessionArguments& arguments)
+    : arguments_(arguments), maker_(*arguments.plugins, *arguments.config) {
+  const RunConfig& config = arguments.config->run;
+  set_parallel_threads(arguments.threads);
+  setup_ = set_up(config, maker_, arguments.world);
+  communicator_ = make_communicator(arguments, maker_);
+  DeviceArguments device_arguments;
+  device_arguments.local_rank = static_cast<int>(arguments.local_rank);
+  device_arguments.threads = arguments.threads;
+  device_arguments.deferred_seed = arguments.deferred_seed;
+  if (communicator_ != nullptr) device_arguments.memory = communicator_->memory();
+  device_arguments.kernels = [&](std::string_view name) {
+    return arguments_.plugins->kernels(name);
+  };
+  device_ = maker_.make(config.device.device, device_arguments);
+  mesh_ = std::make_unique<Mesh>(RankGenerator(setup_.layout), arguments.rank);
+  if (communicator_ != nullptr) {
+    build_mesh(*mesh_, *communicator_, *device_);
+  } else {
+    build_mesh(*mesh_);
+  }
+  ops_ = std::make_unique<CoreOps>(*device_);
+
+  parts_ = std::make_unique<ModelParts>(*mesh_);
+  const BuildSettings settings{.mesh = mesh_.get(),
+                               .batch = setup_.batch,
+                               .compute = precision_of(config.precision.compute),
+                               .main = precision_of(config.precision.main),
+                               .seed = config.run.seed,
+                               .device = device_.get(),
+                               .maker = &maker_};
+  chunks_.emplace_back(
+      *setup_.model, 0, 0, static_cast<int>(setup_.model->layers().size()), settings, *parts_);
+  for (const ModelParts::Entry& entry : parts_->parameters()) {
+    Parameter& p = *entry.parameter;
+    p.main = allocate(*device_, p.local, settings.main, Category::parameters);
+    p.compute = settings.compute == settings.main
+                    ? p.main
+                    : allocate(*device_, p.local, settings.compute, Category::parameters);
+    initialize(p, config.run.seed, *mesh_, *device_);
+  }
+  gradients_ = std::make_unique<GradientBuffer>(
+      parts_->parameters(), settings.main, config.parallel.bucket_elements, *device_);
+  loader_ = std::make_unique<BatchLoader>(*setup_.dataset, *parts_, setup_.batch, *mesh_, *device_);
+
+  const std::vector<Parameter*> parameters = parts_->parameter_list();
+  OptimizerArguments optimizer_arguments;
+  optimizer_arguments.parameters = parameters;
+  optimizer_arguments.mesh = mesh_.get();
+  optimizer_arguments.device = device_.get();
+  optimizer_arguments.make_rule = [this](const Component<UpdateRule>& rule) {
+    RuleArguments for_rule{device_.get()};
+    return maker_.make(rule, for_rule);
+  };
+  optimizer_ = maker_.make(config.optimizer, optimizer_arguments);
+  losses_ = std::make_unique<StepLosses>(*parts_, config.run.log_every_steps, *device_);
+  validation_ = std::make_unique<StepLosses>(*parts_, 1, *device_);
+
+  scalars_ = allocate(*device_, {step_scalar::kCount}, DType::f64, Category::optimizer);
+  sum_squares_ = scalar(*device_, 0);
+  loss_scale_ = scalar(*device_, 1);
+  stop_flag_ = scalar(*device_, 0);
+  LrArguments lr_arguments{config.run.steps};
+  const std::shared_ptr<LrSchedule> lr = maker_.make(config.lr, lr_arguments);
+  std::vector<double> rates;
+  for (i64 step = 1; step <= config.run.steps; ++step) rates.push_back(lr->rate(step));
+  rates_ = allocate(*device_, {config.run.steps}, DType::f64, Category::optimizer);
+  device_->write(rates_, rates.data());
+  set_steps(0);
+
+  plan_ = make_plan(static_cast<int>(setup_.microbatches), true);
+  executor_ =
+      std::make_unique<Executor>(chunks_, *parts_, gradients_.get(), &mesh_->data_context());
+  Context cx = context();
+  gradients_->zero(cx);
+}
+
+Session::~Session() = default;
+
+void Session::set_steps(i64 steps) {
+  steps_ = steps;
+  std::vector<double> values(step_scalar::kCount, 0.0);
+  values[step_scalar::kSteps] = static_cast<double>(steps);
+  values[step_scalar::kLossScale] = 1;
+  device_->write(scalars_, values.data());
+}
+
+Plan Session::make_plan(int microbatches, bool training) const {
+  PipelineShape shape;
+  shape.stages = static_cast<int>(mesh_->size(Axis::pipeline));
+  shape.rank = static_cast<int>(mesh_->coordinate(Axis::pipeline));
+  shape.chunks = setup_.schedule->chunks();
+  shape.microbatches = microbatches;
+  shape.training = training;
+  std::vector<PhaseInfo> phases;
+  for (const Chunk& chunk : chunks_) {
+    phases.insert(phases.end(), chunk.infos().begin(), chunk.infos().end());
+  }
+  Plan plan = lower(*setup_.schedule, shape, std::move(phases), gradients_->bucket_layers());
+  verify(plan);
+  return plan;
+}
+
+Context Session::context() {
+  Context cx;
+  cx.device = device_.get();
+  cx.ops = ops_.get();
+  cx.stream = &device_->stream();
+  cx.pool = &device_->pool();
+  cx.tape = &tape_;
+  cx.mesh = mesh_.get();
+  cx.sink = losses_.get();
+  cx.loss_scale = loss_scale_;
+  return cx;
+}
+
+void Session::train_step(const std::function<void()>& inspect) {
+  Context cx = context();
+  const i64 global = config().batch.global;
+  const std::vector<i64> weights = loader_->prepare(
+      SampleSet::train, steps_ * global, global, static_cast<int>(setup_.microbatches));
+  losses_->begin(cx, weights, mesh_->data_context());
+  executor_->train(
+      cx,
+      plan_,
+      [&](Context& c, int microbatch, Bundle& bundle) { loader_->load(c, microbatch, bundle); },
+      [&](Context& c) {
+        if (inspect) inspect();
+        update(c);
+      });
+  losses_->keep(cx, scalars_);
+  for (Chunk& chunk : chunks_) chunk.end_step(cx);
+  ++steps_;
+}
+
+void Session::update(Context& cx) {
+  cx.category = Category::workspace;
+  FillArgs clear{sum_squares_.arg(), 0};
+  ops::run(cx, ops_->fill, clear);
+  optimizer_->sum_squares(cx, sum_squares_);
+  mesh_->model().all_reduce(sum_squares_, ReduceOp::sum, "gradient norm").wait(*cx.stream);
+  StepScalarsArgs args{sum_squares_.arg(), rates_.arg(), scalars_.arg(), optimizer_->clip()};
+  ops::run(cx, ops_->step_scalars, args);
+  optimizer_->step(cx, scalars_);
+}
+
+std::vector<StepLosses::Row> Session::losses() {
+  Context cx = context();
+  return losses_->flush(cx, mesh_->data_context());
+}
+
+double Session::validate(i64 samples) {
+  Context cx = context();
+  cx.sink = validation_.get();
+  const int microbatches = loader_->microbatches(samples);
+  const std::vector<i64> weights =
+      loader_->prepare(SampleSet::validation, 0, samples, microbatches);
+  validation_->begin(cx, weights, mesh_->data_context());
+  executor_->evaluate(
+      cx, make_plan(microbatches, false), [&](Context& c, int microbatch, Bundle& bundle) {
+        loader_->load(c, microbatch, bundle);
+      });
+  validation_->keep(cx, scalars_);
+  return validation_->flush(cx, mesh_->data_context()).at(0).loss;
+}
+
+std::vector<float> Session::logits(const std::vector<i32>& tokens, i64 position) {
+  require(mesh_->world_size() == 1, "logits are for one rank");
+  Context cx = context();
+  const i64 n = setup_.batch.sequence;
+  std::vector<i64> ids(static_cast<std::size_t>(n), 0), rows = ids, positions = ids;
+  for (i64 i = 0; i < n; ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    if (at < tokens.size()) ids[at] = tokens[at];
+    rows[at] = row_id(0, i);
+    positions[at] = i;
+  }
+  const auto load = [&](Context& c, int, Bundle& bundle) {
+    const auto put = [&](std::string_view name, const std::vector<i64>& values) {
+      const Tensor tensor = c.empty({n}, DType::i64);
+      device_->write(tensor, values.data());
+      bundle[Slot{parts_->slot(name)}] = tensor;
+    };
+    put("tokens", ids);
+    put("rows", rows);
+    put("positions", positions);
+  };
+  std::vector<float> values;
+  executor_->evaluate(cx, make_plan(1, false), load, [&](Context&, int, Bundle& bundle) {
+    const Tensor all = bundle[Slot{parts_->slot(Model::kLogitsSlot)}];
+    const Tensor row = all.slice(0, position, 1).slice(1, 0, setup_.model->vocabulary());
+    require(all.dtype() == DType::f32, "generation runs in fp32, not {}", all.text());
+    values.resize(static_cast<std::size_t>(row.elements()));
+    device_->read(row, values.data());
+  });
+  return values;
+}
+
+bool Session::any_rank(bool stop) {
+  double flag = stop ? 1 : 0;
+  if (mesh_->world_size() == 1) return stop;
+  device_->write(stop_flag_, &flag);
+  mesh_->world().all_reduce(stop_flag_, ReduceOp::max, "stop flag").wait(device_->stream());
+  device_->read(stop_flag_, &flag);
+  return flag > 0;
+}
+
+}  // namespace tessera

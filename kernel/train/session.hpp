@@ -1,0 +1,92 @@
+#pragma once
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kernel/train/batch_loader.hpp"
+#include "kernel/train/executor.hpp"
+#include "kernel/train/setup.hpp"
+#include "kernel/train/step_losses.hpp"
+#include "tessera/comm.hpp"
+#include "tessera/core_ops.hpp"
+#include "tessera/optimizer.hpp"
+
+namespace tessera {
+
+/// What a rank is started with. What is pointed to outlives the session.
+struct SessionArguments {
+  const Resolved* config = nullptr;
+  const PluginHost* plugins = nullptr;
+  i64 rank = 0, world = 1, local_rank = 0;
+  Store* store = nullptr;    ///< nullptr for a world of one
+  std::string communicator;  ///< type; unused for a world of one
+  int threads = 1;
+  u64 deferred_seed = 0;  ///< test mode of the device
+};
+
+/// One rank's training state: device, groups, model, optimizer, data. A step at a time; what to do
+/// between steps (logging, saving, stopping) is the trainer's. Two sessions can live in one
+/// process.
+class Session {
+ public:
+  explicit Session(const SessionArguments& arguments);
+  ~Session();
+
+  const RunConfig& config() const { return arguments_.config->run; }
+  const RunSetup& setup() const { return setup_; }
+  const Mesh& mesh() const { return *mesh_; }
+  Device& device() const { return *device_; }
+  ModelParts& parts() { return *parts_; }
+  Optimizer& optimizer() { return *optimizer_; }
+  const Plan& plan() const { return plan_; }
+  /// Steps done; the data position is steps() × batch.global samples.
+  i64 steps() const { return steps_; }
+  /// After loading a checkpoint: continue behind this step.
+  void set_steps(i64 steps);
+  /// The device's step scalars (ops/update.hpp), for checkpoints.
+  const Tensor& scalars() const { return scalars_; }
+
+  /// One training step. `inspect` is called when all gradients are complete, before the update.
+  void train_step(const std::function<void()>& inspect = {});
+  /// Values of the steps since the last call, in order. Waits for the device.
+  std::vector<StepLosses::Row> losses();
+  bool losses_full() const { return losses_->full(); }
+  /// Mean loss over the first `samples` validation samples, the same on every rank.
+  double validate(i64 samples);
+  /// Runs tokens (one sample, padded to the sequence length) without targets and returns the logits
+  /// of `position` over the unpadded vocabulary. One rank only.
+  std::vector<float> logits(const std::vector<i32>& tokens, i64 position);
+  /// True on every rank when `stop` was true on any: all ranks stop behind the same step.
+  bool any_rank(bool stop);
+  /// Throws Error naming the first parameter that differs between replicas.
+  void check_replicas();
+
+ private:
+  Context context();
+  void update(Context& cx);
+  Plan make_plan(int microbatches, bool training) const;
+
+  SessionArguments arguments_;
+  HostMaker maker_;
+  RunSetup setup_;
+  // In the order in which they depend on each other: destroyed from the last to the first.
+  std::shared_ptr<Communicator> communicator_;
+  std::shared_ptr<Device> device_;
+  std::unique_ptr<Mesh> mesh_;
+  std::unique_ptr<CoreOps> ops_;
+  std::unique_ptr<ModelParts> parts_;
+  std::vector<Chunk> chunks_;
+  std::unique_ptr<GradientBuffer> gradients_;
+  std::unique_ptr<BatchLoader> loader_;
+  std::shared_ptr<Optimizer> optimizer_;
+  std::unique_ptr<StepLosses> losses_, validation_;
+  Tape tape_;
+  Tensor scalars_, rates_, sum_squares_, loss_scale_, stop_flag_;
+  Plan plan_;
+  std::unique_ptr<Executor> executor_;
+  i64 steps_ = 0;
+};
+
+}  // namespace tessera
