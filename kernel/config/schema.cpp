@@ -114,10 +114,10 @@ Value FieldSpec::checked(const Value& value) const {
   Value out = value;
   bool good = false;
   if (type == FieldType::array) {
-    auto* elements = std::get_if<Value::Array>(&out.data);
-    good = elements != nullptr && std::ranges::all_of(*elements, [this](Value& each) {
-             return fits(*this, element, each);
-           });
+    // One value stands for an array of one: `path = "a.txt"`.
+    if (!std::holds_alternative<Value::Array>(out.data)) out = Value(Value::Array{value});
+    good = std::ranges::all_of(std::get<Value::Array>(out.data),
+                               [this](Value& each) { return fits(*this, element, each); });
   } else {
     good = fits(*this, type, out);
   }
