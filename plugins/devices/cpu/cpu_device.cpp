@@ -1,0 +1,23 @@
+#include "isa.hpp"
+#include "registration.hpp"
+#include "tessera/host_device.hpp"
+#include "tessera/plugin.hpp"
+
+namespace tessera::cpu {
+namespace {
+
+/// The device for training on processors. Memory, streams and graphs are HostDevice's.
+class CpuDevice : public HostDevice {
+ public:
+  using Config = NoConfig;
+  CpuDevice(const Config&, const DeviceArguments& arguments)
+      : HostDevice("cpu", arguments, make_kernels(choose_kernels())) {}
+};
+
+}  // namespace
+}  // namespace tessera::cpu
+
+TESSERA_PLUGIN(cpu, "0.1.0", "Vectorised f32 kernels and oneDNN matrix products") {
+  registrar.add<tessera::Device, tessera::cpu::CpuDevice>(
+      "cpu", "x86-64 processors; picks AVX-512, AVX2 or SSE2 when it starts");
+}

@@ -1,0 +1,181 @@
+#include "registration.hpp"
+
+#include <omp.h>
+#include <dnnl.hpp>
+
+#include <array>
+#include <cstring>
+#include <memory>
+#include <unordered_map>
+
+#include "tessera/parallel_for.hpp"
+
+// Matrix products by oneDNN. A primitive is made once for each shape and kept; a launch gives it
+// addresses only. It takes its threads from OpenMP, the same that parallel_for runs on.
+namespace tessera::cpu {
+namespace {
+
+/// What a primitive is made for.
+struct Key {
+  i64 m, n, k, a_stride, b_stride, out_stride;
+  i64 transpose_a, transpose_b, accumulate, bias, threads;
+  bool operator==(const Key&) const = default;
+};
+
+struct KeyHash {
+  std::size_t operator()(const Key& key) const {
+    std::array<u64, sizeof(Key) / sizeof(u64)> words;
+    std::memcpy(words.data(), &key, sizeof key);
+    u64 hash = 0;
+    for (const u64 word : words) {
+      hash = (hash ^ word) * 0x9E3779B97F4A7C15;
+      hash ^= hash >> 29;
+    }
+    return hash;
+  }
+};
+
+Key key_of(const MatmulArgs& args) {
+  return {.m = args.out.shape[0],
+          .n = args.out.shape[1],
+          .k = args.a.shape[args.transpose_a ? 0 : 1],
+          .a_stride = args.a.strides[0],
+          .b_stride = args.b.strides[0],
+          .out_stride = args.out.strides[0],
+          .transpose_a = args.transpose_a,
+          .transpose_b = args.transpose_b,
+          .accumulate = args.accumulate,
+          .bias = static_cast<bool>(args.bias),
+          .threads = parallel_threads()};
+}
+
+dnnl::memory::desc matrix(i64 rows, i64 columns, i64 stride, bool transposed) {
+  using Dims = dnnl::memory::dims;
+  return {Dims{rows, columns},
+          dnnl::memory::data_type::f32,
+          transposed ? Dims{1, stride} : Dims{stride, 1}};
+}
+
+/// One primitive with memory objects that take a launch's addresses.
+class Product {
+ public:
+  Product(const Key& key, const dnnl::engine& engine) {
+    const auto a = matrix(key.m, key.k, key.a_stride, key.transpose_a != 0);
+    const auto b = matrix(key.k, key.n, key.b_stride, key.transpose_b != 0);
+    const auto out = matrix(key.m, key.n, key.out_stride, false);
+    const dnnl::memory::desc bias(
+        {1, key.n}, dnnl::memory::data_type::f32, dnnl::memory::dims{key.n, 1});
+    dnnl::primitive_attr attributes;
+    attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+    if (key.accumulate != 0) {
+      dnnl::post_ops add_to_out;
+      add_to_out.append_sum(1.0F);
+      attributes.set_post_ops(add_to_out);
+    }
+    const auto description =
+        key.bias != 0 ? dnnl::matmul::desc(a, b, bias, out) : dnnl::matmul::desc(a, b, out);
+    const dnnl::matmul::primitive_desc primitive(description, attributes, engine);
+    primitive_ = dnnl::matmul(primitive);
+    scratchpad_bytes_ = static_cast<i64>(primitive.scratchpad_desc().get_size());
+    memories_ = {dnnl::memory(a, engine, nullptr),
+                 dnnl::memory(b, engine, nullptr),
+                 dnnl::memory(out, engine, nullptr),
+                 dnnl::memory(primitive.scratchpad_desc(), engine, nullptr),
+                 dnnl::memory(bias, engine, nullptr)};
+    constexpr std::array<int, 5> kNames = {
+        DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST, DNNL_ARG_SCRATCHPAD, DNNL_ARG_BIAS};
+    for (std::size_t i = 0; i < kNames.size(); ++i) arguments_[i] = {kNames[i], memories_[i].get()};
+    count_ = key.bias != 0 ? 5 : 4;
+  }
+
+  i64 scratchpad_bytes() const { return scratchpad_bytes_; }
+
+  void run(const MatmulArgs& args, void* scratchpad, dnnl::stream& stream) {
+    const std::array<void*, 5> addresses = {
+        args.a.address, args.b.address, args.out.address, scratchpad, args.bias.address};
+    for (int i = 0; i < count_; ++i) {
+      memories_[static_cast<std::size_t>(i)].set_data_handle(
+          addresses[static_cast<std::size_t>(i)]);
+    }
+    const dnnl_status_t status =
+        dnnl_primitive_execute(primitive_.get(), stream.get(), count_, arguments_.data());
+    require(status == dnnl_success,
+            "oneDNN failed in a matrix product (status {})",
+            static_cast<int>(status));
+  }
+
+ private:
+  dnnl::matmul primitive_;
+  i64 scratchpad_bytes_ = 0;
+  std::array<dnnl::memory, 5> memories_;
+  std::array<dnnl_exec_arg_t, 5> arguments_{};
+  int count_ = 0;
+};
+
+/// The products of one device. Used by its rank's thread only.
+class Products {
+ public:
+  /// Fits the arguments; `made` tells whether it had to be created.
+  Product& find(const MatmulArgs& args, bool& made) {
+    const Key key = key_of(args);
+    std::unique_ptr<Product>& product = products_[key];
+    made = product == nullptr;
+    if (made) product = std::make_unique<Product>(key, engine_);
+    return *product;
+  }
+  void run(const MatmulArgs& args, void* scratchpad) {
+    if (omp_get_max_threads() != parallel_threads()) omp_set_num_threads(parallel_threads());
+    bool made = false;
+    find(args, made).run(args, scratchpad, stream_);
+  }
+
+ private:
+  dnnl::engine engine_{dnnl::engine::kind::cpu, 0};
+  dnnl::stream stream_{engine_};
+  std::unordered_map<Key, std::unique_ptr<Product>, KeyHash> products_;
+};
+
+/// oneDNN knows no empty sums: k = 0 leaves out as it is, or makes it the bias.
+bool degenerate(const MatmulArgs& args) {
+  return args.out.elements() == 0 || args.a.elements() == 0;
+}
+
+void run_degenerate(const MatmulArgs& args) {
+  if (args.accumulate) return;
+  const float* bias = args.bias.as<const float>();
+  for (i64 i = 0; i < args.out.shape[0]; ++i) {
+    float* row = args.out.as<float>() + i * args.out.strides[0];
+    for (i64 j = 0; j < args.out.shape[1]; ++j) row[j] = bias != nullptr ? bias[j] : 0.0F;
+  }
+}
+
+}  // namespace
+
+void add_matmul_kernels(std::vector<Kernel>& kernels) {
+  auto products = std::make_shared<Products>();
+  kernels.push_back(make_kernel<MatmulArgs>(
+      [products](const MatmulArgs& args) {
+        check_types(args);
+        Setup setup;
+        if (degenerate(args)) return setup;
+        try {
+          setup.workspace_bytes = products->find(args, setup.first_use).scratchpad_bytes();
+        } catch (const dnnl::error& error) {
+          fail("oneDNN makes no matrix product [{}, {}] with inner dimension {}: {}",
+               args.out.shape[0],
+               args.out.shape[1],
+               args.a.shape[args.transpose_a ? 0 : 1],
+               error.what());
+        }
+        return setup;
+      },
+      [products](const MatmulArgs& args, void* workspace, Stream&) {
+        if (degenerate(args)) {
+          run_degenerate(args);
+        } else {
+          products->run(args, workspace);
+        }
+      }));
+}
+
+}  // namespace tessera::cpu

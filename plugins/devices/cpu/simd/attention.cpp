@@ -1,0 +1,180 @@
+#include "simd/attention_blocks.hpp"
+#include "simd/kernels_of_isa.hpp"
+#include "tessera/parallel_for.hpp"
+
+// Online softmax (Milakov, Gimelshein 2018; Dao et al. 2022): a row's maximum and sum are kept
+// while blocks of keys pass, and what is accumulated is rescaled when the maximum grows. Scores are
+// in units of log 2.
+namespace tessera::cpu::TESSERA_ISA {
+namespace {
+
+struct Sizes {
+  i64 batch, queries, keys, heads, kv_heads, d, padded, key_blocks;
+  explicit Sizes(const AttentionArgs& args)
+      : batch(args.q.shape[0]),
+        queries(args.q.shape[1]),
+        keys(args.k.shape[1]),
+        heads(args.q.shape[2]),
+        kv_heads(args.k.shape[2]),
+        d(args.q.shape[3]),
+        padded(round_up(d, kLanes)),
+        key_blocks((keys + kBlock - 1) / kBlock) {}
+  i64 units() const { return batch * heads; }
+};
+
+/// Scratch of one thread.
+struct Scratch {
+  float *k_columns, *v_rows;       // of all keys
+  float *q, *scores, *out, *sums;  // of a block of queries
+  i64 floats;
+  Scratch(const Sizes& s, float* base) {
+    Carver carver(base);
+    k_columns = carver.take(s.key_blocks * kBlock * s.padded);
+    v_rows = carver.take(s.key_blocks * kBlock * s.padded);
+    q = carver.take(kBlock * s.padded);
+    scores = carver.take(kBlock * kBlock);
+    out = carver.take(kBlock * s.padded);
+    sums = carver.take(kBlock * kLanes);
+    floats = carver.used();
+  }
+};
+
+/// Turns the scores of one query and one block into probabilities relative to the maximum so far,
+/// and brings what the query accumulated to that maximum. `seen` keys of the block are visible.
+template <bool kMasked>
+[[gnu::always_inline]] inline void softmax_row(
+    float* scores, i64 seen, float& highest, float* sum, float* out, i64 padded) {
+  F s[kBlockVectors];
+  F top = broadcast(highest);
+#pragma GCC unroll 16
+  for (int v = 0; v < kBlockVectors; ++v) {
+    s[v] = load(scores + v * kLanes);
+    if (kMasked) s[v] = keep(s[v], seen - v * kLanes, broadcast(kMinusInfinity));
+    top = maximum(s[v], top);
+  }
+  const float now = largest(top);
+  const float base = now == kMinusInfinity ? 0.0F : now;  // no key seen so far: all stay zero
+  F total = {};
+#pragma GCC unroll 16
+  for (int v = 0; v < kBlockVectors; ++v) {
+    s[v] = exp2(s[v] - base);
+    total += s[v];
+    store(scores + v * kLanes, s[v]);
+  }
+  if (now != highest) {
+    const float shrink = exp2(broadcast(highest - base))[0];
+    store(sum, load(sum) * shrink + total);
+    for (i64 j = 0; j < padded; j += kLanes) store(out + j, load(out + j) * shrink);
+    highest = now;
+  } else {
+    store(sum, load(sum) + total);
+  }
+}
+
+void forward_queries(const AttentionArgs& args,
+                     const Sizes& size,
+                     const Scratch& scratch,
+                     i64 sample,
+                     i64 head,
+                     i64 first,
+                     i64 count) {
+  const AttentionSpec& spec = args.spec;
+  const Sight sight = {size.keys, spec.causal_offset, spec.causal};
+  const Keeper keeper(spec.dropout);
+  BlockWords words(spec, args.rows.as<const i64>() + sample * size.queries, head);
+  pack_rows(head_of(args.q, sample, head), first, count, size.d, size.padded, scratch.q);
+  const float scale = static_cast<float>(spec.scale * kLog2E);
+  for (i64 i = 0; i < count * size.padded; ++i) scratch.q[i] *= scale;
+  float maxima[kBlock];
+  for (float& maximum : maxima) maximum = kMinusInfinity;
+  __builtin_memset(scratch.out, 0, sizeof(float) * static_cast<std::size_t>(count * size.padded));
+  __builtin_memset(scratch.sums, 0, sizeof(float) * kBlock * kLanes);
+
+  const i64 seen_by_last = sight.visible(first + count - 1);
+  for (i64 key = 0; key < seen_by_last; key += kBlock) {
+    const i64 depth = key + kBlock < size.keys ? kBlock : size.keys - key;
+    block_product(Left<false>{scratch.q, size.padded},
+                  scratch.k_columns + key * size.padded,
+                  kBlock,
+                  scratch.scores,
+                  kBlock,
+                  count,
+                  kBlock,
+                  size.d,
+                  false);
+    const bool masked = sight.visible(first) < key + kBlock;
+    for (i64 row = 0; row < count; ++row) {
+      float* scores = scratch.scores + row * kBlock;
+      float* sum = scratch.sums + row * kLanes;
+      float* out = scratch.out + row * size.padded;
+      if (masked) {
+        const i64 seen = sight.visible(first + row) - key;
+        softmax_row<true>(scores, seen, maxima[row], sum, out, size.padded);
+      } else {
+        softmax_row<false>(scores, kBlock, maxima[row], sum, out, size.padded);
+      }
+      if (spec.dropout > 0) {
+        const u32* drawn = words.make(first + row, key);
+        for (i64 j = 0; j < kBlock; j += kLanes) {
+          store(scores + j, load(scores + j) * keeper.factor(drawn + j));
+        }
+      }
+    }
+    block_product(Left<false>{scratch.scores, kBlock},
+                  scratch.v_rows + key * size.padded,
+                  size.padded,
+                  scratch.out,
+                  size.padded,
+                  count,
+                  size.padded,
+                  depth,
+                  true);
+  }
+
+  const auto result = head_of<float>(args.out, sample, head);
+  float* lse = args.lse.as<float>() + (sample * size.heads + head) * size.queries + first;
+  for (i64 row = 0; row < count; ++row) {
+    const float total = sum(load(scratch.sums + row * kLanes));
+    const float inverse = total == 0.0F ? 0.0F : 1.0F / total;
+    const float* from = scratch.out + row * size.padded;
+    float* to = result[first + row];
+    for_vectors(size.d, [=](i64 j, auto n) { store(to + j, load(from + j) * inverse, n); });
+    lse[row] =
+        total == 0.0F
+            ? kMinusInfinity
+            : static_cast<float>(maxima[row] / kLog2E + __builtin_log(static_cast<double>(total)));
+  }
+}
+
+}  // namespace
+
+i64 attention_workspace(const AttentionArgs& args) {
+  const Sizes size(args);
+  return slots_for(size.units()) * Scratch(size, nullptr).floats * static_cast<i64>(sizeof(float));
+}
+
+void attention(const AttentionArgs& args, void* workspace) {
+  const Sizes size(args);
+  const i64 group = size.heads / size.kv_heads;
+  for_units(size.units(),
+            slots_for(size.units()),
+            static_cast<float*>(workspace),
+            Scratch(size, nullptr).floats,
+            [&](i64 unit, float* base) {
+              const Scratch scratch(size, base);
+              const i64 sample = unit / size.heads, head = unit % size.heads;
+              const auto k = head_of(args.k, sample, head / group);
+              const auto v = head_of(args.v, sample, head / group);
+              for (i64 key = 0; key < size.keys; key += kBlock) {
+                const i64 n = key + kBlock < size.keys ? kBlock : size.keys - key;
+                pack_columns(k, key, n, size.d, scratch.k_columns + key * size.padded);
+              }
+              pack_rows(v, 0, size.keys, size.d, size.padded, scratch.v_rows);
+              for (i64 query = 0; query < size.queries; query += kBlock) {
+                const i64 n = query + kBlock < size.queries ? kBlock : size.queries - query;
+                forward_queries(args, size, scratch, sample, head, query, n);
+              }
+            });
+}
+
+}  // namespace tessera::cpu::TESSERA_ISA

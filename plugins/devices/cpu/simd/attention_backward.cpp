@@ -1,0 +1,232 @@
+#include "simd/attention_blocks.hpp"
+#include "simd/kernels_of_isa.hpp"
+#include "tessera/parallel_for.hpp"
+
+// With P the probabilities (made again from lse), M the dropout factors and D = rows of grad · out
+// summed: dV += (P M)ᵀ grad; dS = scale · P (M (grad Vᵀ) - D); dQ += dS K; dK += dSᵀ Q. One unit is
+// one sample and one key head with all its query heads, so that every sum has one order.
+namespace tessera::cpu::TESSERA_ISA {
+namespace {
+
+struct Sizes {
+  i64 batch, queries, keys, heads, kv_heads, d, padded, key_blocks;
+  explicit Sizes(const AttentionBackwardArgs& args)
+      : batch(args.q.shape[0]),
+        queries(args.q.shape[1]),
+        keys(args.k.shape[1]),
+        heads(args.q.shape[2]),
+        kv_heads(args.k.shape[2]),
+        d(args.q.shape[3]),
+        padded(round_up(d, kLanes)),
+        key_blocks((keys + kBlock - 1) / kBlock) {}
+  i64 units() const { return batch * kv_heads; }
+  i64 key_floats() const { return key_blocks * kBlock * padded; }
+};
+
+/// Scratch of one thread.
+struct Scratch {
+  float *k_columns, *v_columns, *k_rows, *k_grad, *v_grad;  // of all keys
+  float *q, *grad, *q_grad, *scores, *score_grad;           // of a block of queries
+  i64 floats;
+  Scratch(const Sizes& s, float* base) {
+    Carver carver(base);
+    for (float** part : {&k_columns, &v_columns, &k_rows, &k_grad, &v_grad}) {
+      *part = carver.take(s.key_floats());
+    }
+    for (float** part : {&q, &grad, &q_grad}) *part = carver.take(kBlock * s.padded);
+    for (float** part : {&scores, &score_grad}) *part = carver.take(kBlock * kBlock);
+    floats = carver.used();
+  }
+};
+
+/// Per-row constants of the step from scores to their gradients.
+struct RowTerms {
+  float scale2;  // of scores, in units of log 2
+  float lse2;    // +infinity where no key is seen: all probabilities 0
+  float dot;     // D
+  float scale;
+};
+
+/// scores -> P M; score_grad (grad Vᵀ) -> dS. words: nullptr without dropout.
+template <bool kMasked>
+[[gnu::always_inline]] inline void gradient_row(float* scores,
+                                                float* score_grad,
+                                                i64 seen,
+                                                const RowTerms& row,
+                                                const u32* words,
+                                                const Keeper& keeper) {
+#pragma GCC unroll 4
+  for (int v = 0; v < kBlockVectors; ++v) {
+    float* s = scores + v * kLanes;
+    float* g = score_grad + v * kLanes;
+    F p = exp2(load(s) * row.scale2 - row.lse2);
+    if (kMasked) p = keep(p, seen - v * kLanes);
+    F dp = load(g);
+    if (words != nullptr) {
+      const F factor = keeper.factor(words + v * kLanes);
+      store(s, p * factor);
+      dp *= factor;
+    } else {
+      store(s, p);
+    }
+    F ds = p * (dp - row.dot) * row.scale;
+    if (kMasked) ds = keep(ds, seen - v * kLanes);
+    store(g, ds);
+  }
+}
+
+void backward_queries(const AttentionBackwardArgs& args,
+                      const Sizes& size,
+                      const Scratch& scratch,
+                      i64 sample,
+                      i64 head,
+                      i64 first,
+                      i64 count) {
+  const AttentionSpec& spec = args.spec;
+  const Sight sight = {size.keys, spec.causal_offset, spec.causal};
+  const Keeper keeper(spec.dropout);
+  BlockWords words(spec, args.rows.as<const i64>() + sample * size.queries, head);
+  const auto grad = head_of(args.grad, sample, head);
+  const auto out = head_of(args.out, sample, head);
+  const float* lse =
+      args.lse.as<const float>() + (sample * size.heads + head) * size.queries + first;
+  pack_rows(head_of(args.q, sample, head), first, count, size.d, size.padded, scratch.q);
+  pack_rows(grad, first, count, size.d, size.padded, scratch.grad);
+  RowTerms rows[kBlock];
+  for (i64 row = 0; row < count; ++row) {
+    const float *g = grad[first + row], *o = out[first + row];
+    F dot = {};
+    for_vectors(size.d, [&](i64 j, auto n) { dot += load(g + j, n) * load(o + j, n); });
+    rows[row] = {
+        static_cast<float>(spec.scale * kLog2E),
+        lse[row] == kMinusInfinity ? -kMinusInfinity : static_cast<float>(lse[row] * kLog2E),
+        sum(dot),
+        static_cast<float>(spec.scale)};
+  }
+  __builtin_memset(
+      scratch.q_grad, 0, sizeof(float) * static_cast<std::size_t>(count * size.padded));
+
+  const i64 seen_by_last = sight.visible(first + count - 1);
+  for (i64 key = 0; key < seen_by_last; key += kBlock) {
+    const i64 n = key + kBlock < size.keys ? kBlock : size.keys - key;
+    const i64 at = key * size.padded;
+    block_product(Left<false>{scratch.q, size.padded},
+                  scratch.k_columns + at,
+                  kBlock,
+                  scratch.scores,
+                  kBlock,
+                  count,
+                  kBlock,
+                  size.d,
+                  false);
+    block_product(Left<false>{scratch.grad, size.padded},
+                  scratch.v_columns + at,
+                  kBlock,
+                  scratch.score_grad,
+                  kBlock,
+                  count,
+                  kBlock,
+                  size.d,
+                  false);
+    const bool masked = sight.visible(first) < key + kBlock;
+    for (i64 row = 0; row < count; ++row) {
+      float* scores = scratch.scores + row * kBlock;
+      float* score_grad = scratch.score_grad + row * kBlock;
+      const u32* drawn = spec.dropout > 0 ? words.make(first + row, key) : nullptr;
+      if (masked) {
+        const i64 seen = sight.visible(first + row) - key;
+        gradient_row<true>(scores, score_grad, seen, rows[row], drawn, keeper);
+      } else {
+        gradient_row<false>(scores, score_grad, kBlock, rows[row], drawn, keeper);
+      }
+    }
+    block_product(Left<true>{scratch.scores, kBlock},
+                  scratch.grad,
+                  size.padded,
+                  scratch.v_grad + at,
+                  size.padded,
+                  n,
+                  size.padded,
+                  count,
+                  true);
+    block_product(Left<true>{scratch.score_grad, kBlock},
+                  scratch.q,
+                  size.padded,
+                  scratch.k_grad + at,
+                  size.padded,
+                  n,
+                  size.padded,
+                  count,
+                  true);
+    block_product(Left<false>{scratch.score_grad, kBlock},
+                  scratch.k_rows + at,
+                  size.padded,
+                  scratch.q_grad,
+                  size.padded,
+                  count,
+                  size.padded,
+                  n,
+                  true);
+  }
+  const auto q_grad = head_of<float>(args.q_grad, sample, head);
+  for (i64 row = 0; row < count; ++row) {
+    const float* from = scratch.q_grad + row * size.padded;
+    float* to = q_grad[first + row];
+    for_vectors(size.d, [=](i64 j, auto c) { store(to + j, load(from + j), c); });
+  }
+}
+
+void backward_unit(const AttentionBackwardArgs& args,
+                   const Sizes& size,
+                   const Scratch& scratch,
+                   i64 sample,
+                   i64 kv_head) {
+  const auto k = head_of(args.k, sample, kv_head), v = head_of(args.v, sample, kv_head);
+  for (i64 key = 0; key < size.keys; key += kBlock) {
+    const i64 n = key + kBlock < size.keys ? kBlock : size.keys - key;
+    pack_columns(k, key, n, size.d, scratch.k_columns + key * size.padded);
+    pack_columns(v, key, n, size.d, scratch.v_columns + key * size.padded);
+  }
+  pack_rows(k, 0, size.keys, size.d, size.padded, scratch.k_rows);
+  const std::size_t bytes = sizeof(float) * static_cast<std::size_t>(size.key_floats());
+  __builtin_memset(scratch.k_grad, 0, bytes);
+  __builtin_memset(scratch.v_grad, 0, bytes);
+
+  const i64 group = size.heads / size.kv_heads;
+  for (i64 head = kv_head * group; head < (kv_head + 1) * group; ++head) {
+    for (i64 query = 0; query < size.queries; query += kBlock) {
+      const i64 n = query + kBlock < size.queries ? kBlock : size.queries - query;
+      backward_queries(args, size, scratch, sample, head, query, n);
+    }
+  }
+  const auto k_grad = head_of<float>(args.k_grad, sample, kv_head);
+  const auto v_grad = head_of<float>(args.v_grad, sample, kv_head);
+  for (i64 row = 0; row < size.keys; ++row) {
+    const i64 at = row * size.padded;
+    for_vectors(size.d, [&](i64 j, auto count) {
+      store(k_grad[row] + j, load(scratch.k_grad + at + j), count);
+      store(v_grad[row] + j, load(scratch.v_grad + at + j), count);
+    });
+  }
+}
+
+}  // namespace
+
+i64 attention_backward_workspace(const AttentionBackwardArgs& args) {
+  const Sizes size(args);
+  return slots_for(size.units()) * Scratch(size, nullptr).floats * static_cast<i64>(sizeof(float));
+}
+
+void attention_backward(const AttentionBackwardArgs& args, void* workspace) {
+  const Sizes size(args);
+  for_units(size.units(),
+            slots_for(size.units()),
+            static_cast<float*>(workspace),
+            Scratch(size, nullptr).floats,
+            [&](i64 unit, float* base) {
+              const i64 sample = unit / size.kv_heads, kv_head = unit % size.kv_heads;
+              backward_unit(args, size, Scratch(size, base), sample, kv_head);
+            });
+}
+
+}  // namespace tessera::cpu::TESSERA_ISA

@@ -1,0 +1,120 @@
+#pragma once
+#include "simd/block_product.hpp"
+#include "simd/math.hpp"
+#include "simd/philox.hpp"
+#include "tessera/ops/attention.hpp"
+#include "tessera/parallel_for.hpp"
+
+// What forward and backward attention share: blocks of kBlock queries by kBlock keys.
+namespace tessera::cpu::TESSERA_ISA {
+namespace {
+
+constexpr i64 kBlock = 64;  // a multiple of every kLanes
+constexpr int kBlockVectors = kBlock / kLanes;
+constexpr float kMinusInfinity = -__builtin_inff();
+constexpr double kLog2E = 1.4426950408889634;
+
+inline i64 round_up(i64 n, i64 unit) { return (n + unit - 1) / unit * unit; }
+
+/// The [positions, d] matrix of one sample's head in a tensor [b, s, heads, d].
+template <class T>
+struct Head {
+  T* data;
+  i64 stride;
+  T* operator[](i64 position) const { return data + position * stride; }
+};
+template <class T = const float>
+inline Head<T> head_of(const TensorArg& arg, i64 sample, i64 head) {
+  return {arg.as<T>() + sample * arg.strides[0] + head * arg.strides[2], arg.strides[1]};
+}
+
+/// Copies rows [first, first + n) into a dense [n, padded], zero beyond d.
+inline void pack_rows(Head<const float> from, i64 first, i64 n, i64 d, i64 padded, float* to) {
+  for (i64 row = 0; row < n; ++row) {
+    const float* source = from[first + row];
+    float* target = to + row * padded;
+    for_vectors(d, [=](i64 j, auto count) { store(target + j, load(source + j, count)); });
+  }
+}
+
+/// Copies rows [first, first + n), n <= kBlock, into columns: [d, kBlock], zero beyond n.
+/// `to` has room for d rounded up to kLanes.
+inline void pack_columns(Head<const float> from, i64 first, i64 n, i64 d, float* to) {
+  for (i64 j = 0; j < kBlock; j += kLanes) {
+    for_vectors(d, [=](i64 c, auto count) {
+      F rows[kLanes] = {};
+      for (int i = 0; i < kLanes; ++i) {
+        if (j + i < n) rows[i] = load(from[first + j + i] + c, count);
+      }
+      transpose(rows);
+      for (int i = 0; i < kLanes; ++i) store(to + (c + i) * kBlock + j, rows[i]);
+    });
+  }
+}
+
+/// Which keys a query sees: [0, visible(i)).
+struct Sight {
+  i64 keys, offset;
+  bool causal;
+  i64 visible(i64 query) const {
+    if (!causal) return keys;
+    const i64 n = query + offset + 1;
+    return n < 0 ? 0 : n < keys ? n : keys;
+  }
+};
+
+/// Random words of the probabilities of one query and kBlock keys.
+class BlockWords {
+ public:
+  BlockWords(const AttentionSpec& spec, const i64* rows, i64 head)
+      : spec_(spec), rows_(rows), head_(head + spec.head_offset) {}
+  /// Of keys first … first + kBlock - 1; valid until the next call.
+  const u32* make(i64 query, i64 first) {
+    const i64 key = spec_.key_offset + first;
+    const i64 skipped = key & 3;  // a counter gives the words of four keys
+    philox_words(
+        spec_.key, attention_counter(rows_[query], head_, key), (skipped + kBlock + 3) / 4, words_);
+    return words_ + skipped;
+  }
+
+ private:
+  const AttentionSpec& spec_;
+  const i64* rows_;
+  i64 head_;
+  alignas(64) u32 words_[kBlock + 8 * kLanes];
+};
+
+/// Hands out parts of one thread's scratch; with no base it only counts.
+class Carver {
+ public:
+  explicit Carver(float* base) : base_(base) {}
+  float* take(i64 floats) {
+    float* part = base_ == nullptr ? nullptr : base_ + used_;
+    used_ += floats;
+    return part;
+  }
+  i64 used() const { return used_; }
+
+ private:
+  float* base_;
+  i64 used_ = 0;
+};
+
+/// Calls unit(index, scratch) for every unit on this rank's threads, each with scratch of its own.
+template <class Unit>
+inline void for_units(i64 units, i64 slots, float* scratch, i64 scratch_floats, Unit&& unit) {
+  parallel_for(slots, 1, [&](i64 begin, i64 end) {
+    for (i64 slot = begin; slot < end; ++slot) {
+      for (i64 i = units * slot / slots; i < units * (slot + 1) / slots; ++i) {
+        unit(i, scratch + slot * scratch_floats);
+      }
+    }
+  });
+}
+inline i64 slots_for(i64 units) {
+  const i64 threads = parallel_threads();
+  return units < threads ? units : threads;
+}
+
+}  // namespace
+}  // namespace tessera::cpu::TESSERA_ISA

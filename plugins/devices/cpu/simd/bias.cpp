@@ -1,0 +1,30 @@
+#include "simd/columns.hpp"
+#include "simd/kernels_of_isa.hpp"
+#include "simd/rows.hpp"
+#include "tessera/parallel_for.hpp"
+
+namespace tessera::cpu::TESSERA_ISA {
+
+void add_bias(const AddBiasArgs& args) {
+  const auto x = rows_of(args.x);
+  const auto out = rows_of<float>(args.out);
+  const float* bias = args.bias.as<const float>();
+  parallel_for(x.n, row_grain(x.width), [=](i64 begin, i64 end) {
+    for (i64 row = begin; row < end; ++row) {
+      const float* from = x[row];
+      float* to = out[row];
+      for_vectors(x.width, [=](i64 j, auto count) {
+        store(to + j, load(from + j, count) + load(bias + j, count), count);
+      });
+    }
+  });
+}
+
+void column_sum(const ColumnSumArgs& args) {
+  const auto x = rows_of(args.x);
+  sum_columns<1>(x.n, x.width, {args.out.as<float>()}, [=](i64 row, i64 column, auto count) {
+    return Terms<1>{{load(x[row] + column, count)}};
+  });
+}
+
+}  // namespace tessera::cpu::TESSERA_ISA

@@ -1,0 +1,100 @@
+#pragma once
+#include "simd/vector.hpp"
+
+// Products of blocks that fit a core's cache, for attention.
+namespace tessera::cpu::TESSERA_ISA {
+namespace {
+
+#if defined(__AVX512F__)
+constexpr int kTileVectors = 4;
+#else
+constexpr int kTileVectors = 2;
+#endif
+constexpr int kTileRows = 6;
+
+/// A left factor: element (i, p) at data[i · stride + p], or data[p · stride + i] transposed.
+template <bool kTransposed>
+struct Left {
+  const float* data;
+  i64 stride;
+  [[gnu::always_inline]] float at(i64 i, i64 p) const {
+    return kTransposed ? data[p * stride + i] : data[i * stride + p];
+  }
+};
+
+/// c (+)= a · b for kRows rows and kVectors vectors of columns, held in registers throughout.
+template <int kRows, int kVectors, bool kTransposed>
+[[gnu::always_inline]] inline void tile(Left<kTransposed> a,
+                                        const float* b,
+                                        i64 b_stride,
+                                        float* c,
+                                        i64 c_stride,
+                                        i64 depth,
+                                        bool accumulate) {
+  F sums[kRows][kVectors] = {};
+  for (i64 p = 0; p < depth; ++p) {
+    F row[kVectors];
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) row[v] = load(b + p * b_stride + v * kLanes);
+#pragma GCC unroll 8
+    for (int i = 0; i < kRows; ++i) {
+      const F factor = broadcast(a.at(i, p));
+#pragma GCC unroll 4
+      for (int v = 0; v < kVectors; ++v) sums[i][v] += factor * row[v];
+    }
+  }
+#pragma GCC unroll 8
+  for (int i = 0; i < kRows; ++i) {
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) {
+      float* to = c + i * c_stride + v * kLanes;
+      store(to, accumulate ? load(to) + sums[i][v] : sums[i][v]);
+    }
+  }
+}
+
+template <int kVectors, bool kTransposed, int kRows = kTileRows>
+inline void tiles_of_rows(Left<kTransposed> a,
+                          const float* b,
+                          i64 b_stride,
+                          float* c,
+                          i64 c_stride,
+                          i64 rows,
+                          i64 depth,
+                          bool accumulate) {
+  i64 i = 0;
+  for (; i + kRows <= rows; i += kRows) {
+    const Left<kTransposed> part = {a.data + (kTransposed ? i : i * a.stride), a.stride};
+    tile<kRows, kVectors>(part, b, b_stride, c + i * c_stride, c_stride, depth, accumulate);
+  }
+  if constexpr (kRows > 1) {
+    if (i < rows) {
+      const Left<kTransposed> part = {a.data + (kTransposed ? i : i * a.stride), a.stride};
+      tiles_of_rows<kVectors, kTransposed, kRows - 1>(
+          part, b, b_stride, c + i * c_stride, c_stride, rows - i, depth, accumulate);
+    }
+  }
+}
+
+/// c [rows, columns] = or += a [rows, depth] · b [depth, columns]; columns a multiple of kLanes.
+template <bool kTransposed>
+inline void block_product(Left<kTransposed> a,
+                          const float* b,
+                          i64 b_stride,
+                          float* c,
+                          i64 c_stride,
+                          i64 rows,
+                          i64 columns,
+                          i64 depth,
+                          bool accumulate) {
+  i64 j = 0;
+  for (; j + kTileVectors * kLanes <= columns; j += kTileVectors * kLanes) {
+    tiles_of_rows<kTileVectors>(a, b + j, b_stride, c + j, c_stride, rows, depth, accumulate);
+  }
+  for (; j < columns; j += kLanes) {
+    tiles_of_rows<1>(a, b + j, b_stride, c + j, c_stride, rows, depth, accumulate);
+  }
+}
+
+}  // namespace
+}  // namespace tessera::cpu::TESSERA_ISA

@@ -1,0 +1,80 @@
+#include "simd/kernels_of_isa.hpp"
+#include "simd/math.hpp"
+#include "simd/rows.hpp"
+#include "tessera/parallel_for.hpp"
+
+namespace tessera::cpu::TESSERA_ISA {
+namespace {
+
+constexpr float kInfinity = __builtin_inff();
+
+}  // namespace
+
+void cross_entropy_max(const CrossEntropyMaxArgs& args) {
+  const auto logits = rows_of(args.logits);
+  float* out = args.out.as<float>();
+  const i64 valid = args.valid;
+  parallel_for(logits.n, row_grain(valid), [=](i64 begin, i64 end) {
+    for (i64 row = begin; row < end; ++row) {
+      const float* x = logits[row];
+      F best = broadcast(-kInfinity);
+      for_vectors(valid, [&](i64 j, auto count) {
+        best = maximum(best, keep(load(x + j, count), count, broadcast(-kInfinity)));
+      });
+      out[row] = largest(best);
+    }
+  });
+}
+
+void cross_entropy_sums(const CrossEntropySumsArgs& args) {
+  const auto logits = rows_of(args.logits);
+  const auto out = rows_of<float>(args.out);
+  const i64* targets = args.targets.as<const i64>();
+  const float* maxima = args.max.as<const float>();
+  const i64 first = args.first, valid = args.valid;
+  parallel_for(logits.n, row_grain(valid), [=](i64 begin, i64 end) {
+    for (i64 row = begin; row < end; ++row) {
+      const float* x = logits[row];
+      const float max = maxima[row];
+      F total = {};
+      for_vectors(valid,
+                  [&](i64 j, auto count) { total += keep(exp(load(x + j, count) - max), count); });
+      const i64 entry = targets[row] - first;
+      out[row][0] = sum(total);
+      out[row][1] = entry >= 0 && entry < valid ? x[entry] - max : 0.0F;
+    }
+  });
+}
+
+void cross_entropy_grad(const CrossEntropyGradArgs& args) {
+  const auto logits = rows_of(args.logits);
+  const auto sums = rows_of(args.sums);
+  const auto out = rows_of<float>(args.out);
+  const i64* targets = args.targets.as<const i64>();
+  const float* maxima = args.max.as<const float>();
+  const u8* mask = args.mask.as<const u8>();
+  const double weight = *args.grad.as<const double>() * *args.inverse_weight.as<const double>();
+  const i64 first = args.first, valid = args.valid;
+  parallel_for(logits.n, row_grain(out.width), [=](i64 begin, i64 end) {
+    for (i64 row = begin; row < end; ++row) {
+      float* to = out[row];
+      const auto bytes = [](i64 n) { return static_cast<std::size_t>(n) * sizeof(float); };
+      if (mask[row] == 0) {
+        __builtin_memset(to, 0, bytes(out.width));
+        continue;
+      }
+      const float* x = logits[row];
+      const float max = maxima[row];
+      const float scale = static_cast<float>(weight);
+      const float share = static_cast<float>(weight / sums[row][0]);
+      for_vectors(valid, [=](i64 j, auto count) {
+        store(to + j, exp(load(x + j, count) - max) * share, count);
+      });
+      const i64 entry = targets[row] - first;
+      if (entry >= 0 && entry < valid) to[entry] -= scale;
+      __builtin_memset(to + valid, 0, bytes(out.width - valid));
+    }
+  });
+}
+
+}  // namespace tessera::cpu::TESSERA_ISA

@@ -1,0 +1,47 @@
+#include "simd/kernels_of_isa.hpp"
+#include "simd/philox.hpp"
+#include "simd/rows.hpp"
+#include "tessera/parallel_for.hpp"
+
+namespace tessera::cpu::TESSERA_ISA {
+namespace {
+
+constexpr i64 kChunk = 512;  // features whose random words are made at once
+
+}  // namespace
+
+void dropout(const DropoutArgs& args) {
+  const auto x = rows_of(args.x);
+  const auto residual = args.residual ? rows_of(args.residual) : Rows<const float>{};
+  const auto out = rows_of<float>(args.out);
+  const i64* ids = args.rows.as<const i64>();
+  const bool random = args.p > 0;
+  const Keeper keeper(args.p);
+  const u64 key = args.key;
+  const i64 offset = args.feature_offset;
+  parallel_for(x.n, row_grain(x.width), [=](i64 begin, i64 end) {
+    alignas(64) u32 words[kChunk + 8 * kLanes];
+    for (i64 row = begin; row < end; ++row) {
+      for (i64 first = 0; first < x.width; first += kChunk) {
+        const i64 width = first + kChunk < x.width ? kChunk : x.width - first;
+        const float* from = x[row] + first;
+        const float* plus = residual.data != nullptr ? residual[row] + first : nullptr;
+        float* to = out[row] + first;
+        // A counter gives the words of four features; the first may be one of the middle.
+        const i64 skipped = (offset + first) & 3;
+        if (random) {
+          philox_words(
+              key, hidden_counter(ids[row], offset + first), (skipped + width + 3) / 4, words);
+        }
+        for_vectors(width, [=, &words](i64 j, auto count) {
+          F y = load(from + j, count);
+          if (random) y *= keeper.factor(words + skipped + j);
+          if (plus != nullptr) y += load(plus + j, count);
+          store(to + j, y, count);
+        });
+      }
+    }
+  });
+}
+
+}  // namespace tessera::cpu::TESSERA_ISA

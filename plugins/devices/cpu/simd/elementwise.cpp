@@ -1,0 +1,82 @@
+#include "simd/kernels_of_isa.hpp"
+#include "simd/math.hpp"
+#include "tessera/parallel_for.hpp"
+
+namespace tessera::cpu::TESSERA_ISA {
+namespace {
+
+// Elements a thread must have to be worth waking.
+constexpr i64 kGrain = 16384;
+
+/// out[i] = f(inputs[i]…) over dense tensors of n elements. Works in place.
+template <class Op, class... Input>
+void map(i64 n, float* out, Op op, const Input*... inputs) {
+  parallel_for(n, kGrain, [=](i64 begin, i64 end) {
+    for_vectors(end - begin, [=](i64 offset, auto count) {
+      const i64 i = begin + offset;
+      store(out + i, op(load(inputs + i, count)...), count);
+    });
+  });
+}
+
+// GELU's tanh form is x · sigmoid(2u), u = sqrt(2/π) (x + 0.044715 x³): no cancellation anywhere.
+constexpr float kTwoRoot = 1.5957691216F;  // 2 sqrt(2/π)
+constexpr float kCubic = 0.044715F;
+
+[[gnu::always_inline]] inline F gelu_of(F x) {
+  return x * sigmoid(kTwoRoot * (x + kCubic * x * x * x));
+}
+
+[[gnu::always_inline]] inline F gelu_derivative(F x) {
+  const F square = x * x;
+  const F s = sigmoid(kTwoRoot * (x + kCubic * x * square));
+  return s + x * s * (1.0F - s) * (kTwoRoot * (1.0F + 3.0F * kCubic * square));
+}
+
+}  // namespace
+
+void add(const AddArgs& args) {
+  map(
+      args.out.elements(),
+      args.out.as<float>(),
+      [](F a, F b) { return a + b; },
+      args.a.as<const float>(),
+      args.b.as<const float>());
+}
+
+void multiply(const MultiplyArgs& args) {
+  map(
+      args.out.elements(),
+      args.out.as<float>(),
+      [](F a, F b) { return a * b; },
+      args.a.as<const float>(),
+      args.b.as<const float>());
+}
+
+void scale(const ScaleArgs& args) {
+  const float factor = static_cast<float>(args.factor);
+  map(
+      args.out.elements(),
+      args.out.as<float>(),
+      [factor](F x) { return x * factor; },
+      args.x.as<const float>());
+}
+
+void gelu(const GeluArgs& args) {
+  map(
+      args.out.elements(),
+      args.out.as<float>(),
+      [](F x) { return gelu_of(x); },
+      args.x.as<const float>());
+}
+
+void gelu_backward(const GeluBackwardArgs& args) {
+  map(
+      args.out.elements(),
+      args.out.as<float>(),
+      [](F grad, F x) { return grad * gelu_derivative(x); },
+      args.grad.as<const float>(),
+      args.x.as<const float>());
+}
+
+}  // namespace tessera::cpu::TESSERA_ISA

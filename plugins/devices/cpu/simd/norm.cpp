@@ -1,0 +1,105 @@
+#include "simd/columns.hpp"
+#include "simd/kernels_of_isa.hpp"
+#include "simd/rows.hpp"
+#include "tessera/parallel_for.hpp"
+
+namespace tessera::cpu::TESSERA_ISA {
+namespace {
+
+/// Sum over a row of term(j, count).
+template <class Term>
+[[gnu::always_inline]] inline float row_sum(i64 width, Term term) {
+  F a = {}, b = {};
+  i64 j = 0;
+  for (; j + 2 * kLanes <= width; j += 2 * kLanes) {
+    a += term(j, Whole{});
+    b += term(j + kLanes, Whole{});
+  }
+  for_vectors(width - j, [&](i64 offset, auto count) { a += term(j + offset, count); });
+  return sum(a + b);
+}
+
+}  // namespace
+
+void layernorm(const LayerNormArgs& args) {
+  const auto x = rows_of(args.x);
+  const auto out = rows_of<float>(args.out);
+  const float* weight = args.weight.as<const float>();
+  const float* bias = args.bias.as<const float>();
+  float* means = args.mean.as<float>();
+  float* rstds = args.rstd.as<float>();
+  const float per_width = 1.0F / static_cast<float>(x.width);
+  const float eps = static_cast<float>(args.eps);
+  parallel_for(x.n, row_grain(x.width), [=](i64 begin, i64 end) {
+    for (i64 row = begin; row < end; ++row) {
+      const float* from = x[row];
+      float* to = out[row];
+      const auto value = [=](i64 j, auto count) { return load(from + j, count); };
+      const float mean = per_width * row_sum(x.width, value);
+      const auto squared = [=](i64 j, auto count) {
+        const F d = keep(load(from + j, count) - mean, count);
+        return d * d;
+      };
+      const float variance = per_width * row_sum(x.width, squared);
+      const float rstd = 1.0F / __builtin_sqrtf(variance + eps);
+      means[row] = mean;
+      rstds[row] = rstd;
+      for_vectors(x.width, [=](i64 j, auto count) {
+        const F normal = (load(from + j, count) - mean) * rstd;
+        store(to + j, normal * load(weight + j, count) + load(bias + j, count), count);
+      });
+    }
+  });
+}
+
+// With g = grad · weight: dx = rstd (g - mean(g) - x̂ mean(g x̂)).
+void layernorm_backward(const LayerNormBackwardArgs& args) {
+  const auto grad = rows_of(args.grad);
+  const auto x = rows_of(args.x);
+  const auto out = rows_of<float>(args.out);
+  const auto addend = args.addend ? rows_of(args.addend) : Rows<const float>{};
+  const float* weight = args.weight.as<const float>();
+  const float* means = args.mean.as<const float>();
+  const float* rstds = args.rstd.as<const float>();
+  const float per_width = 1.0F / static_cast<float>(x.width);
+  parallel_for(x.n, row_grain(x.width), [=](i64 begin, i64 end) {
+    for (i64 row = begin; row < end; ++row) {
+      const float* g = grad[row];
+      const float* from = x[row];
+      const float* plus = addend.data != nullptr ? addend[row] : nullptr;
+      float* to = out[row];
+      const float mean = means[row], rstd = rstds[row];
+      F sum_g = {}, sum_gx = {};
+      for_vectors(x.width, [&](i64 j, auto count) {
+        const F gw = load(g + j, count) * load(weight + j, count);
+        sum_g += gw;
+        sum_gx += gw * ((load(from + j, count) - mean) * rstd);
+      });
+      const float mean_g = per_width * sum(sum_g), mean_gx = per_width * sum(sum_gx);
+      for_vectors(x.width, [=](i64 j, auto count) {
+        const F gw = load(g + j, count) * load(weight + j, count);
+        const F normal = (load(from + j, count) - mean) * rstd;
+        F y = rstd * (gw - mean_g - normal * mean_gx);
+        if (plus != nullptr) y += load(plus + j, count);
+        store(to + j, y, count);
+      });
+    }
+  });
+}
+
+void layernorm_weight(const LayerNormWeightArgs& args) {
+  const auto grad = rows_of(args.grad);
+  const auto x = rows_of(args.x);
+  const float* means = args.mean.as<const float>();
+  const float* rstds = args.rstd.as<const float>();
+  sum_columns<2>(x.n,
+                 x.width,
+                 {args.weight_grad.as<float>(), args.bias_grad.as<float>()},
+                 [=](i64 row, i64 column, auto count) {
+                   const F g = load(grad[row] + column, count);
+                   const F xj = load(x[row] + column, count);
+                   return Terms<2>{{g * ((xj - means[row]) * rstds[row]), g}};
+                 });
+}
+
+}  // namespace tessera::cpu::TESSERA_ISA
