@@ -1,0 +1,60 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "tessera/mesh.hpp"
+
+namespace tessera {
+
+// What each command is given. Filled by parse.cpp, read by the command; nothing of the command
+// line's library shows here. Functions return the program's exit code: 0 done, 1 failed, 2 usage or
+// configuration. They may throw Error, which is printed and gives its own exit code.
+
+struct RanksOptions {
+  Layout layout;
+  std::string group;  ///< "tp-dp"; empty: all axes
+  bool json = false;
+};
+
+struct PluginsOptions {
+  std::vector<std::string> path;  ///< folders searched before all others
+  std::string subject;            ///< show: KIND/NAME; check: a file
+};
+
+struct ConfigOptions {
+  std::vector<std::string> files;
+  std::vector<std::string> sets;  ///< "key=value"
+};
+
+struct TrainOptions {
+  std::vector<std::string> files;
+  std::vector<std::string> sets;
+  bool json = false;
+};
+
+struct GenerateOptions {
+  std::string checkpoint;  ///< a run's folder, its checkpoints' or one of them
+  std::string prompt;
+  i64 tokens = 100;
+  double temperature = 1;  ///< 0: always the most likely token
+  u64 seed = 1234;
+};
+
+struct CheckpointOptions {
+  enum Action { list, verify } action = list;
+  std::string folder;
+};
+
+int run_ranks(const RanksOptions& options);
+int run_plugins_list(const PluginsOptions& options);
+int run_plugins_show(const PluginsOptions& options);
+int run_plugins_check(const PluginsOptions& options);
+int run_plugins_check_child(const PluginsOptions& options);
+int run_config_check(const ConfigOptions& options);
+int run_config_dump(const ConfigOptions& options);
+int run_config_diff(const ConfigOptions& options);
+int run_train(const TrainOptions& options);
+int run_generate(const GenerateOptions& options);
+int run_checkpoint(const CheckpointOptions& options);
+
+}  // namespace tessera

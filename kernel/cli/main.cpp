@@ -1,0 +1,17 @@
+#include "kernel/cli/parse.hpp"
+
+int main(int argc, char** argv) {
+  using namespace tessera;
+  return run_program(argc,
+                     argv,
+                     {
+                         .ranks = run_ranks,
+                         .plugins_list = run_plugins_list,
+                         .plugins_show = run_plugins_show,
+                         .plugins_check = run_plugins_check,
+                         .plugins_check_child = run_plugins_check_child,
+                         .config_check = run_config_check,
+                         .config_dump = run_config_dump,
+                         .config_diff = run_config_diff,
+                     });
+}

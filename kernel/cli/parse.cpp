@@ -1,0 +1,194 @@
+// The only file that includes CLI11: what the command line looks like.
+#include "kernel/cli/parse.hpp"
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <functional>
+#include <memory>
+
+#include "kernel/plugin/abi.hpp"
+#include "kernel/plugin/check.hpp"
+#include "tessera/error.hpp"
+
+namespace tessera {
+namespace {
+
+constexpr int kUsage = 2;
+
+// A subcommand with its options, which live as long as the parser, and what to do when it is
+// chosen.
+struct Program {
+  CLI::App app{"Trains transformer language models; every part is a plugin, chosen by name."};
+  std::function<int()> chosen;
+
+  template <class Options>
+  std::shared_ptr<Options> choose(CLI::App* command, int (*run)(const Options&)) {
+    auto options = std::make_shared<Options>();
+    command->callback([this, options, run] { chosen = [options, run] { return run(*options); }; });
+    return options;
+  }
+};
+
+void add_files(CLI::App* command, std::vector<std::string>& files) {
+  command->add_option("FILES", files, "configuration files, later ones over earlier ones")
+      ->required();
+}
+
+void add_sets(CLI::App* command, std::vector<std::string>& sets) {
+  command->add_option("--set", sets, "KEY=VALUE, over the files; VALUE as in TOML")
+      ->allow_extra_args(false)
+      ->option_text("KEY=VALUE ...");
+}
+
+void add_train(Program& program, int (*run)(const TrainOptions&)) {
+  CLI::App* command = program.app.add_subcommand("train", "Train as configured");
+  const auto o = program.choose(command, run);
+  add_files(command, o->files);
+  add_sets(command, o->sets);
+  command->add_flag("--json", o->json, "one JSON object a line, for programs");
+}
+
+void add_generate(Program& program, int (*run)(const GenerateOptions&)) {
+  CLI::App* command =
+      program.app.add_subcommand("generate", "Continue a text with a trained model");
+  const auto o = program.choose(command, run);
+  command->add_option("--checkpoint", o->checkpoint, "folder of a run or of a checkpoint")
+      ->required();
+  command->add_option("--prompt", o->prompt, "text to continue");
+  command->add_option("--tokens", o->tokens, "tokens to add")
+      ->check(CLI::Range(i64{1}, i64{1} << 31))
+      ->capture_default_str();
+  command->add_option("--temperature", o->temperature, "0: always the most likely token")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  command->add_option("--seed", o->seed, "of the sampling")->capture_default_str();
+}
+
+void add_checkpoint(Program& program, int (*run)(const CheckpointOptions&)) {
+  CLI::App* command = program.app.add_subcommand("checkpoint", "Look at saved checkpoints");
+  command->require_subcommand(1);
+  const auto add = [&](const char* name, const char* doc, CheckpointOptions::Action action) {
+    CLI::App* sub = command->add_subcommand(name, doc);
+    const auto o = program.choose(sub, run);
+    o->action = action;
+    sub->add_option("DIR", o->folder, "folder of a run or of checkpoints")->required();
+  };
+  add("list", "Which checkpoints are there", CheckpointOptions::list);
+  add("verify", "Read them all and compare checksums", CheckpointOptions::verify);
+}
+
+void add_ranks(Program& program, int (*run)(const RanksOptions&)) {
+  CLI::App* command = program.app.add_subcommand("ranks", "Which ranks form which groups");
+  const auto o = program.choose(command, run);
+  Layout& l = o->layout;
+  command->add_option("--world-size,--world_size", l.world, "number of ranks")->required();
+  command->add_option("--tp", l.tensor, "tensor parallel size")->capture_default_str();
+  command->add_option("--cp", l.context, "context parallel size")->capture_default_str();
+  command->add_option("--pp", l.pipeline, "pipeline parallel size")->capture_default_str();
+  command->add_option("--etp", l.expert_tensor, "tensor parallel size of experts [as --tp]");
+  command->add_option("--ep", l.expert, "expert parallel size")->capture_default_str();
+  command->add_option("--order", l.order, "fastest first")->capture_default_str();
+  command->add_option("--group", o->group, "only these groups, e.g. tp-dp or etp-ep");
+  command->add_flag("--json", o->json, "for programs");
+}
+
+void add_plugins(Program& program, const Commands& commands) {
+  CLI::App* command = program.app.add_subcommand("plugins", "What can be named in a configuration");
+  command->require_subcommand(0, 1);
+  const auto list = std::make_shared<PluginsOptions>();
+  const auto add_path = [](CLI::App* to, PluginsOptions& options) {
+    to->add_option("--path", options.path, "a folder to search before all others")
+        ->allow_extra_args(false)
+        ->option_text("DIR ...");
+  };
+  add_path(command, *list);
+  command->callback([&program, command, list, run = commands.plugins_list] {
+    if (command->get_subcommands().empty()) program.chosen = [list, run] { return run(*list); };
+  });
+
+  CLI::App* show = command->add_subcommand("show", "The keys of one component");
+  const auto show_options = program.choose(show, commands.plugins_show);
+  show->add_option("KIND/NAME", show_options->subject, "as `tessera plugins` lists it")->required();
+  add_path(show, *show_options);
+
+  CLI::App* check = command->add_subcommand("check", "Would this file load? In a process apart");
+  const auto check_options = program.choose(check, commands.plugins_check);
+  check->add_option("FILE", check_options->subject, "a plugin's .so")->required();
+
+  CLI::App* child = command->add_subcommand(kPluginCheckCommand)->group("");  // hidden
+  const auto child_options = program.choose(child, commands.plugins_check_child);
+  child->add_option("FILE", child_options->subject)->required();
+}
+
+void add_config(Program& program, const Commands& commands) {
+  CLI::App* command = program.app.add_subcommand("config", "Look at a configuration without a run");
+  command->require_subcommand(1);
+  const auto add = [&](const char* name, const char* doc, int (*run)(const ConfigOptions&)) {
+    CLI::App* sub = command->add_subcommand(name, doc);
+    const auto o = program.choose(sub, run);
+    add_files(sub, o->files);
+    add_sets(sub, o->sets);
+  };
+  add("check", "Everything that is wrong with it", commands.config_check);
+  add("dump", "Every key in effect, with its origin", commands.config_dump);
+  add("diff", "In which keys two files differ", commands.config_diff);
+}
+
+std::string version() {
+  return fmt::format(
+      "tessera {}\nSDK ABI {} ({})", TESSERA_VERSION, host_abi_stamp(), host_abi_fields());
+}
+
+// The command that `--help` would explain: the last one that was named.
+std::string named_command(const CLI::App& app) {
+  std::string name = app.get_name();
+  for (const CLI::App* at = &app; !at->get_subcommands().empty();) {
+    at = at->get_subcommands().front();
+    name += " " + at->get_name();
+  }
+  return name;
+}
+
+int finish(int code) {
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
+  fmt::print(stderr, "standard output cannot be written\n");
+  return code == 0 ? 1 : code;
+}
+
+}  // namespace
+
+int run_program(int argc, const char* const* argv, const Commands& commands) {
+  Program program;
+  CLI::App& app = program.app;
+  app.name("tessera");
+  app.require_subcommand(1);
+  app.set_version_flag("--version", version());
+  if (commands.train != nullptr) add_train(program, commands.train);
+  if (commands.generate != nullptr) add_generate(program, commands.generate);
+  if (commands.checkpoint != nullptr) add_checkpoint(program, commands.checkpoint);
+  if (commands.ranks != nullptr) add_ranks(program, commands.ranks);
+  if (commands.plugins_list != nullptr) add_plugins(program, commands);
+  if (commands.config_check != nullptr) add_config(program, commands);
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) {  // --help, --version
+      app.exit(error);
+      return finish(0);
+    }
+    fmt::print(stderr, "{}\n  see {} --help\n", error.what(), named_command(app));
+    return kUsage;
+  }
+  try {
+    return finish(program.chosen());
+  } catch (const Error& error) {
+    fmt::print(stderr, "{}\n", error.what());
+    return error.exit_code();
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "{}\n", error.what());
+    return 1;
+  }
+}
+
+}  // namespace tessera

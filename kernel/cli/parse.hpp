@@ -1,0 +1,25 @@
+#pragma once
+#include "kernel/cli/commands.hpp"
+
+namespace tessera {
+
+/// The commands of a program, by what carries them out. One that is nullptr is not offered.
+struct Commands {
+  int (*train)(const TrainOptions&) = nullptr;
+  int (*generate)(const GenerateOptions&) = nullptr;
+  int (*checkpoint)(const CheckpointOptions&) = nullptr;
+  int (*ranks)(const RanksOptions&) = nullptr;
+  int (*plugins_list)(const PluginsOptions&) = nullptr;
+  int (*plugins_show)(const PluginsOptions&) = nullptr;
+  int (*plugins_check)(const PluginsOptions&) = nullptr;
+  int (*plugins_check_child)(const PluginsOptions&) = nullptr;
+  int (*config_check)(const ConfigOptions&) = nullptr;
+  int (*config_dump)(const ConfigOptions&) = nullptr;
+  int (*config_diff)(const ConfigOptions&) = nullptr;
+};
+
+/// Reads the command line, runs the command and returns the exit code. What goes wrong is printed
+/// to standard error.
+int run_program(int argc, const char* const* argv, const Commands& commands);
+
+}  // namespace tessera

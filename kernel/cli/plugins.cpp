@@ -1,0 +1,53 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+
+#include "kernel/cli/commands.hpp"
+#include "kernel/launch/open_plugins.hpp"
+#include "kernel/plugin/check.hpp"
+#include "kernel/plugin/search_path.hpp"
+
+namespace tessera {
+
+int run_plugins_list(const PluginsOptions& options) {
+  const auto host = open_plugins({options.path.begin(), options.path.end()});
+  struct Row {
+    std::string name, library, doc;
+  };
+  std::vector<Row> rows;
+  std::size_t name_width = 0, library_width = 0;
+  for (const std::string& kind : host->kinds()) {
+    for (const ComponentInfo* info : host->of_kind(kind)) {
+      rows.push_back({kind + "/" + info->type, host->library_of(kind, info->type), info->doc});
+      name_width = std::max(name_width, rows.back().name.size());
+      library_width = std::max(library_width, rows.back().library.size());
+    }
+  }
+  for (const Row& row : rows) {
+    fmt::print("{:<{}}   {:<{}}   {}\n", row.name, name_width, row.library, library_width, row.doc);
+  }
+  fmt::print("\nsearched:\n");
+  for (const auto& folder : host->search()) fmt::print("  {}\n", folder.string());
+  if (host->search().empty()) fmt::print("  no folder: there is none beside the program\n");
+  for (const std::string& text : host->shadowed()) fmt::print("shadowed: {}\n", text);
+  for (const std::string& text : host->load_failures()) fmt::print("not loaded: {}\n", text);
+  return 0;
+}
+
+int run_plugins_check(const PluginsOptions& options) {
+  const PluginCheck found = check_plugin(program_path(), options.subject);
+  if (found.outcome == PluginCheck::good) {
+    fmt::print("{}\n", found.text);
+    return 0;
+  }
+  fmt::print(stderr, "{}\n", found.text);
+  return 1;
+}
+
+int run_plugins_check_child(const PluginsOptions& options) {
+  return run_plugin_check_child(options.subject);
+}
+
+}  // namespace tessera

@@ -1,0 +1,100 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+
+#include "kernel/cli/commands.hpp"
+#include "kernel/config/suggest.hpp"
+#include "kernel/launch/open_plugins.hpp"
+#include "tessera/error.hpp"
+
+namespace tessera {
+namespace {
+
+struct Row {
+  std::string name, type, initial, doc;
+};
+
+std::string initial_text(const FieldSpec& field) {
+  if (field.given) return "set by the parent";
+  if (!field.from.empty()) return "from " + field.from;
+  if (field.type == FieldType::tables) return "none";
+  return field.initial ? field.initial->text() : "required";
+}
+
+void add_rows(std::vector<Row>& rows, const std::string& prefix, const FieldSpec& field) {
+  const std::string name = prefix + field.name;
+  std::string doc = field.doc;
+  if (!field.megatron.empty()) doc += fmt::format(" (Megatron: {})", field.megatron);
+  rows.push_back({name, field.type_text(), initial_text(field), doc});
+  for (const FieldSpec& inner : field.table_fields) add_rows(rows, name + ".NAME.", inner);
+}
+
+std::string shown_path(const PluginOrigin& origin) {
+  if (origin.builtin()) return origin.name;
+  std::error_code error;
+  const std::string near = std::filesystem::proximate(origin.path, error).string();
+  const std::string whole = origin.path.string();
+  return error || near.starts_with("..") ? whole : near;
+}
+
+// Shows which names there are instead.
+[[noreturn]] void fail_unknown(const PluginHost& host, const std::string& subject) {
+  std::vector<std::string> names;
+  for (const std::string& kind : host.kinds()) {
+    for (const ComponentInfo* info : host.of_kind(kind)) names.push_back(kind + "/" + info->type);
+  }
+  std::string text = fmt::format("there is no component \"{}\"", subject);
+  if (const auto near = nearest(subject, names)) {
+    text += fmt::format("; did you mean \"{}\"?", *near);
+  }
+  std::vector<std::string> same_kind;
+  const std::string kind = subject.substr(0, subject.find('/'));
+  for (const ComponentInfo* info : host.of_kind(kind)) same_kind.push_back(info->type);
+  text += same_kind.empty() ? fmt::format("\n  known kinds: {}", fmt::join(host.kinds(), ", "))
+                            : fmt::format("\n  known {}s: {}", kind, fmt::join(same_kind, ", "));
+  for (const std::string& failure : host.load_failures()) text += "\n  not loaded: " + failure;
+  throw ConfigError(text);
+}
+
+}  // namespace
+
+int run_plugins_show(const PluginsOptions& options) {
+  const auto host = open_plugins({options.path.begin(), options.path.end()});
+  const std::string& subject = options.subject;
+  const auto slash = subject.find('/');
+  if (slash == std::string::npos) fail_unknown(*host, subject);
+  const std::string kind = subject.substr(0, slash);
+  const std::string type = subject.substr(slash + 1);
+  const ComponentInfo* info = host->find(kind, type);
+  if (info == nullptr) fail_unknown(*host, subject);
+
+  const PluginOrigin& origin = *host->origin_of(kind, type);
+  fmt::print("{}", subject);
+  if (!origin.builtin()) fmt::print("   {}", origin.version);
+  fmt::print("   {}   {}\n", shown_path(origin), info->doc);
+
+  std::vector<Row> rows;
+  for (const FieldSpec& field : info->fields) add_rows(rows, "", field);
+  std::size_t name = 0, type_text = 0, initial = 0;
+  for (const Row& row : rows) {
+    name = std::max(name, row.name.size());
+    type_text = std::max(type_text, row.type.size());
+    initial = std::max(initial, row.initial.size());
+  }
+  for (const Row& row : rows) {
+    fmt::print("  {:<{}}   {:<{}}   {:<{}}   {}\n",
+               row.name,
+               name,
+               row.type,
+               type_text,
+               row.initial,
+               initial,
+               row.doc);
+  }
+  if (rows.empty()) fmt::print("  no keys of its own\n");
+  return 0;
+}
+
+}  // namespace tessera

@@ -1,0 +1,204 @@
+#include "kernel/plugin/check.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <optional>
+#include <string_view>
+#include <thread>
+
+#include "kernel/plugin/collector.hpp"
+#include "kernel/plugin/library.hpp"
+#include "kernel/plugin/origin.hpp"
+#include "tessera/error.hpp"
+
+namespace tessera {
+namespace {
+
+// The child tells what it is about to do, so that a crash can be placed.
+constexpr std::string_view kStageMark = "@stage ";
+constexpr std::string_view kErrorMark = "@error\n";
+
+void say(std::string_view text) {
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  std::fflush(stdout);
+}
+
+void stage(std::string_view doing) { say(fmt::format("{}{}\n", kStageMark, doing)); }
+
+std::string contents(const PluginOrigin& origin, const Collector& collected) {
+  std::string text = fmt::format("{}: plugin {} {}, {}\n  fits SDK ABI {}",
+                                 origin.path.string(),
+                                 origin.name,
+                                 origin.version,
+                                 origin.summary,
+                                 origin.stamp);
+  for (const ComponentInfo& info : collected.components) {
+    text += fmt::format("\n  {}/{}: {}", info.kind, info.type, info.doc);
+  }
+  for (const DeviceKernel& entry : collected.kernels) {
+    text += fmt::format("\n  kernel {} on {}", entry.kernel.operation, entry.device);
+  }
+  return text;
+}
+
+struct Child {
+  pid_t pid = -1;
+  int out = -1;  // the reading end of its standard output
+};
+
+Child start(const std::string& program, const std::string& file) {
+  int ends[2];
+  require(pipe2(ends, O_CLOEXEC) == 0, "cannot make a pipe: {}", std::strerror(errno));
+  const pid_t parent = getpid();
+  const pid_t pid = fork();
+  require(pid >= 0, "cannot start a process: {}", std::strerror(errno));
+  if (pid == 0) {
+    // Only what is allowed between fork and exec of a process that may have threads.
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent) _exit(127);
+    const rlimit no_core = {0, 0};
+    setrlimit(RLIMIT_CORE, &no_core);
+    dup2(ends[1], STDOUT_FILENO);
+    execl(program.c_str(),
+          program.c_str(),
+          "plugins",
+          kPluginCheckCommand,
+          file.c_str(),
+          static_cast<char*>(nullptr));
+    _exit(127);
+  }
+  close(ends[1]);
+  return {pid, ends[0]};
+}
+
+using Clock = std::chrono::steady_clock;
+
+// Reads until the child closes its end; false when the time is over before.
+bool read_all(int fd, Clock::time_point deadline, std::string& text) {
+  char buffer[4096];
+  for (;;) {
+    const auto left =
+        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
+    if (left <= 0) return false;
+    pollfd ready = {fd, POLLIN, 0};
+    const int n = poll(&ready, 1, static_cast<int>(std::min<long>(left, 60000)));
+    if (n <= 0) continue;  // interrupted, or time to look at the clock
+    const ssize_t bytes = read(fd, buffer, sizeof(buffer));
+    if (bytes < 0 && errno == EINTR) continue;
+    if (bytes <= 0) return true;
+    text.append(buffer, static_cast<std::size_t>(bytes));
+  }
+}
+
+// The child's exit status; nothing when it had to be killed.
+std::optional<int> wait_for(pid_t pid, Clock::time_point deadline) {
+  int status = 0;
+  while (waitpid(pid, &status, WNOHANG) != pid) {
+    if (Clock::now() >= deadline) {
+      kill(pid, SIGKILL);
+      waitpid(pid, &status, 0);
+      return std::nullopt;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  return status;
+}
+
+// Takes the stage lines out of `text`; returns the last stage.
+std::string take_stages(std::string& text) {
+  std::string last = "starting";
+  std::string rest;
+  for (std::string_view left = text; !left.empty();) {
+    const std::string_view line = left.substr(0, left.find('\n'));
+    left.remove_prefix(std::min(line.size() + 1, left.size()));
+    if (line.starts_with(kStageMark)) {
+      last = line.substr(kStageMark.size());
+    } else {
+      rest.append(line).append("\n");
+    }
+  }
+  if (!rest.empty()) rest.pop_back();
+  text = rest;
+  return last;
+}
+
+}  // namespace
+
+PluginCheck check_plugin(const std::filesystem::path& program,
+                         const std::filesystem::path& file,
+                         std::chrono::milliseconds timeout) {
+  const std::string path = std::filesystem::absolute(file).lexically_normal().string();
+  const Child child = start(program.string(), path);
+  std::string text;
+  const auto deadline = Clock::now() + timeout;
+  const bool closed = read_all(child.out, deadline, text);
+  const std::optional<int> ended = wait_for(child.pid, closed ? deadline : Clock::now());
+  close(child.out);
+  const std::string doing = take_stages(text);
+  if (!ended) {
+    return {PluginCheck::hung,
+            fmt::format("plugin error: {}: did not come back from {} within {} s",
+                        path,
+                        doing,
+                        static_cast<double>(timeout.count()) / 1000)};
+  }
+  const int status = *ended;
+  if (WIFSIGNALED(status)) {
+    const int signal = WTERMSIG(status);
+    return {PluginCheck::crashed,
+            fmt::format("plugin error: {}: crashed in {}: SIG{}, {}",
+                        path,
+                        doing,
+                        sigabbrev_np(signal),
+                        sigdescr_np(signal))};
+  }
+  if (const auto at = text.find(kErrorMark); at != std::string::npos) {
+    return {PluginCheck::bad, "plugin error: " + text.substr(at + kErrorMark.size())};
+  }
+  if (WEXITSTATUS(status) != 0) {
+    return {PluginCheck::bad,
+            fmt::format("plugin error: {}: the process ended in {} with exit code {}",
+                        path,
+                        doing,
+                        WEXITSTATUS(status))};
+  }
+  return {PluginCheck::good, text};
+}
+
+int run_plugin_check_child(const std::filesystem::path& file) {
+  try {
+    stage("loading");
+    const Library library = load_library(file);
+    const PluginDescriptor& d = *library.descriptor;
+    const PluginOrigin origin = {
+        d.name, d.version, d.summary, library.path, d.abi_stamp, library.hash};
+    stage("the registration");
+    Collector collected;
+    call_plugin(origin, "the registration", [&] { d.register_all(collected); });
+    stage("checking its components");
+    for (const ComponentInfo& info : collected.components) {
+      call_plugin(origin, info.kind + "/" + info.type, [&] { check_fields(info.fields); });
+    }
+    require(!collected.components.empty() || !collected.kernels.empty(),
+            "{}: registers nothing",
+            library.path.string());
+    say(contents(origin, collected) + "\n");
+    stage("leaving");  // static destructors
+    return 0;
+  } catch (const Error& error) {
+    say(fmt::format("{}{}\n", kErrorMark, error.what()));
+    return 1;
+  }
+}
+
+}  // namespace tessera

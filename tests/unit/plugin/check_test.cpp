@@ -1,0 +1,88 @@
+#include "kernel/plugin/check.hpp"
+
+#include <gmock/gmock.h>
+
+#include "plugin_support.hpp"
+
+namespace tessera {
+namespace {
+
+using test::plugin_file;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+using namespace std::chrono_literals;
+
+const std::string kProgram = TESSERA_BUILD_DIR "/bin/tessera";
+
+PluginCheck check(const std::string& name, std::chrono::milliseconds timeout = 60s) {
+  return check_plugin(kProgram, plugin_file(name), timeout);
+}
+
+std::string at(const std::string& name) { return "plugin error: " + plugin_file(name).string(); }
+
+TEST(PluginCheck, ShowsWhatASoundPluginBrings) {
+  const PluginCheck found = check("good");
+  EXPECT_EQ(found.outcome, PluginCheck::good) << found.text;
+  EXPECT_THAT(found.text,
+              StartsWith(plugin_file("good").string() +
+                         ": plugin test_good 1.2.3, What a sound plugin looks like\n"
+                         "  fits SDK ABI "));
+  EXPECT_THAT(found.text, HasSubstr("\n  tokenizer/test_letters: One id a letter.\n"));
+  EXPECT_THAT(found.text, HasSubstr("\n  kernel test_double on fast"));
+}
+
+// A sanitizer turns a crash into its own report and an exit code.
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+TEST(PluginCheck, ACrashIsReportedWithItsSignal) {
+  const PluginCheck loading = check("crash_on_load");
+  EXPECT_EQ(loading.outcome, PluginCheck::crashed);
+  EXPECT_EQ(loading.text,
+            at("crash_on_load") + ": crashed in loading: SIGSEGV, Segmentation fault");
+  const PluginCheck registering = check("crashes");
+  EXPECT_EQ(registering.outcome, PluginCheck::crashed);
+  EXPECT_EQ(registering.text, at("crashes") + ": crashed in the registration: SIGABRT, Aborted");
+}
+#endif
+
+TEST(PluginCheck, OneThatNeverReturnsIsStopped) {
+  const PluginCheck found = check("hangs", 1500ms);
+  EXPECT_EQ(found.outcome, PluginCheck::hung);
+  EXPECT_EQ(found.text, at("hangs") + ": did not come back from the registration within 1.5 s");
+}
+
+TEST(PluginCheck, OneThatEndsTheProcess) {
+  const PluginCheck found = check("exits");
+  EXPECT_EQ(found.outcome, PluginCheck::bad);
+  EXPECT_EQ(found.text, at("exits") + ": the process ended in the registration with exit code 3");
+}
+
+TEST(PluginCheck, Errors) {
+  const auto text = [](const std::string& name) {
+    const PluginCheck found = check(name);
+    EXPECT_EQ(found.outcome, PluginCheck::bad);
+    return found.text;
+  };
+  EXPECT_THAT(text("wrong_stamp"),
+              StartsWith(at("wrong_stamp") + " was built for SDK ABI 0badc0de"));
+  EXPECT_EQ(text("missing_dependency"),
+            at("missing_dependency") + ": needs libtest_absent.so, which was not found (ldd " +
+                plugin_file("missing_dependency").string() + ")");
+  EXPECT_THAT(text("throws"), StartsWith("plugin error: no licence found\n  in the registration"));
+  EXPECT_EQ(text("nothing"), at("nothing") + ": registers nothing");
+  EXPECT_EQ(text("bad_default"),
+            "plugin error: the default of field size does not pass its own checks: expected "
+            "integer >= 1, got 0\n  in tokenizer/test_bad_default of plugin test_registration 0.1 "
+            "(" +
+                plugin_file("bad_default").string() + ")");
+  EXPECT_EQ(check_plugin(kProgram, "/nonexistent/x.so").text,
+            "plugin error: /nonexistent/x.so: there is no such file");
+}
+
+TEST(PluginCheck, AProgramThatCannotBeStarted) {
+  const PluginCheck found = check_plugin("/nonexistent/tessera", plugin_file("good"));
+  EXPECT_EQ(found.outcome, PluginCheck::bad);
+  EXPECT_THAT(found.text, HasSubstr("the process ended in starting with exit code 127"));
+}
+
+}  // namespace
+}  // namespace tessera

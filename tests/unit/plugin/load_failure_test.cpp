@@ -1,0 +1,193 @@
+// Files that cannot be used, and the exact texts that say so. None of them stops a run.
+#include <gmock/gmock.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+
+#include "kernel/plugin/host.hpp"
+#include "kernel/plugin/library.hpp"
+#include "plugin_support.hpp"
+
+namespace tessera {
+namespace {
+
+namespace fs = std::filesystem;
+using test::plugin_file;
+using test::plugin_folder;
+using test::TemporaryFolder;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+// The one failure of a host that searches `folder`, beside a plugin that is in order.
+std::string failure_in(const fs::path& folder) {
+  const PluginHost host({folder, plugin_folder("good")});
+  EXPECT_NE(host.find("tokenizer", "test_letters"), nullptr) << "the other plugin is there";
+  EXPECT_EQ(host.plugins().size(), 1U);
+  const auto failures = host.load_failures();
+  EXPECT_EQ(failures.size(), 1U);
+  return failures.empty() ? "no failure" : failures[0];
+}
+
+std::string failure_of(const std::string& name) {
+  const std::string text = failure_in(plugin_folder(name));
+  const std::string path = plugin_file(name).string();
+  EXPECT_THAT(text, HasSubstr(path));
+  return text.starts_with(path) ? text.substr(path.size()) : text;
+}
+
+TEST(LoadFailure, WrongStamp) {
+  for (const std::string name : {"wrong_stamp", "wrong_stamp_stripped"}) {
+    const std::string text = failure_of(name);
+    EXPECT_THAT(text,
+                StartsWith(" was built for SDK ABI 0badc0de, this host has " TESSERA_ABI_STAMP
+                           "\n  differs in: sdk headers (00c0ffee vs "));
+    EXPECT_THAT(text, HasSubstr("), compiler (GNU 4 vs "));
+    EXPECT_THAT(text,
+                ::testing::EndsWith("), lunar phase (3 vs not given). Rebuild it: cmake --build "
+                                    "<plugin build dir>"));
+  }
+  EXPECT_EQ(std::getenv("TESSERA_TEST_WRONG_STAMP_RAN"), nullptr)
+      << "it was loaded before its stamp was compared";
+}
+
+TEST(LoadFailure, StampOfTheDescriptorCounts) {
+  EXPECT_EQ(failure_of("forged_stamp"),
+            " was built for SDK ABI 0badc0de, this host has " TESSERA_ABI_STAMP
+            "\n  Rebuild it: cmake --build <plugin build dir>");
+}
+
+TEST(LoadFailure, AnotherDescriptor) {
+  EXPECT_EQ(failure_of("old_descriptor"),
+            fmt::format(": its tessera_plugin is not the descriptor of this SDK (0x1234, 16 bytes; "
+                        "expected 0x3150415245535354, {} bytes): define it with TESSERA_PLUGIN",
+                        sizeof(PluginDescriptor)));
+}
+
+TEST(LoadFailure, NotAPlugin) {
+  const fs::path file = plugin_folder("plain") / "libtest_plain.so";
+  EXPECT_EQ(failure_in(plugin_folder("plain")),
+            file.string() +
+                ": is a shared library, but not a Tessera plugin (it exports no tessera_plugin)");
+}
+
+TEST(LoadFailure, MissingDependency) {
+  EXPECT_EQ(failure_of("missing_dependency"),
+            ": needs libtest_absent.so, which was not found (ldd " +
+                plugin_file("missing_dependency").string() + ")");
+}
+
+TEST(LoadFailure, UndefinedSymbol) {
+  EXPECT_EQ(failure_of("undefined_symbol"),
+            ": needs tessera::function_of_an_older_sdk(int), which no library defines; rebuild it "
+            "against this SDK");
+}
+
+TEST(LoadFailure, ThrowsInRegistration) {
+  const std::string where = " of plugin test_registration 0.1 (";
+  EXPECT_EQ(
+      failure_of("throws"),
+      "no licence found\n  in the registration" + where + plugin_file("throws").string() + ")");
+  EXPECT_EQ(failure_of("throws_foreign"),
+            "an exception that is no std::exception\n  in the registration" + where +
+                plugin_file("throws_foreign").string() + ")");
+  const PluginHost host({plugin_folder("throws")});
+  EXPECT_EQ(host.find("tokenizer", "test_before"), nullptr) << "all of a plugin or nothing";
+}
+
+TEST(LoadFailure, RegistersOneNameTwice) {
+  EXPECT_THAT(failure_of("twice"),
+              StartsWith("tokenizer/test_twice is registered twice\n  in the "
+                         "registration of plugin test_registration 0.1"));
+}
+
+TEST(LoadFailure, RegistersABadName) {
+  EXPECT_THAT(failure_of("bad_name"),
+              StartsWith("\"Test Letters\" is no name for a tokenizer: use a-z, 0-9 and _\n"));
+}
+
+class OddFile : public ::testing::Test {
+ protected:
+  std::string failure() { return failure_in(folder_.path()); }
+  TemporaryFolder folder_;
+  fs::path file_ = folder_.path() / "libodd.so";
+};
+
+TEST_F(OddFile, Text) {
+  std::ofstream(file_) << "just text";
+  EXPECT_EQ(failure(), file_.string() + ": is not a shared library (not an ELF file)");
+}
+
+TEST_F(OddFile, Empty) {
+  std::ofstream(file_).flush();
+  EXPECT_EQ(failure(), file_.string() + ": is not a shared library (not an ELF file)");
+}
+
+TEST_F(OddFile, Folder) {
+  fs::create_directory(file_);
+  EXPECT_EQ(failure(), file_.string() + ": is not a regular file");
+}
+
+TEST_F(OddFile, LinkToNothing) {
+  fs::create_symlink("nowhere", file_);
+  EXPECT_EQ(failure(), file_.string() + ": is a link to a file that does not exist");
+}
+
+TEST_F(OddFile, Unreadable) {
+  if (geteuid() == 0) GTEST_SKIP() << "root reads every file";
+  fs::copy_file(plugin_file("stripped"), file_);
+  fs::permissions(file_, fs::perms::none);
+  EXPECT_EQ(failure(), file_.string() + ": cannot be read (Permission denied)");
+}
+
+TEST_F(OddFile, Program) {
+  fs::copy_file("/proc/self/exe", file_);
+  EXPECT_THAT(failure(), StartsWith(file_.string() + ": is a"));
+}
+
+TEST_F(OddFile, OtherMachine) {
+  std::ofstream out(file_, std::ios::binary);
+  std::string header(64, '\0');
+  header.replace(0,
+                 5,
+                 "\x7f"
+                 "ELF\x01");  // 32 bit
+  header[16] = 3;
+  header[18] = 3;  // 386
+  out << header;
+  out.close();
+  EXPECT_EQ(failure(),
+            file_.string() + ": is a library for another kind of machine (ELF machine 3, 32 bit)");
+}
+
+// Whatever is cut off or overwritten, reading stays inside the file and ends in an error text.
+TEST_F(OddFile, CutAndDamaged) {
+  std::ifstream in(plugin_file("stripped"), std::ios::binary);
+  const std::string whole{std::istreambuf_iterator<char>(in), {}};
+  ASSERT_GT(whole.size(), 4096U);
+  for (const std::size_t size :
+       {std::size_t{5}, std::size_t{63}, std::size_t{64}, std::size_t{4000}}) {
+    std::ofstream(file_, std::ios::binary) << whole.substr(0, size);
+    EXPECT_THAT(failure(), StartsWith(file_.string() + ": ")) << size;
+    fs::remove(file_);
+  }
+  for (const std::size_t at : {std::size_t{40}, std::size_t{44}, std::size_t{60}}) {
+    std::string damaged = whole.substr(0, whole.size() / 2);
+    damaged.replace(at, 4, "\xff\xff\xff\xff");  // section offset and count of the header
+    std::ofstream(file_, std::ios::binary) << damaged;
+    EXPECT_THAT(failure(), StartsWith(file_.string() + ": ")) << at;
+    fs::remove(file_);
+  }
+}
+
+TEST(LoadLibrary, NoSuchFile) {
+  try {
+    load_library("/nonexistent/libx.so");
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(std::string(error.what()), "/nonexistent/libx.so: there is no such file");
+  }
+}
+
+}  // namespace
+}  // namespace tessera
