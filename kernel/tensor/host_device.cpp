@@ -278,9 +278,10 @@ void HostDevice::begin_capture(Stream& stream) {
 
 std::unique_ptr<Graph> HostDevice::end_capture(Stream& stream) {
   require(capturing(), "end_capture(\"{}\") without begin_capture", stream.name());
-  if (&stream != &state_->capture->origin()) {
-    state_->refuse_in_capture("end_capture(\"{}\")", stream.name());
-  }
+  require(&stream == &state_->capture->origin(),
+          "end_capture(\"{}\") of a capture that began on stream \"{}\"",
+          stream.name(),
+          state_->capture->origin().name());
   return std::exchange(state_->capture, nullptr)->finish();
 }
 

@@ -1,0 +1,74 @@
+#include "tensor_support.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "tessera/operation.hpp"
+
+namespace tessera::testing_support {
+
+void FillArgs::infer(FillArgs&) {}
+void AddArgs::infer(AddArgs& args) { args.out.dtype = args.x.dtype; }
+void DetourArgs::infer(DetourArgs& args) { args.out.dtype = args.x.dtype; }
+
+namespace {
+
+void run_fill(const FillArgs& args) {
+  std::fill_n(args.out.as<float>(), args.out.elements(), args.value);
+}
+
+void run_add(const AddArgs& args) {
+  for (i64 i = 0; i < args.out.elements(); ++i) {
+    args.out.as<float>()[i] = args.x.as<float>()[i] + (args.y ? args.y.as<float>()[i] : 0);
+  }
+}
+
+std::size_t bytes_of(const DetourArgs& args) {
+  return static_cast<std::size_t>(args.x.elements()) * sizeof(float);
+}
+
+Setup prepare_detour(const DetourArgs& args) { return {static_cast<i64>(bytes_of(args)), false}; }
+
+void run_detour(const DetourArgs& args, void* workspace, Stream&) {
+  std::memcpy(workspace, args.x.address, bytes_of(args));
+  std::memcpy(args.out.address, workspace, bytes_of(args));
+}
+
+std::vector<Kernel> kernels() {
+  return {make_kernel<FillArgs>(&run_fill),
+          make_kernel<AddArgs>(&run_add),
+          make_kernel<DetourArgs>(&prepare_detour, &run_detour)};
+}
+
+}  // namespace
+
+TestDevice::TestDevice(const DeviceArguments& arguments)
+    : HostDevice("test", arguments, kernels()) {}
+
+Tensor empty(Device& device, Pool& pool, const Shape& shape) {
+  return Tensor::allocate(device, pool, device.stream(), shape, DType::f32, Category::activations);
+}
+
+Tensor empty(Device& device, const Shape& shape) { return empty(device, device.pool(), shape); }
+
+void fill(Stream& stream, const Tensor& out, float value) {
+  Device& device = stream.device();
+  Operation<FillArgs>(device).launch(stream, device.pool(), {out.arg(), value});
+}
+
+void add(Stream& stream, const Tensor& x, const Tensor& y, const Tensor& out) {
+  Device& device = stream.device();
+  Operation<AddArgs>(device).launch(stream, device.pool(), {x.arg(), y.arg(), out.arg()});
+}
+
+void detour(Stream& stream, Pool& pool, const Tensor& x, const Tensor& out) {
+  Operation<DetourArgs>(stream.device()).launch(stream, pool, {x.arg(), out.arg()});
+}
+
+std::vector<float> values(Device& device, const Tensor& tensor) {
+  std::vector<float> result(static_cast<std::size_t>(tensor.elements()));
+  device.read(tensor, result.data());
+  return result;
+}
+
+}  // namespace tessera::testing_support
