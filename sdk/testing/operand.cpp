@@ -101,13 +101,14 @@ Operand Operand::given(const Shape& shape, DType dtype, std::vector<double> valu
           "{} values for an operand of shape {}",
           values.size(),
           shape.text());
+  for (double& value : values) value = rounded(value, dtype);
   return {.kind = Kind::given, .shape = shape, .dtype = dtype, .values = std::move(values)};
 }
 
 Operand Operand::random(const Shape& shape, DType dtype, u64 seed, double low, double high) {
   std::vector<double> values(static_cast<std::size_t>(shape.elements()));
   for (std::size_t i = 0; i < values.size(); ++i) {
-    values[i] = rounded(low + (high - low) * random_uniform(seed, i), dtype);
+    values[i] = low + (high - low) * random_uniform(seed, i);
   }
   return given(shape, dtype, std::move(values));
 }
@@ -116,8 +117,7 @@ Operand Operand::integers(const Shape& shape, DType dtype, u64 seed, i64 low, i6
   Operand operand =
       random(shape, DType::f64, seed, static_cast<double>(low), static_cast<double>(high));
   for (double& value : operand.values) value = std::floor(value);
-  operand.dtype = dtype;
-  return operand;
+  return given(shape, dtype, std::move(operand.values));
 }
 
 Operand Operand::result() { return {.kind = Kind::result}; }

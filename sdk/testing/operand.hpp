@@ -32,8 +32,9 @@ struct TESSERA_API Operand {
   int of = -1;                      ///< which operand an alias is
 
   static Operand absent() { return {}; }
+  /// Rounds the values to the dtype.
   static Operand given(const Shape& shape, DType dtype, std::vector<double> values);
-  /// Uniform in [low, high), rounded to the dtype.
+  /// Uniform in [low, high).
   static Operand random(
       const Shape& shape, DType dtype, u64 seed, double low = -1, double high = 1);
   /// Uniform integers in [low, high).

@@ -2,7 +2,7 @@
 // is checked by closed forms in reference_test.cpp.
 #include <gtest/gtest.h>
 
-#include <algorithm>
+#include <ostream>
 #include <set>
 
 #include "tessera/core_ops.hpp"
@@ -19,6 +19,10 @@ struct Table {
   DType dtype;
   std::string operation;
 };
+
+void PrintTo(const Table& table, std::ostream* out) {
+  *out << table.operation << " of " << dtype_name(table.dtype) << " on " << table.device;
+}
 
 std::vector<Table> tables() {
   std::vector<Table> all;
@@ -52,14 +56,10 @@ TEST_P(Conformance, AgreesWithReference) {
   EXPECT_GT(cases, 0);
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices,
-                         Conformance,
-                         ::testing::ValuesIn(tables()),
-                         [](const auto& info) {
-                           const Table& t = info.param;
-                           return fmt::format(
-                               "{}_{}_{}", t.device, dtype_name(t.dtype), t.operation);
-                         });
+INSTANTIATE_TEST_SUITE_P(Devices, Conformance, ::testing::ValuesIn(tables()), [](const auto& info) {
+  const Table& t = info.param;
+  return fmt::format("{}_{}_{}", t.device, dtype_name(t.dtype), t.operation);
+});
 
 TEST(Conformance, TableHoldsEveryCoreOperation) {
   const auto reference = test_device("reference");

@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "kernel/plugin/host.hpp"
+#include "kernel/train/host_kernels.hpp"
 #include "tessera/host_device.hpp"
 
 namespace tessera {
@@ -21,8 +22,13 @@ class EmptyTable : public ConfigNode {
 };
 
 const PluginHost& host() {
-  static const PluginHost made({std::filesystem::path(TESSERA_BUILD_DIR) / "plugins"});
-  return made;
+  static const std::unique_ptr<PluginHost> made = [] {
+    const std::filesystem::path build = TESSERA_BUILD_DIR;
+    auto loaded = std::make_unique<PluginHost>(std::vector{build / "plugins"});
+    loaded->add_builtin(register_host_kernels);
+    return loaded;
+  }();
+  return *made;
 }
 
 }  // namespace

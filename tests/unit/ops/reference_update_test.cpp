@@ -1,0 +1,112 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "tests/unit/ops/run.hpp"
+
+namespace tessera {
+namespace {
+
+constexpr double kInf = std::numeric_limits<double>::infinity();
+
+Operand scalars(double steps, double rate, double loss_scale, bool found_inf, double scale) {
+  return f64({step_scalar::kCount},
+             {steps, rate, loss_scale, found_inf ? 1.0 : 0.0, 0, scale, 0, 0});
+}
+
+TEST(ReferenceUpdate, AdamWOneStepByHand) {
+  // Step 1: m̂ = g and v̂ = g², so a step is rate · (g / (|g| + eps) + decay · main).
+  AdamWArgs args;
+  args.eps = 0.5;
+  args.weight_decay = 0.1;
+  args.lr_scale = 2;
+  const auto found = run(args,
+                         {scalars(1, 0.01, 4, false, 0.25),
+                          f64({2}, {8, -6}),
+                          f64({2}, {1, 10}),
+                          f64({2}, {0, 0}),
+                          f64({2}, {0, 0}),
+                          Operand::blank({2}, DType::f32)});
+  const double a = 1 - 0.02 * (2 / 2.5 + 0.1), b = 10 - 0.02 * (-1.5 / 2.0 + 1);
+  EXPECT_EQ(found[1], (std::vector<double>{0, 0}));
+  expect_near(found[2], {a, b});
+  expect_near(found[3], {0.1 * 2, 0.1 * -1.5});
+  expect_near(found[4], {0.001 * 4, 0.001 * 2.25});
+  EXPECT_EQ(found[5], (std::vector<double>{static_cast<float>(a), static_cast<float>(b)}));
+}
+
+TEST(ReferenceUpdate, AdamWSecondStepCorrectsByTheCount) {
+  AdamWArgs args;
+  args.beta1 = 0.5;
+  args.beta2 = 0.75;
+  args.eps = 0;
+  const auto found = run(args,
+                         {scalars(2, 1, 1, false, 1),
+                          f64({1}, {4}),
+                          f64({1}, {0}),
+                          f64({1}, {1}),
+                          f64({1}, {1}),
+                          Operand::absent()});
+  // m = 2.5, m̂ = 2.5 / (1 - 1/4); v = 0.75 + 4 = 4.75, v̂ = 4.75 / (1 - 9/16).
+  expect_near(found[2], {-(2.5 / 0.75) / std::sqrt(4.75 / 0.4375)});
+}
+
+TEST(ReferenceUpdate, SgdWithAndWithoutMomentum) {
+  SgdArgs args;
+  args.weight_decay = 0.5;
+  const auto plain = run(args,
+                         {scalars(1, 0.1, 1, false, 0.5),
+                          f64({1}, {6}),
+                          f64({1}, {2}),
+                          Operand::absent(),
+                          Operand::absent()});
+  expect_near(plain[2], {2 - 0.1 * (3 + 1)});
+  EXPECT_EQ(plain[1], std::vector<double>{0});
+  args.momentum = 0.9;
+  const auto heavy = run(args,
+                         {scalars(1, 0.1, 1, false, 0.5),
+                          f64({1}, {6}),
+                          f64({1}, {2}),
+                          f64({1}, {10}),
+                          Operand::absent()});
+  expect_near(heavy[3], {12});
+  expect_near(heavy[2], {2 - 0.1 * (12 + 1)});
+}
+
+TEST(ReferenceUpdate, StepScalarsNormClipAndRate) {
+  StepScalarsArgs args;
+  args.clip = 1;
+  const Operand rates = f64({2}, {0.1, 0.2});
+  // The gradients carry the loss scale 4: sqrt(64) / 4 = 2.
+  auto now = run(args, {f64({1}, {64}), rates, scalars(0, 0, 4, false, 0)})[2];
+  expect_near(now, {1, 0.1, 4, 0, 2, 1 / (2 + 1e-6) / 4, 0, 0});
+  now = run(args, {f64({1}, {1}), rates, scalars(5, 0, 4, true, 0)})[2];
+  expect_near(now, {6, 0.2, 4, 0, 0.25, 0.25, 0, 0});  // below the bound, past the table
+  args.clip = 0;
+  now = run(args, {f64({1}, {64}), rates, scalars(1, 0, 4, false, 0)})[2];
+  expect_near(now, {2, 0.2, 4, 0, 2, 0.25, 0, 0});
+  EXPECT_EQ(run(SumSquaresArgs{}, {f64({3}, {1, -2, 3}), f64({1}, {100})})[1],
+            std::vector<double>{114});
+}
+
+// Every CPU device: what an overflow must and must not do.
+TEST(Overflow, StepsAndRateStay) {
+  for (const std::string& name : cpu_devices()) {
+    const auto device = test_device(name);
+    for (const double sum : {kInf, std::nan("")}) {
+      const auto op =
+          testing::op_case("overflow",
+                           StepScalarsArgs{},
+                           {f64({1}, {sum}), f64({1}, {0.1}), scalars(3, 0.7, 4, false, 0)});
+      const auto now = testing::run_op(*device, op).values[2];
+      EXPECT_EQ(now[step_scalar::kSteps], 3) << name;
+      EXPECT_EQ(now[step_scalar::kLearningRate], 0.7) << name;
+      EXPECT_EQ(now[step_scalar::kLossScale], 4) << name;
+      EXPECT_EQ(now[step_scalar::kFoundInf], 1) << name;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tessera
