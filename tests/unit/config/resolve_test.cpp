@@ -1,0 +1,291 @@
+#include "kernel/config/resolve.hpp"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "tessera/dispatcher.hpp"
+#include "tessera/layer.hpp"
+#include "tests/unit/config/config_support.hpp"
+
+namespace tessera {
+namespace {
+
+using testing::kLeast;
+using testing::problems_of;
+using testing::resolved;
+const std::string kBase(kLeast);
+
+std::string value(const Resolved& r, std::string_view path) {
+  const Entry* entry = r.tree->find(path);
+  return entry == nullptr || !entry->value ? "nothing" : entry->value->text();
+}
+
+TEST(Resolve, DefaultsOfTheKernelsSections) {
+  const RunConfig c = resolved(kBase).run;
+  const auto here = std::filesystem::current_path();
+  EXPECT_EQ(c.run.name, "run");
+  EXPECT_EQ(c.run.seed, 1234U);
+  EXPECT_EQ(c.run.steps, 10);
+  EXPECT_EQ(c.run.out, here / "runs/run");
+  EXPECT_EQ(c.device.device.type, "cpu");
+  EXPECT_EQ(c.device.device.path, "device");
+  EXPECT_FALSE(c.device.threads.has_value());
+  EXPECT_TRUE(c.plugins.path.empty());
+  EXPECT_EQ(c.comm.communicator.type, "auto");
+  EXPECT_FALSE(c.comm.ranks.has_value());
+  EXPECT_EQ(c.comm.timeout_s, 60);
+  EXPECT_EQ(c.comm.init_timeout_s, 300);
+  EXPECT_EQ(c.parallel.tensor, 1);
+  EXPECT_FALSE(c.parallel.data.has_value());
+  EXPECT_EQ(c.parallel.order, "tp-cp-ep-dp-pp");
+  EXPECT_EQ(c.batch.global, 8);
+  EXPECT_EQ(c.batch.micro, 2);
+  EXPECT_EQ(c.model.type, "gpt");
+  EXPECT_EQ(c.model.path, "model");
+  EXPECT_EQ(c.precision.compute, "fp32");
+  EXPECT_EQ(c.schedule.type, "sequential");
+  EXPECT_EQ(c.graph.type, "none");
+  EXPECT_EQ(c.optimizer.type, "replicated");
+  EXPECT_EQ(c.lr.type, "constant");
+  EXPECT_EQ(c.data.type, "text");
+  EXPECT_EQ(c.checkpoint.resume, "auto");
+  EXPECT_EQ(c.checkpoint.out, here / "runs/run/checkpoints");
+  EXPECT_EQ(c.validation.every_steps, 0);
+  EXPECT_EQ(c.check.replicas_every, 0);
+  EXPECT_TRUE(c.observers.empty());
+}
+
+TEST(Resolve, ValuesOfTheKernelsSections) {
+  const RunConfig c = resolved(kBase + R"([device]
+threads = 3
+[comm]
+type = "threads"
+ranks = 4
+timeout_s = 5
+[parallel]
+tensor = 2
+data = 2
+[precision]
+main = "fp64"
+[checkpoint]
+resume = "old/step-3"
+out = "ck"
+[observers.b]
+type = "console"
+[observers.console]
+)",
+                               {"run.name=42", "run.out=o"})
+                          .run;
+  const auto here = std::filesystem::current_path();
+  EXPECT_EQ(c.run.name, "42");  // the schema says string
+  EXPECT_EQ(c.run.out, here / "o");
+  EXPECT_EQ(c.device.threads, 3);
+  EXPECT_EQ(c.comm.communicator.type, "threads");
+  EXPECT_EQ(c.comm.ranks, 4);
+  EXPECT_EQ(c.comm.timeout_s, 5.0);
+  EXPECT_EQ(c.parallel.tensor, 2);
+  EXPECT_EQ(c.parallel.data, 2);
+  EXPECT_EQ(c.precision.main, "fp64");
+  EXPECT_EQ(c.checkpoint.resume, here / "old/step-3");
+  EXPECT_EQ(c.checkpoint.out, here / "ck");
+  ASSERT_EQ(c.observers.size(), 2U);
+  EXPECT_EQ(c.observers[0].name, "b");
+  EXPECT_EQ(c.observers[0].observer.type, "console");
+  EXPECT_EQ(c.observers[1].observer.type, "console");
+  EXPECT_EQ(c.observers[1].observer.path, "observers.console");
+}
+
+TEST(Resolve, TreeHoldsDefaultsOfAllSlots) {
+  const Resolved r = resolved(kBase);
+  EXPECT_EQ(value(r, "model.layers"), "2");
+  EXPECT_EQ(value(r, "model.block.norm.type"), "\"layernorm\"");
+  EXPECT_EQ(value(r, "model.block.norm.eps"), "1e-05");
+  EXPECT_EQ(value(r, "optimizer.rule.beta1"), "0.9");
+  EXPECT_EQ(value(r, "model.block.mlp.gate.type"), "\"\"");
+  EXPECT_EQ(value(r, "model.block.hidden"), "nothing");  // given
+  const auto node = r.node("model.block.norm");
+  EXPECT_EQ(node->find("eps"), nullptr);  // it is not set
+  EXPECT_EQ(*node->absolute("model.layers"), Value(2));
+}
+
+TEST(Resolve, FromFollowsOtherKeys) {
+  const Resolved r = resolved(kBase);
+  EXPECT_EQ(value(r, "model.block.mlp.hidden"), "64");
+  EXPECT_EQ(value(r, "model.block.mlp.ffn"), "64");  // through mlp.hidden, which is taken itself
+  EXPECT_EQ(r.node("model.block.mlp")->origin("ffn"), "from model.block.mlp.hidden");
+  EXPECT_EQ(value(resolved(kBase, {"model.block.mlp.hidden=16"}), "model.block.mlp.ffn"), "16");
+}
+
+TEST(Resolve, ComponentPathsBecomeAbsolute) {
+  const auto here = std::filesystem::current_path();
+  EXPECT_EQ(value(resolved(kBase), "data.path"), Value((here / "corpus").string()).text());
+  EXPECT_EQ(value(resolved(kBase, {"data.path=s3://x/y"}), "data.path"), "\"s3://x/y\"");
+  EXPECT_EQ(*resolved(kBase).node("data")->find("path"), Value((here / "corpus").string()));
+}
+
+TEST(Resolve, NestedSlotsAndTables) {
+  const Resolved r = resolved(kBase + R"([model.block.mlp]
+type = "moe"
+top_k = 1
+[model.block.mlp.dispatcher]
+type = "alltoall"
+capacity = 2
+[optimizer.groups.head]
+match = "head.*"
+lr_scale = 0.1
+[optimizer.groups.a]
+match = "a"
+)");
+  EXPECT_EQ(value(r, "model.block.mlp.experts"), "4");
+  EXPECT_EQ(value(r, "model.block.mlp.dispatcher.capacity"), "2.0");
+  EXPECT_EQ(r.node("optimizer")->tables("groups"), (std::vector<std::string>{"head", "a"}));
+  EXPECT_EQ(value(r, "optimizer.groups.a.lr_scale"), "1.0");
+}
+
+TEST(Resolve, OptionalSlotsMayBeNone) {
+  EXPECT_EQ(value(resolved(kBase, {"model.block.mlp.gate.type=none"}), "model.block.mlp.gate.type"),
+            "\"\"");
+  EXPECT_EQ(problems_of(kBase, {"model.block.mlp.gate.type=layernorm"}), "");
+  EXPECT_EQ(problems_of(kBase, {"model.block.norm.type=none"}),
+            "--set #1: [model.block.norm] type = \"none\": a module is needed here\n"
+            "      | model.block.norm.type=none\n"
+            "      |                       ^^^^");
+}
+
+std::string overlay(const std::vector<std::string>& sets, std::vector<std::string>* notices) {
+  testing::SampleCatalog catalog;
+  const Config config =
+      Config::parse(kBase + "[optimizer.rule]\ntype = \"adamw\"\nbeta1 = 0.8\nweight_decay = 0.3\n",
+                    "a.toml",
+                    sets);
+  CheckResult result = check(config, catalog);
+  *notices = result.resolved.notices;
+  if (!result.problems.empty()) return report(result.problems);
+  std::string out;
+  for (const std::string& key : result.resolved.tree->children("optimizer.rule")) {
+    out += key + "=" + value(result.resolved, "optimizer.rule." + key) + " ";
+  }
+  return out;
+}
+
+TEST(Overlay, TypeChangeKeepsSharedKeysAndDropsTheOthers) {
+  std::vector<std::string> notices;
+  EXPECT_EQ(overlay({"optimizer.rule.type=sgd"}, &notices),
+            "type=\"sgd\" momentum=0.0 weight_decay=0.3 ");
+  EXPECT_EQ(notices,
+            (std::vector<std::string>{"--set #1: [optimizer.rule] is \"sgd\" now: \"beta1\" "
+                                      "(a.toml:14:1) is dropped, only \"adamw\" knows it"}));
+}
+
+TEST(Overlay, KeysWrittenWithOrAfterTheNewTypeAreErrors) {
+  std::vector<std::string> notices;
+  EXPECT_EQ(overlay({"optimizer.rule.type=sgd", "optimizer.rule.beta2=0.9"}, &notices),
+            "--set #2: [optimizer.rule] unknown key \"beta2\": \"adamw\" knows it, but type is "
+            "\"sgd\" here\n"
+            "      | optimizer.rule.beta2=0.9\n"
+            "      | ^^^^^^^^^^^^^^^^^^^^");
+  EXPECT_EQ(overlay({"optimizer.rule={type=\"sgd\", beta2=0.9}"}, &notices),
+            "--set #1: [optimizer.rule] unknown key \"beta2\": \"adamw\" knows it, but type is "
+            "\"sgd\" here\n"
+            "      | optimizer.rule={type=\"sgd\", beta2=0.9}\n"
+            "      | ^^^^^^^^^^^^^^");
+}
+
+TEST(Overlay, KeysThatNoTypeKnowsAreErrors) {
+  std::vector<std::string> notices;
+  const std::string text =
+      overlay({"optimizer.rule.strange=1", "optimizer.rule.type=sgd"}, &notices);
+  EXPECT_NE(text.find("[optimizer.rule] unknown key \"strange\""), std::string::npos) << text;
+}
+
+TEST(Overlay, TheDefaultTypeCountsAsTheEarlierOne) {
+  const Resolved r = resolved(kBase, {"optimizer.rule.beta1=0.5", "optimizer.rule.type=sgd"});
+  EXPECT_EQ(value(r, "optimizer.rule.beta1"), "nothing");
+  EXPECT_EQ(r.notices.size(), 1U);
+}
+
+TEST(Overlay, BackAndForthKeepsEverything) {
+  const Resolved r = resolved(kBase,
+                              {"optimizer.rule.beta1=0.5",
+                               "optimizer.rule.type=sgd",
+                               "optimizer.rule.momentum=0.9",
+                               "optimizer.rule.type=adamw"});
+  EXPECT_EQ(value(r, "optimizer.rule.beta1"), "0.5");
+  EXPECT_EQ(value(r, "optimizer.rule.momentum"), "nothing");
+  ASSERT_EQ(r.notices.size(), 1U);
+  EXPECT_NE(r.notices[0].find("\"momentum\""), std::string::npos);
+}
+
+TEST(Overlay, SlotsOfTheOldTypeGoWithTheirTables) {
+  const std::string moe = R"([model.block.mlp]
+type = "moe"
+activation = "silu"
+[model.block.mlp.dispatcher]
+type = "alltoall"
+capacity = 2.0
+)";
+  const Resolved r = resolved(kBase + moe, {"model.block.mlp.type=dense"});
+  EXPECT_EQ(value(r, "model.block.mlp.activation"), "\"silu\"");
+  EXPECT_EQ(value(r, "model.block.mlp.dispatcher.capacity"), "nothing");
+  ASSERT_EQ(r.notices.size(), 1U);
+  EXPECT_NE(r.notices[0].find("\"dispatcher\""), std::string::npos);
+}
+
+TEST(Overlay, ADefaultThatChangesWithTheParentCounts) {
+  // Moe's dispatcher is "allgather"; a type that defaults the same slot to "alltoall" comes later.
+  struct Other {
+    Component<TokenDispatcher> dispatcher{"alltoall"};
+    static void describe(Schema<Other>& s) { s.slot("dispatcher", &Other::dispatcher, ""); }
+  };
+  struct Gather {
+    i64 chunks = 1;
+    static void describe(Schema<Gather>& s) { s.field("chunks", &Gather::chunks, ""); }
+  };
+  struct Moe2 {
+    Component<TokenDispatcher> dispatcher{"gather2"};
+    static void describe(Schema<Moe2>& s) { s.slot("dispatcher", &Moe2::dispatcher, ""); }
+  };
+  testing::SampleCatalog catalog;
+  catalog.add<Other>("layer", "other");
+  catalog.add<Moe2>("layer", "moe2");
+  catalog.add<Gather>("dispatcher", "gather2");
+  const Config config = Config::parse(
+      kBase + "[model.block.mlp]\ntype = \"moe2\"\n[model.block.mlp.dispatcher]\nchunks = 2\n",
+      "a.toml",
+      {"model.block.mlp.type=other"});
+  const CheckResult result = check(config, catalog);
+  EXPECT_EQ(report(result.problems), "");
+  ASSERT_EQ(result.resolved.notices.size(), 1U);
+  EXPECT_EQ(value(result.resolved, "model.block.mlp.dispatcher.type"), "\"alltoall\"");
+}
+
+TEST(Resolve, SlotsWithoutEndAreAnError) {
+  struct Endless {
+    Component<Layer> inner{"endless"};
+    static void describe(Schema<Endless>& s) { s.slot("inner", &Endless::inner, ""); }
+  };
+  testing::SampleCatalog catalog;
+  catalog.add<Endless>("layer", "endless");
+  const Config config = Config::parse(kBase, "a.toml", {"model.block.mlp.type=endless"});
+  const std::string text = report(check(config, catalog).problems);
+  EXPECT_NE(text.find("slots inside slots without end"), std::string::npos) << text;
+}
+
+TEST(Resolve, FromInACircleIsAnError) {
+  struct Circle {
+    i64 a = 1, b = 1;
+    static void describe(Schema<Circle>& s) {
+      s.field("a", &Circle::a, "").from("lr.b");
+      s.field("b", &Circle::b, "").from("lr.a");
+    }
+  };
+  testing::SampleCatalog catalog;
+  catalog.add<Circle>("lr", "circle");
+  const Config config = Config::parse(kBase, "a.toml", {"lr.type=circle"});
+  EXPECT_EQ(report(check(config, catalog).problems),
+            "[lr] a is taken from lr.b, which is taken from it");
+}
+
+}  // namespace
+}  // namespace tessera
