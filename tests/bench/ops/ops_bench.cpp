@@ -1,0 +1,357 @@
+// The operations of one device at the shapes of the GPT of train_step.toml: 2048 rows, 384 wide,
+// 6 heads, vocabulary 256. TESSERA_BENCH_DEVICE (cpu) and TESSERA_BENCH_THREADS (2) choose.
+#include <benchmark/benchmark.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "kernel/plugin/host.hpp"
+#include "tessera/core_ops.hpp"
+#include "tessera/testing/workbench.hpp"
+
+namespace tessera {
+namespace {
+
+constexpr i64 kRows = 2048, kHidden = 384, kHeads = 6, kHeadDim = 64, kBatch = 8, kSequence = 256;
+
+class EmptyTable : public ConfigNode {
+ public:
+  std::string path() const override { return "device"; }
+  const Value* find(std::string_view) const override { return nullptr; }
+  const Value* absolute(std::string_view) const override { return nullptr; }
+  std::vector<std::string> tables(std::string_view) const override { return {}; }
+  std::unique_ptr<ConfigNode> child(std::string_view) const override {
+    return std::make_unique<EmptyTable>();
+  }
+  std::string origin(std::string_view) const override { return "bench"; }
+};
+
+std::string environment(const char* name, const char* otherwise) {
+  const char* value = std::getenv(name);
+  return value != nullptr ? value : otherwise;
+}
+
+/// The device and tensors on it; one for all benchmarks.
+class Bench {
+ public:
+  static Bench& get() {
+    static Bench bench;
+    return bench;
+  }
+
+  Tensor random(const Shape& shape) { return workbench_.random(shape, DType::f32, ++seed_); }
+  Tensor zeros(const Shape& shape, DType dtype = DType::f32) {
+    return workbench_.tensor(
+        shape, dtype, std::vector<double>(static_cast<std::size_t>(shape.elements()), 0));
+  }
+  Tensor values(const Shape& shape, DType dtype, const std::vector<double>& values) {
+    return workbench_.tensor(shape, dtype, values);
+  }
+  /// Row ids of the batch.
+  Tensor rows() {
+    std::vector<double> ids;
+    for (i64 row = 0; row < kRows; ++row) {
+      ids.push_back(static_cast<double>(row_id(row / kSequence, row % kSequence)));
+    }
+    return values({kRows}, DType::i64, ids);
+  }
+
+  /// Times launches; `flops` and `bytes` of one launch become rates.
+  template <OperationArgs Args>
+  void measure(benchmark::State& state, const Args& args, double flops, double bytes) {
+    const Operation<Args> operation(*device_);
+    if (!operation.available()) {
+      state.SkipWithError("the device has no such operation");
+      return;
+    }
+    Context& cx = workbench_.context();
+    operation.launch(*cx.stream, *cx.pool, args);  // sets libraries up
+    device_->synchronize(*cx.stream);
+    for (auto _ : state) {
+      operation.launch(*cx.stream, *cx.pool, args);
+      device_->synchronize(*cx.stream);
+    }
+    const double launches = static_cast<double>(state.iterations());
+    using benchmark::Counter;
+    if (flops > 0) state.counters["flops"] = Counter(flops * launches, Counter::kIsRate);
+    if (bytes > 0) state.counters["bytes"] = Counter(bytes * launches, Counter::kIsRate);
+  }
+
+ private:
+  Bench() : host_({plugins()}), device_(make_device()), workbench_(*device_) {}
+
+  /// This program is build/bench/ops_bench, plugins are in build/plugins.
+  static std::filesystem::path plugins() {
+    return std::filesystem::canonical("/proc/self/exe").parent_path().parent_path() / "plugins";
+  }
+  std::shared_ptr<Device> make_device() {
+    DeviceArguments arguments;
+    arguments.threads = std::stoi(environment("TESSERA_BENCH_THREADS", "2"));
+    arguments.kernels = [this](std::string_view device) { return host_.kernels(device); };
+    return host_.make<Device>(
+        environment("TESSERA_BENCH_DEVICE", "cpu"), EmptyTable(), {}, arguments);
+  }
+
+  PluginHost host_;
+  std::shared_ptr<Device> device_;
+  testing::Workbench workbench_;
+  u64 seed_ = 0;
+};
+
+// What the shapes of a linear layer are named by: x [rows, in] · weight [out, in].
+enum Product { kForward, kInputGradient, kWeightGradient };
+
+void matmul(benchmark::State& state, Product product, i64 rows, i64 in, i64 out) {
+  Bench& b = Bench::get();
+  const Tensor x = b.random({rows, in}), y = b.random({rows, out}), weight = b.random({out, in});
+  const Tensor bias = b.random({out});
+  MatmulArgs args;
+  if (product == kForward) {
+    args = {x.arg(), weight.arg(), bias.arg(), y.arg(), false, true, false};
+  } else if (product == kInputGradient) {
+    args = {y.arg(), weight.arg(), {}, x.arg(), false, false, false};
+  } else {
+    args = {y.arg(), x.arg(), {}, weight.arg(), true, false, true};
+  }
+  const double flops = 2.0 * static_cast<double>(rows) * static_cast<double>(in * out);
+  b.measure(state, args, flops, 0);
+}
+
+void add_matmuls() {
+  struct Layer {
+    const char* name;
+    i64 in, out;
+  };
+  constexpr Layer kLayers[] = {{"qkv", 384, 1152},
+                               {"proj", 384, 384},
+                               {"fc1", 384, 1536},
+                               {"fc2", 1536, 384},
+                               {"head", 384, 256},
+                               {"tp2_qkv", 384, 576},
+                               {"tp2_proj", 192, 384},
+                               {"tp2_fc1", 384, 768},
+                               {"tp2_fc2", 768, 384},
+                               {"tp2_head", 384, 128}};
+  constexpr const char* kProducts[] = {"forward", "input_gradient", "weight_gradient"};
+  for (const Layer& layer : kLayers) {
+    for (const Product product : {kForward, kInputGradient, kWeightGradient}) {
+      const std::string name = std::string("matmul/") + layer.name + "/" + kProducts[product];
+      benchmark::RegisterBenchmark(name.c_str(), [=](benchmark::State& state) {
+        matmul(state, product, kRows, layer.in, layer.out);
+      });
+    }
+  }
+}
+
+void layernorm(benchmark::State& state) {
+  Bench& b = Bench::get();
+  const Tensor x = b.random({kRows, kHidden}), out = b.zeros({kRows, kHidden});
+  const Tensor weight = b.random({kHidden}), bias = b.random({kHidden});
+  const Tensor mean = b.zeros({kRows}), rstd = b.zeros({kRows});
+  const LayerNormArgs args{x.arg(), weight.arg(), bias.arg(), out.arg(), mean.arg(), rstd.arg()};
+  b.measure(state, args, 0, 2.0 * static_cast<double>(x.bytes()));
+}
+
+void layernorm_backward(benchmark::State& state) {
+  Bench& b = Bench::get();
+  const Tensor grad = b.random({kRows, kHidden}), x = b.random({kRows, kHidden});
+  const Tensor addend = b.random({kRows, kHidden}), out = b.zeros({kRows, kHidden});
+  const Tensor weight = b.random({kHidden}), mean = b.zeros({kRows}), rstd = b.random({kRows});
+  const LayerNormBackwardArgs args{
+      grad.arg(), x.arg(), weight.arg(), mean.arg(), rstd.arg(), addend.arg(), out.arg()};
+  b.measure(state, args, 0, 4.0 * static_cast<double>(x.bytes()));
+}
+
+void layernorm_weight(benchmark::State& state) {
+  Bench& b = Bench::get();
+  const Tensor grad = b.random({kRows, kHidden}), x = b.random({kRows, kHidden});
+  const Tensor mean = b.zeros({kRows}), rstd = b.random({kRows});
+  const Tensor weight_grad = b.zeros({kHidden}), bias_grad = b.zeros({kHidden});
+  const LayerNormWeightArgs args{
+      grad.arg(), x.arg(), mean.arg(), rstd.arg(), weight_grad.arg(), bias_grad.arg()};
+  b.measure(state, args, 0, 2.0 * static_cast<double>(x.bytes()));
+}
+
+void column_sum(benchmark::State& state) {
+  Bench& b = Bench::get();
+  const Tensor x = b.random({kRows, 4 * kHidden}), out = b.zeros({4 * kHidden});
+  b.measure(state, ColumnSumArgs{x.arg(), out.arg()}, 0, static_cast<double>(x.bytes()));
+}
+
+void add(benchmark::State& state) {
+  Bench& b = Bench::get();
+  const Tensor x = b.random({kRows, kHidden}), y = b.random({kRows, kHidden});
+  const Tensor out = b.zeros({kRows, kHidden});
+  b.measure(state, AddArgs{x.arg(), y.arg(), out.arg()}, 0, 3.0 * static_cast<double>(x.bytes()));
+}
+
+void gelu(benchmark::State& state) {
+  Bench& b = Bench::get();
+  const Tensor x = b.random({kRows, 4 * kHidden}), out = b.zeros({kRows, 4 * kHidden});
+  b.measure(state, GeluArgs{x.arg(), out.arg()}, 0, 2.0 * static_cast<double>(x.bytes()));
+}
+
+void gelu_backward(benchmark::State& state) {
+  Bench& b = Bench::get();
+  const Tensor grad = b.random({kRows, 4 * kHidden}), x = b.random({kRows, 4 * kHidden});
+  const Tensor out = b.zeros({kRows, 4 * kHidden});
+  const GeluBackwardArgs args{grad.arg(), x.arg(), out.arg()};
+  b.measure(state, args, 0, 3.0 * static_cast<double>(x.bytes()));
+}
+
+void dropout(benchmark::State& state) {
+  Bench& b = Bench::get();
+  const Tensor x = b.random({kRows, kHidden}), residual = b.random({kRows, kHidden});
+  const Tensor out = b.zeros({kRows, kHidden}), rows = b.rows();
+  DropoutArgs args{x.arg(), residual.arg(), rows.arg(), out.arg()};
+  args.key = 7;
+  args.p = 0.1;
+  b.measure(state, args, 0, 3.0 * static_cast<double>(x.bytes()));
+}
+
+std::vector<double> token_ids() {
+  std::vector<double> ids;
+  for (u64 row = 0; row < static_cast<u64>(kRows); ++row) {
+    ids.push_back(static_cast<double>(Philox::words(1, {static_cast<u32>(row), 0, 0, 0})[0] % 256));
+  }
+  return ids;
+}
+
+void embedding_weight(benchmark::State& state) {
+  Bench& b = Bench::get();
+  const Tensor ids = b.values({kRows}, DType::i64, token_ids());
+  const Tensor grad = b.random({kRows, kHidden}), table = b.zeros({256, kHidden});
+  const EmbeddingWeightArgs args{ids.arg(), grad.arg(), table.arg()};
+  b.measure(state, args, 0, 3.0 * static_cast<double>(grad.bytes()));
+}
+
+struct AttentionTensors {
+  Tensor qkv, gradients, rows, out, lse, grad;
+  AttentionArgs forward;
+  explicit AttentionTensors(Bench& b, double dropout)
+      : qkv(b.random({kRows, 3 * kHidden})),
+        gradients(b.zeros({kRows, 3 * kHidden})),
+        rows(b.rows()),
+        out(b.zeros({kRows, kHidden})),
+        lse(b.zeros({kBatch, kHeads, kSequence})),
+        grad(b.random({kRows, kHidden})) {
+    forward = {section(qkv, 0),
+               section(qkv, 1),
+               section(qkv, 2),
+               rows.arg(),
+               section(out, 0),
+               lse.arg(),
+               {}};
+    forward.spec.scale = 0.125;
+    forward.spec.dropout = dropout;
+    forward.spec.key = 11;
+  }
+  /// The [b, s, heads, d] view of a part of packed projections.
+  static TensorArg section(const Tensor& packed, i64 part) {
+    TensorArg arg = packed.slice(1, part * kHidden, kHidden).arg();
+    const i64 stride = arg.strides[0];
+    arg.rank = 4;
+    const i64 shape[] = {kBatch, kSequence, kHeads, kHeadDim};
+    const i64 strides[] = {kSequence * stride, stride, kHeadDim, 1};
+    for (int d = 0; d < 4; ++d) {
+      arg.shape[d] = shape[d];
+      arg.strides[d] = strides[d];
+    }
+    return arg;
+  }
+};
+
+// Products of the causal half: two forward, five backward.
+constexpr double kProductFlops = 2.0 * kBatch * kHeads * kSequence * kSequence * kHeadDim / 2;
+
+void attention(benchmark::State& state, double dropout) {
+  Bench& b = Bench::get();
+  const AttentionTensors t(b, dropout);
+  b.measure(state, t.forward, 2 * kProductFlops, 0);
+}
+
+void attention_backward(benchmark::State& state, double dropout) {
+  Bench& b = Bench::get();
+  const AttentionTensors t(b, dropout);
+  const AttentionArgs& f = t.forward;
+  AttentionBackwardArgs args{f.q,
+                             f.k,
+                             f.v,
+                             f.rows,
+                             f.out,
+                             f.lse,
+                             AttentionTensors::section(t.grad, 0),
+                             AttentionTensors::section(t.gradients, 0),
+                             AttentionTensors::section(t.gradients, 1),
+                             AttentionTensors::section(t.gradients, 2),
+                             f.spec};
+  b.measure(state, args, 5 * kProductFlops, 0);
+}
+
+void cross_entropy_grad(benchmark::State& state) {
+  Bench& b = Bench::get();
+  const Tensor logits = b.random({kRows, 256}), out = b.zeros({kRows, 256});
+  const Tensor targets = b.values({kRows}, DType::i64, token_ids());
+  const Tensor max = b.zeros({kRows}), sums = b.random({kRows, 2});
+  const Tensor mask =
+      b.values({kRows}, DType::u8, std::vector<double>(static_cast<std::size_t>(kRows), 1));
+  const Tensor one = b.values({1}, DType::f64, {1});
+  const CrossEntropyGradArgs args{logits.arg(),
+                                  targets.arg(),
+                                  max.arg(),
+                                  sums.arg(),
+                                  mask.arg(),
+                                  one.arg(),
+                                  one.arg(),
+                                  out.arg(),
+                                  0,
+                                  256};
+  b.measure(state, args, 0, 2.0 * static_cast<double>(logits.bytes()));
+}
+
+constexpr i64 kParameters = 10'800'000;
+
+void sum_squares(benchmark::State& state) {
+  Bench& b = Bench::get();
+  const Tensor x = b.zeros({kParameters}), out = b.zeros({1}, DType::f64);
+  b.measure(state, SumSquaresArgs{x.arg(), out.arg()}, 0, static_cast<double>(x.bytes()));
+}
+
+void adamw(benchmark::State& state) {
+  Bench& b = Bench::get();
+  const Tensor scalars = b.values({8}, DType::f64, {1, 1e-3, 1, 0, 1, 1, 0, 0});
+  const Tensor grad = b.zeros({kParameters}), main = b.zeros({kParameters});
+  const Tensor first = b.zeros({kParameters}), second = b.zeros({kParameters});
+  AdamWArgs args{scalars.arg(), grad.arg(), main.arg(), first.arg(), second.arg(), {}};
+  b.measure(state, args, 0, 8.0 * static_cast<double>(main.bytes()));
+}
+
+void add_all() {
+  add_matmuls();
+  using Function = void (*)(benchmark::State&);
+  const std::pair<const char*, Function> kPlain[] = {{"layernorm", layernorm},
+                                                     {"layernorm_backward", layernorm_backward},
+                                                     {"layernorm_weight", layernorm_weight},
+                                                     {"column_sum", column_sum},
+                                                     {"add", add},
+                                                     {"gelu", gelu},
+                                                     {"gelu_backward", gelu_backward},
+                                                     {"dropout", dropout},
+                                                     {"embedding_weight", embedding_weight},
+                                                     {"cross_entropy_grad", cross_entropy_grad},
+                                                     {"sum_squares", sum_squares},
+                                                     {"adamw", adamw}};
+  for (const auto& [name, function] : kPlain) benchmark::RegisterBenchmark(name, function);
+  for (const double p : {0.0, 0.1}) {
+    const std::string suffix = p > 0 ? "/dropout" : "";
+    benchmark::RegisterBenchmark(("attention" + suffix).c_str(),
+                                 [=](benchmark::State& state) { attention(state, p); });
+    benchmark::RegisterBenchmark(("attention_backward" + suffix).c_str(),
+                                 [=](benchmark::State& state) { attention_backward(state, p); });
+  }
+}
+
+const bool kAdded = (add_all(), true);
+
+}  // namespace
+}  // namespace tessera
