@@ -1,0 +1,76 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tessera/optimizer.hpp"
+#include "tests/unit/plugins/plugins_support.hpp"
+
+namespace tessera {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::vector<double> rates(std::string_view type, const std::string& keys, i64 steps) {
+  LrArguments arguments{steps};
+  const auto lr = make_plugin<LrSchedule>(type, keys, arguments);
+  std::vector<double> out;
+  for (i64 n = 1; n <= steps; ++n) out.push_back(lr->rate(n));
+  return out;
+}
+
+void expect_rates(const std::vector<double>& got, const std::vector<double>& expected) {
+  ASSERT_EQ(got.size(), expected.size());
+  for (std::size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], expected[i], 1e-14) << i;
+}
+
+TEST(LearningRate, ConstantRisesAndStays) {
+  expect_rates(rates("constant", "peak = 0.4\nwarmup_steps = 4", 6), {.1, .2, .3, .4, .4, .4});
+  expect_rates(rates("constant", "peak = 0.4", 2), {.4, .4});
+}
+
+TEST(LearningRate, LinearFallsToMin) {
+  expect_rates(rates("linear", "peak = 1\nmin = 0.2\nwarmup_steps = 2", 6),
+               {.5, 1, .8, .6, .4, .2});
+  // Two steps beyond the end of the decay.
+  expect_rates(rates("linear", "peak = 1\nmin = 0.2\ndecay_steps = 4", 6),
+               {.8, .6, .4, .2, .2, .2});
+}
+
+TEST(LearningRate, CosineFallsToMin) {
+  const double half = std::sqrt(0.5);  // cos(pi / 4)
+  expect_rates(rates("cosine", "peak = 3\nmin = 1\nwarmup_steps = 1", 6),
+               {3,
+                2 + std::cos(M_PI * .2),
+                2 + std::cos(M_PI * .4),
+                2 + std::cos(M_PI * .6),
+                2 + std::cos(M_PI * .8),
+                1});
+  expect_rates(rates("cosine", "peak = 3\nmin = 1\ndecay_steps = 4", 5),
+               {2 + half, 2, 2 - half, 1, 1});
+}
+
+TEST(LearningRate, AllSchedulesAgreeInTheRise) {
+  const std::string keys = "peak = 0.7\nwarmup_steps = 5";
+  const auto linear = rates("linear", keys, 9), cosine = rates("cosine", keys, 9);
+  for (std::size_t i = 0; i < 5; ++i) {
+    EXPECT_DOUBLE_EQ(linear[i], 0.14 * static_cast<double>(i + 1));
+    EXPECT_EQ(linear[i], cosine[i]);
+  }
+  EXPECT_EQ(linear[8], 0);
+  EXPECT_EQ(cosine[8], 0);
+}
+
+TEST(LearningRate, RefusesWhatMakesNoSense) {
+  const auto problem = [](const std::string& keys) {
+    return text_of<ConfigError>([&] { rates("cosine", keys, 10); });
+  };
+  EXPECT_THAT(problem(""), HasSubstr("peak"));
+  EXPECT_THAT(problem("peak = 0"), HasSubstr("peak"));
+  EXPECT_THAT(problem("peak = 1\nmin = 2"), HasSubstr("lr.min = 2 is above lr.peak = 1"));
+  EXPECT_THAT(problem("peak = 1\nwarmup_steps = 11"), HasSubstr("lr.warmup_steps = 11"));
+  expect_rates(rates("linear", "peak = 1\nwarmup_steps = 2", 2), {.5, 1});  // no way down is left
+}
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,314 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "tessera/error.hpp"
+#include "tessera/observer.hpp"
+#include "tests/unit/plugins/plugins_support.hpp"
+
+namespace tessera {
+namespace {
+
+using nlohmann::json;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
+RunStart run_start() {
+  RunStart start;
+  start.name = "quick \"start\"";
+  start.out = "runs/quick";
+  start.last_step = 40;
+  start.world = 2;
+  start.parameters = 10795776;
+  start.tokens_per_step = 2048;
+  start.layout = "tp 2, dp 1 on 2 ranks (shm)";
+  return start;
+}
+
+StepEnd step_end(i64 step, double loss) {
+  StepEnd end;
+  end.step = step;
+  end.loss = loss;
+  end.grad_norm = 0.714;
+  end.lr = 3e-4;
+  end.seconds = 0.5;
+  end.tokens_per_second = 4096;
+  return end;
+}
+
+template <class... Events>
+std::string console(const std::string& keys, const Events&... events) {
+  ObserverArguments arguments;
+  const auto observer = make_plugin<Observer>("console", keys, arguments);
+  ::testing::internal::CaptureStdout();
+  (observer->on(events), ...);
+  return ::testing::internal::GetCapturedStdout();
+}
+
+TEST(Console, PrintsForPeople) {
+  StepEnd skipped = step_end(40, 1.5);
+  skipped.skipped = true;
+  skipped.metrics = {{"aux", 0.25}};
+  const auto lines = lines_of(console("every_steps = 20",
+                                      run_start(),
+                                      step_end(1, 5.25),
+                                      step_end(2, 5.0),
+                                      step_end(20, 2.12341),
+                                      Validation{20, 2.5},
+                                      Saved{20, "runs/quick/step-20", 1.23},
+                                      skipped,
+                                      RunEnd{40, 80.4, false}));
+  EXPECT_THAT(
+      lines,
+      ElementsAre("quick \"start\"",
+                  "  layout      tp 2, dp 1 on 2 ranks (shm)",
+                  "  parameters  10.8 M (10,795,776)",
+                  "  steps       1 to 40, 2,048 tokens each",
+                  "  folder      runs/quick",
+                  "step  1/40  loss 5.2500  norm 0.71  lr 3.0e-4  4,096 tok/s  eta 20s",
+                  "step 20/40  loss 2.1234  norm 0.71  lr 3.0e-4  4,096 tok/s  eta 10s",
+                  "step 20/40  validation loss 2.5000",
+                  "step 20/40  saved runs/quick/step-20 in 1.2s",
+                  "step 40/40  loss 1.5000  norm 0.71  lr 3.0e-4  4,096 tok/s  aux 0.25  skipped: "
+                  "gradients not finite",
+                  "done after step 40 in 1m 20s"));
+}
+
+TEST(Console, SpeedIsThatOfTheStepsSinceTheLastLine) {
+  StepEnd slow = step_end(2, 5), fast = step_end(3, 5);
+  slow.seconds = 3;
+  fast.seconds = 1;
+  RunStart start = run_start();
+  start.last_step = 3;
+  EXPECT_THAT(console("", start, step_end(1, 5), slow, fast), HasSubstr("1,024 tok/s"));
+}
+
+TEST(Console, LeavesErrorsToTheProgram) {
+  EXPECT_EQ(console("", Failure{"rank 1 died"}), "");
+  EXPECT_THAT(console("", RunEnd{7, 3, true}), HasSubstr("stopped after step 7"));
+}
+
+TEST(Console, PrintsJsonForPrograms) {
+  RunStart start = run_start();
+  start.json = true;
+  StepEnd broken = step_end(2, std::numeric_limits<double>::infinity());
+  broken.skipped = true;
+  const auto lines = lines_of(console("",
+                                      start,
+                                      step_end(1, 0.1),
+                                      broken,
+                                      Validation{2, 2.5},
+                                      Saved{2, "a\\b\n", 1},
+                                      Failure{"no"},
+                                      RunEnd{2, 1, true}));
+  std::vector<json> objects;
+  for (const std::string& line : lines) objects.push_back(json::parse(line));
+  ASSERT_EQ(objects.size(), 7U);
+  std::vector<std::string> events;
+  for (const json& object : objects) events.push_back(object["event"]);
+  EXPECT_THAT(events,
+              ElementsAre("start", "step", "step", "validation", "saved", "failure", "end"));
+  EXPECT_EQ(objects[0]["name"], "quick \"start\"");
+  EXPECT_EQ(objects[1]["loss"], 0.1);
+  EXPECT_FALSE(objects[1].contains("skipped"));
+  EXPECT_TRUE(objects[2]["loss"].is_null());
+  EXPECT_EQ(objects[2]["skipped"], true);
+  EXPECT_EQ(objects[4]["path"], "a\\b\n");
+  EXPECT_EQ(objects[6]["interrupted"], true);
+}
+
+template <class... Events>
+void metrics(const TestFolder& folder, i64 resume_step, const Events&... events) {
+  ObserverArguments arguments{folder.path(), resume_step};
+  const auto observer = make_plugin<Observer>("metrics", "", arguments);
+  (observer->on(events), ...);
+}
+
+std::vector<json> metrics_of(const TestFolder& folder) {
+  std::vector<json> out;
+  for (const std::string& line : lines_of(folder.read("metrics.jsonl"))) {
+    out.push_back(json::parse(line));
+  }
+  return out;
+}
+
+TEST(MetricsFile, HasOneObjectAStep) {
+  const TestFolder folder;
+  StepEnd second = step_end(2, 1.0 / 3);
+  second.skipped = true;
+  second.metrics = {{"aux", 0.1}};
+  metrics(folder, 0, run_start(), step_end(1, 5), second, Validation{2, 0.7}, RunEnd{2, 1, false});
+  const auto objects = metrics_of(folder);
+  ASSERT_EQ(objects.size(), 2U);
+  EXPECT_EQ(objects[0],
+            json::parse(R"({"step":1,"loss":5.0,"grad_norm":0.714,"lr":0.0003,)"
+                        R"("tokens_per_second":4096.0,"seconds":0.5})"));
+  EXPECT_EQ(objects[1]["loss"].get<double>(), 1.0 / 3);  // every bit
+  EXPECT_EQ(objects[1]["val_loss"], 0.7);
+  EXPECT_EQ(objects[1]["skipped"], true);
+  EXPECT_EQ(objects[1]["aux"], 0.1);
+}
+
+TEST(MetricsFile, KeepsAStepBeforeItsCheckpointIsTakenAsDone) {
+  const TestFolder folder;
+  ObserverArguments arguments{folder.path(), 0};
+  const auto observer = make_plugin<Observer>("metrics", "", arguments);
+  observer->on(run_start());
+  observer->on(step_end(1, 5));
+  EXPECT_EQ(folder.read("metrics.jsonl"), "");  // its validation may still come
+  observer->on(Saved{1, "x", 0});
+  EXPECT_EQ(metrics_of(folder).size(), 1U);
+  observer->on(Validation{1, 4});
+  observer->on(step_end(2, 3));
+  observer->on(Failure{"x"});
+  const auto objects = metrics_of(folder);
+  ASSERT_EQ(objects.size(), 2U);
+  EXPECT_EQ(objects[0]["val_loss"], 4.0);
+  EXPECT_EQ(objects[1]["step"], 2);
+}
+
+TEST(MetricsFile, WritesTheLastStepWhenTheRunUnwinds) {
+  const TestFolder folder;
+  metrics(folder, 0, run_start(), step_end(1, 5));
+  EXPECT_EQ(metrics_of(folder).size(), 1U);
+}
+
+TEST(MetricsFile, KeepsAValidationBeforeTheFirstStep) {
+  const TestFolder folder;
+  metrics(folder, 0, run_start(), Validation{0, 6}, step_end(1, 5));
+  const auto objects = metrics_of(folder);
+  ASSERT_EQ(objects.size(), 2U);
+  EXPECT_EQ(objects[0], json::parse(R"({"step":0,"val_loss":6.0})"));
+}
+
+TEST(MetricsFile, ResumeCutsBackToTheStep) {
+  const TestFolder folder;
+  metrics(folder, 0, run_start(), step_end(1, 5), step_end(2, 4), step_end(3, 3), step_end(4, 2));
+  const std::string before = folder.read("metrics.jsonl");
+  metrics(folder, 2, run_start(), step_end(3, 3));
+  EXPECT_EQ(folder.read("metrics.jsonl"), before.substr(0, before.find("{\"step\":4")));
+}
+
+TEST(MetricsFile, ResumeDropsAHalfWrittenLine) {
+  const TestFolder folder;
+  metrics(folder, 0, run_start(), step_end(1, 5), step_end(2, 4));
+  const std::string whole = folder.read("metrics.jsonl");
+  for (const std::string half : {whole.substr(0, whole.size() - 1),  // only the newline is missing
+                                 whole.substr(0, whole.size() - 20),
+                                 whole.substr(0, whole.find("{\"step\":2") + 3)}) {
+    folder.write("metrics.jsonl", half);
+    metrics(folder, 9, run_start(), step_end(2, 4));
+    EXPECT_EQ(folder.read("metrics.jsonl"), whole) << half;
+  }
+}
+
+TEST(MetricsFile, ANewRunStartsAnew) {
+  const TestFolder folder;
+  folder.write("metrics.jsonl", "{\"step\":0}\n");
+  metrics(folder, 0, run_start(), step_end(1, 5));
+  EXPECT_EQ(metrics_of(folder).size(), 1U);
+}
+
+TEST(MetricsFile, SaysWhereItCannotWrite) {
+  const TestFolder folder;
+  folder.write("file", "");
+  ObserverArguments arguments{folder.at("file/out"), 0};
+  const auto observer = make_plugin<Observer>("metrics", "", arguments);
+  EXPECT_THAT(text_of<Error>([&] { observer->on(run_start()); }), HasSubstr("file/out"));
+}
+
+template <class... Events>
+void plot(const TestFolder& folder, const std::string& keys, i64 resume, const Events&... events) {
+  ObserverArguments arguments{folder.path(), resume};
+  const auto observer = make_plugin<Observer>("plot", keys, arguments);
+  (observer->on(events), ...);
+}
+
+int count(const std::string& text, std::string_view what) {
+  int n = 0;
+  for (std::size_t at = 0; (at = text.find(what, at)) != std::string::npos; ++at) ++n;
+  return n;
+}
+
+TEST(Plot, DrawsBothCurves) {
+  const TestFolder folder;
+  RunStart start = run_start();
+  start.name = "a < b & c";
+  plot(folder,
+       "",
+       0,
+       start,
+       step_end(1, 5),
+       step_end(2, std::nan("")),
+       step_end(3, 3.25),
+       Validation{3, 3.5});
+  const std::string svg = folder.read("loss.svg");
+  EXPECT_THAT(svg, HasSubstr("<svg xmlns"));
+  EXPECT_THAT(svg, HasSubstr("a &lt; b &amp; c"));
+  EXPECT_THAT(svg, HasSubstr("class=\"curve train\""));
+  EXPECT_THAT(svg, HasSubstr("training 3.2500"));
+  EXPECT_THAT(svg, HasSubstr("validation 3.5000"));
+  EXPECT_THAT(svg, Not(HasSubstr("nan")));
+  EXPECT_EQ(count(svg, "<circle class=\"dot\" cx=\""), 2);  // one in the legend
+  EXPECT_FALSE(std::filesystem::exists(folder.at("loss.svg.tmp")));
+}
+
+TEST(Plot, DrawsEverySoManySteps) {
+  const TestFolder folder;
+  plot(folder, "every_steps = 2", 0, run_start(), step_end(1, 5));
+  EXPECT_FALSE(std::filesystem::exists(folder.at("loss.svg")));
+  plot(folder, "every_steps = 2", 0, run_start(), step_end(1, 5), step_end(2, 5));
+  EXPECT_TRUE(std::filesystem::exists(folder.at("loss.svg")));
+}
+
+TEST(Plot, DrawsARunWithoutSteps) {
+  const TestFolder folder;
+  plot(folder, "", 0, run_start(), RunEnd{});
+  EXPECT_THAT(folder.read("loss.svg"), HasSubstr("</svg>"));
+  plot(folder, "", 0, run_start(), step_end(1, 2), RunEnd{});
+  EXPECT_THAT(folder.read("loss.svg"), Not(HasSubstr("nan")));
+}
+
+TEST(Plot, LongRunsStaySmall) {
+  const TestFolder folder;
+  ObserverArguments arguments{folder.path(), 0};
+  const auto observer = make_plugin<Observer>("plot", "every_steps = 1000000", arguments);
+  observer->on(run_start());
+  for (i64 step = 1; step <= 50000; ++step) {
+    observer->on(step_end(step, step == 25000 ? 2 : 10.0 / std::sqrt(static_cast<double>(step))));
+  }
+  observer->on(RunEnd{});
+  EXPECT_LT(folder.read("loss.svg").size(), 80000U);
+}
+
+TEST(Plot, ResumeReadsTheEarlierSteps) {
+  const TestFolder whole, parts;
+  const auto first = {step_end(1, 5), step_end(2, 4)};
+  ObserverArguments arguments{whole.path(), 0};
+  const auto one = make_plugin<Observer>("plot", "", arguments);
+  one->on(run_start());
+  for (const StepEnd& step : first) one->on(step);
+  one->on(Validation{2, 4.5});
+  one->on(step_end(3, 3));
+  one->on(RunEnd{});
+
+  metrics(
+      parts, 0, run_start(), step_end(1, 5), step_end(2, 4), Validation{2, 4.5}, step_end(3, 9));
+  plot(parts, "", 2, run_start(), step_end(3, 3), RunEnd{});
+  EXPECT_EQ(parts.read("loss.svg"), whole.read("loss.svg"));
+}
+
+}  // namespace
+}  // namespace tessera

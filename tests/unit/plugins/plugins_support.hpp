@@ -1,0 +1,55 @@
+#pragma once
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "kernel/config/config.hpp"
+#include "kernel/plugin/host.hpp"
+
+namespace tessera {
+
+/// The plugins of this build, loaded once.
+const PluginHost& build_plugins();
+
+/// A component of the plugins of this build, from the keys of its table as TOML.
+template <class K>
+std::shared_ptr<K> make_plugin(std::string_view type,
+                               const std::string& keys,
+                               typename K::Arguments& arguments,
+                               const Given& given = {}) {
+  // A [table] among the keys stays below the component's own.
+  const Config config = Config::parse("[component]\n" + keys);
+  return build_plugins().make<K>(type, *config.node("component"), given, arguments);
+}
+
+/// The text of the error that `body` throws; fails the test when it is not an E.
+template <class E, class F>
+std::string text_of(F&& body) {
+  try {
+    body();
+  } catch (const E& error) {
+    return error.what();
+  }
+  throw std::runtime_error("nothing was thrown");
+}
+
+/// An empty folder of its own for each test, removed with it.
+class TestFolder {
+ public:
+  TestFolder();
+  TestFolder(const TestFolder&) = delete;
+  TestFolder& operator=(const TestFolder&) = delete;
+  ~TestFolder();
+  std::string path() const { return path_.string(); }
+  /// Absolute path of `name` in the folder.
+  std::string at(std::string_view name) const { return (path_ / name).string(); }
+  /// Writes a file, with the folders above it; returns its path.
+  std::string write(std::string_view name, std::string_view text) const;
+  std::string read(std::string_view name) const;
+
+ private:
+  std::filesystem::path path_;
+};
+
+}  // namespace tessera

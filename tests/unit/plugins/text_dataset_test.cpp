@@ -1,0 +1,264 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <numeric>
+#include <set>
+
+#include "plugins/datasets/text/permutation.hpp"
+#include "tessera/data.hpp"
+#include "tests/unit/plugins/plugins_support.hpp"
+
+namespace tessera {
+namespace {
+
+using ::testing::HasSubstr;
+
+/// Ids are pairs of bytes: nothing like bytes, and an odd byte at a file's end shows.
+class PairTokenizer final : public Tokenizer {
+ public:
+  i64 vocabulary() const override { return 65536; }
+  std::vector<i32> encode(std::string_view text) const override {
+    std::vector<i32> ids;
+    for (std::size_t i = 0; i + 1 < text.size(); i += 2) {
+      ids.push_back(256 * static_cast<u8>(text[i]) + static_cast<u8>(text[i + 1]));
+    }
+    return ids;
+  }
+  std::string decode(const std::vector<i32>&) const override { return ""; }
+};
+
+struct Sample {
+  std::vector<i64> tokens, targets;
+  std::vector<u8> mask;
+  bool operator==(const Sample&) const = default;
+};
+
+Sample read(const Dataset& data, SampleSet set, i64 ordinal, i64 length) {
+  const auto n = static_cast<std::size_t>(length);
+  Sample sample{std::vector<i64>(n, -1), std::vector<i64>(n, -1), std::vector<u8>(n, 7)};
+  data.read(set, ordinal, {{sample.tokens.data(), sample.targets.data(), sample.mask.data()}});
+  return sample;
+}
+
+std::shared_ptr<Dataset> open(const std::string& keys, i64 length, u64 seed = 1) {
+  DatasetArguments arguments;
+  arguments.sequence_length = length;
+  arguments.seed = seed;
+  arguments.make_tokenizer =
+      [](const Component<Tokenizer>& component) -> std::shared_ptr<Tokenizer> {
+    TokenizerArguments none;
+    if (component.type == "pairs") return std::make_shared<PairTokenizer>();
+    return make_plugin<Tokenizer>(component.type, "", none);
+  };
+  return make_plugin<Dataset>("text", keys, arguments);
+}
+
+/// Every position has its own value as far as one byte can tell: byte i = i mod 251.
+std::string counting_text(int bytes) {
+  std::string text;
+  for (int i = 0; i < bytes; ++i) text += static_cast<char>(i % 251);
+  return text;
+}
+
+std::string one(const std::string& path) { return "path = \"" + path + "\"\n"; }
+
+TEST(ByteTokenizer, RoundTripsEveryByte) {
+  TokenizerArguments none;
+  const auto tokenizer = make_plugin<Tokenizer>("byte", "", none);
+  EXPECT_EQ(tokenizer->vocabulary(), 256);
+  std::string all;
+  for (int i = 0; i < 256; ++i) all += static_cast<char>(i);
+  std::vector<i32> expected(256);
+  std::iota(expected.begin(), expected.end(), 0);
+  EXPECT_EQ(tokenizer->encode(all), expected);
+  EXPECT_EQ(tokenizer->decode(expected), all);
+  EXPECT_THAT(text_of<Error>([&] { tokenizer->decode({256}); }), HasSubstr("not 256"));
+}
+
+TEST(Permutation, IsABijectionOfAnySize) {
+  for (const i64 n : {1, 2, 3, 4, 5, 7, 16, 17, 100, 1000, 4097}) {
+    std::set<i64> seen;
+    const Permutation permute(n, 99, 3);
+    for (i64 i = 0; i < n; ++i) seen.insert(permute(i));
+    EXPECT_EQ(static_cast<i64>(seen.size()), n);
+    EXPECT_EQ(*seen.begin(), 0);
+    EXPECT_EQ(*seen.rbegin(), n - 1);
+  }
+}
+
+TEST(Permutation, LeavesNoOrderBehind) {
+  // For a random permutation of n: about one fixed point, and neighbours n/3 apart on average.
+  constexpr i64 n = 20000;
+  const Permutation permute(n, 5, 0);
+  i64 fixed = 0;
+  double distance = 0;
+  for (i64 i = 0; i < n; ++i) {
+    fixed += permute(i) == i ? 1 : 0;
+    if (i > 0) distance += std::abs(static_cast<double>(permute(i) - permute(i - 1)));
+  }
+  EXPECT_LT(fixed, 8);
+  EXPECT_NEAR(distance / static_cast<double>(n - 1), n / 3.0, n * 0.02);
+}
+
+TEST(TextDataset, DeclaresItsFields) {
+  const TestFolder folder;
+  const auto data = open(one(folder.write("a.txt", counting_text(100))) + "validation = 0", 10);
+  const auto fields = data->fields();
+  ASSERT_EQ(fields.size(), 3U);
+  EXPECT_EQ(fields[0].name, "tokens");
+  EXPECT_EQ(fields[1].name, "targets");
+  EXPECT_EQ(fields[2].name, "loss_mask");
+  EXPECT_EQ(fields[2].dtype, DType::u8);
+  EXPECT_EQ(fields[2].loss, "lm");
+  EXPECT_EQ(data->tokenizer().vocabulary(), 256);
+}
+
+TEST(TextDataset, AnEpochIsEveryWindowOnceInAnotherOrderEachTime) {
+  const TestFolder folder;
+  constexpr i64 kLength = 7;
+  const std::string text = counting_text(240);  // all windows differ
+  const auto data = open(one(folder.write("a.txt", text)) + "validation = 0.25", kLength);
+  const i64 windows = (180 - 1) / kLength;
+  ASSERT_EQ(data->size(SampleSet::train), windows);
+  std::vector<std::vector<i64>> order(2);
+  for (const int epoch : {0, 1}) {
+    for (i64 i = 0; i < windows; ++i) {
+      const Sample sample = read(*data, SampleSet::train, epoch * windows + i, kLength);
+      const i64 begin = sample.tokens[0];
+      for (i64 j = 0; j < kLength; ++j) {
+        const auto at = static_cast<std::size_t>(j);
+        EXPECT_EQ(sample.tokens[at], begin + j);
+        EXPECT_EQ(sample.targets[at], begin + j + 1);
+        EXPECT_EQ(sample.mask[at], 1);
+      }
+      EXPECT_EQ(begin % kLength, 0);
+      EXPECT_LT(begin + kLength, 180);
+      order[static_cast<std::size_t>(epoch)].push_back(begin);
+    }
+  }
+  EXPECT_NE(order[0], order[1]);
+  for (auto& begins : order) {
+    EXPECT_FALSE(std::is_sorted(begins.begin(), begins.end()));
+    std::sort(begins.begin(), begins.end());
+    for (i64 i = 0; i < windows; ++i) EXPECT_EQ(begins[static_cast<std::size_t>(i)], i * kLength);
+  }
+}
+
+TEST(TextDataset, ValidationIsTheEndOfTheTextInOrder) {
+  const TestFolder folder;
+  const auto data = open(one(folder.write("a.txt", counting_text(240))) + "validation = 0.25", 7);
+  ASSERT_EQ(data->size(SampleSet::validation), 8);
+  for (i64 i = 0; i < 16; ++i) {  // ordinals go on into a second, equal round
+    const Sample sample = read(*data, SampleSet::validation, i, 7);
+    EXPECT_EQ(sample.tokens[0], 180 + i % 8 * 7);
+    EXPECT_EQ(sample.targets[6], sample.tokens[0] + 7);
+  }
+}
+
+TEST(TextDataset, DependsOnSeedAndOrdinalOnly) {
+  const TestFolder folder;
+  const std::string keys = one(folder.write("a.txt", counting_text(240)));
+  const auto a = open(keys, 5, 1), b = open(keys, 5, 1), other = open(keys, 5, 2);
+  bool differs = false;
+  for (i64 i = 200; i >= 0; --i) (void)read(*b, SampleSet::train, i, 5);  // another history
+  for (const i64 ordinal : {1000000, 3, 44, 46}) {
+    EXPECT_EQ(read(*a, SampleSet::train, ordinal, 5), read(*b, SampleSet::train, ordinal, 5));
+    differs |= read(*a, SampleSet::train, ordinal, 5) != read(*other, SampleSet::train, ordinal, 5);
+  }
+  EXPECT_TRUE(differs);
+}
+
+TEST(TextDataset, JoinsFilesInOrder) {
+  const TestFolder folder;
+  const std::string text = counting_text(90);
+  folder.write("d/b.txt", text.substr(33, 3));
+  folder.write("d/a.txt", text.substr(30, 3));
+  folder.write("d/c.txt", "");
+  folder.write("d/d.txt", text.substr(36));
+  folder.write("d/notes.md", "not this");
+  const std::string first = folder.write("z.txt", text.substr(0, 30));
+  const auto data =
+      open("path = [\"" + first + "\", \"" + folder.at("d") + "\"]\nvalidation = 0", 88);
+  ASSERT_EQ(data->size(SampleSet::train), 1);
+  const Sample sample = read(*data, SampleSet::train, 0, 88);
+  for (i64 i = 0; i < 88; ++i) EXPECT_EQ(sample.tokens[static_cast<std::size_t>(i)], i);
+}
+
+TEST(TextDataset, EncodesEachFileWithAnyOtherTokenizer) {
+  const TestFolder folder;
+  const std::string a = folder.write("a.txt", "abcde"), b = folder.write("b.txt", "fghi");
+  const auto data = open("path = [\"" + a + "\", \"" + b +
+                             "\"]\nvalidation = 0\n[component.tokenizer]\ntype = \"pairs\"",
+                         3);
+  EXPECT_EQ(data->tokenizer().vocabulary(), 65536);
+  ASSERT_EQ(data->size(SampleSet::train), 1);
+  const Sample sample = read(*data, SampleSet::train, 0, 3);
+  const auto pair = [](char x, char y) { return 256 * i64{x} + y; };
+  EXPECT_EQ(sample.tokens, (std::vector<i64>{pair('a', 'b'), pair('c', 'd'), pair('f', 'g')}));
+  EXPECT_EQ(sample.targets, (std::vector<i64>{pair('c', 'd'), pair('f', 'g'), pair('h', 'i')}));
+}
+
+TEST(TextDataset, FingerprintFollowsContentAndOrder) {
+  const TestFolder folder;
+  const std::string a = folder.write("a.txt", counting_text(100));
+  const std::string b = folder.write("b.txt", counting_text(101));
+  const auto print = [](const std::string& keys) { return open(keys, 4)->fingerprint(); };
+  const std::string before = print(one(a));
+  EXPECT_EQ(before, print(one(folder.write("elsewhere/x.txt", counting_text(100)))));
+  EXPECT_NE(before, print(one(b)));
+  EXPECT_NE(before, print(one(a) + "validation = 0.3"));
+  EXPECT_NE(print("path = [\"" + a + "\", \"" + b + "\"]"),
+            print("path = [\"" + b + "\", \"" + a + "\"]"));
+  for (const int at : {0, 31, 32, 63, 64, 99}) {
+    std::string changed = counting_text(100);
+    changed[static_cast<std::size_t>(at)] ^= 1;
+    EXPECT_NE(before, print(one(folder.write("c.txt", changed)))) << at;
+  }
+  // The same bytes cut elsewhere.
+  folder.write("p/1.txt", "aaaabbbbb");
+  folder.write("p/2.txt", "cc");
+  folder.write("q/1.txt", "aaaabbbb");
+  folder.write("q/2.txt", "bcc");
+  EXPECT_NE(print(one(folder.at("p")) + "validation = 0"),
+            print(one(folder.at("q")) + "validation = 0"));
+}
+
+std::string problem(const std::string& keys, i64 length = 10) {
+  return text_of<ConfigError>([&] { open(keys, length); });
+}
+
+TEST(TextDataset, SaysWhatIsMissing) {
+  const TestFolder folder;
+  EXPECT_THAT(problem(""), HasSubstr("path"));
+  EXPECT_THAT(problem(one(folder.at("absent.txt"))), HasSubstr("absent.txt\": No such file"));
+  EXPECT_THAT(problem(one(folder.path())), HasSubstr("has no *.txt files"));
+  ASSERT_EQ(::mkfifo(folder.at("pipe").c_str(), 0600), 0);
+  EXPECT_THAT(problem(one(folder.at("pipe"))), HasSubstr("neither a file nor a folder"));
+  if (::geteuid() != 0) {
+    const std::string locked = folder.write("locked.txt", counting_text(100));
+    ::chmod(locked.c_str(), 0);
+    EXPECT_THAT(problem(one(locked)), HasSubstr("Permission denied"));
+  }
+}
+
+TEST(TextDataset, SaysHowMuchTextItNeeds) {
+  const TestFolder folder;
+  const std::string ten = one(folder.write("ten.txt", counting_text(10)));
+  EXPECT_THAT(problem(ten + "validation = 0", 10),
+              HasSubstr("training part has 10 of the text's 10 tokens; one sample of sequence "
+                        "length 10 needs 11"));
+  EXPECT_EQ(open(ten + "validation = 0", 9)->size(SampleSet::train), 1);
+  EXPECT_THAT(problem(ten + "validation = 0.2", 4),
+              HasSubstr("validation part has 2 of the text's 10 tokens; one sample of sequence "
+                        "length 4 needs 5"));
+  EXPECT_THAT(problem(one(folder.write("empty.txt", ""))), HasSubstr("has 0 of"));
+  const auto data = open(ten + "validation = 0", 4);
+  EXPECT_EQ(data->size(SampleSet::validation), 0);
+  EXPECT_THAT(text_of<Error>([&] { read(*data, SampleSet::validation, 0, 4); }),
+              HasSubstr("set of 0"));
+}
+
+}  // namespace
+}  // namespace tessera
