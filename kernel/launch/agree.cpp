@@ -1,0 +1,216 @@
+#include "kernel/launch/agree.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+
+#include "tessera/error.hpp"
+
+namespace tessera {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+// Each field as "length:bytes", so that any text may stand in it.
+std::string pack(const std::vector<Fact>& facts) {
+  std::string text;
+  for (const auto& [name, value] : facts) {
+    text += fmt::format("{}:{}{}:{}", name.size(), name, value.size(), value);
+  }
+  return text;
+}
+
+std::string take_field(std::string_view& text) {
+  std::size_t size = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), size);
+  const auto start = static_cast<std::size_t>(end - text.data()) + 1;
+  require(error == std::errc() && start <= text.size() && size <= text.size() - start,
+          "the facts of a rank are garbled; do all ranks run the same version of Tessera?");
+  std::string field(text.substr(start, size));
+  text.remove_prefix(start + size);
+  return field;
+}
+
+std::vector<Fact> unpack(std::string_view text) {
+  std::vector<Fact> facts;
+  while (!text.empty()) {
+    std::string name = take_field(text);
+    facts.emplace_back(std::move(name), take_field(text));
+  }
+  return facts;
+}
+
+// Each rank counts its own calls; as all ranks make the same calls, the count tells them apart.
+std::string round_of(Store& store, i64 rank, std::string_view key) {
+  const std::string base = fmt::format("launch/{}", key);
+  return fmt::format("{}/{}", base, store.add(fmt::format("{}/calls/{}", base, rank), 1));
+}
+
+std::string wait_for(
+    Store& store, const std::string& key, i64 rank, std::string_view what, milliseconds timeout) {
+  try {
+    return store.get(key, timeout);
+  } catch (const Error& error) {
+    throw Error(fmt::format("rank {}'s {} did not come: {}", rank, what, error.what()),
+                error.exit_code());
+  }
+}
+
+// Waits for all ranks together no longer than for one.
+std::vector<std::string> collect(Store& store,
+                                 const std::string& round,
+                                 i64 world,
+                                 std::string_view what,
+                                 milliseconds timeout) {
+  const Clock::time_point deadline = Clock::now() + timeout;
+  std::vector<std::string> texts;
+  for (i64 peer = 0; peer < world; ++peer) {
+    const auto left = std::chrono::duration_cast<milliseconds>(deadline - Clock::now());
+    texts.push_back(wait_for(
+        store, fmt::format("{}/{}", round, peer), peer, what, std::max(left, milliseconds(0))));
+  }
+  return texts;
+}
+
+std::vector<std::string_view> lines_of(std::string_view text) {
+  std::vector<std::string_view> lines;
+  while (!text.empty()) {
+    const std::size_t end = text.find('\n');
+    lines.push_back(text.substr(0, end));
+    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+  }
+  return lines;
+}
+
+// `text` from shortly before the place where it differs from `other`.
+std::string excerpt(std::string_view text, std::string_view other) {
+  constexpr std::size_t kBefore = 40;
+  constexpr std::size_t kShown = 160;
+  const auto [here, there] = std::mismatch(text.begin(), text.end(), other.begin(), other.end());
+  const auto place = static_cast<std::size_t>(here - text.begin());
+  const std::size_t from = std::max(text.size(), other.size()) <= kShown || place <= kBefore
+                               ? std::size_t{0}
+                               : place - kBefore;
+  const std::string_view shown = text.substr(from, kShown);
+  return fmt::format(
+      "\"{}{}{}\"", from > 0 ? "..." : "", shown, from + shown.size() < text.size() ? "..." : "");
+}
+
+std::string line_or_end(const std::vector<std::string_view>& lines,
+                        const std::vector<std::string_view>& others,
+                        std::size_t index) {
+  if (index >= lines.size()) return "missing";
+  return excerpt(lines[index], index < others.size() ? others[index] : std::string_view());
+}
+
+// Of texts that are not the same.
+std::string first_difference(std::string_view mine,
+                             i64 my_rank,
+                             std::string_view theirs,
+                             i64 their_rank) {
+  const auto a = lines_of(mine);
+  const auto b = lines_of(theirs);
+  if (a.size() <= 1 && b.size() <= 1) {
+    return fmt::format("{} on rank {}, {} on rank {}",
+                       excerpt(mine, theirs),
+                       my_rank,
+                       excerpt(theirs, mine),
+                       their_rank);
+  }
+  std::size_t line = 0;
+  while (line < a.size() && line < b.size() && a[line] == b[line]) ++line;
+  return fmt::format("line {} is {} on rank {}, {} on rank {}",
+                     line + 1,
+                     line_or_end(a, b, line),
+                     my_rank,
+                     line_or_end(b, a, line),
+                     their_rank);
+}
+
+constexpr std::string_view kAgreed = "=";
+constexpr char kDisagreed = '#';
+constexpr char kFailed = '!';  // followed by the exit code and a blank
+
+// What rank 0 tells all ranks: the verdict's kind, then its text.
+std::string judge(Store& store, const std::string& round, i64 world, milliseconds timeout) {
+  const auto texts = collect(store, round, world, "facts about itself", timeout);
+  const std::vector<Fact> mine = unpack(texts[0]);
+  for (i64 peer = 1; peer < world; ++peer) {
+    const std::string& text = texts[static_cast<std::size_t>(peer)];
+    if (text == texts[0]) continue;
+    return kDisagreed + describe_difference(mine, 0, unpack(text), peer);
+  }
+  return std::string(kAgreed);
+}
+
+}  // namespace
+
+std::string describe_difference(const std::vector<Fact>& mine,
+                                i64 my_rank,
+                                const std::vector<Fact>& theirs,
+                                i64 their_rank) {
+  const std::string_view advice =
+      "start all ranks with the same program, plugins, files and settings";
+  for (std::size_t i = 0; i < std::max(mine.size(), theirs.size()); ++i) {
+    const std::string_view my_name = i < mine.size() ? mine[i].first : "nothing more";
+    const std::string_view their_name = i < theirs.size() ? theirs[i].first : "nothing more";
+    if (my_name != their_name) {
+      return fmt::format(
+          "ranks compare different things: rank {} {}, rank {} {}; do all run the same version of "
+          "Tessera?",
+          my_rank,
+          my_name,
+          their_rank,
+          their_name);
+    }
+    if (mine[i].second != theirs[i].second) {
+      return fmt::format("ranks disagree on {}: {}; {}",
+                         my_name,
+                         first_difference(mine[i].second, my_rank, theirs[i].second, their_rank),
+                         advice);
+    }
+  }
+  return {};
+}
+
+std::vector<std::string> gather_text(Store& store,
+                                     i64 rank,
+                                     i64 world,
+                                     std::string_view key,
+                                     std::string_view text,
+                                     milliseconds timeout) {
+  const std::string round = round_of(store, rank, key);
+  store.set(fmt::format("{}/{}", round, rank), text);
+  return collect(store, round, world, key, timeout);
+}
+
+void agree(
+    Store& store, i64 rank, i64 world, const std::vector<Fact>& facts, milliseconds timeout) {
+  if (world == 1) return;
+  const std::string round = round_of(store, rank, "agree");
+  const std::string verdict_key = round + "/verdict";
+  store.set(fmt::format("{}/{}", round, rank), pack(facts));
+  std::string verdict;
+  if (rank == 0) {
+    std::optional<Error> failure;
+    try {
+      verdict = judge(store, round, world, timeout);
+    } catch (const Error& error) {
+      failure = error;
+      verdict = fmt::format("{}{} {}", kFailed, error.exit_code(), error.what());
+    }
+    store.set(verdict_key, verdict);
+    if (failure) throw *failure;
+  } else {
+    // Rank 0 may itself have begun to wait that much later; its verdict names who is missing.
+    verdict = wait_for(store, verdict_key, 0, "verdict on all ranks' facts", 2 * timeout);
+  }
+  if (verdict == kAgreed) return;
+  if (verdict[0] == kDisagreed) throw ConfigError(verdict.substr(1));
+  const std::size_t blank = verdict.find(' ');
+  throw Error(verdict.substr(blank + 1), std::stoi(verdict.substr(1, blank)));
+}
+
+}  // namespace tessera

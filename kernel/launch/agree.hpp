@@ -1,0 +1,38 @@
+#pragma once
+#include <chrono>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "tessera/comm.hpp"
+
+namespace tessera {
+
+/// One thing that must be the same on all ranks: its name in errors ("configuration") and its text.
+using Fact = std::pair<std::string, std::string>;
+
+/// Every rank's text, by rank. Called by all ranks with the same key; may be called again with it.
+std::vector<std::string> gather_text(Store& store,
+                                     i64 rank,
+                                     i64 world,
+                                     std::string_view key,
+                                     std::string_view text,
+                                     std::chrono::milliseconds timeout);
+
+/// Returns on all ranks when their facts are the same; else throws the same ConfigError on all of
+/// them, which names the first difference (of long texts the line) and the two ranks. For use
+/// before ranks communicate: what they would disagree on later would hang or give wrong numbers.
+void agree(Store& store,
+           i64 rank,
+           i64 world,
+           const std::vector<Fact>& facts,
+           std::chrono::milliseconds timeout);
+
+/// The first difference of two ranks' facts, as agree() words it; empty when there is none.
+std::string describe_difference(const std::vector<Fact>& mine,
+                                i64 my_rank,
+                                const std::vector<Fact>& theirs,
+                                i64 their_rank);
+
+}  // namespace tessera

@@ -1,0 +1,249 @@
+#include "kernel/launch/environment.hpp"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <thread>
+
+#include "kernel/launch/slurm_tasks.hpp"
+#include "kernel/launch/variables.hpp"
+#include "tessera/error.hpp"
+
+namespace tessera {
+
+namespace {
+
+i64 parse_number(const char* name, const std::string& text) {
+  i64 value = 0;
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  if (error != std::errc() || stop != end || value < 0) {
+    fail_config("environment variable {}={} is not a whole number", name, text);
+  }
+  return value;
+}
+
+// The variables of one starter.
+class Variables {
+ public:
+  Variables(const EnvironmentReader& read, std::string starter)
+      : read_(read), starter_(std::move(starter)) {}
+
+  std::optional<std::string> text(const char* name) const { return read_(name); }
+  bool has(const char* name) const { return read_(name).has_value(); }
+
+  std::optional<i64> number(const char* name) const {
+    const auto found = read_(name);
+    if (!found) return std::nullopt;
+    return parse_number(name, *found);
+  }
+
+  std::string need_text(const char* name, const char* because) const {
+    const auto found = read_(name);
+    if (!found) {
+      fail_config("{} is set but {} is not: set both, as {} does, or unset {} to start ranks here",
+                  because,
+                  name,
+                  starter_,
+                  because);
+    }
+    return *found;
+  }
+  i64 need(const char* name, const char* because) const {
+    return parse_number(name, need_text(name, because));
+  }
+
+  // `rank` < `world`, where both are given.
+  void check(const char* rank_name, i64 rank, const char* world_name, i64 world) const {
+    if (rank < world) return;
+    fail_config("environment variables {}={} and {}={} contradict each other: ranks count from 0",
+                rank_name,
+                rank,
+                world_name,
+                world);
+  }
+
+ private:
+  const EnvironmentReader& read_;
+  std::string starter_;
+};
+
+bool is_loopback(const std::string& host) {
+  return host == "localhost" || host == "::1" || host.starts_with("127.");
+}
+
+// A socket name: of this user and job, with nothing odd in it.
+std::string local_store(std::string_view job) {
+  constexpr std::size_t kLongest = 80;  // of the 107 characters that the system allows
+  std::string name(job.substr(0, kLongest));
+  std::replace_if(
+      name.begin(),
+      name.end(),
+      [](unsigned char c) { return std::isalnum(c) == 0 && c != '.' && c != '_'; },
+      '-');
+  if (job.size() > kLongest) name += fmt::format("-{:x}", std::hash<std::string_view>()(job));
+  return fmt::format("unix:@tessera-{}-{}", getuid(), name);
+}
+
+// Where the ranks of a job meet that we did not start.
+void place_store(RankEnvironment& env, const Variables& variables, const std::string& job) {
+  const auto token = variables.text(kTokenVariable);
+  if (env.local_world == env.world) {
+    const auto name = variables.text(kJobVariable);
+    env.store = local_store(name ? *name : job);
+    // The store lets in processes of this user only, so the token need not be a secret.
+    env.token = token.value_or(env.store);
+    return;
+  }
+  const auto host = variables.text("MASTER_ADDR");
+  const auto port = variables.number("MASTER_PORT");
+  if (!host || !port) {
+    fail_config(
+        "{} started {} ranks on several hosts: set MASTER_ADDR and MASTER_PORT to a host and a "
+        "free port where rank 0 can be reached",
+        env.starter,
+        env.world);
+  }
+  if (!token) {
+    fail_config(
+        "{} started {} ranks on several hosts: set {} to the same secret text for all of them, so "
+        "that nobody else can join",
+        env.starter,
+        env.world,
+        kTokenVariable);
+  }
+  // torchrun's own store listens on the port itself.
+  const i64 offset = variables.has("TORCHELASTIC_RUN_ID") ? 1 : 0;
+  if (*port < 1 || *port + offset > 65535) {
+    fail_config("environment variable MASTER_PORT={} is no usable port", *port);
+  }
+  env.store = fmt::format("tcp:{}:{}", *host, *port + offset);
+  env.token = *token;
+}
+
+std::optional<RankEnvironment> from_launcher(const EnvironmentReader& read) {
+  const Variables v(read, "tessera");
+  if (!v.has(kRankVariable) && !v.has(kWorldVariable)) return std::nullopt;
+  RankEnvironment env{.own = true, .starter = "tessera"};
+  env.rank = env.local_rank = v.need(kRankVariable, kWorldVariable);
+  env.world = env.local_world = v.need(kWorldVariable, kRankVariable);
+  v.check(kRankVariable, env.rank, kWorldVariable, env.world);
+  env.store = v.need_text(kStoreVariable, kRankVariable);
+  env.token = v.need_text(kTokenVariable, kRankVariable);
+  env.report = static_cast<int>(v.number(kReportVariable).value_or(-1));
+  return env;
+}
+
+std::optional<RankEnvironment> from_torchrun(const EnvironmentReader& read) {
+  const Variables v(read, "torchrun");
+  if (!v.has("RANK") && !v.has("WORLD_SIZE")) return std::nullopt;
+  RankEnvironment env{.starter = "torchrun"};
+  env.rank = v.need("RANK", "WORLD_SIZE");
+  env.world = v.need("WORLD_SIZE", "RANK");
+  v.check("RANK", env.rank, "WORLD_SIZE", env.world);
+  const std::string host = v.need_text("MASTER_ADDR", "RANK");
+  const std::string port = v.need_text("MASTER_PORT", "RANK");
+  if (v.has("LOCAL_RANK") || v.has("LOCAL_WORLD_SIZE")) {
+    env.local_rank = v.need("LOCAL_RANK", "LOCAL_WORLD_SIZE");
+    env.local_world = v.need("LOCAL_WORLD_SIZE", "LOCAL_RANK");
+    v.check("LOCAL_RANK", env.local_rank, "LOCAL_WORLD_SIZE", env.local_world);
+  } else if (is_loopback(host) || env.world == 1) {
+    env.local_rank = env.rank;
+    env.local_world = env.world;
+  } else {
+    fail_config(
+        "RANK and WORLD_SIZE are set, but not LOCAL_RANK and LOCAL_WORLD_SIZE: which ranks share a "
+        "host cannot be known from MASTER_ADDR={}",
+        host);
+  }
+  // Two runs on a host cannot share the port; a restart must not meet what is left of the last one.
+  place_store(env,
+              v,
+              fmt::format("torchrun-{}-{}-{}",
+                          v.text("TORCHELASTIC_RUN_ID").value_or("none"),
+                          port,
+                          v.text("TORCHELASTIC_RESTART_COUNT").value_or("0")));
+  return env;
+}
+
+std::optional<RankEnvironment> from_open_mpi(const EnvironmentReader& read) {
+  const char* const rank_name = "OMPI_COMM_WORLD_RANK";
+  const char* const world_name = "OMPI_COMM_WORLD_SIZE";
+  const char* const local_rank_name = "OMPI_COMM_WORLD_LOCAL_RANK";
+  const char* const local_world_name = "OMPI_COMM_WORLD_LOCAL_SIZE";
+  const Variables v(read, "mpirun");
+  if (!v.has(rank_name) && !v.has(world_name)) return std::nullopt;
+  RankEnvironment env{.starter = "mpirun"};
+  env.rank = v.need(rank_name, world_name);
+  env.world = v.need(world_name, rank_name);
+  v.check(rank_name, env.rank, world_name, env.world);
+  env.local_rank = v.need(local_rank_name, rank_name);
+  env.local_world = v.need(local_world_name, rank_name);
+  v.check(local_rank_name, env.local_rank, local_world_name, env.local_world);
+  // Without a job's name: ranks of one mpirun are its children.
+  const auto job = v.text("PMIX_NAMESPACE");
+  place_store(env, v, job ? "mpirun-" + *job : fmt::format("mpirun-of-{}", getppid()));
+  return env;
+}
+
+std::optional<RankEnvironment> from_slurm(const EnvironmentReader& read) {
+  const Variables v(read, "srun");
+  // Without a step the shell is that of a job's script, which is no rank.
+  if (!v.has("SLURM_STEP_ID") || !v.has("SLURM_PROCID")) return std::nullopt;
+  RankEnvironment env{.starter = "srun"};
+  env.rank = v.need("SLURM_PROCID", "SLURM_STEP_ID");
+  env.world = v.need("SLURM_NTASKS", "SLURM_PROCID");
+  // A step of one task is most often an interactive shell.
+  if (env.world == 1) return std::nullopt;
+  v.check("SLURM_PROCID", env.rank, "SLURM_NTASKS", env.world);
+  env.local_rank = v.need("SLURM_LOCALID", "SLURM_PROCID");
+  env.local_world = env.world;
+  if (v.number("SLURM_STEP_NUM_NODES").value_or(v.number("SLURM_NNODES").value_or(1)) > 1) {
+    env.local_world =
+        slurm_tasks_of_node(v.need_text("SLURM_STEP_TASKS_PER_NODE", "SLURM_STEP_NUM_NODES"),
+                            v.need("SLURM_NODEID", "SLURM_STEP_NUM_NODES"));
+  }
+  v.check("SLURM_LOCALID", env.local_rank, "SLURM_NTASKS", env.local_world);
+  place_store(
+      env,
+      v,
+      fmt::format(
+          "srun-{}-{}", v.need_text("SLURM_JOB_ID", "SLURM_PROCID"), *v.text("SLURM_STEP_ID")));
+  return env;
+}
+
+}  // namespace
+
+std::optional<RankEnvironment> detect_environment(const EnvironmentReader& read) {
+  // From the innermost starter outwards: srun may start torchrun, which may start our launcher.
+  for (const auto from : {from_launcher, from_torchrun, from_open_mpi, from_slurm}) {
+    if (auto found = from(read)) return found;
+  }
+  return std::nullopt;
+}
+
+std::optional<RankEnvironment> detect_environment() {
+  auto env = detect_environment([](const char* name) -> std::optional<std::string> {
+    const char* value = std::getenv(name);
+    if (value == nullptr || *value == '\0') return std::nullopt;
+    return value;
+  });
+  // What this rank starts must not hold it open: its end is how the launcher sees the rank's.
+  if (env && env->report >= 0 && fcntl(env->report, F_SETFD, FD_CLOEXEC) != 0) env->report = -1;
+  return env;
+}
+
+i64 auto_threads(i64 local_world) {
+  require(local_world >= 1, "auto_threads: {} ranks on this host", local_world);
+  cpu_set_t allowed;
+  const i64 cpus = sched_getaffinity(0, sizeof allowed, &allowed) == 0
+                       ? CPU_COUNT(&allowed)
+                       : static_cast<i64>(std::thread::hardware_concurrency());
+  return std::max<i64>(1, cpus / local_world);
+}
+
+}  // namespace tessera

@@ -1,0 +1,34 @@
+#pragma once
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "tessera/types.hpp"
+
+namespace tessera {
+
+/// Which rank this process is, and where it meets the others. Read from environment variables of
+/// whoever started it: our launcher, torchrun, mpirun (Open MPI) or srun.
+struct RankEnvironment {
+  i64 rank = 0, world = 1;
+  i64 local_rank = 0, local_world = 1;  ///< among the ranks of this host
+  std::string store = {};    ///< "unix:@name" (all ranks on this host) or "tcp:host:port"
+  std::string token = {};    ///< what every connection to the store proves
+  bool own = false;          ///< our launcher started us and hosts the store; else rank 0 does
+  int report = -1;           ///< where report_failure() writes; -1: nobody listens
+  std::string starter = {};  ///< for messages: "tessera", "torchrun", "mpirun", "srun"
+};
+
+/// Value of an environment variable; none when it is not set or empty.
+using EnvironmentReader = std::function<std::optional<std::string>(const char* name)>;
+
+/// None when nobody but the user started this process. ConfigError, naming the variables, when they
+/// contradict each other or some are missing.
+std::optional<RankEnvironment> detect_environment();
+std::optional<RankEnvironment> detect_environment(const EnvironmentReader& read);
+
+/// Compute threads of each of this many ranks on this host: the CPUs that this process may use,
+/// shared out evenly; at least 1.
+i64 auto_threads(i64 local_world);
+
+}  // namespace tessera

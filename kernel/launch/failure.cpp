@@ -1,0 +1,132 @@
+#include "kernel/launch/failure.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <chrono>
+#include <csignal>
+#include <cstring>
+#include <tuple>
+
+#include "tessera/error.hpp"
+
+namespace tessera {
+
+namespace {
+
+constexpr std::size_t kLongestReport = 1 << 20;
+
+bool is_echo(const RankEnd& end, const std::vector<RankEnd>& ends) {
+  if (!end.report) return false;
+  if (end.report->exit_code == kPeerFailed) return true;
+  return std::any_of(ends.begin(), ends.end(), [&](const RankEnd& other) {
+    return other.report && !other.report->text.empty() &&
+           other.report->text.size() < end.report->text.size() &&
+           end.report->text.find(other.report->text) != std::string::npos;
+  });
+}
+
+bool all_say_the_same(const std::vector<RankEnd>& ends) {
+  return std::all_of(ends.begin(), ends.end(), [&](const RankEnd& end) {
+    return end.report && end.report->text == ends.front().report->text;
+  });
+}
+
+std::string with_rank(const RankEnd& end) {
+  return end.report ? fmt::format("[rank {}] {}", end.rank, end.report->text) : describe(end);
+}
+
+}  // namespace
+
+bool report_failure(int descriptor, std::string_view text, int exit_code) noexcept try {
+  if (descriptor < 0) return false;
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  const std::string bytes =
+      encode({.exit_code = exit_code,
+              .time_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(now).count(),
+              .text = std::string(text.substr(0, kLongestReport))});
+  for (std::size_t sent = 0; sent < bytes.size();) {
+    const ssize_t count = write(descriptor, bytes.data() + sent, bytes.size() - sent);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return false;
+    sent += static_cast<std::size_t>(count);
+  }
+  return true;
+} catch (...) {
+  return false;  // out of memory: the caller prints the text as it is
+}
+
+std::string encode(const FailureReport& report) {
+  return fmt::format(
+      "{} {} {}\n{}", report.exit_code, report.time_ns, report.text.size(), report.text);
+}
+
+std::optional<FailureReport> decode(std::string_view bytes) {
+  const std::size_t line_end = bytes.find('\n');
+  if (line_end == std::string_view::npos) return std::nullopt;
+  i64 fields[3] = {};
+  const char* place = bytes.data();
+  const char* const end = bytes.data() + line_end;
+  for (i64& field : fields) {
+    const auto [stop, error] = std::from_chars(place, end, field);
+    if (error != std::errc()) return std::nullopt;
+    place = stop == end ? stop : stop + 1;
+  }
+  const std::string_view text = bytes.substr(line_end + 1);
+  if (fields[2] < 0 || text.size() < static_cast<std::size_t>(fields[2])) return std::nullopt;
+  return FailureReport{.exit_code = static_cast<int>(fields[0]),
+                       .time_ns = fields[1],
+                       .text = std::string(text.substr(0, static_cast<std::size_t>(fields[2])))};
+}
+
+bool failed(const RankEnd& end) {
+  return end.report.has_value() || (!end.stopped_by_us && (end.signal != 0 || end.exit_code != 0));
+}
+
+const RankEnd* find_cause(const std::vector<RankEnd>& ends) {
+  const auto order = [&](const RankEnd& end) {
+    return std::tuple(is_echo(end, ends),
+                      end.noticed,
+                      end.report.has_value(),
+                      end.report ? end.report->time_ns : 0,
+                      end.rank);
+  };
+  const RankEnd* cause = nullptr;
+  for (const RankEnd& end : ends) {
+    if (failed(end) && (cause == nullptr || order(end) < order(*cause))) cause = &end;
+  }
+  return cause;
+}
+
+std::string describe(const RankEnd& end) {
+  if (end.report) return end.report->text;
+  // A program that aborts has just said why.
+  const std::string words =
+      end.last_line.empty() ? "" : fmt::format("; its last line: {}", end.last_line);
+  if (end.signal != 0) {
+    return fmt::format("rank {} was killed by signal {} ({}){}",
+                       end.rank,
+                       end.signal,
+                       strsignal(end.signal),
+                       end.signal == SIGABRT ? words : "");
+  }
+  return fmt::format("rank {} ended with exit code {}{}", end.rank, end.exit_code, words);
+}
+
+std::vector<std::string> failure_lines(const std::vector<RankEnd>& ends) {
+  const RankEnd* cause = find_cause(ends);
+  if (cause == nullptr) return {};
+  if (all_say_the_same(ends)) return {describe(*cause)};
+  std::vector<std::string> lines;
+  for (const RankEnd& end : ends) {
+    if (&end == cause || !failed(end) || is_echo(end, ends)) continue;
+    if (end.report && cause->report && end.report->text == cause->report->text) continue;
+    lines.push_back(with_rank(end));
+  }
+  lines.push_back(with_rank(*cause));
+  return lines;
+}
+
+}  // namespace tessera

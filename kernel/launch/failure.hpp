@@ -1,0 +1,54 @@
+#pragma once
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tessera/types.hpp"
+
+namespace tessera {
+
+/// Exit code of a rank that fails because another one did; the launcher then looks for that one.
+inline constexpr int kPeerFailed = 75;
+
+/// What a rank says about its failure.
+struct FailureReport {
+  int exit_code = 1;
+  i64 time_ns = 0;  ///< on the steady clock of the host
+  std::string text = {};
+};
+
+/// Sends the message to the launcher, through RankEnvironment::report. To be called once, before
+/// peers are told to stop. True: the launcher will print it; false: nobody listens, print it
+/// yourself.
+bool report_failure(int descriptor, std::string_view text, int exit_code) noexcept;
+
+/// The bytes that travel; decode gives nothing for a report that was cut off.
+std::string encode(const FailureReport& report);
+std::optional<FailureReport> decode(std::string_view bytes);
+
+/// How a rank ended, as the launcher saw it.
+struct RankEnd {
+  i64 rank = 0;
+  std::optional<FailureReport> report = {};
+  int signal = 0;              ///< that killed it, or 0
+  int exit_code = 0;           ///< if no signal did
+  i64 noticed = 0;             ///< counts the launcher's looks: when its end or its report showed
+  std::string last_line = {};  ///< the last that it wrote to standard error
+  bool stopped_by_us = false;  ///< after another had failed
+};
+
+bool failed(const RankEnd& end);
+
+/// The rank whose failure made the others fail; null when none failed. A death without report comes
+/// before reports noticed at the same look, since a peer's death is what they may tell of. What
+/// repeats another's message, or ends with kPeerFailed, is a cause only when there is no other.
+const RankEnd* find_cause(const std::vector<RankEnd>& ends);
+
+/// "rank 1 was killed by signal 9 (Killed)", or the message that it sent.
+std::string describe(const RankEnd& end);
+
+/// What to print when the run is over, the cause last: "[rank 1] out of memory …".
+std::vector<std::string> failure_lines(const std::vector<RankEnd>& ends);
+
+}  // namespace tessera

@@ -1,0 +1,62 @@
+#include "kernel/launch/signals.hpp"
+
+#include <atomic>
+#include <csignal>
+
+#include "tessera/error.hpp"
+
+namespace tessera {
+
+namespace {
+
+// A handler gets nothing but the signal's number, so what it writes to must be global. Lock-free
+// atomics, because the signal may arrive on any thread.
+std::atomic<bool> installed{false};
+std::atomic<bool> second_dies{true};
+std::atomic<int> first_signal{0};
+std::atomic<int> interrupt_count{0};
+std::atomic<int> termination_count{0};
+static_assert(std::atomic<int>::is_always_lock_free && std::atomic<bool>::is_always_lock_free);
+
+struct sigaction old_interrupt;
+struct sigaction old_termination;
+
+extern "C" void tessera_note_signal(int signal) {
+  int none = 0;
+  first_signal.compare_exchange_strong(none, signal);
+  if (signal == SIGTERM) {
+    ++termination_count;
+  } else if (++interrupt_count > 1 && second_dies) {
+    // Blocked while its handler runs: it takes effect on return.
+    std::signal(SIGINT, SIG_DFL);
+    std::raise(SIGINT);
+  }
+}
+
+}  // namespace
+
+StopFlag::StopFlag(SecondInterrupt second) {
+  require(!installed.exchange(true), "StopFlag: one is installed already");
+  second_dies = second == SecondInterrupt::dies;
+  first_signal = 0;
+  interrupt_count = 0;
+  termination_count = 0;
+  struct sigaction action {};
+  action.sa_handler = tessera_note_signal;
+  action.sa_flags = SA_RESTART;
+  sigemptyset(&action.sa_mask);
+  sigaction(SIGINT, &action, &old_interrupt);
+  sigaction(SIGTERM, &action, &old_termination);
+}
+
+StopFlag::~StopFlag() {
+  sigaction(SIGINT, &old_interrupt, nullptr);
+  sigaction(SIGTERM, &old_termination, nullptr);
+  installed = false;
+}
+
+int StopFlag::signal() const { return first_signal; }
+int StopFlag::interrupts() const { return interrupt_count; }
+int StopFlag::terminations() const { return termination_count; }
+
+}  // namespace tessera

@@ -1,0 +1,130 @@
+#include "kernel/launch/agree.hpp"
+
+#include <gmock/gmock.h>
+
+#include <functional>
+#include <thread>
+
+#include "kernel/comm/store.hpp"
+#include "tessera/error.hpp"
+
+namespace tessera {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::AllOf;
+using testing::Each;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+// What each rank threw, or "".
+std::vector<std::string> on_ranks(i64 world, const std::function<void(i64)>& body) {
+  std::vector<std::string> errors(static_cast<std::size_t>(world));
+  std::vector<std::thread> threads;
+  for (i64 rank = 0; rank < world; ++rank) {
+    threads.emplace_back([&, rank] {
+      try {
+        body(rank);
+      } catch (const Error& error) {
+        errors[static_cast<std::size_t>(rank)] =
+            fmt::format("{}: {}", error.exit_code(), error.what());
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return errors;
+}
+
+TEST(Agree, SameFacts) {
+  InProcessStore store;
+  const auto errors = on_ranks(4, [&](i64 rank) {
+    agree(store, rank, 4, {{"stamp", "a:b\n"}, {"threads", "2"}}, 10s);
+    agree(store, rank, 4, {{"data", ""}}, 10s);
+  });
+  EXPECT_THAT(errors, Each(""));
+}
+
+TEST(Agree, OneRankAsksNobody) {
+  InProcessStore store;
+  agree(store, 0, 1, {{"threads", "2"}}, 0s);
+}
+
+TEST(Agree, EveryRankNamesTheFirstDifference) {
+  InProcessStore store;
+  const auto errors = on_ranks(4, [&](i64 rank) {
+    agree(store,
+          rank,
+          4,
+          {{"stamp", "x"}, {"threads", rank >= 2 ? "8" : "4"}, {"data", std::to_string(rank)}},
+          10s);
+  });
+  // Rank 1 differs from rank 0 too, and comes before rank 2.
+  EXPECT_THAT(errors, Each(AllOf(HasSubstr("disagree on data"), HasSubstr("\"0\" on rank 0"))));
+  EXPECT_THAT(errors, Each(errors[0]));
+  EXPECT_EQ(errors[0].substr(0, 3), "2: ");
+}
+
+TEST(Agree, LaterCallsAreComparedAnew) {
+  InProcessStore store;
+  const auto errors = on_ranks(2, [&](i64 rank) {
+    agree(store, rank, 2, {{"threads", "4"}}, 10s);
+    agree(store, rank, 2, {{"threads", rank == 0 ? "4" : "8"}}, 10s);
+  });
+  EXPECT_THAT(errors, Each(HasSubstr("disagree on threads: \"4\" on rank 0, \"8\" on rank 1")));
+}
+
+TEST(Agree, WhoIsMissingIsNamedByAll) {
+  InProcessStore store;
+  const auto errors = on_ranks(2, [&](i64 rank) { agree(store, rank, 3, {{"a", "b"}}, 200ms); });
+  EXPECT_THAT(errors, Each(HasSubstr("rank 2's facts")));
+}
+
+TEST(Agree, LongTextsAreComparedByLine) {
+  EXPECT_THAT(describe_difference({{"configuration", "seed = 1\nlr = 2\nend"}},
+                                  0,
+                                  {{"configuration", "seed = 1\nlr = 3\nend"}},
+                                  5),
+              HasSubstr("configuration: line 2 is \"lr = 2\" on rank 0, \"lr = 3\" on rank 5"));
+  EXPECT_THAT(describe_difference({{"c", "a\nb"}}, 0, {{"c", "a"}}, 1),
+              HasSubstr("line 2 is \"b\" on rank 0, missing on rank 1"));
+  EXPECT_THAT(describe_difference({{"c", ""}}, 0, {{"c", "a\nb"}}, 1),
+              HasSubstr("line 1 is missing on rank 0, \"a\" on rank 1"));
+}
+
+TEST(Agree, ALongLineIsShownWhereItDiffers) {
+  const std::string same(500, 's');
+  const std::string text =
+      describe_difference({{"c", same + "left"}}, 0, {{"c", same + "right"}}, 1);
+  EXPECT_THAT(text, AllOf(HasSubstr("ssleft\""), HasSubstr("ssright\"")));
+  EXPECT_LT(text.size(), 400U);
+}
+
+TEST(Agree, OtherListsOfFacts) {
+  EXPECT_THAT(describe_difference({{"a", ""}}, 0, {{"b", ""}}, 1), HasSubstr("rank 0 a, rank 1 b"));
+  EXPECT_THAT(describe_difference({{"a", ""}}, 0, {}, 1), HasSubstr("rank 1 nothing more"));
+  EXPECT_EQ(describe_difference({{"a", "x"}}, 0, {{"a", "x"}}, 1), "");
+}
+
+TEST(GatherText, EveryRankHasAllTexts) {
+  InProcessStore store;
+  const auto errors = on_ranks(3, [&](i64 rank) {
+    for (const char* round : {"first", "second"}) {
+      const auto texts =
+          gather_text(store, rank, 3, "where", fmt::format("{} {}", round, rank), 10s);
+      std::vector<std::string> expected;
+      for (i64 peer = 0; peer < 3; ++peer) expected.push_back(fmt::format("{} {}", round, peer));
+      require(texts == expected, "rank {} has other texts", rank);
+    }
+  });
+  EXPECT_THAT(errors, Each(""));
+}
+
+TEST(GatherText, NamesTheRankThatDoesNotCome) {
+  InProcessStore store;
+  const auto errors =
+      on_ranks(2, [&](i64 rank) { gather_text(store, rank, 3, "addresses", "x", 100ms); });
+  EXPECT_THAT(errors, Each(HasSubstr("rank 2's addresses did not come")));
+}
+
+}  // namespace
+}  // namespace tessera

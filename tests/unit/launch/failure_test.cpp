@@ -1,0 +1,118 @@
+#include "kernel/launch/failure.hpp"
+
+#include <gmock/gmock.h>
+#include <unistd.h>
+
+#include <csignal>
+
+namespace tessera {
+namespace {
+
+using testing::ElementsAre;
+
+RankEnd ended(i64 rank, int exit_code, i64 noticed) {
+  return {.rank = rank, .exit_code = exit_code, .noticed = noticed};
+}
+
+RankEnd killed(i64 rank, int signal, i64 noticed) {
+  return {.rank = rank, .signal = signal, .noticed = noticed};
+}
+
+RankEnd reported(i64 rank, const std::string& text, i64 noticed, i64 time = 0, int code = 1) {
+  return {.rank = rank,
+          .report = FailureReport{.exit_code = code, .time_ns = time, .text = text},
+          .exit_code = code,
+          .noticed = noticed};
+}
+
+i64 cause(const std::vector<RankEnd>& ends) {
+  const RankEnd* found = find_cause(ends);
+  return found != nullptr ? found->rank : -1;
+}
+
+TEST(Failure, ReportsTravel) {
+  const FailureReport report{.exit_code = 2, .time_ns = 123456789012, .text = std::string("two\nlines\0end", 13)};
+  const std::string bytes = encode(report);
+  const auto back = decode(bytes);
+  ASSERT_TRUE(back);
+  EXPECT_EQ(back->exit_code, 2);
+  EXPECT_EQ(back->time_ns, 123456789012);
+  EXPECT_EQ(back->text, report.text);
+  for (std::size_t size = 0; size < bytes.size(); ++size) {
+    EXPECT_FALSE(decode(std::string_view(bytes).substr(0, size))) << size;
+  }
+}
+
+TEST(Failure, ReportGoesThroughADescriptor) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  EXPECT_TRUE(report_failure(ends[1], "out of memory", 1));
+  char buffer[200];
+  const ssize_t count = read(ends[0], buffer, sizeof buffer);
+  ASSERT_GT(count, 0);
+  const auto report = decode({buffer, static_cast<std::size_t>(count)});
+  ASSERT_TRUE(report);
+  EXPECT_EQ(report->text, "out of memory");
+  EXPECT_GT(report->time_ns, 0);
+  close(ends[0]);
+  close(ends[1]);
+}
+
+TEST(Failure, NobodyListens) {
+  EXPECT_FALSE(report_failure(-1, "lost", 1));
+  EXPECT_FALSE(report_failure(1 << 20, "lost", 1));
+}
+
+TEST(Failure, AllWentWell) {
+  EXPECT_EQ(cause({ended(0, 0, 3), ended(1, 0, 2)}), -1);
+  EXPECT_TRUE(failure_lines({ended(0, 0, 3), ended(1, 0, 2)}).empty());
+}
+
+TEST(Failure, TheFirstIsTheCause) {
+  EXPECT_EQ(cause({reported(0, "a", 4), ended(1, 3, 2), ended(2, 0, 1)}), 1);
+  EXPECT_EQ(cause({reported(0, "a", 2, 200), reported(1, "b", 2, 100)}), 1);
+}
+
+TEST(Failure, ADeathComesBeforeReportsOfTheSameLook) {
+  EXPECT_EQ(cause({reported(0, "rank 1 died", 2, 100), killed(1, SIGKILL, 2)}), 1);
+}
+
+TEST(Failure, WhoFailsBecauseOfAPeerIsNotTheCause) {
+  EXPECT_EQ(cause({reported(0, "peer gone", 1, 1, kPeerFailed), reported(1, "own", 2, 2)}), 1);
+  EXPECT_EQ(cause({reported(0, "all_reduce: rank 1: own", 1, 1), reported(1, "own", 2, 2)}), 1);
+}
+
+TEST(Failure, WithoutAnotherCauseAFailureBecauseOfAPeerIsOne) {
+  EXPECT_EQ(cause({reported(0, "rank 1 left", 1, 1, kPeerFailed), ended(1, 0, 1)}), 0);
+}
+
+TEST(Failure, WhatTheLauncherStoppedIsNoFailure) {
+  RankEnd stopped = killed(0, SIGKILL, 1);
+  stopped.stopped_by_us = true;
+  EXPECT_EQ(cause({stopped, reported(1, "own", 2)}), 1);
+  EXPECT_FALSE(failed(stopped));
+}
+
+TEST(Failure, Descriptions) {
+  EXPECT_EQ(describe(killed(1, SIGKILL, 1)), "rank 1 was killed by signal 9 (Killed)");
+  RankEnd end = ended(2, 3, 1);
+  EXPECT_EQ(describe(end), "rank 2 ended with exit code 3");
+  end.last_line = "no space";
+  EXPECT_EQ(describe(end), "rank 2 ended with exit code 3; its last line: no space");
+}
+
+TEST(Failure, TheCauseIsPrintedLastAndOnce) {
+  EXPECT_THAT(failure_lines({reported(0, "from rank 1: bad", 2),
+                             reported(1, "bad", 1),
+                             reported(2, "other", 3),
+                             reported(3, "bad", 3)}),
+              ElementsAre("[rank 2] other", "[rank 1] bad"));
+}
+
+TEST(Failure, WhatAllRanksSayIsNoRanksOwn) {
+  EXPECT_THAT(failure_lines({reported(0, "unknown key", 2), reported(1, "unknown key", 1)}),
+              ElementsAre("unknown key"));
+}
+
+}  // namespace
+}  // namespace tessera
