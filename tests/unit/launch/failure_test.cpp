@@ -31,7 +31,8 @@ i64 cause(const std::vector<RankEnd>& ends) {
 }
 
 TEST(Failure, ReportsTravel) {
-  const FailureReport report{.exit_code = 2, .time_ns = 123456789012, .text = std::string("two\nlines\0end", 13)};
+  const FailureReport report{
+      .exit_code = 2, .time_ns = 123456789012, .text = std::string("two\nlines\0end", 13)};
   const std::string bytes = encode(report);
   const auto back = decode(bytes);
   ASSERT_TRUE(back);
