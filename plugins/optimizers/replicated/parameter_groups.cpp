@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "glob.hpp"
 #include "tessera/error.hpp"
 
 namespace tessera {
@@ -19,26 +20,6 @@ void ParameterGroup::describe(Schema<ParameterGroup>& s) {
           &ParameterGroup::weight_decay,
           "instead of the rule's; auto: the rule's, none for biases and norms")
       .at_least(0);
-}
-
-bool glob_matches(std::string_view pattern, std::string_view text) {
-  // After a mismatch the last star takes one more character; earlier stars need no second look.
-  std::size_t p = 0, t = 0, star = std::string_view::npos, taken = 0;
-  while (t < text.size()) {
-    if (p < pattern.size() && pattern[p] == '*') {
-      star = p++;
-      taken = t;
-    } else if (p < pattern.size() && (pattern[p] == '?' || pattern[p] == text[t])) {
-      ++p;
-      ++t;
-    } else if (star != std::string_view::npos) {
-      p = star + 1;
-      t = ++taken;
-    } else {
-      return false;
-    }
-  }
-  return pattern.find_first_not_of('*', p) == std::string_view::npos;
 }
 
 namespace {

@@ -2,7 +2,6 @@
 #include <map>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "tessera/optimizer.hpp"
@@ -16,9 +15,6 @@ struct ParameterGroup {
   Auto<double> weight_decay;
   static void describe(Schema<ParameterGroup>& s);
 };
-
-/// Does `text` have the form of `pattern`, in which * stands for any characters, ? for one?
-bool glob_matches(std::string_view pattern, std::string_view text);
 
 /// Hyperparameters of each parameter. A parameter in no group gets the rule's weight decay unless
 /// it is a bias or belongs to a norm. Throws ConfigError when two groups claim one parameter.

@@ -1,0 +1,286 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "plugins/optimizers/replicated/glob.hpp"
+#include "tessera/error.hpp"
+#include "tessera/optimizer.hpp"
+#include "tessera/testing/workbench.hpp"
+#include "tests/unit/ops/devices_support.hpp"
+#include "tests/unit/plugins/plugins_support.hpp"
+
+namespace tessera {
+namespace {
+
+using ::testing::DoubleNear;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Pointwise;
+using Values = std::vector<double>;
+
+auto near(const Values& values) { return Pointwise(DoubleNear(1e-12), values); }
+
+std::shared_ptr<UpdateRule> make_rule(const Component<UpdateRule>& component,
+                                      const std::string& keys) {
+  RuleArguments arguments;
+  return make_plugin<UpdateRule>(component.type, keys, arguments);
+}
+
+/// One rank with a few parameters in f64 on the reference device.
+struct Rank {
+  explicit Rank(const Layout& layout = {}, i64 rank = 0)
+      : mesh(RankGenerator(layout), rank), bench(*device) {}
+
+  Parameter& add(const std::string& name,
+                 const Shape& shape,
+                 const Values& values,
+                 const Values& gradient,
+                 std::vector<std::string> tags = {}) {
+    parameters.push_back(bench.parameter(name, bench.tensor(shape, DType::f64, values)));
+    Parameter& parameter = *parameters.back();
+    parameter.tags = std::move(tags);
+    testing::write(parameter.grad, gradient);
+    raw.push_back(&parameter);
+    return parameter;
+  }
+
+  std::shared_ptr<Optimizer> optimizer(const std::string& keys,
+                                       const std::string& rule_keys = "",
+                                       std::shared_ptr<UpdateRule> rule = nullptr) {
+    OptimizerArguments arguments;
+    arguments.parameters = raw;
+    arguments.mesh = &mesh;
+    arguments.device = device.get();
+    arguments.make_rule = [=](const Component<UpdateRule>& component) {
+      return rule ? rule : make_rule(component, rule_keys);
+    };
+    return make_plugin<Optimizer>("replicated", keys, arguments);
+  }
+
+  Tensor scalars(double lr, double steps = 1, double scale = 1, double found_inf = 0) {
+    return bench.tensor(
+        {step_scalar::kCount}, DType::f64, {steps, lr, 1, found_inf, 0, scale, 0, 0});
+  }
+
+  double sum_squares(Optimizer& optimizer, double before = 0) {
+    const Tensor out = bench.tensor({1}, DType::f64, {before});
+    optimizer.sum_squares(bench.context(), out);
+    return testing::read(out)[0];
+  }
+
+  std::shared_ptr<Device> device = test_device("reference");
+  Mesh mesh;
+  testing::Workbench bench;
+  std::vector<std::unique_ptr<Parameter>> parameters;
+  std::vector<Parameter*> raw;
+};
+
+constexpr auto kSgd = "[component.rule]\ntype = \"sgd\"\n";
+
+TEST(Glob, KnowsStarsAndQuestionMarks) {
+  EXPECT_TRUE(glob_matches("head.*", "head.weight"));
+  EXPECT_FALSE(glob_matches("head.*", "ahead.weight"));
+  EXPECT_TRUE(glob_matches("layers.*.mlp.*", "layers.11.mlp.up.weight"));
+  EXPECT_TRUE(glob_matches("*", ""));
+  EXPECT_TRUE(glob_matches("*a*b", "xaxab"));
+  EXPECT_FALSE(glob_matches("*a*b", "xaxabc"));
+  EXPECT_TRUE(glob_matches("layers.?.x", "layers.3.x"));
+  EXPECT_FALSE(glob_matches("layers.?.x", "layers.13.x"));
+  EXPECT_FALSE(glob_matches("", "x"));
+}
+
+TEST(Replicated, SgdStepChangesEveryParameter) {
+  Rank rank;
+  Parameter& weight = rank.add("weight", {2, 2}, {1, 2, 3, 4}, {1, 0, -2, 4});
+  Parameter& bias = rank.add("bias", {2}, {1, 1}, {8, 0}, {"bias"});
+  const auto optimizer = rank.optimizer(kSgd, "weight_decay = 0.5");
+  EXPECT_EQ(optimizer->clip(), 1.0);
+  EXPECT_TRUE(optimizer->state().empty());
+  optimizer->step(rank.bench.context(), rank.scalars(0.1, 1, 0.5));
+  // w - lr (g scale + decay w); no decay of the bias
+  EXPECT_THAT(testing::read(weight.main), near({0.9, 1.9, 2.95, 3.6}));
+  EXPECT_THAT(testing::read(bias.main), near({0.6, 1}));
+  EXPECT_THAT(testing::read(weight.grad), ElementsAre(0, 0, 0, 0));
+  EXPECT_THAT(testing::read(bias.grad), ElementsAre(0, 0));
+}
+
+TEST(Replicated, SgdWithMomentumKeepsABuffer) {
+  Rank rank;
+  Parameter& weight = rank.add("weight", {1}, {1}, {1});
+  const auto optimizer = rank.optimizer(kSgd, "momentum = 0.5");
+  const auto state = optimizer->state();
+  ASSERT_EQ(state.size(), 1U);
+  EXPECT_EQ(state[0].name, "momentum_buffer");
+  optimizer->step(rank.bench.context(), rank.scalars(1, 1));
+  testing::write(weight.grad, {2});
+  optimizer->step(rank.bench.context(), rank.scalars(1, 2));
+  EXPECT_THAT(testing::read(weight.main), near({1 - 1 - 2.5}));
+  EXPECT_THAT(testing::read(state[0].tensor), near({2.5}));
+}
+
+/// Loshchilov, Hutter 2019, algorithm 2, one element.
+struct AdamReference {
+  double w, m = 0, v = 0;
+  void step(double g, int t, double lr, double decay) {
+    m = 0.8 * m + 0.2 * g;
+    v = 0.9 * v + 0.1 * g * g;
+    const double mean = m / (1 - std::pow(0.8, t)), square = v / (1 - std::pow(0.9, t));
+    w -= lr * (mean / (std::sqrt(square) + 1e-3) + decay * w);
+  }
+};
+
+TEST(Replicated, AdamWFollowsTheAlgorithm) {
+  Rank rank;
+  Parameter& weight = rank.add("weight", {2}, {1, -2}, {0, 0});
+  const auto optimizer =
+      rank.optimizer("", "beta1 = 0.8\nbeta2 = 0.9\neps = 1e-3\nweight_decay = 0.3");
+  AdamReference first{1}, second{-2};
+  for (int t = 1; t <= 4; ++t) {
+    testing::write(weight.grad, {0.5 * t, -3});
+    optimizer->step(rank.bench.context(), rank.scalars(0.1 / t, t));
+    first.step(0.5 * t, t, 0.1 / t, 0.3);
+    second.step(-3, t, 0.1 / t, 0.3);
+  }
+  EXPECT_THAT(testing::read(weight.main), near({first.w, second.w}));
+  const auto state = optimizer->state();
+  ASSERT_EQ(state.size(), 2U);
+  EXPECT_EQ(state[0].name, "first_moment");
+  EXPECT_EQ(state[1].name, "second_moment");
+  EXPECT_EQ(state[1].parameter, &weight);
+  EXPECT_THAT(testing::read(state[0].tensor), near({first.m, second.m}));
+  EXPECT_THAT(testing::read(state[1].tensor), near({first.v, second.v}));
+}
+
+TEST(Replicated, ASkippedStepChangesNothingButGradients) {
+  Rank rank;
+  Parameter& weight = rank.add("weight", {2}, {1, 2}, {5, NAN});
+  const auto optimizer = rank.optimizer("");
+  optimizer->step(rank.bench.context(), rank.scalars(0.1, 1, 1, 1));
+  EXPECT_THAT(testing::read(weight.main), ElementsAre(1, 2));
+  EXPECT_THAT(testing::read(weight.grad), ElementsAre(0, 0));
+  for (const NamedState& state : optimizer->state()) {
+    EXPECT_THAT(testing::read(state.tensor), ElementsAre(0, 0));
+  }
+}
+
+TEST(Replicated, WritesTheComputeForm) {
+  Rank rank;
+  Parameter& weight = rank.add("weight", {2}, {1, 2}, {1, 1});
+  weight.compute = rank.bench.tensor({2}, DType::bf16, {0, 0});
+  const auto optimizer = rank.optimizer(kSgd);
+  optimizer->step(rank.bench.context(), rank.scalars(0.25));
+  EXPECT_THAT(testing::read(weight.compute), ElementsAre(0.75, 1.75));
+}
+
+TEST(Replicated, StateHasTheParametersFormAndStartsAtZero) {
+  Rank rank;
+  rank.add("weight", {2, 3}, Values(6, 1), Values(6, 1));
+  const i64 before = rank.device->memory().bytes[static_cast<std::size_t>(Category::optimizer)];
+  const auto optimizer = rank.optimizer("");
+  for (const NamedState& state : optimizer->state()) {
+    EXPECT_EQ(state.tensor.shape(), (Shape{2, 3}));
+    EXPECT_EQ(state.tensor.dtype(), DType::f64);
+    EXPECT_EQ(testing::read(state.tensor), Values(6, 0));
+  }
+  const i64 after = rank.device->memory().bytes[static_cast<std::size_t>(Category::optimizer)];
+  EXPECT_GE(after - before, 2 * 6 * 8);
+}
+
+TEST(Replicated, GroupsHaveTheirOwnHyperparameters) {
+  Rank rank;
+  Parameter& head = rank.add("head.weight", {1}, {1}, {1});
+  Parameter& bias = rank.add("layers.0.bias", {1}, {1}, {1}, {"bias"});
+  Parameter& other = rank.add("layers.0.weight", {1}, {1}, {1});
+  const auto optimizer = rank.optimizer(std::string("clip = 0\n") + kSgd +
+                                            "[component.groups.head]\nmatch = \"head.*\"\n"
+                                            "lr_scale = 0.5\n"
+                                            "[component.groups.biases]\nmatch = \"tag:bias\"\n"
+                                            "weight_decay = 4.0\n",
+                                        "weight_decay = 2");
+  EXPECT_EQ(optimizer->clip(), 0.0);
+  optimizer->step(rank.bench.context(), rank.scalars(0.1));
+  EXPECT_THAT(testing::read(head.main), near({1 - 0.05 * (1 + 2)}));
+  EXPECT_THAT(testing::read(bias.main), near({1 - 0.1 * (1 + 4)}));
+  EXPECT_THAT(testing::read(other.main), near({1 - 0.1 * (1 + 2)}));
+}
+
+TEST(Replicated, RefusesGroupsThatAreEmptyOrOverlap) {
+  Rank rank;
+  rank.add("head.weight", {1}, {1}, {1});
+  EXPECT_THAT(
+      text_of<ConfigError>([&] { rank.optimizer("[component.groups.tail]\nmatch = \"tail.*\""); }),
+      HasSubstr("[optimizer.groups.tail] match = \"tail.*\" is the name or tag of no"));
+  EXPECT_THAT(text_of<ConfigError>([&] {
+                rank.optimizer(
+                    "[component.groups.a]\nmatch = \"head.*\"\n[component.groups.b]\nmatch = "
+                    "\"*.weight\"");
+              }),
+              HasSubstr("head.weight is in two groups, [optimizer.groups.a] and"));
+  EXPECT_THAT(text_of<ConfigError>([&] { rank.optimizer("clip = -1"); }), HasSubstr("clip"));
+}
+
+TEST(Replicated, CountsEachElementOnceOverTheTensorRanks) {
+  // Logical: a cut weight of 4 and a whole norm of 2; gradients as both ranks hold them.
+  double sum = 0;
+  for (const i64 index : {0, 1}) {
+    Rank rank({.world = 2, .tensor = 2}, index);
+    Parameter& weight = rank.add("weight", {2}, {0, 0}, index == 0 ? Values{1, 2} : Values{3, 4});
+    weight.split = {{.dim = 0, .axis = Axis::tensor}};
+    rank.add("norm", {2}, {0, 0}, {5, 6}, {"norm"});
+    sum += rank.sum_squares(*rank.optimizer(""));
+  }
+  EXPECT_DOUBLE_EQ(sum, 1 + 4 + 9 + 16 + 25 + 36);
+}
+
+TEST(Replicated, EveryDataReplicaCountsAllAndAdds) {
+  for (const i64 index : {0, 1}) {
+    Rank rank({.world = 2}, index);
+    rank.add("a", {2}, {0, 0}, {1, 2});
+    rank.add("b", {1}, {0}, {3});
+    EXPECT_DOUBLE_EQ(rank.sum_squares(*rank.optimizer(""), 100), 114);
+  }
+}
+
+TEST(Replicated, EveryPipelineStageCountsItsOwn) {
+  Rank rank({.world = 2, .pipeline = 2}, 1);
+  rank.add("a", {2}, {0, 0}, {1, 2});
+  EXPECT_DOUBLE_EQ(rank.sum_squares(*rank.optimizer("")), 5);
+}
+
+class WholeMatrix final : public UpdateRule {
+ public:
+  std::vector<StateSpec> state() const override { return {}; }
+  Needs needs() const override { return Needs::whole_matrix; }
+  void update(Context&, const Shard&, const Hyper&, const Tensor&) const override {}
+};
+
+TEST(Replicated, RefusesWhatItCannotUpdate) {
+  Rank rank({.world = 2, .tensor = 2}, 0);
+  Parameter& weight = rank.add("w", {2}, {0, 0}, {0, 0});
+  EXPECT_NO_THROW(rank.optimizer("", "", std::make_shared<WholeMatrix>()));
+  weight.split = {{.dim = 0, .axis = Axis::tensor}};
+  EXPECT_THAT(
+      text_of<ConfigError>([&] { rank.optimizer("", "", std::make_shared<WholeMatrix>()); }),
+      HasSubstr("must see each parameter whole, but w is cut 2 ways over tp"));
+
+  Rank experts({.world = 2, .expert = 2}, 0);
+  experts.add("e", {2}, {0, 0}, {0, 0}).split = {{.dim = 0, .axis = Axis::expert}};
+  EXPECT_THAT(text_of<ConfigError>([&] { experts.optimizer(""); }),
+              HasSubstr("e is cut 2 ways over ep"));
+
+  Rank stages({.world = 2, .pipeline = 2}, 0);
+  stages.add("tied", {2}, {0, 0}, {0, 0}).declarations = 2;
+  EXPECT_THAT(text_of<ConfigError>([&] { stages.optimizer(""); }), HasSubstr("cannot count tied"));
+}
+
+TEST(Rules, NameTheirWeightDecay) {
+  EXPECT_EQ(make_rule({"adamw"}, "")->weight_decay(), 0.01);
+  EXPECT_EQ(make_rule({"sgd"}, "")->weight_decay(), 0.0);
+  EXPECT_EQ(make_rule({"adamw"}, "")->needs(), Needs::elements);
+  EXPECT_THAT(text_of<ConfigError>([] { make_rule({"adamw"}, "beta1 = 1.0"); }),
+              HasSubstr("beta1"));
+}
+
+}  // namespace
+}  // namespace tessera
