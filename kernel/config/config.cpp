@@ -186,16 +186,17 @@ std::vector<fs::path> Config::plugin_path() const {
   std::vector<fs::path> out;
   const Entry* entry = tree_->find("plugins.path");
   if (entry == nullptr) return out;
-  const auto* folders = entry->value ? std::get_if<Value::Array>(&entry->value->data) : nullptr;
-  for (std::size_t i = 0; folders != nullptr && i < folders->size(); ++i) {
-    const auto* folder = std::get_if<std::string>(&(*folders)[i].data);
-    if (folder == nullptr) {
-      folders = nullptr;
-    } else {
-      out.push_back(resolve_path(*folder, entry->at));
-    }
+  Value::Array folders = entry->value ? Value::Array{*entry->value} : Value::Array();
+  if (entry->value && std::holds_alternative<Value::Array>(entry->value->data)) {
+    folders = std::get<Value::Array>(entry->value->data);
   }
-  if (folders == nullptr) {
+  bool good = entry->value.has_value();
+  for (const Value& each : folders) {
+    const auto* folder = std::get_if<std::string>(&each.data);
+    good = good && folder != nullptr;
+    if (good) out.push_back(resolve_path(*folder, entry->at));
+  }
+  if (!good) {
     fail_config("{}: [plugins] path: expected an array of folders, [\"build/plugins\"]{}",
                 entry->at.text(),
                 excerpt_at(entry->at));

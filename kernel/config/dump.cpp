@@ -18,12 +18,13 @@ struct Line {
 struct Table {
   std::string path;
   bool is_set = false;
+  bool has_tables = false;
   std::vector<Line> lines;
 };
 
 /// Tables in the order of the sections, each before its sub-tables.
 void collect(const ConfigTree& tree, const std::string& path, std::vector<Table>& out) {
-  Table table{path, false, {}};
+  Table table{path, false, false, {}};
   std::vector<std::string> below;
   for (const std::string& name : tree.children(path)) {
     const std::string child = join_path(path, name);
@@ -36,6 +37,7 @@ void collect(const ConfigTree& tree, const std::string& path, std::vector<Table>
   }
   const Entry* self = tree.find(path);
   table.is_set = self != nullptr && self->is_set();
+  table.has_tables = !below.empty();
   if (!path.empty()) out.push_back(std::move(table));
   for (const std::string& child : below) collect(tree, child, out);
 }
@@ -78,7 +80,7 @@ std::string dump(const Resolved& resolved) {
           kOriginColumn,
           entry.from.empty() ? entry.at.text() : "from " + entry.from);
     }
-    if (!active && body.empty()) continue;
+    if (body.empty() && (!active || table.has_tables)) continue;
     out += fmt::format("\n{}[{}]\n{}", active ? "" : "# ", table.path, body);
   }
   return out;

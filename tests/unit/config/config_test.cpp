@@ -150,6 +150,7 @@ TEST_F(ConfigFiles, PathsAreRelativeToTheFileThatWroteThem) {
 TEST_F(ConfigFiles, PluginPathIsKnownBeforeSchemas) {
   const std::string a = write("c/a.toml", "[plugins]\npath = [\"../p\", \"/q\"]\n");
   EXPECT_EQ(Config::load({a}).plugin_path(), (std::vector<fs::path>{root_ / "p", "/q"}));
+  EXPECT_EQ(Config::parse("plugins.path = \"/p\"").plugin_path(), std::vector<fs::path>{"/p"});
   EXPECT_TRUE(Config::parse("").plugin_path().empty());
   EXPECT_EQ(error_of([] { (void)Config::parse("plugins.path = [1]", "a.toml").plugin_path(); }),
             "a.toml:1:16: [plugins] path: expected an array of folders, [\"build/plugins\"]\n"

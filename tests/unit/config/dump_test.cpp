@@ -1,0 +1,185 @@
+#include "kernel/config/dump.hpp"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <random>
+
+#include "tests/unit/config/config_support.hpp"
+
+namespace tessera {
+namespace {
+
+using testing::kLeast;
+using testing::resolved;
+const std::string kBase(kLeast);
+
+/// The part of a dump that begins with the header of a table, up to an empty line.
+std::string part(const std::string& text, const std::string& header) {
+  const auto begin = text.find(header + "\n");
+  if (begin == std::string::npos) return "no " + header;
+  return text.substr(begin, text.find("\n\n", begin) + 1 - begin);
+}
+
+TEST(Dump, LinesCarryTheirOrigin) {
+  const std::string text =
+      dump(resolved(kBase, {"model.block.norm.eps=0.1", "model.block.mlp.gate.type=none"}));
+  EXPECT_TRUE(text.starts_with("schema = 1\n\n[run]\n")) << text;
+  EXPECT_EQ(part(text, "[batch]"),
+            "[batch]\n"
+            "global = 8                                    # a.toml:6:10\n"
+            "micro = 2                                     # a.toml:7:9\n");
+  EXPECT_EQ(part(text, "[schedule]"),
+            "[schedule]\n"
+            "type = \"sequential\"                           # default\n");
+  EXPECT_EQ(part(text, "[model.block.norm]"),
+            "[model.block.norm]\n"
+            "# type = \"layernorm\"                          # default\n"
+            "eps = 0.1                                     # --set #1\n"
+            "# bias = true                                 # default\n");
+  EXPECT_EQ(part(text, "[model.block.mlp]"),
+            "[model.block.mlp]\n"
+            "# type = \"dense\"                              # default\n"
+            "# hidden = 64                                 # from model.hidden\n"
+            "# ffn = 64                                    # from model.block.mlp.hidden\n"
+            "# activation = \"gelu\"                         # default\n");
+  EXPECT_EQ(part(text, "[model.block.mlp.gate]"),
+            "[model.block.mlp.gate]\n"
+            "type = \"none\"                                 # --set #2\n");
+  EXPECT_EQ(part(text, "# [optimizer.rule]"),
+            "# [optimizer.rule]\n"
+            "# type = \"adamw\"                              # default\n"
+            "# beta1 = 0.9                                 # default\n"
+            "# beta2 = 0.95                                # default\n"
+            "# weight_decay = 0.01                         # default\n");
+}
+
+/// What a resolved configuration means: values, and which are set.
+std::string meaning(const Resolved& r) {
+  std::string out;
+  for (const auto& [path, entry] : r.tree->entries()) {
+    if (entry.value) out += path + " = " + entry.value->text() + " " + entry.from + "\n";
+  }
+  for (const NamedObserver& o : r.run.observers) out += o.name + " " + o.observer.type + "\n";
+  return out + fmt::format("{} {} {} {} {}",
+                           r.run.run.out,
+                           r.run.comm.ranks.value_or(0),
+                           r.run.checkpoint.resume,
+                           r.run.model.type,
+                           r.run.run.seed);
+}
+
+void expect_round_trip(const Resolved& first) {
+  const std::string text = dump(first);
+  const Resolved second = resolved(text);
+  EXPECT_EQ(meaning(first), meaning(second)) << text;
+  EXPECT_TRUE(diff(first, second).empty());
+  // What a component sees as set, it sees again: defaults must stay defaults for parents to
+  // override them.
+  for (const auto& [path, entry] : first.tree->entries()) {
+    const bool kernels = parent_of(path).find('.') == std::string_view::npos;
+    if (entry.value && !kernels) {
+      EXPECT_EQ(entry.is_set(), second.tree->find(path)->is_set()) << path;
+    }
+  }
+}
+
+TEST(Dump, LoadsBackToTheSame) {
+  expect_round_trip(resolved(kBase));
+  expect_round_trip(resolved(kBase,
+                             {"model.block.mlp.type=moe",
+                              "model.block.mlp.dispatcher.type=alltoall",
+                              "model.block.mlp.dispatcher.capacity=1.5",
+                              "optimizer.groups.head.match=\"a \\\"b\\\" \\n c\"",
+                              "observers.z.type=console",
+                              "observers.console.every_steps=2",
+                              "checkpoint.resume=x/y",
+                              "plugins.path=[\"p\", \"/q\"]",
+                              "graph.type=none"}));
+}
+
+TEST(Dump, LoadsBackFromAnotherFolder) {
+  const Resolved first = resolved(kBase, {"run.out=here"});
+  const auto folder = std::filesystem::path(::testing::TempDir()) / "tessera_dump";
+  std::filesystem::create_directories(folder);
+  const std::string file = (folder / "resolved.toml").string();
+  std::ofstream(file) << dump(first);
+  testing::SampleCatalog catalog;
+  const Resolved second = resolve(Config::load({file}), catalog);
+  std::filesystem::remove_all(folder);
+  EXPECT_EQ(meaning(first), meaning(second));
+}
+
+/// One of many keys with one of the values that it takes.
+struct Choice {
+  const char* key;
+  std::vector<const char*> values;
+};
+
+TEST(Dump, LoadsBackToTheSameForManyConfigurations) {
+  const std::vector<Choice> choices = {
+      {"run.name", {"a", "7", "\"x # y\"", "ä"}},
+      {"run.seed", {"0", "99"}},
+      {"run.out", {"o", "/abs/o"}},
+      {"device.threads", {"2", "auto"}},
+      {"comm.type", {"threads", "auto"}},
+      {"comm.ranks", {"4", "auto"}},
+      {"comm.timeout_s", {"1", "0.5", "1e-3"}},
+      {"parallel.order", {"tp-cp-ep-dp-pp", "tp-pp-dp"}},
+      {"model.vocab", {"100", "auto"}},
+      {"model.dropout", {"0", "0.1"}},
+      {"model.block.norm.bias", {"true", "false"}},
+      {"model.block.norm.eps", {"1e-6", "1"}},
+      {"model.block.mlp.type", {"dense", "moe"}},
+      {"model.block.mlp.activation", {"relu", "silu"}},
+      {"optimizer.rule.type", {"adamw", "sgd"}},
+      {"optimizer.rule.weight_decay", {"0", "0.3"}},
+      {"optimizer.groups.a.match", {"*"}},
+      {"optimizer.groups.b", {"{match = \"b\", lr_scale = 2}"}},
+      {"data.splits", {"[1]", "[1, 2, 3]", "[]"}},
+      {"data.exclude", {"[]", "[\"x\", \"y\"]"}},
+      {"observers.console.every_steps", {"1", "10"}},
+      {"observers.other", {"{type = \"console\"}"}},
+      {"checkpoint.resume", {"auto", "none", "from/here"}},
+  };
+  for (unsigned seed = 0; seed < 200; ++seed) {
+    std::mt19937 random(seed);
+    std::vector<std::string> sets;
+    std::string shown;
+    for (const Choice& choice : choices) {
+      if (random() % 2 == 0) continue;
+      const char* value = choice.values[random() % choice.values.size()];
+      sets.push_back(fmt::format("{}={}", choice.key, value));
+      shown += sets.back() + "\n";
+    }
+    SCOPED_TRACE(shown);
+    expect_round_trip(resolved(kBase, sets));
+    if (HasFailure()) return;
+  }
+}
+
+TEST(Diff, ShowsChangedAndLoneKeys) {
+  EXPECT_TRUE(diff(resolved(kBase), resolved(kBase)).empty());
+  const std::vector<std::string> lines =
+      diff(resolved(kBase), resolved(kBase, {"model.layers=3", "optimizer.rule.type=sgd"}));
+  EXPECT_EQ(lines,
+            (std::vector<std::string>{"- model.layers = 2",
+                                      "+ model.layers = 3",
+                                      "- optimizer.rule.type = \"adamw\"",
+                                      "+ optimizer.rule.type = \"sgd\"",
+                                      "- optimizer.rule.beta1 = 0.9",
+                                      "- optimizer.rule.beta2 = 0.95",
+                                      "- optimizer.rule.weight_decay = 0.01",
+                                      "+ optimizer.rule.weight_decay = 0.0",
+                                      "+ optimizer.rule.momentum = 0.0"}));
+}
+
+TEST(Diff, ValuesCountAndNotWhereTheyComeFrom) {
+  EXPECT_TRUE(
+      diff(resolved(kBase), resolved(kBase, {"model.layers=2", "model.dropout=0"})).empty());
+}
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,118 @@
+// The wording of configuration errors: what users read, reviewed like code.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "tests/unit/config/config_support.hpp"
+
+namespace tessera {
+namespace {
+
+using testing::kLeast;
+using testing::problems_of;
+const std::string kBase(kLeast);
+
+/// golden/NAME.toml resolves to the errors of golden/NAME.txt.
+void expect_golden(const std::string& name,
+                   const std::vector<std::string>& sets = {},
+                   const std::vector<std::string>& failures = {}) {
+  const auto read = [&](const char* suffix) {
+    std::ifstream file(TESSERA_SOURCE_DIR "/tests/unit/config/golden/" + name + suffix);
+    std::ostringstream text;
+    text << file.rdbuf();
+    return text.str();
+  };
+  testing::SampleCatalog catalog;
+  catalog.failures = failures;
+  const Config config = Config::parse(read(".toml"), "a.toml", sets);
+  EXPECT_EQ(report(check(config, catalog).problems) + "\n", read(".txt"));
+}
+
+TEST(ErrorText, UnknownKeys) { expect_golden("unknown_keys"); }
+
+TEST(ErrorText, Values) {
+  expect_golden("values", {"data.splits=[1, -1]", "data.exclude=[1]", "model.vocab=\"many\""});
+}
+
+TEST(ErrorText, UnknownComponents) {
+  expect_golden("unknown_component",
+                {},
+                {"deepep.so: needs libnvshmem.so.3, which was not found (ldd deepep.so)"});
+}
+
+TEST(ErrorText, DefaultsThatAreNotThere) {
+  class Empty : public Catalog {
+    const ComponentInfo* find(std::string_view, std::string_view) const override { return nullptr; }
+    std::vector<const ComponentInfo*> of_kind(std::string_view) const override { return {}; }
+    std::vector<std::string> load_failures() const override { return {}; }
+    std::string library_of(std::string_view, std::string_view) const override { return ""; }
+  } catalog;
+  const Config config = Config::parse("[run]\nsteps = 1\n[batch]\nglobal = 1\nmicro = 1\n");
+  const std::string text = report(check(config, catalog).problems);
+  EXPECT_NE(text.find("[lr] type = \"constant\" (the default): no lr plugin of that name\n"
+                      "  known lr schedules: none"),
+            std::string::npos)
+      << text;
+  // Neither "auto" nor "none" needs a plugin.
+  EXPECT_EQ(text.find("[comm]"), std::string::npos) << text;
+  EXPECT_EQ(text.find("[graph]"), std::string::npos) << text;
+}
+
+TEST(ErrorText, WhatIsMissing) {
+  EXPECT_EQ(
+      problems_of("[batch]\nglobal = 1\n"),
+      R"(a.toml:1:2: [batch] "micro" is missing: sequences of one microbatch; expected integer >= 1
+    1 | [batch]
+      |  ^^^^^
+[run] "steps" is missing: optimizer steps of the whole run; expected integer >= 1
+[data] "path" is missing: file or folder of texts; expected string)");
+}
+
+TEST(ErrorText, SectionsThatAreValues) {
+  EXPECT_EQ(problems_of(kBase, {"parallel=2", "model=gpt", "observers=console"}),
+            R"(--set #1: parallel is a section: write [parallel]
+      | parallel=2
+      | ^^^^^^^^
+--set #2: model is the table of a model: write [model] type = "gpt"
+      | model=gpt
+      | ^^^^^
+--set #3: observers is a table of tables, not a value
+      | observers=console
+      | ^^^^^^^^^)");
+}
+
+TEST(ErrorText, KeysOfAComponentNotYetChosen) {
+  EXPECT_EQ(
+      problems_of(kBase + "[comm]\nport = 1\n"),
+      R"(a.toml:13:1: [comm] unknown key "port"; communicator "auto" knows type, ranks, timeout_s, init_timeout_s
+   13 | port = 1
+      | ^^^^)");
+}
+
+TEST(ErrorText, OnlyTwentyAreShown) {
+  std::string text = kBase + "[check]\n";
+  for (int i = 0; i < 23; ++i) text += fmt::format("wrong_key_{} = 1\n", i);
+  const std::string shown = problems_of(text);
+  EXPECT_NE(shown.find("wrong_key_19"), std::string::npos);
+  EXPECT_EQ(shown.find("wrong_key_20"), std::string::npos);
+  EXPECT_TRUE(shown.ends_with("\n... and 3 more problems")) << shown;
+}
+
+TEST(ErrorText, ResolveThrowsTheReport) {
+  testing::SampleCatalog catalog;
+  const Config config = Config::parse(kBase, "a.toml", {"lr.peak=0"});
+  EXPECT_EQ(testing::error_of([&] { resolve(config, catalog); }),
+            "--set #1: [lr] peak: expected float > 0, got 0\n"
+            "      | lr.peak=0\n"
+            "      |         ^");
+  try {
+    resolve(config, catalog);
+  } catch (const ConfigError& error) {
+    EXPECT_EQ(error.exit_code(), 2);
+  }
+}
+
+}  // namespace
+}  // namespace tessera
