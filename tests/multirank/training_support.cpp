@@ -1,0 +1,165 @@
+#include "training_support.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <exception>
+#include <filesystem>
+#include <fstream>
+#include <mutex>
+#include <thread>
+
+#include "kernel/comm/store.hpp"
+#include "kernel/comm/threads.hpp"
+#include "kernel/model/host_values.hpp"
+#include "kernel/model/logical.hpp"
+#include "kernel/train/host_kernels.hpp"
+#include "tessera/ops/update.hpp"
+#include "tessera/random.hpp"
+
+namespace tessera::testing {
+
+namespace {
+
+// Words in an order that a small model can learn something of, in a file of this process.
+std::string text_file() {
+  static const std::string path = [] {
+    const auto file = std::filesystem::temp_directory_path() /
+                      fmt::format("tessera_text_{}.txt", static_cast<long>(getpid()));
+    const char* words[] = {"the ", "king ", "and ", "queen ", "of ", "night, ", "day. ", "no "};
+    std::ofstream out(file);
+    for (u64 i = 0; i < 4000; ++i) out << words[Philox::words(7, {static_cast<u32>(i)})[0] % 8];
+    struct Cleaner {
+      std::filesystem::path path;
+      ~Cleaner() { std::filesystem::remove(path); }
+    };
+    static const Cleaner cleaner{file};
+    return file.string();
+  }();
+  return path;
+}
+
+}  // namespace
+
+std::string tiny_config() {
+  return fmt::format(R"(
+schema = 1
+[run]
+seed = 11
+steps = 200
+log_every_steps = 1
+[device]
+type = "reference"
+[comm]
+timeout_s = 20
+[batch]
+global = 8
+micro = 2
+[model]
+type = "gpt"
+layers = 2
+hidden = 16
+heads = 4
+sequence_length = 8
+dropout = 0.1
+vocab_multiple = 8
+[optimizer]
+type = "replicated"
+clip = 1.0
+[lr]
+type = "cosine"
+peak = 1e-3
+warmup_steps = 10
+[data]
+type = "text"
+path = "{}"
+[check]
+replicas_every = 1
+)",
+                     text_file());
+}
+
+const PluginHost& plugins() {
+  static const std::unique_ptr<PluginHost> host = [] {
+    auto made = std::make_unique<PluginHost>(
+        std::vector<std::filesystem::path>{TESSERA_BUILD_DIR "/plugins"});
+    made->add_builtin(&register_threads);
+    made->add_builtin(&register_host_kernels);
+    return made;
+  }();
+  return *host;
+}
+
+void gather_into(std::vector<double>& logical,
+                 const std::vector<double>& local,
+                 const Parameter& parameter,
+                 const Mesh& mesh) {
+  logical.resize(static_cast<std::size_t>(parameter.logical.elements()));
+  for (const ElementRun& run : element_runs(parameter, mesh)) {
+    std::copy_n(local.begin() + run.local, run.length, logical.begin() + run.logical);
+  }
+}
+
+Training train(const std::string& text,
+               const std::vector<std::string>& sets,
+               const TrainOptions& options) {
+  const Resolved config = resolve(Config::parse(text, "test", sets), plugins());
+  const i64 world = world_size(config.run);
+  InProcessStore store;
+  Training result;
+  std::mutex mutex;
+  std::vector<std::exception_ptr> errors(static_cast<std::size_t>(world));
+
+  const auto run_rank = [&](i64 rank) {
+    SessionArguments arguments;
+    arguments.config = &config;
+    arguments.plugins = &plugins();
+    arguments.rank = arguments.local_rank = rank;
+    arguments.world = world;
+    arguments.store = &store;
+    arguments.communicator = "threads";
+    arguments.deferred_seed = options.deferred_seed;
+    Session session(arguments);
+    const auto gather = [&](auto& into, auto member) {
+      for (const auto& entry : session.parts().parameters()) {
+        const Parameter& p = *entry.parameter;
+        const std::vector<double> local = read_values(session.device(), p.*member);
+        const std::lock_guard lock(mutex);
+        gather_into(into[p.name], local, p, session.mesh());
+      }
+    };
+    for (int step = 0; step < options.steps; ++step) {
+      session.train_step([&] {
+        if (step > 0) return;
+        gather(result.gradients, &Parameter::grad);
+        if (options.before_update) options.before_update(session);
+      });
+      for (const StepLosses::Row& row : session.losses()) {
+        if (rank != 0) continue;
+        result.losses.push_back(row.loss);
+        result.norms.push_back(row.scalars[step_scalar::kNorm]);
+      }
+      if (config.run.check.replicas_every > 0) session.check_replicas();
+    }
+    gather(result.parameters, &Parameter::main);
+    if (options.at_end) options.at_end(session);
+  };
+
+  std::vector<std::thread> threads;
+  for (i64 rank = 0; rank < world; ++rank) {
+    threads.emplace_back([&, rank] {
+      try {
+        run_rank(rank);
+      } catch (...) {
+        errors[static_cast<std::size_t>(rank)] = std::current_exception();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const std::exception_ptr& error : errors) {
+    if (error) std::rethrow_exception(error);
+  }
+  return result;
+}
+
+}  // namespace tessera::testing

@@ -1,0 +1,45 @@
+#pragma once
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "kernel/train/session.hpp"
+
+namespace tessera::testing {
+
+/// A small GPT on a small text, on the `reference` device unless overridden; dropout on.
+std::string tiny_config();
+
+/// What a run under some layout gave, as far as it does not depend on the layout.
+struct Training {
+  std::vector<double> losses, norms;  ///< by step
+  /// Logical gradients of the first step and parameters after the last, gathered from all ranks.
+  std::map<std::string, std::vector<double>> gradients, parameters;
+};
+
+struct TrainOptions {
+  int steps = 1;
+  u64 deferred_seed = 0;
+  /// Called on every rank's thread with its session, behind the last step.
+  std::function<void(Session&)> at_end;
+  /// Called on every rank's thread before the first update, with complete gradients.
+  std::function<void(Session&)> before_update;
+};
+
+/// Trains `config` with `sets` over it, one thread a rank. An error of a rank is thrown here; a
+/// hang ends by the communicator's timeout.
+Training train(const std::string& config,
+               const std::vector<std::string>& sets,
+               const TrainOptions& options);
+
+/// Gathers a logical tensor from what every rank holds of it.
+void gather_into(std::vector<double>& logical,
+                 const std::vector<double>& local,
+                 const Parameter& parameter,
+                 const Mesh& mesh);
+
+/// The plugins of the build tree, loaded once a process.
+const PluginHost& plugins();
+
+}  // namespace tessera::testing
