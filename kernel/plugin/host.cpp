@@ -148,10 +148,12 @@ std::shared_ptr<void> PluginHost::make(std::string_view kind,
                                        void* arguments) const {
   const Component* found = component(kind, type);
   if (found == nullptr) {
-    std::string text = fmt::format("there is no {} \"{}\"; known are:", kind, type);
+    std::vector<std::string> known;
     for (const ComponentInfo* info : of_kind(kind)) {
-      text += fmt::format(" {} ({})", info->type, library_of(kind, info->type));
+      known.push_back(fmt::format("{} ({})", info->type, library_of(kind, info->type)));
     }
+    std::string text =
+        fmt::format("there is no {} \"{}\"; known are: {}", kind, type, fmt::join(known, ", "));
     for (const std::string& failure : failures_) text += "\n  not loaded: " + failure;
     throw ConfigError(text);
   }

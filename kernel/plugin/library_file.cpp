@@ -62,6 +62,20 @@ std::string_view text_at(std::string_view bytes, u64 offset) {
   return rest.substr(0, rest.find('\0'));
 }
 
+// The system maps the file and trusts its headers: one that was cut off while being copied ends the
+// process with SIGBUS instead of an error.
+bool is_whole(std::string_view bytes, const Elf64_Ehdr& header) {
+  const auto inside = [&](u64 offset, u64 size) {
+    return offset <= bytes.size() && size <= bytes.size() - offset;
+  };
+  if (!inside(header.e_shoff, u64{header.e_shnum} * sizeof(Elf64_Shdr))) return false;
+  for (u64 i = 0; i < header.e_phnum; ++i) {
+    const auto segment = at<Elf64_Phdr>(bytes, header.e_phoff + i * sizeof(Elf64_Phdr));
+    if (!segment || !inside(segment->p_offset, segment->p_filesz)) return false;
+  }
+  return header.e_phnum > 0;
+}
+
 // The table of exported symbols, which a stripped library has too. (Boost.DLL's library_info reads
 // the other one, and mixes up string tables.)
 std::vector<std::string> exported_symbols(std::string_view bytes, const Elf64_Ehdr& header) {
@@ -102,6 +116,13 @@ LibraryFile read_library_file(const std::filesystem::path& path) {
   }
   if (header->e_type != ET_DYN) {
     fail("{}: is an ELF file, but not a shared library", path.string());
+  }
+  if (!is_whole(bytes, *header)) {
+    fail(
+        "{}: is cut off or damaged: its {} bytes are less than its headers say; build or copy it "
+        "again",
+        path.string(),
+        bytes.size());
   }
   LibraryFile file;
   file.path = path;

@@ -7,8 +7,8 @@
 namespace tessera {
 namespace {
 
-using test::plugin_file;
 using ::testing::HasSubstr;
+using testing::plugin_file;
 using ::testing::StartsWith;
 using namespace std::chrono_literals;
 

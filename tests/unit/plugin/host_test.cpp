@@ -14,12 +14,12 @@ namespace tessera {
 namespace {
 
 namespace fs = std::filesystem;
-using test::plugin_file;
-using test::plugin_folder;
-using test::TemporaryFolder;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using testing::plugin_file;
+using testing::plugin_folder;
+using testing::TemporaryFolder;
 
 std::shared_ptr<Tokenizer> make_tokenizer(const PluginHost& host,
                                           std::string_view type,

@@ -4,7 +4,7 @@
 
 #include <stdexcept>
 
-namespace tessera::test {
+namespace tessera::testing {
 namespace fs = std::filesystem;
 
 fs::path plugin_folder(const std::string& name) {
@@ -26,4 +26,4 @@ TemporaryFolder::~TemporaryFolder() {
   fs::remove_all(path_, error);
 }
 
-}  // namespace tessera::test
+}  // namespace tessera::testing

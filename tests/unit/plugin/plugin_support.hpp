@@ -2,7 +2,7 @@
 #include <filesystem>
 #include <string>
 
-namespace tessera::test {
+namespace tessera::testing {
 
 /// Folder of one of the plugins that tests/unit/plugin/CMakeLists.txt builds.
 std::filesystem::path plugin_folder(const std::string& name);
@@ -22,4 +22,4 @@ class TemporaryFolder {
   std::filesystem::path path_;
 };
 
-}  // namespace tessera::test
+}  // namespace tessera::testing

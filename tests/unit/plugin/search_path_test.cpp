@@ -26,7 +26,7 @@ class SearchPath : public ::testing::Test {
     }
     return "no error";
   }
-  test::TemporaryFolder root_;
+  testing::TemporaryFolder root_;
   fs::path program_ = root_.path() / "bin" / "tessera";
 };
 
