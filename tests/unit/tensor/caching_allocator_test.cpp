@@ -165,7 +165,7 @@ class Fuzz {
   };
 
   void allocate() {
-    const i64 asked = (i64{1} << random_() % 24) + random_() % 5000;
+    const i64 asked = (i64{8} << random_() % 21) + random_() % 5000;
     const auto category = static_cast<Category>(random_() % kCategories);
     Live live{pool_.allocate(asked, category, *streams_[random_() % 2]),
               asked,
@@ -203,7 +203,7 @@ class Fuzz {
   }
 
   static char* tail(const Live& live) {
-    return static_cast<char*>(live.block.address) + std::max<i64>(live.asked, 8) - sizeof(u32);
+    return static_cast<char*>(live.block.address) + live.asked - sizeof(u32);
   }
   static void stamp(const Live& live) {
     std::memcpy(live.block.address, &live.mark, sizeof(u32));
