@@ -1,0 +1,247 @@
+// The commands as a user meets them: arguments, output, exit codes.
+#include <gmock/gmock.h>
+
+#include <string>
+
+#include "program_support.hpp"
+
+namespace tessera {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using testing::run_tessera;
+using ::testing::StartsWith;
+using testing::TemporaryFolder;
+
+const std::string kPlugins = TESSERA_BUILD_DIR "/tests/plugins/";
+
+// One that failed says why on standard error, and nothing on standard output.
+std::string error_of(const ProcessResult& result, int exit_code) {
+  EXPECT_EQ(result.exit_code, exit_code) << result.err;
+  EXPECT_THAT(result.out, IsEmpty());
+  return result.err;
+}
+
+std::string output_of(const ProcessResult& result) {
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.err, IsEmpty());
+  return result.out;
+}
+
+// --- the program ---
+
+TEST(Cli, VersionNamesTheAbi) {
+  EXPECT_THAT(output_of(run_tessera({"--version"})),
+              AllOf(StartsWith("tessera 0."), HasSubstr("\nSDK ABI "), HasSubstr("compiler=")));
+}
+
+TEST(Cli, HelpListsTheCommands) {
+  EXPECT_THAT(output_of(run_tessera({"--help"})),
+              AllOf(HasSubstr("ranks"), HasSubstr("plugins"), HasSubstr("config")));
+  EXPECT_THAT(output_of(run_tessera({"ranks", "--help"})),
+              AllOf(HasSubstr("--world-size"), HasSubstr("tp-cp-ep-dp-pp")));
+  EXPECT_THAT(output_of(run_tessera({"plugins", "--help"})),
+              AllOf(HasSubstr("show"), HasSubstr("check"), Not(HasSubstr("check-child"))));
+}
+
+TEST(Cli, WrongUsageIsExitCode2) {
+  EXPECT_THAT(error_of(run_tessera({}), 2), HasSubstr("see tessera --help"));
+  EXPECT_THAT(error_of(run_tessera({"trian"}), 2), HasSubstr("see tessera --help"));
+  EXPECT_THAT(error_of(run_tessera({"ranks"}), 2),
+              AllOf(HasSubstr("--world-size"), HasSubstr("see tessera ranks --help")));
+  EXPECT_THAT(error_of(run_tessera({"ranks", "--world-size", "many"}), 2), HasSubstr("many"));
+  EXPECT_THAT(error_of(run_tessera({"ranks", "--world-size", "4", "--tensor", "2"}), 2),
+              HasSubstr("--tensor"));
+  EXPECT_THAT(error_of(run_tessera({"plugins", "show"}), 2),
+              HasSubstr("see tessera plugins show --help"));
+  EXPECT_THAT(error_of(run_tessera({"config"}), 2), HasSubstr("see tessera config --help"));
+}
+
+TEST(Cli, StandardOutputThatCannotBeWrittenIsAFailure) {
+  const ProcessResult result =
+      run_process({"sh", "-c", testing::tessera_program() + " ranks --world-size 4 > /dev/full"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_EQ(result.err, "standard output cannot be written\n");
+}
+
+// --- ranks ---
+
+TEST(CliRanks, Groups) {
+  EXPECT_EQ(output_of(run_tessera({"ranks", "--world-size", "8", "--tp", "2", "--pp", "2"})),
+            "world size 8, order tp-cp-ep-dp-pp\n"
+            "dense: tp 2, cp 1, dp 2, pp 2\n"
+            "  tp   [0 1] [2 3] [4 5] [6 7]\n"
+            "  cp   every rank by itself\n"
+            "  dp   [0 2] [1 3] [4 6] [5 7]\n"
+            "  pp   [0 4] [1 5] [2 6] [3 7]\n"
+            "expert: etp 2, ep 1, edp 2, pp 2\n"
+            "  etp  [0 1] [2 3] [4 5] [6 7]\n"
+            "  ep   every rank by itself\n"
+            "  edp  [0 2] [1 3] [4 6] [5 7]\n"
+            "  pp   [0 4] [1 5] [2 6] [3 7]\n");
+}
+
+TEST(CliRanks, Json) {
+  EXPECT_EQ(output_of(run_tessera(
+                {"ranks", "--world-size", "4", "--tp", "2", "--etp", "1", "--ep", "2", "--json"})),
+            "{\"world_size\": 4, "
+            "\"dense\": {\"tp\": [[0, 1], [2, 3]], \"cp\": [[0], [1], [2], [3]], "
+            "\"dp\": [[0, 2], [1, 3]], \"pp\": [[0], [1], [2], [3]]}, "
+            "\"expert\": {\"etp\": [[0], [1], [2], [3]], \"ep\": [[0, 1], [2, 3]], "
+            "\"edp\": [[0, 2], [1, 3]], \"pp\": [[0], [1], [2], [3]]}}\n");
+}
+
+TEST(CliRanks, OneGroup) {
+  EXPECT_EQ(output_of(run_tessera(
+                {"ranks", "--world_size", "8", "--tp", "2", "--pp", "2", "--group", "tp-dp"})),
+            "0 1 2 3\n4 5 6 7\n");
+  EXPECT_EQ(output_of(run_tessera({"ranks",
+                                   "--world-size",
+                                   "4",
+                                   "--tp",
+                                   "2",
+                                   "--order",
+                                   "dp-tp-pp",
+                                   "--group",
+                                   "dp",
+                                   "--json"})),
+            "{\"world_size\": 4, \"group\": \"dp\", \"ranks\": [[0, 1], [2, 3]]}\n");
+}
+
+TEST(CliRanks, ImpossibleLayoutsAreExitCode2) {
+  EXPECT_EQ(error_of(run_tessera({"ranks", "--world-size", "8", "--tp", "3"}), 2),
+            "world size 8 is not divisible by tp·cp·pp = 3·1·1 = 3, so dp has no whole size\n");
+  EXPECT_THAT(error_of(run_tessera({"ranks", "--world-size", "8", "--group", "tp-ep"}), 2),
+              StartsWith("no group along both tp and ep"));
+  EXPECT_THAT(error_of(run_tessera({"ranks", "--world-size", "8", "--order", "tp"}), 2),
+              StartsWith("order \"tp\" leaves out dp"));
+}
+
+// --- plugins ---
+
+TEST(CliPlugins, ListsComponentsAndWhatCouldNotBeLoaded) {
+  const std::string out = output_of(run_tessera(
+      {"plugins", "--path", kPlugins + "good", "--path", kPlugins + "missing_dependency"}));
+  EXPECT_THAT(out, HasSubstr("tokenizer/test_letters "));
+  EXPECT_THAT(out, HasSubstr("   libtessera_test_good.so 1.2.3   "));
+  EXPECT_THAT(out, HasSubstr("communicator/threads "));
+  EXPECT_THAT(out, HasSubstr("searched:\n  " + kPlugins + "good\n"));
+  EXPECT_THAT(out, HasSubstr("not loaded: " + kPlugins + "missing_dependency/"));
+}
+
+TEST(CliPlugins, ShowPrintsTheKeys) {
+  ProcessOptions in_build;
+  in_build.folder = TESSERA_BUILD_DIR;
+  EXPECT_EQ(
+      output_of(run_tessera(
+          {"plugins", "show", "tokenizer/test_letters", "--path", kPlugins + "good"}, in_build)),
+      "tokenizer/test_letters   1.2.3   tests/plugins/good/libtessera_test_good.so   "
+      "One id a letter.\n"
+      "  first     integer >= 0       97       code of id 0 (Megatron: --first-letter)\n"
+      "  unknown   string             \"?\"      what stands for other characters\n"
+      "  ratio     float in [0, 1)    0.5      not read\n"
+      "  limit     integer | \"auto\"   \"auto\"   most letters of a text\n");
+}
+
+TEST(CliPlugins, ShowOfAComponentOfTheKernel) {
+  EXPECT_THAT(output_of(run_tessera({"plugins", "show", "communicator/threads"})),
+              StartsWith("communicator/threads   kernel   "));
+}
+
+TEST(CliPlugins, ShowKnowsSimilarNames) {
+  EXPECT_THAT(error_of(run_tessera({"plugins", "show", "communicator/thread"}), 2),
+              AllOf(StartsWith("there is no component \"communicator/thread\"; did you mean "
+                               "\"communicator/threads\"?\n"),
+                    HasSubstr("known communicators: ")));
+  EXPECT_THAT(error_of(run_tessera({"plugins", "show", "nonsense"}), 2),
+              HasSubstr("known kinds: communicator"));
+}
+
+TEST(CliPlugins, CheckTellsASoundPluginFromABadOne) {
+  EXPECT_THAT(
+      output_of(run_tessera({"plugins", "check", kPlugins + "good/libtessera_test_good.so"})),
+      HasSubstr("tokenizer/test_letters: One id a letter."));
+  EXPECT_THAT(error_of(run_tessera({"plugins", "check", "/nonexistent.so"}), 1),
+              "plugin error: /nonexistent.so: there is no such file\n");
+  const ProcessResult crash = run_tessera(
+      {"plugins", "check", kPlugins + "crash_on_load/libtessera_test_crash_on_load.so"});
+  EXPECT_EQ(crash.exit_code, 1) << "the crash is the child's";
+}
+
+TEST(CliPlugins, AFolderThatDoesNotExist) {
+  EXPECT_EQ(error_of(run_tessera({"plugins", "--path", "/nonexistent"}), 2),
+            "[plugins] path: there is no folder /nonexistent\n");
+  ProcessOptions environment;
+  environment.environment = {{"TESSERA_PLUGIN_PATH", "/nonexistent"}};
+  EXPECT_EQ(error_of(run_tessera({"plugins"}, environment), 2),
+            "TESSERA_PLUGIN_PATH: there is no folder /nonexistent\n");
+}
+
+TEST(CliPlugins, TheWorkingFolderAndTheLoadersPathAreNotSearched) {
+  ProcessOptions options;
+  options.folder = kPlugins + "good";
+  options.environment = {{"LD_LIBRARY_PATH", kPlugins + "good"}};
+  EXPECT_THAT(output_of(run_tessera({"plugins"}, options)), Not(HasSubstr("test_letters")));
+  options.environment = {{"TESSERA_PLUGIN_PATH", kPlugins + "good"}};
+  EXPECT_THAT(output_of(run_tessera({"plugins"}, options)), HasSubstr("test_letters"));
+}
+
+TEST(CliPlugins, TwoThatBringTheSameStopEverything) {
+  EXPECT_THAT(
+      error_of(
+          run_tessera({"plugins", "--path", kPlugins + "good", "--path", kPlugins + "duplicate"}),
+          2),
+      StartsWith("plugin error: tokenizer/test_letters comes from both "));
+}
+
+// --- config ---
+
+class CliConfig : public ::testing::Test {
+ protected:
+  ProcessResult config(std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), "config");
+    return run_tessera(std::move(arguments));
+  }
+  TemporaryFolder folder_;
+};
+
+TEST_F(CliConfig, ProblemsAreReportedWithTheirPlaceAndExitCode2) {
+  const std::string file = folder_.write("run.toml", "[run]\nstepps = 3\n");
+  EXPECT_THAT(error_of(config({"check", file}), 2),
+              AllOf(HasSubstr("run.toml:2:1: "), HasSubstr("did you mean \"steps\"?")));
+  EXPECT_THAT(error_of(config({"check", folder_.write("bad.toml", "[run\n")}), 2),
+              HasSubstr("bad.toml:1:"));
+  EXPECT_THAT(error_of(config({"check", (folder_.path() / "absent.toml").string()}), 2),
+              HasSubstr("absent.toml"));
+  EXPECT_THAT(error_of(config({"check"}), 2), HasSubstr("FILES is required"));
+}
+
+TEST_F(CliConfig, UnknownComponentsShowThePluginsThatDidNotLoad) {
+  const std::string file = folder_.write("run.toml",
+                                         "[run]\nsteps = 3\n[plugins]\npath = [\"" + kPlugins +
+                                             "missing_dependency\"]\n[comm]\ntype = \"deepep\"\n");
+  EXPECT_THAT(error_of(config({"check", file}), 2),
+              AllOf(HasSubstr("run.toml:6:"),
+                    HasSubstr("deepep"),
+                    HasSubstr("threads (kernel)"),
+                    HasSubstr("needs libtest_absent.so, which was not found")));
+}
+
+TEST_F(CliConfig, SetsComeAfterFilesInAnyPlace) {
+  const std::string file = folder_.write("run.toml", "[run]\nsteps = 3\n");
+  EXPECT_THAT(error_of(config({"check", "--set", "run.seed=-1", file}), 2), HasSubstr("--set #1"));
+  EXPECT_THAT(error_of(config({"check", file, "--set", "run.name=x", "--set", "run.seed=-1"}), 2),
+              HasSubstr("--set #2"));
+}
+
+TEST_F(CliConfig, DiffTakesTwoFiles) {
+  const std::string file = folder_.write("run.toml", "[run]\nsteps = 3\n");
+  EXPECT_EQ(error_of(config({"diff", file}), 2),
+            "config diff compares two files, and was given 1\n");
+}
+
+}  // namespace
+}  // namespace tessera
