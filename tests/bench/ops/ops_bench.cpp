@@ -7,6 +7,7 @@
 
 #include "kernel/plugin/host.hpp"
 #include "tessera/core_ops.hpp"
+#include "tessera/random.hpp"
 #include "tessera/testing/workbench.hpp"
 
 namespace tessera {

@@ -31,44 +31,39 @@ struct Scratch {
     Carver carver(base);
     k_columns = carver.take(s.key_blocks * kBlock * s.padded);
     v_rows = carver.take(s.key_blocks * kBlock * s.padded);
-    q = carver.take(kBlock * s.padded);
-    scores = carver.take(kBlock * kBlock);
-    out = carver.take(kBlock * s.padded);
-    sums = carver.take(kBlock * kLanes);
+    q = carver.take(kQueries * s.padded);
+    scores = carver.take(kQueries * kBlock);
+    out = carver.take(kQueries * s.padded);
+    sums = carver.take(kQueries * kLanes);
     floats = carver.used();
   }
 };
 
 /// Turns the scores of one query and one block into probabilities relative to the maximum so far,
-/// and brings what the query accumulated to that maximum. `seen` keys of the block are visible.
+/// and brings what the query accumulated to that maximum. The first `vectors` vectors are computed,
+/// the first `seen` keys of them are visible.
 template <bool kMasked>
 [[gnu::always_inline]] inline void softmax_row(
-    float* scores, i64 seen, float& highest, float* sum, float* out, i64 padded) {
-  F s[kBlockVectors];
+    float* scores, int vectors, i64 seen, float& highest, float* sum, float* out, i64 padded) {
   F top = broadcast(highest);
-#pragma GCC unroll 16
-  for (int v = 0; v < kBlockVectors; ++v) {
-    s[v] = load(scores + v * kLanes);
-    if (kMasked) s[v] = keep(s[v], seen - v * kLanes, broadcast(kMinusInfinity));
-    top = maximum(s[v], top);
+  for (int v = 0; v < vectors; ++v) {
+    F s = load(scores + v * kLanes);
+    if (kMasked) s = keep(s, seen - v * kLanes, broadcast(kMinusInfinity));
+    top = maximum(s, top);
   }
   const float now = largest(top);
   const float base = now == kMinusInfinity ? 0.0F : now;  // no key seen so far: all stay zero
   F total = {};
-#pragma GCC unroll 16
-  for (int v = 0; v < kBlockVectors; ++v) {
-    s[v] = exp2(s[v] - base);
-    total += s[v];
-    store(scores + v * kLanes, s[v]);
+  for (int v = 0; v < vectors; ++v) {
+    F p = exp2(load(scores + v * kLanes) - base);
+    if (kMasked) p = keep(p, seen - v * kLanes);
+    total += p;
+    store(scores + v * kLanes, p);
   }
-  if (now != highest) {
-    const float shrink = exp2(broadcast(highest - base))[0];
-    store(sum, load(sum) * shrink + total);
-    for (i64 j = 0; j < padded; j += kLanes) store(out + j, load(out + j) * shrink);
-    highest = now;
-  } else {
-    store(sum, load(sum) + total);
-  }
+  const F shrink = exp2(broadcast(highest - base));
+  store(sum, load(sum) * shrink + total);
+  for (i64 j = 0; j < padded; j += kLanes) store(out + j, load(out + j) * shrink);
+  highest = now;
 }
 
 void forward_queries(const AttentionArgs& args,
@@ -82,24 +77,31 @@ void forward_queries(const AttentionArgs& args,
   const Sight sight = {size.keys, spec.causal_offset, spec.causal};
   const Keeper keeper(spec.dropout);
   BlockWords words(spec, args.rows.as<const i64>() + sample * size.queries, head);
-  pack_rows(head_of(args.q, sample, head), first, count, size.d, size.padded, scratch.q);
-  const float scale = static_cast<float>(spec.scale * kLog2E);
-  for (i64 i = 0; i < count * size.padded; ++i) scratch.q[i] *= scale;
-  float maxima[kBlock];
+  pack_rows(head_of(args.q, sample, head),
+            first,
+            count,
+            size.d,
+            size.padded,
+            scratch.q,
+            static_cast<float>(spec.scale * kLog2E));
+  float maxima[kQueries];
   for (float& maximum : maxima) maximum = kMinusInfinity;
   __builtin_memset(scratch.out, 0, sizeof(float) * static_cast<std::size_t>(count * size.padded));
-  __builtin_memset(scratch.sums, 0, sizeof(float) * kBlock * kLanes);
+  __builtin_memset(scratch.sums, 0, sizeof(float) * kQueries * kLanes);
 
   const i64 seen_by_last = sight.visible(first + count - 1);
   for (i64 key = 0; key < seen_by_last; key += kBlock) {
-    const i64 depth = key + kBlock < size.keys ? kBlock : size.keys - key;
+    // Keys of this block that any of the queries sees.
+    const i64 depth = seen_by_last - key < kBlock ? seen_by_last - key : kBlock;
+    const i64 columns = round_up(depth, kLanes);
+    const int vectors = static_cast<int>(columns / kLanes);
     block_product(Left<false>{scratch.q, size.padded},
                   scratch.k_columns + key * size.padded,
                   kBlock,
                   scratch.scores,
                   kBlock,
                   count,
-                  kBlock,
+                  columns,
                   size.d,
                   false);
     const bool masked = sight.visible(first) < key + kBlock;
@@ -109,13 +111,13 @@ void forward_queries(const AttentionArgs& args,
       float* out = scratch.out + row * size.padded;
       if (masked) {
         const i64 seen = sight.visible(first + row) - key;
-        softmax_row<true>(scores, seen, maxima[row], sum, out, size.padded);
+        softmax_row<true>(scores, vectors, seen, maxima[row], sum, out, size.padded);
       } else {
-        softmax_row<false>(scores, kBlock, maxima[row], sum, out, size.padded);
+        softmax_row<false>(scores, kBlockVectors, kBlock, maxima[row], sum, out, size.padded);
       }
       if (spec.dropout > 0) {
-        const u32* drawn = words.make(first + row, key);
-        for (i64 j = 0; j < kBlock; j += kLanes) {
+        const u32* drawn = words.make(first + row, key, depth);
+        for (i64 j = 0; j < columns; j += kLanes) {
           store(scores + j, load(scores + j) * keeper.factor(drawn + j));
         }
       }
@@ -170,8 +172,8 @@ void attention(const AttentionArgs& args, void* workspace) {
                 pack_columns(k, key, n, size.d, scratch.k_columns + key * size.padded);
               }
               pack_rows(v, 0, size.keys, size.d, size.padded, scratch.v_rows);
-              for (i64 query = 0; query < size.queries; query += kBlock) {
-                const i64 n = query + kBlock < size.queries ? kBlock : size.queries - query;
+              for (i64 query = 0; query < size.queries; query += kQueries) {
+                const i64 n = query + kQueries < size.queries ? kQueries : size.queries - query;
                 forward_queries(args, size, scratch, sample, head, query, n);
               }
             });

@@ -33,8 +33,8 @@ struct Scratch {
     for (float** part : {&k_columns, &v_columns, &k_rows, &k_grad, &v_grad}) {
       *part = carver.take(s.key_floats());
     }
-    for (float** part : {&q, &grad, &q_grad}) *part = carver.take(kBlock * s.padded);
-    for (float** part : {&scores, &score_grad}) *part = carver.take(kBlock * kBlock);
+    for (float** part : {&q, &grad, &q_grad}) *part = carver.take(kQueries * s.padded);
+    for (float** part : {&scores, &score_grad}) *part = carver.take(kQueries * kBlock);
     floats = carver.used();
   }
 };
@@ -51,12 +51,12 @@ struct RowTerms {
 template <bool kMasked>
 [[gnu::always_inline]] inline void gradient_row(float* scores,
                                                 float* score_grad,
+                                                int vectors,
                                                 i64 seen,
                                                 const RowTerms& row,
                                                 const u32* words,
                                                 const Keeper& keeper) {
-#pragma GCC unroll 4
-  for (int v = 0; v < kBlockVectors; ++v) {
+  for (int v = 0; v < vectors; ++v) {
     float* s = scores + v * kLanes;
     float* g = score_grad + v * kLanes;
     F p = exp2(load(s) * row.scale2 - row.lse2);
@@ -92,7 +92,7 @@ void backward_queries(const AttentionBackwardArgs& args,
       args.lse.as<const float>() + (sample * size.heads + head) * size.queries + first;
   pack_rows(head_of(args.q, sample, head), first, count, size.d, size.padded, scratch.q);
   pack_rows(grad, first, count, size.d, size.padded, scratch.grad);
-  RowTerms rows[kBlock];
+  RowTerms rows[kQueries];
   for (i64 row = 0; row < count; ++row) {
     const float *g = grad[first + row], *o = out[first + row];
     F dot = {};
@@ -108,7 +108,10 @@ void backward_queries(const AttentionBackwardArgs& args,
 
   const i64 seen_by_last = sight.visible(first + count - 1);
   for (i64 key = 0; key < seen_by_last; key += kBlock) {
-    const i64 n = key + kBlock < size.keys ? kBlock : size.keys - key;
+    // Keys of this block that any of the queries sees.
+    const i64 n = seen_by_last - key < kBlock ? seen_by_last - key : kBlock;
+    const i64 columns = round_up(n, kLanes);
+    const int vectors = static_cast<int>(columns / kLanes);
     const i64 at = key * size.padded;
     block_product(Left<false>{scratch.q, size.padded},
                   scratch.k_columns + at,
@@ -116,7 +119,7 @@ void backward_queries(const AttentionBackwardArgs& args,
                   scratch.scores,
                   kBlock,
                   count,
-                  kBlock,
+                  columns,
                   size.d,
                   false);
     block_product(Left<false>{scratch.grad, size.padded},
@@ -125,19 +128,19 @@ void backward_queries(const AttentionBackwardArgs& args,
                   scratch.score_grad,
                   kBlock,
                   count,
-                  kBlock,
+                  columns,
                   size.d,
                   false);
     const bool masked = sight.visible(first) < key + kBlock;
     for (i64 row = 0; row < count; ++row) {
       float* scores = scratch.scores + row * kBlock;
       float* score_grad = scratch.score_grad + row * kBlock;
-      const u32* drawn = spec.dropout > 0 ? words.make(first + row, key) : nullptr;
+      const u32* drawn = spec.dropout > 0 ? words.make(first + row, key, n) : nullptr;
       if (masked) {
         const i64 seen = sight.visible(first + row) - key;
-        gradient_row<true>(scores, score_grad, seen, rows[row], drawn, keeper);
+        gradient_row<true>(scores, score_grad, vectors, seen, rows[row], drawn, keeper);
       } else {
-        gradient_row<false>(scores, score_grad, kBlock, rows[row], drawn, keeper);
+        gradient_row<false>(scores, score_grad, kBlockVectors, kBlock, rows[row], drawn, keeper);
       }
     }
     block_product(Left<true>{scratch.scores, kBlock},
@@ -194,8 +197,8 @@ void backward_unit(const AttentionBackwardArgs& args,
 
   const i64 group = size.heads / size.kv_heads;
   for (i64 head = kv_head * group; head < (kv_head + 1) * group; ++head) {
-    for (i64 query = 0; query < size.queries; query += kBlock) {
-      const i64 n = query + kBlock < size.queries ? kBlock : size.queries - query;
+    for (i64 query = 0; query < size.queries; query += kQueries) {
+      const i64 n = query + kQueries < size.queries ? kQueries : size.queries - query;
       backward_queries(args, size, scratch, sample, head, query, n);
     }
   }

@@ -5,11 +5,12 @@
 #include "tessera/ops/attention.hpp"
 #include "tessera/parallel_for.hpp"
 
-// What forward and backward attention share: blocks of kBlock queries by kBlock keys.
+// What forward and backward attention share: blocks of kQueries queries by kBlock keys.
 namespace tessera::cpu::TESSERA_ISA {
 namespace {
 
-constexpr i64 kBlock = 64;  // a multiple of every kLanes
+constexpr i64 kBlock = 64;    // keys; a multiple of every kLanes
+constexpr i64 kQueries = 32;  // fewer: less of the blocks on the diagonal is for nothing
 constexpr int kBlockVectors = kBlock / kLanes;
 constexpr float kMinusInfinity = -__builtin_inff();
 constexpr double kLog2E = 1.4426950408889634;
@@ -28,12 +29,13 @@ inline Head<T> head_of(const TensorArg& arg, i64 sample, i64 head) {
   return {arg.as<T>() + sample * arg.strides[0] + head * arg.strides[2], arg.strides[1]};
 }
 
-/// Copies rows [first, first + n) into a dense [n, padded], zero beyond d.
-inline void pack_rows(Head<const float> from, i64 first, i64 n, i64 d, i64 padded, float* to) {
+/// Copies rows [first, first + n), times a factor, into a dense [n, padded], zero beyond d.
+inline void pack_rows(
+    Head<const float> from, i64 first, i64 n, i64 d, i64 padded, float* to, float factor = 1) {
   for (i64 row = 0; row < n; ++row) {
     const float* source = from[first + row];
     float* target = to + row * padded;
-    for_vectors(d, [=](i64 j, auto count) { store(target + j, load(source + j, count)); });
+    for_vectors(d, [=](i64 j, auto count) { store(target + j, factor * load(source + j, count)); });
   }
 }
 
@@ -68,12 +70,12 @@ class BlockWords {
  public:
   BlockWords(const AttentionSpec& spec, const i64* rows, i64 head)
       : spec_(spec), rows_(rows), head_(head + spec.head_offset) {}
-  /// Of keys first … first + kBlock - 1; valid until the next call.
-  const u32* make(i64 query, i64 first) {
+  /// Of keys first … first + n - 1, n <= kBlock; valid until the next call.
+  const u32* make(i64 query, i64 first, i64 n) {
     const i64 key = spec_.key_offset + first;
     const i64 skipped = key & 3;  // a counter gives the words of four keys
     philox_words(
-        spec_.key, attention_counter(rows_[query], head_, key), (skipped + kBlock + 3) / 4, words_);
+        spec_.key, attention_counter(rows_[query], head_, key), (skipped + n + 3) / 4, words_);
     return words_ + skipped;
   }
 

@@ -5,12 +5,12 @@
 namespace tessera::cpu::TESSERA_ISA {
 namespace {
 
+// As many sums as registers hold beside a row of b and a factor, in numbers that divide blocks.
 #if defined(__AVX512F__)
-constexpr int kTileVectors = 4;
+constexpr int kTileRows = 4, kTileVectors = 4;
 #else
-constexpr int kTileVectors = 2;
+constexpr int kTileRows = 6, kTileVectors = 2;
 #endif
-constexpr int kTileRows = 6;
 
 /// A left factor: element (i, p) at data[i · stride + p], or data[p · stride + i] transposed.
 template <bool kTransposed>
@@ -89,10 +89,17 @@ inline void block_product(Left<kTransposed> a,
                           bool accumulate) {
   i64 j = 0;
   for (; j + kTileVectors * kLanes <= columns; j += kTileVectors * kLanes) {
-    tiles_of_rows<kTileVectors>(a, b + j, b_stride, c + j, c_stride, rows, depth, accumulate);
+    tiles_of_rows<kTileVectors, kTransposed>(
+        a, b + j, b_stride, c + j, c_stride, rows, depth, accumulate);
+  }
+  if constexpr (kTileVectors > 2) {
+    for (; j + 2 * kLanes <= columns; j += 2 * kLanes) {
+      tiles_of_rows<2, kTransposed, 8>(
+          a, b + j, b_stride, c + j, c_stride, rows, depth, accumulate);
+    }
   }
   for (; j < columns; j += kLanes) {
-    tiles_of_rows<1>(a, b + j, b_stride, c + j, c_stride, rows, depth, accumulate);
+    tiles_of_rows<1, kTransposed, 8>(a, b + j, b_stride, c + j, c_stride, rows, depth, accumulate);
   }
 }
 
