@@ -1,0 +1,138 @@
+// What the operations accept, and how they say what is wrong.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tessera/core_ops.hpp"
+
+namespace tessera {
+namespace {
+
+/// A dense tensor with an address that nobody follows.
+TensorArg dense(const Shape& shape, DType dtype = DType::f32) {
+  TensorArg arg;
+  arg.address = reinterpret_cast<void*>(4096);  // NOLINT(performance-no-int-to-ptr)
+  arg.dtype = dtype;
+  arg.rank = shape.rank();
+  const Shape strides = dense_strides(shape);
+  for (int i = 0; i < shape.rank(); ++i) {
+    arg.shape[i] = shape[i];
+    arg.strides[i] = strides[i];
+  }
+  return arg;
+}
+
+std::string text(const TensorArg& arg) {
+  Shape shape, strides;
+  for (int i = 0; i < arg.rank; ++i) {
+    shape.push_back(arg.shape[i]);
+    strides.push_back(arg.strides[i]);
+  }
+  return fmt::format("{} {} {}", dtype_name(arg.dtype), shape.text(), strides.text());
+}
+
+template <class Args>
+std::string error(Args args) {
+  try {
+    Args::infer(args);
+  } catch (const Error& wrong) {
+    return wrong.what();
+  }
+  return "";
+}
+
+TEST(Infer, DescribesOutputs) {
+  MatmulArgs matmul;
+  matmul.a = dense({5, 3});
+  matmul.b = dense({5, 7});
+  matmul.transpose_a = true;
+  MatmulArgs::infer(matmul);
+  EXPECT_EQ(text(matmul.out), "f32 [3, 7] [7, 1]");
+
+  LayerNormArgs norm;
+  norm.x = dense({4, 6}, DType::bf16);
+  norm.weight = norm.bias = dense({6}, DType::bf16);
+  LayerNormArgs::infer(norm);
+  EXPECT_EQ(text(norm.out), "bf16 [4, 6] [6, 1]");
+  EXPECT_EQ(text(norm.mean), "f32 [4] [1]");
+  EXPECT_EQ(text(norm.rstd), "f32 [4] [1]");
+
+  AttentionArgs attention;
+  attention.q = dense({2, 5, 4, 8}, DType::f64);
+  attention.k = attention.v = dense({2, 9, 2, 8}, DType::f64);
+  AttentionArgs::infer(attention);
+  EXPECT_EQ(text(attention.out), "f64 [2, 5, 4, 8] [160, 32, 8, 1]");
+  EXPECT_EQ(text(attention.lse), "f64 [2, 4, 5] [20, 5, 1]");
+
+  CopyArgs copy;
+  copy.x = dense({2, 3}, DType::i64);
+  CopyArgs::infer(copy);
+  EXPECT_EQ(text(copy.out), "i64 [2, 3] [3, 1]");
+}
+
+TEST(Infer, ErrorsNameOperationTensorAndShapes) {
+  EXPECT_EQ(error(AddArgs{dense({2, 3}), dense({2, 4}), {}}),
+            "add: b must be f32 [2, 3], is f32 [2, 4] (a f32 [2, 3], b f32 [2, 4], out absent)");
+  EXPECT_EQ(error(GeluArgs{dense({2}, DType::i64), {}}),
+            "gelu: x must have a floating dtype, is i64 [2] (x i64 [2], out absent)");
+  TensorArg column = dense({4, 2});
+  column.shape[1] = 1;
+  column.strides[0] = 2;
+  EXPECT_THAT(error(ScaleArgs{column, {}}),
+              ::testing::HasSubstr("x must be dense, is f32 [4, 1] with strides [2, 1]"));
+  MatmulArgs matmul;
+  matmul.a = dense({2, 3});
+  matmul.b = dense({4, 5});
+  matmul.transpose_b = true;
+  EXPECT_EQ(error(matmul),
+            "matmul: the inner sizes 3 of a and 5 of b (transposed) differ "
+            "(a f32 [2, 3], b f32 [4, 5], bias absent, out absent)");
+}
+
+TEST(Infer, AccumulatingNeedsAnOutput) {
+  using ::testing::HasSubstr;
+  MatmulArgs matmul;
+  matmul.a = dense({2, 3});
+  matmul.b = dense({3, 5});
+  matmul.accumulate = true;
+  EXPECT_THAT(error(matmul), HasSubstr("accumulates into out, which must be given"));
+  matmul.out = dense({2, 5});
+  EXPECT_EQ(error(matmul), "");
+  matmul.bias = dense({5});
+  EXPECT_THAT(error(matmul), HasSubstr("a bias cannot be added when accumulating"));
+  EXPECT_THAT(error(ColumnSumArgs{dense({2, 3}), {}}), HasSubstr("out is updated in place"));
+  EXPECT_THAT(error(SumSquaresArgs{dense({2, 3}), {}}), HasSubstr("out is updated in place"));
+}
+
+TEST(Infer, WrongConstantsAreErrors) {
+  using ::testing::HasSubstr;
+  DropoutArgs dropout;
+  dropout.x = dense({2, 3});
+  dropout.p = 0.5;
+  EXPECT_THAT(error(dropout), HasSubstr("rows must be given when p is not 0"));
+  dropout.rows = dense({2}, DType::i64);
+  EXPECT_EQ(error(dropout), "");
+  dropout.p = 1;
+  EXPECT_THAT(error(dropout), HasSubstr("p must be in [0, 1), is 1"));
+  AttentionArgs attention;
+  attention.q = dense({1, 2, 3, 4});
+  attention.k = attention.v = dense({1, 2, 2, 4});
+  EXPECT_THAT(error(attention), HasSubstr("the 3 heads of q must be a multiple of the 2"));
+  CrossEntropyMaxArgs max;
+  max.logits = dense({2, 3});
+  max.valid = 4;
+  EXPECT_THAT(error(max), HasSubstr("valid must be in [0, 3], is 4"));
+  SgdArgs sgd;
+  sgd.scalars = dense({step_scalar::kCount}, DType::f64);
+  sgd.main = sgd.grad = dense({4});
+  sgd.momentum = 0.9;
+  EXPECT_THAT(error(sgd), HasSubstr("momentum is 0.9 but there is no momentum_buffer"));
+}
+
+TEST(Infer, InputWithoutMemoryIsAnError) {
+  TensorArg lost = dense({3});
+  lost.address = nullptr;
+  EXPECT_THAT(error(GeluArgs{lost, {}}), ::testing::HasSubstr("x has no memory"));
+}
+
+}  // namespace
+}  // namespace tessera
