@@ -5,6 +5,7 @@ int main(int argc, char** argv) {
   return run_program(argc,
                      argv,
                      {
+                         .train = run_train,
                          .ranks = run_ranks,
                          .plugins_list = run_plugins_list,
                          .plugins_show = run_plugins_show,

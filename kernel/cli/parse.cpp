@@ -5,7 +5,9 @@
 #include <cstdio>
 #include <functional>
 #include <memory>
+#include <utility>
 
+#include "kernel/config/suggest.hpp"
 #include "kernel/plugin/abi.hpp"
 #include "kernel/plugin/check.hpp"
 #include "tessera/error.hpp"
@@ -35,9 +37,14 @@ void add_files(CLI::App* command, std::vector<std::string>& files) {
 }
 
 void add_sets(CLI::App* command, std::vector<std::string>& sets) {
-  command->add_option("--set", sets, "KEY=VALUE, over the files; VALUE as in TOML")
+  command->add_option("--set", sets, "goes over the files, any number of times; VALUE as in TOML")
       ->allow_extra_args(false)
       ->option_text("KEY=VALUE ...");
+}
+
+// CLI11 reads -1 into an unsigned number, and words its own check for people who count in doubles.
+std::string not_negative(const std::string& text) {
+  return text.starts_with("-") ? text + " is negative" : std::string();
 }
 
 void add_train(Program& program, int (*run)(const TrainOptions&)) {
@@ -59,9 +66,11 @@ void add_generate(Program& program, int (*run)(const GenerateOptions&)) {
       ->check(CLI::Range(i64{1}, i64{1} << 31))
       ->capture_default_str();
   command->add_option("--temperature", o->temperature, "0: always the most likely token")
-      ->check(CLI::NonNegativeNumber)
+      ->check(not_negative)
       ->capture_default_str();
-  command->add_option("--seed", o->seed, "of the sampling")->capture_default_str();
+  command->add_option("--seed", o->seed, "of the sampling")
+      ->check(not_negative)
+      ->capture_default_str();
 }
 
 void add_checkpoint(Program& program, int (*run)(const CheckpointOptions&)) {
@@ -139,14 +148,33 @@ std::string version() {
       "tessera {}\nSDK ABI {} ({})", TESSERA_VERSION, host_abi_stamp(), host_abi_fields());
 }
 
-// The command that `--help` would explain: the last one that was named.
-std::string named_command(const CLI::App& app) {
+// The command that was named last, and how it was called.
+std::pair<const CLI::App*, std::string> named_command(const CLI::App& app) {
+  const CLI::App* at = &app;
   std::string name = app.get_name();
-  for (const CLI::App* at = &app; !at->get_subcommands().empty();) {
+  while (!at->get_subcommands().empty()) {
     at = at->get_subcommands().front();
     name += " " + at->get_name();
   }
-  return name;
+  return {at, name};
+}
+
+std::string usage_error(const CLI::App& app, const CLI::ParseError& error) {
+  const auto [command, name] = named_command(app);
+  std::string text = error.what();
+  std::vector<std::string> known;
+  for (const CLI::App* sub : command->get_subcommands([](const CLI::App*) { return true; })) {
+    if (!sub->get_group().empty()) known.push_back(sub->get_name());
+  }
+  // Of a misspelt command CLI11 says that it was not expected, or that one is missing.
+  const std::vector<std::string> rest = command->remaining();
+  if (!known.empty() && !rest.empty() && !rest[0].starts_with("-")) {
+    text = fmt::format("there is no command \"{} {}\"", name, rest[0]);
+    if (const auto near = nearest(rest[0], known)) {
+      text += fmt::format("; did you mean \"{}\"?", *near);
+    }
+  }
+  return fmt::format("{}\n  see {} --help\n", text, name);
 }
 
 int finish(int code) {
@@ -177,7 +205,7 @@ int run_program(int argc, const char* const* argv, const Commands& commands) {
       app.exit(error);
       return finish(0);
     }
-    fmt::print(stderr, "{}\n  see {} --help\n", error.what(), named_command(app));
+    fmt::print(stderr, "{}", usage_error(app, error));
     return kUsage;
   }
   try {

@@ -49,7 +49,11 @@ TEST(Cli, HelpListsTheCommands) {
 
 TEST(Cli, WrongUsageIsExitCode2) {
   EXPECT_THAT(error_of(run_tessera({}), 2), HasSubstr("see tessera --help"));
-  EXPECT_THAT(error_of(run_tessera({"trian"}), 2), HasSubstr("see tessera --help"));
+  EXPECT_EQ(error_of(run_tessera({"rank", "--world-size", "4"}), 2),
+            "there is no command \"tessera rank\"; did you mean \"ranks\"?\n"
+            "  see tessera --help\n");
+  EXPECT_THAT(error_of(run_tessera({"plugins", "shwo", "x/y"}), 2),
+              StartsWith("there is no command \"tessera plugins shwo\"; did you mean \"show\"?"));
   EXPECT_THAT(error_of(run_tessera({"ranks"}), 2),
               AllOf(HasSubstr("--world-size"), HasSubstr("see tessera ranks --help")));
   EXPECT_THAT(error_of(run_tessera({"ranks", "--world-size", "many"}), 2), HasSubstr("many"));
@@ -235,6 +239,40 @@ TEST_F(CliConfig, SetsComeAfterFilesInAnyPlace) {
   EXPECT_THAT(error_of(config({"check", "--set", "run.seed=-1", file}), 2), HasSubstr("--set #1"));
   EXPECT_THAT(error_of(config({"check", file, "--set", "run.name=x", "--set", "run.seed=-1"}), 2),
               HasSubstr("--set #2"));
+}
+
+// With the plugins of this build: what is dumped is the same configuration.
+TEST_F(CliConfig, WhatIsDumpedLoadsBack) {
+  folder_.write("text.txt", "a text to train on");
+  const std::string file = folder_.write("run.toml", R"(
+[run]
+steps = 3
+[device]
+type = "reference"
+[comm]
+type = "threads"
+[batch]
+global = 2
+micro = 1
+[model]
+type = "gpt"
+layers = 2
+hidden = 8
+heads = 2
+sequence_length = 8
+[lr]
+peak = 1e-3
+[data]
+path = "text.txt"
+[optimizer.rule]
+type = "sgd"
+)");
+  EXPECT_EQ(output_of(config({"check", file})), "no problem found\n");
+  const std::string dumped = output_of(config({"dump", file, "--set", "run.seed=7"}));
+  EXPECT_THAT(dumped, HasSubstr("--set #1"));
+  const std::string again = folder_.write("elsewhere/dumped.toml", dumped);
+  EXPECT_EQ(output_of(config({"diff", file, again})), "- run.seed = 1234\n+ run.seed = 7\n");
+  EXPECT_EQ(output_of(config({"diff", file, file})), "");
 }
 
 TEST_F(CliConfig, DiffTakesTwoFiles) {
