@@ -85,7 +85,9 @@ void backward_queries(const AttentionBackwardArgs& args,
   const AttentionSpec& spec = args.spec;
   const Sight sight = {size.keys, spec.causal_offset, spec.causal};
   const Keeper keeper(spec.dropout);
-  BlockWords words(spec, args.rows.as<const i64>() + sample * size.queries, head);
+  const i64* rows_of_sample =
+      spec.dropout > 0 ? args.rows.as<const i64>() + sample * size.queries : nullptr;
+  BlockWords words(spec, rows_of_sample, head);
   const auto grad = head_of(args.grad, sample, head);
   const auto out = head_of(args.out, sample, head);
   const float* lse =

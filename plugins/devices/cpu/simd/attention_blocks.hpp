@@ -68,6 +68,7 @@ struct Sight {
 /// Random words of the probabilities of one query and kBlock keys.
 class BlockWords {
  public:
+  /// `rows` of the sample's queries; not read without dropout.
   BlockWords(const AttentionSpec& spec, const i64* rows, i64 head)
       : spec_(spec), rows_(rows), head_(head + spec.head_offset) {}
   /// Of keys first … first + n - 1, n <= kBlock; valid until the next call.

@@ -1,0 +1,134 @@
+// What conformance_test.cpp does not ask of the cpu device: every instruction set that this
+// processor has, and the same bits under any number of threads.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <optional>
+
+#include "tessera/core_ops.hpp"
+#include "tessera/testing/core_op_cases.hpp"
+#include "tests/unit/ops/devices_support.hpp"
+
+namespace tessera {
+namespace {
+
+using testing::OpCase;
+
+/// The cpu device on one instruction set; nullptr where the processor lacks it.
+std::shared_ptr<Device> cpu_device(const std::string& isa) {
+  const char* before = std::getenv("TESSERA_CPU_ISA");
+  const std::optional<std::string> kept =
+      before != nullptr ? std::optional<std::string>(before) : std::nullopt;
+  setenv("TESSERA_CPU_ISA", isa.c_str(), 1);
+  std::shared_ptr<Device> device;
+  std::string error;
+  try {
+    device = test_device("cpu");
+  } catch (const Error& caught) {
+    error = caught.what();
+  }
+  if (kept) {
+    setenv("TESSERA_CPU_ISA", kept->c_str(), 1);
+  } else {
+    unsetenv("TESSERA_CPU_ISA");
+  }
+  if (!error.empty() && error.find("this processor has no") == std::string::npos)
+    throw Error(error);
+  return device;
+}
+
+class CpuInstructionSet : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(CpuInstructionSet, AgreesWithReferenceUnderAnyThreads) {
+  const auto device = cpu_device(GetParam());
+  if (device == nullptr) GTEST_SKIP() << "this processor has no " << GetParam();
+  const auto reference = test_device("reference");
+  int cases = 0;
+  for (OpCase& op : testing::core_op_cases(DType::f32)) {
+    if (op.operation == MatmulArgs::kName) continue;  // the same for all
+    op.options.any_threads = true;
+    EXPECT_EQ(testing::op_check(*device, *reference, op), "");
+    ++cases;
+  }
+  EXPECT_GT(cases, 100);
+}
+
+INSTANTIATE_TEST_SUITE_P(All,
+                         CpuInstructionSet,
+                         ::testing::Values("baseline", "avx2", "avx512"),
+                         [](const auto& info) { return std::string(info.param); });
+
+TEST(CpuInstructionSets, UnknownNameIsAnError) {
+  try {
+    cpu_device("sse9");
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(),
+                ::testing::StartsWith("TESSERA_CPU_ISA=sse9: known are baseline, avx2 and avx512"));
+  }
+}
+
+// Code that two instruction sets share would be taken from either by the linker, and stop with an
+// illegal instruction on the older processors only.
+TEST(CpuInstructionSets, ShareNoCode) {
+  const std::filesystem::path folder =
+      std::filesystem::path(TESSERA_BUILD_DIR) / "plugins/devices/cpu/CMakeFiles";
+  int objects = 0;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
+    const std::string path = entry.path().string();
+    if (!path.ends_with(".o") || path.find("/simd/") == std::string::npos) continue;
+    ++objects;
+    FILE* lines = popen(("nm --defined-only '" + path + "'").c_str(), "r");
+    ASSERT_NE(lines, nullptr);
+    std::array<char, 4096> line{};
+    while (std::fgets(line.data(), static_cast<int>(line.size()), lines) != nullptr) {
+      const std::string text = line.data();
+      const bool shared = text.find(" W ") != std::string::npos ||
+                          text.find(" V ") != std::string::npos ||
+                          text.find(" u ") != std::string::npos;
+      EXPECT_FALSE(shared) << path << ": " << text;
+    }
+    EXPECT_EQ(pclose(lines), 0);
+  }
+  EXPECT_GT(objects, 0);
+}
+
+struct Product {
+  i64 m, n, k;
+  bool transpose_a, transpose_b, accumulate;
+};
+
+// Large enough that oneDNN has something to cut, also along the inner dimension.
+TEST(CpuMatmul, SameBitsUnderAnyThreads) {
+  const auto device = test_device("cpu");
+  const auto reference = test_device("reference");
+  const Product products[] = {{512, 384, 384, false, true, false},
+                              {512, 384, 256, false, false, false},
+                              {96, 64, 1024, true, false, true},
+                              {384, 384, 512, true, false, true}};
+  for (const Product& p : products) {
+    MatmulArgs args;
+    args.transpose_a = p.transpose_a;
+    args.transpose_b = p.transpose_b;
+    args.accumulate = p.accumulate;
+    const Shape a = p.transpose_a ? Shape{p.k, p.m} : Shape{p.m, p.k};
+    const Shape b = p.transpose_b ? Shape{p.n, p.k} : Shape{p.k, p.n};
+    using testing::Operand;
+    OpCase op = testing::op_case(
+        fmt::format("{} x {} x {}", p.m, p.n, p.k),
+        args,
+        {Operand::random(a, DType::f32, 1),
+         Operand::random(b, DType::f32, 2),
+         Operand::absent(),
+         p.accumulate ? Operand::random({p.m, p.n}, DType::f32, 3) : Operand::result()},
+        {.tolerance = {.relative = 1e-5}, .any_threads = true});
+    EXPECT_EQ(testing::op_check(*device, *reference, op), "");
+  }
+}
+
+}  // namespace
+}  // namespace tessera
