@@ -117,6 +117,7 @@ std::vector<std::string> ConfigTree::children(std::string_view path) const {
   }
   std::ranges::sort(found);
   std::vector<std::string> names;
+  names.reserve(found.size());
   for (auto& [order, name] : found) names.push_back(std::move(name));
   return names;
 }

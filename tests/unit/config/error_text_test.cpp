@@ -84,11 +84,11 @@ TEST(ErrorText, SectionsThatAreValues) {
 }
 
 TEST(ErrorText, KeysOfAComponentNotYetChosen) {
-  EXPECT_EQ(
-      problems_of(kBase + "[comm]\nport = 1\n"),
-      R"(a.toml:13:1: [comm] unknown key "port"; communicator "auto" knows type, ranks, timeout_s, init_timeout_s
-   13 | port = 1
-      | ^^^^)");
+  EXPECT_EQ(problems_of(kBase + "[comm]\nport = 1\n"),
+            "a.toml:13:1: [comm] unknown key \"port\"; communicator \"auto\" knows type, ranks, "
+            "timeout_s, init_timeout_s\n"
+            "   13 | port = 1\n"
+            "      | ^^^^");
 }
 
 TEST(ErrorText, OnlyTwentyAreShown) {
