@@ -192,14 +192,14 @@ std::vector<double> nice_ticks(double low, double high, int count) {
 }
 
 std::vector<Point> smoothed(const std::vector<Point>& points, double window) {
-  const double keep = window > 1 ? 1 - 1 / window : 0;
-  double sum = 0, weight = 0;
   std::vector<Point> out;
   out.reserve(points.size());
+  double average = 0;
   for (const Point& point : points) {
-    sum = keep * sum + (1 - keep) * point.loss;
-    weight = keep * weight + (1 - keep);
-    out.push_back({point.step, sum / weight});
+    // A tenth of what was seen so far: a wide window would trail behind the steep start.
+    const double width = std::min(window, 1 + static_cast<double>(out.size()) / 10);
+    average += (point.loss - average) / width;
+    out.push_back({point.step, average});
   }
   return out;
 }

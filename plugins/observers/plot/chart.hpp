@@ -24,7 +24,7 @@ std::string draw_chart(const Curves& curves);
 /// Round numbers within [low, high]: multiples of 1, 2 or 5 times a power of ten, about `count`.
 std::vector<double> nice_ticks(double low, double high, int count);
 
-/// Exponential moving average, without the bias towards its start.
+/// Exponential moving average over about `window` points, fewer at the start.
 std::vector<Point> smoothed(const std::vector<Point>& points, double window);
 
 }  // namespace tessera
