@@ -1,15 +1,13 @@
 #include "kernel/launch/failure.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <charconv>
 #include <chrono>
 #include <csignal>
 #include <cstring>
 #include <tuple>
 
+#include "kernel/launch/write_all.hpp"
 #include "tessera/error.hpp"
 
 namespace tessera {
@@ -47,13 +45,7 @@ bool report_failure(int descriptor, std::string_view text, int exit_code) noexce
       encode({.exit_code = exit_code,
               .time_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(now).count(),
               .text = std::string(text.substr(0, kLongestReport))});
-  for (std::size_t sent = 0; sent < bytes.size();) {
-    const ssize_t count = write(descriptor, bytes.data() + sent, bytes.size() - sent);
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return false;
-    sent += static_cast<std::size_t>(count);
-  }
-  return true;
+  return write_all(descriptor, bytes);
 } catch (...) {
   return false;  // out of memory: the caller prints the text as it is
 }

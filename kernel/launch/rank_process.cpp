@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "kernel/launch/variables.hpp"
+#include "kernel/launch/write_all.hpp"
 #include "tessera/error.hpp"
 
 namespace tessera {
@@ -203,13 +204,7 @@ bool RankProcess::read_report(i64 look) {
 }
 
 void RankProcess::pass_on(std::string_view line) {
-  const std::string text = fmt::format("[rank {}] {}\n", end_.rank, line);
-  for (std::size_t sent = 0; sent < text.size();) {
-    const ssize_t count = write(STDERR_FILENO, text.data() + sent, text.size() - sent);
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) break;  // nobody reads what the launcher writes: that ends no run
-    sent += static_cast<std::size_t>(count);
-  }
+  write_all(STDERR_FILENO, fmt::format("[rank {}] {}\n", end_.rank, line));
   if (!line.empty()) end_.last_line = line.substr(0, 1000);
 }
 

@@ -1,0 +1,201 @@
+#include "kernel/launch/launcher.hpp"
+
+#include <sys/random.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <list>
+
+#include "kernel/comm/socket_store.hpp"
+#include "kernel/launch/rank_process.hpp"
+#include "kernel/launch/signals.hpp"
+#include "kernel/launch/variables.hpp"
+#include "kernel/launch/write_all.hpp"
+#include "tessera/error.hpp"
+
+namespace tessera {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+std::string random_hex(std::size_t bytes) {
+  std::vector<unsigned char> random(bytes);
+  require(getrandom(random.data(), bytes, 0) == static_cast<ssize_t>(bytes),
+          "launch: no random numbers: {}",
+          std::strerror(errno));
+  std::string text;
+  for (const unsigned char byte : random) text += fmt::format("{:02x}", byte);
+  return text;
+}
+
+// The real path, so that lists of processes show the program's name; the link, when the file has
+// been replaced since.
+std::string own_program() {
+  std::error_code error;
+  const auto path = std::filesystem::read_symlink("/proc/self/exe", error);
+  return !error && access(path.c_str(), X_OK) == 0 ? path.string() : "/proc/self/exe";
+}
+
+// Ours without what the ranks are given anew.
+std::vector<std::string> inherited_environment() {
+  std::vector<std::string> list;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view text(*entry);
+    const std::string_view name = text.substr(0, text.find('='));
+    const auto given = {
+        kRankVariable, kWorldVariable, kStoreVariable, kTokenVariable, kReportVariable};
+    if (std::find(given.begin(), given.end(), name) == given.end()) list.emplace_back(text);
+  }
+  return list;
+}
+
+class Launch {
+ public:
+  explicit Launch(const LaunchOptions& options) : options_(options) {}
+
+  void start(i64 ranks, const RankProgram& program) {
+    for (i64 rank = 0; rank < ranks; ++rank) ranks_.emplace_back(rank, program);
+  }
+
+  int run() {
+    while (running()) {
+      wait();
+      ++look_;
+      read_reports();
+      for (RankProcess& rank : ranks_) rank.attend(look_);
+      if (stop_.interrupts() > 1) return kill_everything();
+      pass_signals_on();
+      end_the_rest();
+    }
+    return result();
+  }
+
+ private:
+  bool running() const {
+    return std::any_of(
+        ranks_.begin(), ranks_.end(), [](const RankProcess& rank) { return rank.running(); });
+  }
+
+  // Until something is to be read, a signal comes or, for what shows in neither way, a moment
+  // passes: the end of a process trails the end of its pipes a little.
+  void wait() const {
+    std::vector<pollfd> polled;
+    bool ending = false;
+    for (const RankProcess& rank : ranks_) {
+      rank.add_to(polled);
+      ending = ending || (rank.running() && rank.ending());
+    }
+    poll(polled.data(), polled.size(), ending ? 2 : 50);
+  }
+
+  // Until nothing new shows: then the causes of all that this look saw are part of this look.
+  void read_reports() {
+    for (bool news = true; news;) {
+      news = false;
+      for (RankProcess& rank : ranks_) news = rank.read_report(look_) || news;
+    }
+  }
+
+  void pass_signals_on() {
+    if (interrupts_passed_ < stop_.interrupts()) {
+      write_all(STDERR_FILENO, "stopping after this step; interrupt again to end at once\n");
+      send_all(SIGINT);
+    }
+    if (terminations_passed_ < stop_.terminations()) send_all(SIGTERM);
+    interrupts_passed_ = stop_.interrupts();
+    terminations_passed_ = stop_.terminations();
+  }
+
+  void send_all(int signal) {
+    for (const RankProcess& rank : ranks_) rank.send(signal);
+  }
+
+  void end_the_rest() {
+    const bool any = std::any_of(
+        ranks_.begin(), ranks_.end(), [](const RankProcess& rank) { return failed(rank.end()); });
+    if (!any) return;
+    if (first_failure_ == Clock::time_point()) first_failure_ = Clock::now();
+    const auto since = Clock::now() - first_failure_;
+    if (since >= options_.kill_after) {
+      mark_stopped();
+      for (const RankProcess& rank : ranks_) rank.kill_all();
+    } else if (since >= options_.terminate_after && !terminated_) {
+      terminated_ = true;
+      mark_stopped();
+      send_all(SIGTERM);
+    }
+  }
+
+  void mark_stopped() {
+    for (RankProcess& rank : ranks_) {
+      if (rank.running()) rank.mark_stopped();
+    }
+  }
+
+  int kill_everything() {
+    for (const RankProcess& rank : ranks_) rank.kill_all();
+    while (running()) {
+      wait();
+      for (RankProcess& rank : ranks_) rank.attend(look_);
+    }
+    return 128 + SIGINT;
+  }
+
+  int result() const {
+    std::vector<RankEnd> ends;
+    for (const RankProcess& rank : ranks_) ends.push_back(rank.end());
+    const RankEnd* cause = find_cause(ends);
+    if (cause == nullptr) return 0;
+    // It came before the rank was ready to stop in good order: what was asked for has happened.
+    if (cause->signal != 0 && cause->signal == stop_.signal()) return 128 + cause->signal;
+    std::string text;
+    for (const std::string& line : failure_lines(ends)) text += line + "\n";
+    write_all(STDERR_FILENO, text);
+    const int code = cause->report ? cause->report->exit_code : cause->exit_code;
+    return code == 2 ? 2 : 1;
+  }
+
+  const LaunchOptions& options_;
+  StopFlag stop_{StopFlag::SecondInterrupt::counted};
+  std::list<RankProcess> ranks_;
+  i64 look_ = 0;
+  int interrupts_passed_ = 0, terminations_passed_ = 0;
+  bool terminated_ = false;
+  Clock::time_point first_failure_;
+};
+
+}  // namespace
+
+int launch_ranks(i64 ranks, const std::vector<std::string>& argv, const LaunchOptions& options) {
+  if (ranks < 1) fail_config("cannot start {} ranks", ranks);
+  const std::string address = "unix:@tessera-" + random_hex(16);
+  const std::string token = random_hex(16);
+  Launch launch(options);
+  const StoreServer server(address, token, ranks);
+  RankProgram program{
+      .path = own_program(), .arguments = argv, .environment = inherited_environment()};
+  program.environment.insert(
+      program.environment.end(), options.environment.begin(), options.environment.end());
+  program.environment.push_back(fmt::format("{}={}", kWorldVariable, ranks));
+  program.environment.push_back(fmt::format("{}={}", kStoreVariable, address));
+  program.environment.push_back(fmt::format("{}={}", kTokenVariable, token));
+  launch.start(ranks, program);
+  return launch.run();
+}
+
+std::vector<std::string> program_arguments() {
+  std::ifstream file("/proc/self/cmdline", std::ios::binary);
+  std::vector<std::string> arguments;
+  for (std::string argument; std::getline(file, argument, '\0');) arguments.push_back(argument);
+  require(!arguments.empty(), "launch: cannot read /proc/self/cmdline");
+  return arguments;
+}
+
+}  // namespace tessera

@@ -1,0 +1,33 @@
+#pragma once
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "tessera/types.hpp"
+
+namespace tessera {
+
+struct LaunchOptions {
+  std::vector<std::string> environment;  ///< "NAME=value", for all ranks
+  /// After one rank has failed, how long the others may take to end by themselves, and how long
+  /// until they are killed.
+  std::chrono::milliseconds terminate_after{2000};
+  std::chrono::milliseconds kill_after{5000};
+};
+
+/// Starts this program again, `ranks` times, with these arguments (the program's name first), and
+/// stays until all have ended. They find themselves through detect_environment(); this process
+/// hosts their store. Returns the exit code to end with: 0 done, 1 failed, 2 when the rank that
+/// failed first ended so, 130 after a second SIGINT, 128 + n when signal n came before ranks could
+/// take it.
+///
+/// The first SIGINT or SIGTERM is passed on, so that ranks stop after the same step. Nothing of a
+/// run outlives this process, nor the thread that called: ranks die with it.
+int launch_ranks(i64 ranks,
+                 const std::vector<std::string>& argv,
+                 const LaunchOptions& options = {});
+
+/// The arguments that this process was started with, the program's name first.
+std::vector<std::string> program_arguments();
+
+}  // namespace tessera

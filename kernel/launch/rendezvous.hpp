@@ -1,0 +1,34 @@
+#pragma once
+#include <chrono>
+#include <memory>
+
+#include "kernel/comm/socket_store.hpp"
+#include "kernel/launch/environment.hpp"
+
+namespace tessera {
+
+/// This rank's place in the run's store. Under a starter that is not ours rank 0 also serves it,
+/// and so leaves last.
+class Rendezvous {
+ public:
+  /// Waits up to `timeout` for the store to be there.
+  Rendezvous(const RankEnvironment& env, std::chrono::milliseconds timeout);
+  /// Says goodbye; while an exception passes, it does not: then the peers see this rank's death.
+  ~Rendezvous();
+  Rendezvous(const Rendezvous&) = delete;
+  Rendezvous& operator=(const Rendezvous&) = delete;
+
+  Store& store() { return *store_; }
+  /// For failures that are caught while this object lives: no goodbye.
+  void abandon() noexcept { abandoned_ = true; }
+
+ private:
+  void leave();
+  i64 world_;
+  bool abandoned_ = false;
+  int exceptions_;
+  std::unique_ptr<StoreServer> server_;
+  std::unique_ptr<SocketStore> store_;
+};
+
+}  // namespace tessera

@@ -1,0 +1,234 @@
+#include <gmock/gmock.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <set>
+
+#include "process_support.hpp"
+
+namespace tessera {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::EndsWith;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+
+std::set<std::string> names_in(const std::filesystem::path& folder) {
+  std::set<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    names.insert(entry.path().filename());
+  }
+  return names;
+}
+
+std::string local_sockets() {
+  std::ifstream file("/proc/net/unix");
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// Runs the probe in an empty folder of its own and looks for what it leaves behind.
+class Launcher : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = testing::TempDir() + "tessera-launcher-XXXXXX";
+    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
+    folder_ = pattern;
+    options_ = {.environment = {{"TMPDIR", folder_}, {"TESSERA_TEST_MARK", folder_}},
+                .folder = folder_};
+  }
+  void TearDown() override {
+    EXPECT_THAT(survivors_with("TESSERA_TEST_MARK=" + folder_), IsEmpty());
+    EXPECT_THAT(names_in(folder_), IsEmpty());
+    std::filesystem::remove_all(folder_);
+  }
+
+  static std::vector<std::string> command(const std::vector<std::string>& arguments) {
+    std::vector<std::string> list = {TESSERA_BUILD_DIR "/tests/launch_probe"};
+    list.insert(list.end(), arguments.begin(), arguments.end());
+    return list;
+  }
+  ProcessResult run(const std::vector<std::string>& arguments) const {
+    return run_process(command(arguments), options_);
+  }
+  std::size_t processes() const { return processes_with("TESSERA_TEST_MARK=" + folder_).size(); }
+
+  std::string folder_;
+  ProcessOptions options_;
+};
+
+TEST_F(Launcher, AllRanksEndWell) {
+  const auto result = run({"3", "works"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, EndsWith("rank 0 is done\n"));
+  EXPECT_THAT(result.out, Not(HasSubstr("rank 1"))) << "only rank 0 has the standard output";
+  EXPECT_THAT(result.err, HasSubstr("[rank 1] rank 1 is done\n"));
+  EXPECT_THAT(result.err, HasSubstr("[rank 2] rank 2 is done\n"));
+}
+
+TEST_F(Launcher, TheFailingRanksMessageComesLastAndOnce) {
+  const auto result = run({"4", "fails", "2"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_EQ(result.last_error(), "[rank 2] the disk is full");
+  EXPECT_EQ(result.err.find("the disk is full"), result.err.rfind("the disk is full"));
+  EXPECT_LT(result.seconds, 10);
+}
+
+TEST_F(Launcher, RejectedConfigurationIsExitCodeTwo) {
+  const auto one = run({"2", "rejects", "1"});
+  EXPECT_EQ(one.exit_code, 2);
+  EXPECT_EQ(one.last_error(), "[rank 1] no such device");
+  const auto all = run({"3", "all_reject"});
+  EXPECT_EQ(all.exit_code, 2);
+  EXPECT_EQ(all.err, "unknown key \"betta\"\n");
+}
+
+TEST_F(Launcher, AKilledRankIsNamed) {
+  const auto result = run({"3", "is_killed", "1"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_EQ(result.last_error(), "rank 1 was killed by signal 9 (Killed)");
+  EXPECT_LT(result.seconds, 10);
+}
+
+TEST_F(Launcher, ARankThatAbortsIsNamed) {
+  const auto result = run({"2", "aborts", "0"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_EQ(result.last_error(), "rank 0 was killed by signal 6 (Aborted)");
+}
+
+TEST_F(Launcher, ARankThatEndsWithoutReportIsQuoted) {
+  const auto result = run({"3", "exits", "2"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_EQ(result.last_error(), "rank 2 ended with exit code 3; its last line: no license");
+}
+
+TEST_F(Launcher, ARankThatLeavesEarlyIsMissed) {
+  const auto result = run({"3", "leaves", "1"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.last_error(), HasSubstr("rank 1"));
+  EXPECT_LT(result.seconds, 10);
+}
+
+TEST_F(Launcher, RanksThatDoNotListenAreKilled) {
+  const auto result = run({"3", "fails_alone", "0"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_EQ(result.last_error(), "[rank 0] the disk is full");
+  EXPECT_GT(result.seconds, 4);
+  EXPECT_LT(result.seconds, 12);
+}
+
+TEST_F(Launcher, AllLinesArriveWhole) {
+  const auto result = run({"2", "chats"});
+  EXPECT_EQ(result.exit_code, 0);
+  for (const int rank : {0, 1}) {
+    const std::string number = std::to_string(rank);
+    EXPECT_THAT(result.err, HasSubstr("[rank " + number + "] warning 0 of rank " + number + "\n"));
+    EXPECT_THAT(result.err, HasSubstr("[rank " + number + "] unfinished\n"));
+  }
+  EXPECT_EQ(std::count(result.out.begin(), result.out.end(), '\n'), 5001);
+  // Rank 1's lines of both kinds, rank 0's warnings, and an unfinished line each.
+  EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 15002);
+  EXPECT_EQ(result.err.find("\n["), result.err.find('\n'));
+}
+
+TEST_F(Launcher, AnInterruptStopsAllRanksInGoodOrder) {
+  for (const int signal : {SIGINT, SIGTERM}) {
+    Process process(command({"3", "steps"}), options_);
+    ASSERT_TRUE(process.shows("ready 0") && process.shows("ready 1") && process.shows("ready 2"));
+    process.send(signal);
+    const auto result = process.wait(10s);
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    EXPECT_THAT(result.out, EndsWith("saved 0\n"));
+    EXPECT_THAT(result.err, HasSubstr("[rank 2] saved 2\n"));
+  }
+}
+
+TEST_F(Launcher, TheSecondInterruptKills) {
+  Process process(command({"2", "ignores"}), options_);
+  ASSERT_TRUE(process.shows("ready 0") && process.shows("ready 1"));
+  process.send(SIGINT);
+  std::this_thread::sleep_for(300ms);
+  EXPECT_EQ(processes(), 3U) << "the first one must not kill";
+  process.send(SIGINT);
+  const auto result = process.wait(5s);
+  EXPECT_EQ(result.exit_code, 130);
+  EXPECT_LT(result.seconds, 5);
+}
+
+TEST_F(Launcher, AnInterruptBeforeRanksCanStopEndsThem) {
+  Process process(command({"2", "sleeps"}), options_);
+  ASSERT_TRUE(process.shows("ready 0") && process.shows("ready 1"));
+  process.send(SIGINT);
+  const auto result = process.wait(10s);
+  EXPECT_EQ(result.exit_code, 130);
+  EXPECT_THAT(result.err, Not(HasSubstr("killed"))) << "it is what was asked for";
+}
+
+TEST_F(Launcher, NothingSurvivesAKilledLauncher) {
+  Process process(command({"3", "ignores"}), options_);
+  ASSERT_TRUE(process.shows("ready 0") && process.shows("ready 1") && process.shows("ready 2"));
+  EXPECT_EQ(processes(), 4U);
+  const std::string out = process.out();
+  const std::size_t name = out.find("unix:@") + 5;
+  const std::string socket = out.substr(name, out.find('\n', name) - name);
+  EXPECT_THAT(local_sockets(), HasSubstr(socket));
+  process.send(SIGKILL);
+  EXPECT_EQ(process.wait(5s).signal, SIGKILL);
+  EXPECT_THAT(survivors_with("TESSERA_TEST_MARK=" + folder_), IsEmpty());
+  EXPECT_THAT(local_sockets(), Not(HasSubstr(socket)));
+}
+
+TEST_F(Launcher, WhatRanksStartedEndsWithThem) {
+  const auto result = run({"2", "leaves_a_child"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+}
+
+// Other starters: the same program, as they would start it.
+
+TEST_F(Launcher, RanksJoinUnderTorchrunsVariables) {
+  std::vector<std::unique_ptr<Process>> ranks;
+  for (const int rank : {1, 2, 0}) {
+    ProcessOptions options = options_;
+    options.environment["RANK"] = options.environment["LOCAL_RANK"] = std::to_string(rank);
+    options.environment["WORLD_SIZE"] = options.environment["LOCAL_WORLD_SIZE"] = "3";
+    options.environment["MASTER_ADDR"] = "127.0.0.1";
+    options.environment["MASTER_PORT"] = std::to_string(getpid());
+    ranks.push_back(std::make_unique<Process>(command({"3", "works"}), options));
+  }
+  for (const auto& rank : ranks) {
+    const auto result = rank->wait(20s);
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    EXPECT_THAT(result.out, HasSubstr("is done"));
+  }
+}
+
+TEST_F(Launcher, RanksJoinUnderMpirunsVariables) {
+  std::vector<std::unique_ptr<Process>> ranks;
+  for (const int rank : {1, 0}) {
+    ProcessOptions options = options_;
+    for (const char* prefix : {"OMPI_COMM_WORLD_", "OMPI_COMM_WORLD_LOCAL_"}) {
+      options.environment[std::string(prefix) + "RANK"] = std::to_string(rank);
+      options.environment[std::string(prefix) + "SIZE"] = "2";
+    }
+    ranks.push_back(std::make_unique<Process>(command({"2", "works"}), options));
+  }
+  for (const auto& rank : ranks) {
+    const auto result = rank->wait(20s);
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+  }
+}
+
+TEST_F(Launcher, HalfSetVariablesAreAnError) {
+  ProcessOptions options = options_;
+  options.environment["RANK"] = "0";
+  const auto result = run_process(command({"2", "works"}), options);
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.last_error(), HasSubstr("WORLD_SIZE is not"));
+}
+
+}  // namespace
+}  // namespace tessera
