@@ -32,7 +32,7 @@ class CollectiveTask : public DirectTask {
         "group {}: {} \"{}\" #{}", members_->spec.name, collective_name(kind_), own_.name, number_);
   }
   std::string waiting_for() const override;
-  const std::vector<i64>& partners() const override { return members_->spec.members; }
+  std::vector<i64> missing() const override;
 
  private:
   enum class Stage { announce, work, leave };
@@ -203,6 +203,17 @@ void CollectiveTask::work_direct() {
           memory.at(members_->rank_of(own_.root), member(own_.root).ring[slot()].token, bytes),
           bytes);
   }
+}
+
+std::vector<i64> CollectiveTask::missing() const {
+  const auto counter = stage_ == Stage::work ? &MemberControl::posted : &MemberControl::done;
+  const u64 number = stage_ == Stage::announce ? number_ - kRing : number_;
+  std::vector<i64> ranks;
+  for (int m = 0; m < size(); ++m) {
+    const u64 passed = (member(m).*counter).load(std::memory_order_acquire);
+    if (passed <= number && m != members_->spec.index) ranks.push_back(members_->rank_of(m));
+  }
+  return ranks;
 }
 
 std::string CollectiveTask::waiting_for() const {

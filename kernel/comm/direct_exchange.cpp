@@ -20,7 +20,7 @@ class ExchangeTask : public DirectTask {
     return fmt::format("group {}: {} \"{}\"", members_->spec.name, collective_name(kind_), name_);
   }
   std::string waiting_for() const override;
-  const std::vector<i64>& partners() const override { return partners_; }
+  std::vector<i64> missing() const override;
 
  private:
   enum class Stage { waiting, announced, complete };
@@ -41,14 +41,12 @@ class ExchangeTask : public DirectTask {
 
   void advance(Send& send);
   void advance(Receive& receive);
-  void add_partner(int member);
 
   std::shared_ptr<DirectMembers> members_;
   CollectiveKind kind_;
   std::string name_;
   std::vector<std::unique_ptr<Send>> sends_;
   std::vector<Receive> receives_;
-  std::vector<i64> partners_;
 };
 
 ExchangeTask::ExchangeTask(std::shared_ptr<DirectMembers> members, const Collective& collective)
@@ -60,21 +58,26 @@ ExchangeTask::ExchangeTask(std::shared_ptr<DirectMembers> members, const Collect
     send->number = members_->next_to[static_cast<std::size_t>(transfer.peer)]++;
     send->announcement = announcement_of(collective, transfer.tensor);
     sends_.push_back(std::move(send));
-    add_partner(transfer.peer);
   }
   for (const Transfer& transfer : collective.receives) {
     const u64 number = members_->next_from[static_cast<std::size_t>(transfer.peer)]++;
     receives_.push_back({transfer.peer, transfer.tensor, number});
-    add_partner(transfer.peer);
   }
   ++members_->open;
 }
 
-void ExchangeTask::add_partner(int member) {
-  const i64 rank = members_->rank_of(member);
-  if (std::find(partners_.begin(), partners_.end(), rank) == partners_.end()) {
-    partners_.push_back(rank);
+std::vector<i64> ExchangeTask::missing() const {
+  std::vector<i64> ranks;
+  const auto add = [&](int peer) {
+    if (peer != members_->spec.index) ranks.push_back(members_->rank_of(peer));
+  };
+  for (const auto& send : sends_) {
+    if (send->stage != Stage::complete) add(send->peer);
   }
+  for (const Receive& receive : receives_) {
+    if (!receive.complete) add(receive.peer);
+  }
+  return ranks;
 }
 
 bool ExchangeTask::advance() {
@@ -131,7 +134,7 @@ void ExchangeTask::advance(Receive& receive) {
           dtype_name(receive.tensor.dtype),
           collective_name(kind_));
   if (bytes > 0) {
-    const PeerAccess access(members_->state, partners_);
+    const PeerAccess access(members_->state, {&rank, 1});
     copy_bytes(receive.tensor.address, members_->state.memory->at(rank, sent.token, bytes), bytes);
   }
   taken.store(receive.number + 1, std::memory_order_release);

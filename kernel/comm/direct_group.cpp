@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "kernel/comm/direct_reduce.hpp"
 #include "tessera/error.hpp"
 
 namespace tessera {
@@ -54,8 +55,9 @@ DirectMembers::DirectMembers(DirectState& state_, const GroupSpec& spec_)
   void* block = state.memory->reserve(whole_pages(bytes));
   require(block != nullptr, "{}: no memory for the control block of {}", state.name, spec.name);
   Store& store = *state.arguments.store;
+  const int times = ++state.groups_made[spec.id];  // one may be made again after it was destroyed
   const auto key = [&](int member) {
-    return fmt::format("{}/group/{}/{}", state.prefix, spec.id, member);
+    return fmt::format("{}/group/{}.{}/{}", state.prefix, spec.id, times, member);
   };
   store.set(key(spec.index), fmt::format("{} {}", state.memory->token(block, bytes), spec.name));
   for (int member = 0; member < size(); ++member) {
@@ -84,9 +86,9 @@ u64 SharedInput::share(DirectState& state, const TensorArg& tensor) {
     return token;
   }
   reserved_ = whole_pages(bytes);
-  copy_ = state.memory->reserve(reserved_);
+  copy_ = state.stage(reserved_);
   require(copy_ != nullptr, "no shared memory left to stage {} bytes", bytes);
-  std::memcpy(copy_, tensor.address, static_cast<std::size_t>(bytes));
+  copy_bytes(copy_, tensor.address, bytes);
   ++state.counters.staged;
   state.counters.staged_bytes += bytes;
   return state.memory->token(copy_, bytes);
@@ -94,10 +96,8 @@ u64 SharedInput::share(DirectState& state, const TensorArg& tensor) {
 
 void SharedInput::finish(DirectState& state, const TensorArg& tensor, bool written) {
   if (copy_ == nullptr) return;
-  if (written) {
-    std::memcpy(tensor.address, copy_, static_cast<std::size_t>(bytes_of(tensor)));
-  }
-  state.memory->release(copy_, reserved_);
+  if (written) copy_bytes(tensor.address, copy_, bytes_of(tensor));
+  state.unstage(copy_, reserved_);
   copy_ = nullptr;
 }
 

@@ -46,9 +46,22 @@ DirectState::DirectState(std::string name_,
 
 DirectState::~DirectState() {
   if (!pending_.empty()) abort(arguments.rank, "it ended with collectives under way");
+  for (const auto& [bytes, block] : staging_) memory->release(block, bytes);
   u32 running = RankState::running;
   if (own != nullptr) own->phase.compare_exchange_strong(running, RankState::left);
 }
+
+void* DirectState::stage(i64& bytes) {
+  // A used block has its pages already. One of up to twice the size will do.
+  const auto found = staging_.lower_bound(bytes);
+  if (found == staging_.end() || found->first > 2 * bytes) return memory->reserve(bytes);
+  void* block = found->second;
+  bytes = found->first;
+  staging_.erase(found);
+  return block;
+}
+
+void DirectState::unstage(void* block, i64 bytes) { staging_.emplace(bytes, block); }
 
 void DirectState::check() const {
   if (!failure_.empty()) throw Error(failure_);
@@ -121,15 +134,15 @@ void DirectState::check_peers(const DirectTask& waiting) {
     while (peer->phase.load() == RankState::aborting) sched_yield();
     if (peer->phase.load() == RankState::aborted) fail_of(peer->origin, peer->text);
   }
-  // What a partner did before it ended may be all that is needed.
-  for (const i64 rank : waiting.partners()) {
-    if (rank == arguments.rank) continue;
-    std::string death = memory->death(rank);
+  for (const i64 rank : waiting.missing()) {
     const bool left = ranks[static_cast<std::size_t>(rank)]->phase.load() == RankState::left;
-    if (death.empty() && left) death = "it has ended";
+    const std::string death = left ? "it has ended" : memory->death(rank);
     if (death.empty()) continue;
+    // It may have done its part just before it ended.
     progress();
     if (pending_.empty() || pending_.front().get() != &waiting) return;
+    const std::vector<i64> still = waiting.missing();
+    if (std::find(still.begin(), still.end(), rank) == still.end()) continue;
     fail_of(rank, death);
   }
 }
@@ -170,7 +183,7 @@ void DirectState::finish(u64 ticket) {
   }
 }
 
-PeerAccess::PeerAccess(DirectState& state, const std::vector<i64>& members) : own_(*state.own) {
+PeerAccess::PeerAccess(DirectState& state, std::span<const i64> members) : own_(*state.own) {
   // Sequentially consistent on both sides: either the peer that aborts sees this rank busy, or
   // this rank sees that it aborted.
   own_.busy.store(1);

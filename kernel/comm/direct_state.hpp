@@ -1,6 +1,8 @@
 #pragma once
 #include <chrono>
+#include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -19,8 +21,8 @@ class DirectTask {
   virtual std::string title() const = 0;
   /// Whom it waits for and why, for a timeout.
   virtual std::string waiting_for() const = 0;
-  /// Ranks without which it cannot complete.
-  virtual const std::vector<i64>& partners() const = 0;
+  /// Ranks that have not yet done what it needs now.
+  virtual std::vector<i64> missing() const = 0;
 
   u64 ticket = 0;
 };
@@ -40,6 +42,10 @@ struct DirectState {
   void check() const;
   /// Tells peers and waits until none is inside this rank's tensors.
   void abort(i64 origin, std::string_view reason) noexcept;
+  /// A block that peers reach, of at least `bytes`, whole pages; sets `bytes` to its size. nullptr
+  /// when there is no more.
+  void* stage(i64& bytes);
+  void unstage(void* block, i64 bytes);
 
   std::string name;
   CommunicatorArguments arguments;
@@ -47,6 +53,7 @@ struct DirectState {
   std::string prefix;  ///< of keys in the store
   RankState* own = nullptr;
   std::vector<RankState*> ranks;
+  std::map<int, int> groups_made;  ///< how often, by id
   DirectEngine::Counters counters;
 
  private:
@@ -57,6 +64,7 @@ struct DirectState {
 
   std::vector<std::unique_ptr<DirectTask>> pending_;  // by ticket
   u64 last_ticket_ = 0;
+  std::multimap<i64, void*> staging_;  // not in use, by size
   std::string failure_;
   int spins_;
 };
@@ -65,7 +73,7 @@ struct DirectState {
 /// which its memory may be gone.
 class PeerAccess {
  public:
-  PeerAccess(DirectState& state, const std::vector<i64>& members);
+  PeerAccess(DirectState& state, std::span<const i64> members);
   ~PeerAccess();
   PeerAccess(const PeerAccess&) = delete;
   PeerAccess& operator=(const PeerAccess&) = delete;

@@ -25,14 +25,28 @@ i64 StoreTable::add(std::string_view key, i64 amount) {
 }
 
 std::string StoreTable::get(std::string_view key, std::chrono::milliseconds timeout) {
-  std::unique_lock lock(mutex_);
-  const auto found = [&] { return values_.find(key) != values_.end(); };
-  changed_.wait_for(lock, timeout, [&] { return found() || !death_.empty(); });
-  if (found()) return values_.find(key)->second;
-  require(death_.empty(), "store: waiting for \"{}\": {}", key, death_);
-  fail("store: nobody has set \"{}\" within {:.1f} s; is a rank missing, or did it fail earlier?",
-       key,
-       std::chrono::duration<double>(timeout).count());
+  {
+    std::unique_lock lock(mutex_);
+    const auto found = [&] { return values_.find(key) != values_.end(); };
+    changed_.wait_for(lock, timeout, [&] { return found() || !death_.empty(); });
+    if (found()) return values_.find(key)->second;
+  }
+  throw Error(missing_text(key, timeout));
+}
+
+std::optional<std::string> StoreTable::find(std::string_view key) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = values_.find(key);
+  return found == values_.end() ? std::nullopt : std::optional(found->second);
+}
+
+std::string StoreTable::missing_text(std::string_view key, std::chrono::milliseconds waited) const {
+  const std::string death = first_death();
+  if (!death.empty()) return fmt::format("store: waiting for \"{}\": {}", key, death);
+  return fmt::format(
+      "store: nobody has set \"{}\" within {:.1f} s; is a rank missing, or did it fail earlier?",
+      key,
+      std::chrono::duration<double>(waited).count());
 }
 
 void StoreTable::report_death(i64 rank, std::string_view why) {

@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -18,10 +19,13 @@ class StoreTable {
   i64 add(std::string_view key, i64 amount);
   /// Waits for the key. Throws Error when it does not come in time, or when a rank died meanwhile.
   std::string get(std::string_view key, std::chrono::milliseconds timeout);
+  std::optional<std::string> find(std::string_view key) const;
   /// From now on waits for keys that are not there end with "rank N died: why".
   void report_death(i64 rank, std::string_view why);
   /// "rank N died: why", of the first; empty while all live.
   std::string first_death() const;
+  /// Why a wait for `key` ends without it.
+  std::string missing_text(std::string_view key, std::chrono::milliseconds waited) const;
 
  private:
   mutable std::mutex mutex_;

@@ -1,0 +1,146 @@
+#include "kernel/comm/socket_store.hpp"
+
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <thread>
+
+#include "tessera/error.hpp"
+
+namespace tessera {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using namespace std::chrono_literals;
+
+constexpr auto kGrace = 10s;  // beyond a call's own timeout, for the way there and back
+
+void send_frame(int fd, const std::string& frame) {
+  for (std::size_t sent = 0; sent < frame.size();) {
+    const ssize_t count = send(fd, frame.data() + sent, frame.size() - sent, MSG_NOSIGNAL);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return;  // the server closed; its reason, if any, is there to be read
+    sent += static_cast<std::size_t>(count);
+  }
+}
+
+WireMessage receive_frame(int fd, Clock::time_point deadline, const std::string& address) {
+  std::string buffer;
+  WireMessage message;
+  while (!take_frame(buffer, kMemberBytes, message)) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
+    pollfd wait{fd, POLLIN, 0};
+    const int ready = poll(&wait, 1, static_cast<int>(std::max<i64>(left.count(), 0)));
+    if (ready < 0 && errno == EINTR) continue;
+    require(ready != 0, "store: {} does not answer", address);
+    char bytes[65536];
+    const ssize_t count = recv(fd, bytes, sizeof bytes, 0);
+    if (count < 0 && errno == EINTR) continue;
+    require(count > 0,
+            "store: {} closed the connection; the launcher or the rank that serves it has ended",
+            address);
+    buffer.append(bytes, static_cast<std::size_t>(count));
+  }
+  return message;
+}
+
+}  // namespace
+
+std::string run_token(std::string given) {
+  if (!given.empty()) return given;
+  const char* token = std::getenv("TESSERA_RUN_TOKEN");
+  if (token == nullptr || *token == '\0') {
+    fail_config("store: no run token: set TESSERA_RUN_TOKEN to the same secret on all ranks");
+  }
+  return token;
+}
+
+SocketStore::SocketStore(const std::string& address,
+                         std::string token,
+                         i64 rank,
+                         i64 world,
+                         std::chrono::milliseconds timeout)
+    : address_(StoreAddress::parse(address)),
+      token_(run_token(std::move(token))),
+      rank_(rank),
+      world_(world),
+      primary_(connect(true, timeout)) {}
+
+SocketStore::~SocketStore() {
+  send_frame(primary_.fd(), WireMessage{.code = static_cast<u8>(StoreCall::goodbye)}.frame());
+}
+
+Socket SocketStore::connect(bool primary, std::chrono::milliseconds timeout) {
+  const Clock::time_point deadline = Clock::now() + timeout;
+  Socket socket = try_connect(address_);
+  while (!socket) {
+    require(Clock::now() < deadline,
+            "store: rank {} found nobody at {} within {:.1f} s",
+            rank_,
+            address_.text(),
+            std::chrono::duration<double>(timeout).count());
+    std::this_thread::sleep_for(20ms);
+    socket = try_connect(address_);
+  }
+  WireMessage hello;
+  hello.code = static_cast<u8>(StoreCall::hello);
+  hello.number = rank_;
+  hello.world = world_;
+  hello.key = token_;
+  hello.value = primary ? "primary" : "";
+  send_frame(socket.fd(), hello.frame());
+  const WireMessage answer = receive_frame(socket.fd(), Clock::now() + kGrace, address_.text());
+  require(answer.code == 1, "store: {} refuses rank {}: {}", address_.text(), rank_, answer.key);
+  return socket;
+}
+
+std::string SocketStore::call(const WireMessage& request, std::chrono::milliseconds timeout) {
+  Socket socket;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!idle_.empty()) {
+      socket = std::move(idle_.back());
+      idle_.pop_back();
+    }
+  }
+  if (!socket) socket = connect(false, kGrace);
+  send_frame(socket.fd(), request.frame());
+  WireMessage answer = receive_frame(socket.fd(), Clock::now() + timeout + kGrace, address_.text());
+  {
+    const std::lock_guard lock(mutex_);
+    idle_.push_back(std::move(socket));
+  }
+  if (answer.code != 1) throw Error(answer.key);
+  return std::move(answer.value);
+}
+
+void SocketStore::set(std::string_view key, std::string_view value) {
+  WireMessage request{.code = static_cast<u8>(StoreCall::set)};
+  request.key = key;
+  request.value = value;
+  call(request, 0ms);
+}
+
+std::string SocketStore::get(std::string_view key, std::chrono::milliseconds timeout) {
+  WireMessage request{.code = static_cast<u8>(StoreCall::get)};
+  request.key = key;
+  request.number = timeout.count();
+  return call(request, timeout);
+}
+
+i64 SocketStore::add(std::string_view key, i64 amount) {
+  WireMessage request{.code = static_cast<u8>(StoreCall::add)};
+  request.key = key;
+  request.number = amount;
+  return std::stoll(call(request, 0ms));
+}
+
+std::string SocketStore::first_death() {
+  return call(WireMessage{.code = static_cast<u8>(StoreCall::death)}, 0ms);
+}
+
+}  // namespace tessera

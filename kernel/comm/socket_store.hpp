@@ -1,0 +1,64 @@
+#pragma once
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "kernel/comm/store_wire.hpp"
+#include "tessera/comm.hpp"
+
+namespace tessera {
+
+/// Serves a store to processes, from a thread of its own. Whoever connects proves the run's token,
+/// the world size and a rank that nobody else has (on a unix socket also the user); others are told
+/// why and dropped, and the run goes on. A rank whose connection closes without goodbye has died:
+/// from then on waits for keys that are not there end with its name.
+class StoreServer {
+ public:
+  /// `address`: "unix:@name" (abstract socket), "tcp:host:port"; without a host loopback, port 0
+  /// is chosen by the system. An empty token is read from TESSERA_RUN_TOKEN.
+  StoreServer(const std::string& address, std::string token, i64 world);
+  ~StoreServer();
+  StoreServer(const StoreServer&) = delete;
+  StoreServer& operator=(const StoreServer&) = delete;
+
+  /// What clients connect to, with the port that was chosen.
+  const std::string& address() const;
+  /// "rank 3 died: …"; empty while none has.
+  std::string first_death() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+/// A rank's side of a StoreServer. Thread-safe: calls that wait do not hold up others.
+class SocketStore : public Store {
+ public:
+  /// Waits until the server is there. Throws Error when it is not within `timeout`, or refuses.
+  SocketStore(const std::string& address,
+              std::string token,
+              i64 rank,
+              i64 world,
+              std::chrono::milliseconds timeout);
+  ~SocketStore() override;
+
+  void set(std::string_view key, std::string_view value) override;
+  std::string get(std::string_view key, std::chrono::milliseconds timeout) override;
+  i64 add(std::string_view key, i64 amount) override;
+  /// "rank 3 died: …"; empty while none has.
+  std::string first_death();
+
+ private:
+  Socket connect(bool primary, std::chrono::milliseconds timeout);
+  std::string call(const WireMessage& request, std::chrono::milliseconds timeout);
+
+  StoreAddress address_;
+  std::string token_;
+  i64 rank_, world_;
+  Socket primary_;  // closes with this rank; idle otherwise
+  std::mutex mutex_;
+  std::vector<Socket> idle_;
+};
+
+}  // namespace tessera

@@ -1,0 +1,65 @@
+#pragma once
+#include <chrono>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "tessera/types.hpp"
+
+namespace tessera {
+
+/// Owns a file descriptor.
+class Socket {
+ public:
+  Socket() = default;
+  explicit Socket(int fd) : fd_(fd) {}
+  Socket(Socket&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Socket& operator=(Socket&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
+  ~Socket();
+  int fd() const { return fd_; }
+  explicit operator bool() const { return fd_ >= 0; }
+
+ private:
+  int fd_ = -1;
+};
+
+/// "unix:@name" or "tcp:host:port".
+struct StoreAddress {
+  bool local = false;
+  std::string host;  ///< of a local one: the name behind the "@"
+  std::string port;
+  /// Throws ConfigError for anything else.
+  static StoreAddress parse(const std::string& text);
+  std::string text() const;
+};
+
+/// `given`, or TESSERA_RUN_TOKEN where it is empty; throws ConfigError when that is not set.
+std::string run_token(std::string given);
+
+/// Listens; fills in the port that the system chose. Throws Error with the reason.
+Socket listen_at(StoreAddress& address);
+/// One attempt; an empty socket when nobody listens (yet).
+Socket try_connect(const StoreAddress& address);
+
+enum class StoreCall : u8 { hello, set, get, add, death, goodbye };
+
+/// A message either way: a frame of 4 bytes length and the fields.
+struct WireMessage {
+  u8 code = 0;     ///< a StoreCall; in an answer 1 for success, 0 with an error's text in `key`
+  i64 number = 0;  ///< a rank, an amount, milliseconds
+  i64 world = 0;
+  std::string key = {}, value = {};
+  std::string frame() const;
+};
+inline constexpr std::size_t kFrameHeader = 4;
+inline constexpr std::size_t kStrangerBytes = 4096;     ///< longest frame before a hello
+inline constexpr std::size_t kMemberBytes = 256 << 20;  ///< longest frame after it
+
+/// Takes one whole frame off the front of `buffer`. False when it is not complete. Throws Error
+/// when it is malformed or longer than `most`.
+bool take_frame(std::string& buffer, std::size_t most, WireMessage& message);
+
+}  // namespace tessera

@@ -1,0 +1,90 @@
+#include <tessera/direct_comm.hpp>
+#include <tessera/error.hpp>
+#include <tessera/plugin.hpp>
+
+#include "peers.hpp"
+#include "segment.hpp"
+
+namespace tessera::shm {
+
+namespace {
+
+// This rank's segment and those of the peers. A token is an offset in its owner's segment.
+class SegmentMemory : public DirectMemory {
+ public:
+  SegmentMemory(const CommunicatorArguments& arguments, i64 bytes)
+      : rank_(arguments.rank), own_(bytes), peers_(meet_peers(arguments, own_)) {}
+
+  void* reserve(i64 bytes) override { return own_.reserve(bytes); }
+  void release(void* address, i64 bytes) override { own_.release(address, bytes); }
+
+  u64 token(const void* address, i64 bytes) const override {
+    const auto begin = reinterpret_cast<std::uintptr_t>(address);
+    const auto base = reinterpret_cast<std::uintptr_t>(own_.mapping().base());
+    const bool inside = begin >= base && begin + static_cast<u64>(bytes) <=
+                                             base + static_cast<u64>(own_.mapping().bytes());
+    return inside ? begin - base : kPrivate;
+  }
+
+  void* at(i64 rank, u64 token, i64 bytes) const override {
+    const Mapping& segment =
+        rank == rank_ ? own_.mapping() : peers_[static_cast<std::size_t>(rank)].segment;
+    const u64 size = static_cast<u64>(segment.bytes());
+    require(token <= size && static_cast<u64>(bytes) <= size - token,
+            "shm: rank {} named memory outside of its segment",
+            rank);
+    return segment.base() + token;
+  }
+
+  std::string death(i64 rank) override { return death_of(peers_[static_cast<std::size_t>(rank)]); }
+
+ private:
+  i64 rank_;
+  Segment own_;
+  std::vector<Peer> peers_;
+};
+
+class ShmCommunicator : public Communicator {
+ public:
+  struct Config {
+    Auto<double> segment_gib;
+    static void describe(Schema<Config>& s) {
+      s.field("segment_gib",
+              &Config::segment_gib,
+              "size of each rank's segment, which holds all its tensors; only used pages count, "
+              "\"auto\" is the machine's memory")
+          .above(0);
+    }
+  };
+
+  ShmCommunicator(const Config& config, CommunicatorArguments& arguments)
+      : memory_(std::make_shared<SegmentMemory>(arguments, bytes_of(config, arguments))),
+        engine_("shm", arguments, memory_) {}
+
+  std::string_view name() const override { return "shm"; }
+  std::unique_ptr<GroupBackend> create_group(const GroupSpec& spec, Device& device) override {
+    return engine_.create_group(spec, device);
+  }
+  std::shared_ptr<MemorySource> memory() override { return memory_; }
+  void abort(std::string_view reason) noexcept override { engine_.abort(reason); }
+
+ private:
+  static i64 bytes_of(const Config& config, const CommunicatorArguments& arguments) {
+    if (!config.segment_gib) return default_segment_bytes(arguments.world);
+    constexpr i64 kUnit = 2 << 20;
+    const i64 units = static_cast<i64>(*config.segment_gib * (1 << 30)) / kUnit;
+    return std::max(units, i64{1}) * kUnit;
+  }
+
+  std::shared_ptr<SegmentMemory> memory_;
+  DirectEngine engine_;
+};
+
+}  // namespace
+
+}  // namespace tessera::shm
+
+TESSERA_PLUGIN(shm, "0.1.0", "communicator of ranks on one host, over shared memory") {
+  registrar.add<tessera::Communicator, tessera::shm::ShmCommunicator>(
+      "shm", "processes of one host; peers read and write each other's tensors in place");
+}

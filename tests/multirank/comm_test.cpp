@@ -1,0 +1,263 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "group_conformance_support.hpp"
+#include "values_support.hpp"
+
+namespace tessera::testing {
+namespace {
+
+using ::testing::Each;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using namespace std::chrono_literals;
+
+using Body = void (*)(TestRank&);
+struct Case {
+  const char* name;
+  Body body;
+};
+
+class Threads : public ::testing::TestWithParam<std::tuple<i64, u64, Case>> {};
+
+TEST_P(Threads, ConformsToPlainLoops) {
+  const auto& [world, seed, test] = GetParam();
+  EXPECT_THAT(run_threads({.world = world, .deferred_seed = seed}, test.body), Each(IsEmpty()));
+}
+
+const Case kCases[] = {
+    {"AllReduce", check_all_reduce},
+    {"AllGather", check_all_gather},
+    {"ReduceScatter", check_reduce_scatter},
+    {"Broadcast", check_broadcast},
+    {"Exchange", check_exchange},
+    {"SameBits", check_same_bits},
+    {"ManyUnderWay", check_many_under_way},
+    {"GraphReplay", check_graph_replay},
+    {"Random1", [](TestRank& rank) { check_random_sequences(rank, 1); }},
+    {"Random2", [](TestRank& rank) { check_random_sequences(rank, 2); }},
+};
+
+std::string case_name(const ::testing::TestParamInfo<Threads::ParamType>& info) {
+  const auto& [world, seed, test] = info.param;
+  return std::string(test.name) + std::to_string(world) + (seed == 0 ? "" : "Deferred");
+}
+
+INSTANTIATE_TEST_SUITE_P(Inline,
+                         Threads,
+                         ::testing::Combine(::testing::Values(2, 3, 4, 8),
+                                            ::testing::Values(0),
+                                            ::testing::ValuesIn(kCases)),
+                         case_name);
+INSTANTIATE_TEST_SUITE_P(Deferred,
+                         Threads,
+                         ::testing::Combine(::testing::Values(2, 3),
+                                            ::testing::Values(42),
+                                            ::testing::ValuesIn(kCases)),
+                         case_name);
+
+TEST(ThreadsBarrier, HoldsEveryone) {
+  EXPECT_THAT(run_threads({.world = 3}, check_barrier), Each(IsEmpty()));
+}
+
+// Every rank's error must name it, the group and the operation, and come well before the deadline.
+void expect_failures(const RankOptions& options,
+                     const RankBody& body,
+                     const std::vector<std::vector<std::string>>& texts,
+                     std::chrono::milliseconds within) {
+  const auto begin = std::chrono::steady_clock::now();
+  const std::vector<std::string> errors = run_threads(options, body);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, within);
+  for (std::size_t rank = 0; rank < errors.size(); ++rank) {
+    for (const std::string& text : texts[rank]) EXPECT_THAT(errors[rank], HasSubstr(text));
+    EXPECT_EQ(texts[rank].empty(), errors[rank].empty()) << errors[rank];
+  }
+}
+
+TEST(ThreadsFailure, SizesThatDiffer) {
+  for (const i64 n : {100, 5000}) {
+    expect_failures(
+        {.world = 3},
+        [n](TestRank& rank) {
+          const auto group = make_world_group(rank);
+          const i64 mine = rank.rank == 1 ? n + 1 : n;
+          const Tensor tensor = filled(rank.device, mine, DType::f32, [](i64) { return 1; });
+          group->all_reduce(tensor, ReduceOp::sum, "mlp.down").wait(rank.device.stream());
+        },
+        {{"rank 0, group all[0,1,2]: all_reduce \"mlp.down\"",
+          std::to_string(n * 4) + " bytes",
+          std::to_string(n * 4 + 4) + " bytes"},
+         {"rank 1, group all[0,1,2]", std::to_string(n * 4) + " bytes"},
+         {"rank 2, group all[0,1,2]", std::to_string(n * 4 + 4) + " bytes"}},
+        5s);
+  }
+}
+
+TEST(ThreadsFailure, NamesKindsAndOperatorsThatDiffer) {
+  for (const int difference : {0, 1, 2, 3}) {
+    const std::vector<std::string> sides[] = {
+        {"\"a\"", "\"b\""}, {"all_reduce", "broadcast"}, {"sum", "max"}, {"f32", "i32"}};
+    std::vector<std::string> texts = sides[difference];
+    texts.emplace_back("group all[0,1]");
+    expect_failures(
+        {.world = 2},
+        [difference](TestRank& rank) {
+          const auto group = make_world_group(rank);
+          const bool other = rank.rank == 1;
+          const bool type = other && difference == 3;
+          const Tensor tensor =
+              filled(rank.device, 10, type ? DType::i32 : DType::f32, [](i64) { return 1; });
+          const char* name = other && difference == 0 ? "b" : "a";
+          Work work;
+          if (other && difference == 1) {
+            work = group->broadcast(tensor, 0, name);
+          } else {
+            const bool max = other && difference == 2;
+            work = group->all_reduce(tensor, max ? ReduceOp::max : ReduceOp::sum, name);
+          }
+          work.wait(rank.device.stream());
+        },
+        {texts, texts},
+        5s);
+  }
+}
+
+TEST(ThreadsFailure, SendAndReceiveThatDiffer) {
+  expect_failures(
+      {.world = 2},
+      [](TestRank& rank) {
+        const auto group = make_world_group(rank);
+        const Tensor tensor =
+            filled(rank.device, 10 + rank.rank, DType::f32, [](i64) { return 1; });
+        const ProcessGroup::Part part{1 - group->index(), tensor};
+        if (rank.rank == 0) group->exchange({part}, {}, "to next").wait(rank.device.stream());
+        if (rank.rank == 1) group->exchange({}, {part}, "to next").wait(rank.device.stream());
+      },
+      {{"rank 0, group all[0,1]: exchange \"to next\"", "rank 1 failed", "40 bytes"},
+       {"rank 1, group all[0,1]: exchange \"to next\"", "40 bytes", "44 bytes"}},
+      5s);
+}
+
+TEST(ThreadsFailure, RankThatDoesNotCome) {
+  expect_failures(
+      {.world = 3, .timeout = 300ms},
+      [](TestRank& rank) {
+        const auto group = make_world_group(rank);
+        if (rank.rank == 1) {
+          std::this_thread::sleep_for(800ms);
+          return;
+        }
+        const Tensor tensor = filled(rank.device, 10, DType::f32, [](i64) { return 1; });
+        group->all_reduce(tensor, ReduceOp::sum, "late").wait(rank.device.stream());
+      },
+      {{"rank 0", "group all[0,1,2]: all_reduce \"late\" #0", "rank 1 has not come"},
+       {},
+       {"rank 2", "group all[0,1,2]: all_reduce \"late\" #0", "rank 1 has not come"}},
+      5s);
+}
+
+TEST(ThreadsFailure, RankThatEnds) {
+  expect_failures(
+      {.world = 3, .timeout = 60s},
+      [](TestRank& rank) {
+        const auto group = make_world_group(rank);
+        if (rank.rank == 1) return;
+        const Tensor tensor = filled(rank.device, 5000, DType::f32, [](i64) { return 1; });
+        group->all_reduce(tensor, ReduceOp::sum, "alone").wait(rank.device.stream());
+      },
+      {{"rank 0, group all[0,1,2]: all_reduce \"alone\"", "rank 1 failed: it has ended"},
+       {},
+       {"rank 2, group all[0,1,2]: all_reduce \"alone\"", "rank 1 failed: it has ended"}},
+      5s);
+}
+
+TEST(ThreadsFailure, RankThatAborts) {
+  expect_failures(
+      {.world = 3, .timeout = 60s},
+      [](TestRank& rank) {
+        const auto group = make_world_group(rank);
+        if (rank.rank == 2) {
+          std::this_thread::sleep_for(20ms);
+          rank.communicator.abort("the disk is full");
+          return;
+        }
+        const Tensor tensor = filled(rank.device, 5000, DType::f32, [](i64) { return 1; });
+        group->all_reduce(tensor, ReduceOp::sum, "alone").wait(rank.device.stream());
+      },
+      {{"rank 0", "all_reduce \"alone\"", "rank 2 failed: the disk is full"},
+       {"rank 1", "all_reduce \"alone\"", "rank 2 failed: the disk is full"},
+       {}},
+      5s);
+}
+
+TEST(ThreadsFailure, ReportedByDeferredStreamsToo) {
+  expect_failures(
+      {.world = 2, .timeout = 300ms, .deferred_seed = 7},
+      [](TestRank& rank) {
+        const auto group = make_world_group(rank);
+        if (rank.rank == 1) {
+          std::this_thread::sleep_for(600ms);
+          return;
+        }
+        const Tensor tensor = filled(rank.device, 10, DType::f32, [](i64) { return 1; });
+        group->all_reduce(tensor, ReduceOp::sum, "late").wait(rank.device.stream());
+        rank.device.synchronize(rank.device.stream());
+      },
+      {{"rank 0", "group all[0,1]: all_reduce \"late\"", "timed out"}, {}},
+      5s);
+}
+
+TEST(ThreadsGroup, KeepsTheLast32Collectives) {
+  const auto errors = run_threads({.world = 2}, [](TestRank& rank) {
+    const auto group = make_world_group(rank);
+    const Tensor tensor = filled(rank.device, 6, DType::f32, [](i64) { return 1; });
+    for (int k = 0; k < 40; ++k) {
+      group->all_reduce(tensor.view({2, 3}), ReduceOp::sum, "k" + std::to_string(k)).join();
+    }
+    const std::vector<std::string> record = group->flight_record();
+    EXPECT_EQ(record.size(), 32U);
+    EXPECT_EQ(record.front(), "all[0,1] #8 all_reduce k8 f32 [2, 3]");
+    EXPECT_EQ(record.back(), "all[0,1] #39 all_reduce k39 f32 [2, 3]");
+    EXPECT_EQ(group->counters()[CollectiveKind::all_reduce].bytes, 40 * 24);
+  });
+  EXPECT_THAT(errors, Each(IsEmpty()));
+}
+
+TEST(ThreadsGroup, TwoWorldsInOneProcess) {
+  const auto world = [](double value) {
+    return [value](TestRank& rank) {
+      const auto group = make_world_group(rank);
+      for (int k = 0; k < 50; ++k) {
+        const Tensor tensor = filled(rank.device, 2000, DType::f32, [&](i64) { return value; });
+        group->all_reduce(tensor, ReduceOp::sum, "both").wait(rank.device.stream());
+        expect_values(
+            tensor, [&](i64) { return 2 * value; }, "two worlds");
+      }
+    };
+  };
+  std::vector<std::string> first;
+  std::thread other([&] { first = run_threads({.world = 2}, world(3)); });
+  EXPECT_THAT(run_threads({.world = 2}, world(5)), Each(IsEmpty()));
+  other.join();
+  EXPECT_THAT(first, Each(IsEmpty()));
+}
+
+TEST(ThreadsGroup, OfOneCopiesWhereItMust) {
+  const auto errors = run_threads({.world = 1}, [](TestRank& rank) {
+    ProcessGroup group({.name = "tp[0]", .members = {0}, .index = 0, .id = 0}, nullptr, 0);
+    const Tensor tensor = filled(rank.device, 6, DType::f32, [](i64 i) { return double(i); });
+    group.all_reduce(tensor, ReduceOp::sum, "x").wait(rank.device.stream());
+    group.all_gather(tensor, tensor, "x").wait(rank.device.stream());
+    group.barrier(rank.device.stream(), "x");
+    expect_values(
+        tensor, [](i64 i) { return double(i); }, "group of one");
+    EXPECT_EQ(group.counters()[CollectiveKind::all_reduce].calls, 0);
+    EXPECT_TRUE(group.flight_record().empty());
+  });
+  EXPECT_THAT(errors, Each(IsEmpty()));
+}
+
+}  // namespace
+}  // namespace tessera::testing

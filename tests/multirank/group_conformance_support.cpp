@@ -1,0 +1,348 @@
+#include "group_conformance_support.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <random>
+
+#include "tessera/error.hpp"
+#include "values_support.hpp"
+
+namespace tessera::testing {
+
+namespace {
+
+// Around the borders of the message paths: empty-ish, odd, 4 KiB of several types, cut unevenly.
+std::vector<i64> sizes_for(DType dtype) {
+  if (dtype != DType::f32) return {1, 17, 1025, 5003};
+  return {1, 3, 17, 512, 1000, 1024, 1025, 2049, 5003, 20001};
+}
+
+constexpr DType kTypes[] = {DType::f64,
+                            DType::f32,
+                            DType::f16,
+                            DType::bf16,
+                            DType::i64,
+                            DType::i32,
+                            DType::u8,
+                            DType::boolean};
+
+Tensor inputs_of(TestRank& rank, i64 elements, DType dtype, u64 salt) {
+  return filled(
+      rank.device, elements, dtype, [&](i64 i) { return small_value(rank.rank, i, salt, dtype); });
+}
+
+Tensor poisoned(TestRank& rank, i64 elements, DType dtype) {
+  return filled(rank.device, elements, dtype, [](i64) { return 1; });
+}
+
+double reduced(const ProcessGroup& group, i64 i, ReduceOp op, u64 salt, DType dtype) {
+  double result = small_value(group.members()[0], i, salt, dtype);
+  for (std::size_t m = 1; m < group.members().size(); ++m) {
+    const double next = small_value(group.members()[m], i, salt, dtype);
+    if (op == ReduceOp::sum) result += next;
+    if (op == ReduceOp::max) result = std::max(result, next);
+    if (op == ReduceOp::min) result = std::min(result, next);
+  }
+  return result;
+}
+
+}  // namespace
+
+void check_all_reduce(TestRank& rank) {
+  const auto group = make_world_group(rank);
+  u64 salt = 1;
+  for (const DType dtype : kTypes) {
+    for (const ReduceOp op : {ReduceOp::sum, ReduceOp::max, ReduceOp::min}) {
+      if (dtype == DType::boolean && op == ReduceOp::sum) continue;
+      for (const i64 n : sizes_for(dtype)) {
+        ++salt;
+        const Tensor tensor = inputs_of(rank, n, dtype, salt);
+        group->all_reduce(tensor, op, "reduce").wait(rank.device.stream());
+        expect_values(
+            tensor, [&](i64 i) { return reduced(*group, i, op, salt, dtype); }, "all_reduce");
+      }
+    }
+  }
+  require(group->counters()[CollectiveKind::all_reduce].calls == static_cast<i64>(salt) - 1,
+          "counted {} calls of {}",
+          group->counters()[CollectiveKind::all_reduce].calls,
+          salt - 1);
+}
+
+void check_all_gather(TestRank& rank) {
+  const auto group = make_world_group(rank);
+  for (const DType dtype : kTypes) {
+    for (const i64 n : sizes_for(dtype)) {
+      const u64 salt = static_cast<u64>(n);
+      const Tensor input = inputs_of(rank, n, dtype, salt);
+      const Tensor output = poisoned(rank, n * group->size(), dtype);
+      group->all_gather(input, output, "gather").wait(rank.device.stream());
+      const auto expected = [&](i64 i) {
+        const i64 member = group->members()[static_cast<std::size_t>(i / n)];
+        return small_value(member, i % n, salt, dtype);
+      };
+      expect_values(output, expected, "all_gather");
+      // In place: the input is this member's part of the output.
+      const Tensor whole = poisoned(rank, n * group->size(), dtype);
+      const Tensor part = whole.slice(0, group->index() * n, n);
+      std::vector<std::byte> bytes(static_cast<std::size_t>(input.bytes()));
+      rank.device.read(input, bytes.data());
+      rank.device.write(part, bytes.data());
+      group->all_gather(part, whole, "gather in place").wait(rank.device.stream());
+      expect_values(whole, expected, "all_gather in place");
+    }
+  }
+}
+
+void check_reduce_scatter(TestRank& rank) {
+  const auto group = make_world_group(rank);
+  for (const DType dtype : kTypes) {
+    if (dtype == DType::boolean) continue;
+    for (const i64 n : sizes_for(dtype)) {
+      const u64 salt = static_cast<u64>(n) + 77;
+      const Tensor input = inputs_of(rank, n * group->size(), dtype, salt);
+      const Tensor output = poisoned(rank, n, dtype);
+      group->reduce_scatter(input, output, "scatter").wait(rank.device.stream());
+      const auto expected = [&](i64 i) {
+        return reduced(*group, group->index() * n + i, ReduceOp::sum, salt, dtype);
+      };
+      expect_values(output, expected, "reduce_scatter");
+      const Tensor part = input.slice(0, group->index() * n, n);
+      group->reduce_scatter(input, part, "scatter in place").wait(rank.device.stream());
+      expect_values(part, expected, "reduce_scatter in place");
+    }
+  }
+}
+
+void check_broadcast(TestRank& rank) {
+  const auto group = make_world_group(rank);
+  for (int root = 0; root < group->size(); ++root) {
+    for (const DType dtype : kTypes) {
+      for (const i64 n : sizes_for(dtype)) {
+        const Tensor tensor = inputs_of(rank, n, dtype, 5);
+        group->broadcast(tensor, root, "spread").wait(rank.device.stream());
+        const i64 source = group->members()[static_cast<std::size_t>(root)];
+        expect_values(
+            tensor, [&](i64 i) { return small_value(source, i, 5, dtype); }, "broadcast");
+      }
+    }
+  }
+}
+
+void check_exchange(TestRank& rank) {
+  const auto group = make_world_group(rank);
+  const int p = group->size(), me = group->index();
+  // Everyone to everyone, itself included, with sizes that depend on the pair; some are empty.
+  const auto size_of = [](int from, int to) { return i64{from} * 977 * (to + 1) + to % 2; };
+  for (int round = 0; round < 3; ++round) {
+    std::vector<ProcessGroup::Part> sends, receives;
+    for (int peer = 0; peer < p; ++peer) {
+      const u64 salt = static_cast<u64>(peer * 10 + round);
+      sends.push_back({peer, inputs_of(rank, size_of(me, peer), DType::f32, salt)});
+      receives.push_back({peer, poisoned(rank, size_of(peer, me), DType::f32)});
+    }
+    group->exchange(sends, receives, "swap").wait(rank.device.stream());
+    for (const auto& part : receives) {
+      const u64 salt = static_cast<u64>(me * 10 + round);
+      expect_values(
+          part.tensor,
+          [&](i64 i) { return small_value(part.peer, i, salt, DType::f32); },
+          "exchange");
+    }
+  }
+  // A ring: only neighbours meet, and a pair's messages keep their order.
+  std::vector<Work> works;
+  std::vector<Tensor> got;
+  const int next = (me + 1) % p, last = (me + p - 1) % p;
+  for (int k = 0; k < 20; ++k) {
+    got.push_back(poisoned(rank, 1500, DType::i32));
+    works.push_back(group->exchange(
+        {{next, inputs_of(rank, 1500, DType::i32, 900 + k)}}, {{last, got.back()}}, "ring"));
+  }
+  for (Work& work : works) work.wait(rank.device.stream());
+  for (int k = 0; k < 20; ++k) {
+    expect_values(
+        got[static_cast<std::size_t>(k)],
+        [&](i64 i) { return small_value(last, i, 900 + static_cast<u64>(k), DType::i32); },
+        "ring");
+  }
+}
+
+void check_same_bits(TestRank& rank) {
+  const auto group = make_world_group(rank);
+  for (const i64 n : {i64{100}, i64{1024}, i64{30011}}) {
+    for (int run = 0; run < 3; ++run) {
+      const Tensor tensor = filled(rank.device, n, DType::f32, [&](i64 i) {
+        return random_value(rank.rank, i, static_cast<u64>(n));
+      });
+      group->all_reduce(tensor, ReduceOp::sum, "bits").wait(rank.device.stream());
+      const auto expected = [&](i64 i) {
+        float sum = random_value(group->members()[0], i, static_cast<u64>(n));
+        for (int m = 1; m < group->size(); ++m) {
+          const i64 member = group->members()[static_cast<std::size_t>(m)];
+          sum += random_value(member, i, static_cast<u64>(n));
+        }
+        return sum;
+      };
+      expect_values(tensor, expected, "same bits");
+    }
+  }
+}
+
+namespace {
+
+// One collective under way, with the way to check its result.
+struct Started {
+  Work work;
+  std::function<void()> check;
+};
+
+Started start_random(TestRank& rank, ProcessGroup& group, std::mt19937_64& random, u64 salt) {
+  const i64 n = static_cast<i64>(random() % 3 == 0 ? random() % 20000 : random() % 600) + 1;
+  const DType dtype = random() % 2 == 0 ? DType::f32 : DType::i64;
+  const auto kind = random() % 4;
+  const Tensor input = inputs_of(rank, kind == 2 ? n * group.size() : n, dtype, salt);
+  if (kind == 0) {
+    Work work = group.all_reduce(input, ReduceOp::sum, "mixed reduce");
+    return {std::move(work), [&group, input, salt, dtype] {
+              expect_values(
+                  input,
+                  [&](i64 i) { return reduced(group, i, ReduceOp::sum, salt, dtype); },
+                  "mixed all_reduce");
+            }};
+  }
+  if (kind == 1) {
+    const Tensor output = poisoned(rank, n * group.size(), dtype);
+    Work work = group.all_gather(input, output, "mixed gather");
+    return {std::move(work), [&group, output, n, salt, dtype] {
+              expect_values(
+                  output,
+                  [&](i64 i) {
+                    const i64 member = group.members()[static_cast<std::size_t>(i / n)];
+                    return small_value(member, i % n, salt, dtype);
+                  },
+                  "mixed all_gather");
+            }};
+  }
+  if (kind == 2) {
+    const Tensor output = poisoned(rank, n, dtype);
+    Work work = group.reduce_scatter(input, output, "mixed scatter");
+    return {std::move(work), [&group, output, n, salt, dtype] {
+              expect_values(
+                  output,
+                  [&](i64 i) {
+                    return reduced(group, group.index() * n + i, ReduceOp::sum, salt, dtype);
+                  },
+                  "mixed reduce_scatter");
+            }};
+  }
+  const int next = (group.index() + 1) % group.size();
+  const int last = (group.index() + group.size() - 1) % group.size();
+  const Tensor output = poisoned(rank, n, dtype);
+  Work work = group.exchange({{next, input}}, {{last, output}}, "mixed ring");
+  const i64 source = group.members()[static_cast<std::size_t>(last)];
+  return {std::move(work), [output, source, salt, dtype] {
+            expect_values(
+                output, [&](i64 i) { return small_value(source, i, salt, dtype); }, "mixed ring");
+          }};
+}
+
+}  // namespace
+
+void check_random_sequences(TestRank& rank, u64 seed) {
+  const auto all = make_world_group(rank, 0);
+  std::vector<i64> some;  // overlaps: in reverse order, without the last rank where there are more
+  for (i64 r = std::max<i64>(rank.world - 1, 2); r-- > 0;) some.push_back(r);
+  const bool in_some = std::count(some.begin(), some.end(), rank.rank) > 0;
+  const auto part = in_some ? make_group(rank, "some", some, 1) : nullptr;
+
+  std::mt19937_64 shared(seed), own(seed * 1000 + static_cast<u64>(rank.rank));
+  std::vector<Started> started;
+  const auto wait_for_one = [&] {
+    const std::size_t which = own() % started.size();
+    started[which].work.wait(rank.device.stream());
+    started[which].check();
+    started.erase(started.begin() + static_cast<std::ptrdiff_t>(which));
+  };
+  for (u64 step = 0; step < 150; ++step) {
+    const bool in_all = shared() % 2 == 0;
+    std::mt19937_64 choices(shared());
+    if (in_all || part != nullptr) {
+      started.push_back(start_random(rank, in_all ? *all : *part, choices, seed + step));
+    }
+    while (!started.empty() && own() % 3 == 0) wait_for_one();
+  }
+  while (!started.empty()) wait_for_one();
+}
+
+void check_many_under_way(TestRank& rank) {
+  const auto group = make_world_group(rank);
+  std::vector<Tensor> tensors;
+  std::vector<Work> works;
+  for (u64 k = 0; k < 100; ++k) {
+    tensors.push_back(inputs_of(rank, k % 2 == 0 ? 10 : 4000, DType::f32, k));
+    works.push_back(group->all_reduce(tensors.back(), ReduceOp::sum, "bucket"));
+  }
+  works.back().wait(rank.device.stream());  // completes the others too
+  for (u64 k = 0; k < 100; ++k) {
+    expect_values(
+        tensors[k],
+        [&](i64 i) { return reduced(*group, i, ReduceOp::sum, k, DType::f32); },
+        "many under way");
+  }
+}
+
+void check_graph_replay(TestRank& rank) {
+  const auto group = make_world_group(rank);
+  Device& device = rank.device;
+  const Tensor tensor = inputs_of(rank, 3000, DType::f32, 0);
+  device.begin_capture(device.stream());
+  Work work = group->all_reduce(tensor, ReduceOp::sum, "recorded");
+  work.wait(device.stream());
+  const auto graph = device.end_capture(device.stream());
+  require(group->counters()[CollectiveKind::all_reduce].calls == 0, "recording counted as a call");
+  for (u64 salt = 1; salt <= 4; ++salt) {
+    const Tensor fresh = inputs_of(rank, 3000, DType::f32, salt);
+    std::vector<float> values(3000);
+    device.read(fresh, values.data());
+    device.write(tensor, values.data());
+    device.replay(*graph, device.stream());
+    expect_values(
+        tensor,
+        [&](i64 i) { return reduced(*group, i, ReduceOp::sum, salt, DType::f32); },
+        "replayed");
+  }
+  const i64 calls = group->counters()[CollectiveKind::all_reduce].calls;
+  require(calls == 4, "4 replays counted as {} calls", calls);
+}
+
+void check_barrier(TestRank& rank) {
+  const auto group = make_world_group(rank);
+  const auto begin = std::chrono::steady_clock::now();
+  constexpr std::chrono::milliseconds kLate{30};
+  for (int late = 0; late < group->size(); ++late) {
+    const auto until = begin + (late + 1) * kLate;
+    if (group->index() == late) {
+      while (std::chrono::steady_clock::now() < until) {
+      }
+    }
+    group->barrier(rank.device.stream(), "meet");
+    require(std::chrono::steady_clock::now() >= until || group->index() == late,
+            "passed the barrier before member {}",
+            late);
+  }
+}
+
+void check_everything(TestRank& rank) {
+  check_all_reduce(rank);
+  check_all_gather(rank);
+  check_reduce_scatter(rank);
+  check_broadcast(rank);
+  check_exchange(rank);
+  check_same_bits(rank);
+  for (u64 seed = 1; seed <= 3; ++seed) check_random_sequences(rank, seed);
+  check_many_under_way(rank);
+}
+
+}  // namespace tessera::testing

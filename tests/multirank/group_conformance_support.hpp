@@ -1,0 +1,29 @@
+#pragma once
+#include "ranks_support.hpp"
+
+/// What every communicator that reduces on the host must do, as bodies of multirank tests: each
+/// runs on all ranks, compares with a plain loop over values that all ranks can compute, and throws
+/// with the first difference.
+namespace tessera::testing {
+
+/// Reductions are exact for all element types when `exact` values are small integers.
+void check_all_reduce(TestRank& rank);
+void check_all_gather(TestRank& rank);
+void check_reduce_scatter(TestRank& rank);
+void check_broadcast(TestRank& rank);
+void check_exchange(TestRank& rank);
+/// Random floats: every member has the bits of a loop in group order, run after run.
+void check_same_bits(TestRank& rank);
+/// Random collectives over two overlapping groups; each rank waits in an order of its own.
+void check_random_sequences(TestRank& rank, u64 seed);
+/// More collectives under way than any ring of slots holds.
+void check_many_under_way(TestRank& rank);
+/// A recorded step is replayed with new values each time; its collectives count when replayed.
+void check_graph_replay(TestRank& rank);
+/// No member passes a barrier before all have come.
+void check_barrier(TestRank& rank);
+
+/// All of the above but the replay, in one go, for processes that are costly to start.
+void check_everything(TestRank& rank);
+
+}  // namespace tessera::testing

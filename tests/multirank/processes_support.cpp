@@ -1,0 +1,87 @@
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+
+#include "kernel/comm/socket_store.hpp"
+#include "kernel/config/config.hpp"
+#include "kernel/plugin/host.hpp"
+#include "ranks_support.hpp"
+#include "tessera/host_device.hpp"
+
+namespace tessera::testing {
+
+namespace {
+
+constexpr const char* kToken = "a token for tests";
+
+std::string run_rank(i64 rank,
+                     const RankOptions& options,
+                     const std::string& address,
+                     const RankBody& body) {
+  try {
+    SocketStore store(address, kToken, rank, options.world, options.timeout);
+    CommunicatorArguments arguments;
+    arguments.rank = rank;
+    arguments.world = options.world;
+    arguments.store = &store;
+    arguments.timeout = arguments.init_timeout = options.timeout;
+    const PluginHost plugins({TESSERA_BUILD_DIR "/plugins"});
+    const Config config = Config::parse("");
+    const auto communicator = plugins.make<Communicator>("shm", *config.node(""), {}, arguments);
+    DeviceArguments device_arguments;
+    if (!options.private_memory) device_arguments.memory = communicator->memory();
+    HostDevice device("test", device_arguments, {});
+    TestRank test{rank, options.world, *communicator, device};
+    body(test);
+    return {};
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+}
+
+std::string read_all(int fd) {
+  std::string text;
+  char bytes[4096];
+  for (ssize_t n = 0; (n = read(fd, bytes, sizeof bytes)) > 0;) {
+    text.append(bytes, static_cast<std::size_t>(n));
+  }
+  close(fd);
+  return text;
+}
+
+}  // namespace
+
+std::vector<std::string> run_shm(const RankOptions& options, const RankBody& body) {
+  const StoreServer server("unix:@tessera-test-" + std::to_string(getpid()), kToken, options.world);
+  std::vector<int> pipes;
+  std::vector<pid_t> pids;
+  for (i64 rank = 0; rank < options.world; ++rank) {
+    int ends[2];
+    if (pipe(ends) != 0) throw std::runtime_error("no pipe");
+    const pid_t parent = getpid();
+    const pid_t pid = fork();
+    if (pid == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      if (getppid() != parent) _exit(1);
+      close(ends[0]);
+      const std::string error = run_rank(rank, options, server.address(), body);
+      const bool written = write(ends[1], error.data(), error.size()) >= 0;
+      _exit(written && error.empty() ? 0 : 1);
+    }
+    close(ends[1]);
+    pipes.push_back(ends[0]);
+    pids.push_back(pid);
+  }
+  std::vector<std::string> errors;
+  for (const int pipe : pipes) errors.push_back(read_all(pipe));
+  for (std::size_t i = 0; i < pids.size(); ++i) {
+    int status = 0;
+    waitpid(pids[i], &status, 0);
+    if (WIFSIGNALED(status)) errors[i] = "killed by signal " + std::to_string(WTERMSIG(status));
+  }
+  return errors;
+}
+
+}  // namespace tessera::testing

@@ -1,0 +1,43 @@
+#pragma once
+#include <chrono>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "tessera/comm.hpp"
+
+namespace tessera::testing {
+
+/// What the body of a multirank test gets on each rank.
+struct TestRank {
+  i64 rank, world;
+  Communicator& communicator;
+  Device& device;
+};
+using RankBody = std::function<void(TestRank&)>;
+
+struct RankOptions {
+  i64 world = 2;
+  std::chrono::milliseconds timeout{10000};
+  u64 deferred_seed = 0;        ///< of the device; 0: inline streams
+  bool private_memory = false;  ///< shm: the device allocates elsewhere, so inputs are staged
+};
+
+/// Runs the body on ranks that are threads, each with its own communicator "threads" and device.
+/// Returns each rank's error, empty where there was none.
+std::vector<std::string> run_threads(const RankOptions& options, const RankBody& body);
+
+/// The same with ranks that are processes of their own, forked, and communicator "shm", loaded from
+/// its plugin; devices have their memory in the shared segments. A rank that was killed has the
+/// error "killed by signal N".
+std::vector<std::string> run_shm(const RankOptions& options, const RankBody& body);
+
+/// A group over these ranks as the body's rank sees it; only members may call it.
+std::unique_ptr<ProcessGroup> make_group(TestRank& rank,
+                                         const std::string& name,
+                                         const std::vector<i64>& members,
+                                         int id);
+/// Over all ranks.
+std::unique_ptr<ProcessGroup> make_world_group(TestRank& rank, int id = 0);
+
+}  // namespace tessera::testing

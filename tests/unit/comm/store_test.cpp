@@ -1,0 +1,203 @@
+#include "kernel/comm/store.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <thread>
+
+#include "kernel/comm/socket_store.hpp"
+#include "tessera/error.hpp"
+
+namespace tessera {
+namespace {
+
+using ::testing::HasSubstr;
+using namespace std::chrono_literals;
+
+std::string unique_address() {
+  static int count = 0;
+  return "unix:@tessera-store-test-" + std::to_string(getpid()) + "-" + std::to_string(++count);
+}
+
+template <class F>
+std::string error_of(F&& f) {
+  try {
+    f();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+void check_calls(Store& a, Store& b) {
+  a.set("key", "first");
+  EXPECT_EQ(b.get("key", 1s), "first");
+  b.set("key", std::string("se\0ond", 6));
+  EXPECT_EQ(a.get("key", 1s), std::string("se\0ond", 6));
+  EXPECT_EQ(a.add("count", 5), 5);
+  EXPECT_EQ(b.add("count", -2), 3);
+  EXPECT_EQ(a.get("count", 1s), "3");
+  const std::string large(3 << 20, 'x');
+  a.set("large", large);
+  EXPECT_EQ(b.get("large", 1s), large);
+  std::thread late([&] {
+    std::this_thread::sleep_for(50ms);
+    b.set("late", "here");
+  });
+  EXPECT_EQ(a.get("late", 5s), "here");
+  late.join();
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_THAT(error_of([&] { a.get("nowhere", 100ms); }), HasSubstr("\"nowhere\" within 0.1 s"));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 2s);
+}
+
+TEST(InProcessStore, SetsGetsAddsWaits) {
+  InProcessStore store;
+  check_calls(store, store);
+  EXPECT_EQ(store.object<int>("shared"), store.object<int>("shared"));
+}
+
+class SocketStores : public ::testing::TestWithParam<const char*> {
+ protected:
+  std::string listen_address() const {
+    return std::string(GetParam()) == "unix" ? unique_address() : "tcp::0";
+  }
+};
+
+TEST_P(SocketStores, SetGetAddWait) {
+  const StoreServer server(listen_address(), "secret", 2);
+  SocketStore a(server.address(), "secret", 0, 2, 5s), b(server.address(), "secret", 1, 2, 5s);
+  check_calls(a, b);
+  EXPECT_EQ(server.first_death(), "");
+}
+
+TEST_P(SocketStores, RefuseStrangersAndGoOn) {
+  const StoreServer server(listen_address(), "secret", 2);
+  SocketStore a(server.address(), "secret", 0, 2, 5s);
+  const auto join = [&](const char* token, i64 rank, i64 world) {
+    return error_of([&] { SocketStore(server.address(), token, rank, world, 5s); });
+  };
+  EXPECT_THAT(join("secreT", 1, 2), HasSubstr("wrong run token"));
+  EXPECT_THAT(join("secret and more", 1, 2), HasSubstr("wrong run token"));
+  EXPECT_THAT(join("s", 1, 2), HasSubstr("wrong run token"));
+  EXPECT_THAT(join("secret", 1, 3), HasSubstr("this run has 2 ranks, not 3"));
+  EXPECT_THAT(join("secret", 2, 2), HasSubstr("no rank 2"));
+  EXPECT_THAT(join("secret", 0, 2), HasSubstr("rank 0 is here already"));
+  EXPECT_EQ(join("secret", 1, 2), "no error");
+  a.set("still", "served");
+  EXPECT_EQ(a.get("still", 1s), "served");
+  EXPECT_EQ(server.first_death(), "");
+}
+
+TEST_P(SocketStores, WaitsDoNotHoldUpOtherCalls) {
+  const StoreServer server(listen_address(), "secret", 1);
+  SocketStore store(server.address(), "secret", 0, 1, 5s);
+  std::string got;
+  std::thread waiter([&] { got = store.get("later", 10s); });
+  std::this_thread::sleep_for(50ms);
+  const auto begin = std::chrono::steady_clock::now();
+  store.set("later", "value");
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 5s);
+  waiter.join();
+  EXPECT_EQ(got, "value");
+}
+
+TEST_P(SocketStores, ADeathEndsWaits) {
+  const StoreServer server(listen_address(), "secret", 2);
+  SocketStore a(server.address(), "secret", 0, 2, 5s);
+  a.set("known", "value");
+  std::thread dies([&] {
+    // A client whose connection closes without goodbye, as a killed process's does.
+    const StoreAddress address = StoreAddress::parse(server.address());
+    const Socket socket = try_connect(address);
+    const WireMessage hello{0, 1, 2, "secret", "primary"};
+    const std::string frame = hello.frame();
+    ASSERT_EQ(send(socket.fd(), frame.data(), frame.size(), 0), ssize_t(frame.size()));
+    std::this_thread::sleep_for(100ms);
+  });
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_THAT(error_of([&] { a.get("never", 60s); }), HasSubstr("\"never\": rank 1 died"));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 10s);
+  dies.join();
+  EXPECT_EQ(a.get("known", 1s), "value");
+  EXPECT_THAT(server.first_death(), HasSubstr("rank 1 died"));
+  EXPECT_THAT(a.first_death(), HasSubstr("rank 1 died"));
+}
+
+TEST_P(SocketStores, GarbageIsDropped) {
+  const StoreServer server(listen_address(), "secret", 1);
+  const StoreAddress address = StoreAddress::parse(server.address());
+  for (const std::string& garbage : {std::string("GET / HTTP/1.1\r\n\r\n"),
+                                     std::string(100, '\xff'),
+                                     std::string(100, '\0'),
+                                     WireMessage{1, 0, 0, "key", "value"}.frame()}) {
+    const Socket socket = try_connect(address);
+    ASSERT_GT(send(socket.fd(), garbage.data(), garbage.size(), 0), 0);
+    char bytes[4096];
+    while (recv(socket.fd(), bytes, sizeof bytes, 0) > 0) {
+    }
+  }
+  SocketStore store(server.address(), "secret", 0, 1, 5s);
+  EXPECT_THAT(error_of([&] { store.get("key", 0ms); }), HasSubstr("nobody has set"));
+}
+
+INSTANTIATE_TEST_SUITE_P(Sockets,
+                         SocketStores,
+                         ::testing::Values("unix", "tcp"),
+                         [](const auto& info) { return std::string(info.param); });
+
+TEST(SocketStore, WaitsForTheServerAndSaysWhenItIsNotThere) {
+  const std::string address = unique_address();
+  EXPECT_THAT(error_of([&] { SocketStore(address, "secret", 3, 4, 100ms); }),
+              HasSubstr("rank 3 found nobody at " + address + " within 0.1 s"));
+  std::unique_ptr<StoreServer> server;
+  std::thread starts([&] {
+    std::this_thread::sleep_for(100ms);
+    server = std::make_unique<StoreServer>(address, "secret", 1);
+  });
+  EXPECT_NO_THROW(SocketStore(address, "secret", 0, 1, 10s));
+  starts.join();
+}
+
+TEST(SocketStore, SaysThatTheServerHasEnded) {
+  auto server = std::make_unique<StoreServer>(unique_address(), "secret", 1);
+  SocketStore store(server->address(), "secret", 0, 1, 5s);
+  store.set("a", "b");
+  server.reset();
+  EXPECT_THAT(error_of([&] { store.get("a", 1s); }), HasSubstr("closed the connection"));
+}
+
+TEST(SocketStore, TakesTheTokenFromTheEnvironment) {
+  unsetenv("TESSERA_RUN_TOKEN");
+  EXPECT_THAT(error_of([] { StoreServer(unique_address(), "", 1); }),
+              HasSubstr("set TESSERA_RUN_TOKEN"));
+  setenv("TESSERA_RUN_TOKEN", "from outside", 1);
+  const StoreServer server(unique_address(), "", 1);
+  unsetenv("TESSERA_RUN_TOKEN");
+  EXPECT_NO_THROW(SocketStore(server.address(), "from outside", 0, 1, 5s));
+}
+
+TEST(StoreAddress, RefusesWhatItDoesNotKnow) {
+  for (const char* text : {"", "unix:@", "unix:/path", "tcp:host", "tcp:host:http", "host:80"}) {
+    EXPECT_THAT(error_of([&] { StoreAddress::parse(text); }), HasSubstr("neither")) << text;
+  }
+  EXPECT_EQ(StoreAddress::parse("tcp:10.0.0.1:2950").text(), "tcp:10.0.0.1:2950");
+}
+
+TEST(StoreServer, BindsToLoopbackUnlessTold) {
+  const StoreServer server("tcp::0", "secret", 1);
+  EXPECT_THAT(server.address(), ::testing::StartsWith("tcp:127.0.0.1:"));
+}
+
+TEST(StoreServer, SaysWhyItCannotListen) {
+  const StoreServer first(unique_address(), "secret", 1);
+  EXPECT_THAT(error_of([&] { StoreServer(first.address(), "secret", 1); }),
+              HasSubstr("cannot listen at " + first.address()));
+}
+
+}  // namespace
+}  // namespace tessera
