@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <tuple>
 
 #include "kernel/plugin/collector.hpp"
 #include "kernel/plugin/library.hpp"
@@ -183,7 +184,9 @@ std::vector<PluginHost::Fingerprint> PluginHost::fingerprint() const {
   for (const auto& plugin : plugins_) {
     all.push_back({plugin->name, plugin->version, plugin->stamp, plugin->hash});
   }
-  std::sort(all.begin(), all.end());
+  std::sort(all.begin(), all.end(), [](const Fingerprint& a, const Fingerprint& b) {
+    return std::tie(a.plugin, a.version, a.hash) < std::tie(b.plugin, b.version, b.hash);
+  });
   return all;
 }
 

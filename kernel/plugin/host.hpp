@@ -70,7 +70,6 @@ class PluginHost : public Catalog {
     std::string plugin, version, stamp;
     u64 hash = 0;  ///< of the file
     bool operator==(const Fingerprint&) const = default;
-    auto operator<=>(const Fingerprint&) const = default;
   };
   /// Of all loaded plugins, sorted: the same on every rank that loads the same files.
   std::vector<Fingerprint> fingerprint() const;
