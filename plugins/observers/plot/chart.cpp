@@ -15,7 +15,7 @@ constexpr double kLeft = 76, kRight = 24, kTop = 64, kBottom = 60;
 constexpr std::size_t kMostVertices = 1600;
 
 constexpr std::string_view kStyle = R"(<style>
-  text { font: 13px system-ui, -apple-system, "Segoe UI", Helvetica, Arial, sans-serif; fill: #57606a }
+  text { font: 13px system-ui, "Segoe UI", Helvetica, Arial, sans-serif; fill: #57606a }
   .title { font-size: 17px; font-weight: 600; fill: #1f2328 }
   .grid { stroke: #e7eaee; stroke-width: 1 }
   .axis { stroke: #8c959f; stroke-width: 1 }
