@@ -14,12 +14,13 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// Spinning helps only while the peers run on other cores.
+// Spinning helps only while the peers run on other cores, and others may want this one: after some
+// microseconds it is better to yield, which costs little when nobody else is there.
 int spins_for(i64 world) {
   cpu_set_t cores;
   CPU_ZERO(&cores);
   const bool known = sched_getaffinity(0, sizeof cores, &cores) == 0;
-  return known && world <= CPU_COUNT(&cores) ? 4096 : 64;
+  return known && world <= CPU_COUNT(&cores) ? 32 : 4;
 }
 
 }  // namespace
