@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <thread>
 
 #include "group_conformance_support.hpp"
@@ -59,7 +60,16 @@ INSTANTIATE_TEST_SUITE_P(Deferred,
                          case_name);
 
 TEST(ThreadsBarrier, HoldsEveryone) {
-  EXPECT_THAT(run_threads({.world = 3}, check_barrier), Each(IsEmpty()));
+  std::atomic<int> arrived = 0;
+  const auto errors = run_threads({.world = 4}, [&](TestRank& rank) {
+    const auto group = make_world_group(rank);
+    for (int round = 1; round <= 100; ++round) {
+      ++arrived;
+      group->barrier(rank.device.stream(), "meet");
+      EXPECT_GE(arrived, 4 * round);
+    }
+  });
+  EXPECT_THAT(errors, Each(IsEmpty()));
 }
 
 // Every rank's error must name it, the group and the operation, and come well before the deadline.

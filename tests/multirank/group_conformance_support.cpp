@@ -317,23 +317,6 @@ void check_graph_replay(TestRank& rank) {
   require(calls == 4, "4 replays counted as {} calls", calls);
 }
 
-void check_barrier(TestRank& rank) {
-  const auto group = make_world_group(rank);
-  const auto begin = std::chrono::steady_clock::now();
-  constexpr std::chrono::milliseconds kLate{30};
-  for (int late = 0; late < group->size(); ++late) {
-    const auto until = begin + (late + 1) * kLate;
-    if (group->index() == late) {
-      while (std::chrono::steady_clock::now() < until) {
-      }
-    }
-    group->barrier(rank.device.stream(), "meet");
-    require(std::chrono::steady_clock::now() >= until || group->index() == late,
-            "passed the barrier before member {}",
-            late);
-  }
-}
-
 void check_everything(TestRank& rank) {
   check_all_reduce(rank);
   check_all_gather(rank);

@@ -6,7 +6,7 @@
 /// with the first difference.
 namespace tessera::testing {
 
-/// Reductions are exact for all element types when `exact` values are small integers.
+/// All element types and operators, on sizes around the borders of the ways that data take.
 void check_all_reduce(TestRank& rank);
 void check_all_gather(TestRank& rank);
 void check_reduce_scatter(TestRank& rank);
@@ -20,8 +20,6 @@ void check_random_sequences(TestRank& rank, u64 seed);
 void check_many_under_way(TestRank& rank);
 /// A recorded step is replayed with new values each time; its collectives count when replayed.
 void check_graph_replay(TestRank& rank);
-/// No member passes a barrier before all have come.
-void check_barrier(TestRank& rank);
 
 /// All of the above but the replay, in one go, for processes that are costly to start.
 void check_everything(TestRank& rank);
