@@ -4,13 +4,13 @@
 #include <memory>
 
 #include "kernel/cli/commands.hpp"
-#include "kernel/comm/socket_store.hpp"
 #include "kernel/config/dump.hpp"
 #include "kernel/launch/agree.hpp"
 #include "kernel/launch/environment.hpp"
 #include "kernel/launch/failure.hpp"
 #include "kernel/launch/launcher.hpp"
 #include "kernel/launch/open_plugins.hpp"
+#include "kernel/launch/rendezvous.hpp"
 #include "kernel/launch/signals.hpp"
 #include "kernel/train/trainer.hpp"
 #include "tessera/error.hpp"
@@ -94,14 +94,8 @@ int join(const TrainOptions &options, const RankEnvironment &environment) {
     const Opened opened = open(options);
     const auto timeout = milliseconds(
         static_cast<i64>(opened.config.run.comm.init_timeout_s * 1000));
-    std::unique_ptr<StoreServer> server;
-    if (!environment.own && environment.rank == 0) {
-      server = std::make_unique<StoreServer>(
-          environment.store, environment.token, environment.world);
-    }
-    SocketStore store(environment.store, environment.token, environment.rank,
-                      environment.world, timeout);
-    run_rank(opened, environment, &store, options.json);
+    Rendezvous rendezvous(environment, timeout);
+    run_rank(opened, environment, &rendezvous.store(), options.json);
     return 0;
   } catch (const std::exception &error) {
     const auto *known = dynamic_cast<const Error *>(&error);

@@ -1,0 +1,72 @@
+#include <algorithm>
+
+#include "kernel/checkpoint/index.hpp"
+#include "tessera/error.hpp"
+
+namespace tessera {
+
+i64 Rectangle::elements() const {
+  i64 n = 1;
+  for (const i64 size : shape) n *= size;
+  return n;
+}
+
+bool Rectangle::overlaps(const Rectangle& other) const {
+  for (std::size_t d = 0; d < shape.size(); ++d) {
+    if (begin[d] >= other.begin[d] + other.shape[d]) return false;
+    if (other.begin[d] >= begin[d] + shape[d]) return false;
+  }
+  return true;
+}
+
+std::string Rectangle::text() const {
+  std::string text;
+  for (std::size_t d = 0; d < shape.size(); ++d) {
+    text += fmt::format("{}{}:{}", d == 0 ? "" : ", ", begin[d], begin[d] + shape[d]);
+  }
+  return "[" + text + "]";
+}
+
+void CheckpointIndex::merge(const CheckpointIndex& part) {
+  files.insert(files.end(), part.files.begin(), part.files.end());
+  for (const auto& [name, tensor] : part.tensors) {
+    const auto [at, added] = tensors.try_emplace(name, tensor);
+    if (added) continue;
+    require(at->second.shape == tensor.shape && at->second.dtype == tensor.dtype,
+            "ranks disagree about the shape or dtype of \"{}\"",
+            name);
+    std::ranges::copy(tensor.slices, std::back_inserter(at->second.slices));
+  }
+}
+
+void CheckpointIndex::check_tiling() const {
+  for (const auto& [name, tensor] : tensors) {
+    const Rectangle whole{std::vector<i64>(tensor.shape.size(), 0), tensor.shape};
+    i64 covered = 0;
+    for (std::size_t i = 0; i < tensor.slices.size(); ++i) {
+      const Rectangle& slice = tensor.slices[i].where;
+      covered += slice.elements();
+      for (std::size_t d = 0; d < tensor.shape.size(); ++d) {
+        require(slice.begin[d] >= 0 && slice.begin[d] + slice.shape[d] <= tensor.shape[d],
+                "slice {} of \"{}\" lies outside of {}",
+                slice.text(),
+                name,
+                whole.text());
+      }
+      for (std::size_t j = 0; j < i; ++j) {
+        require(!slice.overlaps(tensor.slices[j].where),
+                "slices {} and {} of \"{}\" overlap",
+                slice.text(),
+                tensor.slices[j].where.text(),
+                name);
+      }
+    }
+    require(covered == whole.elements(),
+            "slices of \"{}\" hold {} of its {} elements",
+            name,
+            covered,
+            whole.elements());
+  }
+}
+
+}  // namespace tessera

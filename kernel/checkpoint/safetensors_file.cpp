@@ -1,0 +1,125 @@
+#include "kernel/checkpoint/safetensors_file.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "tessera/error.hpp"
+
+namespace tessera {
+
+namespace {
+
+[[noreturn]] void fail_file(std::string_view what, const std::filesystem::path& file) {
+  fail("cannot {} {}: {}", what, file.string(), std::strerror(errno));
+}
+
+class Descriptor {
+ public:
+  Descriptor(const std::filesystem::path& file, int flags, std::string_view what)
+      : fd_(::open(file.c_str(), flags | O_CLOEXEC, 0644)) {
+    if (fd_ < 0) fail_file(what, file);
+  }
+  ~Descriptor() { ::close(fd_); }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  int get() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+void write_all(int fd, std::span<const std::byte> bytes, const std::filesystem::path& file) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(fd, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) fail_file("write", file);
+    bytes = bytes.subspan(static_cast<std::size_t>(written));
+  }
+}
+
+}  // namespace
+
+u64 checksum(std::span<const std::byte> bytes) { return XXH3_64bits(bytes.data(), bytes.size()); }
+
+void sync_to_disk(const std::filesystem::path& path) {
+  const Descriptor fd(path, O_RDONLY, "open");
+  if (::fsync(fd.get()) != 0) fail_file("sync", path);
+}
+
+i64 write_safetensors(const std::filesystem::path& file,
+                      std::vector<SafetensorsEntry> entries,
+                      const std::function<std::span<const std::byte>(std::size_t)>& bytes_of) {
+  i64 end = 0;
+  for (SafetensorsEntry& entry : entries) {
+    i64 bytes = dtype_size(parse_dtype(entry.dtype));
+    for (const i64 size : entry.shape) bytes *= size;
+    entry.begin = end;
+    entry.end = end += bytes;
+  }
+  const std::string header = safetensors_header(entries);
+  const u64 length = header.size();  // little endian, as all machines that this runs on
+  const Descriptor fd(file, O_WRONLY | O_CREAT | O_TRUNC, "create");
+  write_all(fd.get(), std::as_bytes(std::span(&length, 1)), file);
+  write_all(fd.get(), std::as_bytes(std::span(header)), file);
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    const auto bytes = bytes_of(i);
+    require(static_cast<i64>(bytes.size()) == entries[i].end - entries[i].begin,
+            "{}: tensor \"{}\" has {} bytes, expected {}",
+            file.string(),
+            entries[i].key,
+            bytes.size(),
+            entries[i].end - entries[i].begin);
+    write_all(fd.get(), bytes, file);
+  }
+  if (::fsync(fd.get()) != 0) fail_file("sync", file);
+  return static_cast<i64>(sizeof(length) + header.size()) + end;
+}
+
+SafetensorsFile::SafetensorsFile(const std::filesystem::path& file) : name_(file.string()) {
+  const Descriptor fd(file, O_RDONLY, "open");
+  struct stat status {};
+  if (::fstat(fd.get(), &status) != 0) fail_file("inspect", file);
+  size_ = status.st_size;
+  u64 length = 0;
+  require(size_ >= static_cast<i64>(sizeof(length)), "{} is damaged: it is too short", name_);
+  void* mapped =
+      ::mmap(nullptr, static_cast<std::size_t>(size_), PROT_READ, MAP_PRIVATE, fd.get(), 0);
+  if (mapped == MAP_FAILED) fail_file("map", file);
+  data_ = static_cast<const std::byte*>(mapped);
+  try {
+    std::memcpy(&length, data_, sizeof(length));
+    require(length <= static_cast<u64>(size_) - sizeof(length),
+            "{} is damaged: its header is longer than the file",
+            name_);
+    data_begin_ = static_cast<i64>(sizeof(length) + length);
+    entries_ = parse_safetensors_header(
+        std::string(reinterpret_cast<const char*>(data_) + sizeof(length), length), name_);
+  } catch (...) {
+    ::munmap(mapped, static_cast<std::size_t>(size_));
+    throw;
+  }
+}
+
+SafetensorsFile::~SafetensorsFile() {
+  ::munmap(const_cast<std::byte*>(data_), static_cast<std::size_t>(size_));
+}
+
+std::span<const std::byte> SafetensorsFile::bytes(const std::string& key) const {
+  for (const SafetensorsEntry& entry : entries_) {
+    if (entry.key != key) continue;
+    require(entry.begin >= 0 && entry.begin <= entry.end && data_begin_ + entry.end <= size_,
+            "{} is damaged: tensor \"{}\" lies beyond its end",
+            name_,
+            key);
+    return {data_ + data_begin_ + entry.begin, static_cast<std::size_t>(entry.end - entry.begin)};
+  }
+  fail("{} has no tensor \"{}\"", name_, key);
+}
+
+}  // namespace tessera

@@ -1,0 +1,40 @@
+#pragma once
+#include <filesystem>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kernel/checkpoint/index.hpp"
+
+namespace tessera {
+
+/// Writes a safetensors file and syncs it. `bytes_of(i)` gives the contents of entry i, asked for
+/// once, in order. Throws Error naming the file and why (a full disk); the file is then incomplete.
+i64 write_safetensors(const std::filesystem::path& file,
+                      std::vector<SafetensorsEntry> entries,
+                      const std::function<std::span<const std::byte>(std::size_t)>& bytes_of);
+
+/// A safetensors file, memory-mapped for reading. Throws Error naming the file when it is damaged.
+class SafetensorsFile {
+ public:
+  explicit SafetensorsFile(const std::filesystem::path& file);
+  ~SafetensorsFile();
+  SafetensorsFile(const SafetensorsFile&) = delete;
+  SafetensorsFile& operator=(const SafetensorsFile&) = delete;
+  i64 size() const { return size_; }
+  /// Bytes of a tensor. Throws Error naming file and tensor when it is not there.
+  std::span<const std::byte> bytes(const std::string& key) const;
+
+ private:
+  std::string name_;
+  const std::byte* data_ = nullptr;
+  i64 size_ = 0, data_begin_ = 0;
+  std::vector<SafetensorsEntry> entries_;
+};
+
+u64 checksum(std::span<const std::byte> bytes);
+/// Syncs a file or a folder to the disk; throws Error naming it.
+void sync_to_disk(const std::filesystem::path& path);
+
+}  // namespace tessera

@@ -1,0 +1,30 @@
+#pragma once
+#include <span>
+#include <vector>
+
+#include "kernel/checkpoint/index.hpp"
+
+namespace tessera {
+
+/// A rectangle of a logical tensor and where it begins in this rank's storage.
+struct LocalSlice {
+  Rectangle where;
+  std::vector<i64> local_begin;
+};
+
+/// What this rank holds of a parameter's layout, padding left out: one rectangle for each
+/// combination of runs.
+std::vector<LocalSlice> local_slices(const Parameter& parameter, const Mesh& mesh);
+
+/// Copies a block of `shape` elements of `bytes` bytes between two dense arrays of the given sizes,
+/// from `from_begin` to `to_begin`.
+void copy_block(std::span<const std::byte> from,
+                const std::vector<i64>& from_sizes,
+                const std::vector<i64>& from_begin,
+                std::span<std::byte> to,
+                const std::vector<i64>& to_sizes,
+                const std::vector<i64>& to_begin,
+                const std::vector<i64>& shape,
+                i64 bytes);
+
+}  // namespace tessera

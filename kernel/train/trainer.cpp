@@ -1,0 +1,191 @@
+#include "kernel/train/trainer.hpp"
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <utility>
+
+#include "kernel/checkpoint/checkpoints.hpp"
+#include "kernel/model/initialize.hpp"
+#include "tessera/error.hpp"
+#include "tessera/observer.hpp"
+#include "tessera/ops/update.hpp"
+
+namespace tessera {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+std::vector<CheckpointTensor> checkpoint_tensors(Session& session) {
+  std::vector<CheckpointTensor> tensors;
+  for (const ModelParts::Entry& entry : session.parts().parameters()) {
+    tensors.push_back({entry.parameter->name, entry.parameter.get(), entry.parameter->main});
+  }
+  for (const NamedState& state : session.optimizer().state()) {
+    tensors.push_back(
+        {fmt::format("{}/{}", state.parameter->name, state.name), state.parameter, state.tensor});
+  }
+  return tensors;
+}
+
+class Trainer {
+ public:
+  explicit Trainer(const TrainerArguments& arguments)
+      : arguments_(arguments),
+        session_(arguments.session),
+        config_(session_.config()),
+        checkpoints_({.folder = config_.checkpoint.out,
+                      .keep = config_.checkpoint.keep,
+                      .run = config_.run.name,
+                      .mesh = &session_.mesh(),
+                      .device = &session_.device(),
+                      .store = arguments.session.store,
+                      .timeout = std::chrono::milliseconds(
+                          static_cast<i64>(config_.comm.init_timeout_s * 1000))}) {}
+
+  void run() {
+    resume();
+    make_observers();
+    const auto start = Clock::now();
+    const i64 first = session_.steps() + 1, last = config_.run.steps;
+    announce(first);
+    bool stopped = false;
+    while (session_.steps() < last && !stopped) {
+      const auto step_start = Clock::now();
+      session_.train_step();
+      stopped = session_.any_rank(arguments_.stop && arguments_.stop());
+      durations_.push_back(seconds_since(step_start));
+      after_step(stopped || session_.steps() == last);
+    }
+    emit(RunEnd{session_.steps(), seconds_since(start), stopped});
+  }
+
+ private:
+  bool root() const { return arguments_.session.rank == 0; }
+  static bool due(i64 step, i64 every) { return every > 0 && step % every == 0; }
+
+  template <class E>
+  void emit(const E& event) {
+    for (const auto& observer : observers_) observer->on(event);
+  }
+
+  void resume() {
+    const auto loaded = checkpoints_.load(config_.checkpoint.resume, checkpoint_tensors(session_));
+    if (!loaded) return;
+    if (loaded->info.seed != config_.run.seed || loaded->info.data != data_fingerprint()) {
+      fail_config(
+          "{} was made with {}; set checkpoint.resume = \"none\" and another run.out to start "
+          "anew",
+          loaded->folder.string(),
+          loaded->info.seed != config_.run.seed
+              ? fmt::format("run.seed = {}, this run has {}", loaded->info.seed, config_.run.seed)
+              : std::string("other training data"));
+    }
+    const i64 samples = session_.config().batch.global * loaded->info.step;
+    if (loaded->info.samples != samples) {
+      fail_config("{} has consumed {} samples in {} steps, which is not batch.global = {} a step",
+                  loaded->folder.string(),
+                  loaded->info.samples,
+                  loaded->info.step,
+                  config_.batch.global);
+    }
+    for (const ModelParts::Entry& entry : session_.parts().parameters()) {
+      refresh_compute(*entry.parameter, session_.device());
+    }
+    session_.set_steps(loaded->info.step);
+    resumed_from_ = loaded->folder.string();
+  }
+
+  std::string data_fingerprint() const { return session_.setup().dataset->fingerprint(); }
+
+  void make_observers() {
+    if (!root()) return;
+    std::filesystem::create_directories(config_.run.out);
+    std::ofstream(std::filesystem::path(config_.run.out) / "resolved.toml")
+        << arguments_.config_text;
+    HostMaker maker(*arguments_.session.plugins, *arguments_.session.config);
+    ObserverArguments arguments{config_.run.out, session_.steps()};
+    for (const NamedObserver& named : config_.observers) {
+      observers_.push_back(maker.make(named.observer, arguments));
+    }
+  }
+
+  i64 tokens_per_step() const { return config_.batch.global * session_.setup().batch.sequence; }
+
+  void announce(i64 first) {
+    RunStart event;
+    event.name = config_.run.name;
+    event.out = config_.run.out;
+    event.first_step = first;
+    event.last_step = config_.run.steps;
+    event.world = session_.mesh().world_size();
+    event.parameters = session_.parts().logical_elements();
+    event.tokens_per_step = tokens_per_step();
+    event.flops_per_token = session_.setup().model->flops_per_token();
+    event.layout = arguments_.layout;
+    event.resumed_from = resumed_from_;
+    event.json = arguments_.json;
+    emit(event);
+  }
+
+  void after_step(bool final) {
+    const i64 step = session_.steps();
+    const bool validate =
+        config_.validation.samples > 0 && (due(step, config_.validation.every_steps) || final);
+    const bool save =
+        config_.checkpoint.every_steps > 0 && (due(step, config_.checkpoint.every_steps) || final);
+    if (due(step, config_.check.replicas_every)) session_.check_replicas();
+    if (session_.losses_full() || validate || save || final) report();
+    if (validate) emit(Validation{step, session_.validate(config_.validation.samples)});
+    if (!save) return;
+    const auto start = Clock::now();
+    const CheckpointInfo info{.step = step,
+                              .samples = step * config_.batch.global,
+                              .seed = config_.run.seed,
+                              .data = data_fingerprint(),
+                              .config = arguments_.config_text};
+    const auto folder = checkpoints_.save(info, checkpoint_tensors(session_));
+    emit(Saved{step, folder.string(), seconds_since(start)});
+  }
+
+  // Hands the steps since the last report to the observers.
+  void report() {
+    const std::vector<StepLosses::Row> rows = session_.losses();
+    i64 step = session_.steps() - static_cast<i64>(rows.size());
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      StepEnd event;
+      event.step = ++step;
+      event.loss = rows[i].loss;
+      event.grad_norm = rows[i].scalars[step_scalar::kNorm];
+      event.lr = rows[i].scalars[step_scalar::kLearningRate];
+      event.skipped = rows[i].scalars[step_scalar::kFoundInf] != 0;
+      event.seconds = durations_[i];
+      event.tokens_per_second = static_cast<double>(tokens_per_step()) / durations_[i];
+      for (std::size_t m = 0; m < rows[i].metrics.size(); ++m) {
+        event.metrics.emplace_back(session_.parts().metrics()[m].name, rows[i].metrics[m]);
+      }
+      emit(event);
+    }
+    durations_.clear();
+  }
+
+  const TrainerArguments& arguments_;
+  Session session_;
+  const RunConfig& config_;
+  Checkpoints checkpoints_;
+  std::vector<std::shared_ptr<Observer>> observers_;  // on rank 0
+  std::vector<double> durations_;                     // of steps not reported yet
+  std::string resumed_from_;
+};
+
+}  // namespace
+
+void train_rank(const TrainerArguments& arguments) { Trainer(arguments).run(); }
+
+}  // namespace tessera
