@@ -94,6 +94,8 @@ class Player {
         check(live <= plan_.live.at(static_cast<std::size_t>(action.chunk)),
               "makes more microbatches live than the schedule declares");
       }
+      // Without a backward pass nothing is kept behind the last phase.
+      if (!plan_.shape.training && p.forward == total) --live_[action.chunk];
       return;
     }
     check(p.forward == total, "runs backward before its forward is done");

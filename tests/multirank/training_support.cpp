@@ -79,14 +79,16 @@ replicas_every = 1
                      text_file());
 }
 
+std::unique_ptr<PluginHost> load_plugins() {
+  auto host = std::make_unique<PluginHost>(
+      std::vector<std::filesystem::path>{TESSERA_BUILD_DIR "/plugins"});
+  host->add_builtin(&register_threads);
+  host->add_builtin(&register_host_kernels);
+  return host;
+}
+
 const PluginHost& plugins() {
-  static const std::unique_ptr<PluginHost> host = [] {
-    auto made = std::make_unique<PluginHost>(
-        std::vector<std::filesystem::path>{TESSERA_BUILD_DIR "/plugins"});
-    made->add_builtin(&register_threads);
-    made->add_builtin(&register_host_kernels);
-    return made;
-  }();
+  static const std::unique_ptr<PluginHost> host = load_plugins();
   return *host;
 }
 
@@ -103,7 +105,8 @@ void gather_into(std::vector<double>& logical,
 Training train(const std::string& text,
                const std::vector<std::string>& sets,
                const TrainOptions& options) {
-  const Resolved config = resolve(Config::parse(text, "test", sets), plugins());
+  const PluginHost& host = options.host != nullptr ? *options.host : plugins();
+  const Resolved config = resolve(Config::parse(text, "test", sets), host);
   const i64 world = world_size(config.run);
   InProcessStore store;
   Training result;
@@ -113,7 +116,7 @@ Training train(const std::string& text,
   const auto run_rank = [&](i64 rank) {
     SessionArguments arguments;
     arguments.config = &config;
-    arguments.plugins = &plugins();
+    arguments.plugins = &host;
     arguments.rank = arguments.local_rank = rank;
     arguments.world = world;
     arguments.store = &store;

@@ -1,6 +1,7 @@
 #pragma once
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,7 @@ struct Training {
 struct TrainOptions {
   int steps = 1;
   u64 deferred_seed = 0;
+  const PluginHost* host = nullptr;  ///< where components come from; plugins() when empty
   /// Called on every rank's thread with its session, behind the last step.
   std::function<void(Session&)> at_end;
   /// Called on every rank's thread before the first update, with complete gradients.
@@ -41,5 +43,7 @@ void gather_into(std::vector<double>& logical,
 
 /// The plugins of the build tree, loaded once a process.
 const PluginHost& plugins();
+/// A host of one's own with the same plugins, for tests that add components to it.
+std::unique_ptr<PluginHost> load_plugins();
 
 }  // namespace tessera::testing

@@ -55,7 +55,6 @@ std::vector<Kernel> make_kernels(const Kernels& table) {
       plain(table.layernorm),
       plain(table.layernorm_backward),
       plain(table.layernorm_weight),
-      plain(table.add),
       plain(table.multiply),
       plain(table.scale),
       plain(table.gelu),
@@ -74,7 +73,7 @@ std::vector<Kernel> make_kernels(const Kernels& table) {
   };
   add_copy_kernels(kernels);
   add_matmul_kernels(kernels);
-  add_scalar_kernels(kernels);
+  add_scalar_kernels(kernels, table);
   return kernels;
 }
 

@@ -13,7 +13,7 @@ std::vector<Kernel> make_kernels(const Kernels& table);
 // One function a source file; each appends its kernels.
 void add_copy_kernels(std::vector<Kernel>& kernels);
 void add_matmul_kernels(std::vector<Kernel>& kernels);
-void add_scalar_kernels(std::vector<Kernel>& kernels);
+void add_scalar_kernels(std::vector<Kernel>& kernels, const Kernels& table);
 
 /// Throws Error unless every floating tensor is f32, apart from those at the indices `doubles`,
 /// which are f64: the kernels read addresses as these types.

@@ -46,9 +46,24 @@ void step_scalars(const StepScalarsArgs& args) {
   scalars[step_scalar::kLearningRate] = args.rates.as<const double>()[std::min(step, last) - 1];
 }
 
+// Losses and metrics are accumulated in f64: a few elements.
+void add_doubles(const AddArgs& args) {
+  const double *a = args.a.as<const double>(), *b = args.b.as<const double>();
+  double* out = args.out.as<double>();
+  for (i64 i = 0; i < args.out.elements(); ++i) out[i] = a[i] + b[i];
+}
+
 }  // namespace
 
-void add_scalar_kernels(std::vector<Kernel>& kernels) {
+void add_scalar_kernels(std::vector<Kernel>& kernels, const Kernels& table) {
+  kernels.push_back(make_kernel<AddArgs>(
+      [](const AddArgs& args) {
+        if (args.a.dtype != DType::f64) check_types(args);
+        return Setup{};
+      },
+      [add = table.add](const AddArgs& args, void*, Stream&) {
+        args.a.dtype == DType::f64 ? add_doubles(args) : add(args);
+      }));
   kernels.push_back(make_kernel<CrossEntropyLossArgs>(
       [](const CrossEntropyLossArgs& args) {
         check_types(args, {2, 3});  // inverse_weight, out
