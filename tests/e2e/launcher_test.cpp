@@ -1,4 +1,6 @@
 #include <gmock/gmock.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -204,6 +206,39 @@ TEST_F(Launcher, RanksJoinUnderTorchrunsVariables) {
     EXPECT_EQ(result.exit_code, 0) << result.err;
     EXPECT_THAT(result.out, HasSubstr("is done"));
   }
+}
+
+int free_port() {
+  const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  bind(socket, reinterpret_cast<sockaddr*>(&address), size);
+  getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size);
+  close(socket);
+  return ntohs(address.sin_port);
+}
+
+TEST_F(Launcher, RanksOfSeveralHostsMeetByTcpAndProveTheToken) {
+  ProcessOptions options = options_;
+  options.environment["WORLD_SIZE"] = "2";
+  options.environment["LOCAL_RANK"] = "0";
+  options.environment["LOCAL_WORLD_SIZE"] = "1";
+  options.environment["MASTER_ADDR"] = "127.0.0.1";
+  options.environment["MASTER_PORT"] = std::to_string(free_port());
+  const auto start = [&](const char* rank, const char* token) {
+    options.environment["RANK"] = rank;
+    options.environment["TESSERA_RUN_TOKEN"] = token;
+    return std::make_unique<Process>(command({"2", "works"}), options);
+  };
+  const auto host = start("0", "secret");
+  const auto stranger = start("1", "guess")->wait(20s);
+  EXPECT_EQ(stranger.exit_code, 1);
+  EXPECT_THAT(stranger.last_error(), HasSubstr("token"));
+  EXPECT_EQ(start("1", "secret")->wait(20s).exit_code, 0);
+  const auto result = host->wait(20s);
+  EXPECT_EQ(result.exit_code, 0) << result.err;
 }
 
 TEST_F(Launcher, RanksJoinUnderMpirunsVariables) {
