@@ -56,6 +56,16 @@ dnnl::memory::desc matrix(i64 rows, i64 columns, i64 stride, bool transposed) {
           transposed ? Dims{1, stride} : Dims{stride, 1}};
 }
 
+/// oneDNN's first choice is slower than its older GEMM where neither matrix is transposed, as in
+/// input gradients (README.md). `again` makes the description anew: the search may run past it.
+template <class Again>
+void prefer_gemm(dnnl::matmul::primitive_desc& primitive, Again&& again) {
+  do {
+    if (std::strncmp(primitive.impl_info_str(), "gemm:jit", 8) == 0) return;
+  } while (primitive.next_impl());
+  primitive = again();
+}
+
 /// One primitive with memory objects that take a launch's addresses.
 class Product {
  public:
@@ -74,7 +84,10 @@ class Product {
     }
     const auto description =
         key.bias != 0 ? dnnl::matmul::desc(a, b, bias, out) : dnnl::matmul::desc(a, b, out);
-    const dnnl::matmul::primitive_desc primitive(description, attributes, engine);
+    dnnl::matmul::primitive_desc primitive(description, attributes, engine);
+    if (key.transpose_a == 0 && key.transpose_b == 0)
+      prefer_gemm(primitive,
+                  [&] { return dnnl::matmul::primitive_desc(description, attributes, engine); });
     primitive_ = dnnl::matmul(primitive);
     scratchpad_bytes_ = static_cast<i64>(primitive.scratchpad_desc().get_size());
     memories_ = {dnnl::memory(a, engine, nullptr),
