@@ -1,7 +1,10 @@
 #include <fmt/format.h>
 
+#include <chrono>
 #include <cstdio>
+#include <functional>
 #include <memory>
+#include <optional>
 
 #include "kernel/cli/commands.hpp"
 #include "kernel/config/dump.hpp"
@@ -19,7 +22,14 @@ namespace tessera {
 
 namespace {
 
-using std::chrono::milliseconds;
+std::chrono::milliseconds seconds(double seconds) {
+  return std::chrono::milliseconds(static_cast<i64>(seconds * 1000));
+}
+
+int exit_code_of(const std::exception& error) {
+  const auto* known = dynamic_cast<const Error*>(&error);
+  return known != nullptr ? known->exit_code() : 1;
+}
 
 // Configuration and plugins of a run, checked; the same on every rank.
 struct Opened {
@@ -27,44 +37,43 @@ struct Opened {
   Resolved config;
 };
 
-Opened open(const TrainOptions &options) {
+Opened open(const TrainOptions& options) {
   const Config config = Config::load(options.files, options.sets);
   Opened opened{open_plugins(config.plugin_path()), {}};
   opened.config = resolve(config, *opened.plugins);
   return opened;
 }
 
-std::string communicator_for(const RunConfig &config,
-                             const RankEnvironment &environment) {
-  if (config.comm.communicator.type != "auto")
-    return config.comm.communicator.type;
+std::string communicator_for(const RunConfig& config, const RankEnvironment& environment) {
+  if (config.comm.communicator.type != "auto") return config.comm.communicator.type;
   return environment.local_world == environment.world ? "shm" : "gloo";
 }
 
-std::string describe_layout(const RunConfig &config, i64 world,
-                            std::string_view communicator) {
+std::string describe_layout(const RunConfig& config, i64 world, std::string_view communicator) {
   const RankGenerator ranks(layout_of(config, world));
-  std::string text = fmt::format(
-      "tensor {} × data {}", ranks.size(Axis::tensor), ranks.size(Axis::data));
-  return world == 1
-             ? text + ", one process"
-             : fmt::format("{}, {} ranks over {}", text, world, communicator);
+  std::string text =
+      fmt::format("tensor {} × data {}", ranks.size(Axis::tensor), ranks.size(Axis::data));
+  return world == 1 ? text + ", one process"
+                    : fmt::format("{}, {} ranks over {}", text, world, communicator);
 }
 
-std::vector<Fact> facts(const Opened &opened, const TrainerArguments &trainer) {
+std::vector<Fact> facts(const Opened& opened, const TrainerArguments& trainer) {
   std::string plugins;
-  for (const PluginHost::Fingerprint &plugin : opened.plugins->fingerprint()) {
-    plugins += fmt::format("{} {} {} {:016x}\n", plugin.plugin, plugin.version,
-                           plugin.stamp, plugin.hash);
+  for (const PluginHost::Fingerprint& plugin : opened.plugins->fingerprint()) {
+    plugins +=
+        fmt::format("{} {} {} {:016x}\n", plugin.plugin, plugin.version, plugin.stamp, plugin.hash);
   }
   return {{"configuration", trainer.config_text},
           {"plugins", plugins},
           {"threads", std::to_string(trainer.session.threads)}};
 }
 
-void run_rank(const Opened &opened, const RankEnvironment &environment,
-              Store *store, bool json) {
-  const RunConfig &config = opened.config.run;
+void run_rank(const Opened& opened,
+              const RankEnvironment& environment,
+              Store* store,
+              bool json,
+              const std::function<void(const std::exception&)>& failed = {}) {
+  const RunConfig& config = opened.config.run;
   const StopFlag stop;
   TrainerArguments arguments;
   arguments.session.config = &opened.config;
@@ -74,56 +83,58 @@ void run_rank(const Opened &opened, const RankEnvironment &environment,
   arguments.session.local_rank = environment.local_rank;
   arguments.session.store = store;
   arguments.session.communicator = communicator_for(config, environment);
-  arguments.session.threads = static_cast<int>(
-      config.device.threads.value_or(auto_threads(environment.local_world)));
+  arguments.session.threads =
+      static_cast<int>(config.device.threads.value_or(auto_threads(environment.local_world)));
   arguments.stop = [&stop] { return stop.requested(); };
-  arguments.layout = describe_layout(config, environment.world,
-                                     arguments.session.communicator);
+  arguments.layout = describe_layout(config, environment.world, arguments.session.communicator);
   arguments.config_text = dump(opened.config);
   arguments.json = json;
+  arguments.failed = failed;
   if (store != nullptr) {
-    agree(*store, environment.rank, environment.world, facts(opened, arguments),
-          milliseconds(static_cast<i64>(config.comm.init_timeout_s * 1000)));
+    agree(*store,
+          environment.rank,
+          environment.world,
+          facts(opened, arguments),
+          seconds(config.comm.init_timeout_s));
   }
   train_rank(arguments);
 }
 
 // A rank among several: started by our launcher or by another one.
-int join(const TrainOptions &options, const RankEnvironment &environment) {
+int join(const TrainOptions& options, const RankEnvironment& environment) {
+  std::optional<bool> heard;  // what report_failure said, once it was called
+  const auto report = [&](const std::exception& error) {
+    if (!heard) heard = report_failure(environment.report, error.what(), exit_code_of(error));
+  };
+  std::optional<Rendezvous> rendezvous;
   try {
     const Opened opened = open(options);
-    const auto timeout = milliseconds(
-        static_cast<i64>(opened.config.run.comm.init_timeout_s * 1000));
-    Rendezvous rendezvous(environment, timeout);
-    run_rank(opened, environment, &rendezvous.store(), options.json);
+    rendezvous.emplace(environment, seconds(opened.config.run.comm.init_timeout_s));
+    run_rank(opened, environment, &rendezvous->store(), options.json, report);
     return 0;
-  } catch (const std::exception &error) {
-    const auto *known = dynamic_cast<const Error *>(&error);
-    const int code = known != nullptr ? known->exit_code() : 1;
-    if (!report_failure(environment.report, error.what(), code))
-      throw;
-    return code;
+  } catch (const std::exception& error) {
+    report(error);
+    if (rendezvous) rendezvous->abandon();
+    if (!*heard) throw;
+    return exit_code_of(error);
   }
 }
 
-} // namespace
+}  // namespace
 
-int run_train(const TrainOptions &options) {
+int run_train(const TrainOptions& options) {
   const auto environment = detect_environment();
-  if (environment && environment->world > 1)
-    return join(options, *environment);
+  if (environment && environment->world > 1) return join(options, *environment);
 
   const Opened opened = open(options);
-  for (const std::string &notice : opened.config.notices)
-    fmt::print(stderr, "{}\n", notice);
+  for (const std::string& notice : opened.config.notices) fmt::print(stderr, "{}\n", notice);
   const i64 world = world_size(opened.config.run);
   HostMaker maker(*opened.plugins, opened.config);
   const RunSetup setup = set_up(opened.config.run, maker, world);
   check_models(opened.config.run, setup, maker);
-  if (world > 1)
-    return launch_ranks(world, program_arguments());
+  if (world > 1) return launch_ranks(world, program_arguments());
   run_rank(opened, {}, nullptr, options.json);
   return 0;
 }
 
-} // namespace tessera
+}  // namespace tessera

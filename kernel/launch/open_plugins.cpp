@@ -2,14 +2,12 @@
 
 #include "kernel/comm/threads.hpp"
 #include "kernel/plugin/search_path.hpp"
-#include "kernel/train/host_kernels.hpp"
 
 namespace tessera {
 
 std::shared_ptr<PluginHost> open_plugins(const std::vector<std::filesystem::path>& configured) {
   auto host = std::make_shared<PluginHost>(plugin_search_path(configured));
   host->add_builtin(&register_threads);
-  host->add_builtin(&register_host_kernels);
   return host;
 }
 

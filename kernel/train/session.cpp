@@ -1,5 +1,6 @@
 #include "kernel/train/session.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "kernel/comm/build_mesh.hpp"
@@ -7,6 +8,7 @@
 #include "kernel/schedule/lower.hpp"
 #include "kernel/schedule/verify.hpp"
 #include "tessera/error.hpp"
+#include "tessera/log.hpp"
 #include "tessera/ops.hpp"
 #include "tessera/parallel_for.hpp"
 
@@ -234,6 +236,18 @@ std::vector<float> Session::logits(const std::vector<i32>& tokens, i64 position)
     device_->read(row, values.data());
   });
   return values;
+}
+
+void Session::abort(std::string_view reason) noexcept {
+  if (communicator_ == nullptr) return;
+  communicator_->abort(reason);
+  constexpr std::size_t kShown = 4;  // a group; the newest say where the rank was
+  for (const auto& group : mesh_->all()) {
+    const std::vector<std::string> lines = group->flight_record();
+    for (std::size_t i = lines.size() - std::min(lines.size(), kShown); i < lines.size(); ++i) {
+      log_info("rank {}: {}", mesh_->rank(), lines[i]);
+    }
+  }
 }
 
 bool Session::any_rank(bool stop) {

@@ -60,6 +60,8 @@ class Session {
   std::vector<float> logits(const std::vector<i32>& tokens, i64 position);
   /// True on every rank when `stop` was true on any: all ranks stop behind the same step.
   bool any_rank(bool stop);
+  /// Tells the other ranks that this one fails, and prints the last collectives of its groups.
+  void abort(std::string_view reason) noexcept;
   /// Throws Error naming the first parameter that differs between replicas.
   void check_replicas();
 

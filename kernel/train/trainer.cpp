@@ -9,6 +9,7 @@
 #include "kernel/checkpoint/checkpoints.hpp"
 #include "kernel/model/initialize.hpp"
 #include "tessera/error.hpp"
+#include "tessera/log.hpp"
 #include "tessera/observer.hpp"
 #include "tessera/ops/update.hpp"
 
@@ -64,6 +65,16 @@ class Trainer {
       after_step(stopped || session_.steps() == last);
     }
     emit(RunEnd{session_.steps(), seconds_since(start), stopped});
+  }
+
+  void fail_run(const std::exception& error) noexcept {
+    try {
+      if (arguments_.failed) arguments_.failed(error);
+      session_.abort(error.what());
+      emit(Failure{error.what()});
+    } catch (const std::exception& second) {
+      log_warning("while ending a failed run: {}", second.what());
+    }
   }
 
  private:
@@ -186,6 +197,14 @@ class Trainer {
 
 }  // namespace
 
-void train_rank(const TrainerArguments& arguments) { Trainer(arguments).run(); }
+void train_rank(const TrainerArguments& arguments) {
+  Trainer trainer(arguments);
+  try {
+    trainer.run();
+  } catch (const std::exception& error) {
+    trainer.fail_run(error);
+    throw;
+  }
+}
 
 }  // namespace tessera

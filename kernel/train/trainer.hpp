@@ -1,4 +1,5 @@
 #pragma once
+#include <exception>
 #include <functional>
 
 #include "kernel/train/session.hpp"
@@ -10,7 +11,9 @@ struct TrainerArguments {
   std::function<bool()> stop;  ///< asked behind every step: end early, save, exit well
   std::string layout;          ///< for people: "tp 2 on 2 ranks (shm)"
   std::string config_text;     ///< the resolved configuration, kept with the run
-  bool json = false;           ///< console output is for programs
+  /// Told of a failure before the peers are told to stop.
+  std::function<void(const std::exception&)> failed;
+  bool json = false;  ///< console output is for programs
 };
 
 /// Trains as one rank until run.steps or until any rank is asked to stop: steps, validation,

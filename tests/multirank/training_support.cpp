@@ -13,7 +13,6 @@
 #include "kernel/comm/threads.hpp"
 #include "kernel/model/host_values.hpp"
 #include "kernel/model/logical.hpp"
-#include "kernel/train/host_kernels.hpp"
 #include "tessera/ops/update.hpp"
 #include "tessera/random.hpp"
 
@@ -83,7 +82,6 @@ std::unique_ptr<PluginHost> load_plugins() {
   auto host = std::make_unique<PluginHost>(
       std::vector<std::filesystem::path>{TESSERA_BUILD_DIR "/plugins"});
   host->add_builtin(&register_threads);
-  host->add_builtin(&register_host_kernels);
   return host;
 }
 

@@ -43,7 +43,8 @@ DecayingLr::DecayingLr(const Config& config, const LrArguments& arguments)
   if (config.min > config.peak) {
     fail_config("lr.min = {} is above lr.peak = {}", config.min, config.peak);
   }
-  if (config.warmup_steps > decay_steps_) {
+  // A run cut short by "auto" only warms up; a given end before the warm-up is a contradiction.
+  if (config.decay_steps && config.warmup_steps > decay_steps_) {
     fail_config("lr.warmup_steps = {} is beyond the end of the decay at step {} (lr.decay_steps)",
                 config.warmup_steps,
                 decay_steps_);

@@ -3,7 +3,6 @@
 #include <filesystem>
 
 #include "kernel/plugin/host.hpp"
-#include "kernel/train/host_kernels.hpp"
 #include "tessera/host_device.hpp"
 
 namespace tessera {
@@ -25,7 +24,6 @@ const PluginHost& host() {
   static const std::unique_ptr<PluginHost> made = [] {
     const std::filesystem::path build = TESSERA_BUILD_DIR;
     auto loaded = std::make_unique<PluginHost>(std::vector{build / "plugins"});
-    loaded->add_builtin(register_host_kernels);
     return loaded;
   }();
   return *made;
