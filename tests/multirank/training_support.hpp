@@ -24,9 +24,9 @@ struct TrainOptions {
   u64 deferred_seed = 0;
   const PluginHost* host = nullptr;  ///< where components come from; plugins() when empty
   /// Called on every rank's thread with its session, behind the last step.
-  std::function<void(Session&)> at_end;
+  std::function<void(Session&)> at_end = {};
   /// Called on every rank's thread before the first update, with complete gradients.
-  std::function<void(Session&)> before_update;
+  std::function<void(Session&)> before_update = {};
 };
 
 /// Trains `config` with `sets` over it, one thread a rank. An error of a rank is thrown here; a

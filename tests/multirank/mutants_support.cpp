@@ -1,0 +1,389 @@
+#include "mutants_support.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <utility>
+
+#include "tessera/build.hpp"
+#include "tessera/collectives.hpp"
+#include "tessera/comm.hpp"
+#include "tessera/data.hpp"
+#include "tessera/model.hpp"
+#include "tessera/ops.hpp"
+#include "tessera/optimizer.hpp"
+
+namespace tessera::testing {
+
+namespace {
+
+template <class Config>
+void describe_mistake(Schema<Config>& s, std::vector<std::string> choices) {
+  choices.emplace_back("none");
+  s.field("mistake", &Config::mistake, "what to do wrong").one_of(std::move(choices));
+}
+
+struct LinearConfig {
+  i64 in = 0, out = 0;
+  std::vector<i64> sections;
+  double init_std = 0.02;
+  std::string mistake = "none";
+  static void describe(Schema<LinearConfig>& s) {
+    s.field("in", &LinearConfig::in, "input features").given();
+    s.field("out", &LinearConfig::out, "output features").given();
+    s.field("sections", &LinearConfig::sections, "fused outputs").given();
+    s.field("init_std", &LinearConfig::init_std, "initial weights").from("model.init_std");
+    describe_mistake(s, {"bias_before_reduce", "no_backward_reduce"});
+  }
+};
+
+class MutantRowLinear final : public Module {
+ public:
+  using Config = LinearConfig;
+  MutantRowLinear(const Config& config, BuildContext& build)
+      : name_(build.scope()),
+        early_(config.mistake == "bias_before_reduce"),
+        weight_(build.parameter({.name = "weight",
+                                 .shape = {config.out, config.in},
+                                 .split = {{1, Axis::tensor}},
+                                 .init = Init::gaussian(config.init_std)})),
+        bias_(build.parameter({.name = "bias", .shape = {config.out}, .tags = {"bias"}})) {}
+
+  Tensor operator()(Context& cx, const Tensor& x) const override {
+    ProcessGroup& group = cx.mesh->group(Axis::tensor);
+    Tensor y = ops::linear(cx, x, weight_, early_ ? &bias_ : nullptr);
+    y = collectives::reduce(cx, std::move(y), group, name_);
+    return early_ ? y : ops::add_bias(cx, std::move(y), bias_);
+  }
+
+ private:
+  std::string name_;
+  bool early_;
+  Parameter &weight_, &bias_;
+};
+
+class MutantColumnLinear final : public Module {
+ public:
+  using Config = LinearConfig;
+  MutantColumnLinear(const Config& config, BuildContext& build)
+      : name_(build.scope()), reduces_(config.mistake != "no_backward_reduce") {
+    const Split split{0, Axis::tensor, config.sections};
+    weight_ = &build.parameter({.name = "weight",
+                                .shape = {config.out, config.in},
+                                .split = {split},
+                                .init = Init::gaussian(config.init_std)});
+    bias_ = &build.parameter(
+        {.name = "bias", .shape = {config.out}, .split = {split}, .tags = {"bias"}});
+  }
+
+  Tensor operator()(Context& cx, const Tensor& x) const override {
+    ProcessGroup& group = cx.mesh->group(Axis::tensor);
+    const Tensor whole = reduces_ ? collectives::copy(cx, x, group, name_) : x;
+    return ops::linear(cx, whole, *weight_, bias_);
+  }
+
+ private:
+  std::string name_;
+  bool reduces_;
+  Parameter *weight_, *bias_;
+};
+
+// The heads' dropout mask: global heads, or on every rank the same as on the first.
+class MutantAttention final : public Layer {
+ public:
+  struct Config {
+    i64 hidden = 0, heads = 0, layers = 1;
+    double dropout = 0, init_std = 0.02;
+    std::string mistake = "none";
+    Component<Module> qkv{"column_linear", {}}, proj{"row_linear", {}};
+    static void describe(Schema<Config>& s) {
+      s.field("hidden", &Config::hidden, "features").from("model.hidden");
+      s.field("heads", &Config::heads, "heads").from("model.heads");
+      s.field("layers", &Config::layers, "for initial weights").from("model.layers");
+      s.field("dropout", &Config::dropout, "of probabilities").from("model.dropout");
+      s.field("init_std", &Config::init_std, "initial weights").from("model.init_std");
+      s.slot("qkv", &Config::qkv, "projection in");
+      s.slot("proj", &Config::proj, "projection out");
+      describe_mistake(s, {"same_mask_on_every_rank"});
+    }
+  };
+  MutantAttention(const Config& config, BuildContext& build)
+      : hidden_(build.slot("hidden")), rows_(build.slot("rows")) {
+    const i64 h = config.hidden, heads = config.heads / build.mesh().size(Axis::tensor);
+    const double scale = std::sqrt(2.0 * static_cast<double>(config.layers));
+    qkv_ = build.child(
+        "qkv", config.qkv, {{"in", h}, {"out", 3 * h}, {"sections", Value::Array{h, h, h}}});
+    proj_ = build.child(
+        "proj", config.proj, {{"in", h}, {"out", h}, {"init_std", config.init_std / scale}});
+    shape_ = {build.batch().micro, build.batch().sequence, heads, heads, h / config.heads};
+    spec_.scale = 1 / std::sqrt(static_cast<double>(shape_.head_dim));
+    spec_.causal = true;
+    spec_.dropout = config.dropout;
+    spec_.key = build.random_site("attention");
+    if (config.mistake == "none") {
+      spec_.head_offset = build.mesh().coordinate(Axis::tensor) * heads;
+    }
+  }
+
+  std::vector<Phase> phases() override {
+    return {{.scope = "attn", .run = [this](Context& cx, Bundle& bundle) {
+               const Tensor qkv = (*qkv_)(cx, bundle[hidden_]);
+               const Tensor heads = ops::attention(cx, qkv, bundle[rows_], shape_, spec_);
+               bundle[hidden_] = (*proj_)(cx, heads);
+             }}};
+  }
+
+ private:
+  Slot hidden_, rows_;
+  ops::AttentionShape shape_;
+  AttentionSpec spec_;
+  std::shared_ptr<Module> qkv_, proj_;
+};
+
+// The embedding with rows numbered behind it as the local batch has them: every data-parallel rank
+// then repeats the dropout masks of the first.
+class MutantEmbedding final : public Layer {
+ public:
+  struct Config {
+    i64 vocab = 0, vocab_multiple = 128;
+    std::string mistake = "none";
+    Component<Layer> inner{"embedding", {}};
+    static void describe(Schema<Config>& s) {
+      s.field("vocab", &Config::vocab, "entries").given();
+      s.field("vocab_multiple", &Config::vocab_multiple, "padding").given();
+      s.slot("inner", &Config::inner, "the embedding");
+      describe_mistake(s, {"local_rows"});
+    }
+  };
+  MutantEmbedding(const Config& config, BuildContext& build)
+      : local_(config.mistake == "local_rows"),
+        rows_(build.slot("rows")),
+        micro_(build.batch().micro),
+        ranks_(build.mesh().size(Axis::data)),
+        inner_(build.child("",
+                           config.inner,
+                           {{"vocab", config.vocab}, {"vocab_multiple", config.vocab_multiple}})) {}
+
+  std::vector<Phase> phases() override {
+    std::vector<Phase> phases = inner_->phases();
+    if (!local_) return phases;
+    phases[0].run = [this, inner = std::move(phases[0].run)](Context& cx, Bundle& bundle) {
+      bundle[rows_] = local_rows(cx, bundle[rows_]);
+      inner(cx, bundle);
+    };
+    return phases;
+  }
+
+ private:
+  static constexpr i64 kGlobal = 8;  // samples a step of tiny_config()
+  Tensor local_rows(Context& cx, const Tensor& rows) const {
+    std::vector<i64> ids(static_cast<std::size_t>(rows.elements()));
+    cx.device->read(rows, ids.data());
+    for (i64& id : ids) {
+      const i64 sample = row_sample(id), in_step = sample % kGlobal;
+      const i64 microbatch = in_step / (micro_ * ranks_);
+      id = row_id(sample - in_step + microbatch * micro_ + in_step % micro_, row_position(id));
+    }
+    const Tensor local = cx.empty(rows.shape(), DType::i64);
+    cx.device->write(local, ids.data());
+    return local;
+  }
+
+  bool local_;
+  Slot rows_;
+  i64 micro_, ranks_;
+  std::shared_ptr<Layer> inner_;
+};
+
+Tensor scale_gradient(Context& cx, const Tensor& x, double factor) {
+  if (!cx.recording() || factor == 1) return x;
+  Tensor y = x.with_var({});
+  cx.tape->record(
+      "scale_gradient", std::array{x}, std::array{&y}, [factor](Context& c, Gradients& g) {
+        ScaleArgs args{g.output(0).arg(), {}, factor};
+        g.input(0, ops::run(c, c.ops->scale, args)[0]);
+      });
+  return y;
+}
+
+// As ops::linear, with the gradient of the weight times a factor.
+Tensor linear(Context& cx, const Tensor& x, Parameter& weight, double factor) {
+  MatmulArgs args;
+  args.a = x.arg();
+  args.b = weight.compute.arg();
+  args.transpose_b = true;
+  Tensor y = ops::run(cx, cx.ops->matmul, args)[0];
+  if (!cx.recording()) return y;
+  const auto input_half = [&weight](Context& c, Gradients& g) {
+    MatmulArgs back;
+    back.a = g.output(0).arg();
+    back.b = weight.compute.arg();
+    g.input(0, ops::run(c, c.ops->matmul, back)[0]);
+  };
+  const auto weight_half = [x = x.with_var({}), &weight, factor](Context& c, Gradients& g) {
+    if (factor == 0) return;
+    ScaleArgs scale{g.output(0).arg(), {}, factor};
+    const Tensor scaled = ops::run(c, c.ops->scale, scale)[0];
+    MatmulArgs back;
+    back.a = scaled.arg();
+    back.b = x.arg();
+    back.out = weight.grad.arg();
+    back.transpose_a = back.accumulate = true;
+    ops::run(c, c.ops->matmul, back);
+  };
+  cx.tape->record("linear", std::array{x}, std::array{&y}, input_half, weight_half);
+  return y;
+}
+
+class MutantHead final : public Layer {
+ public:
+  struct Config {
+    i64 hidden = 0, vocab = 0, vocab_multiple = 128;
+    std::string mistake = "none";
+    Component<Module> norm{"layernorm", {}};
+    static void describe(Schema<Config>& s) {
+      s.field("hidden", &Config::hidden, "features").from("model.hidden");
+      s.field("vocab", &Config::vocab, "entries").given();
+      s.field("vocab_multiple", &Config::vocab_multiple, "padding").given();
+      s.slot("norm", &Config::norm, "normalisation");
+      describe_mistake(s, {"halved_tied", "dropped_tied", "mean_over_data", "no_copy"});
+    }
+  };
+  MutantHead(const Config& config, BuildContext& build)
+      : name_(build.scope()),
+        hidden_(build.slot("hidden")),
+        targets_(build.slot("targets")),
+        mask_(build.slot("loss_mask")),
+        loss_(build.loss("lm")),
+        norm_(build.child("norm", config.norm)),
+        weight_(build.parameter({.name = "weight",
+                                 .shape = {config.vocab, config.hidden},
+                                 .split = {{0, Axis::tensor, {}, config.vocab_multiple}},
+                                 .init = Init::gaussian(0.02),
+                                 .tags = {"embedding"},
+                                 .share = "embedding.weight"})),
+        first_(build.mesh().coordinate(Axis::tensor) * weight_.local[0]),
+        valid_(std::clamp<i64>(config.vocab - first_, 0, weight_.local[0])),
+        copies_(config.mistake != "no_copy") {
+    if (config.mistake == "halved_tied") tied_factor_ = 0.5;
+    if (config.mistake == "dropped_tied") tied_factor_ = 0;
+    if (config.mistake == "mean_over_data") {
+      loss_factor_ = 1 / static_cast<double>(build.mesh().size(Axis::data));
+    }
+  }
+
+  std::vector<Phase> phases() override {
+    return {{.scope = "head", .run = [this](Context& cx, Bundle& bundle) {
+               ProcessGroup& group = cx.mesh->group(Axis::tensor);
+               Tensor x = (*norm_)(cx, bundle[hidden_]);
+               if (copies_) x = collectives::copy(cx, x, group, name_);
+               const Tensor logits =
+                   scale_gradient(cx, linear(cx, x, weight_, tied_factor_), loss_factor_);
+               cx.add_loss(loss_,
+                           ops::cross_entropy(cx,
+                                              logits,
+                                              bundle[targets_],
+                                              bundle[mask_],
+                                              cx.sink->inverse_weight(loss_),
+                                              first_,
+                                              valid_,
+                                              group,
+                                              name_));
+             }}};
+  }
+
+ private:
+  std::string name_;
+  Slot hidden_, targets_, mask_;
+  LossTerm loss_;
+  std::shared_ptr<Module> norm_;
+  Parameter& weight_;
+  i64 first_, valid_;
+  bool copies_;
+  double tied_factor_ = 1, loss_factor_ = 1;
+};
+
+// Adds up the norm over the parameters, with replicated ones once or once a rank.
+class MutantOptimizer final : public Optimizer {
+ public:
+  struct Config {
+    double clip = 0;
+    std::string mistake = "none";
+    Component<UpdateRule> rule{"adamw", {}};
+    static void describe(Schema<Config>& s) {
+      s.field("clip", &Config::clip, "bound of the norm");
+      s.slot("rule", &Config::rule, "update");
+      describe_mistake(s, {"norm_of_every_replica", "norm_without_replicas"});
+    }
+  };
+  MutantOptimizer(const Config& config, OptimizerArguments& arguments)
+      : config_(config),
+        first_(arguments.mesh->first(Axis::tensor)),
+        rule_(arguments.make_rule(config.rule)) {
+    for (Parameter* p : arguments.parameters) {
+      Entry entry{p, {}, {}};
+      entry.hyper.weight_decay =
+          p->has_tag("bias") || p->has_tag("norm") ? 0 : rule_->weight_decay();
+      for (std::size_t i = 0; arguments.device != nullptr && i < rule_->state().size(); ++i) {
+        Device& device = *arguments.device;
+        entry.state.push_back(Tensor::allocate(device,
+                                               device.pool(),
+                                               device.stream(),
+                                               {p->local.elements()},
+                                               p->main.dtype(),
+                                               Category::optimizer));
+        const std::vector<u8> zeros(static_cast<std::size_t>(entry.state.back().bytes()));
+        device.write(entry.state.back(), zeros.data());
+      }
+      entries_.push_back(std::move(entry));
+    }
+  }
+
+  void sum_squares(Context& cx, const Tensor& out) override {
+    for (const Entry& entry : entries_) {
+      const bool whole = entry.parameter->split.empty();
+      if (whole && config_.mistake == "norm_without_replicas") continue;
+      if (whole && !first_ && config_.mistake == "none") continue;
+      SumSquaresArgs args{entry.parameter->grad.view({entry.parameter->grad.elements()}).arg(),
+                          out.arg()};
+      ops::run(cx, cx.ops->sum_squares, args);
+    }
+  }
+  void step(Context& cx, const Tensor& scalars) override {
+    for (const Entry& entry : entries_) {
+      const Shape flat{entry.parameter->local.elements()};
+      Shard shard{.parameter = entry.parameter,
+                  .main = entry.parameter->main.view(flat),
+                  .grad = entry.parameter->grad.view(flat),
+                  .compute = {},
+                  .state = entry.state};
+      rule_->update(cx, shard, entry.hyper, scalars);
+    }
+  }
+  double clip() const override { return config_.clip; }
+  std::vector<NamedState> state() override { return {}; }
+
+ private:
+  struct Entry {
+    Parameter* parameter;
+    Hyper hyper;
+    std::vector<Tensor> state;
+  };
+  Config config_;
+  bool first_;
+  std::shared_ptr<UpdateRule> rule_;
+  std::vector<Entry> entries_;
+};
+
+}  // namespace
+
+void register_mutants(Registrar& registrar) {
+  registrar.add<Module, MutantRowLinear>("mutant_row_linear", "row linear");
+  registrar.add<Module, MutantColumnLinear>("mutant_column_linear", "column linear");
+  registrar.add<Layer, MutantAttention>("mutant_attention", "attention");
+  registrar.add<Layer, MutantEmbedding>("mutant_embedding", "embedding");
+  registrar.add<Layer, MutantHead>("mutant_head", "head");
+  registrar.add<Optimizer, MutantOptimizer>("mutant_optimizer", "optimizer");
+}
+
+}  // namespace tessera::testing

@@ -1,0 +1,140 @@
+// Components that go wrong under some layout must fail the invariant table; the same components
+// without their mistake must pass it.
+#include <gmock/gmock.h>
+
+#include "invariant_support.hpp"
+#include "mutants_support.hpp"
+
+namespace tessera::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+using Row = std::string Findings::*;
+
+struct Mutation {
+  std::string name;
+  Sets layout;
+  std::string path, type, mistake;
+  std::vector<Row> found_by;
+  bool hidden = true;  ///< does one rank compute the same with the mistake?
+};
+
+const Sets kTensor = {"parallel.tensor=2"};
+const Sets kData = {"parallel.data=2"};
+const std::string kMlp = "model.block.mlp", kAttention = "model.block.attention";
+const std::vector<Row> kAll = {
+    &Findings::losses, &Findings::norms, &Findings::gradients, &Findings::update};
+// A bias starts at zero and its gradient is right: only later steps show that it doubles.
+const std::vector<Row> kLater = {&Findings::losses, &Findings::norms};
+// Adam does not see the scale of a gradient.
+const std::vector<Row> kScale = {&Findings::norms, &Findings::gradients, &Findings::update};
+const std::vector<Row> kNorm = {&Findings::norms};
+
+const std::vector<Mutation>& mutations() {
+  static const std::vector<Mutation> all = {
+      {"bias_before_reduce_in_mlp",
+       kTensor,
+       kMlp + ".down",
+       "row_linear",
+       "bias_before_reduce",
+       kLater},
+      {"bias_before_reduce_in_attention",
+       kTensor,
+       kAttention + ".proj",
+       "row_linear",
+       "bias_before_reduce",
+       kLater},
+      {"no_backward_reduce_in_mlp",
+       kTensor,
+       kMlp + ".up",
+       "column_linear",
+       "no_backward_reduce",
+       kAll},
+      {"no_backward_reduce_in_attention",
+       kTensor,
+       kAttention + ".qkv",
+       "column_linear",
+       "no_backward_reduce",
+       kAll},
+      {"attention_mask_repeats", kTensor, kAttention, "attention", "same_mask_on_every_rank", kAll},
+      {"dropout_mask_repeats", kData, "model.embedding", "embedding", "local_rows", kAll},
+      {"tied_gradient_halved", kTensor, "model.head", "head", "halved_tied", kAll, false},
+      {"tied_gradient_dropped", kTensor, "model.head", "head", "dropped_tied", kAll, false},
+      {"loss_scaled_by_data_ranks", kData, "model.head", "head", "mean_over_data", kScale},
+      {"head_without_copy", kTensor, "model.head", "head", "no_copy", kAll},
+      {"norm_counts_replicas", kTensor, "optimizer", "optimizer", "norm_of_every_replica", kNorm},
+      {"norm_forgets_replicas",
+       kTensor,
+       "optimizer",
+       "optimizer",
+       "norm_without_replicas",
+       kNorm,
+       false},
+  };
+  return all;
+}
+
+const PluginHost& host() {
+  static const std::unique_ptr<PluginHost> made = [] {
+    auto loaded = load_plugins();
+    loaded->add_builtin(&register_mutants);
+    return loaded;
+  }();
+  return *made;
+}
+
+class Mutants : public ::testing::TestWithParam<Mutation> {
+ protected:
+  static Sets component() {
+    return {fmt::format("{}.type=\"mutant_{}\"", GetParam().path, GetParam().type)};
+  }
+  // The replica check would stop some before the table sees them.
+  static Sets mistake() {
+    return with(component(),
+                {fmt::format("{}.mistake=\"{}\"", GetParam().path, GetParam().mistake),
+                 "check.replicas_every=0"});
+  }
+  static std::string text(const Findings& found) {
+    return fmt::format("losses: {}\nnorms: {}\ngradients: {}\nupdate: {}",
+                       found.losses,
+                       found.norms,
+                       found.gradients,
+                       found.update);
+  }
+};
+
+TEST_P(Mutants, TwinPasses) {
+  const Findings found = check_invariant(host(), with(GetParam().layout, component()));
+  EXPECT_TRUE(found.none()) << text(found);
+}
+
+TEST_P(Mutants, MistakeIsFound) {
+  const Findings found = check_invariant(host(), with(GetParam().layout, mistake()));
+  for (const Row row : GetParam().found_by) EXPECT_NE(found.*row, "") << text(found);
+}
+
+TEST_P(Mutants, OneRankHidesItUnlessItIsNoMatterOfLayout) {
+  const Findings found = check_invariant(host(), mistake());
+  EXPECT_EQ(found.none(), GetParam().hidden) << text(found);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Mutants, ::testing::ValuesIn(mutations()), [](const auto& info) {
+  return info.param.name;
+});
+
+TEST(ReplicaCheck, NamesAParameterWhoseReductionIsMissing) {
+  const auto run = [] {
+    train(tiny_config(),
+          {"parallel.tensor=2",
+           "model.block.mlp.up.type=\"mutant_column_linear\"",
+           "model.block.mlp.up.mistake=\"no_backward_reduce\""},
+          {.host = &host()});
+  };
+  EXPECT_THAT(run,
+              ::testing::ThrowsMessage<Error>(::testing::AllOf(
+                  HasSubstr("replicas of parameter \""), HasSubstr("differ within tp[0,1]"))));
+}
+
+}  // namespace
+}  // namespace tessera::testing
