@@ -1,0 +1,85 @@
+// The update rule Lion (Chen et al. 2023, algorithm 2), with an operation of its own.
+#include <tessera/ops.hpp>
+#include <tessera/optimizer.hpp>
+#include <tessera/parallel_for.hpp>
+#include <tessera/plugin.hpp>
+
+namespace {
+
+using namespace tessera;
+
+// Everything that changes from step to step is read from `scalars`, on the device.
+struct LionArgs {
+  static constexpr std::string_view kName = "example.lion";
+  static constexpr int kTensors = 4, kOutputs = 3;
+  TensorArg scalars, grad, main, momentum;
+  double beta1 = 0, beta2 = 0, weight_decay = 0, lr_scale = 1;
+  static void infer(LionArgs& args) {
+    require(args.main.dtype == DType::f32, "lion: needs precision.main = \"fp32\"");
+  }
+};
+
+void lion(const LionArgs& a) {
+  const double* scalars = a.scalars.as<double>();
+  const double lr = scalars[step_scalar::kLearningRate] * a.lr_scale;
+  const double scale = scalars[step_scalar::kGradientScale];
+  const bool skip = scalars[step_scalar::kFoundInf] != 0;
+  float *grad = a.grad.as<float>(), *main = a.main.as<float>(), *momentum = a.momentum.as<float>();
+  parallel_for(a.main.elements(), 1 << 14, [=](i64 begin, i64 end) {
+    for (i64 i = begin; i < end; ++i) {
+      const double g = scale * grad[i], w = main[i], m = momentum[i];
+      grad[i] = 0;
+      if (skip) continue;
+      const double mixed = a.beta1 * m + (1 - a.beta1) * g;
+      const double sign = mixed > 0 ? 1 : mixed < 0 ? -1 : 0;
+      main[i] = static_cast<float>(w - lr * (sign + a.weight_decay * w));
+      momentum[i] = static_cast<float>(a.beta2 * m + (1 - a.beta2) * g);
+    }
+  });
+}
+
+class Lion final : public UpdateRule {
+ public:
+  struct Config {
+    double beta1 = 0.9, beta2 = 0.99, weight_decay = 0.1;
+    static void describe(Schema<Config>& s) {
+      s.field("beta1", &Config::beta1, "part of the momentum in an update").at_least(0).below(1);
+      s.field("beta2", &Config::beta2, "decay of the momentum").at_least(0).below(1);
+      s.field("weight_decay", &Config::weight_decay, "decoupled; not of biases and norms")
+          .at_least(0);
+    }
+  };
+
+  Lion(const Config& config, RuleArguments& arguments) : config_(config) {
+    if (arguments.device != nullptr) operation_ = Operation<LionArgs>(*arguments.device);
+  }
+
+  std::vector<StateSpec> state() const override { return {{"momentum"}}; }
+  double weight_decay() const override { return config_.weight_decay; }
+
+  void update(Context& cx,
+              const Shard& shard,
+              const Hyper& hyper,
+              const Tensor& scalars) const override {
+    LionArgs args{scalars.arg(), shard.grad.arg(), shard.main.arg(), shard.state[0].arg()};
+    args.beta1 = config_.beta1;
+    args.beta2 = config_.beta2;
+    args.weight_decay = hyper.weight_decay;
+    args.lr_scale = hyper.lr_scale;
+    ops::run(cx, operation_, args);
+    if (!shard.compute.defined()) return;  // it is the same memory
+    CopyArgs round{shard.main.arg(), shard.compute.arg()};
+    ops::run(cx, cx.ops->copy, round);
+  }
+
+ private:
+  Config config_;
+  Operation<LionArgs> operation_;
+};
+
+}  // namespace
+
+TESSERA_PLUGIN(lion, "0.1.0", "Lion update rule") {
+  registrar.add<UpdateRule, Lion>("lion", "sign of a mixed momentum (Chen et al. 2023)");
+  registrar.add_kernel("host", make_kernel<LionArgs>(&lion));
+}

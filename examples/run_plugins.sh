@@ -1,0 +1,98 @@
+#!/usr/bin/env bash
+# Builds the plugins of this folder as another project would, against an installed Tessera, and
+# trains a few steps with them.
+set -euo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+
+usage() {
+  cat <<'TEXT'
+usage: examples/run_plugins.sh [options]
+  --build DIR    what Tessera was built in, instead of build
+  --work DIR     where to install and build, instead of <build>/examples
+TEXT
+}
+
+build=$root/build work=''
+while (($#)); do
+  case $1 in
+    --build) build=$(realpath "${2:?--build needs a folder}"); shift 2 ;;
+    --work) work=${2:?--work needs a folder}; shift 2 ;;
+    -h | --help) usage; exit 0 ;;
+    *) echo "run_plugins.sh: unknown option $1" >&2; usage >&2; exit 2 ;;
+  esac
+done
+work=${work:-$build/examples}
+mkdir -p "$work"
+work=$(realpath "$work")
+prefix=$work/prefix tessera=$work/prefix/bin/tessera
+
+if [[ ! -x $build/bin/tessera ]]; then
+  echo "run_plugins.sh: there is no $build/bin/tessera; build Tessera first" >&2
+  exit 1
+fi
+say() { printf '\n== %s\n' "$*"; }
+# Runs a command, shows its output, and wants a text in it.
+expect() {
+  local text=$1 output
+  shift
+  output=$("$@") || { echo "$output"; echo "failed: $*" >&2; exit 1; }
+  echo "$output"
+  if [[ $output != *"$text"* ]]; then
+    echo "run_plugins.sh: expected \"$text\" of: $*" >&2
+    exit 1
+  fi
+}
+
+say "install Tessera to $prefix"
+cmake --install "$build" --prefix "$prefix" >"$work/install.log"
+
+# A plugin must be built as its host was: the ABI stamp says so otherwise.
+cached() { sed -n "s/^$1:[A-Z]*=//p" "$build/CMakeCache.txt"; }
+flags=$(cached CMAKE_CXX_FLAGS) sanitizers=$(cached TESSERA_SANITIZE)
+if [[ $sanitizers ]]; then flags+=" -fsanitize=$sanitizers"; fi
+options=("-DCMAKE_PREFIX_PATH=$prefix" "-DCMAKE_CXX_COMPILER=$(cached CMAKE_CXX_COMPILER)"
+  "-DCMAKE_BUILD_TYPE=$(cached CMAKE_BUILD_TYPE)" "-DCMAKE_CXX_FLAGS=$flags")
+for plugin in plugin_layer plugin_optimizer; do
+  say "build examples/$plugin"
+  cp -r "$root/examples/$plugin" "$work"
+  cmake -S "$work/$plugin" -B "$work/$plugin/build" -G Ninja "${options[@]}" >"$work/$plugin.log"
+  cmake --build "$work/$plugin/build"
+done
+
+say 'what they bring'
+layer=$work/plugin_layer rule=$work/plugin_optimizer
+paths=(--path "$layer/build/plugins" --path "$rule/build/plugins")
+listed=$("$tessera" plugins "${paths[@]}")
+for component in layer/geglu rule/lion; do
+  if ! grep "^$component " <<<"$listed"; then
+    echo "run_plugins.sh: $component is not listed" >&2
+    echo "$listed" >&2
+    exit 1
+  fi
+done
+expect 'fits SDK ABI' "$tessera" plugins check "$layer/build/plugins/libtessera_geglu.so"
+expect 'kernel example.lion on host' \
+  "$tessera" plugins check "$rule/build/plugins/libtessera_lion.so"
+expect 'from model.hidden' "$tessera" plugins show layer/geglu "${paths[@]}"
+expect 'beta2' "$tessera" plugins show rule/lion "${paths[@]}"
+
+# The smallest run that uses a configuration as it is, with each overlay, in both layouts.
+small=(--set "data.path=$root/LICENSE" --set run.steps=12 --set lr.warmup_steps=2
+  --set batch.global=4 --set batch.micro=2 --set model.layers=2 --set model.hidden=48
+  --set model.heads=4 --set model.sequence_length=32 --set validation.every_steps=0
+  --set checkpoint.every_steps=0)
+last_loss() { tail -n 1 "$1/metrics.jsonl" | grep -o '"loss":[0-9]*\.[0-9]\{5\}'; }
+for overlay in "$layer/geglu.toml" "$rule/lion.toml"; do
+  name=$(basename "$overlay" .toml) losses=()
+  for layout in single tp2; do
+    say "train with $name, $layout"
+    expect 'done after step 12' "$tessera" train "$root/configs/shakespeare.toml" "$overlay" \
+      "$root/configs/parallel/$layout.toml" "${small[@]}" --set "run.out=$work/runs/$name-$layout"
+    losses+=("$(last_loss "$work/runs/$name-$layout")")
+  done
+  if [[ ${losses[0]} != "${losses[1]}" ]]; then
+    echo "run_plugins.sh: $name ends at ${losses[0]} on one rank, ${losses[1]} on two" >&2
+    exit 1
+  fi
+done
+say "both plugins work; they are in $work"
