@@ -7,6 +7,7 @@
 #include "kernel/config/dump.hpp"
 #include "kernel/config/resolve.hpp"
 #include "kernel/launch/open_plugins.hpp"
+#include "kernel/train/setup.hpp"
 #include "tessera/error.hpp"
 
 namespace tessera {
@@ -24,7 +25,12 @@ void print_notices(const Resolved& resolved) {
 }  // namespace
 
 int run_config_check(const ConfigOptions& options) {
-  print_notices(load(options.files, options.sets));
+  const Config config = Config::load(options.files, options.sets);
+  const auto plugins = open_plugins(config.plugin_path());
+  const Resolved resolved = resolve(config, *plugins);
+  print_notices(resolved);
+  HostMaker maker(*plugins, resolved);
+  check_run(resolved.run, maker, world_size(resolved.run));
   fmt::print("no problem found\n");
   return 0;
 }

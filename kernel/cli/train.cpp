@@ -49,8 +49,9 @@ std::string communicator_for(const RunConfig& config, const RankEnvironment& env
   return environment.local_world == environment.world ? "shm" : "gloo";
 }
 
-std::string describe_layout(const RunConfig& config, i64 world, std::string_view communicator) {
-  const RankGenerator ranks(layout_of(config, world));
+std::string describe_layout(const Opened& opened, i64 world, std::string_view communicator) {
+  const HostMaker maker(*opened.plugins, opened.config);
+  const RankGenerator ranks(layout_of(opened.config.run, maker, world));
   std::string text =
       fmt::format("tensor {} × data {}", ranks.size(Axis::tensor), ranks.size(Axis::data));
   return world == 1 ? text + ", one process"
@@ -86,7 +87,7 @@ void run_rank(const Opened& opened,
   arguments.session.threads =
       static_cast<int>(config.device.threads.value_or(auto_threads(environment.local_world)));
   arguments.stop = [&stop] { return stop.requested(); };
-  arguments.layout = describe_layout(config, environment.world, arguments.session.communicator);
+  arguments.layout = describe_layout(opened, environment.world, arguments.session.communicator);
   arguments.config_text = dump(opened.config);
   arguments.json = json;
   arguments.failed = failed;
@@ -130,8 +131,7 @@ int run_train(const TrainOptions& options) {
   for (const std::string& notice : opened.config.notices) fmt::print(stderr, "{}\n", notice);
   const i64 world = world_size(opened.config.run);
   HostMaker maker(*opened.plugins, opened.config);
-  const RunSetup setup = set_up(opened.config.run, maker, world);
-  check_models(opened.config.run, setup, maker);
+  check_run(opened.config.run, maker, world);
   if (world > 1) return launch_ranks(world, program_arguments());
   run_rank(opened, {}, nullptr, options.json);
   return 0;

@@ -1,5 +1,7 @@
 #pragma once
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "kernel/train/host_maker.hpp"
 #include "tessera/data.hpp"
@@ -12,26 +14,33 @@ namespace tessera {
 /// the checks before a run, by ranks, by generation.
 struct RunSetup {
   Layout layout;
-  i64 data_ranks = 1;
   i64 microbatches = 1;  ///< of one data-parallel rank in a step
+  BatchShape batch;
   std::shared_ptr<Dataset> dataset;
   std::shared_ptr<Model> model;
   std::shared_ptr<PipelineSchedule> schedule;
-  BatchShape batch;
 };
 
 /// Ranks that the configuration asks for: comm.ranks, or the product of the layout.
 i64 world_size(const RunConfig& config);
-/// The layout for a world of this size. Throws ConfigError with the numbers.
-Layout layout_of(const RunConfig& config, i64 world);
 DType precision_of(const std::string& name);
 
-/// Makes dataset, model and schedule and checks the batch against the layout. ConfigError names
-/// keys and numbers.
+// The parts of set_up. Each throws ConfigError with file, line, key and numbers.
+Layout layout_of(const RunConfig& config, const ComponentMaker& maker, i64 world);
+i64 microbatches_of(const RunConfig& config, const ComponentMaker& maker, const Layout& layout);
+i64 sequence_length_of(const RunConfig& config, ComponentMaker& maker);
+std::shared_ptr<Dataset> make_dataset(const RunConfig& config,
+                                      ComponentMaker& maker,
+                                      i64 sequence_length);
+std::shared_ptr<PipelineSchedule> make_schedule(const RunConfig& config, ComponentMaker& maker);
+
 RunSetup set_up(const RunConfig& config, ComponentMaker& maker, i64 world);
 
-/// Builds the model of every distinct tensor-parallel rank without a device, so that sizes that do
-/// not divide are found before any rank starts.
-void check_models(const RunConfig& config, const RunSetup& setup, ComponentMaker& maker);
+/// Everything that can be known to be wrong with a run before a rank starts, one text a problem:
+/// layout, batch, data, schedules, and the model of every distinct tensor-parallel rank, built
+/// without a device. Empty when a run can start.
+std::vector<std::string> find_problems(const RunConfig& config, ComponentMaker& maker, i64 world);
+/// The same as one ConfigError, if there are any.
+void check_run(const RunConfig& config, ComponentMaker& maker, i64 world);
 
 }  // namespace tessera

@@ -1,0 +1,61 @@
+// DESIGN §8: the steady state asks the system for no memory.
+#include <gtest/gtest.h>
+
+#include <mutex>
+
+#include "training_support.hpp"
+
+namespace tessera::testing {
+namespace {
+
+class SteadyState : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(SteadyState, Steps5To10AskTheSystemForNoMemory) {
+  std::mutex mutex;
+  int checked = 0;
+  const auto check = [&](Session& session) {
+    const MemoryStats before = session.device().memory();
+    for (int step = 5; step <= 10; ++step) {
+      session.train_step();
+      session.losses();
+    }
+    const MemoryStats after = session.device().memory();
+    const std::lock_guard lock(mutex);
+    EXPECT_GT(before.system_calls, 0);
+    EXPECT_EQ(after.system_calls, before.system_calls);
+    EXPECT_EQ(after.reserved, before.reserved);
+    EXPECT_EQ(after.total, before.total) << "a step leaves memory behind";
+    EXPECT_EQ(after.total_peak, before.total_peak) << "a later step needs more than an earlier one";
+    ++checked;
+  };
+  train(tiny_config(),
+        {"device.type=\"cpu\"", "parallel.tensor=2", GetParam()},
+        {.steps = 4, .at_end = check});
+  EXPECT_GE(checked, 2);
+}
+
+INSTANTIATE_TEST_SUITE_P(Batches,
+                         SteadyState,
+                         ::testing::Values("batch.micro=2", "batch.micro=8", "parallel.data=2"),
+                         [](const auto& info) { return "case" + std::to_string(info.index); });
+
+TEST(SteadyStateCategories, PeaksAreCountedByUse) {
+  train(tiny_config(),
+        {"device.type=\"cpu\""},
+        {.steps = 2, .at_end = [](Session& session) {
+           const MemoryStats stats = session.device().memory();
+           const auto peak = [&](Category category) {
+             return stats.peak[static_cast<std::size_t>(category)];
+           };
+           i64 parameters = 0;
+           for (const Parameter* p : session.parts().parameter_list())
+             parameters += p->main.bytes();
+           EXPECT_GE(peak(Category::parameters), parameters);
+           EXPECT_GE(peak(Category::gradients), parameters);
+           EXPECT_GE(peak(Category::optimizer), 2 * parameters);  // two moments
+           EXPECT_GT(peak(Category::activations), 0);
+         }});
+}
+
+}  // namespace
+}  // namespace tessera::testing
