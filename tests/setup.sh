@@ -2,6 +2,7 @@
 #
 #   tessera_setup build     what it takes to build and run
 #   tessera_setup all       also what the tests take
+#   tessera_setup build python3-pip     and this package
 #
 # It installs what is missing, with sudo when not root, and does nothing when nothing is missing.
 
@@ -30,6 +31,7 @@ TESSERA_TEST_PACKAGES=(
 tessera_setup() {
   local packages=("${TESSERA_BUILD_PACKAGES[@]}") missing=() package state
   if [[ $1 == all ]]; then packages+=("${TESSERA_TEST_PACKAGES[@]}"); fi
+  packages+=("${@:2}")
   if ! command -v apt-get >/dev/null; then
     echo "setup: this is not Debian; needed are its packages: ${packages[*]}"
     return 0

@@ -1,0 +1,73 @@
+#!/usr/bin/env bash
+# From a bare Debian 12 machine to a sample of a model trained here: installs packages, builds,
+# fetches the plays of Shakespeare, trains a small GPT with tensor parallelism as two processes.
+# What is done already is skipped, and an interrupted training goes on where it was saved.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+usage() {
+  cat <<'TEXT'
+usage: examples/quickstart.sh [options]
+  --short       thirty steps of a smaller model, to see that everything works
+  --no-setup    install no packages
+TEXT
+}
+
+setup=true name=shakespeare options=()
+while (($#)); do
+  case $1 in
+    --short)
+      name=shakespeare-short
+      options=(--set "run.name=$name" --set "run.out=runs/$name" --set run.steps=30
+        --set lr.warmup_steps=5 --set model.layers=2 --set model.hidden=64
+        --set validation.every_steps=15 --set checkpoint.every_steps=15)
+      shift
+      ;;
+    --no-setup) setup=false; shift ;;
+    -h | --help) usage; exit 0 ;;
+    *) echo "quickstart: unknown option $1" >&2; usage >&2; exit 2 ;;
+  esac
+done
+text=build/data/shakespeare out=runs/$name
+config=(configs/shakespeare.toml configs/parallel/tp2.toml "${options[@]}")
+tessera=build/bin/tessera
+
+say() { printf '\n== %s (%d:%02d)\n' "$*" $((SECONDS / 60)) $((SECONDS % 60)); }
+
+if $setup; then
+  say 'packages'
+  pip=()
+  if ! compgen -G "$text/*.txt" >/dev/null && ! python3 -m pip --version >/dev/null 2>&1; then
+    pip=(python3-pip)
+  fi
+  source tests/setup.sh
+  tessera_setup build "${pip[@]}"
+fi
+
+say 'build'
+if [[ ! -e build/build.ninja ]]; then
+  cmake --preset release -DTESSERA_TESTS=OFF >/dev/null
+fi
+cmake --build build
+
+say 'text'
+examples/fetch_shakespeare.sh "$text"
+
+# The resolved configuration says how many steps the run has.
+steps=$("$tessera" config dump "${config[@]}" | sed -n 's/^steps = \([0-9]*\).*/\1/p')
+if [[ -e $out/checkpoints/step-$steps/index.json ]]; then
+  say "trained already: remove $out to train again"
+else
+  say "train: $steps steps, every layer split between two processes"
+  "$tessera" train "${config[@]}"
+fi
+
+say 'result'
+tail -n 1 "$out/metrics.jsonl"
+echo "loss curve   $out/loss.svg"
+echo "checkpoint   $out/checkpoints/step-$steps"
+echo "each step    $out/metrics.jsonl"
+
+say 'a sample'
+"$tessera" generate --checkpoint "$out" --prompt 'KING HENRY' --tokens 400 --temperature 0.8
+say 'done'

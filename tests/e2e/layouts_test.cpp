@@ -1,0 +1,143 @@
+// The shipped configuration in every shipped layout, as real processes: the same losses. And
+// started by hand as torchrun would, and by mpirun.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <regex>
+#include <string>
+#include <vector>
+
+#include "program_support.hpp"
+
+namespace tessera {
+namespace {
+
+using testing::TemporaryFolder;
+using testing::tessera_program;
+
+const std::string kConfigs = TESSERA_SOURCE_DIR "/configs/";
+constexpr int kSteps = 8;
+
+// A few steps of configs/shakespeare.toml with dropout, made small.
+std::vector<std::string> small_training(const std::string& layout, const std::string& out) {
+  std::vector<std::string> command = {tessera_program(),
+                                      "train",
+                                      kConfigs + "shakespeare.toml",
+                                      kConfigs + "parallel/" + layout + ".toml"};
+  for (const std::string& set : {"data.path=" TESSERA_SOURCE_DIR "/LICENSE",
+                                 "run.steps=8",
+                                 "lr.warmup_steps=4",
+                                 "lr.peak=1e-3",
+                                 "batch.global=8",
+                                 "batch.micro=2",
+                                 "model.layers=2",
+                                 "model.hidden=48",
+                                 "model.heads=4",
+                                 "model.sequence_length=32",
+                                 "model.dropout=0.1",
+                                 "validation.every_steps=8",
+                                 "validation.samples=4",
+                                 "checkpoint.every_steps=0",
+                                 "check.replicas_every=2",
+                                 "device.threads=1"}) {
+    command.insert(command.end(), {"--set", set});
+  }
+  command.insert(command.end(), {"--set", "run.out=" + out});
+  return command;
+}
+
+// Loss and gradient norm of each step, and the validation loss at the end.
+std::vector<double> numbers_of(const std::string& out) {
+  static const std::regex number("\"(loss|grad_norm|val_loss)\":([-+.0-9e]+)");
+  std::ifstream file(out + "/metrics.jsonl");
+  std::vector<double> found;
+  for (std::string line; std::getline(file, line);) {
+    for (std::sregex_iterator at(line.begin(), line.end(), number), end; at != end; ++at) {
+      found.push_back(std::stod((*at)[2]));
+    }
+  }
+  return found;
+}
+
+void expect_equal(const std::vector<double>& found, const std::vector<double>& wanted) {
+  ASSERT_EQ(found.size(), wanted.size());
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    EXPECT_NEAR(found[i] / wanted[i], 1, i % 2 == 0 ? 2e-6 : 1e-5) << "number " << i;
+  }
+}
+
+class Layouts : public ::testing::Test {
+ protected:
+  std::string out(const std::string& name) const { return (folder_.path() / name).string(); }
+
+  // Losses and norms in one process: what all layouts are compared with.
+  std::vector<double> alone() const {
+    const ProcessResult result = run_process(small_training("single", out("alone")));
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    std::vector<double> numbers = numbers_of(out("alone"));
+    EXPECT_EQ(numbers.size(), 2U * kSteps + 1);
+    return numbers;
+  }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(Layouts, TrainTheSame) {
+  const std::vector<double> wanted = alone();
+  ASSERT_GT(wanted.front(), wanted[2 * (kSteps - 1)]) << "nothing was learnt";
+  for (const std::string layout : {"tp2", "dp2", "tp2_dp2"}) {
+    SCOPED_TRACE(layout);
+    const ProcessResult result = run_process(small_training(layout, out(layout)));
+    ASSERT_EQ(result.exit_code, 0) << result.err;
+    expect_equal(numbers_of(out(layout)), wanted);
+  }
+}
+
+TEST_F(Layouts, TrainTheSameUnderVariablesOfTorchrun) {
+  std::vector<std::unique_ptr<Process>> ranks;
+  for (const char* rank : {"0", "1"}) {
+    ProcessOptions options;
+    options.environment = {{"RANK", rank},
+                           {"WORLD_SIZE", "2"},
+                           {"LOCAL_RANK", rank},
+                           {"LOCAL_WORLD_SIZE", "2"},
+                           {"MASTER_ADDR", "127.0.0.1"},
+                           {"MASTER_PORT", "29511"},
+                           {"TORCHELASTIC_RUN_ID", "layouts-" + std::to_string(getpid())}};
+    ranks.push_back(std::make_unique<Process>(small_training("tp2", out("torchrun")), options));
+  }
+  for (const auto& rank : ranks) {
+    const ProcessResult result = rank->wait();
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+  }
+  expect_equal(numbers_of(out("torchrun")), alone());
+}
+
+TEST_F(Layouts, TrainTheSameUnderMpirun) {
+  if (run_process({"sh", "-c", "command -v mpirun"}).exit_code != 0) {
+    GTEST_SKIP() << "mpirun is not installed";
+  }
+  std::vector<std::string> command = small_training("dp2", out("mpirun"));
+  const std::vector<std::string> mpirun = {
+      "mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "2"};
+  command.insert(command.begin(), mpirun.begin(), mpirun.end());
+  const ProcessResult result = run_process(command);
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  expect_equal(numbers_of(out("mpirun")), alone());
+}
+
+TEST(LayoutOverlays, HoldTheLayoutOnly) {
+  for (const auto& entry : std::filesystem::directory_iterator(kConfigs + "parallel")) {
+    std::ifstream file(entry.path());
+    for (std::string line; std::getline(file, line);) {
+      if (line.starts_with("[")) EXPECT_EQ(line, "[parallel]") << entry.path();
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tessera
