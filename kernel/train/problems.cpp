@@ -10,7 +10,7 @@ namespace tessera {
 namespace {
 
 // Runs checks one by one and keeps what each throws; a text that was seen is not repeated.
-class Collector {
+class ProblemList {
  public:
   template <class F>
   auto run(F&& check) -> std::optional<decltype(check())> {
@@ -51,7 +51,7 @@ bool build_model(const RunConfig& config,
 }  // namespace
 
 std::vector<std::string> find_problems(const RunConfig& config, ComponentMaker& maker, i64 world) {
-  Collector all;
+  ProblemList all;
   const auto layout = all.run([&] { return layout_of(config, maker, world); });
   if (layout) all.run([&] { return microbatches_of(config, maker, *layout); });
   all.run([&] { return make_schedule(config, maker); });
