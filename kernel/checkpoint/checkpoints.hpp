@@ -1,11 +1,14 @@
 #pragma once
 #include <chrono>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "tessera/comm.hpp"
+#include "kernel/checkpoint/folders.hpp"
+#include "kernel/checkpoint/index.hpp"
+#include "kernel/checkpoint/together.hpp"
 #include "tessera/device.hpp"
 #include "tessera/mesh.hpp"
 #include "tessera/parameter.hpp"
@@ -17,16 +20,7 @@ namespace tessera {
 struct CheckpointTensor {
   std::string name;  ///< "layers.0.mlp.up.weight", "layers.0.mlp.up.weight/first_moment"
   const Parameter* layout = nullptr;
-  Tensor tensor;
-};
-
-/// What a checkpoint says besides tensors.
-struct CheckpointInfo {
-  i64 step = 0;
-  i64 samples = 0;  ///< consumed: the data position
-  u64 seed = 0;
-  std::string data;    ///< the dataset's fingerprint
-  std::string config;  ///< the resolved configuration as TOML
+  Tensor tensor;  ///< dense, of the layout's local shape
 };
 
 struct CheckpointArguments {
@@ -40,11 +34,14 @@ struct CheckpointArguments {
 };
 
 /// Checkpoints of one run that do not depend on its layout (DESIGN §7). Calls are collective: every
-/// rank makes the same ones. A failure is an Error on every rank and leaves older checkpoints
-/// whole.
+/// rank makes the same ones. A failure on any rank is an Error on every rank and leaves older
+/// checkpoints whole.
 class Checkpoints {
  public:
   explicit Checkpoints(const CheckpointArguments& arguments);
+  /// Takes the folder for this run, before it trains for hours: Error when it cannot be written to
+  /// or when another run saves there. Otherwise the first save() does it.
+  void claim();
   /// Writes `step-N` in two phases and returns its folder; removes old ones behind the commit.
   std::filesystem::path save(const CheckpointInfo& info,
                              const std::vector<CheckpointTensor>& tensors);
@@ -53,13 +50,20 @@ class Checkpoints {
     std::filesystem::path folder;
   };
   /// Finds and loads what `resume` says: "auto" (the newest complete one, none is fine; a damaged
-  /// one falls back to the one before, with a warning), "none", or a folder. All tensors, or an
-  /// Error that lists missing, extra and damaged names.
+  /// one falls back to the one before, with a warning), "none", or what find_checkpoints() takes.
+  /// All tensors, or an Error that lists damaged names, a ConfigError that lists missing, extra and
+  /// mismatched ones; then no tensor was touched.
   std::optional<Loaded> load(const std::string& resume,
                              const std::vector<CheckpointTensor>& tensors);
 
  private:
+  void write(const CheckpointInfo& info, const std::vector<CheckpointTensor>& tensors);
+  Loaded load_from(const std::filesystem::path& folder,
+                   const std::vector<CheckpointTensor>& tensors) const;
+
   CheckpointArguments arguments_;
+  Together together_;
+  std::unique_ptr<FolderLock> lock_;  // on rank 0
 };
 
 }  // namespace tessera

@@ -6,8 +6,9 @@
 #include <cstdio>
 #include <cstring>
 #include <memory>
-#include <optional>
+#include <system_error>
 
+#include "kernel/checkpoint/index.hpp"
 #include "kernel/checkpoint/safetensors_file.hpp"
 #include "tessera/error.hpp"
 
@@ -16,16 +17,46 @@ namespace tessera {
 namespace {
 
 namespace fs = std::filesystem;
-constexpr std::string_view kPrefix = "step-";
+constexpr std::string_view kPrefix = "step-", kOld = ".old", kTemporary = ".tmp";
 
-std::optional<i64> step_of(const fs::path& folder) {
+struct StepName {
+  i64 step = 0;
+  std::string suffix;  // ".old", ".<run>.tmp" or nothing
+};
+
+std::optional<StepName> parse_name(const fs::path& folder) {
   const std::string name = folder.filename().string();
   if (!name.starts_with(kPrefix)) return std::nullopt;
-  i64 step = 0;
+  StepName parsed;
   const char* begin = name.data() + kPrefix.size();
   const char* end = name.data() + name.size();
-  const auto [at, error] = std::from_chars(begin, end, step);
-  return error == std::errc() && at == end && begin != end ? std::optional(step) : std::nullopt;
+  const auto [at, error] = std::from_chars(begin, end, parsed.step);
+  if (error != std::errc() || parsed.step < 0) return std::nullopt;
+  parsed.suffix.assign(at, end);
+  if (!parsed.suffix.empty() && parsed.suffix[0] != '.') return std::nullopt;
+  return parsed;
+}
+
+std::string temporary_suffix(const std::string& run) {
+  std::string name = run;
+  for (char& c : name) {
+    if (c == '/' || c == '\0') c = '_';
+  }
+  return fmt::format(".{}{}", name, kTemporary);
+}
+
+bool has_index(const fs::path& folder) { return fs::exists(folder / kIndexName); }
+
+std::vector<std::pair<StepName, fs::path>> entries(const fs::path& folder) {
+  std::vector<std::pair<StepName, fs::path>> found;
+  std::error_code error;
+  fs::directory_iterator at(folder, error);
+  if (error == std::errc::no_such_file_or_directory) return found;
+  require(!error, "cannot read {}: {}", folder.string(), error.message());
+  for (const fs::directory_entry& entry : at) {
+    if (auto name = parse_name(entry.path())) found.emplace_back(std::move(*name), entry.path());
+  }
+  return found;
 }
 
 }  // namespace
@@ -34,38 +65,77 @@ fs::path step_folder(const fs::path& folder, i64 step) {
   return folder / fmt::format("{}{}", kPrefix, step);
 }
 
-std::vector<fs::path> complete_steps(const fs::path& folder) {
-  std::vector<std::pair<i64, fs::path>> found;
-  std::error_code error;
-  for (const fs::directory_entry& entry : fs::directory_iterator(folder, error)) {
-    const std::optional<i64> step = step_of(entry.path());
-    if (step && fs::exists(entry.path() / "index.json")) found.emplace_back(*step, entry.path());
+fs::path temporary_folder(const fs::path& folder, i64 step, const std::string& run) {
+  return step_folder(folder, step).string() + temporary_suffix(run);
+}
+
+std::vector<StepFolder> step_folders(const fs::path& folder) {
+  std::vector<StepFolder> found;
+  for (const auto& [name, path] : entries(folder)) {
+    if (name.suffix == kOld && has_index(step_folder(folder, name.step))) continue;
+    const bool temporary = name.suffix.ends_with(kTemporary);
+    if (!name.suffix.empty() && name.suffix != kOld && !temporary) continue;
+    found.push_back({name.step, path, !temporary && has_index(path)});
   }
-  std::ranges::sort(found, std::greater<>());
+  std::ranges::sort(found, [](const StepFolder& a, const StepFolder& b) {
+    return a.step != b.step ? a.step > b.step : a.path < b.path;
+  });
+  return found;
+}
+
+std::vector<fs::path> complete_steps(const fs::path& folder) {
   std::vector<fs::path> paths;
-  for (auto& [step, path] : found) paths.push_back(std::move(path));
+  for (const StepFolder& found : step_folders(folder)) {
+    if (found.complete) paths.push_back(found.path);
+  }
   return paths;
 }
 
-void remove_old(const fs::path& folder, i64 keep) {
-  const std::vector<fs::path> steps = complete_steps(folder);
-  for (std::size_t i = static_cast<std::size_t>(keep); i < steps.size(); ++i) {
-    fs::remove(steps[i] / "index.json");  // first: without it the rest is no checkpoint
-    fs::remove_all(steps[i]);
+std::vector<fs::path> find_checkpoints(const fs::path& named) {
+  if (!fs::exists(named)) fail_config("there is no checkpoint {}", named.string());
+  if (has_index(named)) return {named};
+  for (const fs::path& folder : {named, named / "checkpoints"}) {
+    if (std::vector<fs::path> steps = complete_steps(folder); !steps.empty()) return steps;
+  }
+  fail_config(
+      "{} holds no complete checkpoint; a complete one has an {}", named.string(), kIndexName);
+}
+
+void remove_old(const fs::path& folder, i64 newest, i64 keep, const std::string& run) {
+  i64 kept = 0;
+  for (const StepFolder& found : step_folders(folder)) {
+    if (!found.complete || found.step > newest || ++kept <= keep) continue;
+    // Renamed first: half of a checkpoint must not look like one.
+    const fs::path leaving = temporary_folder(folder, found.step, run);
+    fs::remove_all(leaving);
+    fs::rename(found.path, leaving);
+    fs::remove_all(leaving);
+  }
+}
+
+void remove_stale(const fs::path& folder, const std::string& run) {
+  for (const auto& [name, path] : entries(folder)) {
+    const bool replaced = name.suffix == kOld && has_index(step_folder(folder, name.step));
+    if (replaced || name.suffix == temporary_suffix(run)) fs::remove_all(path);
   }
 }
 
 void replace_folder(const fs::path& temporary, const fs::path& target) {
-  const fs::path old = target.string() + ".old.tmp";
-  fs::remove_all(old);
-  if (fs::exists(target)) fs::rename(target, old);
+  const fs::path old = target.string() + std::string(kOld);
+  if (has_index(target)) {
+    fs::remove_all(old);
+    fs::rename(target, old);
+  } else {
+    fs::remove_all(target);
+  }
   fs::rename(temporary, target);
   sync_to_disk(target.parent_path());
-  fs::remove_all(old);
+  std::error_code ignored;  // remove_stale tries again
+  fs::remove_all(old, ignored);
 }
 
 void write_synced(const fs::path& file, const std::string& text) {
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> out(std::fopen(file.c_str(), "wb"),
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> out(std::fopen(file.c_str(), "wbe"),
                                                             &std::fclose);
   require(out != nullptr && std::fwrite(text.data(), 1, text.size(), out.get()) == text.size() &&
               std::fflush(out.get()) == 0,
@@ -73,22 +143,6 @@ void write_synced(const fs::path& file, const std::string& text) {
           file.string(),
           std::strerror(errno));
   sync_to_disk(file);
-}
-
-std::string join_lines(const std::vector<fs::path>& lines) {
-  std::string text;
-  for (const fs::path& line : lines) text += line.string() + "\n";
-  return text;
-}
-
-std::vector<std::string> split_lines(const std::string& text) {
-  std::vector<std::string> lines;
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = text.find('\n', begin);
-    lines.push_back(text.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return lines;
 }
 
 }  // namespace tessera

@@ -1,5 +1,6 @@
 #pragma once
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -9,16 +10,48 @@ namespace tessera {
 
 /// "<folder>/step-120"
 std::filesystem::path step_folder(const std::filesystem::path& folder, i64 step);
-/// Complete checkpoints below a folder (those with an index), the newest first.
+/// "<folder>/step-120.<run>.tmp": where that step is written, and what is on its way out.
+std::filesystem::path temporary_folder(const std::filesystem::path& folder,
+                                       i64 step,
+                                       const std::string& run);
+
+/// A folder below a checkpoints' folder that looks like one of a step.
+struct StepFolder {
+  i64 step = 0;
+  std::filesystem::path path;
+  bool complete = false;
+};
+/// All of them, the newest first; temporary ones are not complete. None when `folder` does not
+/// exist; throws when it cannot be read.
+std::vector<StepFolder> step_folders(const std::filesystem::path& folder);
+/// The complete ones, the newest first.
 std::vector<std::filesystem::path> complete_steps(const std::filesystem::path& folder);
-/// Removes all but the newest `keep` complete ones.
-void remove_old(const std::filesystem::path& folder, i64 keep);
-/// Renames `temporary` to `target` and syncs the parent; an older `target` makes way.
+/// The same below what a user may name: a checkpoint itself, a folder of checkpoints, or a run's.
+/// Throws ConfigError when there is none.
+std::vector<std::filesystem::path> find_checkpoints(const std::filesystem::path& named);
+
+/// Of the complete ones up to `newest` keeps the `keep` newest, and removes the others. Those of
+/// later steps stay: they belong to a run that was left for an earlier step.
+void remove_old(const std::filesystem::path& folder, i64 newest, i64 keep, const std::string& run);
+/// Removes what crashes of this run left behind.
+void remove_stale(const std::filesystem::path& folder, const std::string& run);
+/// Renames `temporary` to `target` and syncs the parent; an older `target` makes way. At every
+/// moment there is a complete one: either, or the older one as "<target>.old".
 void replace_folder(const std::filesystem::path& temporary, const std::filesystem::path& target);
 /// Writes a text file and syncs it; throws Error naming the file and why.
 void write_synced(const std::filesystem::path& file, const std::string& text);
 
-std::string join_lines(const std::vector<std::filesystem::path>& lines);
-std::vector<std::string> split_lines(const std::string& text);
+/// Says that one run saves into a folder, until it is destroyed or its process ends in any way.
+class FolderLock {
+ public:
+  /// Makes the folder. Throws Error when that fails, or when another run holds it.
+  explicit FolderLock(const std::filesystem::path& folder);
+  ~FolderLock();
+  FolderLock(const FolderLock&) = delete;
+  FolderLock& operator=(const FolderLock&) = delete;
+
+ private:
+  int fd_ = -1;
+};
 
 }  // namespace tessera

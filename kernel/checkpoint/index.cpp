@@ -3,7 +3,9 @@
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <span>
 
+#include "kernel/checkpoint/safetensors_file.hpp"
 #include "tessera/error.hpp"
 
 namespace tessera {
@@ -23,6 +25,14 @@ constexpr std::pair<std::string_view, std::string_view> kDtypes[] = {{"f64", "F6
                                                                      {"u8", "U8"},
                                                                      {"bool", "BOOL"}};
 
+std::string hex(u64 value) { return fmt::format("{:016x}", value); }
+
+// Of the whole index without its checksum, in the one form in which it is printed.
+u64 checksum_of(const Json& json) {
+  const std::string text = json.dump(1);
+  return checksum(std::as_bytes(std::span(text)));
+}
+
 std::string translate(std::string_view name, bool to_safetensors) {
   for (const auto& [ours, theirs] : kDtypes) {
     if (name == (to_safetensors ? ours : theirs)) {
@@ -37,17 +47,34 @@ Json to_json(const StoredSlice& slice) {
           {"key", slice.key},
           {"begin", slice.where.begin},
           {"shape", slice.where.shape},
-          {"checksum", fmt::format("{:016x}", slice.checksum)}};
+          {"checksum", hex(slice.checksum)}};
 }
 
-StoredSlice slice_from(const Json& json) {
+bool plain_file_name(const std::string& name) {
+  return !name.empty() && name[0] != '.' && name.find('/') == std::string::npos;
+}
+
+StoredSlice slice_from(const Json& json, std::size_t rank) {
   StoredSlice slice;
   slice.file = json.at("file");
   slice.key = json.at("key");
   slice.where.begin = json.at("begin").get<std::vector<i64>>();
   slice.where.shape = json.at("shape").get<std::vector<i64>>();
   slice.checksum = std::stoull(json.at("checksum").get<std::string>(), nullptr, 16);
+  require(slice.where.begin.size() == rank && slice.where.shape.size() == rank,
+          "slice \"{}\" has another number of dimensions than its tensor",
+          slice.key);
+  require(plain_file_name(slice.file), "\"{}\" is no name of a file", slice.file);
   return slice;
+}
+
+StoredTensor tensor_from(const Json& json) {
+  StoredTensor tensor{json.at("dtype"), json.at("shape").get<std::vector<i64>>(), {}};
+  for (const i64 size : tensor.shape) require(size >= 0, "a tensor has size {}", size);
+  for (const Json& slice : json.at("slices")) {
+    tensor.slices.push_back(slice_from(slice, tensor.shape.size()));
+  }
+  return tensor;
 }
 
 // Runs `read` and turns whatever the JSON library throws into an Error that names the source.
@@ -55,8 +82,6 @@ template <class F>
 auto reading(const std::string& source, F&& read) {
   try {
     return read();
-  } catch (const Error&) {
-    throw;
   } catch (const std::exception& error) {
     fail("{} is damaged: {}", source, error.what());
   }
@@ -67,6 +92,7 @@ auto reading(const std::string& source, F&& read) {
 std::string CheckpointIndex::to_json() const {
   Json json = {{"format", kFormat},
                {"step", info.step},
+               {"updates", info.updates},
                {"samples", info.samples},
                {"seed", info.seed},
                {"data", info.data},
@@ -82,27 +108,33 @@ std::string CheckpointIndex::to_json() const {
     json["tensors"][name] = {
         {"dtype", tensor.dtype}, {"shape", tensor.shape}, {"slices", std::move(slices)}};
   }
+  json["checksum"] = hex(checksum_of(json));
   return json.dump(1);
 }
 
 CheckpointIndex CheckpointIndex::from_json(const std::string& text, const std::string& source) {
   return reading(source, [&] {
-    const Json json = Json::parse(text);
+    Json json = Json::parse(text);
     require(json.at("format") == kFormat,
-            "{} has format {}, this version reads \"{}\"",
-            source,
+            "it has format {}, this version reads \"{}\"",
             json.at("format").dump(),
             kFormat);
+    const std::string stored = json.at("checksum");
+    json.erase("checksum");
+    require(stored == hex(checksum_of(json)), "its own checksum is wrong");
     CheckpointIndex index;
-    index.info = {
-        json.at("step"), json.at("samples"), json.at("seed"), json.at("data"), json.at("config")};
+    index.info.step = json.at("step");
+    index.info.updates = json.at("updates");
+    index.info.samples = json.at("samples");
+    index.info.seed = json.at("seed");
+    index.info.data = json.at("data");
+    index.info.config = json.at("config");
     for (const Json& file : json.at("files")) {
       index.files.push_back({file.at("name"), file.at("bytes")});
+      require(plain_file_name(index.files.back().name), "it names a file outside of its folder");
     }
     for (const auto& [name, tensor] : json.at("tensors").items()) {
-      StoredTensor stored{tensor.at("dtype"), tensor.at("shape").get<std::vector<i64>>(), {}};
-      for (const Json& slice : tensor.at("slices")) stored.slices.push_back(slice_from(slice));
-      index.tensors.emplace(name, std::move(stored));
+      index.tensors.emplace(name, tensor_from(tensor));
     }
     return index;
   });
@@ -111,12 +143,16 @@ CheckpointIndex CheckpointIndex::from_json(const std::string& text, const std::s
 std::string read_text_file(const std::filesystem::path& file) {
   std::ifstream in(file, std::ios::binary);
   require(in.good(), "cannot read {}", file.string());
-  return {std::istreambuf_iterator<char>(in), {}};
+  std::string text(std::istreambuf_iterator<char>(in), {});
+  require(!in.bad(), "cannot read {}", file.string());
+  return text;
 }
 
 CheckpointIndex read_index(const std::filesystem::path& folder) {
-  const auto file = folder / "index.json";
-  return CheckpointIndex::from_json(read_text_file(file), file.string());
+  const auto file = folder / kIndexName;
+  const CheckpointIndex index = CheckpointIndex::from_json(read_text_file(file), file.string());
+  reading(file.string(), [&] { index.check_tiling(); });
+  return index;
 }
 
 std::string safetensors_header(const std::vector<SafetensorsEntry>& entries) {

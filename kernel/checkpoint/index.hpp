@@ -1,18 +1,34 @@
 #pragma once
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "kernel/checkpoint/checkpoints.hpp"
+#include "tessera/types.hpp"
 
 namespace tessera {
+
+/// A folder with this file in it is a complete checkpoint; it is written last.
+inline constexpr std::string_view kIndexName = "index.json";
+
+/// What a checkpoint says besides tensors.
+struct CheckpointInfo {
+  i64 step = 0;
+  i64 updates = 0;  ///< of the parameters, without skipped steps: where Adam's count and the
+                    ///< learning rate stand
+  i64 samples = 0;  ///< consumed: the data position
+  u64 seed = 0;
+  std::string data;    ///< the dataset's fingerprint
+  std::string config;  ///< the resolved configuration as TOML
+};
 
 /// A rectangle of a logical tensor: where it begins in each dimension, and its sizes.
 struct Rectangle {
   std::vector<i64> begin, shape;
   i64 elements() const;
+  bool empty() const;
   bool overlaps(const Rectangle& other) const;
   /// "[0:16, 32:48]"
   std::string text() const;
@@ -44,16 +60,21 @@ struct CheckpointIndex {
 
   /// Adds another rank's files and slices. Throws Error when shapes or dtypes disagree.
   void merge(const CheckpointIndex& part);
-  /// Throws Error naming the first tensor whose slices do not cover it exactly once.
+  /// Throws Error naming the first tensor whose slices do not cover it exactly once, or a file
+  /// that is not listed.
   void check_tiling() const;
+  /// Bytes that a listed file must have.
+  std::optional<i64> bytes_of(std::string_view file) const;
+  i64 total_bytes() const;
 
   std::string to_json() const;
-  /// Throws Error, naming `source`, when the text is not such an index.
+  /// Throws Error, naming `source`, when the text is not such an index or was changed.
   static CheckpointIndex from_json(const std::string& text, const std::string& source);
 };
 
 /// Throws Error naming the file when it cannot be read.
 std::string read_text_file(const std::filesystem::path& file);
+/// A checkpoint's index, checked in itself. Throws Error naming the file.
 CheckpointIndex read_index(const std::filesystem::path& folder);
 
 /// Header of a safetensors file: where each tensor's bytes lie behind it.

@@ -11,7 +11,10 @@ i64 Rectangle::elements() const {
   return n;
 }
 
+bool Rectangle::empty() const { return std::ranges::find(shape, 0) != shape.end(); }
+
 bool Rectangle::overlaps(const Rectangle& other) const {
+  if (empty() || other.empty()) return false;
   for (std::size_t d = 0; d < shape.size(); ++d) {
     if (begin[d] >= other.begin[d] + other.shape[d]) return false;
     if (other.begin[d] >= begin[d] + shape[d]) return false;
@@ -45,14 +48,19 @@ void CheckpointIndex::check_tiling() const {
     i64 covered = 0;
     for (std::size_t i = 0; i < tensor.slices.size(); ++i) {
       const Rectangle& slice = tensor.slices[i].where;
-      covered += slice.elements();
+      require(bytes_of(tensor.slices[i].file).has_value(),
+              "\"{}\" lies in \"{}\", which is not listed",
+              name,
+              tensor.slices[i].file);
       for (std::size_t d = 0; d < tensor.shape.size(); ++d) {
-        require(slice.begin[d] >= 0 && slice.begin[d] + slice.shape[d] <= tensor.shape[d],
+        require(slice.begin[d] >= 0 && slice.shape[d] >= 0 &&
+                    slice.shape[d] <= tensor.shape[d] - slice.begin[d],
                 "slice {} of \"{}\" lies outside of {}",
                 slice.text(),
                 name,
                 whole.text());
       }
+      covered += slice.elements();
       for (std::size_t j = 0; j < i; ++j) {
         require(!slice.overlaps(tensor.slices[j].where),
                 "slices {} and {} of \"{}\" overlap",
@@ -67,6 +75,17 @@ void CheckpointIndex::check_tiling() const {
             covered,
             whole.elements());
   }
+}
+
+std::optional<i64> CheckpointIndex::bytes_of(std::string_view file) const {
+  const auto found = std::ranges::find(files, file, &StoredFile::name);
+  return found == files.end() ? std::nullopt : std::optional(found->bytes);
+}
+
+i64 CheckpointIndex::total_bytes() const {
+  i64 bytes = 0;
+  for (const StoredFile& file : files) bytes += file.bytes;
+  return bytes;
 }
 
 }  // namespace tessera

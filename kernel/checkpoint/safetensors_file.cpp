@@ -1,11 +1,11 @@
 #include "kernel/checkpoint/safetensors_file.hpp"
 
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <xxhash.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -81,45 +81,60 @@ i64 write_safetensors(const std::filesystem::path& file,
   return static_cast<i64>(sizeof(length) + header.size()) + end;
 }
 
-SafetensorsFile::SafetensorsFile(const std::filesystem::path& file) : name_(file.string()) {
-  const Descriptor fd(file, O_RDONLY, "open");
-  struct stat status {};
-  if (::fstat(fd.get(), &status) != 0) fail_file("inspect", file);
-  size_ = status.st_size;
-  u64 length = 0;
-  require(size_ >= static_cast<i64>(sizeof(length)), "{} is damaged: it is too short", name_);
-  void* mapped =
-      ::mmap(nullptr, static_cast<std::size_t>(size_), PROT_READ, MAP_PRIVATE, fd.get(), 0);
-  if (mapped == MAP_FAILED) fail_file("map", file);
-  data_ = static_cast<const std::byte*>(mapped);
+SafetensorsFile::SafetensorsFile(const std::filesystem::path& file)
+    : name_(file.string()), fd_(::open(file.c_str(), O_RDONLY | O_CLOEXEC)) {
+  if (fd_ < 0) fail_file("open", file);
   try {
-    std::memcpy(&length, data_, sizeof(length));
-    require(length <= static_cast<u64>(size_) - sizeof(length),
-            "{} is damaged: its header is longer than the file",
-            name_);
-    data_begin_ = static_cast<i64>(sizeof(length) + length);
-    entries_ = parse_safetensors_header(
-        std::string(reinterpret_cast<const char*>(data_) + sizeof(length), length), name_);
+    struct stat status {};
+    if (::fstat(fd_, &status) != 0) fail_file("inspect", file);
+    size_ = status.st_size;
+    read_header();
   } catch (...) {
-    ::munmap(mapped, static_cast<std::size_t>(size_));
+    ::close(fd_);
     throw;
   }
 }
 
-SafetensorsFile::~SafetensorsFile() {
-  ::munmap(const_cast<std::byte*>(data_), static_cast<std::size_t>(size_));
+SafetensorsFile::~SafetensorsFile() { ::close(fd_); }
+
+void SafetensorsFile::read_header() {
+  u64 length = 0;
+  require(size_ >= static_cast<i64>(sizeof(length)), "{} is damaged: it is too short", name_);
+  read_at(0, std::as_writable_bytes(std::span(&length, 1)));
+  require(length <= static_cast<u64>(size_) - sizeof(length),
+          "{} is damaged: its header is longer than the file",
+          name_);
+  std::string header(length, ' ');
+  read_at(sizeof(length), std::as_writable_bytes(std::span(header)));
+  data_begin_ = static_cast<i64>(sizeof(length) + length);
+  entries_ = parse_safetensors_header(header, name_);
 }
 
-std::span<const std::byte> SafetensorsFile::bytes(const std::string& key) const {
-  for (const SafetensorsEntry& entry : entries_) {
-    if (entry.key != key) continue;
-    require(entry.begin >= 0 && entry.begin <= entry.end && data_begin_ + entry.end <= size_,
-            "{} is damaged: tensor \"{}\" lies beyond its end",
-            name_,
-            key);
-    return {data_ + data_begin_ + entry.begin, static_cast<std::size_t>(entry.end - entry.begin)};
+void SafetensorsFile::read_at(i64 offset, std::span<std::byte> to) const {
+  while (!to.empty()) {
+    const ssize_t count = ::pread(fd_, to.data(), to.size(), offset);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) fail_file("read", name_);
+    require(count > 0, "{} is damaged: it ended while it was read", name_);
+    to = to.subspan(static_cast<std::size_t>(count));
+    offset += count;
   }
-  fail("{} has no tensor \"{}\"", name_, key);
+}
+
+const SafetensorsEntry& SafetensorsFile::entry(const std::string& key) const {
+  const auto found = std::ranges::find(entries_, key, &SafetensorsEntry::key);
+  require(found != entries_.end(), "{} has no tensor \"{}\"", name_, key);
+  return *found;
+}
+
+std::vector<std::byte> SafetensorsFile::read(const SafetensorsEntry& entry) const {
+  require(entry.begin >= 0 && entry.begin <= entry.end && entry.end <= size_ - data_begin_,
+          "{} is damaged: tensor \"{}\" lies beyond its end",
+          name_,
+          entry.key);
+  std::vector<std::byte> bytes(static_cast<std::size_t>(entry.end - entry.begin));
+  read_at(data_begin_ + entry.begin, bytes);
+  return bytes;
 }
 
 }  // namespace tessera

@@ -15,7 +15,8 @@ i64 write_safetensors(const std::filesystem::path& file,
                       std::vector<SafetensorsEntry> entries,
                       const std::function<std::span<const std::byte>(std::size_t)>& bytes_of);
 
-/// A safetensors file, memory-mapped for reading. Throws Error naming the file when it is damaged.
+/// A safetensors file, open for reading. Throws Error naming the file when it is damaged. Reads
+/// instead of mapping, so that a failing disk is an error and not a signal.
 class SafetensorsFile {
  public:
   explicit SafetensorsFile(const std::filesystem::path& file);
@@ -23,16 +24,21 @@ class SafetensorsFile {
   SafetensorsFile(const SafetensorsFile&) = delete;
   SafetensorsFile& operator=(const SafetensorsFile&) = delete;
   i64 size() const { return size_; }
-  /// Bytes of a tensor. Throws Error naming file and tensor when it is not there.
-  std::span<const std::byte> bytes(const std::string& key) const;
+  const std::vector<SafetensorsEntry>& entries() const { return entries_; }
+  /// Throws Error naming file and tensor when it is not there.
+  const SafetensorsEntry& entry(const std::string& key) const;
+  std::vector<std::byte> read(const SafetensorsEntry& entry) const;
 
  private:
+  void read_header();
+  void read_at(i64 offset, std::span<std::byte> to) const;
   std::string name_;
-  const std::byte* data_ = nullptr;
+  int fd_ = -1;
   i64 size_ = 0, data_begin_ = 0;
   std::vector<SafetensorsEntry> entries_;
 };
 
+/// XXH3, 64 bits.
 u64 checksum(std::span<const std::byte> bytes);
 /// Syncs a file or a folder to the disk; throws Error naming it.
 void sync_to_disk(const std::filesystem::path& path);

@@ -3,6 +3,8 @@
 #include <vector>
 
 #include "kernel/checkpoint/index.hpp"
+#include "tessera/mesh.hpp"
+#include "tessera/parameter.hpp"
 
 namespace tessera {
 

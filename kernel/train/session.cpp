@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "kernel/comm/build_mesh.hpp"
+#include "kernel/model/host_values.hpp"
 #include "kernel/model/initialize.hpp"
 #include "kernel/schedule/lower.hpp"
 #include "kernel/schedule/verify.hpp"
@@ -44,7 +45,7 @@ Session::Session(const SessionArguments& arguments)
     : arguments_(arguments), maker_(*arguments.plugins, *arguments.config) {
   const RunConfig& config = arguments.config->run;
   set_parallel_threads(arguments.threads);
-  setup_ = set_up(config, maker_, arguments.world);
+  setup_ = set_up(config, maker_, arguments.world, arguments.tokenizer);
   communicator_ = make_communicator(arguments, maker_);
   DeviceArguments device_arguments;
   device_arguments.local_rank = static_cast<int>(arguments.local_rank);
@@ -62,7 +63,18 @@ Session::Session(const SessionArguments& arguments)
     build_mesh(*mesh_);
   }
   ops_ = std::make_unique<CoreOps>(*device_);
+  build_model(config);
+  const bool training = setup_.dataset != nullptr;
+  if (training) build_training(config);
+  executor_ =
+      std::make_unique<Executor>(chunks_, *parts_, gradients_.get(), &mesh_->data_context());
+  if (!training) return;
+  plan_ = make_plan(static_cast<int>(setup_.microbatches), true);
+  Context cx = context();
+  gradients_->zero(cx);
+}
 
+void Session::build_model(const RunConfig& config) {
   parts_ = std::make_unique<ModelParts>(*mesh_);
   const BuildSettings settings{.mesh = mesh_.get(),
                                .batch = setup_.batch,
@@ -81,8 +93,15 @@ Session::Session(const SessionArguments& arguments)
                     : allocate(*device_, p.local, settings.compute, Category::parameters);
     initialize(p, config.run.seed, *mesh_, *device_);
   }
-  gradients_ = std::make_unique<GradientBuffer>(
-      parts_->parameters(), settings.main, config.parallel.bucket_elements, *device_);
+  for (const std::string_view input : {"tokens", "rows", "positions"}) parts_->slot(input);
+  loss_scale_ = scalar(*device_, 1);
+}
+
+void Session::build_training(const RunConfig& config) {
+  gradients_ = std::make_unique<GradientBuffer>(parts_->parameters(),
+                                                precision_of(config.precision.main),
+                                                config.parallel.bucket_elements,
+                                                *device_);
   loader_ = std::make_unique<BatchLoader>(*setup_.dataset, *parts_, setup_.batch, *mesh_, *device_);
 
   const std::vector<Parameter*> parameters = parts_->parameter_list();
@@ -100,7 +119,6 @@ Session::Session(const SessionArguments& arguments)
 
   scalars_ = allocate(*device_, {step_scalar::kCount}, DType::f64, Category::optimizer);
   sum_squares_ = scalar(*device_, 0);
-  loss_scale_ = scalar(*device_, 1);
   stop_flag_ = scalar(*device_, 0);
   LrArguments lr_arguments{config.run.steps};
   const std::shared_ptr<LrSchedule> lr = maker_.make(config.lr, lr_arguments);
@@ -108,21 +126,19 @@ Session::Session(const SessionArguments& arguments)
   for (i64 step = 1; step <= config.run.steps; ++step) rates.push_back(lr->rate(step));
   rates_ = allocate(*device_, {config.run.steps}, DType::f64, Category::optimizer);
   device_->write(rates_, rates.data());
-  set_steps(0);
-
-  plan_ = make_plan(static_cast<int>(setup_.microbatches), true);
-  executor_ =
-      std::make_unique<Executor>(chunks_, *parts_, gradients_.get(), &mesh_->data_context());
-  Context cx = context();
-  gradients_->zero(cx);
+  set_steps(0, 0);
 }
 
 Session::~Session() = default;
 
-void Session::set_steps(i64 steps) {
+i64 Session::updates() const {
+  return static_cast<i64>(read_values(*device_, scalars_)[step_scalar::kSteps]);
+}
+
+void Session::set_steps(i64 steps, i64 updates) {
   steps_ = steps;
   std::vector<double> values(step_scalar::kCount, 0.0);
-  values[step_scalar::kSteps] = static_cast<double>(steps);
+  values[step_scalar::kSteps] = static_cast<double>(updates);
   values[step_scalar::kLossScale] = 1;
   device_->write(scalars_, values.data());
 }
@@ -138,7 +154,9 @@ Plan Session::make_plan(int microbatches, bool training) const {
   for (const Chunk& chunk : chunks_) {
     phases.insert(phases.end(), chunk.infos().begin(), chunk.infos().end());
   }
-  Plan plan = lower(*setup_.schedule, shape, std::move(phases), gradients_->bucket_layers());
+  std::vector<std::vector<int>> buckets;
+  if (gradients_ != nullptr) buckets = gradients_->bucket_layers();
+  Plan plan = lower(*setup_.schedule, shape, std::move(phases), buckets);
   verify(plan);
   return plan;
 }
@@ -231,9 +249,8 @@ std::vector<float> Session::logits(const std::vector<i32>& tokens, i64 position)
   executor_->evaluate(cx, make_plan(1, false), load, [&](Context&, int, Bundle& bundle) {
     const Tensor all = bundle[Slot{parts_->slot(Model::kLogitsSlot)}];
     const Tensor row = all.slice(0, position, 1).slice(1, 0, setup_.model->vocabulary());
-    require(all.dtype() == DType::f32, "generation runs in fp32, not {}", all.text());
-    values.resize(static_cast<std::size_t>(row.elements()));
-    device_->read(row, values.data());
+    const std::vector<double> exact = read_values(*device_, row);
+    values.assign(exact.begin(), exact.end());
   });
   return values;
 }

@@ -24,6 +24,8 @@ struct SessionArguments {
   std::string communicator;  ///< type; unused for a world of one
   int threads = 1;
   u64 deferred_seed = 0;  ///< test mode of the device
+  /// In place of training data: a session that cannot train, only logits() is of use.
+  const Tokenizer* tokenizer = nullptr;
 };
 
 /// One rank's training state: device, groups, model, optimizer, data. A step at a time; what to do
@@ -43,10 +45,10 @@ class Session {
   const Plan& plan() const { return plan_; }
   /// Steps done; the data position is steps() × batch.global samples.
   i64 steps() const { return steps_; }
+  /// Updates of the parameters: steps() without skipped ones. Waits for the device.
+  i64 updates() const;
   /// After loading a checkpoint: continue behind this step.
-  void set_steps(i64 steps);
-  /// The device's step scalars (ops/update.hpp), for checkpoints.
-  const Tensor& scalars() const { return scalars_; }
+  void set_steps(i64 steps, i64 updates);
 
   /// One training step. `inspect` is called when all gradients are complete, before the update.
   void train_step(const std::function<void()>& inspect = {});
@@ -66,6 +68,8 @@ class Session {
   void check_replicas();
 
  private:
+  void build_model(const RunConfig& config);
+  void build_training(const RunConfig& config);
   Context context();
   void update(Context& cx);
   Plan make_plan(int microbatches, bool training) const;

@@ -94,13 +94,19 @@ std::shared_ptr<PipelineSchedule> make_schedule(const RunConfig& config, Compone
   return maker.make(config.schedule, pipeline);
 }
 
-RunSetup set_up(const RunConfig& config, ComponentMaker& maker, i64 world) {
+RunSetup set_up(const RunConfig& config,
+                ComponentMaker& maker,
+                i64 world,
+                const Tokenizer* tokenizer) {
   RunSetup setup;
   setup.layout = layout_of(config, maker, world);
   setup.microbatches = microbatches_of(config, maker, setup.layout);
   setup.batch = {config.batch.micro, sequence_length_of(config, maker)};
-  setup.dataset = make_dataset(config, maker, setup.batch.sequence);
-  ModelArguments arguments{setup.dataset->tokenizer().vocabulary()};
+  if (tokenizer == nullptr) {
+    setup.dataset = make_dataset(config, maker, setup.batch.sequence);
+    tokenizer = &setup.dataset->tokenizer();
+  }
+  ModelArguments arguments{tokenizer->vocabulary()};
   setup.model = maker.make(config.model, arguments);
   setup.schedule = make_schedule(config, maker);
   return setup;

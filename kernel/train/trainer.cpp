@@ -2,12 +2,10 @@
 
 #include <chrono>
 #include <filesystem>
-#include <fstream>
-#include <optional>
 #include <utility>
 
 #include "kernel/checkpoint/checkpoints.hpp"
-#include "kernel/model/initialize.hpp"
+#include "kernel/train/training_state.hpp"
 #include "tessera/error.hpp"
 #include "tessera/log.hpp"
 #include "tessera/observer.hpp"
@@ -21,18 +19,6 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-std::vector<CheckpointTensor> checkpoint_tensors(Session& session) {
-  std::vector<CheckpointTensor> tensors;
-  for (const ModelParts::Entry& entry : session.parts().parameters()) {
-    tensors.push_back({entry.parameter->name, entry.parameter.get(), entry.parameter->main});
-  }
-  for (const NamedState& state : session.optimizer().state()) {
-    tensors.push_back(
-        {fmt::format("{}/{}", state.parameter->name, state.name), state.parameter, state.tensor});
-  }
-  return tensors;
 }
 
 class Trainer {
@@ -87,39 +73,17 @@ class Trainer {
   }
 
   void resume() {
-    const auto loaded = checkpoints_.load(config_.checkpoint.resume, checkpoint_tensors(session_));
+    if (config_.checkpoint.every_steps > 0) checkpoints_.claim();
+    const auto loaded = checkpoints_.load(config_.checkpoint.resume, training_tensors(session_));
     if (!loaded) return;
-    if (loaded->info.seed != config_.run.seed || loaded->info.data != data_fingerprint()) {
-      fail_config(
-          "{} was made with {}; set checkpoint.resume = \"none\" and another run.out to start "
-          "anew",
-          loaded->folder.string(),
-          loaded->info.seed != config_.run.seed
-              ? fmt::format("run.seed = {}, this run has {}", loaded->info.seed, config_.run.seed)
-              : std::string("other training data"));
-    }
-    const i64 samples = session_.config().batch.global * loaded->info.step;
-    if (loaded->info.samples != samples) {
-      fail_config("{} has consumed {} samples in {} steps, which is not batch.global = {} a step",
-                  loaded->folder.string(),
-                  loaded->info.samples,
-                  loaded->info.step,
-                  config_.batch.global);
-    }
-    for (const ModelParts::Entry& entry : session_.parts().parameters()) {
-      refresh_compute(*entry.parameter, session_.device());
-    }
-    session_.set_steps(loaded->info.step);
+    continue_from(*loaded, session_);
     resumed_from_ = loaded->folder.string();
   }
-
-  std::string data_fingerprint() const { return session_.setup().dataset->fingerprint(); }
 
   void make_observers() {
     if (!root()) return;
     std::filesystem::create_directories(config_.run.out);
-    std::ofstream(std::filesystem::path(config_.run.out) / "resolved.toml")
-        << arguments_.config_text;
+    write_synced(std::filesystem::path(config_.run.out) / "resolved.toml", arguments_.config_text);
     HostMaker maker(*arguments_.session.plugins, *arguments_.session.config);
     ObserverArguments arguments{config_.run.out, session_.steps()};
     for (const NamedObserver& named : config_.observers) {
@@ -156,12 +120,8 @@ class Trainer {
     if (validate) emit(Validation{step, session_.validate(config_.validation.samples)});
     if (!save) return;
     const auto start = Clock::now();
-    const CheckpointInfo info{.step = step,
-                              .samples = step * config_.batch.global,
-                              .seed = config_.run.seed,
-                              .data = data_fingerprint(),
-                              .config = arguments_.config_text};
-    const auto folder = checkpoints_.save(info, checkpoint_tensors(session_));
+    const auto folder = checkpoints_.save(training_info(session_, arguments_.config_text),
+                                          training_tensors(session_));
     emit(Saved{step, folder.string(), seconds_since(start)});
   }
 

@@ -1,0 +1,73 @@
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <string_view>
+#include <thread>
+
+#include "kernel/checkpoint/folders.hpp"
+#include "tessera/error.hpp"
+#include "tessera/log.hpp"
+
+namespace tessera {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+std::string holder(int fd) {
+  std::array<char, 256> text{};
+  const ssize_t size = ::pread(fd, text.data(), text.size(), 0);
+  return size > 0 ? std::string(text.data(), static_cast<std::size_t>(size)) : "another process";
+}
+
+std::string this_process() {
+  std::array<char, 128> host{};
+  ::gethostname(host.data(), host.size() - 1);
+  return fmt::format("process {} on {}", ::getpid(), host.data());
+}
+
+}  // namespace
+
+FolderLock::FolderLock(const std::filesystem::path& folder) {
+  // A run that was killed a moment ago may still be on its way out.
+  constexpr auto kPatience = 3s;
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  require(!error, "cannot make the folder {}: {}", folder.string(), error.message());
+  const std::string file = (folder / ".lock").string();
+  fd_ = ::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  require(fd_ >= 0, "cannot write to {}: {}", folder.string(), std::strerror(errno));
+  const auto deadline = std::chrono::steady_clock::now() + kPatience;
+  while (::flock(fd_, LOCK_EX | LOCK_NB) != 0) {
+    const int why = errno;
+    if (why == EINTR) continue;
+    if (why == EWOULDBLOCK && std::chrono::steady_clock::now() < deadline) {
+      std::this_thread::sleep_for(50ms);
+      continue;
+    }
+    if (why == EWOULDBLOCK) {
+      const std::string other = holder(fd_);
+      ::close(fd_);
+      fail("{} is in use: {} saves checkpoints there; wait for it or set another run.out",
+           folder.string(),
+           other);
+    }
+    log_warning("{}: cannot be locked ({}); take care that only one run saves there",
+                folder.string(),
+                std::strerror(why));
+    return;
+  }
+  const std::string text = this_process();
+  if (::ftruncate(fd_, 0) != 0 || ::pwrite(fd_, text.data(), text.size(), 0) < 0) {
+    log_warning("{}: {}", file, std::strerror(errno));
+  }
+}
+
+FolderLock::~FolderLock() { ::close(fd_); }
+
+}  // namespace tessera

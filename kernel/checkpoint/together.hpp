@@ -1,0 +1,40 @@
+#pragma once
+#include <chrono>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tessera/comm.hpp"
+#include "tessera/error.hpp"
+
+namespace tessera {
+
+/// What ranks threw from work that they did together; the same on all of them.
+class TogetherError : public Error {
+ public:
+  using Error::Error;
+};
+
+/// Work that succeeds on all ranks or fails on all, so that none waits for one that has given up.
+/// Every rank makes the same calls. Throws Error of another type when a rank is gone.
+class Together {
+ public:
+  /// `store` is nullptr for a world of one.
+  Together(Store* store, i64 rank, i64 world, std::chrono::milliseconds timeout)
+      : store_(store), rank_(rank), world_(world), timeout_(timeout) {}
+
+  /// Runs `work` on every rank and returns every rank's text, by rank. When it fails on any, all
+  /// throw TogetherError with all different reasons and the first one's exit code.
+  std::vector<std::string> all(std::string_view what,
+                               const std::function<std::string()>& work) const;
+  /// Work of rank 0 alone; every rank gets its text.
+  std::string root(std::string_view what, const std::function<std::string()>& work) const;
+
+ private:
+  Store* store_;
+  i64 rank_, world_;
+  std::chrono::milliseconds timeout_;
+};
+
+}  // namespace tessera
