@@ -1,0 +1,65 @@
+#include "tensor_parallel_support.hpp"
+
+#include <array>
+
+namespace tessera::testing {
+
+const LocalWorld& local_world() {
+  static const LocalWorld world({TESSERA_BUILD_DIR "/plugins"});
+  return world;
+}
+
+LocalWorldOptions tensor_ranks(i64 ranks, DType dtype) {
+  LocalWorldOptions options;
+  options.layout.world = options.layout.tensor = ranks;
+  options.dtype = dtype;
+  return options;
+}
+
+Values random_values(i64 count, u64 seed) {
+  std::mt19937_64 engine(seed);
+  std::uniform_real_distribution<double> uniform(-1, 1);
+  Values values(static_cast<std::size_t>(count));
+  // Exact in f32, so that references in double start from the same numbers.
+  for (double& value : values) value = static_cast<float>(uniform(engine));
+  return values;
+}
+
+Values columns_of(const Values& matrix, i64 columns, i64 first, i64 count) {
+  Values part;
+  for (i64 row = 0; row < static_cast<i64>(matrix.size()) / columns; ++row) {
+    const auto begin = matrix.begin() + row * columns + first;
+    part.insert(part.end(), begin, begin + count);
+  }
+  return part;
+}
+
+Values rows_of(const Values& matrix, i64 columns, i64 first, i64 count) {
+  const auto begin = matrix.begin() + first * columns;
+  return {begin, begin + count * columns};
+}
+
+void set_values(LocalRank& rank, const std::string& parameter, const Values& values) {
+  write(rank.parameter(parameter).main, values);
+}
+
+Pass run_pass(LocalRank& rank,
+              const Tensor& input,
+              const Tensor& gradient,
+              const std::function<Tensor(Context&, const Tensor&)>& body) {
+  Tape tape;
+  Context cx = rank.context();
+  cx.tape = &tape;
+  const Tape::FrameId frame = tape.begin();
+  const Tensor leaf = tape.leaf(input);
+  const Tensor result = body(cx, leaf);
+  tape.end();
+  const std::array seeds{Tape::Seed{result.var(), gradient}};
+  const std::array into{leaf.var()};
+  std::vector<Tape::Result> results = tape.backward(cx, frame, Half::both, seeds, into);
+  results[0].pending.wait(*cx.stream);
+  tape.release(frame);
+  return {result, results[0].gradient};
+}
+
+}  // namespace tessera::testing
