@@ -1,18 +1,7 @@
 #pragma once
-#include <vector>
-
-#include "tessera/comm.hpp"
+#include "tessera/host_reduce.hpp"
 
 namespace tessera {
-
-/// targets[all][i] = sources[0][i] op sources[1][i] op … in this order, for each of `elements`
-/// elements; 16-bit floats are summed in f32 and rounded once. A target may be a source. Throws
-/// Error for a sum of booleans. Same bits however the work is cut.
-void reduce_elements(DType dtype,
-                     ReduceOp op,
-                     const std::vector<const void*>& sources,
-                     const std::vector<void*>& targets,
-                     i64 elements);
 
 /// memcpy on the rank's threads; nothing when both are the same.
 void copy_bytes(void* to, const void* from, i64 bytes);

@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <cstdlib>
+#include <exception>
 #include <thread>
 
 #include "tessera/error.hpp"
@@ -68,9 +69,12 @@ SocketStore::SocketStore(const std::string& address,
       token_(run_token(std::move(token))),
       rank_(rank),
       world_(world),
+      exceptions_(std::uncaught_exceptions()),
       primary_(connect(true, timeout)) {}
 
 SocketStore::~SocketStore() {
+  // A rank that an exception ends leaves like one that crashed: nobody should wait for its keys.
+  if (std::uncaught_exceptions() > exceptions_) return;
   send_frame(primary_.fd(), WireMessage{.code = static_cast<u8>(StoreCall::goodbye)}.frame());
 }
 

@@ -32,7 +32,8 @@ class StoreServer {
   std::unique_ptr<Impl> impl_;
 };
 
-/// A rank's side of a StoreServer. Thread-safe: calls that wait do not hold up others.
+/// A rank's side of a StoreServer. Thread-safe: calls that wait do not hold up others. Says goodbye
+/// when it is destroyed, but not by an exception: then the rank counts as dead.
 class SocketStore : public Store {
  public:
   /// Waits until the server is there. Throws Error when it is not within `timeout`, or refuses.
@@ -56,6 +57,7 @@ class SocketStore : public Store {
   StoreAddress address_;
   std::string token_;
   i64 rank_, world_;
+  int exceptions_;
   Socket primary_;  // closes with this rank; idle otherwise
   std::mutex mutex_;
   std::vector<Socket> idle_;

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <barrier>
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -48,6 +49,26 @@ class Island : public DirectMemory {
   std::map<void*, i64> blocks_;
 };
 
+CommunicatorArguments arguments_of(i64 rank, Store& store) {
+  CommunicatorArguments arguments;
+  arguments.rank = rank;
+  arguments.world = 2;
+  arguments.store = &store;
+  arguments.timeout = arguments.init_timeout = std::chrono::seconds(10);
+  return arguments;
+}
+
+GroupSpec both(i64 rank) {
+  return {.name = "two", .members = {0, 1}, .index = static_cast<int>(rank), .id = 0};
+}
+
+Collective sum_of(float* values, i64 elements) {
+  Collective collective;
+  collective.kind = CollectiveKind::all_reduce;
+  collective.input = {values, DType::f32, 1, {elements}, {1}};
+  return collective;
+}
+
 struct Outcome {
   DirectEngine::Counters counters;
   int reserved = 0;
@@ -61,16 +82,10 @@ Outcome reduce_on_two(i64 elements, bool inside, int steps) {
                                                   std::make_shared<Island>()};
   Outcome outcome;
   const auto rank_body = [&](i64 rank) {
-    CommunicatorArguments arguments;
-    arguments.rank = rank;
-    arguments.world = 2;
-    arguments.store = &store;
-    arguments.timeout = arguments.init_timeout = std::chrono::seconds(10);
     const auto& island = islands[static_cast<std::size_t>(rank)];
-    DirectEngine engine("test", arguments, island);
+    DirectEngine engine("test", arguments_of(rank, store), island);
     HostDevice device("test", {}, {});
-    GroupSpec spec{.name = "two", .members = {0, 1}, .index = static_cast<int>(rank), .id = 0};
-    auto group = engine.create_group(spec, device);
+    const auto group = engine.create_group(both(rank), device);
     auto& host = dynamic_cast<HostGroup&>(*group);
     std::vector<float> outside(static_cast<std::size_t>(elements));
     float* values =
@@ -78,10 +93,7 @@ Outcome reduce_on_two(i64 elements, bool inside, int steps) {
     const int before = island->reserved;
     for (int step = 0; step < steps; ++step) {
       std::fill_n(values, elements, static_cast<float>(rank + 1 + step));
-      Collective collective;
-      collective.kind = CollectiveKind::all_reduce;
-      collective.input = {values, DType::f32, 1, {elements}, {1}};
-      host.finish(host.post(collective));
+      host.finish(host.post(sum_of(values, elements)));
       for (i64 i = 0; i < elements; ++i) {
         require(values[i] == static_cast<float>(3 + 2 * step), "element {} is {}", i, values[i]);
       }
@@ -125,6 +137,31 @@ TEST(DirectEngine, StagesOtherMemoryAndReusesTheCopies) {
   EXPECT_EQ(outcome.counters.staged_bytes, 5 * 20000);
   EXPECT_EQ(outcome.counters.direct, 0);
   EXPECT_EQ(outcome.reserved, 1);
+}
+
+TEST(DirectEngine, PostingCarriesOutWhatPeersAreReadyFor) {
+  InProcessStore store;
+  std::barrier<> meeting(2);
+  const auto rank_body = [&](i64 rank) {
+    DirectEngine engine("test", arguments_of(rank, store), std::make_shared<Island>());
+    HostDevice device("test", {}, {});
+    const auto group = engine.create_group(both(rank), device);
+    auto& host = dynamic_cast<HostGroup&>(*group);
+    std::vector<float> first(5000, static_cast<float>(rank + 1)), second = first, third = first;
+    host.post(sum_of(first.data(), 5000));
+    meeting.arrive_and_wait();
+    host.post(sum_of(second.data(), 5000));
+    meeting.arrive_and_wait();
+    const auto last = host.post(sum_of(third.data(), 5000));
+    // Nobody has waited for anything yet.
+    EXPECT_THAT(first, ::testing::Each(3.0F));
+    host.finish(last);
+    EXPECT_THAT(second, ::testing::Each(3.0F));
+    EXPECT_THAT(third, ::testing::Each(3.0F));
+  };
+  std::thread other(rank_body, 1);
+  rank_body(0);
+  other.join();
 }
 
 TEST(ReduceElements, RoundsBfloatOnceToNearestEven) {

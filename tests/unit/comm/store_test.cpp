@@ -128,6 +128,19 @@ TEST_P(SocketStores, ADeathEndsWaits) {
   EXPECT_THAT(a.first_death(), HasSubstr("rank 1 died"));
 }
 
+TEST_P(SocketStores, ARankEndedByAnExceptionIsDeadOneThatReturnsIsNot) {
+  const StoreServer server(listen_address(), "secret", 2);
+  SocketStore a(server.address(), "secret", 0, 2, 5s);
+  { SocketStore(server.address(), "secret", 1, 2, 5s); }
+  EXPECT_THAT(error_of([&] { a.get("never", 50ms); }), HasSubstr("nobody has set"));
+  EXPECT_THAT(error_of([&] {
+                const SocketStore b(server.address(), "secret", 1, 2, 5s);
+                fail("out of luck");
+              }),
+              HasSubstr("out of luck"));
+  EXPECT_THAT(error_of([&] { a.get("never", 60s); }), HasSubstr("rank 1 died"));
+}
+
 TEST_P(SocketStores, GarbageIsDropped) {
   const StoreServer server(listen_address(), "secret", 1);
   const StoreAddress address = StoreAddress::parse(server.address());
