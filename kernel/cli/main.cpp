@@ -6,6 +6,8 @@ int main(int argc, char** argv) {
                      argv,
                      {
                          .train = run_train,
+                         .generate = run_generate,
+                         .checkpoint = run_checkpoint,
                          .ranks = run_ranks,
                          .plugins_list = run_plugins_list,
                          .plugins_show = run_plugins_show,

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <functional>
 #include <memory>
@@ -76,6 +77,7 @@ void run_rank(const Opened& opened,
               const std::function<void(const std::exception&)>& failed = {}) {
   const RunConfig& config = opened.config.run;
   const StopFlag stop;
+  std::signal(SIGXFSZ, SIG_IGN);  // a file over the limit is an error that names it, not a death
   TrainerArguments arguments;
   arguments.session.config = &opened.config;
   arguments.session.plugins = opened.plugins.get();

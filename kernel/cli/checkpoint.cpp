@@ -1,0 +1,105 @@
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include <cstdio>
+#include <ctime>
+#include <filesystem>
+
+#include "kernel/checkpoint/folders.hpp"
+#include "kernel/checkpoint/index.hpp"
+#include "kernel/checkpoint/stored_reader.hpp"
+#include "kernel/cli/commands.hpp"
+#include "tessera/error.hpp"
+
+namespace tessera {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string date_of(const fs::path& path) {
+  struct stat status {};
+  require(::stat(path.c_str(), &status) == 0, "cannot inspect {}", path.string());
+  return fmt::format("{:%Y-%m-%d %H:%M:%S}", fmt::localtime(status.st_mtime));
+}
+
+i64 bytes_in(const fs::path& folder) {
+  i64 bytes = 0;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+    if (entry.is_regular_file()) bytes += static_cast<i64>(entry.file_size());
+  }
+  return bytes;
+}
+
+std::string size_text(i64 bytes) {
+  constexpr const char* kUnits[] = {"B", "kB", "MB", "GB", "TB"};
+  double value = static_cast<double>(bytes);
+  std::size_t unit = 0;
+  for (; value >= 1000 && unit + 1 < std::size(kUnits); ++unit) value /= 1000;
+  return fmt::format("{:.{}f} {}", value, unit == 0 ? 0 : 1, kUnits[unit]);
+}
+
+// What its index says at a glance; reads no tensor.
+std::string state_of(const StepFolder& found) {
+  if (!found.complete) {
+    return found.path.extension() == ".tmp" ? "not finished" : "incomplete: no index.json";
+  }
+  try {
+    const CheckpointIndex index = read_index(found.path);
+    return fmt::format(
+        "complete, {} tensors in {} files", index.tensors.size(), index.files.size());
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+// Folders of steps in what the user named, complete or not.
+std::vector<StepFolder> steps_in(const fs::path& named) {
+  require(fs::is_directory(named), "there is no folder {}", named.string());
+  std::vector<StepFolder> found = step_folders(named);
+  if (found.empty()) found = step_folders(named / "checkpoints");
+  return found;
+}
+
+void list(const fs::path& named) {
+  const std::vector<StepFolder> steps = steps_in(named);
+  require(!steps.empty(), "{} holds no checkpoints", named.string());
+  fmt::print("{:>10}  {:<19}  {:>10}  {}\n", "step", "saved", "size", "state");
+  for (const StepFolder& found : steps) {
+    fmt::print("{:>10}  {:<19}  {:>10}  {}\n",
+               found.step,
+               date_of(found.complete ? found.path / kIndexName : found.path),
+               size_text(bytes_in(found.path)),
+               state_of(found));
+  }
+}
+
+bool verify(const fs::path& folder) {
+  try {
+    const CheckpointIndex index = verify_checkpoint(folder);
+    fmt::print("{}: step {}, {} tensors, {}: good\n",
+               folder.string(),
+               index.info.step,
+               index.tensors.size(),
+               size_text(index.total_bytes()));
+    return true;
+  } catch (const Error& error) {
+    fmt::print(stderr, "{}\n", error.what());
+    return false;
+  }
+}
+
+}  // namespace
+
+int run_checkpoint(const CheckpointOptions& options) {
+  if (options.action == CheckpointOptions::list) {
+    list(options.folder);
+    return 0;
+  }
+  bool good = true;
+  for (const fs::path& folder : find_checkpoints(options.folder)) good = verify(folder) && good;
+  return good ? 0 : 1;
+}
+
+}  // namespace tessera

@@ -1,0 +1,78 @@
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+
+#include "kernel/checkpoint/folders.hpp"
+#include "kernel/checkpoint/index.hpp"
+#include "kernel/cli/commands.hpp"
+#include "kernel/launch/environment.hpp"
+#include "kernel/launch/open_plugins.hpp"
+#include "kernel/train/generator.hpp"
+#include "tessera/error.hpp"
+
+namespace tessera {
+
+namespace {
+
+// One sample on one rank, whatever the model was trained on.
+const std::vector<std::string>& one_rank() {
+  static const std::vector<std::string> sets = {"parallel.tensor=1",
+                                                "parallel.pipeline=1",
+                                                "parallel.context=1",
+                                                "parallel.data=1",
+                                                "parallel.expert=1",
+                                                "parallel.expert_tensor=\"auto\"",
+                                                "comm.ranks=1",
+                                                "batch.global=1",
+                                                "batch.micro=1"};
+  return sets;
+}
+
+// Printed as far as it is certain: the last bytes of a text may be half of a character.
+std::size_t whole_characters(const std::string& text) {
+  std::size_t start = text.size();
+  for (int back = 0; back < 4 && start > 0; ++back) {
+    const auto byte = static_cast<unsigned char>(text[--start]);
+    if ((byte & 0xC0) == 0x80) continue;  // inside a character
+    const std::size_t length = byte < 0x80 ? 1 : byte < 0xE0 ? 2 : byte < 0xF0 ? 3 : 4;
+    return start + length > text.size() ? start : text.size();
+  }
+  return text.size();
+}
+
+}  // namespace
+
+int run_generate(const GenerateOptions& options) {
+  if (options.prompt.empty()) fail_config("--prompt is empty: give the model a text to continue");
+  const std::filesystem::path folder = find_checkpoints(options.checkpoint)[0];
+  const Config config =
+      Config::parse(read_index(folder).info.config, (folder / kIndexName).string(), one_rank());
+  const std::shared_ptr<PluginHost> plugins = open_plugins(config.plugin_path());
+  const Resolved resolved = resolve(config, *plugins);
+  Generator generator(resolved,
+                      *plugins,
+                      folder,
+                      static_cast<int>(resolved.run.device.threads.value_or(auto_threads(1))));
+
+  std::vector<i32> tokens = generator.tokenizer().encode(options.prompt);
+  std::size_t printed = 0;
+  const auto print = [&](bool last) {
+    const std::string text = generator.tokenizer().decode(tokens);
+    const std::size_t end = last ? text.size() : whole_characters(text);
+    if (end <= printed) return;
+    fmt::print("{}", std::string_view(text).substr(printed, end - printed));
+    std::fflush(stdout);
+    printed = end;
+  };
+  print(options.tokens == 0);
+  for (i64 i = 0; i < options.tokens; ++i) {
+    tokens.push_back(generator.next(tokens, {options.temperature, options.seed}));
+    print(i + 1 == options.tokens);
+  }
+  fmt::print("\n");
+  return 0;
+}
+
+}  // namespace tessera
