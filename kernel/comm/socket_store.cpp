@@ -1,5 +1,6 @@
 #include "kernel/comm/socket_store.hpp"
 
+#include <netdb.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -50,6 +51,8 @@ WireMessage receive_frame(int fd, Clock::time_point deadline, const std::string&
 }
 
 }  // namespace
+
+RoutedStore::~RoutedStore() = default;
 
 std::string run_token(std::string given) {
   if (!given.empty()) return given;
@@ -141,6 +144,22 @@ i64 SocketStore::add(std::string_view key, i64 amount) {
   request.key = key;
   request.number = amount;
   return std::stoll(call(request, 0ms));
+}
+
+StoreRoute SocketStore::route() const {
+  if (address_.local) return {};
+  const auto text_of = [&](auto name_of) {
+    sockaddr_storage name{};
+    socklen_t length = sizeof name;
+    auto* address = reinterpret_cast<sockaddr*>(&name);
+    char host[NI_MAXHOST];
+    require(name_of(primary_.fd(), address, &length) == 0 &&
+                getnameinfo(address, length, host, sizeof host, nullptr, 0, NI_NUMERICHOST) == 0,
+            "store: the addresses of the connection to {} are unknown",
+            address_.text());
+    return std::string(host);
+  };
+  return {text_of(getsockname), text_of(getpeername)};
 }
 
 std::string SocketStore::first_death() {

@@ -6,6 +6,7 @@
 
 #include "kernel/comm/store_wire.hpp"
 #include "tessera/comm.hpp"
+#include "tessera/store_route.hpp"
 
 namespace tessera {
 
@@ -34,7 +35,7 @@ class StoreServer {
 
 /// A rank's side of a StoreServer. Thread-safe: calls that wait do not hold up others. Says goodbye
 /// when it is destroyed, but not by an exception: then the rank counts as dead.
-class SocketStore : public Store {
+class SocketStore : public Store, public RoutedStore {
  public:
   /// Waits until the server is there. Throws Error when it is not within `timeout`, or refuses.
   SocketStore(const std::string& address,
@@ -47,6 +48,7 @@ class SocketStore : public Store {
   void set(std::string_view key, std::string_view value) override;
   std::string get(std::string_view key, std::chrono::milliseconds timeout) override;
   i64 add(std::string_view key, i64 amount) override;
+  StoreRoute route() const override;
   /// "rank 3 died: …"; empty while none has.
   std::string first_death();
 

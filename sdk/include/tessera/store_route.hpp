@@ -1,0 +1,22 @@
+#pragma once
+#include <string>
+
+#include "tessera/api.hpp"
+
+namespace tessera {
+
+/// Numeric addresses of both ends of a rank's connection to its store. Empty where no network lies
+/// between: a store of this process, or of this host over a unix socket.
+struct StoreRoute {
+  std::string own, server;
+};
+
+/// What a Store that is reached over sockets also is: communicators between hosts use the same
+/// network as the store unless told otherwise.
+class TESSERA_API RoutedStore {
+ public:
+  virtual ~RoutedStore();
+  virtual StoreRoute route() const = 0;
+};
+
+}  // namespace tessera
