@@ -141,4 +141,9 @@ void Infer::in_place(const TensorArg& tensor, const Shape& shape, DType dtype) c
   input(tensor, shape, dtype);
 }
 
+void infer_output(TensorArg& out, const Shape& shape, DType dtype, std::string_view operation) {
+  const NamedArg tensors[] = {{"out", &out}};
+  Infer(operation, tensors).output(out, shape, dtype);
+}
+
 }  // namespace tessera

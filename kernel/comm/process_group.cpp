@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <utility>
 
 #include "tessera/comm.hpp"
@@ -177,14 +178,42 @@ Work ProcessGroup::broadcast(const Tensor& tensor, int root, std::string_view na
 Work ProcessGroup::exchange(const std::vector<Part>& sends,
                             const std::vector<Part>& receives,
                             std::string_view name) {
-  Collective collective = collective_of(CollectiveKind::exchange, name);
+  return transfer(CollectiveKind::exchange, sends, receives, name);
+}
+
+Work ProcessGroup::all_to_all(const std::vector<Part>& sends,
+                              const std::vector<Part>& receives,
+                              std::string_view name) {
+  for (const auto* parts : {&sends, &receives}) {
+    std::vector<bool> named(static_cast<std::size_t>(size()), false);
+    for (const Part& part : *parts) {
+      if (part.peer >= 0 && part.peer < size()) named[static_cast<std::size_t>(part.peer)] = true;
+    }
+    require(parts->size() == named.size() && std::ranges::count(named, true) == size(),
+            "rank {}, group {}: all_to_all \"{}\" needs one {} for each of {} members, has {}",
+            rank_,
+            spec_.name,
+            name,
+            parts == &sends ? "send" : "receive",
+            size(),
+            parts->size());
+  }
+  return transfer(CollectiveKind::all_to_all, sends, receives, name);
+}
+
+Work ProcessGroup::transfer(CollectiveKind kind,
+                            const std::vector<Part>& sends,
+                            const std::vector<Part>& receives,
+                            std::string_view name) {
+  Collective collective = collective_of(kind, name);
   std::vector<Tensor> tensors;
   const auto add = [&](const std::vector<Part>& parts, std::vector<Transfer>& transfers) {
     for (const Part& part : parts) {
       require(part.peer >= 0 && part.peer < size(),
-              "rank {}, group {}: exchange \"{}\": there is no member {}",
+              "rank {}, group {}: {} \"{}\": there is no member {}",
               rank_,
               spec_.name,
+              collective_name(kind),
               name,
               part.peer);
       transfers.push_back({part.peer, part.tensor.arg()});
@@ -195,8 +224,9 @@ Work ProcessGroup::exchange(const std::vector<Part>& sends,
   add(receives, collective.receives);
   if (size() == 1) {
     require(sends.size() == receives.size(),
-            "group {}: exchange \"{}\": {} sends to itself, {} receives",
+            "group {}: {} \"{}\": {} sends to itself, {} receives",
             spec_.name,
+            collective_name(kind),
             name,
             sends.size(),
             receives.size());

@@ -18,10 +18,7 @@ struct SwigluArgs {
             "swiglu: x must be [n, 2f], not of rank {} with {} features",
             args.x.rank,
             args.x.shape[1]);
-    args.out.dtype = args.x.dtype;
-    args.out.rank = 2;
-    args.out.shape[0] = args.x.shape[0];
-    args.out.shape[1] = args.x.shape[1] / 2;
+    infer_output(args.out, {args.x.shape[0], args.x.shape[1] / 2}, args.x.dtype, kName);
   }
 };
 
@@ -30,10 +27,7 @@ struct SwigluBackwardArgs {
   static constexpr int kTensors = 3, kOutputs = 1;
   TensorArg grad, x, out;
   static void infer(SwigluBackwardArgs& args) {
-    args.out.dtype = args.x.dtype;
-    args.out.rank = 2;
-    args.out.shape[0] = args.x.shape[0];
-    args.out.shape[1] = args.x.shape[1];
+    infer_output(args.out, {args.x.shape[0], args.x.shape[1]}, args.x.dtype, kName);
   }
 };
 

@@ -149,10 +149,15 @@ class TESSERA_API ProcessGroup {
   /// `output` is this member's slice along dimension 0 of the sum over members of `input`.
   Work reduce_scatter(const Tensor& input, const Tensor& output, std::string_view name);
   Work broadcast(const Tensor& tensor, int root, std::string_view name);
+  /// One peer's part of an all_to_all or an exchange.
   struct Part {
     int peer;
     Tensor tensor;
   };
+  /// One send and one receive for every member, this one included; sizes may differ.
+  Work all_to_all(const std::vector<Part>& sends,
+                  const std::vector<Part>& receives,
+                  std::string_view name);
   /// Sends and receives that progress together; replaces lone sends and receives.
   Work exchange(const std::vector<Part>& sends,
                 const std::vector<Part>& receives,
@@ -167,6 +172,10 @@ class TESSERA_API ProcessGroup {
 
  private:
   Work start(Collective collective, std::vector<Tensor> tensors);
+  Work transfer(CollectiveKind kind,
+                const std::vector<Part>& sends,
+                const std::vector<Part>& receives,
+                std::string_view name);
   void record(const Collective& collective);
   GroupSpec spec_;
   std::unique_ptr<GroupBackend> backend_;

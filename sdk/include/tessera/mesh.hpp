@@ -69,7 +69,7 @@ class TESSERA_API Mesh {
   const RankGenerator& ranks() const { return generator_; }
   /// The group along one axis. A mesh without communicators (config check) throws Error.
   ProcessGroup& group(Axis axis) const;
-  /// All ranks that share this rank's pipeline stage layout: tensor × context × data.
+  /// Every rank.
   ProcessGroup& world() const;
   /// dp × cp: what dense gradients are summed over.
   ProcessGroup& data_context() const;

@@ -25,7 +25,7 @@ struct Kernel {
   std::string operation;
   i64 args_bytes = 0;
   int tensors = 0;  ///< the arguments start with so many TensorArg
-  int outputs = 0;  ///< the last of which so many are written without being read
+  int outputs = 0;  ///< the last of which so many are written (those updated in place are read too)
   std::function<Setup(const void* args)> prepare;
   std::function<void(const void* args, void* workspace, Stream& stream)> launch;
 };
@@ -51,6 +51,13 @@ concept OperationArgs = std::is_trivially_copyable_v<Args> && std::is_standard_l
   { Args::kOutputs } -> std::convertible_to<int>;
   Args::infer(args);
 };
+
+/// For infer: an output without an address is described here (dense), for ops::run to allocate; one
+/// with an address is checked. Throws Error naming `operation` and both shapes.
+TESSERA_API void infer_output(TensorArg& out,
+                              const Shape& shape,
+                              DType dtype,
+                              std::string_view operation);
 
 /// Wraps a plain function as a kernel: `make_kernel<AxpyArgs>(&axpy)`.
 template <OperationArgs Args>
