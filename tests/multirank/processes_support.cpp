@@ -17,6 +17,7 @@ namespace {
 constexpr const char* kToken = "a token for tests";
 
 std::string run_rank(i64 rank,
+                     const char* communicator_name,
                      const RankOptions& options,
                      const std::string& address,
                      const RankBody& body) {
@@ -29,7 +30,8 @@ std::string run_rank(i64 rank,
     arguments.timeout = arguments.init_timeout = options.timeout;
     const PluginHost plugins({TESSERA_BUILD_DIR "/plugins"});
     const Config config = Config::parse("");
-    const auto communicator = plugins.make<Communicator>("shm", *config.node(""), {}, arguments);
+    const auto communicator =
+        plugins.make<Communicator>(communicator_name, *config.node(""), {}, arguments);
     DeviceArguments device_arguments;
     if (!options.private_memory) device_arguments.memory = communicator->memory();
     HostDevice device("test", device_arguments, {});
@@ -51,10 +53,11 @@ std::string read_all(int fd) {
   return text;
 }
 
-}  // namespace
-
-std::vector<std::string> run_shm(const RankOptions& options, const RankBody& body) {
-  const StoreServer server("unix:@tessera-test-" + std::to_string(getpid()), kToken, options.world);
+std::vector<std::string> run_processes(const char* communicator,
+                                       const std::string& address,
+                                       const RankOptions& options,
+                                       const RankBody& body) {
+  const StoreServer server(address, kToken, options.world);
   std::vector<int> pipes;
   std::vector<pid_t> pids;
   for (i64 rank = 0; rank < options.world; ++rank) {
@@ -66,7 +69,7 @@ std::vector<std::string> run_shm(const RankOptions& options, const RankBody& bod
       prctl(PR_SET_PDEATHSIG, SIGKILL);
       if (getppid() != parent) _exit(1);
       close(ends[0]);
-      const std::string error = run_rank(rank, options, server.address(), body);
+      const std::string error = run_rank(rank, communicator, options, server.address(), body);
       const bool written = write(ends[1], error.data(), error.size()) >= 0;
       _exit(written && error.empty() ? 0 : 1);
     }
@@ -82,6 +85,16 @@ std::vector<std::string> run_shm(const RankOptions& options, const RankBody& bod
     if (WIFSIGNALED(status)) errors[i] = "killed by signal " + std::to_string(WTERMSIG(status));
   }
   return errors;
+}
+
+}  // namespace
+
+std::vector<std::string> run_shm(const RankOptions& options, const RankBody& body) {
+  return run_processes("shm", "unix:@tessera-test-" + std::to_string(getpid()), options, body);
+}
+
+std::vector<std::string> run_gloo(const RankOptions& options, const RankBody& body) {
+  return run_processes("gloo", "tcp::0", options, body);
 }
 
 }  // namespace tessera::testing

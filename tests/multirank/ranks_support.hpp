@@ -32,6 +32,9 @@ std::vector<std::string> run_threads(const RankOptions& options, const RankBody&
 /// error "killed by signal N".
 std::vector<std::string> run_shm(const RankOptions& options, const RankBody& body);
 
+/// The same with communicator "gloo", and a store over TCP.
+std::vector<std::string> run_gloo(const RankOptions& options, const RankBody& body);
+
 /// A group over these ranks as the body's rank sees it; only members may call it.
 std::unique_ptr<ProcessGroup> make_group(TestRank& rank,
                                          const std::string& name,

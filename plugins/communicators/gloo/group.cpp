@@ -1,0 +1,141 @@
+#include "group.hpp"
+
+#include <cstring>
+
+#include <tessera/error.hpp>
+
+namespace tessera::gloo_tcp {
+
+namespace {
+
+constexpr int kIdBits = 20, kTimesBits = 12, kUseBits = 4, kNumberBits = 28;
+static_assert(kIdBits + kTimesBits + kUseBits + kNumberBits == 64);
+
+u64 hash_of_members(const GroupSpec& spec) {
+  u64 hash = hash_of(spec.name);
+  for (const i64 member : spec.members) {
+    hash = hash_of({reinterpret_cast<const char*>(&member), sizeof member}, hash);
+  }
+  return hash;
+}
+
+// Transfers within this rank, in the order of both lists.
+void copy_to_itself(const PeerExchange& part) {
+  require(part.sends.size() == part.receives.size(),
+          "{} sends to itself, {} receives",
+          part.sends.size(),
+          part.receives.size());
+  for (std::size_t i = 0; i < part.sends.size(); ++i) {
+    const TensorArg &from = part.sends[i], &to = part.receives[i];
+    require(bytes_of(from) == bytes_of(to) && from.dtype == to.dtype,
+            "{} bytes {} sent to itself, {} bytes {} expected",
+            bytes_of(from),
+            dtype_name(from.dtype),
+            bytes_of(to),
+            dtype_name(to.dtype));
+    if (bytes_of(from) == 0) continue;
+    std::memmove(to.address, from.address, static_cast<std::size_t>(bytes_of(from)));
+  }
+}
+
+}  // namespace
+
+Members::Members(std::shared_ptr<Transport> transport_, const GroupSpec& spec_, int times)
+    : transport(std::move(transport_)), spec(spec_), hash(hash_of_members(spec)) {
+  constexpr u64 kMostIds = (u64{1} << kIdBits) - 1;  // the last one belongs to the transport
+  const u64 id = static_cast<u64>(spec.id);
+  require(id < kMostIds, "gloo: group {} has number {}, at most {}", spec.name, id, kMostIds - 1);
+  const u64 turn = static_cast<u64>(times) % (u64{1} << kTimesBits);
+  base_ = ((id << kTimesBits) | turn) << (kUseBits + kNumberBits);
+}
+
+// Numbers start again long after the last use of a slot has ended.
+u64 Members::slot(Use use, u64 number) const {
+  return base_ | static_cast<u64>(use) << kNumberBits | number % (u64{1} << kNumberBits);
+}
+
+GlooGroup::GlooGroup(std::shared_ptr<const Members> members, Device& device)
+    : HostGroup(device),
+      members_(std::move(members)),
+      next_to_(members_->spec.members.size()),
+      next_from_(members_->spec.members.size()) {}
+
+GlooGroup::~GlooGroup() {
+  Transport& transport = *members_->transport;
+  bool idle = true;
+  for (auto& [peer, lane] : lanes_) idle = idle && lane->idle();
+  if (idle) return;
+  transport.fail({transport.arguments().rank,
+                  fmt::format("{} was destroyed with collectives under way", members_->spec.name)});
+  transport.quiesce();
+}
+
+Lane& GlooGroup::lane(int peer) {
+  auto& lane = lanes_[peer];
+  if (lane == nullptr) lane = std::make_unique<Lane>(members_->transport);
+  return *lane;
+}
+
+HostGroup::Ticket GlooGroup::post(const Collective& collective) {
+  Transport& transport = *members_->transport;
+  const i64 rank = transport.arguments().rank;
+  const auto place = [&] {
+    return fmt::format("rank {}, group {}: {} \"{}\"",
+                       rank,
+                       members_->spec.name,
+                       collective_name(collective.kind),
+                       collective.name);
+  };
+  ++tickets_;
+  try {
+    if (collective.kind == CollectiveKind::exchange ||
+        collective.kind == CollectiveKind::all_to_all) {
+      post_exchange(collective);
+    } else {
+      auto task = make_collective_task(members_, collective, collectives_++);
+      task->ticket = tickets_;
+      lane(members_->index()).add(std::move(task));
+    }
+  } catch (const Stopped& stopped) {
+    transport.fail(stopped.failure);
+    transport.quiesce();
+    throw Error(fmt::format("{}: {}", place(), stopped.failure.text()));
+  } catch (const Error& error) {
+    const std::string text = fmt::format("{}: {}", place(), error.what());
+    transport.fail({rank, text});
+    transport.quiesce();
+    throw Error(text);
+  }
+  return tickets_;
+}
+
+void GlooGroup::post_exchange(const Collective& collective) {
+  std::map<int, PeerExchange> parts;
+  const auto part_of = [&](int peer) -> PeerExchange& {
+    const auto p = static_cast<std::size_t>(peer);
+    return parts.try_emplace(peer, PeerExchange{peer, {}, {}, next_to_[p], next_from_[p]})
+        .first->second;
+  };
+  for (const Transfer& send : collective.sends) part_of(send.peer).sends.push_back(send.tensor);
+  for (const Transfer& receive : collective.receives) {
+    part_of(receive.peer).receives.push_back(receive.tensor);
+  }
+  for (auto& [peer, part] : parts) {
+    if (peer == members_->index()) {
+      copy_to_itself(part);
+      continue;
+    }
+    next_to_[static_cast<std::size_t>(peer)] += part.sends.size();
+    next_from_[static_cast<std::size_t>(peer)] += part.receives.size();
+    auto task = make_exchange_task(members_, collective, part);
+    task->ticket = tickets_;
+    lane(peer).add(std::move(task));
+  }
+}
+
+void GlooGroup::finish(Ticket ticket) {
+  require(ticket != 0, "{}: a collective was waited for before it was posted", members_->spec.name);
+  for (auto& [peer, lane] : lanes_) lane->wait(ticket);
+}
+
+}  // namespace tessera::gloo_tcp

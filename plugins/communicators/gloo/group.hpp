@@ -1,0 +1,74 @@
+#pragma once
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <tessera/host_comm.hpp>
+
+#include "lane.hpp"
+#include "message.hpp"
+
+namespace tessera::gloo_tcp {
+
+/// What the tasks of one group share.
+class Members {
+ public:
+  /// `times`: how many groups with this id were made before.
+  Members(std::shared_ptr<Transport> transport, const GroupSpec& spec, int times);
+
+  /// For what a message is; each has its own sequence of slots.
+  enum class Use : u8 { header, part, result, exchange_header, exchange_data };
+  u64 slot(Use use, u64 number) const;
+
+  int size() const { return static_cast<int>(spec.members.size()); }
+  int index() const { return spec.index; }
+  i64 rank_of(int member) const { return spec.members[static_cast<std::size_t>(member)]; }
+  /// The k-th of the others, starting behind this one, so that not all begin with the same.
+  int other(int k) const { return (spec.index + 1 + k) % size(); }
+  int others() const { return size() - 1; }
+
+  const std::shared_ptr<Transport> transport;
+  const GroupSpec spec;
+  const u64 hash;  ///< of name and members
+
+ private:
+  u64 base_;
+};
+
+/// Collectives of one group over Gloo's connections. What this member sends goes out when it is
+/// posted; lanes do the rest: one for what all members take part in, and one for the exchanges
+/// with each peer, because those concern only the two.
+class GlooGroup : public HostGroup {
+ public:
+  GlooGroup(std::shared_ptr<const Members> members, Device& device);
+  ~GlooGroup() override;
+  Ticket post(const Collective& collective) override;
+  void finish(Ticket ticket) override;
+
+ private:
+  Lane& lane(int peer);  // own index: of the collectives
+  void post_exchange(const Collective& collective);
+
+  std::shared_ptr<const Members> members_;
+  std::map<int, std::unique_ptr<Lane>> lanes_;
+  u64 tickets_ = 0;
+  u64 collectives_ = 0;                   // posted
+  std::vector<u64> next_to_, next_from_;  // messages of exchanges, by peer
+};
+
+std::unique_ptr<Task> make_collective_task(std::shared_ptr<const Members> members,
+                                           const Collective& collective,
+                                           u64 number);
+
+/// The part of an exchange that concerns one peer; the numbers count its messages.
+struct PeerExchange {
+  int peer;
+  std::vector<TensorArg> sends, receives;
+  u64 first_send, first_receive;
+};
+std::unique_ptr<Task> make_exchange_task(std::shared_ptr<const Members> members,
+                                         const Collective& collective,
+                                         const PeerExchange& part);
+
+}  // namespace tessera::gloo_tcp

@@ -1,0 +1,239 @@
+#include "transport.hpp"
+
+#include <algorithm>
+
+#include <gloo/transport/context.h>
+#include <tessera/error.hpp>
+
+namespace tessera::gloo_tcp {
+
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr std::string_view kEnd = "end";
+
+std::string prefix_of(const CommunicatorArguments& arguments) {
+  const i64 made = arguments.store->add(fmt::format("gloo/made/{}", arguments.rank), 1);
+  return fmt::format("gloo/{}", made);
+}
+
+// Where a rank waits for news of failures.
+std::string mail_key(const std::string& prefix, i64 rank) {
+  return fmt::format("{}/failed/{}", prefix, rank);
+}
+
+// "… rank 3 died: its connection closed" of a store whose wait ended early.
+Failure failure_of_store(const std::string& text) {
+  const std::size_t begin = text.rfind("rank "), end = text.find(" died: ");
+  if (begin == std::string::npos || end == std::string::npos || begin + 5 >= end) {
+    return {-1, text};
+  }
+  const std::string rank = text.substr(begin + 5, end - begin - 5);
+  if (rank.find_first_not_of("0123456789") != std::string::npos) return {-1, text};
+  return {std::stoll(rank), "it died: " + text.substr(end + 7)};
+}
+
+}  // namespace
+
+std::string Failure::text() const {
+  return rank < 0 ? reason : fmt::format("rank {} failed: {}", rank, reason);
+}
+
+Transport::Transport(const CommunicatorArguments& arguments, const BindAddress& configured)
+    : arguments_(arguments),
+      prefix_(prefix_of(arguments)),
+      mesh_(connect_all(arguments, prefix_, choose_address(arguments, prefix_, configured))),
+      lost_(static_cast<std::size_t>(arguments.world), 0) {
+  for (i64 rank = 0; rank < arguments.world; ++rank) {
+    if (rank == arguments.rank) continue;
+    sentinels_.push_back(receive(rank, kSentinelSlot, nullptr, 0));
+  }
+  listener_ = std::thread([this] { listen_to_store(); });
+  watcher_ = std::thread([this] { watch_connections(); });
+}
+
+Transport::~Transport() {
+  {
+    const std::lock_guard lock(mutex_);
+    ending_ = true;
+  }
+  changed_.notify_all();
+  watcher_.join();
+  try {
+    arguments_.store->set(mail_key(prefix_, arguments_.rank), kEnd);
+  } catch (const std::exception&) {  // a store that is gone has ended the wait already
+  }
+  listener_.join();
+}
+
+Delivery Transport::start(i64 rank, void* data, i64 bytes, bool sends) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (failure_) throw Stopped{*failure_};
+  }
+  Delivery delivery;
+  delivery.buffer_ = mesh_.context->createUnboundBuffer(data, static_cast<std::size_t>(bytes));
+  delivery.rank_ = rank;
+  delivery.sends_ = sends;
+  return delivery;
+}
+
+Delivery Transport::send(i64 rank, u64 slot, const void* data, i64 bytes) {
+  Delivery delivery = start(rank, const_cast<void*>(data), bytes, true);
+  const NoBrokenPipe guard;
+  try {
+    delivery.buffer_->send(static_cast<int>(rank), slot);
+  } catch (const std::exception&) {
+    std::unique_lock lock(mutex_);
+    throw Stopped{cause(lock, rank)};
+  }
+  return delivery;
+}
+
+Delivery Transport::receive(i64 rank, u64 slot, void* data, i64 bytes) {
+  Delivery delivery = start(rank, data, bytes, false);
+  const NoBrokenPipe guard;
+  try {
+    delivery.buffer_->recv(static_cast<int>(rank), slot);
+  } catch (const std::exception&) {
+    std::unique_lock lock(mutex_);
+    throw Stopped{cause(lock, rank)};
+  }
+  return delivery;
+}
+
+void Transport::wait(Delivery& delivery) {
+  Buffer& buffer = *delivery.buffer_;
+  const auto wait_for = [&](std::chrono::milliseconds timeout) {
+    try {
+      return delivery.sends_ ? buffer.waitSend(nullptr, timeout)
+                             : buffer.waitRecv(nullptr, timeout);
+    } catch (const std::exception&) {
+      return false;
+    }
+  };
+  bool lost = false;
+  {
+    const std::lock_guard lock(mutex_);
+    if (failure_) throw Stopped{*failure_};
+    waiting_.push_back(&delivery);
+    lost = lost_[static_cast<std::size_t>(delivery.rank_)] != 0;
+  }
+  // A connection that has closed brings nothing more, but all may have come before. Gloo's own
+  // deadline closes the other connections as well, which a failure does anyway.
+  bool complete = wait_for(lost ? 0ms : kForever);
+  if (!complete && !lost) complete = wait_for(0ms);
+  std::unique_lock lock(mutex_);
+  std::erase(waiting_, &delivery);
+  if (!complete) throw Stopped{cause(lock, delivery.rank_)};
+  moved_ = Clock::now().time_since_epoch().count();
+}
+
+// A rank that fails tells why before it closes its connections, but the news take another way.
+Failure Transport::cause(std::unique_lock<std::mutex>& lock, i64 rank) {
+  changed_.wait_for(lock, 1s, [&] { return failure_.has_value(); });
+  if (failure_) return *failure_;
+  return {rank, "its connection closed"};
+}
+
+void Transport::stop_waits(i64 rank) {
+  for (Delivery* delivery : waiting_) {
+    if (rank >= 0 && delivery->rank_ != rank) continue;
+    if (delivery->sends_) {
+      delivery->buffer_->abortWaitSend();
+    } else {
+      delivery->buffer_->abortWaitRecv();
+    }
+  }
+}
+
+void Transport::fail(const Failure& failure, bool told) noexcept {
+  {
+    const std::lock_guard lock(mutex_);
+    if (failure_) return;
+    failure_ = failure;
+    stop_waits(-1);
+  }
+  changed_.notify_all();
+  for (i64 rank = 0; !told && rank < arguments_.world; ++rank) {
+    if (rank == arguments_.rank) continue;
+    try {
+      arguments_.store->set(mail_key(prefix_, rank),
+                            fmt::format("{} {}", failure.rank, failure.reason));
+    } catch (const std::exception&) {  // without a store peers still see the connections close
+      break;
+    }
+  }
+  mesh_.close();
+  {
+    const std::lock_guard lock(mutex_);
+    closed_ = true;
+  }
+  changed_.notify_all();
+}
+
+void Transport::quiesce() noexcept {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return closed_ && busy_ == 0; });
+}
+
+void Transport::enter() {
+  const std::lock_guard lock(mutex_);
+  if (failure_) throw Stopped{*failure_};
+  ++busy_;
+}
+
+void Transport::leave() noexcept {
+  {
+    const std::lock_guard lock(mutex_);
+    --busy_;
+  }
+  changed_.notify_all();
+}
+
+void Transport::listen_to_store() {
+  Failure failure;
+  while (true) {
+    const Clock::time_point begin = Clock::now();
+    constexpr auto kPatience = 24h;
+    try {
+      const std::string news = arguments_.store->get(mail_key(prefix_, arguments_.rank), kPatience);
+      if (news == kEnd) return;
+      const std::size_t space = news.find(' ');
+      failure = {std::stoll(news.substr(0, space)), news.substr(space + 1)};
+      break;
+    } catch (const std::exception& error) {
+      if (Clock::now() - begin >= kPatience) continue;
+      failure = failure_of_store(error.what());
+      break;
+    }
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    if (ending_) return;
+  }
+  fail(failure, true);
+}
+
+// Gloo tells of a closed connection only to deliveries that have not begun. So one receive for each
+// connection never begins, and is looked at from time to time.
+void Transport::watch_connections() {
+  std::unique_lock lock(mutex_);
+  while (!ending_ && !failure_) {
+    changed_.wait_for(lock, 50ms, [&] { return ending_ || failure_.has_value(); });
+    for (Delivery& sentinel : sentinels_) {
+      char& lost = lost_[static_cast<std::size_t>(sentinel.rank_)];
+      if (lost != 0) continue;
+      try {
+        sentinel.buffer_->abortWaitRecv();  // then this does not wait
+        sentinel.buffer_->waitRecv(nullptr, kForever);
+      } catch (const std::exception&) {
+        lost = 1;
+        stop_waits(sentinel.rank_);
+      }
+    }
+  }
+}
+
+}  // namespace tessera::gloo_tcp
