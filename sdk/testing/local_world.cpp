@@ -99,12 +99,7 @@ class ThreadRank final : public LocalRank {
   Context& context() override { return bench_->context(); }
   Slot slot(const std::string& name) override { return {parts_->slot(name)}; }
   Bundle bundle() const override { return parts_->bundle(); }
-  Parameter& parameter(const std::string& name) override {
-    for (Parameter* parameter : parts_->parameter_list()) {
-      if (parameter->name == name) return *parameter;
-    }
-    fail("nothing that was built has a parameter \"{}\"", name);
-  }
+  std::vector<Parameter*> parameters() override { return parts_->parameter_list(); }
   void abort(std::string_view reason) noexcept {
     if (communicator_ != nullptr) communicator_->abort(reason);
   }
@@ -144,6 +139,13 @@ class ThreadRank final : public LocalRank {
 }  // namespace
 
 LocalRank::~LocalRank() = default;
+
+Parameter& LocalRank::parameter(const std::string& name) {
+  for (Parameter* parameter : parameters()) {
+    if (parameter->name == name) return *parameter;
+  }
+  fail("nothing that was built has a parameter \"{}\"", name);
+}
 
 Tensor LocalRank::tensor(const Shape& shape, const std::vector<double>& values) {
   return tensor(shape, dtype(), values);

@@ -47,7 +47,9 @@ class TESSERA_API LocalRank {
     return {made, static_cast<K*>(made.get())};
   }
   /// A parameter of what was built, by its full name.
-  virtual Parameter& parameter(const std::string& name) = 0;
+  Parameter& parameter(const std::string& name);
+  /// All of what was built, in the order of declaration.
+  virtual std::vector<Parameter*> parameters() = 0;
   /// Slots of what was built, and a bundle for them.
   virtual Slot slot(const std::string& name) = 0;
   virtual Bundle bundle() const = 0;

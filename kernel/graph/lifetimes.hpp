@@ -1,0 +1,45 @@
+#pragma once
+#include <map>
+#include <vector>
+
+#include "tessera/memory.hpp"
+
+namespace tessera {
+
+/// What a run of segments asked for, in order. The same code on the same shapes asks for the same
+/// again, so what was seen in a warm-up says where each block of a capture belongs.
+struct Request {
+  i64 bytes = 0;
+  bool kept = false;  ///< outlives the segment that asked for it
+};
+struct Lifetimes {
+  std::vector<Request> requests;
+  i64 kept_bytes = 0;     ///< an arena for what is kept needs so much
+  i64 scratch_bytes = 0;  ///< and one for what dies inside, used again by each segment
+};
+
+/// Serves a warm-up from a parent pool and notes which blocks outlive the segment they were
+/// requested in.
+class LifetimeRecorder final : public Pool {
+ public:
+  explicit LifetimeRecorder(Pool& parent) : parent_(parent) {}
+
+  Block allocate(i64 bytes, Category category, Stream& stream) override;
+  void release(const Block& block) override;
+  /// What was requested so far and is not released is kept.
+  void end_segment();
+  /// Of all segments. Blocks may still be released afterwards.
+  Lifetimes lifetimes() const;
+
+ private:
+  struct Step {
+    std::size_t request = 0;
+    Stream* stream = nullptr;  ///< nullptr: a release
+  };
+  Pool& parent_;
+  std::vector<Request> requests_;
+  std::vector<Step> steps_;
+  std::map<void*, std::size_t> open_;
+};
+
+}  // namespace tessera

@@ -1,0 +1,89 @@
+// The checker of replays, on memory that is laid out by hand.
+#include "kernel/graph/live_memory.hpp"
+
+#include <gmock/gmock.h>
+
+#include "tessera/error.hpp"
+
+namespace tessera {
+namespace {
+
+using ::testing::HasSubstr;
+
+class Replays : public ::testing::Test {
+ protected:
+  AddressRange at(i64 offset, i64 bytes) const { return {memory_ + offset, bytes}; }
+  GraphMemory graph(int slot, bool backward, AddressRange kept, AddressRange scratch) const {
+    const std::string name = "block slot " + std::to_string(slot);
+    return {name + (backward ? " backward" : " forward"), name, backward, {kept}, {scratch}};
+  }
+  // Slot i owns [100 i, 100 i + 100); scratch is [1000, 1100).
+  GraphMemory forward(int slot) const { return graph(slot, false, at(100 * slot, 80), scratch_); }
+  GraphMemory backward(int slot) const {
+    return graph(slot, true, at(100 * slot + 80, 20), scratch_);
+  }
+  static std::string error(const std::function<void()>& run) {
+    try {
+      run();
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return {};
+  }
+
+  char memory_[2000] = {};
+  AddressRange scratch_ = at(1000, 100);
+  LiveMemory live_;
+};
+
+TEST_F(Replays, SlotsMayInterleave) {
+  for (const GraphMemory& next :
+       {forward(0), forward(1), backward(0), forward(0), backward(1), backward(0), forward(1)}) {
+    EXPECT_EQ(error([&] { live_.replay(next); }), "") << next.name;
+  }
+}
+
+TEST_F(Replays, ScratchInALiveSlotIsRejected) {
+  live_.replay(forward(0));
+  const std::string found = error([&] { live_.replay(graph(1, false, at(100, 80), at(79, 10))); });
+  EXPECT_THAT(found, HasSubstr("graph \"block slot 1 forward\" writes 10 bytes at"));
+  EXPECT_THAT(found, HasSubstr("where \"block slot 0 forward\" has 80 bytes at"));
+}
+
+TEST_F(Replays, TouchingIsNotOverlapping) {
+  live_.replay(forward(0));
+  EXPECT_EQ(error([&] { live_.replay(graph(1, false, at(100, 80), at(80, 20))); }), "");
+}
+
+TEST_F(Replays, ResultsInALiveSlotAreRejected) {
+  live_.replay(forward(0));
+  EXPECT_NE(error([&] { live_.replay(graph(1, false, at(40, 80), scratch_)); }), "");
+}
+
+TEST_F(Replays, ScratchInTheSlotsOwnSavedValuesIsRejected) {
+  live_.replay(forward(0));
+  EXPECT_NE(error([&] { live_.replay(graph(0, true, at(80, 20), at(0, 8))); }), "");
+}
+
+TEST_F(Replays, BackwardMayReuseWhatItHasRead) {
+  live_.replay(forward(0));
+  EXPECT_EQ(error([&] { live_.replay(graph(0, true, at(0, 20), scratch_)); }), "");
+}
+
+TEST_F(Replays, GradientsLiveUntilTheSlotsNextForward) {
+  live_.replay(forward(0));
+  live_.replay(backward(0));
+  const GraphMemory over = graph(1, false, at(100, 80), at(90, 5));
+  EXPECT_NE(error([&] { live_.replay(over); }), "");
+  live_.replay(forward(0));
+  EXPECT_EQ(error([&] { live_.replay(over); }), "");
+}
+
+TEST_F(Replays, ASlotHoldsOneMicrobatch) {
+  live_.replay(forward(0));
+  EXPECT_THAT(error([&] { live_.replay(forward(0)); }), HasSubstr("still holds"));
+  EXPECT_THAT(error([&] { live_.replay(backward(1)); }), HasSubstr("before the forward"));
+}
+
+}  // namespace
+}  // namespace tessera
