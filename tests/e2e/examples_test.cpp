@@ -1,0 +1,23 @@
+// The plugins of examples/, built against an installed Tessera as another project would.
+#include <gmock/gmock.h>
+
+#include "program_support.hpp"
+
+namespace tessera {
+namespace {
+
+TEST(Examples, PluginsBuildAndTrainOutsideTheTree) {
+  const testing::TemporaryFolder folder;
+  const ProcessResult result = run_process({TESSERA_SOURCE_DIR "/examples/run_plugins.sh",
+                                            "--build",
+                                            TESSERA_BUILD_DIR,
+                                            "--work",
+                                            folder.path().string()},
+                                           {},
+                                           std::chrono::seconds(240));
+  EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
+  EXPECT_THAT(result.out, ::testing::HasSubstr("both plugins work"));
+}
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,122 @@
+// sdk/README.md works as written: its files are written, its commands run, its output is compared.
+//   ```sh     is run, all in one shell
+//   ```text   what the shell's output so far must hold, line by line; … stands for anything
+//   others    a file, named in its first line: // wsd.cpp
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "program_support.hpp"
+
+namespace tessera {
+namespace {
+
+using testing::TemporaryFolder;
+
+struct Block {
+  std::string language;
+  std::vector<std::string> lines;
+};
+
+std::vector<Block> blocks_of(const std::string& path) {
+  std::ifstream file(path);
+  std::vector<Block> blocks;
+  bool inside = false;
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with("```")) {
+      if (!inside) blocks.push_back({line.substr(3), {}});
+      inside = !inside;
+    } else if (inside) {
+      blocks.back().lines.push_back(line);
+    }
+  }
+  return blocks;
+}
+
+std::string text_of(const Block& block) {
+  std::string text;
+  for (const std::string& line : block.lines) text += line + "\n";
+  return text;
+}
+
+std::string script_of(const std::vector<Block>& blocks) {
+  std::string script = "set -euo pipefail\n";
+  for (const Block& block : blocks) {
+    if (block.language == "sh") {
+      script += text_of(block);
+    } else if (block.language != "text") {
+      const std::string& first = block.lines.at(0);
+      const std::string name = first.substr(first.rfind(' ') + 1);
+      script += "cat > " + name + " <<'END_OF_FILE'\n" + text_of(block) + "END_OF_FILE\n";
+    }
+  }
+  return script;
+}
+
+bool matches(const std::string& line, const std::string& pattern) {
+  static const std::string kAnything = "…";
+  std::size_t at = 0, from = 0;
+  for (;;) {
+    const std::size_t to = pattern.find(kAnything, from);
+    const std::string piece = pattern.substr(from, to - from);
+    const std::size_t found = line.find(piece, at);
+    if (found == std::string::npos || (from == 0 && found != 0)) return false;
+    at = found + piece.size();
+    if (to == std::string::npos) return piece.empty() || line.ends_with(piece);
+    from = to + kAnything.size();
+  }
+}
+
+// What cmake remembers of this build: a plugin must be built alike.
+std::string cached(const std::string& key) {
+  std::ifstream file(TESSERA_BUILD_DIR "/CMakeCache.txt");
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with(key + ":")) return line.substr(line.find('=') + 1);
+  }
+  return {};
+}
+
+TEST(Readme, BlocksAreFound) {
+  EXPECT_TRUE(matches("a 12 b", "a … b"));
+  EXPECT_TRUE(matches("a 12 b", "a …"));
+  EXPECT_FALSE(matches("a 12 b", "a … c"));
+  EXPECT_FALSE(matches("x a 12 b", "a … b"));
+  EXPECT_FALSE(matches("a 12 b", "a 12"));
+}
+
+TEST(Readme, PluginInTenMinutesWorksAsWritten) {
+  const std::vector<Block> blocks = blocks_of(TESSERA_SOURCE_DIR "/sdk/README.md");
+  ASSERT_GE(blocks.size(), 9U);
+  const TemporaryFolder folder;
+  ProcessOptions options;
+  options.folder = folder.path() / "checkout";
+  std::filesystem::create_directory(options.folder);
+  std::filesystem::create_symlink(TESSERA_BUILD_DIR, options.folder + "/build");
+  options.environment = {{"HOME", folder.path().string()},
+                         {"CXX", cached("CMAKE_CXX_COMPILER")},
+                         {"CXXFLAGS", cached("CMAKE_CXX_FLAGS")}};
+  if (const std::string sanitizers = cached("TESSERA_SANITIZE"); !sanitizers.empty()) {
+    options.environment["CXXFLAGS"] += " -fsanitize=" + sanitizers;
+  }
+  const ProcessResult result = run_process(
+      {"bash", folder.write("readme.sh", script_of(blocks))}, options, std::chrono::seconds(240));
+  ASSERT_EQ(result.exit_code, 0) << result.out << result.err;
+
+  std::vector<std::string> shown;
+  std::istringstream all(result.out + result.err);
+  for (std::string line; std::getline(all, line);) shown.push_back(line);
+  for (const Block& block : blocks) {
+    if (block.language != "text") continue;
+    for (const std::string& wanted : block.lines) {
+      bool found = false;
+      for (const std::string& line : shown) found = found || matches(line, wanted);
+      EXPECT_TRUE(found) << "no such line in the output: " << wanted << "\n" << result.out;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tessera
