@@ -1,5 +1,6 @@
 #include "kernel/schedule/verify.hpp"
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <string>
@@ -66,14 +67,33 @@ class Player {
         compute(action);
         return;
       case PlanAction::Reduce:
-        check(reduced_.insert(action.bucket).second, "reduces its bucket a second time");
+        reduce(action);
         return;
       case PlanAction::Step:
+        for (const int reduction : reductions_) {
+          check(std::ranges::count(action.after, reduction) > 0, "does not wait for a reduction");
+        }
         stepped_ = true;
         return;
       default:
         check(false, "is of a kind that one pipeline stage does not use");
     }
+  }
+
+  void reduce(const PlanAction& action) {
+    check(reduced_.insert(action.bucket).second, "reduces its bucket a second time");
+    check(!action.after.empty(), "does not wait for its last gradient");
+    for (const int before : action.after) {
+      const PlanAction& last = plan_.actions[static_cast<std::size_t>(before)];
+      check(last.kind == PlanAction::B || last.kind == PlanAction::Bw,
+            "waits for what gives no gradient");
+      complete_layers_.insert(layer_of(last));
+    }
+    reductions_.push_back(static_cast<int>(at_));
+  }
+
+  int layer_of(const PlanAction& action) const {
+    return plan_.phases.at(static_cast<std::size_t>(action.phase)).layer;
   }
 
   void compute(const PlanAction& action) {
@@ -99,6 +119,8 @@ class Player {
       return;
     }
     check(p.forward == total, "runs backward before its forward is done");
+    check(action.kind == PlanAction::Bi || !complete_layers_.contains(layer_of(action)),
+          "adds to gradients that were reduced before");
     if (action.kind == PlanAction::Bw) {
       check(total - 1 - position < p.input, "runs the weight half before the input half");
       check(p.weight.insert(position).second, "runs its weight half a second time");
@@ -127,6 +149,9 @@ class Player {
                 forward ? "backward" : "forward");
       }
     }
+    for (int bucket = 0; bucket < static_cast<int>(reduced_.size()); ++bucket) {
+      require(reduced_.contains(bucket), "the plan does not reduce gradient bucket {}", bucket);
+    }
     require(stepped_ || !plan_.shape.training, "the plan has no step");
   }
 
@@ -135,7 +160,8 @@ class Player {
   std::map<int, std::vector<int>> chunks_;  // phases by chunk
   std::map<std::pair<int, int>, Progress> progress_;
   std::map<int, int> live_;
-  std::set<int> reduced_;
+  std::set<int> reduced_, complete_layers_;
+  std::vector<int> reductions_;  // indices of their actions
   bool stepped_ = false;
 };
 

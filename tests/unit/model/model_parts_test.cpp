@@ -1,0 +1,85 @@
+#include "kernel/model/model_parts.hpp"
+
+#include <gmock/gmock.h>
+
+#include "tessera/error.hpp"
+
+namespace tessera {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::ThrowsMessage;
+
+class Parts : public ::testing::Test {
+ protected:
+  static Layout two_ranks() {
+    Layout layout;
+    layout.world = layout.tensor = 2;
+    return layout;
+  }
+  Mesh mesh_{RankGenerator(two_ranks()), 0};
+  ModelParts parts_{mesh_};
+};
+
+TEST_F(Parts, ParametersAreNamedByTheirPlace) {
+  Parameter& p = parts_.declare(
+      {.name = "weight", .shape = {8, 3}, .split = {{0, Axis::tensor}}}, "layers.0.mlp.up", 1);
+  EXPECT_EQ(p.name, "layers.0.mlp.up.weight");
+  EXPECT_EQ(p.logical, Shape({8, 3}));
+  EXPECT_EQ(p.local, Shape({4, 3}));
+  EXPECT_EQ(parts_.declare({.name = "weight", .shape = {1}}, "", 0).name, "weight");
+  EXPECT_EQ(parts_.logical_elements(), 25);
+}
+
+TEST_F(Parts, ReferencesStayValid) {
+  Parameter& first = parts_.declare({.name = "first", .shape = {1}}, "a", 0);
+  for (int i = 0; i < 100; ++i) {
+    parts_.declare({.name = fmt::format("p{}", i), .shape = {1}}, "a", 0);
+  }
+  EXPECT_EQ(&first, parts_.parameter_list().front());
+}
+
+TEST_F(Parts, SharedDeclarationsAreOneParameter) {
+  Parameter& in = parts_.declare(
+      {.name = "weight", .shape = {10, 4}, .share = "embedding.weight"}, "embedding", 0);
+  parts_.declare({.name = "bias", .shape = {4}}, "layers.0", 1);
+  Parameter& out =
+      parts_.declare({.name = "weight", .shape = {10, 4}, .share = "embedding.weight"}, "head", 2);
+  EXPECT_EQ(&in, &out);
+  EXPECT_EQ(in.name, "embedding.weight");
+  EXPECT_EQ(in.declarations, 2);
+  EXPECT_THAT(parts_.parameters()[0].layers, ElementsAre(0, 2));
+  EXPECT_EQ(parts_.logical_elements(), 44) << "counted once";
+}
+
+TEST_F(Parts, Mistakes) {
+  parts_.declare({.name = "weight", .shape = {4}}, "a", 0);
+  EXPECT_THAT([&] { parts_.declare({.name = "weight", .shape = {4}}, "a", 0); },
+              ThrowsMessage<Error>("parameter \"a.weight\" is declared twice"));
+  parts_.declare({.name = "x", .shape = {4}, .share = "s"}, "a", 0);
+  EXPECT_THAT([&] { parts_.declare({.name = "y", .shape = {5}, .share = "s"}, "b", 1); },
+              ThrowsMessage<Error>("shared parameter \"s\" is declared with shapes [4] and [5]"));
+  EXPECT_THAT(
+      [&] {
+        parts_.declare({.name = "odd", .shape = {7}, .split = {{0, Axis::tensor}}}, "a", 0);
+      },
+      ThrowsMessage<ConfigError>("parameter \"a.odd\" [7]: dimension 0 of size 7 does not divide "
+                                 "among 2 ranks of axis tp"));
+  parts_.metric("accuracy", MetricReduce::sum);
+  EXPECT_THAT([&] { parts_.metric("accuracy", MetricReduce::max); },
+              ThrowsMessage<Error>("metric \"accuracy\" is reduced in two ways"));
+}
+
+TEST_F(Parts, SlotsAndTermsAreOneAName) {
+  EXPECT_EQ(parts_.slot("hidden"), 0);
+  EXPECT_EQ(parts_.slot("rows"), 1);
+  EXPECT_EQ(parts_.slot("hidden"), 0);
+  EXPECT_EQ(parts_.host_slot("splits"), 0);
+  EXPECT_EQ(parts_.loss("lm"), parts_.loss("lm"));
+  EXPECT_EQ(parts_.metric("accuracy", MetricReduce::sum),
+            parts_.metric("accuracy", MetricReduce::sum));
+  EXPECT_EQ(parts_.bundle().tensors().size(), 2U);
+}
+
+}  // namespace
+}  // namespace tessera

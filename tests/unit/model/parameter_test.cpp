@@ -1,0 +1,154 @@
+// Which elements of a logical tensor a rank stores.
+#include "tessera/parameter.hpp"
+
+#include <gmock/gmock.h>
+
+#include <numeric>
+#include <set>
+
+#include "kernel/model/logical.hpp"
+#include "tessera/error.hpp"
+
+namespace tessera {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+
+Mesh mesh_of(i64 tensor, i64 data, i64 rank) {
+  Layout layout;
+  layout.world = tensor * data;
+  layout.tensor = tensor;
+  return {RankGenerator(layout), rank};
+}
+
+Parameter parameter_of(Shape logical, std::vector<Split> split, const Mesh& mesh) {
+  Parameter p;
+  p.name = "p";
+  p.logical = p.local = logical;
+  p.split = std::move(split);
+  for (const Split& cut : p.split) {
+    p.local[cut.dim] = split_storage(cut, logical[cut.dim], mesh.size(cut.axis));
+  }
+  return p;
+}
+
+bool same(const Slice& a, const Slice& b) {
+  return a.local == b.local && a.logical == b.logical && a.length == b.length;
+}
+MATCHER_P3(IsSlice, local, logical, length, "") { return same(arg, Slice{local, logical, length}); }
+
+TEST(SplitStorage, DividesOrPads) {
+  EXPECT_EQ(split_storage({0, Axis::tensor}, 12, 4), 3);
+  EXPECT_EQ(split_storage({0, Axis::tensor, {4, 4, 4}}, 12, 2), 6);
+  EXPECT_EQ(split_storage({0, Axis::tensor, {}, 8}, 257, 1), 264);
+  EXPECT_EQ(split_storage({0, Axis::tensor, {}, 8}, 257, 2), 136);
+  EXPECT_EQ(split_storage({0, Axis::tensor, {}, 128}, 257, 4), 128);
+  EXPECT_EQ(split_storage({0, Axis::tensor, {}, 1}, 257, 4), 65);
+}
+
+TEST(SplitStorage, SaysWhatDoesNotDivide) {
+  EXPECT_THAT(
+      [] {
+        split_storage({1, Axis::tensor}, 10, 4);
+      },
+      ThrowsMessage<ConfigError>("dimension 1 of size 10 does not divide among 4 ranks of "
+                                 "axis tp"));
+  EXPECT_THAT(
+      [] {
+        split_storage({0, Axis::tensor, {8, 2, 2}}, 12, 4);
+      },
+      ThrowsMessage<ConfigError>(HasSubstr("of size 2 does not divide")));
+  EXPECT_THAT(
+      [] {
+        split_storage({0, Axis::tensor, {8, 2}}, 12, 2);
+      },
+      ThrowsMessage<Error>("sections of 10 elements cut a dimension of 12"));
+  EXPECT_THAT(
+      [] {
+        split_storage({0, Axis::tensor, {6, 6}, 8}, 12, 2);
+      },
+      ThrowsMessage<Error>("a dimension with sections cannot be padded"));
+}
+
+TEST(SplitSlices, CutsEachSectionOnItsOwn) {
+  const Split split{0, Axis::tensor, {8, 4, 4}};
+  EXPECT_THAT(split_slices(split, 16, 1, 2),
+              ElementsAre(IsSlice(0, 4, 4), IsSlice(4, 10, 2), IsSlice(6, 14, 2)));
+}
+
+TEST(SplitSlices, LeavesPaddingOut) {
+  const Split split{0, Axis::tensor, {}, 128};
+  EXPECT_THAT(split_slices(split, 257, 1, 4), ElementsAre(IsSlice(0, 128, 128)));
+  EXPECT_THAT(split_slices(split, 257, 2, 4), ElementsAre(IsSlice(0, 256, 1)));
+  EXPECT_TRUE(split_slices(split, 257, 3, 4).empty());
+}
+
+struct CutCase {
+  Shape logical;
+  std::vector<Split> split;
+};
+
+class Runs : public ::testing::TestWithParam<CutCase> {};
+
+// Against one loop over all logical elements.
+TEST_P(Runs, CoverEveryLogicalElementOnceAndNoPadding) {
+  const auto& [logical, split] = GetParam();
+  for (const i64 ranks : {1, 2, 4}) {
+    std::multiset<i64> covered;
+    for (i64 rank = 0; rank < ranks; ++rank) {
+      const Mesh mesh = mesh_of(ranks, 1, rank);
+      const Parameter p = parameter_of(logical, split, mesh);
+      std::set<i64> local;
+      for (const ElementRun& run : element_runs(p, mesh)) {
+        EXPECT_GT(run.length, 0);
+        EXPECT_LE(run.local + run.length, p.local.elements());
+        for (i64 i = 0; i < run.length; ++i) {
+          EXPECT_TRUE(local.insert(run.local + i).second) << "stored twice";
+          covered.insert(run.logical + i);
+        }
+      }
+    }
+    const auto n = static_cast<std::size_t>(logical.elements());
+    EXPECT_EQ(covered.size(), split.empty() ? n * static_cast<std::size_t>(ranks) : n);
+    EXPECT_EQ(std::set<i64>(covered.begin(), covered.end()).size(), n);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Cuts,
+                         Runs,
+                         ::testing::Values(CutCase{{12}, {}},
+                                           CutCase{{12}, {{0, Axis::tensor}}},
+                                           CutCase{{8, 6}, {{0, Axis::tensor}}},
+                                           CutCase{{6, 8}, {{1, Axis::tensor}}},
+                                           CutCase{{24, 5}, {{0, Axis::tensor, {8, 8, 8}}}},
+                                           CutCase{{3, 16, 2}, {{1, Axis::tensor, {12, 4}}}},
+                                           CutCase{{13, 3}, {{0, Axis::tensor, {}, 4}}},
+                                           CutCase{{5, 2}, {{0, Axis::tensor, {}, 8}}}));
+
+TEST(Runs, JoinWhatLiesTogether) {
+  const Mesh mesh = mesh_of(2, 1, 1);
+  EXPECT_EQ(element_runs(parameter_of({8, 6}, {{0, Axis::tensor}}, mesh), mesh).size(), 1U);
+  const auto columns = element_runs(parameter_of({8, 6}, {{1, Axis::tensor}}, mesh), mesh);
+  ASSERT_EQ(columns.size(), 8U);
+  EXPECT_EQ(columns[2].local, 6);
+  EXPECT_EQ(columns[2].logical, 15);
+  EXPECT_EQ(columns[2].length, 3);
+}
+
+TEST(Represents, EachElementIsCountedOnce) {
+  for (const bool cut : {false, true}) {
+    i64 counted = 0;
+    for (i64 rank = 0; rank < 6; ++rank) {
+      const Mesh mesh = mesh_of(2, 3, rank);
+      const Parameter p = parameter_of(
+          {8}, cut ? std::vector<Split>{{0, Axis::tensor}} : std::vector<Split>{}, mesh);
+      if (represents(p, mesh)) counted += p.local.elements();
+    }
+    EXPECT_EQ(counted, 8);
+  }
+}
+
+}  // namespace
+}  // namespace tessera

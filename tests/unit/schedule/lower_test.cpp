@@ -1,0 +1,88 @@
+#include "kernel/schedule/lower.hpp"
+
+#include <gmock/gmock.h>
+
+#include "kernel/schedule/verify.hpp"
+#include "schedule_support.hpp"
+#include "tessera/error.hpp"
+
+namespace tessera::testing {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+
+const std::vector<Action> kTwo = {{Action::F, 0}, {Action::B, 0}, {Action::F, 1}, {Action::B, 1}};
+
+TEST(Lower, ListsPhasesForwardAndBackwardWithReductionsAndAStep) {
+  // Bucket 0: the head and the block; bucket 1: the embedding.
+  const Plan plan = lower(GivenSchedule({kTwo}), one_stage(2), four_phases(), {{2, 1}, {0}});
+  EXPECT_EQ(plan.text(),
+            "F mb0 chunk0 layer0 embedding\n"
+            "F mb0 chunk0 layer1 attn\n"
+            "F mb0 chunk0 layer1 mlp\n"
+            "F mb0 chunk0 layer2 head\n"
+            "B mb0 chunk0 layer2 head\n"
+            "B mb0 chunk0 layer1 mlp\n"
+            "B mb0 chunk0 layer1 attn\n"
+            "B mb0 chunk0 layer0 embedding\n"
+            "F mb1 chunk0 layer0 embedding\n"
+            "F mb1 chunk0 layer1 attn\n"
+            "F mb1 chunk0 layer1 mlp\n"
+            "F mb1 chunk0 layer2 head\n"
+            "B mb1 chunk0 layer2 head\n"
+            "B mb1 chunk0 layer1 mlp\n"
+            "B mb1 chunk0 layer1 attn\n"
+            "Reduce bucket0\n"
+            "B mb1 chunk0 layer0 embedding\n"
+            "Reduce bucket1\n"
+            "Step\n");
+  EXPECT_THAT(plan.actions[15].after, ElementsAre(14));
+  EXPECT_THAT(plan.actions[16].after, ElementsAre(11, 14)) << "its forward, the phase behind it";
+  EXPECT_THAT(plan.actions[18].after, ElementsAre(15, 17));
+  EXPECT_EQ(plan.actions[15].lane, Lane::comm);
+  verify(plan);
+}
+
+TEST(Lower, ATensorSharedByFirstAndLastLayerIsReducedAtTheEnd) {
+  const Plan plan = lower(GivenSchedule({kTwo}), one_stage(2), four_phases(), {{2, 0}, {1}});
+  EXPECT_THAT(plan.text(),
+              HasSubstr("layer1 attn\nReduce bucket1\nB mb1 chunk0 layer0 embedding\n"
+                        "Reduce bucket0\nStep\n"));
+  verify(plan);
+}
+
+TEST(Lower, SplitHalvesAreReducedBehindTheWeightHalf) {
+  const GivenSchedule schedule({{{Action::F, 0}, {Action::Bi, 0}, {Action::Bw, 0}}});
+  const Plan plan = lower(schedule, one_stage(1), four_phases(), {{0, 1, 2}});
+  verify(plan);
+  EXPECT_THAT(plan.text(), HasSubstr("Bi mb0 chunk0 layer0 embedding\nBw mb0 chunk0 layer2 head"));
+  EXPECT_THAT(plan.text(), HasSubstr("Bw mb0 chunk0 layer0 embedding\nReduce bucket0\nStep\n"));
+  EXPECT_THAT(plan.actions[8].after, ElementsAre(4)) << "a weight half waits for its input half";
+}
+
+TEST(Lower, ForwardOnlyPlansHaveNoStep) {
+  const GivenSchedule schedule({{{Action::F, 0}, {Action::F, 1}, {Action::F, 2}}});
+  const Plan plan = lower(schedule, one_stage(3, false), four_phases(), {{0, 1, 2}});
+  EXPECT_EQ(plan.actions.size(), 12U);
+  verify(plan);
+}
+
+TEST(Lower, RefusesWhatDoesNotExist) {
+  const auto run = [](std::vector<Action> order) {
+    lower(GivenSchedule({std::move(order)}), one_stage(1), four_phases(), {});
+  };
+  EXPECT_THAT(
+      [&] {
+        run({{Action::F, 1}});
+      },
+      ThrowsMessage<Error>("the schedule lists microbatch 1 of chunk 0: there are 1 "
+                           "microbatches and 1 chunks"));
+  EXPECT_THAT([&] { run({{Action::F, 0, 2}}); }, ThrowsMessage<Error>(HasSubstr("chunk 2")));
+  EXPECT_THAT([] { lower(GivenSchedule({kTwo}), one_stage(2), four_phases(), {{7}}); },
+              ThrowsMessage<Error>("no backward action completes gradient bucket 0"));
+}
+
+}  // namespace
+}  // namespace tessera::testing

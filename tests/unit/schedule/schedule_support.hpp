@@ -1,0 +1,48 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "tessera/plan.hpp"
+#include "tessera/schedule.hpp"
+
+namespace tessera::testing {
+
+/// A schedule whose orders are given.
+class GivenSchedule final : public PipelineSchedule {
+ public:
+  explicit GivenSchedule(std::vector<std::vector<Action>> by_rank, int live = 1, int chunks = 1)
+      : by_rank_(std::move(by_rank)), live_(live), chunks_(chunks) {}
+  int chunks() const override { return chunks_; }
+  int live(const PipelineShape&, int) const override { return live_; }
+  std::vector<Action> order(const PipelineShape& shape) const override {
+    return by_rank_.at(static_cast<std::size_t>(shape.rank));
+  }
+
+ private:
+  std::vector<std::vector<Action>> by_rank_;
+  int live_, chunks_;
+};
+
+/// Three layers on one rank: an embedding, a block of two phases, a head.
+inline std::vector<PhaseInfo> four_phases() {
+  std::vector<PhaseInfo> phases;
+  const std::pair<int, std::string> all[] = {
+      {0, "embedding"}, {1, "attn"}, {1, "mlp"}, {2, "head"}};
+  for (const auto& [layer, scope] : all) {
+    PhaseInfo info;
+    info.layer = layer;
+    info.phase = static_cast<int>(phases.size());
+    info.scope = scope;
+    phases.push_back(info);
+  }
+  return phases;
+}
+
+inline PipelineShape one_stage(int microbatches, bool training = true) {
+  PipelineShape shape;
+  shape.microbatches = microbatches;
+  shape.training = training;
+  return shape;
+}
+
+}  // namespace tessera::testing

@@ -1,0 +1,157 @@
+// Which samples a data-parallel rank gets, and what its inputs hold.
+#include "kernel/train/batch_loader.hpp"
+
+#include <gmock/gmock.h>
+
+#include <set>
+
+#include "tessera/context.hpp"
+#include "tessera/error.hpp"
+#include "tessera/host_device.hpp"
+#include "tessera/random.hpp"
+
+namespace tessera {
+namespace {
+
+using ::testing::ElementsAre;
+
+constexpr i64 kSequence = 3;
+
+class NoTokenizer final : public Tokenizer {
+ public:
+  i64 vocabulary() const override { return 1000; }
+  std::vector<i32> encode(std::string_view) const override { return {}; }
+  std::string decode(const std::vector<i32>&) const override { return {}; }
+};
+
+// Token = 10 · ordinal + position; the first position of odd samples is masked.
+class Counted final : public Dataset {
+ public:
+  explicit Counted(std::string loss = "lm") : loss_(std::move(loss)) {}
+  std::vector<FieldInfo> fields() const override {
+    return {{"tokens", DType::i64, ""}, {"loss_mask", DType::u8, loss_}};
+  }
+  const Tokenizer& tokenizer() const override { return tokenizer_; }
+  i64 size(SampleSet) const override { return 1000; }
+  void read(SampleSet, i64 ordinal, const SampleBuffers& out) const override {
+    for (i64 i = 0; i < kSequence; ++i) {
+      static_cast<i64*>(out.fields[0])[i] = 10 * ordinal + i;
+      static_cast<u8*>(out.fields[1])[i] = ordinal % 2 == 1 && i == 0 ? 0 : 1;
+    }
+  }
+  std::string fingerprint() const override { return "counted"; }
+
+ private:
+  std::string loss_;
+  NoTokenizer tokenizer_;
+};
+
+class Loading : public ::testing::Test {
+ protected:
+  struct Rank {
+    Rank(HostDevice& device, const Dataset& dataset, i64 data, i64 index, i64 micro)
+        : mesh(RankGenerator(layout(data)), index), parts(mesh) {
+      parts.loss("lm");
+      loader =
+          std::make_unique<BatchLoader>(dataset, parts, BatchShape{micro, kSequence}, mesh, device);
+      cx.device = &device;
+      cx.stream = &device.stream();
+      cx.pool = &device.pool();
+    }
+    static Layout layout(i64 data) {
+      Layout layout;
+      layout.world = data;
+      return layout;
+    }
+    std::vector<i64> input(int microbatch, std::string_view name) {
+      Bundle bundle = parts.bundle();
+      loader->load(cx, microbatch, bundle);
+      const Tensor tensor = bundle[Slot{parts.slot(name)}];
+      std::vector<i64> values(static_cast<std::size_t>(tensor.elements()));
+      if (tensor.dtype() == DType::i64) {
+        tensor.device().read(tensor, values.data());
+      } else {
+        std::vector<u8> bytes(values.size());
+        tensor.device().read(tensor, bytes.data());
+        values.assign(bytes.begin(), bytes.end());
+      }
+      return values;
+    }
+    Mesh mesh;
+    ModelParts parts;
+    std::unique_ptr<BatchLoader> loader;
+    Context cx;
+  };
+  Rank rank(i64 data, i64 index, i64 micro) { return {device_, dataset_, data, index, micro}; }
+
+  HostDevice device_{"test", {}, {}};
+  Counted dataset_;
+};
+
+TEST_F(Loading, MicrobatchesAreDealtRoundByRound) {
+  // 12 samples from ordinal 24 on, 3 ranks, 2 samples a microbatch: ordinals 24 + (j·3 + d)·2 + k.
+  for (i64 d = 0; d < 3; ++d) {
+    Rank here = rank(3, d, 2);
+    here.loader->prepare(SampleSet::train, 24, 12, 2);
+    for (int j = 0; j < 2; ++j) {
+      const i64 first = 24 + (j * 3 + d) * 2;
+      EXPECT_THAT(here.input(j, "tokens"),
+                  ElementsAre(10 * first,
+                              10 * first + 1,
+                              10 * first + 2,
+                              10 * first + 10,
+                              10 * first + 11,
+                              10 * first + 12));
+      EXPECT_THAT(here.input(j, "rows"),
+                  ElementsAre(row_id(first, 0),
+                              row_id(first, 1),
+                              row_id(first, 2),
+                              row_id(first + 1, 0),
+                              row_id(first + 1, 1),
+                              row_id(first + 1, 2)));
+      EXPECT_THAT(here.input(j, "positions"), ElementsAre(0, 1, 2, 0, 1, 2));
+    }
+  }
+}
+
+TEST_F(Loading, EveryLayoutReadsTheSameSamples) {
+  for (const auto& [data, micro] : {std::pair<i64, i64>{1, 1}, {1, 8}, {2, 2}, {4, 2}, {8, 1}}) {
+    std::multiset<i64> seen;
+    i64 weight = 0;
+    for (i64 d = 0; d < data; ++d) {
+      Rank here = rank(data, d, micro);
+      const int microbatches = static_cast<int>(8 / (data * micro));
+      weight += here.loader->prepare(SampleSet::train, 16, 8, microbatches).at(0);
+      for (int j = 0; j < microbatches; ++j) {
+        for (const i64 token : here.input(j, "tokens")) seen.insert(token);
+      }
+    }
+    std::multiset<i64> expected;
+    for (i64 ordinal = 16; ordinal < 24; ++ordinal) {
+      for (i64 i = 0; i < kSequence; ++i) expected.insert(10 * ordinal + i);
+    }
+    EXPECT_EQ(seen, expected);
+    EXPECT_EQ(weight, 4 * 3 + 4 * 2) << "odd samples have one position masked";
+  }
+}
+
+TEST_F(Loading, SamplesBeyondTheCountDoNotWeigh) {
+  // 5 validation samples on 2 ranks by 2: the second round is partly, the last wholly beyond.
+  Rank first = rank(2, 0, 2), second = rank(2, 1, 2);
+  EXPECT_EQ(first.loader->microbatches(5), 2);
+  EXPECT_EQ(first.loader->microbatches(4), 1);
+  EXPECT_THAT(first.loader->prepare(SampleSet::validation, 0, 5, 2), ElementsAre(3 + 2 + 3));
+  EXPECT_THAT(second.loader->prepare(SampleSet::validation, 0, 5, 2), ElementsAre(3 + 2));
+  EXPECT_THAT(first.input(1, "loss_mask"), ElementsAre(1, 1, 1, 0, 0, 0));
+  EXPECT_THAT(second.input(1, "loss_mask"), ElementsAre(0, 0, 0, 0, 0, 0));
+}
+
+TEST_F(Loading, EveryLossNeedsAMask) {
+  const Counted other("sentence_order");
+  EXPECT_THAT(
+      [&] { Rank(device_, other, 1, 0, 1); },
+      ::testing::ThrowsMessage<Error>("the dataset has no mask for the model's loss \"lm\""));
+}
+
+}  // namespace
+}  // namespace tessera
