@@ -3,8 +3,8 @@
 #include <exception>
 #include <system_error>
 
+#include "kernel/checkpoint/disk.hpp"
 #include "kernel/checkpoint/rank_part.hpp"
-#include "kernel/checkpoint/safetensors_file.hpp"
 #include "tessera/error.hpp"
 #include "tessera/log.hpp"
 
@@ -43,7 +43,7 @@ void commit(const CheckpointInfo& info,
   }
   index.check_tiling();
   write_synced(temporary / kIndexName, index.to_json());
-  sync_to_disk(temporary);
+  sync_folder(temporary);
   replace_folder(temporary, folder);
 }
 

@@ -1,15 +1,11 @@
 #include "kernel/checkpoint/folders.hpp"
 
 #include <algorithm>
-#include <cerrno>
 #include <charconv>
-#include <cstdio>
-#include <cstring>
-#include <memory>
 #include <system_error>
 
+#include "kernel/checkpoint/disk.hpp"
 #include "kernel/checkpoint/index.hpp"
-#include "kernel/checkpoint/safetensors_file.hpp"
 #include "tessera/error.hpp"
 
 namespace tessera {
@@ -129,20 +125,9 @@ void replace_folder(const fs::path& temporary, const fs::path& target) {
     fs::remove_all(target);
   }
   fs::rename(temporary, target);
-  sync_to_disk(target.parent_path());
+  sync_folder(target.parent_path());
   std::error_code ignored;  // remove_stale tries again
   fs::remove_all(old, ignored);
-}
-
-void write_synced(const fs::path& file, const std::string& text) {
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> out(std::fopen(file.c_str(), "wbe"),
-                                                            &std::fclose);
-  require(out != nullptr && std::fwrite(text.data(), 1, text.size(), out.get()) == text.size() &&
-              std::fflush(out.get()) == 0,
-          "cannot write {}: {}",
-          file.string(),
-          std::strerror(errno));
-  sync_to_disk(file);
 }
 
 }  // namespace tessera

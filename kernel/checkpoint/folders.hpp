@@ -38,8 +38,6 @@ void remove_stale(const std::filesystem::path& folder, const std::string& run);
 /// Renames `temporary` to `target` and syncs the parent; an older `target` makes way. At every
 /// moment there is a complete one: either, or the older one as "<target>.old".
 void replace_folder(const std::filesystem::path& temporary, const std::filesystem::path& target);
-/// Writes a text file and syncs it; throws Error naming the file and why.
-void write_synced(const std::filesystem::path& file, const std::string& text);
 
 /// Says that one run saves into a folder, until it is destroyed or its process ends in any way.
 class FolderLock {

@@ -1,11 +1,9 @@
 #include "kernel/checkpoint/index.hpp"
 
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <span>
 
-#include "kernel/checkpoint/safetensors_file.hpp"
+#include "kernel/checkpoint/disk.hpp"
 #include "tessera/error.hpp"
 
 namespace tessera {
@@ -138,14 +136,6 @@ CheckpointIndex CheckpointIndex::from_json(const std::string& text, const std::s
     }
     return index;
   });
-}
-
-std::string read_text_file(const std::filesystem::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  require(in.good(), "cannot read {}", file.string());
-  std::string text(std::istreambuf_iterator<char>(in), {});
-  require(!in.bad(), "cannot read {}", file.string());
-  return text;
 }
 
 CheckpointIndex read_index(const std::filesystem::path& folder) {

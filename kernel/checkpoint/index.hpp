@@ -72,8 +72,6 @@ struct CheckpointIndex {
   static CheckpointIndex from_json(const std::string& text, const std::string& source);
 };
 
-/// Throws Error naming the file when it cannot be read.
-std::string read_text_file(const std::filesystem::path& file);
 /// A checkpoint's index, checked in itself. Throws Error naming the file.
 CheckpointIndex read_index(const std::filesystem::path& folder);
 

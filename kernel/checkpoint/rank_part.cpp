@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "kernel/checkpoint/folders.hpp"
+#include "kernel/checkpoint/disk.hpp"
 #include "kernel/checkpoint/safetensors_file.hpp"
 #include "kernel/checkpoint/slices.hpp"
 #include "kernel/checkpoint/stored_reader.hpp"

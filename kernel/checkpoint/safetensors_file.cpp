@@ -3,54 +3,14 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <xxhash.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 
+#include "kernel/checkpoint/disk.hpp"
 #include "tessera/error.hpp"
 
 namespace tessera {
-
-namespace {
-
-[[noreturn]] void fail_file(std::string_view what, const std::filesystem::path& file) {
-  fail("cannot {} {}: {}", what, file.string(), std::strerror(errno));
-}
-
-class Descriptor {
- public:
-  Descriptor(const std::filesystem::path& file, int flags, std::string_view what)
-      : fd_(::open(file.c_str(), flags | O_CLOEXEC, 0644)) {
-    if (fd_ < 0) fail_file(what, file);
-  }
-  ~Descriptor() { ::close(fd_); }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  int get() const { return fd_; }
-
- private:
-  int fd_;
-};
-
-void write_all(int fd, std::span<const std::byte> bytes, const std::filesystem::path& file) {
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(fd, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) fail_file("write", file);
-    bytes = bytes.subspan(static_cast<std::size_t>(written));
-  }
-}
-
-}  // namespace
-
-u64 checksum(std::span<const std::byte> bytes) { return XXH3_64bits(bytes.data(), bytes.size()); }
-
-void sync_to_disk(const std::filesystem::path& path) {
-  const Descriptor fd(path, O_RDONLY, "open");
-  if (::fsync(fd.get()) != 0) fail_file("sync", path);
-}
 
 i64 write_safetensors(const std::filesystem::path& file,
                       std::vector<SafetensorsEntry> entries,
@@ -64,9 +24,9 @@ i64 write_safetensors(const std::filesystem::path& file,
   }
   const std::string header = safetensors_header(entries);
   const u64 length = header.size();  // little endian, as all machines that this runs on
-  const Descriptor fd(file, O_WRONLY | O_CREAT | O_TRUNC, "create");
-  write_all(fd.get(), std::as_bytes(std::span(&length, 1)), file);
-  write_all(fd.get(), std::as_bytes(std::span(header)), file);
+  OutputFile out(file);
+  out.write(std::as_bytes(std::span(&length, 1)));
+  out.write(std::as_bytes(std::span(header)));
   for (std::size_t i = 0; i < entries.size(); ++i) {
     const auto bytes = bytes_of(i);
     require(static_cast<i64>(bytes.size()) == entries[i].end - entries[i].begin,
@@ -75,9 +35,9 @@ i64 write_safetensors(const std::filesystem::path& file,
             entries[i].key,
             bytes.size(),
             entries[i].end - entries[i].begin);
-    write_all(fd.get(), bytes, file);
+    out.write(bytes);
   }
-  if (::fsync(fd.get()) != 0) fail_file("sync", file);
+  out.sync();
   return static_cast<i64>(sizeof(length) + header.size()) + end;
 }
 

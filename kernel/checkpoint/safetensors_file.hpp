@@ -38,9 +38,4 @@ class SafetensorsFile {
   std::vector<SafetensorsEntry> entries_;
 };
 
-/// XXH3, 64 bits.
-u64 checksum(std::span<const std::byte> bytes);
-/// Syncs a file or a folder to the disk; throws Error naming it.
-void sync_to_disk(const std::filesystem::path& path);
-
 }  // namespace tessera

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "kernel/checkpoint/disk.hpp"
 #include "tessera/error.hpp"
 
 namespace tessera {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "kernel/checkpoint/checkpoints.hpp"
+#include "kernel/checkpoint/disk.hpp"
 #include "kernel/train/training_state.hpp"
 #include "tessera/error.hpp"
 #include "tessera/log.hpp"

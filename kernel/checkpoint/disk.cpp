@@ -1,0 +1,67 @@
+#include "kernel/checkpoint/disk.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+
+#include "tessera/error.hpp"
+
+namespace tessera {
+
+void fail_file(std::string_view what, const std::filesystem::path& file) {
+  const int why = errno;
+  fail("cannot {} {}: {}", what, file.string(), std::strerror(why));
+}
+
+OutputFile::OutputFile(const std::filesystem::path& file)
+    : file_(file), fd_(::open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644)) {
+  if (fd_ < 0) fail_file("create", file_);
+}
+
+OutputFile::~OutputFile() { ::close(fd_); }
+
+void OutputFile::write(std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(fd_, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) fail_file("write", file_);
+    bytes = bytes.subspan(static_cast<std::size_t>(written));
+  }
+}
+
+void OutputFile::sync() {
+  if (::fsync(fd_) != 0) fail_file("sync", file_);
+}
+
+void write_synced(const std::filesystem::path& file, const std::string& text) {
+  OutputFile out(file);
+  out.write(std::as_bytes(std::span(text)));
+  out.sync();
+}
+
+void sync_folder(const std::filesystem::path& folder) {
+  const int fd = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) fail_file("open", folder);
+  const int result = ::fsync(fd);
+  const int why = errno;
+  ::close(fd);
+  errno = why;
+  if (result != 0) fail_file("sync", folder);
+}
+
+std::string read_text_file(const std::filesystem::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  require(in.good(), "cannot read {}", file.string());
+  std::string text(std::istreambuf_iterator<char>(in), {});
+  require(!in.bad(), "cannot read {}", file.string());
+  return text;
+}
+
+u64 checksum(std::span<const std::byte> bytes) { return XXH3_64bits(bytes.data(), bytes.size()); }
+
+}  // namespace tessera

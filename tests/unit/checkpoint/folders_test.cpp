@@ -1,0 +1,167 @@
+#include "kernel/checkpoint/folders.hpp"
+
+#include <gmock/gmock.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <set>
+
+#include "tests/unit/plugins/plugins_support.hpp"
+
+namespace tessera {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+class CheckpointFolders : public ::testing::Test {
+ protected:
+  void complete(const std::string& name, const std::string& content = "good") const {
+    folder_.write(name + "/rank-00000.safetensors", content);
+    folder_.write(name + "/index.json", content);
+  }
+  void started(const std::string& name) const {
+    folder_.write(name + "/rank-00000.safetensors", "half");
+  }
+  std::vector<std::string> found() const {
+    std::vector<std::string> names;
+    for (const fs::path& path : complete_steps(folder_.path())) names.push_back(path.filename());
+    return names;
+  }
+  std::set<std::string> there() const {
+    std::set<std::string> names;
+    for (const auto& entry : fs::directory_iterator(folder_.path())) {
+      names.insert(entry.path().filename());
+    }
+    return names;
+  }
+  fs::path at(const std::string& name) const { return folder_.at(name); }
+  const TestFolder folder_;
+};
+
+TEST_F(CheckpointFolders, ScanFindsTheCompleteOnesByNumber) {
+  for (const auto* name : {"step-9", "step-100", "step-20"}) complete(name);
+  started("step-300");
+  complete("step-400.run.tmp");
+  complete("step-");
+  complete("step-x");
+  complete("step--5");
+  complete("step-7b");
+  complete("step-99999999999999999999");
+  complete("other");
+  folder_.write("step-500", "a file");
+  EXPECT_THAT(found(), ElementsAre("step-100", "step-20", "step-9"));
+}
+
+TEST_F(CheckpointFolders, NoFolderHoldsNone) {
+  EXPECT_THAT(complete_steps(at("none")), IsEmpty());
+  EXPECT_THAT(step_folders(at("none")), IsEmpty());
+}
+
+// Nothing found must not be taken for nothing there.
+TEST_F(CheckpointFolders, AFolderThatCannotBeReadIsAnError) {
+  const std::string file = folder_.write("file", "");
+  EXPECT_THAT(text_of<Error>([&] { complete_steps(file); }),
+              AllOf(HasSubstr("cannot read "), HasSubstr("Not a directory")));
+}
+
+TEST_F(CheckpointFolders, KeepsTheNewest) {
+  for (const auto* name : {"step-1", "step-2", "step-10", "step-30"}) complete(name);
+  remove_old(folder_.path(), 30, 2, "run");
+  EXPECT_THAT(there(), ElementsAre("step-10", "step-30"));
+}
+
+// A run that fell back to an earlier step keeps what it saves, and what it came from.
+TEST_F(CheckpointFolders, LaterStepsNeitherCountNorGo) {
+  for (const auto* name : {"step-5", "step-10", "step-15", "step-90"}) complete(name);
+  remove_old(folder_.path(), 15, 1, "run");
+  EXPECT_THAT(there(), ElementsAre("step-15", "step-90"));
+}
+
+TEST_F(CheckpointFolders, StaleFoldersOfThisRunGo) {
+  complete("step-5");
+  complete("step-5.old");
+  complete("step-6.old");  // all there is of step 6
+  started("step-7.run.tmp");
+  complete("step-7.other.tmp");
+  started("step-8");
+  remove_stale(folder_.path(), "run");
+  EXPECT_THAT(there(), ElementsAre("step-5", "step-6.old", "step-7.other.tmp", "step-8"));
+}
+
+TEST_F(CheckpointFolders, TemporaryFoldersAreOnePerRun) {
+  EXPECT_EQ(temporary_folder("c", 5, "a"), "c/step-5.a.tmp");
+  EXPECT_EQ(temporary_folder("c", 5, "a/../b"), "c/step-5.a_.._b.tmp");
+}
+
+TEST_F(CheckpointFolders, ReplacingLeavesTheNewOneOnly) {
+  complete("step-5", "older");
+  complete("step-5.run.tmp", "newer");
+  replace_folder(at("step-5.run.tmp"), at("step-5"));
+  EXPECT_THAT(there(), ElementsAre("step-5"));
+  EXPECT_EQ(folder_.read("step-5/index.json"), "newer");
+}
+
+TEST_F(CheckpointFolders, WhatIsNoCheckpointMakesWay) {
+  started("step-5");
+  complete("step-5.old", "older");
+  complete("step-5.run.tmp", "newer");
+  replace_folder(at("step-5.run.tmp"), at("step-5"));
+  EXPECT_THAT(there(), ElementsAre("step-5"));
+  EXPECT_EQ(folder_.read("step-5/index.json"), "newer");
+}
+
+// What is on the disk when the process dies between two of replace_folder's system calls.
+TEST_F(CheckpointFolders, AtEveryMomentOfReplacingOneIsFound) {
+  complete("step-5", "older");
+  complete("step-5.run.tmp", "newer");
+  EXPECT_THAT(found(), ElementsAre("step-5"));
+  fs::rename(at("step-5"), at("step-5.old"));
+  EXPECT_THAT(found(), ElementsAre("step-5.old"));
+  // The run resumes from it, and the next save cleans up.
+  remove_stale(folder_.path(), "run");
+  EXPECT_THAT(there(), ElementsAre("step-5.old"));
+  complete("step-5.run.tmp", "again");
+  replace_folder(at("step-5.run.tmp"), at("step-5"));
+  EXPECT_THAT(there(), ElementsAre("step-5"));
+  EXPECT_EQ(folder_.read("step-5/index.json"), "again");
+  // Dead before the older one was removed.
+  complete("step-5.old", "older");
+  EXPECT_THAT(found(), ElementsAre("step-5"));
+}
+
+TEST_F(CheckpointFolders, UsersMayNameRunFolderOrCheckpoint) {
+  complete("run/checkpoints/step-5");
+  complete("run/checkpoints/step-10");
+  const auto newest = [&](const std::string& name) { return find_checkpoints(at(name)).at(0); };
+  EXPECT_EQ(newest("run"), at("run/checkpoints/step-10"));
+  EXPECT_EQ(newest("run/checkpoints"), at("run/checkpoints/step-10"));
+  EXPECT_EQ(newest("run/checkpoints/step-5"), at("run/checkpoints/step-5"));
+  started("run/checkpoints/step-11");
+  EXPECT_THAT(text_of<ConfigError>([&] { newest("run/checkpoints/step-11"); }),
+              HasSubstr("step-11 holds no complete checkpoint; a complete one has an index.json"));
+  EXPECT_THAT(text_of<ConfigError>([&] { newest("none"); }), HasSubstr("there is no checkpoint"));
+}
+
+TEST_F(CheckpointFolders, OneRunSavesIntoAFolder) {
+  const fs::path folder = at("new/checkpoints");
+  {
+    const FolderLock first(folder);
+    EXPECT_THAT(text_of<Error>([&] { FolderLock second(folder); }),
+                AllOf(HasSubstr("checkpoints is in use: process " + std::to_string(getpid())),
+                      HasSubstr("set another run.out")));
+  }
+  EXPECT_NO_THROW(FolderLock{folder});
+}
+
+TEST_F(CheckpointFolders, AFolderThatCannotBeMadeIsNamed) {
+  folder_.write("file", "");
+  EXPECT_THAT(text_of<Error>([&] { FolderLock lock(at("file/checkpoints")); }),
+              AllOf(HasSubstr("cannot make the folder "), HasSubstr("Not a directory")));
+}
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,147 @@
+#include "kernel/checkpoint/index.hpp"
+
+#include <gmock/gmock.h>
+
+#include <limits>
+
+#include "tests/unit/plugins/plugins_support.hpp"
+
+namespace tessera {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+StoredSlice slice(std::vector<i64> begin, std::vector<i64> shape, const std::string& file = "f") {
+  return {file, "key", {std::move(begin), std::move(shape)}, 0};
+}
+
+CheckpointIndex index_of(std::vector<i64> shape, std::vector<StoredSlice> slices) {
+  CheckpointIndex index;
+  index.files = {{"f", 10}};
+  index.tensors["w"] = {"f32", std::move(shape), std::move(slices)};
+  return index;
+}
+
+std::string tiling_error(const CheckpointIndex& index) {
+  return text_of<Error>([&] { index.check_tiling(); });
+}
+
+CheckpointIndex sample() {
+  CheckpointIndex index;
+  index.info = {120, 118, 960, std::numeric_limits<u64>::max(), "text 0123: \"ü\"", "a = 1\nb = 2"};
+  index.files = {{"rank-00000.safetensors", 123}, {"rank-00001.safetensors", i64{1} << 40}};
+  index.tensors["w"] = {
+      "f32",
+      {4, 6},
+      {{"rank-00000.safetensors", "w[0:4, 0:3]", {{0, 0}, {4, 3}}, 0xfedcba9876543210},
+       {"rank-00001.safetensors", "w[0:4, 3:6]", {{0, 3}, {4, 3}}, 1}}};
+  index.tensors["scalar"] = {"f64", {}, {{"rank-00000.safetensors", "scalar", {}, 7}}};
+  return index;
+}
+
+TEST(CheckpointIndex, RoundTrip) {
+  const CheckpointIndex before = sample();
+  const CheckpointIndex after = CheckpointIndex::from_json(before.to_json(), "index.json");
+  EXPECT_EQ(after.to_json(), before.to_json());
+  EXPECT_EQ(after.info.step, 120);
+  EXPECT_EQ(after.info.updates, 118);
+  EXPECT_EQ(after.info.samples, 960);
+  EXPECT_EQ(after.info.seed, std::numeric_limits<u64>::max());
+  EXPECT_EQ(after.info.data, "text 0123: \"ü\"");
+  EXPECT_EQ(after.info.config, "a = 1\nb = 2");
+  EXPECT_EQ(after.files[1].bytes, i64{1} << 40);
+  const StoredSlice& second = after.tensors.at("w").slices[1];
+  EXPECT_EQ(second.where.begin, (std::vector<i64>{0, 3}));
+  EXPECT_EQ(after.tensors.at("w").slices[0].checksum, 0xfedcba9876543210);
+  EXPECT_EQ(after.tensors.at("scalar").shape, std::vector<i64>{});
+  EXPECT_NO_THROW(after.check_tiling());
+  EXPECT_EQ(after.total_bytes(), 123 + (i64{1} << 40));
+}
+
+// Any changed, missing or added byte is noticed and named; none crashes the reader.
+TEST(CheckpointIndex, AnyDamageIsNoticed) {
+  const std::string good = sample().to_json();
+  for (std::size_t at = 0; at < good.size(); ++at) {
+    for (const int bit : {0, 3, 6}) {
+      std::string bad = good;
+      bad[at] = static_cast<char>(bad[at] ^ (1 << bit));
+      try {
+        const CheckpointIndex read = CheckpointIndex::from_json(bad, "x/index.json");
+        EXPECT_EQ(read.to_json(), good) << "changed at " << at;  // white space only
+      } catch (const Error& error) {
+        EXPECT_THAT(error.what(), HasSubstr("x/index.json is damaged: "));
+      }
+    }
+  }
+  for (std::size_t size = 0; size < good.size(); ++size) {
+    EXPECT_THROW(CheckpointIndex::from_json(good.substr(0, size), "i"), Error) << size;
+  }
+}
+
+TEST(CheckpointIndex, TextsOfDamage) {
+  EXPECT_THAT(text_of<Error>([] { CheckpointIndex::from_json("{}", "a/index.json"); }),
+              AllOf(HasSubstr("a/index.json is damaged: "), HasSubstr("format")));
+  EXPECT_THAT(text_of<Error>([] { CheckpointIndex::from_json(R"({"format":"later"})", "i"); }),
+              HasSubstr("it has format \"later\", this version reads \"tessera-checkpoint-1\""));
+  std::string edited = sample().to_json();
+  edited.replace(edited.find("960"), 3, "961");
+  EXPECT_EQ(text_of<Error>([&] { CheckpointIndex::from_json(edited, "i"); }),
+            "i is damaged: its own checksum is wrong");
+}
+
+TEST(CheckpointIndex, FilesOutsideOfTheFolderAreRefused) {
+  for (const std::string name : {"../f", "/etc/passwd", "a/b", "", ".", ".."}) {
+    CheckpointIndex index = index_of({2}, {slice({0}, {2}, name)});
+    EXPECT_THROW(CheckpointIndex::from_json(index.to_json(), "i"), Error) << name;
+    index = index_of({2}, {slice({0}, {2})});
+    index.files = {{name, 1}};
+    EXPECT_THROW(CheckpointIndex::from_json(index.to_json(), "i"), Error) << name;
+  }
+}
+
+TEST(CheckpointIndex, SlicesOfAnotherRankAreRefused) {
+  const CheckpointIndex index = index_of({2, 2}, {slice({0}, {2})});
+  EXPECT_THAT(text_of<Error>([&] { CheckpointIndex::from_json(index.to_json(), "i"); }),
+              HasSubstr("another number of dimensions"));
+}
+
+TEST(Tiling, Covers) {
+  EXPECT_NO_THROW(index_of({4, 4}, {slice({0, 0}, {4, 2}), slice({0, 2}, {4, 2})}).check_tiling());
+  EXPECT_NO_THROW(index_of({}, {slice({}, {})}).check_tiling());
+  EXPECT_NO_THROW(index_of({0, 3}, {}).check_tiling());
+  EXPECT_NO_THROW(index_of({0, 3}, {slice({0, 0}, {0, 3})}).check_tiling());
+}
+
+TEST(Tiling, ErrorsNameTheTensor) {
+  EXPECT_EQ(tiling_error(index_of({4, 4}, {slice({0, 0}, {4, 2})})),
+            "slices of \"w\" hold 8 of its 16 elements");
+  EXPECT_EQ(tiling_error(index_of({}, {})), "slices of \"w\" hold 0 of its 1 elements");
+  EXPECT_EQ(tiling_error(index_of({4}, {slice({0}, {3}), slice({2}, {2})})),
+            "slices [2:4] and [0:3] of \"w\" overlap");
+  EXPECT_EQ(tiling_error(index_of({4, 2}, {slice({2, 0}, {3, 2})})),
+            "slice [2:5, 0:2] of \"w\" lies outside of [0:4, 0:2]");
+  EXPECT_EQ(tiling_error(index_of({4}, {slice({-1}, {4})})),
+            "slice [-1:3] of \"w\" lies outside of [0:4]");
+  EXPECT_EQ(tiling_error(index_of({4}, {slice({0}, {4}, "g")})),
+            "\"w\" lies in \"g\", which is not listed");
+  // Two that overlap and a hole, of the right sum.
+  EXPECT_THAT(tiling_error(index_of({4}, {slice({0}, {2}), slice({0}, {2})})),
+              HasSubstr("overlap"));
+}
+
+TEST(CheckpointIndex, MergeRefusesRanksThatDisagree) {
+  CheckpointIndex all = index_of({4}, {slice({0}, {2})});
+  all.merge(index_of({4}, {slice({2}, {2})}));
+  EXPECT_EQ(all.tensors.at("w").slices.size(), 2U);
+  EXPECT_EQ(text_of<Error>([&] { all.merge(index_of({5}, {})); }),
+            "ranks disagree about the shape or dtype of \"w\"");
+}
+
+TEST(CheckpointIndex, AMissingFileIsNamed) {
+  EXPECT_EQ(text_of<Error>([] { read_index("nowhere/step-1"); }),
+            "cannot read nowhere/step-1/index.json");
+}
+
+}  // namespace
+}  // namespace tessera

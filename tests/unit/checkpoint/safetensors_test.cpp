@@ -1,0 +1,171 @@
+#include "kernel/checkpoint/safetensors_file.hpp"
+
+#include <gmock/gmock.h>
+#include <sys/resource.h>
+
+#include <csignal>
+#include <cstring>
+#include <filesystem>
+
+#include "kernel/checkpoint/disk.hpp"
+#include "tests/unit/plugins/plugins_support.hpp"
+
+namespace tessera {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+const std::vector<float> kValues = {1, -2, 3.5F, 0, 5, 6};
+const std::vector<i64> kSteps = {7, -8};
+
+i64 write_sample(const std::string& file) {
+  return write_safetensors(
+      file,
+      {{"w[0:2, 3:6]", "f32", {2, 3}}, {"steps", "i64", {2}}, {"none", "bf16", {0, 4}}},
+      [&](std::size_t i) -> std::span<const std::byte> {
+        if (i == 0) return std::as_bytes(std::span(kValues));
+        if (i == 1) return std::as_bytes(std::span(kSteps));
+        return {};
+      });
+}
+
+// The format as its authors describe it: u64 little endian, JSON, data.
+TEST(Safetensors, BytesAsTheFormatSays) {
+  const TestFolder folder;
+  const i64 size = write_sample(folder.at("a"));
+  const std::string file = folder.read("a");
+  ASSERT_EQ(static_cast<i64>(file.size()), size);
+  std::string header = R"({"w[0:2, 3:6]":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]},)"
+                       R"("steps":{"dtype":"I64","shape":[2],"data_offsets":[24,40]},)"
+                       R"("none":{"dtype":"BF16","shape":[0,4],"data_offsets":[40,40]}})";
+  while (header.size() % 8 != 0) header += ' ';
+  u64 length = 0;
+  for (std::size_t i = 8; i-- > 0;) length = length << 8 | static_cast<unsigned char>(file[i]);
+  EXPECT_EQ(length, header.size());
+  EXPECT_EQ(file.substr(8, length), header);
+  std::string data(40, '\0');
+  std::memcpy(data.data(), kValues.data(), 24);
+  std::memcpy(data.data() + 24, kSteps.data(), 16);
+  EXPECT_EQ(file.substr(8 + length), data);
+}
+
+TEST(Safetensors, ReadsWhatItWrote) {
+  const TestFolder folder;
+  write_sample(folder.at("a"));
+  const SafetensorsFile file(folder.at("a"));
+  const SafetensorsEntry& entry = file.entry("w[0:2, 3:6]");
+  EXPECT_EQ(entry.dtype, "f32");
+  EXPECT_EQ(entry.shape, (std::vector<i64>{2, 3}));
+  const std::vector<std::byte> bytes = file.read(entry);
+  ASSERT_EQ(bytes.size(), 24U);
+  EXPECT_EQ(std::memcmp(bytes.data(), kValues.data(), 24), 0);
+  EXPECT_TRUE(file.read(file.entry("none")).empty());
+}
+
+TEST(Safetensors, ReadsMetadataOfOthers) {
+  const TestFolder folder;
+  const std::string header =
+      R"({"__metadata__":{"by":"hand"},"x":{"dtype":"U8","shape":[3],"data_offsets":[0,3]}})";
+  std::string text(8, '\0');
+  text[0] = static_cast<char>(header.size());
+  folder.write("a", text + header + "abc");
+  const SafetensorsFile file(folder.at("a"));
+  EXPECT_EQ(file.read(file.entry("x")).size(), 3U);
+  EXPECT_EQ(file.entries().size(), 1U);
+}
+
+// Reads all of a file; whatever is wrong with it is an Error that names it.
+std::string read_all(const std::string& path) {
+  try {
+    const SafetensorsFile file(path);
+    for (const SafetensorsEntry& entry : file.entries()) file.read(entry);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return {};
+}
+
+TEST(Safetensors, FilesThatWereCutOff) {
+  const TestFolder folder;
+  write_sample(folder.at("whole"));
+  const std::string whole = folder.read("whole");
+  for (std::size_t size = 0; size < whole.size(); ++size) {
+    const std::string path = folder.write("cut", whole.substr(0, size));
+    EXPECT_THAT(read_all(path), HasSubstr("cut is damaged: ")) << size;
+  }
+}
+
+TEST(Safetensors, HeadersWithFlippedBitsNeverCrash) {
+  const TestFolder folder;
+  write_sample(folder.at("whole"));
+  const std::string whole = folder.read("whole");
+  int noticed = 0;
+  for (std::size_t at = 0; at < whole.size() - 40; ++at) {
+    for (int bit = 0; bit < 8; ++bit) {
+      std::string bad = whole;
+      bad[at] = static_cast<char>(bad[at] ^ (1 << bit));
+      const std::string text = read_all(folder.write("bad", bad));
+      if (text.empty()) continue;
+      ++noticed;
+      EXPECT_THAT(text, HasSubstr("bad is damaged: "));
+    }
+  }
+  EXPECT_GT(noticed, 500);
+}
+
+TEST(Safetensors, TextsOfDamage) {
+  const TestFolder folder;
+  EXPECT_THAT(read_all(folder.at("none")), HasSubstr("none: No such file or directory"));
+  EXPECT_THAT(read_all(folder.write("empty", "")), HasSubstr("empty is damaged: it is too short"));
+  EXPECT_THAT(read_all(folder.write("long", std::string(20, '\x7f'))),
+              HasSubstr("long is damaged: its header is longer than the file"));
+  write_sample(folder.at("a"));
+  const SafetensorsFile file(folder.at("a"));
+  EXPECT_THAT(text_of<Error>([&] { file.entry("v"); }), AllOf(HasSubstr("/a has no tensor \"v\"")));
+}
+
+TEST(Safetensors, WrongNumberOfBytesIsRefused) {
+  const TestFolder folder;
+  EXPECT_THAT(text_of<Error>([&] {
+                write_safetensors(folder.at("a"), {{"w", "f32", {3}}}, [](std::size_t) {
+                  return std::as_bytes(std::span(kValues));
+                });
+              }),
+              HasSubstr("a: tensor \"w\" has 24 bytes, expected 12"));
+}
+
+TEST(FullDisk, IsNamedWithTheFile) {
+  EXPECT_EQ(text_of<Error>([] { write_sample("/dev/full"); }),
+            "cannot write /dev/full: No space left on device");
+  EXPECT_EQ(text_of<Error>([] { write_synced("/dev/full", "text"); }),
+            "cannot write /dev/full: No space left on device");
+}
+
+TEST(FullDisk, FilesOverTheLimit) {
+  const TestFolder folder;
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  auto* const handler = std::signal(SIGXFSZ, SIG_IGN);
+  const rlimit small{100, before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
+  std::string text;
+  try {
+    write_sample(folder.at("a"));
+  } catch (const Error& error) {
+    text = error.what();
+  }
+  setrlimit(RLIMIT_FSIZE, &before);
+  std::signal(SIGXFSZ, handler);
+  EXPECT_THAT(text, AllOf(HasSubstr("cannot write "), HasSubstr("/a: File too large")));
+}
+
+TEST(Safetensors, FoldersThatDoNotExistAreNamed) {
+  EXPECT_EQ(text_of<Error>([] { write_sample("nowhere/a"); }),
+            "cannot create nowhere/a: No such file or directory");
+  EXPECT_EQ(text_of<Error>([] { write_synced("nowhere/a", ""); }),
+            "cannot create nowhere/a: No such file or directory");
+}
+
+}  // namespace
+}  // namespace tessera
