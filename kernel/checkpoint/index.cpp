@@ -81,7 +81,9 @@ auto reading(const std::string& source, F&& read) {
   try {
     return read();
   } catch (const std::exception& error) {
-    fail("{} is damaged: {}", source, error.what());
+    std::string_view why = error.what();  // the library's: "[json.exception.type.302] why"
+    if (why.starts_with("[json.")) why.remove_prefix(why.find("] ") + 2);
+    fail("{} is damaged: {}", source, why);
   }
 }
 

@@ -9,7 +9,6 @@
 namespace tessera {
 namespace {
 
-using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 StoredSlice slice(std::vector<i64> begin, std::vector<i64> shape, const std::string& file = "f") {
@@ -80,8 +79,8 @@ TEST(CheckpointIndex, AnyDamageIsNoticed) {
 }
 
 TEST(CheckpointIndex, TextsOfDamage) {
-  EXPECT_THAT(text_of<Error>([] { CheckpointIndex::from_json("{}", "a/index.json"); }),
-              AllOf(HasSubstr("a/index.json is damaged: "), HasSubstr("format")));
+  EXPECT_EQ(text_of<Error>([] { CheckpointIndex::from_json("{}", "a/index.json"); }),
+            "a/index.json is damaged: key 'format' not found");
   EXPECT_THAT(text_of<Error>([] { CheckpointIndex::from_json(R"({"format":"later"})", "i"); }),
               HasSubstr("it has format \"later\", this version reads \"tessera-checkpoint-1\""));
   std::string edited = sample().to_json();

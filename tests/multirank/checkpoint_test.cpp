@@ -1,0 +1,199 @@
+// A run continues from a checkpoint: the same bits under the same layout, the same curve under
+// another one.
+#include <gmock/gmock.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "invariant_support.hpp"
+#include "kernel/train/training_state.hpp"
+#include "tessera/error.hpp"
+#include "trainer_support.hpp"
+#include "training_support.hpp"
+
+namespace tessera::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+struct Layout {
+  std::string name;
+  Sets sets;
+};
+
+const std::vector<Layout>& layouts() {
+  static const std::vector<Layout> all = {
+      {"single", {}},
+      {"tp2", {"parallel.tensor=2"}},
+      {"dp2", {"parallel.data=2"}},
+      {"tp2_dp2", {"parallel.tensor=2", "parallel.data=2"}},
+  };
+  return all;
+}
+
+constexpr i64 kSteps = 8, kStop = 3;
+
+// Ends after 8 steps; with a vocabulary that no layout stores unpadded.
+std::string config() { return tiny_config() + "[observers.metrics]\n"; }
+
+Sets sets_for(const Sets& layout, const std::string& out, const Sets& more = {}) {
+  return with(with({"run.steps=8",
+                    "lr.warmup_steps=2",
+                    "model.vocab_multiple=24",
+                    "checkpoint.every_steps=100",
+                    "run.out=" + out},
+                   layout),
+              more);
+}
+
+// A run that was stopped by a signal after kStop steps.
+void train_until_stop(const Sets& layout, const std::string& out, const Sets& more = {}) {
+  run_trainer({config(), sets_for(layout, out, more), kStop});
+}
+
+void continue_run(const Sets& layout, const std::string& out, const Sets& more = {}) {
+  run_trainer({config(), sets_for(layout, out, more)});
+}
+
+std::string step_in(const std::string& out, i64 step) {
+  return fmt::format("{}/checkpoints/step-{}", out, step);
+}
+
+std::string error_of(const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    return fmt::format("{}: {}", error.exit_code(), error.what());
+  }
+  return "nothing was thrown";
+}
+
+// --- the same layout ---
+
+class Resume : public ::testing::TestWithParam<Layout> {};
+
+TEST_P(Resume, RepeatsTheUninterruptedRunBitForBit) {
+  const RunFolder folder;
+  const Sets& layout = GetParam().sets;
+  continue_run(layout, folder.at("whole"));
+  train_until_stop(layout, folder.at("parts"));
+  ASSERT_EQ(metrics_of(folder.at("parts")).size(), static_cast<std::size_t>(kStop));
+  continue_run(layout, folder.at("parts"));
+  const std::vector<std::string> whole = metrics_of(folder.at("whole"));
+  ASSERT_EQ(whole.size(), static_cast<std::size_t>(kSteps));
+  EXPECT_EQ(metrics_of(folder.at("parts")), whole);
+  EXPECT_EQ(logical_tensors(step_in(folder.at("parts"), kSteps)),
+            logical_tensors(step_in(folder.at("whole"), kSteps)));
+}
+
+// --- another layout ---
+
+TEST_P(Resume, UnderEveryOtherLayout) {
+  const RunFolder folder;
+  continue_run({}, folder.at("reference"));
+  train_until_stop(GetParam().sets, folder.at("from"));
+  const auto stored = logical_tensors(step_in(folder.at("from"), kStop));
+  for (const Layout& to : layouts()) {
+    SCOPED_TRACE(to.name);
+    const std::string copy = folder.at(to.name), again = folder.at(to.name + "_again");
+    on_sessions(config(), sets_for(to.sets, copy), [&](Session& session, Store* store) {
+      CheckpointArguments arguments;
+      arguments.run = "test";
+      arguments.mesh = &session.mesh();
+      arguments.device = &session.device();
+      arguments.store = store;
+      arguments.folder = folder.at("from") + "/checkpoints";
+      continue_from(*Checkpoints(arguments).load("auto", training_tensors(session)), session);
+      EXPECT_EQ(session.updates(), kStop);
+      arguments.folder = again;
+      Checkpoints(arguments).save(training_info(session, ""), training_tensors(session));
+    });
+    EXPECT_EQ(logical_tensors(fmt::format("{}/step-{}", again, kStop)), stored);
+
+    std::filesystem::copy(folder.at("from"), copy, std::filesystem::copy_options::recursive);
+    continue_run(to.sets, copy);
+    EXPECT_EQ(difference(metric_of(copy, "loss"),
+                         metric_of(folder.at("reference"), "loss"),
+                         kLossTolerance,
+                         "loss"),
+              "");
+    EXPECT_EQ(difference(metric_of(copy, "grad_norm"),
+                         metric_of(folder.at("reference"), "grad_norm"),
+                         kNormTolerance,
+                         "gradient norm"),
+              "");
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Layouts, Resume, ::testing::ValuesIn(layouts()), [](const auto& info) {
+  return info.param.name;
+});
+
+TEST(Checkpoint, PaddedVocabularyIsStoredUnpadded) {
+  const RunFolder folder;
+  train_until_stop({"parallel.tensor=2"}, folder.at("run"));
+  bool found = false;
+  for (const auto& [name, tensor] : read_index(step_in(folder.at("run"), kStop)).tensors) {
+    if (tensor.shape.size() != 2 || name.find("embedding") == std::string::npos) continue;
+    EXPECT_NE(tensor.shape[0], 288) << name;
+    found = found || tensor.shape[0] == 256;
+  }
+  EXPECT_TRUE(found);
+}
+
+TEST(Checkpoint, EveryNStepsAndTheNewestStay) {
+  const RunFolder folder;
+  continue_run(
+      {"parallel.data=2"}, folder.at("run"), {"checkpoint.every_steps=3", "checkpoint.keep=2"});
+  const auto steps = complete_steps(folder.at("run") + "/checkpoints");
+  EXPECT_THAT(steps,
+              ::testing::ElementsAre(step_in(folder.at("run"), 8), step_in(folder.at("run"), 6)));
+}
+
+TEST(Checkpoint, ADamagedNewestIsRetrained) {
+  const RunFolder folder;
+  const Sets every = {"checkpoint.every_steps=3", "checkpoint.keep=1"};
+  const std::string out = folder.at("run");
+  continue_run({}, folder.at("whole"), every);
+  run_trainer({config(), sets_for({}, out, {"checkpoint.every_steps=3"}), 7});
+  std::ofstream(step_in(out, 7) + "/index.json") << "{}";
+  continue_run({}, out, every);
+  EXPECT_EQ(metrics_of(out), metrics_of(folder.at("whole")));
+  EXPECT_EQ(logical_tensors(step_in(out, 8)), logical_tensors(step_in(folder.at("whole"), 8)));
+}
+
+TEST(Checkpoint, AFinishedRunIsLeftAsItIs) {
+  const RunFolder folder;
+  continue_run({}, folder.at("run"));
+  const auto before = metrics_of(folder.at("run"));
+  continue_run({}, folder.at("run"));
+  EXPECT_EQ(metrics_of(folder.at("run")), before);
+}
+
+// --- another run ---
+
+TEST(Checkpoint, AnotherRunIsRefused) {
+  const RunFolder folder;
+  const std::string out = folder.at("run");
+  train_until_stop({"parallel.tensor=2"}, out);
+  const auto error = [&](const Sets& sets) {
+    return error_of([&] { continue_run({"parallel.data=2"}, out, sets); });
+  };
+  EXPECT_THAT(error({"run.seed=12"}),
+              AllOf(HasSubstr("2: "), HasSubstr("was made with run.seed = 11, not 12")));
+  EXPECT_THAT(error({"data.validation=0.5"}), HasSubstr("was made with other data: \"text "));
+  EXPECT_THAT(error({"batch.global=16"}),
+              HasSubstr("has seen 24 samples in 3 steps, which is not batch.global = 16 a step"));
+  EXPECT_THAT(error({"run.steps=2"}), HasSubstr("is beyond the end of this run: run.steps = 2"));
+  EXPECT_THAT(error({"model.hidden=32"}),
+              AllOf(HasSubstr("does not fit this run:"), HasSubstr("[256, 16] in the checkpoint")));
+  EXPECT_THAT(error({"optimizer.rule.type=\"sgd\""}),
+              AllOf(HasSubstr("not in this run: "), HasSubstr("/first_moment")));
+  EXPECT_THAT(error({"precision.main=\"fp64\"", "precision.compute=\"fp64\""}),
+              HasSubstr("f32 [16] in the checkpoint, f64 [16] in this run"));
+  EXPECT_EQ(metrics_of(out).size(), static_cast<std::size_t>(kStop)) << "and nothing was touched";
+}
+
+}  // namespace
+}  // namespace tessera::testing

@@ -1,0 +1,142 @@
+#include "trainer_support.hpp"
+
+#include <stdlib.h>
+
+#include <exception>
+#include <fstream>
+#include <memory>
+#include <regex>
+#include <thread>
+
+#include "kernel/checkpoint/index.hpp"
+#include "kernel/checkpoint/safetensors_file.hpp"
+#include "kernel/comm/store.hpp"
+#include "kernel/config/dump.hpp"
+#include "kernel/train/setup.hpp"
+#include "kernel/train/trainer.hpp"
+#include "tessera/error.hpp"
+#include "training_support.hpp"
+
+namespace tessera::testing {
+
+namespace {
+
+SessionArguments session_arguments(const Resolved& config, i64 rank, i64 world, Store& store) {
+  SessionArguments arguments;
+  arguments.config = &config;
+  arguments.plugins = &plugins();
+  arguments.rank = arguments.local_rank = rank;
+  arguments.world = world;
+  arguments.store = world > 1 ? &store : nullptr;
+  arguments.communicator = "threads";
+  return arguments;
+}
+
+void on_threads(i64 world, const std::function<void(i64)>& body) {
+  std::vector<std::exception_ptr> errors(static_cast<std::size_t>(world));
+  std::vector<std::thread> threads;
+  for (i64 rank = 0; rank < world; ++rank) {
+    threads.emplace_back([&, rank] {
+      try {
+        body(rank);
+      } catch (...) {
+        errors[static_cast<std::size_t>(rank)] = std::current_exception();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const std::exception_ptr& error : errors) {
+    if (error) std::rethrow_exception(error);
+  }
+}
+
+}  // namespace
+
+RunFolder::RunFolder() {
+  std::string path = (std::filesystem::temp_directory_path() / "tessera_run_XXXXXX").string();
+  require(mkdtemp(path.data()) != nullptr, "no temporary folder");
+  path_ = path;
+}
+
+RunFolder::~RunFolder() {
+  std::error_code ignored;
+  std::filesystem::remove_all(path_, ignored);
+}
+
+void run_trainer(const TrainerOptions& options) {
+  const Resolved config = resolve(Config::parse(options.config, "test", options.sets), plugins());
+  const i64 world = world_size(config.run);
+  InProcessStore store;
+  on_threads(world, [&](i64 rank) {
+    i64 steps = 0;
+    TrainerArguments arguments;
+    arguments.session = session_arguments(config, rank, world, store);
+    arguments.config_text = dump(config);
+    arguments.stop = [&] { return rank == 0 && ++steps == options.stop_after; };
+    train_rank(arguments);
+  });
+}
+
+void on_sessions(const std::string& text,
+                 const std::vector<std::string>& sets,
+                 const std::function<void(Session&, Store*)>& body) {
+  const Resolved config = resolve(Config::parse(text, "test", sets), plugins());
+  const i64 world = world_size(config.run);
+  InProcessStore store;
+  on_threads(world, [&](i64 rank) {
+    const SessionArguments arguments = session_arguments(config, rank, world, store);
+    Session session(arguments);
+    body(session, arguments.store);
+  });
+}
+
+std::vector<std::string> metrics_of(const std::string& out) {
+  static const std::regex speed("\"(tokens_per_second|seconds)\":[^,}]*,?");
+  std::ifstream file(out + "/metrics.jsonl");
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(file, line);) {
+    lines.push_back(std::regex_replace(line, speed, ""));
+  }
+  return lines;
+}
+
+std::vector<double> metric_of(const std::string& out, const std::string& key) {
+  const std::string start = "\"" + key + "\":";
+  std::vector<double> values;
+  for (const std::string& line : metrics_of(out)) {
+    const std::size_t at = line.find(start);
+    if (at != std::string::npos) values.push_back(std::stod(line.substr(at + start.size())));
+  }
+  return values;
+}
+
+std::map<std::string, std::string> logical_tensors(const std::string& folder) {
+  const CheckpointIndex index = read_index(folder);
+  std::map<std::string, std::string> tensors;
+  for (const auto& [name, tensor] : index.tensors) {
+    i64 elements = 1;
+    for (const i64 size : tensor.shape) elements *= size;
+    const i64 bytes = dtype_size(parse_dtype(tensor.dtype));
+    std::string& whole = tensors[name];
+    whole.assign(static_cast<std::size_t>(elements * bytes), '?');
+    for (const StoredSlice& slice : tensor.slices) {
+      const SafetensorsFile file(folder + "/" + slice.file);
+      const std::vector<std::byte> from = file.read(file.entry(slice.key));
+      for (i64 i = 0; i < slice.where.elements(); ++i) {
+        i64 rest = i, at = 0, stride = 1;
+        for (std::size_t d = tensor.shape.size(); d-- > 0;) {
+          at += (slice.where.begin[d] + rest % slice.where.shape[d]) * stride;
+          rest /= slice.where.shape[d];
+          stride *= tensor.shape[d];
+        }
+        for (i64 b = 0; b < bytes; ++b) {
+          whole[static_cast<std::size_t>(at * bytes + b)] =
+              static_cast<char>(from[static_cast<std::size_t>(i * bytes + b)]);
+        }
+      }
+    }
+  }
+  return tensors;
+}
+
+}  // namespace tessera::testing

@@ -1,0 +1,47 @@
+#pragma once
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "kernel/train/session.hpp"
+
+namespace tessera::testing {
+
+/// An empty folder that is removed at the end.
+class RunFolder {
+ public:
+  RunFolder();
+  ~RunFolder();
+  RunFolder(const RunFolder&) = delete;
+  RunFolder& operator=(const RunFolder&) = delete;
+  std::string at(const std::string& name) const { return (path_ / name).string(); }
+
+ private:
+  std::filesystem::path path_;
+};
+
+struct TrainerOptions {
+  std::string config;
+  std::vector<std::string> sets;
+  i64 stop_after = 0;  ///< this many steps, as a signal to rank 0 would; 0: at the end
+};
+
+/// The trainer as `tessera train` runs it, one thread a rank. Throws the first rank's error.
+void run_trainer(const TrainerOptions& options);
+
+/// Sessions of all ranks, each given to the body on its thread.
+void on_sessions(const std::string& config,
+                 const std::vector<std::string>& sets,
+                 const std::function<void(Session&, Store*)>& body);
+
+/// What metrics.jsonl says of each step but its speed, line by line.
+std::vector<std::string> metrics_of(const std::string& out);
+/// The numbers of one key in it.
+std::vector<double> metric_of(const std::string& out, const std::string& key);
+
+/// Every tensor of a checkpoint put together from its files, element by element: raw bytes.
+std::map<std::string, std::string> logical_tensors(const std::string& folder);
+
+}  // namespace tessera::testing
