@@ -17,6 +17,7 @@ TESSERA_BUILD_PACKAGES=(
   libtomlplusplus-dev
   libxxhash-dev
   nlohmann-json3-dev
+  ocl-icd-opencl-dev    # the CMake files of libdnnl-dev look for it, Tessera does not use it
 )
 TESSERA_TEST_PACKAGES=(
   clang-format-14
