@@ -1,0 +1,136 @@
+// Configurations that cannot be trained: exit code 2, the text, and no rank started.
+#include <gmock/gmock.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <memory>
+
+#include "train_support.hpp"
+
+namespace tessera::testing {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+struct Mistake {
+  std::string name;
+  std::vector<std::string> sets;
+  std::string text;
+};
+
+class TrainMistake : public ::testing::TestWithParam<Mistake> {};
+
+TEST_P(TrainMistake, IsNamedBeforeAnyRankStarts) {
+  const TinyRun run;
+  run.folder.write("short.txt", "too short");
+  const ProcessResult result = run.train(TinyRun::steps(5, "run", GetParam().sets));
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.err, HasSubstr(GetParam().text));
+  EXPECT_THAT(result.err, Not(HasSubstr("[rank ")));
+  EXPECT_THAT(result.out, IsEmpty());
+  EXPECT_FALSE(fs::exists(run.at("run")));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Texts,
+    TrainMistake,
+    ::testing::Values(
+        Mistake{"UnknownKey",
+                {"model.hiden=4"},
+                "--set #3: [model] unknown key \"hiden\": did you mean \"hidden\"?"},
+        Mistake{"WrongType",
+                {"batch.global=many"},
+                "--set #3: [batch] global: expected integer >= 1, got \"many\""},
+        Mistake{"OutOfRange",
+                {"model.dropout=2"},
+                "--set #3: [model] dropout: expected float in [0, 1), got 2"},
+        Mistake{"MissingData",
+                {"data.path=gone.txt", "parallel.data=2"},
+                "gone.txt\": No such file or directory"},
+        Mistake{"ShortText",
+                {"data.path=short.txt", "data.validation=0", "parallel.data=2"},
+                "the training part has 9 of the text's 9 tokens; one sample of sequence length 16 "
+                "needs 17"},
+        Mistake{"Heads",
+                {"parallel.tensor=4"},
+                "6 heads do not divide among parallel.tensor = 4 ranks"},
+        Mistake{"Batch",
+                {"parallel.data=3"},
+                "global = 8 is not a multiple of 6 = 3 data-parallel ranks × batch.micro = 2"},
+        Mistake{"World",
+                {"parallel.tensor=2", "comm.ranks=3"},
+                "world size 3 is not divisible by tp·cp·pp = 2·1·1 = 2"},
+        Mistake{"World2",
+                {"parallel.tensor=2", "parallel.data=2", "comm.ranks=6"},
+                "data = 2, but 6 ranks with tensor 2, context 1, pipeline 1 leave 3"},
+        Mistake{"MissingPlugins", {"plugins.path=none"}, "[plugins] path: there is no folder "}),
+    [](const auto& info) { return info.param.name; });
+
+TEST(TrainErrors, PluginsThatCannotBeRead) {
+  if (geteuid() == 0) GTEST_SKIP() << "nothing is unreadable to root";
+  const TinyRun run;
+  fs::create_directory(run.at("locked"));
+  fs::permissions(run.at("locked"), fs::perms::none);
+  const ProcessResult result = run.train(TinyRun::steps(5, "run", {"plugins.path=locked"}));
+  fs::permissions(run.at("locked"), fs::perms::owner_all);
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.err, AllOf(HasSubstr("locked"), HasSubstr("Permission denied")));
+}
+
+// --- ranks that were started differently, by hand ---
+
+class TwoRanks : public ::testing::Test {
+ protected:
+  void start(int rank, std::vector<std::string> sets, const std::string& plugins = "") {
+    ProcessOptions options = run_.options();
+    const std::string number = std::to_string(rank);
+    options.environment.insert({{"RANK", number},
+                                {"WORLD_SIZE", "2"},
+                                {"LOCAL_RANK", number},
+                                {"LOCAL_WORLD_SIZE", "2"},
+                                {"MASTER_ADDR", "127.0.0.1"},
+                                {"MASTER_PORT", "29512"},
+                                {"TORCHELASTIC_RUN_ID", run_.at("")}});
+    if (!plugins.empty()) options.environment["TESSERA_PLUGIN_PATH"] = plugins;
+    sets.push_back("parallel.data=2");
+    ranks_.push_back(
+        std::make_unique<Process>(run_.command(TinyRun::steps(5, "run", sets)), options));
+  }
+  // Both say the same.
+  std::string error() {
+    const ProcessResult first = ranks_[0]->wait(), second = ranks_[1]->wait();
+    EXPECT_EQ(first.exit_code, 2) << first.err;
+    EXPECT_EQ(second.exit_code, 2) << second.err;
+    EXPECT_EQ(first.last_error(), second.last_error());
+    return first.last_error();
+  }
+  const TinyRun run_;
+  std::vector<std::unique_ptr<Process>> ranks_;
+};
+
+TEST_F(TwoRanks, DifferentConfigurations) {
+  start(0, {});
+  start(1, {"lr.peak=2e-3"});
+  EXPECT_THAT(error(),
+              AllOf(HasSubstr("ranks disagree on configuration: line "),
+                    HasSubstr("on rank 0"),
+                    HasSubstr("on rank 1")));
+}
+
+TEST_F(TwoRanks, DifferentPlugins) {
+  // The same plugin in another file.
+  fs::create_directory(run_.at("plugins"));
+  const fs::path own = run_.at("plugins/libtessera_adamw.so");
+  fs::copy(TESSERA_BUILD_DIR "/plugins/libtessera_adamw.so", own);
+  std::ofstream(own, std::ios::app | std::ios::binary) << "changed";
+  start(0, {});
+  start(1, {}, run_.at("plugins"));
+  EXPECT_THAT(error(), AllOf(HasSubstr("ranks disagree on plugins: line "), HasSubstr("adamw")));
+}
+
+}  // namespace
+}  // namespace tessera::testing

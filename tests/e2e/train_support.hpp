@@ -1,0 +1,38 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "program_support.hpp"
+
+namespace tessera::testing {
+
+/// A small training in a folder of its own: text, configuration, runs.
+class TinyRun {
+ public:
+  TinyRun();
+  /// Absolute path of something in the folder.
+  std::string at(const std::string& name) const;
+  /// "tessera train" of the configuration with these settings over it.
+  std::vector<std::string> command(const std::vector<std::string>& sets) const;
+  /// Settings for this many steps into the folder `out`.
+  static std::vector<std::string> steps(int steps,
+                                        const std::string& out,
+                                        std::vector<std::string> more = {});
+  ProcessResult train(const std::vector<std::string>& sets) const;
+  /// In the folder, and marked so that left processes can be found.
+  ProcessOptions options() const;
+  std::string mark() const;
+  /// Waits a little for processes of this folder to be gone; those that are not.
+  std::vector<pid_t> survivors() const { return survivors_with(mark()); }
+  /// Lines of a run's metrics.jsonl without its speed.
+  std::vector<std::string> metrics(const std::string& out) const;
+  /// Names of complete checkpoints, sorted as texts.
+  std::vector<std::string> checkpoints(const std::string& out) const;
+
+  const TemporaryFolder folder;
+};
+
+/// The process among those of a mark that is this rank of our launcher.
+pid_t rank_process(const std::string& mark, int rank);
+
+}  // namespace tessera::testing

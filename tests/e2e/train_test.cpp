@@ -1,0 +1,253 @@
+// Training as a user meets it: runs that stop, die, find their disk full or their checkpoint
+// damaged, and go on.
+#include "train_support.hpp"
+
+#include <gmock/gmock.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <fstream>
+#include <memory>
+#include <set>
+
+namespace tessera::testing {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+std::set<std::string> shared_memory() {
+  std::set<std::string> names;
+  for (const auto& entry : fs::directory_iterator("/dev/shm")) names.insert(entry.path());
+  return names;
+}
+
+class Train : public ::testing::Test {
+ protected:
+  void TearDown() override {
+    EXPECT_THAT(run_.survivors(), IsEmpty());
+    EXPECT_EQ(shared_memory(), shared_memory_);
+  }
+  void spoil(const std::string& file) const {
+    std::fstream out(run_.at(file), std::ios::in | std::ios::out | std::ios::binary);
+    ASSERT_TRUE(out.good()) << file;
+    out.seekp(-100, std::ios::end);
+    out << "damage";
+  }
+  const TinyRun run_;
+  const std::set<std::string> shared_memory_ = shared_memory();
+};
+
+struct Layout {
+  std::string name;
+  std::vector<std::string> sets;
+};
+
+// --- stopping and going on ---
+
+class Interrupt : public Train, public ::testing::WithParamInterface<Layout> {};
+
+TEST_P(Interrupt, SavesAndGoesOnBitForBit) {
+  constexpr int kSteps = 120;
+  const auto& layout = GetParam().sets;
+  const ProcessResult whole = run_.train(TinyRun::steps(kSteps, "whole", layout));
+  ASSERT_EQ(whole.exit_code, 0) << whole.err;
+  ASSERT_EQ(run_.metrics("whole").size(), static_cast<std::size_t>(kSteps));
+
+  Process first(run_.command(TinyRun::steps(kSteps, "parts", layout)), run_.options());
+  ASSERT_TRUE(first.shows("3/120")) << first.err();
+  first.send(SIGINT);
+  const ProcessResult stopped = first.wait();
+  EXPECT_EQ(stopped.exit_code, 0) << stopped.err;
+  const auto parts = run_.metrics("parts");
+  ASSERT_LT(parts.size(), static_cast<std::size_t>(kSteps)) << "it was not stopped in time";
+  EXPECT_THAT(run_.checkpoints("parts"), ElementsAre("step-" + std::to_string(parts.size())));
+
+  const ProcessResult second = run_.train(TinyRun::steps(kSteps, "parts", layout));
+  EXPECT_EQ(second.exit_code, 0) << second.err;
+  EXPECT_THAT(second.out, HasSubstr("checkpoints/step-" + std::to_string(parts.size())));
+  EXPECT_EQ(run_.metrics("parts"), run_.metrics("whole"));
+}
+
+INSTANTIATE_TEST_SUITE_P(Layouts,
+                         Interrupt,
+                         ::testing::Values(Layout{"single", {}},
+                                           Layout{"tp2", {"parallel.tensor=2"}},
+                                           Layout{"dp2", {"parallel.data=2"}}),
+                         [](const auto& info) { return info.param.name; });
+
+TEST_F(Train, KilledRunsGoOnFromTheirCheckpoint) {
+  constexpr int kSteps = 60;
+  const auto sets = [&](const std::string& out) {
+    return TinyRun::steps(kSteps, out, {"parallel.data=2", "checkpoint.every_steps=7"});
+  };
+  ASSERT_EQ(run_.train(sets("whole")).exit_code, 0);
+  {
+    Process first(run_.command(sets("parts")), run_.options());
+    ASSERT_TRUE(first.shows("saved", 2)) << first.err();
+    first.send(SIGKILL);
+    EXPECT_EQ(first.wait().signal, SIGKILL);
+  }
+  EXPECT_THAT(run_.survivors(), IsEmpty());
+  fs::create_directories(run_.at("parts/checkpoints/step-999.tiny.tmp"));
+  const ProcessResult second = run_.train(sets("parts"));
+  EXPECT_EQ(second.exit_code, 0) << second.err;
+  EXPECT_EQ(run_.metrics("parts"), run_.metrics("whole"));
+  EXPECT_FALSE(fs::exists(run_.at("parts/checkpoints/step-999.tiny.tmp")));
+}
+
+TEST_F(Train, AKilledRankIsNamedWithinSeconds) {
+  Process run(run_.command(TinyRun::steps(1000000, "run", {"parallel.data=2"})), run_.options());
+  ASSERT_TRUE(run.shows("3/1")) << run.err();
+  const pid_t rank = rank_process(run_.mark(), 1);
+  ASSERT_GT(rank, 0);
+  const auto start = std::chrono::steady_clock::now();
+  kill(rank, SIGKILL);
+  const ProcessResult result = run.wait();
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_EQ(result.last_error(), "rank 1 was killed by signal 9 (Killed)");
+}
+
+TEST_F(Train, ASecondRunInTheSameFolderIsRefused) {
+  Process first(run_.command(TinyRun::steps(1000000, "run")), run_.options());
+  ASSERT_TRUE(first.shows("3/1")) << first.err();
+  const ProcessResult second = run_.train(TinyRun::steps(10, "run"));
+  EXPECT_EQ(second.exit_code, 1);
+  EXPECT_THAT(second.err,
+              HasSubstr("checkpoints is in use: process " + std::to_string(first.pid())));
+  first.send(SIGTERM);
+  EXPECT_EQ(first.wait().exit_code, 0);
+}
+
+// --- checkpoints that cannot be written or read ---
+
+TEST_F(Train, AFullDiskEndsTheRunAndLeavesTheOlderCheckpoint) {
+  ASSERT_EQ(run_.train(TinyRun::steps(5, "run")).exit_code, 0);
+  // Blocks of 512 or 1024 bytes, less than a checkpoint, more than everything else.
+  std::string command = "ulimit -f 60; exec";
+  for (const std::string& part : run_.command(TinyRun::steps(10, "run"))) {
+    command += " '" + part + "'";
+  }
+  const ProcessResult full = run_process({"sh", "-c", command}, run_.options());
+  EXPECT_EQ(full.exit_code, 1);
+  EXPECT_THAT(full.err,
+              AllOf(HasSubstr("saving step 10 failed, older checkpoints are whole: cannot write "),
+                    HasSubstr("rank-00000.safetensors: File too large")));
+  EXPECT_THAT(run_.checkpoints("run"), ElementsAre("step-5"));
+  EXPECT_FALSE(fs::exists(run_.at("run/checkpoints/step-10.tiny.tmp")));
+  const ProcessResult again = run_.train(TinyRun::steps(10, "run"));
+  EXPECT_EQ(again.exit_code, 0) << again.err;
+  EXPECT_EQ(run_.metrics("run").size(), 10U);
+}
+
+// A disk of its own, which is really full, under two ranks.
+TEST_F(Train, AFullDiskUnderSeveralRanks) {
+  if (run_process({"unshare", "-rm", "true"}).exit_code != 0) {
+    GTEST_SKIP() << "this system lets no user mount";
+  }
+  std::string train;
+  for (const std::string& part : run_.command(TinyRun::steps(60,
+                                                             "run",
+                                                             {"parallel.tensor=2",
+                                                              "checkpoint.every_steps=5",
+                                                              "checkpoint.keep=0",
+                                                              "checkpoint.out=disk"}))) {
+    train += " '" + part + "'";
+  }
+  const std::string script = "mkdir disk && mount -t tmpfs -o size=1m none disk &&" + train +
+                             "; code=$?; " + tessera_program() +
+                             " checkpoint verify disk; ls disk; exit $code";
+  const ProcessResult full = run_process({"unshare", "-rm", "sh", "-c", script}, run_.options());
+  EXPECT_EQ(full.exit_code, 1);
+  EXPECT_THAT(full.err, HasSubstr("No space left on device"));
+  EXPECT_THAT(full.out, AllOf(HasSubstr("step-5: step 5, "), HasSubstr("good\n")));
+  EXPECT_THAT(full.out, Not(HasSubstr(".tmp")));
+  EXPECT_THAT(full.err, Not(HasSubstr("damaged")));
+}
+
+TEST_F(Train, ADamagedNewestFallsBackWithAWarning) {
+  const auto sets = TinyRun::steps(8, "run", {"parallel.tensor=2", "checkpoint.every_steps=3"});
+  ASSERT_EQ(run_.train(sets).exit_code, 0);
+  const auto whole = run_.metrics("run");
+  spoil("run/checkpoints/step-8/rank-00001.safetensors");
+  const ProcessResult again = run_.train(sets);
+  EXPECT_EQ(again.exit_code, 0);
+  EXPECT_THAT(again.err,
+              AllOf(HasSubstr("step-8/rank-00001.safetensors is damaged: the checksum is wrong"),
+                    HasSubstr("falling back to " + run_.at("run/checkpoints/step-6"))));
+  EXPECT_EQ(run_.metrics("run"), whole);
+  EXPECT_EQ(run_tessera({"checkpoint", "verify", run_.at("run")}).exit_code, 0);
+}
+
+TEST_F(Train, TheCheckpointThatWasAskedForOrNone) {
+  const ProcessResult missing = run_.train(TinyRun::steps(5, "run", {"checkpoint.resume=nowhere"}));
+  EXPECT_EQ(missing.exit_code, 2);
+  EXPECT_THAT(missing.err, HasSubstr("there is no checkpoint " + run_.at("nowhere")));
+  ASSERT_EQ(run_.train(TinyRun::steps(5, "run", {"checkpoint.every_steps=2"})).exit_code, 0);
+  spoil("run/checkpoints/step-4/rank-00000.safetensors");
+  const ProcessResult damaged =
+      run_.train(TinyRun::steps(5, "other", {"checkpoint.resume=run/checkpoints/step-4"}));
+  EXPECT_EQ(damaged.exit_code, 1);
+  EXPECT_THAT(damaged.err, HasSubstr("step-4 is damaged:\n  tensor \""));
+  const ProcessResult earlier =
+      run_.train(TinyRun::steps(5, "other", {"checkpoint.resume=run/checkpoints/step-2"}));
+  EXPECT_EQ(earlier.exit_code, 0) << earlier.err;
+  EXPECT_THAT(run_.checkpoints("other"), ElementsAre("step-5"));
+}
+
+// --- tessera checkpoint, tessera generate ---
+
+TEST_F(Train, CheckpointsAreListedAndVerified) {
+  ASSERT_EQ(run_.train(TinyRun::steps(5, "run", {"checkpoint.every_steps=2"})).exit_code, 0);
+  fs::create_directories(run_.at("run/checkpoints/step-7.tiny.tmp"));
+  fs::remove(run_.at("run/checkpoints/step-2/index.json"));
+  const ProcessResult list = run_tessera({"checkpoint", "list", run_.at("run")});
+  EXPECT_EQ(list.exit_code, 0) << list.err;
+  EXPECT_THAT(list.out,
+              AllOf(HasSubstr("not finished"),
+                    HasSubstr("complete, "),
+                    HasSubstr("incomplete: no index.json")));
+  const ProcessResult good = run_tessera({"checkpoint", "verify", run_.at("run")});
+  EXPECT_EQ(good.exit_code, 0) << good.err;
+  EXPECT_THAT(good.out, AllOf(HasSubstr("step-5: step 5, "), HasSubstr("step-4: step 4, ")));
+  spoil("run/checkpoints/step-4/rank-00000.safetensors");
+  const ProcessResult bad = run_tessera({"checkpoint", "verify", run_.at("run/checkpoints")});
+  EXPECT_EQ(bad.exit_code, 1);
+  EXPECT_THAT(bad.out, HasSubstr("step-5: step 5, "));
+  EXPECT_THAT(bad.err,
+              AllOf(HasSubstr("step-4 is damaged:\n  tensor \""),
+                    HasSubstr("rank-00000.safetensors is damaged: the checksum is wrong")));
+  EXPECT_EQ(run_tessera({"checkpoint", "verify", run_.at("nowhere")}).exit_code, 2);
+  EXPECT_EQ(run_tessera({"checkpoint", "list", run_.at("nowhere")}).exit_code, 1);
+}
+
+TEST_F(Train, GeneratesFromAnyLayoutWithoutTheData) {
+  ASSERT_EQ(run_.train(TinyRun::steps(20, "run", {"parallel.tensor=2"})).exit_code, 0);
+  fs::remove(run_.at("text.txt"));
+  const auto generate = [&](std::vector<std::string> more) {
+    more.insert(
+        more.begin(),
+        {"generate", "--checkpoint", run_.at("run"), "--prompt", "the king", "--tokens", "30"});
+    return run_tessera(more);
+  };
+  const ProcessResult first = generate({"--seed", "1"});
+  ASSERT_EQ(first.exit_code, 0) << first.err;
+  EXPECT_EQ(first.out.substr(0, 8), "the king");
+  EXPECT_EQ(first.out.size(), 8U + 30 + 1);
+  EXPECT_EQ(generate({"--seed", "1"}).out, first.out);
+  EXPECT_NE(generate({"--seed", "2"}).out, first.out);
+  const ProcessResult greedy = generate({"--temperature", "0", "--seed", "1"});
+  EXPECT_EQ(generate({"--temperature", "0", "--seed", "2"}).out, greedy.out);
+  EXPECT_EQ(generate({"--prompt", ""}).exit_code, 2);
+  EXPECT_EQ(run_tessera({"generate", "--checkpoint", run_.at("none"), "--prompt", "a"}).exit_code,
+            2);
+}
+
+}  // namespace
+}  // namespace tessera::testing
