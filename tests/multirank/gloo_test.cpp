@@ -42,8 +42,7 @@ TEST_P(Gloo, LargeAndEmpty) {
   const auto errors = run_gloo({.world = GetParam(), .timeout = 60s}, [](TestRank& rank) {
     const auto group = make_world_group(rank);
     const i64 p = rank.world;
-    for (const i64 n :
-         {i64{0}, i64{2047}, i64{2048}, i64{2049}, i64{1} << 18, 5 * (i64{1} << 18)}) {
+    for (const i64 n : {i64{0}, i64{2047}, i64{2048}, i64{2049}, i64{1} << 18, i64{1300001}}) {
       const u64 salt = static_cast<u64>(n);
       const Tensor summed = values(rank, n, salt);
       group->all_reduce(summed, ReduceOp::sum, "large").wait(rank.device.stream());
@@ -138,7 +137,10 @@ TEST(GlooFailure, KilledRankTakesTheOthersDown) {
     const auto errors = run_gloo({.world = 3, .timeout = 60s}, [n](TestRank& rank) {
       const auto group = make_world_group(rank);
       group->all_reduce(values(rank, n, 0), ReduceOp::sum, "first").join();
-      if (rank.rank == 1) kill(getpid(), SIGKILL);
+      if (rank.rank == 1) {
+        std::this_thread::sleep_for(300ms);  // the news must not overtake the others' "first"
+        kill(getpid(), SIGKILL);
+      }
       group->all_reduce(values(rank, n, 0), ReduceOp::sum, "second").join();
     });
     EXPECT_LT(std::chrono::steady_clock::now() - begin, 15s);
@@ -194,8 +196,9 @@ TEST(GlooFailure, RankThatEnds) {
     group->all_reduce(values(rank, 5000, 0), ReduceOp::sum, "alone").join();
   });
   for (const int rank : {0, 2}) {
-    EXPECT_THAT(errors[static_cast<std::size_t>(rank)],
-                HasSubstr("all_reduce \"alone\" #0: rank 1 failed: its connection closed"));
+    const std::string& error = errors[static_cast<std::size_t>(rank)];
+    EXPECT_THAT(error, HasSubstr("all_reduce \"alone\""));
+    EXPECT_THAT(error, HasSubstr("rank 1 failed: its connection closed"));
   }
   EXPECT_EQ(errors[1], "");
 }
@@ -282,13 +285,13 @@ TEST(GlooFailure, SendAndReceiveThatDiffer) {
   }
 }
 
-TEST(GlooFailure, RankThatDoesNotStart) {
+TEST(GlooFailure, RankThatEndsAtOnce) {
   const auto errors = run_gloo({.world = 2, .timeout = 500ms}, [](TestRank& rank) {
     const auto group = make_world_group(rank);
     if (rank.rank == 0) group->barrier(rank.device.stream(), "start");
   });
   EXPECT_THAT(errors[0],
-              AnyOf(HasSubstr("barrier \"start\" #0: rank 1 failed: its connection closed"),
+              AnyOf(HasSubstr("rank 1 failed: its connection closed"),
                     HasSubstr("barrier \"start\" #0: timed out")));
   EXPECT_EQ(errors[1], "");
 }

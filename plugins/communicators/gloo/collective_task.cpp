@@ -1,8 +1,6 @@
-// Collectives in which every member takes part. Each tells all others what it calls; whoever sees
-// a difference fails before any data could overrun memory. Sums are formed by one member for each
-// element, or by both of two, in group order.
+// Collectives in which every member takes part, as messages between each two. Sums are formed in
+// group order by one member for each element, or by all from the same inputs.
 #include <algorithm>
-#include <atomic>
 #include <cstring>
 
 #include <tessera/error.hpp>
@@ -16,16 +14,22 @@ namespace {
 
 using Use = Members::Use;
 constexpr i64 kLine = 64;
+constexpr i64 kFewBytes = 8192;  // up to here one way with more bytes is faster than two with fewer
 
 class CollectiveTask : public Task {
  public:
   CollectiveTask(std::shared_ptr<const Members> members, const Collective& collective, u64 number);
-  void run(Scratch& scratch) override;
+  void run(bool limited) override;
+  bool passes_on() const override;
   std::string title() const override {
-    return fmt::format(
-        "group {}: {} \"{}\" #{}", members_->spec.name, collective_name(kind_), name_, number_);
+    return fmt::format("group {}: {} \"{}\" #{}",
+                       members_->spec.name,
+                       collective_name(collective_.kind),
+                       collective_.name,
+                       number_);
   }
   std::string waiting_for() const override;
+  Statement statement(const Delivery& delivery) const override;
 
  private:
   struct Part {
@@ -33,261 +37,200 @@ class CollectiveTask : public Task {
   };
   int size() const { return members_->size(); }
   int index() const { return members_->index(); }
-  bool small() const { return bytes_ <= kInlineBytes; }
-  bool whole() const { return size() == 2; }  // both get the other's input and reduce all of it
-  std::byte* input(i64 offset) const { return input_.as<std::byte>() + offset; }
-  Part slice(int member) const;
-  Part share(int member) const;
-  const Header& own() const { return message_->header; }
+  bool is(CollectiveKind kind) const { return collective_.kind == kind; }
+  /// Every member gets (all_reduce: reduces) everything in one step.
+  bool one_way() const { return size() == 2 || bytes_ <= kFewBytes; }
+  bool root() const { return collective_.root == index(); }
+  std::byte* input(i64 offset) const { return collective_.input.as<std::byte>() + offset; }
 
-  void send(int member, Use use, const void* data, i64 bytes);
-  Delivery receive(int member, Use use, void* data, i64 bytes);
-  void wait(Delivery& delivery, const char* reason);
+  Part reduced(int member) const;  ///< what a member reduces of everyone's input
+  Part share(int member) const;    ///< what a member but the root gets from it and passes on
+  void send(int member, Use use, Part part);
+  void receive(std::vector<Delivery>& into, int member, Use use, std::byte* data, i64 bytes);
   void wait_all(std::vector<Delivery>& deliveries, const char* reason);
-  void wait_sent();
 
-  void send_parts();
-  void compare_headers();
-  void work_inlined();
-  void gather();
-  void broadcast();
-  void reduce(Scratch& scratch, Part part, void* target);
-  void reduce_all(Scratch& scratch);
+  void start_reduction();
+  void start_gather();
+  void start_broadcast();
+  void start_barrier();
+  void reduce();
+  void pass_on(Part part, int but);
 
   std::shared_ptr<const Members> members_;
-  const CollectiveKind kind_;
-  const std::string name_;
+  const Collective collective_;
   const u64 number_;
-  const TensorArg input_, output_;
   const i64 bytes_;
-  std::unique_ptr<Message> message_;
-  std::vector<std::unique_ptr<Message>> heard_;  // by member
-  std::vector<Delivery> headers_;                // of others, in the order of Members::other
-  std::vector<Delivery> sent_;
+  const u64 call_;  // hash of what all must agree on
+  ScratchPool::Block scratch_;
+  std::vector<const void*> sources_;  // of a reduction, by member
+  std::vector<Delivery> sent_, parts_, results_;
+  bool limited_ = false;
   std::atomic<i64> waits_for_{-1};
   std::atomic<const char*> why_{""};
 };
 
+// Everything that needs no other member's data starts here, on the rank's thread.
 CollectiveTask::CollectiveTask(std::shared_ptr<const Members> members,
                                const Collective& collective,
                                u64 number)
     : members_(std::move(members)),
-      kind_(collective.kind),
-      name_(collective.name),
+      collective_(collective),
       number_(number),
-      input_(collective.input),
-      output_(collective.output),
       bytes_(bytes_of(collective.input)),
-      message_(make_message(collective, members_->hash, collective.input)),
-      heard_(members_->spec.members.size()) {
-  const bool data = kind_ != CollectiveKind::broadcast || own().root == index();
-  for (int k = 0; k < members_->others(); ++k) {
-    const int member = members_->other(k);
-    auto& message = heard_[static_cast<std::size_t>(member)] = make_message();
-    headers_.push_back(receive(member, Use::header, message.get(), sizeof(Message)));
+      call_(hash_of(call_text(collective, members_->spec.name))) {
+  switch (collective_.kind) {
+    case CollectiveKind::all_reduce:
+    case CollectiveKind::reduce_scatter:
+      start_reduction();
+      break;
+    case CollectiveKind::all_gather:
+      start_gather();
+      break;
+    case CollectiveKind::broadcast:
+      start_broadcast();
+      break;
+    default:
+      start_barrier();
   }
-  for (int k = 0; k < members_->others(); ++k) {
-    send(members_->other(k), Use::header, message_.get(), message_bytes(*message_, data));
-  }
-  if (!small()) send_parts();
 }
 
-// What each member reduces, cut at cache lines.
-CollectiveTask::Part CollectiveTask::slice(int member) const {
-  const i64 step = (bytes_ + size() * kLine - 1) / (size() * kLine) * kLine;
+bool CollectiveTask::passes_on() const {
+  return !one_way() &&
+         (is(CollectiveKind::all_reduce) || (is(CollectiveKind::broadcast) && !root()));
+}
+
+CollectiveTask::Part CollectiveTask::reduced(int member) const {
+  const i64 p = size();
+  if (is(CollectiveKind::reduce_scatter)) return {member * (bytes_ / p), bytes_ / p};
+  if (one_way()) return {0, bytes_};
+  const i64 step = (bytes_ + p * kLine - 1) / (p * kLine) * kLine;
   const i64 begin = std::min(member * step, bytes_);
   return {begin, std::min(begin + step, bytes_) - begin};
 }
 
-// What each member but the root passes on in a broadcast.
 CollectiveTask::Part CollectiveTask::share(int member) const {
-  const i64 p = size() - 1, turn = (member - own().root + size()) % size() - 1;
+  if (one_way()) return {0, bytes_};
+  const i64 p = size() - 1, turn = (member - collective_.root + size()) % size() - 1;
   const i64 step = (bytes_ + p * kLine - 1) / (p * kLine) * kLine;
   const i64 begin = std::min(turn * step, bytes_);
   return {begin, std::min(begin + step, bytes_) - begin};
 }
 
-void CollectiveTask::send(int member, Use use, const void* data, i64 bytes) {
-  if (bytes == 0) return;
+void CollectiveTask::send(int member, Use use, Part part) {
+  const u64 slot = members_->slot(use, number_, part.bytes, call_);
   const i64 rank = members_->rank_of(member);
-  sent_.push_back(members_->transport->send(rank, members_->slot(use, number_), data, bytes));
+  sent_.push_back(members_->transport->send(rank, slot, input(part.begin), part.bytes));
 }
 
-Delivery CollectiveTask::receive(int member, Use use, void* data, i64 bytes) {
-  const i64 rank = members_->rank_of(member);
-  return members_->transport->receive(rank, members_->slot(use, number_), data, bytes);
-}
-
-void CollectiveTask::wait(Delivery& delivery, const char* reason) {
-  why_ = reason;
-  waits_for_ = delivery.rank();
-  members_->transport->wait(delivery);
+void CollectiveTask::receive(
+    std::vector<Delivery>& into, int member, Use use, std::byte* data, i64 bytes) {
+  const u64 slot = members_->slot(use, number_, bytes, call_);
+  into.push_back(members_->transport->receive(members_->rank_of(member), slot, data, bytes));
 }
 
 void CollectiveTask::wait_all(std::vector<Delivery>& deliveries, const char* reason) {
-  for (Delivery& delivery : deliveries) wait(delivery, reason);
-}
-
-void CollectiveTask::wait_sent() {
-  wait_all(sent_, "has not taken its part");
-  sent_.clear();
+  for (Delivery& delivery : deliveries) {
+    why_ = reason;
+    waits_for_ = delivery.rank();
+    members_->transport->wait(delivery, *this, limited_);
+  }
+  deliveries.clear();
 }
 
 std::string CollectiveTask::waiting_for() const {
   return fmt::format("rank {} {}", waits_for_.load(), why_.load());
 }
 
-// The first data go out when the collective is posted; a peer takes them when it is there.
-void CollectiveTask::send_parts() {
+Statement CollectiveTask::statement(const Delivery& delivery) const {
+  const auto& ranks = members_->spec.members;
+  const auto peer = std::find(ranks.begin(), ranks.end(), delivery.rank()) - ranks.begin();
+  return {members_->key("all", index()),
+          members_->key("all", static_cast<int>(peer)),
+          number_,
+          call_text(collective_, members_->spec.name)};
+}
+
+void CollectiveTask::start_reduction() {
+  const Part mine = reduced(index());
+  scratch_ = members_->transport->scratch().take(mine.bytes * members_->others());
+  std::byte* room = scratch_.data();
+  sources_.assign(static_cast<std::size_t>(size()), input(mine.begin));
   for (int k = 0; k < members_->others(); ++k) {
     const int member = members_->other(k);
-    Part part{0, bytes_};
-    if (kind_ == CollectiveKind::all_reduce && !whole()) part = slice(member);
-    if (kind_ == CollectiveKind::reduce_scatter) {
-      part = {member * (bytes_ / size()), bytes_ / size()};
-    }
-    if (kind_ == CollectiveKind::broadcast) {
-      if (own().root != index()) return;
-      part = share(member);
-    }
-    send(member, Use::part, input(part.begin), part.bytes);
+    sources_[static_cast<std::size_t>(member)] = room;
+    receive(parts_, member, Use::part, room, mine.bytes);
+    room += mine.bytes;
   }
-}
-
-void CollectiveTask::compare_headers() {
+  // A member sends its result when it has this member's values, so results may come in place.
   for (int k = 0; k < members_->others(); ++k) {
     const int member = members_->other(k);
-    wait(headers_[static_cast<std::size_t>(k)], "has not come");
-    const Header& other = heard_[static_cast<std::size_t>(member)]->header;
-    if (same_call(own(), other)) continue;
-    fail("rank {} called {}, but rank {} called {}{}: all members must call the same",
-         members_->rank_of(index()),
-         text_of(own()),
-         members_->rank_of(member),
-         text_of(other),
-         own().group == other.group ? "" : " in a group of another name or other members");
+    const Part part = reduced(member);
+    send(member, Use::part, part);
+    if (passes_on()) receive(results_, member, Use::result, input(part.begin), part.bytes);
   }
 }
 
-void CollectiveTask::run(Scratch& scratch) {
-  compare_headers();
-  if (bytes_ > 0 && small()) {
-    work_inlined();
-  } else if (bytes_ > 0) {
-    switch (kind_) {
-      case CollectiveKind::all_reduce:
-        whole() ? reduce(scratch, {0, bytes_}, input(0)) : reduce_all(scratch);
-        break;
-      case CollectiveKind::reduce_scatter:
-        reduce(scratch, {index() * (bytes_ / size()), bytes_ / size()}, output_.address);
-        break;
-      case CollectiveKind::all_gather:
-        gather();
-        break;
-      default:
-        broadcast();
-    }
-  }
-  wait_sent();
-}
-
-void CollectiveTask::work_inlined() {
-  std::vector<const void*> parts;
-  for (int member = 0; member < size(); ++member) {
-    const auto& heard = heard_[static_cast<std::size_t>(member)];
-    parts.push_back(member == index() ? message_->data : heard->data);
-  }
-  auto* output = output_.as<std::byte>();
-  switch (kind_) {
-    case CollectiveKind::all_reduce:
-      return reduce_elements(input_.dtype, own().op, parts, {input_.address}, input_.elements());
-    case CollectiveKind::reduce_scatter:
-      for (const void*& part : parts) {
-        part = static_cast<const std::byte*>(part) + index() * (bytes_ / size());
-      }
-      return reduce_elements(input_.dtype, own().op, parts, {output}, output_.elements());
-    case CollectiveKind::all_gather:
-      for (const void* part : parts) {
-        std::memcpy(output, part, static_cast<std::size_t>(bytes_));
-        output += bytes_;
-      }
-      return;
-    default:
-      if (own().root == index()) return;
-      std::memcpy(input_.address,
-                  parts[static_cast<std::size_t>(own().root)],
-                  static_cast<std::size_t>(bytes_));
-  }
-}
-
-void CollectiveTask::gather() {
-  auto* output = output_.as<std::byte>();
-  std::vector<Delivery> deliveries;
+void CollectiveTask::start_gather() {
+  auto* output = collective_.output.as<std::byte>();
   for (int k = 0; k < members_->others(); ++k) {
     const int member = members_->other(k);
-    deliveries.push_back(receive(member, Use::part, output + member * bytes_, bytes_));
+    receive(parts_, member, Use::part, output + member * bytes_, bytes_);
+    send(member, Use::part, {0, bytes_});
   }
-  std::byte* place = output + index() * bytes_;
-  if (place != input(0)) std::memcpy(place, input(0), static_cast<std::size_t>(bytes_));
-  wait_all(deliveries, "has not sent its part");
 }
 
-// The root sends each byte once; the others pass their shares on.
-void CollectiveTask::broadcast() {
-  const int root = own().root;
-  if (root == index()) return;
-  std::vector<Delivery> deliveries;
+// Of many bytes the root sends each once, and the others pass their shares on.
+void CollectiveTask::start_broadcast() {
+  const Part mine = share(index());
+  if (!root()) receive(parts_, collective_.root, Use::part, input(mine.begin), mine.bytes);
   for (int k = 0; k < members_->others(); ++k) {
     const int member = members_->other(k);
     const Part part = share(member);
-    if (member == root || part.bytes == 0) continue;
-    deliveries.push_back(receive(member, Use::result, input(part.begin), part.bytes));
+    if (root()) {
+      send(member, Use::part, part);
+    } else if (passes_on() && member != collective_.root) {
+      receive(results_, member, Use::result, input(part.begin), part.bytes);
+    }
   }
-  const Part mine = share(index());
-  if (mine.bytes > 0) {
-    auto from_root = receive(root, Use::part, input(mine.begin), mine.bytes);
-    wait(from_root, "has not sent its part");
-  }
-  for (int k = 0; k < members_->others(); ++k) {
-    const int member = members_->other(k);
-    if (member != root) send(member, Use::result, input(mine.begin), mine.bytes);
-  }
-  wait_all(deliveries, "has not sent its part");
 }
 
-// Receives every other member's values of `part` and reduces them with this member's own.
-void CollectiveTask::reduce(Scratch& scratch, Part part, void* target) {
-  if (part.bytes == 0) return;
-  std::byte* room = scratch.reserve(part.bytes * members_->others());
-  std::vector<const void*> sources(static_cast<std::size_t>(size()), input(part.begin));
-  std::vector<Delivery> deliveries;
+void CollectiveTask::start_barrier() {
   for (int k = 0; k < members_->others(); ++k) {
-    const int member = members_->other(k);
-    sources[static_cast<std::size_t>(member)] = room;
-    deliveries.push_back(receive(member, Use::part, room, part.bytes));
-    room += part.bytes;
+    receive(parts_, members_->other(k), Use::part, nullptr, 0);
+    send(members_->other(k), Use::part, {});
   }
-  wait_all(deliveries, "has not sent its part");
-  // The target may hold what is still being sent.
-  if (whole()) wait_sent();
-  reduce_elements(input_.dtype, own().op, sources, {target}, part.bytes / dtype_size(input_.dtype));
 }
 
-void CollectiveTask::reduce_all(Scratch& scratch) {
-  // A member sends its result after it has this member's values, so results may come in place.
-  std::vector<Delivery> results;
+void CollectiveTask::run(bool limited) {
+  limited_ = limited;
+  if (is(CollectiveKind::all_gather) && bytes_ > 0) {
+    std::byte* place = collective_.output.as<std::byte>() + index() * bytes_;
+    if (place != input(0)) std::memcpy(place, input(0), static_cast<std::size_t>(bytes_));
+  }
+  wait_all(parts_, "has not come");
+  if (!sources_.empty()) reduce();
+  if (passes_on()) {
+    if (is(CollectiveKind::all_reduce)) pass_on(reduced(index()), index());
+    if (is(CollectiveKind::broadcast)) pass_on(share(index()), collective_.root);
+  }
+  wait_all(results_, "has not sent its result");
+  wait_all(sent_, "has not taken its part");
+}
+
+void CollectiveTask::pass_on(Part part, int but) {
   for (int k = 0; k < members_->others(); ++k) {
     const int member = members_->other(k);
-    const Part part = slice(member);
-    if (part.bytes == 0) continue;
-    results.push_back(receive(member, Use::result, input(part.begin), part.bytes));
+    if (member != but) send(member, Use::result, part);
   }
-  const Part mine = slice(index());
-  reduce(scratch, mine, input(mine.begin));
-  for (int k = 0; k < members_->others(); ++k) {
-    send(members_->other(k), Use::result, input(mine.begin), mine.bytes);
-  }
-  wait_all(results, "has not sent its result");
+}
+
+void CollectiveTask::reduce() {
+  const Part mine = reduced(index());
+  void* target = is(CollectiveKind::all_reduce) ? input(mine.begin) : collective_.output.address;
+  // It holds what others still have to get, unless they get other parts.
+  if (is(CollectiveKind::all_reduce) && one_way()) wait_all(sent_, "has not taken its part");
+  const DType dtype = collective_.input.dtype;
+  reduce_elements(dtype, collective_.op, sources_, {target}, mine.bytes / dtype_size(dtype));
 }
 
 }  // namespace

@@ -1,8 +1,5 @@
 // Sends and receives between this member and one peer: first in, first out in each direction, and
 // nobody else takes part.
-#include <atomic>
-#include <cstring>
-
 #include <tessera/error.hpp>
 
 #include "group.hpp"
@@ -11,38 +8,33 @@ namespace tessera::gloo_tcp {
 
 namespace {
 
-using Use = Members::Use;
-
 class ExchangeTask : public Task {
  public:
   ExchangeTask(std::shared_ptr<const Members> members,
                const Collective& collective,
                const PeerExchange& part);
-  void run(Scratch& scratch) override;
+  void run(bool limited) override;
+  bool passes_on() const override { return false; }
   std::string title() const override {
     return fmt::format("group {}: {} \"{}\"", members_->spec.name, collective_name(kind_), name_);
   }
-  std::string waiting_for() const override { return fmt::format("rank {} {}", rank_, why_.load()); }
+  std::string waiting_for() const override;
+  Statement statement(const Delivery& delivery) const override;
 
  private:
-  struct Receive {
+  struct Part {
+    Delivery delivery;
     TensorArg tensor;
     u64 number;
-    std::unique_ptr<Message> message;
-    Delivery header;
   };
-  void start_send(const Collective& collective, const TensorArg& tensor, u64 number);
-  void start_receive(const TensorArg& tensor, u64 number);
-  void compare(const Header& sent, const TensorArg& tensor) const;
+  void start(const TensorArg& tensor, u64 number, bool sends);
 
   std::shared_ptr<const Members> members_;
   const CollectiveKind kind_;
   const std::string name_;
-  const i64 rank_;  // the peer's
-  std::vector<std::unique_ptr<Message>> messages_;
-  std::vector<Delivery> sent_;
-  std::vector<Receive> receives_;
-  std::atomic<const char*> why_{""};
+  const int peer_;
+  std::vector<Part> parts_;          // receives first
+  std::atomic<std::size_t> now_{0};  // of parts_, waited for
 };
 
 ExchangeTask::ExchangeTask(std::shared_ptr<const Members> members,
@@ -51,66 +43,47 @@ ExchangeTask::ExchangeTask(std::shared_ptr<const Members> members,
     : members_(std::move(members)),
       kind_(collective.kind),
       name_(collective.name),
-      rank_(members_->rank_of(part.peer)) {
+      peer_(part.peer) {
   u64 number = part.first_receive;
-  for (const TensorArg& tensor : part.receives) start_receive(tensor, number++);
+  for (const TensorArg& tensor : part.receives) start(tensor, number++, false);
   number = part.first_send;
-  for (const TensorArg& tensor : part.sends) start_send(collective, tensor, number++);
+  for (const TensorArg& tensor : part.sends) start(tensor, number++, true);
 }
 
-void ExchangeTask::start_receive(const TensorArg& tensor, u64 number) {
-  Receive receive{tensor, number, make_message(), {}};
-  receive.header = members_->transport->receive(
-      rank_, members_->slot(Use::exchange_header, number), receive.message.get(), sizeof(Message));
-  receives_.push_back(std::move(receive));
-}
-
-void ExchangeTask::start_send(const Collective& collective, const TensorArg& tensor, u64 number) {
+void ExchangeTask::start(const TensorArg& tensor, u64 number, bool sends) {
   Transport& transport = *members_->transport;
-  messages_.push_back(make_message(collective, members_->hash, tensor));
-  const Message& message = *messages_.back();
-  sent_.push_back(transport.send(
-      rank_, members_->slot(Use::exchange_header, number), &message, message_bytes(message, true)));
-  const i64 bytes = message.header.bytes;
-  if (bytes <= kInlineBytes) return;
-  sent_.push_back(
-      transport.send(rank_, members_->slot(Use::exchange_data, number), tensor.address, bytes));
+  const i64 rank = members_->rank_of(peer_), bytes = bytes_of(tensor);
+  const u64 call = hash_of(message_text(kind_, tensor, members_->spec.name));
+  const u64 slot = members_->slot(Members::Use::exchange, number, bytes, call);
+  parts_.push_back({sends ? transport.send(rank, slot, tensor.address, bytes)
+                          : transport.receive(rank, slot, tensor.address, bytes),
+                    tensor,
+                    number});
 }
 
-void ExchangeTask::compare(const Header& sent, const TensorArg& tensor) const {
-  require(sent.group == members_->hash && sent.bytes == bytes_of(tensor) &&
-              sent.dtype == tensor.dtype && sent.kind == kind_,
-          "rank {} sends {}{}, but rank {} expects {} bytes {} by {}",
-          rank_,
-          text_of(sent),
-          sent.group == members_->hash ? "" : " in a group of another name or other members",
-          members_->rank_of(members_->index()),
-          bytes_of(tensor),
-          dtype_name(tensor.dtype),
-          collective_name(kind_));
-}
-
-void ExchangeTask::run(Scratch&) {
-  Transport& transport = *members_->transport;
-  std::vector<Delivery> data;
-  for (Receive& receive : receives_) {
-    why_ = "has not sent";
-    transport.wait(receive.header);
-    compare(receive.message->header, receive.tensor);
-    const i64 bytes = bytes_of(receive.tensor);
-    if (bytes > kInlineBytes) {
-      data.push_back(transport.receive(rank_,
-                                       members_->slot(Use::exchange_data, receive.number),
-                                       receive.tensor.address,
-                                       bytes));
-    } else if (bytes > 0) {
-      std::memcpy(receive.tensor.address, receive.message->data, static_cast<std::size_t>(bytes));
-    }
+void ExchangeTask::run(bool limited) {
+  for (std::size_t i = 0; i < parts_.size(); ++i) {
+    now_ = i;
+    members_->transport->wait(parts_[i].delivery, *this, limited);
   }
-  why_ = "has not sent its data";
-  for (Delivery& delivery : data) transport.wait(delivery);
-  why_ = "has not received";
-  for (Delivery& delivery : sent_) transport.wait(delivery);
+}
+
+std::string ExchangeTask::waiting_for() const {
+  const bool sends = parts_[now_].delivery.sends();
+  return fmt::format("rank {} has not {}", members_->rank_of(peer_), sends ? "received" : "sent");
+}
+
+Statement ExchangeTask::statement(const Delivery& delivery) const {
+  const Part& part = parts_[now_];
+  const int from = delivery.sends() ? members_->index() : peer_;
+  const auto key = [&](bool sends) {
+    return members_->key(fmt::format("{} from {}", sends ? "sent" : "received", from),
+                         from == members_->index() ? peer_ : members_->index());
+  };
+  return {key(delivery.sends()),
+          key(!delivery.sends()),
+          part.number,
+          message_text(kind_, part.tensor, members_->spec.name)};
 }
 
 }  // namespace

@@ -8,17 +8,6 @@ namespace tessera::gloo_tcp {
 
 namespace {
 
-constexpr int kIdBits = 20, kTimesBits = 12, kUseBits = 4, kNumberBits = 28;
-static_assert(kIdBits + kTimesBits + kUseBits + kNumberBits == 64);
-
-u64 hash_of_members(const GroupSpec& spec) {
-  u64 hash = hash_of(spec.name);
-  for (const i64 member : spec.members) {
-    hash = hash_of({reinterpret_cast<const char*>(&member), sizeof member}, hash);
-  }
-  return hash;
-}
-
 // Transfers within this rank, in the order of both lists.
 void copy_to_itself(const PeerExchange& part) {
   require(part.sends.size() == part.receives.size(),
@@ -41,17 +30,14 @@ void copy_to_itself(const PeerExchange& part) {
 }  // namespace
 
 Members::Members(std::shared_ptr<Transport> transport_, const GroupSpec& spec_, int times)
-    : transport(std::move(transport_)), spec(spec_), hash(hash_of_members(spec)) {
-  constexpr u64 kMostIds = (u64{1} << kIdBits) - 1;  // the last one belongs to the transport
-  const u64 id = static_cast<u64>(spec.id);
-  require(id < kMostIds, "gloo: group {} has number {}, at most {}", spec.name, id, kMostIds - 1);
-  const u64 turn = static_cast<u64>(times) % (u64{1} << kTimesBits);
-  base_ = ((id << kTimesBits) | turn) << (kUseBits + kNumberBits);
-}
+    : transport(std::move(transport_)),
+      spec(spec_),
+      place_(fmt::format("{}.{}", spec.id, times)),
+      hash_(hash_of(place_)) {}
 
-// Numbers start again long after the last use of a slot has ended.
-u64 Members::slot(Use use, u64 number) const {
-  return base_ | static_cast<u64>(use) << kNumberBits | number % (u64{1} << kNumberBits);
+u64 Members::slot(Use use, u64 number, i64 bytes, u64 call) const {
+  const u64 parts[] = {static_cast<u64>(use), number, static_cast<u64>(bytes), call};
+  return hash_of({reinterpret_cast<const char*>(parts), sizeof parts}, hash_);
 }
 
 GlooGroup::GlooGroup(std::shared_ptr<const Members> members, Device& device)

@@ -6,8 +6,8 @@
 
 #include <tessera/host_comm.hpp>
 
+#include "call.hpp"
 #include "lane.hpp"
-#include "message.hpp"
 
 namespace tessera::gloo_tcp {
 
@@ -17,9 +17,15 @@ class Members {
   /// `times`: how many groups with this id were made before.
   Members(std::shared_ptr<Transport> transport, const GroupSpec& spec, int times);
 
-  /// For what a message is; each has its own sequence of slots.
-  enum class Use : u8 { header, part, result, exchange_header, exchange_data };
-  u64 slot(Use use, u64 number) const;
+  /// For what a message is.
+  enum class Use : u8 { part, result, exchange };
+  /// A slot for one message. Everything that both ends must agree on goes into it, so that nothing
+  /// ever arrives where something else is expected.
+  u64 slot(Use use, u64 number, i64 bytes, u64 call) const;
+  /// Where in the store this group's members say what they call.
+  std::string key(std::string_view what, int member) const {
+    return fmt::format("/call/{}/{}/{}", place_, what, member);
+  }
 
   int size() const { return static_cast<int>(spec.members.size()); }
   int index() const { return spec.index; }
@@ -30,10 +36,10 @@ class Members {
 
   const std::shared_ptr<Transport> transport;
   const GroupSpec spec;
-  const u64 hash;  ///< of name and members
 
  private:
-  u64 base_;
+  std::string place_;  // the same on all members, used for no other group
+  u64 hash_;
 };
 
 /// Collectives of one group over Gloo's connections. What this member sends goes out when it is

@@ -6,25 +6,13 @@
 
 namespace tessera::gloo_tcp {
 
-std::byte* Scratch::reserve(i64 bytes) {
-  if (bytes > bytes_) {
-    memory_.reset();
-    memory_ = std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(bytes));
-    bytes_ = bytes;
-  }
-  return memory_.get();
-}
-
-Lane::Lane(std::shared_ptr<Transport> transport)
-    : transport_(std::move(transport)), thread_([this] { run(); }) {}
-
 Lane::~Lane() {
   {
     const std::lock_guard lock(mutex_);
     stop_ = true;
   }
   changed_.notify_all();
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
 }
 
 bool Lane::idle() {
@@ -33,33 +21,52 @@ bool Lane::idle() {
 }
 
 void Lane::add(std::unique_ptr<Task> task) {
+  const bool passes_on = task->passes_on();
   {
     const std::lock_guard lock(mutex_);
     tasks_.push_back(std::move(task));
+    if (!passes_on) return;
+    ++to_pass_on_;
   }
+  if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
   changed_.notify_all();
 }
 
 void Lane::run() {
   std::unique_lock lock(mutex_);
   while (true) {
-    changed_.wait(lock, [&] { return stop_ || (!tasks_.empty() && error_.empty()); });
+    changed_.wait(lock, [&] { return stop_ || (!running_ && to_pass_on_ > 0 && error_.empty()); });
     if (stop_) return;
-    Task& task = *tasks_.front();
-    lock.unlock();
-    std::string error = run_front(task);
-    lock.lock();
-    if (error.empty()) {
-      tasks_.pop_front();
-    } else {
-      error_ = std::move(error);
-    }
-    changed_.notify_all();
+    run_front(lock, false);
   }
 }
 
+void Lane::run_front(std::unique_lock<std::mutex>& lock, bool limited) {
+  Task& task = *tasks_.front();
+  running_ = true;
+  lock.unlock();
+  std::string error = run(task, limited);
+  lock.lock();
+  running_ = false;
+  if (error.empty()) {
+    if (task.passes_on()) --to_pass_on_;
+    tasks_.pop_front();
+  } else {
+    error_ = std::move(error);
+  }
+  changed_.notify_all();
+}
+
+std::string Lane::text_of_timeout(const Task& task, std::chrono::duration<double> after) const {
+  return fmt::format("rank {}, {}: timed out after {:.1f} s: {}",
+                     transport_->arguments().rank,
+                     task.title(),
+                     after.count(),
+                     task.waiting_for());
+}
+
 // Returns the error, empty when there was none.
-std::string Lane::run_front(Task& task) {
+std::string Lane::run(Task& task, bool limited) {
   const i64 rank = transport_->arguments().rank;
   std::string text;
   try {
@@ -68,10 +75,13 @@ std::string Lane::run_front(Task& task) {
     return fmt::format("rank {}, {}: {}", rank, task.title(), stopped.failure.text());
   }
   try {
-    task.run(scratch_);
+    task.run(limited);
   } catch (const Stopped& stopped) {
     text = fmt::format("rank {}, {}: {}", rank, task.title(), stopped.failure.text());
     transport_->fail(stopped.failure);
+  } catch (const TimedOut& timeout) {
+    text = text_of_timeout(task, timeout.after);
+    transport_->fail({rank, text});
   } catch (const std::exception& error) {
     text = fmt::format("rank {}, {}: {}", rank, task.title(), error.what());
     transport_->fail({rank, text});
@@ -83,33 +93,31 @@ std::string Lane::run_front(Task& task) {
 void Lane::wait(u64 ticket) {
   const auto timeout = transport_->arguments().timeout;
   std::unique_lock lock(mutex_);
-  const auto done = [&] {
-    return !error_.empty() || tasks_.empty() || tasks_.front()->ticket > ticket;
+  const auto ready = [&] {
+    return !error_.empty() || tasks_.empty() || tasks_.front()->ticket > ticket || !running_;
   };
+  std::string error;
   Clock::time_point since = Clock::now();
-  while (!changed_.wait_until(lock, since + timeout, done)) {
-    if (transport_->moved() > since) {
-      since = transport_->moved();
-      continue;
+  while (error.empty()) {
+    if (!changed_.wait_until(lock, since + timeout, ready)) {
+      if (transport_->moved() > since) {
+        since = transport_->moved();
+        continue;
+      }
+      error = text_of_timeout(*tasks_.front(), Clock::now() - since);
+    } else if (!error_.empty()) {
+      error = error_;
+    } else if (tasks_.empty() || tasks_.front()->ticket > ticket) {
+      return;
+    } else {
+      run_front(lock, true);
+      since = Clock::now();
     }
-    const Task& task = *tasks_.front();
-    const i64 rank = transport_->arguments().rank;
-    const std::string text =
-        fmt::format("rank {}, {}: timed out after {:.1f} s: {}",
-                    rank,
-                    task.title(),
-                    std::chrono::duration<double>(Clock::now() - since).count(),
-                    task.waiting_for());
-    lock.unlock();
-    transport_->fail({rank, text});
-    transport_->quiesce();
-    throw Error(text);
   }
-  if (error_.empty()) return;
-  const std::string text = error_;
   lock.unlock();
+  transport_->fail({transport_->arguments().rank, error});
   transport_->quiesce();
-  throw Error(text);
+  throw Error(error);
 }
 
 }  // namespace tessera::gloo_tcp

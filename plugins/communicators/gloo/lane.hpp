@@ -5,29 +5,20 @@
 #include <mutex>
 #include <string>
 #include <thread>
-#include <vector>
 
 #include "transport.hpp"
 
 namespace tessera::gloo_tcp {
 
-/// Memory that the tasks of a lane use in turn.
-class Scratch {
+/// The rest of a collective of this rank, or of its dealings with one peer, after its first
+/// deliveries have been started.
+class Task : public Waiter {
  public:
-  /// At least this many bytes, not set; invalidates what was given before.
-  std::byte* reserve(i64 bytes);
-
- private:
-  std::unique_ptr<std::byte[]> memory_;
-  i64 bytes_ = 0;
-};
-
-/// One collective of this rank, or its dealings with one peer, after its sends have been started.
-class Task {
- public:
-  virtual ~Task() = default;
-  /// Blocks until done. Throws Stopped, or Error when members disagree.
-  virtual void run(Scratch& scratch) = 0;
+  /// Blocks until done. Throws what Transport::wait throws. `limited`: for Transport::wait.
+  virtual void run(bool limited) = 0;
+  /// Do others wait for something that this rank can send only after it has received? Then it is
+  /// done by the lane's thread; the rest waits until the rank itself waits for it.
+  virtual bool passes_on() const = 0;
   /// "group tp[0,1]: all_reduce "x" #4", for errors.
   virtual std::string title() const = 0;
   /// Whom it waits for and why, for a timeout; called while it runs.
@@ -36,11 +27,12 @@ class Task {
   u64 ticket = 0;
 };
 
-/// Runs tasks one after the other on a thread of its own, so that they overlap the rank's work.
+/// Runs tasks one after the other: on a thread of its own, so that they overlap the rank's work, or
+/// on the rank's thread when it waits before a task has begun, which saves two thread switches.
 class Lane {
  public:
-  explicit Lane(std::shared_ptr<Transport> transport);
-  /// Ends the rank's communication when tasks are under way.
+  explicit Lane(std::shared_ptr<Transport> transport) : transport_(std::move(transport)) {}
+  /// No task may be running.
   ~Lane();
   Lane(const Lane&) = delete;
   Lane& operator=(const Lane&) = delete;
@@ -53,16 +45,18 @@ class Lane {
 
  private:
   void run();
-  std::string run_front(Task& task);
+  void run_front(std::unique_lock<std::mutex>& lock, bool limited);
+  std::string run(Task& task, bool limited);
+  std::string text_of_timeout(const Task& task, std::chrono::duration<double> after) const;
 
   std::shared_ptr<Transport> transport_;
-  Scratch scratch_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::unique_ptr<Task>> tasks_;  // the first one runs
+  int to_pass_on_ = 0;                       // among them
   std::string error_;
-  bool stop_ = false;
-  std::thread thread_;
+  bool running_ = false, stop_ = false;
+  std::thread thread_;  // started when it is needed
 };
 
 }  // namespace tessera::gloo_tcp

@@ -47,10 +47,17 @@ Transport::Transport(const CommunicatorArguments& arguments, const BindAddress& 
       lost_(static_cast<std::size_t>(arguments.world), 0) {
   for (i64 rank = 0; rank < arguments.world; ++rank) {
     if (rank == arguments.rank) continue;
-    sentinels_.push_back(receive(rank, kSentinelSlot, nullptr, 0));
+    Delivery sentinel = start(rank, nullptr, 0, false);
+    const NoBrokenPipe guard;
+    try {
+      sentinel.buffer_->recv(static_cast<int>(rank), kSentinelSlot);
+      sentinels_.push_back(std::move(sentinel));
+    } catch (const std::exception&) {  // it has ended already; that matters to who talks to it
+      lost_[static_cast<std::size_t>(rank)] = 1;
+    }
   }
   listener_ = std::thread([this] { listen_to_store(); });
-  watcher_ = std::thread([this] { watch_connections(); });
+  watcher_ = std::thread([this] { watch(); });
 }
 
 Transport::~Transport() {
@@ -103,7 +110,7 @@ Delivery Transport::receive(i64 rank, u64 slot, void* data, i64 bytes) {
   return delivery;
 }
 
-void Transport::wait(Delivery& delivery) {
+void Transport::wait(Delivery& delivery, const Waiter& waiter, bool limited) {
   Buffer& buffer = *delivery.buffer_;
   const auto wait_for = [&](std::chrono::milliseconds timeout) {
     try {
@@ -118,14 +125,18 @@ void Transport::wait(Delivery& delivery) {
     const std::lock_guard lock(mutex_);
     if (failure_) throw Stopped{*failure_};
     waiting_.push_back(&delivery);
+    delivery.waiter_ = &waiter;
+    delivery.limited_ = limited;
+    delivery.since_ = Clock::now();
     lost = lost_[static_cast<std::size_t>(delivery.rank_)] != 0;
   }
   // A connection that has closed brings nothing more, but all may have come before. Gloo's own
   // deadline closes the other connections as well, which a failure does anyway.
   bool complete = wait_for(lost ? 0ms : kForever);
-  if (!complete && !lost) complete = wait_for(0ms);
+  if (!complete && !lost && !delivery.timed_out_) complete = wait_for(0ms);
   std::unique_lock lock(mutex_);
   std::erase(waiting_, &delivery);
+  if (!complete && delivery.timed_out_ && !failure_) throw TimedOut{Clock::now() - delivery.since_};
   if (!complete) throw Stopped{cause(lock, delivery.rank_)};
   moved_ = Clock::now().time_since_epoch().count();
 }
@@ -139,12 +150,15 @@ Failure Transport::cause(std::unique_lock<std::mutex>& lock, i64 rank) {
 
 void Transport::stop_waits(i64 rank) {
   for (Delivery* delivery : waiting_) {
-    if (rank >= 0 && delivery->rank_ != rank) continue;
-    if (delivery->sends_) {
-      delivery->buffer_->abortWaitSend();
-    } else {
-      delivery->buffer_->abortWaitRecv();
-    }
+    if (rank < 0 || delivery->rank_ == rank) stop_wait(*delivery);
+  }
+}
+
+void Transport::stop_wait(Delivery& delivery) {
+  if (delivery.sends_) {
+    delivery.buffer_->abortWaitSend();
+  } else {
+    delivery.buffer_->abortWaitRecv();
   }
 }
 
@@ -216,24 +230,74 @@ void Transport::listen_to_store() {
   fail(failure, true);
 }
 
-// Gloo tells of a closed connection only to deliveries that have not begun. So one receive for each
-// connection never begins, and is looked at from time to time.
-void Transport::watch_connections() {
+void Transport::watch() {
   std::unique_lock lock(mutex_);
   while (!ending_ && !failure_) {
     changed_.wait_for(lock, 50ms, [&] { return ending_ || failure_.has_value(); });
-    for (Delivery& sentinel : sentinels_) {
-      char& lost = lost_[static_cast<std::size_t>(sentinel.rank_)];
-      if (lost != 0) continue;
-      try {
-        sentinel.buffer_->abortWaitRecv();  // then this does not wait
-        sentinel.buffer_->waitRecv(nullptr, kForever);
-      } catch (const std::exception&) {
-        lost = 1;
-        stop_waits(sentinel.rank_);
-      }
+    look_at_connections();
+    look_at_clock();
+    ask_peers(lock);
+  }
+}
+
+// Gloo tells of a closed connection only to deliveries that have not begun. So one receive for each
+// connection never begins, and is looked at from time to time.
+void Transport::look_at_connections() {
+  for (Delivery& sentinel : sentinels_) {
+    char& lost = lost_[static_cast<std::size_t>(sentinel.rank_)];
+    if (lost != 0) continue;
+    try {
+      sentinel.buffer_->abortWaitRecv();  // then this does not wait
+      sentinel.buffer_->waitRecv(nullptr, kForever);
+    } catch (const std::exception&) {
+      lost = 1;
+      stop_waits(sentinel.rank_);
     }
   }
+}
+
+void Transport::look_at_clock() {
+  for (Delivery* delivery : waiting_) {
+    const auto since = std::max(delivery->since_, moved());
+    if (!delivery->limited_ || delivery->timed_out_) continue;
+    if (Clock::now() - since <= arguments_.timeout) continue;
+    delivery->timed_out_ = true;
+    stop_wait(*delivery);
+  }
+}
+
+// Members that do not call the same wait for messages that never come. Who waits long says in the
+// store what it has called, and compares that with what the peer says; in vain where it is only
+// late.
+void Transport::ask_peers(std::unique_lock<std::mutex>& lock) {
+  std::vector<std::pair<i64, Statement>> asked;
+  for (Delivery* delivery : waiting_) {
+    if (Clock::now() - delivery->since_ < delivery->ask_after_) continue;
+    delivery->ask_after_ *= 2;
+    asked.emplace_back(delivery->rank_, delivery->waiter_->statement(*delivery));
+  }
+  if (asked.empty() || failure_) return;
+  lock.unlock();
+  for (const auto& [rank, own] : asked) {
+    const std::string said = fmt::format("{} {}", own.number, own.text);
+    std::string heard;
+    try {
+      arguments_.store->set(prefix_ + own.key, said);
+      heard = arguments_.store->get(prefix_ + own.peer_key, 0ms);
+    } catch (const std::exception&) {
+      continue;  // the peer has nothing to say yet
+    }
+    const std::size_t space = heard.find(' ');
+    if (heard == said || heard.substr(0, space) != std::to_string(own.number)) continue;
+    fail({-1,
+          fmt::format("rank {} called {}, but rank {} called {}: all must call the same",
+                      arguments_.rank,
+                      own.text,
+                      rank,
+                      heard.substr(space + 1))});
+    break;
+  }
+  lock.lock();
 }
 
 }  // namespace tessera::gloo_tcp

@@ -13,6 +13,7 @@
 
 #include "address.hpp"
 #include "connect.hpp"
+#include "scratch.hpp"
 
 namespace tessera::gloo_tcp {
 
@@ -31,17 +32,45 @@ struct Stopped {
   Failure failure;
 };
 
+class Delivery;
+
+/// What a rank says in the store about a delivery that takes long, and where its peer says it: two
+/// that speak of the same number must say the same.
+struct Statement {
+  std::string key, peer_key;
+  u64 number;
+  std::string text;
+};
+
+/// Whoever waits for a delivery.
+class Waiter {
+ public:
+  virtual ~Waiter() = default;
+  virtual Statement statement(const Delivery& delivery) const = 0;
+};
+
+/// Thrown by a wait with a limit.
+struct TimedOut {
+  std::chrono::duration<double> after;
+};
+
 /// Bytes on their way to or from one rank. Not to be destroyed before it is complete, unless
 /// communication has ended.
 class Delivery {
  public:
   i64 rank() const { return rank_; }
+  bool sends() const { return sends_; }
 
  private:
   friend class Transport;
   std::unique_ptr<Buffer> buffer_;
   i64 rank_ = -1;
   bool sends_ = false;
+  // While somebody waits for it, under Transport's lock:
+  const Waiter* waiter_ = nullptr;
+  bool limited_ = false, timed_out_ = false;
+  Clock::time_point since_;
+  std::chrono::milliseconds ask_after_{500};  // doubled each time
 };
 
 /// Messages between this rank and all others through Gloo's TCP transport, and the end of it all:
@@ -54,12 +83,14 @@ class Transport {
   Transport(const Transport&) = delete;
   Transport& operator=(const Transport&) = delete;
 
-  /// Start a delivery and return at once. Sender and receiver name the same slot, which is used
-  /// once; what is sent must fit into what is received, or Gloo ends the receiving process.
+  /// Start a delivery and return. Sender and receiver name the same slot, which is used once and
+  /// stands for the size too, because Gloo ends a process that receives more than it expects. When
+  /// the slots of two ranks differ both wait, until each reads the other's statement.
   Delivery send(i64 rank, u64 slot, const void* data, i64 bytes);
   Delivery receive(i64 rank, u64 slot, void* data, i64 bytes);
-  /// Throws Stopped when it will never complete. There is no deadline: that is Lane's.
-  void wait(Delivery& delivery);
+  /// Throws Stopped when it will never complete; where it is `limited`, TimedOut when nothing of
+  /// this rank has moved for as long as a collective may take.
+  void wait(Delivery& delivery, const Waiter& waiter, bool limited);
 
   /// The first one counts. Ends all waits, tells peers (unless `told`), closes all connections.
   void fail(const Failure& failure, bool told = false) noexcept;
@@ -69,6 +100,7 @@ class Transport {
   void leave() noexcept;  ///< and has ended it
 
   const CommunicatorArguments& arguments() const { return arguments_; }
+  ScratchPool& scratch() { return scratch_; }
   /// When a delivery of this rank completed last.
   Clock::time_point moved() const { return Clock::time_point(Clock::duration(moved_.load())); }
 
@@ -76,11 +108,16 @@ class Transport {
   Delivery start(i64 rank, void* data, i64 bytes, bool sends);
   Failure cause(std::unique_lock<std::mutex>& lock, i64 rank);
   void listen_to_store();
-  void watch_connections();
+  void watch();
+  void look_at_connections();
+  void look_at_clock();
+  void ask_peers(std::unique_lock<std::mutex>& lock);
   void stop_waits(i64 rank);
+  static void stop_wait(Delivery& delivery);
 
   CommunicatorArguments arguments_;
   std::string prefix_;
+  ScratchPool scratch_;
   Mesh mesh_;
   std::vector<Delivery> sentinels_;  // receives that only end with their connection
   std::atomic<Clock::rep> moved_{0};

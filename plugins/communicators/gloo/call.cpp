@@ -1,0 +1,39 @@
+#include "call.hpp"
+
+#include <tessera/error.hpp>
+
+namespace tessera::gloo_tcp {
+
+i64 bytes_of(const TensorArg& tensor) {
+  return tensor ? tensor.elements() * dtype_size(tensor.dtype) : 0;
+}
+
+u64 hash_of(std::string_view text, u64 start) {
+  for (const char c : text) start = (start ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  return start;
+}
+
+std::string call_text(const Collective& collective, const std::string& group) {
+  const CollectiveKind kind = collective.kind;
+  std::string text = fmt::format("{} \"{}\"", collective_name(kind), collective.name);
+  if (kind != CollectiveKind::barrier) {
+    const TensorArg& input = collective.input;
+    text += fmt::format(" of {} bytes {}", bytes_of(input), dtype_name(input.dtype));
+  }
+  if (kind == CollectiveKind::broadcast) text += fmt::format(" from member {}", collective.root);
+  constexpr std::string_view kOps[] = {"sum", "max", "min"};
+  if (kind == CollectiveKind::all_reduce || kind == CollectiveKind::reduce_scatter) {
+    text += fmt::format(", {}", kOps[static_cast<int>(collective.op)]);
+  }
+  return text + ", in " + group;
+}
+
+std::string message_text(CollectiveKind kind, const TensorArg& tensor, const std::string& group) {
+  return fmt::format("{} of {} bytes {}, in {}",
+                     collective_name(kind),
+                     bytes_of(tensor),
+                     dtype_name(tensor.dtype),
+                     group);
+}
+
+}  // namespace tessera::gloo_tcp
