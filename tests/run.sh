@@ -7,19 +7,21 @@ usage() {
   cat <<'TEXT'
 usage: tests/run.sh [options]
   --preset NAME    a preset of CMakePresets.json instead of ci (release, dev, tsan)
-  --label LABEL    only the tests of one label: unit, sdk, multirank, e2e, lint, tidy
+  --label LABEL    only the tests of one label: unit, sdk, multirank, e2e, oracle, lint, tidy
   --sanitizers     also the presets dev (ASan, UBSan) and tsan
   --no-setup       install no packages
+  --no-oracle      no comparison with PyTorch, which the set-up downloads once (0.5 GB)
 TEXT
 }
 
-presets=(ci) label='' setup=true
+presets=(ci) label='' setup=true oracle=true
 while (($#)); do
   case $1 in
     --preset) presets[0]=${2:?--preset needs a name}; shift 2 ;;
     --label) label=${2:?--label needs a name}; shift 2 ;;
     --sanitizers) presets+=(dev tsan); shift ;;
     --no-setup) setup=false; shift ;;
+    --no-oracle) oracle=false; shift ;;
     -h | --help) usage; exit 0 ;;
     *) echo "tests/run.sh: unknown option $1" >&2; usage >&2; exit 2 ;;
   esac
@@ -28,10 +30,15 @@ done
 if $setup; then
   source tests/setup.sh
   tessera_setup all
+  if $oracle && [[ -z $label || $label == oracle ]]; then
+    python=$(tests/oracle/venv.sh)
+    echo "setup: PyTorch is in ${python%/bin/python}"
+  fi
 fi
 
 # tidy is slow and looks at what is being changed, so it runs when asked for.
 select=(--label-exclude '^tidy$')
+if ! $oracle; then select=(--label-exclude '^(tidy|oracle)$'); fi
 if [[ $label ]]; then select=(--label-regex "^$label\$"); fi
 
 for preset in "${presets[@]}"; do

@@ -27,6 +27,7 @@ TESSERA_TEST_PACKAGES=(
   libgmock-dev
   libgtest-dev
   python3
+  python3-venv          # tests/oracle
 )
 
 tessera_setup() {

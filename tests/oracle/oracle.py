@@ -1,0 +1,29 @@
+#!/usr/bin/env python3
+"""Compares a training of Tessera with PyTorch: starts compare.py where PyTorch is.
+
+Without the environment that tests/oracle/venv.sh makes it exits with 77, "skipped" to ctest.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+VENV = ROOT / "build/bench-venv"
+SKIPPED = 77
+
+
+def main():
+    program = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "build/bin/tessera"
+    if not program.exists():
+        sys.exit(f"{program} is not built")
+    if not list(VENV.glob("ready-oracle-*")):
+        print(f"skipped: no PyTorch in {VENV}; tests/oracle/venv.sh makes it (downloads 0.5 GB)")
+        sys.exit(SKIPPED)
+    python = VENV / "bin/python"
+    os.execv(python, [python, "-B", HERE / "compare.py", program.resolve()])
+
+
+if __name__ == "__main__":
+    main()
