@@ -63,11 +63,14 @@ else
 fi
 
 say 'result'
-tail -n 1 "$out/metrics.jsonl"
+last() { sed -n "s/.*\"$1\":\([-+.0-9e]*\).*/\1/p" "$out/metrics.jsonl" | tail -n 1; }
+LC_ALL=C printf 'after %s steps   training loss %.4f, validation loss %.4f\n' \
+  "$steps" "$(last loss)" "$(last val_loss)"
 echo "loss curve   $out/loss.svg"
 echo "checkpoint   $out/checkpoints/step-$steps"
 echo "each step    $out/metrics.jsonl"
 
 say 'a sample'
-"$tessera" generate --checkpoint "$out" --prompt 'KING HENRY' --tokens 400 --temperature 0.8
+"$tessera" generate --checkpoint "$out" --prompt $'KING HENRY.\n' --tokens 500 \
+  --temperature 0.7
 say 'done'
