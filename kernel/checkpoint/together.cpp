@@ -44,6 +44,8 @@ std::vector<std::string> Together::all(std::string_view what,
     texts =
         gather_text(*store_, rank_, world_, fmt::format("checkpoint/{}", what), texts[0], timeout_);
   }
+  const bool failed = std::ranges::any_of(texts, [](const auto& t) { return t[0] == kFailed; });
+  if (failed && store_ != nullptr) leave_together(*store_, rank_, world_, "checkpoint", timeout_);
   throw_failures(texts);
   for (std::string& text : texts) text.erase(0, 1);
   return texts;

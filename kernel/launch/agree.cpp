@@ -153,9 +153,12 @@ std::string describe_difference(const std::vector<Fact>& mine,
                                 i64 their_rank) {
   const std::string_view advice =
       "start all ranks with the same program, plugins, files and settings";
+  const auto name = [](const std::vector<Fact>& facts, std::size_t i) -> std::string_view {
+    if (i < facts.size()) return facts[i].first;
+    return "nothing more";
+  };
   for (std::size_t i = 0; i < std::max(mine.size(), theirs.size()); ++i) {
-    const std::string_view my_name = i < mine.size() ? mine[i].first : "nothing more";
-    const std::string_view their_name = i < theirs.size() ? theirs[i].first : "nothing more";
+    const std::string_view my_name = name(mine, i), their_name = name(theirs, i);
     if (my_name != their_name) {
       return fmt::format(
           "ranks compare different things: rank {} {}, rank {} {}; do all run the same version of "
@@ -186,6 +189,19 @@ std::vector<std::string> gather_text(Store& store,
   return collect(store, round, world, key, timeout);
 }
 
+void leave_together(Store& store, i64 rank, i64 world, std::string_view key, milliseconds timeout) {
+  constexpr milliseconds kMost{5000};
+  try {
+    const std::string base = fmt::format("launch/{}/leaving", key);
+    // Counts over all calls: of the n-th time all ranks have been here n times.
+    const i64 round = store.add(fmt::format("{}/calls/{}", base, rank), 1);
+    if (store.add(base, 1) == round * world) store.set(fmt::format("{}/{}", base, round), "");
+    if (rank == 0) store.get(fmt::format("{}/{}", base, round), std::min(timeout, kMost));
+  } catch (const Error&) {
+    // Somebody is gone already; the failure that all know of says more.
+  }
+}
+
 void agree(
     Store& store, i64 rank, i64 world, const std::vector<Fact>& facts, milliseconds timeout) {
   if (world == 1) return;
@@ -202,12 +218,16 @@ void agree(
       verdict = fmt::format("{}{} {}", kFailed, error.exit_code(), error.what());
     }
     store.set(verdict_key, verdict);
-    if (failure) throw *failure;
+    if (failure) {
+      leave_together(store, rank, world, "agree", timeout);
+      throw *failure;
+    }
   } else {
     // Rank 0 may itself have begun to wait that much later; its verdict names who is missing.
     verdict = wait_for(store, verdict_key, 0, "verdict on all ranks' facts", 2 * timeout);
   }
   if (verdict == kAgreed) return;
+  leave_together(store, rank, world, "agree", timeout);
   if (verdict[0] == kDisagreed) throw ConfigError(verdict.substr(1));
   const std::size_t blank = verdict.find(' ');
   throw Error(verdict.substr(blank + 1), std::stoi(verdict.substr(1, blank)));

@@ -29,6 +29,12 @@ void agree(Store& store,
            const std::vector<Fact>& facts,
            std::chrono::milliseconds timeout);
 
+/// For all ranks, before a failure that each of them knows of ends them: rank 0, which may serve
+/// the store, waits until all have come this far, but not longer than a few seconds. Else the
+/// others would lose the store before they read what went wrong. Never throws.
+void leave_together(
+    Store& store, i64 rank, i64 world, std::string_view key, std::chrono::milliseconds timeout);
+
 /// The first difference of two ranks' facts, as agree() words it; empty when there is none.
 std::string describe_difference(const std::vector<Fact>& mine,
                                 i64 my_rank,

@@ -18,7 +18,9 @@ std::vector<fs::path> libraries_in(const fs::path& folder) {
     fail_config("there is no plugin folder {}", fs::absolute(folder).string());
   }
   std::vector<fs::path> files;
-  for (const auto& entry : fs::directory_iterator(folder)) {
+  const fs::directory_iterator entries(folder, error);
+  if (error) fail_config("cannot read the plugin folder {}: {}", folder.string(), error.message());
+  for (const auto& entry : entries) {
     if (entry.path().extension() == ".so") files.push_back(entry.path());
   }
   std::sort(files.begin(), files.end());

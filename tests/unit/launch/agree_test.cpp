@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include <atomic>
 #include <functional>
 #include <thread>
 
@@ -42,6 +43,23 @@ TEST(Agree, SameFacts) {
     agree(store, rank, 4, {{"data", ""}}, 10s);
   });
   EXPECT_THAT(errors, Each(""));
+}
+
+// Rank 0 may serve the store, so it ends last.
+TEST(Agree, RankZeroLeavesWhenAllKnow) {
+  InProcessStore store;
+  for (int round = 0; round < 2; ++round) {
+    std::atomic<bool> other_came{false};
+    on_ranks(2, [&](i64 rank) {
+      if (rank == 1) {
+        std::this_thread::sleep_for(50ms);
+        other_came = true;
+      }
+      leave_together(store, rank, 2, "test", 10s);
+      EXPECT_TRUE(other_came);
+    });
+  }
+  leave_together(store, 0, 2, "test", 10ms);  // nobody else comes
 }
 
 TEST(Agree, OneRankAsksNobody) {
