@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "kernel/checkpoint/rank_part.hpp"
 #include "kernel/config/tree.hpp"
@@ -47,8 +46,9 @@ std::shared_ptr<Tokenizer> make_tokenizer(const Resolved& config, const PluginHo
 
 i32 sample_token(const std::vector<float>& logits, double temperature, double uniform) {
   require(!logits.empty(), "there are no logits to choose from");
+  const bool finite = std::ranges::all_of(logits, [](float x) { return std::isfinite(x); });
+  require(finite, "the model's output is not finite");
   const auto best = std::ranges::max_element(logits);
-  require(std::isfinite(*best), "the model's output is not finite");
   if (temperature <= 0) return static_cast<i32>(best - logits.begin());
   std::vector<double> sums;  // of the weights up to each token
   double sum = 0;

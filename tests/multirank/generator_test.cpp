@@ -1,0 +1,86 @@
+// A trained model of any layout continues texts on one rank.
+#include "kernel/train/generator.hpp"
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <set>
+
+#include "kernel/checkpoint/folders.hpp"
+#include "kernel/checkpoint/index.hpp"
+#include "trainer_support.hpp"
+#include "training_support.hpp"
+
+namespace tessera::testing {
+namespace {
+
+class Generation : public ::testing::Test {
+ protected:
+  // A vocabulary of 256 that two ranks store as 288.
+  void SetUp() override {
+    run_trainer({tiny_config(),
+                 {"run.steps=5",
+                  "lr.warmup_steps=2",
+                  "model.vocab_multiple=24",
+                  "checkpoint.every_steps=5",
+                  "parallel.tensor=2",
+                  "run.out=" + folder_.at("run")}});
+    step_ = find_checkpoints(folder_.at("run"))[0];
+    // As generation reads it, but for text that is gone.
+    config_ = resolve(Config::parse(read_index(step_).info.config,
+                                    "index.json",
+                                    {"parallel.tensor=1",
+                                     "batch.global=1",
+                                     "batch.micro=1",
+                                     "data.path=" + folder_.at("gone.txt")}),
+                      plugins());
+  }
+  const RunFolder folder_;
+  std::string step_;
+  Resolved config_;
+};
+
+TEST_F(Generation, PaddingIsNeverSampled) {
+  Generator generator(config_, plugins(), step_, 1);
+  const std::vector<i32> prompt = generator.tokenizer().encode("the ");
+  std::set<i32> drawn;
+  for (u64 seed = 0; seed < 1500; ++seed) {
+    drawn.insert(generator.next(prompt, {.temperature = 1e6, .seed = seed}));
+  }
+  EXPECT_GT(drawn.size(), 200U);  // nearly uniform over what there is
+  EXPECT_LT(*drawn.rbegin(), 256);
+}
+
+TEST_F(Generation, SeesTheLastTokensOnly) {
+  Generator generator(config_, plugins(), step_, 1);
+  const i64 length = 8;
+  std::vector<i32> tokens = generator.tokenizer().encode("the king and the queen of the night");
+  std::vector<i32> changed = tokens;
+  changed[tokens.size() - length - 1] ^= 1;  // just out of sight
+  for (u64 seed = 0; seed < 20; ++seed) {
+    const Sampling sampling{.temperature = 1, .seed = seed};
+    EXPECT_EQ(generator.next(tokens, sampling), generator.next(changed, sampling));
+  }
+}
+
+TEST_F(Generation, TheModelIsTheTrainedOne) {
+  std::vector<float> generated, trained;
+  const std::vector<i32> tokens = {116, 104, 101, 32};
+  on_sessions(tiny_config(),
+              {"run.steps=5", "lr.warmup_steps=2", "model.vocab_multiple=24"},
+              [&](Session& session, Store*) {
+                for (int step = 0; step < 5; ++step) {
+                  session.train_step();
+                  session.losses();
+                }
+                trained = session.logits(tokens, 3);
+              });
+  Generator generator(config_, plugins(), step_, 1);
+  const i32 best =
+      static_cast<i32>(std::max_element(trained.begin(), trained.end()) - trained.begin());
+  EXPECT_EQ(trained.size(), 256U);
+  EXPECT_EQ(generator.next(tokens, {.temperature = 0}), best);
+}
+
+}  // namespace
+}  // namespace tessera::testing
