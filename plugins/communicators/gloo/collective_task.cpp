@@ -14,6 +14,7 @@ namespace {
 
 using Use = Members::Use;
 constexpr i64 kLine = 64;
+constexpr i64 kSegment = 256 << 10;  // reduced while the next one comes
 constexpr i64 kFewBytes = 8192;  // up to here one way with more bytes is faster than two with fewer
 
 class CollectiveTask : public Task {
@@ -45,8 +46,11 @@ class CollectiveTask : public Task {
 
   Part reduced(int member) const;  ///< what a member reduces of everyone's input
   Part share(int member) const;    ///< what a member but the root gets from it and passes on
+  static std::vector<Part> segments(Part whole);
   void send(int member, Use use, Part part);
-  void receive(std::vector<Delivery>& into, int member, Use use, std::byte* data, i64 bytes);
+  /// `part` names what comes, as its sender does.
+  void receive(std::vector<Delivery>& into, int member, Use use, Part part, void* data);
+  void wait(Delivery& delivery, const char* reason);
   void wait_all(std::vector<Delivery>& deliveries, const char* reason);
 
   void start_reduction();
@@ -62,7 +66,6 @@ class CollectiveTask : public Task {
   const i64 bytes_;
   const u64 call_;  // hash of what all must agree on
   ScratchPool::Block scratch_;
-  std::vector<const void*> sources_;  // of a reduction, by member
   std::vector<Delivery> sent_, parts_, results_;
   bool limited_ = false;
   std::atomic<i64> waits_for_{-1};
@@ -116,25 +119,38 @@ CollectiveTask::Part CollectiveTask::share(int member) const {
   return {begin, std::min(begin + step, bytes_) - begin};
 }
 
+// Never empty, so that members meet in any case.
+std::vector<CollectiveTask::Part> CollectiveTask::segments(Part whole) {
+  std::vector<Part> cut;
+  const i64 end = whole.begin + whole.bytes;
+  for (i64 begin = whole.begin; begin < end || cut.empty(); begin += kSegment) {
+    cut.push_back({begin, std::min(end - begin, kSegment)});
+  }
+  return cut;
+}
+
 void CollectiveTask::send(int member, Use use, Part part) {
-  const u64 slot = members_->slot(use, number_, part.bytes, call_);
+  const u64 slot = members_->slot(use, number_, part.begin, part.bytes, call_);
   const i64 rank = members_->rank_of(member);
   sent_.push_back(members_->transport->send(rank, slot, input(part.begin), part.bytes));
 }
 
 void CollectiveTask::receive(
-    std::vector<Delivery>& into, int member, Use use, std::byte* data, i64 bytes) {
-  const u64 slot = members_->slot(use, number_, bytes, call_);
-  into.push_back(members_->transport->receive(members_->rank_of(member), slot, data, bytes));
+    std::vector<Delivery>& into, int member, Use use, Part part, void* data) {
+  const u64 slot = members_->slot(use, number_, part.begin, part.bytes, call_);
+  const i64 rank = members_->rank_of(member);
+  into.push_back(members_->transport->receive(rank, slot, data, part.bytes));
 }
 
 void CollectiveTask::wait_all(std::vector<Delivery>& deliveries, const char* reason) {
-  for (Delivery& delivery : deliveries) {
-    why_ = reason;
-    waits_for_ = delivery.rank();
-    members_->transport->wait(delivery, *this, limited_);
-  }
+  for (Delivery& delivery : deliveries) wait(delivery, reason);
   deliveries.clear();
+}
+
+void CollectiveTask::wait(Delivery& delivery, const char* reason) {
+  why_ = reason;
+  waits_for_ = delivery.rank();
+  members_->transport->wait(delivery, *this, limited_);
 }
 
 std::string CollectiveTask::waiting_for() const {
@@ -151,22 +167,26 @@ Statement CollectiveTask::statement(const Delivery& delivery) const {
 }
 
 void CollectiveTask::start_reduction() {
-  const Part mine = reduced(index());
-  scratch_ = members_->transport->scratch().take(mine.bytes * members_->others());
+  const std::vector<Part> mine = segments(reduced(index()));
+  scratch_ = members_->transport->scratch().take(reduced(index()).bytes * members_->others());
   std::byte* room = scratch_.data();
-  sources_.assign(static_cast<std::size_t>(size()), input(mine.begin));
-  for (int k = 0; k < members_->others(); ++k) {
-    const int member = members_->other(k);
-    sources_[static_cast<std::size_t>(member)] = room;
-    receive(parts_, member, Use::part, room, mine.bytes);
-    room += mine.bytes;
+  std::size_t most = mine.size();
+  for (int member = 0; member < size(); ++member) {
+    most = std::max(most, segments(reduced(member)).size());
   }
-  // A member sends its result when it has this member's values, so results may come in place.
-  for (int k = 0; k < members_->others(); ++k) {
-    const int member = members_->other(k);
-    const Part part = reduced(member);
-    send(member, Use::part, part);
-    if (passes_on()) receive(results_, member, Use::result, input(part.begin), part.bytes);
+  for (std::size_t s = 0; s < most; ++s) {
+    for (int k = 0; k < members_->others() && s < mine.size(); ++k) {
+      receive(parts_, members_->other(k), Use::part, mine[s], room);
+      room += mine[s].bytes;
+    }
+    // A member sends its result when it has this member's values, so results may come in place.
+    for (int k = 0; k < members_->others(); ++k) {
+      const std::vector<Part> theirs = segments(reduced(members_->other(k)));
+      if (s >= theirs.size()) continue;
+      send(members_->other(k), Use::part, theirs[s]);
+      if (!passes_on()) continue;
+      receive(results_, members_->other(k), Use::result, theirs[s], input(theirs[s].begin));
+    }
   }
 }
 
@@ -174,7 +194,7 @@ void CollectiveTask::start_gather() {
   auto* output = collective_.output.as<std::byte>();
   for (int k = 0; k < members_->others(); ++k) {
     const int member = members_->other(k);
-    receive(parts_, member, Use::part, output + member * bytes_, bytes_);
+    receive(parts_, member, Use::part, {0, bytes_}, output + member * bytes_);
     send(member, Use::part, {0, bytes_});
   }
 }
@@ -182,21 +202,21 @@ void CollectiveTask::start_gather() {
 // Of many bytes the root sends each once, and the others pass their shares on.
 void CollectiveTask::start_broadcast() {
   const Part mine = share(index());
-  if (!root()) receive(parts_, collective_.root, Use::part, input(mine.begin), mine.bytes);
+  if (!root()) receive(parts_, collective_.root, Use::part, mine, input(mine.begin));
   for (int k = 0; k < members_->others(); ++k) {
     const int member = members_->other(k);
     const Part part = share(member);
     if (root()) {
       send(member, Use::part, part);
     } else if (passes_on() && member != collective_.root) {
-      receive(results_, member, Use::result, input(part.begin), part.bytes);
+      receive(results_, member, Use::result, part, input(part.begin));
     }
   }
 }
 
 void CollectiveTask::start_barrier() {
   for (int k = 0; k < members_->others(); ++k) {
-    receive(parts_, members_->other(k), Use::part, nullptr, 0);
+    receive(parts_, members_->other(k), Use::part, {}, nullptr);
     send(members_->other(k), Use::part, {});
   }
 }
@@ -207,12 +227,9 @@ void CollectiveTask::run(bool limited) {
     std::byte* place = collective_.output.as<std::byte>() + index() * bytes_;
     if (place != input(0)) std::memcpy(place, input(0), static_cast<std::size_t>(bytes_));
   }
+  if (is(CollectiveKind::all_reduce) || is(CollectiveKind::reduce_scatter)) reduce();
   wait_all(parts_, "has not come");
-  if (!sources_.empty()) reduce();
-  if (passes_on()) {
-    if (is(CollectiveKind::all_reduce)) pass_on(reduced(index()), index());
-    if (is(CollectiveKind::broadcast)) pass_on(share(index()), collective_.root);
-  }
+  if (passes_on() && is(CollectiveKind::broadcast)) pass_on(share(index()), collective_.root);
   wait_all(results_, "has not sent its result");
   wait_all(sent_, "has not taken its part");
 }
@@ -224,13 +241,30 @@ void CollectiveTask::pass_on(Part part, int but) {
   }
 }
 
+// Segment by segment, while the next ones are under way.
 void CollectiveTask::reduce() {
-  const Part mine = reduced(index());
-  void* target = is(CollectiveKind::all_reduce) ? input(mine.begin) : collective_.output.address;
-  // It holds what others still have to get, unless they get other parts.
-  if (is(CollectiveKind::all_reduce) && one_way()) wait_all(sent_, "has not taken its part");
+  const bool all = is(CollectiveKind::all_reduce);
   const DType dtype = collective_.input.dtype;
-  reduce_elements(dtype, collective_.op, sources_, {target}, mine.bytes / dtype_size(dtype));
+  const i64 first = reduced(index()).begin;
+  const std::byte* room = scratch_.data();
+  std::size_t next = 0;
+  std::vector<const void*> sources(static_cast<std::size_t>(size()));
+  for (const Part part : segments(reduced(index()))) {
+    for (int k = 0; k < members_->others(); ++k, ++next) {
+      wait(parts_[next], "has not come");
+      // The target holds what others still have to get, unless they get other parts.
+      if (all && one_way()) wait(sent_[next], "has not taken its part");
+      sources[static_cast<std::size_t>(members_->other(k))] = room;
+      room += part.bytes;
+    }
+    sources[static_cast<std::size_t>(index())] = input(part.begin);
+    void* target =
+        all ? input(part.begin) : collective_.output.as<std::byte>() + (part.begin - first);
+    reduce_elements(dtype, collective_.op, sources, {target}, part.bytes / dtype_size(dtype));
+    if (passes_on()) pass_on(part, index());
+  }
+  if (all && one_way()) sent_.clear();
+  parts_.clear();
 }
 
 }  // namespace

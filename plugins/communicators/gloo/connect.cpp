@@ -55,6 +55,32 @@ Entry take_entry(std::string_view text, i64 rank) {
   }
 }
 
+// Keeps a closed connection from ending the process while Gloo writes on this thread, and on those
+// that it starts.
+class NoBrokenPipe {
+ public:
+  NoBrokenPipe() {
+    sigemptyset(&set_);
+    sigaddset(&set_, SIGPIPE);
+    sigset_t before;
+    pthread_sigmask(SIG_BLOCK, &set_, &before);
+    blocked_ = sigismember(&before, SIGPIPE) == 0;
+  }
+  ~NoBrokenPipe() {
+    if (!blocked_) return;
+    const timespec now{};
+    while (sigtimedwait(&set_, nullptr, &now) == SIGPIPE) {
+    }
+    pthread_sigmask(SIG_UNBLOCK, &set_, nullptr);
+  }
+  NoBrokenPipe(const NoBrokenPipe&) = delete;
+  NoBrokenPipe& operator=(const NoBrokenPipe&) = delete;
+
+ private:
+  sigset_t set_;
+  bool blocked_;  // by us
+};
+
 class Connector {
  public:
   Connector(const CommunicatorArguments& arguments, const std::string& prefix)
@@ -185,33 +211,6 @@ Mesh connect_all(const CommunicatorArguments& arguments,
                  const std::string& prefix,
                  const BindAddress& address) {
   return Connector(arguments, prefix).run(address);
-}
-
-namespace {
-
-sigset_t broken_pipe() {
-  sigset_t set;
-  sigemptyset(&set);
-  sigaddset(&set, SIGPIPE);
-  return set;
-}
-
-}  // namespace
-
-NoBrokenPipe::NoBrokenPipe() {
-  const sigset_t set = broken_pipe();
-  sigset_t before;
-  pthread_sigmask(SIG_BLOCK, &set, &before);
-  blocked_ = sigismember(&before, SIGPIPE) == 0;
-}
-
-NoBrokenPipe::~NoBrokenPipe() {
-  if (!blocked_) return;
-  const sigset_t set = broken_pipe();
-  const timespec now{};
-  while (sigtimedwait(&set, nullptr, &now) == SIGPIPE) {
-  }
-  pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
 }
 
 }  // namespace tessera::gloo_tcp

@@ -37,16 +37,4 @@ Mesh connect_all(const CommunicatorArguments& arguments,
 inline constexpr u64 kHelloSlot = ~u64{0};
 inline constexpr u64 kSentinelSlot = ~u64{0} - 1;
 
-/// Keeps a closed connection from ending the process while Gloo writes on this thread.
-class NoBrokenPipe {
- public:
-  NoBrokenPipe();
-  ~NoBrokenPipe();
-  NoBrokenPipe(const NoBrokenPipe&) = delete;
-  NoBrokenPipe& operator=(const NoBrokenPipe&) = delete;
-
- private:
-  bool blocked_;  // by us
-};
-
 }  // namespace tessera::gloo_tcp

@@ -35,8 +35,9 @@ Members::Members(std::shared_ptr<Transport> transport_, const GroupSpec& spec_, 
       place_(fmt::format("{}.{}", spec.id, times)),
       hash_(hash_of(place_)) {}
 
-u64 Members::slot(Use use, u64 number, i64 bytes, u64 call) const {
-  const u64 parts[] = {static_cast<u64>(use), number, static_cast<u64>(bytes), call};
+u64 Members::slot(Use use, u64 number, i64 begin, i64 bytes, u64 call) const {
+  const u64 parts[] = {
+      static_cast<u64>(use), number, static_cast<u64>(begin), static_cast<u64>(bytes), call};
   return hash_of({reinterpret_cast<const char*>(parts), sizeof parts}, hash_);
 }
 

@@ -19,9 +19,9 @@ class Members {
 
   /// For what a message is.
   enum class Use : u8 { part, result, exchange };
-  /// A slot for one message. Everything that both ends must agree on goes into it, so that nothing
-  /// ever arrives where something else is expected.
-  u64 slot(Use use, u64 number, i64 bytes, u64 call) const;
+  /// A slot for one message, which begins `begin` bytes into the tensor. Everything that both ends
+  /// must agree on goes into it, so that nothing ever arrives where something else is expected.
+  u64 slot(Use use, u64 number, i64 begin, i64 bytes, u64 call) const;
   /// Where in the store this group's members say what they call.
   std::string key(std::string_view what, int member) const {
     return fmt::format("/call/{}/{}/{}", place_, what, member);

@@ -45,16 +45,10 @@ Transport::Transport(const CommunicatorArguments& arguments, const BindAddress& 
       prefix_(prefix_of(arguments)),
       mesh_(connect_all(arguments, prefix_, choose_address(arguments, prefix_, configured))),
       lost_(static_cast<std::size_t>(arguments.world), 0) {
+  poster_ = std::make_unique<Poster>(mesh_, [this](const Request& request) { start_now(request); });
   for (i64 rank = 0; rank < arguments.world; ++rank) {
     if (rank == arguments.rank) continue;
-    Delivery sentinel = start(rank, nullptr, 0, false);
-    const NoBrokenPipe guard;
-    try {
-      sentinel.buffer_->recv(static_cast<int>(rank), kSentinelSlot);
-      sentinels_.push_back(std::move(sentinel));
-    } catch (const std::exception&) {  // it has ended already; that matters to who talks to it
-      lost_[static_cast<std::size_t>(rank)] = 1;
-    }
+    sentinels_.push_back(start(rank, kSentinelSlot, nullptr, 0, false));
   }
   listener_ = std::thread([this] { listen_to_store(); });
   watcher_ = std::thread([this] { watch(); });
@@ -74,40 +68,61 @@ Transport::~Transport() {
   listener_.join();
 }
 
-Delivery Transport::start(i64 rank, void* data, i64 bytes, bool sends) {
+Delivery Transport::start(i64 rank, u64 slot, void* data, i64 bytes, bool sends) {
   {
-    const std::lock_guard lock(mutex_);
-    if (failure_) throw Stopped{*failure_};
+    std::unique_lock lock(mutex_);
+    if (failure_) {
+      // The caller lets go of his memory.
+      changed_.wait(lock, [&] { return !starting_; });
+      throw Stopped{*failure_};
+    }
   }
   Delivery delivery;
   delivery.buffer_ = mesh_.context->createUnboundBuffer(data, static_cast<std::size_t>(bytes));
   delivery.rank_ = rank;
   delivery.sends_ = sends;
+  poster_->add({delivery.buffer_, static_cast<int>(rank), slot, sends});
   return delivery;
+}
+
+void Transport::start_now(const Request& request) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (failure_) return;
+    starting_ = true;
+  }
+  bool started = true;
+  try {
+    if (request.sends) {
+      request.buffer->send(request.rank, request.slot);
+    } else {
+      request.buffer->recv(request.rank, request.slot);
+    }
+  } catch (const std::exception&) {
+    started = false;
+  }
+  const std::lock_guard lock(mutex_);
+  starting_ = false;
+  if (failure_) changed_.notify_all();
+  if (!started) lose(request.rank);
+}
+
+// Nothing more comes over this connection.
+void Transport::lose(i64 rank) {
+  char& lost = lost_[static_cast<std::size_t>(rank)];
+  if (lost != 0) return;
+  lost = 1;
+  for (Delivery* delivery : waiting_) {
+    if (delivery->rank_ == rank) stop_wait(*delivery);
+  }
 }
 
 Delivery Transport::send(i64 rank, u64 slot, const void* data, i64 bytes) {
-  Delivery delivery = start(rank, const_cast<void*>(data), bytes, true);
-  const NoBrokenPipe guard;
-  try {
-    delivery.buffer_->send(static_cast<int>(rank), slot);
-  } catch (const std::exception&) {
-    std::unique_lock lock(mutex_);
-    throw Stopped{cause(lock, rank)};
-  }
-  return delivery;
+  return start(rank, slot, const_cast<void*>(data), bytes, true);
 }
 
 Delivery Transport::receive(i64 rank, u64 slot, void* data, i64 bytes) {
-  Delivery delivery = start(rank, data, bytes, false);
-  const NoBrokenPipe guard;
-  try {
-    delivery.buffer_->recv(static_cast<int>(rank), slot);
-  } catch (const std::exception&) {
-    std::unique_lock lock(mutex_);
-    throw Stopped{cause(lock, rank)};
-  }
-  return delivery;
+  return start(rank, slot, data, bytes, false);
 }
 
 void Transport::wait(Delivery& delivery, const Waiter& waiter, bool limited) {
@@ -148,12 +163,6 @@ Failure Transport::cause(std::unique_lock<std::mutex>& lock, i64 rank) {
   return {rank, "its connection closed"};
 }
 
-void Transport::stop_waits(i64 rank) {
-  for (Delivery* delivery : waiting_) {
-    if (rank < 0 || delivery->rank_ == rank) stop_wait(*delivery);
-  }
-}
-
 void Transport::stop_wait(Delivery& delivery) {
   if (delivery.sends_) {
     delivery.buffer_->abortWaitSend();
@@ -167,7 +176,7 @@ void Transport::fail(const Failure& failure, bool told) noexcept {
     const std::lock_guard lock(mutex_);
     if (failure_) return;
     failure_ = failure;
-    stop_waits(-1);
+    for (Delivery* delivery : waiting_) stop_wait(*delivery);
   }
   changed_.notify_all();
   for (i64 rank = 0; !told && rank < arguments_.world; ++rank) {
@@ -189,7 +198,7 @@ void Transport::fail(const Failure& failure, bool told) noexcept {
 
 void Transport::quiesce() noexcept {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return closed_ && busy_ == 0; });
+  changed_.wait(lock, [&] { return closed_ && busy_ == 0 && !starting_; });
 }
 
 void Transport::enter() {
@@ -199,11 +208,9 @@ void Transport::enter() {
 }
 
 void Transport::leave() noexcept {
-  {
-    const std::lock_guard lock(mutex_);
-    --busy_;
-  }
-  changed_.notify_all();
+  const std::lock_guard lock(mutex_);
+  --busy_;
+  if (failure_) changed_.notify_all();
 }
 
 void Transport::listen_to_store() {
@@ -244,14 +251,11 @@ void Transport::watch() {
 // connection never begins, and is looked at from time to time.
 void Transport::look_at_connections() {
   for (Delivery& sentinel : sentinels_) {
-    char& lost = lost_[static_cast<std::size_t>(sentinel.rank_)];
-    if (lost != 0) continue;
     try {
       sentinel.buffer_->abortWaitRecv();  // then this does not wait
       sentinel.buffer_->waitRecv(nullptr, kForever);
     } catch (const std::exception&) {
-      lost = 1;
-      stop_waits(sentinel.rank_);
+      lose(sentinel.rank_);
     }
   }
 }

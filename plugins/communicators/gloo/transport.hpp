@@ -12,7 +12,7 @@
 #include <tessera/comm.hpp>
 
 #include "address.hpp"
-#include "connect.hpp"
+#include "poster.hpp"
 #include "scratch.hpp"
 
 namespace tessera::gloo_tcp {
@@ -63,7 +63,7 @@ class Delivery {
 
  private:
   friend class Transport;
-  std::unique_ptr<Buffer> buffer_;
+  std::shared_ptr<Buffer> buffer_;
   i64 rank_ = -1;
   bool sends_ = false;
   // While somebody waits for it, under Transport's lock:
@@ -105,14 +105,15 @@ class Transport {
   Clock::time_point moved() const { return Clock::time_point(Clock::duration(moved_.load())); }
 
  private:
-  Delivery start(i64 rank, void* data, i64 bytes, bool sends);
+  Delivery start(i64 rank, u64 slot, void* data, i64 bytes, bool sends);
+  void start_now(const Request& request);
   Failure cause(std::unique_lock<std::mutex>& lock, i64 rank);
   void listen_to_store();
   void watch();
   void look_at_connections();
   void look_at_clock();
   void ask_peers(std::unique_lock<std::mutex>& lock);
-  void stop_waits(i64 rank);
+  void lose(i64 rank);
   static void stop_wait(Delivery& delivery);
 
   CommunicatorArguments arguments_;
@@ -129,7 +130,9 @@ class Transport {
   std::vector<char> lost_;          // connections that closed, by rank
   std::vector<Delivery*> waiting_;  // deliveries that some thread waits for
   int busy_ = 0;                    // lanes inside a task
+  bool starting_ = false;           // Gloo's thread is inside start_now
   bool ending_ = false;
+  std::unique_ptr<Poster> poster_;
   std::thread listener_, watcher_;
 };
 
