@@ -71,6 +71,7 @@ class Session {
   void build_model(const RunConfig& config);
   void build_training(const RunConfig& config);
   Context context();
+  void sum_partial_gradients(Context& cx);
   void update(Context& cx);
   Plan make_plan(int microbatches, bool training) const;
 
