@@ -94,6 +94,11 @@ class Trainer {
 
   i64 tokens_per_step() const { return config_.batch.global * session_.setup().batch.sequence; }
 
+  i64 validation_samples() const {
+    return config_.validation.samples > 0 ? config_.validation.samples
+                                          : session_.setup().dataset->size(SampleSet::validation);
+  }
+
   void announce(i64 first) {
     RunStart event;
     event.name = config_.run.name;
@@ -113,12 +118,12 @@ class Trainer {
   void after_step(bool final) {
     const i64 step = session_.steps();
     const bool validate =
-        config_.validation.samples > 0 && (due(step, config_.validation.every_steps) || final);
+        config_.validation.every_steps > 0 && (due(step, config_.validation.every_steps) || final);
     const bool save =
         config_.checkpoint.every_steps > 0 && (due(step, config_.checkpoint.every_steps) || final);
     if (due(step, config_.check.replicas_every)) session_.check_replicas();
     if (session_.losses_full() || validate || save || final) report();
-    if (validate) emit(Validation{step, session_.validate(config_.validation.samples)});
+    if (validate) emit(Validation{step, session_.validate(validation_samples())});
     if (!save) return;
     const auto start = Clock::now();
     const auto folder = checkpoints_.save(training_info(session_, arguments_.config_text),
