@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds the plugins of this folder as another project would, against an installed Tessera, and
-# trains a few steps with them.
+# Builds the projects of this folder as anybody would outside of the tree, against an installed
+# Tessera; trains a few steps with the plugins.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
@@ -52,11 +52,12 @@ flags=$(cached CMAKE_CXX_FLAGS) sanitizers=$(cached TESSERA_SANITIZE)
 if [[ $sanitizers ]]; then flags+=" -fsanitize=$sanitizers"; fi
 options=("-DCMAKE_PREFIX_PATH=$prefix" "-DCMAKE_CXX_COMPILER=$(cached CMAKE_CXX_COMPILER)"
   "-DCMAKE_BUILD_TYPE=$(cached CMAKE_BUILD_TYPE)" "-DCMAKE_CXX_FLAGS=$flags")
-for plugin in plugin_layer plugin_optimizer; do
-  say "build examples/$plugin"
-  cp -r "$root/examples/$plugin" "$work"
-  cmake -S "$work/$plugin" -B "$work/$plugin/build" -G Ninja "${options[@]}" >"$work/$plugin.log"
-  cmake --build "$work/$plugin/build"
+for project in plugin_layer plugin_optimizer tensor_parallel; do
+  say "build examples/$project"
+  mkdir -p "$work/$project"
+  cp "$root/examples/$project"/*.* "$work/$project"
+  cmake -S "$work/$project" -B "$work/$project/build" -G Ninja "${options[@]}" >"$work/$project.log"
+  cmake --build "$work/$project/build"
 done
 
 say 'what they bring'
@@ -75,6 +76,9 @@ expect 'kernel example.lion on host' \
   "$tessera" plugins check "$rule/build/plugins/libtessera_lion.so"
 expect 'from model.hidden' "$tessera" plugins show layer/geglu "${paths[@]}"
 expect 'beta2' "$tessera" plugins show rule/lion "${paths[@]}"
+
+say 'tensor parallelism in numbers'
+expect 'column -> row: 2 collectives' "$work/tensor_parallel/build/tensor_parallel"
 
 # The smallest run that uses a configuration as it is, with each overlay, in both layouts.
 small=(--set "data.path=$root/LICENSE" --set run.steps=12 --set lr.warmup_steps=2
