@@ -14,8 +14,9 @@ namespace {
 
 using Use = Members::Use;
 constexpr i64 kLine = 64;
-constexpr i64 kSegment = 256 << 10;  // reduced while the next one comes
-constexpr i64 kFewBytes = 8192;  // up to here one way with more bytes is faster than two with fewer
+constexpr i64 kSegment = 512 << 10;  // reduced while the next one comes
+// A member sends up to this much in one step, rather than less in two steps.
+constexpr i64 kFewBytes = 192 << 10;
 
 class CollectiveTask : public Task {
  public:
@@ -40,7 +41,7 @@ class CollectiveTask : public Task {
   int index() const { return members_->index(); }
   bool is(CollectiveKind kind) const { return collective_.kind == kind; }
   /// Every member gets (all_reduce: reduces) everything in one step.
-  bool one_way() const { return size() == 2 || bytes_ <= kFewBytes; }
+  bool one_way() const { return size() == 2 || bytes_ * members_->others() <= kFewBytes; }
   bool root() const { return collective_.root == index(); }
   std::byte* input(i64 offset) const { return collective_.input.as<std::byte>() + offset; }
 
