@@ -28,22 +28,22 @@ std::vector<std::string> small_training(const std::string& layout, const std::st
                                       "train",
                                       kConfigs + "shakespeare.toml",
                                       kConfigs + "parallel/" + layout + ".toml"};
-  for (const std::string& set : {"data.path=" TESSERA_SOURCE_DIR "/LICENSE",
-                                 "run.steps=8",
-                                 "lr.warmup_steps=4",
-                                 "lr.peak=1e-3",
-                                 "batch.global=8",
-                                 "batch.micro=2",
-                                 "model.layers=2",
-                                 "model.hidden=48",
-                                 "model.heads=4",
-                                 "model.sequence_length=32",
-                                 "model.dropout=0.1",
-                                 "validation.every_steps=8",
-                                 "validation.samples=4",
-                                 "checkpoint.every_steps=0",
-                                 "check.replicas_every=2",
-                                 "device.threads=1"}) {
+  for (const char* set : {"data.path=" TESSERA_SOURCE_DIR "/LICENSE",
+                          "run.steps=8",
+                          "lr.warmup_steps=4",
+                          "lr.peak=1e-3",
+                          "batch.global=8",
+                          "batch.micro=2",
+                          "model.layers=2",
+                          "model.hidden=48",
+                          "model.heads=4",
+                          "model.sequence_length=32",
+                          "model.dropout=0.1",
+                          "validation.every_steps=8",
+                          "validation.samples=4",
+                          "checkpoint.every_steps=0",
+                          "check.replicas_every=2",
+                          "device.threads=1"}) {
     command.insert(command.end(), {"--set", set});
   }
   command.insert(command.end(), {"--set", "run.out=" + out});
@@ -134,7 +134,9 @@ TEST(LayoutOverlays, HoldTheLayoutOnly) {
   for (const auto& entry : std::filesystem::directory_iterator(kConfigs + "parallel")) {
     std::ifstream file(entry.path());
     for (std::string line; std::getline(file, line);) {
-      if (line.starts_with("[")) EXPECT_EQ(line, "[parallel]") << entry.path();
+      if (line.starts_with("[")) {
+        EXPECT_EQ(line, "[parallel]") << entry.path();
+      }
     }
   }
 }
