@@ -243,7 +243,7 @@ TEST_F(CliConfig, SetsComeAfterFilesInAnyPlace) {
 
 // With the plugins of this build: what is dumped is the same configuration.
 TEST_F(CliConfig, WhatIsDumpedLoadsBack) {
-  folder_.write("text.txt", "a text to train on");
+  folder_.write("text.txt", std::string(400, 't'));
   const std::string file = folder_.write("run.toml", R"(
 [run]
 steps = 3

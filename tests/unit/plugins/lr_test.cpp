@@ -68,8 +68,13 @@ TEST(LearningRate, RefusesWhatMakesNoSense) {
   EXPECT_THAT(problem(""), HasSubstr("peak"));
   EXPECT_THAT(problem("peak = 0"), HasSubstr("peak"));
   EXPECT_THAT(problem("peak = 1\nmin = 2"), HasSubstr("lr.min = 2 is above lr.peak = 1"));
-  EXPECT_THAT(problem("peak = 1\nwarmup_steps = 11"), HasSubstr("lr.warmup_steps = 11"));
+  EXPECT_THAT(problem("peak = 1\nwarmup_steps = 11\ndecay_steps = 10"),
+              HasSubstr("lr.warmup_steps = 11"));
   expect_rates(rates("linear", "peak = 1\nwarmup_steps = 2", 2), {.5, 1});  // no way down is left
+}
+
+TEST(LearningRate, ARunCutShortOnlyWarmsUp) {
+  expect_rates(rates("cosine", "peak = 1\nwarmup_steps = 8", 4), {.125, .25, .375, .5});
 }
 
 }  // namespace
