@@ -30,6 +30,8 @@ RunConfig run_config(const ConfigTree& tree) {
   out.plugins = section<PluginsSection>(tree, "plugins");
   out.comm = section<CommSection>(tree, "comm");
   out.parallel = section<ParallelSection>(tree, "parallel");
+  out.placement = section<PlacementSection>(tree, "placement");
+  out.recompute = section<RecomputeSection>(tree, "recompute");
   out.batch = section<BatchSection>(tree, "batch");
   out.precision = section<PrecisionSection>(tree, "precision");
   out.checkpoint = section<CheckpointSection>(tree, "checkpoint");

@@ -65,12 +65,50 @@ void ParallelSection::describe(Schema<ParallelSection>& s) {
           "ranks that share each expert's matrices; \"auto\": as tensor")
       .at_least(1)
       .megatron("--expert-tensor-parallel-size");
+  s.field("sequence_parallel",
+          &ParallelSection::sequence_parallel,
+          "between tensor-parallel regions each rank of the tensor group keeps its share of the "
+          "rows")
+      .megatron("--sequence-parallel");
   s.field("order", &ParallelSection::order, "order of the ranks, the fastest axis first");
   s.field("bucket_elements",
           &ParallelSection::bucket_elements,
           "gradients reduced together while the backward pass goes on")
       .at_least(1)
       .megatron("--ddp-bucket-size");
+}
+
+void PlacementSection::describe(Schema<PlacementSection>& s) {
+  s.field("layout",
+          &PlacementSection::layout,
+          "layers of each stage: E embedding, t block, L head, | next stage, (x)*n and x*n repeat; "
+          "\"\": the same number of blocks for each")
+      .megatron("--pipeline-model-parallel-layout");
+  s.field("first", &PlacementSection::first, "blocks of the first stage; \"auto\": its even share")
+      .at_least(0)
+      .megatron("--decoder-first-pipeline-num-layers");
+  s.field("last", &PlacementSection::last, "blocks of the last stage; \"auto\": its even share")
+      .at_least(0)
+      .megatron("--decoder-last-pipeline-num-layers");
+  s.field("count_embedding",
+          &PlacementSection::count_embedding,
+          "the embedding counts as a block in the even share")
+      .megatron("--account-for-embedding-in-pipeline-split");
+  s.field("count_head",
+          &PlacementSection::count_head,
+          "the head with the loss counts as a block in the even share")
+      .megatron("--account-for-loss-in-pipeline-split");
+}
+
+void RecomputeSection::describe(Schema<RecomputeSection>& s) {
+  s.field("mode",
+          &RecomputeSection::mode,
+          "what the backward pass computes again instead of keeping it: \"full\": every block from "
+          "its input; \"selective\": the phases in scopes")
+      .one_of({"none", "full", "selective"})
+      .megatron("--recompute-granularity");
+  s.field("scopes", &RecomputeSection::scopes, "phases that \"selective\" computes again")
+      .megatron("--recompute-modules");
 }
 
 void BatchSection::describe(Schema<BatchSection>& s) {
@@ -149,6 +187,8 @@ std::vector<RootSection> make_sections() {
       section<PluginsSection>("plugins", "where plugins are"),
       both<CommSection>("comm", "how ranks exchange data", c.comm.communicator),
       section<ParallelSection>("parallel", "the layout of the ranks"),
+      section<PlacementSection>("placement", "which layers each pipeline stage holds"),
+      section<RecomputeSection>("recompute", "activations that are computed again"),
       section<BatchSection>("batch", "samples of a step"),
       component("model", "what is trained", c.model),
       section<PrecisionSection>("precision", "element types"),

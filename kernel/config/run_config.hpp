@@ -51,9 +51,24 @@ struct ParallelSection {
   Auto<i64> data;
   i64 expert = 1;
   Auto<i64> expert_tensor;  ///< "auto": the same as tensor
+  bool sequence_parallel = false;
   std::string order = "tp-cp-ep-dp-pp";
   i64 bucket_elements = 4'000'000;  ///< of a gradient bucket
   static void describe(Schema<ParallelSection>& s);
+};
+
+/// Which layers each pipeline stage holds.
+struct PlacementSection {
+  std::string layout;  ///< "E t*3 | t*4 L"; empty: evenly, but for the numbers below
+  Auto<i64> first, last;
+  bool count_embedding = false, count_head = false;
+  static void describe(Schema<PlacementSection>& s);
+};
+
+struct RecomputeSection {
+  std::string mode = "none";  ///< "none", "full", "selective"
+  std::vector<std::string> scopes{"attn"};
+  static void describe(Schema<RecomputeSection>& s);
 };
 
 struct BatchSection {
@@ -97,6 +112,8 @@ struct RunConfig {
   PluginsSection plugins;
   CommSection comm;
   ParallelSection parallel;
+  PlacementSection placement;
+  RecomputeSection recompute;
   BatchSection batch;
   Component<Model> model{"gpt"};
   PrecisionSection precision;

@@ -46,6 +46,7 @@ Parameter& ModelParts::declare(const ParameterSpec& spec, const std::string& sco
   parameter->partial = spec.partial;
   parameter->init = spec.init;
   parameter->tags = spec.tags;
+  parameter->share = spec.share;
   for (const Split& split : spec.split) {
     try {
       parameter->local[split.dim] =

@@ -118,6 +118,7 @@ Plan lower(const PipelineSchedule& schedule,
     count[static_cast<std::size_t>(chunk)] =
         static_cast<int>(std::ranges::count_if(plan.phases, mine));
     plan.live.push_back(schedule.live(shape, chunk));
+    plan.stages.push_back(schedule.place(shape, shape.rank, chunk).stage);
   }
   Lowering lowering(plan, first, count);
   for (const Action& action : schedule.order(shape)) lowering.add(action);

@@ -19,7 +19,12 @@ enum class MetricReduce : u8 { sum, mean, max };
 /// The microbatch a model is built for.
 struct BatchShape {
   i64 micro = 1;     ///< samples a microbatch (b)
-  i64 sequence = 1;  ///< positions a sample on this rank
+  i64 sequence = 1;  ///< positions a sample on this rank: sequence length / context parallelism
+  /// Between tensor-parallel regions (embedding, norms, dropout, residual sums) each rank of the
+  /// tensor group keeps rows / t of the activations (Korthikanti et al. 2022, §4.2.2).
+  bool sequence_parallel = false;
+  /// Rows of a microbatch on this context-parallel rank. Input slots ("tokens", "rows", …) hold
+  /// them all, also under sequence parallelism.
   i64 rows() const { return micro * sequence; }
 };
 

@@ -31,6 +31,7 @@ struct CoreOps {
         embedding(d),
         embedding_weight(d),
         attention(d),
+        attention_merge(d),
         attention_backward(d),
         cross_entropy_max(d),
         cross_entropy_sums(d),
@@ -59,6 +60,7 @@ struct CoreOps {
   Operation<EmbeddingArgs> embedding;
   Operation<EmbeddingWeightArgs> embedding_weight;
   Operation<AttentionArgs> attention;
+  Operation<AttentionMergeArgs> attention_merge;
   Operation<AttentionBackwardArgs> attention_backward;
   Operation<CrossEntropyMaxArgs> cross_entropy_max;
   Operation<CrossEntropySumsArgs> cross_entropy_sums;

@@ -15,6 +15,9 @@ struct PhaseInfo {
   std::string scope;
   Shapes shapes = Shapes::fixed;
   Lane lane = Lane::compute;
+  /// Its activations are dropped after F and computed again before its backward. Neighbours of one
+  /// layer that do so form a segment that is recomputed from the segment's input.
+  bool recompute = false;
 };
 
 /// An action of phase grain, with what it waits for.
@@ -24,10 +27,11 @@ struct PlanAction {
   int chunk = -1;
   int phase = -1;
   int bucket = -1;  ///< of Gather, Prepare, Reduce
+  /// What crosses one stage boundary for one microbatch.
   struct Message {
-    int peer = 0;  ///< pipeline rank
-    int microbatch = 0, stage = 0;
-    bool forward = true;  ///< activations, otherwise gradients
+    int peer = 0;                   ///< pipeline rank
+    int microbatch = 0, stage = 0;  ///< stage that computed it
+    bool forward = true;            ///< activations, otherwise gradients
   };
   std::vector<Message> sends, receives;  ///< of Exchange
   Lane lane = Lane::compute;
@@ -41,6 +45,7 @@ struct TESSERA_API Plan {
   PipelineShape shape;
   std::vector<PhaseInfo> phases;  ///< all chunks of this rank
   std::vector<int> live;          ///< bound per chunk
+  std::vector<int> stages;        ///< place of each chunk
   std::vector<PlanAction> actions;
   /// One line an action: "F mb0 chunk0 layers.0 attn".
   std::string text() const;

@@ -31,6 +31,17 @@ struct AttentionArgs {
   TESSERA_API static void infer(AttentionArgs& args);
 };
 
+/// Joins attention over two disjoint sets of keys (log-sum-exp merge, Dao et al. 2022, §3.1; Liu et
+/// al. 2023, "Ring Attention"): out and lse, updated in place, become those of the union with
+/// part_out and part_lse. out [b, s, H, d], unit inner stride; lse [b, H, s], dense. Rows that saw
+/// no key on either side stay out = 0, lse = -inf.
+struct AttentionMergeArgs {
+  static constexpr std::string_view kName = "attention_merge";
+  static constexpr int kTensors = 4, kOutputs = 2;
+  TensorArg part_out, part_lse, out, lse;
+  TESSERA_API static void infer(AttentionMergeArgs& args);
+};
+
 /// Gradients of q, k, v from grad (of out), with the forward's out and lse.
 struct AttentionBackwardArgs {
   static constexpr std::string_view kName = "attention_backward";
