@@ -65,15 +65,17 @@ namespace {
 class NodeGradients final : public Gradients {
  public:
   template <class Frame, class Flush>
-  NodeGradients(Context& cx, Frame& frame, Node& node, Flush&& flush)
+  NodeGradients(Context& cx, Frame& frame, Node& node, Half half, Flush&& flush)
       : cx_(cx),
         node_(node),
+        half_(half),
         entry_([&frame](u32 value) -> Gradient& { return frame.gradients[value]; }),
         contribute_([&](u32 value, Tensor gradient, Work pending) {
           frame.contribute(cx, value, std::move(gradient), std::move(pending), node.name);
         }),
         flush_(std::forward<Flush>(flush)) {}
 
+  Half half() const override { return half_; }
   Tensor output(int i) override {
     Gradient& entry = entry_(node_.outputs.at(static_cast<std::size_t>(i)));
     if (entry.pending.pending()) {
@@ -98,6 +100,7 @@ class NodeGradients final : public Gradients {
  private:
   Context& cx_;
   Node& node_;
+  Half half_;
   std::function<Gradient&(u32)> entry_;
   std::function<void(u32, Tensor, Work)> contribute_;
   std::function<void()> flush_;
@@ -202,7 +205,7 @@ std::vector<Tape::Result> Tape::backward(
   const auto flush = [&] {
     Node* node = std::exchange(deferred, nullptr);
     if (node == nullptr) return;
-    NodeGradients gradients(cx, frame, *node, [] {});
+    NodeGradients gradients(cx, frame, *node, half, [] {});
     node->weight_half(cx, gradients);
     *node = {};
   };
@@ -244,7 +247,7 @@ std::vector<Tape::Result> Tape::backward(
     }
     const bool wanted = std::ranges::any_of(node->inputs, [](u32 value) { return value != 0; });
     if (node->input_half && wanted) {
-      NodeGradients gradients(cx, frame, *node, flush_and_free);
+      NodeGradients gradients(cx, frame, *node, half, flush_and_free);
       node->input_half(cx, gradients);
     }
     node->input_half = {};

@@ -19,6 +19,9 @@ enum class Half : u8 { both, input, weight };
 class TESSERA_API Gradients {
  public:
   virtual ~Gradients();
+  /// What the pass runs: `both` when the weight half follows the input half closely, so that the
+  /// input half may start a collective for it.
+  virtual Half half() const = 0;
   /// Gradient of output i; undefined when nothing downstream needs it (then it is zero). Waits for
   /// a pending collective first.
   virtual Tensor output(int i) = 0;
