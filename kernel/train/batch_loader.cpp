@@ -4,6 +4,7 @@
 
 #include "tessera/error.hpp"
 #include "tessera/random.hpp"
+#include "tessera/zigzag.hpp"
 
 namespace tessera {
 
@@ -16,6 +17,8 @@ BatchLoader::BatchLoader(const Dataset& dataset,
       shape_(shape),
       data_ranks_(mesh.size(Axis::data)),
       data_rank_(mesh.coordinate(Axis::data)),
+      context_ranks_(mesh.size(Axis::context)),
+      context_rank_(mesh.coordinate(Axis::context)),
       device_(device),
       rows_{parts.slot("rows")},
       positions_{parts.slot("positions")},
@@ -26,6 +29,8 @@ BatchLoader::BatchLoader(const Dataset& dataset,
                          ? -1
                          : static_cast<int>(term - parts.losses().begin());
     inputs_.push_back({info, Slot{parts.slot(info.name)}, loss});
+    const i64 positions = shape.sequence * context_ranks_;
+    sample_.emplace_back(static_cast<std::size_t>(positions * dtype_size(info.dtype)));
   }
   for (int term = 0; term < losses_; ++term) {
     require(std::ranges::any_of(inputs_, [&](const Input& i) { return i.loss == term; }),
@@ -53,30 +58,51 @@ std::vector<i64> BatchLoader::prepare(SampleSet set, i64 first, i64 count, int m
   return weights;
 }
 
-BatchLoader::Buffers BatchLoader::read(SampleSet set, i64 first, i64 begin, i64 count) const {
-  const auto sequence = static_cast<std::size_t>(shape_.sequence);
-  const auto n = static_cast<std::size_t>(shape_.rows());
+i64 BatchLoader::position(i64 local) const {
+  const i64 length = shape_.sequence / zigzag::kHalves;
+  if (context_ranks_ == 1) return local;
+  return zigzag::chunk(context_ranks_, context_rank_, local / length) * length + local % length;
+}
+
+void BatchLoader::read_sample(SampleSet set, i64 ordinal, const std::vector<u8*>& parts) {
+  SampleBuffers out;
+  for (std::size_t i = 0; i < inputs_.size(); ++i) {
+    u8* whole = context_ranks_ == 1 ? parts[i] : sample_[i].data();
+    out.fields.push_back(whole);
+  }
+  dataset_.read(set, ordinal, out);
+  if (context_ranks_ == 1) return;
+  for (std::size_t i = 0; i < inputs_.size(); ++i) {
+    const i64 chunk = shape_.sequence / zigzag::kHalves * dtype_size(inputs_[i].info.dtype);
+    for (i64 half = 0; half < zigzag::kHalves; ++half) {
+      const i64 from = zigzag::chunk(context_ranks_, context_rank_, half) * chunk;
+      std::copy_n(sample_[i].data() + from, chunk, parts[i] + half * chunk);
+    }
+  }
+}
+
+BatchLoader::Buffers BatchLoader::read(SampleSet set, i64 first, i64 begin, i64 count) {
   Buffers buffers;
   for (const Input& input : inputs_) {
-    buffers.fields.emplace_back(n * static_cast<std::size_t>(dtype_size(input.info.dtype)));
+    buffers.fields.emplace_back(
+        static_cast<std::size_t>(shape_.rows() * dtype_size(input.info.dtype)));
   }
   for (i64 sample = 0; sample < shape_.micro; ++sample) {
     const bool real = begin + sample < count;
     const i64 ordinal = first + (real ? begin + sample : 0);
-    SampleBuffers out;
+    std::vector<u8*> parts;
     for (std::size_t i = 0; i < inputs_.size(); ++i) {
-      const std::size_t bytes =
-          sequence * static_cast<std::size_t>(dtype_size(inputs_[i].info.dtype));
-      out.fields.push_back(buffers.fields[i].data() + static_cast<std::size_t>(sample) * bytes);
+      const i64 bytes = shape_.sequence * dtype_size(inputs_[i].info.dtype);
+      parts.push_back(buffers.fields[i].data() + sample * bytes);
     }
-    dataset_.read(set, ordinal, out);
-    for (i64 position = 0; position < shape_.sequence; ++position) {
-      buffers.rows.push_back(row_id(ordinal, position));
-      buffers.positions.push_back(position);
+    read_sample(set, ordinal, parts);
+    for (i64 local = 0; local < shape_.sequence; ++local) {
+      buffers.rows.push_back(row_id(ordinal, position(local)));
+      buffers.positions.push_back(position(local));
     }
     if (real) continue;
     for (std::size_t i = 0; i < inputs_.size(); ++i) {
-      if (inputs_[i].loss >= 0) std::fill_n(static_cast<u8*>(out.fields[i]), sequence, u8{0});
+      if (inputs_[i].loss >= 0) std::fill_n(parts[i], shape_.sequence, u8{0});
     }
   }
   return buffers;

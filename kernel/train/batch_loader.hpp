@@ -7,7 +7,8 @@
 namespace tessera {
 
 /// Samples of a step into bundle slots. Which samples a rank gets follows DESIGN §3: microbatch j
-/// of data-parallel rank d holds ordinals first + (j · dp + d) · b + [0, b).
+/// of data-parallel rank d holds ordinals first + (j · dp + d) · b + [0, b). Of each sample a rank
+/// keeps its context-parallel part (zigzag.hpp).
 class BatchLoader {
  public:
   BatchLoader(const Dataset& dataset,
@@ -35,16 +36,20 @@ class BatchLoader {
     std::vector<std::vector<u8>> fields;  // raw values, by input
     std::vector<i64> rows, positions;
   };
-  Buffers read(SampleSet set, i64 first, i64 ordinal, i64 count) const;
+  Buffers read(SampleSet set, i64 first, i64 begin, i64 count);
+  void read_sample(SampleSet set, i64 ordinal, const std::vector<u8*>& parts);
+  /// Global position of position `local` of a sample on this rank.
+  i64 position(i64 local) const;
   Tensor upload(Context& cx, DType dtype, const void* values) const;
 
   const Dataset& dataset_;
   BatchShape shape_;
-  i64 data_ranks_, data_rank_;
+  i64 data_ranks_, data_rank_, context_ranks_, context_rank_;
   Device& device_;
   std::vector<Input> inputs_;
   Slot rows_, positions_;
   int losses_;
+  std::vector<std::vector<u8>> sample_;  // one whole sample, by input
   std::vector<Buffers> prepared_;
 };
 

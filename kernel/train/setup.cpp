@@ -1,6 +1,7 @@
 #include "kernel/train/setup.hpp"
 
 #include "tessera/error.hpp"
+#include "tessera/zigzag.hpp"
 
 namespace tessera {
 
@@ -26,11 +27,9 @@ Layout layout_of(const RunConfig& config, const ComponentMaker& maker, i64 world
   layout.expert = p.expert;
   layout.expert_tensor = p.expert_tensor.value_or(0);
   layout.order = p.order;
-  if (p.context > 1 || p.expert > 1) {
-    const std::string_view key = p.context > 1 ? "context" : "expert";
-    fail_config("{}: [parallel] {} > 1: no layer of this version cuts its work along that axis",
-                at(key),
-                key);
+  if (p.expert > 1) {
+    fail_config("{}: [parallel] expert > 1: no layer of this version cuts its work along that axis",
+                at("expert"));
   }
   const i64 data = RankGenerator(layout).size(Axis::data);
   if (p.data && *p.data != data) {
@@ -76,6 +75,21 @@ i64 sequence_length_of(const RunConfig& config, ComponentMaker& maker) {
   return maker.make(config.model, any_vocabulary)->sequence_length();
 }
 
+i64 local_sequence_of(const RunConfig& config, const ComponentMaker& maker, i64 sequence_length) {
+  const i64 ranks = config.parallel.context;
+  if (ranks > 1 && sequence_length % zigzag::chunks(ranks) != 0) {
+    fail_config(
+        "{}: [parallel] context = {} cuts every sample into {} equal chunks, two a rank, and "
+        "model.sequence_length = {} does not divide by {}",
+        maker.origin("parallel", "context"),
+        ranks,
+        zigzag::chunks(ranks),
+        sequence_length,
+        zigzag::chunks(ranks));
+  }
+  return sequence_length / ranks;
+}
+
 std::shared_ptr<Dataset> make_dataset(const RunConfig& config,
                                       ComponentMaker& maker,
                                       i64 sequence_length) {
@@ -101,9 +115,10 @@ RunSetup set_up(const RunConfig& config,
   RunSetup setup;
   setup.layout = layout_of(config, maker, world);
   setup.microbatches = microbatches_of(config, maker, setup.layout);
-  setup.batch = {config.batch.micro, sequence_length_of(config, maker)};
+  const i64 sequence_length = sequence_length_of(config, maker);
+  setup.batch = {config.batch.micro, local_sequence_of(config, maker, sequence_length)};
   if (tokenizer == nullptr) {
-    setup.dataset = make_dataset(config, maker, setup.batch.sequence);
+    setup.dataset = make_dataset(config, maker, sequence_length);
     tokenizer = &setup.dataset->tokenizer();
   }
   ModelArguments arguments{tokenizer->vocabulary()};

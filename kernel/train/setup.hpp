@@ -29,6 +29,8 @@ DType precision_of(const std::string& name);
 Layout layout_of(const RunConfig& config, const ComponentMaker& maker, i64 world);
 i64 microbatches_of(const RunConfig& config, const ComponentMaker& maker, const Layout& layout);
 i64 sequence_length_of(const RunConfig& config, ComponentMaker& maker);
+/// Positions of a sample on one context-parallel rank (zigzag.hpp).
+i64 local_sequence_of(const RunConfig& config, const ComponentMaker& maker, i64 sequence_length);
 std::shared_ptr<Dataset> make_dataset(const RunConfig& config,
                                       ComponentMaker& maker,
                                       i64 sequence_length);

@@ -92,7 +92,10 @@ class Trainer {
     }
   }
 
-  i64 tokens_per_step() const { return config_.batch.global * session_.setup().batch.sequence; }
+  i64 tokens_per_step() const {
+    const RunSetup& setup = session_.setup();
+    return config_.batch.global * setup.batch.sequence * setup.layout.context;
+  }
 
   i64 validation_samples() const {
     return config_.validation.samples > 0 ? config_.validation.samples
