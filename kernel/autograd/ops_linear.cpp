@@ -1,5 +1,6 @@
 #include <array>
 
+#include "kernel/autograd/linear_parts.hpp"
 #include "tessera/ops.hpp"
 
 namespace tessera::ops {
@@ -12,30 +13,13 @@ Tensor saved(const Tensor& tensor) { return tensor.with_var({}); }
 }  // namespace
 
 Tensor linear(Context& cx, const Tensor& x, Parameter& weight, Parameter* bias) {
-  MatmulArgs args;
-  args.a = x.arg();
-  args.b = weight.compute.arg();
-  if (bias != nullptr) args.bias = bias->compute.arg();
-  args.transpose_b = true;
-  Tensor y = run(cx, cx.ops->matmul, args)[0];
+  Tensor y = linear_parts::forward(cx, x, weight, bias);
   if (!cx.recording()) return y;
   const auto input_half = [&weight](Context& c, Gradients& g) {
-    MatmulArgs back;
-    back.a = g.output(0).arg();
-    back.b = weight.compute.arg();
-    g.input(0, run(c, c.ops->matmul, back)[0]);
+    g.input(0, linear_parts::input_gradient(c, g.output(0), weight));
   };
   const auto weight_half = [x = saved(x), &weight, bias](Context& c, Gradients& g) {
-    const Tensor gradient = g.output(0);
-    MatmulArgs back;
-    back.a = gradient.arg();
-    back.b = x.arg();
-    back.out = weight.grad.arg();
-    back.transpose_a = back.accumulate = true;
-    run(c, c.ops->matmul, back);
-    if (bias == nullptr) return;
-    ColumnSumArgs sum{gradient.arg(), bias->grad.arg()};
-    run(c, c.ops->column_sum, sum);
+    linear_parts::add_weight_gradient(c, g.output(0), x, weight, bias);
   };
   cx.tape->record("linear", std::array{x}, std::array{&y}, input_half, weight_half);
   return y;

@@ -66,15 +66,14 @@ std::vector<std::string> find_problems(const RunConfig& config, ComponentMaker& 
     ModelArguments arguments{dataset ? (*dataset)->tokenizer().vocabulary() : 1};
     return maker.make(config.model, arguments);
   });
-  const auto local = all.run([&] { return local_sequence_of(config, maker, *sequence); });
-  if (!layout || !model || !local) return std::move(all).problems();
-  const BatchShape batch{config.batch.micro, *local};
+  const auto batch = all.run([&] { return batch_shape_of(config, maker, *sequence); });
+  if (!layout || !model || !batch) return std::move(all).problems();
   const RankGenerator ranks(*layout);
   for (i64 rank = 0; rank < world; ++rank) {
     const Mesh mesh(ranks, rank);
     const bool distinct =
         mesh.first(Axis::context) && mesh.first(Axis::data) && mesh.first(Axis::pipeline);
-    if (distinct) all.run([&] { return build_model(config, maker, **model, batch, mesh); });
+    if (distinct) all.run([&] { return build_model(config, maker, **model, *batch, mesh); });
   }
   return std::move(all).problems();
 }

@@ -90,6 +90,25 @@ i64 local_sequence_of(const RunConfig& config, const ComponentMaker& maker, i64 
   return sequence_length / ranks;
 }
 
+BatchShape batch_shape_of(const RunConfig& config,
+                          const ComponentMaker& maker,
+                          i64 sequence_length) {
+  BatchShape batch{config.batch.micro, local_sequence_of(config, maker, sequence_length)};
+  const ParallelSection& p = config.parallel;
+  batch.sequence_parallel = p.sequence_parallel && p.tensor > 1;
+  if (batch.sequence_parallel && batch.rows() % p.tensor != 0) {
+    fail_config(
+        "{}: [parallel] sequence_parallel cuts the {} rows of a microbatch, batch.micro = {} × {} "
+        "positions a context-parallel rank, and they do not divide among tensor = {} ranks",
+        maker.origin("parallel", "sequence_parallel"),
+        batch.rows(),
+        batch.micro,
+        batch.sequence,
+        p.tensor);
+  }
+  return batch;
+}
+
 std::shared_ptr<Dataset> make_dataset(const RunConfig& config,
                                       ComponentMaker& maker,
                                       i64 sequence_length) {
@@ -116,7 +135,7 @@ RunSetup set_up(const RunConfig& config,
   setup.layout = layout_of(config, maker, world);
   setup.microbatches = microbatches_of(config, maker, setup.layout);
   const i64 sequence_length = sequence_length_of(config, maker);
-  setup.batch = {config.batch.micro, local_sequence_of(config, maker, sequence_length)};
+  setup.batch = batch_shape_of(config, maker, sequence_length);
   if (tokenizer == nullptr) {
     setup.dataset = make_dataset(config, maker, sequence_length);
     tokenizer = &setup.dataset->tokenizer();

@@ -31,6 +31,9 @@ i64 microbatches_of(const RunConfig& config, const ComponentMaker& maker, const 
 i64 sequence_length_of(const RunConfig& config, ComponentMaker& maker);
 /// Positions of a sample on one context-parallel rank (zigzag.hpp).
 i64 local_sequence_of(const RunConfig& config, const ComponentMaker& maker, i64 sequence_length);
+BatchShape batch_shape_of(const RunConfig& config,
+                          const ComponentMaker& maker,
+                          i64 sequence_length);
 std::shared_ptr<Dataset> make_dataset(const RunConfig& config,
                                       ComponentMaker& maker,
                                       i64 sequence_length);
