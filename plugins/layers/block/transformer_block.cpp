@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "tessera/build.hpp"
+#include "tessera/collectives.hpp"
 #include "tessera/ops.hpp"
 #include "tessera/plugin.hpp"
 
@@ -10,7 +11,8 @@ namespace tessera {
 
 /// Pre-norm transformer block: x + dropout(attention(norm(x))), then the same with the MLP. Any
 /// layers that read and write "hidden" fit the two slots, whatever their number of phases: the norm
-/// joins the first phase, the residual connection the last.
+/// joins the first phase, the residual connection the last. Under sequence parallelism "hidden" and
+/// "residual" are this rank's rows.
 class TransformerBlock final : public Layer {
  public:
   struct Config {
@@ -32,6 +34,7 @@ class TransformerBlock final : public Layer {
 
   TransformerBlock(const Config& config, BuildContext& build)
       : dropout_(config.dropout),
+        sequence_parallel_(build.batch().sequence_parallel),
         hidden_(build.slot("hidden")),
         residual_(build.slot("residual")),
         rows_(build.slot("rows")) {
@@ -58,7 +61,7 @@ class TransformerBlock final : public Layer {
       last = [this, inner = std::move(last), key = sublayer.key](Context& cx, Bundle& bundle) {
         inner(cx, bundle);
         bundle[hidden_] =
-            ops::dropout(cx, bundle[hidden_], bundle[residual_], bundle[rows_], dropout_, key);
+            ops::dropout(cx, bundle[hidden_], bundle[residual_], rows(cx, bundle), dropout_, key);
         bundle[residual_] = {};
       };
       std::ranges::move(phases, std::back_inserter(all));
@@ -76,7 +79,13 @@ class TransformerBlock final : public Layer {
     std::shared_ptr<Layer> layer;
     u64 key;
   };
+  // Ids of the rows that this rank keeps.
+  Tensor rows(const Context& cx, Bundle& bundle) const {
+    const Tensor& all = bundle[rows_];
+    return sequence_parallel_ ? collectives::row_part(all, cx.mesh->group(Axis::tensor)) : all;
+  }
   double dropout_;
+  bool sequence_parallel_;
   Slot hidden_, residual_, rows_;
   std::vector<SubLayer> sublayers_;
 };

@@ -8,7 +8,8 @@
 namespace tessera {
 
 /// Token embedding, its vocabulary cut over the tensor group, plus learned positions and dropout.
-/// Reads the slots "tokens" and "positions" (i64 [n]), writes "hidden" [n, hidden].
+/// Reads the slots "tokens" and "positions" (i64 [n]), writes "hidden" [n, hidden], under sequence
+/// parallelism [n / t, hidden].
 class Embedding final : public Layer {
  public:
   struct Config {
@@ -39,6 +40,7 @@ class Embedding final : public Layer {
         rows_(build.slot("rows")),
         hidden_(build.slot("hidden")),
         dropout_(config.dropout),
+        sequence_parallel_(build.batch().sequence_parallel),
         key_(build.random_site("dropout")) {
     tokens_table_ = &build.parameter({.name = "weight",
                                       .shape = {config.vocab, config.hidden},
@@ -46,10 +48,12 @@ class Embedding final : public Layer {
                                       .init = Init::gaussian(config.init_std),
                                       .tags = {"embedding"},
                                       .share = "embedding.weight"});
-    positions_table_ = &build.parameter({.name = "position",
-                                         .shape = {config.sequence_length, config.hidden},
-                                         .init = Init::gaussian(config.init_std),
-                                         .tags = {"embedding"}});
+    positions_table_ = &build.parameter(
+        {.name = "position",
+         .shape = {config.sequence_length, config.hidden},
+         .init = Init::gaussian(config.init_std),
+         .tags = {"embedding"},
+         .partial = sequence_parallel_ ? std::vector{Axis::tensor} : std::vector<Axis>{}});
     first_ = build.mesh().coordinate(Axis::tensor) * tokens_table_->local[0];
   }
 
@@ -57,10 +61,17 @@ class Embedding final : public Layer {
     return {{.scope = "embedding", .run = [this](Context& cx, Bundle& bundle) {
                ProcessGroup& group = cx.mesh->group(Axis::tensor);
                Tensor tokens = ops::embedding(cx, bundle[tokens_], *tokens_table_, first_);
-               tokens = collectives::reduce(cx, std::move(tokens), group, name_);
-               const Tensor positions = ops::embedding(cx, bundle[positions_], *positions_table_);
-               bundle[hidden_] = ops::dropout(
-                   cx, ops::add(cx, tokens, positions), {}, bundle[rows_], dropout_, key_);
+               Tensor positions = bundle[positions_], rows = bundle[rows_];
+               if (sequence_parallel_) {
+                 tokens = collectives::reduce_scatter_rows(cx, tokens, group, name_);
+                 positions = collectives::row_part(positions, group);
+                 rows = collectives::row_part(rows, group);
+               } else {
+                 tokens = collectives::reduce(cx, std::move(tokens), group, name_);
+               }
+               positions = ops::embedding(cx, positions, *positions_table_);
+               bundle[hidden_] =
+                   ops::dropout(cx, ops::add(cx, tokens, positions), {}, rows, dropout_, key_);
              }}};
   }
 
@@ -68,6 +79,7 @@ class Embedding final : public Layer {
   std::string name_;
   Slot tokens_, positions_, rows_, hidden_;
   double dropout_;
+  bool sequence_parallel_;
   u64 key_;
   i64 first_ = 0;
   Parameter* tokens_table_;

@@ -39,6 +39,7 @@ class LmHead final : public Layer {
         mask_(build.slot("loss_mask")),
         logits_(build.slot(Model::kLogitsSlot)),
         loss_(build.loss("lm")),
+        sequence_parallel_(build.batch().sequence_parallel),
         norm_(build.child("norm", config.norm)) {
     weight_ = &build.parameter({.name = "weight",
                                 .shape = {config.vocab, config.hidden},
@@ -57,7 +58,9 @@ class LmHead final : public Layer {
                const Tensor x = (*norm_)(cx, bundle[hidden_]);
                bundle[hidden_] = {};
                const Tensor logits =
-                   ops::linear(cx, collectives::copy(cx, x, group, name_), *weight_, nullptr);
+                   sequence_parallel_
+                       ? collectives::gathered_linear(cx, x, *weight_, nullptr, group, name_)
+                       : ops::linear(cx, collectives::copy(cx, x, group, name_), *weight_, nullptr);
                if (!bundle[targets_].defined()) {
                  bundle[logits_] = logits;
                  return;
@@ -79,6 +82,7 @@ class LmHead final : public Layer {
   std::string name_;
   Slot hidden_, targets_, mask_, logits_;
   LossTerm loss_;
+  bool sequence_parallel_;
   std::shared_ptr<Module> norm_;
   Parameter* weight_;
   i64 first_ = 0, valid_ = 0;

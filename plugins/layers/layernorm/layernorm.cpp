@@ -4,7 +4,8 @@
 
 namespace tessera {
 
-/// Layer normalisation over the hidden features, replicated over the tensor group.
+/// Layer normalisation over the hidden features, replicated over the tensor group. Under
+/// sequence parallelism each rank sees its rows, so the gradients are partial.
 class LayerNorm final : public Module {
  public:
   struct Config {
@@ -16,9 +17,15 @@ class LayerNorm final : public Module {
     }
   };
   LayerNorm(const Config& config, BuildContext& build) : eps_(config.eps) {
-    weight_ = &build.parameter(
-        {.name = "weight", .shape = {config.hidden}, .init = Init::ones(), .tags = {"norm"}});
-    bias_ = &build.parameter({.name = "bias", .shape = {config.hidden}, .tags = {"norm", "bias"}});
+    std::vector<Axis> partial;
+    if (build.batch().sequence_parallel) partial = {Axis::tensor};
+    weight_ = &build.parameter({.name = "weight",
+                                .shape = {config.hidden},
+                                .init = Init::ones(),
+                                .tags = {"norm"},
+                                .partial = partial});
+    bias_ = &build.parameter(
+        {.name = "bias", .shape = {config.hidden}, .tags = {"norm", "bias"}, .partial = partial});
   }
   Tensor operator()(Context& cx, const Tensor& x) const override {
     return ops::layernorm(cx, x, *weight_, *bias_, eps_);

@@ -18,7 +18,9 @@ void ColumnLinear::Config::describe(Schema<Config>& s) {
 }
 
 ColumnLinear::ColumnLinear(const Config& config, BuildContext& build)
-    : name_(build.scope()), gather_output_(config.gather_output) {
+    : name_(build.scope()),
+      gather_output_(config.gather_output),
+      sequence_parallel_(build.batch().sequence_parallel) {
   if (config.gather_output && config.sections.size() > 1) {
     build.reject("gather_output", "the parts of fused sections would be gathered out of order");
   }
@@ -35,7 +37,9 @@ ColumnLinear::ColumnLinear(const Config& config, BuildContext& build)
 
 Tensor ColumnLinear::operator()(Context& cx, const Tensor& x) const {
   ProcessGroup& group = cx.mesh->group(Axis::tensor);
-  const Tensor y = ops::linear(cx, collectives::copy(cx, x, group, name_), *weight_, bias_);
+  const Tensor y = sequence_parallel_
+                       ? collectives::gathered_linear(cx, x, *weight_, bias_, group, name_)
+                       : ops::linear(cx, collectives::copy(cx, x, group, name_), *weight_, bias_);
   return gather_output_ ? collectives::gather(cx, y, group, name_) : y;
 }
 

@@ -8,7 +8,8 @@ namespace tessera {
 
 /// y = x Aᵀ + b with A cut by columns of its transpose: every rank of the tensor group holds
 /// out / t features of each section (Shoeybi et al. 2019, §3). Forward needs no communication
-/// unless gather_output; backward all-reduces the gradient of x.
+/// unless gather_output; backward all-reduces the gradient of x. Under sequence parallelism x is
+/// this rank's rows, gathered forward and once more backward; the gradient is reduce-scattered.
 class ColumnLinear final : public Module {
  public:
   struct Config {
@@ -24,7 +25,7 @@ class ColumnLinear final : public Module {
 
  private:
   std::string name_;
-  bool gather_output_;
+  bool gather_output_, sequence_parallel_;
   Parameter* weight_;
   Parameter* bias_ = nullptr;
 };

@@ -7,7 +7,8 @@ namespace tessera {
 
 /// y = x Aᵀ + b with A cut along its input features: every rank multiplies its part of x, the
 /// results are all-reduced, the bias is added once (Shoeybi et al. 2019, §3). Backward needs no
-/// communication unless the input arrives whole.
+/// communication unless the input arrives whole. Under sequence parallelism the results are
+/// reduce-scattered by rows, and each rank adds the bias to its own.
 class RowLinear final : public Module {
  public:
   struct Config {
@@ -22,7 +23,7 @@ class RowLinear final : public Module {
 
  private:
   std::string name_;
-  bool input_is_parallel_;
+  bool input_is_parallel_, sequence_parallel_;
   Parameter* weight_;
   Parameter* bias_ = nullptr;
 };
