@@ -50,8 +50,4 @@ Graph::~Graph() = default;
 GraphPolicy::~GraphPolicy() = default;
 PipelineSchedule::~PipelineSchedule() = default;
 
-Place PipelineSchedule::place(const PipelineShape& shape, int rank, int chunk) const {
-  return {chunk * shape.stages + rank};
-}
-
 }  // namespace tessera

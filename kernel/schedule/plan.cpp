@@ -10,18 +10,38 @@ std::string_view action_name(PlanAction::Kind kind) {
   return kNames[kind];
 }
 
+namespace {
+
+std::string messages(std::string_view what, const std::vector<PlanAction::Message>& list) {
+  std::string out;
+  for (const PlanAction::Message& message : list) {
+    out += fmt::format(" {} {} mb{} stage{} {} rank {}",
+                       what,
+                       message.forward ? "F" : "B",
+                       message.microbatch,
+                       message.stage,
+                       what == "send" ? "to" : "from",
+                       message.peer);
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string Plan::text(const PlanAction& action) const {
+  std::string out(action_name(action.kind));
+  if (action.microbatch >= 0) out += fmt::format(" mb{} chunk{}", action.microbatch, action.chunk);
+  if (action.phase >= 0 && action.phase < static_cast<int>(phases.size())) {
+    const PhaseInfo& phase = phases[static_cast<std::size_t>(action.phase)];
+    out += fmt::format(" layer{} {}", phase.layer, phase.scope);
+  }
+  if (action.bucket >= 0) out += fmt::format(" bucket{}", action.bucket);
+  return out + messages("send", action.sends) + messages("receive", action.receives);
+}
+
 std::string Plan::text() const {
   std::string out;
-  for (const PlanAction& action : actions) {
-    out += action_name(action.kind);
-    if (action.phase >= 0) {
-      const PhaseInfo& phase = phases[static_cast<std::size_t>(action.phase)];
-      out += fmt::format(
-          " mb{} chunk{} layer{} {}", action.microbatch, action.chunk, phase.layer, phase.scope);
-    }
-    if (action.bucket >= 0) out += fmt::format(" bucket{}", action.bucket);
-    out += '\n';
-  }
+  for (const PlanAction& action : actions) out += text(action) + '\n';
   return out;
 }
 

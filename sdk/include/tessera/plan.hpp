@@ -47,7 +47,9 @@ struct TESSERA_API Plan {
   std::vector<int> live;          ///< bound per chunk
   std::vector<int> stages;        ///< place of each chunk
   std::vector<PlanAction> actions;
-  /// One line an action: "F mb0 chunk0 layers.0 attn".
+  /// "F mb0 chunk0 layer1 attn", "Exchange send F mb0 stage1 to rank 2".
+  std::string text(const PlanAction& action) const;
+  /// One line an action.
   std::string text() const;
 };
 

@@ -47,8 +47,12 @@ class TESSERA_API PipelineSchedule {
   virtual int chunks() const { return 1; }
   /// Where chunk `chunk` of rank `rank` sits; by default loops: stage = chunk · p + rank.
   virtual Place place(const PipelineShape& shape, int rank, int chunk) const;
-  /// Most microbatches of `chunk` that are live at once on this rank (F done, last half not).
-  virtual int live(const PipelineShape& shape, int chunk) const = 0;
+  /// Most microbatches of `chunk` that are live at once on this rank (F done, last half not). By
+  /// default counted along order(): exact. The verifier holds the plan to it.
+  virtual int live(const PipelineShape& shape, int chunk) const;
+  /// Forwards before the steady state. By default those that lead order(), without the one that
+  /// the first backward pairs with when more follow. For people and reports only.
+  virtual int warmup(const PipelineShape& shape) const;
   /// Every (microbatch, chunk) once, in this rank's order.
   virtual std::vector<Action> order(const PipelineShape& shape) const = 0;
 };
