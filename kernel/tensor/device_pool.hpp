@@ -23,6 +23,7 @@ class DevicePool final : public Pool {
   void release(const Block& block) override;
 
   CachingAllocator& allocator() { return allocator_; }
+  const CachingAllocator& allocator() const { return allocator_; }
 
  private:
   CachingAllocator allocator_;

@@ -1,0 +1,30 @@
+#pragma once
+#include <functional>
+#include <memory>
+
+#include "tessera/comm.hpp"
+
+namespace tessera {
+
+/// Groups of any world without peers, for planning: a collective is reported and done. The
+/// counters of ProcessGroup count as in a real run; values are what they were.
+class SimulatedCommunicator final : public Communicator {
+ public:
+  /// Told of every collective, in order. `id` counts them from 0 over all groups of this rank.
+  struct Events {
+    std::function<void(u64 id, const GroupSpec& group, const Collective& collective)> started;
+    std::function<void(u64 id)> waited;
+  };
+
+  explicit SimulatedCommunicator(Events events = {});
+
+  std::string_view name() const override { return "simulated"; }
+  std::unique_ptr<GroupBackend> create_group(const GroupSpec& spec, Device& device) override;
+  void abort(std::string_view) noexcept override {}
+
+ private:
+  struct State;
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace tessera

@@ -1,0 +1,44 @@
+#pragma once
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "kernel/tensor/device_pool.hpp"
+#include "tessera/host_device.hpp"
+
+namespace tessera {
+
+/// Stands for another device without its memory or its work: the same allocator, categories and
+/// peaks over addresses that nothing lies behind; the same operations, whose kernels are asked for
+/// their workspace, which is taken and given back, and then not launched. Shapes, errors and memory
+/// of a program are those of a real run; values are not.
+///
+/// What the host reads is a declared assumption: zeros. What it writes is dropped.
+class MetaDevice final : public HostDevice {
+ public:
+  /// Told of every launch, in order.
+  using OnLaunch = std::function<void(const Kernel& kernel, const void* args)>;
+
+  explicit MetaDevice(std::shared_ptr<Device> stands_for, OnLaunch on_launch = {});
+  ~MetaDevice() override;
+
+  int threads() const override { return stands_for_->threads(); }
+  Pool& pool() override { return pool_; }
+  MemoryStats memory() const override { return pool_.allocator().stats(); }
+  void reset_peaks() override { pool_.allocator().reset_peaks(); }
+  const Kernel* find(std::string_view operation) const override;
+  void launch_host(Stream& stream, std::string_view name, std::function<void()> task) override;
+  void read(const Tensor& tensor, void* host) override;
+  void write(const Tensor& tensor, const void* host) override;
+
+ private:
+  void check(const Tensor& tensor, std::string_view verb) const;
+
+  std::shared_ptr<Device> stands_for_;
+  OnLaunch on_launch_;
+  DevicePool pool_;
+  mutable std::map<std::string, Kernel, std::less<>> kernels_;  // those that were looked up
+};
+
+}  // namespace tessera

@@ -1,0 +1,78 @@
+#include "kernel/tensor/meta_device.hpp"
+
+#include "tensor_support.hpp"
+
+namespace tessera {
+namespace {
+
+using namespace testing_support;
+
+struct Meta {
+  std::vector<std::string> launched;
+  MetaDevice device{std::make_shared<TestDevice>(), [this](const Kernel& kernel, const void*) {
+                      launched.push_back(kernel.operation);
+                    }};
+};
+
+TEST(MetaDevices, TakeTheMemoryThatTheRealDeviceTakes) {
+  const auto use = [](Device& device) {
+    const Tensor x = empty(device, {1000}), y = empty(device, {3, 700});
+    { const Tensor gone = empty(device, {5000}); }
+    detour(device.stream(), device.pool(), x, x);
+    return device.memory();
+  };
+  TestDevice real;
+  Meta meta;
+  const MemoryStats expected = use(real), stats = use(meta.device);
+  EXPECT_EQ(stats.bytes, expected.bytes);
+  EXPECT_EQ(stats.peak, expected.peak);
+  EXPECT_EQ(stats.total_peak, expected.total_peak);
+  EXPECT_EQ(stats.reserved, expected.reserved);
+  EXPECT_GT(stats.peak[static_cast<std::size_t>(Category::workspace)], 0);
+}
+
+TEST(MetaDevices, HoldMoreThanTheMachine) {
+  Meta meta;
+  const Tensor x = empty(meta.device, {i64{1} << 42});
+  fill(meta.device.stream(), x, 1);
+  EXPECT_EQ(meta.device.memory().total, i64{4} << 42);
+}
+
+TEST(MetaDevices, ReportLaunchesAndReadZeros) {
+  Meta meta;
+  const Tensor x = empty(meta.device, {4});
+  const std::vector<float> ones(4, 1);
+  meta.device.write(x, ones.data());
+  fill(meta.device.stream(), x, 2);
+  add(meta.device.stream(), x, x, x);
+  EXPECT_EQ(meta.launched, (std::vector<std::string>{"test.fill", "test.add"}));
+  EXPECT_EQ(values(meta.device, x), std::vector<float>(4, 0));
+  bool ran = false;
+  meta.device.launch_host(meta.device.stream(), "task", [&] { ran = true; });
+  EXPECT_FALSE(ran);
+}
+
+TEST(MetaDevices, CaptureAsTheRealDeviceDoes) {
+  Meta meta;
+  const Tensor x = empty(meta.device, {4});
+  Stream& stream = meta.device.stream();
+  meta.device.begin_capture(stream);
+  EXPECT_ERROR(fill(stream, x, 1),
+               "operation \"test.fill\" is used for the first time at these shapes (f32 [4]) while "
+               "capturing on stream \"compute\": run one warm-up before the capture, in which "
+               "libraries set themselves up");
+  meta.device.abort_capture();
+  fill(stream, x, 1);
+  meta.device.begin_capture(stream);
+  fill(stream, x, 1);
+  EXPECT_EQ(meta.device.end_capture(stream)->launches(), 1);
+}
+
+TEST(MetaDevices, LackWhatTheRealDeviceLacks) {
+  Meta meta;
+  EXPECT_EQ(meta.device.find("nothing"), nullptr);
+  EXPECT_NE(meta.device.find("test.fill"), nullptr);
+}
+
+}  // namespace
+}  // namespace tessera
