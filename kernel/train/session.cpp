@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "kernel/comm/build_mesh.hpp"
+#include "kernel/comm/per_host.hpp"
 #include "kernel/model/host_values.hpp"
 #include "kernel/model/initialize.hpp"
 #include "kernel/schedule/lower.hpp"
@@ -19,6 +20,7 @@ namespace {
 
 std::shared_ptr<Communicator> make_communicator(const SessionArguments& a, ComponentMaker& maker) {
   if (a.world == 1) return nullptr;
+  if (a.stand_ins != nullptr) return a.stand_ins->communicator;
   require(a.store != nullptr, "a world of {} ranks needs a store", a.world);
   const CommSection& comm = a.config->run.comm;
   const auto ms = [](double seconds) {
@@ -26,7 +28,14 @@ std::shared_ptr<Communicator> make_communicator(const SessionArguments& a, Compo
   };
   CommunicatorArguments arguments{
       a.rank, a.world, a.store, ms(comm.timeout_s), ms(comm.init_timeout_s)};
-  return maker.make(Component<Communicator>{a.communicator, "comm"}, arguments);
+  const auto make_as = [&maker](const std::string& type) {
+    return [&maker, type](CommunicatorArguments& of_type) {
+      return maker.make(Component<Communicator>{type, "comm"}, of_type);
+    };
+  };
+  if (a.between_hosts.empty()) return make_as(a.communicator)(arguments);
+  return std::make_shared<PerHostCommunicator>(
+      Hosts(a.hosts), arguments, make_as(a.communicator), make_as(a.between_hosts));
 }
 
 Tensor allocate(Device& device, const Shape& shape, DType dtype, Category category) {
@@ -45,7 +54,12 @@ Session::Session(const SessionArguments& arguments)
     : arguments_(arguments), maker_(*arguments.plugins, *arguments.config) {
   const RunConfig& config = arguments.config->run;
   set_parallel_threads(arguments.threads);
-  setup_ = set_up(config, maker_, arguments.world, arguments.tokenizer);
+  const StandIns* stand_ins = arguments.stand_ins;
+  setup_ = set_up(config,
+                  maker_,
+                  arguments.world,
+                  arguments.tokenizer,
+                  stand_ins != nullptr ? stand_ins->dataset : nullptr);
   communicator_ = make_communicator(arguments, maker_);
   DeviceArguments device_arguments;
   device_arguments.local_rank = static_cast<int>(arguments.local_rank);
@@ -55,7 +69,8 @@ Session::Session(const SessionArguments& arguments)
   device_arguments.kernels = [&](std::string_view name) {
     return arguments_.plugins->kernels(name);
   };
-  device_ = maker_.make(config.device.device, device_arguments);
+  device_ = stand_ins != nullptr ? stand_ins->device
+                                 : maker_.make(config.device.device, device_arguments);
   mesh_ = std::make_unique<Mesh>(RankGenerator(setup_.layout), arguments.rank);
   if (communicator_ != nullptr) {
     build_mesh(*mesh_, *communicator_, *device_);
@@ -91,7 +106,7 @@ void Session::build_model(const RunConfig& config) {
     p.compute = settings.compute == settings.main
                     ? p.main
                     : allocate(*device_, p.local, settings.compute, Category::parameters);
-    initialize(p, config.run.seed, *mesh_, *device_);
+    if (arguments_.stand_ins == nullptr) initialize(p, config.run.seed, *mesh_, *device_);
   }
   for (const std::string_view input : {"tokens", "rows", "positions"}) parts_->slot(input);
   loss_scale_ = scalar(*device_, 1);

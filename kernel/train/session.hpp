@@ -15,6 +15,14 @@
 
 namespace tessera {
 
+/// What a session is made over in place of what is configured, when nothing is to run: its memory,
+/// messages and launches are those of a real one. Parameters get no values.
+struct StandIns {
+  std::shared_ptr<Device> device;
+  std::shared_ptr<Communicator> communicator;  ///< unused for a world of one
+  std::shared_ptr<Dataset> dataset;
+};
+
 /// What a rank is started with. What is pointed to outlives the session.
 struct SessionArguments {
   const Resolved* config = nullptr;
@@ -22,10 +30,15 @@ struct SessionArguments {
   i64 rank = 0, world = 1, local_rank = 0;
   Store* store = nullptr;    ///< nullptr for a world of one
   std::string communicator;  ///< type; unused for a world of one
+  /// Where set, `communicator` joins only ranks of one host, and this type the others; then `hosts`
+  /// says where each rank is.
+  std::string between_hosts;
+  std::vector<std::string> hosts;
   int threads = 1;
   u64 deferred_seed = 0;  ///< test mode of the device
   /// In place of training data: a session that cannot train, only logits() is of use.
   const Tokenizer* tokenizer = nullptr;
+  const StandIns* stand_ins = nullptr;
 };
 
 /// One rank's training state: device, groups, model, optimizer, data. A step at a time; what to do

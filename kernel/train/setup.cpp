@@ -1,5 +1,7 @@
 #include "kernel/train/setup.hpp"
 
+#include <utility>
+
 #include "tessera/error.hpp"
 #include "tessera/zigzag.hpp"
 
@@ -130,14 +132,16 @@ std::shared_ptr<PipelineSchedule> make_schedule(const RunConfig& config, Compone
 RunSetup set_up(const RunConfig& config,
                 ComponentMaker& maker,
                 i64 world,
-                const Tokenizer* tokenizer) {
+                const Tokenizer* tokenizer,
+                std::shared_ptr<Dataset> dataset) {
   RunSetup setup;
   setup.layout = layout_of(config, maker, world);
   setup.microbatches = microbatches_of(config, maker, setup.layout);
   const i64 sequence_length = sequence_length_of(config, maker);
   setup.batch = batch_shape_of(config, maker, sequence_length);
   if (tokenizer == nullptr) {
-    setup.dataset = make_dataset(config, maker, sequence_length);
+    setup.dataset =
+        dataset != nullptr ? std::move(dataset) : make_dataset(config, maker, sequence_length);
     tokenizer = &setup.dataset->tokenizer();
   }
   ModelArguments arguments{tokenizer->vocabulary()};

@@ -39,11 +39,13 @@ std::shared_ptr<Dataset> make_dataset(const RunConfig& config,
                                       i64 sequence_length);
 std::shared_ptr<PipelineSchedule> make_schedule(const RunConfig& config, ComponentMaker& maker);
 
-/// With a tokenizer given no dataset is made: a model without training data.
+/// With a tokenizer given no dataset is made: a model without training data. With a dataset given,
+/// the configured one is not made.
 RunSetup set_up(const RunConfig& config,
                 ComponentMaker& maker,
                 i64 world,
-                const Tokenizer* tokenizer = nullptr);
+                const Tokenizer* tokenizer = nullptr,
+                std::shared_ptr<Dataset> dataset = nullptr);
 
 /// Everything that can be known to be wrong with a run before a rank starts, one text a problem:
 /// layout, batch, data, schedules, and the model of every distinct tensor-parallel rank, built
