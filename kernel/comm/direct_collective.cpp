@@ -89,9 +89,9 @@ void CollectiveTask::compare() const {
       continue;
     }
     fail("rank {} called {}, but rank {} called {}: all members must call the same",
-         members_->rank_of(members_->spec.index),
+         members_->number_of(members_->spec.index),
          text_of(own_),
-         members_->rank_of(m),
+         members_->number_of(m),
          text_of(other));
   }
 }
@@ -227,7 +227,7 @@ std::string CollectiveTask::waiting_for() const {
             : fmt::format(
                   "last #{}, {}", posted - 1, text_of(member(m).ring[(posted - 1) % kRing]));
     text += fmt::format(
-        "{}rank {} has not come ({})", text.empty() ? "" : "; ", members_->rank_of(m), last);
+        "{}rank {} has not come ({})", text.empty() ? "" : "; ", members_->number_of(m), last);
   }
   return text.empty() ? "a member has not finished its part" : text;
 }

@@ -17,6 +17,8 @@ std::unique_ptr<GroupBackend> DirectEngine::create_group(const GroupSpec& spec, 
   return std::make_unique<DirectGroup>(state_, spec, device);
 }
 
+bool DirectEngine::progress() { return state_->advance(); }
+
 void DirectEngine::abort(std::string_view reason) noexcept {
   state_->abort(state_->arguments.rank, reason);
 }

@@ -127,9 +127,9 @@ void ExchangeTask::advance(Receive& receive) {
   const i64 rank = members_->rank_of(receive.peer), bytes = bytes_of(receive.tensor);
   require(sent.bytes == bytes && sent.dtype == receive.tensor.dtype && sent.kind == kind_,
           "rank {} sends {}, but rank {} expects {} bytes {} by {}",
-          rank,
+          members_->number_of(receive.peer),
           text_of(sent),
-          members_->rank_of(members_->spec.index),
+          members_->number_of(members_->spec.index),
           bytes,
           dtype_name(receive.tensor.dtype),
           collective_name(kind_));
@@ -144,7 +144,7 @@ void ExchangeTask::advance(Receive& receive) {
 std::string ExchangeTask::waiting_for() const {
   std::string text;
   const auto add = [&](int peer, std::string_view what) {
-    text += fmt::format("{}rank {} {}", text.empty() ? "" : "; ", members_->rank_of(peer), what);
+    text += fmt::format("{}rank {} {}", text.empty() ? "" : "; ", members_->number_of(peer), what);
   };
   for (const Receive& receive : receives_) {
     if (!receive.complete) add(receive.peer, "has not sent");

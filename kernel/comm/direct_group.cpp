@@ -69,9 +69,9 @@ DirectMembers::DirectMembers(DirectState& state_, const GroupSpec& spec_)
             state.name,
             spec.id,
             spec.name,
-            state.arguments.rank,
+            state.number(),
             value.substr(space + 1),
-            rank_of(member));
+            number_of(member));
     control.push_back(static_cast<MemberControl*>(
         state.memory->at(rank_of(member), std::stoull(value.substr(0, space)), bytes)));
   }
@@ -110,7 +110,7 @@ DirectGroup::~DirectGroup() {
   if (members_->open == 0) return;
   state_->abort(state_->arguments.rank,
                 fmt::format("rank {}: {} was destroyed with collectives under way",
-                            state_->arguments.rank,
+                            state_->number(),
                             members_->spec.name));
 }
 

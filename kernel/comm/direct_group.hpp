@@ -20,6 +20,9 @@ struct DirectMembers {
   }
   i64 rank_of(int member) const { return spec.members[static_cast<std::size_t>(member)]; }
 
+  /// The same as the run counts it, for errors.
+  i64 number_of(int member) const { return state.arguments.number(rank_of(member)); }
+
   DirectState& state;
   GroupSpec spec;
   std::vector<MemberControl*> control;

@@ -36,7 +36,7 @@ DirectState::DirectState(std::string name_,
   const i64 made = store.add(fmt::format("{}/made/{}", name, arguments.rank), 1);
   prefix = fmt::format("{}/{}", name, made);
   own = static_cast<RankState*>(memory->reserve(4096));
-  require(own != nullptr, "{}: no memory for rank {}'s state", name, arguments.rank);
+  require(own != nullptr, "{}: no memory for rank {}'s state", name, number());
   const auto key = [&](i64 rank) { return fmt::format("{}/rank/{}", prefix, rank); };
   store.set(key(arguments.rank), std::to_string(memory->token(own, sizeof(RankState))));
   for (i64 rank = 0; rank < arguments.world; ++rank) {
@@ -108,8 +108,7 @@ bool DirectState::progress() {
       check_peers(task);
       return moved;
     } catch (const Error& error) {
-      const std::string text =
-          fmt::format("rank {}, {}: {}", arguments.rank, task.title(), error.what());
+      const std::string text = fmt::format("rank {}, {}: {}", number(), task.title(), error.what());
       die(text, arguments.rank, text);
     }
     if (complete) {
@@ -122,10 +121,19 @@ bool DirectState::progress() {
   return moved;
 }
 
+bool DirectState::advance() {
+  check();
+  progress();
+  return !pending_.empty();
+}
+
 void DirectState::check_peers(const DirectTask& waiting) {
   const auto fail_of = [&](i64 rank, const std::string& reason) {
-    die(fmt::format(
-            "rank {}, {}: rank {} failed: {}", arguments.rank, waiting.title(), rank, reason),
+    die(fmt::format("rank {}, {}: rank {} failed: {}",
+                    number(),
+                    waiting.title(),
+                    arguments.number(rank),
+                    reason),
         rank,
         reason);
   };
@@ -175,7 +183,7 @@ void DirectState::finish(u64 ticket) {
     if (now - moved > arguments.timeout) {
       const DirectTask& task = *pending_.front();
       const std::string text = fmt::format("rank {}, {}: timed out after {:.1f} s: {}",
-                                           arguments.rank,
+                                           number(),
                                            task.title(),
                                            std::chrono::duration<double>(now - moved).count(),
                                            task.waiting_for());

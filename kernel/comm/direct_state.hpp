@@ -38,6 +38,8 @@ struct DirectState {
   u64 add(std::unique_ptr<DirectTask> task);
   /// Waits until this task and all before it are complete.
   void finish(u64 ticket);
+  /// Everything started, as far as it goes without waiting; true while some of it is not complete.
+  bool advance();
   /// Throws when this rank has failed before.
   void check() const;
   /// Tells peers and waits until none is inside this rank's tensors.
@@ -46,6 +48,8 @@ struct DirectState {
   /// when there is no more.
   void* stage(i64& bytes);
   void unstage(void* block, i64 bytes);
+  /// This rank's number in the run.
+  i64 number() const { return arguments.number(arguments.rank); }
 
   std::string name;
   CommunicatorArguments arguments;

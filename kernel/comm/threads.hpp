@@ -15,6 +15,7 @@ class ThreadsCommunicator : public Communicator {
   std::unique_ptr<GroupBackend> create_group(const GroupSpec& spec, Device& device) override {
     return engine_.create_group(spec, device);
   }
+  bool progress() override { return engine_.progress(); }
   void abort(std::string_view reason) noexcept override { engine_.abort(reason); }
 
  private:

@@ -111,9 +111,9 @@ ucred credentials_of(const Fd& connection) {
   return found;
 }
 
-Peer make_peer(i64 rank, Fd connection, const Hello& hello, const Fd& segment) {
+Peer make_peer(i64 number, Fd connection, const Hello& hello, const Fd& segment) {
   Peer peer;
-  peer.segment = Mapping(segment, hello.bytes, fmt::format("rank {}'s segment", rank));
+  peer.segment = Mapping(segment, hello.bytes, fmt::format("rank {}'s segment", number));
   peer.pid = credentials_of(connection).pid;
   if (peer.pid > 0) peer.process = Fd(static_cast<int>(syscall(SYS_pidfd_open, peer.pid, 0)));
   peer.connection = std::move(connection);
@@ -139,8 +139,8 @@ class Meeting {
     for (i64 rank = 0; rank < arguments_.rank; ++rank) {
       Fd& connection = connections[static_cast<std::size_t>(rank)];
       auto [hello, segment] = receive_hello(connection, deadline_);
-      require(bool(segment) && hello.rank == rank, "shm: rank {} did not answer", rank);
-      at(rank) = make_peer(rank, std::move(connection), hello, segment);
+      require(bool(segment) && hello.rank == rank, "shm: rank {} did not answer", number(rank));
+      at(rank) = make_peer(number(rank), std::move(connection), hello, segment);
     }
     return std::move(peers_);
   }
@@ -170,8 +170,8 @@ class Meeting {
     require(::connect(connection.get(), name.get(), name.length) == 0,
             "shm: rank {} cannot reach rank {}: {}; \"shm\" joins ranks of one host (and of one "
             "container), use \"gloo\" between hosts",
-            arguments_.rank,
-            rank,
+            number(arguments_.rank),
+            number(rank),
             std::strerror(errno));
     const Hello hello{std::stoull(value.substr(0, space)), arguments_.rank, bytes()};
     send_hello(connection, hello, own_.file());
@@ -192,17 +192,18 @@ class Meeting {
                        hello.rank < arguments_.world && at(hello.rank).segment.base() == nullptr;
     if (!known) return false;
     send_hello(connection, {0, arguments_.rank, bytes()}, own_.file());
-    at(hello.rank) = make_peer(hello.rank, std::move(connection), hello, segment);
+    at(hello.rank) = make_peer(number(hello.rank), std::move(connection), hello, segment);
     return true;
   }
 
   i64 bytes() const { return own_.mapping().bytes(); }
+  i64 number(i64 rank) const { return arguments_.number(rank); }
 
   std::string missing() {
     std::string text;
     for (i64 rank = arguments_.rank + 1; rank < arguments_.world; ++rank) {
       if (at(rank).segment.base() == nullptr) {
-        text += fmt::format("{} {}", text.empty() ? "rank" : ",", rank);
+        text += fmt::format("{} {}", text.empty() ? "rank" : ",", number(rank));
       }
     }
     return text;

@@ -13,7 +13,7 @@ namespace {
 class SegmentMemory : public DirectMemory {
  public:
   SegmentMemory(const CommunicatorArguments& arguments, i64 bytes)
-      : rank_(arguments.rank), own_(bytes), peers_(meet_peers(arguments, own_)) {}
+      : arguments_(arguments), own_(bytes), peers_(meet_peers(arguments, own_)) {}
 
   void* reserve(i64 bytes) override { return own_.reserve(bytes); }
   void release(void* address, i64 bytes) override { own_.release(address, bytes); }
@@ -28,18 +28,18 @@ class SegmentMemory : public DirectMemory {
 
   void* at(i64 rank, u64 token, i64 bytes) const override {
     const Mapping& segment =
-        rank == rank_ ? own_.mapping() : peers_[static_cast<std::size_t>(rank)].segment;
+        rank == arguments_.rank ? own_.mapping() : peers_[static_cast<std::size_t>(rank)].segment;
     const u64 size = static_cast<u64>(segment.bytes());
     require(token <= size && static_cast<u64>(bytes) <= size - token,
             "shm: rank {} named memory outside of its segment",
-            rank);
+            arguments_.number(rank));
     return segment.base() + token;
   }
 
   std::string death(i64 rank) override { return death_of(peers_[static_cast<std::size_t>(rank)]); }
 
  private:
-  i64 rank_;
+  CommunicatorArguments arguments_;
   Segment own_;
   std::vector<Peer> peers_;
 };
@@ -66,6 +66,7 @@ class ShmCommunicator : public Communicator {
     return engine_.create_group(spec, device);
   }
   std::shared_ptr<MemorySource> memory() override { return memory_; }
+  bool progress() override { return engine_.progress(); }
   void abort(std::string_view reason) noexcept override { engine_.abort(reason); }
 
  private:

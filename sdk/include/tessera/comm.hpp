@@ -100,6 +100,11 @@ struct CommunicatorArguments {
   Store* store = nullptr;                          ///< outlives the communicator
   std::chrono::milliseconds timeout{60000};        ///< of a collective
   std::chrono::milliseconds init_timeout{300000};  ///< of slow phases
+  /// Where it joins a part of the run's ranks: their numbers in the run, for errors.
+  std::vector<i64> numbers = {};
+  i64 number(i64 member) const {
+    return numbers.empty() ? member : numbers[static_cast<std::size_t>(member)];
+  }
 };
 
 /// Carries data between ranks. Plugin kind "communicator". One per rank.
@@ -115,6 +120,10 @@ class TESSERA_API Communicator {
   /// Slabs that peers reach directly; empty where there is no such memory. The rank's device is
   /// made with it, so tensors that enter collectives are never staged.
   virtual std::shared_ptr<MemorySource> memory() { return nullptr; }
+  /// Advances what this rank has started, as far as that goes without waiting; true while some of
+  /// it is not complete. For communicators in which only the rank's own calls move anything: called
+  /// while the rank waits elsewhere, on any thread, but never during another call of this rank.
+  virtual bool progress() { return false; }
   /// Tells peers that this rank fails, with the reason; they stop waiting. Callable from any state.
   virtual void abort(std::string_view reason) noexcept = 0;
 };

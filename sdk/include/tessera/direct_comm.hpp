@@ -50,6 +50,8 @@ class TESSERA_API DirectEngine {
 
   /// A HostGroup. Meets the other members through the store.
   std::unique_ptr<GroupBackend> create_group(const GroupSpec& spec, Device& device);
+  /// See Communicator::progress.
+  bool progress();
   /// See Communicator::abort. When it returns no peer touches this rank's tensors any more.
   void abort(std::string_view reason) noexcept;
 
