@@ -107,6 +107,7 @@ void Executor::train(Context cx, const Plan& plan, const Load& load, const Step&
   require(gradients_ != nullptr && data_ != nullptr, "this executor is for evaluation only");
   std::vector<Work> reductions;
   for (const PlanAction& action : plan.actions) {
+    if (before_action) before_action(action);
     switch (action.kind) {
       case PlanAction::F:
         forward(cx, live_of(cx, plan, action, load), action, phase_of(action));

@@ -28,6 +28,9 @@ class Executor {
   void train(Context cx, const Plan& plan, const Load& load, const Step& step);
   void evaluate(Context cx, const Plan& plan, const Load& load, const Done& done = {});
 
+  /// Where set, told of each action of train() before it runs.
+  std::function<void(const PlanAction&)> before_action;
+
  private:
   struct Frame;
   struct Live;

@@ -84,6 +84,7 @@ Session::Session(const SessionArguments& arguments)
   executor_ =
       std::make_unique<Executor>(chunks_, *parts_, gradients_.get(), &mesh_->data_context());
   if (!training) return;
+  if (stand_ins != nullptr) executor_->before_action = stand_ins->before_action;
   plan_ = make_plan(static_cast<int>(setup_.microbatches), true);
   Context cx = context();
   gradients_->zero(cx);

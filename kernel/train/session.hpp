@@ -21,6 +21,7 @@ struct StandIns {
   std::shared_ptr<Device> device;
   std::shared_ptr<Communicator> communicator;  ///< unused for a world of one
   std::shared_ptr<Dataset> dataset;
+  std::function<void(const PlanAction&)> before_action;  ///< told of each action of a train_step
 };
 
 /// What a rank is started with. What is pointed to outlives the session.
