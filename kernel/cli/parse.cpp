@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "kernel/config/suggest.hpp"
+#include "kernel/launch/signals.hpp"
 #include "kernel/plugin/abi.hpp"
 #include "kernel/plugin/check.hpp"
 #include "tessera/error.hpp"
@@ -178,6 +179,7 @@ std::string usage_error(const CLI::App& app, const CLI::ParseError& error) {
 }
 
 int finish(int code) {
+  if (code == kOutputClosed) return code;
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
   fmt::print(stderr, "standard output cannot be written\n");
   return code == 0 ? 1 : code;

@@ -10,8 +10,10 @@
 #include "kernel/cli/commands.hpp"
 #include "kernel/config/dump.hpp"
 #include "kernel/launch/agree.hpp"
+#include "kernel/launch/communicators.hpp"
 #include "kernel/launch/environment.hpp"
 #include "kernel/launch/failure.hpp"
+#include "kernel/launch/host_identity.hpp"
 #include "kernel/launch/launcher.hpp"
 #include "kernel/launch/open_plugins.hpp"
 #include "kernel/launch/rendezvous.hpp"
@@ -45,11 +47,6 @@ Opened open(const TrainOptions& options) {
   return opened;
 }
 
-std::string communicator_for(const RunConfig& config, const RankEnvironment& environment) {
-  if (config.comm.communicator.type != "auto") return config.comm.communicator.type;
-  return environment.local_world == environment.world ? "shm" : "gloo";
-}
-
 std::string describe_layout(const Opened& opened, i64 world, std::string_view communicator) {
   const HostMaker maker(*opened.plugins, opened.config);
   const RankGenerator ranks(layout_of(opened.config.run, maker, world));
@@ -70,11 +67,29 @@ std::vector<Fact> facts(const Opened& opened, const TrainerArguments& trainer) {
           {"threads", std::to_string(trainer.session.threads)}};
 }
 
-void run_rank(const Opened& opened,
-              const RankEnvironment& environment,
-              Store* store,
-              bool json,
-              const std::function<void(const std::exception&)>& failed = {}) {
+// With all ranks: they are of one mind, and know who is where. Returns what joins them, for people.
+std::string meet(Store& store,
+                 const Opened& opened,
+                 const RankEnvironment& environment,
+                 TrainerArguments& trainer) {
+  const CommSection& comm = opened.config.run.comm;
+  const auto timeout = seconds(comm.init_timeout_s);
+  const i64 rank = environment.rank, world = environment.world;
+  agree(store, rank, world, facts(opened, trainer), timeout);
+  SessionArguments& session = trainer.session;
+  session.hosts = gather_text(store, rank, world, "host", host_identity(), timeout);
+  CommunicatorChoice choice = choose_communicators(comm.communicator.type, session.hosts);
+  session.communicator = std::move(choice.type);
+  session.between_hosts = std::move(choice.between);
+  return choice.text;
+}
+
+// Returns the exit code.
+int run_rank(const Opened& opened,
+             const RankEnvironment& environment,
+             Store* store,
+             bool json,
+             const std::function<void(const std::exception&)>& failed = {}) {
   const RunConfig& config = opened.config.run;
   const StopFlag stop;
   std::signal(SIGXFSZ, SIG_IGN);  // a file over the limit is an error that names it, not a death
@@ -85,22 +100,16 @@ void run_rank(const Opened& opened,
   arguments.session.world = environment.world;
   arguments.session.local_rank = environment.local_rank;
   arguments.session.store = store;
-  arguments.session.communicator = communicator_for(config, environment);
   arguments.session.threads =
       static_cast<int>(config.device.threads.value_or(auto_threads(environment.local_world)));
   arguments.stop = [&stop] { return stop.requested(); };
-  arguments.layout = describe_layout(opened, environment.world, arguments.session.communicator);
   arguments.config_text = dump(opened.config);
   arguments.json = json;
   arguments.failed = failed;
-  if (store != nullptr) {
-    agree(*store,
-          environment.rank,
-          environment.world,
-          facts(opened, arguments),
-          seconds(config.comm.init_timeout_s));
-  }
+  const std::string joined = store == nullptr ? "" : meet(*store, opened, environment, arguments);
+  arguments.layout = describe_layout(opened, environment.world, joined);
   train_rank(arguments);
+  return stop.output_closed() ? kOutputClosed : 0;
 }
 
 // A rank among several: started by our launcher or by another one.
@@ -113,8 +122,7 @@ int join(const TrainOptions& options, const RankEnvironment& environment) {
   try {
     const Opened opened = open(options);
     rendezvous.emplace(environment, seconds(opened.config.run.comm.init_timeout_s));
-    run_rank(opened, environment, &rendezvous->store(), options.json, report);
-    return 0;
+    return run_rank(opened, environment, &rendezvous->store(), options.json, report);
   } catch (const std::exception& error) {
     report(error);
     if (rendezvous) rendezvous->abandon();
@@ -135,8 +143,7 @@ int run_train(const TrainOptions& options) {
   HostMaker maker(*opened.plugins, opened.config);
   check_run(opened.config.run, maker, world);
   if (world > 1) return launch_ranks(world, program_arguments());
-  run_rank(opened, {}, nullptr, options.json);
-  return 0;
+  return run_rank(opened, {}, nullptr, options.json);
 }
 
 }  // namespace tessera

@@ -109,8 +109,10 @@ class Launch {
       send_all(SIGINT);
     }
     if (terminations_passed_ < stop_.terminations()) send_all(SIGTERM);
+    if (stop_.output_closed() && !closing_passed_) send_all(SIGTERM);
     interrupts_passed_ = stop_.interrupts();
     terminations_passed_ = stop_.terminations();
+    closing_passed_ = stop_.output_closed();
   }
 
   void send_all(int signal) {
@@ -152,7 +154,9 @@ class Launch {
     std::vector<RankEnd> ends;
     for (const RankProcess& rank : ranks_) ends.push_back(rank.end());
     const RankEnd* cause = find_cause(ends);
-    if (cause == nullptr) return 0;
+    if (cause == nullptr) return stop_.output_closed() ? kOutputClosed : 0;
+    // Whoever has closed the output knows.
+    if (cause->signal == SIGPIPE || cause->exit_code == kOutputClosed) return kOutputClosed;
     // It came before the rank was ready to stop in good order: what was asked for has happened.
     if (cause->signal != 0 && cause->signal == stop_.signal()) return 128 + cause->signal;
     std::string text;
@@ -167,7 +171,7 @@ class Launch {
   std::list<RankProcess> ranks_;
   i64 look_ = 0;
   int interrupts_passed_ = 0, terminations_passed_ = 0;
-  bool terminated_ = false;
+  bool terminated_ = false, closing_passed_ = false;
   Clock::time_point first_failure_;
 };
 

@@ -19,7 +19,7 @@ struct LaunchOptions {
 /// stays until all have ended. They find themselves through detect_environment(); this process
 /// hosts their store. Returns the exit code to end with: 0 done, 1 failed, 2 when the rank that
 /// failed first ended so, 130 after a second SIGINT, 128 + n when signal n came before ranks could
-/// take it.
+/// take it, kOutputClosed (signals.hpp) when nobody reads what the run prints any more.
 ///
 /// The first SIGINT or SIGTERM is passed on, so that ranks stop after the same step. Nothing of a
 /// run outlives this process, nor the thread that called: ranks die with it.

@@ -1,7 +1,10 @@
 #include "kernel/launch/signals.hpp"
 
+#include <poll.h>
+#include <unistd.h>
+
 #include <atomic>
-#include <csignal>
+#include <cerrno>
 
 #include "tessera/error.hpp"
 
@@ -16,10 +19,12 @@ std::atomic<bool> second_dies{true};
 std::atomic<int> first_signal{0};
 std::atomic<int> interrupt_count{0};
 std::atomic<int> termination_count{0};
+std::atomic<bool> closed{false};
 static_assert(std::atomic<int>::is_always_lock_free && std::atomic<bool>::is_always_lock_free);
 
 struct sigaction old_interrupt;
 struct sigaction old_termination;
+struct sigaction old_pipe;
 
 extern "C" void tessera_note_signal(int signal) {
   int none = 0;
@@ -33,6 +38,19 @@ extern "C" void tessera_note_signal(int signal) {
   }
 }
 
+// Connections between ranks may break too; whoever writes there sees that by himself.
+extern "C" void tessera_note_broken_pipe(int signal) {
+  const int error = errno;
+  pollfd outputs[2] = {{STDOUT_FILENO, 0, 0}, {STDERR_FILENO, 0, 0}};
+  poll(outputs, 2, 0);
+  if (((outputs[0].revents | outputs[1].revents) & POLLERR) != 0) {
+    closed = true;
+    int none = 0;
+    first_signal.compare_exchange_strong(none, signal);
+  }
+  errno = error;
+}
+
 }  // namespace
 
 StopFlag::StopFlag(SecondInterrupt second) {
@@ -41,22 +59,28 @@ StopFlag::StopFlag(SecondInterrupt second) {
   first_signal = 0;
   interrupt_count = 0;
   termination_count = 0;
+  closed = false;
   struct sigaction action {};
   action.sa_handler = tessera_note_signal;
   action.sa_flags = SA_RESTART;
   sigemptyset(&action.sa_mask);
   sigaction(SIGINT, &action, &old_interrupt);
   sigaction(SIGTERM, &action, &old_termination);
+  action.sa_handler = tessera_note_broken_pipe;
+  sigaction(SIGPIPE, nullptr, &old_pipe);
+  if (old_pipe.sa_handler != SIG_IGN) sigaction(SIGPIPE, &action, nullptr);
 }
 
 StopFlag::~StopFlag() {
   sigaction(SIGINT, &old_interrupt, nullptr);
   sigaction(SIGTERM, &old_termination, nullptr);
+  sigaction(SIGPIPE, &old_pipe, nullptr);
   installed = false;
 }
 
 int StopFlag::signal() const { return first_signal; }
 int StopFlag::interrupts() const { return interrupt_count; }
 int StopFlag::terminations() const { return termination_count; }
+bool StopFlag::output_closed() const { return closed; }
 
 }  // namespace tessera

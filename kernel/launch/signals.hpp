@@ -1,9 +1,15 @@
 #pragma once
+#include <csignal>
 
 namespace tessera {
 
-/// While one lives, SIGINT and SIGTERM set a flag instead of ending the process; afterwards the old
-/// handlers are back. At most one lives at a time, since a process has one handler a signal.
+/// Exit code of a program that ends because nobody reads its output any more (`… | head`): the one
+/// that shells show for those that the system ends for it.
+inline constexpr int kOutputClosed = 128 + SIGPIPE;
+
+/// While one lives, SIGINT, SIGTERM and SIGPIPE of the standard output or standard error set a flag
+/// instead of ending the process; afterwards the old handlers are back. At most one lives at a
+/// time, since a process has one handler a signal. SIGPIPE stays ignored where it was.
 class StopFlag {
  public:
   enum class SecondInterrupt {
@@ -21,6 +27,8 @@ class StopFlag {
   /// How many of each came so far.
   int interrupts() const;
   int terminations() const;
+  /// Was something written that nobody reads any more?
+  bool output_closed() const;
 };
 
 }  // namespace tessera

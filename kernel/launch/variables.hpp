@@ -11,5 +11,7 @@ inline constexpr const char* kStoreVariable = "TESSERA_STORE";
 inline constexpr const char* kTokenVariable = "TESSERA_RUN_TOKEN";
 inline constexpr const char* kReportVariable = "TESSERA_REPORT_FD";
 inline constexpr const char* kJobVariable = "TESSERA_JOB";
+// The user's: ranks with the same text there share a host, whatever machine they run on.
+inline constexpr const char* kHostVariable = "TESSERA_HOST";
 
 }  // namespace tessera

@@ -1,5 +1,6 @@
 #include <optional>
 
+#include "kernel/checkpoint/folders.hpp"
 #include "kernel/model/chunk.hpp"
 #include "kernel/train/setup.hpp"
 #include "tessera/error.hpp"
@@ -48,6 +49,18 @@ bool build_model(const RunConfig& config,
   return true;
 }
 
+// The checkpoint that is asked for by name.
+std::optional<std::filesystem::path> find_resumed(const RunConfig& config,
+                                                  const ComponentMaker& maker) {
+  const std::string& resume = config.checkpoint.resume;
+  if (resume == "auto" || resume == "none") return std::nullopt;
+  try {
+    return find_checkpoints(resume).front();
+  } catch (const ConfigError& error) {
+    fail_config("{}: [checkpoint] resume: {}", maker.origin("checkpoint", "resume"), error.what());
+  }
+}
+
 }  // namespace
 
 std::vector<std::string> find_problems(const RunConfig& config, ComponentMaker& maker, i64 world) {
@@ -59,6 +72,7 @@ std::vector<std::string> find_problems(const RunConfig& config, ComponentMaker& 
     LrArguments arguments{config.run.steps};
     return maker.make(config.lr, arguments);
   });
+  all.run([&] { return find_resumed(config, maker); });
   const auto sequence = all.run([&] { return sequence_length_of(config, maker); });
   if (!sequence) return std::move(all).problems();
   const auto dataset = all.run([&] { return make_dataset(config, maker, *sequence); });

@@ -1,0 +1,18 @@
+#pragma once
+#include <string>
+#include <vector>
+
+namespace tessera {
+
+/// By which communicators the ranks of a run are joined.
+struct CommunicatorChoice {
+  std::string type;          ///< of all groups, or of those whose members share a host
+  std::string between = {};  ///< of the other groups; empty: there is only `type`
+  std::string text = {};     ///< for people: "shm within 2 hosts and gloo between them"
+};
+
+/// `configured` is comm.type; "auto" is settled here from where each rank is (host_identity()).
+CommunicatorChoice choose_communicators(const std::string& configured,
+                                        const std::vector<std::string>& hosts);
+
+}  // namespace tessera

@@ -1,0 +1,49 @@
+#include "kernel/launch/communicators.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "kernel/launch/host_identity.hpp"
+#include "kernel/launch/variables.hpp"
+
+namespace tessera {
+namespace {
+
+TEST(Communicators, WhatIsConfiguredIsTaken) {
+  const auto chosen = choose_communicators("mine", {"a", "a", "b", "b"});
+  EXPECT_EQ(chosen.type, "mine");
+  EXPECT_EQ(chosen.between, "");
+}
+
+TEST(Communicators, OneHost) {
+  const auto chosen = choose_communicators("auto", {"a", "a", "a"});
+  EXPECT_EQ(chosen.type, "shm");
+  EXPECT_EQ(chosen.between, "");
+  EXPECT_EQ(chosen.text, "shm");
+}
+
+TEST(Communicators, OneRankAHost) {
+  const auto chosen = choose_communicators("auto", {"a", "b"});
+  EXPECT_EQ(chosen.type, "gloo");
+  EXPECT_EQ(chosen.between, "");
+}
+
+TEST(Communicators, SomeRanksShareAHost) {
+  const auto chosen = choose_communicators("auto", {"a", "b", "c", "a"});
+  EXPECT_EQ(chosen.type, "shm");
+  EXPECT_EQ(chosen.between, "gloo");
+  EXPECT_EQ(chosen.text, "shm within 3 hosts and gloo between");
+}
+
+TEST(HostIdentity, IsTheSameAgainAndCanBeGiven) {
+  const std::string own = host_identity();
+  EXPECT_EQ(host_identity(), own);
+  setenv(kHostVariable, "second", 1);
+  EXPECT_NE(host_identity(), own);
+  EXPECT_NE(host_identity().find("second"), std::string::npos);
+  unsetenv(kHostVariable);
+}
+
+}  // namespace
+}  // namespace tessera
