@@ -18,15 +18,21 @@ namespace {
 
 // One sample on one rank, whatever the model was trained on.
 const std::vector<std::string>& one_rank() {
-  static const std::vector<std::string> sets = {"parallel.tensor=1",
-                                                "parallel.pipeline=1",
-                                                "parallel.context=1",
-                                                "parallel.data=1",
-                                                "parallel.expert=1",
-                                                "parallel.expert_tensor=\"auto\"",
-                                                "comm.ranks=1",
-                                                "batch.global=1",
-                                                "batch.micro=1"};
+  static const std::vector<std::string> sets = {
+      "parallel.tensor=1",
+      "parallel.pipeline=1",
+      "parallel.context=1",
+      "parallel.data=1",
+      "parallel.expert=1",
+      "parallel.expert_tensor=\"auto\"",
+      "comm.ranks=1",
+      "batch.global=1",
+      "batch.micro=1",
+      "parallel.sequence_parallel=false",
+      "placement.layout=\"\"",
+      "placement.first=\"auto\"",
+      "placement.last=\"auto\"",
+      "schedule.type=\"" + RunConfig().schedule.type + "\""};
   return sets;
 }
 

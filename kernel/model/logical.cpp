@@ -38,6 +38,7 @@ std::vector<ElementRun> element_runs(const Parameter& parameter, const Mesh& mes
 }
 
 bool represents(const Parameter& parameter, const Mesh& mesh) {
+  if (!parameter.counted) return false;
   constexpr std::array kDense = {Axis::tensor, Axis::context, Axis::data};
   return std::ranges::all_of(kDense, [&](Axis axis) {
     const bool cut =

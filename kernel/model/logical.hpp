@@ -16,7 +16,8 @@ struct ElementRun {
 std::vector<ElementRun> element_runs(const Parameter& parameter, const Mesh& mesh);
 
 /// True when this rank is the one that stands for its part of the parameter: the first of every
-/// axis along which the parameter is not cut. Norms and checkpoints count each element once.
+/// axis along which the parameter is not cut, and of the stages that share it. Norms and
+/// checkpoints count each element once.
 bool represents(const Parameter& parameter, const Mesh& mesh);
 
 }  // namespace tessera

@@ -59,6 +59,12 @@ Parameter& ModelParts::declare(const ParameterSpec& spec, const std::string& sco
   return *parameters_.back().parameter;
 }
 
+Parameter* ModelParts::find(std::string_view name) const {
+  const auto named = [&](const Entry& entry) { return entry.parameter->name == name; };
+  const auto found = std::ranges::find_if(parameters_, named);
+  return found != parameters_.end() ? found->parameter.get() : nullptr;
+}
+
 std::vector<Parameter*> ModelParts::parameter_list() const {
   std::vector<Parameter*> list;
   for (const Entry& entry : parameters_) list.push_back(entry.parameter.get());

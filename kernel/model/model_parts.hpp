@@ -30,6 +30,8 @@ class ModelParts {
   int metric(std::string_view name, MetricReduce reduce);
 
   const std::vector<Entry>& parameters() const { return parameters_; }
+  /// By logical name; nullptr when no layer of this rank declared it.
+  Parameter* find(std::string_view name) const;
   std::vector<Parameter*> parameter_list() const;
   const std::vector<std::string>& slots() const { return slots_; }
   const std::vector<std::string>& losses() const { return losses_; }

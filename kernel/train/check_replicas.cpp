@@ -60,6 +60,8 @@ void Session::check_replicas() {
   };
   compare(mesh_->data_context(), Axis::data);
   compare(mesh_->group(Axis::tensor), Axis::tensor);
+  Context cx = context();
+  shared_->check_equal(cx);
 }
 
 }  // namespace tessera

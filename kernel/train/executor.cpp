@@ -4,156 +4,212 @@
 
 #include "tessera/comm.hpp"
 #include "tessera/error.hpp"
+#include "tessera/ops.hpp"
 
 namespace tessera {
 
-// What the backward pass of one phase needs to know of its forward pass.
-struct Executor::Frame {
-  Tape::FrameId id = 0;
-  std::vector<Var> inputs, outputs;  // by slot; 0 where nothing is tracked
-};
+namespace {
 
-// One microbatch of one chunk, from its first forward to its last backward.
-struct Executor::Live {
-  Bundle bundle;
-  std::vector<Frame> frames;            // by phase of the plan
-  std::vector<Tape::Result> gradients;  // by slot, at the boundary reached so far
-  int open = 0;                         // phases forward done and not yet released
-};
+const PhaseInfo& info_of(const Plan& plan, const PlanAction& action) {
+  return plan.phases.at(static_cast<std::size_t>(action.phase));
+}
 
-Executor::~Executor() = default;
+int stage_of(const Plan& plan, const PlanAction& action) {
+  return plan.stages.at(static_cast<std::size_t>(action.chunk));
+}
+
+// Do two phases of the plan belong to one recomputed segment?
+bool joined(const Plan& plan, int a, int b) {
+  if (a < 0 || b >= static_cast<int>(plan.phases.size())) return false;
+  const PhaseInfo& x = plan.phases[static_cast<std::size_t>(a)];
+  const PhaseInfo& y = plan.phases[static_cast<std::size_t>(b)];
+  return x.recompute && y.recompute && x.chunk == y.chunk && x.layer == y.layer;
+}
+
+bool starts_segment(const Plan& plan, int phase) { return !joined(plan, phase - 1, phase); }
+bool ends_segment(const Plan& plan, int phase) { return !joined(plan, phase, phase + 1); }
+
+Half half_of(PlanAction::Kind kind) {
+  if (kind == PlanAction::Bi) return Half::input;
+  return kind == PlanAction::Bw ? Half::weight : Half::both;
+}
+
+}  // namespace
 
 Executor::Executor(std::vector<Chunk>& chunks,
-                   const ModelParts& parts,
+                   ModelParts& parts,
                    const GradientBuffer* gradients,
-                   ProcessGroup* data)
-    : parts_(parts), gradients_(gradients), data_(data) {
-  for (const Chunk& chunk : chunks) {
-    for (const Phase& phase : chunk.phases()) phases_.push_back(&phase);
-    last_phase_of_chunk_.push_back(static_cast<int>(phases_.size()) - 1);
+                   const Mesh& mesh,
+                   const std::vector<Boundary>& boundaries)
+    : chunks_(chunks),
+      parts_(parts),
+      gradients_(gradients),
+      data_(mesh.data_context()),
+      last_stage_(static_cast<int>(boundaries.size())),
+      mail_(mesh.group(Axis::pipeline), boundaries) {
+  for (const Boundary& boundary : boundaries) {
+    std::vector<Slot>& slots = boundary_slots_.emplace_back();
+    for (const BoundarySlot& slot : boundary) slots.push_back({parts_.slot(slot.name)});
   }
 }
 
-const Phase& Executor::phase_of(const PlanAction& action) const {
-  return *phases_.at(static_cast<std::size_t>(action.phase));
+const Phase& Executor::phase_of(const Plan& plan, const PlanAction& action) const {
+  const std::vector<Phase>& phases = chunks_.at(static_cast<std::size_t>(action.chunk)).phases();
+  return phases.at(static_cast<std::size_t>(info_of(plan, action).phase));
 }
 
-Executor::Live& Executor::live_of(Context& cx,
-                                  const Plan& plan,
-                                  const PlanAction& action,
-                                  const Load& load) {
+std::unique_ptr<LiveChunk>& Executor::live(const Plan& plan, const PlanAction& action) {
   const auto index = static_cast<std::size_t>(action.microbatch * plan.shape.chunks + action.chunk);
   if (live_.size() <= index) live_.resize(index + 1);
-  if (live_[index] == nullptr) {
-    live_[index] = std::make_unique<Live>(Live{parts_.bundle(), {}, {}, 0});
-    live_[index]->frames.resize(phases_.size());
-    live_[index]->gradients.resize(parts_.slots().size());
-    load(cx, action.microbatch, live_[index]->bundle);
-  }
-  return *live_[index];
-}
-
-void Executor::forward(Context& cx, Live& live, const PlanAction& action, const Phase& phase) {
-  Frame& frame = live.frames[static_cast<std::size_t>(action.phase)];
-  std::vector<Tensor>& slots = live.bundle.tensors();
-  frame.id = cx.tape->begin();
-  frame.inputs.assign(slots.size(), {});
-  frame.outputs.assign(slots.size(), {});
-  for (std::size_t i = 0; i < slots.size(); ++i) {
-    if (!slots[i].defined() || !slots[i].var()) continue;
-    slots[i] = cx.tape->leaf(slots[i]);
-    frame.inputs[i] = slots[i].var();
-  }
-  phase.run(cx, live.bundle);
-  for (std::size_t i = 0; i < slots.size(); ++i) {
-    if (slots[i].defined() && cx.tape->tracks(slots[i])) frame.outputs[i] = slots[i].var();
-  }
-  cx.tape->end();
-  ++live.open;
-}
-
-void Executor::backward(Context& cx, Live& live, const PlanAction& action, Half half) {
-  Frame& frame = live.frames[static_cast<std::size_t>(action.phase)];
-  if (half == Half::weight) {
-    cx.tape->backward(cx, frame.id, half, {}, {});
-  } else {
-    std::vector<Tape::Seed> seeds;
-    std::vector<Var> into;
-    std::vector<std::size_t> into_slots;
-    for (std::size_t i = 0; i < frame.outputs.size(); ++i) {
-      if (frame.outputs[i]) {
-        Tape::Result& gradient = live.gradients[i];
-        seeds.push_back(
-            {frame.outputs[i], std::move(gradient.gradient), std::move(gradient.pending)});
-      }
-      live.gradients[i] = {};
-      if (!frame.inputs[i]) continue;
-      into.push_back(frame.inputs[i]);
-      into_slots.push_back(i);
-    }
-    auto results = cx.tape->backward(cx, frame.id, half, std::move(seeds), into);
-    for (std::size_t i = 0; i < results.size(); ++i) {
-      live.gradients[into_slots[i]] = std::move(results[i]);
-    }
-  }
-  if (half != Half::input) {
-    cx.tape->release(frame.id);
-    frame = {};
-    --live.open;
-  }
+  return live_[index];
 }
 
 void Executor::train(Context cx, const Plan& plan, const Load& load, const Step& step) {
-  require(gradients_ != nullptr && data_ != nullptr, "this executor is for evaluation only");
-  std::vector<Work> reductions;
-  for (const PlanAction& action : plan.actions) {
-    if (before_action) before_action(action);
-    switch (action.kind) {
-      case PlanAction::F:
-        forward(cx, live_of(cx, plan, action, load), action, phase_of(action));
-        break;
-      case PlanAction::B:
-      case PlanAction::Bi:
-      case PlanAction::Bw: {
-        Live& live = live_of(cx, plan, action, load);
-        const Half half = action.kind == PlanAction::B    ? Half::both
-                          : action.kind == PlanAction::Bi ? Half::input
-                                                          : Half::weight;
-        backward(cx, live, action, half);
-        if (live.open == 0) {
-          live_[static_cast<std::size_t>(action.microbatch * plan.shape.chunks + action.chunk)]
-              .reset();
-        }
-        break;
-      }
-      case PlanAction::Reduce:
-        reductions.push_back(data_->all_reduce(
-            gradients_->buckets().at(static_cast<std::size_t>(action.bucket)).flat,
-            ReduceOp::sum,
-            fmt::format("gradients bucket {}", action.bucket)));
-        break;
-      case PlanAction::Step:
-        for (Work& work : reductions) work.wait(*cx.stream);
-        step(cx);
-        break;
-      default:
-        fail("the executor has no \"{}\"", action_name(action.kind));
-    }
-  }
+  require(gradients_ != nullptr, "this executor is for evaluation only");
+  run(cx, plan, {load, step, {}});
 }
 
 void Executor::evaluate(Context cx, const Plan& plan, const Load& load, const Done& done) {
   cx.tape = nullptr;
   cx.mode = Mode::evaluate;
-  for (const PlanAction& action : plan.actions) {
-    require(
-        action.kind == PlanAction::F, "a forward-only plan has \"{}\"", action_name(action.kind));
-    Live& live = live_of(cx, plan, action, load);
-    phase_of(action).run(cx, live.bundle);
-    if (action.phase != last_phase_of_chunk_[static_cast<std::size_t>(action.chunk)]) continue;
-    if (done) done(cx, action.microbatch, live.bundle);
-    live_[static_cast<std::size_t>(action.microbatch * plan.shape.chunks + action.chunk)].reset();
+  run(cx, plan, {load, {}, done});
+}
+
+void Executor::run(Context& cx, const Plan& plan, const Calls& calls) {
+  for (int index = 0; index < static_cast<int>(plan.actions.size()); ++index) {
+    const PlanAction& action = plan.actions[static_cast<std::size_t>(index)];
+    if (before_action && plan.shape.training) before_action(action);
+    for (const int before : action.after) {
+      const PlanAction& earlier = plan.actions[static_cast<std::size_t>(before)];
+      if (earlier.kind == PlanAction::Exchange) mail_.wait(cx, before);
+    }
+    switch (action.kind) {
+      case PlanAction::Exchange:
+        mail_.post(cx, index, action);
+        break;
+      case PlanAction::Reduce:
+        reductions_.push_back(
+            data_.all_reduce(gradients_->buckets().at(static_cast<std::size_t>(action.bucket)).flat,
+                             ReduceOp::sum,
+                             fmt::format("gradients bucket {}", action.bucket)));
+        break;
+      case PlanAction::Step:
+        for (Work& work : reductions_) work.wait(*cx.stream);
+        reductions_.clear();
+        calls.step(cx);
+        break;
+      default:
+        compute(cx, plan, action, calls);
+    }
   }
+  mail_.wait_all(cx);
+}
+
+void Executor::compute(Context& cx,
+                       const Plan& plan,
+                       const PlanAction& action,
+                       const Calls& calls) {
+  switch (action.kind) {
+    case PlanAction::F:
+      forward(cx, plan, action, calls);
+      return;
+    case PlanAction::Recompute:
+      recompute(cx, plan, action);
+      return;
+    case PlanAction::B:
+    case PlanAction::Bi:
+    case PlanAction::Bw:
+      backward(cx, plan, action);
+      return;
+    default:
+      fail("the executor has no \"{}\"", action_name(action.kind));
+  }
+}
+
+void Executor::forward(Context& cx,
+                       const Plan& plan,
+                       const PlanAction& action,
+                       const Calls& calls) {
+  const Chunk& chunk = chunks_.at(static_cast<std::size_t>(action.chunk));
+  const int stage = stage_of(plan, action), phase = info_of(plan, action).phase;
+  std::unique_ptr<LiveChunk>& at = live(plan, action);
+  if (phase == 0) {
+    at = std::make_unique<LiveChunk>(parts_.bundle(), chunk.phases().size());
+    calls.load(cx, action.microbatch, at->bundle());
+    if (stage > 0) receive_activations(*at, action.microbatch, stage);
+  }
+  if (info_of(plan, action).recompute && cx.tape != nullptr) {
+    at->forward_dropped(cx, phase, phase_of(plan, action), starts_segment(plan, action.phase));
+  } else {
+    at->forward(cx, phase, phase_of(plan, action));
+  }
+  if (phase + 1 < static_cast<int>(chunk.phases().size())) return;
+  if (stage < last_stage_) {
+    send_activations(*at, action.microbatch, stage);
+  } else if (calls.done) {
+    calls.done(cx, action.microbatch, at->bundle());
+  }
+  if (cx.tape == nullptr) at.reset();
+}
+
+void Executor::recompute(Context& cx, const Plan& plan, const PlanAction& action) {
+  live(plan, action)
+      ->recompute(cx,
+                  info_of(plan, action).phase,
+                  phase_of(plan, action),
+                  starts_segment(plan, action.phase),
+                  ends_segment(plan, action.phase));
+}
+
+void Executor::backward(Context& cx, const Plan& plan, const PlanAction& action) {
+  const Chunk& chunk = chunks_.at(static_cast<std::size_t>(action.chunk));
+  const int stage = stage_of(plan, action), phase = info_of(plan, action).phase;
+  const Half half = half_of(action.kind);
+  std::unique_ptr<LiveChunk>& at = live(plan, action);
+  if (half != Half::weight && phase + 1 == static_cast<int>(chunk.phases().size()) &&
+      stage < last_stage_) {
+    receive_gradients(*at, action.microbatch, stage);
+  }
+  at->backward(cx, phase, half);
+  if (half != Half::weight && phase == 0 && stage > 0) {
+    send_gradients(cx, *at, action.microbatch, stage);
+  }
+  if (at->finished()) at.reset();
+}
+
+void Executor::receive_activations(LiveChunk& to, int microbatch, int stage) {
+  std::vector<Tensor> values = mail_.take({true, microbatch, stage - 1});
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    to.receive(slots(stage - 1)[i], std::move(values[i]));
+  }
+}
+
+void Executor::send_activations(LiveChunk& from, int microbatch, int stage) {
+  std::vector<Tensor> values;
+  for (const Slot slot : slots(stage)) values.push_back(from.give_up(slot));
+  mail_.put({true, microbatch, stage}, std::move(values));
+}
+
+void Executor::receive_gradients(LiveChunk& to, int microbatch, int stage) {
+  std::vector<Tensor> gradients = mail_.take({false, microbatch, stage});
+  for (std::size_t i = 0; i < gradients.size(); ++i) {
+    to.set_gradient(slots(stage)[i], std::move(gradients[i]));
+  }
+}
+
+void Executor::send_gradients(Context& cx, LiveChunk& from, int microbatch, int stage) {
+  std::vector<Tensor> gradients;
+  const Boundary& boundary = mail_.boundary(stage - 1);
+  for (std::size_t i = 0; i < boundary.size(); ++i) {
+    Tensor gradient = from.take_gradient(cx, slots(stage - 1)[i]);
+    if (!gradient.defined()) {  // nothing downstream needed it: zero
+      gradient = cx.empty(boundary[i].shape, boundary[i].dtype);
+      FillArgs zero{gradient.arg(), 0};
+      ops::run(cx, cx.ops->fill, zero);
+    }
+    gradients.push_back(std::move(gradient));
+  }
+  mail_.put({false, microbatch, stage - 1}, std::move(gradients));
 }
 
 }  // namespace tessera

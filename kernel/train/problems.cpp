@@ -1,8 +1,11 @@
+#include <algorithm>
 #include <optional>
 
 #include "kernel/checkpoint/folders.hpp"
-#include "kernel/model/chunk.hpp"
+#include "kernel/schedule/lower.hpp"
+#include "kernel/schedule/verify.hpp"
 #include "kernel/train/setup.hpp"
+#include "kernel/train/survey.hpp"
 #include "tessera/error.hpp"
 #include "tessera/optimizer.hpp"
 
@@ -32,20 +35,45 @@ class ProblemList {
   std::vector<std::string> problems_;
 };
 
-bool build_model(const RunConfig& config,
+void check_recompute(const RunConfig& config, const ComponentMaker& maker, const Survey& survey) {
+  if (config.recompute.mode != "selective") return;
+  const std::vector<std::string> known = survey.block_scopes();
+  for (const std::string& scope : config.recompute.scopes) {
+    if (std::ranges::find(known, scope) != known.end()) continue;
+    fail_config("{}: [recompute] scopes has \"{}\"; the model's blocks have {}",
+                maker.origin("recompute", "scopes"),
+                scope,
+                fmt::join(known, ", "));
+  }
+}
+
+// Builds the whole model as one rank of the tensor group sees it, cuts it into stages and plays the
+// plans of all of them.
+bool check_model(const RunConfig& config,
                  ComponentMaker& maker,
-                 const Model& model,
-                 const BatchShape& batch,
+                 const RunSetup& setup,
                  const Mesh& mesh) {
-  ModelParts parts(mesh);
   const BuildSettings settings{.mesh = &mesh,
-                               .batch = batch,
+                               .batch = setup.batch,
                                .compute = precision_of(config.precision.compute),
                                .main = precision_of(config.precision.main),
                                .seed = config.run.seed,
                                .device = nullptr,
                                .maker = &maker};
-  const Chunk chunk(model, 0, 0, static_cast<int>(model.layers().size()), settings, parts);
+  const Survey survey(*setup.model, settings);
+  check_recompute(config, maker, survey);
+  const auto ranks = static_cast<int>(mesh.size(Axis::pipeline));
+  const StageMap map = map_stages(*setup.schedule, ranks, setup.model->layers(), config.placement);
+  for (const bool training : {true, false}) {
+    std::vector<Plan> plans;
+    for (int rank = 0; rank < ranks; ++rank) {
+      PipelineShape shape{ranks, rank, setup.schedule->chunks(), 1, training};
+      shape.microbatches = static_cast<int>(setup.microbatches);
+      plans.push_back(
+          lower(*setup.schedule, shape, survey.phases_of_rank(map, rank, config.recompute), {}));
+    }
+    for (const Plan& plan : plans) verify(plan);
+  }
   return true;
 }
 
@@ -66,8 +94,9 @@ std::optional<std::filesystem::path> find_resumed(const RunConfig& config,
 std::vector<std::string> find_problems(const RunConfig& config, ComponentMaker& maker, i64 world) {
   ProblemList all;
   const auto layout = all.run([&] { return layout_of(config, maker, world); });
-  if (layout) all.run([&] { return microbatches_of(config, maker, *layout); });
-  all.run([&] { return make_schedule(config, maker); });
+  const auto microbatches =
+      all.run([&] { return layout ? microbatches_of(config, maker, *layout) : i64{0}; });
+  const auto schedule = all.run([&] { return make_schedule(config, maker); });
   all.run([&] {
     LrArguments arguments{config.run.steps};
     return maker.make(config.lr, arguments);
@@ -81,13 +110,16 @@ std::vector<std::string> find_problems(const RunConfig& config, ComponentMaker& 
     return maker.make(config.model, arguments);
   });
   const auto batch = all.run([&] { return batch_shape_of(config, maker, *sequence); });
-  if (!layout || !model || !batch) return std::move(all).problems();
+  if (!layout || !model || !batch || !schedule || !microbatches) {
+    return std::move(all).problems();
+  }
+  const RunSetup setup{*layout, *microbatches, *batch, nullptr, *model, *schedule};
   const RankGenerator ranks(*layout);
   for (i64 rank = 0; rank < world; ++rank) {
     const Mesh mesh(ranks, rank);
     const bool distinct =
         mesh.first(Axis::context) && mesh.first(Axis::data) && mesh.first(Axis::pipeline);
-    if (distinct) all.run([&] { return build_model(config, maker, **model, *batch, mesh); });
+    if (distinct) all.run([&] { return check_model(config, maker, setup, mesh); });
   }
   return std::move(all).problems();
 }

@@ -6,7 +6,6 @@
 #include "kernel/comm/build_mesh.hpp"
 #include "kernel/comm/per_host.hpp"
 #include "kernel/model/host_values.hpp"
-#include "kernel/model/initialize.hpp"
 #include "kernel/schedule/lower.hpp"
 #include "kernel/schedule/verify.hpp"
 #include "tessera/error.hpp"
@@ -79,38 +78,15 @@ Session::Session(const SessionArguments& arguments)
   }
   ops_ = std::make_unique<CoreOps>(*device_);
   build_model(config);
+  loss_scale_ = scalar(*device_, 1);
   const bool training = setup_.dataset != nullptr;
   if (training) build_training(config);
-  executor_ =
-      std::make_unique<Executor>(chunks_, *parts_, gradients_.get(), &mesh_->data_context());
+  executor_ = std::make_unique<Executor>(chunks_, *parts_, gradients_.get(), *mesh_, boundaries_);
   if (!training) return;
   if (stand_ins != nullptr) executor_->before_action = stand_ins->before_action;
   plan_ = make_plan(static_cast<int>(setup_.microbatches), true);
   Context cx = context();
   gradients_->zero(cx);
-}
-
-void Session::build_model(const RunConfig& config) {
-  parts_ = std::make_unique<ModelParts>(*mesh_);
-  const BuildSettings settings{.mesh = mesh_.get(),
-                               .batch = setup_.batch,
-                               .compute = precision_of(config.precision.compute),
-                               .main = precision_of(config.precision.main),
-                               .seed = config.run.seed,
-                               .device = device_.get(),
-                               .maker = &maker_};
-  chunks_.emplace_back(
-      *setup_.model, 0, 0, static_cast<int>(setup_.model->layers().size()), settings, *parts_);
-  for (const ModelParts::Entry& entry : parts_->parameters()) {
-    Parameter& p = *entry.parameter;
-    p.main = allocate(*device_, p.local, settings.main, Category::parameters);
-    p.compute = settings.compute == settings.main
-                    ? p.main
-                    : allocate(*device_, p.local, settings.compute, Category::parameters);
-    if (arguments_.stand_ins == nullptr) initialize(p, config.run.seed, *mesh_, *device_);
-  }
-  for (const std::string_view input : {"tokens", "rows", "positions"}) parts_->slot(input);
-  loss_scale_ = scalar(*device_, 1);
 }
 
 void Session::build_training(const RunConfig& config) {
@@ -172,6 +148,7 @@ Plan Session::make_plan(int microbatches, bool training) const {
   }
   std::vector<std::vector<int>> buckets;
   if (gradients_ != nullptr) buckets = gradients_->bucket_layers();
+  mark_recomputed(phases, setup_.model->layers(), config().recompute);
   Plan plan = lower(*setup_.schedule, shape, std::move(phases), buckets);
   verify(plan);
   return plan;
@@ -220,6 +197,7 @@ void Session::sum_partial_gradients(Context& cx) {
     }
   }
   for (Work& work : works) work.wait(*cx.stream);
+  shared_->sum(cx);
 }
 
 void Session::update(Context& cx) {
@@ -235,22 +213,30 @@ void Session::update(Context& cx) {
 
 std::vector<StepLosses::Row> Session::losses() {
   Context cx = context();
-  return losses_->flush(cx, mesh_->data_context());
+  return losses_->flush(cx, *mesh_);
 }
 
 double Session::validate(i64 samples) {
   Context cx = context();
   cx.sink = validation_.get();
-  const int microbatches = loader_->microbatches(samples);
+  int microbatches = loader_->microbatches(samples);
+  // Schedules may want certain numbers of microbatches: those of a training step are known to do.
+  int round = microbatches;
+  if (stages_.last() > 0) {
+    round = static_cast<int>(setup_.microbatches);
+    microbatches = (microbatches + round - 1) / round * round;
+  }
   const std::vector<i64> weights =
       loader_->prepare(SampleSet::validation, 0, samples, microbatches);
   validation_->begin(cx, weights, mesh_->data_context());
-  executor_->evaluate(
-      cx, make_plan(microbatches, false), [&](Context& c, int microbatch, Bundle& bundle) {
-        loader_->load(c, microbatch, bundle);
-      });
+  const Plan plan = make_plan(round, false);
+  for (int first = 0; first < microbatches; first += round) {
+    executor_->evaluate(cx, plan, [&](Context& c, int microbatch, Bundle& bundle) {
+      loader_->load(c, first + microbatch, bundle);
+    });
+  }
   validation_->keep(cx, scalars_);
-  return validation_->flush(cx, mesh_->data_context()).at(0).loss;
+  return validation_->flush(cx, *mesh_).at(0).loss;
 }
 
 std::vector<float> Session::logits(const std::vector<i32>& tokens, i64 position) {

@@ -8,6 +8,7 @@
 #include "kernel/train/batch_loader.hpp"
 #include "kernel/train/executor.hpp"
 #include "kernel/train/setup.hpp"
+#include "kernel/train/shared_gradients.hpp"
 #include "kernel/train/step_losses.hpp"
 #include "tessera/comm.hpp"
 #include "tessera/core_ops.hpp"
@@ -57,6 +58,9 @@ class Session {
   ModelParts& parts() { return *parts_; }
   Optimizer& optimizer() { return *optimizer_; }
   const Plan& plan() const { return plan_; }
+  const StageMap& stages() const { return stages_; }
+  /// Elements of the whole model's parameters, each logical one once.
+  i64 parameter_elements() const { return parameter_elements_; }
   /// Steps done; the data position is steps() × batch.global samples.
   i64 steps() const { return steps_; }
   /// Updates of the parameters: steps() without skipped ones. Waits for the device.
@@ -82,7 +86,9 @@ class Session {
   void check_replicas();
 
  private:
+  BuildSettings build_settings(const Mesh& mesh, const Device& device);
   void build_model(const RunConfig& config);
+  std::vector<Boundary> find_boundaries();
   void build_training(const RunConfig& config);
   Context context();
   void sum_partial_gradients(Context& cx);
@@ -98,7 +104,10 @@ class Session {
   std::unique_ptr<Mesh> mesh_;
   std::unique_ptr<CoreOps> ops_;
   std::unique_ptr<ModelParts> parts_;
+  StageMap stages_;
+  std::vector<Boundary> boundaries_;  // behind each stage but the last
   std::vector<Chunk> chunks_;
+  std::unique_ptr<SharedGradients> shared_;
   std::unique_ptr<GradientBuffer> gradients_;
   std::unique_ptr<BatchLoader> loader_;
   std::shared_ptr<Optimizer> optimizer_;
@@ -107,7 +116,7 @@ class Session {
   Tensor scalars_, rates_, sum_squares_, loss_scale_, stop_flag_;
   Plan plan_;
   std::unique_ptr<Executor> executor_;
-  i64 steps_ = 0;
+  i64 steps_ = 0, parameter_elements_ = 0;
 };
 
 }  // namespace tessera

@@ -71,10 +71,12 @@ void StepLosses::keep(Context& cx, const Tensor& scalars) {
   ++rows_;
 }
 
-std::vector<StepLosses::Row> StepLosses::flush(Context& cx, ProcessGroup& data) {
+std::vector<StepLosses::Row> StepLosses::flush(Context& cx, const Mesh& mesh) {
   if (rows_ == 0) return {};
   const Tensor used = history_.slice(0, 0, rows_);
-  data.all_reduce(used, ReduceOp::sum, "losses").wait(*cx.stream);
+  for (ProcessGroup* group : {&mesh.data_context(), &mesh.group(Axis::pipeline)}) {
+    group->all_reduce(used, ReduceOp::sum, "losses").wait(*cx.stream);
+  }
   const auto n = static_cast<std::size_t>(rows_);
   const auto width = static_cast<std::size_t>(terms_ + metrics_);
   std::vector<double> values(n * width), scalars(n * step_scalar::kCount);

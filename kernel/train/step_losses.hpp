@@ -28,8 +28,9 @@ class StepLosses final : public StepSink {
     std::vector<double> metrics;  ///< in the order of ModelParts::metrics()
     std::vector<double> scalars;
   };
-  /// Sums the history over the group (waits), empties and returns it.
-  std::vector<Row> flush(Context& cx, ProcessGroup& data);
+  /// Sums the history over dp × cp and over the pipeline, whose stages report different terms
+  /// (waits); empties and returns it.
+  std::vector<Row> flush(Context& cx, const Mesh& mesh);
   bool full() const { return rows_ == capacity_; }
 
  private:

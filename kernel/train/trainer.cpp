@@ -109,7 +109,7 @@ class Trainer {
     event.first_step = first;
     event.last_step = config_.run.steps;
     event.world = session_.mesh().world_size();
-    event.parameters = session_.parts().logical_elements();
+    event.parameters = session_.parameter_elements();
     event.tokens_per_step = tokens_per_step();
     event.flops_per_token = session_.setup().model->flops_per_token();
     event.layout = arguments_.layout;

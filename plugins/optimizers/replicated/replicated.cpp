@@ -81,13 +81,6 @@ void Replicated::check_parameter(const Parameter& parameter) const {
           axis_name(split.axis));
     }
   }
-  if (parameter.declarations > 1 && mesh_.size(Axis::pipeline) > 1) {
-    fail_config(
-        "optimizer.type = \"replicated\" cannot count {} once in the gradient norm: it is shared "
-        "between layers that may lie on different pipeline stages; set parallel.pipeline = 1 or "
-        "untie it",
-        parameter.name);
-  }
 }
 
 void Replicated::check_groups(std::vector<i64> hits, Device* device) const {
@@ -112,9 +105,9 @@ void Replicated::check_groups(std::vector<i64> hits, Device* device) const {
 }
 
 bool Replicated::counted_here(const Parameter& parameter) const {
-  // Over mesh.model(), tensor × pipeline: a stage has its own parameters; among the tensor ranks
+  // Over mesh.model(), tensor × pipeline: a stage counts its own parameters; among the tensor ranks
   // each counts its part of a cut parameter, and the first one counts the others.
-  return cut_along(parameter, Axis::tensor) || mesh_.first(Axis::tensor);
+  return parameter.counted && (cut_along(parameter, Axis::tensor) || mesh_.first(Axis::tensor));
 }
 
 void Replicated::sum_squares(Context& cx, const Tensor& out) {

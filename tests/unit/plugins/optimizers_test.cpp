@@ -268,10 +268,6 @@ TEST(Replicated, RefusesWhatItCannotUpdate) {
   experts.add("e", {2}, {0, 0}, {0, 0}).split = {{.dim = 0, .axis = Axis::expert}};
   EXPECT_THAT(text_of<ConfigError>([&] { experts.optimizer(""); }),
               HasSubstr("e is cut 2 ways over ep"));
-
-  Rank stages({.world = 2, .pipeline = 2}, 0);
-  stages.add("tied", {2}, {0, 0}, {0, 0}).declarations = 2;
-  EXPECT_THAT(text_of<ConfigError>([&] { stages.optimizer(""); }), HasSubstr("cannot count tied"));
 }
 
 TEST(Rules, NameTheirWeightDecay) {

@@ -61,7 +61,7 @@ TEST(StepLoss, RowsAreSumsOfTermsOverRanksStepByStep) {
                                          DType::f64,
                                          std::vector<double>(step_scalar::kCount))),
                  Error);
-    const auto rows = losses.flush(cx, rank.mesh().data_context());
+    const auto rows = losses.flush(cx, rank.mesh());
     ASSERT_EQ(rows.size(), 2U);
     for (int step = 1; step <= 2; ++step) {
       const StepLosses::Row& row = rows[static_cast<std::size_t>(step - 1)];
@@ -70,7 +70,7 @@ TEST(StepLoss, RowsAreSumsOfTermsOverRanksStepByStep) {
       EXPECT_EQ(row.scalars[step_scalar::kNorm], step);
     }
     EXPECT_FALSE(losses.full());
-    EXPECT_TRUE(losses.flush(cx, rank.mesh().data_context()).empty());
+    EXPECT_TRUE(losses.flush(cx, rank.mesh()).empty());
   });
 }
 

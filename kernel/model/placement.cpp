@@ -1,0 +1,155 @@
+#include "kernel/model/placement.hpp"
+
+#include <algorithm>
+#include <string>
+
+#include "kernel/model/layout_string.hpp"
+#include "tessera/error.hpp"
+
+namespace tessera {
+
+namespace {
+
+char letter(LayerPlan::Role role) {
+  if (role == LayerPlan::embedding) return 'E';
+  return role == LayerPlan::head ? 'L' : 't';
+}
+
+std::vector<LayerRange> cut_by_layout(std::span<const LayerPlan> layers,
+                                      int stages,
+                                      const std::string& layout) {
+  const std::vector<std::string> parts = parse_layout(layout);
+  if (static_cast<int>(parts.size()) != stages) {
+    fail_config(
+        "[placement] layout = \"{}\" has {} stages; parallel.pipeline × chunks of the schedule "
+        "make {}",
+        layout,
+        parts.size(),
+        stages);
+  }
+  std::vector<LayerRange> ranges;
+  int next = 0;
+  for (std::size_t stage = 0; stage < parts.size(); ++stage) {
+    const int first = next;
+    for (const char c : parts[stage]) {
+      if (next == static_cast<int>(layers.size()) ||
+          letter(layers[static_cast<std::size_t>(next)].role) != c) {
+        const auto blocks = std::ranges::count(layers, LayerPlan::block, &LayerPlan::role);
+        fail_config(
+            "[placement] layout = \"{}\": \"{}\" of stage {} does not fit; the model is E, {} × t, "
+            "L",
+            layout,
+            c,
+            stage,
+            blocks);
+      }
+      ++next;
+    }
+    ranges.push_back({first, next});
+  }
+  if (next != static_cast<int>(layers.size())) {
+    fail_config(
+        "[placement] layout = \"{}\" places {} of the model's {} layers (embedding, "
+        "blocks, head)",
+        layout,
+        next,
+        layers.size());
+  }
+  return ranges;
+}
+
+// Blocks of each stage when no layout is given.
+std::vector<i64> even_counts(i64 blocks, int stages, const PlacementSection& p) {
+  std::vector<i64> counts(static_cast<std::size_t>(stages), 0);
+  if (stages == 1) return {blocks};
+  const bool count_first = p.count_embedding && !p.first;
+  const bool count_last = p.count_head && !p.last;
+  const i64 rest = blocks - p.first.value_or(0) - p.last.value_or(0) + (count_first ? 1 : 0) +
+                   (count_last ? 1 : 0);
+  const i64 sharing = stages - (p.first ? 1 : 0) - (p.last ? 1 : 0);
+  if (rest < 0 || (sharing == 0 ? rest != 0 : rest % sharing != 0)) {
+    fail_config(
+        "[placement] {} blocks do not divide among {} pipeline stages{}: {} are left for {} "
+        "stages; set placement.first and placement.last, or placement.layout",
+        blocks,
+        stages,
+        count_first || count_last ? " (embedding or head counted as one)" : "",
+        rest,
+        sharing);
+  }
+  std::ranges::fill(counts, sharing == 0 ? 0 : rest / sharing);
+  counts.front() = p.first ? *p.first : counts.front() - (count_first ? 1 : 0);
+  counts.back() = p.last ? *p.last : counts.back() - (count_last ? 1 : 0);
+  return counts;
+}
+
+}  // namespace
+
+std::vector<LayerRange> cut_layers(std::span<const LayerPlan> layers,
+                                   int stages,
+                                   const PlacementSection& placement) {
+  const int total = static_cast<int>(layers.size());
+  std::vector<LayerRange> ranges;
+  if (!placement.layout.empty()) {
+    if (placement.first || placement.last || placement.count_embedding || placement.count_head) {
+      fail_config("[placement] layout says where every layer goes: leave out the other keys");
+    }
+    ranges = cut_by_layout(layers, stages, placement.layout);
+  } else {
+    const auto is_block = [](const LayerPlan& layer) { return layer.role == LayerPlan::block; };
+    const auto begin = std::ranges::find_if(layers, is_block) - layers.begin();
+    const i64 blocks = std::ranges::count_if(layers, is_block);
+    int next = static_cast<int>(begin);
+    for (const i64 count : even_counts(blocks, stages, placement)) {
+      ranges.push_back({next, next + static_cast<int>(count)});
+      next = ranges.back().last;
+    }
+    ranges.front().first = 0;
+    ranges.back().last = total;
+  }
+  for (std::size_t stage = 0; stage < ranges.size(); ++stage) {
+    if (ranges[stage].first == ranges[stage].last) {
+      fail_config("[placement] pipeline stage {} of {} would hold no layer", stage, stages);
+    }
+  }
+  return ranges;
+}
+
+int StageMap::stage_of_layer(int layer) const {
+  const auto holds = [&](const Stage& s) {
+    return layer >= s.layers.first && layer < s.layers.last;
+  };
+  return static_cast<int>(std::ranges::find_if(stages, holds) - stages.begin());
+}
+
+StageMap map_stages(const PipelineSchedule& schedule,
+                    int ranks,
+                    std::span<const LayerPlan> layers,
+                    const PlacementSection& placement) {
+  PipelineShape shape;
+  shape.stages = ranks;
+  shape.chunks = schedule.chunks();
+  const int total = ranks * shape.chunks;
+  StageMap map;
+  for (const LayerRange& range : cut_layers(layers, total, placement)) {
+    map.stages.push_back({range, -1, -1});
+  }
+  for (int rank = 0; rank < ranks; ++rank) {
+    for (int chunk = 0; chunk < shape.chunks; ++chunk) {
+      const int stage = schedule.place(shape, rank, chunk).stage;
+      require(stage >= 0 && stage < total,
+              "the schedule places chunk {} of rank {} at stage {}: there are {}",
+              chunk,
+              rank,
+              stage,
+              total);
+      StageMap::Stage& place = map.stages[static_cast<std::size_t>(stage)];
+      require(place.rank < 0, "the schedule places two chunks at stage {}", stage);
+      place.rank = rank;
+      place.chunk = chunk;
+    }
+  }
+  return map;
+}
+
+}  // namespace tessera

@@ -1,0 +1,41 @@
+#pragma once
+#include <span>
+#include <vector>
+
+#include "kernel/config/run_config.hpp"
+#include "tessera/model.hpp"
+#include "tessera/schedule.hpp"
+
+namespace tessera {
+
+/// Layers [first, last) of a model's linear list.
+struct LayerRange {
+  int first = 0, last = 0;
+};
+
+/// Cuts the list into `stages` runs as [placement] says: by its layout string, by its counts for
+/// the first and last stage, or evenly. Throws ConfigError with the numbers when that is impossible
+/// or a stage would be empty.
+std::vector<LayerRange> cut_layers(std::span<const LayerPlan> layers,
+                                   int stages,
+                                   const PlacementSection& placement);
+
+/// Which layers live where in the pipeline.
+struct StageMap {
+  struct Stage {
+    LayerRange layers;
+    int rank = 0, chunk = 0;  ///< pipeline rank, and chunk of that rank
+  };
+  std::vector<Stage> stages;  ///< in model order
+
+  int last() const { return static_cast<int>(stages.size()) - 1; }
+  int stage_of_layer(int layer) const;
+};
+
+/// Asks the schedule for the place of every chunk. Throws Error unless each stage has exactly one.
+StageMap map_stages(const PipelineSchedule& schedule,
+                    int ranks,
+                    std::span<const LayerPlan> layers,
+                    const PlacementSection& placement);
+
+}  // namespace tessera

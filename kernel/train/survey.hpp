@@ -1,0 +1,57 @@
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kernel/config/run_config.hpp"
+#include "kernel/model/chunk.hpp"
+#include "kernel/model/placement.hpp"
+#include "tessera/data.hpp"
+
+namespace tessera {
+
+/// A slot that carries activations from one stage to the next, and their gradient back.
+struct BoundarySlot {
+  std::string name;
+  Shape shape;
+  DType dtype = DType::f32;
+};
+using Boundary = std::vector<BoundarySlot>;
+
+/// The whole model built once without memory: what one rank has to know of layers that live on
+/// others. The same on every rank of a pipeline group.
+class Survey {
+ public:
+  /// `settings.device` may be missing where no phase will run.
+  Survey(const Model& model, const BuildSettings& settings);
+
+  ModelParts& parts() { return parts_; }
+  /// Names of the phases of blocks, each once.
+  std::vector<std::string> block_scopes() const;
+  /// Phases of one stage as the plan of its rank counts them.
+  std::vector<PhaseInfo> phases(const StageMap& map, int stage) const;
+  /// Phases of all chunks of a pipeline rank, with what [recompute] says of them.
+  std::vector<PhaseInfo> phases_of_rank(const StageMap& map,
+                                        int rank,
+                                        const RecomputeSection& recompute) const;
+  /// Pipeline ranks that hold a parameter, in the order of their stages.
+  std::vector<int> holders(const Parameter& parameter, const StageMap& map) const;
+  /// What crosses behind each stage but the last: runs the layers once on the context's device,
+  /// which is meant to be a MetaDevice. `inputs` are the dataset's fields.
+  std::vector<Boundary> boundaries(Context cx,
+                                   const StageMap& map,
+                                   const std::vector<FieldInfo>& inputs,
+                                   const BatchShape& batch);
+
+ private:
+  std::vector<LayerPlan> layers_;
+  ModelParts parts_;
+  Chunk whole_;
+};
+
+/// Marks the phases that [recompute] names.
+void mark_recomputed(std::vector<PhaseInfo>& phases,
+                     const std::vector<LayerPlan>& layers,
+                     const RecomputeSection& recompute);
+
+}  // namespace tessera

@@ -1,0 +1,136 @@
+#include "kernel/model/placement.hpp"
+
+#include <gtest/gtest.h>
+
+#include "kernel/model/layout_string.hpp"
+#include "tessera/error.hpp"
+
+namespace tessera {
+namespace {
+
+std::vector<LayerPlan> gpt(int blocks) {
+  std::vector<LayerPlan> layers{{"embedding", LayerPlan::embedding}};
+  for (int i = 0; i < blocks; ++i) layers.push_back({fmt::format("layers.{}", i)});
+  layers.push_back({"head", LayerPlan::head});
+  return layers;
+}
+
+std::vector<int> sizes(const std::vector<LayerRange>& ranges) {
+  std::vector<int> out;
+  int next = 0;
+  for (const LayerRange& range : ranges) {
+    EXPECT_EQ(range.first, next);
+    next = range.last;
+    out.push_back(range.last - range.first);
+  }
+  return out;
+}
+
+std::string problem(int blocks, int stages, const PlacementSection& placement) {
+  try {
+    cut_layers(gpt(blocks), stages, placement);
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+using Stages = std::vector<std::string>;
+
+TEST(LayoutString, RepeatsNestsAndIgnoresCommas) {
+  EXPECT_EQ(parse_layout("Et*3|(tt|)*2,t L"), (Stages{"Ettt", "tt", "tt", "tL"}));
+  EXPECT_EQ(parse_layout("((t|)*2)*2L"), (Stages{"t", "t", "t", "t", "L"}));
+  EXPECT_EQ(parse_layout("E||L"), (Stages{"E", "", "L"}));
+}
+
+TEST(LayoutString, ErrorsShowThePlace) {
+  const auto text = [](std::string_view layout) -> std::string {
+    try {
+      parse_layout(layout);
+    } catch (const ConfigError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(text("Et*|L"), "layout \"Et*|L\": \"*\" needs a positive number at character 4");
+  EXPECT_EQ(text("E(tt"), "layout \"E(tt\": \"(\" is not closed at character 5");
+  EXPECT_EQ(text("Et)L"), "layout \"Et)L\": \")\" without \"(\" at character 3");
+  EXPECT_NE(text("ExL").find("unexpected \"x\""), std::string::npos);
+  EXPECT_NE(text("EtmL").find("multi-token"), std::string::npos);
+  EXPECT_NE(text("(t*1000)*1000").find("too many"), std::string::npos);
+}
+
+TEST(Placement, EvenlyWithEmbeddingAndHeadAtTheEnds) {
+  EXPECT_EQ(sizes(cut_layers(gpt(8), 4, {})), (std::vector{3, 2, 2, 3}));
+  EXPECT_EQ(sizes(cut_layers(gpt(5), 1, {})), (std::vector{7}));
+}
+
+// The example of Megatron-Core: 14 layers, 4 stages, 3 first and 3 last.
+TEST(Placement, FirstAndLastCounts) {
+  PlacementSection p;
+  p.first = 3;
+  p.last = 3;
+  const std::vector<LayerRange> ranges = cut_layers(gpt(14), 4, p);
+  EXPECT_EQ(sizes(ranges), (std::vector{4, 4, 4, 4}));
+  EXPECT_EQ(ranges[1].first, 1 + 3);
+  EXPECT_EQ(ranges[3].first, 1 + 11);
+}
+
+TEST(Placement, EmbeddingAndHeadCountAsBlocks) {
+  PlacementSection p;
+  p.count_embedding = p.count_head = true;
+  EXPECT_EQ(sizes(cut_layers(gpt(6), 4, p)), (std::vector{2, 2, 2, 2}));
+}
+
+TEST(Placement, ByLayout) {
+  PlacementSection p;
+  p.layout = "E|t*2|tttt|tL";
+  EXPECT_EQ(sizes(cut_layers(gpt(7), 4, p)), (std::vector{1, 2, 4, 2}));
+}
+
+TEST(Placement, ImpossibleOnesAreErrorsWithTheNumbers) {
+  EXPECT_NE(problem(7, 4, {}).find("7 blocks do not divide among 4"), std::string::npos);
+  PlacementSection p;
+  p.first = 9;
+  EXPECT_NE(problem(8, 2, p).find("-1 are left for 1"), std::string::npos);
+  p = {};
+  p.layout = "Et|tL";
+  EXPECT_NE(problem(2, 4, p).find("has 2 stages"), std::string::npos);
+  EXPECT_NE(problem(3, 2, p).find("\"L\" of stage 1"), std::string::npos);
+  p.layout = "Et|t";
+  EXPECT_NE(problem(2, 2, p).find("places 3 of the model's 4"), std::string::npos);
+  p.layout = "Ett||L";
+  EXPECT_NE(problem(2, 3, p).find("stage 1 of 3 would hold no layer"), std::string::npos);
+  p.first = 1;
+  EXPECT_NE(problem(2, 3, p).find("leave out"), std::string::npos);
+}
+
+class Vee final : public PipelineSchedule {
+ public:
+  explicit Vee(bool broken = false) : broken_(broken) {}
+  int chunks() const override { return 2; }
+  Place place(const PipelineShape& shape, int rank, int chunk) const override {
+    return {chunk == 0 || broken_ ? rank : 2 * shape.stages - 1 - rank};
+  }
+  int live(const PipelineShape&, int) const override { return 1; }
+  std::vector<Action> order(const PipelineShape&) const override { return {}; }
+
+ private:
+  bool broken_;
+};
+
+TEST(StageMap, FollowsTheSchedulesPlaces) {
+  const StageMap map = map_stages(Vee(), 2, gpt(4), {});
+  ASSERT_EQ(map.stages.size(), 4U);
+  const int ranks[] = {0, 1, 1, 0}, chunks[] = {0, 0, 1, 1};
+  for (int s = 0; s < 4; ++s) {
+    EXPECT_EQ(map.stages[static_cast<std::size_t>(s)].rank, ranks[s]);
+    EXPECT_EQ(map.stages[static_cast<std::size_t>(s)].chunk, chunks[s]);
+  }
+  EXPECT_EQ(map.stage_of_layer(0), 0);
+  EXPECT_EQ(map.stage_of_layer(5), 3);
+  EXPECT_THROW(map_stages(Vee(true), 2, gpt(4), {}), Error);
+}
+
+}  // namespace
+}  // namespace tessera
