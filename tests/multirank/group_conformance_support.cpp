@@ -253,12 +253,22 @@ Started start_random(TestRank& rank, ProcessGroup& group, std::mt19937_64& rando
 }  // namespace
 
 void check_random_sequences(TestRank& rank, u64 seed) {
-  const auto all = make_world_group(rank, 0);
-  std::vector<i64> some;  // overlaps: in reverse order, without the last rank where there are more
+  std::vector<i64> all, some;  // overlapping
+  for (i64 r = 0; r < rank.world; ++r) all.push_back(r);
+  // In reverse order, without the last rank where there are more than two.
   for (i64 r = std::max<i64>(rank.world - 1, 2); r-- > 0;) some.push_back(r);
-  const bool in_some = std::count(some.begin(), some.end(), rank.rank) > 0;
-  const auto part = in_some ? make_group(rank, "some", some, 1) : nullptr;
+  check_random_sequences(rank, seed, {all, some});
+}
 
+void check_random_sequences(TestRank& rank,
+                            u64 seed,
+                            const std::vector<std::vector<i64>>& members) {
+  std::vector<std::unique_ptr<ProcessGroup>> groups;
+  for (const std::vector<i64>& list : members) {
+    const bool member = std::count(list.begin(), list.end(), rank.rank) > 0;
+    const int id = static_cast<int>(groups.size());
+    groups.push_back(member ? make_group(rank, "random", list, id) : nullptr);
+  }
   std::mt19937_64 shared(seed), own(seed * 1000 + static_cast<u64>(rank.rank));
   std::vector<Started> started;
   const auto wait_for_one = [&] {
@@ -268,11 +278,9 @@ void check_random_sequences(TestRank& rank, u64 seed) {
     started.erase(started.begin() + static_cast<std::ptrdiff_t>(which));
   };
   for (u64 step = 0; step < 150; ++step) {
-    const bool in_all = shared() % 2 == 0;
+    const auto& group = groups[shared() % groups.size()];
     std::mt19937_64 choices(shared());
-    if (in_all || part != nullptr) {
-      started.push_back(start_random(rank, in_all ? *all : *part, choices, seed + step));
-    }
+    if (group != nullptr) started.push_back(start_random(rank, *group, choices, seed + step));
     while (!started.empty() && own() % 3 == 0) wait_for_one();
   }
   while (!started.empty()) wait_for_one();

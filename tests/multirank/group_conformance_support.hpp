@@ -16,6 +16,8 @@ void check_exchange(TestRank& rank);
 void check_same_bits(TestRank& rank);
 /// Random collectives over two overlapping groups; each rank waits in an order of its own.
 void check_random_sequences(TestRank& rank, u64 seed);
+/// The same over these groups.
+void check_random_sequences(TestRank& rank, u64 seed, const std::vector<std::vector<i64>>& members);
 /// More collectives under way than any ring of slots holds.
 void check_many_under_way(TestRank& rank);
 /// A recorded step is replayed with new values each time; its collectives count when replayed.

@@ -4,6 +4,7 @@
 
 #include <csignal>
 
+#include "kernel/comm/per_host.hpp"
 #include "kernel/comm/socket_store.hpp"
 #include "kernel/config/config.hpp"
 #include "kernel/plugin/host.hpp"
@@ -16,8 +17,20 @@ namespace {
 
 constexpr const char* kToken = "a token for tests";
 
+// Makes a rank's communicator from that of a plugin with this name, or of several.
+using MakeNamed =
+    std::function<std::shared_ptr<Communicator>(const char* name, CommunicatorArguments&)>;
+using Join =
+    std::function<std::shared_ptr<Communicator>(const MakeNamed& make, CommunicatorArguments&)>;
+
+Join by(const char* name) {
+  return [name](const MakeNamed& make, CommunicatorArguments& arguments) {
+    return make(name, arguments);
+  };
+}
+
 std::string run_rank(i64 rank,
-                     const char* communicator_name,
+                     const Join& join,
                      const RankOptions& options,
                      const std::string& address,
                      const RankBody& body) {
@@ -30,8 +43,10 @@ std::string run_rank(i64 rank,
     arguments.timeout = arguments.init_timeout = options.timeout;
     const PluginHost plugins({TESSERA_BUILD_DIR "/plugins"});
     const Config config = Config::parse("");
-    const auto communicator =
-        plugins.make<Communicator>(communicator_name, *config.node(""), {}, arguments);
+    const auto make = [&](const char* name, CommunicatorArguments& of_type) {
+      return plugins.make<Communicator>(name, *config.node(""), {}, of_type);
+    };
+    const auto communicator = join(make, arguments);
     DeviceArguments device_arguments;
     if (!options.private_memory) device_arguments.memory = communicator->memory();
     HostDevice device("test", device_arguments, {});
@@ -53,7 +68,7 @@ std::string read_all(int fd) {
   return text;
 }
 
-std::vector<std::string> run_processes(const char* communicator,
+std::vector<std::string> run_processes(const Join& join,
                                        const std::string& address,
                                        const RankOptions& options,
                                        const RankBody& body) {
@@ -69,7 +84,7 @@ std::vector<std::string> run_processes(const char* communicator,
       prctl(PR_SET_PDEATHSIG, SIGKILL);
       if (getppid() != parent) _exit(1);
       close(ends[0]);
-      const std::string error = run_rank(rank, communicator, options, server.address(), body);
+      const std::string error = run_rank(rank, join, options, server.address(), body);
       const bool written = write(ends[1], error.data(), error.size()) >= 0;
       _exit(written && error.empty() ? 0 : 1);
     }
@@ -90,11 +105,22 @@ std::vector<std::string> run_processes(const char* communicator,
 }  // namespace
 
 std::vector<std::string> run_shm(const RankOptions& options, const RankBody& body) {
-  return run_processes("shm", "unix:@tessera-test-" + std::to_string(getpid()), options, body);
+  return run_processes(by("shm"), "unix:@tessera-test-" + std::to_string(getpid()), options, body);
 }
 
 std::vector<std::string> run_gloo(const RankOptions& options, const RankBody& body) {
-  return run_processes("gloo", "tcp::0", options, body);
+  return run_processes(by("gloo"), "tcp::0", options, body);
+}
+
+std::vector<std::string> run_per_host(const RankOptions& options, const RankBody& body) {
+  const Hosts hosts(options.hosts);
+  const Join join = [&](const MakeNamed& make, CommunicatorArguments& arguments) {
+    const auto make_as = [&](const char* name) {
+      return [&make, name](CommunicatorArguments& of_type) { return make(name, of_type); };
+    };
+    return std::make_shared<PerHostCommunicator>(hosts, arguments, make_as("shm"), make_as("gloo"));
+  };
+  return run_processes(join, "tcp::0", options, body);
 }
 
 }  // namespace tessera::testing

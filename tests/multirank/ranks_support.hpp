@@ -21,6 +21,7 @@ struct RankOptions {
   std::chrono::milliseconds timeout{10000};
   u64 deferred_seed = 0;        ///< of the device; 0: inline streams
   bool private_memory = false;  ///< shm: the device allocates elsewhere, so inputs are staged
+  std::vector<std::string> hosts = {};  ///< of each rank, for run_per_host
 };
 
 /// Runs the body on ranks that are threads, each with its own communicator "threads" and device.
@@ -34,6 +35,9 @@ std::vector<std::string> run_shm(const RankOptions& options, const RankBody& bod
 
 /// The same with communicator "gloo", and a store over TCP.
 std::vector<std::string> run_gloo(const RankOptions& options, const RankBody& body);
+
+/// The same with "shm" between ranks of equal `hosts` and "gloo" between the others.
+std::vector<std::string> run_per_host(const RankOptions& options, const RankBody& body);
 
 /// A group over these ranks as the body's rank sees it; only members may call it.
 std::unique_ptr<ProcessGroup> make_group(TestRank& rank,
