@@ -1,0 +1,130 @@
+#include "kernel/plan/hardware.hpp"
+
+#include <algorithm>
+#include <memory>
+#include <set>
+#include <vector>
+
+#include "kernel/config/config.hpp"
+#include "kernel/config/suggest.hpp"
+#include "tessera/error.hpp"
+
+namespace tessera {
+
+namespace {
+
+void refuse_unknown(const Config& config,
+                    const std::string& table,
+                    const std::vector<FieldSpec>& fields,
+                    std::set<std::string> tables = {}) {
+  std::vector<std::string> known(tables.begin(), tables.end());
+  for (const FieldSpec& field : fields) known.push_back(field.name);
+  for (const std::string& key : config.tree().children(table)) {
+    if (std::ranges::find(known, key) != known.end()) continue;
+    const Entry* entry = config.tree().find(join_path(table, key));
+    const auto near = nearest(key, known);
+    fail_config("{}: {}unknown key \"{}\"{}",
+                entry->key.text(),
+                table.empty() ? "" : fmt::format("[{}] ", table),
+                key,
+                near ? fmt::format(": did you mean \"{}\"?", *near) : "");
+  }
+}
+
+template <class T>
+void read_table(const Config& config, const std::string& path, T& table) {
+  const std::vector<FieldSpec> fields = fields_of<T>();
+  refuse_unknown(config, path, fields);
+  read_fields(fields, *config.node(path), {}, &table);
+}
+
+}  // namespace
+
+void PeakTable::describe(Schema<PeakTable>& s) {
+  s.field("f64", &PeakTable::f64, "FLOP/s of matrix products in f64; 0: none").at_least(0);
+  s.field("f32", &PeakTable::f32, "the same in f32").at_least(0);
+  s.field("f16", &PeakTable::f16, "the same in f16").at_least(0);
+  s.field("bf16", &PeakTable::bf16, "the same in bf16").at_least(0);
+  s.field("efficiency", &PeakTable::efficiency, "share of the peak that products reach")
+      .above(0)
+      .at_most(1);
+}
+
+void MemoryTable::describe(Schema<MemoryTable>& s) {
+  s.field("bandwidth", &MemoryTable::bandwidth, "bytes a second of one rank").above(0);
+  s.field("efficiency", &MemoryTable::efficiency, "share of it that operations reach")
+      .above(0)
+      .at_most(1);
+}
+
+void LinkTable::describe(Schema<LinkTable>& s) {
+  s.field("bandwidth", &LinkTable::bandwidth, "bytes a second in one direction").above(0);
+  s.field("efficiency", &LinkTable::efficiency, "share of it that collectives reach")
+      .above(0)
+      .at_most(1);
+  s.field("latency", &LinkTable::latency, "seconds for the first byte").at_least(0);
+}
+
+void Hardware::describe(Schema<Hardware>& s) {
+  s.field("name", &Hardware::name, "for people");
+  s.field("ranks_per_host", &Hardware::ranks_per_host, "ranks that one host holds").at_least(1);
+  s.field("launch_latency", &Hardware::launch_latency, "seconds that each operation costs")
+      .at_least(0);
+  s.field("f32_timed_as", &Hardware::f32_timed_as, "time f32 tensors as if they were of this type")
+      .one_of({"", "f16", "bf16"});
+}
+
+Hardware Hardware::load(const std::string& file) {
+  const Config config = Config::load({file});
+  Hardware hardware;
+  const std::vector<FieldSpec> fields = fields_of<Hardware>();
+  refuse_unknown(config, "", fields, {"peak", "memory", "inside", "between"});
+  read_fields(fields, *config.node(""), {}, &hardware);
+  read_table(config, "peak", hardware.peak);
+  read_table(config, "memory", hardware.memory);
+  read_table(config, "inside", hardware.inside);
+  read_table(config, "between", hardware.between);
+  return hardware;
+}
+
+DType Hardware::timed(DType dtype) const {
+  if (dtype != DType::f32 || f32_timed_as.empty()) return dtype;
+  return f32_timed_as == "f16" ? DType::f16 : DType::bf16;
+}
+
+double Hardware::rate(DType dtype) const {
+  const DType type = timed(dtype);
+  const double rates[] = {peak.f64, peak.f32, peak.f16, peak.bf16};
+  const double best = type <= DType::bf16 ? rates[static_cast<int>(type)] : 0;
+  if (best <= 0) {
+    fail_config("the hardware \"{}\" has no rate for products in {}: [peak] {} is 0",
+                name,
+                dtype_name(type),
+                dtype_name(type));
+  }
+  return best * peak.efficiency;
+}
+
+double Hardware::timed_bytes(DType dtype, i64 bytes) const {
+  return static_cast<double>(bytes) * static_cast<double>(dtype_size(timed(dtype))) /
+         static_cast<double>(dtype_size(dtype));
+}
+
+bool Hardware::within_host(std::span<const i64> members) const {
+  return std::ranges::all_of(members, [&](i64 rank) { return host(rank) == host(members[0]); });
+}
+
+LinkTable Hardware::ring(std::span<const i64> members) const {
+  if (within_host(members)) return inside;
+  // The ring enters and leaves each host once, and the ranks of a host are in so many rings.
+  const auto here =
+      std::ranges::count_if(members, [&](i64 rank) { return host(rank) == host(members[0]); });
+  const double rings = static_cast<double>(ranks_per_host) / static_cast<double>(here);
+  LinkTable link = between;
+  link.bandwidth = std::min(between.bandwidth * between.efficiency / rings,
+                            inside.bandwidth * inside.efficiency);
+  link.efficiency = 1;
+  return link;
+}
+
+}  // namespace tessera

@@ -1,0 +1,71 @@
+#pragma once
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tessera/comm.hpp"
+#include "tessera/schema.hpp"
+
+namespace tessera {
+
+/// Matrix products: operations a second of one rank, by element type; 0: it has no such units.
+struct PeakTable {
+  double f64 = 30e9, f32 = 60e9, f16 = 0, bf16 = 0;
+  double efficiency = 0.6;
+  static void describe(Schema<PeakTable>& s);
+};
+
+struct MemoryTable {
+  double bandwidth = 10e9;  ///< bytes a second of one rank
+  double efficiency = 0.8;
+  static void describe(Schema<MemoryTable>& s);
+};
+
+/// A way between ranks: bytes a second in one direction, seconds for the first byte.
+struct LinkTable {
+  double bandwidth = 4e9, efficiency = 1, latency = 5e-6;
+  static void describe(Schema<LinkTable>& s);
+};
+
+/// What predicted times are computed from: configs/hardware/*.toml. The defaults are those of
+/// configs/hardware/cpu_host.toml.
+struct Hardware {
+  std::string name = "a small CPU host";
+  i64 ranks_per_host = 16;
+  double launch_latency = 2e-6;  ///< of each operation
+  /// Element type whose speed and size f32 tensors are timed with: for hardware that is used in a
+  /// precision that this version does not compute in. Empty: f32.
+  std::string f32_timed_as;
+  PeakTable peak;
+  MemoryTable memory;
+  LinkTable inside;                    ///< of one rank, within its host
+  LinkTable between{1.2e9, 1, 50e-6};  ///< of one host, shared by its ranks
+  static void describe(Schema<Hardware>& s);
+
+  /// Throws ConfigError with file, line and key for what is wrong with it.
+  static Hardware load(const std::string& file);
+
+  /// Operations a second of one rank. Throws ConfigError where the hardware cannot.
+  double rate(DType dtype) const;
+  /// Bytes that a tensor of so many is timed as.
+  double timed_bytes(DType dtype, i64 bytes) const;
+
+  i64 host(i64 rank) const { return rank / ranks_per_host; }
+  bool within_host(std::span<const i64> members) const;
+  /// What a ring through the members moves a second past the slowest rank, when all groups of this
+  /// kind communicate at once and share what joins the hosts.
+  LinkTable ring(std::span<const i64> members) const;
+
+ private:
+  DType timed(DType dtype) const;
+};
+
+double timed_bytes(const Hardware& hardware, const std::vector<Transfer>& transfers);
+
+/// Seconds of one collective of these members: the faster of a ring and, for what is reduced or
+/// broadcast, a binary tree (Thakur et al. 2005).
+double collective_seconds(const Hardware& hardware,
+                          std::span<const i64> members,
+                          const Collective& collective);
+
+}  // namespace tessera

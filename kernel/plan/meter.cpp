@@ -1,0 +1,78 @@
+#include "kernel/plan/meter.hpp"
+
+#include <algorithm>
+
+namespace tessera {
+
+namespace {
+
+bool starts_collectives(PlanAction::Kind kind) {
+  return kind == PlanAction::Reduce || kind == PlanAction::Gather || kind == PlanAction::Exchange;
+}
+
+}  // namespace
+
+void StepMeter::begin_step() {
+  actions_.clear();
+  prologue_ = current_ = {};
+  in_action_ = planned_ = false;
+  compute_ = comm_ = 0;
+  ends_.clear();
+}
+
+void StepMeter::begin_action(const PlanAction& action) {
+  close();
+  in_action_ = true;
+  planned_ = starts_collectives(action.kind);
+}
+
+void StepMeter::close() {
+  current_.seconds += compute_;
+  (in_action_ ? actions_.emplace_back() : prologue_) = current_;
+  current_ = {};
+  // What is still under way goes on beside the next action.
+  for (auto& [id, end] : ends_) end -= compute_;
+  comm_ = std::max(0.0, comm_ - compute_);
+  compute_ = 0;
+}
+
+void StepMeter::launched(const Kernel& kernel, const void* args) {
+  const Effort effort = effort_of(kernel, args, hardware_);
+  current_.flops += effort.flops;
+  current_.bytes += effort.bytes;
+  ++current_.launches;
+  compute_ += seconds_of(effort, hardware_);
+}
+
+void StepMeter::started(u64 id, const GroupSpec& group, const Collective& collective) {
+  const double seconds = collective_seconds(hardware_, group.members, collective);
+  current_.collectives += seconds;
+  if (planned_) {
+    current_.sent += timed_bytes(hardware_, collective.sends);
+    current_.seconds += seconds;
+    return;
+  }
+  comm_ = std::max(comm_, compute_) + seconds;
+  ends_[id] = comm_;
+}
+
+void StepMeter::waited(u64 id) {
+  const auto found = ends_.find(id);
+  if (found == ends_.end()) return;
+  compute_ = std::max(compute_, found->second);
+  ends_.erase(found);
+}
+
+StepMeter::Cost StepMeter::total() const {
+  Cost sum = prologue_;
+  for (const Cost& cost : actions_) {
+    sum.seconds += cost.seconds;
+    sum.collectives += cost.collectives;
+    sum.flops += cost.flops;
+    sum.bytes += cost.bytes;
+    sum.launches += cost.launches;
+  }
+  return sum;
+}
+
+}  // namespace tessera

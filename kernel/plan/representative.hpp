@@ -1,0 +1,54 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "kernel/plan/meter.hpp"
+#include "kernel/train/session.hpp"
+
+namespace tessera {
+
+/// Messages of one step in one group.
+struct Traffic {
+  std::string axes;  ///< "tp", "dp-cp"
+  int size = 1;
+  bool within_host = true;
+  CollectiveKind kind = CollectiveKind::barrier;
+  i64 calls = 0, bytes = 0;  ///< of GroupCounters
+};
+
+/// Ranks that do the same: one pipeline and one context coordinate.
+struct RankClass {
+  i64 pipeline = 0, context = 0;
+  i64 first = 0;  ///< the rank that stands for them
+  i64 ranks = 0;
+};
+std::vector<RankClass> rank_classes(const RankGenerator& ranks);
+
+/// What two steps of one rank, run without a device and without peers, tell about it.
+struct Representative {
+  RankClass of;
+  std::vector<std::string> layers;
+  i64 parameters = 0;      ///< elements that it stores, padding included
+  i64 model_elements = 0;  ///< logical elements of this rank's model, as the session counts them
+  MemoryStats memory;      ///< peaks from the start to the end of the second step
+  std::vector<Traffic> traffic;
+  Plan plan;
+  std::vector<StepMeter::Cost> actions;  ///< by index in the plan
+  StepMeter::Cost prologue, total;
+  double flops_per_token = 0;
+};
+
+struct PlanArguments {
+  const Resolved* config = nullptr;
+  const PluginHost* plugins = nullptr;
+  i64 world = 1;
+  int threads = 1;  ///< CPU threads of a rank; some kernels' workspace depends on them
+  Hardware hardware;
+};
+
+Representative run_representative(const PlanArguments& arguments,
+                                  const RankClass& of,
+                                  const std::shared_ptr<Device>& stands_for,
+                                  const std::shared_ptr<Dataset>& data);
+
+}  // namespace tessera
