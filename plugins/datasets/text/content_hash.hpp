@@ -23,7 +23,7 @@ inline u64 content_hash(std::string_view text, u64 seed) {
   std::size_t at = 0;
   for (; at + 32 <= text.size(); at += 32) absorb(text.data() + at);
   char rest[32] = {};  // zeros up to a block: the size below tells them from zeros of the text
-  std::memcpy(rest, text.data() + at, text.size() - at);
+  text.copy(rest, sizeof rest, at);
   absorb(rest);
   u64 hash = text.size();
   for (const u64 lane : lanes) {
