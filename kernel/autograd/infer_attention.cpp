@@ -42,6 +42,22 @@ void AttentionArgs::infer(AttentionArgs& args) {
   check.output(args.lse, {q[0], q[2], q[1]}, statistic_dtype(args.q.dtype));
 }
 
+void AttentionMergeArgs::infer(AttentionMergeArgs& args) {
+  const NamedArg tensors[] = {{"part_out", &args.part_out},
+                              {"part_lse", &args.part_lse},
+                              {"out", &args.out},
+                              {"lse", &args.lse}};
+  const Infer check(kName, tensors);
+  check.rank(args.out, 4);
+  check.floating(args.out);
+  const i64* out = args.out.shape;
+  check.shape(args.part_out, shape_of(args.out), args.out.dtype);
+  for (const TensorArg* tensor : {&args.part_out, &args.out}) check.unit_inner(*tensor);
+  const Shape rows{out[0], out[2], out[1]};
+  check.input(args.part_lse, rows, statistic_dtype(args.out.dtype));
+  check.in_place(args.lse, rows, statistic_dtype(args.out.dtype));
+}
+
 void AttentionBackwardArgs::infer(AttentionBackwardArgs& args) {
   const NamedArg tensors[] = {{"q", &args.q},
                               {"k", &args.k},

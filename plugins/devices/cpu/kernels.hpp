@@ -31,6 +31,7 @@ struct Kernels {
   void (*cross_entropy_grad)(const CrossEntropyGradArgs&);
   void (*adamw)(const AdamWArgs&);
   void (*sgd)(const SgdArgs&);
+  void (*attention_merge)(const AttentionMergeArgs&);
   // With workspace: its size in bytes on the calling thread's number of threads, and the kernel.
   i64 (*attention_workspace)(const AttentionArgs&);
   void (*attention)(const AttentionArgs&, void* workspace);

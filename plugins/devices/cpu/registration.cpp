@@ -67,6 +67,7 @@ std::vector<Kernel> make_kernels(const Kernels& table) {
       plain(table.cross_entropy_grad, {5, 6}),  // inverse_weight, grad
       plain(table.adamw, {0}),                  // scalars
       plain(table.sgd, {0}),
+      plain(table.attention_merge),
       with_workspace(table.attention_workspace, table.attention),
       with_workspace(table.attention_backward_workspace, table.attention_backward),
       with_workspace(table.sum_squares_workspace, table.sum_squares, {1}),  // out

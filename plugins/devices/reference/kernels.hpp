@@ -15,6 +15,7 @@ void add_dropout_kernels(std::vector<Kernel>& kernels);
 void add_copy_kernels(std::vector<Kernel>& kernels);
 void add_embedding_kernels(std::vector<Kernel>& kernels);
 void add_attention_kernels(std::vector<Kernel>& kernels);
+void add_attention_merge_kernels(std::vector<Kernel>& kernels);
 void add_attention_backward_kernels(std::vector<Kernel>& kernels);
 void add_cross_entropy_kernels(std::vector<Kernel>& kernels);
 void add_update_kernels(std::vector<Kernel>& kernels);

@@ -14,6 +14,7 @@ std::vector<Kernel> kernels() {
   add_copy_kernels(all);
   add_embedding_kernels(all);
   add_attention_kernels(all);
+  add_attention_merge_kernels(all);
   add_attention_backward_kernels(all);
   add_cross_entropy_kernels(all);
   add_update_kernels(all);

@@ -1,13 +1,13 @@
 #include <cmath>
 
+#include "context_attention.hpp"
 #include "tessera/build.hpp"
-#include "tessera/ops.hpp"
 #include "tessera/plugin.hpp"
 
 namespace tessera {
 
-/// Multi-head (or grouped-query) causal self-attention, heads cut over the tensor group. Reads and
-/// writes the slot "hidden" [n, hidden].
+/// Multi-head (or grouped-query) causal self-attention, heads cut over the tensor group, positions
+/// over the context group. Reads and writes the slot "hidden" [n, hidden].
 class SelfAttention final : public Layer {
  public:
   struct Config {
@@ -16,6 +16,7 @@ class SelfAttention final : public Layer {
     i64 layers = 1;
     double dropout = 0;
     bool causal = true;
+    std::string context = "ring";
     double init_std = 0.02;
     Component<Module> qkv{"column_linear", {}};
     Component<Module> proj{"row_linear", {}};
@@ -37,6 +38,11 @@ class SelfAttention final : public Layer {
           .below(1)
           .megatron("--attention-dropout");
       s.field("causal", &Config::causal, "a position attends to itself and earlier ones only");
+      s.field("context",
+              &Config::context,
+              "how context-parallel ranks bring queries and keys together")
+          .one_of({"ring", "allgather", "all_to_all"})
+          .megatron("--cp-comm-type");
       s.field("init_std", &Config::init_std, "standard deviation of the initial weights")
           .from("model.init_std")
           .at_least(0);
@@ -46,7 +52,7 @@ class SelfAttention final : public Layer {
   };
 
   SelfAttention(const Config& config, BuildContext& build)
-      : hidden_(build.slot("hidden")), rows_(build.slot("rows")) {
+      : name_(build.scope()), hidden_(build.slot("hidden")), rows_(build.slot("rows")) {
     const i64 kv_heads = config.kv_heads.value_or(config.heads);
     const i64 ranks = build.mesh().size(Axis::tensor);
     const auto reject = [&](std::string_view key, std::string_view what, i64 a, i64 b) {
@@ -91,6 +97,7 @@ class SelfAttention final : public Layer {
     spec_.dropout = config.dropout;
     spec_.key = build.random_site("attention");
     spec_.head_offset = build.mesh().coordinate(Axis::tensor) * shape_.heads;
+    choose_method(config, build);
   }
 
   std::vector<Phase> phases() override {
@@ -99,15 +106,45 @@ class SelfAttention final : public Layer {
                bundle[hidden_] = {};
                ops::AttentionShape shape = shape_;
                shape.batch = qkv.dim(0) / shape.sequence;  // evaluation may use fewer samples
-               const Tensor heads = ops::attention(cx, qkv, bundle[rows_], shape, spec_);
+               const Tensor heads = attend(cx, qkv, bundle[rows_], shape);
                bundle[hidden_] = (*proj_)(cx, heads);
              }}};
   }
 
  private:
+  void choose_method(const Config& config, BuildContext& build) {
+    const i64 ranks = build.mesh().size(Axis::context);
+    if (ranks == 1) return;
+    if (config.context == "ring") method_ = &ring_attention;
+    if (config.context == "allgather") method_ = &allgather_attention;
+    if (config.context != "all_to_all") return;
+    method_ = &all_to_all_attention;
+    for (const auto& [key, heads] :
+         {std::pair{"heads", shape_.heads}, {"kv_heads", shape_.kv_heads}}) {
+      if (heads % ranks == 0) continue;
+      build.reject(
+          key,
+          fmt::format("context = \"all_to_all\" deals {} of them, those of one tensor-parallel "
+                      "rank, to parallel.context = {} ranks, which does not divide; "
+                      "\"ring\" and \"allgather\" need no such thing",
+                      heads,
+                      ranks));
+    }
+  }
+
+  Tensor attend(Context& cx,
+                const Tensor& qkv,
+                const Tensor& rows,
+                const ops::AttentionShape& shape) const {
+    if (method_ == nullptr) return ops::attention(cx, qkv, rows, shape, spec_);
+    return method_(cx, qkv, rows, {shape, spec_, &cx.mesh->group(Axis::context), name_});
+  }
+
+  std::string name_;
   Slot hidden_, rows_;
   ops::AttentionShape shape_;
   AttentionSpec spec_;
+  ContextMethod* method_ = nullptr;  ///< none: whole samples are here
   std::shared_ptr<Module> qkv_, proj_;
 };
 

@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "cases.hpp"
 
@@ -49,6 +51,36 @@ void add_size(Cases& cases, const std::string& name, const Size& s, const Attent
   }
 }
 
+// Some rows saw no key on one side or on both; there out = 0 and lse = -inf.
+void add_merge(Cases& cases, const Size& s) {
+  const DType statistic = cases.dtype == DType::f64 ? DType::f64 : DType::f32;
+  const Shape shape{s.batch, s.queries, s.heads, s.features};
+  for (const Layout layout : {Layout::dense, Layout::padded}) {
+    std::vector<Operand> operands;
+    for (const i64 blind : {3, 5}) {  // every so many rows
+      Operand out = cases.random(shape).in(layout);
+      Operand lse = cases.random({s.batch, s.heads, s.queries}, statistic, -20, 20);
+      for (i64 row = 0; row < s.batch * s.heads * s.queries; row += blind) {
+        const i64 sample = row / (s.heads * s.queries), head = row / s.queries % s.heads;
+        const i64 at = (sample * s.queries + row % s.queries) * s.heads + head;
+        lse.values[static_cast<std::size_t>(row)] = -std::numeric_limits<double>::infinity();
+        std::fill_n(out.values.begin() + at * s.features, s.features, 0.0);
+      }
+      operands.push_back(std::move(out));
+      operands.push_back(std::move(lse));
+    }
+    cases.add(fmt::format("b{} s{} H{} d{}{}",
+                          s.batch,
+                          s.queries,
+                          s.heads,
+                          s.features,
+                          layout == Layout::padded ? " strides" : ""),
+              AttentionMergeArgs{},
+              operands,
+              {.any_threads = true});
+  }
+}
+
 }  // namespace
 
 void add_attention_cases(Cases& cases) {
@@ -73,6 +105,7 @@ void add_attention_cases(Cases& cases) {
     add_size(cases, name, s, causal);
     add_size(cases, name + " full", s, full);
     add_size(cases, name + " dropout", s, dropped);
+    add_merge(cases, s);
   }
   AttentionSpec cached = causal;
   cached.causal_offset = 20;

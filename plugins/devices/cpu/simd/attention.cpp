@@ -8,20 +8,6 @@
 namespace tessera::cpu::TESSERA_ISA {
 namespace {
 
-struct Sizes {
-  i64 batch, queries, keys, heads, kv_heads, d, padded, key_blocks;
-  explicit Sizes(const AttentionArgs& args)
-      : batch(args.q.shape[0]),
-        queries(args.q.shape[1]),
-        keys(args.k.shape[1]),
-        heads(args.q.shape[2]),
-        kv_heads(args.k.shape[2]),
-        d(args.q.shape[3]),
-        padded(round_up(d, kLanes)),
-        key_blocks((keys + kBlock - 1) / kBlock) {}
-  i64 units() const { return batch * heads; }
-};
-
 /// Scratch of one thread.
 struct Scratch {
   float *k_columns, *v_rows;       // of all keys
@@ -29,8 +15,8 @@ struct Scratch {
   i64 floats;
   Scratch(const Sizes& s, float* base) {
     Carver carver(base);
-    k_columns = carver.take(s.key_blocks * kBlock * s.padded);
-    v_rows = carver.take(s.key_blocks * kBlock * s.padded);
+    k_columns = carver.take(s.key_floats());
+    v_rows = carver.take(s.key_floats());
     q = carver.take(kQueries * s.padded);
     scores = carver.take(kQueries * kBlock);
     out = carver.take(kQueries * s.padded);
@@ -150,18 +136,21 @@ void forward_queries(const AttentionArgs& args,
   }
 }
 
+i64 units_of(const Sizes& size) { return size.batch * size.heads; }
+
 }  // namespace
 
 i64 attention_workspace(const AttentionArgs& args) {
   const Sizes size(args);
-  return slots_for(size.units()) * Scratch(size, nullptr).floats * static_cast<i64>(sizeof(float));
+  return slots_for(units_of(size)) * Scratch(size, nullptr).floats *
+         static_cast<i64>(sizeof(float));
 }
 
 void attention(const AttentionArgs& args, void* workspace) {
   const Sizes size(args);
   const i64 group = size.heads / size.kv_heads;
-  for_units(size.units(),
-            slots_for(size.units()),
+  for_units(units_of(size),
+            slots_for(units_of(size)),
             static_cast<float*>(workspace),
             Scratch(size, nullptr).floats,
             [&](i64 unit, float* base) {

@@ -8,21 +8,6 @@
 namespace tessera::cpu::TESSERA_ISA {
 namespace {
 
-struct Sizes {
-  i64 batch, queries, keys, heads, kv_heads, d, padded, key_blocks;
-  explicit Sizes(const AttentionBackwardArgs& args)
-      : batch(args.q.shape[0]),
-        queries(args.q.shape[1]),
-        keys(args.k.shape[1]),
-        heads(args.q.shape[2]),
-        kv_heads(args.k.shape[2]),
-        d(args.q.shape[3]),
-        padded(round_up(d, kLanes)),
-        key_blocks((keys + kBlock - 1) / kBlock) {}
-  i64 units() const { return batch * kv_heads; }
-  i64 key_floats() const { return key_blocks * kBlock * padded; }
-};
-
 /// Scratch of one thread.
 struct Scratch {
   float *k_columns, *v_columns, *k_rows, *k_grad, *v_grad;  // of all keys
@@ -215,17 +200,20 @@ void backward_unit(const AttentionBackwardArgs& args,
   }
 }
 
+i64 units_of(const Sizes& size) { return size.batch * size.kv_heads; }
+
 }  // namespace
 
 i64 attention_backward_workspace(const AttentionBackwardArgs& args) {
   const Sizes size(args);
-  return slots_for(size.units()) * Scratch(size, nullptr).floats * static_cast<i64>(sizeof(float));
+  return slots_for(units_of(size)) * Scratch(size, nullptr).floats *
+         static_cast<i64>(sizeof(float));
 }
 
 void attention_backward(const AttentionBackwardArgs& args, void* workspace) {
   const Sizes size(args);
-  for_units(size.units(),
-            slots_for(size.units()),
+  for_units(units_of(size),
+            slots_for(units_of(size)),
             static_cast<float*>(workspace),
             Scratch(size, nullptr).floats,
             [&](i64 unit, float* base) {

@@ -54,6 +54,23 @@ inline void pack_columns(Head<const float> from, i64 first, i64 n, i64 d, float*
   }
 }
 
+/// Sizes of one call, forward or backward.
+struct Sizes {
+  i64 batch, queries, keys, heads, kv_heads, d, padded, key_blocks;
+  template <class Args>
+  explicit Sizes(const Args& args)
+      : batch(args.q.shape[0]),
+        queries(args.q.shape[1]),
+        keys(args.k.shape[1]),
+        heads(args.q.shape[2]),
+        kv_heads(args.k.shape[2]),
+        d(args.q.shape[3]),
+        padded(round_up(d, kLanes)),
+        key_blocks((keys + kBlock - 1) / kBlock) {}
+  /// Of all keys of one head, packed.
+  i64 key_floats() const { return key_blocks * kBlock * padded; }
+};
+
 /// Which keys a query sees: [0, visible(i)).
 struct Sight {
   i64 keys, offset;

@@ -23,6 +23,7 @@ void cross_entropy_sums(const CrossEntropySumsArgs& args);
 void cross_entropy_grad(const CrossEntropyGradArgs& args);
 void adamw(const AdamWArgs& args);
 void sgd(const SgdArgs& args);
+void attention_merge(const AttentionMergeArgs& args);
 i64 attention_workspace(const AttentionArgs& args);
 void attention(const AttentionArgs& args, void* workspace);
 i64 attention_backward_workspace(const AttentionBackwardArgs& args);

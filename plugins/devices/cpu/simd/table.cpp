@@ -25,6 +25,7 @@ extern const Kernels kKernels = {
     .cross_entropy_grad = &cross_entropy_grad,
     .adamw = &adamw,
     .sgd = &sgd,
+    .attention_merge = &attention_merge,
     .attention_workspace = &attention_workspace,
     .attention = &attention,
     .attention_backward_workspace = &attention_backward_workspace,

@@ -1,0 +1,125 @@
+#include "queries.hpp"
+
+#include <utility>
+
+namespace tessera {
+
+Queries::Queries(Context& cx,
+                 const Tensor& qkv,
+                 const Tensor& rows,
+                 const ContextAttention& attention)
+    : layout_(attention.shape, attention.group->size()),
+      spec_(attention.spec),
+      qkv_(qkv.with_var({})) {
+  const ops::AttentionShape& shape = attention.shape;
+  const i64 width = (shape.heads + 2 * shape.kv_heads) * shape.head_dim;
+  require(shape.sequence % zigzag::kHalves == 0 &&
+              qkv.shape() == Shape({shape.batch * shape.sequence, width}),
+          "{}: {} samples × {} positions in two halves, with {} + 2·{} heads of {}, got "
+          "projections {}",
+          attention.name,
+          shape.batch,
+          shape.sequence,
+          shape.heads,
+          shape.kv_heads,
+          shape.head_dim,
+          qkv.text());
+  if (!cx.training()) spec_.dropout = 0;
+  out_ = cx.empty({qkv.dim(0), shape.heads * shape.head_dim}, qkv.dtype());
+  for (int half = 0; half < zigzag::kHalves; ++half) {
+    const i64 chunk = zigzag::chunk(layout_.ranks(), attention.group->index(), half);
+    halves_[static_cast<std::size_t>(half)].first = chunk * layout_.chunk();
+    if (spec_.dropout > 0) {
+      halves_[static_cast<std::size_t>(half)].rows = layout_.rows_of(cx, rows, half);
+    }
+  }
+}
+
+i64 Queries::horizon(int half) const {
+  if (!spec_.causal) return layout_.positions();
+  return halves_[static_cast<std::size_t>(half)].first + layout_.chunk();
+}
+
+// Query i of the half is at first + i, key j at keys.first + j.
+AttentionSpec Queries::spec_for(const Half& half, const Keys& keys) const {
+  AttentionSpec spec = spec_;
+  spec.causal_offset = half.first - keys.first;
+  spec.key_offset = keys.first;
+  return spec;
+}
+
+void Queries::attend(Context& cx, int half, const Keys& keys) {
+  Half& queries = halves_[static_cast<std::size_t>(half)];
+  AttentionArgs args;
+  args.q = layout_.queries(qkv_, half);
+  args.k = keys.k;
+  args.v = keys.v;
+  if (queries.rows.defined()) args.rows = queries.rows.arg();
+  args.spec = spec_for(queries, keys);
+  if (!std::exchange(queries.met, true)) {
+    args.out = layout_.results(out_, half);
+    queries.lse = ops::run(cx, cx.ops->attention, args)[1];
+    return;
+  }
+  const std::vector<Tensor> part = ops::run(cx, cx.ops->attention, args);
+  AttentionMergeArgs merge{
+      part[0].arg(), part[1].arg(), layout_.results(out_, half), queries.lse.arg()};
+  ops::run(cx, cx.ops->attention_merge, merge);
+}
+
+Tensor GradientSum::next(Context& cx, i64 length) {
+  next_ = begun_ ? cx.empty({sum_.dim(0), length}, sum_.dtype()) : sum_.slice(1, 0, length);
+  return next_;
+}
+
+void GradientSum::add(Context& cx) {
+  for (int i = 0; begun_ && i < sum_.dim(0); ++i) {
+    const TensorArg sum = sum_.slice(0, i, 1).slice(1, 0, next_.dim(1)).arg();
+    AddArgs args{sum, next_.slice(0, i, 1).arg(), sum};
+    ops::run(cx, cx.ops->add, args);
+  }
+  begun_ = true;
+  next_ = {};
+}
+
+QueryGradients::QueryGradients(Context& cx, const Queries& queries, Tensor gradient)
+    : queries_(queries), gradient_(std::move(gradient)) {
+  sum_ = cx.empty({zigzag::kHalves, gradient_.elements() / zigzag::kHalves}, gradient_.dtype());
+  for (int half = 0; half < zigzag::kHalves; ++half) sums_.emplace_back(sum_.slice(0, half, 1));
+}
+
+void QueryGradients::differentiate(Context& cx, int half, const Keys& keys, GradientSum& key_sum) {
+  const PackedLayout& layout = queries_.layout_;
+  const Queries::Half& queries = queries_.halves_[static_cast<std::size_t>(half)];
+  GradientSum& query_sum = sums_[static_cast<std::size_t>(half)];
+  const i64 positions = keys.k.shape[1];
+  const Tensor key_part = key_sum.next(cx, positions * layout.position_elements());
+  const Tensor query_part = query_sum.next(cx, sum_.dim(1));
+  AttentionBackwardArgs args;
+  args.q = layout.queries(queries_.qkv_, half);
+  args.k = keys.k;
+  args.v = keys.v;
+  if (queries.rows.defined()) args.rows = queries.rows.arg();
+  args.out = layout.results(queries_.out_, half);
+  args.lse = queries.lse.arg();
+  args.grad = layout.results(gradient_, half);
+  args.q_grad = layout.dense_queries(query_part);
+  args.k_grad = layout.keys(key_part, 0, positions);
+  args.v_grad = layout.keys(key_part, key_part.strides()[0], positions);
+  args.spec = queries_.spec_for(queries, keys);
+  ops::run(cx, cx.ops->attention_backward, args);
+  key_sum.add(cx);
+  query_sum.add(cx);
+}
+
+Tensor QueryGradients::projections(Context& cx, const Tensor& key_blocks) const {
+  const PackedLayout& layout = queries_.layout_;
+  Tensor gradients = cx.empty(queries_.qkv_.shape(), queries_.qkv_.dtype());
+  for (int half = 0; half < zigzag::kHalves; ++half) {
+    copy(cx, layout.dense_queries(sum_.slice(0, half, 1)), layout.queries(gradients, half));
+  }
+  layout.unpack_keys(cx, key_blocks, gradients);
+  return gradients;
+}
+
+}  // namespace tessera

@@ -1,0 +1,122 @@
+// Ring attention (Liu et al. 2023): keys and values travel around the ranks while each computes
+// with those it has. The zigzag order of chunks gives every rank the same work at every step.
+#include <array>
+
+#include "queries.hpp"
+
+namespace tessera {
+namespace {
+
+/// Keys and values of one rank, [half, k or v, block], on their way around.
+class Ring {
+ public:
+  explicit Ring(const ContextAttention& attention)
+      : group_(*attention.group), name_(attention.name) {}
+  int size() const { return group_.size(); }
+  /// Whose keys are here after so many hops.
+  i64 owner(int step) const { return (group_.index() - step + size()) % size(); }
+
+  struct Hop {
+    Tensor arriving;
+    Work work;
+    Tensor arrive(Context& cx) {
+      work.wait(*cx.stream);
+      return std::move(arriving);
+    }
+  };
+  /// Starts to hand on what is here.
+  Hop hand_on(Context& cx, const Tensor& here, std::string_view what) const {
+    Hop hop{cx.empty(here.shape(), here.dtype()), {}};
+    const int next = (group_.index() + 1) % size(), last = (group_.index() + size() - 1) % size();
+    hop.work =
+        group_.exchange({{next, here}}, {{last, hop.arriving}}, fmt::format("{}.{}", name_, what));
+    return hop;
+  }
+
+ private:
+  ProcessGroup& group_;
+  std::string name_;
+};
+
+Keys keys_of(const PackedLayout& layout, const Tensor& blocks, i64 owner, int half) {
+  const i64 block = layout.block_elements(), at = half * 2 * block;
+  return {layout.keys(blocks, at, layout.chunk()),
+          layout.keys(blocks, at + block, layout.chunk()),
+          zigzag::chunk(layout.ranks(), owner, half) * layout.chunk()};
+}
+
+/// Calls body(query half, key half, keys) for what of one rank's keys is seen here.
+template <class Body>
+void for_pairs(const Queries& queries, const Tensor& blocks, i64 owner, Body&& body) {
+  for (int key_half = 0; key_half < zigzag::kHalves; ++key_half) {
+    const Keys keys = keys_of(queries.layout(), blocks, owner, key_half);
+    for (int half = 0; half < zigzag::kHalves; ++half) {
+      if (keys.first < queries.horizon(half)) body(half, key_half, keys);
+    }
+  }
+}
+
+// The gradients of keys and values travel one hop behind them and end where they belong: every rank
+// adds its part while the keys are there.
+Tensor backward(Context& cx, const Queries& queries, const Ring& ring, const Tensor& gradient) {
+  QueryGradients gradients(cx, queries, gradient);
+  Tensor keys = queries.layout().pack_keys(cx, queries.projections());
+  Ring::Hop key_gradients;
+  for (int step = 0; step < ring.size(); ++step) {
+    Ring::Hop next;
+    if (step + 1 < ring.size()) next = ring.hand_on(cx, keys, "keys");
+    const Tensor here = cx.empty(keys.shape(), keys.dtype());
+    std::vector<GradientSum> parts;
+    std::array<bool, zigzag::kHalves> seen{};
+    for (int half = 0; half < zigzag::kHalves; ++half) {
+      parts.emplace_back(here.slice(0, half, 1).view({2, here.dim(2)}));
+    }
+    for_pairs(queries, keys, ring.owner(step), [&](int half, int key_half, const Keys& pair) {
+      gradients.differentiate(cx, half, pair, parts[static_cast<std::size_t>(key_half)]);
+      seen[static_cast<std::size_t>(key_half)] = true;
+    });
+    Tensor sum = here;
+    if (step > 0) {
+      sum = key_gradients.arrive(cx);
+      for (int half = 0; half < zigzag::kHalves; ++half) {
+        if (!seen[static_cast<std::size_t>(half)]) continue;
+        const TensorArg total = sum.slice(0, half, 1).arg();
+        AddArgs add{total, here.slice(0, half, 1).arg(), total};
+        ops::run(cx, cx.ops->add, add);
+      }
+    }
+    key_gradients = ring.hand_on(cx, sum, "key_gradients");
+    keys = next.arrive(cx);
+  }
+  return gradients.projections(cx, key_gradients.arrive(cx));
+}
+
+}  // namespace
+
+Tensor ring_attention(Context& cx,
+                      const Tensor& qkv,
+                      const Tensor& rows,
+                      const ContextAttention& attention) {
+  const Ring ring(attention);
+  Queries queries(cx, qkv, rows, attention);
+  Tensor keys = queries.layout().pack_keys(cx, qkv);
+  for (int step = 0; step < ring.size(); ++step) {
+    Ring::Hop next;
+    if (step + 1 < ring.size()) next = ring.hand_on(cx, keys, "keys");
+    for_pairs(queries, keys, ring.owner(step), [&](int half, int, const Keys& pair) {
+      queries.attend(cx, half, pair);
+    });
+    keys = next.arrive(cx);
+  }
+  Tensor out = queries.result();
+  if (!cx.recording()) return out;
+  cx.tape->record("ring_attention",
+                  std::array{qkv},
+                  std::array{&out},
+                  [queries = std::move(queries), ring](Context& c, Gradients& g) {
+                    g.input(0, backward(c, queries, ring, g.output(0)));
+                  });
+  return out;
+}
+
+}  // namespace tessera
