@@ -33,17 +33,23 @@ TEST_P(Deferred, EqualsInlineBitForBit) {
 INSTANTIATE_TEST_SUITE_P(
     Layouts,
     Deferred,
-    ::testing::Values(DeferredRun{"one_rank", {}},
-                      DeferredRun{"tp2", {"parallel.tensor=2"}},
-                      DeferredRun{"dp2", {"parallel.data=2"}},
-                      DeferredRun{"dp2_buckets",
-                                  {"parallel.data=2", "parallel.bucket_elements=1000"}},
-                      DeferredRun{"tp2_dp2", {"parallel.tensor=2", "parallel.data=2"}},
-                      DeferredRun{"cpu_tp2_dp2",
-                                  {"device.type=\"cpu\"", "parallel.tensor=2", "parallel.data=2"}}),
+    ::testing::Values(
+        DeferredRun{"one_rank", {}},
+        DeferredRun{"tp2", {"parallel.tensor=2"}},
+        DeferredRun{"dp2", {"parallel.data=2"}},
+        DeferredRun{"dp2_buckets", {"parallel.data=2", "parallel.bucket_elements=1000"}},
+        DeferredRun{"tp2_dp2", {"parallel.tensor=2", "parallel.data=2"}},
+        DeferredRun{"tp2_sp", {"parallel.tensor=2", "parallel.sequence_parallel=true"}},
+        DeferredRun{
+            "cpu_tp4_sp",
+            {"device.type=\"cpu\"", "parallel.tensor=4", "parallel.sequence_parallel=true"}},
+        DeferredRun{"cpu_tp2_dp2",
+                    {"device.type=\"cpu\"", "parallel.tensor=2", "parallel.data=2"}}),
     [](const auto& info) { return info.param.name; });
 
-TEST(DeferredValidation, EqualsInline) {
+class DeferredValidation : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(DeferredValidation, EqualsInline) {
   const auto loss = [](u64 seed) {
     double value = 0;
     TrainOptions options{.deferred_seed = seed};
@@ -51,13 +57,19 @@ TEST(DeferredValidation, EqualsInline) {
       const double mine = session.validate(5);
       if (session.mesh().rank() == 0) value = mine;
     };
-    train(tiny_config(), {"parallel.tensor=2", "parallel.data=2"}, options);
+    train(tiny_config(), {"parallel.tensor=2", "parallel.data=2", GetParam()}, options);
     return value;
   };
   const double inlined = loss(0);
   EXPECT_GT(inlined, 0);
   for (const u64 seed : kSeeds) EXPECT_EQ(loss(seed), inlined) << "seed " << seed;
 }
+
+INSTANTIATE_TEST_SUITE_P(SequenceParallel,
+                         DeferredValidation,
+                         ::testing::Values("parallel.sequence_parallel=false",
+                                           "parallel.sequence_parallel=true"),
+                         [](const auto& info) { return "case" + std::to_string(info.index); });
 
 }  // namespace
 }  // namespace tessera::testing

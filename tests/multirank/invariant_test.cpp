@@ -11,6 +11,8 @@ struct Layout {
   Sets sets;
 };
 
+const std::string kRows = "parallel.sequence_parallel=true";
+
 // Every layout and every microbatch size of this version.
 const std::vector<Layout>& layouts() {
   static const std::vector<Layout> all = {
@@ -25,6 +27,14 @@ const std::vector<Layout>& layouts() {
       {"tp2_dp2", {"parallel.tensor=2", "parallel.data=2"}},
       {"tp2_dp4", {"parallel.tensor=2", "parallel.data=4", "batch.micro=1"}},
       {"tp4_dp2", {"parallel.tensor=4", "parallel.data=2", "batch.micro=4"}},
+      {"tp2_sp", {"parallel.tensor=2", kRows}},
+      {"tp4_sp", {"parallel.tensor=4", kRows}},
+      {"tp4_sp_micro1", {"parallel.tensor=4", "batch.micro=1", kRows}},
+      {"tp2_dp2_sp", {"parallel.tensor=2", "parallel.data=2", kRows}},
+      {"tp2_dp4_sp", {"parallel.tensor=2", "parallel.data=4", "batch.micro=1", kRows}},
+      {"tp4_dp2_sp", {"parallel.tensor=4", "parallel.data=2", kRows}},
+      {"cpu_tp4_sp", {"device.type=\"cpu\"", "parallel.tensor=4", kRows}},
+      {"sp_alone", {kRows}},
       {"buckets", {"parallel.data=2", "parallel.bucket_elements=1000"}},
       {"cpu", {"device.type=\"cpu\""}},
       {"cpu_tp2_dp2", {"device.type=\"cpu\"", "parallel.tensor=2", "parallel.data=2"}},

@@ -23,6 +23,12 @@ void describe_mistake(Schema<Config>& s, std::vector<std::string> choices) {
   s.field("mistake", &Config::mistake, "what to do wrong").one_of(std::move(choices));
 }
 
+// Gradients of what every rank of the tensor group applies to its own rows.
+std::vector<Axis> over_rows(const BuildContext& build) {
+  if (build.batch().sequence_parallel) return {Axis::tensor};
+  return {};
+}
+
 struct LinearConfig {
   i64 in = 0, out = 0;
   std::vector<i64> sections;
@@ -43,23 +49,57 @@ class MutantRowLinear final : public Module {
   MutantRowLinear(const Config& config, BuildContext& build)
       : name_(build.scope()),
         early_(config.mistake == "bias_before_reduce"),
+        sequence_parallel_(build.batch().sequence_parallel),
         weight_(build.parameter({.name = "weight",
                                  .shape = {config.out, config.in},
                                  .split = {{1, Axis::tensor}},
                                  .init = Init::gaussian(config.init_std)})),
-        bias_(build.parameter({.name = "bias", .shape = {config.out}, .tags = {"bias"}})) {}
+        bias_(build.parameter({.name = "bias",
+                               .shape = {config.out},
+                               .tags = {"bias"},
+                               .partial = early_ ? std::vector<Axis>{} : over_rows(build)})) {}
 
   Tensor operator()(Context& cx, const Tensor& x) const override {
     ProcessGroup& group = cx.mesh->group(Axis::tensor);
     Tensor y = ops::linear(cx, x, weight_, early_ ? &bias_ : nullptr);
-    y = collectives::reduce(cx, std::move(y), group, name_);
+    y = sequence_parallel_ ? collectives::reduce_scatter_rows(cx, y, group, name_)
+                           : collectives::reduce(cx, std::move(y), group, name_);
     return early_ ? y : ops::add_bias(cx, std::move(y), bias_);
   }
 
  private:
   std::string name_;
-  bool early_;
+  bool early_, sequence_parallel_;
   Parameter &weight_, &bias_;
+};
+
+class MutantNorm final : public Module {
+ public:
+  struct Config {
+    i64 hidden = 0;
+    std::string mistake = "none";
+    static void describe(Schema<Config>& s) {
+      s.field("hidden", &Config::hidden, "features").from("model.hidden");
+      describe_mistake(s, {"gradient_not_summed"});
+    }
+  };
+  MutantNorm(const Config& config, BuildContext& build) {
+    const std::vector<Axis> partial =
+        config.mistake == "none" ? over_rows(build) : std::vector<Axis>{};
+    weight_ = &build.parameter({.name = "weight",
+                                .shape = {config.hidden},
+                                .init = Init::ones(),
+                                .tags = {"norm"},
+                                .partial = partial});
+    bias_ = &build.parameter(
+        {.name = "bias", .shape = {config.hidden}, .tags = {"norm", "bias"}, .partial = partial});
+  }
+  Tensor operator()(Context& cx, const Tensor& x) const override {
+    return ops::layernorm(cx, x, *weight_, *bias_, 1e-5);
+  }
+
+ private:
+  Parameter *weight_, *bias_;
 };
 
 class MutantColumnLinear final : public Module {
@@ -141,7 +181,8 @@ class MutantAttention final : public Layer {
 };
 
 // The embedding with rows numbered behind it as the local batch has them: every data-parallel rank
-// then repeats the dropout masks of the first.
+// then repeats the dropout masks of the first. Or with rows numbered within the part that a rank of
+// the tensor group keeps under sequence parallelism: all repeat the mask of the first part.
 class MutantEmbedding final : public Layer {
  public:
   struct Config {
@@ -152,11 +193,12 @@ class MutantEmbedding final : public Layer {
       s.field("vocab", &Config::vocab, "entries").given();
       s.field("vocab_multiple", &Config::vocab_multiple, "padding").given();
       s.slot("inner", &Config::inner, "the embedding");
-      describe_mistake(s, {"local_rows"});
+      describe_mistake(s, {"local_rows", "rows_of_the_first_part"});
     }
   };
   MutantEmbedding(const Config& config, BuildContext& build)
       : local_(config.mistake == "local_rows"),
+        parts_(config.mistake == "rows_of_the_first_part" ? build.mesh().size(Axis::tensor) : 1),
         rows_(build.slot("rows")),
         micro_(build.batch().micro),
         ranks_(build.mesh().size(Axis::data)),
@@ -166,10 +208,12 @@ class MutantEmbedding final : public Layer {
 
   std::vector<Phase> phases() override {
     std::vector<Phase> phases = inner_->phases();
-    if (!local_) return phases;
     phases[0].run = [this, inner = std::move(phases[0].run)](Context& cx, Bundle& bundle) {
-      bundle[rows_] = local_rows(cx, bundle[rows_]);
+      if (local_) bundle[rows_] = local_rows(cx, bundle[rows_]);
+      const Tensor rows = bundle[rows_];
+      bundle[rows_] = rows_of_the_first_part(cx, rows);
       inner(cx, bundle);
+      bundle[rows_] = rows;
     };
     return phases;
   }
@@ -189,7 +233,19 @@ class MutantEmbedding final : public Layer {
     return local;
   }
 
+  Tensor rows_of_the_first_part(Context& cx, const Tensor& rows) const {
+    if (parts_ == 1) return rows;
+    std::vector<i64> ids(static_cast<std::size_t>(rows.elements()));
+    cx.device->read(rows, ids.data());
+    const std::size_t part = ids.size() / static_cast<std::size_t>(parts_);
+    for (std::size_t i = part; i < ids.size(); ++i) ids[i] = ids[i % part];
+    const Tensor repeated = cx.empty(rows.shape(), DType::i64);
+    cx.device->write(repeated, ids.data());
+    return repeated;
+  }
+
   bool local_;
+  i64 parts_;
   Slot rows_;
   i64 micro_, ranks_;
   std::shared_ptr<Layer> inner_;
@@ -379,6 +435,7 @@ class MutantOptimizer final : public Optimizer {
 
 void register_mutants(Registrar& registrar) {
   registrar.add<Module, MutantRowLinear>("mutant_row_linear", "row linear");
+  registrar.add<Module, MutantNorm>("mutant_norm", "norm");
   registrar.add<Module, MutantColumnLinear>("mutant_column_linear", "column linear");
   registrar.add<Layer, MutantAttention>("mutant_attention", "attention");
   registrar.add<Layer, MutantEmbedding>("mutant_embedding", "embedding");

@@ -21,6 +21,7 @@ struct Mutation {
 };
 
 const Sets kTensor = {"parallel.tensor=2"};
+const Sets kRows = {"parallel.tensor=2", "parallel.sequence_parallel=true"};
 const Sets kData = {"parallel.data=2"};
 const std::string kMlp = "model.block.mlp", kAttention = "model.block.attention";
 const std::vector<Row> kAll = {
@@ -59,6 +60,25 @@ const std::vector<Mutation>& mutations() {
        kAll},
       {"attention_mask_repeats", kTensor, kAttention, "attention", "same_mask_on_every_rank", kAll},
       {"dropout_mask_repeats", kData, "model.embedding", "embedding", "local_rows", kAll},
+      {"norm_gradient_not_summed", kRows, "model.block.norm", "norm", "gradient_not_summed", kAll},
+      {"bias_before_reduce_scatter_in_mlp",
+       kRows,
+       kMlp + ".down",
+       "row_linear",
+       "bias_before_reduce",
+       kLater},
+      {"bias_before_reduce_scatter_in_attention",
+       kRows,
+       kAttention + ".proj",
+       "row_linear",
+       "bias_before_reduce",
+       kLater},
+      {"dropout_mask_repeats_by_rows",
+       kRows,
+       "model.embedding",
+       "embedding",
+       "rows_of_the_first_part",
+       kAll},
       {"tied_gradient_halved", kTensor, "model.head", "head", "halved_tied", kAll, false},
       {"tied_gradient_dropped", kTensor, "model.head", "head", "dropped_tied", kAll, false},
       {"loss_scaled_by_data_ranks", kData, "model.head", "head", "mean_over_data", kScale},

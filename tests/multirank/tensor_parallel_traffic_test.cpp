@@ -16,7 +16,7 @@ struct Traffic {
   GroupCounters forward;  ///< of as many samples, without backward
 };
 
-Traffic traffic(i64 layers, i64 ranks = 2) {
+Traffic traffic(i64 layers, i64 ranks = 2, bool sequence_parallel = false) {
   Traffic found;
   TrainOptions options;
   options.before_update = [&](Session& session) {
@@ -29,7 +29,9 @@ Traffic traffic(i64 layers, i64 ranks = 2) {
     if (session.mesh().rank() == 0) found.forward = group.counters();
   };
   train(tiny_config(),
-        {fmt::format("model.layers={}", layers), fmt::format("parallel.tensor={}", ranks)},
+        {fmt::format("model.layers={}", layers),
+         fmt::format("parallel.tensor={}", ranks),
+         fmt::format("parallel.sequence_parallel={}", sequence_parallel)},
         options);
   return found;
 }
@@ -57,6 +59,67 @@ TEST(Traffic, ALayerAllReducesTwiceForwardAndTwiceBackward) {
       EXPECT_EQ(four.step[kind].calls, 0) << collective_name(kind);
     }
   }
+}
+
+struct Row {
+  CollectiveKind kind;
+  i64 forward, step;  // calls a layer and microbatch
+  i64 bytes;          // of one call
+};
+
+// What deep sends more than shallow.
+GroupCounters::Entry more(const GroupCounters& deep,
+                          const GroupCounters& shallow,
+                          CollectiveKind kind) {
+  return {deep[kind].calls - shallow[kind].calls, deep[kind].bytes - shallow[kind].bytes};
+}
+
+// Forward a layer gathers the rows of two inputs and reduce-scatters two outputs; backward it does
+// the conjugates, and gathers the two inputs once more for the weights' gradients.
+TEST(Traffic, UnderSequenceParallelismALayerGathersAndReduceScatters) {
+  for (const i64 ranks : {2, 4}) {
+    SCOPED_TRACE(ranks);
+    const Traffic two = traffic(2, ranks, true), four = traffic(4, ranks, true);
+    constexpr i64 kLayers = 2;  // more in one than in the other
+    for (const Row& row : {Row{CollectiveKind::all_gather, 2, 2 + 2 + 2, kActivation / ranks},
+                           Row{CollectiveKind::reduce_scatter, 2, 2 + 2, kActivation}}) {
+      SCOPED_TRACE(collective_name(row.kind));
+      const auto forward = more(four.forward, two.forward, row.kind);
+      EXPECT_EQ(forward.calls, row.forward * kLayers * kMicrobatches);
+      EXPECT_EQ(forward.bytes, row.forward * kLayers * kMicrobatches * row.bytes);
+      const auto step = more(four.step, two.step, row.kind);
+      EXPECT_EQ(step.calls, row.step * kLayers * kMicrobatches);
+      EXPECT_EQ(step.bytes, row.step * kLayers * kMicrobatches * row.bytes);
+    }
+    // Only the gradients of two norms and two biases are all-reduced, once a step.
+    EXPECT_EQ(more(four.forward, two.forward, CollectiveKind::all_reduce).calls, 0);
+    EXPECT_EQ(more(four.step, two.step, CollectiveKind::all_reduce).bytes,
+              (2 * 2 + 2) * kLayers * kHidden * kBytes);
+    for (const CollectiveKind kind :
+         {CollectiveKind::broadcast, CollectiveKind::all_to_all, CollectiveKind::exchange}) {
+      EXPECT_EQ(four.step[kind].calls, 0) << collective_name(kind);
+    }
+  }
+}
+
+// Around the layers: the embedding's reduce-scatter, the head's gather, and backward the conjugates
+// and one more gather; of all-reduces the three scalars a row, and the gradients of position table
+// and last norm.
+TEST(Traffic, UnderSequenceParallelismEmbeddingAndHeadKeepTheirRows) {
+  const Traffic one = traffic(1, 2, true), two = traffic(2, 2, true);
+  const auto around = [&](auto pass, CollectiveKind kind) {
+    return (one.*pass)[kind].bytes - more(two.*pass, one.*pass, kind).bytes;
+  };
+  const i64 part = kActivation / 2;
+  EXPECT_EQ(around(&Traffic::forward, CollectiveKind::all_gather), kMicrobatches * part);
+  EXPECT_EQ(around(&Traffic::forward, CollectiveKind::reduce_scatter), kMicrobatches * kActivation);
+  EXPECT_EQ(around(&Traffic::step, CollectiveKind::all_gather), kMicrobatches * 3 * part);
+  EXPECT_EQ(around(&Traffic::step, CollectiveKind::reduce_scatter),
+            kMicrobatches * 2 * kActivation);
+  EXPECT_EQ(around(&Traffic::forward, CollectiveKind::all_reduce),
+            kMicrobatches * 3 * kRows * kBytes);
+  EXPECT_EQ(around(&Traffic::step, CollectiveKind::all_reduce),
+            kMicrobatches * 3 * kRows * kBytes + (8 + 2) * kHidden * kBytes);
 }
 
 // Around the layers: the embedding's sum, the gradient that enters the head, and per row of the
