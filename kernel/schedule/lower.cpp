@@ -5,101 +5,153 @@
 #include <string>
 #include <tuple>
 
+#include "kernel/schedule/messages.hpp"
+#include "kernel/schedule/reductions.hpp"
 #include "tessera/error.hpp"
 
 namespace tessera {
 
 namespace {
 
-using Key = std::tuple<PlanAction::Kind, int, int, int>;  // kind, microbatch, chunk, phase
+using Key = std::tuple<PlanAction::Kind, int, int>;  // kind, microbatch, phase
+using Edge = std::tuple<bool, int, int>;             // forward, microbatch, stage that computed it
 
-// Appends the compute actions of one rank and remembers where each went.
+// Appends the actions of one rank and remembers where each went.
 class Lowering {
  public:
-  Lowering(Plan& plan, const std::vector<int>& first, const std::vector<int>& count)
-      : plan_(plan), first_(first), count_(count) {}
-
-  void add(const Action& action) {
-    require(action.microbatch >= 0 && action.microbatch < plan_.shape.microbatches &&
-                action.chunk >= 0 && action.chunk < plan_.shape.chunks,
-            "the schedule lists microbatch {} of chunk {}: there are {} microbatches and {} chunks",
-            action.microbatch,
-            action.chunk,
-            plan_.shape.microbatches,
-            plan_.shape.chunks);
-    const int phases = count_[static_cast<std::size_t>(action.chunk)];
-    const bool forward = action.kind == Action::F;
-    for (int i = 0; i < phases; ++i) {
-      add_phase(action, forward ? i : phases - 1 - i, forward, phases);
+  Lowering(Plan& plan, const Orders& orders) : plan_(plan), orders_(orders) {
+    for (int chunk = 0; chunk < plan.shape.chunks; ++chunk) {
+      const auto mine = [&](const PhaseInfo& info) { return info.chunk == chunk; };
+      const auto begin = std::ranges::find_if(plan.phases, mine);
+      const auto end = std::find_if_not(begin, plan.phases.end(), mine);
+      first_.push_back(static_cast<int>(begin - plan.phases.begin()));
+      last_.push_back(static_cast<int>(end - plan.phases.begin()) - 1);
+      require(begin != end,
+              "chunk {} of pipeline rank {} has no layers: a schedule has nothing to run there",
+              chunk,
+              plan.shape.rank);
     }
   }
 
- private:
-  void add_phase(const Action& action, int phase, bool forward, int phases) {
-    PlanAction next;
-    next.kind = static_cast<PlanAction::Kind>(action.kind);
-    next.microbatch = action.microbatch;
-    next.chunk = action.chunk;
-    next.phase = first_[static_cast<std::size_t>(action.chunk)] + phase;
-    next.lane = plan_.phases[static_cast<std::size_t>(next.phase)].lane;
-    const auto after = [&](PlanAction::Kind kind, int local) {
-      const auto found = index_.find({kind,
-                                      action.microbatch,
-                                      action.chunk,
-                                      first_[static_cast<std::size_t>(action.chunk)] + local});
-      if (found != index_.end()) next.after.push_back(found->second);
-    };
-    if (forward) {
-      if (phase > 0) after(PlanAction::F, phase - 1);
-    } else if (action.kind == Action::Bw) {
-      after(PlanAction::Bi, phase);
+  void add(const Action& action) {
+    const auto chunk = static_cast<std::size_t>(action.chunk);
+    if (action.kind == Action::F) {
+      for (int phase = first_[chunk]; phase <= last_[chunk]; ++phase) add_phase(action, phase);
     } else {
-      after(PlanAction::F, phases - 1);
-      if (phase + 1 < phases) after(next.kind, phase + 1);
+      for (int phase = last_[chunk]; phase >= first_[chunk]; --phase) {
+        if (action.kind != Action::Bw) recompute(action, phase);
+        add_phase(action, phase);
+      }
     }
-    index_[{next.kind, next.microbatch, next.chunk, next.phase}] =
-        static_cast<int>(plan_.actions.size());
+  }
+
+  void add(const PlannedExchange& exchange) {
+    PlanAction next;
+    next.kind = PlanAction::Exchange;
+    next.lane = Lane::comm;
+    next.sends = exchange.sends;
+    next.receives = exchange.receives;
+    for (const PlanAction::Message& message : next.sends) {
+      const int chunk = orders_.owners[static_cast<std::size_t>(message.stage)].chunk;
+      after_edge_phase(next, message.forward, message.microbatch, static_cast<std::size_t>(chunk));
+    }
+    for (const PlanAction::Message& message : next.receives) {
+      received_[{message.forward, message.microbatch, message.stage}] = index();
+    }
     plan_.actions.push_back(std::move(next));
   }
 
-  Plan& plan_;
-  const std::vector<int>& first_;
-  const std::vector<int>& count_;
-  std::map<Key, int> index_;
-};
+ private:
+  int index() const { return static_cast<int>(plan_.actions.size()); }
 
-// Index of the last action that adds to the gradients of one of these layers, or -1.
-int completes(const Plan& plan, const std::vector<int>& layers) {
-  for (int i = static_cast<int>(plan.actions.size()) - 1; i >= 0; --i) {
-    const PlanAction& action = plan.actions[static_cast<std::size_t>(i)];
-    if (action.kind != PlanAction::B && action.kind != PlanAction::Bw) continue;
-    const int layer = plan.phases[static_cast<std::size_t>(action.phase)].layer;
-    if (std::ranges::find(layers, layer) != layers.end()) return i;
+  void after(PlanAction& next, PlanAction::Kind kind, int phase) const {
+    const auto found = index_.find({kind, next.microbatch, phase});
+    if (found != index_.end()) next.after.push_back(found->second);
   }
-  return -1;
-}
 
-// Inserts the reductions of `at[i]` behind action i; indices in `after` move along.
-void insert_reductions(Plan& plan, const std::map<int, std::vector<int>>& at) {
-  std::vector<PlanAction> merged;
-  std::vector<int> moved;
-  for (std::size_t i = 0; i < plan.actions.size(); ++i) {
-    moved.push_back(static_cast<int>(merged.size()));
-    merged.push_back(std::move(plan.actions[i]));
-    for (int& index : merged.back().after) index = moved[static_cast<std::size_t>(index)];
-    const auto found = at.find(static_cast<int>(i));
-    if (found == at.end()) continue;
-    for (const int bucket : found->second) {
-      PlanAction reduce;
-      reduce.kind = PlanAction::Reduce;
-      reduce.bucket = bucket;
-      reduce.lane = Lane::comm;
-      reduce.after = {moved.back()};
-      merged.push_back(std::move(reduce));
+  // Behind the action that computes what leaves a chunk.
+  void after_edge_phase(PlanAction& next, bool forward, int microbatch, std::size_t chunk) const {
+    const int phase = forward ? last_[chunk] : first_[chunk];
+    for (const auto kind : {PlanAction::F, PlanAction::B, PlanAction::Bi}) {
+      if (forward != (kind == PlanAction::F)) continue;
+      const auto found = index_.find({kind, microbatch, phase});
+      if (found != index_.end()) next.after.push_back(found->second);
     }
   }
-  plan.actions = std::move(merged);
-}
+
+  // Behind what brings the value that enters a chunk: an exchange, or a neighbour on this rank.
+  void after_neighbour(PlanAction& next, bool forward) const {
+    const int stage = plan_.stages[static_cast<std::size_t>(next.chunk)] + (forward ? -1 : 1);
+    if (stage < 0 || stage > orders_.last_stage()) return;
+    const Orders::Owner owner = orders_.owners[static_cast<std::size_t>(stage)];
+    if (owner.rank == plan_.shape.rank) {
+      after_edge_phase(next, forward, next.microbatch, static_cast<std::size_t>(owner.chunk));
+      return;
+    }
+    const auto found = received_.find({forward, next.microbatch, stage});
+    if (found != received_.end()) next.after.push_back(found->second);
+  }
+
+  void push(PlanAction next, int phase) {
+    next.phase = phase;
+    next.lane = plan_.phases[static_cast<std::size_t>(phase)].lane;
+    index_[{next.kind, next.microbatch, phase}] = index();
+    plan_.actions.push_back(std::move(next));
+  }
+
+  static PlanAction start(PlanAction::Kind kind, const Action& action) {
+    PlanAction next;
+    next.kind = kind;
+    next.microbatch = action.microbatch;
+    next.chunk = action.chunk;
+    return next;
+  }
+
+  void add_phase(const Action& action, int phase) {
+    const auto chunk = static_cast<std::size_t>(action.chunk);
+    PlanAction next = start(static_cast<PlanAction::Kind>(action.kind), action);
+    switch (action.kind) {
+      case Action::F:
+        if (phase > first_[chunk]) after(next, PlanAction::F, phase - 1);
+        if (phase == first_[chunk]) after_neighbour(next, true);
+        break;
+      case Action::Bw:
+        after(next, PlanAction::Bi, phase);
+        break;
+      default:
+        after(next, PlanAction::F, last_[chunk]);
+        if (phase < last_[chunk]) after(next, next.kind, phase + 1);
+        if (phase == last_[chunk]) after_neighbour(next, false);
+        after(next, PlanAction::Recompute, phase);
+    }
+    push(std::move(next), phase);
+  }
+
+  // In front of the backward of a segment's last phase: all its phases again, forward.
+  void recompute(const Action& action, int last) {
+    const auto in_segment = [&](int phase) {
+      const PhaseInfo& info = plan_.phases[static_cast<std::size_t>(phase)];
+      const PhaseInfo& end = plan_.phases[static_cast<std::size_t>(last)];
+      return info.recompute && info.layer == end.layer && info.chunk == end.chunk;
+    };
+    const auto chunk = static_cast<std::size_t>(action.chunk);
+    if (!in_segment(last) || (last < last_[chunk] && in_segment(last + 1))) return;
+    int first = last;
+    while (first > first_[chunk] && in_segment(first - 1)) --first;
+    for (int phase = first; phase <= last; ++phase) {
+      PlanAction next = start(PlanAction::Recompute, action);
+      after(next, PlanAction::F, phase);
+      if (phase > first) after(next, PlanAction::Recompute, phase - 1);
+      push(std::move(next), phase);
+    }
+  }
+
+  Plan& plan_;
+  const Orders& orders_;
+  std::vector<int> first_, last_;  // phases, by chunk
+  std::map<Key, int> index_;
+  std::map<Edge, int> received_;  // exchange that receives it
+};
 
 }  // namespace
 
@@ -107,36 +159,30 @@ Plan lower(const PipelineSchedule& schedule,
            const PipelineShape& shape,
            std::vector<PhaseInfo> phases,
            const std::vector<std::vector<int>>& bucket_layers) {
+  const Orders orders = orders_of(schedule, shape);
+  const auto rank = static_cast<std::size_t>(shape.rank);
   Plan plan;
   plan.shape = shape;
   plan.phases = std::move(phases);
-  std::vector<int> first(static_cast<std::size_t>(shape.chunks), 0), count = first;
+  plan.stages = orders.stages[rank];
   for (int chunk = 0; chunk < shape.chunks; ++chunk) {
-    const auto mine = [&](const PhaseInfo& info) { return info.chunk == chunk; };
-    const auto begin = std::ranges::find_if(plan.phases, mine);
-    first[static_cast<std::size_t>(chunk)] = static_cast<int>(begin - plan.phases.begin());
-    count[static_cast<std::size_t>(chunk)] =
-        static_cast<int>(std::ranges::count_if(plan.phases, mine));
     plan.live.push_back(schedule.live(shape, chunk));
-    plan.stages.push_back(schedule.place(shape, shape.rank, chunk).stage);
   }
-  Lowering lowering(plan, first, count);
-  for (const Action& action : schedule.order(shape)) lowering.add(action);
+  std::vector<PlannedExchange> exchanges;
+  if (shape.stages > 1) exchanges = exchanges_of(orders, shape.rank);
+
+  Lowering lowering(plan, orders);
+  auto exchange = exchanges.begin();
+  for (int i = 0; i <= static_cast<int>(orders.by_rank[rank].size()); ++i) {
+    while (exchange != exchanges.end() && exchange->before == i) lowering.add(*exchange++);
+    if (i < static_cast<int>(orders.by_rank[rank].size())) {
+      lowering.add(orders.by_rank[rank][static_cast<std::size_t>(i)]);
+    }
+  }
   if (!shape.training) return plan;
 
-  std::map<int, std::vector<int>> at;
-  for (std::size_t bucket = 0; bucket < bucket_layers.size(); ++bucket) {
-    const int last = completes(plan, bucket_layers[bucket]);
-    require(last >= 0, "no backward action completes gradient bucket {}", bucket);
-    at[last].push_back(static_cast<int>(bucket));
-  }
-  insert_reductions(plan, at);
-  PlanAction step;
-  step.kind = PlanAction::Step;
-  for (std::size_t i = 0; i < plan.actions.size(); ++i) {
-    if (plan.actions[i].kind == PlanAction::Reduce) step.after.push_back(static_cast<int>(i));
-  }
-  plan.actions.push_back(std::move(step));
+  add_reductions(plan, bucket_layers);
+  add_step(plan);
   return plan;
 }
 

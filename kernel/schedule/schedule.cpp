@@ -2,7 +2,8 @@
 #include "tessera/schedule.hpp"
 
 #include <algorithm>
-#include <map>
+
+#include "kernel/schedule/orders.hpp"
 
 namespace tessera {
 
@@ -11,18 +12,7 @@ Place PipelineSchedule::place(const PipelineShape& shape, int rank, int chunk) c
 }
 
 int PipelineSchedule::live(const PipelineShape& shape, int chunk) const {
-  if (!shape.training) return 1;  // nothing is kept behind the last phase
-  std::map<int, int> halves;      // done, by microbatch; both halves free its activations
-  int now = 0, most = 0;
-  for (const Action& action : order(shape)) {
-    if (action.chunk != chunk) continue;
-    if (action.kind == Action::F) {
-      most = std::max(most, ++now);
-    } else if ((halves[action.microbatch] += action.kind == Action::B ? 2 : 1) == 2) {
-      --now;
-    }
-  }
-  return most;
+  return live_peak(order(shape), chunk, shape.training);
 }
 
 int PipelineSchedule::warmup(const PipelineShape& shape) const {

@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -15,10 +16,14 @@ namespace {
 
 // How far one microbatch of one chunk has come.
 struct Progress {
-  int forward = 0;       // phases done, from the first on
-  int input = 0;         // phases whose input half is done, from the last on
-  std::set<int> weight;  // phases whose weight half is done
+  int forward = 0;                            // phases done, from the first on
+  int input = 0;                              // phases whose input half is done, from the last on
+  std::set<int> weight;                       // phases whose weight half is done
+  std::set<int> again;                        // phases that were recomputed
+  int left_forward = -1, left_backward = -1;  // actions that made what leaves the chunk
 };
+
+using Edge = std::tuple<bool, int, int>;  // forward, microbatch, stage that computed it
 
 class Player {
  public:
@@ -36,6 +41,9 @@ class Player {
         check(before >= 0 && before < static_cast<int>(i), "waits for a later action");
       }
       check(!stepped_, "comes after the step");
+      check(plan_.shape.training || action.kind == PlanAction::F ||
+                action.kind == PlanAction::Exchange,
+            "has no place in a forward-only plan");
       apply(action);
     }
     finish();
@@ -43,28 +51,24 @@ class Player {
 
  private:
   void check(bool ok, std::string_view what) const {
-    if (ok) return;
-    const PlanAction& action = plan_.actions[at_];
-    fail(
-        "the plan of pipeline rank {} is not valid: action {} ({} microbatch {} chunk {} phase {} "
-        "bucket {}) {}",
-        plan_.shape.rank,
-        at_,
-        action_name(action.kind),
-        action.microbatch,
-        action.chunk,
-        action.phase,
-        action.bucket,
-        what);
+    if (!ok) reject(plan_, at_, what);
   }
 
   void apply(const PlanAction& action) {
     switch (action.kind) {
       case PlanAction::F:
+        forward(action, position_of(action));
+        return;
       case PlanAction::B:
       case PlanAction::Bi:
       case PlanAction::Bw:
-        compute(action);
+        backward(action, position_of(action));
+        return;
+      case PlanAction::Recompute:
+        recompute(action, position_of(action));
+        return;
+      case PlanAction::Exchange:
+        exchange(action);
         return;
       case PlanAction::Reduce:
         reduce(action);
@@ -73,11 +77,155 @@ class Player {
         for (const int reduction : reductions_) {
           check(std::ranges::count(action.after, reduction) > 0, "does not wait for a reduction");
         }
+        check(last_exchange_ < 0 || waits_exchange(action, last_exchange_),
+              "does not wait for the last exchange");
         stepped_ = true;
         return;
       default:
-        check(false, "is of a kind that one pipeline stage does not use");
+        check(false, "is of a kind that no plan has yet");
     }
+  }
+
+  // --- Where things are
+
+  int phases_of(int chunk) const { return static_cast<int>(chunks_.at(chunk).size()); }
+  int layer_of(const PlanAction& action) const {
+    return plan_.phases.at(static_cast<std::size_t>(action.phase)).layer;
+  }
+  int last_stage() const { return plan_.shape.stages * plan_.shape.chunks - 1; }
+  /// Chunk of this rank that is this stage, or -1.
+  int chunk_at(int stage) const {
+    const auto found = std::ranges::find(plan_.stages, stage);
+    return found == plan_.stages.end() ? -1 : static_cast<int>(found - plan_.stages.begin());
+  }
+
+  int position_of(const PlanAction& action) const {
+    const auto chunk = chunks_.find(action.chunk);
+    check(chunk != chunks_.end(), "is for a chunk that does not exist");
+    check(action.microbatch >= 0 && action.microbatch < plan_.shape.microbatches,
+          "is for a microbatch that does not exist");
+    const std::vector<int>& phases = chunk->second;
+    const auto found = std::ranges::find(phases, action.phase);
+    check(found != phases.end(), "is for a phase of another chunk");
+    return static_cast<int>(found - phases.begin());
+  }
+
+  // --- Compute
+
+  void forward(const PlanAction& action, int position) {
+    Progress& p = progress_[{action.microbatch, action.chunk}];
+    check(p.forward == position, "runs its phase out of order or a second time");
+    const int total = phases_of(action.chunk);
+    if (p.forward++ == 0) {
+      reads(action, true);
+      const int live = ++live_[action.chunk];
+      check(live <= plan_.live.at(static_cast<std::size_t>(action.chunk)),
+            "makes more microbatches live than the schedule declares");
+    }
+    if (p.forward < total) return;
+    p.left_forward = static_cast<int>(at_);
+    // Without a backward pass nothing is kept behind the last phase.
+    if (!plan_.shape.training) --live_[action.chunk];
+  }
+
+  void backward(const PlanAction& action, int position) {
+    Progress& p = progress_[{action.microbatch, action.chunk}];
+    const int total = phases_of(action.chunk);
+    check(p.forward == total, "runs backward before its forward is done");
+    check(action.kind == PlanAction::Bi || !complete_layers_.contains(layer_of(action)),
+          "adds to gradients that were reduced before");
+    if (action.kind == PlanAction::Bw) {
+      check(total - 1 - position < p.input, "runs the weight half before the input half");
+      check(p.weight.insert(position).second, "runs its weight half a second time");
+    } else {
+      check(p.input == total - 1 - position, "runs its phase out of order or a second time");
+      if (p.input++ == 0) reads(action, false);
+      const bool dropped = plan_.phases[static_cast<std::size_t>(action.phase)].recompute;
+      check(!dropped || p.again.contains(position), "reads activations that were not recomputed");
+      if (action.kind == PlanAction::B) p.weight.insert(position);
+      if (p.input == total) p.left_backward = static_cast<int>(at_);
+    }
+    if (static_cast<int>(p.weight.size()) == total && p.input == total) --live_[action.chunk];
+  }
+
+  void recompute(const PlanAction& action, int position) {
+    Progress& p = progress_[{action.microbatch, action.chunk}];
+    const auto dropped = [&](int at) {
+      const PhaseInfo& info = plan_.phases[static_cast<std::size_t>(
+          chunks_.at(action.chunk)[static_cast<std::size_t>(at)])];
+      return info.recompute && info.layer == layer_of(action);
+    };
+    check(dropped(position), "computes again what was kept");
+    check(p.forward == phases_of(action.chunk), "computes again what was not computed");
+    check(phases_of(action.chunk) - 1 - position >= p.input, "comes after its backward");
+    check(position == 0 || !dropped(position - 1) || p.again.contains(position - 1),
+          "does not start where its segment starts");
+    check(p.again.insert(position).second, "computes again a second time");
+  }
+
+  // --- Between ranks
+
+  static bool waits(const PlanAction& action, int before) {
+    return std::ranges::find(action.after, before) != action.after.end();
+  }
+  // Waiting for an exchange completes all that were posted before it.
+  bool waits_exchange(const PlanAction& action, int exchange) const {
+    return std::ranges::any_of(action.after, [&](int before) {
+      return before >= exchange &&
+             plan_.actions[static_cast<std::size_t>(before)].kind == PlanAction::Exchange;
+    });
+  }
+
+  // The first phase of a pass reads what the neighbour stage computed.
+  void reads(const PlanAction& action, bool forward) const {
+    const int stage = plan_.stages.at(static_cast<std::size_t>(action.chunk)) + (forward ? -1 : 1);
+    if (stage < 0 || stage > last_stage()) return;
+    if (const int neighbour = chunk_at(stage); neighbour >= 0) {
+      const auto found = progress_.find({action.microbatch, neighbour});
+      const int made = found == progress_.end() ? -1
+                       : forward                ? found->second.left_forward
+                                                : found->second.left_backward;
+      check(made >= 0, "reads what this rank has not computed yet");
+      check(waits(action, made), "does not wait for what it reads");
+      return;
+    }
+    const auto found = received_.find({forward, action.microbatch, stage});
+    check(found != received_.end(), "reads what no exchange before it receives");
+    check(waits_exchange(action, found->second), "does not wait for what it reads");
+  }
+
+  void exchange(const PlanAction& action) {
+    check(plan_.shape.stages > 1, "has no place on the only pipeline rank");
+    check(!action.sends.empty() || !action.receives.empty(), "carries nothing");
+    last_exchange_ = static_cast<int>(at_);
+    for (const PlanAction::Message& message : action.sends) {
+      const int chunk = chunk_at(message.stage);
+      check(chunk >= 0 && crosses(message, message.stage + (message.forward ? 1 : -1)),
+            "sends what this rank does not have to send");
+      const auto found = progress_.find({message.microbatch, chunk});
+      const int made = found == progress_.end() ? -1
+                       : message.forward        ? found->second.left_forward
+                                                : found->second.left_backward;
+      check(made >= 0, "sends what is not computed yet");
+      check(waits(action, made), "does not wait for what it sends");
+      check(sent_.insert({message.forward, message.microbatch, message.stage}).second,
+            "sends a value a second time");
+    }
+    for (const PlanAction::Message& message : action.receives) {
+      const int reader = chunk_at(message.stage + (message.forward ? 1 : -1));
+      check(reader >= 0 && crosses(message, message.stage),
+            "receives what this rank does not read");
+      const Edge edge{message.forward, message.microbatch, message.stage};
+      check(received_.emplace(edge, static_cast<int>(at_)).second,
+            "receives a value a second time");
+    }
+  }
+
+  /// Is `other` a stage of another rank, and the message one that exists?
+  bool crosses(const PlanAction::Message& message, int other) const {
+    return other >= 0 && other <= last_stage() && chunk_at(other) < 0 && message.peer >= 0 &&
+           message.peer < plan_.shape.stages && message.peer != plan_.shape.rank &&
+           message.microbatch >= 0 && message.microbatch < plan_.shape.microbatches;
   }
 
   void reduce(const PlanAction& action) {
@@ -92,45 +240,7 @@ class Player {
     reductions_.push_back(static_cast<int>(at_));
   }
 
-  int layer_of(const PlanAction& action) const {
-    return plan_.phases.at(static_cast<std::size_t>(action.phase)).layer;
-  }
-
-  void compute(const PlanAction& action) {
-    const auto chunk = chunks_.find(action.chunk);
-    check(chunk != chunks_.end(), "is for a chunk that does not exist");
-    const std::vector<int>& phases = chunk->second;
-    const int total = static_cast<int>(phases.size());
-    int position = 0;
-    while (position < total && phases[static_cast<std::size_t>(position)] != action.phase) {
-      ++position;
-    }
-    check(position < total, "is for a phase of another chunk");
-    Progress& p = progress_[{action.microbatch, action.chunk}];
-    if (action.kind == PlanAction::F) {
-      check(p.forward == position, "runs its phase out of order or a second time");
-      if (p.forward++ == 0) {
-        const int live = ++live_[action.chunk];
-        check(live <= plan_.live.at(static_cast<std::size_t>(action.chunk)),
-              "makes more microbatches live than the schedule declares");
-      }
-      // Without a backward pass nothing is kept behind the last phase.
-      if (!plan_.shape.training && p.forward == total) --live_[action.chunk];
-      return;
-    }
-    check(p.forward == total, "runs backward before its forward is done");
-    check(action.kind == PlanAction::Bi || !complete_layers_.contains(layer_of(action)),
-          "adds to gradients that were reduced before");
-    if (action.kind == PlanAction::Bw) {
-      check(total - 1 - position < p.input, "runs the weight half before the input half");
-      check(p.weight.insert(position).second, "runs its weight half a second time");
-    } else {
-      check(p.input == total - 1 - position, "runs its phase out of order or a second time");
-      ++p.input;
-      if (action.kind == PlanAction::B) p.weight.insert(position);
-    }
-    if (static_cast<int>(p.weight.size()) == total && p.input == total) --live_[action.chunk];
-  }
+  // --- The end
 
   void finish() const {
     for (int microbatch = 0; microbatch < plan_.shape.microbatches; ++microbatch) {
@@ -147,12 +257,28 @@ class Player {
                 microbatch,
                 chunk,
                 forward ? "backward" : "forward");
+        require_sent(microbatch, plan_.stages.at(static_cast<std::size_t>(chunk)), true);
+        if (plan_.shape.training) {
+          require_sent(microbatch, plan_.stages.at(static_cast<std::size_t>(chunk)), false);
+        }
       }
     }
     for (int bucket = 0; bucket < static_cast<int>(reduced_.size()); ++bucket) {
       require(reduced_.contains(bucket), "the plan does not reduce gradient bucket {}", bucket);
     }
     require(stepped_ || !plan_.shape.training, "the plan has no step");
+  }
+
+  void require_sent(int microbatch, int stage, bool forward) const {
+    const int other = stage + (forward ? 1 : -1);
+    if (other < 0 || other > last_stage() || chunk_at(other) >= 0) return;
+    require(sent_.contains({forward, microbatch, stage}),
+            "the plan of pipeline rank {} is not valid: it never sends the {} of microbatch {} "
+            "from stage {}",
+            plan_.shape.rank,
+            forward ? "activations" : "gradients",
+            microbatch,
+            stage);
   }
 
   const Plan& plan_;
@@ -162,10 +288,21 @@ class Player {
   std::map<int, int> live_;
   std::set<int> reduced_, complete_layers_;
   std::vector<int> reductions_;  // indices of their actions
+  std::set<Edge> sent_;
+  std::map<Edge, int> received_;  // by which exchange
+  int last_exchange_ = -1;
   bool stepped_ = false;
 };
 
 }  // namespace
+
+void reject(const Plan& plan, std::size_t action, std::string_view what) {
+  fail("the plan of pipeline rank {} is not valid: action {} ({}) {}",
+       plan.shape.rank,
+       action,
+       plan.text(plan.actions[action]),
+       what);
+}
 
 void verify(const Plan& plan) { Player(plan).play(); }
 

@@ -43,7 +43,9 @@ TEST(Draw, SaysWhereItDeadlocks) {
   const GivenSchedule schedule(
       {{{Action::B, 0}, {Action::F, 0}}, {{Action::F, 0}, {Action::B, 0}}});
   EXPECT_THAT([&] { draw(schedule, shape); },
-              ::testing::ThrowsMessage<Error>("the schedule deadlocks: rank 0 waits at B0"));
+              ::testing::ThrowsMessage<Error>(
+                  "the schedule deadlocks: pipeline rank 0 stops at action 0 (B mb0 chunk0): it "
+                  "waits for the forward of microbatch 0 on stage 0, which never comes"));
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include <string>
 #include <vector>
 
+#include "kernel/schedule/lower.hpp"
 #include "tessera/plan.hpp"
 #include "tessera/schedule.hpp"
 
@@ -43,6 +44,33 @@ inline PipelineShape one_stage(int microbatches, bool training = true) {
   shape.microbatches = microbatches;
   shape.training = training;
   return shape;
+}
+
+/// One layer of two phases in each chunk.
+inline std::vector<PhaseInfo> two_phases_a_chunk(int chunks, bool recompute = false) {
+  std::vector<PhaseInfo> phases;
+  for (int i = 0; i < 2 * chunks; ++i) {
+    PhaseInfo info;
+    info.chunk = info.layer = i / 2;
+    info.phase = i;
+    info.scope = i % 2 == 0 ? "attn" : "mlp";
+    info.recompute = recompute;
+    phases.push_back(info);
+  }
+  return phases;
+}
+
+/// The plans of all ranks, with one bucket of gradients for each chunk.
+inline std::vector<Plan> lower_all(const PipelineSchedule& schedule,
+                                   PipelineShape shape,
+                                   bool recompute = false) {
+  std::vector<Plan> plans;
+  std::vector<std::vector<int>> buckets;
+  for (int chunk = shape.chunks - 1; chunk >= 0; --chunk) buckets.push_back({chunk});
+  for (shape.rank = 0; shape.rank < shape.stages; ++shape.rank) {
+    plans.push_back(lower(schedule, shape, two_phases_a_chunk(shape.chunks, recompute), buckets));
+  }
+  return plans;
 }
 
 }  // namespace tessera::testing

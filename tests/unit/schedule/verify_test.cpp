@@ -37,15 +37,15 @@ TEST(Verify, NamesTheActionInFull) {
   std::swap(plan.actions[1], plan.actions[2]);
   plan.actions[1].after.clear();
   EXPECT_EQ(problem(plan),
-            "the plan of pipeline rank 0 is not valid: action 1 (F microbatch 0 chunk 0 phase 2 "
-            "bucket -1) runs its phase out of order or a second time");
+            "the plan of pipeline rank 0 is not valid: action 1 (F mb0 chunk0 layer1 mlp) "
+            "runs its phase out of order or a second time");
 }
 
 TEST(Verify, Forward) {
   Plan twice = one_microbatch();
   twice.actions.insert(twice.actions.begin() + 4, twice.actions[3]);
   twice.actions[4].after.clear();
-  EXPECT_THAT(problem(twice), HasSubstr("action 4 (F microbatch 0"));
+  EXPECT_THAT(problem(twice), HasSubstr("action 4 (F mb0"));
   Plan missing = lowered({{Action::F, 0}, {Action::B, 0}}, 1);
   missing.shape.microbatches = 2;
   EXPECT_EQ(problem(missing),
@@ -55,7 +55,7 @@ TEST(Verify, Forward) {
 
 TEST(Verify, Backward) {
   EXPECT_THAT(problem(lowered({{Action::B, 0}, {Action::F, 0}}, 1)),
-              HasSubstr("action 0 (B microbatch 0 chunk 0 phase 3 bucket -1) runs backward before "
+              HasSubstr("action 0 (B mb0 chunk0 layer2 head) runs backward before "
                         "its forward is done"));
   EXPECT_THAT(
       problem(lowered({{Action::F, 0}, {Action::B, 0}, {Action::B, 0}}, 1)),
@@ -65,7 +65,7 @@ TEST(Verify, Backward) {
   Plan unordered = one_microbatch();
   std::swap(unordered.actions[4], unordered.actions[5]);
   for (PlanAction& action : unordered.actions) action.after.clear();
-  EXPECT_THAT(problem(unordered), HasSubstr("action 4 (B microbatch 0 chunk 0 phase 2"));
+  EXPECT_THAT(problem(unordered), HasSubstr("action 4 (B mb0 chunk0 layer1 mlp"));
 }
 
 TEST(Verify, WeightHalves) {
@@ -87,7 +87,7 @@ TEST(Verify, LiveMicrobatches) {
       {Action::F, 0}, {Action::F, 1}, {Action::B, 0}, {Action::B, 1}};
   EXPECT_EQ(problem(lowered(order, 2, 2)), "valid");
   EXPECT_THAT(problem(lowered(order, 2, 1)),
-              HasSubstr("action 4 (F microbatch 1 chunk 0 phase 0 bucket -1) makes more "
+              HasSubstr("action 4 (F mb1 chunk0 layer0 embedding) makes more "
                         "microbatches live than the schedule declares"));
   // What the weight half reads stays live.
   const std::vector<Action> halves = {{Action::F, 0},
@@ -113,7 +113,7 @@ TEST(Verify, Reductions) {
   Plan twice = one_microbatch();
   twice.actions[9].bucket = 0;
   EXPECT_THAT(problem(twice),
-              HasSubstr("action 9 (Reduce microbatch -1 chunk -1 phase -1 bucket 0) reduces its "
+              HasSubstr("action 9 (Reduce bucket0) reduces its "
                         "bucket a second time"));
   Plan early = lowered({{Action::F, 0}, {Action::B, 0}, {Action::F, 1}, {Action::B, 1}}, 2);
   PlanAction reduce = early.actions[15];
@@ -123,7 +123,7 @@ TEST(Verify, Reductions) {
   early.actions.insert(early.actions.begin() + 7, reduce);
   for (std::size_t i = 8; i < early.actions.size(); ++i) early.actions[i].after.clear();
   EXPECT_THAT(problem(early),
-              HasSubstr("action 14 (B microbatch 1 chunk 0 phase 2 bucket -1) adds to gradients "
+              HasSubstr("action 14 (B mb1 chunk0 layer1 mlp) adds to gradients "
                         "that were reduced before"));
   Plan missing = one_microbatch();
   missing.actions[7].bucket = 5;
@@ -140,7 +140,7 @@ TEST(Verify, DependenciesAndTheStep) {
   Plan later = one_microbatch();
   later.actions[2].after = {3};
   EXPECT_THAT(problem(later),
-              HasSubstr("action 2 (F microbatch 0 chunk 0 phase 2 bucket -1) waits "
+              HasSubstr("action 2 (F mb0 chunk0 layer1 mlp) waits "
                         "for a later action"));
   Plan none = one_microbatch();
   none.actions.pop_back();
@@ -148,20 +148,22 @@ TEST(Verify, DependenciesAndTheStep) {
   Plan two = one_microbatch();
   two.actions.push_back(two.actions.back());
   EXPECT_THAT(problem(two),
-              HasSubstr("action 11 (Step microbatch -1 chunk -1 phase -1 bucket -1) "
+              HasSubstr("action 11 (Step) "
                         "comes after the step"));
 }
 
 TEST(Verify, PlacesThatDoNotExist) {
   Plan chunk = one_microbatch();
   chunk.actions[0].chunk = 3;
-  EXPECT_THAT(problem(chunk), HasSubstr("action 0 (F microbatch 0 chunk 3"));
+  EXPECT_THAT(problem(chunk), HasSubstr("action 0 (F mb0 chunk3"));
   Plan phase = one_microbatch();
   phase.actions[0].phase = 9;
   EXPECT_THAT(problem(phase), HasSubstr("is for a phase of another chunk"));
   Plan kind = one_microbatch();
   kind.actions[0].kind = PlanAction::Exchange;
-  EXPECT_THAT(problem(kind), HasSubstr("of a kind that one pipeline stage does not use"));
+  EXPECT_THAT(problem(kind), HasSubstr("has no place on the only pipeline rank"));
+  kind.actions[0].kind = PlanAction::Gather;
+  EXPECT_THAT(problem(kind), HasSubstr("is of a kind that no plan has yet"));
 }
 
 }  // namespace

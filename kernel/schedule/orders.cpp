@@ -1,0 +1,70 @@
+#include "kernel/schedule/orders.hpp"
+
+#include <algorithm>
+#include <map>
+
+#include "tessera/error.hpp"
+
+namespace tessera {
+
+std::string text_of(const Action& action) {
+  constexpr std::string_view kNames[] = {"F", "B", "Bi", "Bw"};
+  return fmt::format("{} mb{} chunk{}", kNames[action.kind], action.microbatch, action.chunk);
+}
+
+int live_peak(const std::vector<Action>& order, int chunk, bool training) {
+  if (!training) return 1;    // nothing is kept behind the last phase
+  std::map<int, int> halves;  // done, by microbatch
+  int now = 0, most = 0;
+  for (const Action& action : order) {
+    if (action.chunk != chunk) continue;
+    if (action.kind == Action::F) {
+      most = std::max(most, ++now);
+    } else if ((halves[action.microbatch] += action.kind == Action::B ? 2 : 1) == 2) {
+      --now;
+    }
+  }
+  return most;
+}
+
+Orders orders_of(const PipelineSchedule& schedule, const PipelineShape& shape) {
+  Orders orders;
+  orders.shape = shape;
+  orders.owners.assign(static_cast<std::size_t>(shape.stages * shape.chunks), {-1, -1});
+  for (int rank = 0; rank < shape.stages; ++rank) {
+    std::vector<int>& stages = orders.stages.emplace_back();
+    for (int chunk = 0; chunk < shape.chunks; ++chunk) {
+      const int stage = schedule.place(shape, rank, chunk).stage;
+      require(stage >= 0 && stage <= orders.last_stage() &&
+                  orders.owners[static_cast<std::size_t>(stage)].rank < 0,
+              "the schedule puts chunk {} of pipeline rank {} at stage {}: {}",
+              chunk,
+              rank,
+              stage,
+              stage >= 0 && stage <= orders.last_stage()
+                  ? "another chunk is there"
+                  : fmt::format("stages are 0 to {}", orders.last_stage()));
+      orders.owners[static_cast<std::size_t>(stage)] = {rank, chunk};
+      stages.push_back(stage);
+    }
+    PipelineShape of = shape;
+    of.rank = rank;
+    orders.by_rank.push_back(schedule.order(of));
+    for (const Action& action : orders.by_rank.back()) {
+      require(action.microbatch >= 0 && action.microbatch < shape.microbatches &&
+                  action.chunk >= 0 && action.chunk < shape.chunks,
+              "the schedule lists microbatch {} of chunk {}: there are {} microbatches and {} "
+              "chunks",
+              action.microbatch,
+              action.chunk,
+              shape.microbatches,
+              shape.chunks);
+      require(shape.training || action.kind == Action::F,
+              "the schedule lists {} in a forward-only pass",
+              text_of(action));
+    }
+  }
+  return orders;
+}
+
+}  // namespace tessera

@@ -1,0 +1,35 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "tessera/schedule.hpp"
+
+namespace tessera {
+
+/// What a schedule says of all ranks: their orders and which stage each chunk is.
+struct Orders {
+  struct Owner {
+    int rank = 0, chunk = 0;
+  };
+  PipelineShape shape;                       ///< `rank` is of no meaning
+  std::vector<std::vector<Action>> by_rank;  ///< in launch order
+  std::vector<std::vector<int>> stages;      ///< by rank and chunk
+  std::vector<Owner> owners;                 ///< by stage
+  int stage(int rank, int chunk) const {
+    return stages[static_cast<std::size_t>(rank)][static_cast<std::size_t>(chunk)];
+  }
+  int last_stage() const { return static_cast<int>(owners.size()) - 1; }
+};
+
+/// Asks the schedule. Throws Error when the places are not every stage once, or an action names a
+/// microbatch or chunk that does not exist.
+Orders orders_of(const PipelineSchedule& schedule, const PipelineShape& shape);
+
+/// Most microbatches of a chunk that are live at once along an order: from F to the end of B or of
+/// both halves; without training from F to its end.
+int live_peak(const std::vector<Action>& order, int chunk, bool training);
+
+/// "Bi mb0 chunk1".
+std::string text_of(const Action& action);
+
+}  // namespace tessera

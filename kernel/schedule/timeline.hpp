@@ -1,0 +1,58 @@
+#pragma once
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "kernel/schedule/orders.hpp"
+#include "tessera/plan.hpp"
+
+namespace tessera {
+
+struct Span {
+  double start = 0, end = 0;
+};
+
+/// When everything of one step happens, in the unit of the costs it was played with.
+struct Timeline {
+  /// One compute action; of a plan, all its phases.
+  struct Block {
+    Action action;
+    Span span;
+  };
+  std::vector<std::vector<Block>> blocks;  ///< by rank, in launch order
+  std::vector<std::vector<Span>>
+      actions;               ///< by rank and action; an Exchange ends when it is posted
+  std::vector<double> busy;  ///< by rank: sum of its compute actions
+  double makespan = 0;
+  /// Most microbatches of each chunk that were live at once, by rank and chunk.
+  std::vector<std::vector<int>> live(const PipelineShape& shape) const;
+  /// 1 - busy / (ranks · makespan).
+  double bubble() const;
+};
+
+/// Units of Qi et al. 2023: F 1, B 2, each half 1.
+double unit_cost(int rank, const Action& action);
+using ActionCost = std::function<double(int rank, const Action& action)>;
+
+/// Plays all ranks' orders with messages that take no time. Throws Error naming the first rank and
+/// action that is repeated, missing to another, or never starts.
+Timeline play(const Orders& orders, const ActionCost& cost = unit_cost);
+
+/// What the actions and messages of plans take. Every function must be set.
+struct PlanCosts {
+  /// Of F … Recompute, Gather … Step on that rank; an Exchange's is the time to post it.
+  std::function<double(int rank, const Plan& plan, const PlanAction& action)> action;
+  /// From `rank` to `message.peer`; messages of one directed pair follow each other.
+  std::function<double(int rank, const PlanAction::Message& message)> message;
+  /// false: a send ends when it is posted, its value waits at the receiver.
+  bool rendezvous = true;
+};
+/// Each B-phase 2 / phases and so on: as unit_cost, spread over a chunk's phases; the rest nothing.
+PlanCosts unit_costs();
+
+/// Plays the lowered plans of all pipeline ranks. Compute is in launch order; Gather, Prepare and
+/// Reduce run beside it, one at a time. Waiting for an Exchange completes all that were posted
+/// before it. Throws Error naming rank, index and text of the first action that never starts.
+Timeline play(std::span<const Plan> plans, const PlanCosts& costs);
+
+}  // namespace tessera

@@ -1,0 +1,170 @@
+// Plays lowered plans of all ranks.
+#include <algorithm>
+#include <optional>
+
+#include "kernel/schedule/match.hpp"
+#include "kernel/schedule/task_graph.hpp"
+#include "kernel/schedule/timeline.hpp"
+#include "kernel/schedule/verify.hpp"
+
+namespace tessera {
+
+namespace {
+
+bool is_compute(PlanAction::Kind kind) { return kind <= PlanAction::Recompute; }
+bool runs_beside(PlanAction::Kind kind) {
+  return kind == PlanAction::Gather || kind == PlanAction::Prepare || kind == PlanAction::Reduce;
+}
+
+class PlanPlayer {
+ public:
+  PlanPlayer(std::span<const Plan> plans, const PlanCosts& costs) : plans_(plans), costs_(costs) {
+    const int ranks = static_cast<int>(plans.size());
+    for (int rank = 0; rank < ranks; ++rank) add_actions(rank);
+    for (const Match& match : match_messages(plans)) {
+      const Plan& sender = plans[static_cast<std::size_t>(match.from)];
+      const auto& sends = sender.actions[match.sender.action].sends;
+      const int transfer = graph_.add(costs.message(match.from, sends[match.sender.message]),
+                                      2 * ranks + match.from * ranks + match.to);
+      const int sent = task(match.from, match.sender.action);
+      const int received = task(match.to, match.receiver.action);
+      graph_.after(transfer, sent);
+      graph_.after(complete(match.to, match.receiver.action), transfer);
+      if (!costs.rendezvous) continue;
+      graph_.after(transfer, received);
+      graph_.after(complete(match.from, match.sender.action), transfer);
+    }
+    graph_.run();
+  }
+
+  Timeline timeline() const {
+    require_done();
+    Timeline out;
+    for (std::size_t rank = 0; rank < plans_.size(); ++rank) {
+      out.blocks.emplace_back();
+      std::vector<Span>& spans = out.actions.emplace_back();
+      double& busy = out.busy.emplace_back(0);
+      std::optional<double> again;  // start of phases computed again for the next backward
+      for (std::size_t i = 0; i < plans_[rank].actions.size(); ++i) {
+        const PlanAction& action = plans_[rank].actions[i];
+        const int task = tasks_[rank][i];
+        const Span span = spans.emplace_back(Span{graph_.start(task), graph_.end(task)});
+        out.makespan = std::max(out.makespan, span.end);
+        if (!is_compute(action.kind)) continue;
+        busy += span.end - span.start;
+        if (action.kind == PlanAction::Recompute) {
+          again = again.value_or(span.start);
+        } else {
+          extend(out.blocks.back(), action, {again.value_or(span.start), span.end});
+          again.reset();
+        }
+      }
+    }
+    return out;
+  }
+
+ private:
+  int task(int rank, std::size_t action) const {
+    return tasks_[static_cast<std::size_t>(rank)][action];
+  }
+  int complete(int rank, std::size_t action) const {
+    return complete_[static_cast<std::size_t>(rank)][action];
+  }
+
+  void add_actions(int rank) {
+    const Plan& plan = plans_[static_cast<std::size_t>(rank)];
+    std::vector<int>& tasks = tasks_.emplace_back();
+    std::vector<int>& complete = complete_.emplace_back();
+    int previous = -1, exchange = -1;  // in launch order; last exchange's completion
+    for (const PlanAction& action : plan.actions) {
+      const bool beside = runs_beside(action.kind);
+      const int task = graph_.add(costs_.action(rank, plan, action), 2 * rank + (beside ? 1 : 0));
+      for (const int before : action.after) {
+        const auto b = static_cast<std::size_t>(before);
+        graph_.after(task, complete[b] >= 0 ? complete[b] : tasks[b]);
+      }
+      // What runs beside is launched in its turn.
+      if (beside && previous >= 0) graph_.after(task, previous);
+      if (!beside) previous = task;
+      tasks.push_back(task);
+      complete.push_back(-1);
+      if (action.kind != PlanAction::Exchange) continue;
+      const int done = complete.back() = graph_.add(0);
+      graph_.after(done, task);
+      if (exchange >= 0) graph_.after(done, exchange);
+      exchange = done;
+    }
+  }
+
+  static void extend(std::vector<Timeline::Block>& blocks, const PlanAction& action, Span span) {
+    const Action whole{
+        static_cast<Action::Kind>(action.kind), action.microbatch, action.chunk, false};
+    if (blocks.empty() || blocks.back().action != whole) {
+      blocks.push_back({whole, span});
+    } else {
+      blocks.back().span.end = span.end;
+    }
+  }
+
+  // --- Deadlocks
+
+  std::optional<std::size_t> first_stuck(std::size_t rank) const {
+    for (std::size_t i = 0; i < tasks_[rank].size(); ++i) {
+      if (!graph_.done(tasks_[rank][i])) return i;
+    }
+    return std::nullopt;
+  }
+
+  void require_done() const {
+    for (std::size_t rank = 0; rank < plans_.size(); ++rank) {
+      const auto at = first_stuck(rank);
+      if (at) reject(plans_[rank], *at, "never starts: " + why(rank, *at));
+    }
+  }
+
+  std::string why(std::size_t rank, std::size_t at) const {
+    for (std::size_t i = 0; i <= at; ++i) {
+      const PlanAction& action = plans_[rank].actions[i];
+      if (action.kind != PlanAction::Exchange || graph_.done(complete_[rank][i])) continue;
+      for (const auto* list : {&action.sends, &action.receives}) {
+        for (const PlanAction::Message& message : *list) {
+          const auto peer = static_cast<std::size_t>(message.peer);
+          const auto other = first_stuck(peer);
+          if (!other) continue;
+          return fmt::format("it waits for action {} ({}), rank {} waits at action {} ({})",
+                             i,
+                             plans_[rank].text(action),
+                             peer,
+                             *other,
+                             plans_[peer].text(plans_[peer].actions[*other]));
+        }
+      }
+    }
+    return "its dependencies form a circle";
+  }
+
+  std::span<const Plan> plans_;
+  const PlanCosts& costs_;
+  TaskGraph graph_;
+  std::vector<std::vector<int>> tasks_;     // by rank and action; an exchange's posts it
+  std::vector<std::vector<int>> complete_;  // of exchanges: with all before it; otherwise -1
+};
+
+}  // namespace
+
+PlanCosts unit_costs() {
+  PlanCosts costs;
+  costs.action = [](int rank, const Plan& plan, const PlanAction& action) {
+    if (action.kind > PlanAction::Bw) return 0.0;
+    const auto phases = std::ranges::count(plan.phases, action.chunk, &PhaseInfo::chunk);
+    return unit_cost(rank, {static_cast<Action::Kind>(action.kind)}) / static_cast<double>(phases);
+  };
+  costs.message = [](int, const PlanAction::Message&) { return 0.0; };
+  return costs;
+}
+
+Timeline play(std::span<const Plan> plans, const PlanCosts& costs) {
+  return PlanPlayer(plans, costs).timeline();
+}
+
+}  // namespace tessera
