@@ -2,11 +2,9 @@
 
 #include <stdlib.h>
 
-#include <exception>
 #include <fstream>
 #include <memory>
 #include <regex>
-#include <thread>
 
 #include "kernel/checkpoint/index.hpp"
 #include "kernel/checkpoint/safetensors_file.hpp"
@@ -30,24 +28,6 @@ SessionArguments session_arguments(const Resolved& config, i64 rank, i64 world, 
   arguments.store = world > 1 ? &store : nullptr;
   arguments.communicator = "threads";
   return arguments;
-}
-
-void on_threads(i64 world, const std::function<void(i64)>& body) {
-  std::vector<std::exception_ptr> errors(static_cast<std::size_t>(world));
-  std::vector<std::thread> threads;
-  for (i64 rank = 0; rank < world; ++rank) {
-    threads.emplace_back([&, rank] {
-      try {
-        body(rank);
-      } catch (...) {
-        errors[static_cast<std::size_t>(rank)] = std::current_exception();
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  for (const std::exception_ptr& error : errors) {
-    if (error) std::rethrow_exception(error);
-  }
 }
 
 }  // namespace
@@ -83,11 +63,10 @@ void on_sessions(const std::string& text,
   const Resolved config = resolve(Config::parse(text, "test", sets), plugins());
   const i64 world = world_size(config.run);
   InProcessStore store;
-  on_threads(world, [&](i64 rank) {
-    const SessionArguments arguments = session_arguments(config, rank, world, store);
-    Session session(arguments);
-    body(session, arguments.store);
-  });
+  run_sessions(
+      world,
+      [&](i64 rank) { return session_arguments(config, rank, world, store); },
+      [&](Session& session) { body(session, world > 1 ? &store : nullptr); });
 }
 
 std::vector<std::string> metrics_of(const std::string& out) {

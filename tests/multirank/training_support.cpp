@@ -38,6 +38,22 @@ std::string text_file() {
   return path;
 }
 
+// What the first of several threads threw.
+class FirstError {
+ public:
+  void keep() {
+    const std::lock_guard lock(mutex_);
+    if (!error_) error_ = std::current_exception();
+  }
+  void rethrow() const {
+    if (error_) std::rethrow_exception(error_);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::exception_ptr error_;
+};
+
 }  // namespace
 
 std::string tiny_config() {
@@ -100,6 +116,38 @@ void gather_into(std::vector<double>& logical,
   }
 }
 
+void on_threads(i64 world, const std::function<void(i64)>& body) {
+  FirstError error;
+  std::vector<std::thread> threads;
+  for (i64 rank = 0; rank < world; ++rank) {
+    threads.emplace_back([&, rank] {
+      try {
+        body(rank);
+      } catch (...) {
+        error.keep();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  error.rethrow();
+}
+
+void run_sessions(i64 world,
+                  const std::function<SessionArguments(i64)>& arguments,
+                  const std::function<void(Session&)>& body) {
+  FirstError error;
+  on_threads(world, [&](i64 rank) {
+    Session session(arguments(rank));
+    try {
+      body(session);
+    } catch (const std::exception& caught) {
+      error.keep();  // before the others hear of it and throw what follows from it
+      session.abort(caught.what());
+    }
+  });
+  error.rethrow();
+}
+
 Training train(const std::string& text,
                const std::vector<std::string>& sets,
                const TrainOptions& options) {
@@ -109,18 +157,8 @@ Training train(const std::string& text,
   InProcessStore store;
   Training result;
   std::mutex mutex;
-  std::vector<std::exception_ptr> errors(static_cast<std::size_t>(world));
 
-  const auto run_rank = [&](i64 rank) {
-    SessionArguments arguments;
-    arguments.config = &config;
-    arguments.plugins = &host;
-    arguments.rank = arguments.local_rank = rank;
-    arguments.world = world;
-    arguments.store = &store;
-    arguments.communicator = "threads";
-    arguments.deferred_seed = options.deferred_seed;
-    Session session(arguments);
+  const auto run = [&](Session& session) {
     const auto gather = [&](auto& into, auto member) {
       for (const auto& entry : session.parts().parameters()) {
         const Parameter& p = *entry.parameter;
@@ -136,7 +174,7 @@ Training train(const std::string& text,
         if (options.before_update) options.before_update(session);
       });
       for (const StepLosses::Row& row : session.losses()) {
-        if (rank != 0) continue;
+        if (session.mesh().rank() != 0) continue;
         result.losses.push_back(row.loss);
         result.norms.push_back(row.scalars[step_scalar::kNorm]);
       }
@@ -146,20 +184,18 @@ Training train(const std::string& text,
     if (options.at_end) options.at_end(session);
   };
 
-  std::vector<std::thread> threads;
-  for (i64 rank = 0; rank < world; ++rank) {
-    threads.emplace_back([&, rank] {
-      try {
-        run_rank(rank);
-      } catch (...) {
-        errors[static_cast<std::size_t>(rank)] = std::current_exception();
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  for (const std::exception_ptr& error : errors) {
-    if (error) std::rethrow_exception(error);
-  }
+  const auto arguments_of = [&](i64 rank) {
+    SessionArguments arguments;
+    arguments.config = &config;
+    arguments.plugins = &host;
+    arguments.rank = arguments.local_rank = rank;
+    arguments.world = world;
+    arguments.store = &store;
+    arguments.communicator = "threads";
+    arguments.deferred_seed = options.deferred_seed;
+    return arguments;
+  };
+  run_sessions(world, arguments_of, run);
   return result;
 }
 

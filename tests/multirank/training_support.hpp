@@ -29,6 +29,14 @@ struct TrainOptions {
   std::function<void(Session&)> before_update = {};
 };
 
+/// Runs `body` once a rank, each on a thread of its own, and throws the first error.
+void on_threads(i64 world, const std::function<void(i64 rank)>& body);
+/// The same with a session a rank. When one throws, the others are told, so that they end at once
+/// and not by their timeout.
+void run_sessions(i64 world,
+                  const std::function<SessionArguments(i64 rank)>& arguments,
+                  const std::function<void(Session&)>& body);
+
 /// Trains `config` with `sets` over it, one thread a rank. An error of a rank is thrown here; a
 /// hang ends by the communicator's timeout.
 Training train(const std::string& config,
