@@ -31,12 +31,15 @@ class Row:
     ranks: int
     threads: int
     peer: str
+    sequence_parallel: bool = False
 
 
 ROWS = [
     Row("a", "1 rank x 2 threads", 1, 2, "gpt.py"),
     Row("b", "2 ranks x 1 thread, tensor parallel", 2, 1, "gpt_tensor_parallel.py"),
+    Row("c", "2 ranks x 1 thread, tensor + sequence", 2, 1, "gpt_sequence_parallel.py", True),
 ]
+COMPARED = [("b", "a"), ("c", "b")]  # rows of one side
 
 
 @dataclass
@@ -79,6 +82,7 @@ def measure_tessera(row, options, data):
             "data.path": data,
             "device.threads": row.threads,
             "parallel.tensor": row.ranks,
+            "parallel.sequence_parallel": str(row.sequence_parallel).lower(),
             "model.dropout": options.dropout,
         }
         command = [PROGRAM, "train", CONFIG]
@@ -102,7 +106,7 @@ def check(row, side, sample):
 
 
 def check_layouts(options, rows, samples):
-    """Without dropout a side's two layouts must train alike: same seed, same data."""
+    """Without dropout a side's layouts must train alike: same seed, same data."""
     for side in SIDES if not options.dropout else ():
         found = [samples[row.key, side][0].losses for row in rows if (row.key, side) in samples]
         for losses in found[1:]:
@@ -159,10 +163,11 @@ def summarise(rows, samples):
             line["speed_ratio"] = paired(tessera, torch)
             line["memory_ratio"] = peak(tessera) / peak(torch)
             line["memory_ratio_without_import"] = peak(tessera) / (peak(torch) - imported)
-    if ("a", "tessera") in samples and ("b", "tessera") in samples:
-        summary["tessera_b_over_a"] = paired(samples["b", "tessera"], samples["a", "tessera"])
-    if ("a", "torch") in samples and ("b", "torch") in samples:
-        summary["torch_b_over_a"] = paired(samples["b", "torch"], samples["a", "torch"])
+    for side in SIDES:
+        for over, under in COMPARED:
+            if (over, side) in samples and (under, side) in samples:
+                ratio = paired(samples[over, side], samples[under, side])
+                summary[f"{side}_{over}_over_{under}"] = ratio
     return summary
 
 
@@ -194,8 +199,9 @@ def print_table(rows, summary):
         )
         print(f"{row.key}  {row.title:37}" + "".join(f"{text:>15}" for text in cells))
     for side in SIDES:
-        if f"{side}_b_over_a" in summary:
-            print(f"{side}: b / a = {summary[f'{side}_b_over_a']:.2f}")
+        for over, under in COMPARED:
+            if (ratio := summary.get(f"{side}_{over}_over_{under}")) is not None:
+                print(f"{side}: {over} / {under} = {ratio:.2f}")
 
 
 def parse():
@@ -205,7 +211,9 @@ def parse():
     parser.add_argument("--warmup", type=int, default=3)
     parser.add_argument("--dropout", type=float, default=0.0)
     parser.add_argument("--only", choices=SIDES)
-    parser.add_argument("--row", choices=[row.key for row in ROWS])
+    parser.add_argument(
+        "--row", action="append", choices=[row.key for row in ROWS], help="again for more; all"
+    )
     parser.add_argument(
         "--mkl",
         choices=("tuned", "default"),
@@ -219,7 +227,7 @@ def parse():
 def main():
     options = parse()
     sides = (options.only,) if options.only else SIDES
-    rows = [row for row in ROWS if options.row in (None, row.key)]
+    rows = [row for row in ROWS if not options.row or row.key in options.row]
     if "tessera" in sides and not PROGRAM.exists():
         sys.exit(f"{PROGRAM.relative_to(ROOT)} is not built; --only torch measures the peer alone")
     if "torch" in sides:

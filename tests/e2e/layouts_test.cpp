@@ -89,7 +89,7 @@ class Layouts : public ::testing::Test {
 TEST_F(Layouts, TrainTheSame) {
   const std::vector<double> wanted = alone();
   ASSERT_GT(wanted.front(), wanted[2 * (kSteps - 1)]) << "nothing was learnt";
-  for (const char* layout : {"tp2", "dp2", "tp2_dp2"}) {
+  for (const char* layout : {"tp2", "tp2_sp", "dp2", "tp2_dp2"}) {
     SCOPED_TRACE(layout);
     const ProcessResult result = run_process(small_training(layout, out(layout)));
     ASSERT_EQ(result.exit_code, 0) << result.err;

@@ -49,16 +49,20 @@ class Reduce(torch.autograd.Function):
 
 
 class Rng:
-    """A second random stream, for dropout inside a rank's own heads.
+    """A second random stream, for dropout of what only this rank holds.
 
     The default stream is alike on all ranks, as dropout of replicated activations needs it.
     """
 
-    def __init__(self, seed):
+    def __init__(self, seed, used):
+        self.used = used
         self.state = torch.Generator().manual_seed(seed).get_state()
 
     @contextlib.contextmanager
     def __call__(self):
+        if not self.used:
+            yield
+            return
         shared = torch.get_rng_state()
         torch.set_rng_state(self.state)
         yield
@@ -97,7 +101,7 @@ class Block(nn.Module):
         batch, sequence, _ = x.shape
         qkv = F.linear(Copy.apply(x), self.qkv_weight, self.qkv_bias)
         query, key, value = qkv.view(batch, sequence, 3, self.heads, -1).permute(2, 0, 3, 1, 4)
-        with self.rng() if self.dropout else contextlib.nullcontext():
+        with self.rng():
             y = F.scaled_dot_product_attention(
                 query, key, value, dropout_p=self.dropout, is_causal=True
             )
@@ -142,26 +146,32 @@ class CrossEntropy(torch.autograd.Function):
 
 
 class ParallelGpt(nn.Module):
+    block = Block
+
     def __init__(self, shape, full, rng):
         super().__init__()
         self.tokens = part(full.tokens.weight, 0)
         self.first = dist.get_rank() * self.tokens.shape[0]
         self.positions = whole(full.positions)
-        self.blocks = nn.Sequential(*[Block(shape, block, rng) for block in full.blocks])
+        self.blocks = nn.Sequential(*[self.block(shape, block, rng) for block in full.blocks])
         self.norm = full.norm
         self.dropout = shape.dropout
+        self.rng = rng
 
-    def embed(self, tokens):
+    def look_up(self, tokens):
+        """Of tokens that another rank holds, zeros."""
         local = tokens - self.first
         mine = (local >= 0) & (local < self.tokens.shape[0])
-        x = F.embedding(local * mine, self.tokens) * mine.unsqueeze(-1)
-        return Reduce.apply(x) + self.positions
+        return F.embedding(local * mine, self.tokens) * mine.unsqueeze(-1)
 
     def forward(self, tokens, targets):
-        x = self.embed(tokens)
+        x = Reduce.apply(self.look_up(tokens)) + self.positions
         x = F.dropout(x, self.dropout) if self.dropout else x
         x = Copy.apply(self.norm(self.blocks(x)))
         return CrossEntropy.apply(x @ self.tokens.T, targets, self.first)
+
+    def complete_gradients(self):
+        """What is left to sum over ranks behind the backward pass: here nothing."""
 
     def replicated(self):
         """Parameters that are alike on all ranks: counted once in the norm."""
@@ -179,16 +189,21 @@ def clip_by_global_norm(parameters, replicated, limit):
     torch._foreach_mul_(gradients, factor)
 
 
-def main():
+def main(model_class=ParallelGpt):
     options = arguments()
     torch.set_num_threads(options.threads)
     dist.init_process_group("gloo")
     torch.manual_seed(options.seed)
     shape = Shape(dropout=options.dropout)
-    model = ParallelGpt(shape, Gpt(shape), Rng(options.seed + 1 + dist.get_rank()))
+    rng = Rng(options.seed + 1 + dist.get_rank(), shape.dropout > 0)
+    model = model_class(shape, Gpt(shape), rng)
     parameters = list(model.parameters())
     replicated = model.replicated()
-    clip = lambda parameters: clip_by_global_norm(parameters, replicated, 1.0)
+
+    def clip(parameters):
+        model.complete_gradients()
+        clip_by_global_norm(parameters, replicated, 1.0)
+
     result = train(options, shape, model, parameters, clip)
     if dist.get_rank() == 0:
         report(result)
