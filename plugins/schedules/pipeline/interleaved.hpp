@@ -1,0 +1,95 @@
+#pragma once
+#include <algorithm>
+
+#include "steady.hpp"
+#include "tessera/error.hpp"
+
+namespace tessera {
+
+/// Microbatches go through the rank's chunks in groups: a group through the first chunk, through
+/// the second, …, then the next group.
+class Interleaved final : public PipelineSchedule {
+ public:
+  struct Config {
+    i64 chunks = 2;
+    Auto<i64> microbatch_group;
+    static void describe(Schema<Config>& s) {
+      s.field("chunks", &Config::chunks, "model chunks (virtual stages) on each rank")
+          .at_least(1)
+          .megatron("--num-virtual-stages-per-pipeline-rank");
+      s.field("microbatch_group",
+              &Config::microbatch_group,
+              "microbatches in a row through one chunk; \"auto\": parallel.pipeline")
+          .at_least(1)
+          .megatron("--microbatch-group-size-per-virtual-pipeline-stage");
+    }
+  };
+
+  Interleaved(const Config& config, ScheduleArguments& arguments)
+      : chunks_(static_cast<int>(config.chunks)),
+        group_(static_cast<int>(config.microbatch_group.value_or(arguments.pipeline))) {
+    if (group_ < arguments.pipeline) {
+      fail_config("schedule.microbatch_group = {} must be at least parallel.pipeline = {}",
+                  group_,
+                  arguments.pipeline);
+    }
+  }
+
+  int chunks() const override { return chunks_; }
+
+  int warmup(const PipelineShape& shape) const override {
+    const int all = shape.microbatches * chunks_;
+    if (!shape.training) return all;
+    if (shape.stages == 1) return 0;
+    return std::min(2 * (shape.stages - shape.rank - 1) + (chunks_ - 1) * group_, all);
+  }
+
+  std::vector<Action> order(const PipelineShape& shape) const override {
+    if (!shape.training) return one_by_one(table(Action::F, shape, group_), {}, warmup(shape));
+    if (shape.stages == 1) return without_pipeline(shape);
+    const int rest = shape.microbatches % group_;
+    if (rest > 0 && rest < shape.stages) {
+      fail_config(
+          "schedule.type = \"interleaved_1f1b\" takes microbatches in groups of {}; the last group "
+          "of {} microbatches has {}, fewer than parallel.pipeline = {}: change batch.global, "
+          "batch.micro or schedule.microbatch_group",
+          group_,
+          shape.microbatches,
+          rest,
+          shape.stages);
+    }
+    return one_by_one(
+        table(Action::F, shape, group_), table(Action::B, shape, group_), warmup(shape));
+  }
+
+ private:
+  std::vector<Action> table(Action::Kind kind, const PipelineShape& shape, int group) const {
+    std::vector<Action> actions;
+    for (int begin = 0; begin < shape.microbatches; begin += group) {
+      for (int i = 0; i < chunks_; ++i) {
+        const int chunk = kind == Action::F ? i : chunks_ - 1 - i;
+        for (int m = begin; m < std::min(begin + group, shape.microbatches); ++m) {
+          actions.push_back({kind, m, chunk});
+        }
+      }
+    }
+    return actions;
+  }
+
+  // Nobody to wait for: each microbatch forward through all chunks and back.
+  std::vector<Action> without_pipeline(const PipelineShape& shape) const {
+    const std::vector<Action> forwards = table(Action::F, shape, 1);
+    const std::vector<Action> backwards = table(Action::B, shape, 1);
+    std::vector<Action> actions;
+    for (auto f = forwards.begin(), b = backwards.begin(); f != forwards.end();
+         f += chunks_, b += chunks_) {
+      actions.insert(actions.end(), f, f + chunks_);
+      actions.insert(actions.end(), b, b + chunks_);
+    }
+    return actions;
+  }
+
+  int chunks_, group_;
+};
+
+}  // namespace tessera
