@@ -34,6 +34,8 @@ const std::vector<Layout>& layouts() {
       {"tp2_dp4_sp", {"parallel.tensor=2", "parallel.data=4", "batch.micro=1", kRows}},
       {"tp4_dp2_sp", {"parallel.tensor=4", "parallel.data=2", kRows}},
       {"cpu_tp4_sp", {"device.type=\"cpu\"", "parallel.tensor=4", kRows}},
+      {"tp2_cp2_sp", {"parallel.tensor=2", "parallel.context=2", kRows}},
+      {"tp2_cp2_dp2_sp", {"parallel.tensor=2", "parallel.context=2", "parallel.data=2", kRows}},
       {"sp_alone", {kRows}},
       {"buckets", {"parallel.data=2", "parallel.bucket_elements=1000"}},
       {"cpu", {"device.type=\"cpu\""}},

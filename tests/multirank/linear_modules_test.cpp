@@ -4,7 +4,7 @@
 namespace tessera::testing {
 namespace {
 
-constexpr i64 kRows = 3, kIn = 8, kOut = 12;
+constexpr i64 kRows = 4, kIn = 8, kOut = 12;
 
 // y = x Wᵀ + b and its gradients, in double.
 struct Reference {
@@ -51,6 +51,15 @@ class LinearModules : public ::testing::TestWithParam<i64> {
   static i64 when_cut(i64 calls) { return GetParam() == 1 ? 0 : calls; }
   static void run(const std::function<void(LocalRank&)>& body) {
     local_world().run(tensor_ranks(GetParam(), DType::f64), body);
+  }
+  static void run_sequence_parallel(const std::function<void(LocalRank&)>& body) {
+    LocalWorldOptions options = tensor_ranks(GetParam(), DType::f64);
+    options.batch.sequence_parallel = GetParam() > 1;
+    local_world().run(options, body);
+  }
+  static i64 kept_rows() { return kRows / GetParam(); }
+  static Values kept(LocalRank& rank, const Values& matrix, i64 columns) {
+    return rows_of(matrix, columns, rank.index() * kept_rows(), kept_rows());
   }
   const Reference all_;
 };
@@ -106,6 +115,68 @@ TEST_P(LinearModules, Row) {
       expect_near(rank.parameter("down.bias").grad, all_.bias_grad, "bias gradient");
       EXPECT_EQ(calls(rank, CollectiveKind::all_reduce), when_cut(1));
       EXPECT_EQ(calls(rank, CollectiveKind::all_gather), parallel ? 0 : when_cut(1));
+    });
+  }
+}
+
+TEST_P(LinearModules, ColumnOfKeptRows) {
+  for (const bool gather : {false, true}) {
+    SCOPED_TRACE(gather);
+    run_sequence_parallel([&](LocalRank& rank) {
+      const i64 part = kOut / GetParam(), first = rank.index() * part;
+      const auto module = rank.build<Module>(
+          "up",
+          "column_linear",
+          {{"in", kIn}, {"out", kOut}, {"sections", Value::Array{}}, {"gather_output", gather}});
+      set_values(rank, "up.weight", rows_of(all_.weight, kIn, first, part));
+      set_values(rank, "up.bias", rows_of(all_.bias, 1, first, part));
+      const Tensor gradient =
+          gather ? rank.tensor({kRows, kOut}, all_.gradient)
+                 : rank.tensor({kRows, part}, columns_of(all_.gradient, kOut, first, part));
+      const Tensor x = rank.tensor({kept_rows(), kIn}, kept(rank, all_.x, kIn));
+      const Pass done = pass(rank, *module, x, gradient);
+      expect_near(done.result, gather ? all_.y : columns_of(all_.y, kOut, first, part), "y");
+      expect_near(done.input_gradient, kept(rank, all_.x_grad, kIn), "x gradient");
+      expect_near(rank.parameter("up.weight").grad,
+                  rows_of(all_.weight_grad, kIn, first, part),
+                  "weight gradient");
+      expect_near(
+          rank.parameter("up.bias").grad, rows_of(all_.bias_grad, 1, first, part), "bias gradient");
+      EXPECT_EQ(calls(rank, CollectiveKind::all_gather), when_cut(gather ? 3 : 2));
+      EXPECT_EQ(calls(rank, CollectiveKind::reduce_scatter), when_cut(1)) << "of the x gradient";
+      EXPECT_EQ(calls(rank, CollectiveKind::all_reduce), 0);
+    });
+  }
+}
+
+TEST_P(LinearModules, RowToKeptRows) {
+  for (const bool parallel : {true, false}) {
+    SCOPED_TRACE(parallel);
+    run_sequence_parallel([&](LocalRank& rank) {
+      const i64 part = kIn / GetParam(), first = rank.index() * part;
+      const auto module = rank.build<Module>(
+          "down", "row_linear", {{"in", kIn}, {"out", kOut}, {"input_is_parallel", parallel}});
+      set_values(rank, "down.weight", columns_of(all_.weight, kIn, first, part));
+      set_values(rank, "down.bias", all_.bias);
+      const Tensor x = parallel ? rank.tensor({kRows, part}, columns_of(all_.x, kIn, first, part))
+                                : rank.tensor({kRows, kIn}, all_.x);
+      const Values mine = kept(rank, all_.gradient, kOut);
+      const Pass done = pass(rank, *module, x, rank.tensor({kept_rows(), kOut}, mine));
+      expect_near(done.result, kept(rank, all_.y, kOut), "y");
+      expect_near(done.input_gradient,
+                  parallel ? columns_of(all_.x_grad, kIn, first, part) : all_.x_grad,
+                  "x gradient");
+      expect_near(rank.parameter("down.weight").grad,
+                  columns_of(all_.weight_grad, kIn, first, part),
+                  "weight gradient");
+      const Parameter& bias = rank.parameter("down.bias");
+      Values bias_grad(kOut);  // of the kept rows: the others' parts are summed once a step
+      for (std::size_t i = 0; i < mine.size(); ++i) bias_grad[i % kOut] += mine[i];
+      expect_near(bias.grad, bias_grad, "bias gradient");
+      EXPECT_EQ(bias.partial.size(), GetParam() > 1 ? 1U : 0U);
+      EXPECT_EQ(calls(rank, CollectiveKind::reduce_scatter), when_cut(1));
+      EXPECT_EQ(calls(rank, CollectiveKind::all_gather), when_cut(parallel ? 1 : 2));
+      EXPECT_EQ(calls(rank, CollectiveKind::all_reduce), 0);
     });
   }
 }

@@ -36,7 +36,10 @@ TEST_P(SteadyState, Steps5To10AskTheSystemForNoMemory) {
 
 INSTANTIATE_TEST_SUITE_P(Batches,
                          SteadyState,
-                         ::testing::Values("batch.micro=2", "batch.micro=8", "parallel.data=2"),
+                         ::testing::Values("batch.micro=2",
+                                           "batch.micro=8",
+                                           "parallel.data=2",
+                                           "parallel.sequence_parallel=true"),
                          [](const auto& info) { return "case" + std::to_string(info.index); });
 
 TEST(SteadyStateCategories, PeaksAreCountedByUse) {
