@@ -32,6 +32,15 @@ struct TrainOptions {
   bool json = false;
 };
 
+struct PlanOptions {
+  std::vector<std::string> files;
+  std::vector<std::string> sets;
+  std::string hardware;  ///< a file of configs/hardware; empty: a small CPU host
+  std::string svg;       ///< file to draw the timeline into; empty: none
+  i64 world = 0;         ///< 0: what the configuration asks for
+  bool json = false;
+};
+
 struct GenerateOptions {
   std::string checkpoint;  ///< a run's folder, its checkpoints' or one of them
   std::string prompt;
@@ -54,6 +63,7 @@ int run_config_check(const ConfigOptions& options);
 int run_config_dump(const ConfigOptions& options);
 int run_config_diff(const ConfigOptions& options);
 int run_train(const TrainOptions& options);
+int run_plan(const PlanOptions& options);
 int run_generate(const GenerateOptions& options);
 int run_checkpoint(const CheckpointOptions& options);
 

@@ -6,6 +6,7 @@ int main(int argc, char** argv) {
                      argv,
                      {
                          .train = run_train,
+                         .plan = run_plan,
                          .generate = run_generate,
                          .checkpoint = run_checkpoint,
                          .ranks = run_ranks,

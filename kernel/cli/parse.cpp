@@ -56,6 +56,21 @@ void add_train(Program& program, int (*run)(const TrainOptions&)) {
   command->add_flag("--json", o->json, "one JSON object a line, for programs");
 }
 
+void add_plan(Program& program, int (*run)(const PlanOptions&)) {
+  CLI::App* command = program.app.add_subcommand(
+      "plan", "What training would do: groups, memory, messages, time; starts no rank");
+  const auto o = program.choose(command, run);
+  add_files(command, o->files);
+  add_sets(command, o->sets);
+  command->add_option("--hardware", o->hardware, "its table, as configs/hardware has them")
+      ->option_text("FILE [a small CPU host]");
+  command->add_option("--svg", o->svg, "draw the step's timeline into this file")
+      ->option_text("FILE");
+  command->add_option("--world", o->world, "number of ranks [as configured]")
+      ->check(CLI::PositiveNumber);
+  command->add_flag("--json", o->json, "for programs");
+}
+
 void add_generate(Program& program, int (*run)(const GenerateOptions&)) {
   CLI::App* command =
       program.app.add_subcommand("generate", "Continue a text with a trained model");
@@ -194,6 +209,7 @@ int run_program(int argc, const char* const* argv, const Commands& commands) {
   app.require_subcommand(1);
   app.set_version_flag("--version", version());
   if (commands.train != nullptr) add_train(program, commands.train);
+  if (commands.plan != nullptr) add_plan(program, commands.plan);
   if (commands.generate != nullptr) add_generate(program, commands.generate);
   if (commands.checkpoint != nullptr) add_checkpoint(program, commands.checkpoint);
   if (commands.ranks != nullptr) add_ranks(program, commands.ranks);

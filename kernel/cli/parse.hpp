@@ -6,6 +6,7 @@ namespace tessera {
 /// The commands of a program, by what carries them out. One that is nullptr is not offered.
 struct Commands {
   int (*train)(const TrainOptions&) = nullptr;
+  int (*plan)(const PlanOptions&) = nullptr;
   int (*generate)(const GenerateOptions&) = nullptr;
   int (*checkpoint)(const CheckpointOptions&) = nullptr;
   int (*ranks)(const RanksOptions&) = nullptr;

@@ -28,7 +28,7 @@ struct LinkTable {
 };
 
 /// What predicted times are computed from: configs/hardware/*.toml. The defaults are those of
-/// configs/hardware/cpu_host.toml.
+/// configs/hardware/cpu-host.toml.
 struct Hardware {
   std::string name = "a small CPU host";
   i64 ranks_per_host = 16;

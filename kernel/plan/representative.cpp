@@ -91,7 +91,7 @@ Representative run_representative(const PlanArguments& arguments,
   for (const auto& entry : session.parts().parameters()) {
     out.parameters += entry.parameter->local.elements();
   }
-  out.model_elements = session.parts().logical_elements();
+  out.model_elements = session.parameter_elements();
   out.memory = session.device().memory();
   out.traffic = traffic_of(session.mesh(), arguments.hardware);
   out.plan = session.plan();

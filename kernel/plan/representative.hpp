@@ -29,7 +29,7 @@ struct Representative {
   RankClass of;
   std::vector<std::string> layers;
   i64 parameters = 0;      ///< elements that it stores, padding included
-  i64 model_elements = 0;  ///< logical elements of this rank's model, as the session counts them
+  i64 model_elements = 0;  ///< of the whole model, logical
   MemoryStats memory;      ///< peaks from the start to the end of the second step
   std::vector<Traffic> traffic;
   Plan plan;

@@ -1,0 +1,172 @@
+#include "kernel/plan/predict.hpp"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <tuple>
+
+#include "kernel/plan/planned_data.hpp"
+#include "kernel/schedule/draw.hpp"
+#include "kernel/schedule/verify.hpp"
+#include "tessera/error.hpp"
+
+namespace tessera {
+
+namespace {
+
+std::vector<PlannedGroups> groups_of(const RankGenerator& ranks, const Hardware& hardware) {
+  std::vector<PlannedGroups> all;
+  for (const std::string_view axes : {"tp", "cp", "dp", "pp", "dp-cp", "tp-pp"}) {
+    PlannedGroups groups{std::string(axes), ranks.groups(axes)};
+    const std::size_t size = groups.members[0].size();
+    const bool known = std::ranges::any_of(
+        all, [&](const PlannedGroups& other) { return other.members == groups.members; });
+    if (size == 1 || known) continue;
+    groups.within_host = std::ranges::all_of(
+        groups.members, [&](const auto& members) { return hardware.within_host(members); });
+    all.push_back(std::move(groups));
+  }
+  return all;
+}
+
+std::shared_ptr<Device> make_device(const PlanArguments& arguments, ComponentMaker& maker) {
+  DeviceArguments device;
+  device.threads = arguments.threads;
+  device.kernels = [&](std::string_view name) { return arguments.plugins->kernels(name); };
+  return maker.make(arguments.config->run.device.device, device);
+}
+
+// Seconds of each message between two pipeline ranks, as the sending action carried it.
+class Messages {
+ public:
+  Messages(const std::vector<const Representative*>& ranks, const Hardware& hardware) {
+    for (int rank = 0; rank < static_cast<int>(ranks.size()); ++rank) {
+      const Representative& from = *ranks[static_cast<std::size_t>(rank)];
+      for (std::size_t i = 0; i < from.plan.actions.size(); ++i) {
+        const std::vector<PlanAction::Message>& sends = from.plan.actions[i].sends;
+        for (const PlanAction::Message& message : sends) {
+          const Representative& to = *ranks[static_cast<std::size_t>(message.peer)];
+          const LinkTable link = hardware.ring(std::vector<i64>{from.of.first, to.of.first});
+          seconds_[key(rank, message)] = link.latency + from.actions[i].sent /
+                                                            static_cast<double>(sends.size()) /
+                                                            (link.bandwidth * link.efficiency);
+        }
+      }
+    }
+  }
+  double seconds(int rank, const PlanAction::Message& message) const {
+    return seconds_.at(key(rank, message));
+  }
+
+ private:
+  using Key = std::tuple<int, bool, int, int>;
+  static Key key(int rank, const PlanAction::Message& message) {
+    return {rank, message.forward, message.microbatch, message.stage};
+  }
+  std::map<Key, double> seconds_;
+};
+
+Timeline play(const std::vector<const Representative*>& ranks, const Hardware& hardware) {
+  std::vector<Plan> plans;
+  for (const Representative* rank : ranks) plans.push_back(rank->plan);
+  verify(plans);
+  const Messages messages(ranks, hardware);
+  PlanCosts costs;
+  costs.action = [&](int rank, const Plan& plan, const PlanAction& action) {
+    const auto index = static_cast<std::size_t>(&action - plan.actions.data());
+    if (action.kind == PlanAction::Exchange) return hardware.launch_latency;
+    return ranks[static_cast<std::size_t>(rank)]->actions.at(index).seconds;
+  };
+  costs.message = [&](int rank, const PlanAction::Message& message) {
+    return messages.seconds(rank, message);
+  };
+  return tessera::play(plans, costs);
+}
+
+// Idle between the first compute action of any rank and the last.
+double bubble_of(const Timeline& timeline) {
+  double first = timeline.makespan, last = 0;
+  for (const auto& blocks : timeline.blocks) {
+    for (const Timeline::Block& block : blocks) {
+      first = std::min(first, block.span.start);
+      last = std::max(last, block.span.end);
+    }
+  }
+  const double busy = std::accumulate(timeline.busy.begin(), timeline.busy.end(), 0.0);
+  const double all = (last - first) * static_cast<double>(timeline.busy.size());
+  return all > 0 ? std::max(0.0, 1 - busy / all) : 0;
+}
+
+void describe_schedule(Prediction& out, const PipelineSchedule& schedule) {
+  PipelineShape shape;
+  shape.stages = static_cast<int>(out.layout.pipeline);
+  shape.chunks = schedule.chunks();
+  shape.microbatches = static_cast<int>(out.microbatches);
+  out.picture = draw(schedule, shape);
+  out.schedule_bubble = tessera::play(orders_of(schedule, shape)).bubble();
+}
+
+void add_times(Prediction& out) {
+  const Hardware& hardware = out.hardware;
+  for (i64 context = 0; context < out.layout.context; ++context) {
+    std::vector<const Representative*> ranks;
+    double prologue = 0;
+    for (const Representative& of : out.classes) {
+      if (of.of.context != context) continue;
+      ranks.push_back(&of);
+      prologue = std::max(prologue, of.prologue.seconds);
+    }
+    Timeline timeline = play(ranks, hardware);
+    if (prologue + timeline.makespan <= out.step_seconds) continue;
+    out.step_seconds = prologue + timeline.makespan;
+    out.timeline = std::move(timeline);
+  }
+  out.bubble = bubble_of(out.timeline);
+}
+
+}  // namespace
+
+double Prediction::tokens_per_second() const {
+  return static_cast<double>(global * sequence_length) / step_seconds;
+}
+
+double Prediction::flops_per_second_and_rank() const {
+  return model_flops / step_seconds / static_cast<double>(layout.world);
+}
+
+Prediction predict(const PlanArguments& arguments) {
+  const RunConfig& config = arguments.config->run;
+  HostMaker maker(*arguments.plugins, *arguments.config);
+  Prediction out;
+  out.run = config.run.name;
+  out.hardware = arguments.hardware;
+  out.layout = layout_of(config, maker, arguments.world);
+  const RankGenerator ranks(out.layout);
+  out.data = ranks.size(Axis::data);
+  out.microbatches = microbatches_of(config, maker, out.layout);
+  out.micro = config.batch.micro;
+  out.global = config.batch.global;
+  out.sequence_length = sequence_length_of(config, maker);
+  out.groups = groups_of(ranks, out.hardware);
+  describe_schedule(out, *make_schedule(config, maker));
+
+  std::string note;
+  const std::shared_ptr<Dataset> data = data_for_plan(config, maker, ranks, note);
+  if (!note.empty()) out.notes.push_back(note);
+  const std::shared_ptr<Device> device = make_device(arguments, maker);
+  for (const RankClass& of : rank_classes(ranks)) {
+    out.classes.push_back(run_representative(arguments, of, device, data));
+    out.flops += out.classes.back().total.flops * static_cast<double>(of.ranks);
+  }
+  const Representative& any = out.classes.front();
+  out.parameters = any.model_elements;
+  out.model_flops =
+      any.flops_per_token * static_cast<double>(config.batch.global * out.sequence_length);
+  add_times(out);
+  const double peak =
+      out.hardware.rate(precision_of(config.precision.compute)) / out.hardware.peak.efficiency;
+  out.mfu = out.flops_per_second_and_rank() / peak;
+  return out;
+}
+
+}  // namespace tessera

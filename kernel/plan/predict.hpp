@@ -1,0 +1,45 @@
+#pragma once
+#include <array>
+#include <string>
+#include <vector>
+
+#include "kernel/plan/representative.hpp"
+#include "kernel/schedule/timeline.hpp"
+
+namespace tessera {
+
+/// All groups along some axes of the layout.
+struct PlannedGroups {
+  std::string axes;
+  std::vector<std::vector<i64>> members;
+  bool within_host = true;  ///< every one of them
+};
+
+/// What training with a configuration will do, without starting it.
+struct Prediction {
+  std::string run;
+  Hardware hardware;
+  Layout layout;
+  i64 data = 1, microbatches = 1, micro = 1, global = 1, sequence_length = 1;
+  std::vector<std::string> notes;
+  std::vector<PlannedGroups> groups;    ///< of more than one rank
+  std::vector<Representative> classes;  ///< by pipeline, then by context coordinate
+  i64 parameters = 0;                   ///< of the whole model, logical
+  std::string picture;                  ///< of the schedule, in its units
+  double schedule_bubble = 0;           ///< the same
+  double model_flops = 0;               ///< of one step, by the model's formula
+  double flops = 0;                     ///< of one step, as launched, on all ranks
+
+  Timeline timeline;        ///< of the context coordinate that takes longest, in seconds
+  double bubble = 0;        ///< share of the time from the first forward to the last backward
+  double step_seconds = 0;  ///< the slowest rank's
+  double mfu = 0;           ///< model_flops against the peak of all ranks
+  double tokens_per_second() const;
+  double flops_per_second_and_rank() const;
+};
+
+/// Runs one representative of each class of ranks and plays their plans together. Throws Error with
+/// what is wrong with the configuration, as a run would.
+Prediction predict(const PlanArguments& arguments);
+
+}  // namespace tessera

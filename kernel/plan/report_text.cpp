@@ -1,0 +1,141 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "kernel/plan/report.hpp"
+
+namespace tessera {
+
+namespace {
+
+// 1234567 → "1.23 M".
+std::string short_number(double value, double base, std::array<std::string_view, 7> units) {
+  std::size_t unit = 0;
+  while (value >= base && unit + 1 < units.size()) value /= base, ++unit;
+  const int digits = unit == 0 ? 0 : value < 10 ? 2 : value < 100 ? 1 : 0;
+  return fmt::format("{:.{}f}{}{}", value, digits, units[unit].empty() ? "" : " ", units[unit]);
+}
+
+std::string bytes_text(i64 bytes) {
+  return short_number(
+      static_cast<double>(bytes), 1024, {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"});
+}
+
+std::string count_text(double value) {
+  return short_number(value, 1000, {"", "k", "M", "G", "T", "P", "E"});
+}
+
+std::string seconds_text(double seconds) {
+  if (seconds < 1e-3) return fmt::format("{:.0f} µs", seconds * 1e6);
+  return seconds < 1 ? fmt::format("{:.3g} ms", seconds * 1e3) : fmt::format("{:.3g} s", seconds);
+}
+
+std::string ranks_text(const std::vector<i64>& ranks) {
+  constexpr std::size_t kShown = 8;
+  if (ranks.size() <= kShown) return fmt::format("[{}]", fmt::join(ranks, " "));
+  return fmt::format("[{} {} {} … {}]", ranks[0], ranks[1], ranks[2], ranks.back());
+}
+
+std::string header(const Prediction& p) {
+  const Layout& l = p.layout;
+  std::string text = fmt::format(
+      "{}: {} rank{} = tensor {} × context {} × pipeline {} × data {}, on {}\n"
+      "a step: {} sequences of {} positions, {} microbatch{} of {} on each data-parallel rank\n"
+      "model: {} parameters, {}FLOP a step\n",
+      p.run,
+      l.world,
+      l.world == 1 ? "" : "s",
+      l.tensor,
+      l.context,
+      l.pipeline,
+      p.data,
+      p.hardware.name,
+      p.global,
+      p.sequence_length,
+      p.microbatches,
+      p.microbatches == 1 ? "" : "es",
+      p.micro,
+      count_text(static_cast<double>(p.parameters)),
+      count_text(p.model_flops));
+  for (const std::string& note : p.notes) text += fmt::format("note: {}\n", note);
+  return text;
+}
+
+std::string groups_text(const Prediction& p) {
+  std::string text = "\ngroups\n";
+  if (p.groups.empty()) text += "  none: one rank\n";
+  for (const PlannedGroups& groups : p.groups) {
+    text += fmt::format("  {:<6} {:>4} of {:<4} {:<13} {}{}\n",
+                        groups.axes,
+                        groups.members.size(),
+                        groups.members[0].size(),
+                        groups.within_host ? "within hosts" : "between hosts",
+                        ranks_text(groups.members[0]),
+                        groups.members.size() > 1 ? " …" : "");
+  }
+  return text;
+}
+
+std::string class_name(const Prediction& p, const RankClass& of) {
+  std::string name = fmt::format("rank {}", of.first);
+  if (p.layout.pipeline > 1) name += fmt::format(" stage {}", of.pipeline);
+  if (p.layout.context > 1) name += fmt::format(" part {}", of.context);
+  if (of.ranks > 1) name += fmt::format(" and {} like it", of.ranks - 1);
+  return name;
+}
+
+std::string layers_text(const std::vector<std::string>& layers) {
+  if (layers.size() <= 4) return fmt::format("{}", fmt::join(layers, " "));
+  return fmt::format("{} {} … {} ({} layers)", layers[0], layers[1], layers.back(), layers.size());
+}
+
+std::string rank_text(const Prediction& p, const Representative& r) {
+  std::string text = fmt::format("\n{}: {}\n", class_name(p, r.of), layers_text(r.layers));
+  text += fmt::format("  parameters {}, {}FLOP and {} moved by {} launches a step\n",
+                      count_text(static_cast<double>(r.parameters)),
+                      count_text(r.total.flops),
+                      bytes_text(static_cast<i64>(r.total.bytes)),
+                      r.total.launches);
+  text += fmt::format("  peak memory {}:", bytes_text(r.memory.total_peak));
+  for (int c = 0; c < kCategories; ++c) {
+    const i64 peak = r.memory.peak[static_cast<std::size_t>(c)];
+    if (peak == 0) continue;
+    text += fmt::format(" {} {}", category_name(static_cast<Category>(c)), bytes_text(peak));
+  }
+  text += "\n";
+  for (const Traffic& t : r.traffic) {
+    text += fmt::format("  {:<6} {:<14} {:>6} messages {:>9}\n",
+                        t.axes,
+                        collective_name(t.kind),
+                        t.calls,
+                        bytes_text(t.bytes));
+  }
+  return text;
+}
+
+// Long pictures tell nothing.
+std::string picture_text(const Prediction& p) {
+  constexpr i64 kMostMicrobatches = 32;
+  if (p.layout.pipeline == 1) return "";
+  std::string text =
+      fmt::format("\nschedule, bubble {:.1f} % in its units\n", p.schedule_bubble * 100);
+  return p.microbatches > kMostMicrobatches ? text : text + p.picture;
+}
+
+}  // namespace
+
+std::string report_text(const Prediction& p) {
+  std::string text = header(p) + groups_text(p);
+  for (const Representative& r : p.classes) text += rank_text(p, r);
+  text += picture_text(p);
+  text += fmt::format("\nprediction: step {}, {} tokens/s, {}FLOP/s a rank, MFU {:.1f} %",
+                      seconds_text(p.step_seconds),
+                      count_text(p.tokens_per_second()),
+                      count_text(p.flops_per_second_and_rank()),
+                      p.mfu * 100);
+  if (p.layout.pipeline > 1) text += fmt::format(", bubble {:.1f} %", p.bubble * 100);
+  return text + "\n";
+}
+
+}  // namespace tessera
