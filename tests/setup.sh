@@ -23,6 +23,7 @@ TESSERA_TEST_PACKAGES=(
   clang-format-14
   clang-tidy-14
   git                   # the lint tests ask it which files belong to the tree
+  iproute2              # tests/e2e: two hosts as network namespaces
   libbenchmark-dev
   libgmock-dev
   libgtest-dev

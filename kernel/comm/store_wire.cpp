@@ -1,5 +1,6 @@
 #include "kernel/comm/store_wire.hpp"
 
+#include <arpa/inet.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -40,6 +41,33 @@ Addresses resolve(const StoreAddress& address) {
   const int error = getaddrinfo(host, address.port.c_str(), &hints, &found);
   require(error == 0, "store: cannot resolve {}: {}", address.text(), gai_strerror(error));
   return {found, &freeaddrinfo};
+}
+
+bool is_loopback(const sockaddr* name) {
+  if (name->sa_family == AF_INET6) {
+    const in6_addr& address = reinterpret_cast<const sockaddr_in6*>(name)->sin6_addr;
+    return IN6_IS_ADDR_LOOPBACK(&address);
+  }
+  return (ntohl(reinterpret_cast<const sockaddr_in*>(name)->sin_addr.s_addr) >> 24) == 127;
+}
+
+bool is_number(const std::string& host) {
+  in6_addr ignored;
+  return inet_pton(AF_INET, host.c_str(), &ignored) == 1 ||
+         inet_pton(AF_INET6, host.c_str(), &ignored) == 1;
+}
+
+// Where to listen. Many systems give their own name a loopback address, where no other host reaches
+// them: whoever names this host so is heard on all of its addresses.
+Addresses resolve_own(const StoreAddress& address) {
+  Addresses found = resolve(address);
+  if (address.host.empty() || address.host == "localhost" || is_number(address.host)) return found;
+  const char* everywhere = "::";
+  for (const addrinfo* a = found.get(); a != nullptr; a = a->ai_next) {
+    if (!is_loopback(a->ai_addr)) return found;
+    if (a->ai_family == AF_INET) everywhere = "0.0.0.0";
+  }
+  return resolve({false, everywhere, address.port});
 }
 
 void set_option(int fd, int level, int option, int value) {
@@ -124,7 +152,7 @@ Socket listen_at(StoreAddress& address) {
     const LocalName name(address.host);
     if (listens(socket.fd(), name.get(), name.length)) return socket;
   } else {
-    const Addresses addresses = resolve(address);
+    const Addresses addresses = resolve_own(address);
     for (const addrinfo* a = addresses.get(); a != nullptr; a = a->ai_next) {
       Socket socket(::socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
       set_option(socket.fd(), SOL_SOCKET, SO_REUSEADDR, 1);

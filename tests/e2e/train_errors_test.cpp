@@ -67,8 +67,31 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"World2",
                 {"parallel.tensor=2", "parallel.data=2", "comm.ranks=6"},
                 "data = 2, but 6 ranks with tensor 2, context 1, pipeline 1 leave 3"},
+        Mistake{"MissingCheckpoint",
+                {"checkpoint.resume=gone", "parallel.data=2"},
+                "--set #3: [checkpoint] resume: there is no checkpoint /"},
         Mistake{"MissingPlugins", {"plugins.path=none"}, "[plugins] path: there is no folder "}),
     [](const auto& info) { return info.param.name; });
+
+TEST(TrainErrors, ConfigCheckLooksForTheCheckpointToo) {
+  const TinyRun run;
+  const auto check = [&](const std::string& resume) {
+    return run_tessera({"config",
+                        "check",
+                        run.at("tiny.toml"),
+                        "--set",
+                        "run.steps=5",
+                        "--set",
+                        "checkpoint.resume=" + resume});
+  };
+  const ProcessResult missing = check(run.at("gone"));
+  EXPECT_EQ(missing.exit_code, 2);
+  EXPECT_THAT(missing.err, HasSubstr("there is no checkpoint " + run.at("gone")));
+  fs::create_directory(run.at("empty"));
+  EXPECT_THAT(check(run.at("empty")).err,
+              HasSubstr(run.at("empty") + " holds no complete checkpoint"));
+  EXPECT_EQ(check("auto").exit_code, 0);
+}
 
 // Nothing is unreadable to root, so a test of root's becomes nobody.
 TEST(TrainErrors, PluginsThatCannotBeRead) {

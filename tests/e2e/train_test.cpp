@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
 #include <fstream>
 #include <memory>
@@ -248,6 +249,37 @@ TEST_F(Train, GeneratesFromAnyLayoutWithoutTheData) {
   EXPECT_EQ(run_tessera({"generate", "--checkpoint", run_.at("none"), "--prompt", "a"}).exit_code,
             2);
 }
+
+// --- output that nobody reads any more ---
+
+class ClosedOutput : public ::testing::TestWithParam<std::string> {
+ protected:
+  static ProcessResult pipe(const TinyRun& run, const std::string& reader, int ranks) {
+    const std::string data = "parallel.data=" + std::to_string(ranks);
+    std::vector<std::string> command =
+        run.command(TinyRun::steps(100000, "run", {data, "checkpoint.every_steps=100000"}));
+    const std::string script = "set -o pipefail; \"$0\" \"$@\" " + reader;
+    command.insert(command.begin(), {"bash", "-c", script});
+    return run_process(command, run.options());
+  }
+};
+
+TEST_P(ClosedOutput, StopsAndSavesWithoutAWord) {
+  for (const int ranks : {1, 2}) {
+    const TinyRun run;
+    const ProcessResult result = pipe(run, GetParam(), ranks);
+    EXPECT_EQ(result.exit_code, 141);
+    EXPECT_EQ(std::count(result.out.begin(), result.out.end(), '\n'), 3) << result.out;
+    EXPECT_EQ(result.err, "");
+    EXPECT_EQ(run.checkpoints("run").size(), 1U);
+    EXPECT_THAT(run.survivors(), IsEmpty());
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Readers,
+                         ClosedOutput,
+                         ::testing::Values("| head -3", "2>&1 | head -3"),
+                         [](const auto& info) { return info.index == 0 ? "Output" : "Both"; });
 
 }  // namespace
 }  // namespace tessera::testing
