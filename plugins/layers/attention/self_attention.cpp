@@ -122,13 +122,12 @@ class SelfAttention final : public Layer {
     for (const auto& [key, heads] :
          {std::pair{"heads", shape_.heads}, {"kv_heads", shape_.kv_heads}}) {
       if (heads % ranks == 0) continue;
-      build.reject(
-          key,
-          fmt::format("context = \"all_to_all\" deals {} of them, those of one tensor-parallel "
-                      "rank, to parallel.context = {} ranks, which does not divide; "
-                      "\"ring\" and \"allgather\" need no such thing",
-                      heads,
-                      ranks));
+      build.reject(key,
+                   fmt::format("context = \"all_to_all\" deals the {} of a tensor-parallel rank to "
+                               "parallel.context = {} ranks, which does not divide; "
+                               "\"ring\" and \"allgather\" need no such thing",
+                               heads,
+                               ranks));
     }
   }
 
