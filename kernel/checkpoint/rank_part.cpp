@@ -1,5 +1,7 @@
 #include "kernel/checkpoint/rank_part.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <set>
 

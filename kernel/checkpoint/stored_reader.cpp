@@ -1,5 +1,7 @@
 #include "kernel/checkpoint/stored_reader.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 

@@ -1,5 +1,7 @@
 #include "kernel/checkpoint/together.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <exception>
 

@@ -1,5 +1,7 @@
 #include "kernel/comm/build_mesh.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <memory>
 #include <numeric>

@@ -9,4 +9,11 @@ Error::~Error() = default;
 ConfigError::ConfigError(const std::string& text) : Error(text, 2) {}
 ConfigError::~ConfigError() = default;
 
+void fail_formatted(fmt::string_view text, fmt::format_args values) {
+  throw Error(fmt::vformat(text, values));
+}
+void fail_config_formatted(fmt::string_view text, fmt::format_args values) {
+  throw ConfigError(fmt::vformat(text, values));
+}
+
 }  // namespace tessera

@@ -1,5 +1,7 @@
 #include "kernel/plugin/host.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <set>
 #include <tuple>

@@ -1,5 +1,7 @@
 #include "kernel/tensor/caching_allocator.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <bit>
 #include <utility>

@@ -1,5 +1,7 @@
 #include "kernel/tensor/launch_signatures.hpp"
 
+#include <fmt/format.h>
+
 #include <span>
 #include <utility>
 

@@ -1,5 +1,7 @@
 #include "tessera/types.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "tessera/error.hpp"

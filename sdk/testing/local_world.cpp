@@ -1,5 +1,7 @@
 #include "local_world.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <exception>
 #include <mutex>

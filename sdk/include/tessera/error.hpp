@@ -1,5 +1,5 @@
 #pragma once
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <stdexcept>
 #include <string>
@@ -31,16 +31,21 @@ class TESSERA_API ConfigError : public Error {
   ~ConfigError() override;
 };
 
+/// What fail() and fail_config() do once the types of their values are forgotten: one copy of the
+/// code instead of one at every call.
+[[noreturn]] TESSERA_API void fail_formatted(fmt::string_view text, fmt::format_args values);
+[[noreturn]] TESSERA_API void fail_config_formatted(fmt::string_view text, fmt::format_args values);
+
 /// Throws Error with a formatted text: `fail("axis {} has size {}", name, n)`.
 template <class... T>
 [[noreturn]] void fail(fmt::format_string<T...> text, T&&... values) {
-  throw Error(fmt::format(text, std::forward<T>(values)...));
+  fail_formatted(text, fmt::make_format_args(values...));
 }
 
 /// Throws ConfigError with a formatted text.
 template <class... T>
 [[noreturn]] void fail_config(fmt::format_string<T...> text, T&&... values) {
-  throw ConfigError(fmt::format(text, std::forward<T>(values)...));
+  fail_config_formatted(text, fmt::make_format_args(values...));
 }
 
 /// Throws Error unless `condition` holds. The text is formatted only on failure.
