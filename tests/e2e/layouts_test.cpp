@@ -34,7 +34,7 @@ std::vector<std::string> small_training(const std::string& layout, const std::st
                           "lr.peak=1e-3",
                           "batch.global=8",
                           "batch.micro=2",
-                          "model.layers=2",
+                          "model.layers=4",
                           "model.hidden=48",
                           "model.heads=4",
                           "model.sequence_length=32",
@@ -89,7 +89,8 @@ class Layouts : public ::testing::Test {
 TEST_F(Layouts, TrainTheSame) {
   const std::vector<double> wanted = alone();
   ASSERT_GT(wanted.front(), wanted[2 * (kSteps - 1)]) << "nothing was learnt";
-  for (const char* layout : {"tp2", "tp2_sp", "dp2", "tp2_dp2"}) {
+  for (const char* layout :
+       {"tp2", "tp2_sp", "dp2", "tp2_dp2", "cp2", "tp2_cp2", "pp2", "pp2_zbv", "pp2_tp2_sp"}) {
     SCOPED_TRACE(layout);
     const ProcessResult result = run_process(small_training(layout, out(layout)));
     ASSERT_EQ(result.exit_code, 0) << result.err;
@@ -135,7 +136,7 @@ TEST(LayoutOverlays, HoldTheLayoutOnly) {
     std::ifstream file(entry.path());
     for (std::string line; std::getline(file, line);) {
       if (line.starts_with("[")) {
-        EXPECT_EQ(line, "[parallel]") << entry.path();
+        EXPECT_TRUE(line == "[parallel]" || line == "[schedule]") << entry.path() << ": " << line;
       }
     }
   }

@@ -149,7 +149,8 @@ class SelfAttention final : public Layer {
 
 }  // namespace tessera
 
-TESSERA_PLUGIN(attention, "0.1.0", "Tensor-parallel self-attention") {
+TESSERA_PLUGIN(attention, "0.1.0", "Tensor- and context-parallel self-attention") {
   registrar.add<tessera::Layer, tessera::SelfAttention>(
-      "self_attention", "causal self-attention with heads cut over the tensor group");
+      "self_attention",
+      "self-attention, its heads cut over the tensor group, its positions over the context group");
 }
