@@ -181,7 +181,8 @@ Plan lower(const PipelineSchedule& schedule,
   }
   if (!shape.training) return plan;
 
-  add_reductions(plan, bucket_layers);
+  plan.bucket_layers = bucket_layers;
+  add_reductions(plan);
   add_step(plan);
   return plan;
 }

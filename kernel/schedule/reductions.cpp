@@ -60,9 +60,9 @@ void insert(Plan& plan, const std::vector<std::vector<int>>& waits) {
 
 }  // namespace
 
-void add_reductions(Plan& plan, const std::vector<std::vector<int>>& bucket_layers) {
+void add_reductions(Plan& plan) {
   std::vector<std::vector<int>> waits;
-  for (const std::vector<int>& layers : bucket_layers) {
+  for (const std::vector<int>& layers : plan.bucket_layers) {
     waits.push_back(completes(plan, layers));
     require(
         !waits.back().empty(), "no backward action completes gradient bucket {}", waits.size() - 1);

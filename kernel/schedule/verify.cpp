@@ -229,14 +229,18 @@ class Player {
   }
 
   void reduce(const PlanAction& action) {
+    const auto bucket = static_cast<std::size_t>(action.bucket);
+    check(action.bucket >= 0 && bucket < plan_.bucket_layers.size(),
+          "is for a bucket that does not exist");
     check(reduced_.insert(action.bucket).second, "reduces its bucket a second time");
     check(!action.after.empty(), "does not wait for its last gradient");
     for (const int before : action.after) {
       const PlanAction& last = plan_.actions[static_cast<std::size_t>(before)];
       check(last.kind == PlanAction::B || last.kind == PlanAction::Bw,
             "waits for what gives no gradient");
-      complete_layers_.insert(layer_of(last));
     }
+    const std::vector<int>& layers = plan_.bucket_layers[bucket];
+    complete_layers_.insert(layers.begin(), layers.end());
     reductions_.push_back(static_cast<int>(at_));
   }
 
@@ -263,10 +267,15 @@ class Player {
         }
       }
     }
-    for (int bucket = 0; bucket < static_cast<int>(reduced_.size()); ++bucket) {
-      require(reduced_.contains(bucket), "the plan does not reduce gradient bucket {}", bucket);
+    for (int bucket = 0; bucket < static_cast<int>(plan_.bucket_layers.size()); ++bucket) {
+      require(reduced_.contains(bucket),
+              "the plan of pipeline rank {} is not valid: it does not reduce gradient bucket {}",
+              plan_.shape.rank,
+              bucket);
     }
-    require(stepped_ || !plan_.shape.training, "the plan has no step");
+    require(stepped_ || !plan_.shape.training,
+            "the plan of pipeline rank {} is not valid: it has no step",
+            plan_.shape.rank);
   }
 
   void require_sent(int microbatch, int stage, bool forward) const {

@@ -46,6 +46,8 @@ struct TESSERA_API Plan {
   std::vector<PhaseInfo> phases;  ///< all chunks of this rank
   std::vector<int> live;          ///< bound per chunk
   std::vector<int> stages;        ///< place of each chunk
+  /// Layers (within the model) whose parameters have gradients in each bucket.
+  std::vector<std::vector<int>> bucket_layers;
   std::vector<PlanAction> actions;
   /// "F mb0 chunk0 layer1 attn", "Exchange send F mb0 stage1 to rank 2".
   std::string text(const PlanAction& action) const;

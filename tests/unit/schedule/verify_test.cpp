@@ -123,11 +123,15 @@ TEST(Verify, Reductions) {
   early.actions.insert(early.actions.begin() + 7, reduce);
   for (std::size_t i = 8; i < early.actions.size(); ++i) early.actions[i].after.clear();
   EXPECT_THAT(problem(early),
-              HasSubstr("action 14 (B mb1 chunk0 layer1 mlp) adds to gradients "
+              HasSubstr("action 13 (B mb1 chunk0 layer2 head) adds to gradients "
                         "that were reduced before"));
   Plan missing = one_microbatch();
+  missing.bucket_layers.push_back({0});
+  EXPECT_EQ(problem(missing),
+            "the plan of pipeline rank 0 is not valid: it does not reduce gradient bucket 2");
   missing.actions[7].bucket = 5;
-  EXPECT_EQ(problem(missing), "the plan does not reduce gradient bucket 0");
+  EXPECT_THAT(problem(missing),
+              HasSubstr("action 7 (Reduce bucket5) is for a bucket that does not exist"));
   Plan unwaited = one_microbatch();
   unwaited.actions[10].after = {7};
   EXPECT_THAT(problem(unwaited), HasSubstr("does not wait for a reduction"));
@@ -144,7 +148,7 @@ TEST(Verify, DependenciesAndTheStep) {
                         "for a later action"));
   Plan none = one_microbatch();
   none.actions.pop_back();
-  EXPECT_EQ(problem(none), "the plan has no step");
+  EXPECT_EQ(problem(none), "the plan of pipeline rank 0 is not valid: it has no step");
   Plan two = one_microbatch();
   two.actions.push_back(two.actions.back());
   EXPECT_THAT(problem(two),
