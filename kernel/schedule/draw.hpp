@@ -1,5 +1,6 @@
 #pragma once
 #include <string>
+#include <string_view>
 
 #include "kernel/schedule/timeline.hpp"
 
@@ -11,5 +12,9 @@ std::string draw(const Timeline& timeline, int chunks);
 
 /// Of all ranks' orders, with unit costs: B takes two units, its halves one each.
 std::string draw(const PipelineSchedule& schedule, const PipelineShape& shape);
+
+/// As SVG, to scale in whatever unit the timeline has; every block names itself and its times when
+/// pointed at.
+std::string draw_svg(const Timeline& timeline, int chunks, std::string_view title);
 
 }  // namespace tessera
