@@ -12,6 +12,8 @@ struct Layout {
 };
 
 const std::string kRows = "parallel.sequence_parallel=true";
+const std::string kGather = "model.block.attention.context=\"allgather\"";
+const std::string kHeads = "model.block.attention.context=\"all_to_all\"";
 
 // Every layout and every microbatch size of this version.
 const std::vector<Layout>& layouts() {
@@ -37,6 +39,24 @@ const std::vector<Layout>& layouts() {
       {"tp2_cp2_sp", {"parallel.tensor=2", "parallel.context=2", kRows}},
       {"tp2_cp2_dp2_sp", {"parallel.tensor=2", "parallel.context=2", "parallel.data=2", kRows}},
       {"sp_alone", {kRows}},
+      {"cp2", {"parallel.context=2"}},
+      {"cp2_micro1", {"parallel.context=2", "batch.micro=1"}},
+      {"cp4", {"parallel.context=4"}},
+      {"tp2_cp2", {"parallel.tensor=2", "parallel.context=2"}},
+      {"dp2_cp2", {"parallel.data=2", "parallel.context=2"}},
+      {"tp2_cp4", {"parallel.tensor=2", "parallel.context=4"}},
+      {"cpu_tp2_cp2", {"device.type=\"cpu\"", "parallel.tensor=2", "parallel.context=2"}},
+      {"cp_first",
+       {"parallel.tensor=2", "parallel.context=2", "parallel.order=\"cp-tp-ep-dp-pp\""}},
+      {"cp2_allgather", {"parallel.context=2", kGather}},
+      {"cp4_allgather", {"parallel.context=4", kGather}},
+      {"tp2_cp2_allgather", {"parallel.tensor=2", "parallel.context=2", kGather}},
+      {"dp2_cp2_allgather", {"parallel.data=2", "parallel.context=2", kGather}},
+      {"cp2_all_to_all", {"parallel.context=2", kHeads}},
+      {"cp4_all_to_all", {"parallel.context=4", kHeads}},
+      {"tp2_cp2_all_to_all", {"parallel.tensor=2", "parallel.context=2", kHeads}},
+      {"dp2_cp2_all_to_all", {"parallel.data=2", "parallel.context=2", kHeads}},
+      {"cpu_cp4_all_to_all", {"device.type=\"cpu\"", "parallel.context=4", kHeads}},
       {"buckets", {"parallel.data=2", "parallel.bucket_elements=1000"}},
       {"cpu", {"device.type=\"cpu\""}},
       {"cpu_tp2_dp2", {"device.type=\"cpu\"", "parallel.tensor=2", "parallel.data=2"}},

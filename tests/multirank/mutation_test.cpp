@@ -2,6 +2,7 @@
 // without their mistake must pass it.
 #include <gmock/gmock.h>
 
+#include "context_mutants_support.hpp"
 #include "invariant_support.hpp"
 #include "mutants_support.hpp"
 
@@ -23,6 +24,7 @@ struct Mutation {
 const Sets kTensor = {"parallel.tensor=2"};
 const Sets kRows = {"parallel.tensor=2", "parallel.sequence_parallel=true"};
 const Sets kData = {"parallel.data=2"};
+const Sets kContext = {"parallel.context=2"};
 const std::string kMlp = "model.block.mlp", kAttention = "model.block.attention";
 const std::vector<Row> kAll = {
     &Findings::losses, &Findings::norms, &Findings::gradients, &Findings::update};
@@ -79,6 +81,24 @@ const std::vector<Mutation>& mutations() {
        "embedding",
        "rows_of_the_first_part",
        kAll},
+      {"zigzag_without_turn",
+       kContext,
+       kAttention,
+       "context_attention",
+       "second_half_not_reversed",
+       kAll},
+      {"causal_mask_by_local_positions",
+       kContext,
+       kAttention,
+       "context_attention",
+       "mask_by_local_positions",
+       kAll},
+      {"key_gradients_of_other_ranks_dropped",
+       kContext,
+       kAttention,
+       "context_attention",
+       "own_key_gradients_only",
+       kAll},
       {"tied_gradient_halved", kTensor, "model.head", "head", "halved_tied", kAll, false},
       {"tied_gradient_dropped", kTensor, "model.head", "head", "dropped_tied", kAll, false},
       {"loss_scaled_by_data_ranks", kData, "model.head", "head", "mean_over_data", kScale},
@@ -99,6 +119,7 @@ const PluginHost& host() {
   static const std::unique_ptr<PluginHost> made = [] {
     auto loaded = load_plugins();
     loaded->add_builtin(&register_mutants);
+    loaded->add_builtin(&register_context_mutants);
     return loaded;
   }();
   return *made;

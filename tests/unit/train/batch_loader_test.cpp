@@ -1,4 +1,5 @@
-// Which samples a data-parallel rank gets, and what its inputs hold.
+// Which samples a data-parallel rank gets, which part of them a context-parallel one, and what its
+// inputs hold.
 #include "kernel/train/batch_loader.hpp"
 
 #include <gmock/gmock.h>
@@ -15,7 +16,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-constexpr i64 kSequence = 3;
+constexpr i64 kSequence = 3, kLongSequence = 8;
 
 class NoTokenizer final : public Tokenizer {
  public:
@@ -27,14 +28,15 @@ class NoTokenizer final : public Tokenizer {
 // Token = 10 · ordinal + position; the first position of odd samples is masked.
 class Counted final : public Dataset {
  public:
-  explicit Counted(std::string loss = "lm") : loss_(std::move(loss)) {}
+  explicit Counted(std::string loss = "lm", i64 sequence = kSequence)
+      : loss_(std::move(loss)), sequence_(sequence) {}
   std::vector<FieldInfo> fields() const override {
     return {{"tokens", DType::i64, ""}, {"loss_mask", DType::u8, loss_}};
   }
   const Tokenizer& tokenizer() const override { return tokenizer_; }
   i64 size(SampleSet) const override { return 1000; }
   void read(SampleSet, i64 ordinal, const SampleBuffers& out) const override {
-    for (i64 i = 0; i < kSequence; ++i) {
+    for (i64 i = 0; i < sequence_; ++i) {
       static_cast<i64*>(out.fields[0])[i] = 10 * ordinal + i;
       static_cast<u8*>(out.fields[1])[i] = ordinal % 2 == 1 && i == 0 ? 0 : 1;
     }
@@ -43,25 +45,24 @@ class Counted final : public Dataset {
 
  private:
   std::string loss_;
+  i64 sequence_;
   NoTokenizer tokenizer_;
 };
 
 class Loading : public ::testing::Test {
  protected:
   struct Rank {
-    Rank(HostDevice& device, const Dataset& dataset, i64 data, i64 index, i64 micro)
-        : mesh(RankGenerator(layout(data)), index), parts(mesh) {
+    Rank(HostDevice& device,
+         const Dataset& dataset,
+         const Layout& layout,
+         i64 index,
+         const BatchShape& batch)
+        : mesh(RankGenerator(layout), index), parts(mesh) {
       parts.loss("lm");
-      loader =
-          std::make_unique<BatchLoader>(dataset, parts, BatchShape{micro, kSequence}, mesh, device);
+      loader = std::make_unique<BatchLoader>(dataset, parts, batch, mesh, device);
       cx.device = &device;
       cx.stream = &device.stream();
       cx.pool = &device.pool();
-    }
-    static Layout layout(i64 data) {
-      Layout layout;
-      layout.world = data;
-      return layout;
     }
     std::vector<i64> input(int microbatch, std::string_view name) {
       Bundle bundle = parts.bundle();
@@ -82,7 +83,9 @@ class Loading : public ::testing::Test {
     std::unique_ptr<BatchLoader> loader;
     Context cx;
   };
-  Rank rank(i64 data, i64 index, i64 micro) { return {device_, dataset_, data, index, micro}; }
+  Rank rank(i64 data, i64 index, i64 micro) {
+    return {device_, dataset_, {.world = data}, index, {micro, kSequence}};
+  }
 
   HostDevice device_{"test", {}, {}};
   Counted dataset_;
@@ -146,10 +149,45 @@ TEST_F(Loading, SamplesBeyondTheCountDoNotWeigh) {
   EXPECT_THAT(second.input(1, "loss_mask"), ElementsAre(0, 0, 0, 0, 0, 0));
 }
 
+// Two chunks a rank, the second from the other end: 8 positions on 2 ranks are 0 1 | 6 7 and 2 3 |
+// 4 5; the data rank, not the rank, says which samples.
+TEST_F(Loading, ContextRanksHoldTwoChunksOfEverySample) {
+  const Counted dataset("lm", kLongSequence);
+  const std::vector<std::vector<i64>> positions = {{0, 1, 6, 7}, {2, 3, 4, 5}};
+  for (i64 index = 0; index < 4; ++index) {
+    Rank here(device_, dataset, {.world = 4, .context = 2}, index, {2, kLongSequence / 2});
+    const std::vector<i64> weights = here.loader->prepare(SampleSet::train, 24, 4, 1);
+    const i64 first = 24 + index / 2 * 2;
+    std::vector<i64> tokens, rows, places;
+    for (const i64 sample : {first, first + 1}) {
+      for (const i64 position : positions[static_cast<std::size_t>(index % 2)]) {
+        tokens.push_back(10 * sample + position);
+        rows.push_back(row_id(sample, position));
+        places.push_back(position);
+      }
+    }
+    EXPECT_EQ(here.input(0, "tokens"), tokens) << "rank " << index;
+    EXPECT_EQ(here.input(0, "rows"), rows) << "rank " << index;
+    EXPECT_EQ(here.input(0, "positions"), places) << "rank " << index;
+    // Position 0 of odd samples is masked; context rank 0 holds it.
+    EXPECT_THAT(weights, ElementsAre(index % 2 == 0 ? 7 : 8)) << "rank " << index;
+    EXPECT_THAT(here.input(0, "loss_mask"), ElementsAre(1, 1, 1, 1, index % 2, 1, 1, 1));
+  }
+}
+
+TEST_F(Loading, ContextRanksMaskSamplesBeyondTheCount) {
+  const Counted dataset("lm", kLongSequence);
+  Rank here(device_, dataset, {.world = 2, .context = 2}, 1, {2, kLongSequence / 2});
+  EXPECT_THAT(here.loader->prepare(SampleSet::validation, 0, 1, 1), ElementsAre(4));
+  EXPECT_THAT(here.input(0, "loss_mask"), ElementsAre(1, 1, 1, 1, 0, 0, 0, 0));
+}
+
 TEST_F(Loading, EveryLossNeedsAMask) {
   const Counted other("sentence_order");
   EXPECT_THAT(
-      [&] { Rank(device_, other, 1, 0, 1); },
+      [&] {
+        Rank(device_, other, {}, 0, {1, kSequence});
+      },
       ::testing::ThrowsMessage<Error>("the dataset has no mask for the model's loss \"lm\""));
 }
 
