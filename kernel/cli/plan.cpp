@@ -3,10 +3,12 @@
 #include <cstdio>
 
 #include "kernel/cli/commands.hpp"
+#include "kernel/cli/output_file.hpp"
 #include "kernel/config/config.hpp"
 #include "kernel/launch/environment.hpp"
 #include "kernel/launch/open_plugins.hpp"
 #include "kernel/plan/report.hpp"
+#include "kernel/schedule/draw.hpp"
 #include "kernel/train/setup.hpp"
 #include "tessera/error.hpp"
 
@@ -34,6 +36,10 @@ Prediction predict(const PlanOptions& options) {
 int run_plan(const PlanOptions& options) {
   try {
     const Prediction prediction = predict(options);
+    if (!options.svg.empty()) {
+      const int chunks = prediction.classes.front().plan.shape.chunks;
+      write_output_file(options.svg, draw_svg(prediction.timeline, chunks, prediction.run));
+    }
     fmt::print("{}", options.json ? report_json(prediction) + "\n" : report_text(prediction));
     return 0;
   } catch (const Error& error) {

@@ -1,0 +1,116 @@
+// `tessera plan` as a user meets it.
+#include <gmock/gmock.h>
+
+#include <chrono>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "program_support.hpp"
+#include "tessera/types.hpp"
+
+namespace tessera {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using testing::run_tessera;
+using ::testing::StartsWith;
+using testing::TemporaryFolder;
+
+const std::string kConfigs = TESSERA_SOURCE_DIR "/configs/";
+const std::string kDgx2 = kConfigs + "hardware/v100-dgx2.toml";
+
+nlohmann::json plan(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), "plan");
+  arguments.push_back("--json");
+  const ProcessResult result = run_tessera(std::move(arguments));
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  return nlohmann::json::parse(result.out);
+}
+
+// A configuration whose data need not be there.
+std::vector<std::string> small(std::vector<std::string> more = {}) {
+  std::vector<std::string> arguments = {kConfigs + "shakespeare.toml", "--set", "model.vocab=256"};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return arguments;
+}
+
+struct Scaling {
+  std::string name;
+  i64 ranks;
+  double billions;
+};
+
+class ScalingStudy : public ::testing::TestWithParam<Scaling> {};
+
+TEST_P(ScalingStudy, IsPlannedInSeconds) {
+  const auto start = std::chrono::steady_clock::now();
+  const auto p =
+      plan({kConfigs + "scaling/gpt2_" + GetParam().name + ".toml", "--hardware", kDgx2});
+  const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
+  EXPECT_LT(taken.count(), 10);
+  EXPECT_EQ(p["world_size"], GetParam().ranks);
+  EXPECT_NEAR(p["parameters"].get<double>() / 1e9, GetParam().billions, 0.06);
+  EXPECT_LT(p["ranks"][0]["peak_memory"]["total"].get<i64>(), i64{32} << 30);  // of a V100
+  EXPECT_GT(p["step_seconds"].get<double>(), 0.5);
+  EXPECT_LT(p["step_seconds"].get<double>(), 5);
+  EXPECT_GT(p["mfu"].get<double>(), 0.1);
+  EXPECT_LT(p["mfu"].get<double>(), 0.5);
+}
+
+INSTANTIATE_TEST_SUITE_P(Paper,
+                         ScalingStudy,
+                         ::testing::Values(Scaling{"1.2b", 64, 1.2},
+                                           Scaling{"2.5b", 128, 2.5},
+                                           Scaling{"4.2b", 256, 4.2},
+                                           Scaling{"8.3b", 512, 8.3}),
+                         [](const auto& info) { return "gpt2_" + std::to_string(info.index); });
+
+TEST(Plan, TellsPeopleWhatARunWouldDo) {
+  std::vector<std::string> arguments = small({"--set", "parallel.tensor=2"});
+  arguments.insert(arguments.begin(), "plan");
+  const ProcessResult result = run_tessera(std::move(arguments));
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out,
+              AllOf(StartsWith("shakespeare: 2 ranks = tensor 2 × "),
+                    HasSubstr("groups\n  tp "),
+                    HasSubstr("peak memory "),
+                    HasSubstr("all_reduce"),
+                    HasSubstr("\nprediction: step ")));
+}
+
+TEST(Plan, FillsAWorldWithReplicas) {
+  const auto p = plan(small({"--set", "parallel.tensor=2", "--world", "4"}));
+  EXPECT_EQ(p["layout"]["data"], 2);
+  EXPECT_EQ(p["groups"]["dp"]["ranks"], nlohmann::json::parse("[[0, 2], [1, 3]]"));
+}
+
+TEST(Plan, DrawsTheTimeline) {
+  const TemporaryFolder folder;
+  const std::string file = folder.path() / "step.svg";
+  plan(small({"--svg", file}));
+  std::ostringstream text;
+  text << std::ifstream(file).rdbuf();
+  EXPECT_THAT(text.str(), HasSubstr("<svg"));
+}
+
+TEST(Plan, WhatIsWrongIsExitCode2) {
+  const auto error = [](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), "plan");
+    const ProcessResult result = run_tessera(std::move(arguments));
+    EXPECT_EQ(result.exit_code, 2) << result.err;
+    EXPECT_THAT(result.out, IsEmpty());
+    return result.err;
+  };
+  EXPECT_THAT(error({"nowhere.toml"}), HasSubstr("nowhere.toml: there is no such file"));
+  EXPECT_THAT(error(small({"--set", "parallel.tensor=3"})), HasSubstr("3"));
+  EXPECT_THAT(error(small({"--set", "parallel.tensor=2", "--world", "3"})), HasSubstr("3"));
+  EXPECT_THAT(error(small({"--hardware", "nowhere.toml"})), HasSubstr("nowhere.toml"));
+  EXPECT_THAT(error(small({"--set", "schedule.type=\"1f1c\""})), HasSubstr("1f1b"));
+  EXPECT_THAT(error(small({"--world", "0"})), HasSubstr("--world"));
+}
+
+}  // namespace
+}  // namespace tessera

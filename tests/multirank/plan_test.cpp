@@ -1,0 +1,173 @@
+// What the planner says before a run is what the run does: memory, messages, bytes.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+#include <mutex>
+#include <tuple>
+
+#include "kernel/plan/predict.hpp"
+#include "training_support.hpp"
+
+namespace tessera::testing {
+namespace {
+
+using Sets = std::vector<std::string>;
+using Counted = std::map<std::tuple<std::string, std::string>, std::pair<i64, i64>>;
+
+struct Measured {
+  i64 pipeline = 0, context = 0;
+  MemoryStats memory;
+  Counted counted;
+};
+
+// Both over a model that is large enough for blocks not to be mere rounding.
+Sets with_model(const Sets& sets) {
+  Sets all = {"device.type=\"cpu\"",
+              "check.replicas_every=0",
+              "model.layers=4",
+              "model.hidden=64",
+              "model.sequence_length=32",
+              "model.dropout=0.1"};
+  all.insert(all.end(), sets.begin(), sets.end());
+  return all;
+}
+
+std::map<i64, Measured> measure(const Sets& sets) {
+  std::map<i64, Measured> ranks;
+  std::mutex mutex;
+  TrainOptions options;
+  options.at_end = [&](Session& session) {
+    const Mesh& mesh = session.mesh();
+    for (const auto& group : mesh.all()) group->reset_counters();
+    session.train_step();
+    Measured measured{mesh.coordinate(Axis::pipeline),
+                      mesh.coordinate(Axis::context),
+                      session.device().memory(),
+                      {}};
+    for (const auto& group : mesh.all()) {
+      for (int kind = 0; kind <= static_cast<int>(CollectiveKind::barrier); ++kind) {
+        const auto& entry = group->counters().kinds[kind];
+        if (entry.calls == 0) continue;
+        const std::string axes = group->name().substr(0, group->name().find('['));
+        const std::string name(collective_name(static_cast<CollectiveKind>(kind)));
+        measured.counted[{axes, name}] = {entry.calls, entry.bytes};
+      }
+    }
+    const std::lock_guard lock(mutex);
+    ranks[mesh.rank()] = measured;
+  };
+  train(tiny_config(), with_model(sets), options);
+  return ranks;
+}
+
+Prediction predicted(const Sets& sets) {
+  const Resolved config =
+      resolve(Config::parse(tiny_config(), "test", with_model(sets)), plugins());
+  PlanArguments arguments;
+  arguments.config = &config;
+  arguments.plugins = &plugins();
+  arguments.world = world_size(config.run);
+  return predict(arguments);
+}
+
+const Representative& of(const Prediction& prediction, const Measured& rank) {
+  for (const Representative& r : prediction.classes) {
+    if (r.of.pipeline == rank.pipeline && r.of.context == rank.context) return r;
+  }
+  throw std::runtime_error("no class for this rank");
+}
+
+Counted counted(const Representative& r) {
+  Counted all;
+  for (const Traffic& t : r.traffic) {
+    all[{t.axes, std::string(collective_name(t.kind))}] = {t.calls, t.bytes};
+  }
+  return all;
+}
+
+struct Layout {
+  std::string name;
+  Sets sets;
+};
+
+class Planned : public ::testing::TestWithParam<Layout> {};
+
+TEST_P(Planned, MemoryAndMessagesAreThoseOfTheRun) {
+  const Prediction prediction = predicted(GetParam().sets);
+  const auto ranks = measure(GetParam().sets);
+  ASSERT_EQ(static_cast<i64>(ranks.size()), prediction.layout.world);
+  for (const auto& [rank, measured] : ranks) {
+    SCOPED_TRACE(fmt::format("rank {}", rank));
+    const Representative& r = of(prediction, measured);
+    const auto near = [](i64 expected, i64 actual) {
+      return std::abs(static_cast<double>(expected - actual)) <= 0.05 * static_cast<double>(actual);
+    };
+    EXPECT_PRED2(near, r.memory.total_peak, measured.memory.total_peak);
+    for (int c = 0; c < kCategories; ++c) {
+      SCOPED_TRACE(category_name(static_cast<Category>(c)));
+      const auto at = static_cast<std::size_t>(c);
+      EXPECT_PRED2(near, r.memory.peak[at], measured.memory.peak[at]);
+    }
+    EXPECT_EQ(counted(r), measured.counted);
+  }
+}
+
+const std::string kRows = "parallel.sequence_parallel=true";
+
+INSTANTIATE_TEST_SUITE_P(
+    Layouts,
+    Planned,
+    ::testing::Values(
+        Layout{"single", {}},
+        Layout{"micro1", {"batch.micro=1"}},
+        Layout{"micro8", {"batch.micro=8"}},
+        Layout{"recompute", {"recompute.mode=\"full\""}},
+        Layout{"tp2", {"parallel.tensor=2"}},
+        Layout{"tp2_sp", {"parallel.tensor=2", kRows}},
+        Layout{"dp2", {"parallel.data=2"}},
+        Layout{"tp2_dp2", {"parallel.tensor=2", "parallel.data=2"}},
+        Layout{"dp2_buckets", {"parallel.data=2", "parallel.bucket_elements=10000"}},
+        Layout{"cp2", {"parallel.context=2"}},
+        Layout{"pp2", {"parallel.pipeline=2", "schedule.type=\"1f1b\""}},
+        Layout{"pp2_tp2", {"parallel.pipeline=2", "parallel.tensor=2", "schedule.type=\"1f1b\""}},
+        Layout{"pp2_dp2", {"parallel.pipeline=2", "parallel.data=2", "schedule.type=\"1f1b\""}}),
+    [](const auto& info) { return info.param.name; });
+
+TEST(PlannedWork, IsTheFormulaOfTheModel) {
+  const Prediction prediction = predicted({});
+  // FACTS: 6 · tokens · (layers · (12 h² + s h) + h V), V as the vocabulary is stored.
+  const double h = 64, s = 32, layers = 4, tokens = 8 * s;
+  const double stored = 256;  // the byte tokenizer's 256, a multiple of 8
+  const double expected = 6 * tokens * (layers * (12 * h * h + s * h) + h * stored);
+  EXPECT_DOUBLE_EQ(prediction.flops, expected);
+  EXPECT_DOUBLE_EQ(prediction.model_flops, expected);
+}
+
+TEST(PlannedWork, IsDividedAmongRanksAndGrowsByRecomputing) {
+  const double one = predicted({}).flops;
+  EXPECT_DOUBLE_EQ(predicted({"parallel.tensor=2"}).flops, one);
+  EXPECT_DOUBLE_EQ(predicted({"parallel.data=4"}).flops, one);
+  EXPECT_DOUBLE_EQ(predicted({"parallel.context=2"}).flops, one);
+  const double again = predicted({"recompute.mode=\"full\""}).flops;
+  const double h = 64, s = 32;
+  EXPECT_DOUBLE_EQ(again - one, 2 * 8 * s * 4 * (12 * h * h + s * h));
+}
+
+TEST(PlannedTime, IsShorterWithMoreRanksAndLongerWithSlowerLinks) {
+  const auto seconds = [](const Sets& sets, double bandwidth) {
+    const Resolved config =
+        resolve(Config::parse(tiny_config(), "test", with_model(sets)), plugins());
+    PlanArguments arguments;
+    arguments.config = &config;
+    arguments.plugins = &plugins();
+    arguments.world = world_size(config.run);
+    arguments.hardware.inside.bandwidth = bandwidth;
+    return predict(arguments).step_seconds;
+  };
+  EXPECT_LT(seconds({"parallel.data=2"}, 1e12), seconds({}, 1e12));
+  EXPECT_GT(seconds({"parallel.tensor=2"}, 1e6), seconds({"parallel.tensor=2"}, 1e12));
+}
+
+}  // namespace
+}  // namespace tessera::testing

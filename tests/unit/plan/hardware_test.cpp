@@ -1,0 +1,127 @@
+#include "kernel/plan/hardware.hpp"
+
+#include <gmock/gmock.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <numeric>
+
+#include "tessera/error.hpp"
+
+namespace tessera {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+
+const std::string kTables = TESSERA_SOURCE_DIR "/configs/hardware/";
+
+class TableFile {
+ public:
+  explicit TableFile(const std::string& text) { std::ofstream(path_) << text; }
+  ~TableFile() { std::filesystem::remove(path_); }
+  std::string path() const { return path_; }
+
+ private:
+  std::filesystem::path path_ =
+      std::filesystem::temp_directory_path() /
+      fmt::format("tessera_hardware_{}.toml", static_cast<long>(getpid()));
+};
+
+std::vector<i64> ranks(i64 first, i64 count, i64 stride = 1) {
+  std::vector<i64> members;
+  for (i64 i = 0; i < count; ++i) members.push_back(first + i * stride);
+  return members;
+}
+
+Collective all_reduce(i64 elements) {
+  static float none = 0;
+  Collective collective;
+  collective.kind = CollectiveKind::all_reduce;
+  collective.input.address = &none;
+  collective.input.dtype = DType::f32;
+  collective.input.rank = 1;
+  collective.input.shape[0] = elements;
+  return collective;
+}
+
+TEST(HardwareTables, AreRead) {
+  const Hardware v100 = Hardware::load(kTables + "v100-dgx2.toml");
+  EXPECT_EQ(v100.ranks_per_host, 16);
+  EXPECT_EQ(v100.peak.f16, 125e12);
+  EXPECT_EQ(v100.between.latency, 10e-6);
+}
+
+TEST(HardwareTables, TheSmallHostIsTheDefault) {
+  const Hardware file = Hardware::load(kTables + "cpu-host.toml"), initial;
+  EXPECT_EQ(file.name, initial.name);
+  EXPECT_EQ(file.ranks_per_host, initial.ranks_per_host);
+  EXPECT_EQ(file.launch_latency, initial.launch_latency);
+  EXPECT_EQ(file.f32_timed_as, initial.f32_timed_as);
+  EXPECT_EQ(file.peak.f64, initial.peak.f64);
+  EXPECT_EQ(file.peak.f32, initial.peak.f32);
+  EXPECT_EQ(file.peak.efficiency, initial.peak.efficiency);
+  EXPECT_EQ(file.memory.bandwidth, initial.memory.bandwidth);
+  EXPECT_EQ(file.memory.efficiency, initial.memory.efficiency);
+  EXPECT_EQ(file.inside.bandwidth, initial.inside.bandwidth);
+  EXPECT_EQ(file.inside.latency, initial.inside.latency);
+  EXPECT_EQ(file.between.bandwidth, initial.between.bandwidth);
+  EXPECT_EQ(file.between.latency, initial.between.latency);
+}
+
+TEST(HardwareTables, SayWhatIsWrongAndWhere) {
+  const TableFile unknown("[peak]\nf23 = 1e12\n");
+  EXPECT_THAT([&] { Hardware::load(unknown.path()); },
+              ThrowsMessage<ConfigError>(
+                  unknown.path() + ":2:1: [peak] unknown key \"f23\": did you mean \"f32\"?"));
+  const TableFile negative("[inside]\nlatency = -1.0\n");
+  EXPECT_THAT([&] { Hardware::load(negative.path()); },
+              ThrowsMessage<ConfigError>(HasSubstr(":2:11: [inside] latency: ")));
+  EXPECT_THAT([] { Hardware::load("nowhere.toml"); },
+              ThrowsMessage<ConfigError>(HasSubstr("there is no such file")));
+}
+
+TEST(HardwareRates, FollowTheTypeThatIsTimed) {
+  Hardware hardware;
+  hardware.peak = {.f64 = 1e9, .f32 = 2e9, .f16 = 16e9, .bf16 = 0, .efficiency = 0.5};
+  EXPECT_EQ(hardware.rate(DType::f32), 1e9);
+  EXPECT_EQ(hardware.timed_bytes(DType::f32, 8), 8);
+  hardware.f32_timed_as = "f16";
+  EXPECT_EQ(hardware.rate(DType::f32), 8e9);
+  EXPECT_EQ(hardware.rate(DType::f64), 0.5e9);
+  EXPECT_EQ(hardware.timed_bytes(DType::f32, 8), 4);
+  EXPECT_EQ(hardware.timed_bytes(DType::i64, 8), 8);
+  EXPECT_THAT([&] { hardware.rate(DType::bf16); },
+              ThrowsMessage<ConfigError>(HasSubstr("[peak] bf16 is 0")));
+}
+
+TEST(Links, RanksOfAHostShareWhatJoinsHosts) {
+  Hardware hardware;
+  hardware.ranks_per_host = 8;
+  hardware.inside.bandwidth = 100e9;
+  hardware.between.bandwidth = 40e9;
+  EXPECT_TRUE(hardware.within_host(ranks(8, 8)));
+  EXPECT_FALSE(hardware.within_host(ranks(7, 2)));
+  EXPECT_EQ(hardware.ring(ranks(0, 8)).bandwidth, 100e9);
+  EXPECT_EQ(hardware.ring(ranks(0, 16)).bandwidth, 40e9);    // one ring
+  EXPECT_EQ(hardware.ring(ranks(0, 4, 8)).bandwidth, 5e9);   // eight rings, one a rank
+  EXPECT_EQ(hardware.ring(ranks(0, 8, 4)).bandwidth, 10e9);  // four rings of two ranks a host
+}
+
+TEST(CollectiveTimes, AreThoseOfARingForMuchAndOfATreeForLittle) {
+  Hardware hardware;
+  hardware.inside = {1e9, 1, 1e-6};
+  const std::vector<i64> eight = ranks(0, 8);
+  const double much = collective_seconds(hardware, eight, all_reduce(250'000'000));
+  EXPECT_NEAR(much, 2.0 * 7 / 8 + 14e-6, 1e-9);
+  EXPECT_NEAR(collective_seconds(hardware, eight, all_reduce(1)), 2 * 3 * (1e-6 + 4e-9), 1e-12);
+  Collective gather = all_reduce(250'000);
+  gather.kind = CollectiveKind::all_gather;
+  EXPECT_NEAR(collective_seconds(hardware, eight, gather), 7 * (1e-6 + 1e-3), 1e-9);
+  gather.kind = CollectiveKind::reduce_scatter;
+  EXPECT_NEAR(collective_seconds(hardware, eight, gather), 7 * (1e-6 + 1e-3 / 8), 1e-9);
+}
+
+}  // namespace
+}  // namespace tessera
