@@ -52,7 +52,7 @@ flags=$(cached CMAKE_CXX_FLAGS) sanitizers=$(cached TESSERA_SANITIZE)
 if [[ $sanitizers ]]; then flags+=" -fsanitize=$sanitizers"; fi
 options=("-DCMAKE_PREFIX_PATH=$prefix" "-DCMAKE_CXX_COMPILER=$(cached CMAKE_CXX_COMPILER)"
   "-DCMAKE_BUILD_TYPE=$(cached CMAKE_BUILD_TYPE)" "-DCMAKE_CXX_FLAGS=$flags")
-for project in plugin_layer plugin_optimizer tensor_parallel; do
+for project in plugin_layer plugin_optimizer plugin_schedule tensor_parallel; do
   say "build examples/$project"
   mkdir -p "$work/$project"
   cp "$root/examples/$project"/*.* "$work/$project"
@@ -61,10 +61,10 @@ for project in plugin_layer plugin_optimizer tensor_parallel; do
 done
 
 say 'what they bring'
-layer=$work/plugin_layer rule=$work/plugin_optimizer
-paths=(--path "$layer/build/plugins" --path "$rule/build/plugins")
+layer=$work/plugin_layer rule=$work/plugin_optimizer schedule=$work/plugin_schedule
+paths=(--path "$layer/build/plugins" --path "$rule/build/plugins" --path "$schedule/build/plugins")
 listed=$("$tessera" plugins "${paths[@]}")
-for component in layer/geglu rule/lion; do
+for component in layer/geglu rule/lion schedule/patient_1f1b; do
   if ! grep "^$component " <<<"$listed"; then
     echo "run_plugins.sh: $component is not listed" >&2
     echo "$listed" >&2
@@ -77,6 +77,10 @@ expect 'kernel example.lion on host' \
 expect 'from model.hidden' "$tessera" plugins show layer/geglu "${paths[@]}"
 expect 'beta2' "$tessera" plugins show rule/lion "${paths[@]}"
 
+say 'a schedule, verified and drawn'
+expect 'verified; bubble' "$tessera" schedule patient_1f1b --stages 4 --microbatches 8 \
+  --set ahead=2 --path "$schedule/build/plugins"
+
 say 'tensor parallelism in numbers'
 expect 'column -> row: 2 collectives' "$work/tensor_parallel/build/tensor_parallel"
 
@@ -86,7 +90,7 @@ small=(--set "data.path=$root/LICENSE" --set run.steps=12 --set lr.warmup_steps=
   --set model.heads=4 --set model.sequence_length=32 --set validation.every_steps=0
   --set checkpoint.every_steps=0)
 last_loss() { tail -n 1 "$1/metrics.jsonl" | grep -o '"loss":[0-9]*\.[0-9]\{5\}'; }
-for overlay in "$layer/geglu.toml" "$rule/lion.toml"; do
+for overlay in "$layer/geglu.toml" "$rule/lion.toml" "$schedule/patient_1f1b.toml"; do
   name=$(basename "$overlay" .toml) losses=()
   for layout in single tp2; do
     say "train with $name, $layout"
@@ -99,4 +103,4 @@ for overlay in "$layer/geglu.toml" "$rule/lion.toml"; do
     exit 1
   fi
 done
-say "both plugins work; they are in $work"
+say "all plugins work; they are in $work"

@@ -41,6 +41,18 @@ struct PlanOptions {
   bool json = false;
 };
 
+struct ScheduleOptions {
+  std::string type;
+  std::vector<std::string> path;  ///< plugin folders searched before all others
+  std::vector<std::string> sets;  ///< "key=value" of the schedule's own keys
+  int stages = 1;
+  int chunks = 0;  ///< 0: the schedule's default
+  int microbatches = 1;
+  bool forward_only = false;
+  std::string svg;  ///< file to draw into; empty: none
+  bool json = false;
+};
+
 struct GenerateOptions {
   std::string checkpoint;  ///< a run's folder, its checkpoints' or one of them
   std::string prompt;
@@ -55,6 +67,7 @@ struct CheckpointOptions {
 };
 
 int run_ranks(const RanksOptions& options);
+int run_schedule(const ScheduleOptions& options);
 int run_plugins_list(const PluginsOptions& options);
 int run_plugins_show(const PluginsOptions& options);
 int run_plugins_check(const PluginsOptions& options);

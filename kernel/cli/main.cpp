@@ -10,6 +10,7 @@ int main(int argc, char** argv) {
                          .generate = run_generate,
                          .checkpoint = run_checkpoint,
                          .ranks = run_ranks,
+                         .schedule = run_schedule,
                          .plugins_list = run_plugins_list,
                          .plugins_show = run_plugins_show,
                          .plugins_check = run_plugins_check,

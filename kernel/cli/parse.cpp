@@ -117,6 +117,30 @@ void add_ranks(Program& program, int (*run)(const RanksOptions&)) {
   command->add_flag("--json", o->json, "for programs");
 }
 
+void add_schedule(Program& program, int (*run)(const ScheduleOptions&)) {
+  CLI::App* command = program.app.add_subcommand(
+      "schedule", "Verify and draw a pipeline schedule, without a model or ranks");
+  const auto o = program.choose(command, run);
+  command->add_option("TYPE", o->type, "as schedule.type would name it")->required();
+  command->add_option("--stages", o->stages, "ranks in the pipeline")
+      ->required()
+      ->check(CLI::Range(1, 4096));
+  command->add_option("--chunks", o->chunks, "model chunks a rank [as the schedule has it]")
+      ->check(CLI::Range(1, 1024));
+  command->add_option("--microbatches", o->microbatches, "microbatches in a step")
+      ->required()
+      ->check(CLI::Range(1, 1 << 20));
+  command->add_option("--set", o->sets, "a key of the schedule, any number of times")
+      ->allow_extra_args(false)
+      ->option_text("KEY=VALUE ...");
+  command->add_flag("--forward-only", o->forward_only, "as in validation");
+  command->add_option("--svg", o->svg, "draw into this file")->option_text("FILE");
+  command->add_option("--path", o->path, "a plugin folder to search before all others")
+      ->allow_extra_args(false)
+      ->option_text("DIR ...");
+  command->add_flag("--json", o->json, "for programs");
+}
+
 void add_plugins(Program& program, const Commands& commands) {
   CLI::App* command = program.app.add_subcommand("plugins", "What can be named in a configuration");
   command->require_subcommand(0, 1);
@@ -213,6 +237,7 @@ int run_program(int argc, const char* const* argv, const Commands& commands) {
   if (commands.generate != nullptr) add_generate(program, commands.generate);
   if (commands.checkpoint != nullptr) add_checkpoint(program, commands.checkpoint);
   if (commands.ranks != nullptr) add_ranks(program, commands.ranks);
+  if (commands.schedule != nullptr) add_schedule(program, commands.schedule);
   if (commands.plugins_list != nullptr) add_plugins(program, commands);
   if (commands.config_check != nullptr) add_config(program, commands);
 

@@ -10,6 +10,7 @@ struct Commands {
   int (*generate)(const GenerateOptions&) = nullptr;
   int (*checkpoint)(const CheckpointOptions&) = nullptr;
   int (*ranks)(const RanksOptions&) = nullptr;
+  int (*schedule)(const ScheduleOptions&) = nullptr;
   int (*plugins_list)(const PluginsOptions&) = nullptr;
   int (*plugins_show)(const PluginsOptions&) = nullptr;
   int (*plugins_check)(const PluginsOptions&) = nullptr;

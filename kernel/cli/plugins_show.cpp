@@ -5,7 +5,7 @@
 #include <filesystem>
 
 #include "kernel/cli/commands.hpp"
-#include "kernel/config/suggest.hpp"
+#include "kernel/cli/unknown_component.hpp"
 #include "kernel/launch/open_plugins.hpp"
 #include "tessera/error.hpp"
 
@@ -39,36 +39,17 @@ std::string shown_path(const PluginOrigin& origin) {
   return error || near.starts_with("..") ? whole : near;
 }
 
-// Shows which names there are instead.
-[[noreturn]] void fail_unknown(const PluginHost& host, const std::string& subject) {
-  std::vector<std::string> names;
-  for (const std::string& kind : host.kinds()) {
-    for (const ComponentInfo* info : host.of_kind(kind)) names.push_back(kind + "/" + info->type);
-  }
-  std::string text = fmt::format("there is no component \"{}\"", subject);
-  if (const auto near = nearest(subject, names)) {
-    text += fmt::format("; did you mean \"{}\"?", *near);
-  }
-  std::vector<std::string> same_kind;
-  const std::string kind = subject.substr(0, subject.find('/'));
-  for (const ComponentInfo* info : host.of_kind(kind)) same_kind.push_back(info->type);
-  text += same_kind.empty() ? fmt::format("\n  known kinds: {}", fmt::join(host.kinds(), ", "))
-                            : fmt::format("\n  known {}s: {}", kind, fmt::join(same_kind, ", "));
-  for (const std::string& failure : host.load_failures()) text += "\n  not loaded: " + failure;
-  throw ConfigError(text);
-}
-
 }  // namespace
 
 int run_plugins_show(const PluginsOptions& options) {
   const auto host = open_plugins({options.path.begin(), options.path.end()});
   const std::string& subject = options.subject;
   const auto slash = subject.find('/');
-  if (slash == std::string::npos) fail_unknown(*host, subject);
+  if (slash == std::string::npos) fail_unknown_component(*host, subject);
   const std::string kind = subject.substr(0, slash);
   const std::string type = subject.substr(slash + 1);
   const ComponentInfo* info = host->find(kind, type);
-  if (info == nullptr) fail_unknown(*host, subject);
+  if (info == nullptr) fail_unknown_component(*host, subject);
 
   const PluginOrigin& origin = *host->origin_of(kind, type);
   fmt::print("{}", subject);

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "kernel/schedule/lower.hpp"
 #include "kernel/schedule/timeline.hpp"
 #include "kernel/schedule/verify.hpp"
 #include "tessera/error.hpp"
@@ -41,6 +42,20 @@ void verify(std::span<const Plan> plans) {
   require_one_shape(plans);
   for (const Plan& plan : plans) verify(plan);
   play(plans, unit_costs());
+}
+
+void verify(const PipelineSchedule& schedule, PipelineShape shape) {
+  std::vector<PhaseInfo> phases(static_cast<std::size_t>(shape.chunks));
+  for (int chunk = 0; chunk < shape.chunks; ++chunk) {
+    PhaseInfo& info = phases[static_cast<std::size_t>(chunk)];
+    info.chunk = info.layer = info.phase = chunk;
+    info.scope = "layers";
+  }
+  std::vector<Plan> plans;
+  for (shape.rank = 0; shape.rank < shape.stages; ++shape.rank) {
+    plans.push_back(lower(schedule, shape, phases, {}));
+  }
+  verify(plans);
 }
 
 }  // namespace tessera

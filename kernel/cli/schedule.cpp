@@ -1,0 +1,145 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <fstream>
+
+#include "kernel/cli/commands.hpp"
+#include "kernel/cli/unknown_component.hpp"
+#include "kernel/config/resolve.hpp"
+#include "kernel/launch/open_plugins.hpp"
+#include "kernel/schedule/draw.hpp"
+#include "kernel/schedule/verify.hpp"
+#include "tessera/error.hpp"
+
+namespace tessera {
+namespace {
+
+// Made as a run would make it, from a [schedule] table of the command line; what else a run needs
+// is not asked for.
+std::shared_ptr<PipelineSchedule> make(const PluginHost& host, const ScheduleOptions& options) {
+  const ComponentInfo* info = host.find("schedule", options.type);
+  if (info == nullptr) fail_unknown_component(host, "schedule/" + options.type);
+  std::vector<std::string> sets = {fmt::format("schedule.type=\"{}\"", options.type)};
+  const auto has_chunks = [&] {
+    return std::ranges::find(info->fields, "chunks", &FieldSpec::name) != info->fields.end();
+  };
+  if (options.chunks > 0 && has_chunks()) {
+    sets.push_back(fmt::format("schedule.chunks={}", options.chunks));
+  }
+  for (const std::string& set : options.sets) sets.push_back("schedule." + set);
+  const Config config = Config::parse("", "command line", sets);
+  std::vector<Problem> problems = check(config, host).problems;
+  std::erase_if(problems, [](const Problem& problem) {
+    return problem.text.find("[schedule]") == std::string::npos;
+  });
+  if (!problems.empty()) throw ConfigError(report(problems));
+
+  ScheduleArguments arguments{options.stages};
+  auto schedule =
+      host.make<PipelineSchedule>(options.type, *config.node("schedule"), {}, arguments);
+  if (options.chunks > 0 && options.chunks != schedule->chunks()) {
+    fail_config("schedule \"{}\" has {} {} a rank, not {}",
+                options.type,
+                schedule->chunks(),
+                schedule->chunks() == 1 ? "chunk" : "chunks",
+                options.chunks);
+  }
+  return schedule;
+}
+
+// Forward of chunk c is c + 1, backward or its input half -(c + 1), its weight half half less.
+std::string number_of(const Action& action) {
+  const int chunk = action.chunk + 1;
+  if (action.kind == Action::F) return fmt::format("{}", chunk);
+  return fmt::format("-{}{}", chunk, action.kind == Action::Bw ? ".5" : "");
+}
+
+struct RankReport {
+  std::string order;
+  int warmup = 0;
+  std::vector<int> live;
+};
+
+RankReport report_of(const PipelineSchedule& schedule, const PipelineShape& shape) {
+  RankReport out;
+  for (const Action& action : schedule.order(shape)) {
+    out.order += (out.order.empty() ? "" : ", ") + number_of(action);
+  }
+  out.warmup = schedule.warmup(shape);
+  for (int chunk = 0; chunk < shape.chunks; ++chunk) {
+    out.live.push_back(schedule.live(shape, chunk));
+  }
+  return out;
+}
+
+void print_json(const std::vector<RankReport>& ranks, double bubble) {
+  std::vector<std::string> entries;
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    entries.push_back(
+        fmt::format("{{\"rank\": {}, \"order\": [{}], \"warmup\": {}, \"live\": [{}]}}",
+                    rank,
+                    ranks[rank].order,
+                    ranks[rank].warmup,
+                    fmt::join(ranks[rank].live, ", ")));
+  }
+  fmt::print("{{\"ranks\": [{}], \"bubble\": {}}}\n", fmt::join(entries, ", "), bubble);
+}
+
+std::string title_of(const ScheduleOptions& options, const PipelineShape& shape) {
+  const auto count = [](int n, std::string_view what, std::string_view plural) {
+    return fmt::format("{} {}", n, n == 1 ? what : plural);
+  };
+  return fmt::format("{}: {}, {} a rank, {}{}",
+                     options.type,
+                     count(shape.stages, "rank", "ranks"),
+                     count(shape.chunks, "chunk", "chunks"),
+                     count(shape.microbatches, "microbatch", "microbatches"),
+                     shape.training ? "" : ", forward only");
+}
+
+void write_svg(const std::string& file, const std::string& text) {
+  std::ofstream out(file, std::ios::binary);
+  out << text;
+  out.close();
+  require(out.good(), "{} cannot be written", file);
+}
+
+}  // namespace
+
+int run_schedule(const ScheduleOptions& options) {
+  const auto host = open_plugins({options.path.begin(), options.path.end()});
+  const auto schedule = make(*host, options);
+  PipelineShape shape;
+  shape.stages = options.stages;
+  shape.chunks = schedule->chunks();
+  shape.microbatches = options.microbatches;
+  shape.training = !options.forward_only;
+  verify(*schedule, shape);
+
+  const Timeline timeline = play(orders_of(*schedule, shape));
+  std::vector<RankReport> ranks;
+  for (PipelineShape of = shape; of.rank < shape.stages; ++of.rank) {
+    ranks.push_back(report_of(*schedule, of));
+  }
+  const std::string title = title_of(options, shape);
+  if (!options.svg.empty()) {
+    write_svg(options.svg, draw_svg(timeline, shape.chunks, title));
+  }
+  if (options.json) {
+    print_json(ranks, timeline.bubble());
+    return 0;
+  }
+  fmt::print("{}\n\n{}\n", title, draw(timeline, shape.chunks));
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    fmt::print("rank {:<2} warm-up {}, live {}\n",
+               rank,
+               ranks[rank].warmup,
+               fmt::join(ranks[rank].live, " + "));
+  }
+  fmt::print("verified; bubble {:.1f}% (forward 1, backward 2, its halves 1 each)\n",
+             100 * timeline.bubble());
+  return 0;
+}
+
+}  // namespace tessera
