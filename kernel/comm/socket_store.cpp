@@ -83,8 +83,10 @@ SocketStore::~SocketStore() {
 
 Socket SocketStore::connect(bool primary, std::chrono::milliseconds timeout) {
   const Clock::time_point deadline = Clock::now() + timeout;
+  check_hung_up();
   Socket socket = try_connect(address_);
   while (!socket) {
+    check_hung_up();
     require(Clock::now() < deadline,
             "store: rank {} found nobody at {} within {:.1f} s",
             rank_,
@@ -105,24 +107,52 @@ Socket SocketStore::connect(bool primary, std::chrono::milliseconds timeout) {
   return socket;
 }
 
+void SocketStore::check_hung_up() {
+  const std::lock_guard lock(mutex_);
+  require(!hung_up_, "store: rank {} has hung up", rank_);
+}
+
+Socket SocketStore::take_idle() {
+  const std::lock_guard lock(mutex_);
+  if (idle_.empty()) return {};
+  Socket socket = std::move(idle_.back());
+  idle_.pop_back();
+  return socket;
+}
+
 std::string SocketStore::call(const WireMessage& request, std::chrono::milliseconds timeout) {
-  Socket socket;
+  Socket socket = take_idle();
+  if (!socket) socket = connect(false, kGrace);
   {
     const std::lock_guard lock(mutex_);
-    if (!idle_.empty()) {
-      socket = std::move(idle_.back());
-      idle_.pop_back();
-    }
+    require(!hung_up_, "store: rank {} has hung up", rank_);
+    busy_.push_back(socket.fd());
   }
-  if (!socket) socket = connect(false, kGrace);
-  send_frame(socket.fd(), request.frame());
-  WireMessage answer = receive_frame(socket.fd(), Clock::now() + timeout + kGrace, address_.text());
+  const auto done = [&] {
+    const std::lock_guard lock(mutex_);
+    std::erase(busy_, socket.fd());
+  };
+  WireMessage answer;
+  try {
+    send_frame(socket.fd(), request.frame());
+    answer = receive_frame(socket.fd(), Clock::now() + timeout + kGrace, address_.text());
+  } catch (...) {
+    done();
+    throw;
+  }
+  done();
   {
     const std::lock_guard lock(mutex_);
     idle_.push_back(std::move(socket));
   }
   if (answer.code != 1) throw Error(answer.key);
   return std::move(answer.value);
+}
+
+void SocketStore::hang_up() noexcept {
+  const std::lock_guard lock(mutex_);
+  hung_up_ = true;
+  for (const int fd : busy_) shutdown(fd, SHUT_RDWR);
 }
 
 void SocketStore::set(std::string_view key, std::string_view value) {

@@ -49,20 +49,25 @@ class SocketStore : public Store, public RoutedStore {
   std::string get(std::string_view key, std::chrono::milliseconds timeout) override;
   i64 add(std::string_view key, i64 amount) override;
   StoreRoute route() const override;
+  void hang_up() noexcept override;
   /// "rank 3 died: …"; empty while none has.
   std::string first_death();
 
  private:
   Socket connect(bool primary, std::chrono::milliseconds timeout);
   std::string call(const WireMessage& request, std::chrono::milliseconds timeout);
+  Socket take_idle();
+  void check_hung_up();
 
   StoreAddress address_;
   std::string token_;
   i64 rank_, world_;
   int exceptions_;
-  Socket primary_;  // closes with this rank; idle otherwise
   std::mutex mutex_;
   std::vector<Socket> idle_;
+  std::vector<int> busy_;  // descriptors of calls under way
+  bool hung_up_ = false;
+  Socket primary_;  // closes with this rank; idle otherwise; made with all of the above
 };
 
 }  // namespace tessera

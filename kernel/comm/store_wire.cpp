@@ -175,6 +175,7 @@ Socket try_connect(const StoreAddress& address) {
   for (const addrinfo* a = addresses.get(); a != nullptr; a = a->ai_next) {
     Socket socket(::socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
     watch_connection(socket.fd());
+    set_option(socket.fd(), IPPROTO_TCP, TCP_SYNCNT, 2);  // some seconds in all
     if (connect(socket.fd(), a->ai_addr, a->ai_addrlen) == 0) return socket;
   }
   return {};

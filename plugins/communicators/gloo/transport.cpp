@@ -4,6 +4,7 @@
 
 #include <gloo/transport/context.h>
 #include <tessera/error.hpp>
+#include <tessera/store_route.hpp>
 
 namespace tessera::gloo_tcp {
 
@@ -12,6 +13,7 @@ using namespace std::chrono_literals;
 namespace {
 
 constexpr std::string_view kEnd = "end";
+constexpr auto kToTell = 2s;  // peers of a failure
 
 std::string prefix_of(const CommunicatorArguments& arguments) {
   const i64 made = arguments.store->add(fmt::format("gloo/made/{}", arguments.rank), 1);
@@ -52,6 +54,7 @@ Transport::Transport(const CommunicatorArguments& arguments, const BindAddress& 
   }
   listener_ = std::thread([this] { listen_to_store(); });
   watcher_ = std::thread([this] { watch(); });
+  speaker_ = std::thread([this] { speak(); });
 }
 
 Transport::~Transport() {
@@ -61,9 +64,11 @@ Transport::~Transport() {
   }
   changed_.notify_all();
   watcher_.join();
+  speaker_.join();
   try {
     arguments_.store->set(mail_key(prefix_, arguments_.rank), kEnd);
-  } catch (const std::exception&) {  // a store that is gone has ended the wait already
+  } catch (const std::exception&) {
+    hang_up();  // the listener's wait may not have noticed
   }
   listener_.join();
 }
@@ -172,28 +177,57 @@ void Transport::stop_wait(Delivery& delivery) {
 }
 
 void Transport::fail(const Failure& failure, bool told) noexcept {
+  if (!begin_failure(failure, told)) return;
+  {
+    // Peers that cannot be told still see the connections close.
+    std::unique_lock lock(mutex_);
+    const bool heard = changed_.wait_for(lock, kToTell, [&] { return told_; });
+    lock.unlock();
+    if (!heard) hang_up();
+  }
+  close_all();
+}
+
+// False when there was one before.
+bool Transport::begin_failure(const Failure& failure, bool told) {
   {
     const std::lock_guard lock(mutex_);
-    if (failure_) return;
+    if (failure_) return false;
     failure_ = failure;
+    told_ = told;
     for (Delivery* delivery : waiting_) stop_wait(*delivery);
   }
   changed_.notify_all();
-  for (i64 rank = 0; !told && rank < arguments_.world; ++rank) {
-    if (rank == arguments_.rank) continue;
-    try {
-      arguments_.store->set(mail_key(prefix_, rank),
-                            fmt::format("{} {}", failure.rank, failure.reason));
-    } catch (const std::exception&) {  // without a store peers still see the connections close
-      break;
-    }
-  }
+  return true;
+}
+
+void Transport::close_all() noexcept {
   mesh_.close();
   {
     const std::lock_guard lock(mutex_);
     closed_ = true;
   }
   changed_.notify_all();
+}
+
+void Transport::tell_peers(const Failure& failure) noexcept {
+  try {
+    for (i64 rank = 0; rank < arguments_.world; ++rank) {
+      if (rank == arguments_.rank) continue;
+      arguments_.store->set(mail_key(prefix_, rank),
+                            fmt::format("{} {}", failure.rank, failure.reason));
+    }
+  } catch (const std::exception&) {  // there is no store any more
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    told_ = true;
+  }
+  changed_.notify_all();
+}
+
+void Transport::hang_up() noexcept {
+  if (auto* routed = dynamic_cast<RoutedStore*>(arguments_.store)) routed->hang_up();
 }
 
 void Transport::quiesce() noexcept {
@@ -243,8 +277,20 @@ void Transport::watch() {
     changed_.wait_for(lock, 50ms, [&] { return ending_ || failure_.has_value(); });
     look_at_connections();
     look_at_clock();
+  }
+}
+
+// What takes the store, which may be out of reach: a clock must not wait for that.
+void Transport::speak() {
+  std::unique_lock lock(mutex_);
+  while (!ending_ && !failure_) {
+    changed_.wait_for(lock, 50ms, [&] { return ending_ || failure_.has_value(); });
     ask_peers(lock);
   }
+  if (!failure_ || told_) return;
+  const Failure failure = *failure_;
+  lock.unlock();
+  tell_peers(failure);
 }
 
 // Gloo tells of a closed connection only to deliveries that have not begun. So one receive for each
@@ -293,12 +339,17 @@ void Transport::ask_peers(std::unique_lock<std::mutex>& lock) {
     }
     const std::size_t space = heard.find(' ');
     if (heard == said || heard.substr(0, space) != std::to_string(own.number)) continue;
-    fail({-1,
-          fmt::format("rank {} called {}, but rank {} called {}: all must call the same",
-                      arguments_.rank,
-                      own.text,
-                      rank,
-                      heard.substr(space + 1))});
+    const Failure failure{
+        -1,
+        fmt::format("rank {} called {}, but rank {} called {}: all must call the same",
+                    arguments_.rank,
+                    own.text,
+                    rank,
+                    heard.substr(space + 1))};
+    if (begin_failure(failure, false)) {
+      tell_peers(failure);
+      close_all();
+    }
     break;
   }
   lock.lock();

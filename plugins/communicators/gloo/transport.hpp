@@ -110,6 +110,11 @@ class Transport {
   Failure cause(std::unique_lock<std::mutex>& lock, i64 rank);
   void listen_to_store();
   void watch();
+  void speak();
+  bool begin_failure(const Failure& failure, bool told);
+  void tell_peers(const Failure& failure) noexcept;
+  void close_all() noexcept;
+  void hang_up() noexcept;
   void look_at_connections();
   void look_at_clock();
   void ask_peers(std::unique_lock<std::mutex>& lock);
@@ -126,6 +131,7 @@ class Transport {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::optional<Failure> failure_;
+  bool told_ = false;               // peers know of it
   bool closed_ = false;             // all connections, after a failure
   std::vector<char> lost_;          // connections that closed, by rank
   std::vector<Delivery*> waiting_;  // deliveries that some thread waits for
@@ -133,7 +139,7 @@ class Transport {
   bool starting_ = false;           // Gloo's thread is inside start_now
   bool ending_ = false;
   std::unique_ptr<Poster> poster_;
-  std::thread listener_, watcher_;
+  std::thread listener_, watcher_, speaker_;
 };
 
 }  // namespace tessera::gloo_tcp

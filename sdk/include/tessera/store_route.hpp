@@ -17,6 +17,9 @@ class TESSERA_API RoutedStore {
  public:
   virtual ~RoutedStore();
   virtual StoreRoute route() const = 0;
+  /// Ends this rank's calls with an Error, those under way and all later ones: for a rank that
+  /// fails while the store is out of reach. Does not wait; callable on any thread.
+  virtual void hang_up() noexcept = 0;
 };
 
 }  // namespace tessera
