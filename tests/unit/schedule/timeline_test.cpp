@@ -1,0 +1,124 @@
+// Times of orders and of lowered plans against ones worked out by hand.
+#include "kernel/schedule/timeline.hpp"
+
+#include <gmock/gmock.h>
+
+#include "kernel/schedule/draw.hpp"
+#include "schedule_support.hpp"
+#include "tessera/error.hpp"
+
+namespace tessera::testing {
+namespace {
+
+using ::testing::DoubleEq;
+using ::testing::ElementsAre;
+
+constexpr auto F = Action::F;
+constexpr auto B = Action::B;
+
+const GivenSchedule& two_ranks() {
+  static const GivenSchedule schedule(
+      {{{F, 0}, {F, 1}, {B, 0}, {B, 1}}, {{F, 0}, {B, 0}, {F, 1}, {B, 1}}}, 2);
+  return schedule;
+}
+
+PipelineShape shape_of(int stages, int microbatches) {
+  PipelineShape shape;
+  shape.stages = stages;
+  shape.microbatches = microbatches;
+  return shape;
+}
+
+std::vector<double> starts(const std::vector<Timeline::Block>& blocks) {
+  std::vector<double> out;
+  for (const Timeline::Block& block : blocks) out.push_back(block.span.start);
+  return out;
+}
+
+TEST(Timeline, OfOrders) {
+  const Timeline timeline = play(orders_of(two_ranks(), shape_of(2, 2)));
+  EXPECT_THAT(starts(timeline.blocks[0]), ElementsAre(0, 1, 4, 7));
+  EXPECT_THAT(starts(timeline.blocks[1]), ElementsAre(1, 2, 4, 5));
+  EXPECT_EQ(timeline.makespan, 9);
+  EXPECT_THAT(timeline.busy, ElementsAre(6, 6));
+  EXPECT_THAT(timeline.bubble(), DoubleEq(1 - 12.0 / 18));
+  EXPECT_THAT(timeline.live(shape_of(2, 2)), ElementsAre(ElementsAre(2), ElementsAre(1)));
+}
+
+TEST(Timeline, OfOrdersWithOtherCosts) {
+  // The second rank is twice as slow.
+  const Timeline timeline =
+      play(orders_of(two_ranks(), shape_of(2, 2)),
+           [](int rank, const Action& action) { return unit_cost(rank, action) * (rank + 1); });
+  EXPECT_THAT(starts(timeline.blocks[1]), ElementsAre(1, 3, 7, 9));
+  EXPECT_THAT(starts(timeline.blocks[0]), ElementsAre(0, 1, 7, 13));
+}
+
+TEST(Timeline, PlansWithoutMessageCostsAreTheOrders) {
+  const std::vector<Plan> plans = lower_all(two_ranks(), shape_of(2, 2));
+  const Timeline timeline = play(plans, unit_costs());
+  EXPECT_THAT(starts(timeline.blocks[0]), ElementsAre(0, 1, 4, 7));
+  EXPECT_THAT(starts(timeline.blocks[1]), ElementsAre(1, 2, 4, 5));
+  EXPECT_EQ(timeline.blocks[0][2].action, (Action{B, 0}));
+  EXPECT_EQ(timeline.blocks[0][2].span.end, 6) << "both phases in one block";
+  EXPECT_EQ(timeline.actions[0].size(), plans[0].actions.size());
+  EXPECT_THAT(timeline.busy, ElementsAre(6, 6));
+}
+
+TEST(Timeline, TransfersTakeTheirTimeBesideCompute) {
+  PlanCosts costs = unit_costs();
+  costs.message = [](int from, const PlanAction::Message&) { return from == 0 ? 0.5 : 3.0; };
+  const Timeline timeline = play(lower_all(two_ranks(), shape_of(2, 2)), costs);
+  EXPECT_THAT(starts(timeline.blocks[1]), ElementsAre(1.5, 2.5, 4.5, 5.5))
+      << "the second forward had arrived";
+  EXPECT_THAT(starts(timeline.blocks[0]), ElementsAre(0, 1, 7.5, 10.5));
+  EXPECT_EQ(timeline.makespan, 12.5);
+}
+
+TEST(Timeline, MessagesOfAPairFollowEachOther) {
+  PlanCosts costs = unit_costs();
+  costs.message = [](int, const PlanAction::Message&) { return 4.0; };
+  const Timeline timeline = play(lower_all(two_ranks(), shape_of(2, 2)), costs);
+  EXPECT_THAT(starts(timeline.blocks[1]), ElementsAre(5, 6, 9, 10))
+      << "the second transfer starts when the first ended";
+}
+
+TEST(Timeline, ReductionsRunBeside) {
+  PlanCosts costs = unit_costs();
+  const auto compute = costs.action;
+  costs.action = [&](int rank, const Plan& plan, const PlanAction& action) {
+    return action.kind == PlanAction::Reduce ? 10.0 : compute(rank, plan, action);
+  };
+  const Plan plan =
+      lower(GivenSchedule({{{F, 0}, {B, 0}}}), one_stage(1), four_phases(), {{2}, {1}, {0}});
+  const Timeline timeline = play(std::vector{plan}, costs);
+  EXPECT_EQ(timeline.blocks[0][1].span.end, 3) << "the backward does not wait for them";
+  EXPECT_EQ(timeline.makespan, 31.5) << "one after the other, the first from the head's backward";
+}
+
+TEST(Timeline, SegmentsComputedAgainBelongToTheirBackward) {
+  PlanCosts costs = unit_costs();
+  const auto compute = costs.action;
+  costs.action = [&](int rank, const Plan& plan, const PlanAction& action) {
+    return action.kind == PlanAction::Recompute ? 0.5 : compute(rank, plan, action);
+  };
+  const GivenSchedule schedule({{{F, 0}, {B, 0}}});
+  const Timeline timeline = play(lower_all(schedule, one_stage(1), true), costs);
+  ASSERT_EQ(timeline.blocks[0].size(), 2U);
+  EXPECT_EQ(timeline.blocks[0][1].span.start, 1);
+  EXPECT_EQ(timeline.blocks[0][1].span.end, 4);
+  EXPECT_THAT(timeline.busy, ElementsAre(4));
+}
+
+TEST(Timeline, DrawsToScale) {
+  const std::string svg = draw_svg(play(orders_of(two_ranks(), shape_of(2, 2))), 1, "a <b> & c");
+  EXPECT_THAT(svg, ::testing::HasSubstr("a &lt;b> &amp; c: bubble 33.3%"));
+  // Nine units on 600 pixels: the first backward of rank 0 is 2 of them, from 4 on.
+  EXPECT_THAT(svg,
+              ::testing::HasSubstr("<title>backward of microbatch 0, chunk 0: 4 to 6</title><rect "
+                                   "x=\"330.67\" y=\"48.0\" width=\"133.33\""));
+  EXPECT_THAT(svg, ::testing::Not(::testing::HasSubstr("B inputs")));
+}
+
+}  // namespace
+}  // namespace tessera::testing

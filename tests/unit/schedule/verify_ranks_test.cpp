@@ -1,0 +1,150 @@
+// What one plan cannot show: each kind of disagreement between ranks is rejected, and named.
+#include <gmock/gmock.h>
+
+#include <algorithm>
+
+#include "kernel/schedule/timeline.hpp"
+#include "kernel/schedule/verify.hpp"
+#include "schedule_support.hpp"
+#include "tessera/error.hpp"
+
+namespace tessera::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+constexpr auto F = Action::F;
+constexpr auto B = Action::B;
+
+std::string problem(const std::vector<Plan>& plans) {
+  try {
+    verify(plans);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "valid";
+}
+
+// 1F1B of three microbatches on two ranks. Rank 0: F 0 1, Exchange 2, F 3 4, Exchange 5, Exchange 6
+// (gradients of microbatch 0), B 7 8, … Rank 1: Exchanges 0 and 1 (microbatches 0 and 1), F 2 3, B
+// 4 5, …
+std::vector<Plan> three() {
+  PipelineShape shape;
+  shape.stages = 2;
+  shape.microbatches = 3;
+  const std::vector<std::vector<Action>> orders = {
+      {{F, 0}, {F, 1}, {B, 0}, {F, 2}, {B, 1}, {B, 2}},
+      {{F, 0}, {B, 0}, {F, 1}, {B, 1}, {F, 2}, {B, 2}}};
+  return lower_all(GivenSchedule(orders, 2), shape);
+}
+
+std::size_t exchange_at(const Plan& plan, bool receives, int microbatch) {
+  for (std::size_t i = 0; i < plan.actions.size(); ++i) {
+    const auto& list = receives ? plan.actions[i].receives : plan.actions[i].sends;
+    for (const auto& message : list) {
+      if (message.microbatch == microbatch) return i;
+    }
+  }
+  return plan.actions.size();
+}
+
+// Moves an action to a later place; what waits for it, or for those it passes, still does.
+void move(Plan& plan, int from, int to) {
+  auto& actions = plan.actions;
+  std::rotate(actions.begin() + from, actions.begin() + from + 1, actions.begin() + to + 1);
+  for (PlanAction& action : actions) {
+    for (int& before : action.after) {
+      if (before == from) {
+        before = to;
+      } else if (before > from && before <= to) {
+        --before;
+      }
+    }
+  }
+}
+
+TEST(VerifyRanks, AcceptsWhatLoweringMakes) { EXPECT_EQ(problem(three()), "valid"); }
+
+TEST(VerifyRanks, PlansOfOnePipeline) {
+  std::vector<Plan> plans = three();
+  plans[1].shape.rank = 0;
+  EXPECT_EQ(problem(plans),
+            "the plan of pipeline rank 1 is of another pipeline than that of rank 0");
+  plans = three();
+  plans[1].stages = {0};
+  EXPECT_THAT(problem(plans), StartsWith("the plan of pipeline rank 1 is for stage 0, which is"));
+  plans = three();
+  plans.pop_back();
+  EXPECT_EQ(problem(plans), "there are 1 plans for 2 pipeline ranks");
+}
+
+TEST(VerifyRanks, SequencesThatDiffer) {
+  std::vector<Plan> plans = three();
+  std::swap(plans[1].actions[0].receives, plans[1].actions[1].receives);
+  // Rank 1 by itself waits for the exchange it reads from; only rank 0 sends in another order.
+  for (PlanAction& action : plans[1].actions) {
+    if (action.kind == PlanAction::F && action.after == std::vector<int>{0}) action.after = {1};
+  }
+  EXPECT_EQ(problem(plans),
+            "the plan of pipeline rank 0 is not valid: action 2 (Exchange send F mb0 stage0 to "
+            "rank 1) sends F mb0 stage0 as message 0 to rank 1, which receives F mb1 stage0 there "
+            "(action 0)");
+}
+
+TEST(VerifyRanks, MessagesWithoutAnotherEnd) {
+  std::vector<Plan> plans = three();
+  Plan& sender = plans[0];
+  sender.actions[exchange_at(sender, false, 2)].sends.clear();
+  EXPECT_EQ(
+      problem(plans),
+      "the plan of pipeline rank 0 is not valid: it never sends the activations of microbatch "
+      "2 from stage 0");
+  plans = three();
+  plans[1].actions[exchange_at(plans[1], true, 2)].receives.clear();
+  EXPECT_THAT(
+      problem(plans),
+      AllOf(StartsWith("the plan of pipeline rank 1 is not valid"),
+            HasSubstr("(F mb2 chunk0 layer0 attn) reads what no exchange before it receives")));
+}
+
+// Each rank posts a receive and waits for it before it posts what the other waits for: with buffers
+// too this cannot go on.
+TEST(VerifyRanks, Deadlock) {
+  std::vector<Plan> plans = three();
+  // Rank 0 posts the send of microbatch 0 only behind its first backward.
+  ASSERT_EQ(plans[0].text(plans[0].actions[2]), "Exchange send F mb0 stage0 to rank 1");
+  move(plans[0], 2, static_cast<int>(exchange_at(plans[0], true, 0)) + 2);
+  EXPECT_THAT(problem(plans),
+              AllOf(HasSubstr("pipeline rank 0 is not valid: action"), HasSubstr("sends F mb1")))
+      << "the other microbatch comes first now";
+  std::swap(plans[1].actions[0].receives, plans[1].actions[1].receives);
+  for (PlanAction& action : plans[1].actions) {
+    if (action.kind == PlanAction::F && action.after == std::vector<int>{0}) action.after = {1};
+  }
+  EXPECT_THAT(problem(plans),
+              AllOf(StartsWith("the plan of pipeline rank 0 is not valid: action 6 (B mb0 chunk0 "
+                               "layer0 mlp) never starts: it waits for action 5 (Exchange receive"),
+                    HasSubstr("rank 1 waits at action 2 (F mb0 chunk0 layer0 attn)")));
+}
+
+// Both ranks wait for a send before they post the receive that the other's send needs: this ends
+// only when sends are buffered, and nobody may rely on that.
+TEST(VerifyRanks, NothingRestsOnBuffers) {
+  std::vector<Plan> plans = three();
+  ASSERT_EQ(plans[0].text(plans[0].actions[6]), "Exchange receive B mb0 stage1 from rank 1");
+  plans[0].actions[6].after = {5};
+  move(plans[1], 1, 6);
+  ASSERT_EQ(plans[1].text(plans[1].actions[6]), "Exchange receive F mb1 stage0 from rank 0");
+  plans[1].actions[6].after = {5};
+  EXPECT_THAT(problem(plans),
+              HasSubstr("rank 0 is not valid: action 6 (Exchange receive B mb0 stage1 from rank 1) "
+                        "never starts: it waits for action 5 (Exchange send F mb1 stage0"));
+  PlanCosts costs = unit_costs();
+  costs.rendezvous = false;
+  EXPECT_EQ(play(plans, costs).makespan, 12);
+}
+
+}  // namespace
+}  // namespace tessera::testing
