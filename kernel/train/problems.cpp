@@ -74,7 +74,7 @@ bool check_model(const RunConfig& config,
       plans.push_back(
           lower(*setup.schedule, shape, survey.phases_of_rank(map, rank, config.recompute), {}));
     }
-    for (const Plan& plan : plans) verify(plan);
+    verify(plans);
   }
   return true;
 }

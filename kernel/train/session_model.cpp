@@ -6,6 +6,19 @@
 
 namespace tessera {
 
+namespace {
+
+void allocate(Parameter& p, Device& device, const BuildSettings& settings) {
+  const auto make = [&](DType dtype) {
+    return Tensor::allocate(
+        device, device.pool(), device.stream(), p.local, dtype, Category::parameters);
+  };
+  p.main = make(settings.main);
+  p.compute = settings.compute == settings.main ? p.main : make(settings.compute);
+}
+
+}  // namespace
+
 BuildSettings Session::build_settings(const Mesh& mesh, const Device& device) {
   return {.mesh = &mesh,
           .batch = setup_.batch,
@@ -41,12 +54,7 @@ void Session::build_model(const RunConfig& config) {
   }
   for (const ModelParts::Entry& entry : parts_->parameters()) {
     Parameter& p = *entry.parameter;
-    const auto allocate = [&](DType dtype) {
-      return Tensor::allocate(
-          *device_, device_->pool(), device_->stream(), p.local, dtype, Category::parameters);
-    };
-    p.main = allocate(settings.main);
-    p.compute = settings.compute == settings.main ? p.main : allocate(settings.compute);
+    allocate(p, *device_, settings);
     if (arguments_.stand_ins == nullptr) initialize(p, config.run.seed, *mesh_, *device_);
   }
   parameter_elements_ = (survey ? survey->parts() : *parts_).logical_elements();
@@ -66,7 +74,11 @@ std::vector<Boundary> Session::find_boundaries() {
   SimulatedCommunicator simulated;
   Mesh mesh(mesh_->ranks(), mesh_->rank());
   build_mesh(mesh, simulated, meta);
-  Survey survey(*setup_.model, build_settings(mesh, meta));
+  const BuildSettings settings = build_settings(mesh, meta);
+  Survey survey(*setup_.model, settings);
+  for (const ModelParts::Entry& entry : survey.parts().parameters()) {
+    allocate(*entry.parameter, meta, settings);
+  }
   const CoreOps ops(meta);
   StepLosses losses(survey.parts(), 1, meta);
   Context cx;

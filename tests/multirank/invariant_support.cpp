@@ -74,20 +74,29 @@ std::string difference(const Tensors& got, const Tensors& want) {
   return {};
 }
 
-const Training& one_rank(int steps) {
-  static std::map<int, Training> runs;
-  if (!runs.contains(steps)) runs[steps] = train(tiny_config(), {}, {.steps = steps});
-  return runs[steps];
+namespace {
+
+// Trains on one rank, once a process.
+const Training& trained(const Sets& sets, int steps) {
+  static std::map<std::pair<Sets, int>, Training> runs;
+  const auto key = std::pair(sets, steps);
+  if (!runs.contains(key)) runs[key] = train(tiny_config(), sets, {.steps = steps});
+  return runs[key];
 }
 
-Findings check_invariant(const PluginHost& host, const Sets& sets) {
-  static const Training exact = train(tiny_config(), in_double(), {});
-  static const Training exact_descent =
-      train(tiny_config(), with(plain_descent(), in_double()), {});
-  const Training run = train(tiny_config(), sets, {.steps = kTableSteps, .host = &host});
-  const Training descent = train(tiny_config(), with(sets, plain_descent()), {.host = &host});
-  return {difference(run.losses, one_rank(kTableSteps).losses, kLossTolerance, "loss"),
-          difference(run.norms, one_rank(kTableSteps).norms, kNormTolerance, "gradient norm"),
+}  // namespace
+
+const Training& one_rank(int steps, const Sets& model) { return trained(model, steps); }
+
+Findings check_invariant(const PluginHost& host, const Sets& sets, const Sets& model) {
+  const Training& single = one_rank(kTableSteps, model);
+  const Training& exact = trained(with(model, in_double()), 1);
+  const Training& exact_descent = trained(with(with(model, in_double()), plain_descent()), 1);
+  const Sets layout = with(model, sets);
+  const Training run = train(tiny_config(), layout, {.steps = kTableSteps, .host = &host});
+  const Training descent = train(tiny_config(), with(layout, plain_descent()), {.host = &host});
+  return {difference(run.losses, single.losses, kLossTolerance, "loss"),
+          difference(run.norms, single.norms, kNormTolerance, "gradient norm"),
           difference(run.gradients, exact.gradients),
           difference(descent.parameters, exact_descent.parameters)};
 }

@@ -36,10 +36,10 @@ inline constexpr int kTableSteps = 20;
 inline constexpr double kLossTolerance = 2e-6, kNormTolerance = 1e-5;
 
 /// Trains under `sets`, with components from `host`, and compares with one rank of the components
-/// that ship.
-Findings check_invariant(const PluginHost& host, const Sets& sets);
+/// that ship. `model` changes what is trained, on both sides.
+Findings check_invariant(const PluginHost& host, const Sets& sets, const Sets& model = {});
 
 /// tiny_config() on one rank, trained once a process.
-const Training& one_rank(int steps);
+const Training& one_rank(int steps, const Sets& model = {});
 
 }  // namespace tessera::testing
