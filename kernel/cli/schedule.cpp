@@ -20,15 +20,13 @@ namespace {
 std::shared_ptr<PipelineSchedule> make(const PluginHost& host, const ScheduleOptions& options) {
   const ComponentInfo* info = host.find("schedule", options.type);
   if (info == nullptr) fail_unknown_component(host, "schedule/" + options.type);
-  std::vector<std::string> sets = {fmt::format("schedule.type=\"{}\"", options.type)};
-  const auto has_chunks = [&] {
-    return std::ranges::find(info->fields, "chunks", &FieldSpec::name) != info->fields.end();
-  };
-  if (options.chunks > 0 && has_chunks()) {
-    sets.push_back(fmt::format("schedule.chunks={}", options.chunks));
-  }
+  std::string table = fmt::format("[schedule]\ntype = \"{}\"\n", options.type);
+  const bool has_chunks =
+      std::ranges::find(info->fields, "chunks", &FieldSpec::name) != info->fields.end();
+  if (options.chunks > 0 && has_chunks) table += fmt::format("chunks = {}\n", options.chunks);
+  std::vector<std::string> sets;
   for (const std::string& set : options.sets) sets.push_back("schedule." + set);
-  const Config config = Config::parse("", "command line", sets);
+  const Config config = Config::parse(table, "command line", sets);
   std::vector<Problem> problems = check(config, host).problems;
   std::erase_if(problems, [](const Problem& problem) {
     return problem.text.find("[schedule]") == std::string::npos;

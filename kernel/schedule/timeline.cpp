@@ -119,7 +119,7 @@ class OrderPlayer {
 
 double Timeline::bubble() const {
   const double all = makespan * static_cast<double>(busy.size());
-  return all > 0 ? 1 - std::accumulate(busy.begin(), busy.end(), 0.0) / all : 0;
+  return all > 0 ? (all - std::accumulate(busy.begin(), busy.end(), 0.0)) / all : 0;
 }
 
 std::vector<std::vector<int>> Timeline::live(const PipelineShape& shape) const {
