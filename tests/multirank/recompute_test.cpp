@@ -1,0 +1,70 @@
+// What recomputation promises beyond one loss curve: less is kept from forward to backward.
+#include <gtest/gtest.h>
+
+#include <mutex>
+
+#include "invariant_support.hpp"
+
+namespace tessera::testing {
+namespace {
+
+// Sizes that fill the allocator's size classes exactly.
+constexpr i64 kSamples = 8, kPositions = 64, kHidden = 64, kRows = kSamples * kPositions;
+constexpr i64 kActivation = kRows * kHidden * 4;
+
+Sets sized(i64 layers, const Sets& more) {
+  return with({"device.type=\"cpu\"",
+               fmt::format("batch.micro={}", kSamples),
+               fmt::format("model.layers={}", layers),
+               fmt::format("model.hidden={}", kHidden),
+               fmt::format("model.sequence_length={}", kPositions)},
+              more);
+}
+
+i64 activation_peak(i64 layers, const Sets& more) {
+  i64 peak = 0;
+  train(tiny_config(), sized(layers, more), {.at_end = [&](Session& session) {
+          peak = session.device().memory().peak[static_cast<std::size_t>(Category::activations)];
+        }});
+  return peak;
+}
+
+// What one more layer adds to the peak.
+i64 a_layer(const Sets& more) {
+  constexpr i64 kFew = 3, kMany = 7;
+  return (activation_peak(kMany, more) - activation_peak(kFew, more)) / (kMany - kFew);
+}
+
+TEST(Recompute, FullKeepsTheInputOfEachBlockOnly) {
+  EXPECT_EQ(a_layer({"recompute.mode=\"full\""}), kActivation);
+}
+
+TEST(Recompute, SelectiveKeepsTheInputOfEachNamedPhase) {
+  const i64 all = a_layer({});
+  const i64 attention = a_layer({"recompute.mode=\"selective\""});
+  const i64 mlp = a_layer({"recompute.mode=\"selective\"", "recompute.scopes=[\"mlp\"]"});
+  const i64 both =
+      a_layer({"recompute.mode=\"selective\"", "recompute.scopes=[\"attn\", \"mlp\"]"});
+  // Per activation: the attention phase keeps norm output 1, projections 3, heads 1, and of each
+  // row two statistics of the norm and four logarithms; the MLP norm output 1 and 8 around the
+  // GELU.
+  constexpr i64 kRowOfFloats = kRows * 4;
+  EXPECT_EQ(all - attention, 5 * kActivation + (2 + 4) * kRowOfFloats);
+  EXPECT_EQ(all - mlp, 9 * kActivation + 2 * kRowOfFloats);
+  // Two phases of a layer form one segment: the input of the second is not kept either.
+  EXPECT_EQ(both, kActivation);
+}
+
+TEST(Recompute, ChangesNoBit) {
+  const Training kept = train(tiny_config(), {}, {.steps = 3});
+  for (const char* mode : {"full", "selective"}) {
+    const Training again =
+        train(tiny_config(), {fmt::format("recompute.mode=\"{}\"", mode)}, {.steps = 3});
+    EXPECT_EQ(again.losses, kept.losses) << mode;
+    EXPECT_TRUE(again.gradients == kept.gradients) << mode;
+    EXPECT_TRUE(again.parameters == kept.parameters) << mode;
+  }
+}
+
+}  // namespace
+}  // namespace tessera::testing
