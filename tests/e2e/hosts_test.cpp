@@ -1,0 +1,103 @@
+// Ranks of one run on two hosts.
+#include <gmock/gmock.h>
+
+#include <array>
+#include <chrono>
+#include <memory>
+
+#include "hosts_support.hpp"
+#include "train_support.hpp"
+
+namespace tessera::testing {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::ContainsRegex;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+// Two ranks on each: tensor parallel on a host, data parallel between hosts.
+class Hosts : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string why;
+    hosts_ = TwoHosts::make(run_.folder, why);
+    if (hosts_ == nullptr)
+      GTEST_SKIP() << "this system does not let a test have two hosts: " << why;
+  }
+  void TearDown() override {
+    for (auto& rank : ranks_) rank = nullptr;
+    EXPECT_THAT(run_.survivors(), IsEmpty());
+  }
+
+  static std::vector<std::string> with_layout(std::vector<std::string> sets) {
+    sets.insert(sets.end(), {"parallel.tensor=2", "parallel.data=2"});
+    return sets;
+  }
+
+  // As torchrun would on each host.
+  void start(const std::vector<std::string>& sets) {
+    for (const int rank : {3, 0, 2, 1}) {
+      ProcessOptions options = run_.options();
+      options.environment.insert({{"RANK", std::to_string(rank)},
+                                  {"WORLD_SIZE", "4"},
+                                  {"LOCAL_RANK", std::to_string(rank % 2)},
+                                  {"LOCAL_WORLD_SIZE", "2"},
+                                  {"MASTER_ADDR", TwoHosts::kName},
+                                  {"MASTER_PORT", "29517"},
+                                  {"TESSERA_RUN_TOKEN", "known to both"}});
+      ranks_[static_cast<std::size_t>(rank)] =
+          std::make_unique<Process>(hosts_->on(rank / 2, run_.command(with_layout(sets))), options);
+    }
+  }
+
+  const TinyRun run_;
+  std::unique_ptr<TwoHosts> hosts_;
+  std::array<std::unique_ptr<Process>, 4> ranks_;
+};
+
+// Every communicator reduces each element once, in group order: not a bit may differ.
+TEST_F(Hosts, TrainTogetherAsOnOneHost) {
+  start(TinyRun::steps(20, run_.at("two")));
+  const ProcessResult one = run_.train(with_layout(TinyRun::steps(20, run_.at("one"))));
+  ASSERT_EQ(one.exit_code, 0) << one.err;
+  for (const auto& rank : ranks_) {
+    const ProcessResult result = rank->wait();
+    ASSERT_EQ(result.exit_code, 0) << result.err;
+    if (rank == ranks_[0]) {
+      EXPECT_THAT(result.out, HasSubstr("4 ranks over shm within 2 hosts and gloo between"));
+    }
+  }
+  EXPECT_THAT(one.out, HasSubstr("4 ranks over shm\n"));
+  const auto lines = run_.metrics("two");
+  EXPECT_THAT(lines, Not(IsEmpty()));
+  EXPECT_EQ(lines, run_.metrics("one"));
+}
+
+TEST_F(Hosts, ACutCableIsANamedErrorOnBothSides) {
+  start(TinyRun::steps(100000, run_.at("cut"), {"comm.timeout_s=3", "checkpoint.every_steps=0"}));
+  ASSERT_TRUE(ranks_[0]->shows("step", 8)) << ranks_[0]->err();
+  const auto begin = std::chrono::steady_clock::now();
+  hosts_->cut();
+  std::array<int, 2> timeouts = {0, 0};  // of each host; the others repeat a neighbour's
+  for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
+    const ProcessResult result = ranks_[rank]->wait();
+    const std::string error = result.last_error();
+    EXPECT_EQ(result.exit_code, 1) << error;
+    EXPECT_THAT(error, HasSubstr("rank " + std::to_string(rank) + ", group "));
+    const std::string elsewhere = rank < 2 ? "rank [23]" : "rank [01]";
+    if (error.find(" failed: ") == std::string::npos) {
+      ++timeouts[rank / 2];
+      EXPECT_THAT(error,
+                  ContainsRegex("timed out after [3-5][.][0-9] s: " + elsewhere + " has not come"));
+    }
+  }
+  EXPECT_GE(timeouts[0], 1);
+  EXPECT_GE(timeouts[1], 1);
+  // The time to wait, and a little to tell a store that does not answer.
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 15s);
+}
+
+}  // namespace
+}  // namespace tessera::testing
