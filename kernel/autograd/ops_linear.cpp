@@ -25,6 +25,8 @@ Tensor linear(Context& cx, const Tensor& x, Parameter& weight, Parameter* bias) 
   return y;
 }
 
+// By value: whether this is the last owner decides whether the memory is used again.
+// NOLINTNEXTLINE(performance-unnecessary-value-param)
 Tensor add_bias(Context& cx, Tensor x, Parameter& bias) {
   AddBiasArgs args{x.arg(), bias.compute.arg(), {}};
   Tensor y;

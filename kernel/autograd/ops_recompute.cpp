@@ -40,6 +40,7 @@ std::vector<Tensor> recompute(Context& cx, const std::vector<Tensor>& inputs, Re
   Context first = cx;
   first.tape = nullptr;
   std::vector<Tensor> untracked;
+  untracked.reserve(inputs.size());
   for (const Tensor& input : inputs) untracked.push_back(input.with_var({}));
   std::vector<Tensor> outputs = body(first, untracked);
   if (!cx.recording()) return outputs;
@@ -62,6 +63,7 @@ std::vector<Tensor> recompute(Context& cx, const std::vector<Tensor>& inputs, Re
     c.tape->release(rerun->frame);
   };
   std::vector<Tensor*> results;
+  results.reserve(outputs.size());
   for (Tensor& output : outputs) results.push_back(&output);
   cx.tape->record("recompute", inputs, results, input_half, weight_half);
   return outputs;

@@ -142,7 +142,7 @@ CheckpointIndex CheckpointIndex::from_json(const std::string& text, const std::s
 
 CheckpointIndex read_index(const std::filesystem::path& folder) {
   const auto file = folder / kIndexName;
-  const CheckpointIndex index = CheckpointIndex::from_json(read_text_file(file), file.string());
+  CheckpointIndex index = CheckpointIndex::from_json(read_text_file(file), file.string());
   reading(file.string(), [&] { index.check_tiling(); });
   return index;
 }

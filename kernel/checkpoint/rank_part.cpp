@@ -119,6 +119,7 @@ std::string write_part(const fs::path& folder,
   CheckpointIndex part;
   if (!pieces.empty()) {
     std::vector<SafetensorsEntry> entries;
+    entries.reserve(pieces.size());
     for (const Piece& piece : pieces) entries.push_back(entry_of(piece));
     const std::string file = part_name(mesh.rank(), "safetensors");
     HostBytes local, bytes;
