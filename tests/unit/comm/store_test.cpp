@@ -106,6 +106,21 @@ TEST_P(SocketStores, WaitsDoNotHoldUpOtherCalls) {
   EXPECT_EQ(got, "value");
 }
 
+TEST_P(SocketStores, HangingUpEndsCallsAndTheServerGoesOn) {
+  const StoreServer server(listen_address(), "secret", 2);
+  SocketStore store(server.address(), "secret", 0, 2, 5s);
+  SocketStore other(server.address(), "secret", 1, 2, 5s);
+  std::string waiting;
+  std::thread waits([&] { waiting = error_of([&] { store.get("never", 60s); }); });
+  std::this_thread::sleep_for(50ms);
+  store.hang_up();
+  waits.join();
+  EXPECT_THAT(waiting, HasSubstr("closed the connection"));
+  EXPECT_THAT(error_of([&] { store.set("late", "1"); }), HasSubstr("rank 0 has hung up"));
+  EXPECT_NO_THROW(other.set("late", "2"));
+  EXPECT_EQ(server.first_death(), "");
+}
+
 TEST_P(SocketStores, ADeathEndsWaits) {
   const StoreServer server(listen_address(), "secret", 2);
   SocketStore a(server.address(), "secret", 0, 2, 5s);

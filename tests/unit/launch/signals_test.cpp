@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <unistd.h>
+
 #include <csignal>
 #include <cstdlib>
 
@@ -61,6 +63,38 @@ TEST(StopFlagDeathTest, TheSecondInterruptKills) {
         std::exit(0);
       },
       testing::KilledBySignal(SIGINT),
+      "");
+}
+
+// Writes to a pipe that nobody reads, as this descriptor.
+void write_in_vain(int descriptor) {
+  int ends[2];
+  if (pipe(ends) != 0 || close(ends[0]) != 0 || dup2(ends[1], descriptor) < 0) std::abort();
+  if (write(descriptor, "x", 1) == 1) std::abort();
+}
+
+TEST(StopFlagDeathTest, AClosedOutputIsNotedAndOtherPipesAreNot) {
+  EXPECT_EXIT(
+      {
+        const StopFlag flag;
+        write_in_vain(100);
+        const bool before = flag.requested();
+        write_in_vain(STDOUT_FILENO);
+        std::_Exit(!before && flag.output_closed() && flag.signal() == SIGPIPE ? 0 : 1);
+      },
+      testing::ExitedWithCode(0),
+      "");
+}
+
+TEST(StopFlagDeathTest, WhoIgnoresBrokenPipesGoesOn) {
+  EXPECT_EXIT(
+      {
+        std::signal(SIGPIPE, SIG_IGN);
+        const StopFlag flag;
+        write_in_vain(STDOUT_FILENO);
+        std::_Exit(flag.requested() ? 1 : 0);
+      },
+      testing::ExitedWithCode(0),
       "");
 }
 
