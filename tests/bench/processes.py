@@ -8,7 +8,8 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-PROGRAM = ROOT / "build/bin/tessera"
+BUILD = Path(os.environ.get("TESSERA_BENCH_BUILD", ROOT / "build")).resolve()
+PROGRAM = BUILD / "bin/tessera"
 POLL_S = 0.2
 
 

@@ -9,18 +9,16 @@ ones; a round measures every row on both sides, and the next round swaps which s
 import argparse
 import json
 import math
-import random
 import statistics
 import sys
-import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import processes
+import tessera_steps
 from processes import PROGRAM, ROOT
 
 PEERS = ROOT / "tests/bench/peers"
-CONFIG = ROOT / "tests/bench/train_step.toml"
 SIDES = ("torch", "tessera")
 
 
@@ -31,15 +29,19 @@ class Row:
     ranks: int
     threads: int
     peer: str
-    sequence_parallel: bool = False
+    settings: dict = field(default_factory=dict)  # of Tessera, over train_step.toml
 
 
+SEQUENCE = {"parallel.tensor": 2, "parallel.sequence_parallel": True}
+PIPELINE = {"parallel.pipeline": 2, "schedule.type": "1f1b", "batch.micro": 1}
 ROWS = [
     Row("a", "1 rank x 2 threads", 1, 2, "gpt.py"),
-    Row("b", "2 ranks x 1 thread, tensor parallel", 2, 1, "gpt_tensor_parallel.py"),
-    Row("c", "2 ranks x 1 thread, tensor + sequence", 2, 1, "gpt_sequence_parallel.py", True),
+    Row("b", "2 ranks x 1 thread, tensor parallel", 2, 1, "gpt_tensor_parallel.py",
+        {"parallel.tensor": 2}),
+    Row("c", "2 ranks x 1 thread, tensor + sequence", 2, 1, "gpt_sequence_parallel.py", SEQUENCE),
+    Row("d", "2 ranks x 1 thread, pipeline 1F1B", 2, 1, "gpt_pipeline.py", PIPELINE),
 ]
-COMPARED = [("b", "a"), ("c", "b")]  # rows of one side
+COMPARED = [("b", "a"), ("c", "b"), ("d", "a")]  # rows of one side
 
 
 @dataclass
@@ -48,16 +50,6 @@ class Sample:
     losses: list
     peaks_mib: list
     imported_mib: float = 0.0  # what `import torch` alone holds, inside the peak
-
-
-def training_data(seed=7, size=4 << 20):
-    """A file of random printable characters: bytes for both sides, and text for any tokenizer."""
-    path = ROOT / f"build/bench-data/random-{seed}.txt"
-    if not path.exists() or path.stat().st_size != size:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        noise = random.Random(seed).randbytes(size)
-        path.write_bytes(noise.translate(bytes(33 + i % 94 for i in range(256))))
-    return path
 
 
 def measure_torch(row, options, data):
@@ -74,25 +66,10 @@ def measure_torch(row, options, data):
     return Sample(result["tokens_per_second"], result["losses"], peaks, result["imported_mib"])
 
 
-def measure_tessera(row, options, data):
-    with tempfile.TemporaryDirectory(dir=data.parent) as out:
-        settings = {
-            "run.out": out,
-            "run.steps": options.warmup + options.steps,
-            "data.path": data,
-            "device.threads": row.threads,
-            "parallel.tensor": row.ranks,
-            "parallel.sequence_parallel": str(row.sequence_parallel).lower(),
-            "model.dropout": options.dropout,
-        }
-        command = [PROGRAM, "train", CONFIG]
-        for key, value in settings.items():
-            command += ["--set", f"{key}={value}"]
-        _, peaks = processes.run([(command, {})], row.ranks)
-        lines = Path(out, "metrics.jsonl").read_text().splitlines()
-    steps = [json.loads(line) for line in lines]
-    speed = statistics.median(step["tokens_per_second"] for step in steps[options.warmup :])
-    return Sample(speed, [step["loss"] for step in steps], peaks)
+def measure_tessera(row, options, _):
+    settings = {"device.threads": row.threads, "model.dropout": options.dropout, **row.settings}
+    taken = tessera_steps.measure(settings, row.ranks, options.warmup, options.steps)
+    return Sample(taken.tokens_per_second, taken.losses, taken.peaks_mib)
 
 
 MEASURE = {"torch": measure_torch, "tessera": measure_tessera}
@@ -110,8 +87,7 @@ def check_layouts(options, rows, samples):
     for side in SIDES if not options.dropout else ():
         found = [samples[row.key, side][0].losses for row in rows if (row.key, side) in samples]
         for losses in found[1:]:
-            apart = max(abs(x - y) for x, y in zip(losses, found[0]))
-            if apart > 1e-4:
+            if (apart := tessera_steps.apart(losses, found[0])) > 1e-4:
                 sys.exit(f"{side}: the losses of its rows are {apart:.1e} apart: {found}")
 
 
@@ -229,10 +205,10 @@ def main():
     sides = (options.only,) if options.only else SIDES
     rows = [row for row in ROWS if not options.row or row.key in options.row]
     if "tessera" in sides and not PROGRAM.exists():
-        sys.exit(f"{PROGRAM.relative_to(ROOT)} is not built; --only torch measures the peer alone")
+        sys.exit(f"{PROGRAM} is not built; --only torch measures the peer alone")
     if "torch" in sides:
         options.peer = processes.peer_python(options.mkl == "tuned")
-    data = training_data()
+    data = tessera_steps.training_data()
 
     try:
         samples = run_rounds(options, rows, sides, data)

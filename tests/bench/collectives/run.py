@@ -19,9 +19,9 @@ FOLDER = Path(__file__).resolve().parent
 sys.path.insert(0, str(FOLDER.parent))
 
 import processes  # noqa: E402
-from processes import ROOT  # noqa: E402
+from processes import BUILD, ROOT  # noqa: E402
 
-TESSERA = ROOT / "build/bin/bench_collectives"
+TESSERA = BUILD / "bin/bench_collectives"
 SIZES = {"64 KiB": 64 << 10, "1 MiB": 1 << 20, "16 MiB": 16 << 20}
 ITERATIONS = {"64 KiB": 200, "1 MiB": 100, "16 MiB": 20}
 
@@ -45,7 +45,7 @@ def programs():
         if TESSERA.exists():
             found[f"tessera {comm}"] = [([TESSERA, "--comm", comm, "--json"], {})]
         else:
-            missing.append(f"tessera {comm}: {TESSERA.relative_to(ROOT)} is not built")
+            missing.append(f"tessera {comm}: {TESSERA} is not built")
 
     if shutil.which("mpicxx") and shutil.which("mpirun"):
         mpirun = ["mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "2"]

@@ -1,6 +1,7 @@
-"""What both PyTorch peers share: arguments, batches, the timed steps and the report.
+"""What the PyTorch peers share: arguments, batches, the timed steps and the report.
 
-A model is handed over as `loss_of(tokens, targets)`; the rest of a step is alike.
+A model is handed over as `loss_of(tokens, targets)`, or as `accumulate(tokens, targets)` where the
+backward pass is its own affair; the rest of a step is alike.
 """
 
 import argparse
@@ -68,6 +69,17 @@ def optimizer_of(parameters):
 
 
 def train(options, shape, loss_of, parameters, clip):
+    """Steps of a model whose loss is one tensor."""
+
+    def accumulate(tokens, targets):
+        loss = loss_of(tokens, targets)
+        loss.backward()
+        return loss
+
+    return timed_steps(options, shape, accumulate, parameters, clip)
+
+
+def timed_steps(options, shape, accumulate, parameters, clip):
     """Runs warm-up and timed steps; returns the report of this process."""
     optimizer = optimizer_of(parameters)
     feed = batches(options.data, shape)
@@ -75,8 +87,7 @@ def train(options, shape, loss_of, parameters, clip):
     for step in range(options.warmup + options.steps):
         begin = time.perf_counter()
         tokens, targets = next(feed)
-        loss = loss_of(tokens, targets)
-        loss.backward()
+        loss = accumulate(tokens, targets)
         clip(parameters)
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
