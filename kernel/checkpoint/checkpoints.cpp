@@ -107,7 +107,8 @@ void Checkpoints::write(const CheckpointInfo& info, const std::vector<Checkpoint
 }
 
 std::optional<Checkpoints::Loaded> Checkpoints::load(const std::string& resume,
-                                                     const std::vector<CheckpointTensor>& tensors) {
+                                                     const std::vector<CheckpointTensor>& tensors,
+                                                     const std::vector<std::string>& others) {
   if (resume == "none") return std::nullopt;
   const bool automatic = resume == "auto";
   std::vector<fs::path> candidates = unpack(together_.root("find", [&] {
@@ -116,7 +117,7 @@ std::optional<Checkpoints::Loaded> Checkpoints::load(const std::string& resume,
   if (!automatic) candidates.resize(1);  // what was asked for, or nothing
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     try {
-      return load_from(candidates[i], tensors);
+      return load_from(candidates[i], tensors, others);
     } catch (const TogetherError& error) {
       const bool misfit = error.exit_code() == 2;  // so would the older ones
       if (misfit || i + 1 == candidates.size()) throw;
@@ -129,12 +130,13 @@ std::optional<Checkpoints::Loaded> Checkpoints::load(const std::string& resume,
 }
 
 Checkpoints::Loaded Checkpoints::load_from(const fs::path& folder,
-                                           const std::vector<CheckpointTensor>& tensors) const {
+                                           const std::vector<CheckpointTensor>& tensors,
+                                           const std::vector<std::string>& others) const {
   CheckpointIndex index;
   std::vector<HostBytes> contents;
   together_.all("read", [&] {
     index = read_index(folder);
-    contents = read_tensors(folder, index, *arguments_.mesh, tensors);
+    contents = read_tensors(folder, index, *arguments_.mesh, tensors, &others);
     return std::string();
   });
   for (std::size_t t = 0; t < tensors.size(); ++t) {

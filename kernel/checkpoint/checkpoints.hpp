@@ -51,15 +51,18 @@ class Checkpoints {
   };
   /// Finds and loads what `resume` says: "auto" (the newest complete one, none is fine; a damaged
   /// one falls back to the one before, with a warning), "none", or what find_checkpoints() takes.
+  /// `others` are tensors of the run that other pipeline stages hold.
   /// All tensors, or an Error that lists damaged names, a ConfigError that lists missing, extra and
   /// mismatched ones; then no tensor was touched.
   std::optional<Loaded> load(const std::string& resume,
-                             const std::vector<CheckpointTensor>& tensors);
+                             const std::vector<CheckpointTensor>& tensors,
+                             const std::vector<std::string>& others = {});
 
  private:
   void write(const CheckpointInfo& info, const std::vector<CheckpointTensor>& tensors);
   Loaded load_from(const std::filesystem::path& folder,
-                   const std::vector<CheckpointTensor>& tensors) const;
+                   const std::vector<CheckpointTensor>& tensors,
+                   const std::vector<std::string>& others) const;
 
   CheckpointArguments arguments_;
   Together together_;

@@ -76,9 +76,10 @@ void copy_overlap(const Rectangle& stored,
 void require_fit(const fs::path& folder,
                  const CheckpointIndex& index,
                  const std::vector<CheckpointTensor>& tensors,
-                 Extra others) {
+                 const std::vector<std::string>* others) {
   std::vector<std::string> missing, extra, other;
   std::set<std::string> wanted;
+  if (others != nullptr) wanted.insert(others->begin(), others->end());
   for (const CheckpointTensor& tensor : tensors) {
     wanted.insert(tensor.name);
     const auto found = index.tensors.find(tensor.name);
@@ -97,7 +98,7 @@ void require_fit(const fs::path& folder,
                                 fmt::join(sizes_of(tensor.layout->logical), ", ")));
   }
   for (const auto& [name, tensor] : index.tensors) {
-    if (others == Extra::refused && !wanted.contains(name)) extra.push_back(name);
+    if (others != nullptr && !wanted.contains(name)) extra.push_back(name);
   }
   std::string text;
   if (!missing.empty()) text += "\n  not in the checkpoint: " + name_list(missing);
@@ -178,7 +179,7 @@ std::vector<HostBytes> read_tensors(const fs::path& folder,
                                     const CheckpointIndex& index,
                                     const Mesh& mesh,
                                     const std::vector<CheckpointTensor>& tensors,
-                                    Extra others) {
+                                    const std::vector<std::string>* others) {
   require_fit(folder, index, tensors, others);
   StoredReader reader(folder, index);
   Damage damage;

@@ -21,14 +21,13 @@ std::string write_part(const std::filesystem::path& folder,
 CheckpointIndex read_part(const std::filesystem::path& folder, i64 rank, const std::string& proof);
 
 using HostBytes = std::vector<std::byte>;
-/// What a checkpoint holds beyond the tensors that are asked for.
-enum class Extra : u8 { refused, ignored };
-/// A rank's side of loading: the contents of its storage of every tensor, padding zero. Throws
-/// ConfigError listing what does not fit, or Error listing what is damaged.
+/// A rank's side of loading: the contents of its storage of every tensor, padding zero. `others`
+/// are names that the checkpoint may hold beyond them, those of other pipeline stages; nullptr:
+/// any. Throws ConfigError listing what does not fit, or Error listing what is damaged.
 std::vector<HostBytes> read_tensors(const std::filesystem::path& folder,
                                     const CheckpointIndex& index,
                                     const Mesh& mesh,
                                     const std::vector<CheckpointTensor>& tensors,
-                                    Extra others = Extra::refused);
+                                    const std::vector<std::string>* others);
 
 }  // namespace tessera

@@ -68,7 +68,7 @@ Generator::Generator(const Resolved& config,
       session_(arguments_of(config, plugins, *tokenizer_, threads)) {
   const std::vector<CheckpointTensor> tensors = parameter_tensors(session_);
   const std::vector<HostBytes> contents =
-      read_tensors(folder, read_index(folder), session_.mesh(), tensors, Extra::ignored);
+      read_tensors(folder, read_index(folder), session_.mesh(), tensors, nullptr);
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     session_.device().write(tensors[i].tensor, contents[i].data());
   }

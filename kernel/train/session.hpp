@@ -59,6 +59,8 @@ class Session {
   Optimizer& optimizer() { return *optimizer_; }
   const Plan& plan() const { return plan_; }
   const StageMap& stages() const { return stages_; }
+  /// All parameters of the model, those of other stages too.
+  const std::vector<std::string>& parameter_names() const { return parameter_names_; }
   /// Elements of the whole model's parameters, each logical one once.
   i64 parameter_elements() const { return parameter_elements_; }
   /// Steps done; the data position is steps() × batch.global samples.
@@ -116,6 +118,7 @@ class Session {
   Tensor scalars_, rates_, sum_squares_, loss_scale_, stop_flag_;
   Plan plan_;
   std::unique_ptr<Executor> executor_;
+  std::vector<std::string> parameter_names_;
   i64 steps_ = 0, parameter_elements_ = 0;
 };
 

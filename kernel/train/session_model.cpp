@@ -57,7 +57,11 @@ void Session::build_model(const RunConfig& config) {
     allocate(p, *device_, settings);
     if (arguments_.stand_ins == nullptr) initialize(p, config.run.seed, *mesh_, *device_);
   }
-  parameter_elements_ = (survey ? survey->parts() : *parts_).logical_elements();
+  const ModelParts& whole = survey ? survey->parts() : *parts_;
+  parameter_elements_ = whole.logical_elements();
+  for (const ModelParts::Entry& entry : whole.parameters()) {
+    parameter_names_.push_back(entry.parameter->name);
+  }
   if (survey) {
     for (const ModelParts::Entry& entry : survey->parts().parameters()) {
       Parameter* own = parts_->find(entry.parameter->name);

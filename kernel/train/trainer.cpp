@@ -75,7 +75,8 @@ class Trainer {
 
   void resume() {
     if (config_.checkpoint.every_steps > 0) checkpoints_.claim();
-    const auto loaded = checkpoints_.load(config_.checkpoint.resume, training_tensors(session_));
+    const auto loaded = checkpoints_.load(
+        config_.checkpoint.resume, training_tensors(session_), training_names(session_));
     if (!loaded) return;
     continue_from(*loaded, session_);
     resumed_from_ = loaded->folder.string();

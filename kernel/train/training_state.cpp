@@ -1,5 +1,7 @@
 #include "kernel/train/training_state.hpp"
 
+#include <set>
+
 #include "kernel/model/initialize.hpp"
 #include "tessera/error.hpp"
 
@@ -56,6 +58,17 @@ std::vector<CheckpointTensor> training_tensors(Session& session) {
         {fmt::format("{}/{}", state.parameter->name, state.name), state.parameter, state.tensor});
   }
   return tensors;
+}
+
+std::vector<std::string> training_names(Session& session) {
+  std::set<std::string> states;  // the same for every parameter, and a stage has at least one
+  for (const NamedState& state : session.optimizer().state()) states.insert(state.name);
+  std::vector<std::string> names;
+  for (const std::string& parameter : session.parameter_names()) {
+    names.push_back(parameter);
+    for (const std::string& state : states) names.push_back(fmt::format("{}/{}", parameter, state));
+  }
+  return names;
 }
 
 CheckpointInfo training_info(const Session& session, const std::string& config_text) {

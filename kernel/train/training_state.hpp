@@ -13,6 +13,8 @@ namespace tessera {
 std::vector<CheckpointTensor> parameter_tensors(Session& session);
 /// The same and the optimizer's state: "layers.0.mlp.up.weight/first_moment".
 std::vector<CheckpointTensor> training_tensors(Session& session);
+/// Names of all such tensors of the run, those of other pipeline stages too.
+std::vector<std::string> training_names(Session& session);
 /// Where the session stands. Waits for the device.
 CheckpointInfo training_info(const Session& session, const std::string& config_text);
 /// Continues behind a checkpoint whose tensors were loaded. Throws ConfigError when it was made

@@ -21,6 +21,7 @@ struct Layout {
   std::string name;
   Sets sets;
 };
+void PrintTo(const Layout& layout, std::ostream* out) { *out << layout.name; }
 
 const std::vector<Layout>& layouts() {
   static const std::vector<Layout> all = {
@@ -28,6 +29,13 @@ const std::vector<Layout>& layouts() {
       {"tp2", {"parallel.tensor=2"}},
       {"dp2", {"parallel.data=2"}},
       {"tp2_dp2", {"parallel.tensor=2", "parallel.data=2"}},
+      {"cp2", {"parallel.context=2"}},
+      {"pp2", {"parallel.pipeline=2", "schedule.type=\"zb_h1\""}},
+      {"pp2_tp2_sp",
+       {"parallel.pipeline=2",
+        "parallel.tensor=2",
+        "parallel.sequence_parallel=true",
+        "schedule.type=\"1f1b\""}},
   };
   return all;
 }
@@ -104,7 +112,9 @@ TEST_P(Resume, UnderEveryOtherLayout) {
       arguments.device = &session.device();
       arguments.store = store;
       arguments.folder = folder.at("from") + "/checkpoints";
-      continue_from(*Checkpoints(arguments).load("auto", training_tensors(session)), session);
+      Checkpoints checkpoints(arguments);
+      continue_from(*checkpoints.load("auto", training_tensors(session), training_names(session)),
+                    session);
       EXPECT_EQ(session.updates(), kStop);
       arguments.folder = again;
       Checkpoints(arguments).save(training_info(session, ""), training_tensors(session));

@@ -8,7 +8,7 @@
 namespace tessera::testing {
 namespace {
 
-class SteadyState : public ::testing::TestWithParam<const char*> {};
+class SteadyState : public ::testing::TestWithParam<std::vector<std::string>> {};
 
 TEST_P(SteadyState, Steps5To10AskTheSystemForNoMemory) {
   std::mutex mutex;
@@ -29,17 +29,26 @@ TEST_P(SteadyState, Steps5To10AskTheSystemForNoMemory) {
     ++checked;
   };
   train(tiny_config(),
-        {"device.type=\"cpu\"", "parallel.tensor=2", GetParam()},
+        [&] {
+          std::vector<std::string> sets = GetParam();
+          sets.insert(sets.begin(), {"device.type=\"cpu\"", "parallel.tensor=2"});
+          return sets;
+        }(),
         {.steps = 4, .at_end = check});
   EXPECT_GE(checked, 2);
 }
 
 INSTANTIATE_TEST_SUITE_P(Batches,
                          SteadyState,
-                         ::testing::Values("batch.micro=2",
-                                           "batch.micro=8",
-                                           "parallel.data=2",
-                                           "parallel.sequence_parallel=true"),
+                         ::testing::ValuesIn(std::vector<std::vector<std::string>>{
+                             {"batch.micro=2"},
+                             {"batch.micro=8"},
+                             {"parallel.data=2"},
+                             {"parallel.sequence_parallel=true"},
+                             {"parallel.context=2"},
+                             {"recompute.mode=\"full\""},
+                             {"parallel.pipeline=2", "schedule.type=\"1f1b\"", "batch.micro=1"},
+                             {"parallel.pipeline=2", "schedule.type=\"zb_h1\"", "batch.micro=1"}}),
                          [](const auto& info) { return "case" + std::to_string(info.index); });
 
 TEST(SteadyStateCategories, PeaksAreCountedByUse) {
