@@ -131,6 +131,17 @@ INSTANTIATE_TEST_SUITE_P(
         Layout{"cp2", {"parallel.context=2"}},
         Layout{"pp2", {"parallel.pipeline=2", "schedule.type=\"1f1b\""}},
         Layout{"pp2_tp2", {"parallel.pipeline=2", "parallel.tensor=2", "schedule.type=\"1f1b\""}},
+        Layout{"pp2_groups",
+               {"parallel.pipeline=2",
+                "schedule.type=\"1f1b\"",
+                "optimizer.groups.head.match=\"head.*\"",
+                "optimizer.groups.head.lr_scale=0.5"}},
+        Layout{"pp2_interleaved",
+               {"parallel.pipeline=2",
+                "schedule.type=\"interleaved_1f1b\"",
+                "schedule.chunks=2",
+                "recompute.mode=\"selective\""}},
+        Layout{"pp2_zbv", {"parallel.pipeline=2", "schedule.type=\"zbv\"", "batch.micro=1"}},
         Layout{"pp2_dp2", {"parallel.pipeline=2", "parallel.data=2", "schedule.type=\"1f1b\""}}),
     [](const auto& info) { return info.param.name; });
 

@@ -13,11 +13,14 @@ bool cut_along(const Parameter& parameter, Axis axis) {
   return std::ranges::any_of(parameter.split, [axis](const Split& s) { return s.axis == axis; });
 }
 
+Tensor allocate(Device& device, const Shape& shape, DType dtype) {
+  return Tensor::allocate(
+      device, device.pool(), device.stream(), shape, dtype, Category::optimizer);
+}
+
 Tensor zeros(Device& device, const Shape& shape, DType dtype) {
-  Tensor tensor =
-      Tensor::allocate(device, device.pool(), device.stream(), shape, dtype, Category::optimizer);
-  const std::vector<std::byte> bytes(static_cast<std::size_t>(tensor.bytes()));
-  device.write(tensor, bytes.data());
+  Tensor tensor = allocate(device, shape, dtype);
+  Operation<FillArgs>(device).launch(device.stream(), device.pool(), {tensor.arg(), 0});
   return tensor;
 }
 
@@ -89,11 +92,14 @@ void Replicated::check_groups(std::vector<i64> hits, Device* device) const {
     // A group's parameters may all live on other stages. A check of the configuration alone has no
     // communicators; the run finds it then.
     if (device == nullptr || mesh_.all().empty()) return;
-    Tensor all = zeros(*device, {static_cast<i64>(hits.size())}, DType::i64);
+    hits.push_back(1);  // comes back as 0 from a device without values, as in a plan
+    const Tensor all = allocate(*device, {static_cast<i64>(hits.size())}, DType::i64);
     device->write(all, hits.data());
     Work work = mesh_.group(Axis::pipeline).all_reduce(all, ReduceOp::sum, "optimizer.groups");
     work.wait(device->stream());
     device->read(all, hits.data());
+    if (hits.back() == 0) return;
+    hits.pop_back();
   }
   std::size_t index = 0;
   for (const auto& [name, group] : config_.groups) {
