@@ -7,6 +7,7 @@
 
 #include "kernel/schedule/messages.hpp"
 #include "kernel/schedule/reductions.hpp"
+#include "kernel/schedule/segment.hpp"
 #include "tessera/error.hpp"
 
 namespace tessera {
@@ -129,15 +130,10 @@ class Lowering {
 
   // In front of the backward of a segment's last phase: all its phases again, forward.
   void recompute(const Action& action, int last) {
-    const auto in_segment = [&](int phase) {
-      const PhaseInfo& info = plan_.phases[static_cast<std::size_t>(phase)];
-      const PhaseInfo& end = plan_.phases[static_cast<std::size_t>(last)];
-      return info.recompute && info.layer == end.layer && info.chunk == end.chunk;
-    };
-    const auto chunk = static_cast<std::size_t>(action.chunk);
-    if (!in_segment(last) || (last < last_[chunk] && in_segment(last + 1))) return;
+    const bool dropped = plan_.phases[static_cast<std::size_t>(last)].recompute;
+    if (!dropped || !ends_segment(plan_, last)) return;
     int first = last;
-    while (first > first_[chunk] && in_segment(first - 1)) --first;
+    while (!starts_segment(plan_, first)) --first;
     for (int phase = first; phase <= last; ++phase) {
       PlanAction next = start(PlanAction::Recompute, action);
       after(next, PlanAction::F, phase);

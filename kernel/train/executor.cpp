@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "kernel/schedule/segment.hpp"
 #include "tessera/comm.hpp"
 #include "tessera/error.hpp"
 #include "tessera/ops.hpp"
@@ -17,17 +18,6 @@ const PhaseInfo& info_of(const Plan& plan, const PlanAction& action) {
 int stage_of(const Plan& plan, const PlanAction& action) {
   return plan.stages.at(static_cast<std::size_t>(action.chunk));
 }
-
-// Do two phases of the plan belong to one recomputed segment?
-bool joined(const Plan& plan, int a, int b) {
-  if (a < 0 || b >= static_cast<int>(plan.phases.size())) return false;
-  const PhaseInfo& x = plan.phases[static_cast<std::size_t>(a)];
-  const PhaseInfo& y = plan.phases[static_cast<std::size_t>(b)];
-  return x.recompute && y.recompute && x.chunk == y.chunk && x.layer == y.layer;
-}
-
-bool starts_segment(const Plan& plan, int phase) { return !joined(plan, phase - 1, phase); }
-bool ends_segment(const Plan& plan, int phase) { return !joined(plan, phase, phase + 1); }
 
 Half half_of(PlanAction::Kind kind) {
   if (kind == PlanAction::Bi) return Half::input;
