@@ -129,5 +129,19 @@ TEST(ReferenceDropout, KeepsByTheDocumentedWords) {
   expect_near(found[3], expected);
 }
 
+TEST(ReferenceAttention, PartsMergeByTheirWeights) {
+  // Sums of exponentials 1 and 3; none and 5; 7 and none; none at all.
+  const auto found = run(AttentionMergeArgs{},
+                         {f64({1, 4, 1, 2}, {8, 4, 6, 7, 0, 0, 0, 0}),
+                          f64({1, 1, 4}, {std::log(3), std::log(5), -kInf, -kInf}),
+                          f64({1, 4, 1, 2}, {4, 0, 0, 0, 1, 2, 0, 0}),
+                          f64({1, 1, 4}, {0, -kInf, std::log(7), -kInf})});
+  expect_near(found[2], {7, 3, 6, 7, 1, 2, 0, 0});
+  EXPECT_NEAR(found[3][0], std::log(4), 1e-15);
+  EXPECT_NEAR(found[3][1], std::log(5), 1e-15);
+  EXPECT_NEAR(found[3][2], std::log(7), 1e-15);
+  EXPECT_EQ(found[3][3], -kInf);
+}
+
 }  // namespace
 }  // namespace tessera
