@@ -89,7 +89,8 @@ CheckpointIndex verify_checkpoint(const std::filesystem::path& folder) {
   Damage damage;
   for (const auto& [name, tensor] : index.tensors) {
     for (const StoredSlice& slice : tensor.slices) {
-      damage.survives([&] { reader.read(name, tensor.dtype, slice); });
+      damage.survives(
+          [&, &name = name, &tensor = tensor] { reader.read(name, tensor.dtype, slice); });
     }
   }
   require(damage.none(), "checkpoint {} is damaged:\n{}", folder.string(), damage.text());

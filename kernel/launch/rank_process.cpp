@@ -19,7 +19,7 @@ namespace tessera {
 
 namespace {
 
-constexpr std::size_t kLongestLine = 64 * 1024;
+constexpr std::size_t kLongestLine = 64UL * 1024;
 
 struct Pipe {
   int read = -1, write = -1;
@@ -46,6 +46,7 @@ void close_end(int& descriptor) {
 
 std::vector<char*> pointers(std::vector<std::string>& texts) {
   std::vector<char*> list;
+  list.reserve(texts.size() + 1);
   for (std::string& text : texts) list.push_back(text.data());
   list.push_back(nullptr);
   return list;
@@ -106,7 +107,7 @@ class SignalsBlocked {
 
 // True while there may be more. At the end of the stream the descriptor is closed.
 bool read_some(int& descriptor, std::string& bytes) {
-  std::array<char, 16 * 1024> buffer;
+  std::array<char, 16UL * 1024> buffer;
   const ssize_t count = read(descriptor, buffer.data(), buffer.size());
   if (count > 0) {
     bytes.append(buffer.data(), static_cast<std::size_t>(count));

@@ -154,7 +154,7 @@ Tensor LocalRank::tensor(const Shape& shape, const std::vector<double>& values) 
 }
 
 Tensor LocalRank::tensor(const Shape& shape, DType dtype, const std::vector<double>& values) {
-  const Tensor made = context().empty(shape, dtype);
+  Tensor made = context().empty(shape, dtype);
   write(made, values);
   return made;
 }

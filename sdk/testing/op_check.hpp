@@ -36,7 +36,7 @@ struct OpCase {
 template <OperationArgs Args>
 OpCase op_case(std::string name,
                const Args& constants,
-               std::vector<Operand> operands,
+               std::vector<Operand> operands,  // NOLINT(performance-unnecessary-value-param)
                const OpOptions& options = {}) {
   require(operands.size() == static_cast<std::size_t>(Args::kTensors),
           "{}: {} operands for the {} tensors of \"{}\"",

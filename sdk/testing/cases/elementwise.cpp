@@ -30,8 +30,8 @@ void add_dropout(Cases& cases) {
       args.key = 0x123456789ABCDEF0;
       args.p = p;
       const std::string name = fmt::format("{}x{} p {}", n, f, p);
-      const auto x = [&] { return cases.random({n, f}); };
-      const auto rows = [&] { return cases.rows(n, 5); };
+      const auto x = [&, n = n, f = f] { return cases.random({n, f}); };
+      const auto rows = [&, n = n] { return cases.rows(n, 5); };
       cases.add(name, args, {x(), Operand::absent(), rows(), Operand::result()});
       cases.add(name + " in place", args, {x(), Operand::absent(), rows(), Operand::alias(0)});
       args.feature_offset = 127;  // not a multiple of the four words of a counter

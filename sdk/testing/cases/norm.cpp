@@ -7,9 +7,9 @@ void add_norm_cases(Cases& cases) {
   for (const auto& [n, h] :
        {std::pair<i64, i64>{1, 1}, {1, 33}, {3, 17}, {33, 127}, {127, 384}, {2, 1000}, {0, 8}}) {
     const std::string name = fmt::format("{}x{}", n, h);
-    const auto matrix = [&] { return cases.random({n, h}, -2, 3); };
-    const auto mean = [&] { return cases.random({n}, statistic, -1, 1); };
-    const auto rstd = [&] { return cases.random({n}, statistic, 0.5, 1.5); };
+    const auto matrix = [&, n = n, h = h] { return cases.random({n, h}, -2, 3); };
+    const auto mean = [&, n = n] { return cases.random({n}, statistic, -1, 1); };
+    const auto rstd = [&, n = n] { return cases.random({n}, statistic, 0.5, 1.5); };
     cases.add(name,
               LayerNormArgs{},
               {matrix(),
