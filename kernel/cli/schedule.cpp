@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <fstream>
 
 #include "kernel/cli/commands.hpp"
+#include "kernel/cli/output_file.hpp"
 #include "kernel/cli/unknown_component.hpp"
 #include "kernel/config/resolve.hpp"
 #include "kernel/launch/open_plugins.hpp"
@@ -96,13 +96,6 @@ std::string title_of(const ScheduleOptions& options, const PipelineShape& shape)
                      shape.training ? "" : ", forward only");
 }
 
-void write_svg(const std::string& file, const std::string& text) {
-  std::ofstream out(file, std::ios::binary);
-  out << text;
-  out.close();
-  require(out.good(), "{} cannot be written", file);
-}
-
 }  // namespace
 
 int run_schedule(const ScheduleOptions& options) {
@@ -122,7 +115,7 @@ int run_schedule(const ScheduleOptions& options) {
   }
   const std::string title = title_of(options, shape);
   if (!options.svg.empty()) {
-    write_svg(options.svg, draw_svg(timeline, shape.chunks, title));
+    write_output_file(options.svg, draw_svg(timeline, shape.chunks, title));
   }
   if (options.json) {
     print_json(ranks, timeline.bubble());
