@@ -68,7 +68,7 @@ class Parser {
   }
 
   [[noreturn]] void wrong(std::string_view what) const {
-    fail_config("layout \"{}\": {} at character {}", text_, what, at_ + 1);
+    fail_config("[placement] layout = \"{}\": {} at character {}", text_, what, at_ + 1);
   }
 
   std::string_view text_;

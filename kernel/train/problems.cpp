@@ -49,6 +49,22 @@ void check_recompute(const RunConfig& config, const ComponentMaker& maker, const
   }
 }
 
+StageMap place(const RunConfig& config,
+               const ComponentMaker& maker,
+               const RunSetup& setup,
+               int ranks) {
+  try {
+    return map_stages(*setup.schedule, ranks, setup.model->layers(), config.placement);
+  } catch (const ConfigError& error) {
+    const PlacementSection& placement = config.placement;
+    const std::string where = !placement.layout.empty() ? maker.origin("placement", "layout")
+                              : placement.first         ? maker.origin("placement", "first")
+                              : placement.last          ? maker.origin("placement", "last")
+                                                        : maker.origin("parallel", "pipeline");
+    fail_config("{}: {}", where, error.what());
+  }
+}
+
 // Builds the whole model as one rank of the tensor group sees it, cuts it into stages and plays the
 // plans of all of them.
 bool check_model(const RunConfig& config,
@@ -65,7 +81,7 @@ bool check_model(const RunConfig& config,
   const Survey survey(*setup.model, settings);
   check_recompute(config, maker, survey);
   const auto ranks = static_cast<int>(mesh.size(Axis::pipeline));
-  const StageMap map = map_stages(*setup.schedule, ranks, setup.model->layers(), config.placement);
+  const StageMap map = place(config, maker, setup, ranks);
   for (const bool training : {true, false}) {
     std::vector<Plan> plans;
     for (int rank = 0; rank < ranks; ++rank) {

@@ -369,7 +369,7 @@ class MutantOptimizer final : public Optimizer {
     static void describe(Schema<Config>& s) {
       s.field("clip", &Config::clip, "bound of the norm");
       s.slot("rule", &Config::rule, "update");
-      describe_mistake(s, {"norm_of_every_replica", "norm_without_replicas"});
+      describe_mistake(s, {"norm_of_every_replica", "norm_without_replicas", "norm_of_every_copy"});
     }
   };
   MutantOptimizer(const Config& config, OptimizerArguments& arguments)
@@ -399,7 +399,8 @@ class MutantOptimizer final : public Optimizer {
     for (const Entry& entry : entries_) {
       const bool whole = entry.parameter->split.empty();
       if (whole && config_.mistake == "norm_without_replicas") continue;
-      if (whole && !first_ && config_.mistake == "none") continue;
+      if (whole && !first_ && config_.mistake != "norm_of_every_replica") continue;
+      if (!entry.parameter->counted && config_.mistake != "norm_of_every_copy") continue;
       SumSquaresArgs args{entry.parameter->grad.view({entry.parameter->grad.elements()}).arg(),
                           out.arg()};
       ops::run(cx, cx.ops->sum_squares, args);

@@ -25,6 +25,7 @@ const Sets kTensor = {"parallel.tensor=2"};
 const Sets kRows = {"parallel.tensor=2", "parallel.sequence_parallel=true"};
 const Sets kData = {"parallel.data=2"};
 const Sets kContext = {"parallel.context=2"};
+const Sets kPipeline = {"parallel.pipeline=2", "schedule.type=\"1f1b\""};
 const std::string kMlp = "model.block.mlp", kAttention = "model.block.attention";
 const std::vector<Row> kAll = {
     &Findings::losses, &Findings::norms, &Findings::gradients, &Findings::update};
@@ -104,6 +105,19 @@ const std::vector<Mutation>& mutations() {
       {"loss_scaled_by_data_ranks", kData, "model.head", "head", "mean_over_data", kScale},
       {"head_without_copy", kTensor, "model.head", "head", "no_copy", kAll},
       {"norm_counts_replicas", kTensor, "optimizer", "optimizer", "norm_of_every_replica", kNorm},
+      {"norm_counts_copies_of_other_stages",
+       kPipeline,
+       "optimizer",
+       "optimizer",
+       "norm_of_every_copy",
+       kNorm},
+      {"tied_gradient_dropped_by_a_stage",
+       kPipeline,
+       "model.head",
+       "head",
+       "dropped_tied",
+       kAll,
+       false},
       {"norm_forgets_replicas",
        kTensor,
        "optimizer",

@@ -52,9 +52,10 @@ TEST(LayoutString, ErrorsShowThePlace) {
     }
     return "";
   };
-  EXPECT_EQ(text("Et*|L"), "layout \"Et*|L\": \"*\" needs a positive number at character 4");
-  EXPECT_EQ(text("E(tt"), "layout \"E(tt\": \"(\" is not closed at character 5");
-  EXPECT_EQ(text("Et)L"), "layout \"Et)L\": \")\" without \"(\" at character 3");
+  EXPECT_EQ(text("Et*|L"),
+            "[placement] layout = \"Et*|L\": \"*\" needs a positive number at character 4");
+  EXPECT_EQ(text("E(tt"), "[placement] layout = \"E(tt\": \"(\" is not closed at character 5");
+  EXPECT_EQ(text("Et)L"), "[placement] layout = \"Et)L\": \")\" without \"(\" at character 3");
   EXPECT_NE(text("ExL").find("unexpected \"x\""), std::string::npos);
   EXPECT_NE(text("EtmL").find("multi-token"), std::string::npos);
   EXPECT_NE(text("(t*1000)*1000").find("too many"), std::string::npos);
