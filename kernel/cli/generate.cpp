@@ -18,7 +18,7 @@ namespace {
 
 // One sample on one rank, whatever the model was trained on.
 const std::vector<std::string>& one_rank() {
-  static const std::vector<std::string> sets = {
+  static const std::vector<std::string> kSets = {
       "parallel.tensor=1",
       "parallel.pipeline=1",
       "parallel.context=1",
@@ -33,7 +33,7 @@ const std::vector<std::string>& one_rank() {
       "placement.first=\"auto\"",
       "placement.last=\"auto\"",
       "schedule.type=\"" + RunConfig().schedule.type + "\""};
-  return sets;
+  return kSets;
 }
 
 // Printed as far as it is certain: the last bytes of a text may be half of a character.

@@ -179,6 +179,7 @@ void CollectiveTask::work_direct() {
       const i64 end = index + 1 == size() ? bytes : std::min(begin + step, bytes);
       const std::vector<const void*> sources = parts(begin);
       std::vector<void*> targets;
+      targets.reserve(sources.size());
       for (const void* source : sources) targets.push_back(const_cast<void*>(source));
       return reduce_elements(
           own_.dtype, own_.op, sources, targets, (end - begin) / dtype_size(own_.dtype));

@@ -42,7 +42,7 @@ class ThreadMemory : public DirectMemory {
     return reinterpret_cast<std::uintptr_t>(address);
   }
   void* at(i64, u64 token, i64) const override {
-    return reinterpret_cast<void*>(static_cast<std::uintptr_t>(token));
+    return reinterpret_cast<void*>(static_cast<std::uintptr_t>(token));  // NOLINT: a name for peers
   }
   std::string death(i64) override { return {}; }
 

@@ -26,7 +26,7 @@ namespace {
 
 // Memory that stays for the whole run, zero at first.
 Tensor fixed(Context& cx, const Tensor& like) {
-  const Tensor made = Tensor::allocate(
+  Tensor made = Tensor::allocate(
       *cx.device, cx.device->pool(), *cx.stream, like.shape(), like.dtype(), Category::graph);
   FillArgs zero{made.arg(), 0};
   ops::run(cx, cx.ops->fill, zero);
