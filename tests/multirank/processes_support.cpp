@@ -68,35 +68,57 @@ std::string read_all(int fd) {
   return text;
 }
 
+struct Pipe {
+  int read_end = -1, write_end = -1;
+  Pipe() {
+    int ends[2];
+    if (pipe(ends) != 0) throw std::runtime_error("no pipe");
+    read_end = ends[0];
+    write_end = ends[1];
+  }
+};
+
+void write_all(int fd, const std::string& text) {
+  if (write(fd, text.data(), text.size()) != static_cast<ssize_t>(text.size())) _exit(2);
+  close(fd);
+}
+
 std::vector<std::string> run_processes(const Join& join,
                                        const std::string& address,
                                        const RankOptions& options,
                                        const RankBody& body) {
-  const StoreServer server(address, kToken, options.world);
-  std::vector<int> pipes;
-  std::vector<pid_t> pids;
+  struct Child {
+    pid_t pid;
+    Pipe start, error;
+  };
+  // All are forked before the store's thread exists: a lock that a thread holds while another
+  // forks, such as that of a sanitizer's allocator, stays locked in the child.
+  std::vector<Child> children;
   for (i64 rank = 0; rank < options.world; ++rank) {
-    int ends[2];
-    if (pipe(ends) != 0) throw std::runtime_error("no pipe");
+    Child child{0, {}, {}};
     const pid_t parent = getpid();
-    const pid_t pid = fork();
-    if (pid == 0) {
+    child.pid = fork();
+    if (child.pid == 0) {
       prctl(PR_SET_PDEATHSIG, SIGKILL);
       if (getppid() != parent) _exit(1);
-      close(ends[0]);
-      const std::string error = run_rank(rank, join, options, server.address(), body);
-      const bool written = write(ends[1], error.data(), error.size()) >= 0;
-      _exit(written && error.empty() ? 0 : 1);
+      close(child.start.write_end);
+      for (const Child& elder : children) close(elder.start.write_end);
+      const std::string at = read_all(child.start.read_end);
+      const std::string error = run_rank(rank, join, options, at, body);
+      write_all(child.error.write_end, error);
+      _exit(error.empty() ? 0 : 1);
     }
-    close(ends[1]);
-    pipes.push_back(ends[0]);
-    pids.push_back(pid);
+    close(child.start.read_end);
+    close(child.error.write_end);
+    children.push_back(child);
   }
+  const StoreServer server(address, kToken, options.world);
+  for (const Child& child : children) write_all(child.start.write_end, server.address());
   std::vector<std::string> errors;
-  for (const int pipe : pipes) errors.push_back(read_all(pipe));
-  for (std::size_t i = 0; i < pids.size(); ++i) {
+  for (const Child& child : children) errors.push_back(read_all(child.error.read_end));
+  for (std::size_t i = 0; i < children.size(); ++i) {
     int status = 0;
-    waitpid(pids[i], &status, 0);
+    waitpid(children[i].pid, &status, 0);
     if (WIFSIGNALED(status)) errors[i] = "killed by signal " + std::to_string(WTERMSIG(status));
   }
   return errors;
