@@ -16,7 +16,7 @@ namespace {
 void refuse_unknown(const Config& config,
                     const std::string& table,
                     const std::vector<FieldSpec>& fields,
-                    std::set<std::string> tables = {}) {
+                    const std::set<std::string>& tables = {}) {
   std::vector<std::string> known(tables.begin(), tables.end());
   for (const FieldSpec& field : fields) known.push_back(field.name);
   for (const std::string& key : config.tree().children(table)) {

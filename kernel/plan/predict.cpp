@@ -68,6 +68,7 @@ class Messages {
 
 Timeline play(const std::vector<const Representative*>& ranks, const Hardware& hardware) {
   std::vector<Plan> plans;
+  plans.reserve(ranks.size());
   for (const Representative* rank : ranks) plans.push_back(rank->plan);
   verify(plans);
   const Messages messages(ranks, hardware);

@@ -27,6 +27,7 @@ std::string object(const std::vector<std::pair<std::string, std::string>>& field
 template <class List, class F>
 std::string array(const List& list, F&& item) {
   std::vector<std::string> items;
+  items.reserve(list.size());
   for (const auto& value : list) items.push_back(item(value));
   return fmt::format("[{}]", fmt::join(items, ", "));
 }
@@ -47,6 +48,7 @@ std::string groups_json(const Prediction& p) {
 
 std::string memory_json(const MemoryStats& memory) {
   std::vector<std::pair<std::string, std::string>> fields;
+  fields.reserve(kCategories);
   for (int c = 0; c < kCategories; ++c) {
     fields.emplace_back(category_name(static_cast<Category>(c)),
                         number(memory.peak[static_cast<std::size_t>(c)]));

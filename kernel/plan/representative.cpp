@@ -17,6 +17,7 @@ std::vector<RankClass> rank_classes(const RankGenerator& ranks) {
     if (of.ranks++ == 0) of = {pipeline, context, rank, 1};
   }
   std::vector<RankClass> list;
+  list.reserve(classes.size());
   for (const auto& [key, of] : classes) list.push_back(of);
   return list;
 }

@@ -30,7 +30,8 @@ int live_peak(const std::vector<Action>& order, int chunk, bool training) {
 Orders orders_of(const PipelineSchedule& schedule, const PipelineShape& shape) {
   Orders orders;
   orders.shape = shape;
-  orders.owners.assign(static_cast<std::size_t>(shape.stages * shape.chunks), {-1, -1});
+  orders.owners.assign(
+      static_cast<std::size_t>(shape.stages) * static_cast<std::size_t>(shape.chunks), {-1, -1});
   for (int rank = 0; rank < shape.stages; ++rank) {
     std::vector<int>& stages = orders.stages.emplace_back();
     for (int chunk = 0; chunk < shape.chunks; ++chunk) {

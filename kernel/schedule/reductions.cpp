@@ -19,6 +19,7 @@ std::vector<int> completes(const Plan& plan, const std::vector<int>& layers) {
     if (std::ranges::find(layers, layer) != layers.end()) last[layer] = static_cast<int>(i);
   }
   std::vector<int> indices;
+  indices.reserve(last.size());
   for (const auto& [layer, index] : last) indices.push_back(index);
   std::ranges::sort(indices);
   return indices;

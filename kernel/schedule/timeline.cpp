@@ -126,6 +126,7 @@ std::vector<std::vector<int>> Timeline::live(const PipelineShape& shape) const {
   std::vector<std::vector<int>> peaks;
   for (const std::vector<Block>& rank : blocks) {
     std::vector<Action> actions;
+    actions.reserve(rank.size());
     for (const Block& block : rank) actions.push_back(block.action);
     peaks.emplace_back();
     for (int chunk = 0; chunk < shape.chunks; ++chunk) {

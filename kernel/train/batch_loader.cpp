@@ -109,7 +109,7 @@ BatchLoader::Buffers BatchLoader::read(SampleSet set, i64 first, i64 begin, i64 
 }
 
 Tensor BatchLoader::upload(Context& cx, DType dtype, const void* values) const {
-  const Tensor tensor = cx.empty({shape_.rows()}, dtype);
+  Tensor tensor = cx.empty({shape_.rows()}, dtype);
   device_.write(tensor, values);
   return tensor;
 }

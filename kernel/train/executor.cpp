@@ -49,7 +49,8 @@ const Phase& Executor::phase_of(const Plan& plan, const PlanAction& action) cons
 }
 
 std::unique_ptr<LiveChunk>& Executor::live(const Plan& plan, const PlanAction& action) {
-  const auto index = static_cast<std::size_t>(action.microbatch * plan.shape.chunks + action.chunk);
+  const i64 number = i64{action.microbatch} * plan.shape.chunks + action.chunk;
+  const auto index = static_cast<std::size_t>(number);
   if (live_.size() <= index) live_.resize(index + 1);
   return live_[index];
 }

@@ -20,6 +20,7 @@ class PipelineMail {
   struct Key {
     bool forward = true;
     int microbatch = 0, boundary = 0;
+    // NOLINTNEXTLINE(modernize-use-nullptr): the zero inside is the compiler's
     auto operator<=>(const Key&) const = default;
   };
   static Key key_of(const PlanAction::Message& message);

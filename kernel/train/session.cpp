@@ -42,7 +42,7 @@ Tensor allocate(Device& device, const Shape& shape, DType dtype, Category catego
 }
 
 Tensor scalar(Device& device, double value) {
-  const Tensor tensor = allocate(device, {1}, DType::f64, Category::optimizer);
+  Tensor tensor = allocate(device, {1}, DType::f64, Category::optimizer);
   device.write(tensor, &value);
   return tensor;
 }

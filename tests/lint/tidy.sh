@@ -25,10 +25,11 @@ if $all; then
 else
   changed=$(git diff --name-only --diff-filter=d "$since"; git ls-files --others --exclude-standard)
 fi
-# Only what the build compiles; headers are seen through the sources that include them.
-mapfile -t sources < <(grep '\.cpp$' <<<"$changed" | sort -u | while read -r file; do
-  if grep -qF "\"file\": \"$PWD/$file\"" "$database"; then echo "$file"; fi
-done)
+# Only what the build compiles; headers are seen through the sources that include them. The kernels
+# of simd/ use vector extensions of GCC that clang 14 does not know.
+compiled() { grep -qF "\"file\": \"$PWD/$1\"" "$database"; }
+mapfile -t sources < <(grep '\.cpp$' <<<"$changed" | grep -v /simd/ | sort -u |
+  while read -r file; do if compiled "$file"; then echo "$file"; fi; done)
 if ((${#sources[@]} == 0)); then
   echo "nothing to check"
   exit 0

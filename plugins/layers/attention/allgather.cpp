@@ -20,7 +20,7 @@ class Gathered {
   Tensor gather(Context& cx, const Tensor& own) const {
     const Tensor parts = cx.empty(by_rank(), own.dtype());
     group_.all_gather(own, parts, name_ + ".keys").wait(*cx.stream);
-    const Tensor all = cx.empty({2, elements_}, own.dtype());
+    Tensor all = cx.empty({2, elements_}, own.dtype());
     reorder([&](const TensorArg& part, const TensorArg& at) { copy(cx, part, at); }, parts, all);
     return all;
   }

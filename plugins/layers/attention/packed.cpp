@@ -73,7 +73,7 @@ TensorArg PackedLayout::keys_in(const Tensor& projections) const {
 }
 
 Tensor PackedLayout::pack_keys(Context& cx, const Tensor& projections) const {
-  const Tensor blocks = cx.empty({zigzag::kHalves, 2, block_elements()}, projections.dtype());
+  Tensor blocks = cx.empty({zigzag::kHalves, 2, block_elements()}, projections.dtype());
   const Shape shape{zigzag::kHalves, 2, chunk_, shape_.batch, kv_features()};
   copy(cx, keys_in(projections), blocks.view(shape).arg());
   return blocks;
@@ -85,7 +85,7 @@ void PackedLayout::unpack_keys(Context& cx, const Tensor& blocks, const Tensor& 
 }
 
 Tensor PackedLayout::rows_of(Context& cx, const Tensor& rows, int half) const {
-  const Tensor dense = cx.empty({shape_.batch * chunk_}, rows.dtype());
+  Tensor dense = cx.empty({shape_.batch * chunk_}, rows.dtype());
   copy(cx,
        strided(rows, half * chunk_, {{shape_.batch, shape_.sequence}, {chunk_, 1}}),
        dense.view({shape_.batch, chunk_}).arg());

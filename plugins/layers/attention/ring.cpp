@@ -67,6 +67,7 @@ Tensor backward(Context& cx, const Queries& queries, const Ring& ring, const Ten
     if (step + 1 < ring.size()) next = ring.hand_on(cx, keys, "keys");
     const Tensor here = cx.empty(keys.shape(), keys.dtype());
     std::vector<GradientSum> parts;
+    parts.reserve(zigzag::kHalves);
     std::array<bool, zigzag::kHalves> seen{};
     for (int half = 0; half < zigzag::kHalves; ++half) {
       parts.emplace_back(here.slice(0, half, 1).view({2, here.dim(2)}));

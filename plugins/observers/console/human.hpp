@@ -1,6 +1,7 @@
 #pragma once
 #include <fmt/format.h>
 
+#include <cmath>
 #include <string>
 
 #include "tessera/types.hpp"
@@ -31,7 +32,7 @@ inline std::string size(i64 value) {
 /// 80.4 -> "1m 20s"
 inline std::string duration(double seconds) {
   if (seconds < 9.95) return fmt::format("{:.1f}s", seconds);
-  const auto s = static_cast<i64>(seconds + 0.5);
+  const i64 s = std::lround(seconds);
   if (s < 60) return fmt::format("{}s", s);
   if (s < 3600) return fmt::format("{}m {:02}s", s / 60, s % 60);
   if (s < 86400) return fmt::format("{}h {:02}m", s / 3600, s / 60 % 60);

@@ -22,6 +22,7 @@ inline std::vector<Action> one_by_one(const std::vector<Action>& forwards,
 /// One pass of every microbatch.
 inline std::vector<Action> in_turn(Action::Kind kind, int microbatches) {
   std::vector<Action> actions;
+  actions.reserve(static_cast<std::size_t>(microbatches));
   for (int i = 0; i < microbatches; ++i) actions.push_back({kind, i});
   return actions;
 }
