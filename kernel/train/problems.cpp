@@ -71,14 +71,8 @@ bool check_model(const RunConfig& config,
                  ComponentMaker& maker,
                  const RunSetup& setup,
                  const Mesh& mesh) {
-  const BuildSettings settings{.mesh = &mesh,
-                               .batch = setup.batch,
-                               .compute = precision_of(config.precision.compute),
-                               .main = precision_of(config.precision.main),
-                               .seed = config.run.seed,
-                               .device = nullptr,
-                               .maker = &maker};
-  const Survey survey(*setup.model, settings);
+  const Survey survey(*setup.model, build_settings_of(config, maker, setup.batch, mesh, nullptr));
+  if (!mesh.first(Axis::tensor)) return true;  // what follows is the same for the whole group
   check_recompute(config, maker, survey);
   const auto ranks = static_cast<int>(mesh.size(Axis::pipeline));
   const StageMap map = place(config, maker, setup, ranks);

@@ -3,6 +3,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kernel/train/batch_loader.hpp"
@@ -88,9 +89,10 @@ class Session {
   void check_replicas();
 
  private:
-  BuildSettings build_settings(const Mesh& mesh, const Device& device);
   void build_model(const RunConfig& config);
-  std::vector<Boundary> find_boundaries();
+  using Holders = std::vector<std::pair<std::string, std::vector<int>>>;  // of parameters, by name
+  Holders survey_model();
+  void keep_names(const ModelParts& whole);
   void build_training(const RunConfig& config);
   Context context();
   void sum_partial_gradients(Context& cx);

@@ -19,32 +19,15 @@ void allocate(Parameter& p, Device& device, const BuildSettings& settings) {
 
 }  // namespace
 
-BuildSettings Session::build_settings(const Mesh& mesh, const Device& device) {
-  return {.mesh = &mesh,
-          .batch = setup_.batch,
-          .compute = precision_of(config().precision.compute),
-          .main = precision_of(config().precision.main),
-          .seed = config().run.seed,
-          .device = &device,
-          .maker = &maker_};
-}
-
 void Session::build_model(const RunConfig& config) {
   const auto ranks = static_cast<int>(mesh_->size(Axis::pipeline));
   const auto rank = static_cast<int>(mesh_->coordinate(Axis::pipeline));
   stages_ = map_stages(*setup_.schedule, ranks, setup_.model->layers(), config.placement);
   parts_ = std::make_unique<ModelParts>(*mesh_);
   shared_ = std::make_unique<SharedGradients>(mesh_->group(Axis::pipeline));
-  std::vector<Boundary> boundaries;
-  std::unique_ptr<Survey> survey;
-  const BuildSettings settings = build_settings(*mesh_, *device_);
-  if (stages_.last() > 0) {
-    survey = std::make_unique<Survey>(*setup_.model, settings);
-    // Terms are counted alike on every stage, whichever declares them.
-    for (const std::string& loss : survey->parts().losses()) parts_->loss(loss);
-    for (const auto& metric : survey->parts().metrics()) parts_->metric(metric.name, metric.reduce);
-    boundaries = find_boundaries();
-  }
+  const Holders shared = stages_.last() > 0 ? survey_model() : Holders();
+  const BuildSettings settings =
+      build_settings_of(config, maker_, setup_.batch, *mesh_, device_.get());
   for (int chunk = 0; chunk < setup_.schedule->chunks(); ++chunk) {
     for (const StageMap::Stage& stage : stages_.stages) {
       if (stage.rank != rank || stage.chunk != chunk) continue;
@@ -57,34 +40,42 @@ void Session::build_model(const RunConfig& config) {
     allocate(p, *device_, settings);
     if (arguments_.stand_ins == nullptr) initialize(p, config.run.seed, *mesh_, *device_);
   }
-  const ModelParts& whole = survey ? survey->parts() : *parts_;
+  if (stages_.last() == 0) keep_names(*parts_);
+  for (const auto& [name, holders] : shared) {
+    Parameter* own = parts_->find(name);
+    if (own != nullptr) shared_->add(*own, holders);
+  }
+  for (const std::string_view input : {"tokens", "rows", "positions"}) parts_->slot(input);
+}
+
+void Session::keep_names(const ModelParts& whole) {
   parameter_elements_ = whole.logical_elements();
   for (const ModelParts::Entry& entry : whole.parameters()) {
     parameter_names_.push_back(entry.parameter->name);
   }
-  if (survey) {
-    for (const ModelParts::Entry& entry : survey->parts().parameters()) {
-      Parameter* own = parts_->find(entry.parameter->name);
-      if (own != nullptr) shared_->add(*own, survey->holders(*own, stages_));
-    }
-  }
-  for (const std::string_view input : {"tokens", "rows", "positions"}) parts_->slot(input);
-  boundaries_ = std::move(boundaries);
 }
 
-// The shapes between the stages, from running the layers once without memory.
-std::vector<Boundary> Session::find_boundaries() {
+// What a stage has to know of the others, from building the whole model over a device without
+// memory and running its layers once: loss terms, names, who shares parameters, what crosses.
+Session::Holders Session::survey_model() {
   MetaDevice meta(device_);
   SimulatedCommunicator simulated;
   Mesh mesh(mesh_->ranks(), mesh_->rank());
   build_mesh(mesh, simulated, meta);
-  const BuildSettings settings = build_settings(mesh, meta);
+  const BuildSettings settings = build_settings_of(config(), maker_, setup_.batch, mesh, &meta);
   Survey survey(*setup_.model, settings);
-  for (const ModelParts::Entry& entry : survey.parts().parameters()) {
+  const ModelParts& whole = survey.parts();
+  keep_names(whole);
+  // Terms are counted alike on every stage, whichever declares them.
+  for (const std::string& loss : whole.losses()) parts_->loss(loss);
+  for (const auto& metric : whole.metrics()) parts_->metric(metric.name, metric.reduce);
+  Holders holders;
+  for (const ModelParts::Entry& entry : whole.parameters()) {
+    holders.emplace_back(entry.parameter->name, Survey::holders(entry, stages_));
     allocate(*entry.parameter, meta, settings);
   }
   const CoreOps ops(meta);
-  StepLosses losses(survey.parts(), 1, meta);
+  StepLosses losses(whole, 1, meta);
   Context cx;
   cx.device = &meta;
   cx.ops = &ops;
@@ -93,10 +84,12 @@ std::vector<Boundary> Session::find_boundaries() {
   cx.mesh = &mesh;
   cx.sink = &losses;
   const std::vector<FieldInfo> only_tokens = {{.name = "tokens", .dtype = DType::i64, .loss = ""}};
-  return survey.boundaries(cx,
-                           stages_,
-                           setup_.dataset != nullptr ? setup_.dataset->fields() : only_tokens,
-                           setup_.batch);
+  boundaries_ =
+      survey.boundaries(cx,
+                        stages_,
+                        setup_.dataset != nullptr ? setup_.dataset->fields() : only_tokens,
+                        setup_.batch);
+  return holders;
 }
 
 }  // namespace tessera

@@ -129,6 +129,20 @@ std::shared_ptr<PipelineSchedule> make_schedule(const RunConfig& config, Compone
   return maker.make(config.schedule, pipeline);
 }
 
+BuildSettings build_settings_of(const RunConfig& config,
+                                ComponentMaker& maker,
+                                const BatchShape& batch,
+                                const Mesh& mesh,
+                                const Device* device) {
+  return {.mesh = &mesh,
+          .batch = batch,
+          .compute = precision_of(config.precision.compute),
+          .main = precision_of(config.precision.main),
+          .seed = config.run.seed,
+          .device = device,
+          .maker = &maker};
+}
+
 RunSetup set_up(const RunConfig& config,
                 ComponentMaker& maker,
                 i64 world,

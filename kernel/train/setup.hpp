@@ -39,6 +39,13 @@ std::shared_ptr<Dataset> make_dataset(const RunConfig& config,
                                       i64 sequence_length);
 std::shared_ptr<PipelineSchedule> make_schedule(const RunConfig& config, ComponentMaker& maker);
 
+/// What the model is built with; without a device it is only checked.
+BuildSettings build_settings_of(const RunConfig& config,
+                                ComponentMaker& maker,
+                                const BatchShape& batch,
+                                const Mesh& mesh,
+                                const Device* device);
+
 /// With a tokenizer given no dataset is made: a model without training data. With a dataset given,
 /// the configured one is not made.
 RunSetup set_up(const RunConfig& config,

@@ -46,17 +46,14 @@ std::vector<PhaseInfo> Survey::phases_of_rank(const StageMap& map,
   return all;
 }
 
-std::vector<int> Survey::holders(const Parameter& parameter, const StageMap& map) const {
+std::vector<int> Survey::holders(const ModelParts::Entry& entry, const StageMap& map) {
+  std::vector<int> stages;
+  for (const int layer : entry.layers) stages.push_back(map.stage_of_layer(layer));
+  std::ranges::sort(stages);
   std::vector<int> ranks;
-  for (const ModelParts::Entry& entry : parts_.parameters()) {
-    if (entry.parameter->name != parameter.name) continue;
-    std::vector<int> stages;
-    for (const int layer : entry.layers) stages.push_back(map.stage_of_layer(layer));
-    std::ranges::sort(stages);
-    for (const int stage : stages) {
-      const int rank = map.stages[static_cast<std::size_t>(stage)].rank;
-      if (std::ranges::find(ranks, rank) == ranks.end()) ranks.push_back(rank);
-    }
+  for (const int stage : stages) {
+    const int rank = map.stages[static_cast<std::size_t>(stage)].rank;
+    if (std::ranges::find(ranks, rank) == ranks.end()) ranks.push_back(rank);
   }
   return ranks;
 }

@@ -28,14 +28,12 @@ class Survey {
   ModelParts& parts() { return parts_; }
   /// Names of the phases of blocks, each once.
   std::vector<std::string> block_scopes() const;
-  /// Phases of one stage as the plan of its rank counts them.
-  std::vector<PhaseInfo> phases(const StageMap& map, int stage) const;
   /// Phases of all chunks of a pipeline rank, with what [recompute] says of them.
   std::vector<PhaseInfo> phases_of_rank(const StageMap& map,
                                         int rank,
                                         const RecomputeSection& recompute) const;
   /// Pipeline ranks that hold a parameter, in the order of their stages.
-  std::vector<int> holders(const Parameter& parameter, const StageMap& map) const;
+  static std::vector<int> holders(const ModelParts::Entry& entry, const StageMap& map);
   /// What crosses behind each stage but the last: runs the layers once on the context's device,
   /// which is meant to be a MetaDevice. `inputs` are the dataset's fields.
   std::vector<Boundary> boundaries(Context cx,
@@ -44,6 +42,9 @@ class Survey {
                                    const BatchShape& batch);
 
  private:
+  // Of one stage, as the plan of its rank counts them.
+  std::vector<PhaseInfo> phases(const StageMap& map, int stage) const;
+
   std::vector<LayerPlan> layers_;
   ModelParts parts_;
   Chunk whole_;

@@ -72,14 +72,11 @@ TEST(ThreadsBarrier, HoldsEveryone) {
   EXPECT_THAT(errors, Each(IsEmpty()));
 }
 
-// Every rank's error must name it, the group and the operation, and come well before the deadline.
+// Every rank's error must name it, the group and the operation.
 void expect_failures(const RankOptions& options,
                      const RankBody& body,
-                     const std::vector<std::vector<std::string>>& texts,
-                     std::chrono::milliseconds within) {
-  const auto begin = std::chrono::steady_clock::now();
+                     const std::vector<std::vector<std::string>>& texts) {
   const std::vector<std::string> errors = run_threads(options, body);
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, within);
   for (std::size_t rank = 0; rank < errors.size(); ++rank) {
     for (const std::string& text : texts[rank]) EXPECT_THAT(errors[rank], HasSubstr(text));
     EXPECT_EQ(texts[rank].empty(), errors[rank].empty()) << errors[rank];
@@ -100,8 +97,7 @@ TEST(ThreadsFailure, SizesThatDiffer) {
           std::to_string(n * 4) + " bytes",
           std::to_string(n * 4 + 4) + " bytes"},
          {"rank 1, group all[0,1,2]", std::to_string(n * 4) + " bytes"},
-         {"rank 2, group all[0,1,2]", std::to_string(n * 4 + 4) + " bytes"}},
-        5s);
+         {"rank 2, group all[0,1,2]", std::to_string(n * 4 + 4) + " bytes"}});
   }
 }
 
@@ -111,61 +107,57 @@ TEST(ThreadsFailure, NamesKindsAndOperatorsThatDiffer) {
         {"\"a\"", "\"b\""}, {"all_reduce", "broadcast"}, {"sum", "max"}, {"f32", "i32"}};
     std::vector<std::string> texts = sides[difference];
     texts.emplace_back("group all[0,1]");
-    expect_failures(
-        {.world = 2},
-        [difference](TestRank& rank) {
-          const auto group = make_world_group(rank);
-          const bool other = rank.rank == 1;
-          const bool type = other && difference == 3;
-          const Tensor tensor =
-              filled(rank.device, 10, type ? DType::i32 : DType::f32, [](i64) { return 1; });
-          const char* name = other && difference == 0 ? "b" : "a";
-          Work work;
-          if (other && difference == 1) {
-            work = group->broadcast(tensor, 0, name);
-          } else {
-            const bool max = other && difference == 2;
-            work = group->all_reduce(tensor, max ? ReduceOp::max : ReduceOp::sum, name);
-          }
-          work.wait(rank.device.stream());
-        },
-        {texts, texts},
-        5s);
+    expect_failures({.world = 2},
+                    [difference](TestRank& rank) {
+                      const auto group = make_world_group(rank);
+                      const bool other = rank.rank == 1;
+                      const bool type = other && difference == 3;
+                      const Tensor tensor = filled(
+                          rank.device, 10, type ? DType::i32 : DType::f32, [](i64) { return 1; });
+                      const char* name = other && difference == 0 ? "b" : "a";
+                      Work work;
+                      if (other && difference == 1) {
+                        work = group->broadcast(tensor, 0, name);
+                      } else {
+                        const bool max = other && difference == 2;
+                        work = group->all_reduce(tensor, max ? ReduceOp::max : ReduceOp::sum, name);
+                      }
+                      work.wait(rank.device.stream());
+                    },
+                    {texts, texts});
   }
 }
 
 TEST(ThreadsFailure, SendAndReceiveThatDiffer) {
-  expect_failures(
-      {.world = 2},
-      [](TestRank& rank) {
-        const auto group = make_world_group(rank);
-        const Tensor tensor =
-            filled(rank.device, 10 + rank.rank, DType::f32, [](i64) { return 1; });
-        const ProcessGroup::Part part{1 - group->index(), tensor};
-        if (rank.rank == 0) group->exchange({part}, {}, "to next").wait(rank.device.stream());
-        if (rank.rank == 1) group->exchange({}, {part}, "to next").wait(rank.device.stream());
-      },
-      {{"rank 0, group all[0,1]: exchange \"to next\"", "rank 1 failed", "40 bytes"},
-       {"rank 1, group all[0,1]: exchange \"to next\"", "40 bytes", "44 bytes"}},
-      5s);
+  expect_failures({.world = 2},
+                  [](TestRank& rank) {
+                    const auto group = make_world_group(rank);
+                    const Tensor tensor =
+                        filled(rank.device, 10 + rank.rank, DType::f32, [](i64) { return 1; });
+                    const ProcessGroup::Part part{1 - group->index(), tensor};
+                    if (rank.rank == 0)
+                      group->exchange({part}, {}, "to next").wait(rank.device.stream());
+                    if (rank.rank == 1)
+                      group->exchange({}, {part}, "to next").wait(rank.device.stream());
+                  },
+                  {{"rank 0, group all[0,1]: exchange \"to next\"", "rank 1 failed", "40 bytes"},
+                   {"rank 1, group all[0,1]: exchange \"to next\"", "40 bytes", "44 bytes"}});
 }
 
 TEST(ThreadsFailure, RankThatDoesNotCome) {
-  expect_failures(
-      {.world = 3, .timeout = 300ms},
-      [](TestRank& rank) {
-        const auto group = make_world_group(rank);
-        if (rank.rank == 1) {
-          std::this_thread::sleep_for(800ms);
-          return;
-        }
-        const Tensor tensor = filled(rank.device, 10, DType::f32, [](i64) { return 1; });
-        group->all_reduce(tensor, ReduceOp::sum, "late").wait(rank.device.stream());
-      },
-      {{"rank 0", "group all[0,1,2]: all_reduce \"late\" #0", "rank 1 has not come"},
-       {},
-       {"rank 2", "group all[0,1,2]: all_reduce \"late\" #0", "rank 1 has not come"}},
-      5s);
+  expect_failures({.world = 3, .timeout = 300ms},
+                  [](TestRank& rank) {
+                    const auto group = make_world_group(rank);
+                    if (rank.rank == 1) return rank.await("end", {0, 2});
+                    rank.end_together({0, 2}, [&] {
+                      const Tensor tensor =
+                          filled(rank.device, 10, DType::f32, [](i64) { return 1; });
+                      group->all_reduce(tensor, ReduceOp::sum, "late").wait(rank.device.stream());
+                    });
+                  },
+                  {{"rank 0", "group all[0,1,2]: all_reduce \"late\" #0", "rank 1 has not come"},
+                   {},
+                   {"rank 2", "group all[0,1,2]: all_reduce \"late\" #0", "rank 1 has not come"}});
 }
 
 TEST(ThreadsFailure, RankThatEnds) {
@@ -179,44 +171,36 @@ TEST(ThreadsFailure, RankThatEnds) {
       },
       {{"rank 0, group all[0,1,2]: all_reduce \"alone\"", "rank 1 failed: it has ended"},
        {},
-       {"rank 2, group all[0,1,2]: all_reduce \"alone\"", "rank 1 failed: it has ended"}},
-      5s);
+       {"rank 2, group all[0,1,2]: all_reduce \"alone\"", "rank 1 failed: it has ended"}});
 }
 
 TEST(ThreadsFailure, RankThatAborts) {
-  expect_failures(
-      {.world = 3, .timeout = 60s},
-      [](TestRank& rank) {
-        const auto group = make_world_group(rank);
-        if (rank.rank == 2) {
-          std::this_thread::sleep_for(20ms);
-          rank.communicator.abort("the disk is full");
-          return;
-        }
-        const Tensor tensor = filled(rank.device, 5000, DType::f32, [](i64) { return 1; });
-        group->all_reduce(tensor, ReduceOp::sum, "alone").wait(rank.device.stream());
-      },
-      {{"rank 0", "all_reduce \"alone\"", "rank 2 failed: the disk is full"},
-       {"rank 1", "all_reduce \"alone\"", "rank 2 failed: the disk is full"},
-       {}},
-      5s);
+  expect_failures({.world = 3, .timeout = 60s},
+                  [](TestRank& rank) {
+                    const auto group = make_world_group(rank);
+                    if (rank.rank == 2) return rank.communicator.abort("the disk is full");
+                    const Tensor tensor =
+                        filled(rank.device, 5000, DType::f32, [](i64) { return 1; });
+                    group->all_reduce(tensor, ReduceOp::sum, "alone").wait(rank.device.stream());
+                  },
+                  {{"rank 0", "all_reduce \"alone\"", "rank 2 failed: the disk is full"},
+                   {"rank 1", "all_reduce \"alone\"", "rank 2 failed: the disk is full"},
+                   {}});
 }
 
 TEST(ThreadsFailure, ReportedByDeferredStreamsToo) {
-  expect_failures(
-      {.world = 2, .timeout = 300ms, .deferred_seed = 7},
-      [](TestRank& rank) {
-        const auto group = make_world_group(rank);
-        if (rank.rank == 1) {
-          std::this_thread::sleep_for(600ms);
-          return;
-        }
-        const Tensor tensor = filled(rank.device, 10, DType::f32, [](i64) { return 1; });
-        group->all_reduce(tensor, ReduceOp::sum, "late").wait(rank.device.stream());
-        rank.device.synchronize(rank.device.stream());
-      },
-      {{"rank 0", "group all[0,1]: all_reduce \"late\"", "timed out"}, {}},
-      5s);
+  expect_failures({.world = 2, .timeout = 300ms, .deferred_seed = 7},
+                  [](TestRank& rank) {
+                    const auto group = make_world_group(rank);
+                    if (rank.rank == 1) return rank.await("end", {0});
+                    rank.end_together({0}, [&] {
+                      const Tensor tensor =
+                          filled(rank.device, 10, DType::f32, [](i64) { return 1; });
+                      group->all_reduce(tensor, ReduceOp::sum, "late").wait(rank.device.stream());
+                      rank.device.synchronize(rank.device.stream());
+                    });
+                  },
+                  {{"rank 0", "group all[0,1]: all_reduce \"late\"", "timed out"}, {}});
 }
 
 TEST(ThreadsGroup, KeepsTheLast32Collectives) {

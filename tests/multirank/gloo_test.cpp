@@ -133,17 +133,16 @@ TEST(GlooGroup, MadeAgain) {
 
 TEST(GlooFailure, KilledRankTakesTheOthersDown) {
   for (const i64 n : {100, 1 << 20}) {
-    const auto begin = std::chrono::steady_clock::now();
     const auto errors = run_gloo({.world = 3, .timeout = 60s}, [n](TestRank& rank) {
       const auto group = make_world_group(rank);
       group->all_reduce(values(rank, n, 0), ReduceOp::sum, "first").join();
       if (rank.rank == 1) {
-        std::this_thread::sleep_for(300ms);  // the news must not overtake the others' "first"
+        rank.await("second", {0, 2});
         kill(getpid(), SIGKILL);
       }
+      rank.reach("second");
       group->all_reduce(values(rank, n, 0), ReduceOp::sum, "second").join();
     });
-    EXPECT_LT(std::chrono::steady_clock::now() - begin, 15s);
     EXPECT_EQ(errors[1], "killed by signal 9");
     for (const int rank : {0, 2}) {
       const std::string& error = errors[static_cast<std::size_t>(rank)];
@@ -170,7 +169,6 @@ TEST(GlooFailure, KilledInTheMiddleOfATransfer) {
 }
 
 TEST(GlooFailure, StoppedRankIsATimeout) {
-  const auto begin = std::chrono::steady_clock::now();
   const auto errors = run_gloo({.world = 2, .timeout = 1s}, [](TestRank& rank) {
     const auto group = make_world_group(rank);
     const Tensor pids = filled(rank.device, 2, DType::i64, [](i64) { return getpid(); });
@@ -183,7 +181,6 @@ TEST(GlooFailure, StoppedRankIsATimeout) {
       throw;
     }
   });
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, 20s);
   EXPECT_THAT(errors[0], HasSubstr("rank 0, group all[0,1]: all_reduce \"late\" #1: timed out"));
   EXPECT_THAT(errors[0], HasSubstr("rank 1 has not come"));
   EXPECT_EQ(errors[1], "killed by signal 9");
@@ -209,20 +206,15 @@ TEST(GlooFailure, AbortReachesTheOthersWithItsReason) {
     const std::vector<i64> members = {0, 1};
     const auto pair = rank.rank == 2 ? nullptr : make_group(rank, "pair", members, 1);
     const auto group = make_world_group(rank);
-    group->barrier(rank.device.stream(), "start");
     if (rank.rank == 2) {
-      std::this_thread::sleep_for(100ms);
+      rank.await("start", {0});
       rank.communicator.abort("the disk is full");
     } else if (rank.rank == 1) {
-      std::this_thread::sleep_for(2s);
+      rank.await("end", {0});
     } else {
-      const auto begin = std::chrono::steady_clock::now();
-      try {
-        pair->all_reduce(values(rank, 5000, 0), ReduceOp::sum, "alone").join();
-      } catch (const Error&) {
-        require(std::chrono::steady_clock::now() - begin < 1900ms, "the news came late");
-        throw;
-      }
+      rank.reach("start");
+      rank.end_together(
+          {0}, [&] { pair->all_reduce(values(rank, 5000, 0), ReduceOp::sum, "alone").join(); });
     }
   });
   EXPECT_THAT(errors[0], HasSubstr("rank 0, group pair[0,1]: all_reduce \"alone\""));

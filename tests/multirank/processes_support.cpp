@@ -50,7 +50,7 @@ std::string run_rank(i64 rank,
     DeviceArguments device_arguments;
     if (!options.private_memory) device_arguments.memory = communicator->memory();
     HostDevice device("test", device_arguments, {});
-    TestRank test{rank, options.world, *communicator, device};
+    TestRank test{rank, options.world, *communicator, device, store};
     body(test);
     return {};
   } catch (const std::exception& error) {

@@ -1,6 +1,7 @@
 #include "ranks_support.hpp"
 
 #include <algorithm>
+#include <exception>
 #include <numeric>
 #include <thread>
 
@@ -24,11 +25,33 @@ void run_rank(i64 rank, const RankOptions& options, Store& store, const RankBody
       options.deferred_seed == 0 ? 0 : options.deferred_seed + static_cast<u64>(rank);
   HostDevice device("test", device_arguments, {});
   ThreadsCommunicator communicator({}, arguments);
-  TestRank test{rank, options.world, communicator, device};
+  TestRank test{rank, options.world, communicator, device, store};
   body(test);
 }
 
 }  // namespace
+
+void TestRank::reach(const std::string& point) {
+  store.set("test/" + point + "/" + std::to_string(rank), "");
+}
+
+void TestRank::await(const std::string& point, const std::vector<i64>& ranks) {
+  for (const i64 other : ranks) {
+    store.get("test/" + point + "/" + std::to_string(other), std::chrono::minutes(2));
+  }
+}
+
+void TestRank::end_together(const std::vector<i64>& ranks, const std::function<void()>& body) {
+  std::exception_ptr failure;
+  try {
+    body();
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  reach("end");
+  await("end", ranks);
+  if (failure) std::rethrow_exception(failure);
+}
 
 std::vector<std::string> run_threads(const RankOptions& options, const RankBody& body) {
   InProcessStore store;

@@ -13,6 +13,15 @@ struct TestRank {
   i64 rank, world;
   Communicator& communicator;
   Device& device;
+  Store& store;
+
+  /// Tells the others that this rank has come to `point` of the test.
+  void reach(const std::string& point);
+  /// Waits until these ranks have: an order that a test needs comes from here, never from sleeping.
+  void await(const std::string& point, const std::vector<i64>& ranks);
+  /// Runs `body`, then waits until all of `ranks`, which call this too, have come to the point
+  /// "end", also where it throws: none of them is missed by the others before.
+  void end_together(const std::vector<i64>& ranks, const std::function<void()>& body);
 };
 using RankBody = std::function<void(TestRank&)>;
 

@@ -45,7 +45,7 @@ Context context_of(Device& device, const CoreOps& ops) {
 TEST(SharedGradients, AreSummedInTheOrderOfTheStagesOnEveryHolder) {
   const auto errors = run_threads({.world = 4}, [](TestRank& on) {
     HostDevice device("adds", {}, {make_kernel<AddArgs>(&add)});
-    TestRank rank{on.rank, on.world, on.communicator, device};
+    TestRank rank{on.rank, on.world, on.communicator, device, on.store};
     const auto group = make_world_group(rank);
     const CoreOps ops(rank.device);
     Context cx = context_of(rank.device, ops);
