@@ -96,8 +96,8 @@ TEST(GlooGroup, ExchangesWithDifferentPeersAreIndependent) {
   const auto errors = run_gloo({.world = 3, .timeout = 10s}, [](TestRank& rank) {
     const auto group = make_world_group(rank);
     const i64 n = 100000;
-    const auto swap = [&](std::vector<ProcessGroup::Part> sends,
-                          std::vector<ProcessGroup::Part> receives) {
+    const auto swap = [&](const std::vector<ProcessGroup::Part>& sends,
+                          const std::vector<ProcessGroup::Part>& receives) {
       return group->exchange(sends, receives, "pass");
     };
     const Tensor a = values(rank, n, 1), b = values(rank, n, 2);

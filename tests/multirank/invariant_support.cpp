@@ -17,13 +17,14 @@ double largest(const std::vector<double>& values) {
 
 // Plain gradient descent shows errors of scale that Adam hides.
 const Sets& plain_descent() {
-  static const Sets sets = {"optimizer.rule.type=\"sgd\"", "lr.warmup_steps=0", "optimizer.clip=0"};
-  return sets;
+  static const Sets kSets = {
+      "optimizer.rule.type=\"sgd\"", "lr.warmup_steps=0", "optimizer.clip=0"};
+  return kSets;
 }
 
 const Sets& in_double() {
-  static const Sets sets = {"precision.compute=\"fp64\"", "precision.main=\"fp64\""};
-  return sets;
+  static const Sets kSets = {"precision.compute=\"fp64\"", "precision.main=\"fp64\""};
+  return kSets;
 }
 
 }  // namespace

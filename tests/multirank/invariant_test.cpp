@@ -10,6 +10,7 @@ struct Layout {
   std::string name;
   Sets sets;
 };
+void PrintTo(const Layout& layout, std::ostream* out) { *out << layout.name; }
 
 const std::string kRows = "parallel.sequence_parallel=true";
 const std::string kGather = "model.block.attention.context=\"allgather\"";
@@ -17,7 +18,7 @@ const std::string kHeads = "model.block.attention.context=\"all_to_all\"";
 
 // Every layout and every microbatch size of this version.
 const std::vector<Layout>& layouts() {
-  static const std::vector<Layout> all = {
+  static const std::vector<Layout> kAll = {
       {"micro1", {"batch.micro=1"}},
       {"micro4", {"batch.micro=4"}},
       {"micro8", {"batch.micro=8"}},
@@ -62,7 +63,7 @@ const std::vector<Layout>& layouts() {
       {"cpu_tp2_dp2", {"device.type=\"cpu\"", "parallel.tensor=2", "parallel.data=2"}},
       {"dp_first", {"parallel.tensor=2", "parallel.data=2", "parallel.order=\"dp-cp-ep-tp-pp\""}},
   };
-  return all;
+  return kAll;
 }
 
 class Invariant : public ::testing::TestWithParam<Layout> {};
@@ -79,14 +80,35 @@ INSTANTIATE_TEST_SUITE_P(Layouts, Invariant, ::testing::ValuesIn(layouts()), [](
   return info.param.name;
 });
 
-TEST(InvariantLong, LossesAndNormsOver100Steps) {
-  const Training run =
-      train(tiny_config(), {"parallel.tensor=2", "parallel.data=2"}, {.steps = 100});
+class InvariantLong : public ::testing::TestWithParam<Layout> {};
+
+TEST_P(InvariantLong, LossesAndNormsOver100Steps) {
+  const Training run = train(tiny_config(), GetParam().sets, {.steps = 100});
   EXPECT_EQ(difference(run.losses, one_rank(100).losses, 1e-5, "loss"), "");
   EXPECT_EQ(difference(run.norms, one_rank(100).norms, 1e-4, "gradient norm"), "");
 }
 
-TEST(InvariantLong, TrainingLearns) {
+// Two blocks make four stages with the embedding and the head on stages of their own.
+Sets four_stages(std::string_view schedule, const Sets& more) {
+  return with({"parallel.pipeline=2",
+               fmt::format("schedule.type=\"{}\"", schedule),
+               "placement.layout=\"E|t|t|L\""},
+              more);
+}
+
+// One of each that may lose a little every step: sums over ranks, work put off, work done again.
+INSTANTIATE_TEST_SUITE_P(
+    Layouts,
+    InvariantLong,
+    ::testing::Values(Layout{"tp2_dp2", {"parallel.tensor=2", "parallel.data=2"}},
+                      Layout{"tp2_cp2", {"parallel.tensor=2", "parallel.context=2"}},
+                      Layout{"zbv_pp2_tp2_sp", four_stages("zbv", {"parallel.tensor=2", kRows})},
+                      Layout{"interleaved_pp2_full_recompute",
+                             four_stages("interleaved_1f1b",
+                                         {"schedule.chunks=2", "recompute.mode=\"full\""})}),
+    [](const auto& info) { return info.param.name; });
+
+TEST(InvariantOneRank, Learns) {
   const Training& run = one_rank(100);
   EXPECT_LT(run.losses.back(), run.losses.front() - 1.0);
 }

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <utility>
 
+#include "kernel/autograd/linear_parts.hpp"
 #include "tessera/build.hpp"
 #include "tessera/collectives.hpp"
 #include "tessera/comm.hpp"
@@ -228,7 +229,7 @@ class MutantEmbedding final : public Layer {
       const i64 microbatch = in_step / (micro_ * ranks_);
       id = row_id(sample - in_step + microbatch * micro_ + in_step % micro_, row_position(id));
     }
-    const Tensor local = cx.empty(rows.shape(), DType::i64);
+    Tensor local = cx.empty(rows.shape(), DType::i64);
     cx.device->write(local, ids.data());
     return local;
   }
@@ -239,7 +240,7 @@ class MutantEmbedding final : public Layer {
     cx.device->read(rows, ids.data());
     const std::size_t part = ids.size() / static_cast<std::size_t>(parts_);
     for (std::size_t i = part; i < ids.size(); ++i) ids[i] = ids[i % part];
-    const Tensor repeated = cx.empty(rows.shape(), DType::i64);
+    Tensor repeated = cx.empty(rows.shape(), DType::i64);
     cx.device->write(repeated, ids.data());
     return repeated;
   }
@@ -264,28 +265,16 @@ Tensor scale_gradient(Context& cx, const Tensor& x, double factor) {
 
 // As ops::linear, with the gradient of the weight times a factor.
 Tensor linear(Context& cx, const Tensor& x, Parameter& weight, double factor) {
-  MatmulArgs args;
-  args.a = x.arg();
-  args.b = weight.compute.arg();
-  args.transpose_b = true;
-  Tensor y = ops::run(cx, cx.ops->matmul, args)[0];
+  Tensor y = linear_parts::forward(cx, x, weight, nullptr);
   if (!cx.recording()) return y;
   const auto input_half = [&weight](Context& c, Gradients& g) {
-    MatmulArgs back;
-    back.a = g.output(0).arg();
-    back.b = weight.compute.arg();
-    g.input(0, ops::run(c, c.ops->matmul, back)[0]);
+    g.input(0, linear_parts::input_gradient(c, g.output(0), weight));
   };
   const auto weight_half = [x = x.with_var({}), &weight, factor](Context& c, Gradients& g) {
     if (factor == 0) return;
     ScaleArgs scale{g.output(0).arg(), {}, factor};
     const Tensor scaled = ops::run(c, c.ops->scale, scale)[0];
-    MatmulArgs back;
-    back.a = scaled.arg();
-    back.b = x.arg();
-    back.out = weight.grad.arg();
-    back.transpose_a = back.accumulate = true;
-    ops::run(c, c.ops->matmul, back);
+    linear_parts::add_weight_gradient(c, scaled, x, weight, nullptr);
   };
   cx.tape->record("linear", std::array{x}, std::array{&y}, input_half, weight_half);
   return y;
@@ -302,7 +291,12 @@ class MutantHead final : public Layer {
       s.field("vocab", &Config::vocab, "entries").given();
       s.field("vocab_multiple", &Config::vocab_multiple, "padding").given();
       s.slot("norm", &Config::norm, "normalisation");
-      describe_mistake(s, {"halved_tied", "dropped_tied", "mean_over_data", "no_copy"});
+      describe_mistake(s,
+                       {"halved_tied",
+                        "dropped_tied",
+                        "tied_averaged_over_stages",
+                        "mean_over_data",
+                        "no_copy"});
     }
   };
   MutantHead(const Config& config, BuildContext& build)
@@ -323,6 +317,9 @@ class MutantHead final : public Layer {
         copies_(config.mistake != "no_copy") {
     if (config.mistake == "halved_tied") tied_factor_ = 0.5;
     if (config.mistake == "dropped_tied") tied_factor_ = 0;
+    if (config.mistake == "tied_averaged_over_stages") {
+      tied_factor_ = 1 / static_cast<double>(build.mesh().size(Axis::pipeline));
+    }
     if (config.mistake == "mean_over_data") {
       loss_factor_ = 1 / static_cast<double>(build.mesh().size(Axis::data));
     }

@@ -5,6 +5,7 @@
 #include "context_mutants_support.hpp"
 #include "invariant_support.hpp"
 #include "mutants_support.hpp"
+#include "pipeline_mutants_support.hpp"
 
 namespace tessera::testing {
 namespace {
@@ -26,6 +27,11 @@ const Sets kRows = {"parallel.tensor=2", "parallel.sequence_parallel=true"};
 const Sets kData = {"parallel.data=2"};
 const Sets kContext = {"parallel.context=2"};
 const Sets kPipeline = {"parallel.pipeline=2", "schedule.type=\"1f1b\""};
+const Sets kRecompute = {"recompute.mode=\"full\""};
+const Sets kRecomputedPipeline = with(kPipeline, kRecompute);
+const Sets kSplitBackward = {"parallel.pipeline=2", "schedule.type=\"zb_h1\""};
+const Sets kUneven = with(kPipeline, {"placement.layout=\"E|ttL\""});
+const Sets kFourStages = {"parallel.pipeline=2", "placement.layout=\"E|t|t|L\""};
 const std::string kMlp = "model.block.mlp", kAttention = "model.block.attention";
 const std::vector<Row> kAll = {
     &Findings::losses, &Findings::norms, &Findings::gradients, &Findings::update};
@@ -36,7 +42,7 @@ const std::vector<Row> kScale = {&Findings::norms, &Findings::gradients, &Findin
 const std::vector<Row> kNorm = {&Findings::norms};
 
 const std::vector<Mutation>& mutations() {
-  static const std::vector<Mutation> all = {
+  static const std::vector<Mutation> kMutations = {
       {"bias_before_reduce_in_mlp",
        kTensor,
        kMlp + ".down",
@@ -118,6 +124,51 @@ const std::vector<Mutation>& mutations() {
        "dropped_tied",
        kAll,
        false},
+      {"tied_gradient_averaged_over_stages",
+       kPipeline,
+       "model.head",
+       "head",
+       "tied_averaged_over_stages",
+       kAll},
+      {"recomputed_dropout_draws_anew",
+       kRecompute,
+       kAttention,
+       "recomputed_attention",
+       "numbers_drawn_anew",
+       kAll},
+      {"recomputed_phase_forgets_an_input",
+       kRecompute,
+       kAttention,
+       "recomputed_attention",
+       "residual_forgotten",
+       kAll},
+      {"recomputed_phase_takes_another_microbatch",
+       kRecomputedPipeline,
+       kAttention,
+       "recomputed_attention",
+       "rows_kept_by_the_layer",
+       kAll},
+      {"weight_half_skipped", kSplitBackward, kMlp + ".up", "split_linear", "skipped", kAll},
+      {"weight_half_added_twice",
+       kSplitBackward,
+       kMlp + ".up",
+       "split_linear",
+       "added_twice",
+       kAll},
+      {"weight_half_of_another_microbatch",
+       kSplitBackward,
+       kAttention + ".qkv",
+       "split_linear",
+       "newest_gradient",
+       kAll},
+      {"block_skipped_by_an_uneven_stage", kUneven, "model.block", "block", "skipped", kAll},
+      {"block_repeated_by_an_uneven_stage", kUneven, "model.block", "block", "repeated", kAll},
+      {"layers_on_the_wrong_stage",
+       kFourStages,
+       "schedule",
+       "schedule",
+       "built_for_other_places",
+       kAll},
       {"norm_forgets_replicas",
        kTensor,
        "optimizer",
@@ -126,17 +177,18 @@ const std::vector<Mutation>& mutations() {
        kNorm,
        false},
   };
-  return all;
+  return kMutations;
 }
 
 const PluginHost& host() {
-  static const std::unique_ptr<PluginHost> made = [] {
+  static const std::unique_ptr<PluginHost> kHost = [] {
     auto loaded = load_plugins();
     loaded->add_builtin(&register_mutants);
     loaded->add_builtin(&register_context_mutants);
+    loaded->add_builtin(&register_pipeline_mutants);
     return loaded;
   }();
-  return *made;
+  return *kHost;
 }
 
 class Mutants : public ::testing::TestWithParam<Mutation> {

@@ -42,14 +42,14 @@ class SharedOutBias final : public Module {
 };
 
 const PluginHost& host() {
-  static const std::unique_ptr<PluginHost> made = [] {
+  static const std::unique_ptr<PluginHost> kHost = [] {
     auto loaded = load_plugins();
     loaded->add_builtin(+[](Registrar& r) {
       r.add<Module, SharedOutBias>("shared_out_bias", "a bias whose gradient is partial");
     });
     return loaded;
   }();
-  return *made;
+  return *kHost;
 }
 
 const Sets kBias = {"model.head.norm.type=\"shared_out_bias\""};

@@ -26,11 +26,17 @@ struct Row {
 void PrintTo(const Row& row, std::ostream* out) { *out << row.name; }
 
 const std::vector<Row>& rows() {
-  static const std::vector<Row> all = {
+  static const std::vector<Row> kAll = {
       {"gpipe_pp2", pipeline(2, "gpipe")},
       {"1f1b_pp2", pipeline(2, "1f1b")},
       {"1f1b_pp2_micro2", pipeline(2, "1f1b", {"batch.micro=2"})},
       {"1f1b_pp2_uneven", pipeline(2, "1f1b", {"placement.first=1"})},
+      {"1f1b_pp3_without_layers", pipeline(3, "1f1b", {"placement.layout=\"Et*3||t*3L\""})},
+      {"interleaved_pp2_without_layers",
+       pipeline(
+           2,
+           "interleaved_1f1b",
+           {"schedule.chunks=2", "placement.layout=\"Et*3||t*2|tL\"", "recompute.mode=\"full\""})},
       {"1f1b_pp4", pipeline(4, "1f1b", kEven4)},
       {"1f1b_pp8", pipeline(8, "1f1b", {kEightStages})},
       {"interleaved_pp2", pipeline(2, "interleaved_1f1b", with(kEven4, {"schedule.chunks=2"}))},
@@ -68,7 +74,7 @@ const std::vector<Row>& rows() {
        {"recompute.mode=\"full\"", "parallel.tensor=2", "parallel.sequence_parallel=true"}},
       {"cpu_1f1b_pp2", pipeline(2, "1f1b", {"device.type=\"cpu\""})},
   };
-  return all;
+  return kAll;
 }
 
 class PipelineInvariant : public ::testing::TestWithParam<Row> {};

@@ -1,7 +1,7 @@
 // What recomputation promises beyond one loss curve: less is kept from forward to backward.
 #include <gtest/gtest.h>
 
-#include <mutex>
+#include <array>
 
 #include "invariant_support.hpp"
 
@@ -21,10 +21,14 @@ Sets sized(i64 layers, const Sets& more) {
               more);
 }
 
+i64 activations_peak(Session& session) {
+  return session.device().memory().peak[static_cast<std::size_t>(Category::activations)];
+}
+
 i64 activation_peak(i64 layers, const Sets& more) {
   i64 peak = 0;
   train(tiny_config(), sized(layers, more), {.at_end = [&](Session& session) {
-          peak = session.device().memory().peak[static_cast<std::size_t>(Category::activations)];
+          peak = activations_peak(session);
         }});
   return peak;
 }
@@ -53,6 +57,36 @@ TEST(Recompute, SelectiveKeepsTheInputOfEachNamedPhase) {
   EXPECT_EQ(all - mlp, 9 * kActivation + 2 * kRowOfFloats);
   // Two phases of a layer form one segment: the input of the second is not kept either.
   EXPECT_EQ(both, kActivation);
+}
+
+// Peaks of a pipeline of two ranks, by rank.
+std::array<i64, 2> pipeline_peaks(std::string_view schedule, std::string_view mode) {
+  std::array<i64, 2> peaks{};
+  train(tiny_config(),
+        sized(4,
+              {"batch.global=32",
+               "parallel.pipeline=2",
+               fmt::format("schedule.type=\"{}\"", schedule),
+               fmt::format("recompute.mode=\"{}\"", mode)}),
+        {.at_end = [&](Session& session) {
+          peaks[static_cast<std::size_t>(session.mesh().rank())] = activations_peak(session);
+        }});
+  return peaks;
+}
+
+TEST(Recompute, LowersThePeakOfEveryStage) {
+  const auto kept = pipeline_peaks("1f1b", "none"), again = pipeline_peaks("1f1b", "full");
+  // The first rank has two microbatches live, of which one keeps the inputs of its two blocks only.
+  EXPECT_LT(again[0], kept[0] / 2);
+  EXPECT_LT(again[1], kept[1]);
+}
+
+// kernel/train/README.md says why: at its peak each microbatch of the last rank has had its input
+// half, and with it its recomputation.
+TEST(Recompute, SavesNothingOnTheLastStageOfZbH1) {
+  const auto kept = pipeline_peaks("zb_h1", "none"), again = pipeline_peaks("zb_h1", "full");
+  EXPECT_LT(again[0], kept[0]);
+  EXPECT_EQ(again[1], kept[1]);
 }
 
 TEST(Recompute, ChangesNoBit) {

@@ -217,7 +217,7 @@ TEST(GatheredLinearMemory, KeepsOnlyThisRanksRows) {
         Workbench(rank.device()).parameter("weight", rank.tensor({8, kWide}, Values(8 * kWide, 1)));
     const Function function = [&](Context& cx, const Tensor& x) {
       const i64 before = live(rank);
-      const Tensor y = collectives::gathered_linear(cx, x, *weight, nullptr, group, "x");
+      Tensor y = collectives::gathered_linear(cx, x, *weight, nullptr, group, "x");
       EXPECT_EQ(live(rank) - before, y.bytes()) << "after forward";
       return y;
     };

@@ -10,12 +10,12 @@ namespace tessera::testing {
 namespace {
 
 Tensor make(Device& device, const std::vector<double>& values) {
-  const Tensor tensor = Tensor::allocate(device,
-                                         device.pool(),
-                                         device.stream(),
-                                         {static_cast<i64>(values.size())},
-                                         DType::f64,
-                                         Category::gradients);
+  Tensor tensor = Tensor::allocate(device,
+                                   device.pool(),
+                                   device.stream(),
+                                   {static_cast<i64>(values.size())},
+                                   DType::f64,
+                                   Category::gradients);
   device.write(tensor, values.data());
   return tensor;
 }

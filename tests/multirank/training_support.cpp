@@ -22,7 +22,7 @@ namespace {
 
 // Words in an order that a small model can learn something of, in a file of this process.
 std::string text_file() {
-  static const std::string path = [] {
+  static const std::string kPath = [] {
     const auto file = std::filesystem::temp_directory_path() /
                       fmt::format("tessera_text_{}.txt", static_cast<long>(getpid()));
     const char* words[] = {"the ", "king ", "and ", "queen ", "of ", "night, ", "day. ", "no "};
@@ -32,10 +32,10 @@ std::string text_file() {
       std::filesystem::path path;
       ~Cleaner() { std::filesystem::remove(path); }
     };
-    static const Cleaner cleaner{file};
+    static const Cleaner kCleaner{file};
     return file.string();
   }();
-  return path;
+  return kPath;
 }
 
 // What the first of several threads threw.
@@ -102,8 +102,8 @@ std::unique_ptr<PluginHost> load_plugins() {
 }
 
 const PluginHost& plugins() {
-  static const std::unique_ptr<PluginHost> host = load_plugins();
-  return *host;
+  static const std::unique_ptr<PluginHost> kHost = load_plugins();
+  return *kHost;
 }
 
 void gather_into(std::vector<double>& logical,

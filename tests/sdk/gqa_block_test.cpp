@@ -121,8 +121,8 @@ void register_all(Registrar& registrar) {
 }
 
 const TestTable& table() {
-  static const TestTable made({{"kv_heads", 2}}, {{"model.hidden", 48}, {"model.heads", 8}});
-  return made;
+  static const TestTable kMade({{"kv_heads", 2}}, {{"model.hidden", 48}, {"model.heads", 8}});
+  return kMade;
 }
 
 TEST(GqaBlock, DeclaresParametersUnderTheirScopes) {

@@ -216,8 +216,8 @@ void register_all(Registrar& registrar) {
 }
 
 const TestTable& table() {
-  static const TestTable made({{"ffn", 32}}, {{"model.hidden", 16}});
-  return made;
+  static const TestTable kMade({{"ffn", 32}}, {{"model.hidden", 16}});
+  return kMade;
 }
 
 TEST(MoeLayer, SplitsIntoPhasesThatGraphsCanUse) {

@@ -21,12 +21,12 @@ class EmptyTable : public ConfigNode {
 };
 
 const PluginHost& host() {
-  static const std::unique_ptr<PluginHost> made = [] {
+  static const std::unique_ptr<PluginHost> kHost = [] {
     const std::filesystem::path build = TESSERA_BUILD_DIR;
     auto loaded = std::make_unique<PluginHost>(std::vector{build / "plugins"});
     return loaded;
   }();
-  return *made;
+  return *kHost;
 }
 
 }  // namespace

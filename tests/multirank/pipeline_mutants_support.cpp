@@ -1,0 +1,204 @@
+#include "pipeline_mutants_support.hpp"
+
+#include <array>
+#include <utility>
+
+#include "kernel/autograd/linear_parts.hpp"
+#include "tessera/build.hpp"
+#include "tessera/collectives.hpp"
+#include "tessera/ops.hpp"
+#include "tessera/schedule.hpp"
+
+namespace tessera::testing {
+
+namespace {
+
+// Attention whose phases do something else when they are run again.
+class MutantRecomputedAttention final : public Layer {
+ public:
+  struct Config {
+    std::string mistake = "none";
+    Component<Layer> inner{"self_attention", {}};
+    static void describe(Schema<Config>& s) {
+      s.field("mistake", &Config::mistake, "what to do wrong")
+          .one_of({"none", "numbers_drawn_anew", "residual_forgotten", "rows_kept_by_the_layer"});
+      s.slot("inner", &Config::inner, "the attention");
+    }
+  };
+  MutantRecomputedAttention(const Config& config, BuildContext& build)
+      : mistake_(config.mistake),
+        rows_(build.slot("rows")),
+        residual_(build.slot("residual")),
+        inner_(build.child("", config.inner)) {}
+
+  std::vector<Phase> phases() override {
+    std::vector<Phase> phases = inner_->phases();
+    for (Phase& phase : phases) {
+      phase.run = [this, inner = std::move(phase.run)](Context& cx, Bundle& bundle) {
+        const Tensor rows = bundle[rows_];
+        if (!cx.recomputing) last_rows_ = rows;
+        if (cx.recomputing) go_wrong(cx, bundle);
+        inner(cx, bundle);
+        bundle[rows_] = rows;
+      };
+    }
+    return phases;
+  }
+
+ private:
+  void go_wrong(Context& cx, Bundle& bundle) const {
+    if (mistake_ == "numbers_drawn_anew") bundle[rows_] = of_other_samples(cx, bundle[rows_]);
+    if (mistake_ == "residual_forgotten") bundle[residual_] = {};
+    // State outside the bundle: of another microbatch when several are live.
+    if (mistake_ == "rows_kept_by_the_layer") bundle[rows_] = last_rows_;
+  }
+  static Tensor of_other_samples(Context& cx, const Tensor& rows) {
+    std::vector<i64> ids(static_cast<std::size_t>(rows.elements()));
+    cx.device->read(rows, ids.data());
+    for (i64& id : ids) id = row_id(row_sample(id) + 1, row_position(id));
+    Tensor others = cx.empty(rows.shape(), DType::i64);
+    cx.device->write(others, ids.data());
+    return others;
+  }
+
+  std::string mistake_;
+  Slot rows_, residual_;
+  std::shared_ptr<Layer> inner_;
+  Tensor last_rows_;
+};
+
+// A column linear whose weight half goes wrong unless it follows the input half at once.
+class MutantSplitLinear final : public Module {
+ public:
+  struct Config {
+    i64 in = 0, out = 0;
+    std::vector<i64> sections;
+    double init_std = 0.02;
+    std::string mistake = "none";
+    static void describe(Schema<Config>& s) {
+      s.field("in", &Config::in, "input features").given();
+      s.field("out", &Config::out, "output features").given();
+      s.field("sections", &Config::sections, "fused outputs").given();
+      s.field("init_std", &Config::init_std, "initial weights").from("model.init_std");
+      s.field("mistake", &Config::mistake, "what to do wrong")
+          .one_of({"none", "skipped", "added_twice", "newest_gradient"});
+    }
+  };
+  MutantSplitLinear(const Config& config, BuildContext& build)
+      : mistake_(config.mistake),
+        weight_(build.parameter({.name = "weight",
+                                 .shape = {config.out, config.in},
+                                 .init = Init::gaussian(config.init_std)})),
+        bias_(build.parameter({.name = "bias", .shape = {config.out}, .tags = {"bias"}})) {}
+
+  Tensor operator()(Context& cx, const Tensor& x) const override {
+    Tensor y = linear_parts::forward(cx, x, weight_, &bias_);
+    if (!cx.recording()) return y;
+    const Tensor kept = x.with_var({});
+    const auto input_half = [this, kept](Context& c, Gradients& g) {
+      newest_gradient_ = g.output(0);
+      g.input(0, linear_parts::input_gradient(c, g.output(0), weight_));
+      if (mistake_ == "added_twice" && g.half() == Half::input) add(c, g.output(0), kept);
+    };
+    const auto weight_half = [this, kept](Context& c, Gradients& g) {
+      if (mistake_ == "skipped" && g.half() == Half::weight) return;
+      add(c, mistake_ == "newest_gradient" ? newest_gradient_ : g.output(0), kept);
+    };
+    cx.tape->record("linear", std::array{x}, std::array{&y}, input_half, weight_half);
+    return y;
+  }
+
+ private:
+  void add(Context& cx, const Tensor& gradient, const Tensor& x) const {
+    linear_parts::add_weight_gradient(cx, gradient, x, weight_, &bias_);
+  }
+  std::string mistake_;
+  Parameter &weight_, &bias_;
+  mutable Tensor newest_gradient_;
+};
+
+// A block that takes the pipeline to be cut evenly, and itself to be another stage's where that is
+// not so.
+class MutantBlock final : public Layer {
+ public:
+  struct Config {
+    i64 layers = 1;
+    std::string mistake = "none";
+    Component<Layer> inner{"transformer_block", {}};
+    static void describe(Schema<Config>& s) {
+      s.field("layers", &Config::layers, "of the model").from("model.layers");
+      s.field("mistake", &Config::mistake, "what to do wrong")
+          .one_of({"none", "skipped", "repeated"});
+      s.slot("inner", &Config::inner, "the block");
+    }
+  };
+  MutantBlock(const Config& config, BuildContext& build)
+      : mistake_(config.mistake), inner_(build.child("", config.inner)) {
+    const std::string scope = build.scope();  // "layers.3"
+    const i64 index = std::stoll(scope.substr(scope.rfind('.') + 1));
+    const i64 share = config.layers / build.mesh().size(Axis::pipeline);
+    elsewhere_ = index / share != build.mesh().coordinate(Axis::pipeline);
+  }
+
+  std::vector<Phase> phases() override {
+    std::vector<Phase> phases = inner_->phases();
+    if (elsewhere_ && mistake_ == "skipped") {
+      for (Phase& phase : phases) phase.run = [](Context&, Bundle&) {};
+    }
+    if (elsewhere_ && mistake_ == "repeated") {
+      const std::vector<Phase> again = phases;
+      phases.insert(phases.end(), again.begin(), again.end());
+    }
+    return phases;
+  }
+
+ private:
+  std::string mistake_;
+  std::shared_ptr<Layer> inner_;
+  bool elsewhere_ = false;
+};
+
+// All forwards, then all backwards, of two chunks a rank. Places are loops; by mistake, while the
+// model is built, a rank's chunks are neighbours.
+class MutantSchedule final : public PipelineSchedule {
+ public:
+  struct Config {
+    std::string mistake = "none";
+    static void describe(Schema<Config>& s) {
+      s.field("mistake", &Config::mistake, "what to do wrong")
+          .one_of({"none", "built_for_other_places"});
+    }
+  };
+  MutantSchedule(const Config& config, const ScheduleArguments&) : mistake_(config.mistake) {}
+
+  int chunks() const override { return 2; }
+  Place place(const PipelineShape& shape, int rank, int chunk) const override {
+    const bool building = shape.microbatches == 1;
+    if (building && mistake_ != "none") return {rank * chunks() + chunk};
+    return PipelineSchedule::place(shape, rank, chunk);
+  }
+  std::vector<Action> order(const PipelineShape& shape) const override {
+    std::vector<Action> actions;
+    const auto add = [&](Action::Kind kind, int chunk) {
+      for (int i = 0; i < shape.microbatches; ++i) actions.push_back({kind, i, chunk});
+    };
+    for (int chunk = 0; chunk < shape.chunks; ++chunk) add(Action::F, chunk);
+    if (!shape.training) return actions;
+    for (int chunk = shape.chunks - 1; chunk >= 0; --chunk) add(Action::B, chunk);
+    return actions;
+  }
+
+ private:
+  std::string mistake_;
+};
+
+}  // namespace
+
+void register_pipeline_mutants(Registrar& registrar) {
+  registrar.add<Layer, MutantRecomputedAttention>("mutant_recomputed_attention", "attention");
+  registrar.add<Module, MutantSplitLinear>("mutant_split_linear", "column linear");
+  registrar.add<Layer, MutantBlock>("mutant_block", "block");
+  registrar.add<PipelineSchedule, MutantSchedule>("mutant_schedule", "two chunks a rank");
+}
+
+}  // namespace tessera::testing
