@@ -101,12 +101,12 @@ std::string title_of(const ScheduleOptions& options, const PipelineShape& shape)
 int run_schedule(const ScheduleOptions& options) {
   const auto host = open_plugins({options.path.begin(), options.path.end()});
   const auto schedule = make(*host, options);
-  PipelineShape shape;
-  shape.stages = options.stages;
-  shape.chunks = schedule->chunks();
-  shape.microbatches = options.microbatches;
-  shape.training = !options.forward_only;
+  const auto in = [&](bool training) {
+    return shape_of(*schedule, options.stages, options.microbatches, training);
+  };
+  const PipelineShape shape = in(!options.forward_only);
   verify(*schedule, shape);
+  if (shape.training) verify(*schedule, in(false));  // validation is a forward-only pass
 
   const Timeline timeline = play(orders_of(*schedule, shape));
   std::vector<RankReport> ranks;

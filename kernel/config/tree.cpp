@@ -41,7 +41,14 @@ class TreeNode : public ConfigNode {
   std::string origin(std::string_view key) const override {
     const Entry* entry = tree_->find(join_path(path_, key));
     if (entry == nullptr) return "default";
-    return entry->from.empty() ? entry->at.text() : "from " + entry->from;
+    if (entry->from.empty()) return entry->at.text();
+    // Taken from another key: where that was written says what to change.
+    const Entry* source = entry;
+    while (source != nullptr && !source->from.empty()) source = tree_->find(source->from);
+    const std::string from = "from " + entry->from;
+    return source == nullptr || source->at.kind == Origin::initial
+               ? from
+               : source->at.text() + ", " + from;
   }
 
  private:

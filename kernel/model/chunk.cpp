@@ -4,6 +4,14 @@
 
 namespace tessera {
 
+PhaseInfo passing_info(int chunk) {
+  PhaseInfo info;
+  info.chunk = chunk;
+  info.layer = kNoLayer;
+  info.scope = "pass";
+  return info;
+}
+
 Chunk::Chunk(const Model& model,
              int index,
              int first,
@@ -25,6 +33,12 @@ Chunk::Chunk(const Model& model,
       phases_.push_back(std::move(phase));
     }
     layers_.push_back(std::move(layer));
+  }
+  if (first == last) {
+    infos_.push_back(passing_info(index));
+    Phase& phase = phases_.emplace_back();
+    phase.scope = "pass";
+    phase.run = [](Context&, Bundle&) {};
   }
 }
 

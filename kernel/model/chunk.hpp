@@ -8,6 +8,10 @@
 
 namespace tessera {
 
+inline constexpr int kNoLayer = -1;
+/// The phase of a stage without layers: it passes on what it gets.
+PhaseInfo passing_info(int chunk);
+
 /// A run of the model's layers that lives on one rank, with its phases in order.
 class Chunk {
  public:

@@ -35,7 +35,6 @@ Parameter& ModelParts::declare(const ParameterSpec& spec, const std::string& sco
             name,
             entry.parameter->logical.text(),
             spec.shape.text());
-    ++entry.parameter->declarations;
     entry.layers.push_back(layer);
     return *entry.parameter;
   }
@@ -46,7 +45,6 @@ Parameter& ModelParts::declare(const ParameterSpec& spec, const std::string& sco
   parameter->partial = spec.partial;
   parameter->init = spec.init;
   parameter->tags = spec.tags;
-  parameter->share = spec.share;
   for (const Split& split : spec.split) {
     try {
       parameter->local[split.dim] =

@@ -67,7 +67,12 @@ std::vector<i64> even_counts(i64 blocks, int stages, const PlacementSection& p) 
   const i64 rest = blocks - p.first.value_or(0) - p.last.value_or(0) + (count_first ? 1 : 0) +
                    (count_last ? 1 : 0);
   const i64 sharing = stages - (p.first ? 1 : 0) - (p.last ? 1 : 0);
-  if (rest < 0 || (sharing == 0 ? rest != 0 : rest % sharing != 0)) {
+  if (rest < 0) {
+    fail_config("[placement] first and last take {} blocks; the model has {}",
+                p.first.value_or(0) + p.last.value_or(0),
+                blocks);
+  }
+  if ((sharing == 0 ? rest != 0 : rest % sharing != 0)) {
     fail_config(
         "[placement] {} blocks do not divide among {} pipeline stages{}: {} are left for {} "
         "stages; set placement.first and placement.last, or placement.layout",
@@ -107,8 +112,10 @@ std::vector<LayerRange> cut_layers(std::span<const LayerPlan> layers,
     ranges.front().first = 0;
     ranges.back().last = total;
   }
+  // A layout may leave stages in the middle empty on purpose: they pass on what they get.
   for (std::size_t stage = 0; stage < ranges.size(); ++stage) {
-    if (ranges[stage].first == ranges[stage].last) {
+    const bool middle = stage > 0 && stage + 1 < ranges.size();
+    if (ranges[stage].first == ranges[stage].last && (placement.layout.empty() || !middle)) {
       fail_config("[placement] pipeline stage {} of {} would hold no layer", stage, stages);
     }
   }

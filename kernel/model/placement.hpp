@@ -15,7 +15,7 @@ struct LayerRange {
 
 /// Cuts the list into `stages` runs as [placement] says: by its layout string, by its counts for
 /// the first and last stage, or evenly. Throws ConfigError with the numbers when that is impossible
-/// or a stage would be empty.
+/// or a stage would be empty that no layout string says is.
 std::vector<LayerRange> cut_layers(std::span<const LayerPlan> layers,
                                    int stages,
                                    const PlacementSection& placement);

@@ -99,10 +99,11 @@ double bubble_of(const Timeline& timeline) {
 }
 
 void describe_schedule(Prediction& out, const PipelineSchedule& schedule) {
-  PipelineShape shape;
-  shape.stages = static_cast<int>(out.layout.pipeline);
-  shape.chunks = schedule.chunks();
-  shape.microbatches = static_cast<int>(out.microbatches);
+  const int stages = static_cast<int>(out.layout.pipeline);
+  for (const bool training : {false, true}) {
+    verify(schedule, shape_of(schedule, stages, out.microbatches, training));
+  }
+  const PipelineShape shape = shape_of(schedule, stages, out.microbatches, true);
   out.picture = draw(schedule, shape);
   out.schedule_bubble = tessera::play(orders_of(schedule, shape)).bubble();
 }

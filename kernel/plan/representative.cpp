@@ -46,7 +46,7 @@ std::vector<std::string> layers_of(const Session& session) {
   std::vector<std::string> names;
   int last = -1;
   for (const PhaseInfo& phase : session.plan().phases) {
-    if (phase.layer == std::exchange(last, phase.layer)) continue;
+    if (phase.layer == std::exchange(last, phase.layer) || phase.layer < 0) continue;
     names.push_back(all[static_cast<std::size_t>(phase.layer)].name);
   }
   return names;

@@ -5,7 +5,6 @@
 #include <string>
 #include <tuple>
 
-#include "kernel/schedule/messages.hpp"
 #include "kernel/schedule/reductions.hpp"
 #include "kernel/schedule/segment.hpp"
 #include "tessera/error.hpp"
@@ -151,36 +150,47 @@ class Lowering {
 
 }  // namespace
 
-Plan lower(const PipelineSchedule& schedule,
-           const PipelineShape& shape,
+Pipeline::Pipeline(const PipelineSchedule& of, const PipelineShape& shape)
+    : schedule(of), orders(orders_of(of, shape)), exchanges(orders.by_rank.size()) {
+  if (shape.stages > 1) exchanges = exchanges_of(orders);
+}
+
+Plan lower(const Pipeline& pipeline,
+           int pipeline_rank,
            std::vector<PhaseInfo> phases,
            const std::vector<std::vector<int>>& bucket_layers) {
-  const Orders orders = orders_of(schedule, shape);
-  const auto rank = static_cast<std::size_t>(shape.rank);
+  const Orders& orders = pipeline.orders;
+  const auto rank = static_cast<std::size_t>(pipeline_rank);
   Plan plan;
-  plan.shape = shape;
+  plan.shape = orders.shape;
+  plan.shape.rank = pipeline_rank;
   plan.phases = std::move(phases);
   plan.stages = orders.stages[rank];
-  for (int chunk = 0; chunk < shape.chunks; ++chunk) {
-    plan.live.push_back(schedule.live(shape, chunk));
+  for (int chunk = 0; chunk < plan.shape.chunks; ++chunk) {
+    plan.live.push_back(pipeline.schedule.live(plan.shape, chunk));
   }
-  std::vector<PlannedExchange> exchanges;
-  if (shape.stages > 1) exchanges = exchanges_of(orders, shape.rank);
 
   Lowering lowering(plan, orders);
-  auto exchange = exchanges.begin();
-  for (int i = 0; i <= static_cast<int>(orders.by_rank[rank].size()); ++i) {
-    while (exchange != exchanges.end() && exchange->before == i) lowering.add(*exchange++);
-    if (i < static_cast<int>(orders.by_rank[rank].size())) {
-      lowering.add(orders.by_rank[rank][static_cast<std::size_t>(i)]);
-    }
+  const std::vector<Action>& order = orders.by_rank[rank];
+  auto exchange = pipeline.exchanges[rank].begin();
+  const auto end = pipeline.exchanges[rank].end();
+  for (int i = 0; i <= static_cast<int>(order.size()); ++i) {
+    while (exchange != end && exchange->before == i) lowering.add(*exchange++);
+    if (i < static_cast<int>(order.size())) lowering.add(order[static_cast<std::size_t>(i)]);
   }
-  if (!shape.training) return plan;
+  if (!plan.shape.training) return plan;
 
   plan.bucket_layers = bucket_layers;
   add_reductions(plan);
   add_step(plan);
   return plan;
+}
+
+Plan lower(const PipelineSchedule& schedule,
+           const PipelineShape& shape,
+           std::vector<PhaseInfo> phases,
+           const std::vector<std::vector<int>>& bucket_layers) {
+  return lower({schedule, shape}, shape.rank, std::move(phases), bucket_layers);
 }
 
 }  // namespace tessera

@@ -1,17 +1,33 @@
 #pragma once
 #include <vector>
 
+#include "kernel/schedule/messages.hpp"
+#include "kernel/schedule/orders.hpp"
 #include "tessera/plan.hpp"
 #include "tessera/schedule.hpp"
 
 namespace tessera {
 
+/// What the plans of all ranks have in common. Refers to the schedule.
+struct Pipeline {
+  /// Throws Error when the schedule lists what does not exist, or does not come to its end.
+  Pipeline(const PipelineSchedule& of, const PipelineShape& shape);
+
+  const PipelineSchedule& schedule;
+  Orders orders;
+  std::vector<std::vector<PlannedExchange>> exchanges;  ///< by rank
+};
+
 /// Turns a schedule's compute actions into the plan of one rank: phases in order, exchanges with
 /// the other ranks (see exchanges_of), recomputed segments in front of their backward, each
 /// bucket's reduction behind the phase whose last backward completes it, one Step at the end.
 /// `phases` are those of all chunks of this rank; bucket_layers[b] are the layers (within the
-/// model) whose parameters have gradients in bucket b. Throws Error when the schedule lists what
-/// does not exist; verify() checks the rest.
+/// model) whose parameters have gradients in bucket b. verify() checks the result.
+Plan lower(const Pipeline& pipeline,
+           int rank,
+           std::vector<PhaseInfo> phases,
+           const std::vector<std::vector<int>>& bucket_layers);
+/// For one rank, shape.rank, alone.
 Plan lower(const PipelineSchedule& schedule,
            const PipelineShape& shape,
            std::vector<PhaseInfo> phases,

@@ -41,34 +41,49 @@ std::vector<Planned> messages_of(const Orders& orders, const Timeline& timeline)
   return all;
 }
 
-}  // namespace
-
-std::vector<PlannedExchange> exchanges_of(const Orders& orders, int rank) {
-  const Timeline timeline = play(orders);
-  const std::vector<Span>& spans = timeline.actions[static_cast<std::size_t>(rank)];
+// `messages` are those of this rank, in the one order of all.
+std::vector<PlannedExchange> exchanges_of_rank(int rank,
+                                               const std::vector<Span>& spans,
+                                               const std::vector<const Planned*>& messages) {
   std::vector<PlannedExchange> exchanges;
   const Planned* previous = nullptr;
-  const std::vector<Planned> all = messages_of(orders, timeline);
-  for (const Planned& message : all) {
-    const bool sends = message.from == rank;
-    if (!sends && message.to != rank) continue;
-    const bool joins =
-        previous != nullptr && previous->time == message.time && previous->pair() == message.pair();
-    if (!joins) exchanges.emplace_back().before = 0;
+  for (const Planned* message : messages) {
+    const bool sends = message->from == rank;
+    const bool joins = previous != nullptr && previous->time == message->time &&
+                       previous->pair() == message->pair();
+    if (!joins) exchanges.emplace_back();
     PlannedExchange& exchange = exchanges.back();
     const PlanAction::Message side{
-        sends ? message.to : message.from, message.microbatch, message.stage, message.forward};
+        sends ? message->to : message->from, message->microbatch, message->stage, message->forward};
     (sends ? exchange.sends : exchange.receives).push_back(side);
-    int before = message.producer + 1;
+    int before = message->producer + 1;
     if (!sends) {
-      const auto later = std::ranges::lower_bound(spans, message.time, {}, &Span::start);
+      const auto later = std::ranges::lower_bound(spans, message->time, {}, &Span::start);
       before = std::max(0, static_cast<int>(later - spans.begin()) - 1);
     }
     if (exchanges.size() > 1) {
       before = std::max(before, exchanges[exchanges.size() - 2].before);
     }
     exchange.before = std::max(exchange.before, before);
-    previous = &message;
+    previous = message;
+  }
+  return exchanges;
+}
+
+}  // namespace
+
+std::vector<std::vector<PlannedExchange>> exchanges_of(const Orders& orders) {
+  const Timeline timeline = play(orders);
+  const std::vector<Planned> all = messages_of(orders, timeline);
+  std::vector<std::vector<const Planned*>> by_rank(orders.by_rank.size());
+  for (const Planned& message : all) {
+    by_rank[static_cast<std::size_t>(message.from)].push_back(&message);
+    by_rank[static_cast<std::size_t>(message.to)].push_back(&message);
+  }
+  std::vector<std::vector<PlannedExchange>> exchanges;
+  for (std::size_t rank = 0; rank < by_rank.size(); ++rank) {
+    exchanges.push_back(
+        exchanges_of_rank(static_cast<int>(rank), timeline.actions[rank], by_rank[rank]));
   }
   return exchanges;
 }

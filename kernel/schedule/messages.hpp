@@ -12,11 +12,11 @@ struct PlannedExchange {
   int before = 0;
 };
 
-/// The exchanges of one rank, in launch order. All messages of the pipeline have one total order,
+/// The exchanges of each rank, in launch order. All messages of the pipeline have one total order,
 /// by the time at which their values exist when the orders are played with unit costs; every rank
 /// posts its own in that order, so none can wait for a later one: no deadlock under rendezvous, and
 /// both ends of a pair list the same sequence. A send is posted behind its producer, a receive
 /// before the action that runs while the value is made, so that the transfer has time to overlap.
-std::vector<PlannedExchange> exchanges_of(const Orders& orders, int rank);
+std::vector<std::vector<PlannedExchange>> exchanges_of(const Orders& orders);
 
 }  // namespace tessera

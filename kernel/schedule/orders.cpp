@@ -1,6 +1,7 @@
 #include "kernel/schedule/orders.hpp"
 
 #include <algorithm>
+#include <exception>
 #include <map>
 
 #include "tessera/error.hpp"
@@ -27,6 +28,54 @@ int live_peak(const std::vector<Action>& order, int chunk, bool training) {
   return most;
 }
 
+PipelineShape shape_of(const PipelineSchedule& schedule,
+                       int stages,
+                       i64 microbatches,
+                       bool training) {
+  PipelineShape shape;
+  shape.stages = stages;
+  shape.chunks = schedule.chunks();
+  shape.microbatches = static_cast<int>(microbatches);
+  shape.training = training;
+  require(shape.chunks >= 1, "the schedule has {} chunks a rank: at least 1", shape.chunks);
+  return shape;
+}
+
+namespace {
+
+std::vector<Action> ask(const PipelineSchedule& schedule, const PipelineShape& shape) {
+  try {
+    return schedule.order(shape);
+  } catch (const Error&) {
+    throw;  // it is meant to be read as it is
+  } catch (const std::exception& error) {
+    fail("the schedule fails for pipeline rank {}: {}", shape.rank, error.what());
+  } catch (...) {
+    fail("the schedule fails for pipeline rank {}, with no std::exception", shape.rank);
+  }
+}
+
+void check_exists(const Action& action, const PipelineShape& shape) {
+  require(action.kind <= Action::Bw,
+          "the schedule of pipeline rank {} lists an action of kind {}: kinds are 0 to {}",
+          shape.rank,
+          static_cast<int>(action.kind),
+          static_cast<int>(Action::Bw));
+  require(action.microbatch >= 0 && action.microbatch < shape.microbatches && action.chunk >= 0 &&
+              action.chunk < shape.chunks,
+          "the schedule lists microbatch {} of chunk {}: there are {} microbatches and {} "
+          "chunks",
+          action.microbatch,
+          action.chunk,
+          shape.microbatches,
+          shape.chunks);
+  require(shape.training || action.kind == Action::F,
+          "the schedule lists {} in a forward-only pass",
+          text_of(action));
+}
+
+}  // namespace
+
 Orders orders_of(const PipelineSchedule& schedule, const PipelineShape& shape) {
   Orders orders;
   orders.shape = shape;
@@ -50,20 +99,8 @@ Orders orders_of(const PipelineSchedule& schedule, const PipelineShape& shape) {
     }
     PipelineShape of = shape;
     of.rank = rank;
-    orders.by_rank.push_back(schedule.order(of));
-    for (const Action& action : orders.by_rank.back()) {
-      require(action.microbatch >= 0 && action.microbatch < shape.microbatches &&
-                  action.chunk >= 0 && action.chunk < shape.chunks,
-              "the schedule lists microbatch {} of chunk {}: there are {} microbatches and {} "
-              "chunks",
-              action.microbatch,
-              action.chunk,
-              shape.microbatches,
-              shape.chunks);
-      require(shape.training || action.kind == Action::F,
-              "the schedule lists {} in a forward-only pass",
-              text_of(action));
-    }
+    orders.by_rank.push_back(ask(schedule, of));
+    for (const Action& action : orders.by_rank.back()) check_exists(action, of);
   }
   return orders;
 }

@@ -21,8 +21,15 @@ struct Orders {
   int last_stage() const { return static_cast<int>(owners.size()) - 1; }
 };
 
-/// Asks the schedule. Throws Error when the places are not every stage once, or an action names a
-/// microbatch or chunk that does not exist.
+/// A pipeline under this schedule; `rank` is 0. Throws Error when the schedule has no chunks.
+PipelineShape shape_of(const PipelineSchedule& schedule,
+                       int stages,
+                       i64 microbatches,
+                       bool training);
+
+/// Asks the schedule. Throws Error when the places are not every stage once, or an action is of a
+/// kind, microbatch or chunk that does not exist; what else a schedule throws is passed on with the
+/// rank that it was asked for.
 Orders orders_of(const PipelineSchedule& schedule, const PipelineShape& shape);
 
 /// Most microbatches of a chunk that are live at once along an order: from F to the end of B or of

@@ -33,7 +33,8 @@ std::string Plan::text(const PlanAction& action) const {
   if (action.microbatch >= 0) out += fmt::format(" mb{} chunk{}", action.microbatch, action.chunk);
   if (action.phase >= 0 && action.phase < static_cast<int>(phases.size())) {
     const PhaseInfo& phase = phases[static_cast<std::size_t>(action.phase)];
-    out += fmt::format(" layer{} {}", phase.layer, phase.scope);
+    if (phase.layer >= 0) out += fmt::format(" layer{}", phase.layer);
+    out += ' ' + phase.scope;
   }
   if (action.bucket >= 0) out += fmt::format(" bucket{}", action.bucket);
   return out + messages("send", action.sends) + messages("receive", action.receives);

@@ -1,10 +1,8 @@
 #include "kernel/schedule/timeline.hpp"
 
 #include <algorithm>
-#include <map>
 #include <numeric>
 #include <string>
-#include <tuple>
 
 #include "kernel/schedule/task_graph.hpp"
 #include "tessera/error.hpp"
@@ -21,12 +19,18 @@ Pass pass_of(const Action& action) {
 
 class OrderPlayer {
  public:
-  OrderPlayer(const Orders& orders, const ActionCost& cost) : orders_(orders) {
+  OrderPlayer(const Orders& orders, const ActionCost& cost)
+      : orders_(orders), tasks_(orders.owners.size() * 3 * microbatches(), kNone) {
     for (int rank = 0; rank < orders.shape.stages; ++rank) {
+      first_.push_back(static_cast<int>(actions_.size()));
       for (const Action& action : orders.by_rank[static_cast<std::size_t>(rank)]) {
-        const int task = graph_.add(cost(rank, action), rank);
-        const bool first = index_.emplace(key_of(rank, action), task).second;
-        require(first, "the schedule of pipeline rank {} lists {} twice", rank, text_of(action));
+        int& task = task_of(key_of(rank, action));
+        require(task == kNone,
+                "the schedule of pipeline rank {} lists {} twice",
+                rank,
+                text_of(action));
+        task = graph_.add(cost(rank, action), rank);
+        actions_.push_back({rank, &action});
       }
     }
     never_ = graph_.add(0);
@@ -34,22 +38,36 @@ class OrderPlayer {
   }
 
   Timeline play() {
-    int task = 0;
-    for (int rank = 0; rank < orders_.shape.stages; ++rank) {
-      for (const Action& action : orders_.by_rank[static_cast<std::size_t>(rank)]) {
-        for (const Key& before : needs(rank, action)) {
-          const auto found = index_.find(before);
-          graph_.after(task, found == index_.end() ? never_ : found->second);
-        }
-        ++task;
+    for (std::size_t i = 0; i < actions_.size(); ++i) {
+      for (const Key& before : needs(actions_[i].rank, *actions_[i].action)) {
+        const int task = task_of(before);
+        graph_.after(static_cast<int>(i), task == kNone ? never_ : task);
       }
     }
     graph_.run();
+    const bool all = std::ranges::all_of(
+        actions_, [&, task = 0](const Listed&) mutable { return graph_.done(task++); });
+    if (!all) explain();
     return timeline();
   }
 
  private:
-  using Key = std::tuple<Pass, int, int>;  // microbatch, stage
+  static constexpr int kNone = -1;
+  struct Key {
+    Pass pass;
+    int microbatch, stage;
+  };
+  struct Listed {
+    int rank;
+    const Action* action;
+  };
+
+  std::size_t microbatches() const { return static_cast<std::size_t>(orders_.shape.microbatches); }
+  int& task_of(const Key& key) {
+    const auto stage = static_cast<std::size_t>(key.stage);
+    return tasks_[(stage * 3 + key.pass) * microbatches() +
+                  static_cast<std::size_t>(key.microbatch)];
+  }
 
   Key key_of(int rank, const Action& action) const {
     return {pass_of(action), action.microbatch, orders_.stage(rank, action.chunk)};
@@ -69,49 +87,86 @@ class OrderPlayer {
 
   Timeline timeline() const {
     Timeline out;
-    int task = 0;
-    for (int rank = 0; rank < orders_.shape.stages; ++rank) {
-      out.blocks.emplace_back();
-      out.actions.emplace_back();
-      out.busy.push_back(0);
-      int index = 0;
-      for (const Action& action : orders_.by_rank[static_cast<std::size_t>(rank)]) {
-        if (!graph_.done(task)) stuck(rank, index, action);
-        const Span span{graph_.start(task), graph_.end(task)};
-        out.blocks.back().push_back({action, span});
-        out.actions.back().push_back(span);
-        out.busy.back() += span.end - span.start;
-        out.makespan = std::max(out.makespan, span.end);
-        ++task, ++index;
-      }
+    const auto ranks = static_cast<std::size_t>(orders_.shape.stages);
+    out.blocks.resize(ranks);
+    out.actions.resize(ranks);
+    out.busy.resize(ranks);
+    for (std::size_t i = 0; i < actions_.size(); ++i) {
+      const auto rank = static_cast<std::size_t>(actions_[i].rank);
+      const int task = static_cast<int>(i);
+      const Span span{graph_.start(task), graph_.end(task)};
+      out.blocks[rank].push_back({*actions_[i].action, span});
+      out.actions[rank].push_back(span);
+      out.busy[rank] += span.end - span.start;
+      out.makespan = std::max(out.makespan, span.end);
     }
     return out;
   }
 
-  [[noreturn]] void stuck(int rank, int index, const Action& action) const {
-    constexpr std::string_view kPasses[] = {"forward", "backward", "weight half"};
-    std::string why = "it waits for itself";
-    for (const Key& key : needs(rank, action)) {
-      const auto [pass, microbatch, stage] = key;
-      const auto found = index_.find(key);
-      if (found != index_.end() && graph_.done(found->second)) continue;
-      why = fmt::format("it waits for the {} of microbatch {} on stage {}, which {}",
-                        kPasses[pass],
-                        microbatch,
-                        stage,
-                        found == index_.end() ? "no rank lists" : "never comes");
-      break;
+  // --- Why it does not come to its end: the mistake of one rank where there is one, and not the
+  // first rank that suffers from it.
+
+  [[noreturn]] void explain() {
+    int stuck = kNone;
+    for (std::size_t i = 0; i < actions_.size(); ++i) {
+      const int task = static_cast<int>(i);
+      if (graph_.done(task)) continue;
+      if (stuck == kNone) stuck = task;
+      for (const Key& key : needs(actions_[i].rank, *actions_[i].action)) {
+        if (task_of(key) == kNone) fail_missing(task, key);
+        if (actions_[static_cast<std::size_t>(task_of(key))].rank == actions_[i].rank &&
+            task_of(key) > task) {
+          fail(
+              "the schedule of pipeline rank {} is out of order: action {} needs {}, which is "
+              "action {}",
+              actions_[i].rank,
+              text(task),
+              text_of(*actions_[static_cast<std::size_t>(task_of(key))].action),
+              index(task_of(key)));
+        }
+      }
     }
-    fail("the schedule deadlocks: pipeline rank {} stops at action {} ({}): {}",
-         rank,
-         index,
-         text_of(action),
-         why);
+    for (const Key& key : needs(at(stuck).rank, *at(stuck).action)) {
+      if (graph_.done(task_of(key))) continue;
+      fail(
+          "the schedule deadlocks: pipeline rank {} stops at action {}: it waits for the {} of "
+          "microbatch {} on stage {}, which never comes",
+          at(stuck).rank,
+          text(stuck),
+          kPasses[key.pass],
+          key.microbatch,
+          key.stage);
+    }
+    fail(
+        "the schedule deadlocks: pipeline rank {} stops at action {}", at(stuck).rank, text(stuck));
+  }
+
+  [[noreturn]] void fail_missing(int task, const Key& key) const {
+    const Orders::Owner owner = orders_.owners[static_cast<std::size_t>(key.stage)];
+    fail(
+        "the schedule of pipeline rank {} never lists the {} of microbatch {} of chunk {}; "
+        "pipeline rank {} needs it for action {}",
+        owner.rank,
+        kPasses[key.pass],
+        key.microbatch,
+        owner.chunk,
+        at(task).rank,
+        text(task));
+  }
+
+  static constexpr std::string_view kPasses[] = {"forward", "backward", "weight half"};
+  const Listed& at(int task) const { return actions_[static_cast<std::size_t>(task)]; }
+  int index(int task) const { return task - first_[static_cast<std::size_t>(at(task).rank)]; }
+  /// "3 (B mb0 chunk0)", counted on its rank.
+  std::string text(int task) const {
+    return fmt::format("{} ({})", index(task), text_of(*at(task).action));
   }
 
   const Orders& orders_;
   TaskGraph graph_;
-  std::map<Key, int> index_;
+  std::vector<Listed> actions_;  // by task
+  std::vector<int> first_;       // task of each rank
+  std::vector<int> tasks_;       // by stage, pass and microbatch
   int never_ = 0;
 };
 

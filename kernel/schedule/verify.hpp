@@ -20,7 +20,7 @@ void verify(const Plan& plan);
 void verify(std::span<const Plan> plans);
 
 /// A schedule by itself, for all ranks of a shape: lowered with one phase a chunk.
-void verify(const PipelineSchedule& schedule, PipelineShape shape);
+void verify(const PipelineSchedule& schedule, const PipelineShape& shape);
 
 /// Throws the error of an offending action: names rank, index and text.
 [[noreturn]] void reject(const Plan& plan, std::size_t action, std::string_view what);

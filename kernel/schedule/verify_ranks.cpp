@@ -44,16 +44,17 @@ void verify(std::span<const Plan> plans) {
   play(plans, unit_costs());
 }
 
-void verify(const PipelineSchedule& schedule, PipelineShape shape) {
+void verify(const PipelineSchedule& schedule, const PipelineShape& shape) {
   std::vector<PhaseInfo> phases(static_cast<std::size_t>(shape.chunks));
   for (int chunk = 0; chunk < shape.chunks; ++chunk) {
     PhaseInfo& info = phases[static_cast<std::size_t>(chunk)];
     info.chunk = info.layer = info.phase = chunk;
     info.scope = "layers";
   }
+  const Pipeline pipeline(schedule, shape);
   std::vector<Plan> plans;
-  for (shape.rank = 0; shape.rank < shape.stages; ++shape.rank) {
-    plans.push_back(lower(schedule, shape, phases, {}));
+  for (int rank = 0; rank < shape.stages; ++rank) {
+    plans.push_back(lower(pipeline, rank, phases, {}));
   }
   verify(plans);
 }

@@ -39,6 +39,10 @@ class ProblemList {
 
 void check_recompute(const RunConfig& config, const ComponentMaker& maker, const Survey& survey) {
   if (config.recompute.mode != "selective") return;
+  if (config.recompute.scopes.empty()) {
+    fail_config("{}: [recompute] mode = \"selective\" with no scopes recomputes nothing",
+                maker.origin("recompute", "scopes"));
+  }
   const std::vector<std::string> known = survey.block_scopes();
   for (const std::string& scope : config.recompute.scopes) {
     if (std::ranges::find(known, scope) != known.end()) continue;
@@ -77,12 +81,12 @@ bool check_model(const RunConfig& config,
   const auto ranks = static_cast<int>(mesh.size(Axis::pipeline));
   const StageMap map = place(config, maker, setup, ranks);
   for (const bool training : {true, false}) {
+    const Pipeline pipeline(*setup.schedule,
+                            shape_of(*setup.schedule, ranks, setup.microbatches, training));
     std::vector<Plan> plans;
     for (int rank = 0; rank < ranks; ++rank) {
-      PipelineShape shape{ranks, rank, setup.schedule->chunks(), 1, training};
-      shape.microbatches = static_cast<int>(setup.microbatches);
       plans.push_back(
-          lower(*setup.schedule, shape, survey.phases_of_rank(map, rank, config.recompute), {}));
+          lower(pipeline, rank, survey.phases_of_rank(map, rank, config.recompute), {}));
     }
     verify(plans);
   }

@@ -8,6 +8,7 @@
 #include "kernel/model/host_values.hpp"
 #include "kernel/schedule/lower.hpp"
 #include "kernel/schedule/verify.hpp"
+#include "kernel/train/agree_plans.hpp"
 #include "tessera/error.hpp"
 #include "tessera/log.hpp"
 #include "tessera/ops.hpp"
@@ -17,14 +18,15 @@ namespace tessera {
 
 namespace {
 
+std::chrono::milliseconds ms(double seconds) {
+  return std::chrono::milliseconds(static_cast<i64>(seconds * 1000));
+}
+
 std::shared_ptr<Communicator> make_communicator(const SessionArguments& a, ComponentMaker& maker) {
   if (a.world == 1) return nullptr;
   if (a.stand_ins != nullptr) return a.stand_ins->communicator;
   require(a.store != nullptr, "a world of {} ranks needs a store", a.world);
   const CommSection& comm = a.config->run.comm;
-  const auto ms = [](double seconds) {
-    return std::chrono::milliseconds(static_cast<i64>(seconds * 1000));
-  };
   CommunicatorArguments arguments{
       a.rank, a.world, a.store, ms(comm.timeout_s), ms(comm.init_timeout_s)};
   const auto make_as = [&maker](const std::string& type) {
@@ -85,6 +87,9 @@ Session::Session(const SessionArguments& arguments)
   if (!training) return;
   if (stand_ins != nullptr) executor_->before_action = stand_ins->before_action;
   plan_ = make_plan(static_cast<int>(setup_.microbatches), true);
+  if (communicator_ != nullptr && stand_ins == nullptr) {
+    agree_plans(plan_, *mesh_, *arguments.store, ms(config.comm.init_timeout_s));
+  }
   Context cx = context();
   gradients_->zero(cx);
 }
@@ -136,12 +141,9 @@ void Session::set_steps(i64 steps, i64 updates) {
 }
 
 Plan Session::make_plan(int microbatches, bool training) const {
-  PipelineShape shape;
-  shape.stages = static_cast<int>(mesh_->size(Axis::pipeline));
+  PipelineShape shape = shape_of(
+      *setup_.schedule, static_cast<int>(mesh_->size(Axis::pipeline)), microbatches, training);
   shape.rank = static_cast<int>(mesh_->coordinate(Axis::pipeline));
-  shape.chunks = setup_.schedule->chunks();
-  shape.microbatches = microbatches;
-  shape.training = training;
   std::vector<PhaseInfo> phases;
   for (const Chunk& chunk : chunks_) {
     phases.insert(phases.end(), chunk.infos().begin(), chunk.infos().end());

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "kernel/schedule/orders.hpp"
 #include "tessera/error.hpp"
 #include "tessera/zigzag.hpp"
 
@@ -126,7 +127,9 @@ std::shared_ptr<Dataset> make_dataset(const RunConfig& config,
 
 std::shared_ptr<PipelineSchedule> make_schedule(const RunConfig& config, ComponentMaker& maker) {
   ScheduleArguments pipeline{config.parallel.pipeline};
-  return maker.make(config.schedule, pipeline);
+  auto schedule = maker.make(config.schedule, pipeline);
+  shape_of(*schedule, static_cast<int>(pipeline.pipeline), 1, true);  // that it has chunks
+  return schedule;
 }
 
 BuildSettings build_settings_of(const RunConfig& config,

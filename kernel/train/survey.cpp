@@ -29,6 +29,7 @@ std::vector<PhaseInfo> Survey::phases(const StageMap& map, int stage) const {
     info.phase = static_cast<int>(phases.size());
     phases.push_back(std::move(info));
   }
+  if (phases.empty()) phases.push_back(passing_info(place.chunk));
   return phases;
 }
 
@@ -105,6 +106,7 @@ void mark_recomputed(std::vector<PhaseInfo>& phases,
                      const RecomputeSection& recompute) {
   if (recompute.mode == "none") return;
   for (PhaseInfo& info : phases) {
+    if (info.layer == kNoLayer) continue;
     const bool block = layers.at(static_cast<std::size_t>(info.layer)).role == LayerPlan::block;
     info.recompute =
         block && (recompute.mode == "full" ||

@@ -7,15 +7,17 @@
 #include <filesystem>
 #include <fstream>
 #include <memory>
-#include <regex>
 #include <string>
 #include <vector>
 
+#include "common/metrics_lines.hpp"
 #include "program_support.hpp"
 
 namespace tessera {
 namespace {
 
+using testing::metric_in;
+using testing::metrics_lines;
 using testing::TemporaryFolder;
 using testing::tessera_program;
 
@@ -52,12 +54,10 @@ std::vector<std::string> small_training(const std::string& layout, const std::st
 
 // Loss and gradient norm of each step, and the validation loss at the end.
 std::vector<double> numbers_of(const std::string& out) {
-  static const std::regex number("\"(loss|grad_norm|val_loss)\":([-+.0-9e]+)");
-  std::ifstream file(out + "/metrics.jsonl");
   std::vector<double> found;
-  for (std::string line; std::getline(file, line);) {
-    for (std::sregex_iterator at(line.begin(), line.end(), number), end; at != end; ++at) {
-      found.push_back(std::stod((*at)[2]));
+  for (const std::string& line : metrics_lines(out)) {
+    for (const char* key : {"loss", "grad_norm", "val_loss"}) {
+      if (const auto number = metric_in(line, key)) found.push_back(*number);
     }
   }
   return found;

@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <fstream>
 #include <iterator>
-#include <regex>
+
+#include "common/metrics_lines.hpp"
 
 namespace tessera::testing {
 
@@ -94,13 +95,7 @@ ProcessOptions TinyRun::options() const {
 }
 
 std::vector<std::string> TinyRun::metrics(const std::string& out) const {
-  static const std::regex speed("\"(tokens_per_second|seconds)\":[^,}]*,?");
-  std::ifstream file(at(out) + "/metrics.jsonl");
-  std::vector<std::string> lines;
-  for (std::string line; std::getline(file, line);) {
-    lines.push_back(std::regex_replace(line, speed, ""));
-  }
-  return lines;
+  return metrics_lines(at(out));
 }
 
 std::vector<std::string> TinyRun::checkpoints(const std::string& out) const {

@@ -36,7 +36,20 @@ def sdk_include(root, path, quote, name):
     return "sdk/include may include <tessera/…>, the standard library and fmt only"
 
 
+# Folders of kernel/ in the order of kernel/README.md: each knows those before it.
+KERNEL = (
+    "tensor autograd config plugin comm launch model schedule graph checkpoint train plan cli"
+).split()
+
+
+def kernel_folder(parts):
+    return KERNEL.index(parts[1]) if len(parts) > 2 and parts[1] in KERNEL else None
+
+
 def kernel_include(root, path, quote, name):
+    here, there = kernel_folder(path.parts), kernel_folder(name.split("/"))
+    if name.startswith("kernel/") and None not in (here, there) and there > here:
+        return f"kernel/{KERNEL[here]} comes before kernel/{KERNEL[there]} (kernel/README.md)"
     if name.startswith("plugins/") or "/plugins/" in name:
         return "kernel/ never includes a plugin"
     own = name.startswith(("kernel/", "tessera/")) or (root / path.parent / name).is_file()
@@ -99,6 +112,8 @@ EXAMPLES = [
     ("kernel/a/b.cpp", '#include "plugins/devices/cpu/x.hpp"\n', "never includes a plugin"),
     ("kernel/a/b.cpp", '#include "../../plugins/devices/cpu/x.hpp"\n', "never includes a plugin"),
     ("kernel/a/b.cpp", '#include "a/b.hpp"\n', 'write it as "kernel/'),
+    ("kernel/train/b.cpp", '#include "kernel/comm/b.hpp"\n', None),
+    ("kernel/comm/b.cpp", '#include "kernel/train/b.hpp"\n', "comm comes before kernel/train"),
     ("plugins/layers/x/x.cpp", "#include <tessera/layer.hpp>\n#include <cmath>\n", None),
     ("plugins/layers/x/x.cpp", '#include "x.cpp"\n', None),
     ("plugins/layers/x/x.cpp", '#include "../y/y.hpp"\n', "not a file of plugins/layers/x"),

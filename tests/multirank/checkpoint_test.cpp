@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "common/metrics_lines.hpp"
 #include "invariant_support.hpp"
 #include "kernel/train/training_state.hpp"
 #include "tessera/error.hpp"
@@ -24,7 +25,7 @@ struct Layout {
 void PrintTo(const Layout& layout, std::ostream* out) { *out << layout.name; }
 
 const std::vector<Layout>& layouts() {
-  static const std::vector<Layout> all = {
+  static const std::vector<Layout> kAll = {
       {"single", {}},
       {"tp2", {"parallel.tensor=2"}},
       {"dp2", {"parallel.data=2"}},
@@ -37,7 +38,7 @@ const std::vector<Layout>& layouts() {
         "parallel.sequence_parallel=true",
         "schedule.type=\"1f1b\""}},
   };
-  return all;
+  return kAll;
 }
 
 constexpr i64 kSteps = 8, kStop = 3;
@@ -86,11 +87,11 @@ TEST_P(Resume, RepeatsTheUninterruptedRunBitForBit) {
   const Sets& layout = GetParam().sets;
   continue_run(layout, folder.at("whole"));
   train_until_stop(layout, folder.at("parts"));
-  ASSERT_EQ(metrics_of(folder.at("parts")).size(), static_cast<std::size_t>(kStop));
+  ASSERT_EQ(metrics_lines(folder.at("parts")).size(), static_cast<std::size_t>(kStop));
   continue_run(layout, folder.at("parts"));
-  const std::vector<std::string> whole = metrics_of(folder.at("whole"));
+  const std::vector<std::string> whole = metrics_lines(folder.at("whole"));
   ASSERT_EQ(whole.size(), static_cast<std::size_t>(kSteps));
-  EXPECT_EQ(metrics_of(folder.at("parts")), whole);
+  EXPECT_EQ(metrics_lines(folder.at("parts")), whole);
   EXPECT_EQ(logical_tensors(step_in(folder.at("parts"), kSteps)),
             logical_tensors(step_in(folder.at("whole"), kSteps)));
 }
@@ -169,16 +170,16 @@ TEST(Checkpoint, ADamagedNewestIsRetrained) {
   run_trainer({config(), sets_for({}, out, {"checkpoint.every_steps=3"}), 7});
   std::ofstream(step_in(out, 7) + "/index.json") << "{}";
   continue_run({}, out, every);
-  EXPECT_EQ(metrics_of(out), metrics_of(folder.at("whole")));
+  EXPECT_EQ(metrics_lines(out), metrics_lines(folder.at("whole")));
   EXPECT_EQ(logical_tensors(step_in(out, 8)), logical_tensors(step_in(folder.at("whole"), 8)));
 }
 
 TEST(Checkpoint, AFinishedRunIsLeftAsItIs) {
   const RunFolder folder;
   continue_run({}, folder.at("run"));
-  const auto before = metrics_of(folder.at("run"));
+  const auto before = metrics_lines(folder.at("run"));
   continue_run({}, folder.at("run"));
-  EXPECT_EQ(metrics_of(folder.at("run")), before);
+  EXPECT_EQ(metrics_lines(folder.at("run")), before);
 }
 
 // --- another run ---
@@ -202,7 +203,8 @@ TEST(Checkpoint, AnotherRunIsRefused) {
               AllOf(HasSubstr("not in this run: "), HasSubstr("/first_moment")));
   EXPECT_THAT(error({"precision.main=\"fp64\"", "precision.compute=\"fp64\""}),
               HasSubstr("f32 [16] in the checkpoint, f64 [16] in this run"));
-  EXPECT_EQ(metrics_of(out).size(), static_cast<std::size_t>(kStop)) << "and nothing was touched";
+  EXPECT_EQ(metrics_lines(out).size(), static_cast<std::size_t>(kStop))
+      << "and nothing was touched";
 }
 
 }  // namespace

@@ -2,10 +2,9 @@
 
 #include <stdlib.h>
 
-#include <fstream>
 #include <memory>
-#include <regex>
 
+#include "common/metrics_lines.hpp"
 #include "kernel/checkpoint/index.hpp"
 #include "kernel/checkpoint/safetensors_file.hpp"
 #include "kernel/comm/store.hpp"
@@ -69,22 +68,10 @@ void on_sessions(const std::string& text,
       [&](Session& session) { body(session, world > 1 ? &store : nullptr); });
 }
 
-std::vector<std::string> metrics_of(const std::string& out) {
-  static const std::regex speed("\"(tokens_per_second|seconds)\":[^,}]*,?");
-  std::ifstream file(out + "/metrics.jsonl");
-  std::vector<std::string> lines;
-  for (std::string line; std::getline(file, line);) {
-    lines.push_back(std::regex_replace(line, speed, ""));
-  }
-  return lines;
-}
-
 std::vector<double> metric_of(const std::string& out, const std::string& key) {
-  const std::string start = "\"" + key + "\":";
   std::vector<double> values;
-  for (const std::string& line : metrics_of(out)) {
-    const std::size_t at = line.find(start);
-    if (at != std::string::npos) values.push_back(std::stod(line.substr(at + start.size())));
+  for (const std::string& line : metrics_lines(out)) {
+    if (const auto value = metric_in(line, key)) values.push_back(*value);
   }
   return values;
 }

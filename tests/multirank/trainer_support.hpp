@@ -36,9 +36,7 @@ void on_sessions(const std::string& config,
                  const std::vector<std::string>& sets,
                  const std::function<void(Session&, Store*)>& body);
 
-/// What metrics.jsonl says of each step but its speed, line by line.
-std::vector<std::string> metrics_of(const std::string& out);
-/// The numbers of one key in it.
+/// The numbers of one key in a run's metrics.jsonl.
 std::vector<double> metric_of(const std::string& out, const std::string& key);
 
 /// Every tensor of a checkpoint put together from its files, element by element: raw bytes.

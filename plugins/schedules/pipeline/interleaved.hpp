@@ -41,14 +41,13 @@ class Interleaved final : public PipelineSchedule {
     const int all = shape.microbatches * chunks_;
     if (!shape.training) return all;
     if (shape.stages == 1) return 0;
+    if (chunks_ == 1) return std::min(shape.stages - shape.rank - 1, all);  // plain 1F1B
     return std::min(2 * (shape.stages - shape.rank - 1) + (chunks_ - 1) * group_, all);
   }
 
   std::vector<Action> order(const PipelineShape& shape) const override {
-    if (!shape.training) return one_by_one(table(Action::F, shape, group_), {}, warmup(shape));
-    if (shape.stages == 1) return without_pipeline(shape);
     const int rest = shape.microbatches % group_;
-    if (rest > 0 && rest < shape.stages) {
+    if (chunks_ > 1 && rest > 0 && rest < shape.stages) {
       fail_config(
           "schedule.type = \"interleaved_1f1b\" takes microbatches in groups of {}; the last group "
           "of {} microbatches has {}, fewer than parallel.pipeline = {}: change batch.global, "
@@ -58,6 +57,8 @@ class Interleaved final : public PipelineSchedule {
           rest,
           shape.stages);
     }
+    if (!shape.training) return one_by_one(table(Action::F, shape, group_), {}, warmup(shape));
+    if (shape.stages == 1) return without_pipeline(shape);
     return one_by_one(
         table(Action::F, shape, group_), table(Action::B, shape, group_), warmup(shape));
   }

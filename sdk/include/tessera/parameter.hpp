@@ -59,8 +59,6 @@ struct TESSERA_API Parameter {
   std::vector<Axis> partial;
   Init init;
   std::vector<std::string> tags;
-  int declarations = 1;  ///< on this rank; 2 and more when shared
-  std::string share;     ///< ParameterSpec::share
   /// False for copies of a shared parameter beyond that of the first pipeline stage that holds it:
   /// gradient norm and checkpoint take each parameter once.
   bool counted = true;

@@ -10,7 +10,7 @@ namespace tessera {
 /// One phase of a chunk, as plan and graph policies see it.
 struct PhaseInfo {
   int chunk = 0;
-  int layer = 0;  ///< within the model
+  int layer = 0;  ///< within the model; -1: of no layer, passes on
   int phase = 0;  ///< within the chunk: what actions refer to
   std::string scope;
   Shapes shapes = Shapes::fixed;

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <barrier>
 #include <cstring>
 #include <map>
@@ -78,8 +79,7 @@ struct Outcome {
 // `steps` all-reduces of `elements` floats each on two ranks, in memory of the island or not.
 Outcome reduce_on_two(i64 elements, bool inside, int steps) {
   InProcessStore store;
-  std::vector<std::shared_ptr<Island>> islands = {std::make_shared<Island>(),
-                                                  std::make_shared<Island>()};
+  const std::array islands = {std::make_shared<Island>(), std::make_shared<Island>()};
   Outcome outcome;
   const auto rank_body = [&](i64 rank) {
     const auto& island = islands[static_cast<std::size_t>(rank)];
@@ -142,8 +142,10 @@ TEST(DirectEngine, StagesOtherMemoryAndReusesTheCopies) {
 TEST(DirectEngine, PostingCarriesOutWhatPeersAreReadyFor) {
   InProcessStore store;
   std::barrier<> meeting(2);
+  // Until both ranks have ended: the later one still looks at the other's.
+  const std::array islands = {std::make_shared<Island>(), std::make_shared<Island>()};
   const auto rank_body = [&](i64 rank) {
-    DirectEngine engine("test", arguments_of(rank, store), std::make_shared<Island>());
+    DirectEngine engine("test", arguments_of(rank, store), islands[static_cast<std::size_t>(rank)]);
     HostDevice device("test", {}, {});
     const auto group = engine.create_group(both(rank), device);
     auto& host = dynamic_cast<HostGroup&>(*group);

@@ -113,7 +113,7 @@ TEST(Resolve, FromFollowsOtherKeys) {
   const Resolved r = resolved(kBase);
   EXPECT_EQ(value(r, "model.block.mlp.hidden"), "64");
   EXPECT_EQ(value(r, "model.block.mlp.ffn"), "64");  // through mlp.hidden, which is taken itself
-  EXPECT_EQ(r.node("model.block.mlp")->origin("ffn"), "from model.block.mlp.hidden");
+  EXPECT_EQ(r.node("model.block.mlp")->origin("ffn"), "a.toml:9:10, from model.block.mlp.hidden");
   EXPECT_EQ(value(resolved(kBase, {"model.block.mlp.hidden=16"}), "model.block.mlp.ffn"), "16");
 }
 

@@ -87,23 +87,28 @@ TEST(Placement, ByLayout) {
   PlacementSection p;
   p.layout = "E|t*2|tttt|tL";
   EXPECT_EQ(sizes(cut_layers(gpt(7), 4, p)), (std::vector{1, 2, 4, 2}));
+  p.layout = "Ett||L";
+  EXPECT_EQ(sizes(cut_layers(gpt(2), 3, p)), (std::vector{3, 0, 1}));
 }
 
 TEST(Placement, ImpossibleOnesAreErrorsWithTheNumbers) {
   EXPECT_NE(problem(7, 4, {}).find("7 blocks do not divide among 4"), std::string::npos);
   PlacementSection p;
   p.first = 9;
-  EXPECT_NE(problem(8, 2, p).find("-1 are left for 1"), std::string::npos);
+  EXPECT_NE(problem(8, 2, p).find("first and last take 9 blocks; the model has 8"),
+            std::string::npos);
   p = {};
   p.layout = "Et|tL";
   EXPECT_NE(problem(2, 4, p).find("has 2 stages"), std::string::npos);
   EXPECT_NE(problem(3, 2, p).find("\"L\" of stage 1"), std::string::npos);
   p.layout = "Et|t";
   EXPECT_NE(problem(2, 2, p).find("places 3 of the model's 4"), std::string::npos);
-  p.layout = "Ett||L";
-  EXPECT_NE(problem(2, 3, p).find("stage 1 of 3 would hold no layer"), std::string::npos);
+  p.layout = "EttL|||";
+  EXPECT_NE(problem(2, 4, p).find("stage 3 of 4 would hold no layer"), std::string::npos);
+  p.layout = "|EttL";
+  EXPECT_NE(problem(2, 2, p).find("stage 0 of 2 would hold no layer"), std::string::npos);
   p.first = 1;
-  EXPECT_NE(problem(2, 3, p).find("leave out"), std::string::npos);
+  EXPECT_NE(problem(2, 2, p).find("leave out"), std::string::npos);
 }
 
 class Vee final : public PipelineSchedule {

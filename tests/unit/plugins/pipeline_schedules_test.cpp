@@ -133,7 +133,7 @@ TEST(Interleaved, TakesUnevenGroups) {
 
 TEST(Interleaved, WarmUpFollowsTheFormula) {
   for (const int p : {2, 3, 4}) {
-    for (const int v : {1, 2, 3}) {
+    for (const int v : {2, 3, 4}) {
       for (const int g : {p, p + 1, 2 * p}) {
         for (const int m : {g, 2 * g, 2 * g + p}) {
           const auto schedule =
@@ -151,10 +151,29 @@ TEST(Interleaved, WarmUpFollowsTheFormula) {
   EXPECT_THAT(order_of("interleaved_1f1b", 1, 0, 2), ElementsAre(1, 2, -2, -1, 1, 2, -2, -1));
 }
 
+TEST(Interleaved, WithOneChunkIsPlain1F1B) {
+  for (const int p : {1, 2, 4}) {
+    const auto interleaved = make("interleaved_1f1b", p, "chunks = 1");
+    const auto plain = make("1f1b", p, "");
+    for (int rank = 0; rank < p; ++rank) {
+      for (const bool training : {true, false}) {
+        const PipelineShape shape = shape_of(*plain, p, rank, 6, training);
+        EXPECT_EQ(interleaved->order(shape), plain->order(shape));
+        EXPECT_EQ(interleaved->warmup(shape), plain->warmup(shape));
+      }
+    }
+  }
+}
+
 TEST(Interleaved, RefusesWhatItCannotRun) {
   EXPECT_THAT(text_of<ConfigError>([] { order_of("interleaved_1f1b", 4, 0, 6); }),
               HasSubstr("in groups of 4; the last group of 6 microbatches has 2, fewer than "
                         "parallel.pipeline = 4"));
+  EXPECT_THAT(text_of<ConfigError>([] {
+                const auto schedule = make("interleaved_1f1b", 4, "");
+                schedule->order(shape_of(*schedule, 4, 0, 5, false));
+              }),
+              HasSubstr("the last group of 5 microbatches has 1"));
   EXPECT_THAT(text_of<ConfigError>([] { make("interleaved_1f1b", 4, "microbatch_group = 3"); }),
               HasSubstr("schedule.microbatch_group = 3 must be at least parallel.pipeline = 4"));
 }
@@ -242,7 +261,7 @@ TEST(PipelineSchedules, PassTheVerifierInEverySize) {
     for (const int p : {1, 2, 3, 4}) {
       for (const int m : {1, 2, 3, 4, 7, 8, 9}) {
         for (const bool training : {true, false}) {
-          const bool interleaved = type == "interleaved_1f1b" && training;
+          const bool interleaved = type == "interleaved_1f1b";
           if (interleaved && m % p != 0) continue;
           SCOPED_TRACE(fmt::format("{} {} p {} m {} training {}", type, keys, p, m, training));
           const auto schedule = make(type, p, keys);

@@ -37,15 +37,15 @@ TEST(Draw, ChunksAreNumbered) {
   EXPECT_EQ(draw(schedule, shape), "rank 0  F0.0 F0.1 B0.1      B0.0\n");
 }
 
-TEST(Draw, SaysWhereItDeadlocks) {
+TEST(Draw, SaysWhereAnOrderIsWrong) {
   PipelineShape shape = one_stage(1);
   shape.stages = 2;
   const GivenSchedule schedule(
       {{{Action::B, 0}, {Action::F, 0}}, {{Action::F, 0}, {Action::B, 0}}});
   EXPECT_THAT([&] { draw(schedule, shape); },
               ::testing::ThrowsMessage<Error>(
-                  "the schedule deadlocks: pipeline rank 0 stops at action 0 (B mb0 chunk0): it "
-                  "waits for the forward of microbatch 0 on stage 0, which never comes"));
+                  "the schedule of pipeline rank 0 is out of order: action 0 (B mb0 chunk0) needs "
+                  "F mb0 chunk0, which is action 1"));
 }
 
 }  // namespace

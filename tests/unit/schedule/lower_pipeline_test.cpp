@@ -168,21 +168,36 @@ TEST(LowerPipeline, SegmentsAreComputedAgainInFrontOfTheirBackward) {
 }
 
 TEST(LowerPipeline, RefusesWhatCannotRun) {
-  const auto run = [](std::vector<std::vector<Action>> orders) {
-    lower_all(GivenSchedule(std::move(orders)), shape_of(2, 1));
+  const auto run = [](std::vector<std::vector<Action>> orders, int microbatches = 1) {
+    lower_all(GivenSchedule(std::move(orders)), shape_of(2, microbatches));
   };
   EXPECT_THAT(
       [&] {
-        run({{{F, 0}, {B, 0}}, {{B, 0}, {F, 0}}});
+        run({{{F, 0}, {B, 0}, {F, 1}, {B, 1}}, {{F, 1}, {F, 0}, {B, 0}, {B, 1}}}, 2);
       },
       ThrowsMessage<Error>(
           "the schedule deadlocks: pipeline rank 0 stops at action 1 (B mb0 chunk0): it "
           "waits for the backward of microbatch 0 on stage 1, which never comes"));
+  // Rank 0 is the first that stops in these two, and not the one to blame.
+  EXPECT_THAT(
+      [&] {
+        run({{{F, 0}, {B, 0}}, {{B, 0}, {F, 0}}});
+      },
+      ThrowsMessage<Error>("the schedule of pipeline rank 1 is out of order: action 0 (B mb0 "
+                           "chunk0) needs F mb0 chunk0, which is action 1"));
   EXPECT_THAT(
       [&] {
         run({{{F, 0}, {B, 0}}, {{F, 0}}});
       },
-      ThrowsMessage<Error>(HasSubstr("stage 1, which no rank lists")));
+      ThrowsMessage<Error>("the schedule of pipeline rank 1 never lists the backward of "
+                           "microbatch 0 of chunk 0; pipeline rank 0 needs it for action 1 (B mb0 "
+                           "chunk0)"));
+  EXPECT_THAT(
+      [&] {
+        run({{{F, 0}, {B, 0}}, {{F, 0}, {static_cast<Action::Kind>(9), 0}}});
+      },
+      ThrowsMessage<Error>("the schedule of pipeline rank 1 lists an action of kind 9: kinds are 0 "
+                           "to 3"));
   EXPECT_THAT(
       [&] {
         run({{{F, 0}, {F, 0}, {B, 0}}, {{F, 0}, {B, 0}}});
@@ -197,6 +212,20 @@ TEST(LowerPipeline, RefusesWhatCannotRun) {
     Place place(const PipelineShape&, int, int) const override { return {1}; }
     std::vector<Action> order(const PipelineShape&) const override { return {}; }
   };
+  class Broken final : public PipelineSchedule {
+    std::vector<Action> order(const PipelineShape& shape) const override {
+      if (shape.rank == 1) throw std::out_of_range("no such entry");
+      return {};
+    }
+  };
+  EXPECT_THAT([] { lower_all(Broken(), shape_of(2, 1)); },
+              ThrowsMessage<Error>("the schedule fails for pipeline rank 1: no such entry"));
+  class Nothing final : public PipelineSchedule {
+    int chunks() const override { return -1; }
+    std::vector<Action> order(const PipelineShape&) const override { return {}; }
+  };
+  EXPECT_THAT([] { tessera::shape_of(Nothing(), 2, 1, true); },
+              ThrowsMessage<Error>("the schedule has -1 chunks a rank: at least 1"));
   EXPECT_THAT([] { lower_all(Overlapping(), shape_of(2, 1)); },
               ThrowsMessage<Error>("the schedule puts chunk 0 of pipeline rank 1 at stage 1: "
                                    "another chunk is there"));
