@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <sys/resource.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstring>
 #include <filesystem>
@@ -59,7 +60,7 @@ TEST(Safetensors, ReadsWhatItWrote) {
   EXPECT_EQ(entry.shape, (std::vector<i64>{2, 3}));
   const std::vector<std::byte> bytes = file.read(entry);
   ASSERT_EQ(bytes.size(), 24U);
-  EXPECT_EQ(std::memcmp(bytes.data(), kValues.data(), 24), 0);
+  EXPECT_TRUE(std::ranges::equal(bytes, std::as_bytes(std::span(kValues))));
   EXPECT_TRUE(file.read(file.entry("none")).empty());
 }
 

@@ -41,7 +41,9 @@ class Island : public DirectMemory {
     }
     return kPrivate;
   }
-  void* at(i64, u64 token, i64) const override { return reinterpret_cast<void*>(token); }
+  void* at(i64, u64 token, i64) const override {
+    return reinterpret_cast<void*>(token);  // NOLINT(performance-no-int-to-ptr)
+  }
   std::string death(i64) override { return {}; }
 
   int reserved = 0, released = 0;

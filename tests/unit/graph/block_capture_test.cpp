@@ -167,8 +167,8 @@ Outcome run_captured(BlockRun& block, Context cx, SlotGraphs& graphs) {
 }
 
 const LocalWorld& world() {
-  static const LocalWorld made({TESSERA_BUILD_DIR "/plugins"});
-  return made;
+  static const LocalWorld kWorld({TESSERA_BUILD_DIR "/plugins"});
+  return kWorld;
 }
 
 LocalWorldOptions options(const CaptureCase& c) {

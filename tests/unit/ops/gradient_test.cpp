@@ -170,7 +170,7 @@ Tensors product(Context& cx, const Tensor& x, Parameter& weight, double input, d
   if (!cx.recording()) return {y};
   const auto times = [](Context& c, const Tensor& g, const Tensor& other, double factor) {
     MultiplyArgs back{g.arg(), other.arg(), {}};
-    const Tensor made = ops::run(c, c.ops->multiply, back)[0];
+    Tensor made = ops::run(c, c.ops->multiply, back)[0];
     ScaleArgs scale{made.arg(), made.arg(), factor};
     ops::run(c, c.ops->scale, scale);
     return made;

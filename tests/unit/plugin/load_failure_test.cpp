@@ -167,7 +167,7 @@ TEST_F(OddFile, CutOffOrDamaged) {
   ASSERT_GT(whole.size(), 8192U);
   const auto damaged = [&](const std::string& bytes) {
     std::ofstream(file_, std::ios::binary) << bytes;
-    const std::string text = failure();
+    std::string text = failure();
     fs::remove(file_);
     return text;
   };

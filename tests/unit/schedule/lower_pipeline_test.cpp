@@ -13,10 +13,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 
-constexpr auto F = Action::F;
-constexpr auto B = Action::B;
-constexpr auto Bi = Action::Bi;
-constexpr auto Bw = Action::Bw;
+using enum Action::Kind;
 
 PipelineShape shape_of(int stages, int microbatches, int chunks = 1, bool training = true) {
   PipelineShape shape;

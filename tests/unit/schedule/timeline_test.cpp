@@ -13,13 +13,12 @@ namespace {
 using ::testing::DoubleEq;
 using ::testing::ElementsAre;
 
-constexpr auto F = Action::F;
-constexpr auto B = Action::B;
+using enum Action::Kind;
 
 const GivenSchedule& two_ranks() {
-  static const GivenSchedule schedule(
+  static const GivenSchedule kSchedule(
       {{{F, 0}, {F, 1}, {B, 0}, {B, 1}}, {{F, 0}, {B, 0}, {F, 1}, {B, 1}}}, 2);
-  return schedule;
+  return kSchedule;
 }
 
 PipelineShape shape_of(int stages, int microbatches) {

@@ -15,8 +15,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-constexpr auto F = Action::F;
-constexpr auto B = Action::B;
+using enum Action::Kind;
 
 std::string problem(const std::vector<Plan>& plans) {
   try {

@@ -55,7 +55,7 @@ TEST(RandomUniform, IsUniform) {
   }
   EXPECT_NEAR(sum / n, 0.5, 0.004);
   EXPECT_NEAR(squares / n, 1.0 / 3, 0.004);
-  for (const int count : buckets) EXPECT_NEAR(count, n / 10, 400);
+  for (const int count : buckets) EXPECT_NEAR(count, n / 10.0, 400);
 }
 
 TEST(RandomNormal, IsBoxMuller) {

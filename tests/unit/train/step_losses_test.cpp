@@ -15,8 +15,8 @@ using testing::LocalRank;
 using testing::read;
 
 const testing::LocalWorld& world() {
-  static const testing::LocalWorld made({TESSERA_BUILD_DIR "/plugins"});
-  return made;
+  static const testing::LocalWorld kWorld({TESSERA_BUILD_DIR "/plugins"});
+  return kWorld;
 }
 
 testing::LocalWorldOptions data_ranks(i64 ranks) {
