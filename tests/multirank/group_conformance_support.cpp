@@ -138,7 +138,7 @@ void check_exchange(TestRank& rank) {
   for (int round = 0; round < 3; ++round) {
     std::vector<ProcessGroup::Part> sends, receives;
     for (int peer = 0; peer < p; ++peer) {
-      const u64 salt = static_cast<u64>(peer * 10 + round);
+      const u64 salt = static_cast<u64>(peer) * 10 + static_cast<u64>(round);
       sends.push_back({peer, inputs_of(rank, size_of(me, peer), DType::f32, salt)});
       receives.push_back({peer, poisoned(rank, size_of(peer, me), DType::f32)});
     }
@@ -146,7 +146,7 @@ void check_exchange(TestRank& rank) {
                                : group->all_to_all(sends, receives, "swap all");
     work.wait(rank.device.stream());
     for (const auto& part : receives) {
-      const u64 salt = static_cast<u64>(me * 10 + round);
+      const u64 salt = static_cast<u64>(me) * 10 + static_cast<u64>(round);
       expect_values(
           part.tensor,
           [&](i64 i) { return small_value(part.peer, i, salt, DType::f32); },

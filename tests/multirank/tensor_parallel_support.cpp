@@ -5,8 +5,8 @@
 namespace tessera::testing {
 
 const LocalWorld& local_world() {
-  static const LocalWorld world({TESSERA_BUILD_DIR "/plugins"});
-  return world;
+  static const LocalWorld kWorld({TESSERA_BUILD_DIR "/plugins"});
+  return kWorld;
 }
 
 LocalWorldOptions tensor_ranks(i64 ranks, DType dtype) {
