@@ -8,8 +8,8 @@
 namespace tessera {
 
 const PluginHost& build_plugins() {
-  static const PluginHost host({std::filesystem::path(TESSERA_BUILD_DIR) / "plugins"});
-  return host;
+  static const PluginHost kHost({std::filesystem::path(TESSERA_BUILD_DIR) / "plugins"});
+  return kHost;
 }
 
 TestFolder::TestFolder() {
