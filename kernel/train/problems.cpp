@@ -70,7 +70,7 @@ StageMap place(const RunConfig& config,
 }
 
 // Builds the whole model as one rank of the tensor group sees it, cuts it into stages and plays the
-// plans of all of them.
+// plans of all of them, as far as earlier problems left what that needs.
 bool check_model(const RunConfig& config,
                  ComponentMaker& maker,
                  const RunSetup& setup,
@@ -78,8 +78,10 @@ bool check_model(const RunConfig& config,
   const Survey survey(*setup.model, build_settings_of(config, maker, setup.batch, mesh, nullptr));
   if (!mesh.first(Axis::tensor)) return true;  // what follows is the same for the whole group
   check_recompute(config, maker, survey);
+  if (setup.schedule == nullptr) return true;
   const auto ranks = static_cast<int>(mesh.size(Axis::pipeline));
   const StageMap map = place(config, maker, setup, ranks);
+  if (setup.microbatches == 0) return true;
   for (const bool training : {true, false}) {
     const Pipeline pipeline(*setup.schedule,
                             shape_of(*setup.schedule, ranks, setup.microbatches, training));
@@ -126,10 +128,9 @@ std::vector<std::string> find_problems(const RunConfig& config, ComponentMaker& 
     return maker.make(config.model, arguments);
   });
   const auto batch = all.run([&] { return batch_shape_of(config, maker, *sequence); });
-  if (!layout || !model || !batch || !schedule || !microbatches) {
-    return std::move(all).problems();
-  }
-  const RunSetup setup{*layout, *microbatches, *batch, nullptr, *model, *schedule};
+  if (!layout || !model || !batch) return std::move(all).problems();
+  const RunSetup setup{
+      *layout, microbatches.value_or(0), *batch, nullptr, *model, schedule.value_or(nullptr)};
   const RankGenerator ranks(*layout);
   for (i64 rank = 0; rank < world; ++rank) {
     const Mesh mesh(ranks, rank);

@@ -34,7 +34,13 @@ Layout layout_of(const RunConfig& config, const ComponentMaker& maker, i64 world
     fail_config("{}: [parallel] expert > 1: no layer of this version cuts its work along that axis",
                 at("expert"));
   }
-  const i64 data = RankGenerator(layout).size(Axis::data);
+  const i64 data = [&] {
+    try {
+      return RankGenerator(layout).size(Axis::data);
+    } catch (const ConfigError& error) {
+      fail_config("{}: [parallel] {}", at("tensor"), error.what());
+    }
+  }();
   if (p.data && *p.data != data) {
     fail_config(
         "{}: [parallel] data = {}, but {} ranks with tensor {}, context {}, pipeline {} leave {} "

@@ -50,7 +50,7 @@ INSTANTIATE_TEST_SUITE_P(
                 "--set #3: [model] dropout: expected float in [0, 1), got 2"},
         Mistake{"MissingData",
                 {"data.path=gone.txt", "parallel.data=2"},
-                "gone.txt\": No such file or directory"},
+                "--set #3: data.path: cannot read \""},
         Mistake{"ShortText",
                 {"data.path=short.txt", "data.validation=0", "parallel.data=2"},
                 "the training part has 9 of the text's 9 tokens; one sample of sequence length 16 "
@@ -63,7 +63,7 @@ INSTANTIATE_TEST_SUITE_P(
                 "global = 8 is not a multiple of 6 = 3 data-parallel ranks × batch.micro = 2"},
         Mistake{"World",
                 {"parallel.tensor=2", "comm.ranks=3"},
-                "world size 3 is not divisible by tp·cp·pp = 2·1·1 = 2"},
+                "--set #3: [parallel] world size 3 is not divisible by tp·cp·pp = 2·1·1 = 2"},
         Mistake{"World2",
                 {"parallel.tensor=2", "parallel.data=2", "comm.ranks=6"},
                 "data = 2, but 6 ranks with tensor 2, context 1, pipeline 1 leave 3"},
@@ -93,6 +93,19 @@ INSTANTIATE_TEST_SUITE_P(
                 "--set #3: [parallel] context = 3 cuts every sample into 6 equal chunks"},
         Mistake{"MissingPlugins", {"plugins.path=none"}, "[plugins] path: there is no folder "}),
     [](const auto& info) { return info.param.name; });
+
+TEST(TrainErrors, AreAllReportedAtOnce) {
+  const TinyRun run;
+  const ProcessResult result = run.train(
+      TinyRun::steps(5, "run", {"parallel.tensor=4", "batch.global=5", "data.path=gone.txt"}));
+  EXPECT_EQ(result.exit_code, 2);
+  for (const char* problem :
+       {"tiny.toml:17:9, from model.heads: [model.block.attention] heads: 6 heads do not",
+        "--set #4: [batch] global = 5 is not a multiple of 2",
+        "--set #5: data.path: cannot read \""}) {
+    EXPECT_THAT(result.err, HasSubstr(problem));
+  }
+}
 
 TEST(TrainErrors, ConfigCheckLooksForTheCheckpointToo) {
   const TinyRun run;

@@ -1,0 +1,56 @@
+// Ranks that meet in a group must plan the same; a schedule that is no pure function shows at once.
+#include <gmock/gmock.h>
+
+#include <atomic>
+#include <utility>
+
+#include "tessera/error.hpp"
+#include "tessera/plugin.hpp"
+#include "tessera/schedule.hpp"
+#include "training_support.hpp"
+
+namespace tessera::testing {
+namespace {
+
+// Every other one that is made takes the second microbatch first.
+class Fickle final : public PipelineSchedule {
+ public:
+  struct Config {
+    static void describe(Schema<Config>&) {}
+  };
+  Fickle(const Config&, const ScheduleArguments&) : swapped_(made++ % 2 == 1) {}
+  std::vector<Action> order(const PipelineShape& shape) const override {
+    std::vector<Action> actions;
+    for (int i = 0; i < shape.microbatches; ++i) {
+      const int microbatch = swapped_ ? i ^ 1 : i;
+      actions.push_back({Action::F, microbatch});
+      if (shape.training) actions.push_back({Action::B, microbatch});
+    }
+    return actions;
+  }
+
+ private:
+  static std::atomic<int> made;
+  bool swapped_;
+};
+std::atomic<int> Fickle::made = 0;
+
+TEST(AgreePlans, RanksOfOneStagePlanTheSame) {
+  const auto host = load_plugins();
+  host->add_builtin([](Registrar& registrar) {
+    registrar.add<PipelineSchedule, Fickle>("fickle", "the test's own");
+  });
+  for (const char* axis : {"parallel.tensor=2", "parallel.data=2"}) {
+    EXPECT_THAT(
+        [&] {
+          train(tiny_config(),
+                {axis, "batch.micro=1", "schedule.type=\"fickle\"", "comm.timeout_s=2"},
+                {.host = host.get()});
+        },
+        ::testing::ThrowsMessage<Error>(
+            ::testing::HasSubstr("ranks disagree on their plan: line 1 is \"F mb")));
+  }
+}
+
+}  // namespace
+}  // namespace tessera::testing
