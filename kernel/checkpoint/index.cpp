@@ -48,6 +48,12 @@ Json to_json(const StoredSlice& slice) {
           {"checksum", hex(slice.checksum)}};
 }
 
+Json parse_object(const std::string& text) {
+  Json json = Json::parse(text);
+  require(json.is_object(), "it is a JSON {} instead of an object", json.type_name());
+  return json;
+}
+
 bool plain_file_name(const std::string& name) {
   return !name.empty() && name[0] != '.' && name.find('/') == std::string::npos;
 }
@@ -114,7 +120,7 @@ std::string CheckpointIndex::to_json() const {
 
 CheckpointIndex CheckpointIndex::from_json(const std::string& text, const std::string& source) {
   return reading(source, [&] {
-    Json json = Json::parse(text);
+    Json json = parse_object(text);
     require(json.at("format") == kFormat,
             "it has format {}, this version reads \"{}\"",
             json.at("format").dump(),
@@ -163,9 +169,10 @@ std::vector<SafetensorsEntry> parse_safetensors_header(const std::string& text,
                                                        const std::string& source) {
   return reading(source, [&] {
     std::vector<SafetensorsEntry> entries;
-    const Json json = Json::parse(text);
+    const Json json = parse_object(text);
     for (const auto& [key, value] : json.items()) {
       if (key == "__metadata__") continue;
+      require(value.is_object(), "its entry \"{}\" is a JSON {}", key, value.type_name());
       const auto& offsets = value.at("data_offsets");
       entries.push_back({key,
                          translate(value.at("dtype").get<std::string>(), false),

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
+#include <cstring>
 #include <set>
 
 #include "kernel/checkpoint/disk.hpp"
@@ -44,6 +46,40 @@ SafetensorsEntry entry_of(const Piece& piece) {
   entry.dtype = dtype_name(piece.tensor->tensor.dtype());
   entry.shape = where.shape;
   return entry;
+}
+
+template <class Bits>
+bool all_finite(std::span<const std::byte> bytes, Bits exponent) {
+  bool finite = true;
+  for (std::size_t at = 0; at < bytes.size(); at += sizeof(Bits)) {
+    Bits bits;
+    std::memcpy(&bits, bytes.data() + at, sizeof(bits));
+    finite &= (bits & exponent) != exponent;
+  }
+  return finite;
+}
+
+// A run that went on from such values could only fail again, and an older checkpoint would be
+// removed for them.
+void require_finite(const CheckpointTensor& tensor, std::span<const std::byte> bytes) {
+  bool finite = true;
+  switch (tensor.tensor.dtype()) {
+    case DType::f64:
+      finite = all_finite<u64>(bytes, 0x7FF0000000000000);
+      break;
+    case DType::f32:
+      finite = all_finite<u32>(bytes, 0x7F800000);
+      break;
+    case DType::bf16:
+      finite = all_finite<std::uint16_t>(bytes, 0x7F80);
+      break;
+    case DType::f16:
+      finite = all_finite<std::uint16_t>(bytes, 0x7C00);
+      break;
+    default:
+      break;
+  }
+  require(finite, "\"{}\" has values that are not finite: the run has diverged", tensor.name);
 }
 
 std::string proof_of(const std::string& text) {
@@ -143,6 +179,7 @@ std::string write_part(const fs::path& folder,
                  std::vector<i64>(shape.size(), 0),
                  shape,
                  element);
+      require_finite(*tensor, bytes);
       StoredTensor& stored = part.tensors[tensor->name];
       stored.dtype = entries[i].dtype;
       stored.shape = sizes_of(tensor->layout->logical);
@@ -193,8 +230,8 @@ std::vector<HostBytes> read_tensors(const fs::path& folder,
     for (const StoredSlice& slice : stored.slices) {
       const auto wanted = [&](const LocalSlice& mine) { return mine.where.overlaps(slice.where); };
       if (std::ranges::none_of(all, wanted)) continue;
-      damage.survives([&] {
-        const HostBytes from = reader.read(tensor.name, stored.dtype, slice);
+      damage.collect(tensor.name, [&] {
+        const HostBytes from = reader.read(stored.dtype, slice);
         for (const LocalSlice& mine : all) {
           if (wanted(mine)) copy_overlap(slice.where, from, mine, local, to, element);
         }

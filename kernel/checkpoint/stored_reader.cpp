@@ -12,7 +12,18 @@ namespace tessera {
 
 namespace {
 
-constexpr i64 kListed = 20;
+constexpr std::size_t kListed = 20;
+
+// "tensors "a", "b", "c" and 7 more"
+std::string some_tensors(const std::vector<std::string>& names) {
+  constexpr std::size_t kShown = 3;
+  std::string text = names.size() == 1 ? "tensor" : "tensors";
+  for (std::size_t i = 0; i < std::min(names.size(), kShown); ++i) {
+    text += fmt::format("{} \"{}\"", i == 0 ? "" : ",", names[i]);
+  }
+  if (names.size() > kShown) text += fmt::format(" and {} more", names.size() - kShown);
+  return text;
+}
 
 }  // namespace
 
@@ -22,62 +33,68 @@ StoredReader::StoredReader(std::filesystem::path folder, const CheckpointIndex& 
 const SafetensorsFile& StoredReader::file(const std::string& name) {
   std::unique_ptr<SafetensorsFile>& file = files_[name];
   if (file != nullptr) return *file;
-  auto opened = std::make_unique<SafetensorsFile>(folder_ / name);
-  const i64 expected = index_.bytes_of(name).value_or(0);
-  require(opened->size() == expected,
-          "{} is damaged: it has {} bytes instead of {}",
-          (folder_ / name).string(),
-          opened->size(),
-          expected);
-  file = std::move(opened);
+  if (const auto found = unusable_.find(name); found != unusable_.end()) throw found->second;
+  try {
+    auto opened = std::make_unique<SafetensorsFile>(folder_ / name);
+    const i64 expected = index_.bytes_of(name).value_or(0);
+    require(opened->size() == expected,
+            "{} is damaged: it has {} bytes instead of {}",
+            (folder_ / name).string(),
+            opened->size(),
+            expected);
+    file = std::move(opened);
+  } catch (const Error& error) {
+    unusable_.emplace(name, error);
+    throw;
+  }
   return *file;
 }
 
-std::vector<std::byte> StoredReader::read(const std::string& tensor,
-                                          const std::string& dtype,
-                                          const StoredSlice& slice) {
-  try {
-    const SafetensorsFile& in = file(slice.file);
-    const SafetensorsEntry& entry = in.entry(slice.key);
-    const std::string path = (folder_ / slice.file).string();
-    require(entry.dtype == dtype && entry.shape == slice.where.shape,
-            "{} is damaged: its header says {} [{}]",
-            path,
-            entry.dtype,
-            fmt::join(entry.shape, ", "));
-    std::vector<std::byte> bytes = in.read(entry);
-    require(
-        static_cast<i64>(bytes.size()) == slice.where.elements() * dtype_size(parse_dtype(dtype)),
-        "{} is damaged: {} bytes are not {} {}",
-        path,
-        bytes.size(),
-        dtype,
-        slice.where.text());
-    require(checksum(bytes) == slice.checksum, "{} is damaged: the checksum is wrong", path);
-    return bytes;
-  } catch (const Error& error) {
-    throw Error(fmt::format("tensor \"{}\": {}", tensor, error.what()), error.exit_code());
-  }
+std::vector<std::byte> StoredReader::read(const std::string& dtype, const StoredSlice& slice) {
+  const SafetensorsFile& in = file(slice.file);
+  const SafetensorsEntry& entry = in.entry(slice.key);
+  const std::string path = (folder_ / slice.file).string();
+  require(entry.dtype == dtype && entry.shape == slice.where.shape,
+          "{} is damaged: its header says {} [{}]",
+          path,
+          entry.dtype,
+          fmt::join(entry.shape, ", "));
+  std::vector<std::byte> bytes = in.read(entry);
+  require(static_cast<i64>(bytes.size()) == slice.where.elements() * dtype_size(parse_dtype(dtype)),
+          "{} is damaged: {} bytes are not {} {}",
+          path,
+          bytes.size(),
+          dtype,
+          slice.where.text());
+  require(checksum(bytes) == slice.checksum, "{} is damaged: the checksum is wrong", path);
+  return bytes;
 }
 
-bool Damage::survives(const std::function<void()>& work) {
+void Damage::collect(const std::string& tensor, const std::function<void()>& work) {
   try {
     work();
-    return true;
   } catch (const Error& error) {
-    if (++count_ <= kListed) lines_.emplace_back(error.what());
-    return false;
+    std::vector<std::string>& tensors = tensors_[error.what()];
+    if (tensors.empty()) reasons_.emplace_back(error.what());
+    // Its slices come one after the other.
+    if (tensors.empty() || tensors.back() != tensor) tensors.push_back(tensor);
   }
 }
 
 std::string Damage::text() const {
-  std::string text = fmt::format("  {}", fmt::join(lines_, "\n  "));
-  if (count_ > kListed) text += fmt::format("\n  and {} more", count_ - kListed);
-  return text;
+  std::vector<std::string> lines;
+  for (const std::string& reason : reasons_) {
+    if (lines.size() == kListed) {
+      lines.push_back(fmt::format("and {} more", reasons_.size() - kListed));
+      break;
+    }
+    lines.push_back(fmt::format("{}: {}", some_tensors(tensors_.at(reason)), reason));
+  }
+  return fmt::format("  {}", fmt::join(lines, "\n  "));
 }
 
 std::string name_list(const std::vector<std::string>& names) {
-  const auto shown = std::min<std::size_t>(names.size(), kListed);
+  const auto shown = std::min(names.size(), kListed);
   std::string text = fmt::format("{}", fmt::join(names.begin(), names.begin() + shown, ", "));
   if (names.size() > shown) text += fmt::format(" and {} more", names.size() - shown);
   return text;
@@ -89,8 +106,7 @@ CheckpointIndex verify_checkpoint(const std::filesystem::path& folder) {
   Damage damage;
   for (const auto& [name, tensor] : index.tensors) {
     for (const StoredSlice& slice : tensor.slices) {
-      damage.survives(
-          [&, &name = name, &tensor = tensor] { reader.read(name, tensor.dtype, slice); });
+      damage.collect(name, [&, &tensor = tensor] { reader.read(tensor.dtype, slice); });
     }
   }
   require(damage.none(), "checkpoint {} is damaged:\n{}", folder.string(), damage.text());

@@ -9,6 +9,7 @@
 
 #include "kernel/checkpoint/index.hpp"
 #include "kernel/checkpoint/safetensors_file.hpp"
+#include "tessera/error.hpp"
 
 namespace tessera {
 
@@ -16,30 +17,30 @@ namespace tessera {
 class StoredReader {
  public:
   StoredReader(std::filesystem::path folder, const CheckpointIndex& index);
-  /// Contents of a slice. Throws Error naming file and tensor when anything about it is wrong.
-  std::vector<std::byte> read(const std::string& tensor,
-                              const std::string& dtype,
-                              const StoredSlice& slice);
+  /// Contents of a slice of a tensor of this dtype. Throws Error naming the file when anything is
+  /// wrong; for what concerns the whole file the same each time.
+  std::vector<std::byte> read(const std::string& dtype, const StoredSlice& slice);
 
  private:
   const SafetensorsFile& file(const std::string& name);
   std::filesystem::path folder_;
   const CheckpointIndex& index_;
   std::map<std::string, std::unique_ptr<SafetensorsFile>> files_;
+  std::map<std::string, Error> unusable_;  // why, by name
 };
 
 /// Collects failures, so that an error lists all that is damaged and not only the first.
 class Damage {
  public:
-  /// Runs `work`; true when it did not throw Error.
-  bool survives(const std::function<void()>& work);
-  bool none() const { return count_ == 0; }
-  /// One indented line each, the first ones in full.
+  /// Runs work on a tensor and keeps the Error that it may throw.
+  void collect(const std::string& tensor, const std::function<void()>& work);
+  bool none() const { return reasons_.empty(); }
+  /// One indented line for each reason, with its tensors; the first ones in full.
   std::string text() const;
 
  private:
-  std::vector<std::string> lines_;
-  i64 count_ = 0;
+  std::vector<std::string> reasons_;                         // in the order in which they came
+  std::map<std::string, std::vector<std::string>> tensors_;  // by reason
 };
 
 /// "a, b, c and 7 more"

@@ -2,7 +2,10 @@
 #include "kernel/cli/parse.hpp"
 
 #include <CLI/CLI.hpp>
+#include <charconv>
+#include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <functional>
 #include <memory>
 #include <utility>
@@ -17,6 +20,7 @@ namespace tessera {
 namespace {
 
 constexpr int kUsage = 2;
+constexpr i64 kMostRanks = i64{1} << 20;  // RankGenerator's
 
 // A subcommand with its options, which live as long as the parser, and what to do when it is
 // chosen.
@@ -48,6 +52,21 @@ std::string not_negative(const std::string& text) {
   return text.starts_with("-") ? text + " is negative" : std::string();
 }
 
+// CLI11 takes the largest number for one that is larger.
+std::string fits_64_bits(const std::string& text) {
+  u64 value = 0;
+  const auto read = std::from_chars(text.data(), text.data() + text.size(), value);
+  return read.ec == std::errc::result_out_of_range ? text + " does not fit into 64 bits"
+                                                   : std::string();
+}
+
+std::string finite(const std::string& text) {
+  const double value = std::strtod(text.c_str(), nullptr);
+  return std::isfinite(value) ? std::string() : text + " is no finite number";
+}
+
+std::string not_empty(const std::string& text) { return text.empty() ? "is empty" : std::string(); }
+
 void add_train(Program& program, int (*run)(const TrainOptions&)) {
   CLI::App* command = program.app.add_subcommand("train", "Train as configured");
   const auto o = program.choose(command, run);
@@ -63,11 +82,13 @@ void add_plan(Program& program, int (*run)(const PlanOptions&)) {
   add_files(command, o->files);
   add_sets(command, o->sets);
   command->add_option("--hardware", o->hardware, "its table, as configs/hardware has them")
+      ->check(not_empty)
       ->option_text("FILE [a small CPU host]");
   command->add_option("--svg", o->svg, "draw the step's timeline into this file")
+      ->check(not_empty)
       ->option_text("FILE");
   command->add_option("--world", o->world, "number of ranks [as configured]")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(i64{1}, kMostRanks));
   command->add_flag("--json", o->json, "for programs");
 }
 
@@ -83,9 +104,11 @@ void add_generate(Program& program, int (*run)(const GenerateOptions&)) {
       ->capture_default_str();
   command->add_option("--temperature", o->temperature, "0: always the most likely token")
       ->check(not_negative)
+      ->check(finite)
       ->capture_default_str();
   command->add_option("--seed", o->seed, "of the sampling")
       ->check(not_negative)
+      ->check(fits_64_bits)
       ->capture_default_str();
 }
 
@@ -110,10 +133,12 @@ void add_ranks(Program& program, int (*run)(const RanksOptions&)) {
   command->add_option("--tp", l.tensor, "tensor parallel size")->capture_default_str();
   command->add_option("--cp", l.context, "context parallel size")->capture_default_str();
   command->add_option("--pp", l.pipeline, "pipeline parallel size")->capture_default_str();
-  command->add_option("--etp", l.expert_tensor, "tensor parallel size of experts [as --tp]");
+  command->add_option("--etp", l.expert_tensor, "tensor parallel size of experts [as --tp]")
+      ->check(CLI::Range(i64{1}, kMostRanks));
   command->add_option("--ep", l.expert, "expert parallel size")->capture_default_str();
   command->add_option("--order", l.order, "fastest first")->capture_default_str();
-  command->add_option("--group", o->group, "only these groups, e.g. tp-dp or etp-ep");
+  command->add_option("--group", o->group, "only these groups, e.g. tp-dp or etp-ep")
+      ->check(not_empty);
   command->add_flag("--json", o->json, "for programs");
 }
 
@@ -134,7 +159,9 @@ void add_schedule(Program& program, int (*run)(const ScheduleOptions&)) {
       ->allow_extra_args(false)
       ->option_text("KEY=VALUE ...");
   command->add_flag("--forward-only", o->forward_only, "as in validation");
-  command->add_option("--svg", o->svg, "draw into this file")->option_text("FILE");
+  command->add_option("--svg", o->svg, "draw into this file")
+      ->check(not_empty)
+      ->option_text("FILE");
   command->add_option("--path", o->path, "a plugin folder to search before all others")
       ->allow_extra_args(false)
       ->option_text("DIR ...");

@@ -12,7 +12,9 @@
 namespace tessera {
 
 int run_plugins_list(const PluginsOptions& options) {
-  const auto host = open_plugins({options.path.begin(), options.path.end()});
+  std::vector<CrashedPlugin> crashed;
+  if (const auto code = continue_in_child(crashed)) return *code;
+  const auto host = open_plugins({options.path.begin(), options.path.end()}, crashed);
   struct Row {
     std::string name, library, doc;
   };

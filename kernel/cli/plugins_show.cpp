@@ -42,7 +42,9 @@ std::string shown_path(const PluginOrigin& origin) {
 }  // namespace
 
 int run_plugins_show(const PluginsOptions& options) {
-  const auto host = open_plugins({options.path.begin(), options.path.end()});
+  std::vector<CrashedPlugin> crashed;
+  if (const auto code = continue_in_child(crashed)) return *code;
+  const auto host = open_plugins({options.path.begin(), options.path.end()}, crashed);
   const std::string& subject = options.subject;
   const auto slash = subject.find('/');
   if (slash == std::string::npos) fail_unknown_component(*host, subject);

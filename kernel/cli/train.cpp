@@ -62,7 +62,7 @@ std::vector<Fact> facts(const Opened& opened, const TrainerArguments& trainer) {
     plugins +=
         fmt::format("{} {} {} {:016x}\n", plugin.plugin, plugin.version, plugin.stamp, plugin.hash);
   }
-  return {{"configuration", trainer.config_text},
+  return {{"configuration", values_text(opened.config)},
           {"plugins", plugins},
           {"threads", std::to_string(trainer.session.threads)}};
 }
@@ -75,7 +75,13 @@ std::string meet(Store& store,
   const CommSection& comm = opened.config.run.comm;
   const auto timeout = seconds(comm.init_timeout_s);
   const i64 rank = environment.rank, world = environment.world;
-  agree(store, rank, world, facts(opened, trainer), timeout);
+  try {
+    agree(store, rank, world, facts(opened, trainer), timeout);
+  } catch (const ConfigError&) {
+    throw;  // all have come
+  } catch (const Error& error) {
+    throw explain_absence(environment, error);
+  }
   SessionArguments& session = trainer.session;
   session.hosts = gather_text(store, rank, world, "host", host_identity(), timeout);
   CommunicatorChoice choice = choose_communicators(comm.communicator.type, session.hosts);
@@ -112,6 +118,20 @@ int run_rank(const Opened& opened,
   return stop.output_closed() ? kOutputClosed : 0;
 }
 
+// Before the others are waited for: where ranks are too few or too many, they may never come.
+void check_world(const Opened& opened, const RankEnvironment& environment) {
+  const HostMaker maker(*opened.plugins, opened.config);
+  const auto& ranks = opened.config.run.comm.ranks;
+  if (ranks && *ranks != environment.world) {
+    fail_config("{}: [comm] ranks = {}, but {} started {}",
+                maker.origin("comm", "ranks"),
+                *ranks,
+                environment.starter,
+                environment.world);
+  }
+  layout_of(opened.config.run, maker, environment.world);
+}
+
 // A rank among several: started by our launcher or by another one.
 int join(const TrainOptions& options, const RankEnvironment& environment) {
   std::optional<bool> heard;  // what report_failure said, once it was called
@@ -121,6 +141,7 @@ int join(const TrainOptions& options, const RankEnvironment& environment) {
   std::optional<Rendezvous> rendezvous;
   try {
     const Opened opened = open(options);
+    check_world(opened, environment);
     rendezvous.emplace(environment, seconds(opened.config.run.comm.init_timeout_s));
     return run_rank(opened, environment, &rendezvous->store(), options.json, report);
   } catch (const std::exception& error) {

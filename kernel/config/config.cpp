@@ -24,7 +24,10 @@ class ConfigReader {
     const bool folder = fs::is_directory(file, error);
     std::ifstream stream(file, std::ios::binary);
     std::ostringstream text;
-    if (folder || !stream || !(text << stream.rdbuf())) {
+    // Copying nothing counts as a failure of the stream.
+    const bool empty =
+        stream && stream.peek() == std::ifstream::traits_type::eof() && !stream.bad();
+    if (folder || (!empty && !(stream && text << stream.rdbuf()))) {
       const std::string why = folder            ? "it is a folder"
                               : errno == ENOENT ? "there is no such file"
                                                 : std::generic_category().message(errno);

@@ -86,6 +86,16 @@ std::string dump(const Resolved& resolved) {
   return out;
 }
 
+std::string values_text(const Resolved& resolved) {
+  std::string out;
+  for (const Table& table : tables_of(*resolved.tree)) {
+    for (const Line& line : table.lines) {
+      out += fmt::format("{} = {}\n", line.path, value_text(line));
+    }
+  }
+  return out;
+}
+
 std::vector<std::string> diff(const Resolved& left, const Resolved& right) {
   std::map<std::string, std::string> values;
   for (const Table& table : tables_of(*right.tree)) {

@@ -12,6 +12,10 @@ namespace tessera {
 /// absolute.
 std::string dump(const Resolved& resolved);
 
+/// One line for each key, "lr.peak = 0.001", wherever its value comes from: the same text, the same
+/// run.
+std::string values_text(const Resolved& resolved);
+
 /// One line for each key in which two configurations differ: "- key = a" and "+ key = b" in the
 /// order of dump; empty when there is none. Origins do not count.
 std::vector<std::string> diff(const Resolved& left, const Resolved& right);

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "kernel/launch/slurm_tasks.hpp"
+#include "kernel/launch/starter_process.hpp"
 #include "kernel/launch/variables.hpp"
 #include "tessera/error.hpp"
 
@@ -89,6 +90,10 @@ std::string local_store(std::string_view job) {
   return fmt::format("unix:@tessera-{}-{}", getuid(), name);
 }
 
+[[noreturn]] void fail_port(i64 port) {
+  fail_config("environment variable MASTER_PORT={} is no usable port", port);
+}
+
 // Where the ranks of a job meet that we did not start.
 void place_store(RankEnvironment& env, const Variables& variables, const std::string& job) {
   const auto token = variables.text(kTokenVariable);
@@ -118,11 +123,21 @@ void place_store(RankEnvironment& env, const Variables& variables, const std::st
   }
   // torchrun's own store listens on the port itself.
   const i64 offset = variables.has("TORCHELASTIC_RUN_ID") ? 1 : 0;
-  if (*port < 1 || *port + offset > 65535) {
-    fail_config("environment variable MASTER_PORT={} is no usable port", *port);
-  }
+  if (*port < 1 || *port + offset > 65535) fail_port(*port);
   env.store = fmt::format("tcp:{}:{}", *host, *port + offset);
   env.token = *token;
+}
+
+// The same for starters that may give the job no name.
+void place_local_store(RankEnvironment& env,
+                       const Variables& variables,
+                       const std::optional<std::string>& job,
+                       const char* rank_name) {
+  env.unnamed_job = !job && !variables.has(kJobVariable) && env.local_world == env.world;
+  place_store(env,
+              variables,
+              job ? fmt::format("{}-{}", env.starter, *job)
+                  : fmt::format("{}-of-{}", env.starter, starter_process(rank_name)));
 }
 
 std::optional<RankEnvironment> from_launcher(const EnvironmentReader& read) {
@@ -146,7 +161,8 @@ std::optional<RankEnvironment> from_torchrun(const EnvironmentReader& read) {
   env.world = v.need("WORLD_SIZE", "RANK");
   v.check("RANK", env.rank, "WORLD_SIZE", env.world);
   const std::string host = v.need_text("MASTER_ADDR", "RANK");
-  const std::string port = v.need_text("MASTER_PORT", "RANK");
+  const i64 port = v.need("MASTER_PORT", "RANK");
+  if (port < 1 || port > 65535) fail_port(port);
   if (v.has("LOCAL_RANK") || v.has("LOCAL_WORLD_SIZE")) {
     env.local_rank = v.need("LOCAL_RANK", "LOCAL_WORLD_SIZE");
     env.local_world = v.need("LOCAL_WORLD_SIZE", "LOCAL_RANK");
@@ -184,9 +200,24 @@ std::optional<RankEnvironment> from_open_mpi(const EnvironmentReader& read) {
   env.local_rank = v.need(local_rank_name, rank_name);
   env.local_world = v.need(local_world_name, rank_name);
   v.check(local_rank_name, env.local_rank, local_world_name, env.local_world);
-  // Without a job's name: ranks of one mpirun are its children.
-  const auto job = v.text("PMIX_NAMESPACE");
-  place_store(env, v, job ? "mpirun-" + *job : fmt::format("mpirun-of-{}", getppid()));
+  place_local_store(env, v, v.text("PMIX_NAMESPACE"), rank_name);
+  return env;
+}
+
+// Whatever is built on Hydra.
+std::optional<RankEnvironment> from_mpich(const EnvironmentReader& read) {
+  const Variables v(read, "mpiexec");
+  if (!v.has("PMI_RANK") && !v.has("PMI_SIZE")) return std::nullopt;
+  // srun sets the first two as well, for programs that are linked with MPI.
+  if (v.has("SLURM_STEP_ID") && !v.has("MPI_LOCALRANKID")) return std::nullopt;
+  RankEnvironment env{.starter = "mpiexec"};
+  env.rank = v.need("PMI_RANK", "PMI_SIZE");
+  env.world = v.need("PMI_SIZE", "PMI_RANK");
+  v.check("PMI_RANK", env.rank, "PMI_SIZE", env.world);
+  env.local_rank = v.need("MPI_LOCALRANKID", "PMI_RANK");
+  env.local_world = v.need("MPI_LOCALNRANKS", "PMI_RANK");
+  v.check("MPI_LOCALRANKID", env.local_rank, "MPI_LOCALNRANKS", env.local_world);
+  place_local_store(env, v, std::nullopt, "PMI_RANK");
   return env;
 }
 
@@ -220,7 +251,7 @@ std::optional<RankEnvironment> from_slurm(const EnvironmentReader& read) {
 
 std::optional<RankEnvironment> detect_environment(const EnvironmentReader& read) {
   // From the innermost starter outwards: srun may start torchrun, which may start our launcher.
-  for (const auto from : {from_launcher, from_torchrun, from_open_mpi, from_slurm}) {
+  for (const auto from : {from_launcher, from_torchrun, from_open_mpi, from_mpich, from_slurm}) {
     if (auto found = from(read)) return found;
   }
   return std::nullopt;

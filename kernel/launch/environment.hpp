@@ -8,7 +8,8 @@
 namespace tessera {
 
 /// Which rank this process is, and where it meets the others. Read from environment variables of
-/// whoever started it: our launcher, torchrun, mpirun (Open MPI) or srun.
+/// whoever started it: our launcher, torchrun, mpirun (Open MPI), mpiexec (MPICH, Intel MPI) or
+/// srun.
 struct RankEnvironment {
   i64 rank = 0, world = 1;
   i64 local_rank = 0, local_world = 1;  ///< among the ranks of this host
@@ -16,7 +17,8 @@ struct RankEnvironment {
   std::string token = {};    ///< what every connection to the store proves
   bool own = false;          ///< our launcher started us and hosts the store; else rank 0 does
   int report = -1;           ///< where report_failure() writes; -1: nobody listens
-  std::string starter = {};  ///< for messages: "tessera", "torchrun", "mpirun", "srun"
+  std::string starter = {};  ///< for messages: "tessera", "torchrun", "mpirun", "mpiexec", "srun"
+  bool unnamed_job = false;  ///< the starter gives none, so the store is named after its process
 };
 
 /// Value of an environment variable; none when it is not set or empty.

@@ -5,8 +5,9 @@
 
 namespace tessera {
 
-std::shared_ptr<PluginHost> open_plugins(const std::vector<std::filesystem::path>& configured) {
-  auto host = std::make_shared<PluginHost>(plugin_search_path(configured));
+std::shared_ptr<PluginHost> open_plugins(const std::vector<std::filesystem::path>& configured,
+                                         const std::vector<CrashedPlugin>& crashed) {
+  auto host = std::make_shared<PluginHost>(plugin_search_path(configured), crashed);
   host->add_builtin(&register_threads);
   return host;
 }

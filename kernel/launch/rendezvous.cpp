@@ -3,6 +3,7 @@
 #include <atomic>
 #include <exception>
 
+#include "kernel/launch/variables.hpp"
 #include "tessera/error.hpp"
 #include "tessera/log.hpp"
 
@@ -24,7 +25,11 @@ Rendezvous::Rendezvous(const RankEnvironment& env, std::chrono::milliseconds tim
   if (!env.own && env.rank == 0) {
     server_ = std::make_unique<StoreServer>(env.store, env.token, env.world);
   }
-  store_ = std::make_unique<SocketStore>(env.store, env.token, env.rank, env.world, timeout);
+  try {
+    store_ = std::make_unique<SocketStore>(env.store, env.token, env.rank, env.world, timeout);
+  } catch (const Error& error) {
+    throw explain_absence(env, error);
+  }
 }
 
 Rendezvous::~Rendezvous() {
@@ -45,6 +50,20 @@ Rendezvous::~Rendezvous() {
 void Rendezvous::leave() {
   if (store_->add(kCount, 1) == world_) store_->set(kAllLeft, "");
   if (server_) store_->get(kAllLeft, kLeaving);
+}
+
+Error explain_absence(const RankEnvironment& env, const Error& error) {
+  if (!env.unnamed_job) return error;
+  return Error(
+      fmt::format(
+          "{}; {} gives its job no name, so the ranks meet at {}, after the process that "
+          "started this one: where that is not the same for all, set {} to one text of your "
+          "own",
+          error.what(),
+          env.starter,
+          env.store,
+          kJobVariable),
+      error.exit_code());
 }
 
 }  // namespace tessera

@@ -4,6 +4,7 @@
 
 #include "kernel/comm/socket_store.hpp"
 #include "kernel/launch/environment.hpp"
+#include "tessera/error.hpp"
 
 namespace tessera {
 
@@ -30,5 +31,8 @@ class Rendezvous {
   std::unique_ptr<StoreServer> server_;
   std::unique_ptr<SocketStore> store_;
 };
+
+/// An error of waiting for other ranks, with what to do where each may wait at a place of its own.
+Error explain_absence(const RankEnvironment& env, const Error& error);
 
 }  // namespace tessera

@@ -27,8 +27,8 @@ Parameter& ModelParts::declare(const ParameterSpec& spec, const std::string& sco
   const std::string own =
       scope.empty() ? std::string(spec.name) : fmt::format("{}.{}", scope, spec.name);
   const std::string name = spec.share.empty() ? own : std::string(spec.share);
-  for (Entry& entry : parameters_) {
-    if (entry.parameter->name != name) continue;
+  if (const auto known = by_name_.find(name); known != by_name_.end()) {
+    Entry& entry = parameters_[known->second];
     require(!spec.share.empty(), "parameter \"{}\" is declared twice", name);
     require(entry.parameter->logical == spec.shape,
             "shared parameter \"{}\" is declared with shapes {} and {}",
@@ -53,14 +53,14 @@ Parameter& ModelParts::declare(const ParameterSpec& spec, const std::string& sco
       fail_config("parameter \"{}\" {}: {}", name, spec.shape.text(), error.what());
     }
   }
+  by_name_.emplace(name, parameters_.size());
   parameters_.push_back({std::move(parameter), {layer}});
   return *parameters_.back().parameter;
 }
 
 Parameter* ModelParts::find(std::string_view name) const {
-  const auto named = [&](const Entry& entry) { return entry.parameter->name == name; };
-  const auto found = std::ranges::find_if(parameters_, named);
-  return found != parameters_.end() ? found->parameter.get() : nullptr;
+  const auto found = by_name_.find(name);
+  return found != by_name_.end() ? parameters_[found->second].parameter.get() : nullptr;
 }
 
 std::vector<Parameter*> ModelParts::parameter_list() const {

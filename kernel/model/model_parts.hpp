@@ -1,4 +1,6 @@
 #pragma once
+#include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -46,6 +48,7 @@ class ModelParts {
   static int index_of(std::vector<std::string>& names, std::string_view name);
   const Mesh& mesh_;
   std::vector<Entry> parameters_;
+  std::map<std::string, std::size_t, std::less<>> by_name_;  // indices of parameters_
   std::vector<std::string> slots_, host_slots_, losses_;
   std::vector<MetricInfo> metrics_;
 };

@@ -8,6 +8,7 @@
 
 #include "kernel/plugin/collector.hpp"
 #include "kernel/plugin/library.hpp"
+#include "kernel/plugin/load_watch.hpp"
 #include "tessera/error.hpp"
 
 namespace tessera {
@@ -44,7 +45,8 @@ std::string place(const PluginOrigin& origin) {
 
 }  // namespace
 
-PluginHost::PluginHost(std::vector<fs::path> search) : search_(std::move(search)) {
+PluginHost::PluginHost(std::vector<fs::path> search, const std::vector<CrashedPlugin>& crashed)
+    : search_(std::move(search)) {
   std::map<std::string, fs::path> seen;
   std::set<fs::path> real;
   for (const fs::path& folder : search_) {
@@ -55,7 +57,10 @@ PluginHost::PluginHost(std::vector<fs::path> search) : search_(std::move(search)
       const fs::path canonical = fs::canonical(file, error);
       const bool again = !error && !real.insert(canonical).second;
       if (again) continue;
-      if (is_new) {
+      const auto known = std::ranges::find(crashed, file, &CrashedPlugin::file);
+      if (is_new && known != crashed.end()) {
+        failures_.push_back(known->text);
+      } else if (is_new) {
         load(file);
       } else {
         shadowed_.push_back(
@@ -68,6 +73,7 @@ PluginHost::PluginHost(std::vector<fs::path> search) : search_(std::move(search)
 PluginHost::~PluginHost() = default;
 
 void PluginHost::load(const fs::path& file) {
+  const LoadWatch watch(file);
   Collector collected;
   auto origin = std::make_unique<PluginOrigin>();
   try {

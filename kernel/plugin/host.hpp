@@ -8,6 +8,7 @@
 
 #include "kernel/config/catalog.hpp"
 #include "kernel/plugin/origin.hpp"
+#include "kernel/plugin/survive.hpp"
 #include "tessera/operation.hpp"
 
 namespace tessera {
@@ -20,8 +21,10 @@ class Collector;
 class PluginHost : public Catalog {
  public:
   /// Loads every `*.so` of these folders; of files of one name, the first. A library that cannot
-  /// be loaded is kept in load_failures. Two that bring the same component are a ConfigError.
-  explicit PluginHost(std::vector<std::filesystem::path> search = {});
+  /// be loaded is kept in load_failures, and so is one that is known to crash, which is not
+  /// touched. Two that bring the same component are a ConfigError.
+  explicit PluginHost(std::vector<std::filesystem::path> search = {},
+                      const std::vector<CrashedPlugin>& crashed = {});
   ~PluginHost() override;
   PluginHost(const PluginHost&) = delete;
   PluginHost& operator=(const PluginHost&) = delete;

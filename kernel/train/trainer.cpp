@@ -1,6 +1,7 @@
 #include "kernel/train/trainer.hpp"
 
 #include <chrono>
+#include <cmath>
 #include <filesystem>
 #include <utility>
 
@@ -79,7 +80,7 @@ class Trainer {
         config_.checkpoint.resume, training_tensors(session_), training_names(session_));
     if (!loaded) return;
     continue_from(*loaded, session_);
-    resumed_from_ = loaded->folder.string();
+    resumed_from_ = newest_ = loaded->folder.string();
   }
 
   void make_observers() {
@@ -127,12 +128,31 @@ class Trainer {
         config_.checkpoint.every_steps > 0 && (due(step, config_.checkpoint.every_steps) || final);
     if (due(step, config_.check.replicas_every)) session_.check_replicas();
     if (session_.losses_full() || validate || save || final) report();
-    if (validate) emit(Validation{step, session_.validate(validation_samples())});
+    if (validate) {
+      const double loss = session_.validate(validation_samples());
+      emit(Validation{step, loss});
+      require_finite(loss, "validation loss", step);
+    }
     if (!save) return;
     const auto start = Clock::now();
-    const auto folder = checkpoints_.save(training_info(session_, arguments_.config_text),
-                                          training_tensors(session_));
-    emit(Saved{step, folder.string(), seconds_since(start)});
+    newest_ = checkpoints_
+                  .save(training_info(session_, arguments_.config_text), training_tensors(session_))
+                  .string();
+    emit(Saved{step, newest_, seconds_since(start)});
+  }
+
+  // Losses are the same on all ranks, so all of them end here; and they are read before anything is
+  // saved, so whatever was saved is older.
+  void require_finite(double loss, std::string_view what, i64 step) const {
+    if (std::isfinite(loss)) return;
+    const std::string back = newest_.empty()
+                                 ? "no checkpoint was saved before"
+                                 : fmt::format("the newest checkpoint, of before, is {}", newest_);
+    fail(
+        "the {} of step {} is not finite: the run has diverged; {}; a lower learning rate may help",
+        what,
+        step,
+        back);
   }
 
   // Hands the steps since the last report to the observers.
@@ -152,6 +172,7 @@ class Trainer {
         event.metrics.emplace_back(session_.parts().metrics()[m].name, rows[i].metrics[m]);
       }
       emit(event);
+      require_finite(event.loss, "loss", step);
     }
     durations_.clear();
   }
@@ -162,7 +183,7 @@ class Trainer {
   Checkpoints checkpoints_;
   std::vector<std::shared_ptr<Observer>> observers_;  // on rank 0
   std::vector<double> durations_;                     // of steps not reported yet
-  std::string resumed_from_;
+  std::string resumed_from_, newest_;                 // checkpoints: loaded, last loaded or saved
 };
 
 }  // namespace

@@ -9,6 +9,7 @@ namespace tessera {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
@@ -115,6 +116,11 @@ TEST(CliRanks, OneGroup) {
             "{\"world_size\": 4, \"group\": \"dp\", \"ranks\": [[0, 1], [2, 3]]}\n");
 }
 
+TEST(CliRanks, NoGroupIsNotAllGroups) {
+  EXPECT_THAT(error_of(run_tessera({"ranks", "--world-size", "4", "--group", ""}), 2),
+              HasSubstr("--group: is empty"));
+}
+
 TEST(CliRanks, ImpossibleLayoutsAreExitCode2) {
   EXPECT_EQ(error_of(run_tessera({"ranks", "--world-size", "8", "--tp", "3"}), 2),
             "world size 8 is not divisible by tp·cp·pp = 3·1·1 = 3, so dp has no whole size\n");
@@ -134,6 +140,23 @@ TEST(CliPlugins, ListsComponentsAndWhatCouldNotBeLoaded) {
   EXPECT_THAT(out, HasSubstr("communicator/threads "));
   EXPECT_THAT(out, HasSubstr("searched:\n  " + kPlugins + "good\n"));
   EXPECT_THAT(out, HasSubstr("not loaded: " + kPlugins + "missing_dependency/"));
+}
+
+TEST(CliPlugins, ACrashingPluginIsListedAndTheRestToo) {
+  for (const std::string name : {"crash_on_load", "crashes", "exits"}) {
+    const std::string file = kPlugins + name + "/libtessera_test_" + name + ".so";
+    EXPECT_THAT(
+        output_of(run_tessera({"plugins", "--path", kPlugins + name, "--path", kPlugins + "good"})),
+        AllOf(HasSubstr("tokenizer/test_letters "), HasSubstr("not loaded: " + file + ": ")));
+    EXPECT_THAT(output_of(run_tessera({"plugins",
+                                       "show",
+                                       "tokenizer/test_letters",
+                                       "--path",
+                                       kPlugins + name,
+                                       "--path",
+                                       kPlugins + "good"})),
+                HasSubstr("One id a letter."));
+  }
 }
 
 TEST(CliPlugins, ShowPrintsTheKeys) {
@@ -234,6 +257,27 @@ TEST_F(CliConfig, UnknownComponentsShowThePluginsThatDidNotLoad) {
                     HasSubstr("needs libtest_absent.so, which was not found")));
 }
 
+TEST_F(CliConfig, APluginThatCrashesTheProcessIsNamed) {
+  const std::string file = folder_.write("run.toml", "[run]\nsteps = 3\n");
+  for (const auto& [name, how] :
+       {std::pair{"crash_on_load", ".so: crashed while it was loaded: SIGSEGV\n"},
+        std::pair{"crashes", ".so: crashed while it was loaded: SIGABRT\n"}}) {
+    const ProcessResult result =
+        config({"check", file, "--set", "plugins.path=" + kPlugins + name});
+    EXPECT_NE(result.exit_code, 0);
+    EXPECT_THAT(result.err,
+                HasSubstr("plugin error: " + kPlugins + name + "/libtessera_test_" + name + how));
+  }
+}
+
+TEST_F(CliConfig, AnEmptyFileSaysNothing) {
+  const std::string file = folder_.write("run.toml", "[run]\nsteps = 3\nname = 7\n");
+  const std::string empty = folder_.write("empty.toml", "");
+  EXPECT_THAT(error_of(config({"check", empty, file, "/dev/null"}), 2),
+              HasSubstr("run.toml:3:8: [run] name"));
+  EXPECT_THAT(error_of(config({"check", empty}), 2), HasSubstr("\"steps\" is missing"));
+}
+
 TEST_F(CliConfig, SetsComeAfterFilesInAnyPlace) {
   const std::string file = folder_.write("run.toml", "[run]\nsteps = 3\n");
   EXPECT_THAT(error_of(config({"check", "--set", "run.seed=-1", file}), 2), HasSubstr("--set #1"));
@@ -273,6 +317,19 @@ type = "sgd"
   const std::string again = folder_.write("elsewhere/dumped.toml", dumped);
   EXPECT_EQ(output_of(config({"diff", file, again})), "- run.seed = 1234\n+ run.seed = 7\n");
   EXPECT_EQ(output_of(config({"diff", file, file})), "");
+}
+
+TEST_F(CliConfig, SizesBeyondAllReasonAreNamed) {
+  const std::string file = folder_.write("run.toml", "[model]\ntype = \"gpt\"\n");
+  for (const std::string key : {"layers", "hidden", "heads", "sequence_length", "vocab"}) {
+    for (const std::string value : {"1000000000", "9000000000000000000"}) {
+      EXPECT_THAT(error_of(config({"check", file, "--set", "model." + key + "=" + value}), 2),
+                  ContainsRegex("--set #1: \\[model\\] " + key +
+                                ": expected integer in \\[1, [0-9]+\\].*, got " + value));
+    }
+  }
+  EXPECT_THAT(error_of(config({"check", file, "--set", "model.block.mlp.ffn=1000000000"}), 2),
+              HasSubstr("--set #1: [model.block.mlp] ffn: expected integer in [1, "));
 }
 
 TEST_F(CliConfig, DiffTakesTwoFiles) {

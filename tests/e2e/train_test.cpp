@@ -126,6 +126,54 @@ TEST_F(Train, ASecondRunInTheSameFolderIsRefused) {
   EXPECT_EQ(first.wait().exit_code, 0);
 }
 
+TEST_F(Train, AFinishedRunSaysThatNothingIsLeft) {
+  ASSERT_EQ(run_.train(TinyRun::steps(3, "run")).exit_code, 0);
+  const ProcessResult again = run_.train(TinyRun::steps(3, "run"));
+  EXPECT_EQ(again.exit_code, 0) << again.err;
+  EXPECT_THAT(again.out, HasSubstr("steps       all 3 are done: nothing is left to do"));
+  EXPECT_THAT(again.out, Not(HasSubstr("4 to 3")));
+}
+
+class Divergence : public Train, public ::testing::WithParamInterface<Layout> {};
+
+TEST_P(Divergence, IsAnErrorOfAllRanksAndNothingIsSaved) {
+  ASSERT_EQ(run_.train(TinyRun::steps(3, "run")).exit_code, 0);
+  std::vector<std::string> sets = {"lr.peak=1e30",
+                                   "run.log_every_steps=4",
+                                   "checkpoint.every_steps=100",
+                                   "validation.every_steps=100",
+                                   "lr.warmup_steps=0"};
+  sets.insert(sets.end(), GetParam().sets.begin(), GetParam().sets.end());
+  const ProcessResult result = run_.train(TinyRun::steps(12, "run", sets));
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_EQ(result.last_error(),
+            "the loss of step 5 is not finite: the run has diverged; the newest checkpoint, of "
+            "before, is " +
+                run_.at("run/checkpoints/step-3") + "; a lower learning rate may help");
+  EXPECT_THAT(run_.checkpoints("run"), ElementsAre("step-3"));
+  EXPECT_THAT(run_.survivors(), IsEmpty());
+}
+
+TEST_P(Divergence, IsSeenInTheValidationOfTheLastStepToo) {
+  std::vector<std::string> sets = {
+      "lr.type=constant", "lr.peak=1e30", "lr.warmup_steps=0", "validation.every_steps=100"};
+  sets.insert(sets.end(), GetParam().sets.begin(), GetParam().sets.end());
+  const ProcessResult result = run_.train(TinyRun::steps(1, "run", sets));
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_EQ(result.last_error(),
+            "the validation loss of step 1 is not finite: the run has diverged; no checkpoint was "
+            "saved before; a lower learning rate may help");
+  EXPECT_THAT(run_.checkpoints("run"), IsEmpty());
+}
+
+INSTANTIATE_TEST_SUITE_P(Layouts,
+                         Divergence,
+                         ::testing::Values(Layout{"single", {}},
+                                           Layout{"tp2", {"parallel.tensor=2"}},
+                                           Layout{"pp2",
+                                                  {"parallel.pipeline=2", "schedule.type=1f1b"}}),
+                         [](const auto& info) { return info.param.name; });
+
 // --- checkpoints that cannot be written or read ---
 
 TEST_F(Train, AFullDiskEndsTheRunAndLeavesTheOlderCheckpoint) {
@@ -195,7 +243,7 @@ TEST_F(Train, TheCheckpointThatWasAskedForOrNone) {
   const ProcessResult damaged =
       run_.train(TinyRun::steps(5, "other", {"checkpoint.resume=run/checkpoints/step-4"}));
   EXPECT_EQ(damaged.exit_code, 1);
-  EXPECT_THAT(damaged.err, HasSubstr("step-4 is damaged:\n  tensor \""));
+  EXPECT_THAT(damaged.err, HasSubstr("step-4 is damaged:\n  tensors \""));
   const ProcessResult earlier =
       run_.train(TinyRun::steps(5, "other", {"checkpoint.resume=run/checkpoints/step-2"}));
   EXPECT_EQ(earlier.exit_code, 0) << earlier.err;
@@ -222,7 +270,7 @@ TEST_F(Train, CheckpointsAreListedAndVerified) {
   EXPECT_EQ(bad.exit_code, 1);
   EXPECT_THAT(bad.out, HasSubstr("step-5: step 5, "));
   EXPECT_THAT(bad.err,
-              AllOf(HasSubstr("step-4 is damaged:\n  tensor \""),
+              AllOf(HasSubstr("step-4 is damaged:\n  tensors \""),
                     HasSubstr("rank-00000.safetensors is damaged: the checksum is wrong")));
   EXPECT_EQ(run_tessera({"checkpoint", "verify", run_.at("nowhere")}).exit_code, 2);
   EXPECT_EQ(run_tessera({"checkpoint", "list", run_.at("nowhere")}).exit_code, 1);

@@ -20,6 +20,7 @@ class Mlp final : public Layer {
       s.field("hidden", &Config::hidden, "features").from("model.hidden").at_least(1);
       s.field("ffn", &Config::ffn, "inner features; \"auto\": 4 × hidden")
           .at_least(1)
+          .at_most(i64{1} << 20)
           .megatron("--ffn-hidden-size");
       s.field("layers", &Config::layers, "scales the initial output weights")
           .from("model.layers")

@@ -3,6 +3,16 @@
 
 namespace tessera {
 
+namespace {
+
+// Far beyond any model, and still such that the bytes of a whole model, its optimizer state
+// included, are a 64-bit number.
+constexpr i64 kMostFeatures = i64{1} << 18;
+constexpr i64 kMostPositions = i64{1} << 24;
+constexpr i64 kMostEntries = i64{1} << 24;
+
+}  // namespace
+
 /// GPT: embedding, a row of equal blocks, head.
 class Gpt final : public Model {
  public:
@@ -19,25 +29,31 @@ class Gpt final : public Model {
       s.field("layers", &Config::layers, "transformer blocks")
           .required()
           .at_least(1)
+          .at_most(10000)
           .megatron("--num-layers");
       s.field("hidden", &Config::hidden, "features of a position")
           .required()
           .at_least(1)
+          .at_most(kMostFeatures)
           .megatron("--hidden-size");
       s.field("heads", &Config::heads, "attention heads")
           .required()
           .at_least(1)
+          .at_most(kMostFeatures)
           .megatron("--num-attention-heads");
       s.field("sequence_length", &Config::sequence_length, "positions of a sample")
           .required()
           .at_least(1)
+          .at_most(kMostPositions)
           .megatron("--seq-length");
       s.field("vocab", &Config::vocab, "entries of the vocabulary; \"auto\": the tokenizer's")
-          .at_least(1);
+          .at_least(1)
+          .at_most(kMostEntries);
       s.field("vocab_multiple",
               &Config::vocab_multiple,
               "storage of the vocabulary is padded to a multiple of this × parallel.tensor")
           .at_least(1)
+          .at_most(kMostFeatures)
           .megatron("--make-vocab-size-divisible-by");
       s.field("dropout", &Config::dropout, "default of every dropout in the model")
           .at_least(0)

@@ -49,10 +49,17 @@ void Console::print_start() const {
   print(fmt::format("  layout      {}", run_.layout));
   print(fmt::format(
       "  parameters  {} ({})", human::size(run_.parameters), human::count(run_.parameters)));
-  print(fmt::format("  steps       {} to {}, {} tokens each",
-                    human::count(run_.first_step),
-                    human::count(run_.last_step),
-                    human::count(run_.tokens_per_step)));
+  if (run_.first_step > run_.last_step) {
+    print(
+        fmt::format("  steps       all {} are done: nothing is left to do; a larger run.steps "
+                    "goes on from here",
+                    human::count(run_.last_step)));
+  } else {
+    print(fmt::format("  steps       {} to {}, {} tokens each",
+                      human::count(run_.first_step),
+                      human::count(run_.last_step),
+                      human::count(run_.tokens_per_step)));
+  }
   print(fmt::format("  folder      {}", run_.out));
   if (!run_.resumed_from.empty()) print(fmt::format("  resumed     {}", run_.resumed_from));
 }

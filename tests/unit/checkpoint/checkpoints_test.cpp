@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <set>
 
 #include "kernel/checkpoint/stored_reader.hpp"
@@ -17,6 +18,7 @@ namespace fs = std::filesystem;
 using ::testing::AllOf;
 using ::testing::Each;
 using ::testing::ElementsAre;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
@@ -149,6 +151,22 @@ TEST_F(CheckpointTest, ResumeFromAPathThatIsNotThere) {
               Each(AllOf(StartsWith("2: there is no checkpoint "), HasSubstr("step-9"))));
 }
 
+TEST_F(CheckpointTest, ValuesThatAreNotFiniteAreNotSaved) {
+  save_step(two_, path(), 5);
+  const auto errors = on_ranks(two_, path(), [](CheckpointRank& rank) {
+    rank.fill(10);
+    const Tensor& last = rank.tensors.back().tensor;  // f64, this rank's part of qkv/moment
+    std::vector<double> values(static_cast<std::size_t>(last.bytes()) / sizeof(double), 1.0);
+    if (!rank.root()) values.back() = -std::numeric_limits<double>::infinity();
+    rank.arguments.device->write(last, values.data());
+    rank.checkpoints().save(info_at(10), rank.tensors);
+  });
+  EXPECT_THAT(errors,
+              Each(AllOf(HasSubstr("saving step 10 failed, older checkpoints are whole: "),
+                         HasSubstr("\"qkv/moment\" has values that are not finite"))));
+  EXPECT_THAT(load(two_, "auto"), Each("5"));
+}
+
 TEST_F(CheckpointTest, IncompleteOnesAreNotFound) {
   save_step(two_, path(), 5);
   save_step(two_, path(), 10);
@@ -199,9 +217,20 @@ TEST_F(CheckpointTest, AMissingFileIsNamedWithItsTensors) {
   save_step(two_, path(), 5);
   fs::remove(folder_.at("step-5/rank-00001.safetensors"));
   EXPECT_THAT(load(one_, folder_.at("step-5")),
-              Each(AllOf(HasSubstr("tensor \"qkv\": cannot open "),
-                         HasSubstr("tensor \"projection\": cannot open "),
-                         HasSubstr("step-5/rank-00001.safetensors: No such file or directory"))));
+              Each(AllOf(HasSubstr("\n  tensors \""),
+                         HasSubstr("\"qkv\""),
+                         HasSubstr(" more: cannot open "),
+                         EndsWith("step-5/rank-00001.safetensors: No such file or directory"))));
+}
+
+TEST_F(CheckpointTest, ADamagedHeaderIsToldOnce) {
+  save_step(two_, path(), 5);
+  const std::string file = "step-5/rank-00001.safetensors";
+  flip(file, static_cast<i64>(folder_.read(file).size()) - 8);  // the first of the header
+  const std::string text = text_of<Error>([&] { verify_checkpoint(folder_.at("step-5")); });
+  const std::size_t told = text.find("rank-00001.safetensors is damaged: parse error");
+  ASSERT_NE(told, std::string::npos) << text;
+  EXPECT_EQ(text.find("rank-00001", told + 1), std::string::npos) << text;
 }
 
 TEST_F(CheckpointTest, FilesThatWereCutOffAreNamed) {

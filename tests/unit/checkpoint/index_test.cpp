@@ -81,6 +81,8 @@ TEST(CheckpointIndex, AnyDamageIsNoticed) {
 TEST(CheckpointIndex, TextsOfDamage) {
   EXPECT_EQ(text_of<Error>([] { CheckpointIndex::from_json("{}", "a/index.json"); }),
             "a/index.json is damaged: key 'format' not found");
+  EXPECT_EQ(text_of<Error>([] { CheckpointIndex::from_json("[]", "a/index.json"); }),
+            "a/index.json is damaged: it is a JSON array instead of an object");
   EXPECT_THAT(text_of<Error>([] { CheckpointIndex::from_json(R"({"format":"later"})", "i"); }),
               HasSubstr("it has format \"later\", this version reads \"tessera-checkpoint-1\""));
   std::string edited = sample().to_json();

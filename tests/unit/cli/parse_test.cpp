@@ -16,11 +16,15 @@ using ::testing::IsEmpty;
 std::optional<TrainOptions> g_train;
 std::optional<GenerateOptions> g_generate;
 std::optional<CheckpointOptions> g_checkpoint;
+std::optional<PlanOptions> g_plan;
+std::optional<ScheduleOptions> g_schedule;
 
 int parse(std::vector<const char*> words) {
   g_train.reset();
   g_generate.reset();
   g_checkpoint.reset();
+  g_plan.reset();
+  g_schedule.reset();
   words.insert(words.begin(), "tessera");
   Commands commands;
   commands.train = [](const TrainOptions& o) {
@@ -36,6 +40,14 @@ int parse(std::vector<const char*> words) {
   };
   commands.checkpoint = [](const CheckpointOptions& o) {
     g_checkpoint = o;
+    return 0;
+  };
+  commands.plan = [](const PlanOptions& o) {
+    g_plan = o;
+    return 0;
+  };
+  commands.schedule = [](const ScheduleOptions& o) {
+    g_schedule = o;
     return 0;
   };
   return run_program(static_cast<int>(words.size()), words.data(), commands);
@@ -86,6 +98,13 @@ TEST(Parse, Checkpoint) {
   EXPECT_EQ(g_checkpoint->action, CheckpointOptions::verify);
 }
 
+TEST(Parse, Plan) {
+  EXPECT_EQ(parse({"plan", "a.toml", "--world", "8", "--svg", "x.svg", "--hardware", "h.toml"}), 0);
+  EXPECT_EQ(g_plan->world, 8);
+  EXPECT_EQ(g_plan->svg, "x.svg");
+  EXPECT_EQ(g_plan->hardware, "h.toml");
+}
+
 TEST(Parse, WrongUsageRunsNothing) {
   for (const std::vector<const char*>& words : std::vector<std::vector<const char*>>{
            {"train"},
@@ -93,13 +112,26 @@ TEST(Parse, WrongUsageRunsNothing) {
            {"train", "a.toml", "--set"},
            {"generate"},
            {"generate", "--checkpoint", "c", "--tokens", "0"},
+           {"generate", "--checkpoint", "c", "--temperature", "nan"},
+           {"generate", "--checkpoint", "c", "--temperature", "inf"},
+           {"generate", "--checkpoint", "c", "--temperature", "1e999"},
            {"generate", "--checkpoint", "c", "--temperature", "-1"},
            {"generate", "--checkpoint", "c", "--seed", "-1"},
+           {"generate", "--checkpoint", "c", "--seed", "18446744073709551616"},
            {"checkpoint"},
            {"checkpoint", "list"},
-           {"checkpoint", "drop", "runs/x"}}) {
+           {"checkpoint", "drop", "runs/x"},
+           {"plan", "a.toml", "--world", "-1"},
+           {"plan", "a.toml", "--world", "0"},
+           {"plan", "a.toml", "--world", "99999999999999999999"},
+           {"plan", "a.toml", "--svg", ""},
+           {"plan", "a.toml", "--hardware", ""},
+           {"schedule", "1f1b", "--stages", "0", "--microbatches", "1"},
+           {"schedule", "1f1b", "--stages", "2", "--microbatches", "-1"},
+           {"schedule", "1f1b", "--stages", "2", "--microbatches", "2", "--chunks", "-1"},
+           {"schedule", "1f1b", "--stages", "2", "--microbatches", "2", "--svg", ""}}) {
     EXPECT_EQ(parse(words), 2) << words.back();
-    EXPECT_FALSE(g_train || g_generate || g_checkpoint) << words.back();
+    EXPECT_FALSE(g_train || g_generate || g_checkpoint || g_plan || g_schedule) << words.back();
   }
 }
 

@@ -1,7 +1,7 @@
 #include "kernel/config/dump.hpp"
 
 #include <fmt/format.h>
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include <filesystem>
 #include <fstream>
@@ -179,6 +179,14 @@ TEST(Diff, ShowsChangedAndLoneKeys) {
 TEST(Diff, ValuesCountAndNotWhereTheyComeFrom) {
   EXPECT_TRUE(
       diff(resolved(kBase), resolved(kBase, {"model.layers=2", "model.dropout=0"})).empty());
+}
+
+TEST(ValuesText, SaysTheSameWhereverValuesComeFrom) {
+  const std::string text = values_text(resolved(kBase));
+  EXPECT_THAT(text, ::testing::HasSubstr("\nmodel.layers = 2\n"));
+  EXPECT_EQ(values_text(resolved(kBase, {"model.layers=2", "model.dropout=0"})), text);
+  EXPECT_NE(values_text(resolved(kBase, {"model.layers=3"})), text);
+  EXPECT_NE(dump(resolved(kBase, {"model.layers=2"})), dump(resolved(kBase)));
 }
 
 }  // namespace

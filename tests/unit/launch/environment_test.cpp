@@ -2,9 +2,11 @@
 
 #include <gmock/gmock.h>
 #include <sched.h>
+#include <unistd.h>
 
 #include <map>
 
+#include "kernel/launch/rendezvous.hpp"
 #include "kernel/launch/slurm_tasks.hpp"
 #include "tessera/error.hpp"
 
@@ -51,6 +53,8 @@ const Settings kMpirun = {{"OMPI_COMM_WORLD_RANK", "1"},
                           {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
                           {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"},
                           {"PMIX_NAMESPACE", "845217793"}};
+const Settings kMpiexec = {
+    {"PMI_RANK", "1"}, {"PMI_SIZE", "2"}, {"MPI_LOCALRANKID", "1"}, {"MPI_LOCALNRANKS", "2"}};
 const Settings kSrun = {{"SLURM_PROCID", "5"},
                         {"SLURM_NTASKS", "6"},
                         {"SLURM_LOCALID", "5"},
@@ -88,6 +92,8 @@ TEST(Environment, LauncherComesBeforeAllOthers) {
   EXPECT_EQ(detect(with(kSrun, with(kMpirun, with(kTorchrun, kLauncher))))->starter, "tessera");
   EXPECT_EQ(detect(with(kSrun, with(kMpirun, kTorchrun)))->starter, "torchrun");
   EXPECT_EQ(detect(with(kSrun, kMpirun))->starter, "mpirun");
+  EXPECT_EQ(detect(with(kSrun, kMpiexec))->starter, "mpiexec")
+      << "it may use srun to start its own";
 }
 
 TEST(Environment, TorchrunOnOneHost) {
@@ -148,6 +154,44 @@ TEST(Environment, MpirunOnSeveralHosts) {
   EXPECT_EQ(detect(complete)->store, "tcp:a:5");
 }
 
+TEST(Environment, AJobWithoutNameIsThatOfTheStarter) {
+  const auto unnamed = detect(without(kMpirun, "PMIX_NAMESPACE"));
+  EXPECT_THAT(unnamed->store, EndsWith(fmt::format("-mpirun-of-{}", getppid())));
+  EXPECT_TRUE(unnamed->unnamed_job);
+  EXPECT_FALSE(detect(kMpirun)->unnamed_job);
+  EXPECT_FALSE(
+      detect(with(without(kMpirun, "PMIX_NAMESPACE"), {{"TESSERA_JOB", "a"}}))->unnamed_job);
+  const Error error = explain_absence(*unnamed, Error("nobody is there"));
+  EXPECT_THAT(error.what(), StartsWith("nobody is there; mpirun gives its job no name"));
+  EXPECT_THAT(error.what(), HasSubstr("set TESSERA_JOB to one text"));
+  EXPECT_STREQ(explain_absence(*detect(kMpirun), Error("nobody is there")).what(),
+               "nobody is there");
+}
+
+TEST(Environment, MpiexecOnOneHost) {
+  const auto env = detect(kMpiexec);
+  ASSERT_TRUE(env);
+  EXPECT_EQ(env->rank, 1);
+  EXPECT_EQ(env->world, 2);
+  EXPECT_EQ(env->local_rank, 1);
+  EXPECT_EQ(env->local_world, 2);
+  EXPECT_THAT(env->store, EndsWith(fmt::format("-mpiexec-of-{}", getppid())));
+  EXPECT_EQ(detect(with(kMpiexec, {{"TESSERA_JOB", "mine"}}))->store,
+            detect(with(kMpiexec, {{"TESSERA_JOB", "mine"}, {"PMI_RANK", "0"}}))->store);
+}
+
+TEST(Environment, MpiexecOnSeveralHosts) {
+  const Settings hosts = with(kMpiexec, {{"MPI_LOCALRANKID", "0"}, {"MPI_LOCALNRANKS", "1"}});
+  EXPECT_THAT(problem(hosts), HasSubstr("mpiexec started 2 ranks on several hosts"));
+  const Settings complete =
+      with(hosts, {{"MASTER_ADDR", "a"}, {"MASTER_PORT", "5"}, {"TESSERA_RUN_TOKEN", "t"}});
+  EXPECT_EQ(detect(complete)->store, "tcp:a:5");
+}
+
+TEST(Environment, PmiVariablesOfSrunAreNotMpiexecs) {
+  EXPECT_EQ(detect(with(kSrun, {{"PMI_RANK", "5"}, {"PMI_SIZE", "6"}}))->starter, "srun");
+}
+
 TEST(Environment, SrunOnOneHost) {
   const auto env = detect(kSrun);
   ASSERT_TRUE(env);
@@ -194,6 +238,11 @@ TEST(Environment, HalfSetVariablesAreNamed) {
                            {"MASTER_ADDR", ""},
                            {"MASTER_PORT", ""}}},
         std::pair{kMpirun, Settings{{"OMPI_COMM_WORLD_RANK", ""}, {"OMPI_COMM_WORLD_SIZE", ""}}},
+        std::pair{kMpiexec,
+                  Settings{{"PMI_RANK", ""},
+                           {"PMI_SIZE", ""},
+                           {"MPI_LOCALRANKID", ""},
+                           {"MPI_LOCALNRANKS", ""}}},
         std::pair{kSrun,
                   Settings{{"SLURM_NTASKS", ""}, {"SLURM_LOCALID", ""}, {"SLURM_JOB_ID", ""}}}}) {
     for (const auto& [name, unused] : names) {
@@ -210,6 +259,12 @@ TEST(Environment, ContradictionsAreNamed) {
   EXPECT_THAT(problem(with(kMpirun, {{"OMPI_COMM_WORLD_RANK", "-1"}})),
               HasSubstr("OMPI_COMM_WORLD_RANK=-1"));
   EXPECT_THAT(problem(with(kTorchrun, {{"WORLD_SIZE", "two"}})), HasSubstr("WORLD_SIZE=two"));
+  EXPECT_THAT(problem(with(kMpiexec, {{"PMI_RANK", "2"}})), HasSubstr("PMI_RANK=2 and PMI_SIZE=2"));
+  for (const char* port : {"bla", "0", "65536", "-1"}) {
+    EXPECT_THAT(problem(with(kTorchrun, {{"MASTER_PORT", port}})),
+                HasSubstr(std::string("MASTER_PORT=") + port + " is "))
+        << "also where all ranks are on one host, and the port is but a name";
+  }
 }
 
 TEST(Environment, LocalStoreNamesAreShortAndDistinct) {

@@ -1,0 +1,68 @@
+#include "kernel/plugin/load_watch.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <csignal>
+#include <cstring>
+
+namespace tessera {
+
+namespace {
+
+constexpr std::array kCrashes = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT};
+
+int g_parent = -1;
+std::atomic<const char*> g_text{nullptr};  // of the file that is being loaded
+std::array<struct sigaction, kCrashes.size()> g_before;
+
+void tell(int descriptor, const char* text) {
+  [[maybe_unused]] const auto written = write(descriptor, text, std::strlen(text));
+}
+
+void restore() {
+  for (std::size_t i = 0; i < kCrashes.size(); ++i) sigaction(kCrashes[i], &g_before[i], nullptr);
+}
+
+// Calls nothing but what a signal handler may.
+void on_crash(int signal) {
+  if (const char* text = g_text.exchange(nullptr)) {
+    tell(STDERR_FILENO, text);
+    tell(STDERR_FILENO, ": crashed while it was loaded: SIG");
+    tell(STDERR_FILENO, sigabbrev_np(signal));
+    tell(STDERR_FILENO, "\n");
+  }
+  restore();
+  raise(signal);  // comes when this handler is left
+}
+
+}  // namespace
+
+void LoadWatch::tell_parent(int descriptor) { g_parent = descriptor; }
+
+LoadWatch::LoadWatch(const std::filesystem::path& file) {
+  if (g_parent >= 0) {
+    text_ = file.string() + "\n";
+    tell(g_parent, text_.c_str());
+    return;
+  }
+  text_ = fmt::format("plugin error: {}", file.string());
+  g_text = text_.c_str();
+  struct sigaction action {};
+  action.sa_handler = on_crash;
+  sigemptyset(&action.sa_mask);
+  for (std::size_t i = 0; i < kCrashes.size(); ++i) sigaction(kCrashes[i], &action, &g_before[i]);
+}
+
+LoadWatch::~LoadWatch() {
+  if (g_parent >= 0) {
+    tell(g_parent, "\n");
+    return;
+  }
+  restore();
+  g_text = nullptr;
+}
+
+}  // namespace tessera

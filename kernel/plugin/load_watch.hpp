@@ -1,0 +1,24 @@
+#pragma once
+#include <filesystem>
+#include <string>
+
+namespace tessera {
+
+/// While one lives, this plugin's file is being loaded: what crashes the process meanwhile is told
+/// on standard error with the file's name. Then the process ends as it would have.
+class LoadWatch {
+ public:
+  explicit LoadWatch(const std::filesystem::path& file);
+  ~LoadWatch();
+  LoadWatch(const LoadWatch&) = delete;
+  LoadWatch& operator=(const LoadWatch&) = delete;
+
+  /// For the rest of this process tell a parent instead, which sees its end: a line with the file
+  /// when loading begins, an empty one when it is done.
+  static void tell_parent(int descriptor);
+
+ private:
+  std::string text_;
+};
+
+}  // namespace tessera

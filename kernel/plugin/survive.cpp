@@ -1,0 +1,93 @@
+#include "kernel/plugin/survive.hpp"
+
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+
+#include "kernel/plugin/load_watch.hpp"
+#include "tessera/error.hpp"
+
+namespace tessera {
+
+namespace {
+
+std::string read_all(int descriptor) {
+  std::string text;
+  char buffer[4096];
+  for (;;) {
+    const ssize_t count = read(descriptor, buffer, sizeof buffer);
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return text;
+    text.append(buffer, static_cast<std::size_t>(count));
+  }
+}
+
+// The file whose loading was begun and not ended; empty when there is none.
+std::string unfinished(std::string text) {
+  if (text.empty()) return text;
+  text.pop_back();
+  return text.substr(text.rfind('\n') + 1);
+}
+
+std::string describe(int status) {
+  if (!WIFSIGNALED(status)) {
+    return fmt::format("ended the process with exit code {} while it was loaded",
+                       WEXITSTATUS(status));
+  }
+  return fmt::format("crashed while it was loaded: SIG{}, {}",
+                     sigabbrev_np(WTERMSIG(status)),
+                     sigdescr_np(WTERMSIG(status)));
+}
+
+// Asked to end from outside, and not by what it did itself.
+bool was_told_to_end(int status) {
+  constexpr int kRequests[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE, SIGKILL};
+  return WIFSIGNALED(status) && std::ranges::count(kRequests, WTERMSIG(status)) > 0;
+}
+
+}  // namespace
+
+std::optional<int> continue_in_child(std::vector<CrashedPlugin>& crashed) {
+  for (;;) {
+    int ends[2];
+    require(pipe2(ends, O_CLOEXEC) == 0, "cannot make a pipe: {}", std::strerror(errno));
+    std::fflush(nullptr);
+    const pid_t parent = getpid();
+    const pid_t child = fork();
+    require(child >= 0, "cannot start a process: {}", std::strerror(errno));
+    if (child == 0) {
+      prctl(PR_SET_PDEATHSIG, SIGKILL);
+      if (getppid() != parent) _exit(127);
+      const rlimit no_core = {0, 0};
+      setrlimit(RLIMIT_CORE, &no_core);
+      close(ends[0]);
+      LoadWatch::tell_parent(ends[1]);
+      return std::nullopt;
+    }
+    close(ends[1]);
+    const std::filesystem::path file = unfinished(read_all(ends[0]));
+    close(ends[0]);
+    int status = 0;
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
+    const bool again = std::ranges::count(crashed, file, &CrashedPlugin::file) > 0;
+    if (!file.empty() && !again && !was_told_to_end(status)) {
+      crashed.push_back({file, fmt::format("{}: {}", file.string(), describe(status))});
+      continue;
+    }
+    if (!WIFSIGNALED(status)) return WEXITSTATUS(status);
+    // As if there were no child.
+    std::signal(WTERMSIG(status), SIG_DFL);
+    std::raise(WTERMSIG(status));
+    return 128 + WTERMSIG(status);
+  }
+}
+
+}  // namespace tessera

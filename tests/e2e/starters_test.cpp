@@ -1,0 +1,125 @@
+// Ranks that another program started: as many processes with its variables, set here.
+#include <gmock/gmock.h>
+
+#include <memory>
+#include <numeric>
+
+#include "train_support.hpp"
+
+namespace tessera::testing {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+using Variables = std::map<std::string, std::string>;
+
+Variables open_mpi(int rank, int world) {
+  Variables variables;
+  for (const char* prefix : {"OMPI_COMM_WORLD_", "OMPI_COMM_WORLD_LOCAL_"}) {
+    variables[std::string(prefix) + "RANK"] = std::to_string(rank);
+    variables[std::string(prefix) + "SIZE"] = std::to_string(world);
+  }
+  return variables;
+}
+
+Variables mpich(int rank, int world) {
+  return {{"PMI_RANK", std::to_string(rank)},
+          {"PMI_SIZE", std::to_string(world)},
+          {"MPI_LOCALRANKID", std::to_string(rank)},
+          {"MPI_LOCALNRANKS", std::to_string(world)}};
+}
+
+Variables torchrun(int rank, int world) {
+  return {{"RANK", std::to_string(rank)},
+          {"WORLD_SIZE", std::to_string(world)},
+          {"MASTER_ADDR", "127.0.0.1"},
+          {"MASTER_PORT", "29641"}};
+}
+
+class Starters : public ::testing::Test {
+ protected:
+  std::unique_ptr<Process> start(const std::vector<std::string>& command,
+                                 const Variables& variables) const {
+    ProcessOptions options = run_.options();
+    options.environment.insert(variables.begin(), variables.end());
+    return std::make_unique<Process>(command, options);
+  }
+  // Behind a process of its own, which stays.
+  static std::vector<std::string> wrapped(const std::vector<std::string>& command) {
+    std::string line;
+    for (const std::string& word : command) line += "'" + word + "' ";
+    return {"sh", "-c", line + "; exit $?"};
+  }
+  // Two ranks train one run.
+  void expect_one_run(const std::function<Variables(int, int)>& variables, bool with_wrapper) {
+    const std::vector<std::string> command = run_.command(TinyRun::steps(3, "run"));
+    std::vector<std::unique_ptr<Process>> ranks;
+    for (const int rank : {1, 0}) {
+      ranks.push_back(start(with_wrapper ? wrapped(command) : command, variables(rank, 2)));
+    }
+    std::string out;
+    for (const auto& rank : ranks) {
+      const ProcessResult result = rank->wait(30s);
+      EXPECT_EQ(result.exit_code, 0) << result.err;
+      out += result.out;
+    }
+    EXPECT_THAT(out, HasSubstr("data 2, 2 ranks over "));
+    EXPECT_EQ(run_.metrics("run").size(), 3U);
+  }
+  const TinyRun run_;
+};
+
+TEST_F(Starters, OpenMpi) { expect_one_run(open_mpi, false); }
+TEST_F(Starters, OpenMpiWithAScriptAroundEachRank) { expect_one_run(open_mpi, true); }
+TEST_F(Starters, Mpich) { expect_one_run(mpich, false); }
+TEST_F(Starters, MpichWithAScriptAroundEachRank) { expect_one_run(mpich, true); }
+
+TEST_F(Starters, RanksThatMeetElsewhereSayWhy) {
+  // Scripts that set the variables themselves cannot be told from starters.
+  std::vector<std::unique_ptr<Process>> ranks;
+  for (const int rank : {0, 1}) {
+    std::vector<std::string> command =
+        wrapped(run_.command(TinyRun::steps(3, "run", {"comm.init_timeout_s=1"})));
+    for (const auto& [name, value] : open_mpi(rank, 2)) {
+      command[2] = name + "=" + value + " " + command[2];
+    }
+    ranks.push_back(start(command, {}));
+  }
+  for (const auto& rank : ranks) {
+    const ProcessResult result = rank->wait(30s);
+    EXPECT_EQ(result.exit_code, 1);
+    EXPECT_THAT(result.err,
+                AllOf(HasSubstr("mpirun gives its job no name"), HasSubstr("set TESSERA_JOB")));
+  }
+}
+
+TEST_F(Starters, RanksThatDoNotFitTheLayoutDoNotWaitForOthers) {
+  const ProcessResult result =
+      start(run_.command(TinyRun::steps(3, "run", {"parallel.tensor=2"})), torchrun(0, 3))
+          ->wait(20s);
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.err, HasSubstr("world size 3 is not divisible by tp·cp·pp = 2·1·1 = 2"));
+  const ProcessResult other =
+      start(run_.command(TinyRun::steps(3, "run", {"comm.ranks=2"})), torchrun(0, 4))->wait(20s);
+  EXPECT_EQ(other.exit_code, 2);
+  EXPECT_THAT(other.err, HasSubstr("--set #3: [comm] ranks = 2, but torchrun started 4"));
+}
+
+// The same values from other places are the same configuration.
+TEST_F(Starters, FilesAndSettingsOfRanksMayDifferWhereValuesDoNot) {
+  run_.folder.write("lr.toml", "[lr]\npeak = 2e-3\n");
+  std::vector<std::string> from_file = run_.command(TinyRun::steps(3, "run"));
+  from_file.push_back(run_.at("lr.toml"));
+  const auto first = start(from_file, torchrun(0, 2));
+  const auto second =
+      start(run_.command(TinyRun::steps(3, "run", {"lr.peak=0.002"})), torchrun(1, 2));
+  for (const auto* rank : {&first, &second}) {
+    const ProcessResult result = (*rank)->wait(30s);
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+  }
+}
+
+}  // namespace
+}  // namespace tessera::testing
