@@ -38,7 +38,8 @@ Tensor whole_of(Context& cx, const Tensor& x, ProcessGroup& group, std::string_v
 }
 
 void check(const Tensor& x, std::string_view name) {
-  require(x.rank() == 2, "{}: expected [rows, features], got {}", name, x.text());
+  if (x.rank() != 2) [[unlikely]]
+    fail("{}: expected [rows, features], got {}", name, x.text());
 }
 
 }  // namespace

@@ -67,43 +67,52 @@ void Infer::wrong(const std::string& what) const {
   fail("{}: {} ({})", operation_, what, all);
 }
 
+void Infer::backed(const TensorArg& tensor) const {
+  if (tensor.address == nullptr && tensor.elements() != 0) [[unlikely]] {
+    wrong(fmt::format("{} has no memory", name(tensor)));
+  }
+}
+
+// Texts are made only when they are needed: these checks stand before every launch.
 void Infer::rank(const TensorArg& tensor, int rank) const {
-  require(tensor.rank == rank,
-          "{} must have {} dimension{}, is {}",
-          name(tensor),
-          rank,
-          rank == 1 ? "" : "s",
-          text_of(tensor));
-  require(tensor.address != nullptr || tensor.elements() == 0, "{} has no memory", name(tensor));
+  if (tensor.rank != rank) [[unlikely]] {
+    wrong(fmt::format("{} must have {} dimension{}, is {}",
+                      name(tensor),
+                      rank,
+                      rank == 1 ? "" : "s",
+                      text_of(tensor)));
+  }
+  backed(tensor);
 }
 
 void Infer::floating(const TensorArg& tensor) const {
-  require(is_floating(tensor.dtype),
-          "{} must have a floating dtype, is {}",
-          name(tensor),
-          text_of(tensor));
+  if (!is_floating(tensor.dtype)) [[unlikely]] {
+    wrong(fmt::format("{} must have a floating dtype, is {}", name(tensor), text_of(tensor)));
+  }
 }
 
 void Infer::dense(const TensorArg& tensor) const {
-  require(is_dense(tensor),
-          "{} must be dense, is {} with strides {}",
-          name(tensor),
-          text_of(tensor),
-          strides_text(tensor));
+  if (!is_dense(tensor)) [[unlikely]] {
+    wrong(fmt::format("{} must be dense, is {} with strides {}",
+                      name(tensor),
+                      text_of(tensor),
+                      strides_text(tensor)));
+  }
 }
 
 void Infer::unit_inner(const TensorArg& tensor) const {
   const int last = tensor.rank - 1;
-  require(last < 0 || tensor.shape[last] <= 1 || tensor.strides[last] == 1,
-          "{} must have stride 1 in its last dimension, is {} with strides {}",
-          name(tensor),
-          text_of(tensor),
-          strides_text(tensor));
+  if (last >= 0 && tensor.shape[last] > 1 && tensor.strides[last] != 1) [[unlikely]] {
+    wrong(fmt::format("{} must have stride 1 in its last dimension, is {} with strides {}",
+                      name(tensor),
+                      text_of(tensor),
+                      strides_text(tensor)));
+  }
 }
 
 void Infer::shape(const TensorArg& tensor, const Shape& shape, DType dtype) const {
   if (has_shape(tensor, shape) && tensor.dtype == dtype) [[likely]] {
-    require(tensor.address != nullptr || tensor.elements() == 0, "{} has no memory", name(tensor));
+    backed(tensor);
     return;
   }
   wrong(fmt::format(

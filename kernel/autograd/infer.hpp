@@ -52,6 +52,7 @@ class Infer {
   [[noreturn]] void wrong(const std::string& what) const;
 
  private:
+  void backed(const TensorArg& tensor) const;
   std::string_view name(const TensorArg& tensor) const;
 
   std::string_view operation_;

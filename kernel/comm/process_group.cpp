@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -39,31 +41,42 @@ namespace {
 
 constexpr std::size_t kFlightRecords = 32;
 
+// Who does what where. Becomes a text only for an error: there is one for every collective.
+struct Place {
+  i64 rank;
+  std::string group;
+  CollectiveKind kind;
+  std::string name;
+  std::string text() const {
+    return fmt::format("rank {}, group {}: {} \"{}\"", rank, group, collective_name(kind), name);
+  }
+};
+
 // Says rank, group and operation once, also when the backend's text does not.
 template <class F>
-auto with_place(const std::string& group, const std::string& place, F&& f) {
+auto with_place(const Place& place, F&& f) {
   try {
     return f();
   } catch (const Error& error) {
-    if (std::string_view(error.what()).find(group) != std::string_view::npos) throw;
-    throw Error(place + ": " + error.what(), error.exit_code());
+    if (std::string_view(error.what()).find(place.group) != std::string_view::npos) throw;
+    throw Error(place.text() + ": " + error.what(), error.exit_code());
   }
 }
 
 class PlacedPending : public PendingCollective {
  public:
-  PlacedPending(std::shared_ptr<PendingCollective> inner, std::string group, std::string place)
-      : inner_(std::move(inner)), group_(std::move(group)), place_(std::move(place)) {}
+  PlacedPending(std::shared_ptr<PendingCollective> inner, Place place)
+      : inner_(std::move(inner)), place_(std::move(place)) {}
   void wait(Stream& stream) override {
-    with_place(group_, place_, [&] { inner_->wait(stream); });
+    with_place(place_, [&] { inner_->wait(stream); });
   }
   void join() override {
-    with_place(group_, place_, [&] { inner_->join(); });
+    with_place(place_, [&] { inner_->join(); });
   }
 
  private:
   std::shared_ptr<PendingCollective> inner_;
-  std::string group_, place_;
+  Place place_;
 };
 
 Collective collective_of(CollectiveKind kind, std::string_view name) {
@@ -91,9 +104,7 @@ i64 sent_bytes(const Collective& c) {
 }
 
 std::string text_of(const TensorArg& t) {
-  std::string sizes;
-  for (int i = 0; i < t.rank; ++i) sizes += fmt::format("{}{}", i == 0 ? "" : ", ", t.shape[i]);
-  return fmt::format("{} [{}]", dtype_name(t.dtype), sizes);
+  return fmt::format("{} [{}]", dtype_name(t.dtype), fmt::join(t.shape, t.shape + t.rank, ", "));
 }
 
 }  // namespace
@@ -122,14 +133,15 @@ Work ProcessGroup::all_reduce(const Tensor& tensor, ReduceOp op, std::string_vie
 }
 
 Work ProcessGroup::all_gather(const Tensor& input, const Tensor& output, std::string_view name) {
-  require(input.dtype() == output.dtype() && output.elements() == size() * input.elements(),
-          "rank {}, group {}: all_gather \"{}\": the output {} must hold {} times the input {}",
-          rank_,
-          spec_.name,
-          name,
-          output.text(),
-          size(),
-          input.text());
+  if (input.dtype() != output.dtype() || output.elements() != size() * input.elements()) {
+    fail("rank {}, group {}: all_gather \"{}\": the output {} must hold {} times the input {}",
+         rank_,
+         spec_.name,
+         name,
+         output.text(),
+         size(),
+         input.text());
+  }
   if (size() == 1) {
     copy_within(input.view(output.shape()), output);
     return {};
@@ -143,14 +155,15 @@ Work ProcessGroup::all_gather(const Tensor& input, const Tensor& output, std::st
 Work ProcessGroup::reduce_scatter(const Tensor& input,
                                   const Tensor& output,
                                   std::string_view name) {
-  require(input.dtype() == output.dtype() && input.elements() == size() * output.elements(),
-          "rank {}, group {}: reduce_scatter \"{}\": the input {} must hold {} times the output {}",
-          rank_,
-          spec_.name,
-          name,
-          input.text(),
-          size(),
-          output.text());
+  if (input.dtype() != output.dtype() || input.elements() != size() * output.elements()) {
+    fail("rank {}, group {}: reduce_scatter \"{}\": the input {} must hold {} times the output {}",
+         rank_,
+         spec_.name,
+         name,
+         input.text(),
+         size(),
+         output.text());
+  }
   if (size() == 1) {
     copy_within(input.view(output.shape()), output);
     return {};
@@ -243,19 +256,14 @@ void ProcessGroup::barrier(Stream& stream, std::string_view name) {
   if (size() == 1) return;
   Collective collective = collective_of(CollectiveKind::barrier, name);
   record(collective);
-  const std::string place =
-      fmt::format("rank {}, group {}: barrier \"{}\"", rank_, spec_.name, name);
-  with_place(spec_.name, place, [&] { backend_->start(std::move(collective), stream)->join(); });
+  const Place place{rank_, spec_.name, collective.kind, collective.name};
+  with_place(place, [&] { backend_->start(std::move(collective), stream)->join(); });
 }
 
 Work ProcessGroup::start(Collective collective, std::vector<Tensor> tensors) {
-  std::string place = fmt::format("rank {}, group {}: {} \"{}\"",
-                                  rank_,
-                                  spec_.name,
-                                  collective_name(collective.kind),
-                                  collective.name);
+  Place place{rank_, spec_.name, collective.kind, collective.name};
   for (const Tensor& tensor : tensors) {
-    require(tensor.dense(), "{}: {} is not dense", place, tensor.text());
+    if (!tensor.dense()) fail("{}: {} is not dense", place.text(), tensor.text());
   }
   Device& device = tensors.front().device();
   // A recorded collective counts when it is replayed.
@@ -265,9 +273,9 @@ Work ProcessGroup::start(Collective collective, std::vector<Tensor> tensors) {
   } else {
     record(collective);
   }
-  auto pending = with_place(
-      spec_.name, place, [&] { return backend_->start(std::move(collective), device.stream()); });
-  auto placed = std::make_shared<PlacedPending>(std::move(pending), spec_.name, std::move(place));
+  auto pending =
+      with_place(place, [&] { return backend_->start(std::move(collective), device.stream()); });
+  auto placed = std::make_shared<PlacedPending>(std::move(pending), std::move(place));
   return Work(std::move(placed), std::move(tensors));
 }
 
@@ -276,19 +284,11 @@ void ProcessGroup::record(const Collective& collective) {
   ++entry.calls;
   const i64 bytes = sent_bytes(collective);
   entry.bytes += bytes;
-  const std::string what =
-      collective.input ? text_of(collective.input) : fmt::format("{} bytes", bytes);
-  std::string line = fmt::format("{} #{} {} {} {}",
-                                 spec_.name,
-                                 sequence_,
-                                 collective_name(collective.kind),
-                                 collective.name,
-                                 what);
-  if (flight_.size() < kFlightRecords) {
-    flight_.push_back(std::move(line));
-  } else {
-    flight_[sequence_ % kFlightRecords] = std::move(line);
-  }
+  if (flight_.size() < kFlightRecords) flight_.emplace_back();
+  std::string& line = flight_[sequence_ % kFlightRecords];
+  line = fmt::format(
+      "{} #{} {} {} ", spec_.name, sequence_, collective_name(collective.kind), collective.name);
+  line += collective.input ? text_of(collective.input) : fmt::format("{} bytes", bytes);
   ++sequence_;
 }
 

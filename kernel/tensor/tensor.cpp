@@ -26,9 +26,9 @@ Tensor Tensor::allocate(Device& device,
                         Category category) {
   i64 bytes = dtype_size(dtype);
   for (const i64 size : shape) {
-    require(size >= 0 && !__builtin_mul_overflow(bytes, size, &bytes),
-            "a tensor cannot have shape {}",
-            shape.text());
+    if (size < 0 || __builtin_mul_overflow(bytes, size, &bytes)) [[unlikely]] {
+      fail("a tensor cannot have shape {}", shape.text());
+    }
   }
   Tensor tensor;
   tensor.storage_ = std::make_shared<Storage>(device, pool);
@@ -55,18 +55,21 @@ Device& Tensor::device() const {
 }
 
 Tensor Tensor::view(const Shape& shape) const {
-  require(defined(), "view of an undefined tensor as {}", shape.text());
-  require(dense(),
-          "view of {} as {}: strides {} are not dense; copy it first",
-          text(),
-          shape.text(),
-          strides_.text());
-  require(shape.elements() == elements(),
-          "view of {} as {}: {} elements, not {}",
-          text(),
-          shape.text(),
-          elements(),
-          shape.elements());
+  if (!defined()) [[unlikely]]
+    fail("view of an undefined tensor as {}", shape.text());
+  if (!dense()) [[unlikely]] {
+    fail("view of {} as {}: strides {} are not dense; copy it first",
+         text(),
+         shape.text(),
+         strides_.text());
+  }
+  if (shape.elements() != elements()) [[unlikely]] {
+    fail("view of {} as {}: {} elements, not {}",
+         text(),
+         shape.text(),
+         elements(),
+         shape.elements());
+  }
   Tensor result = *this;
   result.shape_ = shape;
   result.strides_ = dense_strides(shape);
@@ -76,12 +79,9 @@ Tensor Tensor::view(const Shape& shape) const {
 
 Tensor Tensor::slice(int dim, i64 begin, i64 length) const {
   require(defined(), "slice of an undefined tensor");
-  require(begin >= 0 && length >= 0 && begin <= shape_[dim] - length,
-          "slice [{}, {}) of dimension {} of {} is outside",
-          begin,
-          begin + length,
-          dim,
-          text());
+  if (begin < 0 || length < 0 || begin > shape_[dim] - length) [[unlikely]] {
+    fail("slice [{}, {}) of dimension {} of {} is outside", begin, begin + length, dim, text());
+  }
   Tensor result = *this;
   result.offset_ += begin * strides_[dim] * dtype_size(dtype_);
   result.shape_[dim] = length;
