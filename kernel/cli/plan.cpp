@@ -28,6 +28,7 @@ Prediction predict(const PlanOptions& options) {
   if (!options.hardware.empty()) arguments.hardware = Hardware::load(options.hardware);
   arguments.threads =
       static_cast<int>(resolved.run.device.threads.value_or(auto_threads(arguments.world)));
+  arguments.workers = static_cast<int>(auto_threads(1));
   return predict(arguments);
 }
 

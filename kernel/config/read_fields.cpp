@@ -11,6 +11,11 @@ const Value* find_given(const Given& given, std::string_view name) {
   return found == given.end() ? nullptr : &found->second;
 }
 
+// "[model.block] hidden", or the key alone where it stands in no table.
+std::string place_of(std::string_view table, std::string_view key) {
+  return table.empty() ? std::string(key) : fmt::format("[{}] {}", table, key);
+}
+
 struct Source {
   const Value* value = nullptr;
   std::string origin;
@@ -46,7 +51,7 @@ void read_value(const FieldSpec& spec, const ConfigNode& node, const Given& give
   try {
     spec.assign(object, spec.checked(*source.value));
   } catch (const ConfigError& error) {
-    fail_config("{}: [{}] {}: {}", source.origin, node.path(), spec.name, error.what());
+    fail_config("{}: {}: {}", source.origin, place_of(node.path(), spec.name), error.what());
   }
 }
 

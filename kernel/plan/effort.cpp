@@ -1,7 +1,6 @@
 #include "kernel/plan/effort.hpp"
 
 #include <algorithm>
-#include <vector>
 
 #include "tessera/ops/attention.hpp"
 #include "tessera/ops/embedding.hpp"
@@ -51,17 +50,18 @@ double flops_of(const Kernel& kernel, const void* args) {
 }
 
 // Of a table that is looked up only as many rows move as are asked for.
-std::vector<TensorArg> moved_by(const Kernel& kernel, const void* args) {
+template <class F>
+void for_each_moved(const Kernel& kernel, const void* args, F&& f) {
   if (kernel.operation == EmbeddingArgs::kName) {
     const auto& a = *static_cast<const EmbeddingArgs*>(args);
-    return {a.ids, a.out, a.out};
-  }
-  if (kernel.operation == EmbeddingWeightArgs::kName) {
+    for (const TensorArg* tensor : {&a.ids, &a.out, &a.out}) f(*tensor);
+  } else if (kernel.operation == EmbeddingWeightArgs::kName) {
     const auto& a = *static_cast<const EmbeddingWeightArgs*>(args);
-    return {a.ids, a.grad, a.grad};
+    for (const TensorArg* tensor : {&a.ids, &a.grad, &a.grad}) f(*tensor);
+  } else {
+    const auto* tensors = static_cast<const TensorArg*>(args);
+    std::for_each(tensors, tensors + kernel.tensors, f);
   }
-  const auto* tensors = static_cast<const TensorArg*>(args);
-  return {tensors, tensors + kernel.tensors};
 }
 
 }  // namespace
@@ -70,12 +70,12 @@ Effort effort_of(const Kernel& kernel, const void* args, const Hardware& hardwar
   Effort effort;
   effort.flops = flops_of(kernel, args);
   effort.dtype = static_cast<const TensorArg*>(args)->dtype;
-  for (const TensorArg& tensor : moved_by(kernel, args)) {
-    if (!tensor) continue;
+  for_each_moved(kernel, args, [&](const TensorArg& tensor) {
+    if (!tensor) return;
     const i64 bytes = tensor.elements() * dtype_size(tensor.dtype);
     effort.bytes += static_cast<double>(bytes);
     effort.timed_bytes += hardware.timed_bytes(tensor.dtype, bytes);
-  }
+  });
   return effort;
 }
 

@@ -31,6 +31,20 @@ void refuse_unknown(const Config& config,
   }
 }
 
+// Bounds that no hardware comes near: within them every predicted time is a number.
+constexpr double kLeastPerSecond = 1, kMostPerSecond = 1e24;  // FLOPs, bytes
+constexpr double kMostSeconds = 3600;
+
+template <class T>
+void add_bandwidth(Schema<T>& s, double T::*member, std::string_view doc) {
+  s.field("bandwidth", member, doc).at_least(kLeastPerSecond).at_most(kMostPerSecond);
+}
+
+template <class T>
+void add_share(Schema<T>& s, double T::*member, std::string_view doc) {
+  s.field("efficiency", member, doc).at_least(1e-6).at_most(1);
+}
+
 template <class T>
 void read_table(const Config& config, const std::string& path, T& table) {
   const std::vector<FieldSpec> fields = fields_of<T>();
@@ -41,35 +55,37 @@ void read_table(const Config& config, const std::string& path, T& table) {
 }  // namespace
 
 void PeakTable::describe(Schema<PeakTable>& s) {
-  s.field("f64", &PeakTable::f64, "FLOP/s of matrix products in f64; 0: none").at_least(0);
-  s.field("f32", &PeakTable::f32, "the same in f32").at_least(0);
-  s.field("f16", &PeakTable::f16, "the same in f16").at_least(0);
-  s.field("bf16", &PeakTable::bf16, "the same in bf16").at_least(0);
-  s.field("efficiency", &PeakTable::efficiency, "share of the peak that products reach")
-      .above(0)
-      .at_most(1);
+  const auto peak = [&s](std::string_view name, double PeakTable::*member, std::string_view doc) {
+    s.field(name, member, doc).at_least(0).at_most(kMostPerSecond);
+  };
+  peak("f64", &PeakTable::f64, "FLOP/s of matrix products in f64; 0: none");
+  peak("f32", &PeakTable::f32, "the same in f32");
+  peak("f16", &PeakTable::f16, "the same in f16");
+  peak("bf16", &PeakTable::bf16, "the same in bf16");
+  add_share(s, &PeakTable::efficiency, "share of the peak that products reach");
 }
 
 void MemoryTable::describe(Schema<MemoryTable>& s) {
-  s.field("bandwidth", &MemoryTable::bandwidth, "bytes a second of one rank").above(0);
-  s.field("efficiency", &MemoryTable::efficiency, "share of it that operations reach")
-      .above(0)
-      .at_most(1);
+  add_bandwidth(s, &MemoryTable::bandwidth, "bytes a second of one rank");
+  add_share(s, &MemoryTable::efficiency, "share of it that operations reach");
 }
 
 void LinkTable::describe(Schema<LinkTable>& s) {
-  s.field("bandwidth", &LinkTable::bandwidth, "bytes a second in one direction").above(0);
-  s.field("efficiency", &LinkTable::efficiency, "share of it that collectives reach")
-      .above(0)
-      .at_most(1);
-  s.field("latency", &LinkTable::latency, "seconds for the first byte").at_least(0);
+  add_bandwidth(s, &LinkTable::bandwidth, "bytes a second in one direction");
+  add_share(s, &LinkTable::efficiency, "share of it that collectives reach");
+  s.field("latency", &LinkTable::latency, "seconds for the first byte")
+      .at_least(0)
+      .at_most(kMostSeconds);
 }
 
 void Hardware::describe(Schema<Hardware>& s) {
   s.field("name", &Hardware::name, "for people");
-  s.field("ranks_per_host", &Hardware::ranks_per_host, "ranks that one host holds").at_least(1);
+  s.field("ranks_per_host", &Hardware::ranks_per_host, "ranks that one host holds")
+      .at_least(1)
+      .at_most(1 << 20);
   s.field("launch_latency", &Hardware::launch_latency, "seconds that each operation costs")
-      .at_least(0);
+      .at_least(0)
+      .at_most(kMostSeconds);
   s.field("f32_timed_as", &Hardware::f32_timed_as, "time f32 tensors as if they were of this type")
       .one_of({"", "f16", "bf16"});
 }
@@ -96,11 +112,12 @@ double Hardware::rate(DType dtype) const {
   const DType type = timed(dtype);
   const double rates[] = {peak.f64, peak.f32, peak.f16, peak.bf16};
   const double best = type <= DType::bf16 ? rates[static_cast<int>(type)] : 0;
-  if (best <= 0) {
-    fail_config("the hardware \"{}\" has no rate for products in {}: [peak] {} is 0",
+  if (best < kLeastPerSecond) {
+    fail_config("the hardware \"{}\" has no rate for products in {}: [peak] {} is {}",
                 name,
                 dtype_name(type),
-                dtype_name(type));
+                dtype_name(type),
+                best);
   }
   return best * peak.efficiency;
 }

@@ -7,14 +7,12 @@
 
 namespace tessera {
 
-/// Samples of the right shapes without values, for a plan whose data is not on this machine: all
-/// positions count. Fields are "tokens", "targets" and a mask for each loss term.
-std::shared_ptr<Dataset> make_planned_dataset(i64 sequence_length,
-                                              const std::vector<std::string>& losses);
-
-/// The configured data, or, where it cannot be opened, planned_dataset; `note` then says so. Throws
-/// the data's error when the model's vocabulary depends on it.
-std::shared_ptr<Dataset> data_for_plan(const RunConfig& config,
+/// The configured data, or, where it cannot be opened, samples of the right shapes without values,
+/// all of whose positions count; `note` then says so. Their vocabulary is that of the tokenizer in
+/// the data's slot, which needs no data. Throws the data's error when the model depends on it and
+/// there is no such tokenizer.
+std::shared_ptr<Dataset> data_for_plan(const Resolved& config,
+                                       const Catalog& plugins,
                                        ComponentMaker& maker,
                                        const RankGenerator& ranks,
                                        std::string& note);

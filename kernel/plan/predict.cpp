@@ -29,13 +29,6 @@ std::vector<PlannedGroups> groups_of(const RankGenerator& ranks, const Hardware&
   return all;
 }
 
-std::shared_ptr<Device> make_device(const PlanArguments& arguments, ComponentMaker& maker) {
-  DeviceArguments device;
-  device.threads = arguments.threads;
-  device.kernels = [&](std::string_view name) { return arguments.plugins->kernels(name); };
-  return maker.make(arguments.config->run.device.device, device);
-}
-
 // Seconds of each message between two pipeline ranks, as the sending action carried it.
 class Messages {
  public:
@@ -98,14 +91,17 @@ double bubble_of(const Timeline& timeline) {
   return all > 0 ? std::max(0.0, 1 - busy / all) : 0;
 }
 
-void describe_schedule(Prediction& out, const PipelineSchedule& schedule) {
+// Draws it, too.
+Pipeline play_schedule(Prediction& out, const PipelineSchedule& schedule) {
   const int stages = static_cast<int>(out.layout.pipeline);
   for (const bool training : {false, true}) {
     verify(schedule, shape_of(schedule, stages, out.microbatches, training));
   }
   const PipelineShape shape = shape_of(schedule, stages, out.microbatches, true);
+  Pipeline pipeline(schedule, shape);
   out.picture = draw(schedule, shape);
-  out.schedule_bubble = tessera::play(orders_of(schedule, shape)).bubble();
+  out.schedule_bubble = tessera::play(pipeline.orders).bubble();
+  return pipeline;
 }
 
 void add_times(Prediction& out) {
@@ -150,15 +146,16 @@ Prediction predict(const PlanArguments& arguments) {
   out.global = config.batch.global;
   out.sequence_length = sequence_length_of(config, maker);
   out.groups = groups_of(ranks, out.hardware);
-  describe_schedule(out, *make_schedule(config, maker));
+  const std::shared_ptr<PipelineSchedule> schedule = make_schedule(config, maker);
+  const Pipeline pipeline = play_schedule(out, *schedule);
 
   std::string note;
-  const std::shared_ptr<Dataset> data = data_for_plan(config, maker, ranks, note);
+  const std::shared_ptr<Dataset> data =
+      data_for_plan(*arguments.config, *arguments.plugins, maker, ranks, note);
   if (!note.empty()) out.notes.push_back(note);
-  const std::shared_ptr<Device> device = make_device(arguments, maker);
-  for (const RankClass& of : rank_classes(ranks)) {
-    out.classes.push_back(run_representative(arguments, of, device, data));
-    out.flops += out.classes.back().total.flops * static_cast<double>(of.ranks);
+  out.classes = run_representatives(arguments, rank_classes(ranks), data, pipeline);
+  for (const Representative& of : out.classes) {
+    out.flops += of.total.flops * static_cast<double>(of.of.ranks);
   }
   const Representative& any = out.classes.front();
   out.parameters = any.model_elements;

@@ -1,6 +1,10 @@
 #include "kernel/plan/representative.hpp"
 
+#include <algorithm>
+#include <atomic>
+#include <exception>
 #include <map>
+#include <thread>
 #include <utility>
 
 #include "kernel/comm/simulated.hpp"
@@ -52,12 +56,19 @@ std::vector<std::string> layers_of(const Session& session) {
   return names;
 }
 
-}  // namespace
+std::shared_ptr<Device> make_device(const PlanArguments& arguments) {
+  HostMaker maker(*arguments.plugins, *arguments.config);
+  DeviceArguments device;
+  device.threads = arguments.threads;
+  device.kernels = [&](std::string_view name) { return arguments.plugins->kernels(name); };
+  return maker.make(arguments.config->run.device.device, device);
+}
 
 Representative run_representative(const PlanArguments& arguments,
                                   const RankClass& of,
                                   const std::shared_ptr<Device>& stands_for,
-                                  const std::shared_ptr<Dataset>& data) {
+                                  const std::shared_ptr<Dataset>& data,
+                                  const Pipeline& pipeline) {
   StepMeter meter(arguments.hardware);
   const StandIns stand_ins{
       .device = std::make_shared<MetaDevice>(
@@ -69,7 +80,8 @@ Representative run_representative(const PlanArguments& arguments,
                          const Collective& collective) { meter.started(id, group, collective); },
           .waited = [&](u64 id) { meter.waited(id); }}),
       .dataset = data,
-      .before_action = [&](const PlanAction& action) { meter.begin_action(action); }};
+      .before_action = [&](const PlanAction& action) { meter.begin_action(action); },
+      .pipeline = &pipeline};
   SessionArguments session_arguments;
   session_arguments.config = arguments.config;
   session_arguments.plugins = arguments.plugins;
@@ -101,6 +113,41 @@ Representative run_representative(const PlanArguments& arguments,
   out.total = meter.total();
   out.flops_per_token = session.setup().model->flops_per_token();
   return out;
+}
+
+}  // namespace
+
+std::vector<Representative> run_representatives(const PlanArguments& arguments,
+                                                const std::vector<RankClass>& classes,
+                                                const std::shared_ptr<Dataset>& data,
+                                                const Pipeline& pipeline) {
+  std::vector<Representative> done(classes.size());
+  std::vector<std::exception_ptr> errors(classes.size());
+  std::atomic<std::size_t> next = 0;
+  const auto work = [&] {
+    std::shared_ptr<Device> device;  // of this thread, as a rank has its own
+    for (;;) {
+      const std::size_t i = next++;
+      if (i >= classes.size()) return;
+      try {
+        if (device == nullptr) device = make_device(arguments);
+        done[i] = run_representative(arguments, classes[i], device, data, pipeline);
+      } catch (...) {
+        errors[i] = std::current_exception();
+        next = classes.size();
+        return;
+      }
+    }
+  };
+  const auto most = std::max<std::size_t>(1, static_cast<std::size_t>(arguments.workers));
+  std::vector<std::jthread> workers;
+  for (std::size_t i = 1; i < std::min(most, classes.size()); ++i) workers.emplace_back(work);
+  work();
+  workers.clear();
+  for (const std::exception_ptr& error : errors) {
+    if (error) std::rethrow_exception(error);
+  }
+  return done;
 }
 
 }  // namespace tessera

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "kernel/plan/meter.hpp"
+#include "kernel/schedule/lower.hpp"
 #include "kernel/train/session.hpp"
 
 namespace tessera {
@@ -43,12 +44,14 @@ struct PlanArguments {
   const PluginHost* plugins = nullptr;
   i64 world = 1;
   int threads = 1;  ///< CPU threads of a rank; some kernels' workspace depends on them
+  int workers = 1;  ///< CPU threads of the planner, each with a representative at a time
   Hardware hardware;
 };
 
-Representative run_representative(const PlanArguments& arguments,
-                                  const RankClass& of,
-                                  const std::shared_ptr<Device>& stands_for,
-                                  const std::shared_ptr<Dataset>& data);
+/// One of each class, in this order; the same with any number of workers.
+std::vector<Representative> run_representatives(const PlanArguments& arguments,
+                                                const std::vector<RankClass>& classes,
+                                                const std::shared_ptr<Dataset>& data,
+                                                const Pipeline& pipeline);
 
 }  // namespace tessera

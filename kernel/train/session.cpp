@@ -151,7 +151,10 @@ Plan Session::make_plan(int microbatches, bool training) const {
   std::vector<std::vector<int>> buckets;
   if (gradients_ != nullptr) buckets = gradients_->bucket_layers();
   mark_recomputed(phases, setup_.model->layers(), config().recompute);
-  Plan plan = lower(*setup_.schedule, shape, std::move(phases), buckets);
+  const StandIns* stand_ins = arguments_.stand_ins;
+  Plan plan = training && stand_ins != nullptr && stand_ins->pipeline != nullptr
+                  ? lower(*stand_ins->pipeline, shape.rank, std::move(phases), buckets)
+                  : lower(*setup_.schedule, shape, std::move(phases), buckets);
   verify(plan);
   return plan;
 }

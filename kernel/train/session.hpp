@@ -17,6 +17,8 @@
 
 namespace tessera {
 
+struct Pipeline;
+
 /// What a session is made over in place of what is configured, when nothing is to run: its memory,
 /// messages and launches are those of a real one. Parameters get no values.
 struct StandIns {
@@ -24,6 +26,7 @@ struct StandIns {
   std::shared_ptr<Communicator> communicator;  ///< unused for a world of one
   std::shared_ptr<Dataset> dataset;
   std::function<void(const PlanAction&)> before_action;  ///< told of each action of a train_step
+  const Pipeline* pipeline = nullptr;  ///< of a train_step, played once for many sessions
 };
 
 /// What a rank is started with. What is pointed to outlives the session.

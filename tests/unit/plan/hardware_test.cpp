@@ -82,6 +82,44 @@ TEST(HardwareTables, SayWhatIsWrongAndWhere) {
               ThrowsMessage<ConfigError>(HasSubstr("there is no such file")));
 }
 
+TEST(HardwareTables, HoldOnlyWhatTimesCanBeComputedFrom) {
+  const auto problem = [](const std::string& text) -> std::string {
+    const TableFile file(text);
+    try {
+      const Hardware hardware = Hardware::load(file.path());
+      hardware.rate(DType::f32);
+    } catch (const ConfigError& error) {
+      return error.what();
+    }
+    return "none";
+  };
+  for (const std::string key : {"[memory]\nbandwidth",
+                                "[inside]\nbandwidth",
+                                "[between]\nbandwidth",
+                                "[inside]\nlatency",
+                                "[peak]\nf32",
+                                "[peak]\nefficiency",
+                                "launch_latency"}) {
+    EXPECT_THAT(problem(key + " = inf\n"), HasSubstr("got inf")) << key;
+    EXPECT_THAT(problem(key + " = nan\n"), HasSubstr("got nan")) << key;
+  }
+  for (const std::string key : {"[memory]\nbandwidth",
+                                "[inside]\nbandwidth",
+                                "[between]\nbandwidth",
+                                "[memory]\nefficiency",
+                                "[peak]\nefficiency"}) {
+    EXPECT_THAT(problem(key + " = 1e-300\n"), HasSubstr("got 1e-300")) << key;
+  }
+  EXPECT_THAT(problem("[peak]\nf32 = 1e-300\n"), HasSubstr("[peak] f32 is 1e-300"));
+  EXPECT_EQ(problem("[memory]\nbandwidth = 1e12\n"), "none");
+}
+
+TEST(HardwareTables, KeysOutsideOfTablesAreNamedAlone) {
+  const TableFile file("ranks_per_host = 0\n");
+  EXPECT_THAT([&] { Hardware::load(file.path()); },
+              ThrowsMessage<ConfigError>(HasSubstr(":1:18: ranks_per_host: expected ")));
+}
+
 TEST(HardwareRates, FollowTheTypeThatIsTimed) {
   Hardware hardware;
   hardware.peak = {.f64 = 1e9, .f32 = 2e9, .f16 = 16e9, .bf16 = 0, .efficiency = 0.5};
