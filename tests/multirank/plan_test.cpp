@@ -6,7 +6,7 @@
 #include <mutex>
 #include <tuple>
 
-#include "kernel/plan/predict.hpp"
+#include "kernel/plan/report.hpp"
 #include "training_support.hpp"
 
 namespace tessera::testing {
@@ -114,6 +114,8 @@ TEST_P(Planned, MemoryAndMessagesAreThoseOfTheRun) {
 }
 
 const std::string kRows = "parallel.sequence_parallel=true";
+const std::string kMicro1 = "batch.micro=1";
+const std::string kContext = "model.block.attention.context=";
 
 INSTANTIATE_TEST_SUITE_P(
     Layouts,
@@ -142,7 +144,24 @@ INSTANTIATE_TEST_SUITE_P(
                 "schedule.chunks=2",
                 "recompute.mode=\"selective\""}},
         Layout{"pp2_zbv", {"parallel.pipeline=2", "schedule.type=\"zbv\"", "batch.micro=1"}},
-        Layout{"pp2_dp2", {"parallel.pipeline=2", "parallel.data=2", "schedule.type=\"1f1b\""}}),
+        Layout{"pp2_dp2", {"parallel.pipeline=2", "parallel.data=2", "schedule.type=\"1f1b\""}},
+        Layout{"pp2_gpipe", {"parallel.pipeline=2", "schedule.type=\"gpipe\"", kMicro1}},
+        Layout{
+            "pp2_zbh1_full",
+            {"parallel.pipeline=2", "schedule.type=\"zb_h1\"", kMicro1, "recompute.mode=\"full\""}},
+        Layout{"pp2_dualpipe_v", {"parallel.pipeline=2", "schedule.type=\"dualpipe_v\"", kMicro1}},
+        Layout{"pp4", {"parallel.pipeline=4", "schedule.type=\"1f1b\"", kMicro1}},
+        Layout{"cp2_allgather", {"parallel.context=2", kContext + "\"allgather\""}},
+        Layout{"cp2_all_to_all", {"parallel.context=2", kContext + "\"all_to_all\""}},
+        Layout{"cp4", {"parallel.context=4"}},
+        Layout{"tp2_cp2_sp_all_to_all",
+               {"parallel.tensor=2", "parallel.context=2", kRows, kContext + "\"all_to_all\""}},
+        Layout{"pp2_cp2",
+               {"parallel.pipeline=2",
+                "parallel.context=2",
+                "schedule.type=\"zb_h1\"",
+                "recompute.mode=\"selective\"",
+                kMicro1}}),
     [](const auto& info) { return info.param.name; });
 
 TEST(PlannedWork, IsTheFormulaOfTheModel) {
@@ -163,6 +182,24 @@ TEST(PlannedWork, IsDividedAmongRanksAndGrowsByRecomputing) {
   const double again = predicted({"recompute.mode=\"full\""}).flops;
   const double h = 64, s = 32;
   EXPECT_DOUBLE_EQ(again - one, 2 * 8 * s * 4 * (12 * h * h + s * h));
+}
+
+TEST(Planning, IsTheSameWithAnyNumberOfWorkers) {
+  const Resolved config = resolve(
+      Config::parse(
+          tiny_config(),
+          "test",
+          with_model({"parallel.pipeline=2", "parallel.context=2", "schedule.type=\"1f1b\""})),
+      plugins());
+  PlanArguments arguments;
+  arguments.config = &config;
+  arguments.plugins = &plugins();
+  arguments.world = world_size(config.run);
+  const std::string alone = report_json(predict(arguments));
+  arguments.workers = 3;
+  EXPECT_EQ(report_json(predict(arguments)), alone);
+  arguments.world = 3;
+  EXPECT_THROW(predict(arguments), ConfigError);
 }
 
 TEST(PlannedTime, IsShorterWithMoreRanksAndLongerWithSlowerLinks) {
