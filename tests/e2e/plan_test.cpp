@@ -1,5 +1,6 @@
 // `tessera plan` as a user meets it.
 #include <gmock/gmock.h>
+#include <sys/resource.h>
 
 #include <chrono>
 #include <fstream>
@@ -30,9 +31,10 @@ nlohmann::json plan(std::vector<std::string> arguments) {
   return nlohmann::json::parse(result.out);
 }
 
-// A configuration whose data need not be there.
+// A configuration whose data is nowhere; its model takes the vocabulary of the tokenizer.
 std::vector<std::string> small(std::vector<std::string> more = {}) {
-  std::vector<std::string> arguments = {kConfigs + "shakespeare.toml", "--set", "model.vocab=256"};
+  std::vector<std::string> arguments = {
+      kConfigs + "shakespeare.toml", "--set", "data.path=\"nowhere.txt\""};
   arguments.insert(arguments.end(), more.begin(), more.end());
   return arguments;
 }
@@ -58,6 +60,29 @@ TEST_P(ScalingStudy, IsPlannedInSeconds) {
   EXPECT_LT(p["step_seconds"].get<double>(), 5);
   EXPECT_GT(p["mfu"].get<double>(), 0.1);
   EXPECT_LT(p["mfu"].get<double>(), 0.5);
+}
+
+double child_cpu_seconds() {
+  rusage usage{};
+  getrusage(RUSAGE_CHILDREN, &usage);
+  return static_cast<double>(usage.ru_utime.tv_sec) +
+         1e-6 * static_cast<double>(usage.ru_utime.tv_usec);
+}
+
+// Eight different ranks, each of which launches half a million operations.
+TEST(Plan, TakesSecondsForManyDifferentRanks) {
+#if !defined(NDEBUG) || defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "a limit for optimised builds";
+#endif
+  const double before = child_cpu_seconds();
+  plan({kConfigs + "scaling/gpt2_8.3b.toml",
+        "--hardware",
+        kDgx2,
+        "--set",
+        "parallel.context=8",
+        "--set",
+        "parallel.data=8"});
+  EXPECT_LT(child_cpu_seconds() - before, 6);
 }
 
 INSTANTIATE_TEST_SUITE_P(Paper,
@@ -87,6 +112,13 @@ TEST(Plan, FillsAWorldWithReplicas) {
   EXPECT_EQ(p["groups"]["dp"]["ranks"], nlohmann::json::parse("[[0, 2], [1, 3]]"));
 }
 
+TEST(Plan, KnowsTheVocabularyWithoutTheData) {
+  const auto own = plan(small()), given = plan(small({"--set", "model.vocab=256"}));
+  EXPECT_EQ(own["parameters"], given["parameters"]);
+  const std::string note = own["notes"][0];
+  EXPECT_THAT(note, HasSubstr("nowhere.txt"));
+}
+
 TEST(Plan, DrawsTheTimeline) {
   const TemporaryFolder folder;
   const std::string file = folder.path() / "step.svg";
@@ -110,6 +142,11 @@ TEST(Plan, WhatIsWrongIsExitCode2) {
   EXPECT_THAT(error(small({"--hardware", "nowhere.toml"})), HasSubstr("nowhere.toml"));
   EXPECT_THAT(error(small({"--set", "schedule.type=\"1f1c\""})), HasSubstr("1f1b"));
   EXPECT_THAT(error(small({"--world", "0"})), HasSubstr("--world"));
+  EXPECT_THAT(error(small({"--world", "-1"})),
+              HasSubstr("--world: Value -1 not in range 1 to 1048576"));
+  EXPECT_THAT(error(small({"--svg", ""})), HasSubstr("--svg: is empty"));
+  EXPECT_THAT(error(small({"--hardware", ""})), HasSubstr("--hardware: is empty"));
+  EXPECT_THAT(error(small({"--set", "data.tokenizer.type=\"word\""})), HasSubstr("tokenizer"));
 }
 
 }  // namespace
