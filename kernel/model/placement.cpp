@@ -129,6 +129,11 @@ int StageMap::stage_of_layer(int layer) const {
   return static_cast<int>(std::ranges::find_if(stages, holds) - stages.begin());
 }
 
+int StageMap::stage_of_chunk(int rank, int chunk) const {
+  const auto is = [&](const Stage& s) { return s.rank == rank && s.chunk == chunk; };
+  return static_cast<int>(std::ranges::find_if(stages, is) - stages.begin());
+}
+
 StageMap map_stages(const PipelineSchedule& schedule,
                     int ranks,
                     std::span<const LayerPlan> layers,

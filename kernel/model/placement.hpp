@@ -30,6 +30,7 @@ struct StageMap {
 
   int last() const { return static_cast<int>(stages.size()) - 1; }
   int stage_of_layer(int layer) const;
+  int stage_of_chunk(int rank, int chunk) const;
 };
 
 /// Asks the schedule for the place of every chunk. Throws Error unless each stage has exactly one.

@@ -156,6 +156,17 @@ Plan Session::make_plan(int microbatches, bool training) const {
                   ? lower(*stand_ins->pipeline, shape.rank, std::move(phases), buckets)
                   : lower(*setup_.schedule, shape, std::move(phases), buckets);
   verify(plan);
+  for (int chunk = 0; chunk < shape.chunks; ++chunk) {
+    const int built = stages_.stage_of_chunk(shape.rank, chunk);
+    const int planned = plan.stages[static_cast<std::size_t>(chunk)];
+    require(built == planned,
+            "chunk {} of pipeline rank {} was at stage {} when the model was built and is at "
+            "stage {} now: a schedule's place() depends on stages and chunks, rank and chunk only",
+            chunk,
+            shape.rank,
+            built,
+            planned);
+  }
   return plan;
 }
 

@@ -163,12 +163,6 @@ const std::vector<Mutation>& mutations() {
        kAll},
       {"block_skipped_by_an_uneven_stage", kUneven, "model.block", "block", "skipped", kAll},
       {"block_repeated_by_an_uneven_stage", kUneven, "model.block", "block", "repeated", kAll},
-      {"layers_on_the_wrong_stage",
-       kFourStages,
-       "schedule",
-       "schedule",
-       "built_for_other_places",
-       kAll},
       {"norm_forgets_replicas",
        kTensor,
        "optimizer",
@@ -229,6 +223,20 @@ TEST_P(Mutants, OneRankHidesItUnlessItIsNoMatterOfLayout) {
 INSTANTIATE_TEST_SUITE_P(All, Mutants, ::testing::ValuesIn(mutations()), [](const auto& info) {
   return info.param.name;
 });
+
+// Layers would run on another stage than they were built for: no table is needed to see that.
+TEST(PlaceCheck, RefusesPlacesThatChange) {
+  const auto run = [] {
+    train(tiny_config(),
+          with(kFourStages,
+               {"schedule.type=\"mutant_schedule\"",
+                "schedule.mistake=\"built_for_other_places\"",
+                "comm.timeout_s=2"}),
+          {.host = &host()});
+  };
+  EXPECT_THAT(
+      run, ::testing::ThrowsMessage<Error>(HasSubstr("when the model was built and is at stage")));
+}
 
 TEST(ReplicaCheck, NamesAParameterWhoseReductionIsMissing) {
   const auto run = [] {
