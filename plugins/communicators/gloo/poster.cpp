@@ -35,12 +35,11 @@ void Poster::add(Request request) {
 }
 
 void Poster::handleEvents(int) {
+  eventfd_t count = 0;
+  eventfd_read(wakeup_, &count);
   std::vector<Request> requests;
   {
-    // First of all: what orders this thread behind the constructor is that others held the mutex.
     const std::lock_guard lock(mutex_);
-    eventfd_t count = 0;
-    eventfd_read(wakeup_, &count);
     requests.swap(requests_);
   }
   for (const Request& request : requests) start_(request);
