@@ -10,7 +10,7 @@
 namespace tessera {
 namespace {
 
-std::string quoted(std::string_view text) {
+std::string basic_string(std::string_view text) {
   std::string out = "\"";
   for (const char c : text) {
     switch (c) {
@@ -53,7 +53,7 @@ struct Text {
   std::string operator()(bool v) const { return v ? "true" : "false"; }
   std::string operator()(i64 v) const { return fmt::format("{}", v); }
   std::string operator()(double v) const { return float_text(v); }
-  std::string operator()(const std::string& v) const { return quoted(v); }
+  std::string operator()(const std::string& v) const { return basic_string(v); }
   std::string operator()(const Value::Array& v) const {
     std::string out = "[";
     for (const Value& element : v) {
