@@ -99,8 +99,9 @@ Pipeline play_schedule(Prediction& out, const PipelineSchedule& schedule) {
   }
   const PipelineShape shape = shape_of(schedule, stages, out.microbatches, true);
   Pipeline pipeline(schedule, shape);
-  out.picture = draw(schedule, shape);
-  out.schedule_bubble = tessera::play(pipeline.orders).bubble();
+  const Timeline timeline = tessera::play(pipeline.orders);
+  out.picture = draw(timeline, shape.chunks);
+  out.schedule_bubble = timeline.bubble();
   return pipeline;
 }
 
