@@ -83,8 +83,8 @@ class Launch {
         ranks_.begin(), ranks_.end(), [](const RankProcess& rank) { return rank.running(); });
   }
 
-  // Until something is to be read, a signal comes or, for what shows in neither way, a moment
-  // passes: the end of a process trails the end of its pipes a little.
+  // Until something is to be read or, for what does not show so, a moment passes: a signal, or the
+  // end of a process, which trails the end of its pipes a little.
   void wait() const {
     std::vector<pollfd> polled;
     bool ending = false;

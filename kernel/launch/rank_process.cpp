@@ -60,16 +60,20 @@ struct Child {
   int output, report;
   bool own_standard_output;
   pid_t parent;
-  sigset_t mask;
 
   [[noreturn]] void run() const {
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) _exit(1);  // it died before it was watched
-    std::signal(SIGINT, SIG_DFL);
-    std::signal(SIGTERM, SIG_DFL);
+    // Blocked so far, as in the launcher's thread (StopFlag): its handlers must not run here.
+    sigset_t taken;
+    sigemptyset(&taken);
+    for (const int signal : {SIGINT, SIGTERM}) {
+      std::signal(signal, SIG_DFL);
+      sigaddset(&taken, signal);
+    }
+    sigprocmask(SIG_UNBLOCK, &taken, nullptr);
     std::signal(SIGTTOU, SIG_IGN);  // a background group may still write to the terminal
-    sigprocmask(SIG_SETMASK, &mask, nullptr);
     const int nothing = open("/dev/null", O_RDONLY);
     if (nothing >= 0) dup2(nothing, STDIN_FILENO);
     dup2(output, STDERR_FILENO);
@@ -84,25 +88,6 @@ struct Child {
     }
     _exit(127);
   }
-};
-
-// Signals wait until the child can take them: it must not run the launcher's handlers.
-class SignalsBlocked {
- public:
-  SignalsBlocked() {
-    sigset_t blocked;
-    sigemptyset(&blocked);
-    sigaddset(&blocked, SIGINT);
-    sigaddset(&blocked, SIGTERM);
-    pthread_sigmask(SIG_BLOCK, &blocked, &before_);
-  }
-  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  SignalsBlocked(const SignalsBlocked&) = delete;
-  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
-  const sigset_t& before() const { return before_; }
-
- private:
-  sigset_t before_;
 };
 
 // True while there may be more. At the end of the stream the descriptor is closed.
@@ -130,15 +115,13 @@ RankProcess::RankProcess(i64 rank, const RankProgram& program) {
   const std::vector<char*> argument_list = pointers(arguments);
   const std::vector<char*> environment_list = pointers(environment);
 
-  const SignalsBlocked blocked;
   const Child child{.path = program.path.c_str(),
                     .arguments = argument_list.data(),
                     .environment = environment_list.data(),
                     .output = output.write,
                     .report = report.write,
                     .own_standard_output = rank == 0,
-                    .parent = getpid(),
-                    .mask = blocked.before()};
+                    .parent = getpid()};
   pid_ = fork();
   if (pid_ == 0) child.run();
   require(pid_ > 0, "launch: cannot start rank {}: {}", rank, std::strerror(errno));

@@ -17,6 +17,7 @@ struct RankProgram {
 };
 
 /// One rank: a process of its own group that the system kills when the thread that started it ends.
+/// Started while a StopFlag of that thread lives, so that no handler runs between fork and exec.
 /// The standard output of rank 0 is the launcher's; all else that ranks write arrives here.
 class RankProcess {
  public:

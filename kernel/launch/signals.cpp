@@ -69,12 +69,25 @@ StopFlag::StopFlag(SecondInterrupt second) {
   action.sa_handler = tessera_note_broken_pipe;
   sigaction(SIGPIPE, nullptr, &old_pipe);
   if (old_pipe.sa_handler != SIG_IGN) sigaction(SIGPIPE, &action, nullptr);
+
+  sigset_t taken;
+  sigemptyset(&taken);
+  sigaddset(&taken, SIGINT);
+  sigaddset(&taken, SIGTERM);
+  pthread_sigmask(SIG_BLOCK, &taken, &mask_before_);
+  listener_ = std::thread([this, taken] {
+    pthread_sigmask(SIG_UNBLOCK, &taken, nullptr);
+    over_.acquire();
+  });
 }
 
 StopFlag::~StopFlag() {
+  over_.release();
+  listener_.join();
   sigaction(SIGINT, &old_interrupt, nullptr);
   sigaction(SIGTERM, &old_termination, nullptr);
   sigaction(SIGPIPE, &old_pipe, nullptr);
+  pthread_sigmask(SIG_SETMASK, &mask_before_, nullptr);
   installed = false;
 }
 

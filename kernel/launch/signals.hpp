@@ -1,5 +1,7 @@
 #pragma once
 #include <csignal>
+#include <semaphore>
+#include <thread>
 
 namespace tessera {
 
@@ -10,6 +12,10 @@ inline constexpr int kOutputClosed = 128 + SIGPIPE;
 /// While one lives, SIGINT, SIGTERM and SIGPIPE of the standard output or standard error set a flag
 /// instead of ending the process; afterwards the old handlers are back. At most one lives at a
 /// time, since a process has one handler a signal. SIGPIPE stays ignored where it was.
+///
+/// SIGINT and SIGTERM are taken by a thread of its own; they are blocked in the thread that made
+/// it, which also ends it, and in those started since: generated code may compute with the stack
+/// pointer in the heap, where a handler's frame destroys what lies below (oneDNN issue #4845).
 class StopFlag {
  public:
   enum class SecondInterrupt {
@@ -29,6 +35,11 @@ class StopFlag {
   int terminations() const;
   /// Was something written that nobody reads any more?
   bool output_closed() const;
+
+ private:
+  sigset_t mask_before_;
+  std::binary_semaphore over_{0};
+  std::thread listener_;
 };
 
 }  // namespace tessera

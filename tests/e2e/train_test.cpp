@@ -123,7 +123,8 @@ TEST_F(Train, ASecondRunInTheSameFolderIsRefused) {
   EXPECT_THAT(second.err,
               HasSubstr("checkpoints is in use: process " + std::to_string(first.pid())));
   first.send(SIGTERM);
-  EXPECT_EQ(first.wait().exit_code, 0);
+  const ProcessResult ended = first.wait();
+  EXPECT_EQ(ended.exit_code, 0) << "signal " << ended.signal << "\n" << ended.err;
 }
 
 TEST_F(Train, AFinishedRunSaysThatNothingIsLeft) {
