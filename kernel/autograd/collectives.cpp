@@ -38,8 +38,7 @@ Tensor whole_of(Context& cx, const Tensor& x, ProcessGroup& group, std::string_v
 }
 
 void check(const Tensor& x, std::string_view name) {
-  if (x.rank() != 2) [[unlikely]]
-    fail("{}: expected [rows, features], got {}", name, x.text());
+  require(x.rank() == 2, "{}: expected [rows, features], got {}", name, x);
 }
 
 }  // namespace

@@ -21,10 +21,10 @@ void describe(TensorArg& tensor, const Shape& shape, DType dtype) {
   }
 }
 
-std::string strides_text(const TensorArg& tensor) {
+Shape strides_of(const TensorArg& tensor) {
   Shape strides;
   for (int i = 0; i < tensor.rank; ++i) strides.push_back(tensor.strides[i]);
-  return strides.text();
+  return strides;
 }
 
 }  // namespace
@@ -49,7 +49,7 @@ bool is_dense(const TensorArg& tensor) {
 
 std::string text_of(const TensorArg& tensor) {
   if (!present(tensor)) return "absent";
-  return fmt::format("{} {}", dtype_name(tensor.dtype), shape_of(tensor).text());
+  return fmt::format("{} {}", dtype_name(tensor.dtype), shape_of(tensor));
 }
 
 std::string_view Infer::name(const TensorArg& tensor) const {
@@ -96,7 +96,7 @@ void Infer::dense(const TensorArg& tensor) const {
     wrong(fmt::format("{} must be dense, is {} with strides {}",
                       name(tensor),
                       text_of(tensor),
-                      strides_text(tensor)));
+                      strides_of(tensor)));
   }
 }
 
@@ -106,7 +106,7 @@ void Infer::unit_inner(const TensorArg& tensor) const {
     wrong(fmt::format("{} must have stride 1 in its last dimension, is {} with strides {}",
                       name(tensor),
                       text_of(tensor),
-                      strides_text(tensor)));
+                      strides_of(tensor)));
   }
 }
 
@@ -116,7 +116,7 @@ void Infer::shape(const TensorArg& tensor, const Shape& shape, DType dtype) cons
     return;
   }
   wrong(fmt::format(
-      "{} must be {} {}, is {}", name(tensor), dtype_name(dtype), shape.text(), text_of(tensor)));
+      "{} must be {} {}, is {}", name(tensor), dtype_name(dtype), shape, text_of(tensor)));
 }
 
 void Infer::input(const TensorArg& tensor, const Shape& shape, DType dtype) const {

@@ -31,15 +31,14 @@ Tensor attention(Context& cx,
   const i64 q_features = shape.heads * shape.head_dim;
   const i64 kv_features = shape.kv_heads * shape.head_dim;
   const i64 n = shape.batch * shape.sequence;
-  if (qkv.rank() != 2 || qkv.dim(0) != n || qkv.dim(1) != q_features + 2 * kv_features) {
-    fail("attention over {} samples × {} positions with {} + 2·{} heads of {} got projections {}",
-         shape.batch,
-         shape.sequence,
-         shape.heads,
-         shape.kv_heads,
-         shape.head_dim,
-         qkv.text());
-  }
+  require(qkv.rank() == 2 && qkv.dim(0) == n && qkv.dim(1) == q_features + 2 * kv_features,
+          "attention over {} samples × {} positions with {} + 2·{} heads of {} got projections {}",
+          shape.batch,
+          shape.sequence,
+          shape.heads,
+          shape.kv_heads,
+          shape.head_dim,
+          qkv);
   AttentionSpec spec = given;
   if (!cx.training()) spec.dropout = 0;
   Tensor out = cx.empty({n, q_features}, qkv.dtype());

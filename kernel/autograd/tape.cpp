@@ -110,12 +110,11 @@ class NodeGradients final : public Gradients {
 
 void Tape::Frame::contribute(
     Context& cx, u32 value, Tensor gradient, Work pending, std::string_view name) {
-  if (gradient.shape() != shapes[value]) [[unlikely]] {
-    fail("\"{}\" gave a gradient of shape {} for a value of shape {}",
-         name,
-         gradient.shape().text(),
-         shapes[value].text());
-  }
+  require(gradient.shape() == shapes[value],
+          "\"{}\" gave a gradient of shape {} for a value of shape {}",
+          name,
+          gradient.shape(),
+          shapes[value]);
   Gradient& entry = gradients[value];
   if (!entry.tensor.defined()) {
     entry = {std::move(gradient), std::move(pending)};
@@ -163,12 +162,10 @@ Tensor Tape::leaf(const Tensor& value) {
 bool Tape::tracks(const Tensor& value) const {
   if (!value.var()) return false;
   const Frame& frame = state_->current();
-  if (value.var().frame != frame.id) [[unlikely]] {
-    fail(
-        "a tensor {} of another phase is used here: what crosses a phase boundary crosses in the "
-        "bundle",
-        value.text());
-  }
+  require(value.var().frame == frame.id,
+          "a tensor {} of another phase is used here: what crosses a phase boundary crosses in the "
+          "bundle",
+          value);
   return true;
 }
 

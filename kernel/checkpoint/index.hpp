@@ -86,3 +86,6 @@ std::vector<SafetensorsEntry> parse_safetensors_header(const std::string& text,
                                                        const std::string& source);
 
 }  // namespace tessera
+
+template <>
+struct fmt::formatter<tessera::Rectangle> : tessera::TextFormatter<tessera::Rectangle> {};

@@ -56,16 +56,16 @@ void CheckpointIndex::check_tiling() const {
         require(slice.begin[d] >= 0 && slice.shape[d] >= 0 &&
                     slice.shape[d] <= tensor.shape[d] - slice.begin[d],
                 "slice {} of \"{}\" lies outside of {}",
-                slice.text(),
+                slice,
                 name,
-                whole.text());
+                whole);
       }
       covered += slice.elements();
       for (std::size_t j = 0; j < i; ++j) {
         require(!slice.overlaps(tensor.slices[j].where),
                 "slices {} and {} of \"{}\" overlap",
-                slice.text(),
-                tensor.slices[j].where.text(),
+                slice,
+                tensor.slices[j].where,
                 name);
       }
     }

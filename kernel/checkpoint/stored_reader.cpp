@@ -65,7 +65,7 @@ std::vector<std::byte> StoredReader::read(const std::string& dtype, const Stored
           path,
           bytes.size(),
           dtype,
-          slice.where.text());
+          slice.where);
   require(checksum(bytes) == slice.checksum, "{} is damaged: the checksum is wrong", path);
   return bytes;
 }
@@ -109,7 +109,7 @@ CheckpointIndex verify_checkpoint(const std::filesystem::path& folder) {
       damage.collect(name, [&, &tensor = tensor] { reader.read(tensor.dtype, slice); });
     }
   }
-  require(damage.none(), "checkpoint {} is damaged:\n{}", folder.string(), damage.text());
+  if (!damage.none()) fail("checkpoint {} is damaged:\n{}", folder.string(), damage.text());
   return index;
 }
 

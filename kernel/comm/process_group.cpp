@@ -133,15 +133,14 @@ Work ProcessGroup::all_reduce(const Tensor& tensor, ReduceOp op, std::string_vie
 }
 
 Work ProcessGroup::all_gather(const Tensor& input, const Tensor& output, std::string_view name) {
-  if (input.dtype() != output.dtype() || output.elements() != size() * input.elements()) {
-    fail("rank {}, group {}: all_gather \"{}\": the output {} must hold {} times the input {}",
-         rank_,
-         spec_.name,
-         name,
-         output.text(),
-         size(),
-         input.text());
-  }
+  require(input.dtype() == output.dtype() && output.elements() == size() * input.elements(),
+          "rank {}, group {}: all_gather \"{}\": the output {} must hold {} times the input {}",
+          rank_,
+          spec_.name,
+          name,
+          output,
+          size(),
+          input);
   if (size() == 1) {
     copy_within(input.view(output.shape()), output);
     return {};
@@ -155,15 +154,14 @@ Work ProcessGroup::all_gather(const Tensor& input, const Tensor& output, std::st
 Work ProcessGroup::reduce_scatter(const Tensor& input,
                                   const Tensor& output,
                                   std::string_view name) {
-  if (input.dtype() != output.dtype() || input.elements() != size() * output.elements()) {
-    fail("rank {}, group {}: reduce_scatter \"{}\": the input {} must hold {} times the output {}",
-         rank_,
-         spec_.name,
-         name,
-         input.text(),
-         size(),
-         output.text());
-  }
+  require(input.dtype() == output.dtype() && input.elements() == size() * output.elements(),
+          "rank {}, group {}: reduce_scatter \"{}\": the input {} must hold {} times the output {}",
+          rank_,
+          spec_.name,
+          name,
+          input,
+          size(),
+          output);
   if (size() == 1) {
     copy_within(input.view(output.shape()), output);
     return {};
@@ -263,7 +261,7 @@ void ProcessGroup::barrier(Stream& stream, std::string_view name) {
 Work ProcessGroup::start(Collective collective, std::vector<Tensor> tensors) {
   Place place{rank_, spec_.name, collective.kind, collective.name};
   for (const Tensor& tensor : tensors) {
-    if (!tensor.dense()) fail("{}: {} is not dense", place.text(), tensor.text());
+    if (!tensor.dense()) fail("{}: {} is not dense", place.text(), tensor);
   }
   Device& device = tensors.front().device();
   // A recorded collective counts when it is replayed.

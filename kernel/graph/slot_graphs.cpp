@@ -207,8 +207,8 @@ void SlotGraphs::forward(Context& cx, int slot, Bundle& bundle) {
                 tensors[i].dtype() == to.dtype(),
             "\"{}\" was captured for an input {}, not {}",
             spec_.name,
-            to.text(),
-            tensors[i].defined() ? tensors[i].text() : "none");
+            to,
+            tensors[i]);
     copy_to(cx, tensors[i], to);
   }
   cx.device->replay(*h.forward, *cx.stream);

@@ -14,7 +14,7 @@ auto with_floating(const Tensor& tensor, F&& f) {
     case DType::f32:
       return f(float{});
     default:
-      fail("host values are f32 or f64, not {}", tensor.text());
+      fail("host values are f32 or f64, not {}", tensor);
   }
 }
 
@@ -32,7 +32,7 @@ void write_values(Device& device, const Tensor& tensor, const std::vector<double
   require(static_cast<i64>(values.size()) == tensor.elements(),
           "{} values for a tensor {}",
           values.size(),
-          tensor.text());
+          tensor);
   with_floating(tensor, [&](auto zero) {
     const std::vector<decltype(zero)> raw(values.begin(), values.end());
     device.write(tensor, raw.data());

@@ -33,8 +33,8 @@ Parameter& ModelParts::declare(const ParameterSpec& spec, const std::string& sco
     require(entry.parameter->logical == spec.shape,
             "shared parameter \"{}\" is declared with shapes {} and {}",
             name,
-            entry.parameter->logical.text(),
-            spec.shape.text());
+            entry.parameter->logical,
+            spec.shape);
     entry.layers.push_back(layer);
     return *entry.parameter;
   }
@@ -50,7 +50,7 @@ Parameter& ModelParts::declare(const ParameterSpec& spec, const std::string& sco
       parameter->local[split.dim] =
           split_storage(split, spec.shape[split.dim], mesh_.size(split.axis));
     } catch (const ConfigError& error) {
-      fail_config("parameter \"{}\" {}: {}", name, spec.shape.text(), error.what());
+      fail_config("parameter \"{}\" {}: {}", name, spec.shape, error.what());
     }
   }
   by_name_.emplace(name, parameters_.size());

@@ -163,12 +163,12 @@ void HostDevice::State::record_launch(Stream& stream,
 }
 
 void HostDevice::State::settle(const Device& device, const Tensor& tensor, std::string_view verb) {
-  refuse_in_capture("host {} of a tensor ({})", verb, tensor.text());
+  refuse_in_capture("host {} of a tensor ({})", verb, tensor);
   require(tensor.defined(), "host {} of an undefined tensor", verb);
   require(&tensor.device() == &device,
           "host {} of a tensor ({}) that is not on device \"{}\"",
           verb,
-          tensor.text(),
+          tensor,
           name);
   if (deferred) deferred->drain(*streams[0]);
 }

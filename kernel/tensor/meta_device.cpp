@@ -59,11 +59,11 @@ void MetaDevice::launch_host(Stream& stream, std::string_view name, std::functio
 }
 
 void MetaDevice::check(const Tensor& tensor, std::string_view verb) const {
-  require(!capturing(), "host {} of a tensor ({}) while capturing", verb, tensor.text());
+  require(!capturing(), "host {} of a tensor ({}) while capturing", verb, tensor);
   require(tensor.defined() && &tensor.device() == this,
           "host {} of a tensor ({}) that is not on device \"{}\"",
           verb,
-          tensor.text(),
+          tensor,
           name());
 }
 

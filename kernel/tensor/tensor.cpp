@@ -26,9 +26,9 @@ Tensor Tensor::allocate(Device& device,
                         Category category) {
   i64 bytes = dtype_size(dtype);
   for (const i64 size : shape) {
-    if (size < 0 || __builtin_mul_overflow(bytes, size, &bytes)) [[unlikely]] {
-      fail("a tensor cannot have shape {}", shape.text());
-    }
+    require(size >= 0 && !__builtin_mul_overflow(bytes, size, &bytes),
+            "a tensor cannot have shape {}",
+            shape);
   }
   Tensor tensor;
   tensor.storage_ = std::make_shared<Storage>(device, pool);
@@ -55,21 +55,15 @@ Device& Tensor::device() const {
 }
 
 Tensor Tensor::view(const Shape& shape) const {
-  if (!defined()) [[unlikely]]
-    fail("view of an undefined tensor as {}", shape.text());
-  if (!dense()) [[unlikely]] {
-    fail("view of {} as {}: strides {} are not dense; copy it first",
-         text(),
-         shape.text(),
-         strides_.text());
-  }
-  if (shape.elements() != elements()) [[unlikely]] {
-    fail("view of {} as {}: {} elements, not {}",
-         text(),
-         shape.text(),
-         elements(),
-         shape.elements());
-  }
+  require(defined(), "view of an undefined tensor as {}", shape);
+  require(
+      dense(), "view of {} as {}: strides {} are not dense; copy it first", *this, shape, strides_);
+  require(shape.elements() == elements(),
+          "view of {} as {}: {} elements, not {}",
+          *this,
+          shape,
+          elements(),
+          shape.elements());
   Tensor result = *this;
   result.shape_ = shape;
   result.strides_ = dense_strides(shape);
@@ -79,9 +73,12 @@ Tensor Tensor::view(const Shape& shape) const {
 
 Tensor Tensor::slice(int dim, i64 begin, i64 length) const {
   require(defined(), "slice of an undefined tensor");
-  if (begin < 0 || length < 0 || begin > shape_[dim] - length) [[unlikely]] {
-    fail("slice [{}, {}) of dimension {} of {} is outside", begin, begin + length, dim, text());
-  }
+  require(begin >= 0 && length >= 0 && begin <= shape_[dim] - length,
+          "slice [{}, {}) of dimension {} of {} is outside",
+          begin,
+          begin + length,
+          dim,
+          *this);
   Tensor result = *this;
   result.offset_ += begin * strides_[dim] * dtype_size(dtype_);
   result.shape_[dim] = length;
@@ -109,7 +106,7 @@ Tensor Tensor::with_var(Var var) const {
 }
 
 std::string Tensor::text() const {
-  return defined() ? fmt::format("{} {}", dtype_name(dtype_), shape_.text()) : "undefined";
+  return defined() ? fmt::format("{} {}", dtype_name(dtype_), shape_) : "undefined";
 }
 
 }  // namespace tessera

@@ -75,16 +75,13 @@ Shape::Shape(std::initializer_list<i64> sizes) {
 }
 
 void Shape::push_back(i64 size) {
-  if (rank_ == kMaxRank) [[unlikely]] {
-    fail("a shape has at most {} dimensions: {} has no room", kMaxRank, text());
-  }
+  require(rank_ < kMaxRank, "a shape has at most {} dimensions: {} has no room", kMaxRank, *this);
   sizes_[static_cast<std::size_t>(rank_++)] = size;
 }
 
 int Shape::index(int dim) const {
   const int at = dim < 0 ? dim + rank_ : dim;
-  if (at < 0 || at >= rank_) [[unlikely]]
-    fail("shape {} has no dimension {}", text(), dim);
+  require(at >= 0 && at < rank_, "shape {} has no dimension {}", *this, dim);
   return at;
 }
 

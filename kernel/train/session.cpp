@@ -99,6 +99,7 @@ void Session::build_training(const RunConfig& config) {
                                                 precision_of(config.precision.main),
                                                 config.parallel.bucket_elements,
                                                 *device_);
+  partial_ = std::make_unique<PartialGradients>(parts_->parameters(), *mesh_, *device_);
   loader_ = std::make_unique<BatchLoader>(*setup_.dataset, *parts_, setup_.batch, *mesh_, *device_);
 
   const std::vector<Parameter*> parameters = parts_->parameter_list();
@@ -194,26 +195,14 @@ void Session::train_step(const std::function<void()>& inspect) {
       plan_,
       [&](Context& c, int microbatch, Bundle& bundle) { loader_->load(c, microbatch, bundle); },
       [&](Context& c) {
-        sum_partial_gradients(c);
+        partial_->sum(c);
+        shared_->sum(c);
         if (inspect) inspect();
         update(c);
       });
   losses_->keep(cx, scalars_);
   for (Chunk& chunk : chunks_) chunk.end_step(cx);
   ++steps_;
-}
-
-// Parameters that are replicated while each rank saw a part of what their gradient is summed over.
-void Session::sum_partial_gradients(Context& cx) {
-  std::vector<Work> works;
-  for (const ModelParts::Entry& entry : parts_->parameters()) {
-    const Parameter& p = *entry.parameter;
-    for (const Axis axis : p.partial) {
-      works.push_back(mesh_->group(axis).all_reduce(p.grad, ReduceOp::sum, p.name));
-    }
-  }
-  for (Work& work : works) work.wait(*cx.stream);
-  shared_->sum(cx);
 }
 
 void Session::update(Context& cx) {

@@ -8,6 +8,7 @@
 
 #include "kernel/train/batch_loader.hpp"
 #include "kernel/train/executor.hpp"
+#include "kernel/train/partial_gradients.hpp"
 #include "kernel/train/setup.hpp"
 #include "kernel/train/shared_gradients.hpp"
 #include "kernel/train/step_losses.hpp"
@@ -98,7 +99,6 @@ class Session {
   void keep_names(const ModelParts& whole);
   void build_training(const RunConfig& config);
   Context context();
-  void sum_partial_gradients(Context& cx);
   void update(Context& cx);
   Plan make_plan(int microbatches, bool training) const;
 
@@ -116,6 +116,7 @@ class Session {
   std::vector<Chunk> chunks_;
   std::unique_ptr<SharedGradients> shared_;
   std::unique_ptr<GradientBuffer> gradients_;
+  std::unique_ptr<PartialGradients> partial_;
   std::unique_ptr<BatchLoader> loader_;
   std::shared_ptr<Optimizer> optimizer_;
   std::unique_ptr<StepLosses> losses_, validation_;

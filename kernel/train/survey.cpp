@@ -92,7 +92,7 @@ std::vector<Boundary> Survey::boundaries(Context cx,
       require(is_floating(tensor.dtype()),
               "slot \"{}\" ({}) crosses pipeline stages; only floating values can",
               parts_.slots()[static_cast<std::size_t>(slot)],
-              tensor.text());
+              tensor);
       boundary.push_back(
           {parts_.slots()[static_cast<std::size_t>(slot)], tensor.shape(), tensor.dtype()});
     }

@@ -45,7 +45,7 @@ class GradientCheck {
   static void expect_double(const Tensor& tensor) {
     require(tensor.dtype() == DType::f64 && tensor.dense(),
             "gradient_check works on dense f64, not on {}",
-            tensor.text());
+            tensor);
   }
 
   std::string name(std::size_t i) const {

@@ -100,7 +100,7 @@ Operand Operand::given(const Shape& shape, DType dtype, std::vector<double> valu
   require(static_cast<i64>(values.size()) == shape.elements(),
           "{} values for an operand of shape {}",
           values.size(),
-          shape.text());
+          shape);
   for (double& value : values) value = rounded(value, dtype);
   return {.kind = Kind::given, .shape = shape, .dtype = dtype, .values = std::move(values)};
 }

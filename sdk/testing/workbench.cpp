@@ -51,7 +51,7 @@ void write(const Tensor& tensor, const std::vector<double>& values) {
   require(static_cast<i64>(values.size()) == tensor.elements(),
           "{} values for a tensor {}",
           values.size(),
-          tensor.text());
+          tensor);
   const i64 size = dtype_size(tensor.dtype());
   std::vector<std::byte> bytes(static_cast<std::size_t>(tensor.bytes()));
   for (std::size_t i = 0; i < values.size(); ++i) {

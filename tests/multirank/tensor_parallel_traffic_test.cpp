@@ -91,8 +91,10 @@ TEST(Traffic, UnderSequenceParallelismALayerGathersAndReduceScatters) {
       EXPECT_EQ(step.calls, row.step * kLayers * kMicrobatches);
       EXPECT_EQ(step.bytes, row.step * kLayers * kMicrobatches * row.bytes);
     }
-    // Only the gradients of two norms and two biases are all-reduced, once a step.
+    // Only the gradients of two norms and two biases are all-reduced, once a step, with those of
+    // all other layers in one message.
     EXPECT_EQ(more(four.forward, two.forward, CollectiveKind::all_reduce).calls, 0);
+    EXPECT_EQ(more(four.step, two.step, CollectiveKind::all_reduce).calls, 0);
     EXPECT_EQ(more(four.step, two.step, CollectiveKind::all_reduce).bytes,
               (2 * 2 + 2) * kLayers * kHidden * kBytes);
     for (const CollectiveKind kind :

@@ -81,7 +81,7 @@ class TESSERA_API Tensor {
   Var var() const { return var_; }
   Tensor with_var(Var var) const;
 
-  /// "f32 [8, 256]", for errors.
+  /// "f32 [8, 256]"; "undefined". For errors.
   std::string text() const;
 
  private:
@@ -94,3 +94,6 @@ class TESSERA_API Tensor {
 };
 
 }  // namespace tessera
+
+template <>
+struct fmt::formatter<tessera::Tensor> : tessera::TextFormatter<tessera::Tensor> {};

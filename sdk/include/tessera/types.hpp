@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "tessera/api.hpp"
+#include "tessera/format.hpp"
 
 namespace tessera {
 
@@ -69,3 +70,6 @@ class TESSERA_API Shape {
 TESSERA_API Shape dense_strides(const Shape& shape);
 
 }  // namespace tessera
+
+template <>
+struct fmt::formatter<tessera::Shape> : tessera::TextFormatter<tessera::Shape> {};
