@@ -59,14 +59,16 @@ struct RankReport {
   std::vector<int> live;
 };
 
-RankReport report_of(const PipelineSchedule& schedule, const PipelineShape& shape) {
+RankReport report_of(const Pipeline& pipeline, int rank) {
+  PipelineShape shape = pipeline.orders.shape;
+  shape.rank = rank;
   RankReport out;
-  for (const Action& action : schedule.order(shape)) {
+  for (const Action& action : pipeline.orders.by_rank[static_cast<std::size_t>(rank)]) {
     out.order += (out.order.empty() ? "" : ", ") + number_of(action);
   }
-  out.warmup = schedule.warmup(shape);
+  out.warmup = pipeline.schedule.warmup(shape);
   for (int chunk = 0; chunk < shape.chunks; ++chunk) {
-    out.live.push_back(schedule.live(shape, chunk));
+    out.live.push_back(pipeline.schedule.live(shape, chunk));
   }
   return out;
 }
@@ -105,14 +107,12 @@ int run_schedule(const ScheduleOptions& options) {
     return shape_of(*schedule, options.stages, options.microbatches, training);
   };
   const PipelineShape shape = in(!options.forward_only);
-  verify(*schedule, shape);
+  const Pipeline pipeline = verify(*schedule, shape);
   if (shape.training) verify(*schedule, in(false));  // validation is a forward-only pass
 
-  const Timeline timeline = play(orders_of(*schedule, shape));
+  const Timeline timeline = play(pipeline.orders);
   std::vector<RankReport> ranks;
-  for (PipelineShape of = shape; of.rank < shape.stages; ++of.rank) {
-    ranks.push_back(report_of(*schedule, of));
-  }
+  for (int rank = 0; rank < shape.stages; ++rank) ranks.push_back(report_of(pipeline, rank));
   const std::string title = title_of(options, shape);
   if (!options.svg.empty()) {
     write_output_file(options.svg, draw_svg(timeline, shape.chunks, title));

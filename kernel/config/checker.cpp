@@ -120,6 +120,19 @@ std::vector<TypeEra> Checker::slot_defaults(const FieldSpec& spec,
   return out;
 }
 
+// What may be set where "auto" is to choose: the chosen one takes its own.
+std::vector<const FieldSpec*> Checker::fields_of_any(std::string_view kind) const {
+  std::vector<const FieldSpec*> fields;
+  for (const ComponentInfo* info : catalog_.of_kind(kind)) {
+    for (const FieldSpec& spec : info->fields) {
+      const bool known =
+          std::ranges::any_of(fields, [&](const FieldSpec* f) { return f->name == spec.name; });
+      if (!known) fields.push_back(&spec);
+    }
+  }
+  return fields;
+}
+
 void Checker::check_slot(const Slot& slot) {
   const Entry* table = config_.tree().find(slot.path);
   if (table != nullptr && table->value) {
@@ -146,6 +159,11 @@ void Checker::check_slot(const Slot& slot) {
   }
   if (eras.back().info != nullptr) {
     for (const FieldSpec& spec : eras.back().info->fields) fields.push_back(&spec);
+  }
+  if (slot.allows_auto && eras.back().type == "auto") {
+    for (const FieldSpec* spec : fields_of_any(slot.kind)) {
+      if (config_.tree().find(join_path(slot.path, spec->name)) != nullptr) fields.push_back(spec);
+    }
   }
   ++depth_;
   if (known) {
@@ -246,7 +264,7 @@ void Checker::check_unknown(const std::string& table,
                             const std::vector<TypeEra>& eras,
                             std::string_view kind) {
   const std::string path = join_path(table, key);
-  if (drop(path, eras)) return;
+  if (drop(path, eras, kind)) return;
   UnknownKey unknown;
   unknown.table = table;
   unknown.key = key;
@@ -258,14 +276,21 @@ void Checker::check_unknown(const std::string& table,
   }
   unknown.kind = kind;
   unknown.type = eras.empty() ? "" : eras.back().type;
+  if (unknown.type == "auto") {
+    for (const FieldSpec* spec : fields_of_any(kind)) unknown.known.push_back(spec->name);
+  }
   unknown_.push_back(std::move(unknown));
 }
 
-bool Checker::drop(const std::string& path, const std::vector<TypeEra>& eras) {
+bool Checker::drop(const std::string& path,
+                   const std::vector<TypeEra>& eras,
+                   std::string_view kind) {
   if (eras.size() < 2) return false;
   const TypeEra& now = eras.back();
   const auto old = std::find_if(eras.begin(), eras.end() - 1, [&](const TypeEra& e) {
-    return find_field(e.info, last_of(path)) != nullptr;
+    if (find_field(e.info, last_of(path)) != nullptr) return true;
+    return e.type == "auto" &&
+           std::ranges::count(fields_of_any(kind), last_of(path), &FieldSpec::name) > 0;
   });
   if (old == eras.end() - 1) return false;
   const auto& entries = config_.tree().entries();

@@ -63,10 +63,11 @@ class Checker {
                      const std::vector<TypeEra>& eras,
                      std::string_view kind);
   /// Drops what an earlier type knew and the table's last one does not; false when that is not so.
-  bool drop(const std::string& path, const std::vector<TypeEra>& eras);
+  bool drop(const std::string& path, const std::vector<TypeEra>& eras, std::string_view kind);
 
   std::vector<TypeEra> timeline(const Slot& slot) const;
   std::vector<TypeEra> slot_defaults(const FieldSpec& spec, const std::vector<TypeEra>& eras) const;
+  std::vector<const FieldSpec*> fields_of_any(std::string_view kind) const;
   TypeEra era(int first_layer, std::string_view kind, const std::string& type) const;
 
   void settle_from();

@@ -1,22 +1,19 @@
 #include "kernel/plugin/check.hpp"
 
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <optional>
 #include <string_view>
 #include <thread>
 
 #include "kernel/plugin/collector.hpp"
+#include "kernel/plugin/guarded_child.hpp"
 #include "kernel/plugin/library.hpp"
 #include "kernel/plugin/origin.hpp"
 #include "tessera/error.hpp"
@@ -51,34 +48,18 @@ std::string contents(const PluginOrigin& origin, const Collector& collected) {
   return text;
 }
 
-struct Child {
-  pid_t pid = -1;
-  int out = -1;  // the reading end of its standard output
-};
-
-Child start(const std::string& program, const std::string& file) {
-  int ends[2];
-  require(pipe2(ends, O_CLOEXEC) == 0, "cannot make a pipe: {}", std::strerror(errno));
-  const pid_t parent = getpid();
-  const pid_t pid = fork();
-  require(pid >= 0, "cannot start a process: {}", std::strerror(errno));
-  if (pid == 0) {
-    // Only what is allowed between fork and exec of a process that may have threads.
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent) _exit(127);
-    const rlimit no_core = {0, 0};
-    setrlimit(RLIMIT_CORE, &no_core);
-    dup2(ends[1], STDOUT_FILENO);
-    execl(program.c_str(),
-          program.c_str(),
-          "plugins",
-          kPluginCheckCommand,
-          file.c_str(),
-          static_cast<char*>(nullptr));
-    _exit(127);
-  }
-  close(ends[1]);
-  return {pid, ends[0]};
+// The pipe is its standard output.
+GuardedChild start(const std::string& program, const std::string& file) {
+  const GuardedChild child = fork_guarded();
+  if (child.pid != 0) return child;
+  dup2(child.pipe, STDOUT_FILENO);
+  execl(program.c_str(),
+        program.c_str(),
+        "plugins",
+        kPluginCheckCommand,
+        file.c_str(),
+        static_cast<char*>(nullptr));
+  _exit(127);
 }
 
 using Clock = std::chrono::steady_clock;
@@ -138,12 +119,12 @@ PluginCheck check_plugin(const std::filesystem::path& program,
                          const std::filesystem::path& file,
                          std::chrono::milliseconds timeout) {
   const std::string path = std::filesystem::absolute(file).lexically_normal().string();
-  const Child child = start(program.string(), path);
+  const GuardedChild child = start(program.string(), path);
   std::string text;
   const auto deadline = Clock::now() + timeout;
-  const bool closed = read_all(child.out, deadline, text);
+  const bool closed = read_all(child.pipe, deadline, text);
   const std::optional<int> ended = wait_for(child.pid, closed ? deadline : Clock::now());
-  close(child.out);
+  close(child.pipe);
   const std::string doing = take_stages(text);
   if (!ended) {
     return {PluginCheck::hung,

@@ -1,8 +1,5 @@
 #include "kernel/plugin/survive.hpp"
 
-#include <fcntl.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -10,8 +7,8 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
-#include <cstring>
 
+#include "kernel/plugin/guarded_child.hpp"
 #include "kernel/plugin/load_watch.hpp"
 #include "tessera/error.hpp"
 
@@ -57,26 +54,16 @@ bool was_told_to_end(int status) {
 
 std::optional<int> continue_in_child(std::vector<CrashedPlugin>& crashed) {
   for (;;) {
-    int ends[2];
-    require(pipe2(ends, O_CLOEXEC) == 0, "cannot make a pipe: {}", std::strerror(errno));
-    std::fflush(nullptr);
-    const pid_t parent = getpid();
-    const pid_t child = fork();
-    require(child >= 0, "cannot start a process: {}", std::strerror(errno));
-    if (child == 0) {
-      prctl(PR_SET_PDEATHSIG, SIGKILL);
-      if (getppid() != parent) _exit(127);
-      const rlimit no_core = {0, 0};
-      setrlimit(RLIMIT_CORE, &no_core);
-      close(ends[0]);
-      LoadWatch::tell_parent(ends[1]);
+    std::fflush(nullptr);  // or the child would print it once more
+    const GuardedChild child = fork_guarded();
+    if (child.pid == 0) {
+      LoadWatch::tell_parent(child.pipe);
       return std::nullopt;
     }
-    close(ends[1]);
-    const std::filesystem::path file = unfinished(read_all(ends[0]));
-    close(ends[0]);
+    const std::filesystem::path file = unfinished(read_all(child.pipe));
+    close(child.pipe);
     int status = 0;
-    while (waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
+    while (waitpid(child.pid, &status, 0) < 0 && errno == EINTR) continue;
     const bool again = std::ranges::count(crashed, file, &CrashedPlugin::file) > 0;
     if (!file.empty() && !again && !was_told_to_end(status)) {
       crashed.push_back({file, fmt::format("{}: {}", file.string(), describe(status))});

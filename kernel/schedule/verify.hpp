@@ -2,6 +2,7 @@
 #include <span>
 #include <string_view>
 
+#include "kernel/schedule/lower.hpp"
 #include "tessera/plan.hpp"
 
 namespace tessera {
@@ -19,8 +20,9 @@ void verify(const Plan& plan);
 /// end.
 void verify(std::span<const Plan> plans);
 
-/// A schedule by itself, for all ranks of a shape: lowered with one phase a chunk.
-void verify(const PipelineSchedule& schedule, const PipelineShape& shape);
+/// A schedule by itself, for all ranks of a shape: lowered with one phase a chunk. What came of it
+/// is returned, so that nobody asks the schedule twice.
+Pipeline verify(const PipelineSchedule& schedule, const PipelineShape& shape);
 
 /// Throws the error of an offending action: names rank, index and text.
 [[noreturn]] void reject(const Plan& plan, std::size_t action, std::string_view what);

@@ -1,6 +1,5 @@
 #include <algorithm>
 
-#include "kernel/schedule/lower.hpp"
 #include "kernel/schedule/timeline.hpp"
 #include "kernel/schedule/verify.hpp"
 #include "tessera/error.hpp"
@@ -44,19 +43,20 @@ void verify(std::span<const Plan> plans) {
   play(plans, unit_costs());
 }
 
-void verify(const PipelineSchedule& schedule, const PipelineShape& shape) {
+Pipeline verify(const PipelineSchedule& schedule, const PipelineShape& shape) {
   std::vector<PhaseInfo> phases(static_cast<std::size_t>(shape.chunks));
   for (int chunk = 0; chunk < shape.chunks; ++chunk) {
     PhaseInfo& info = phases[static_cast<std::size_t>(chunk)];
     info.chunk = info.layer = info.phase = chunk;
     info.scope = "layers";
   }
-  const Pipeline pipeline(schedule, shape);
+  Pipeline pipeline(schedule, shape);
   std::vector<Plan> plans;
   for (int rank = 0; rank < shape.stages; ++rank) {
     plans.push_back(lower(pipeline, rank, phases, {}));
   }
   verify(plans);
+  return pipeline;
 }
 
 }  // namespace tessera

@@ -31,7 +31,7 @@ struct Rank {
 
   void meet() const { agree(store, env.rank, env.world, {{"program", "probe"}}, 20s); }
   // What a collective does in a rank whose peer is gone.
-  void wait_for_peers() const { store.get("never set", 60s); }
+  void wait_for_peers() const { store.get("never set", 1h); }
 };
 
 [[noreturn]] void sleep_on() {

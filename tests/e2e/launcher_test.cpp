@@ -14,7 +14,6 @@
 namespace tessera {
 namespace {
 
-using namespace std::chrono_literals;
 using testing::EndsWith;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -77,7 +76,6 @@ TEST_F(Launcher, TheFailingRanksMessageComesLastAndOnce) {
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_EQ(result.last_error(), "[rank 2] the disk is full");
   EXPECT_EQ(result.err.find("the disk is full"), result.err.rfind("the disk is full"));
-  EXPECT_LT(result.seconds, 10);
 }
 
 TEST_F(Launcher, RejectedConfigurationIsExitCodeTwo) {
@@ -93,7 +91,6 @@ TEST_F(Launcher, AKilledRankIsNamed) {
   const auto result = run({"3", "is_killed", "1"});
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_EQ(result.last_error(), "rank 1 was killed by signal 9 (Killed)");
-  EXPECT_LT(result.seconds, 10);
 }
 
 TEST_F(Launcher, ARankThatAbortsIsNamed) {
@@ -112,7 +109,6 @@ TEST_F(Launcher, ARankThatLeavesEarlyIsMissed) {
   const auto result = run({"3", "leaves", "1"});
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_THAT(result.last_error(), HasSubstr("rank 1"));
-  EXPECT_LT(result.seconds, 10);
 }
 
 TEST_F(Launcher, RanksThatDoNotListenAreKilled) {
@@ -120,7 +116,6 @@ TEST_F(Launcher, RanksThatDoNotListenAreKilled) {
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_EQ(result.last_error(), "[rank 0] the disk is full");
   EXPECT_GT(result.seconds, 4);
-  EXPECT_LT(result.seconds, 12);
 }
 
 TEST_F(Launcher, AllLinesArriveWhole) {
@@ -142,7 +137,7 @@ TEST_F(Launcher, AnInterruptStopsAllRanksInGoodOrder) {
     Process process(command({"3", "steps"}), options_);
     ASSERT_TRUE(process.shows("ready 0") && process.shows("ready 1") && process.shows("ready 2"));
     process.send(signal);
-    const auto result = process.wait(10s);
+    const auto result = process.wait();
     EXPECT_EQ(result.exit_code, 0) << result.err;
     EXPECT_THAT(result.out, EndsWith("saved 0\n"));
     EXPECT_THAT(result.err, HasSubstr("[rank 2] saved 2\n"));
@@ -153,19 +148,18 @@ TEST_F(Launcher, TheSecondInterruptKills) {
   Process process(command({"2", "ignores"}), options_);
   ASSERT_TRUE(process.shows("ready 0") && process.shows("ready 1"));
   process.send(SIGINT);
-  std::this_thread::sleep_for(300ms);
+  ASSERT_TRUE(process.shows("interrupt again to end at once"));
   EXPECT_EQ(processes(), 3U) << "the first one must not kill";
   process.send(SIGINT);
-  const auto result = process.wait(5s);
+  const auto result = process.wait();
   EXPECT_EQ(result.exit_code, 130);
-  EXPECT_LT(result.seconds, 5);
 }
 
 TEST_F(Launcher, AnInterruptBeforeRanksCanStopEndsThem) {
   Process process(command({"2", "sleeps"}), options_);
   ASSERT_TRUE(process.shows("ready 0") && process.shows("ready 1"));
   process.send(SIGINT);
-  const auto result = process.wait(10s);
+  const auto result = process.wait();
   EXPECT_EQ(result.exit_code, 130);
   EXPECT_THAT(result.err, Not(HasSubstr("killed"))) << "it is what was asked for";
 }
@@ -179,7 +173,7 @@ TEST_F(Launcher, NothingSurvivesAKilledLauncher) {
   const std::string socket = out.substr(name, out.find('\n', name) - name);
   EXPECT_THAT(local_sockets(), HasSubstr(socket));
   process.send(SIGKILL);
-  EXPECT_EQ(process.wait(5s).signal, SIGKILL);
+  EXPECT_FALSE(process.wait().timed_out);
   EXPECT_THAT(survivors_with("TESSERA_TEST_MARK=" + folder_), IsEmpty());
   EXPECT_THAT(local_sockets(), Not(HasSubstr(socket)));
 }
@@ -191,23 +185,6 @@ TEST_F(Launcher, WhatRanksStartedEndsWithThem) {
 
 // Other starters: the same program, as they would start it.
 
-TEST_F(Launcher, RanksJoinUnderTorchrunsVariables) {
-  std::vector<std::unique_ptr<Process>> ranks;
-  for (const int rank : {1, 2, 0}) {
-    ProcessOptions options = options_;
-    options.environment["RANK"] = options.environment["LOCAL_RANK"] = std::to_string(rank);
-    options.environment["WORLD_SIZE"] = options.environment["LOCAL_WORLD_SIZE"] = "3";
-    options.environment["MASTER_ADDR"] = "127.0.0.1";
-    options.environment["MASTER_PORT"] = std::to_string(getpid());
-    ranks.push_back(std::make_unique<Process>(command({"3", "works"}), options));
-  }
-  for (const auto& rank : ranks) {
-    const auto result = rank->wait(20s);
-    EXPECT_EQ(result.exit_code, 0) << result.err;
-    EXPECT_THAT(result.out, HasSubstr("is done"));
-  }
-}
-
 int free_port() {
   const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
   sockaddr_in address{};
@@ -218,6 +195,24 @@ int free_port() {
   getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size);
   close(socket);
   return ntohs(address.sin_port);
+}
+
+TEST_F(Launcher, RanksJoinUnderTorchrunsVariables) {
+  const std::string port = std::to_string(free_port());
+  std::vector<std::unique_ptr<Process>> ranks;
+  for (const int rank : {1, 2, 0}) {
+    ProcessOptions options = options_;
+    options.environment["RANK"] = options.environment["LOCAL_RANK"] = std::to_string(rank);
+    options.environment["WORLD_SIZE"] = options.environment["LOCAL_WORLD_SIZE"] = "3";
+    options.environment["MASTER_ADDR"] = "127.0.0.1";
+    options.environment["MASTER_PORT"] = port;
+    ranks.push_back(std::make_unique<Process>(command({"3", "works"}), options));
+  }
+  for (const auto& rank : ranks) {
+    const auto result = rank->wait();
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    EXPECT_THAT(result.out, HasSubstr("is done"));
+  }
 }
 
 TEST_F(Launcher, RanksOfSeveralHostsMeetByTcpAndProveTheToken) {
@@ -233,11 +228,11 @@ TEST_F(Launcher, RanksOfSeveralHostsMeetByTcpAndProveTheToken) {
     return std::make_unique<Process>(command({"2", "works"}), options);
   };
   const auto host = start("0", "secret");
-  const auto stranger = start("1", "guess")->wait(20s);
+  const auto stranger = start("1", "guess")->wait();
   EXPECT_EQ(stranger.exit_code, 1);
   EXPECT_THAT(stranger.last_error(), HasSubstr("token"));
-  EXPECT_EQ(start("1", "secret")->wait(20s).exit_code, 0);
-  const auto result = host->wait(20s);
+  EXPECT_EQ(start("1", "secret")->wait().exit_code, 0);
+  const auto result = host->wait();
   EXPECT_EQ(result.exit_code, 0) << result.err;
 }
 
@@ -252,7 +247,7 @@ TEST_F(Launcher, RanksJoinUnderMpirunsVariables) {
     ranks.push_back(std::make_unique<Process>(command({"2", "works"}), options));
   }
   for (const auto& rank : ranks) {
-    const auto result = rank->wait(20s);
+    const auto result = rank->wait();
     EXPECT_EQ(result.exit_code, 0) << result.err;
   }
 }

@@ -70,6 +70,6 @@ std::vector<pid_t> processes_with(std::string_view entry);
 
 /// The same after waiting up to `limit` for there to be none.
 std::vector<pid_t> survivors_with(std::string_view entry,
-                                  std::chrono::milliseconds limit = std::chrono::seconds(2));
+                                  std::chrono::milliseconds limit = std::chrono::seconds(30));
 
 }  // namespace tessera

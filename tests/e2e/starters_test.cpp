@@ -9,7 +9,6 @@
 namespace tessera::testing {
 namespace {
 
-using namespace std::chrono_literals;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
@@ -61,7 +60,7 @@ class Starters : public ::testing::Test {
     }
     std::string out;
     for (const auto& rank : ranks) {
-      const ProcessResult result = rank->wait(30s);
+      const ProcessResult result = rank->wait();
       EXPECT_EQ(result.exit_code, 0) << result.err;
       out += result.out;
     }
@@ -88,7 +87,7 @@ TEST_F(Starters, RanksThatMeetElsewhereSayWhy) {
     ranks.push_back(start(command, {}));
   }
   for (const auto& rank : ranks) {
-    const ProcessResult result = rank->wait(30s);
+    const ProcessResult result = rank->wait();
     EXPECT_EQ(result.exit_code, 1);
     EXPECT_THAT(result.err,
                 AllOf(HasSubstr("mpirun gives its job no name"), HasSubstr("set TESSERA_JOB")));
@@ -97,12 +96,11 @@ TEST_F(Starters, RanksThatMeetElsewhereSayWhy) {
 
 TEST_F(Starters, RanksThatDoNotFitTheLayoutDoNotWaitForOthers) {
   const ProcessResult result =
-      start(run_.command(TinyRun::steps(3, "run", {"parallel.tensor=2"})), torchrun(0, 3))
-          ->wait(20s);
+      start(run_.command(TinyRun::steps(3, "run", {"parallel.tensor=2"})), torchrun(0, 3))->wait();
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_THAT(result.err, HasSubstr("world size 3 is not divisible by tp·cp·pp = 2·1·1 = 2"));
   const ProcessResult other =
-      start(run_.command(TinyRun::steps(3, "run", {"comm.ranks=2"})), torchrun(0, 4))->wait(20s);
+      start(run_.command(TinyRun::steps(3, "run", {"comm.ranks=2"})), torchrun(0, 4))->wait();
   EXPECT_EQ(other.exit_code, 2);
   EXPECT_THAT(other.err, HasSubstr("--set #3: [comm] ranks = 2, but torchrun started 4"));
 }
@@ -116,7 +114,7 @@ TEST_F(Starters, FilesAndSettingsOfRanksMayDifferWhereValuesDoNot) {
   const auto second =
       start(run_.command(TinyRun::steps(3, "run", {"lr.peak=0.002"})), torchrun(1, 2));
   for (const auto* rank : {&first, &second}) {
-    const ProcessResult result = (*rank)->wait(30s);
+    const ProcessResult result = (*rank)->wait();
     EXPECT_EQ(result.exit_code, 0) << result.err;
   }
 }

@@ -150,6 +150,15 @@ TEST(TrainErrors, PluginsThatCannotBeRead) {
       HasSubstr("cannot read the plugin folder " + run.at("locked") + ": Permission denied"));
 }
 
+TEST(TrainErrors, AutoHandsKeysToTheCommunicatorItChooses) {
+  const TinyRun run;
+  const std::vector<std::string> sets = {
+      "parallel.data=2", "model.hidden=240", "comm.segment_gib=0.001"};
+  const ProcessResult result = run.train(TinyRun::steps(5, "run", sets));
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.last_error(), HasSubstr("out of memory: "));
+}
+
 // --- ranks that were started differently, by hand ---
 
 class TwoRanks : public ::testing::Test {

@@ -102,15 +102,15 @@ TEST_F(Train, KilledRunsGoOnFromTheirCheckpoint) {
   EXPECT_FALSE(fs::exists(run_.at("parts/checkpoints/step-999.tiny.tmp")));
 }
 
-TEST_F(Train, AKilledRankIsNamedWithinSeconds) {
-  Process run(run_.command(TinyRun::steps(1000000, "run", {"parallel.data=2"})), run_.options());
+// Not after the timeout of a collective: that would be an hour.
+TEST_F(Train, AKilledRankIsNamedAtOnce) {
+  const auto sets = TinyRun::steps(1000000, "run", {"parallel.data=2", "comm.timeout_s=3600"});
+  Process run(run_.command(sets), run_.options());
   ASSERT_TRUE(run.shows("3/1")) << run.err();
   const pid_t rank = rank_process(run_.mark(), 1);
   ASSERT_GT(rank, 0);
-  const auto start = std::chrono::steady_clock::now();
   kill(rank, SIGKILL);
   const ProcessResult result = run.wait();
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_EQ(result.last_error(), "rank 1 was killed by signal 9 (Killed)");
 }

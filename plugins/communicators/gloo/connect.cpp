@@ -116,12 +116,10 @@ class Connector {
             random_number(), mesh_.context->createPair(index(rank))->address().bytes()};
       }
     } catch (const std::exception& error) {
-      fail(
-          "gloo: rank {} cannot listen on {}: {}; set comm.type = \"gloo\" and comm.bind or "
-          "comm.interface",
-          arguments_.rank,
-          address.text(),
-          error.what());
+      fail("gloo: rank {} cannot listen on {}: {}; set comm.bind or comm.interface",
+           arguments_.rank,
+           address.text(),
+           error.what());
     }
   }
 
@@ -140,8 +138,7 @@ class Connector {
     } catch (const std::exception& error) {
       fail(
           "gloo: rank {}, listening on {}, cannot connect to rank {}: {}; if hosts share another "
-          "network, name it in MASTER_ADDR, or set comm.type = \"gloo\" and comm.interface or "
-          "comm.bind",
+          "network, name it in MASTER_ADDR or set comm.interface or comm.bind",
           arguments_.rank,
           address.text(),
           rank,

@@ -23,11 +23,9 @@ Fd create(i64 bytes) {
   // Sealed, because a segment that shrinks would kill whoever reads it.
   if (fchmod(file.get(), 0600) != 0 || ftruncate(file.get(), bytes) != 0 ||
       fcntl(file.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) != 0) {
-    fail(
-        "shm: cannot make a segment of {:.1f} GiB: {}; set comm.type = \"shm\" and "
-        "comm.segment_gib to less",
-        static_cast<double>(bytes) / (1 << 30),
-        std::strerror(errno));
+    fail("shm: cannot make a segment of {:.1f} GiB: {}; set comm.segment_gib to less",
+         static_cast<double>(bytes) / (1 << 30),
+         std::strerror(errno));
   }
   return file;
 }
@@ -45,12 +43,11 @@ Mapping::Mapping(const Fd& file, i64 bytes, const std::string& whose) : bytes_(b
                     MAP_SHARED | MAP_NORESERVE,
                     file.get(),
                     0);
-  require(
-      base != MAP_FAILED,
-      "shm: cannot map {} of {:.1f} GiB: {}; set comm.type = \"shm\" and comm.segment_gib to less",
-      whose,
-      static_cast<double>(bytes) / (1 << 30),
-      std::strerror(errno));
+  require(base != MAP_FAILED,
+          "shm: cannot map {} of {:.1f} GiB: {}; set comm.segment_gib to less",
+          whose,
+          static_cast<double>(bytes) / (1 << 30),
+          std::strerror(errno));
   base_ = static_cast<std::byte*>(base);
   // Only a hint: without huge pages everything works, with more misses of the address cache.
   madvise(base, static_cast<std::size_t>(bytes), MADV_HUGEPAGE);

@@ -35,24 +35,22 @@ std::string error_of(F&& f) {
 
 void check_calls(Store& a, Store& b) {
   a.set("key", "first");
-  EXPECT_EQ(b.get("key", 1s), "first");
+  EXPECT_EQ(b.get("key", 30s), "first");
   b.set("key", std::string("se\0ond", 6));
-  EXPECT_EQ(a.get("key", 1s), std::string("se\0ond", 6));
+  EXPECT_EQ(a.get("key", 30s), std::string("se\0ond", 6));
   EXPECT_EQ(a.add("count", 5), 5);
   EXPECT_EQ(b.add("count", -2), 3);
-  EXPECT_EQ(a.get("count", 1s), "3");
+  EXPECT_EQ(a.get("count", 30s), "3");
   const std::string large(3 << 20, 'x');
   a.set("large", large);
-  EXPECT_EQ(b.get("large", 1s), large);
+  EXPECT_EQ(b.get("large", 30s), large);
   std::thread late([&] {
     std::this_thread::sleep_for(50ms);
     b.set("late", "here");
   });
-  EXPECT_EQ(a.get("late", 5s), "here");
+  EXPECT_EQ(a.get("late", 30s), "here");
   late.join();
-  const auto begin = std::chrono::steady_clock::now();
   EXPECT_THAT(error_of([&] { a.get("nowhere", 100ms); }), HasSubstr("\"nowhere\" within 0.1 s"));
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, 2s);
 }
 
 TEST(InProcessStore, SetsGetsAddsWaits) {
@@ -70,16 +68,16 @@ class SocketStores : public ::testing::TestWithParam<const char*> {
 
 TEST_P(SocketStores, SetGetAddWait) {
   const StoreServer server(listen_address(), "secret", 2);
-  SocketStore a(server.address(), "secret", 0, 2, 5s), b(server.address(), "secret", 1, 2, 5s);
+  SocketStore a(server.address(), "secret", 0, 2, 30s), b(server.address(), "secret", 1, 2, 30s);
   check_calls(a, b);
   EXPECT_EQ(server.first_death(), "");
 }
 
 TEST_P(SocketStores, RefuseStrangersAndGoOn) {
   const StoreServer server(listen_address(), "secret", 2);
-  SocketStore a(server.address(), "secret", 0, 2, 5s);
+  SocketStore a(server.address(), "secret", 0, 2, 30s);
   const auto join = [&](const char* token, i64 rank, i64 world) {
-    return error_of([&] { SocketStore(server.address(), token, rank, world, 5s); });
+    return error_of([&] { SocketStore(server.address(), token, rank, world, 30s); });
   };
   EXPECT_THAT(join("secreT", 1, 2), HasSubstr("wrong run token"));
   EXPECT_THAT(join("secret and more", 1, 2), HasSubstr("wrong run token"));
@@ -89,29 +87,28 @@ TEST_P(SocketStores, RefuseStrangersAndGoOn) {
   EXPECT_THAT(join("secret", 0, 2), HasSubstr("rank 0 is here already"));
   EXPECT_EQ(join("secret", 1, 2), "no error");
   a.set("still", "served");
-  EXPECT_EQ(a.get("still", 1s), "served");
+  EXPECT_EQ(a.get("still", 30s), "served");
   EXPECT_EQ(server.first_death(), "");
 }
 
+// Held up, the call would not come back before the test's time is over.
 TEST_P(SocketStores, WaitsDoNotHoldUpOtherCalls) {
   const StoreServer server(listen_address(), "secret", 1);
-  SocketStore store(server.address(), "secret", 0, 1, 5s);
+  SocketStore store(server.address(), "secret", 0, 1, 30s);
   std::string got;
-  std::thread waiter([&] { got = store.get("later", 10s); });
+  std::thread waiter([&] { got = store.get("later", 1h); });
   std::this_thread::sleep_for(50ms);
-  const auto begin = std::chrono::steady_clock::now();
   store.set("later", "value");
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, 5s);
   waiter.join();
   EXPECT_EQ(got, "value");
 }
 
 TEST_P(SocketStores, HangingUpEndsCallsAndTheServerGoesOn) {
   const StoreServer server(listen_address(), "secret", 2);
-  SocketStore store(server.address(), "secret", 0, 2, 5s);
-  SocketStore other(server.address(), "secret", 1, 2, 5s);
+  SocketStore store(server.address(), "secret", 0, 2, 30s);
+  SocketStore other(server.address(), "secret", 1, 2, 30s);
   std::string waiting;
-  std::thread waits([&] { waiting = error_of([&] { store.get("never", 60s); }); });
+  std::thread waits([&] { waiting = error_of([&] { store.get("never", 1h); }); });
   std::this_thread::sleep_for(50ms);
   store.hang_up();
   waits.join();
@@ -123,7 +120,7 @@ TEST_P(SocketStores, HangingUpEndsCallsAndTheServerGoesOn) {
 
 TEST_P(SocketStores, ADeathEndsWaits) {
   const StoreServer server(listen_address(), "secret", 2);
-  SocketStore a(server.address(), "secret", 0, 2, 5s);
+  SocketStore a(server.address(), "secret", 0, 2, 30s);
   a.set("known", "value");
   std::thread dies([&] {
     // A client whose connection closes without goodbye, as a killed process's does.
@@ -134,26 +131,24 @@ TEST_P(SocketStores, ADeathEndsWaits) {
     ASSERT_EQ(send(socket.fd(), frame.data(), frame.size(), 0), ssize_t(frame.size()));
     std::this_thread::sleep_for(100ms);
   });
-  const auto begin = std::chrono::steady_clock::now();
-  EXPECT_THAT(error_of([&] { a.get("never", 60s); }), HasSubstr("\"never\": rank 1 died"));
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, 10s);
+  EXPECT_THAT(error_of([&] { a.get("never", 1h); }), HasSubstr("\"never\": rank 1 died"));
   dies.join();
-  EXPECT_EQ(a.get("known", 1s), "value");
+  EXPECT_EQ(a.get("known", 30s), "value");
   EXPECT_THAT(server.first_death(), HasSubstr("rank 1 died"));
   EXPECT_THAT(a.first_death(), HasSubstr("rank 1 died"));
 }
 
 TEST_P(SocketStores, ARankEndedByAnExceptionIsDeadOneThatReturnsIsNot) {
   const StoreServer server(listen_address(), "secret", 2);
-  SocketStore a(server.address(), "secret", 0, 2, 5s);
-  { SocketStore(server.address(), "secret", 1, 2, 5s); }
+  SocketStore a(server.address(), "secret", 0, 2, 30s);
+  { SocketStore(server.address(), "secret", 1, 2, 30s); }
   EXPECT_THAT(error_of([&] { a.get("never", 50ms); }), HasSubstr("nobody has set"));
   EXPECT_THAT(error_of([&] {
-                const SocketStore b(server.address(), "secret", 1, 2, 5s);
+                const SocketStore b(server.address(), "secret", 1, 2, 30s);
                 fail("out of luck");
               }),
               HasSubstr("out of luck"));
-  EXPECT_THAT(error_of([&] { a.get("never", 60s); }), HasSubstr("rank 1 died"));
+  EXPECT_THAT(error_of([&] { a.get("never", 1h); }), HasSubstr("rank 1 died"));
 }
 
 TEST_P(SocketStores, GarbageIsDropped) {
@@ -169,7 +164,7 @@ TEST_P(SocketStores, GarbageIsDropped) {
     while (recv(socket.fd(), bytes, sizeof bytes, 0) > 0) {
     }
   }
-  SocketStore store(server.address(), "secret", 0, 1, 5s);
+  SocketStore store(server.address(), "secret", 0, 1, 30s);
   EXPECT_THAT(error_of([&] { store.get("key", 0ms); }), HasSubstr("nobody has set"));
 }
 
@@ -187,16 +182,16 @@ TEST(SocketStore, WaitsForTheServerAndSaysWhenItIsNotThere) {
     std::this_thread::sleep_for(100ms);
     server = std::make_unique<StoreServer>(address, "secret", 1);
   });
-  EXPECT_NO_THROW(SocketStore(address, "secret", 0, 1, 10s));
+  EXPECT_NO_THROW(SocketStore(address, "secret", 0, 1, 30s));
   starts.join();
 }
 
 TEST(SocketStore, SaysThatTheServerHasEnded) {
   auto server = std::make_unique<StoreServer>(unique_address(), "secret", 1);
-  SocketStore store(server->address(), "secret", 0, 1, 5s);
+  SocketStore store(server->address(), "secret", 0, 1, 30s);
   store.set("a", "b");
   server.reset();
-  EXPECT_THAT(error_of([&] { store.get("a", 1s); }), HasSubstr("closed the connection"));
+  EXPECT_THAT(error_of([&] { store.get("a", 30s); }), HasSubstr("closed the connection"));
 }
 
 TEST(SocketStore, TakesTheTokenFromTheEnvironment) {
@@ -206,7 +201,7 @@ TEST(SocketStore, TakesTheTokenFromTheEnvironment) {
   setenv("TESSERA_RUN_TOKEN", "from outside", 1);
   const StoreServer server(unique_address(), "", 1);
   unsetenv("TESSERA_RUN_TOKEN");
-  EXPECT_NO_THROW(SocketStore(server.address(), "from outside", 0, 1, 5s));
+  EXPECT_NO_THROW(SocketStore(server.address(), "from outside", 0, 1, 30s));
 }
 
 TEST(StoreAddress, RefusesWhatItDoesNotKnow) {

@@ -133,6 +133,13 @@ struct Text {
   }
 };
 
+struct Sockets {
+  i64 streams = 1;
+  static void describe(Schema<Sockets>& s) {
+    s.field("streams", &Sockets::streams, "connections between two ranks").at_least(1);
+  }
+};
+
 struct Console {
   i64 every_steps = 1;
   static void describe(Schema<Console>& s) {
@@ -145,6 +152,7 @@ struct Console {
 SampleCatalog::SampleCatalog() {
   infos_.reserve(32);
   add<NoConfig>("device", "cpu");
+  add<Sockets>("communicator", "sockets");
   add<NoConfig>("communicator", "threads");
   add<Gpt>("model", "gpt");
   add<Block>("layer", "block");

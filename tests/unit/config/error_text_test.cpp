@@ -1,5 +1,6 @@
 // The wording of configuration errors: what users read, reviewed like code.
 #include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -86,9 +87,28 @@ TEST(ErrorText, SectionsThatAreValues) {
 TEST(ErrorText, KeysOfAComponentNotYetChosen) {
   EXPECT_EQ(problems_of(kBase + "[comm]\nport = 1\n"),
             "a.toml:13:1: [comm] unknown key \"port\"; communicator \"auto\" knows type, ranks, "
-            "timeout_s, init_timeout_s\n"
+            "timeout_s, init_timeout_s, streams\n"
             "   13 | port = 1\n"
             "      | ^^^^");
+}
+
+TEST(ErrorText, KeysOfAnyComponentThatAutoMayChoose) {
+  const std::string comm = kBase + "[comm]\nstreams = ";
+  EXPECT_EQ(testing::resolved(comm + "2\n").tree->find("comm.streams")->value, Value(2));
+  EXPECT_EQ(problems_of(comm + "0\n"),
+            "a.toml:13:11: [comm] streams: expected integer >= 1, got 0\n"
+            "   13 | streams = 0\n"
+            "      |           ^");
+  EXPECT_EQ(problems_of(comm + "2\ntype = \"threads\"\n"),
+            "a.toml:13:1: [comm] unknown key \"streams\": \"sockets\" knows it, but type is "
+            "\"threads\" here\n"
+            "   13 | streams = 2\n"
+            "      | ^^^^^^^");
+  // An overlay that chooses drops what others would have taken.
+  const Resolved chosen = testing::resolved(comm + "2\n", {"comm.type=threads"});
+  EXPECT_THAT(chosen.notices,
+              ::testing::ElementsAre("--set #1: [comm] is \"threads\" now: \"streams\" "
+                                     "(a.toml:13:1) is dropped, only \"auto\" knows it"));
 }
 
 TEST(ErrorText, OnlyTwentyAreShown) {
