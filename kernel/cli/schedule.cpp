@@ -112,6 +112,7 @@ int run_schedule(const ScheduleOptions& options) {
 
   const Timeline timeline = play(pipeline.orders);
   std::vector<RankReport> ranks;
+  ranks.reserve(static_cast<std::size_t>(shape.stages));
   for (int rank = 0; rank < shape.stages; ++rank) ranks.push_back(report_of(pipeline, rank));
   const std::string title = title_of(options, shape);
   if (!options.svg.empty()) {

@@ -52,6 +52,7 @@ Pipeline verify(const PipelineSchedule& schedule, const PipelineShape& shape) {
   }
   Pipeline pipeline(schedule, shape);
   std::vector<Plan> plans;
+  plans.reserve(static_cast<std::size_t>(shape.stages));
   for (int rank = 0; rank < shape.stages; ++rank) {
     plans.push_back(lower(pipeline, rank, phases, {}));
   }
