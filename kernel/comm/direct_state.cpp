@@ -77,10 +77,14 @@ void DirectState::abort(i64 origin, std::string_view reason) noexcept {
     own->origin = origin;
     own->phase.store(RankState::aborted);
   }
-  // A peer inside our tensors leaves after one copy; one that died inside never does.
-  const Clock::time_point give_up = Clock::now() + 2s;
-  for (const RankState* peer : ranks) {
-    while (peer != own && peer->busy.load() != 0 && Clock::now() < give_up) sched_yield();
+  // A peer inside our tensors leaves after one copy; one that died or was stopped inside does not.
+  const Clock::time_point give_up = Clock::now() + 10s;
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    if (ranks[i] == own) continue;
+    while (ranks[i]->busy.load() != 0 && memory->death(static_cast<i64>(i)).empty() &&
+           Clock::now() < give_up) {
+      sched_yield();
+    }
   }
 }
 

@@ -257,14 +257,24 @@ std::optional<RankEnvironment> detect_environment(const EnvironmentReader& read)
   return std::nullopt;
 }
 
+// Its end is how the launcher sees the rank's, so what this rank starts must not hold it open. Of a
+// process that dies, Linux closes the highest descriptors first (task_work runs last in, first
+// out): this one before the connections whose ends its peers see.
+int keep_report(int given) {
+  constexpr int kHigh = 512;
+  const int kept = fcntl(given, F_DUPFD_CLOEXEC, kHigh);
+  if (kept < 0) return fcntl(given, F_SETFD, FD_CLOEXEC) == 0 ? given : -1;
+  close(given);
+  return kept;
+}
+
 std::optional<RankEnvironment> detect_environment() {
   auto env = detect_environment([](const char* name) -> std::optional<std::string> {
     const char* value = std::getenv(name);
     if (value == nullptr || *value == '\0') return std::nullopt;
     return value;
   });
-  // What this rank starts must not hold it open: its end is how the launcher sees the rank's.
-  if (env && env->report >= 0 && fcntl(env->report, F_SETFD, FD_CLOEXEC) != 0) env->report = -1;
+  if (env && env->report >= 0) env->report = keep_report(env->report);
   return env;
 }
 

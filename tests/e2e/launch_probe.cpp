@@ -1,5 +1,6 @@
 // A program of ranks that misbehaves on demand: launch_probe RANKS BEHAVIOUR [RANK].
 
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -138,4 +139,8 @@ int run(const std::vector<std::string>& arguments) {
 }  // namespace
 }  // namespace tessera
 
-int main(int argc, char** argv) { return tessera::run({argv, argv + argc}); }
+int main(int argc, char** argv) {
+  const rlimit no_core = {0, 0};
+  setrlimit(RLIMIT_CORE, &no_core);
+  return tessera::run({argv, argv + argc});
+}

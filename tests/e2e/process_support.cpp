@@ -88,15 +88,26 @@ Process::Process(std::vector<std::string> command, const ProcessOptions& options
   if (!options.folder.empty()) {
     posix_spawn_file_actions_addchdir_np(&actions, options.folder.c_str());
   }
+  // As a shell at a terminal starts programs; whatever runs the tests may ignore or block these.
+  sigset_t usual, none;
+  sigemptyset(&usual);
+  sigemptyset(&none);
+  for (const int signal : {SIGINT, SIGTERM, SIGPIPE, SIGHUP}) sigaddset(&usual, signal);
+  posix_spawnattr_t attributes;
+  posix_spawnattr_init(&attributes);
+  posix_spawnattr_setsigdefault(&attributes, &usual);
+  posix_spawnattr_setsigmask(&attributes, &none);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
   const std::vector<char*> argument_list = pointers(command);
   const std::vector<char*> environment_list = pointers(environment);
   const int error = posix_spawnp(&pid_,
                                  command.at(0).c_str(),
                                  &actions,
-                                 nullptr,
+                                 &attributes,
                                  argument_list.data(),
                                  environment_list.data());
   posix_spawn_file_actions_destroy(&actions);
+  posix_spawnattr_destroy(&attributes);
   close(out[1]);
   close(err[1]);
   out_.descriptor = out[0];

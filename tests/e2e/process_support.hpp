@@ -44,9 +44,9 @@ class Process {
   /// than `limit`.
   bool shows(std::string_view text,
              int times = 1,
-             std::chrono::milliseconds limit = std::chrono::seconds(30)) const;
+             std::chrono::milliseconds limit = std::chrono::minutes(2)) const;
   /// Waits for its end. After `limit` kills it.
-  ProcessResult wait(std::chrono::milliseconds limit = std::chrono::seconds(60));
+  ProcessResult wait(std::chrono::milliseconds limit = std::chrono::minutes(4));
 
  private:
   struct Stream {
@@ -63,7 +63,7 @@ class Process {
 
 ProcessResult run_process(std::vector<std::string> command,
                           const ProcessOptions& options = {},
-                          std::chrono::milliseconds limit = std::chrono::seconds(60));
+                          std::chrono::milliseconds limit = std::chrono::minutes(4));
 
 /// Processes whose environment holds this "NAME=value"; zombies do not count.
 std::vector<pid_t> processes_with(std::string_view entry);

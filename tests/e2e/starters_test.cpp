@@ -1,5 +1,6 @@
 // Ranks that another program started: as many processes with its variables, set here.
 #include <gmock/gmock.h>
+#include <unistd.h>
 
 #include <memory>
 #include <numeric>
@@ -34,7 +35,8 @@ Variables torchrun(int rank, int world) {
   return {{"RANK", std::to_string(rank)},
           {"WORLD_SIZE", std::to_string(world)},
           {"MASTER_ADDR", "127.0.0.1"},
-          {"MASTER_PORT", "29641"}};
+          {"MASTER_PORT", "29641"},
+          {"TORCHELASTIC_RUN_ID", "starters-" + std::to_string(getpid())}};
 }
 
 class Starters : public ::testing::Test {

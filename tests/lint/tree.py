@@ -17,9 +17,9 @@ SKIPPED = 77  # the exit status that ctest reports as "skipped"
 
 def tracked(root):
     """Paths relative to root, of the files that git tracks and that still exist."""
-    listed = subprocess.run(
-        ["git", "-C", root, "ls-files", "-z"], check=True, capture_output=True, text=True
-    ).stdout
+    # The checkout may belong to another user, such as the one outside of a container.
+    command = ["git", "-c", f"safe.directory={root.resolve()}", "-C", root, "ls-files", "-z"]
+    listed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     return [p for p in map(pathlib.Path, listed.split("\0")) if (root / p).is_file()]
 
 

@@ -145,7 +145,7 @@ TEST(ThreadsFailure, SendAndReceiveThatDiffer) {
 }
 
 TEST(ThreadsFailure, RankThatDoesNotCome) {
-  expect_failures({.world = 3, .timeout = 300ms},
+  expect_failures({.world = 3, .timeout = 1s},
                   [](TestRank& rank) {
                     const auto group = make_world_group(rank);
                     if (rank.rank == 1) return rank.await("end", {0, 2});
@@ -189,7 +189,7 @@ TEST(ThreadsFailure, RankThatAborts) {
 }
 
 TEST(ThreadsFailure, ReportedByDeferredStreamsToo) {
-  expect_failures({.world = 2, .timeout = 300ms, .deferred_seed = 7},
+  expect_failures({.world = 2, .timeout = 1s, .deferred_seed = 7},
                   [](TestRank& rank) {
                     const auto group = make_world_group(rank);
                     if (rank.rank == 1) return rank.await("end", {0});

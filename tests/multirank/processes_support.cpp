@@ -35,12 +35,13 @@ std::string run_rank(i64 rank,
                      const std::string& address,
                      const RankBody& body) {
   try {
-    SocketStore store(address, kToken, rank, options.world, options.timeout);
+    SocketStore store(address, kToken, rank, options.world, options.init_timeout);
     CommunicatorArguments arguments;
     arguments.rank = rank;
     arguments.world = options.world;
     arguments.store = &store;
-    arguments.timeout = arguments.init_timeout = options.timeout;
+    arguments.timeout = options.timeout;
+    arguments.init_timeout = options.init_timeout;
     const PluginHost plugins({TESSERA_BUILD_DIR "/plugins"});
     const Config config = Config::parse("");
     const auto make = [&](const char* name, CommunicatorArguments& of_type) {

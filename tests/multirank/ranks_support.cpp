@@ -19,7 +19,8 @@ void run_rank(i64 rank, const RankOptions& options, Store& store, const RankBody
   arguments.rank = rank;
   arguments.world = options.world;
   arguments.store = &store;
-  arguments.timeout = arguments.init_timeout = options.timeout;
+  arguments.timeout = options.timeout;
+  arguments.init_timeout = options.init_timeout;
   DeviceArguments device_arguments;
   device_arguments.deferred_seed =
       options.deferred_seed == 0 ? 0 : options.deferred_seed + static_cast<u64>(rank);

@@ -27,8 +27,9 @@ using RankBody = std::function<void(TestRank&)>;
 
 struct RankOptions {
   i64 world = 2;
-  std::chrono::milliseconds timeout{10000};
-  u64 deferred_seed = 0;        ///< of the device; 0: inline streams
+  std::chrono::milliseconds timeout{10000};       ///< of collectives
+  std::chrono::milliseconds init_timeout{60000};  ///< until all have come
+  u64 deferred_seed = 0;                          ///< of the device; 0: inline streams
   bool private_memory = false;  ///< shm: the device allocates elsewhere, so inputs are staged
   std::vector<std::string> hosts = {};  ///< of each rank, for run_per_host
 };

@@ -186,7 +186,7 @@ class Meeting {
             std::chrono::duration<double>(arguments_.init_timeout).count());
     Fd connection(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
     if (!connection || credentials_of(connection).uid != geteuid()) return false;
-    const auto patience = Clock::now() + std::chrono::seconds(2);
+    const auto patience = Clock::now() + std::chrono::seconds(10);
     auto [hello, segment] = receive_hello(connection, std::min(patience, deadline_));
     const bool known = segment && hello.secret == secret_ && hello.rank > arguments_.rank &&
                        hello.rank < arguments_.world && at(hello.rank).segment.base() == nullptr;

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <fstream>
 
 #include "tests/unit/config/config_support.hpp"
@@ -16,10 +17,9 @@ using testing::error_of;
 class ConfigFiles : public ::testing::Test {
  protected:
   void SetUp() override {
-    const auto* info = ::testing::UnitTest::GetInstance()->current_test_info();
-    root_ = fs::path(::testing::TempDir()) / ("tessera_config_" + std::string(info->name()));
-    fs::remove_all(root_);
-    fs::create_directories(root_);
+    std::string pattern = ::testing::TempDir() + "tessera_config_XXXXXX";
+    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
+    root_ = pattern;
   }
   void TearDown() override { fs::remove_all(root_); }
 

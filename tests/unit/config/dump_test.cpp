@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <random>
@@ -102,8 +103,9 @@ TEST(Dump, LoadsBackToTheSame) {
 
 TEST(Dump, LoadsBackFromAnotherFolder) {
   const Resolved first = resolved(kBase, {"run.out=here"});
-  const auto folder = std::filesystem::path(::testing::TempDir()) / "tessera_dump";
-  std::filesystem::create_directories(folder);
+  std::string pattern = ::testing::TempDir() + "tessera_dump_XXXXXX";
+  ASSERT_NE(mkdtemp(pattern.data()), nullptr);
+  const std::filesystem::path folder = pattern;
   const std::string file = (folder / "resolved.toml").string();
   std::ofstream(file) << dump(first);
   testing::SampleCatalog catalog;

@@ -93,7 +93,7 @@ TEST(Agree, LaterCallsAreComparedAnew) {
 
 TEST(Agree, WhoIsMissingIsNamedByAll) {
   InProcessStore store;
-  const auto errors = on_ranks(2, [&](i64 rank) { agree(store, rank, 3, {{"a", "b"}}, 200ms); });
+  const auto errors = on_ranks(2, [&](i64 rank) { agree(store, rank, 3, {{"a", "b"}}, 1s); });
   EXPECT_THAT(errors, Each(HasSubstr("rank 2's facts")));
 }
 
@@ -140,7 +140,7 @@ TEST(GatherText, EveryRankHasAllTexts) {
 TEST(GatherText, NamesTheRankThatDoesNotCome) {
   InProcessStore store;
   const auto errors =
-      on_ranks(2, [&](i64 rank) { gather_text(store, rank, 3, "addresses", "x", 100ms); });
+      on_ranks(2, [&](i64 rank) { gather_text(store, rank, 3, "addresses", "x", 1s); });
   EXPECT_THAT(errors, Each(HasSubstr("rank 2's addresses did not come")));
 }
 
