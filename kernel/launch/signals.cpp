@@ -75,15 +75,18 @@ StopFlag::StopFlag(SecondInterrupt second) {
   sigaddset(&taken, SIGINT);
   sigaddset(&taken, SIGTERM);
   pthread_sigmask(SIG_BLOCK, &taken, &mask_before_);
+  sem_init(&over_, 0, 0);
   listener_ = std::thread([this, taken] {
     pthread_sigmask(SIG_UNBLOCK, &taken, nullptr);
-    over_.acquire();
+    while (sem_wait(&over_) != 0) {  // a signal came
+    }
   });
 }
 
 StopFlag::~StopFlag() {
-  over_.release();
+  sem_post(&over_);
   listener_.join();
+  sem_destroy(&over_);
   sigaction(SIGINT, &old_interrupt, nullptr);
   sigaction(SIGTERM, &old_termination, nullptr);
   sigaction(SIGPIPE, &old_pipe, nullptr);

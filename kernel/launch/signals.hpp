@@ -1,6 +1,7 @@
 #pragma once
+#include <semaphore.h>
+
 #include <csignal>
-#include <semaphore>
 #include <thread>
 
 namespace tessera {
@@ -38,7 +39,7 @@ class StopFlag {
 
  private:
   sigset_t mask_before_;
-  std::binary_semaphore over_{0};
+  sem_t over_;
   std::thread listener_;
 };
 
