@@ -238,7 +238,7 @@ std::vector<HostBytes> read_tensors(const fs::path& folder,
       });
     }
   }
-  if (!damage.none()) fail("checkpoint {} is damaged:\n{}", folder.string(), damage.text());
+  damage.require_none(folder);
   return contents;
 }
 

@@ -81,7 +81,8 @@ void Damage::collect(const std::string& tensor, const std::function<void()>& wor
   }
 }
 
-std::string Damage::text() const {
+void Damage::require_none(const std::filesystem::path& folder) const {
+  if (reasons_.empty()) return;
   std::vector<std::string> lines;
   for (const std::string& reason : reasons_) {
     if (lines.size() == kListed) {
@@ -90,7 +91,7 @@ std::string Damage::text() const {
     }
     lines.push_back(fmt::format("{}: {}", some_tensors(tensors_.at(reason)), reason));
   }
-  return fmt::format("  {}", fmt::join(lines, "\n  "));
+  fail("checkpoint {} is damaged:\n  {}", folder.string(), fmt::join(lines, "\n  "));
 }
 
 std::string name_list(const std::vector<std::string>& names) {
@@ -109,7 +110,7 @@ CheckpointIndex verify_checkpoint(const std::filesystem::path& folder) {
       damage.collect(name, [&, &tensor = tensor] { reader.read(tensor.dtype, slice); });
     }
   }
-  if (!damage.none()) fail("checkpoint {} is damaged:\n{}", folder.string(), damage.text());
+  damage.require_none(folder);
   return index;
 }
 

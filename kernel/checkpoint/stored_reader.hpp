@@ -34,9 +34,8 @@ class Damage {
  public:
   /// Runs work on a tensor and keeps the Error that it may throw.
   void collect(const std::string& tensor, const std::function<void()>& work);
-  bool none() const { return reasons_.empty(); }
-  /// One indented line for each reason, with its tensors; the first ones in full.
-  std::string text() const;
+  /// Throws Error with an indented line for each reason and its tensors, the first ones in full.
+  void require_none(const std::filesystem::path& folder) const;
 
  private:
   std::vector<std::string> reasons_;                         // in the order in which they came

@@ -247,16 +247,6 @@ std::optional<RankEnvironment> from_slurm(const EnvironmentReader& read) {
   return env;
 }
 
-}  // namespace
-
-std::optional<RankEnvironment> detect_environment(const EnvironmentReader& read) {
-  // From the innermost starter outwards: srun may start torchrun, which may start our launcher.
-  for (const auto from : {from_launcher, from_torchrun, from_open_mpi, from_mpich, from_slurm}) {
-    if (auto found = from(read)) return found;
-  }
-  return std::nullopt;
-}
-
 // Its end is how the launcher sees the rank's, so what this rank starts must not hold it open. Of a
 // process that dies, Linux closes the highest descriptors first (task_work runs last in, first
 // out): this one before the connections whose ends its peers see.
@@ -266,6 +256,16 @@ int keep_report(int given) {
   if (kept < 0) return fcntl(given, F_SETFD, FD_CLOEXEC) == 0 ? given : -1;
   close(given);
   return kept;
+}
+
+}  // namespace
+
+std::optional<RankEnvironment> detect_environment(const EnvironmentReader& read) {
+  // From the innermost starter outwards: srun may start torchrun, which may start our launcher.
+  for (const auto from : {from_launcher, from_torchrun, from_open_mpi, from_mpich, from_slurm}) {
+    if (auto found = from(read)) return found;
+  }
+  return std::nullopt;
 }
 
 std::optional<RankEnvironment> detect_environment() {

@@ -173,7 +173,9 @@ TEST_F(Launcher, NothingSurvivesAKilledLauncher) {
   const std::string socket = out.substr(name, out.find('\n', name) - name);
   EXPECT_THAT(local_sockets(), HasSubstr(socket));
   process.send(SIGKILL);
-  EXPECT_FALSE(process.wait().timed_out);
+  const auto ended = process.wait();
+  EXPECT_FALSE(ended.timed_out);  // that would be a SIGKILL, too
+  EXPECT_EQ(ended.signal, SIGKILL);
   EXPECT_THAT(survivors_with("TESSERA_TEST_MARK=" + folder_), IsEmpty());
   EXPECT_THAT(local_sockets(), Not(HasSubstr(socket)));
 }

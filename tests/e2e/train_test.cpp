@@ -11,6 +11,8 @@
 #include <memory>
 #include <set>
 
+#include "common/shared_memory.hpp"
+
 namespace tessera::testing {
 namespace {
 
@@ -21,16 +23,6 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
-
-// Of Tessera only: others use the folder, too.
-std::set<std::string> shared_memory() {
-  std::set<std::string> names;
-  std::error_code missing;
-  for (const auto& entry : fs::directory_iterator("/dev/shm", missing)) {
-    if (entry.path().string().find("tessera") != std::string::npos) names.insert(entry.path());
-  }
-  return names;
-}
 
 class Train : public ::testing::Test {
  protected:
