@@ -11,10 +11,18 @@ constexpr int kMaxDepth = 32;
 
 bool is_none(std::string_view type) { return type.empty() || type == "none"; }
 
-const FieldSpec* find_field(const ComponentInfo* info, std::string_view name) {
-  if (info == nullptr) return nullptr;
-  const auto found = std::ranges::find(info->fields, name, &FieldSpec::name);
-  return found == info->fields.end() ? nullptr : &*found;
+const FieldSpec* find_field(const TypeEra& era, std::string_view name) {
+  const auto found = std::ranges::find(era.fields, name, &FieldSpec::name);
+  return found == era.fields.end() ? nullptr : *found;
+}
+
+// Those of a kind, each name once.
+void add_fields(const std::vector<const ComponentInfo*>& infos, TypeEra& era) {
+  for (const ComponentInfo* info : infos) {
+    for (const FieldSpec& spec : info->fields) {
+      if (find_field(era, spec.name) == nullptr) era.fields.push_back(&spec);
+    }
+  }
 }
 
 }  // namespace
@@ -82,7 +90,13 @@ void Checker::check_section(const RootSection& section) {
 }
 
 TypeEra Checker::era(int first_layer, std::string_view kind, const std::string& type) const {
-  return {first_layer, type, catalog_.find(kind, type)};
+  TypeEra era{first_layer, type, catalog_.find(kind, type), {}};
+  if (era.info != nullptr) {
+    add_fields({era.info}, era);
+  } else if (type == "auto") {
+    add_fields(catalog_.of_kind(kind), era);
+  }
+  return era;
 }
 
 std::vector<TypeEra> Checker::timeline(const Slot& slot) const {
@@ -110,7 +124,7 @@ std::vector<TypeEra> Checker::slot_defaults(const FieldSpec& spec,
       out.push_back(era(layer, spec.component_kind, type));
   };
   for (const TypeEra& around : eras) {
-    const FieldSpec* declared = find_field(around.info, spec.name);
+    const FieldSpec* declared = find_field(around, spec.name);
     if (declared != nullptr && declared->type == FieldType::component &&
         declared->component_kind == spec.component_kind) {
       add(around.first_layer, *declared);
@@ -118,19 +132,6 @@ std::vector<TypeEra> Checker::slot_defaults(const FieldSpec& spec,
   }
   if (eras.empty()) add(-1, spec);
   return out;
-}
-
-// What may be set where "auto" is to choose: the chosen one takes its own.
-std::vector<const FieldSpec*> Checker::fields_of_any(std::string_view kind) const {
-  std::vector<const FieldSpec*> fields;
-  for (const ComponentInfo* info : catalog_.of_kind(kind)) {
-    for (const FieldSpec& spec : info->fields) {
-      const bool known =
-          std::ranges::any_of(fields, [&](const FieldSpec* f) { return f->name == spec.name; });
-      if (!known) fields.push_back(&spec);
-    }
-  }
-  return fields;
 }
 
 void Checker::check_slot(const Slot& slot) {
@@ -157,13 +158,8 @@ void Checker::check_slot(const Slot& slot) {
   if (slot.own != nullptr) {
     for (const FieldSpec& spec : *slot.own) fields.push_back(&spec);
   }
-  if (eras.back().info != nullptr) {
-    for (const FieldSpec& spec : eras.back().info->fields) fields.push_back(&spec);
-  }
-  if (slot.allows_auto && eras.back().type == "auto") {
-    for (const FieldSpec* spec : fields_of_any(slot.kind)) {
-      if (config_.tree().find(join_path(slot.path, spec->name)) != nullptr) fields.push_back(spec);
-    }
+  if (eras.back().info != nullptr || slot.allows_auto) {
+    fields.insert(fields.end(), eras.back().fields.begin(), eras.back().fields.end());
   }
   ++depth_;
   if (known) {
@@ -218,9 +214,12 @@ void Checker::check_field(const std::string& table,
                           const FieldSpec& spec,
                           const std::vector<TypeEra>& eras) {
   const std::string path = join_path(table, spec.name);
+  const Entry* entry = config_.tree().find(path);
+  // What "auto" will choose has its own defaults.
+  const bool open = !eras.empty() && eras.back().info == nullptr;
+  if (entry == nullptr && open && find_field(eras.back(), spec.name) == &spec) return;
   if (!spec.given) tables_of_key_[spec.name].push_back(table);
   if (!spec.megatron.empty()) megatron_.emplace(spec.megatron, path);
-  const Entry* entry = config_.tree().find(path);
   if (spec.type == FieldType::component) {
     check_slot({path, spec.component_kind, slot_defaults(spec, eras), false, nullptr});
   } else if (spec.type == FieldType::tables) {
@@ -264,7 +263,7 @@ void Checker::check_unknown(const std::string& table,
                             const std::vector<TypeEra>& eras,
                             std::string_view kind) {
   const std::string path = join_path(table, key);
-  if (drop(path, eras, kind)) return;
+  if (drop(path, eras)) return;
   UnknownKey unknown;
   unknown.table = table;
   unknown.key = key;
@@ -276,21 +275,14 @@ void Checker::check_unknown(const std::string& table,
   }
   unknown.kind = kind;
   unknown.type = eras.empty() ? "" : eras.back().type;
-  if (unknown.type == "auto") {
-    for (const FieldSpec* spec : fields_of_any(kind)) unknown.known.push_back(spec->name);
-  }
   unknown_.push_back(std::move(unknown));
 }
 
-bool Checker::drop(const std::string& path,
-                   const std::vector<TypeEra>& eras,
-                   std::string_view kind) {
+bool Checker::drop(const std::string& path, const std::vector<TypeEra>& eras) {
   if (eras.size() < 2) return false;
   const TypeEra& now = eras.back();
   const auto old = std::find_if(eras.begin(), eras.end() - 1, [&](const TypeEra& e) {
-    if (find_field(e.info, last_of(path)) != nullptr) return true;
-    return e.type == "auto" &&
-           std::ranges::count(fields_of_any(kind), last_of(path), &FieldSpec::name) > 0;
+    return find_field(e, last_of(path)) != nullptr;
   });
   if (old == eras.end() - 1) return false;
   const auto& entries = config_.tree().entries();

@@ -13,7 +13,8 @@ namespace tessera {
 struct TypeEra {
   int first_layer = -1;
   std::string type;
-  const ComponentInfo* info = nullptr;  ///< nullptr: none, "auto", or not loaded
+  const ComponentInfo* info = nullptr;     ///< nullptr: none, "auto", or not loaded
+  std::vector<const FieldSpec*> fields{};  ///< its keys; those of any that "auto" may choose
 };
 
 /// A key or table that nobody declares, described once everything declared is known.
@@ -63,11 +64,10 @@ class Checker {
                      const std::vector<TypeEra>& eras,
                      std::string_view kind);
   /// Drops what an earlier type knew and the table's last one does not; false when that is not so.
-  bool drop(const std::string& path, const std::vector<TypeEra>& eras, std::string_view kind);
+  bool drop(const std::string& path, const std::vector<TypeEra>& eras);
 
   std::vector<TypeEra> timeline(const Slot& slot) const;
   std::vector<TypeEra> slot_defaults(const FieldSpec& spec, const std::vector<TypeEra>& eras) const;
-  std::vector<const FieldSpec*> fields_of_any(std::string_view kind) const;
   TypeEra era(int first_layer, std::string_view kind, const std::string& type) const;
 
   void settle_from();
