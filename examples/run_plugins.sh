@@ -87,7 +87,7 @@ expect 'column -> row: 2 collectives' "$work/tensor_parallel/build/tensor_parall
 # The smallest run that uses a configuration as it is, with each overlay, in both layouts.
 small=(--set "data.path=$root/LICENSE" --set run.steps=12 --set lr.warmup_steps=2
   --set batch.global=4 --set batch.micro=2 --set model.layers=2 --set model.hidden=48
-  --set model.heads=4 --set model.sequence_length=32 --set validation.every_steps=0
+  --set model.heads=4 --set batch.sequence_length=32 --set validation.every_steps=0
   --set checkpoint.every_steps=0)
 last_loss() { tail -n 1 "$1/metrics.jsonl" | sed 's/.*"loss":\([0-9.]*\).*/\1/'; }
 for overlay in "$layer/geglu.toml" "$rule/lion.toml" "$schedule/patient_1f1b.toml"; do

@@ -6,8 +6,9 @@
 #include "kernel/config/config.hpp"
 #include "kernel/config/dump.hpp"
 #include "kernel/config/resolve.hpp"
+#include "kernel/launch/environment.hpp"
 #include "kernel/launch/open_plugins.hpp"
-#include "kernel/train/setup.hpp"
+#include "kernel/train/run/dry_run.hpp"
 #include "tessera/error.hpp"
 
 namespace tessera {
@@ -29,8 +30,8 @@ int run_config_check(const ConfigOptions& options) {
   const auto plugins = open_plugins(config.plugin_path());
   const Resolved resolved = resolve(config, *plugins);
   print_notices(resolved);
-  HostMaker maker(*plugins, resolved);
-  check_run(resolved.run, maker, world_size(resolved.run));
+  const i64 world = world_size(resolved.run);
+  checked_setup(resolved, *plugins, world, rank_threads(resolved.run.device, world));
   fmt::print("no problem found\n");
   return 0;
 }

@@ -9,7 +9,7 @@
 #include "kernel/cli/commands.hpp"
 #include "kernel/launch/environment.hpp"
 #include "kernel/launch/open_plugins.hpp"
-#include "kernel/train/generator.hpp"
+#include "kernel/train/run/generator.hpp"
 #include "tessera/error.hpp"
 
 namespace tessera {
@@ -29,6 +29,7 @@ const std::vector<std::string>& one_rank() {
       "batch.global=1",
       "batch.micro=1",
       "parallel.sequence_parallel=false",
+      "graph.type=\"" + RunConfig().graph.type + "\"",
       "placement.layout=\"\"",
       "placement.first=\"auto\"",
       "placement.last=\"auto\"",
@@ -60,7 +61,7 @@ int run_generate(const GenerateOptions& options) {
   Generator generator(resolved,
                       *plugins,
                       folder,
-                      static_cast<int>(resolved.run.device.threads.value_or(auto_threads(1))));
+                      rank_threads(resolved.run.device, 1));
 
   std::vector<i32> tokens = generator.tokenizer().encode(options.prompt);
   std::size_t printed = 0;

@@ -9,7 +9,7 @@
 #include "kernel/launch/open_plugins.hpp"
 #include "kernel/plan/report.hpp"
 #include "kernel/schedule/draw.hpp"
-#include "kernel/train/setup.hpp"
+#include "kernel/train/setup/run_setup.hpp"
 #include "tessera/error.hpp"
 
 namespace tessera {
@@ -27,7 +27,7 @@ Prediction predict(const PlanOptions& options) {
   arguments.world = options.world > 0 ? options.world : world_size(resolved.run);
   if (!options.hardware.empty()) arguments.hardware = Hardware::load(options.hardware);
   arguments.threads =
-      static_cast<int>(resolved.run.device.threads.value_or(auto_threads(arguments.world)));
+      rank_threads(resolved.run.device, arguments.world);
   arguments.workers = static_cast<int>(auto_threads(1));
   return predict(arguments);
 }

@@ -18,7 +18,8 @@
 #include "kernel/launch/open_plugins.hpp"
 #include "kernel/launch/rendezvous.hpp"
 #include "kernel/launch/signals.hpp"
-#include "kernel/train/trainer.hpp"
+#include "kernel/train/run/dry_run.hpp"
+#include "kernel/train/run/trainer.hpp"
 #include "tessera/error.hpp"
 
 namespace tessera {
@@ -47,16 +48,7 @@ Opened open(const TrainOptions& options) {
   return opened;
 }
 
-std::string describe_layout(const Opened& opened, i64 world, std::string_view communicator) {
-  const HostMaker maker(*opened.plugins, opened.config);
-  const RankGenerator ranks(layout_of(opened.config.run, maker, world));
-  std::string text =
-      fmt::format("tensor {} × data {}", ranks.size(Axis::tensor), ranks.size(Axis::data));
-  return world == 1 ? text + ", one process"
-                    : fmt::format("{}, {} ranks over {}", text, world, communicator);
-}
-
-std::vector<Fact> facts(const Opened& opened, const TrainerArguments& trainer) {
+std::vector<Fact> facts(const Opened& opened, int threads) {
   std::string plugins;
   for (const PluginHost::Fingerprint& plugin : opened.plugins->fingerprint()) {
     plugins +=
@@ -64,63 +56,45 @@ std::vector<Fact> facts(const Opened& opened, const TrainerArguments& trainer) {
   }
   return {{"configuration", values_text(opened.config)},
           {"plugins", plugins},
-          {"threads", std::to_string(trainer.session.threads)}};
+          {"threads", std::to_string(threads)}};
 }
 
-// With all ranks: they are of one mind, and know who is where. Returns what joins them, for people.
-std::string meet(Store& store,
-                 const Opened& opened,
+// Checks that all ranks run the same configuration, plugins and thread count, and finds out which
+// share a host. Returns what joins them, for people.
+std::string meet(const Opened& opened,
                  const RankEnvironment& environment,
-                 TrainerArguments& trainer) {
+                 RankIdentity& identity) {
   const CommSection& comm = opened.config.run.comm;
   const auto timeout = seconds(comm.init_timeout_s);
   const i64 rank = environment.rank, world = environment.world;
+  Store& store = *identity.store;
   try {
-    agree(store, rank, world, facts(opened, trainer), timeout);
+    agree(store, rank, world, facts(opened, identity.threads), timeout);
   } catch (const ConfigError&) {
     throw;  // all have come
   } catch (const Error& error) {
     throw explain_absence(environment, error);
   }
-  SessionArguments& session = trainer.session;
-  session.hosts = gather_text(store, rank, world, "host", host_identity(), timeout);
-  CommunicatorChoice choice = choose_communicators(comm.communicator.type, session.hosts);
-  session.communicator = std::move(choice.type);
-  session.between_hosts = std::move(choice.between);
+  identity.hosts = gather_text(store, rank, world, "host", host_identity(), timeout);
+  CommunicatorChoice choice = choose_communicators(comm.communicator.type, identity.hosts);
+  identity.communicator = std::move(choice.type);
+  identity.between_hosts = std::move(choice.between);
   return choice.text;
 }
 
-// Returns the exit code.
-int run_rank(const Opened& opened,
-             const RankEnvironment& environment,
-             Store* store,
-             bool json,
-             const std::function<void(const std::exception&)>& failed = {}) {
-  const RunConfig& config = opened.config.run;
+// Runs one rank; `arguments` has its setup. Returns the exit code.
+int run_rank(const Opened& opened, TrainerArguments& arguments) {
   const StopFlag stop;
   std::signal(SIGXFSZ, SIG_IGN);  // a file over the limit is an error that names it, not a death
-  TrainerArguments arguments;
-  arguments.session.config = &opened.config;
-  arguments.session.plugins = opened.plugins.get();
-  arguments.session.rank = environment.rank;
-  arguments.session.world = environment.world;
-  arguments.session.local_rank = environment.local_rank;
-  arguments.session.store = store;
-  arguments.session.threads =
-      static_cast<int>(config.device.threads.value_or(auto_threads(environment.local_world)));
   arguments.stop = [&stop] { return stop.requested(); };
   arguments.config_text = dump(opened.config);
-  arguments.json = json;
-  arguments.failed = failed;
-  const std::string joined = store == nullptr ? "" : meet(*store, opened, environment, arguments);
-  arguments.layout = describe_layout(opened, environment.world, joined);
   train_rank(arguments);
   return stop.output_closed() ? kOutputClosed : 0;
 }
 
 // Before the others are waited for: where ranks are too few or too many, they may never come.
 void check_world(const Opened& opened, const RankEnvironment& environment) {
-  const HostMaker maker(*opened.plugins, opened.config);
+  const HostMaker maker(*opened.plugins, opened.config.tree);
   const auto& ranks = opened.config.run.comm.ranks;
   if (ranks && *ranks != environment.world) {
     fail_config("{}: [comm] ranks = {}, but {} started {}",
@@ -143,7 +117,19 @@ int join(const TrainOptions& options, const RankEnvironment& environment) {
     const Opened opened = open(options);
     check_world(opened, environment);
     rendezvous.emplace(environment, seconds(opened.config.run.comm.init_timeout_s));
-    return run_rank(opened, environment, &rendezvous->store(), options.json, report);
+    TrainerArguments arguments;
+    arguments.identity = {
+        .rank = environment.rank,
+        .world = environment.world,
+        .local_rank = environment.local_rank,
+        .store = &rendezvous->store(),
+        .threads = rank_threads(opened.config.run.device, environment.local_world)};
+    arguments.json = options.json;
+    arguments.failed = report;
+    arguments.joined = meet(opened, environment, arguments.identity);
+    const RunSetup setup = derive_setup(opened.config, *opened.plugins, environment.world);
+    arguments.setup = &setup;
+    return run_rank(opened, arguments);
   } catch (const std::exception& error) {
     report(error);
     if (rendezvous) rendezvous->abandon();
@@ -161,10 +147,14 @@ int run_train(const TrainOptions& options) {
   const Opened opened = open(options);
   for (const std::string& notice : opened.config.notices) fmt::print(stderr, "{}\n", notice);
   const i64 world = world_size(opened.config.run);
-  HostMaker maker(*opened.plugins, opened.config);
-  check_run(opened.config.run, maker, world);
+  const int threads = rank_threads(opened.config.run.device, world);
+  const RunSetup setup = checked_setup(opened.config, *opened.plugins, world, threads);
   if (world > 1) return launch_ranks(world, program_arguments());
-  return run_rank(opened, {}, nullptr, options.json);
+  TrainerArguments arguments;
+  arguments.setup = &setup;
+  arguments.identity.threads = threads;
+  arguments.json = options.json;
+  return run_rank(opened, arguments);
 }
 
 }  // namespace tessera

@@ -5,6 +5,7 @@
 #include <sstream>
 #include <system_error>
 
+#include "kernel/config/moved_keys.hpp"
 #include "kernel/config/toml.hpp"
 #include "tessera/error.hpp"
 
@@ -117,6 +118,13 @@ class ConfigReader {
         continue;
       }
       item.key.layer = item.at.layer = layer;
+      if (auto now = moved_key(item.path)) {
+        if (item.value) {
+          config_.notices_.push_back(
+              fmt::format("{}: {} is {} now", item.key.text(), item.path, *now));
+        }
+        item.path = std::move(*now);
+      }
       if (item.value && last_of(item.path) == "type") {
         config_.types_[std::string(parent_of(item.path))].push_back({layer, *item.value});
       }

@@ -1,5 +1,8 @@
 #include "kernel/config/resolve.hpp"
 
+#include <algorithm>
+#include <iterator>
+
 #include "kernel/config/checker.hpp"
 
 namespace tessera {
@@ -39,6 +42,7 @@ RunConfig run_config(const ConfigTree& tree) {
   out.check = section<CheckSection>(tree, "check");
   fill(out.device.device, tree, "device");
   fill(out.comm.communicator, tree, "comm");
+  fill(out.tokenizer, tree, "tokenizer");
   fill(out.model, tree, "model");
   fill(out.schedule, tree, "schedule");
   fill(out.graph, tree, "graph");
@@ -58,7 +62,8 @@ CheckResult check(const Config& config, const Catalog& catalog) {
   checker.run();
   CheckResult out;
   out.problems = std::move(checker.problems);
-  out.resolved.notices = std::move(checker.notices);
+  out.resolved.notices = config.notices();
+  std::ranges::move(checker.notices, std::back_inserter(out.resolved.notices));
   if (out.problems.empty()) out.resolved.run = run_config(checker.tree);
   out.resolved.tree = std::make_shared<const ConfigTree>(std::move(checker.tree));
   return out;

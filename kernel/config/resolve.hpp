@@ -14,7 +14,8 @@ struct Resolved {
   RunConfig run;
   /// Every key of every component in use, defaults and `from` values included.
   std::shared_ptr<const ConfigTree> tree;
-  std::vector<std::string> notices;  ///< keys dropped because an overlay changed a `type`
+  /// Keys that moved, and keys that were dropped because an overlay changed a `type`.
+  std::vector<std::string> notices;
   /// The table at `path`, to make a component from; valid on its own.
   std::unique_ptr<ConfigNode> node(const std::string& path) const { return make_node(tree, path); }
 };

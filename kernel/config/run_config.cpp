@@ -11,6 +11,12 @@
 
 namespace tessera {
 
+namespace {
+
+constexpr i64 kMostPositions = i64{1} << 24;  // of row_id (random.hpp)
+
+}  // namespace
+
 void RunSection::describe(Schema<RunSection>& s) {
   s.field("name", &RunSection::name, "name of the run, for logs and folders");
   s.field("seed", &RunSection::seed, "of initial values, dropout and the order of the data")
@@ -120,6 +126,11 @@ void BatchSection::describe(Schema<BatchSection>& s) {
       .at_least(1)
       .required()
       .megatron("--micro-batch-size");
+  s.field("sequence_length", &BatchSection::sequence_length, "positions of a sequence")
+      .at_least(1)
+      .at_most(kMostPositions)
+      .required()
+      .megatron("--seq-length");
 }
 
 void PrecisionSection::describe(Schema<PrecisionSection>& s) {
@@ -190,6 +201,7 @@ std::vector<RootSection> make_sections() {
       section<PlacementSection>("placement", "which layers each pipeline stage holds"),
       section<RecomputeSection>("recompute", "activations that are computed again"),
       section<BatchSection>("batch", "samples of a step"),
+      component("tokenizer", "text to tokens and back", c.tokenizer),
       component("model", "what is trained", c.model),
       section<PrecisionSection>("precision", "element types"),
       component("schedule", "the pipeline's order of work", c.schedule),

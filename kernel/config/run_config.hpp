@@ -15,6 +15,7 @@ class Model;
 class Observer;
 class Optimizer;
 class PipelineSchedule;
+class Tokenizer;
 
 /// The root sections of a configuration that belong to the kernel. Where a section is a component
 /// slot too, its table also holds the component's keys.
@@ -72,7 +73,7 @@ struct RecomputeSection {
 };
 
 struct BatchSection {
-  i64 global = 0, micro = 0;
+  i64 global = 0, micro = 0, sequence_length = 0;
   static void describe(Schema<BatchSection>& s);
 };
 
@@ -115,6 +116,7 @@ struct RunConfig {
   PlacementSection placement;
   RecomputeSection recompute;
   BatchSection batch;
+  Component<Tokenizer> tokenizer{"byte"};
   Component<Model> model{"gpt"};
   PrecisionSection precision;
   Component<PipelineSchedule> schedule{"sequential"};

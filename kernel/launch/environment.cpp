@@ -287,4 +287,8 @@ i64 auto_threads(i64 local_world) {
   return std::max<i64>(1, cpus / local_world);
 }
 
+int rank_threads(const DeviceSection& device, i64 local_world) {
+  return static_cast<int>(device.threads.value_or(auto_threads(local_world)));
+}
+
 }  // namespace tessera

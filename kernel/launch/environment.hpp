@@ -3,6 +3,7 @@
 #include <optional>
 #include <string>
 
+#include "kernel/config/run_config.hpp"
 #include "tessera/types.hpp"
 
 namespace tessera {
@@ -32,5 +33,7 @@ std::optional<RankEnvironment> detect_environment(const EnvironmentReader& read)
 /// Compute threads of each of this many ranks on this host: the CPUs that this process may use,
 /// shared out evenly; at least 1.
 i64 auto_threads(i64 local_world);
+/// The same unless device.threads says otherwise.
+int rank_threads(const DeviceSection& device, i64 local_world);
 
 }  // namespace tessera

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "kernel/model/located_error.hpp"
 #include "tessera/error.hpp"
 #include "tessera/random.hpp"
 
@@ -11,12 +12,14 @@ ScopedBuild::ScopedBuild(const BuildSettings& settings,
                          ModelParts& parts,
                          int layer,
                          std::string scope,
-                         std::string path)
+                         std::string path,
+                         std::string type)
     : settings_(settings),
       parts_(parts),
       layer_(layer),
       scope_(std::move(scope)),
-      path_(std::move(path)) {}
+      path_(std::move(path)),
+      type_(std::move(type)) {}
 
 Parameter& ScopedBuild::parameter(const ParameterSpec& spec) {
   return parts_.declare(spec, scope_, layer_);
@@ -26,8 +29,27 @@ u64 ScopedBuild::random_site(std::string_view name) {
   return random_key(settings_.seed, fmt::format("{}/{}", scope_, name));
 }
 
+Metric ScopedBuild::metric(std::string_view name, MetricReduce reduce) {
+  if (reduce != MetricReduce::sum) {
+    fail_config(
+        "{}: metric \"{}\": this version collects sums only, no mean and no maximum", component(), name);
+  }
+  return {parts_.metric({std::string(name), reduce})};
+}
+
 void ScopedBuild::reject(std::string_view key, std::string_view why) const {
   fail_config("{}: [{}] {}: {}", settings_.maker->origin(path_, key), path_, key, why);
+}
+
+std::string ScopedBuild::component() const {
+  const std::string origin = settings_.maker->origin(path_, "type");
+  const bool written = origin != "default";
+  return fmt::format("{}{}[{}] type = \"{}\"{}",
+                     written ? origin : "",
+                     written ? ": " : "",
+                     path_,
+                     type_,
+                     written ? "" : " (the default)");
 }
 
 std::shared_ptr<void> ScopedBuild::make_child(std::string_view kind,
@@ -37,8 +59,18 @@ std::shared_ptr<void> ScopedBuild::make_child(std::string_view kind,
                                               const Given& given) {
   std::string scope = scope_;
   if (!name.empty()) scope = scope.empty() ? std::string(name) : fmt::format("{}.{}", scope, name);
-  ScopedBuild child(settings_, parts_, layer_, std::move(scope), path);
-  return settings_.maker->make(kind, type, path, given, static_cast<BuildContext*>(&child));
+  ScopedBuild child(settings_, parts_, layer_, std::move(scope), path, type);
+  std::shared_ptr<void> made =
+      settings_.maker->make(kind, type, path, given, static_cast<BuildContext*>(&child));
+  if (kind == Layer::kKind) {
+    return located(std::shared_ptr<Layer>(made, static_cast<Layer*>(made.get())),
+                   child.component());
+  }
+  if (kind == Module::kKind && settings_.locate_errors) {
+    return located(std::shared_ptr<Module>(made, static_cast<Module*>(made.get())),
+                   child.component());
+  }
+  return made;
 }
 
 }  // namespace tessera

@@ -19,6 +19,8 @@ class ComponentMaker {
                                      void* arguments) = 0;
   /// "configs/x.toml:12:3" of a key of the table at `path`.
   virtual std::string origin(const std::string& path, std::string_view key) const = 0;
+  /// Kernels that plugins registered for a device of this name, or for "host".
+  virtual std::vector<Kernel> kernels(std::string_view device) const = 0;
 
   template <class K>
   std::shared_ptr<K> make(const Component<K>& component,
@@ -39,8 +41,10 @@ struct BuildSettings {
   BatchShape batch;
   DType compute = DType::f32, main = DType::f32;
   u64 seed = 0;
-  const Device* device = nullptr;  ///< nullptr: only checked, never run
+  const Device* device = nullptr;
   ComponentMaker* maker = nullptr;
+  /// Errors of modules say where the configuration chose them (a dry run).
+  bool locate_errors = false;
 };
 
 /// BuildContext of one component; children get contexts of their own, nested by scope.
@@ -50,7 +54,8 @@ class ScopedBuild final : public BuildContext {
               ModelParts& parts,
               int layer,
               std::string scope,
-              std::string path);
+              std::string path,
+              std::string type = {});
   const Mesh& mesh() const override { return *settings_.mesh; }
   const BatchShape& batch() const override { return settings_.batch; }
   DType compute_dtype() const override { return settings_.compute; }
@@ -59,10 +64,8 @@ class ScopedBuild final : public BuildContext {
   Slot slot(std::string_view name) override { return {parts_.slot(name)}; }
   HostSlot host_slot(std::string_view name) override { return {parts_.host_slot(name)}; }
   u64 random_site(std::string_view name) override;
-  LossTerm loss(std::string_view name) override { return {parts_.loss(name)}; }
-  Metric metric(std::string_view name, MetricReduce reduce) override {
-    return {parts_.metric(name, reduce)};
-  }
+  LossTerm loss(std::string_view name) override { return {parts_.loss(name, component())}; }
+  Metric metric(std::string_view name, MetricReduce reduce) override;
   [[noreturn]] void reject(std::string_view key, std::string_view why) const override;
 
  protected:
@@ -74,10 +77,13 @@ class ScopedBuild final : public BuildContext {
                                    const Given& given) override;
 
  private:
+  /// Where the configuration chose this component: its table, with file and line.
+  std::string component() const;
+
   const BuildSettings& settings_;
   ModelParts& parts_;
   int layer_;
-  std::string scope_, path_;
+  std::string scope_, path_, type_;
 };
 
 }  // namespace tessera

@@ -13,14 +13,23 @@ int ModelParts::index_of(std::vector<std::string>& names, std::string_view name)
   return static_cast<int>(names.size() - 1);
 }
 
-int ModelParts::metric(std::string_view name, MetricReduce reduce) {
-  for (std::size_t i = 0; i < metrics_.size(); ++i) {
-    if (metrics_[i].name != name) continue;
-    require(metrics_[i].reduce == reduce, "metric \"{}\" is reduced in two ways", name);
-    return static_cast<int>(i);
+int ModelParts::loss(std::string_view name, std::string_view component) {
+  const auto found = std::ranges::find(losses_, name, &LossInfo::name);
+  if (found != losses_.end()) return static_cast<int>(found - losses_.begin());
+  losses_.push_back({std::string(name), std::string(component)});
+  return static_cast<int>(losses_.size() - 1);
+}
+
+int ModelParts::metric(const MetricInfo& metric) {
+  const auto found = std::ranges::find(metrics_, metric.name, &MetricInfo::name);
+  if (found == metrics_.end()) {
+    metrics_.push_back(metric);
+    return static_cast<int>(metrics_.size() - 1);
   }
-  metrics_.push_back({std::string(name), reduce});
-  return static_cast<int>(metrics_.size() - 1);
+  if (found->reduce != metric.reduce) {
+    fail_config("metric \"{}\" is reduced in two ways", metric.name);
+  }
+  return static_cast<int>(found - metrics_.begin());
 }
 
 Parameter& ModelParts::declare(const ParameterSpec& spec, const std::string& scope, int layer) {

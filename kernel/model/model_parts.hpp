@@ -22,21 +22,25 @@ class ModelParts {
     std::string name;
     MetricReduce reduce;
   };
+  struct LossInfo {
+    std::string name;
+    std::string component;  ///< the table of the layer that declared it first, for errors
+  };
 
   explicit ModelParts(const Mesh& mesh) : mesh_(mesh) {}
 
   Parameter& declare(const ParameterSpec& spec, const std::string& scope, int layer);
   int slot(std::string_view name) { return index_of(slots_, name); }
   int host_slot(std::string_view name) { return index_of(host_slots_, name); }
-  int loss(std::string_view name) { return index_of(losses_, name); }
-  int metric(std::string_view name, MetricReduce reduce);
+  int loss(std::string_view name, std::string_view component = {});
+  int metric(const MetricInfo& metric);
 
   const std::vector<Entry>& parameters() const { return parameters_; }
   /// By logical name; nullptr when no layer of this rank declared it.
   Parameter* find(std::string_view name) const;
   std::vector<Parameter*> parameter_list() const;
   const std::vector<std::string>& slots() const { return slots_; }
-  const std::vector<std::string>& losses() const { return losses_; }
+  const std::vector<LossInfo>& losses() const { return losses_; }
   const std::vector<MetricInfo>& metrics() const { return metrics_; }
   Bundle bundle() const {
     return {static_cast<int>(slots_.size()), static_cast<int>(host_slots_.size())};
@@ -49,7 +53,8 @@ class ModelParts {
   const Mesh& mesh_;
   std::vector<Entry> parameters_;
   std::map<std::string, std::size_t, std::less<>> by_name_;  // indices of parameters_
-  std::vector<std::string> slots_, host_slots_, losses_;
+  std::vector<std::string> slots_, host_slots_;
+  std::vector<LossInfo> losses_;
   std::vector<MetricInfo> metrics_;
 };
 

@@ -20,7 +20,7 @@ void StepMeter::begin_step() {
   ends_.clear();
 }
 
-void StepMeter::begin_action(const PlanAction& action) {
+void StepMeter::before(const Plan&, const PlanAction& action) {
   close();
   in_action_ = true;
   planned_ = starts_collectives(action.kind);

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "kernel/plan/effort.hpp"
+#include "kernel/train/execution/action_observer.hpp"
 #include "tessera/plan.hpp"
 
 namespace tessera {
@@ -14,7 +15,7 @@ namespace tessera {
 ///
 /// Collectives that the plan starts as actions of their own (Reduce, Gather, Exchange) are kept out
 /// of the lanes: when they run and what they hold up is the timeline's to find.
-class StepMeter {
+class StepMeter final : public ActionObserver {
  public:
   struct Cost {
     double seconds = 0;      ///< of an action of the comm lane: its collectives'
@@ -27,7 +28,7 @@ class StepMeter {
   explicit StepMeter(const Hardware& hardware) : hardware_(hardware) {}
 
   void begin_step();
-  void begin_action(const PlanAction& action);
+  void before(const Plan& plan, const PlanAction& action) override;
   void launched(const Kernel& kernel, const void* args);
   void started(u64 id, const GroupSpec& group, const Collective& collective);
   void waited(u64 id);

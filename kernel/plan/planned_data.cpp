@@ -10,28 +10,18 @@ namespace tessera {
 
 namespace {
 
-class NoTokenizer final : public Tokenizer {
- public:
-  i64 vocabulary() const override { return 0; }
-  std::vector<i32> encode(std::string_view) const override { fail("a plan has no tokenizer"); }
-  std::string decode(const std::vector<i32>&) const override { fail("a plan has no tokenizer"); }
-};
-
 class PlannedDataset final : public Dataset {
  public:
   PlannedDataset(i64 sequence_length,
-                 const std::vector<std::string>& losses,
-                 std::shared_ptr<const Tokenizer> tokenizer)
+                 const std::vector<std::string>& losses)
       : sequence_length_(sequence_length),
-        fields_{{"tokens", DType::i64, ""}, {"targets", DType::i64, ""}},
-        tokenizer_(std::move(tokenizer)) {
+        fields_{{"tokens", DType::i64, ""}, {"targets", DType::i64, ""}} {
     for (const std::string& loss : losses) {
       const bool first = fields_.back().loss.empty();
       fields_.push_back({first ? "loss_mask" : loss + "_mask", DType::u8, loss});
     }
   }
   std::vector<FieldInfo> fields() const override { return fields_; }
-  const Tokenizer& tokenizer() const override { return *tokenizer_; }
   i64 size(SampleSet) const override { return i64{1} << 40; }
   void read(SampleSet, i64, const SampleBuffers& out) const override {
     for (std::size_t i = 0; i < fields_.size(); ++i) {
@@ -45,72 +35,48 @@ class PlannedDataset final : public Dataset {
  private:
   i64 sequence_length_;
   std::vector<FieldInfo> fields_;
-  std::shared_ptr<const Tokenizer> tokenizer_;
 };
 
-// A dataset names its tokenizer in a slot, which can be filled without the data. Of several slots
-// it is not known which one speaks for the model. A tokenizer that cannot be made adds its `why`.
-std::shared_ptr<const Tokenizer> tokenizer_of(const Resolved& config,
-                                              const Catalog& plugins,
-                                              ComponentMaker& maker,
-                                              std::string& why) {
-  const ComponentInfo* dataset = plugins.find(Dataset::kKind, config.run.data.type);
-  require(dataset != nullptr, "there is no dataset \"{}\"", config.run.data.type);
-  std::vector<Component<Tokenizer>> slots;
-  for (const FieldSpec& field : dataset->fields) {
-    if (field.component_kind != Tokenizer::kKind) continue;
-    const std::string path = join_path(config.run.data.path, field.name);
-    const Entry* type = config.tree->find(join_path(path, "type"));
-    if (type == nullptr || !type->value) continue;
-    slots.push_back({std::get<std::string>(type->value->data), path});
-  }
-  try {
-    TokenizerArguments none;
-    if (slots.size() == 1 && !slots[0].type.empty()) return maker.make(slots[0], none);
-  } catch (const Error& error) {
-    why += fmt::format("\n{}", error.what());
-  }
-  return std::make_shared<NoTokenizer>();
-}
-
-// The loss terms of the model, built without a device.
-std::vector<std::string> losses_of(const RunConfig& config,
-                                   ComponentMaker& maker,
-                                   const RankGenerator& ranks,
-                                   const Tokenizer& tokenizer) {
-  ModelArguments arguments{tokenizer.vocabulary()};
-  const std::shared_ptr<Model> model = maker.make(config.model, arguments);
-  const Mesh mesh(ranks, 0);
+// The loss terms of the model, from building it for a dry rank.
+std::vector<std::string> losses_of(const RunSetup& setup) {
+  const Mesh mesh(RankGenerator(setup.layout), 0);
   ModelParts parts(mesh);
-  const BatchShape batch = batch_shape_of(config, maker, model->sequence_length());
-  const BuildSettings settings = build_settings_of(config, maker, batch, mesh, nullptr);
-  const Chunk chunk(*model, 0, 0, static_cast<int>(model->layers().size()), settings, parts);
-  return parts.losses();
+  const BuildSettings settings = build_settings_of(setup, mesh, nullptr);
+  const int layers = static_cast<int>(setup.model->layers().size());
+  const Chunk chunk(*setup.model, 0, 0, layers, settings, parts);
+  std::vector<std::string> names;
+  for (const ModelParts::LossInfo& loss : parts.losses()) names.push_back(loss.name);
+  return names;
 }
 
 }  // namespace
 
-std::shared_ptr<Dataset> data_for_plan(const Resolved& config,
-                                       const Catalog& plugins,
-                                       ComponentMaker& maker,
-                                       const RankGenerator& ranks,
-                                       std::string& note) {
-  const i64 sequence_length = sequence_length_of(config.run, maker);
+RunSetup derive_planned_setup(const Resolved& config,
+                              const PluginHost& plugins,
+                              i64 world,
+                              std::string& note) {
+  ProblemList problems;
   std::string why;
-  try {
-    return make_dataset(config.run, maker, sequence_length);
-  } catch (const Error& error) {
-    why = error.what();
+  RunSetup setup = derive_setup(config, plugins, world, DataUse::optional, problems, &why);
+  problems.throw_all();
+  if (why.empty()) return setup;
+  ProblemList without_data;
+  derive_model(setup, without_data);
+  if (without_data.empty()) {
+    without_data.run([&] {
+      setup.dataset = std::make_shared<PlannedDataset>(setup.sequence_length, losses_of(setup));
+      setup.fields = setup.dataset->fields();
+      return true;
+    });
   }
-  auto tokenizer = tokenizer_of(config, plugins, maker, why);
-  std::vector<std::string> losses;
-  try {
-    losses = losses_of(config.run, maker, ranks, *tokenizer);
-  } catch (const Error& error) {
-    fail_config("{}\nand without its data: {}", why, error.what());
+  if (!without_data.empty()) {
+    problems.add(why);
+    problems.add("and without its data:");
+    problems.add(without_data);
+    problems.throw_all();
   }
   note = fmt::format("planned without the data, each sample whole ({})", why);
-  return std::make_shared<PlannedDataset>(sequence_length, losses, std::move(tokenizer));
+  return setup;
 }
 
 }  // namespace tessera

@@ -3,18 +3,16 @@
 #include <string>
 #include <vector>
 
-#include "kernel/train/setup.hpp"
+#include "kernel/train/setup/run_setup.hpp"
 
 namespace tessera {
 
-/// The configured data, or, where it cannot be opened, samples of the right shapes without values,
-/// all of whose positions count; `note` then says so. Their vocabulary is that of the tokenizer in
-/// the data's slot, which needs no data. Throws the data's error when the model depends on it and
-/// there is no such tokenizer.
-std::shared_ptr<Dataset> data_for_plan(const Resolved& config,
-                                       const Catalog& plugins,
-                                       ComponentMaker& maker,
-                                       const RankGenerator& ranks,
-                                       std::string& note);
+/// The setup of a run whose data may be elsewhere. Where tokenizer or dataset cannot be opened,
+/// samples of the right shapes stand for them, all of whose positions count, and `note` says so.
+/// Throws one ConfigError with all problems; among them that of the data when the model needs it.
+RunSetup derive_planned_setup(const Resolved& config,
+                              const PluginHost& plugins,
+                              i64 world,
+                              std::string& note);
 
 }  // namespace tessera

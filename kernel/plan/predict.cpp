@@ -133,26 +133,23 @@ double Prediction::flops_per_second_and_rank() const {
 
 Prediction predict(const PlanArguments& arguments) {
   const RunConfig& config = arguments.config->run;
-  HostMaker maker(*arguments.plugins, *arguments.config);
+  std::string note;
+  const RunSetup setup =
+      derive_planned_setup(*arguments.config, *arguments.plugins, arguments.world, note);
   Prediction out;
+  if (!note.empty()) out.notes.push_back(note);
   out.run = config.run.name;
   out.hardware = arguments.hardware;
-  out.layout = layout_of(config, maker, arguments.world);
+  out.layout = setup.layout;
   const RankGenerator ranks(out.layout);
   out.data = ranks.size(Axis::data);
-  out.microbatches = microbatches_of(config, maker, out.layout);
+  out.microbatches = setup.microbatches;
   out.micro = config.batch.micro;
   out.global = config.batch.global;
-  out.sequence_length = sequence_length_of(config, maker);
+  out.sequence_length = setup.sequence_length;
   out.groups = groups_of(ranks, out.hardware);
-  const std::shared_ptr<PipelineSchedule> schedule = make_schedule(config, maker);
-  const Pipeline pipeline = play_schedule(out, *schedule);
-
-  std::string note;
-  const std::shared_ptr<Dataset> data =
-      data_for_plan(*arguments.config, *arguments.plugins, maker, ranks, note);
-  if (!note.empty()) out.notes.push_back(note);
-  out.classes = run_representatives(arguments, rank_classes(ranks), data, pipeline);
+  const Pipeline pipeline = play_schedule(out, *setup.schedule);
+  out.classes = run_representatives(arguments, setup, rank_classes(ranks), pipeline);
   for (const Representative& of : out.classes) {
     out.flops += of.total.flops * static_cast<double>(of.of.ranks);
   }

@@ -4,7 +4,7 @@
 
 #include "kernel/plan/meter.hpp"
 #include "kernel/schedule/lower.hpp"
-#include "kernel/train/session.hpp"
+#include "kernel/train/run/dry_run.hpp"
 
 namespace tessera {
 
@@ -16,14 +16,6 @@ struct Traffic {
   CollectiveKind kind = CollectiveKind::barrier;
   i64 calls = 0, bytes = 0;  ///< of GroupCounters
 };
-
-/// Ranks that do the same: one pipeline and one context coordinate.
-struct RankClass {
-  i64 pipeline = 0, context = 0;
-  i64 first = 0;  ///< the rank that stands for them
-  i64 ranks = 0;
-};
-std::vector<RankClass> rank_classes(const RankGenerator& ranks);
 
 /// What two steps of one rank, run without a device and without peers, tell about it.
 struct Representative {
@@ -50,8 +42,8 @@ struct PlanArguments {
 
 /// One of each class, in this order; the same with any number of workers.
 std::vector<Representative> run_representatives(const PlanArguments& arguments,
+                                                const RunSetup& setup,
                                                 const std::vector<RankClass>& classes,
-                                                const std::shared_ptr<Dataset>& data,
                                                 const Pipeline& pipeline);
 
 }  // namespace tessera

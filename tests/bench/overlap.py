@@ -19,7 +19,7 @@ from tessera_steps import apart, measure, planned
 REPLICAS = 2
 MODEL = {
     "model.layers": 8,
-    "model.sequence_length": 128,
+    "batch.sequence_length": 128,
     "batch.micro": 1,
     "device.threads": 1,
 }

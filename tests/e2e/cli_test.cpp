@@ -308,12 +308,12 @@ type = "threads"
 [batch]
 global = 2
 micro = 1
+sequence_length = 8
 [model]
 type = "gpt"
 layers = 2
 hidden = 8
 heads = 2
-sequence_length = 8
 [lr]
 peak = 1e-3
 [data]

@@ -39,7 +39,7 @@ std::vector<std::string> small_training(const std::string& layout, const std::st
                           "model.layers=4",
                           "model.hidden=48",
                           "model.heads=4",
-                          "model.sequence_length=32",
+                          "batch.sequence_length=32",
                           "model.dropout=0.1",
                           "validation.every_steps=8",
                           "validation.samples=4",

@@ -24,12 +24,12 @@ timeout_s = 20
 [batch]
 global = 8
 micro = 2
+sequence_length = 16
 [model]
 type = "gpt"
 layers = 2
 hidden = 24
 heads = 6
-sequence_length = 16
 dropout = 0.1
 vocab_multiple = 24
 [optimizer]

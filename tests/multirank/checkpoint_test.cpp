@@ -7,7 +7,7 @@
 
 #include "common/metrics_lines.hpp"
 #include "invariant_support.hpp"
-#include "kernel/train/training_state.hpp"
+#include "kernel/train/run/training_state.hpp"
 #include "tessera/error.hpp"
 #include "trainer_support.hpp"
 #include "training_support.hpp"
@@ -106,19 +106,19 @@ TEST_P(Resume, UnderEveryOtherLayout) {
   for (const Layout& to : layouts()) {
     SCOPED_TRACE(to.name);
     const std::string copy = folder.at(to.name), again = folder.at(to.name + "_again");
-    on_sessions(config(), sets_for(to.sets, copy), [&](Session& session, Store* store) {
+    on_ranks(config(), sets_for(to.sets, copy), [&](RankRun& run, Store* store) {
       CheckpointArguments arguments;
       arguments.run = "test";
-      arguments.mesh = &session.mesh();
-      arguments.device = &session.device();
+      arguments.mesh = &run.mesh();
+      arguments.device = &run.device();
       arguments.store = store;
       arguments.folder = folder.at("from") + "/checkpoints";
       Checkpoints checkpoints(arguments);
-      continue_from(*checkpoints.load("auto", training_tensors(session), training_names(session)),
-                    session);
-      EXPECT_EQ(session.updates(), kStop);
+      TrainingState state(run.rank(), run.model(), run.step(), run.setup());
+      state.continue_from(*checkpoints.load("auto", state.tensors(), state.names()));
+      EXPECT_EQ(run.step().updates(), kStop);
       arguments.folder = again;
-      Checkpoints(arguments).save(training_info(session, ""), training_tensors(session));
+      Checkpoints(arguments).save(state.info(""), state.tensors());
     });
     EXPECT_EQ(logical_tensors(fmt::format("{}/step-{}", again, kStop)), stored);
 

@@ -12,9 +12,9 @@ using ::testing::HasSubstr;
 double validation_loss(const Sets& sets) {
   double loss = 0;
   TrainOptions options;
-  options.at_end = [&](Session& session) {
-    const double mine = session.validate(5);  // not a multiple of what a microbatch holds
-    if (session.mesh().rank() == 0) loss = mine;
+  options.at_end = [&](RankRun& run) {
+    const double mine = run.evaluation().validate(5);  // not a multiple of what a microbatch holds
+    if (run.mesh().rank() == 0) loss = mine;
   };
   train(tiny_config(), sets, options);
   return loss;
@@ -31,12 +31,12 @@ TEST(ContextParallel, ValidationGivesTheLossOfOneRank) {
 
 TEST(ContextParallel, SequencesMustDivideIntoChunks) {
   const auto run = [] {
-    train(tiny_config(), {"parallel.context=2", "model.sequence_length=6"}, {});
+    train(tiny_config(), {"parallel.context=2", "batch.sequence_length=6"}, {});
   };
   EXPECT_THAT(run,
               ::testing::ThrowsMessage<ConfigError>(
                   HasSubstr("[parallel] context = 2 cuts every sample into 4 equal chunks, two a "
-                            "rank, and model.sequence_length = 6 does not divide by 4")));
+                            "rank, and batch.sequence_length = 6 does not divide by 4")));
 }
 
 }  // namespace

@@ -72,9 +72,9 @@ TEST_P(DeferredValidation, EqualsInline) {
   const auto loss = [](u64 seed) {
     double value = 0;
     TrainOptions options{.deferred_seed = seed};
-    options.at_end = [&](Session& session) {
-      const double mine = session.validate(5);
-      if (session.mesh().rank() == 0) value = mine;
+    options.at_end = [&](RankRun& run) {
+      const double mine = run.evaluation().validate(5);
+      if (run.mesh().rank() == 0) value = mine;
     };
     train(tiny_config(), {"parallel.tensor=2", "parallel.data=2", GetParam()}, options);
     return value;

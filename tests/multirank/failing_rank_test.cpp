@@ -9,8 +9,8 @@ namespace {
 
 // Not after their timeout: that would be an hour.
 TEST(FailingRank, EndsTheOthersAtOnce) {
-  const auto fails = [](Session& session) {
-    if (session.mesh().rank() == 1) fail("rank 1 has had enough");
+  const auto fails = [](RankRun& run) {
+    if (run.mesh().rank() == 1) fail("rank 1 has had enough");
   };
   try {
     train(tiny_config(),

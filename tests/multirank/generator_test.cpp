@@ -1,5 +1,5 @@
 // A trained model of any layout continues texts on one rank.
-#include "kernel/train/generator.hpp"
+#include "kernel/train/run/generator.hpp"
 
 #include <gmock/gmock.h>
 
@@ -66,14 +66,14 @@ TEST_F(Generation, SeesTheLastTokensOnly) {
 TEST_F(Generation, TheModelIsTheTrainedOne) {
   std::vector<float> generated, trained;
   const std::vector<i32> tokens = {116, 104, 101, 32};
-  on_sessions(tiny_config(),
+  on_ranks(tiny_config(),
               {"run.steps=5", "lr.warmup_steps=2", "model.vocab_multiple=24"},
-              [&](Session& session, Store*) {
+              [&](RankRun& run, Store*) {
                 for (int step = 0; step < 5; ++step) {
-                  session.train_step();
-                  session.losses();
+                  run.step().run();
+                  run.step().losses();
                 }
-                trained = session.logits(tokens, 3);
+                trained = run.evaluation().logits(tokens, 3);
               });
   Generator generator(config_, plugins(), step_, 1);
   const i32 best =

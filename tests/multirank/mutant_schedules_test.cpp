@@ -5,7 +5,7 @@
 
 #include "invariant_support.hpp"
 #include "kernel/comm/threads.hpp"
-#include "kernel/train/host_maker.hpp"
+#include "kernel/train/setup/host_maker.hpp"
 #include "tessera/plugin.hpp"
 #include "tests/unit/schedule/schedule_mutants.hpp"
 
@@ -70,8 +70,8 @@ class MutantSchedules : public ::testing::TestWithParam<Row> {
   static void for_mutants(bool training, Run&& run) {
     const Resolved config =
         resolve(Config::parse(tiny_config(), "test", layout(GetParam().schedule)), plugins());
-    HostMaker maker(plugins(), config);
-    const std::shared_ptr<PipelineSchedule> schedule = make_schedule(config.run, maker);
+    const std::shared_ptr<PipelineSchedule> schedule =
+        derive_setup(config, plugins(), world_size(config.run)).schedule;
     const PipelineShape shape{GetParam().stages, 0, schedule->chunks(), kMicrobatches, training};
     const auto mutants = accepted_mutants(schedule, shape, 4, 20261121);
     ASSERT_FALSE(mutants.empty());
@@ -96,10 +96,10 @@ TEST_P(MutantSchedules, ThatAreAcceptedTrainTheSame) {
 double validation_loss(const Sets& sets) {
   std::mutex mutex;
   double loss = 0;
-  const auto validate = [&](Session& session) {
-    const double mine = session.validate(13);  // more than a round, and not a multiple of it
+  const auto validate = [&](RankRun& run) {
+    const double mine = run.evaluation().validate(13);  // more than a round, and not a multiple of it
     const std::lock_guard lock(mutex);
-    if (session.mesh().rank() == 0) loss = mine;
+    if (run.mesh().rank() == 0) loss = mine;
   };
   train(tiny_config(), sets, {.steps = 0, .host = &host_with_given(), .at_end = validate});
   return loss;

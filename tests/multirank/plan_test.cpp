@@ -27,7 +27,7 @@ Sets with_model(const Sets& sets) {
               "check.replicas_every=0",
               "model.layers=4",
               "model.hidden=64",
-              "model.sequence_length=32",
+              "batch.sequence_length=32",
               "model.dropout=0.1"};
   all.insert(all.end(), sets.begin(), sets.end());
   return all;
@@ -37,13 +37,13 @@ std::map<i64, Measured> measure(const Sets& sets) {
   std::map<i64, Measured> ranks;
   std::mutex mutex;
   TrainOptions options;
-  options.at_end = [&](Session& session) {
-    const Mesh& mesh = session.mesh();
+  options.at_end = [&](RankRun& run) {
+    const Mesh& mesh = run.mesh();
     for (const auto& group : mesh.all()) group->reset_counters();
-    session.train_step();
+    run.step().run();
     Measured measured{mesh.coordinate(Axis::pipeline),
                       mesh.coordinate(Axis::context),
-                      session.device().memory(),
+                      run.device().memory(),
                       {}};
     for (const auto& group : mesh.all()) {
       for (int kind = 0; kind <= static_cast<int>(CollectiveKind::barrier); ++kind) {

@@ -17,18 +17,18 @@ Sets sized(i64 layers, const Sets& more) {
                fmt::format("batch.micro={}", kSamples),
                fmt::format("model.layers={}", layers),
                fmt::format("model.hidden={}", kHidden),
-               fmt::format("model.sequence_length={}", kPositions)},
+               fmt::format("batch.sequence_length={}", kPositions)},
               more);
 }
 
-i64 activations_peak(Session& session) {
-  return session.device().memory().peak[static_cast<std::size_t>(Category::activations)];
+i64 activations_peak(RankRun& run) {
+  return run.device().memory().peak[static_cast<std::size_t>(Category::activations)];
 }
 
 i64 activation_peak(i64 layers, const Sets& more) {
   i64 peak = 0;
-  train(tiny_config(), sized(layers, more), {.at_end = [&](Session& session) {
-          peak = activations_peak(session);
+  train(tiny_config(), sized(layers, more), {.at_end = [&](RankRun& run) {
+          peak = activations_peak(run);
         }});
   return peak;
 }
@@ -68,8 +68,8 @@ std::array<i64, 2> pipeline_peaks(std::string_view schedule, std::string_view mo
                "parallel.pipeline=2",
                fmt::format("schedule.type=\"{}\"", schedule),
                fmt::format("recompute.mode=\"{}\"", mode)}),
-        {.at_end = [&](Session& session) {
-          peaks[static_cast<std::size_t>(session.mesh().rank())] = activations_peak(session);
+        {.at_end = [&](RankRun& run) {
+          peaks[static_cast<std::size_t>(run.mesh().rank())] = activations_peak(run);
         }});
   return peaks;
 }

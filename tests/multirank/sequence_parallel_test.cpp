@@ -21,9 +21,9 @@ constexpr i64 kRows = kSamples * kPositions, kFloat = 4;
 i64 activation_peak(i64 layers, bool sequence_parallel) {
   i64 peak = 0;
   std::mutex mutex;
-  const auto read = [&](Session& session) {
+  const auto read = [&](RankRun& run) {
     const std::lock_guard lock(mutex);
-    const MemoryStats stats = session.device().memory();
+    const MemoryStats stats = run.device().memory();
     peak = std::max(peak, stats.peak[static_cast<std::size_t>(Category::activations)]);
   };
   train(tiny_config(),
@@ -31,7 +31,7 @@ i64 activation_peak(i64 layers, bool sequence_parallel) {
          fmt::format("batch.micro={}", kSamples),
          fmt::format("model.layers={}", layers),
          fmt::format("model.hidden={}", kHidden),
-         fmt::format("model.sequence_length={}", kPositions),
+         fmt::format("batch.sequence_length={}", kPositions),
          fmt::format("parallel.tensor={}", kTensor),
          fmt::format("parallel.sequence_parallel={}", sequence_parallel)},
         {.at_end = read});
@@ -73,7 +73,7 @@ TEST(SequenceParallelRows, ThatDoNotDivideAreRefused) {
   const auto run = [] {
     train(tiny_config(),
           {"batch.micro=1",
-           "model.sequence_length=6",
+           "batch.sequence_length=6",
            "parallel.tensor=4",
            "parallel.sequence_parallel=true"},
           {});

@@ -1,4 +1,4 @@
-#include "kernel/train/shared_gradients.hpp"
+#include "kernel/train/gradients/shared_gradients.hpp"
 
 #include <gmock/gmock.h>
 
@@ -49,7 +49,7 @@ TEST(SharedGradients, AreSummedInTheOrderOfTheStagesOnEveryHolder) {
     const auto group = make_world_group(rank);
     const CoreOps ops(rank.device);
     Context cx = context_of(rank.device, ops);
-    SharedGradients shared(*group);
+    SharedGradients::Holders all;
     Parameter tied;
     tied.name = "embedding.weight";
     const std::vector<int> holders = {3, 0, 2};  // their stages' order
@@ -57,9 +57,9 @@ TEST(SharedGradients, AreSummedInTheOrderOfTheStagesOnEveryHolder) {
     if (rank.rank != 1) {
       tied.grad = make(rank.device, {values[rank.rank], 2});
       tied.main = make(rank.device, {5});
-      shared.add(tied, holders);
-      EXPECT_EQ(tied.counted, rank.rank == 3);
+      all.emplace_back(&tied, holders);
     }
+    const SharedGradients shared(all, *group);
     shared.sum(cx);
     shared.check_equal(cx);
     if (rank.rank != 1) {
@@ -74,13 +74,11 @@ TEST(SharedGradients, CopiesThatDifferAreNamed) {
     const auto group = make_world_group(rank);
     const CoreOps ops(rank.device);
     Context cx = context_of(rank.device, ops);
-    SharedGradients shared(*group);
     Parameter tied;
     tied.name = "embedding.weight";
     tied.main = make(rank.device, {rank.rank == 0 ? 1.0 : 2.0});
     tied.grad = make(rank.device, {0});
-    shared.add(tied, {0, 1});
-    shared.check_equal(cx);
+    SharedGradients({{&tied, {0, 1}}}, *group).check_equal(cx);
   });
   for (const std::string& error : errors) {
     EXPECT_THAT(error, ::testing::HasSubstr("\"embedding.weight\" on pipeline ranks 0 and 1"));

@@ -13,13 +13,13 @@ class SteadyState : public ::testing::TestWithParam<std::vector<std::string>> {}
 TEST_P(SteadyState, Steps5To10AskTheSystemForNoMemory) {
   std::mutex mutex;
   int checked = 0;
-  const auto check = [&](Session& session) {
-    const MemoryStats before = session.device().memory();
+  const auto check = [&](RankRun& run) {
+    const MemoryStats before = run.device().memory();
     for (int step = 5; step <= 10; ++step) {
-      session.train_step();
-      session.losses();
+      run.step().run();
+      run.step().losses();
     }
-    const MemoryStats after = session.device().memory();
+    const MemoryStats after = run.device().memory();
     const std::lock_guard lock(mutex);
     EXPECT_GT(before.system_calls, 0);
     EXPECT_EQ(after.system_calls, before.system_calls);
@@ -54,13 +54,13 @@ INSTANTIATE_TEST_SUITE_P(Batches,
 TEST(SteadyStateCategories, PeaksAreCountedByUse) {
   train(tiny_config(),
         {"device.type=\"cpu\""},
-        {.steps = 2, .at_end = [](Session& session) {
-           const MemoryStats stats = session.device().memory();
+        {.steps = 2, .at_end = [](RankRun& run) {
+           const MemoryStats stats = run.device().memory();
            const auto peak = [&](Category category) {
              return stats.peak[static_cast<std::size_t>(category)];
            };
            i64 parameters = 0;
-           for (const Parameter* p : session.parts().parameter_list())
+           for (const Parameter* p : run.parts().parameter_list())
              parameters += p->main.bytes();
            EXPECT_GE(peak(Category::parameters), parameters);
            EXPECT_GE(peak(Category::gradients), parameters);

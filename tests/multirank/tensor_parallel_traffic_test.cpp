@@ -19,14 +19,14 @@ struct Traffic {
 Traffic traffic(i64 layers, i64 ranks = 2, bool sequence_parallel = false) {
   Traffic found;
   TrainOptions options;
-  options.before_update = [&](Session& session) {
-    if (session.mesh().rank() == 0) found.step = session.mesh().group(Axis::tensor).counters();
+  options.before_update = [&](RankRun& run) {
+    if (run.mesh().rank() == 0) found.step = run.mesh().group(Axis::tensor).counters();
   };
-  options.at_end = [&](Session& session) {
-    ProcessGroup& group = session.mesh().group(Axis::tensor);
+  options.at_end = [&](RankRun& run) {
+    ProcessGroup& group = run.mesh().group(Axis::tensor);
     group.reset_counters();
-    session.validate(8);
-    if (session.mesh().rank() == 0) found.forward = group.counters();
+    run.evaluation().validate(8);
+    if (run.mesh().rank() == 0) found.forward = group.counters();
   };
   train(tiny_config(),
         {fmt::format("model.layers={}", layers),

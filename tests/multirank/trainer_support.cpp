@@ -9,27 +9,10 @@
 #include "kernel/checkpoint/safetensors_file.hpp"
 #include "kernel/comm/store.hpp"
 #include "kernel/config/dump.hpp"
-#include "kernel/train/setup.hpp"
-#include "kernel/train/trainer.hpp"
+#include "kernel/train/run/trainer.hpp"
 #include "tessera/error.hpp"
-#include "training_support.hpp"
 
 namespace tessera::testing {
-
-namespace {
-
-SessionArguments session_arguments(const Resolved& config, i64 rank, i64 world, Store& store) {
-  SessionArguments arguments;
-  arguments.config = &config;
-  arguments.plugins = &plugins();
-  arguments.rank = arguments.local_rank = rank;
-  arguments.world = world;
-  arguments.store = world > 1 ? &store : nullptr;
-  arguments.communicator = "threads";
-  return arguments;
-}
-
-}  // namespace
 
 RunFolder::RunFolder() {
   std::string path = (std::filesystem::temp_directory_path() / "tessera_run_XXXXXX").string();
@@ -45,27 +28,30 @@ RunFolder::~RunFolder() {
 void run_trainer(const TrainerOptions& options) {
   const Resolved config = resolve(Config::parse(options.config, "test", options.sets), plugins());
   const i64 world = world_size(config.run);
+  const RunSetup setup = derive_setup(config, plugins(), world);
   InProcessStore store;
   on_threads(world, [&](i64 rank) {
     i64 steps = 0;
     TrainerArguments arguments;
-    arguments.session = session_arguments(config, rank, world, store);
+    arguments.setup = &setup;
+    arguments.identity = thread_identity(rank, world, store);
+    if (world == 1) arguments.identity.store = nullptr;
     arguments.config_text = dump(config);
     arguments.stop = [&] { return rank == 0 && ++steps == options.stop_after; };
     train_rank(arguments);
   });
 }
 
-void on_sessions(const std::string& text,
-                 const std::vector<std::string>& sets,
-                 const std::function<void(Session&, Store*)>& body) {
+void on_ranks(const std::string& text,
+              const std::vector<std::string>& sets,
+              const std::function<void(RankRun&, Store*)>& body) {
   const Resolved config = resolve(Config::parse(text, "test", sets), plugins());
   const i64 world = world_size(config.run);
   InProcessStore store;
-  run_sessions(
-      world,
-      [&](i64 rank) { return session_arguments(config, rank, world, store); },
-      [&](Session& session) { body(session, world > 1 ? &store : nullptr); });
+  run_ranks(
+      derive_setup(config, plugins(), world),
+      [&](i64 rank) { return thread_identity(rank, world, store); },
+      [&](RankRun& run) { body(run, world > 1 ? &store : nullptr); });
 }
 
 std::vector<double> metric_of(const std::string& out, const std::string& key) {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "kernel/train/session.hpp"
+#include "training_support.hpp"
 
 namespace tessera::testing {
 
@@ -31,10 +31,10 @@ struct TrainerOptions {
 /// The trainer as `tessera train` runs it, one thread a rank. Throws the first rank's error.
 void run_trainer(const TrainerOptions& options);
 
-/// Sessions of all ranks, each given to the body on its thread.
-void on_sessions(const std::string& config,
-                 const std::vector<std::string>& sets,
-                 const std::function<void(Session&, Store*)>& body);
+/// All ranks of a training, each given to the body on its thread.
+void on_ranks(const std::string& config,
+              const std::vector<std::string>& sets,
+              const std::function<void(RankRun&, Store*)>& body);
 
 /// The numbers of one key in a run's metrics.jsonl.
 std::vector<double> metric_of(const std::string& out, const std::string& key);

@@ -13,6 +13,7 @@
 #include "kernel/comm/threads.hpp"
 #include "kernel/model/host_values.hpp"
 #include "kernel/model/logical.hpp"
+#include "kernel/train/execution/agree_plans.hpp"
 #include "tessera/ops/update.hpp"
 #include "tessera/random.hpp"
 
@@ -70,12 +71,12 @@ timeout_s = 20
 [batch]
 global = 8
 micro = 2
+sequence_length = 8
 [model]
 type = "gpt"
 layers = 2
 hidden = 16
 heads = 4
-sequence_length = 8
 dropout = 0.1
 vocab_multiple = 8
 [optimizer]
@@ -132,17 +133,37 @@ void on_threads(i64 world, const std::function<void(i64)>& body) {
   error.rethrow();
 }
 
-void run_sessions(i64 world,
-                  const std::function<SessionArguments(i64)>& arguments,
-                  const std::function<void(Session&)>& body) {
+RankRun::RankRun(const RunSetup& setup, const RankIdentity& identity)
+    : setup_(setup),
+      rank_(make_rank(rank_spec_of(setup), identity)),
+      model_(rank_, setup),
+      step_(rank_, model_, setup),
+      evaluation_(rank_, model_, setup) {
+  if (identity.world > 1) {
+    agree_plans(step_.plan(), *rank_.mesh, *identity.store, std::chrono::seconds(20));
+  }
+  model_.initialize(setup.config->run.seed);
+}
+
+RankIdentity thread_identity(i64 rank, i64 world, Store& store) {
+  return {.rank = rank,
+          .world = world,
+          .local_rank = rank,
+          .store = &store,
+          .communicator = "threads"};
+}
+
+void run_ranks(const RunSetup& setup,
+               const std::function<RankIdentity(i64)>& identity,
+               const std::function<void(RankRun&)>& body) {
   FirstError error;
-  on_threads(world, [&](i64 rank) {
-    Session session(arguments(rank));
+  on_threads(setup.layout.world, [&](i64 rank) {
+    RankRun run(setup, identity(rank));
     try {
-      body(session);
+      body(run);
     } catch (const std::exception& caught) {
       error.keep();  // before the others hear of it and throw what follows from it
-      session.abort(caught.what());
+      run.rank().abort(caught.what());
     }
   });
   error.rethrow();
@@ -158,44 +179,38 @@ Training train(const std::string& text,
   Training result;
   std::mutex mutex;
 
-  const auto run = [&](Session& session) {
+  const auto train_rank = [&](RankRun& run) {
     const auto gather = [&](auto& into, auto member) {
-      for (const auto& entry : session.parts().parameters()) {
+      for (const auto& entry : run.parts().parameters()) {
         const Parameter& p = *entry.parameter;
-        const std::vector<double> local = read_values(session.device(), p.*member);
+        const std::vector<double> local = read_values(run.device(), p.*member);
         const std::lock_guard lock(mutex);
-        gather_into(into[p.name], local, p, session.mesh());
+        gather_into(into[p.name], local, p, run.mesh());
       }
     };
     for (int step = 0; step < options.steps; ++step) {
-      session.train_step([&] {
+      run.step().run([&] {
         if (step > 0) return;
         gather(result.gradients, &Parameter::grad);
-        if (options.before_update) options.before_update(session);
+        if (options.before_update) options.before_update(run);
       });
-      for (const StepLosses::Row& row : session.losses()) {
-        if (session.mesh().rank() != 0) continue;
+      for (const StepLosses::Row& row : run.step().losses()) {
+        if (run.mesh().rank() != 0) continue;
         result.losses.push_back(row.loss);
         result.norms.push_back(row.scalars[step_scalar::kNorm]);
       }
-      if (config.run.check.replicas_every > 0) session.check_replicas();
+      if (config.run.check.replicas_every > 0) run.step().check_replicas();
     }
     gather(result.parameters, &Parameter::main);
-    if (options.at_end) options.at_end(session);
+    if (options.at_end) options.at_end(run);
   };
 
-  const auto arguments_of = [&](i64 rank) {
-    SessionArguments arguments;
-    arguments.config = &config;
-    arguments.plugins = &host;
-    arguments.rank = arguments.local_rank = rank;
-    arguments.world = world;
-    arguments.store = &store;
-    arguments.communicator = "threads";
-    arguments.deferred_seed = options.deferred_seed;
-    return arguments;
+  const auto identity_of = [&](i64 rank) {
+    RankIdentity identity = thread_identity(rank, world, store);
+    identity.deferred_seed = options.deferred_seed;
+    return identity;
   };
-  run_sessions(world, arguments_of, run);
+  run_ranks(derive_setup(config, host, world), identity_of, train_rank);
   return result;
 }
 

@@ -5,7 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "kernel/train/session.hpp"
+#include "kernel/train/execution/evaluation.hpp"
+#include "kernel/train/execution/train_step.hpp"
+#include "kernel/train/setup/run_setup.hpp"
 
 namespace tessera::testing {
 
@@ -19,23 +21,47 @@ struct Training {
   std::map<std::string, std::vector<double>> gradients, parameters;
 };
 
+/// One rank of a training, initialised, as the trainer puts it together.
+class RankRun {
+ public:
+  RankRun(const RunSetup& setup, const RankIdentity& identity);
+  const RunSetup& setup() const { return setup_; }
+  const Mesh& mesh() const { return *rank_.mesh; }
+  Device& device() const { return *rank_.device; }
+  const Rank& rank() const { return rank_; }
+  PlacedModel& model() { return model_; }
+  ModelParts& parts() { return model_.parts(); }
+  TrainStep& step() { return step_; }
+  Evaluation& evaluation() { return evaluation_; }
+
+ private:
+  const RunSetup& setup_;
+  Rank rank_;
+  PlacedModel model_;
+  TrainStep step_;
+  Evaluation evaluation_;
+};
+
+/// This rank of a world of threads.
+RankIdentity thread_identity(i64 rank, i64 world, Store& store);
+
 struct TrainOptions {
   int steps = 1;
   u64 deferred_seed = 0;
   const PluginHost* host = nullptr;  ///< where components come from; plugins() when empty
-  /// Called on every rank's thread with its session, behind the last step.
-  std::function<void(Session&)> at_end = {};
+  /// Called on every rank's thread after the last step.
+  std::function<void(RankRun&)> at_end = {};
   /// Called on every rank's thread before the first update, with complete gradients.
-  std::function<void(Session&)> before_update = {};
+  std::function<void(RankRun&)> before_update = {};
 };
 
 /// Runs `body` once a rank, each on a thread of its own, and throws the first error.
 void on_threads(i64 world, const std::function<void(i64 rank)>& body);
-/// The same with a session a rank. When one throws, the others are told, so that they end at once
-/// and not by their timeout.
-void run_sessions(i64 world,
-                  const std::function<SessionArguments(i64 rank)>& arguments,
-                  const std::function<void(Session&)>& body);
+/// The same with a RankRun each. When one throws, the others are told, so that they end at once and
+/// not by their timeout.
+void run_ranks(const RunSetup& setup,
+               const std::function<RankIdentity(i64 rank)>& identity,
+               const std::function<void(RankRun&)>& body);
 
 /// Trains `config` with `sets` over it, one thread a rank. An error of a rank is thrown here; a
 /// hang ends by the communicator's timeout.

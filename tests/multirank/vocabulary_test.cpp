@@ -23,28 +23,28 @@ PaddedRun train_padded(i64 ranks, i64 vocab, i64 multiple, bool tied) {
   PaddedRun run;
   std::mutex mutex;
   TrainOptions options{.steps = 5};
-  options.before_update = [&](Session& session) {
-    for (const auto& entry : session.parts().parameters()) {
+  options.before_update = [&](RankRun& rank) {
+    for (const auto& entry : rank.parts().parameters()) {
       const Parameter& p = *entry.parameter;
-      const std::vector<double> local = read_values(session.device(), p.main);
+      const std::vector<double> local = read_values(rank.device(), p.main);
       const std::lock_guard lock(mutex);
-      gather_into(run.initial[p.name], local, p, session.mesh());
+      gather_into(run.initial[p.name], local, p, rank.mesh());
     }
   };
-  options.at_end = [&](Session& session) {
-    for (const auto& entry : session.parts().parameters()) {
+  options.at_end = [&](RankRun& rank) {
+    for (const auto& entry : rank.parts().parameters()) {
       const Parameter& p = *entry.parameter;
       if (p.logical[0] != vocab) continue;
       i64 used = 0;
-      for (const Slice& slice : p.slices(0, session.mesh())) used += slice.length;
+      for (const Slice& slice : p.slices(0, rank.mesh())) used += slice.length;
       std::vector<Tensor> forms{p.main, p.grad};
-      for (const NamedState& state : session.optimizer().state()) {
+      for (const NamedState& state : rank.step().optimizer().state()) {
         if (state.parameter == &p) forms.push_back(state.tensor);
       }
       const std::lock_guard lock(mutex);
       run.padding_rows += p.local[0] - used;
       for (const Tensor& form : forms) {
-        const Values values = read_values(session.device(), form);
+        const Values values = read_values(rank.device(), form);
         for (auto i = static_cast<std::size_t>(used * p.local[1]); i < values.size(); ++i) {
           run.padding_zero &= values[i] == 0;
         }

@@ -61,7 +61,7 @@ class Peer:
         self.config, self.dtype = config, dtype
         model, run = config["model"], config["run"]
         data = config["data"]
-        length = model["sequence_length"]
+        length = config["batch"]["sequence_length"]
         self.samples = rules.Samples(text, length, data["validation"], run["seed"])
         shape = Shape(model["layers"], model["hidden"], model["heads"], length,
                       config["batch"]["global"], model["vocab"], model["dropout"])

@@ -34,16 +34,14 @@ std::vector<std::string> expand(const std::vector<std::string>& paths) {
 
 }  // namespace
 
-Corpus::Corpus(const std::vector<std::string>& paths,
-               const Tokenizer& tokenizer,
-               bool bytes_are_tokens)
-    : bytes_are_tokens_(bytes_are_tokens) {
+Corpus::Corpus(const std::vector<std::string>& paths, const Tokenizer& tokenizer)
+    : bytes_are_ids_(tokenizer.bytes_are_ids()) {
   for (std::string& path : expand(paths)) files_.emplace_back(std::move(path));
   const i64 vocabulary = tokenizer.vocabulary();
   for (const MappedFile& file : files_) {
     hash_ = content_hash(file.text(), hash_);
     i64 count = static_cast<i64>(file.text().size());
-    if (!bytes_are_tokens_) {
+    if (!bytes_are_ids_) {
       const std::vector<i32> ids = tokenizer.encode(file.text());
       for (const i32 id : ids) {
         require(id >= 0 && id < vocabulary,
@@ -60,7 +58,7 @@ Corpus::Corpus(const std::vector<std::string>& paths,
 }
 
 void Corpus::copy(i64 begin, i64 count, i64* out) const {
-  if (!bytes_are_tokens_) {
+  if (!bytes_are_ids_) {
     std::copy_n(ids_.begin() + begin, count, out);
     return;
   }

@@ -10,9 +10,10 @@ namespace tessera {
 /// The tokens of all files, one after the other.
 class Corpus {
  public:
-  /// `paths`: files, or folders of *.txt files. Bytes that are tokens already stay in the mapped
-  /// files; any other tokenizer's ids are kept in memory, four bytes each.
-  Corpus(const std::vector<std::string>& paths, const Tokenizer& tokenizer, bool bytes_are_tokens);
+  /// `paths`: files, or folders of *.txt files. Where bytes are ids the files stay mapped and are
+  /// read in place; any other tokenizer encodes each file once, and its ids are kept in memory, four
+  /// bytes each.
+  Corpus(const std::vector<std::string>& paths, const Tokenizer& tokenizer);
 
   i64 tokens() const { return starts_.back(); }
   /// Tokens [begin, begin + count) to `out`.
@@ -24,7 +25,7 @@ class Corpus {
   std::vector<MappedFile> files_;
   std::vector<i64> starts_ = {0};  // first token of each file, then the end
   std::vector<i32> ids_;           // unless bytes are tokens
-  bool bytes_are_tokens_;
+  bool bytes_are_ids_;
   u64 hash_ = 0;
 };
 

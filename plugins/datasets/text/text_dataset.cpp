@@ -19,16 +19,11 @@ void TextDataset::Config::describe(Schema<Config>& s) {
       .at_least(0)
       .below(1)
       .megatron("--split");
-  s.slot("tokenizer",
-         &Config::tokenizer,
-         "text to tokens. With \"byte\" the files are used where they lie; any other encodes each "
-         "file as a whole when the run starts and keeps four bytes a token in memory")
-      .megatron("--tokenizer-type");
 }
 
 TextDataset::TextDataset(const Config& config, DatasetArguments& arguments)
-    : tokenizer_(arguments.make_tokenizer(config.tokenizer)),
-      corpus_(config.path, *tokenizer_, config.tokenizer.type == "byte"),
+    : tokenizer_(arguments.tokenizer),
+      corpus_(config.path, *tokenizer_),
       sequence_length_(arguments.sequence_length),
       shuffle_key_(random_key(arguments.seed, "data.shuffle")) {
   const i64 all = corpus_.tokens();

@@ -17,13 +17,11 @@ class TextDataset final : public Dataset {
   struct Config {
     std::vector<std::string> path;
     double validation = 0.05;
-    Component<Tokenizer> tokenizer{"byte"};
     static void describe(Schema<Config>& s);
   };
   TextDataset(const Config& config, DatasetArguments& arguments);
 
   std::vector<FieldInfo> fields() const override;
-  const Tokenizer& tokenizer() const override { return *tokenizer_; }
   i64 size(SampleSet set) const override;
   void read(SampleSet set, i64 ordinal, const SampleBuffers& out) const override;
   std::string fingerprint() const override;
@@ -36,7 +34,7 @@ class TextDataset final : public Dataset {
   const Part& part(SampleSet set) const { return set == SampleSet::train ? train_ : validation_; }
   Part cut(std::string_view what, i64 first_token, i64 tokens) const;
 
-  std::shared_ptr<Tokenizer> tokenizer_;
+  std::shared_ptr<const Tokenizer> tokenizer_;
   Corpus corpus_;
   i64 sequence_length_;
   u64 shuffle_key_;

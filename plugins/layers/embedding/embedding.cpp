@@ -13,16 +13,15 @@ namespace tessera {
 class Embedding final : public Layer {
  public:
   struct Config {
-    i64 hidden = 0, vocab = 0, vocab_multiple = 128, sequence_length = 0;
+    i64 hidden = 0, vocab = 0, vocab_multiple = 128, positions = 0;
     double dropout = 0, init_std = 0.02;
     static void describe(Schema<Config>& s) {
       s.field("hidden", &Config::hidden, "features").from("model.hidden").at_least(1);
       s.field("vocab", &Config::vocab, "entries of the vocabulary, without padding").given();
       s.field("vocab_multiple", &Config::vocab_multiple, "see model.vocab_multiple").given();
-      s.field("sequence_length", &Config::sequence_length, "learned positions")
-          .from("model.sequence_length")
-          .at_least(1)
-          .megatron("--max-position-embeddings");
+      s.field("positions", &Config::positions, "learned positions")
+          .from("model.positions")
+          .at_least(1);
       s.field("dropout", &Config::dropout, "of the sum of both embeddings")
           .from("model.dropout")
           .at_least(0)
@@ -50,7 +49,7 @@ class Embedding final : public Layer {
                                       .share = "embedding.weight"});
     positions_table_ = &build.parameter(
         {.name = "position",
-         .shape = {config.sequence_length, config.hidden},
+         .shape = {config.positions, config.hidden},
          .init = Init::gaussian(config.init_std),
          .tags = {"embedding"},
          .partial = sequence_parallel_ ? std::vector{Axis::tensor} : std::vector<Axis>{}});

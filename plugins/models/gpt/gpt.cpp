@@ -17,7 +17,7 @@ constexpr i64 kMostEntries = i64{1} << 24;
 class Gpt final : public Model {
  public:
   struct Config {
-    i64 layers = 0, hidden = 0, heads = 0, sequence_length = 0;
+    i64 layers = 0, hidden = 0, heads = 0, positions = 0;
     Auto<i64> vocab;
     i64 vocab_multiple = 128;
     double dropout = 0.1, init_std = 0.02;
@@ -41,11 +41,11 @@ class Gpt final : public Model {
           .at_least(1)
           .at_most(kMostFeatures)
           .megatron("--num-attention-heads");
-      s.field("sequence_length", &Config::sequence_length, "positions of a sample")
-          .required()
+      s.field("positions", &Config::positions, "positions that the model tells apart")
+          .from("batch.sequence_length")
           .at_least(1)
           .at_most(kMostPositions)
-          .megatron("--seq-length");
+          .megatron("--max-position-embeddings");
       s.field("vocab", &Config::vocab, "entries of the vocabulary; \"auto\": the tokenizer's")
           .at_least(1)
           .at_most(kMostEntries);
@@ -69,7 +69,14 @@ class Gpt final : public Model {
   };
 
   Gpt(const Config& config, const ModelArguments& arguments)
-      : config_(config), vocab_(config.vocab.value_or(arguments.tokenizer_vocab)) {
+      : config_(config),
+        vocab_(config.vocab.value_or(arguments.tokenizer_vocab)),
+        sequence_length_(arguments.sequence_length) {
+    if (sequence_length_ > config.positions) {
+      fail_config("model.positions = {} are fewer than batch.sequence_length = {}",
+                  config.positions,
+                  sequence_length_);
+    }
     if (vocab_ < 1) {
       fail_config("model.vocab = \"auto\" needs a tokenizer; give the number of entries");
     }
@@ -96,19 +103,18 @@ class Gpt final : public Model {
     return build.child("", config_.block);
   }
 
-  i64 sequence_length() const override { return config_.sequence_length; }
   i64 vocabulary() const override { return vocab_; }
 
   double flops_per_token() const override {
     const auto h = static_cast<double>(config_.hidden);
     const auto layers = static_cast<double>(config_.layers);
-    const double attention = static_cast<double>(config_.sequence_length) * h;  // causal half
+    const double attention = static_cast<double>(sequence_length_) * h;  // causal half
     return 6 * (layers * (12 * h * h + attention) + h * static_cast<double>(vocab_));
   }
 
  private:
   Config config_;
-  i64 vocab_;
+  i64 vocab_, sequence_length_;
 };
 
 }  // namespace tessera

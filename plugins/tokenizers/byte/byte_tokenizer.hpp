@@ -14,6 +14,7 @@ class ByteTokenizer final : public Tokenizer {
   using Config = NoConfig;
   ByteTokenizer(const Config&, TokenizerArguments&) {}
 
+  bool bytes_are_ids() const override { return true; }
   i64 vocabulary() const override { return 256; }
 
   std::vector<i32> encode(std::string_view text) const override {

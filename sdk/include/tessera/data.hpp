@@ -1,5 +1,4 @@
 #pragma once
-#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -20,6 +19,9 @@ class TESSERA_API Tokenizer {
 
   virtual ~Tokenizer();
   virtual i64 vocabulary() const = 0;
+  /// True when encode() maps every byte to its value, so that a dataset may read the ids of a file
+  /// from its bytes, without encoding it.
+  virtual bool bytes_are_ids() const { return false; }
   virtual std::vector<i32> encode(std::string_view text) const = 0;
   virtual std::string decode(const std::vector<i32>& ids) const = 0;
 };
@@ -42,8 +44,7 @@ struct SampleBuffers {
 struct DatasetArguments {
   i64 sequence_length = 1;
   u64 seed = 0;
-  /// Makes the tokenizer in the dataset's slot.
-  std::function<std::shared_ptr<Tokenizer>(const Component<Tokenizer>&)> make_tokenizer;
+  std::shared_ptr<const Tokenizer> tokenizer;  ///< the run's: [tokenizer]
 };
 
 /// Samples by ordinal. Plugin kind "dataset". A pure function of (configuration, seed, ordinal):
@@ -55,7 +56,6 @@ class TESSERA_API Dataset {
 
   virtual ~Dataset();
   virtual std::vector<FieldInfo> fields() const = 0;
-  virtual const Tokenizer& tokenizer() const = 0;
   /// Samples in one epoch of a set; ordinals go on beyond it into further epochs.
   virtual i64 size(SampleSet set) const = 0;
   virtual void read(SampleSet set, i64 ordinal, const SampleBuffers& out) const = 0;

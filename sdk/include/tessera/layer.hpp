@@ -53,6 +53,9 @@ struct Phase {
   Shapes shapes = Shapes::fixed;
   Lane lane = Lane::compute;
   std::function<void(Context&, Bundle&)> run;
+  /// Set by the kernel: the configuration's table of the component that the phase belongs to, with
+  /// where its type was written, for errors.
+  std::string component = {};
 };
 
 /// A part of a model with parameters and phases. Plugin kind "layer". Slots, parameters and

@@ -14,8 +14,9 @@ struct LayerPlan {
 };
 
 struct ModelArguments {
-  /// What "vocab = auto" becomes: the tokenizer's size.
+  /// What "vocab = auto" becomes: the tokenizer's size; 0 when there is no tokenizer.
   i64 tokenizer_vocab = 0;
+  i64 sequence_length = 1;  ///< positions of a sample: batch.sequence_length
 };
 
 /// From configuration to a linear list of layers. Plugin kind "model". The kernel cuts the list
@@ -29,8 +30,7 @@ class TESSERA_API Model {
   virtual std::vector<LayerPlan> layers() const = 0;
   /// Builds one layer; `build` is scoped to its name.
   virtual std::shared_ptr<Layer> build(int index, BuildContext& build) const = 0;
-  /// Positions a sample, and entries of the (unpadded) vocabulary.
-  virtual i64 sequence_length() const = 0;
+  /// Entries of the vocabulary, without padding.
   virtual i64 vocabulary() const = 0;
   /// Floating point operations of matrix products for one token, forward and backward.
   virtual double flops_per_token() const = 0;

@@ -64,8 +64,8 @@ TEST_F(Parts, Mistakes) {
       },
       ThrowsMessage<ConfigError>("parameter \"a.odd\" [7]: dimension 0 of size 7 does not divide "
                                  "among 2 ranks of axis tp"));
-  parts_.metric("accuracy", MetricReduce::sum);
-  EXPECT_THAT([&] { parts_.metric("accuracy", MetricReduce::max); },
+  parts_.metric({"accuracy", MetricReduce::sum});
+  EXPECT_THAT([&] { parts_.metric({"accuracy", MetricReduce::max}); },
               ThrowsMessage<Error>("metric \"accuracy\" is reduced in two ways"));
 }
 
@@ -75,8 +75,8 @@ TEST_F(Parts, SlotsAndTermsAreOneAName) {
   EXPECT_EQ(parts_.slot("hidden"), 0);
   EXPECT_EQ(parts_.host_slot("splits"), 0);
   EXPECT_EQ(parts_.loss("lm"), parts_.loss("lm"));
-  EXPECT_EQ(parts_.metric("accuracy", MetricReduce::sum),
-            parts_.metric("accuracy", MetricReduce::sum));
+  EXPECT_EQ(parts_.metric({"accuracy", MetricReduce::sum}),
+            parts_.metric({"accuracy", MetricReduce::sum}));
   EXPECT_EQ(parts_.bundle().tensors().size(), 2U);
 }
 

@@ -43,7 +43,7 @@ struct Fixture {
   void action(PlanAction::Kind kind) {
     PlanAction action;
     action.kind = kind;
-    meter.begin_action(action);
+    meter.before({}, action);
   }
   std::vector<double> seconds() const {
     std::vector<double> all;

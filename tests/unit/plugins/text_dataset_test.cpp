@@ -42,16 +42,16 @@ Sample read(const Dataset& data, SampleSet set, i64 ordinal, i64 length) {
   return sample;
 }
 
-std::shared_ptr<Dataset> open(const std::string& keys, i64 length, u64 seed = 1) {
+std::shared_ptr<Dataset> open(const std::string& keys,
+                              i64 length,
+                              u64 seed = 1,
+                              std::shared_ptr<const Tokenizer> tokenizer = nullptr) {
   DatasetArguments arguments;
   arguments.sequence_length = length;
   arguments.seed = seed;
-  arguments.make_tokenizer =
-      [](const Component<Tokenizer>& component) -> std::shared_ptr<Tokenizer> {
-    TokenizerArguments none;
-    if (component.type == "pairs") return std::make_shared<PairTokenizer>();
-    return make_plugin<Tokenizer>(component.type, "", none);
-  };
+  TokenizerArguments none;
+  arguments.tokenizer =
+      tokenizer != nullptr ? std::move(tokenizer) : make_plugin<Tokenizer>("byte", "", none);
   return make_plugin<Dataset>("text", keys, arguments);
 }
 
@@ -112,7 +112,6 @@ TEST(TextDataset, DeclaresItsFields) {
   EXPECT_EQ(fields[2].name, "loss_mask");
   EXPECT_EQ(fields[2].dtype, DType::u8);
   EXPECT_EQ(fields[2].loss, "lm");
-  EXPECT_EQ(data->tokenizer().vocabulary(), 256);
 }
 
 TEST(TextDataset, AnEpochIsEveryWindowOnceInAnotherOrderEachTime) {
@@ -189,10 +188,10 @@ TEST(TextDataset, JoinsFilesInOrder) {
 TEST(TextDataset, EncodesEachFileWithAnyOtherTokenizer) {
   const TestFolder folder;
   const std::string a = folder.write("a.txt", "abcde"), b = folder.write("b.txt", "fghi");
-  const auto data = open("path = [\"" + a + "\", \"" + b +
-                             "\"]\nvalidation = 0\n[component.tokenizer]\ntype = \"pairs\"",
-                         3);
-  EXPECT_EQ(data->tokenizer().vocabulary(), 65536);
+  const auto data = open("path = [\"" + a + "\", \"" + b + "\"]\nvalidation = 0",
+                         3,
+                         1,
+                         std::make_shared<PairTokenizer>());
   ASSERT_EQ(data->size(SampleSet::train), 1);
   const Sample sample = read(*data, SampleSet::train, 0, 3);
   const auto pair = [](char x, char y) { return 256 * i64{x} + y; };

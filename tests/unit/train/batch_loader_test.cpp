@@ -1,6 +1,6 @@
 // Which samples a data-parallel rank gets, which part of them a context-parallel one, and what its
 // inputs hold.
-#include "kernel/train/batch_loader.hpp"
+#include "kernel/train/data/batch_loader.hpp"
 
 #include <gmock/gmock.h>
 
@@ -18,13 +18,6 @@ using ::testing::ElementsAre;
 
 constexpr i64 kSequence = 3, kLongSequence = 8;
 
-class NoTokenizer final : public Tokenizer {
- public:
-  i64 vocabulary() const override { return 1000; }
-  std::vector<i32> encode(std::string_view) const override { return {}; }
-  std::string decode(const std::vector<i32>&) const override { return {}; }
-};
-
 // Token = 10 · ordinal + position; the first position of odd samples is masked.
 class Counted final : public Dataset {
  public:
@@ -33,7 +26,6 @@ class Counted final : public Dataset {
   std::vector<FieldInfo> fields() const override {
     return {{"tokens", DType::i64, ""}, {"loss_mask", DType::u8, loss_}};
   }
-  const Tokenizer& tokenizer() const override { return tokenizer_; }
   i64 size(SampleSet) const override { return 1000; }
   void read(SampleSet, i64 ordinal, const SampleBuffers& out) const override {
     for (i64 i = 0; i < sequence_; ++i) {
@@ -46,7 +38,6 @@ class Counted final : public Dataset {
  private:
   std::string loss_;
   i64 sequence_;
-  NoTokenizer tokenizer_;
 };
 
 class Loading : public ::testing::Test {

@@ -1,4 +1,4 @@
-#include "kernel/train/gradient_buffer.hpp"
+#include "kernel/train/gradients/gradient_buffer.hpp"
 
 #include <gmock/gmock.h>
 

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <limits>
 
-#include "kernel/train/generator.hpp"
+#include "kernel/train/run/generator.hpp"
 #include "tessera/error.hpp"
 
 namespace tessera {

@@ -1,4 +1,4 @@
-#include "kernel/train/step_losses.hpp"
+#include "kernel/train/execution/step_losses.hpp"
 
 #include <gmock/gmock.h>
 
@@ -40,7 +40,7 @@ TEST(StepLoss, RowsAreSumsOfTermsOverRanksStepByStep) {
   world().run(data_ranks(2), [](LocalRank& rank) {
     ModelParts parts(rank.mesh());
     const LossTerm lm{parts.loss("lm")}, aux{parts.loss("aux")};
-    const Metric seen{parts.metric("seen", MetricReduce::sum)};
+    const Metric seen{parts.metric({"seen", MetricReduce::sum})};
     StepLosses losses(parts, 2, rank.device());
     Context& cx = rank.context();
     const auto scalar = [&](double value) { return rank.tensor({1}, DType::f64, {value}); };

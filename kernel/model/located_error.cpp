@@ -1,0 +1,66 @@
+#include "kernel/model/located_error.hpp"
+
+#include <utility>
+
+namespace tessera {
+
+namespace {
+
+class LocatedModule final : public Module {
+ public:
+  LocatedModule(std::shared_ptr<Module> module, std::string where)
+      : module_(std::move(module)), where_(std::move(where)) {}
+  Tensor operator()(Context& cx, const Tensor& x) const override {
+    try {
+      return (*module_)(cx, x);
+    } catch (...) {
+      rethrow_located(where_);
+    }
+  }
+
+ private:
+  std::shared_ptr<Module> module_;
+  std::string where_;
+};
+
+class LocatedLayer final : public Layer {
+ public:
+  LocatedLayer(std::shared_ptr<Layer> layer, std::string where)
+      : layer_(std::move(layer)), where_(std::move(where)) {}
+  std::vector<Phase> phases() override {
+    std::vector<Phase> phases = layer_->phases();
+    for (Phase& phase : phases) {
+      if (phase.component.empty()) phase.component = where_;
+    }
+    return phases;
+  }
+  void end_step(Context& cx) override { layer_->end_step(cx); }
+
+ private:
+  std::shared_ptr<Layer> layer_;
+  std::string where_;
+};
+
+}  // namespace
+
+void rethrow_located(const std::string& where) {
+  try {
+    throw;
+  } catch (const LocatedError&) {
+    throw;
+  } catch (const Error& error) {
+    throw LocatedError(fmt::format("{}: {}", where, error.what()), error.exit_code());
+  } catch (const std::exception& error) {
+    throw LocatedError(fmt::format("{}: {}", where, error.what()));
+  }
+}
+
+std::shared_ptr<Module> located(std::shared_ptr<Module> module, std::string where) {
+  return std::make_shared<LocatedModule>(std::move(module), std::move(where));
+}
+
+std::shared_ptr<Layer> located(std::shared_ptr<Layer> layer, std::string where) {
+  return std::make_shared<LocatedLayer>(std::move(layer), std::move(where));
+}
+
+}  // namespace tessera

@@ -1,0 +1,15 @@
+#pragma once
+#include "tessera/plan.hpp"
+
+namespace tessera {
+
+/// Watches an executor. Called on the rank's thread, for each action of each plan that it runs.
+class ActionObserver {
+ public:
+  virtual ~ActionObserver() = default;
+  virtual void before(const Plan&, const PlanAction&) {}
+  /// In the catch block of an action that threw: may throw something better.
+  virtual void failed(const Plan&, const PlanAction&) {}
+};
+
+}  // namespace tessera

@@ -1,0 +1,40 @@
+#pragma once
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "kernel/train/data/batch_loader.hpp"
+#include "kernel/train/execution/executor.hpp"
+#include "kernel/train/execution/step_losses.hpp"
+#include "kernel/train/setup/placed_model.hpp"
+
+namespace tessera {
+
+/// Forward passes of a placed model that record nothing: validation, and logits for generation.
+/// Plans are made once for each number of microbatches.
+class Evaluation {
+ public:
+  /// All three outlive it.
+  Evaluation(const Rank& rank, PlacedModel& model, const RunSetup& setup);
+
+  /// Mean loss over the first `samples` validation samples, the same on every rank. All ranks call
+  /// it.
+  double validate(i64 samples);
+  /// Runs tokens (one sample, padded to the sequence length) without targets and returns the logits
+  /// of `position` over the unpadded vocabulary. For a world of one.
+  std::vector<float> logits(const std::vector<i32>& tokens, i64 position);
+
+ private:
+  const Plan& plan(int microbatches);
+
+  const Rank& rank_;
+  PlacedModel& model_;
+  const RunSetup& setup_;
+  Executor executor_;
+  std::map<int, Plan> plans_;  // by microbatches
+  // Of validation, made by the first one.
+  std::unique_ptr<BatchLoader> loader_;
+  std::unique_ptr<StepLosses> losses_;
+};
+
+}  // namespace tessera

@@ -1,0 +1,75 @@
+#pragma once
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "kernel/model/chunk.hpp"
+#include "kernel/train/gradients/gradient_buffer.hpp"
+#include "kernel/train/execution/action_observer.hpp"
+#include "kernel/train/execution/live_chunk.hpp"
+#include "kernel/train/execution/pipeline_mail.hpp"
+#include "tessera/plan.hpp"
+
+namespace tessera {
+
+/// Runs plans: phases forward and backward on the tape, exchanges between stages, bucket reductions
+/// as soon as a bucket is complete, and the step. Knows nothing of schedules: the plan says
+/// everything.
+class Executor {
+ public:
+  /// Fills the input slots of a microbatch's bundle.
+  using Load = std::function<void(Context&, int microbatch, Bundle&)>;
+  /// Called for the plan's Step, after all reductions are waited for.
+  using Step = std::function<void(Context&)>;
+  /// Called after a forward-only microbatch with what the model's last phase left in the bundle.
+  using Done = std::function<void(Context&, int microbatch, Bundle&)>;
+
+  /// `boundaries`: one between each two stages. `gradients` may be missing for evaluation only.
+  /// The observer outlives the executor.
+  Executor(std::vector<Chunk>& chunks,
+           ModelParts& parts,
+           const GradientBuffer* gradients,
+           const Mesh& mesh,
+           const std::vector<Boundary>& boundaries,
+           ActionObserver* observer = nullptr);
+
+  void train(Context cx, const Plan& plan, const Load& load, const Step& step);
+  void evaluate(Context cx, const Plan& plan, const Load& load, const Done& done = {});
+
+ private:
+  struct Calls {
+    const Load& load;
+    const Step& step;
+    const Done& done;
+  };
+  void run(Context& cx, const Plan& plan, const Calls& calls);
+  void act(Context& cx, const Plan& plan, int index, const Calls& calls);
+  void compute(Context& cx, const Plan& plan, const PlanAction& action, const Calls& calls);
+  void forward(Context& cx, const Plan& plan, const PlanAction& action, const Calls& calls);
+  void recompute(Context& cx, const Plan& plan, const PlanAction& action);
+  void backward(Context& cx, const Plan& plan, const PlanAction& action);
+  void receive_activations(LiveChunk& to, int microbatch, int stage);
+  void send_activations(LiveChunk& from, int microbatch, int stage);
+  void receive_gradients(LiveChunk& to, int microbatch, int stage);
+  void send_gradients(Context& cx, LiveChunk& from, int microbatch, int stage);
+
+  std::unique_ptr<LiveChunk>& live(const Plan& plan, const PlanAction& action);
+  const Phase& phase_of(const Plan& plan, const PlanAction& action) const;
+  const std::vector<Slot>& slots(int boundary) const {
+    return boundary_slots_.at(static_cast<std::size_t>(boundary));
+  }
+
+  std::vector<Chunk>& chunks_;
+  ModelParts& parts_;
+  const GradientBuffer* gradients_;
+  ProcessGroup& data_;
+  int last_stage_;
+  std::vector<std::vector<Slot>> boundary_slots_;
+  PipelineMail mail_;
+  ActionObserver nobody_;
+  ActionObserver& observer_;
+  std::vector<std::unique_ptr<LiveChunk>> live_;  // by microbatch and chunk
+  std::vector<Work> reductions_;
+};
+
+}  // namespace tessera

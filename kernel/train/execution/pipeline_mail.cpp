@@ -1,0 +1,67 @@
+#include "kernel/train/execution/pipeline_mail.hpp"
+
+#include <limits>
+#include <utility>
+
+#include "tessera/error.hpp"
+
+namespace tessera {
+
+PipelineMail::PipelineMail(ProcessGroup& pipeline, std::vector<Boundary> boundaries)
+    : pipeline_(pipeline), boundaries_(std::move(boundaries)) {}
+
+PipelineMail::Key PipelineMail::key_of(const PlanAction::Message& message) {
+  return {message.forward, message.microbatch, message.forward ? message.stage : message.stage - 1};
+}
+
+void PipelineMail::put(const Key& key, std::vector<Tensor> tensors) {
+  const bool added = mail_.emplace(key, std::move(tensors)).second;
+  require(added,
+          "{} of microbatch {} behind stage {} are there twice",
+          key.forward ? "activations" : "gradients",
+          key.microbatch,
+          key.boundary);
+}
+
+std::vector<Tensor> PipelineMail::take(const Key& key) {
+  auto node = mail_.extract(key);
+  require(!node.empty(),
+          "{} of microbatch {} behind stage {} are used before they are there",
+          key.forward ? "activations" : "gradients",
+          key.microbatch,
+          key.boundary);
+  return std::move(node.mapped());
+}
+
+void PipelineMail::post(Context& cx, int action, const PlanAction& exchange) {
+  std::vector<ProcessGroup::Part> sends, receives;
+  std::string name = "pipeline";
+  for (const PlanAction::Message& message : exchange.sends) {
+    for (Tensor& tensor : take(key_of(message))) sends.push_back({message.peer, std::move(tensor)});
+    name += fmt::format(" {}{}", message.forward ? 'F' : 'B', message.microbatch);
+  }
+  Context for_receives = cx;
+  for_receives.category = Category::communication;
+  for (const PlanAction::Message& message : exchange.receives) {
+    const Key key = key_of(message);
+    std::vector<Tensor> tensors;
+    for (const BoundarySlot& slot : boundary(key.boundary)) {
+      tensors.push_back(for_receives.empty(slot.shape, slot.dtype));
+      receives.push_back({message.peer, tensors.back()});
+    }
+    put(key, std::move(tensors));
+  }
+  posted_.emplace(action, pipeline_.exchange(sends, receives, name));
+}
+
+void PipelineMail::wait(Context& cx, int action) {
+  // In the order of posting: finishing one finishes all before it.
+  while (!posted_.empty() && posted_.begin()->first <= action) {
+    posted_.begin()->second.wait(*cx.stream);
+    posted_.erase(posted_.begin());
+  }
+}
+
+void PipelineMail::wait_all(Context& cx) { wait(cx, std::numeric_limits<int>::max()); }
+
+}  // namespace tessera

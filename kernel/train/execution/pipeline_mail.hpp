@@ -1,0 +1,47 @@
+#pragma once
+#include <map>
+#include <tuple>
+#include <vector>
+
+#include "kernel/train/setup/survey.hpp"
+#include "tessera/comm.hpp"
+#include "tessera/context.hpp"
+#include "tessera/plan.hpp"
+
+namespace tessera {
+
+/// Activations and gradients on their way between chunks: of this rank directly, of others by the
+/// plan's exchanges. Holds what was sent until the exchange is waited for.
+class PipelineMail {
+ public:
+  PipelineMail(ProcessGroup& pipeline, std::vector<Boundary> boundaries);
+
+  /// Boundary behind stage `boundary`; one tensor a slot of it.
+  struct Key {
+    bool forward = true;
+    int microbatch = 0, boundary = 0;
+    // NOLINTNEXTLINE(modernize-use-nullptr): the zero inside is the compiler's
+    auto operator<=>(const Key&) const = default;
+  };
+  static Key key_of(const PlanAction::Message& message);
+  const Boundary& boundary(int index) const {
+    return boundaries_.at(static_cast<std::size_t>(index));
+  }
+  /// Where sends take from and takers wait for.
+  void put(const Key& key, std::vector<Tensor> tensors);
+  std::vector<Tensor> take(const Key& key);
+
+  /// Posts an exchange: what was put goes out, buffers are made for what comes in.
+  void post(Context& cx, int action, const PlanAction& exchange);
+  /// Later work of the context's stream sees what exchange `action` and all earlier ones received.
+  void wait(Context& cx, int action);
+  void wait_all(Context& cx);
+
+ private:
+  ProcessGroup& pipeline_;
+  std::vector<Boundary> boundaries_;
+  std::map<Key, std::vector<Tensor>> mail_;
+  std::map<int, Work> posted_;  // by action of the plan
+};
+
+}  // namespace tessera

@@ -1,0 +1,47 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "kernel/model/model_parts.hpp"
+#include "tessera/context.hpp"
+
+namespace tessera {
+
+/// Loss terms and metrics of steps on the device, with the inverse weights of the running step, and
+/// a history that the host reads at the logging interval.
+class StepLosses final : public StepSink {
+ public:
+  StepLosses(const ModelParts& parts, i64 history_steps, Device& device);
+
+  Tensor inverse_weight(LossTerm term) override;
+  void add_loss(Context& cx, LossTerm term, const Tensor& scalar) override;
+  void report(Context& cx, Metric metric, const Tensor& scalar) override;
+
+  /// Starts a step: sums `weights` (this rank's, one a loss term) over the group as integers,
+  /// inverts them on the device and clears the values.
+  void begin(Context& cx, const std::vector<i64>& weights, ProcessGroup& data);
+  /// Appends the step's values and its scalars (f64 [step_scalar::kCount]; none of a validation) to
+  /// the history.
+  void keep(Context& cx, const Tensor& scalars = {});
+
+  struct Row {
+    double loss = 0;              ///< sum of all terms
+    std::vector<double> metrics;  ///< in the order of ModelParts::metrics()
+    std::vector<double> scalars;
+  };
+  /// Sums the history over dp × cp and over the pipeline, whose stages report different terms
+  /// (waits); empties and returns it.
+  std::vector<Row> flush(Context& cx, const Mesh& mesh);
+  bool full() const { return rows_ == capacity_; }
+
+ private:
+  Tensor value(int index) const { return values_.slice(0, index, 1); }
+  void accumulate(Context& cx, int index, const Tensor& scalar);
+  i64 terms_, metrics_, capacity_, rows_ = 0;
+  Device& device_;
+  Tensor weights_, inverse_weights_;  // i64, f64 [terms]
+  Tensor values_;                     // f64 [terms + metrics]
+  Tensor history_, scalar_history_;   // f64 [capacity, …]
+};
+
+}  // namespace tessera

@@ -1,0 +1,69 @@
+#include "kernel/train/gradients/check_replicas.hpp"
+
+#include <xxhash.h>
+
+#include <vector>
+
+#include "tessera/comm.hpp"
+#include "tessera/error.hpp"
+
+namespace tessera {
+
+namespace {
+
+i64 hash_of(Device& device, const Tensor& tensor) {
+  std::vector<u8> values(static_cast<std::size_t>(tensor.bytes()));
+  device.read(tensor, values.data());
+  return static_cast<i64>(XXH3_64bits(values.data(), values.size()) >> 1);
+}
+
+// Compares one number a parameter over a group; returns the first that differs, or -1.
+int first_difference(Device& device, const std::vector<i64>& hashes, ProcessGroup& group) {
+  const auto count = static_cast<i64>(hashes.size());
+  std::vector<i64> extremes[2] = {hashes, hashes};
+  for (int i = 0; i < 2; ++i) {
+    const Tensor tensor = Tensor::allocate(
+        device, device.pool(), device.stream(), {count}, DType::i64, Category::communication);
+    device.write(tensor, hashes.data());
+    group.all_reduce(tensor, i == 0 ? ReduceOp::min : ReduceOp::max, "replica check")
+        .wait(device.stream());
+    device.read(tensor, extremes[i].data());
+  }
+  for (std::size_t i = 0; i < hashes.size(); ++i) {
+    if (extremes[0][i] != extremes[1][i]) return static_cast<int>(i);
+  }
+  return -1;
+}
+
+}  // namespace
+
+void check_replicas(Context& cx,
+                    const std::vector<Parameter*>& parameters,
+                    const SharedGradients& shared,
+                    i64 step) {
+  const auto compare = [&](ProcessGroup& group, Axis axis) {
+    if (group.size() == 1) return;
+    std::vector<i64> hashes;
+    std::vector<const Parameter*> compared;
+    for (const Parameter* p : parameters) {
+      bool cut = false;
+      for (const Split& split : p->split) cut |= split.axis == axis;
+      if (cut) continue;
+      hashes.push_back(hash_of(*cx.device, p->main));
+      compared.push_back(p);
+    }
+    const int different = first_difference(*cx.device, hashes, group);
+    require(
+        different < 0,
+        "replicas of parameter \"{}\" differ within {} after step {}: a reduction is missing or "
+        "not the same on every rank",
+        different < 0 ? "" : compared[static_cast<std::size_t>(different)]->name,
+        group.name(),
+        step);
+  };
+  compare(cx.mesh->data_context(), Axis::data);
+  compare(cx.mesh->group(Axis::tensor), Axis::tensor);
+  shared.check_equal(cx);
+}
+
+}  // namespace tessera

@@ -1,0 +1,16 @@
+#pragma once
+#include <vector>
+
+#include "kernel/train/gradients/shared_gradients.hpp"
+
+namespace tessera {
+
+/// Compares the main values of replicated parameters over the groups that hold copies. All ranks
+/// call it. Throws Error naming the first parameter that differs, after which `step`. Waits for the
+/// device.
+void check_replicas(Context& cx,
+                    const std::vector<Parameter*>& parameters,
+                    const SharedGradients& shared,
+                    i64 step);
+
+}  // namespace tessera

@@ -1,0 +1,174 @@
+#include "kernel/train/run/dry_run.hpp"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string>
+
+#include "kernel/checkpoint/folders.hpp"
+#include "kernel/model/located_error.hpp"
+#include "kernel/schedule/lower.hpp"
+#include "kernel/schedule/verify.hpp"
+#include "kernel/train/execution/evaluation.hpp"
+#include "kernel/train/execution/train_step.hpp"
+#include "tessera/error.hpp"
+
+namespace tessera {
+
+namespace {
+
+// Adds to the error of an action which component it is and what it was doing.
+class Locator final : public ActionObserver {
+ public:
+  Locator(const PlacedModel& model, const RunSetup& setup) : model_(model), setup_(setup) {}
+  void failed(const Plan& plan, const PlanAction& action) override {
+    if (action.phase < 0) return;
+    const PhaseInfo& info = plan.phases[static_cast<std::size_t>(action.phase)];
+    if (info.layer < 0) return;
+    const Phase& phase = model_.chunks()[static_cast<std::size_t>(action.chunk)]
+                             .phases()[static_cast<std::size_t>(info.phase)];
+    const bool forward =
+        action.kind == PlanAction::F || action.kind == PlanAction::Recompute;
+    rethrow_located(
+        fmt::format("{}: {} pass of \"{}\" in {}",
+                    phase.component,
+                    forward ? "forward" : "backward",
+                    info.scope,
+                    setup_.model->layers()[static_cast<std::size_t>(info.layer)].name));
+  }
+
+ private:
+  const PlacedModel& model_;
+  const RunSetup& setup_;
+};
+
+void check_recompute(const RunSetup& setup, const std::set<std::string>& known) {
+  const RecomputeSection& recompute = setup.config->recompute;
+  if (recompute.mode != "selective") return;
+  const std::string where = setup.maker->origin("recompute", "scopes");
+  if (recompute.scopes.empty()) {
+    fail_config("{}: [recompute] mode = \"selective\" with no scopes recomputes nothing", where);
+  }
+  for (const std::string& scope : recompute.scopes) {
+    if (known.contains(scope)) continue;
+    fail_config("{}: [recompute] scopes has \"{}\"; the model's blocks have {}",
+                where,
+                scope,
+                fmt::join(known, ", "));
+  }
+}
+
+// The checkpoint that is asked for by name.
+void check_resumed(const RunSetup& setup) {
+  const std::string& resume = setup.config->checkpoint.resume;
+  if (resume == "auto" || resume == "none") return;
+  try {
+    find_checkpoints(resume);
+  } catch (const ConfigError& error) {
+    fail_config("{}: [checkpoint] resume: {}",
+                setup.maker->origin("checkpoint", "resume"),
+                error.what());
+  }
+}
+
+// One training step of one rank over absent hardware; what it declared and planned.
+struct Tried {
+  Plan plan;
+  std::set<std::string> block_scopes;
+};
+Tried try_rank(const RunSetup& setup,
+               i64 number,
+               const std::shared_ptr<Device>& stands_for,
+               int microbatches) {
+  const Rank rank = dry_rank(setup.layout, number, stands_for);
+  PlacedModel model(rank, setup, {.locate_errors = true});
+  Locator locator(model, setup);
+  TrainStep step(rank, model, setup, {.observer = &locator, .microbatches = microbatches});
+  step.run();
+  step.losses();
+  Tried tried{step.plan(), {}};
+  const std::vector<LayerPlan> layers = setup.model->layers();
+  for (const PhaseInfo& info : tried.plan.phases) {
+    const bool block =
+        info.layer >= 0 && layers[static_cast<std::size_t>(info.layer)].role == LayerPlan::block;
+    if (block) tried.block_scopes.insert(info.scope);
+  }
+  return tried;
+}
+
+// Microbatches have one shape, so few of them stand for all: the fewest that the schedule takes.
+int fewest_microbatches(const RunSetup& setup) {
+  const auto ranks = static_cast<int>(setup.layout.pipeline);
+  const auto all = static_cast<int>(setup.microbatches);
+  for (const int count : {1, ranks, 2 * ranks}) {
+    if (count >= all) break;
+    try {
+      verify(*setup.schedule, shape_of(*setup.schedule, ranks, count, true));
+      return count;
+    } catch (const Error&) {  // more, then
+    }
+  }
+  return all;
+}
+
+void check_schedule(const RunSetup& setup) {
+  const auto ranks = static_cast<int>(setup.layout.pipeline);
+  for (const bool training : {true, false}) {
+    verify(*setup.schedule, shape_of(*setup.schedule, ranks, setup.microbatches, training));
+  }
+}
+
+}  // namespace
+
+std::vector<RankClass> rank_classes(const RankGenerator& ranks) {
+  std::map<std::pair<i64, i64>, RankClass> classes;
+  for (i64 rank = 0; rank < ranks.layout().world; ++rank) {
+    const i64 pipeline = ranks.coordinate(rank, Axis::pipeline);
+    const i64 context = ranks.coordinate(rank, Axis::context);
+    RankClass& of = classes[{pipeline, context}];
+    if (of.ranks++ == 0) of = {pipeline, context, rank, 1};
+  }
+  std::vector<RankClass> list;
+  list.reserve(classes.size());
+  for (const auto& [key, of] : classes) list.push_back(of);
+  return list;
+}
+
+void dry_run(const RunSetup& setup, int threads, ProblemList& problems) {
+  const auto check = [&](auto&& body) {
+    return problems
+        .run([&] {
+          body();
+          return true;
+        })
+        .has_value();
+  };
+  check([&] { check_resumed(setup); });
+  std::shared_ptr<Device> device;
+  const RankIdentity identity{.threads = threads};
+  if (!check([&] { check_schedule(setup); })) return;
+  if (!check([&] { device = make_device(rank_spec_of(setup), identity); })) return;
+  const int microbatches = fewest_microbatches(setup);
+  std::vector<Plan> plans;  // of one context coordinate, by pipeline rank
+  std::set<std::string> scopes;
+  for (const RankClass& of : rank_classes(RankGenerator(setup.layout))) {
+    const auto tried =
+        problems.run([&] { return try_rank(setup, of.first, device, microbatches); });
+    if (!tried) continue;
+    scopes.insert(tried->block_scopes.begin(), tried->block_scopes.end());
+    if (of.context == 0) plans.push_back(tried->plan);
+  }
+  if (!problems.empty()) return;
+  check([&] { check_recompute(setup, scopes); });
+  check([&] { verify(plans); });
+}
+
+RunSetup checked_setup(const Resolved& config, const PluginHost& plugins, i64 world, int threads) {
+  ProblemList problems;
+  RunSetup setup = derive_setup(config, plugins, world, DataUse::required, problems);
+  if (problems.empty()) dry_run(setup, threads, problems);
+  problems.throw_all();
+  return setup;
+}
+
+}  // namespace tessera

@@ -1,0 +1,244 @@
+#include "kernel/train/run/trainer.hpp"
+
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+#include <utility>
+
+#include "kernel/checkpoint/checkpoints.hpp"
+#include "kernel/checkpoint/disk.hpp"
+#include "kernel/train/execution/agree_plans.hpp"
+#include "kernel/train/execution/evaluation.hpp"
+#include "kernel/train/execution/train_step.hpp"
+#include "kernel/train/run/training_state.hpp"
+#include "tessera/error.hpp"
+#include "tessera/log.hpp"
+#include "tessera/observer.hpp"
+#include "tessera/ops/update.hpp"
+
+namespace tessera {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+class Trainer {
+ public:
+  explicit Trainer(const TrainerArguments& arguments)
+      : arguments_(arguments),
+        setup_(*arguments.setup),
+        config_(*setup_.config),
+        spec_(rank_spec_of(setup_)),
+        rank_(make_rank(spec_, arguments.identity)),
+        model_(rank_, setup_),
+        step_(rank_, model_, setup_),
+        evaluation_(rank_, model_, setup_),
+        state_{rank_, model_, step_, setup_},
+        stop_flag_(Tensor::allocate(*rank_.device,
+                                    rank_.device->pool(),
+                                    rank_.device->stream(),
+                                    {1},
+                                    DType::f64,
+                                    Category::communication)),
+        checkpoints_({.folder = config_.checkpoint.out,
+                      .keep = config_.checkpoint.keep,
+                      .run = config_.run.name,
+                      .mesh = rank_.mesh.get(),
+                      .device = rank_.device.get(),
+                      .store = arguments.identity.store,
+                      .timeout = spec_.init_timeout}) {
+    if (rank_.communicator != nullptr) {
+      agree_plans(step_.plan(), *rank_.mesh, *arguments.identity.store, spec_.init_timeout);
+    }
+    model_.initialize(config_.run.seed);
+  }
+
+  void run() {
+    resume();
+    make_observers();
+    const auto start = Clock::now();
+    const i64 last = config_.run.steps;
+    announce();
+    bool stopped = false;
+    while (step_.steps() < last && !stopped) {
+      const auto step_start = Clock::now();
+      step_.run();
+      stopped = any_rank(arguments_.stop && arguments_.stop());
+      durations_.push_back(seconds_since(step_start));
+      after_step(stopped || step_.steps() == last);
+    }
+    emit(RunEnd{step_.steps(), seconds_since(start), stopped});
+  }
+
+  void fail_run(const std::exception& error) noexcept {
+    try {
+      if (arguments_.failed) arguments_.failed(error);
+      rank_.abort(error.what());
+      emit(Failure{error.what()});
+    } catch (const std::exception& second) {
+      log_warning("while ending a failed run: {}", second.what());
+    }
+  }
+
+ private:
+  bool root() const { return rank_.mesh->rank() == 0; }
+  static bool due(i64 step, i64 every) { return every > 0 && step % every == 0; }
+
+  template <class E>
+  void emit(const E& event) {
+    for (const auto& observer : observers_) observer->on(event);
+  }
+
+  void resume() {
+    if (config_.checkpoint.every_steps > 0) checkpoints_.claim();
+    const auto loaded =
+        checkpoints_.load(config_.checkpoint.resume, state_.tensors(), state_.names());
+    if (!loaded) return;
+    state_.continue_from(*loaded);
+    resumed_from_ = newest_ = loaded->folder.string();
+  }
+
+  void make_observers() {
+    if (!root()) return;
+    std::filesystem::create_directories(config_.run.out);
+    write_synced(std::filesystem::path(config_.run.out) / "resolved.toml", arguments_.config_text);
+    ObserverArguments arguments{config_.run.out, step_.steps()};
+    for (const NamedObserver& named : config_.observers) {
+      observers_.push_back(setup_.maker->make(named.observer, arguments));
+    }
+  }
+
+  // True on every rank when `stop` is true on any: all ranks stop after the same step.
+  bool any_rank(bool stop) {
+    if (rank_.mesh->world_size() == 1) return stop;
+    double flag = stop ? 1 : 0;
+    rank_.device->write(stop_flag_, &flag);
+    rank_.mesh->world()
+        .all_reduce(stop_flag_, ReduceOp::max, "stop flag")
+        .wait(rank_.device->stream());
+    rank_.device->read(stop_flag_, &flag);
+    return flag > 0;
+  }
+
+  i64 tokens_per_step() const {
+    return config_.batch.global * setup_.sequence_length;
+  }
+
+  i64 validation_samples() const {
+    return config_.validation.samples > 0 ? config_.validation.samples
+                                          : setup_.dataset->size(SampleSet::validation);
+  }
+
+  void announce() {
+    RunStart event;
+    event.name = config_.run.name;
+    event.out = config_.run.out;
+    event.first_step = step_.steps() + 1;
+    event.last_step = config_.run.steps;
+    event.world = rank_.mesh->world_size();
+    event.parameters = model_.parameter_elements();
+    event.tokens_per_step = tokens_per_step();
+    event.flops_per_token = setup_.model->flops_per_token();
+    event.layout = layout_text();
+    event.resumed_from = resumed_from_;
+    event.json = arguments_.json;
+    emit(event);
+  }
+
+  std::string layout_text() const {
+    const Mesh& mesh = *rank_.mesh;
+    std::string text = fmt::format(
+        "tensor {} × data {}", mesh.size(Axis::tensor), mesh.size(Axis::data));
+    return mesh.world_size() == 1
+               ? text + ", one process"
+               : fmt::format("{}, {} ranks over {}", text, mesh.world_size(), arguments_.joined);
+  }
+
+  void after_step(bool final) {
+    const i64 step = step_.steps();
+    const bool validate =
+        config_.validation.every_steps > 0 && (due(step, config_.validation.every_steps) || final);
+    const bool save =
+        config_.checkpoint.every_steps > 0 && (due(step, config_.checkpoint.every_steps) || final);
+    if (due(step, config_.check.replicas_every)) step_.check_replicas();
+    if (step_.losses_full() || validate || save || final) report();
+    if (validate) {
+      const double loss = evaluation_.validate(validation_samples());
+      emit(Validation{step, loss});
+      require_finite(loss, "validation loss", step);
+    }
+    if (!save) return;
+    const auto start = Clock::now();
+    newest_ = checkpoints_.save(state_.info(arguments_.config_text), state_.tensors()).string();
+    emit(Saved{step, newest_, seconds_since(start)});
+  }
+
+  // Losses are the same on all ranks, so all of them end here; and they are read before anything is
+  // saved, so whatever was saved is older.
+  void require_finite(double loss, std::string_view what, i64 step) const {
+    if (std::isfinite(loss)) return;
+    const std::string back = newest_.empty()
+                                 ? "no checkpoint was saved before"
+                                 : fmt::format("the newest checkpoint, of before, is {}", newest_);
+    fail(
+        "the {} of step {} is not finite: the run has diverged; {}; a lower learning rate may help",
+        what,
+        step,
+        back);
+  }
+
+  // Hands the steps since the last report to the observers.
+  void report() {
+    const std::vector<StepLosses::Row> rows = step_.losses();
+    i64 step = step_.steps() - static_cast<i64>(rows.size());
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      StepEnd event;
+      event.step = ++step;
+      event.loss = rows[i].loss;
+      event.grad_norm = rows[i].scalars[step_scalar::kNorm];
+      event.lr = rows[i].scalars[step_scalar::kLearningRate];
+      event.skipped = rows[i].scalars[step_scalar::kFoundInf] != 0;
+      event.seconds = durations_[i];
+      event.tokens_per_second = static_cast<double>(tokens_per_step()) / durations_[i];
+      for (std::size_t m = 0; m < rows[i].metrics.size(); ++m) {
+        event.metrics.emplace_back(model_.parts().metrics()[m].name, rows[i].metrics[m]);
+      }
+      emit(event);
+      require_finite(event.loss, "loss", step);
+    }
+    durations_.clear();
+  }
+
+  const TrainerArguments& arguments_;
+  const RunSetup& setup_;
+  const RunConfig& config_;
+  RankSpec spec_;
+  Rank rank_;
+  PlacedModel model_;
+  TrainStep step_;
+  Evaluation evaluation_;
+  TrainingState state_;
+  Tensor stop_flag_;
+  Checkpoints checkpoints_;
+  std::vector<std::shared_ptr<Observer>> observers_;  // on rank 0
+  std::vector<double> durations_;                     // of steps not reported yet
+  std::string resumed_from_, newest_;                 // checkpoints: loaded, last loaded or saved
+};
+
+}  // namespace
+
+void train_rank(const TrainerArguments& arguments) {
+  Trainer trainer(arguments);
+  try {
+    trainer.run();
+  } catch (const std::exception& error) {
+    trainer.fail_run(error);
+    throw;
+  }
+}
+
+}  // namespace tessera

@@ -1,0 +1,26 @@
+#pragma once
+#include <exception>
+#include <functional>
+#include <string>
+
+#include "kernel/train/setup/rank.hpp"
+#include "kernel/train/setup/run_setup.hpp"
+
+namespace tessera {
+
+struct TrainerArguments {
+  const RunSetup* setup = nullptr;  ///< outlives the trainer
+  RankIdentity identity;
+  std::function<bool()> stop;  ///< asked after every step: end early, save, exit well
+  std::string joined;          ///< what joins the ranks, for people: "shm"
+  std::string config_text;     ///< the resolved configuration, kept with the run
+  /// Told of a failure before the peers are told to stop.
+  std::function<void(const std::exception&)> failed;
+  bool json = false;  ///< console output is for programs
+};
+
+/// Trains as one rank until run.steps or until any rank is asked to stop: steps, validation,
+/// checkpoints, and on rank 0 the observers.
+void train_rank(const TrainerArguments& arguments);
+
+}  // namespace tessera

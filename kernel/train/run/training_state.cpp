@@ -1,0 +1,88 @@
+#include "kernel/train/run/training_state.hpp"
+
+#include <set>
+
+#include "kernel/model/initialize.hpp"
+#include "tessera/error.hpp"
+
+namespace tessera {
+
+std::vector<CheckpointTensor> parameter_tensors(const ModelParts& parts) {
+  std::vector<CheckpointTensor> tensors;
+  for (const ModelParts::Entry& entry : parts.parameters()) {
+    tensors.push_back({entry.parameter->name, entry.parameter.get(), entry.parameter->main});
+  }
+  return tensors;
+}
+
+std::vector<CheckpointTensor> TrainingState::tensors() const {
+  std::vector<CheckpointTensor> tensors = parameter_tensors(model_.parts());
+  for (const NamedState& state : step_.optimizer().state()) {
+    tensors.push_back(
+        {fmt::format("{}/{}", state.parameter->name, state.name), state.parameter, state.tensor});
+  }
+  return tensors;
+}
+
+std::vector<std::string> TrainingState::names() const {
+  std::set<std::string> states;  // the same for every parameter, and a stage has at least one
+  for (const NamedState& state : step_.optimizer().state()) states.insert(state.name);
+  std::vector<std::string> names;
+  for (const std::string& parameter : model_.parameter_names()) {
+    names.push_back(parameter);
+    for (const std::string& state : states) names.push_back(fmt::format("{}/{}", parameter, state));
+  }
+  return names;
+}
+
+CheckpointInfo TrainingState::info(const std::string& config_text) const {
+  CheckpointInfo info;
+  info.step = step_.steps();
+  info.updates = step_.updates();
+  info.samples = step_.steps() * setup_.config->batch.global;
+  info.seed = setup_.config->run.seed;
+  info.data = setup_.dataset->fingerprint();
+  info.config = config_text;
+  return info;
+}
+
+void TrainingState::require_same_run(const Checkpoints::Loaded& loaded) const {
+  const CheckpointInfo& info = loaded.info;
+  const RunConfig& config = *setup_.config;
+  const std::string from = loaded.folder.string();
+  const std::string_view advice =
+      "set checkpoint.resume = \"none\" and another run.out to start anew";
+  if (info.seed != config.run.seed) {
+    fail_config(
+        "{} was made with run.seed = {}, not {}; {}", from, info.seed, config.run.seed, advice);
+  }
+  const std::string data = setup_.dataset->fingerprint();
+  if (info.data != data) {
+    fail_config("{} was made with other data: \"{}\" there, \"{}\" here; {}",
+                from,
+                info.data,
+                data,
+                advice);
+  }
+  if (info.samples != info.step * config.batch.global) {
+    fail_config("{} has seen {} samples in {} steps, which is not batch.global = {} a step; {}",
+                from,
+                info.samples,
+                info.step,
+                config.batch.global,
+                advice);
+  }
+  if (info.step > config.run.steps) {
+    fail_config("{} is beyond the end of this run: run.steps = {}", from, config.run.steps);
+  }
+}
+
+void TrainingState::continue_from(const Checkpoints::Loaded& loaded) {
+  require_same_run(loaded);
+  for (const ModelParts::Entry& entry : model_.parts().parameters()) {
+    refresh_compute(*entry.parameter, *rank_.device);
+  }
+  step_.set_steps(loaded.info.step, loaded.info.updates);
+}
+
+}  // namespace tessera

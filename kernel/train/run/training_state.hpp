@@ -1,0 +1,38 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "kernel/checkpoint/checkpoints.hpp"
+#include "kernel/train/execution/train_step.hpp"
+
+namespace tessera {
+
+/// Main parameters by name.
+std::vector<CheckpointTensor> parameter_tensors(const ModelParts& parts);
+
+/// What a checkpoint holds of one rank's training, and how training continues from one.
+class TrainingState {
+ public:
+  /// All of them outlive it.
+  TrainingState(const Rank& rank, PlacedModel& model, TrainStep& step, const RunSetup& setup)
+      : rank_(rank), model_(model), step_(step), setup_(setup) {}
+
+  /// Main parameters and the optimizer's state: "layers.0.mlp.up.weight/first_moment".
+  std::vector<CheckpointTensor> tensors() const;
+  /// Names of all such tensors of the run, those of other pipeline stages too.
+  std::vector<std::string> names() const;
+  /// Where training stands. Waits for the device.
+  CheckpointInfo info(const std::string& config_text) const;
+  /// Continues after a checkpoint whose tensors were loaded. Throws ConfigError when it was made
+  /// with another seed, data, batch size, or is beyond the end of this run.
+  void continue_from(const Checkpoints::Loaded& loaded);
+
+ private:
+  void require_same_run(const Checkpoints::Loaded& loaded) const;
+  const Rank& rank_;
+  PlacedModel& model_;
+  TrainStep& step_;
+  const RunSetup& setup_;
+};
+
+}  // namespace tessera

@@ -1,0 +1,48 @@
+#pragma once
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "kernel/config/tree.hpp"
+#include "kernel/model/build_context.hpp"
+#include "kernel/plugin/host.hpp"
+#include "tessera/error.hpp"
+
+namespace tessera {
+
+/// Makes components from the tables of a configuration with the plugin host, which outlives it.
+class HostMaker final : public ComponentMaker {
+ public:
+  HostMaker(const PluginHost& host, std::shared_ptr<const ConfigTree> tree)
+      : host_(host), tree_(std::move(tree)) {}
+  using ComponentMaker::make;
+  std::shared_ptr<void> make(std::string_view kind,
+                             const std::string& type,
+                             const std::string& path,
+                             const Given& given,
+                             void* arguments) override {
+    try {
+      return host_.make(kind, type, *make_node(tree_, path), given, arguments);
+    } catch (const ConfigError& error) {
+      // A component names its key, "data.path: …"; where that was written is known here.
+      const std::string_view text = error.what();
+      const std::string_view named = text.substr(0, text.find(": "));
+      if (!named.starts_with(path + ".") || named.find(' ') != named.npos) throw;
+      throw ConfigError(origin(path, named.substr(path.size() + 1)) + ": " + error.what());
+    }
+  }
+  std::string origin(const std::string& path, std::string_view key) const override {
+    return make_node(tree_, path)->origin(key);
+  }
+  std::vector<Kernel> kernels(std::string_view device) const override {
+    return host_.kernels(device);
+  }
+
+ private:
+  const PluginHost& host_;
+  std::shared_ptr<const ConfigTree> tree_;
+};
+
+}  // namespace tessera

@@ -1,0 +1,67 @@
+#pragma once
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "kernel/schedule/lower.hpp"
+#include "kernel/train/setup/rank.hpp"
+#include "kernel/train/setup/run_setup.hpp"
+#include "kernel/train/setup/survey.hpp"
+
+namespace tessera {
+
+struct PlaceOptions {
+  bool locate_errors = false;  ///< errors of modules say where the configuration chose them
+};
+
+/// The part of the model that lives on one rank, with what the rank has to know of the rest.
+/// Parameters are allocated; nothing is initialised.
+class PlacedModel {
+ public:
+  /// Both outlive it. Throws ConfigError for what does not fit.
+  PlacedModel(const Rank& rank, const RunSetup& setup, PlaceOptions options = {});
+  PlacedModel(const PlacedModel&) = delete;
+  PlacedModel& operator=(const PlacedModel&) = delete;
+
+  ModelParts& parts() { return parts_; }
+  const ModelParts& parts() const { return parts_; }
+  std::vector<Chunk>& chunks() { return chunks_; }
+  const std::vector<Chunk>& chunks() const { return chunks_; }
+  /// What crosses after each stage but the last.
+  const std::vector<Boundary>& boundaries() const { return boundaries_; }
+  /// Parameters of this rank that other pipeline ranks hold too, with all holders in the order of
+  /// their stages. The same order on every rank.
+  const std::vector<std::pair<Parameter*, std::vector<int>>>& shared() const { return shared_; }
+  /// All parameters of the model, those of other stages too.
+  const std::vector<std::string>& parameter_names() const { return parameter_names_; }
+  /// Elements of the whole model's parameters, each logical one once.
+  i64 parameter_elements() const { return parameter_elements_; }
+
+  /// Writes the initial values of a run with this seed.
+  void initialize(u64 seed);
+  /// This rank's plan of a step or of a forward-only pass. `bucket_layers`: see lower().
+  Plan plan(int microbatches,
+            bool training,
+            const std::vector<std::vector<int>>& bucket_layers = {}) const;
+  /// The same from a pipeline that was played before, once for many ranks.
+  Plan plan(const Pipeline& pipeline, const std::vector<std::vector<int>>& bucket_layers) const;
+
+ private:
+  using Holders = std::vector<std::pair<std::string, std::vector<int>>>;  // of parameters, by name
+  Holders survey(PlaceOptions options);
+  void keep_names(const ModelParts& whole);
+  std::vector<PhaseInfo> phases() const;
+  void check_places(const Plan& plan) const;
+
+  const Rank& rank_;
+  const RunSetup& setup_;
+  const StageMap& stages_;
+  ModelParts parts_;
+  std::vector<Boundary> boundaries_;
+  std::vector<Chunk> chunks_;
+  std::vector<std::pair<Parameter*, std::vector<int>>> shared_;
+  std::vector<std::string> parameter_names_;
+  i64 parameter_elements_ = 0;
+};
+
+}  // namespace tessera

@@ -1,0 +1,41 @@
+#pragma once
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tessera/error.hpp"
+
+namespace tessera {
+
+/// Runs checks one after the other and keeps what they throw, each text once.
+class ProblemList {
+ public:
+  /// What `check` returns; nothing when it threw an Error.
+  template <class F>
+  auto run(F&& check) -> std::optional<decltype(check())> {
+    try {
+      return check();
+    } catch (const Error& error) {
+      add(error.what());
+      return std::nullopt;
+    }
+  }
+  void add(std::string text) {
+    if (std::ranges::find(texts_, text) == texts_.end()) texts_.push_back(std::move(text));
+  }
+  void add(const ProblemList& more) {
+    for (const std::string& text : more.texts_) add(text);
+  }
+  bool empty() const { return texts_.empty(); }
+  /// Throws all of them as one ConfigError, if there are any.
+  void throw_all() const {
+    if (!empty()) throw ConfigError(fmt::format("{}", fmt::join(texts_, "\n")));
+  }
+
+ private:
+  std::vector<std::string> texts_;
+};
+
+}  // namespace tessera

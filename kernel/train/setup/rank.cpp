@@ -1,0 +1,118 @@
+#include "kernel/train/setup/rank.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "kernel/comm/build_mesh.hpp"
+#include "kernel/comm/per_host.hpp"
+#include "kernel/train/setup/run_setup.hpp"
+#include "tessera/error.hpp"
+#include "tessera/log.hpp"
+
+namespace tessera {
+
+namespace {
+
+std::chrono::milliseconds ms(double seconds) {
+  return std::chrono::milliseconds(static_cast<i64>(seconds * 1000));
+}
+
+std::shared_ptr<Communicator> make_communicator(const RankSpec& spec,
+                                                const RankIdentity& identity) {
+  if (identity.world == 1) return nullptr;
+  require(identity.store != nullptr, "a world of {} ranks needs a store", identity.world);
+  CommunicatorArguments arguments{
+      identity.rank, identity.world, identity.store, spec.timeout, spec.init_timeout};
+  const auto make_as = [&spec](const std::string& type) {
+    return [&spec, type](CommunicatorArguments& of_type) {
+      return spec.maker->make(Component<Communicator>{type, "comm"}, of_type);
+    };
+  };
+  if (identity.between_hosts.empty()) return make_as(identity.communicator)(arguments);
+  return std::make_shared<PerHostCommunicator>(Hosts(identity.hosts),
+                                               arguments,
+                                               make_as(identity.communicator),
+                                               make_as(identity.between_hosts));
+}
+
+Rank join(const Layout& layout,
+          i64 rank,
+          std::shared_ptr<Communicator> communicator,
+          std::shared_ptr<Device> device) {
+  Rank made;
+  made.communicator = std::move(communicator);
+  made.device = std::move(device);
+  made.mesh = std::make_unique<Mesh>(RankGenerator(layout), rank);
+  if (made.communicator != nullptr) {
+    build_mesh(*made.mesh, *made.communicator, *made.device);
+  } else {
+    build_mesh(*made.mesh);
+  }
+  made.ops = std::make_unique<CoreOps>(*made.device);
+  return made;
+}
+
+}  // namespace
+
+RankSpec rank_spec_of(const RunSetup& setup) {
+  const CommSection& comm = setup.config->comm;
+  return {setup.layout,
+          setup.config->device.device,
+          ms(comm.timeout_s),
+          ms(comm.init_timeout_s),
+          setup.maker.get()};
+}
+
+std::shared_ptr<Device> make_device(const RankSpec& spec,
+                                    const RankIdentity& identity,
+                                    std::shared_ptr<MemorySource> memory) {
+  DeviceArguments arguments;
+  arguments.local_rank = static_cast<int>(identity.local_rank);
+  arguments.threads = identity.threads;
+  arguments.deferred_seed = identity.deferred_seed;
+  arguments.memory = std::move(memory);
+  arguments.kernels = [&spec](std::string_view name) { return spec.maker->kernels(name); };
+  return spec.maker->make(spec.device, arguments);
+}
+
+Rank make_rank(const RankSpec& spec, const RankIdentity& identity) {
+  std::shared_ptr<Communicator> communicator = make_communicator(spec, identity);
+  auto memory = communicator != nullptr ? communicator->memory() : nullptr;
+  auto device = make_device(spec, identity, std::move(memory));
+  return join(spec.layout, identity.rank, std::move(communicator), std::move(device));
+}
+
+Rank dry_rank(const Layout& layout,
+              i64 rank,
+              std::shared_ptr<Device> stands_for,
+              DryEvents events) {
+  return join(
+      layout,
+      rank,
+      std::make_shared<SimulatedCommunicator>(std::move(events.collectives)),
+      std::make_shared<MetaDevice>(std::move(stands_for), std::move(events.launched)));
+}
+
+Context Rank::context() const {
+  Context cx;
+  cx.device = device.get();
+  cx.ops = ops.get();
+  cx.stream = &device->stream();
+  cx.pool = &device->pool();
+  cx.mesh = mesh.get();
+  return cx;
+}
+
+void Rank::abort(std::string_view reason) const noexcept {
+  if (communicator == nullptr) return;
+  communicator->abort(reason);
+  constexpr std::size_t kShown = 4;  // of each group: the newest say where the rank was
+  for (const auto& group : mesh->all()) {
+    const std::vector<std::string> lines = group->flight_record();
+    for (std::size_t i = lines.size() - std::min(lines.size(), kShown); i < lines.size(); ++i) {
+      log_info("rank {}: {}", mesh->rank(), lines[i]);
+    }
+  }
+}
+
+}  // namespace tessera

@@ -1,0 +1,74 @@
+#pragma once
+#include <chrono>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "kernel/comm/simulated.hpp"
+#include "kernel/model/build_context.hpp"
+#include "kernel/tensor/meta_device.hpp"
+#include "tessera/comm.hpp"
+#include "tessera/context.hpp"
+#include "tessera/core_ops.hpp"
+
+namespace tessera {
+
+struct RunSetup;
+
+/// Which rank of a run this process or thread is, and how it meets the others.
+struct RankIdentity {
+  i64 rank = 0, world = 1, local_rank = 0;
+  Store* store = nullptr;         ///< outlives the rank; unused in a world of one
+  std::string communicator = {};  ///< type; unused in a world of one
+  /// Where set, `communicator` joins only ranks of one host, and this type joins the hosts; then
+  /// `hosts` says where each rank is.
+  std::string between_hosts = {};
+  std::vector<std::string> hosts = {};
+  int threads = 1;        ///< CPU threads
+  u64 deferred_seed = 0;  ///< test mode of the device; 0: off
+};
+
+/// What one rank computes and communicates with, real or not. Used on the rank's thread.
+struct Rank {
+  // Destroyed from the last to the first.
+  std::shared_ptr<Communicator> communicator;  ///< none in a world of one
+  std::shared_ptr<Device> device;
+  std::unique_ptr<Mesh> mesh;
+  std::unique_ptr<CoreOps> ops;
+
+  /// On the device's compute stream and pool, without a tape.
+  Context context() const;
+  /// Tells the other ranks that this one fails, and logs the last collectives of its groups.
+  void abort(std::string_view reason) const noexcept;
+};
+
+/// What ranks are made from; every rank has the same.
+struct RankSpec {
+  Layout layout;
+  Component<Device> device;
+  std::chrono::milliseconds timeout{60000};        ///< of a collective
+  std::chrono::milliseconds init_timeout{300000};  ///< of slow phases
+  ComponentMaker* maker = nullptr;
+};
+RankSpec rank_spec_of(const RunSetup& setup);
+
+std::shared_ptr<Device> make_device(const RankSpec& spec,
+                                    const RankIdentity& identity,
+                                    std::shared_ptr<MemorySource> memory = nullptr);
+/// Meets the other ranks: all of them call it.
+Rank make_rank(const RankSpec& spec, const RankIdentity& identity);
+
+/// Who is told what a dry rank would do.
+struct DryEvents {
+  MetaDevice::OnLaunch launched = {};
+  SimulatedCommunicator::Events collectives = {};
+};
+/// The same rank over absent hardware: memory, messages, launches and errors are those of a real
+/// one, but nothing is stored, sent or computed. `stands_for` is the device of one real rank.
+Rank dry_rank(const Layout& layout,
+              i64 rank,
+              std::shared_ptr<Device> stands_for,
+              DryEvents events = {});
+
+}  // namespace tessera

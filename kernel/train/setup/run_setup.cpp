@@ -1,0 +1,240 @@
+#include "kernel/train/setup/run_setup.hpp"
+
+#include <utility>
+
+#include "kernel/schedule/orders.hpp"
+#include "tessera/error.hpp"
+#include "tessera/zigzag.hpp"
+
+namespace tessera {
+
+namespace {
+
+i64 model_ranks(const ParallelSection& p) { return p.tensor * p.context * p.pipeline; }
+
+i64 microbatches_of(const RunSetup& setup) {
+  const BatchSection& batch = setup.config->batch;
+  const i64 ranks = RankGenerator(setup.layout).size(Axis::data);
+  const i64 samples = ranks * batch.micro;
+  if (batch.global % samples != 0) {
+    fail_config(
+        "{}: [batch] global = {} is not a multiple of {} = {} data-parallel ranks × batch.micro = "
+        "{}: every rank needs whole microbatches",
+        setup.maker->origin("batch", "global"),
+        batch.global,
+        samples,
+        ranks,
+        batch.micro);
+  }
+  return batch.global / samples;
+}
+
+// Positions of a sample on one context-parallel rank (zigzag.hpp).
+i64 local_sequence_of(const RunSetup& setup) {
+  const i64 ranks = setup.config->parallel.context;
+  if (ranks > 1 && setup.sequence_length % zigzag::chunks(ranks) != 0) {
+    fail_config(
+        "{}: [parallel] context = {} cuts every sample into {} equal chunks, two a rank, and "
+        "batch.sequence_length = {} does not divide by {}",
+        setup.maker->origin("parallel", "context"),
+        ranks,
+        zigzag::chunks(ranks),
+        setup.sequence_length,
+        zigzag::chunks(ranks));
+  }
+  return setup.sequence_length / ranks;
+}
+
+BatchShape batch_shape_of(const RunSetup& setup) {
+  BatchShape batch{setup.config->batch.micro, local_sequence_of(setup)};
+  const ParallelSection& p = setup.config->parallel;
+  batch.sequence_parallel = p.sequence_parallel && p.tensor > 1;
+  if (batch.sequence_parallel && batch.rows() % p.tensor != 0) {
+    fail_config(
+        "{}: [parallel] sequence_parallel cuts the {} rows of a microbatch, batch.micro = {} × {} "
+        "positions a context-parallel rank, and they do not divide among tensor = {} ranks",
+        setup.maker->origin("parallel", "sequence_parallel"),
+        batch.rows(),
+        batch.micro,
+        batch.sequence,
+        p.tensor);
+  }
+  return batch;
+}
+
+std::shared_ptr<PipelineSchedule> make_schedule(const RunSetup& setup) {
+  ScheduleArguments pipeline{setup.config->parallel.pipeline};
+  auto schedule = setup.maker->make(setup.config->schedule, pipeline);
+  shape_of(*schedule, static_cast<int>(pipeline.pipeline), 1, true);  // that it has chunks
+  return schedule;
+}
+
+StageMap place(const RunSetup& setup) {
+  const PlacementSection& placement = setup.config->placement;
+  const auto ranks = static_cast<int>(setup.layout.pipeline);
+  try {
+    return map_stages(*setup.schedule, ranks, setup.model->layers(), placement);
+  } catch (const ConfigError& error) {
+    const auto at = [&](std::string_view key) { return setup.maker->origin("placement", key); };
+    const std::string where = !placement.layout.empty() ? at("layout")
+                              : placement.first         ? at("first")
+                              : placement.last          ? at("last")
+                                                        : setup.maker->origin("parallel", "pipeline");
+    fail_config("{}: {}", where, error.what());
+  }
+}
+
+void refuse_graphs(const RunSetup& setup) {
+  const Component<GraphPolicy>& graph = setup.config->graph;
+  if (graph.type == RunConfig().graph.type) return;
+  fail_config(
+      "{}: [graph] type = \"{}\": the trainer of this version replays no graphs; leave [graph] out",
+      setup.maker->origin("graph", "type"),
+      graph.type);
+}
+
+void derive_data(RunSetup& setup, DataUse use) {
+  TokenizerArguments none;
+  setup.tokenizer = setup.maker->make(setup.config->tokenizer, none);
+  if (use == DataUse::none) {
+    setup.fields = {{.name = "tokens", .dtype = DType::i64, .loss = ""}};
+    return;
+  }
+  DatasetArguments arguments{setup.sequence_length, setup.config->run.seed, setup.tokenizer};
+  setup.dataset = setup.maker->make(setup.config->data, arguments);
+  setup.fields = setup.dataset->fields();
+}
+
+}  // namespace
+
+i64 world_size(const RunConfig& config) {
+  return config.comm.ranks.value_or(model_ranks(config.parallel) *
+                                    config.parallel.data.value_or(1));
+}
+
+Layout layout_of(const RunConfig& config, const ComponentMaker& maker, i64 world) {
+  const ParallelSection& p = config.parallel;
+  const auto at = [&](std::string_view key) { return maker.origin("parallel", key); };
+  Layout layout;
+  layout.world = world;
+  layout.tensor = p.tensor;
+  layout.context = p.context;
+  layout.pipeline = p.pipeline;
+  layout.expert = p.expert;
+  layout.expert_tensor = p.expert_tensor.value_or(0);
+  layout.order = p.order;
+  if (p.expert > 1) {
+    fail_config("{}: [parallel] expert > 1: no layer of this version cuts its work along that axis",
+                at("expert"));
+  }
+  const i64 data = [&] {
+    try {
+      return RankGenerator(layout).size(Axis::data);
+    } catch (const ConfigError& error) {
+      fail_config("{}: [parallel] {}", at("tensor"), error.what());
+    }
+  }();
+  if (p.data && *p.data != data) {
+    fail_config(
+        "{}: [parallel] data = {}, but {} ranks with tensor {}, context {}, pipeline {} leave {} "
+        "for data parallelism; set comm.ranks = {} or parallel.data = \"auto\"",
+        at("data"),
+        *p.data,
+        world,
+        p.tensor,
+        p.context,
+        p.pipeline,
+        data,
+        model_ranks(p) * *p.data);
+  }
+  return layout;
+}
+
+DType precision_of(const std::string& name) {
+  if (name == "fp64") return DType::f64;
+  require(name == "fp32", "unknown precision \"{}\"", name);
+  return DType::f32;
+}
+
+BuildSettings build_settings_of(const RunSetup& setup, const Mesh& mesh, const Device* device) {
+  const RunConfig& config = *setup.config;
+  return {.mesh = &mesh,
+          .batch = setup.batch,
+          .compute = precision_of(config.precision.compute),
+          .main = precision_of(config.precision.main),
+          .seed = config.run.seed,
+          .device = device,
+          .maker = setup.maker.get()};
+}
+
+void derive_model(RunSetup& setup, ProblemList& problems) {
+  problems.run([&] {
+    const i64 vocabulary = setup.tokenizer != nullptr ? setup.tokenizer->vocabulary() : 0;
+    ModelArguments arguments{vocabulary, setup.sequence_length};
+    setup.model = setup.maker->make(setup.config->model, arguments);
+    return true;
+  });
+  if (setup.model == nullptr || setup.schedule == nullptr) return;
+  problems.run([&] {
+    setup.stages = place(setup);
+    return true;
+  });
+}
+
+RunSetup derive_setup(const Resolved& config,
+                      const PluginHost& plugins,
+                      i64 world,
+                      DataUse use,
+                      ProblemList& problems,
+                      std::string* data_problem) {
+  RunSetup setup;
+  setup.config = &config.run;
+  setup.maker = std::make_shared<HostMaker>(plugins, config.tree);
+  setup.sequence_length = config.run.batch.sequence_length;
+  const auto derive = [&](auto& member, auto&& from) {
+    return problems
+        .run([&] {
+          member = from();
+          return true;
+        })
+        .has_value();
+  };
+  const bool laid_out =
+      derive(setup.layout, [&] { return layout_of(config.run, *setup.maker, world); });
+  if (laid_out) derive(setup.microbatches, [&] { return microbatches_of(setup); });
+  derive(setup.batch, [&] { return batch_shape_of(setup); });
+  derive(setup.schedule, [&] { return make_schedule(setup); });
+  derive(setup.lr, [&] {
+    LrArguments arguments{config.run.run.steps};
+    return setup.maker->make(config.run.lr, arguments);
+  });
+  problems.run([&] {
+    refuse_graphs(setup);
+    return true;
+  });
+  if (use == DataUse::optional) {
+    try {
+      derive_data(setup, use);
+    } catch (const Error& error) {
+      *data_problem = error.what();
+      return setup;
+    }
+  } else {
+    problems.run([&] {
+      derive_data(setup, use);
+      return true;
+    });
+  }
+  // Without the tokenizer it is not known what the model's vocabulary would be.
+  if (laid_out && setup.tokenizer != nullptr) derive_model(setup, problems);
+  return setup;
+}
+
+RunSetup derive_setup(const Resolved& config, const PluginHost& plugins, i64 world, DataUse use) {
+  ProblemList problems;
+  RunSetup setup = derive_setup(config, plugins, world, use, problems);
+  problems.throw_all();
+  return setup;
+}
+
+}  // namespace tessera

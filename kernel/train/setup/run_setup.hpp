@@ -1,0 +1,67 @@
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kernel/config/resolve.hpp"
+#include "kernel/model/placement.hpp"
+#include "kernel/train/setup/host_maker.hpp"
+#include "kernel/train/setup/problem_list.hpp"
+#include "tessera/data.hpp"
+#include "tessera/optimizer.hpp"
+
+namespace tessera {
+
+/// Everything that follows from a configuration and a world size alone: the same on every rank,
+/// derived once, without a device. Copies share the components.
+struct RunSetup {
+  const RunConfig* config = nullptr;  ///< outlives the setup
+  std::shared_ptr<ComponentMaker> maker;
+  Layout layout;
+  i64 microbatches = 1;  ///< of one data-parallel rank in a step
+  i64 sequence_length = 1;
+  BatchShape batch;
+  std::shared_ptr<const Tokenizer> tokenizer;
+  std::shared_ptr<const Dataset> dataset;  ///< empty with DataUse::none
+  std::vector<FieldInfo> fields;           ///< the model's inputs: those of the dataset
+  std::shared_ptr<Model> model;
+  std::shared_ptr<PipelineSchedule> schedule;
+  std::shared_ptr<LrSchedule> lr;
+  StageMap stages;
+};
+
+/// What a setup needs of [data] and [tokenizer].
+enum class DataUse : u8 {
+  required,
+  optional,  ///< where they cannot be opened, the members stay empty and `data_problem` says why
+  none,      ///< text generation: a tokenizer, no dataset
+};
+
+/// Derives as much as earlier problems leave possible and adds every problem to the list, with
+/// file, line and key. `data_problem` is set with DataUse::optional only.
+RunSetup derive_setup(const Resolved& config,
+                      const PluginHost& plugins,
+                      i64 world,
+                      DataUse use,
+                      ProblemList& problems,
+                      std::string* data_problem = nullptr);
+/// The same for a run: throws one ConfigError with all problems.
+RunSetup derive_setup(const Resolved& config,
+                      const PluginHost& plugins,
+                      i64 world,
+                      DataUse use = DataUse::required);
+
+/// Completes a setup whose data is optional, once tokenizer and dataset are known or given up:
+/// makes the model and cuts it into stages.
+void derive_model(RunSetup& setup, ProblemList& problems);
+
+/// Ranks that the configuration asks for: comm.ranks, or the product of the layout.
+i64 world_size(const RunConfig& config);
+/// The layout of a world of this size. Throws ConfigError with file, line, key and numbers.
+Layout layout_of(const RunConfig& config, const ComponentMaker& maker, i64 world);
+DType precision_of(const std::string& name);
+
+/// What the model of one rank is built with.
+BuildSettings build_settings_of(const RunSetup& setup, const Mesh& mesh, const Device* device);
+
+}  // namespace tessera
