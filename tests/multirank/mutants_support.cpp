@@ -5,7 +5,7 @@
 #include <cmath>
 #include <utility>
 
-#include "kernel/autograd/linear_parts.hpp"
+#include "sdk/src/autograd/linear_parts.hpp"
 #include "tessera/build.hpp"
 #include "tessera/collectives.hpp"
 #include "tessera/comm.hpp"

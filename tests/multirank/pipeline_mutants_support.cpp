@@ -3,7 +3,7 @@
 #include <array>
 #include <utility>
 
-#include "kernel/autograd/linear_parts.hpp"
+#include "sdk/src/autograd/linear_parts.hpp"
 #include "tessera/build.hpp"
 #include "tessera/collectives.hpp"
 #include "tessera/ops.hpp"
