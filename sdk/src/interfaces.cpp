@@ -14,6 +14,7 @@
 #include "tessera/optimizer.hpp"
 #include "tessera/plugin.hpp"
 #include "tessera/schedule.hpp"
+#include "tessera/store_route.hpp"
 #include "tessera/tape.hpp"
 
 namespace tessera {
@@ -41,6 +42,7 @@ Communicator::~Communicator() = default;
 GroupBackend::~GroupBackend() = default;
 PendingCollective::~PendingCollective() = default;
 Store::~Store() = default;
+RoutedStore::~RoutedStore() = default;
 
 Pool::~Pool() = default;
 MemorySource::~MemorySource() = default;
