@@ -208,11 +208,11 @@ void Session::train_step(const std::function<void()>& inspect) {
 void Session::update(Context& cx) {
   cx.category = Category::workspace;
   FillArgs clear{sum_squares_.arg(), 0};
-  ops::run(cx, ops_->fill, clear);
+  ops::run(cx, clear);
   optimizer_->sum_squares(cx, sum_squares_);
   mesh_->model().all_reduce(sum_squares_, ReduceOp::sum, "gradient norm").wait(*cx.stream);
   StepScalarsArgs args{sum_squares_.arg(), rates_.arg(), scalars_.arg(), optimizer_->clip()};
-  ops::run(cx, ops_->step_scalars, args);
+  ops::run(cx, args);
   optimizer_->step(cx, scalars_);
 }
 

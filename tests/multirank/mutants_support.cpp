@@ -258,7 +258,7 @@ Tensor scale_gradient(Context& cx, const Tensor& x, double factor) {
   cx.tape->record(
       "scale_gradient", std::array{x}, std::array{&y}, [factor](Context& c, Gradients& g) {
         ScaleArgs args{g.output(0).arg(), {}, factor};
-        g.input(0, ops::run(c, c.ops->scale, args)[0]);
+        g.input(0, ops::run(c, args)[0]);
       });
   return y;
 }
@@ -273,7 +273,7 @@ Tensor linear(Context& cx, const Tensor& x, Parameter& weight, double factor) {
   const auto weight_half = [x = x.with_var({}), &weight, factor](Context& c, Gradients& g) {
     if (factor == 0) return;
     ScaleArgs scale{g.output(0).arg(), {}, factor};
-    const Tensor scaled = ops::run(c, c.ops->scale, scale)[0];
+    const Tensor scaled = ops::run(c, scale)[0];
     linear_parts::add_weight_gradient(c, scaled, x, weight, nullptr);
   };
   cx.tape->record("linear", std::array{x}, std::array{&y}, input_half, weight_half);
@@ -400,7 +400,7 @@ class MutantOptimizer final : public Optimizer {
       if (!entry.parameter->counted && config_.mistake != "norm_of_every_copy") continue;
       SumSquaresArgs args{entry.parameter->grad.view({entry.parameter->grad.elements()}).arg(),
                           out.arg()};
-      ops::run(cx, cx.ops->sum_squares, args);
+      ops::run(cx, args);
     }
   }
   void step(Context& cx, const Tensor& scalars) override {

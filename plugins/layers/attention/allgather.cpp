@@ -73,7 +73,7 @@ Tensor backward(Context& cx,
   const i64 seen = queries.horizon(zigzag::kHalves - 1) * queries.layout().position_elements();
   if (seen < world.elements()) {
     FillArgs clear{key_gradients.slice(1, seen, world.elements() - seen).arg(), 0};
-    ops::run(cx, cx.ops->fill, clear);
+    ops::run(cx, clear);
   }
   return gradients.projections(cx, world.scatter_sum(cx, key_gradients, own.shape()));
 }

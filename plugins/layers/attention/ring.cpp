@@ -83,7 +83,7 @@ Tensor backward(Context& cx, const Queries& queries, const Ring& ring, const Ten
         if (!seen[static_cast<std::size_t>(half)]) continue;
         const TensorArg total = sum.slice(0, half, 1).arg();
         AddArgs add{total, here.slice(0, half, 1).arg(), total};
-        ops::run(cx, cx.ops->add, add);
+        ops::run(cx, add);
       }
     }
     key_gradients = ring.hand_on(cx, sum, "key_gradients");

@@ -18,7 +18,7 @@ Tensor part_of(Context& cx, const Tensor& x, const ProcessGroup& group) {
           group.name());
   const i64 length = features / group.size();
   CopyArgs args{x.slice(x.rank() - 1, group.index() * length, length).arg(), {}};
-  return ops::run(cx, cx.ops->copy, args)[0];
+  return ops::run(cx, args)[0];
 }
 
 Tensor whole_of(Context& cx, const Tensor& x, ProcessGroup& group, std::string_view name) {
@@ -33,7 +33,7 @@ Tensor whole_of(Context& cx, const Tensor& x, ProcessGroup& group, std::string_v
     args.out.shape[i] = sizes[i];
     args.out.strides[i] = strides[i];
   }
-  ops::run(cx, cx.ops->copy, args);
+  ops::run(cx, args);
   return whole;
 }
 
@@ -50,7 +50,7 @@ Tensor copy(Context& cx, const Tensor& x, ProcessGroup& group, std::string_view 
     Tensor gradient = g.take(0);
     if (!gradient.sole_owner()) {
       CopyArgs clone{gradient.arg(), {}};
-      gradient = ops::run(c, c.ops->copy, clone)[0];
+      gradient = ops::run(c, clone)[0];
     }
     Work work = group.all_reduce(gradient, ReduceOp::sum, name);
     g.input(0, std::move(gradient), std::move(work));
@@ -66,7 +66,7 @@ Tensor reduce(Context& cx, Tensor x, ProcessGroup& group, std::string_view name)
   x = {};
   if (!y.sole_owner() || !y.dense()) {
     CopyArgs clone{y.arg(), {}};
-    y = ops::run(cx, cx.ops->copy, clone)[0];
+    y = ops::run(cx, clone)[0];
   }
   group.all_reduce(y, ReduceOp::sum, name).wait(*cx.stream);
   if (!cx.recording()) return y;

@@ -8,14 +8,14 @@ Tensor forward(Context& cx, const Tensor& x, const Parameter& weight, const Para
   args.b = weight.compute.arg();
   if (bias != nullptr) args.bias = bias->compute.arg();
   args.transpose_b = true;
-  return ops::run(cx, cx.ops->matmul, args)[0];
+  return ops::run(cx, args)[0];
 }
 
 Tensor input_gradient(Context& cx, const Tensor& gradient, const Parameter& weight) {
   MatmulArgs args;
   args.a = gradient.arg();
   args.b = weight.compute.arg();
-  return ops::run(cx, cx.ops->matmul, args)[0];
+  return ops::run(cx, args)[0];
 }
 
 void add_weight_gradient(
@@ -25,10 +25,10 @@ void add_weight_gradient(
   args.b = x.arg();
   args.out = weight.grad.arg();
   args.transpose_a = args.accumulate = true;
-  ops::run(cx, cx.ops->matmul, args);
+  ops::run(cx, args);
   if (bias == nullptr) return;
   ColumnSumArgs sum{gradient.arg(), bias->grad.arg()};
-  ops::run(cx, cx.ops->column_sum, sum);
+  ops::run(cx, sum);
 }
 
 }  // namespace tessera::linear_parts

@@ -49,7 +49,7 @@ Tensor attention(Context& cx,
   args.rows = rows.arg();
   args.out = heads_of(out, shape, 0, shape.heads);
   args.spec = spec;
-  const Tensor lse = run(cx, cx.ops->attention, args)[1];
+  const Tensor lse = run(cx, args)[1];
   if (!cx.recording()) return out;
 
   const auto input_half = [qkv = qkv.with_var({}),
@@ -74,7 +74,7 @@ Tensor attention(Context& cx,
     back.k_grad = heads_of(qkv_grad, shape, q_features, shape.kv_heads);
     back.v_grad = heads_of(qkv_grad, shape, q_features + kv_features, shape.kv_heads);
     back.spec = args.spec;
-    run(c, c.ops->attention_backward, back);
+    run(c, back);
     g.input(0, std::move(qkv_grad));
   };
   cx.tape->record("attention", std::array{qkv}, std::array{&out}, input_half);

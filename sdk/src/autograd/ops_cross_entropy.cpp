@@ -14,13 +14,13 @@ Tensor cross_entropy(Context& cx,
                      ProcessGroup& group,
                      std::string_view name) {
   CrossEntropyMaxArgs max_args{logits.arg(), {}, valid};
-  const Tensor max = run(cx, cx.ops->cross_entropy_max, max_args)[0];
+  const Tensor max = run(cx, max_args)[0];
   group.all_reduce(max, ReduceOp::max, name).wait(*cx.stream);
   CrossEntropySumsArgs sums_args{logits.arg(), targets.arg(), max.arg(), {}, first, valid};
-  const Tensor sums = run(cx, cx.ops->cross_entropy_sums, sums_args)[0];
+  const Tensor sums = run(cx, sums_args)[0];
   group.all_reduce(sums, ReduceOp::sum, name).wait(*cx.stream);
   CrossEntropyLossArgs loss_args{sums.arg(), mask.arg(), inverse_weight.arg(), {}};
-  Tensor loss = run(cx, cx.ops->cross_entropy_loss, loss_args)[0];
+  Tensor loss = run(cx, loss_args)[0];
   if (!cx.recording()) return loss;
 
   const auto input_half = [logits = logits.with_var({}),
@@ -45,7 +45,7 @@ Tensor cross_entropy(Context& cx,
     // The logits are read here for the last time; at vocabulary size they are the largest tensor.
     const Tensor out = logits.sole_owner() ? logits : c.empty(logits.shape(), logits.dtype());
     back.out = out.arg();
-    run(c, c.ops->cross_entropy_grad, back);
+    run(c, back);
     g.input(0, out);
   };
   cx.tape->record("cross_entropy", std::array{logits}, std::array{&loss}, input_half);

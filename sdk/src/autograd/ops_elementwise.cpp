@@ -6,19 +6,19 @@ namespace tessera::ops {
 
 Tensor gelu(Context& cx, const Tensor& x) {
   GeluArgs args{x.arg(), {}};
-  Tensor y = run(cx, cx.ops->gelu, args)[0];
+  Tensor y = run(cx, args)[0];
   if (!cx.recording()) return y;
   cx.tape->record(
       "gelu", std::array{x}, std::array{&y}, [x = x.with_var({})](Context& c, Gradients& g) {
         GeluBackwardArgs back{g.output(0).arg(), x.arg(), {}};
-        g.input(0, run(c, c.ops->gelu_backward, back)[0]);
+        g.input(0, run(c, back)[0]);
       });
   return y;
 }
 
 Tensor add(Context& cx, const Tensor& a, const Tensor& b) {
   AddArgs args{a.arg(), b.arg(), {}};
-  Tensor y = run(cx, cx.ops->add, args)[0];
+  Tensor y = run(cx, args)[0];
   if (!cx.recording()) return y;
   cx.tape->record("add", std::array{a, b}, std::array{&y}, [](Context&, Gradients& g) {
     g.input(0, g.output(0));
@@ -29,7 +29,7 @@ Tensor add(Context& cx, const Tensor& a, const Tensor& b) {
 
 Tensor multiply(Context& cx, const Tensor& a, const Tensor& b) {
   MultiplyArgs args{a.arg(), b.arg(), {}};
-  Tensor y = run(cx, cx.ops->multiply, args)[0];
+  Tensor y = run(cx, args)[0];
   if (!cx.recording()) return y;
   cx.tape->record("multiply",
                   std::array{a, b},
@@ -38,11 +38,11 @@ Tensor multiply(Context& cx, const Tensor& a, const Tensor& b) {
                     const Tensor gradient = g.output(0);
                     if (g.wants(0)) {
                       MultiplyArgs back{gradient.arg(), b.arg(), {}};
-                      g.input(0, run(c, c.ops->multiply, back)[0]);
+                      g.input(0, run(c, back)[0]);
                     }
                     if (g.wants(1)) {
                       MultiplyArgs back{gradient.arg(), a.arg(), {}};
-                      g.input(1, run(c, c.ops->multiply, back)[0]);
+                      g.input(1, run(c, back)[0]);
                     }
                   });
   return y;
@@ -50,11 +50,11 @@ Tensor multiply(Context& cx, const Tensor& a, const Tensor& b) {
 
 Tensor scale(Context& cx, const Tensor& x, double factor) {
   ScaleArgs args{x.arg(), {}, factor};
-  Tensor y = run(cx, cx.ops->scale, args)[0];
+  Tensor y = run(cx, args)[0];
   if (!cx.recording()) return y;
   cx.tape->record("scale", std::array{x}, std::array{&y}, [factor](Context& c, Gradients& g) {
     ScaleArgs back{g.output(0).arg(), {}, factor};
-    g.input(0, run(c, c.ops->scale, back)[0]);
+    g.input(0, run(c, back)[0]);
   });
   return y;
 }
@@ -75,7 +75,7 @@ Tensor dropout(Context& cx,
   args.key = key;
   args.p = p;
   args.feature_offset = feature_offset;
-  Tensor y = run(cx, cx.ops->dropout, args)[0];
+  Tensor y = run(cx, args)[0];
   if (!cx.recording()) return y;
   const auto input_half = [rows = rows.with_var({}), p, key, feature_offset](Context& c,
                                                                              Gradients& g) {
@@ -92,7 +92,7 @@ Tensor dropout(Context& cx,
     back.key = key;
     back.p = p;
     back.feature_offset = feature_offset;
-    g.input(0, run(c, c.ops->dropout, back)[0]);
+    g.input(0, run(c, back)[0]);
   };
   cx.tape->record("dropout", std::array{x, residual}, std::array{&y}, input_half);
   return y;
@@ -110,15 +110,15 @@ Tensor reshape(Context& cx, const Tensor& x, const Shape& shape) {
 
 Tensor slice(Context& cx, const Tensor& x, int dim, i64 begin, i64 length) {
   CopyArgs args{x.slice(dim, begin, length).arg(), {}};
-  Tensor y = run(cx, cx.ops->copy, args)[0];
+  Tensor y = run(cx, args)[0];
   if (!cx.recording()) return y;
   const auto input_half = [shape = x.shape(), dim, begin, length](Context& c, Gradients& g) {
     const Tensor part = g.output(0);
     Tensor whole = c.empty(shape, part.dtype());
     FillArgs zero{whole.arg(), 0};
-    run(c, c.ops->fill, zero);
+    run(c, zero);
     CopyArgs back{part.arg(), whole.slice(dim, begin, length).arg()};
-    run(c, c.ops->copy, back);
+    run(c, back);
     g.input(0, std::move(whole));
   };
   cx.tape->record("slice", std::array{x}, std::array{&y}, input_half);

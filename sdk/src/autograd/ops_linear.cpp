@@ -32,10 +32,10 @@ Tensor add_bias(Context& cx, Tensor x, Parameter& bias) {
   Tensor y;
   if (x.sole_owner() && x.dense()) {
     args.out = x.arg();
-    run(cx, cx.ops->add_bias, args);
+    run(cx, args);
     y = saved(x);
   } else {
-    y = run(cx, cx.ops->add_bias, args)[0];
+    y = run(cx, args)[0];
   }
   if (!cx.recording()) return y;
   cx.tape->record(
@@ -45,7 +45,7 @@ Tensor add_bias(Context& cx, Tensor x, Parameter& bias) {
       [](Context&, Gradients& g) { g.input(0, g.output(0)); },
       [&bias](Context& c, Gradients& g) {
         ColumnSumArgs sum{g.output(0).arg(), bias.grad.arg()};
-        run(c, c.ops->column_sum, sum);
+        run(c, sum);
       });
   return y;
 }
@@ -56,7 +56,7 @@ Tensor layernorm(Context& cx, const Tensor& x, Parameter& weight, Parameter& bia
   args.weight = weight.compute.arg();
   args.bias = bias.compute.arg();
   args.eps = eps;
-  std::vector<Tensor> made = run(cx, cx.ops->layernorm, args);
+  const auto made = run(cx, args);
   Tensor y = made[0];
   if (!cx.recording()) return y;
   const auto input_half = [x = saved(x), mean = made[1], rstd = made[2], &weight](Context& c,
@@ -67,7 +67,7 @@ Tensor layernorm(Context& cx, const Tensor& x, Parameter& weight, Parameter& bia
     back.weight = weight.compute.arg();
     back.mean = mean.arg();
     back.rstd = rstd.arg();
-    g.input(0, run(c, c.ops->layernorm_backward, back)[0]);
+    g.input(0, run(c, back)[0]);
   };
   const auto weight_half = [x = saved(x), mean = made[1], rstd = made[2], &weight, &bias](
                                Context& c, Gradients& g) {
@@ -78,7 +78,7 @@ Tensor layernorm(Context& cx, const Tensor& x, Parameter& weight, Parameter& bia
     back.rstd = rstd.arg();
     back.weight_grad = weight.grad.arg();
     back.bias_grad = bias.grad.arg();
-    run(c, c.ops->layernorm_weight, back);
+    run(c, back);
   };
   cx.tape->record("layernorm", std::array{x}, std::array{&y}, input_half, weight_half);
   return y;
@@ -86,7 +86,7 @@ Tensor layernorm(Context& cx, const Tensor& x, Parameter& weight, Parameter& bia
 
 Tensor embedding(Context& cx, const Tensor& ids, Parameter& table, i64 first) {
   EmbeddingArgs args{ids.arg(), table.compute.arg(), {}, first};
-  Tensor y = run(cx, cx.ops->embedding, args)[0];
+  Tensor y = run(cx, args)[0];
   if (!cx.recording()) return y;
   cx.tape->record("embedding",
                   {},
@@ -94,7 +94,7 @@ Tensor embedding(Context& cx, const Tensor& ids, Parameter& table, i64 first) {
                   {},
                   [ids = saved(ids), &table, first](Context& c, Gradients& g) {
                     EmbeddingWeightArgs back{ids.arg(), g.output(0).arg(), table.grad.arg(), first};
-                    run(c, c.ops->embedding_weight, back);
+                    run(c, back);
                   });
   return y;
 }

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "tessera/context.hpp"
-#include "tessera/core_ops.hpp"
 #include "tessera/error.hpp"
+#include "tessera/ops.hpp"
 
 namespace tessera {
 
@@ -126,12 +126,12 @@ void Tape::Frame::contribute(
   AddArgs args{entry.tensor.arg(), gradient.arg(), {}};
   if (entry.tensor.sole_owner() && entry.tensor.dense()) {
     args.out = entry.tensor.arg();
-    cx.ops->add.launch(*cx.stream, *cx.pool, args);
+    ops::run(cx, args);
     return;
   }
   Tensor sum = cx.empty(gradient.shape(), gradient.dtype());
   args.out = sum.arg();
-  cx.ops->add.launch(*cx.stream, *cx.pool, args);
+  ops::run(cx, args);
   entry.tensor = std::move(sum);
 }
 
