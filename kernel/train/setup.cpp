@@ -104,8 +104,7 @@ BatchShape batch_shape_of(const RunConfig& config,
                           i64 sequence_length) {
   BatchShape batch{config.batch.micro, local_sequence_of(config, maker, sequence_length)};
   const ParallelSection& p = config.parallel;
-  batch.sequence_parallel = p.sequence_parallel && p.tensor > 1;
-  if (batch.sequence_parallel && batch.rows() % p.tensor != 0) {
+  if (p.sequence_parallel && batch.rows() % p.tensor != 0) {
     fail_config(
         "{}: [parallel] sequence_parallel cuts the {} rows of a microbatch, batch.micro = {} × {} "
         "positions a context-parallel rank, and they do not divide among tensor = {} ranks",
@@ -145,6 +144,7 @@ BuildSettings build_settings_of(const RunConfig& config,
                                 const Device* device) {
   return {.mesh = &mesh,
           .batch = batch,
+          .sequence_parallel = config.parallel.sequence_parallel,
           .compute = precision_of(config.precision.compute),
           .main = precision_of(config.precision.main),
           .seed = config.run.seed,

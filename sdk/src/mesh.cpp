@@ -1,5 +1,6 @@
 #include "tessera/mesh.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "tessera/comm.hpp"
@@ -13,27 +14,33 @@ Mesh::Mesh(RankGenerator generator, i64 rank) : generator_(std::move(generator))
 
 Mesh::~Mesh() = default;
 
-ProcessGroup& Mesh::group(Axis axis) const { return named(axis_name(axis)); }
-ProcessGroup& Mesh::world() const { return named("world"); }
-ProcessGroup& Mesh::data_context() const { return named("dp-cp"); }
-ProcessGroup& Mesh::model() const { return named("tp-pp"); }
+std::span<const std::string_view> Mesh::group_names() {
+  static constexpr std::array<std::string_view, kGroups> kNames = {
+      "tp", "cp", "dp", "pp", "etp", "ep", "edp", "dp-cp", "tp-pp", "tp-cp", "tp-cp-dp", "world"};
+  return kNames;
+}
+
+int Mesh::index_of(std::string_view name) {
+  const auto found = std::ranges::find(group_names(), name);
+  require(found != group_names().end(), "a mesh has no group \"{}\"", name);
+  return static_cast<int>(found - group_names().begin());
+}
+
+ProcessGroup& Mesh::at(int group) const {
+  ProcessGroup* found = groups_[static_cast<std::size_t>(group)];
+  require(found != nullptr,
+          "group \"{}\": this mesh has no communicators, nothing may run over it",
+          group_names()[static_cast<std::size_t>(group)]);
+  return *found;
+}
 
 void Mesh::set_group(std::string_view name, std::shared_ptr<ProcessGroup> group) {
-  for (const auto& [known, other] : groups_) {
-    require(known != name, "the mesh has two groups \"{}\"", name);
-  }
-  all_.push_back(group);
-  groups_.emplace_back(name, std::move(group));
+  ProcessGroup*& place = groups_[static_cast<std::size_t>(index_of(name))];
+  require(place == nullptr, "the mesh has two groups \"{}\"", name);
+  place = group.get();
+  all_.push_back(std::move(group));
 }
 
-ProcessGroup& Mesh::named(std::string_view name) const {
-  for (const auto& [known, group] : groups_) {
-    if (known == name) return *group;
-  }
-  require(!groups_.empty(),
-          "group \"{}\": this mesh has no communicators (a configuration check builds none)",
-          name);
-  fail("the mesh has no group \"{}\"", name);
-}
+ProcessGroup& Mesh::named(std::string_view name) const { return at(index_of(name)); }
 
 }  // namespace tessera

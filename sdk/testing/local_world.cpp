@@ -90,6 +90,7 @@ class ThreadRank final : public LocalRank {
     parts_ = std::make_unique<ModelParts>(*mesh_);
     settings_ = {.mesh = mesh_.get(),
                  .batch = options.batch,
+                 .sequence_parallel = options.sequence_parallel,
                  .compute = options.dtype,
                  .main = options.dtype,
                  .seed = options.seed,

@@ -17,7 +17,7 @@ Queries::Queries(Context& cx,
               qkv.shape() == Shape({shape.batch * shape.sequence, width}),
           "{}: {} samples × {} positions in two halves, with {} + 2·{} heads of {}, got "
           "projections {}",
-          attention.name,
+          attention.names->layer,
           shape.batch,
           shape.sequence,
           shape.heads,
