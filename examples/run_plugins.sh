@@ -86,9 +86,9 @@ expect 'column -> row: 2 collectives' "$work/tensor_parallel/build/tensor_parall
 
 # A small model, long enough to show a wrong gradient: every layout that ships must give the losses
 # of one rank, step by step, within the tolerance that the framework promises. The plugin's own file
-# comes last, so that its schedule takes the place of a layout's: patient_1f1b has one chunk on each
-# rank, so the chunks of an interleaved schedule go with it (the notice says so), and layouts without
-# a pipeline get one of two ranks.
+# comes last, so that its schedule takes the place of a layout's. patient_1f1b has one chunk on each
+# rank: the chunks of an interleaved schedule go with that schedule (a notice says so). Layouts
+# without a pipeline get one of two ranks from its file.
 small=(--set "data.path=$root/LICENSE" --set run.steps=20 --set lr.warmup_steps=10
   --set batch.global=4 --set batch.micro=2 --set model.layers=4 --set model.hidden=32
   --set model.heads=4 --set model.sequence_length=16 --set validation.every_steps=0

@@ -47,6 +47,33 @@ class RowDropout final : public Layer {
   u64 key_;
 };
 
+// A row linear whose bias is declared as if every rank computed its whole gradient.
+class WholeBias final : public Module {
+ public:
+  struct Config {
+    i64 in = 0, out = 0;
+    double init_std = 0.02;
+    static void describe(Schema<Config>& s) {
+      s.field("in", &Config::in, "input features").given();
+      s.field("out", &Config::out, "output features").given();
+      s.field("init_std", &Config::init_std, "initial weights").given();
+    }
+  };
+  WholeBias(const Config& config, BuildContext& build)
+      : region_(build.tensor_region()),
+        weight_(build.parameter(
+            {.name = "weight", .shape = {config.out, config.in}, .split = {{1, Axis::tensor}}})),
+        bias_(build.parameter(
+            {.name = "bias", .shape = {config.out}, .placement = Placement::replicated()})) {}
+  Tensor operator()(Context& cx, const Tensor& x) const override {
+    return region_.row(cx, x, weight_, &bias_);
+  }
+
+ private:
+  TensorRegion region_;
+  Parameter &weight_, &bias_;
+};
+
 // A column linear that takes the rows that are here for all rows.
 class WithoutEnter final : public Module {
  public:
@@ -78,6 +105,7 @@ const LocalWorld& world() {
     made->add(+[](Registrar& r) {
       r.add<Layer, RowDropout>("row_dropout", "dropout by rows");
       r.add<Module, WithoutEnter>("without_enter", "a column linear");
+      r.add<Module, WholeBias>("whole_bias", "a row linear");
     });
     return made;
   }();
@@ -146,6 +174,13 @@ std::vector<Mistake> mistakes() {
        true,
        "rank 1: the result: element"},
       {"region_not_entered", "mlp", {{"layer.up.type", "without_enter"}}, true, true, ""},
+      {"row_bias_without_its_placement",
+       "mlp",
+       {{"layer.down.type", "whole_bias"}},
+       false,
+       true,
+       "an error: layer.down: the bias \"layer.down.bias\" is added to own rows; declare it with "
+       ".placement = build.tensor_region().per_row()"},
       {"same_mask_for_all_heads",
        "mutant_attention",
        {{"layer.mistake", "same_mask_on_every_rank"}},
