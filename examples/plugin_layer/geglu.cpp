@@ -2,7 +2,6 @@
 #include <cmath>
 #include <memory>
 #include <tessera/build.hpp>
-#include <tessera/collectives.hpp>
 #include <tessera/ops.hpp>
 #include <tessera/plugin.hpp>
 
@@ -30,7 +29,7 @@ class Geglu final : public Layer {
   };
 
   Geglu(const Config& config, BuildContext& build)
-      : hidden_(build.slot("hidden")), name_(build.scope()) {
+      : hidden_(build.slot("hidden")), region_(build.tensor_region()) {
     const i64 ffn = config.ffn.value_or((config.hidden * 8 / 3 + 7) / 8 * 8);
     const auto projection = [&](std::string_view name) {
       return &build.parameter({.name = name,
@@ -49,10 +48,9 @@ class Geglu final : public Layer {
 
   std::vector<Phase> phases() override {
     return {{.scope = "mlp", .run = [this](Context& cx, Bundle& bundle) {
-               // Every rank of the tensor group holds some rows of gate and up: x goes to all of
-               // them, and its gradient is summed over them.
-               const Tensor x =
-                   collectives::copy(cx, bundle[hidden_], cx.mesh->group(Axis::tensor), name_);
+               // Every rank of the tensor group holds some rows of gate and up, so each needs x
+               // whole. `down` sums their parts and leaves the region.
+               const Tensor x = region_.enter(cx, bundle[hidden_]);
                bundle[hidden_] = {};
                const Tensor gate = ops::gelu(cx, ops::linear(cx, x, *gate_, nullptr));
                const Tensor up = ops::linear(cx, x, *up_, nullptr);
@@ -62,7 +60,7 @@ class Geglu final : public Layer {
 
  private:
   Slot hidden_;
-  std::string name_;
+  TensorRegion region_;
   Parameter *gate_, *up_;
   std::shared_ptr<Module> down_;
 };

@@ -69,7 +69,7 @@ class Lion final : public UpdateRule {
     ops::run(cx, operation_, args);
     if (!shard.compute.defined()) return;  // it is the same memory
     CopyArgs round{shard.main.arg(), shard.compute.arg()};
-    ops::run(cx, cx.ops->copy, round);
+    ops::run(cx, round);
   }
 
  private:

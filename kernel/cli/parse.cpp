@@ -10,11 +10,11 @@
 #include <memory>
 #include <utility>
 
-#include "kernel/config/suggest.hpp"
 #include "kernel/launch/signals.hpp"
 #include "kernel/plugin/abi.hpp"
 #include "kernel/plugin/check.hpp"
 #include "tessera/error.hpp"
+#include "tessera/suggest.hpp"
 
 namespace tessera {
 namespace {

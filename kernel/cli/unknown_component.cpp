@@ -4,8 +4,8 @@
 
 #include <vector>
 
-#include "kernel/config/suggest.hpp"
 #include "tessera/error.hpp"
+#include "tessera/suggest.hpp"
 
 namespace tessera {
 

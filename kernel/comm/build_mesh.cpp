@@ -12,9 +12,6 @@ namespace tessera {
 
 namespace {
 
-constexpr std::string_view kNames[] = {
-    "tp", "cp", "dp", "pp", "etp", "ep", "edp", "dp-cp", "tp-pp", "tp-cp", "tp-cp-dp", "world"};
-
 std::vector<std::vector<i64>> groups_of(const RankGenerator& ranks, std::string_view name) {
   if (name != "world") return ranks.groups(name);
   std::vector<i64> all(static_cast<std::size_t>(ranks.layout().world));
@@ -24,7 +21,7 @@ std::vector<std::vector<i64>> groups_of(const RankGenerator& ranks, std::string_
 
 void build(Mesh& mesh, Communicator* communicator, Device* device) {
   int id = 0;
-  for (const std::string_view name : kNames) {
+  for (const std::string_view name : Mesh::group_names()) {
     for (const std::vector<i64>& members : groups_of(mesh.ranks(), name)) {
       const int group_id = id++;
       const auto here = std::find(members.begin(), members.end(), mesh.rank());

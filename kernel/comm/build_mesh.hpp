@@ -7,9 +7,8 @@
 
 namespace tessera {
 
-/// Creates all process groups of `mesh`: one along each axis ("tp" … "edp"), "dp-cp", "tp-pp",
-/// "tp-cp", "tp-cp-dp" (a pipeline stage) and "world" (every rank). All ranks call it with the same
-/// layout; groups are created in one global order. Groups of one get no backend.
+/// Creates all process groups of `mesh`, in the order of Mesh::group_names(). All ranks call it
+/// with the same layout; groups are created in one global order. Groups of one get no backend.
 void build_mesh(Mesh& mesh, Communicator& communicator, Device& device);
 
 /// The same for a mesh of one rank, which needs no communicator.

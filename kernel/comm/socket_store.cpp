@@ -52,8 +52,6 @@ WireMessage receive_frame(int fd, Clock::time_point deadline, const std::string&
 
 }  // namespace
 
-RoutedStore::~RoutedStore() = default;
-
 std::string run_token(std::string given) {
   if (!given.empty()) return given;
   const char* token = std::getenv("TESSERA_RUN_TOKEN");

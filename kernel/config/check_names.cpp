@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "kernel/config/checker.hpp"
-#include "kernel/config/suggest.hpp"
+#include "tessera/suggest.hpp"
 
 namespace tessera {
 namespace {

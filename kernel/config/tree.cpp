@@ -63,11 +63,6 @@ std::string Origin::text() const {
   return kind == set ? name : fmt::format("{}:{}:{}", name, line, column);
 }
 
-std::string join_path(std::string_view table, std::string_view key) {
-  if (table.empty()) return std::string(key);
-  return key.empty() ? std::string(table) : fmt::format("{}.{}", table, key);
-}
-
 std::string_view last_of(std::string_view path) { return path.substr(path.rfind('.') + 1); }
 
 std::string_view parent_of(std::string_view path) {

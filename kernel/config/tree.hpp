@@ -48,8 +48,6 @@ class ConfigTree {
   int next_order_ = 0;
 };
 
-/// "model" + "hidden"; the root is empty.
-std::string join_path(std::string_view table, std::string_view key);
 /// The part behind the last dot, and the part before it.
 std::string_view last_of(std::string_view path);
 std::string_view parent_of(std::string_view path);

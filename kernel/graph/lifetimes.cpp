@@ -1,6 +1,6 @@
 #include "kernel/graph/lifetimes.hpp"
 
-#include "kernel/tensor/arena.hpp"
+#include "tessera/arena.hpp"
 #include "tessera/error.hpp"
 
 namespace tessera {

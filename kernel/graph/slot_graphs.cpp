@@ -29,13 +29,13 @@ Tensor fixed(Context& cx, const Tensor& like) {
   Tensor made = Tensor::allocate(
       *cx.device, cx.device->pool(), *cx.stream, like.shape(), like.dtype(), Category::graph);
   FillArgs zero{made.arg(), 0};
-  ops::run(cx, cx.ops->fill, zero);
+  ops::run(cx, zero);
   return made;
 }
 
 void copy_to(Context& cx, const Tensor& from, const Tensor& to) {
   CopyArgs args{from.arg(), to.arg()};
-  if (args.x.address != args.out.address) ops::run(cx, cx.ops->copy, args);
+  if (args.x.address != args.out.address) ops::run(cx, args);
 }
 
 AddressRange range_of(const Tensor& tensor) { return {tensor.arg().address, tensor.bytes()}; }
@@ -227,7 +227,7 @@ std::vector<Tensor> SlotGraphs::backward(Context& cx,
       copy_to(cx, gradients[i], to);
     } else {
       FillArgs zero{to.arg(), 0};
-      ops::run(cx, cx.ops->fill, zero);
+      ops::run(cx, zero);
     }
   }
   cx.device->replay(*h.backward, *cx.stream);

@@ -6,7 +6,7 @@
 
 #include "kernel/graph/lifetimes.hpp"
 #include "kernel/graph/live_memory.hpp"
-#include "kernel/tensor/arena.hpp"
+#include "tessera/arena.hpp"
 #include "tessera/layer.hpp"
 #include "tessera/parameter.hpp"
 

@@ -3,7 +3,7 @@
 
 #include "kernel/graph/lifetimes.hpp"
 #include "kernel/graph/live_memory.hpp"
-#include "kernel/tensor/arena.hpp"
+#include "tessera/arena.hpp"
 
 namespace tessera {
 

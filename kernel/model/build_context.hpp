@@ -39,6 +39,7 @@ class ComponentMaker {
 struct BuildSettings {
   const Mesh* mesh = nullptr;
   BatchShape batch;
+  bool sequence_parallel = false;
   DType compute = DType::f32, main = DType::f32;
   u64 seed = 0;
   const Device* device = nullptr;
@@ -70,6 +71,7 @@ class ScopedBuild final : public BuildContext {
 
  protected:
   const Device* device() const override { return settings_.device; }
+  bool sequence_parallel() const override { return settings_.sequence_parallel; }
   std::shared_ptr<void> make_child(std::string_view kind,
                                    std::string_view name,
                                    const std::string& type,

@@ -6,6 +6,31 @@
 
 namespace tessera {
 
+namespace {
+
+// One placement for each axis, and none forgotten.
+void check_placement(const ParameterSpec& spec, const std::string& name) {
+  const auto cut = [&](Axis axis) {
+    return std::ranges::find(spec.split, axis, &Split::axis) != spec.split.end();
+  };
+  require(
+      spec.placement.given || cut(Axis::tensor) || cut(Axis::expert) || cut(Axis::expert_tensor),
+      "parameter \"{}\" {} says nothing of the tensor axis: cut it with a Split, or give its "
+      "placement, .placement = build.tensor_region().per_row() where it is applied to each row "
+      "(a norm, a bias of a row-parallel linear)",
+      name,
+      spec.shape);
+  for (const Axis axis : spec.placement.partial) {
+    require(!cut(axis),
+            "parameter \"{}\" {} is cut along {} and summed over it; it can be one of the two",
+            name,
+            spec.shape,
+            axis_name(axis));
+  }
+}
+
+}  // namespace
+
 int ModelParts::index_of(std::vector<std::string>& names, std::string_view name) {
   const auto found = std::ranges::find(names, name);
   if (found != names.end()) return static_cast<int>(found - names.begin());
@@ -36,6 +61,7 @@ Parameter& ModelParts::declare(const ParameterSpec& spec, const std::string& sco
   const std::string own =
       scope.empty() ? std::string(spec.name) : fmt::format("{}.{}", scope, spec.name);
   const std::string name = spec.share.empty() ? own : std::string(spec.share);
+  check_placement(spec, name);
   if (const auto known = by_name_.find(name); known != by_name_.end()) {
     Entry& entry = parameters_[known->second];
     require(!spec.share.empty(), "parameter \"{}\" is declared twice", name);
@@ -51,7 +77,7 @@ Parameter& ModelParts::declare(const ParameterSpec& spec, const std::string& sco
   parameter->name = name;
   parameter->logical = parameter->local = spec.shape;
   parameter->split = spec.split;
-  parameter->partial = spec.partial;
+  parameter->partial = spec.placement.partial;
   parameter->init = spec.init;
   parameter->tags = spec.tags;
   for (const Split& split : spec.split) {

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "kernel/config/config.hpp"
-#include "kernel/config/suggest.hpp"
 #include "tessera/error.hpp"
+#include "tessera/suggest.hpp"
 
 namespace tessera {
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <exception>
-#include <map>
 
 #include "tessera/error.hpp"
 
@@ -11,21 +10,6 @@ namespace tessera {
 std::string text_of(const Action& action) {
   constexpr std::string_view kNames[] = {"F", "B", "Bi", "Bw"};
   return fmt::format("{} mb{} chunk{}", kNames[action.kind], action.microbatch, action.chunk);
-}
-
-int live_peak(const std::vector<Action>& order, int chunk, bool training) {
-  if (!training) return 1;    // nothing is kept behind the last phase
-  std::map<int, int> halves;  // done, by microbatch
-  int now = 0, most = 0;
-  for (const Action& action : order) {
-    if (action.chunk != chunk) continue;
-    if (action.kind == Action::F) {
-      most = std::max(most, ++now);
-    } else if ((halves[action.microbatch] += action.kind == Action::B ? 2 : 1) == 2) {
-      --now;
-    }
-  }
-  return most;
 }
 
 PipelineShape shape_of(const PipelineSchedule& schedule,

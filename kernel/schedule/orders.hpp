@@ -32,10 +32,6 @@ PipelineShape shape_of(const PipelineSchedule& schedule,
 /// rank that it was asked for.
 Orders orders_of(const PipelineSchedule& schedule, const PipelineShape& shape);
 
-/// Most microbatches of a chunk that are live at once along an order: from F to the end of B or of
-/// both halves; without training from F to its end.
-int live_peak(const std::vector<Action>& order, int chunk, bool training);
-
 /// "Bi mb0 chunk1".
 std::string text_of(const Action& action);
 

@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "kernel/tensor/device_pool.hpp"
+#include "tessera/device_pool.hpp"
 #include "tessera/host_device.hpp"
 
 namespace tessera {

@@ -52,6 +52,7 @@ class ThreadRank final : public LocalRank {
         parts_(*rank_.mesh) {
     settings_ = {.mesh = rank_.mesh.get(),
                  .batch = options.batch,
+                 .sequence_parallel = options.sequence_parallel,
                  .compute = options.dtype,
                  .main = options.dtype,
                  .seed = options.seed,

@@ -18,6 +18,7 @@ struct TESSERA_API LocalWorldOptions {
   std::string device = "reference";
   DType dtype = DType::f32;  ///< of parameters and of LocalRank::tensor
   BatchShape batch = {};
+  bool sequence_parallel = false;  ///< tensor ranks keep their rows between tensor regions
   u64 seed = 1;
   /// Configuration by absolute path, for fields read from above and for slots of components:
   /// {"model.hidden", 16}, {"mlp.up.type", "my_linear"}.

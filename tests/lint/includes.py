@@ -1,4 +1,4 @@
-"""Who may include whom: sdk/include knows no kernel, kernel/ knows no plugin, and a plugin knows
+"""Who may include whom: sdk/ knows no kernel, kernel/ knows no plugin, and a plugin knows
 the SDK and its own folder. Devices and communicators may also include their vendor's headers."""
 
 import os
@@ -36,9 +36,19 @@ def sdk_include(root, path, quote, name):
     return "sdk/include may include <tessera/…>, the standard library and fmt only"
 
 
+def sdk_source_include(root, path, quote, name):
+    if name.startswith("tessera/testing/"):
+        return "sdk/src includes the conformance kit"
+    if name.startswith(("kernel/", "plugins/")) or "../" in name:
+        return "sdk/src may include <tessera/…>, its own folder and third parties only"
+    if quote == '"' and not name.startswith(("sdk/src/", "tessera/")):
+        return 'write it as "sdk/src/…", "tessera/…" or <third/party.hpp>'
+    return None
+
+
 # Folders of kernel/ in the order of kernel/README.md: each knows those before it.
 KERNEL = (
-    "tensor autograd config plugin comm launch model schedule graph checkpoint train plan cli"
+    "tensor config plugin comm launch model schedule graph checkpoint train plan cli"
 ).split()
 
 
@@ -52,6 +62,8 @@ def kernel_include(root, path, quote, name):
         return f"kernel/{KERNEL[here]} comes before kernel/{KERNEL[there]} (kernel/README.md)"
     if name.startswith("plugins/") or "/plugins/" in name:
         return "kernel/ never includes a plugin"
+    if name.startswith("sdk/"):
+        return "kernel/ includes <tessera/…> of the SDK, not what implements it"
     own = name.startswith(("kernel/", "tessera/")) or (root / path.parent / name).is_file()
     if quote == '"' and not own:
         return 'write it as "kernel/…", "tessera/…" or <third/party.hpp>'
@@ -81,6 +93,8 @@ def plugin_include(root, path, quote, name):
 def rule_of(path):
     if path.parts[:2] == ("sdk", "include"):
         return sdk_include
+    if path.parts[:2] == ("sdk", "src"):
+        return sdk_source_include
     if path.parts[0] == "kernel":
         return kernel_include
     if path.parts[0] == "plugins" and len(path.parts) >= 4:
@@ -108,6 +122,13 @@ EXAMPLES = [
     ("sdk/include/tessera/a.hpp", '#include "kernel/a/b.hpp"\n', "sdk/include may include"),
     ("sdk/include/tessera/a.hpp", "#include <toml++/toml.h>\n", "sdk/include may include"),
     ("sdk/include/tessera/a.hpp", "#include <tessera/testing/a.hpp>\n", "conformance kit"),
+    ("sdk/src/a.cpp", '#include "tessera/a.hpp"\n#include <spdlog/spdlog.h>\n', None),
+    ("sdk/src/a/a.cpp", '#include "sdk/src/a/a.hpp"\n', None),
+    ("sdk/src/a.cpp", '#include "kernel/a/b.hpp"\n', "sdk/src may include"),
+    ("sdk/src/a.cpp", '#include "../../kernel/a/b.hpp"\n', "sdk/src may include"),
+    ("sdk/src/a/a.cpp", '#include "a.hpp"\n', 'write it as "sdk/src/'),
+    ("sdk/src/a.cpp", '#include "tessera/testing/a.hpp"\n', "conformance kit"),
+    ("kernel/a/b.cpp", '#include "sdk/src/a.hpp"\n', "not what implements it"),
     ("kernel/a/b.cpp", '#include "kernel/a/b.hpp"\n#include <toml++/toml.h>\n', None),
     ("kernel/a/b.cpp", '#include "plugins/devices/cpu/x.hpp"\n', "never includes a plugin"),
     ("kernel/a/b.cpp", '#include "../../plugins/devices/cpu/x.hpp"\n', "never includes a plugin"),

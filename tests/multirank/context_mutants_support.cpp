@@ -83,7 +83,7 @@ class MutantContextAttention final : public Layer {
     if (!cx.recording()) return y;
     cx.tape->record("gather", std::array{x}, std::array{&y}, [n, first](Context& c, Gradients& g) {
       CopyArgs args{g.output(0).slice(0, first, n).arg(), {}};
-      g.input(0, ops::run(c, c.ops->copy, args)[0]);
+      g.input(0, ops::run(c, args)[0]);
     });
     return y;
   }
@@ -113,7 +113,7 @@ class MutantContextAttention final : public Layer {
           here.strides[d] = here.strides[d + 1];
         }
         CopyArgs args{by_position ? here : place.arg(), by_position ? place.arg() : here};
-        ops::run(cx, cx.ops->copy, args);
+        ops::run(cx, args);
       }
     }
     return y;

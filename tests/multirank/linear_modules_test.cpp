@@ -54,7 +54,7 @@ class LinearModules : public ::testing::TestWithParam<i64> {
   }
   static void run_sequence_parallel(const std::function<void(LocalRank&)>& body) {
     LocalWorldOptions options = tensor_ranks(GetParam(), DType::f64);
-    options.batch.sequence_parallel = GetParam() > 1;
+    options.sequence_parallel = true;
     local_world().run(options, body);
   }
   static i64 kept_rows() { return kRows / GetParam(); }

@@ -67,8 +67,11 @@ TEST(BuildMesh, NamesGroupsByAxesAndMembers) {
 TEST(BuildMesh, OfOneRankNeedsNoCommunicator) {
   Mesh mesh(RankGenerator(Layout{}), 0);
   EXPECT_THROW(mesh.world(), Error);
+  EXPECT_THROW(mesh.group(Axis::tensor), Error);
+  EXPECT_EQ(mesh.find_group(Axis::tensor), nullptr);
   build_mesh(mesh);
   EXPECT_EQ(mesh.world().size(), 1);
+  EXPECT_EQ(mesh.find_group(Axis::tensor), &mesh.named("tp"));
   EXPECT_EQ(mesh.group(Axis::expert_data).name(), "edp[0]");
   Mesh two(RankGenerator(Layout{.world = 2}), 0);
   EXPECT_THROW(build_mesh(two), Error);

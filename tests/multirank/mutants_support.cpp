@@ -5,9 +5,8 @@
 #include <cmath>
 #include <utility>
 
-#include "kernel/autograd/linear_parts.hpp"
+#include "sdk/src/autograd/linear_parts.hpp"
 #include "tessera/build.hpp"
-#include "tessera/collectives.hpp"
 #include "tessera/comm.hpp"
 #include "tessera/data.hpp"
 #include "tessera/model.hpp"
@@ -22,12 +21,6 @@ template <class Config>
 void describe_mistake(Schema<Config>& s, std::vector<std::string> choices) {
   choices.emplace_back("none");
   s.field("mistake", &Config::mistake, "what to do wrong").one_of(std::move(choices));
-}
-
-// Gradients of what every rank of the tensor group applies to its own rows.
-std::vector<Axis> over_rows(const BuildContext& build) {
-  if (build.batch().sequence_parallel) return {Axis::tensor};
-  return {};
 }
 
 struct LinearConfig {
@@ -48,29 +41,26 @@ class MutantRowLinear final : public Module {
  public:
   using Config = LinearConfig;
   MutantRowLinear(const Config& config, BuildContext& build)
-      : name_(build.scope()),
+      : region_(build.tensor_region()),
         early_(config.mistake == "bias_before_reduce"),
-        sequence_parallel_(build.batch().sequence_parallel),
         weight_(build.parameter({.name = "weight",
                                  .shape = {config.out, config.in},
                                  .split = {{1, Axis::tensor}},
                                  .init = Init::gaussian(config.init_std)})),
-        bias_(build.parameter({.name = "bias",
-                               .shape = {config.out},
-                               .tags = {"bias"},
-                               .partial = early_ ? std::vector<Axis>{} : over_rows(build)})) {}
+        bias_(
+            build.parameter({.name = "bias",
+                             .shape = {config.out},
+                             .tags = {"bias"},
+                             .placement = early_ ? Placement::replicated() : region_.per_row()})) {}
 
   Tensor operator()(Context& cx, const Tensor& x) const override {
-    ProcessGroup& group = cx.mesh->group(Axis::tensor);
-    Tensor y = ops::linear(cx, x, weight_, early_ ? &bias_ : nullptr);
-    y = sequence_parallel_ ? collectives::reduce_scatter_rows(cx, y, group, name_)
-                           : collectives::reduce(cx, std::move(y), group, name_);
-    return early_ ? y : ops::add_bias(cx, std::move(y), bias_);
+    if (!early_) return region_.row(cx, x, weight_, &bias_);
+    return region_.leave(cx, ops::linear(cx, x, weight_, &bias_));
   }
 
  private:
-  std::string name_;
-  bool early_, sequence_parallel_;
+  TensorRegion region_;
+  bool early_;
   Parameter &weight_, &bias_;
 };
 
@@ -85,15 +75,17 @@ class MutantNorm final : public Module {
     }
   };
   MutantNorm(const Config& config, BuildContext& build) {
-    const std::vector<Axis> partial =
-        config.mistake == "none" ? over_rows(build) : std::vector<Axis>{};
+    const Placement placement =
+        config.mistake == "none" ? build.tensor_region().per_row() : Placement::replicated();
     weight_ = &build.parameter({.name = "weight",
                                 .shape = {config.hidden},
                                 .init = Init::ones(),
                                 .tags = {"norm"},
-                                .partial = partial});
-    bias_ = &build.parameter(
-        {.name = "bias", .shape = {config.hidden}, .tags = {"norm", "bias"}, .partial = partial});
+                                .placement = placement});
+    bias_ = &build.parameter({.name = "bias",
+                              .shape = {config.hidden},
+                              .tags = {"norm", "bias"},
+                              .placement = placement});
   }
   Tensor operator()(Context& cx, const Tensor& x) const override {
     return ops::layernorm(cx, x, *weight_, *bias_, 1e-5);
@@ -107,7 +99,7 @@ class MutantColumnLinear final : public Module {
  public:
   using Config = LinearConfig;
   MutantColumnLinear(const Config& config, BuildContext& build)
-      : name_(build.scope()), reduces_(config.mistake != "no_backward_reduce") {
+      : region_(build.tensor_region()), reduces_(config.mistake != "no_backward_reduce") {
     const Split split{0, Axis::tensor, config.sections};
     weight_ = &build.parameter({.name = "weight",
                                 .shape = {config.out, config.in},
@@ -118,13 +110,12 @@ class MutantColumnLinear final : public Module {
   }
 
   Tensor operator()(Context& cx, const Tensor& x) const override {
-    ProcessGroup& group = cx.mesh->group(Axis::tensor);
-    const Tensor whole = reduces_ ? collectives::copy(cx, x, group, name_) : x;
-    return ops::linear(cx, whole, *weight_, bias_);
+    if (reduces_) return region_.column(cx, x, *weight_, bias_);
+    return ops::linear(cx, x, *weight_, bias_);
   }
 
  private:
-  std::string name_;
+  TensorRegion region_;
   bool reduces_;
   Parameter *weight_, *bias_;
 };
@@ -258,7 +249,7 @@ Tensor scale_gradient(Context& cx, const Tensor& x, double factor) {
   cx.tape->record(
       "scale_gradient", std::array{x}, std::array{&y}, [factor](Context& c, Gradients& g) {
         ScaleArgs args{g.output(0).arg(), {}, factor};
-        g.input(0, ops::run(c, c.ops->scale, args)[0]);
+        g.input(0, ops::run(c, args)[0]);
       });
   return y;
 }
@@ -273,7 +264,7 @@ Tensor linear(Context& cx, const Tensor& x, Parameter& weight, double factor) {
   const auto weight_half = [x = x.with_var({}), &weight, factor](Context& c, Gradients& g) {
     if (factor == 0) return;
     ScaleArgs scale{g.output(0).arg(), {}, factor};
-    const Tensor scaled = ops::run(c, c.ops->scale, scale)[0];
+    const Tensor scaled = ops::run(c, scale)[0];
     linear_parts::add_weight_gradient(c, scaled, x, weight, nullptr);
   };
   cx.tape->record("linear", std::array{x}, std::array{&y}, input_half, weight_half);
@@ -300,7 +291,7 @@ class MutantHead final : public Layer {
     }
   };
   MutantHead(const Config& config, BuildContext& build)
-      : name_(build.scope()),
+      : region_(build.tensor_region()),
         hidden_(build.slot("hidden")),
         targets_(build.slot("targets")),
         mask_(build.slot("loss_mask")),
@@ -312,7 +303,7 @@ class MutantHead final : public Layer {
                                  .init = Init::gaussian(0.02),
                                  .tags = {"embedding"},
                                  .share = "embedding.weight"})),
-        first_(build.mesh().coordinate(Axis::tensor) * weight_.local[0]),
+        first_(region_.index() * weight_.local[0]),
         valid_(std::clamp<i64>(config.vocab - first_, 0, weight_.local[0])),
         copies_(config.mistake != "no_copy") {
     if (config.mistake == "halved_tied") tied_factor_ = 0.5;
@@ -327,9 +318,8 @@ class MutantHead final : public Layer {
 
   std::vector<Phase> phases() override {
     return {{.scope = "head", .run = [this](Context& cx, Bundle& bundle) {
-               ProcessGroup& group = cx.mesh->group(Axis::tensor);
                Tensor x = (*norm_)(cx, bundle[hidden_]);
-               if (copies_) x = collectives::copy(cx, x, group, name_);
+               if (copies_) x = region_.enter(cx, x);
                const Tensor logits =
                    scale_gradient(cx, linear(cx, x, weight_, tied_factor_), loss_factor_);
                cx.add_loss(loss_,
@@ -340,13 +330,13 @@ class MutantHead final : public Layer {
                                               cx.sink->inverse_weight(loss_),
                                               first_,
                                               valid_,
-                                              group,
-                                              name_));
+                                              region_.group(),
+                                              region_.name()));
              }}};
   }
 
  private:
-  std::string name_;
+  TensorRegion region_;
   Slot hidden_, targets_, mask_;
   LossTerm loss_;
   std::shared_ptr<Module> norm_;
@@ -400,7 +390,7 @@ class MutantOptimizer final : public Optimizer {
       if (!entry.parameter->counted && config_.mistake != "norm_of_every_copy") continue;
       SumSquaresArgs args{entry.parameter->grad.view({entry.parameter->grad.elements()}).arg(),
                           out.arg()};
-      ops::run(cx, cx.ops->sum_squares, args);
+      ops::run(cx, args);
     }
   }
   void step(Context& cx, const Tensor& scalars) override {

@@ -1,4 +1,4 @@
-// Parameters that are replicated with partial gradients (ParameterSpec::partial): summed over the
+// Parameters that are replicated with partial gradients (Placement): summed over the
 // axis before the update, and an error where the declaration is missing.
 #include <gmock/gmock.h>
 
@@ -24,11 +24,12 @@ class SharedOutBias final : public Module {
     }
   };
   SharedOutBias(const Config& config, BuildContext& build)
-      : bias_(&build.parameter(
-            {.name = "bias",
-             .shape = {config.hidden},
-             .tags = {"bias"},
-             .partial = config.declared ? std::vector{Axis::tensor} : std::vector<Axis>{}})) {}
+      : bias_(
+            &build.parameter({.name = "bias",
+                              .shape = {config.hidden},
+                              .tags = {"bias"},
+                              .placement = config.declared ? Placement::summed_over({Axis::tensor})
+                                                           : Placement::replicated()})) {}
 
   Tensor operator()(Context& cx, const Tensor& x) const override {
     ProcessGroup& group = cx.mesh->group(Axis::tensor);

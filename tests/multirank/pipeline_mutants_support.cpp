@@ -3,7 +3,7 @@
 #include <array>
 #include <utility>
 
-#include "kernel/autograd/linear_parts.hpp"
+#include "sdk/src/autograd/linear_parts.hpp"
 #include "tessera/build.hpp"
 #include "tessera/collectives.hpp"
 #include "tessera/ops.hpp"
@@ -88,8 +88,12 @@ class MutantSplitLinear final : public Module {
       : mistake_(config.mistake),
         weight_(build.parameter({.name = "weight",
                                  .shape = {config.out, config.in},
-                                 .init = Init::gaussian(config.init_std)})),
-        bias_(build.parameter({.name = "bias", .shape = {config.out}, .tags = {"bias"}})) {}
+                                 .init = Init::gaussian(config.init_std),
+                                 .placement = Placement::replicated()})),
+        bias_(build.parameter({.name = "bias",
+                               .shape = {config.out},
+                               .tags = {"bias"},
+                               .placement = Placement::replicated()})) {}
 
   Tensor operator()(Context& cx, const Tensor& x) const override {
     Tensor y = linear_parts::forward(cx, x, weight_, &bias_);

@@ -16,7 +16,7 @@ Tensor matmul(LocalRank& rank, const Tensor& a, const Tensor& b) {
   MatmulArgs args;
   args.a = a.arg();
   args.b = b.arg();
-  return ops::run(rank.context(), rank.context().ops->matmul, args)[0];
+  return ops::run(rank.context(), args)[0];
 }
 
 i64 calls(LocalRank& rank, CollectiveKind kind) {

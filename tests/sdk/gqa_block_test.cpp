@@ -70,10 +70,16 @@ class GqaBlock final : public Layer {
     const i64 ranks = build.mesh().size(Axis::tensor), d = config.hidden / config.heads;
     const i64 q = config.heads * d, kv = config.kv_heads * d;
     const i64 ffn = config.ffn.value_or(config.hidden * 8 / 3);
-    norm_ = &build.parameter(
-        {.name = "norm.weight", .shape = {config.hidden}, .init = Init::ones(), .tags = {"norm"}});
-    shift_ =
-        &build.parameter({.name = "norm.bias", .shape = {config.hidden}, .tags = {"norm", "bias"}});
+    const Placement per_row = build.tensor_region().per_row();
+    norm_ = &build.parameter({.name = "norm.weight",
+                              .shape = {config.hidden},
+                              .init = Init::ones(),
+                              .tags = {"norm"},
+                              .placement = per_row});
+    shift_ = &build.parameter({.name = "norm.bias",
+                               .shape = {config.hidden},
+                               .tags = {"norm", "bias"},
+                               .placement = per_row});
     qkv_ = build.child(
         "qkv",
         config.qkv,

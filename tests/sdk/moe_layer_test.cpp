@@ -104,7 +104,8 @@ class Moe final : public Layer {
     const Split cut{.dim = 0, .axis = Axis::expert};
     router_ = &build.parameter({.name = "router.weight",
                                 .shape = {config.experts, config.hidden},
-                                .init = Init::gaussian(0.02)});
+                                .init = Init::gaussian(0.02),
+                                .placement = build.tensor_region().per_row()});
     gate_up_ = &build.parameter({.name = "experts.gate_up",
                                  .shape = {config.experts, 2 * config.ffn, config.hidden},
                                  .split = {cut},

@@ -95,6 +95,7 @@ class TestBuild final : public BuildContext {
 
  protected:
   const Device* device() const override { return device_; }
+  bool sequence_parallel() const override { return false; }
   std::shared_ptr<void> make_child(std::string_view kind,
                                    std::string_view name,
                                    const std::string& type,

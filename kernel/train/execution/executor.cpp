@@ -208,7 +208,7 @@ void Executor::send_gradients(Context& cx, LiveChunk& from, int microbatch, int 
     if (!gradient.defined()) {  // nothing downstream needed it: zero
       gradient = cx.empty(boundary[i].shape, boundary[i].dtype);
       FillArgs zero{gradient.arg(), 0};
-      ops::run(cx, cx.ops->fill, zero);
+      ops::run(cx, zero);
     }
     gradients.push_back(std::move(gradient));
   }

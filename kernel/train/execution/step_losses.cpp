@@ -36,7 +36,7 @@ Tensor StepLosses::inverse_weight(LossTerm term) {
 void StepLosses::accumulate(Context& cx, int index, const Tensor& scalar) {
   const Tensor sum = value(index);
   AddArgs args{sum.arg(), scalar.arg(), sum.arg()};
-  ops::run(cx, cx.ops->add, args);
+  ops::run(cx, args);
 }
 
 void StepLosses::add_loss(Context& cx, LossTerm term, const Tensor& scalar) {
@@ -51,19 +51,19 @@ void StepLosses::begin(Context& cx, const std::vector<i64>& weights, ProcessGrou
   device_.write(weights_, weights.data());
   data.all_reduce(weights_, ReduceOp::sum, "loss weights").wait(*cx.stream);
   ReciprocalArgs invert{weights_.arg(), inverse_weights_.arg()};
-  ops::run(cx, cx.ops->reciprocal, invert);
+  ops::run(cx, invert);
   FillArgs clear{values_.arg(), 0};
-  ops::run(cx, cx.ops->fill, clear);
+  ops::run(cx, clear);
 }
 
 void StepLosses::keep(Context& cx, const Tensor& scalars) {
   require(!full(), "the history of losses is full: flush it");
   CopyArgs values{values_.arg(), history_.slice(0, rows_, 1).view(values_.shape()).arg()};
-  ops::run(cx, cx.ops->copy, values);
+  ops::run(cx, values);
   ++rows_;
   if (!scalars.defined()) return;
   CopyArgs row{scalars.arg(), scalar_history_.slice(0, rows_ - 1, 1).view(scalars.shape()).arg()};
-  ops::run(cx, cx.ops->copy, row);
+  ops::run(cx, row);
 }
 
 std::vector<StepLosses::Row> StepLosses::flush(Context& cx, const Mesh& mesh) {

@@ -125,11 +125,11 @@ void TrainStep::run(const std::function<void()>& inspect) {
 void TrainStep::update(Context& cx) {
   cx.category = Category::workspace;
   FillArgs clear{sum_squares_.arg(), 0};
-  ops::run(cx, cx.ops->fill, clear);
+  ops::run(cx, clear);
   optimizer_->sum_squares(cx, sum_squares_);
   rank_.mesh->model().all_reduce(sum_squares_, ReduceOp::sum, "gradient norm").wait(*cx.stream);
   StepScalarsArgs args{sum_squares_.arg(), rates_.arg(), scalars_.arg(), optimizer_->clip()};
-  ops::run(cx, cx.ops->step_scalars, args);
+  ops::run(cx, args);
   optimizer_->step(cx, scalars_);
 }
 

@@ -59,7 +59,7 @@ std::vector<std::vector<int>> GradientBuffer::bucket_layers() const {
 
 void GradientBuffer::zero(Context& cx) const {
   FillArgs args{flat_.arg(), 0};
-  ops::run(cx, cx.ops->fill, args);
+  ops::run(cx, args);
 }
 
 }  // namespace tessera

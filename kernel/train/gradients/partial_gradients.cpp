@@ -43,7 +43,7 @@ PartialGradients::PartialGradients(const std::vector<ModelParts::Entry>& paramet
 void PartialGradients::sum(Context& cx) const {
   const auto copy = [&](const Tensor& from, const Tensor& to) {
     CopyArgs args{from.arg(), to.arg()};
-    ops::run(cx, cx.ops->copy, args);
+    ops::run(cx, args);
   };
   for (const Part& part : parts_) {
     for (std::size_t i = 0; i < part.places.size(); ++i) copy(part.gradients[i], part.places[i]);

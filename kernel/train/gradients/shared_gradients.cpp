@@ -47,7 +47,7 @@ void SharedGradients::sum(Context& cx) const {
       // The last sum lands in the gradient itself, which is read before it is overwritten.
       const Tensor to = i + 1 == all.size() ? gradient : for_copies.empty(sum.shape(), sum.dtype());
       AddArgs args{sum.arg(), all[i].arg(), to.arg()};
-      ops::run(cx, cx.ops->add, args);
+      ops::run(cx, args);
       sum = to;
     }
   }

@@ -7,6 +7,7 @@
 
 #include "kernel/checkpoint/folders.hpp"
 #include "kernel/model/located_error.hpp"
+#include "kernel/model/placement_check.hpp"
 #include "kernel/schedule/lower.hpp"
 #include "kernel/schedule/verify.hpp"
 #include "kernel/train/execution/evaluation.hpp"
@@ -80,11 +81,21 @@ Tried try_rank(const RunSetup& setup,
                i64 number,
                const std::shared_ptr<Device>& stands_for,
                int microbatches) {
-  const Rank rank = dry_rank(setup.layout, number, stands_for);
+  PlacementCheck placement;
+  DryEvents events;
+  events.launched = [&](const Kernel& kernel, const void* args) {
+    placement.launched(kernel, args);
+  };
+  events.collectives.started = [&](u64, const GroupSpec& group, const Collective& collective) {
+    placement.started(group, collective);
+  };
+  const Rank rank = dry_rank(setup.layout, number, stands_for, std::move(events));
   PlacedModel model(rank, setup, {.locate_errors = true});
   Locator locator(model, setup);
   TrainStep step(rank, model, setup, {.observer = &locator, .microbatches = microbatches});
+  placement.begin(*rank.mesh, model.parts().parameter_list());
   step.run();
+  if (!placement.problems().empty()) fail_config("{}", fmt::join(placement.problems(), "\n"));
   step.losses();
   Tried tried{step.plan(), {}};
   const std::vector<LayerPlan> layers = setup.model->layers();

@@ -48,8 +48,7 @@ i64 local_sequence_of(const RunSetup& setup) {
 BatchShape batch_shape_of(const RunSetup& setup) {
   BatchShape batch{setup.config->batch.micro, local_sequence_of(setup)};
   const ParallelSection& p = setup.config->parallel;
-  batch.sequence_parallel = p.sequence_parallel && p.tensor > 1;
-  if (batch.sequence_parallel && batch.rows() % p.tensor != 0) {
+  if (p.sequence_parallel && batch.rows() % p.tensor != 0) {
     fail_config(
         "{}: [parallel] sequence_parallel cuts the {} rows of a microbatch, batch.micro = {} × {} "
         "positions a context-parallel rank, and they do not divide among tensor = {} ranks",
@@ -160,6 +159,7 @@ BuildSettings build_settings_of(const RunSetup& setup, const Mesh& mesh, const D
   const RunConfig& config = *setup.config;
   return {.mesh = &mesh,
           .batch = setup.batch,
+          .sequence_parallel = config.parallel.sequence_parallel,
           .compute = precision_of(config.precision.compute),
           .main = precision_of(config.precision.main),
           .seed = config.run.seed,

@@ -14,9 +14,11 @@ namespace {
 /// with this rank's part of each section of features; and back.
 class HeadExchange {
  public:
-  HeadExchange(const ContextAttention& attention, std::vector<i64> sections, std::string_view what)
+  HeadExchange(const ContextAttention& attention,
+               std::vector<i64> sections,
+               const std::string& name)
       : group_(attention.group),
-        name_(fmt::format("{}.{}", attention.name, what)),
+        name_(&name),
         batch_(attention.shape.batch),
         sequence_(attention.shape.sequence),
         sections_(std::move(sections)) {
@@ -43,9 +45,9 @@ class HeadExchange {
   }
 
   /// Row ids of all positions.
-  Tensor all_rows(Context& cx, const Tensor& rows) const {
+  Tensor all_rows(Context& cx, const Tensor& rows, std::string_view name) const {
     const Tensor parts = cx.empty({group_->size(), rows.elements(), 1}, rows.dtype());
-    group_->all_gather(rows, parts, name_ + ".rows").wait(*cx.stream);
+    group_->all_gather(rows, parts, name).wait(*cx.stream);
     Tensor all = cx.empty({rows.elements() * group_->size(), 1}, rows.dtype());
     for_chunks([&](const TensorArg& part, const TensorArg& at) { copy(cx, part, at); }, parts, all);
     return all.view({all.elements()});
@@ -62,7 +64,7 @@ class HeadExchange {
       sends.push_back({peer, sent.slice(0, peer, 1)});
       receives.push_back({peer, received.slice(0, peer, 1)});
     }
-    group_->all_to_all(sends, receives, name_).wait(*cx.stream);
+    group_->all_to_all(sends, receives, *name_).wait(*cx.stream);
   }
   // Both call move(of the parts, the same elsewhere).
   template <class Move>
@@ -97,7 +99,7 @@ class HeadExchange {
   }
 
   ProcessGroup* group_;
-  std::string name_;
+  const std::string* name_;
   i64 batch_, sequence_;
   std::vector<i64> sections_;
   i64 width_ = 0;  ///< features of one rank's heads
@@ -126,15 +128,17 @@ Tensor all_to_all_attention(Context& cx,
   const i64 ranks = attention.group->size(), here = attention.group->index();
   ops::AttentionShape shape = attention.shape;
   const i64 q = shape.heads * shape.head_dim, kv = shape.kv_heads * shape.head_dim;
-  const HeadExchange projections(attention, {q, kv, kv}, "heads");
-  const HeadExchange results(attention, {q}, "positions");
+  const HeadExchange projections(attention, {q, kv, kv}, attention.names->heads);
+  const HeadExchange results(attention, {q}, attention.names->positions);
   shape.sequence *= ranks;
   shape.heads /= ranks;
   shape.kv_heads /= ranks;
   AttentionSpec spec = attention.spec;
   spec.head_offset += here * shape.heads;
   Tensor all_rows;
-  if (spec.dropout > 0 && cx.training()) all_rows = projections.all_rows(cx, rows);
+  if (spec.dropout > 0 && cx.training()) {
+    all_rows = projections.all_rows(cx, rows, attention.names->rows);
+  }
   const Tensor mine =
       record(cx, qkv, projections.to_heads(cx, qkv), projections, &HeadExchange::to_positions);
   const Tensor out = ops::attention(cx, mine, all_rows, shape, spec);

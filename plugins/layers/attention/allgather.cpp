@@ -13,13 +13,13 @@ class Gathered {
  public:
   Gathered(const ContextAttention& attention)
       : group_(*attention.group),
-        name_(attention.name),
+        names_(*attention.names),
         layout_(attention.shape, group_.size()),
         elements_(layout_.positions() * layout_.position_elements()) {}
 
   Tensor gather(Context& cx, const Tensor& own) const {
     const Tensor parts = cx.empty(by_rank(), own.dtype());
-    group_.all_gather(own, parts, name_ + ".keys").wait(*cx.stream);
+    group_.all_gather(own, parts, names_.keys).wait(*cx.stream);
     Tensor all = cx.empty({2, elements_}, own.dtype());
     reorder([&](const TensorArg& part, const TensorArg& at) { copy(cx, part, at); }, parts, all);
     return all;
@@ -28,7 +28,7 @@ class Gathered {
     const Tensor parts = cx.empty(by_rank(), all.dtype());
     reorder([&](const TensorArg& part, const TensorArg& at) { copy(cx, at, part); }, parts, all);
     Tensor own = cx.empty(own_shape, all.dtype());
-    group_.reduce_scatter(parts, own, name_ + ".key_gradients").wait(*cx.stream);
+    group_.reduce_scatter(parts, own, names_.key_gradients).wait(*cx.stream);
     return own;
   }
   /// The first ones.
@@ -53,7 +53,7 @@ class Gathered {
   }
 
   ProcessGroup& group_;
-  std::string name_;
+  const ContextNames& names_;
   PackedLayout layout_;
   i64 elements_;  // of all keys
 };
@@ -73,7 +73,7 @@ Tensor backward(Context& cx,
   const i64 seen = queries.horizon(zigzag::kHalves - 1) * queries.layout().position_elements();
   if (seen < world.elements()) {
     FillArgs clear{key_gradients.slice(1, seen, world.elements() - seen).arg(), 0};
-    ops::run(cx, cx.ops->fill, clear);
+    ops::run(cx, clear);
   }
   return gradients.projections(cx, world.scatter_sum(cx, key_gradients, own.shape()));
 }

@@ -6,13 +6,28 @@
 
 namespace tessera {
 
+/// The call sites of its collectives, for errors and the flight recorder: texts that are made when
+/// the layer is built.
+struct ContextNames {
+  explicit ContextNames(const std::string& scope)
+      : layer(scope),
+        keys(scope + ".keys"),
+        key_gradients(scope + ".key_gradients"),
+        heads(scope + ".heads"),
+        rows(scope + ".heads.rows"),
+        positions(scope + ".positions") {}
+  std::string layer;
+  std::string keys, key_gradients;     ///< ring, allgather
+  std::string heads, rows, positions;  ///< all_to_all
+};
+
 /// Self-attention over samples whose positions lie on the ranks of a context-parallel group
 /// (zigzag.hpp).
 struct ContextAttention {
   ops::AttentionShape shape;  ///< of this rank
   AttentionSpec spec;         ///< of whole samples
   ProcessGroup* group = nullptr;
-  std::string name;  ///< of the call site
+  const ContextNames* names = nullptr;  ///< both live as long as the layer
 };
 
 /// Brings queries and keys together, as ops::attention does on one rank; qkv, rows and the result

@@ -18,7 +18,7 @@ TensorArg strided(const Tensor& tensor, i64 offset, std::initializer_list<Extent
 
 void copy(Context& cx, const TensorArg& from, const TensorArg& to) {
   CopyArgs args{from, to};
-  ops::run(cx, cx.ops->copy, args);
+  ops::run(cx, args);
 }
 
 PackedLayout::PackedLayout(const ops::AttentionShape& shape, i64 ranks)

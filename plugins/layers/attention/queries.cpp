@@ -17,7 +17,7 @@ Queries::Queries(Context& cx,
               qkv.shape() == Shape({shape.batch * shape.sequence, width}),
           "{}: {} samples × {} positions in two halves, with {} + 2·{} heads of {}, got "
           "projections {}",
-          attention.name,
+          attention.names->layer,
           shape.batch,
           shape.sequence,
           shape.heads,
@@ -58,13 +58,13 @@ void Queries::attend(Context& cx, int half, const Keys& keys) {
   args.spec = spec_for(queries, keys);
   if (!std::exchange(queries.met, true)) {
     args.out = layout_.results(out_, half);
-    queries.lse = ops::run(cx, cx.ops->attention, args)[1];
+    queries.lse = ops::run(cx, args)[1];
     return;
   }
-  const std::vector<Tensor> part = ops::run(cx, cx.ops->attention, args);
+  const auto part = ops::run(cx, args);
   AttentionMergeArgs merge{
       part[0].arg(), part[1].arg(), layout_.results(out_, half), queries.lse.arg()};
-  ops::run(cx, cx.ops->attention_merge, merge);
+  ops::run(cx, merge);
 }
 
 Tensor GradientSum::next(Context& cx, i64 length) {
@@ -76,7 +76,7 @@ void GradientSum::add(Context& cx) {
   for (int i = 0; begun_ && i < sum_.dim(0); ++i) {
     const TensorArg sum = sum_.slice(0, i, 1).slice(1, 0, next_.dim(1)).arg();
     AddArgs args{sum, next_.slice(0, i, 1).arg(), sum};
-    ops::run(cx, cx.ops->add, args);
+    ops::run(cx, args);
   }
   begun_ = true;
   next_ = {};
@@ -107,7 +107,7 @@ void QueryGradients::differentiate(Context& cx, int half, const Keys& keys, Grad
   args.k_grad = layout.keys(key_part, 0, positions);
   args.v_grad = layout.keys(key_part, key_part.strides()[0], positions);
   args.spec = queries_.spec_for(queries, keys);
-  ops::run(cx, cx.ops->attention_backward, args);
+  ops::run(cx, args);
   key_sum.add(cx);
   query_sum.add(cx);
 }

@@ -11,8 +11,9 @@ namespace {
 class Ring {
  public:
   explicit Ring(const ContextAttention& attention)
-      : group_(*attention.group), name_(attention.name) {}
+      : group_(*attention.group), names_(*attention.names) {}
   int size() const { return group_.size(); }
+  const ContextNames& names() const { return names_; }
   /// Whose keys are here after so many hops.
   i64 owner(int step) const { return (group_.index() - step + size()) % size(); }
 
@@ -25,17 +26,16 @@ class Ring {
     }
   };
   /// Starts to hand on what is here.
-  Hop hand_on(Context& cx, const Tensor& here, std::string_view what) const {
+  Hop hand_on(Context& cx, const Tensor& here, std::string_view name) const {
     Hop hop{cx.empty(here.shape(), here.dtype()), {}};
     const int next = (group_.index() + 1) % size(), last = (group_.index() + size() - 1) % size();
-    hop.work =
-        group_.exchange({{next, here}}, {{last, hop.arriving}}, fmt::format("{}.{}", name_, what));
+    hop.work = group_.exchange({{next, here}}, {{last, hop.arriving}}, name);
     return hop;
   }
 
  private:
   ProcessGroup& group_;
-  std::string name_;
+  const ContextNames& names_;
 };
 
 Keys keys_of(const PackedLayout& layout, const Tensor& blocks, i64 owner, int half) {
@@ -45,7 +45,8 @@ Keys keys_of(const PackedLayout& layout, const Tensor& blocks, i64 owner, int ha
           zigzag::chunk(layout.ranks(), owner, half) * layout.chunk()};
 }
 
-/// Calls body(query half, key half, keys) for what of one rank's keys is seen here.
+/// Calls body(query half, key half, keys) for each pair of halves in which a query of this rank
+/// attends to a key of `owner`.
 template <class Body>
 void for_pairs(const Queries& queries, const Tensor& blocks, i64 owner, Body&& body) {
   for (int key_half = 0; key_half < zigzag::kHalves; ++key_half) {
@@ -64,7 +65,7 @@ Tensor backward(Context& cx, const Queries& queries, const Ring& ring, const Ten
   Ring::Hop key_gradients;
   for (int step = 0; step < ring.size(); ++step) {
     Ring::Hop next;
-    if (step + 1 < ring.size()) next = ring.hand_on(cx, keys, "keys");
+    if (step + 1 < ring.size()) next = ring.hand_on(cx, keys, ring.names().keys);
     const Tensor here = cx.empty(keys.shape(), keys.dtype());
     std::vector<GradientSum> parts;
     parts.reserve(zigzag::kHalves);
@@ -83,10 +84,10 @@ Tensor backward(Context& cx, const Queries& queries, const Ring& ring, const Ten
         if (!seen[static_cast<std::size_t>(half)]) continue;
         const TensorArg total = sum.slice(0, half, 1).arg();
         AddArgs add{total, here.slice(0, half, 1).arg(), total};
-        ops::run(cx, cx.ops->add, add);
+        ops::run(cx, add);
       }
     }
-    key_gradients = ring.hand_on(cx, sum, "key_gradients");
+    key_gradients = ring.hand_on(cx, sum, ring.names().key_gradients);
     keys = next.arrive(cx);
   }
   return gradients.projections(cx, key_gradients.arrive(cx));
@@ -103,7 +104,7 @@ Tensor ring_attention(Context& cx,
   Tensor keys = queries.layout().pack_keys(cx, qkv);
   for (int step = 0; step < ring.size(); ++step) {
     Ring::Hop next;
-    if (step + 1 < ring.size()) next = ring.hand_on(cx, keys, "keys");
+    if (step + 1 < ring.size()) next = ring.hand_on(cx, keys, ring.names().keys);
     for_pairs(queries, keys, ring.owner(step), [&](int half, int, const Keys& pair) {
       queries.attend(cx, half, pair);
     });

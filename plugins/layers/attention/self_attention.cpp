@@ -52,7 +52,10 @@ class SelfAttention final : public Layer {
   };
 
   SelfAttention(const Config& config, BuildContext& build)
-      : name_(build.scope()), hidden_(build.slot("hidden")), rows_(build.slot("rows")) {
+      : names_(build.scope()),
+        context_(build.mesh().find_group(Axis::context)),
+        hidden_(build.slot("hidden")),
+        rows_(build.slot("rows")) {
     const i64 kv_heads = config.kv_heads.value_or(config.heads);
     const i64 ranks = build.mesh().size(Axis::tensor);
     const auto reject = [&](std::string_view key, std::string_view what, i64 a, i64 b) {
@@ -136,10 +139,11 @@ class SelfAttention final : public Layer {
                 const Tensor& rows,
                 const ops::AttentionShape& shape) const {
     if (method_ == nullptr) return ops::attention(cx, qkv, rows, shape, spec_);
-    return method_(cx, qkv, rows, {shape, spec_, &cx.mesh->group(Axis::context), name_});
+    return method_(cx, qkv, rows, {shape, spec_, context_, &names_});
   }
 
-  std::string name_;
+  ContextNames names_;
+  ProcessGroup* context_;  ///< nullptr: the mesh has no communicators, nothing will run
   Slot hidden_, rows_;
   ops::AttentionShape shape_;
   AttentionSpec spec_;

@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "tessera/build.hpp"
-#include "tessera/collectives.hpp"
 #include "tessera/ops.hpp"
 #include "tessera/plugin.hpp"
 
@@ -11,8 +10,8 @@ namespace tessera {
 
 /// Pre-norm transformer block: x + dropout(attention(norm(x))), then the same with the MLP. Any
 /// layers that read and write "hidden" fit the two slots, whatever their number of phases: the norm
-/// joins the first phase, the residual connection the last. Under sequence parallelism "hidden" and
-/// "residual" are this rank's rows.
+/// joins the first phase, the residual connection the last. "hidden" and "residual" are between
+/// tensor regions.
 class TransformerBlock final : public Layer {
  public:
   struct Config {
@@ -33,8 +32,8 @@ class TransformerBlock final : public Layer {
   };
 
   TransformerBlock(const Config& config, BuildContext& build)
-      : dropout_(config.dropout),
-        sequence_parallel_(build.batch().sequence_parallel),
+      : region_(build.tensor_region()),
+        dropout_(config.dropout),
         hidden_(build.slot("hidden")),
         residual_(build.slot("residual")),
         rows_(build.slot("rows")) {
@@ -60,8 +59,8 @@ class TransformerBlock final : public Layer {
       auto& last = phases.back().run;
       last = [this, inner = std::move(last), key = sublayer.key](Context& cx, Bundle& bundle) {
         inner(cx, bundle);
-        bundle[hidden_] =
-            ops::dropout(cx, bundle[hidden_], bundle[residual_], rows(cx, bundle), dropout_, key);
+        const Tensor rows = region_.own_rows(bundle[rows_]);
+        bundle[hidden_] = ops::dropout(cx, bundle[hidden_], bundle[residual_], rows, dropout_, key);
         bundle[residual_] = {};
       };
       std::ranges::move(phases, std::back_inserter(all));
@@ -79,13 +78,8 @@ class TransformerBlock final : public Layer {
     std::shared_ptr<Layer> layer;
     u64 key;
   };
-  // Ids of the rows that this rank keeps.
-  Tensor rows(const Context& cx, Bundle& bundle) const {
-    const Tensor& all = bundle[rows_];
-    return sequence_parallel_ ? collectives::row_part(all, cx.mesh->group(Axis::tensor)) : all;
-  }
+  TensorRegion region_;
   double dropout_;
-  bool sequence_parallel_;
   Slot hidden_, residual_, rows_;
   std::vector<SubLayer> sublayers_;
 };

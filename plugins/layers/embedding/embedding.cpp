@@ -1,15 +1,11 @@
-#include <utility>
-
 #include "tessera/build.hpp"
-#include "tessera/collectives.hpp"
 #include "tessera/ops.hpp"
 #include "tessera/plugin.hpp"
 
 namespace tessera {
 
 /// Token embedding, its vocabulary cut over the tensor group, plus learned positions and dropout.
-/// Reads the slots "tokens" and "positions" (i64 [n]), writes "hidden" [n, hidden], under sequence
-/// parallelism [n / t, hidden].
+/// Reads the slots "tokens", "positions" and "rows" (i64 [n]), writes "hidden" [own rows, hidden].
 class Embedding final : public Layer {
  public:
   struct Config {
@@ -33,13 +29,12 @@ class Embedding final : public Layer {
   };
 
   Embedding(const Config& config, BuildContext& build)
-      : name_(build.scope()),
+      : region_(build.tensor_region()),
         tokens_(build.slot("tokens")),
         positions_(build.slot("positions")),
         rows_(build.slot("rows")),
         hidden_(build.slot("hidden")),
         dropout_(config.dropout),
-        sequence_parallel_(build.batch().sequence_parallel),
         key_(build.random_site("dropout")) {
     tokens_table_ = &build.parameter({.name = "weight",
                                       .shape = {config.vocab, config.hidden},
@@ -47,38 +42,34 @@ class Embedding final : public Layer {
                                       .init = Init::gaussian(config.init_std),
                                       .tags = {"embedding"},
                                       .share = "embedding.weight"});
-    positions_table_ = &build.parameter(
-        {.name = "position",
-         .shape = {config.positions, config.hidden},
-         .init = Init::gaussian(config.init_std),
-         .tags = {"embedding"},
-         .partial = sequence_parallel_ ? std::vector{Axis::tensor} : std::vector<Axis>{}});
-    first_ = build.mesh().coordinate(Axis::tensor) * tokens_table_->local[0];
+    positions_table_ = &build.parameter({.name = "position",
+                                         .shape = {config.positions, config.hidden},
+                                         .init = Init::gaussian(config.init_std),
+                                         .tags = {"embedding"},
+                                         .placement = region_.per_row()});
+    first_ = region_.index() * tokens_table_->local[0];
   }
 
   std::vector<Phase> phases() override {
     return {{.scope = "embedding", .run = [this](Context& cx, Bundle& bundle) {
-               ProcessGroup& group = cx.mesh->group(Axis::tensor);
-               Tensor tokens = ops::embedding(cx, bundle[tokens_], *tokens_table_, first_);
-               Tensor positions = bundle[positions_], rows = bundle[rows_];
-               if (sequence_parallel_) {
-                 tokens = collectives::reduce_scatter_rows(cx, tokens, group, name_);
-                 positions = collectives::row_part(positions, group);
-                 rows = collectives::row_part(rows, group);
-               } else {
-                 tokens = collectives::reduce(cx, std::move(tokens), group, name_);
-               }
-               positions = ops::embedding(cx, positions, *positions_table_);
-               bundle[hidden_] =
-                   ops::dropout(cx, ops::add(cx, tokens, positions), {}, rows, dropout_, key_);
+               // A rank finds the tokens of its part of the vocabulary, and zeros for the others.
+               const Tensor tokens =
+                   region_.leave(cx, ops::embedding(cx, bundle[tokens_], *tokens_table_, first_));
+               const Tensor positions =
+                   ops::embedding(cx, region_.own_rows(bundle[positions_]), *positions_table_);
+               bundle[hidden_] = ops::dropout(cx,
+                                              ops::add(cx, tokens, positions),
+                                              {},
+                                              region_.own_rows(bundle[rows_]),
+                                              dropout_,
+                                              key_);
              }}};
   }
 
  private:
-  std::string name_;
+  TensorRegion region_;
   Slot tokens_, positions_, rows_, hidden_;
   double dropout_;
-  bool sequence_parallel_;
   u64 key_;
   i64 first_ = 0;
   Parameter* tokens_table_;

@@ -1,7 +1,6 @@
 #include <algorithm>
 
 #include "tessera/build.hpp"
-#include "tessera/collectives.hpp"
 #include "tessera/model.hpp"
 #include "tessera/ops.hpp"
 #include "tessera/plugin.hpp"
@@ -33,13 +32,12 @@ class LmHead final : public Layer {
   };
 
   LmHead(const Config& config, BuildContext& build)
-      : name_(build.scope()),
+      : region_(build.tensor_region()),
         hidden_(build.slot("hidden")),
         targets_(build.slot("targets")),
         mask_(build.slot("loss_mask")),
         logits_(build.slot(Model::kLogitsSlot)),
         loss_(build.loss("lm")),
-        sequence_parallel_(build.batch().sequence_parallel),
         norm_(build.child("norm", config.norm)) {
     weight_ = &build.parameter({.name = "weight",
                                 .shape = {config.vocab, config.hidden},
@@ -48,19 +46,15 @@ class LmHead final : public Layer {
                                 .tags = {"embedding"},
                                 .share = config.tied ? "embedding.weight" : ""});
     const i64 local = weight_->local[0];
-    first_ = build.mesh().coordinate(Axis::tensor) * local;
+    first_ = region_.index() * local;
     valid_ = std::clamp<i64>(config.vocab - first_, 0, local);
   }
 
   std::vector<Phase> phases() override {
     return {{.scope = "head", .run = [this](Context& cx, Bundle& bundle) {
-               ProcessGroup& group = cx.mesh->group(Axis::tensor);
                const Tensor x = (*norm_)(cx, bundle[hidden_]);
                bundle[hidden_] = {};
-               const Tensor logits =
-                   sequence_parallel_
-                       ? collectives::gathered_linear(cx, x, *weight_, nullptr, group, name_)
-                       : ops::linear(cx, collectives::copy(cx, x, group, name_), *weight_, nullptr);
+               const Tensor logits = region_.column(cx, x, *weight_, nullptr);
                if (!bundle[targets_].defined()) {
                  bundle[logits_] = logits;
                  return;
@@ -73,16 +67,15 @@ class LmHead final : public Layer {
                                               cx.sink->inverse_weight(loss_),
                                               first_,
                                               valid_,
-                                              group,
-                                              name_));
+                                              region_.group(),
+                                              region_.name()));
              }}};
   }
 
  private:
-  std::string name_;
+  TensorRegion region_;
   Slot hidden_, targets_, mask_, logits_;
   LossTerm loss_;
-  bool sequence_parallel_;
   std::shared_ptr<Module> norm_;
   Parameter* weight_;
   i64 first_ = 0, valid_ = 0;

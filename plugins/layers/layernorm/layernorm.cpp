@@ -4,8 +4,7 @@
 
 namespace tessera {
 
-/// Layer normalisation over the hidden features, replicated over the tensor group. Under
-/// sequence parallelism each rank sees its rows, so the gradients are partial.
+/// Layer normalisation over the hidden features of each row.
 class LayerNorm final : public Module {
  public:
   struct Config {
@@ -17,15 +16,16 @@ class LayerNorm final : public Module {
     }
   };
   LayerNorm(const Config& config, BuildContext& build) : eps_(config.eps) {
-    std::vector<Axis> partial;
-    if (build.batch().sequence_parallel) partial = {Axis::tensor};
+    const Placement placement = build.tensor_region().per_row();
     weight_ = &build.parameter({.name = "weight",
                                 .shape = {config.hidden},
                                 .init = Init::ones(),
                                 .tags = {"norm"},
-                                .partial = partial});
-    bias_ = &build.parameter(
-        {.name = "bias", .shape = {config.hidden}, .tags = {"norm", "bias"}, .partial = partial});
+                                .placement = placement});
+    bias_ = &build.parameter({.name = "bias",
+                              .shape = {config.hidden},
+                              .tags = {"norm", "bias"},
+                              .placement = placement});
   }
   Tensor operator()(Context& cx, const Tensor& x) const override {
     return ops::layernorm(cx, x, *weight_, *bias_, eps_);

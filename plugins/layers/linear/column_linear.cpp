@@ -1,8 +1,5 @@
 #include "column_linear.hpp"
 
-#include "tessera/collectives.hpp"
-#include "tessera/ops.hpp"
-
 namespace tessera {
 
 void ColumnLinear::Config::describe(Schema<Config>& s) {
@@ -18,9 +15,7 @@ void ColumnLinear::Config::describe(Schema<Config>& s) {
 }
 
 ColumnLinear::ColumnLinear(const Config& config, BuildContext& build)
-    : name_(build.scope()),
-      gather_output_(config.gather_output),
-      sequence_parallel_(build.batch().sequence_parallel) {
+    : region_(build.tensor_region()), gather_output_(config.gather_output) {
   if (config.gather_output && config.sections.size() > 1) {
     build.reject("gather_output", "the parts of fused sections would be gathered out of order");
   }
@@ -36,11 +31,8 @@ ColumnLinear::ColumnLinear(const Config& config, BuildContext& build)
 }
 
 Tensor ColumnLinear::operator()(Context& cx, const Tensor& x) const {
-  ProcessGroup& group = cx.mesh->group(Axis::tensor);
-  const Tensor y = sequence_parallel_
-                       ? collectives::gathered_linear(cx, x, *weight_, bias_, group, name_)
-                       : ops::linear(cx, collectives::copy(cx, x, group, name_), *weight_, bias_);
-  return gather_output_ ? collectives::gather(cx, y, group, name_) : y;
+  const Tensor y = region_.column(cx, x, *weight_, bias_);
+  return gather_output_ ? region_.gather_features(cx, y) : y;
 }
 
 }  // namespace tessera

@@ -1,5 +1,4 @@
 #pragma once
-#include <string>
 #include <vector>
 
 #include "tessera/build.hpp"
@@ -8,8 +7,8 @@ namespace tessera {
 
 /// y = x Aᵀ + b with A cut by columns of its transpose: every rank of the tensor group holds
 /// out / t features of each section (Shoeybi et al. 2019, §3). Forward needs no communication
-/// unless gather_output; backward all-reduces the gradient of x. Under sequence parallelism x is
-/// this rank's rows, gathered forward and once more backward; the gradient is reduce-scattered.
+/// unless gather_output; backward sums the gradient of x. Under sequence parallelism x is this
+/// rank's rows, gathered forward and once more backward.
 class ColumnLinear final : public Module {
  public:
   struct Config {
@@ -24,8 +23,8 @@ class ColumnLinear final : public Module {
   Tensor operator()(Context& cx, const Tensor& x) const override;
 
  private:
-  std::string name_;
-  bool gather_output_, sequence_parallel_;
+  TensorRegion region_;
+  bool gather_output_;
   Parameter* weight_;
   Parameter* bias_ = nullptr;
 };

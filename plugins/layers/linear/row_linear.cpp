@@ -1,10 +1,5 @@
 #include "row_linear.hpp"
 
-#include <utility>
-
-#include "tessera/collectives.hpp"
-#include "tessera/ops.hpp"
-
 namespace tessera {
 
 void RowLinear::Config::describe(Schema<Config>& s) {
@@ -21,30 +16,19 @@ void RowLinear::Config::describe(Schema<Config>& s) {
 }
 
 RowLinear::RowLinear(const Config& config, BuildContext& build)
-    : name_(build.scope()),
-      input_is_parallel_(config.input_is_parallel),
-      sequence_parallel_(build.batch().sequence_parallel) {
+    : region_(build.tensor_region()), input_is_parallel_(config.input_is_parallel) {
   weight_ = &build.parameter({.name = "weight",
                               .shape = {config.out, config.in},
                               .split = {{1, Axis::tensor}},
                               .init = Init::gaussian(config.init_std)});
   if (config.bias) {
     bias_ = &build.parameter(
-        {.name = "bias",
-         .shape = {config.out},
-         .tags = {"bias"},
-         .partial = sequence_parallel_ ? std::vector{Axis::tensor} : std::vector<Axis>{}});
+        {.name = "bias", .shape = {config.out}, .tags = {"bias"}, .placement = region_.per_row()});
   }
 }
 
 Tensor RowLinear::operator()(Context& cx, const Tensor& x) const {
-  ProcessGroup& group = cx.mesh->group(Axis::tensor);
-  if (group.size() == 1) return ops::linear(cx, x, *weight_, bias_);
-  const Tensor part = input_is_parallel_ ? x : collectives::scatter(cx, x, group, name_);
-  Tensor y = ops::linear(cx, part, *weight_, nullptr);
-  y = sequence_parallel_ ? collectives::reduce_scatter_rows(cx, y, group, name_)
-                         : collectives::reduce(cx, std::move(y), group, name_);
-  return bias_ != nullptr ? ops::add_bias(cx, std::move(y), *bias_) : y;
+  return region_.row(cx, input_is_parallel_ ? x : region_.scatter_features(cx, x), *weight_, bias_);
 }
 
 }  // namespace tessera

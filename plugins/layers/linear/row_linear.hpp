@@ -1,14 +1,11 @@
 #pragma once
-#include <string>
-
 #include "tessera/build.hpp"
 
 namespace tessera {
 
 /// y = x Aᵀ + b with A cut along its input features: every rank multiplies its part of x, the
-/// results are all-reduced, the bias is added once (Shoeybi et al. 2019, §3). Backward needs no
-/// communication unless the input arrives whole. Under sequence parallelism the results are
-/// reduce-scattered by rows, and each rank adds the bias to its own.
+/// results are summed, the bias is added once (Shoeybi et al. 2019, §3). Under sequence parallelism
+/// each rank keeps its rows of the sum, and adds the bias to those.
 class RowLinear final : public Module {
  public:
   struct Config {
@@ -22,8 +19,8 @@ class RowLinear final : public Module {
   Tensor operator()(Context& cx, const Tensor& x) const override;
 
  private:
-  std::string name_;
-  bool input_is_parallel_, sequence_parallel_;
+  TensorRegion region_;
+  bool input_is_parallel_;
   Parameter* weight_;
   Parameter* bias_ = nullptr;
 };

@@ -1,6 +1,6 @@
 #include "adamw.hpp"
 
-#include "tessera/core_ops.hpp"
+#include "tessera/ops.hpp"
 
 namespace tessera {
 
@@ -39,8 +39,7 @@ void AdamW::update(Context& cx,
   args.eps = config_.eps;
   args.weight_decay = hyper.weight_decay;
   args.lr_scale = hyper.lr_scale;
-  AdamWArgs::infer(args);
-  cx.ops->adamw.launch(*cx.stream, *cx.pool, args);
+  ops::run(cx, args);
 }
 
 }  // namespace tessera

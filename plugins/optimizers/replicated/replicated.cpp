@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "tessera/comm.hpp"
-#include "tessera/core_ops.hpp"
 #include "tessera/error.hpp"
+#include "tessera/ops.hpp"
 
 namespace tessera {
 namespace {
@@ -122,8 +122,7 @@ void Replicated::sum_squares(Context& cx, const Tensor& out) {
     SumSquaresArgs args;
     args.x = flat(entry.parameter->grad).arg();
     args.out = out.arg();
-    SumSquaresArgs::infer(args);
-    cx.ops->sum_squares.launch(*cx.stream, *cx.pool, args);
+    ops::run(cx, args);
   }
 }
 

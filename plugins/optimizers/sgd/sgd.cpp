@@ -1,6 +1,6 @@
 #include "sgd.hpp"
 
-#include "tessera/core_ops.hpp"
+#include "tessera/ops.hpp"
 
 namespace tessera {
 
@@ -33,8 +33,7 @@ void Sgd::update(Context& cx, const Shard& shard, const Hyper& hyper, const Tens
   args.momentum = config_.momentum;
   args.weight_decay = hyper.weight_decay;
   args.lr_scale = hyper.lr_scale;
-  SgdArgs::infer(args);
-  cx.ops->sgd.launch(*cx.stream, *cx.pool, args);
+  ops::run(cx, args);
 }
 
 }  // namespace tessera

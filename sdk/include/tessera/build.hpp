@@ -10,6 +10,7 @@
 #include "tessera/parameter.hpp"
 #include "tessera/random.hpp"
 #include "tessera/schema.hpp"
+#include "tessera/tensor_region.hpp"
 
 namespace tessera {
 
@@ -20,11 +21,8 @@ enum class MetricReduce : u8 { sum, mean, max };
 struct BatchShape {
   i64 micro = 1;     ///< samples a microbatch (b)
   i64 sequence = 1;  ///< positions a sample on this rank: sequence length / context parallelism
-  /// Between tensor-parallel regions (embedding, norms, dropout, residual sums) each rank of the
-  /// tensor group keeps rows / t of the activations (Korthikanti et al. 2022, §4.2.2).
-  bool sequence_parallel = false;
   /// Rows of a microbatch on this context-parallel rank. Input slots ("tokens", "rows", …) hold
-  /// them all, also under sequence parallelism.
+  /// them all; what is between tensor regions may hold fewer (TensorRegion::own_rows).
   i64 rows() const { return micro * sequence; }
 };
 
@@ -41,9 +39,12 @@ class TESSERA_API BuildContext {
   virtual DType compute_dtype() const = 0;
   /// "layers.3.attention": scope of the component being built.
   virtual std::string scope() const = 0;
+  /// The tensor-parallel part of this component, its collectives named after scope().
+  TensorRegion tensor_region() const;
 
   /// Declares a parameter; the reference stays valid as long as the model. Its tensors are there
-  /// from the first phase on. Throws ConfigError when a cut does not divide.
+  /// from the first phase on. Throws ConfigError when a cut does not divide, Error when the
+  /// placement is missing.
   virtual Parameter& parameter(const ParameterSpec& spec) = 0;
   /// A slot of the bundle, one per name over the whole chunk: "hidden", "residual", "tokens".
   virtual Slot slot(std::string_view name) = 0;
@@ -76,6 +77,7 @@ class TESSERA_API BuildContext {
 
  protected:
   virtual const Device* device() const = 0;
+  virtual bool sequence_parallel() const = 0;
   virtual std::shared_ptr<void> make_child(std::string_view kind,
                                            std::string_view name,
                                            const std::string& type,

@@ -10,7 +10,7 @@
 
 namespace tessera {
 
-struct CoreOps;
+class CoreOps;
 
 enum class Mode : u8 { train, evaluate };
 
@@ -38,7 +38,7 @@ class TESSERA_API StepSink {
 /// What a phase is handed. Plain references into the rank's run; valid during the call.
 struct TESSERA_API Context {
   Device* device = nullptr;
-  const CoreOps* ops = nullptr;  ///< the operations of ops.hpp on this device
+  const CoreOps* ops = nullptr;  ///< the core operations on this device
   Stream* stream = nullptr;
   Pool* pool = nullptr;  ///< where results go: the device's, or a graph slot's arena
   Category category = Category::activations;

@@ -57,7 +57,8 @@ class TESSERA_API RankGenerator {
 };
 
 /// This rank's place in the layout and its process groups. Groups are created once, for all ranks
-/// in one global order, before anything else communicates. Owned by the run; used by one rank.
+/// in one global order, before anything else communicates. Layers take their groups while they are
+/// built. Owned by the run, which keeps it until the model is gone; used by one rank.
 class TESSERA_API Mesh {
  public:
   Mesh(RankGenerator generator, i64 rank);
@@ -67,26 +68,37 @@ class TESSERA_API Mesh {
   i64 size(Axis axis) const { return generator_.size(axis); }
   i64 coordinate(Axis axis) const { return generator_.coordinate(rank_, axis); }
   const RankGenerator& ranks() const { return generator_; }
-  /// The group along one axis. A mesh without communicators (config check) throws Error.
-  ProcessGroup& group(Axis axis) const;
+  /// The group along one axis. A mesh without communicators throws Error.
+  ProcessGroup& group(Axis axis) const { return at(static_cast<int>(axis)); }
+  /// The same; nullptr without communicators. For what is built where nothing may run.
+  ProcessGroup* find_group(Axis axis) const { return groups_[static_cast<std::size_t>(axis)]; }
   /// Every rank.
-  ProcessGroup& world() const;
+  ProcessGroup& world() const { return at(kWorld); }
   /// dp × cp: what dense gradients are summed over.
-  ProcessGroup& data_context() const;
+  ProcessGroup& data_context() const { return at(kDataContext); }
   /// tp × pp: what makes one model replica; gradient norms are summed over it.
-  ProcessGroup& model() const;
+  ProcessGroup& model() const { return at(kModel); }
   /// True when this rank is the first of its group along `axis`.
   bool first(Axis axis) const { return coordinate(axis) == 0; }
 
-  /// Used by the kernel while it builds the mesh.
+  /// Names of the groups of a mesh: first those of the axes, then "dp-cp", "tp-pp", "tp-cp",
+  /// "tp-cp-dp" (a pipeline stage) and "world".
+  static std::span<const std::string_view> group_names();
+  /// Used by the kernel while it builds the mesh: each name once.
   void set_group(std::string_view name, std::shared_ptr<ProcessGroup> group);
+  /// A group by its name; Error when there is none. Not for a step.
   ProcessGroup& named(std::string_view name) const;
   const std::vector<std::shared_ptr<ProcessGroup>>& all() const { return all_; }
 
  private:
+  // Places of the groups beyond those of the axes.
+  enum : int { kDataContext = kAxes, kModel, kTensorContext, kStage, kWorld, kGroups };
+  ProcessGroup& at(int group) const;
+  static int index_of(std::string_view name);
+
   RankGenerator generator_;
   i64 rank_;
-  std::vector<std::pair<std::string, std::shared_ptr<ProcessGroup>>> groups_;
+  std::array<ProcessGroup*, kGroups> groups_ = {};
   std::vector<std::shared_ptr<ProcessGroup>> all_;
 };
 

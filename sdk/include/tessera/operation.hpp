@@ -1,8 +1,10 @@
 #pragma once
+#include <array>
 #include <cstring>
 #include <functional>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 
@@ -110,6 +112,22 @@ class Operation {
  private:
   const Kernel* kernel_ = nullptr;
   std::string device_ = "none";
+};
+
+/// Operations by the types of their arguments.
+template <OperationArgs... Args>
+struct OperationList {
+  using Handles = std::tuple<Operation<Args>...>;
+  static constexpr std::size_t kSize = sizeof...(Args);
+  template <class Wanted>
+  static constexpr bool contains = (std::is_same_v<Wanted, Args> || ...);
+  static constexpr std::array<std::string_view, kSize> names() { return {Args::kName...}; }
+  static Handles handles(const Device& device) { return Handles(Operation<Args>(device)...); }
+  /// Calls f.template operator()<Args>() for each, in order.
+  template <class F>
+  static void for_each(F&& f) {
+    (f.template operator()<Args>(), ...);
+  }
 };
 
 }  // namespace tessera

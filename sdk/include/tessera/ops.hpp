@@ -1,4 +1,5 @@
 #pragma once
+#include <array>
 #include <functional>
 #include <span>
 #include <string_view>
@@ -15,12 +16,12 @@
 namespace tessera::ops {
 
 /// Completes `args` (shapes of outputs by infer), allocates the outputs that have no address, and
-/// launches: the one way in which an operation, a plugin's own too, is run. Returns the outputs in
-/// order; a tensor that already had an address is not among them (undefined handle).
+/// launches: the way in which a plugin runs an operation of its own. Returns the outputs in order;
+/// a tensor that already had an address is not among them (undefined handle).
 template <OperationArgs Args>
-std::vector<Tensor> run(Context& cx, const Operation<Args>& operation, Args& args) {
+std::array<Tensor, Args::kOutputs> run(Context& cx, const Operation<Args>& operation, Args& args) {
   Args::infer(args);
-  std::vector<Tensor> made(Args::kOutputs);
+  std::array<Tensor, Args::kOutputs> made;
   auto* tensors = reinterpret_cast<TensorArg*>(&args);
   for (int i = 0; i < Args::kOutputs; ++i) {
     TensorArg& out = tensors[Args::kTensors - Args::kOutputs + i];
@@ -32,6 +33,12 @@ std::vector<Tensor> run(Context& cx, const Operation<Args>& operation, Args& arg
   }
   operation.launch(*cx.stream, *cx.pool, args);
   return made;
+}
+
+/// The same for a core operation, which its arguments name: `run(cx, args)`.
+template <OperationArgs Args>
+std::array<Tensor, Args::kOutputs> run(Context& cx, Args& args) {
+  return run(cx, cx.ops->of<Args>(), args);
 }
 
 /// y [n, out] = x [n, in] · weightᵀ + bias; weight [out, in], bias [out] or nullptr.

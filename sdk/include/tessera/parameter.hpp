@@ -1,6 +1,7 @@
 #pragma once
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "tessera/mesh.hpp"
@@ -30,8 +31,19 @@ struct Init {
   static Init gaussian(double stddev) { return {normal, 0, stddev}; }
 };
 
+/// What the ranks of an axis that does not cut a parameter compute of its gradient. A layer takes
+/// it from its TensorRegion, which knows: `region.per_row()`.
+struct Placement {
+  bool given = false;
+  std::vector<Axis> partial = {};
+  /// Every rank computes the whole gradient, the same on all of them.
+  static Placement replicated() { return {true, {}}; }
+  /// Along these axes each rank computes a part; the parts are summed once a step.
+  static Placement summed_over(std::vector<Axis> axes) { return {true, std::move(axes)}; }
+};
+
 /// What a layer declares. Per mesh axis a parameter is sharded (a Split), replicated with equal
-/// gradients, or replicated with partial gradients that are summed (`partial`).
+/// gradients, or replicated with partial gradients (Placement).
 struct ParameterSpec {
   std::string_view name;  ///< within the layer's scope: "weight"
   Shape shape;            ///< logical, unpadded
@@ -40,7 +52,9 @@ struct ParameterSpec {
   std::vector<std::string> tags = {};  ///< "bias", "norm", "embedding": optimizer groups match them
   /// Declarations with one share name are one logical parameter wherever they sit.
   std::string_view share = {};
-  std::vector<Axis> partial = {};
+  /// Required unless the tensor axis or an expert axis cuts the parameter: declaring one without it
+  /// is an Error, under every layout, so that no partial gradient can be forgotten.
+  Placement placement = {};
 };
 
 /// Where a run of this rank's elements along a cut dimension sits in the logical tensor.
@@ -56,7 +70,7 @@ struct TESSERA_API Parameter {
   Shape logical;     ///< unpadded
   Shape local;       ///< of this rank's storage, padding included
   std::vector<Split> split;
-  std::vector<Axis> partial;
+  std::vector<Axis> partial;  ///< axes over which `grad` is summed once a step
   Init init;
   std::vector<std::string> tags;
   /// False for copies of a shared parameter beyond that of the first pipeline stage that holds it:

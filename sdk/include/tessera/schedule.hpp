@@ -57,4 +57,8 @@ class TESSERA_API PipelineSchedule {
   virtual std::vector<Action> order(const PipelineShape& shape) const = 0;
 };
 
+/// Most microbatches of a chunk that are live at once along an order: from F to the end of B or of
+/// both halves; without training from F to its end.
+TESSERA_API int live_peak(const std::vector<Action>& order, int chunk, bool training);
+
 }  // namespace tessera

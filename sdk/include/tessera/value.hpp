@@ -56,4 +56,7 @@ class TESSERA_API ConfigNode {
   virtual std::string origin(std::string_view key) const = 0;
 };
 
+/// The absolute path of a key: "model" and "hidden" give "model.hidden". The root's path is empty.
+TESSERA_API std::string join_path(std::string_view table, std::string_view key);
+
 }  // namespace tessera

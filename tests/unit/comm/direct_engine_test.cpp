@@ -9,8 +9,8 @@
 #include <mutex>
 #include <thread>
 
-#include "kernel/comm/direct_reduce.hpp"
 #include "kernel/comm/store.hpp"
+#include "sdk/src/direct_comm/direct_reduce.hpp"
 #include "tessera/direct_comm.hpp"
 #include "tessera/error.hpp"
 #include "tessera/host_comm.hpp"

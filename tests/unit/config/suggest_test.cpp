@@ -1,4 +1,4 @@
-#include "kernel/config/suggest.hpp"
+#include "tessera/suggest.hpp"
 
 #include <gtest/gtest.h>
 

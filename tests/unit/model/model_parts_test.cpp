@@ -17,34 +17,39 @@ class Parts : public ::testing::Test {
     layout.world = layout.tensor = 2;
     return layout;
   }
+  // Where the placement does not matter.
+  Parameter& declare(ParameterSpec spec, const std::string& scope, int layer) {
+    spec.placement = Placement::replicated();
+    return parts_.declare(spec, scope, layer);
+  }
   Mesh mesh_{RankGenerator(two_ranks()), 0};
   ModelParts parts_{mesh_};
 };
 
 TEST_F(Parts, ParametersAreNamedByTheirPlace) {
-  Parameter& p = parts_.declare(
+  Parameter& p = declare(
       {.name = "weight", .shape = {8, 3}, .split = {{0, Axis::tensor}}}, "layers.0.mlp.up", 1);
   EXPECT_EQ(p.name, "layers.0.mlp.up.weight");
   EXPECT_EQ(p.logical, Shape({8, 3}));
   EXPECT_EQ(p.local, Shape({4, 3}));
-  EXPECT_EQ(parts_.declare({.name = "weight", .shape = {1}}, "", 0).name, "weight");
+  EXPECT_EQ(declare({.name = "weight", .shape = {1}}, "", 0).name, "weight");
   EXPECT_EQ(parts_.logical_elements(), 25);
 }
 
 TEST_F(Parts, ReferencesStayValid) {
-  Parameter& first = parts_.declare({.name = "first", .shape = {1}}, "a", 0);
+  Parameter& first = declare({.name = "first", .shape = {1}}, "a", 0);
   for (int i = 0; i < 100; ++i) {
-    parts_.declare({.name = fmt::format("p{}", i), .shape = {1}}, "a", 0);
+    declare({.name = fmt::format("p{}", i), .shape = {1}}, "a", 0);
   }
   EXPECT_EQ(&first, parts_.parameter_list().front());
 }
 
 TEST_F(Parts, SharedDeclarationsAreOneParameter) {
-  Parameter& in = parts_.declare(
-      {.name = "weight", .shape = {10, 4}, .share = "embedding.weight"}, "embedding", 0);
-  parts_.declare({.name = "bias", .shape = {4}}, "layers.0", 1);
+  Parameter& in =
+      declare({.name = "weight", .shape = {10, 4}, .share = "embedding.weight"}, "embedding", 0);
+  declare({.name = "bias", .shape = {4}}, "layers.0", 1);
   Parameter& out =
-      parts_.declare({.name = "weight", .shape = {10, 4}, .share = "embedding.weight"}, "head", 2);
+      declare({.name = "weight", .shape = {10, 4}, .share = "embedding.weight"}, "head", 2);
   EXPECT_EQ(&in, &out);
   EXPECT_EQ(in.name, "embedding.weight");
   EXPECT_THAT(parts_.parameters()[0].layers, ElementsAre(0, 2));
@@ -52,21 +57,46 @@ TEST_F(Parts, SharedDeclarationsAreOneParameter) {
 }
 
 TEST_F(Parts, Mistakes) {
-  parts_.declare({.name = "weight", .shape = {4}}, "a", 0);
-  EXPECT_THAT([&] { parts_.declare({.name = "weight", .shape = {4}}, "a", 0); },
+  declare({.name = "weight", .shape = {4}}, "a", 0);
+  EXPECT_THAT([&] { declare({.name = "weight", .shape = {4}}, "a", 0); },
               ThrowsMessage<Error>("parameter \"a.weight\" is declared twice"));
-  parts_.declare({.name = "x", .shape = {4}, .share = "s"}, "a", 0);
-  EXPECT_THAT([&] { parts_.declare({.name = "y", .shape = {5}, .share = "s"}, "b", 1); },
+  declare({.name = "x", .shape = {4}, .share = "s"}, "a", 0);
+  EXPECT_THAT([&] { declare({.name = "y", .shape = {5}, .share = "s"}, "b", 1); },
               ThrowsMessage<Error>("shared parameter \"s\" is declared with shapes [4] and [5]"));
   EXPECT_THAT(
       [&] {
-        parts_.declare({.name = "odd", .shape = {7}, .split = {{0, Axis::tensor}}}, "a", 0);
+        declare({.name = "odd", .shape = {7}, .split = {{0, Axis::tensor}}}, "a", 0);
       },
       ThrowsMessage<ConfigError>("parameter \"a.odd\" [7]: dimension 0 of size 7 does not divide "
                                  "among 2 ranks of axis tp"));
   parts_.metric({"accuracy", MetricReduce::sum});
   EXPECT_THAT([&] { parts_.metric({"accuracy", MetricReduce::max}); },
               ThrowsMessage<Error>("metric \"accuracy\" is reduced in two ways"));
+}
+
+TEST_F(Parts, APlacementOnTheTensorAxisIsNeverForgotten) {
+  EXPECT_THAT([&] { parts_.declare({.name = "weight", .shape = {4}}, "layers.0.norm", 0); },
+              ThrowsMessage<Error>(
+                  "parameter \"layers.0.norm.weight\" [4] says nothing of the tensor axis: cut it "
+                  "with a Split, or give its placement, .placement = "
+                  "build.tensor_region().per_row() where it is applied to each row (a norm, a bias "
+                  "of a row-parallel linear)"));
+  EXPECT_THAT(
+      [&] {
+        parts_.declare({.name = "weight",
+                        .shape = {4},
+                        .split = {{0, Axis::tensor}},
+                        .placement = Placement::summed_over({Axis::tensor})},
+                       "a",
+                       0);
+      },
+      ThrowsMessage<Error>("parameter \"a.weight\" [4] is cut along tp and summed over it; it can "
+                           "be one of the two"));
+  const Parameter& summed = parts_.declare(
+      {.name = "w", .shape = {4}, .placement = Placement::summed_over({Axis::tensor})}, "a", 0);
+  EXPECT_THAT(summed.partial, ElementsAre(Axis::tensor));
+  // Experts are no matter of the dense axes.
+  parts_.declare({.name = "experts", .shape = {4, 2}, .split = {{0, Axis::expert}}}, "a", 0);
 }
 
 TEST_F(Parts, SlotsAndTermsAreOneAName) {

@@ -166,13 +166,13 @@ TEST_F(Gradient, RecomputedMlp) {
 /// x · weight with an input gradient that is `input` times the right one.
 Tensors product(Context& cx, const Tensor& x, Parameter& weight, double input, double kept) {
   MultiplyArgs args{x.arg(), weight.compute.arg(), {}};
-  Tensor y = ops::run(cx, cx.ops->multiply, args)[0];
+  Tensor y = ops::run(cx, args)[0];
   if (!cx.recording()) return {y};
   const auto times = [](Context& c, const Tensor& g, const Tensor& other, double factor) {
     MultiplyArgs back{g.arg(), other.arg(), {}};
-    Tensor made = ops::run(c, c.ops->multiply, back)[0];
+    Tensor made = ops::run(c, back)[0];
     ScaleArgs scale{made.arg(), made.arg(), factor};
-    ops::run(c, c.ops->scale, scale);
+    ops::run(c, scale);
     return made;
   };
   cx.tape->record(
@@ -186,9 +186,9 @@ Tensors product(Context& cx, const Tensor& x, Parameter& weight, double input, d
         const Tensor gradient = times(c, g.output(0), x, 1);
         // The right sum when kept is 1; overwrites what was there when it is 0.
         ScaleArgs keep{weight.grad.arg(), weight.grad.arg(), kept};
-        ops::run(c, c.ops->scale, keep);
+        ops::run(c, keep);
         AddArgs sum{weight.grad.arg(), gradient.arg(), weight.grad.arg()};
-        ops::run(c, c.ops->add, sum);
+        ops::run(c, sum);
       });
   return {y};
 }

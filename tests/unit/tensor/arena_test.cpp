@@ -1,4 +1,4 @@
-#include "kernel/tensor/arena.hpp"
+#include "tessera/arena.hpp"
 
 #include <random>
 #include <vector>

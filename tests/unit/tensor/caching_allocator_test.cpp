@@ -1,10 +1,10 @@
-#include "kernel/tensor/caching_allocator.hpp"
+#include "tessera/caching_allocator.hpp"
 
 #include <cstring>
 #include <map>
 #include <random>
 
-#include "kernel/tensor/system_memory.hpp"
+#include "sdk/src/host_device/system_memory.hpp"
 #include "tensor_support.hpp"
 
 #ifdef __SANITIZE_ADDRESS__

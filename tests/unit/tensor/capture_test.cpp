@@ -1,5 +1,5 @@
-#include "kernel/tensor/arena.hpp"
 #include "tensor_support.hpp"
+#include "tessera/arena.hpp"
 
 namespace tessera {
 namespace {

@@ -12,7 +12,10 @@ using ::testing::ElementsAre;
 class Gradients : public ::testing::Test {
  protected:
   void declare(std::string_view name, i64 elements, int layer, std::string_view share = {}) {
-    parts_.declare({.name = name, .shape = {elements}, .share = share}, "", layer);
+    parts_.declare(
+        {.name = name, .shape = {elements}, .share = share, .placement = Placement::replicated()},
+        "",
+        layer);
   }
   GradientBuffer made(i64 bucket_elements) {
     return {parts_.parameters(), DType::f32, bucket_elements, device_};
@@ -76,7 +79,7 @@ TEST_F(Gradients, ASharedParameterBelongsToAllItsLayers) {
 }
 
 TEST_F(Gradients, HaveTheirParametersShape) {
-  parts_.declare({.name = "w", .shape = {6, 7}}, "", 0);
+  parts_.declare({.name = "w", .shape = {6, 7}, .placement = Placement::replicated()}, "", 0);
   const GradientBuffer buffer = made(64);
   EXPECT_EQ(parts_.parameter_list()[0]->grad.shape(), Shape({6, 7}));
   EXPECT_TRUE(parts_.parameter_list()[0]->grad.dense());

@@ -1,0 +1,112 @@
+#include "kernel/model/placement_check.hpp"
+
+#include <algorithm>
+
+namespace tessera {
+
+void PlacementCheck::begin(const Mesh& mesh, const std::vector<Parameter*>& parameters) {
+  if (mesh.size(Axis::tensor) == 1) return;
+  mesh_ = &mesh;
+  for (const Parameter* parameter : parameters) {
+    const bool cut = std::ranges::count(parameter->split, Axis::tensor, &Split::axis) > 0;
+    set(parameter->compute.arg(), cut);
+    if (cut || std::ranges::count(parameter->partial, Axis::tensor) > 0) continue;
+    if (!parameter->grad.defined()) continue;
+    const Bytes bytes = bytes_of(parameter->grad.arg());
+    equal_gradients_[bytes.begin] = {bytes.end, parameter};
+  }
+}
+
+PlacementCheck::Bytes PlacementCheck::bytes_of(const TensorArg& tensor) {
+  i64 elements = tensor.elements() == 0 ? 0 : 1;
+  for (int i = 0; i < tensor.rank && elements > 0; ++i) {
+    elements += (tensor.shape[i] - 1) * tensor.strides[i];
+  }
+  const auto* begin = static_cast<const char*>(tensor.address);
+  return {begin, begin + elements * dtype_size(tensor.dtype)};
+}
+
+// Integers are row ids and routing: they come from the host, which writes memory unseen.
+bool PlacementCheck::differs(const TensorArg& tensor) const {
+  if (!tensor || !is_floating(tensor.dtype)) return false;
+  const Bytes bytes = bytes_of(tensor);
+  const auto after = differ_.lower_bound(bytes.end);
+  return after != differ_.begin() && std::prev(after)->second > bytes.begin;
+}
+
+void PlacementCheck::set(const TensorArg& tensor, bool differs) {
+  const Bytes bytes = bytes_of(tensor);
+  if (bytes.begin == bytes.end) return;
+  // A view that leaves gaps says nothing of what lies between its elements.
+  const bool all = bytes.end - bytes.begin == tensor.elements() * dtype_size(tensor.dtype);
+  if (!all && !differs) return;
+  auto at = differ_.lower_bound(bytes.begin);
+  if (at != differ_.begin() && std::prev(at)->second > bytes.begin) --at;
+  while (at != differ_.end() && at->first < bytes.end) {
+    const auto [begin, end] = *at;
+    at = differ_.erase(at);
+    if (begin < bytes.begin) differ_[begin] = bytes.begin;
+    if (end > bytes.end) at = std::next(differ_.emplace(bytes.end, end).first);
+  }
+  if (differs) differ_[bytes.begin] = bytes.end;
+}
+
+void PlacementCheck::check_gradient(const Kernel& kernel, const TensorArg& output) {
+  const Bytes bytes = bytes_of(output);
+  auto found = equal_gradients_.lower_bound(bytes.end);
+  if (found == equal_gradients_.begin()) return;
+  --found;
+  if (found->second.end <= bytes.begin) return;
+  problems_.push_back(fmt::format(
+      "parameter \"{}\": its gradient (of \"{}\") is not the same on the ranks of the tensor "
+      "group, "
+      "and no sum over them is declared; what is applied to rows between tensor regions needs "
+      ".placement = build.tensor_region().per_row(), and what goes into a region has to enter() it",
+      found->second.parameter->name,
+      kernel.operation));
+  equal_gradients_.erase(found);
+}
+
+void PlacementCheck::launched(const Kernel& kernel, const void* args) {
+  if (mesh_ == nullptr) return;
+  const auto* tensors = static_cast<const TensorArg*>(args);
+  const int inputs = kernel.tensors - kernel.outputs;
+  const bool any =
+      std::any_of(tensors, tensors + inputs, [&](const TensorArg& t) { return differs(t); });
+  for (int i = inputs; i < kernel.tensors; ++i) {
+    if (!tensors[i]) continue;
+    if (any) check_gradient(kernel, tensors[i]);
+    set(tensors[i], any);
+  }
+}
+
+void PlacementCheck::started(const GroupSpec& group, const Collective& collective) {
+  if (mesh_ == nullptr) return;
+  const auto coordinate = [&](i64 rank) { return mesh_->ranks().coordinate(rank, Axis::tensor); };
+  const bool across = std::ranges::any_of(group.members, [&](i64 member) {
+    return coordinate(member) != mesh_->coordinate(Axis::tensor);
+  });
+  switch (collective.kind) {
+    case CollectiveKind::all_reduce:
+    case CollectiveKind::broadcast:
+      if (across) set(collective.input, false);
+      return;
+    case CollectiveKind::all_gather:
+      set(collective.output, !across && differs(collective.input));
+      return;
+    case CollectiveKind::reduce_scatter:
+      set(collective.output, across || differs(collective.input));
+      return;
+    case CollectiveKind::all_to_all:
+    case CollectiveKind::exchange: {
+      const bool any = std::ranges::any_of(
+          collective.sends, [&](const Transfer& sent) { return differs(sent.tensor); });
+      for (const Transfer& received : collective.receives) set(received.tensor, across || any);
+      return;
+    }
+    case CollectiveKind::barrier:
+      return;
+  }
+}
+
+}  // namespace tessera

@@ -1,0 +1,48 @@
+#pragma once
+#include <map>
+#include <string>
+#include <vector>
+
+#include "tessera/comm.hpp"
+#include "tessera/mesh.hpp"
+#include "tessera/operation.hpp"
+#include "tessera/parameter.hpp"
+
+namespace tessera {
+
+/// Follows through a dry run which values differ between the ranks of the tensor group: parameters
+/// that it cuts, rows of a reduce-scatter, and whatever a launch computes from such. Finds
+/// parameters that get a gradient from them while their placement says that every rank computes the
+/// same: a norm that is not per_row() under sequence parallelism, or the input of a tensor region
+/// that did not `enter` it. Sees launches and collectives by their addresses, so it knows a
+/// plugin's own operations, too. What it cannot follow (integers, values of other pipeline stages)
+/// counts as equal: it reports no right layer, but not every wrong one.
+class PlacementCheck {
+ public:
+  /// From now on, for parameters that have their memory. Without effect in a tensor group of one.
+  void begin(const Mesh& mesh, const std::vector<Parameter*>& parameters);
+  void launched(const Kernel& kernel, const void* args);
+  void started(const GroupSpec& group, const Collective& collective);
+  /// One text for each parameter, in the order in which they were found.
+  const std::vector<std::string>& problems() const { return problems_; }
+
+ private:
+  struct Bytes {
+    const char *begin, *end;
+  };
+  static Bytes bytes_of(const TensorArg& tensor);
+  bool differs(const TensorArg& tensor) const;
+  void set(const TensorArg& tensor, bool differs);
+  void check_gradient(const Kernel& kernel, const TensorArg& output);
+
+  const Mesh* mesh_ = nullptr;                 // nullptr: nothing to follow
+  std::map<const char*, const char*> differ_;  // ranges that differ, disjoint: begin to end
+  struct Watched {
+    const char* end;
+    const Parameter* parameter;
+  };
+  std::map<const char*, Watched> equal_gradients_;  // by begin: those that must be equal
+  std::vector<std::string> problems_;
+};
+
+}  // namespace tessera

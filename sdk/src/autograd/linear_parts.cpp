@@ -1,0 +1,34 @@
+#include "sdk/src/autograd/linear_parts.hpp"
+
+namespace tessera::linear_parts {
+
+Tensor forward(Context& cx, const Tensor& x, const Parameter& weight, const Parameter* bias) {
+  MatmulArgs args;
+  args.a = x.arg();
+  args.b = weight.compute.arg();
+  if (bias != nullptr) args.bias = bias->compute.arg();
+  args.transpose_b = true;
+  return ops::run(cx, args)[0];
+}
+
+Tensor input_gradient(Context& cx, const Tensor& gradient, const Parameter& weight) {
+  MatmulArgs args;
+  args.a = gradient.arg();
+  args.b = weight.compute.arg();
+  return ops::run(cx, args)[0];
+}
+
+void add_weight_gradient(
+    Context& cx, const Tensor& gradient, const Tensor& x, Parameter& weight, Parameter* bias) {
+  MatmulArgs args;
+  args.a = gradient.arg();
+  args.b = x.arg();
+  args.out = weight.grad.arg();
+  args.transpose_a = args.accumulate = true;
+  ops::run(cx, args);
+  if (bias == nullptr) return;
+  ColumnSumArgs sum{gradient.arg(), bias->grad.arg()};
+  ops::run(cx, sum);
+}
+
+}  // namespace tessera::linear_parts

@@ -1,0 +1,55 @@
+#include <array>
+
+#include "tessera/ops.hpp"
+
+namespace tessera::ops {
+
+Tensor cross_entropy(Context& cx,
+                     const Tensor& logits,
+                     const Tensor& targets,
+                     const Tensor& mask,
+                     const Tensor& inverse_weight,
+                     i64 first,
+                     i64 valid,
+                     ProcessGroup& group,
+                     std::string_view name) {
+  CrossEntropyMaxArgs max_args{logits.arg(), {}, valid};
+  const Tensor max = run(cx, max_args)[0];
+  group.all_reduce(max, ReduceOp::max, name).wait(*cx.stream);
+  CrossEntropySumsArgs sums_args{logits.arg(), targets.arg(), max.arg(), {}, first, valid};
+  const Tensor sums = run(cx, sums_args)[0];
+  group.all_reduce(sums, ReduceOp::sum, name).wait(*cx.stream);
+  CrossEntropyLossArgs loss_args{sums.arg(), mask.arg(), inverse_weight.arg(), {}};
+  Tensor loss = run(cx, loss_args)[0];
+  if (!cx.recording()) return loss;
+
+  const auto input_half = [logits = logits.with_var({}),
+                           targets = targets.with_var({}),
+                           mask = mask.with_var({}),
+                           max,
+                           sums,
+                           inverse_weight,
+                           first,
+                           valid](Context& c, Gradients& g) {
+    CrossEntropyGradArgs back;
+    back.logits = logits.arg();
+    back.targets = targets.arg();
+    back.max = max.arg();
+    back.sums = sums.arg();
+    back.mask = mask.arg();
+    back.inverse_weight = inverse_weight.arg();
+    const Tensor gradient = g.output(0);
+    back.grad = gradient.arg();
+    back.first = first;
+    back.valid = valid;
+    // The logits are read here for the last time; at vocabulary size they are the largest tensor.
+    const Tensor out = logits.sole_owner() ? logits : c.empty(logits.shape(), logits.dtype());
+    back.out = out.arg();
+    run(c, back);
+    g.input(0, out);
+  };
+  cx.tape->record("cross_entropy", std::array{logits}, std::array{&loss}, input_half);
+  return loss;
+}
+
+}  // namespace tessera::ops

@@ -1,0 +1,128 @@
+#include <array>
+
+#include "tessera/ops.hpp"
+
+namespace tessera::ops {
+
+Tensor gelu(Context& cx, const Tensor& x) {
+  GeluArgs args{x.arg(), {}};
+  Tensor y = run(cx, args)[0];
+  if (!cx.recording()) return y;
+  cx.tape->record(
+      "gelu", std::array{x}, std::array{&y}, [x = x.with_var({})](Context& c, Gradients& g) {
+        GeluBackwardArgs back{g.output(0).arg(), x.arg(), {}};
+        g.input(0, run(c, back)[0]);
+      });
+  return y;
+}
+
+Tensor add(Context& cx, const Tensor& a, const Tensor& b) {
+  AddArgs args{a.arg(), b.arg(), {}};
+  Tensor y = run(cx, args)[0];
+  if (!cx.recording()) return y;
+  cx.tape->record("add", std::array{a, b}, std::array{&y}, [](Context&, Gradients& g) {
+    g.input(0, g.output(0));
+    g.input(1, g.output(0));
+  });
+  return y;
+}
+
+Tensor multiply(Context& cx, const Tensor& a, const Tensor& b) {
+  MultiplyArgs args{a.arg(), b.arg(), {}};
+  Tensor y = run(cx, args)[0];
+  if (!cx.recording()) return y;
+  cx.tape->record("multiply",
+                  std::array{a, b},
+                  std::array{&y},
+                  [a = a.with_var({}), b = b.with_var({})](Context& c, Gradients& g) {
+                    const Tensor gradient = g.output(0);
+                    if (g.wants(0)) {
+                      MultiplyArgs back{gradient.arg(), b.arg(), {}};
+                      g.input(0, run(c, back)[0]);
+                    }
+                    if (g.wants(1)) {
+                      MultiplyArgs back{gradient.arg(), a.arg(), {}};
+                      g.input(1, run(c, back)[0]);
+                    }
+                  });
+  return y;
+}
+
+Tensor scale(Context& cx, const Tensor& x, double factor) {
+  ScaleArgs args{x.arg(), {}, factor};
+  Tensor y = run(cx, args)[0];
+  if (!cx.recording()) return y;
+  cx.tape->record("scale", std::array{x}, std::array{&y}, [factor](Context& c, Gradients& g) {
+    ScaleArgs back{g.output(0).arg(), {}, factor};
+    g.input(0, run(c, back)[0]);
+  });
+  return y;
+}
+
+Tensor dropout(Context& cx,
+               const Tensor& x,
+               const Tensor& residual,
+               const Tensor& rows,
+               double p,
+               u64 key,
+               i64 feature_offset) {
+  if (!cx.training()) p = 0;
+  if (p == 0 && !residual.defined()) return x;
+  DropoutArgs args;
+  args.x = x.arg();
+  if (residual.defined()) args.residual = residual.arg();
+  args.rows = rows.arg();
+  args.key = key;
+  args.p = p;
+  args.feature_offset = feature_offset;
+  Tensor y = run(cx, args)[0];
+  if (!cx.recording()) return y;
+  const auto input_half = [rows = rows.with_var({}), p, key, feature_offset](Context& c,
+                                                                             Gradients& g) {
+    const Tensor gradient = g.output(0);
+    g.input(1, gradient);
+    if (!g.wants(0)) return;
+    if (p == 0) {
+      g.input(0, gradient);
+      return;
+    }
+    DropoutArgs back;
+    back.x = gradient.arg();
+    back.rows = rows.arg();
+    back.key = key;
+    back.p = p;
+    back.feature_offset = feature_offset;
+    g.input(0, run(c, back)[0]);
+  };
+  cx.tape->record("dropout", std::array{x, residual}, std::array{&y}, input_half);
+  return y;
+}
+
+Tensor reshape(Context& cx, const Tensor& x, const Shape& shape) {
+  Tensor y = x.view(shape);
+  if (!cx.recording()) return y;
+  cx.tape->record(
+      "reshape", std::array{x}, std::array{&y}, [shape = x.shape()](Context&, Gradients& g) {
+        g.input(0, g.output(0).view(shape));
+      });
+  return y;
+}
+
+Tensor slice(Context& cx, const Tensor& x, int dim, i64 begin, i64 length) {
+  CopyArgs args{x.slice(dim, begin, length).arg(), {}};
+  Tensor y = run(cx, args)[0];
+  if (!cx.recording()) return y;
+  const auto input_half = [shape = x.shape(), dim, begin, length](Context& c, Gradients& g) {
+    const Tensor part = g.output(0);
+    Tensor whole = c.empty(shape, part.dtype());
+    FillArgs zero{whole.arg(), 0};
+    run(c, zero);
+    CopyArgs back{part.arg(), whole.slice(dim, begin, length).arg()};
+    run(c, back);
+    g.input(0, std::move(whole));
+  };
+  cx.tape->record("slice", std::array{x}, std::array{&y}, input_half);
+  return y;
+}
+
+}  // namespace tessera::ops

@@ -1,0 +1,102 @@
+#include <array>
+
+#include "sdk/src/autograd/linear_parts.hpp"
+#include "tessera/ops.hpp"
+
+namespace tessera::ops {
+
+namespace {
+
+// A handle that a closure keeps: the values without their place on the tape.
+Tensor saved(const Tensor& tensor) { return tensor.with_var({}); }
+
+}  // namespace
+
+Tensor linear(Context& cx, const Tensor& x, Parameter& weight, Parameter* bias) {
+  Tensor y = linear_parts::forward(cx, x, weight, bias);
+  if (!cx.recording()) return y;
+  const auto input_half = [&weight](Context& c, Gradients& g) {
+    g.input(0, linear_parts::input_gradient(c, g.output(0), weight));
+  };
+  const auto weight_half = [x = saved(x), &weight, bias](Context& c, Gradients& g) {
+    linear_parts::add_weight_gradient(c, g.output(0), x, weight, bias);
+  };
+  cx.tape->record("linear", std::array{x}, std::array{&y}, input_half, weight_half);
+  return y;
+}
+
+// By value: whether this is the last owner decides whether the memory is used again.
+// NOLINTNEXTLINE(performance-unnecessary-value-param)
+Tensor add_bias(Context& cx, Tensor x, Parameter& bias) {
+  AddBiasArgs args{x.arg(), bias.compute.arg(), {}};
+  Tensor y;
+  if (x.sole_owner() && x.dense()) {
+    args.out = x.arg();
+    run(cx, args);
+    y = saved(x);
+  } else {
+    y = run(cx, args)[0];
+  }
+  if (!cx.recording()) return y;
+  cx.tape->record(
+      "add_bias",
+      std::array{x},
+      std::array{&y},
+      [](Context&, Gradients& g) { g.input(0, g.output(0)); },
+      [&bias](Context& c, Gradients& g) {
+        ColumnSumArgs sum{g.output(0).arg(), bias.grad.arg()};
+        run(c, sum);
+      });
+  return y;
+}
+
+Tensor layernorm(Context& cx, const Tensor& x, Parameter& weight, Parameter& bias, double eps) {
+  LayerNormArgs args;
+  args.x = x.arg();
+  args.weight = weight.compute.arg();
+  args.bias = bias.compute.arg();
+  args.eps = eps;
+  const auto made = run(cx, args);
+  Tensor y = made[0];
+  if (!cx.recording()) return y;
+  const auto input_half = [x = saved(x), mean = made[1], rstd = made[2], &weight](Context& c,
+                                                                                  Gradients& g) {
+    LayerNormBackwardArgs back;
+    back.grad = g.output(0).arg();
+    back.x = x.arg();
+    back.weight = weight.compute.arg();
+    back.mean = mean.arg();
+    back.rstd = rstd.arg();
+    g.input(0, run(c, back)[0]);
+  };
+  const auto weight_half = [x = saved(x), mean = made[1], rstd = made[2], &weight, &bias](
+                               Context& c, Gradients& g) {
+    LayerNormWeightArgs back;
+    back.grad = g.output(0).arg();
+    back.x = x.arg();
+    back.mean = mean.arg();
+    back.rstd = rstd.arg();
+    back.weight_grad = weight.grad.arg();
+    back.bias_grad = bias.grad.arg();
+    run(c, back);
+  };
+  cx.tape->record("layernorm", std::array{x}, std::array{&y}, input_half, weight_half);
+  return y;
+}
+
+Tensor embedding(Context& cx, const Tensor& ids, Parameter& table, i64 first) {
+  EmbeddingArgs args{ids.arg(), table.compute.arg(), {}, first};
+  Tensor y = run(cx, args)[0];
+  if (!cx.recording()) return y;
+  cx.tape->record("embedding",
+                  {},
+                  std::array{&y},
+                  {},
+                  [ids = saved(ids), &table, first](Context& c, Gradients& g) {
+                    EmbeddingWeightArgs back{ids.arg(), g.output(0).arg(), table.grad.arg(), first};
+                    run(c, back);
+                  });
+  return y;
+}
+
+}  // namespace tessera::ops

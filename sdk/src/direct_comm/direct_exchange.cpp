@@ -1,0 +1,165 @@
+// Sends and receives between pairs of members: first in, first out for each directed pair, and
+// nobody else takes part. A receiver copies from the sender's tensor; the sender stays until then.
+#include <algorithm>
+
+#include "sdk/src/direct_comm/direct_group.hpp"
+#include "sdk/src/direct_comm/direct_reduce.hpp"
+#include "tessera/error.hpp"
+
+namespace tessera {
+
+namespace {
+
+class ExchangeTask : public DirectTask {
+ public:
+  ExchangeTask(std::shared_ptr<DirectMembers> members, const Collective& collective);
+  ~ExchangeTask() override { --members_->open; }
+
+  bool advance() override;
+  std::string title() const override {
+    return fmt::format("group {}: {} \"{}\"", members_->spec.name, collective_name(kind_), name_);
+  }
+  std::string waiting_for() const override;
+  std::vector<i64> missing() const override;
+
+ private:
+  enum class Stage { waiting, announced, complete };
+  struct Send {
+    int peer;
+    TensorArg tensor;
+    u64 number;
+    Announcement announcement;
+    SharedInput shared;
+    Stage stage = Stage::waiting;
+  };
+  struct Receive {
+    int peer;
+    TensorArg tensor;
+    u64 number;
+    bool complete = false;
+  };
+
+  void advance(Send& send);
+  void advance(Receive& receive);
+
+  std::shared_ptr<DirectMembers> members_;
+  CollectiveKind kind_;
+  std::string name_;
+  std::vector<std::unique_ptr<Send>> sends_;
+  std::vector<Receive> receives_;
+};
+
+ExchangeTask::ExchangeTask(std::shared_ptr<DirectMembers> members, const Collective& collective)
+    : members_(std::move(members)), kind_(collective.kind), name_(collective.name) {
+  for (const Transfer& transfer : collective.sends) {
+    auto send = std::make_unique<Send>();
+    send->peer = transfer.peer;
+    send->tensor = transfer.tensor;
+    send->number = members_->next_to[static_cast<std::size_t>(transfer.peer)]++;
+    send->announcement = announcement_of(collective, transfer.tensor);
+    sends_.push_back(std::move(send));
+  }
+  for (const Transfer& transfer : collective.receives) {
+    const u64 number = members_->next_from[static_cast<std::size_t>(transfer.peer)]++;
+    receives_.push_back({transfer.peer, transfer.tensor, number});
+  }
+  ++members_->open;
+}
+
+std::vector<i64> ExchangeTask::missing() const {
+  std::vector<i64> ranks;
+  const auto add = [&](int peer) {
+    if (peer != members_->spec.index) ranks.push_back(members_->rank_of(peer));
+  };
+  for (const auto& send : sends_) {
+    if (send->stage != Stage::complete) add(send->peer);
+  }
+  for (const Receive& receive : receives_) {
+    if (!receive.complete) add(receive.peer);
+  }
+  return ranks;
+}
+
+bool ExchangeTask::advance() {
+  for (auto& send : sends_) {
+    if (send->stage == Stage::waiting) advance(*send);
+  }
+  for (Receive& receive : receives_) {
+    if (!receive.complete) advance(receive);
+  }
+  for (auto& send : sends_) {
+    if (send->stage == Stage::announced) advance(*send);
+  }
+  return std::all_of(sends_.begin(),
+                     sends_.end(),
+                     [](const auto& send) { return send->stage == Stage::complete; }) &&
+         std::all_of(receives_.begin(), receives_.end(), [](const Receive& receive) {
+           return receive.complete;
+         });
+}
+
+void ExchangeTask::advance(Send& send) {
+  Channel& channel = members_->to(send.peer);
+  // The receiver counts what it took in its own block.
+  const std::atomic<u64>& taken = members_->from(send.peer).taken;
+  const u64 took = taken.load(std::memory_order_acquire);
+  if (send.stage == Stage::waiting) {
+    const u64 sent = channel.sent.load(std::memory_order_relaxed);
+    if (sent != send.number || send.number >= took + kChannelRing) return;
+    send.announcement.token = send.shared.share(members_->state, send.tensor);
+    channel.ring[send.number % kChannelRing] = send.announcement;
+    channel.sent.store(send.number + 1, std::memory_order_release);
+    send.stage = Stage::announced;
+  } else if (took > send.number) {
+    send.shared.finish(members_->state, send.tensor, false);
+    send.stage = Stage::complete;
+  }
+}
+
+void ExchangeTask::advance(Receive& receive) {
+  std::atomic<u64>& taken = members_->to(receive.peer).taken;
+  Channel& channel = members_->from(receive.peer);
+  if (taken.load(std::memory_order_relaxed) != receive.number ||
+      channel.sent.load(std::memory_order_acquire) <= receive.number) {
+    return;
+  }
+  const Announcement& sent = channel.ring[receive.number % kChannelRing];
+  const i64 rank = members_->rank_of(receive.peer), bytes = bytes_of(receive.tensor);
+  require(sent.bytes == bytes && sent.dtype == receive.tensor.dtype && sent.kind == kind_,
+          "rank {} sends {}, but rank {} expects {} bytes {} by {}",
+          members_->number_of(receive.peer),
+          text_of(sent),
+          members_->number_of(members_->spec.index),
+          bytes,
+          dtype_name(receive.tensor.dtype),
+          collective_name(kind_));
+  if (bytes > 0) {
+    const PeerAccess access(members_->state, {&rank, 1});
+    copy_bytes(receive.tensor.address, members_->state.memory->at(rank, sent.token, bytes), bytes);
+  }
+  taken.store(receive.number + 1, std::memory_order_release);
+  receive.complete = true;
+}
+
+std::string ExchangeTask::waiting_for() const {
+  std::string text;
+  const auto add = [&](int peer, std::string_view what) {
+    text += fmt::format("{}rank {} {}", text.empty() ? "" : "; ", members_->number_of(peer), what);
+  };
+  for (const Receive& receive : receives_) {
+    if (!receive.complete) add(receive.peer, "has not sent");
+  }
+  for (const auto& send : sends_) {
+    if (send->stage != Stage::complete) add(send->peer, "has not received");
+  }
+  return text;
+}
+
+}  // namespace
+
+std::unique_ptr<DirectTask> make_exchange_task(std::shared_ptr<DirectMembers> members,
+                                               const Collective& collective) {
+  return std::make_unique<ExchangeTask>(std::move(members), collective);
+}
+
+}  // namespace tessera

@@ -1,0 +1,127 @@
+#include "sdk/src/direct_comm/direct_group.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "sdk/src/direct_comm/direct_reduce.hpp"
+#include "tessera/error.hpp"
+
+namespace tessera {
+
+namespace {
+
+i64 whole_pages(i64 bytes) { return (bytes + 4095) / 4096 * 4096; }
+
+u64 hash_of(std::string_view text) {  // FNV-1a
+  u64 hash = 0xcbf29ce484222325;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  return hash;
+}
+
+}  // namespace
+
+i64 bytes_of(const TensorArg& tensor) {
+  return tensor ? tensor.elements() * dtype_size(tensor.dtype) : 0;
+}
+
+Announcement announcement_of(const Collective& collective, const TensorArg& tensor) {
+  Announcement made{};
+  made.kind = collective.kind;
+  made.name_hash = hash_of(collective.name);
+  made.bytes = bytes_of(tensor);
+  made.dtype = tensor.dtype;
+  made.op = collective.op;
+  made.root = collective.root;
+  const std::size_t length = std::min(collective.name.size(), sizeof made.name - 1);
+  std::memcpy(made.name, collective.name.data(), length);
+  return made;
+}
+
+std::string text_of(const Announcement& a) {
+  std::string text = fmt::format("{} \"{}\"", collective_name(a.kind), a.name);
+  if (a.kind == CollectiveKind::barrier) return text;
+  text += fmt::format(" of {} bytes {}", a.bytes, dtype_name(a.dtype));
+  if (a.kind == CollectiveKind::broadcast) text += fmt::format(" from member {}", a.root);
+  constexpr std::string_view kOps[] = {"sum", "max", "min"};
+  if (a.kind == CollectiveKind::all_reduce || a.kind == CollectiveKind::reduce_scatter) {
+    text += fmt::format(", {}", kOps[static_cast<int>(a.op)]);
+  }
+  return text;
+}
+
+DirectMembers::DirectMembers(DirectState& state_, const GroupSpec& spec_)
+    : state(state_), spec(spec_), next_to(spec.members.size()), next_from(spec.members.size()) {
+  const i64 bytes = MemberControl::bytes(size());
+  void* block = state.memory->reserve(whole_pages(bytes));
+  require(block != nullptr, "{}: no memory for the control block of {}", state.name, spec.name);
+  Store& store = *state.arguments.store;
+  const int times = ++state.groups_made[spec.id];  // one may be made again after it was destroyed
+  const auto key = [&](int member) {
+    return fmt::format("{}/group/{}.{}/{}", state.prefix, spec.id, times, member);
+  };
+  store.set(key(spec.index), fmt::format("{} {}", state.memory->token(block, bytes), spec.name));
+  for (int member = 0; member < size(); ++member) {
+    const std::string value = store.get(key(member), state.arguments.init_timeout);
+    const std::size_t space = value.find(' ');
+    require(value.substr(space + 1) == spec.name,
+            "{}: group #{} is {} on rank {} and {} on rank {}: ranks must create the same groups "
+            "in the same order",
+            state.name,
+            spec.id,
+            spec.name,
+            state.number(),
+            value.substr(space + 1),
+            number_of(member));
+    control.push_back(static_cast<MemberControl*>(
+        state.memory->at(rank_of(member), std::stoull(value.substr(0, space)), bytes)));
+  }
+}
+
+u64 SharedInput::share(DirectState& state, const TensorArg& tensor) {
+  const i64 bytes = bytes_of(tensor);
+  if (bytes == 0) return 0;
+  const u64 token = state.memory->token(tensor.address, bytes);
+  if (token != DirectMemory::kPrivate) {
+    ++state.counters.direct;
+    return token;
+  }
+  reserved_ = whole_pages(bytes);
+  copy_ = state.stage(reserved_);
+  require(copy_ != nullptr, "no shared memory left to stage {} bytes", bytes);
+  copy_bytes(copy_, tensor.address, bytes);
+  ++state.counters.staged;
+  state.counters.staged_bytes += bytes;
+  return state.memory->token(copy_, bytes);
+}
+
+void SharedInput::finish(DirectState& state, const TensorArg& tensor, bool written) {
+  if (copy_ == nullptr) return;
+  if (written) copy_bytes(tensor.address, copy_, bytes_of(tensor));
+  state.unstage(copy_, reserved_);
+  copy_ = nullptr;
+}
+
+DirectGroup::DirectGroup(std::shared_ptr<DirectState> state, const GroupSpec& spec, Device& device)
+    : HostGroup(device),
+      state_(std::move(state)),
+      members_(std::make_shared<DirectMembers>(*state_, spec)) {}
+
+DirectGroup::~DirectGroup() {
+  if (members_->open == 0) return;
+  state_->abort(state_->arguments.rank,
+                fmt::format("rank {}: {} was destroyed with collectives under way",
+                            state_->number(),
+                            members_->spec.name));
+}
+
+HostGroup::Ticket DirectGroup::post(const Collective& collective) {
+  state_->check();
+  const bool pairs =
+      collective.kind == CollectiveKind::exchange || collective.kind == CollectiveKind::all_to_all;
+  return state_->add(pairs ? make_exchange_task(members_, collective)
+                           : make_collective_task(members_, collective));
+}
+
+void DirectGroup::finish(Ticket ticket) { state_->finish(ticket); }
+
+}  // namespace tessera

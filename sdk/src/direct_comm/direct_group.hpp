@@ -1,0 +1,74 @@
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "sdk/src/direct_comm/direct_state.hpp"
+#include "tessera/host_comm.hpp"
+
+namespace tessera {
+
+/// What the tasks of one group share: the members' control blocks and this member's position in
+/// each sequence.
+struct DirectMembers {
+  DirectMembers(DirectState& state, const GroupSpec& spec);
+  int size() const { return static_cast<int>(spec.members.size()); }
+  MemberControl& own() const { return *control[static_cast<std::size_t>(spec.index)]; }
+  Channel& to(int peer) const { return own().channel(peer); }
+  Channel& from(int peer) const {
+    return control[static_cast<std::size_t>(peer)]->channel(spec.index);
+  }
+  i64 rank_of(int member) const { return spec.members[static_cast<std::size_t>(member)]; }
+
+  /// The same as the run counts it, for errors.
+  i64 number_of(int member) const { return state.arguments.number(rank_of(member)); }
+
+  DirectState& state;
+  GroupSpec spec;
+  std::vector<MemberControl*> control;
+  u64 next = 0, worked = 0;             ///< collectives posted and carried out here
+  std::vector<u64> next_to, next_from;  ///< sends and receives posted here, by peer
+  int open = 0;                         ///< tasks that are not complete
+};
+
+/// An input as peers reach it: in place, or copied to memory that they can read.
+class SharedInput {
+ public:
+  SharedInput() = default;
+  SharedInput(const SharedInput&) = delete;
+  SharedInput& operator=(const SharedInput&) = delete;
+  /// Returns the token; copies when it must.
+  u64 share(DirectState& state, const TensorArg& tensor);
+  /// Peers are done: brings results back when they wrote to the copy, and frees it.
+  void finish(DirectState& state, const TensorArg& tensor, bool written);
+
+ private:
+  void* copy_ = nullptr;
+  i64 reserved_ = 0;
+};
+
+/// Collectives of one group through DirectState.
+class DirectGroup : public HostGroup {
+ public:
+  DirectGroup(std::shared_ptr<DirectState> state, const GroupSpec& spec, Device& device);
+  ~DirectGroup() override;
+  Ticket post(const Collective& collective) override;
+  void finish(Ticket ticket) override;
+
+ private:
+  std::shared_ptr<DirectState> state_;
+  std::shared_ptr<DirectMembers> members_;
+};
+
+std::unique_ptr<DirectTask> make_collective_task(std::shared_ptr<DirectMembers> members,
+                                                 const Collective& collective);
+std::unique_ptr<DirectTask> make_exchange_task(std::shared_ptr<DirectMembers> members,
+                                               const Collective& collective);
+
+i64 bytes_of(const TensorArg& tensor);
+/// Kind, name and sizes; the token is set when it is posted.
+Announcement announcement_of(const Collective& collective, const TensorArg& tensor);
+/// "all_reduce "x" f32, 400 bytes, sum".
+std::string text_of(const Announcement& announcement);
+
+}  // namespace tessera

@@ -1,0 +1,213 @@
+#include "sdk/src/direct_comm/direct_state.hpp"
+
+#include <immintrin.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "tessera/error.hpp"
+
+namespace tessera {
+
+using namespace std::chrono_literals;
+
+namespace {
+
+// Spinning helps only while the peers run on other cores, and others may want this one: after some
+// microseconds it is better to yield, which costs little when nobody else is there.
+int spins_for(i64 world) {
+  cpu_set_t cores;
+  CPU_ZERO(&cores);
+  const bool known = sched_getaffinity(0, sizeof cores, &cores) == 0;
+  return known && world <= CPU_COUNT(&cores) ? 32 : 4;
+}
+
+}  // namespace
+
+DirectState::DirectState(std::string name_,
+                         const CommunicatorArguments& arguments_,
+                         std::shared_ptr<DirectMemory> memory_)
+    : name(std::move(name_)),
+      arguments(arguments_),
+      memory(std::move(memory_)),
+      spins_(spins_for(arguments.world)) {
+  Store& store = *arguments.store;
+  const i64 made = store.add(fmt::format("{}/made/{}", name, arguments.rank), 1);
+  prefix = fmt::format("{}/{}", name, made);
+  own = static_cast<RankState*>(memory->reserve(4096));
+  require(own != nullptr, "{}: no memory for rank {}'s state", name, number());
+  const auto key = [&](i64 rank) { return fmt::format("{}/rank/{}", prefix, rank); };
+  store.set(key(arguments.rank), std::to_string(memory->token(own, sizeof(RankState))));
+  for (i64 rank = 0; rank < arguments.world; ++rank) {
+    const u64 token = std::stoull(store.get(key(rank), arguments.init_timeout));
+    ranks.push_back(static_cast<RankState*>(memory->at(rank, token, sizeof(RankState))));
+  }
+}
+
+DirectState::~DirectState() {
+  if (!pending_.empty()) abort(arguments.rank, "it ended with collectives under way");
+  for (const auto& [bytes, block] : staging_) memory->release(block, bytes);
+  u32 running = RankState::running;
+  if (own != nullptr) own->phase.compare_exchange_strong(running, RankState::left);
+}
+
+void* DirectState::stage(i64& bytes) {
+  // A used block has its pages already. One of up to twice the size will do.
+  const auto found = staging_.lower_bound(bytes);
+  if (found == staging_.end() || found->first > 2 * bytes) return memory->reserve(bytes);
+  void* block = found->second;
+  bytes = found->first;
+  staging_.erase(found);
+  return block;
+}
+
+void DirectState::unstage(void* block, i64 bytes) { staging_.emplace(bytes, block); }
+
+void DirectState::check() const {
+  if (!failure_.empty()) throw Error(failure_);
+}
+
+void DirectState::abort(i64 origin, std::string_view reason) noexcept {
+  u32 running = RankState::running;
+  if (own->phase.compare_exchange_strong(running, RankState::aborting)) {
+    const std::size_t length = std::min(reason.size(), sizeof own->text - 1);
+    std::memcpy(own->text, reason.data(), length);
+    own->text[length] = '\0';
+    own->origin = origin;
+    own->phase.store(RankState::aborted);
+  }
+  // A peer inside our tensors leaves after one copy; one that died or was stopped inside does not.
+  const Clock::time_point give_up = Clock::now() + 10s;
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    if (ranks[i] == own) continue;
+    while (ranks[i]->busy.load() != 0 && memory->death(static_cast<i64>(i)).empty() &&
+           Clock::now() < give_up) {
+      sched_yield();
+    }
+  }
+}
+
+void DirectState::die(const std::string& what, i64 origin, const std::string& reason) {
+  failure_ = what;
+  abort(origin, reason);
+  throw Error(failure_);
+}
+
+u64 DirectState::add(std::unique_ptr<DirectTask> task) {
+  const u64 ticket = task->ticket = ++last_ticket_;
+  pending_.push_back(std::move(task));
+  progress();
+  return ticket;
+}
+
+bool DirectState::progress() {
+  bool moved = false;
+  for (std::size_t i = 0; i < pending_.size();) {
+    DirectTask& task = *pending_[i];
+    bool complete = false;
+    try {
+      complete = task.advance();
+    } catch (const PeerGone&) {
+      check_peers(task);
+      return moved;
+    } catch (const Error& error) {
+      const std::string text = fmt::format("rank {}, {}: {}", number(), task.title(), error.what());
+      die(text, arguments.rank, text);
+    }
+    if (complete) {
+      pending_.erase(pending_.begin() + static_cast<std::ptrdiff_t>(i));
+      moved = true;
+    } else {
+      ++i;
+    }
+  }
+  return moved;
+}
+
+bool DirectState::advance() {
+  check();
+  progress();
+  return !pending_.empty();
+}
+
+void DirectState::check_peers(const DirectTask& waiting) {
+  const auto fail_of = [&](i64 rank, const std::string& reason) {
+    die(fmt::format("rank {}, {}: rank {} failed: {}",
+                    number(),
+                    waiting.title(),
+                    arguments.number(rank),
+                    reason),
+        rank,
+        reason);
+  };
+  const u32 own_phase = own->phase.load();
+  if (own_phase == RankState::aborted) fail_of(own->origin, own->text);
+  for (const RankState* peer : ranks) {
+    while (peer->phase.load() == RankState::aborting) sched_yield();
+    if (peer->phase.load() == RankState::aborted) fail_of(peer->origin, peer->text);
+  }
+  for (const i64 rank : waiting.missing()) {
+    const bool left = ranks[static_cast<std::size_t>(rank)]->phase.load() == RankState::left;
+    const std::string death = left ? "it has ended" : memory->death(rank);
+    if (death.empty()) continue;
+    // It may have done its part just before it ended.
+    progress();
+    if (pending_.empty() || pending_.front().get() != &waiting) return;
+    const std::vector<i64> still = waiting.missing();
+    if (std::find(still.begin(), still.end(), rank) == still.end()) continue;
+    fail_of(rank, death);
+  }
+}
+
+void DirectState::finish(u64 ticket) {
+  check();
+  require(ticket != 0, "{}: a collective was waited for before it was posted", name);
+  const auto done = [&] { return pending_.empty() || pending_.front()->ticket > ticket; };
+  progress();
+  if (done()) return;
+
+  for (int i = 0; i < spins_; ++i) {
+    _mm_pause();
+    progress();
+    if (done()) return;
+  }
+  const Clock::time_point begin = Clock::now();
+  Clock::time_point checked = begin, moved = begin;
+  while (true) {
+    sched_yield();
+    if (progress()) moved = Clock::now();
+    if (done()) return;
+    const Clock::time_point now = Clock::now();
+    if (now - moved > 20ms) std::this_thread::sleep_for(50us);
+    if (now - checked < 2ms) continue;
+    checked = now;
+    check_peers(*pending_.front());
+    if (done()) return;
+    if (now - moved > arguments.timeout) {
+      const DirectTask& task = *pending_.front();
+      const std::string text = fmt::format("rank {}, {}: timed out after {:.1f} s: {}",
+                                           number(),
+                                           task.title(),
+                                           std::chrono::duration<double>(now - moved).count(),
+                                           task.waiting_for());
+      die(text, arguments.rank, text);
+    }
+  }
+}
+
+PeerAccess::PeerAccess(DirectState& state, std::span<const i64> members) : own_(*state.own) {
+  // Sequentially consistent on both sides: either the peer that aborts sees this rank busy, or
+  // this rank sees that it aborted.
+  own_.busy.store(1);
+  for (const i64 member : members) {
+    const u32 phase = state.ranks[static_cast<std::size_t>(member)]->phase.load();
+    if (phase == RankState::running || phase == RankState::left) continue;
+    own_.busy.store(0);
+    throw PeerGone{};
+  }
+}
+
+PeerAccess::~PeerAccess() { own_.busy.store(0, std::memory_order_release); }
+
+}  // namespace tessera

@@ -1,0 +1,211 @@
+#include "tessera/caching_allocator.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <utility>
+
+#include "sdk/src/host_device/address_marks.hpp"
+#include "tessera/device.hpp"
+#include "tessera/error.hpp"
+
+namespace tessera {
+namespace {
+
+constexpr i64 kLeast = 512;
+constexpr i64 kCoarsest = i64{2} << 20;
+constexpr i64 kSmall = i64{1} << 20;  // largest small request
+constexpr i64 kSmallSlab = i64{8} << 20;
+constexpr i64 kLargeSlab = i64{64} << 20;  // requests beyond half of it get a slab of their size
+constexpr i64 kPage = 4096;
+
+i64 round_up(i64 bytes, i64 multiple) { return (bytes + multiple - 1) / multiple * multiple; }
+
+}  // namespace
+
+bool CachingAllocator::Smaller::operator()(const Piece* a, const Piece* b) const {
+  return a->bytes != b->bytes ? a->bytes < b->bytes : a->address < b->address;
+}
+
+CachingAllocator::CachingAllocator(std::shared_ptr<MemorySource> source)
+    : CachingAllocator(std::move(source), Options()) {}
+
+CachingAllocator::CachingAllocator(std::shared_ptr<MemorySource> source, Options options)
+    : source_(std::move(source)), options_(std::move(options)), used_(&nodes_) {
+  require(source_ != nullptr, "a caching allocator needs a memory source");
+}
+
+CachingAllocator::~CachingAllocator() {
+  for (const auto& slab : slabs_) {
+    if (options_.mark) mark_usable(slab->address, slab->bytes);
+    source_->release(slab->address, slab->bytes);
+  }
+}
+
+i64 CachingAllocator::rounded(i64 bytes) {
+  if (bytes <= kLeast) return kLeast;
+  const auto power = static_cast<i64>(std::bit_floor(static_cast<u64>(bytes)));
+  return round_up(bytes, std::clamp(power / 8, kLeast, kCoarsest));
+}
+
+Block CachingAllocator::allocate(i64 bytes, Category category, Stream& stream) {
+  require(bytes >= 0, "cannot allocate {} bytes", bytes);
+  const i64 size = rounded(bytes);
+  const bool small = size <= kSmall;
+  Lane& own = lane(stream);
+  Free& free = small ? own.small : own.large;
+  Piece* piece = take(free, size);
+  if (!piece) piece = grow(free, size, small);
+  if (!piece) {
+    fail(
+        "out of memory: {} bytes for {}; {} bytes are in use and {} reserved. "
+        "A smaller [batch] micro, recompute or more ranks need less",
+        bytes,
+        category_name(category),
+        stats_.total,
+        stats_.reserved);
+  }
+  split(piece, size);
+  used_.emplace(piece->address, piece);
+  piece->used = true;
+  piece->category = category;
+  count(category, piece->bytes);
+  if (options_.mark) mark_usable(piece->address, bytes);
+  return {piece->address, piece->bytes, category, &stream};
+}
+
+void CachingAllocator::release(const Block& block) {
+  const auto found = used_.find(block.address);
+  require(found != used_.end(),
+          "release of {} bytes ({}) at {} that are not in use: released twice, or not of this pool",
+          block.bytes,
+          category_name(block.category),
+          fmt::ptr(block.address));
+  Piece* piece = found->second;
+  used_.erase(found);
+  count(piece->category, -piece->bytes);
+  if (options_.mark) mark_unusable(piece->address, piece->bytes);
+  piece->used = false;
+  Free& free = *piece->slab->free;
+  for (Piece* neighbour : {piece->before, piece->after}) {
+    if (!neighbour || neighbour->used) continue;
+    free.erase(neighbour);
+    piece = neighbour == piece->before ? join(neighbour, piece) : join(piece, neighbour);
+  }
+  free.insert(piece);
+}
+
+void CachingAllocator::reset_peaks() {
+  stats_.peak = stats_.bytes;
+  stats_.total_peak = stats_.total;
+}
+
+CachingAllocator::Lane& CachingAllocator::lane(Stream& stream) {
+  return lanes_.try_emplace(&stream, &nodes_).first->second;
+}
+
+CachingAllocator::Piece* CachingAllocator::take(Free& free, i64 bytes) {
+  Piece least;
+  least.bytes = bytes;
+  const auto found = free.lower_bound(&least);
+  if (found == free.end()) return nullptr;
+  Piece* piece = *found;
+  free.erase(found);
+  return piece;
+}
+
+/// A whole new slab, in use by nobody; nullptr when the source has none even after trim().
+CachingAllocator::Piece* CachingAllocator::grow(Free& free, i64 bytes, bool small) {
+  const i64 exact = round_up(bytes, kPage);
+  const i64 usual = small ? kSmallSlab : bytes > kLargeSlab / 2 ? exact : kLargeSlab;
+  i64 size = usual;
+  void* address = nullptr;
+  const auto reserve = [&](i64 wanted) {
+    ++stats_.system_calls;
+    size = wanted;
+    address = source_->reserve(wanted);
+    return address != nullptr;
+  };
+  if (!reserve(usual) && !(exact < usual && reserve(exact)) && !(trim() && reserve(exact))) {
+    return nullptr;
+  }
+  stats_.reserved += size;
+  if (options_.mark) mark_unusable(address, size);
+  slabs_.push_back(std::make_unique<Slab>(Slab{static_cast<std::byte*>(address), size, &free}));
+  Piece* piece = make_piece();
+  piece->address = slabs_.back()->address;
+  piece->bytes = size;
+  piece->slab = slabs_.back().get();
+  return piece;
+}
+
+/// Gives slabs that nobody uses back to the source.
+bool CachingAllocator::trim() {
+  if (options_.drain) options_.drain();
+  bool any = false;
+  for (auto& [stream, lane] : lanes_) {
+    for (Free* free : {&lane.small, &lane.large}) {
+      for (auto it = free->begin(); it != free->end();) {
+        Piece* piece = *it;
+        if (piece->before || piece->after) {
+          ++it;
+          continue;
+        }
+        it = free->erase(it);
+        Slab* slab = piece->slab;
+        drop_piece(piece);
+        if (options_.mark) mark_usable(slab->address, slab->bytes);
+        ++stats_.system_calls;
+        source_->release(slab->address, slab->bytes);
+        stats_.reserved -= slab->bytes;
+        std::erase_if(slabs_, [slab](const auto& other) { return other.get() == slab; });
+        any = true;
+      }
+    }
+  }
+  return any;
+}
+
+CachingAllocator::Piece* CachingAllocator::make_piece() {
+  if (spare_.empty()) return &pieces_.emplace_back();
+  Piece* piece = spare_.back();
+  spare_.pop_back();
+  *piece = Piece();
+  return piece;
+}
+
+void CachingAllocator::drop_piece(Piece* piece) { spare_.push_back(piece); }
+
+/// Cuts what `piece` has beyond `bytes` off and makes it free.
+void CachingAllocator::split(Piece* piece, i64 bytes) {
+  if (piece->bytes == bytes) return;
+  Piece* rest = make_piece();
+  rest->address = piece->address + bytes;
+  rest->bytes = piece->bytes - bytes;
+  rest->slab = piece->slab;
+  rest->before = piece;
+  rest->after = piece->after;
+  if (rest->after) rest->after->before = rest;
+  piece->after = rest;
+  piece->bytes = bytes;
+  rest->slab->free->insert(rest);
+}
+
+CachingAllocator::Piece* CachingAllocator::join(Piece* left, Piece* right) {
+  left->bytes += right->bytes;
+  left->after = right->after;
+  if (left->after) left->after->before = left;
+  drop_piece(right);
+  return left;
+}
+
+void CachingAllocator::count(Category category, i64 bytes) {
+  const auto index = static_cast<std::size_t>(category);
+  stats_.bytes[index] += bytes;
+  stats_.total += bytes;
+  stats_.peak[index] = std::max(stats_.peak[index], stats_.bytes[index]);
+  stats_.total_peak = std::max(stats_.total_peak, stats_.total);
+}
+
+}  // namespace tessera

@@ -1,0 +1,124 @@
+#include "sdk/src/host_device/deferred_queue.hpp"
+
+#include <utility>
+
+#include "tessera/error.hpp"
+#include "tessera/random.hpp"
+
+namespace tessera {
+namespace {
+
+constexpr std::size_t kMostQueued = 4096;
+
+}  // namespace
+
+DeferredQueue::DeferredQueue(u64 seed, int streams)
+    : seed_(seed), queues_(static_cast<std::size_t>(streams)) {}
+
+void DeferredQueue::push(Stream& stream, std::shared_ptr<const HostTask> task) {
+  enqueue({&stream, std::move(task), nullptr, nullptr});
+}
+
+void DeferredQueue::record(Stream& stream, std::shared_ptr<HostEvent> event) {
+  enqueue({&stream, nullptr, std::move(event), nullptr});
+}
+
+void DeferredQueue::wait(Stream& stream, std::shared_ptr<HostEvent> event) {
+  if (!event->done) enqueue({&stream, nullptr, nullptr, std::move(event)});
+}
+
+void DeferredQueue::enqueue(Entry entry) {
+  if (error_) {
+    if (entry.record) entry.record->done = true;
+    return;
+  }
+  queues_[static_cast<std::size_t>(entry.stream->index())].push_back(std::move(entry));
+  ++queued_;
+  if (queued_ > kMostQueued) {
+    run_ahead(kMostQueued / 2);
+  } else if (random(16) == 0) {
+    run_ahead(random(8));
+  }
+}
+
+void DeferredQueue::drain(Stream& stream) {
+  rethrow();
+  run_until_dry(queues_[static_cast<std::size_t>(stream.index())]);
+  if (random(2) == 0) run_ahead(random(16));
+  rethrow();
+}
+
+void DeferredQueue::drain_all() {
+  rethrow();
+  for (const Queue& queue : queues_) run_until_dry(queue);
+  rethrow();
+}
+
+void DeferredQueue::run_until_dry(const Queue& target) {
+  const auto order = static_cast<Order>(random(3));
+  while (!target.empty()) {
+    require(step(&target, order), "a host stream waits for an event that nothing will reach");
+  }
+}
+
+void DeferredQueue::run_ahead(u64 steps) {
+  if (running_) return;
+  while (steps-- > 0 && step(nullptr, Order::any)) {
+  }
+}
+
+/// A queue whose first entry can run now; nullptr when there is none.
+DeferredQueue::Queue* DeferredQueue::pick(const Queue* target, Order order) {
+  std::vector<Queue*> ready;
+  for (Queue& queue : queues_) {
+    if (queue.empty() || (queue.front().wait && !queue.front().wait->done)) continue;
+    if (&queue == target && order == Order::target_first) return &queue;
+    ready.push_back(&queue);
+  }
+  if (order == Order::target_last && ready.size() > 1) {
+    std::erase(ready, target);
+  }
+  return ready.empty() ? nullptr : ready[random(ready.size())];
+}
+
+bool DeferredQueue::step(const Queue* target, Order order) {
+  Queue* queue = pick(target, order);
+  if (!queue) return false;
+  const Entry entry = std::move(queue->front());
+  queue->pop_front();
+  --queued_;
+  if (entry.record) entry.record->done = true;
+  if (!entry.task) return true;
+  running_ = true;
+  try {
+    entry.task->run(*entry.stream);
+  } catch (...) {
+    error_ = std::current_exception();
+    drop();
+  }
+  running_ = false;
+  return true;
+}
+
+void DeferredQueue::drop() {
+  for (Queue& queue : queues_) {
+    for (Entry& entry : queue) {
+      if (entry.record) entry.record->done = true;
+    }
+    queue.clear();
+  }
+  queued_ = 0;
+}
+
+void DeferredQueue::rethrow() {
+  if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
+}
+
+u64 DeferredQueue::random(u64 bound) {
+  const Philox::Words words =
+      Philox::words(seed_, {static_cast<u32>(drawn_), static_cast<u32>(drawn_ >> 32), 0, 0});
+  ++drawn_;
+  return words[0] % bound;
+}
+
+}  // namespace tessera

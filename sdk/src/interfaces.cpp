@@ -1,0 +1,55 @@
+// One home for the vtable and typeinfo of each SDK interface, so that libtessera.so owns them and
+// every plugin refers to the same. Interfaces with more out of line have them beside that code.
+#include "tessera/build.hpp"
+#include "tessera/comm.hpp"
+#include "tessera/context.hpp"
+#include "tessera/data.hpp"
+#include "tessera/device.hpp"
+#include "tessera/dispatcher.hpp"
+#include "tessera/graph.hpp"
+#include "tessera/layer.hpp"
+#include "tessera/memory.hpp"
+#include "tessera/model.hpp"
+#include "tessera/observer.hpp"
+#include "tessera/optimizer.hpp"
+#include "tessera/plugin.hpp"
+#include "tessera/schedule.hpp"
+#include "tessera/store_route.hpp"
+#include "tessera/tape.hpp"
+
+namespace tessera {
+
+Registrar::~Registrar() = default;
+
+BuildContext::~BuildContext() = default;
+Layer::~Layer() = default;
+Module::~Module() = default;
+Model::~Model() = default;
+TokenDispatcher::~TokenDispatcher() = default;
+
+StepSink::~StepSink() = default;
+Gradients::~Gradients() = default;
+
+UpdateRule::~UpdateRule() = default;
+LrSchedule::~LrSchedule() = default;
+Optimizer::~Optimizer() = default;
+
+Tokenizer::~Tokenizer() = default;
+Dataset::~Dataset() = default;
+Observer::~Observer() = default;
+
+Communicator::~Communicator() = default;
+GroupBackend::~GroupBackend() = default;
+PendingCollective::~PendingCollective() = default;
+Store::~Store() = default;
+RoutedStore::~RoutedStore() = default;
+
+Pool::~Pool() = default;
+MemorySource::~MemorySource() = default;
+Device::~Device() = default;
+Graph::~Graph() = default;
+
+GraphPolicy::~GraphPolicy() = default;
+PipelineSchedule::~PipelineSchedule() = default;
+
+}  // namespace tessera

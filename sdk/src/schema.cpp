@@ -1,0 +1,182 @@
+#include "tessera/schema.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "tessera/suggest.hpp"
+
+namespace tessera {
+namespace {
+
+std::string_view noun(FieldType type) {
+  switch (type) {
+    case FieldType::boolean:
+      return "boolean";
+    case FieldType::integer:
+      return "integer";
+    case FieldType::number:
+      return "float";
+    case FieldType::string:
+      return "string";
+    case FieldType::array:
+      return "array";
+    case FieldType::component:
+      return "component";
+    case FieldType::tables:
+      return "tables";
+  }
+  return "value";
+}
+
+bool is_auto(const Value& value) {
+  const auto* word = std::get_if<std::string>(&value.data);
+  return word != nullptr && *word == "auto";
+}
+
+std::string range_text(const FieldSpec& spec) {
+  const bool low = spec.least.has_value(), high = spec.most.has_value();
+  if (low && high) {
+    return fmt::format(" in {}{}, {}{}",
+                       spec.least_excluded ? '(' : '[',
+                       *spec.least,
+                       *spec.most,
+                       spec.most_excluded ? ')' : ']');
+  }
+  if (low) return fmt::format(" {} {}", spec.least_excluded ? ">" : ">=", *spec.least);
+  if (high) return fmt::format(" {} {}", spec.most_excluded ? "<" : "<=", *spec.most);
+  return "";
+}
+
+std::string choices_text(const FieldSpec& spec) {
+  std::string out;
+  for (const std::string& choice : spec.choices) {
+    if (!out.empty()) out += " | ";
+    out += Value(choice).text();
+  }
+  return out;
+}
+
+bool in_range(const FieldSpec& spec, double value) {
+  if (std::isnan(value)) return false;
+  if (spec.least && (spec.least_excluded ? value <= *spec.least : value < *spec.least))
+    return false;
+  if (spec.most && (spec.most_excluded ? value >= *spec.most : value > *spec.most)) return false;
+  return true;
+}
+
+/// One value that is no array; false when it does not fit.
+bool fits(const FieldSpec& spec, FieldType type, Value& value) {
+  switch (type) {
+    case FieldType::boolean:
+      return std::holds_alternative<bool>(value.data);
+    case FieldType::integer: {
+      const i64* integer = std::get_if<i64>(&value.data);
+      return integer != nullptr && in_range(spec, static_cast<double>(*integer));
+    }
+    case FieldType::number: {
+      if (const i64* integer = std::get_if<i64>(&value.data)) {
+        value = Value(static_cast<double>(*integer));
+      }
+      const double* number = std::get_if<double>(&value.data);
+      return number != nullptr && in_range(spec, *number);
+    }
+    case FieldType::string: {
+      const auto* text = std::get_if<std::string>(&value.data);
+      return text != nullptr &&
+             (spec.choices.empty() || std::ranges::find(spec.choices, *text) != spec.choices.end());
+    }
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+std::string FieldSpec::type_text() const {
+  std::string out;
+  if (type == FieldType::component) {
+    out = fmt::format("{} plugin", component_kind);
+  } else if (type == FieldType::tables) {
+    out = "tables";
+  } else if (type == FieldType::array) {
+    out = choices.empty() ? fmt::format("array of {}{}", noun(element), range_text(*this))
+                          : fmt::format("array of {}", choices_text(*this));
+  } else {
+    out =
+        choices.empty() ? fmt::format("{}{}", noun(type), range_text(*this)) : choices_text(*this);
+  }
+  if (allows_auto) out += " | \"auto\"";
+  return out;
+}
+
+Value FieldSpec::checked(const Value& value) const {
+  if (allows_auto && is_auto(value)) return value;
+  Value out = value;
+  bool good = false;
+  if (type == FieldType::array) {
+    // One value stands for an array of one: `path = "a.txt"`.
+    if (!std::holds_alternative<Value::Array>(out.data)) out = Value(Value::Array{value});
+    good = std::ranges::all_of(std::get<Value::Array>(out.data),
+                               [this](Value& each) { return fits(*this, element, each); });
+  } else {
+    good = fits(*this, type, out);
+  }
+  if (good) return out;
+  std::string text = fmt::format("expected {}, got {}", type_text(), value.text());
+  if (const auto* word = std::get_if<std::string>(&value.data)) {
+    if (const auto near = nearest(*word, choices))
+      text += fmt::format("; did you mean \"{}\"?", *near);
+  }
+  throw ConfigError(text);
+}
+
+FieldBuilder& FieldBuilder::at_least(double least) {
+  spec_.least = least;
+  spec_.least_excluded = false;
+  return *this;
+}
+
+FieldBuilder& FieldBuilder::at_most(double most) {
+  spec_.most = most;
+  spec_.most_excluded = false;
+  return *this;
+}
+
+FieldBuilder& FieldBuilder::above(double bound) {
+  spec_.least = bound;
+  spec_.least_excluded = true;
+  return *this;
+}
+
+FieldBuilder& FieldBuilder::below(double bound) {
+  spec_.most = bound;
+  spec_.most_excluded = true;
+  return *this;
+}
+
+FieldBuilder& FieldBuilder::one_of(std::vector<std::string> choices) {
+  spec_.choices = std::move(choices);
+  return *this;
+}
+
+FieldBuilder& FieldBuilder::from(std::string_view path) {
+  spec_.from = path;
+  return *this;
+}
+
+FieldBuilder& FieldBuilder::given() {
+  spec_.given = true;
+  return *this;
+}
+
+FieldBuilder& FieldBuilder::required() {
+  spec_.initial.reset();
+  return *this;
+}
+
+FieldBuilder& FieldBuilder::megatron(std::string_view flag) {
+  spec_.megatron = flag;
+  return *this;
+}
+
+}  // namespace tessera

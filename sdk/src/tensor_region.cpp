@@ -1,0 +1,75 @@
+#include "tessera/tensor_region.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "tessera/build.hpp"
+#include "tessera/collectives.hpp"
+#include "tessera/ops.hpp"
+
+namespace tessera {
+
+TensorRegion::TensorRegion(const Mesh& mesh, bool sequence_parallel, std::string name)
+    : name_(std::move(name)),
+      group_(mesh.find_group(Axis::tensor)),
+      size_(mesh.size(Axis::tensor)),
+      index_(mesh.coordinate(Axis::tensor)),
+      own_rows_(sequence_parallel && size_ > 1) {}
+
+ProcessGroup& TensorRegion::group() const {
+  require(group_ != nullptr, "{}: this mesh has no communicators, nothing may run over it", name_);
+  return *group_;
+}
+
+Tensor TensorRegion::enter(Context& cx, const Tensor& x) const {
+  if (size_ == 1) return x;
+  return own_rows_ ? collectives::gather_rows(cx, x, group(), name_)
+                   : collectives::copy(cx, x, group(), name_);
+}
+
+// By value: whether this is the last owner decides whether the sum is made in place.
+// NOLINTNEXTLINE(performance-unnecessary-value-param)
+Tensor TensorRegion::leave(Context& cx, Tensor y) const {
+  if (size_ == 1) return y;
+  return own_rows_ ? collectives::reduce_scatter_rows(cx, y, group(), name_)
+                   : collectives::reduce(cx, std::move(y), group(), name_);
+}
+
+Tensor TensorRegion::column(Context& cx,
+                            const Tensor& x,
+                            Parameter& weight,
+                            Parameter* bias) const {
+  if (own_rows_) return collectives::gathered_linear(cx, x, weight, bias, group(), name_);
+  return ops::linear(cx, enter(cx, x), weight, bias);
+}
+
+Tensor TensorRegion::row(Context& cx, const Tensor& x, Parameter& weight, Parameter* bias) const {
+  if (size_ == 1) return ops::linear(cx, x, weight, bias);
+  require(bias == nullptr || std::ranges::count(bias->partial, Axis::tensor) == (own_rows_ ? 1 : 0),
+          "{}: the bias \"{}\" is added to own rows; declare it with "
+          ".placement = build.tensor_region().per_row()",
+          name_,
+          bias != nullptr ? bias->name : "");
+  Tensor y = leave(cx, ops::linear(cx, x, weight, nullptr));
+  return bias != nullptr ? ops::add_bias(cx, std::move(y), *bias) : y;
+}
+
+Tensor TensorRegion::gather_features(Context& cx, const Tensor& x) const {
+  return size_ == 1 ? x : collectives::gather(cx, x, group(), name_);
+}
+
+Tensor TensorRegion::scatter_features(Context& cx, const Tensor& x) const {
+  return size_ == 1 ? x : collectives::scatter(cx, x, group(), name_);
+}
+
+Tensor TensorRegion::own_rows(const Tensor& entries) const {
+  return own_rows_ ? collectives::row_part(entries, group()) : entries;
+}
+
+Placement TensorRegion::per_row() const {
+  return own_rows_ ? Placement::summed_over({Axis::tensor}) : Placement::replicated();
+}
+
+TensorRegion BuildContext::tensor_region() const { return {mesh(), sequence_parallel(), scope()}; }
+
+}  // namespace tessera

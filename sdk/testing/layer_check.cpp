@@ -1,0 +1,241 @@
+#include "layer_check.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <mutex>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "kernel/model/logical.hpp"
+#include "operand.hpp"
+#include "tessera/error.hpp"
+#include "tessera/random.hpp"
+#include "tessera/tape.hpp"
+#include "workbench.hpp"
+
+namespace tessera::testing {
+namespace {
+
+using Values = std::vector<double>;
+
+/// What is compared, by its name in a problem's text.
+using Results = std::map<std::string, Values>;
+
+Values random_values(i64 count, u64 seed) {
+  return Operand::random({count}, DType::f64, seed).values;
+}
+
+/// Keeps losses for the comparison; each has the weight of `rows`.
+class LossKeeper final : public StepSink {
+ public:
+  LossKeeper(LocalRank& rank, i64 rows)
+      : inverse_weight_(rank.tensor({1}, DType::f64, {1.0 / static_cast<double>(rows)})) {}
+  Tensor inverse_weight(LossTerm) override { return inverse_weight_; }
+  void add_loss(Context&, LossTerm term, const Tensor& scalar) override {
+    losses_[fmt::format("loss {}", term.index)].push_back(read(scalar)[0]);
+  }
+  void report(Context&, Metric, const Tensor&) override {}
+  const Results& losses() const { return losses_; }
+
+ private:
+  Tensor inverse_weight_;
+  Results losses_;
+};
+
+/// One rank's run of the layer.
+class LayerRun {
+ public:
+  LayerRun(LocalRank& rank, const LayerCase& layer, bool sequence_parallel)
+      : rank_(rank),
+        layer_(layer),
+        rows_(layer.batch.rows()),
+        own_(sequence_parallel ? rows_ / rank.mesh().size(Axis::tensor) : rows_),
+        first_(sequence_parallel ? own_ * rank.mesh().coordinate(Axis::tensor) : 0) {}
+
+  /// Calls check(name, this rank's values, index in the whole tensor of each run of them).
+  template <class Check>
+  void run(Check&& check) {
+    const std::shared_ptr<Layer> layer = rank_.build<Layer>("layer", layer_.type, layer_.given);
+    const std::vector<Phase> phases = layer->phases();
+    for (Parameter* parameter : rank_.parameters()) set_values(*parameter);
+    const Slot hidden = rank_.slot("hidden");
+    Bundle bundle = inputs();
+    LossKeeper losses(rank_, rows_);
+    Tape tape;
+    Context cx = rank_.context();
+    cx.tape = &tape;
+    cx.sink = &losses;
+    cx.loss_scale = rank_.tensor({1}, DType::f64, {1});
+    const Tape::FrameId frame = tape.begin();
+    bundle[hidden] = tape.leaf(rank_.tensor({own_, layer_.features}, own_part(1)));
+    const Var leaf = bundle[hidden].var();
+    for (const Phase& phase : phases) phase.run(cx, bundle);
+    tape.end();
+
+    const Tensor result = std::exchange(bundle[hidden], {});
+    std::vector<Tape::Seed> seeds;
+    if (result.defined()) {
+      require(result.shape() == Shape({own_, layer_.features}),
+              "the layer leaves \"hidden\" {}; it takes and leaves [{}, {}] on this rank",
+              result,
+              own_,
+              layer_.features);
+      check("the result", read(result), rows_run());
+      if (result.var()) seeds.push_back({result.var(), rank_.tensor(result.shape(), own_part(2))});
+    }
+    std::vector<Tape::Result> found = tape.backward(cx, frame, Half::both, seeds, std::array{leaf});
+    tape.release(frame);
+    found[0].pending.wait(*cx.stream);
+    if (found[0].gradient.defined()) {
+      check("the gradient of \"hidden\"", read(found[0].gradient), rows_run());
+    }
+    for (const auto& [name, values] : losses.losses()) {
+      check(name, values, {{0, 0, static_cast<i64>(values.size())}});
+    }
+    for (Parameter* parameter : rank_.parameters()) {
+      for (const Axis axis : parameter->partial) {
+        rank_.group(axis).all_reduce(parameter->grad, ReduceOp::sum, "partial").wait(*cx.stream);
+      }
+      check(fmt::format("the gradient of \"{}\"", parameter->name),
+            read(parameter->grad),
+            element_runs(*parameter, rank_.mesh()));
+    }
+  }
+
+ private:
+  std::vector<ElementRun> rows_run() const {
+    return {{0, first_ * layer_.features, own_ * layer_.features}};
+  }
+  Values own_part(u64 seed) const {
+    const Values all = random_values(rows_ * layer_.features, seed);
+    return {all.begin() + first_ * layer_.features,
+            all.begin() + (first_ + own_) * layer_.features};
+  }
+  // The same logical values under every layout; padding stays zero.
+  void set_values(const Parameter& parameter) {
+    const Values all = random_values(parameter.logical.elements(), random_key(1, parameter.name));
+    Values own(static_cast<std::size_t>(parameter.local.elements()));
+    for (const ElementRun& run : element_runs(parameter, rank_.mesh())) {
+      std::copy_n(all.begin() + run.logical, run.length, own.begin() + run.local);
+    }
+    write(parameter.main, own);
+  }
+  Bundle inputs() {
+    Values tokens, targets, rows, positions;
+    for (i64 row = 0; row < rows_; ++row) {
+      const i64 sample = row / layer_.batch.sequence, position = row % layer_.batch.sequence;
+      rows.push_back(static_cast<double>(row_id(sample, position)));
+      positions.push_back(static_cast<double>(position));
+      tokens.push_back(static_cast<double>(row * 7 % layer_.vocabulary));
+      targets.push_back(static_cast<double>(row * 11 % layer_.vocabulary));
+    }
+    const auto slots = std::array{std::pair{"tokens", &tokens},
+                                  std::pair{"targets", &targets},
+                                  std::pair{"rows", &rows},
+                                  std::pair{"positions", &positions}};
+    for (const auto& [name, values] : slots) rank_.slot(name);
+    const Slot mask = rank_.slot("loss_mask");
+    Bundle bundle = rank_.bundle();
+    for (const auto& [name, values] : slots) {
+      bundle[rank_.slot(name)] = rank_.tensor({rows_}, DType::i64, *values);
+    }
+    bundle[mask] = rank_.tensor({rows_}, DType::u8, Values(static_cast<std::size_t>(rows_), 1));
+    return bundle;
+  }
+
+  LocalRank& rank_;
+  const LayerCase& layer_;
+  i64 rows_, own_, first_;
+};
+
+LocalWorldOptions options_of(const LayerCase& layer, i64 ranks, bool sequence_parallel) {
+  LocalWorldOptions options;
+  options.layout.world = options.layout.tensor = ranks;
+  options.device = layer.device;
+  options.dtype = DType::f64;
+  options.batch = layer.batch;
+  options.sequence_parallel = sequence_parallel;
+  options.values = layer.values;
+  return options;
+}
+
+std::string difference(const Values& got,
+                       const Values& whole,
+                       const std::vector<ElementRun>& runs,
+                       double tolerance) {
+  double largest = 0;
+  for (const double value : whole) largest = std::max(largest, std::abs(value));
+  const double bound = tolerance * largest + 1e-12;
+  for (const ElementRun& run : runs) {
+    for (i64 i = 0; i < run.length; ++i) {
+      const double have = got[static_cast<std::size_t>(run.local + i)];
+      const double want = whole.at(static_cast<std::size_t>(run.logical + i));
+      if (std::abs(have - want) <= bound) continue;
+      return fmt::format("element {} is {}, on one rank {}", run.logical + i, have, want);
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string layer_check(const LocalWorld& world, const LayerCase& layer) {
+  require(layer.tensor > 1 && layer.batch.rows() % layer.tensor == 0,
+          "layer_check: {} rows do not divide among {} ranks, of which there must be two",
+          layer.batch.rows(),
+          layer.tensor);
+  Results whole;
+  world.run(options_of(layer, 1, false), [&](LocalRank& rank) {
+    LayerRun(rank, layer, false)
+        .run([&](const std::string& name,
+                 const Values& values,
+                 const std::vector<ElementRun>& runs) {
+          Values& logical = whole[name];
+          for (const ElementRun& run : runs) {
+            const auto end = static_cast<std::size_t>(run.logical + run.length);
+            logical.resize(std::max(logical.size(), end));
+            std::copy_n(values.begin() + run.local, run.length, logical.begin() + run.logical);
+          }
+        });
+  });
+  require(!whole.empty(), "the layer \"{}\" leaves no result, no loss and no gradient", layer.type);
+
+  std::string wrong;
+  std::mutex mutex;
+  for (const bool sequence_parallel : {false, true}) {
+    const auto add = [&](i64 rank, std::string_view what, std::string_view how) {
+      const std::lock_guard lock(mutex);
+      wrong += fmt::format("tensor = {}{}, rank {}: {}: {}\n",
+                           layer.tensor,
+                           sequence_parallel ? ", sequence parallel" : "",
+                           rank,
+                           what,
+                           how);
+    };
+    try {
+      world.run(options_of(layer, layer.tensor, sequence_parallel), [&](LocalRank& rank) {
+        std::set<std::string> missing;
+        for (const auto& [name, values] : whole) missing.insert(name);
+        LayerRun(rank, layer, sequence_parallel)
+            .run([&](const std::string& name,
+                     const Values& values,
+                     const std::vector<ElementRun>& runs) {
+              missing.erase(name);
+              const auto found = whole.find(name);
+              const std::string text =
+                  found == whole.end() ? "is not there on one rank"
+                                       : difference(values, found->second, runs, layer.tolerance);
+              if (!text.empty()) add(rank.index(), name, text);
+            });
+        for (const std::string& name : missing) add(rank.index(), name, "is missing");
+      });
+    } catch (const Error& error) {
+      add(0, "an error", error.what());
+    }
+  }
+  return wrong;
+}
+
+}  // namespace tessera::testing
