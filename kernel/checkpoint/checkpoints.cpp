@@ -136,7 +136,7 @@ Checkpoints::Loaded Checkpoints::load_from(const fs::path& folder,
   std::vector<HostBytes> contents;
   together_.all("read", [&] {
     index = read_index(folder);
-    contents = read_tensors(folder, index, *arguments_.mesh, tensors, &others);
+    contents = read_tensors(folder, index, tensors, &others);
     return std::string();
   });
   for (std::size_t t = 0; t < tensors.size(); ++t) {

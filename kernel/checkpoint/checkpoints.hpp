@@ -19,8 +19,11 @@ namespace tessera {
 /// layout. Named the same under every layout.
 struct CheckpointTensor {
   std::string name;  ///< "layers.0.mlp.up.weight", "layers.0.mlp.up.weight/first_moment"
-  const Parameter* layout = nullptr;
-  Tensor tensor;  ///< dense, of the layout's local shape
+  const Parameter* parameter = nullptr;
+  FlatRange range;  ///< of the parameter's storage: all of it, or a shard that other ranks complete
+  Tensor tensor;    ///< [range.length]
+
+  bool whole() const { return range.length == parameter->local.elements(); }
 };
 
 struct CheckpointArguments {

@@ -11,7 +11,6 @@
 #include "kernel/checkpoint/safetensors_file.hpp"
 #include "kernel/checkpoint/slices.hpp"
 #include "kernel/checkpoint/stored_reader.hpp"
-#include "kernel/model/logical.hpp"
 #include "tessera/error.hpp"
 
 namespace tessera {
@@ -27,11 +26,13 @@ struct Piece {
   LocalSlice slice;
 };
 
-std::vector<Piece> pieces_of(const Mesh& mesh, const std::vector<CheckpointTensor>& tensors) {
+// Of a replicated tensor one rank saves each element, of a shard every rank its own.
+std::vector<Piece> pieces_of(const std::vector<CheckpointTensor>& tensors) {
   std::vector<Piece> pieces;
   for (const CheckpointTensor& tensor : tensors) {
-    if (!represents(*tensor.layout, mesh)) continue;
-    for (const LocalSlice& slice : local_slices(*tensor.layout, mesh)) {
+    const ParameterLayout& layout = tensor.parameter->layout;
+    if (!(tensor.whole() ? layout.saved() : layout.counted())) continue;
+    for (const LocalSlice& slice : local_slices(layout, tensor.range)) {
       pieces.push_back({&tensor, slice});
     }
   }
@@ -40,7 +41,7 @@ std::vector<Piece> pieces_of(const Mesh& mesh, const std::vector<CheckpointTenso
 
 SafetensorsEntry entry_of(const Piece& piece) {
   const Rectangle& where = piece.slice.where;
-  const bool whole = where.shape == sizes_of(piece.tensor->layout->logical);
+  const bool whole = where.shape == sizes_of(piece.tensor->parameter->logical);
   SafetensorsEntry entry;
   entry.key = whole ? piece.tensor->name : piece.tensor->name + where.text();
   entry.dtype = dtype_name(piece.tensor->tensor.dtype());
@@ -125,13 +126,13 @@ void require_fit(const fs::path& folder,
     }
     const StoredTensor& stored = found->second;
     const std::string_view dtype = dtype_name(tensor.tensor.dtype());
-    if (stored.shape == sizes_of(tensor.layout->logical) && stored.dtype == dtype) continue;
+    if (stored.shape == sizes_of(tensor.parameter->logical) && stored.dtype == dtype) continue;
     other.push_back(fmt::format("{}: {} [{}] in the checkpoint, {} [{}] in this run",
                                 tensor.name,
                                 stored.dtype,
                                 fmt::join(stored.shape, ", "),
                                 dtype,
-                                fmt::join(sizes_of(tensor.layout->logical), ", ")));
+                                fmt::join(sizes_of(tensor.parameter->logical), ", ")));
   }
   for (const auto& [name, tensor] : index.tensors) {
     if (others != nullptr && !wanted.contains(name)) extra.push_back(name);
@@ -152,7 +153,7 @@ std::string write_part(const fs::path& folder,
                        const Mesh& mesh,
                        Device& device,
                        const std::vector<CheckpointTensor>& tensors) {
-  const std::vector<Piece> pieces = pieces_of(mesh, tensors);
+  const std::vector<Piece> pieces = pieces_of(tensors);
   CheckpointIndex part;
   if (!pieces.empty()) {
     std::vector<SafetensorsEntry> entries;
@@ -164,15 +165,16 @@ std::string write_part(const fs::path& folder,
     const auto bytes_of = [&](std::size_t i) -> std::span<const std::byte> {
       const auto& [tensor, slice] = pieces[i];
       if (read != tensor) {
-        local.resize(static_cast<std::size_t>(tensor->tensor.bytes()));
-        device.read(tensor->tensor, local.data());
+        const i64 size = dtype_size(tensor->tensor.dtype());
+        local.resize(static_cast<std::size_t>(tensor->parameter->local.elements() * size));
+        device.read(tensor->tensor, local.data() + tensor->range.begin * size);
         read = tensor;
       }
       const i64 element = dtype_size(tensor->tensor.dtype());
       const std::vector<i64>& shape = slice.where.shape;
       bytes.resize(static_cast<std::size_t>(slice.where.elements() * element));
       copy_block(local,
-                 sizes_of(tensor->layout->local),
+                 sizes_of(tensor->parameter->local),
                  slice.local_begin,
                  bytes,
                  shape,
@@ -182,7 +184,7 @@ std::string write_part(const fs::path& folder,
       require_finite(*tensor, bytes);
       StoredTensor& stored = part.tensors[tensor->name];
       stored.dtype = entries[i].dtype;
-      stored.shape = sizes_of(tensor->layout->logical);
+      stored.shape = sizes_of(tensor->parameter->logical);
       stored.slices.push_back({file, entries[i].key, slice.where, checksum(bytes)});
       return bytes;
     };
@@ -214,7 +216,6 @@ CheckpointIndex read_part(const fs::path& folder, i64 rank, const std::string& p
 
 std::vector<HostBytes> read_tensors(const fs::path& folder,
                                     const CheckpointIndex& index,
-                                    const Mesh& mesh,
                                     const std::vector<CheckpointTensor>& tensors,
                                     const std::vector<std::string>* others) {
   require_fit(folder, index, tensors, others);
@@ -224,9 +225,9 @@ std::vector<HostBytes> read_tensors(const fs::path& folder,
   for (const CheckpointTensor& tensor : tensors) {
     const StoredTensor& stored = index.tensors.at(tensor.name);
     const i64 element = dtype_size(tensor.tensor.dtype());
-    const Shape& local = tensor.layout->local;
-    HostBytes& to = contents.emplace_back(static_cast<std::size_t>(local.elements() * element));
-    const std::vector<LocalSlice> all = local_slices(*tensor.layout, mesh);
+    const Shape& local = tensor.parameter->local;
+    HostBytes to(static_cast<std::size_t>(local.elements() * element));
+    const std::vector<LocalSlice> all = local_slices(tensor.parameter->layout, tensor.range);
     for (const StoredSlice& slice : stored.slices) {
       const auto wanted = [&](const LocalSlice& mine) { return mine.where.overlaps(slice.where); };
       if (std::ranges::none_of(all, wanted)) continue;
@@ -237,6 +238,11 @@ std::vector<HostBytes> read_tensors(const fs::path& folder,
         }
       });
     }
+    if (!tensor.whole()) {
+      const auto begin = to.begin() + tensor.range.begin * element;
+      to = HostBytes(begin, begin + tensor.range.length * element);
+    }
+    contents.push_back(std::move(to));
   }
   damage.require_none(folder);
   return contents;

@@ -21,12 +21,11 @@ std::string write_part(const std::filesystem::path& folder,
 CheckpointIndex read_part(const std::filesystem::path& folder, i64 rank, const std::string& proof);
 
 using HostBytes = std::vector<std::byte>;
-/// A rank's side of loading: the contents of its storage of every tensor, padding zero. `others`
+/// A rank's side of loading: the contents of its range of every tensor, padding zero. `others`
 /// are names that the checkpoint may hold beyond them, those of other pipeline stages; nullptr:
 /// any. Throws ConfigError listing what does not fit, or Error listing what is damaged.
 std::vector<HostBytes> read_tensors(const std::filesystem::path& folder,
                                     const CheckpointIndex& index,
-                                    const Mesh& mesh,
                                     const std::vector<CheckpointTensor>& tensors,
                                     const std::vector<std::string>* others);
 

@@ -6,12 +6,12 @@
 
 namespace tessera {
 
-std::vector<LocalSlice> local_slices(const Parameter& parameter, const Mesh& mesh) {
+std::vector<LocalSlice> local_slices(const ParameterLayout& layout) {
   std::vector<LocalSlice> all{LocalSlice{}};
-  for (int dim = 0; dim < parameter.logical.rank(); ++dim) {
+  for (int dim = 0; dim < layout.storage().rank(); ++dim) {
     std::vector<LocalSlice> deeper;
     for (const LocalSlice& outer : all) {
-      for (const Slice& slice : parameter.slices(dim, mesh)) {
+      for (const Slice& slice : layout.slices(dim)) {
         LocalSlice inner = outer;
         inner.where.begin.push_back(slice.logical);
         inner.where.shape.push_back(slice.length);
@@ -22,6 +22,75 @@ std::vector<LocalSlice> local_slices(const Parameter& parameter, const Mesh& mes
     all = std::move(deeper);
   }
   return all;
+}
+
+namespace {
+
+// Cuts a rectangle into those parts of it that lie in a range of the storage. Along each dimension
+// the entries that lie inside as a whole stay together; those at its two ends are cut further.
+class RangeCut {
+ public:
+  RangeCut(const Shape& storage, const FlatRange& range, std::vector<LocalSlice>& out)
+      : strides_(dense_strides(storage)), range_(range), out_(out) {}
+
+  void cut(const LocalSlice& slice, std::size_t dim = 0) {
+    const i64 first = offset(slice), end = range_.begin + range_.length;
+    const std::size_t rank = slice.local_begin.size();
+    if (slice.where.elements() == 0 || last(slice) < range_.begin || first >= end) return;
+    if (first >= range_.begin && last(slice) < end) {
+      out_.push_back(slice);
+      return;
+    }
+    if (dim == rank) return;
+    const i64 length = slice.where.shape[dim];
+    i64 whole_from = -1;  // entries before the current one that lie inside
+    for (i64 i = 0; i < length; ++i) {
+      const LocalSlice entry = part(slice, dim, i, 1);
+      const bool inside = offset(entry) >= range_.begin && last(entry) < end;
+      if (inside && whole_from < 0) whole_from = i;
+      if (!inside) {
+        if (whole_from >= 0) out_.push_back(part(slice, dim, whole_from, i - whole_from));
+        whole_from = -1;
+        cut(entry, dim + 1);
+      }
+    }
+    if (whole_from >= 0) out_.push_back(part(slice, dim, whole_from, length - whole_from));
+  }
+
+ private:
+  i64 offset(const LocalSlice& slice) const {
+    i64 at = 0;
+    for (std::size_t d = 0; d < slice.local_begin.size(); ++d) {
+      at += slice.local_begin[d] * strides_[static_cast<int>(d)];
+    }
+    return at;
+  }
+  i64 last(const LocalSlice& slice) const {
+    i64 at = offset(slice);
+    for (std::size_t d = 0; d < slice.local_begin.size(); ++d) {
+      at += (slice.where.shape[d] - 1) * strides_[static_cast<int>(d)];
+    }
+    return at;
+  }
+  static LocalSlice part(LocalSlice slice, std::size_t dim, i64 from, i64 length) {
+    slice.where.begin[dim] += from;
+    slice.where.shape[dim] = length;
+    slice.local_begin[dim] += from;
+    return slice;
+  }
+
+  Shape strides_;
+  FlatRange range_;
+  std::vector<LocalSlice>& out_;
+};
+
+}  // namespace
+
+std::vector<LocalSlice> local_slices(const ParameterLayout& layout, const FlatRange& range) {
+  std::vector<LocalSlice> out;
+  RangeCut cut(layout.storage(), range, out);
+  for (const LocalSlice& slice : local_slices(layout)) cut.cut(slice);
+  return out;
 }
 
 void copy_block(std::span<const std::byte> from,

@@ -14,9 +14,10 @@ struct LocalSlice {
   std::vector<i64> local_begin;
 };
 
-/// What this rank holds of a parameter's layout, padding left out: one rectangle for each
-/// combination of runs.
-std::vector<LocalSlice> local_slices(const Parameter& parameter, const Mesh& mesh);
+/// What this rank's storage holds of a parameter, padding left out: one rectangle for each
+/// combination of runs. Of a range: the rectangles that make it up.
+std::vector<LocalSlice> local_slices(const ParameterLayout& layout);
+std::vector<LocalSlice> local_slices(const ParameterLayout& layout, const FlatRange& range);
 
 /// Copies a block of `shape` elements of `bytes` bytes between two dense arrays of the given sizes,
 /// from `from_begin` to `to_begin`.

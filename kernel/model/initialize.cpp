@@ -3,16 +3,15 @@
 #include <vector>
 
 #include "kernel/model/host_values.hpp"
-#include "kernel/model/logical.hpp"
 #include "tessera/parallel_for.hpp"
 #include "tessera/random.hpp"
 
 namespace tessera {
 
-void initialize(Parameter& parameter, u64 seed, const Mesh& mesh, Device& device) {
+void initialize(Parameter& parameter, u64 seed, Device& device) {
   std::vector<double> values(static_cast<std::size_t>(parameter.local.elements()), 0.0);
   const u64 key = random_key(seed, parameter.name);
-  for (const ElementRun& run : element_runs(parameter, mesh)) {
+  for (const ElementRun& run : parameter.layout.runs()) {
     double* out = values.data() + run.local;
     if (parameter.init.kind == Init::constant) {
       std::fill_n(out, run.length, parameter.init.value);

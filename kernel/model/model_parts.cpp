@@ -75,19 +75,21 @@ Parameter& ModelParts::declare(const ParameterSpec& spec, const std::string& sco
   }
   auto parameter = std::make_unique<Parameter>();
   parameter->name = name;
-  parameter->logical = parameter->local = spec.shape;
-  parameter->split = spec.split;
-  parameter->partial = spec.placement.partial;
+  parameter->logical = spec.shape;
   parameter->init = spec.init;
   parameter->tags = spec.tags;
-  for (const Split& split : spec.split) {
-    try {
-      parameter->local[split.dim] =
-          split_storage(split, spec.shape[split.dim], mesh_.size(split.axis));
-    } catch (const ConfigError& error) {
-      fail_config("parameter \"{}\" {}: {}", name, spec.shape, error.what());
-    }
+  const auto holders = holders_.find(name);
+  try {
+    parameter->layout = ParameterLayout(spec.shape,
+                                        spec.split,
+                                        spec.placement,
+                                        mesh_,
+                                        holders != holders_.end() ? holders->second
+                                                                  : std::vector<int>());
+  } catch (const ConfigError& error) {
+    fail_config("parameter \"{}\" {}: {}", name, spec.shape, error.what());
   }
+  parameter->local = parameter->layout.storage();
   by_name_.emplace(name, parameters_.size());
   parameters_.push_back({std::move(parameter), {layer}});
   return *parameters_.back().parameter;
@@ -102,6 +104,12 @@ std::vector<Parameter*> ModelParts::parameter_list() const {
   std::vector<Parameter*> list;
   for (const Entry& entry : parameters_) list.push_back(entry.parameter.get());
   return list;
+}
+
+std::vector<std::string> ModelParts::parameter_names() const {
+  std::vector<std::string> names;
+  for (const Entry& entry : parameters_) names.push_back(entry.parameter->name);
+  return names;
 }
 
 i64 ModelParts::logical_elements() const {

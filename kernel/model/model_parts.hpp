@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "tessera/build.hpp"
@@ -27,7 +28,11 @@ class ModelParts {
     std::string component;  ///< the table of the layer that declared it first, for errors
   };
 
-  explicit ModelParts(const Mesh& mesh) : mesh_(mesh) {}
+  /// Pipeline ranks that hold each parameter, in the order of their stages, by name.
+  using Holders = std::map<std::string, std::vector<int>, std::less<>>;
+  /// Parameters that are not among `holders` are held by this rank alone.
+  explicit ModelParts(const Mesh& mesh, Holders holders = {})
+      : mesh_(mesh), holders_(std::move(holders)) {}
 
   Parameter& declare(const ParameterSpec& spec, const std::string& scope, int layer);
   int slot(std::string_view name) { return index_of(slots_, name); }
@@ -45,12 +50,14 @@ class ModelParts {
   Bundle bundle() const {
     return {static_cast<int>(slots_.size()), static_cast<int>(host_slots_.size())};
   }
+  std::vector<std::string> parameter_names() const;
   /// Logical elements of all parameters of this rank, shared ones once.
   i64 logical_elements() const;
 
  private:
   static int index_of(std::vector<std::string>& names, std::string_view name);
   const Mesh& mesh_;
+  Holders holders_;
   std::vector<Entry> parameters_;
   std::map<std::string, std::size_t, std::less<>> by_name_;  // indices of parameters_
   std::vector<std::string> slots_, host_slots_;

@@ -8,9 +8,9 @@ void PlacementCheck::begin(const Mesh& mesh, const std::vector<Parameter*>& para
   if (mesh.size(Axis::tensor) == 1) return;
   mesh_ = &mesh;
   for (const Parameter* parameter : parameters) {
-    const bool cut = std::ranges::count(parameter->split, Axis::tensor, &Split::axis) > 0;
+    const bool cut = parameter->layout.cut(Axis::tensor);
     set(parameter->compute.arg(), cut);
-    if (cut || std::ranges::count(parameter->partial, Axis::tensor) > 0) continue;
+    if (cut || parameter->layout.partial(Axis::tensor)) continue;
     if (!parameter->grad.defined()) continue;
     const Bytes bytes = bytes_of(parameter->grad.arg());
     equal_gradients_[bytes.begin] = {bytes.end, parameter};

@@ -45,7 +45,7 @@ Tensor TensorRegion::column(Context& cx,
 
 Tensor TensorRegion::row(Context& cx, const Tensor& x, Parameter& weight, Parameter* bias) const {
   if (size_ == 1) return ops::linear(cx, x, weight, bias);
-  require(bias == nullptr || std::ranges::count(bias->partial, Axis::tensor) == (own_rows_ ? 1 : 0),
+  require(bias == nullptr || bias->layout.partial(Axis::tensor) == own_rows_,
           "{}: the bias \"{}\" is added to own rows; declare it with "
           ".placement = build.tensor_region().per_row()",
           name_,

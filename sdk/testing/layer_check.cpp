@@ -8,7 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include "kernel/model/logical.hpp"
 #include "operand.hpp"
 #include "tessera/error.hpp"
 #include "tessera/random.hpp"
@@ -95,12 +94,12 @@ class LayerRun {
       check(name, values, {{0, 0, static_cast<i64>(values.size())}});
     }
     for (Parameter* parameter : rank_.parameters()) {
-      for (const Axis axis : parameter->partial) {
+      for (const Axis axis : parameter->layout.partial()) {
         rank_.group(axis).all_reduce(parameter->grad, ReduceOp::sum, "partial").wait(*cx.stream);
       }
       check(fmt::format("the gradient of \"{}\"", parameter->name),
             read(parameter->grad),
-            element_runs(*parameter, rank_.mesh()));
+            parameter->layout.runs());
     }
   }
 
@@ -117,7 +116,7 @@ class LayerRun {
   void set_values(const Parameter& parameter) {
     const Values all = random_values(parameter.logical.elements(), random_key(1, parameter.name));
     Values own(static_cast<std::size_t>(parameter.local.elements()));
-    for (const ElementRun& run : element_runs(parameter, rank_.mesh())) {
+    for (const ElementRun& run : parameter.layout.runs()) {
       std::copy_n(all.begin() + run.logical, run.length, own.begin() + run.local);
     }
     write(parameter.main, own);

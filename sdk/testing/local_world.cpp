@@ -83,7 +83,7 @@ class ThreadRank final : public LocalRank {
       Parameter& p = *parts_.parameters()[i].parameter;
       p.main = p.compute = context().empty(p.local, options_.dtype);
       p.grad = context().empty(p.local, options_.dtype);
-      initialize(p, options_.seed, *rank_.mesh, *rank_.device);
+      initialize(p, options_.seed, *rank_.device);
       write(p.grad, std::vector<double>(static_cast<std::size_t>(p.local.elements())));
     }
     return made;

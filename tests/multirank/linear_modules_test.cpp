@@ -173,7 +173,7 @@ TEST_P(LinearModules, RowToKeptRows) {
       Values bias_grad(kOut);  // of the kept rows: the others' parts are summed once a step
       for (std::size_t i = 0; i < mine.size(); ++i) bias_grad[i % kOut] += mine[i];
       expect_near(bias.grad, bias_grad, "bias gradient");
-      EXPECT_EQ(bias.partial.size(), GetParam() > 1 ? 1U : 0U);
+      EXPECT_EQ(bias.layout.partial().size(), GetParam() > 1 ? 1U : 0U);
       EXPECT_EQ(calls(rank, CollectiveKind::reduce_scatter), when_cut(1));
       EXPECT_EQ(calls(rank, CollectiveKind::all_gather), when_cut(parallel ? 1 : 2));
       EXPECT_EQ(calls(rank, CollectiveKind::all_reduce), 0);

@@ -384,10 +384,10 @@ class MutantOptimizer final : public Optimizer {
 
   void sum_squares(Context& cx, const Tensor& out) override {
     for (const Entry& entry : entries_) {
-      const bool whole = entry.parameter->split.empty();
+      const bool whole = !entry.parameter->layout.cut(Axis::tensor);
       if (whole && config_.mistake == "norm_without_replicas") continue;
       if (whole && !first_ && config_.mistake != "norm_of_every_replica") continue;
-      if (!entry.parameter->counted && config_.mistake != "norm_of_every_copy") continue;
+      if (entry.parameter->layout.holders().size() > 1 && !entry.parameter->layout.counted() && config_.mistake != "norm_of_every_copy") continue;
       SumSquaresArgs args{entry.parameter->grad.view({entry.parameter->grad.elements()}).arg(),
                           out.arg()};
       ops::run(cx, args);

@@ -1,7 +1,10 @@
-#include "kernel/train/gradients/shared_gradients.hpp"
+#include "kernel/train/gradients/gradient_sync.hpp"
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
+
+#include "kernel/comm/build_mesh.hpp"
 #include "ranks_support.hpp"
 #include "tessera/core_ops.hpp"
 #include "tessera/host_device.hpp"
@@ -41,29 +44,46 @@ Context context_of(Device& device, const CoreOps& ops) {
   return cx;
 }
 
+// One shared parameter over a pipeline of ranks, as each of its holders declares it.
+struct Tied {
+  Tied(TestRank& rank, Device& device, i64 ranks, const std::vector<int>& holders)
+      : mesh(RankGenerator({.world = ranks, .pipeline = ranks}), rank.rank),
+        parts(mesh, {{"embedding.weight", holders}}) {
+    build_mesh(mesh, rank.communicator, device);
+    if (std::ranges::find(holders, rank.rank) == holders.end()) return;
+    parameter = &parts.declare({.name = "weight",
+                                .shape = {2},
+                                .share = "embedding.weight",
+                                .placement = Placement::replicated()},
+                               "",
+                               0);
+  }
+  GradientSync sync(Device& device) const {
+    return {parts.parameters(), DType::f64, 64, mesh, device};
+  }
+  Mesh mesh;
+  ModelParts parts;
+  Parameter* parameter = nullptr;
+};
+
 // Three numbers whose sum depends on the order: 1e16 absorbs 1 unless the large ones meet first.
 TEST(SharedGradients, AreSummedInTheOrderOfTheStagesOnEveryHolder) {
   const auto errors = run_threads({.world = 4}, [](TestRank& on) {
     HostDevice device("adds", {}, {make_kernel<AddArgs>(&add)});
-    TestRank rank{on.rank, on.world, on.communicator, device, on.store};
-    const auto group = make_world_group(rank);
-    const CoreOps ops(rank.device);
-    Context cx = context_of(rank.device, ops);
-    SharedGradients::Holders all;
-    Parameter tied;
-    tied.name = "embedding.weight";
-    const std::vector<int> holders = {3, 0, 2};  // their stages' order
+    const CoreOps ops(device);
+    Context cx = context_of(device, ops);
     const double values[] = {-1e16, 0, 1, 1e16};
-    if (rank.rank != 1) {
-      tied.grad = make(rank.device, {values[rank.rank], 2});
-      tied.main = make(rank.device, {5});
-      all.emplace_back(&tied, holders);
+    Tied tied(on, device, 4, {3, 0, 2});  // their stages' order
+    GradientSync sync = tied.sync(device);
+    if (tied.parameter != nullptr) {
+      const std::vector<double> gradient = {values[on.rank], 2};
+      device.write(tied.parameter->grad, gradient.data());
+      tied.parameter->main = make(device, {5, 5});
     }
-    const SharedGradients shared(all, *group);
-    shared.sum(cx);
-    shared.check_equal(cx);
-    if (rank.rank != 1) {
-      EXPECT_EQ(read(rank.device, tied.grad), (std::vector<double>{1, 6}));
+    sync.finish(cx);
+    sync.check_shared_equal(cx);
+    if (tied.parameter != nullptr) {
+      EXPECT_EQ(read(device, tied.parameter->grad), (std::vector<double>{1, 6}));
     }
   });
   for (const std::string& error : errors) EXPECT_EQ(error, "");
@@ -71,14 +91,11 @@ TEST(SharedGradients, AreSummedInTheOrderOfTheStagesOnEveryHolder) {
 
 TEST(SharedGradients, CopiesThatDifferAreNamed) {
   const auto errors = run_threads({.world = 2}, [](TestRank& rank) {
-    const auto group = make_world_group(rank);
     const CoreOps ops(rank.device);
     Context cx = context_of(rank.device, ops);
-    Parameter tied;
-    tied.name = "embedding.weight";
-    tied.main = make(rank.device, {rank.rank == 0 ? 1.0 : 2.0});
-    tied.grad = make(rank.device, {0});
-    SharedGradients({{&tied, {0, 1}}}, *group).check_equal(cx);
+    Tied tied(rank, rank.device, 2, {0, 1});
+    tied.parameter->main = make(rank.device, {rank.rank == 0 ? 1.0 : 2.0, 0});
+    tied.sync(rank.device).check_shared_equal(cx);
   });
   for (const std::string& error : errors) {
     EXPECT_THAT(error, ::testing::HasSubstr("\"embedding.weight\" on pipeline ranks 0 and 1"));

@@ -12,7 +12,6 @@
 #include "kernel/comm/store.hpp"
 #include "kernel/comm/threads.hpp"
 #include "kernel/model/host_values.hpp"
-#include "kernel/model/logical.hpp"
 #include "kernel/train/execution/agree_plans.hpp"
 #include "tessera/ops/update.hpp"
 #include "tessera/random.hpp"
@@ -112,7 +111,7 @@ void gather_into(std::vector<double>& logical,
                  const Parameter& parameter,
                  const Mesh& mesh) {
   logical.resize(static_cast<std::size_t>(parameter.logical.elements()));
-  for (const ElementRun& run : element_runs(parameter, mesh)) {
+  for (const ElementRun& run : parameter.layout.runs()) {
     std::copy_n(local.begin() + run.local, run.length, logical.begin() + run.logical);
   }
 }

@@ -6,7 +6,6 @@
 
 #include "invariant_support.hpp"
 #include "kernel/model/host_values.hpp"
-#include "kernel/model/logical.hpp"
 #include "tensor_parallel_support.hpp"
 
 namespace tessera::testing {
@@ -36,7 +35,7 @@ PaddedRun train_padded(i64 ranks, i64 vocab, i64 multiple, bool tied) {
       const Parameter& p = *entry.parameter;
       if (p.logical[0] != vocab) continue;
       i64 used = 0;
-      for (const Slice& slice : p.slices(0, rank.mesh())) used += slice.length;
+      for (const Slice& slice : p.layout.slices(0)) used += slice.length;
       std::vector<Tensor> forms{p.main, p.grad};
       for (const NamedState& state : rank.step().optimizer().state()) {
         if (state.parameter == &p) forms.push_back(state.tensor);

@@ -28,14 +28,13 @@ Half half_of(PlanAction::Kind kind) {
 
 Executor::Executor(std::vector<Chunk>& chunks,
                    ModelParts& parts,
-                   const GradientBuffer* gradients,
+                   GradientSync* gradients,
                    const Mesh& mesh,
                    const std::vector<Boundary>& boundaries,
                    ActionObserver* observer)
     : chunks_(chunks),
       parts_(parts),
       gradients_(gradients),
-      data_(mesh.data_context()),
       last_stage_(static_cast<int>(boundaries.size())),
       mail_(mesh.group(Axis::pipeline), boundaries),
       observer_(observer != nullptr ? *observer : nobody_) {
@@ -93,14 +92,10 @@ void Executor::act(Context& cx, const Plan& plan, int index, const Calls& calls)
       mail_.post(cx, index, action);
       break;
     case PlanAction::Reduce:
-      reductions_.push_back(
-          data_.all_reduce(gradients_->buckets().at(static_cast<std::size_t>(action.bucket)).flat,
-                           ReduceOp::sum,
-                           fmt::format("gradients bucket {}", action.bucket)));
+      gradients_->reduce(cx, action.bucket);
       break;
     case PlanAction::Step:
-      for (Work& work : reductions_) work.wait(*cx.stream);
-      reductions_.clear();
+      gradients_->finish(cx);
       calls.step(cx);
       break;
     default:

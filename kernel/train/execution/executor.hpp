@@ -4,10 +4,10 @@
 #include <vector>
 
 #include "kernel/model/chunk.hpp"
-#include "kernel/train/gradients/gradient_buffer.hpp"
 #include "kernel/train/execution/action_observer.hpp"
 #include "kernel/train/execution/live_chunk.hpp"
 #include "kernel/train/execution/pipeline_mail.hpp"
+#include "kernel/train/gradients/gradient_sync.hpp"
 #include "tessera/plan.hpp"
 
 namespace tessera {
@@ -19,7 +19,7 @@ class Executor {
  public:
   /// Fills the input slots of a microbatch's bundle.
   using Load = std::function<void(Context&, int microbatch, Bundle&)>;
-  /// Called for the plan's Step, after all reductions are waited for.
+  /// Called for the plan's Step, when all gradients are summed.
   using Step = std::function<void(Context&)>;
   /// Called after a forward-only microbatch with what the model's last phase left in the bundle.
   using Done = std::function<void(Context&, int microbatch, Bundle&)>;
@@ -28,7 +28,7 @@ class Executor {
   /// The observer outlives the executor.
   Executor(std::vector<Chunk>& chunks,
            ModelParts& parts,
-           const GradientBuffer* gradients,
+           GradientSync* gradients,
            const Mesh& mesh,
            const std::vector<Boundary>& boundaries,
            ActionObserver* observer = nullptr);
@@ -61,15 +61,13 @@ class Executor {
 
   std::vector<Chunk>& chunks_;
   ModelParts& parts_;
-  const GradientBuffer* gradients_;
-  ProcessGroup& data_;
+  GradientSync* gradients_;
   int last_stage_;
   std::vector<std::vector<Slot>> boundary_slots_;
   PipelineMail mail_;
   ActionObserver nobody_;
   ActionObserver& observer_;
   std::vector<std::unique_ptr<LiveChunk>> live_;  // by microbatch and chunk
-  std::vector<Work> reductions_;
 };
 
 }  // namespace tessera

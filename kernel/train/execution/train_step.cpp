@@ -33,12 +33,11 @@ TrainStep::TrainStep(const Rank& rank,
       setup_(setup),
       microbatches_(options.microbatches > 0 ? options.microbatches
                                              : static_cast<int>(setup.microbatches)),
-      shared_(model.shared(), rank.mesh->group(Axis::pipeline)),
       gradients_(model.parts().parameters(),
                  precision_of(setup.config->precision.main),
                  setup.config->parallel.bucket_elements,
+                 *rank.mesh,
                  *rank.device),
-      partial_(model.parts().parameters(), *rank.mesh, *rank.device),
       loader_(*setup.dataset, model.parts(), setup.batch, *rank.mesh, *rank.device),
       losses_(std::make_unique<StepLosses>(
           model.parts(), setup.config->run.log_every_steps, *rank.device)) {
@@ -112,8 +111,6 @@ void TrainStep::run(const std::function<void()>& inspect) {
       plan_,
       [&](Context& c, int microbatch, Bundle& bundle) { loader_.load(c, microbatch, bundle); },
       [&](Context& c) {
-        partial_.sum(c);
-        shared_.sum(c);
         if (inspect) inspect();
         update(c);
       });
@@ -140,7 +137,7 @@ std::vector<StepLosses::Row> TrainStep::losses() {
 
 void TrainStep::check_replicas() {
   Context cx = context();
-  tessera::check_replicas(cx, model_.parts().parameter_list(), shared_, steps_);
+  tessera::check_replicas(cx, model_.parts().parameter_list(), gradients_, steps_);
 }
 
 }  // namespace tessera

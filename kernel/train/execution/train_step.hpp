@@ -6,8 +6,7 @@
 #include "kernel/train/data/batch_loader.hpp"
 #include "kernel/train/execution/executor.hpp"
 #include "kernel/train/execution/step_losses.hpp"
-#include "kernel/train/gradients/partial_gradients.hpp"
-#include "kernel/train/gradients/shared_gradients.hpp"
+#include "kernel/train/gradients/gradient_sync.hpp"
 #include "kernel/train/setup/placed_model.hpp"
 #include "tessera/optimizer.hpp"
 
@@ -61,9 +60,7 @@ class TrainStep {
   PlacedModel& model_;
   const RunSetup& setup_;
   int microbatches_;
-  SharedGradients shared_;
-  GradientBuffer gradients_;
-  PartialGradients partial_;
+  GradientSync gradients_;
   BatchLoader loader_;
   std::shared_ptr<Optimizer> optimizer_;
   std::unique_ptr<StepLosses> losses_;

@@ -39,16 +39,14 @@ int first_difference(Device& device, const std::vector<i64>& hashes, ProcessGrou
 
 void check_replicas(Context& cx,
                     const std::vector<Parameter*>& parameters,
-                    const SharedGradients& shared,
+                    const GradientSync& gradients,
                     i64 step) {
-  const auto compare = [&](ProcessGroup& group, Axis axis) {
+  const auto compare = [&](ProcessGroup& group, auto&& copied) {
     if (group.size() == 1) return;
     std::vector<i64> hashes;
     std::vector<const Parameter*> compared;
     for (const Parameter* p : parameters) {
-      bool cut = false;
-      for (const Split& split : p->split) cut |= split.axis == axis;
-      if (cut) continue;
+      if (!copied(p->layout)) continue;
       hashes.push_back(hash_of(*cx.device, p->main));
       compared.push_back(p);
     }
@@ -61,9 +59,14 @@ void check_replicas(Context& cx,
         group.name(),
         step);
   };
-  compare(cx.mesh->data_context(), Axis::data);
-  compare(cx.mesh->group(Axis::tensor), Axis::tensor);
-  shared.check_equal(cx);
+  using Layout = const ParameterLayout&;
+  const Mesh& mesh = *cx.mesh;
+  compare(mesh.data_context(), [](Layout p) { return !p.expert(); });
+  compare(mesh.group(Axis::tensor), [](Layout p) { return !p.expert() && !p.cut(Axis::tensor); });
+  compare(mesh.group(Axis::expert_data), [](Layout p) { return p.expert(); });
+  compare(mesh.group(Axis::expert_tensor),
+          [](Layout p) { return p.expert() && !p.cut(Axis::expert_tensor); });
+  gradients.check_shared_equal(cx);
 }
 
 }  // namespace tessera

@@ -1,7 +1,7 @@
 #pragma once
 #include <vector>
 
-#include "kernel/train/gradients/shared_gradients.hpp"
+#include "kernel/train/gradients/gradient_sync.hpp"
 
 namespace tessera {
 
@@ -10,7 +10,7 @@ namespace tessera {
 /// device.
 void check_replicas(Context& cx,
                     const std::vector<Parameter*>& parameters,
-                    const SharedGradients& shared,
+                    const GradientSync& gradients,
                     i64 step);
 
 }  // namespace tessera

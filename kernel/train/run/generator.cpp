@@ -37,7 +37,7 @@ Generator::Generator(const Resolved& config,
       evaluation_(rank_, model_, setup_) {
   const std::vector<CheckpointTensor> tensors = parameter_tensors(model_.parts());
   const std::vector<HostBytes> contents =
-      read_tensors(folder, read_index(folder), *rank_.mesh, tensors, nullptr);
+      read_tensors(folder, read_index(folder), tensors, nullptr);
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     rank_.device->write(tensors[i].tensor, contents[i].data());
   }

@@ -10,7 +10,9 @@ namespace tessera {
 std::vector<CheckpointTensor> parameter_tensors(const ModelParts& parts) {
   std::vector<CheckpointTensor> tensors;
   for (const ModelParts::Entry& entry : parts.parameters()) {
-    tensors.push_back({entry.parameter->name, entry.parameter.get(), entry.parameter->main});
+    const Parameter& p = *entry.parameter;
+    const i64 elements = p.local.elements();
+    tensors.push_back({p.name, &p, {0, elements}, p.main.view({elements})});
   }
   return tensors;
 }
@@ -19,7 +21,10 @@ std::vector<CheckpointTensor> TrainingState::tensors() const {
   std::vector<CheckpointTensor> tensors = parameter_tensors(model_.parts());
   for (const NamedState& state : step_.optimizer().state()) {
     tensors.push_back(
-        {fmt::format("{}/{}", state.parameter->name, state.name), state.parameter, state.tensor});
+        {fmt::format("{}/{}", state.parameter->name, state.name),
+         state.parameter,
+         state.range,
+         state.tensor});
   }
   return tensors;
 }

@@ -22,10 +22,36 @@ void allocate(Parameter& p, Device& device, const BuildSettings& settings) {
 
 }  // namespace
 
+struct PlacedModel::Surveyed {
+  ModelParts::Holders holders;
+  std::vector<ModelParts::LossInfo> losses;
+  std::vector<ModelParts::MetricInfo> metrics;
+  std::vector<Boundary> boundaries;
+  std::vector<std::string> parameter_names;
+  i64 parameter_elements = 0;
+};
+
 PlacedModel::PlacedModel(const Rank& rank, const RunSetup& setup, PlaceOptions options)
-    : rank_(rank), setup_(setup), stages_(setup.stages), parts_(*rank.mesh) {
+    : PlacedModel(rank,
+                  setup,
+                  options,
+                  setup.stages.last() > 0 ? survey(rank, setup, options) : Surveyed()) {}
+
+PlacedModel::PlacedModel(const Rank& rank,
+                         const RunSetup& setup,
+                         PlaceOptions options,
+                         Surveyed surveyed)
+    : rank_(rank),
+      setup_(setup),
+      stages_(setup.stages),
+      parts_(*rank.mesh, std::move(surveyed.holders)),
+      boundaries_(std::move(surveyed.boundaries)),
+      parameter_names_(std::move(surveyed.parameter_names)),
+      parameter_elements_(surveyed.parameter_elements) {
+  // Terms are counted alike on every stage, whichever declares them.
+  for (const auto& loss : surveyed.losses) parts_.loss(loss.name, loss.component);
+  for (const auto& metric : surveyed.metrics) parts_.metric(metric);
   const auto here = static_cast<int>(rank.mesh->coordinate(Axis::pipeline));
-  const Holders holders = stages_.last() > 0 ? survey(options) : Holders();
   BuildSettings settings = build_settings_of(setup, *rank.mesh, rank.device.get());
   settings.locate_errors = options.locate_errors;
   for (int chunk = 0; chunk < setup.schedule->chunks(); ++chunk) {
@@ -38,47 +64,38 @@ PlacedModel::PlacedModel(const Rank& rank, const RunSetup& setup, PlaceOptions o
   for (const ModelParts::Entry& entry : parts_.parameters()) {
     allocate(*entry.parameter, *rank.device, settings);
   }
-  if (stages_.last() == 0) keep_names(parts_);
-  for (const auto& [name, ranks] : holders) {
-    Parameter* own = parts_.find(name);
-    if (own == nullptr) continue;
-    own->counted = ranks.front() == here;
-    if (ranks.size() > 1) shared_.emplace_back(own, ranks);
+  if (stages_.last() == 0) {
+    parameter_names_ = parts_.parameter_names();
+    parameter_elements_ = parts_.logical_elements();
   }
   for (const std::string_view input : {"tokens", "rows", "positions"}) parts_.slot(input);
 }
 
-void PlacedModel::keep_names(const ModelParts& whole) {
-  parameter_elements_ = whole.logical_elements();
-  for (const ModelParts::Entry& entry : whole.parameters()) {
-    parameter_names_.push_back(entry.parameter->name);
-  }
-}
-
-// What a stage has to know of the others, from building the whole model over a dry rank and running
-// its layers once: loss terms, names, who shares parameters, what crosses.
-PlacedModel::Holders PlacedModel::survey(PlaceOptions options) {
-  const Rank dry = dry_rank(setup_.layout, rank_.mesh->rank(), rank_.device);
-  BuildSettings settings = build_settings_of(setup_, *dry.mesh, dry.device.get());
+// From building the whole model over a dry rank and running its layers once.
+PlacedModel::Surveyed PlacedModel::survey(const Rank& rank,
+                                          const RunSetup& setup,
+                                          PlaceOptions options) {
+  const Rank dry = dry_rank(setup.layout, rank.mesh->rank(), rank.device);
+  BuildSettings settings = build_settings_of(setup, *dry.mesh, dry.device.get());
   settings.locate_errors = options.locate_errors;
-  Survey survey(*setup_.model, settings);
+  Survey survey(*setup.model, settings);
   const ModelParts& whole = survey.parts();
-  keep_names(whole);
-  // Terms are counted alike on every stage, whichever declares them.
-  for (const auto& loss : whole.losses()) parts_.loss(loss.name, loss.component);
-  for (const auto& metric : whole.metrics()) parts_.metric(metric);
-  Holders holders;
+  Surveyed found;
+  found.losses = whole.losses();
+  found.metrics = whole.metrics();
+  found.parameter_names = whole.parameter_names();
+  found.parameter_elements = whole.logical_elements();
   for (const ModelParts::Entry& entry : whole.parameters()) {
-    holders.emplace_back(entry.parameter->name, Survey::holders(entry, stages_));
+    found.holders[entry.parameter->name] = Survey::holders(entry, setup.stages);
     allocate(*entry.parameter, *dry.device, settings);
   }
-  boundaries_ = survey.boundaries(dry.context(), stages_, setup_.fields, setup_.batch);
-  return holders;
+  found.boundaries = survey.boundaries(dry.context(), setup.stages, setup.fields, setup.batch);
+  return found;
 }
 
 void PlacedModel::initialize(u64 seed) {
   for (const ModelParts::Entry& entry : parts_.parameters()) {
-    tessera::initialize(*entry.parameter, seed, *rank_.mesh, *rank_.device);
+    tessera::initialize(*entry.parameter, seed, *rank_.device);
   }
 }
 

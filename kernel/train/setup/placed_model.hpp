@@ -29,9 +29,6 @@ class PlacedModel {
   const std::vector<Chunk>& chunks() const { return chunks_; }
   /// What crosses after each stage but the last.
   const std::vector<Boundary>& boundaries() const { return boundaries_; }
-  /// Parameters of this rank that other pipeline ranks hold too, with all holders in the order of
-  /// their stages. The same order on every rank.
-  const std::vector<std::pair<Parameter*, std::vector<int>>>& shared() const { return shared_; }
   /// All parameters of the model, those of other stages too.
   const std::vector<std::string>& parameter_names() const { return parameter_names_; }
   /// Elements of the whole model's parameters, each logical one once.
@@ -47,9 +44,10 @@ class PlacedModel {
   Plan plan(const Pipeline& pipeline, const std::vector<std::vector<int>>& bucket_layers) const;
 
  private:
-  using Holders = std::vector<std::pair<std::string, std::vector<int>>>;  // of parameters, by name
-  Holders survey(PlaceOptions options);
-  void keep_names(const ModelParts& whole);
+  /// What one stage has to know of the others.
+  struct Surveyed;
+  PlacedModel(const Rank& rank, const RunSetup& setup, PlaceOptions options, Surveyed surveyed);
+  static Surveyed survey(const Rank& rank, const RunSetup& setup, PlaceOptions options);
   std::vector<PhaseInfo> phases() const;
   void check_places(const Plan& plan) const;
 
@@ -59,7 +57,6 @@ class PlacedModel {
   ModelParts parts_;
   std::vector<Boundary> boundaries_;
   std::vector<Chunk> chunks_;
-  std::vector<std::pair<Parameter*, std::vector<int>>> shared_;
   std::vector<std::string> parameter_names_;
   i64 parameter_elements_ = 0;
 };

@@ -9,10 +9,6 @@
 namespace tessera {
 namespace {
 
-bool cut_along(const Parameter& parameter, Axis axis) {
-  return std::ranges::any_of(parameter.split, [axis](const Split& s) { return s.axis == axis; });
-}
-
 Tensor allocate(Device& device, const Shape& shape, DType dtype) {
   return Tensor::allocate(
       device, device.pool(), device.stream(), shape, dtype, Category::optimizer);
@@ -54,7 +50,7 @@ Replicated::Replicated(const Config& config, OptimizerArguments& arguments)
   check_groups(std::move(hits), arguments.device);
   for (std::size_t i = 0; i < arguments.parameters.size(); ++i) {
     Parameter* parameter = arguments.parameters[i];
-    Entry entry{parameter, hyper[i], counted_here(*parameter), {}};
+    Entry entry{parameter, hyper[i], {}};
     for (std::size_t s = 0; arguments.device != nullptr && s < specs_.size(); ++s) {
       entry.state.push_back(zeros(*arguments.device, parameter->local, parameter->main.dtype()));
     }
@@ -63,16 +59,17 @@ Replicated::Replicated(const Config& config, OptimizerArguments& arguments)
 }
 
 void Replicated::check_parameter(const Parameter& parameter) const {
-  for (const Split& split : parameter.split) {
-    const i64 parts = mesh_.size(split.axis);
-    if (parts == 1) continue;
-    if (split.axis != Axis::tensor) {
+  for (int i = 0; i < kAxes; ++i) {
+    const auto axis = static_cast<Axis>(i);
+    const i64 parts = mesh_.size(axis);
+    if (parts == 1 || !parameter.layout.cut(axis)) continue;
+    if (axis != Axis::tensor) {
       fail_config(
           "optimizer.type = \"replicated\" keeps parameters that are whole or cut over tensor "
           "parallelism; {} is cut {} ways over {}",
           parameter.name,
           parts,
-          axis_name(split.axis));
+          axis_name(axis));
     }
     if (rule_->needs() != Needs::elements) {
       fail_config(
@@ -81,7 +78,7 @@ void Replicated::check_parameter(const Parameter& parameter) const {
           config_.rule.type,
           parameter.name,
           parts,
-          axis_name(split.axis));
+          axis_name(axis));
     }
   }
 }
@@ -110,15 +107,9 @@ void Replicated::check_groups(std::vector<i64> hits, Device* device) const {
   }
 }
 
-bool Replicated::counted_here(const Parameter& parameter) const {
-  // Over mesh.model(), tensor × pipeline: a stage counts its own parameters; among the tensor ranks
-  // each counts its part of a cut parameter, and the first one counts the others.
-  return parameter.counted && (cut_along(parameter, Axis::tensor) || mesh_.first(Axis::tensor));
-}
-
 void Replicated::sum_squares(Context& cx, const Tensor& out) {
   for (const Entry& entry : entries_) {
-    if (!entry.counted) continue;
+    if (!entry.parameter->layout.counted()) continue;
     SumSquaresArgs args;
     args.x = flat(entry.parameter->grad).arg();
     args.out = out.arg();
@@ -145,7 +136,8 @@ std::vector<NamedState> Replicated::state() {
   std::vector<NamedState> out;
   for (const Entry& entry : entries_) {
     for (std::size_t s = 0; s < specs_.size(); ++s) {
-      out.push_back({specs_[s].name, entry.parameter, entry.state[s]});
+      const Tensor all = flat(entry.state[s]);
+      out.push_back({specs_[s].name, entry.parameter, {0, all.elements()}, all});
     }
   }
   return out;

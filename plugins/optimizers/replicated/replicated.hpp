@@ -31,12 +31,10 @@ class Replicated final : public Optimizer {
   struct Entry {
     Parameter* parameter = nullptr;
     Hyper hyper;
-    bool counted = false;       ///< in the norm, by this rank
     std::vector<Tensor> state;  ///< of the parameter's local shape
   };
   void check_parameter(const Parameter& parameter) const;
   void check_groups(std::vector<i64> hits, Device* device) const;
-  bool counted_here(const Parameter& parameter) const;
 
   Config config_;
   const Mesh& mesh_;

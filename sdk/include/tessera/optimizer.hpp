@@ -70,11 +70,12 @@ class TESSERA_API LrSchedule {
   virtual double rate(i64 step) const = 0;
 };
 
-/// One rank's named optimizer tensor for checkpoints: the state of a parameter, or a part of it.
+/// One rank's named optimizer tensor for checkpoints: the state of a parameter, or of a shard of it.
 struct NamedState {
   std::string name;  ///< "first_moment"
   const Parameter* parameter = nullptr;
-  Tensor tensor;  ///< of the parameter's local shape
+  FlatRange range;  ///< whose state it is
+  Tensor tensor;    ///< [range.length]
 };
 
 class BuildContext;

@@ -4,7 +4,6 @@
 
 #include <cstring>
 
-#include "kernel/model/logical.hpp"
 #include "tessera/error.hpp"
 #include "tessera/random.hpp"
 
@@ -95,7 +94,7 @@ struct Cut {
   std::vector<Split> split;
 };
 
-// element_runs is what initialisation walks over: both must see the same elements in the same
+// runs() is what initialisation walks over: both must see the same elements in the same
 // places, and the ranks together every element once.
 TEST(LocalSlices, SameElementsAsInitialisation) {
   const std::vector<Cut> cuts = {
@@ -111,25 +110,23 @@ TEST(LocalSlices, SameElementsAsInitialisation) {
   for (const Cut& cut : cuts) {
     for (const i64 tensor : {i64{1}, i64{2}}) {
       Parameter p;
-      p.logical = p.local = cut.shape;
-      p.split = cut.split;
+      p.logical = cut.shape;
       std::vector<int> seen(static_cast<std::size_t>(p.logical.elements()), 0);
       for (i64 rank = 0; rank < tensor; ++rank) {
         const Mesh mesh(RankGenerator({.world = tensor, .tensor = tensor}), rank);
-        for (const Split& s : cut.split) {
-          p.local[s.dim] = split_storage(s, p.logical[s.dim], tensor);
-        }
+        p.layout = ParameterLayout(cut.shape, cut.split, Placement::replicated(), mesh);
+        p.local = p.layout.storage();
         std::vector<i64> expected(static_cast<std::size_t>(p.local.elements()), -1);
-        for (const ElementRun& run : element_runs(p, mesh)) {
+        for (const ElementRun& run : p.layout.runs()) {
           for (i64 i = 0; i < run.length; ++i) {
             expected[static_cast<std::size_t>(run.local + i)] = run.logical + i;
-            if (represents(p, mesh)) ++seen[static_cast<std::size_t>(run.logical + i)];
+            if (p.layout.saved()) ++seen[static_cast<std::size_t>(run.logical + i)];
           }
         }
         std::vector<i64> logical(seen.size());
         for (std::size_t i = 0; i < logical.size(); ++i) logical[i] = static_cast<i64>(i);
         std::vector<i64> local(expected.size(), -1);
-        for (const LocalSlice& slice : local_slices(p, mesh)) {
+        for (const LocalSlice& slice : local_slices(p.layout)) {
           copy_block(std::as_bytes(std::span(logical)),
                      {p.logical.begin(), p.logical.end()},
                      slice.where.begin,

@@ -5,7 +5,6 @@
 #include <cstring>
 #include <thread>
 
-#include "kernel/model/logical.hpp"
 #include "tessera/error.hpp"
 
 namespace tessera {
@@ -42,24 +41,23 @@ CheckpointRank::CheckpointRank(const Layout& layout,
 
 void CheckpointRank::add(const std::string& name,
                          const Shape& logical,
-                         std::vector<Split> split,
+                         const std::vector<Split>& split,
                          DType dtype) {
   auto parameter = std::make_unique<Parameter>();
   parameter->name = name;
-  parameter->logical = parameter->local = logical;
-  parameter->split = std::move(split);
-  for (const Split& s : parameter->split) {
-    parameter->local[s.dim] = split_storage(s, logical[s.dim], mesh_.size(s.axis));
-  }
+  parameter->logical = logical;
+  parameter->layout = ParameterLayout(logical, split, Placement::replicated(), mesh_);
+  parameter->local = parameter->layout.storage();
+  const i64 elements = parameter->local.elements();
   const Tensor tensor = Tensor::allocate(
-      *device_, device_->pool(), device_->stream(), parameter->local, dtype, Category::parameters);
-  tensors.push_back({name, parameter.get(), tensor});
+      *device_, device_->pool(), device_->stream(), {elements}, dtype, Category::parameters);
+  tensors.push_back({name, parameter.get(), {0, elements}, tensor});
   parameters_.push_back(std::move(parameter));
 }
 
 std::vector<std::byte> CheckpointRank::expected(const CheckpointTensor& tensor, i64 salt) const {
   std::vector<std::byte> bytes(static_cast<std::size_t>(tensor.tensor.bytes()));
-  for (const ElementRun& run : element_runs(*tensor.layout, mesh_)) {
+  for (const ElementRun& run : tensor.parameter->layout.runs()) {
     for (i64 i = 0; i < run.length; ++i) {
       const double exact = value_of(tensor.name, run.logical + i, salt);
       const auto rounded = static_cast<float>(exact);

@@ -5,7 +5,6 @@
 #include <cmath>
 
 #include "kernel/model/host_values.hpp"
-#include "kernel/model/logical.hpp"
 #include "tessera/host_device.hpp"
 #include "tessera/random.hpp"
 
@@ -17,22 +16,20 @@ using Values = std::vector<double>;
 class Initial : public ::testing::Test {
  protected:
   Parameter made(const Shape& logical,
-                 std::vector<Split> split,
+                 const std::vector<Split>& split,
                  Init init,
                  const Mesh& mesh,
                  DType main = DType::f32,
                  DType compute = DType::f32) {
     Parameter p;
     p.name = "layers.3.mlp.up.weight";
-    p.logical = p.local = logical;
-    p.split = std::move(split);
+    p.logical = logical;
+    p.layout = ParameterLayout(logical, split, Placement::replicated(), mesh);
+    p.local = p.layout.storage();
     p.init = init;
-    for (const Split& cut : p.split) {
-      p.local[cut.dim] = split_storage(cut, logical[cut.dim], mesh.size(cut.axis));
-    }
     p.main = allocate(p.local, main);
     p.compute = main == compute ? p.main : allocate(p.local, compute);
-    initialize(p, 11, mesh, device_);
+    initialize(p, 11, device_);
     return p;
   }
   Tensor allocate(const Shape& shape, DType dtype) {
@@ -68,7 +65,7 @@ TEST_F(Initial, EveryLayoutHoldsTheSameValues) {
       const Mesh at = mesh(2, rank);
       const Parameter p = made({12, 4}, cut, Init::gaussian(1), at);
       Values expected(static_cast<std::size_t>(p.local.elements()), 0);  // padding is zero
-      for (const ElementRun& run : element_runs(p, at)) {
+      for (const ElementRun& run : p.layout.runs()) {
         std::copy_n(whole.begin() + run.logical, run.length, expected.begin() + run.local);
       }
       EXPECT_EQ(read_values(device_, p.main), expected);

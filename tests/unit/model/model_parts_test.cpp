@@ -94,7 +94,7 @@ TEST_F(Parts, APlacementOnTheTensorAxisIsNeverForgotten) {
                            "be one of the two"));
   const Parameter& summed = parts_.declare(
       {.name = "w", .shape = {4}, .placement = Placement::summed_over({Axis::tensor})}, "a", 0);
-  EXPECT_THAT(summed.partial, ElementsAre(Axis::tensor));
+  EXPECT_THAT(summed.layout.partial(), ElementsAre(Axis::tensor));
   // Experts are no matter of the dense axes.
   parts_.declare({.name = "experts", .shape = {4, 2}, .split = {{0, Axis::expert}}}, "a", 0);
 }

@@ -6,7 +6,6 @@
 #include <numeric>
 #include <set>
 
-#include "kernel/model/logical.hpp"
 #include "tessera/error.hpp"
 
 namespace tessera {
@@ -23,14 +22,12 @@ Mesh mesh_of(i64 tensor, i64 data, i64 rank) {
   return {RankGenerator(layout), rank};
 }
 
-Parameter parameter_of(Shape logical, std::vector<Split> split, const Mesh& mesh) {
+Parameter parameter_of(const Shape& logical, const std::vector<Split>& split, const Mesh& mesh) {
   Parameter p;
   p.name = "p";
-  p.logical = p.local = logical;
-  p.split = std::move(split);
-  for (const Split& cut : p.split) {
-    p.local[cut.dim] = split_storage(cut, logical[cut.dim], mesh.size(cut.axis));
-  }
+  p.logical = logical;
+  p.layout = ParameterLayout(logical, split, Placement::replicated(), mesh);
+  p.local = p.layout.storage();
   return p;
 }
 
@@ -101,7 +98,7 @@ TEST_P(Runs, CoverEveryLogicalElementOnceAndNoPadding) {
       const Mesh mesh = mesh_of(ranks, 1, rank);
       const Parameter p = parameter_of(logical, split, mesh);
       std::set<i64> local;
-      for (const ElementRun& run : element_runs(p, mesh)) {
+      for (const ElementRun& run : p.layout.runs()) {
         EXPECT_GT(run.length, 0);
         EXPECT_LE(run.local + run.length, p.local.elements());
         for (i64 i = 0; i < run.length; ++i) {
@@ -129,8 +126,8 @@ INSTANTIATE_TEST_SUITE_P(Cuts,
 
 TEST(Runs, JoinWhatLiesTogether) {
   const Mesh mesh = mesh_of(2, 1, 1);
-  EXPECT_EQ(element_runs(parameter_of({8, 6}, {{0, Axis::tensor}}, mesh), mesh).size(), 1U);
-  const auto columns = element_runs(parameter_of({8, 6}, {{1, Axis::tensor}}, mesh), mesh);
+  EXPECT_EQ(parameter_of({8, 6}, {{0, Axis::tensor}}, mesh).layout.runs().size(), 1U);
+  const auto columns = parameter_of({8, 6}, {{1, Axis::tensor}}, mesh).layout.runs();
   ASSERT_EQ(columns.size(), 8U);
   EXPECT_EQ(columns[2].local, 6);
   EXPECT_EQ(columns[2].logical, 15);
@@ -144,9 +141,41 @@ TEST(Represents, EachElementIsCountedOnce) {
       const Mesh mesh = mesh_of(2, 3, rank);
       const Parameter p = parameter_of(
           {8}, cut ? std::vector<Split>{{0, Axis::tensor}} : std::vector<Split>{}, mesh);
-      if (represents(p, mesh)) counted += p.local.elements();
+      if (p.layout.saved()) counted += p.local.elements();
     }
     EXPECT_EQ(counted, 8);
+  }
+}
+
+// Experts have replicas of their own, and the declared axes decide, not their sizes.
+TEST(Layouts, SayWhoCountsAndSaves) {
+  const auto layout_of = [](const std::vector<Split>& split, i64 rank) {
+    const Mesh mesh(RankGenerator({.world = 8, .tensor = 2, .expert = 2, .expert_tensor = 1}), rank);
+    return ParameterLayout({8}, split, Placement::replicated(), mesh);
+  };
+  for (const auto& split : {std::vector<Split>{}, {{0, Axis::tensor}}, {{0, Axis::expert}}}) {
+    std::vector<int> saved(8, 0);
+    for (i64 rank = 0; rank < 8; ++rank) {
+      const ParameterLayout layout = layout_of(split, rank);
+      for (const ElementRun& run : layout.runs()) {
+        for (i64 i = 0; i < run.length; ++i) {
+          saved[static_cast<std::size_t>(run.logical + i)] += layout.saved() ? 1 : 0;
+        }
+      }
+    }
+    EXPECT_THAT(saved, ::testing::Each(1));
+  }
+  EXPECT_TRUE(layout_of({{0, Axis::expert_tensor}}, 0).expert());
+  EXPECT_FALSE(layout_of({{0, Axis::tensor}}, 0).expert());
+}
+
+TEST(Layouts, OfWhatSeveralStagesHoldTheFirstCounts) {
+  for (i64 rank = 0; rank < 3; ++rank) {
+    const Mesh mesh(RankGenerator({.world = 3, .pipeline = 3}), rank);
+    const ParameterLayout layout({4}, {}, Placement::replicated(), mesh, {2, 0});
+    EXPECT_TRUE(layout.shared());
+    EXPECT_EQ(layout.counted(), rank == 2);
+    EXPECT_EQ(layout.saved(), rank == 2);
   }
 }
 

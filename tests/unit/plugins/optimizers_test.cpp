@@ -42,7 +42,18 @@ struct Rank {
     parameter.tags = std::move(tags);
     testing::write(parameter.grad, gradient);
     raw.push_back(&parameter);
+    cut(parameter, {});
     return parameter;
+  }
+  /// What was added is this rank's part of a parameter that these axes cut along dimension 0.
+  void cut(Parameter& parameter, const std::vector<Axis>& axes) {
+    std::vector<Split> split;
+    Shape logical = parameter.local;
+    for (const Axis axis : axes) {
+      split.push_back({.dim = 0, .axis = axis});
+      logical[0] *= mesh.size(axis);
+    }
+    parameter.layout = ParameterLayout(logical, split, Placement::replicated(), mesh);
   }
 
   std::shared_ptr<Optimizer> optimizer(const std::string& keys,
@@ -226,7 +237,7 @@ TEST(Replicated, CountsEachElementOnceOverTheTensorRanks) {
   for (const i64 index : {0, 1}) {
     Rank rank({.world = 2, .tensor = 2}, index);
     Parameter& weight = rank.add("weight", {2}, {0, 0}, index == 0 ? Values{1, 2} : Values{3, 4});
-    weight.split = {{.dim = 0, .axis = Axis::tensor}};
+    rank.cut(weight, {Axis::tensor});
     rank.add("norm", {2}, {0, 0}, {5, 6}, {"norm"});
     sum += rank.sum_squares(*rank.optimizer(""));
   }
@@ -259,13 +270,13 @@ TEST(Replicated, RefusesWhatItCannotUpdate) {
   Rank rank({.world = 2, .tensor = 2}, 0);
   Parameter& weight = rank.add("w", {2}, {0, 0}, {0, 0});
   EXPECT_NO_THROW(rank.optimizer("", "", std::make_shared<WholeMatrix>()));
-  weight.split = {{.dim = 0, .axis = Axis::tensor}};
+  rank.cut(weight, {Axis::tensor});
   EXPECT_THAT(
       text_of<ConfigError>([&] { rank.optimizer("", "", std::make_shared<WholeMatrix>()); }),
       HasSubstr("must see each parameter whole, but w is cut 2 ways over tp"));
 
   Rank experts({.world = 2, .expert = 2}, 0);
-  experts.add("e", {2}, {0, 0}, {0, 0}).split = {{.dim = 0, .axis = Axis::expert}};
+  experts.cut(experts.add("e", {2}, {0, 0}, {0, 0}), {Axis::expert});
   EXPECT_THAT(text_of<ConfigError>([&] { experts.optimizer(""); }),
               HasSubstr("e is cut 2 ways over ep"));
 }

@@ -1,7 +1,8 @@
-#include "kernel/train/gradients/gradient_buffer.hpp"
+#include "kernel/train/gradients/gradient_sync.hpp"
 
 #include <gmock/gmock.h>
 
+#include "kernel/comm/build_mesh.hpp"
 #include "tessera/host_device.hpp"
 
 namespace tessera {
@@ -11,17 +12,18 @@ using ::testing::ElementsAre;
 
 class Gradients : public ::testing::Test {
  protected:
+  Gradients() { build_mesh(mesh_); }
   void declare(std::string_view name, i64 elements, int layer, std::string_view share = {}) {
     parts_.declare(
         {.name = name, .shape = {elements}, .share = share, .placement = Placement::replicated()},
         "",
         layer);
   }
-  GradientBuffer made(i64 bucket_elements) {
-    return {parts_.parameters(), DType::f32, bucket_elements, device_};
+  GradientSync made(i64 bucket_elements) {
+    return {parts_.parameters(), DType::f32, bucket_elements, mesh_, device_};
   }
   // Elements from the start of the buffer, which is where the last parameter lies.
-  i64 offset(std::string_view name, const GradientBuffer& buffer) {
+  i64 offset(std::string_view name, const GradientSync& buffer) {
     const auto* start = static_cast<char*>(buffer.buckets().front().flat.arg().address);
     for (Parameter* p : parts_.parameter_list()) {
       if (p->name == name) return (static_cast<char*>(p->grad.arg().address) - start) / 4;
@@ -29,7 +31,7 @@ class Gradients : public ::testing::Test {
     ADD_FAILURE() << name;
     return -1;
   }
-  std::vector<i64> sizes(const GradientBuffer& buffer) {
+  std::vector<i64> sizes(const GradientSync& buffer) {
     std::vector<i64> all;
     for (const auto& bucket : buffer.buckets()) all.push_back(bucket.flat.elements());
     return all;
@@ -37,14 +39,14 @@ class Gradients : public ::testing::Test {
 
   HostDevice device_{"test", {}, {}};
   Mesh mesh_{RankGenerator(Layout{}), 0};
-  ModelParts parts_{mesh_};
+  ModelParts parts_{mesh_, {{"tied", {1, 0}}}};
 };
 
 TEST_F(Gradients, LieInReverseOrderAligned) {
   declare("a", 100, 0);
   declare("b", 64, 1);
   declare("c", 1, 2);
-  const GradientBuffer buffer = made(1 << 20);
+  const GradientSync buffer = made(1 << 20);
   EXPECT_EQ(offset("c", buffer), 0);
   EXPECT_EQ(offset("b", buffer), 64);
   EXPECT_EQ(offset("a", buffer), 128);
@@ -58,7 +60,7 @@ TEST_F(Gradients, ABucketClosesWhenItHoldsEnough) {
   declare("c", 640, 1);
   declare("d", 64, 2);
   declare("e", 64, 3);
-  const GradientBuffer buffer = made(128);
+  const GradientSync buffer = made(128);
   EXPECT_THAT(sizes(buffer), ElementsAre(128, 640, 128));
   EXPECT_THAT(buffer.bucket_layers(),
               ElementsAre(ElementsAre(3, 2), ElementsAre(1), ElementsAre(1, 0)));
@@ -74,13 +76,42 @@ TEST_F(Gradients, ASharedParameterBelongsToAllItsLayers) {
   declare("table", 64, 0, "table");
   declare("b", 64, 1);
   declare("again", 64, 2, "table");
-  const GradientBuffer buffer = made(64);
+  const GradientSync buffer = made(64);
   EXPECT_THAT(buffer.bucket_layers(), ElementsAre(ElementsAre(1), ElementsAre(0, 2)));
+}
+
+// What is summed in another way has a bucket of its own, whatever the sizes of the axes.
+TEST_F(Gradients, BucketsHoldWhatIsSummedAlike) {
+  const auto partial = [&](std::string_view name, int layer) {
+    parts_.declare({.name = name,
+                    .shape = {64},
+                    .placement = Placement::summed_over({Axis::tensor})},
+                   "",
+                   layer);
+  };
+  declare("tied", 64, 0, "tied");
+  partial("norm1", 1);
+  declare("b", 64, 1);
+  parts_.declare({.name = "experts", .shape = {64}, .split = {{0, Axis::expert}}}, "", 1);
+  declare("c", 64, 1);
+  partial("norm2", 2);
+  const GradientSync sync = made(1 << 20);
+  EXPECT_THAT(sync.bucket_layers(),
+              ElementsAre(ElementsAre(2, 1), ElementsAre(1), ElementsAre(1), ElementsAre(0)));
+  EXPECT_EQ(offset("norm2", sync), 0);
+  EXPECT_EQ(offset("norm1", sync), 64) << "side by side";
+  EXPECT_THAT(sync.buckets()[0].partial, ElementsAre(&mesh_.group(Axis::tensor)));
+  EXPECT_EQ(sync.buckets()[0].replicas, &mesh_.data_context());
+  EXPECT_THAT(sync.buckets()[1].partial, ElementsAre());
+  EXPECT_EQ(offset("c", sync), 128);
+  EXPECT_EQ(offset("b", sync), 192);
+  EXPECT_EQ(sync.buckets()[2].replicas, &mesh_.group(Axis::expert_data));
+  EXPECT_EQ(sync.buckets()[3].flat.elements(), 64) << "a shared parameter alone";
 }
 
 TEST_F(Gradients, HaveTheirParametersShape) {
   parts_.declare({.name = "w", .shape = {6, 7}, .placement = Placement::replicated()}, "", 0);
-  const GradientBuffer buffer = made(64);
+  const GradientSync buffer = made(64);
   EXPECT_EQ(parts_.parameter_list()[0]->grad.shape(), Shape({6, 7}));
   EXPECT_TRUE(parts_.parameter_list()[0]->grad.dense());
 }
