@@ -138,6 +138,15 @@ PerHostCommunicator::PerHostCommunicator(const Hosts& hosts,
   }
   CommunicatorArguments all = arguments;
   between_ = make_between(all);
+  if (within_ != nullptr && within_->memory_kind() != between_->memory_kind()) {
+    fail_config(
+        "communicator \"{}\", within hosts, carries tensors in memory of kind \"{}\", and \"{}\", "
+        "between them, in memory of kind \"{}\": choose two for one kind",
+        within_->name(),
+        within_->memory_kind(),
+        between_->name(),
+        between_->memory_kind());
+  }
   name_ = within_ == nullptr
               ? std::string(between_->name())
               : fmt::format("{} within hosts, {} between", within_->name(), between_->name());

@@ -23,6 +23,7 @@ class PerHostCommunicator : public Communicator {
   ~PerHostCommunicator() override;
 
   std::string_view name() const override { return name_; }
+  std::string_view memory_kind() const override { return between_->memory_kind(); }
   std::unique_ptr<GroupBackend> create_group(const GroupSpec& spec, Device& device) override;
   std::shared_ptr<MemorySource> memory() override;
   bool progress() override;

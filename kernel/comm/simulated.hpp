@@ -19,6 +19,7 @@ class SimulatedCommunicator final : public Communicator {
   explicit SimulatedCommunicator(Events events = {});
 
   std::string_view name() const override { return "simulated"; }
+  std::string_view memory_kind() const override { return {}; }  // it touches none
   std::unique_ptr<GroupBackend> create_group(const GroupSpec& spec, Device& device) override;
   void abort(std::string_view) noexcept override {}
 

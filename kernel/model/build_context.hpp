@@ -19,8 +19,9 @@ class ComponentMaker {
                                      void* arguments) = 0;
   /// "configs/x.toml:12:3" of a key of the table at `path`.
   virtual std::string origin(const std::string& path, std::string_view key) const = 0;
-  /// Kernels that plugins registered for a device of this name, or for "host".
-  virtual std::vector<Kernel> kernels(std::string_view device) const = 0;
+  /// Kernels that plugins registered for the device of this name or for this kind of memory.
+  virtual std::vector<Kernel> kernels(std::string_view device,
+                                      std::string_view memory_kind) const = 0;
 
   template <class K>
   std::shared_ptr<K> make(const Component<K>& component,

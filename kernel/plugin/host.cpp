@@ -175,17 +175,19 @@ std::shared_ptr<void> PluginHost::make(std::string_view kind,
   return made;
 }
 
-std::vector<Kernel> PluginHost::kernels(std::string_view device) const {
+std::vector<Kernel> PluginHost::kernels(std::string_view device,
+                                        std::string_view memory_kind) const {
+  std::map<std::string, Kernel> found;  // the device's own come first and stay
+  for (const std::string_view target : {device, memory_kind}) {
+    const auto of_target = kernels_.find(target);
+    if (of_target == kernels_.end()) continue;
+    for (const auto& [operation, entry] : of_target->second) {
+      found.emplace(operation, entry.kernel);
+    }
+  }
   std::vector<Kernel> all;
-  const auto own = kernels_.find(device);
-  if (own != kernels_.end()) {
-    for (const auto& [operation, entry] : own->second) all.push_back(entry.kernel);
-  }
-  const auto host = kernels_.find("host");
-  if (device == "host" || host == kernels_.end()) return all;
-  for (const auto& [operation, entry] : host->second) {
-    if (own == kernels_.end() || !own->second.contains(operation)) all.push_back(entry.kernel);
-  }
+  all.reserve(found.size());
+  for (auto& [operation, kernel] : found) all.push_back(std::move(kernel));
   return all;
 }
 

@@ -58,9 +58,9 @@ class PluginHost : public Catalog {
                              const Given& given,
                              void* arguments) const;
 
-  /// Kernels that plugins registered for this device or for "host"; where there are both for one
-  /// operation, the device's own.
-  std::vector<Kernel> kernels(std::string_view device) const;
+  /// Kernels that plugins registered for the device of this name or for this kind of memory; where
+  /// there are both for one operation, the device's own.
+  std::vector<Kernel> kernels(std::string_view device, std::string_view memory_kind) const;
 
   /// Loaded plugins, in the order of loading.
   const std::vector<std::unique_ptr<PluginOrigin>>& plugins() const { return plugins_; }
@@ -97,7 +97,7 @@ class PluginHost : public Catalog {
   std::vector<std::unique_ptr<PluginOrigin>> plugins_;
   PluginOrigin kernel_;
   ByName<ByName<Component>> components_;  // by kind, by type
-  ByName<ByName<Operation>> kernels_;     // by device, by operation
+  ByName<ByName<Operation>> kernels_;     // by device or kind of memory, by operation
   std::vector<std::string> failures_, shadowed_;
 };
 

@@ -1,10 +1,13 @@
 #include "kernel/tensor/meta_device.hpp"
 
+#include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <utility>
 
 #include "kernel/tensor/unbacked_memory.hpp"
 #include "tessera/error.hpp"
+#include "tessera/strided_copy.hpp"
 
 namespace tessera {
 
@@ -30,16 +33,17 @@ MetaDevice::MetaDevice(std::shared_ptr<Device> stands_for, OnLaunch on_launch)
     : HostDevice(fmt::format("meta/{}", stands_for->name()), arguments_of(*stands_for), {}),
       stands_for_(std::move(stands_for)),
       on_launch_(std::move(on_launch)),
-      pool_(std::make_shared<UnbackedMemory>(),
-            without_marks(),
-            [this](i64 bytes, Category category) {
-              require(!capturing(),
-                      "allocation of {} bytes ({}) from the pool of device \"{}\" while capturing",
-                      bytes,
-                      category_name(category),
-                      name());
-            },
-            {}) {}
+      pool_(
+          std::make_shared<UnbackedMemory>(),
+          without_marks(),
+          [this](i64 bytes, Category category) {
+            require(!capturing(),
+                    "allocation of {} bytes ({}) from the pool of device \"{}\" while capturing",
+                    bytes,
+                    category_name(category),
+                    name());
+          },
+          [this](Stream&, void* address, i64 bytes) { forget(address, bytes); }) {}
 
 MetaDevice::~MetaDevice() = default;
 
@@ -58,20 +62,43 @@ void MetaDevice::launch_host(Stream& stream, std::string_view name, std::functio
   HostDevice::launch_host(stream, name, [] {});
 }
 
-void MetaDevice::check(const Tensor& tensor, std::string_view verb) const {
-  require(!capturing(), "host {} of a tensor ({}) while capturing", verb, tensor);
-  require(tensor.defined() && &tensor.device() == this,
-          "host {} of a tensor ({}) that is not on device \"{}\"",
-          verb,
+void MetaDevice::forget(const void* address, i64 bytes) {
+  const auto* begin = static_cast<const std::byte*>(address);
+  auto at = assumed_.lower_bound(begin);
+  if (at != assumed_.begin()) {
+    const auto before = std::prev(at);
+    if (before->first + before->second.size() > begin) at = before;
+  }
+  while (at != assumed_.end() && at->first < begin + bytes) at = assumed_.erase(at);
+}
+
+void MetaDevice::assume(const Tensor& tensor, const void* host) {
+  require(tensor.defined() && &tensor.device() == this && tensor.dense(),
+          "an assumption on {}, which is not a dense tensor on device \"{}\"",
           tensor,
           name());
+  const auto* address = tensor.arg().as<const std::byte>();
+  forget(address, tensor.bytes());
+  if (tensor.bytes() == 0) return;
+  const auto* values = static_cast<const std::byte*>(host);
+  assumed_.emplace(address, std::vector<std::byte>(values, values + tensor.bytes()));
 }
 
-void MetaDevice::read(const Tensor& tensor, void* host) {
-  check(tensor, "read");
-  std::memset(host, 0, static_cast<std::size_t>(tensor.bytes()));
+void MetaDevice::load(const TensorArg& tensor, void* dense) const {
+  auto* to = static_cast<std::byte*>(dense);
+  for_each_run(tensor, [&](const std::byte* from, std::size_t bytes) {
+    std::memset(to, 0, bytes);
+    auto at = assumed_.upper_bound(from);
+    if (at != assumed_.begin()) --at;
+    for (; at != assumed_.end() && at->first < from + bytes; ++at) {
+      const std::byte* begin = std::max(from, at->first);
+      const std::byte* end = std::min(from + bytes, at->first + at->second.size());
+      if (begin < end) {
+        std::copy_n(at->second.data() + (begin - at->first), end - begin, to + (begin - from));
+      }
+    }
+    to += bytes;
+  });
 }
-
-void MetaDevice::write(const Tensor& tensor, const void*) { check(tensor, "write"); }
 
 }  // namespace tessera

@@ -46,7 +46,6 @@ RoutedStore::~RoutedStore() = default;
 
 Pool::~Pool() = default;
 MemorySource::~MemorySource() = default;
-Device::~Device() = default;
 Graph::~Graph() = default;
 
 GraphPolicy::~GraphPolicy() = default;

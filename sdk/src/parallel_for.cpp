@@ -6,16 +6,31 @@
 
 namespace tessera {
 namespace {
-thread_local int rank_threads = 1;
-}
+
+/// How many threads a thread works with. OpenMP hears of it here only, so libraries that are called
+/// from the thread use as many.
+class Threads {
+ public:
+  Threads() { set(1); }
+  void set(int count) {
+    count_ = count;
+    omp_set_num_threads(count);
+  }
+  int count() const { return count_; }
+
+ private:
+  int count_ = 1;
+};
+thread_local Threads rank_threads;
+
+}  // namespace
 
 void set_parallel_threads(int threads) {
   require(threads >= 1, "a rank needs at least one CPU thread, not {}", threads);
-  rank_threads = threads;
-  omp_set_num_threads(threads);  // for libraries called from this thread
+  rank_threads.set(threads);
 }
 
-int parallel_threads() { return rank_threads; }
+int parallel_threads() { return rank_threads.count(); }
 
 namespace detail {
 
@@ -25,7 +40,8 @@ void parallel_run(i64 chunks, void (*body)(void* self, i64 chunk), void* self) {
   for (i64 chunk = 0; chunk < chunks; ++chunk) body(self, chunk);
 #else
   // Always the same team size: a smaller team would end threads and a larger one start them again.
-#pragma omp parallel for num_threads(rank_threads) schedule(static, 1)
+  const int threads = rank_threads.count();
+#pragma omp parallel for num_threads(threads) schedule(static, 1)
   for (i64 chunk = 0; chunk < chunks; ++chunk) body(self, chunk);
 #endif
 }

@@ -15,7 +15,8 @@ std::unique_ptr<HostDevice> device_with_swiglu(bool with_kernels = true) {
   TestRegistrar registrar;
   register_swiglu(registrar);
   DeviceArguments arguments;
-  arguments.kernels = [kernels = registrar.kernels, with_kernels](std::string_view) {
+  arguments.kernels = [kernels = registrar.kernels, with_kernels](std::string_view,
+                                                                  std::string_view) {
     return with_kernels ? kernels : std::vector<Kernel>();
   };
   return std::make_unique<HostDevice>("host_test", arguments, std::vector<Kernel>());

@@ -36,8 +36,9 @@ class HostMaker final : public ComponentMaker {
   std::string origin(const std::string& path, std::string_view key) const override {
     return make_node(tree_, path)->origin(key);
   }
-  std::vector<Kernel> kernels(std::string_view device) const override {
-    return host_.kernels(device);
+  std::vector<Kernel> kernels(std::string_view device,
+                              std::string_view memory_kind) const override {
+    return host_.kernels(device, memory_kind);
   }
 
  private:

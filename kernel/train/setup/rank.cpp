@@ -60,7 +60,8 @@ RankSpec rank_spec_of(const RunSetup& setup) {
           setup.config->device.device,
           ms(comm.timeout_s),
           ms(comm.init_timeout_s),
-          setup.maker.get()};
+          setup.maker.get(),
+          setup.config->graph.type != "none"};
 }
 
 std::shared_ptr<Device> make_device(const RankSpec& spec,
@@ -71,7 +72,10 @@ std::shared_ptr<Device> make_device(const RankSpec& spec,
   arguments.threads = identity.threads;
   arguments.deferred_seed = identity.deferred_seed;
   arguments.memory = std::move(memory);
-  arguments.kernels = [&spec](std::string_view name) { return spec.maker->kernels(name); };
+  arguments.captures = spec.captures;
+  arguments.kernels = [&spec](std::string_view name, std::string_view memory_kind) {
+    return spec.maker->kernels(name, memory_kind);
+  };
   return spec.maker->make(spec.device, arguments);
 }
 

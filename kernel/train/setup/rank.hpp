@@ -50,6 +50,7 @@ struct RankSpec {
   std::chrono::milliseconds timeout{60000};        ///< of a collective
   std::chrono::milliseconds init_timeout{300000};  ///< of slow phases
   ComponentMaker* maker = nullptr;
+  bool captures = true;  ///< DeviceArguments::captures
 };
 RankSpec rank_spec_of(const RunSetup& setup);
 

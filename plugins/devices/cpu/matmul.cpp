@@ -1,6 +1,5 @@
 #include "registration.hpp"
 
-#include <omp.h>
 #include <dnnl.hpp>
 
 #include <array>
@@ -137,7 +136,6 @@ class Products {
     return *product;
   }
   void run(const MatmulArgs& args, void* scratchpad) {
-    if (omp_get_max_threads() != parallel_threads()) omp_set_num_threads(parallel_threads());
     bool made = false;
     find(args, made).run(args, scratchpad, stream_);
   }

@@ -33,8 +33,8 @@ class TESSERA_API ArenaLayout {
 };
 
 /// A fixed piece of memory for graphs, taken once from a parent pool (category graph). An identical
-/// sequence of requests from empty gets identical addresses. To find out how much a sequence needs,
-/// run it once on an ArenaMeter. Outlives its blocks; the parent outlives the arena.
+/// sequence of requests from empty gets identical addresses. An ArenaLayout that served the
+/// sequence says how much it needs. Outlives its blocks; the parent outlives the arena.
 class TESSERA_API Arena final : public Pool {
  public:
   Arena(Pool& parent, i64 bytes, Stream& stream);
@@ -55,23 +55,6 @@ class TESSERA_API Arena final : public Pool {
   i64 bytes_;
   Block memory_;
   ArenaLayout layout_;
-};
-
-/// Serves requests from a parent pool and counts what an Arena would need for them. For the warm-up
-/// before a capture.
-class TESSERA_API ArenaMeter final : public Pool {
- public:
-  explicit ArenaMeter(Pool& parent) : parent_(parent) {}
-
-  Block allocate(i64 bytes, Category category, Stream& stream) override;
-  void release(const Block& block) override;
-
-  i64 bytes() const { return layout_.used_to(); }
-
- private:
-  Pool& parent_;
-  ArenaLayout layout_;
-  std::map<void*, i64> offsets_;
 };
 
 }  // namespace tessera

@@ -115,6 +115,8 @@ class TESSERA_API Communicator {
 
   virtual ~Communicator();
   virtual std::string_view name() const = 0;
+  /// The kind of memory of the tensors that it carries (Device::memory_kind); empty: any.
+  virtual std::string_view memory_kind() const { return kHostMemory; }
   /// Called on every member, for all groups of the world in one global order.
   virtual std::unique_ptr<GroupBackend> create_group(const GroupSpec& spec, Device& device) = 0;
   /// Slabs that peers reach directly; empty where there is no such memory. The rank's device is

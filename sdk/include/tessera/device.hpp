@@ -1,62 +1,55 @@
 #pragma once
+#include <chrono>
 #include <functional>
 #include <memory>
-#include <string>
 #include <string_view>
+#include <utility>
 
+#include "tessera/host_block.hpp"
 #include "tessera/memory.hpp"
 #include "tessera/schema.hpp"
+#include "tessera/stream.hpp"
 #include "tessera/tensor.hpp"
 
 namespace tessera {
 
-class Device;
 struct Kernel;
 
-/// An ordered queue of launches. Created by and valid as long as its device.
-class TESSERA_API Stream {
- public:
-  Stream(Device& device, int index, std::string name);
-  virtual ~Stream();
-  Device& device() const { return device_; }
-  int index() const { return index_; }  ///< 0 is the device's first stream
-  const std::string& name() const { return name_; }
-  /// The vendor's stream, for kernels of that device; nullptr on the CPU.
-  virtual void* native() { return nullptr; }
+/// Until when the host waits.
+using Deadline = std::chrono::steady_clock::time_point;
+inline constexpr Deadline kNoDeadline = Deadline::max();
 
- private:
-  Device& device_;
-  int index_;
-  std::string name_;
-};
-
-/// A point in a stream's order. Copies name the same point.
-struct Event {
-  std::shared_ptr<void> state;  ///< owned by the device's implementation
-};
-
-/// Launches recorded between begin_capture and end_capture, replayed on the same addresses. Host
-/// code that ran while recording is not replayed.
-class TESSERA_API Graph {
- public:
-  virtual ~Graph();
-  virtual int launches() const = 0;
+/// How often the host called what may wait for the device, since the device was made.
+struct HostCalls {
+  i64 read = 0, write = 0, synchronize = 0, join = 0;
+  bool operator==(const HostCalls&) const = default;
 };
 
 /// What a device is made from.
 struct DeviceArguments {
-  int local_rank = 0;                    ///< which of the host's devices, where there are several
-  int threads = 1;                       ///< CPU threads of this rank
-  std::shared_ptr<MemorySource> memory;  ///< where slabs come from; the system when empty
-  /// All kernels that plugins registered for a device name or for "host".
-  std::function<std::vector<Kernel>(std::string_view device)> kernels;
+  int local_rank = 0;  ///< which of the host's devices, where there are several
+  int threads = 1;     ///< CPU threads of this rank
+  /// Where slabs come from; the system when empty. One of another kind than the device's memory is
+  /// a ConfigError.
+  std::shared_ptr<MemorySource> memory;
+  /// All kernels that plugins registered for the device of this name or for all devices with this
+  /// kind of memory; the name's own where there are both. A device states its memory_kind(), so
+  /// kernels for "host" never reach memory that the CPU does not address.
+  std::function<std::vector<Kernel>(std::string_view device, std::string_view memory_kind)> kernels;
+  /// False where the run captures nothing: begin_capture is then an error, and the device need not
+  /// remember at which shapes operations were used.
+  bool captures = true;
   /// Test mode `deferred` (DESIGN §4): queue streams, run them in a seeded adversarial order,
   /// poison fresh and freed memory. 0 is off.
   u64 deferred_seed = 0;
 };
 
-/// A device of one rank. Plugin kind "device". All calls come from the rank's thread. Errors of
-/// asynchronous work are thrown by the next call that waits.
+/// A device of one rank. Plugin kind "device". All calls come from the rank's thread. An error of
+/// asynchronous work names its operation and is thrown once, by the next call that waits or asks:
+/// synchronize, read, write, join or query. What was queued at that time may have been dropped.
+///
+/// What waits or asks (these calls, elapsed) or takes memory (host_block) is an error under
+/// capture, and spoils the capture. Functions that may wait are counted in host_calls().
 class TESSERA_API Device {
  public:
   static constexpr std::string_view kKind = "device";
@@ -64,6 +57,8 @@ class TESSERA_API Device {
 
   virtual ~Device();
   virtual std::string_view name() const = 0;
+  /// Of its tensors: kHostMemory when the CPU addresses it, else a word of the device's own.
+  virtual std::string_view memory_kind() const = 0;
   virtual int threads() const { return 1; }
 
   /// The caching allocator: size classes, stream order, steady state without system calls.
@@ -86,16 +81,46 @@ class TESSERA_API Device {
   /// `name` is for errors and logs. The task must not allocate.
   virtual void launch_host(Stream& stream, std::string_view name, std::function<void()> task) = 0;
 
-  virtual Event record(Stream& stream) = 0;
+  /// The end of what `stream` holds now. An event of a capture keeps no time: Timing::yes is an
+  /// error there.
+  virtual Event record(Stream& stream, Timing timing = Timing::no) = 0;
   /// Later work of `stream` runs after `event`. Under capture an event from outside is an error.
   virtual void wait(Stream& stream, const Event& event) = 0;
-  /// Waits on the host until the stream has run dry. An error under capture.
+  /// Has the event been reached? Never blocks.
+  virtual bool query(const Event& event) = 0;
+  /// Blocks the host until the event has been reached. At the deadline throws an Error that says
+  /// `what` it waited for; the device stays usable and the event may be joined again.
+  virtual void join(const Event& event, Deadline deadline, std::string_view what) = 0;
+  /// Seconds from `begin` to `end`, negative where the latter came first. Never blocks: throws
+  /// Error unless both were recorded with Timing::yes and have been reached.
+  virtual double elapsed(const Event& begin, const Event& end) = 0;
+  /// Blocks the host until the stream has run dry.
   virtual void synchronize(Stream& stream) = 0;
 
-  /// Copies a tensor's values to or from dense host memory and waits. Strided tensors are allowed.
-  /// An error under capture.
+  /// Copies a tensor's values to or from dense host memory, in the order of the compute stream, and
+  /// blocks the host until that is done. Any strides.
   virtual void read(const Tensor& tensor, void* host) = 0;
   virtual void write(const Tensor& tensor, const void* host) = 0;
+
+  /// Page-locked memory, aligned to 64 bytes. A request to the system: take blocks once, not in a
+  /// step. `bytes` 0 is allowed.
+  virtual HostBlock host_block(i64 bytes) = 0;
+  /// Enqueues a copy of all elements, dense and row-major, to or from byte `offset` of the block,
+  /// and returns. Recorded under capture: replay copies between the same addresses. host_copy says
+  /// which strides are allowed. The tensor's memory is used in the order of `stream`.
+  virtual void copy_to_host(Stream& stream,
+                            const Tensor& tensor,
+                            const HostBlock& block,
+                            i64 offset = 0) = 0;
+  virtual void copy_from_host(Stream& stream,
+                              const Tensor& tensor,
+                              const HostBlock& block,
+                              i64 offset = 0) = 0;
+
+  /// Declares what the host reads from a dense tensor where nothing is computed (a dry run): an
+  /// assumption such as balanced routing. Devices that compute ignore it. `host` holds the values,
+  /// as for write.
+  virtual void assume(const Tensor&, const void* /*host*/) {}
 
   /// From here until end_capture every launch on `stream`, and on streams forked from and joined
   /// to it by events, is recorded. Errors name the operation that cannot be captured.
@@ -105,6 +130,30 @@ class TESSERA_API Device {
   virtual void abort_capture() = 0;
   virtual bool capturing() const = 0;
   virtual void replay(Graph& graph, Stream& stream) = 0;
+
+  const HostCalls& host_calls() const { return calls_; }
+  /// `check` is called every few milliseconds while the host is blocked in this device. It throws
+  /// to end the wait, for example because another rank has failed. Empty: no check.
+  void set_wait_check(std::function<void()> check) { wait_check_ = std::move(check); }
+
+ protected:
+  /// For implementations: one wait of the host. check() belongs in its loop.
+  class TESSERA_API HostWait {
+   public:
+    /// `what` outlives the wait.
+    HostWait(const Device& device, std::string_view what, Deadline deadline = kNoDeadline);
+    /// Throws what the wait check throws, and an Error that names `what` after the deadline.
+    void check();
+
+   private:
+    const Device& device_;
+    std::string_view what_;
+    Deadline begin_, deadline_, next_check_;
+  };
+  HostCalls calls_;
+
+ private:
+  std::function<void()> wait_check_;
 };
 
 }  // namespace tessera

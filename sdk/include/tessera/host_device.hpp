@@ -11,13 +11,15 @@ namespace tessera {
 
 /// A device whose memory the CPU addresses: caching allocator, inline streams, software graphs with
 /// CUDA's semantics, and the `deferred` test mode. `reference` and `cpu` derive from it and bring
-/// kernels only. A kernel registered for this device's name wins over one for "host".
+/// kernels only. A kernel registered for this device's name wins over one for "host". The thread
+/// that makes it is its rank's; the device sets how many CPU threads that one works with.
 class TESSERA_API HostDevice : public Device {
  public:
   HostDevice(std::string name, const DeviceArguments& arguments, std::vector<Kernel> own);
   ~HostDevice() override;
 
   std::string_view name() const override;
+  std::string_view memory_kind() const override { return kHostMemory; }
   int threads() const override;
   Pool& pool() override;
   MemoryStats memory() const override;
@@ -27,16 +29,34 @@ class TESSERA_API HostDevice : public Device {
   Stream& comm_stream() override;
   void launch(Stream& stream, const Kernel& kernel, const void* args, Pool& pool) override;
   void launch_host(Stream& stream, std::string_view name, std::function<void()> task) override;
-  Event record(Stream& stream) override;
+  Event record(Stream& stream, Timing timing = Timing::no) override;
   void wait(Stream& stream, const Event& event) override;
+  bool query(const Event& event) override;
+  void join(const Event& event, Deadline deadline, std::string_view what) override;
+  double elapsed(const Event& begin, const Event& end) override;
   void synchronize(Stream& stream) override;
   void read(const Tensor& tensor, void* host) override;
   void write(const Tensor& tensor, const void* host) override;
+  HostBlock host_block(i64 bytes) override;
+  void copy_to_host(Stream& stream,
+                    const Tensor& tensor,
+                    const HostBlock& block,
+                    i64 offset = 0) override;
+  void copy_from_host(Stream& stream,
+                      const Tensor& tensor,
+                      const HostBlock& block,
+                      i64 offset = 0) override;
   void begin_capture(Stream& stream) override;
   std::unique_ptr<Graph> end_capture(Stream& stream) override;
   void abort_capture() override;
   bool capturing() const override;
   void replay(Graph& graph, Stream& stream) override;
+
+ protected:
+  /// How values cross between a tensor and dense host memory, in row-major order, once their turn
+  /// has come. For a device whose tensors have addresses only.
+  virtual void load(const TensorArg& tensor, void* dense) const;
+  virtual void store(const TensorArg& tensor, const void* dense);
 
  private:
   struct State;

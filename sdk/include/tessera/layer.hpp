@@ -25,16 +25,24 @@ struct HostSlot {
 class TESSERA_API Bundle {
  public:
   Bundle(int tensors, int host_vectors);
-  Tensor& operator[](Slot slot) { return tensors_[static_cast<std::size_t>(slot.index)]; }
+  /// Throws Error for a slot that BuildContext::slot did not make for this model chunk.
+  Tensor& operator[](Slot slot) { return tensors_[position(slot.index, tensors_.size())]; }
   const Tensor& operator[](Slot slot) const {
-    return tensors_[static_cast<std::size_t>(slot.index)];
+    return tensors_[position(slot.index, tensors_.size())];
   }
-  std::vector<i64>& operator[](HostSlot slot) {
-    return host_[static_cast<std::size_t>(slot.index)];
-  }
+  std::vector<i64>& operator[](HostSlot slot) { return host_[position(slot.index, host_.size())]; }
   std::vector<Tensor>& tensors() { return tensors_; }
 
  private:
+  static std::size_t position(int index, std::size_t slots) {
+    const auto at = static_cast<std::size_t>(index);  // a default slot is -1: beyond any end
+    if (at >= slots) [[unlikely]] {
+      fail_slot(index, slots);
+    }
+    return at;
+  }
+  [[noreturn]] static void fail_slot(int index, std::size_t slots);
+
   std::vector<Tensor> tensors_;
   std::vector<std::vector<i64>> host_;
 };

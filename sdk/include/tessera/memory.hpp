@@ -10,6 +10,10 @@ namespace tessera {
 
 class Stream;
 
+/// The kind of memory that the CPU addresses. Other kinds have names of their own ("cuda"), which
+/// their devices, memory sources and communicators agree on.
+inline constexpr std::string_view kHostMemory = "host";
+
 /// What memory is used for; peaks are kept for each.
 enum class Category : u8 {
   parameters,
@@ -37,6 +41,7 @@ struct MemoryStats {
   std::array<i64, kCategories> peak{};   ///< highest since the last reset_peaks()
   i64 total = 0, total_peak = 0;         ///< over all categories at one moment
   i64 reserved = 0;                      ///< taken from the system
+  i64 host_blocks = 0;                   ///< bytes of host blocks, which are not in the above
   i64 system_calls = 0;                  ///< requests to the system so far
 };
 
@@ -55,6 +60,8 @@ class TESSERA_API Pool {
 class TESSERA_API MemorySource {
  public:
   virtual ~MemorySource();
+  /// A device takes memory of its own kind only (Device::memory_kind).
+  virtual std::string_view kind() const { return kHostMemory; }
   /// `bytes` (a multiple of 4096) zeroed bytes, page aligned; nullptr when there is no more.
   virtual void* reserve(i64 bytes) = 0;
   virtual void release(void* address, i64 bytes) = 0;

@@ -7,7 +7,9 @@
 
 namespace tessera {
 
-/// CPU threads that parallel_for uses when called from this thread (a rank's thread sets it once).
+/// CPU threads that parallel_for, and libraries over OpenMP, use when called from this thread; 1
+/// until set. HostDevice sets it for its rank's thread from `[device] threads`; nothing else in a
+/// run does.
 TESSERA_API void set_parallel_threads(int threads);
 TESSERA_API int parallel_threads();
 

@@ -69,8 +69,9 @@ class TESSERA_API Registrar {
     add_component(std::move(info));
   }
 
-  /// Registers a kernel for an operation on a device. `device` is a device's name, or "host" for
-  /// every device whose memory the CPU addresses (reference, cpu).
+  /// Registers a kernel for an operation on a device. `device` is a device's name, or a kind of
+  /// memory: "host" means every device whose memory the CPU addresses (reference, cpu), and none
+  /// else.
   virtual void add_kernel(std::string_view device, Kernel kernel) = 0;
 
  protected:

@@ -97,18 +97,4 @@ void Arena::release(const Block& block) {
   poison(*block.stream, block.address, block.bytes);
 }
 
-Block ArenaMeter::allocate(i64 bytes, Category category, Stream& stream) {
-  const Block block = parent_.allocate(bytes, category, stream);
-  offsets_.emplace(block.address, layout_.allocate(bytes, stream));
-  return block;
-}
-
-void ArenaMeter::release(const Block& block) {
-  const auto found = offsets_.find(block.address);
-  require(found != offsets_.end(), "release of a block that is not of this arena's meter");
-  layout_.release(found->second);
-  offsets_.erase(found);
-  parent_.release(block);
-}
-
 }  // namespace tessera

@@ -16,20 +16,21 @@ DeferredQueue::DeferredQueue(u64 seed, int streams)
     : seed_(seed), queues_(static_cast<std::size_t>(streams)) {}
 
 void DeferredQueue::push(Stream& stream, std::shared_ptr<const HostTask> task) {
-  enqueue({&stream, std::move(task), nullptr, nullptr});
+  std::shared_ptr<void> holds = error_ ? nullptr : task->enqueue();
+  enqueue({&stream, std::move(task), nullptr, nullptr, std::move(holds)});
 }
 
 void DeferredQueue::record(Stream& stream, std::shared_ptr<HostEvent> event) {
-  enqueue({&stream, nullptr, std::move(event), nullptr});
+  enqueue({&stream, nullptr, std::move(event), nullptr, nullptr});
 }
 
 void DeferredQueue::wait(Stream& stream, std::shared_ptr<HostEvent> event) {
-  if (!event->done) enqueue({&stream, nullptr, nullptr, std::move(event)});
+  if (!event->done) enqueue({&stream, nullptr, nullptr, std::move(event), nullptr});
 }
 
 void DeferredQueue::enqueue(Entry entry) {
   if (error_) {
-    if (entry.record) entry.record->done = true;
+    if (entry.record) entry.record->reach();
     return;
   }
   queues_[static_cast<std::size_t>(entry.stream->index())].push_back(std::move(entry));
@@ -41,22 +42,42 @@ void DeferredQueue::enqueue(Entry entry) {
   }
 }
 
-void DeferredQueue::drain(Stream& stream) {
+void DeferredQueue::drain(Stream& stream, const Check& check) {
   rethrow();
-  run_until_dry(queues_[static_cast<std::size_t>(stream.index())]);
+  run_until_dry(queues_[static_cast<std::size_t>(stream.index())], check);
   if (random(2) == 0) run_ahead(random(16));
   rethrow();
 }
 
 void DeferredQueue::drain_all() {
   rethrow();
-  for (const Queue& queue : queues_) run_until_dry(queue);
+  for (const Queue& queue : queues_) run_until_dry(queue, {});
   rethrow();
 }
 
-void DeferredQueue::run_until_dry(const Queue& target) {
+void DeferredQueue::drain_to(const HostEvent& event, const Check& check) {
+  rethrow();
+  run_until(queues_[static_cast<std::size_t>(event.stream)], check, [&] { return event.done; });
+  if (random(2) == 0) run_ahead(random(16));
+  rethrow();
+}
+
+bool DeferredQueue::query(const HostEvent& event) {
+  rethrow();
+  if (!event.done) run_ahead(random(4));
+  rethrow();
+  return event.done;
+}
+
+void DeferredQueue::run_until_dry(const Queue& target, const Check& check) {
+  run_until(target, check, [&] { return target.empty(); });
+}
+
+template <class Done>
+void DeferredQueue::run_until(const Queue& target, const Check& check, Done done) {
   const auto order = static_cast<Order>(random(3));
-  while (!target.empty()) {
+  while (!done()) {
+    if (check) check();
     require(step(&target, order), "a host stream waits for an event that nothing will reach");
   }
 }
@@ -87,7 +108,7 @@ bool DeferredQueue::step(const Queue* target, Order order) {
   const Entry entry = std::move(queue->front());
   queue->pop_front();
   --queued_;
-  if (entry.record) entry.record->done = true;
+  if (entry.record) entry.record->reach();
   if (!entry.task) return true;
   running_ = true;
   try {
@@ -103,7 +124,7 @@ bool DeferredQueue::step(const Queue* target, Order order) {
 void DeferredQueue::drop() {
   for (Queue& queue : queues_) {
     for (Entry& entry : queue) {
-      if (entry.record) entry.record->done = true;
+      if (entry.record) entry.record->reach();
     }
     queue.clear();
   }

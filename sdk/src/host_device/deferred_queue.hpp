@@ -1,6 +1,7 @@
 #pragma once
 #include <deque>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -13,7 +14,7 @@ namespace tessera {
 /// order that their streams and events allow: mostly as late as a waiting host lets them, or with
 /// other streams far ahead or far behind. The same seed and calls give the same order.
 ///
-/// The first exception of a task drops everything queued, and is thrown by the next drain().
+/// The first exception of a task drops everything queued, and is thrown by the next drain or query.
 class DeferredQueue {
  public:
   DeferredQueue(u64 seed, int streams);
@@ -21,15 +22,22 @@ class DeferredQueue {
   void push(Stream& stream, std::shared_ptr<const HostTask> task);
   void record(Stream& stream, std::shared_ptr<HostEvent> event);
   void wait(Stream& stream, std::shared_ptr<HostEvent> event);
+  /// Called between tasks while the host waits; throws to end the wait.
+  using Check = std::function<void()>;
   /// Runs what `stream` holds, and some of the others.
-  void drain(Stream& stream);
+  void drain(Stream& stream, const Check& check);
   void drain_all();
+  /// Runs what comes before the event, and some of the rest.
+  void drain_to(const HostEvent& event, const Check& check);
+  /// Has the event been reached? Runs a few tasks, so that a host that asks again gets on.
+  bool query(const HostEvent& event);
 
  private:
   struct Entry {
     Stream* stream = nullptr;
     std::shared_ptr<const HostTask> task;
     std::shared_ptr<HostEvent> record, wait;
+    std::shared_ptr<void> holds;  // until the task has run
   };
   using Queue = std::deque<Entry>;
   /// Which stream goes first where several could.
@@ -39,7 +47,9 @@ class DeferredQueue {
   Queue* pick(const Queue* target, Order order);
   bool step(const Queue* target, Order order);
   void run_ahead(u64 steps);
-  void run_until_dry(const Queue& target);
+  void run_until_dry(const Queue& target, const Check& check);
+  template <class Done>
+  void run_until(const Queue& target, const Check& check, Done done);
   void drop();
   void rethrow();
   u64 random(u64 bound);

@@ -3,14 +3,8 @@
 #include <map>
 #include <utility>
 
-#include "sdk/src/host_device/deferred_queue.hpp"
-#include "sdk/src/host_device/host_stream.hpp"
-#include "sdk/src/host_device/software_graph.hpp"
-#include "sdk/src/host_device/strided_copy.hpp"
+#include "sdk/src/host_device/host_device_state.hpp"
 #include "sdk/src/host_device/system_memory.hpp"
-#include "tessera/device_pool.hpp"
-#include "tessera/error.hpp"
-#include "tessera/launch_signatures.hpp"
 #include "tessera/parallel_for.hpp"
 #include "tessera/random.hpp"
 
@@ -54,50 +48,20 @@ class Workspace {
 
 }  // namespace
 
-struct HostDevice::State {
-  State(HostDevice& device, std::string device_name, const DeviceArguments& arguments);
-
-  /// Runs what a capture does or refuses; an error spoils the capture, as CUDA's does.
-  template <class F>
-  auto captured(F f) {
-    try {
-      return f();
-    } catch (const std::exception& error) {
-      capture->invalidate(error.what());
-      throw;
-    }
-  }
-  /// Throws when a capture is in progress.
-  template <class... T>
-  void refuse_in_capture(fmt::format_string<T...> what, T&&... values) {
-    if (!capture) return;
-    captured([&] {
-      fail(
-          "{} while capturing on stream \"{}\": a graph holds launches, host tasks and events "
-          "only; do it before the capture or after its end",
-          fmt::format(what, std::forward<T>(values)...),
-          capture->origin().name());
-    });
-  }
-  void record_launch(Stream& stream, const Kernel& kernel, const void* args, Pool& from);
-  /// Before the host touches a tensor's memory.
-  void settle(const Device& device, const Tensor& tensor, std::string_view verb);
-
-  std::string name;
-  int threads;
-  Kernels kernels;
-  LaunchSignatures launched;
-  std::unique_ptr<DeferredQueue> deferred;  // empty: work is done when a launch returns
-  std::vector<std::unique_ptr<HostStream>> streams;
-  std::unique_ptr<Capture> capture;  // while capturing
-  u64 captures = 0;
-  std::unique_ptr<DevicePool> pool;
-};
-
 HostDevice::State::State(HostDevice& device,
                          std::string device_name,
                          const DeviceArguments& arguments)
-    : name(std::move(device_name)), threads(arguments.threads) {
+    : name(std::move(device_name)),
+      threads(arguments.threads),
+      captures_follow(arguments.captures) {
+  if (arguments.memory && arguments.memory->kind() != kHostMemory) {
+    fail_config(
+        "device \"{}\" keeps tensors in memory of kind \"{}\", and its communicator brings memory "
+        "of kind \"{}\": choose a device and a communicator for one kind",
+        name,
+        kHostMemory,
+        arguments.memory->kind());
+  }
   const char* const names[] = {"compute", "comm"};
   CachingAllocator::Options options;
   DevicePool::Poison poison_pool;
@@ -162,27 +126,14 @@ void HostDevice::State::record_launch(Stream& stream,
   capture->add(stream, HostTask::launch(kernel, args, workspace.address()));
 }
 
-void HostDevice::State::settle(const Device& device, const Tensor& tensor, std::string_view verb) {
-  refuse_in_capture("host {} of a tensor ({})", verb, tensor);
-  require(tensor.defined(), "host {} of an undefined tensor", verb);
-  require(&tensor.device() == &device,
-          "host {} of a tensor ({}) that is not on device \"{}\"",
-          verb,
-          tensor,
-          name);
-  if (deferred) deferred->drain(*streams[0]);
-}
-
 HostDevice::HostDevice(std::string name, const DeviceArguments& arguments, std::vector<Kernel> own)
     : state_(std::make_unique<State>(*this, std::move(name), arguments)) {
   set_parallel_threads(arguments.threads);
   add_kernels(state_->kernels, std::move(own), "own");
   if (!arguments.kernels) return;
-  for (const std::string_view target : {std::string_view(state_->name), std::string_view("host")}) {
-    add_kernels(state_->kernels,
-                arguments.kernels(target),
-                fmt::format("registered for device \"{}\"", target));
-  }
+  add_kernels(state_->kernels,
+              arguments.kernels(state_->name, kHostMemory),
+              fmt::format("registered for device \"{}\" or \"{}\"", state_->name, kHostMemory));
 }
 
 HostDevice::~HostDevice() = default;
@@ -190,7 +141,12 @@ HostDevice::~HostDevice() = default;
 std::string_view HostDevice::name() const { return state_->name; }
 int HostDevice::threads() const { return state_->threads; }
 Pool& HostDevice::pool() { return *state_->pool; }
-MemoryStats HostDevice::memory() const { return state_->pool->allocator().stats(); }
+MemoryStats HostDevice::memory() const {
+  MemoryStats stats = state_->pool->allocator().stats();
+  stats.host_blocks = *state_->host_bytes;
+  stats.system_calls += state_->host_blocks_made;
+  return stats;
+}
 void HostDevice::reset_peaks() { state_->pool->allocator().reset_peaks(); }
 Stream& HostDevice::stream() { return *state_->streams[0]; }
 Stream& HostDevice::comm_stream() { return *state_->streams[1]; }
@@ -214,7 +170,7 @@ void HostDevice::launch(Stream& stream, const Kernel& kernel, const void* args, 
   } else {
     kernel.launch(args, workspace.address(), stream);
   }
-  state.launched.add(kernel, args);
+  if (state.captures_follow) state.launched.add(kernel, args);
 }
 
 void HostDevice::launch_host(Stream& stream, std::string_view name, std::function<void()> task) {
@@ -231,47 +187,13 @@ void HostDevice::launch_host(Stream& stream, std::string_view name, std::functio
   }
 }
 
-Event HostDevice::record(Stream& stream) {
-  State& state = *state_;
-  if (state.capture && state.capture->contains(stream)) return state.capture->record(stream);
-  auto event = std::make_shared<HostEvent>();
-  if (state.deferred) state.deferred->record(stream, event);
-  return {event};
-}
-
-void HostDevice::wait(Stream& stream, const Event& event) {
-  State& state = *state_;
-  const std::shared_ptr<HostEvent> point = host_event(event);
-  if (!point) return;  // a point before all work
-  if (state.capture && (state.capture->contains(stream) || state.capture->recorded(*point))) {
-    state.captured([&] { state.capture->wait(stream, *point); });
-    return;
-  }
-  require(
-      point->capture == 0,
-      "stream \"{}\" waits for an event that was recorded in a capture: it names a point inside "
-      "a graph; record an event after replay",
-      stream.name());
-  if (state.deferred) state.deferred->wait(stream, point);
-}
-
-void HostDevice::synchronize(Stream& stream) {
-  state_->refuse_in_capture("synchronize(\"{}\")", stream.name());
-  if (state_->deferred) state_->deferred->drain(stream);
-}
-
-void HostDevice::read(const Tensor& tensor, void* host) {
-  state_->settle(*this, tensor, "read");
-  copy_to_dense(tensor.arg(), host);
-}
-
-void HostDevice::write(const Tensor& tensor, const void* host) {
-  state_->settle(*this, tensor, "write");
-  copy_from_dense(tensor.arg(), host);
-}
-
 void HostDevice::begin_capture(Stream& stream) {
   state_->refuse_in_capture("begin_capture(\"{}\")", stream.name());
+  require(state_->captures_follow,
+          "begin_capture(\"{}\") on device \"{}\", which was made for a run without captures: set "
+          "DeviceArguments::captures",
+          stream.name(),
+          state_->name);
   state_->capture = std::make_unique<Capture>(
       ++state_->captures, stream, static_cast<int>(state_->streams.size()));
 }

@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstring>
 
+#include "tessera/error.hpp"
+
 namespace tessera {
 namespace {
 
@@ -29,14 +31,62 @@ std::shared_ptr<const HostTask> HostTask::fill(void* address, i64 bytes) {
   return std::shared_ptr<const HostTask>(new HostTask(Fill{address, bytes}));
 }
 
+std::shared_ptr<const HostTask> HostTask::copy(std::string name,
+                                               std::function<void()> task,
+                                               std::shared_ptr<HostMemory> memory,
+                                               std::byte* lands,
+                                               i64 bytes) {
+  return std::shared_ptr<const HostTask>(
+      new HostTask(Copy{std::move(name), std::move(task), std::move(memory), lands, bytes}));
+}
+
 void HostTask::run(Stream& stream) const {
+  try {
+    work(stream);
+  } catch (const std::exception& error) {
+    const std::string name = text();
+    if (std::string_view(error.what()).find(name) != std::string_view::npos) throw;
+    const auto* known = dynamic_cast<const Error*>(&error);
+    throw Error(fmt::format("{}: {}", name, error.what()), known ? known->exit_code() : 1);
+  }
+}
+
+void HostTask::work(Stream& stream) const {
   if (const auto* launch = std::get_if<Launch>(&work_)) {
     launch->kernel->launch(launch->args.get(), launch->workspace, stream);
   } else if (const auto* host = std::get_if<Host>(&work_)) {
     host->task();
+  } else if (const auto* copy = std::get_if<Copy>(&work_)) {
+    copy->task();
   } else {
     const Fill& fill = std::get<Fill>(work_);
-    std::fill_n(static_cast<u64*>(fill.address), fill.bytes / 8, kPoison);
+    poison_bytes(fill.address, fill.bytes);
+  }
+}
+
+std::string HostTask::text() const {
+  if (const auto* launch = std::get_if<Launch>(&work_)) {
+    return fmt::format("operation \"{}\"", launch->kernel->operation);
+  }
+  if (const auto* host = std::get_if<Host>(&work_)) {
+    return fmt::format("host task \"{}\"", host->name);
+  }
+  if (const auto* copy = std::get_if<Copy>(&work_)) return copy->name;
+  return "fill";
+}
+
+std::shared_ptr<void> HostTask::enqueue() const {
+  const auto* copy = std::get_if<Copy>(&work_);
+  if (!copy) return nullptr;
+  if (!copy->lands) return copy->memory->read_later();
+  if (!copy->memory->read_by_queue()) poison_bytes(copy->lands, copy->bytes);
+  return nullptr;
+}
+
+void poison_bytes(void* address, i64 bytes) {
+  auto* at = static_cast<std::byte*>(address);
+  for (i64 done = 0; done < bytes; done += 8) {
+    std::memcpy(at + done, &kPoison, static_cast<std::size_t>(std::min<i64>(8, bytes - done)));
   }
 }
 

@@ -6,6 +6,7 @@
 #include <variant>
 #include <vector>
 
+#include "sdk/src/host_device/host_memory.hpp"
 #include "tessera/device.hpp"
 #include "tessera/operation.hpp"
 
@@ -19,11 +20,22 @@ class HostTask {
                                                 const void* args,
                                                 void* workspace);
   static std::shared_ptr<const HostTask> host(std::string_view name, std::function<void()> task);
+  /// A copy between a tensor and a host block, which it keeps. Copies to the host say where their
+  /// `bytes` land; others pass nullptr.
+  static std::shared_ptr<const HostTask> copy(std::string name,
+                                              std::function<void()> task,
+                                              std::shared_ptr<HostMemory> memory,
+                                              std::byte* lands,
+                                              i64 bytes);
   /// Overwrites memory with a pattern that is NaN in every floating type, a huge integer, and no
   /// boolean.
   static std::shared_ptr<const HostTask> fill(void* address, i64 bytes);
 
+  /// Throws what the work throws, as an Error that names it.
   void run(Stream& stream) const;
+  /// For queues: what to keep until the task has run. A host that reads too early should see that:
+  /// so memory in which a copy will land is poisoned now, unless queued copies still read it.
+  std::shared_ptr<void> enqueue() const;
   /// False for a fill, which no user asked for.
   bool is_launch() const { return !std::holds_alternative<Fill>(work_); }
 
@@ -37,14 +49,26 @@ class HostTask {
     std::string name;
     std::function<void()> task;
   };
+  struct Copy {
+    std::string name;
+    std::function<void()> task;
+    std::shared_ptr<HostMemory> memory;
+    std::byte* lands;
+    i64 bytes;
+  };
   struct Fill {
     void* address;
     i64 bytes;
   };
-  using Work = std::variant<Launch, Host, Fill>;
+  using Work = std::variant<Launch, Host, Copy, Fill>;
 
   explicit HostTask(Work work) : work_(std::move(work)) {}
+  void work(Stream& stream) const;
+  std::string text() const;
   Work work_;
 };
+
+/// Does what HostTask::fill does, at once. `address` is that of a value.
+void poison_bytes(void* address, i64 bytes);
 
 }  // namespace tessera

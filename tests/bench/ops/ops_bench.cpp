@@ -88,7 +88,9 @@ class Bench {
   std::shared_ptr<Device> make_device() {
     DeviceArguments arguments;
     arguments.threads = std::stoi(environment("TESSERA_BENCH_THREADS", "2"));
-    arguments.kernels = [this](std::string_view device) { return host_.kernels(device); };
+    arguments.kernels = [this](std::string_view device, std::string_view memory) {
+      return host_.kernels(device, memory);
+    };
     return host_.make<Device>(
         environment("TESSERA_BENCH_DEVICE", "cpu"), EmptyTable(), {}, arguments);
   }

@@ -3,7 +3,6 @@
 #include <filesystem>
 
 #include "kernel/plugin/host.hpp"
-#include "tessera/host_device.hpp"
 
 namespace tessera {
 namespace {
@@ -34,16 +33,22 @@ const PluginHost& host() {
 std::shared_ptr<Device> test_device(const std::string& name, int threads) {
   DeviceArguments arguments;
   arguments.threads = threads;
-  arguments.kernels = [](std::string_view device) { return host().kernels(device); };
+  return test_device(name, arguments);
+}
+
+std::shared_ptr<Device> test_device(const std::string& name, DeviceArguments arguments) {
+  if (!arguments.kernels) {
+    arguments.kernels = [](std::string_view device, std::string_view memory) {
+      return host().kernels(device, memory);
+    };
+  }
   return host().make<Device>(name, EmptyTable(), {}, arguments);
 }
 
 std::vector<std::string> cpu_devices() {
   std::vector<std::string> names;
   for (const ComponentInfo* info : host().of_kind(Device::kKind)) {
-    if (dynamic_cast<HostDevice*>(test_device(info->type).get()) != nullptr) {
-      names.push_back(info->type);
-    }
+    if (test_device(info->type)->memory_kind() == kHostMemory) names.push_back(info->type);
   }
   return names;
 }

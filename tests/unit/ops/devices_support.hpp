@@ -9,6 +9,8 @@ namespace tessera {
 
 /// A device of the plugins of this build, by name.
 std::shared_ptr<Device> test_device(const std::string& name, int threads = 2);
+/// The same; kernels of this build's plugins unless `arguments` bring others.
+std::shared_ptr<Device> test_device(const std::string& name, DeviceArguments arguments);
 
 /// Names of the devices whose memory the CPU addresses.
 std::vector<std::string> cpu_devices();

@@ -62,18 +62,20 @@ TEST(PluginHost, IsTheCatalog) {
   EXPECT_EQ(host.origin_of("tokenizer", "test_letters")->path, plugin_file("good"));
 }
 
-TEST(PluginHost, KernelsOfADeviceComeBeforeThoseOfTheHost) {
+TEST(PluginHost, KernelsOfADeviceComeBeforeThoseOfItsKindOfMemory) {
   const PluginHost host({plugin_folder("good")});
-  const auto bytes = [&](std::string_view device) {
+  const auto bytes = [&](std::string_view device, std::string_view memory) {
     std::vector<std::pair<std::string, i64>> found;
-    for (const Kernel& k : host.kernels(device)) found.emplace_back(k.operation, k.args_bytes);
+    for (const Kernel& k : host.kernels(device, memory))
+      found.emplace_back(k.operation, k.args_bytes);
     std::sort(found.begin(), found.end());
     return found;
   };
   using Found = std::vector<std::pair<std::string, i64>>;
-  EXPECT_EQ(bytes("fast"), (Found{{"test_double", 16}, {"test_triple", 8}}));
-  EXPECT_EQ(bytes("cpu"), (Found{{"test_double", 8}, {"test_triple", 8}}));
-  EXPECT_EQ(bytes("host"), (Found{{"test_double", 8}, {"test_triple", 8}}));
+  EXPECT_EQ(bytes("fast", "host"), (Found{{"test_double", 16}, {"test_triple", 8}}));
+  EXPECT_EQ(bytes("cpu", "host"), (Found{{"test_double", 8}, {"test_triple", 8}}));
+  EXPECT_EQ(bytes("fast", "cuda"), (Found{{"test_double", 16}})) << "its memory is not the CPU's";
+  EXPECT_EQ(bytes("cuda", "cuda"), Found());
 }
 
 TEST(PluginHost, FingerprintTellsFilesApart) {

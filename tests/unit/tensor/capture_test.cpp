@@ -105,8 +105,9 @@ TEST_P(Captures, BeginOnAnyStream) {
 
 TEST_P(Captures, RefuseHostAccess) {
   const char* const hint =
-      " while capturing on stream \"compute\": a graph holds launches, host tasks and events only; "
-      "do it before the capture or after its end";
+      " while capturing on stream \"compute\": a graph holds launches, copies, host tasks and "
+      "events "
+      "only; do it before the capture or after its end";
   std::vector<float> host(8);
   device_.begin_capture(compute_);
   EXPECT_ERROR(device_.read(x_, host.data()),
@@ -124,7 +125,7 @@ TEST_P(Captures, RefuseReplay) {
   device_.begin_capture(compute_);
   EXPECT_ERROR(device_.replay(*graph, comm_),
                "replay of a graph while capturing on stream \"compute\": a graph holds launches, "
-               "host tasks and events only; do it before the capture or after its end");
+               "copies, host tasks and events only; do it before the capture or after its end");
   check_usable();
 }
 
@@ -176,10 +177,11 @@ TEST_P(Captures, KeepTheirEventsInside) {
 
 TEST_P(Captures, RefuseTheDevicesPool) {
   device_.begin_capture(compute_);
-  EXPECT_ERROR(empty(device_, {100}),
-               "allocation of 400 bytes (activations) from the pool of device \"test\", not the "
-               "graph's own, while capturing on stream \"compute\": a graph holds launches, host "
-               "tasks and events only; do it before the capture or after its end");
+  EXPECT_ERROR(
+      empty(device_, {100}),
+      "allocation of 400 bytes (activations) from the pool of device \"test\", not the "
+      "graph's own, while capturing on stream \"compute\": a graph holds launches, copies, "
+      "host tasks and events only; do it before the capture or after its end");
   device_.abort_capture();
   device_.begin_capture(compute_);
   EXPECT_ERROR(

@@ -177,7 +177,7 @@ TEST(Deferred, ThrowsAtTheNextCallThatWaits) {
     device.launch_host(device.stream(), "task", [] { fail("broken collective"); });
     device.launch_host(device.stream(), "after", [&] { later = true; });
     float host[4];
-    EXPECT_ERROR(device.read(x, host), "broken collective");
+    EXPECT_ERROR(device.read(x, host), "host task \"task\": broken collective");
     EXPECT_FALSE(later);
     fill(device.stream(), x, 9);
     EXPECT_TRUE(all(values(device, x), 9)) << "usable again";

@@ -52,6 +52,55 @@ TEST(MetaDevices, ReportLaunchesAndReadZeros) {
   EXPECT_FALSE(ran);
 }
 
+TEST(MetaDevices, ReadAssumptions) {
+  Meta meta;
+  Stream& stream = meta.device.stream();
+  const std::vector<float> assumed = {1, 2, 3, 4, 5, 6};
+  const HostBlock block = meta.device.host_block(24);
+  {
+    const Tensor x = empty(meta.device, {2, 3}), other = empty(meta.device, {6});
+    meta.device.assume(x, assumed.data());
+    fill(stream, x, 9);
+    EXPECT_EQ(values(meta.device, x), assumed);
+    EXPECT_EQ(values(meta.device, x.slice(1, 1, 2)), (std::vector<float>{2, 3, 5, 6}));
+    EXPECT_EQ(values(meta.device, other), std::vector<float>(6, 0));
+    meta.device.copy_to_host(stream, x, block);
+    EXPECT_THAT(block.as<float>(6), ::testing::ElementsAreArray(assumed));
+    meta.device.copy_from_host(stream, other, block);
+    EXPECT_EQ(values(meta.device, other), std::vector<float>(6, 0)) << "dropped";
+    const std::vector<float> one = {7};
+    meta.device.assume(x.slice(0, 1, 1).slice(1, 0, 1), one.data());
+    EXPECT_EQ(values(meta.device, x)[3], 7);
+    EXPECT_EQ(values(meta.device, x)[0], 0) << "the later assumption replaces the earlier";
+    EXPECT_THROW(meta.device.assume(x.slice(1, 1, 2), one.data()), Error) << "not dense";
+  }
+  const Tensor again = empty(meta.device, {2, 3});
+  EXPECT_EQ(values(meta.device, again), std::vector<float>(6, 0)) << "new memory, no assumption";
+}
+
+TEST(MetaDevices, ReplayCopiesOfAssumptions) {
+  Meta meta;
+  Stream& stream = meta.device.stream();
+  const Tensor x = empty(meta.device, {2});
+  const HostBlock block = meta.device.host_block(8);
+  meta.device.begin_capture(stream);
+  meta.device.copy_to_host(stream, x, block);
+  const auto graph = meta.device.end_capture(stream);
+  for (const float value : {3.0F, 4.0F}) {
+    const std::vector<float> assumed(2, value);
+    meta.device.assume(x, assumed.data());
+    meta.device.replay(*graph, stream);
+    EXPECT_THAT(block.as<float>(2), ::testing::Each(value));
+  }
+}
+
+TEST(MetaDevices, HaveTheMemoryKindOfTheRealDevice) {
+  struct Cuda : TestDevice {
+    std::string_view memory_kind() const override { return "cuda"; }
+  };
+  EXPECT_EQ(MetaDevice(std::make_shared<Cuda>()).memory_kind(), "cuda");
+}
+
 TEST(MetaDevices, CaptureAsTheRealDeviceDoes) {
   Meta meta;
   const Tensor x = empty(meta.device, {4});

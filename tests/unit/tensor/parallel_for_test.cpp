@@ -1,5 +1,7 @@
 #include "tessera/parallel_for.hpp"
 
+#include <dlfcn.h>
+
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -53,6 +55,18 @@ TEST_F(ParallelFor, UsesTheThreadsOfItsCaller) {
     EXPECT_EQ(ranges(100, 1).size(), 2);
   }).join();
   EXPECT_EQ(ranges(100, 1).size(), 4);
+}
+
+TEST_F(ParallelFor, TellsLibrariesOverOpenMP) {
+  using Threads = int (*)();
+  const auto openmp = reinterpret_cast<Threads>(dlsym(RTLD_DEFAULT, "omp_get_max_threads"));
+  ASSERT_NE(openmp, nullptr);
+  std::thread([&] {
+    EXPECT_EQ(parallel_threads(), 1);
+    EXPECT_EQ(openmp(), 1) << "also where nobody has set anything";
+    set_parallel_threads(3);
+    EXPECT_EQ(openmp(), 3);
+  }).join();
 }
 
 #ifndef __SANITIZE_THREAD__

@@ -1,0 +1,85 @@
+#pragma once
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "sdk/src/host_device/deferred_queue.hpp"
+#include "sdk/src/host_device/host_stream.hpp"
+#include "sdk/src/host_device/software_graph.hpp"
+#include "tessera/device_pool.hpp"
+#include "tessera/error.hpp"
+#include "tessera/host_device.hpp"
+#include "tessera/launch_signatures.hpp"
+
+namespace tessera {
+
+inline constexpr std::string_view kCopyToHost = "copy_to_host";
+inline constexpr std::string_view kCopyFromHost = "copy_from_host";
+
+struct HostDevice::State {
+  State(HostDevice& device, std::string device_name, const DeviceArguments& arguments);
+
+  /// Runs what a capture does or refuses; an error spoils the capture, as CUDA's does.
+  template <class F>
+  auto captured(F f) {
+    try {
+      return f();
+    } catch (const std::exception& error) {
+      capture->invalidate(error.what());
+      throw;
+    }
+  }
+  /// Throws when a capture is in progress.
+  template <class... T>
+  void refuse_in_capture(fmt::format_string<T...> what, T&&... values) {
+    if (!capture) return;
+    captured([&] {
+      fail(
+          "{} while capturing on stream \"{}\": a graph holds launches, copies, host tasks and "
+          "events "
+          "only; do it before the capture or after its end",
+          fmt::format(what, std::forward<T>(values)...),
+          capture->origin().name());
+    });
+  }
+  /// Does something that a capture records; outside of one it is simply done.
+  template <class F>
+  void may_capture(F f) {
+    if (capture) {
+      captured(f);
+    } else {
+      f();
+    }
+  }
+  void record_launch(Stream& stream, const Kernel& kernel, const void* args, Pool& from);
+  /// The tensor of a copy to or from the host, which is on `device`.
+  void require_tensor(const Device& device, std::string_view call, const Tensor& tensor) const;
+  /// Before the host touches a tensor's memory.
+  void settle(const Device& device, std::string_view call, const Tensor& tensor, HostWait wait);
+  /// Enqueues a copy between a tensor and a host block; `task` does it.
+  void copy(std::string_view call,
+            Stream& stream,
+            const Tensor& tensor,
+            const HostBlock& block,
+            i64 offset,
+            std::function<void()> task);
+  /// The point that the host asks for; nullptr for the point before all work.
+  std::shared_ptr<HostEvent> asked(const Event& event, std::string_view call);
+
+  std::string name;
+  int threads;
+  std::map<std::string, Kernel, std::less<>> kernels;
+  bool captures_follow;
+  LaunchSignatures launched;                // where captures follow
+  std::unique_ptr<DeferredQueue> deferred;  // empty: work is done when a launch returns
+  std::vector<std::unique_ptr<HostStream>> streams;
+  std::unique_ptr<Capture> capture;  // while capturing
+  u64 captures = 0;
+  std::unique_ptr<DevicePool> pool;
+  std::shared_ptr<i64> host_bytes = std::make_shared<i64>(0);  // of all host blocks
+  i64 host_blocks_made = 0;
+};
+
+}  // namespace tessera
