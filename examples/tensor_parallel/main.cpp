@@ -2,7 +2,6 @@
 // columns. Both give the same numbers; what they communicate differs.
 #include <fmt/format.h>
 
-#include <array>
 #include <cmath>
 #include <cstdio>
 #include <exception>
@@ -74,18 +73,17 @@ Outcome run(const LocalWorld& world, Mlp (*build)(LocalRank&)) {
     Tape tape;
     Context cx = rank.context();
     cx.tape = &tape;
-    const Tape::FrameId frame = tape.begin();
-    const Tensor x = tape.leaf(bench.random({kRows, kHidden}, DType::f32, 1));
-    const Tensor y = (*mlp.down)(cx, ops::gelu(cx, (*mlp.up)(cx, x)));
-    tape.end();
+    std::vector<Tensor> x{bench.random({kRows, kHidden}, DType::f32, 1).with_var(kNeedsGradient)};
+    const Tape::FrameId frame = tape.begin(x);
+    const std::vector<Tensor> y{(*mlp.down)(cx, ops::gelu(cx, (*mlp.up)(cx, x[0])))};
+    tape.end(y);
     const GroupCounters forward = group.counters();
-    const std::array seeds{Tape::Seed{y.var(), bench.random({kRows, kHidden}, DType::f32, 2)}};
-    const std::array into{x.var()};
-    std::vector<Tape::Result> results = tape.backward(cx, frame, Half::both, seeds, into);
-    results[0].pending.wait(*cx.stream);
+    std::vector<Tape::Gradient> gradients{{bench.random({kRows, kHidden}, DType::f32, 2)}};
+    tape.backward(cx, frame, Half::both, gradients);
+    gradients[0].pending.wait(*cx.stream);
     if (rank.index() == 0) {
-      outcome = {testing::read(y),
-                 testing::read(results[0].gradient),
+      outcome = {testing::read(y[0]),
+                 testing::read(gradients[0].tensor),
                  forward,
                  group.counters() - forward};
     }

@@ -21,7 +21,7 @@ void LifetimeRecorder::release(const Block& block) {
   parent_.release(block);
 }
 
-void LifetimeRecorder::end_segment() {
+void LifetimeRecorder::keep_live() {
   for (const auto& [address, request] : open_) requests_[request].kept = true;
 }
 

@@ -6,19 +6,19 @@
 
 namespace tessera {
 
-/// What a run of segments asked for, in order. The same code on the same shapes asks for the same
+/// What graphs asked for, one after the other. The same code on the same shapes asks for the same
 /// again, so what was seen in a warm-up says where each block of a capture belongs.
 struct Request {
   i64 bytes = 0;
-  bool kept = false;  ///< outlives the segment that asked for it
+  bool kept = false;  ///< outlives the graph that asked for it
 };
 struct Lifetimes {
   std::vector<Request> requests;
   i64 kept_bytes = 0;     ///< an arena for what is kept needs so much
-  i64 scratch_bytes = 0;  ///< and one for what dies inside, used again by each segment
+  i64 scratch_bytes = 0;  ///< and one for what dies inside, used again by each graph
 };
 
-/// Serves a warm-up from a parent pool and notes which blocks outlive the segment they were
+/// Serves a warm-up from a parent pool and notes which blocks outlive the graph that they were
 /// requested in.
 class LifetimeRecorder final : public Pool {
  public:
@@ -26,9 +26,9 @@ class LifetimeRecorder final : public Pool {
 
   Block allocate(i64 bytes, Category category, Stream& stream) override;
   void release(const Block& block) override;
-  /// What was requested so far and is not released is kept.
-  void end_segment();
-  /// Of all segments. Blocks may still be released afterwards.
+  /// Ends a graph: what was requested so far and is not released outlives it.
+  void keep_live();
+  /// Of all graphs. Blocks may still be released afterwards.
   Lifetimes lifetimes() const;
 
  private:

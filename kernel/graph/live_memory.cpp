@@ -35,21 +35,29 @@ void check(const std::string& graph,
 
 void LiveMemory::replay(const GraphMemory& graph) {
   Held& own = slots_[graph.slot];
-  if (graph.backward) {
-    require(own.microbatch, "graph \"{}\" runs before the forward of its slot", graph.name);
-    check(graph.name, graph.scratch, own.by, own.ranges);
+  if (graph.index == 0) {
+    require(own.next == 0,
+            "graph \"{}\" overwrites the microbatch that its slot still holds after \"{}\"",
+            graph.name,
+            own.by);
+    own = {};
   } else {
-    require(!own.microbatch,
-            "graph \"{}\" overwrites the microbatch that its slot still holds for its backward",
+    require(graph.index == own.next,
+            "graph \"{}\" runs before the graphs of its slot that come before it",
             graph.name);
   }
-  check(graph.name, graph.scratch, graph.name, graph.kept);
-  for (const auto& [slot, held] : slots_) {
-    if (slot == graph.slot) continue;
-    check(graph.name, graph.kept, held.by, held.ranges);
-    check(graph.name, graph.scratch, held.by, held.ranges);
+  for (auto& [slot, held] : slots_) {
+    for (const std::vector<AddressRange>* live : {&held.forward, &held.backward}) {
+      if (slot != graph.slot) check(graph.name, graph.kept, held.by, *live);
+      check(graph.name, graph.scratch, held.by, *live);
+    }
   }
-  own = {!graph.backward, graph.name, graph.kept};
+  check(graph.name, graph.scratch, graph.name, graph.kept);
+  own.by = graph.name;
+  own.next = graph.last ? 0 : graph.index + 1;
+  if (graph.last) own.forward.clear();
+  std::vector<AddressRange>& written = graph.index == 0 ? own.forward : own.backward;
+  written.insert(written.end(), graph.kept.begin(), graph.kept.end());
 }
 
 }  // namespace tessera

@@ -14,16 +14,18 @@ struct AddressRange {
 
 /// What a captured graph writes, as recorded during its capture.
 struct GraphMemory {
-  std::string name;                   ///< "layers.0 slot 1 backward"
+  std::string name;                   ///< "layers.0 slot 1 input half"
   std::string slot;                   ///< whose memory `kept` is: "layers.0 slot 1"
-  bool backward = false;              ///< ends the slot's microbatch
+  int index = 0;                      ///< among the slot's graphs, in the order of their replay
+  bool last = false;                  ///< ends the slot's microbatch
   std::vector<AddressRange> kept;     ///< read after the graph has run
   std::vector<AddressRange> scratch;  ///< dead when it ends
 };
 
 /// Plays replays in a plan's order over recorded addresses and rejects a write to memory that holds
-/// values still to be read. A slot's memory is live from its forward to its backward; what the
-/// backward leaves is live until the slot's next forward.
+/// values still to be read. A slot's memory is live from its forward graph to its last graph, the
+/// backward or, where halves are split, the weight half; what the backward graphs leave is live
+/// until the slot's next forward.
 class LiveMemory {
  public:
   /// Accounts for one replay. Throws Error naming both graphs and the address.
@@ -31,9 +33,9 @@ class LiveMemory {
 
  private:
   struct Held {
-    bool microbatch = false;  ///< forward done, backward not
-    std::string by;           ///< the graph that wrote it
-    std::vector<AddressRange> ranges;
+    int next = 0;    ///< index of the graph that follows
+    std::string by;  ///< the graph that ran last
+    std::vector<AddressRange> forward, backward;
   };
   std::map<std::string, Held> slots_;
 };

@@ -36,9 +36,9 @@ void SlotPool::release(const Block& block) {
   (kept ? kept_ : scratch_).release(block);
 }
 
-GraphMemory SlotPool::end_segment() {
+GraphMemory SlotPool::end_graph() {
   require(in_scratch_ == 0,
-          "{} blocks that died inside the warm-up outlive the captured segment",
+          "{} blocks that died inside the warm-up outlive the captured graph",
           in_scratch_);
   return std::exchange(memory_, {});
 }

@@ -7,8 +7,9 @@
 
 namespace tessera {
 
-/// Memory of one slot while its graphs are captured: what the warm-up saw outlive its segment comes
-/// from the slot's own arena, the rest from the scratch arena that all graphs of a stream share.
+/// Memory of one graph slot while its graphs are captured: what the warm-up saw outlive its graph
+/// comes from the slot's own arena, the rest from the scratch arena that all graphs of a stream
+/// share.
 class SlotPool final : public Pool {
  public:
   /// Outlives every tensor that it served; the arenas outlive the pool.
@@ -19,7 +20,7 @@ class SlotPool final : public Pool {
   Block allocate(i64 bytes, Category category, Stream& stream) override;
   void release(const Block& block) override;
   /// The ranges given out since the last call. Throws when scratch memory is still in use.
-  GraphMemory end_segment();
+  GraphMemory end_graph();
 
  private:
   const Lifetimes& lifetimes_;

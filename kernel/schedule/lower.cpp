@@ -5,8 +5,8 @@
 #include <string>
 #include <tuple>
 
+#include "kernel/schedule/recomputed_range.hpp"
 #include "kernel/schedule/reductions.hpp"
-#include "kernel/schedule/segment.hpp"
 #include "tessera/error.hpp"
 
 namespace tessera {
@@ -127,12 +127,12 @@ class Lowering {
     push(std::move(next), phase);
   }
 
-  // In front of the backward of a segment's last phase: all its phases again, forward.
+  // Before the backward of a range's last phase: all its phases again, forward.
   void recompute(const Action& action, int last) {
     const bool dropped = plan_.phases[static_cast<std::size_t>(last)].recompute;
-    if (!dropped || !ends_segment(plan_, last)) return;
+    if (!dropped || !ends_recomputed_range(plan_, last)) return;
     int first = last;
-    while (!starts_segment(plan_, first)) --first;
+    while (!starts_recomputed_range(plan_, first)) --first;
     for (int phase = first; phase <= last; ++phase) {
       PlanAction next = start(PlanAction::Recompute, action);
       after(next, PlanAction::F, phase);

@@ -159,7 +159,7 @@ class Player {
     check(p.forward == phases_of(action.chunk), "computes again what was not computed");
     check(phases_of(action.chunk) - 1 - position >= p.input, "comes after its backward");
     check(position == 0 || !dropped(position - 1) || p.again.contains(position - 1),
-          "does not start where its segment starts");
+          "does not start where its recomputed range starts");
     check(p.again.insert(position).second, "computes again a second time");
   }
 

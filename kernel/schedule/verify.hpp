@@ -10,7 +10,7 @@ namespace tessera {
 /// Plays one rank's plan before anything starts and throws Error naming the first offending action:
 /// each phase of each microbatch forward once and backward once (B, or Bi then Bw), dependencies
 /// before their users, phases in order, what crosses to other ranks sent and received once and
-/// waited for, segments recomputed before their backward, live microbatches within the declared
+/// waited for, ranges recomputed before their backward, live microbatches within the declared
 /// bound, every bucket reduced once after its last gradient, one Step at the end.
 void verify(const Plan& plan);
 

@@ -85,35 +85,27 @@ class GradientCheck {
     }
     Tape tape;
     Tape* const before = std::exchange(cx_.tape, &tape);
-    const Tape::FrameId frame = tape.begin();
     std::vector<Tensor> leaves;
-    std::vector<Var> into;
-    for (const Tensor& input : inputs_) {
-      leaves.push_back(tape.leaf(input));
-      into.push_back(leaves.back().var());
-    }
+    for (const Tensor& input : inputs_) leaves.push_back(input.with_var(kNeedsGradient));
+    const Tape::FrameId frame = tape.begin(leaves);
     std::vector<Tensor> outputs = function_(cx_, leaves);
-    tape.end();
-    std::vector<Tape::Seed> seeds;
+    tape.end(outputs);
+    std::vector<Tape::Gradient> found;
     for (std::size_t i = 0; i < outputs.size(); ++i) {
-      if (!outputs[i].var()) continue;  // a constant
-      const Tensor weights = cx_.empty(outputs[i].shape(), DType::f64);
-      write(weights, weights_[i]);
-      seeds.push_back({outputs[i].var(), weights});
+      found.push_back({cx_.empty(outputs[i].shape(), DType::f64)});
+      write(found.back().tensor, weights_[i]);
     }
     outputs.clear();
     leaves.clear();
-    std::vector<Tape::Result> found =
-        tape.backward(cx_, frame, apart ? Half::input : Half::both, seeds, into);
-    if (apart) tape.backward(cx_, frame, Half::weight, {}, {});
-    tape.release(frame);
+    tape.backward(cx_, frame, apart ? Half::input : Half::both, found);
+    if (apart) tape.backward(cx_, frame, Half::weight, found);
     cx_.tape = before;
 
     std::vector<Values> all;
     for (std::size_t i = 0; i < found.size(); ++i) {
       found[i].pending.wait(*cx_.stream);
-      all.push_back(found[i].gradient.defined()
-                        ? read(found[i].gradient)
+      all.push_back(found[i].tensor.defined()
+                        ? read(found[i].tensor)
                         : Values(static_cast<std::size_t>(inputs_[i].elements())));
     }
     for (const Parameter* parameter : parameters_) {

@@ -67,14 +67,14 @@ class LayerRun {
     cx.tape = &tape;
     cx.sink = &losses;
     cx.loss_scale = rank_.tensor({1}, DType::f64, {1});
-    const Tape::FrameId frame = tape.begin();
-    bundle[hidden] = tape.leaf(rank_.tensor({own_, layer_.features}, own_part(1)));
-    const Var leaf = bundle[hidden].var();
+    bundle[hidden] = rank_.tensor({own_, layer_.features}, own_part(1)).with_var(kNeedsGradient);
+    const Tape::FrameId frame = tape.begin(bundle.tensors());
     for (const Phase& phase : phases) phase.run(cx, bundle);
-    tape.end();
+    tape.end(bundle.tensors());
 
     const Tensor result = std::exchange(bundle[hidden], {});
-    std::vector<Tape::Seed> seeds;
+    std::vector<Tape::Gradient> gradients(bundle.tensors().size());
+    Tape::Gradient& gradient = gradients[static_cast<std::size_t>(hidden.index)];
     if (result.defined()) {
       require(result.shape() == Shape({own_, layer_.features}),
               "the layer leaves \"hidden\" {}; it takes and leaves [{}, {}] on this rank",
@@ -82,13 +82,12 @@ class LayerRun {
               own_,
               layer_.features);
       check("the result", read(result), rows_run());
-      if (result.var()) seeds.push_back({result.var(), rank_.tensor(result.shape(), own_part(2))});
+      gradient.tensor = rank_.tensor(result.shape(), own_part(2));
     }
-    std::vector<Tape::Result> found = tape.backward(cx, frame, Half::both, seeds, std::array{leaf});
-    tape.release(frame);
-    found[0].pending.wait(*cx.stream);
-    if (found[0].gradient.defined()) {
-      check("the gradient of \"hidden\"", read(found[0].gradient), rows_run());
+    tape.backward(cx, frame, Half::both, gradients);
+    gradient.pending.wait(*cx.stream);
+    if (gradient.tensor.defined()) {
+      check("the gradient of \"hidden\"", read(gradient.tensor), rows_run());
     }
     for (const auto& [name, values] : losses.losses()) {
       check(name, values, {{0, 0, static_cast<i64>(values.size())}});

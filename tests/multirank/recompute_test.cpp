@@ -55,7 +55,7 @@ TEST(Recompute, SelectiveKeepsTheInputOfEachNamedPhase) {
   constexpr i64 kRowOfFloats = kRows * 4;
   EXPECT_EQ(all - attention, 5 * kActivation + (2 + 4) * kRowOfFloats);
   EXPECT_EQ(all - mlp, 9 * kActivation + 2 * kRowOfFloats);
-  // Two phases of a layer form one segment: the input of the second is not kept either.
+  // Two phases of a layer form one recomputed range: the input of the second is not kept either.
   EXPECT_EQ(both, kActivation);
 }
 

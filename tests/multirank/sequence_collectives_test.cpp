@@ -45,22 +45,19 @@ Gradient backward(const Loss& loss,
   Tape tape;
   Context cx = rank.context();
   cx.tape = &tape;
-  const Tape::FrameId frame = tape.begin();
-  Tensor leaf = tape.leaf(loss.x);
+  Tensor leaf = loss.x.with_var(kNeedsGradient);
+  const Tape::FrameId frame = tape.begin({&leaf, 1});
   Tensor result = loss.function(cx, leaf);
-  tape.end();
-  std::vector<Tape::Seed> seeds{{result.var(), rank.tensor(result.shape(), loss.weights)}};
-  const std::array into{leaf.var()};
+  tape.end({&result, 1});
+  std::vector<Tape::Gradient> found{{rank.tensor(result.shape(), loss.weights)}};
   result = leaf = {};
-  auto found = tape.backward(cx, frame, apart ? Half::input : Half::both, seeds, into);
-  seeds.clear();
+  tape.backward(cx, frame, apart ? Half::input : Half::both, found);
   found[0].pending.wait(*cx.stream);
   if (apart) {
     if (between) between();
-    tape.backward(cx, frame, Half::weight, {}, {});
+    tape.backward(cx, frame, Half::weight, found);
   }
-  tape.release(frame);
-  Gradient gradient{read(found[0].gradient), {}};
+  Gradient gradient{read(found[0].tensor), {}};
   for (const Parameter* p : parameters) gradient.parameters.push_back(read(p->grad));
   return gradient;
 }
@@ -184,10 +181,10 @@ TEST_P(SequenceCollectives, GatheredLinearOfAConstantHasAWeightGradient) {
     cx.tape = &tape;
     const Tape::FrameId frame = tape.begin();
     const Tensor y = collectives::gathered_linear(cx, x, *weight, nullptr, group, "x");
-    tape.end();
+    tape.end({&y, 1});
     const Values ones(static_cast<std::size_t>(GetParam()), 1);
-    const std::array seeds{Tape::Seed{y.var(), rank.tensor({GetParam(), 1}, ones)}};
-    tape.backward(cx, frame, Half::both, seeds, {});
+    std::vector<Tape::Gradient> gradients{{rank.tensor({GetParam(), 1}, ones)}};
+    tape.backward(cx, frame, Half::both, gradients);
     EXPECT_EQ(read(weight->grad)[0], static_cast<double>(GetParam() * (GetParam() + 1)) / 2);
   });
 }

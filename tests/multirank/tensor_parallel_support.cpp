@@ -1,7 +1,5 @@
 #include "tensor_parallel_support.hpp"
 
-#include <array>
-
 namespace tessera::testing {
 
 const LocalWorld& local_world() {
@@ -50,16 +48,14 @@ Pass run_pass(LocalRank& rank,
   Tape tape;
   Context cx = rank.context();
   cx.tape = &tape;
-  const Tape::FrameId frame = tape.begin();
-  const Tensor leaf = tape.leaf(input);
-  const Tensor result = body(cx, leaf);
-  tape.end();
-  const std::array seeds{Tape::Seed{result.var(), gradient}};
-  const std::array into{leaf.var()};
-  std::vector<Tape::Result> results = tape.backward(cx, frame, Half::both, seeds, into);
-  results[0].pending.wait(*cx.stream);
-  tape.release(frame);
-  return {result, results[0].gradient};
+  std::vector<Tensor> leaves{input.with_var(kNeedsGradient)};
+  const Tape::FrameId frame = tape.begin(leaves);
+  const std::vector<Tensor> results{body(cx, leaves[0])};
+  tape.end(results);
+  std::vector<Tape::Gradient> gradients{{gradient}};
+  tape.backward(cx, frame, Half::both, gradients);
+  gradients[0].pending.wait(*cx.stream);
+  return {results[0], gradients[0].tensor};
 }
 
 }  // namespace tessera::testing

@@ -107,13 +107,13 @@ TEST(WorkedExample, VocabularyCutOverRanks) {
         }
       }
       x = collectives::reduce(cx, std::move(x), rank.group(Axis::tensor), "embedding");
-      tape.end();
+      tape.end({&x, 1});
       for (std::size_t i = 0; i < ids.size(); ++i) {
         EXPECT_EQ(rows_of(read(x), width, static_cast<i64>(i), 1),
                   rows_of(table, width, static_cast<i64>(ids[i]), 1));
       }
-      const std::array seeds{Tape::Seed{x.var(), gradient}};
-      tape.backward(cx, frame, Half::both, seeds, {});
+      std::vector<Tape::Gradient> gradients{{gradient}};
+      tape.backward(cx, frame, Half::both, gradients);
       Values expected(static_cast<std::size_t>(vocab * width), 0);
       const Values g = read(gradient);
       for (std::size_t i = 0; i < ids.size(); ++i) {

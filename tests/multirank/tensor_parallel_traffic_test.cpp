@@ -137,7 +137,8 @@ TEST(Traffic, CrossEntropyAloneReducesThreeScalarsARow) {
   constexpr i64 kN = 6, kLocal = 50;
   local_world().run(tensor_ranks(2), [](LocalRank& rank) {
     ProcessGroup& group = rank.group(Axis::tensor);
-    const Tensor logits = rank.tensor({kN, kLocal}, random_values(kN * kLocal, 1));
+    std::vector<Tensor> logits{rank.tensor({kN, kLocal}, random_values(kN * kLocal, 1))};
+    logits[0] = logits[0].with_var(kNeedsGradient);
     const Tensor targets = rank.tensor({kN}, DType::i64, {0, 99, 50, 49, 7, 77});
     const Tensor mask = rank.tensor({kN}, DType::u8, Values(kN, 1));
     const Tensor weight = rank.tensor({1}, DType::f64, {1.0 / kN});
@@ -145,16 +146,15 @@ TEST(Traffic, CrossEntropyAloneReducesThreeScalarsARow) {
     Tape tape;
     cx.tape = &tape;
     cx.loss_scale = rank.tensor({1}, DType::f64, {1});
-    const Tape::FrameId frame = tape.begin();
-    const Tensor leaf = tape.leaf(logits);
+    const Tape::FrameId frame = tape.begin(logits);
     const Tensor loss = ops::cross_entropy(
-        cx, leaf, targets, mask, weight, rank.index() * kLocal, kLocal, group, "loss");
+        cx, logits[0], targets, mask, weight, rank.index() * kLocal, kLocal, group, "loss");
     tape.root(loss);
     tape.end();
     EXPECT_EQ(group.counters()[CollectiveKind::all_reduce].calls, 2);
     EXPECT_EQ(group.counters()[CollectiveKind::all_reduce].bytes, 3 * kN * kBytes);
-    const std::array into{leaf.var()};
-    tape.backward(cx, frame, Half::both, {}, into);
+    std::vector<Tape::Gradient> gradients;
+    tape.backward(cx, frame, Half::both, gradients);
     EXPECT_EQ(group.counters()[CollectiveKind::all_reduce].calls, 2) << "backward needs none";
   });
 }

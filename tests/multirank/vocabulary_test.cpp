@@ -141,10 +141,11 @@ void check_loss(LocalRank& rank, const LossCase& c, double tolerance) {
   Tape tape;
   cx.tape = &tape;
   cx.loss_scale = rank.tensor({1}, DType::f64, {c.scale});
-  const Tape::FrameId frame = tape.begin();
-  const Tensor leaf = tape.leaf(rank.tensor({c.rows, local}, padded_columns(c, first, local, 1e4)));
+  std::vector<Tensor> logits{rank.tensor({c.rows, local}, padded_columns(c, first, local, 1e4))};
+  logits[0] = logits[0].with_var(kNeedsGradient);
+  const Tape::FrameId frame = tape.begin(logits);
   const Tensor loss = ops::cross_entropy(cx,
-                                         leaf,
+                                         logits[0],
                                          rank.tensor({c.rows}, DType::i64, c.targets),
                                          rank.tensor({c.rows}, DType::u8, c.mask),
                                          rank.tensor({1}, DType::f64, {c.inverse_weight}),
@@ -155,8 +156,9 @@ void check_loss(LocalRank& rank, const LossCase& c, double tolerance) {
   tape.root(loss);
   tape.end();
   EXPECT_NEAR(read(loss)[0], c.loss, tolerance * std::abs(c.loss));
-  const std::array into{leaf.var()};
-  const Values gradient = read(tape.backward(cx, frame, Half::both, {}, into)[0].gradient);
+  std::vector<Tape::Gradient> gradients;
+  tape.backward(cx, frame, Half::both, gradients);
+  const Values gradient = read(gradients[0].tensor);
   for (i64 row = 0; row < c.rows; ++row) {
     for (i64 i = 0; i < local; ++i) {
       const double got = gradient[static_cast<std::size_t>(row * local + i)];

@@ -23,21 +23,21 @@ class Partial final : public GraphPolicy {
   };
   Partial(const Config& config, GraphArguments&) : config_(config) {}
 
-  std::vector<Segment> choose(std::span<const PhaseInfo> phases, const Plan&) const override {
-    std::vector<Segment> segments;
+  std::vector<CapturedRange> choose(std::span<const PhaseInfo> phases, const Plan&) const override {
+    std::vector<CapturedRange> ranges;
     const PhaseInfo* before = nullptr;
     for (const PhaseInfo& phase : phases) {
       const bool taken = phase.shapes == Shapes::fixed &&
                          std::ranges::find(config_.scope, phase.scope) != config_.scope.end();
       if (taken && before != nullptr && before->chunk == phase.chunk &&
           before->layer == phase.layer) {
-        segments.back().last_phase = phase.phase;
+        ranges.back().last_phase = phase.phase;
       } else if (taken) {
-        segments.push_back({phase.chunk, phase.phase, phase.phase});
+        ranges.push_back({phase.chunk, phase.phase, phase.phase});
       }
       before = taken ? &phase : nullptr;
     }
-    return segments;
+    return ranges;
   }
 
  private:
@@ -66,25 +66,25 @@ std::vector<PhaseInfo> moe_layers(int layers) {
   return phases;
 }
 
-std::vector<Segment> choose(const std::vector<std::string>& scope, int layers) {
+std::vector<CapturedRange> choose(const std::vector<std::string>& scope, int layers) {
   GraphArguments arguments;
   return Partial({scope}, arguments).choose(moe_layers(layers), Plan{});
 }
 
 TEST(PartialGraphs, JoinNeighboursOfALayer) {
-  const auto segments = choose({"attn", "moe_router", "moe_preprocess"}, 2);
-  ASSERT_EQ(segments.size(), 2U);
-  EXPECT_EQ(segments[0].first_phase, 0);
-  EXPECT_EQ(segments[0].last_phase, 2);
-  EXPECT_EQ(segments[1].first_phase, 6);
-  EXPECT_EQ(segments[1].last_phase, 8);
+  const auto ranges = choose({"attn", "moe_router", "moe_preprocess"}, 2);
+  ASSERT_EQ(ranges.size(), 2U);
+  EXPECT_EQ(ranges[0].first_phase, 0);
+  EXPECT_EQ(ranges[0].last_phase, 2);
+  EXPECT_EQ(ranges[1].first_phase, 6);
+  EXPECT_EQ(ranges[1].last_phase, 8);
 }
 
 TEST(PartialGraphs, LeaveGapsAndDynamicPhasesOut) {
-  const auto segments = choose({"attn", "moe_preprocess", "moe_experts"}, 1);
-  ASSERT_EQ(segments.size(), 2U);
-  EXPECT_EQ(segments[0].last_phase, 0);
-  EXPECT_EQ(segments[1].first_phase, 2);
+  const auto ranges = choose({"attn", "moe_preprocess", "moe_experts"}, 1);
+  ASSERT_EQ(ranges.size(), 2U);
+  EXPECT_EQ(ranges[0].last_phase, 0);
+  EXPECT_EQ(ranges[1].first_phase, 2);
   EXPECT_TRUE(choose({}, 2).empty());
 }
 
@@ -98,9 +98,9 @@ TEST(PartialGraphs, AreConfiguredByAnArray) {
   GraphArguments arguments;
   const auto made = registrar.find("graph", "partial")
                         .make(TestTable({{"scope", Value::Array{"moe_router"}}}), {}, &arguments);
-  const auto segments = static_cast<GraphPolicy*>(made.get())->choose(moe_layers(1), Plan{});
-  ASSERT_EQ(segments.size(), 1U);
-  EXPECT_EQ(segments[0].first_phase, 1);
+  const auto ranges = static_cast<GraphPolicy*>(made.get())->choose(moe_layers(1), Plan{});
+  ASSERT_EQ(ranges.size(), 1U);
+  EXPECT_EQ(ranges[0].first_phase, 1);
 }
 
 }  // namespace

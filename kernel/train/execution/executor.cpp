@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "kernel/schedule/segment.hpp"
+#include "kernel/schedule/recomputed_range.hpp"
 #include "tessera/comm.hpp"
 #include "tessera/error.hpp"
 #include "tessera/ops.hpp"
@@ -42,11 +42,6 @@ Executor::Executor(std::vector<Chunk>& chunks,
     std::vector<Slot>& slots = boundary_slots_.emplace_back();
     for (const BoundarySlot& slot : boundary) slots.push_back({parts_.slot(slot.name)});
   }
-}
-
-const Phase& Executor::phase_of(const Plan& plan, const PlanAction& action) const {
-  const std::vector<Phase>& phases = chunks_.at(static_cast<std::size_t>(action.chunk)).phases();
-  return phases.at(static_cast<std::size_t>(info_of(plan, action).phase));
 }
 
 std::unique_ptr<LiveChunk>& Executor::live(const Plan& plan, const PlanAction& action) {
@@ -132,14 +127,14 @@ void Executor::forward(Context& cx,
   const int stage = stage_of(plan, action), phase = info_of(plan, action).phase;
   std::unique_ptr<LiveChunk>& at = live(plan, action);
   if (phase == 0) {
-    at = std::make_unique<LiveChunk>(parts_.bundle(), chunk.phases().size());
+    at = std::make_unique<LiveChunk>(parts_.bundle(), chunk.phases());
     calls.load(cx, action.microbatch, at->bundle());
     if (stage > 0) receive_activations(*at, action.microbatch, stage);
   }
   if (info_of(plan, action).recompute && cx.tape != nullptr) {
-    at->forward_dropped(cx, phase, phase_of(plan, action), starts_segment(plan, action.phase));
+    at->forward_dropped(cx, phase, starts_recomputed_range(plan, action.phase));
   } else {
-    at->forward(cx, phase, phase_of(plan, action));
+    at->forward(cx, phase);
   }
   if (phase + 1 < static_cast<int>(chunk.phases().size())) return;
   if (stage < last_stage_) {
@@ -154,9 +149,8 @@ void Executor::recompute(Context& cx, const Plan& plan, const PlanAction& action
   live(plan, action)
       ->recompute(cx,
                   info_of(plan, action).phase,
-                  phase_of(plan, action),
-                  starts_segment(plan, action.phase),
-                  ends_segment(plan, action.phase));
+                  starts_recomputed_range(plan, action.phase),
+                  ends_recomputed_range(plan, action.phase));
 }
 
 void Executor::backward(Context& cx, const Plan& plan, const PlanAction& action) {

@@ -54,7 +54,6 @@ class Executor {
   void send_gradients(Context& cx, LiveChunk& from, int microbatch, int stage);
 
   std::unique_ptr<LiveChunk>& live(const Plan& plan, const PlanAction& action);
-  const Phase& phase_of(const Plan& plan, const PlanAction& action) const;
   const std::vector<Slot>& slots(int boundary) const {
     return boundary_slots_.at(static_cast<std::size_t>(boundary));
   }

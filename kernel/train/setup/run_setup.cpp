@@ -78,7 +78,7 @@ StageMap place(const RunSetup& setup) {
     const std::string where = !placement.layout.empty() ? at("layout")
                               : placement.first         ? at("first")
                               : placement.last          ? at("last")
-                                                        : setup.maker->origin("parallel", "pipeline");
+                                               : setup.maker->origin("parallel", "pipeline");
     fail_config("{}: {}", where, error.what());
   }
 }
@@ -125,6 +125,13 @@ Layout layout_of(const RunConfig& config, const ComponentMaker& maker, i64 world
   if (p.expert > 1) {
     fail_config("{}: [parallel] expert > 1: no layer of this version cuts its work along that axis",
                 at("expert"));
+  }
+  if (config.graph.type != "none") {
+    fail_config(
+        "{}: [graph] type = \"{}\": graphs are not yet replayed by the trainer; only \"none\" may "
+        "be chosen",
+        maker.origin("graph", "type"),
+        config.graph.type);
   }
   const i64 data = [&] {
     try {

@@ -11,7 +11,9 @@ class NoGraphs final : public GraphPolicy {
  public:
   using Config = NoConfig;
   NoGraphs(const Config&, GraphArguments&) {}
-  std::vector<Segment> choose(std::span<const PhaseInfo>, const Plan&) const override { return {}; }
+  std::vector<CapturedRange> choose(std::span<const PhaseInfo>, const Plan&) const override {
+    return {};
+  }
 };
 
 }  // namespace tessera

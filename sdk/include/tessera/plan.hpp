@@ -16,7 +16,7 @@ struct PhaseInfo {
   Shapes shapes = Shapes::fixed;
   Lane lane = Lane::compute;
   /// Its activations are dropped after F and computed again before its backward. Neighbours of one
-  /// layer that do so form a segment that is recomputed from the segment's input.
+  /// layer that do so form a recomputed range: it keeps the input of the first of them only.
   bool recompute = false;
 };
 

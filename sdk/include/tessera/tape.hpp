@@ -1,8 +1,11 @@
 #pragma once
-#include <functional>
+#include <concepts>
+#include <cstddef>
 #include <memory>
 #include <span>
 #include <string_view>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "tessera/comm.hpp"
@@ -35,29 +38,78 @@ class TESSERA_API Gradients {
   virtual void input(int i, Tensor gradient, Work pending = {}) = 0;
 };
 
-/// Runs in the backward pass. The input half contributes input gradients; the weight half
-/// accumulates into Parameter::grad. Whatever a closure captured is released after it ran.
-using BackwardFn = std::function<void(Context&, Gradients&)>;
+/// A callable `void(Context&, Gradients&)` that runs in the backward pass, or none. The input half
+/// contributes input gradients; the weight half accumulates into Parameter::grad. Only an argument
+/// of Tape::record, which moves the callable (or copies one that has a name) into the frame's own
+/// memory. Whatever it captured is released after it ran.
+class BackwardFn {
+ public:
+  BackwardFn() = default;
+  template <class F>
+  requires std::invocable < std::decay_t<F>
+  &, Context&,
+      Gradients& >
+          BackwardFn(F&& function)  // NOLINT: implicit, so that lambdas are passed as they are
+      : from_(const_cast<void*>(static_cast<const void*>(&function))),
+  type_(&kType<F&&>) {
+    static_assert(alignof(std::decay_t<F>) <= alignof(std::max_align_t));
+  }
+
+ private:
+  friend class Tape;
+  struct Type {
+    std::size_t bytes;
+    void (*make)(void* at, void* from);
+    void (*call)(void* at, Context&, Gradients&);
+    void (*destroy)(void* at);
+  };
+  template <class Reference, class F = std::decay_t<Reference>>
+  static constexpr Type kType = {
+      sizeof(F),
+      [](void* at, void* from) {
+        new (at) F(static_cast<Reference>(*static_cast<std::remove_reference_t<Reference>*>(from)));
+      },
+      [](void* at, Context& cx, Gradients& gradients) { (*static_cast<F*>(at))(cx, gradients); },
+      [](void* at) { static_cast<F*>(at)->~F(); }};
+
+  void* from_ = nullptr;
+  const Type* type_ = nullptr;
+};
+
+/// The mark of a value that is on no frame yet and whose gradient is wanted.
+inline constexpr Var kNeedsGradient{~0U, 0};
 
 /// Explicit reverse-mode record of one rank, cut into frames, one per (microbatch, phase). Between
-/// begin and end, operations record into the current frame. Frames nest (recompute). Used on the
-/// rank's thread.
+/// begin and end, operations record into the current frame. Frames nest (recompute). What enters a
+/// frame and what leaves it is known by position in the caller's lists (slots of a bundle,
+/// arguments of a function), and gradients cross its edge by the same positions:
+///
+///     std::vector<Tensor> x = {input.with_var(kNeedsGradient)};
+///     const Tape::FrameId frame = tape.begin(x);
+///     const std::vector<Tensor> y = {ops::gelu(cx, x[0])};
+///     tape.end(y);
+///     std::vector<Tape::Gradient> gradients = {{dy}};
+///     tape.backward(cx, frame, Half::both, gradients);  // gradients[0] is dx now
+///
+/// Used on the rank's thread. A steady state asks the system for no memory.
 class TESSERA_API Tape {
  public:
   using FrameId = u32;
   Tape();
   ~Tape();
 
-  FrameId begin();
-  void end();
+  /// Begins a frame. Each of the values that has a place on another frame, or the mark
+  /// kNeedsGradient, becomes a leaf of this one: it will have a gradient.
+  FrameId begin(std::span<Tensor> values = {});
+  /// Ends the current frame. Of the results, those that depend on a leaf or a parameter will take a
+  /// gradient.
+  void end(std::span<const Tensor> results = {});
   bool recording() const;
-  /// Makes a boundary value of the current frame: gradients will be available for it.
-  Tensor leaf(const Tensor& value);
   /// True when `value` belongs to the current frame, so an operation on it must be recorded. A
   /// value of another frame is an Error: what crosses a phase boundary crosses in the bundle.
   bool tracks(const Tensor& value) const;
-  /// Records an operation and marks `outputs` as its results. Either closure may be empty; an
-  /// operation with neither tracked inputs nor a weight half is not recorded.
+  /// Records an operation and marks `outputs` as its results. Either half may be none; an operation
+  /// with neither tracked inputs nor a weight half is not recorded. `name` outlives the frame.
   void record(std::string_view name,
               std::span<const Tensor> inputs,
               std::span<Tensor* const> outputs,
@@ -66,22 +118,20 @@ class TESSERA_API Tape {
   /// Adds a root of the current frame: d(total loss)/d(scalar) = the loss scale.
   void root(const Tensor& scalar);
 
-  struct Seed {
-    Var value;        ///< a tracked output of the frame
-    Tensor gradient;  ///< undefined entries are skipped
+  /// A gradient at the edge of a frame. Undefined: zero. Still communicated while `pending` is: it
+  /// is waited for where it is read.
+  struct Gradient {
+    Tensor tensor;
     Work pending = {};
   };
-  struct Result {
-    Tensor gradient;  ///< undefined when no gradient reached the leaf
-    Work pending = {};
-  };
-  /// Runs one half of a frame. `into` are leaves; the result has one entry each (Half::weight
-  /// returns none). With Half::input the frame keeps what its weight half reads until that ran.
-  std::vector<Result> backward(Context& cx,
-                               FrameId frame,
-                               Half half,
-                               std::span<const Seed> seeds,
-                               std::span<const Var> into);
+  /// Runs one half of a frame's backward pass, or both. `gradients` are by position: those of the
+  /// results before the call, those of the values after it. Half::weight follows Half::input, which
+  /// keeps what it reads, and leaves `gradients` alone. The frame is released when no half is left.
+  void backward(Context& cx, FrameId frame, Half half, std::vector<Gradient>& gradients);
+  /// After Half::input: waits on the stream for what the weight half reads and is still
+  /// communicated. A graph of the input half ends with it, because a graph waits for what it
+  /// starts.
+  void wait(Context& cx, FrameId frame);
   /// Frees a frame and everything it holds.
   void release(FrameId frame);
   /// Frames not yet released: live activations.

@@ -1,4 +1,5 @@
 #include <memory>
+#include <utility>
 
 #include "tessera/ops.hpp"
 
@@ -6,31 +7,34 @@ namespace tessera::ops {
 
 namespace {
 
-// The second run of a body, between its two backward halves.
+// The second run of a body, in the backward pass.
 struct Rerun {
   std::vector<Tensor> inputs;
   RecomputeBody body;
+  std::size_t outputs;
   Tape::FrameId frame = 0;
-  std::vector<Var> leaves, outputs;
 
   void forward(Context& cx) {
-    frame = cx.tape->begin();
-    for (Tensor& input : inputs) {
-      input = cx.tape->leaf(input);
-      leaves.push_back(input.var());
-    }
+    frame = cx.tape->begin(inputs);
     Context again = cx;
     again.recomputing = true;
-    for (const Tensor& output : body(again, inputs)) outputs.push_back(output.var());
-    cx.tape->end();
+    cx.tape->end(body(again, inputs));
     inputs.clear();
   }
-  std::vector<Tape::Result> backward(Context& cx, Gradients& g, Half half) {
-    std::vector<Tape::Seed> seeds;
-    for (std::size_t i = 0; i < outputs.size(); ++i) {
-      seeds.push_back({outputs[i], g.output(static_cast<int>(i))});
+  void backward(Context& cx, Gradients& g, Half half) {
+    if (frame == 0) {
+      forward(cx);
+      // Where no input needs a gradient, the input half did not run.
+      if (half == Half::weight) half = Half::both;
     }
-    return cx.tape->backward(cx, frame, half, seeds, leaves);
+    std::vector<Tape::Gradient> gradients(half == Half::weight ? 0 : outputs);
+    for (std::size_t i = 0; i < gradients.size(); ++i) {
+      gradients[i].tensor = g.output(static_cast<int>(i));
+    }
+    cx.tape->backward(cx, frame, half, gradients);
+    for (std::size_t i = 0; i < gradients.size(); ++i) {
+      g.input(static_cast<int>(i), std::move(gradients[i].tensor), std::move(gradients[i].pending));
+    }
   }
 };
 
@@ -39,33 +43,19 @@ struct Rerun {
 std::vector<Tensor> recompute(Context& cx, const std::vector<Tensor>& inputs, RecomputeBody body) {
   Context first = cx;
   first.tape = nullptr;
-  std::vector<Tensor> untracked;
-  untracked.reserve(inputs.size());
-  for (const Tensor& input : inputs) untracked.push_back(input.with_var({}));
-  std::vector<Tensor> outputs = body(first, untracked);
+  std::vector<Tensor> outputs = body(first, inputs);
   if (!cx.recording()) return outputs;
 
-  auto rerun = std::make_shared<Rerun>(Rerun{std::move(untracked), std::move(body), 0, {}, {}});
-  const auto input_half = [rerun](Context& c, Gradients& g) {
-    rerun->forward(c);
-    std::vector<Tape::Result> results = rerun->backward(c, g, Half::input);
-    for (std::size_t i = 0; i < results.size(); ++i) {
-      g.input(static_cast<int>(i), std::move(results[i].gradient), std::move(results[i].pending));
-    }
-  };
-  const auto weight_half = [rerun](Context& c, Gradients& g) {
-    if (rerun->frame == 0) {  // no input needed a gradient, so the input half did not run
-      rerun->forward(c);
-      rerun->backward(c, g, Half::both);
-    } else {
-      c.tape->backward(c, rerun->frame, Half::weight, {}, {});
-    }
-    c.tape->release(rerun->frame);
-  };
+  auto rerun = std::make_shared<Rerun>(Rerun{inputs, std::move(body), outputs.size()});
   std::vector<Tensor*> results;
   results.reserve(outputs.size());
   for (Tensor& output : outputs) results.push_back(&output);
-  cx.tape->record("recompute", inputs, results, input_half, weight_half);
+  cx.tape->record(
+      "recompute",
+      inputs,
+      results,
+      [rerun](Context& c, Gradients& g) { rerun->backward(c, g, Half::input); },
+      [rerun](Context& c, Gradients& g) { rerun->backward(c, g, Half::weight); });
   return outputs;
 }
 

@@ -14,13 +14,24 @@ class Replays : public ::testing::Test {
  protected:
   AddressRange at(i64 offset, i64 bytes) const { return {memory_ + offset, bytes}; }
   GraphMemory graph(int slot, bool backward, AddressRange kept, AddressRange scratch) const {
+    return graph(slot, backward ? " backward" : " forward", backward ? 1 : 0, kept, scratch);
+  }
+  GraphMemory graph(
+      int slot, const std::string& part, int index, AddressRange kept, AddressRange scratch) const {
     const std::string name = "block slot " + std::to_string(slot);
-    return {name + (backward ? " backward" : " forward"), name, backward, {kept}, {scratch}};
+    const bool last = part == " backward" || part == " weight half";
+    return {name + part, name, index, last, {kept}, {scratch}};
   }
   // Slot i owns [100 i, 100 i + 100); scratch is [1000, 1100).
   GraphMemory forward(int slot) const { return graph(slot, false, at(100 * slot, 80), scratch_); }
   GraphMemory backward(int slot) const {
     return graph(slot, true, at(100 * slot + 80, 20), scratch_);
+  }
+  GraphMemory input_half(int slot) const {
+    return graph(slot, " input half", 1, at(100 * slot + 80, 10), scratch_);
+  }
+  GraphMemory weight_half(int slot) const {
+    return graph(slot, " weight half", 2, at(100 * slot + 90, 10), scratch_);
   }
   static std::string error(const std::function<void()>& run) {
     try {
@@ -82,7 +93,43 @@ TEST_F(Replays, GradientsLiveUntilTheSlotsNextForward) {
 TEST_F(Replays, ASlotHoldsOneMicrobatch) {
   live_.replay(forward(0));
   EXPECT_THAT(error([&] { live_.replay(forward(0)); }), HasSubstr("still holds"));
-  EXPECT_THAT(error([&] { live_.replay(backward(1)); }), HasSubstr("before the forward"));
+  EXPECT_THAT(error([&] { live_.replay(backward(1)); }), HasSubstr("runs before"));
+}
+
+TEST_F(Replays, HalvesOfSlotsMayInterleave) {
+  for (const GraphMemory& next : {forward(0),
+                                  forward(1),
+                                  input_half(0),
+                                  input_half(1),
+                                  weight_half(0),
+                                  forward(0),
+                                  weight_half(1),
+                                  input_half(0)}) {
+    EXPECT_EQ(error([&] { live_.replay(next); }), "") << next.name;
+  }
+}
+
+TEST_F(Replays, ASlotIsHeldUntilItsWeightHalf) {
+  live_.replay(forward(0));
+  EXPECT_THAT(error([&] { live_.replay(weight_half(0)); }), HasSubstr("runs before"));
+  live_.replay(input_half(0));
+  EXPECT_THAT(error([&] { live_.replay(forward(0)); }),
+              HasSubstr("still holds after \"block slot 0 input half\""));
+  EXPECT_THAT(error([&] { live_.replay(input_half(0)); }), HasSubstr("runs before"));
+}
+
+TEST_F(Replays, WhatTheWeightHalfReadsIsNotOverwritten) {
+  live_.replay(forward(0));
+  live_.replay(input_half(0));
+  for (const i64 offset : {40, 85}) {  // activations, gradients of results
+    const GraphMemory over = graph(1, false, at(100, 80), at(offset, 5));
+    EXPECT_NE(error([&] { live_.replay(over); }), "") << offset;
+  }
+  EXPECT_NE(error([&] { live_.replay(graph(0, " weight half", 2, at(90, 10), at(40, 5))); }), "");
+  live_.replay(weight_half(0));
+  EXPECT_EQ(error([&] { live_.replay(graph(1, false, at(100, 80), at(40, 5))); }), "");
+  EXPECT_NE(error([&] { live_.replay(graph(2, false, at(200, 80), at(85, 5))); }), "")
+      << "gradients that the input half left";
 }
 
 }  // namespace

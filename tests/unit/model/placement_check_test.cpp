@@ -69,10 +69,9 @@ std::vector<std::string> problems(i64 tensor, bool sequence_parallel, const Mist
 
   Tape tape;
   cx.tape = &tape;
-  const Tape::FrameId frame = tape.begin();
   const i64 own = sequence_parallel ? kRows / tensor : kRows;
-  const Tensor x = tape.leaf(cx.empty({own, kFeatures}, DType::f32));
-  const Var leaf = x.var();
+  Tensor x = cx.empty({own, kFeatures}, DType::f32).with_var(kNeedsGradient);
+  const Tape::FrameId frame = tape.begin({&x, 1});
   const Tensor normed = ops::layernorm(cx, x, weight, shift, 1e-5);
   const Tensor inner = mistake.not_entered ? ops::linear(cx, normed, up, nullptr)
                                            : region.column(cx, normed, up, nullptr);
@@ -82,16 +81,15 @@ std::vector<std::string> problems(i64 tensor, bool sequence_parallel, const Mist
   } else {
     y = region.row(cx, inner, down, &bias);
   }
-  tape.end();
+  tape.end({&y, 1});
   // As the next layer gives it: of its own rows, or summed by its region.
   const Tensor gradient = cx.empty(y.shape(), DType::f32);
   const Tensor whole = cx.empty({y.dim(0) * tensor, kFeatures}, DType::f32);
   if (sequence_parallel) {
     mesh.group(Axis::tensor).reduce_scatter(whole, gradient, "next").wait(*cx.stream);
   }
-  const std::array seeds{Tape::Seed{y.var(), gradient}};
-  tape.backward(cx, frame, Half::both, seeds, std::array{leaf});
-  tape.release(frame);
+  std::vector<Tape::Gradient> gradients{{gradient}};
+  tape.backward(cx, frame, Half::both, gradients);
   return check.problems();
 }
 

@@ -1,4 +1,4 @@
-// Lowering on several ranks: what crosses between them, and segments computed again.
+// Lowering on several ranks: what crosses between them, and ranges computed again.
 #include <gmock/gmock.h>
 
 #include "kernel/schedule/lower.hpp"
@@ -144,7 +144,7 @@ TEST(LowerPipeline, ForwardOnlyPlansHaveForwardsAndExchanges) {
   for (const Plan& plan : plans) verify(plan);
 }
 
-TEST(LowerPipeline, SegmentsAreComputedAgainInFrontOfTheirBackward) {
+TEST(LowerPipeline, RangesAreComputedAgainBeforeTheirBackward) {
   std::vector<PhaseInfo> phases = four_phases();
   phases[1].recompute = phases[2].recompute = phases[3].recompute = true;
   const GivenSchedule schedule({{{F, 0}, {Bi, 0}, {Bw, 0}}});

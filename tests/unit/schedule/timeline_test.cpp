@@ -95,7 +95,7 @@ TEST(Timeline, ReductionsRunBeside) {
   EXPECT_EQ(timeline.makespan, 31.5) << "one after the other, the first from the head's backward";
 }
 
-TEST(Timeline, SegmentsComputedAgainBelongToTheirBackward) {
+TEST(Timeline, RangesComputedAgainBelongToTheirBackward) {
   PlanCosts costs = unit_costs();
   const auto compute = costs.action;
   costs.action = [&](int rank, const Plan& plan, const PlanAction& action) {

@@ -1,8 +1,8 @@
-#include "kernel/schedule/segment.hpp"
+#include "kernel/schedule/recomputed_range.hpp"
 
 namespace tessera {
 
-bool in_one_segment(const Plan& plan, int a) {
+bool in_one_recomputed_range(const Plan& plan, int a) {
   if (a < 0 || a + 1 >= static_cast<int>(plan.phases.size())) return false;
   const PhaseInfo& x = plan.phases[static_cast<std::size_t>(a)];
   const PhaseInfo& y = plan.phases[static_cast<std::size_t>(a) + 1];
