@@ -196,7 +196,7 @@ void Tape::root(const Tensor& scalar) {
 }
 
 std::vector<Tape::Result> Tape::backward(
-    Context& cx, FrameId id, Half half, std::span<const Seed> seeds, std::span<const Var> into) {
+    Context& cx, FrameId id, Half half, std::span<Seed> seeds, std::span<const Var> into) {
   Frame& frame = state_->frame(id);
   require(std::ranges::find(state_->open, &frame) == state_->open.end(),
           "backward of a tape frame that is still recording");
@@ -224,11 +224,12 @@ std::vector<Tape::Result> Tape::backward(
     return {};
   }
 
-  frame.gradients.assign(frame.shapes.size(), {});
-  for (const Seed& seed : seeds) {
+  frame.gradients.clear();
+  frame.gradients.resize(frame.shapes.size());
+  for (Seed& seed : seeds) {
     if (!seed.gradient.defined()) continue;
     require(seed.value.frame == id, "a seed gradient is not for a value of this frame");
-    frame.contribute(cx, seed.value.index, seed.gradient, seed.pending, "seed");
+    frame.contribute(cx, seed.value.index, seed.gradient, std::move(seed.pending), "seed");
   }
   for (const u32 root : frame.roots) frame.contribute(cx, root, cx.loss_scale, {}, "root");
 

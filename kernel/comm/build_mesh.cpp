@@ -12,8 +12,23 @@ namespace tessera {
 
 namespace {
 
-constexpr std::string_view kNames[] = {
-    "tp", "cp", "dp", "pp", "etp", "ep", "edp", "dp-cp", "tp-pp", "tp-cp", "tp-cp-dp", "world"};
+struct Kind {
+  std::string_view name;
+  CommLane lane;
+};
+
+constexpr Kind kKinds[] = {{"tp", CommLane::critical},
+                           {"cp", CommLane::critical},
+                           {"dp", CommLane::bulk},
+                           {"pp", CommLane::exchange},
+                           {"etp", CommLane::critical},
+                           {"ep", CommLane::critical},
+                           {"edp", CommLane::bulk},
+                           {"dp-cp", CommLane::bulk},
+                           {"tp-pp", CommLane::bulk},
+                           {"tp-cp", CommLane::critical},
+                           {"tp-cp-dp", CommLane::bulk},
+                           {"world", CommLane::bulk}};
 
 std::vector<std::vector<i64>> groups_of(const RankGenerator& ranks, std::string_view name) {
   if (name != "world") return ranks.groups(name);
@@ -24,7 +39,7 @@ std::vector<std::vector<i64>> groups_of(const RankGenerator& ranks, std::string_
 
 void build(Mesh& mesh, Communicator* communicator, Device* device) {
   int id = 0;
-  for (const std::string_view name : kNames) {
+  for (const auto& [name, lane] : kKinds) {
     for (const std::vector<i64>& members : groups_of(mesh.ranks(), name)) {
       const int group_id = id++;
       const auto here = std::find(members.begin(), members.end(), mesh.rank());
@@ -32,7 +47,8 @@ void build(Mesh& mesh, Communicator* communicator, Device* device) {
       GroupSpec spec{.name = group_name(name, members),
                      .members = members,
                      .index = static_cast<int>(here - members.begin()),
-                     .id = group_id};
+                     .id = group_id,
+                     .lane = lane};
       std::unique_ptr<GroupBackend> backend;
       if (members.size() > 1) backend = communicator->create_group(spec, *device);
       mesh.set_group(

@@ -80,6 +80,10 @@ struct HostDevice::State {
     });
   }
   void record_launch(Stream& stream, const Kernel& kernel, const void* args, Pool& from);
+  void launch_host(Stream& stream,
+                   std::string_view task_name,
+                   std::function<void()> task,
+                   HostTask::Waits waits);
   /// Before the host touches a tensor's memory.
   void settle(const Device& device, const Tensor& tensor, std::string_view verb);
 
@@ -98,7 +102,10 @@ HostDevice::State::State(HostDevice& device,
                          std::string device_name,
                          const DeviceArguments& arguments)
     : name(std::move(device_name)), threads(arguments.threads) {
-  const char* const names[] = {"compute", "comm"};
+  const std::string_view names[] = {"compute",
+                                    comm_lane_name(CommLane::critical),
+                                    comm_lane_name(CommLane::exchange),
+                                    comm_lane_name(CommLane::bulk)};
   CachingAllocator::Options options;
   DevicePool::Poison poison_pool;
   HostStream::Poison poison_arena;
@@ -119,9 +126,10 @@ HostDevice::State::State(HostDevice& device,
       }
     };
   }
-  for (const char* stream : names) {
+  for (const std::string_view stream : names) {
     const int index = static_cast<int>(streams.size());
-    streams.push_back(std::make_unique<HostStream>(device, index, stream, poison_arena));
+    streams.push_back(
+        std::make_unique<HostStream>(device, index, std::string(stream), poison_arena));
   }
   pool = std::make_unique<DevicePool>(
       arguments.memory ? arguments.memory : std::make_shared<SystemMemory>(),
@@ -162,6 +170,22 @@ void HostDevice::State::record_launch(Stream& stream,
   capture->add(stream, HostTask::launch(kernel, args, workspace.address()));
 }
 
+void HostDevice::State::launch_host(Stream& stream,
+                                    std::string_view task_name,
+                                    std::function<void()> task,
+                                    HostTask::Waits waits) {
+  if (capture) {
+    captured([&] {
+      capture->require_contains(stream, fmt::format("host task \"{}\"", task_name));
+      capture->add(stream, HostTask::host(task_name, std::move(task), waits));
+    });
+  } else if (deferred) {
+    deferred->push(stream, HostTask::host(task_name, std::move(task), waits));
+  } else {
+    task();
+  }
+}
+
 void HostDevice::State::settle(const Device& device, const Tensor& tensor, std::string_view verb) {
   refuse_in_capture("host {} of a tensor ({})", verb, tensor);
   require(tensor.defined(), "host {} of an undefined tensor", verb);
@@ -193,7 +217,9 @@ Pool& HostDevice::pool() { return *state_->pool; }
 MemoryStats HostDevice::memory() const { return state_->pool->allocator().stats(); }
 void HostDevice::reset_peaks() { state_->pool->allocator().reset_peaks(); }
 Stream& HostDevice::stream() { return *state_->streams[0]; }
-Stream& HostDevice::comm_stream() { return *state_->streams[1]; }
+Stream& HostDevice::comm_stream(CommLane lane) {
+  return *state_->streams[1 + static_cast<std::size_t>(lane)];
+}
 bool HostDevice::capturing() const { return state_->capture != nullptr; }
 
 const Kernel* HostDevice::find(std::string_view operation) const {
@@ -218,17 +244,13 @@ void HostDevice::launch(Stream& stream, const Kernel& kernel, const void* args, 
 }
 
 void HostDevice::launch_host(Stream& stream, std::string_view name, std::function<void()> task) {
-  State& state = *state_;
-  if (state.capture) {
-    state.captured([&] {
-      state.capture->require_contains(stream, fmt::format("host task \"{}\"", name));
-      state.capture->add(stream, HostTask::host(name, std::move(task)));
-    });
-  } else if (state.deferred) {
-    state.deferred->push(stream, HostTask::host(name, std::move(task)));
-  } else {
-    task();
-  }
+  state_->launch_host(stream, name, std::move(task), HostTask::Waits::no);
+}
+
+void HostDevice::launch_host_wait(Stream& stream,
+                                  std::string_view name,
+                                  std::function<void()> task) {
+  state_->launch_host(stream, name, std::move(task), HostTask::Waits::for_ranks);
 }
 
 Event HostDevice::record(Stream& stream) {

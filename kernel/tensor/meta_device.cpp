@@ -58,6 +58,10 @@ void MetaDevice::launch_host(Stream& stream, std::string_view name, std::functio
   HostDevice::launch_host(stream, name, [] {});
 }
 
+void MetaDevice::launch_host_wait(Stream& stream, std::string_view name, std::function<void()>) {
+  HostDevice::launch_host_wait(stream, name, [] {});
+}
+
 void MetaDevice::check(const Tensor& tensor, std::string_view verb) const {
   require(!capturing(), "host {} of a tensor ({}) while capturing", verb, tensor);
   require(tensor.defined() && &tensor.device() == this,

@@ -29,6 +29,7 @@ class MetaDevice final : public HostDevice {
   void reset_peaks() override { pool_.allocator().reset_peaks(); }
   const Kernel* find(std::string_view operation) const override;
   void launch_host(Stream& stream, std::string_view name, std::function<void()> task) override;
+  void launch_host_wait(Stream& stream, std::string_view name, std::function<void()> task) override;
   void read(const Tensor& tensor, void* host) override;
   void write(const Tensor& tensor, const void* host) override;
 

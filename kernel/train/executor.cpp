@@ -80,7 +80,8 @@ void Executor::run(Context& cx, const Plan& plan, const Calls& calls) {
         break;
       case PlanAction::Reduce:
         reductions_.push_back(
-            data_.all_reduce(gradients_->buckets().at(static_cast<std::size_t>(action.bucket)).flat,
+            data_.all_reduce(*cx.stream,
+                             gradients_->buckets().at(static_cast<std::size_t>(action.bucket)).flat,
                              ReduceOp::sum,
                              fmt::format("gradients bucket {}", action.bucket)));
         break;

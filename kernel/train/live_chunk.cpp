@@ -96,7 +96,7 @@ void LiveChunk::backward(Context& cx, int index, Half half) {
       into.push_back(at.inputs[i]);
       into_slots.push_back(i);
     }
-    auto results = cx.tape->backward(cx, at.id, half, std::move(seeds), into);
+    auto results = cx.tape->backward(cx, at.id, half, seeds, into);
     for (std::size_t i = 0; i < results.size(); ++i) {
       gradients_[into_slots[i]] = std::move(results[i]);
     }

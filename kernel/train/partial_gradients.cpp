@@ -48,7 +48,8 @@ void PartialGradients::sum(Context& cx) const {
   for (const Part& part : parts_) {
     for (std::size_t i = 0; i < part.places.size(); ++i) copy(part.gradients[i], part.places[i]);
     for (ProcessGroup* group : part.groups) {
-      group->all_reduce(part.together, ReduceOp::sum, "partial gradients").wait(*cx.stream);
+      group->all_reduce(*cx.stream, part.together, ReduceOp::sum, "partial gradients")
+          .wait(*cx.stream);
     }
     for (std::size_t i = 0; i < part.places.size(); ++i) copy(part.places[i], part.gradients[i]);
   }

@@ -210,7 +210,9 @@ void Session::update(Context& cx) {
   FillArgs clear{sum_squares_.arg(), 0};
   ops::run(cx, ops_->fill, clear);
   optimizer_->sum_squares(cx, sum_squares_);
-  mesh_->model().all_reduce(sum_squares_, ReduceOp::sum, "gradient norm").wait(*cx.stream);
+  mesh_->model()
+      .all_reduce(*cx.stream, sum_squares_, ReduceOp::sum, "gradient norm")
+      .wait(*cx.stream);
   StepScalarsArgs args{sum_squares_.arg(), rates_.arg(), scalars_.arg(), optimizer_->clip()};
   ops::run(cx, ops_->step_scalars, args);
   optimizer_->step(cx, scalars_);
@@ -291,7 +293,9 @@ bool Session::any_rank(bool stop) {
   double flag = stop ? 1 : 0;
   if (mesh_->world_size() == 1) return stop;
   device_->write(stop_flag_, &flag);
-  mesh_->world().all_reduce(stop_flag_, ReduceOp::max, "stop flag").wait(device_->stream());
+  mesh_->world()
+      .all_reduce(device_->stream(), stop_flag_, ReduceOp::max, "stop flag")
+      .wait(device_->stream());
   device_->read(stop_flag_, &flag);
   return flag > 0;
 }

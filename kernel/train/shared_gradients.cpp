@@ -30,7 +30,7 @@ std::vector<Tensor> SharedGradients::gather(Context& cx,
     sends.push_back({holder, own});
     receives.push_back({holder, all.back()});
   }
-  pipeline_.exchange(sends, receives, entry.parameter->name).wait(*cx.stream);
+  pipeline_.exchange(*cx.stream, sends, receives, entry.parameter->name).wait(*cx.stream);
   return all;
 }
 

@@ -23,7 +23,9 @@ struct Loss {
     double sum = 0;
     for (std::size_t i = 0; i < result.size(); ++i) sum += weights[i] * result[i];
     const Tensor total = rank.tensor({1}, DType::f64, {sum});
-    rank.group(Axis::tensor).all_reduce(total, ReduceOp::sum, "loss").wait(*rank.context().stream);
+    rank.group(Axis::tensor)
+        .all_reduce(*rank.context().stream, total, ReduceOp::sum, "loss")
+        .wait(*rank.context().stream);
     return read(total)[0];
   }
 };
@@ -186,7 +188,7 @@ TEST_P(SequenceCollectives, GatheredLinearOfAConstantHasAWeightGradient) {
     const Tensor y = collectives::gathered_linear(cx, x, *weight, nullptr, group, "x");
     tape.end();
     const Values ones(static_cast<std::size_t>(GetParam()), 1);
-    const std::array seeds{Tape::Seed{y.var(), rank.tensor({GetParam(), 1}, ones)}};
+    std::array seeds{Tape::Seed{y.var(), rank.tensor({GetParam(), 1}, ones)}};
     tape.backward(cx, frame, Half::both, seeds, {});
     EXPECT_EQ(read(weight->grad)[0], static_cast<double>(GetParam() * (GetParam() + 1)) / 2);
   });

@@ -54,7 +54,7 @@ Pass run_pass(LocalRank& rank,
   const Tensor leaf = tape.leaf(input);
   const Tensor result = body(cx, leaf);
   tape.end();
-  const std::array seeds{Tape::Seed{result.var(), gradient}};
+  std::array seeds{Tape::Seed{result.var(), gradient}};
   const std::array into{leaf.var()};
   std::vector<Tape::Result> results = tape.backward(cx, frame, Half::both, seeds, into);
   results[0].pending.wait(*cx.stream);

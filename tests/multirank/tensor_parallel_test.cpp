@@ -112,7 +112,7 @@ TEST(WorkedExample, VocabularyCutOverRanks) {
         EXPECT_EQ(rows_of(read(x), width, static_cast<i64>(i), 1),
                   rows_of(table, width, static_cast<i64>(ids[i]), 1));
       }
-      const std::array seeds{Tape::Seed{x.var(), gradient}};
+      std::array seeds{Tape::Seed{x.var(), gradient}};
       tape.backward(cx, frame, Half::both, seeds, {});
       Values expected(static_cast<std::size_t>(vocab * width), 0);
       const Values g = read(gradient);

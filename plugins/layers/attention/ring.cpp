@@ -28,8 +28,8 @@ class Ring {
   Hop hand_on(Context& cx, const Tensor& here, std::string_view what) const {
     Hop hop{cx.empty(here.shape(), here.dtype()), {}};
     const int next = (group_.index() + 1) % size(), last = (group_.index() + size() - 1) % size();
-    hop.work =
-        group_.exchange({{next, here}}, {{last, hop.arriving}}, fmt::format("{}.{}", name_, what));
+    hop.work = group_.exchange(
+        *cx.stream, {{next, here}}, {{last, hop.arriving}}, fmt::format("{}.{}", name_, what));
     return hop;
   }
 

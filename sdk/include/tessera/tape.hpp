@@ -75,12 +75,13 @@ class TESSERA_API Tape {
     Tensor gradient;  ///< undefined when no gradient reached the leaf
     Work pending = {};
   };
-  /// Runs one half of a frame. `into` are leaves; the result has one entry each (Half::weight
-  /// returns none). With Half::input the frame keeps what its weight half reads until that ran.
+  /// Runs one half of a frame. Takes the Works of `seeds`. `into` are leaves; the result has one
+  /// entry each (Half::weight returns none). With Half::input the frame keeps what its weight half
+  /// reads until that ran.
   std::vector<Result> backward(Context& cx,
                                FrameId frame,
                                Half half,
-                               std::span<const Seed> seeds,
+                               std::span<Seed> seeds,
                                std::span<const Var> into);
   /// Frees a frame and everything it holds.
   void release(FrameId frame);

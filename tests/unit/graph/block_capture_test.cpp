@@ -136,7 +136,7 @@ Outcome run_eager(BlockRun& block, Context cx) {
       outcome.hidden[microbatch] = read(block.hidden(bundle));
     } else {
       const Live& now = live.at(microbatch);
-      const std::array seeds{Tape::Seed{now.output, block.gradient(microbatch)}};
+      std::array seeds{Tape::Seed{now.output, block.gradient(microbatch)}};
       const std::array into{now.input};
       auto results = cx.tape->backward(cx, now.frame, Half::both, seeds, into);
       results[0].pending.wait(*cx.stream);
