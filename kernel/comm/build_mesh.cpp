@@ -12,6 +12,20 @@ namespace tessera {
 
 namespace {
 
+// By Mesh::group_names().
+constexpr CommLane kLanes[] = {CommLane::critical,   // tp
+                               CommLane::critical,   // cp
+                               CommLane::bulk,       // dp
+                               CommLane::exchange,   // pp
+                               CommLane::critical,   // etp
+                               CommLane::critical,   // ep
+                               CommLane::bulk,       // edp
+                               CommLane::bulk,       // dp-cp
+                               CommLane::bulk,       // tp-pp
+                               CommLane::critical,   // tp-cp
+                               CommLane::bulk,       // tp-cp-dp
+                               CommLane::bulk};      // world
+
 std::vector<std::vector<i64>> groups_of(const RankGenerator& ranks, std::string_view name) {
   if (name != "world") return ranks.groups(name);
   std::vector<i64> all(static_cast<std::size_t>(ranks.layout().world));
@@ -21,7 +35,11 @@ std::vector<std::vector<i64>> groups_of(const RankGenerator& ranks, std::string_
 
 void build(Mesh& mesh, Communicator* communicator, Device* device) {
   int id = 0;
-  for (const std::string_view name : Mesh::group_names()) {
+  const std::span<const std::string_view> names = Mesh::group_names();
+  require(names.size() == std::size(kLanes), "a group of the mesh has no lane");
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const std::string_view name = names[i];
+    const CommLane lane = kLanes[i];
     for (const std::vector<i64>& members : groups_of(mesh.ranks(), name)) {
       const int group_id = id++;
       const auto here = std::find(members.begin(), members.end(), mesh.rank());
@@ -29,7 +47,8 @@ void build(Mesh& mesh, Communicator* communicator, Device* device) {
       GroupSpec spec{.name = group_name(name, members),
                      .members = members,
                      .index = static_cast<int>(here - members.begin()),
-                     .id = group_id};
+                     .id = group_id,
+                     .lane = lane};
       std::unique_ptr<GroupBackend> backend;
       if (members.size() > 1) backend = communicator->create_group(spec, *device);
       mesh.set_group(

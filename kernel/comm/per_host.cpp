@@ -86,22 +86,31 @@ class Pump {
 class BetweenGroup : public HostGroup {
  public:
   BetweenGroup(Device& device,
+               CommLane lane,
                std::unique_ptr<GroupBackend> group,
                std::shared_ptr<Communicator> within,
                std::shared_ptr<Communicator> between)
-      : HostGroup(device),
+      : HostGroup(device, lane),
         within_(std::move(within)),
         between_(std::move(between)),
         owner_(std::move(group)),
-        group_(dynamic_cast<HostGroup&>(*owner_)) {}
+        group_(*owner_->host_group()) {}
 
   Ticket post(const Collective& collective) override { return group_.post(collective); }
-
   void finish(Ticket ticket) override {
-    if (!within_->progress()) return group_.finish(ticket);
+    while_within_moves([&] { group_.finish(ticket); });
+  }
+  void finish_received(Ticket ticket) override {
+    while_within_moves([&] { group_.finish_received(ticket); });
+  }
+
+ private:
+  template <class Wait>
+  void while_within_moves(Wait&& wait) {
+    if (!within_->progress()) return wait();
     Pump pump(*within_, *between_);
     try {
-      group_.finish(ticket);
+      wait();
     } catch (...) {
       pump.end();  // the cause, where that was there
       throw;
@@ -109,7 +118,6 @@ class BetweenGroup : public HostGroup {
     pump.end();
   }
 
- private:
   std::shared_ptr<Communicator> within_, between_;
   std::unique_ptr<GroupBackend> owner_;
   HostGroup& group_;
@@ -163,9 +171,8 @@ std::unique_ptr<GroupBackend> PerHostCommunicator::create_group(const GroupSpec&
   }
   std::unique_ptr<GroupBackend> group = between_->create_group(spec, device);
   // Others do not block the rank's thread.
-  const bool blocks = dynamic_cast<HostGroup*>(group.get()) != nullptr;
-  if (within_ == nullptr || !blocks) return group;
-  return std::make_unique<BetweenGroup>(device, std::move(group), within_, between_);
+  if (within_ == nullptr || group->host_group() == nullptr) return group;
+  return std::make_unique<BetweenGroup>(device, spec.lane, std::move(group), within_, between_);
 }
 
 std::shared_ptr<MemorySource> PerHostCommunicator::memory() {

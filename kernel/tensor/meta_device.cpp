@@ -62,6 +62,10 @@ void MetaDevice::launch_host(Stream& stream, std::string_view name, std::functio
   HostDevice::launch_host(stream, name, [] {});
 }
 
+void MetaDevice::launch_host_wait(Stream& stream, std::string_view name, std::function<void()>) {
+  HostDevice::launch_host_wait(stream, name, [] {});
+}
+
 void MetaDevice::forget(const void* address, i64 bytes) {
   const auto* begin = static_cast<const std::byte*>(address);
   auto at = assumed_.lower_bound(begin);

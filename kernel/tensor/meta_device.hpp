@@ -33,6 +33,7 @@ class MetaDevice final : public HostDevice {
   void reset_peaks() override { pool_.allocator().reset_peaks(); }
   const Kernel* find(std::string_view operation) const override;
   void launch_host(Stream& stream, std::string_view name, std::function<void()> task) override;
+  void launch_host_wait(Stream& stream, std::string_view name, std::function<void()> task) override;
   void assume(const Tensor& tensor, const void* host) override;
 
  protected:

@@ -8,26 +8,26 @@ HostGroup::~HostGroup() = default;
 
 namespace {
 
-// Shared by the two tasks of one collective. A graph runs them again and again, so the ticket
-// belongs to the last post, not to the call that made the tasks.
-struct Launched {
-  HostGroup& group;
-  Collective collective;
-  std::string post_name, finish_name;
-  HostGroup::Ticket ticket = 0;
-};
-
-class HostPending : public PendingCollective {
+// What the tasks of one collective share. A graph runs them again and again, so the ticket belongs
+// to the last post, not to the call that made the tasks.
+class HostPending : public PendingCollective, public std::enable_shared_from_this<HostPending> {
  public:
-  HostPending(std::shared_ptr<Launched> launched, Event posted, Stream& comm)
-      : launched_(std::move(launched)), posted_(std::move(posted)), comm_(comm) {}
+  HostPending(HostGroup& group, Collective collective, Stream& comm)
+      : group_(group), collective_(std::move(collective)), comm_(comm) {}
+
+  void post(Device& device) {
+    device.launch_host(comm_, collective_.name.view(), [self = shared_from_this()] {
+      self->ticket_ = self->group_.post(self->collective_);
+    });
+    posted_ = device.record(comm_);
+  }
 
   void wait(Stream& stream) override {
-    Device& device = comm_.device();
-    if (&stream != &comm_) device.wait(stream, posted_);
-    device.launch_host(stream, launched_->finish_name, [launched = launched_] {
-      launched->group.finish(launched->ticket);
-    });
+    after_post(stream, [](HostPending& self) { self.group_.finish(self.ticket_); });
+  }
+
+  void wait_received(Stream& stream) override {
+    after_post(stream, [](HostPending& self) { self.group_.finish_received(self.ticket_); });
   }
 
   void join() override {
@@ -36,24 +36,28 @@ class HostPending : public PendingCollective {
   }
 
  private:
-  std::shared_ptr<Launched> launched_;
-  Event posted_;
+  void after_post(Stream& stream, void (*finish)(HostPending&)) {
+    Device& device = comm_.device();
+    if (&stream != &comm_) device.wait(stream, posted_);
+    device.launch_host_wait(
+        stream, collective_.name.view(), [self = shared_from_this(), finish] { finish(*self); });
+  }
+
+  HostGroup& group_;
+  Collective collective_;
   Stream& comm_;
+  Event posted_;
+  HostGroup::Ticket ticket_ = 0;
 };
 
 }  // namespace
 
 std::shared_ptr<PendingCollective> HostGroup::start(Collective collective, Stream& after) {
-  Stream& comm = device_.comm_stream();
-  std::string what = std::string(collective_name(collective.kind)) + " \"" + collective.name + "\"";
-  auto launched = std::make_shared<Launched>(
-      Launched{*this, std::move(collective), "post of " + what, "finish of " + what});
+  Stream& comm = device_.comm_stream(lane_);
   if (&after != &comm) device_.wait(comm, device_.record(after));
-  device_.launch_host(comm, launched->post_name, [launched] {
-    launched->ticket = launched->group.post(launched->collective);
-  });
-  Event posted = device_.record(comm);
-  return std::make_shared<HostPending>(std::move(launched), std::move(posted), comm);
+  auto pending = std::make_shared<HostPending>(*this, std::move(collective), comm);
+  pending->post(device_);
+  return pending;
 }
 
 }  // namespace tessera

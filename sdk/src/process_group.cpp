@@ -5,7 +5,7 @@
 
 #include "tessera/comm.hpp"
 #include "tessera/error.hpp"
-#include "tessera/host_comm.hpp"
+#include "tessera/log.hpp"
 #include "tessera/operation.hpp"
 #include "tessera/ops/elementwise.hpp"
 
@@ -22,62 +22,25 @@ std::string_view collective_name(CollectiveKind kind) {
   return kNames[static_cast<int>(kind)];
 }
 
-Work::Work(std::shared_ptr<PendingCollective> pending, std::vector<Tensor> tensors)
-    : pending_(std::move(pending)), tensors_(std::move(tensors)) {}
-
-void Work::wait(Stream& stream) {
-  if (pending_ == nullptr) return;
-  pending_->wait(stream);
-  *this = {};
-}
-
-void Work::join() {
-  if (pending_ == nullptr) return;
-  pending_->join();
-  *this = {};
+std::string PendingCollective::Place::text() const {
+  return fmt::format(
+      "rank {}, group {}: {} \"{}\"", rank, group->name, collective_name(kind), name.view());
 }
 
 namespace {
 
 constexpr std::size_t kFlightRecords = 32;
 
-// Who does what where. Becomes a text only for an error: there is one for every collective.
-struct Place {
-  i64 rank;
-  std::string group;
-  CollectiveKind kind;
-  std::string name;
-  std::string text() const {
-    return fmt::format("rank {}, group {}: {} \"{}\"", rank, group, collective_name(kind), name);
-  }
-};
-
 // Says rank, group and operation once, also when the backend's text does not.
-template <class F>
+template <class Place, class F>
 auto with_place(const Place& place, F&& f) {
   try {
     return f();
   } catch (const Error& error) {
-    if (std::string_view(error.what()).find(place.group) != std::string_view::npos) throw;
+    if (std::string_view(error.what()).find(place.group->name) != std::string_view::npos) throw;
     throw Error(place.text() + ": " + error.what(), error.exit_code());
   }
 }
-
-class PlacedPending : public PendingCollective {
- public:
-  PlacedPending(std::shared_ptr<PendingCollective> inner, Place place)
-      : inner_(std::move(inner)), place_(std::move(place)) {}
-  void wait(Stream& stream) override {
-    with_place(place_, [&] { inner_->wait(stream); });
-  }
-  void join() override {
-    with_place(place_, [&] { inner_->join(); });
-  }
-
- private:
-  std::shared_ptr<PendingCollective> inner_;
-  Place place_;
-};
 
 Collective collective_of(CollectiveKind kind, std::string_view name) {
   Collective collective;
@@ -87,11 +50,11 @@ Collective collective_of(CollectiveKind kind, std::string_view name) {
 }
 
 // A group of one needs no peers, only its result in the right place.
-void copy_within(const Tensor& from, const Tensor& to) {
+void copy_within(Stream& after, const Tensor& from, const Tensor& to) {
   const CopyArgs args{from.arg(), to.arg()};
   if (args.x.address == args.out.address || from.elements() == 0) return;
   Device& device = from.device();
-  Operation<CopyArgs>(device).launch(device.stream(), device.pool(), args);
+  Operation<CopyArgs>(device).launch(after, device.pool(), args);
 }
 
 i64 sent_bytes(const Collective& c) {
@@ -103,6 +66,10 @@ i64 sent_bytes(const Collective& c) {
   return sum;
 }
 
+void require_dense(const Tensor& tensor, const GroupSpec& group, std::string_view name) {
+  if (!tensor.dense()) fail("group {}: \"{}\": {} is not dense", group.name, name, tensor);
+}
+
 std::string text_of(const TensorArg& t) {
   return fmt::format("{} [{}]", dtype_name(t.dtype), fmt::join(t.shape, t.shape + t.rank, ", "));
 }
@@ -110,89 +77,105 @@ std::string text_of(const TensorArg& t) {
 }  // namespace
 
 ProcessGroup::ProcessGroup(GroupSpec spec, std::unique_ptr<GroupBackend> backend, i64 rank)
-    : spec_(std::move(spec)), backend_(std::move(backend)), rank_(rank) {
-  require(spec_.index >= 0 && spec_.index < size() &&
-              spec_.members[static_cast<std::size_t>(spec_.index)] == rank,
+    : spec_(std::make_shared<const GroupSpec>(std::move(spec))),
+      backend_(std::move(backend)),
+      rank_(rank) {
+  require(index() >= 0 && index() < size() && members()[static_cast<std::size_t>(index())] == rank,
           "rank {} is not member {} of {}",
           rank,
-          spec_.index,
-          spec_.name);
-  require(size() == 1 || backend_ != nullptr, "group {} has no communicator", spec_.name);
+          index(),
+          name());
+  require(size() == 1 || backend_ != nullptr, "group {} has no communicator", name());
 }
 
 ProcessGroup::~ProcessGroup() = default;
 
 bool ProcessGroup::capturable() const { return size() == 1 || backend_->capturable(); }
 
-Work ProcessGroup::all_reduce(const Tensor& tensor, ReduceOp op, std::string_view name) {
+Work ProcessGroup::all_reduce(Stream& after,
+                              const Tensor& tensor,
+                              ReduceOp op,
+                              std::string_view name) {
   if (size() == 1) return {};
   Collective collective = collective_of(CollectiveKind::all_reduce, name);
   collective.input = tensor.arg();
   collective.op = op;
-  return start(std::move(collective), {tensor});
+  require_dense(tensor, *spec_, name);
+  return Work(start(after, std::move(collective)), after, tensor.memory(), nullptr);
 }
 
-Work ProcessGroup::all_gather(const Tensor& input, const Tensor& output, std::string_view name) {
+Work ProcessGroup::all_gather(Stream& after,
+                              const Tensor& input,
+                              const Tensor& output,
+                              std::string_view name) {
   require(input.dtype() == output.dtype() && output.elements() == size() * input.elements(),
           "rank {}, group {}: all_gather \"{}\": the output {} must hold {} times the input {}",
           rank_,
-          spec_.name,
+          spec_->name,
           name,
           output,
           size(),
           input);
   if (size() == 1) {
-    copy_within(input.view(output.shape()), output);
+    copy_within(after, input.view(output.shape()), output);
     return {};
   }
   Collective collective = collective_of(CollectiveKind::all_gather, name);
   collective.input = input.arg();
   collective.output = output.arg();
-  return start(std::move(collective), {input, output});
+  require_dense(input, *spec_, name);
+  require_dense(output, *spec_, name);
+  return Work(start(after, std::move(collective)), after, input.memory(), output.memory());
 }
 
-Work ProcessGroup::reduce_scatter(const Tensor& input,
+Work ProcessGroup::reduce_scatter(Stream& after,
+                                  const Tensor& input,
                                   const Tensor& output,
                                   std::string_view name) {
   require(input.dtype() == output.dtype() && input.elements() == size() * output.elements(),
           "rank {}, group {}: reduce_scatter \"{}\": the input {} must hold {} times the output {}",
           rank_,
-          spec_.name,
+          spec_->name,
           name,
           input,
           size(),
           output);
   if (size() == 1) {
-    copy_within(input.view(output.shape()), output);
+    copy_within(after, input.view(output.shape()), output);
     return {};
   }
   Collective collective = collective_of(CollectiveKind::reduce_scatter, name);
   collective.input = input.arg();
   collective.output = output.arg();
-  return start(std::move(collective), {input, output});
+  require_dense(input, *spec_, name);
+  require_dense(output, *spec_, name);
+  return Work(start(after, std::move(collective)), after, input.memory(), output.memory());
 }
 
-Work ProcessGroup::broadcast(const Tensor& tensor, int root, std::string_view name) {
+Work ProcessGroup::broadcast(Stream& after, const Tensor& tensor, int root, std::string_view name) {
   require(root >= 0 && root < size(),
           "rank {}, group {}: broadcast \"{}\": there is no member {}",
           rank_,
-          spec_.name,
+          spec_->name,
           name,
           root);
   if (size() == 1) return {};
   Collective collective = collective_of(CollectiveKind::broadcast, name);
   collective.input = tensor.arg();
   collective.root = root;
-  return start(std::move(collective), {tensor});
+  require_dense(tensor, *spec_, name);
+  return Work(start(after, std::move(collective)), after, tensor.memory(), nullptr);
 }
 
-Work ProcessGroup::exchange(const std::vector<Part>& sends,
+Work ProcessGroup::exchange(Stream& after,
+                            const std::vector<Part>& sends,
                             const std::vector<Part>& receives,
                             std::string_view name) {
-  return transfer(CollectiveKind::exchange, sends, receives, name);
+  return transfer(CollectiveKind::exchange, after, sends, receives, name);
 }
 
-Work ProcessGroup::all_to_all(const std::vector<Part>& sends,
+Work ProcessGroup::all_to_all(Stream& after,
+                              const std::vector<Part>& sends,
                               const std::vector<Part>& receives,
                               std::string_view name) {
   for (const auto* parts : {&sends, &receives}) {
@@ -203,100 +186,175 @@ Work ProcessGroup::all_to_all(const std::vector<Part>& sends,
     require(parts->size() == named.size() && std::ranges::count(named, true) == size(),
             "rank {}, group {}: all_to_all \"{}\" needs one {} for each of {} members, has {}",
             rank_,
-            spec_.name,
+            spec_->name,
             name,
             parts == &sends ? "send" : "receive",
             size(),
             parts->size());
   }
-  return transfer(CollectiveKind::all_to_all, sends, receives, name);
+  return transfer(CollectiveKind::all_to_all, after, sends, receives, name);
 }
 
 Work ProcessGroup::transfer(CollectiveKind kind,
+                            Stream& after,
                             const std::vector<Part>& sends,
                             const std::vector<Part>& receives,
                             std::string_view name) {
   Collective collective = collective_of(kind, name);
-  std::vector<Tensor> tensors;
   const auto add = [&](const std::vector<Part>& parts, std::vector<Transfer>& transfers) {
+    std::vector<Work::Memory> memory;
     for (const Part& part : parts) {
       require(part.peer >= 0 && part.peer < size(),
               "rank {}, group {}: {} \"{}\": there is no member {}",
               rank_,
-              spec_.name,
+              spec_->name,
               collective_name(kind),
               name,
               part.peer);
+      require_dense(part.tensor, *spec_, name);
       transfers.push_back({part.peer, part.tensor.arg()});
-      tensors.push_back(part.tensor);
+      memory.push_back(part.tensor.memory());
     }
+    return memory;
   };
-  add(sends, collective.sends);
-  add(receives, collective.receives);
+  std::vector<Work::Memory> sent = add(sends, collective.sends);
+  std::vector<Work::Memory> received = add(receives, collective.receives);
   if (size() == 1) {
     require(sends.size() == receives.size(),
             "group {}: {} \"{}\": {} sends to itself, {} receives",
-            spec_.name,
+            spec_->name,
             collective_name(kind),
             name,
             sends.size(),
             receives.size());
     for (std::size_t i = 0; i < sends.size(); ++i) {
-      copy_within(sends[i].tensor, receives[i].tensor);
+      copy_within(after, sends[i].tensor, receives[i].tensor);
     }
     return {};
   }
-  if (tensors.empty()) return {};
-  return start(std::move(collective), std::move(tensors));
+  if (sends.empty() && receives.empty()) return {};
+  return Work(start(after, std::move(collective)), after, std::move(sent), std::move(received));
 }
 
 void ProcessGroup::barrier(Stream& stream, std::string_view name) {
   if (size() == 1) return;
-  Collective collective = collective_of(CollectiveKind::barrier, name);
-  record(collective);
-  const Place place{rank_, spec_.name, collective.kind, collective.name};
-  with_place(place, [&] { backend_->start(std::move(collective), stream)->join(); });
+  Work(start(stream, collective_of(CollectiveKind::barrier, name)), stream, nullptr, nullptr)
+      .join();
 }
 
-Work ProcessGroup::start(Collective collective, std::vector<Tensor> tensors) {
-  Place place{rank_, spec_.name, collective.kind, collective.name};
-  for (const Tensor& tensor : tensors) {
-    if (!tensor.dense()) fail("{}: {} is not dense", place.text(), tensor);
-  }
-  Device& device = tensors.front().device();
+std::shared_ptr<PendingCollective> ProcessGroup::start(Stream& after, Collective collective) {
+  PendingCollective::Place place{rank_, spec_, collective.kind, collective.name};
+  const Flight flight{collective.kind, collective.name, collective.input, sent_bytes(collective)};
   // A recorded collective counts when it is replayed.
-  if (device.capturing() && dynamic_cast<HostGroup*>(backend_.get()) != nullptr) {
-    device.launch_host(
-        device.stream(), "flight recorder", [this, collective] { record(collective); });
+  Device& device = after.device();
+  if (device.capturing() && backend_->host_group() != nullptr) {
+    device.launch_host(after, "flight recorder", [this, flight] { record(flight); });
   } else {
-    record(collective);
+    record(flight);
   }
-  auto pending =
-      with_place(place, [&] { return backend_->start(std::move(collective), device.stream()); });
-  auto placed = std::make_shared<PlacedPending>(std::move(pending), std::move(place));
-  return Work(std::move(placed), std::move(tensors));
+  return with_place(place, [&] {
+    std::shared_ptr<PendingCollective> pending = backend_->start(std::move(collective), after);
+    pending->place_ = std::move(place);
+    return pending;
+  });
 }
 
-void ProcessGroup::record(const Collective& collective) {
-  GroupCounters::Entry& entry = counters_.kinds[static_cast<int>(collective.kind)];
+void ProcessGroup::record(const Flight& flight) {
+  GroupCounters::Entry& entry = counters_.kinds[static_cast<int>(flight.kind)];
   ++entry.calls;
-  const i64 bytes = sent_bytes(collective);
-  entry.bytes += bytes;
-  if (flight_.size() < kFlightRecords) flight_.emplace_back();
-  std::string& line = flight_[sequence_ % kFlightRecords];
-  line = fmt::format(
-      "{} #{} {} {} ", spec_.name, sequence_, collective_name(collective.kind), collective.name);
-  line += collective.input ? text_of(collective.input) : fmt::format("{} bytes", bytes);
+  entry.bytes += flight.bytes;
+  if (flight_.size() < kFlightRecords) {
+    flight_.push_back(flight);
+  } else {
+    flight_[sequence_ % kFlightRecords] = flight;
+  }
   ++sequence_;
 }
 
 std::vector<std::string> ProcessGroup::flight_record() const {
   std::vector<std::string> newest_last;
-  for (std::size_t i = 0; i < flight_.size(); ++i) {
-    const std::size_t first = flight_.size() < kFlightRecords ? 0 : sequence_ % kFlightRecords;
-    newest_last.push_back(flight_[(first + i) % flight_.size()]);
+  for (u64 number = sequence_ - flight_.size(); number < sequence_; ++number) {
+    const Flight& flight = flight_[number % kFlightRecords];
+    newest_last.push_back(
+        fmt::format("{} #{} {} {} {}",
+                    name(),
+                    number,
+                    collective_name(flight.kind),
+                    flight.name.view(),
+                    flight.input ? text_of(flight.input) : fmt::format("{} bytes", flight.bytes)));
   }
   return newest_last;
+}
+
+// --- Work
+
+Work::Work(std::shared_ptr<PendingCollective> pending, Stream& after, Memory first, Memory second)
+    : pending_(std::move(pending)),
+      after_(&after),
+      first_(std::move(first)),
+      second_(std::move(second)) {}
+
+Work::Work(std::shared_ptr<PendingCollective> pending,
+           Stream& after,
+           std::vector<Memory> sends,
+           std::vector<Memory> receives)
+    : pending_(std::move(pending)),
+      after_(&after),
+      sends_(std::move(sends)),
+      receives_(std::move(receives)) {}
+
+Work::Work(Work&& other) noexcept { *this = std::move(other); }
+
+Work& Work::operator=(Work&& other) noexcept {
+  if (this == &other) return *this;
+  drop();
+  pending_ = std::move(other.pending_);
+  after_ = other.after_;
+  first_ = std::move(other.first_);
+  second_ = std::move(other.second_);
+  sends_ = std::move(other.sends_);
+  receives_ = std::move(other.receives_);
+  return *this;
+}
+
+Work::~Work() { drop(); }
+
+void Work::drop() noexcept {
+  // While an exception unwinds the stack peers may never come: waiting would hide the exception.
+  if (pending_ == nullptr || std::uncaught_exceptions() > 0) return;
+  try {
+    wait(*after_);
+  } catch (const std::exception& error) {
+    log(LogLevel::error, fmt::format("a collective that nobody waited for: {}", error.what()));
+  }
+}
+
+void Work::wait(Stream& stream) {
+  if (pending_ == nullptr) return;
+  const std::shared_ptr<PendingCollective> pending = std::move(pending_);
+  with_place(pending->place_, [&] { pending->wait(stream); });
+  release();
+}
+
+void Work::wait_received(Stream& stream) {
+  if (sends_.empty()) return wait(stream);
+  if (pending_ == nullptr) return;
+  with_place(pending_->place_, [&] { pending_->wait_received(stream); });
+  receives_.clear();
+}
+
+void Work::join() {
+  if (pending_ == nullptr) return;
+  const std::shared_ptr<PendingCollective> pending = std::move(pending_);
+  with_place(pending->place_, [&] { pending->join(); });
+  release();
+}
+
+void Work::release() {
+  first_.reset();
+  second_.reset();
+  sends_.clear();
+  receives_.clear();
 }
 
 }  // namespace tessera

@@ -146,7 +146,9 @@ void LocalWorld::run(const LocalWorldOptions& options,
     try {
       rank = std::make_unique<ThreadRank>(state_->host, options, index, store);
       body(*rank);
-      rank->device().synchronize(rank->device().comm_stream());
+      for (int lane = 0; lane < kCommLanes; ++lane) {
+        rank->device().synchronize(rank->device().comm_stream(static_cast<CommLane>(lane)));
+      }
       rank->device().synchronize(rank->device().stream());
     } catch (const std::exception& error) {
       {

@@ -65,7 +65,7 @@ TEST(ThreadsBarrier, HoldsEveryone) {
     const auto group = make_world_group(rank);
     for (int round = 1; round <= 100; ++round) {
       ++arrived;
-      group->barrier(rank.device.stream(), "meet");
+      group->barrier(rank.stream(), "meet");
       EXPECT_GE(arrived, 4 * round);
     }
   });
@@ -91,7 +91,7 @@ TEST(ThreadsFailure, SizesThatDiffer) {
           const auto group = make_world_group(rank);
           const i64 mine = rank.rank == 1 ? n + 1 : n;
           const Tensor tensor = filled(rank.device, mine, DType::f32, [](i64) { return 1; });
-          group->all_reduce(tensor, ReduceOp::sum, "mlp.down").wait(rank.device.stream());
+          group->all_reduce(rank.stream(), tensor, ReduceOp::sum, "mlp.down").wait(rank.stream());
         },
         {{"rank 0, group all[0,1,2]: all_reduce \"mlp.down\"",
           std::to_string(n * 4) + " bytes",
@@ -117,12 +117,13 @@ TEST(ThreadsFailure, NamesKindsAndOperatorsThatDiffer) {
                       const char* name = other && difference == 0 ? "b" : "a";
                       Work work;
                       if (other && difference == 1) {
-                        work = group->broadcast(tensor, 0, name);
+                        work = group->broadcast(rank.stream(), tensor, 0, name);
                       } else {
                         const bool max = other && difference == 2;
-                        work = group->all_reduce(tensor, max ? ReduceOp::max : ReduceOp::sum, name);
+                        work = group->all_reduce(
+                            rank.stream(), tensor, max ? ReduceOp::max : ReduceOp::sum, name);
                       }
-                      work.wait(rank.device.stream());
+                      work.wait(rank.stream());
                     },
                     {texts, texts});
   }
@@ -136,28 +137,28 @@ TEST(ThreadsFailure, SendAndReceiveThatDiffer) {
                         filled(rank.device, 10 + rank.rank, DType::f32, [](i64) { return 1; });
                     const ProcessGroup::Part part{1 - group->index(), tensor};
                     if (rank.rank == 0)
-                      group->exchange({part}, {}, "to next").wait(rank.device.stream());
+                      group->exchange(rank.stream(), {part}, {}, "to next").wait(rank.stream());
                     if (rank.rank == 1)
-                      group->exchange({}, {part}, "to next").wait(rank.device.stream());
+                      group->exchange(rank.stream(), {}, {part}, "to next").wait(rank.stream());
                   },
                   {{"rank 0, group all[0,1]: exchange \"to next\"", "rank 1 failed", "40 bytes"},
                    {"rank 1, group all[0,1]: exchange \"to next\"", "40 bytes", "44 bytes"}});
 }
 
 TEST(ThreadsFailure, RankThatDoesNotCome) {
-  expect_failures({.world = 3, .timeout = 1s},
-                  [](TestRank& rank) {
-                    const auto group = make_world_group(rank);
-                    if (rank.rank == 1) return rank.await("end", {0, 2});
-                    rank.end_together({0, 2}, [&] {
-                      const Tensor tensor =
-                          filled(rank.device, 10, DType::f32, [](i64) { return 1; });
-                      group->all_reduce(tensor, ReduceOp::sum, "late").wait(rank.device.stream());
-                    });
-                  },
-                  {{"rank 0", "group all[0,1,2]: all_reduce \"late\" #0", "rank 1 has not come"},
-                   {},
-                   {"rank 2", "group all[0,1,2]: all_reduce \"late\" #0", "rank 1 has not come"}});
+  expect_failures(
+      {.world = 3, .timeout = 1s},
+      [](TestRank& rank) {
+        const auto group = make_world_group(rank);
+        if (rank.rank == 1) return rank.await("end", {0, 2});
+        rank.end_together({0, 2}, [&] {
+          const Tensor tensor = filled(rank.device, 10, DType::f32, [](i64) { return 1; });
+          group->all_reduce(rank.stream(), tensor, ReduceOp::sum, "late").wait(rank.stream());
+        });
+      },
+      {{"rank 0", "group all[0,1,2]: all_reduce \"late\" #0", "rank 1 has not come"},
+       {},
+       {"rank 2", "group all[0,1,2]: all_reduce \"late\" #0", "rank 1 has not come"}});
 }
 
 TEST(ThreadsFailure, RankThatEnds) {
@@ -167,7 +168,7 @@ TEST(ThreadsFailure, RankThatEnds) {
         const auto group = make_world_group(rank);
         if (rank.rank == 1) return;
         const Tensor tensor = filled(rank.device, 5000, DType::f32, [](i64) { return 1; });
-        group->all_reduce(tensor, ReduceOp::sum, "alone").wait(rank.device.stream());
+        group->all_reduce(rank.stream(), tensor, ReduceOp::sum, "alone").wait(rank.stream());
       },
       {{"rank 0, group all[0,1,2]: all_reduce \"alone\"", "rank 1 failed: it has ended"},
        {},
@@ -175,32 +176,32 @@ TEST(ThreadsFailure, RankThatEnds) {
 }
 
 TEST(ThreadsFailure, RankThatAborts) {
-  expect_failures({.world = 3, .timeout = 60s},
-                  [](TestRank& rank) {
-                    const auto group = make_world_group(rank);
-                    if (rank.rank == 2) return rank.communicator.abort("the disk is full");
-                    const Tensor tensor =
-                        filled(rank.device, 5000, DType::f32, [](i64) { return 1; });
-                    group->all_reduce(tensor, ReduceOp::sum, "alone").wait(rank.device.stream());
-                  },
-                  {{"rank 0", "all_reduce \"alone\"", "rank 2 failed: the disk is full"},
-                   {"rank 1", "all_reduce \"alone\"", "rank 2 failed: the disk is full"},
-                   {}});
+  expect_failures(
+      {.world = 3, .timeout = 60s},
+      [](TestRank& rank) {
+        const auto group = make_world_group(rank);
+        if (rank.rank == 2) return rank.communicator.abort("the disk is full");
+        const Tensor tensor = filled(rank.device, 5000, DType::f32, [](i64) { return 1; });
+        group->all_reduce(rank.stream(), tensor, ReduceOp::sum, "alone").wait(rank.stream());
+      },
+      {{"rank 0", "all_reduce \"alone\"", "rank 2 failed: the disk is full"},
+       {"rank 1", "all_reduce \"alone\"", "rank 2 failed: the disk is full"},
+       {}});
 }
 
 TEST(ThreadsFailure, ReportedByDeferredStreamsToo) {
-  expect_failures({.world = 2, .timeout = 1s, .deferred_seed = 7},
-                  [](TestRank& rank) {
-                    const auto group = make_world_group(rank);
-                    if (rank.rank == 1) return rank.await("end", {0});
-                    rank.end_together({0}, [&] {
-                      const Tensor tensor =
-                          filled(rank.device, 10, DType::f32, [](i64) { return 1; });
-                      group->all_reduce(tensor, ReduceOp::sum, "late").wait(rank.device.stream());
-                      rank.device.synchronize(rank.device.stream());
-                    });
-                  },
-                  {{"rank 0", "group all[0,1]: all_reduce \"late\"", "timed out"}, {}});
+  expect_failures(
+      {.world = 2, .timeout = 1s, .deferred_seed = 7},
+      [](TestRank& rank) {
+        const auto group = make_world_group(rank);
+        if (rank.rank == 1) return rank.await("end", {0});
+        rank.end_together({0}, [&] {
+          const Tensor tensor = filled(rank.device, 10, DType::f32, [](i64) { return 1; });
+          group->all_reduce(rank.stream(), tensor, ReduceOp::sum, "late").wait(rank.stream());
+          rank.device.synchronize(rank.stream());
+        });
+      },
+      {{"rank 0", "group all[0,1]: all_reduce \"late\"", "timed out"}, {}});
 }
 
 TEST(ThreadsGroup, KeepsTheLast32Collectives) {
@@ -208,7 +209,8 @@ TEST(ThreadsGroup, KeepsTheLast32Collectives) {
     const auto group = make_world_group(rank);
     const Tensor tensor = filled(rank.device, 6, DType::f32, [](i64) { return 1; });
     for (int k = 0; k < 40; ++k) {
-      group->all_reduce(tensor.view({2, 3}), ReduceOp::sum, "k" + std::to_string(k)).join();
+      group->all_reduce(rank.stream(), tensor.view({2, 3}), ReduceOp::sum, "k" + std::to_string(k))
+          .join();
     }
     const std::vector<std::string> record = group->flight_record();
     EXPECT_EQ(record.size(), 32U);
@@ -225,7 +227,7 @@ TEST(ThreadsGroup, TwoWorldsInOneProcess) {
       const auto group = make_world_group(rank);
       for (int k = 0; k < 50; ++k) {
         const Tensor tensor = filled(rank.device, 2000, DType::f32, [&](i64) { return value; });
-        group->all_reduce(tensor, ReduceOp::sum, "both").wait(rank.device.stream());
+        group->all_reduce(rank.stream(), tensor, ReduceOp::sum, "both").wait(rank.stream());
         expect_values(
             tensor, [&](i64) { return 2 * value; }, "two worlds");
       }
@@ -242,9 +244,9 @@ TEST(ThreadsGroup, OfOneCopiesWhereItMust) {
   const auto errors = run_threads({.world = 1}, [](TestRank& rank) {
     ProcessGroup group({.name = "tp[0]", .members = {0}, .index = 0, .id = 0}, nullptr, 0);
     const Tensor tensor = filled(rank.device, 6, DType::f32, [](i64 i) { return double(i); });
-    group.all_reduce(tensor, ReduceOp::sum, "x").wait(rank.device.stream());
-    group.all_gather(tensor, tensor, "x").wait(rank.device.stream());
-    group.barrier(rank.device.stream(), "x");
+    group.all_reduce(rank.stream(), tensor, ReduceOp::sum, "x").wait(rank.stream());
+    group.all_gather(rank.stream(), tensor, tensor, "x").wait(rank.stream());
+    group.barrier(rank.stream(), "x");
     expect_values(
         tensor, [](i64 i) { return double(i); }, "group of one");
     EXPECT_EQ(group.counters()[CollectiveKind::all_reduce].calls, 0);

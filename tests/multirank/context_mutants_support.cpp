@@ -79,7 +79,7 @@ class MutantContextAttention final : public Layer {
     if (mistake_ != "own_key_gradients_only") return collectives::gather_rows(cx, x, group, name_);
     const i64 n = x.dim(0), first = group.index() * n;
     Tensor y = cx.empty({n * ranks_, x.dim(1)}, x.dtype());
-    group.all_gather(x, y, name_).wait(*cx.stream);
+    group.all_gather(*cx.stream, x, y, name_).wait(*cx.stream);
     if (!cx.recording()) return y;
     cx.tape->record("gather", std::array{x}, std::array{&y}, [n, first](Context& c, Gradients& g) {
       CopyArgs args{g.output(0).slice(0, first, n).arg(), {}};
@@ -131,7 +131,7 @@ class MutantContextAttention final : public Layer {
 
   Tensor all_rows(Context& cx, const Tensor& rows, ProcessGroup& group) const {
     const Tensor all = cx.empty({rows.elements() * ranks_, 1}, rows.dtype());
-    group.all_gather(rows, all, name_).wait(*cx.stream);
+    group.all_gather(*cx.stream, rows, all, name_).wait(*cx.stream);
     return reordered(cx, all, true).view({all.elements()});
   }
 

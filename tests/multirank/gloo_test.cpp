@@ -45,33 +45,34 @@ TEST_P(Gloo, LargeAndEmpty) {
     for (const i64 n : {i64{0}, i64{2047}, i64{2048}, i64{2049}, i64{1} << 18, i64{1300001}}) {
       const u64 salt = static_cast<u64>(n);
       const Tensor summed = values(rank, n, salt);
-      group->all_reduce(summed, ReduceOp::sum, "large").wait(rank.device.stream());
+      group->all_reduce(rank.stream(), summed, ReduceOp::sum, "large").wait(rank.stream());
       expect_values(
           summed, [&](i64 i) { return total(p, i, salt); }, "large all_reduce");
 
       const Tensor spread = values(rank, n, salt);
-      group->broadcast(spread, static_cast<int>(p - 1), "large").wait(rank.device.stream());
+      group->broadcast(rank.stream(), spread, static_cast<int>(p - 1), "large").wait(rank.stream());
       expect_values(
           spread,
           [&](i64 i) { return small_value(p - 1, i, salt, DType::f32); },
           "large broadcast");
 
       const Tensor scattered = values(rank, n, salt);
-      group->reduce_scatter(values(rank, n * p, salt), scattered, "large")
-          .wait(rank.device.stream());
+      group->reduce_scatter(rank.stream(), values(rank, n * p, salt), scattered, "large")
+          .wait(rank.stream());
       expect_values(
           scattered,
           [&](i64 i) { return total(p, rank.rank * n + i, salt); },
           "large reduce_scatter");
 
       const Tensor gathered = values(rank, n * p, salt);
-      group->all_gather(values(rank, n, salt), gathered, "large").wait(rank.device.stream());
+      group->all_gather(rank.stream(), values(rank, n, salt), gathered, "large")
+          .wait(rank.stream());
       expect_values(
           gathered,
           [&](i64 i) { return small_value(i / n, i % n, salt, DType::f32); },
           "large all_gather");
     }
-    group->barrier(rank.device.stream(), "end");
+    group->barrier(rank.stream(), "end");
   });
   EXPECT_THAT(errors, Each(IsEmpty()));
 }
@@ -98,13 +99,13 @@ TEST(GlooGroup, ExchangesWithDifferentPeersAreIndependent) {
     const i64 n = 100000;
     const auto swap = [&](const std::vector<ProcessGroup::Part>& sends,
                           const std::vector<ProcessGroup::Part>& receives) {
-      return group->exchange(sends, receives, "pass");
+      return group->exchange(rank.stream(), sends, receives, "pass");
     };
     const Tensor a = values(rank, n, 1), b = values(rank, n, 2);
     if (rank.rank == 0) {
       Work first = swap({}, {{1, a}});
-      swap({}, {{2, b}}).wait(rank.device.stream());
-      first.wait(rank.device.stream());
+      swap({}, {{2, b}}).wait(rank.stream());
+      first.wait(rank.stream());
       expect_values(
           a, [](i64 i) { return small_value(2, i, 1, DType::f32); }, "passed on");
     } else if (rank.rank == 2) {
@@ -123,7 +124,7 @@ TEST(GlooGroup, MadeAgain) {
     for (u64 round = 0; round < 3; ++round) {
       const auto group = make_world_group(rank);
       const Tensor tensor = values(rank, 3000, round);
-      group->all_reduce(tensor, ReduceOp::sum, "again").join();
+      group->all_reduce(rank.stream(), tensor, ReduceOp::sum, "again").join();
       expect_values(
           tensor, [&](i64 i) { return total(2, i, round); }, "made again");
     }
@@ -135,13 +136,13 @@ TEST(GlooFailure, KilledRankTakesTheOthersDown) {
   for (const i64 n : {100, 1 << 20}) {
     const auto errors = run_gloo({.world = 3, .timeout = 60s}, [n](TestRank& rank) {
       const auto group = make_world_group(rank);
-      group->all_reduce(values(rank, n, 0), ReduceOp::sum, "first").join();
+      group->all_reduce(rank.stream(), values(rank, n, 0), ReduceOp::sum, "first").join();
       if (rank.rank == 1) {
         rank.await("second", {0, 2});
         kill(getpid(), SIGKILL);
       }
       rank.reach("second");
-      group->all_reduce(values(rank, n, 0), ReduceOp::sum, "second").join();
+      group->all_reduce(rank.stream(), values(rank, n, 0), ReduceOp::sum, "second").join();
     });
     EXPECT_EQ(errors[1], "killed by signal 9");
     for (const int rank : {0, 2}) {
@@ -157,11 +158,11 @@ TEST(GlooFailure, KilledInTheMiddleOfATransfer) {
   const auto errors = run_gloo({.world = 2, .timeout = 60s}, [](TestRank& rank) {
     const auto group = make_world_group(rank);
     const Tensor tensor = values(rank, 8 << 20, 0);
-    Work work = group->all_reduce(tensor, ReduceOp::sum, "cut");
+    Work work = group->all_reduce(rank.stream(), tensor, ReduceOp::sum, "cut");
     std::this_thread::sleep_for(3ms);
     if (rank.rank == 1) kill(getpid(), SIGKILL);
     work.join();
-    group->barrier(rank.device.stream(), "after");
+    group->barrier(rank.stream(), "after");
   });
   EXPECT_EQ(errors[1], "killed by signal 9");
   EXPECT_THAT(errors[0], HasSubstr("rank 0, group all[0,1]"));
@@ -172,10 +173,10 @@ TEST(GlooFailure, StoppedRankIsATimeout) {
   const auto errors = run_gloo({.world = 2, .timeout = 1s}, [](TestRank& rank) {
     const auto group = make_world_group(rank);
     const Tensor pids = filled(rank.device, 2, DType::i64, [](i64) { return getpid(); });
-    group->broadcast(pids, 1, "pid").join();
+    group->broadcast(rank.stream(), pids, 1, "pid").join();
     if (rank.rank == 1) kill(getpid(), SIGSTOP);
     try {
-      group->all_reduce(values(rank, 5000, 0), ReduceOp::sum, "late").join();
+      group->all_reduce(rank.stream(), values(rank, 5000, 0), ReduceOp::sum, "late").join();
     } catch (const Error&) {
       kill(static_cast<pid_t>(values_of(pids)[0]), SIGKILL);
       throw;
@@ -190,7 +191,7 @@ TEST(GlooFailure, RankThatEnds) {
   const auto errors = run_gloo({.world = 3, .timeout = 60s}, [](TestRank& rank) {
     const auto group = make_world_group(rank);
     if (rank.rank == 1) return;
-    group->all_reduce(values(rank, 5000, 0), ReduceOp::sum, "alone").join();
+    group->all_reduce(rank.stream(), values(rank, 5000, 0), ReduceOp::sum, "alone").join();
   });
   for (const int rank : {0, 2}) {
     const std::string& error = errors[static_cast<std::size_t>(rank)];
@@ -213,8 +214,9 @@ TEST(GlooFailure, AbortReachesTheOthersWithItsReason) {
       rank.await("end", {0});
     } else {
       rank.reach("start");
-      rank.end_together(
-          {0}, [&] { pair->all_reduce(values(rank, 5000, 0), ReduceOp::sum, "alone").join(); });
+      rank.end_together({0}, [&] {
+        pair->all_reduce(rank.stream(), values(rank, 5000, 0), ReduceOp::sum, "alone").join();
+      });
     }
   });
   EXPECT_THAT(errors[0], HasSubstr("rank 0, group pair[0,1]: all_reduce \"alone\""));
@@ -228,7 +230,7 @@ TEST(GlooFailure, SizesThatDiffer) {
     const auto errors = run_gloo({.world = 3}, [n](TestRank& rank) {
       const auto group = make_world_group(rank);
       const i64 mine = rank.rank == 1 ? n + 1 : n;
-      group->all_reduce(values(rank, mine, 0), ReduceOp::sum, "mlp").join();
+      group->all_reduce(rank.stream(), values(rank, mine, 0), ReduceOp::sum, "mlp").join();
     });
     for (const std::string& error : errors) {
       EXPECT_THAT(error, HasSubstr("group all[0,1,2]: all_reduce \"mlp\""));
@@ -249,10 +251,10 @@ TEST(GlooFailure, NamesKindsAndTypesThatDiffer) {
       const Tensor tensor = filled(rank.device, 10, dtype, [](i64) { return 1; });
       const char* name = other && difference == 0 ? "b" : "a";
       if (other && difference == 1) {
-        group->broadcast(tensor, 0, name).join();
+        group->broadcast(rank.stream(), tensor, 0, name).join();
       } else {
         const bool max = other && difference == 2;
-        group->all_reduce(tensor, max ? ReduceOp::max : ReduceOp::sum, name).join();
+        group->all_reduce(rank.stream(), tensor, max ? ReduceOp::max : ReduceOp::sum, name).join();
       }
     });
     for (const std::string& error : errors) {
@@ -267,8 +269,8 @@ TEST(GlooFailure, SendAndReceiveThatDiffer) {
     const auto group = make_world_group(rank);
     const Tensor tensor = values(rank, 5000 + rank.rank, 0);
     const ProcessGroup::Part part{1 - group->index(), tensor};
-    if (rank.rank == 0) group->exchange({part}, {}, "to next").join();
-    if (rank.rank == 1) group->exchange({}, {part}, "to next").join();
+    if (rank.rank == 0) group->exchange(rank.stream(), {part}, {}, "to next").join();
+    if (rank.rank == 1) group->exchange(rank.stream(), {}, {part}, "to next").join();
   });
   for (const std::string& error : errors) {
     EXPECT_THAT(error, HasSubstr("group all[0,1]: exchange \"to next\""));
@@ -280,7 +282,7 @@ TEST(GlooFailure, SendAndReceiveThatDiffer) {
 TEST(GlooFailure, RankThatEndsAtOnce) {
   const auto errors = run_gloo({.world = 2, .timeout = 500ms}, [](TestRank& rank) {
     const auto group = make_world_group(rank);
-    if (rank.rank == 0) group->barrier(rank.device.stream(), "start");
+    if (rank.rank == 0) group->barrier(rank.stream(), "start");
   });
   EXPECT_THAT(errors[0],
               AnyOf(HasSubstr("rank 1 failed: its connection closed"),

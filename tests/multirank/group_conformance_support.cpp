@@ -58,7 +58,7 @@ void check_all_reduce(TestRank& rank) {
       for (const i64 n : sizes_for(dtype)) {
         ++salt;
         const Tensor tensor = inputs_of(rank, n, dtype, salt);
-        group->all_reduce(tensor, op, "reduce").wait(rank.device.stream());
+        group->all_reduce(rank.stream(), tensor, op, "reduce").wait(rank.stream());
         expect_values(
             tensor, [&](i64 i) { return reduced(*group, i, op, salt, dtype); }, "all_reduce");
       }
@@ -77,7 +77,7 @@ void check_all_gather(TestRank& rank) {
       const u64 salt = static_cast<u64>(n);
       const Tensor input = inputs_of(rank, n, dtype, salt);
       const Tensor output = poisoned(rank, n * group->size(), dtype);
-      group->all_gather(input, output, "gather").wait(rank.device.stream());
+      group->all_gather(rank.stream(), input, output, "gather").wait(rank.stream());
       const auto expected = [&](i64 i) {
         const i64 member = group->members()[static_cast<std::size_t>(i / n)];
         return small_value(member, i % n, salt, dtype);
@@ -89,7 +89,7 @@ void check_all_gather(TestRank& rank) {
       std::vector<std::byte> bytes(static_cast<std::size_t>(input.bytes()));
       rank.device.read(input, bytes.data());
       rank.device.write(part, bytes.data());
-      group->all_gather(part, whole, "gather in place").wait(rank.device.stream());
+      group->all_gather(rank.stream(), part, whole, "gather in place").wait(rank.stream());
       expect_values(whole, expected, "all_gather in place");
     }
   }
@@ -103,13 +103,13 @@ void check_reduce_scatter(TestRank& rank) {
       const u64 salt = static_cast<u64>(n) + 77;
       const Tensor input = inputs_of(rank, n * group->size(), dtype, salt);
       const Tensor output = poisoned(rank, n, dtype);
-      group->reduce_scatter(input, output, "scatter").wait(rank.device.stream());
+      group->reduce_scatter(rank.stream(), input, output, "scatter").wait(rank.stream());
       const auto expected = [&](i64 i) {
         return reduced(*group, group->index() * n + i, ReduceOp::sum, salt, dtype);
       };
       expect_values(output, expected, "reduce_scatter");
       const Tensor part = input.slice(0, group->index() * n, n);
-      group->reduce_scatter(input, part, "scatter in place").wait(rank.device.stream());
+      group->reduce_scatter(rank.stream(), input, part, "scatter in place").wait(rank.stream());
       expect_values(part, expected, "reduce_scatter in place");
     }
   }
@@ -121,7 +121,7 @@ void check_broadcast(TestRank& rank) {
     for (const DType dtype : kTypes) {
       for (const i64 n : sizes_for(dtype)) {
         const Tensor tensor = inputs_of(rank, n, dtype, 5);
-        group->broadcast(tensor, root, "spread").wait(rank.device.stream());
+        group->broadcast(rank.stream(), tensor, root, "spread").wait(rank.stream());
         const i64 source = group->members()[static_cast<std::size_t>(root)];
         expect_values(
             tensor, [&](i64 i) { return small_value(source, i, 5, dtype); }, "broadcast");
@@ -142,9 +142,9 @@ void check_exchange(TestRank& rank) {
       sends.push_back({peer, inputs_of(rank, size_of(me, peer), DType::f32, salt)});
       receives.push_back({peer, poisoned(rank, size_of(peer, me), DType::f32)});
     }
-    Work work = round % 2 == 0 ? group->exchange(sends, receives, "swap")
-                               : group->all_to_all(sends, receives, "swap all");
-    work.wait(rank.device.stream());
+    Work work = round % 2 == 0 ? group->exchange(rank.stream(), sends, receives, "swap")
+                               : group->all_to_all(rank.stream(), sends, receives, "swap all");
+    work.wait(rank.stream());
     for (const auto& part : receives) {
       const u64 salt = static_cast<u64>(me) * 10 + static_cast<u64>(round);
       expect_values(
@@ -159,10 +159,12 @@ void check_exchange(TestRank& rank) {
   const int next = (me + 1) % p, last = (me + p - 1) % p;
   for (int k = 0; k < 20; ++k) {
     got.push_back(poisoned(rank, 1500, DType::i32));
-    works.push_back(group->exchange(
-        {{next, inputs_of(rank, 1500, DType::i32, 900 + k)}}, {{last, got.back()}}, "ring"));
+    works.push_back(group->exchange(rank.stream(),
+                                    {{next, inputs_of(rank, 1500, DType::i32, 900 + k)}},
+                                    {{last, got.back()}},
+                                    "ring"));
   }
-  for (Work& work : works) work.wait(rank.device.stream());
+  for (Work& work : works) work.wait(rank.stream());
   for (int k = 0; k < 20; ++k) {
     expect_values(
         got[static_cast<std::size_t>(k)],
@@ -178,7 +180,7 @@ void check_same_bits(TestRank& rank) {
       const Tensor tensor = filled(rank.device, n, DType::f32, [&](i64 i) {
         return random_value(rank.rank, i, static_cast<u64>(n));
       });
-      group->all_reduce(tensor, ReduceOp::sum, "bits").wait(rank.device.stream());
+      group->all_reduce(rank.stream(), tensor, ReduceOp::sum, "bits").wait(rank.stream());
       const auto expected = [&](i64 i) {
         float sum = random_value(group->members()[0], i, static_cast<u64>(n));
         for (int m = 1; m < group->size(); ++m) {
@@ -206,7 +208,7 @@ Started start_random(TestRank& rank, ProcessGroup& group, std::mt19937_64& rando
   const auto kind = random() % 4;
   const Tensor input = inputs_of(rank, kind == 2 ? n * group.size() : n, dtype, salt);
   if (kind == 0) {
-    Work work = group.all_reduce(input, ReduceOp::sum, "mixed reduce");
+    Work work = group.all_reduce(rank.stream(), input, ReduceOp::sum, "mixed reduce");
     return {std::move(work), [&group, input, salt, dtype] {
               expect_values(
                   input,
@@ -216,7 +218,7 @@ Started start_random(TestRank& rank, ProcessGroup& group, std::mt19937_64& rando
   }
   if (kind == 1) {
     const Tensor output = poisoned(rank, n * group.size(), dtype);
-    Work work = group.all_gather(input, output, "mixed gather");
+    Work work = group.all_gather(rank.stream(), input, output, "mixed gather");
     return {std::move(work), [&group, output, n, salt, dtype] {
               expect_values(
                   output,
@@ -229,7 +231,7 @@ Started start_random(TestRank& rank, ProcessGroup& group, std::mt19937_64& rando
   }
   if (kind == 2) {
     const Tensor output = poisoned(rank, n, dtype);
-    Work work = group.reduce_scatter(input, output, "mixed scatter");
+    Work work = group.reduce_scatter(rank.stream(), input, output, "mixed scatter");
     return {std::move(work), [&group, output, n, salt, dtype] {
               expect_values(
                   output,
@@ -242,7 +244,7 @@ Started start_random(TestRank& rank, ProcessGroup& group, std::mt19937_64& rando
   const int next = (group.index() + 1) % group.size();
   const int last = (group.index() + group.size() - 1) % group.size();
   const Tensor output = poisoned(rank, n, dtype);
-  Work work = group.exchange({{next, input}}, {{last, output}}, "mixed ring");
+  Work work = group.exchange(rank.stream(), {{next, input}}, {{last, output}}, "mixed ring");
   const i64 source = group.members()[static_cast<std::size_t>(last)];
   return {std::move(work), [output, source, salt, dtype] {
             expect_values(
@@ -273,7 +275,7 @@ void check_random_sequences(TestRank& rank,
   std::vector<Started> started;
   const auto wait_for_one = [&] {
     const std::size_t which = own() % started.size();
-    started[which].work.wait(rank.device.stream());
+    started[which].work.wait(rank.stream());
     started[which].check();
     started.erase(started.begin() + static_cast<std::ptrdiff_t>(which));
   };
@@ -292,9 +294,9 @@ void check_many_under_way(TestRank& rank) {
   std::vector<Work> works;
   for (u64 k = 0; k < 100; ++k) {
     tensors.push_back(inputs_of(rank, k % 2 == 0 ? 10 : 4000, DType::f32, k));
-    works.push_back(group->all_reduce(tensors.back(), ReduceOp::sum, "bucket"));
+    works.push_back(group->all_reduce(rank.stream(), tensors.back(), ReduceOp::sum, "bucket"));
   }
-  works.back().wait(rank.device.stream());  // completes the others too
+  works.back().wait(rank.stream());  // completes the others too
   for (u64 k = 0; k < 100; ++k) {
     expect_values(
         tensors[k],
@@ -308,7 +310,7 @@ void check_graph_replay(TestRank& rank) {
   Device& device = rank.device;
   const Tensor tensor = inputs_of(rank, 3000, DType::f32, 0);
   device.begin_capture(device.stream());
-  Work work = group->all_reduce(tensor, ReduceOp::sum, "recorded");
+  Work work = group->all_reduce(rank.stream(), tensor, ReduceOp::sum, "recorded");
   work.wait(device.stream());
   const auto graph = device.end_capture(device.stream());
   require(group->counters()[CollectiveKind::all_reduce].calls == 0, "recording counted as a call");

@@ -21,7 +21,7 @@ void check_sums(TestRank& rank, const Layout& layout) {
   for (const auto& group : mesh.all()) {
     const Tensor tensor =
         filled(rank.device, 3, DType::i64, [&](i64) { return double(rank.rank + 1); });
-    group->all_reduce(tensor, ReduceOp::sum, "ranks").wait(rank.device.stream());
+    group->all_reduce(rank.stream(), tensor, ReduceOp::sum, "ranks").wait(rank.stream());
     const auto& members = group->members();
     const i64 sum = std::accumulate(members.begin(), members.end(), i64{0}) + group->size();
     expect_values(

@@ -87,7 +87,7 @@ TEST(PerHost, NeighboursAreServedWhileARankWaitsForAnotherHost) {
     for (int round = 0; round < 20; ++round) {
       const Tensor local = ones(rank, 5000), whole = ones(rank, 3000);
       const auto reduce = [](ProcessGroup& group, const Tensor& tensor) {
-        return group.all_reduce(tensor, ReduceOp::sum, "crossed");
+        return group.all_reduce(rank.stream(), tensor, ReduceOp::sum, "crossed");
       };
       Work first = reduce(*pairs.within, local);
       if (rank.rank >= 2) first.join();
@@ -107,9 +107,9 @@ TEST(PerHost, CountersAreThoseOfEachGroup) {
   const auto errors = run_per_host(two_hosts(), [](TestRank& rank) {
     const Pairs pairs(rank);
     for (int i = 0; i < 3; ++i) {
-      pairs.within->all_reduce(ones(rank, 100), ReduceOp::sum, "within").join();
+      pairs.within->all_reduce(rank.stream(), ones(rank, 100), ReduceOp::sum, "within").join();
     }
-    pairs.across->all_reduce(ones(rank, 50), ReduceOp::sum, "across").join();
+    pairs.across->all_reduce(rank.stream(), ones(rank, 50), ReduceOp::sum, "across").join();
     const auto within = pairs.within->counters()[CollectiveKind::all_reduce];
     const auto across = pairs.across->counters()[CollectiveKind::all_reduce];
     require(within.calls == 3 && within.bytes == 1200, "within: {}", within.bytes);
@@ -123,7 +123,8 @@ TEST(PerHostFailure, SizesThatDifferWithinAHost) {
   const auto errors = run_per_host(two_hosts(10s), [](TestRank& rank) {
     const Pairs pairs(rank);
     if (rank.rank % 2 == 0) return;
-    pairs.within->all_reduce(ones(rank, 5000 + rank.rank), ReduceOp::sum, "mlp").join();
+    pairs.within->all_reduce(rank.stream(), ones(rank, 5000 + rank.rank), ReduceOp::sum, "mlp")
+        .join();
   });
   EXPECT_EQ(errors[0], "");
   for (const std::size_t rank : {1U, 3U}) {
@@ -140,7 +141,8 @@ TEST(PerHostFailure, SizesThatDifferBetweenHosts) {
     const Pairs pairs(rank);
     if (rank.rank < 2) return rank.await("end", {2, 3});
     rank.end_together({2, 3}, [&] {
-      pairs.across->all_reduce(ones(rank, 5000 + rank.rank), ReduceOp::sum, "mlp").join();
+      pairs.across->all_reduce(rank.stream(), ones(rank, 5000 + rank.rank), ReduceOp::sum, "mlp")
+          .join();
     });
   });
   for (const std::size_t rank : {2U, 3U}) {
@@ -155,8 +157,8 @@ TEST(PerHostFailure, ExchangeThatDiffersNamesTheRunsRanks) {
   const auto errors = run_per_host(two_hosts(10s), [](TestRank& rank) {
     const Pairs pairs(rank);
     const ProcessGroup::Part part{1 - pairs.within->index(), ones(rank, 5000 + rank.rank)};
-    if (rank.rank == 1) pairs.within->exchange({part}, {}, "to next").join();
-    if (rank.rank == 3) pairs.within->exchange({}, {part}, "to next").join();
+    if (rank.rank == 1) pairs.within->exchange(rank.stream(), {part}, {}, "to next").join();
+    if (rank.rank == 3) pairs.within->exchange(rank.stream(), {}, {part}, "to next").join();
   });
   EXPECT_THAT(errors[3], HasSubstr("group tp[1,3]: exchange \"to next\""));
   EXPECT_THAT(errors[3], HasSubstr("rank 1 sends"));
@@ -176,7 +178,7 @@ TEST(PerHostFailure, AbortReachesNeighboursAndOtherHosts) {
     rank.reach("start");
     rank.end_together({0, 2, 3}, [&] {
       ProcessGroup& group = rank.rank == 3 ? *pairs.within : *all;
-      group.all_reduce(ones(rank, 5000), ReduceOp::sum, "alone").join();
+      group.all_reduce(rank.stream(), ones(rank, 5000), ReduceOp::sum, "alone").join();
     });
   });
   EXPECT_EQ(errors[1], "");
@@ -195,9 +197,11 @@ TEST(PerHostFailure, ANeighboursMistakeEndsTheWaitForAnotherHost) {
     if (rank.rank % 2 != 0) return rank.await("end", {0, 2});
     rank.end_together({0, 2}, [&] {
       if (rank.rank == 2) rank.await("start", {0});
-      Work work = pairs.within->all_reduce(ones(rank, 5000 + rank.rank), ReduceOp::sum, "mlp");
+      Work work = pairs.within->all_reduce(
+          rank.stream(), ones(rank, 5000 + rank.rank), ReduceOp::sum, "mlp");
       rank.reach("start");
-      if (rank.rank == 0) pairs.across->all_reduce(ones(rank, 10), ReduceOp::sum, "late").join();
+      if (rank.rank == 0)
+        pairs.across->all_reduce(rank.stream(), ones(rank, 10), ReduceOp::sum, "late").join();
       work.join();
     });
   });
@@ -214,7 +218,7 @@ TEST(PerHostFailure, TimeoutsWithinAndBetweenNameWhoIsMissing) {
     if (rank.rank == 2) return;
     rank.end_together({0, 3}, [&] {
       ProcessGroup& group = rank.rank == 3 ? *pairs.within : *pairs.across;
-      group.all_reduce(ones(rank, 5000), ReduceOp::sum, "late").join();
+      group.all_reduce(rank.stream(), ones(rank, 5000), ReduceOp::sum, "late").join();
     });
   });
   EXPECT_THAT(errors[3], HasSubstr("rank 3, group tp[1,3]: all_reduce \"late\""));
@@ -232,7 +236,7 @@ TEST(PerHostFailure, KilledRankTakesBothHostsDown) {
     }
     rank.reach("start");
     ProcessGroup& group = rank.rank == 1 ? *pairs.within : *all;
-    group.all_reduce(ones(rank, 5000), ReduceOp::sum, "after").join();
+    group.all_reduce(rank.stream(), ones(rank, 5000), ReduceOp::sum, "after").join();
   });
   EXPECT_EQ(errors[3], "killed by signal 9");
   for (const std::size_t rank : {0U, 1U, 2U}) {

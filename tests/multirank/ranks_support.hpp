@@ -15,6 +15,7 @@ struct TestRank {
   Device& device;
   Store& store;
 
+  Stream& stream() const { return device.stream(); }
   /// Tells the others that this rank has come to `point` of the test.
   void reach(const std::string& point);
   /// Waits until these ranks have: an order that a test needs comes from here, never from sleeping.

@@ -23,7 +23,9 @@ struct Loss {
     double sum = 0;
     for (std::size_t i = 0; i < result.size(); ++i) sum += weights[i] * result[i];
     const Tensor total = rank.tensor({1}, DType::f64, {sum});
-    rank.group(Axis::tensor).all_reduce(total, ReduceOp::sum, "loss").wait(*rank.context().stream);
+    rank.group(Axis::tensor)
+        .all_reduce(*rank.context().stream, total, ReduceOp::sum, "loss")
+        .wait(*rank.context().stream);
     return read(total)[0];
   }
 };

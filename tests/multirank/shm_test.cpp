@@ -47,13 +47,13 @@ TEST(ShmFailure, KilledRankTakesTheOthersDown) {
   for (const i64 n : {100, 100000}) {
     const auto errors = run_shm({.world = 3, .timeout = 60s}, [n](TestRank& rank) {
       const auto group = make_world_group(rank);
-      group->all_reduce(ones(rank, n), ReduceOp::sum, "first").join();
+      group->all_reduce(rank.stream(), ones(rank, n), ReduceOp::sum, "first").join();
       if (rank.rank == 1) {
         rank.await("second", {0, 2});
         kill(getpid(), SIGKILL);
       }
       rank.reach("second");
-      group->all_reduce(ones(rank, n), ReduceOp::sum, "second").join();
+      group->all_reduce(rank.stream(), ones(rank, n), ReduceOp::sum, "second").join();
     });
     EXPECT_EQ(errors[1], "killed by signal 9");
     for (const int rank : {0, 2}) {
@@ -72,8 +72,9 @@ TEST(ShmFailure, AbortReachesTheOthersWithItsReason) {
       rank.communicator.abort("the disk is full");
       return rank.await("end", {0, 1});
     }
-    rank.end_together({0, 1},
-                      [&] { group->all_reduce(ones(rank, 5000), ReduceOp::sum, "alone").join(); });
+    rank.end_together({0, 1}, [&] {
+      group->all_reduce(rank.stream(), ones(rank, 5000), ReduceOp::sum, "alone").join();
+    });
   });
   EXPECT_THAT(errors[0], HasSubstr("rank 0, group all[0,1,2]: all_reduce \"alone\""));
   EXPECT_THAT(errors[0], HasSubstr("rank 2 failed: the disk is full"));
@@ -84,7 +85,7 @@ TEST(ShmFailure, AbortReachesTheOthersWithItsReason) {
 TEST(ShmFailure, SizesThatDiffer) {
   const auto errors = run_shm({.world = 2}, [](TestRank& rank) {
     const auto group = make_world_group(rank);
-    group->all_reduce(ones(rank, 5000 + rank.rank), ReduceOp::sum, "mlp").join();
+    group->all_reduce(rank.stream(), ones(rank, 5000 + rank.rank), ReduceOp::sum, "mlp").join();
   });
   for (const std::string& error : errors) {
     EXPECT_THAT(error, HasSubstr("group all[0,1]: all_reduce \"mlp\""));
@@ -106,7 +107,7 @@ TEST(ShmMemory, LeavesNothingBehindAndIsPrivate) {
   const auto errors = run_shm({.world = 2}, [](TestRank& rank) {
     const auto group = make_world_group(rank);
     const Tensor tensor = ones(rank, 1 << 20);
-    group->all_reduce(tensor, ReduceOp::sum, "some").join();
+    group->all_reduce(rank.stream(), tensor, ReduceOp::sum, "some").join();
     if (rank.rank == 1) kill(getpid(), SIGKILL);
   });
   EXPECT_EQ(errors[1], "killed by signal 9");

@@ -35,10 +35,10 @@ std::vector<Tensor> PipelineMail::take(const Key& key) {
 
 void PipelineMail::post(Context& cx, int action, const PlanAction& exchange) {
   std::vector<ProcessGroup::Part> sends, receives;
-  std::string name = "pipeline";
+  CallName name("pipeline");
   for (const PlanAction::Message& message : exchange.sends) {
     for (Tensor& tensor : take(key_of(message))) sends.push_back({message.peer, std::move(tensor)});
-    name += fmt::format(" {}{}", message.forward ? 'F' : 'B', message.microbatch);
+    name.append(message.forward ? " F" : " B").append(i64{message.microbatch});
   }
   Context for_receives = cx;
   for_receives.category = Category::communication;
@@ -51,7 +51,7 @@ void PipelineMail::post(Context& cx, int action, const PlanAction& exchange) {
     }
     put(key, std::move(tensors));
   }
-  posted_.emplace(action, pipeline_.exchange(sends, receives, name));
+  posted_.emplace(action, pipeline_.exchange(*cx.stream, sends, receives, name.view()));
 }
 
 void PipelineMail::wait(Context& cx, int action) {

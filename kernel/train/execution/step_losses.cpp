@@ -49,7 +49,7 @@ void StepLosses::report(Context& cx, Metric metric, const Tensor& scalar) {
 
 void StepLosses::begin(Context& cx, const std::vector<i64>& weights, ProcessGroup& data) {
   device_.write(weights_, weights.data());
-  data.all_reduce(weights_, ReduceOp::sum, "loss weights").wait(*cx.stream);
+  data.all_reduce(*cx.stream, weights_, ReduceOp::sum, "loss weights").wait(*cx.stream);
   ReciprocalArgs invert{weights_.arg(), inverse_weights_.arg()};
   ops::run(cx, invert);
   FillArgs clear{values_.arg(), 0};
@@ -70,7 +70,7 @@ std::vector<StepLosses::Row> StepLosses::flush(Context& cx, const Mesh& mesh) {
   if (rows_ == 0) return {};
   const Tensor used = history_.slice(0, 0, rows_);
   for (ProcessGroup* group : {&mesh.data_context(), &mesh.group(Axis::pipeline)}) {
-    group->all_reduce(used, ReduceOp::sum, "losses").wait(*cx.stream);
+    group->all_reduce(*cx.stream, used, ReduceOp::sum, "losses").wait(*cx.stream);
   }
   const auto n = static_cast<std::size_t>(rows_);
   const auto width = static_cast<std::size_t>(terms_ + metrics_);

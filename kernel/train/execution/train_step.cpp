@@ -124,7 +124,9 @@ void TrainStep::update(Context& cx) {
   FillArgs clear{sum_squares_.arg(), 0};
   ops::run(cx, clear);
   optimizer_->sum_squares(cx, sum_squares_);
-  rank_.mesh->model().all_reduce(sum_squares_, ReduceOp::sum, "gradient norm").wait(*cx.stream);
+  rank_.mesh->model()
+      .all_reduce(*cx.stream, sum_squares_, ReduceOp::sum, "gradient norm")
+      .wait(*cx.stream);
   StepScalarsArgs args{sum_squares_.arg(), rates_.arg(), scalars_.arg(), optimizer_->clip()};
   ops::run(cx, args);
   optimizer_->step(cx, scalars_);

@@ -25,7 +25,9 @@ int first_difference(Device& device, const std::vector<i64>& hashes, ProcessGrou
     const Tensor tensor = Tensor::allocate(
         device, device.pool(), device.stream(), {count}, DType::i64, Category::communication);
     device.write(tensor, hashes.data());
-    group.all_reduce(tensor, i == 0 ? ReduceOp::min : ReduceOp::max, "replica check")
+    group
+        .all_reduce(
+            device.stream(), tensor, i == 0 ? ReduceOp::min : ReduceOp::max, "replica check")
         .wait(device.stream());
     device.read(tensor, extremes[i].data());
   }

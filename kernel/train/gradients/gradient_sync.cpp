@@ -98,9 +98,10 @@ void GradientSync::zero(Context& cx) const {
 void GradientSync::reduce(Context& cx, int index) {
   const Bucket& bucket = buckets_.at(static_cast<std::size_t>(index));
   for (ProcessGroup* group : bucket.partial) {
-    group->all_reduce(bucket.flat, ReduceOp::sum, bucket.name).wait(*cx.stream);
+    group->all_reduce(*cx.stream, bucket.flat, ReduceOp::sum, bucket.name).wait(*cx.stream);
   }
-  started_.push_back(bucket.replicas->all_reduce(bucket.flat, ReduceOp::sum, bucket.name));
+  started_.push_back(
+      bucket.replicas->all_reduce(*cx.stream, bucket.flat, ReduceOp::sum, bucket.name));
 }
 
 void GradientSync::finish(Context& cx) {
@@ -124,7 +125,7 @@ std::vector<Tensor> GradientSync::gather(Context& cx,
     sends.push_back({holder, own});
     receives.push_back({holder, all.back()});
   }
-  pipeline_->exchange(sends, receives, parameter.name).wait(*cx.stream);
+  pipeline_->exchange(*cx.stream, sends, receives, parameter.name).wait(*cx.stream);
   return all;
 }
 

@@ -118,7 +118,7 @@ class Trainer {
     double flag = stop ? 1 : 0;
     rank_.device->write(stop_flag_, &flag);
     rank_.mesh->world()
-        .all_reduce(stop_flag_, ReduceOp::max, "stop flag")
+        .all_reduce(rank_.device->stream(), stop_flag_, ReduceOp::max, "stop flag")
         .wait(rank_.device->stream());
     rank_.device->read(stop_flag_, &flag);
     return flag > 0;

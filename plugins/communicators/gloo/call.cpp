@@ -15,7 +15,7 @@ u64 hash_of(std::string_view text, u64 start) {
 
 std::string call_text(const Collective& collective, const std::string& group) {
   const CollectiveKind kind = collective.kind;
-  std::string text = fmt::format("{} \"{}\"", collective_name(kind), collective.name);
+  std::string text = fmt::format("{} \"{}\"", collective_name(kind), collective.name.view());
   if (kind != CollectiveKind::barrier) {
     const TensorArg& input = collective.input;
     text += fmt::format(" of {} bytes {}", bytes_of(input), dtype_name(input.dtype));

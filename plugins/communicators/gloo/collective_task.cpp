@@ -27,7 +27,7 @@ class CollectiveTask : public Task {
     return fmt::format("group {}: {} \"{}\" #{}",
                        members_->spec.name,
                        collective_name(collective_.kind),
-                       collective_.name,
+                       collective_.name.view(),
                        number_);
   }
   std::string waiting_for() const override;

@@ -1,8 +1,12 @@
 #include "group.hpp"
 
+#include <algorithm>
 #include <cstring>
+#include <map>
 
 #include <tessera/error.hpp>
+
+#include "exchange_task.hpp"
 
 namespace tessera::gloo_tcp {
 
@@ -42,25 +46,18 @@ u64 Members::slot(Use use, u64 number, i64 begin, i64 bytes, u64 call) const {
 }
 
 GlooGroup::GlooGroup(std::shared_ptr<const Members> members, Device& device)
-    : HostGroup(device),
+    : HostGroup(device, members->spec.lane),
       members_(std::move(members)),
+      queue_(members_->transport),
       next_to_(members_->spec.members.size()),
       next_from_(members_->spec.members.size()) {}
 
 GlooGroup::~GlooGroup() {
   Transport& transport = *members_->transport;
-  bool idle = true;
-  for (auto& [peer, lane] : lanes_) idle = idle && lane->idle();
-  if (idle) return;
+  if (queue_.idle() && exchanges_.empty()) return;
   transport.fail({transport.arguments().rank,
                   fmt::format("{} was destroyed with collectives under way", members_->spec.name)});
   transport.quiesce();
-}
-
-Lane& GlooGroup::lane(int peer) {
-  auto& lane = lanes_[peer];
-  if (lane == nullptr) lane = std::make_unique<Lane>(members_->transport);
-  return *lane;
 }
 
 HostGroup::Ticket GlooGroup::post(const Collective& collective) {
@@ -71,7 +68,7 @@ HostGroup::Ticket GlooGroup::post(const Collective& collective) {
                        rank,
                        members_->spec.name,
                        collective_name(collective.kind),
-                       collective.name);
+                       collective.name.view());
   };
   ++tickets_;
   try {
@@ -81,7 +78,7 @@ HostGroup::Ticket GlooGroup::post(const Collective& collective) {
     } else {
       auto task = make_collective_task(members_, collective, collectives_++);
       task->ticket = tickets_;
-      lane(members_->index()).add(std::move(task));
+      queue_.add(std::move(task));
     }
   } catch (const Stopped& stopped) {
     transport.fail(stopped.failure);
@@ -114,15 +111,36 @@ void GlooGroup::post_exchange(const Collective& collective) {
     }
     next_to_[static_cast<std::size_t>(peer)] += part.sends.size();
     next_from_[static_cast<std::size_t>(peer)] += part.receives.size();
-    auto task = make_exchange_task(members_, collective, part);
-    task->ticket = tickets_;
-    lane(peer).add(std::move(task));
+    exchanges_.push_back(std::make_unique<ExchangeTask>(members_, collective, part));
+    exchanges_.back()->ticket = tickets_;
   }
 }
 
 void GlooGroup::finish(Ticket ticket) {
   require(ticket != 0, "{}: a collective was waited for before it was posted", members_->spec.name);
-  for (auto& [peer, lane] : lanes_) lane->wait(ticket);
+  if (!wait_exchange(ticket, false)) queue_.wait(ticket);
+}
+
+void GlooGroup::finish_received(Ticket ticket) {
+  require(ticket != 0, "{}: a collective was waited for before it was posted", members_->spec.name);
+  wait_exchange(ticket, true);
+}
+
+// False where no exchange under way has this ticket.
+bool GlooGroup::wait_exchange(Ticket ticket, bool received_only) {
+  const auto [begin, end] = std::ranges::equal_range(
+      exchanges_, ticket, {}, [](const auto& task) { return task->ticket; });
+  if (begin == end) return false;
+  Transport& transport = *members_->transport;
+  for (const auto& task : std::ranges::subrange(begin, end)) {
+    const std::string error = attempt(
+        transport, *task, [&] { received_only ? task->run_received(true) : task->run(true); });
+    if (error.empty()) continue;
+    transport.quiesce();
+    throw Error(error);
+  }
+  if (!received_only) exchanges_.erase(begin, end);
+  return true;
 }
 
 }  // namespace tessera::gloo_tcp

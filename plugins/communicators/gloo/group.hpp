@@ -7,7 +7,7 @@
 #include <tessera/host_comm.hpp>
 
 #include "call.hpp"
-#include "lane.hpp"
+#include "task_queue.hpp"
 
 namespace tessera::gloo_tcp {
 
@@ -30,7 +30,7 @@ class Members {
   int size() const { return static_cast<int>(spec.members.size()); }
   int index() const { return spec.index; }
   i64 rank_of(int member) const { return spec.members[static_cast<std::size_t>(member)]; }
-  /// The k-th of the others, starting behind this one, so that not all begin with the same.
+  /// The k-th of the others, starting after this one, so that not all begin with the same.
   int other(int k) const { return (spec.index + 1 + k) % size(); }
   int others() const { return size() - 1; }
 
@@ -42,22 +42,26 @@ class Members {
   u64 hash_;
 };
 
+class ExchangeTask;
+
 /// Collectives of one group over Gloo's connections. What this member sends goes out when it is
-/// posted; lanes do the rest: one for what all members take part in, and one for the exchanges
-/// with each peer, because those concern only the two.
+/// posted. A queue does the rest of what all members take part in; an exchange concerns only its
+/// two ends, so its deliveries are waited for one by one.
 class GlooGroup : public HostGroup {
  public:
   GlooGroup(std::shared_ptr<const Members> members, Device& device);
   ~GlooGroup() override;
   Ticket post(const Collective& collective) override;
   void finish(Ticket ticket) override;
+  void finish_received(Ticket ticket) override;
 
  private:
-  Lane& lane(int peer);  // own index: of the collectives
   void post_exchange(const Collective& collective);
+  bool wait_exchange(Ticket ticket, bool received_only);
 
   std::shared_ptr<const Members> members_;
-  std::map<int, std::unique_ptr<Lane>> lanes_;
+  TaskQueue queue_;
+  std::vector<std::unique_ptr<ExchangeTask>> exchanges_;  // under way, by ticket
   u64 tickets_ = 0;
   u64 collectives_ = 0;                   // posted
   std::vector<u64> next_to_, next_from_;  // messages of exchanges, by peer
@@ -66,15 +70,5 @@ class GlooGroup : public HostGroup {
 std::unique_ptr<Task> make_collective_task(std::shared_ptr<const Members> members,
                                            const Collective& collective,
                                            u64 number);
-
-/// The part of an exchange that concerns one peer; the numbers count its messages.
-struct PeerExchange {
-  int peer;
-  std::vector<TensorArg> sends, receives;
-  u64 first_send, first_receive;
-};
-std::unique_ptr<Task> make_exchange_task(std::shared_ptr<const Members> members,
-                                         const Collective& collective,
-                                         const PeerExchange& part);
 
 }  // namespace tessera::gloo_tcp

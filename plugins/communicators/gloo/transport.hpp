@@ -94,9 +94,9 @@ class Transport {
 
   /// The first one counts. Ends all waits, tells peers (unless `told`), closes all connections.
   void fail(const Failure& failure, bool told = false) noexcept;
-  /// After a failure: waits until no lane of this rank is inside a task, so that tensors may go.
+  /// After a failure: waits until no thread of this rank is inside a task, so that tensors may go.
   void quiesce() noexcept;
-  void enter();           ///< a lane starts a task; throws Stopped after a failure
+  void enter();           ///< a task starts; throws Stopped after a failure
   void leave() noexcept;  ///< and has ended it
 
   const CommunicatorArguments& arguments() const { return arguments_; }
@@ -135,7 +135,7 @@ class Transport {
   bool closed_ = false;             // all connections, after a failure
   std::vector<char> lost_;          // connections that closed, by rank
   std::vector<Delivery*> waiting_;  // deliveries that some thread waits for
-  int busy_ = 0;                    // lanes inside a task
+  int busy_ = 0;                    // threads inside a task
   bool starting_ = false;           // Gloo's thread is inside start_now
   bool ending_ = false;
   std::unique_ptr<Poster> poster_;

@@ -47,7 +47,7 @@ class HeadExchange {
   /// Row ids of all positions.
   Tensor all_rows(Context& cx, const Tensor& rows, std::string_view name) const {
     const Tensor parts = cx.empty({group_->size(), rows.elements(), 1}, rows.dtype());
-    group_->all_gather(rows, parts, name).wait(*cx.stream);
+    group_->all_gather(*cx.stream, rows, parts, name).wait(*cx.stream);
     Tensor all = cx.empty({rows.elements() * group_->size(), 1}, rows.dtype());
     for_chunks([&](const TensorArg& part, const TensorArg& at) { copy(cx, part, at); }, parts, all);
     return all.view({all.elements()});
@@ -64,7 +64,7 @@ class HeadExchange {
       sends.push_back({peer, sent.slice(0, peer, 1)});
       receives.push_back({peer, received.slice(0, peer, 1)});
     }
-    group_->all_to_all(sends, receives, *name_).wait(*cx.stream);
+    group_->all_to_all(*cx.stream, sends, receives, *name_).wait(*cx.stream);
   }
   // Both call move(of the parts, the same elsewhere).
   template <class Move>

@@ -19,7 +19,7 @@ class Gathered {
 
   Tensor gather(Context& cx, const Tensor& own) const {
     const Tensor parts = cx.empty(by_rank(), own.dtype());
-    group_.all_gather(own, parts, names_.keys).wait(*cx.stream);
+    group_.all_gather(*cx.stream, own, parts, names_.keys).wait(*cx.stream);
     Tensor all = cx.empty({2, elements_}, own.dtype());
     reorder([&](const TensorArg& part, const TensorArg& at) { copy(cx, part, at); }, parts, all);
     return all;
@@ -28,7 +28,7 @@ class Gathered {
     const Tensor parts = cx.empty(by_rank(), all.dtype());
     reorder([&](const TensorArg& part, const TensorArg& at) { copy(cx, at, part); }, parts, all);
     Tensor own = cx.empty(own_shape, all.dtype());
-    group_.reduce_scatter(parts, own, names_.key_gradients).wait(*cx.stream);
+    group_.reduce_scatter(*cx.stream, parts, own, names_.key_gradients).wait(*cx.stream);
     return own;
   }
   /// The first ones.

@@ -29,7 +29,7 @@ class Ring {
   Hop hand_on(Context& cx, const Tensor& here, std::string_view name) const {
     Hop hop{cx.empty(here.shape(), here.dtype()), {}};
     const int next = (group_.index() + 1) % size(), last = (group_.index() + size() - 1) % size();
-    hop.work = group_.exchange({{next, here}}, {{last, hop.arriving}}, name);
+    hop.work = group_.exchange(*cx.stream, {{next, here}}, {{last, hop.arriving}}, name);
     return hop;
   }
 

@@ -92,7 +92,8 @@ void Replicated::check_groups(std::vector<i64> hits, Device* device) const {
     hits.push_back(1);  // comes back as 0 from a device without values, as in a plan
     const Tensor all = allocate(*device, {static_cast<i64>(hits.size())}, DType::i64);
     device->write(all, hits.data());
-    Work work = mesh_.group(Axis::pipeline).all_reduce(all, ReduceOp::sum, "optimizer.groups");
+    Work work = mesh_.group(Axis::pipeline)
+                    .all_reduce(device->stream(), all, ReduceOp::sum, "optimizer.groups");
     work.wait(device->stream());
     device->read(all, hits.data());
     if (hits.back() == 0) return;

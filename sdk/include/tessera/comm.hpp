@@ -5,66 +5,81 @@
 #include <string_view>
 #include <vector>
 
+#include "tessera/collective.hpp"
 #include "tessera/device.hpp"
-#include "tessera/tensor.hpp"
 
 namespace tessera {
 
-enum class ReduceOp : u8 { sum, max, min };
-enum class CollectiveKind : u8 {
-  all_reduce,
-  all_gather,
-  reduce_scatter,
-  broadcast,
-  all_to_all,
-  exchange,
-  barrier,
-};
-TESSERA_API std::string_view collective_name(CollectiveKind kind);
+class HostGroup;
 
-/// One peer's part of an exchange or of an all_to_all.
-struct Transfer {
-  int peer = 0;  ///< index within the group
-  TensorArg tensor;
-};
-
-/// What every member passes for one collective. Tensors are dense. Same kind, name, dtype, operator
-/// and sizes on every member (but for transfers), or the collective fails on all of them.
-struct Collective {
-  CollectiveKind kind = CollectiveKind::barrier;
-  std::string name;  ///< of the call site, for errors and the flight recorder
-  TensorArg input;   ///< all_reduce, broadcast: also the output
-  TensorArg output;  ///< all_gather: size × input; reduce_scatter: input / size
-  ReduceOp op = ReduceOp::sum;
-  int root = 0;
-  std::vector<Transfer> sends, receives;
+struct GroupSpec {
+  std::string name;          ///< "tp[0,1]"
+  std::vector<i64> members;  ///< global ranks, in group order
+  int index = 0;             ///< of this rank among the members
+  int id = 0;                ///< the same on all members, unique in the world
+  CommLane lane = CommLane::critical;
 };
 
 /// A started collective, as its backend keeps it.
 class TESSERA_API PendingCollective {
  public:
   virtual ~PendingCollective();
-  /// Later work of `stream` sees the result; returns at once where the device is asynchronous.
+  /// Later work of `stream` sees the result and may overwrite the inputs; other collectives may
+  /// still be under way. Returns at once where the device is asynchronous. May be called again.
   virtual void wait(Stream& stream) = 0;
+  /// Of an exchange: later work of `stream` sees what was received, also while peers have not yet
+  /// taken what is sent. A wait follows for that. A backend that cannot tell the two apart waits
+  /// for both.
+  virtual void wait_received(Stream& stream) { wait(stream); }
   /// Blocks the host until done; throws Error when it failed or took too long.
   virtual void join() = 0;
+
+ private:
+  friend class Work;
+  friend class ProcessGroup;
+  struct Place {  // for errors
+    i64 rank = 0;
+    std::shared_ptr<const GroupSpec> group;
+    CollectiveKind kind = CollectiveKind::barrier;
+    CallName name;
+    std::string text() const;
+  };
+  Place place_;
 };
 
-/// Handle to a started collective. Keeps its tensors alive until it is waited for. Dropping a Work
-/// without waiting is allowed only for collectives that another wait on the same group follows.
+/// Handle to a started collective. Keeps its tensors alive until it is waited for. A Work that is
+/// dropped, or assigned over, enqueues its wait on the stream that the collective was launched
+/// after; an error of that wait is logged, and the group's next wait throws it too. While an
+/// exception unwinds the stack it does not wait: that rank has to abort its communicator.
 class TESSERA_API Work {
  public:
   Work() = default;  ///< nothing pending
-  Work(std::shared_ptr<PendingCollective> pending, std::vector<Tensor> tensors);
+  /// Memory that it keeps alive: of one or two tensors, or of transfers.
+  using Memory = std::shared_ptr<const void>;
+  Work(std::shared_ptr<PendingCollective> pending, Stream& after, Memory first, Memory second);
+  Work(std::shared_ptr<PendingCollective> pending,
+       Stream& after,
+       std::vector<Memory> sends,
+       std::vector<Memory> receives);
+  Work(Work&& other) noexcept;
+  Work& operator=(Work&& other) noexcept;
+  ~Work();
   bool pending() const { return pending_ != nullptr; }
-  /// Enqueues the wait on `stream` and returns.
+  /// Enqueues the wait on `stream` and returns. Waits for this collective only.
   void wait(Stream& stream);
+  /// Of an exchange: enqueues the wait for what is received. Where something is sent, too, the Work
+  /// stays pending and keeps those tensors, which peers may still read, until `wait`.
+  void wait_received(Stream& stream);
   /// Blocks the host. In a training step only MoE splits and logging do.
   void join();
 
  private:
+  void drop() noexcept;
+  void release();
   std::shared_ptr<PendingCollective> pending_;
-  std::vector<Tensor> tensors_;
+  Stream* after_ = nullptr;
+  Memory first_, second_;
+  std::vector<Memory> sends_, receives_;
 };
 
 /// How a communicator carries out collectives of one group. Called on the rank's thread.
@@ -75,13 +90,9 @@ class TESSERA_API GroupBackend {
   virtual std::shared_ptr<PendingCollective> start(Collective collective, Stream& after) = 0;
   /// May its collectives be recorded in a graph?
   virtual bool capturable() const = 0;
-};
-
-struct GroupSpec {
-  std::string name;          ///< "tp[0,1]"
-  std::vector<i64> members;  ///< global ranks, in group order
-  int index = 0;             ///< of this rank among the members
-  int id = 0;                ///< the same on all members, unique in the world
+  /// This group where the CPU carries out its collectives: its waits may block the rank's thread,
+  /// and recorded ones run on the host again. nullptr where a device's library enqueues them.
+  virtual HostGroup* host_group() { return nullptr; }
 };
 
 /// A rendezvous that all ranks can reach: a key-value store. Thread-safe.
@@ -143,34 +154,44 @@ struct GroupCounters {
 /// (collectives.hpp) instead. All members call the same collectives in the same order. Every
 /// collective has a name and a deadline; a timeout, a size mismatch and a dead peer are Errors that
 /// name rank, group and operation. A group of one does nothing and counts nothing.
+///
+/// A collective starts after what is enqueued on `after`, the stream that its inputs were computed
+/// on. Sums have one fixed order: equal bits on all members and in all runs of one group. Which
+/// order it is depends on the communicator.
 class TESSERA_API ProcessGroup {
  public:
   ProcessGroup(GroupSpec spec, std::unique_ptr<GroupBackend> backend, i64 rank);
   ~ProcessGroup();
-  const std::string& name() const { return spec_.name; }
-  int size() const { return static_cast<int>(spec_.members.size()); }
-  int index() const { return spec_.index; }
-  const std::vector<i64>& members() const { return spec_.members; }
+  const std::string& name() const { return spec_->name; }
+  int size() const { return static_cast<int>(spec_->members.size()); }
+  int index() const { return spec_->index; }
+  const std::vector<i64>& members() const { return spec_->members; }
+  CommLane lane() const { return spec_->lane; }
   bool capturable() const;
 
-  /// In place. Each element is reduced once, in group order, then copied: the same bits everywhere.
-  Work all_reduce(const Tensor& tensor, ReduceOp op, std::string_view name);
+  /// In place.
+  Work all_reduce(Stream& after, const Tensor& tensor, ReduceOp op, std::string_view name);
   /// `output` holds size() × input, in group order along dimension 0.
-  Work all_gather(const Tensor& input, const Tensor& output, std::string_view name);
+  Work all_gather(Stream& after, const Tensor& input, const Tensor& output, std::string_view name);
   /// `output` is this member's slice along dimension 0 of the sum over members of `input`.
-  Work reduce_scatter(const Tensor& input, const Tensor& output, std::string_view name);
-  Work broadcast(const Tensor& tensor, int root, std::string_view name);
+  Work reduce_scatter(Stream& after,
+                      const Tensor& input,
+                      const Tensor& output,
+                      std::string_view name);
+  Work broadcast(Stream& after, const Tensor& tensor, int root, std::string_view name);
   /// One peer's part of an all_to_all or an exchange.
   struct Part {
     int peer;
     Tensor tensor;
   };
   /// One send and one receive for every member, this one included; sizes may differ.
-  Work all_to_all(const std::vector<Part>& sends,
+  Work all_to_all(Stream& after,
+                  const std::vector<Part>& sends,
                   const std::vector<Part>& receives,
                   std::string_view name);
   /// Sends and receives that progress together; replaces lone sends and receives.
-  Work exchange(const std::vector<Part>& sends,
+  Work exchange(Stream& after,
+                const std::vector<Part>& sends,
                 const std::vector<Part>& receives,
                 std::string_view name);
   /// Waits on the host until every member is here.
@@ -182,18 +203,25 @@ class TESSERA_API ProcessGroup {
   std::vector<std::string> flight_record() const;
 
  private:
-  Work start(Collective collective, std::vector<Tensor> tensors);
+  struct Flight {  // a text only when it is printed
+    CollectiveKind kind;
+    CallName name;
+    TensorArg input;
+    i64 bytes = 0;
+  };
+  std::shared_ptr<PendingCollective> start(Stream& after, Collective collective);
   Work transfer(CollectiveKind kind,
+                Stream& after,
                 const std::vector<Part>& sends,
                 const std::vector<Part>& receives,
                 std::string_view name);
-  void record(const Collective& collective);
-  GroupSpec spec_;
+  void record(const Flight& flight);
+  std::shared_ptr<const GroupSpec> spec_;
   std::unique_ptr<GroupBackend> backend_;
   i64 rank_;
   GroupCounters counters_;
   u64 sequence_ = 0;
-  std::vector<std::string> flight_;
+  std::vector<Flight> flight_;  // of the last collectives, in a ring
 };
 
 }  // namespace tessera

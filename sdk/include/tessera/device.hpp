@@ -25,6 +25,21 @@ struct HostCalls {
   bool operator==(const HostCalls&) const = default;
 };
 
+/// What the collectives of a process group are for. A device has one communication stream for each
+/// lane, on which they start in launch order; lanes do not wait for each other, so that a sum which
+/// the next operation reads is not held up by gradients that are needed at the end of the step.
+enum class CommLane : u8 {
+  critical,  ///< inside layers: the next operation reads the result
+  exchange,  ///< activations and gradients between pipeline stages
+  bulk,      ///< gradients, norms, statistics
+};
+inline constexpr int kCommLanes = 3;
+/// "critical", "exchange", "bulk".
+constexpr std::string_view comm_lane_name(CommLane lane) {
+  constexpr std::string_view kNames[kCommLanes] = {"critical", "exchange", "bulk"};
+  return kNames[static_cast<int>(lane)];
+}
+
 /// What a device is made from.
 struct DeviceArguments {
   int local_rank = 0;  ///< which of the host's devices, where there are several
@@ -70,16 +85,21 @@ class TESSERA_API Device {
   virtual const Kernel* find(std::string_view operation) const = 0;
 
   virtual Stream& stream() = 0;  ///< the compute stream
-  /// The stream that all collectives of this rank are launched on, in one order.
-  virtual Stream& comm_stream() = 0;
+  /// The stream on which the collectives of a lane start.
+  virtual Stream& comm_stream(CommLane lane) = 0;
 
   /// Enqueues a kernel. `args` (kernel.args_bytes bytes) are copied. Allocates workspace from
   /// `pool` in stream order. Under capture: recorded, not run; the first use of an operation at
   /// its shapes is an error then.
   virtual void launch(Stream& stream, const Kernel& kernel, const void* args, Pool& pool) = 0;
-  /// Enqueues a host task in stream order (a collective's post or finish); recorded under capture.
-  /// `name` is for errors and logs. The task must not allocate.
+  /// Enqueues a host task in stream order (a collective's post); recorded under capture. `name` is
+  /// for errors and logs. The task must not allocate and must not wait for other ranks.
   virtual void launch_host(Stream& stream, std::string_view name, std::function<void()> task) = 0;
+  /// The same for a task that may wait for other ranks (a collective's finish). They may be waiting
+  /// for this rank, so everything that was launched before it, on any stream, runs before it.
+  virtual void launch_host_wait(Stream& stream,
+                                std::string_view name,
+                                std::function<void()> task) = 0;
 
   /// The end of what `stream` holds now. An event of a capture keeps no time: Timing::yes is an
   /// error there.

@@ -29,9 +29,9 @@ struct DirectState;
 
 /// Collectives over directly readable memory, one engine a rank, used on the rank's thread. Members
 /// meet through counters that each only its owner writes; reductions read the peers' tensors and
-/// write the result to all of them. Messages up to 4 KiB travel in the control blocks. Whoever
-/// waits also advances, without blocking, everything else that this rank has started, so members
-/// of several groups may wait in different orders.
+/// write the result to all of them. Messages up to 4 KiB travel in the control blocks. A wait is
+/// for one collective; while it lasts, this rank also advances, without blocking, everything else
+/// that it has started, so members of several groups may wait in different orders.
 ///
 ///     class Shm : public Communicator {
 ///       std::unique_ptr<GroupBackend> create_group(const GroupSpec& s, Device& d) override {

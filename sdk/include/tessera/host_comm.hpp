@@ -10,22 +10,28 @@ namespace tessera {
 /// under the `deferred` test mode. Posting never blocks; finishing may.
 class TESSERA_API HostGroup : public GroupBackend {
  public:
-  explicit HostGroup(Device& device) : device_(device) {}
+  HostGroup(Device& device, CommLane lane) : device_(device), lane_(lane) {}
   ~HostGroup() override;
   std::shared_ptr<PendingCollective> start(Collective collective, Stream& after) override;
   bool capturable() const override { return true; }
+  HostGroup* host_group() override { return this; }
 
   using Ticket = u64;
   /// Announces the collective to the peers; its input holds its values now. Must not block.
   virtual Ticket post(const Collective& collective) = 0;
-  /// Completes this ticket and all posted before it; throws Error on timeout or failure.
+  /// Returns when this collective is complete; what else was posted may stay open, but moves on
+  /// meanwhile. Returns at once for one that is complete. Throws Error on timeout or failure.
   virtual void finish(Ticket ticket) = 0;
+  /// Of an exchange: returns when everything has arrived that this rank receives in it, also where
+  /// peers have not yet taken what it sends.
+  virtual void finish_received(Ticket ticket) = 0;
 
  protected:
   Device& device() const { return device_; }
 
  private:
   Device& device_;
+  CommLane lane_;
 };
 
 }  // namespace tessera

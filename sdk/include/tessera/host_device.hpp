@@ -26,9 +26,10 @@ class TESSERA_API HostDevice : public Device {
   void reset_peaks() override;
   const Kernel* find(std::string_view operation) const override;
   Stream& stream() override;
-  Stream& comm_stream() override;
+  Stream& comm_stream(CommLane lane) override;
   void launch(Stream& stream, const Kernel& kernel, const void* args, Pool& pool) override;
   void launch_host(Stream& stream, std::string_view name, std::function<void()> task) override;
+  void launch_host_wait(Stream& stream, std::string_view name, std::function<void()> task) override;
   Event record(Stream& stream, Timing timing = Timing::no) override;
   void wait(Stream& stream, const Event& event) override;
   bool query(const Event& event) override;

@@ -84,6 +84,9 @@ class TESSERA_API Tensor {
   /// "f32 [8, 256]"; "undefined". For errors.
   std::string text() const;
 
+  /// Keeps the memory alive, without shape and type.
+  std::shared_ptr<const void> memory() const { return storage_; }
+
  private:
   struct Storage;
   std::shared_ptr<Storage> storage_;

@@ -24,7 +24,7 @@ Tensor part_of(Context& cx, const Tensor& x, const ProcessGroup& group) {
 Tensor whole_of(Context& cx, const Tensor& x, ProcessGroup& group, std::string_view name) {
   const i64 n = x.dim(0), features = x.dim(1), size = group.size();
   const Tensor parts = cx.empty({size, n, features}, x.dtype());
-  group.all_gather(x, parts.view({size * n, features}), name).wait(*cx.stream);
+  group.all_gather(*cx.stream, x, parts.view({size * n, features}), name).wait(*cx.stream);
   Tensor whole = cx.empty({n, size * features}, x.dtype());
   CopyArgs args{parts.arg(), whole.arg()};
   args.out.rank = 3;  // [member, row, feature] of the row-major result
@@ -52,7 +52,7 @@ Tensor copy(Context& cx, const Tensor& x, ProcessGroup& group, std::string_view 
       CopyArgs clone{gradient.arg(), {}};
       gradient = ops::run(c, clone)[0];
     }
-    Work work = group.all_reduce(gradient, ReduceOp::sum, name);
+    Work work = group.all_reduce(*c.stream, gradient, ReduceOp::sum, name);
     g.input(0, std::move(gradient), std::move(work));
   };
   cx.tape->record("collectives::copy", std::array{x}, std::array{&y}, input_half);
@@ -68,7 +68,7 @@ Tensor reduce(Context& cx, Tensor x, ProcessGroup& group, std::string_view name)
     CopyArgs clone{y.arg(), {}};
     y = ops::run(cx, clone)[0];
   }
-  group.all_reduce(y, ReduceOp::sum, name).wait(*cx.stream);
+  group.all_reduce(*cx.stream, y, ReduceOp::sum, name).wait(*cx.stream);
   if (!cx.recording()) return y;
   const Tensor tracked = y.with_var(var);
   cx.tape->record(

@@ -38,13 +38,13 @@ Tensor empty_rows(Context& cx, const Tensor& like, i64 rows) {
 
 Arriving all_rows(Context& cx, const Tensor& part, ProcessGroup& group, std::string_view name) {
   Tensor whole = empty_rows(cx, part, part.dim(0) * group.size());
-  Work work = group.all_gather(dense(cx, part), whole, name);
+  Work work = group.all_gather(*cx.stream, dense(cx, part), whole, name);
   return {std::move(whole), std::move(work)};
 }
 
 Arriving summed_part(Context& cx, const Tensor& whole, ProcessGroup& group, std::string_view name) {
   Tensor part = empty_rows(cx, whole, part_of(whole.dim(0), group));
-  Work work = group.reduce_scatter(dense(cx, whole), part, name);
+  Work work = group.reduce_scatter(*cx.stream, dense(cx, whole), part, name);
   return {std::move(part), std::move(work)};
 }
 

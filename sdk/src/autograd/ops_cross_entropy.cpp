@@ -15,10 +15,10 @@ Tensor cross_entropy(Context& cx,
                      std::string_view name) {
   CrossEntropyMaxArgs max_args{logits.arg(), {}, valid};
   const Tensor max = run(cx, max_args)[0];
-  group.all_reduce(max, ReduceOp::max, name).wait(*cx.stream);
+  group.all_reduce(*cx.stream, max, ReduceOp::max, name).wait(*cx.stream);
   CrossEntropySumsArgs sums_args{logits.arg(), targets.arg(), max.arg(), {}, first, valid};
   const Tensor sums = run(cx, sums_args)[0];
-  group.all_reduce(sums, ReduceOp::sum, name).wait(*cx.stream);
+  group.all_reduce(*cx.stream, sums, ReduceOp::sum, name).wait(*cx.stream);
   CrossEntropyLossArgs loss_args{sums.arg(), mask.arg(), inverse_weight.arg(), {}};
   Tensor loss = run(cx, loss_args)[0];
   if (!cx.recording()) return loss;

@@ -31,8 +31,8 @@ class CollectiveTask : public DirectTask {
     return fmt::format(
         "group {}: {} \"{}\" #{}", members_->spec.name, collective_name(kind_), own_.name, number_);
   }
-  std::string waiting_for() const override;
-  std::vector<i64> missing() const override;
+  std::string waiting_for(Until) const override;
+  std::vector<i64> missing(Until) const override;
 
  private:
   enum class Stage { announce, work, leave };
@@ -206,7 +206,7 @@ void CollectiveTask::work_direct() {
   }
 }
 
-std::vector<i64> CollectiveTask::missing() const {
+std::vector<i64> CollectiveTask::missing(Until) const {
   const auto counter = stage_ == Stage::work ? &MemberControl::posted : &MemberControl::done;
   const u64 number = stage_ == Stage::announce ? number_ - kRing : number_;
   std::vector<i64> ranks;
@@ -217,7 +217,7 @@ std::vector<i64> CollectiveTask::missing() const {
   return ranks;
 }
 
-std::string CollectiveTask::waiting_for() const {
+std::string CollectiveTask::waiting_for(Until) const {
   std::string text;
   for (int m = 0; m < size(); ++m) {
     const u64 posted = member(m).posted.load(std::memory_order_acquire);

@@ -17,10 +17,12 @@ class ExchangeTask : public DirectTask {
 
   bool advance() override;
   std::string title() const override {
-    return fmt::format("group {}: {} \"{}\"", members_->spec.name, collective_name(kind_), name_);
+    return fmt::format(
+        "group {}: {} \"{}\"", members_->spec.name, collective_name(kind_), name_.view());
   }
-  std::string waiting_for() const override;
-  std::vector<i64> missing() const override;
+  bool received() const override { return std::ranges::all_of(receives_, &Receive::complete); }
+  std::string waiting_for(Until until) const override;
+  std::vector<i64> missing(Until until) const override;
 
  private:
   enum class Stage { waiting, announced, complete };
@@ -44,7 +46,7 @@ class ExchangeTask : public DirectTask {
 
   std::shared_ptr<DirectMembers> members_;
   CollectiveKind kind_;
-  std::string name_;
+  CallName name_;
   std::vector<std::unique_ptr<Send>> sends_;
   std::vector<Receive> receives_;
 };
@@ -66,13 +68,13 @@ ExchangeTask::ExchangeTask(std::shared_ptr<DirectMembers> members, const Collect
   ++members_->open;
 }
 
-std::vector<i64> ExchangeTask::missing() const {
+std::vector<i64> ExchangeTask::missing(Until until) const {
   std::vector<i64> ranks;
   const auto add = [&](int peer) {
     if (peer != members_->spec.index) ranks.push_back(members_->rank_of(peer));
   };
   for (const auto& send : sends_) {
-    if (send->stage != Stage::complete) add(send->peer);
+    if (until == Until::complete && send->stage != Stage::complete) add(send->peer);
   }
   for (const Receive& receive : receives_) {
     if (!receive.complete) add(receive.peer);
@@ -90,12 +92,8 @@ bool ExchangeTask::advance() {
   for (auto& send : sends_) {
     if (send->stage == Stage::announced) advance(*send);
   }
-  return std::all_of(sends_.begin(),
-                     sends_.end(),
-                     [](const auto& send) { return send->stage == Stage::complete; }) &&
-         std::all_of(receives_.begin(), receives_.end(), [](const Receive& receive) {
-           return receive.complete;
-         });
+  const auto sent = [](const auto& send) { return send->stage == Stage::complete; };
+  return std::ranges::all_of(sends_, sent) && received();
 }
 
 void ExchangeTask::advance(Send& send) {
@@ -141,7 +139,7 @@ void ExchangeTask::advance(Receive& receive) {
   receive.complete = true;
 }
 
-std::string ExchangeTask::waiting_for() const {
+std::string ExchangeTask::waiting_for(Until until) const {
   std::string text;
   const auto add = [&](int peer, std::string_view what) {
     text += fmt::format("{}rank {} {}", text.empty() ? "" : "; ", members_->number_of(peer), what);
@@ -150,7 +148,8 @@ std::string ExchangeTask::waiting_for() const {
     if (!receive.complete) add(receive.peer, "has not sent");
   }
   for (const auto& send : sends_) {
-    if (send->stage != Stage::complete) add(send->peer, "has not received");
+    if (until == Until::received || send->stage == Stage::complete) continue;
+    add(send->peer, "has not received");
   }
   return text;
 }

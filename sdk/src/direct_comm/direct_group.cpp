@@ -12,12 +12,6 @@ namespace {
 
 i64 whole_pages(i64 bytes) { return (bytes + 4095) / 4096 * 4096; }
 
-u64 hash_of(std::string_view text) {  // FNV-1a
-  u64 hash = 0xcbf29ce484222325;
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  return hash;
-}
-
 }  // namespace
 
 i64 bytes_of(const TensorArg& tensor) {
@@ -27,13 +21,14 @@ i64 bytes_of(const TensorArg& tensor) {
 Announcement announcement_of(const Collective& collective, const TensorArg& tensor) {
   Announcement made{};
   made.kind = collective.kind;
-  made.name_hash = hash_of(collective.name);
+  made.name_hash = collective.name.hash();
   made.bytes = bytes_of(tensor);
   made.dtype = tensor.dtype;
   made.op = collective.op;
   made.root = collective.root;
-  const std::size_t length = std::min(collective.name.size(), sizeof made.name - 1);
-  std::memcpy(made.name, collective.name.data(), length);
+  static_assert(sizeof made.name > CallName::kMost);
+  const std::string_view text = collective.name.view();
+  std::memcpy(made.name, text.data(), text.size());
   return made;
 }
 
@@ -102,7 +97,7 @@ void SharedInput::finish(DirectState& state, const TensorArg& tensor, bool writt
 }
 
 DirectGroup::DirectGroup(std::shared_ptr<DirectState> state, const GroupSpec& spec, Device& device)
-    : HostGroup(device),
+    : HostGroup(device, spec.lane),
       state_(std::move(state)),
       members_(std::make_shared<DirectMembers>(*state_, spec)) {}
 
@@ -121,7 +116,5 @@ HostGroup::Ticket DirectGroup::post(const Collective& collective) {
   return state_->add(pairs ? make_exchange_task(members_, collective)
                            : make_collective_task(members_, collective));
 }
-
-void DirectGroup::finish(Ticket ticket) { state_->finish(ticket); }
 
 }  // namespace tessera

@@ -53,7 +53,8 @@ class DirectGroup : public HostGroup {
   DirectGroup(std::shared_ptr<DirectState> state, const GroupSpec& spec, Device& device);
   ~DirectGroup() override;
   Ticket post(const Collective& collective) override;
-  void finish(Ticket ticket) override;
+  void finish(Ticket ticket) override { state_->finish(ticket, Until::complete); }
+  void finish_received(Ticket ticket) override { state_->finish(ticket, Until::received); }
 
  private:
   std::shared_ptr<DirectState> state_;

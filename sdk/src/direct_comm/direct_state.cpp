@@ -109,7 +109,7 @@ bool DirectState::progress() {
     try {
       complete = task.advance();
     } catch (const PeerGone&) {
-      check_peers(task);
+      check_peers(task.ticket, Until::complete);
       return moved;
     } catch (const Error& error) {
       const std::string text = fmt::format("rank {}, {}: {}", number(), task.title(), error.what());
@@ -131,13 +131,18 @@ bool DirectState::advance() {
   return !pending_.empty();
 }
 
-void DirectState::check_peers(const DirectTask& waiting) {
+const DirectTask* DirectState::open(u64 ticket, Until until) const {
+  const auto found =
+      std::ranges::lower_bound(pending_, ticket, {}, [](const auto& task) { return task->ticket; });
+  if (found == pending_.end() || (*found)->ticket != ticket) return nullptr;
+  return until == Until::received && (*found)->received() ? nullptr : found->get();
+}
+
+void DirectState::check_peers(u64 ticket, Until until) {
+  const std::string title = open(ticket, until)->title();
   const auto fail_of = [&](i64 rank, const std::string& reason) {
-    die(fmt::format("rank {}, {}: rank {} failed: {}",
-                    number(),
-                    waiting.title(),
-                    arguments.number(rank),
-                    reason),
+    die(fmt::format(
+            "rank {}, {}: rank {} failed: {}", number(), title, arguments.number(rank), reason),
         rank,
         reason);
   };
@@ -147,23 +152,22 @@ void DirectState::check_peers(const DirectTask& waiting) {
     while (peer->phase.load() == RankState::aborting) sched_yield();
     if (peer->phase.load() == RankState::aborted) fail_of(peer->origin, peer->text);
   }
-  for (const i64 rank : waiting.missing()) {
+  for (const i64 rank : open(ticket, until)->missing(until)) {
     const bool left = ranks[static_cast<std::size_t>(rank)]->phase.load() == RankState::left;
     const std::string death = left ? "it has ended" : memory->death(rank);
     if (death.empty()) continue;
     // It may have done its part just before it ended.
     progress();
-    if (pending_.empty() || pending_.front().get() != &waiting) return;
-    const std::vector<i64> still = waiting.missing();
-    if (std::find(still.begin(), still.end(), rank) == still.end()) continue;
-    fail_of(rank, death);
+    const DirectTask* waiting = open(ticket, until);
+    if (waiting == nullptr) return;
+    if (std::ranges::count(waiting->missing(until), rank) > 0) fail_of(rank, death);
   }
 }
 
-void DirectState::finish(u64 ticket) {
+void DirectState::finish(u64 ticket, Until until) {
   check();
   require(ticket != 0, "{}: a collective was waited for before it was posted", name);
-  const auto done = [&] { return pending_.empty() || pending_.front()->ticket > ticket; };
+  const auto done = [&] { return open(ticket, until) == nullptr; };
   progress();
   if (done()) return;
 
@@ -182,15 +186,15 @@ void DirectState::finish(u64 ticket) {
     if (now - moved > 20ms) std::this_thread::sleep_for(50us);
     if (now - checked < 2ms) continue;
     checked = now;
-    check_peers(*pending_.front());
-    if (done()) return;
+    check_peers(ticket, until);
+    const DirectTask* task = open(ticket, until);
+    if (task == nullptr) return;
     if (now - moved > arguments.timeout) {
-      const DirectTask& task = *pending_.front();
       const std::string text = fmt::format("rank {}, {}: timed out after {:.1f} s: {}",
                                            number(),
-                                           task.title(),
+                                           task->title(),
                                            std::chrono::duration<double>(now - moved).count(),
-                                           task.waiting_for());
+                                           task->waiting_for(until));
       die(text, arguments.rank, text);
     }
   }

@@ -11,18 +11,23 @@
 
 namespace tessera {
 
+/// What a wait is for: all of a collective, or what an exchange receives.
+enum class Until : u8 { complete, received };
+
 /// One started collective of this rank, carried out in small steps.
 class DirectTask {
  public:
   virtual ~DirectTask() = default;
   /// Does what can be done without waiting; true when complete. Throws on a mismatch.
   virtual bool advance() = 0;
+  /// Of an exchange that is not complete: has everything arrived that it receives?
+  virtual bool received() const { return false; }
   /// "group tp[0,1]: all_reduce "x" #4", for errors.
   virtual std::string title() const = 0;
   /// Whom it waits for and why, for a timeout.
-  virtual std::string waiting_for() const = 0;
+  virtual std::string waiting_for(Until until) const = 0;
   /// Ranks that have not yet done what it needs now.
-  virtual std::vector<i64> missing() const = 0;
+  virtual std::vector<i64> missing(Until until) const = 0;
 
   u64 ticket = 0;
 };
@@ -34,10 +39,10 @@ struct DirectState {
               std::shared_ptr<DirectMemory> memory);
   ~DirectState();
 
-  /// Adds a task behind all others and advances what can be.
+  /// Adds a task after all others and advances what can be.
   u64 add(std::unique_ptr<DirectTask> task);
-  /// Waits until this task and all before it are complete.
-  void finish(u64 ticket);
+  /// Waits for this task; returns at once where it is complete. Meanwhile all others move on.
+  void finish(u64 ticket, Until until);
   /// Everything started, as far as it goes without waiting; true while some of it is not complete.
   bool advance();
   /// Throws when this rank has failed before.
@@ -63,7 +68,9 @@ struct DirectState {
  private:
   using Clock = std::chrono::steady_clock;
   bool progress();
-  void check_peers(const DirectTask& waiting);
+  /// The task, unless it has come as far as the wait needs.
+  const DirectTask* open(u64 ticket, Until until) const;
+  void check_peers(u64 ticket, Until until);
   [[noreturn]] void die(const std::string& what, i64 origin, const std::string& reason);
 
   std::vector<std::unique_ptr<DirectTask>> pending_;  // by ticket

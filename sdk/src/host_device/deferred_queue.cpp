@@ -33,6 +33,7 @@ void DeferredQueue::enqueue(Entry entry) {
     if (entry.record) entry.record->reach();
     return;
   }
+  entry.number = given_++;
   queues_[static_cast<std::size_t>(entry.stream->index())].push_back(std::move(entry));
   ++queued_;
   if (queued_ > kMostQueued) {
@@ -105,11 +106,18 @@ DeferredQueue::Queue* DeferredQueue::pick(const Queue* target, Order order) {
 bool DeferredQueue::step(const Queue* target, Order order) {
   Queue* queue = pick(target, order);
   if (!queue) return false;
-  const Entry entry = std::move(queue->front());
-  queue->pop_front();
+  run_front(*queue);
+  return true;
+}
+
+void DeferredQueue::run_front(Queue& queue) {
+  const Entry entry = std::move(queue.front());
+  queue.pop_front();
   --queued_;
   if (entry.record) entry.record->reach();
-  if (!entry.task) return true;
+  if (!entry.task) return;
+  if (entry.task->waits_for_ranks()) run_before(entry.number);
+  if (error_) return;
   running_ = true;
   try {
     entry.task->run(*entry.stream);
@@ -118,7 +126,20 @@ bool DeferredQueue::step(const Queue* target, Order order) {
     drop();
   }
   running_ = false;
-  return true;
+}
+
+// What was given before never waits for what was given later, so this comes to its end.
+void DeferredQueue::run_before(u64 number) {
+  while (true) {
+    std::vector<Queue*> ready;
+    for (Queue& queue : queues_) {
+      if (queue.empty() || queue.front().number > number) continue;
+      if (queue.front().wait && !queue.front().wait->done) continue;
+      ready.push_back(&queue);
+    }
+    if (ready.empty()) return;
+    run_front(*ready[random(ready.size())]);
+  }
 }
 
 void DeferredQueue::drop() {

@@ -12,7 +12,8 @@ namespace tessera {
 
 /// The streams of a device in the test mode `deferred`. Tasks wait in queues and run in a random
 /// order that their streams and events allow: mostly as late as a waiting host lets them, or with
-/// other streams far ahead or far behind. The same seed and calls give the same order.
+/// other streams far ahead or far behind. The same seed and calls give the same order. Before a
+/// task that waits for other ranks everything that was given earlier runs: those ranks may need it.
 ///
 /// The first exception of a task drops everything queued, and is thrown by the next drain or query.
 class DeferredQueue {
@@ -38,6 +39,7 @@ class DeferredQueue {
     std::shared_ptr<const HostTask> task;
     std::shared_ptr<HostEvent> record, wait;
     std::shared_ptr<void> holds;  // until the task has run
+    u64 number = 0;               // in the order in which they were given
   };
   using Queue = std::deque<Entry>;
   /// Which stream goes first where several could.
@@ -46,6 +48,8 @@ class DeferredQueue {
   void enqueue(Entry entry);
   Queue* pick(const Queue* target, Order order);
   bool step(const Queue* target, Order order);
+  void run_front(Queue& queue);
+  void run_before(u64 number);
   void run_ahead(u64 steps);
   void run_until_dry(const Queue& target, const Check& check);
   template <class Done>
@@ -54,7 +58,7 @@ class DeferredQueue {
   void rethrow();
   u64 random(u64 bound);
 
-  u64 seed_, drawn_ = 0;
+  u64 seed_, drawn_ = 0, given_ = 0;
   std::vector<Queue> queues_;
   std::size_t queued_ = 0;
   bool running_ = false;

@@ -62,7 +62,10 @@ HostDevice::State::State(HostDevice& device,
         kHostMemory,
         arguments.memory->kind());
   }
-  const char* const names[] = {"compute", "comm"};
+  const std::string_view names[] = {"compute",
+                                    comm_lane_name(CommLane::critical),
+                                    comm_lane_name(CommLane::exchange),
+                                    comm_lane_name(CommLane::bulk)};
   CachingAllocator::Options options;
   DevicePool::Poison poison_pool;
   HostStream::Poison poison_arena;
@@ -83,9 +86,10 @@ HostDevice::State::State(HostDevice& device,
       }
     };
   }
-  for (const char* stream : names) {
+  for (const std::string_view stream : names) {
     const int index = static_cast<int>(streams.size());
-    streams.push_back(std::make_unique<HostStream>(device, index, stream, poison_arena));
+    streams.push_back(
+        std::make_unique<HostStream>(device, index, std::string(stream), poison_arena));
   }
   pool = std::make_unique<DevicePool>(
       arguments.memory ? arguments.memory : std::make_shared<SystemMemory>(),
@@ -126,6 +130,22 @@ void HostDevice::State::record_launch(Stream& stream,
   capture->add(stream, HostTask::launch(kernel, args, workspace.address()));
 }
 
+void HostDevice::State::launch_host(Stream& stream,
+                                    std::string_view task_name,
+                                    std::function<void()> task,
+                                    HostTask::Waits waits) {
+  if (capture) {
+    captured([&] {
+      capture->require_contains(stream, fmt::format("host task \"{}\"", task_name));
+      capture->add(stream, HostTask::host(task_name, std::move(task), waits));
+    });
+  } else if (deferred) {
+    deferred->push(stream, HostTask::host(task_name, std::move(task), waits));
+  } else {
+    task();
+  }
+}
+
 HostDevice::HostDevice(std::string name, const DeviceArguments& arguments, std::vector<Kernel> own)
     : state_(std::make_unique<State>(*this, std::move(name), arguments)) {
   set_parallel_threads(arguments.threads);
@@ -149,7 +169,9 @@ MemoryStats HostDevice::memory() const {
 }
 void HostDevice::reset_peaks() { state_->pool->allocator().reset_peaks(); }
 Stream& HostDevice::stream() { return *state_->streams[0]; }
-Stream& HostDevice::comm_stream() { return *state_->streams[1]; }
+Stream& HostDevice::comm_stream(CommLane lane) {
+  return *state_->streams[1 + static_cast<std::size_t>(lane)];
+}
 bool HostDevice::capturing() const { return state_->capture != nullptr; }
 
 const Kernel* HostDevice::find(std::string_view operation) const {
@@ -174,17 +196,13 @@ void HostDevice::launch(Stream& stream, const Kernel& kernel, const void* args, 
 }
 
 void HostDevice::launch_host(Stream& stream, std::string_view name, std::function<void()> task) {
-  State& state = *state_;
-  if (state.capture) {
-    state.captured([&] {
-      state.capture->require_contains(stream, fmt::format("host task \"{}\"", name));
-      state.capture->add(stream, HostTask::host(name, std::move(task)));
-    });
-  } else if (state.deferred) {
-    state.deferred->push(stream, HostTask::host(name, std::move(task)));
-  } else {
-    task();
-  }
+  state_->launch_host(stream, name, std::move(task), HostTask::Waits::no);
+}
+
+void HostDevice::launch_host_wait(Stream& stream,
+                                  std::string_view name,
+                                  std::function<void()> task) {
+  state_->launch_host(stream, name, std::move(task), HostTask::Waits::for_ranks);
 }
 
 void HostDevice::begin_capture(Stream& stream) {

@@ -54,6 +54,10 @@ struct HostDevice::State {
     }
   }
   void record_launch(Stream& stream, const Kernel& kernel, const void* args, Pool& from);
+  void launch_host(Stream& stream,
+                   std::string_view task_name,
+                   std::function<void()> task,
+                   HostTask::Waits waits);
   /// The tensor of a copy to or from the host, which is on `device`.
   void require_tensor(const Device& device, std::string_view call, const Tensor& tensor) const;
   /// Before the host touches a tensor's memory.

@@ -23,8 +23,11 @@ std::shared_ptr<const HostTask> HostTask::launch(const Kernel& kernel,
   return std::shared_ptr<const HostTask>(new HostTask(std::move(launch)));
 }
 
-std::shared_ptr<const HostTask> HostTask::host(std::string_view name, std::function<void()> task) {
-  return std::shared_ptr<const HostTask>(new HostTask(Host{std::string(name), std::move(task)}));
+std::shared_ptr<const HostTask> HostTask::host(std::string_view name,
+                                               std::function<void()> task,
+                                               Waits waits) {
+  return std::shared_ptr<const HostTask>(
+      new HostTask(Host{std::string(name), std::move(task), waits}));
 }
 
 std::shared_ptr<const HostTask> HostTask::fill(void* address, i64 bytes) {

@@ -19,7 +19,11 @@ class HostTask {
   static std::shared_ptr<const HostTask> launch(const Kernel& kernel,
                                                 const void* args,
                                                 void* workspace);
-  static std::shared_ptr<const HostTask> host(std::string_view name, std::function<void()> task);
+  /// Does the task wait for other ranks?
+  enum class Waits : u8 { no, for_ranks };
+  static std::shared_ptr<const HostTask> host(std::string_view name,
+                                              std::function<void()> task,
+                                              Waits waits);
   /// A copy between a tensor and a host block, which it keeps. Copies to the host say where their
   /// `bytes` land; others pass nullptr.
   static std::shared_ptr<const HostTask> copy(std::string name,
@@ -33,6 +37,10 @@ class HostTask {
 
   /// Throws what the work throws, as an Error that names it.
   void run(Stream& stream) const;
+  bool waits_for_ranks() const {
+    const auto* host = std::get_if<Host>(&work_);
+    return host != nullptr && host->waits == Waits::for_ranks;
+  }
   /// For queues: what to keep until the task has run. A host that reads too early should see that:
   /// so memory in which a copy will land is poisoned now, unless queued copies still read it.
   std::shared_ptr<void> enqueue() const;
@@ -48,6 +56,7 @@ class HostTask {
   struct Host {
     std::string name;
     std::function<void()> task;
+    Waits waits;
   };
   struct Copy {
     std::string name;

@@ -69,7 +69,7 @@ double median_us(ProcessGroup& group, Device& device, const Tensor& tensor, i64 
   for (i64 i = -iterations / 10; i < iterations; ++i) {
     group.barrier(device.stream(), "start");
     const Clock::time_point begin = Clock::now();
-    group.all_reduce(tensor, ReduceOp::sum, "measured").wait(device.stream());
+    group.all_reduce(device.stream(), tensor, ReduceOp::sum, "measured").wait(device.stream());
     device.synchronize(device.stream());
     const std::chrono::duration<double, std::micro> took = Clock::now() - begin;
     if (i >= 0) times.push_back(took.count());

@@ -88,7 +88,7 @@ Outcome reduce_on_two(i64 elements, bool inside, int steps) {
     DirectEngine engine("test", arguments_of(rank, store), island);
     HostDevice device("test", {}, {});
     const auto group = engine.create_group(both(rank), device);
-    auto& host = dynamic_cast<HostGroup&>(*group);
+    HostGroup& host = *group->host_group();
     std::vector<float> outside(static_cast<std::size_t>(elements));
     float* values =
         inside ? static_cast<float*>(island->reserve(elements * 4 + 4096)) : outside.data();
@@ -150,7 +150,7 @@ TEST(DirectEngine, PostingCarriesOutWhatPeersAreReadyFor) {
     DirectEngine engine("test", arguments_of(rank, store), islands[static_cast<std::size_t>(rank)]);
     HostDevice device("test", {}, {});
     const auto group = engine.create_group(both(rank), device);
-    auto& host = dynamic_cast<HostGroup&>(*group);
+    HostGroup& host = *group->host_group();
     std::vector<float> first(5000, static_cast<float>(rank + 1)), second = first, third = first;
     host.post(sum_of(first.data(), 5000));
     meeting.arrive_and_wait();

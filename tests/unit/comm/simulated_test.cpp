@@ -21,18 +21,20 @@ TEST(Simulated, GroupsOfAnyWorldCountAsRealOnesDo) {
   };
   std::vector<Started> started;
   std::vector<u64> waited;
-  SimulatedCommunicator communicator({.started =
-                                          [&](u64 id, const GroupSpec& group, const Collective& c) {
-                                            started.push_back({id, group.name, c.name, c.kind});
-                                          },
-                                      .waited = [&](u64 id) { waited.push_back(id); }});
+  SimulatedCommunicator communicator(
+      {.started =
+           [&](u64 id, const GroupSpec& group, const Collective& c) {
+             started.push_back({id, group.name, std::string(c.name.view()), c.kind});
+           },
+       .waited = [&](u64 id) { waited.push_back(id); }});
   MetaDevice device(std::make_shared<HostDevice>("none", DeviceArguments{}, std::vector<Kernel>{}));
   Mesh mesh(RankGenerator({.world = 512, .tensor = 8}), 11);
   build_mesh(mesh, communicator, device);
 
   const Tensor x = floats(device, {8, 100}), part = floats(device, {1, 100});
-  Work reduction = mesh.group(Axis::data).all_reduce(x, ReduceOp::sum, "gradients");
-  mesh.group(Axis::tensor).reduce_scatter(x, part, "rows").wait(device.stream());
+  Work reduction =
+      mesh.group(Axis::data).all_reduce(device.stream(), x, ReduceOp::sum, "gradients");
+  mesh.group(Axis::tensor).reduce_scatter(device.stream(), x, part, "rows").wait(device.stream());
   reduction.wait(device.stream());
 
   EXPECT_EQ(mesh.group(Axis::data).size(), 64);

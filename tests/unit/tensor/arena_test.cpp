@@ -24,7 +24,8 @@ class Arenas : public ::testing::Test {
     };
     for (int i = 0; i < 500; ++i) {
       if (live.empty() || random() % 5 < 3) {
-        Stream& stream = random() % 3 == 0 ? device_.comm_stream() : device_.stream();
+        Stream& stream =
+            random() % 3 == 0 ? device_.comm_stream(CommLane::critical) : device_.stream();
         live.push_back(pool.allocate(random() % 10000, Category::activations, stream));
         addresses.push_back(live.back().address);
       } else {
@@ -66,7 +67,7 @@ TEST_F(Arenas, CountAsGraphMemory) {
 TEST_F(Arenas, GiveReleasedMemoryToTheSameStreamOnly) {
   Arena arena(device_.pool(), 4096, device_.stream());
   Stream& a = device_.stream();
-  Stream& b = device_.comm_stream();
+  Stream& b = device_.comm_stream(CommLane::critical);
   const Block kept = arena.allocate(64, Category::activations, a);
   const Block first = arena.allocate(64, Category::activations, a);
   const Block after = arena.allocate(64, Category::activations, a);

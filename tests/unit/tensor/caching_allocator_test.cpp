@@ -47,7 +47,7 @@ class Allocator : public ::testing::Test {
  protected:
   TestDevice device_;
   Stream& a_ = device_.stream();
-  Stream& b_ = device_.comm_stream();
+  Stream& b_ = device_.comm_stream(CommLane::critical);
 };
 
 TEST(AllocatorSizes, WasteLessThanAnEighth) {

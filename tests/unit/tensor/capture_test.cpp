@@ -27,7 +27,7 @@ class Captures : public ::testing::TestWithParam<u64> {
 
   TestDevice device_{deferred(GetParam())};
   Stream& compute_ = device_.stream();
-  Stream& comm_ = device_.comm_stream();
+  Stream& comm_ = device_.comm_stream(CommLane::critical);
   Arena arena_{device_.pool(), 1 << 16, compute_};
   Tensor x_ = empty(device_, {8}), y_ = empty(device_, {8}), z_ = empty(device_, {8});
 };
@@ -114,8 +114,8 @@ TEST_P(Captures, RefuseHostAccess) {
                std::string("host read of a tensor (f32 [8])") + hint);
   EXPECT_ERROR(device_.write(x_, host.data()),
                std::string("host write of a tensor (f32 [8])") + hint);
-  EXPECT_ERROR(device_.synchronize(comm_), std::string("synchronize(\"comm\")") + hint);
-  EXPECT_ERROR(device_.begin_capture(comm_), std::string("begin_capture(\"comm\")") + hint);
+  EXPECT_ERROR(device_.synchronize(comm_), std::string("synchronize(\"critical\")") + hint);
+  EXPECT_ERROR(device_.begin_capture(comm_), std::string("begin_capture(\"critical\")") + hint);
   check_usable();
 }
 
@@ -137,7 +137,7 @@ TEST_P(Captures, RefuseAnUnjoinedFork) {
   fill(comm_, y_, 1);
   EXPECT_ERROR(
       device_.end_capture(compute_),
-      "the capture on stream \"compute\" ends while stream \"comm\", forked from it, is not "
+      "the capture on stream \"compute\" ends while stream \"critical\", forked from it, is not "
       "joined: record an event at its end and let \"compute\" wait for it");
   EXPECT_FALSE(device_.capturing());
   check_usable();
@@ -168,7 +168,7 @@ TEST_P(Captures, KeepTheirEventsInside) {
   device_.end_capture(compute_);
   EXPECT_ERROR(
       device_.wait(comm_, inside),
-      "stream \"comm\" waits for an event that was recorded in a capture: it names a point "
+      "stream \"critical\" waits for an event that was recorded in a capture: it names a point "
       "inside a graph; record an event after replay");
   device_.begin_capture(compute_);
   EXPECT_THROW(device_.wait(compute_, inside), Error);
@@ -215,16 +215,17 @@ TEST_P(Captures, TellStridesApart) {
 
 TEST_P(Captures, RefuseAStreamOutside) {
   device_.begin_capture(compute_);
-  EXPECT_ERROR(fill(comm_, x_, 1),
-               "operation \"test.fill\" on stream \"comm\" while capturing on stream \"compute\", "
-               "which has not forked to it: let \"comm\" wait for an event recorded in the capture "
-               "first");
+  EXPECT_ERROR(
+      fill(comm_, x_, 1),
+      "operation \"test.fill\" on stream \"critical\" while capturing on stream \"compute\", "
+      "which has not forked to it: let \"critical\" wait for an event recorded in the capture "
+      "first");
   device_.abort_capture();
   device_.begin_capture(compute_);
   EXPECT_ERROR(
       device_.launch_host(comm_, "post all_reduce", [] {}),
-      "host task \"post all_reduce\" on stream \"comm\" while capturing on stream "
-      "\"compute\", which has not forked to it: let \"comm\" wait for an event recorded in "
+      "host task \"post all_reduce\" on stream \"critical\" while capturing on stream "
+      "\"compute\", which has not forked to it: let \"critical\" wait for an event recorded in "
       "the capture first");
   check_usable();
 }
@@ -235,8 +236,8 @@ TEST_P(Captures, EndWithAnErrorAfterAnError) {
   EXPECT_ERROR(
       device_.end_capture(compute_),
       "the capture on stream \"compute\" failed before its end: operation \"test.fill\" on "
-      "stream \"comm\" while capturing on stream \"compute\", which has not forked to it: "
-      "let \"comm\" wait for an event recorded in the capture first");
+      "stream \"critical\" while capturing on stream \"compute\", which has not forked to it: "
+      "let \"critical\" wait for an event recorded in the capture first");
   check_usable();
 }
 
@@ -244,7 +245,7 @@ TEST_P(Captures, EndWhereTheyBegan) {
   EXPECT_ERROR(device_.end_capture(compute_), "end_capture(\"compute\") without begin_capture");
   device_.begin_capture(compute_);
   EXPECT_ERROR(device_.end_capture(comm_),
-               "end_capture(\"comm\") of a capture that began on stream \"compute\"");
+               "end_capture(\"critical\") of a capture that began on stream \"compute\"");
   check_usable();
 }
 

@@ -25,9 +25,10 @@ int wrong(F program) {
 
 /// y = x on the comm stream, as a collective would be.
 void copy_task(Device& device, const Tensor& x, const Tensor& y) {
-  device.launch_host(device.comm_stream(), "copy", [from = x.arg(), to = y.arg()] {
-    for (i64 i = 0; i < from.elements(); ++i) to.as<float>()[i] = from.as<float>()[i];
-  });
+  device.launch_host(
+      device.comm_stream(CommLane::critical), "copy", [from = x.arg(), to = y.arg()] {
+        for (i64 i = 0; i < from.elements(); ++i) to.as<float>()[i] = from.as<float>()[i];
+      });
 }
 
 bool all(const std::vector<float>& values, float expected) {
@@ -38,12 +39,14 @@ bool all(const std::vector<float>& values, float expected) {
 bool round_trip(Device& device, bool wait_before, bool wait_after) {
   const Tensor x = empty(device, {16}), y = empty(device, {16}), z = empty(device, {16});
   fill(device.stream(), x, 2);
-  device.wait(device.comm_stream(), wait_before ? device.record(device.stream()) : Event());
+  device.wait(device.comm_stream(CommLane::critical),
+              wait_before ? device.record(device.stream()) : Event());
   copy_task(device, x, y);
-  device.wait(device.stream(), wait_after ? device.record(device.comm_stream()) : Event());
+  device.wait(device.stream(),
+              wait_after ? device.record(device.comm_stream(CommLane::critical)) : Event());
   add(device.stream(), x, y, z);
   const bool right = all(values(device, z), 4);
-  device.synchronize(device.comm_stream());  // x and y are in use until then
+  device.synchronize(device.comm_stream(CommLane::critical));  // x and y are in use until then
   return right;
 }
 
@@ -75,10 +78,10 @@ TEST(Deferred, FindsMemoryReleasedTooEarly) {
               {
                 const Tensor x = empty(device, {16});
                 fill(device.stream(), x, 2);
-                device.wait(device.comm_stream(), device.record(device.stream()));
+                device.wait(device.comm_stream(CommLane::critical), device.record(device.stream()));
                 copy_task(device, x, y);
               }
-              device.wait(device.stream(), device.record(device.comm_stream()));
+              device.wait(device.stream(), device.record(device.comm_stream(CommLane::critical)));
               return all(values(device, y), 2);
             }),
             kSeeds / 10);
@@ -105,10 +108,10 @@ TEST(Deferred, PoisonsFreshMemory) {
 TEST(Deferred, ReadsOnTheComputeStream) {
   EXPECT_GT(wrong([](Device& device) {
               const Tensor x = empty(device, {4});
-              device.wait(device.comm_stream(), device.record(device.stream()));
-              fill(device.comm_stream(), x, 1);
+              device.wait(device.comm_stream(CommLane::critical), device.record(device.stream()));
+              fill(device.comm_stream(CommLane::critical), x, 1);
               const bool right = all(values(device, x), 1);
-              device.synchronize(device.comm_stream());
+              device.synchronize(device.comm_stream(CommLane::critical));
               return right && all(values(device, x), 1);
             }),
             kSeeds / 10);
@@ -131,11 +134,12 @@ TEST(Deferred, KeepsTheOrderOfAStream) {
   EXPECT_EQ(wrong([](Device& device) {
               std::vector<int> order, expected;
               for (int i = 0; i < 300; ++i) {
-                device.launch_host(device.comm_stream(), "task", [&, i] { order.push_back(i); });
+                device.launch_host(
+                    device.comm_stream(CommLane::critical), "task", [&, i] { order.push_back(i); });
                 expected.push_back(i);
                 if (i % 50 == 0) device.synchronize(device.stream());
               }
-              device.synchronize(device.comm_stream());
+              device.synchronize(device.comm_stream(CommLane::critical));
               return order == expected;
             }),
             0);
@@ -147,10 +151,10 @@ TEST(Deferred, RunsAlikeUnderOneSeed) {
     std::string text;
     for (int i = 0; i < 40; ++i) {
       device.launch_host(device.stream(), "a", [&] { text += 'a'; });
-      device.launch_host(device.comm_stream(), "b", [&] { text += 'b'; });
+      device.launch_host(device.comm_stream(CommLane::critical), "b", [&] { text += 'b'; });
     }
     device.synchronize(device.stream());
-    device.synchronize(device.comm_stream());
+    device.synchronize(device.comm_stream(CommLane::critical));
     return text;
   };
   EXPECT_EQ(order(1), order(1));
@@ -163,7 +167,8 @@ TEST(Deferred, BoundsItsQueues) {
   TestDevice device(deferred(1));
   int ran = 0;
   for (int i = 0; i < 20000; ++i) {
-    device.launch_host(i % 2 ? device.stream() : device.comm_stream(), "count", [&] { ++ran; });
+    device.launch_host(
+        i % 2 ? device.stream() : device.comm_stream(CommLane::critical), "count", [&] { ++ran; });
   }
   EXPECT_GT(ran, 20000 - 5000);
 }
@@ -194,14 +199,14 @@ TEST(Deferred, LetsHostTasksWaitForOtherRanks) {
       const Tensor x = empty(device, {1}), y = empty(device, {1});
       for (int step = 0; step < 10; ++step) {
         fill(device.stream(), x, static_cast<float>(step + me));
-        device.wait(device.comm_stream(), device.record(device.stream()));
-        device.launch_host(device.comm_stream(), "all_reduce", [&, me] {
+        device.wait(device.comm_stream(CommLane::critical), device.record(device.stream()));
+        device.launch_host(device.comm_stream(CommLane::critical), "all_reduce", [&, me] {
           shared[me] = *x.arg().as<float>();
           barrier.arrive_and_wait();
           *y.arg().as<float>() = shared[0] + shared[1];
           barrier.arrive_and_wait();
         });
-        device.wait(device.stream(), device.record(device.comm_stream()));
+        device.wait(device.stream(), device.record(device.comm_stream(CommLane::critical)));
       }
       sums[me] = values(device, y)[0];
     };
@@ -221,9 +226,9 @@ bool graph_round_trip(Device& device, bool join_first) {
   add(device.stream(), x, x, z);
   device.begin_capture(device.stream());
   Tensor y = empty(device, arena, {16});
-  device.wait(device.comm_stream(), device.record(device.stream()));
+  device.wait(device.comm_stream(CommLane::critical), device.record(device.stream()));
   copy_task(device, x, y);
-  const Event done = device.record(device.comm_stream());
+  const Event done = device.record(device.comm_stream(CommLane::critical));
   if (join_first) device.wait(device.stream(), done);
   add(device.stream(), x, y, z);
   if (!join_first) device.wait(device.stream(), done);
@@ -276,8 +281,12 @@ TEST(Deferred, RunsWhatIsQueuedBeforeSlabsGoBack) {
   TestDevice device(arguments);
   const i64 elements = i64{9} << 20;
   fill(device.stream(), empty(device, {elements}), 1);
-  const Tensor other = Tensor::allocate(
-      device, device.pool(), device.comm_stream(), {elements}, DType::f32, Category::activations);
+  const Tensor other = Tensor::allocate(device,
+                                        device.pool(),
+                                        device.comm_stream(CommLane::critical),
+                                        {elements},
+                                        DType::f32,
+                                        Category::activations);
   EXPECT_EQ(device.memory().reserved, elements * 4);
 }
 

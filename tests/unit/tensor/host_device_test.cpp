@@ -78,7 +78,7 @@ TEST(HostDevices, RunLaunchesAtOnce) {
   add(device.stream(), y, Tensor(), x);
   EXPECT_EQ(values(device, x), std::vector<float>(4, 4));
   bool ran = false;
-  device.launch_host(device.comm_stream(), "task", [&] { ran = true; });
+  device.launch_host(device.comm_stream(CommLane::critical), "task", [&] { ran = true; });
   EXPECT_TRUE(ran);
   EXPECT_THROW(device.launch_host(device.stream(), "task", [] { fail("no"); }), Error);
 }
@@ -108,17 +108,17 @@ TEST(HostDevices, ReturnWorkspaceOfALaunchThatFails) {
   EXPECT_EQ(device.memory().total, 0);
 }
 
-TEST(HostDevices, HaveTwoStreams) {
+TEST(HostDevices, HaveAStreamForEachLane) {
   TestDevice device;
   EXPECT_EQ(device.stream().index(), 0);
   EXPECT_EQ(device.stream().name(), "compute");
-  EXPECT_EQ(device.comm_stream().index(), 1);
-  EXPECT_EQ(device.comm_stream().name(), "comm");
+  EXPECT_EQ(device.comm_stream(CommLane::critical).index(), 1);
+  EXPECT_EQ(device.comm_stream(CommLane::critical).name(), "critical");
   EXPECT_EQ(device.stream().native(), nullptr);
   EXPECT_EQ(&device.stream().device(), &device);
-  device.wait(device.comm_stream(), device.record(device.stream()));
+  device.wait(device.comm_stream(CommLane::critical), device.record(device.stream()));
   device.wait(device.stream(), Event());
-  device.synchronize(device.comm_stream());
+  device.synchronize(device.comm_stream(CommLane::critical));
 }
 
 TEST(HostDevices, TakeMemoryFromTheirSource) {

@@ -1,6 +1,7 @@
 #pragma once
 #include <condition_variable>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -17,7 +18,7 @@ class Task : public Waiter {
   /// Blocks until done. Throws what Transport::wait throws. `limited`: for Transport::wait.
   virtual void run(bool limited) = 0;
   /// Do others wait for something that this rank can send only after it has received? Then it is
-  /// done by the lane's thread; the rest waits until the rank itself waits for it.
+  /// done by the queue's thread; the rest waits until the rank itself waits for it.
   virtual bool passes_on() const = 0;
   /// "group tp[0,1]: all_reduce "x" #4", for errors.
   virtual std::string title() const = 0;
@@ -27,27 +28,31 @@ class Task : public Waiter {
   u64 ticket = 0;
 };
 
+/// Runs what waits for deliveries, on the thread of the caller. Returns the text of its error,
+/// empty when there was none; the error has ended communication then.
+std::string attempt(Transport& transport, const Task& task, const std::function<void()>& body);
+
 /// Runs tasks one after the other: on a thread of its own, so that they overlap the rank's work, or
 /// on the rank's thread when it waits before a task has begun, which saves two thread switches.
-class Lane {
+class TaskQueue {
  public:
-  explicit Lane(std::shared_ptr<Transport> transport) : transport_(std::move(transport)) {}
+  explicit TaskQueue(std::shared_ptr<Transport> transport) : transport_(std::move(transport)) {}
   /// No task may be running.
-  ~Lane();
-  Lane(const Lane&) = delete;
-  Lane& operator=(const Lane&) = delete;
+  ~TaskQueue();
+  TaskQueue(const TaskQueue&) = delete;
+  TaskQueue& operator=(const TaskQueue&) = delete;
 
   void add(std::unique_ptr<Task> task);
-  /// Until all tasks up to this ticket are done. Throws Error when one failed, or when nothing of
-  /// this rank has moved for the time that a collective may take.
+  /// Until the task with this ticket is done; returns at once where it is not in the queue any
+  /// more. Throws Error when one failed, or when nothing of this rank has moved for the time that a
+  /// collective may take.
   void wait(u64 ticket);
   bool idle();
 
  private:
   void run();
   void run_front(std::unique_lock<std::mutex>& lock, bool limited);
-  std::string run(Task& task, bool limited);
-  std::string text_of_timeout(const Task& task, std::chrono::duration<double> after) const;
+  bool holds(u64 ticket) const;
 
   std::shared_ptr<Transport> transport_;
   std::mutex mutex_;
