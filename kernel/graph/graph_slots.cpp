@@ -78,6 +78,7 @@ class GraphSlots::ReplayedFrame final : public PhaseFrame {
   void release(Context& cx) override;
 
  private:
+  static SlotGradients handles(const SlotGradients& from);
   void load(Context& cx, const std::vector<Tensor>& from);
   void record(Context& cx, std::size_t graph);
   void make_output_gradients();
@@ -128,6 +129,13 @@ void GraphSlots::ReplayedFrame::load(Context& cx, const std::vector<Tensor>& fro
   }
 }
 
+// The same tensors, none of which is still communicated.
+SlotGradients GraphSlots::ReplayedFrame::handles(const SlotGradients& from) {
+  SlotGradients gradients(from.size());
+  for (std::size_t i = 0; i < from.size(); ++i) gradients[i].tensor = from[i].tensor;
+  return gradients;
+}
+
 // What a graph does, run as it is or captured.
 void GraphSlots::ReplayedFrame::record(Context& cx, std::size_t graph) {
   if (graph == 0) {
@@ -137,7 +145,7 @@ void GraphSlots::ReplayedFrame::record(Context& cx, std::size_t graph) {
   } else if (graph == 2) {
     eager_.backward(cx, Half::weight, input_gradients_);
   } else {
-    input_gradients_ = output_gradients_;
+    input_gradients_ = handles(output_gradients_);
     eager_.backward(cx, range_.split_halves ? Half::input : Half::both, input_gradients_);
     if (range_.split_halves) cx.tape->wait(cx, eager_.frame());
     for (Tape::Gradient& gradient : input_gradients_) {
@@ -147,7 +155,7 @@ void GraphSlots::ReplayedFrame::record(Context& cx, std::size_t graph) {
 }
 
 void GraphSlots::ReplayedFrame::make_output_gradients() {
-  output_gradients_.assign(results_.tensors().size(), {});
+  output_gradients_ = SlotGradients(results_.tensors().size());
   for (std::size_t i = 0; i < output_gradients_.size(); ++i) {
     const Tensor& result = results_.tensors()[i];
     if (result.var()) output_gradients_[i].tensor = fixed(cx_, result);
@@ -228,7 +236,7 @@ void GraphSlots::ReplayedFrame::backward(Context& cx, Half half, SlotGradients& 
       from.tensor.defined() ? copy_to(cx, from.tensor, to) : fill_zero(cx, to);
     }
     replay(cx);
-    gradients = input_gradients_;
+    gradients = handles(input_gradients_);
   }
   if (range_.split_halves && half != Half::input) replay(cx);
 }

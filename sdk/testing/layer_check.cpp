@@ -94,7 +94,9 @@ class LayerRun {
     }
     for (Parameter* parameter : rank_.parameters()) {
       for (const Axis axis : parameter->layout.partial()) {
-        rank_.group(axis).all_reduce(parameter->grad, ReduceOp::sum, "partial").wait(*cx.stream);
+        rank_.group(axis)
+            .all_reduce(*cx.stream, parameter->grad, ReduceOp::sum, "partial")
+            .wait(*cx.stream);
       }
       check(fmt::format("the gradient of \"{}\"", parameter->name),
             read(parameter->grad),

@@ -51,7 +51,8 @@ Gradient backward(const Loss& loss,
   const Tape::FrameId frame = tape.begin({&leaf, 1});
   Tensor result = loss.function(cx, leaf);
   tape.end({&result, 1});
-  std::vector<Tape::Gradient> found{{rank.tensor(result.shape(), loss.weights)}};
+  std::vector<Tape::Gradient> found(1);
+  found[0].tensor = rank.tensor(result.shape(), loss.weights);
   result = leaf = {};
   tape.backward(cx, frame, apart ? Half::input : Half::both, found);
   found[0].pending.wait(*cx.stream);
@@ -185,7 +186,8 @@ TEST_P(SequenceCollectives, GatheredLinearOfAConstantHasAWeightGradient) {
     const Tensor y = collectives::gathered_linear(cx, x, *weight, nullptr, group, "x");
     tape.end({&y, 1});
     const Values ones(static_cast<std::size_t>(GetParam()), 1);
-    std::vector<Tape::Gradient> gradients{{rank.tensor({GetParam(), 1}, ones)}};
+    std::vector<Tape::Gradient> gradients(1);
+    gradients[0].tensor = rank.tensor({GetParam(), 1}, ones);
     tape.backward(cx, frame, Half::both, gradients);
     EXPECT_EQ(read(weight->grad)[0], static_cast<double>(GetParam() * (GetParam() + 1)) / 2);
   });

@@ -52,7 +52,8 @@ Pass run_pass(LocalRank& rank,
   const Tape::FrameId frame = tape.begin(leaves);
   const std::vector<Tensor> results{body(cx, leaves[0])};
   tape.end(results);
-  std::vector<Tape::Gradient> gradients{{gradient}};
+  std::vector<Tape::Gradient> gradients(1);
+  gradients[0].tensor = gradient;
   tape.backward(cx, frame, Half::both, gradients);
   gradients[0].pending.wait(*cx.stream);
   return {results[0], gradients[0].tensor};

@@ -112,7 +112,8 @@ TEST(WorkedExample, VocabularyCutOverRanks) {
         EXPECT_EQ(rows_of(read(x), width, static_cast<i64>(i), 1),
                   rows_of(table, width, static_cast<i64>(ids[i]), 1));
       }
-      std::vector<Tape::Gradient> gradients{{gradient}};
+      std::vector<Tape::Gradient> gradients(1);
+      gradients[0].tensor = gradient;
       tape.backward(cx, frame, Half::both, gradients);
       Values expected(static_cast<std::size_t>(vocab * width), 0);
       const Values g = read(gradient);

@@ -108,8 +108,7 @@ const PluginHost& plugins() {
 
 void gather_into(std::vector<double>& logical,
                  const std::vector<double>& local,
-                 const Parameter& parameter,
-                 const Mesh& mesh) {
+                 const Parameter& parameter) {
   logical.resize(static_cast<std::size_t>(parameter.logical.elements()));
   for (const ElementRun& run : parameter.layout.runs()) {
     std::copy_n(local.begin() + run.local, run.length, logical.begin() + run.logical);
@@ -184,7 +183,7 @@ Training train(const std::string& text,
         const Parameter& p = *entry.parameter;
         const std::vector<double> local = read_values(run.device(), p.*member);
         const std::lock_guard lock(mutex);
-        gather_into(into[p.name], local, p, run.mesh());
+        gather_into(into[p.name], local, p);
       }
     };
     for (int step = 0; step < options.steps; ++step) {

@@ -72,8 +72,7 @@ Training train(const std::string& config,
 /// Gathers a logical tensor from what every rank holds of it.
 void gather_into(std::vector<double>& logical,
                  const std::vector<double>& local,
-                 const Parameter& parameter,
-                 const Mesh& mesh);
+                 const Parameter& parameter);
 
 /// The plugins of the build tree, loaded once a process.
 const PluginHost& plugins();

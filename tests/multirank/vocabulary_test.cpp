@@ -27,7 +27,7 @@ PaddedRun train_padded(i64 ranks, i64 vocab, i64 multiple, bool tied) {
       const Parameter& p = *entry.parameter;
       const std::vector<double> local = read_values(rank.device(), p.main);
       const std::lock_guard lock(mutex);
-      gather_into(run.initial[p.name], local, p, rank.mesh());
+      gather_into(run.initial[p.name], local, p);
     }
   };
   options.at_end = [&](RankRun& rank) {

@@ -25,13 +25,11 @@ const Parameter& TestBuild::Declared::parameter(std::string_view name) const {
 Parameter& TestBuild::parameter(const ParameterSpec& spec) {
   auto made = std::make_unique<Parameter>();
   made->name = scope_ + "." + std::string(spec.name);
-  made->logical = made->local = spec.shape;
-  made->split = spec.split;
+  made->logical = spec.shape;
+  made->layout = ParameterLayout(spec.shape, spec.split, spec.placement, mesh_);
+  made->local = made->layout.storage();
   made->tags = spec.tags;
   made->init = spec.init;
-  for (const Split& split : spec.split) {
-    made->local[split.dim] = split_storage(split, spec.shape[split.dim], mesh_.size(split.axis));
-  }
   return *declared_.parameters.emplace_back(std::move(made));
 }
 

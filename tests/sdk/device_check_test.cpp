@@ -293,7 +293,7 @@ struct TakesUnjoinedForks : Right {
   std::unique_ptr<Graph> end_capture(Stream& stream) override {
     if (capturing() && stream.index() == 0) {
       try {
-        Right::wait(Right::stream(), record(comm_stream()));
+        Right::wait(Right::stream(), record(comm_stream(CommLane::critical)));
       } catch (const Error&) {
       }
     }

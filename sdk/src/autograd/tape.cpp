@@ -324,7 +324,8 @@ void Tape::backward(Context& cx, FrameId id, Half half, std::vector<Gradient>& g
           "a tape frame with {} results is given {} gradients",
           frame.results.size(),
           gradients.size());
-  frame.gradients.assign(frame.shapes.size(), {});
+  frame.gradients.clear();
+  frame.gradients.resize(frame.shapes.size());
   for (std::size_t i = 0; i < frame.results.size(); ++i) {
     Gradient gradient = std::exchange(gradients[i], {});
     if (frame.results[i] == 0 || !gradient.tensor.defined()) continue;
@@ -348,7 +349,8 @@ void Tape::backward(Context& cx, FrameId id, Half half, std::vector<Gradient>& g
   }
   pass.run_deferred();
 
-  gradients.assign(frame.leaves.size(), {});
+  gradients.clear();
+  gradients.resize(frame.leaves.size());
   for (std::size_t i = 0; i < frame.leaves.size(); ++i) {
     if (frame.leaves[i] == 0) continue;
     gradients[i] = std::exchange(frame.gradients[frame.leaves[i]], {});

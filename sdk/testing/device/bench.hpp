@@ -19,7 +19,7 @@ class DeviceBench {
 
   Device& device() { return *device_; }
   Stream& compute() { return device_->stream(); }
-  Stream& comm() { return device_->comm_stream(); }
+  Stream& comm() { return device_->comm_stream(CommLane::critical); }
   std::shared_ptr<Device> another() { return make_device_({}); }
   const MakeDevice& make_device() const { return make_device_; }
 

@@ -32,7 +32,10 @@ class CheckpointRank {
   void spoil();
   /// Names of tensors that do not hold exactly what fill(salt) writes.
   std::string wrong(i64 salt) const;
-  void add(const std::string& name, const Shape& logical, std::vector<Split> split, DType dtype);
+  void add(const std::string& name,
+           const Shape& logical,
+           const std::vector<Split>& split,
+           DType dtype);
 
  private:
   std::vector<std::byte> expected(const CheckpointTensor& tensor, i64 salt) const;

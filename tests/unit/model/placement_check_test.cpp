@@ -86,9 +86,10 @@ std::vector<std::string> problems(i64 tensor, bool sequence_parallel, const Mist
   const Tensor gradient = cx.empty(y.shape(), DType::f32);
   const Tensor whole = cx.empty({y.dim(0) * tensor, kFeatures}, DType::f32);
   if (sequence_parallel) {
-    mesh.group(Axis::tensor).reduce_scatter(whole, gradient, "next").wait(*cx.stream);
+    mesh.group(Axis::tensor).reduce_scatter(*cx.stream, whole, gradient, "next").wait(*cx.stream);
   }
-  std::vector<Tape::Gradient> gradients{{gradient}};
+  std::vector<Tape::Gradient> gradients(1);
+  gradients[0].tensor = gradient;
   tape.backward(cx, frame, Half::both, gradients);
   return check.problems();
 }

@@ -24,11 +24,11 @@ class HostCopies : public ::testing::Test {
 TEST_F(HostCopies, AreRowsAtOneDistance) {
   const auto expect = [&](const Tensor& tensor, i64 rows, i64 row_bytes, i64 pitch) {
     const HostCopy made = copy(tensor);
-    EXPECT_EQ(made.tensor, tensor.arg().address) << tensor;
-    EXPECT_EQ(made.block, block_.address() + 8) << tensor;
-    EXPECT_EQ(made.rows, rows) << tensor;
-    EXPECT_EQ(made.row_bytes, row_bytes) << tensor;
-    EXPECT_EQ(made.pitch, pitch) << tensor;
+    EXPECT_EQ(made.tensor, tensor.arg().address) << tensor.text();
+    EXPECT_EQ(made.block, block_.address() + 8) << tensor.text();
+    EXPECT_EQ(made.rows, rows) << tensor.text();
+    EXPECT_EQ(made.row_bytes, row_bytes) << tensor.text();
+    EXPECT_EQ(made.pitch, pitch) << tensor.text();
   };
   expect(cube_, 1, 768, 768);
   expect(cube_.slice(0, 1, 2), 1, 384, 384);
