@@ -91,7 +91,8 @@ inline constexpr Var kNeedsGradient{~0U, 0};
 ///     std::vector<Tape::Gradient> gradients = {{dy}};
 ///     tape.backward(cx, frame, Half::both, gradients);  // gradients[0] is dx now
 ///
-/// Used on the rank's thread. A steady state asks the system for no memory.
+/// Used on the rank's thread. A frame takes over the memory of one that was released, so a steady
+/// state asks the system for none.
 class TESSERA_API Tape {
  public:
   using FrameId = u32;

@@ -1,0 +1,156 @@
+// Frames of the tape: what crosses their edge, and how long they keep what they hold.
+#include <gmock/gmock.h>
+
+#include <array>
+
+#include "tessera/ops.hpp"
+#include "tessera/testing/workbench.hpp"
+#include "tests/unit/ops/devices_support.hpp"
+
+namespace tessera::testing {
+namespace {
+
+using Tensors = std::vector<Tensor>;
+using TapeGradients = std::vector<Tape::Gradient>;
+using Values = std::vector<double>;
+
+class TapeFrames : public ::testing::Test {
+ protected:
+  TapeFrames() { cx_.tape = &tape_; }
+
+  Tensor vector(const Values& values) {
+    return bench_.tensor({static_cast<i64>(values.size())}, DType::f64, values);
+  }
+  Tensor wanted(const Values& values) { return vector(values).with_var(kNeedsGradient); }
+  // y = x, with closures that hold `held`.
+  template <class Held>
+  Tensor copied(const Tensor& x, const Held& held) {
+    Tensor y = x;
+    tape_.record(
+        "copied",
+        std::array{x},
+        std::array{&y},
+        [held](Context&, Gradients& g) { g.input(0, g.output(0)); },
+        [held](Context&, Gradients&) {});
+    return y;
+  }
+
+  std::shared_ptr<Device> device_ = test_device("reference", 1);
+  Workbench bench_{*device_};
+  Context& cx_ = bench_.context();
+  Tape tape_;
+};
+
+TEST_F(TapeFrames, GradientsCrossTheEdgeByPosition) {
+  // A constant, a value, an empty place, a value that passes unchanged.
+  Tensors values = {vector({5}), wanted({2}), Tensor(), wanted({3})};
+  const Tape::FrameId frame = tape_.begin(values);
+  Tensors results = {Tensor(), ops::multiply(cx_, values[1], values[0]), values[0], values[3]};
+  tape_.end(results);
+  TapeGradients gradients = {{}, {vector({7})}, {vector({100})}, {vector({11})}};
+  tape_.backward(cx_, frame, Half::both, gradients);
+  ASSERT_EQ(gradients.size(), values.size());
+  EXPECT_FALSE(gradients[0].tensor.defined()) << "a constant has none";
+  EXPECT_EQ(read(gradients[1].tensor), Values{35});
+  EXPECT_FALSE(gradients[2].tensor.defined());
+  EXPECT_EQ(read(gradients[3].tensor), Values{11});
+}
+
+TEST_F(TapeFrames, ValuesOfOneFrameAreLeavesOfTheNext) {
+  Tensors values = {wanted({2})};
+  const Tape::FrameId first = tape_.begin(values);
+  values[0] = ops::scale(cx_, values[0], 3);
+  tape_.end(values);
+  const Tensor aside = values[0];
+  const Tape::FrameId second = tape_.begin(values);
+  EXPECT_THROW(ops::scale(cx_, aside, 5), Error) << "crossed without the list";
+  values[0] = ops::scale(cx_, values[0], 5);
+  tape_.end(values);
+  TapeGradients gradients = {{vector({1})}};
+  tape_.backward(cx_, second, Half::both, gradients);
+  tape_.backward(cx_, first, Half::both, gradients);
+  EXPECT_EQ(read(gradients[0].tensor), Values{15});
+}
+
+TEST_F(TapeFrames, AreReleasedWithTheirLastHalf) {
+  const auto run = [&](std::initializer_list<Half> halves) {
+    Tensors values = {wanted({2})};
+    const Tape::FrameId frame = tape_.begin(values);
+    const Tensors results = {ops::scale(cx_, values[0], 3)};
+    tape_.end(results);
+    TapeGradients gradients = {{vector({1})}};
+    for (const Half half : halves) {
+      EXPECT_EQ(tape_.live_frames(), 1);
+      tape_.backward(cx_, frame, half, gradients);
+    }
+    EXPECT_EQ(read(gradients[0].tensor), Values{3});
+    EXPECT_EQ(tape_.live_frames(), 0);
+    EXPECT_THROW(tape_.backward(cx_, frame, Half::both, gradients), Error);
+  };
+  run({Half::both});
+  run({Half::input, Half::weight});
+}
+
+TEST_F(TapeFrames, ClosuresAreReleasedOnceTheyRan) {
+  const auto held = std::make_shared<int>();
+  Tensors x = {wanted({1})};
+  const Tape::FrameId frame = tape_.begin(x);
+  const Tensors y = {copied(x[0], held)};
+  tape_.end(y);
+  EXPECT_EQ(held.use_count(), 3);
+  TapeGradients gradients = {{vector({1})}};
+  tape_.backward(cx_, frame, Half::input, gradients);
+  EXPECT_EQ(held.use_count(), 2);
+  tape_.backward(cx_, frame, Half::weight, gradients);
+  EXPECT_EQ(held.use_count(), 1);
+}
+
+TEST_F(TapeFrames, ClosuresThatDoNotRunAreReleasedToo) {
+  const auto held = std::make_shared<int>();
+  const auto record = [&](Tape& tape) {
+    Tensor x = wanted({1}), y = x;
+    const Tape::FrameId frame = tape.begin({&x, 1});
+    tape.record("held", std::array{x}, std::array{&y}, [held](Context&, Gradients&) {});
+    tape.end({&y, 1});
+    return frame;
+  };
+  tape_.release(record(tape_));
+  EXPECT_EQ(held.use_count(), 1) << "the frame was released";
+  const Tape::FrameId frame = record(tape_);
+  TapeGradients gradients(1);
+  tape_.backward(cx_, frame, Half::both, gradients);
+  EXPECT_EQ(held.use_count(), 1) << "no gradient reached the operation";
+  {
+    Tape other;
+    record(other);
+    EXPECT_EQ(held.use_count(), 2);
+  }
+  EXPECT_EQ(held.use_count(), 1) << "the tape is gone";
+}
+
+TEST_F(TapeFrames, ClosuresMayBeLargeAndMany) {
+  for (int repeat = 0; repeat < 3; ++repeat) {
+    Tensors x = {wanted({1})};
+    const Tape::FrameId frame = tape_.begin(x);
+    Tensors y = x;
+    for (int i = 0; i < 40; ++i) {
+      y[0] = copied(y[0], std::array<char, 1000>());
+      if (i % 10 == 0) y[0] = copied(y[0], std::array<char, 50000>());
+    }
+    tape_.end(y);
+    TapeGradients gradients = {{vector({4})}};
+    tape_.backward(cx_, frame, Half::both, gradients);
+    EXPECT_EQ(read(gradients[0].tensor), Values{4});
+  }
+}
+
+TEST_F(TapeFrames, AGradientShortOfTheResultsIsAnError) {
+  Tensors x = {wanted({1})};
+  const Tape::FrameId frame = tape_.begin(x);
+  tape_.end(x);
+  TapeGradients none;
+  EXPECT_THROW(tape_.backward(cx_, frame, Half::both, none), Error);
+}
+
+}  // namespace
+}  // namespace tessera::testing
