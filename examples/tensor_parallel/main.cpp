@@ -78,7 +78,7 @@ Outcome run(const LocalWorld& world, Mlp (*build)(LocalRank&)) {
     const std::vector<Tensor> y{(*mlp.down)(cx, ops::gelu(cx, (*mlp.up)(cx, x[0])))};
     tape.end(y);
     const GroupCounters forward = group.counters();
-    std::vector<Tape::Gradient> gradients{{bench.random({kRows, kHidden}, DType::f32, 2)}};
+    auto gradients = Tape::gradients({bench.random({kRows, kHidden}, DType::f32, 2)});
     tape.backward(cx, frame, Half::both, gradients);
     gradients[0].pending.wait(*cx.stream);
     if (rank.index() == 0) {

@@ -78,7 +78,6 @@ class GraphSlots::ReplayedFrame final : public PhaseFrame {
   void release(Context& cx) override;
 
  private:
-  static SlotGradients handles(const SlotGradients& from);
   void load(Context& cx, const std::vector<Tensor>& from);
   void record(Context& cx, std::size_t graph);
   void make_output_gradients();
@@ -90,9 +89,9 @@ class GraphSlots::ReplayedFrame final : public PhaseFrame {
   const std::vector<std::string> parts_;  // what each graph does
   std::unique_ptr<Arena> arena_;
   std::unique_ptr<SlotPool> pool_;
-  Bundle inputs_, results_{0, 0};                     // at fixed addresses
-  SlotGradients output_gradients_, input_gradients_;  // likewise
-  EagerFrame eager_;                                  // what is captured
+  Bundle inputs_, results_{0, 0};                           // at fixed addresses
+  std::vector<Tensor> output_gradients_, input_gradients_;  // by bundle slot, likewise
+  EagerFrame eager_;                                        // what is captured
   std::vector<std::unique_ptr<Graph>> graphs_;
   std::vector<GraphMemory> memory_;
   std::size_t next_ = 0;  // the graph that is replayed next
@@ -129,36 +128,30 @@ void GraphSlots::ReplayedFrame::load(Context& cx, const std::vector<Tensor>& fro
   }
 }
 
-// The same tensors, none of which is still communicated.
-SlotGradients GraphSlots::ReplayedFrame::handles(const SlotGradients& from) {
-  SlotGradients gradients(from.size());
-  for (std::size_t i = 0; i < from.size(); ++i) gradients[i].tensor = from[i].tensor;
-  return gradients;
-}
-
 // What a graph does, run as it is or captured.
 void GraphSlots::ReplayedFrame::record(Context& cx, std::size_t graph) {
   if (graph == 0) {
     results_ = inputs_;
     eager_.forward(cx, results_);
     for (Tensor& result : results_.tensors()) result = marked(result, bool(result.var()));
-  } else if (graph == 2) {
-    eager_.backward(cx, Half::weight, input_gradients_);
-  } else {
-    input_gradients_ = handles(output_gradients_);
-    eager_.backward(cx, range_.split_halves ? Half::input : Half::both, input_gradients_);
-    if (range_.split_halves) cx.tape->wait(cx, eager_.frame());
-    for (Tape::Gradient& gradient : input_gradients_) {
-      std::exchange(gradient.pending, {}).wait(*cx.stream);
-    }
+    return;
+  }
+  const Half half = !range_.split_halves ? Half::both : graph == 1 ? Half::input : Half::weight;
+  SlotGradients gradients = Tape::gradients(output_gradients_);
+  eager_.backward(cx, half, gradients);
+  if (half == Half::weight) return;
+  if (half == Half::input) cx.tape->wait(cx, eager_.frame());
+  input_gradients_.clear();
+  for (Tape::Gradient& gradient : gradients) {
+    gradient.pending.wait(*cx.stream);
+    input_gradients_.push_back(std::move(gradient.tensor));
   }
 }
 
 void GraphSlots::ReplayedFrame::make_output_gradients() {
-  output_gradients_ = SlotGradients(results_.tensors().size());
-  for (std::size_t i = 0; i < output_gradients_.size(); ++i) {
-    const Tensor& result = results_.tensors()[i];
-    if (result.var()) output_gradients_[i].tensor = fixed(cx_, result);
+  output_gradients_.clear();
+  for (const Tensor& result : results_.tensors()) {
+    output_gradients_.push_back(result.var() ? fixed(cx_, result) : Tensor());
   }
 }
 
@@ -199,7 +192,7 @@ void GraphSlots::ReplayedFrame::capture(const std::string& slot,
     if (tensor.defined()) memory_[0].kept.push_back({tensor.arg().address, tensor.bytes()});
   };
   for (const Tensor& input : inputs_.tensors()) keep(input);
-  for (const Tape::Gradient& gradient : output_gradients_) keep(gradient.tensor);
+  for (const Tensor& gradient : output_gradients_) keep(gradient);
 }
 
 void GraphSlots::ReplayedFrame::expect(std::size_t graph) const {
@@ -229,14 +222,14 @@ void GraphSlots::ReplayedFrame::backward(Context& cx, Half half, SlotGradients& 
   expect(half == Half::weight ? 2 : 1);
   if (half != Half::weight) {
     for (std::size_t i = 0; i < output_gradients_.size(); ++i) {
-      const Tensor& to = output_gradients_[i].tensor;
+      const Tensor& to = output_gradients_[i];
       if (!to.defined()) continue;
       Tape::Gradient& from = gradients.at(i);
       from.pending.wait(*cx.stream);
       from.tensor.defined() ? copy_to(cx, from.tensor, to) : fill_zero(cx, to);
     }
     replay(cx);
-    gradients = handles(input_gradients_);
+    gradients = Tape::gradients(input_gradients_);
   }
   if (range_.split_halves && half != Half::input) replay(cx);
 }

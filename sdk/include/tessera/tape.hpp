@@ -88,7 +88,7 @@ inline constexpr Var kNeedsGradient{~0U, 0};
 ///     const Tape::FrameId frame = tape.begin(x);
 ///     const std::vector<Tensor> y = {ops::gelu(cx, x[0])};
 ///     tape.end(y);
-///     std::vector<Tape::Gradient> gradients = {{dy}};
+///     std::vector<Tape::Gradient> gradients = Tape::gradients({dy});
 ///     tape.backward(cx, frame, Half::both, gradients);  // gradients[0] is dx now
 ///
 /// Used on the rank's thread. A frame takes over the memory of one that was released, so a steady
@@ -125,6 +125,8 @@ class TESSERA_API Tape {
     Tensor tensor;
     Work pending = {};
   };
+  /// Gradients that are not communicated.
+  static std::vector<Gradient> gradients(const std::vector<Tensor>& tensors);
   /// Runs one half of a frame's backward pass, or both. `gradients` are by position: those of the
   /// results before the call, those of the values after it. Half::weight follows Half::input, which
   /// keeps what it reads, and leaves `gradients` alone. The frame is released when no half is left.

@@ -306,6 +306,12 @@ void Tape::root(const Tensor& scalar) {
   if (tracks(scalar)) state_->current().roots.push_back(scalar.var().index);
 }
 
+std::vector<Tape::Gradient> Tape::gradients(const std::vector<Tensor>& tensors) {
+  std::vector<Gradient> made(tensors.size());
+  for (std::size_t i = 0; i < tensors.size(); ++i) made[i].tensor = tensors[i];
+  return made;
+}
+
 void Tape::backward(Context& cx, FrameId id, Half half, std::vector<Gradient>& gradients) {
   Frame& frame = state_->frame(id);
   require(std::ranges::find(state_->open, &frame) == state_->open.end(),

@@ -11,7 +11,6 @@ namespace tessera::testing {
 namespace {
 
 using Tensors = std::vector<Tensor>;
-using TapeGradients = std::vector<Tape::Gradient>;
 using Values = std::vector<double>;
 
 class TapeFrames : public ::testing::Test {
@@ -47,7 +46,7 @@ TEST_F(TapeFrames, GradientsCrossTheEdgeByPosition) {
   const Tape::FrameId frame = tape_.begin(values);
   Tensors results = {Tensor(), ops::multiply(cx_, values[1], values[0]), values[0], values[3]};
   tape_.end(results);
-  TapeGradients gradients = {{}, {vector({7})}, {vector({100})}, {vector({11})}};
+  auto gradients = Tape::gradients({Tensor(), vector({7}), vector({100}), vector({11})});
   tape_.backward(cx_, frame, Half::both, gradients);
   ASSERT_EQ(gradients.size(), values.size());
   EXPECT_FALSE(gradients[0].tensor.defined()) << "a constant has none";
@@ -66,7 +65,7 @@ TEST_F(TapeFrames, ValuesOfOneFrameAreLeavesOfTheNext) {
   EXPECT_THROW(ops::scale(cx_, aside, 5), Error) << "crossed without the list";
   values[0] = ops::scale(cx_, values[0], 5);
   tape_.end(values);
-  TapeGradients gradients = {{vector({1})}};
+  auto gradients = Tape::gradients({vector({1})});
   tape_.backward(cx_, second, Half::both, gradients);
   tape_.backward(cx_, first, Half::both, gradients);
   EXPECT_EQ(read(gradients[0].tensor), Values{15});
@@ -78,7 +77,7 @@ TEST_F(TapeFrames, AreReleasedWithTheirLastHalf) {
     const Tape::FrameId frame = tape_.begin(values);
     const Tensors results = {ops::scale(cx_, values[0], 3)};
     tape_.end(results);
-    TapeGradients gradients = {{vector({1})}};
+    auto gradients = Tape::gradients({vector({1})});
     for (const Half half : halves) {
       EXPECT_EQ(tape_.live_frames(), 1);
       tape_.backward(cx_, frame, half, gradients);
@@ -98,7 +97,7 @@ TEST_F(TapeFrames, ClosuresAreReleasedOnceTheyRan) {
   const Tensors y = {copied(x[0], held)};
   tape_.end(y);
   EXPECT_EQ(held.use_count(), 3);
-  TapeGradients gradients = {{vector({1})}};
+  auto gradients = Tape::gradients({vector({1})});
   tape_.backward(cx_, frame, Half::input, gradients);
   EXPECT_EQ(held.use_count(), 2);
   tape_.backward(cx_, frame, Half::weight, gradients);
@@ -117,7 +116,7 @@ TEST_F(TapeFrames, ClosuresThatDoNotRunAreReleasedToo) {
   tape_.release(record(tape_));
   EXPECT_EQ(held.use_count(), 1) << "the frame was released";
   const Tape::FrameId frame = record(tape_);
-  TapeGradients gradients(1);
+  std::vector<Tape::Gradient> gradients(1);
   tape_.backward(cx_, frame, Half::both, gradients);
   EXPECT_EQ(held.use_count(), 1) << "no gradient reached the operation";
   {
@@ -138,7 +137,7 @@ TEST_F(TapeFrames, ClosuresMayBeLargeAndMany) {
       if (i % 10 == 0) y[0] = copied(y[0], std::array<char, 50000>());
     }
     tape_.end(y);
-    TapeGradients gradients = {{vector({4})}};
+    auto gradients = Tape::gradients({vector({4})});
     tape_.backward(cx_, frame, Half::both, gradients);
     EXPECT_EQ(read(gradients[0].tensor), Values{4});
   }
@@ -148,7 +147,7 @@ TEST_F(TapeFrames, AGradientShortOfTheResultsIsAnError) {
   Tensors x = {wanted({1})};
   const Tape::FrameId frame = tape_.begin(x);
   tape_.end(x);
-  TapeGradients none;
+  std::vector<Tape::Gradient> none;
   EXPECT_THROW(tape_.backward(cx_, frame, Half::both, none), Error);
 }
 
