@@ -156,7 +156,6 @@ LocalWorldOptions options_of(const LayerCase& layer, i64 ranks, bool sequence_pa
   options.batch = layer.batch;
   options.sequence_parallel = sequence_parallel;
   options.values = layer.values;
-  options.values.emplace_back("batch.sequence_length", layer.batch.sequence);
   return options;
 }
 
