@@ -116,8 +116,11 @@ std::string check(const std::string& type, const Given& more = {}, i64 tensor = 
   LayerCase layer;
   layer.type = type;
   layer.tensor = tensor;
-  layer.values = {
-      {"model.hidden", 16}, {"model.heads", 4}, {"model.layers", 2}, {"model.dropout", 0.25}};
+  layer.values = {{"model.hidden", 16},
+                  {"model.heads", 4},
+                  {"model.layers", 2},
+                  {"model.positions", 8},
+                  {"model.dropout", 0.25}};
   layer.values.insert(layer.values.end(), more.begin(), more.end());
   if (type == "embedding" || type == "lm_head")
     layer.given = {{"vocab", 32}, {"vocab_multiple", 5}};
