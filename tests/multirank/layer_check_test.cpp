@@ -120,6 +120,7 @@ std::string check(const std::string& type, const Given& more = {}, i64 tensor = 
                   {"model.heads", 4},
                   {"model.layers", 2},
                   {"model.positions", 8},
+                  {"model.positions", 8},
                   {"model.dropout", 0.25}};
   layer.values.insert(layer.values.end(), more.begin(), more.end());
   if (type == "embedding" || type == "lm_head")
