@@ -10,8 +10,7 @@ namespace tessera::testing {
 struct LayerCase {
   std::string type;  ///< "geglu"; its scope and the path of its table are "layer"
   Given given = {};  ///< what its parent would set
-  /// LocalWorldOptions::values: {"model.hidden", 16}, {"layer.ffn", 32}, {"layer.down.type",
-  /// "lora"}
+  /// LocalWorldOptions::values: {"model.hidden", 16}, {"layer.down.type", "lora"}
   Given values = {};
   i64 features = 16;       ///< of "hidden"
   i64 vocabulary = 32;     ///< "tokens" and "targets" are below it

@@ -119,11 +119,11 @@ std::string check(const std::string& type, const Given& more = {}, i64 tensor = 
   layer.values = {{"model.hidden", 16},
                   {"model.heads", 4},
                   {"model.layers", 2},
-                  {"model.sequence_length", 8},
+                  {"model.positions", 8},
                   {"model.dropout", 0.25}};
   layer.values.insert(layer.values.end(), more.begin(), more.end());
-  if (type == "embedding" || type == "lm_head")
-    layer.given = {{"vocab", 32}, {"vocab_multiple", 5}};
+  const bool vocabulary = type == "embedding" || type == "lm_head";
+  if (vocabulary) layer.given = {{"vocab", 32}, {"vocab_multiple", 5}};
   return layer_check(world(), layer);
 }
 
