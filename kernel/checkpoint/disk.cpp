@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <unistd.h>
-#include <xxhash.h>
 
 #include <cerrno>
 #include <cstring>
@@ -61,7 +60,5 @@ std::string read_text_file(const std::filesystem::path& file) {
   require(!in.bad(), "cannot read {}", file.string());
   return text;
 }
-
-u64 checksum(std::span<const std::byte> bytes) { return XXH3_64bits(bytes.data(), bytes.size()); }
 
 }  // namespace tessera

@@ -30,8 +30,6 @@ void write_synced(const std::filesystem::path& file, const std::string& text);
 void sync_folder(const std::filesystem::path& folder);
 /// Throws Error naming the file when it cannot be read.
 std::string read_text_file(const std::filesystem::path& file);
-/// XXH3, 64 bits.
-u64 checksum(std::span<const std::byte> bytes);
 
 /// Throws Error "cannot <what> <file>: <errno in words>".
 [[noreturn]] void fail_file(std::string_view what, const std::filesystem::path& file);

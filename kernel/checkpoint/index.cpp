@@ -5,6 +5,7 @@
 
 #include "kernel/checkpoint/disk.hpp"
 #include "tessera/error.hpp"
+#include "tessera/hash.hpp"
 
 namespace tessera {
 
@@ -28,7 +29,7 @@ std::string hex(u64 value) { return fmt::format("{:016x}", value); }
 // Of the whole index without its checksum, in the one form in which it is printed.
 u64 checksum_of(const Json& json) {
   const std::string text = json.dump(1);
-  return checksum(std::as_bytes(std::span(text)));
+  return hash64(text);
 }
 
 std::string translate(std::string_view name, bool to_safetensors) {

@@ -12,6 +12,7 @@
 #include "kernel/checkpoint/slices.hpp"
 #include "kernel/checkpoint/stored_reader.hpp"
 #include "tessera/error.hpp"
+#include "tessera/hash.hpp"
 
 namespace tessera {
 
@@ -83,9 +84,7 @@ void require_finite(const CheckpointTensor& tensor, std::span<const std::byte> b
   require(finite, "\"{}\" has values that are not finite: the run has diverged", tensor.name);
 }
 
-std::string proof_of(const std::string& text) {
-  return fmt::format("{:016x}", checksum(std::as_bytes(std::span(text))));
-}
+std::string proof_of(const std::string& text) { return fmt::format("{:016x}", hash64(text)); }
 
 std::string part_name(i64 rank, std::string_view extension) {
   return fmt::format("rank-{:05}.{}", rank, extension);
@@ -185,7 +184,7 @@ std::string write_part(const fs::path& folder,
       StoredTensor& stored = part.tensors[tensor->name];
       stored.dtype = entries[i].dtype;
       stored.shape = sizes_of(tensor->parameter->logical);
-      stored.slices.push_back({file, entries[i].key, slice.where, checksum(bytes)});
+      stored.slices.push_back({file, entries[i].key, slice.where, hash64(bytes)});
       return bytes;
     };
     part.files.push_back({file, write_safetensors(folder / file, entries, bytes_of)});

@@ -7,6 +7,7 @@
 
 #include "kernel/checkpoint/disk.hpp"
 #include "tessera/error.hpp"
+#include "tessera/hash.hpp"
 
 namespace tessera {
 
@@ -66,7 +67,7 @@ std::vector<std::byte> StoredReader::read(const std::string& dtype, const Stored
           bytes.size(),
           dtype,
           slice.where);
-  require(checksum(bytes) == slice.checksum, "{} is damaged: the checksum is wrong", path);
+  require(hash64(bytes) == slice.checksum, "{} is damaged: the checksum is wrong", path);
   return bytes;
 }
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "kernel/cli/commands.hpp"
+#include "tessera/json.hpp"
 
 namespace tessera {
 namespace {
@@ -15,18 +16,14 @@ constexpr std::array<Axis, 4> kExpert = {
 
 using Groups = std::vector<std::vector<i64>>;
 
-std::string json(const Groups& groups) {
-  std::vector<std::string> lists;
-  for (const auto& group : groups) lists.push_back(fmt::format("[{}]", fmt::join(group, ", ")));
-  return fmt::format("[{}]", fmt::join(lists, ", "));
+Json json(const Groups& groups) {
+  return Json::array(groups, [](const std::vector<i64>& group) { return Json::array(group); });
 }
 
-std::string json(const RankGenerator& ranks, std::span<const Axis> axes) {
-  std::vector<std::string> entries;
-  for (const Axis axis : axes) {
-    entries.push_back(fmt::format("\"{}\": {}", axis_name(axis), json(ranks.groups({&axis, 1}))));
-  }
-  return fmt::format("{{{}}}", fmt::join(entries, ", "));
+Json json(const RankGenerator& ranks, std::span<const Axis> axes) {
+  Json entries;
+  for (const Axis axis : axes) entries.add(axis_name(axis), json(ranks.groups({&axis, 1})));
+  return entries;
 }
 
 void print_groups(std::string_view name, const Groups& groups) {
@@ -56,20 +53,18 @@ int run_ranks(const RanksOptions& options) {
   if (!options.group.empty()) {
     const Groups groups = ranks.groups(options.group);
     if (options.json) {
-      fmt::print("{{\"world_size\": {}, \"group\": \"{}\", \"ranks\": {}}}\n",
-                 l.world,
-                 options.group,
-                 json(groups));
+      Json out;
+      out.add("world_size", l.world).add("group", options.group).add("ranks", json(groups));
+      fmt::print("{}\n", out.text());
     } else {
       for (const auto& group : groups) fmt::print("{}\n", fmt::join(group, " "));
     }
     return 0;
   }
   if (options.json) {
-    fmt::print("{{\"world_size\": {}, \"dense\": {}, \"expert\": {}}}\n",
-               l.world,
-               json(ranks, kDense),
-               json(ranks, kExpert));
+    Json out;
+    out.add("world_size", l.world).add("dense", json(ranks, kDense));
+    fmt::print("{}\n", out.add("expert", json(ranks, kExpert)).text());
     return 0;
   }
   fmt::print("world size {}, order {}\n", l.world, l.order);

@@ -11,6 +11,7 @@
 #include "kernel/schedule/draw.hpp"
 #include "kernel/schedule/verify.hpp"
 #include "tessera/error.hpp"
+#include "tessera/json.hpp"
 
 namespace tessera {
 namespace {
@@ -47,14 +48,15 @@ std::shared_ptr<PipelineSchedule> make(const PluginHost& host, const ScheduleOpt
 }
 
 // Forward of chunk c is c + 1, backward or its input half -(c + 1), its weight half half less.
-std::string number_of(const Action& action) {
+Json number_of(const Action& action) {
   const int chunk = action.chunk + 1;
-  if (action.kind == Action::F) return fmt::format("{}", chunk);
-  return fmt::format("-{}{}", chunk, action.kind == Action::Bw ? ".5" : "");
+  if (action.kind == Action::F) return chunk;
+  if (action.kind == Action::Bw) return -chunk - 0.5;
+  return -chunk;
 }
 
 struct RankReport {
-  std::string order;
+  std::vector<Action> order;
   int warmup = 0;
   std::vector<int> live;
 };
@@ -63,9 +65,7 @@ RankReport report_of(const Pipeline& pipeline, int rank) {
   PipelineShape shape = pipeline.orders.shape;
   shape.rank = rank;
   RankReport out;
-  for (const Action& action : pipeline.orders.by_rank[static_cast<std::size_t>(rank)]) {
-    out.order += (out.order.empty() ? "" : ", ") + number_of(action);
-  }
+  out.order = pipeline.orders.by_rank[static_cast<std::size_t>(rank)];
   out.warmup = pipeline.schedule.warmup(shape);
   for (int chunk = 0; chunk < shape.chunks; ++chunk) {
     out.live.push_back(pipeline.schedule.live(shape, chunk));
@@ -74,16 +74,16 @@ RankReport report_of(const Pipeline& pipeline, int rank) {
 }
 
 void print_json(const std::vector<RankReport>& ranks, double bubble) {
-  std::vector<std::string> entries;
-  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
-    entries.push_back(
-        fmt::format("{{\"rank\": {}, \"order\": [{}], \"warmup\": {}, \"live\": [{}]}}",
-                    rank,
-                    ranks[rank].order,
-                    ranks[rank].warmup,
-                    fmt::join(ranks[rank].live, ", ")));
+  Json list = Json::array();
+  int rank = 0;
+  for (const RankReport& report : ranks) {
+    list.push(Json()
+                  .add("rank", rank++)
+                  .add("order", Json::array(report.order, number_of))
+                  .add("warmup", report.warmup)
+                  .add("live", Json::array(report.live)));
   }
-  fmt::print("{{\"ranks\": [{}], \"bubble\": {}}}\n", fmt::join(entries, ", "), bubble);
+  fmt::print("{}\n", Json().add("ranks", list).add("bubble", bubble).text());
 }
 
 std::string title_of(const ScheduleOptions& options, const PipelineShape& shape) {

@@ -37,9 +37,9 @@ void StepMeter::close() {
 }
 
 void StepMeter::launched(const Kernel& kernel, const void* args) {
-  const Effort effort = effort_of(kernel, args, hardware_);
+  const Effort effort = kernel.effort(args);
   current_.flops += effort.flops;
-  current_.bytes += effort.bytes;
+  current_.bytes += effort.total_bytes();
   ++current_.launches;
   compute_ += seconds_of(effort, hardware_);
 }

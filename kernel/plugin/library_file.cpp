@@ -1,7 +1,6 @@
 #include "kernel/plugin/library_file.hpp"
 
 #include <elf.h>
-#include <xxhash.h>
 
 #include <cerrno>
 #include <cstring>
@@ -10,6 +9,7 @@
 #include <string_view>
 
 #include "tessera/error.hpp"
+#include "tessera/hash.hpp"
 
 namespace tessera {
 namespace {
@@ -126,7 +126,7 @@ LibraryFile read_library_file(const std::filesystem::path& path) {
   }
   LibraryFile file;
   file.path = path;
-  file.hash = XXH3_64bits(bytes.data(), bytes.size());
+  file.hash = hash64(bytes);
   file.symbols = exported_symbols(bytes, *header);
   // The descriptor's text of that name, wherever the linker put it.
   const auto fields = bytes.find("sdk headers=");

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "kernel/schedule/draw.hpp"
+#include "tessera/svg.hpp"
 
 namespace tessera {
 
@@ -27,20 +28,6 @@ std::string name(const Action& action) {
       "forward", "backward", "backward (inputs)", "backward (weights)"};
   return fmt::format(
       "{} of microbatch {}, chunk {}", kNames[action.kind], action.microbatch, action.chunk);
-}
-
-std::string escaped(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '&') {
-      out += "&amp;";
-    } else if (c == '<') {
-      out += "&lt;";
-    } else {
-      out += c;
-    }
-  }
-  return out;
 }
 
 std::string legend(const Timeline& timeline, int chunks, double y) {
@@ -89,7 +76,7 @@ std::string draw_svg(const Timeline& timeline, int chunks, std::string_view titl
       kLeft + inner + 16,
       height + kBottom,
       kLeft,
-      escaped(title),
+      svg_text(title),
       100 * timeline.bubble());
   for (std::size_t rank = 0; rank < timeline.blocks.size(); ++rank) {
     const double y = kTop + (kRow + kGap) * static_cast<double>(rank);

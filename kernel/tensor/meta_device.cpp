@@ -30,7 +30,7 @@ CachingAllocator::Options without_marks() {
 }  // namespace
 
 MetaDevice::MetaDevice(std::shared_ptr<Device> stands_for, OnLaunch on_launch)
-    : HostDevice(fmt::format("meta/{}", stands_for->name()), arguments_of(*stands_for), {}),
+    : HostDevice(std::string(stands_for->name()), arguments_of(*stands_for), {}),
       stands_for_(std::move(stands_for)),
       on_launch_(std::move(on_launch)),
       pool_(

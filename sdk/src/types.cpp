@@ -17,7 +17,7 @@ struct DTypeInfo {
   bool floating;
 };
 
-constexpr DTypeInfo kDTypes[] = {
+constexpr DTypeInfo kInfos[] = {
     {DType::f64, "f64", 8, true},
     {DType::f32, "f32", 4, true},
     {DType::f16, "f16", 2, true},
@@ -30,8 +30,8 @@ constexpr DTypeInfo kDTypes[] = {
 
 const DTypeInfo& info(DType dtype) {
   const auto index = static_cast<std::size_t>(dtype);
-  require(index < std::size(kDTypes), "{} is no element type", index);
-  return kDTypes[index];
+  require(index < std::size(kInfos), "{} is no element type", index);
+  return kInfos[index];
 }
 
 }  // namespace
@@ -42,7 +42,7 @@ bool is_floating(DType dtype) { return info(dtype).floating; }
 
 DType parse_dtype(std::string_view name) {
   std::string known;
-  for (const DTypeInfo& entry : kDTypes) {
+  for (const DTypeInfo& entry : kInfos) {
     if (entry.name == name) return entry.dtype;
     known += known.empty() ? "" : ", ";
     known += entry.name;

@@ -93,11 +93,11 @@ TEST(CliRanks, Groups) {
 TEST(CliRanks, Json) {
   EXPECT_EQ(output_of(run_tessera(
                 {"ranks", "--world-size", "4", "--tp", "2", "--etp", "1", "--ep", "2", "--json"})),
-            "{\"world_size\": 4, "
-            "\"dense\": {\"tp\": [[0, 1], [2, 3]], \"cp\": [[0], [1], [2], [3]], "
-            "\"dp\": [[0, 2], [1, 3]], \"pp\": [[0], [1], [2], [3]]}, "
-            "\"expert\": {\"etp\": [[0], [1], [2], [3]], \"ep\": [[0, 1], [2, 3]], "
-            "\"edp\": [[0, 2], [1, 3]], \"pp\": [[0], [1], [2], [3]]}}\n");
+            "{\"world_size\":4,"
+            "\"dense\":{\"tp\":[[0,1],[2,3]],\"cp\":[[0],[1],[2],[3]],"
+            "\"dp\":[[0,2],[1,3]],\"pp\":[[0],[1],[2],[3]]},"
+            "\"expert\":{\"etp\":[[0],[1],[2],[3]],\"ep\":[[0,1],[2,3]],"
+            "\"edp\":[[0,2],[1,3]],\"pp\":[[0],[1],[2],[3]]}}\n");
 }
 
 TEST(CliRanks, OneGroup) {
@@ -114,7 +114,7 @@ TEST(CliRanks, OneGroup) {
                                    "--group",
                                    "dp",
                                    "--json"})),
-            "{\"world_size\": 4, \"group\": \"dp\", \"ranks\": [[0, 1], [2, 3]]}\n");
+            "{\"world_size\":4,\"group\":\"dp\",\"ranks\":[[0,1],[2,3]]}\n");
 }
 
 TEST(CliRanks, NoGroupIsNotAllGroups) {

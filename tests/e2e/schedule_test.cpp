@@ -49,18 +49,18 @@ TEST(ScheduleCommand, JsonIsInThePublishedNotation) {
   const std::string out = output_of(
       {"interleaved_1f1b", "--stages", "4", "--chunks", "2", "--microbatches", "8", "--json"});
   EXPECT_THAT(out,
-              StartsWith("{\"ranks\": [{\"rank\": 0, \"order\": [1, 1, 1, 1, 2, 2, 2, 2, 1, 1, 1, "
-                         "-2, 1, -2, 2, -2, 2, -2, 2, -1, 2, -1, -1, -1, -2, -2, -2, -2, -1, -1, "
-                         "-1, -1], \"warmup\": 10, \"live\": [8, 4]}, {\"rank\": 1, "));
-  EXPECT_THAT(out, HasSubstr("\"warmup\": 4, \"live\": [5, 1]}], \"bubble\": 0.15789"));
+              StartsWith("{\"ranks\":[{\"rank\":0,\"order\":[1,1,1,1,2,2,2,2,1,1,1,"
+                         "-2,1,-2,2,-2,2,-2,2,-1,2,-1,-1,-1,-2,-2,-2,-2,-1,-1,"
+                         "-1,-1],\"warmup\":10,\"live\":[8,4]},{\"rank\":1,"));
+  EXPECT_THAT(out, HasSubstr("\"warmup\":4,\"live\":[5,1]}],\"bubble\":0.15789"));
   EXPECT_EQ(output_of({"zb_h1", "--stages", "1", "--microbatches", "2", "--json"}),
-            "{\"ranks\": [{\"rank\": 0, \"order\": [1, -1, -1.5, 1, -1, -1.5], \"warmup\": 0, "
-            "\"live\": [1]}], \"bubble\": 0}\n");
+            "{\"ranks\":[{\"rank\":0,\"order\":[1,-1,-1.5,1,-1,-1.5],\"warmup\":0,"
+            "\"live\":[1]}],\"bubble\":0.0}\n");
   EXPECT_THAT(output_of({"zbv", "--stages", "2", "--microbatches", "2", "--json"}),
-              HasSubstr("[1, 1, 2, -2, -2.5, 2, -2, -2.5, -1, -1.5, -1, -1.5]"));
+              HasSubstr("[1,1,2,-2,-2.5,2,-2,-2.5,-1,-1.5,-1,-1.5]"));
   EXPECT_THAT(
       output_of({"1f1b", "--stages", "2", "--microbatches", "3", "--forward-only", "--json"}),
-      HasSubstr("\"rank\": 1, \"order\": [1, 1, 1], \"warmup\": 3, \"live\": [1]}"));
+      HasSubstr("\"rank\":1,\"order\":[1,1,1],\"warmup\":3,\"live\":[1]}"));
 }
 
 TEST(ScheduleCommand, TakesTheSchedulesOwnKeys) {
@@ -72,7 +72,7 @@ TEST(ScheduleCommand, TakesTheSchedulesOwnKeys) {
                          "--set",
                          "microbatch_group=3",
                          "--json"}),
-              HasSubstr("[1, 1, 1, 2, 2, 2, -2, 1, -2, 1, -2, 2, -1, 2, -1, -1, -2, -2, -1, -1]"));
+              HasSubstr("[1,1,1,2,2,2,-2,1,-2,1,-2,2,-1,2,-1,-1,-2,-2,-1,-1]"));
 }
 
 TEST(ScheduleCommand, DrawsToAFile) {

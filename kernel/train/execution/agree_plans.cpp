@@ -1,12 +1,12 @@
 #include "kernel/train/execution/agree_plans.hpp"
 
 #include <fmt/format.h>
-#include <xxhash.h>
 
 #include <algorithm>
 
 #include "kernel/launch/agree.hpp"
 #include "tessera/error.hpp"
+#include "tessera/hash.hpp"
 #include "tessera/mesh.hpp"
 
 namespace tessera {
@@ -16,7 +16,7 @@ void agree_plans(const Plan& plan,
                  Store& store,
                  std::chrono::milliseconds timeout) {
   const std::string text = plan.text();
-  const std::string hash = fmt::format("{:016x}", XXH3_64bits(text.data(), text.size()));
+  const std::string hash = fmt::format("{:016x}", hash64(text));
   i64 first = mesh.rank();
   for (const std::vector<i64>& ranks : mesh.ranks().groups("tp-cp-dp")) {
     if (std::ranges::find(ranks, mesh.rank()) != ranks.end()) first = ranks.front();

@@ -1,11 +1,11 @@
 #include "kernel/train/gradients/check_replicas.hpp"
 
-#include <xxhash.h>
-
+#include <span>
 #include <vector>
 
 #include "tessera/comm.hpp"
 #include "tessera/error.hpp"
+#include "tessera/hash.hpp"
 
 namespace tessera {
 
@@ -14,7 +14,7 @@ namespace {
 i64 hash_of(Device& device, const Tensor& tensor) {
   std::vector<u8> values(static_cast<std::size_t>(tensor.bytes()));
   device.read(tensor, values.data());
-  return static_cast<i64>(XXH3_64bits(values.data(), values.size()) >> 1);
+  return static_cast<i64>(hash64(std::as_bytes(std::span(values))) >> 1);
 }
 
 // Compares one number a parameter over a group; returns the first that differs, or -1.

@@ -8,11 +8,6 @@ i64 bytes_of(const TensorArg& tensor) {
   return tensor ? tensor.elements() * dtype_size(tensor.dtype) : 0;
 }
 
-u64 hash_of(std::string_view text, u64 start) {
-  for (const char c : text) start = (start ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  return start;
-}
-
 std::string call_text(const Collective& collective, const std::string& group) {
   const CollectiveKind kind = collective.kind;
   std::string text = fmt::format("{} \"{}\"", collective_name(kind), collective.name.view());

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include <tessera/error.hpp>
+#include <tessera/hash.hpp>
 #include <tessera/host_reduce.hpp>
 
 #include "group.hpp"
@@ -81,7 +82,7 @@ CollectiveTask::CollectiveTask(std::shared_ptr<const Members> members,
       collective_(collective),
       number_(number),
       bytes_(bytes_of(collective.input)),
-      call_(hash_of(call_text(collective, members_->spec.name))) {
+      call_(hash64(call_text(collective, members_->spec.name))) {
   switch (collective_.kind) {
     case CollectiveKind::all_reduce:
     case CollectiveKind::reduce_scatter:

@@ -4,7 +4,9 @@
 #include <cstring>
 #include <map>
 
+#include <span>
 #include <tessera/error.hpp>
+#include <tessera/hash.hpp>
 
 #include "exchange_task.hpp"
 
@@ -37,12 +39,12 @@ Members::Members(std::shared_ptr<Transport> transport_, const GroupSpec& spec_, 
     : transport(std::move(transport_)),
       spec(spec_),
       place_(fmt::format("{}.{}", spec.id, times)),
-      hash_(hash_of(place_)) {}
+      hash_(hash64(place_)) {}
 
 u64 Members::slot(Use use, u64 number, i64 begin, i64 bytes, u64 call) const {
   const u64 parts[] = {
       static_cast<u64>(use), number, static_cast<u64>(begin), static_cast<u64>(bytes), call};
-  return hash_of({reinterpret_cast<const char*>(parts), sizeof parts}, hash_);
+  return hash64(std::as_bytes(std::span(parts)), hash_);
 }
 
 GlooGroup::GlooGroup(std::shared_ptr<const Members> members, Device& device)

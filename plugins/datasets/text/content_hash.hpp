@@ -8,8 +8,9 @@
 
 namespace tessera {
 
-/// 64-bit hash of a text, to notice that data changed (no defence against forgery). Four lanes of
-/// multiply and rotate, so that a core reads it at memory speed.
+/// 64-bit hash of a text, to notice that data changed (no defence against forgery). Checkpoints
+/// hold it, so it stays what it is and is not hash64. Four lanes of multiply and rotate, so that a
+/// core reads it at memory speed.
 inline u64 content_hash(std::string_view text, u64 seed) {
   constexpr u64 kMultiply = 0x9E3779B97F4A7C15;  // odd, its bits spread: 2^64 / golden ratio
   std::array<u64, 4> lanes = {seed, ~seed, seed + kMultiply, seed ^ kMultiply};

@@ -5,8 +5,10 @@
 #include <array>
 #include <cstring>
 #include <memory>
+#include <span>
 #include <unordered_map>
 
+#include "tessera/hash.hpp"
 #include "tessera/parallel_for.hpp"
 
 // Matrix products by oneDNN. A primitive is made once for each shape and kept; a launch gives it
@@ -23,14 +25,7 @@ struct Key {
 
 struct KeyHash {
   std::size_t operator()(const Key& key) const {
-    std::array<u64, sizeof(Key) / sizeof(u64)> words;
-    std::memcpy(words.data(), &key, sizeof key);
-    u64 hash = 0;
-    for (const u64 word : words) {
-      hash = (hash ^ word) * 0x9E3779B97F4A7C15;
-      hash ^= hash >> 29;
-    }
-    return hash;
+    return hash64(std::as_bytes(std::span(&key, 1)));  // a Key has no padding
   }
 };
 
@@ -162,11 +157,10 @@ void run_degenerate(const MatmulArgs& args) {
 
 }  // namespace
 
-void add_matmul_kernels(std::vector<Kernel>& kernels) {
+Kernel make_matmul_kernel() {
   auto products = std::make_shared<Products>();
-  kernels.push_back(make_kernel<MatmulArgs>(
+  return make_kernel<MatmulArgs>(
       [products](const MatmulArgs& args) {
-        check_types(args);
         Setup setup;
         if (degenerate(args)) return setup;
         try {
@@ -186,7 +180,8 @@ void add_matmul_kernels(std::vector<Kernel>& kernels) {
         } else {
           products->run(args, workspace);
         }
-      }));
+      },
+      {DType::f32});
 }
 
 }  // namespace tessera::cpu

@@ -65,14 +65,11 @@ class Forward {
   i64 keys_ = args_.k.shape[1];
 };
 
-void attention(const AttentionArgs& args) {
-  with_floating(args.kName, args.q.dtype, [&]<class T>(T) { Forward<T>(args).run(); });
-}
-
 }  // namespace
 
-void add_attention_kernels(std::vector<Kernel>& kernels) {
-  kernels.push_back(make_kernel<AttentionArgs>(&attention));
+template <>
+void run(const AttentionArgs& args) {
+  with_floating(args.kName, args.q.dtype, [&]<class T>(T) { Forward<T>(args).run(); });
 }
 
 }  // namespace tessera::reference

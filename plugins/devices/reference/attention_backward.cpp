@@ -84,14 +84,11 @@ class Backward {
   i64 keys_ = args_.k.shape[1];
 };
 
-void attention_backward(const AttentionBackwardArgs& args) {
-  with_floating(args.kName, args.q.dtype, [&]<class T>(T) { Backward<T>(args).run(); });
-}
-
 }  // namespace
 
-void add_attention_backward_kernels(std::vector<Kernel>& kernels) {
-  kernels.push_back(make_kernel<AttentionBackwardArgs>(&attention_backward));
+template <>
+void run(const AttentionBackwardArgs& args) {
+  with_floating(args.kName, args.q.dtype, [&]<class T>(T) { Backward<T>(args).run(); });
 }
 
 }  // namespace tessera::reference

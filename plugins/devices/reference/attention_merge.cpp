@@ -33,14 +33,11 @@ void merge(const AttentionMergeArgs& args) {
   });
 }
 
-void attention_merge(const AttentionMergeArgs& args) {
-  with_floating(args.kName, args.out.dtype, [&]<class T>(T) { merge<T>(args); });
-}
-
 }  // namespace
 
-void add_attention_merge_kernels(std::vector<Kernel>& kernels) {
-  kernels.push_back(make_kernel<AttentionMergeArgs>(&attention_merge));
+template <>
+void run(const AttentionMergeArgs& args) {
+  with_floating(args.kName, args.out.dtype, [&]<class T>(T) { merge<T>(args); });
 }
 
 }  // namespace tessera::reference

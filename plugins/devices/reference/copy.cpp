@@ -28,7 +28,10 @@ To convert(From value) {
   }
 }
 
-void fill(const FillArgs& args) {
+}  // namespace
+
+template <>
+void run(const FillArgs& args) {
   with_any(args.kName, args.out.dtype, [&]<class T>(T) {
     T* out = args.out.as<T>();
     parallel_for(args.out.elements(), kGrain, [&](i64 begin, i64 end) {
@@ -37,7 +40,8 @@ void fill(const FillArgs& args) {
   });
 }
 
-void copy(const CopyArgs& args) {
+template <>
+void run(const CopyArgs& args) {
   with_any(args.kName, args.x.dtype, [&]<class From>(From) {
     with_any(args.kName, args.out.dtype, [&]<class To>(To) {
       const From* x = args.x.as<const From>();
@@ -49,13 +53,6 @@ void copy(const CopyArgs& args) {
       });
     });
   });
-}
-
-}  // namespace
-
-void add_copy_kernels(std::vector<Kernel>& kernels) {
-  kernels.push_back(make_kernel<FillArgs>(&fill));
-  kernels.push_back(make_kernel<CopyArgs>(&copy));
 }
 
 }  // namespace tessera::reference

@@ -8,9 +8,9 @@
 #include "tessera/parallel_for.hpp"
 
 namespace tessera::reference {
-namespace {
 
-void cross_entropy_max(const CrossEntropyMaxArgs& args) {
+template <>
+void run(const CrossEntropyMaxArgs& args) {
   with_floating(args.kName, args.logits.dtype, [&]<class T>(T) {
     const Matrix<const T> logits(args.logits);
     auto* out = args.out.as<Statistic<T>>();
@@ -26,7 +26,8 @@ void cross_entropy_max(const CrossEntropyMaxArgs& args) {
   });
 }
 
-void cross_entropy_sums(const CrossEntropySumsArgs& args) {
+template <>
+void run(const CrossEntropySumsArgs& args) {
   with_floating(args.kName, args.logits.dtype, [&]<class T>(T) {
     const Matrix<const T> logits(args.logits);
     const i64* targets = args.targets.as<const i64>();
@@ -48,7 +49,8 @@ void cross_entropy_sums(const CrossEntropySumsArgs& args) {
   });
 }
 
-void cross_entropy_loss(const CrossEntropyLossArgs& args) {
+template <>
+void run(const CrossEntropyLossArgs& args) {
   with_floating(args.kName, args.sums.dtype, [&]<class T>(T) {
     const Matrix<const T> sums(args.sums);
     const u8* mask = args.mask.as<const u8>();
@@ -61,7 +63,8 @@ void cross_entropy_loss(const CrossEntropyLossArgs& args) {
   });
 }
 
-void cross_entropy_grad(const CrossEntropyGradArgs& args) {
+template <>
+void run(const CrossEntropyGradArgs& args) {
   with_floating(args.kName, args.logits.dtype, [&]<class T>(T) {
     const Matrix<const T> logits(args.logits);
     const i64* targets = args.targets.as<const i64>();
@@ -84,15 +87,6 @@ void cross_entropy_grad(const CrossEntropyGradArgs& args) {
       }
     });
   });
-}
-
-}  // namespace
-
-void add_cross_entropy_kernels(std::vector<Kernel>& kernels) {
-  kernels.push_back(make_kernel<CrossEntropyMaxArgs>(&cross_entropy_max));
-  kernels.push_back(make_kernel<CrossEntropySumsArgs>(&cross_entropy_sums));
-  kernels.push_back(make_kernel<CrossEntropyLossArgs>(&cross_entropy_loss));
-  kernels.push_back(make_kernel<CrossEntropyGradArgs>(&cross_entropy_grad));
 }
 
 }  // namespace tessera::reference

@@ -5,9 +5,9 @@
 #include "tessera/random.hpp"
 
 namespace tessera::reference {
-namespace {
 
-void dropout(const DropoutArgs& args) {
+template <>
+void run(const DropoutArgs& args) {
   with_floating(args.kName, args.x.dtype, [&]<class T>(T) {
     const Matrix<const T> x(args.x), residual(args.residual);
     const Matrix<T> out(args.out);
@@ -29,12 +29,6 @@ void dropout(const DropoutArgs& args) {
       }
     });
   });
-}
-
-}  // namespace
-
-void add_dropout_kernels(std::vector<Kernel>& kernels) {
-  kernels.push_back(make_kernel<DropoutArgs>(&dropout));
 }
 
 }  // namespace tessera::reference

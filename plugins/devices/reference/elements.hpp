@@ -67,6 +67,16 @@ void with_any(std::string_view operation, DType dtype, F&& f) {
   }
 }
 
+/// Calls f with a value of the type in which gradients of T are summed: T, or float where `dtype`
+/// is f32.
+template <class T, class F>
+void with_accumulator(DType dtype, F&& f) {
+  if constexpr (sizeof(T) < sizeof(float)) {
+    if (dtype == DType::f32) return f(float{});
+  }
+  f(T{});
+}
+
 /// Element (i, j) of a matrix whose last dimension has stride 1.
 template <class T>
 class Matrix {

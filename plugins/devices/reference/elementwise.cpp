@@ -40,40 +40,37 @@ void binary(
   });
 }
 
-void add(const AddArgs& args) {
+}  // namespace
+
+template <>
+void run(const AddArgs& args) {
   binary(args.kName, args.a, args.b, args.out, [](double a, double b) { return a + b; });
 }
 
-void multiply(const MultiplyArgs& args) {
+template <>
+void run(const MultiplyArgs& args) {
   binary(args.kName, args.a, args.b, args.out, [](double a, double b) { return a * b; });
 }
 
-void scale(const ScaleArgs& args) {
+template <>
+void run(const ScaleArgs& args) {
   unary(args.kName, args.x, args.out, [&](double x) { return args.factor * x; });
 }
 
-void gelu(const GeluArgs& args) {
+template <>
+void run(const GeluArgs& args) {
   unary(args.kName, args.x, args.out, [](double x) {
     return 0.5 * x * (1 + std::tanh(kSqrt2OverPi * (x + kCubic * x * x * x)));
   });
 }
 
-void gelu_backward(const GeluBackwardArgs& args) {
+template <>
+void run(const GeluBackwardArgs& args) {
   binary(args.kName, args.grad, args.x, args.out, [](double grad, double x) {
     const double t = std::tanh(kSqrt2OverPi * (x + kCubic * x * x * x));
     const double inner = kSqrt2OverPi * (1 + 3 * kCubic * x * x);
     return grad * (0.5 * (1 + t) + 0.5 * x * (1 - t * t) * inner);
   });
-}
-
-}  // namespace
-
-void add_elementwise_kernels(std::vector<Kernel>& kernels) {
-  kernels.push_back(make_kernel<AddArgs>(&add));
-  kernels.push_back(make_kernel<MultiplyArgs>(&multiply));
-  kernels.push_back(make_kernel<ScaleArgs>(&scale));
-  kernels.push_back(make_kernel<GeluArgs>(&gelu));
-  kernels.push_back(make_kernel<GeluBackwardArgs>(&gelu_backward));
 }
 
 }  // namespace tessera::reference

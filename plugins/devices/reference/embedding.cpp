@@ -4,9 +4,9 @@
 #include "tessera/parallel_for.hpp"
 
 namespace tessera::reference {
-namespace {
 
-void embedding(const EmbeddingArgs& args) {
+template <>
+void run(const EmbeddingArgs& args) {
   with_floating(args.kName, args.table.dtype, [&]<class T>(T) {
     const Matrix<const T> table(args.table);
     const Matrix<T> out(args.out);
@@ -21,30 +21,26 @@ void embedding(const EmbeddingArgs& args) {
   });
 }
 
-void embedding_weight(const EmbeddingWeightArgs& args) {
+template <>
+void run(const EmbeddingWeightArgs& args) {
   with_floating(args.kName, args.grad.dtype, [&]<class T>(T) {
     const Matrix<const T> grad(args.grad);
-    const Matrix<T> table_grad(args.table_grad);
     const i64* ids = args.ids.as<const i64>();
-    // Threads share the features: two rows may have one id, and their order matters.
-    parallel_for(args.grad.shape[1], 16, [&](i64 begin, i64 end) {
-      for (i64 i = 0; i < args.ids.shape[0]; ++i) {
-        const i64 row = ids[i] - args.first;
-        if (row < 0 || row >= args.table_grad.shape[0]) continue;
-        for (i64 j = begin; j < end; ++j) {
-          T& sum = table_grad(row, j);
-          sum = static_cast<T>(static_cast<double>(sum) + static_cast<double>(grad(i, j)));
+    with_accumulator<T>(args.table_grad.dtype, [&]<class S>(S) {
+      const Matrix<S> table_grad(args.table_grad);
+      // Threads share the features: two rows may have one id, and their order matters.
+      parallel_for(args.grad.shape[1], 16, [&](i64 begin, i64 end) {
+        for (i64 i = 0; i < args.ids.shape[0]; ++i) {
+          const i64 row = ids[i] - args.first;
+          if (row < 0 || row >= args.table_grad.shape[0]) continue;
+          for (i64 j = begin; j < end; ++j) {
+            S& sum = table_grad(row, j);
+            sum = static_cast<S>(static_cast<double>(sum) + static_cast<double>(grad(i, j)));
+          }
         }
-      }
+      });
     });
   });
-}
-
-}  // namespace
-
-void add_embedding_kernels(std::vector<Kernel>& kernels) {
-  kernels.push_back(make_kernel<EmbeddingArgs>(&embedding));
-  kernels.push_back(make_kernel<EmbeddingWeightArgs>(&embedding_weight));
 }
 
 }  // namespace tessera::reference

@@ -1,23 +1,19 @@
 #pragma once
-#include <vector>
-
-#include "tessera/operation.hpp"
+#include "tessera/core_ops.hpp"
 
 namespace tessera::reference {
 
 // Every kernel reads its inputs as double, computes in double, sums in a fixed order and rounds
 // once, when it stores. Threads share independent results only, so their number never shows.
 
-void add_matmul_kernels(std::vector<Kernel>& kernels);
-void add_norm_kernels(std::vector<Kernel>& kernels);
-void add_elementwise_kernels(std::vector<Kernel>& kernels);
-void add_dropout_kernels(std::vector<Kernel>& kernels);
-void add_copy_kernels(std::vector<Kernel>& kernels);
-void add_embedding_kernels(std::vector<Kernel>& kernels);
-void add_attention_kernels(std::vector<Kernel>& kernels);
-void add_attention_merge_kernels(std::vector<Kernel>& kernels);
-void add_attention_backward_kernels(std::vector<Kernel>& kernels);
-void add_cross_entropy_kernels(std::vector<Kernel>& kernels);
-void add_update_kernels(std::vector<Kernel>& kernels);
+/// The kernel of an operation. The sources specialise it for each core operation of Plain: one
+/// that is missing is an error of the linker.
+template <class Args>
+void run(const Args& args);
+
+/// All but the product, which takes workspace, and what concerns a few scalars and is HostDevice's.
+using Plain = CoreOperations::Without<OperationList<MatmulArgs, ReciprocalArgs, StepScalarsArgs>>;
+
+Kernel make_matmul_kernel();
 
 }  // namespace tessera::reference

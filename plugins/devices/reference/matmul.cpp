@@ -15,11 +15,11 @@ struct Sizes {
 };
 
 /// `inner` holds op(b) [k, n] as double: converted once, instead of once per row of the result.
-template <class T>
+template <class T, class S>
 void matmul(const MatmulArgs& args, double* inner) {
   const Sizes size(args);
   const Matrix<const T> a(args.a), b(args.b);
-  const Matrix<T> out(args.out);
+  const Matrix<S> out(args.out);
   parallel_for(size.k, 8, [&](i64 begin, i64 end) {
     for (i64 p = begin; p < end; ++p) {
       for (i64 j = 0; j < size.n; ++j) {
@@ -41,7 +41,7 @@ void matmul(const MatmulArgs& args, double* inner) {
       }
       for (i64 j = 0; j < size.n; ++j) {
         const double bias = args.bias ? static_cast<double>(args.bias.as<const T>()[j]) : 0.0;
-        out(i, j) = static_cast<T>(sum[j] + bias);
+        out(i, j) = static_cast<S>(sum[j] + bias);
       }
     }
   });
@@ -54,25 +54,34 @@ Setup prepare_matmul(const MatmulArgs& args) {
 
 void launch_matmul(const MatmulArgs& args, void* workspace, Stream&) {
   with_floating(args.kName, args.a.dtype, [&]<class T>(T) {
-    matmul<T>(args, static_cast<double*>(workspace));
+    with_accumulator<T>(args.out.dtype,
+                        [&]<class S>(S) { matmul<T, S>(args, static_cast<double*>(workspace)); });
   });
 }
 
-void column_sum(const ColumnSumArgs& args) {
+}  // namespace
+
+Kernel make_matmul_kernel() { return make_kernel<MatmulArgs>(prepare_matmul, launch_matmul); }
+
+template <>
+void run(const ColumnSumArgs& args) {
   with_floating(args.kName, args.x.dtype, [&]<class T>(T) {
     const Matrix<const T> x(args.x);
-    T* out = args.out.as<T>();
-    parallel_for(args.x.shape[1], 16, [&](i64 begin, i64 end) {
-      for (i64 j = begin; j < end; ++j) {
-        double sum = static_cast<double>(out[j]);
-        for (i64 i = 0; i < args.x.shape[0]; ++i) sum += static_cast<double>(x(i, j));
-        out[j] = static_cast<T>(sum);
-      }
+    with_accumulator<T>(args.out.dtype, [&]<class S>(S) {
+      S* out = args.out.as<S>();
+      parallel_for(args.x.shape[1], 16, [&](i64 begin, i64 end) {
+        for (i64 j = begin; j < end; ++j) {
+          double sum = static_cast<double>(out[j]);
+          for (i64 i = 0; i < args.x.shape[0]; ++i) sum += static_cast<double>(x(i, j));
+          out[j] = static_cast<S>(sum);
+        }
+      });
     });
   });
 }
 
-void add_bias(const AddBiasArgs& args) {
+template <>
+void run(const AddBiasArgs& args) {
   with_floating(args.kName, args.x.dtype, [&]<class T>(T) {
     const Matrix<const T> x(args.x);
     const Matrix<T> out(args.out);
@@ -85,14 +94,6 @@ void add_bias(const AddBiasArgs& args) {
       }
     });
   });
-}
-
-}  // namespace
-
-void add_matmul_kernels(std::vector<Kernel>& kernels) {
-  kernels.push_back(make_kernel<MatmulArgs>(prepare_matmul, launch_matmul));
-  kernels.push_back(make_kernel<ColumnSumArgs>(&column_sum));
-  kernels.push_back(make_kernel<AddBiasArgs>(&add_bias));
 }
 
 }  // namespace tessera::reference

@@ -6,9 +6,9 @@
 #include "tessera/parallel_for.hpp"
 
 namespace tessera::reference {
-namespace {
 
-void layernorm(const LayerNormArgs& args) {
+template <>
+void run(const LayerNormArgs& args) {
   with_floating(args.kName, args.x.dtype, [&]<class T>(T) {
     const Matrix<const T> x(args.x);
     const Matrix<T> out(args.out);
@@ -41,9 +41,10 @@ void layernorm(const LayerNormArgs& args) {
 
 /// With g = grad · weight and x̂ = (x - mean) · rstd:
 /// dx = rstd · (g - mean of g - x̂ · mean of (g · x̂)).
-void layernorm_backward(const LayerNormBackwardArgs& args) {
+template <>
+void run(const LayerNormBackwardArgs& args) {
   with_floating(args.kName, args.x.dtype, [&]<class T>(T) {
-    const Matrix<const T> grad(args.grad), x(args.x), addend(args.addend);
+    const Matrix<const T> grad(args.grad), x(args.x);
     const Matrix<T> out(args.out);
     const T* weight = args.weight.as<const T>();
     const auto* means = args.mean.as<const Statistic<T>>();
@@ -64,43 +65,38 @@ void layernorm_backward(const LayerNormBackwardArgs& args) {
         sum /= static_cast<double>(h);
         projection /= static_cast<double>(h);
         for (i64 j = 0; j < h; ++j) {
-          const double bypass = args.addend ? static_cast<double>(addend(i, j)) : 0.0;
-          out(i, j) = static_cast<T>(rstd * (g(j) - sum - normal(j) * projection) + bypass);
+          out(i, j) = static_cast<T>(rstd * (g(j) - sum - normal(j) * projection));
         }
       }
     });
   });
 }
 
-void layernorm_weight(const LayerNormWeightArgs& args) {
+template <>
+void run(const LayerNormWeightArgs& args) {
   with_floating(args.kName, args.x.dtype, [&]<class T>(T) {
     const Matrix<const T> grad(args.grad), x(args.x);
     const auto* means = args.mean.as<const Statistic<T>>();
     const auto* rstds = args.rstd.as<const Statistic<T>>();
-    T *weight_grad = args.weight_grad.as<T>(), *bias_grad = args.bias_grad.as<T>();
-    parallel_for(args.x.shape[1], 16, [&](i64 begin, i64 end) {
-      for (i64 j = begin; j < end; ++j) {
-        double weight_sum = static_cast<double>(weight_grad[j]);
-        double bias_sum = static_cast<double>(bias_grad[j]);
-        for (i64 i = 0; i < args.x.shape[0]; ++i) {
-          const double mean = means[i], rstd = rstds[i];
-          const double g = static_cast<double>(grad(i, j));
-          weight_sum += g * (static_cast<double>(x(i, j)) - mean) * rstd;
-          bias_sum += g;
-        }
-        weight_grad[j] = static_cast<T>(weight_sum);
-        bias_grad[j] = static_cast<T>(bias_sum);
-      }
+    // Sums over the rows of each column; each gradient may be of a type of its own.
+    const auto add_sums = [&](const TensorArg& sums, auto term) {
+      with_accumulator<T>(sums.dtype, [&]<class S>(S) {
+        S* out = sums.as<S>();
+        parallel_for(args.x.shape[1], 16, [&](i64 begin, i64 end) {
+          for (i64 j = begin; j < end; ++j) {
+            double sum = static_cast<double>(out[j]);
+            for (i64 i = 0; i < args.x.shape[0]; ++i) sum += term(i, j);
+            out[j] = static_cast<S>(sum);
+          }
+        });
+      });
+    };
+    add_sums(args.weight_grad, [&](i64 i, i64 j) {
+      const double mean = means[i], rstd = rstds[i];
+      return static_cast<double>(grad(i, j)) * (static_cast<double>(x(i, j)) - mean) * rstd;
     });
+    add_sums(args.bias_grad, [&](i64 i, i64 j) { return static_cast<double>(grad(i, j)); });
   });
-}
-
-}  // namespace
-
-void add_norm_kernels(std::vector<Kernel>& kernels) {
-  kernels.push_back(make_kernel<LayerNormArgs>(&layernorm));
-  kernels.push_back(make_kernel<LayerNormBackwardArgs>(&layernorm_backward));
-  kernels.push_back(make_kernel<LayerNormWeightArgs>(&layernorm_weight));
 }
 
 }  // namespace tessera::reference

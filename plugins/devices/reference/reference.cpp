@@ -6,18 +6,8 @@ namespace tessera::reference {
 namespace {
 
 std::vector<Kernel> kernels() {
-  std::vector<Kernel> all;
-  add_matmul_kernels(all);
-  add_norm_kernels(all);
-  add_elementwise_kernels(all);
-  add_dropout_kernels(all);
-  add_copy_kernels(all);
-  add_embedding_kernels(all);
-  add_attention_kernels(all);
-  add_attention_merge_kernels(all);
-  add_attention_backward_kernels(all);
-  add_cross_entropy_kernels(all);
-  add_update_kernels(all);
+  std::vector<Kernel> all = {make_matmul_kernel()};
+  Plain::for_each([&]<class Args>() { all.push_back(make_kernel<Args>(&run<Args>)); });
   return all;
 }
 

@@ -11,43 +11,6 @@ namespace {
 
 constexpr i64 kGrain = 4096;
 
-void reciprocal(const ReciprocalArgs& args) {
-  const i64* x = args.x.as<const i64>();
-  double* out = args.out.as<double>();
-  for (i64 i = 0; i < args.x.shape[0]; ++i) {
-    out[i] = x[i] == 0 ? 0 : 1 / static_cast<double>(x[i]);
-  }
-}
-
-void sum_squares(const SumSquaresArgs& args) {
-  with_floating(args.kName, args.x.dtype, [&]<class T>(T) {
-    const T* x = args.x.as<const T>();
-    double sum = 0;
-    for (i64 i = 0; i < args.x.elements(); ++i) {
-      sum += static_cast<double>(x[i]) * static_cast<double>(x[i]);
-    }
-    *args.out.as<double>() += sum;
-  });
-}
-
-void step_scalars(const StepScalarsArgs& args) {
-  double* scalars = args.scalars.as<double>();
-  const double sum = *args.sum_squares.as<const double>();
-  const double loss_scale = scalars[step_scalar::kLossScale];
-  const double norm = std::sqrt(sum) / loss_scale;
-  const bool finite = std::isfinite(sum);
-  scalars[step_scalar::kNorm] = norm;
-  scalars[step_scalar::kFoundInf] = finite ? 0 : 1;
-  scalars[step_scalar::kGradientScale] = 0;
-  if (!finite) return;
-  const double clip = args.clip > 0 ? std::min(1.0, args.clip / (norm + 1e-6)) : 1.0;
-  scalars[step_scalar::kGradientScale] = clip / loss_scale;
-  scalars[step_scalar::kSteps] += 1;
-  const i64 step = static_cast<i64>(scalars[step_scalar::kSteps]);
-  const i64 last = args.rates.shape[0];
-  scalars[step_scalar::kLearningRate] = args.rates.as<const double>()[std::min(step, last) - 1];
-}
-
 /// Calls update(i, gradient of element i) for every element, unless the step is skipped, then
 /// zeroes the gradient and stores the rounded copy.
 template <class T, class Update>
@@ -75,7 +38,22 @@ void update_elements(std::string_view name,
   });
 }
 
-void adamw(const AdamWArgs& args) {
+}  // namespace
+
+template <>
+void run(const SumSquaresArgs& args) {
+  with_floating(args.kName, args.x.dtype, [&]<class T>(T) {
+    const T* x = args.x.as<const T>();
+    double sum = 0;
+    for (i64 i = 0; i < args.x.elements(); ++i) {
+      sum += static_cast<double>(x[i]) * static_cast<double>(x[i]);
+    }
+    *args.out.as<double>() += sum;
+  });
+}
+
+template <>
+void run(const AdamWArgs& args) {
   with_floating(args.kName, args.main.dtype, [&]<class T>(T) {
     T *main = args.main.as<T>(), *first = args.first_moment.as<T>(),
       *second = args.second_moment.as<T>();
@@ -98,7 +76,8 @@ void adamw(const AdamWArgs& args) {
   });
 }
 
-void sgd(const SgdArgs& args) {
+template <>
+void run(const SgdArgs& args) {
   with_floating(args.kName, args.main.dtype, [&]<class T>(T) {
     T *main = args.main.as<T>(), *buffer = args.momentum_buffer.as<T>();
     const double rate = args.scalars.as<const double>()[step_scalar::kLearningRate] * args.lr_scale;
@@ -113,16 +92,6 @@ void sgd(const SgdArgs& args) {
           main[i] = static_cast<T>(value - rate * (direction + args.weight_decay * value));
         });
   });
-}
-
-}  // namespace
-
-void add_update_kernels(std::vector<Kernel>& kernels) {
-  kernels.push_back(make_kernel<ReciprocalArgs>(&reciprocal));
-  kernels.push_back(make_kernel<SumSquaresArgs>(&sum_squares));
-  kernels.push_back(make_kernel<StepScalarsArgs>(&step_scalars));
-  kernels.push_back(make_kernel<AdamWArgs>(&adamw));
-  kernels.push_back(make_kernel<SgdArgs>(&sgd));
 }
 
 }  // namespace tessera::reference

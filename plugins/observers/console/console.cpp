@@ -3,7 +3,7 @@
 #include <cstdio>
 
 #include "human.hpp"
-#include "tessera/json_line.hpp"
+#include "tessera/json.hpp"
 
 namespace tessera {
 namespace {
@@ -14,7 +14,7 @@ void print(std::string line) {
   std::fflush(stdout);
 }
 
-JsonLine event(std::string_view name) { return JsonLine().add("event", name); }
+Json event(std::string_view name) { return Json().add("event", name); }
 
 }  // namespace
 
@@ -66,7 +66,7 @@ void Console::print_start() const {
 
 void Console::on(const StepEnd& step) {
   if (run_.json) {
-    JsonLine line = event("step");
+    Json line = event("step");
     line.add("step", step.step)
         .add("loss", step.loss)
         .add("grad_norm", step.grad_norm)

@@ -25,7 +25,7 @@ void Metrics::on(const RunStart&) {
 void Metrics::on(const StepEnd& step) {
   write();
   step_ = step.step;
-  line_ = JsonLine();
+  line_ = Json();
   line_.add("step", step.step)
       .add("loss", step.loss)
       .add("grad_norm", step.grad_norm)
@@ -41,7 +41,7 @@ void Metrics::on(const Validation& validation) {
   if (validation.step != step_) {  // before the first step, or of a run that only evaluates
     write();
     step_ = validation.step;
-    line_ = JsonLine().add("step", validation.step);
+    line_ = Json().add("step", validation.step);
     waiting_ = true;
   }
   line_.add("val_loss", validation.loss);

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "metrics_file.hpp"
-#include "tessera/json_line.hpp"
+#include "tessera/json.hpp"
 #include "tessera/observer.hpp"
 
 namespace tessera {
@@ -30,7 +30,7 @@ class Metrics final : public Observer {
   ObserverArguments arguments_;
   std::unique_ptr<MetricsFile> file_;
   i64 step_ = -1;  ///< of line_
-  JsonLine line_;  ///< the newest step's object
+  Json line_;      ///< the newest step's object
   bool waiting_ = false;
 };
 

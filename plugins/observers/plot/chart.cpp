@@ -6,6 +6,8 @@
 #include <cmath>
 #include <string_view>
 
+#include "tessera/svg.hpp"
+
 namespace tessera {
 namespace {
 
@@ -44,22 +46,6 @@ struct Frame {
     return kHeight - kBottom - (loss - y.low) / (y.high - y.low) * (kHeight - kTop - kBottom);
   }
 };
-
-std::string escaped(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '&') {
-      out += "&amp;";
-    } else if (c == '<') {
-      out += "&lt;";
-    } else if (c == '>') {
-      out += "&gt;";
-    } else if (static_cast<unsigned char>(c) >= 0x20) {
-      out += c;
-    }
-  }
-  return out;
-}
 
 /// At most about kMostVertices points: of each run of points the lowest and the highest, in order.
 std::vector<Point> thinned(const std::vector<Point>& points) {
@@ -216,7 +202,7 @@ std::string draw_chart(const Curves& curves) {
       kHeight,
       kStyle);
   out += fmt::format(
-      "<text class=\"title\" x=\"{:.0f}\" y=\"36\">{}</text>\n", kLeft, escaped(curves.title));
+      "<text class=\"title\" x=\"{:.0f}\" y=\"36\">{}</text>\n", kLeft, svg_text(curves.title));
   out += axes(frame);
   out += fmt::format(
       "<clipPath id=\"plot\"><rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\"/>"

@@ -1,8 +1,9 @@
 #include "parameter_groups.hpp"
 
+#include <fnmatch.h>
+
 #include <algorithm>
 
-#include "glob.hpp"
 #include "tessera/error.hpp"
 
 namespace tessera {
@@ -10,8 +11,8 @@ namespace tessera {
 void ParameterGroup::describe(Schema<ParameterGroup>& s) {
   s.field("match",
           &ParameterGroup::match,
-          "parameters of this group: their names, with * for any characters and ? for one "
-          "(\"layers.*.mlp.*\"), or \"tag:\" and a tag (\"tag:embedding\")")
+          "parameters of this group: their names, with * for any characters, ? for one and [ab] "
+          "for one of these (\"layers.*.mlp.*\"), or \"tag:\" and a tag (\"tag:embedding\")")
       .required();
   s.field(
        "lr_scale", &ParameterGroup::lr_scale, "times the learning rate; 0 keeps them as they are")
@@ -26,11 +27,12 @@ namespace {
 
 bool belongs(const Parameter& parameter, const ParameterGroup& group) {
   constexpr std::string_view kTag = "tag:";
-  const std::string_view match = group.match;
-  if (!match.starts_with(kTag)) return glob_matches(match, parameter.name);
-  return std::ranges::any_of(parameter.tags, [&](const std::string& tag) {
-    return glob_matches(match.substr(kTag.size()), tag);
-  });
+  const bool by_tag = group.match.starts_with(kTag);
+  const char* pattern = group.match.c_str() + (by_tag ? kTag.size() : 0);
+  const auto matches = [pattern](const std::string& text) {
+    return fnmatch(pattern, text.c_str(), FNM_NOESCAPE) == 0;
+  };
+  return by_tag ? std::ranges::any_of(parameter.tags, matches) : matches(parameter.name);
 }
 
 }  // namespace

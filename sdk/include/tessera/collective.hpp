@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tessera/api.hpp"
+#include "tessera/hash.hpp"
 #include "tessera/tensor.hpp"
 
 namespace tessera {
@@ -24,7 +25,7 @@ enum class CollectiveKind : u8 {
 TESSERA_API std::string_view collective_name(CollectiveKind kind);
 
 /// What a collective is called in errors and in the flight recorder. Made and copied without
-/// allocating: a name of more than kMost bytes is cut, but its hash is that of the whole name.
+/// allocating: a name of more than kMost bytes is cut, but its hash is that of all of it.
 class CallName {
  public:
   static constexpr std::size_t kMost = 79;
@@ -36,7 +37,7 @@ class CallName {
   }
 
   CallName& append(std::string_view text) {
-    for (const char c : text) hash_ = (hash_ ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+    hash_ = hash64(text, hash_);
     const std::size_t taken = std::min(text.size(), kMost - length_);
     std::memcpy(text_ + length_, text.data(), taken);
     length_ = static_cast<u8>(length_ + taken);
@@ -49,11 +50,11 @@ class CallName {
   }
 
   std::string_view view() const { return {text_, length_}; }
-  /// FNV-1a.
+  /// Of the pieces that were appended, in order.
   u64 hash() const { return hash_; }
 
  private:
-  u64 hash_ = 0xcbf29ce484222325;
+  u64 hash_ = 0;
   u8 length_ = 0;
   char text_[kMost] = {};
 };

@@ -42,6 +42,9 @@ using CoreOperations = OperationList<MatmulArgs,
                                      AdamWArgs,
                                      SgdArgs>;
 
+/// Those whose kernels every device of CPU memory has from HostDevice.
+using HostOperations = OperationList<FillArgs, CopyArgs, ReciprocalArgs, StepScalarsArgs>;
+
 /// Handles to the core operations on one device, resolved by name once. A device that lacks one is
 /// an error only where it is launched.
 class CoreOps {

@@ -2,6 +2,7 @@
 #include <array>
 #include <cstring>
 #include <functional>
+#include <iterator>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -10,6 +11,7 @@
 
 #include "tessera/device.hpp"
 #include "tessera/error.hpp"
+#include "tessera/operation_rules.hpp"
 
 namespace tessera {
 
@@ -28,6 +30,9 @@ struct Kernel {
   i64 args_bytes = 0;
   int tensors = 0;  ///< the arguments start with so many TensorArg
   int outputs = 0;  ///< the last of which so many are written (those updated in place are read too)
+  const TensorRule* rules = nullptr;  ///< one for each tensor; nullptr: their dtypes are their own
+  DTypes dtypes = kAllDTypes;         ///< those that it has, of what the rules leave open
+  Effort (*effort)(const void* args) = nullptr;
   std::function<Setup(const void* args)> prepare;
   std::function<void(const void* args, void* workspace, Stream& stream)> launch;
 };
@@ -42,6 +47,10 @@ struct Kernel {
 ///       double a = 1;
 ///       static void infer(AxpyArgs& args);  // sets out's shape and dtype, throws on a mismatch
 ///     };
+///
+/// It may also say which dtypes its tensors have (`static constexpr TensorRule kRules[]`), which
+/// every launch is then checked by, and what a launch works (`static Effort effort(const
+/// AxpyArgs&)`; without it: no FLOPs, each tensor moved once).
 ///
 /// The operation's identity is its name, never its type: a template static has one address per
 /// library.
@@ -61,14 +70,40 @@ TESSERA_API void infer_output(TensorArg& out,
                               DType dtype,
                               std::string_view operation);
 
-/// Wraps a plain function as a kernel: `make_kernel<AxpyArgs>(&axpy)`.
+/// Throws Error when the tensors' dtypes break the operation's rules, or the kernel does not have
+/// them. `device` is for the error. Reads no address, so a dry run finds what a run would.
+TESSERA_API void check_types(const Kernel& kernel, const void* args, std::string_view device);
+
+namespace detail {
+
 template <OperationArgs Args>
-Kernel make_kernel(void (*run)(const Args&)) {
+Kernel kernel_of(const DTypes& dtypes) {
   Kernel kernel;
   kernel.operation = Args::kName;
   kernel.args_bytes = sizeof(Args);
   kernel.tensors = Args::kTensors;
   kernel.outputs = Args::kOutputs;
+  kernel.dtypes = dtypes;
+  if constexpr (requires { Args::kRules; }) {
+    static_assert(std::size(Args::kRules) == Args::kTensors, "one rule for each tensor");
+    kernel.rules = Args::kRules;
+  }
+  kernel.effort = [](const void* args) {
+    if constexpr (requires(const Args& a) { Args::effort(a); }) {
+      return Args::effort(*static_cast<const Args*>(args));
+    } else {
+      return effort_of_tensors(static_cast<const TensorArg*>(args), Args::kTensors);
+    }
+  };
+  return kernel;
+}
+
+}  // namespace detail
+
+/// Wraps a plain function as a kernel: `make_kernel<AxpyArgs>(&axpy)`. `dtypes`: see Kernel.
+template <OperationArgs Args>
+Kernel make_kernel(void (*run)(const Args&), const DTypes& dtypes = kAllDTypes) {
+  Kernel kernel = detail::kernel_of<Args>(dtypes);
   kernel.launch = [run](const void* args, void*, Stream&) { run(*static_cast<const Args*>(args)); };
   return kernel;
 }
@@ -76,12 +111,8 @@ Kernel make_kernel(void (*run)(const Args&)) {
 /// The same for a kernel with workspace or library set-up. `prepare(const Args&) -> Setup`,
 /// `launch(const Args&, void* workspace, Stream&)`.
 template <OperationArgs Args, class Prepare, class Launch>
-Kernel make_kernel(Prepare prepare, Launch launch) {
-  Kernel kernel;
-  kernel.operation = Args::kName;
-  kernel.args_bytes = sizeof(Args);
-  kernel.tensors = Args::kTensors;
-  kernel.outputs = Args::kOutputs;
+Kernel make_kernel(Prepare prepare, Launch launch, const DTypes& dtypes = kAllDTypes) {
+  Kernel kernel = detail::kernel_of<Args>(dtypes);
   kernel.prepare = [prepare = std::move(prepare)](const void* args) -> Setup {
     return prepare(*static_cast<const Args*>(args));
   };
@@ -100,12 +131,13 @@ class Operation {
       : kernel_(device.find(Args::kName)), device_(device.name()) {}
   /// False where the device lacks it: use a composition of others, or let launch throw.
   bool available() const { return kernel_ != nullptr; }
-  /// Enqueues it. Outputs are already allocated.
+  /// Enqueues it. Outputs are already allocated. Throws Error as check_types does.
   void launch(Stream& stream, Pool& pool, const Args& args) const {
     require(available(),
             "the device \"{}\" has no operation \"{}\" and there is no composition for it",
             device_,
             Args::kName);
+    check_types(*kernel_, &args, device_);
     stream.device().launch(stream, *kernel_, &args, pool);
   }
 
@@ -113,6 +145,23 @@ class Operation {
   const Kernel* kernel_ = nullptr;
   std::string device_ = "none";
 };
+
+template <OperationArgs... Args>
+struct OperationList;
+
+namespace detail {
+template <class... Lists>
+struct Joined {
+  using List = OperationList<>;
+};
+template <class... Args>
+struct Joined<OperationList<Args...>> {
+  using List = OperationList<Args...>;
+};
+template <class... First, class... Second, class... Rest>
+struct Joined<OperationList<First...>, OperationList<Second...>, Rest...>
+    : Joined<OperationList<First..., Second...>, Rest...> {};
+}  // namespace detail
 
 /// Operations by the types of their arguments.
 template <OperationArgs... Args>
@@ -122,6 +171,11 @@ struct OperationList {
   template <class Wanted>
   static constexpr bool contains = (std::is_same_v<Wanted, Args> || ...);
   static constexpr std::array<std::string_view, kSize> names() { return {Args::kName...}; }
+  /// This list without the operations of `Other`.
+  template <class Other>
+  using Without = typename detail::Joined<
+      std::conditional_t<Other::template contains<Args>, OperationList<>, OperationList<Args>>...>::
+      List;
   static Handles handles(const Device& device) { return Handles(Operation<Args>(device)...); }
   /// Calls f.template operator()<Args>() for each, in order.
   template <class F>

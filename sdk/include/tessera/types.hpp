@@ -20,6 +20,7 @@ using u8 = std::uint8_t;
 
 /// Element types. Floating types are ordered before integers; `boolean` is one byte, 0 or 1.
 enum class DType : u8 { f64, f32, f16, bf16, i64, i32, u8, boolean };
+inline constexpr int kDTypes = 8;
 
 /// Bytes of one element.
 TESSERA_API i64 dtype_size(DType dtype);

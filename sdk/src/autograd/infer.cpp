@@ -11,6 +11,14 @@ bool has_shape(const TensorArg& tensor, const Shape& shape) {
   return true;
 }
 
+Shape strides_of(const TensorArg& tensor) {
+  Shape strides;
+  for (int i = 0; i < tensor.rank; ++i) strides.push_back(tensor.strides[i]);
+  return strides;
+}
+
+}  // namespace
+
 void describe(TensorArg& tensor, const Shape& shape, DType dtype) {
   const Shape strides = dense_strides(shape);
   tensor.dtype = dtype;
@@ -20,14 +28,6 @@ void describe(TensorArg& tensor, const Shape& shape, DType dtype) {
     tensor.strides[i] = strides[i];
   }
 }
-
-Shape strides_of(const TensorArg& tensor) {
-  Shape strides;
-  for (int i = 0; i < tensor.rank; ++i) strides.push_back(tensor.strides[i]);
-  return strides;
-}
-
-}  // namespace
 
 Shape shape_of(const TensorArg& tensor) {
   Shape shape;
@@ -52,17 +52,30 @@ std::string text_of(const TensorArg& tensor) {
   return fmt::format("{} {}", dtype_name(tensor.dtype), shape_of(tensor));
 }
 
-std::string_view Infer::name(const TensorArg& tensor) const {
-  for (const NamedArg& named : tensors_) {
-    if (named.tensor == &tensor) return named.name;
+Infer::Infer(std::string_view operation,
+             std::span<const TensorRule> rules,
+             const TensorArg* tensors)
+    : operation_(operation),
+      rules_(rules),
+      tensors_(tensors),
+      data_(data_dtype(rules.data(), tensors, static_cast<int>(rules.size()))) {
+  if (is_floating(data_)) [[likely]]
+    return;
+  for (std::size_t i = 0; i < rules.size(); ++i) {
+    if (rules[i].type != TypeRule::data || !present(tensors[i])) continue;
+    wrong(fmt::format("{} must have a floating dtype, is {}", rules[i].name, text_of(tensors[i])));
   }
-  return "a tensor";
+}
+
+DType Infer::expected(const TensorArg& tensor) const {
+  // An output that is still to be made says nothing of its dtype.
+  return expected_dtype(rule(tensor).type, present(tensor) ? tensor.dtype : data_, data_);
 }
 
 void Infer::wrong(const std::string& what) const {
   std::string all;
-  for (const NamedArg& named : tensors_) {
-    all += fmt::format("{}{} {}", all.empty() ? "" : ", ", named.name, text_of(*named.tensor));
+  for (std::size_t i = 0; i < rules_.size(); ++i) {
+    all += fmt::format("{}{} {}", all.empty() ? "" : ", ", rules_[i].name, text_of(tensors_[i]));
   }
   fail("{}: {} ({})", operation_, what, all);
 }
@@ -85,9 +98,10 @@ void Infer::rank(const TensorArg& tensor, int rank) const {
   backed(tensor);
 }
 
-void Infer::floating(const TensorArg& tensor) const {
-  if (!is_floating(tensor.dtype)) [[unlikely]] {
-    wrong(fmt::format("{} must have a floating dtype, is {}", name(tensor), text_of(tensor)));
+void Infer::type(const TensorArg& tensor) const {
+  if (tensor.dtype != expected(tensor)) [[unlikely]] {
+    wrong(fmt::format(
+        "{} must be {}, is {}", name(tensor), dtype_name(expected(tensor)), text_of(tensor)));
   }
 }
 
@@ -110,7 +124,8 @@ void Infer::unit_inner(const TensorArg& tensor) const {
   }
 }
 
-void Infer::shape(const TensorArg& tensor, const Shape& shape, DType dtype) const {
+void Infer::shape(const TensorArg& tensor, const Shape& shape) const {
+  const DType dtype = expected(tensor);
   if (has_shape(tensor, shape) && tensor.dtype == dtype) [[likely]] {
     backed(tensor);
     return;
@@ -119,40 +134,48 @@ void Infer::shape(const TensorArg& tensor, const Shape& shape, DType dtype) cons
       "{} must be {} {}, is {}", name(tensor), dtype_name(dtype), shape, text_of(tensor)));
 }
 
-void Infer::input(const TensorArg& tensor, const Shape& shape, DType dtype) const {
-  this->shape(tensor, shape, dtype);
+void Infer::input(const TensorArg& tensor, const Shape& shape) const {
+  this->shape(tensor, shape);
   dense(tensor);
 }
 
-void Infer::optional(const TensorArg& tensor, const Shape& shape, DType dtype) const {
-  if (present(tensor)) input(tensor, shape, dtype);
+void Infer::optional(const TensorArg& tensor, const Shape& shape) const {
+  if (present(tensor)) input(tensor, shape);
 }
 
-void Infer::output(TensorArg& tensor, const Shape& shape, DType dtype) const {
+void Infer::output(TensorArg& tensor, const Shape& shape) const {
   if (tensor.address == nullptr) {
-    describe(tensor, shape, dtype);
+    describe(tensor, shape, expected(tensor));
   } else {
-    input(tensor, shape, dtype);
+    input(tensor, shape);
   }
 }
 
-void Infer::row_output(TensorArg& tensor, const Shape& shape, DType dtype) const {
+void Infer::row_output(TensorArg& tensor, const Shape& shape) const {
   if (tensor.address == nullptr) {
-    describe(tensor, shape, dtype);
+    describe(tensor, shape, expected(tensor));
   } else {
-    this->shape(tensor, shape, dtype);
+    this->shape(tensor, shape);
     unit_inner(tensor);
   }
 }
 
-void Infer::in_place(const TensorArg& tensor, const Shape& shape, DType dtype) const {
+void Infer::in_place(const TensorArg& tensor, const Shape& shape) const {
   require(present(tensor), "{} is updated in place and must be given", name(tensor));
-  input(tensor, shape, dtype);
+  input(tensor, shape);
 }
 
 void infer_output(TensorArg& out, const Shape& shape, DType dtype, std::string_view operation) {
-  const NamedArg tensors[] = {{"out", &out}};
-  Infer(operation, tensors).output(out, shape, dtype);
+  if (out.address == nullptr) {
+    describe(out, shape, dtype);
+    return;
+  }
+  require(out.dtype == dtype && shape_of(out) == shape && is_dense(out),
+          "{}: out must be {} {} and dense, is {}",
+          operation,
+          dtype_name(dtype),
+          shape,
+          text_of(out));
 }
 
 }  // namespace tessera

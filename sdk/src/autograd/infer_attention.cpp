@@ -11,11 +11,10 @@ void check_inputs(const Infer& check, const Args& args) {
     check.rank(*tensor, 4);
     check.unit_inner(*tensor);
   }
-  check.floating(args.q);
   const i64 *q = args.q.shape, *k = args.k.shape;
   const i64 kv_heads = k[2];
-  check.shape(args.k, {q[0], k[1], kv_heads, q[3]}, args.q.dtype);
-  check.shape(args.v, shape_of(args.k), args.q.dtype);
+  check.shape(args.k, {q[0], k[1], kv_heads, q[3]});
+  check.shape(args.v, shape_of(args.k));
   check.require(kv_heads > 0 && q[2] % kv_heads == 0,
                 "the {} heads of q must be a multiple of the {} of k and v",
                 q[2],
@@ -23,63 +22,73 @@ void check_inputs(const Infer& check, const Args& args) {
   const double p = args.spec.dropout;
   check.require(p >= 0 && p < 1, "dropout must be in [0, 1), is {}", p);
   check.require(present(args.rows) || p == 0, "rows must be given when dropout is not 0");
-  check.optional(args.rows, {q[0] * q[1]}, DType::i64);
+  check.optional(args.rows, {q[0] * q[1]});
+}
+
+// Area of { 0 <= x < queries, 0 <= y < keys, y <= x + offset }.
+double visible(double queries, double keys, double offset) {
+  const auto below = [keys](double x) {  // integral of min(max(t, 0), keys) up to x
+    return x <= 0 ? 0 : x <= keys ? x * x / 2 : keys * keys / 2 + keys * (x - keys);
+  };
+  return below(offset + queries) - below(offset);
+}
+
+double attention_flops(const TensorArg& q,
+                       const TensorArg& k,
+                       const AttentionSpec& spec,
+                       int products) {
+  const auto queries = static_cast<double>(q.shape[1]), keys = static_cast<double>(k.shape[1]);
+  const double area = spec.causal ? visible(queries, keys, static_cast<double>(spec.causal_offset))
+                                  : queries * keys;
+  const i64 width = q.shape[0] * q.shape[2] * q.shape[3];  // samples × heads × features
+  return 2.0 * products * static_cast<double>(width) * area;
 }
 
 }  // namespace
 
 void AttentionArgs::infer(AttentionArgs& args) {
-  const NamedArg tensors[] = {{"q", &args.q},
-                              {"k", &args.k},
-                              {"v", &args.v},
-                              {"rows", &args.rows},
-                              {"out", &args.out},
-                              {"lse", &args.lse}};
-  const Infer check(kName, tensors);
+  const Infer check(args);
   check_inputs(check, args);
   const i64* q = args.q.shape;
-  check.row_output(args.out, shape_of(args.q), args.q.dtype);
-  check.output(args.lse, {q[0], q[2], q[1]}, statistic_dtype(args.q.dtype));
+  check.row_output(args.out, shape_of(args.q));
+  check.output(args.lse, {q[0], q[2], q[1]});
+}
+
+Effort AttentionArgs::effort(const AttentionArgs& args) {
+  Effort effort = effort_of_tensors(&args.q, kTensors);
+  effort.flops = attention_flops(args.q, args.k, args.spec, 2);
+  return effort;
 }
 
 void AttentionMergeArgs::infer(AttentionMergeArgs& args) {
-  const NamedArg tensors[] = {{"part_out", &args.part_out},
-                              {"part_lse", &args.part_lse},
-                              {"out", &args.out},
-                              {"lse", &args.lse}};
-  const Infer check(kName, tensors);
+  const Infer check(args);
   check.rank(args.out, 4);
-  check.floating(args.out);
   const i64* out = args.out.shape;
-  check.shape(args.part_out, shape_of(args.out), args.out.dtype);
+  check.shape(args.part_out, shape_of(args.out));
   for (const TensorArg* tensor : {&args.part_out, &args.out}) check.unit_inner(*tensor);
   const Shape rows{out[0], out[2], out[1]};
-  check.input(args.part_lse, rows, statistic_dtype(args.out.dtype));
-  check.in_place(args.lse, rows, statistic_dtype(args.out.dtype));
+  check.input(args.part_lse, rows);
+  check.in_place(args.lse, rows);
 }
 
 void AttentionBackwardArgs::infer(AttentionBackwardArgs& args) {
-  const NamedArg tensors[] = {{"q", &args.q},
-                              {"k", &args.k},
-                              {"v", &args.v},
-                              {"rows", &args.rows},
-                              {"out", &args.out},
-                              {"lse", &args.lse},
-                              {"grad", &args.grad},
-                              {"q_grad", &args.q_grad},
-                              {"k_grad", &args.k_grad},
-                              {"v_grad", &args.v_grad}};
-  const Infer check(kName, tensors);
+  const Infer check(args);
   check_inputs(check, args);
   const i64* q = args.q.shape;
   for (const TensorArg* tensor : {&args.out, &args.grad}) {
-    check.shape(*tensor, shape_of(args.q), args.q.dtype);
+    check.shape(*tensor, shape_of(args.q));
     check.unit_inner(*tensor);
   }
-  check.input(args.lse, {q[0], q[2], q[1]}, statistic_dtype(args.q.dtype));
-  check.row_output(args.q_grad, shape_of(args.q), args.q.dtype);
-  check.row_output(args.k_grad, shape_of(args.k), args.q.dtype);
-  check.row_output(args.v_grad, shape_of(args.v), args.q.dtype);
+  check.input(args.lse, {q[0], q[2], q[1]});
+  check.row_output(args.q_grad, shape_of(args.q));
+  check.row_output(args.k_grad, shape_of(args.k));
+  check.row_output(args.v_grad, shape_of(args.v));
+}
+
+Effort AttentionBackwardArgs::effort(const AttentionBackwardArgs& args) {
+  Effort effort = effort_of_tensors(&args.q, kTensors);
+  effort.flops = attention_flops(args.q, args.k, args.spec, 4);
+  return effort;
 }
 
 }  // namespace tessera

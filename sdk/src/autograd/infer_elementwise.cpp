@@ -8,25 +8,22 @@ namespace {
 void leading(const Infer& check, const TensorArg& x) {
   check.rank(x, x.rank);
   check.require(present(x), "the first input is absent");
-  check.floating(x);
   check.dense(x);
 }
 
 template <class Args>
 void infer_binary(Args& args) {
-  const NamedArg tensors[] = {{"a", &args.a}, {"b", &args.b}, {"out", &args.out}};
-  const Infer check(Args::kName, tensors);
+  const Infer check(args);
   leading(check, args.a);
-  check.input(args.b, shape_of(args.a), args.a.dtype);
-  check.output(args.out, shape_of(args.a), args.a.dtype);
+  check.input(args.b, shape_of(args.a));
+  check.output(args.out, shape_of(args.a));
 }
 
 template <class Args>
 void infer_unary(Args& args) {
-  const NamedArg tensors[] = {{"x", &args.x}, {"out", &args.out}};
-  const Infer check(Args::kName, tensors);
+  const Infer check(args);
   leading(check, args.x);
-  check.output(args.out, shape_of(args.x), args.x.dtype);
+  check.output(args.out, shape_of(args.x));
 }
 
 }  // namespace
@@ -37,39 +34,33 @@ void ScaleArgs::infer(ScaleArgs& args) { infer_unary(args); }
 void GeluArgs::infer(GeluArgs& args) { infer_unary(args); }
 
 void GeluBackwardArgs::infer(GeluBackwardArgs& args) {
-  const NamedArg tensors[] = {{"grad", &args.grad}, {"x", &args.x}, {"out", &args.out}};
-  const Infer check(kName, tensors);
+  const Infer check(args);
   leading(check, args.grad);
-  check.input(args.x, shape_of(args.grad), args.grad.dtype);
-  check.output(args.out, shape_of(args.grad), args.grad.dtype);
+  check.input(args.x, shape_of(args.grad));
+  check.output(args.out, shape_of(args.grad));
 }
 
 void DropoutArgs::infer(DropoutArgs& args) {
-  const NamedArg tensors[] = {
-      {"x", &args.x}, {"residual", &args.residual}, {"rows", &args.rows}, {"out", &args.out}};
-  const Infer check(kName, tensors);
+  const Infer check(args);
   check.rank(args.x, 2);
-  check.floating(args.x);
   check.dense(args.x);
   check.require(args.p >= 0 && args.p < 1, "p must be in [0, 1), is {}", args.p);
   check.require(args.feature_offset >= 0, "feature_offset is {}", args.feature_offset);
   check.require(present(args.rows) || args.p == 0, "rows must be given when p is not 0");
-  check.optional(args.residual, shape_of(args.x), args.x.dtype);
-  check.optional(args.rows, {args.x.shape[0]}, DType::i64);
-  check.output(args.out, shape_of(args.x), args.x.dtype);
+  check.optional(args.residual, shape_of(args.x));
+  check.optional(args.rows, {args.x.shape[0]});
+  check.output(args.out, shape_of(args.x));
 }
 
 void FillArgs::infer(FillArgs& args) {
-  const NamedArg tensors[] = {{"out", &args.out}};
-  const Infer check(kName, tensors);
+  const Infer check(args);
   check.require(present(args.out), "out must say its shape and dtype");
   // Without memory: the caller's shape and dtype, made dense.
-  if (args.out.address == nullptr) check.output(args.out, shape_of(args.out), args.out.dtype);
+  if (args.out.address == nullptr) check.output(args.out, shape_of(args.out));
 }
 
 void CopyArgs::infer(CopyArgs& args) {
-  const NamedArg tensors[] = {{"x", &args.x}, {"out", &args.out}};
-  const Infer check(kName, tensors);
+  const Infer check(args);
   check.require(present(args.x), "x is absent");
   check.rank(args.x, args.x.rank);
   // An out without memory keeps its dtype when it has a shape, and is like x when it has none.
@@ -77,9 +68,9 @@ void CopyArgs::infer(CopyArgs& args) {
   if (args.out.address == nullptr) {
     check.require(!present(args.out) || shape_of(args.out) == shape_of(args.x),
                   "x and out must have one shape");
-    check.output(args.out, shape_of(args.x), dtype);
+    describe(args.out, shape_of(args.x), dtype);
   } else {
-    check.shape(args.out, shape_of(args.x), dtype);
+    check.shape(args.out, shape_of(args.x));
   }
 }
 

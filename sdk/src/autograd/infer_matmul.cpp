@@ -4,15 +4,12 @@
 namespace tessera {
 
 void MatmulArgs::infer(MatmulArgs& args) {
-  const NamedArg tensors[] = {
-      {"a", &args.a}, {"b", &args.b}, {"bias", &args.bias}, {"out", &args.out}};
-  const Infer check(kName, tensors);
+  const Infer check(args);
   for (const TensorArg* tensor : {&args.a, &args.b}) {
     check.rank(*tensor, 2);
     check.unit_inner(*tensor);
   }
-  check.floating(args.a);
-  check.require(args.b.dtype == args.a.dtype, "a and b must have one dtype");
+  check.type(args.b);
   const i64 m = args.a.shape[args.transpose_a ? 1 : 0];
   const i64 k = args.a.shape[args.transpose_a ? 0 : 1];
   const i64 n = args.b.shape[args.transpose_b ? 0 : 1];
@@ -25,33 +22,37 @@ void MatmulArgs::infer(MatmulArgs& args) {
                 args.transpose_b ? " (transposed)" : "");
   check.require(!(args.accumulate && present(args.bias)),
                 "a bias cannot be added when accumulating");
-  check.optional(args.bias, {n}, args.a.dtype);
+  check.optional(args.bias, {n});
   if (args.accumulate) {
     check.require(present(args.out), "accumulates into out, which must be given");
-    check.shape(args.out, {m, n}, args.a.dtype);
+    check.shape(args.out, {m, n});
     check.unit_inner(args.out);
   } else {
-    check.row_output(args.out, {m, n}, args.a.dtype);
+    check.row_output(args.out, {m, n});
+    check.require(args.out.dtype == args.a.dtype, "out is wider than a, but does not accumulate");
   }
 }
 
+Effort MatmulArgs::effort(const MatmulArgs& args) {
+  Effort effort = effort_of_tensors(&args.a, kTensors);
+  const i64 inner = args.a.shape[args.transpose_a ? 0 : 1];
+  effort.flops = 2.0 * static_cast<double>(args.out.elements()) * static_cast<double>(inner);
+  return effort;
+}
+
 void ColumnSumArgs::infer(ColumnSumArgs& args) {
-  const NamedArg tensors[] = {{"x", &args.x}, {"out", &args.out}};
-  const Infer check(kName, tensors);
+  const Infer check(args);
   check.rank(args.x, 2);
-  check.floating(args.x);
   check.dense(args.x);
-  check.in_place(args.out, {args.x.shape[1]}, args.x.dtype);
+  check.in_place(args.out, {args.x.shape[1]});
 }
 
 void AddBiasArgs::infer(AddBiasArgs& args) {
-  const NamedArg tensors[] = {{"x", &args.x}, {"bias", &args.bias}, {"out", &args.out}};
-  const Infer check(kName, tensors);
+  const Infer check(args);
   check.rank(args.x, 2);
-  check.floating(args.x);
   check.dense(args.x);
-  check.input(args.bias, {args.x.shape[1]}, args.x.dtype);
-  check.output(args.out, shape_of(args.x), args.x.dtype);
+  check.input(args.bias, {args.x.shape[1]});
+  check.output(args.out, shape_of(args.x));
 }
 
 }  // namespace tessera

@@ -1,8 +1,8 @@
 #include "sdk/src/direct_comm/direct_reduce.hpp"
 
-#include <bit>
 #include <cstring>
 
+#include "sdk/src/small_floats.hpp"
 #include "tessera/error.hpp"
 #include "tessera/parallel_for.hpp"
 
@@ -22,22 +22,12 @@ struct Plain {
   static T store(Value value) { return value; }
 };
 
-struct Half {
-  using Stored = _Float16;
+template <class T>
+struct Small {
+  using Stored = T;
   using Value = float;
-  static float load(_Float16 stored) { return static_cast<float>(stored); }
-  static _Float16 store(float value) { return static_cast<_Float16>(value); }
-};
-
-struct BFloat {
-  using Stored = std::uint16_t;
-  using Value = float;
-  static float load(std::uint16_t stored) { return std::bit_cast<float>(u32{stored} << 16); }
-  static std::uint16_t store(float value) {
-    const u32 bits = std::bit_cast<u32>(value);
-    const u32 rounded = bits + 0x7fff + ((bits >> 16) & 1);
-    return static_cast<std::uint16_t>((value != value ? bits | 0x400000 : rounded) >> 16);
-  }
+  static float load(T stored) { return static_cast<float>(stored); }
+  static T store(float value) { return static_cast<T>(value); }
 };
 
 struct Sum {
@@ -116,9 +106,9 @@ void reduce_elements(DType dtype,
     case DType::f32:
       return with_op<Plain<float>>(op, sources, targets, elements);
     case DType::f16:
-      return with_op<Half>(op, sources, targets, elements);
+      return with_op<Small<Half>>(op, sources, targets, elements);
     case DType::bf16:
-      return with_op<BFloat>(op, sources, targets, elements);
+      return with_op<Small<Bfloat>>(op, sources, targets, elements);
     case DType::i64:
       return with_op<Plain<i64>>(op, sources, targets, elements);
     case DType::i32:

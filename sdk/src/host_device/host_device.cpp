@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "sdk/src/host_device/host_device_state.hpp"
+#include "sdk/src/host_device/host_kernels.hpp"
 #include "sdk/src/host_device/system_memory.hpp"
 #include "tessera/parallel_for.hpp"
 #include "tessera/random.hpp"
@@ -17,7 +18,7 @@ using Kernels = std::map<std::string, Kernel, std::less<>>;
 void add_kernels(Kernels& kernels, std::vector<Kernel> more, std::string_view origin) {
   Kernels added;
   for (Kernel& kernel : more) {
-    require(kernel.launch && kernel.args_bytes > 0 && kernel.tensors >= 0,
+    require(kernel.launch && kernel.effort && kernel.args_bytes > 0 && kernel.tensors >= 0,
             "the kernel of operation \"{}\" ({}) is incomplete: make it with make_kernel",
             kernel.operation,
             origin);
@@ -150,10 +151,12 @@ HostDevice::HostDevice(std::string name, const DeviceArguments& arguments, std::
     : state_(std::make_unique<State>(*this, std::move(name), arguments)) {
   set_parallel_threads(arguments.threads);
   add_kernels(state_->kernels, std::move(own), "own");
-  if (!arguments.kernels) return;
-  add_kernels(state_->kernels,
-              arguments.kernels(state_->name, kHostMemory),
-              fmt::format("registered for device \"{}\" or \"{}\"", state_->name, kHostMemory));
+  if (arguments.kernels) {
+    add_kernels(state_->kernels,
+                arguments.kernels(state_->name, kHostMemory),
+                fmt::format("registered for device \"{}\" or \"{}\"", state_->name, kHostMemory));
+  }
+  add_kernels(state_->kernels, host_kernels(), "of every host device");
 }
 
 HostDevice::~HostDevice() = default;

@@ -1,4 +1,5 @@
 #include "tessera/launch_signatures.hpp"
+#include "tessera/hash.hpp"
 
 #include <fmt/format.h>
 
@@ -16,17 +17,15 @@ std::span<const TensorArg> tensors(const Kernel& kernel, const void* args) {
 
 u64 signature(const Kernel& kernel, const void* args) {
   u64 hash = 0;
-  const auto mix = [&hash](i64 value) {
-    hash = (hash ^ static_cast<u64>(value)) * 0x9E3779B97F4A7C15;
-    hash ^= hash >> 32;
-  };
   for (const TensorArg& tensor : tensors(kernel, args)) {
-    mix(tensor ? tensor.rank * 256 + static_cast<int>(tensor.dtype) : -1);
-    if (!tensor) continue;
-    for (int i = 0; i < tensor.rank; ++i) {
-      mix(tensor.shape[i]);
-      mix(tensor.strides[i]);
+    i64 words[1 + 2 * kMaxRank] = {tensor ? tensor.rank * 256 + static_cast<int>(tensor.dtype)
+                                          : -1};
+    std::size_t count = 1;
+    for (int i = 0; tensor && i < tensor.rank; ++i) {
+      words[count++] = tensor.shape[i];
+      words[count++] = tensor.strides[i];
     }
+    hash = hash64(std::as_bytes(std::span(words, count)), hash);
   }
   return hash;
 }

@@ -56,7 +56,8 @@ void add_fill(Cases& cases) {
     }
   }
   args.value = 3;
-  for (const DType dtype : {DType::f64, DType::i64, DType::i32, DType::u8}) {
+  for (const DType dtype :
+       {DType::f64, DType::bf16, DType::f16, DType::i64, DType::i32, DType::u8}) {
     cases.add(fmt::format("of {}", dtype_name(dtype)), args, {Operand::blank({33}, dtype)});
   }
 }
@@ -72,11 +73,19 @@ void add_copy(Cases& cases) {
       }
     }
   }
-  const DType other = cases.dtype == DType::f64 ? DType::f32 : DType::f64;
-  cases.add("converts to", CopyArgs{}, {cases.random({127}), Operand::blank({127}, other)});
-  cases.add("converts from",
-            CopyArgs{},
-            {cases.random({127}, other, -1, 1), Operand::blank({127}, cases.dtype)});
+  for (const DType other : {DType::f64, DType::f32, DType::bf16, DType::f16}) {
+    if (other == cases.dtype) continue;
+    const std::string_view name = dtype_name(other);
+    cases.add(fmt::format("converts to {}", name),
+              CopyArgs{},
+              {cases.random({127}), Operand::blank({127}, other)});
+    cases.add(fmt::format("converts from {}", name),
+              CopyArgs{},
+              {cases.random({127}, other, -1, 1), Operand::blank({127}, cases.dtype)});
+    cases.add(fmt::format("of {}", name),
+              CopyArgs{},
+              {cases.random({3, 17}, other, -1, 1), Operand::result()});
+  }
   for (const DType dtype : {DType::i64, DType::i32, DType::u8}) {
     cases.add(fmt::format("of {}", dtype_name(dtype)),
               CopyArgs{},

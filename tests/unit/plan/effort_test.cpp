@@ -20,7 +20,7 @@ TensorArg tensor(std::initializer_list<i64> shape, DType dtype = DType::f32) {
 
 template <class Args>
 Effort effort(const Args& args) {
-  return effort_of(make_kernel<Args>([](const Args&) {}), &args, Hardware());
+  return make_kernel<Args>([](const Args&) {}).effort(&args);
 }
 
 TEST(Efforts, OfProducts) {
@@ -29,7 +29,7 @@ TEST(Efforts, OfProducts) {
   args.b = tensor({5, 7});
   args.out = tensor({3, 7});
   EXPECT_EQ(effort(args).flops, 2 * 3 * 5 * 7);
-  EXPECT_EQ(effort(args).bytes, 4 * (15 + 35 + 21));
+  EXPECT_EQ(effort(args).total_bytes(), 4 * (15 + 35 + 21));
   args.a = tensor({5, 3});
   args.transpose_a = true;
   EXPECT_EQ(effort(args).flops, 2 * 3 * 5 * 7);
@@ -66,7 +66,7 @@ TEST(Efforts, OfLookupsAreTheRowsLookedUp) {
   args.table = tensor({50000, 4});
   args.out = tensor({10, 4});
   EXPECT_EQ(effort(args).flops, 0);
-  EXPECT_EQ(effort(args).bytes, 80 + 2 * 160);
+  EXPECT_EQ(effort(args).total_bytes(), 80 + 2 * 160);
 }
 
 TEST(Efforts, TakeTheLongerOfWorkAndMoving) {
@@ -74,8 +74,13 @@ TEST(Efforts, TakeTheLongerOfWorkAndMoving) {
   hardware.launch_latency = 1;
   hardware.peak = {.f32 = 100, .efficiency = 0.5};
   hardware.memory = {10, 0.5};
-  EXPECT_EQ(seconds_of({.flops = 500, .timed_bytes = 5}, hardware), 1 + 10);
-  EXPECT_EQ(seconds_of({.flops = 5, .timed_bytes = 500}, hardware), 1 + 100);
+  const auto moved = [](double flops, double bytes) {
+    Effort effort{.flops = flops};
+    effort.bytes[static_cast<std::size_t>(DType::f32)] = bytes;
+    return effort;
+  };
+  EXPECT_EQ(seconds_of(moved(500, 5), hardware), 1 + 10);
+  EXPECT_EQ(seconds_of(moved(5, 500), hardware), 1 + 100);
 }
 
 }  // namespace

@@ -3,7 +3,6 @@
 
 #include <cmath>
 
-#include "plugins/optimizers/replicated/glob.hpp"
 #include "tessera/error.hpp"
 #include "tessera/optimizer.hpp"
 #include "tessera/testing/workbench.hpp"
@@ -88,18 +87,6 @@ struct Rank {
 };
 
 constexpr auto kSgd = "[component.rule]\ntype = \"sgd\"\n";
-
-TEST(Glob, KnowsStarsAndQuestionMarks) {
-  EXPECT_TRUE(glob_matches("head.*", "head.weight"));
-  EXPECT_FALSE(glob_matches("head.*", "ahead.weight"));
-  EXPECT_TRUE(glob_matches("layers.*.mlp.*", "layers.11.mlp.up.weight"));
-  EXPECT_TRUE(glob_matches("*", ""));
-  EXPECT_TRUE(glob_matches("*a*b", "xaxab"));
-  EXPECT_FALSE(glob_matches("*a*b", "xaxabc"));
-  EXPECT_TRUE(glob_matches("layers.?.x", "layers.3.x"));
-  EXPECT_FALSE(glob_matches("layers.?.x", "layers.13.x"));
-  EXPECT_FALSE(glob_matches("", "x"));
-}
 
 TEST(Replicated, SgdStepChangesEveryParameter) {
   Rank rank;

@@ -111,7 +111,7 @@ TEST(Timeline, RangesComputedAgainBelongToTheirBackward) {
 
 TEST(Timeline, DrawsToScale) {
   const std::string svg = draw_svg(play(orders_of(two_ranks(), shape_of(2, 2))), 1, "a <b> & c");
-  EXPECT_THAT(svg, ::testing::HasSubstr("a &lt;b> &amp; c: bubble 33.3%"));
+  EXPECT_THAT(svg, ::testing::HasSubstr("a &lt;b&gt; &amp; c: bubble 33.3%"));
   // Nine units on 600 pixels: the first backward of rank 0 is 2 of them, from 4 on.
   EXPECT_THAT(svg,
               ::testing::HasSubstr("<title>backward of microbatch 0, chunk 0: 4 to 6</title><rect "

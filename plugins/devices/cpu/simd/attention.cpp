@@ -140,13 +140,15 @@ i64 units_of(const Sizes& size) { return size.batch * size.heads; }
 
 }  // namespace
 
-i64 attention_workspace(const AttentionArgs& args) {
+template <>
+i64 workspace_bytes(const AttentionArgs& args) {
   const Sizes size(args);
   return slots_for(units_of(size)) * Scratch(size, nullptr).floats *
          static_cast<i64>(sizeof(float));
 }
 
-void attention(const AttentionArgs& args, void* workspace) {
+template <>
+void run(const AttentionArgs& args, void* workspace) {
   const Sizes size(args);
   const i64 group = size.heads / size.kv_heads;
   for_units(units_of(size),

@@ -204,13 +204,15 @@ i64 units_of(const Sizes& size) { return size.batch * size.kv_heads; }
 
 }  // namespace
 
-i64 attention_backward_workspace(const AttentionBackwardArgs& args) {
+template <>
+i64 workspace_bytes(const AttentionBackwardArgs& args) {
   const Sizes size(args);
   return slots_for(units_of(size)) * Scratch(size, nullptr).floats *
          static_cast<i64>(sizeof(float));
 }
 
-void attention_backward(const AttentionBackwardArgs& args, void* workspace) {
+template <>
+void run(const AttentionBackwardArgs& args, void* workspace) {
   const Sizes size(args);
   for_units(units_of(size),
             slots_for(units_of(size)),

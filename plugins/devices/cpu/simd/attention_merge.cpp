@@ -4,7 +4,8 @@
 
 namespace tessera::cpu::TESSERA_ISA {
 
-void attention_merge(const AttentionMergeArgs& args) {
+template <>
+void run(const AttentionMergeArgs& args) {
   const i64 queries = args.out.shape[1], heads = args.out.shape[2], d = args.out.shape[3];
   const i64 rows = args.out.shape[0] * heads * queries;
   parallel_for(rows, row_grain(d), [&](i64 begin, i64 end) {

@@ -5,7 +5,8 @@
 
 namespace tessera::cpu::TESSERA_ISA {
 
-void add_bias(const AddBiasArgs& args) {
+template <>
+void run(const AddBiasArgs& args) {
   const auto x = rows_of(args.x);
   const auto out = rows_of<float>(args.out);
   const float* bias = args.bias.as<const float>();
@@ -20,7 +21,8 @@ void add_bias(const AddBiasArgs& args) {
   });
 }
 
-void column_sum(const ColumnSumArgs& args) {
+template <>
+void run(const ColumnSumArgs& args) {
   const auto x = rows_of(args.x);
   sum_columns<1>(x.n, x.width, {args.out.as<float>()}, [=](i64 row, i64 column, auto count) {
     return Terms<1>{{load(x[row] + column, count)}};

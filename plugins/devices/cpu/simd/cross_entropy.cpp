@@ -10,7 +10,8 @@ constexpr float kInfinity = __builtin_inff();
 
 }  // namespace
 
-void cross_entropy_max(const CrossEntropyMaxArgs& args) {
+template <>
+void run(const CrossEntropyMaxArgs& args) {
   const auto logits = rows_of(args.logits);
   float* out = args.out.as<float>();
   const i64 valid = args.valid;
@@ -26,7 +27,8 @@ void cross_entropy_max(const CrossEntropyMaxArgs& args) {
   });
 }
 
-void cross_entropy_sums(const CrossEntropySumsArgs& args) {
+template <>
+void run(const CrossEntropySumsArgs& args) {
   const auto logits = rows_of(args.logits);
   const auto out = rows_of<float>(args.out);
   const i64* targets = args.targets.as<const i64>();
@@ -46,7 +48,23 @@ void cross_entropy_sums(const CrossEntropySumsArgs& args) {
   });
 }
 
-void cross_entropy_grad(const CrossEntropyGradArgs& args) {
+// In one thread's order by definition.
+template <>
+void run(const CrossEntropyLossArgs& args) {
+  const float* sums = args.sums.as<const float>();
+  const i64 stride = args.sums.strides[0];
+  const u8* mask = args.mask.as<const u8>();
+  double total = 0;
+  for (i64 row = 0; row < args.sums.shape[0]; ++row) {
+    if (mask[row] == 0) continue;
+    const float* pair = sums + row * stride;
+    total += __builtin_log(static_cast<double>(pair[0])) - static_cast<double>(pair[1]);
+  }
+  *args.out.as<double>() = total * *args.inverse_weight.as<const double>();
+}
+
+template <>
+void run(const CrossEntropyGradArgs& args) {
   const auto logits = rows_of(args.logits);
   const auto sums = rows_of(args.sums);
   const auto out = rows_of<float>(args.out);

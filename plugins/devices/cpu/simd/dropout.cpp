@@ -10,7 +10,8 @@ constexpr i64 kChunk = 512;  // features whose random words are made at once
 
 }  // namespace
 
-void dropout(const DropoutArgs& args) {
+template <>
+void run(const DropoutArgs& args) {
   const auto x = rows_of(args.x);
   const auto residual = args.residual ? rows_of(args.residual) : Rows<const float>{};
   const auto out = rows_of<float>(args.out);

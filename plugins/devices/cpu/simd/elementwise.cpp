@@ -35,7 +35,15 @@ constexpr float kCubic = 0.044715F;
 
 }  // namespace
 
-void add(const AddArgs& args) {
+// f64 too: losses and metrics are a few elements of it.
+template <>
+void run(const AddArgs& args) {
+  if (args.a.dtype == DType::f64) {
+    const double *a = args.a.as<const double>(), *b = args.b.as<const double>();
+    double* out = args.out.as<double>();
+    for (i64 i = 0; i < args.out.elements(); ++i) out[i] = a[i] + b[i];
+    return;
+  }
   map(
       args.out.elements(),
       args.out.as<float>(),
@@ -44,7 +52,8 @@ void add(const AddArgs& args) {
       args.b.as<const float>());
 }
 
-void multiply(const MultiplyArgs& args) {
+template <>
+void run(const MultiplyArgs& args) {
   map(
       args.out.elements(),
       args.out.as<float>(),
@@ -53,7 +62,8 @@ void multiply(const MultiplyArgs& args) {
       args.b.as<const float>());
 }
 
-void scale(const ScaleArgs& args) {
+template <>
+void run(const ScaleArgs& args) {
   const float factor = static_cast<float>(args.factor);
   map(
       args.out.elements(),
@@ -62,7 +72,8 @@ void scale(const ScaleArgs& args) {
       args.x.as<const float>());
 }
 
-void gelu(const GeluArgs& args) {
+template <>
+void run(const GeluArgs& args) {
   map(
       args.out.elements(),
       args.out.as<float>(),
@@ -70,7 +81,8 @@ void gelu(const GeluArgs& args) {
       args.x.as<const float>());
 }
 
-void gelu_backward(const GeluBackwardArgs& args) {
+template <>
+void run(const GeluBackwardArgs& args) {
   map(
       args.out.elements(),
       args.out.as<float>(),

@@ -4,7 +4,8 @@
 
 namespace tessera::cpu::TESSERA_ISA {
 
-void embedding(const EmbeddingArgs& args) {
+template <>
+void run(const EmbeddingArgs& args) {
   const auto table = rows_of(args.table);
   const auto out = rows_of<float>(args.out);
   const i64* ids = args.ids.as<const i64>();
@@ -23,7 +24,8 @@ void embedding(const EmbeddingArgs& args) {
 }
 
 // Each thread takes a stripe of columns and all rows in order: the bits do not depend on how many.
-void embedding_weight(const EmbeddingWeightArgs& args) {
+template <>
+void run(const EmbeddingWeightArgs& args) {
   const auto grad = rows_of(args.grad);
   const auto table = rows_of<float>(args.table_grad);
   const i64* ids = args.ids.as<const i64>();

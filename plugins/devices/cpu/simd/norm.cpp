@@ -21,7 +21,8 @@ template <class Term>
 
 }  // namespace
 
-void layernorm(const LayerNormArgs& args) {
+template <>
+void run(const LayerNormArgs& args) {
   const auto x = rows_of(args.x);
   const auto out = rows_of<float>(args.out);
   const float* weight = args.weight.as<const float>();
@@ -53,11 +54,11 @@ void layernorm(const LayerNormArgs& args) {
 }
 
 // With g = grad · weight: dx = rstd (g - mean(g) - x̂ mean(g x̂)).
-void layernorm_backward(const LayerNormBackwardArgs& args) {
+template <>
+void run(const LayerNormBackwardArgs& args) {
   const auto grad = rows_of(args.grad);
   const auto x = rows_of(args.x);
   const auto out = rows_of<float>(args.out);
-  const auto addend = args.addend ? rows_of(args.addend) : Rows<const float>{};
   const float* weight = args.weight.as<const float>();
   const float* means = args.mean.as<const float>();
   const float* rstds = args.rstd.as<const float>();
@@ -66,7 +67,6 @@ void layernorm_backward(const LayerNormBackwardArgs& args) {
     for (i64 row = begin; row < end; ++row) {
       const float* g = grad[row];
       const float* from = x[row];
-      const float* plus = addend.data != nullptr ? addend[row] : nullptr;
       float* to = out[row];
       const float mean = means[row], rstd = rstds[row];
       F sum_g = {}, sum_gx = {};
@@ -79,15 +79,14 @@ void layernorm_backward(const LayerNormBackwardArgs& args) {
       for_vectors(x.width, [=](i64 j, auto count) {
         const F gw = load(g + j, count) * load(weight + j, count);
         const F normal = (load(from + j, count) - mean) * rstd;
-        F y = rstd * (gw - mean_g - normal * mean_gx);
-        if (plus != nullptr) y += load(plus + j, count);
-        store(to + j, y, count);
+        store(to + j, rstd * (gw - mean_g - normal * mean_gx), count);
       });
     }
   });
 }
 
-void layernorm_weight(const LayerNormWeightArgs& args) {
+template <>
+void run(const LayerNormWeightArgs& args) {
   const auto grad = rows_of(args.grad);
   const auto x = rows_of(args.x);
   const float* means = args.mean.as<const float>();

@@ -24,11 +24,13 @@ void zero(float* p, i64 n) {
 
 }  // namespace
 
-i64 sum_squares_workspace(const SumSquaresArgs& args) {
+template <>
+i64 workspace_bytes(const SumSquaresArgs& args) {
   return (args.x.elements() + kSumBlock - 1) / kSumBlock * static_cast<i64>(sizeof(double));
 }
 
-void sum_squares(const SumSquaresArgs& args, void* workspace) {
+template <>
+void run(const SumSquaresArgs& args, void* workspace) {
   const i64 n = args.x.elements(), blocks = (n + kSumBlock - 1) / kSumBlock;
   const float* x = args.x.as<const float>();
   double* partial = static_cast<double*>(workspace);
@@ -55,7 +57,8 @@ void sum_squares(const SumSquaresArgs& args, void* workspace) {
   *args.out.as<double>() += total;
 }
 
-void adamw(const AdamWArgs& args) {
+template <>
+void run(const AdamWArgs& args) {
   const double* scalars = args.scalars.as<const double>();
   const i64 n = args.main.elements();
   float* grad = args.grad.as<float>();
@@ -95,7 +98,8 @@ void adamw(const AdamWArgs& args) {
   });
 }
 
-void sgd(const SgdArgs& args) {
+template <>
+void run(const SgdArgs& args) {
   const double* scalars = args.scalars.as<const double>();
   const i64 n = args.main.elements();
   float* grad = args.grad.as<float>();

@@ -2,6 +2,7 @@
 #include <string_view>
 
 #include "tessera/api.hpp"
+#include "tessera/operation_rules.hpp"
 #include "tessera/tensor.hpp"
 
 namespace tessera {
@@ -22,12 +23,20 @@ struct AttentionSpec {
 /// out = softmax(scale · q kᵀ) v for each sample and head, never storing the scores (Dao et al.
 /// 2022). q, out [b, sq, H, d]; k, v [b, sk, K, d], K divides H (grouped queries); unit inner
 /// stride. rows i64 [b · sq]. lse [b, H, sq]: log of each row's sum of exponentials; a query that
-/// sees no key gives out = 0 and lse = -inf.
+/// sees no key gives out = 0 and lse = -inf. Counts the FLOPs of two products over the visible area
+/// of the scores.
 struct AttentionArgs {
   static constexpr std::string_view kName = "attention";
   static constexpr int kTensors = 6, kOutputs = 2;
+  static constexpr TensorRule kRules[] = {{"q", TypeRule::data},
+                                          {"k", TypeRule::data},
+                                          {"v", TypeRule::data},
+                                          {"rows", TypeRule::integers},
+                                          {"out", TypeRule::data},
+                                          {"lse", TypeRule::statistic}};
   TensorArg q, k, v, rows, out, lse;
   AttentionSpec spec;
+  TESSERA_API static Effort effort(const AttentionArgs& args);
   TESSERA_API static void infer(AttentionArgs& args);
 };
 
@@ -38,16 +47,32 @@ struct AttentionArgs {
 struct AttentionMergeArgs {
   static constexpr std::string_view kName = "attention_merge";
   static constexpr int kTensors = 4, kOutputs = 2;
+  static constexpr TensorRule kRules[] = {{"part_out", TypeRule::data},
+                                          {"part_lse", TypeRule::statistic},
+                                          {"out", TypeRule::data},
+                                          {"lse", TypeRule::statistic}};
   TensorArg part_out, part_lse, out, lse;
   TESSERA_API static void infer(AttentionMergeArgs& args);
 };
 
-/// Gradients of q, k, v from grad (of out), with the forward's out and lse.
+/// Gradients of q, k, v from grad (of out), with the forward's out and lse. Counts four products;
+/// what a kernel computes again for lack of memory is its own affair.
 struct AttentionBackwardArgs {
   static constexpr std::string_view kName = "attention_backward";
   static constexpr int kTensors = 10, kOutputs = 3;
+  static constexpr TensorRule kRules[] = {{"q", TypeRule::data},
+                                          {"k", TypeRule::data},
+                                          {"v", TypeRule::data},
+                                          {"rows", TypeRule::integers},
+                                          {"out", TypeRule::data},
+                                          {"lse", TypeRule::statistic},
+                                          {"grad", TypeRule::data},
+                                          {"q_grad", TypeRule::data},
+                                          {"k_grad", TypeRule::data},
+                                          {"v_grad", TypeRule::data}};
   TensorArg q, k, v, rows, out, lse, grad, q_grad, k_grad, v_grad;
   AttentionSpec spec;
+  TESSERA_API static Effort effort(const AttentionBackwardArgs& args);
   TESSERA_API static void infer(AttentionBackwardArgs& args);
 };
 

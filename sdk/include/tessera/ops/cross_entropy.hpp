@@ -2,6 +2,7 @@
 #include <string_view>
 
 #include "tessera/api.hpp"
+#include "tessera/operation_rules.hpp"
 #include "tessera/tensor.hpp"
 
 namespace tessera {
@@ -16,6 +17,7 @@ namespace tessera {
 struct CrossEntropyMaxArgs {
   static constexpr std::string_view kName = "cross_entropy_max";
   static constexpr int kTensors = 2, kOutputs = 1;
+  static constexpr TensorRule kRules[] = {{"logits", TypeRule::data}, {"out", TypeRule::statistic}};
   TensorArg logits, out;
   i64 valid = 0;
   TESSERA_API static void infer(CrossEntropyMaxArgs& args);
@@ -25,6 +27,10 @@ struct CrossEntropyMaxArgs {
 struct CrossEntropySumsArgs {
   static constexpr std::string_view kName = "cross_entropy_sums";
   static constexpr int kTensors = 4, kOutputs = 1;
+  static constexpr TensorRule kRules[] = {{"logits", TypeRule::data},
+                                          {"targets", TypeRule::integers},
+                                          {"max", TypeRule::statistic},
+                                          {"out", TypeRule::statistic}};
   TensorArg logits, targets, max, out;
   i64 first = 0, valid = 0;
   TESSERA_API static void infer(CrossEntropySumsArgs& args);
@@ -35,6 +41,10 @@ struct CrossEntropySumsArgs {
 struct CrossEntropyLossArgs {
   static constexpr std::string_view kName = "cross_entropy_loss";
   static constexpr int kTensors = 4, kOutputs = 1;
+  static constexpr TensorRule kRules[] = {{"sums", TypeRule::statistic},
+                                          {"mask", TypeRule::mask},
+                                          {"inverse_weight", TypeRule::doubles},
+                                          {"out", TypeRule::doubles}};
   TensorArg sums, mask, inverse_weight, out;
   TESSERA_API static void infer(CrossEntropyLossArgs& args);
 };
@@ -44,6 +54,14 @@ struct CrossEntropyLossArgs {
 struct CrossEntropyGradArgs {
   static constexpr std::string_view kName = "cross_entropy_grad";
   static constexpr int kTensors = 8, kOutputs = 1;
+  static constexpr TensorRule kRules[] = {{"logits", TypeRule::data},
+                                          {"targets", TypeRule::integers},
+                                          {"max", TypeRule::statistic},
+                                          {"sums", TypeRule::statistic},
+                                          {"mask", TypeRule::mask},
+                                          {"inverse_weight", TypeRule::doubles},
+                                          {"grad", TypeRule::doubles},
+                                          {"out", TypeRule::data}};
   TensorArg logits, targets, max, sums, mask, inverse_weight, grad, out;
   i64 first = 0, valid = 0;
   TESSERA_API static void infer(CrossEntropyGradArgs& args);

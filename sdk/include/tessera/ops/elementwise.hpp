@@ -2,6 +2,7 @@
 #include <string_view>
 
 #include "tessera/api.hpp"
+#include "tessera/operation_rules.hpp"
 #include "tessera/tensor.hpp"
 
 namespace tessera {
@@ -10,6 +11,8 @@ namespace tessera {
 struct AddArgs {
   static constexpr std::string_view kName = "add";
   static constexpr int kTensors = 3, kOutputs = 1;
+  static constexpr TensorRule kRules[] = {
+      {"a", TypeRule::data}, {"b", TypeRule::data}, {"out", TypeRule::data}};
   TensorArg a, b, out;
   TESSERA_API static void infer(AddArgs& args);
 };
@@ -18,6 +21,8 @@ struct AddArgs {
 struct MultiplyArgs {
   static constexpr std::string_view kName = "multiply";
   static constexpr int kTensors = 3, kOutputs = 1;
+  static constexpr TensorRule kRules[] = {
+      {"a", TypeRule::data}, {"b", TypeRule::data}, {"out", TypeRule::data}};
   TensorArg a, b, out;
   TESSERA_API static void infer(MultiplyArgs& args);
 };
@@ -26,6 +31,7 @@ struct MultiplyArgs {
 struct ScaleArgs {
   static constexpr std::string_view kName = "scale";
   static constexpr int kTensors = 2, kOutputs = 1;
+  static constexpr TensorRule kRules[] = {{"x", TypeRule::data}, {"out", TypeRule::data}};
   TensorArg x, out;
   double factor = 1;
   TESSERA_API static void infer(ScaleArgs& args);
@@ -36,12 +42,15 @@ struct ScaleArgs {
 struct GeluArgs {
   static constexpr std::string_view kName = "gelu";
   static constexpr int kTensors = 2, kOutputs = 1;
+  static constexpr TensorRule kRules[] = {{"x", TypeRule::data}, {"out", TypeRule::data}};
   TensorArg x, out;
   TESSERA_API static void infer(GeluArgs& args);
 };
 struct GeluBackwardArgs {
   static constexpr std::string_view kName = "gelu_backward";
   static constexpr int kTensors = 3, kOutputs = 1;
+  static constexpr TensorRule kRules[] = {
+      {"grad", TypeRule::data}, {"x", TypeRule::data}, {"out", TypeRule::data}};
   TensorArg grad, x, out;
   TESSERA_API static void infer(GeluBackwardArgs& args);
 };
@@ -52,6 +61,10 @@ struct GeluBackwardArgs {
 struct DropoutArgs {
   static constexpr std::string_view kName = "dropout";
   static constexpr int kTensors = 4, kOutputs = 1;
+  static constexpr TensorRule kRules[] = {{"x", TypeRule::data},
+                                          {"residual", TypeRule::data},
+                                          {"rows", TypeRule::integers},
+                                          {"out", TypeRule::data}};
   TensorArg x, residual, rows, out;
   u64 key = 0;
   double p = 0;
@@ -63,6 +76,7 @@ struct DropoutArgs {
 struct FillArgs {
   static constexpr std::string_view kName = "fill";
   static constexpr int kTensors = 1, kOutputs = 1;
+  static constexpr TensorRule kRules[] = {{"out", TypeRule::any}};
   TensorArg out;
   double value = 0;
   TESSERA_API static void infer(FillArgs& args);
@@ -72,6 +86,7 @@ struct FillArgs {
 struct CopyArgs {
   static constexpr std::string_view kName = "copy";
   static constexpr int kTensors = 2, kOutputs = 1;
+  static constexpr TensorRule kRules[] = {{"x", TypeRule::any}, {"out", TypeRule::any}};
   TensorArg x, out;
   TESSERA_API static void infer(CopyArgs& args);
 };

@@ -2,18 +2,25 @@
 #include <string_view>
 
 #include "tessera/api.hpp"
+#include "tessera/operation_rules.hpp"
 #include "tessera/tensor.hpp"
 
 namespace tessera {
 
-/// out = op(a) · op(b) (+ bias) or, with accumulate, out += op(a) · op(b). Matrices of one floating
-/// dtype with unit inner stride; op transposes. out [m, n]; a [m, k] or, transposed, [k, m];
-/// b [k, n] or, transposed, [n, k]; bias [n] optional, not with accumulate.
+/// out = op(a) · op(b) (+ bias) or, with accumulate, out += op(a) · op(b). Matrices with unit inner
+/// stride; op transposes. out [m, n]; a [m, k] or, transposed, [k, m]; b [k, n] or, transposed,
+/// [n, k]; bias [n] optional, not with accumulate. One dtype, but out may be a wider accumulator
+/// with accumulate. A product counts 2·m·n·k FLOPs.
 struct MatmulArgs {
   static constexpr std::string_view kName = "matmul";
   static constexpr int kTensors = 4, kOutputs = 1;
+  static constexpr TensorRule kRules[] = {{"a", TypeRule::data},
+                                          {"b", TypeRule::data},
+                                          {"bias", TypeRule::data},
+                                          {"out", TypeRule::accumulator}};
   TensorArg a, b, bias, out;
   bool transpose_a = false, transpose_b = false, accumulate = false;
+  TESSERA_API static Effort effort(const MatmulArgs& args);
   TESSERA_API static void infer(MatmulArgs& args);
 };
 
@@ -21,6 +28,7 @@ struct MatmulArgs {
 struct ColumnSumArgs {
   static constexpr std::string_view kName = "column_sum";
   static constexpr int kTensors = 2, kOutputs = 1;
+  static constexpr TensorRule kRules[] = {{"x", TypeRule::data}, {"out", TypeRule::accumulator}};
   TensorArg x, out;
   TESSERA_API static void infer(ColumnSumArgs& args);
 };
@@ -29,6 +37,8 @@ struct ColumnSumArgs {
 struct AddBiasArgs {
   static constexpr std::string_view kName = "add_bias";
   static constexpr int kTensors = 3, kOutputs = 1;
+  static constexpr TensorRule kRules[] = {
+      {"x", TypeRule::data}, {"bias", TypeRule::data}, {"out", TypeRule::data}};
   TensorArg x, bias, out;
   TESSERA_API static void infer(AddBiasArgs& args);
 };

@@ -2,6 +2,7 @@
 #include <string_view>
 
 #include "tessera/api.hpp"
+#include "tessera/operation_rules.hpp"
 #include "tessera/tensor.hpp"
 
 namespace tessera {
@@ -12,17 +13,28 @@ namespace tessera {
 struct LayerNormArgs {
   static constexpr std::string_view kName = "layernorm";
   static constexpr int kTensors = 6, kOutputs = 3;
+  static constexpr TensorRule kRules[] = {{"x", TypeRule::data},
+                                          {"weight", TypeRule::data},
+                                          {"bias", TypeRule::data},
+                                          {"out", TypeRule::data},
+                                          {"mean", TypeRule::statistic},
+                                          {"rstd", TypeRule::statistic}};
   TensorArg x, weight, bias, out, mean, rstd;
   double eps = 1e-5;
   TESSERA_API static void infer(LayerNormArgs& args);
 };
 
-/// Input half: out [n, h] = d loss / dx (+ addend [n, h], optional: the gradient that bypasses the
-/// norm on a residual path).
+/// Input half: out [n, h] = d loss / dx.
 struct LayerNormBackwardArgs {
   static constexpr std::string_view kName = "layernorm_backward";
-  static constexpr int kTensors = 7, kOutputs = 1;
-  TensorArg grad, x, weight, mean, rstd, addend, out;
+  static constexpr int kTensors = 6, kOutputs = 1;
+  static constexpr TensorRule kRules[] = {{"grad", TypeRule::data},
+                                          {"x", TypeRule::data},
+                                          {"weight", TypeRule::data},
+                                          {"mean", TypeRule::statistic},
+                                          {"rstd", TypeRule::statistic},
+                                          {"out", TypeRule::data}};
+  TensorArg grad, x, weight, mean, rstd, out;
   TESSERA_API static void infer(LayerNormBackwardArgs& args);
 };
 
@@ -30,6 +42,12 @@ struct LayerNormBackwardArgs {
 struct LayerNormWeightArgs {
   static constexpr std::string_view kName = "layernorm_weight";
   static constexpr int kTensors = 6, kOutputs = 2;
+  static constexpr TensorRule kRules[] = {{"grad", TypeRule::data},
+                                          {"x", TypeRule::data},
+                                          {"mean", TypeRule::statistic},
+                                          {"rstd", TypeRule::statistic},
+                                          {"weight_grad", TypeRule::accumulator},
+                                          {"bias_grad", TypeRule::accumulator}};
   TensorArg grad, x, mean, rstd, weight_grad, bias_grad;
   TESSERA_API static void infer(LayerNormWeightArgs& args);
 };

@@ -2,6 +2,7 @@
 #include <string_view>
 
 #include "tessera/api.hpp"
+#include "tessera/operation_rules.hpp"
 #include "tessera/tensor.hpp"
 
 namespace tessera {
@@ -22,6 +23,7 @@ inline constexpr i64 kCount = 8;
 struct ReciprocalArgs {
   static constexpr std::string_view kName = "reciprocal";
   static constexpr int kTensors = 2, kOutputs = 1;
+  static constexpr TensorRule kRules[] = {{"x", TypeRule::integers}, {"out", TypeRule::doubles}};
   TensorArg x, out;
   TESSERA_API static void infer(ReciprocalArgs& args);
 };
@@ -30,6 +32,7 @@ struct ReciprocalArgs {
 struct SumSquaresArgs {
   static constexpr std::string_view kName = "sum_squares";
   static constexpr int kTensors = 2, kOutputs = 1;
+  static constexpr TensorRule kRules[] = {{"x", TypeRule::data}, {"out", TypeRule::doubles}};
   TensorArg x, out;
   TESSERA_API static void infer(SumSquaresArgs& args);
 };
@@ -40,6 +43,9 @@ struct SumSquaresArgs {
 struct StepScalarsArgs {
   static constexpr std::string_view kName = "step_scalars";
   static constexpr int kTensors = 3, kOutputs = 1;
+  static constexpr TensorRule kRules[] = {{"sum_squares", TypeRule::doubles},
+                                          {"rates", TypeRule::doubles},
+                                          {"scalars", TypeRule::doubles}};
   TensorArg sum_squares, rates, scalars;
   double clip = 0;
   TESSERA_API static void infer(StepScalarsArgs& args);
@@ -51,6 +57,12 @@ struct StepScalarsArgs {
 struct AdamWArgs {
   static constexpr std::string_view kName = "adamw";
   static constexpr int kTensors = 6, kOutputs = 5;
+  static constexpr TensorRule kRules[] = {{"scalars", TypeRule::doubles},
+                                          {"grad", TypeRule::data},
+                                          {"main", TypeRule::data},
+                                          {"first_moment", TypeRule::data},
+                                          {"second_moment", TypeRule::data},
+                                          {"compute", TypeRule::floating}};
   TensorArg scalars, grad, main, first_moment, second_moment, compute;
   double beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0, lr_scale = 1;
   TESSERA_API static void infer(AdamWArgs& args);
@@ -61,6 +73,11 @@ struct AdamWArgs {
 struct SgdArgs {
   static constexpr std::string_view kName = "sgd";
   static constexpr int kTensors = 5, kOutputs = 4;
+  static constexpr TensorRule kRules[] = {{"scalars", TypeRule::doubles},
+                                          {"grad", TypeRule::data},
+                                          {"main", TypeRule::data},
+                                          {"momentum_buffer", TypeRule::data},
+                                          {"compute", TypeRule::floating}};
   TensorArg scalars, grad, main, momentum_buffer, compute;
   double momentum = 0, weight_decay = 0, lr_scale = 1;
   TESSERA_API static void infer(SgdArgs& args);

@@ -1,0 +1,151 @@
+#include "sdk/src/host_device/host_kernels.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+#include "sdk/src/host_device/strided_runs.hpp"
+#include "sdk/src/small_floats.hpp"
+#include "tessera/core_ops.hpp"
+#include "tessera/parallel_for.hpp"
+
+namespace tessera {
+namespace {
+
+/// Calls f with a value of the C++ type of a dtype.
+template <class F>
+void with_type(DType dtype, F&& f) {
+  switch (dtype) {
+    case DType::f64:
+      return f(double{});
+    case DType::f32:
+      return f(float{});
+    case DType::f16:
+      return f(Half{});
+    case DType::bf16:
+      return f(Bfloat{});
+    case DType::i64:
+      return f(i64{});
+    case DType::i32:
+      return f(i32{});
+    case DType::u8:
+      return f(u8{});
+    case DType::boolean:
+      return f(bool{});
+  }
+}
+
+template <class T>
+constexpr bool kSmall = std::is_same_v<T, Half> || std::is_same_v<T, Bfloat>;
+
+template <class To, class From>
+To convert(From value) {
+  if constexpr (kSmall<To> || kSmall<From>) {
+    return static_cast<To>(static_cast<double>(value));
+  } else {
+    return static_cast<To>(value);
+  }
+}
+
+void fill(const FillArgs& args) {
+  if (args.out.elements() == 0) return;
+  const StridedRuns runs(args.out, args.out);
+  const i64 stride = runs.out_stride();
+  with_type(args.out.dtype, [&]<class T>(T) {
+    T* out = args.out.as<T>();
+    const T value = convert<T>(args.value);
+    runs.for_each([=](i64 offset, i64, i64 length) {
+      T* to = out + offset;
+      if (stride == 1) {
+        std::fill_n(to, length, value);
+      } else {
+        for (i64 i = 0; i < length; ++i) to[i * stride] = value;
+      }
+    });
+  });
+}
+
+/// Values of one dtype are copied as bits: T is an unsigned integer of their size.
+template <class T>
+void copy_bits(const CopyArgs& args, const StridedRuns& runs) {
+  const T* x = args.x.as<const T>();
+  T* out = args.out.as<T>();
+  const i64 to_stride = runs.out_stride(), from_stride = runs.x_stride();
+  runs.for_each([=](i64 out_offset, i64 x_offset, i64 length) {
+    T* to = out + out_offset;
+    const T* from = x + x_offset;
+    if (to_stride == 1 && from_stride == 1) {
+      std::memcpy(to, from, static_cast<std::size_t>(length) * sizeof(T));
+      return;
+    }
+    for (i64 i = 0; i < length; ++i) to[i * to_stride] = from[i * from_stride];
+  });
+}
+
+void copy(const CopyArgs& args) {
+  if (args.out.elements() == 0) return;
+  const StridedRuns runs(args.out, args.x);
+  if (args.x.dtype == args.out.dtype) {
+    switch (dtype_size(args.x.dtype)) {
+      case 8:
+        return copy_bits<u64>(args, runs);
+      case 4:
+        return copy_bits<u32>(args, runs);
+      case 2:
+        return copy_bits<std::uint16_t>(args, runs);
+      default:
+        return copy_bits<u8>(args, runs);
+    }
+  }
+  const i64 to_stride = runs.out_stride(), from_stride = runs.x_stride();
+  with_type(args.x.dtype, [&]<class From>(From) {
+    with_type(args.out.dtype, [&]<class To>(To) {
+      const From* x = args.x.as<const From>();
+      To* out = args.out.as<To>();
+      runs.for_each([=](i64 out_offset, i64 x_offset, i64 length) {
+        for (i64 i = 0; i < length; ++i) {
+          out[out_offset + i * to_stride] = convert<To>(x[x_offset + i * from_stride]);
+        }
+      });
+    });
+  });
+}
+
+void reciprocal(const ReciprocalArgs& args) {
+  const i64* x = args.x.as<const i64>();
+  double* out = args.out.as<double>();
+  for (i64 i = 0; i < args.x.elements(); ++i) {
+    out[i] = x[i] == 0 ? 0.0 : 1.0 / static_cast<double>(x[i]);
+  }
+}
+
+void step_scalars(const StepScalarsArgs& args) {
+  double* scalars = args.scalars.as<double>();
+  const double sum = *args.sum_squares.as<const double>();
+  const double loss_scale = scalars[step_scalar::kLossScale];
+  const double norm = std::sqrt(sum) / loss_scale;
+  const bool finite = std::isfinite(sum);
+  scalars[step_scalar::kNorm] = norm;
+  scalars[step_scalar::kFoundInf] = finite ? 0 : 1;
+  scalars[step_scalar::kGradientScale] = 0;
+  if (!finite) return;
+  const double clip = args.clip > 0 ? std::min(1.0, args.clip / (norm + 1e-6)) : 1.0;
+  scalars[step_scalar::kGradientScale] = clip / loss_scale;
+  scalars[step_scalar::kSteps] += 1;
+  const i64 step = static_cast<i64>(scalars[step_scalar::kSteps]);
+  const i64 last = args.rates.shape[0];
+  scalars[step_scalar::kLearningRate] = args.rates.as<const double>()[std::min(step, last) - 1];
+}
+
+}  // namespace
+
+std::vector<Kernel> host_kernels() {
+  return {make_kernel<FillArgs>(&fill),
+          make_kernel<CopyArgs>(&copy),
+          make_kernel<ReciprocalArgs>(&reciprocal),
+          make_kernel<StepScalarsArgs>(&step_scalars)};
+}
+
+}  // namespace tessera
