@@ -86,7 +86,7 @@ TEST(PerHost, NeighboursAreServedWhileARankWaitsForAnotherHost) {
     const auto all = make_world_group(rank);
     for (int round = 0; round < 20; ++round) {
       const Tensor local = ones(rank, 5000), whole = ones(rank, 3000);
-      const auto reduce = [](ProcessGroup& group, const Tensor& tensor) {
+      const auto reduce = [&](ProcessGroup& group, const Tensor& tensor) {
         return group.all_reduce(rank.stream(), tensor, ReduceOp::sum, "crossed");
       };
       Work first = reduce(*pairs.within, local);
