@@ -16,7 +16,8 @@ void StepMeter::begin_step() {
   actions_.clear();
   prologue_ = current_ = {};
   in_action_ = planned_ = false;
-  compute_ = comm_ = 0;
+  compute_ = 0;
+  comm_.fill(0);
   ends_.clear();
 }
 
@@ -30,9 +31,9 @@ void StepMeter::close() {
   current_.seconds += compute_;
   (in_action_ ? actions_.emplace_back() : prologue_) = current_;
   current_ = {};
-  // What is still under way goes on beside the next action.
+  // What is still under way goes on during the next action.
   for (auto& [id, end] : ends_) end -= compute_;
-  comm_ = std::max(0.0, comm_ - compute_);
+  for (double& lane : comm_) lane = std::max(0.0, lane - compute_);
   compute_ = 0;
 }
 
@@ -52,8 +53,9 @@ void StepMeter::started(u64 id, const GroupSpec& group, const Collective& collec
     current_.seconds += seconds;
     return;
   }
-  comm_ = std::max(comm_, compute_) + seconds;
-  ends_[id] = comm_;
+  double& lane = comm_[static_cast<std::size_t>(group.lane)];
+  lane = std::max(lane, compute_) + seconds;
+  ends_[id] = lane;
 }
 
 void StepMeter::waited(u64 id) {

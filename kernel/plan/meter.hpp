@@ -1,4 +1,5 @@
 #pragma once
+#include <array>
 #include <map>
 #include <string>
 #include <vector>
@@ -9,16 +10,17 @@
 
 namespace tessera {
 
-/// What a step of one rank does and how long that takes on the hardware: launches on a compute
-/// lane, collectives on a comm lane beside it, each behind what was launched before it; a wait
-/// joins the two. Fed by a meta device, a simulated communicator and an executor.
+/// What a step of one rank does and how long that takes on the hardware: launches on the compute
+/// stream, collectives on the communication stream of their group's lane, each after what was
+/// launched there before it; a wait joins the two. Fed by a meta device, a simulated communicator
+/// and an executor.
 ///
 /// Collectives that the plan starts as actions of their own (Reduce, Gather, Exchange) are kept out
-/// of the lanes: when they run and what they hold up is the timeline's to find.
+/// of the streams: when they run and what they hold up is the timeline's to find.
 class StepMeter final : public ActionObserver {
  public:
   struct Cost {
-    double seconds = 0;      ///< of an action of the comm lane: its collectives'
+    double seconds = 0;      ///< of an action that starts collectives: theirs
     double collectives = 0;  ///< seconds in them, also where compute hides them
     double sent = 0;         ///< bytes of an Exchange's sends, as they are timed
     double flops = 0, bytes = 0;
@@ -32,7 +34,7 @@ class StepMeter final : public ActionObserver {
   void launched(const Kernel& kernel, const void* args);
   void started(u64 id, const GroupSpec& group, const Collective& collective);
   void waited(u64 id);
-  /// Behind the last action.
+  /// After the last action.
   void end_step() { close(); }
 
   /// By index in the plan.
@@ -49,8 +51,9 @@ class StepMeter final : public ActionObserver {
   Cost prologue_;
   Cost current_;
   bool in_action_ = false, planned_ = false;
-  double compute_ = 0, comm_ = 0;  // when each lane is free, from the start of the action
-  std::map<u64, double> ends_;     // of collectives on the comm lane that nobody waited for
+  double compute_ = 0;                        // when the stream is free, from the action's start
+  std::array<double, kCommLanes> comm_ = {};  // the same, by lane
+  std::map<u64, double> ends_;                // of collectives that nobody has waited for
 };
 
 }  // namespace tessera

@@ -4,6 +4,7 @@
 #include <map>
 #include <string>
 #include <tuple>
+#include <utility>
 
 #include "kernel/schedule/recomputed_range.hpp"
 #include "kernel/schedule/reductions.hpp"
@@ -33,7 +34,10 @@ class Lowering {
     }
   }
 
-  void add(const Action& action) {
+  /// Action `number` of this rank's order.
+  void add(int number, const Action& action) {
+    const auto [begin, end] = releases_.equal_range(number);
+    for (auto exchange = begin; exchange != end; ++exchange) released_.push_back(exchange->second);
     const auto chunk = static_cast<std::size_t>(action.chunk);
     if (action.kind == Action::F) {
       for (int phase = first_[chunk]; phase <= last_[chunk]; ++phase) add_phase(action, phase);
@@ -58,6 +62,7 @@ class Lowering {
     for (const PlanAction::Message& message : next.receives) {
       received_[{message.forward, message.microbatch, message.stage}] = index();
     }
+    if (!next.sends.empty()) releases_.emplace(exchange.released, index());
     plan_.actions.push_back(std::move(next));
   }
 
@@ -69,7 +74,7 @@ class Lowering {
     if (found != index_.end()) next.after.push_back(found->second);
   }
 
-  // Behind the action that computes what leaves a chunk.
+  // After the action that computes what leaves a chunk.
   void after_edge_phase(PlanAction& next, bool forward, int microbatch, std::size_t chunk) const {
     const int phase = forward ? last_[chunk] : first_[chunk];
     for (const auto kind : {PlanAction::F, PlanAction::B, PlanAction::Bi}) {
@@ -79,8 +84,9 @@ class Lowering {
     }
   }
 
-  // Behind what brings the value that enters a chunk: an exchange, or a neighbour on this rank.
-  void after_neighbour(PlanAction& next, bool forward) const {
+  // After what brings the value that enters a chunk: an exchange, or a neighbour on this rank.
+  void after_neighbour(PlanAction& next, bool forward) {
+    next.released = std::exchange(released_, {});
     const int stage = plan_.stages[static_cast<std::size_t>(next.chunk)] + (forward ? -1 : 1);
     if (stage < 0 || stage > orders_.last_stage()) return;
     const Orders::Owner owner = orders_.owners[static_cast<std::size_t>(stage)];
@@ -145,7 +151,9 @@ class Lowering {
   const Orders& orders_;
   std::vector<int> first_, last_;  // phases, by chunk
   std::map<Key, int> index_;
-  std::map<Edge, int> received_;  // exchange that receives it
+  std::map<Edge, int> received_;      // exchange that receives it
+  std::multimap<int, int> releases_;  // exchange by the number of the action that releases it
+  std::vector<int> released_;         // by the action that is added now
 };
 
 }  // namespace
@@ -176,7 +184,7 @@ Plan lower(const Pipeline& pipeline,
   const auto end = pipeline.exchanges[rank].end();
   for (int i = 0; i <= static_cast<int>(order.size()); ++i) {
     while (exchange != end && exchange->before == i) lowering.add(*exchange++);
-    if (i < static_cast<int>(order.size())) lowering.add(order[static_cast<std::size_t>(i)]);
+    if (i < static_cast<int>(order.size())) lowering.add(i, order[static_cast<std::size_t>(i)]);
   }
   if (!plan.shape.training) return plan;
 

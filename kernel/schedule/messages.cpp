@@ -41,10 +41,61 @@ std::vector<Planned> messages_of(const Orders& orders, const Timeline& timeline)
   return all;
 }
 
+// Where each rank's order reads and makes what crosses, and with that where sends are released.
+class Releases {
+ public:
+  Releases(const Orders& orders, const std::vector<Planned>& all) : orders_(orders) {
+    for (std::size_t rank = 0; rank < orders.by_rank.size(); ++rank) {
+      const auto& actions = orders.by_rank[rank];
+      for (std::size_t i = 0; i < actions.size(); ++i) {
+        const Action& action = actions[i];
+        if (action.kind == Action::Bw) continue;
+        const int stage = orders.stage(static_cast<int>(rank), action.chunk);
+        readers_[{action.kind == Action::F, action.microbatch, stage}] = static_cast<int>(i);
+      }
+    }
+    for (const Planned& message : all) pairs_[{message.from, message.to}].push_back(&message);
+  }
+
+  /// The action of its receiver's order that reads the message; the order's size where none does.
+  int reader(const Planned& m) const {
+    const auto found = readers_.find({m.forward, m.microbatch, m.stage + (m.forward ? 1 : -1)});
+    return found == readers_.end() ? end(m.to) : found->second;
+  }
+
+  /// The action of its sender's order at which it is released.
+  int release(const Planned& message) const {
+    int at = end(message.from);
+    if (orders_.shape.training) {
+      const auto back = pairs_.find({message.to, message.from});
+      if (back == pairs_.end()) return at;
+      const int read = reader(message);
+      for (const Planned* answer : back->second) {
+        if (answer->producer >= read) at = std::min(at, reader(*answer));
+      }
+      return at;
+    }
+    const auto& sent = pairs_.at({message.from, message.to});
+    const auto place = std::ranges::find(sent, &message) - sent.begin();
+    const auto later = static_cast<std::size_t>(place) + kForwardSends;
+    return later < sent.size() ? sent[later]->producer : at;
+  }
+
+ private:
+  int end(int rank) const {
+    return static_cast<int>(orders_.by_rank[static_cast<std::size_t>(rank)].size());
+  }
+
+  const Orders& orders_;
+  std::map<std::tuple<bool, int, int>, int> readers_;  // by direction, microbatch, stage
+  std::map<std::pair<int, int>, std::vector<const Planned*>> pairs_;
+};
+
 // `messages` are those of this rank, in the one order of all.
 std::vector<PlannedExchange> exchanges_of_rank(int rank,
                                                const std::vector<Span>& spans,
-                                               const std::vector<const Planned*>& messages) {
+                                               const std::vector<const Planned*>& messages,
+                                               const Releases& releases) {
   std::vector<PlannedExchange> exchanges;
   const Planned* previous = nullptr;
   for (const Planned* message : messages) {
@@ -65,6 +116,9 @@ std::vector<PlannedExchange> exchanges_of_rank(int rank,
       before = std::max(before, exchanges[exchanges.size() - 2].before);
     }
     exchange.before = std::max(exchange.before, before);
+    // What is received together with a send is waited for with it.
+    exchange.released =
+        std::max(exchange.released, sends ? releases.release(*message) : releases.reader(*message));
     previous = message;
   }
   return exchanges;
@@ -80,10 +134,11 @@ std::vector<std::vector<PlannedExchange>> exchanges_of(const Orders& orders) {
     by_rank[static_cast<std::size_t>(message.from)].push_back(&message);
     by_rank[static_cast<std::size_t>(message.to)].push_back(&message);
   }
+  const Releases releases(orders, all);
   std::vector<std::vector<PlannedExchange>> exchanges;
   for (std::size_t rank = 0; rank < by_rank.size(); ++rank) {
     exchanges.push_back(
-        exchanges_of_rank(static_cast<int>(rank), timeline.actions[rank], by_rank[rank]));
+        exchanges_of_rank(static_cast<int>(rank), timeline.actions[rank], by_rank[rank], releases));
   }
   return exchanges;
 }

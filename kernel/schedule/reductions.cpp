@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "tessera/error.hpp"
 
@@ -25,8 +26,8 @@ std::vector<int> completes(const Plan& plan, const std::vector<int>& layers) {
   return indices;
 }
 
-// Inserts reductions behind the last action each waits for, and behind the exchange that sends the
-// same action's gradients on: the neighbour waits for it. Indices in `after` move along.
+// Inserts each reduction after the last action that it waits for, and after the exchange that sends
+// the same action's gradients on: the neighbour waits for it. Indices of actions move along.
 void insert(Plan& plan, const std::vector<std::vector<int>>& waits) {
   std::multimap<int, int> at;  // bucket by the action it comes behind
   for (std::size_t bucket = 0; bucket < waits.size(); ++bucket) {
@@ -43,7 +44,9 @@ void insert(Plan& plan, const std::vector<std::vector<int>>& waits) {
   for (std::size_t i = 0; i < plan.actions.size(); ++i) {
     moved.push_back(static_cast<int>(merged.size()));
     merged.push_back(std::move(plan.actions[i]));
-    for (int& index : merged.back().after) index = moved[static_cast<std::size_t>(index)];
+    for (auto* list : {&merged.back().after, &merged.back().released}) {
+      for (int& index : *list) index = moved[static_cast<std::size_t>(index)];
+    }
     const auto [begin, end] = at.equal_range(static_cast<int>(i));
     for (auto entry = begin; entry != end; ++entry) {
       PlanAction reduce;
@@ -74,12 +77,14 @@ void add_reductions(Plan& plan) {
 void add_step(Plan& plan) {
   PlanAction step;
   step.kind = PlanAction::Step;
-  int exchange = -1;
+  std::set<int> sending;
   for (std::size_t i = 0; i < plan.actions.size(); ++i) {
-    if (plan.actions[i].kind == PlanAction::Reduce) step.after.push_back(static_cast<int>(i));
-    if (plan.actions[i].kind == PlanAction::Exchange) exchange = static_cast<int>(i);
+    const PlanAction& action = plan.actions[i];
+    if (action.kind == PlanAction::Reduce) step.after.push_back(static_cast<int>(i));
+    if (!action.sends.empty()) sending.insert(static_cast<int>(i));
+    for (const int exchange : action.released) sending.erase(exchange);
   }
-  if (exchange >= 0) step.after.push_back(exchange);
+  step.released.assign(sending.begin(), sending.end());
   plan.actions.push_back(std::move(step));
 }
 

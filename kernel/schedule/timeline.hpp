@@ -46,13 +46,16 @@ struct PlanCosts {
   std::function<double(int rank, const PlanAction::Message& message)> message;
   /// false: a send ends when it is posted, its value waits at the receiver.
   bool rendezvous = true;
+  /// A rank's exchanges complete one after the other, in launch order, as on one device stream.
+  bool one_stream = false;
 };
-/// Each B-phase 2 / phases and so on: as unit_cost, spread over a chunk's phases; the rest nothing.
+/// unit_cost, divided evenly over the phases of a chunk. All other actions cost nothing.
 PlanCosts unit_costs();
 
 /// Plays the lowered plans of all pipeline ranks. Compute is in launch order; Gather, Prepare and
-/// Reduce run beside it, one at a time. Waiting for an Exchange completes all that were posted
-/// before it. Throws Error naming rank, index and text of the first action that never starts.
+/// Reduce run concurrently with it, one at a time. A reader waits for what its Exchange receives,
+/// and for nothing else; sends are waited for where they are released. Throws Error naming rank,
+/// index and text of the first action that never starts.
 Timeline play(std::span<const Plan> plans, const PlanCosts& costs);
 
 }  // namespace tessera

@@ -29,10 +29,10 @@ class PlanPlayer {
       const int sent = task(match.from, match.sender.action);
       const int received = task(match.to, match.receiver.action);
       graph_.after(transfer, sent);
-      graph_.after(complete(match.to, match.receiver.action), transfer);
+      end_with(match.to, match.receiver.action, transfer, &Ends::received);
       if (!costs.rendezvous) continue;
       graph_.after(transfer, received);
-      graph_.after(complete(match.from, match.sender.action), transfer);
+      end_with(match.from, match.sender.action, transfer, &Ends::sent);
     }
     graph_.run();
   }
@@ -64,35 +64,55 @@ class PlanPlayer {
   }
 
  private:
+  /// Tasks that end with an exchange: its receives, its sends, both; and what its transfers wait
+  /// for on a single stream. -1 of other actions.
+  struct Ends {
+    int received = -1, sent = -1, whole = -1, before = -1;
+  };
+
   int task(int rank, std::size_t action) const {
     return tasks_[static_cast<std::size_t>(rank)][action];
   }
-  int complete(int rank, std::size_t action) const {
-    return complete_[static_cast<std::size_t>(rank)][action];
+  const Ends& ends(int rank, std::size_t action) const {
+    return ends_[static_cast<std::size_t>(rank)][action];
+  }
+
+  // A transfer is part of one end of an exchange.
+  void end_with(int rank, std::size_t action, int transfer, int Ends::*end) {
+    const Ends& of = ends(rank, action);
+    graph_.after(of.*end, transfer);
+    if (of.before >= 0) graph_.after(transfer, of.before);
   }
 
   void add_actions(int rank) {
     const Plan& plan = plans_[static_cast<std::size_t>(rank)];
     std::vector<int>& tasks = tasks_.emplace_back();
-    std::vector<int>& complete = complete_.emplace_back();
-    int previous = -1, exchange = -1;  // in launch order; last exchange's completion
+    std::vector<Ends>& ends = ends_.emplace_back();
+    int previous = -1, last = -1;  // in launch order; end of the last exchange
     for (const PlanAction& action : plan.actions) {
       const bool beside = runs_beside(action.kind);
       const int task = graph_.add(costs_.action(rank, plan, action), 2 * rank + (beside ? 1 : 0));
       for (const int before : action.after) {
         const auto b = static_cast<std::size_t>(before);
-        graph_.after(task, complete[b] >= 0 ? complete[b] : tasks[b]);
+        graph_.after(task, ends[b].received >= 0 ? ends[b].received : tasks[b]);
       }
-      // What runs beside is launched in its turn.
+      for (const int before : action.released) {
+        graph_.after(task, ends[static_cast<std::size_t>(before)].whole);
+      }
+      // What runs concurrently is launched in its turn.
       if (beside && previous >= 0) graph_.after(task, previous);
       if (!beside) previous = task;
       tasks.push_back(task);
-      complete.push_back(-1);
+      ends.emplace_back();
       if (action.kind != PlanAction::Exchange) continue;
-      const int done = complete.back() = graph_.add(0);
-      graph_.after(done, task);
-      if (exchange >= 0) graph_.after(done, exchange);
-      exchange = done;
+      Ends& of = ends.back();
+      of = {graph_.add(0), graph_.add(0), graph_.add(0), costs_.one_stream ? last : -1};
+      for (int Ends::*end : {&Ends::received, &Ends::sent}) {
+        graph_.after(of.*end, task);
+        graph_.after(of.whole, of.*end);
+      }
+      if (of.before >= 0) graph_.after(of.whole, of.before);
+      last = of.whole;
     }
   }
 
@@ -125,7 +145,7 @@ class PlanPlayer {
   std::string why(std::size_t rank, std::size_t at) const {
     for (std::size_t i = 0; i <= at; ++i) {
       const PlanAction& action = plans_[rank].actions[i];
-      if (action.kind != PlanAction::Exchange || graph_.done(complete_[rank][i])) continue;
+      if (action.kind != PlanAction::Exchange || graph_.done(ends_[rank][i].whole)) continue;
       for (const auto* list : {&action.sends, &action.receives}) {
         for (const PlanAction::Message& message : *list) {
           const auto peer = static_cast<std::size_t>(message.peer);
@@ -146,8 +166,8 @@ class PlanPlayer {
   std::span<const Plan> plans_;
   const PlanCosts& costs_;
   TaskGraph graph_;
-  std::vector<std::vector<int>> tasks_;     // by rank and action; an exchange's posts it
-  std::vector<std::vector<int>> complete_;  // of exchanges: with all before it; otherwise -1
+  std::vector<std::vector<int>> tasks_;  // by rank and action; an exchange's posts it
+  std::vector<std::vector<Ends>> ends_;  // by rank and action
 };
 
 }  // namespace

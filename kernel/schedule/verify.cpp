@@ -40,6 +40,9 @@ class Player {
       for (const int before : action.after) {
         check(before >= 0 && before < static_cast<int>(i), "waits for a later action");
       }
+      for (const int exchange : action.released) {
+        check(sending_.erase(exchange) > 0, "releases what is not sent, or a second time");
+      }
       check(!stepped_, "comes after the step");
       check(plan_.shape.training || action.kind == PlanAction::F ||
                 action.kind == PlanAction::Exchange,
@@ -77,8 +80,7 @@ class Player {
         for (const int reduction : reductions_) {
           check(std::ranges::count(action.after, reduction) > 0, "does not wait for a reduction");
         }
-        check(last_exchange_ < 0 || waits_exchange(action, last_exchange_),
-              "does not wait for the last exchange");
+        check(sending_.empty(), "does not wait until everything is sent");
         stepped_ = true;
         return;
       default:
@@ -168,13 +170,6 @@ class Player {
   static bool waits(const PlanAction& action, int before) {
     return std::ranges::find(action.after, before) != action.after.end();
   }
-  // Waiting for an exchange completes all that were posted before it.
-  bool waits_exchange(const PlanAction& action, int exchange) const {
-    return std::ranges::any_of(action.after, [&](int before) {
-      return before >= exchange &&
-             plan_.actions[static_cast<std::size_t>(before)].kind == PlanAction::Exchange;
-    });
-  }
 
   // The first phase of a pass reads what the neighbour stage computed.
   void reads(const PlanAction& action, bool forward) const {
@@ -191,13 +186,13 @@ class Player {
     }
     const auto found = received_.find({forward, action.microbatch, stage});
     check(found != received_.end(), "reads what no exchange before it receives");
-    check(waits_exchange(action, found->second), "does not wait for what it reads");
+    check(waits(action, found->second), "does not wait for what it reads");
   }
 
   void exchange(const PlanAction& action) {
     check(plan_.shape.stages > 1, "has no place on the only pipeline rank");
     check(!action.sends.empty() || !action.receives.empty(), "carries nothing");
-    last_exchange_ = static_cast<int>(at_);
+    if (!action.sends.empty()) sending_.insert(static_cast<int>(at_));
     for (const PlanAction::Message& message : action.sends) {
       const int chunk = chunk_at(message.stage);
       check(chunk >= 0 && crosses(message, message.stage + (message.forward ? 1 : -1)),
@@ -299,7 +294,7 @@ class Player {
   std::vector<int> reductions_;  // indices of their actions
   std::set<Edge> sent_;
   std::map<Edge, int> received_;  // by which exchange
-  int last_exchange_ = -1;
+  std::set<int> sending_;         // exchanges whose sends were not waited for
   bool stepped_ = false;
 };
 

@@ -16,8 +16,8 @@ void verify(const Plan& plan);
 
 /// All pipeline ranks' plans, by rank: each by itself, then what is between them. They are of one
 /// shape with every stage once; each directed pair lists the same messages on both ends; played
-/// under rendezvous (a send ends when its receive is posted, so no buffering is relied on), all
-/// end.
+/// under rendezvous (a send ends when its receive is posted, so no buffering is relied on) and with
+/// every rank's exchanges in launch order on one stream, all end.
 void verify(std::span<const Plan> plans);
 
 /// A schedule by itself, for all ranks of a shape: lowered with one phase a chunk. What came of it

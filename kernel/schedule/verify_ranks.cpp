@@ -40,7 +40,10 @@ void verify(std::span<const Plan> plans) {
   require(!plans.empty(), "there is no plan to verify");
   require_one_shape(plans);
   for (const Plan& plan : plans) verify(plan);
-  play(plans, unit_costs());
+  // The strictest of the transports that the plans are for: every rank's exchanges on one stream.
+  PlanCosts costs = unit_costs();
+  costs.one_stream = true;
+  play(plans, costs);
 }
 
 Pipeline verify(const PipelineSchedule& schedule, const PipelineShape& shape) {

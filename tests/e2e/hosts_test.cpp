@@ -55,7 +55,7 @@ class Hosts : public ::testing::Test {
   std::array<std::unique_ptr<Process>, 4> ranks_;
 };
 
-// Every communicator reduces each element once, in group order: not a bit may differ.
+// Host communicators all sum as host_reduce.hpp does: not a bit may differ.
 TEST_F(Hosts, TrainTogetherAsOnOneHost) {
   start(TinyRun::steps(20, run_.at("two")));
   const ProcessResult one = run_.train(with_layout(TinyRun::steps(20, run_.at("one"))));

@@ -37,6 +37,8 @@ const Case kCases[] = {
     {"SameBits", check_same_bits},
     {"ManyUnderWay", check_many_under_way},
     {"GraphReplay", check_graph_replay},
+    {"WaitsForOne", check_waits_for_one},
+    {"DroppedWork", check_dropped_work},
     {"Random1", [](TestRank& rank) { check_random_sequences(rank, 1); }},
     {"Random2", [](TestRank& rank) { check_random_sequences(rank, 2); }},
 };
@@ -58,6 +60,23 @@ INSTANTIATE_TEST_SUITE_P(Deferred,
                                             ::testing::Values(42),
                                             ::testing::ValuesIn(kCases)),
                          case_name);
+
+// Each seed is another order of the streams.
+TEST(ThreadsDeferred, DroppedWorkKeepsItsTensors) {
+  for (u64 seed = 1; seed <= 20; ++seed) {
+    EXPECT_THAT(run_threads({.world = 2, .deferred_seed = seed}, check_dropped_work),
+                Each(IsEmpty()))
+        << "seed " << seed;
+  }
+}
+
+TEST(ThreadsDeferred, WaitsAreForOneCollective) {
+  for (u64 seed = 1; seed <= 20; ++seed) {
+    EXPECT_THAT(run_threads({.world = 2, .deferred_seed = seed}, check_waits_for_one),
+                Each(IsEmpty()))
+        << "seed " << seed;
+  }
+}
 
 TEST(ThreadsBarrier, HoldsEveryone) {
   std::atomic<int> arrived = 0;
@@ -159,6 +178,24 @@ TEST(ThreadsFailure, RankThatDoesNotCome) {
       {{"rank 0", "group all[0,1,2]: all_reduce \"late\" #0", "rank 1 has not come"},
        {},
        {"rank 2", "group all[0,1,2]: all_reduce \"late\" #0", "rank 1 has not come"}});
+}
+
+// The wait that ends names what it waited for, and not an older send that nobody has taken either.
+TEST(ThreadsFailure, NamesTheCollectiveThatWasWaitedFor) {
+  expect_failures(
+      {.world = 2, .timeout = 1s},
+      [](TestRank& rank) {
+        const auto group = make_world_group(rank);
+        if (rank.rank == 1) return rank.await("end", {0});
+        rank.end_together({0}, [&] {
+          const Tensor tensor = filled(rank.device, 5000, DType::f32, [](i64) { return 1; });
+          const Tensor other = filled(rank.device, 5000, DType::f32, [](i64) { return 1; });
+          Work sent = group->exchange(rank.stream(), {{1, tensor}}, {}, "an older send");
+          Work both = group->exchange(rank.stream(), {{1, tensor}}, {{1, other}}, "this one");
+          both.wait_received(rank.stream());
+        });
+      },
+      {{"rank 0, group all[0,1]: exchange \"this one\": timed out", "rank 1 has not sent"}, {}});
 }
 
 TEST(ThreadsFailure, RankThatEnds) {

@@ -87,6 +87,8 @@ TEST(GlooGroup, DeferredStreamsAndReplay) {
                        [](TestRank& rank) {
                          check_random_sequences(rank, 9);
                          check_graph_replay(rank);
+                         check_waits_for_one(rank);
+                         check_dropped_work(rank);
                        }),
               Each(IsEmpty()));
 }

@@ -175,21 +175,98 @@ void check_exchange(TestRank& rank) {
 
 void check_same_bits(TestRank& rank) {
   const auto group = make_world_group(rank);
+  const int p = group->size();
   for (const i64 n : {i64{100}, i64{1024}, i64{30011}}) {
+    std::vector<float> first(static_cast<std::size_t>(n));
     for (int run = 0; run < 3; ++run) {
       const Tensor tensor = filled(rank.device, n, DType::f32, [&](i64 i) {
         return random_value(rank.rank, i, static_cast<u64>(n));
       });
       group->all_reduce(rank.stream(), tensor, ReduceOp::sum, "bits").wait(rank.stream());
-      const auto expected = [&](i64 i) {
-        float sum = random_value(group->members()[0], i, static_cast<u64>(n));
-        for (int m = 1; m < group->size(); ++m) {
-          const i64 member = group->members()[static_cast<std::size_t>(m)];
-          sum += random_value(member, i, static_cast<u64>(n));
-        }
-        return sum;
-      };
-      expect_values(tensor, expected, "same bits");
+      if (run == 0) rank.device.read(tensor, first.data());
+      const Tensor all = poisoned(rank, n * p, DType::f32);
+      group->all_gather(rank.stream(), tensor, all, "bits of all").wait(rank.stream());
+      expect_values(
+          all,
+          [&](i64 i) { return first[static_cast<std::size_t>(i % n)]; },
+          "bits of other members, or of another run");
+    }
+    for (i64 i = 0; i < n; ++i) {
+      double sum = 0;
+      for (const i64 member : group->members()) {
+        sum += random_value(member, i, static_cast<u64>(n));
+      }
+      const double difference = first[static_cast<std::size_t>(i)] - sum;
+      require(std::abs(difference) <= p * 1e-6, "element {} is off by {}", i, difference);
+    }
+  }
+}
+
+void check_waits_for_one(TestRank& rank) {
+  const auto group = make_world_group(rank);
+  if (rank.rank > 1) return;
+  const int peer = 1 - static_cast<int>(rank.rank);
+  for (const i64 n : {i64{10}, i64{50000}}) {
+    const std::string taken = fmt::format("taken {}", n);
+    const Tensor mine = inputs_of(rank, n, DType::f32, 1), more = inputs_of(rank, n, DType::f32, 2);
+    const auto check = [&](const Tensor& tensor, u64 salt) {
+      expect_values(
+          tensor, [&](i64 i) { return small_value(peer, i, salt, DType::f32); }, "received");
+    };
+    if (rank.rank == 0) {
+      const Tensor got = poisoned(rank, n, DType::f32), last = poisoned(rank, n, DType::f32);
+      Work sent = group->exchange(rank.stream(), {{peer, mine}}, {}, "sent before");
+      Work both = group->exchange(rank.stream(), {{peer, more}}, {{peer, got}}, "both");
+      Work later = group->exchange(rank.stream(), {}, {{peer, last}}, "received later");
+      both.wait_received(rank.stream());
+      check(got, 1);
+      require(both.pending(), "what \"both\" sends is forgotten");
+      later.wait(rank.stream());
+      check(last, 2);
+      rank.reach(taken);
+      both.wait(rank.stream());
+      sent.wait(rank.stream());
+      rank.device.synchronize(rank.stream());
+    } else {
+      const Tensor first = poisoned(rank, n, DType::f32), second = poisoned(rank, n, DType::f32);
+      Work out = group->exchange(rank.stream(), {{peer, mine}}, {}, "both");
+      Work last = group->exchange(rank.stream(), {{peer, more}}, {}, "received later");
+      for (int lane = 0; lane < kCommLanes; ++lane) {
+        rank.device.synchronize(rank.device.comm_stream(static_cast<CommLane>(lane)));
+      }
+      rank.await(taken, {0});
+      group->exchange(rank.stream(), {}, {{peer, first}}, "sent before").wait(rank.stream());
+      group->exchange(rank.stream(), {}, {{peer, second}}, "both").wait(rank.stream());
+      check(first, 1);
+      check(second, 2);
+    }
+  }
+}
+
+void check_dropped_work(TestRank& rank) {
+  const auto group = make_world_group(rank);
+  for (const i64 n : {i64{10}, i64{5000}}) {
+    for (u64 salt = 1; salt <= 8; ++salt) {
+      const Tensor all = poisoned(rank, n * group->size(), DType::f32);
+      const Tensor sum = inputs_of(rank, n, DType::f32, salt);
+      {
+        const Tensor input = inputs_of(rank, n, DType::f32, salt);
+        Work gather = group->all_gather(rank.stream(), input, all, "dropped");
+        gather = group->all_reduce(rank.stream(), sum, ReduceOp::sum, "assigned over");
+      }
+      // Memory of the dropped input may come again.
+      const Tensor again = poisoned(rank, n, DType::f32);
+      expect_values(
+          all,
+          [&](i64 i) {
+            const i64 member = group->members()[static_cast<std::size_t>(i / n)];
+            return small_value(member, i % n, salt, DType::f32);
+          },
+          "dropped all_gather");
+      expect_values(
+          sum,
+          [&](i64 i) { return reduced(*group, i, ReduceOp::sum, salt, DType::f32); },
+          "dropped all_reduce");
     }
   }
 }
@@ -296,7 +373,7 @@ void check_many_under_way(TestRank& rank) {
     tensors.push_back(inputs_of(rank, k % 2 == 0 ? 10 : 4000, DType::f32, k));
     works.push_back(group->all_reduce(rank.stream(), tensors.back(), ReduceOp::sum, "bucket"));
   }
-  works.back().wait(rank.stream());  // completes the others too
+  for (std::size_t k = works.size(); k-- > 0;) works[k].wait(rank.stream());
   for (u64 k = 0; k < 100; ++k) {
     expect_values(
         tensors[k],
@@ -338,6 +415,8 @@ void check_everything(TestRank& rank) {
   check_same_bits(rank);
   for (u64 seed = 1; seed <= 3; ++seed) check_random_sequences(rank, seed);
   check_many_under_way(rank);
+  check_waits_for_one(rank);
+  check_dropped_work(rank);
 }
 
 }  // namespace tessera::testing

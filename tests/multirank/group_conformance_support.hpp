@@ -12,7 +12,7 @@ void check_all_gather(TestRank& rank);
 void check_reduce_scatter(TestRank& rank);
 void check_broadcast(TestRank& rank);
 void check_exchange(TestRank& rank);
-/// Random floats: every member has the bits of a loop in group order, run after run.
+/// Random floats: all members have the same bits, run after run, whatever the order of the sum.
 void check_same_bits(TestRank& rank);
 /// Random collectives over two overlapping groups; each rank waits in an order of its own.
 void check_random_sequences(TestRank& rank, u64 seed);
@@ -22,6 +22,11 @@ void check_random_sequences(TestRank& rank, u64 seed, const std::vector<std::vec
 void check_many_under_way(TestRank& rank);
 /// A recorded step is replayed with new values each time; its collectives count when replayed.
 void check_graph_replay(TestRank& rank);
+
+/// A wait returns while the peer has not taken what was sent before, or in the same exchange.
+void check_waits_for_one(TestRank& rank);
+/// A Work that nobody waits for waits itself: its tensors may go, its result is there.
+void check_dropped_work(TestRank& rank);
 
 /// All of the above but the replay, in one go, for processes that are costly to start.
 void check_everything(TestRank& rank);

@@ -35,6 +35,8 @@ TEST(ShmGroup, DeferredStreamsAndReplay) {
                       [](TestRank& rank) {
                         check_random_sequences(rank, 9);
                         check_graph_replay(rank);
+                        check_waits_for_one(rank);
+                        check_dropped_work(rank);
                       }),
               Each(IsEmpty()));
 }

@@ -1,6 +1,7 @@
 // The worked examples of tensor parallelism, with ranks as threads: matrices cut by rows and by
 // columns, the MLP both ways round, the vocabulary cut, the conjugate pairs.
 #include "tensor_parallel_support.hpp"
+#include "tessera/host_reduce.hpp"
 
 namespace tessera::testing {
 namespace {
@@ -136,16 +137,17 @@ class ConjugatePairs : public ::testing::TestWithParam<i64> {
   static Values of_rank(i64 rank, u64 what) {
     return random_values(kRows * kFeatures, 100 * what + static_cast<u64>(rank));
   }
-  // As the group does it: in group order, in f32.
+  // With the helper by which the group sums, which fixes the order.
   static Values sum_of_ranks(u64 what) {
-    Values sum = of_rank(0, what);
-    for (i64 rank = 1; rank < GetParam(); ++rank) {
-      const Values more = of_rank(rank, what);
-      for (std::size_t i = 0; i < sum.size(); ++i) {
-        sum[i] = static_cast<float>(sum[i]) + static_cast<float>(more[i]);
-      }
+    std::vector<std::vector<float>> ranks;
+    std::vector<const void*> sources;
+    for (i64 rank = 0; rank < GetParam(); ++rank) {
+      const Values values = of_rank(rank, what);
+      sources.push_back(ranks.emplace_back(values.begin(), values.end()).data());
     }
-    return sum;
+    std::vector<float> sum(ranks[0].size());
+    reduce_elements(DType::f32, ReduceOp::sum, sources, {sum.data()}, static_cast<i64>(sum.size()));
+    return {sum.begin(), sum.end()};
   }
   static Tensor whole(LocalRank& rank, const Values& values) {
     return rank.tensor({kRows, kFeatures}, values);

@@ -73,7 +73,7 @@ void Executor::run(Context& cx, const Plan& plan, const Calls& calls) {
       throw;
     }
   }
-  mail_.wait_all(cx);
+  mail_.finish(cx);
 }
 
 void Executor::act(Context& cx, const Plan& plan, int index, const Calls& calls) {
@@ -82,6 +82,7 @@ void Executor::act(Context& cx, const Plan& plan, int index, const Calls& calls)
     const PlanAction& earlier = plan.actions[static_cast<std::size_t>(before)];
     if (earlier.kind == PlanAction::Exchange) mail_.wait(cx, before);
   }
+  for (const int exchange : action.released) mail_.release(cx, exchange);
   switch (action.kind) {
     case PlanAction::Exchange:
       mail_.post(cx, index, action);

@@ -1,6 +1,5 @@
 #include "kernel/train/execution/pipeline_mail.hpp"
 
-#include <limits>
 #include <utility>
 
 #include "tessera/error.hpp"
@@ -17,7 +16,7 @@ PipelineMail::Key PipelineMail::key_of(const PlanAction::Message& message) {
 void PipelineMail::put(const Key& key, std::vector<Tensor> tensors) {
   const bool added = mail_.emplace(key, std::move(tensors)).second;
   require(added,
-          "{} of microbatch {} behind stage {} are there twice",
+          "{} of microbatch {} after stage {} are there twice",
           key.forward ? "activations" : "gradients",
           key.microbatch,
           key.boundary);
@@ -26,7 +25,7 @@ void PipelineMail::put(const Key& key, std::vector<Tensor> tensors) {
 std::vector<Tensor> PipelineMail::take(const Key& key) {
   auto node = mail_.extract(key);
   require(!node.empty(),
-          "{} of microbatch {} behind stage {} are used before they are there",
+          "{} of microbatch {} after stage {} are used before they are there",
           key.forward ? "activations" : "gradients",
           key.microbatch,
           key.boundary);
@@ -55,13 +54,20 @@ void PipelineMail::post(Context& cx, int action, const PlanAction& exchange) {
 }
 
 void PipelineMail::wait(Context& cx, int action) {
-  // In the order of posting: finishing one finishes all before it.
-  while (!posted_.empty() && posted_.begin()->first <= action) {
-    posted_.begin()->second.wait(*cx.stream);
-    posted_.erase(posted_.begin());
-  }
+  const auto posted = posted_.find(action);
+  if (posted == posted_.end()) return;
+  posted->second.wait_received(*cx.stream);
+  if (!posted->second.pending()) posted_.erase(posted);
 }
 
-void PipelineMail::wait_all(Context& cx) { wait(cx, std::numeric_limits<int>::max()); }
+void PipelineMail::release(Context& cx, int action) {
+  auto posted = posted_.extract(action);
+  if (!posted.empty()) posted.mapped().wait(*cx.stream);
+}
+
+void PipelineMail::finish(Context& cx) {
+  for (auto& [action, work] : posted_) work.wait(*cx.stream);
+  posted_.clear();
+}
 
 }  // namespace tessera

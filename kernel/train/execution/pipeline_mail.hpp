@@ -11,12 +11,17 @@
 namespace tessera {
 
 /// Activations and gradients on their way between chunks: of this rank directly, of others by the
-/// plan's exchanges. Holds what was sent until the exchange is waited for.
+/// plan's exchanges. A reader waits for what its own exchange receives, and for nothing else: a
+/// neighbour that computes may take what was sent before much later. What was sent is kept until
+/// the plan releases it, where its peer has taken it.
+///
+/// No deadlock follows from that: a rank waits only for messages that come, in the one order of all
+/// messages (kernel/schedule), before whatever it has not posted yet.
 class PipelineMail {
  public:
   PipelineMail(ProcessGroup& pipeline, std::vector<Boundary> boundaries);
 
-  /// Boundary behind stage `boundary`; one tensor a slot of it.
+  /// Boundary after stage `boundary`; one tensor for each slot of it.
   struct Key {
     bool forward = true;
     int microbatch = 0, boundary = 0;
@@ -33,9 +38,12 @@ class PipelineMail {
 
   /// Posts an exchange: what was put goes out, buffers are made for what comes in.
   void post(Context& cx, int action, const PlanAction& exchange);
-  /// Later work of the context's stream sees what exchange `action` and all earlier ones received.
+  /// Later work of the context's stream sees what exchange `action` receives.
   void wait(Context& cx, int action);
-  void wait_all(Context& cx);
+  /// Waits until the peers have taken what exchange `action` sends, and gives its memory back.
+  void release(Context& cx, int action);
+  /// All of that, at the end of a plan.
+  void finish(Context& cx);
 
  private:
   ProcessGroup& pipeline_;

@@ -1,11 +1,35 @@
 #include "call.hpp"
 
 #include <tessera/error.hpp>
+#include <tessera/hash.hpp>
 
 namespace tessera::gloo_tcp {
 
 i64 bytes_of(const TensorArg& tensor) {
   return tensor ? tensor.elements() * dtype_size(tensor.dtype) : 0;
+}
+
+namespace {
+
+template <std::size_t n>
+u64 hash_of_numbers(const u64 (&numbers)[n]) {
+  return hash64({reinterpret_cast<const char*>(numbers), sizeof numbers});
+}
+
+}  // namespace
+
+u64 call_hash(const Collective& collective) {
+  return hash_of_numbers({static_cast<u64>(collective.kind),
+                          collective.name.hash(),
+                          static_cast<u64>(bytes_of(collective.input)),
+                          static_cast<u64>(collective.input.dtype),
+                          static_cast<u64>(collective.op),
+                          static_cast<u64>(collective.root)});
+}
+
+u64 message_hash(CollectiveKind kind, const TensorArg& tensor) {
+  return hash_of_numbers(
+      {static_cast<u64>(kind), static_cast<u64>(bytes_of(tensor)), static_cast<u64>(tensor.dtype)});
 }
 
 std::string call_text(const Collective& collective, const std::string& group) {

@@ -8,6 +8,11 @@ namespace tessera::gloo_tcp {
 
 i64 bytes_of(const TensorArg& tensor);
 
+/// What all members must agree on, and what both ends of one message of an exchange must; as texts
+/// only for errors.
+u64 call_hash(const Collective& collective);
+u64 message_hash(CollectiveKind kind, const TensorArg& tensor);
+
 /// What all members must agree on: "all_reduce "x" of 400 bytes f32, sum, in tp[0,1]".
 std::string call_text(const Collective& collective, const std::string& group);
 /// What both ends of one message of an exchange must agree on.

@@ -82,7 +82,7 @@ CollectiveTask::CollectiveTask(std::shared_ptr<const Members> members,
       collective_(collective),
       number_(number),
       bytes_(bytes_of(collective.input)),
-      call_(hash64(call_text(collective, members_->spec.name))) {
+      call_(call_hash(collective)) {
   switch (collective_.kind) {
     case CollectiveKind::all_reduce:
     case CollectiveKind::reduce_scatter:

@@ -39,7 +39,7 @@ Members::Members(std::shared_ptr<Transport> transport_, const GroupSpec& spec_, 
     : transport(std::move(transport_)),
       spec(spec_),
       place_(fmt::format("{}.{}", spec.id, times)),
-      hash_(hash64(place_)) {}
+      hash_(hash64(fmt::format("{} {}", spec.name, place_))) {}
 
 u64 Members::slot(Use use, u64 number, i64 begin, i64 bytes, u64 call) const {
   const u64 parts[] = {

@@ -36,6 +36,9 @@ struct PlanAction {
   std::vector<Message> sends, receives;  ///< of Exchange
   Lane lane = Lane::compute;
   std::vector<int> after;  ///< indices of actions of this plan that come first
+  /// Earlier exchanges: before this action their sends are waited for, and the memory of what they
+  /// sent is free. Those that no action names are waited for at the end.
+  std::vector<int> released;
 };
 TESSERA_API std::string_view action_name(PlanAction::Kind kind);
 

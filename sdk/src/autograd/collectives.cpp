@@ -1,7 +1,6 @@
 #include "tessera/collectives.hpp"
 
 #include <array>
-#include <string>
 
 #include "tessera/ops.hpp"
 
@@ -46,13 +45,13 @@ void check(const Tensor& x, std::string_view name) {
 Tensor copy(Context& cx, const Tensor& x, ProcessGroup& group, std::string_view name) {
   if (group.size() == 1 || !cx.recording()) return x;
   Tensor y = x.with_var({});
-  const auto input_half = [&group, name = std::string(name)](Context& c, Gradients& g) {
+  const auto input_half = [&group, name = CallName(name)](Context& c, Gradients& g) {
     Tensor gradient = g.take(0);
     if (!gradient.sole_owner()) {
       CopyArgs clone{gradient.arg(), {}};
       gradient = ops::run(c, clone)[0];
     }
-    Work work = group.all_reduce(*c.stream, gradient, ReduceOp::sum, name);
+    Work work = group.all_reduce(*c.stream, gradient, ReduceOp::sum, name.view());
     g.input(0, std::move(gradient), std::move(work));
   };
   cx.tape->record("collectives::copy", std::array{x}, std::array{&y}, input_half);
@@ -86,8 +85,8 @@ Tensor scatter(Context& cx, const Tensor& x, ProcessGroup& group, std::string_vi
   cx.tape->record("collectives::scatter",
                   std::array{x},
                   std::array{&y},
-                  [&group, name = std::string(name)](Context& c, Gradients& g) {
-                    g.input(0, whole_of(c, g.output(0), group, name));
+                  [&group, name = CallName(name)](Context& c, Gradients& g) {
+                    g.input(0, whole_of(c, g.output(0), group, name.view()));
                   });
   return y;
 }

@@ -1,5 +1,4 @@
 #include <array>
-#include <string>
 
 #include "sdk/src/autograd/linear_parts.hpp"
 #include "tessera/collectives.hpp"
@@ -64,8 +63,8 @@ Tensor conjugate(std::string_view operation,
   arriving.work.wait(*cx.stream);
   Tensor y = std::move(arriving.rows);
   if (!cx.recording()) return y;
-  const auto input_half = [&group, backward, name = std::string(name)](Context& c, Gradients& g) {
-    Arriving gradient = backward(c, g.take(0), group, name);
+  const auto input_half = [&group, backward, name = CallName(name)](Context& c, Gradients& g) {
+    Arriving gradient = backward(c, g.take(0), group, name.view());
     g.input(0, std::move(gradient.rows), std::move(gradient.work));
   };
   cx.tape->record(operation, std::array{x}, std::array{&y}, input_half);
@@ -102,17 +101,18 @@ Tensor gathered_linear(Context& cx,
   // Filled by the input half only when the weight half follows at once: between split halves
   // nothing but this member's rows is kept.
   const auto again = std::make_shared<Arriving>();
-  const auto input_half = [again, mine, &weight, &group, name = std::string(name)](Context& c,
-                                                                                   Gradients& g) {
+  const auto input_half = [again, mine, &weight, &group, name = CallName(name)](Context& c,
+                                                                                Gradients& g) {
     const Tensor gradient = g.output(0);
-    if (g.half() == Half::both) *again = all_rows(c, mine, group, name);
-    Arriving part = summed_part(c, linear_parts::input_gradient(c, gradient, weight), group, name);
+    if (g.half() == Half::both) *again = all_rows(c, mine, group, name.view());
+    Arriving part =
+        summed_part(c, linear_parts::input_gradient(c, gradient, weight), group, name.view());
     g.input(0, std::move(part.rows), std::move(part.work));
   };
-  const auto weight_half = [again, mine, &weight, bias, &group, name = std::string(name)](
+  const auto weight_half = [again, mine, &weight, bias, &group, name = CallName(name)](
                                Context& c, Gradients& g) {
     const Tensor gradient = g.output(0);
-    if (!again->rows.defined()) *again = all_rows(c, mine, group, name);
+    if (!again->rows.defined()) *again = all_rows(c, mine, group, name.view());
     again->work.wait(*c.stream);
     linear_parts::add_weight_gradient(c, gradient, again->rows, weight, bias);
     *again = {};

@@ -47,7 +47,8 @@ class CollectiveTask : public DirectTask {
   void work();
   void work_inlined();
   void work_direct();
-  std::vector<const void*> parts(i64 offset) const;
+  const std::vector<const void*>& parts(i64 offset) const;
+  void reduce(i64 offset, void* target, i64 elements) const;
 
   std::shared_ptr<DirectMembers> members_;
   CollectiveKind kind_;
@@ -121,9 +122,10 @@ bool CollectiveTask::advance() {
   return true;
 }
 
-// Where each member's input lies, from `offset` bytes on.
-std::vector<const void*> CollectiveTask::parts(i64 offset) const {
-  std::vector<const void*> found;
+// Where each member's input lies, from `offset` bytes on. Valid until the next call.
+const std::vector<const void*>& CollectiveTask::parts(i64 offset) const {
+  std::vector<const void*>& found = members_->sources;
+  found.clear();
   for (int m = 0; m < size(); ++m) {
     const u64 token = member(m).ring[slot()].token;
     const void* whole = inlined()
@@ -132,6 +134,12 @@ std::vector<const void*> CollectiveTask::parts(i64 offset) const {
     found.push_back(static_cast<const std::byte*>(whole) + offset);
   }
   return found;
+}
+
+// Everyone's input from `offset` bytes on into one target.
+void CollectiveTask::reduce(i64 offset, void* target, i64 elements) const {
+  members_->targets.assign(1, target);
+  reduce_elements(own_.dtype, own_.op, parts(offset), members_->targets, elements);
 }
 
 void CollectiveTask::work() {
@@ -149,10 +157,9 @@ void CollectiveTask::work_inlined() {
   auto* output = output_.as<std::byte>();
   switch (kind_) {
     case CollectiveKind::all_reduce:
-      return reduce_elements(own_.dtype, own_.op, parts(0), {input_.address}, input_.elements());
+      return reduce(0, input_.address, input_.elements());
     case CollectiveKind::reduce_scatter:
-      return reduce_elements(
-          own_.dtype, own_.op, parts(index * bytes / size()), {output}, output_.elements());
+      return reduce(index * bytes / size(), output, output_.elements());
     case CollectiveKind::all_gather:
       for (const void* part : parts(0)) {
         std::memcpy(output, part, static_cast<std::size_t>(bytes));
@@ -177,18 +184,17 @@ void CollectiveTask::work_direct() {
       const i64 step = (bytes / size() + kLine - 1) / kLine * kLine;
       const i64 begin = std::min(index * step, bytes);
       const i64 end = index + 1 == size() ? bytes : std::min(begin + step, bytes);
-      const std::vector<const void*> sources = parts(begin);
-      std::vector<void*> targets;
-      targets.reserve(sources.size());
+      const std::vector<const void*>& sources = parts(begin);
+      std::vector<void*>& targets = members_->targets;
+      targets.clear();
       for (const void* source : sources) targets.push_back(const_cast<void*>(source));
       return reduce_elements(
           own_.dtype, own_.op, sources, targets, (end - begin) / dtype_size(own_.dtype));
     }
     case CollectiveKind::reduce_scatter:
-      return reduce_elements(
-          own_.dtype, own_.op, parts(index * bytes / size()), {output}, output_.elements());
+      return reduce(index * bytes / size(), output, output_.elements());
     case CollectiveKind::all_gather: {
-      const std::vector<const void*> sources = parts(0);
+      const std::vector<const void*>& sources = parts(0);
       for (int i = 0; i < size(); ++i) {  // each starts at another member's memory
         const i64 m = (index + i) % size();
         const bool own = m == index;

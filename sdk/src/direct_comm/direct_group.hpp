@@ -29,6 +29,8 @@ struct DirectMembers {
   u64 next = 0, worked = 0;             ///< collectives posted and carried out here
   std::vector<u64> next_to, next_from;  ///< sends and receives posted here, by peer
   int open = 0;                         ///< tasks that are not complete
+  std::vector<const void*> sources;     ///< of the reduction that runs now
+  std::vector<void*> targets;
 };
 
 /// An input as peers reach it: in place, or copied to memory that they can read.

@@ -33,12 +33,12 @@ struct Fixture {
     args.out = floats(1, 1);
     meter.launched(make_kernel<MatmulArgs>([](const MatmulArgs&) {}), &args);
   }
-  void broadcast(u64 id, i64 seconds) {
+  void broadcast(u64 id, i64 seconds, CommLane lane = CommLane::critical) {
     Collective collective;
     collective.kind = CollectiveKind::broadcast;
     collective.input = floats(1, seconds);
     collective.input.dtype = DType::boolean;
-    meter.started(id, {.name = "tp[0,1]", .members = {0, 1}}, collective);
+    meter.started(id, {.name = "tp[0,1]", .members = {0, 1}, .lane = lane}, collective);
   }
   void action(PlanAction::Kind kind) {
     PlanAction action;
@@ -85,6 +85,21 @@ TEST(StepMeters, CollectivesFollowEachOther) {
   f.meter.waited(1);
   f.meter.end_step();
   EXPECT_EQ(f.seconds(), std::vector<double>{6});
+}
+
+TEST(StepMeters, LanesDoNotWaitForEachOther) {
+  Fixture f;
+  f.meter.begin_step();
+  f.action(PlanAction::F);
+  f.broadcast(0, 10, CommLane::bulk);
+  f.broadcast(1, 3, CommLane::critical);
+  f.meter.waited(1);
+  f.product(1);
+  f.action(PlanAction::B);
+  f.broadcast(2, 1, CommLane::bulk);
+  f.meter.waited(2);
+  f.meter.end_step();
+  EXPECT_EQ(f.seconds(), (std::vector<double>{3 + 1, 10 + 1 - 4}));
 }
 
 TEST(StepMeters, WhatIsUnderWayGoesOnBesideTheNextAction) {

@@ -83,12 +83,14 @@ void reindex(Plan& plan, const std::vector<int>& came_from) {
   out.actions.clear();
   for (const int from : came_from) {
     PlanAction action = plan.actions[static_cast<std::size_t>(from)];
-    std::vector<int> after;
-    for (const int before : action.after) {
-      const int to = went[static_cast<std::size_t>(before)];
-      if (to >= 0) after.push_back(to);
+    for (auto* list : {&action.after, &action.released}) {
+      std::vector<int> now;
+      for (const int before : *list) {
+        const int to = went[static_cast<std::size_t>(before)];
+        if (to >= 0) now.push_back(to);
+      }
+      *list = now;
     }
-    action.after = after;
     out.actions.push_back(std::move(action));
   }
   plan = std::move(out);
@@ -136,7 +138,7 @@ void change_messages(Plan& plan, Random& random) {
   const auto any = [&](int n) {
     return static_cast<int>(below(random, static_cast<std::size_t>(n)));
   };
-  switch (below(random, 8)) {
+  switch (below(random, 9)) {
     case 0:
       message.microbatch = any(plan.shape.microbatches);
       break;
@@ -158,6 +160,12 @@ void change_messages(Plan& plan, Random& random) {
     case 6:
       std::swap(exchange.receives, other.receives);
       break;
+    case 7: {  // released earlier or later
+      const int index = static_cast<int>(&exchange - plan.actions.data());
+      for (PlanAction& action : plan.actions) std::erase(action.released, index);
+      plan.actions[below(random, plan.actions.size())].released.push_back(index);
+      break;
+    }
     default: {
       PlanAction& reader = plan.actions[below(random, plan.actions.size())];
       if (reader.kind == PlanAction::Reduce || reader.after.empty()) break;

@@ -77,7 +77,11 @@ TEST(LowerPipeline, OneForwardOneBackward) {
       << "the gradients leave before the reduction starts";
   EXPECT_THAT(plans[0].actions[2].after, ElementsAre(1)) << "a send waits for its producer";
   EXPECT_THAT(plans[0].actions[8].after, ElementsAre(1, 6)) << "its forward, what it reads";
-  EXPECT_THAT(plans[0].actions[13].after, ElementsAre(12, 7));
+  EXPECT_THAT(plans[0].actions[13].after, ElementsAre(12));
+  EXPECT_THAT(plans[0].actions[8].released, ElementsAre(2))
+      << "the gradient that it reads was made of what exchange 2 sends";
+  EXPECT_THAT(plans[0].actions[10].released, ElementsAre(5));
+  EXPECT_THAT(plans[1].actions[13].released, ElementsAre(6, 11)) << "nothing comes back";
   EXPECT_THAT(plans[1].actions[2].after, ElementsAre(0));
   EXPECT_THAT(plans[1].actions[3].after, ElementsAre(2));
   EXPECT_THAT(plans[1].actions[6].after, ElementsAre(5));
@@ -142,6 +146,24 @@ TEST(LowerPipeline, ForwardOnlyPlansHaveForwardsAndExchanges) {
             "F mb1 chunk0 layer0 attn\n"
             "F mb1 chunk0 layer0 mlp\n");
   for (const Plan& plan : plans) verify(plan);
+}
+
+TEST(LowerPipeline, ForwardOnlyRanksKeepWhatTheySentForThreeMessages) {
+  const std::vector<Action> order = {{F, 0}, {F, 1}, {F, 2}, {F, 3}, {F, 4}};
+  const std::vector<Plan> plans =
+      lower_all(GivenSchedule({order, order}), shape_of(2, 5, 1, false));
+  std::vector<std::string> released;
+  for (const PlanAction& action : plans[0].actions) {
+    for (const int exchange : action.released) {
+      released.push_back(
+          plans[0].text(plans[0].actions[static_cast<std::size_t>(exchange)]).substr(0, 19) +
+          " before " + plans[0].text(action));
+    }
+  }
+  EXPECT_THAT(released,
+              ElementsAre("Exchange send F mb0 before F mb3 chunk0 layer0 attn",
+                          "Exchange send F mb1 before F mb4 chunk0 layer0 attn"));
+  verify(plans);
 }
 
 TEST(LowerPipeline, RangesAreComputedAgainBeforeTheirBackward) {

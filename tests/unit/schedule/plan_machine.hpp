@@ -34,6 +34,7 @@ class PlanMachine {
     std::map<Edge, u64> arrived;
     std::map<int, std::map<int, std::multiset<u64>>> weights;  // by phase and microbatch
     std::set<int> reduced;                                     // layers
+    std::set<int> sending;                                     // exchanges not released
   };
   struct Channel {
     std::vector<u64> sent;
@@ -47,7 +48,7 @@ class PlanMachine {
   };
 
   bool step(int rank);
-  bool completes(int rank, int exchange) const;
+  bool completes(int rank, int exchange, bool sends) const;
   void arrive(int rank, int exchange);
   void post(int rank, const PlanAction& action);
   void compute(int rank, const PlanAction& action);

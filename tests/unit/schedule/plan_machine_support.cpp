@@ -53,28 +53,23 @@ std::string PlanMachine::run() {
   return wrong_;
 }
 
-bool PlanMachine::completes(int rank, int exchange) const {
-  for (const auto& [action, messages] : posted_[static_cast<std::size_t>(rank)]) {
-    if (action > exchange) break;
-    for (const Posted& message : messages) {
-      const auto found = channels_.find(message.send ? std::pair(rank, message.peer)
-                                                     : std::pair(message.peer, rank));
-      const bool ended = message.send ? !rendezvous_ || found->second.receives > message.at
-                                      : found->second.sent.size() > message.at;
-      if (!ended) return false;
-    }
+bool PlanMachine::completes(int rank, int exchange, bool sends) const {
+  for (const Posted& message : posted_[static_cast<std::size_t>(rank)].at(exchange)) {
+    if (message.send && !sends) continue;
+    const auto found = channels_.find(message.send ? std::pair(rank, message.peer)
+                                                   : std::pair(message.peer, rank));
+    const bool ended = message.send ? !rendezvous_ || found->second.receives > message.at
+                                    : found->second.sent.size() > message.at;
+    if (!ended) return false;
   }
   return true;
 }
 
 void PlanMachine::arrive(int rank, int exchange) {
-  for (const auto& [action, messages] : posted_[static_cast<std::size_t>(rank)]) {
-    if (action > exchange) break;
-    for (const Posted& message : messages) {
-      if (message.send) continue;
-      ranks_[static_cast<std::size_t>(rank)].arrived[message.edge] =
-          channels_[{message.peer, rank}].sent[message.at];
-    }
+  for (const Posted& message : posted_[static_cast<std::size_t>(rank)].at(exchange)) {
+    if (message.send) continue;
+    ranks_[static_cast<std::size_t>(rank)].arrived[message.edge] =
+        channels_[{message.peer, rank}].sent[message.at];
   }
 }
 
@@ -85,11 +80,19 @@ bool PlanMachine::step(int rank) {
   const PlanAction& action = plan.actions[state.next];
   for (const int before : action.after) {
     if (plan.actions.at(static_cast<std::size_t>(before)).kind != PlanAction::Exchange) continue;
-    if (!posted_[static_cast<std::size_t>(rank)].contains(before) || !completes(rank, before)) {
+    if (!posted_[static_cast<std::size_t>(rank)].contains(before) ||
+        !completes(rank, before, false)) {
       return false;
     }
     arrive(rank, before);
   }
+  for (const int exchange : action.released) {
+    if (!posted_[static_cast<std::size_t>(rank)].contains(exchange) ||
+        !completes(rank, exchange, true)) {
+      return false;
+    }
+  }
+  for (const int exchange : action.released) state.sending.erase(exchange);
   if (action.kind == PlanAction::Exchange) {
     post(rank, action);
   } else if (action.kind <= PlanAction::Recompute) {
@@ -98,16 +101,7 @@ bool PlanMachine::step(int rank) {
     // One bucket a chunk, from the end of the model: as lower_all() makes them.
     state.reduced.insert(plan.shape.chunks - 1 - action.bucket);
   } else if (action.kind == PlanAction::Step) {
-    int last = -1;
-    for (const auto& [exchange, messages] : posted_[static_cast<std::size_t>(rank)]) {
-      last = exchange;
-    }
-    const bool waits =
-        last < 0 || std::ranges::any_of(action.after, [&](int before) {
-          return before >= last &&
-                 plan.actions[static_cast<std::size_t>(before)].kind == PlanAction::Exchange;
-        });
-    if (!waits) wrong(rank, "leaves an exchange open");
+    if (!state.sending.empty()) wrong(rank, "leaves an exchange open");
     if (static_cast<int>(state.reduced.size()) != plan.shape.chunks) {
       wrong(rank, "steps with gradients that are not reduced");
     }
@@ -120,6 +114,7 @@ void PlanMachine::post(int rank, const PlanAction& action) {
   const int index = static_cast<int>(ranks_[static_cast<std::size_t>(rank)].next);
   const Plan& plan = plans_[static_cast<std::size_t>(rank)];
   std::vector<Posted>& list = posted_[static_cast<std::size_t>(rank)][index];
+  if (!action.sends.empty()) ranks_[static_cast<std::size_t>(rank)].sending.insert(index);
   for (const PlanAction::Message& m : action.sends) {
     const auto chunk = std::ranges::find(plan.stages, m.stage);
     if (chunk == plan.stages.end()) return wrong(rank, "sends another's value");
