@@ -71,6 +71,28 @@ Tensor Tensor::view(const Shape& shape) const {
   return result;
 }
 
+Tensor Tensor::reinterpret(i64 begin, const Shape& shape, DType dtype) const {
+  const i64 size = dtype_size(dtype), bytes = shape.elements() * size;
+  require(defined() && dtype_ == DType::u8 && dense(),
+          "{} as {} {}: only a dense u8 tensor can be read as another type",
+          *this,
+          dtype_name(dtype),
+          shape);
+  require(begin >= 0 && begin % size == 0 && begin <= this->bytes() - bytes,
+          "{} from byte {} on as {} {}: outside, or not aligned",
+          *this,
+          begin,
+          dtype_name(dtype),
+          shape);
+  Tensor result = *this;
+  result.offset_ += begin;
+  result.shape_ = shape;
+  result.strides_ = dense_strides(shape);
+  result.dtype_ = dtype;
+  result.var_ = {};
+  return result;
+}
+
 Tensor Tensor::slice(int dim, i64 begin, i64 length) const {
   require(defined(), "slice of an undefined tensor");
   require(begin >= 0 && length >= 0 && begin <= shape_[dim] - length,

@@ -51,6 +51,27 @@ INSTANTIATE_TEST_SUITE_P(Batches,
                              {"parallel.pipeline=2", "schedule.type=\"zb_h1\"", "batch.micro=1"}}),
                          [](const auto& info) { return "case" + std::to_string(info.index); });
 
+// DESIGN §8: a step reads nothing back to the host. What is read between steps does not count.
+TEST_P(SteadyState, AStepNeitherReadsNorWritesNorWaits) {
+  const auto check = [&](RankRun& run) {
+    for (int step = 0; step < 3; ++step) {
+      const HostCalls before = run.device().host_calls();
+      run.step().run();
+      const HostCalls after = run.device().host_calls();
+      EXPECT_EQ(after.read, before.read);
+      EXPECT_EQ(after.write, before.write);
+      EXPECT_EQ(after.synchronize, before.synchronize);
+      run.step().losses();
+    }
+  };
+  for (const std::string tensor : {"parallel.tensor=1", "parallel.tensor=2"}) {
+    std::vector<std::string> sets = GetParam();
+    if (tensor.back() == '1' && sets.front() == "parallel.sequence_parallel=true") continue;
+    sets.insert(sets.begin(), {"device.type=\"cpu\"", tensor});
+    train(tiny_config(), sets, {.steps = 1, .at_end = check});
+  }
+}
+
 TEST(SteadyStateCategories, PeaksAreCountedByUse) {
   train(tiny_config(),
         {"device.type=\"cpu\""},

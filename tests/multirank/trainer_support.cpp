@@ -37,7 +37,8 @@ void run_trainer(const TrainerOptions& options) {
     arguments.identity = thread_identity(rank, world, store);
     if (world == 1) arguments.identity.store = nullptr;
     arguments.config_text = dump(config);
-    arguments.stop = [&] { return rank == 0 && ++steps == options.stop_after; };
+    // Asked before each step; all ranks stop after the step after the next.
+    arguments.stop = [&] { return rank == 0 && ++steps == options.stop_after - 1; };
     train_rank(arguments);
   });
 }

@@ -19,30 +19,48 @@ const Plan& Evaluation::plan(int microbatches) {
 }
 
 double Evaluation::validate(i64 samples) {
-  if (loader_ == nullptr) {
-    loader_ = std::make_unique<BatchLoader>(
-        *setup_.dataset, model_.parts(), setup_.batch, *rank_.mesh, *rank_.device);
+  // Rounds of as many microbatches as a training step has: schedules are known to take those.
+  const auto round = static_cast<int>(setup_.microbatches);
+  if (inputs_ == nullptr) {
+    inputs_ = std::make_unique<StepInputs>(
+        *setup_.dataset, model_.parts(), setup_.batch, *rank_.mesh, *rank_.device, round);
     losses_ = std::make_unique<StepLosses>(model_.parts(), 1, *rank_.device);
   }
+  const int microbatches = inputs_->reader().microbatches(samples);
   Context cx = rank_.context();
   cx.sink = losses_.get();
-  int microbatches = loader_->microbatches(samples);
-  // Schedules may want certain numbers of microbatches: those of a training step are known to do.
-  int round = microbatches;
-  if (setup_.stages.last() > 0) {
-    round = static_cast<int>(setup_.microbatches);
-    microbatches = (microbatches + round - 1) / round * round;
-  }
-  const std::vector<i64> weights =
-      loader_->prepare(SampleSet::validation, 0, samples, microbatches);
-  losses_->begin(cx, weights, rank_.mesh->data_context());
-  for (int first = 0; first < microbatches; first += round) {
-    executor_.evaluate(cx, plan(round), [&](Context& c, int microbatch, Bundle& bundle) {
-      loader_->load(c, first + microbatch, bundle);
+  losses_->begin(cx, validation_weights(samples, microbatches), rank_.mesh->data_context());
+  const auto request = [&](int from) {
+    return StepInputs::Request{SampleSet::validation, 0, samples, from};
+  };
+  for (int from = 0; from < microbatches; from += round) {
+    const StepInputs::Request next = request(from + round);
+    inputs_->upload(cx, request(from), next.from < microbatches ? &next : nullptr, 0);
+    executor_.evaluate(cx, plan(round), [&](Context&, int microbatch, Bundle& bundle) {
+      inputs_->load(microbatch, bundle);
     });
   }
   losses_->keep(cx);
   return losses_->flush(cx, *rank_.mesh).at(0).loss;
+}
+
+// This rank's, over all rounds: they are known before the first forward.
+Tensor Evaluation::validation_weights(i64 samples, int microbatches) const {
+  const SampleReader& reader = inputs_->reader();
+  std::vector<i64> weights(static_cast<std::size_t>(reader.losses()), 0);
+  std::vector<std::byte> one(static_cast<std::size_t>(reader.microbatch_bytes()));
+  for (int j = 0; j < microbatches; ++j) {
+    reader.read(SampleSet::validation, 0, samples, j, 1, one.data(), weights);
+  }
+  Device& device = *rank_.device;
+  Tensor tensor = Tensor::allocate(device,
+                                   device.pool(),
+                                   device.stream(),
+                                   {reader.losses()},
+                                   DType::i64,
+                                   Category::communication);
+  device.write(tensor, weights.data());
+  return tensor;
 }
 
 std::vector<float> Evaluation::logits(const std::vector<i32>& tokens, i64 position) {

@@ -3,7 +3,7 @@
 #include <memory>
 #include <vector>
 
-#include "kernel/train/data/batch_loader.hpp"
+#include "kernel/train/data/step_inputs.hpp"
 #include "kernel/train/execution/executor.hpp"
 #include "kernel/train/execution/step_losses.hpp"
 #include "kernel/train/setup/placed_model.hpp"
@@ -26,6 +26,7 @@ class Evaluation {
 
  private:
   const Plan& plan(int microbatches);
+  Tensor validation_weights(i64 samples, int microbatches) const;
 
   const Rank& rank_;
   PlacedModel& model_;
@@ -33,7 +34,7 @@ class Evaluation {
   Executor executor_;
   std::map<int, Plan> plans_;  // by microbatches
   // Of validation, made by the first one.
-  std::unique_ptr<BatchLoader> loader_;
+  std::unique_ptr<StepInputs> inputs_;
   std::unique_ptr<StepLosses> losses_;
 };
 

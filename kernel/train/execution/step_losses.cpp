@@ -22,7 +22,6 @@ StepLosses::StepLosses(const ModelParts& parts, i64 history_steps, Device& devic
       capacity_(history_steps),
       device_(device) {
   if (terms_ == 0) fail_config("the model declares no loss: there is nothing to train");
-  weights_ = allocate(device, {terms_}, DType::i64);
   inverse_weights_ = allocate(device, {terms_}, DType::f64);
   values_ = allocate(device, {terms_ + metrics_}, DType::f64);
   history_ = allocate(device, {capacity_, terms_ + metrics_}, DType::f64);
@@ -47,10 +46,9 @@ void StepLosses::report(Context& cx, Metric metric, const Tensor& scalar) {
   accumulate(cx, static_cast<int>(terms_) + metric.index, scalar);
 }
 
-void StepLosses::begin(Context& cx, const std::vector<i64>& weights, ProcessGroup& data) {
-  device_.write(weights_, weights.data());
-  data.all_reduce(*cx.stream, weights_, ReduceOp::sum, "loss weights").wait(*cx.stream);
-  ReciprocalArgs invert{weights_.arg(), inverse_weights_.arg()};
+void StepLosses::begin(Context& cx, const Tensor& weights, ProcessGroup& data) {
+  data.all_reduce(*cx.stream, weights, ReduceOp::sum, "loss weights").wait(*cx.stream);
+  ReciprocalArgs invert{weights.slice(0, 0, terms_).arg(), inverse_weights_.arg()};
   ops::run(cx, invert);
   FillArgs clear{values_.arg(), 0};
   ops::run(cx, clear);

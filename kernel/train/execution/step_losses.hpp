@@ -17,9 +17,10 @@ class StepLosses final : public StepSink {
   void add_loss(Context& cx, LossTerm term, const Tensor& scalar) override;
   void report(Context& cx, Metric metric, const Tensor& scalar) override;
 
-  /// Starts a step: sums `weights` (this rank's, one a loss term) over the group as integers,
-  /// inverts them on the device and clears the values.
-  void begin(Context& cx, const std::vector<i64>& weights, ProcessGroup& data);
+  /// Starts a step: sums `weights` (i64, this rank's weight of each loss term, and what else is to
+  /// be summed) over the group, in place and as integers, inverts those of the terms on the device
+  /// and clears the values.
+  void begin(Context& cx, const Tensor& weights, ProcessGroup& data);
   /// Appends the step's values and its scalars (f64 [step_scalar::kCount]; none of a validation) to
   /// the history.
   void keep(Context& cx, const Tensor& scalars = {});
@@ -28,6 +29,7 @@ class StepLosses final : public StepSink {
     double loss = 0;              ///< sum of all terms
     std::vector<double> metrics;  ///< in the order of ModelParts::metrics()
     std::vector<double> scalars;
+    double seconds = 0;  ///< of the step on the device; set by TrainStep
   };
   /// Sums the history over dp × cp and over the pipeline, whose stages report different terms
   /// (waits); empties and returns it.
@@ -39,7 +41,7 @@ class StepLosses final : public StepSink {
   void accumulate(Context& cx, int index, const Tensor& scalar);
   i64 terms_, metrics_, capacity_, rows_ = 0;
   Device& device_;
-  Tensor weights_, inverse_weights_;  // i64, f64 [terms]
+  Tensor inverse_weights_;            // f64 [terms]
   Tensor values_;                     // f64 [terms + metrics]
   Tensor history_, scalar_history_;   // f64 [capacity, …]
 };

@@ -16,12 +16,6 @@ Tensor allocate(Device& device, const Shape& shape) {
       device, device.pool(), device.stream(), shape, DType::f64, Category::optimizer);
 }
 
-Tensor scalar(Device& device, double value) {
-  Tensor tensor = allocate(device, {1});
-  device.write(tensor, &value);
-  return tensor;
-}
-
 }  // namespace
 
 TrainStep::TrainStep(const Rank& rank,
@@ -38,7 +32,12 @@ TrainStep::TrainStep(const Rank& rank,
                  setup.config->parallel.bucket_elements,
                  *rank.mesh,
                  *rank.device),
-      loader_(*setup.dataset, model.parts(), setup.batch, *rank.mesh, *rank.device),
+      inputs_(*setup.dataset,
+              model.parts(),
+              setup.batch,
+              *rank.mesh,
+              *rank.device,
+              microbatches_),
       losses_(std::make_unique<StepLosses>(
           model.parts(), setup.config->run.log_every_steps, *rank.device)) {
   make_optimizer();
@@ -76,7 +75,10 @@ void TrainStep::make_scalars() {
   device.write(rates_, rates.data());
   scalars_ = allocate(device, {step_scalar::kCount});
   loss_scale_ = scalars_.slice(0, step_scalar::kLossScale, 1);
-  sum_squares_ = scalar(device, 0);
+  statistics_ = allocate(device, {2});
+  for (Arrival& arrival : arrivals_) {
+    arrival.scalars = device.host_block(step_scalar::kCount * dtype_size(DType::f64));
+  }
   set_steps(0, 0);
 }
 
@@ -102,39 +104,65 @@ Context TrainStep::context() {
 
 void TrainStep::run(const std::function<void()>& inspect) {
   Context cx = context();
+  const Event begin = cx.device->record(*cx.stream, Timing::yes);
   const i64 samples = microbatches_ * setup_.batch.micro * rank_.mesh->size(Axis::data);
-  const std::vector<i64> weights =
-      loader_.prepare(SampleSet::train, steps_ * samples, samples, microbatches_);
-  losses_->begin(cx, weights, rank_.mesh->data_context());
+  const StepInputs::Request now{SampleSet::train, steps_ * samples, samples};
+  const StepInputs::Request next{SampleSet::train, (steps_ + 1) * samples, samples};
+  const bool more = steps_ + 1 < setup_.config->run.steps;
+  inputs_.upload(cx, now, more ? &next : nullptr, stop_requested_ ? 1 : 0);
+  losses_->begin(cx, inputs_.weights(), rank_.mesh->data_context());
   executor_->train(
       cx,
       plan_,
-      [&](Context& c, int microbatch, Bundle& bundle) { loader_.load(c, microbatch, bundle); },
+      [&](Context&, int microbatch, Bundle& bundle) { inputs_.load(microbatch, bundle); },
       [&](Context& c) {
         if (inspect) inspect();
         update(c);
       });
   losses_->keep(cx, scalars_);
   for (Chunk& chunk : model_.chunks()) chunk.end_step(cx);
+  Arrival& mine = arrivals_[static_cast<std::size_t>(steps_ % 2)];
+  cx.device->copy_to_host(*cx.stream, scalars_, mine.scalars);
+  mine.arrived = cx.device->record(*cx.stream, Timing::yes);
+  timings_.emplace_back(begin, mine.arrived);
   ++steps_;
+  read_statistics(arrivals_[static_cast<std::size_t>(steps_ % 2)]);
+}
+
+void TrainStep::read_statistics(const Arrival& of) {
+  if (!of.arrived.state) return;  // of no step
+  rank_.device->join(of.arrived, kNoDeadline, "the statistics of the step before");
+  stopping_ |= of.scalars.as<double>(step_scalar::kCount)[step_scalar::kStop] > 0;
 }
 
 void TrainStep::update(Context& cx) {
   cx.category = Category::workspace;
-  FillArgs clear{sum_squares_.arg(), 0};
+  const Tensor sum_squares = statistics_.slice(0, 0, 1), stop = statistics_.slice(0, 1, 1);
+  FillArgs clear{sum_squares.arg(), 0};
   ops::run(cx, clear);
-  optimizer_->sum_squares(cx, sum_squares_);
+  optimizer_->sum_squares(cx, sum_squares);
+  // The sum over data and context ranks came with the weights.
+  const Tensor& weights = inputs_.weights();
+  CopyArgs request{weights.slice(0, weights.dim(0) - 1, 1).arg(), stop.arg()};
+  ops::run(cx, request);
   rank_.mesh->model()
-      .all_reduce(*cx.stream, sum_squares_, ReduceOp::sum, "gradient norm")
+      .all_reduce(*cx.stream, statistics_, ReduceOp::sum, "gradient norm")
       .wait(*cx.stream);
-  StepScalarsArgs args{sum_squares_.arg(), rates_.arg(), scalars_.arg(), optimizer_->clip()};
+  StepScalarsArgs args{sum_squares.arg(), rates_.arg(), scalars_.arg(), optimizer_->clip()};
   ops::run(cx, args);
+  CopyArgs stops{stop.arg(), scalars_.slice(0, step_scalar::kStop, 1).arg()};
+  ops::run(cx, stops);
   optimizer_->step(cx, scalars_);
 }
 
 std::vector<StepLosses::Row> TrainStep::losses() {
   Context cx = context();
-  return losses_->flush(cx, *rank_.mesh);
+  std::vector<StepLosses::Row> rows = losses_->flush(cx, *rank_.mesh);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    rows[i].seconds = rank_.device->elapsed(timings_[i].first, timings_[i].second);
+  }
+  timings_.clear();
+  return rows;
 }
 
 void TrainStep::check_replicas() {

@@ -1,9 +1,11 @@
 #pragma once
+#include <array>
 #include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
-#include "kernel/train/data/batch_loader.hpp"
+#include "kernel/train/data/step_inputs.hpp"
 #include "kernel/train/execution/executor.hpp"
 #include "kernel/train/execution/step_losses.hpp"
 #include "kernel/train/gradients/gradient_sync.hpp"
@@ -42,9 +44,17 @@ class TrainStep {
   /// After a checkpoint was loaded: continues after this step.
   void set_steps(i64 steps, i64 updates);
 
-  /// One training step. `inspect` is called when all gradients are complete, before the update.
+  /// One training step. `inspect` is called when all gradients are complete, before the update. The
+  /// host reads nothing from the device but the statistics of the step before, which have arrived
+  /// or are waited for, so that it is at most a step ahead.
   void run(const std::function<void()>& inspect = {});
-  /// Values of the steps since the last call, in order. Waits for the device.
+  /// Asks all ranks to stop: the request travels with the next step's statistics.
+  void request_stop() { stop_requested_ = true; }
+  /// True on every rank after the same step, once any rank's request has come around: after the
+  /// second step that began after it.
+  bool stopping() const { return stopping_; }
+  /// Values of the steps since the last call, in order, and the time that each took on the device.
+  /// Waits for the device.
   std::vector<StepLosses::Row> losses();
   bool losses_full() const { return losses_->full(); }
   /// Throws Error naming the first parameter that differs between replicas. All ranks call it.
@@ -55,17 +65,28 @@ class TrainStep {
   void make_scalars();
   Context context();
   void update(Context& cx);
+  /// A step's scalars on the host, and when they are there.
+  struct Arrival {
+    HostBlock scalars;
+    Event arrived;
+  };
+  void read_statistics(const Arrival& of);
 
   const Rank& rank_;
   PlacedModel& model_;
   const RunSetup& setup_;
   int microbatches_;
   GradientSync gradients_;
-  BatchLoader loader_;
+  StepInputs inputs_;
   std::shared_ptr<Optimizer> optimizer_;
   std::unique_ptr<StepLosses> losses_;
   Tape tape_;
-  Tensor scalars_, rates_, sum_squares_, loss_scale_;
+  Tensor scalars_, rates_, loss_scale_;
+  Tensor statistics_;  // f64 [2]: sum of squares of the gradients, requests to stop
+  // Of the last two steps.
+  std::array<Arrival, 2> arrivals_;
+  std::vector<std::pair<Event, Event>> timings_;  // of steps that losses() has not returned yet
+  bool stop_requested_ = false, stopping_ = false;
   Plan plan_;
   std::unique_ptr<Executor> executor_;
   i64 steps_ = 0;

@@ -38,12 +38,6 @@ class Trainer {
         step_(rank_, model_, setup_),
         evaluation_(rank_, model_, setup_),
         state_{rank_, model_, step_, setup_},
-        stop_flag_(Tensor::allocate(*rank_.device,
-                                    rank_.device->pool(),
-                                    rank_.device->stream(),
-                                    {1},
-                                    DType::f64,
-                                    Category::communication)),
         checkpoints_({.folder = config_.checkpoint.out,
                       .keep = config_.checkpoint.keep,
                       .run = config_.run.name,
@@ -65,10 +59,9 @@ class Trainer {
     announce();
     bool stopped = false;
     while (step_.steps() < last && !stopped) {
-      const auto step_start = Clock::now();
+      if (arguments_.stop && arguments_.stop()) step_.request_stop();
       step_.run();
-      stopped = any_rank(arguments_.stop && arguments_.stop());
-      durations_.push_back(seconds_since(step_start));
+      stopped = step_.stopping();
       after_step(stopped || step_.steps() == last);
     }
     emit(RunEnd{step_.steps(), seconds_since(start), stopped});
@@ -110,18 +103,6 @@ class Trainer {
     for (const NamedObserver& named : config_.observers) {
       observers_.push_back(setup_.maker->make(named.observer, arguments));
     }
-  }
-
-  // True on every rank when `stop` is true on any: all ranks stop after the same step.
-  bool any_rank(bool stop) {
-    if (rank_.mesh->world_size() == 1) return stop;
-    double flag = stop ? 1 : 0;
-    rank_.device->write(stop_flag_, &flag);
-    rank_.mesh->world()
-        .all_reduce(rank_.device->stream(), stop_flag_, ReduceOp::max, "stop flag")
-        .wait(rank_.device->stream());
-    rank_.device->read(stop_flag_, &flag);
-    return flag > 0;
   }
 
   i64 tokens_per_step() const {
@@ -202,15 +183,14 @@ class Trainer {
       event.grad_norm = rows[i].scalars[step_scalar::kNorm];
       event.lr = rows[i].scalars[step_scalar::kLearningRate];
       event.skipped = rows[i].scalars[step_scalar::kFoundInf] != 0;
-      event.seconds = durations_[i];
-      event.tokens_per_second = static_cast<double>(tokens_per_step()) / durations_[i];
+      event.seconds = rows[i].seconds;
+      event.tokens_per_second = static_cast<double>(tokens_per_step()) / rows[i].seconds;
       for (std::size_t m = 0; m < rows[i].metrics.size(); ++m) {
         event.metrics.emplace_back(model_.parts().metrics()[m].name, rows[i].metrics[m]);
       }
       emit(event);
       require_finite(event.loss, "loss", step);
     }
-    durations_.clear();
   }
 
   const TrainerArguments& arguments_;
@@ -222,10 +202,8 @@ class Trainer {
   TrainStep step_;
   Evaluation evaluation_;
   TrainingState state_;
-  Tensor stop_flag_;
   Checkpoints checkpoints_;
   std::vector<std::shared_ptr<Observer>> observers_;  // on rank 0
-  std::vector<double> durations_;                     // of steps not reported yet
   std::string resumed_from_, newest_;                 // checkpoints: loaded, last loaded or saved
 };
 

@@ -11,7 +11,9 @@ namespace tessera {
 struct TrainerArguments {
   const RunSetup* setup = nullptr;  ///< outlives the trainer
   RankIdentity identity;
-  std::function<bool()> stop;  ///< asked after every step: end early, save, exit well
+  /// Asked before every step: end early, save, exit well. All ranks stop after the same step, the
+  /// one after that which begins next.
+  std::function<bool()> stop;
   std::string joined;          ///< what joins the ranks, for people: "shm"
   std::string config_text;     ///< the resolved configuration, kept with the run
   /// Told of a failure before the peers are told to stop.

@@ -67,6 +67,10 @@ class TESSERA_API Tensor {
   /// The same memory with another shape; needs a dense tensor and as many elements. Untracked: on
   /// tracked values use ops::reshape.
   Tensor view(const Shape& shape) const;
+  /// A part of the memory of a dense u8 tensor as a tensor of another dtype: from byte `begin` on,
+  /// which is a multiple of the dtype's size. Untracked. For inputs of many dtypes that arrive in
+  /// one copy.
+  Tensor reinterpret(i64 begin, const Shape& shape, DType dtype) const;
   /// Elements [begin, begin + length) along `dim`, sharing memory. Untracked.
   Tensor slice(int dim, i64 begin, i64 length) const;
 

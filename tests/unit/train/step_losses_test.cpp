@@ -30,7 +30,9 @@ TEST(StepLoss, WeightsAreSummedOverRanksAsIntegers) {
     ModelParts parts(rank.mesh());
     const LossTerm lm{parts.loss("lm")}, aux{parts.loss("aux")};
     StepLosses losses(parts, 4, rank.device());
-    losses.begin(rank.context(), {3 + rank.index(), 0}, rank.mesh().data_context());
+    losses.begin(rank.context(),
+                 rank.tensor({2}, DType::i64, {3.0 + static_cast<double>(rank.index()), 0}),
+                 rank.mesh().data_context());
     EXPECT_EQ(read(losses.inverse_weight(lm))[0], 1.0 / 7);
     EXPECT_EQ(read(losses.inverse_weight(aux))[0], 0) << "weight 0 gives loss 0";
   });
@@ -45,7 +47,7 @@ TEST(StepLoss, RowsAreSumsOfTermsOverRanksStepByStep) {
     Context& cx = rank.context();
     const auto scalar = [&](double value) { return rank.tensor({1}, DType::f64, {value}); };
     for (int step = 1; step <= 2; ++step) {
-      losses.begin(cx, {1, 1}, rank.mesh().data_context());
+      losses.begin(cx, rank.tensor({2}, DType::i64, {1, 1}), rank.mesh().data_context());
       for (int microbatch = 0; microbatch < 2; ++microbatch) {
         losses.add_loss(cx, lm, scalar(0.25 * step + static_cast<double>(rank.index())));
         losses.add_loss(cx, aux, scalar(8));

@@ -16,6 +16,7 @@ inline constexpr i64 kLossScale = 2;
 inline constexpr i64 kFoundInf = 3;       ///< 1: the gradients are not finite, change nothing
 inline constexpr i64 kNorm = 4;           ///< gradient norm before clipping, unscaled
 inline constexpr i64 kGradientScale = 5;  ///< clip coefficient / loss scale: multiply gradients
+inline constexpr i64 kStop = 6;           ///< not 0: a rank asked all ranks to stop
 inline constexpr i64 kCount = 8;
 }  // namespace step_scalar
 

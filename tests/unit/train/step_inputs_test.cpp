@@ -1,6 +1,6 @@
 // Which samples a data-parallel rank gets, which part of them a context-parallel one, and what its
 // inputs hold.
-#include "kernel/train/data/batch_loader.hpp"
+#include "kernel/train/data/step_inputs.hpp"
 
 #include <gmock/gmock.h>
 
@@ -48,30 +48,40 @@ class Loading : public ::testing::Test {
          const Layout& layout,
          i64 index,
          const BatchShape& batch)
-        : mesh(RankGenerator(layout), index), parts(mesh) {
+        : device(device), dataset(dataset), batch(batch), mesh(RankGenerator(layout), index) {
       parts.loss("lm");
-      loader = std::make_unique<BatchLoader>(dataset, parts, batch, mesh, device);
       cx.device = &device;
       cx.stream = &device.stream();
       cx.pool = &device.pool();
     }
-    std::vector<i64> input(int microbatch, std::string_view name) {
-      Bundle bundle = parts.bundle();
-      loader->load(cx, microbatch, bundle);
-      const Tensor tensor = bundle[Slot{parts.slot(name)}];
+    /// Uploads the first microbatches; this rank's weights of the loss terms, then the flag.
+    std::vector<i64> prepare(SampleSet set, i64 first, i64 count, int microbatches, i64 flag = 0) {
+      inputs = std::make_unique<StepInputs>(dataset, parts, batch, mesh, device, microbatches);
+      inputs->upload(cx, {set, first, count}, nullptr, flag);
+      return values(inputs->weights());
+    }
+    std::vector<i64> values(const Tensor& tensor) const {
       std::vector<i64> values(static_cast<std::size_t>(tensor.elements()));
       if (tensor.dtype() == DType::i64) {
-        tensor.device().read(tensor, values.data());
+        device.read(tensor, values.data());
       } else {
         std::vector<u8> bytes(values.size());
-        tensor.device().read(tensor, bytes.data());
+        device.read(tensor, bytes.data());
         values.assign(bytes.begin(), bytes.end());
       }
       return values;
     }
+    std::vector<i64> input(int microbatch, std::string_view name) {
+      Bundle bundle = parts.bundle();
+      inputs->load(microbatch, bundle);
+      return values(bundle[Slot{parts.slot(name)}]);
+    }
+    HostDevice& device;
+    const Dataset& dataset;
+    BatchShape batch;
     Mesh mesh;
-    ModelParts parts;
-    std::unique_ptr<BatchLoader> loader;
+    ModelParts parts{mesh};
+    std::unique_ptr<StepInputs> inputs;
     Context cx;
   };
   Rank rank(i64 data, i64 index, i64 micro) {
@@ -86,7 +96,7 @@ TEST_F(Loading, MicrobatchesAreDealtRoundByRound) {
   // 12 samples from ordinal 24 on, 3 ranks, 2 samples a microbatch: ordinals 24 + (j·3 + d)·2 + k.
   for (i64 d = 0; d < 3; ++d) {
     Rank here = rank(3, d, 2);
-    here.loader->prepare(SampleSet::train, 24, 12, 2);
+    here.prepare(SampleSet::train, 24, 12, 2);
     for (int j = 0; j < 2; ++j) {
       const i64 first = 24 + (j * 3 + d) * 2;
       EXPECT_THAT(here.input(j, "tokens"),
@@ -115,7 +125,7 @@ TEST_F(Loading, EveryLayoutReadsTheSameSamples) {
     for (i64 d = 0; d < data; ++d) {
       Rank here = rank(data, d, micro);
       const int microbatches = static_cast<int>(8 / (data * micro));
-      weight += here.loader->prepare(SampleSet::train, 16, 8, microbatches).at(0);
+      weight += here.prepare(SampleSet::train, 16, 8, microbatches).at(0);
       for (int j = 0; j < microbatches; ++j) {
         for (const i64 token : here.input(j, "tokens")) seen.insert(token);
       }
@@ -132,10 +142,10 @@ TEST_F(Loading, EveryLayoutReadsTheSameSamples) {
 TEST_F(Loading, SamplesBeyondTheCountDoNotWeigh) {
   // 5 validation samples on 2 ranks by 2: the second round is partly, the last wholly beyond.
   Rank first = rank(2, 0, 2), second = rank(2, 1, 2);
-  EXPECT_EQ(first.loader->microbatches(5), 2);
-  EXPECT_EQ(first.loader->microbatches(4), 1);
-  EXPECT_THAT(first.loader->prepare(SampleSet::validation, 0, 5, 2), ElementsAre(3 + 2 + 3));
-  EXPECT_THAT(second.loader->prepare(SampleSet::validation, 0, 5, 2), ElementsAre(3 + 2));
+  EXPECT_THAT(first.prepare(SampleSet::validation, 0, 5, 2), ElementsAre(3 + 2 + 3, 0));
+  EXPECT_EQ(first.inputs->reader().microbatches(5), 2);
+  EXPECT_EQ(first.inputs->reader().microbatches(4), 1);
+  EXPECT_THAT(second.prepare(SampleSet::validation, 0, 5, 2), ElementsAre(3 + 2, 0));
   EXPECT_THAT(first.input(1, "loss_mask"), ElementsAre(1, 1, 1, 0, 0, 0));
   EXPECT_THAT(second.input(1, "loss_mask"), ElementsAre(0, 0, 0, 0, 0, 0));
 }
@@ -147,7 +157,7 @@ TEST_F(Loading, ContextRanksHoldTwoChunksOfEverySample) {
   const std::vector<std::vector<i64>> positions = {{0, 1, 6, 7}, {2, 3, 4, 5}};
   for (i64 index = 0; index < 4; ++index) {
     Rank here(device_, dataset, {.world = 4, .context = 2}, index, {2, kLongSequence / 2});
-    const std::vector<i64> weights = here.loader->prepare(SampleSet::train, 24, 4, 1);
+    const std::vector<i64> weights = here.prepare(SampleSet::train, 24, 4, 1);
     const i64 first = 24 + index / 2 * 2;
     std::vector<i64> tokens, rows, places;
     for (const i64 sample : {first, first + 1}) {
@@ -161,7 +171,7 @@ TEST_F(Loading, ContextRanksHoldTwoChunksOfEverySample) {
     EXPECT_EQ(here.input(0, "rows"), rows) << "rank " << index;
     EXPECT_EQ(here.input(0, "positions"), places) << "rank " << index;
     // Position 0 of odd samples is masked; context rank 0 holds it.
-    EXPECT_THAT(weights, ElementsAre(index % 2 == 0 ? 7 : 8)) << "rank " << index;
+    EXPECT_THAT(weights, ElementsAre(index % 2 == 0 ? 7 : 8, 0)) << "rank " << index;
     EXPECT_THAT(here.input(0, "loss_mask"), ElementsAre(1, 1, 1, 1, index % 2, 1, 1, 1));
   }
 }
@@ -169,17 +179,41 @@ TEST_F(Loading, ContextRanksHoldTwoChunksOfEverySample) {
 TEST_F(Loading, ContextRanksMaskSamplesBeyondTheCount) {
   const Counted dataset("lm", kLongSequence);
   Rank here(device_, dataset, {.world = 2, .context = 2}, 1, {2, kLongSequence / 2});
-  EXPECT_THAT(here.loader->prepare(SampleSet::validation, 0, 1, 1), ElementsAre(4));
+  EXPECT_THAT(here.prepare(SampleSet::validation, 0, 1, 1), ElementsAre(4, 0));
   EXPECT_THAT(here.input(0, "loss_mask"), ElementsAre(1, 1, 1, 1, 0, 0, 0, 0));
+}
+
+// Read ahead or not, and whatever was read ahead: what was asked for arrives, at fixed addresses.
+TEST_F(Loading, TheNextStepIsReadWhileThisOneRuns) {
+  Rank here = rank(1, 0, 2);
+  StepInputs inputs(dataset_, here.parts, here.batch, here.mesh, device_, 2);
+  const auto tokens = [&] {
+    Bundle bundle = here.parts.bundle();
+    inputs.load(1, bundle);
+    return bundle[Slot{here.parts.slot("tokens")}];
+  };
+  const void* address = nullptr;
+  const auto request = [](i64 step) {
+    return StepInputs::Request{SampleSet::train, 4 * step, 4};
+  };
+  for (const i64 step : {0, 1, 2, 7, 8, 3}) {
+    const StepInputs::Request next = request(step + 1);
+    inputs.upload(here.cx, request(step), &next, step);
+    EXPECT_EQ(here.values(tokens()).front(), 10 * (4 * step + 2)) << step;
+    EXPECT_THAT(here.values(inputs.weights()), ElementsAre(2 * 3 + 2 * 2, step));
+    if (step == 0) address = tokens().arg().address;
+    EXPECT_EQ(tokens().arg().address, address);
+  }
 }
 
 TEST_F(Loading, EveryLossNeedsAMask) {
   const Counted other("sentence_order");
   EXPECT_THAT(
       [&] {
-        Rank(device_, other, {}, 0, {1, kSequence});
+        Rank(device_, other, {}, 0, {1, kSequence}).prepare(SampleSet::train, 0, 1, 1);
       },
-      ::testing::ThrowsMessage<Error>("the dataset has no mask for the model's loss \"lm\""));
+      ::testing::ThrowsMessage<ConfigError>(
+          "the dataset has no mask for the loss \"lm\", so it cannot be weighted"));
 }
 
 }  // namespace

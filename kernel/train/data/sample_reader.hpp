@@ -1,0 +1,74 @@
+#pragma once
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "kernel/model/model_parts.hpp"
+#include "tessera/data.hpp"
+#include "tessera/mesh.hpp"
+
+namespace tessera {
+
+/// Reads samples into host memory. Which samples a rank gets follows DESIGN §3: microbatch j of
+/// data-parallel rank d holds ordinals first + (j · dp + d) · b + [0, b). Of each sample a rank
+/// keeps its context-parallel part (zigzag.hpp). Any thread may read.
+///
+/// A microbatch is one piece of memory: the values of each input, one after the other, from
+/// multiples of kAlignment on.
+class SampleReader {
+ public:
+  static constexpr i64 kAlignment = 64;
+
+  /// One input of the model: a field of the dataset, or "rows" or "positions".
+  struct Input {
+    FieldInfo info;
+    Slot slot;
+    i64 offset = 0;  ///< of its values within a microbatch, in bytes
+    int loss = -1;   ///< index of the loss term whose mask it is
+  };
+
+  /// Throws ConfigError when a loss of the model has no mask in the dataset.
+  SampleReader(const Dataset& dataset,
+               ModelParts& parts,
+               const BatchShape& shape,
+               const Mesh& mesh);
+
+  const std::vector<Input>& inputs() const { return inputs_; }
+  const BatchShape& shape() const { return shape_; }
+  i64 microbatch_bytes() const { return microbatch_bytes_; }
+  int losses() const { return losses_; }
+  /// Microbatches that each data-parallel rank needs for `count` samples.
+  int microbatches(i64 count) const;
+
+  /// Reads this rank's part of ordinals [first, first + count): microbatches [from, from + n) to
+  /// `to`, n · microbatch_bytes() bytes. Samples beyond `count` are masked. Adds this rank's weight
+  /// of each loss term to `weights`.
+  void read(SampleSet set,
+            i64 first,
+            i64 count,
+            int from,
+            int n,
+            std::byte* to,
+            std::span<i64> weights) const;
+
+ private:
+  void read_microbatch(SampleSet set,
+                       i64 first,
+                       i64 count,
+                       int microbatch,
+                       std::byte* to,
+                       std::span<i64> weights) const;
+  void read_sample(SampleSet set, i64 ordinal, const std::vector<std::byte*>& parts) const;
+  /// Global position of position `local` of a sample on this rank.
+  i64 position(i64 local) const;
+
+  const Dataset& dataset_;
+  BatchShape shape_;
+  i64 data_ranks_, data_rank_, context_ranks_, context_rank_;
+  std::vector<Input> inputs_;  // the dataset's fields, then rows and positions
+  std::size_t fields_ = 0;
+  i64 microbatch_bytes_ = 0;
+  int losses_;
+};
+
+}  // namespace tessera
