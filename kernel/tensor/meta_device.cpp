@@ -66,6 +66,14 @@ void MetaDevice::launch_host_wait(Stream& stream, std::string_view name, std::fu
   HostDevice::launch_host_wait(stream, name, [] {});
 }
 
+MemoryStats MetaDevice::memory() const {
+  const MemoryStats host = HostDevice::memory();  // nothing but host blocks
+  MemoryStats stats = pool_.allocator().stats();
+  stats.host_blocks = host.host_blocks;
+  stats.system_calls += host.system_calls;
+  return stats;
+}
+
 void MetaDevice::forget(const void* address, i64 bytes) {
   const auto* begin = static_cast<const std::byte*>(address);
   auto at = assumed_.lower_bound(begin);

@@ -35,6 +35,14 @@ void DeviceBench::expect_error(std::string_view what,
   note(fmt::format("{} is no error", what));
 }
 
+std::vector<Stream*> DeviceBench::streams() {
+  std::vector<Stream*> all = {&compute()};
+  for (int lane = 0; lane < kCommLanes; ++lane) {
+    all.push_back(&device_->comm_stream(static_cast<CommLane>(lane)));
+  }
+  return all;
+}
+
 Tensor DeviceBench::floats(Stream& stream, const Shape& shape, DType dtype) {
   return Tensor::allocate(*device_, device_->pool(), stream, shape, dtype, Category::activations);
 }

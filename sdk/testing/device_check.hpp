@@ -18,12 +18,11 @@ using MakeDevice = std::function<std::shared_ptr<Device>(const DeviceArguments& 
 /// needs `fill` and `add` of f32 tensors.
 ///
 /// Empty when all holds, else one line per problem, which begins with the part of the contract:
-/// "events: join ignored its deadline". Takes about a second. A promise about order that is broken
-/// now and then is found now and then: run it several times, for a host device over several
+/// "events: join ignored its deadline". Takes about two seconds. A promise about order that is
+/// broken now and then is found now and then: run it several times, for a host device over several
 /// DeviceArguments::deferred_seed.
 ///
-/// `part` runs one part alone, for a problem under work; throws Error when there is none of the
-/// name.
+/// `part` runs one part alone, to work on a problem. Throws Error when there is none of this name.
 TESSERA_API std::string device_check(const MakeDevice& make_device, std::string_view part = {});
 
 }  // namespace tessera::testing

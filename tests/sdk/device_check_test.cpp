@@ -72,6 +72,16 @@ struct IgnoresEvents : Right {
     if (capturing()) Right::wait(stream, event);
   }
 };
+struct OneStreamForAllLanes : Right {
+  using Right::Right;
+  Stream& comm_stream(CommLane) override { return Right::comm_stream(CommLane::bulk); }
+};
+struct WaitingTasksRunAnyTime : Right {
+  using Right::Right;
+  void launch_host_wait(Stream& stream, std::string_view name, std::function<void()> f) override {
+    Right::launch_host(stream, name, std::move(f));
+  }
+};
 struct QueryIsAlwaysTrue : Right {
   using Right::Right;
   bool query(const Event&) override { return true; }
@@ -385,6 +395,8 @@ void PrintTo(const Mutant& mutant, std::ostream* out) { *out << mutant.name; }
 const Mutant kMutants[] = {
     MUTANT(NeverSynchronizes, "streams", "streams: synchronize(\"compute\") does not wait"),
     MUTANT(IgnoresEvents, "streams", "streams: work of two streams that wait"),
+    MUTANT(OneStreamForAllLanes, "streams", "lanes are not 4 different streams"),
+    MUTANT(WaitingTasksRunAnyTime, "streams", "tasks of launch_host_wait ran before what"),
     MUTANT(QueryIsAlwaysTrue, "events", "events: query is true before"),
     MUTANT(DefaultEventIsNeverReached, "events", "events: a default event is not reached"),
     MUTANT(JoinReturnsAtOnce, "events", "events: join returns before"),

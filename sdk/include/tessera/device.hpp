@@ -142,8 +142,9 @@ class TESSERA_API Device {
   /// as for write.
   virtual void assume(const Tensor&, const void* /*host*/) {}
 
-  /// From here until end_capture every launch on `stream`, and on streams forked from and joined
-  /// to it by events, is recorded. Errors name the operation that cannot be captured.
+  /// From here until end_capture everything launched on `stream`, and on streams forked from and
+  /// joined to it by events, is recorded; on other streams it is an error. Errors name the
+  /// operation that cannot be captured, and spoil the capture: end_capture fails.
   virtual void begin_capture(Stream& stream) = 0;
   virtual std::unique_ptr<Graph> end_capture(Stream& stream) = 0;
   /// Drops a capture that failed; the device is usable again.

@@ -19,7 +19,10 @@ class DeviceBench {
 
   Device& device() { return *device_; }
   Stream& compute() { return device_->stream(); }
+  /// Stands for all other streams but in the check of streams.
   Stream& comm() { return device_->comm_stream(CommLane::critical); }
+  /// All of the device's streams: compute, and one for each lane.
+  std::vector<Stream*> streams();
   std::shared_ptr<Device> another() { return make_device_({}); }
   const MakeDevice& make_device() const { return make_device_; }
 

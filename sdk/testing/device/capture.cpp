@@ -32,12 +32,13 @@ void check_capture(DeviceBench& bench) {
   bench.fill(compute, x, 1);
   bench.fill(compute, y, 1);
   bench.add(compute, x, y, x);
-  int tasks = 0, host = 0;
+  const auto tasks = std::make_shared<int>(0);
+  int host = 0;
   bench.expect(!device.capturing(), "capturing() without a capture");
   const auto graph = captured(bench, [&] {
     bench.expect(device.capturing(), "capturing() is false in a capture");
     bench.add(compute, x, y, x);
-    device.launch_host(compute, "count", [&] { ++tasks; });
+    device.launch_host(compute, "count", [tasks] { ++*tasks; });
     ++host;
   });
   bench.expect(!device.capturing(), "capturing() after the capture");
@@ -45,9 +46,9 @@ void check_capture(DeviceBench& bench) {
   bench.expect_values("a tensor after a capture, which must run nothing", x, 2);
   for (int i = 1; i <= 3; ++i) device.replay(*graph, compute);
   bench.expect_values("a tensor after three replays", x, 5);
-  bench.expect(tasks == 3 && host == 1,
+  bench.expect(*tasks == 3 && host == 1,
                "three replays ran a recorded host task {} times and host code {} times more",
-               tasks,
+               *tasks,
                host - 1);
 
   const auto fork = captured(bench, [&] {

@@ -16,6 +16,7 @@ struct Meta {
 
 TEST(MetaDevices, TakeTheMemoryThatTheRealDeviceTakes) {
   const auto use = [](Device& device) {
+    const HostBlock block = device.host_block(500);
     const Tensor x = empty(device, {1000}), y = empty(device, {3, 700});
     { const Tensor gone = empty(device, {5000}); }
     detour(device.stream(), device.pool(), x, x);
@@ -28,6 +29,8 @@ TEST(MetaDevices, TakeTheMemoryThatTheRealDeviceTakes) {
   EXPECT_EQ(stats.peak, expected.peak);
   EXPECT_EQ(stats.total_peak, expected.total_peak);
   EXPECT_EQ(stats.reserved, expected.reserved);
+  EXPECT_EQ(stats.host_blocks, 500);
+  EXPECT_EQ(stats.system_calls, expected.system_calls);
   EXPECT_GT(stats.peak[static_cast<std::size_t>(Category::workspace)], 0);
 }
 
