@@ -1,0 +1,258 @@
+// What `config check` finds before a rank starts: it plays one training step of each class of ranks
+// over absent hardware, and says which component of the configuration an error comes from.
+#include "kernel/train/run/dry_run.hpp"
+
+#include <gmock/gmock.h>
+
+#include <array>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tessera/build.hpp"
+#include "tessera/context.hpp"
+#include "tessera/data.hpp"
+#include "tessera/ops.hpp"
+#include "tests/multirank/training_support.hpp"
+
+namespace tessera::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+// --- components, each with one mistake ---
+
+// Takes dropout's random numbers of all rows, where it holds only its own ones.
+class AllRows final : public Layer {
+ public:
+  using Config = NoConfig;
+  AllRows(const Config&, BuildContext& build)
+      : hidden_(build.slot("hidden")), rows_(build.slot("rows")), key_(build.random_site("drop")) {}
+  std::vector<Phase> phases() override {
+    return {{.scope = "mlp", .run = [this](Context& cx, Bundle& bundle) {
+               const Tensor x = bundle[hidden_];
+               bundle[hidden_] =
+                   ops::dropout(cx, ops::scale(cx, x, 2), x, bundle[rows_], 0.5, key_);
+             }}};
+  }
+
+ private:
+  Slot hidden_, rows_;
+  u64 key_;
+};
+
+struct LinearConfig {
+  i64 in = 0, out = 0;
+  double init_std = 0.02;
+  static void describe(Schema<LinearConfig>& s) {
+    s.field("in", &LinearConfig::in, "input features").given();
+    s.field("out", &LinearConfig::out, "output features").given();
+    s.field("init_std", &LinearConfig::init_std, "initial weights").given();
+  }
+};
+
+// A column linear that does not enter the tensor region: it takes its own rows for all of them.
+class WithoutEnter final : public Module {
+ public:
+  using Config = LinearConfig;
+  WithoutEnter(const Config& config, BuildContext& build)
+      : weight_(build.parameter(
+            {.name = "weight", .shape = {config.out, config.in}, .split = {{0, Axis::tensor}}})) {}
+  Tensor operator()(Context& cx, const Tensor& x) const override {
+    return ops::linear(cx, x, weight_, nullptr);
+  }
+
+ private:
+  Parameter& weight_;
+};
+
+// A row linear whose bias is added to own rows and declared as if every rank had all of them.
+class WholeBias final : public Module {
+ public:
+  using Config = LinearConfig;
+  WholeBias(const Config& config, BuildContext& build)
+      : region_(build.tensor_region()),
+        weight_(build.parameter(
+            {.name = "weight", .shape = {config.out, config.in}, .split = {{1, Axis::tensor}}})),
+        bias_(build.parameter(
+            {.name = "bias", .shape = {config.out}, .placement = Placement::replicated()})) {}
+  Tensor operator()(Context& cx, const Tensor& x) const override {
+    return region_.row(cx, x, weight_, &bias_);
+  }
+
+ private:
+  TensorRegion region_;
+  Parameter &weight_, &bias_;
+};
+
+// A norm with the mistake that its configuration names.
+class Norm final : public Module {
+ public:
+  struct Config {
+    i64 hidden = 0;
+    std::string mistake = "none";
+    static void describe(Schema<Config>& s) {
+      s.field("hidden", &Config::hidden, "features").from("model.hidden");
+      s.field("mistake", &Config::mistake, "what to do wrong");
+    }
+  };
+  Norm(const Config& config, BuildContext& build) : mistake_(config.mistake) {
+    if (mistake_ == "metric_mean") build.metric("norm", MetricReduce::mean);
+    const i64 features = mistake_ == "weight_shape" ? config.hidden / 2 : config.hidden;
+    for (const char* name : {"weight", "bias"}) {
+      ParameterSpec spec{.name = name, .shape = {features}};
+      spec.placement = build.tensor_region().per_row();
+      if (mistake_ == "replicated") spec.placement = Placement::replicated();
+      if (mistake_ == "no_placement") spec.placement = {};
+      parameters_.push_back(&build.parameter(spec));
+    }
+  }
+  Tensor operator()(Context& cx, const Tensor& x) const override {
+    Tensor y = ops::layernorm(cx, x, *parameters_[0], *parameters_[1], 1e-5);
+    if (mistake_ == "result_shape") return y.slice(1, 0, y.dim(1) / 2);
+    if (mistake_ == "backward" && cx.recording()) {
+      Tensor z = y.view(y.shape());
+      const std::array<Tensor, 1> inputs = {y};
+      const std::array<Tensor*, 1> outputs = {&z};
+      cx.tape->record("broken", inputs, outputs, [](Context&, Gradients&) {
+        fail("this operation has no gradient");
+      });
+      return z;
+    }
+    return y;
+  }
+
+ private:
+  std::string mistake_;
+  std::vector<Parameter*> parameters_;
+};
+
+// Tokens without a mask for any loss.
+class Maskless final : public Dataset {
+ public:
+  using Config = NoConfig;
+  Maskless(const Config&, DatasetArguments&) {}
+  std::vector<FieldInfo> fields() const override {
+    return {{"tokens", DType::i64, ""}, {"labels", DType::i64, ""}};
+  }
+  i64 size(SampleSet) const override { return 1000; }
+  void read(SampleSet, i64, const SampleBuffers&) const override {}
+  std::string fingerprint() const override { return "maskless"; }
+};
+
+const PluginHost& host() {
+  static const std::unique_ptr<PluginHost> kHost = [] {
+    auto loaded = load_plugins();
+    loaded->add_builtin(+[](Registrar& r) {
+      r.add<Layer, AllRows>("all_rows", "dropout by rows");
+      r.add<Module, WithoutEnter>("without_enter", "a column linear");
+      r.add<Module, WholeBias>("whole_bias", "a row linear");
+      r.add<Module, Norm>("wrong_norm", "a norm");
+      r.add<Dataset, Maskless>("maskless", "tokens only");
+    });
+    return loaded;
+  }();
+  return *kHost;
+}
+
+// --- checking ---
+
+const std::string kRows = "[parallel]\ntensor = 2\nsequence_parallel = true\n";
+
+// The problems of the small configuration with more tables, empty when there are none.
+std::string check(const std::string& more, const std::vector<std::string>& sets = {}) {
+  const Resolved config = resolve(Config::parse(tiny_config() + more, "run.toml", sets), host());
+  try {
+    checked_setup(config, host(), world_size(config.run), 1);
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+  return {};
+}
+
+// "run.toml:LINE:COLUMN" of the value in the last line of `more` that begins with `key = `.
+std::string place(const std::string& more, const std::string& key) {
+  const std::string text = tiny_config() + more;
+  const auto at = text.rfind("\n" + key + " = ");
+  const auto line = std::count(text.begin(), text.begin() + static_cast<i64>(at) + 1, '\n') + 1;
+  return fmt::format("run.toml:{}:{}", line, key.size() + 4);
+}
+
+std::string norm(const std::string& mistake) {
+  return "[model.block.norm]\nmistake = \"" + mistake + "\"\ntype = \"wrong_norm\"\n";
+}
+
+TEST(DryRun, WhatIsRightPasses) {
+  EXPECT_EQ(check(""), "");
+  EXPECT_EQ(check(kRows), "");
+  EXPECT_EQ(check(kRows + norm("none")), "");
+  EXPECT_EQ(check("[model.block.mlp]\ntype = \"all_rows\"\n"), "");  // every row is its own
+}
+
+struct Mistake {
+  std::string name, more, key, what;
+};
+
+std::vector<Mistake> mistakes() {
+  return {
+      {"rows_of_other_ranks", kRows + "[model.block.mlp]\ntype = \"all_rows\"\n", "type", "rows"},
+      {"norm_with_a_wrong_weight", norm("weight_shape"), "type", "[8]"},
+      {"bias_on_own_rows",
+       kRows + "[model.block.mlp.down]\ntype = \"whole_bias\"\n",
+       "type",
+       "declare it with .placement = build.tensor_region().per_row()"},
+      {"placement_left_out", kRows + norm("no_placement"), "type", "placement"},
+      {"gradient_not_summed", kRows + norm("replicated"), "type", "its gradient"},
+      {"error_in_a_backward_closure",
+       norm("backward"),
+       "",
+       "backward pass of \"attn\" in layers.1: this operation has no gradient"},
+      {"metric_that_is_a_mean", norm("metric_mean"), "type", "sums only"},
+      {"unknown_recompute_scope",
+       "[recompute]\nmode = \"selective\"\nscopes = [\"attn\", \"atn\"]\n",
+       "scopes",
+       "[recompute] scopes has \"atn\"; the model's blocks have attn, mlp"},
+      {"recompute_without_scopes",
+       "[recompute]\nmode = \"selective\"\nscopes = []\n",
+       "scopes",
+       "recomputes nothing"},
+      {"group_that_matches_nothing",
+       "[optimizer.groups.heads]\nmatch = \"haed.*\"\n",
+       "match",
+       "haed.*"},
+  };
+}
+
+void PrintTo(const Mistake& mistake, std::ostream* out) { *out << mistake.name; }
+
+class DryRunFinds : public ::testing::TestWithParam<Mistake> {};
+
+TEST_P(DryRunFinds, TheMistakeAndItsPlace) {
+  const Mistake& mistake = GetParam();
+  const std::string found = check(mistake.more);
+  if (!mistake.key.empty()) {
+    EXPECT_THAT(found, StartsWith(place(mistake.more, mistake.key) + ": "));
+  }
+  EXPECT_THAT(found, HasSubstr(mistake.what));
+  if (::testing::Test::HasFailure()) return;
+  std::cout << found << "\n";
+}
+
+INSTANTIATE_TEST_SUITE_P(All, DryRunFinds, ::testing::ValuesIn(mistakes()), [](const auto& info) {
+  return info.param.name;
+});
+
+TEST(DryRun, SomethingElse) {
+  const std::string up =
+      "[model.block.mlp]\ntype = \"mlp\"\n[model.block.mlp.up]\ntype = \"without_enter\"\n";
+  std::cout << check(kRows + up) << "\n";
+  std::cout << check(norm("result_shape")) << "\n";
+  std::cout << check("", {"precision.compute=fp64", "device.type=cpu"}) << "\n";
+  std::cout << check("[model.head]\ntype = \"lm_head\"\n", {"data.type=maskless"}) << "\n";
+  std::cout << check("", {"graph.type=none"}) << "\n";
+}
+
+}  // namespace
+}  // namespace tessera::testing
