@@ -1,10 +1,13 @@
 #pragma once
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tessera/mesh.hpp"
 
 namespace tessera {
+
+class PluginHost;
 
 // What each command is given. Filled by parse.cpp, read by the command; nothing of the command
 // line's library shows here. Functions return the program's exit code: 0 done, 1 failed, 2 usage or
@@ -79,5 +82,13 @@ int run_train(const TrainOptions& options);
 int run_plan(const PlanOptions& options);
 int run_generate(const GenerateOptions& options);
 int run_checkpoint(const CheckpointOptions& options);
+
+// What several commands share.
+
+/// Writes a picture or a report that was asked for. Throws Error naming the file.
+void write_output_file(const std::string& file, std::string_view text);
+/// Throws ConfigError: there is no component `subject` ("KIND/NAME"); shows which there are
+/// instead.
+[[noreturn]] void fail_unknown_component(const PluginHost& host, const std::string& subject);
 
 }  // namespace tessera

@@ -1,9 +1,9 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <fstream>
 
 #include "kernel/cli/commands.hpp"
-#include "kernel/cli/output_file.hpp"
 #include "kernel/config/config.hpp"
 #include "kernel/launch/environment.hpp"
 #include "kernel/launch/open_plugins.hpp"
@@ -46,6 +46,13 @@ int run_plan(const PlanOptions& options) {
   } catch (const Error& error) {
     throw ConfigError(error.what());  // nothing ran: whatever is wrong, the configuration says it
   }
+}
+
+void write_output_file(const std::string& file, std::string_view text) {
+  std::ofstream out(file, std::ios::binary);
+  out << text;
+  out.close();
+  require(out.good(), "{} cannot be written", file);
 }
 
 }  // namespace tessera

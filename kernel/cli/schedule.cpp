@@ -4,8 +4,6 @@
 #include <cstdio>
 
 #include "kernel/cli/commands.hpp"
-#include "kernel/cli/output_file.hpp"
-#include "kernel/cli/unknown_component.hpp"
 #include "kernel/config/resolve.hpp"
 #include "kernel/launch/open_plugins.hpp"
 #include "kernel/schedule/draw.hpp"

@@ -13,7 +13,6 @@
 #include "kernel/launch/communicators.hpp"
 #include "kernel/launch/environment.hpp"
 #include "kernel/launch/failure.hpp"
-#include "kernel/launch/host_identity.hpp"
 #include "kernel/launch/launcher.hpp"
 #include "kernel/launch/open_plugins.hpp"
 #include "kernel/launch/rendezvous.hpp"

@@ -4,6 +4,10 @@
 
 namespace tessera {
 
+/// A text that this process has in common with those that can share memory with it, and with no
+/// others: the machine's boot and the network namespace (a container has its own), or TESSERA_HOST.
+std::string host_identity();
+
 /// By which communicators the ranks of a run are joined.
 struct CommunicatorChoice {
   std::string type;          ///< of all groups, or of those whose members share a host

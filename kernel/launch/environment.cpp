@@ -11,7 +11,6 @@
 
 #include "kernel/launch/slurm_tasks.hpp"
 #include "kernel/launch/starter_process.hpp"
-#include "kernel/launch/variables.hpp"
 #include "tessera/error.hpp"
 
 namespace tessera {

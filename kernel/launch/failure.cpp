@@ -1,13 +1,16 @@
 #include "kernel/launch/failure.hpp"
 
+#include <poll.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <chrono>
 #include <csignal>
 #include <cstring>
 #include <tuple>
 
-#include "kernel/launch/write_all.hpp"
 #include "tessera/error.hpp"
 
 namespace tessera {
@@ -37,6 +40,21 @@ std::string with_rank(const RankEnd& end) {
 }
 
 }  // namespace
+
+bool write_all(int descriptor, std::string_view bytes) noexcept {
+  while (!bytes.empty()) {
+    const ssize_t count = write(descriptor, bytes.data(), bytes.size());
+    if (count >= 0) {
+      bytes.remove_prefix(static_cast<std::size_t>(count));
+    } else if (errno == EAGAIN) {  // a terminal or pipe that another program made so
+      pollfd wait{.fd = descriptor, .events = POLLOUT, .revents = 0};
+      poll(&wait, 1, -1);
+    } else if (errno != EINTR) {
+      return false;
+    }
+  }
+  return true;
+}
 
 bool report_failure(int descriptor, std::string_view text, int exit_code) noexcept try {
   if (descriptor < 0) return false;

@@ -23,6 +23,10 @@ struct FailureReport {
 /// yourself.
 bool report_failure(int descriptor, std::string_view text, int exit_code) noexcept;
 
+/// Writes all of it, in as many pieces and as slowly as the reader takes it; false when the other
+/// end is gone.
+bool write_all(int descriptor, std::string_view bytes) noexcept;
+
 /// The bytes that travel; decode gives nothing for a report that was cut off.
 std::string encode(const FailureReport& report);
 std::optional<FailureReport> decode(std::string_view bytes);

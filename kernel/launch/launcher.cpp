@@ -15,8 +15,8 @@
 #include "kernel/comm/socket_store.hpp"
 #include "kernel/launch/rank_process.hpp"
 #include "kernel/launch/signals.hpp"
-#include "kernel/launch/variables.hpp"
-#include "kernel/launch/write_all.hpp"
+#include "kernel/launch/environment.hpp"
+#include "kernel/launch/failure.hpp"
 #include "tessera/error.hpp"
 
 namespace tessera {

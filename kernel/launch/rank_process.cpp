@@ -11,8 +11,7 @@
 #include <cstring>
 #include <utility>
 
-#include "kernel/launch/variables.hpp"
-#include "kernel/launch/write_all.hpp"
+#include "kernel/launch/environment.hpp"
 #include "tessera/error.hpp"
 
 namespace tessera {

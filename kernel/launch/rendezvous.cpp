@@ -3,7 +3,7 @@
 #include <atomic>
 #include <exception>
 
-#include "kernel/launch/variables.hpp"
+#include "kernel/launch/environment.hpp"
 #include "tessera/error.hpp"
 #include "tessera/log.hpp"
 

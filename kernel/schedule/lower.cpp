@@ -6,7 +6,6 @@
 #include <tuple>
 #include <utility>
 
-#include "kernel/schedule/recomputed_range.hpp"
 #include "kernel/schedule/reductions.hpp"
 #include "tessera/error.hpp"
 
@@ -199,6 +198,13 @@ Plan lower(const PipelineSchedule& schedule,
            std::vector<PhaseInfo> phases,
            const std::vector<std::vector<int>>& bucket_layers) {
   return lower({schedule, shape}, shape.rank, std::move(phases), bucket_layers);
+}
+
+bool in_one_recomputed_range(const Plan& plan, int a) {
+  if (a < 0 || a + 1 >= static_cast<int>(plan.phases.size())) return false;
+  const PhaseInfo& x = plan.phases[static_cast<std::size_t>(a)];
+  const PhaseInfo& y = plan.phases[static_cast<std::size_t>(a) + 1];
+  return x.recompute && y.recompute && x.chunk == y.chunk && x.layer == y.layer;
 }
 
 }  // namespace tessera

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "kernel/schedule/recomputed_range.hpp"
+#include "kernel/schedule/lower.hpp"
 #include "tessera/comm.hpp"
 #include "tessera/error.hpp"
 #include "tessera/ops.hpp"

@@ -4,8 +4,7 @@
 
 #include <cstdlib>
 
-#include "kernel/launch/host_identity.hpp"
-#include "kernel/launch/variables.hpp"
+#include "kernel/launch/environment.hpp"
 
 namespace tessera {
 namespace {
