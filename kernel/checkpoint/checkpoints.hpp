@@ -45,7 +45,7 @@ class Checkpoints {
   /// Takes the folder for this run, before it trains for hours: Error when it cannot be written to
   /// or when another run saves there. Otherwise the first save() does it.
   void claim();
-  /// Writes `step-N` in two phases and returns its folder; removes old ones behind the commit.
+  /// Writes `step-N` in two phases and returns its folder; removes old ones after the commit.
   std::filesystem::path save(const CheckpointInfo& info,
                              const std::vector<CheckpointTensor>& tensors);
   struct Loaded {

@@ -30,10 +30,10 @@ std::vector<std::filesystem::path> complete_steps(const std::filesystem::path& f
 /// Throws ConfigError when there is none.
 std::vector<std::filesystem::path> find_checkpoints(const std::filesystem::path& named);
 
-/// Of the complete ones up to `newest` keeps the `keep` newest, and removes the others. Those of
+/// Keeps the `keep` newest complete ones up to step `newest` and removes older ones. Those of
 /// later steps stay: they belong to a run that was left for an earlier step.
 void remove_old(const std::filesystem::path& folder, i64 newest, i64 keep, const std::string& run);
-/// Removes what crashes of this run left behind.
+/// Removes what crashes of this run left over.
 void remove_stale(const std::filesystem::path& folder, const std::string& run);
 /// Renames `temporary` to `target` and syncs the parent; an older `target` makes way. At every
 /// moment there is a complete one: either, or the older one as "<target>.old".

@@ -26,7 +26,7 @@ constexpr std::pair<std::string_view, std::string_view> kDtypes[] = {{"f64", "F6
 
 std::string hex(u64 value) { return fmt::format("{:016x}", value); }
 
-// Of the whole index without its checksum, in the one form in which it is printed.
+// The checksum of the whole index without this field, in the one form in which it is printed.
 u64 checksum_of(const Json& json) {
   const std::string text = json.dump(1);
   return hash64(text);

@@ -75,7 +75,7 @@ struct CheckpointIndex {
 /// A checkpoint's index, checked in itself. Throws Error naming the file.
 CheckpointIndex read_index(const std::filesystem::path& folder);
 
-/// Header of a safetensors file: where each tensor's bytes lie behind it.
+/// Header of a safetensors file: where each tensor's bytes lie after it.
 struct SafetensorsEntry {
   std::string key, dtype;
   std::vector<i64> shape;

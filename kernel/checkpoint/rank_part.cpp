@@ -27,7 +27,7 @@ struct Piece {
   LocalSlice slice;
 };
 
-// Of a replicated tensor one rank saves each element, of a shard every rank its own.
+// One rank saves each element of a replicated tensor; every rank saves its own shard.
 std::vector<Piece> pieces_of(const std::vector<CheckpointTensor>& tensors) {
   std::vector<Piece> pieces;
   for (const CheckpointTensor& tensor : tensors) {

@@ -233,7 +233,7 @@ std::string usage_error(const CLI::App& app, const CLI::ParseError& error) {
   for (const CLI::App* sub : command->get_subcommands([](const CLI::App*) { return true; })) {
     if (!sub->get_group().empty()) known.push_back(sub->get_name());
   }
-  // Of a misspelt command CLI11 says that it was not expected, or that one is missing.
+  // For a misspelt command CLI11 only says that it was not expected, or that one is missing.
   const std::vector<std::string> rest = command->remaining();
   if (!known.empty() && !rest.empty() && !rest[0].starts_with("-")) {
     text = fmt::format("there is no command \"{} {}\"", name, rest[0]);

@@ -32,7 +32,7 @@ int run_plugins_list(const PluginsOptions& options) {
   }
   fmt::print("\nsearched:\n");
   for (const auto& folder : host->search()) fmt::print("  {}\n", folder.string());
-  if (host->search().empty()) fmt::print("  no folder: there is none beside the program\n");
+  if (host->search().empty()) fmt::print("  no folder: there is none next to the program\n");
   for (const std::string& text : host->shadowed()) fmt::print("shadowed: {}\n", text);
   for (const std::string& text : host->load_failures()) fmt::print("not loaded: {}\n", text);
   return 0;

@@ -10,7 +10,7 @@
 
 namespace tessera {
 
-/// Serves a store to processes, from a thread of its own. Whoever connects proves the run's token,
+/// Serves a store to processes, from a thread of its own. A process that connects proves the token,
 /// the world size and a rank that nobody else has (on a unix socket also the user); others are told
 /// why and dropped, and the run goes on. A rank whose connection closes without goodbye has died:
 /// from then on waits for keys that are not there end with its name.

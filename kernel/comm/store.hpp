@@ -44,7 +44,7 @@ class InProcessStore : public Store {
   }
   i64 add(std::string_view key, i64 amount) override { return table_.add(key, amount); }
 
-  /// The object under this key, made by whoever asks first. Always ask for it as the same T.
+  /// The object under this key, made by the first call that asks. Always ask for it as the same T.
   template <class T>
   std::shared_ptr<T> object(const std::string& key) {
     const std::lock_guard lock(mutex_);

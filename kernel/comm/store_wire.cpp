@@ -58,7 +58,7 @@ bool is_number(const std::string& host) {
 }
 
 // Where to listen. Many systems give their own name a loopback address, where no other host reaches
-// them: whoever names this host so is heard on all of its addresses.
+// them: a run that names this host so listens on all of its addresses.
 Addresses resolve_own(const StoreAddress& address) {
   Addresses found = resolve(address);
   if (address.host.empty() || address.host == "localhost" || is_number(address.host)) return found;

@@ -29,7 +29,7 @@ class Socket {
 /// "unix:@name" or "tcp:host:port".
 struct StoreAddress {
   bool local = false;
-  std::string host;  ///< of a local one: the name behind the "@"
+  std::string host;  ///< of a local one: the name after the "@"
   std::string port;
   /// Throws ConfigError for anything else.
   static StoreAddress parse(const std::string& text);

@@ -63,7 +63,7 @@ class Checker {
                      const std::vector<const FieldSpec*>& fields,
                      const std::vector<TypeEra>& eras,
                      std::string_view kind);
-  /// Drops what an earlier type knew and the table's last one does not; false when that is not so.
+  /// Drops a key that only an earlier type of this table declared. Returns false for any other.
   bool drop(const std::string& path, const std::vector<TypeEra>& eras);
 
   std::vector<TypeEra> timeline(const Slot& slot) const;
@@ -79,7 +79,7 @@ class Checker {
   void missing(const std::string& table, const std::string& key, const std::string& what);
   std::string unknown_text(const UnknownKey& unknown) const;
   std::string elsewhere(const UnknownKey& unknown) const;
-  /// `text` behind the position, the source line and `details` below it.
+  /// Adds "position: text", with the source line and `details` on lines of their own.
   void problem(const Origin& at, const std::string& text, const std::string& details = "");
 
   const Config& config_;

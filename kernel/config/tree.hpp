@@ -48,7 +48,7 @@ class ConfigTree {
   int next_order_ = 0;
 };
 
-/// The part behind the last dot, and the part before it.
+/// The part after the last dot, and the part before it.
 std::string_view last_of(std::string_view path);
 std::string_view parent_of(std::string_view path);
 

@@ -14,8 +14,8 @@ struct Request {
 };
 struct Lifetimes {
   std::vector<Request> requests;
-  i64 kept_bytes = 0;     ///< an arena for what is kept needs so much
-  i64 scratch_bytes = 0;  ///< and one for what dies inside, used again by each graph
+  i64 kept_bytes = 0;     ///< of the arena for blocks that outlive their graph
+  i64 scratch_bytes = 0;  ///< of the arena for blocks that die inside; each graph reuses it
 };
 
 /// Serves a warm-up from a parent pool and notes which blocks outlive the graph that they were
@@ -28,7 +28,7 @@ class LifetimeRecorder final : public Pool {
   void release(const Block& block) override;
   /// Ends a graph: what was requested so far and is not released outlives it.
   void keep_live();
-  /// Of all graphs. Blocks may still be released afterwards.
+  /// The requests of all graphs. Blocks may still be released afterwards.
   Lifetimes lifetimes() const;
 
  private:

@@ -105,7 +105,7 @@ std::string line_or_end(const std::vector<std::string_view>& lines,
   return excerpt(lines[index], index < others.size() ? others[index] : std::string_view());
 }
 
-// Of texts that are not the same.
+// Describes the first difference of two texts that differ.
 std::string first_difference(std::string_view mine,
                              i64 my_rank,
                              std::string_view theirs,

@@ -29,9 +29,9 @@ void agree(Store& store,
            const std::vector<Fact>& facts,
            std::chrono::milliseconds timeout);
 
-/// For all ranks, before a failure that each of them knows of ends them: rank 0, which may serve
-/// the store, waits until all have come this far, but not longer than a few seconds. Else the
-/// others would lose the store before they read what went wrong. Never throws.
+/// Called by every rank before a failure that all of them know ends the run. Rank 0, which may
+/// serve the store, waits a few seconds for the others, so that they can still read the error.
+/// Never throws.
 void leave_together(
     Store& store, i64 rank, i64 world, std::string_view key, std::chrono::milliseconds timeout);
 

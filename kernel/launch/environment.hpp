@@ -21,8 +21,8 @@ inline constexpr const char* kJobVariable = "TESSERA_JOB";
 inline constexpr const char* kHostVariable = "TESSERA_HOST";
 
 /// Which rank this process is, and where it meets the others. Read from environment variables of
-/// whoever started it: our launcher, torchrun, mpirun (Open MPI), mpiexec (MPICH, Intel MPI) or
-/// srun.
+/// the program that started it: our launcher, torchrun, mpirun (Open MPI), mpiexec (MPICH, Intel
+/// MPI) or srun.
 struct RankEnvironment {
   i64 rank = 0, world = 1;
   i64 local_rank = 0, local_world = 1;  ///< among the ranks of this host

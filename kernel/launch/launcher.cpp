@@ -155,7 +155,7 @@ class Launch {
     for (const RankProcess& rank : ranks_) ends.push_back(rank.end());
     const RankEnd* cause = find_cause(ends);
     if (cause == nullptr) return stop_.output_closed() ? kOutputClosed : 0;
-    // Whoever has closed the output knows.
+    // The reader that closed the output knows already.
     if (cause->signal == SIGPIPE || cause->exit_code == kOutputClosed) return kOutputClosed;
     // It came before the rank was ready to stop in good order: what was asked for has happened.
     if (cause->signal != 0 && cause->signal == stop_.signal()) return 128 + cause->signal;

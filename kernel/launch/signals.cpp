@@ -38,7 +38,7 @@ extern "C" void tessera_note_signal(int signal) {
   }
 }
 
-// Connections between ranks may break too; whoever writes there sees that by himself.
+// Connections between ranks may break too; their writers see the error themselves.
 extern "C" void tessera_note_broken_pipe(int signal) {
   const int error = errno;
   pollfd outputs[2] = {{STDOUT_FILENO, 0, 0}, {STDERR_FILENO, 0, 0}};

@@ -20,7 +20,7 @@ inline constexpr int kOutputClosed = 128 + SIGPIPE;
 class StopFlag {
  public:
   enum class SecondInterrupt {
-    dies,    ///< by SIGINT, at once: whoever is impatient gets his prompt back
+    dies,    ///< by SIGINT, at once: an impatient user gets the prompt back
     counted  ///< left to the owner, who asks interrupts()
   };
   explicit StopFlag(SecondInterrupt second = SecondInterrupt::dies);

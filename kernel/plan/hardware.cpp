@@ -133,7 +133,7 @@ bool Hardware::within_host(std::span<const i64> members) const {
 
 LinkTable Hardware::ring(std::span<const i64> members) const {
   if (within_host(members)) return inside;
-  // The ring enters and leaves each host once, and the ranks of a host are in so many rings.
+  // The ring enters and leaves each host once, and as many rings run at once as a host has members.
   const auto here =
       std::ranges::count_if(members, [&](i64 rank) { return host(rank) == host(members[0]); });
   const double rings = static_cast<double>(ranks_per_host) / static_cast<double>(here);

@@ -47,7 +47,7 @@ struct Hardware {
 
   /// Operations a second of one rank. Throws ConfigError where the hardware cannot.
   double rate(DType dtype) const;
-  /// Bytes that a tensor of so many is timed as.
+  /// Bytes that a tensor of `bytes` counts in predicted times (f32_timed_as).
   double timed_bytes(DType dtype, i64 bytes) const;
 
   i64 host(i64 rank) const { return rank / ranks_per_host; }

@@ -114,7 +114,7 @@ std::string rank_text(const Prediction& p, const Representative& r) {
   return text;
 }
 
-// Long pictures tell nothing.
+// The picture is left out where it would be too long to read.
 std::string picture_text(const Prediction& p) {
   constexpr i64 kMostMicrobatches = 32;
   if (p.layout.pipeline == 1) return "";

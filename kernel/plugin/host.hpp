@@ -74,7 +74,7 @@ class PluginHost : public Catalog {
     u64 hash = 0;  ///< of the file
     bool operator==(const Fingerprint&) const = default;
   };
-  /// Of all loaded plugins, sorted: the same on every rank that loads the same files.
+  /// Fingerprints of all loaded plugins, sorted: equal on all ranks that load the same files.
   std::vector<Fingerprint> fingerprint() const;
 
  private:

@@ -10,7 +10,7 @@ namespace tessera {
 /// forward of microbatch 0 ("F0.1" of its chunk 1).
 std::string draw(const Timeline& timeline, int chunks);
 
-/// Of all ranks' orders, with unit costs: B takes two units, its halves one each.
+/// Draws all ranks' orders with unit costs: B takes two units, its halves one each.
 std::string draw(const PipelineSchedule& schedule, const PipelineShape& shape);
 
 /// As SVG, to scale in whatever unit the timeline has; every block names itself and its times when

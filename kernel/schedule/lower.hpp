@@ -20,7 +20,7 @@ struct Pipeline {
 
 /// Turns a schedule's compute actions into the plan of one rank: phases in order, exchanges with
 /// the other ranks (see exchanges_of), recomputed ranges before their backward, each
-/// bucket's reduction behind the phase whose last backward completes it, one Step at the end.
+/// bucket's reduction after the phase whose last backward completes it, one Step at the end.
 /// `phases` are those of all chunks of this rank; bucket_layers[b] are the layers (within the
 /// model) whose parameters have gradients in bucket b. verify() checks the result.
 Plan lower(const Pipeline& pipeline,

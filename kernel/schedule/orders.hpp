@@ -11,7 +11,7 @@ struct Orders {
   struct Owner {
     int rank = 0, chunk = 0;
   };
-  PipelineShape shape;                       ///< `rank` is of no meaning
+  PipelineShape shape;                       ///< `rank` is unused
   std::vector<std::vector<Action>> by_rank;  ///< in launch order
   std::vector<std::vector<int>> stages;      ///< by rank and chunk
   std::vector<Owner> owners;                 ///< by stage

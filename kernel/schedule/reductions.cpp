@@ -29,7 +29,7 @@ std::vector<int> completes(const Plan& plan, const std::vector<int>& layers) {
 // Inserts each reduction after the last action that it waits for, and after the exchange that sends
 // the same action's gradients on: the neighbour waits for it. Indices of actions move along.
 void insert(Plan& plan, const std::vector<std::vector<int>>& waits) {
-  std::multimap<int, int> at;  // bucket by the action it comes behind
+  std::multimap<int, int> at;  // bucket by the action that it follows
   for (std::size_t bucket = 0; bucket < waits.size(); ++bucket) {
     int behind = waits[bucket].back();
     const auto next = static_cast<std::size_t>(behind) + 1;

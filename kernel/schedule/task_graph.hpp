@@ -6,7 +6,7 @@ namespace tessera {
 
 /// Tasks with durations that wait for each other, some of them in queues that take one at a time in
 /// the order of add(). Plays them: everything starts as soon as it may. What every simulation of
-/// this folder runs on; a task that never starts is part of, or behind, a deadlock.
+/// this folder runs on; a task that never starts is part of a deadlock or waits for one.
 class TaskGraph {
  public:
   static constexpr int kNoQueue = -1;

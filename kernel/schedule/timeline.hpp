@@ -40,7 +40,7 @@ Timeline play(const Orders& orders, const ActionCost& cost = unit_cost);
 
 /// What the actions and messages of plans take. Every function must be set.
 struct PlanCosts {
-  /// Of F … Recompute, Gather … Step on that rank; an Exchange's is the time to post it.
+  /// Cost of F … Recompute, Gather … Step on that rank; for an Exchange, the time to post it.
   std::function<double(int rank, const Plan& plan, const PlanAction& action)> action;
   /// From `rank` to `message.peer`; messages of one directed pair follow each other.
   std::function<double(int rank, const PlanAction::Message& message)> message;

@@ -126,7 +126,7 @@ class Player {
     }
     if (p.forward < total) return;
     p.left_forward = static_cast<int>(at_);
-    // Without a backward pass nothing is kept behind the last phase.
+    // Without a backward pass nothing is kept after the last phase.
     if (!plan_.shape.training) --live_[action.chunk];
   }
 

@@ -11,7 +11,7 @@
 namespace tessera {
 
 /// Stands for another device without its memory or its work: the same allocator, categories and
-/// peaks over addresses that nothing lies behind; the same operations, whose kernels are asked for
+/// peaks over addresses that have no memory; the same operations, whose kernels are asked for
 /// their workspace, which is taken and given back, and then not launched. Shapes, errors and memory
 /// of a program are those of a real run; values are not.
 ///

@@ -3,7 +3,7 @@
 
 namespace tessera {
 
-/// Address ranges without memory behind them: reserving takes nothing, touching faults.
+/// Address ranges that have no memory: reserving one takes nothing, touching it faults.
 class UnbackedMemory final : public MemorySource {
  public:
   void* reserve(i64 bytes) override;

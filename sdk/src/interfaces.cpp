@@ -1,5 +1,5 @@
 // One home for the vtable and typeinfo of each SDK interface, so that libtessera.so owns them and
-// every plugin refers to the same. Interfaces with more out of line have them beside that code.
+// every plugin refers to the same. Interfaces with more code out of line define them next to it.
 #include "tessera/build.hpp"
 #include "tessera/comm.hpp"
 #include "tessera/context.hpp"

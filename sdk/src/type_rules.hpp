@@ -3,7 +3,7 @@
 
 namespace tessera {
 
-/// Of means, maxima and sums of exponentials: the data's dtype, never narrower than f32.
+/// The dtype of means, maxima and sums of exponentials: the data's, never narrower than f32.
 inline DType statistic_dtype(DType data) { return data == DType::f64 ? DType::f64 : DType::f32; }
 
 /// The dtype that rules call the data's: that of the first tensor there is of the rule `data`, or

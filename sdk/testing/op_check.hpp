@@ -55,8 +55,8 @@ OpCase op_case(std::string name,
   return made;
 }
 
-/// What a call left behind: the values of each operand (none where absent), and what it should not
-/// have done, one line each: written an input, written beside a tensor.
+/// Result of a call: the values of each operand (none where absent), and what it should not have
+/// done, one line each: written an input, written outside a tensor.
 struct OpOutcome {
   std::vector<std::vector<double>> values;
   std::string wrong;

@@ -40,7 +40,7 @@ i64 activation_peak(i64 layers, bool sequence_parallel) {
 
 // What a layer keeps from forward to backward. Full size without sequence parallelism: the input of
 // each norm, and its output, which is the next linear's input. Cut over the tensor group either
-// way: 3 h projections, h of the heads' results, 4 h before and 4 h behind the GELU. Dropout keeps
+// way: 3 h projections, h of the heads' results, 4 h before and 4 h after the GELU. Dropout keeps
 // no mask.
 constexpr i64 layer_bytes(bool sequence_parallel) {
   constexpr i64 kActivation = kRows * kHidden * kFloat;
@@ -85,7 +85,7 @@ TEST(SequenceParallelRows, ThatDoNotDivideAreRefused) {
 }
 
 // Row biases and norms have partial gradients; the sum is what keeps the replicas equal, which the
-// check behind every step of tiny_config() asserts.
+// check after every step of tiny_config() asserts.
 TEST(SequenceParallelReplicas, AMissingSumIsFoundByTheReplicaCheck) {
   const Sets rows = {"parallel.tensor=2", "parallel.sequence_parallel=true"};
   EXPECT_NO_THROW(train(tiny_config(), rows, {.steps = 3}));

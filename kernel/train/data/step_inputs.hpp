@@ -36,7 +36,7 @@ class StepInputs {
   const SampleReader& reader() const { return reader_; }
 
   /// Enqueues the copy of what `now` asks for, read ahead or read here, and starts to read `next`
-  /// in the background, where it is given. `flag` travels behind the weights.
+  /// in the background, where it is given. `flag` travels after the weights.
   void upload(Context& cx, const Request& now, const Request* next, i64 flag);
   /// i64 [terms + 1]: this rank's weight of each loss term, then the flag of upload(). Later work of
   /// the stream may change them.

@@ -33,7 +33,7 @@ class Evaluation {
   const RunSetup& setup_;
   Executor executor_;
   std::map<int, Plan> plans_;  // by microbatches
-  // Of validation, made by the first one.
+  // For validation; made by the first call.
   std::unique_ptr<StepInputs> inputs_;
   std::unique_ptr<StepLosses> losses_;
 };

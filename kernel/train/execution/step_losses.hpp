@@ -17,9 +17,9 @@ class StepLosses final : public StepSink {
   void add_loss(Context& cx, LossTerm term, const Tensor& scalar) override;
   void report(Context& cx, Metric metric, const Tensor& scalar) override;
 
-  /// Starts a step: sums `weights` (i64, this rank's weight of each loss term, and what else is to
-  /// be summed) over the group, in place and as integers, inverts those of the terms on the device
-  /// and clears the values.
+  /// Starts a step: sums `weights` over the group, in place, inverts those of the loss terms on the
+  /// device and clears the values. `weights`: i64 [terms or more], this rank's weight of each loss
+  /// term first; what follows is summed too.
   void begin(Context& cx, const Tensor& weights, ProcessGroup& data);
   /// Appends the step's values and its scalars (f64 [step_scalar::kCount]; none of a validation) to
   /// the history.

@@ -34,7 +34,7 @@ class Survey {
                                         const RecomputeSection& recompute) const;
   /// Pipeline ranks that hold a parameter, in the order of their stages.
   static std::vector<int> holders(const ModelParts::Entry& entry, const StageMap& map);
-  /// What crosses behind each stage but the last: runs the layers once on the context's device,
+  /// What crosses after each stage but the last: runs the layers once on the context's device,
   /// which is meant to be a MetaDevice. `inputs` are the dataset's fields.
   std::vector<Boundary> boundaries(Context cx,
                                    const StageMap& map,
@@ -42,7 +42,7 @@ class Survey {
                                    const BatchShape& batch);
 
  private:
-  // Of one stage, as the plan of its rank counts them.
+  // The phases of one stage, numbered as in its rank's plan.
   std::vector<PhaseInfo> phases(const StageMap& map, int stage) const;
 
   std::vector<LayerPlan> layers_;

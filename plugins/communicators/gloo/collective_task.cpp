@@ -201,7 +201,7 @@ void CollectiveTask::start_gather() {
   }
 }
 
-// Of many bytes the root sends each once, and the others pass their shares on.
+// If there are many bytes, the root sends each once, and the others pass their shares on.
 void CollectiveTask::start_broadcast() {
   const Part mine = share(index());
   if (!root()) receive(parts_, collective_.root, Use::part, mine, input(mine.begin));

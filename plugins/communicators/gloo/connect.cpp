@@ -181,7 +181,7 @@ class Connector {
       }
       const auto r = static_cast<std::size_t>(rank);
       require(heard[r].number == own_[r].number && heard[r].rank == rank,
-              "gloo: whoever connected to rank {} as rank {} is none of this run",
+              "gloo: the process that connected to rank {} as rank {} is not of this run",
               arguments_.rank,
               rank);
     }

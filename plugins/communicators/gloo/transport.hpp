@@ -42,7 +42,7 @@ struct Statement {
   std::string text;
 };
 
-/// Whoever waits for a delivery.
+/// A task that waits for a delivery.
 class Waiter {
  public:
   virtual ~Waiter() = default;

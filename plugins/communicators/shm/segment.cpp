@@ -20,7 +20,7 @@ constexpr i64 kHugePage = 2 << 20;
 Fd create(i64 bytes) {
   Fd file(memfd_create("tessera-shm", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   require(bool(file), "shm: cannot create shared memory: {}", std::strerror(errno));
-  // Sealed, because a segment that shrinks would kill whoever reads it.
+  // Sealed, because a segment that shrinks would kill its readers.
   if (fchmod(file.get(), 0600) != 0 || ftruncate(file.get(), bytes) != 0 ||
       fcntl(file.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) != 0) {
     fail("shm: cannot make a segment of {:.1f} GiB: {}; set comm.segment_gib to less",

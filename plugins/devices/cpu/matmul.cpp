@@ -141,7 +141,7 @@ class Products {
   std::unordered_map<Key, std::unique_ptr<Product>, KeyHash> products_;
 };
 
-/// oneDNN knows no empty sums: k = 0 leaves out as it is, or makes it the bias.
+/// oneDNN rejects k = 0. Then `out` stays as it is when accumulating, else it becomes the bias.
 bool degenerate(const MatmulArgs& args) {
   return args.out.elements() == 0 || args.a.elements() == 0;
 }

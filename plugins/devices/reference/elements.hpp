@@ -29,7 +29,7 @@ class Bf16 {
 };
 using F16 = _Float16;
 
-/// Of means, maxima and sums of exponentials of T.
+/// The type of means, maxima and sums of exponentials of T.
 template <class T>
 using Statistic = std::conditional_t<std::is_same_v<T, double>, double, float>;
 

@@ -43,7 +43,7 @@ class Queries {
 };
 
 /// A sum of gradients [m, n] to which contributions come one by one: the first is written in place,
-/// the others beside it and added.
+/// each later one elsewhere and then added.
 class GradientSum {
  public:
   explicit GradientSum(Tensor sum) : sum_(std::move(sum)) {}
@@ -63,9 +63,9 @@ class QueryGradients {
  public:
   /// `gradient` of the result.
   QueryGradients(Context& cx, const Queries& queries, Tensor gradient);
-  /// Of one `attend`. `key_sum` [k or v, blocks] gets the part of its keys.
+  /// Differentiates one `attend`. Adds its keys' part to `key_sum` [k or v, blocks].
   void differentiate(Context& cx, int half, const Keys& keys, GradientSum& key_sum);
-  /// Of the projections, with the complete gradients of this rank's own keys, in blocks.
+  /// The gradient of the projections. `key_blocks`: complete gradients of this rank's own keys.
   Tensor projections(Context& cx, const Tensor& key_blocks) const;
 
  private:

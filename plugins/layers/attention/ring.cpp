@@ -14,7 +14,7 @@ class Ring {
       : group_(*attention.group), names_(*attention.names) {}
   int size() const { return group_.size(); }
   const ContextNames& names() const { return names_; }
-  /// Whose keys are here after so many hops.
+  /// The rank whose keys are here after `step` hops.
   i64 owner(int step) const { return (group_.index() - step + size()) % size(); }
 
   struct Hop {
@@ -57,7 +57,7 @@ void for_pairs(const Queries& queries, const Tensor& blocks, i64 owner, Body&& b
   }
 }
 
-// The gradients of keys and values travel one hop behind them and end where they belong: every rank
+// The gradients of keys and values follow them one hop later and end where they belong: every rank
 // adds its part while the keys are there.
 Tensor backward(Context& cx, const Queries& queries, const Ring& ring, const Tensor& gradient) {
   QueryGradients gradients(cx, queries, gradient);

@@ -21,8 +21,8 @@ Json event(std::string_view name) { return Json().add("event", name); }
 void Console::Config::describe(Schema<Config>& s) {
   s.field("every_steps",
           &Config::every_steps,
-          "print every so many steps, the first and the last one too; with JSON output every step "
-          "is printed")
+          "steps between lines; the first and the last step are printed too; with JSON output "
+          "every step is printed")
       .at_least(1)
       .megatron("--log-interval");
 }

@@ -30,7 +30,7 @@ class Console final : public Observer {
 
   Config config_;
   RunStart run_;
-  // Of the steps since the last printed one.
+  // Sums over the steps since the last printed one.
   double seconds_ = 0;
   i64 steps_ = 0;
 };

@@ -182,7 +182,7 @@ std::vector<Point> smoothed(const std::vector<Point>& points, double window) {
   out.reserve(points.size());
   double average = 0;
   for (const Point& point : points) {
-    // A tenth of what was seen so far: a wide window would trail behind the steep start.
+    // A tenth of what was seen so far: a wide window would lag the steep start.
     const double width = std::min(window, 1 + static_cast<double>(out.size()) / 10);
     average += (point.loss - average) / width;
     out.push_back({point.step, average});

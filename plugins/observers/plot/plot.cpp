@@ -12,7 +12,7 @@ namespace tessera {
 void Plot::Config::describe(Schema<Config>& s) {
   s.field("every_steps",
           &Config::every_steps,
-          "draw every so many steps; at validations, checkpoints and the end too")
+          "steps between drawings; validations, checkpoints and the end draw too")
       .at_least(1);
 }
 

@@ -8,8 +8,8 @@ namespace tessera {
 
 /// Where blocks lie in a piece of memory: best fit by offset, splitting and joining. From empty,
 /// the same requests always give the same offsets. Memory that a stream released is only given to
-/// that stream again, until everything has been released: then the layout is as new, so whoever
-/// refills it first joins the streams that used it.
+/// that stream again, until everything has been released: then the layout is as new, so the owner
+/// joins the streams that used it before refilling it.
 class TESSERA_API ArenaLayout {
  public:
   /// Where the next block would lie. The layout grows without bound, see used_to().

@@ -44,7 +44,7 @@ class TESSERA_API CachingAllocator final : public Pool {
   const MemoryStats& stats() const { return stats_; }
   void reset_peaks();
 
-  /// What a block for so many bytes takes: at least 512, less than 1/8 more than asked for.
+  /// Bytes that a request for `bytes` takes: at least 512, less than 1/8 more than asked for.
   static i64 rounded(i64 bytes);
 
  private:

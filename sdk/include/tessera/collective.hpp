@@ -50,7 +50,7 @@ class CallName {
   }
 
   std::string_view view() const { return {text_, length_}; }
-  /// Of the pieces that were appended, in order.
+  /// Hash of all appended pieces, in order, also of what was cut.
   u64 hash() const { return hash_; }
 
  private:

@@ -27,9 +27,9 @@ class TESSERA_API PendingCollective {
   /// Later work of `stream` sees the result and may overwrite the inputs; other collectives may
   /// still be under way. Returns at once where the device is asynchronous. May be called again.
   virtual void wait(Stream& stream) = 0;
-  /// Of an exchange: later work of `stream` sees what was received, also while peers have not yet
-  /// taken what is sent. A wait follows for that. A backend that cannot tell the two apart waits
-  /// for both.
+  /// For an exchange: later work of `stream` sees what was received, even while peers have not yet
+  /// taken what is sent. wait() follows for the sends. A backend that cannot tell the two apart
+  /// waits for both.
   virtual void wait_received(Stream& stream) { wait(stream); }
   /// Blocks the host until done; throws Error when it failed or took too long.
   virtual void join() = 0;
@@ -67,7 +67,7 @@ class TESSERA_API Work {
   bool pending() const { return pending_ != nullptr; }
   /// Enqueues the wait on `stream` and returns. Waits for this collective only.
   void wait(Stream& stream);
-  /// Of an exchange: enqueues the wait for what is received. Where something is sent, too, the Work
+  /// For an exchange: enqueues the wait for what is received. If something is sent too, the Work
   /// stays pending and keeps those tensors, which peers may still read, until `wait`.
   void wait_received(Stream& stream);
   /// Blocks the host. In a training step only MoE splits and logging do.

@@ -72,7 +72,7 @@ class TESSERA_API Device {
 
   virtual ~Device();
   virtual std::string_view name() const = 0;
-  /// Of its tensors: kHostMemory when the CPU addresses it, else a word of the device's own.
+  /// Kind of its tensors' memory: kHostMemory if the CPU addresses it, else a name of its own.
   virtual std::string_view memory_kind() const = 0;
   virtual int threads() const { return 1; }
 

@@ -10,8 +10,8 @@
 
 namespace tessera {
 
-/// The one exception type of the SDK. Its text says what, where and what to do, once; whoever
-/// catches it prints it unchanged. May cross the plugin boundary (its typeinfo lives in
+/// The one exception type of the SDK. Its text says what, where and what to do, once; the
+/// catcher prints it unchanged. May cross the plugin boundary (its typeinfo lives in
 /// libtessera.so). `exit_code` is what the program returns when the error ends it: 1 for a run
 /// that failed, 2 for usage or configuration.
 class TESSERA_API Error : public std::runtime_error {

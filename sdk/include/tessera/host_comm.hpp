@@ -22,8 +22,8 @@ class TESSERA_API HostGroup : public GroupBackend {
   /// Returns when this collective is complete; what else was posted may stay open, but moves on
   /// meanwhile. Returns at once for one that is complete. Throws Error on timeout or failure.
   virtual void finish(Ticket ticket) = 0;
-  /// Of an exchange: returns when everything has arrived that this rank receives in it, also where
-  /// peers have not yet taken what it sends.
+  /// For an exchange: returns when everything that this rank receives has arrived, even if peers
+  /// have not yet taken what it sends.
   virtual void finish_received(Ticket ticket) = 0;
 
  protected:

@@ -10,8 +10,8 @@ namespace tessera {
 
 enum class LogLevel { debug, info, warning, error };
 
-/// Writes one line to standard error, with level and rank. Formatting happens in the caller, so
-/// that one logger serves host and plugins. Thread-safe.
+/// Writes one line, "level: text", to standard error. A caller that has a rank names it in the
+/// text. Formatting happens in the caller, so that one logger serves host and plugins. Thread-safe.
 TESSERA_API void log(LogLevel level, std::string_view text);
 
 template <class... T>

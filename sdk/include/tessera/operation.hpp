@@ -28,8 +28,8 @@ struct Setup {
 struct Kernel {
   std::string operation;
   i64 args_bytes = 0;
-  int tensors = 0;  ///< the arguments start with so many TensorArg
-  int outputs = 0;  ///< the last of which so many are written (those updated in place are read too)
+  int tensors = 0;  ///< number of TensorArg that the arguments start with
+  int outputs = 0;  ///< number of them, at the end, that are written (in place: read too)
   const TensorRule* rules = nullptr;  ///< one for each tensor; nullptr: their dtypes are their own
   DTypes dtypes = kAllDTypes;         ///< those that it has, of what the rules leave open
   Effort (*effort)(const void* args) = nullptr;

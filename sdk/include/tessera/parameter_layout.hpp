@@ -47,8 +47,8 @@ struct FlatRange {
 };
 
 /// What a parameter's placement means on one rank: who stores, sums and counts which elements.
-/// Computed once, when the parameter is declared; whoever needs to know asks it. Declared axes
-/// decide, whatever their sizes. A value.
+/// Computed once, when the parameter is declared, and read by everything that needs to know.
+/// Declared axes decide, whatever their sizes. A value.
 class TESSERA_API ParameterLayout {
  public:
   ParameterLayout() = default;

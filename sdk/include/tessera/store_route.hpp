@@ -11,7 +11,7 @@ struct StoreRoute {
   std::string own, server;
 };
 
-/// What a Store that is reached over sockets also is: communicators between hosts use the same
+/// Implemented by stores that are reached over sockets. Communicators between hosts use the same
 /// network as the store unless told otherwise.
 class TESSERA_API RoutedStore {
  public:

@@ -38,7 +38,7 @@ enum class Timing : u8 { no, yes };
 class TESSERA_API Graph {
  public:
   virtual ~Graph();
-  /// Of operations, host tasks and copies.
+  /// Number of recorded operations, host tasks and copies.
   virtual int launches() const = 0;
 };
 

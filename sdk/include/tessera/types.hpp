@@ -24,7 +24,7 @@ inline constexpr int kDTypes = 8;
 
 /// Bytes of one element.
 TESSERA_API i64 dtype_size(DType dtype);
-/// "f32", "bf16", …: the spelling used in configuration, errors and checkpoints.
+/// "f32", "bf16", …: the spelling in errors and checkpoints. A configuration says "fp32", "fp64".
 TESSERA_API std::string_view dtype_name(DType dtype);
 /// The inverse of dtype_name; throws Error naming the known ones.
 TESSERA_API DType parse_dtype(std::string_view name);

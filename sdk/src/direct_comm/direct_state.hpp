@@ -20,7 +20,7 @@ class DirectTask {
   virtual ~DirectTask() = default;
   /// Does what can be done without waiting; true when complete. Throws on a mismatch.
   virtual bool advance() = 0;
-  /// Of an exchange that is not complete: has everything arrived that it receives?
+  /// For an exchange that is not complete: has everything that it receives arrived?
   virtual bool received() const { return false; }
   /// "group tp[0,1]: all_reduce "x" #4", for errors.
   virtual std::string title() const = 0;

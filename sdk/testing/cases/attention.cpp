@@ -57,7 +57,7 @@ void add_merge(Cases& cases, const Size& s) {
   const Shape shape{s.batch, s.queries, s.heads, s.features};
   for (const Layout layout : {Layout::dense, Layout::padded}) {
     std::vector<Operand> operands;
-    for (const i64 blind : {3, 5}) {  // every so many rows
+    for (const i64 blind : {3, 5}) {  // every 3 or 5 rows
       Operand out = cases.random(shape).in(layout);
       Operand lse = cases.random({s.batch, s.heads, s.queries}, statistic, -20, 20);
       for (i64 row = 0; row < s.batch * s.heads * s.queries; row += blind) {

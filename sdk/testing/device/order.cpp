@@ -55,7 +55,7 @@ void check_independence(DeviceBench& bench) {
     bench.add(bench.comm(), b, two, b);
   }
   bench.device().synchronize(bench.comm());
-  bench.expect_values("a chain of operations beside one on another stream", a, 50);
+  bench.expect_values("a chain of operations concurrent with one on another stream", a, 50);
   bench.expect_values("a chain of operations on the comm stream", b, 100);
 }
 

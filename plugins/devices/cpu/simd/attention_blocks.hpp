@@ -67,7 +67,7 @@ struct Sizes {
         d(args.q.shape[3]),
         padded(round_up(d, kLanes)),
         key_blocks((keys + kBlock - 1) / kBlock) {}
-  /// Of all keys of one head, packed.
+  /// Floats of all keys of one head, packed.
   i64 key_floats() const { return key_blocks * kBlock * padded; }
 };
 
@@ -88,7 +88,7 @@ class BlockWords {
   /// `rows` of the sample's queries; not read without dropout.
   BlockWords(const AttentionSpec& spec, const i64* rows, i64 head)
       : spec_(spec), rows_(rows), head_(head + spec.head_offset) {}
-  /// Of keys first … first + n - 1, n <= kBlock; valid until the next call.
+  /// The words of keys first … first + n - 1, n <= kBlock; valid until the next call.
   const u32* make(i64 query, i64 first, i64 n) {
     const i64 key = spec_.key_offset + first;
     const i64 skipped = key & 3;  // a counter gives the words of four keys

@@ -5,7 +5,7 @@
 namespace tessera::cpu::TESSERA_ISA {
 namespace {
 
-// As many sums as registers hold beside a row of b and a factor, in numbers that divide blocks.
+// As many sums as registers hold together with a row of b and a factor; both counts divide blocks.
 #if defined(__AVX512F__)
 constexpr int kTileRows = 4, kTileVectors = 4;
 #else
