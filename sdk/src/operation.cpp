@@ -77,20 +77,23 @@ void check_types(const Kernel& kernel, const void* args, std::string_view device
     if (!tensor) continue;
     const TypeRule rule = kernel.rules != nullptr ? kernel.rules[i].type : TypeRule::any;
     const DType expected = expected_dtype(rule, tensor.dtype, data);
-    require(tensor.dtype == expected,
-            "{}: {} must be {} where the data is {}, is {}",
-            kernel.operation,
-            name_of(kernel, i),
-            dtype_name(expected),
-            dtype_name(data),
-            dtype_name(tensor.dtype));
-    require(kernel.dtypes.contains(tensor.dtype) || !is_open(rule),
-            "{} on the device \"{}\" takes {} for {}, not {}: choose another precision or device",
-            kernel.operation,
-            device,
-            kernel.dtypes.text(),
-            name_of(kernel, i),
-            dtype_name(tensor.dtype));
+    // Texts are made only when they are needed: this stands before every launch.
+    if (tensor.dtype != expected) [[unlikely]] {
+      fail("{}: {} must be {} where the data is {}, is {}",
+           kernel.operation,
+           name_of(kernel, i),
+           dtype_name(expected),
+           dtype_name(data),
+           dtype_name(tensor.dtype));
+    }
+    if (!kernel.dtypes.contains(tensor.dtype) && is_open(rule)) [[unlikely]] {
+      fail("{} on the device \"{}\" takes {} for {}, not {}: choose another precision or device",
+           kernel.operation,
+           device,
+           kernel.dtypes.text(),
+           name_of(kernel, i),
+           dtype_name(tensor.dtype));
+    }
   }
 }
 

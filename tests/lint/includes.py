@@ -11,8 +11,8 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 # C and POSIX headers; C++ ones are recognised by having neither a folder nor a suffix.
 SYSTEM = re.compile(
     r"^(assert|ctype|dirent|dlfcn|errno|fcntl|float|fnmatch|glob|immintrin|inttypes|limits|link"
-    r"|math|netdb|poll|pthread|sched|semaphore|signal|stdarg|stdbool|stddef|stdint|stdio|stdlib|string"
-    r"|strings|termios|time|unistd|wchar|cxxabi|execinfo|elf|spawn|malloc|x86intrin)\.h$"
+    r"|math|netdb|poll|pthread|sched|semaphore|signal|stdarg|stdbool|stddef|stdint|stdio|stdlib"
+    r"|string|strings|termios|time|unistd|wchar|cxxabi|execinfo|elf|spawn|malloc|x86intrin)\.h$"
     r"|^(sys|arpa|netinet|net|linux|asm)/"
 )
 

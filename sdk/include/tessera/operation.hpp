@@ -1,5 +1,6 @@
 #pragma once
 #include <array>
+#include <concepts>
 #include <cstring>
 #include <functional>
 #include <iterator>
@@ -110,7 +111,7 @@ Kernel make_kernel(void (*run)(const Args&), const DTypes& dtypes = kAllDTypes) 
 
 /// The same for a kernel with workspace or library set-up. `prepare(const Args&) -> Setup`,
 /// `launch(const Args&, void* workspace, Stream&)`.
-template <OperationArgs Args, class Prepare, class Launch>
+template <OperationArgs Args, class Prepare, std::invocable<const Args&, void*, Stream&> Launch>
 Kernel make_kernel(Prepare prepare, Launch launch, const DTypes& dtypes = kAllDTypes) {
   Kernel kernel = detail::kernel_of<Args>(dtypes);
   kernel.prepare = [prepare = std::move(prepare)](const void* args) -> Setup {
