@@ -13,7 +13,7 @@ namespace tessera {
 /// A folder with this file in it is a complete checkpoint; it is written last.
 inline constexpr std::string_view kIndexName = "index.json";
 
-/// What a checkpoint says besides tensors.
+/// Everything in a checkpoint but its tensors.
 struct CheckpointInfo {
   i64 step = 0;
   i64 updates = 0;  ///< of the parameters, without skipped steps: where Adam's count and the

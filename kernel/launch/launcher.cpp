@@ -157,7 +157,7 @@ class Launch {
     if (cause == nullptr) return stop_.output_closed() ? kOutputClosed : 0;
     // The reader that closed the output knows already.
     if (cause->signal == SIGPIPE || cause->exit_code == kOutputClosed) return kOutputClosed;
-    // It came before the rank was ready to stop in good order: what was asked for has happened.
+    // The signal came before the rank could stop in good order: it ended as it was asked to.
     if (cause->signal != 0 && cause->signal == stop_.signal()) return 128 + cause->signal;
     std::string text;
     for (const std::string& line : failure_lines(ends)) text += line + "\n";

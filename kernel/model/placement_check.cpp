@@ -37,7 +37,7 @@ bool PlacementCheck::differs(const TensorArg& tensor) const {
 void PlacementCheck::set(const TensorArg& tensor, bool differs) {
   const Bytes bytes = bytes_of(tensor);
   if (bytes.begin == bytes.end) return;
-  // A view that leaves gaps says nothing of what lies between its elements.
+  // A view with gaps does not determine the bytes between its elements.
   const bool all = bytes.end - bytes.begin == tensor.elements() * dtype_size(tensor.dtype);
   if (!all && !differs) return;
   auto at = differ_.lower_bound(bytes.begin);

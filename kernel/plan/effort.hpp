@@ -4,8 +4,8 @@
 
 namespace tessera {
 
-/// The larger of what a launch's FLOPs and its bytes take, after the launch's latency. Bytes are
-/// those that the hardware is timed with (Hardware::f32_timed_as).
+/// Seconds of a launch: its latency, plus the larger of the times of its FLOPs and its bytes. Bytes
+/// count as the hardware table times them (Hardware::f32_timed_as).
 double seconds_of(const Effort& effort, const Hardware& hardware);
 
 }  // namespace tessera

@@ -52,8 +52,8 @@ struct Hardware {
 
   i64 host(i64 rank) const { return rank / ranks_per_host; }
   bool within_host(std::span<const i64> members) const;
-  /// What a ring through the members moves a second past the slowest rank, when all groups of this
-  /// kind communicate at once and share what joins the hosts.
+  /// Bytes a second that a ring through the members moves past the slowest rank, when all groups of
+  /// this kind communicate at once and share what joins the hosts.
   LinkTable ring(std::span<const i64> members) const;
 
  private:

@@ -16,7 +16,7 @@ namespace tessera {
 /// and an executor.
 ///
 /// Collectives that the plan starts as actions of their own (Reduce, Gather, Exchange) are kept out
-/// of the streams: when they run and what they hold up is the timeline's to find.
+/// of the streams: the timeline finds out when they run and what waits for them.
 class StepMeter final : public ActionObserver {
  public:
   struct Cost {
@@ -39,7 +39,7 @@ class StepMeter final : public ActionObserver {
 
   /// By index in the plan.
   const std::vector<Cost>& actions() const { return actions_; }
-  /// What is no action: before the first one.
+  /// Costs before the first action.
   const Cost& prologue() const { return prologue_; }
   Cost total() const;
 

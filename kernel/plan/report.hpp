@@ -5,7 +5,7 @@
 
 namespace tessera {
 
-/// For people.
+/// The report as text for people.
 std::string report_text(const Prediction& prediction);
 /// One JSON object, for programs: every number of the text and the members of all groups. Seconds,
 /// bytes, FLOPs; ranks of a class are named by their first.

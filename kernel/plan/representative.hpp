@@ -17,7 +17,7 @@ struct Traffic {
   i64 calls = 0, bytes = 0;  ///< of GroupCounters
 };
 
-/// What two steps of one rank, run without a device and without peers, tell about it.
+/// Memory, messages and costs of one rank, measured over two steps on a dry rank.
 struct Representative {
   RankClass of;
   std::vector<std::string> layers;
@@ -40,7 +40,7 @@ struct PlanArguments {
   Hardware hardware;
 };
 
-/// One of each class, in this order; the same with any number of workers.
+/// One representative of each class, in the order of `classes`; equal for any number of workers.
 std::vector<Representative> run_representatives(const PlanArguments& arguments,
                                                 const RunSetup& setup,
                                                 const std::vector<RankClass>& classes,

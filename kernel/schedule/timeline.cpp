@@ -103,8 +103,8 @@ class OrderPlayer {
     return out;
   }
 
-  // --- Why it does not come to its end: the mistake of one rank where there is one, and not the
-  // first rank that suffers from it.
+  // --- Explains why the play does not end: names the rank that made the mistake where there is
+  // one, and not the first rank that suffers from it.
 
   [[noreturn]] void explain() {
     int stuck = kNone;

@@ -32,7 +32,7 @@ class PipelineMail {
   const Boundary& boundary(int index) const {
     return boundaries_.at(static_cast<std::size_t>(index));
   }
-  /// Where sends take from and takers wait for.
+  /// Sends take their tensors from here; take() waits for what an exchange of this rank receives.
   void put(const Key& key, std::vector<Tensor> tensors);
   std::vector<Tensor> take(const Key& key);
 
@@ -42,7 +42,7 @@ class PipelineMail {
   void wait(Context& cx, int action);
   /// Waits until the peers have taken what exchange `action` sends, and gives its memory back.
   void release(Context& cx, int action);
-  /// All of that, at the end of a plan.
+  /// Waits for and releases everything, at the end of a plan.
   void finish(Context& cx);
 
  private:

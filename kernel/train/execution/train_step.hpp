@@ -83,7 +83,7 @@ class TrainStep {
   Tape tape_;
   Tensor scalars_, rates_, loss_scale_;
   Tensor statistics_;  // f64 [2]: sum of squares of the gradients, requests to stop
-  // Of the last two steps.
+  // Statistics of the last two steps.
   std::array<Arrival, 2> arrivals_;
   std::vector<std::pair<Event, Event>> timings_;  // of steps that losses() has not returned yet
   bool stop_requested_ = false, stopping_ = false;

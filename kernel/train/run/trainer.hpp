@@ -16,7 +16,7 @@ struct TrainerArguments {
   std::function<bool()> stop;
   std::string joined;          ///< what joins the ranks, for people: "shm"
   std::string config_text;     ///< the resolved configuration, kept with the run
-  /// Told of a failure before the peers are told to stop.
+  /// Called with a failure before the peers are told to stop.
   std::function<void(const std::exception&)> failed;
   bool json = false;  ///< console output is for programs
 };

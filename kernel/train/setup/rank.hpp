@@ -60,7 +60,7 @@ std::shared_ptr<Device> make_device(const RankSpec& spec,
 /// Meets the other ranks: all of them call it.
 Rank make_rank(const RankSpec& spec, const RankIdentity& identity);
 
-/// Who is told what a dry rank would do.
+/// Callbacks that are told what a dry rank would launch and communicate.
 struct DryEvents {
   MetaDevice::OnLaunch launched = {};
   SimulatedCommunicator::Events collectives = {};

@@ -28,7 +28,7 @@ class Survey {
   ModelParts& parts() { return parts_; }
   /// Names of the phases of blocks, each once.
   std::vector<std::string> block_scopes() const;
-  /// Phases of all chunks of a pipeline rank, with what [recompute] says of them.
+  /// Phases of all chunks of a pipeline rank, marked as [recompute] says.
   std::vector<PhaseInfo> phases_of_rank(const StageMap& map,
                                         int rank,
                                         const RecomputeSection& recompute) const;

@@ -77,7 +77,7 @@ void send_hello(const Fd& connection, Hello hello, const Fd& segment) {
   require(sent == sizeof hello, "shm: cannot send the segment: {}", std::strerror(errno));
 }
 
-// The other side's hello and segment; no descriptor when it is none of our ranks.
+// The peer's hello and segment; no descriptor when the peer is not a rank of this run.
 std::pair<Hello, Fd> receive_hello(const Fd& connection, Clock::time_point deadline) {
   Hello hello{};
   if (!readable(connection, deadline)) return {};

@@ -14,7 +14,7 @@ class TESSERA_API ArenaLayout {
  public:
   /// Where the next block would lie. The layout grows without bound, see used_to().
   i64 place(i64 bytes, Stream& stream) const;
-  /// Offset of a new block: what place() says.
+  /// Offset of a new block, the one that place() returns for the same arguments.
   i64 allocate(i64 bytes, Stream& stream);
   void release(i64 offset);
   /// End of the furthest block so far: the capacity that an Arena needs for this sequence.

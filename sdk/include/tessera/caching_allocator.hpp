@@ -27,7 +27,7 @@ class TESSERA_API CachingAllocator final : public Pool {
     /// source because it has no more; empty where work is done when a launch returns.
     std::function<void()> drain;
     /// Under ASan, marks memory that is not given out, and what a block has beyond the bytes asked
-    /// for. Off where released memory may still be in use, or is none of this process.
+    /// for. Off where released memory may still be in use or is not this process's.
     bool mark = true;
   };
 

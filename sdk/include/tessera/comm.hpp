@@ -141,7 +141,7 @@ class TESSERA_API Communicator {
   virtual void abort(std::string_view reason) noexcept = 0;
 };
 
-/// What a group did so far.
+/// Counts the collectives that a group has started.
 struct GroupCounters {
   struct Entry {
     i64 calls = 0, bytes = 0;  ///< bytes: of the input tensor on this rank
@@ -169,7 +169,7 @@ class TESSERA_API ProcessGroup {
   CommLane lane() const { return spec_->lane; }
   bool capturable() const;
 
-  /// In place.
+  /// Reduces `tensor` in place.
   Work all_reduce(Stream& after, const Tensor& tensor, ReduceOp op, std::string_view name);
   /// `output` holds size() × input, in group order along dimension 0.
   Work all_gather(Stream& after, const Tensor& input, const Tensor& output, std::string_view name);

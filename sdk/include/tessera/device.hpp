@@ -15,11 +15,11 @@ namespace tessera {
 
 struct Kernel;
 
-/// Until when the host waits.
+/// The time until which the host waits.
 using Deadline = std::chrono::steady_clock::time_point;
 inline constexpr Deadline kNoDeadline = Deadline::max();
 
-/// How often the host called what may wait for the device, since the device was made.
+/// Number of calls, since the device was made, in which the host may have waited for it.
 struct HostCalls {
   i64 read = 0, write = 0, synchronize = 0, join = 0;
   bool operator==(const HostCalls&) const = default;

@@ -25,7 +25,7 @@ class TESSERA_API Json {
   Json(const std::string& value);  // NOLINT(google-explicit-constructor)
   Json(const char* value);         // NOLINT(google-explicit-constructor)
   static Json array();
-  /// An array of what f makes of each element.
+  /// An array of f(element) for each element.
   template <class List, class F>
   static Json array(const List& list, F&& f) {
     Json made = array();

@@ -70,13 +70,13 @@ class TESSERA_API Mesh {
   const RankGenerator& ranks() const { return generator_; }
   /// The group along one axis. A mesh without communicators throws Error.
   ProcessGroup& group(Axis axis) const { return at(static_cast<int>(axis)); }
-  /// The same; nullptr without communicators. For what is built where nothing may run.
+  /// The same; nullptr without communicators, as where layers are built and nothing runs.
   ProcessGroup* find_group(Axis axis) const { return groups_[static_cast<std::size_t>(axis)]; }
   /// Every rank.
   ProcessGroup& world() const { return at(kWorld); }
-  /// dp × cp: what dense gradients are summed over.
+  /// The dp × cp group; gradients of dense parameters are summed over it.
   ProcessGroup& data_context() const { return at(kDataContext); }
-  /// tp × pp: what makes one model replica; gradient norms are summed over it.
+  /// The tp × pp group, one model replica; gradient norms are summed over it.
   ProcessGroup& model() const { return at(kModel); }
   /// True when this rank is the first of its group along `axis`.
   bool first(Axis axis) const { return coordinate(axis) == 0; }
@@ -86,7 +86,7 @@ class TESSERA_API Mesh {
   static std::span<const std::string_view> group_names();
   /// Used by the kernel while it builds the mesh: each name once.
   void set_group(std::string_view name, std::shared_ptr<ProcessGroup> group);
-  /// A group by its name; Error when there is none. Not for a step.
+  /// A group by its name; throws Error when there is none. Not for use in a step.
   ProcessGroup& named(std::string_view name) const;
   const std::vector<std::shared_ptr<ProcessGroup>>& all() const { return all_; }
 

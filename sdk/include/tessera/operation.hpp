@@ -32,7 +32,7 @@ struct Kernel {
   int tensors = 0;  ///< number of TensorArg that the arguments start with
   int outputs = 0;  ///< number of them, at the end, that are written (in place: read too)
   const TensorRule* rules = nullptr;  ///< one for each tensor; nullptr: their dtypes are their own
-  DTypes dtypes = kAllDTypes;         ///< those that it has, of what the rules leave open
+  DTypes dtypes = kAllDTypes;         ///< of the data, that it implements
   Effort (*effort)(const void* args) = nullptr;
   std::function<Setup(const void* args)> prepare;
   std::function<void(const void* args, void* workspace, Stream& stream)> launch;
@@ -50,7 +50,7 @@ struct Kernel {
 ///     };
 ///
 /// It may also say which dtypes its tensors have (`static constexpr TensorRule kRules[]`), which
-/// every launch is then checked by, and what a launch works (`static Effort effort(const
+/// every launch is then checked by, and the work of a launch (`static Effort effort(const
 /// AxpyArgs&)`; without it: no FLOPs, each tensor moved once).
 ///
 /// The operation's identity is its name, never its type: a template static has one address per

@@ -53,7 +53,7 @@ struct TensorRule {
   TypeRule type;
 };
 
-/// What one launch works, known from its arguments' shapes. The planner's measure of time.
+/// The work of one launch, computed from its arguments' shapes. The planner derives time from it.
 struct Effort {
   double flops = 0;          ///< of matrix products and attention; 0 for what only moves bytes
   DType dtype = DType::f32;  ///< in which they are done
@@ -74,8 +74,8 @@ struct Effort {
   }
 };
 
-/// No FLOPs, and each of `count` tensors moved once: what an operation works that says nothing
-/// else. `dtype` is that of the first floating tensor.
+/// The effort of an operation that states none: no FLOPs, and each of `count` tensors moved once.
+/// `dtype` is that of the first floating tensor.
 TESSERA_API Effort effort_of_tensors(const TensorArg* tensors, int count);
 
 }  // namespace tessera

@@ -70,11 +70,11 @@ class TESSERA_API LrSchedule {
   virtual double rate(i64 step) const = 0;
 };
 
-/// One rank's named optimizer tensor for checkpoints: the state of a parameter, or of a shard of it.
+/// One rank's named optimizer tensor for checkpoints: the state of a parameter or of a shard.
 struct NamedState {
   std::string name;  ///< "first_moment"
   const Parameter* parameter = nullptr;
-  FlatRange range;  ///< whose state it is
+  FlatRange range;  ///< elements of `parameter` whose state it is
   Tensor tensor;    ///< [range.length]
 };
 

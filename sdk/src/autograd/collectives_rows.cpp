@@ -49,8 +49,8 @@ Arriving summed_part(Context& cx, const Tensor& whole, ProcessGroup& group, std:
 
 using Exchange = Arriving (*)(Context&, const Tensor&, ProcessGroup&, std::string_view);
 
-// One of the two directions forward, the other backward, where it overlaps the weight half of what
-// follows in the model.
+// Applies one exchange forward and the other backward, where it overlaps the weight half of the
+// operation that follows in the model.
 Tensor conjugate(std::string_view operation,
                  Exchange forward,
                  Exchange backward,

@@ -68,7 +68,7 @@ Infer::Infer(std::string_view operation,
 }
 
 DType Infer::expected(const TensorArg& tensor) const {
-  // An output that is still to be made says nothing of its dtype.
+  // An output that is not allocated yet has no dtype to compare with.
   return expected_dtype(rule(tensor).type, present(tensor) ? tensor.dtype : data_, data_);
 }
 
