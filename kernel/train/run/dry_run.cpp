@@ -6,6 +6,7 @@
 #include <string>
 
 #include "kernel/checkpoint/folders.hpp"
+#include "kernel/comm/launch_order.hpp"
 #include "kernel/model/located_error.hpp"
 #include "kernel/model/placement_check.hpp"
 #include "kernel/schedule/lower.hpp"
@@ -80,7 +81,8 @@ struct Tried {
 Tried try_rank(const RunSetup& setup,
                i64 number,
                const std::shared_ptr<Device>& stands_for,
-               int microbatches) {
+               int microbatches,
+               LaunchOrder& launches) {
   PlacementCheck placement;
   DryEvents events;
   events.launched = [&](const Kernel& kernel, const void* args) {
@@ -88,6 +90,7 @@ Tried try_rank(const RunSetup& setup,
   };
   events.collectives.started = [&](u64, const GroupSpec& group, const Collective& collective) {
     placement.started(group, collective);
+    launches.launched(number, group, collective);
   };
   const Rank rank = dry_rank(setup.layout, number, stands_for, std::move(events));
   PlacedModel model(rank, setup, {.locate_errors = true});
@@ -160,11 +163,12 @@ void dry_run(const RunSetup& setup, int threads, ProblemList& problems) {
   if (!check([&] { check_schedule(setup); })) return;
   if (!check([&] { device = make_device(rank_spec_of(setup), identity); })) return;
   const int microbatches = fewest_microbatches(setup);
+  LaunchOrder launches;
   std::vector<Plan> plans;  // of one context coordinate, by pipeline rank
   std::set<std::string> scopes;
   for (const RankClass& of : rank_classes(RankGenerator(setup.layout))) {
     const auto tried =
-        problems.run([&] { return try_rank(setup, of.first, device, microbatches); });
+        problems.run([&] { return try_rank(setup, of.first, device, microbatches, launches); });
     if (!tried) continue;
     scopes.insert(tried->block_scopes.begin(), tried->block_scopes.end());
     if (of.context == 0) plans.push_back(tried->plan);
@@ -172,6 +176,7 @@ void dry_run(const RunSetup& setup, int threads, ProblemList& problems) {
   if (!problems.empty()) return;
   check([&] { check_recompute(setup, scopes); });
   check([&] { verify(plans); });
+  check([&] { launches.check(); });
 }
 
 RunSetup checked_setup(const Resolved& config, const PluginHost& plugins, i64 world, int threads) {

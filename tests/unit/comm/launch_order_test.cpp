@@ -1,0 +1,71 @@
+#include "kernel/comm/launch_order.hpp"
+
+#include <gmock/gmock.h>
+
+#include "tessera/error.hpp"
+
+namespace tessera {
+namespace {
+
+GroupSpec tensor(CommLane lane = CommLane::critical) {
+  return {.name = "tp[0,1]", .members = {0, 1}, .id = 1, .lane = lane};
+}
+GroupSpec context() { return {.name = "tp-cp[0,1,2,3]", .members = {0, 1, 2, 3}, .id = 2}; }
+
+void launch(LaunchOrder& order,
+            i64 rank,
+            const GroupSpec& group,
+            std::string_view name,
+            CollectiveKind kind = CollectiveKind::all_reduce) {
+  Collective collective;
+  collective.kind = kind;
+  collective.name = name;
+  order.launched(rank, group, collective);
+}
+
+std::string problem(const LaunchOrder& order) {
+  try {
+    order.check();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "one order";
+}
+
+TEST(LaunchOrders, RanksThatShareTwoGroupsOfALaneLaunchInOneOrder) {
+  LaunchOrder order;
+  launch(order, 0, tensor(), "mlp");
+  launch(order, 0, context(), "norm");
+  launch(order, 1, context(), "norm");
+  launch(order, 1, tensor(), "mlp");
+  EXPECT_EQ(problem(order),
+            "ranks 0 and 1 do not launch their common collectives of lane \"critical\" in one "
+            "order: as number 0, rank 0 launches all_reduce \"mlp\" of tp[0,1], rank 1 launches "
+            "all_reduce \"norm\" of tp-cp[0,1,2,3]");
+}
+
+TEST(LaunchOrders, LanesAreIndependent) {
+  LaunchOrder order;
+  launch(order, 0, tensor(CommLane::bulk), "mlp");
+  launch(order, 0, context(), "norm");
+  launch(order, 1, context(), "norm");
+  launch(order, 1, tensor(CommLane::bulk), "mlp");
+  EXPECT_EQ(problem(order), "one order");
+}
+
+TEST(LaunchOrders, OnlyCommonGroupsCount) {
+  LaunchOrder order;
+  launch(order, 0, tensor(), "mlp");
+  launch(order, 0, context(), "norm");
+  launch(order, 2, context(), "norm");
+  launch(order, 2, {.name = "tp[2,3]", .members = {2, 3}, .id = 3}, "mlp");
+  launch(order, 2, context(), "only two ends", CollectiveKind::exchange);
+  EXPECT_EQ(problem(order), "one order");
+  launch(order, 2, context(), "another norm");
+  EXPECT_THAT(problem(order),
+              ::testing::EndsWith("as number 1, rank 0 launches nothing more, rank 2 launches "
+                                  "all_reduce \"another norm\" of tp-cp[0,1,2,3]"));
+}
+
+}  // namespace
+}  // namespace tessera
