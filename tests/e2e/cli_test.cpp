@@ -1,4 +1,5 @@
 // The commands as a user meets them: arguments, output, exit codes.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <cstdlib>
@@ -331,15 +332,51 @@ type = "sgd"
 
 TEST_F(CliConfig, SizesBeyondAllReasonAreNamed) {
   const std::string file = folder_.write("run.toml", "[model]\ntype = \"gpt\"\n");
-  for (const std::string key : {"layers", "hidden", "heads", "sequence_length", "vocab"}) {
+  for (const auto& [section, key] : {std::pair<std::string, std::string>{"model", "layers"},
+                                     {"model", "hidden"},
+                                     {"model", "heads"},
+                                     {"model", "vocab"},
+                                     {"batch", "sequence_length"}}) {
     for (const std::string value : {"1000000000", "9000000000000000000"}) {
-      EXPECT_THAT(error_of(config({"check", file, "--set", "model." + key + "=" + value}), 2),
-                  ContainsRegex("--set #1: \\[model\\] " + key +
-                                ": expected integer in \\[1, [0-9]+\\].*, got " + value));
+      const std::string set = fmt::format("{}.{}={}", section, key, value);
+      EXPECT_THAT(error_of(config({"check", file, "--set", set}), 2),
+                  ContainsRegex(fmt::format(
+                      "--set #1: \\[{}\\] {}: expected integer in \\[1, [0-9]+\\].*, got {}",
+                      section,
+                      key,
+                      value)));
     }
   }
   EXPECT_THAT(error_of(config({"check", file, "--set", "model.block.mlp.ffn=1000000000"}), 2),
               HasSubstr("--set #1: [model.block.mlp] ffn: expected integer in [1, "));
+}
+
+// A file of an earlier version is read, and the notice says what to write today.
+TEST_F(CliConfig, KeysThatHaveMovedAreReadWithANotice) {
+  folder_.write("text.txt", std::string(400, 't'));
+  const std::string file = folder_.write("old.toml", R"([run]
+steps = 3
+[batch]
+global = 2
+micro = 1
+[model]
+layers = 2
+hidden = 8
+heads = 2
+sequence_length = 8
+[lr]
+peak = 1e-3
+[data]
+path = "text.txt"
+[data.tokenizer]
+type = "byte"
+)");
+  const ProcessResult result = config({"check", file});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(result.out, "no problem found\n");
+  EXPECT_EQ(result.err,
+            file + ":10:1: model.sequence_length is batch.sequence_length now\n" + file +
+                ":16:1: data.tokenizer.type is tokenizer.type now\n");
 }
 
 TEST_F(CliConfig, DiffTakesTwoFiles) {

@@ -150,11 +150,11 @@ TEST(ConfigMovedKeys, ErrorsPointAtWhereTheKeyIsWritten) {
   std::string wrong = kOld;
   wrong.replace(wrong.find("16"), 2, "0 ");
   EXPECT_EQ(problems_of(wrong),
-            "a.toml:8:19: [batch] sequence_length: expected integer >= 1, got 0\n"
+            "a.toml:8:19: [batch] sequence_length: expected integer in [1, 16777216], got 0\n"
             "    8 | sequence_length = 0 \n"
             "      |                   ^");
   EXPECT_EQ(problems_of(kOld, {"model.sequence_length=many"}),
-            "--set #1: [batch] sequence_length: expected integer >= 1, got \"many\"\n"
+            "--set #1: [batch] sequence_length: expected integer in [1, 16777216], got \"many\"\n"
             "      | model.sequence_length=many\n"
             "      |                       ^^^^");
   EXPECT_EQ(problems_of(kOld + "tokenizer.size = 3\n"),
@@ -172,7 +172,7 @@ TEST(ConfigMovedKeys, ErrorsPointAtWhereTheKeyIsWritten) {
 TEST(ConfigMovedKeys, WhatIsMissingIsNamedByItsNewPlace) {
   EXPECT_EQ(problems_of(kNoLength),
             "a.toml:3:2: [batch] \"sequence_length\" is missing: positions of a sequence; "
-            "expected integer >= 1, <= 16777216\n"
+            "expected integer in [1, 16777216]\n"
             "    3 | [batch]\n"
             "      |  ^^^^^");
 }
