@@ -58,10 +58,7 @@ int run_generate(const GenerateOptions& options) {
       Config::parse(read_index(folder).info.config, (folder / kIndexName).string(), one_rank());
   const std::shared_ptr<PluginHost> plugins = open_plugins(config.plugin_path());
   const Resolved resolved = resolve(config, *plugins);
-  Generator generator(resolved,
-                      *plugins,
-                      folder,
-                      rank_threads(resolved.run.device, 1));
+  Generator generator(resolved, *plugins, folder, rank_threads(resolved.run.device, 1));
 
   std::vector<i32> tokens = generator.tokenizer().encode(options.prompt);
   std::size_t printed = 0;

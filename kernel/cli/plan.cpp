@@ -26,8 +26,7 @@ Prediction predict(const PlanOptions& options) {
   arguments.plugins = plugins.get();
   arguments.world = options.world > 0 ? options.world : world_size(resolved.run);
   if (!options.hardware.empty()) arguments.hardware = Hardware::load(options.hardware);
-  arguments.threads =
-      rank_threads(resolved.run.device, arguments.world);
+  arguments.threads = rank_threads(resolved.run.device, arguments.world);
   arguments.workers = static_cast<int>(auto_threads(1));
   return predict(arguments);
 }

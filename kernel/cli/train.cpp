@@ -60,9 +60,7 @@ std::vector<Fact> facts(const Opened& opened, int threads) {
 
 // Checks that all ranks run the same configuration, plugins and thread count, and finds out which
 // share a host. Returns what joins them, for people.
-std::string meet(const Opened& opened,
-                 const RankEnvironment& environment,
-                 RankIdentity& identity) {
+std::string meet(const Opened& opened, const RankEnvironment& environment, RankIdentity& identity) {
   const CommSection& comm = opened.config.run.comm;
   const auto timeout = seconds(comm.init_timeout_s);
   const i64 rank = environment.rank, world = environment.world;

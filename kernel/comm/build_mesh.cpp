@@ -13,18 +13,18 @@ namespace tessera {
 namespace {
 
 // By Mesh::group_names().
-constexpr CommLane kLanes[] = {CommLane::critical,   // tp
-                               CommLane::critical,   // cp
-                               CommLane::bulk,       // dp
-                               CommLane::exchange,   // pp
-                               CommLane::critical,   // etp
-                               CommLane::critical,   // ep
-                               CommLane::bulk,       // edp
-                               CommLane::bulk,       // dp-cp
-                               CommLane::bulk,       // tp-pp
-                               CommLane::critical,   // tp-cp
-                               CommLane::bulk,       // tp-cp-dp
-                               CommLane::bulk};      // world
+constexpr CommLane kLanes[] = {CommLane::critical,  // tp
+                               CommLane::critical,  // cp
+                               CommLane::bulk,      // dp
+                               CommLane::exchange,  // pp
+                               CommLane::critical,  // etp
+                               CommLane::critical,  // ep
+                               CommLane::bulk,      // edp
+                               CommLane::bulk,      // dp-cp
+                               CommLane::bulk,      // tp-pp
+                               CommLane::critical,  // tp-cp
+                               CommLane::bulk,      // tp-cp-dp
+                               CommLane::bulk};     // world
 
 std::vector<std::vector<i64>> groups_of(const RankGenerator& ranks, std::string_view name) {
   if (name != "world") return ranks.groups(name);

@@ -13,10 +13,10 @@
 #include <list>
 
 #include "kernel/comm/socket_store.hpp"
-#include "kernel/launch/rank_process.hpp"
-#include "kernel/launch/signals.hpp"
 #include "kernel/launch/environment.hpp"
 #include "kernel/launch/failure.hpp"
+#include "kernel/launch/rank_process.hpp"
+#include "kernel/launch/signals.hpp"
 #include "tessera/error.hpp"
 
 namespace tessera {

@@ -31,8 +31,9 @@ u64 ScopedBuild::random_site(std::string_view name) {
 
 Metric ScopedBuild::metric(std::string_view name, MetricReduce reduce) {
   if (reduce != MetricReduce::sum) {
-    fail_config(
-        "{}: metric \"{}\": this version collects sums only, no mean and no maximum", component(), name);
+    fail_config("{}: metric \"{}\": this version collects sums only, no mean and no maximum",
+                component(),
+                name);
   }
   return {parts_.metric({std::string(name), reduce})};
 }

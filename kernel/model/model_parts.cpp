@@ -80,12 +80,12 @@ Parameter& ModelParts::declare(const ParameterSpec& spec, const std::string& sco
   parameter->tags = spec.tags;
   const auto holders = holders_.find(name);
   try {
-    parameter->layout = ParameterLayout(spec.shape,
-                                        spec.split,
-                                        spec.placement,
-                                        mesh_,
-                                        holders != holders_.end() ? holders->second
-                                                                  : std::vector<int>());
+    parameter->layout =
+        ParameterLayout(spec.shape,
+                        spec.split,
+                        spec.placement,
+                        mesh_,
+                        holders != holders_.end() ? holders->second : std::vector<int>());
   } catch (const ConfigError& error) {
     fail_config("parameter \"{}\" {}: {}", name, spec.shape, error.what());
   }

@@ -12,8 +12,7 @@ namespace {
 
 class PlannedDataset final : public Dataset {
  public:
-  PlannedDataset(i64 sequence_length,
-                 const std::vector<std::string>& losses)
+  PlannedDataset(i64 sequence_length, const std::vector<std::string>& losses)
       : sequence_length_(sequence_length),
         fields_{{"tokens", DType::i64, ""}, {"targets", DType::i64, ""}} {
     for (const std::string& loss : losses) {

@@ -73,8 +73,7 @@ ParameterLayout::ParameterLayout(const Shape& logical,
         split_slices(at, logical[at.dim], mesh.coordinate(at.axis), size);
   }
   const auto stands_for = [&](Axis axis) { return cut(axis) || mesh.first(axis); };
-  const bool first_holder =
-      holders_.empty() || holders_.front() == mesh.coordinate(Axis::pipeline);
+  const bool first_holder = holders_.empty() || holders_.front() == mesh.coordinate(Axis::pipeline);
   counted_ = first_holder && (expert() || stands_for(Axis::tensor));
   saved_ = first_holder;
   const std::array dense = {Axis::tensor, Axis::context, Axis::data};

@@ -12,13 +12,16 @@
 namespace tessera::testing {
 namespace {
 
-// Every other one that is made takes the second microbatch first.
+// On every other thread that makes one, the second microbatch comes first; a rank is a thread.
 class Fickle final : public PipelineSchedule {
  public:
   struct Config {
     static void describe(Schema<Config>&) {}
   };
-  Fickle(const Config&, const ScheduleArguments&) : swapped_(made++ % 2 == 1) {}
+  Fickle(const Config&, const ScheduleArguments&) {
+    thread_local const bool odd = threads++ % 2 == 1;
+    swapped_ = odd;
+  }
   std::vector<Action> order(const PipelineShape& shape) const override {
     std::vector<Action> actions;
     for (int i = 0; i < shape.microbatches; ++i) {
@@ -30,10 +33,10 @@ class Fickle final : public PipelineSchedule {
   }
 
  private:
-  static std::atomic<int> made;
-  bool swapped_;
+  static std::atomic<int> threads;
+  bool swapped_ = false;
 };
-std::atomic<int> Fickle::made = 0;
+std::atomic<int> Fickle::threads = 0;
 
 TEST(AgreePlans, RanksOfOneStagePlanTheSame) {
   const auto host = load_plugins();

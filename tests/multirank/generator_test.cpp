@@ -67,14 +67,14 @@ TEST_F(Generation, TheModelIsTheTrainedOne) {
   std::vector<float> generated, trained;
   const std::vector<i32> tokens = {116, 104, 101, 32};
   on_ranks(tiny_config(),
-              {"run.steps=5", "lr.warmup_steps=2", "model.vocab_multiple=24"},
-              [&](RankRun& run, Store*) {
-                for (int step = 0; step < 5; ++step) {
-                  run.step().run();
-                  run.step().losses();
-                }
-                trained = run.evaluation().logits(tokens, 3);
-              });
+           {"run.steps=5", "lr.warmup_steps=2", "model.vocab_multiple=24"},
+           [&](RankRun& run, Store*) {
+             for (int step = 0; step < 5; ++step) {
+               run.step().run();
+               run.step().losses();
+             }
+             trained = run.evaluation().logits(tokens, 3);
+           });
   Generator generator(config_, plugins(), step_, 1);
   const i32 best =
       static_cast<i32>(std::max_element(trained.begin(), trained.end()) - trained.begin());

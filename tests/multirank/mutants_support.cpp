@@ -387,7 +387,9 @@ class MutantOptimizer final : public Optimizer {
       const bool whole = !entry.parameter->layout.cut(Axis::tensor);
       if (whole && config_.mistake == "norm_without_replicas") continue;
       if (whole && !first_ && config_.mistake != "norm_of_every_replica") continue;
-      if (entry.parameter->layout.holders().size() > 1 && !entry.parameter->layout.counted() && config_.mistake != "norm_of_every_copy") continue;
+      if (entry.parameter->layout.holders().size() > 1 && !entry.parameter->layout.counted() &&
+          config_.mistake != "norm_of_every_copy")
+        continue;
       SumSquaresArgs args{entry.parameter->grad.view({entry.parameter->grad.elements()}).arg(),
                           out.arg()};
       ops::run(cx, args);

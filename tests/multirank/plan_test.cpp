@@ -41,10 +41,8 @@ std::map<i64, Measured> measure(const Sets& sets) {
     const Mesh& mesh = run.mesh();
     for (const auto& group : mesh.all()) group->reset_counters();
     run.step().run();
-    Measured measured{mesh.coordinate(Axis::pipeline),
-                      mesh.coordinate(Axis::context),
-                      run.device().memory(),
-                      {}};
+    Measured measured{
+        mesh.coordinate(Axis::pipeline), mesh.coordinate(Axis::context), run.device().memory(), {}};
     for (const auto& group : mesh.all()) {
       for (int kind = 0; kind <= static_cast<int>(CollectiveKind::barrier); ++kind) {
         const auto& entry = group->counters().kinds[kind];

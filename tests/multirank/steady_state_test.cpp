@@ -81,8 +81,7 @@ TEST(SteadyStateCategories, PeaksAreCountedByUse) {
              return stats.peak[static_cast<std::size_t>(category)];
            };
            i64 parameters = 0;
-           for (const Parameter* p : run.parts().parameter_list())
-             parameters += p->main.bytes();
+           for (const Parameter* p : run.parts().parameter_list()) parameters += p->main.bytes();
            EXPECT_GE(peak(Category::parameters), parameters);
            EXPECT_GE(peak(Category::gradients), parameters);
            EXPECT_GE(peak(Category::optimizer), 2 * parameters);  // two moments

@@ -10,6 +10,7 @@ namespace {
 // tiny_config(): 16 features, 8 positions, 2 samples a microbatch, 4 microbatches on one data rank.
 constexpr i64 kMicrobatches = 4, kRows = 2 * 8, kHidden = 16, kBytes = 4;
 constexpr i64 kActivation = kRows * kHidden * kBytes;  // Φ
+constexpr i64 kStart = 256;  // a parameter begins at a multiple of so many bytes in its bucket
 
 struct Traffic {
   GroupCounters step;     ///< one forward and backward pass over the batch
@@ -92,11 +93,12 @@ TEST(Traffic, UnderSequenceParallelismALayerGathersAndReduceScatters) {
       EXPECT_EQ(step.bytes, row.step * kLayers * kMicrobatches * row.bytes);
     }
     // Only the gradients of two norms and two biases are all-reduced, once a step, with those of
-    // all other layers in one message.
+    // all other layers in one message. Each of them is shorter than what it takes of the bucket.
+    static_assert(kHidden * kBytes < kStart);
     EXPECT_EQ(more(four.forward, two.forward, CollectiveKind::all_reduce).calls, 0);
     EXPECT_EQ(more(four.step, two.step, CollectiveKind::all_reduce).calls, 0);
     EXPECT_EQ(more(four.step, two.step, CollectiveKind::all_reduce).bytes,
-              (2 * 2 + 2) * kLayers * kHidden * kBytes);
+              (2 * 2 + 2) * kLayers * kStart);
     for (const CollectiveKind kind :
          {CollectiveKind::broadcast, CollectiveKind::all_to_all, CollectiveKind::exchange}) {
       EXPECT_EQ(four.step[kind].calls, 0) << collective_name(kind);
@@ -121,7 +123,7 @@ TEST(Traffic, UnderSequenceParallelismEmbeddingAndHeadKeepTheirRows) {
   EXPECT_EQ(around(&Traffic::forward, CollectiveKind::all_reduce),
             kMicrobatches * 3 * kRows * kBytes);
   EXPECT_EQ(around(&Traffic::step, CollectiveKind::all_reduce),
-            kMicrobatches * 3 * kRows * kBytes + (8 + 2) * kHidden * kBytes);
+            kMicrobatches * 3 * kRows * kBytes + 8 * kHidden * kBytes + 2 * kStart);
 }
 
 // Around the layers: the embedding's sum, the gradient that enters the head, and per row of the

@@ -300,15 +300,19 @@ struct TakesFirstUses : Right {
 };
 struct TakesUnjoinedForks : Right {
   using Right::Right;
+  void wait(Stream& stream, const Event& event) override {
+    Right::wait(stream, event);
+    if (capturing() && stream.index() != 0) fork_ = &stream;
+  }
   std::unique_ptr<Graph> end_capture(Stream& stream) override {
-    if (capturing() && stream.index() == 0) {
-      try {
-        Right::wait(Right::stream(), record(comm_stream(CommLane::critical)));
-      } catch (const Error&) {
-      }
+    if (Stream* fork = std::exchange(fork_, nullptr); fork && capturing() && stream.index() == 0) {
+      Right::wait(Right::stream(), record(*fork));
     }
     return Right::end_capture(stream);
   }
+
+ private:
+  Stream* fork_ = nullptr;
 };
 struct ReplaysNothing : Right {
   using Right::Right;
@@ -319,7 +323,7 @@ struct CopiesOnceForAll : Right {
   void copy_from_host(Stream& s, const Tensor& t, const HostBlock& b, i64 offset) override {
     if (!capturing()) return Right::copy_from_host(s, t, b, offset);
     store(t.arg(), b.address() + offset);
-    launch_host(s, "copy_from_host", [] {});
+    launch_host(s, "copy_from_host", [b] {});  // the block stays, only its values are not read
   }
 };
 

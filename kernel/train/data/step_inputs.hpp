@@ -38,8 +38,8 @@ class StepInputs {
   /// Enqueues the copy of what `now` asks for, read ahead or read here, and starts to read `next`
   /// in the background, where it is given. `flag` travels after the weights.
   void upload(Context& cx, const Request& now, const Request* next, i64 flag);
-  /// i64 [terms + 1]: this rank's weight of each loss term, then the flag of upload(). Later work of
-  /// the stream may change them.
+  /// i64 [terms + 1]: this rank's weight of each loss term, then the flag of upload(). Later work
+  /// of the stream may change them.
   const Tensor& weights() const { return weights_; }
   /// Puts the inputs of a microbatch of the step into its bundle.
   void load(int microbatch, Bundle& bundle) const;
@@ -56,9 +56,9 @@ class StepInputs {
   SampleReader reader_;
   Device& device_;
   int microbatches_;
-  i64 header_;                       // bytes before the first microbatch
-  Tensor memory_, weights_;          // u8 [bytes], and its beginning
-  std::vector<Tensor> inputs_;       // by microbatch and input
+  i64 header_;                  // bytes before the first microbatch
+  Tensor memory_, weights_;     // u8 [bytes], and its beginning
+  std::vector<Tensor> inputs_;  // by microbatch and input
   std::array<Block, 2> blocks_;
   std::size_t next_ = 0;
 };

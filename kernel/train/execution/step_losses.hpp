@@ -41,9 +41,9 @@ class StepLosses final : public StepSink {
   void accumulate(Context& cx, int index, const Tensor& scalar);
   i64 terms_, metrics_, capacity_, rows_ = 0;
   Device& device_;
-  Tensor inverse_weights_;            // f64 [terms]
-  Tensor values_;                     // f64 [terms + metrics]
-  Tensor history_, scalar_history_;   // f64 [capacity, …]
+  Tensor inverse_weights_;           // f64 [terms]
+  Tensor values_;                    // f64 [terms + metrics]
+  Tensor history_, scalar_history_;  // f64 [capacity, …]
 };
 
 }  // namespace tessera

@@ -32,12 +32,7 @@ TrainStep::TrainStep(const Rank& rank,
                  setup.config->parallel.bucket_elements,
                  *rank.mesh,
                  *rank.device),
-      inputs_(*setup.dataset,
-              model.parts(),
-              setup.batch,
-              *rank.mesh,
-              *rank.device,
-              microbatches_),
+      inputs_(*setup.dataset, model.parts(), setup.batch, *rank.mesh, *rank.device, microbatches_),
       losses_(std::make_unique<StepLosses>(
           model.parts(), setup.config->run.log_every_steps, *rank.device)) {
   make_optimizer();

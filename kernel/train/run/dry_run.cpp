@@ -29,14 +29,12 @@ class Locator final : public ActionObserver {
     if (info.layer < 0) return;
     const Phase& phase = model_.chunks()[static_cast<std::size_t>(action.chunk)]
                              .phases()[static_cast<std::size_t>(info.phase)];
-    const bool forward =
-        action.kind == PlanAction::F || action.kind == PlanAction::Recompute;
-    rethrow_located(
-        fmt::format("{}: {} pass of \"{}\" in {}",
-                    phase.component,
-                    forward ? "forward" : "backward",
-                    info.scope,
-                    setup_.model->layers()[static_cast<std::size_t>(info.layer)].name));
+    const bool forward = action.kind == PlanAction::F || action.kind == PlanAction::Recompute;
+    rethrow_located(fmt::format("{}: {} pass of \"{}\" in {}",
+                                phase.component,
+                                forward ? "forward" : "backward",
+                                info.scope,
+                                setup_.model->layers()[static_cast<std::size_t>(info.layer)].name));
   }
 
  private:
@@ -67,9 +65,8 @@ void check_resumed(const RunSetup& setup) {
   try {
     find_checkpoints(resume);
   } catch (const ConfigError& error) {
-    fail_config("{}: [checkpoint] resume: {}",
-                setup.maker->origin("checkpoint", "resume"),
-                error.what());
+    fail_config(
+        "{}: [checkpoint] resume: {}", setup.maker->origin("checkpoint", "resume"), error.what());
   }
 }
 
@@ -132,6 +129,20 @@ void check_schedule(const RunSetup& setup) {
   }
 }
 
+// What the layers find wrong, told together with the other problems where it can be.
+void build_layers(const RunSetup& setup, int threads, ProblemList& problems) {
+  const bool cut = setup.batch.sequence * setup.layout.context == setup.sequence_length;
+  if (!cut || setup.stages.stages.empty()) return;
+  problems.run([&] {
+    const auto device = make_device(rank_spec_of(setup), {.threads = threads});
+    for (const RankClass& of : rank_classes(RankGenerator(setup.layout))) {
+      const Rank rank = dry_rank(setup.layout, of.first, device);
+      const PlacedModel model(rank, setup, {.locate_errors = true});
+    }
+    return true;
+  });
+}
+
 }  // namespace
 
 std::vector<RankClass> rank_classes(const RankGenerator& ranks) {
@@ -182,7 +193,11 @@ void dry_run(const RunSetup& setup, int threads, ProblemList& problems) {
 RunSetup checked_setup(const Resolved& config, const PluginHost& plugins, i64 world, int threads) {
   ProblemList problems;
   RunSetup setup = derive_setup(config, plugins, world, DataUse::required, problems);
-  if (problems.empty()) dry_run(setup, threads, problems);
+  if (problems.empty()) {
+    dry_run(setup, threads, problems);
+  } else {
+    build_layers(setup, threads, problems);
+  }
   problems.throw_all();
   return setup;
 }

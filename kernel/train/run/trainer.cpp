@@ -105,9 +105,7 @@ class Trainer {
     }
   }
 
-  i64 tokens_per_step() const {
-    return config_.batch.global * setup_.sequence_length;
-  }
+  i64 tokens_per_step() const { return config_.batch.global * setup_.sequence_length; }
 
   i64 validation_samples() const {
     return config_.validation.samples > 0 ? config_.validation.samples
@@ -132,8 +130,8 @@ class Trainer {
 
   std::string layout_text() const {
     const Mesh& mesh = *rank_.mesh;
-    std::string text = fmt::format(
-        "tensor {} × data {}", mesh.size(Axis::tensor), mesh.size(Axis::data));
+    std::string text =
+        fmt::format("tensor {} × data {}", mesh.size(Axis::tensor), mesh.size(Axis::data));
     return mesh.world_size() == 1
                ? text + ", one process"
                : fmt::format("{}, {} ranks over {}", text, mesh.world_size(), arguments_.joined);

@@ -14,8 +14,8 @@ struct TrainerArguments {
   /// Asked before every step: end early, save, exit well. All ranks stop after the same step, the
   /// one after that which begins next.
   std::function<bool()> stop;
-  std::string joined;          ///< what joins the ranks, for people: "shm"
-  std::string config_text;     ///< the resolved configuration, kept with the run
+  std::string joined;       ///< what joins the ranks, for people: "shm"
+  std::string config_text;  ///< the resolved configuration, kept with the run
   /// Called with a failure before the peers are told to stop.
   std::function<void(const std::exception&)> failed;
   bool json = false;  ///< console output is for programs

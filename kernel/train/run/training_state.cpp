@@ -20,11 +20,10 @@ std::vector<CheckpointTensor> parameter_tensors(const ModelParts& parts) {
 std::vector<CheckpointTensor> TrainingState::tensors() const {
   std::vector<CheckpointTensor> tensors = parameter_tensors(model_.parts());
   for (const NamedState& state : step_.optimizer().state()) {
-    tensors.push_back(
-        {fmt::format("{}/{}", state.parameter->name, state.name),
-         state.parameter,
-         state.range,
-         state.tensor});
+    tensors.push_back({fmt::format("{}/{}", state.parameter->name, state.name),
+                       state.parameter,
+                       state.range,
+                       state.tensor});
   }
   return tensors;
 }

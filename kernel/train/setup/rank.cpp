@@ -90,11 +90,10 @@ Rank dry_rank(const Layout& layout,
               i64 rank,
               std::shared_ptr<Device> stands_for,
               DryEvents events) {
-  return join(
-      layout,
-      rank,
-      std::make_shared<SimulatedCommunicator>(std::move(events.collectives)),
-      std::make_shared<MetaDevice>(std::move(stands_for), std::move(events.launched)));
+  return join(layout,
+              rank,
+              std::make_shared<SimulatedCommunicator>(std::move(events.collectives)),
+              std::make_shared<MetaDevice>(std::move(stands_for), std::move(events.launched)));
 }
 
 Context Rank::context() const {

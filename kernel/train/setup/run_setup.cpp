@@ -87,7 +87,8 @@ void refuse_graphs(const RunSetup& setup) {
   const Component<GraphPolicy>& graph = setup.config->graph;
   if (graph.type == RunConfig().graph.type) return;
   fail_config(
-      "{}: [graph] type = \"{}\": the trainer of this version replays no graphs; leave [graph] out",
+      "{}: [graph] type = \"{}\": graphs are not yet replayed by the trainer; only \"none\" may be "
+      "chosen",
       setup.maker->origin("graph", "type"),
       graph.type);
 }
@@ -125,13 +126,6 @@ Layout layout_of(const RunConfig& config, const ComponentMaker& maker, i64 world
   if (p.expert > 1) {
     fail_config("{}: [parallel] expert > 1: no layer of this version cuts its work along that axis",
                 at("expert"));
-  }
-  if (config.graph.type != "none") {
-    fail_config(
-        "{}: [graph] type = \"{}\": graphs are not yet replayed by the trainer; only \"none\" may "
-        "be chosen",
-        maker.origin("graph", "type"),
-        config.graph.type);
   }
   const i64 data = [&] {
     try {

@@ -11,8 +11,8 @@ namespace tessera {
 class Corpus {
  public:
   /// `paths`: files, or folders of *.txt files. Where bytes are ids the files stay mapped and are
-  /// read in place; any other tokenizer encodes each file once, and its ids are kept in memory, four
-  /// bytes each.
+  /// read in place; any other tokenizer encodes each file once, and its ids are kept in memory,
+  /// four bytes each.
   Corpus(const std::vector<std::string>& paths, const Tokenizer& tokenizer);
 
   i64 tokens() const { return starts_.back(); }

@@ -38,9 +38,9 @@ struct ParameterSpec {
 /// its forms at fixed addresses. The optimizer writes `main` and `compute`; layers read `compute`
 /// and accumulate into `grad` through operations.
 struct TESSERA_API Parameter {
-  std::string name;  ///< logical: "layers.3.attention.qkv.weight"
-  Shape logical;     ///< unpadded
-  Shape local;       ///< of this rank's storage, padding included
+  std::string name;        ///< logical: "layers.3.attention.qkv.weight"
+  Shape logical;           ///< unpadded
+  Shape local;             ///< of this rank's storage, padding included
   ParameterLayout layout;  ///< who stores, sums and counts which elements
   Init init;
   std::vector<std::string> tags;

@@ -79,9 +79,7 @@ class TESSERA_API ParameterLayout {
   /// Does this rank save its elements? Each logical element is saved by one rank of the world.
   bool saved() const { return saved_; }
   /// Runs of this rank along `dim`; one covering run when the dimension is not cut.
-  const std::vector<Slice>& slices(int dim) const {
-    return slices_[static_cast<std::size_t>(dim)];
-  }
+  const std::vector<Slice>& slices(int dim) const { return slices_[static_cast<std::size_t>(dim)]; }
   /// All runs of this rank's storage, padding left out: what initialisation, checkpoints and
   /// gathered comparisons walk over.
   std::vector<ElementRun> runs() const;

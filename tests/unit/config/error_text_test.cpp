@@ -50,7 +50,8 @@ TEST(ErrorText, DefaultsThatAreNotThere) {
     std::vector<std::string> load_failures() const override { return {}; }
     std::string library_of(std::string_view, std::string_view) const override { return ""; }
   } catalog;
-  const Config config = Config::parse("[run]\nsteps = 1\n[batch]\nglobal = 1\nmicro = 1\nsequence_length = 1\n");
+  const Config config =
+      Config::parse("[run]\nsteps = 1\n[batch]\nglobal = 1\nmicro = 1\nsequence_length = 1\n");
   const std::string text = report(check(config, catalog).problems);
   EXPECT_NE(text.find("[lr] type = \"constant\" (the default): no lr plugin of that name\n"
                       "  known lr schedules: none"),

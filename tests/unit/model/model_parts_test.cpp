@@ -70,8 +70,11 @@ TEST_F(Parts, Mistakes) {
       ThrowsMessage<ConfigError>("parameter \"a.odd\" [7]: dimension 0 of size 7 does not divide "
                                  "among 2 ranks of axis tp"));
   parts_.metric({"accuracy", MetricReduce::sum});
-  EXPECT_THAT([&] { parts_.metric({"accuracy", MetricReduce::max}); },
-              ThrowsMessage<Error>("metric \"accuracy\" is reduced in two ways"));
+  EXPECT_THAT(
+      [&] {
+        parts_.metric({"accuracy", MetricReduce::max});
+      },
+      ThrowsMessage<Error>("metric \"accuracy\" is reduced in two ways"));
 }
 
 TEST_F(Parts, APlacementOnTheTensorAxisIsNeverForgotten) {

@@ -150,7 +150,8 @@ TEST(Represents, EachElementIsCountedOnce) {
 // Experts have replicas of their own, and the declared axes decide, not their sizes.
 TEST(Layouts, SayWhoCountsAndSaves) {
   const auto layout_of = [](const std::vector<Split>& split, i64 rank) {
-    const Mesh mesh(RankGenerator({.world = 8, .tensor = 2, .expert = 2, .expert_tensor = 1}), rank);
+    const Mesh mesh(RankGenerator({.world = 8, .tensor = 2, .expert = 2, .expert_tensor = 1}),
+                    rank);
     return ParameterLayout({8}, split, Placement::replicated(), mesh);
   };
   for (const auto& split : {std::vector<Split>{}, {{0, Axis::tensor}}, {{0, Axis::expert}}}) {

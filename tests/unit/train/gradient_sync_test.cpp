@@ -83,11 +83,10 @@ TEST_F(Gradients, ASharedParameterBelongsToAllItsLayers) {
 // What is summed in another way has a bucket of its own, whatever the sizes of the axes.
 TEST_F(Gradients, BucketsHoldWhatIsSummedAlike) {
   const auto partial = [&](std::string_view name, int layer) {
-    parts_.declare({.name = name,
-                    .shape = {64},
-                    .placement = Placement::summed_over({Axis::tensor})},
-                   "",
-                   layer);
+    parts_.declare(
+        {.name = name, .shape = {64}, .placement = Placement::summed_over({Axis::tensor})},
+        "",
+        layer);
   };
   declare("tied", 64, 0, "tied");
   partial("norm1", 1);

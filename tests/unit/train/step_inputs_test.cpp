@@ -193,9 +193,7 @@ TEST_F(Loading, TheNextStepIsReadWhileThisOneRuns) {
     return bundle[Slot{here.parts.slot("tokens")}];
   };
   const void* address = nullptr;
-  const auto request = [](i64 step) {
-    return StepInputs::Request{SampleSet::train, 4 * step, 4};
-  };
+  const auto request = [](i64 step) { return StepInputs::Request{SampleSet::train, 4 * step, 4}; };
   for (const i64 step : {0, 1, 2, 7, 8, 3}) {
     const StepInputs::Request next = request(step + 1);
     inputs.upload(here.cx, request(step), &next, step);
