@@ -124,12 +124,10 @@ struct Text {
   std::string path;
   std::vector<i64> splits = {99, 1};
   std::vector<std::string> exclude;
-  Component<Tokenizer> tokenizer{"byte"};
   static void describe(Schema<Text>& s) {
     s.field("path", &Text::path, "file or folder of texts").required();
     s.field("splits", &Text::splits, "shares of the sets").at_least(0);
     s.field("exclude", &Text::exclude, "names left out");
-    s.slot("tokenizer", &Text::tokenizer, "text to ids");
   }
 };
 

@@ -34,13 +34,13 @@ class SampleCatalog : public Catalog {
 };
 
 /// The least that resolves.
-inline constexpr std::string_view kLeast = R"(
-schema = 1
+inline constexpr std::string_view kLeast = R"(schema = 1
 [run]
 steps = 10
 [batch]
 global = 8
 micro = 2
+sequence_length = 16
 [model]
 hidden = 64
 [data]

@@ -30,8 +30,9 @@ TEST(Dump, LinesCarryTheirOrigin) {
   EXPECT_TRUE(text.starts_with("schema = 1\n\n[run]\n")) << text;
   EXPECT_EQ(part(text, "[batch]"),
             "[batch]\n"
-            "global = 8                                    # a.toml:6:10\n"
-            "micro = 2                                     # a.toml:7:9\n");
+            "global = 8                                    # a.toml:5:10\n"
+            "micro = 2                                     # a.toml:6:9\n"
+            "sequence_length = 16                          # a.toml:7:19\n");
   EXPECT_EQ(part(text, "[schedule]"),
             "[schedule]\n"
             "type = \"sequential\"                           # default\n");

@@ -50,7 +50,7 @@ TEST(ErrorText, DefaultsThatAreNotThere) {
     std::vector<std::string> load_failures() const override { return {}; }
     std::string library_of(std::string_view, std::string_view) const override { return ""; }
   } catalog;
-  const Config config = Config::parse("[run]\nsteps = 1\n[batch]\nglobal = 1\nmicro = 1\n");
+  const Config config = Config::parse("[run]\nsteps = 1\n[batch]\nglobal = 1\nmicro = 1\nsequence_length = 1\n");
   const std::string text = report(check(config, catalog).problems);
   EXPECT_NE(text.find("[lr] type = \"constant\" (the default): no lr plugin of that name\n"
                       "  known lr schedules: none"),
@@ -63,7 +63,7 @@ TEST(ErrorText, DefaultsThatAreNotThere) {
 
 TEST(ErrorText, WhatIsMissing) {
   EXPECT_EQ(
-      problems_of("[batch]\nglobal = 1\n"),
+      problems_of("[batch]\nglobal = 1\nsequence_length = 1\n"),
       R"(a.toml:1:2: [batch] "micro" is missing: sequences of one microbatch; expected integer >= 1
     1 | [batch]
       |  ^^^^^
