@@ -92,6 +92,56 @@ TEST_F(CheckpointTest, EveryElementIsStoredOnceAndUnpadded) {
   }
 }
 
+// Optimizer state that is cut over the replicas: any layout reads it, in shares or whole, and the
+// other way round.
+TEST_F(CheckpointTest, SharesAreReadWholeAndAsOtherShares) {
+  const std::vector<Layout> layouts = {one_, world_of(1, 2), four_, world_of(1, 3), world_of(2, 3)};
+  i64 step = 0;
+  for (const Layout& from : layouts) {
+    for (const bool shares : {true, false}) {
+      ++step;
+      run_ranks(from, path(), [&](CheckpointRank& rank) {
+        if (shares) rank.keep_share();
+        rank.fill(step);
+        rank.checkpoints().save(info_at(step), rank.tensors);
+      });
+      for (const Layout& to : layouts) {
+        SCOPED_TRACE(fmt::format(
+            "{}x{} to {}x{}, shares {}", from.tensor, from.world, to.tensor, to.world, shares));
+        run_ranks(to, path(), [&](CheckpointRank& rank) {
+          rank.keep_share();
+          rank.spoil();
+          ASSERT_TRUE(rank.checkpoints().load("auto", rank.tensors));
+          EXPECT_EQ(rank.wrong(step), "") << "rank " << rank.mesh().rank();
+        });
+        EXPECT_THAT(load(to, "auto"), Each(std::to_string(step)));
+      }
+    }
+  }
+}
+
+TEST_F(CheckpointTest, EveryElementOfSharesIsStoredOnce) {
+  for (const Layout& layout : {world_of(1, 2), four_, world_of(2, 3)}) {
+    run_ranks(layout, path(), [&](CheckpointRank& rank) {
+      rank.keep_share();
+      rank.fill(1);
+      rank.checkpoints().save(info_at(1), rank.tensors);
+    });
+    const CheckpointIndex index = read_index(folder_.at("step-1"));
+    for (const auto& [name, tensor] : index.tensors) {
+      i64 elements = 1, stored = 0;
+      for (const i64 size : tensor.shape) elements *= size;
+      for (const StoredSlice& slice : tensor.slices) {
+        stored += slice.where.elements();
+        for (const StoredSlice& other : tensor.slices) {
+          EXPECT_TRUE(&slice == &other || !slice.where.overlaps(other.where)) << name;
+        }
+      }
+      EXPECT_EQ(stored, elements) << name;
+    }
+  }
+}
+
 TEST_F(CheckpointTest, InfoComesBack) {
   save_step(two_, path(), 7);
   run_ranks(two_, path(), [](CheckpointRank& rank) {

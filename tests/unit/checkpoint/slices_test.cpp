@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "tessera/error.hpp"
@@ -94,10 +95,8 @@ struct Cut {
   std::vector<Split> split;
 };
 
-// runs() is what initialisation walks over: both must see the same elements in the same
-// places, and the ranks together every element once.
-TEST(LocalSlices, SameElementsAsInitialisation) {
-  const std::vector<Cut> cuts = {
+const std::vector<Cut>& cuts() {
+  static const std::vector<Cut> kAll = {
       {{6, 4}, {}},
       {{8, 5}, {{0, Axis::tensor}}},
       {{3, 8}, {{1, Axis::tensor}}},
@@ -106,8 +105,16 @@ TEST(LocalSlices, SameElementsAsInitialisation) {
       {{1, 3}, {{0, Axis::tensor, {}, 4}}},  // the second rank has only padding
       {{5}, {}},
       {{}, {}},
+      {{2, 3, 4}, {}},
+      {{3, 4, 2}, {{1, Axis::tensor, {2, 2}}}},
   };
-  for (const Cut& cut : cuts) {
+  return kAll;
+}
+
+// runs() is what initialisation walks over: both must see the same elements in the same
+// places, and the ranks together every element once.
+TEST(LocalSlices, SameElementsAsInitialisation) {
+  for (const Cut& cut : cuts()) {
     for (const i64 tensor : {i64{1}, i64{2}}) {
       Parameter p;
       p.logical = cut.shape;
@@ -141,6 +148,70 @@ TEST(LocalSlices, SameElementsAsInitialisation) {
       EXPECT_THAT(seen, ::testing::Each(1)) << p.logical.text() << " on " << tensor;
     }
   }
+}
+
+// Visits the elements of a slice: where each is in the storage and in the logical tensor.
+template <class F>
+void each_element(const LocalSlice& slice, const Shape& local, const Shape& logical, F&& visit) {
+  for (i64 i = 0; i < slice.where.elements(); ++i) {
+    i64 rest = i, here = 0, there = 0, local_stride = 1, logical_stride = 1;
+    for (int d = local.rank() - 1; d >= 0; --d) {
+      const auto at = static_cast<std::size_t>(d);
+      const i64 entry = rest % slice.where.shape[at];
+      rest /= slice.where.shape[at];
+      here += (slice.local_begin[at] + entry) * local_stride;
+      there += (slice.where.begin[at] + entry) * logical_stride;
+      local_stride *= local[d];
+      logical_stride *= logical[d];
+    }
+    visit(here, there);
+  }
+}
+
+// Every range of every storage: its rectangles hold each of its elements once, none of the padding
+// and none beyond.
+TEST(LocalSlices, RectanglesTileExactlyTheRange) {
+  for (const Cut& cut : cuts()) {
+    for (const auto& [tensor, rank] : {std::pair<i64, i64>{1, 0}, {2, 0}, {2, 1}}) {
+      const Mesh mesh(RankGenerator({.world = tensor, .tensor = tensor}), rank);
+      const ParameterLayout layout(cut.shape, cut.split, Placement::replicated(), mesh);
+      const i64 elements = layout.storage().elements();
+      std::vector<i64> stands_for(static_cast<std::size_t>(elements), -1);  // -1: padding
+      for (const ElementRun& run : layout.runs()) {
+        for (i64 i = 0; i < run.length; ++i) {
+          stands_for[static_cast<std::size_t>(run.local + i)] = run.logical + i;
+        }
+      }
+      for (i64 begin = 0; begin <= elements; ++begin) {
+        for (i64 end = begin; end <= elements; ++end) {
+          std::vector<i64> expected(stands_for.size(), -1), found(stands_for.size(), -1);
+          std::copy(stands_for.begin() + begin, stands_for.begin() + end, expected.begin() + begin);
+          i64 visited = 0;
+          for (const LocalSlice& slice : local_slices(layout, {begin, end - begin})) {
+            each_element(slice, layout.storage(), cut.shape, [&](i64 here, i64 there) {
+              found.at(static_cast<std::size_t>(here)) = there;
+              ++visited;
+            });
+          }
+          ASSERT_EQ(found, expected) << cut.shape.text() << " [" << begin << ", " << end << ")";
+          ASSERT_EQ(visited, std::ranges::count_if(found, [](i64 at) { return at >= 0; }))
+              << cut.shape.text() << " [" << begin << ", " << end << "): twice";
+        }
+      }
+    }
+  }
+}
+
+// A range makes few files' entries: at most one rectangle for each end along each dimension but the
+// last, and one for what lies between.
+TEST(LocalSlices, ARangeHasFewRectangles) {
+  const Mesh mesh(RankGenerator(Layout{}), 0);
+  const ParameterLayout layout({100, 10}, {}, Placement::replicated(), mesh);
+  EXPECT_EQ(local_slices(layout, {0, 1000}).size(), 1U);
+  EXPECT_EQ(local_slices(layout, {10, 500}).size(), 1U);
+  EXPECT_EQ(local_slices(layout, {13, 3}).size(), 1U);
+  EXPECT_EQ(local_slices(layout, {13, 500}).size(), 3U);
+  EXPECT_TRUE(local_slices(layout, {13, 0}).empty());
 }
 
 }  // namespace

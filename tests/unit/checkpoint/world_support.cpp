@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <thread>
 
@@ -56,7 +57,8 @@ void CheckpointRank::add(const std::string& name,
 }
 
 std::vector<std::byte> CheckpointRank::expected(const CheckpointTensor& tensor, i64 salt) const {
-  std::vector<std::byte> bytes(static_cast<std::size_t>(tensor.tensor.bytes()));
+  const i64 size = dtype_size(tensor.tensor.dtype());
+  std::vector<std::byte> bytes(static_cast<std::size_t>(tensor.parameter->local.elements() * size));
   for (const ElementRun& run : tensor.parameter->layout.runs()) {
     for (i64 i = 0; i < run.length; ++i) {
       const double exact = value_of(tensor.name, run.logical + i, salt);
@@ -70,7 +72,23 @@ std::vector<std::byte> CheckpointRank::expected(const CheckpointTensor& tensor, 
       }
     }
   }
-  return bytes;
+  const auto begin = bytes.begin() + tensor.range.begin * size;
+  return {begin, begin + tensor.range.length * size};
+}
+
+void CheckpointRank::keep_share() {
+  const i64 ranks = mesh_.size(Axis::data), rank = mesh_.coordinate(Axis::data);
+  for (CheckpointTensor& tensor : tensors) {
+    const i64 elements = tensor.range.length, share = (elements + ranks - 1) / ranks;
+    const i64 begin = std::min(rank * share, elements);
+    tensor.range = {begin, std::min(share, elements - begin)};
+    tensor.tensor = Tensor::allocate(*device_,
+                                     device_->pool(),
+                                     device_->stream(),
+                                     {tensor.range.length},
+                                     tensor.tensor.dtype(),
+                                     Category::optimizer);
+  }
 }
 
 void CheckpointRank::fill(i64 salt) {

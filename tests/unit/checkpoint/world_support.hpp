@@ -32,6 +32,9 @@ class CheckpointRank {
   void spoil();
   /// Names of tensors that do not hold exactly what fill(salt) writes.
   std::string wrong(i64 salt) const;
+  /// Keeps only this data rank's share of each tensor, as an optimizer does that cuts its state
+  /// over the replicas. Shares end within rows; the last ones may be empty.
+  void keep_share();
   void add(const std::string& name,
            const Shape& logical,
            const std::vector<Split>& split,

@@ -171,13 +171,16 @@ TEST(Replicated, WritesTheComputeForm) {
   EXPECT_THAT(testing::read(weight.compute), ElementsAre(0.75, 1.75));
 }
 
-TEST(Replicated, StateHasTheParametersFormAndStartsAtZero) {
+TEST(Replicated, StateCoversTheParameterAndStartsAtZero) {
   Rank rank;
   rank.add("weight", {2, 3}, Values(6, 1), Values(6, 1));
   const i64 before = rank.device->memory().bytes[static_cast<std::size_t>(Category::optimizer)];
   const auto optimizer = rank.optimizer("");
+  ASSERT_FALSE(optimizer->state().empty());
   for (const NamedState& state : optimizer->state()) {
-    EXPECT_EQ(state.tensor.shape(), (Shape{2, 3}));
+    EXPECT_EQ(state.range.begin, 0);
+    EXPECT_EQ(state.range.length, 6);
+    EXPECT_EQ(state.tensor.shape(), (Shape{6}));
     EXPECT_EQ(state.tensor.dtype(), DType::f64);
     EXPECT_EQ(testing::read(state.tensor), Values(6, 0));
   }

@@ -179,7 +179,8 @@ TEST_F(Loading, EveryLossNeedsAMask) {
       [&] {
         Rank(device_, other, {}, 0, {1, kSequence});
       },
-      ::testing::ThrowsMessage<Error>("the dataset has no mask for the model's loss \"lm\""));
+      ::testing::ThrowsMessage<ConfigError>(
+          "the dataset has no mask for the loss \"lm\", so it cannot be weighted"));
 }
 
 }  // namespace
