@@ -79,8 +79,11 @@ class GraphSlots::ReplayedFrame final : public PhaseFrame {
 
  private:
   void load(Context& cx, const std::vector<Tensor>& from);
+  using Record = std::function<void(Context& cx, std::size_t graph)>;
+  void record_all(Pool& pool, const Record& record_one);
   void record(Context& cx, std::size_t graph);
   void make_output_gradients();
+  void forget();
   void expect(std::size_t graph) const;
   void replay(Context& cx);
 
@@ -155,38 +158,53 @@ void GraphSlots::ReplayedFrame::make_output_gradients() {
   }
 }
 
-Lifetimes GraphSlots::ReplayedFrame::warm_up(const Bundle& example) {
+// On a tape of its own. Where it fails, nothing of it stays in the pool.
+void GraphSlots::ReplayedFrame::record_all(Pool& pool, const Record& record_one) {
+  Tape tape;
   Context cx = cx_;
-  const BorrowedGradients borrowed(cx, range_.parameters);
-  load(cx, Bundle(example).tensors());
-  LifetimeRecorder recorder(cx.device->pool());
-  cx.pool = &recorder;
-  for (std::size_t graph = 0; graph < parts_.size(); ++graph) {
-    record(cx, graph);
-    recorder.keep_live();
-    if (graph == 0) make_output_gradients();
+  cx.tape = &tape;
+  cx.pool = &pool;
+  try {
+    for (std::size_t graph = 0; graph < parts_.size(); ++graph) {
+      record_one(cx, graph);
+      if (graph == 0) make_output_gradients();
+    }
+  } catch (...) {
+    forget();
+    throw;
   }
+}
+
+void GraphSlots::ReplayedFrame::forget() {
   results_ = Bundle(0, 0);
   input_gradients_.clear();
+}
+
+Lifetimes GraphSlots::ReplayedFrame::warm_up(const Bundle& example) {
+  const BorrowedGradients borrowed(cx_, range_.parameters);
+  load(cx_, Bundle(example).tensors());
+  LifetimeRecorder recorder(cx_.device->pool());
+  record_all(recorder, [&](Context& cx, std::size_t graph) {
+    record(cx, graph);
+    recorder.keep_live();
+  });
+  forget();
   return recorder.lifetimes();
 }
 
 void GraphSlots::ReplayedFrame::capture(const std::string& slot,
                                         const Lifetimes& lifetimes,
                                         Arena& scratch) {
-  Context cx = cx_;
-  arena_ = std::make_unique<Arena>(cx.device->pool(), lifetimes.kept_bytes, *cx.stream);
+  arena_ = std::make_unique<Arena>(cx_.device->pool(), lifetimes.kept_bytes, *cx_.stream);
   pool_ = std::make_unique<SlotPool>(lifetimes, *arena_, scratch);
-  cx.pool = pool_.get();
-  for (std::size_t graph = 0; graph < parts_.size(); ++graph) {
+  record_all(*pool_, [&](Context& cx, std::size_t graph) {
     graphs_.push_back(captured(cx, [&] { record(cx, graph); }));
     GraphMemory& memory = memory_.emplace_back(pool_->end_graph());
     memory.name = fmt::format("{} {}", slot, parts_[graph]);
     memory.slot = slot;
     memory.index = static_cast<int>(graph);
     memory.last = graph + 1 == parts_.size();
-    if (graph == 0) make_output_gradients();
-  }
+  });
   // Written around the graphs, and the slot's for as long.
   const auto keep = [&](const Tensor& tensor) {
     if (tensor.defined()) memory_[0].kept.push_back({tensor.arg().address, tensor.bytes()});
@@ -242,7 +260,6 @@ void GraphSlots::ReplayedFrame::release(Context&) {
 GraphSlots::GraphSlots(const Context& cx, CapturedPhases range, const Bundle& example, int slots)
     : cx_(cx), range_(std::move(range)) {
   require(slots >= 1, "\"{}\" is captured for {} graph slots", range_.name, slots);
-  require(cx.tape != nullptr, "\"{}\" is captured without a tape", range_.name);
   for (const Phase& phase : range_.phases) {
     require(phase.shapes == Shapes::fixed,
             "\"{}\" cannot be captured: the shapes of its phase \"{}\" depend on data",

@@ -145,6 +145,24 @@ TEST_F(SlotMemory, ReplaysInTurnOnly) {
   });
 }
 
+TEST_F(SlotMemory, AGradientThatIsNotThereIsZeroAndNotThatOfTheLastMicrobatch) {
+  with_slots(false, [](TwoBlocks& blocks, GraphSlots& slots, LocalRank& rank) {
+    Context cx = blocks.context();
+    const auto run = [&](const Tensor& gradient) {
+      Bundle bundle = blocks.bundle(1);
+      bundle[blocks.hidden()] = blocks.input(1);
+      slots.frame(0).forward(cx, bundle);
+      SlotGradients gradients(bundle.tensors().size());
+      gradients[static_cast<std::size_t>(blocks.hidden().index)].tensor = gradient;
+      slots.frame(0).backward(cx, Half::both, gradients);
+      return read(rank.parameters().front()->grad);
+    };
+    const auto once = run(blocks.gradient(1));
+    EXPECT_NE(once, std::vector<double>(once.size()));
+    EXPECT_EQ(run({}), once);
+  });
+}
+
 TEST_F(SlotMemory, HalvesThatWereNotCapturedAreRefused) {
   with_slots(false, [](TwoBlocks& blocks, GraphSlots& slots, LocalRank&) {
     Context cx = blocks.context();
@@ -170,6 +188,34 @@ TEST_F(SlotMemory, OtherInputsThanThoseOfTheCaptureAreRefused) {
     EXPECT_EQ(error_of([&] { slots.frame(0).forward(cx, bundle); }),
               "\"phases 0-3\" was captured without a gradient of its input i64 [16], which needs "
               "one");
+  });
+}
+
+// What was recorded before the error goes before the memory that it lies in.
+TEST_F(SlotMemory, ACaptureThatFailsLeavesNothingBehind) {
+  on_one_rank([](LocalRank& rank) {
+    TwoBlocks blocks(rank);
+    const i64 before = rank.device().memory().total;
+    Bundle example = blocks.bundle(1);
+    example[blocks.hidden()] = blocks.input(1).with_var(kNeedsGradient);
+    for (const int failing : {1, 2}) {  // the warm-up, the capture
+      int runs = 0;
+      std::vector<Phase> phases = blocks.phases();
+      phases.back().run = [&, inner = phases.back().run](Context& cx, Bundle& bundle) {
+        inner(cx, bundle);
+        if (++runs == failing) fail("it was too much");
+      };
+      const auto capture = [&] {
+        GraphSlots slots(blocks.context(), {"blocks", phases, rank.parameters(), true}, example, 1);
+        Arena scratch(rank.device().pool(), slots.scratch_bytes(), rank.device().stream());
+        slots.capture(scratch);
+      };
+      EXPECT_EQ(error_of(capture), "it was too much");
+      EXPECT_EQ(runs, failing);
+    }
+    example = Bundle(0, 0);
+    EXPECT_EQ(rank.device().memory().total, before);
+    EXPECT_FALSE(rank.device().capturing());
   });
 }
 

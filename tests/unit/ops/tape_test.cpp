@@ -143,6 +143,28 @@ TEST_F(TapeFrames, ClosuresMayBeLargeAndMany) {
   }
 }
 
+// Notes where it was copied to.
+struct Noted {
+  explicit Noted(std::vector<const void*>& places) : places_(places) {}
+  Noted(const Noted& other) : places_(other.places_) { places_.push_back(this); }
+  std::vector<const void*>& places_;
+};
+
+TEST_F(TapeFrames, TakeOverTheMemoryOfReleasedOnes) {
+  std::vector<const void*> places[2];
+  for (std::vector<const void*>& now : places) {
+    Tensor x = wanted({1}), y = x;
+    const auto closure = [noted = Noted(now)](Context&, Gradients&) {};
+    now.clear();
+    const Tape::FrameId frame = tape_.begin({&x, 1});
+    tape_.record("noted", std::array{x}, std::array{&y}, closure, closure);
+    tape_.end({&y, 1});
+    tape_.release(frame);
+    EXPECT_EQ(now.size(), 2U) << "named closures are copied once";
+  }
+  EXPECT_EQ(places[0], places[1]);
+}
+
 TEST_F(TapeFrames, AGradientShortOfTheResultsIsAnError) {
   Tensors x = {wanted({1})};
   const Tape::FrameId frame = tape_.begin(x);
