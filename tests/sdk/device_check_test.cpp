@@ -6,7 +6,7 @@
 
 #include <algorithm>
 #include <cstring>
-#include <thread>
+#include <utility>
 
 #include "tessera/host_device.hpp"
 #include "tessera/ops/elementwise.hpp"
@@ -300,15 +300,16 @@ struct TakesFirstUses : Right {
 };
 struct TakesUnjoinedForks : Right {
   using Right::Right;
+  void wait(Stream& stream, const Event& event) override {
+    Right::wait(stream, event);
+    if (capturing() && stream.index() != 0) forked = &stream;
+  }
   std::unique_ptr<Graph> end_capture(Stream& stream) override {
-    if (capturing() && stream.index() == 0) {
-      try {
-        Right::wait(Right::stream(), record(comm_stream(CommLane::critical)));
-      } catch (const Error&) {
-      }
-    }
+    Stream* const open = std::exchange(forked, nullptr);
+    if (capturing() && open) Right::wait(Right::stream(), record(*open));
     return Right::end_capture(stream);
   }
+  Stream* forked = nullptr;
 };
 struct ReplaysNothing : Right {
   using Right::Right;
@@ -319,7 +320,16 @@ struct CopiesOnceForAll : Right {
   void copy_from_host(Stream& s, const Tensor& t, const HostBlock& b, i64 offset) override {
     if (!capturing()) return Right::copy_from_host(s, t, b, offset);
     store(t.arg(), b.address() + offset);
-    launch_host(s, "copy_from_host", [] {});
+    launch_host(s, "copy_from_host", [b] {});
+  }
+};
+struct GraphsKeepNoBlocks : Right {
+  using Right::Right;
+  void copy_from_host(Stream& s, const Tensor& t, const HostBlock& b, i64 offset) override {
+    if (!capturing()) return Right::copy_from_host(s, t, b, offset);
+    launch_host(s, "copy_from_host", [this, to = t.arg(), from = b.address() + offset] {
+      store(to, from);
+    });
   }
 };
 
@@ -441,6 +451,7 @@ const Mutant kMutants[] = {
     MUTANT(
         TakesUnjoinedForks, "refusals", "refusals: the end of a capture with a fork that is not"),
     MUTANT(CopiesOnceForAll, "replay", "replay: a recorded copy to the host"),
+    MUTANT(GraphsKeepNoBlocks, "replay", "replay: a graph does not keep the host blocks"),
     MUTANT(SwallowsErrors, "errors", "errors: synchronize after a task that fails is no error"),
     MUTANT(ForgetsNames, "errors", "does not mention \"device_check.fails\""),
     MUTANT(RepeatsErrors, "errors", "errors: the failure that synchronize threw is thrown again"),
