@@ -6,7 +6,7 @@
 
 #include <algorithm>
 #include <cstring>
-#include <thread>
+#include <utility>
 
 #include "tessera/host_device.hpp"
 #include "tessera/ops/elementwise.hpp"
@@ -302,17 +302,14 @@ struct TakesUnjoinedForks : Right {
   using Right::Right;
   void wait(Stream& stream, const Event& event) override {
     Right::wait(stream, event);
-    if (capturing() && stream.index() != 0) fork_ = &stream;
+    if (capturing() && stream.index() != 0) forked = &stream;
   }
   std::unique_ptr<Graph> end_capture(Stream& stream) override {
-    if (Stream* fork = std::exchange(fork_, nullptr); fork && capturing() && stream.index() == 0) {
-      Right::wait(Right::stream(), record(*fork));
-    }
+    Stream* const open = std::exchange(forked, nullptr);
+    if (capturing() && open) Right::wait(Right::stream(), record(*open));
     return Right::end_capture(stream);
   }
-
- private:
-  Stream* fork_ = nullptr;
+  Stream* forked = nullptr;
 };
 struct ReplaysNothing : Right {
   using Right::Right;
@@ -323,7 +320,16 @@ struct CopiesOnceForAll : Right {
   void copy_from_host(Stream& s, const Tensor& t, const HostBlock& b, i64 offset) override {
     if (!capturing()) return Right::copy_from_host(s, t, b, offset);
     store(t.arg(), b.address() + offset);
-    launch_host(s, "copy_from_host", [b] {});  // the block stays, only its values are not read
+    launch_host(s, "copy_from_host", [b] {});
+  }
+};
+struct GraphsKeepNoBlocks : Right {
+  using Right::Right;
+  void copy_from_host(Stream& s, const Tensor& t, const HostBlock& b, i64 offset) override {
+    if (!capturing()) return Right::copy_from_host(s, t, b, offset);
+    launch_host(s, "copy_from_host", [this, to = t.arg(), from = b.address() + offset] {
+      store(to, from);
+    });
   }
 };
 
@@ -445,6 +451,7 @@ const Mutant kMutants[] = {
     MUTANT(
         TakesUnjoinedForks, "refusals", "refusals: the end of a capture with a fork that is not"),
     MUTANT(CopiesOnceForAll, "replay", "replay: a recorded copy to the host"),
+    MUTANT(GraphsKeepNoBlocks, "replay", "replay: a graph does not keep the host blocks"),
     MUTANT(SwallowsErrors, "errors", "errors: synchronize after a task that fails is no error"),
     MUTANT(ForgetsNames, "errors", "does not mention \"device_check.fails\""),
     MUTANT(RepeatsErrors, "errors", "errors: the failure that synchronize threw is thrown again"),

@@ -171,7 +171,12 @@ void check_replay(DeviceBench& bench) {
   });
   bench.expect(
       graph->launches() == 4, "two launches and two copies count as {}", graph->launches());
-  in = HostBlock();  // the graph keeps it
+  const i64 host_blocks = device.memory().host_blocks;
+  in = HostBlock();
+  if (device.memory().host_blocks != host_blocks) {
+    bench.expect(false, "a graph does not keep the host blocks of its copies");
+    return;
+  }
   float expected = 0;
   for (int i = 1; i <= 10; ++i) {
     std::ranges::fill(given, static_cast<float>(i));
