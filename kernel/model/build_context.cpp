@@ -22,7 +22,12 @@ ScopedBuild::ScopedBuild(const BuildSettings& settings,
       type_(std::move(type)) {}
 
 Parameter& ScopedBuild::parameter(const ParameterSpec& spec) {
-  return parts_.declare(spec, scope_, layer_);
+  if (!settings_.locate_errors) return parts_.declare(spec, scope_, layer_);
+  try {
+    return parts_.declare(spec, scope_, layer_, component());
+  } catch (const Error&) {
+    rethrow_located(component());
+  }
 }
 
 u64 ScopedBuild::random_site(std::string_view name) {

@@ -57,7 +57,10 @@ int ModelParts::metric(const MetricInfo& metric) {
   return static_cast<int>(found - metrics_.begin());
 }
 
-Parameter& ModelParts::declare(const ParameterSpec& spec, const std::string& scope, int layer) {
+Parameter& ModelParts::declare(const ParameterSpec& spec,
+                               const std::string& scope,
+                               int layer,
+                               const std::string& component) {
   const std::string own =
       scope.empty() ? std::string(spec.name) : fmt::format("{}.{}", scope, spec.name);
   const std::string name = spec.share.empty() ? own : std::string(spec.share);
@@ -91,7 +94,7 @@ Parameter& ModelParts::declare(const ParameterSpec& spec, const std::string& sco
   }
   parameter->local = parameter->layout.storage();
   by_name_.emplace(name, parameters_.size());
-  parameters_.push_back({std::move(parameter), {layer}});
+  parameters_.push_back({std::move(parameter), {layer}, component});
   return *parameters_.back().parameter;
 }
 

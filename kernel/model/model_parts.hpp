@@ -18,6 +18,7 @@ class ModelParts {
   struct Entry {
     std::unique_ptr<Parameter> parameter;
     std::vector<int> layers;  ///< indices of the layers that declared it
+    std::string component;    ///< the table that declared it first, for errors; may be empty
   };
   struct MetricInfo {
     std::string name;
@@ -34,7 +35,10 @@ class ModelParts {
   explicit ModelParts(const Mesh& mesh, Holders holders = {})
       : mesh_(mesh), holders_(std::move(holders)) {}
 
-  Parameter& declare(const ParameterSpec& spec, const std::string& scope, int layer);
+  Parameter& declare(const ParameterSpec& spec,
+                     const std::string& scope,
+                     int layer,
+                     const std::string& component = {});
   int slot(std::string_view name) { return index_of(slots_, name); }
   int host_slot(std::string_view name) { return index_of(host_slots_, name); }
   int loss(std::string_view name, std::string_view component = {});

@@ -57,13 +57,16 @@ void PlacementCheck::check_gradient(const Kernel& kernel, const TensorArg& outpu
   if (found == equal_gradients_.begin()) return;
   --found;
   if (found->second.end <= bytes.begin) return;
-  problems_.push_back(fmt::format(
-      "parameter \"{}\": its gradient (of \"{}\") is not the same on the ranks of the tensor "
-      "group, "
-      "and no sum over them is declared; what is applied to rows between tensor regions needs "
-      ".placement = build.tensor_region().per_row(), and what goes into a region has to enter() it",
-      found->second.parameter->name,
-      kernel.operation));
+  const Parameter* parameter = found->second.parameter;
+  problems_.push_back(
+      {parameter,
+       fmt::format(
+           "parameter \"{}\": its gradient (of \"{}\") is not the same on the ranks of the tensor "
+           "group, and no sum over them is declared; what is applied to rows between tensor "
+           "regions needs .placement = build.tensor_region().per_row(), and what goes into a "
+           "region has to enter() it",
+           parameter->name,
+           kernel.operation)});
   equal_gradients_.erase(found);
 }
 

@@ -23,8 +23,12 @@ class PlacementCheck {
   void begin(const Mesh& mesh, const std::vector<Parameter*>& parameters);
   void launched(const Kernel& kernel, const void* args);
   void started(const GroupSpec& group, const Collective& collective);
-  /// One text for each parameter, in the order in which they were found.
-  const std::vector<std::string>& problems() const { return problems_; }
+  struct Problem {
+    const Parameter* parameter;
+    std::string text;
+  };
+  /// One for each parameter, in the order in which they were found.
+  const std::vector<Problem>& problems() const { return problems_; }
 
  private:
   struct Bytes {
@@ -42,7 +46,7 @@ class PlacementCheck {
     const Parameter* parameter;
   };
   std::map<const char*, Watched> equal_gradients_;  // by begin: those that must be equal
-  std::vector<std::string> problems_;
+  std::vector<Problem> problems_;
 };
 
 }  // namespace tessera

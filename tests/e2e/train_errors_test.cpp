@@ -88,10 +88,10 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"RecomputedScope",
                 {"recompute.mode=selective", "recompute.scopes=[\"atn\"]"},
                 "--set #4: [recompute] scopes has \"atn\"; the model's blocks have attn, mlp"},
-        Mistake{"Precision", {"precision.compute=fp64"}, "fp64"},
+        Mistake{"Precision", {"precision.compute=fp64"}, "takes f32 for table, not f64"},
         Mistake{"OptimizerGroup",
                 {"optimizer.groups.heads.match=haed.*"},
-                "--set #3: [optimizer.groups.heads] match"},
+                "--set #3: optimizer.groups.heads.match: \"haed.*\" is the name or tag of no"},
         Mistake{"Zigzag",
                 {"parallel.context=3"},
                 "--set #3: [parallel] context = 3 cuts every sample into 6 equal chunks"},
@@ -121,7 +121,7 @@ TEST(TrainErrors, AreAllReportedAtOnce) {
       TinyRun::steps(5, "run", {"parallel.tensor=4", "batch.global=5", "data.path=gone.txt"}));
   EXPECT_EQ(result.exit_code, 2);
   for (const char* problem :
-       {"tiny.toml:17:9, from model.heads: [model.block.attention] heads: 6 heads do not",
+       {"tiny.toml:18:9, from model.heads: [model.block.attention] heads: 6 heads do not",
         "--set #4: [batch] global = 5 is not a multiple of 2",
         "--set #5: data.path: cannot read \""}) {
     EXPECT_THAT(result.err, HasSubstr(problem));

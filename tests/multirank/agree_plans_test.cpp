@@ -12,20 +12,18 @@
 namespace tessera::testing {
 namespace {
 
-// On every other thread that makes one, the second microbatch comes first; a rank is a thread.
+// On every other thread that asks, the second microbatch comes first; a rank is a thread.
 class Fickle final : public PipelineSchedule {
  public:
   struct Config {
     static void describe(Schema<Config>&) {}
   };
-  Fickle(const Config&, const ScheduleArguments&) {
-    thread_local const bool odd = threads++ % 2 == 1;
-    swapped_ = odd;
-  }
+  Fickle(const Config&, const ScheduleArguments&) {}
   std::vector<Action> order(const PipelineShape& shape) const override {
+    thread_local const bool swapped = threads++ % 2 == 1;
     std::vector<Action> actions;
     for (int i = 0; i < shape.microbatches; ++i) {
-      const int microbatch = swapped_ ? i ^ 1 : i;
+      const int microbatch = swapped ? i ^ 1 : i;
       actions.push_back({Action::F, microbatch});
       if (shape.training) actions.push_back({Action::B, microbatch});
     }
@@ -34,7 +32,6 @@ class Fickle final : public PipelineSchedule {
 
  private:
   static std::atomic<int> threads;
-  bool swapped_ = false;
 };
 std::atomic<int> Fickle::threads = 0;
 

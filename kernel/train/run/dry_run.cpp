@@ -70,6 +70,17 @@ void check_resumed(const RunSetup& setup) {
   }
 }
 
+void check_placements(const ModelParts& parts, const PlacementCheck& placement) {
+  std::vector<std::string> texts;
+  for (const PlacementCheck::Problem& problem : placement.problems()) {
+    const auto& entries = parts.parameters();
+    const auto entry = std::ranges::find_if(
+        entries, [&](const auto& e) { return e.parameter.get() == problem.parameter; });
+    texts.push_back(fmt::format("{}: {}", entry->component, problem.text));
+  }
+  if (!texts.empty()) fail_config("{}", fmt::join(texts, "\n"));
+}
+
 // One training step of one rank over absent hardware; what it declared and planned.
 struct Tried {
   Plan plan;
@@ -95,7 +106,7 @@ Tried try_rank(const RunSetup& setup,
   TrainStep step(rank, model, setup, {.observer = &locator, .microbatches = microbatches});
   placement.begin(*rank.mesh, model.parts().parameter_list());
   step.run();
-  if (!placement.problems().empty()) fail_config("{}", fmt::join(placement.problems(), "\n"));
+  check_placements(model.parts(), placement);
   step.losses();
   Tried tried{step.plan(), {}};
   const std::vector<LayerPlan> layers = setup.model->layers();

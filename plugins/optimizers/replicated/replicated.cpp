@@ -102,9 +102,8 @@ void Replicated::check_groups(std::vector<i64> hits, Device* device) const {
   std::size_t index = 0;
   for (const auto& [name, group] : config_.groups) {
     if (hits[index++] > 0) continue;
-    fail_config("[optimizer.groups.{}] match = \"{}\" is the name or tag of no parameter",
-                name,
-                group.match);
+    fail_config(
+        "optimizer.groups.{}.match: \"{}\" is the name or tag of no parameter", name, group.match);
   }
 }
 

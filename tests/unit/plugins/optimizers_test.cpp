@@ -211,7 +211,7 @@ TEST(Replicated, RefusesGroupsThatAreEmptyOrOverlap) {
   rank.add("head.weight", {1}, {1}, {1});
   EXPECT_THAT(
       text_of<ConfigError>([&] { rank.optimizer("[component.groups.tail]\nmatch = \"tail.*\""); }),
-      HasSubstr("[optimizer.groups.tail] match = \"tail.*\" is the name or tag of no"));
+      HasSubstr("optimizer.groups.tail.match: \"tail.*\" is the name or tag of no"));
   EXPECT_THAT(text_of<ConfigError>([&] {
                 rank.optimizer(
                     "[component.groups.a]\nmatch = \"head.*\"\n[component.groups.b]\nmatch = "
