@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <array>
 #include <memory>
 #include <string>
@@ -13,7 +14,7 @@
 #include "tessera/context.hpp"
 #include "tessera/data.hpp"
 #include "tessera/ops.hpp"
-#include "tests/multirank/training_support.hpp"
+#include "training_support.hpp"
 
 namespace tessera::testing {
 namespace {
@@ -24,21 +25,46 @@ using ::testing::StartsWith;
 
 // --- components, each with one mistake ---
 
-// Takes dropout's random numbers of all rows, where it holds only its own ones.
-class AllRows final : public Layer {
+// A layer with the mistake that its configuration names: it takes dropout's random numbers of all
+// rows, where it holds only its own ones, or its backward pass fails.
+class WrongLayer final : public Layer {
  public:
-  using Config = NoConfig;
-  AllRows(const Config&, BuildContext& build)
-      : hidden_(build.slot("hidden")), rows_(build.slot("rows")), key_(build.random_site("drop")) {}
+  struct Config {
+    std::string mistake = "none";
+    static void describe(Schema<Config>& s) {
+      s.field("mistake", &Config::mistake, "what to do wrong");
+    }
+  };
+  WrongLayer(const Config& config, BuildContext& build)
+      : region_(build.tensor_region()),
+        mistake_(config.mistake),
+        hidden_(build.slot("hidden")),
+        rows_(build.slot("rows")),
+        key_(build.random_site("drop")) {}
   std::vector<Phase> phases() override {
-    return {{.scope = "mlp", .run = [this](Context& cx, Bundle& bundle) {
-               const Tensor x = bundle[hidden_];
-               bundle[hidden_] =
-                   ops::dropout(cx, ops::scale(cx, x, 2), x, bundle[rows_], 0.5, key_);
-             }}};
+    return {{.scope = "mlp", .run = [this](Context& cx, Bundle& bundle) { run(cx, bundle); }}};
   }
 
  private:
+  void run(Context& cx, Bundle& bundle) const {
+    const Tensor x = bundle[hidden_];
+    const Tensor rows = mistake_ == "all_rows" ? bundle[rows_] : region_.own_rows(bundle[rows_]);
+    Tensor y = ops::dropout(cx, ops::scale(cx, x, 2), x, rows, 0.5, key_);
+    bundle[hidden_] = mistake_ == "backward" ? broken(cx, y) : y;
+  }
+  static Tensor broken(Context& cx, const Tensor& y) {
+    Tensor z = y.view(y.shape());
+    if (!cx.recording()) return z;
+    const std::array<Tensor, 1> inputs = {y};
+    const std::array<Tensor*, 1> outputs = {&z};
+    cx.tape->record("broken", inputs, outputs, [](Context&, Gradients&) {
+      fail("this operation has no gradient");
+    });
+    return z;
+  }
+
+  TensorRegion region_;
+  std::string mistake_;
   Slot hidden_, rows_;
   u64 key_;
 };
@@ -112,15 +138,6 @@ class Norm final : public Module {
   Tensor operator()(Context& cx, const Tensor& x) const override {
     Tensor y = ops::layernorm(cx, x, *parameters_[0], *parameters_[1], 1e-5);
     if (mistake_ == "result_shape") return y.slice(1, 0, y.dim(1) / 2);
-    if (mistake_ == "backward" && cx.recording()) {
-      Tensor z = y.view(y.shape());
-      const std::array<Tensor, 1> inputs = {y};
-      const std::array<Tensor*, 1> outputs = {&z};
-      cx.tape->record("broken", inputs, outputs, [](Context&, Gradients&) {
-        fail("this operation has no gradient");
-      });
-      return z;
-    }
     return y;
   }
 
@@ -146,7 +163,7 @@ const PluginHost& host() {
   static const std::unique_ptr<PluginHost> kHost = [] {
     auto loaded = load_plugins();
     loaded->add_builtin(+[](Registrar& r) {
-      r.add<Layer, AllRows>("all_rows", "dropout by rows");
+      r.add<Layer, WrongLayer>("wrong_layer", "dropout by rows");
       r.add<Module, WithoutEnter>("without_enter", "a column linear");
       r.add<Module, WholeBias>("whole_bias", "a row linear");
       r.add<Module, Norm>("wrong_norm", "a norm");
@@ -180,6 +197,9 @@ std::string place(const std::string& more, const std::string& key) {
   return fmt::format("run.toml:{}:{}", line, key.size() + 4);
 }
 
+std::string layer(const std::string& mistake) {
+  return "[model.block.mlp]\nmistake = \"" + mistake + "\"\ntype = \"wrong_layer\"\n";
+}
 std::string norm(const std::string& mistake) {
   return "[model.block.norm]\nmistake = \"" + mistake + "\"\ntype = \"wrong_norm\"\n";
 }
@@ -188,28 +208,79 @@ TEST(DryRun, WhatIsRightPasses) {
   EXPECT_EQ(check(""), "");
   EXPECT_EQ(check(kRows), "");
   EXPECT_EQ(check(kRows + norm("none")), "");
-  EXPECT_EQ(check("[model.block.mlp]\ntype = \"all_rows\"\n"), "");  // every row is its own
+  EXPECT_EQ(check(kRows + layer("none")), "");
+  EXPECT_EQ(check(layer("all_rows")), "") << "without sequence parallelism all rows are own ones";
 }
 
 struct Mistake {
   std::string name, more, key, what;
+  std::vector<std::string> sets = {};
 };
+
+const std::string kPipeline = "[parallel]\npipeline = 2\n[schedule]\ntype = \"1f1b\"\n";
 
 std::vector<Mistake> mistakes() {
   return {
-      {"rows_of_other_ranks", kRows + "[model.block.mlp]\ntype = \"all_rows\"\n", "type", "rows"},
-      {"norm_with_a_wrong_weight", norm("weight_shape"), "type", "[8]"},
+      {"rows_of_other_ranks",
+       kRows + layer("all_rows"),
+       "type",
+       "[model.block.mlp] type = \"wrong_layer\": forward pass of \"mlp\" in layers.0: dropout: "
+       "rows must be i64 [8], is i64 [16]"},
+      {"region_that_is_not_entered",
+       kRows +
+           "[model.block.mlp.up]\ntype = \"without_enter\"\n[model.block.mlp]\ntype = \"mlp\"\n",
+       "type",
+       "[model.block.mlp] type = \"mlp\": forward pass of \"mlp\" in layers.0: dropout: residual "
+       "must be f32 [4, 16], is f32 [8, 16]"},
+      {"weight_of_a_wrong_shape",
+       norm("weight_shape"),
+       "type",
+       "[model.block.norm] type = \"wrong_norm\": layernorm: weight must be f32 [16], is f32 [8]"},
+      {"weight_of_a_wrong_shape_in_a_pipeline",
+       kPipeline + norm("weight_shape"),
+       "type",
+       "[model.block.norm] type = \"wrong_norm\": layernorm: weight must be f32 [16], is f32 [8]"},
+      // Found where it does not fit: by what takes it.
+      {"result_of_a_wrong_shape",
+       norm("result_shape") + "[model.block.attention.qkv]\ntype = \"column_linear\"\n",
+       "type",
+       "[model.block.attention.qkv] type = \"column_linear\": matmul: the inner sizes 8 of a and "
+       "16 of b (transposed) differ"},
       {"bias_on_own_rows",
        kRows + "[model.block.mlp.down]\ntype = \"whole_bias\"\n",
        "type",
        "declare it with .placement = build.tensor_region().per_row()"},
-      {"placement_left_out", kRows + norm("no_placement"), "type", "placement"},
-      {"gradient_not_summed", kRows + norm("replicated"), "type", "its gradient"},
+      {"placement_left_out",
+       kRows + norm("no_placement"),
+       "type",
+       "[model.block.norm] type = \"wrong_norm\": parameter \"layers.0.attention_norm.weight\" "
+       "[16] "
+       "says nothing of the tensor axis: cut it with a Split, or give its placement"},
+      {"gradient_that_is_not_summed",
+       kRows + norm("replicated"),
+       "type",
+       "[model.block.norm] type = \"wrong_norm\": parameter \"layers.1.mlp_norm.weight\": its "
+       "gradient"},
       {"error_in_a_backward_closure",
-       norm("backward"),
-       "",
-       "backward pass of \"mlp\" in layers.1: this operation has no gradient"},
-      {"metric_that_is_a_mean", norm("metric_mean"), "type", "sums only"},
+       layer("backward"),
+       "type",
+       "[model.block.mlp] type = \"wrong_layer\": backward pass of \"mlp\" in layers.1: this "
+       "operation has no gradient"},
+      {"metric_that_is_a_mean",
+       norm("metric_mean"),
+       "type",
+       "[model.block.norm] type = \"wrong_norm\": metric \"norm\": this version collects sums "
+       "only"},
+      {"precision_that_the_device_lacks",
+       "[precision]\ncompute = \"fp64\"\n[model.embedding]\ntype = \"embedding\"\n",
+       "type",
+       "on the device \"cpu\" takes f32 for table, not f64: choose another precision or device",
+       {"device.type=cpu"}},
+      {"loss_without_a_mask",
+       "[model.head]\ntype = \"lm_head\"\n",
+       "type",
+       "[model.head] type = \"lm_head\": the dataset has no mask for the loss \"lm\"",
+       {"data.type=maskless"}},
       {"unknown_recompute_scope",
        "[recompute]\nmode = \"selective\"\nscopes = [\"attn\", \"atn\"]\n",
        "scopes",
@@ -221,7 +292,7 @@ std::vector<Mistake> mistakes() {
       {"group_that_matches_nothing",
        "[optimizer.groups.heads]\nmatch = \"haed.*\"\n",
        "match",
-       "haed.*"},
+       "optimizer.groups.heads.match: \"haed.*\" is the name or tag of no parameter"},
   };
 }
 
@@ -231,10 +302,8 @@ class DryRunFinds : public ::testing::TestWithParam<Mistake> {};
 
 TEST_P(DryRunFinds, TheMistakeAndItsPlace) {
   const Mistake& mistake = GetParam();
-  const std::string found = check(mistake.more);
-  if (!mistake.key.empty()) {
-    EXPECT_THAT(found, StartsWith(place(mistake.more, mistake.key) + ": "));
-  }
+  const std::string found = check(mistake.more, mistake.sets);
+  EXPECT_THAT(found, StartsWith(place(mistake.more, mistake.key) + ": "));
   EXPECT_THAT(found, HasSubstr(mistake.what));
 }
 
@@ -242,22 +311,30 @@ INSTANTIATE_TEST_SUITE_P(All, DryRunFinds, ::testing::ValuesIn(mistakes()), [](c
   return info.param.name;
 });
 
-TEST(DryRun, FindsWhatTheDeviceTheDataAndTheGraphsCannotDo) {
-  EXPECT_THAT(check("", {"precision.compute=fp64", "device.type=cpu"}),
-              HasSubstr("takes f32 for table, not f64"));
-  EXPECT_THAT(check("", {"data.type=maskless"}), HasSubstr("no mask for the loss \"lm\""));
-  EXPECT_EQ(check("", {"graph.type=none"}), "");
+// Without sequence parallelism the shapes fit, and the gradient of what was not entered is a part.
+TEST(DryRun, FindsAGradientThatIsNotSummed) {
+  EXPECT_THAT(check("[parallel]\ntensor = 2\n[model.block.mlp.up]\ntype = \"without_enter\"\n"),
+              AllOf(HasSubstr("parameter \"layers.1.mlp_norm.weight\": its gradient"),
+                    HasSubstr("what goes into a region has to enter() it")));
 }
 
-TEST(DryRun, FindsAnInputThatDidNotEnterItsRegion) {
-  const std::string up =
-      "[model.block.mlp]\ntype = \"mlp\"\n[model.block.mlp.up]\ntype = \"without_enter\"\n";
-  EXPECT_NE(check(kRows + up), "");
-  EXPECT_NE(check("[parallel]\ntensor = 2\n" + up), "");
+// What is wrong in several places is said at once.
+TEST(DryRun, FindsSeveralMistakes) {
+  const std::string more = "[recompute]\nmode = \"selective\"\nscopes = [\"atn\"]\n";
+  const std::string found = check(more, {"checkpoint.resume=gone", "optimizer.groups.a.match=b"});
+  EXPECT_THAT(found,
+              AllOf(HasSubstr("--set #1: [checkpoint] resume: "),
+                    HasSubstr("--set #2: optimizer.groups.a.match: \"b\"")));
 }
 
-TEST(DryRun, FindsAResultOfTheWrongShape) {
-  EXPECT_THAT(check(norm("result_shape")), HasSubstr("[16, 8]"));
+TEST(DryRun, RanksOfAClassAreTriedOnce) {
+  Layout layout;
+  layout.world = 16;
+  layout.tensor = layout.context = layout.pipeline = 2;
+  const std::vector<RankClass> classes = rank_classes(RankGenerator(layout));
+  ASSERT_EQ(classes.size(), 4U);
+  for (const RankClass& of : classes) EXPECT_EQ(of.ranks, 4);
+  EXPECT_EQ(classes.front().first, 0);
 }
 
 }  // namespace
