@@ -15,7 +15,7 @@ struct LionArgs {
   TensorArg scalars, grad, main, momentum;
   double beta1 = 0, beta2 = 0, weight_decay = 0, lr_scale = 1;
   static void infer(LionArgs& args) {
-    require(args.main.dtype == DType::f32, "lion: needs precision.main = \"fp32\"");
+    require(args.main.dtype == DType::fp32, "lion: needs precision.main = \"fp32\"");
   }
 };
 

@@ -73,12 +73,12 @@ Outcome run(const LocalWorld& world, Mlp (*build)(LocalRank&)) {
     Tape tape;
     Context cx = rank.context();
     cx.tape = &tape;
-    std::vector<Tensor> x{bench.random({kRows, kHidden}, DType::f32, 1).with_var(kNeedsGradient)};
+    std::vector<Tensor> x{bench.random({kRows, kHidden}, DType::fp32, 1).with_var(kNeedsGradient)};
     const Tape::FrameId frame = tape.begin(x);
     const std::vector<Tensor> y{(*mlp.down)(cx, ops::gelu(cx, (*mlp.up)(cx, x[0])))};
     tape.end(y);
     const GroupCounters forward = group.counters();
-    auto gradients = Tape::gradients({bench.random({kRows, kHidden}, DType::f32, 2)});
+    auto gradients = Tape::gradients({bench.random({kRows, kHidden}, DType::fp32, 2)});
     tape.backward(cx, frame, Half::both, gradients);
     gradients[0].pending.wait(*cx.stream);
     if (rank.index() == 0) {

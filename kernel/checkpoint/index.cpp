@@ -15,9 +15,9 @@ using Json = nlohmann::json;
 constexpr std::string_view kFormat = "tessera-checkpoint-1";
 
 // The safetensors names of our dtypes.
-constexpr std::pair<std::string_view, std::string_view> kDtypes[] = {{"f64", "F64"},
-                                                                     {"f32", "F32"},
-                                                                     {"f16", "F16"},
+constexpr std::pair<std::string_view, std::string_view> kDtypes[] = {{"fp64", "F64"},
+                                                                     {"fp32", "F32"},
+                                                                     {"fp16", "F16"},
                                                                      {"bf16", "BF16"},
                                                                      {"i64", "I64"},
                                                                      {"i32", "I32"},
@@ -73,8 +73,14 @@ StoredSlice slice_from(const Json& json, std::size_t rank) {
   return slice;
 }
 
+// Indices of earlier versions say "f32" for "fp32".
+std::string present_name(const std::string& dtype) {
+  const bool earlier = dtype == "f64" || dtype == "f32" || dtype == "f16";
+  return earlier ? "fp" + dtype.substr(1) : dtype;
+}
+
 StoredTensor tensor_from(const Json& json) {
-  StoredTensor tensor{json.at("dtype"), json.at("shape").get<std::vector<i64>>(), {}};
+  StoredTensor tensor{present_name(json.at("dtype")), json.at("shape").get<std::vector<i64>>(), {}};
   for (const i64 size : tensor.shape) require(size >= 0, "a tensor has size {}", size);
   for (const Json& slice : json.at("slices")) {
     tensor.slices.push_back(slice_from(slice, tensor.shape.size()));

@@ -42,7 +42,7 @@ struct StoredSlice {
 };
 
 struct StoredTensor {
-  std::string dtype;  ///< "f32"
+  std::string dtype;  ///< "fp32"
   std::vector<i64> shape;
   std::vector<StoredSlice> slices;
 };

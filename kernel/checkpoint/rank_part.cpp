@@ -66,16 +66,16 @@ bool all_finite(std::span<const std::byte> bytes, Bits exponent) {
 void require_finite(const CheckpointTensor& tensor, std::span<const std::byte> bytes) {
   bool finite = true;
   switch (tensor.tensor.dtype()) {
-    case DType::f64:
+    case DType::fp64:
       finite = all_finite<u64>(bytes, 0x7FF0000000000000);
       break;
-    case DType::f32:
+    case DType::fp32:
       finite = all_finite<u32>(bytes, 0x7F800000);
       break;
     case DType::bf16:
       finite = all_finite<std::uint16_t>(bytes, 0x7F80);
       break;
-    case DType::f16:
+    case DType::fp16:
       finite = all_finite<std::uint16_t>(bytes, 0x7C00);
       break;
     default:

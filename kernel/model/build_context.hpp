@@ -41,7 +41,7 @@ struct BuildSettings {
   const Mesh* mesh = nullptr;
   BatchShape batch;
   bool sequence_parallel = false;
-  DType compute = DType::f32, main = DType::f32;
+  DType compute = DType::fp32, main = DType::fp32;
   u64 seed = 0;
   const Device* device = nullptr;
   ComponentMaker* maker = nullptr;

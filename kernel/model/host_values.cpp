@@ -9,12 +9,12 @@ namespace {
 template <class F>
 auto with_floating(const Tensor& tensor, F&& f) {
   switch (tensor.dtype()) {
-    case DType::f64:
+    case DType::fp64:
       return f(double{});
-    case DType::f32:
+    case DType::fp32:
       return f(float{});
     default:
-      fail("host values are f32 or f64, not {}", tensor);
+      fail("host values are fp32 or fp64, not {}", tensor);
   }
 }
 

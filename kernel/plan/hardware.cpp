@@ -58,9 +58,9 @@ void PeakTable::describe(Schema<PeakTable>& s) {
   const auto peak = [&s](std::string_view name, double PeakTable::*member, std::string_view doc) {
     s.field(name, member, doc).at_least(0).at_most(kMostPerSecond);
   };
-  peak("f64", &PeakTable::f64, "FLOP/s of matrix products in f64; 0: none");
-  peak("f32", &PeakTable::f32, "the same in f32");
-  peak("f16", &PeakTable::f16, "the same in f16");
+  peak("fp64", &PeakTable::fp64, "FLOP/s of matrix products in fp64; 0: none");
+  peak("fp32", &PeakTable::fp32, "the same in fp32");
+  peak("fp16", &PeakTable::fp16, "the same in fp16");
   peak("bf16", &PeakTable::bf16, "the same in bf16");
   add_share(s, &PeakTable::efficiency, "share of the peak that products reach");
 }
@@ -86,8 +86,9 @@ void Hardware::describe(Schema<Hardware>& s) {
   s.field("launch_latency", &Hardware::launch_latency, "seconds that each operation costs")
       .at_least(0)
       .at_most(kMostSeconds);
-  s.field("f32_timed_as", &Hardware::f32_timed_as, "time f32 tensors as if they were of this type")
-      .one_of({"", "f16", "bf16"});
+  s.field(
+       "fp32_timed_as", &Hardware::fp32_timed_as, "time fp32 tensors as if they were of this type")
+      .one_of({"", "fp16", "bf16"});
 }
 
 Hardware Hardware::load(const std::string& file) {
@@ -104,13 +105,13 @@ Hardware Hardware::load(const std::string& file) {
 }
 
 DType Hardware::timed(DType dtype) const {
-  if (dtype != DType::f32 || f32_timed_as.empty()) return dtype;
-  return f32_timed_as == "f16" ? DType::f16 : DType::bf16;
+  if (dtype != DType::fp32 || fp32_timed_as.empty()) return dtype;
+  return fp32_timed_as == "fp16" ? DType::fp16 : DType::bf16;
 }
 
 double Hardware::rate(DType dtype) const {
   const DType type = timed(dtype);
-  const double rates[] = {peak.f64, peak.f32, peak.f16, peak.bf16};
+  const double rates[] = {peak.fp64, peak.fp32, peak.fp16, peak.bf16};
   const double best = type <= DType::bf16 ? rates[static_cast<int>(type)] : 0;
   if (best < kLeastPerSecond) {
     fail_config("the hardware \"{}\" has no rate for products in {}: [peak] {} is {}",

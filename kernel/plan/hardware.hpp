@@ -10,7 +10,7 @@ namespace tessera {
 
 /// Matrix products: operations a second of one rank, by element type; 0: it has no such units.
 struct PeakTable {
-  double f64 = 30e9, f32 = 60e9, f16 = 0, bf16 = 0;
+  double fp64 = 30e9, fp32 = 60e9, fp16 = 0, bf16 = 0;
   double efficiency = 0.6;
   static void describe(Schema<PeakTable>& s);
 };
@@ -33,9 +33,9 @@ struct Hardware {
   std::string name = "a small CPU host";
   i64 ranks_per_host = 16;
   double launch_latency = 2e-6;  ///< of each operation
-  /// Element type whose speed and size f32 tensors are timed with: for hardware that is used in a
-  /// precision that this version does not compute in. Empty: f32.
-  std::string f32_timed_as;
+  /// Element type whose speed and size fp32 tensors are timed with: for hardware that is used in a
+  /// precision that this version does not compute in. Empty: fp32.
+  std::string fp32_timed_as;
   PeakTable peak;
   MemoryTable memory;
   LinkTable inside;                    ///< of one rank, within its host
@@ -47,7 +47,7 @@ struct Hardware {
 
   /// Operations a second of one rank. Throws ConfigError where the hardware cannot.
   double rate(DType dtype) const;
-  /// Bytes that a tensor of `bytes` counts in predicted times (f32_timed_as).
+  /// Bytes that a tensor of `bytes` counts in predicted times (fp32_timed_as).
   double timed_bytes(DType dtype, i64 bytes) const;
 
   i64 host(i64 rank) const { return rank / ranks_per_host; }

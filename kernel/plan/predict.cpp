@@ -9,6 +9,7 @@
 #include "kernel/schedule/draw.hpp"
 #include "kernel/schedule/verify.hpp"
 #include "tessera/error.hpp"
+#include "tessera/types.hpp"
 
 namespace tessera {
 
@@ -159,7 +160,7 @@ Prediction predict(const PlanArguments& arguments) {
       any.flops_per_token * static_cast<double>(config.batch.global * out.sequence_length);
   add_times(out);
   const double peak =
-      out.hardware.rate(precision_of(config.precision.compute)) / out.hardware.peak.efficiency;
+      out.hardware.rate(parse_dtype(config.precision.compute)) / out.hardware.peak.efficiency;
   out.mfu = out.flops_per_second_and_rank() / peak;
   return out;
 }

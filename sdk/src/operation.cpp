@@ -7,9 +7,9 @@
 namespace tessera {
 namespace {
 
-constexpr DType kEvery[] = {DType::f64,
-                            DType::f32,
-                            DType::f16,
+constexpr DType kEvery[] = {DType::fp64,
+                            DType::fp32,
+                            DType::fp16,
                             DType::bf16,
                             DType::i64,
                             DType::i32,
@@ -43,7 +43,7 @@ DType data_dtype(const TensorRule* rules, const TensorArg* tensors, int count) {
       if (rules[i].type == leading && tensors[i].rank > 0) return tensors[i].dtype;
     }
   }
-  return DType::f32;
+  return DType::fp32;
 }
 
 DType expected_dtype(TypeRule rule, DType own, DType data) {
@@ -59,7 +59,7 @@ DType expected_dtype(TypeRule rule, DType own, DType data) {
     case TypeRule::any:
       return own;
     case TypeRule::doubles:
-      return DType::f64;
+      return DType::fp64;
     case TypeRule::integers:
       return DType::i64;
     case TypeRule::mask:
@@ -71,7 +71,7 @@ DType expected_dtype(TypeRule rule, DType own, DType data) {
 void check_types(const Kernel& kernel, const void* args, std::string_view device) {
   const auto* tensors = static_cast<const TensorArg*>(args);
   const DType data =
-      kernel.rules != nullptr ? data_dtype(kernel.rules, tensors, kernel.tensors) : DType::f32;
+      kernel.rules != nullptr ? data_dtype(kernel.rules, tensors, kernel.tensors) : DType::fp32;
   for (int i = 0; i < kernel.tensors; ++i) {
     const TensorArg& tensor = tensors[i];
     if (!tensor) continue;

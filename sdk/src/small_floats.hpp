@@ -7,7 +7,7 @@
 
 namespace tessera {
 
-/// f16 as the compiler has it: converts to and from float and double, rounded once.
+/// fp16 as the compiler has it: converts to and from float and double, rounded once.
 using Half = _Float16;
 
 /// bf16: the upper half of a float, rounded to nearest even.

@@ -18,9 +18,9 @@ struct DTypeInfo {
 };
 
 constexpr DTypeInfo kInfos[] = {
-    {DType::f64, "f64", 8, true},
-    {DType::f32, "f32", 4, true},
-    {DType::f16, "f16", 2, true},
+    {DType::fp64, "fp64", 8, true},
+    {DType::fp32, "fp32", 4, true},
+    {DType::fp16, "fp16", 2, true},
     {DType::bf16, "bf16", 2, true},
     {DType::i64, "i64", 8, false},
     {DType::i32, "i32", 4, false},

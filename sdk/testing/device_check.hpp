@@ -15,7 +15,7 @@ using MakeDevice = std::function<std::shared_ptr<Device>(const DeviceArguments& 
 /// Holds a device against the contract of device.hpp: order of streams, events and waits, lifetimes
 /// of tensors and host blocks, memory statistics, capture with its refusals, replay, errors of
 /// asynchronous work, copies, kinds of memory. What its operations compute is op_check's part; it
-/// needs `fill` and `add` of f32 tensors.
+/// needs `fill` and `add` of fp32 tensors.
 ///
 /// Empty when all holds, else one line per problem, which begins with the part of the contract:
 /// "events: join ignored its deadline". Takes about two seconds. A promise about order that is

@@ -43,8 +43,8 @@ class GradientCheck {
 
  private:
   static void expect_double(const Tensor& tensor) {
-    require(tensor.dtype() == DType::f64 && tensor.dense(),
-            "gradient_check works on dense f64, not on {}",
+    require(tensor.dtype() == DType::fp64 && tensor.dense(),
+            "gradient_check works on dense fp64, not on {}",
             tensor);
   }
 
@@ -75,7 +75,7 @@ class GradientCheck {
     u64 seed = options_.seed << 32;
     for (const Values& result : results()) {
       weights_.push_back(
-          Operand::random({static_cast<i64>(result.size())}, DType::f64, ++seed).values);
+          Operand::random({static_cast<i64>(result.size())}, DType::fp64, ++seed).values);
     }
   }
 
@@ -92,7 +92,7 @@ class GradientCheck {
     tape.end(outputs);
     std::vector<Tape::Gradient> found;
     for (std::size_t i = 0; i < outputs.size(); ++i) {
-      found.push_back({cx_.empty(outputs[i].shape(), DType::f64)});
+      found.push_back({cx_.empty(outputs[i].shape(), DType::fp64)});
       write(found.back().tensor, weights_[i]);
     }
     outputs.clear();

@@ -23,7 +23,7 @@ struct GradientOptions {
 };
 
 /// Compares the gradients that the tape gives for inputs and parameters with central differences
-/// of sum(weights · results), for random weights. Everything in f64. Also checks that the input
+/// of sum(weights · results), for random weights. Everything in fp64. Also checks that the input
 /// and the weight half, run apart, give the same bits as both at once, that parameters' gradients
 /// are added to what is there, and that the function leaves its inputs alone. Empty when all
 /// agrees, else one line per problem.

@@ -23,14 +23,14 @@ using Values = std::vector<double>;
 using Results = std::map<std::string, Values>;
 
 Values random_values(i64 count, u64 seed) {
-  return Operand::random({count}, DType::f64, seed).values;
+  return Operand::random({count}, DType::fp64, seed).values;
 }
 
 /// Keeps losses for the comparison; each has the weight of `rows`.
 class LossKeeper final : public StepSink {
  public:
   LossKeeper(LocalRank& rank, i64 rows)
-      : inverse_weight_(rank.tensor({1}, DType::f64, {1.0 / static_cast<double>(rows)})) {}
+      : inverse_weight_(rank.tensor({1}, DType::fp64, {1.0 / static_cast<double>(rows)})) {}
   Tensor inverse_weight(LossTerm) override { return inverse_weight_; }
   void add_loss(Context&, LossTerm term, const Tensor& scalar) override {
     losses_[fmt::format("loss {}", term.index)].push_back(read(scalar)[0]);
@@ -66,7 +66,7 @@ class LayerRun {
     Context cx = rank_.context();
     cx.tape = &tape;
     cx.sink = &losses;
-    cx.loss_scale = rank_.tensor({1}, DType::f64, {1});
+    cx.loss_scale = rank_.tensor({1}, DType::fp64, {1});
     bundle[hidden] = rank_.tensor({own_, layer_.features}, own_part(1)).with_var(kNeedsGradient);
     const Tape::FrameId frame = tape.begin(bundle.tensors());
     for (const Phase& phase : phases) phase.run(cx, bundle);
@@ -154,7 +154,7 @@ LocalWorldOptions options_of(const LayerCase& layer, i64 ranks, bool sequence_pa
   LocalWorldOptions options;
   options.layout.world = options.layout.tensor = ranks;
   options.device = layer.device;
-  options.dtype = DType::f64;
+  options.dtype = DType::fp64;
   options.batch = layer.batch;
   options.sequence_parallel = sequence_parallel;
   options.values = layer.values;

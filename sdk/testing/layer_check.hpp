@@ -17,7 +17,7 @@ struct LayerCase {
   BatchShape batch{2, 8};  ///< its rows divide among `tensor` ranks
   i64 tensor = 2;
   std::string device = "reference";
-  /// Relative to the largest value of the same tensor; everything is computed in f64.
+  /// Relative to the largest value of the same tensor; everything is computed in fp64.
   double tolerance = 1e-10;
 };
 

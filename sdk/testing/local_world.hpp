@@ -16,7 +16,7 @@ namespace tessera::testing {
 struct TESSERA_API LocalWorldOptions {
   Layout layout = {};
   std::string device = "reference";
-  DType dtype = DType::f32;  ///< of parameters and of LocalRank::tensor
+  DType dtype = DType::fp32;  ///< of parameters and of LocalRank::tensor
   BatchShape batch = {};
   bool sequence_parallel = false;  ///< tensor ranks keep their rows between tensor regions
   u64 seed = 1;

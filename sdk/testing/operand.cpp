@@ -56,11 +56,11 @@ void each(const TensorArg& arg, F&& f) {
 
 void encode(double value, DType dtype, std::byte* to) {
   switch (dtype) {
-    case DType::f64:
+    case DType::fp64:
       return put(value, to);
-    case DType::f32:
+    case DType::fp32:
       return put(static_cast<float>(value), to);
-    case DType::f16:
+    case DType::fp16:
       return put(static_cast<_Float16>(value), to);
     case DType::bf16:
       return put(upper_half(static_cast<float>(value)), to);
@@ -77,11 +77,11 @@ void encode(double value, DType dtype, std::byte* to) {
 
 double decode(const std::byte* from, DType dtype) {
   switch (dtype) {
-    case DType::f64:
+    case DType::fp64:
       return get<double>(from);
-    case DType::f32:
+    case DType::fp32:
       return get<float>(from);
-    case DType::f16:
+    case DType::fp16:
       return static_cast<double>(get<_Float16>(from));
     case DType::bf16:
       return std::bit_cast<float>(u32{get<std::uint16_t>(from)} << 16);
@@ -115,7 +115,7 @@ Operand Operand::random(const Shape& shape, DType dtype, u64 seed, double low, d
 
 Operand Operand::integers(const Shape& shape, DType dtype, u64 seed, i64 low, i64 high) {
   Operand operand =
-      random(shape, DType::f64, seed, static_cast<double>(low), static_cast<double>(high));
+      random(shape, DType::fp64, seed, static_cast<double>(low), static_cast<double>(high));
   for (double& value : operand.values) value = std::floor(value);
   return given(shape, dtype, std::move(operand.values));
 }

@@ -26,7 +26,7 @@ struct TESSERA_API Operand {
     alias,   ///< the memory of another operand
   } kind = Kind::absent;
   Shape shape = {};
-  DType dtype = DType::f32;
+  DType dtype = DType::fp32;
   Layout layout = Layout::dense;
   std::vector<double> values = {};  ///< row-major, whatever the layout
   int of = -1;                      ///< which operand an alias is

@@ -88,7 +88,7 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"RecomputedScope",
                 {"recompute.mode=selective", "recompute.scopes=[\"atn\"]"},
                 "--set #4: [recompute] scopes has \"atn\"; the model's blocks have attn, mlp"},
-        Mistake{"Precision", {"precision.compute=fp64"}, "takes f32 for table, not f64"},
+        Mistake{"Precision", {"precision.compute=fp64"}, "takes fp32 for table, not fp64"},
         Mistake{"OptimizerGroup",
                 {"optimizer.groups.heads.match=haed.*"},
                 "--set #3: optimizer.groups.heads.match: \"haed.*\" is the name or tag of no"},

@@ -202,7 +202,7 @@ TEST(Checkpoint, AnotherRunIsRefused) {
   EXPECT_THAT(error({"optimizer.rule.type=\"sgd\""}),
               AllOf(HasSubstr("not in this run: "), HasSubstr("/first_moment")));
   EXPECT_THAT(error({"precision.main=\"fp64\"", "precision.compute=\"fp64\""}),
-              HasSubstr("f32 [16] in the checkpoint, f64 [16] in this run"));
+              HasSubstr("fp32 [16] in the checkpoint, fp64 [16] in this run"));
   EXPECT_EQ(metrics_lines(out).size(), static_cast<std::size_t>(kStop))
       << "and nothing was touched";
 }

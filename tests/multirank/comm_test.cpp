@@ -109,7 +109,7 @@ TEST(ThreadsFailure, SizesThatDiffer) {
         [n](TestRank& rank) {
           const auto group = make_world_group(rank);
           const i64 mine = rank.rank == 1 ? n + 1 : n;
-          const Tensor tensor = filled(rank.device, mine, DType::f32, [](i64) { return 1; });
+          const Tensor tensor = filled(rank.device, mine, DType::fp32, [](i64) { return 1; });
           group->all_reduce(rank.stream(), tensor, ReduceOp::sum, "mlp.down").wait(rank.stream());
         },
         {{"rank 0, group all[0,1,2]: all_reduce \"mlp.down\"",
@@ -123,7 +123,7 @@ TEST(ThreadsFailure, SizesThatDiffer) {
 TEST(ThreadsFailure, NamesKindsAndOperatorsThatDiffer) {
   for (const int difference : {0, 1, 2, 3}) {
     const std::vector<std::string> sides[] = {
-        {"\"a\"", "\"b\""}, {"all_reduce", "broadcast"}, {"sum", "max"}, {"f32", "i32"}};
+        {"\"a\"", "\"b\""}, {"all_reduce", "broadcast"}, {"sum", "max"}, {"fp32", "i32"}};
     std::vector<std::string> texts = sides[difference];
     texts.emplace_back("group all[0,1]");
     expect_failures({.world = 2},
@@ -132,7 +132,7 @@ TEST(ThreadsFailure, NamesKindsAndOperatorsThatDiffer) {
                       const bool other = rank.rank == 1;
                       const bool type = other && difference == 3;
                       const Tensor tensor = filled(
-                          rank.device, 10, type ? DType::i32 : DType::f32, [](i64) { return 1; });
+                          rank.device, 10, type ? DType::i32 : DType::fp32, [](i64) { return 1; });
                       const char* name = other && difference == 0 ? "b" : "a";
                       Work work;
                       if (other && difference == 1) {
@@ -153,7 +153,7 @@ TEST(ThreadsFailure, SendAndReceiveThatDiffer) {
                   [](TestRank& rank) {
                     const auto group = make_world_group(rank);
                     const Tensor tensor =
-                        filled(rank.device, 10 + rank.rank, DType::f32, [](i64) { return 1; });
+                        filled(rank.device, 10 + rank.rank, DType::fp32, [](i64) { return 1; });
                     const ProcessGroup::Part part{1 - group->index(), tensor};
                     if (rank.rank == 0)
                       group->exchange(rank.stream(), {part}, {}, "to next").wait(rank.stream());
@@ -171,7 +171,7 @@ TEST(ThreadsFailure, RankThatDoesNotCome) {
         const auto group = make_world_group(rank);
         if (rank.rank == 1) return rank.await("end", {0, 2});
         rank.end_together({0, 2}, [&] {
-          const Tensor tensor = filled(rank.device, 10, DType::f32, [](i64) { return 1; });
+          const Tensor tensor = filled(rank.device, 10, DType::fp32, [](i64) { return 1; });
           group->all_reduce(rank.stream(), tensor, ReduceOp::sum, "late").wait(rank.stream());
         });
       },
@@ -188,8 +188,8 @@ TEST(ThreadsFailure, NamesTheCollectiveThatWasWaitedFor) {
         const auto group = make_world_group(rank);
         if (rank.rank == 1) return rank.await("end", {0});
         rank.end_together({0}, [&] {
-          const Tensor tensor = filled(rank.device, 5000, DType::f32, [](i64) { return 1; });
-          const Tensor other = filled(rank.device, 5000, DType::f32, [](i64) { return 1; });
+          const Tensor tensor = filled(rank.device, 5000, DType::fp32, [](i64) { return 1; });
+          const Tensor other = filled(rank.device, 5000, DType::fp32, [](i64) { return 1; });
           Work sent = group->exchange(rank.stream(), {{1, tensor}}, {}, "an older send");
           Work both = group->exchange(rank.stream(), {{1, tensor}}, {{1, other}}, "this one");
           both.wait_received(rank.stream());
@@ -204,7 +204,7 @@ TEST(ThreadsFailure, RankThatEnds) {
       [](TestRank& rank) {
         const auto group = make_world_group(rank);
         if (rank.rank == 1) return;
-        const Tensor tensor = filled(rank.device, 5000, DType::f32, [](i64) { return 1; });
+        const Tensor tensor = filled(rank.device, 5000, DType::fp32, [](i64) { return 1; });
         group->all_reduce(rank.stream(), tensor, ReduceOp::sum, "alone").wait(rank.stream());
       },
       {{"rank 0, group all[0,1,2]: all_reduce \"alone\"", "rank 1 failed: it has ended"},
@@ -218,7 +218,7 @@ TEST(ThreadsFailure, RankThatAborts) {
       [](TestRank& rank) {
         const auto group = make_world_group(rank);
         if (rank.rank == 2) return rank.communicator.abort("the disk is full");
-        const Tensor tensor = filled(rank.device, 5000, DType::f32, [](i64) { return 1; });
+        const Tensor tensor = filled(rank.device, 5000, DType::fp32, [](i64) { return 1; });
         group->all_reduce(rank.stream(), tensor, ReduceOp::sum, "alone").wait(rank.stream());
       },
       {{"rank 0", "all_reduce \"alone\"", "rank 2 failed: the disk is full"},
@@ -233,7 +233,7 @@ TEST(ThreadsFailure, ReportedByDeferredStreamsToo) {
         const auto group = make_world_group(rank);
         if (rank.rank == 1) return rank.await("end", {0});
         rank.end_together({0}, [&] {
-          const Tensor tensor = filled(rank.device, 10, DType::f32, [](i64) { return 1; });
+          const Tensor tensor = filled(rank.device, 10, DType::fp32, [](i64) { return 1; });
           group->all_reduce(rank.stream(), tensor, ReduceOp::sum, "late").wait(rank.stream());
           rank.device.synchronize(rank.stream());
         });
@@ -244,15 +244,15 @@ TEST(ThreadsFailure, ReportedByDeferredStreamsToo) {
 TEST(ThreadsGroup, KeepsTheLast32Collectives) {
   const auto errors = run_threads({.world = 2}, [](TestRank& rank) {
     const auto group = make_world_group(rank);
-    const Tensor tensor = filled(rank.device, 6, DType::f32, [](i64) { return 1; });
+    const Tensor tensor = filled(rank.device, 6, DType::fp32, [](i64) { return 1; });
     for (int k = 0; k < 40; ++k) {
       group->all_reduce(rank.stream(), tensor.view({2, 3}), ReduceOp::sum, "k" + std::to_string(k))
           .join();
     }
     const std::vector<std::string> record = group->flight_record();
     EXPECT_EQ(record.size(), 32U);
-    EXPECT_EQ(record.front(), "all[0,1] #8 all_reduce k8 f32 [2, 3]");
-    EXPECT_EQ(record.back(), "all[0,1] #39 all_reduce k39 f32 [2, 3]");
+    EXPECT_EQ(record.front(), "all[0,1] #8 all_reduce k8 fp32 [2, 3]");
+    EXPECT_EQ(record.back(), "all[0,1] #39 all_reduce k39 fp32 [2, 3]");
     EXPECT_EQ(group->counters()[CollectiveKind::all_reduce].bytes, 40 * 24);
   });
   EXPECT_THAT(errors, Each(IsEmpty()));
@@ -263,7 +263,7 @@ TEST(ThreadsGroup, TwoWorldsInOneProcess) {
     return [value](TestRank& rank) {
       const auto group = make_world_group(rank);
       for (int k = 0; k < 50; ++k) {
-        const Tensor tensor = filled(rank.device, 2000, DType::f32, [&](i64) { return value; });
+        const Tensor tensor = filled(rank.device, 2000, DType::fp32, [&](i64) { return value; });
         group->all_reduce(rank.stream(), tensor, ReduceOp::sum, "both").wait(rank.stream());
         expect_values(
             tensor, [&](i64) { return 2 * value; }, "two worlds");
@@ -280,7 +280,7 @@ TEST(ThreadsGroup, TwoWorldsInOneProcess) {
 TEST(ThreadsGroup, OfOneCopiesWhereItMust) {
   const auto errors = run_threads({.world = 1}, [](TestRank& rank) {
     ProcessGroup group({.name = "tp[0]", .members = {0}, .index = 0, .id = 0}, nullptr, 0);
-    const Tensor tensor = filled(rank.device, 6, DType::f32, [](i64 i) { return double(i); });
+    const Tensor tensor = filled(rank.device, 6, DType::fp32, [](i64 i) { return double(i); });
     group.all_reduce(rank.stream(), tensor, ReduceOp::sum, "x").wait(rank.stream());
     group.all_gather(rank.stream(), tensor, tensor, "x").wait(rank.stream());
     group.barrier(rank.stream(), "x");

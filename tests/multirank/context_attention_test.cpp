@@ -65,7 +65,7 @@ void place(Values& whole, const Values& part, const std::vector<std::size_t>& ro
 LocalWorldOptions options_of(const Case& c) {
   LocalWorldOptions options;
   options.layout = {.world = c.ranks * c.tensor, .tensor = c.tensor, .context = c.ranks};
-  options.dtype = DType::f64;
+  options.dtype = DType::fp64;
   options.batch = {c.batch, kSequence / c.ranks};
   options.deferred_seed = c.deferred_seed;
   options.values = {{"model.hidden", kHidden},

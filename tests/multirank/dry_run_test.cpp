@@ -231,15 +231,17 @@ std::vector<Mistake> mistakes() {
            "[model.block.mlp.up]\ntype = \"without_enter\"\n[model.block.mlp]\ntype = \"mlp\"\n",
        "type",
        "[model.block.mlp] type = \"mlp\": forward pass of \"mlp\" in layers.0: dropout: residual "
-       "must be f32 [4, 16], is f32 [8, 16]"},
+       "must be fp32 [4, 16], is fp32 [8, 16]"},
       {"weight_of_a_wrong_shape",
        norm("weight_shape"),
        "type",
-       "[model.block.norm] type = \"wrong_norm\": layernorm: weight must be f32 [16], is f32 [8]"},
+       "[model.block.norm] type = \"wrong_norm\": layernorm: weight must be fp32 [16], is fp32 "
+       "[8]"},
       {"weight_of_a_wrong_shape_in_a_pipeline",
        kPipeline + norm("weight_shape"),
        "type",
-       "[model.block.norm] type = \"wrong_norm\": layernorm: weight must be f32 [16], is f32 [8]"},
+       "[model.block.norm] type = \"wrong_norm\": layernorm: weight must be fp32 [16], is fp32 "
+       "[8]"},
       // Found where it does not fit: by what takes it.
       {"result_of_a_wrong_shape",
        norm("result_shape") + "[model.block.attention.qkv]\ntype = \"column_linear\"\n",
@@ -274,7 +276,7 @@ std::vector<Mistake> mistakes() {
       {"precision_that_the_device_lacks",
        "[precision]\ncompute = \"fp64\"\n[model.embedding]\ntype = \"embedding\"\n",
        "type",
-       "on the device \"cpu\" takes f32 for table, not f64: choose another precision or device",
+       "on the device \"cpu\" takes fp32 for table, not fp64: choose another precision or device",
        {"device.type=cpu"}},
       {"loss_without_a_mask",
        "[model.head]\ntype = \"lm_head\"\n",

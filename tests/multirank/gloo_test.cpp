@@ -26,14 +26,14 @@ TEST_P(Gloo, ConformsToPlainLoops) {
 }
 
 Tensor values(TestRank& rank, i64 elements, u64 salt) {
-  return filled(rank.device, elements, DType::f32, [&](i64 i) {
-    return small_value(rank.rank, i, salt, DType::f32);
+  return filled(rank.device, elements, DType::fp32, [&](i64 i) {
+    return small_value(rank.rank, i, salt, DType::fp32);
   });
 }
 
 double total(i64 world, i64 i, u64 salt) {
   double sum = 0;
-  for (i64 rank = 0; rank < world; ++rank) sum += small_value(rank, i, salt, DType::f32);
+  for (i64 rank = 0; rank < world; ++rank) sum += small_value(rank, i, salt, DType::fp32);
   return sum;
 }
 
@@ -53,7 +53,7 @@ TEST_P(Gloo, LargeAndEmpty) {
       group->broadcast(rank.stream(), spread, static_cast<int>(p - 1), "large").wait(rank.stream());
       expect_values(
           spread,
-          [&](i64 i) { return small_value(p - 1, i, salt, DType::f32); },
+          [&](i64 i) { return small_value(p - 1, i, salt, DType::fp32); },
           "large broadcast");
 
       const Tensor scattered = values(rank, n, salt);
@@ -69,7 +69,7 @@ TEST_P(Gloo, LargeAndEmpty) {
           .wait(rank.stream());
       expect_values(
           gathered,
-          [&](i64 i) { return small_value(i / n, i % n, salt, DType::f32); },
+          [&](i64 i) { return small_value(i / n, i % n, salt, DType::fp32); },
           "large all_gather");
     }
     group->barrier(rank.stream(), "end");
@@ -109,7 +109,7 @@ TEST(GlooGroup, ExchangesWithDifferentPeersAreIndependent) {
       swap({}, {{2, b}}).wait(rank.stream());
       first.wait(rank.stream());
       expect_values(
-          a, [](i64 i) { return small_value(2, i, 1, DType::f32); }, "passed on");
+          a, [](i64 i) { return small_value(2, i, 1, DType::fp32); }, "passed on");
     } else if (rank.rank == 2) {
       swap({{0, b}}, {}).join();
       swap({{1, a}}, {}).join();
@@ -245,11 +245,11 @@ TEST(GlooFailure, SizesThatDiffer) {
 TEST(GlooFailure, NamesKindsAndTypesThatDiffer) {
   for (const int difference : {0, 1, 2, 3}) {
     const std::vector<std::string> sides[] = {
-        {"\"a\"", "\"b\""}, {"all_reduce", "broadcast"}, {"sum", "max"}, {"f32", "i32"}};
+        {"\"a\"", "\"b\""}, {"all_reduce", "broadcast"}, {"sum", "max"}, {"fp32", "i32"}};
     const auto errors = run_gloo({.world = 2}, [difference](TestRank& rank) {
       const auto group = make_world_group(rank);
       const bool other = rank.rank == 1;
-      const DType dtype = other && difference == 3 ? DType::i32 : DType::f32;
+      const DType dtype = other && difference == 3 ? DType::i32 : DType::fp32;
       const Tensor tensor = filled(rank.device, 10, dtype, [](i64) { return 1; });
       const char* name = other && difference == 0 ? "b" : "a";
       if (other && difference == 1) {

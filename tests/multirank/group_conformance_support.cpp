@@ -14,13 +14,13 @@ namespace {
 
 // Around the borders of the message paths: empty-ish, odd, 4 KiB of several types, cut unevenly.
 std::vector<i64> sizes_for(DType dtype) {
-  if (dtype != DType::f32) return {1, 17, 1025, 5003};
+  if (dtype != DType::fp32) return {1, 17, 1025, 5003};
   return {1, 3, 17, 512, 1000, 1024, 1025, 2049, 5003, 20001};
 }
 
-constexpr DType kTypes[] = {DType::f64,
-                            DType::f32,
-                            DType::f16,
+constexpr DType kTypes[] = {DType::fp64,
+                            DType::fp32,
+                            DType::fp16,
                             DType::bf16,
                             DType::i64,
                             DType::i32,
@@ -139,8 +139,8 @@ void check_exchange(TestRank& rank) {
     std::vector<ProcessGroup::Part> sends, receives;
     for (int peer = 0; peer < p; ++peer) {
       const u64 salt = static_cast<u64>(peer) * 10 + static_cast<u64>(round);
-      sends.push_back({peer, inputs_of(rank, size_of(me, peer), DType::f32, salt)});
-      receives.push_back({peer, poisoned(rank, size_of(peer, me), DType::f32)});
+      sends.push_back({peer, inputs_of(rank, size_of(me, peer), DType::fp32, salt)});
+      receives.push_back({peer, poisoned(rank, size_of(peer, me), DType::fp32)});
     }
     Work work = round % 2 == 0 ? group->exchange(rank.stream(), sends, receives, "swap")
                                : group->all_to_all(rank.stream(), sends, receives, "swap all");
@@ -149,7 +149,7 @@ void check_exchange(TestRank& rank) {
       const u64 salt = static_cast<u64>(me) * 10 + static_cast<u64>(round);
       expect_values(
           part.tensor,
-          [&](i64 i) { return small_value(part.peer, i, salt, DType::f32); },
+          [&](i64 i) { return small_value(part.peer, i, salt, DType::fp32); },
           "exchange");
     }
   }
@@ -179,12 +179,12 @@ void check_same_bits(TestRank& rank) {
   for (const i64 n : {i64{100}, i64{1024}, i64{30011}}) {
     std::vector<float> first(static_cast<std::size_t>(n));
     for (int run = 0; run < 3; ++run) {
-      const Tensor tensor = filled(rank.device, n, DType::f32, [&](i64 i) {
+      const Tensor tensor = filled(rank.device, n, DType::fp32, [&](i64 i) {
         return random_value(rank.rank, i, static_cast<u64>(n));
       });
       group->all_reduce(rank.stream(), tensor, ReduceOp::sum, "bits").wait(rank.stream());
       if (run == 0) rank.device.read(tensor, first.data());
-      const Tensor all = poisoned(rank, n * p, DType::f32);
+      const Tensor all = poisoned(rank, n * p, DType::fp32);
       group->all_gather(rank.stream(), tensor, all, "bits of all").wait(rank.stream());
       expect_values(
           all,
@@ -208,13 +208,14 @@ void check_waits_for_one(TestRank& rank) {
   const int peer = 1 - static_cast<int>(rank.rank);
   for (const i64 n : {i64{10}, i64{50000}}) {
     const std::string taken = fmt::format("taken {}", n);
-    const Tensor mine = inputs_of(rank, n, DType::f32, 1), more = inputs_of(rank, n, DType::f32, 2);
+    const Tensor mine = inputs_of(rank, n, DType::fp32, 1),
+                 more = inputs_of(rank, n, DType::fp32, 2);
     const auto check = [&](const Tensor& tensor, u64 salt) {
       expect_values(
-          tensor, [&](i64 i) { return small_value(peer, i, salt, DType::f32); }, "received");
+          tensor, [&](i64 i) { return small_value(peer, i, salt, DType::fp32); }, "received");
     };
     if (rank.rank == 0) {
-      const Tensor got = poisoned(rank, n, DType::f32), last = poisoned(rank, n, DType::f32);
+      const Tensor got = poisoned(rank, n, DType::fp32), last = poisoned(rank, n, DType::fp32);
       Work sent = group->exchange(rank.stream(), {{peer, mine}}, {}, "sent before");
       Work both = group->exchange(rank.stream(), {{peer, more}}, {{peer, got}}, "both");
       Work later = group->exchange(rank.stream(), {}, {{peer, last}}, "received later");
@@ -228,7 +229,7 @@ void check_waits_for_one(TestRank& rank) {
       sent.wait(rank.stream());
       rank.device.synchronize(rank.stream());
     } else {
-      const Tensor first = poisoned(rank, n, DType::f32), second = poisoned(rank, n, DType::f32);
+      const Tensor first = poisoned(rank, n, DType::fp32), second = poisoned(rank, n, DType::fp32);
       Work out = group->exchange(rank.stream(), {{peer, mine}}, {}, "both");
       Work last = group->exchange(rank.stream(), {{peer, more}}, {}, "received later");
       for (int lane = 0; lane < kCommLanes; ++lane) {
@@ -247,25 +248,25 @@ void check_dropped_work(TestRank& rank) {
   const auto group = make_world_group(rank);
   for (const i64 n : {i64{10}, i64{5000}}) {
     for (u64 salt = 1; salt <= 8; ++salt) {
-      const Tensor all = poisoned(rank, n * group->size(), DType::f32);
-      const Tensor sum = inputs_of(rank, n, DType::f32, salt);
+      const Tensor all = poisoned(rank, n * group->size(), DType::fp32);
+      const Tensor sum = inputs_of(rank, n, DType::fp32, salt);
       {
-        const Tensor input = inputs_of(rank, n, DType::f32, salt);
+        const Tensor input = inputs_of(rank, n, DType::fp32, salt);
         Work gather = group->all_gather(rank.stream(), input, all, "dropped");
         gather = group->all_reduce(rank.stream(), sum, ReduceOp::sum, "assigned over");
       }
       // Memory of the dropped input may come again.
-      const Tensor again = poisoned(rank, n, DType::f32);
+      const Tensor again = poisoned(rank, n, DType::fp32);
       expect_values(
           all,
           [&](i64 i) {
             const i64 member = group->members()[static_cast<std::size_t>(i / n)];
-            return small_value(member, i % n, salt, DType::f32);
+            return small_value(member, i % n, salt, DType::fp32);
           },
           "dropped all_gather");
       expect_values(
           sum,
-          [&](i64 i) { return reduced(*group, i, ReduceOp::sum, salt, DType::f32); },
+          [&](i64 i) { return reduced(*group, i, ReduceOp::sum, salt, DType::fp32); },
           "dropped all_reduce");
     }
   }
@@ -281,7 +282,7 @@ struct Started {
 
 Started start_random(TestRank& rank, ProcessGroup& group, std::mt19937_64& random, u64 salt) {
   const i64 n = static_cast<i64>(random() % 3 == 0 ? random() % 20000 : random() % 600) + 1;
-  const DType dtype = random() % 2 == 0 ? DType::f32 : DType::i64;
+  const DType dtype = random() % 2 == 0 ? DType::fp32 : DType::i64;
   const auto kind = random() % 4;
   const Tensor input = inputs_of(rank, kind == 2 ? n * group.size() : n, dtype, salt);
   if (kind == 0) {
@@ -370,14 +371,14 @@ void check_many_under_way(TestRank& rank) {
   std::vector<Tensor> tensors;
   std::vector<Work> works;
   for (u64 k = 0; k < 100; ++k) {
-    tensors.push_back(inputs_of(rank, k % 2 == 0 ? 10 : 4000, DType::f32, k));
+    tensors.push_back(inputs_of(rank, k % 2 == 0 ? 10 : 4000, DType::fp32, k));
     works.push_back(group->all_reduce(rank.stream(), tensors.back(), ReduceOp::sum, "bucket"));
   }
   for (std::size_t k = works.size(); k-- > 0;) works[k].wait(rank.stream());
   for (u64 k = 0; k < 100; ++k) {
     expect_values(
         tensors[k],
-        [&](i64 i) { return reduced(*group, i, ReduceOp::sum, k, DType::f32); },
+        [&](i64 i) { return reduced(*group, i, ReduceOp::sum, k, DType::fp32); },
         "many under way");
   }
 }
@@ -385,21 +386,21 @@ void check_many_under_way(TestRank& rank) {
 void check_graph_replay(TestRank& rank) {
   const auto group = make_world_group(rank);
   Device& device = rank.device;
-  const Tensor tensor = inputs_of(rank, 3000, DType::f32, 0);
+  const Tensor tensor = inputs_of(rank, 3000, DType::fp32, 0);
   device.begin_capture(device.stream());
   Work work = group->all_reduce(rank.stream(), tensor, ReduceOp::sum, "recorded");
   work.wait(device.stream());
   const auto graph = device.end_capture(device.stream());
   require(group->counters()[CollectiveKind::all_reduce].calls == 0, "recording counted as a call");
   for (u64 salt = 1; salt <= 4; ++salt) {
-    const Tensor fresh = inputs_of(rank, 3000, DType::f32, salt);
+    const Tensor fresh = inputs_of(rank, 3000, DType::fp32, salt);
     std::vector<float> values(3000);
     device.read(fresh, values.data());
     device.write(tensor, values.data());
     device.replay(*graph, device.stream());
     expect_values(
         tensor,
-        [&](i64 i) { return reduced(*group, i, ReduceOp::sum, salt, DType::f32); },
+        [&](i64 i) { return reduced(*group, i, ReduceOp::sum, salt, DType::fp32); },
         "replayed");
   }
   const i64 calls = group->counters()[CollectiveKind::all_reduce].calls;

@@ -50,10 +50,10 @@ class LinearModules : public ::testing::TestWithParam<i64> {
   }
   static i64 when_cut(i64 calls) { return GetParam() == 1 ? 0 : calls; }
   static void run(const std::function<void(LocalRank&)>& body) {
-    local_world().run(tensor_ranks(GetParam(), DType::f64), body);
+    local_world().run(tensor_ranks(GetParam(), DType::fp64), body);
   }
   static void run_sequence_parallel(const std::function<void(LocalRank&)>& body) {
-    LocalWorldOptions options = tensor_ranks(GetParam(), DType::f64);
+    LocalWorldOptions options = tensor_ranks(GetParam(), DType::fp64);
     options.sequence_parallel = true;
     local_world().run(options, body);
   }
@@ -210,7 +210,7 @@ TEST_P(LinearModules, SectionsAreCutOneByOne) {
 
 TEST_P(LinearModules, InitialValuesDoNotDependOnTheLayout) {
   Values whole;
-  local_world().run(tensor_ranks(1, DType::f64), [&](LocalRank& rank) {
+  local_world().run(tensor_ranks(1, DType::fp64), [&](LocalRank& rank) {
     rank.build<Module>(
         "up", "column_linear", {{"in", kIn}, {"out", kOut}, {"sections", Value::Array{}}});
     whole = read(rank.parameter("up.weight").main);

@@ -38,7 +38,7 @@ struct Pairs {
 };
 
 Tensor ones(TestRank& rank, i64 elements) {
-  return filled(rank.device, elements, DType::f32, [](i64) { return 1; });
+  return filled(rank.device, elements, DType::fp32, [](i64) { return 1; });
 }
 
 TEST(PerHost, ConformsToPlainLoops) {

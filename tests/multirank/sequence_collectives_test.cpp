@@ -22,7 +22,7 @@ struct Loss {
     const Values result = read(function(rank.context(), x));
     double sum = 0;
     for (std::size_t i = 0; i < result.size(); ++i) sum += weights[i] * result[i];
-    const Tensor total = rank.tensor({1}, DType::f64, {sum});
+    const Tensor total = rank.tensor({1}, DType::fp64, {sum});
     rank.group(Axis::tensor)
         .all_reduce(*rank.context().stream, total, ReduceOp::sum, "loss")
         .wait(*rank.context().stream);
@@ -90,7 +90,7 @@ class SequenceCollectives : public ::testing::TestWithParam<i64> {
  protected:
   static i64 part() { return kRows / GetParam(); }
   static void run(const std::function<void(LocalRank&)>& body) {
-    local_world().run(tensor_ranks(GetParam(), DType::f64), body);
+    local_world().run(tensor_ranks(GetParam(), DType::fp64), body);
   }
   static Values of_rank(LocalRank& rank, i64 count, u64 what) {
     return random_values(count, 100 * what + static_cast<u64>(rank.index()));

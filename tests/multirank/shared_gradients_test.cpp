@@ -17,7 +17,7 @@ Tensor make(Device& device, const std::vector<double>& values) {
                                    device.pool(),
                                    device.stream(),
                                    {static_cast<i64>(values.size())},
-                                   DType::f64,
+                                   DType::fp64,
                                    Category::gradients);
   device.write(tensor, values.data());
   return tensor;
@@ -59,7 +59,7 @@ struct Tied {
                                0);
   }
   GradientSync sync(Device& device) const {
-    return {parts.parameters(), DType::f64, 64, mesh, device};
+    return {parts.parameters(), DType::fp64, 64, mesh, device};
   }
   Mesh mesh;
   ModelParts parts;

@@ -42,7 +42,7 @@ TEST(ShmGroup, DeferredStreamsAndReplay) {
 }
 
 Tensor ones(TestRank& rank, i64 elements) {
-  return filled(rank.device, elements, DType::f32, [](i64) { return 1; });
+  return filled(rank.device, elements, DType::fp32, [](i64) { return 1; });
 }
 
 TEST(ShmFailure, KilledRankTakesTheOthersDown) {

@@ -18,7 +18,7 @@ Values random_values(i64 count, u64 seed) {
   std::mt19937_64 engine(seed);
   std::uniform_real_distribution<double> uniform(-1, 1);
   Values values(static_cast<std::size_t>(count));
-  // Exact in f32, so that references in double start from the same numbers.
+  // Exact in fp32, so that references in double start from the same numbers.
   for (double& value : values) value = static_cast<float>(uniform(engine));
   return values;
 }

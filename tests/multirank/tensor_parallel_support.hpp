@@ -17,7 +17,7 @@ using Values = std::vector<double>;
 const LocalWorld& local_world();
 
 /// Only tensor parallelism.
-LocalWorldOptions tensor_ranks(i64 ranks, DType dtype = DType::f32);
+LocalWorldOptions tensor_ranks(i64 ranks, DType dtype = DType::fp32);
 
 /// Uniform in [-1, 1), the same on every rank.
 Values random_values(i64 count, u64 seed);

@@ -146,7 +146,8 @@ class ConjugatePairs : public ::testing::TestWithParam<i64> {
       sources.push_back(ranks.emplace_back(values.begin(), values.end()).data());
     }
     std::vector<float> sum(ranks[0].size());
-    reduce_elements(DType::f32, ReduceOp::sum, sources, {sum.data()}, static_cast<i64>(sum.size()));
+    reduce_elements(
+        DType::fp32, ReduceOp::sum, sources, {sum.data()}, static_cast<i64>(sum.size()));
     return {sum.begin(), sum.end()};
   }
   static Tensor whole(LocalRank& rank, const Values& values) {

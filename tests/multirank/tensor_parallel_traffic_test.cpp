@@ -143,11 +143,11 @@ TEST(Traffic, CrossEntropyAloneReducesThreeScalarsARow) {
     logits[0] = logits[0].with_var(kNeedsGradient);
     const Tensor targets = rank.tensor({kN}, DType::i64, {0, 99, 50, 49, 7, 77});
     const Tensor mask = rank.tensor({kN}, DType::u8, Values(kN, 1));
-    const Tensor weight = rank.tensor({1}, DType::f64, {1.0 / kN});
+    const Tensor weight = rank.tensor({1}, DType::fp64, {1.0 / kN});
     Context cx = rank.context();
     Tape tape;
     cx.tape = &tape;
-    cx.loss_scale = rank.tensor({1}, DType::f64, {1});
+    cx.loss_scale = rank.tensor({1}, DType::fp64, {1});
     const Tape::FrameId frame = tape.begin(logits);
     const Tensor loss = ops::cross_entropy(
         cx, logits[0], targets, mask, weight, rank.index() * kLocal, kLocal, group, "loss");

@@ -20,11 +20,11 @@ u64 mix(u64 x) {  // splitmix64
 template <class F>
 void with_type(DType dtype, F&& f) {
   switch (dtype) {
-    case DType::f64:
+    case DType::fp64:
       return f(double{});
-    case DType::f32:
+    case DType::fp32:
       return f(float{});
-    case DType::f16:
+    case DType::fp16:
       return f(_Float16{});
     case DType::bf16:
       return f(std::uint16_t{});

@@ -140,7 +140,7 @@ void check_loss(LocalRank& rank, const LossCase& c, double tolerance) {
   Context cx = rank.context();
   Tape tape;
   cx.tape = &tape;
-  cx.loss_scale = rank.tensor({1}, DType::f64, {c.scale});
+  cx.loss_scale = rank.tensor({1}, DType::fp64, {c.scale});
   std::vector<Tensor> logits{rank.tensor({c.rows, local}, padded_columns(c, first, local, 1e4))};
   logits[0] = logits[0].with_var(kNeedsGradient);
   const Tape::FrameId frame = tape.begin(logits);
@@ -148,7 +148,7 @@ void check_loss(LocalRank& rank, const LossCase& c, double tolerance) {
                                          logits[0],
                                          rank.tensor({c.rows}, DType::i64, c.targets),
                                          rank.tensor({c.rows}, DType::u8, c.mask),
-                                         rank.tensor({1}, DType::f64, {c.inverse_weight}),
+                                         rank.tensor({1}, DType::fp64, {c.inverse_weight}),
                                          first,
                                          valid,
                                          rank.group(Axis::tensor),
@@ -176,7 +176,7 @@ class VocabularyLoss : public ::testing::TestWithParam<i64> {
  protected:
   static void check(const LossCase& c) {
     for (const auto& [dtype, tolerance] :
-         {std::pair{DType::f64, 1e-13}, std::pair{DType::f32, 2e-6}}) {
+         {std::pair{DType::fp64, 1e-13}, std::pair{DType::fp32, 2e-6}}) {
       local_world().run(
           tensor_ranks(GetParam(), dtype),
           [&, tolerance = tolerance](LocalRank& rank) { check_loss(rank, c, tolerance); });

@@ -41,7 +41,7 @@ def read_checkpoint(folder):
         whole = numpy.full(stored["shape"], numpy.nan)
         for piece in stored["slices"]:
             part = files[piece["file"]].pop(piece["key"])
-            if part.dtype != {"f32": numpy.float32, "f64": numpy.float64}[stored["dtype"]]:
+            if part.dtype != {"fp32": numpy.float32, "fp64": numpy.float64}[stored["dtype"]]:
                 raise Failed(f"{folder}: {name} is {part.dtype}, index.json says {stored['dtype']}")
             ends = zip(piece["begin"], piece["shape"], strict=True)
             whole[tuple(slice(begin, begin + size) for begin, size in ends)] = part

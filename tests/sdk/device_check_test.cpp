@@ -431,7 +431,7 @@ const Mutant kMutants[] = {
     MUTANT(OneHostBlock, "host blocks", "host blocks: a sum of host blocks that were dropped"),
     MUTANT(HidesHostBlocks, "host blocks", "host blocks: memory() does not count host blocks"),
     MUTANT(
-        IgnoresOffsets, "copies", "copies: copy_to_host of f64 [7, 5] with strides [5, 1] is not"),
+        IgnoresOffsets, "copies", "copies: copy_to_host of fp64 [7, 5] with strides [5, 1] is not"),
     MUTANT(IgnoresOffsets, "copies", "copies: copy_to_host over the end of the block is no error"),
     MUTANT(IgnoresStrides, "copies", "with strides [5, 1] writes beside the tensor"),
     MUTANT(CopiesAtOnce, "copies", "copies: a host block after a copy to it"),

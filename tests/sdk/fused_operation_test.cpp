@@ -38,7 +38,7 @@ TEST(FusedOperation, RunsOnADevice) {
   const auto device = device_with_swiglu();
   testing::Workbench bench(*device);
   const Swiglu swiglu(*device);
-  const Tensor x = bench.tensor({1, 4}, DType::f32, {0, 2, 5, 3});
+  const Tensor x = bench.tensor({1, 4}, DType::fp32, {0, 2, 5, 3});
   const Tensor y = swiglu(bench.context(), x);
   EXPECT_EQ(y.shape(), (Shape{1, 2}));
   EXPECT_NEAR(testing::read(y)[0], 0, 1e-6);
@@ -53,7 +53,7 @@ TEST(FusedOperation, GradientAgreesWithDifferences) {
     return std::vector<Tensor>{swiglu(cx, in[0])};
   };
   EXPECT_EQ(
-      testing::gradient_check(bench.context(), function, {bench.random({5, 6}, DType::f64, 3)}),
+      testing::gradient_check(bench.context(), function, {bench.random({5, 6}, DType::fp64, 3)}),
       "");
 }
 
@@ -61,7 +61,7 @@ TEST(FusedOperation, SaysWhichDeviceLacksIt) {
   const auto device = device_with_swiglu(false);
   testing::Workbench bench(*device);
   const Swiglu swiglu(*device);
-  const Tensor x = bench.tensor({1, 2}, DType::f32, {0, 0});
+  const Tensor x = bench.tensor({1, 2}, DType::fp32, {0, 0});
   try {
     swiglu(bench.context(), x);
     FAIL();

@@ -186,12 +186,12 @@ TEST(GqaBlock, SecondPhaseCallsTheChildAndThePluginsOperation) {
   TestBuild build(registrar, mesh, table(), declared, "layers.0", &device);
   const auto layer = build.make<Layer>("gqa_block");
   for (const auto& parameter : declared.parameters) {
-    parameter->main = bench.random(parameter->local, DType::f32, 1);
+    parameter->main = bench.random(parameter->local, DType::fp32, 1);
     parameter->compute = parameter->main;
   }
   Bundle bundle(3, 0);
-  bundle[Slot{0}] = bench.random({16, 48}, DType::f32, 2);
-  bundle[Slot{1}] = bench.random({16, 48}, DType::f32, 3);
+  bundle[Slot{0}] = bench.random({16, 48}, DType::fp32, 2);
+  bundle[Slot{1}] = bench.random({16, 48}, DType::fp32, 3);
   layer->phases()[1].run(bench.context(), bundle);
   EXPECT_EQ(bundle[Slot{0}].shape(), (Shape{16, 128}));
   EXPECT_FALSE(bundle[Slot{1}].defined());

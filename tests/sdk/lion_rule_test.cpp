@@ -111,11 +111,11 @@ TEST(LionRule, StepsByTheSign) {
   RuleArguments arguments{&device};
   const Lion rule({}, arguments);
   Shard shard;
-  shard.main = bench.tensor({3}, DType::f32, {1, 1, 1});
-  shard.grad = bench.tensor({3}, DType::f32, {4, -4, 0});
-  shard.state = {bench.tensor({3}, DType::f32, {0, 1, 0})};
+  shard.main = bench.tensor({3}, DType::fp32, {1, 1, 1});
+  shard.grad = bench.tensor({3}, DType::fp32, {4, -4, 0});
+  shard.state = {bench.tensor({3}, DType::fp32, {0, 1, 0})};
   const Tensor scalars =
-      bench.tensor({step_scalar::kCount}, DType::f64, {1, 0.1, 1, 0, 0, 0.5, 0, 0});
+      bench.tensor({step_scalar::kCount}, DType::fp64, {1, 0.1, 1, 0, 0, 0.5, 0, 0});
   Hyper hyper;
   hyper.weight_decay = 1;
   rule.update(bench.context(), shard, hyper, scalars);

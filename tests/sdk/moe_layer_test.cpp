@@ -271,7 +271,7 @@ TEST(TopK, GivesTiesToTheLowerExpert) {
   HostDevice device("host_test", {}, registrar.kernels);
   testing::Workbench bench(device);
   TopKArgs args;
-  const Tensor logits = bench.tensor({2, 3}, DType::f32, {0, 1, 1, 2, 0, 2});
+  const Tensor logits = bench.tensor({2, 3}, DType::fp32, {0, 1, 1, 2, 0, 2});
   args.logits = logits.arg();
   args.k = 2;
   const auto chosen = ops::run(bench.context(), Operation<TopKArgs>(device), args);

@@ -69,7 +69,7 @@ class TestBuild final : public BuildContext {
 
   const Mesh& mesh() const override { return mesh_; }
   const BatchShape& batch() const override { return batch_; }
-  DType compute_dtype() const override { return DType::f32; }
+  DType compute_dtype() const override { return DType::fp32; }
   std::string scope() const override { return scope_; }
   Parameter& parameter(const ParameterSpec& spec) override;
   Slot slot(std::string_view name) override { return {index(declared_.slots, name)}; }

@@ -97,11 +97,11 @@ void backward(const TensorArg& grad, const TensorArg& x, const TensorArg& out) {
 
 inline void register_swiglu(Registrar& registrar) {
   registrar.add_kernel("host", make_kernel<SwigluArgs>(+[](const SwigluArgs& a) {
-                         a.x.dtype == DType::f64 ? swiglu_kernels::forward<double>(a.x, a.out)
-                                                 : swiglu_kernels::forward<float>(a.x, a.out);
+                         a.x.dtype == DType::fp64 ? swiglu_kernels::forward<double>(a.x, a.out)
+                                                  : swiglu_kernels::forward<float>(a.x, a.out);
                        }));
   registrar.add_kernel("host", make_kernel<SwigluBackwardArgs>(+[](const SwigluBackwardArgs& a) {
-                         a.x.dtype == DType::f64
+                         a.x.dtype == DType::fp64
                              ? swiglu_kernels::backward<double>(a.grad, a.x, a.out)
                              : swiglu_kernels::backward<float>(a.grad, a.x, a.out);
                        }));

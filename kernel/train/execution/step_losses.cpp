@@ -22,10 +22,10 @@ StepLosses::StepLosses(const ModelParts& parts, i64 history_steps, Device& devic
       capacity_(history_steps),
       device_(device) {
   if (terms_ == 0) fail_config("the model declares no loss: there is nothing to train");
-  inverse_weights_ = allocate(device, {terms_}, DType::f64);
-  values_ = allocate(device, {terms_ + metrics_}, DType::f64);
-  history_ = allocate(device, {capacity_, terms_ + metrics_}, DType::f64);
-  scalar_history_ = allocate(device, {capacity_, step_scalar::kCount}, DType::f64);
+  inverse_weights_ = allocate(device, {terms_}, DType::fp64);
+  values_ = allocate(device, {terms_ + metrics_}, DType::fp64);
+  history_ = allocate(device, {capacity_, terms_ + metrics_}, DType::fp64);
+  scalar_history_ = allocate(device, {capacity_, step_scalar::kCount}, DType::fp64);
 }
 
 Tensor StepLosses::inverse_weight(LossTerm term) {

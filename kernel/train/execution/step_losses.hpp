@@ -21,8 +21,8 @@ class StepLosses final : public StepSink {
   /// device and clears the values. `weights`: i64 [terms or more], this rank's weight of each loss
   /// term first; what follows is summed too.
   void begin(Context& cx, const Tensor& weights, ProcessGroup& data);
-  /// Appends the step's values and its scalars (f64 [step_scalar::kCount]; none of a validation) to
-  /// the history.
+  /// Appends the step's values and its scalars (fp64 [step_scalar::kCount]; none of a validation)
+  /// to the history.
   void keep(Context& cx, const Tensor& scalars = {});
 
   struct Row {
@@ -41,9 +41,9 @@ class StepLosses final : public StepSink {
   void accumulate(Context& cx, int index, const Tensor& scalar);
   i64 terms_, metrics_, capacity_, rows_ = 0;
   Device& device_;
-  Tensor inverse_weights_;           // f64 [terms]
-  Tensor values_;                    // f64 [terms + metrics]
-  Tensor history_, scalar_history_;  // f64 [capacity, …]
+  Tensor inverse_weights_;           // fp64 [terms]
+  Tensor values_;                    // fp64 [terms + metrics]
+  Tensor history_, scalar_history_;  // fp64 [capacity, …]
 };
 
 }  // namespace tessera

@@ -6,6 +6,7 @@
 #include "kernel/train/gradients/check_replicas.hpp"
 #include "tessera/error.hpp"
 #include "tessera/ops.hpp"
+#include "tessera/types.hpp"
 
 namespace tessera {
 
@@ -13,7 +14,7 @@ namespace {
 
 Tensor allocate(Device& device, const Shape& shape) {
   return Tensor::allocate(
-      device, device.pool(), device.stream(), shape, DType::f64, Category::optimizer);
+      device, device.pool(), device.stream(), shape, DType::fp64, Category::optimizer);
 }
 
 }  // namespace
@@ -28,7 +29,7 @@ TrainStep::TrainStep(const Rank& rank,
       microbatches_(options.microbatches > 0 ? options.microbatches
                                              : static_cast<int>(setup.microbatches)),
       gradients_(model.parts().parameters(),
-                 precision_of(setup.config->precision.main),
+                 parse_dtype(setup.config->precision.main),
                  setup.config->parallel.bucket_elements,
                  *rank.mesh,
                  *rank.device),
@@ -72,7 +73,7 @@ void TrainStep::make_scalars() {
   loss_scale_ = scalars_.slice(0, step_scalar::kLossScale, 1);
   statistics_ = allocate(device, {2});
   for (Arrival& arrival : arrivals_) {
-    arrival.scalars = device.host_block(step_scalar::kCount * dtype_size(DType::f64));
+    arrival.scalars = device.host_block(step_scalar::kCount * dtype_size(DType::fp64));
   }
   set_steps(0, 0);
 }

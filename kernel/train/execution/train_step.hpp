@@ -82,7 +82,7 @@ class TrainStep {
   std::unique_ptr<StepLosses> losses_;
   Tape tape_;
   Tensor scalars_, rates_, loss_scale_;
-  Tensor statistics_;  // f64 [2]: sum of squares of the gradients, requests to stop
+  Tensor statistics_;  // fp64 [2]: sum of squares of the gradients, requests to stop
   // Statistics of the last two steps.
   std::array<Arrival, 2> arrivals_;
   std::vector<std::pair<Event, Event>> timings_;  // of steps that losses() has not returned yet

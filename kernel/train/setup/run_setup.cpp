@@ -4,6 +4,7 @@
 
 #include "kernel/schedule/orders.hpp"
 #include "tessera/error.hpp"
+#include "tessera/types.hpp"
 #include "tessera/zigzag.hpp"
 
 namespace tessera {
@@ -150,19 +151,13 @@ Layout layout_of(const RunConfig& config, const ComponentMaker& maker, i64 world
   return layout;
 }
 
-DType precision_of(const std::string& name) {
-  if (name == "fp64") return DType::f64;
-  require(name == "fp32", "unknown precision \"{}\"", name);
-  return DType::f32;
-}
-
 BuildSettings build_settings_of(const RunSetup& setup, const Mesh& mesh, const Device* device) {
   const RunConfig& config = *setup.config;
   return {.mesh = &mesh,
           .batch = setup.batch,
           .sequence_parallel = config.parallel.sequence_parallel,
-          .compute = precision_of(config.precision.compute),
-          .main = precision_of(config.precision.main),
+          .compute = parse_dtype(config.precision.compute),
+          .main = parse_dtype(config.precision.main),
           .seed = config.run.seed,
           .device = device,
           .maker = setup.maker.get()};

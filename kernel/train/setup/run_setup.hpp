@@ -59,7 +59,6 @@ void derive_model(RunSetup& setup, ProblemList& problems);
 i64 world_size(const RunConfig& config);
 /// The layout of a world of this size. Throws ConfigError with file, line, key and numbers.
 Layout layout_of(const RunConfig& config, const ComponentMaker& maker, i64 world);
-DType precision_of(const std::string& name);
 
 /// What the model of one rank is built with.
 BuildSettings build_settings_of(const RunSetup& setup, const Mesh& mesh, const Device* device);

@@ -90,7 +90,7 @@ std::vector<Boundary> Survey::boundaries(Context cx,
     input_slots.push_back(parts_.slot(name));
     dtypes.push_back(DType::i64);
   }
-  NoSink sink(cx.empty({1}, DType::f64));
+  NoSink sink(cx.empty({1}, DType::fp64));
   cx.sink = &sink;
   Bundle bundle = parts_.bundle();
   for (std::size_t i = 0; i < input_slots.size(); ++i) {

@@ -14,7 +14,7 @@ namespace tessera {
 struct BoundarySlot {
   std::string name;
   Shape shape;
-  DType dtype = DType::f32;
+  DType dtype = DType::fp32;
 };
 using Boundary = std::vector<BoundarySlot>;
 

@@ -13,7 +13,7 @@ i64 bytes_of(const TensorArg& tensor);
 u64 call_hash(const Collective& collective);
 u64 message_hash(CollectiveKind kind, const TensorArg& tensor);
 
-/// What all members must agree on: "all_reduce "x" of 400 bytes f32, sum, in tp[0,1]".
+/// What all members must agree on: "all_reduce "x" of 400 bytes fp32, sum, in tp[0,1]".
 std::string call_text(const Collective& collective, const std::string& group);
 /// What both ends of one message of an exchange must agree on.
 std::string message_text(CollectiveKind kind, const TensorArg& tensor, const std::string& group);

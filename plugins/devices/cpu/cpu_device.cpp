@@ -17,7 +17,7 @@ class CpuDevice : public HostDevice {
 }  // namespace
 }  // namespace tessera::cpu
 
-TESSERA_PLUGIN(cpu, "0.1.0", "Vectorised f32 kernels and oneDNN matrix products") {
+TESSERA_PLUGIN(cpu, "0.1.0", "Vectorised fp32 kernels and oneDNN matrix products") {
   registrar.add<tessera::Device, tessera::cpu::CpuDevice>(
       "cpu", "x86-64 processors; picks AVX-512, AVX2 or SSE2 when it starts");
 }

@@ -181,7 +181,7 @@ Kernel make_matmul_kernel() {
           products->run(args, workspace);
         }
       },
-      {DType::f32});
+      {DType::fp32});
 }
 
 }  // namespace tessera::cpu

@@ -3,11 +3,11 @@
 namespace tessera::cpu {
 namespace {
 
-// What the kernels read addresses as. Sums of losses are f64.
+// What the kernels read addresses as. Sums of losses are fp64.
 template <class Args>
-constexpr DTypes kTypes{DType::f32};
+constexpr DTypes kTypes{DType::fp32};
 template <>
-constexpr DTypes kTypes<AddArgs>{DType::f32, DType::f64};
+constexpr DTypes kTypes<AddArgs>{DType::fp32, DType::fp64};
 
 }  // namespace
 

@@ -37,13 +37,13 @@ using Statistic = std::conditional_t<std::is_same_v<T, double>, double, float>;
 template <class F>
 void with_floating(std::string_view operation, DType dtype, F&& f) {
   switch (dtype) {
-    case DType::f64:
+    case DType::fp64:
       return f(double{});
-    case DType::f32:
+    case DType::fp32:
       return f(float{});
     case DType::bf16:
       return f(Bf16{});
-    case DType::f16:
+    case DType::fp16:
       return f(F16{});
     default:
       fail("{}: {} is no floating dtype", operation, dtype_name(dtype));
@@ -68,11 +68,11 @@ void with_any(std::string_view operation, DType dtype, F&& f) {
 }
 
 /// Calls f with a value of the type in which gradients of T are summed: T, or float where `dtype`
-/// is f32.
+/// is fp32.
 template <class T, class F>
 void with_accumulator(DType dtype, F&& f) {
   if constexpr (sizeof(T) < sizeof(float)) {
-    if (dtype == DType::f32) return f(float{});
+    if (dtype == DType::fp32) return f(float{});
   }
   f(T{});
 }

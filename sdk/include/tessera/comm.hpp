@@ -199,7 +199,8 @@ class TESSERA_API ProcessGroup {
 
   const GroupCounters& counters() const { return counters_; }
   void reset_counters() { counters_ = {}; }
-  /// The last collectives, newest last: "tp[0,1] #41 all_reduce layers.3.mlp.down f32 [2048, 384]".
+  /// The last collectives, newest last: "tp[0,1] #41 all_reduce layers.3.mlp.down fp32 [2048,
+  /// 384]".
   std::vector<std::string> flight_record() const;
 
  private:

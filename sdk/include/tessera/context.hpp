@@ -27,10 +27,10 @@ struct Metric {
 class TESSERA_API StepSink {
  public:
   virtual ~StepSink();
-  /// f64 [1]: 1 / (the term's weight over the global batch); 0 when that weight is 0. Written
+  /// fp64 [1]: 1 / (the term's weight over the global batch); 0 when that weight is 0. Written
   /// before the step's first forward.
   virtual Tensor inverse_weight(LossTerm term) = 0;
-  /// Accumulates a scalar (f64 [1]) into the term's value of this step.
+  /// Accumulates a scalar (fp64 [1]) into the term's value of this step.
   virtual void add_loss(Context& cx, LossTerm term, const Tensor& scalar) = 0;
   virtual void report(Context& cx, Metric metric, const Tensor& scalar) = 0;
 };
@@ -46,7 +46,7 @@ struct TESSERA_API Context {
   Mode mode = Mode::train;
   const Mesh* mesh = nullptr;
   StepSink* sink = nullptr;
-  /// f64 [1], the gradient of the total loss: the loss scale.
+  /// fp64 [1], the gradient of the total loss: the loss scale.
   Tensor loss_scale;
   /// True while ops::recompute runs a function again: losses and reports are not counted twice.
   bool recomputing = false;
@@ -56,7 +56,7 @@ struct TESSERA_API Context {
   bool recording() const { return tape != nullptr && tape->recording(); }
   /// An uninitialised dense tensor of the current category.
   Tensor empty(const Shape& shape, DType dtype) const;
-  /// Adds a root to the tape and counts it: `scalar` (f64 [1]) is the term's sum × inverse weight.
+  /// Adds a root to the tape and counts it: `scalar` (fp64 [1]) is the term's sum × inverse weight.
   void add_loss(LossTerm term, const Tensor& scalar);
   /// Counts a metric; never differentiated.
   void report(Metric metric, const Tensor& scalar);

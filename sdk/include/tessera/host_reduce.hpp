@@ -7,7 +7,7 @@
 namespace tessera {
 
 /// targets[all][i] = sources[0][i] op sources[1][i] op … in this order, for each of `elements`
-/// elements; 16-bit floats are summed in f32 and rounded once. A target may be a source. Throws
+/// elements; 16-bit floats are summed in fp32 and rounded once. A target may be a source. Throws
 /// Error for a sum of booleans. Same bits however the work is cut. For communicators that reduce
 /// on the CPU.
 TESSERA_API void reduce_elements(DType dtype,

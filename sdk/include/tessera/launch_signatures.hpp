@@ -22,7 +22,7 @@ class TESSERA_API LaunchSignatures {
   std::unordered_map<const Kernel*, Seen> kernels_;
 };
 
-/// "f32 [2, 3], absent, f32 [2, 4]": the tensors of a launch, for errors.
+/// "fp32 [2, 3], absent, fp32 [2, 4]": the tensors of a launch, for errors.
 TESSERA_API std::string tensors_text(const Kernel& kernel, const void* args);
 
 }  // namespace tessera

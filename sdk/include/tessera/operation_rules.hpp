@@ -16,17 +16,17 @@ class DTypes {
     for (const DType dtype : dtypes) bits_ |= bit(dtype);
   }
   constexpr bool contains(DType dtype) const { return (bits_ & bit(dtype)) != 0; }
-  /// "f64, f32".
+  /// "fp64, fp32".
   TESSERA_API std::string text() const;
 
  private:
   static constexpr u32 bit(DType dtype) { return 1U << static_cast<u32>(dtype); }
   u32 bits_ = 0;
 };
-inline constexpr DTypes kFloatingDTypes{DType::f64, DType::f32, DType::f16, DType::bf16};
-inline constexpr DTypes kAllDTypes{DType::f64,
-                                   DType::f32,
-                                   DType::f16,
+inline constexpr DTypes kFloatingDTypes{DType::fp64, DType::fp32, DType::fp16, DType::bf16};
+inline constexpr DTypes kAllDTypes{DType::fp64,
+                                   DType::fp32,
+                                   DType::fp16,
                                    DType::bf16,
                                    DType::i64,
                                    DType::i32,
@@ -36,11 +36,11 @@ inline constexpr DTypes kAllDTypes{DType::f64,
 /// Which dtypes a tensor of an operation may have.
 enum class TypeRule : u8 {
   data,         ///< the operation's: one floating dtype for all its tensors of this rule
-  statistic,    ///< the data's, never narrower than f32: means, maxima, sums of exponentials
-  accumulator,  ///< sums of gradients: the data's, or f32 where the data is narrower
+  statistic,    ///< the data's, never narrower than fp32: means, maxima, sums of exponentials
+  accumulator,  ///< sums of gradients: the data's, or fp32 where the data is narrower
   floating,     ///< a floating dtype of its own
   any,          ///< a dtype of its own
-  doubles,      ///< f64
+  doubles,      ///< fp64
   integers,     ///< i64
   mask,         ///< u8
 };
@@ -55,8 +55,8 @@ struct TensorRule {
 
 /// The work of one launch, computed from its arguments' shapes. The planner derives time from it.
 struct Effort {
-  double flops = 0;          ///< of matrix products and attention; 0 for what only moves bytes
-  DType dtype = DType::f32;  ///< in which they are done
+  double flops = 0;           ///< of matrix products and attention; 0 for what only moves bytes
+  DType dtype = DType::fp32;  ///< in which they are done
   std::array<double, kDTypes> bytes{};  ///< read and written, by dtype
 
   /// Counts a tensor that is read or written once; an absent one moves nothing.

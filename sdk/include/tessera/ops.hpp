@@ -77,8 +77,8 @@ TESSERA_API Tensor attention(Context& cx,
                              const AttentionSpec& spec);
 
 /// Mean cross entropy of logits [n, v], cut over `group` along v, against targets i64 [n] where
-/// mask u8 [n] is 1: f64 [1] = sum · inverse_weight. Two reductions of n and 2n scalars. Overwrites
-/// logits with their gradient in the backward pass when nothing else holds them.
+/// mask u8 [n] is 1: fp64 [1] = sum · inverse_weight. Two reductions of n and 2n scalars.
+/// Overwrites logits with their gradient in the backward pass when nothing else holds them.
 TESSERA_API Tensor cross_entropy(Context& cx,
                                  const Tensor& logits,
                                  const Tensor& targets,

@@ -49,7 +49,7 @@ class TESSERA_API UpdateRule {
   virtual Needs needs() const { return Needs::elements; }
   /// Weight decay for parameters that take it (not for biases and norms).
   virtual double weight_decay() const { return 0; }
-  /// `scalars` f64 [step_scalar::kCount] (ops/update.hpp).
+  /// `scalars` fp64 [step_scalar::kCount] (ops/update.hpp).
   virtual void update(Context& cx,
                       const Shard& shard,
                       const Hyper& hyper,
@@ -97,7 +97,7 @@ class TESSERA_API Optimizer {
 
   virtual ~Optimizer();
   /// Adds this rank's part of the sum of squares over all logical elements, each counted once by
-  /// one rank of the world's model replica, into `out` f64 [1].
+  /// one rank of the world's model replica, into `out` fp64 [1].
   virtual void sum_squares(Context& cx, const Tensor& out) = 0;
   virtual void step(Context& cx, const Tensor& scalars) = 0;
   /// Gradient clipping bound of the global norm; 0: none.

@@ -12,7 +12,7 @@ class Device;
 /// A tensor as a launch sees it: plain data, trivially copyable, recorded by graphs.
 struct TensorArg {
   void* address = nullptr;  ///< of the first element; nullptr when the tensor is absent
-  DType dtype = DType::f32;
+  DType dtype = DType::fp32;
   i32 rank = 0;
   i64 shape[kMaxRank] = {};
   i64 strides[kMaxRank] = {};  ///< in elements
@@ -85,7 +85,7 @@ class TESSERA_API Tensor {
   Var var() const { return var_; }
   Tensor with_var(Var var) const;
 
-  /// "f32 [8, 256]"; "undefined". For errors.
+  /// "fp32 [8, 256]"; "undefined". For errors.
   std::string text() const;
 
   /// Keeps the memory alive, without shape and type.
@@ -96,7 +96,7 @@ class TESSERA_API Tensor {
   std::shared_ptr<Storage> storage_;
   i64 offset_ = 0;
   Shape shape_, strides_;
-  DType dtype_ = DType::f32;
+  DType dtype_ = DType::fp32;
   Var var_;
 };
 

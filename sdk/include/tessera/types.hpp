@@ -19,12 +19,12 @@ using u32 = std::uint32_t;
 using u8 = std::uint8_t;
 
 /// Element types. Floating types are ordered before integers; `boolean` is one byte, 0 or 1.
-enum class DType : u8 { f64, f32, f16, bf16, i64, i32, u8, boolean };
+enum class DType : u8 { fp64, fp32, fp16, bf16, i64, i32, u8, boolean };
 inline constexpr int kDTypes = 8;
 
 /// Bytes of one element.
 TESSERA_API i64 dtype_size(DType dtype);
-/// "f32", "bf16", …: the spelling in errors and checkpoints. A configuration says "fp32", "fp64".
+/// "fp32", "bf16", …: the spelling in configurations, errors and checkpoints.
 TESSERA_API std::string_view dtype_name(DType dtype);
 /// The inverse of dtype_name; throws Error naming the known ones.
 TESSERA_API DType parse_dtype(std::string_view name);
@@ -32,8 +32,8 @@ TESSERA_API bool is_floating(DType dtype);
 
 template <class T>
 constexpr DType dtype_of() {
-  if constexpr (std::is_same_v<T, double>) return DType::f64;
-  if constexpr (std::is_same_v<T, float>) return DType::f32;
+  if constexpr (std::is_same_v<T, double>) return DType::fp64;
+  if constexpr (std::is_same_v<T, float>) return DType::fp32;
   if constexpr (std::is_same_v<T, tessera::i64>) return DType::i64;
   if constexpr (std::is_same_v<T, tessera::i32>) return DType::i32;
   if constexpr (std::is_same_v<T, tessera::u8>) return DType::u8;

@@ -9,16 +9,16 @@ Tensor Context::empty(const Shape& shape, DType dtype) const {
 }
 
 void Context::add_loss(LossTerm term, const Tensor& scalar) {
-  require(scalar.dtype() == DType::f64 && scalar.elements() == 1,
-          "a loss must be f64 [1], not {}",
+  require(scalar.dtype() == DType::fp64 && scalar.elements() == 1,
+          "a loss must be fp64 [1], not {}",
           scalar);
   if (recording()) tape->root(scalar);
   if (!recomputing && sink != nullptr) sink->add_loss(*this, term, scalar);
 }
 
 void Context::report(Metric metric, const Tensor& scalar) {
-  require(scalar.dtype() == DType::f64 && scalar.elements() == 1,
-          "a metric must be f64 [1], not {}",
+  require(scalar.dtype() == DType::fp64 && scalar.elements() == 1,
+          "a metric must be fp64 [1], not {}",
           scalar);
   if (!recomputing && sink != nullptr) sink->report(*this, metric, scalar);
 }

@@ -10,7 +10,7 @@ namespace tessera {
 
 /// The checks of one `infer`. Names of tensors and their dtypes are the operation's rules. Every
 /// error names the operation and prints all of its tensors:
-/// "add: b must be f32 [2, 3], is f32 [2, 4] (a f32 [2, 3], b f32 [2, 4], out absent)".
+/// "add: b must be fp32 [2, 3], is fp32 [2, 4] (a fp32 [2, 3], b fp32 [2, 4], out absent)".
 /// Allocates nothing unless it throws: it runs before every launch.
 class Infer {
  public:
@@ -66,7 +66,7 @@ Shape shape_of(const TensorArg& tensor);
 bool is_dense(const TensorArg& tensor);
 /// Makes it a dense tensor of this shape, whose address is still to come.
 void describe(TensorArg& tensor, const Shape& shape, DType dtype);
-/// "f32 [2, 3]"; "absent"
+/// "fp32 [2, 3]"; "absent"
 std::string text_of(const TensorArg& tensor);
 
 }  // namespace tessera

@@ -71,7 +71,7 @@ std::unique_ptr<DirectTask> make_exchange_task(std::shared_ptr<DirectMembers> me
 i64 bytes_of(const TensorArg& tensor);
 /// Kind, name and sizes; the token is set when it is posted.
 Announcement announcement_of(const Collective& collective, const TensorArg& tensor);
-/// "all_reduce "x" f32, 400 bytes, sum".
+/// "all_reduce "x" fp32, 400 bytes, sum".
 std::string text_of(const Announcement& announcement);
 
 }  // namespace tessera

@@ -101,11 +101,11 @@ void reduce_elements(DType dtype,
                      const std::vector<void*>& targets,
                      i64 elements) {
   switch (dtype) {
-    case DType::f64:
+    case DType::fp64:
       return with_op<Plain<double>>(op, sources, targets, elements);
-    case DType::f32:
+    case DType::fp32:
       return with_op<Plain<float>>(op, sources, targets, elements);
-    case DType::f16:
+    case DType::fp16:
       return with_op<Small<Half>>(op, sources, targets, elements);
     case DType::bf16:
       return with_op<Small<Bfloat>>(op, sources, targets, elements);

@@ -18,11 +18,11 @@ namespace {
 template <class F>
 void with_type(DType dtype, F&& f) {
   switch (dtype) {
-    case DType::f64:
+    case DType::fp64:
       return f(double{});
-    case DType::f32:
+    case DType::fp32:
       return f(float{});
-    case DType::f16:
+    case DType::fp16:
       return f(Half{});
     case DType::bf16:
       return f(Bfloat{});

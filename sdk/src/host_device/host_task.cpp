@@ -9,7 +9,7 @@
 namespace tessera {
 namespace {
 
-// 0x7FF7 repeated is NaN as f64, f32, f16 and bf16, and about the largest i64 and i32.
+// 0x7FF7 repeated is NaN as fp64, fp32, fp16 and bf16, and about the largest i64 and i32.
 constexpr u64 kPoison = 0x7FF77FF77FF77FF7;
 
 }  // namespace

@@ -24,15 +24,15 @@ class Cases {
   }
   /// Row ids of `n` rows of samples from 7 on, `positions` a sample.
   Operand rows(i64 n, i64 positions);
-  Operand scalar(double value) { return Operand::given({1}, DType::f64, {value}); }
+  Operand scalar(double value) { return Operand::given({1}, DType::fp64, {value}); }
 
-  /// Names read "matmul/3x17x33 bias". The tolerance is one of f32 and is narrowed for f64.
+  /// Names read "matmul/3x17x33 bias". The tolerance is one of fp32 and is narrowed for fp64.
   template <OperationArgs Args>
   void add(const std::string& variant,
            const Args& constants,
            std::vector<Operand> operands,
            OpOptions options = {}) {
-    if (dtype == DType::f64) options.tolerance = {1e-12, 1e-14};
+    if (dtype == DType::fp64) options.tolerance = {1e-12, 1e-14};
     all_.push_back(op_case(fmt::format("{}/{} {}", Args::kName, dtype_name(dtype), variant),
                            constants,
                            std::move(operands),

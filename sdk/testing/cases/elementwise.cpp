@@ -57,7 +57,7 @@ void add_fill(Cases& cases) {
   }
   args.value = 3;
   for (const DType dtype :
-       {DType::f64, DType::bf16, DType::f16, DType::i64, DType::i32, DType::u8}) {
+       {DType::fp64, DType::bf16, DType::fp16, DType::i64, DType::i32, DType::u8}) {
     cases.add(fmt::format("of {}", dtype_name(dtype)), args, {Operand::blank({33}, dtype)});
   }
 }
@@ -73,7 +73,7 @@ void add_copy(Cases& cases) {
       }
     }
   }
-  for (const DType other : {DType::f64, DType::f32, DType::bf16, DType::f16}) {
+  for (const DType other : {DType::fp64, DType::fp32, DType::bf16, DType::fp16}) {
     if (other == cases.dtype) continue;
     const std::string_view name = dtype_name(other);
     cases.add(fmt::format("converts to {}", name),

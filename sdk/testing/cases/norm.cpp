@@ -3,7 +3,7 @@
 namespace tessera::testing {
 
 void add_norm_cases(Cases& cases) {
-  const DType statistic = cases.dtype == DType::f64 ? DType::f64 : DType::f32;
+  const DType statistic = cases.dtype == DType::fp64 ? DType::fp64 : DType::fp32;
   for (const auto& [n, h] :
        {std::pair<i64, i64>{1, 1}, {1, 33}, {3, 17}, {33, 127}, {127, 384}, {2, 1000}, {0, 8}}) {
     const std::string name = fmt::format("{}x{}", n, h);
@@ -28,7 +28,7 @@ void add_norm_cases(Cases& cases) {
               {matrix(), matrix(), mean(), rstd(), cases.random({h}), cases.random({h})},
               {.tolerance = {.relative = 5e-6}});
   }
-  // A mean far above the spread: the naive E[x²] - mean² has no correct digit left in f32.
+  // A mean far above the spread: the naive E[x²] - mean² has no correct digit left in fp32.
   cases.add("far from zero",
             LayerNormArgs{},
             {cases.random({5, 127}, 1000, 1001),

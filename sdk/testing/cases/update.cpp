@@ -13,7 +13,7 @@ Operand scalars(double steps, double rate, bool found_inf) {
   values[step_scalar::kLossScale] = 256;
   values[step_scalar::kFoundInf] = found_inf ? 1 : 0;
   values[step_scalar::kGradientScale] = 0.7 / 256;
-  return Operand::given({step_scalar::kCount}, DType::f64, values);
+  return Operand::given({step_scalar::kCount}, DType::fp64, values);
 }
 
 void add_rules(Cases& cases, i64 n, double steps, bool found_inf) {
@@ -44,7 +44,7 @@ void add_rules(Cases& cases, i64 n, double steps, bool found_inf) {
 void add_step(Cases& cases, const std::string& name, double sum, double clip, double steps) {
   StepScalarsArgs args;
   args.clip = clip;
-  const Operand rates = Operand::given({3}, DType::f64, {0.1, 0.2, 0.3});
+  const Operand rates = Operand::given({3}, DType::fp64, {0.1, 0.2, 0.3});
   cases.add(name, args, {cases.scalar(sum), rates, scalars(steps, 0.05, false)});
 }
 

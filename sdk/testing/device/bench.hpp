@@ -37,13 +37,13 @@ class DeviceBench {
                     const std::function<void()>& call);
 
   static constexpr i64 kElements = 1000;
-  /// An uninitialised f32 tensor of kElements.
+  /// An uninitialised fp32 tensor of kElements.
   Tensor floats() { return floats(compute()); }
-  Tensor floats(Stream& stream) { return floats(stream, {kElements}, DType::f32); }
+  Tensor floats(Stream& stream) { return floats(stream, {kElements}, DType::fp32); }
   Tensor floats(Stream& stream, const Shape& shape, DType dtype);
   void fill(Stream& stream, const Tensor& out, double value);
   void add(Stream& stream, const Tensor& a, const Tensor& b, const Tensor& out);
-  /// "holds 3, not 4" when an element of an f32 tensor or of f32 values in memory differs.
+  /// "holds 3, not 4" when an element of an fp32 tensor or of fp32 values in memory differs.
   void expect_values(std::string_view what, const Tensor& tensor, float value);
   void expect_values(std::string_view what, std::span<const float> values, float value);
   std::vector<float> read(const Tensor& tensor);

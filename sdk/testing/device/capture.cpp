@@ -76,7 +76,7 @@ void check_refusals(DeviceBench& bench) {
   Device& device = bench.device();
   Stream& compute = bench.compute();
   Stream& comm = bench.comm();
-  const Tensor x = bench.floats(), unseen = bench.floats(compute, {3, 7}, DType::f32);
+  const Tensor x = bench.floats(), unseen = bench.floats(compute, {3, 7}, DType::fp32);
   bench.fill(compute, x, 1);
   bench.add(compute, x, x, x);
   const HostBlock block = device.host_block(x.bytes());

@@ -92,7 +92,7 @@ void check_order(DeviceBench& bench) {
 
 void check_refused(DeviceBench& bench) {
   Device& device = bench.device();
-  const Tensor x = bench.floats(bench.compute(), {4, 6, 8}, DType::f32);
+  const Tensor x = bench.floats(bench.compute(), {4, 6, 8}, DType::fp32);
   const Tensor scattered = x.slice(1, 0, 3).slice(2, 0, 4);
   const HostBlock block = device.host_block(x.bytes());
   const auto refuse = [&](std::string_view what, const Tensor& t, const HostBlock& b, i64 offset) {
@@ -116,9 +116,9 @@ void check_refused(DeviceBench& bench) {
 
 void check_copies(DeviceBench& bench) {
   Stream& stream = bench.compute();
-  for (const DType dtype : {DType::f64,
-                            DType::f32,
-                            DType::f16,
+  for (const DType dtype : {DType::fp64,
+                            DType::fp32,
+                            DType::fp16,
                             DType::bf16,
                             DType::i64,
                             DType::i32,
@@ -128,7 +128,7 @@ void check_copies(DeviceBench& bench) {
     check_part(bench, whole, whole);
     check_part(bench, whole, whole.slice(1, 1, 3));
   }
-  const Tensor cube = bench.floats(stream, {4, 6, 8}, DType::f32);
+  const Tensor cube = bench.floats(stream, {4, 6, 8}, DType::fp32);
   for (const Tensor& part : {cube.slice(0, 1, 2),
                              cube.slice(1, 2, 3),
                              cube.slice(2, 7, 1),
@@ -136,7 +136,7 @@ void check_copies(DeviceBench& bench) {
                              cube.slice(1, 0, 0)}) {
     check_part(bench, cube, part);
   }
-  const Tensor scalar = bench.floats(stream, {}, DType::f64);
+  const Tensor scalar = bench.floats(stream, {}, DType::fp64);
   check_part(bench, scalar, scalar);
   const Tensor scattered = cube.slice(1, 0, 3).slice(2, 0, 4);
   const Bytes values = pattern(scattered.bytes(), 3);

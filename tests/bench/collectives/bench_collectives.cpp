@@ -1,4 +1,4 @@
-// All-reduce between ranks of this host that this program starts itself (f32, sum, in place).
+// All-reduce between ranks of this host that this program starts itself (fp32, sum, in place).
 //
 // Usage: bench_collectives [--comm shm|gloo] [--ranks 2] [--bytes N] [--iterations K] [--json]
 // Prints the median time of rank 0, from a barrier until its result is there.
@@ -102,7 +102,7 @@ void run_rank(i64 rank, const Options& options, const std::string& address) {
                                          device.pool(),
                                          device.stream(),
                                          {options.bytes / 4},
-                                         DType::f32,
+                                         DType::fp32,
                                          Category::communication);
   device.write(tensor, std::vector<float>(static_cast<std::size_t>(options.bytes / 4)).data());
   const double median = median_us(group, device, tensor, options.iterations);

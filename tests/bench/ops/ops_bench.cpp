@@ -40,8 +40,8 @@ class Bench {
     return bench;
   }
 
-  Tensor random(const Shape& shape) { return workbench_.random(shape, DType::f32, ++seed_); }
-  Tensor zeros(const Shape& shape, DType dtype = DType::f32) {
+  Tensor random(const Shape& shape) { return workbench_.random(shape, DType::fp32, ++seed_); }
+  Tensor zeros(const Shape& shape, DType dtype = DType::fp32) {
     return workbench_.tensor(
         shape, dtype, std::vector<double>(static_cast<std::size_t>(shape.elements()), 0));
   }
@@ -298,7 +298,7 @@ void cross_entropy_grad(benchmark::State& state) {
   const Tensor max = b.zeros({kRows}), sums = b.random({kRows, 2});
   const Tensor mask =
       b.values({kRows}, DType::u8, std::vector<double>(static_cast<std::size_t>(kRows), 1));
-  const Tensor one = b.values({1}, DType::f64, {1});
+  const Tensor one = b.values({1}, DType::fp64, {1});
   const CrossEntropyGradArgs args{logits.arg(),
                                   targets.arg(),
                                   max.arg(),
@@ -316,13 +316,13 @@ constexpr i64 kParameters = 10'800'000;
 
 void sum_squares(benchmark::State& state) {
   Bench& b = Bench::get();
-  const Tensor x = b.zeros({kParameters}), out = b.zeros({1}, DType::f64);
+  const Tensor x = b.zeros({kParameters}), out = b.zeros({1}, DType::fp64);
   b.measure(state, SumSquaresArgs{x.arg(), out.arg()}, 0, static_cast<double>(x.bytes()));
 }
 
 void adamw(benchmark::State& state) {
   Bench& b = Bench::get();
-  const Tensor scalars = b.values({8}, DType::f64, {1, 1e-3, 1, 0, 1, 1, 0, 0});
+  const Tensor scalars = b.values({8}, DType::fp64, {1, 1e-3, 1, 0, 1, 1, 0, 0});
   const Tensor grad = b.zeros({kParameters}), main = b.zeros({kParameters});
   const Tensor first = b.zeros({kParameters}), second = b.zeros({kParameters});
   AdamWArgs args{scalars.arg(), grad.arg(), main.arg(), first.arg(), second.arg(), {}};

@@ -85,7 +85,7 @@ TEST_F(CheckpointTest, EveryElementIsStoredOnceAndUnpadded) {
     i64 bytes = 0;
     for (const auto& [name, tensor] : index.tensors) {
       for (const StoredSlice& slice : tensor.slices) {
-        bytes += slice.where.elements() * (tensor.dtype == "f64" ? 8 : 4);
+        bytes += slice.where.elements() * (tensor.dtype == "fp64" ? 8 : 4);
       }
     }
     EXPECT_EQ(bytes, (13 * 4 + 12 * 6 + 6 * 8 + 5 + 1) * 4 + 12 * 6 * 8);
@@ -205,7 +205,7 @@ TEST_F(CheckpointTest, ValuesThatAreNotFiniteAreNotSaved) {
   save_step(two_, path(), 5);
   const auto errors = on_ranks(two_, path(), [](CheckpointRank& rank) {
     rank.fill(10);
-    const Tensor& last = rank.tensors.back().tensor;  // f64, this rank's part of qkv/moment
+    const Tensor& last = rank.tensors.back().tensor;  // fp64, this rank's part of qkv/moment
     std::vector<double> values(static_cast<std::size_t>(last.bytes()) / sizeof(double), 1.0);
     if (!rank.root()) values.back() = -std::numeric_limits<double>::infinity();
     rank.arguments.device->write(last, values.data());
@@ -329,7 +329,7 @@ TEST_F(CheckpointTest, MismatchesAreListed) {
   const auto errors = on_ranks(two_, path(), [](CheckpointRank& rank) {
     rank.tensors.erase(rank.tensors.begin());  // "vocabulary"
     rank.tensors[2].name = "norms";
-    rank.add("added", {2}, {}, DType::f32);
+    rank.add("added", {2}, {}, DType::fp32);
     rank.tensors[3].name = "qkv/moment";
     rank.tensors[4].name = "scalar";
     rank.checkpoints().load("auto", rank.tensors);
@@ -340,14 +340,14 @@ TEST_F(CheckpointTest, MismatchesAreListed) {
                  HasSubstr("step-5 does not fit this run:\n"
                            "  not in the checkpoint: norms, added\n"
                            "  not in this run: norm, vocabulary\n"
-                           "  qkv/moment: f64 [12, 6] in the checkpoint, f32 [] in this run\n"
-                           "  scalar: f32 [] in the checkpoint, f64 [12, 6] in this run"))));
+                           "  qkv/moment: fp64 [12, 6] in the checkpoint, fp32 [] in this run\n"
+                           "  scalar: fp32 [] in the checkpoint, fp64 [12, 6] in this run"))));
 }
 
 TEST_F(CheckpointTest, AMisfitDoesNotFallBack) {
   for (const i64 step : {5, 10}) save_step(one_, path(), step);
   const auto errors = on_ranks(one_, path(), [](CheckpointRank& rank) {
-    rank.add("added", {2}, {}, DType::f32);
+    rank.add("added", {2}, {}, DType::fp32);
     rank.checkpoints().load("auto", rank.tensors);
   });
   EXPECT_THAT(errors, Each(HasSubstr("step-10 does not fit this run:")));

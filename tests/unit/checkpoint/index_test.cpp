@@ -18,7 +18,7 @@ StoredSlice slice(std::vector<i64> begin, std::vector<i64> shape, const std::str
 CheckpointIndex index_of(std::vector<i64> shape, std::vector<StoredSlice> slices) {
   CheckpointIndex index;
   index.files = {{"f", 10}};
-  index.tensors["w"] = {"f32", std::move(shape), std::move(slices)};
+  index.tensors["w"] = {"fp32", std::move(shape), std::move(slices)};
   return index;
 }
 
@@ -31,11 +31,11 @@ CheckpointIndex sample() {
   index.info = {120, 118, 960, std::numeric_limits<u64>::max(), "text 0123: \"ü\"", "a = 1\nb = 2"};
   index.files = {{"rank-00000.safetensors", 123}, {"rank-00001.safetensors", i64{1} << 40}};
   index.tensors["w"] = {
-      "f32",
+      "fp32",
       {4, 6},
       {{"rank-00000.safetensors", "w[0:4, 0:3]", {{0, 0}, {4, 3}}, 0xfedcba9876543210},
        {"rank-00001.safetensors", "w[0:4, 3:6]", {{0, 3}, {4, 3}}, 1}}};
-  index.tensors["scalar"] = {"f64", {}, {{"rank-00000.safetensors", "scalar", {}, 7}}};
+  index.tensors["scalar"] = {"fp64", {}, {{"rank-00000.safetensors", "scalar", {}, 7}}};
   return index;
 }
 
@@ -56,6 +56,15 @@ TEST(CheckpointIndex, RoundTrip) {
   EXPECT_EQ(after.tensors.at("scalar").shape, std::vector<i64>{});
   EXPECT_NO_THROW(after.check_tiling());
   EXPECT_EQ(after.total_bytes(), 123 + (i64{1} << 40));
+}
+
+TEST(CheckpointIndex, TakesTheNamesThatDtypesHadEarlier) {
+  CheckpointIndex earlier = sample();
+  earlier.tensors["w"].dtype = "f32";
+  earlier.tensors["scalar"].dtype = "f64";
+  const CheckpointIndex read = CheckpointIndex::from_json(earlier.to_json(), "index.json");
+  EXPECT_EQ(read.tensors.at("w").dtype, "fp32");
+  EXPECT_EQ(read.tensors.at("scalar").dtype, "fp64");
 }
 
 // Any changed, missing or added byte is noticed and named; none crashes the reader.

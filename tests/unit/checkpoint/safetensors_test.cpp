@@ -23,7 +23,7 @@ const std::vector<i64> kSteps = {7, -8};
 i64 write_sample(const std::string& file) {
   return write_safetensors(
       file,
-      {{"w[0:2, 3:6]", "f32", {2, 3}}, {"steps", "i64", {2}}, {"none", "bf16", {0, 4}}},
+      {{"w[0:2, 3:6]", "fp32", {2, 3}}, {"steps", "i64", {2}}, {"none", "bf16", {0, 4}}},
       [&](std::size_t i) -> std::span<const std::byte> {
         if (i == 0) return std::as_bytes(std::span(kValues));
         if (i == 1) return std::as_bytes(std::span(kSteps));
@@ -56,7 +56,7 @@ TEST(Safetensors, ReadsWhatItWrote) {
   write_sample(folder.at("a"));
   const SafetensorsFile file(folder.at("a"));
   const SafetensorsEntry& entry = file.entry("w[0:2, 3:6]");
-  EXPECT_EQ(entry.dtype, "f32");
+  EXPECT_EQ(entry.dtype, "fp32");
   EXPECT_EQ(entry.shape, (std::vector<i64>{2, 3}));
   const std::vector<std::byte> bytes = file.read(entry);
   ASSERT_EQ(bytes.size(), 24U);
@@ -129,7 +129,7 @@ TEST(Safetensors, TextsOfDamage) {
 TEST(Safetensors, WrongNumberOfBytesIsRefused) {
   const TestFolder folder;
   EXPECT_THAT(text_of<Error>([&] {
-                write_safetensors(folder.at("a"), {{"w", "f32", {3}}}, [](std::size_t) {
+                write_safetensors(folder.at("a"), {{"w", "fp32", {3}}}, [](std::size_t) {
                   return std::as_bytes(std::span(kValues));
                 });
               }),

@@ -32,12 +32,12 @@ CheckpointRank::CheckpointRank(const Layout& layout,
   arguments.device = device_.get();
   arguments.store = layout.world > 1 ? &store : nullptr;
   arguments.timeout = std::chrono::seconds(20);
-  add("vocabulary", {13, 4}, {{0, Axis::tensor, {}, 4}}, DType::f32);
-  add("qkv", {12, 6}, {{0, Axis::tensor, {4, 4, 4}}}, DType::f32);
-  add("projection", {6, 8}, {{1, Axis::tensor}}, DType::f32);
-  add("norm", {5}, {}, DType::f32);
-  add("scalar", {}, {}, DType::f32);
-  add("qkv/moment", {12, 6}, {{0, Axis::tensor, {4, 4, 4}}}, DType::f64);
+  add("vocabulary", {13, 4}, {{0, Axis::tensor, {}, 4}}, DType::fp32);
+  add("qkv", {12, 6}, {{0, Axis::tensor, {4, 4, 4}}}, DType::fp32);
+  add("projection", {6, 8}, {{1, Axis::tensor}}, DType::fp32);
+  add("norm", {5}, {}, DType::fp32);
+  add("scalar", {}, {}, DType::fp32);
+  add("qkv/moment", {12, 6}, {{0, Axis::tensor, {4, 4, 4}}}, DType::fp64);
 }
 
 void CheckpointRank::add(const std::string& name,
@@ -63,7 +63,7 @@ std::vector<std::byte> CheckpointRank::expected(const CheckpointTensor& tensor, 
     for (i64 i = 0; i < run.length; ++i) {
       const double exact = value_of(tensor.name, run.logical + i, salt);
       const auto rounded = static_cast<float>(exact);
-      const bool wide = tensor.tensor.dtype() == DType::f64;
+      const bool wide = tensor.tensor.dtype() == DType::fp64;
       std::byte* to = bytes.data() + (run.local + i) * (wide ? 8 : 4);
       if (wide) {
         std::memcpy(to, &exact, 8);

@@ -68,7 +68,7 @@ GroupSpec both(i64 rank) {
 Collective sum_of(float* values, i64 elements) {
   Collective collective;
   collective.kind = CollectiveKind::all_reduce;
-  collective.input = {values, DType::f32, 1, {elements}, {1}};
+  collective.input = {values, DType::fp32, 1, {elements}, {1}};
   return collective;
 }
 
@@ -186,9 +186,9 @@ TEST(ReduceElements, KeepsNaNsAndRefusesSumsOfBooleans) {
   const float nan = std::numeric_limits<float>::quiet_NaN(), one = 1;
   for (const ReduceOp op : {ReduceOp::sum, ReduceOp::max, ReduceOp::min}) {
     float out = 0;
-    reduce_elements(DType::f32, op, {&nan, &one}, {&out}, 1);
+    reduce_elements(DType::fp32, op, {&nan, &one}, {&out}, 1);
     EXPECT_NE(out, out);
-    reduce_elements(DType::f32, op, {&one, &nan}, {&out}, 1);
+    reduce_elements(DType::fp32, op, {&one, &nan}, {&out}, 1);
     EXPECT_NE(out, out);
   }
   const u8 flag = 1;

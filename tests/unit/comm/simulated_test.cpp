@@ -10,7 +10,7 @@ namespace {
 
 Tensor floats(Device& device, const Shape& shape) {
   return Tensor::allocate(
-      device, device.pool(), device.stream(), shape, DType::f32, Category::activations);
+      device, device.pool(), device.stream(), shape, DType::fp32, Category::activations);
 }
 
 TEST(Simulated, GroupsOfAnyWorldCountAsRealOnesDo) {

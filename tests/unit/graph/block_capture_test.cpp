@@ -173,7 +173,7 @@ TEST(SplitHalves, AGraphWaitsForTheCollectivesThatItStarted) {
   for (const u64 seed : {0, 1, 2, 3}) {
     block_world().run(block_options("reference", 2, seed), [](LocalRank& rank) {
       Workbench bench(rank.device());
-      const auto table = bench.parameter("table", bench.random({8, kFeatures}, DType::f32, 1));
+      const auto table = bench.parameter("table", bench.random({8, kFeatures}, DType::fp32, 1));
       const Slot ids = rank.slot("ids"), hidden = rank.slot("hidden");
       std::vector<Phase> phases(1);
       phases[0].run = [&](Context& cx, Bundle& bundle) {
@@ -191,7 +191,7 @@ TEST(SplitHalves, AGraphWaitsForTheCollectivesThatItStarted) {
         LiveChunk chunk(bundle, phases);
         if (frame != nullptr) chunk.set_frame(0, 0, *frame);
         chunk.forward(cx, 0);
-        chunk.set_gradient(hidden, bench.random({kIds / 2, kFeatures}, DType::f32, 2));
+        chunk.set_gradient(hidden, bench.random({kIds / 2, kFeatures}, DType::fp32, 2));
         chunk.backward(cx, 0, Half::input);
         chunk.backward(cx, 0, Half::weight);
         const Values found = read(table->grad);

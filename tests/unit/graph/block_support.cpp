@@ -74,7 +74,7 @@ Phase TwoBlocks::recomputed(std::vector<Phase> phases) const {
 
 Tensor TwoBlocks::input(int microbatch) const {
   Workbench bench(rank_.device());
-  return bench.random({kRows, kHidden}, DType::f32, static_cast<u64>(microbatch));
+  return bench.random({kRows, kHidden}, DType::fp32, static_cast<u64>(microbatch));
 }
 
 Tensor TwoBlocks::gradient(int microbatch) const { return input(100 + microbatch); }

@@ -180,7 +180,7 @@ TEST_F(SlotMemory, OtherInputsThanThoseOfTheCaptureAreRefused) {
     Context cx = blocks.context();
     Bundle bundle = blocks.bundle(1);
     EXPECT_EQ(error_of([&] { slots.frame(0).forward(cx, bundle); }),
-              "\"phases 0-3\" was captured for an input f32 [16, 16], not undefined");
+              "\"phases 0-3\" was captured for an input fp32 [16, 16], not undefined");
     bundle[blocks.hidden()] = blocks.input(1);
     for (Tensor& tensor : bundle.tensors()) {
       if (tensor.dtype() == DType::i64) tensor = tensor.with_var(kNeedsGradient);

@@ -96,8 +96,8 @@ TEST(StopFlag, LeavesThoseWhoComputeAlone) {
   using testing::Operand;
   const auto product = testing::op_case("input gradient",
                                         MatmulArgs{},
-                                        {Operand::random({32, 256}, DType::f32, 1),
-                                         Operand::random({256, 48}, DType::f32, 2),
+                                        {Operand::random({32, 256}, DType::fp32, 1),
+                                         Operand::random({256, 48}, DType::fp32, 2),
                                          Operand::absent(),
                                          Operand::result()});
   for (int i = 0; i < 300; ++i) EXPECT_EQ(testing::run_op(*device, product).wrong, "");

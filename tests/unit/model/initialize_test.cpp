@@ -19,8 +19,8 @@ class Initial : public ::testing::Test {
                  const std::vector<Split>& split,
                  Init init,
                  const Mesh& mesh,
-                 DType main = DType::f32,
-                 DType compute = DType::f32) {
+                 DType main = DType::fp32,
+                 DType compute = DType::fp32) {
     Parameter p;
     p.name = "layers.3.mlp.up.weight";
     p.logical = logical;
@@ -79,7 +79,7 @@ TEST_F(Initial, ConstantsLeavePaddingZero) {
 }
 
 TEST_F(Initial, RoundedOnceToTheComputeForm) {
-  const Parameter p = made({64}, {}, Init::gaussian(1), mesh(1, 0), DType::f64, DType::f32);
+  const Parameter p = made({64}, {}, Init::gaussian(1), mesh(1, 0), DType::fp64, DType::fp32);
   const Values main = read_values(device_, p.main), compute = read_values(device_, p.compute);
   for (std::size_t i = 0; i < main.size(); ++i) EXPECT_EQ(compute[i], static_cast<float>(main[i]));
 }

@@ -62,15 +62,15 @@ std::vector<std::string> problems(i64 tensor, bool sequence_parallel, const Mist
   cx.stream = &device->stream();
   cx.pool = &device->pool();
   for (Parameter* p : parts.parameter_list()) {
-    p->main = p->compute = cx.empty(p->local, DType::f32);
-    p->grad = cx.empty(p->local, DType::f32);
+    p->main = p->compute = cx.empty(p->local, DType::fp32);
+    p->grad = cx.empty(p->local, DType::fp32);
   }
   check.begin(mesh, parts.parameter_list());
 
   Tape tape;
   cx.tape = &tape;
   const i64 own = sequence_parallel ? kRows / tensor : kRows;
-  Tensor x = cx.empty({own, kFeatures}, DType::f32).with_var(kNeedsGradient);
+  Tensor x = cx.empty({own, kFeatures}, DType::fp32).with_var(kNeedsGradient);
   const Tape::FrameId frame = tape.begin({&x, 1});
   const Tensor normed = ops::layernorm(cx, x, weight, shift, 1e-5);
   const Tensor inner = mistake.not_entered ? ops::linear(cx, normed, up, nullptr)
@@ -83,8 +83,8 @@ std::vector<std::string> problems(i64 tensor, bool sequence_parallel, const Mist
   }
   tape.end({&y, 1});
   // As the next layer gives it: of its own rows, or summed by its region.
-  const Tensor gradient = cx.empty(y.shape(), DType::f32);
-  const Tensor whole = cx.empty({y.dim(0) * tensor, kFeatures}, DType::f32);
+  const Tensor gradient = cx.empty(y.shape(), DType::fp32);
+  const Tensor whole = cx.empty({y.dim(0) * tensor, kFeatures}, DType::fp32);
   if (sequence_parallel) {
     mesh.group(Axis::tensor).reduce_scatter(*cx.stream, whole, gradient, "next").wait(*cx.stream);
   }

@@ -29,9 +29,9 @@ void PrintTo(const Table& table, std::ostream* out) {
 std::vector<Table> tables() {
   std::vector<Table> all;
   for (const std::string& device : cpu_devices()) {
-    for (const DType dtype : {DType::f32, DType::f64}) {
-      // f64 is the reference's, where it checks that no bit depends on threads or runs.
-      if ((dtype == DType::f64) != (device == "reference")) continue;
+    for (const DType dtype : {DType::fp32, DType::fp64}) {
+      // fp64 is the reference's, where it checks that no bit depends on threads or runs.
+      if ((dtype == DType::fp64) != (device == "reference")) continue;
       // By name: the cases are too much to make before each of the program's tests.
       for (const std::string_view name : CoreOperations::names()) {
         all.push_back({device, dtype, std::string(name)});
@@ -64,7 +64,7 @@ INSTANTIATE_TEST_SUITE_P(Devices, Conformance, ::testing::ValuesIn(tables()), []
 
 TEST(Conformance, EveryCoreOperationHasACase) {
   std::set<std::string> operations;
-  for (const OpCase& op : testing::core_op_cases(DType::f32)) operations.emplace(op.operation);
+  for (const OpCase& op : testing::core_op_cases(DType::fp32)) operations.emplace(op.operation);
   EXPECT_THAT(CoreOperations::names(), ::testing::UnorderedElementsAreArray(operations));
 }
 
@@ -116,7 +116,7 @@ std::string check_wrong() {
   ScaleArgs args;
   args.factor = 2;
   const auto op = testing::op_case(
-      "x", args, {testing::Operand::random({17}, DType::f32, 1), testing::Operand::result()});
+      "x", args, {testing::Operand::random({17}, DType::fp32, 1), testing::Operand::result()});
   return testing::op_check(device, *test_device("reference"), op);
 }
 
@@ -130,8 +130,8 @@ TEST(Conformance, FindsADeviceThatIsWrong) {
   WrongDevice<inexact> device;
   const auto add = testing::op_case("y",
                                     AddArgs{},
-                                    {testing::Operand::random({1}, DType::f32, 1),
-                                     testing::Operand::random({1}, DType::f32, 2),
+                                    {testing::Operand::random({1}, DType::fp32, 1),
+                                     testing::Operand::random({1}, DType::fp32, 2),
                                      testing::Operand::result()});
   EXPECT_EQ(testing::op_check(device, *test_device("reference"), add),
             "y: no operation \"add\" on wrong\n");

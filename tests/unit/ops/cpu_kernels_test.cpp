@@ -48,7 +48,7 @@ TEST_P(CpuInstructionSet, AgreesWithReferenceUnderAnyThreads) {
   if (device == nullptr) GTEST_SKIP() << "this processor has no " << GetParam();
   const auto reference = test_device("reference");
   int cases = 0;
-  for (OpCase& op : testing::core_op_cases(DType::f32)) {
+  for (OpCase& op : testing::core_op_cases(DType::fp32)) {
     if (op.operation == MatmulArgs::kName) continue;  // the same for all
     op.options.any_threads = true;
     EXPECT_EQ(testing::op_check(*device, *reference, op), "");
@@ -118,10 +118,10 @@ TEST(CpuMatmul, SameBitsUnderAnyThreads) {
     OpCase op = testing::op_case(
         fmt::format("{} x {} x {}", p.m, p.n, p.k),
         args,
-        {Operand::random(a, DType::f32, 1),
-         Operand::random(b, DType::f32, 2),
+        {Operand::random(a, DType::fp32, 1),
+         Operand::random(b, DType::fp32, 2),
          Operand::absent(),
-         p.accumulate ? Operand::random({p.m, p.n}, DType::f32, 3) : Operand::result()},
+         p.accumulate ? Operand::random({p.m, p.n}, DType::fp32, 3) : Operand::result()},
         {.tolerance = {.relative = 1e-5}, .any_threads = true});
     EXPECT_EQ(testing::op_check(*device, *reference, op), "");
   }

@@ -1,4 +1,4 @@
-// Gradients of every function of ops:: against finite differences, on the reference in f64.
+// Gradients of every function of ops:: against finite differences, on the reference in fp64.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ using Tensors = std::vector<Tensor>;
 class Gradient : public ::testing::Test {
  protected:
   Tensor random(const Shape& shape, u64 seed, double low = -1, double high = 1) {
-    return bench_.random(shape, DType::f64, seed, low, high);
+    return bench_.random(shape, DType::fp64, seed, low, high);
   }
   std::unique_ptr<Parameter> parameter(const std::string& name, const Shape& shape, u64 seed) {
     return bench_.parameter(name, random(shape, seed));
@@ -133,7 +133,7 @@ TEST_F(Gradient, CrossEntropy) {
   ProcessGroup alone({.name = "tp[0]", .members = {0}}, nullptr, 0);
   const Tensor targets = bench_.tensor({4}, DType::i64, {0, 6, 3, 1});
   const Tensor mask = bench_.tensor({4}, DType::u8, {1, 1, 0, 1});
-  const Tensor inverse_weight = bench_.tensor({1}, DType::f64, {1.0 / 3});
+  const Tensor inverse_weight = bench_.tensor({1}, DType::fp64, {1.0 / 3});
   const auto f = [&](Context& cx, const Tensors& x) {
     const Tensor logits = ops::scale(cx, x[0], 3);
     return Tensors{

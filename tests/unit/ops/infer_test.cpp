@@ -8,7 +8,7 @@ namespace tessera {
 namespace {
 
 /// A dense tensor with an address that nobody follows.
-TensorArg dense(const Shape& shape, DType dtype = DType::f32) {
+TensorArg dense(const Shape& shape, DType dtype = DType::fp32) {
   TensorArg arg;
   arg.address = reinterpret_cast<void*>(4096);  // NOLINT(performance-no-int-to-ptr)
   arg.dtype = dtype;
@@ -46,22 +46,22 @@ TEST(Infer, DescribesOutputs) {
   matmul.b = dense({5, 7});
   matmul.transpose_a = true;
   MatmulArgs::infer(matmul);
-  EXPECT_EQ(text(matmul.out), "f32 [3, 7] [7, 1]");
+  EXPECT_EQ(text(matmul.out), "fp32 [3, 7] [7, 1]");
 
   LayerNormArgs norm;
   norm.x = dense({4, 6}, DType::bf16);
   norm.weight = norm.bias = dense({6}, DType::bf16);
   LayerNormArgs::infer(norm);
   EXPECT_EQ(text(norm.out), "bf16 [4, 6] [6, 1]");
-  EXPECT_EQ(text(norm.mean), "f32 [4] [1]");
-  EXPECT_EQ(text(norm.rstd), "f32 [4] [1]");
+  EXPECT_EQ(text(norm.mean), "fp32 [4] [1]");
+  EXPECT_EQ(text(norm.rstd), "fp32 [4] [1]");
 
   AttentionArgs attention;
-  attention.q = dense({2, 5, 4, 8}, DType::f64);
-  attention.k = attention.v = dense({2, 9, 2, 8}, DType::f64);
+  attention.q = dense({2, 5, 4, 8}, DType::fp64);
+  attention.k = attention.v = dense({2, 9, 2, 8}, DType::fp64);
   AttentionArgs::infer(attention);
-  EXPECT_EQ(text(attention.out), "f64 [2, 5, 4, 8] [160, 32, 8, 1]");
-  EXPECT_EQ(text(attention.lse), "f64 [2, 4, 5] [20, 5, 1]");
+  EXPECT_EQ(text(attention.out), "fp64 [2, 5, 4, 8] [160, 32, 8, 1]");
+  EXPECT_EQ(text(attention.lse), "fp64 [2, 4, 5] [20, 5, 1]");
 
   CopyArgs copy;
   copy.x = dense({2, 3}, DType::i64);
@@ -70,22 +70,23 @@ TEST(Infer, DescribesOutputs) {
 }
 
 TEST(Infer, ErrorsNameOperationTensorAndShapes) {
-  EXPECT_EQ(error(AddArgs{dense({2, 3}), dense({2, 4}), {}}),
-            "add: b must be f32 [2, 3], is f32 [2, 4] (a f32 [2, 3], b f32 [2, 4], out absent)");
+  EXPECT_EQ(
+      error(AddArgs{dense({2, 3}), dense({2, 4}), {}}),
+      "add: b must be fp32 [2, 3], is fp32 [2, 4] (a fp32 [2, 3], b fp32 [2, 4], out absent)");
   EXPECT_EQ(error(GeluArgs{dense({2}, DType::i64), {}}),
             "gelu: x must have a floating dtype, is i64 [2] (x i64 [2], out absent)");
   TensorArg column = dense({4, 2});
   column.shape[1] = 1;
   column.strides[0] = 2;
   EXPECT_THAT(error(ScaleArgs{column, {}}),
-              ::testing::HasSubstr("x must be dense, is f32 [4, 1] with strides [2, 1]"));
+              ::testing::HasSubstr("x must be dense, is fp32 [4, 1] with strides [2, 1]"));
   MatmulArgs matmul;
   matmul.a = dense({2, 3});
   matmul.b = dense({4, 5});
   matmul.transpose_b = true;
   EXPECT_EQ(error(matmul),
             "matmul: the inner sizes 3 of a and 5 of b (transposed) differ "
-            "(a f32 [2, 3], b f32 [4, 5], bias absent, out absent)");
+            "(a fp32 [2, 3], b fp32 [4, 5], bias absent, out absent)");
 }
 
 TEST(Infer, AccumulatingNeedsAnOutput) {
@@ -122,7 +123,7 @@ TEST(Infer, WrongConstantsAreErrors) {
   max.valid = 4;
   EXPECT_THAT(error(max), HasSubstr("valid must be in [0, 3], is 4"));
   SgdArgs sgd;
-  sgd.scalars = dense({step_scalar::kCount}, DType::f64);
+  sgd.scalars = dense({step_scalar::kCount}, DType::fp64);
   sgd.main = sgd.grad = dense({4});
   sgd.momentum = 0.9;
   EXPECT_THAT(error(sgd), HasSubstr("momentum is 0.9 but there is no momentum_buffer"));

@@ -39,7 +39,7 @@ TEST(TypeRules, ADryRunRefusesWhatALaunchWould) {
   const auto cpu = test_device("cpu");
   MetaDevice meta(test_device("cpu"));
   const std::string text =
-      "gelu on the device \"cpu\" takes f32 for x, not bf16: choose another precision or device";
+      "gelu on the device \"cpu\" takes fp32 for x, not bf16: choose another precision or device";
   EXPECT_EQ(gelu_of_bf16(*cpu), text);
   EXPECT_EQ(gelu_of_bf16(meta), text);
   EXPECT_EQ(gelu_of_bf16(*test_device("reference")), "");
@@ -72,8 +72,8 @@ class TwoKernels : public HostDevice {
   TwoKernels()
       : HostDevice("two",
                    {},
-                   {make_kernel<WeighArgs>([](const WeighArgs&) {}, {DType::bf16, DType::f32}),
-                    make_kernel<PlainArgs>([](const PlainArgs&) {}, {DType::i64, DType::f32})}) {}
+                   {make_kernel<WeighArgs>([](const WeighArgs&) {}, {DType::bf16, DType::fp32}),
+                    make_kernel<PlainArgs>([](const PlainArgs&) {}, {DType::i64, DType::fp32})}) {}
 };
 
 std::string weigh(Device& device, DType x, DType ids, DType sum) {
@@ -87,17 +87,17 @@ std::string weigh(Device& device, DType x, DType ids, DType sum) {
 
 TEST(TypeRules, HoldForAPluginsOperations) {
   TwoKernels device;
-  EXPECT_EQ(weigh(device, DType::bf16, DType::i64, DType::f32), "");
+  EXPECT_EQ(weigh(device, DType::bf16, DType::i64, DType::fp32), "");
   EXPECT_EQ(weigh(device, DType::bf16, DType::i64, DType::bf16), "");
-  EXPECT_EQ(weigh(device, DType::f32, DType::i64, DType::f32), "");
-  EXPECT_EQ(weigh(device, DType::bf16, DType::i64, DType::f64),
-            "test.weigh: sum must be bf16 where the data is bf16, is f64");
-  EXPECT_EQ(weigh(device, DType::f32, DType::i64, DType::bf16),
-            "test.weigh: sum must be f32 where the data is f32, is bf16");
-  EXPECT_EQ(weigh(device, DType::f32, DType::i32, DType::f32),
-            "test.weigh: ids must be i64 where the data is f32, is i32");
-  EXPECT_THAT(weigh(device, DType::f16, DType::i64, DType::f16),
-              HasSubstr("takes f32, bf16 for x, not f16"));
+  EXPECT_EQ(weigh(device, DType::fp32, DType::i64, DType::fp32), "");
+  EXPECT_EQ(weigh(device, DType::bf16, DType::i64, DType::fp64),
+            "test.weigh: sum must be bf16 where the data is bf16, is fp64");
+  EXPECT_EQ(weigh(device, DType::fp32, DType::i64, DType::bf16),
+            "test.weigh: sum must be fp32 where the data is fp32, is bf16");
+  EXPECT_EQ(weigh(device, DType::fp32, DType::i32, DType::fp32),
+            "test.weigh: ids must be i64 where the data is fp32, is i32");
+  EXPECT_THAT(weigh(device, DType::fp16, DType::i64, DType::fp16),
+              HasSubstr("takes fp32, bf16 for x, not fp16"));
 }
 
 TEST(TypeRules, WithoutThemAKernelsDTypesHold) {
@@ -107,8 +107,8 @@ TEST(TypeRules, WithoutThemAKernelsDTypesHold) {
     const Tensor ids = empty(device, {2}, DType::i64), out = empty(device, {2}, dtype);
     return error_of([&] { plain.launch(device.stream(), device.pool(), {ids.arg(), out.arg()}); });
   };
-  EXPECT_EQ(run(DType::f32), "");
-  EXPECT_THAT(run(DType::f64), HasSubstr("takes f32, i64 for tensor 1, not f64"));
+  EXPECT_EQ(run(DType::fp32), "");
+  EXPECT_THAT(run(DType::fp64), HasSubstr("takes fp32, i64 for tensor 1, not fp64"));
 }
 
 TEST(Efforts, AreTheOperationsOwn) {
@@ -135,8 +135,8 @@ Operand bf16(const Shape& shape, std::vector<double> values) {
 
 // 256 + 1 is no bf16: a sum in bf16 would stay at 256.
 TEST(Accumulators, AreWiderThanTheData) {
-  const Operand sum = Operand::given({1}, DType::f32, {256});
-  const Operand matrix = Operand::given({1, 1}, DType::f32, {256});
+  const Operand sum = Operand::given({1}, DType::fp32, {256});
+  const Operand matrix = Operand::given({1, 1}, DType::fp32, {256});
   MatmulArgs product;
   product.accumulate = true;
   EXPECT_EQ(run(product, {bf16({1, 1}, {1}), bf16({1, 1}, {1}), Operand::absent(), matrix})[3],
@@ -144,8 +144,8 @@ TEST(Accumulators, AreWiderThanTheData) {
   EXPECT_EQ(run(ColumnSumArgs{}, {bf16({1, 1}, {1}), sum})[1], std::vector<double>{257});
   EXPECT_EQ(run(EmbeddingWeightArgs{}, {integers({0}), bf16({1, 1}, {1}), matrix})[2],
             std::vector<double>{257});
-  const Operand one = Operand::given({1}, DType::f32, {1});
-  const Operand mean = Operand::given({1}, DType::f32, {0});
+  const Operand one = Operand::given({1}, DType::fp32, {1});
+  const Operand mean = Operand::given({1}, DType::fp32, {0});
   const auto norm =
       run(LayerNormWeightArgs{}, {bf16({1, 1}, {1}), bf16({1, 1}, {1}), mean, one, sum, sum});
   EXPECT_EQ(norm[4], std::vector<double>{257});
@@ -158,7 +158,7 @@ TEST(Accumulators, AreForSumsOnly) {
                     {bf16({1, 1}, {1}),
                      bf16({1, 1}, {1}),
                      Operand::absent(),
-                     Operand::blank({1, 1}, DType::f32)});
+                     Operand::blank({1, 1}, DType::fp32)});
               }),
               HasSubstr("out is wider than a, but does not accumulate"));
 }
@@ -167,10 +167,10 @@ TEST(HostKernels, CopyRoundsOnceToTheNearest) {
   HostDevice device("plain", {}, {});
   const double up = 1 + std::ldexp(1.0, -8) + std::ldexp(1.0, -40);
   const double down = 1 + std::ldexp(3.0, -8) - std::ldexp(1.0, -40);
-  const auto op = testing::op_case(
-      "copy",
-      CopyArgs{},
-      {f64({4}, {1 + std::ldexp(1.0, -8), up, down, -INFINITY}), Operand::blank({4}, DType::bf16)});
+  const auto op = testing::op_case("copy",
+                                   CopyArgs{},
+                                   {fp64({4}, {1 + std::ldexp(1.0, -8), up, down, -INFINITY}),
+                                    Operand::blank({4}, DType::bf16)});
   EXPECT_EQ(testing::run_op(device, op).values[1],
             (std::vector<double>{1, 1 + std::ldexp(1.0, -7), 1 + std::ldexp(1.0, -7), -INFINITY}));
 }

@@ -12,7 +12,7 @@ namespace {
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
 Operand zeros(const Shape& shape) {
-  return f64(shape, std::vector<double>(static_cast<std::size_t>(shape.elements())));
+  return fp64(shape, std::vector<double>(static_cast<std::size_t>(shape.elements())));
 }
 
 std::vector<std::vector<double>> forward(
@@ -30,23 +30,23 @@ std::vector<std::vector<double>> forward(
 
 TEST(ReferenceAttention, OneKeyGivesItsValue) {
   const auto found = forward({.scale = 0.5},
-                             f64({1, 1, 1, 2}, {1, 2}),
-                             f64({1, 1, 1, 2}, {3, 4}),
-                             f64({1, 1, 1, 2}, {5, 6}));
+                             fp64({1, 1, 1, 2}, {1, 2}),
+                             fp64({1, 1, 1, 2}, {3, 4}),
+                             fp64({1, 1, 1, 2}, {5, 6}));
   expect_near(found[4], {5, 6});
   expect_near(found[5], {0.5 * (3 + 8)});
 }
 
 TEST(ReferenceAttention, EqualScoresAverageWhatIsSeen) {
   const auto found =
-      forward({}, zeros({1, 3, 1, 1}), zeros({1, 3, 1, 1}), f64({1, 3, 1, 1}, {3, 6, 9}));
+      forward({}, zeros({1, 3, 1, 1}), zeros({1, 3, 1, 1}), fp64({1, 3, 1, 1}, {3, 6, 9}));
   expect_near(found[4], {3, 4.5, 6});
   expect_near(found[5], {0, std::log(2), std::log(3)});
 }
 
 TEST(ReferenceAttention, BlindQueriesGiveZero) {
   const auto found = forward(
-      {.causal_offset = -1}, zeros({1, 2, 1, 1}), zeros({1, 2, 1, 1}), f64({1, 2, 1, 1}, {3, 6}));
+      {.causal_offset = -1}, zeros({1, 2, 1, 1}), zeros({1, 2, 1, 1}), fp64({1, 2, 1, 1}, {3, 6}));
   expect_near(found[4], {0, 3});
   EXPECT_EQ(found[5], (std::vector<double>{-kInf, 0}));
 }
@@ -54,7 +54,7 @@ TEST(ReferenceAttention, BlindQueriesGiveZero) {
 TEST(ReferenceAttention, GroupedQueriesShareTheirKeys) {
   // Heads 0 and 1 read the first values, heads 2 and 3 the second.
   const auto found =
-      forward({}, zeros({1, 1, 4, 1}), zeros({1, 1, 2, 1}), f64({1, 1, 2, 1}, {7, 8}));
+      forward({}, zeros({1, 1, 4, 1}), zeros({1, 1, 2, 1}), fp64({1, 1, 2, 1}, {7, 8}));
   expect_near(found[4], {7, 7, 8, 8});
 }
 
@@ -79,7 +79,7 @@ TEST(ReferenceAttention, DropsByTheDocumentedWords) {
   const auto found = forward(spec,
                              zeros({1, 1, 1, 1}),
                              zeros({1, keys, 1, 1}),
-                             f64({1, keys, 1, 1}, values),
+                             fp64({1, keys, 1, 1}, values),
                              integers({static_cast<double>(row)}));
   expect_near(found[4], {expected});
   expect_near(found[5], {std::log(static_cast<double>(keys))});  // of all keys, kept or not
@@ -90,13 +90,13 @@ TEST(ReferenceAttention, BackwardOfTwoEqualKeys) {
   AttentionBackwardArgs args;
   args.spec = {.scale = 2, .causal = false};
   const auto found = run(args,
-                         {f64({1, 1, 1, 1}, {0}),
-                          f64({1, 2, 1, 1}, {7, 11}),
-                          f64({1, 2, 1, 1}, {3, 5}),
+                         {fp64({1, 1, 1, 1}, {0}),
+                          fp64({1, 2, 1, 1}, {7, 11}),
+                          fp64({1, 2, 1, 1}, {3, 5}),
                           Operand::absent(),
-                          f64({1, 1, 1, 1}, {4}),
-                          f64({1, 1, 1}, {std::log(2)}),
-                          f64({1, 1, 1, 1}, {1}),
+                          fp64({1, 1, 1, 1}, {4}),
+                          fp64({1, 1, 1}, {std::log(2)}),
+                          fp64({1, 1, 1, 1}, {1}),
                           Operand::result(),
                           Operand::result(),
                           Operand::result()});
@@ -122,8 +122,8 @@ TEST(ReferenceDropout, KeepsByTheDocumentedWords) {
   }
   const Shape shape{2, features};
   const auto found = run(args,
-                         {f64(shape, std::vector<double>(128, 1)),
-                          f64(shape, std::vector<double>(128, 10)),
+                         {fp64(shape, std::vector<double>(128, 1)),
+                          fp64(shape, std::vector<double>(128, 10)),
                           integers(rows),
                           Operand::result()});
   expect_near(found[3], expected);
@@ -132,10 +132,10 @@ TEST(ReferenceDropout, KeepsByTheDocumentedWords) {
 TEST(ReferenceAttention, PartsMergeByTheirWeights) {
   // Sums of exponentials 1 and 3; none and 5; 7 and none; none at all.
   const auto found = run(AttentionMergeArgs{},
-                         {f64({1, 4, 1, 2}, {8, 4, 6, 7, 0, 0, 0, 0}),
-                          f64({1, 1, 4}, {std::log(3), std::log(5), -kInf, -kInf}),
-                          f64({1, 4, 1, 2}, {4, 0, 0, 0, 1, 2, 0, 0}),
-                          f64({1, 1, 4}, {0, -kInf, std::log(7), -kInf})});
+                         {fp64({1, 4, 1, 2}, {8, 4, 6, 7, 0, 0, 0, 0}),
+                          fp64({1, 1, 4}, {std::log(3), std::log(5), -kInf, -kInf}),
+                          fp64({1, 4, 1, 2}, {4, 0, 0, 0, 1, 2, 0, 0}),
+                          fp64({1, 1, 4}, {0, -kInf, std::log(7), -kInf})});
   expect_near(found[2], {7, 3, 6, 7, 1, 2, 0, 0});
   EXPECT_NEAR(found[3][0], std::log(4), 1e-15);
   EXPECT_NEAR(found[3][1], std::log(5), 1e-15);

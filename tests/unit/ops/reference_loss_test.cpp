@@ -37,12 +37,12 @@ struct CrossEntropy {
       args.first = first[s];
       args.valid = valid[s];
       const auto here =
-          run(args, {shards[s], integers(targets), f64({rows}, max), Operand::result()})[3];
+          run(args, {shards[s], integers(targets), fp64({rows}, max), Operand::result()})[3];
       for (std::size_t i = 0; i < 2 * n; ++i) sums[i] += here[i];
     }
     return run(
         CrossEntropyLossArgs{},
-        {f64({rows, 2}, sums), bytes(mask), f64({1}, {inverse_weight}), Operand::result()})[3][0];
+        {fp64({rows, 2}, sums), bytes(mask), fp64({1}, {inverse_weight}), Operand::result()})[3][0];
   }
   std::vector<double> gradient(std::size_t s, double inverse_weight, double grad) const {
     CrossEntropyGradArgs args;
@@ -52,18 +52,18 @@ struct CrossEntropy {
     return run(args,
                {shards[s],
                 integers(targets),
-                f64({rows}, max),
-                f64({rows, 2}, sums),
+                fp64({rows}, max),
+                fp64({rows, 2}, sums),
                 bytes(mask),
-                f64({1}, {inverse_weight}),
-                f64({1}, {grad}),
+                fp64({1}, {inverse_weight}),
+                fp64({1}, {grad}),
                 Operand::result()})[7];
   }
 };
 
 TEST(ReferenceCrossEntropy, UniformLogitsCostLogV) {
   CrossEntropy ce;
-  ce.shards = {f64({2, 5}, std::vector<double>(10, 3.25))};
+  ce.shards = {fp64({2, 5}, std::vector<double>(10, 3.25))};
   ce.first = {0};
   ce.valid = {5};
   ce.targets = {1, 4};
@@ -76,9 +76,9 @@ TEST(ReferenceCrossEntropy, ShardsPaddingAndMask) {
   // Logits log 1 … log 4 of a vocabulary of 4, in shards of 3 with padding: softmax i / 10.
   const auto l = [](double x) { return std::log(x); };
   CrossEntropy ce;
-  ce.shards = {f64({3, 3}, {l(1), l(2), l(3), l(1), l(2), l(3), l(1), l(2), l(3)}),
-               f64({3, 3}, {l(4), 99, 99, l(4), 99, 99, l(4), 99, 99}),
-               f64({3, 3}, std::vector<double>(9, 99))};
+  ce.shards = {fp64({3, 3}, {l(1), l(2), l(3), l(1), l(2), l(3), l(1), l(2), l(3)}),
+               fp64({3, 3}, {l(4), 99, 99, l(4), 99, 99, l(4), 99, 99}),
+               fp64({3, 3}, std::vector<double>(9, 99))};
   ce.first = {0, 3, 4};
   ce.valid = {3, 1, 0};
   ce.targets = {0, 3, -100};  // the last row is masked and its target is none
@@ -93,7 +93,7 @@ TEST(ReferenceCrossEntropy, ShardsPaddingAndMask) {
 
 TEST(ReferenceCrossEntropy, LargeLogitsDoNotOverflow) {
   CrossEntropy ce;
-  ce.shards = {f64({1, 2}, {5000, 4000})};
+  ce.shards = {fp64({1, 2}, {5000, 4000})};
   ce.first = {0};
   ce.valid = {2};
   ce.targets = {1};

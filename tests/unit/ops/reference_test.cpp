@@ -13,35 +13,35 @@ constexpr double kInf = std::numeric_limits<double>::infinity();
 
 TEST(ReferenceMatmul, RowSplitProductOfTwoRanks) {
   // X A of the tensor-parallel example: the second rank's half of the sum is all of it.
-  const Operand x = f64({2, 4}, {0, 0, 1, 1, 0, 0, 1, 1});
-  const Operand a = f64({4, 2}, {0, 0, 0, 0, 1, 2, 1, 2});
+  const Operand x = fp64({2, 4}, {0, 0, 1, 1, 0, 0, 1, 1});
+  const Operand a = fp64({4, 2}, {0, 0, 0, 0, 1, 2, 1, 2});
   const auto whole = run(MatmulArgs{}, {x, a, Operand::absent(), Operand::result()});
   EXPECT_EQ(whole[3], (std::vector<double>{2, 4, 2, 4}));
-  const Operand x1 = f64({2, 2}, {1, 1, 1, 1}), a1 = f64({2, 2}, {1, 2, 1, 2});
+  const Operand x1 = fp64({2, 2}, {1, 1, 1, 1}), a1 = fp64({2, 2}, {1, 2, 1, 2});
   const auto part = run(MatmulArgs{}, {x1, a1, Operand::absent(), Operand::result()});
   EXPECT_EQ(part[3], whole[3]);
 }
 
 TEST(ReferenceMatmul, TransposesBiasAndAccumulates) {
-  const Operand a = f64({2, 3}, {1, 2, 3, 4, 5, 6}), b = f64({2, 3}, {1, 0, -1, 2, 1, 0});
+  const Operand a = fp64({2, 3}, {1, 2, 3, 4, 5, 6}), b = fp64({2, 3}, {1, 0, -1, 2, 1, 0});
   MatmulArgs args;
   args.transpose_b = true;
-  const Operand bias = f64({2}, {10, 20});
+  const Operand bias = fp64({2}, {10, 20});
   EXPECT_EQ(run(args, {a, b, bias, Operand::result()})[3],
             (std::vector<double>{1 - 3 + 10, 2 + 2 + 20, 4 - 6 + 10, 8 + 5 + 20}));
   args = {};
   args.transpose_a = true;
   args.accumulate = true;
-  const Operand sum = f64({3, 3}, {1, 1, 1, 1, 1, 1, 1, 1, 1});
+  const Operand sum = fp64({3, 3}, {1, 1, 1, 1, 1, 1, 1, 1, 1});
   EXPECT_EQ(run(args, {a, b, Operand::absent(), sum})[3],
             (std::vector<double>{10, 5, 0, 13, 6, -1, 16, 7, -2}));
 }
 
 TEST(ReferenceMatmul, ColumnSumAddsToWhatIsThere) {
-  EXPECT_EQ(run(ColumnSumArgs{}, {f64({3, 2}, {1, 2, 3, 4, 5, 6}), f64({2}, {100, 200})})[1],
+  EXPECT_EQ(run(ColumnSumArgs{}, {fp64({3, 2}, {1, 2, 3, 4, 5, 6}), fp64({2}, {100, 200})})[1],
             (std::vector<double>{109, 212}));
   EXPECT_EQ(
-      run(AddBiasArgs{}, {f64({2, 2}, {1, 2, 3, 4}), f64({2}, {10, 20}), Operand::result()})[2],
+      run(AddBiasArgs{}, {fp64({2, 2}, {1, 2, 3, 4}), fp64({2}, {10, 20}), Operand::result()})[2],
       (std::vector<double>{11, 22, 13, 24}));
 }
 
@@ -49,9 +49,9 @@ TEST(ReferenceLayerNorm, SimpleRows) {
   LayerNormArgs args;
   args.eps = 0;
   const auto found = run(args,
-                         {f64({2, 4}, {1, 3, 1, 3, -2, 2, 2, -2}),
-                          f64({4}, {1, 1, 2, 1}),
-                          f64({4}, {0, 0, 0, 5}),
+                         {fp64({2, 4}, {1, 3, 1, 3, -2, 2, 2, -2}),
+                          fp64({4}, {1, 1, 2, 1}),
+                          fp64({4}, {0, 0, 0, 5}),
                           Operand::result(),
                           Operand::result(),
                           Operand::result()});
@@ -64,11 +64,11 @@ TEST(ReferenceLayerNorm, GradientIsOrthogonalToConstantsAndInput) {
   // out does not change when x is shifted or, without eps, scaled: so dx has no part along either.
   const std::vector<double> x = {1, 3, 1, 3}, grad = {0.5, -1, 2, 7};
   const auto dx = run(LayerNormBackwardArgs{},
-                      {f64({1, 4}, grad),
-                       f64({1, 4}, x),
-                       f64({4}, {1, 1, 1, 1}),
-                       f64({1}, {2}),
-                       f64({1}, {1}),
+                      {fp64({1, 4}, grad),
+                       fp64({1, 4}, x),
+                       fp64({4}, {1, 1, 1, 1}),
+                       fp64({1}, {2}),
+                       fp64({1}, {1}),
                        Operand::result()})[5];
   // x̂ = (-1 1 -1 1), mean of g = 2.125, mean of g x̂ = 0.875.
   expect_near(dx, {-0.75, -4, 0.75, 4});
@@ -76,12 +76,12 @@ TEST(ReferenceLayerNorm, GradientIsOrthogonalToConstantsAndInput) {
 
 TEST(ReferenceLayerNorm, WeightHalf) {
   const auto found = run(LayerNormWeightArgs{},
-                         {f64({2, 2}, {1, 2, 3, 4}),
-                          f64({2, 2}, {1, 3, 5, 1}),
-                          f64({2}, {2, 3}),
-                          f64({2}, {1, 0.5}),
-                          f64({2}, {100, 200}),
-                          f64({2}, {10, 20})});
+                         {fp64({2, 2}, {1, 2, 3, 4}),
+                          fp64({2, 2}, {1, 3, 5, 1}),
+                          fp64({2}, {2, 3}),
+                          fp64({2}, {1, 0.5}),
+                          fp64({2}, {100, 200}),
+                          fp64({2}, {10, 20})});
   expect_near(found[4], {100 - 1 + 3, 200 + 2 - 4});
   expect_near(found[5], {14, 26});
 }
@@ -89,7 +89,7 @@ TEST(ReferenceLayerNorm, WeightHalf) {
 TEST(ReferenceGelu, KnownValues) {
   // The formula as Python evaluates it.
   const std::vector<double> x = {-3, -1, 0, 0.5, 1, 2};
-  const auto out = run(GeluArgs{}, {f64({6}, x), Operand::result()})[1];
+  const auto out = run(GeluArgs{}, {fp64({6}, x), Operand::result()})[1];
   expect_near(out,
               {-0.0036373920817729943,
                -0.15880800939172324,
@@ -101,12 +101,12 @@ TEST(ReferenceGelu, KnownValues) {
   // gelu(x) - gelu(-x) = x, so the slopes of x and -x sum to 1; at 0 the slope is one half.
   const auto slope =
       run(GeluBackwardArgs{},
-          {f64({4}, {1, 1, 1, 2}), f64({4}, {1.3, -1.3, 0, 0}), Operand::result()})[2];
+          {fp64({4}, {1, 1, 1, 2}), fp64({4}, {1.3, -1.3, 0, 0}), Operand::result()})[2];
   expect_near({slope[0] + slope[1], slope[2], slope[3]}, {1, 0.5, 1});
 }
 
 TEST(ReferenceElementwise, HandValues) {
-  const Operand a = f64({3}, {1, 2, 3}), b = f64({3}, {10, -20, 0.5});
+  const Operand a = fp64({3}, {1, 2, 3}), b = fp64({3}, {10, -20, 0.5});
   EXPECT_EQ(run(AddArgs{}, {a, b, Operand::result()})[2], (std::vector<double>{11, -18, 3.5}));
   EXPECT_EQ(run(MultiplyArgs{}, {a, b, Operand::result()})[2], (std::vector<double>{10, -40, 1.5}));
   ScaleArgs scale;
@@ -120,14 +120,14 @@ TEST(ReferenceCopy, RoundsOnceToTheNearest) {
   // 1 + 2⁻⁸ lies between the bf16 numbers 1 and 1 + 2⁻⁷: to even. A little more goes up, also when
   // that little is lost on the way through float.
   const double up = 1 + std::ldexp(1.0, -8) + std::ldexp(1.0, -40);
-  const auto bf16 =
-      run(CopyArgs{},
-          {f64({4}, {1 + std::ldexp(1.0, -8), up, -3, kInf}), Operand::blank({4}, DType::bf16)})[1];
+  const auto bf16 = run(
+      CopyArgs{},
+      {fp64({4}, {1 + std::ldexp(1.0, -8), up, -3, kInf}), Operand::blank({4}, DType::bf16)})[1];
   EXPECT_EQ(bf16, (std::vector<double>{1, 1 + std::ldexp(1.0, -7), -3, kInf}));
-  const auto f16 =
-      run(CopyArgs{}, {f64({3}, {65504, 1e6, -0.25}), Operand::blank({3}, DType::f16)})[1];
-  EXPECT_EQ(f16, (std::vector<double>{65504, kInf, -0.25}));
-  const auto whole = run(CopyArgs{}, {f64({2}, {3.75, -2}), Operand::blank({2}, DType::i32)})[1];
+  const auto fp16 =
+      run(CopyArgs{}, {fp64({3}, {65504, 1e6, -0.25}), Operand::blank({3}, DType::fp16)})[1];
+  EXPECT_EQ(fp16, (std::vector<double>{65504, kInf, -0.25}));
+  const auto whole = run(CopyArgs{}, {fp64({2}, {3.75, -2}), Operand::blank({2}, DType::i32)})[1];
   EXPECT_EQ(whole, (std::vector<double>{3, -2}));
 }
 
@@ -135,13 +135,13 @@ TEST(ReferenceEmbedding, ShardsSumToTheWhole) {
   const Operand ids = integers({0, 3, 1, 3});
   EmbeddingArgs low, high;
   high.first = 2;
-  const auto a = run(low, {ids, f64({2, 1}, {10, 11}), Operand::result()})[2];
-  const auto b = run(high, {ids, f64({2, 1}, {12, 13}), Operand::result()})[2];
+  const auto a = run(low, {ids, fp64({2, 1}, {10, 11}), Operand::result()})[2];
+  const auto b = run(high, {ids, fp64({2, 1}, {12, 13}), Operand::result()})[2];
   EXPECT_EQ(a, (std::vector<double>{10, 0, 11, 0}));
   EXPECT_EQ(b, (std::vector<double>{0, 13, 0, 13}));
   EmbeddingWeightArgs back;
   back.first = 2;
-  EXPECT_EQ(run(back, {ids, f64({4, 1}, {1, 2, 4, 8}), f64({2, 1}, {100, 200})})[2],
+  EXPECT_EQ(run(back, {ids, fp64({4, 1}, {1, 2, 4, 8}), fp64({2, 1}, {100, 200})})[2],
             (std::vector<double>{100, 210}));
 }
 

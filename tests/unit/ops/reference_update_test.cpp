@@ -11,8 +11,8 @@ namespace {
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
 Operand scalars(double steps, double rate, double loss_scale, bool found_inf, double scale) {
-  return f64({step_scalar::kCount},
-             {steps, rate, loss_scale, found_inf ? 1.0 : 0.0, 0, scale, 0, 0});
+  return fp64({step_scalar::kCount},
+              {steps, rate, loss_scale, found_inf ? 1.0 : 0.0, 0, scale, 0, 0});
 }
 
 TEST(ReferenceUpdate, AdamWOneStepByHand) {
@@ -23,11 +23,11 @@ TEST(ReferenceUpdate, AdamWOneStepByHand) {
   args.lr_scale = 2;
   const auto found = run(args,
                          {scalars(1, 0.01, 4, false, 0.25),
-                          f64({2}, {8, -6}),
-                          f64({2}, {1, 10}),
-                          f64({2}, {0, 0}),
-                          f64({2}, {0, 0}),
-                          Operand::blank({2}, DType::f32)});
+                          fp64({2}, {8, -6}),
+                          fp64({2}, {1, 10}),
+                          fp64({2}, {0, 0}),
+                          fp64({2}, {0, 0}),
+                          Operand::blank({2}, DType::fp32)});
   const double a = 1 - 0.02 * (2 / 2.5 + 0.1), b = 10 - 0.02 * (-1.5 / 2.0 + 1);
   EXPECT_EQ(found[1], (std::vector<double>{0, 0}));
   expect_near(found[2], {a, b});
@@ -43,10 +43,10 @@ TEST(ReferenceUpdate, AdamWSecondStepCorrectsByTheCount) {
   args.eps = 0;
   const auto found = run(args,
                          {scalars(2, 1, 1, false, 1),
-                          f64({1}, {4}),
-                          f64({1}, {0}),
-                          f64({1}, {1}),
-                          f64({1}, {1}),
+                          fp64({1}, {4}),
+                          fp64({1}, {0}),
+                          fp64({1}, {1}),
+                          fp64({1}, {1}),
                           Operand::absent()});
   // m = 2.5, m̂ = 2.5 / (1 - 1/4); v = 0.75 + 4 = 4.75, v̂ = 4.75 / (1 - 9/16).
   expect_near(found[2], {-(2.5 / 0.75) / std::sqrt(4.75 / 0.4375)});
@@ -57,8 +57,8 @@ TEST(ReferenceUpdate, SgdWithAndWithoutMomentum) {
   args.weight_decay = 0.5;
   const auto plain = run(args,
                          {scalars(1, 0.1, 1, false, 0.5),
-                          f64({1}, {6}),
-                          f64({1}, {2}),
+                          fp64({1}, {6}),
+                          fp64({1}, {2}),
                           Operand::absent(),
                           Operand::absent()});
   expect_near(plain[2], {2 - 0.1 * (3 + 1)});
@@ -66,9 +66,9 @@ TEST(ReferenceUpdate, SgdWithAndWithoutMomentum) {
   args.momentum = 0.9;
   const auto heavy = run(args,
                          {scalars(1, 0.1, 1, false, 0.5),
-                          f64({1}, {6}),
-                          f64({1}, {2}),
-                          f64({1}, {10}),
+                          fp64({1}, {6}),
+                          fp64({1}, {2}),
+                          fp64({1}, {10}),
                           Operand::absent()});
   expect_near(heavy[3], {12});
   expect_near(heavy[2], {2 - 0.1 * (12 + 1)});
@@ -77,16 +77,16 @@ TEST(ReferenceUpdate, SgdWithAndWithoutMomentum) {
 TEST(ReferenceUpdate, StepScalarsNormClipAndRate) {
   StepScalarsArgs args;
   args.clip = 1;
-  const Operand rates = f64({2}, {0.1, 0.2});
+  const Operand rates = fp64({2}, {0.1, 0.2});
   // The gradients carry the loss scale 4: sqrt(64) / 4 = 2.
-  auto now = run(args, {f64({1}, {64}), rates, scalars(0, 0, 4, false, 0)})[2];
+  auto now = run(args, {fp64({1}, {64}), rates, scalars(0, 0, 4, false, 0)})[2];
   expect_near(now, {1, 0.1, 4, 0, 2, 1 / (2 + 1e-6) / 4, 0, 0});
-  now = run(args, {f64({1}, {1}), rates, scalars(5, 0, 4, true, 0)})[2];
+  now = run(args, {fp64({1}, {1}), rates, scalars(5, 0, 4, true, 0)})[2];
   expect_near(now, {6, 0.2, 4, 0, 0.25, 0.25, 0, 0});  // below the bound, past the table
   args.clip = 0;
-  now = run(args, {f64({1}, {64}), rates, scalars(1, 0, 4, false, 0)})[2];
+  now = run(args, {fp64({1}, {64}), rates, scalars(1, 0, 4, false, 0)})[2];
   expect_near(now, {2, 0.2, 4, 0, 2, 0.25, 0, 0});
-  EXPECT_EQ(run(SumSquaresArgs{}, {f64({3}, {1, -2, 3}), f64({1}, {100})})[1],
+  EXPECT_EQ(run(SumSquaresArgs{}, {fp64({3}, {1, -2, 3}), fp64({1}, {100})})[1],
             std::vector<double>{114});
 }
 
@@ -98,7 +98,7 @@ TEST(Overflow, StepsAndRateStay) {
       const auto op =
           testing::op_case("overflow",
                            StepScalarsArgs{},
-                           {f64({1}, {sum}), f64({1}, {0.1}), scalars(3, 0.7, 4, false, 0)});
+                           {fp64({1}, {sum}), fp64({1}, {0.1}), scalars(3, 0.7, 4, false, 0)});
       const auto now = testing::run_op(*device, op).values[2];
       EXPECT_EQ(now[step_scalar::kSteps], 3) << name;
       EXPECT_EQ(now[step_scalar::kLearningRate], 0.7) << name;

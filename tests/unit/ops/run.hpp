@@ -21,8 +21,8 @@ std::vector<std::vector<double>> run(const Args& constants, std::vector<Operand>
   return std::move(outcome.values);
 }
 
-inline Operand f64(const Shape& shape, std::vector<double> values) {
-  return Operand::given(shape, DType::f64, std::move(values));
+inline Operand fp64(const Shape& shape, std::vector<double> values) {
+  return Operand::given(shape, DType::fp64, std::move(values));
 }
 inline Operand integers(std::vector<double> values) {
   const Shape shape{static_cast<i64>(values.size())};

@@ -18,7 +18,7 @@ class TapeFrames : public ::testing::Test {
   TapeFrames() { cx_.tape = &tape_; }
 
   Tensor vector(const Values& values) {
-    return bench_.tensor({static_cast<i64>(values.size())}, DType::f64, values);
+    return bench_.tensor({static_cast<i64>(values.size())}, DType::fp64, values);
   }
   Tensor wanted(const Values& values) { return vector(values).with_var(kNeedsGradient); }
   // y = x, with closures that hold `held`.

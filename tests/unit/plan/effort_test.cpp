@@ -9,7 +9,7 @@
 namespace tessera {
 namespace {
 
-TensorArg tensor(std::initializer_list<i64> shape, DType dtype = DType::f32) {
+TensorArg tensor(std::initializer_list<i64> shape, DType dtype = DType::fp32) {
   static float none = 0;
   TensorArg arg;
   arg.address = &none;
@@ -72,11 +72,11 @@ TEST(Efforts, OfLookupsAreTheRowsLookedUp) {
 TEST(Efforts, TakeTheLongerOfWorkAndMoving) {
   Hardware hardware;
   hardware.launch_latency = 1;
-  hardware.peak = {.f32 = 100, .efficiency = 0.5};
+  hardware.peak = {.fp32 = 100, .efficiency = 0.5};
   hardware.memory = {10, 0.5};
   const auto moved = [](double flops, double bytes) {
     Effort effort{.flops = flops};
-    effort.bytes[static_cast<std::size_t>(DType::f32)] = bytes;
+    effort.bytes[static_cast<std::size_t>(DType::fp32)] = bytes;
     return effort;
   };
   EXPECT_EQ(seconds_of(moved(500, 5), hardware), 1 + 10);

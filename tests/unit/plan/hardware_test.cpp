@@ -40,7 +40,7 @@ Collective all_reduce(i64 elements) {
   Collective collective;
   collective.kind = CollectiveKind::all_reduce;
   collective.input.address = &none;
-  collective.input.dtype = DType::f32;
+  collective.input.dtype = DType::fp32;
   collective.input.rank = 1;
   collective.input.shape[0] = elements;
   return collective;
@@ -49,7 +49,7 @@ Collective all_reduce(i64 elements) {
 TEST(HardwareTables, AreRead) {
   const Hardware v100 = Hardware::load(kTables + "v100-dgx2.toml");
   EXPECT_EQ(v100.ranks_per_host, 16);
-  EXPECT_EQ(v100.peak.f16, 125e12);
+  EXPECT_EQ(v100.peak.fp16, 125e12);
   EXPECT_EQ(v100.between.latency, 10e-6);
 }
 
@@ -58,9 +58,9 @@ TEST(HardwareTables, TheSmallHostIsTheDefault) {
   EXPECT_EQ(file.name, initial.name);
   EXPECT_EQ(file.ranks_per_host, initial.ranks_per_host);
   EXPECT_EQ(file.launch_latency, initial.launch_latency);
-  EXPECT_EQ(file.f32_timed_as, initial.f32_timed_as);
-  EXPECT_EQ(file.peak.f64, initial.peak.f64);
-  EXPECT_EQ(file.peak.f32, initial.peak.f32);
+  EXPECT_EQ(file.fp32_timed_as, initial.fp32_timed_as);
+  EXPECT_EQ(file.peak.fp64, initial.peak.fp64);
+  EXPECT_EQ(file.peak.fp32, initial.peak.fp32);
   EXPECT_EQ(file.peak.efficiency, initial.peak.efficiency);
   EXPECT_EQ(file.memory.bandwidth, initial.memory.bandwidth);
   EXPECT_EQ(file.memory.efficiency, initial.memory.efficiency);
@@ -74,7 +74,7 @@ TEST(HardwareTables, SayWhatIsWrongAndWhere) {
   const TableFile unknown("[peak]\nf23 = 1e12\n");
   EXPECT_THAT([&] { Hardware::load(unknown.path()); },
               ThrowsMessage<ConfigError>(
-                  unknown.path() + ":2:1: [peak] unknown key \"f23\": did you mean \"f32\"?"));
+                  unknown.path() + ":2:1: [peak] unknown key \"f23\": did you mean \"fp32\"?"));
   const TableFile negative("[inside]\nlatency = -1.0\n");
   EXPECT_THAT([&] { Hardware::load(negative.path()); },
               ThrowsMessage<ConfigError>(HasSubstr(":2:11: [inside] latency: ")));
@@ -87,7 +87,7 @@ TEST(HardwareTables, HoldOnlyWhatTimesCanBeComputedFrom) {
     const TableFile file(text);
     try {
       const Hardware hardware = Hardware::load(file.path());
-      hardware.rate(DType::f32);
+      hardware.rate(DType::fp32);
     } catch (const ConfigError& error) {
       return error.what();
     }
@@ -97,7 +97,7 @@ TEST(HardwareTables, HoldOnlyWhatTimesCanBeComputedFrom) {
                                 "[inside]\nbandwidth",
                                 "[between]\nbandwidth",
                                 "[inside]\nlatency",
-                                "[peak]\nf32",
+                                "[peak]\nfp32",
                                 "[peak]\nefficiency",
                                 "launch_latency"}) {
     EXPECT_THAT(problem(key + " = inf\n"), HasSubstr("got inf")) << key;
@@ -110,7 +110,7 @@ TEST(HardwareTables, HoldOnlyWhatTimesCanBeComputedFrom) {
                                 "[peak]\nefficiency"}) {
     EXPECT_THAT(problem(key + " = 1e-300\n"), HasSubstr("got 1e-300")) << key;
   }
-  EXPECT_THAT(problem("[peak]\nf32 = 1e-300\n"), HasSubstr("[peak] f32 is 1e-300"));
+  EXPECT_THAT(problem("[peak]\nfp32 = 1e-300\n"), HasSubstr("[peak] fp32 is 1e-300"));
   EXPECT_EQ(problem("[memory]\nbandwidth = 1e12\n"), "none");
 }
 
@@ -122,13 +122,13 @@ TEST(HardwareTables, KeysOutsideOfTablesAreNamedAlone) {
 
 TEST(HardwareRates, FollowTheTypeThatIsTimed) {
   Hardware hardware;
-  hardware.peak = {.f64 = 1e9, .f32 = 2e9, .f16 = 16e9, .bf16 = 0, .efficiency = 0.5};
-  EXPECT_EQ(hardware.rate(DType::f32), 1e9);
-  EXPECT_EQ(hardware.timed_bytes(DType::f32, 8), 8);
-  hardware.f32_timed_as = "f16";
-  EXPECT_EQ(hardware.rate(DType::f32), 8e9);
-  EXPECT_EQ(hardware.rate(DType::f64), 0.5e9);
-  EXPECT_EQ(hardware.timed_bytes(DType::f32, 8), 4);
+  hardware.peak = {.fp64 = 1e9, .fp32 = 2e9, .fp16 = 16e9, .bf16 = 0, .efficiency = 0.5};
+  EXPECT_EQ(hardware.rate(DType::fp32), 1e9);
+  EXPECT_EQ(hardware.timed_bytes(DType::fp32, 8), 8);
+  hardware.fp32_timed_as = "fp16";
+  EXPECT_EQ(hardware.rate(DType::fp32), 8e9);
+  EXPECT_EQ(hardware.rate(DType::fp64), 0.5e9);
+  EXPECT_EQ(hardware.timed_bytes(DType::fp32, 8), 4);
   EXPECT_EQ(hardware.timed_bytes(DType::i64, 8), 8);
   EXPECT_THAT([&] { hardware.rate(DType::bf16); },
               ThrowsMessage<ConfigError>(HasSubstr("[peak] bf16 is 0")));

@@ -22,7 +22,7 @@ TensorArg floats(i64 rows, i64 columns) {
 struct Fixture {
   Fixture() {
     hardware.launch_latency = 0;
-    hardware.peak = {.f32 = 2, .efficiency = 1};
+    hardware.peak = {.fp32 = 2, .efficiency = 1};
     hardware.memory = {1e12, 1};
     hardware.inside = {1, 1, 0};
   }

@@ -26,7 +26,7 @@ std::shared_ptr<UpdateRule> make_rule(const Component<UpdateRule>& component,
   return make_plugin<UpdateRule>(component.type, keys, arguments);
 }
 
-/// One rank with a few parameters in f64 on the reference device.
+/// One rank with a few parameters in fp64 on the reference device.
 struct Rank {
   explicit Rank(const Layout& layout = {}, i64 rank = 0)
       : mesh(RankGenerator(layout), rank), bench(*device) {}
@@ -36,7 +36,7 @@ struct Rank {
                  const Values& values,
                  const Values& gradient,
                  std::vector<std::string> tags = {}) {
-    parameters.push_back(bench.parameter(name, bench.tensor(shape, DType::f64, values)));
+    parameters.push_back(bench.parameter(name, bench.tensor(shape, DType::fp64, values)));
     Parameter& parameter = *parameters.back();
     parameter.tags = std::move(tags);
     testing::write(parameter.grad, gradient);
@@ -70,11 +70,11 @@ struct Rank {
 
   Tensor scalars(double lr, double steps = 1, double scale = 1, double found_inf = 0) {
     return bench.tensor(
-        {step_scalar::kCount}, DType::f64, {steps, lr, 1, found_inf, 0, scale, 0, 0});
+        {step_scalar::kCount}, DType::fp64, {steps, lr, 1, found_inf, 0, scale, 0, 0});
   }
 
   double sum_squares(Optimizer& optimizer, double before = 0) {
-    const Tensor out = bench.tensor({1}, DType::f64, {before});
+    const Tensor out = bench.tensor({1}, DType::fp64, {before});
     optimizer.sum_squares(bench.context(), out);
     return testing::read(out)[0];
   }
@@ -181,7 +181,7 @@ TEST(Replicated, StateCoversTheParameterAndStartsAtZero) {
     EXPECT_EQ(state.range.begin, 0);
     EXPECT_EQ(state.range.length, 6);
     EXPECT_EQ(state.tensor.shape(), (Shape{6}));
-    EXPECT_EQ(state.tensor.dtype(), DType::f64);
+    EXPECT_EQ(state.tensor.dtype(), DType::fp64);
     EXPECT_EQ(testing::read(state.tensor), Values(6, 0));
   }
   const i64 after = rank.device->memory().bytes[static_cast<std::size_t>(Category::optimizer)];

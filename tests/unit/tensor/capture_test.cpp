@@ -111,9 +111,9 @@ TEST_P(Captures, RefuseHostAccess) {
   std::vector<float> host(8);
   device_.begin_capture(compute_);
   EXPECT_ERROR(device_.read(x_, host.data()),
-               std::string("host read of a tensor (f32 [8])") + hint);
+               std::string("host read of a tensor (fp32 [8])") + hint);
   EXPECT_ERROR(device_.write(x_, host.data()),
-               std::string("host write of a tensor (f32 [8])") + hint);
+               std::string("host write of a tensor (fp32 [8])") + hint);
   EXPECT_ERROR(device_.synchronize(comm_), std::string("synchronize(\"critical\")") + hint);
   EXPECT_ERROR(device_.begin_capture(comm_), std::string("begin_capture(\"critical\")") + hint);
   check_usable();
@@ -196,8 +196,8 @@ TEST_P(Captures, RefuseAFirstUseAtAShape) {
   const Tensor large = empty(device_, {2, 3});
   device_.begin_capture(compute_);
   EXPECT_ERROR(add(compute_, large, Tensor(), large),
-               "operation \"test.add\" is used for the first time at these shapes (f32 [2, 3], "
-               "absent, f32 [2, 3]) while capturing on stream \"compute\": run one warm-up before "
+               "operation \"test.add\" is used for the first time at these shapes (fp32 [2, 3], "
+               "absent, fp32 [2, 3]) while capturing on stream \"compute\": run one warm-up before "
                "the capture, in which libraries set themselves up");
   device_.abort_capture();
   add(compute_, large, Tensor(), large);

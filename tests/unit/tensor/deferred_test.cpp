@@ -95,7 +95,7 @@ TEST(Deferred, PoisonsFreshMemory) {
     return Tensor::allocate(device, device.pool(), stream, {3}, dtype, Category::activations);
   };
   double numbers[3];
-  device.read(make(DType::f64), numbers);
+  device.read(make(DType::fp64), numbers);
   EXPECT_TRUE(std::isnan(numbers[0]) && std::isnan(numbers[2]));
   i64 indices[3];
   device.read(make(DType::i64), indices);
@@ -285,7 +285,7 @@ TEST(Deferred, RunsWhatIsQueuedBeforeSlabsGoBack) {
                                         device.pool(),
                                         device.comm_stream(CommLane::critical),
                                         {elements},
-                                        DType::f32,
+                                        DType::fp32,
                                         Category::activations);
   EXPECT_EQ(device.memory().reserved, elements * 4);
 }

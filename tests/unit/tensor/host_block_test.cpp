@@ -42,10 +42,10 @@ TEST_F(HostCopies, AreRowsAtOneDistance) {
 
 TEST_F(HostCopies, RefuseWhatOneCopyCannotMove) {
   EXPECT_ERROR(copy(cube_.slice(1, 0, 3).slice(2, 0, 4)),
-               "copy of f32 [4, 3, 4] with strides [48, 8, 1]: one copy moves a dense tensor, or "
+               "copy of fp32 [4, 3, 4] with strides [48, 8, 1]: one copy moves a dense tensor, or "
                "rows of one length at one distance; copy it to a dense tensor first");
   EXPECT_ERROR(host_copy("copy", cube_, block_, 300),
-               "copy of f32 [4, 6, 8] (768 bytes) needs them in the host block from byte 300 on, "
+               "copy of fp32 [4, 6, 8] (768 bytes) needs them in the host block from byte 300 on, "
                "which has 1000 bytes");
   EXPECT_ERROR(copy(Tensor()), "copy of an undefined tensor");
 }

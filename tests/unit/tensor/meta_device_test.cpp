@@ -109,10 +109,11 @@ TEST(MetaDevices, CaptureAsTheRealDeviceDoes) {
   const Tensor x = empty(meta.device, {4});
   Stream& stream = meta.device.stream();
   meta.device.begin_capture(stream);
-  EXPECT_ERROR(fill(stream, x, 1),
-               "operation \"test.fill\" is used for the first time at these shapes (f32 [4]) while "
-               "capturing on stream \"compute\": run one warm-up before the capture, in which "
-               "libraries set themselves up");
+  EXPECT_ERROR(
+      fill(stream, x, 1),
+      "operation \"test.fill\" is used for the first time at these shapes (fp32 [4]) while "
+      "capturing on stream \"compute\": run one warm-up before the capture, in which "
+      "libraries set themselves up");
   meta.device.abort_capture();
   fill(stream, x, 1);
   meta.device.begin_capture(stream);

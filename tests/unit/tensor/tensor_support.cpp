@@ -46,7 +46,7 @@ TestDevice::TestDevice(const DeviceArguments& arguments)
     : HostDevice("test", arguments, kernels()) {}
 
 Tensor empty(Device& device, Pool& pool, const Shape& shape) {
-  return Tensor::allocate(device, pool, device.stream(), shape, DType::f32, Category::activations);
+  return Tensor::allocate(device, pool, device.stream(), shape, DType::fp32, Category::activations);
 }
 
 Tensor empty(Device& device, const Shape& shape) { return empty(device, device.pool(), shape); }

@@ -33,7 +33,7 @@ struct DetourArgs {
   static void infer(DetourArgs& args);
 };
 
-/// A host device with the operations above, on f32 tensors.
+/// A host device with the operations above, on fp32 tensors.
 class TestDevice : public HostDevice {
  public:
   explicit TestDevice(const DeviceArguments& arguments = {});
@@ -45,13 +45,13 @@ inline DeviceArguments deferred(u64 seed) {
   return arguments;
 }
 
-/// An uninitialised f32 tensor.
+/// An uninitialised fp32 tensor.
 Tensor empty(Device& device, Pool& pool, const Shape& shape);
 Tensor empty(Device& device, const Shape& shape);
 void fill(Stream& stream, const Tensor& out, float value);
 void add(Stream& stream, const Tensor& x, const Tensor& y, const Tensor& out);
 void detour(Stream& stream, Pool& pool, const Tensor& x, const Tensor& out);
-/// The values of an f32 tensor.
+/// The values of an fp32 tensor.
 std::vector<float> values(Device& device, const Tensor& tensor);
 
 /// Expects an Error with exactly this text.

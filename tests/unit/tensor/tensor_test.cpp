@@ -45,10 +45,10 @@ TEST(Tensors, SlicesPointIntoTheirParent) {
   EXPECT_TRUE(whole.slice(0, 3, 1).dense());
   EXPECT_TRUE(whole.slice(1, 0, 1).slice(0, 2, 1).dense());
   EXPECT_TRUE(whole.slice(0, 4, 0).dense());
-  EXPECT_ERROR(whole.slice(0, 3, 2), "slice [3, 5) of dimension 0 of f32 [4, 6] is outside");
+  EXPECT_ERROR(whole.slice(0, 3, 2), "slice [3, 5) of dimension 0 of fp32 [4, 6] is outside");
   EXPECT_ERROR(part.view({6}),
-               "view of f32 [2, 3] as [6]: strides [6, 1] are not dense; copy it first");
-  EXPECT_ERROR(whole.view({5, 5}), "view of f32 [4, 6] as [5, 5]: 24 elements, not 25");
+               "view of fp32 [2, 3] as [6]: strides [6, 1] are not dense; copy it first");
+  EXPECT_ERROR(whole.view({5, 5}), "view of fp32 [4, 6] as [5, 5]: 24 elements, not 25");
 }
 
 TEST(Tensors, ViewsAndSlicesAreUntracked) {
@@ -99,7 +99,7 @@ TEST(Tensors, OfAnotherDeviceAreNotRead) {
   TestDevice device, other;
   const Tensor tensor = empty(other, {2});
   EXPECT_ERROR(values(device, tensor),
-               "host read of a tensor (f32 [2]) that is not on device \"test\"");
+               "host read of a tensor (fp32 [2]) that is not on device \"test\"");
   EXPECT_ERROR(device.write(Tensor(), nullptr), "host write of an undefined tensor");
 }
 

@@ -7,9 +7,9 @@ namespace tessera {
 namespace {
 
 TEST(DTypes, NamesAndSizes) {
-  const std::pair<DType, std::string> all[] = {{DType::f64, "f64"},
-                                               {DType::f32, "f32"},
-                                               {DType::f16, "f16"},
+  const std::pair<DType, std::string> all[] = {{DType::fp64, "fp64"},
+                                               {DType::fp32, "fp32"},
+                                               {DType::fp16, "fp16"},
                                                {DType::bf16, "bf16"},
                                                {DType::i64, "i64"},
                                                {DType::i32, "i32"},
@@ -20,12 +20,12 @@ TEST(DTypes, NamesAndSizes) {
     EXPECT_EQ(parse_dtype(name), dtype);
     EXPECT_EQ(is_floating(dtype), name.find('f') != std::string::npos);
   }
-  EXPECT_EQ(dtype_size(DType::f64), 8);
+  EXPECT_EQ(dtype_size(DType::fp64), 8);
   EXPECT_EQ(dtype_size(DType::i32), 4);
   EXPECT_EQ(dtype_size(DType::bf16), 2);
   EXPECT_EQ(dtype_size(DType::boolean), 1);
   EXPECT_ERROR(parse_dtype("fp32"),
-               "\"fp32\" is no element type; there are f64, f32, f16, bf16, i64, i32, u8, bool");
+               "\"fp32\" is no element type; there are fp64, fp32, fp16, bf16, i64, i32, u8, bool");
 }
 
 TEST(Categories, HaveNames) {

@@ -20,7 +20,7 @@ class Gradients : public ::testing::Test {
         layer);
   }
   GradientSync made(i64 bucket_elements) {
-    return {parts_.parameters(), DType::f32, bucket_elements, mesh_, device_};
+    return {parts_.parameters(), DType::fp32, bucket_elements, mesh_, device_};
   }
   // Elements from the start of the buffer, which is where the last parameter lies.
   i64 offset(std::string_view name, const GradientSync& buffer) {

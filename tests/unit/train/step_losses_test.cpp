@@ -45,7 +45,7 @@ TEST(StepLoss, RowsAreSumsOfTermsOverRanksStepByStep) {
     const Metric seen{parts.metric({"seen", MetricReduce::sum})};
     StepLosses losses(parts, 2, rank.device());
     Context& cx = rank.context();
-    const auto scalar = [&](double value) { return rank.tensor({1}, DType::f64, {value}); };
+    const auto scalar = [&](double value) { return rank.tensor({1}, DType::fp64, {value}); };
     for (int step = 1; step <= 2; ++step) {
       losses.begin(cx, rank.tensor({2}, DType::i64, {1, 1}), rank.mesh().data_context());
       for (int microbatch = 0; microbatch < 2; ++microbatch) {
@@ -55,12 +55,12 @@ TEST(StepLoss, RowsAreSumsOfTermsOverRanksStepByStep) {
       }
       std::vector<double> scalars(step_scalar::kCount, 0);
       scalars[step_scalar::kNorm] = step;
-      losses.keep(cx, rank.tensor({step_scalar::kCount}, DType::f64, scalars));
+      losses.keep(cx, rank.tensor({step_scalar::kCount}, DType::fp64, scalars));
     }
     EXPECT_TRUE(losses.full());
     EXPECT_THROW(losses.keep(cx,
                              rank.tensor({step_scalar::kCount},
-                                         DType::f64,
+                                         DType::fp64,
                                          std::vector<double>(step_scalar::kCount))),
                  Error);
     const auto rows = losses.flush(cx, rank.mesh());

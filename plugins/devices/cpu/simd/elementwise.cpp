@@ -35,10 +35,10 @@ constexpr float kCubic = 0.044715F;
 
 }  // namespace
 
-// f64 too: losses and metrics are a few elements of it.
+// fp64 too: losses and metrics are a few elements of it.
 template <>
 void run(const AddArgs& args) {
-  if (args.a.dtype == DType::f64) {
+  if (args.a.dtype == DType::fp64) {
     const double *a = args.a.as<const double>(), *b = args.b.as<const double>();
     double* out = args.out.as<double>();
     for (i64 i = 0; i < args.out.elements(); ++i) out[i] = a[i] + b[i];

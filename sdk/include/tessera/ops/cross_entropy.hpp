@@ -13,7 +13,7 @@ namespace tessera {
 // vocabulary, the rest is padding and never read. targets i64 [n]; mask u8 [n].
 
 /// out [n] = largest valid logit of each row; -inf for a shard of padding only. dtype of logits,
-/// never narrower than f32.
+/// never narrower than fp32.
 struct CrossEntropyMaxArgs {
   static constexpr std::string_view kName = "cross_entropy_max";
   static constexpr int kTensors = 2, kOutputs = 1;
@@ -36,8 +36,8 @@ struct CrossEntropySumsArgs {
   TESSERA_API static void infer(CrossEntropySumsArgs& args);
 };
 
-/// out f64 [1] = inverse_weight · sum over rows with mask 1 of log(sum) - target. Summed in double
-/// in row order. inverse_weight f64 [1].
+/// out fp64 [1] = inverse_weight · sum over rows with mask 1 of log(sum) - target. Summed in double
+/// in row order. inverse_weight fp64 [1].
 struct CrossEntropyLossArgs {
   static constexpr std::string_view kName = "cross_entropy_loss";
   static constexpr int kTensors = 4, kOutputs = 1;
@@ -49,7 +49,7 @@ struct CrossEntropyLossArgs {
   TESSERA_API static void infer(CrossEntropyLossArgs& args);
 };
 
-/// out [n, v] = grad · inverse_weight · mask · (softmax - one hot); 0 in padding columns. grad f64
+/// out [n, v] = grad · inverse_weight · mask · (softmax - one hot); 0 in padding columns. grad fp64
 /// [1]. out may be logits.
 struct CrossEntropyGradArgs {
   static constexpr std::string_view kName = "cross_entropy_grad";

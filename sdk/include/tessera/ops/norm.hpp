@@ -9,7 +9,7 @@ namespace tessera {
 
 /// Layer normalisation of each row (Ba, Kiros, Hinton 2016): out = (x - mean) · rstd · weight +
 /// bias, rstd = 1 / sqrt(biased variance + eps). x, out [n, h]; weight, bias [h]; mean, rstd [n],
-/// in x's dtype but never narrower than f32.
+/// in x's dtype but never narrower than fp32.
 struct LayerNormArgs {
   static constexpr std::string_view kName = "layernorm";
   static constexpr int kTensors = 6, kOutputs = 3;

@@ -7,8 +7,8 @@
 
 namespace tessera {
 
-/// The scalars of a step, f64 [kStepScalars], in device memory: rules read them, the host sees them
-/// later. A skipped step (found_inf) advances neither `steps` nor the learning rate.
+/// The scalars of a step, fp64 [kStepScalars], in device memory: rules read them, the host sees
+/// them later. A skipped step (found_inf) advances neither `steps` nor the learning rate.
 namespace step_scalar {
 inline constexpr i64 kSteps = 0;         ///< updates done, this one included
 inline constexpr i64 kLearningRate = 1;  ///< of this update
@@ -20,7 +20,7 @@ inline constexpr i64 kStop = 6;           ///< not 0: a rank asked all ranks to 
 inline constexpr i64 kCount = 8;
 }  // namespace step_scalar
 
-/// out f64 [n] = 1 / x, 0 where x is 0; x i64 [n]. Inverse weights of loss terms.
+/// out fp64 [n] = 1 / x, 0 where x is 0; x i64 [n]. Inverse weights of loss terms.
 struct ReciprocalArgs {
   static constexpr std::string_view kName = "reciprocal";
   static constexpr int kTensors = 2, kOutputs = 1;
@@ -29,7 +29,7 @@ struct ReciprocalArgs {
   TESSERA_API static void infer(ReciprocalArgs& args);
 };
 
-/// out f64 [1] += sum of x². The same bits for any number of threads.
+/// out fp64 [1] += sum of x². The same bits for any number of threads.
 struct SumSquaresArgs {
   static constexpr std::string_view kName = "sum_squares";
   static constexpr int kTensors = 2, kOutputs = 1;
@@ -40,7 +40,7 @@ struct SumSquaresArgs {
 
 /// Turns the reduced sum of squares into the step's decision: norm, found_inf, clip coefficient
 /// min(1, clip / (norm + 1e-6)) (clip 0: none), steps + 1 and its learning rate from the table
-/// (rates f64 [n]: of update 1 … n, the last one afterwards). scalars f64 [kCount] in place.
+/// (rates fp64 [n]: of update 1 … n, the last one afterwards). scalars fp64 [kCount] in place.
 struct StepScalarsArgs {
   static constexpr std::string_view kName = "step_scalars";
   static constexpr int kTensors = 3, kOutputs = 1;
