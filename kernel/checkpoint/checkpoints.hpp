@@ -11,6 +11,7 @@
 #include "kernel/checkpoint/together.hpp"
 #include "tessera/device.hpp"
 #include "tessera/mesh.hpp"
+#include "tessera/optimizer.hpp"
 #include "tessera/parameter.hpp"
 
 namespace tessera {
@@ -20,10 +21,9 @@ namespace tessera {
 struct CheckpointTensor {
   std::string name;  ///< "layers.0.mlp.up.weight", "layers.0.mlp.up.weight/first_moment"
   const Parameter* parameter = nullptr;
-  FlatRange range;  ///< of the parameter's storage: all of it, or a shard that other ranks complete
+  FlatRange range;  ///< of the parameter's storage: all of it, or a part that other ranks complete
   Tensor tensor;    ///< [range.length]
-
-  bool whole() const { return range.length == parameter->local.elements(); }
+  StateHolders holders = StateHolders::every_replica;
 };
 
 struct CheckpointArguments {

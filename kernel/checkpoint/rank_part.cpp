@@ -27,12 +27,13 @@ struct Piece {
   LocalSlice slice;
 };
 
-// One rank saves each element of a replicated tensor; every rank saves its own shard.
+// Of equal replicas one rank saves; a rank that alone holds its elements saves them.
 std::vector<Piece> pieces_of(const std::vector<CheckpointTensor>& tensors) {
   std::vector<Piece> pieces;
   for (const CheckpointTensor& tensor : tensors) {
     const ParameterLayout& layout = tensor.parameter->layout;
-    if (!(tensor.whole() ? layout.saved() : layout.counted())) continue;
+    const bool replicated = tensor.holders == StateHolders::every_replica;
+    if (!(replicated ? layout.saved() : layout.counted())) continue;
     for (const LocalSlice& slice : local_slices(layout, tensor.range)) {
       pieces.push_back({&tensor, slice});
     }
@@ -237,7 +238,7 @@ std::vector<HostBytes> read_tensors(const fs::path& folder,
         }
       });
     }
-    if (!tensor.whole()) {
+    if (tensor.range.length != local.elements()) {
       const auto begin = to.begin() + tensor.range.begin * element;
       to = HostBytes(begin, begin + tensor.range.length * element);
     }

@@ -363,62 +363,40 @@ class MutantOptimizer final : public Optimizer {
       : config_(config),
         first_(arguments.mesh->first(Axis::tensor)),
         rule_(arguments.make_rule(config.rule)) {
-    for (Parameter* p : arguments.parameters) {
-      Entry entry{p, {}, {}};
-      entry.hyper.weight_decay =
-          p->has_tag("bias") || p->has_tag("norm") ? 0 : rule_->weight_decay();
-      for (std::size_t i = 0; arguments.device != nullptr && i < rule_->state().size(); ++i) {
-        Device& device = *arguments.device;
-        entry.state.push_back(Tensor::allocate(device,
-                                               device.pool(),
-                                               device.stream(),
-                                               {p->local.elements()},
-                                               p->main.dtype(),
-                                               Category::optimizer));
-        const std::vector<u8> zeros(static_cast<std::size_t>(entry.state.back().bytes()));
-        device.write(entry.state.back(), zeros.data());
-      }
-      entries_.push_back(std::move(entry));
+    const ParameterMemory& memory = *arguments.memory;
+    shards_.main = memory.main();
+    shards_.grad = memory.gradients();
+    shards_.list = whole_shards(memory);
+    for (Shard& shard : shards_.list) {
+      const Parameter& p = *shard.parameter;
+      const bool decays = !p.has_tag("bias") && !p.has_tag("norm");
+      shard.hyper.weight_decay = decays ? rule_->weight_decay() : 0;
     }
+    shards_.allocate(*arguments.device, rule_->state().size());
   }
 
   void sum_squares(Context& cx, const Tensor& out) override {
-    for (const Entry& entry : entries_) {
-      const bool whole = !entry.parameter->layout.cut(Axis::tensor);
+    for (std::size_t i = 0; i < shards_.list.size(); ++i) {
+      const ParameterLayout& layout = shards_.list[i].parameter->layout;
+      const bool whole = !layout.cut(Axis::tensor);
       if (whole && config_.mistake == "norm_without_replicas") continue;
       if (whole && !first_ && config_.mistake != "norm_of_every_replica") continue;
-      if (entry.parameter->layout.holders().size() > 1 && !entry.parameter->layout.counted() &&
+      if (layout.holders().size() > 1 && !layout.counted() &&
           config_.mistake != "norm_of_every_copy")
         continue;
-      SumSquaresArgs args{entry.parameter->grad.view({entry.parameter->grad.elements()}).arg(),
-                          out.arg()};
+      SumSquaresArgs args{shards_.part(shards_.grad, i).arg(), {}, out.arg()};
       ops::run(cx, args);
     }
   }
-  void step(Context& cx, const Tensor& scalars) override {
-    for (const Entry& entry : entries_) {
-      const Shape flat{entry.parameter->local.elements()};
-      Shard shard{.parameter = entry.parameter,
-                  .main = entry.parameter->main.view(flat),
-                  .grad = entry.parameter->grad.view(flat),
-                  .compute = {},
-                  .state = entry.state};
-      rule_->update(cx, shard, entry.hyper, scalars);
-    }
-  }
+  void step(Context& cx, const Tensor& scalars) override { rule_->update(cx, shards_, scalars); }
   double clip() const override { return config_.clip; }
   std::vector<NamedState> state() override { return {}; }
 
  private:
-  struct Entry {
-    Parameter* parameter;
-    Hyper hyper;
-    std::vector<Tensor> state;
-  };
   Config config_;
   bool first_;
   std::shared_ptr<UpdateRule> rule_;
-  std::vector<Entry> entries_;
+  Shards shards_;
 };
 
 }  // namespace

@@ -58,11 +58,14 @@ struct Tied {
                                "",
                                0);
   }
-  GradientSync sync(Device& device) const {
-    return {parts.parameters(), DType::fp64, 64, mesh, device};
+  GradientSync sync(Device& device) {
+    memory = ParameterMemory(parts.parameter_list(), 64);
+    memory.allocate_values(device, DType::fp64, DType::fp64);
+    return {memory, parts.parameters(), mesh, device};
   }
   Mesh mesh;
   ModelParts parts;
+  ParameterMemory memory;
   Parameter* parameter = nullptr;
 };
 
@@ -94,8 +97,9 @@ TEST(SharedGradients, CopiesThatDifferAreNamed) {
     const CoreOps ops(rank.device);
     Context cx = context_of(rank.device, ops);
     Tied tied(rank, rank.device, 2, {0, 1});
+    const GradientSync sync = tied.sync(rank.device);
     tied.parameter->main = make(rank.device, {rank.rank == 0 ? 1.0 : 2.0, 0});
-    tied.sync(rank.device).check_shared_equal(cx);
+    sync.check_shared_equal(cx);
   });
   for (const std::string& error : errors) {
     EXPECT_THAT(error, ::testing::HasSubstr("\"embedding.weight\" on pipeline ranks 0 and 1"));

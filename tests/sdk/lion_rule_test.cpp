@@ -1,10 +1,10 @@
 // An update rule with an operation of its own.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <tessera/for_each_shard.hpp>
 #include <tessera/host_device.hpp>
 #include <tessera/ops.hpp>
 #include <tessera/optimizer.hpp>
-#include <tessera/parallel_for.hpp>
 #include <tessera/testing/workbench.hpp>
 
 #include "sdk_support.hpp"
@@ -15,9 +15,9 @@ namespace {
 /// Chen et al. 2023, "Symbolic Discovery of Optimization Algorithms", algorithm 2.
 struct LionArgs {
   static constexpr std::string_view kName = "test.lion";
-  static constexpr int kTensors = 5, kOutputs = 4;
-  TensorArg scalars, grad, main, momentum, compute;
-  double beta1 = 0.9, beta2 = 0.99, weight_decay = 0, lr_scale = 1;
+  static constexpr int kTensors = 7, kOutputs = 4;
+  TensorArg scalars, ranges, hyper, grad, main, momentum, compute;
+  double beta1 = 0.9, beta2 = 0.99;
   static void infer(LionArgs& args) {
     require(args.grad.elements() == args.main.elements() &&
                 args.momentum.elements() == args.main.elements(),
@@ -28,10 +28,10 @@ struct LionArgs {
 
 void lion(const LionArgs& a) {
   const double* scalars = a.scalars.as<double>();
-  const double lr = scalars[step_scalar::kLearningRate] * a.lr_scale;
+  const double lr = scalars[step_scalar::kLearningRate];
   const double scale = scalars[step_scalar::kGradientScale];
   const bool skip = scalars[step_scalar::kFoundInf] != 0;
-  parallel_for(a.main.elements(), 1 << 14, [&](i64 begin, i64 end) {
+  const auto update = [&](i64 begin, i64 end, double lr_scale, double weight_decay) {
     for (i64 i = begin; i < end; ++i) {
       float& w = a.main.as<float>()[i];
       float& m = a.momentum.as<float>()[i];
@@ -39,12 +39,13 @@ void lion(const LionArgs& a) {
       if (!skip) {
         const double grad = scale * g, mixed = a.beta1 * m + (1 - a.beta1) * grad;
         const double sign = mixed > 0 ? 1 : mixed < 0 ? -1 : 0;
-        w = static_cast<float>(w - lr * (sign + a.weight_decay * w));
+        w = static_cast<float>(w - lr * lr_scale * (sign + weight_decay * w));
         m = static_cast<float>(a.beta2 * m + (1 - a.beta2) * grad);
       }
       g = 0;
     }
-  });
+  };
+  for_each_shard(a.ranges, a.hyper, 1 << 14, update);
 }
 
 class Lion final : public UpdateRule {
@@ -57,25 +58,21 @@ class Lion final : public UpdateRule {
       s.field("weight_decay", &Config::weight_decay, "decoupled").at_least(0);
     }
   };
-  Lion(const Config& config, RuleArguments& arguments) : config_(config) {
-    if (arguments.device != nullptr) operation_ = Operation<LionArgs>(*arguments.device);
-  }
+  Lion(const Config& config, RuleArguments& arguments)
+      : config_(config), operation_(*arguments.device) {}
   std::vector<StateSpec> state() const override { return {{"momentum"}}; }
   double weight_decay() const override { return config_.weight_decay; }
-  void update(Context& cx,
-              const Shard& shard,
-              const Hyper& hyper,
-              const Tensor& scalars) const override {
+  void update(Context& cx, const Shards& shards, const Tensor& scalars) const override {
     LionArgs args;
     args.scalars = scalars.arg();
-    args.grad = shard.grad.arg();
-    args.main = shard.main.arg();
-    args.momentum = shard.state[0].arg();
-    args.compute = shard.compute.arg();
+    args.ranges = shards.ranges.arg();
+    args.hyper = shards.hyper.arg();
+    args.grad = shards.grad.arg();
+    args.main = shards.main.arg();
+    args.momentum = shards.state[0].arg();
+    args.compute = shards.compute.arg();
     args.beta1 = config_.beta1;
     args.beta2 = config_.beta2;
-    args.weight_decay = hyper.weight_decay;
-    args.lr_scale = hyper.lr_scale;
     ops::run(cx, operation_, args);
   }
 
@@ -97,7 +94,8 @@ TEST(LionRule, DescribesItself) {
   EXPECT_EQ(fields[1].name, "beta2");
   EXPECT_EQ(fields[1].initial, Value(0.99));
   EXPECT_EQ(fields[1].type_text(), "float in [0, 1)");
-  RuleArguments arguments;  // as `config check` makes it: no device
+  const HostDevice device("host_test", {}, registrar.kernels);
+  RuleArguments arguments{&device};
   const std::shared_ptr<void> made =
       registrar.find("rule", "lion").make(TestTable({{"weight_decay", 0.5}}), {}, &arguments);
   EXPECT_EQ(static_cast<UpdateRule*>(made.get())->weight_decay(), 0.5);
@@ -110,23 +108,23 @@ TEST(LionRule, StepsByTheSign) {
   testing::Workbench bench(device);
   RuleArguments arguments{&device};
   const Lion rule({}, arguments);
-  Shard shard;
-  shard.main = bench.tensor({3}, DType::fp32, {1, 1, 1});
-  shard.grad = bench.tensor({3}, DType::fp32, {4, -4, 0});
-  shard.state = {bench.tensor({3}, DType::fp32, {0, 1, 0})};
+  Shards shards;
+  shards.main = bench.tensor({3}, DType::fp32, {1, 1, 1});
+  shards.grad = bench.tensor({3}, DType::fp32, {4, -4, 0});
+  shards.list = {{nullptr, {0, 3}, 0, {.weight_decay = 1}}};
+  shards.allocate(device, 1);
+  testing::write(shards.state[0], {0, 1, 0});
   const Tensor scalars =
       bench.tensor({step_scalar::kCount}, DType::fp64, {1, 0.1, 1, 0, 0, 0.5, 0, 0});
-  Hyper hyper;
-  hyper.weight_decay = 1;
-  rule.update(bench.context(), shard, hyper, scalars);
+  rule.update(bench.context(), shards, scalars);
   // 0.9 m + 0.1 g/2: 0.2, 0.7, 0; all signs but the last are positive
-  const auto w = testing::read(shard.main), m = testing::read(shard.state[0]);
+  const auto w = testing::read(shards.main), m = testing::read(shards.state[0]);
   EXPECT_NEAR(w[0], 0.8, 1e-6);
   EXPECT_NEAR(w[1], 0.8, 1e-6);
   EXPECT_NEAR(w[2], 0.9, 1e-6);
   EXPECT_NEAR(m[0], 0.02, 1e-6);
   EXPECT_NEAR(m[1], 0.97, 1e-6);
-  EXPECT_THAT(testing::read(shard.grad), ::testing::Each(0));
+  EXPECT_THAT(testing::read(shards.grad), ::testing::Each(0));
 }
 
 }  // namespace

@@ -28,11 +28,7 @@ TrainStep::TrainStep(const Rank& rank,
       setup_(setup),
       microbatches_(options.microbatches > 0 ? options.microbatches
                                              : static_cast<int>(setup.microbatches)),
-      gradients_(model.parts().parameters(),
-                 parse_dtype(setup.config->precision.main),
-                 setup.config->parallel.bucket_elements,
-                 *rank.mesh,
-                 *rank.device),
+      gradients_(model.memory(), model.parts().parameters(), *rank.mesh, *rank.device),
       inputs_(*setup.dataset, model.parts(), setup.batch, *rank.mesh, *rank.device, microbatches_),
       losses_(std::make_unique<StepLosses>(
           model.parts(), setup.config->run.log_every_steps, *rank.device)) {
@@ -53,6 +49,7 @@ void TrainStep::make_optimizer() {
   const std::vector<Parameter*> parameters = model_.parts().parameter_list();
   OptimizerArguments arguments;
   arguments.parameters = parameters;
+  arguments.memory = &model_.memory();
   arguments.mesh = rank_.mesh.get();
   arguments.device = rank_.device.get();
   arguments.make_rule = [this](const Component<UpdateRule>& rule) {

@@ -10,75 +10,41 @@ namespace tessera {
 
 namespace {
 
-constexpr i64 kAlignment = 64;  // elements, as Megatron-Core lays out its buffers
-
-i64 aligned(i64 elements) { return (elements + kAlignment - 1) / kAlignment * kAlignment; }
-
-// A bucket while parameters are dealt to buckets.
-struct Open {
-  bool expert = false;
-  std::vector<Axis> partial;
-  bool shared = false;
-  i64 elements = 0;
+// Layers whose backward adds to a bucket, in the order of its parameters.
+std::vector<int> layers_of(const ParameterBucket& bucket,
+                           const std::vector<ModelParts::Entry>& parameters) {
   std::vector<int> layers;
-
-  bool takes(const ParameterLayout& layout, i64 bucket_elements) const {
-    return !shared && !layout.shared() && expert == layout.expert() &&
-           partial == layout.partial() && elements < bucket_elements;
+  for (const auto& member : bucket.members) {
+    const auto entry = std::ranges::find_if(parameters, [&](const ModelParts::Entry& candidate) {
+      return candidate.parameter.get() == member.parameter;
+    });
+    for (const int layer : entry->layers) {
+      if (std::ranges::find(layers, layer) == layers.end()) layers.push_back(layer);
+    }
   }
-};
+  return layers;
+}
 
 }  // namespace
 
-GradientSync::GradientSync(const std::vector<ModelParts::Entry>& parameters,
-                           DType dtype,
-                           i64 bucket_elements,
+GradientSync::GradientSync(ParameterMemory& memory,
+                           const std::vector<ModelParts::Entry>& parameters,
                            const Mesh& mesh,
                            Device& device)
     : pipeline_(&mesh.group(Axis::pipeline)) {
-  std::vector<Open> open;
-  struct Place {
-    std::size_t bucket;
-    i64 begin;
-  };
-  std::vector<Place> places(parameters.size());
-  for (std::size_t i = parameters.size(); i-- > 0;) {
-    const ParameterLayout& layout = parameters[i].parameter->layout;
-    const auto takes = [&](const Open& bucket) { return bucket.takes(layout, bucket_elements); };
-    auto found = std::ranges::find_if(open, takes);
-    if (found == open.end()) {
-      open.push_back({layout.expert(), layout.partial(), layout.shared(), 0, {}});
-      found = open.end() - 1;
-    }
-    places[i] = {static_cast<std::size_t>(found - open.begin()), found->elements};
-    found->elements = aligned(found->elements + parameters[i].parameter->local.elements());
-    for (const int layer : parameters[i].layers) {
-      if (std::ranges::find(found->layers, layer) == found->layers.end()) {
-        found->layers.push_back(layer);
-      }
-    }
-  }
-
-  i64 end = 0;
-  for (const Open& bucket : open) end += bucket.elements;
-  flat_ =
-      Tensor::allocate(device, device.pool(), device.stream(), {end}, dtype, Category::gradients);
-  i64 begin = 0;
-  for (Open& from : open) {
+  memory.allocate_gradients(device);
+  flat_ = memory.gradients();
+  for (const ParameterBucket& from : memory.buckets()) {
+    const ParameterLayout& layout = from.members.front().parameter->layout;
     Bucket& bucket = buckets_.emplace_back();
-    bucket.flat = flat_.slice(0, begin, from.elements);
-    begin += from.elements;
-    bucket.layers = std::move(from.layers);
-    for (const Axis axis : from.partial) bucket.partial.push_back(&mesh.group(axis));
-    bucket.replicas = from.expert ? &mesh.group(Axis::expert_data) : &mesh.data_context();
+    bucket.flat = flat_.slice(0, from.begin, from.elements);
+    bucket.layers = layers_of(from, parameters);
+    for (const Axis axis : layout.partial()) bucket.partial.push_back(&mesh.group(axis));
+    bucket.replicas = &layout.replicas(mesh);
     bucket.name = fmt::format("gradients bucket {}", buckets_.size() - 1);
   }
-  for (std::size_t i = 0; i < parameters.size(); ++i) {
-    Parameter& parameter = *parameters[i].parameter;
-    parameter.grad = buckets_[places[i].bucket]
-                         .flat.slice(0, places[i].begin, parameter.local.elements())
-                         .view(parameter.local);
-    if (parameter.layout.shared()) shared_.push_back(&parameter);
+  for (const ModelParts::Entry& entry : parameters) {
+    if (entry.parameter->layout.shared()) shared_.push_back(entry.parameter.get());
   }
   // Stages declare in different orders.
   std::ranges::sort(shared_, {}, &Parameter::name);

@@ -5,18 +5,14 @@
 #include "kernel/model/model_parts.hpp"
 #include "tessera/comm.hpp"
 #include "tessera/context.hpp"
+#include "tessera/parameter_memory.hpp"
 
 namespace tessera {
 
-/// The gradients of one rank: their memory, in buckets, and their sums over the ranks. All
-/// parameters of a bucket are summed alike: first over the axes along which each rank has a part,
-/// then over the replicas (data × context, or expert_data for experts), then over the pipeline
-/// ranks that share a parameter (tied embeddings), in the order of their stages, so that all copies
-/// stay bit-equal.
-///
-/// Memory is in reverse order of declaration, so buckets fill up from the end of the model while
-/// the backward pass runs. Parameters with partial gradients have buckets of their own, in which
-/// they lie side by side; a shared parameter has one of its own, as Megatron-Core gives it.
+/// The sums of one rank's gradients over the ranks, bucket by bucket. All parameters of a bucket
+/// are summed alike: first over the axes along which each rank has a part, then over the replicas
+/// (data × context, or expert_data for experts), then over the pipeline ranks that share a
+/// parameter (tied embeddings), in the order of their stages, so that all copies stay bit-equal.
 class GradientSync {
  public:
   struct Bucket {
@@ -27,11 +23,9 @@ class GradientSync {
     std::string name;  ///< for errors
   };
 
-  /// Lays out and allocates, and points every Parameter::grad into the memory, which is not yet
-  /// zero. A bucket closes when it holds `bucket_elements` or more.
-  GradientSync(const std::vector<ModelParts::Entry>& parameters,
-               DType dtype,
-               i64 bucket_elements,
+  /// Allocates the gradients of `memory`, which is laid out over `parameters`; not yet zero.
+  GradientSync(ParameterMemory& memory,
+               const std::vector<ModelParts::Entry>& parameters,
                const Mesh& mesh,
                Device& device);
 

@@ -12,7 +12,8 @@ std::vector<CheckpointTensor> parameter_tensors(const ModelParts& parts) {
   for (const ModelParts::Entry& entry : parts.parameters()) {
     const Parameter& p = *entry.parameter;
     const i64 elements = p.local.elements();
-    tensors.push_back({p.name, &p, {0, elements}, p.main.view({elements})});
+    tensors.push_back(
+        {p.name, &p, {0, elements}, p.main.view({elements}), StateHolders::every_replica});
   }
   return tensors;
 }
@@ -23,7 +24,8 @@ std::vector<CheckpointTensor> TrainingState::tensors() const {
     tensors.push_back({fmt::format("{}/{}", state.parameter->name, state.name),
                        state.parameter,
                        state.range,
-                       state.tensor});
+                       state.tensor,
+                       state.holders});
   }
   return tensors;
 }

@@ -9,19 +9,6 @@
 
 namespace tessera {
 
-namespace {
-
-void allocate(Parameter& p, Device& device, const BuildSettings& settings) {
-  const auto make = [&](DType dtype) {
-    return Tensor::allocate(
-        device, device.pool(), device.stream(), p.local, dtype, Category::parameters);
-  };
-  p.main = make(settings.main);
-  p.compute = settings.compute == settings.main ? p.main : make(settings.compute);
-}
-
-}  // namespace
-
 struct PlacedModel::Surveyed {
   ModelParts::Holders holders;
   std::vector<ModelParts::LossInfo> losses;
@@ -61,9 +48,8 @@ PlacedModel::PlacedModel(const Rank& rank,
           *setup.model, chunk, stage.layers.first, stage.layers.last, settings, parts_);
     }
   }
-  for (const ModelParts::Entry& entry : parts_.parameters()) {
-    allocate(*entry.parameter, *rank.device, settings);
-  }
+  memory_ = ParameterMemory(parts_.parameter_list(), setup.config->parallel.bucket_elements);
+  memory_.allocate_values(*rank.device, settings.main, settings.compute);
   if (stages_.last() == 0) {
     parameter_names_ = parts_.parameter_names();
     parameter_elements_ = parts_.logical_elements();
@@ -87,8 +73,9 @@ PlacedModel::Surveyed PlacedModel::survey(const Rank& rank,
   found.parameter_elements = whole.logical_elements();
   for (const ModelParts::Entry& entry : whole.parameters()) {
     found.holders[entry.parameter->name] = Survey::holders(entry, setup.stages);
-    allocate(*entry.parameter, *dry.device, settings);
   }
+  ParameterMemory(whole.parameter_list(), setup.config->parallel.bucket_elements)
+      .allocate_values(*dry.device, settings.main, settings.compute);
   found.boundaries = survey.boundaries(dry.context(), setup.stages, setup.fields, setup.batch);
   return found;
 }

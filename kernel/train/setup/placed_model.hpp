@@ -7,6 +7,7 @@
 #include "kernel/train/setup/rank.hpp"
 #include "kernel/train/setup/run_setup.hpp"
 #include "kernel/train/setup/survey.hpp"
+#include "tessera/parameter_memory.hpp"
 
 namespace tessera {
 
@@ -27,6 +28,8 @@ class PlacedModel {
   const ModelParts& parts() const { return parts_; }
   std::vector<Chunk>& chunks() { return chunks_; }
   const std::vector<Chunk>& chunks() const { return chunks_; }
+  /// Where the parameters lie. Values are allocated; `GradientSync` allocates gradients.
+  ParameterMemory& memory() { return memory_; }
   /// What crosses after each stage but the last.
   const std::vector<Boundary>& boundaries() const { return boundaries_; }
   /// All parameters of the model, those of other stages too.
@@ -55,6 +58,7 @@ class PlacedModel {
   const RunSetup& setup_;
   const StageMap& stages_;
   ModelParts parts_;
+  ParameterMemory memory_;
   std::vector<Boundary> boundaries_;
   std::vector<Chunk> chunks_;
   std::vector<std::string> parameter_names_;

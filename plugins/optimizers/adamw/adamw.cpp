@@ -23,22 +23,19 @@ void AdamW::Config::describe(Schema<Config>& s) {
       .megatron("--weight-decay");
 }
 
-void AdamW::update(Context& cx,
-                   const Shard& shard,
-                   const Hyper& hyper,
-                   const Tensor& scalars) const {
+void AdamW::update(Context& cx, const Shards& shards, const Tensor& scalars) const {
   AdamWArgs args;
   args.scalars = scalars.arg();
-  args.grad = shard.grad.arg();
-  args.main = shard.main.arg();
-  args.first_moment = shard.state[0].arg();
-  args.second_moment = shard.state[1].arg();
-  if (shard.compute.defined()) args.compute = shard.compute.arg();
+  args.ranges = shards.ranges.arg();
+  args.hyper = shards.hyper.arg();
+  args.grad = shards.grad.arg();
+  args.main = shards.main.arg();
+  args.first_moment = shards.state[0].arg();
+  args.second_moment = shards.state[1].arg();
+  if (shards.compute.defined()) args.compute = shards.compute.arg();
   args.beta1 = config_.beta1;
   args.beta2 = config_.beta2;
   args.eps = config_.eps;
-  args.weight_decay = hyper.weight_decay;
-  args.lr_scale = hyper.lr_scale;
   ops::run(cx, args);
 }
 

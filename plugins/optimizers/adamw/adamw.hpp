@@ -16,10 +16,7 @@ class AdamW final : public UpdateRule {
 
   std::vector<StateSpec> state() const override { return {{"first_moment"}, {"second_moment"}}; }
   double weight_decay() const override { return config_.weight_decay; }
-  void update(Context& cx,
-              const Shard& shard,
-              const Hyper& hyper,
-              const Tensor& scalars) const override;
+  void update(Context& cx, const Shards& shards, const Tensor& scalars) const override;
 
  private:
   Config config_;

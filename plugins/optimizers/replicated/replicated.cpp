@@ -14,15 +14,6 @@ Tensor allocate(Device& device, const Shape& shape, DType dtype) {
       device, device.pool(), device.stream(), shape, dtype, Category::optimizer);
 }
 
-Tensor zeros(Device& device, const Shape& shape, DType dtype) {
-  Tensor tensor = allocate(device, shape, dtype);
-  Operation<FillArgs>(device).launch(device.stream(), device.pool(), {tensor.arg(), 0});
-  return tensor;
-}
-
-/// All elements in one row, as rules want them.
-Tensor flat(const Tensor& tensor) { return tensor.view({tensor.elements()}); }
-
 }  // namespace
 
 void Replicated::Config::describe(Schema<Config>& s) {
@@ -47,15 +38,22 @@ Replicated::Replicated(const Config& config, OptimizerArguments& arguments)
   const std::vector<Hyper> hyper =
       hyper_of(arguments.parameters, config.groups, rule_->weight_decay(), hits);
   for (const Parameter* parameter : arguments.parameters) check_parameter(*parameter);
-  check_groups(std::move(hits), arguments.device);
+  Device& device = *arguments.device;
+  check_groups(std::move(hits), device);
+  const ParameterMemory& memory = *arguments.memory;
+  shards_.main = memory.main();
+  shards_.compute = memory.compute();
+  shards_.grad = memory.gradients();
+  shards_.list = whole_shards(memory);
+  std::vector<Shard> counted;  // in model order, so that the sum has one order however memory lies
   for (std::size_t i = 0; i < arguments.parameters.size(); ++i) {
-    Parameter* parameter = arguments.parameters[i];
-    Entry entry{parameter, hyper[i], {}};
-    for (std::size_t s = 0; arguments.device != nullptr && s < specs_.size(); ++s) {
-      entry.state.push_back(zeros(*arguments.device, parameter->local, parameter->main.dtype()));
-    }
-    entries_.push_back(std::move(entry));
+    const auto shard = std::ranges::find(shards_.list, arguments.parameters[i], &Shard::parameter);
+    shard->hyper = hyper[i];
+    if (shard->parameter->layout.counted()) counted.push_back(*shard);
+    model_order_.push_back(static_cast<std::size_t>(shard - shards_.list.begin()));
   }
+  shards_.allocate(device, specs_.size());
+  counted_ = range_table(device, counted);
 }
 
 void Replicated::check_parameter(const Parameter& parameter) const {
@@ -83,19 +81,18 @@ void Replicated::check_parameter(const Parameter& parameter) const {
   }
 }
 
-void Replicated::check_groups(std::vector<i64> hits, Device* device) const {
+void Replicated::check_groups(std::vector<i64> hits, Device& device) const {
   if (hits.empty()) return;
   if (mesh_.size(Axis::pipeline) > 1) {
-    // A group's parameters may all live on other stages. A check of the configuration alone has no
-    // communicators; the run finds it then.
-    if (device == nullptr || mesh_.all().empty()) return;
+    // A group's parameters may all live on other stages.
+    if (mesh_.all().empty()) return;
     hits.push_back(1);  // comes back as 0 from a device without values, as in a plan
-    const Tensor all = allocate(*device, {static_cast<i64>(hits.size())}, DType::i64);
-    device->write(all, hits.data());
+    const Tensor all = allocate(device, {static_cast<i64>(hits.size())}, DType::i64);
+    device.write(all, hits.data());
     Work work = mesh_.group(Axis::pipeline)
-                    .all_reduce(device->stream(), all, ReduceOp::sum, "optimizer.groups");
-    work.wait(device->stream());
-    device->read(all, hits.data());
+                    .all_reduce(device.stream(), all, ReduceOp::sum, "optimizer.groups");
+    work.wait(device.stream());
+    device.read(all, hits.data());
     if (hits.back() == 0) return;
     hits.pop_back();
   }
@@ -108,36 +105,19 @@ void Replicated::check_groups(std::vector<i64> hits, Device* device) const {
 }
 
 void Replicated::sum_squares(Context& cx, const Tensor& out) {
-  for (const Entry& entry : entries_) {
-    if (!entry.parameter->layout.counted()) continue;
-    SumSquaresArgs args;
-    args.x = flat(entry.parameter->grad).arg();
-    args.out = out.arg();
-    ops::run(cx, args);
-  }
+  SumSquaresArgs args{shards_.grad.arg(), counted_.arg(), out.arg()};
+  ops::run(cx, args);
 }
 
-void Replicated::step(Context& cx, const Tensor& scalars) {
-  Shard shard;
-  for (const Entry& entry : entries_) {
-    const Parameter& parameter = *entry.parameter;
-    shard.parameter = &parameter;
-    shard.main = flat(parameter.main);
-    shard.grad = flat(parameter.grad);
-    const bool own = parameter.compute.arg().address != parameter.main.arg().address;
-    shard.compute = own ? flat(parameter.compute) : Tensor();
-    shard.state.clear();
-    for (const Tensor& state : entry.state) shard.state.push_back(flat(state));
-    rule_->update(cx, shard, entry.hyper, scalars);
-  }
-}
+void Replicated::step(Context& cx, const Tensor& scalars) { rule_->update(cx, shards_, scalars); }
 
 std::vector<NamedState> Replicated::state() {
   std::vector<NamedState> out;
-  for (const Entry& entry : entries_) {
+  for (const std::size_t i : model_order_) {
+    const Shard& shard = shards_.list[i];
     for (std::size_t s = 0; s < specs_.size(); ++s) {
-      const Tensor all = flat(entry.state[s]);
-      out.push_back({specs_[s].name, entry.parameter, {0, all.elements()}, all});
+      out.push_back(
+          {specs_[s].name, shard.parameter, shard.range, shards_.part(shards_.state[s], i)});
     }
   }
   return out;

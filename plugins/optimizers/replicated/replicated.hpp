@@ -9,9 +9,9 @@
 
 namespace tessera {
 
-/// Every rank keeps the whole state of its parameters and updates them itself; data-parallel
-/// replicas hold equal gradients and so make the same update. Parameters that are cut over another
-/// axis than tensor are refused.
+/// Every rank keeps the whole state of its parameters and updates them itself, all in one call of
+/// the rule; data-parallel replicas hold equal gradients and so make the same update. Parameters
+/// that are cut over another axis than tensor are refused.
 class Replicated final : public Optimizer {
  public:
   struct Config {
@@ -28,19 +28,16 @@ class Replicated final : public Optimizer {
   std::vector<NamedState> state() override;
 
  private:
-  struct Entry {
-    Parameter* parameter = nullptr;
-    Hyper hyper;
-    std::vector<Tensor> state;  ///< of the parameter's local shape
-  };
   void check_parameter(const Parameter& parameter) const;
-  void check_groups(std::vector<i64> hits, Device* device) const;
+  void check_groups(std::vector<i64> hits, Device& device) const;
 
   Config config_;
   const Mesh& mesh_;
   std::shared_ptr<UpdateRule> rule_;
   std::vector<StateSpec> specs_;
-  std::vector<Entry> entries_;
+  Shards shards_;
+  std::vector<std::size_t> model_order_;  ///< index into the shards of each parameter of the model
+  Tensor counted_;  ///< i64 [n, 2]: ranges of the gradients that this rank counts in the norm
 };
 
 }  // namespace tessera

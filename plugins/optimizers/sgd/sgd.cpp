@@ -23,16 +23,16 @@ std::vector<StateSpec> Sgd::state() const {
   return {{"momentum_buffer"}};
 }
 
-void Sgd::update(Context& cx, const Shard& shard, const Hyper& hyper, const Tensor& scalars) const {
+void Sgd::update(Context& cx, const Shards& shards, const Tensor& scalars) const {
   SgdArgs args;
   args.scalars = scalars.arg();
-  args.grad = shard.grad.arg();
-  args.main = shard.main.arg();
-  if (!shard.state.empty()) args.momentum_buffer = shard.state[0].arg();
-  if (shard.compute.defined()) args.compute = shard.compute.arg();
+  args.ranges = shards.ranges.arg();
+  args.hyper = shards.hyper.arg();
+  args.grad = shards.grad.arg();
+  args.main = shards.main.arg();
+  if (!shards.state.empty()) args.momentum_buffer = shards.state[0].arg();
+  if (shards.compute.defined()) args.compute = shards.compute.arg();
   args.momentum = config_.momentum;
-  args.weight_decay = hyper.weight_decay;
-  args.lr_scale = hyper.lr_scale;
   ops::run(cx, args);
 }
 

@@ -6,8 +6,9 @@
 #include <vector>
 
 #include "tessera/context.hpp"
-#include "tessera/parameter.hpp"
+#include "tessera/parameter_memory.hpp"
 #include "tessera/schema.hpp"
+#include "tessera/shards.hpp"
 
 namespace tessera {
 
@@ -19,26 +20,12 @@ struct StateSpec {
   std::string name;  ///< "first_moment": its name in checkpoints
 };
 
-/// Per-parameter hyperparameters, after groups were matched.
-struct Hyper {
-  double lr_scale = 1;
-  double weight_decay = 0;
-};
-
-/// What one update works on: flat tensors of one size, the part of a parameter that lives here.
-struct Shard {
-  const Parameter* parameter = nullptr;
-  Tensor main, grad;          ///< main dtype
-  Tensor compute;             ///< undefined when it is the same memory as main
-  std::vector<Tensor> state;  ///< in the order of state()
-};
-
 struct RuleArguments {
-  const Device* device = nullptr;  ///< for the rule's own operations; nullptr in config check
+  const Device* device = nullptr;  ///< always given; for the rule's own operations
 };
 
-/// How one parameter is updated. Plugin kind "rule". Launches operations only; reads learning rate,
-/// step count and skip decision from device scalars. The gradient is zeroed by the update.
+/// How parameters are updated. Plugin kind "rule". Launches operations only; reads learning rate,
+/// step count and skip decision from device scalars. The gradients are zeroed by the update.
 class TESSERA_API UpdateRule {
  public:
   static constexpr std::string_view kKind = "rule";
@@ -49,11 +36,9 @@ class TESSERA_API UpdateRule {
   virtual Needs needs() const { return Needs::elements; }
   /// Weight decay for parameters that take it (not for biases and norms).
   virtual double weight_decay() const { return 0; }
-  /// `scalars` fp64 [step_scalar::kCount] (ops/update.hpp).
-  virtual void update(Context& cx,
-                      const Shard& shard,
-                      const Hyper& hyper,
-                      const Tensor& scalars) const = 0;
+  /// Updates all shards; a rule that needs elements only does it in one launch. `scalars`: fp64
+  /// [step_scalar::kCount] (ops/update.hpp).
+  virtual void update(Context& cx, const Shards& shards, const Tensor& scalars) const = 0;
 };
 
 /// Learning rates by update. Plugin kind "lr".
@@ -70,18 +55,26 @@ class TESSERA_API LrSchedule {
   virtual double rate(i64 step) const = 0;
 };
 
-/// One rank's named optimizer tensor for checkpoints: the state of a parameter or of a shard.
+/// Which ranks hold a tensor of an optimizer among the replicas of its parameter.
+enum class StateHolders : u8 {
+  every_replica,  ///< equal values on all: one of them saves it
+  this_rank,      ///< no other replica has these elements: each saves its own
+};
+
+/// One rank's named optimizer tensor for checkpoints: the state of a parameter or of a part of it.
 struct NamedState {
   std::string name;  ///< "first_moment"
   const Parameter* parameter = nullptr;
   FlatRange range;  ///< elements of `parameter` whose state it is
   Tensor tensor;    ///< [range.length]
+  StateHolders holders = StateHolders::every_replica;
 };
 
 class BuildContext;
-/// What an optimizer is made from; provided by the trainer.
+/// What an optimizer is made from; provided by the trainer. All pointers are given.
 struct OptimizerArguments {
-  std::span<Parameter* const> parameters;  ///< in model order
+  std::span<Parameter* const> parameters;   ///< in model order
+  const ParameterMemory* memory = nullptr;  ///< of these parameters; outlives the optimizer
   const Mesh* mesh = nullptr;
   Device* device = nullptr;
   /// Makes the rule in the optimizer's slot.

@@ -8,10 +8,16 @@ void check_scalars(const Infer& check, const TensorArg& scalars) {
   check.in_place(scalars, {step_scalar::kCount});
 }
 
-/// Flat shards of one size; `main` says which.
-void check_main(const Infer& check, const TensorArg& main) {
-  check.rank(main, 1);
-  check.dense(main);
+/// Flat shards of one size; `main` says which. Two numbers for each shard.
+template <class Args>
+void check_shards(const Infer& check, const Args& args) {
+  check_scalars(check, args.scalars);
+  check.rank(args.ranges, 2);
+  check.input(args.ranges, {args.ranges.shape[0], 2});
+  check.input(args.hyper, {args.ranges.shape[0], 2});
+  check.rank(args.main, 1);
+  check.dense(args.main);
+  check.in_place(args.grad, shape_of(args.main));
 }
 
 void check_compute(const Infer& check, const TensorArg& compute, const TensorArg& main) {
@@ -32,6 +38,8 @@ void SumSquaresArgs::infer(SumSquaresArgs& args) {
   check.require(present(args.x), "x is absent");
   check.rank(args.x, args.x.rank);
   check.dense(args.x);
+  if (present(args.ranges)) check.rank(args.ranges, 2);
+  check.optional(args.ranges, {args.ranges.shape[0], 2});
   check.in_place(args.out, {1});
 }
 
@@ -47,9 +55,8 @@ void StepScalarsArgs::infer(StepScalarsArgs& args) {
 
 void AdamWArgs::infer(AdamWArgs& args) {
   const Infer check(args);
-  check_scalars(check, args.scalars);
-  check_main(check, args.main);
-  for (const TensorArg* tensor : {&args.grad, &args.first_moment, &args.second_moment}) {
+  check_shards(check, args);
+  for (const TensorArg* tensor : {&args.first_moment, &args.second_moment}) {
     check.in_place(*tensor, shape_of(args.main));
   }
   check_compute(check, args.compute, args.main);
@@ -57,9 +64,7 @@ void AdamWArgs::infer(AdamWArgs& args) {
 
 void SgdArgs::infer(SgdArgs& args) {
   const Infer check(args);
-  check_scalars(check, args.scalars);
-  check_main(check, args.main);
-  check.in_place(args.grad, shape_of(args.main));
+  check_shards(check, args);
   check.require(present(args.momentum_buffer) || args.momentum == 0,
                 "momentum is {} but there is no momentum_buffer",
                 args.momentum);

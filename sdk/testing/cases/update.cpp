@@ -16,6 +16,32 @@ Operand scalars(double steps, double rate, bool found_inf) {
   return Operand::given({step_scalar::kCount}, DType::fp64, values);
 }
 
+/// Shards with gaps and without, of one element and of many.
+struct Table {
+  std::vector<double> ranges, hyper;
+  i64 count() const { return static_cast<i64>(ranges.size() / 2); }
+  void add(i64 begin, i64 length, double lr_scale, double decay) {
+    ranges.insert(ranges.end(), {static_cast<double>(begin), static_cast<double>(length)});
+    hyper.insert(hyper.end(), {lr_scale, decay});
+  }
+};
+
+Table table_of(i64 n) {
+  Table table;
+  if (n < 100) {
+    if (n > 0) table.add(0, n, 0.5, 0.1);
+    return table;
+  }
+  table.add(0, 5, 0.5, 0.1);
+  table.add(5, 1, 2, 0);
+  table.add(64, n - 64 - 3, 1, 0.3);
+  return table;
+}
+
+Operand ranges_of(const Table& table) {
+  return Operand::given({table.count(), 2}, DType::i64, table.ranges);
+}
+
 void add_rules(Cases& cases, i64 n, double steps, bool found_inf) {
   const std::string name = fmt::format("{} step {}{}", n, steps, found_inf ? " skipped" : "");
   const auto grad = [&] {
@@ -24,21 +50,21 @@ void add_rules(Cases& cases, i64 n, double steps, bool found_inf) {
     return operand;
   };
   const auto main = [&] { return cases.random({n}); };
+  const auto moment = [&] { return cases.random({n}, 0.01, 1); };
   const auto step = [&] { return scalars(steps, 0.05, found_inf); };
-  AdamWArgs adamw;
-  adamw.weight_decay = 0.1;
-  adamw.lr_scale = 0.5;
+  const Table table = table_of(n);
+  const Operand ranges = ranges_of(table);
+  const Operand hyper = Operand::given({table.count(), 2}, DType::fp64, table.hyper);
+  const AdamWArgs adamw;
   cases.add(
-      name, adamw, {step(), grad(), main(), main(), cases.random({n}, 0.01, 1), Operand::absent()});
-  cases.add(name + " compute",
-            adamw,
-            {step(), grad(), main(), main(), cases.random({n}, 0.01, 1), main()});
+      name, adamw, {step(), ranges, hyper, grad(), main(), main(), moment(), Operand::absent()});
+  cases.add(
+      name + " compute", adamw, {step(), ranges, hyper, grad(), main(), main(), moment(), main()});
   SgdArgs sgd;
-  sgd.weight_decay = 0.1;
-  sgd.lr_scale = 2;
-  cases.add(name, sgd, {step(), grad(), main(), Operand::absent(), Operand::absent()});
+  cases.add(
+      name, sgd, {step(), ranges, hyper, grad(), main(), Operand::absent(), Operand::absent()});
   sgd.momentum = 0.9;
-  cases.add(name + " momentum", sgd, {step(), grad(), main(), main(), main()});
+  cases.add(name + " momentum", sgd, {step(), ranges, hyper, grad(), main(), main(), main()});
 }
 
 void add_step(Cases& cases, const std::string& name, double sum, double clip, double steps) {
@@ -59,7 +85,11 @@ void add_update_cases(Cases& cases) {
   for (const i64 n : {1, 3, 17, 127, 9001, 100000, 0}) {
     cases.add(fmt::format("{}", n),
               SumSquaresArgs{},
-              {cases.random({n}, -2, 2), cases.scalar(3)},
+              {cases.random({n}, -2, 2), Operand::absent(), cases.scalar(3)},
+              {.tolerance = {.relative = 1e-9}, .any_threads = true});
+    cases.add(fmt::format("{} ranges", n),
+              SumSquaresArgs{},
+              {cases.random({n}, -2, 2), ranges_of(table_of(n)), cases.scalar(3)},
               {.tolerance = {.relative = 1e-9}, .any_threads = true});
   }
   for (const i64 n : {1, 3, 127, 9001, 0}) {

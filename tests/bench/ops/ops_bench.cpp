@@ -317,7 +317,7 @@ constexpr i64 kParameters = 10'800'000;
 void sum_squares(benchmark::State& state) {
   Bench& b = Bench::get();
   const Tensor x = b.zeros({kParameters}), out = b.zeros({1}, DType::fp64);
-  b.measure(state, SumSquaresArgs{x.arg(), out.arg()}, 0, static_cast<double>(x.bytes()));
+  b.measure(state, SumSquaresArgs{x.arg(), {}, out.arg()}, 0, static_cast<double>(x.bytes()));
 }
 
 void adamw(benchmark::State& state) {
@@ -325,7 +325,16 @@ void adamw(benchmark::State& state) {
   const Tensor scalars = b.values({8}, DType::fp64, {1, 1e-3, 1, 0, 1, 1, 0, 0});
   const Tensor grad = b.zeros({kParameters}), main = b.zeros({kParameters});
   const Tensor first = b.zeros({kParameters}), second = b.zeros({kParameters});
-  AdamWArgs args{scalars.arg(), grad.arg(), main.arg(), first.arg(), second.arg(), {}};
+  const Tensor ranges = b.values({1, 2}, DType::i64, {0, kParameters});
+  const Tensor hyper = b.values({1, 2}, DType::fp64, {1, 0});
+  const AdamWArgs args{scalars.arg(),
+                       ranges.arg(),
+                       hyper.arg(),
+                       grad.arg(),
+                       main.arg(),
+                       first.arg(),
+                       second.arg(),
+                       {}};
   b.measure(state, args, 0, 8.0 * static_cast<double>(main.bytes()));
 }
 

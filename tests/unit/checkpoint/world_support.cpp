@@ -77,11 +77,12 @@ std::vector<std::byte> CheckpointRank::expected(const CheckpointTensor& tensor, 
 }
 
 void CheckpointRank::keep_share() {
-  const i64 ranks = mesh_.size(Axis::data), rank = mesh_.coordinate(Axis::data);
+  const i64 ranks = mesh_.size(Axis::data), rank = ranks - 1 - mesh_.coordinate(Axis::data);
   for (CheckpointTensor& tensor : tensors) {
     const i64 elements = tensor.range.length, share = (elements + ranks - 1) / ranks;
     const i64 begin = std::min(rank * share, elements);
     tensor.range = {begin, std::min(share, elements - begin)};
+    tensor.holders = StateHolders::this_rank;
     tensor.tensor = Tensor::allocate(*device_,
                                      device_->pool(),
                                      device_->stream(),

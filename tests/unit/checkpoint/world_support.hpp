@@ -33,7 +33,8 @@ class CheckpointRank {
   /// Names of tensors that do not hold exactly what fill(salt) writes.
   std::string wrong(i64 salt) const;
   /// Keeps only this data rank's share of each tensor, as an optimizer does that cuts its state
-  /// over the replicas. Shares end within rows; the last ones may be empty.
+  /// over the replicas. Shares end within rows. Some are empty, and the last data rank holds all of
+  /// what has one element, which another rank would save if all held it.
   void keep_share();
   void add(const std::string& name,
            const Shape& logical,

@@ -101,7 +101,7 @@ TEST(Infer, AccumulatingNeedsAnOutput) {
   matmul.bias = dense({5});
   EXPECT_THAT(error(matmul), HasSubstr("a bias cannot be added when accumulating"));
   EXPECT_THAT(error(ColumnSumArgs{dense({2, 3}), {}}), HasSubstr("out is updated in place"));
-  EXPECT_THAT(error(SumSquaresArgs{dense({2, 3}), {}}), HasSubstr("out is updated in place"));
+  EXPECT_THAT(error(SumSquaresArgs{dense({2, 3}), {}, {}}), HasSubstr("out is updated in place"));
 }
 
 TEST(Infer, WrongConstantsAreErrors) {
@@ -124,6 +124,8 @@ TEST(Infer, WrongConstantsAreErrors) {
   EXPECT_THAT(error(max), HasSubstr("valid must be in [0, 3], is 4"));
   SgdArgs sgd;
   sgd.scalars = dense({step_scalar::kCount}, DType::fp64);
+  sgd.ranges = dense({1, 2}, DType::i64);
+  sgd.hyper = dense({1, 2}, DType::fp64);
   sgd.main = sgd.grad = dense({4});
   sgd.momentum = 0.9;
   EXPECT_THAT(error(sgd), HasSubstr("momentum is 0.9 but there is no momentum_buffer"));

@@ -15,25 +15,28 @@ Operand scalars(double steps, double rate, double loss_scale, bool found_inf, do
               {steps, rate, loss_scale, found_inf ? 1.0 : 0.0, 0, scale, 0, 0});
 }
 
+Operand whole(i64 n) { return Operand::given({1, 2}, DType::i64, {0, static_cast<double>(n)}); }
+Operand hyper(double lr_scale, double decay) { return fp64({1, 2}, {lr_scale, decay}); }
+
 TEST(ReferenceUpdate, AdamWOneStepByHand) {
   // Step 1: m̂ = g and v̂ = g², so a step is rate · (g / (|g| + eps) + decay · main).
   AdamWArgs args;
   args.eps = 0.5;
-  args.weight_decay = 0.1;
-  args.lr_scale = 2;
   const auto found = run(args,
                          {scalars(1, 0.01, 4, false, 0.25),
+                          whole(2),
+                          hyper(2, 0.1),
                           fp64({2}, {8, -6}),
                           fp64({2}, {1, 10}),
                           fp64({2}, {0, 0}),
                           fp64({2}, {0, 0}),
                           Operand::blank({2}, DType::fp32)});
   const double a = 1 - 0.02 * (2 / 2.5 + 0.1), b = 10 - 0.02 * (-1.5 / 2.0 + 1);
-  EXPECT_EQ(found[1], (std::vector<double>{0, 0}));
-  expect_near(found[2], {a, b});
-  expect_near(found[3], {0.1 * 2, 0.1 * -1.5});
-  expect_near(found[4], {0.001 * 4, 0.001 * 2.25});
-  EXPECT_EQ(found[5], (std::vector<double>{static_cast<float>(a), static_cast<float>(b)}));
+  EXPECT_EQ(found[3], (std::vector<double>{0, 0}));
+  expect_near(found[4], {a, b});
+  expect_near(found[5], {0.1 * 2, 0.1 * -1.5});
+  expect_near(found[6], {0.001 * 4, 0.001 * 2.25});
+  EXPECT_EQ(found[7], (std::vector<double>{static_cast<float>(a), static_cast<float>(b)}));
 }
 
 TEST(ReferenceUpdate, AdamWSecondStepCorrectsByTheCount) {
@@ -43,35 +46,40 @@ TEST(ReferenceUpdate, AdamWSecondStepCorrectsByTheCount) {
   args.eps = 0;
   const auto found = run(args,
                          {scalars(2, 1, 1, false, 1),
+                          whole(1),
+                          hyper(1, 0),
                           fp64({1}, {4}),
                           fp64({1}, {0}),
                           fp64({1}, {1}),
                           fp64({1}, {1}),
                           Operand::absent()});
   // m = 2.5, m̂ = 2.5 / (1 - 1/4); v = 0.75 + 4 = 4.75, v̂ = 4.75 / (1 - 9/16).
-  expect_near(found[2], {-(2.5 / 0.75) / std::sqrt(4.75 / 0.4375)});
+  expect_near(found[4], {-(2.5 / 0.75) / std::sqrt(4.75 / 0.4375)});
 }
 
 TEST(ReferenceUpdate, SgdWithAndWithoutMomentum) {
   SgdArgs args;
-  args.weight_decay = 0.5;
   const auto plain = run(args,
                          {scalars(1, 0.1, 1, false, 0.5),
+                          whole(1),
+                          hyper(1, 0.5),
                           fp64({1}, {6}),
                           fp64({1}, {2}),
                           Operand::absent(),
                           Operand::absent()});
-  expect_near(plain[2], {2 - 0.1 * (3 + 1)});
-  EXPECT_EQ(plain[1], std::vector<double>{0});
+  expect_near(plain[4], {2 - 0.1 * (3 + 1)});
+  EXPECT_EQ(plain[3], std::vector<double>{0});
   args.momentum = 0.9;
   const auto heavy = run(args,
                          {scalars(1, 0.1, 1, false, 0.5),
+                          whole(1),
+                          hyper(1, 0.5),
                           fp64({1}, {6}),
                           fp64({1}, {2}),
                           fp64({1}, {10}),
                           Operand::absent()});
-  expect_near(heavy[3], {12});
-  expect_near(heavy[2], {2 - 0.1 * (12 + 1)});
+  expect_near(heavy[5], {12});
+  expect_near(heavy[4], {2 - 0.1 * (12 + 1)});
 }
 
 TEST(ReferenceUpdate, StepScalarsNormClipAndRate) {
@@ -86,8 +94,26 @@ TEST(ReferenceUpdate, StepScalarsNormClipAndRate) {
   args.clip = 0;
   now = run(args, {fp64({1}, {64}), rates, scalars(1, 0, 4, false, 0)})[2];
   expect_near(now, {2, 0.2, 4, 0, 2, 0.25, 0, 0});
-  EXPECT_EQ(run(SumSquaresArgs{}, {fp64({3}, {1, -2, 3}), fp64({1}, {100})})[1],
-            std::vector<double>{114});
+}
+
+TEST(ReferenceUpdate, SumSquaresOfAllOrOfRanges) {
+  const Operand x = fp64({4}, {1, -2, 3, 5}), before = fp64({1}, {100});
+  EXPECT_EQ(run(SumSquaresArgs{}, {x, Operand::absent(), before})[2], std::vector<double>{139});
+  const Operand ranges = Operand::given({2, 2}, DType::i64, {3, 1, 0, 2});
+  EXPECT_EQ(run(SumSquaresArgs{}, {x, ranges, before})[2], std::vector<double>{130});
+}
+
+TEST(ReferenceUpdate, EachShardHasItsHyperparametersAndGapsStay) {
+  const auto found = run(SgdArgs{},
+                         {scalars(1, 0.1, 1, false, 1),
+                          Operand::given({2, 2}, DType::i64, {0, 1, 2, 1}),
+                          fp64({2, 2}, {1, 0, 2, 0.5}),
+                          fp64({3}, {1, 1, 1}),
+                          fp64({3}, {4, 4, 4}),
+                          Operand::absent(),
+                          Operand::absent()});
+  EXPECT_EQ(found[3], (std::vector<double>{0, 1, 0}));
+  expect_near(found[4], {4 - 0.1, 4, 4 - 0.2 * (1 + 2)});
 }
 
 // Every CPU device: what an overflow must and must not do.

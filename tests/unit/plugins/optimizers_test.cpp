@@ -22,7 +22,8 @@ auto near(const Values& values) { return Pointwise(DoubleNear(1e-12), values); }
 
 std::shared_ptr<UpdateRule> make_rule(const Component<UpdateRule>& component,
                                       const std::string& keys) {
-  RuleArguments arguments;
+  static const std::shared_ptr<Device> device = test_device("reference");
+  RuleArguments arguments{device.get()};
   return make_plugin<UpdateRule>(component.type, keys, arguments);
 }
 
@@ -58,14 +59,31 @@ struct Rank {
   std::shared_ptr<Optimizer> optimizer(const std::string& keys,
                                        const std::string& rule_keys = "",
                                        std::shared_ptr<UpdateRule> rule = nullptr) {
+    move_to_memory();
     OptimizerArguments arguments;
     arguments.parameters = raw;
+    arguments.memory = &memory;
     arguments.mesh = &mesh;
     arguments.device = device.get();
     arguments.make_rule = [=](const Component<UpdateRule>& component) {
       return rule ? rule : make_rule(component, rule_keys);
     };
     return make_plugin<Optimizer>("replicated", keys, arguments);
+  }
+
+  /// As PlacedModel and GradientSync place them, with the values that they have.
+  void move_to_memory() {
+    std::vector<std::pair<Values, Values>> values;
+    for (const Parameter* p : raw) {
+      values.emplace_back(testing::read(p->main), testing::read(p->grad));
+    }
+    memory = ParameterMemory(raw, 2);
+    memory.allocate_values(*device, DType::fp64, compute);
+    memory.allocate_gradients(*device);
+    for (std::size_t i = 0; i < raw.size(); ++i) {
+      testing::write(raw[i]->main, values[i].first);
+      testing::write(raw[i]->grad, values[i].second);
+    }
   }
 
   Tensor scalars(double lr, double steps = 1, double scale = 1, double found_inf = 0) {
@@ -84,6 +102,8 @@ struct Rank {
   testing::Workbench bench;
   std::vector<std::unique_ptr<Parameter>> parameters;
   std::vector<Parameter*> raw;
+  DType compute = DType::fp64;
+  ParameterMemory memory;
 };
 
 constexpr auto kSgd = "[component.rule]\ntype = \"sgd\"\n";
@@ -164,11 +184,28 @@ TEST(Replicated, ASkippedStepChangesNothingButGradients) {
 
 TEST(Replicated, WritesTheComputeForm) {
   Rank rank;
-  Parameter& weight = rank.add("weight", {2}, {1, 2}, {1, 1});
-  weight.compute = rank.bench.tensor({2}, DType::bf16, {0, 0});
+  rank.compute = DType::bf16;
+  const Parameter& weight = rank.add("weight", {2}, {1, 2}, {1, 1});
   const auto optimizer = rank.optimizer(kSgd);
   optimizer->step(rank.bench.context(), rank.scalars(0.25));
   EXPECT_THAT(testing::read(weight.compute), ElementsAre(0.75, 1.75));
+}
+
+// However many parameters there are, a step launches the same.
+TEST(Replicated, NormAndUpdateAreOneLaunchEach) {
+  Rank rank;
+  for (const char* name : {"a", "b", "c", "d"}) rank.add(name, {3}, {1, 2, 3}, {1, 1, 1});
+  const auto optimizer = rank.optimizer("");
+  const Tensor out = rank.bench.tensor({1}, DType::fp64, {0}), scalars = rank.scalars(0.1);
+  Context& cx = rank.bench.context();
+  const auto run = [&] {
+    optimizer->sum_squares(cx, out);
+    optimizer->step(cx, scalars);
+  };
+  run();  // the first use sets an operation up, which a capture refuses
+  cx.device->begin_capture(*cx.stream);
+  run();
+  EXPECT_EQ(cx.device->end_capture(*cx.stream)->launches(), 2);
 }
 
 TEST(Replicated, StateCoversTheParameterAndStartsAtZero) {
@@ -253,7 +290,7 @@ class WholeMatrix final : public UpdateRule {
  public:
   std::vector<StateSpec> state() const override { return {}; }
   Needs needs() const override { return Needs::whole_matrix; }
-  void update(Context&, const Shard&, const Hyper&, const Tensor&) const override {}
+  void update(Context&, const Shards&, const Tensor&) const override {}
 };
 
 TEST(Replicated, RefusesWhatItCannotUpdate) {

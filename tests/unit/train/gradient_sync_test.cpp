@@ -20,7 +20,9 @@ class Gradients : public ::testing::Test {
         layer);
   }
   GradientSync made(i64 bucket_elements) {
-    return {parts_.parameters(), DType::fp32, bucket_elements, mesh_, device_};
+    memory_ = ParameterMemory(parts_.parameter_list(), bucket_elements);
+    memory_.allocate_values(device_, DType::fp32, DType::bf16);
+    return {memory_, parts_.parameters(), mesh_, device_};
   }
   // Elements from the start of the buffer, which is where the last parameter lies.
   i64 offset(std::string_view name, const GradientSync& buffer) {
@@ -40,6 +42,7 @@ class Gradients : public ::testing::Test {
   HostDevice device_{"test", {}, {}};
   Mesh mesh_{RankGenerator(Layout{}), 0};
   ModelParts parts_{mesh_, {{"tied", {1, 0}}}};
+  ParameterMemory memory_;
 };
 
 TEST_F(Gradients, LieInReverseOrderAligned) {
@@ -106,6 +109,34 @@ TEST_F(Gradients, BucketsHoldWhatIsSummedAlike) {
   EXPECT_EQ(offset("b", sync), 192);
   EXPECT_EQ(sync.buckets()[2].replicas, &mesh_.group(Axis::expert_data));
   EXPECT_EQ(sync.buckets()[3].flat.elements(), 64) << "a shared parameter alone";
+}
+
+// A kernel that gets flat tensors finds a parameter at one place in all of them.
+TEST_F(Gradients, LieWhereTheValuesLie) {
+  declare("a", 100, 0);
+  declare("b", 65, 1);
+  declare("c", 1, 2);
+  const GradientSync sync = made(64);
+  EXPECT_EQ(memory_.elements(), 64 + 128 + 128);
+  const auto place = [](const Tensor& of, const Tensor& flat) {
+    return (static_cast<char*>(of.arg().address) - static_cast<char*>(flat.arg().address)) /
+           dtype_size(of.dtype());
+  };
+  for (const Parameter* p : parts_.parameter_list()) {
+    const i64 offset_of_main = place(p->main, memory_.main());
+    EXPECT_EQ(offset_of_main, p->name == "c" ? 0 : p->name == "b" ? 64 : 192);
+    EXPECT_EQ(place(p->grad, memory_.gradients()), offset_of_main);
+    EXPECT_EQ(place(p->compute, memory_.compute()), offset_of_main);
+  }
+}
+
+TEST_F(Gradients, ComputeSharesMainsMemoryWhenTheDtypesAgree) {
+  declare("a", 100, 0);
+  ParameterMemory memory(parts_.parameter_list(), 64);
+  memory.allocate_values(device_, DType::fp32, DType::fp32);
+  EXPECT_FALSE(memory.compute().defined());
+  const Parameter& a = *parts_.parameter_list()[0];
+  EXPECT_EQ(a.compute.arg().address, a.main.arg().address);
 }
 
 TEST_F(Gradients, HaveTheirParametersShape) {

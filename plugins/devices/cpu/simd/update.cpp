@@ -1,5 +1,6 @@
 #include "simd/kernels_of_isa.hpp"
 #include "simd/vector.hpp"
+#include "tessera/for_each_shard.hpp"
 #include "tessera/parallel_for.hpp"
 
 namespace tessera::cpu::TESSERA_ISA {
@@ -16,63 +17,82 @@ double power(double base, i64 exponent) {
   return result;
 }
 
-void zero(float* p, i64 n) {
-  parallel_for(n, 4 * kGrain, [=](i64 begin, i64 end) {
-    __builtin_memset(p + begin, 0, static_cast<std::size_t>(end - begin) * sizeof(float));
-  });
+template <class Args>
+void zero_gradients(const Args& args) {
+  float* grad = args.grad.template as<float>();
+  const auto zero = [=](i64 begin, i64 end, double, double) {
+    __builtin_memset(grad + begin, 0, static_cast<std::size_t>(end - begin) * sizeof(float));
+  };
+  for_each_shard(args.ranges, args.hyper, 4 * kGrain, zero);
+}
+
+double block_squares(const float* x, i64 n) {
+  constexpr int kSums = 32;
+  double sums[kSums] = {};
+  i64 i = 0;
+  for (; i + kSums <= n; i += kSums) {
+    for (int s = 0; s < kSums; ++s) {
+      const double value = x[i + s];
+      sums[s] += value * value;
+    }
+  }
+  double total = 0;
+  for (; i < n; ++i) total += static_cast<double>(x[i]) * x[i];
+  for (const double sum : sums) total += sum;
+  return total;
 }
 
 }  // namespace
 
 template <>
 i64 workspace_bytes(const SumSquaresArgs& args) {
-  return (args.x.elements() + kSumBlock - 1) / kSumBlock * static_cast<i64>(sizeof(double));
+  // Blocks begin anew in each range.
+  const i64 ranges = args.ranges ? args.ranges.shape[0] : 1;
+  return (args.x.elements() / kSumBlock + ranges) * static_cast<i64>(sizeof(double)) +
+         (ranges + 1) * static_cast<i64>(sizeof(i64));
 }
 
 template <>
 void run(const SumSquaresArgs& args, void* workspace) {
-  const i64 n = args.x.elements(), blocks = (n + kSumBlock - 1) / kSumBlock;
+  const i64 whole[] = {0, args.x.elements()};
+  const i64 ranges = args.ranges ? args.ranges.shape[0] : 1;
+  const i64* range = args.ranges ? args.ranges.as<const i64>() : whole;
   const float* x = args.x.as<const float>();
-  double* partial = static_cast<double*>(workspace);
-  parallel_for(blocks, 2, [=](i64 begin, i64 end) {
+  i64* first_block = static_cast<i64*>(workspace);  // of each range
+  double* partial = reinterpret_cast<double*>(first_block + ranges + 1);
+  first_block[0] = 0;
+  for (i64 r = 0; r < ranges; ++r) {
+    first_block[r + 1] = first_block[r] + (range[2 * r + 1] + kSumBlock - 1) / kSumBlock;
+  }
+  parallel_for(first_block[ranges], 2, [=](i64 begin, i64 end) {
+    i64 r = 0;
     for (i64 block = begin; block < end; ++block) {
-      const i64 last = (block + 1) * kSumBlock < n ? (block + 1) * kSumBlock : n;
-      constexpr int kSums = 32;
-      double sums[kSums] = {};
-      i64 i = block * kSumBlock;
-      for (; i + kSums <= last; i += kSums) {
-        for (int s = 0; s < kSums; ++s) {
-          const double value = x[i + s];
-          sums[s] += value * value;
-        }
-      }
-      double total = 0;
-      for (; i < last; ++i) total += static_cast<double>(x[i]) * x[i];
-      for (const double sum : sums) total += sum;
-      partial[block] = total;
+      while (first_block[r + 1] <= block) ++r;
+      const i64 from = (block - first_block[r]) * kSumBlock;
+      const i64 to = from + kSumBlock < range[2 * r + 1] ? from + kSumBlock : range[2 * r + 1];
+      partial[block] = block_squares(x + range[2 * r] + from, to - from);
     }
   });
-  double total = 0;
-  for (i64 block = 0; block < blocks; ++block) total += partial[block];
-  *args.out.as<double>() += total;
+  double* out = args.out.as<double>();
+  for (i64 r = 0; r < ranges; ++r) {
+    double total = 0;
+    for (i64 block = first_block[r]; block < first_block[r + 1]; ++block) total += partial[block];
+    *out += total;
+  }
 }
 
 template <>
 void run(const AdamWArgs& args) {
   const double* scalars = args.scalars.as<const double>();
-  const i64 n = args.main.elements();
   float* grad = args.grad.as<float>();
   if (scalars[step_scalar::kFoundInf] != 0) {
-    zero(grad, n);
+    zero_gradients(args);
     return;
   }
   const i64 step = static_cast<i64>(scalars[step_scalar::kSteps]);
-  const double rate = scalars[step_scalar::kLearningRate] * args.lr_scale;
   const double correction1 = 1 - power(args.beta1, step), correction2 = 1 - power(args.beta2, step);
-  // w -= rate · (m / c1) / (sqrt(v / c2) + eps), with both corrections drawn out of the loop.
-  const float step_size = static_cast<float>(rate * __builtin_sqrt(correction2) / correction1);
+  const double lr = scalars[step_scalar::kLearningRate];
   const float eps = static_cast<float>(args.eps * __builtin_sqrt(correction2));
-  const float decay = static_cast<float>(rate * args.weight_decay);
   const float unscale = static_cast<float>(scalars[step_scalar::kGradientScale]);
   const float beta1 = static_cast<float>(args.beta1), beta2 = static_cast<float>(args.beta2);
   const float rest1 = static_cast<float>(1 - args.beta1),
@@ -81,7 +101,11 @@ void run(const AdamWArgs& args) {
   float* first = args.first_moment.as<float>();
   float* second = args.second_moment.as<float>();
   float* compute = args.compute.as<float>();
-  parallel_for(n, kGrain, [=](i64 begin, i64 end) {
+  const auto update = [=](i64 begin, i64 end, double lr_scale, double weight_decay) {
+    // w -= rate · (m / c1) / (sqrt(v / c2) + eps), with both corrections drawn out of the loop.
+    const double rate = lr * lr_scale;
+    const float step_size = static_cast<float>(rate * __builtin_sqrt(correction2) / correction1);
+    const float decay = static_cast<float>(rate * weight_decay);
     for_vectors(end - begin, [=](i64 offset, auto count) {
       const i64 i = begin + offset;
       const F g = load(grad + i, count) * unscale;
@@ -95,27 +119,28 @@ void run(const AdamWArgs& args) {
       if (compute != nullptr) store(compute + i, w, count);
       store(grad + i, F{}, count);
     });
-  });
+  };
+  for_each_shard(args.ranges, args.hyper, kGrain, update);
 }
 
 template <>
 void run(const SgdArgs& args) {
   const double* scalars = args.scalars.as<const double>();
-  const i64 n = args.main.elements();
   float* grad = args.grad.as<float>();
   if (scalars[step_scalar::kFoundInf] != 0) {
-    zero(grad, n);
+    zero_gradients(args);
     return;
   }
-  const double rate = scalars[step_scalar::kLearningRate] * args.lr_scale;
-  const float step_size = static_cast<float>(rate);
-  const float decay = static_cast<float>(rate * args.weight_decay);
+  const double lr = scalars[step_scalar::kLearningRate];
   const float unscale = static_cast<float>(scalars[step_scalar::kGradientScale]);
   const float momentum = static_cast<float>(args.momentum);
   float* main = args.main.as<float>();
   float* buffer = args.momentum_buffer.as<float>();
   float* compute = args.compute.as<float>();
-  parallel_for(n, kGrain, [=](i64 begin, i64 end) {
+  const auto update = [=](i64 begin, i64 end, double lr_scale, double weight_decay) {
+    const double rate = lr * lr_scale;
+    const float step_size = static_cast<float>(rate);
+    const float decay = static_cast<float>(rate * weight_decay);
     for_vectors(end - begin, [=](i64 offset, auto count) {
       const i64 i = begin + offset;
       F g = load(grad + i, count) * unscale;
@@ -129,7 +154,8 @@ void run(const SgdArgs& args) {
       if (compute != nullptr) store(compute + i, w, count);
       store(grad + i, F{}, count);
     });
-  });
+  };
+  for_each_shard(args.ranges, args.hyper, kGrain, update);
 }
 
 }  // namespace tessera::cpu::TESSERA_ISA

@@ -29,12 +29,15 @@ struct ReciprocalArgs {
   TESSERA_API static void infer(ReciprocalArgs& args);
 };
 
-/// out fp64 [1] += sum of x². The same bits for any number of threads.
+/// out fp64 [1] += sum of x² over the elements of x [n] in `ranges` (i64 [k, 2]: begin, length;
+/// they do not overlap), or over all of x without ranges. The same bits for any number of threads,
+/// and the same as one launch for each range, in order.
 struct SumSquaresArgs {
   static constexpr std::string_view kName = "sum_squares";
-  static constexpr int kTensors = 2, kOutputs = 1;
-  static constexpr TensorRule kRules[] = {{"x", TypeRule::data}, {"out", TypeRule::doubles}};
-  TensorArg x, out;
+  static constexpr int kTensors = 3, kOutputs = 1;
+  static constexpr TensorRule kRules[] = {
+      {"x", TypeRule::data}, {"ranges", TypeRule::integers}, {"out", TypeRule::doubles}};
+  TensorArg x, ranges, out;
   TESSERA_API static void infer(SumSquaresArgs& args);
 };
 
@@ -52,20 +55,24 @@ struct StepScalarsArgs {
   TESSERA_API static void infer(StepScalarsArgs& args);
 };
 
-/// AdamW (Loshchilov, Hutter 2019, algorithm 2) with bias correction, on flat shards of one size.
-/// grad is multiplied by kGradientScale on the way in and zeroed on the way out. compute
-/// (optional): the rounded copy of main. Does nothing but zero grad when kFoundInf is set.
+/// AdamW (Loshchilov, Hutter 2019, algorithm 2) with bias correction, on all shards at once: flat
+/// tensors of one size, `ranges` i64 [shards, 2] and `hyper` fp64 [shards, 2] as in Shards
+/// (shards.hpp). grad is multiplied by kGradientScale on the way in and zeroed on the way out.
+/// compute (optional): the rounded copy of main. Does nothing but zero grad when kFoundInf is set.
+/// What lies between shards stays as it is.
 struct AdamWArgs {
   static constexpr std::string_view kName = "adamw";
-  static constexpr int kTensors = 6, kOutputs = 5;
+  static constexpr int kTensors = 8, kOutputs = 5;
   static constexpr TensorRule kRules[] = {{"scalars", TypeRule::doubles},
+                                          {"ranges", TypeRule::integers},
+                                          {"hyper", TypeRule::doubles},
                                           {"grad", TypeRule::data},
                                           {"main", TypeRule::data},
                                           {"first_moment", TypeRule::data},
                                           {"second_moment", TypeRule::data},
                                           {"compute", TypeRule::floating}};
-  TensorArg scalars, grad, main, first_moment, second_moment, compute;
-  double beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0, lr_scale = 1;
+  TensorArg scalars, ranges, hyper, grad, main, first_moment, second_moment, compute;
+  double beta1 = 0.9, beta2 = 0.999, eps = 1e-8;
   TESSERA_API static void infer(AdamWArgs& args);
 };
 
@@ -73,14 +80,16 @@ struct AdamWArgs {
 /// when momentum is 0) and decoupled weight decay; otherwise as AdamWArgs.
 struct SgdArgs {
   static constexpr std::string_view kName = "sgd";
-  static constexpr int kTensors = 5, kOutputs = 4;
+  static constexpr int kTensors = 7, kOutputs = 4;
   static constexpr TensorRule kRules[] = {{"scalars", TypeRule::doubles},
+                                          {"ranges", TypeRule::integers},
+                                          {"hyper", TypeRule::doubles},
                                           {"grad", TypeRule::data},
                                           {"main", TypeRule::data},
                                           {"momentum_buffer", TypeRule::data},
                                           {"compute", TypeRule::floating}};
-  TensorArg scalars, grad, main, momentum_buffer, compute;
-  double momentum = 0, weight_decay = 0, lr_scale = 1;
+  TensorArg scalars, ranges, hyper, grad, main, momentum_buffer, compute;
+  double momentum = 0;
   TESSERA_API static void infer(SgdArgs& args);
 };
 
