@@ -78,7 +78,7 @@ expect 'from model.hidden' "$tessera" plugins show layer/geglu "${paths[@]}"
 expect 'beta2' "$tessera" plugins show rule/lion "${paths[@]}"
 
 say 'a schedule, verified and drawn'
-expect 'verified; bubble' "$tessera" schedule patient_1f1b --stages 4 --microbatches 8 \
+expect 'verified; bubble' "$tessera" schedule patient_1f1b --ranks 4 --microbatches 8 \
   --set ahead=2 --path "$schedule/build/plugins"
 
 say 'tensor parallelism in numbers'

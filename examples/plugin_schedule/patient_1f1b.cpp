@@ -18,7 +18,7 @@ class Patient final : public PipelineSchedule {
   Patient(const Config& config, ScheduleArguments&) : ahead_(static_cast<int>(config.ahead)) {}
 
   std::vector<Action> order(const PipelineShape& shape) const override {
-    const int m = shape.microbatches, late = shape.stages - shape.rank - 1 + ahead_;
+    const int m = shape.microbatches, late = shape.ranks - shape.rank - 1 + ahead_;
     std::vector<Action> actions;
     for (int i = 0; i < m + late; ++i) {
       if (i < m) actions.push_back({Action::F, i});

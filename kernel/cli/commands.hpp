@@ -48,8 +48,8 @@ struct ScheduleOptions {
   std::string type;
   std::vector<std::string> path;  ///< plugin folders searched before all others
   std::vector<std::string> sets;  ///< "key=value" of the schedule's own keys
-  int stages = 1;
-  int chunks = 0;  ///< 0: the schedule's default
+  int ranks = 1;                  ///< in the pipeline
+  int chunks = 0;                 ///< 0: the schedule's default
   int microbatches = 1;
   bool forward_only = false;
   std::string svg;  ///< file to draw into; empty: none

@@ -147,7 +147,7 @@ void add_schedule(Program& program, int (*run)(const ScheduleOptions&)) {
       "schedule", "Verify and draw a pipeline schedule, without a model or ranks");
   const auto o = program.choose(command, run);
   command->add_option("TYPE", o->type, "as schedule.type would name it")->required();
-  command->add_option("--stages", o->stages, "ranks in the pipeline")
+  command->add_option("--ranks", o->ranks, "ranks in the pipeline")
       ->required()
       ->check(CLI::Range(1, 4096));
   command->add_option("--chunks", o->chunks, "model chunks a rank [as the schedule has it]")

@@ -32,7 +32,7 @@ std::shared_ptr<PipelineSchedule> make(const PluginHost& host, const ScheduleOpt
   });
   if (!problems.empty()) throw ConfigError(report(problems));
 
-  ScheduleArguments arguments{options.stages};
+  ScheduleArguments arguments{options.ranks};
   auto schedule =
       host.make<PipelineSchedule>(options.type, *config.node("schedule"), {}, arguments);
   if (options.chunks > 0 && options.chunks != schedule->chunks()) {
@@ -90,7 +90,7 @@ std::string title_of(const ScheduleOptions& options, const PipelineShape& shape)
   };
   return fmt::format("{}: {}, {} a rank, {}{}",
                      options.type,
-                     count(shape.stages, "rank", "ranks"),
+                     count(shape.ranks, "rank", "ranks"),
                      count(shape.chunks, "chunk", "chunks"),
                      count(shape.microbatches, "microbatch", "microbatches"),
                      shape.training ? "" : ", forward only");
@@ -102,7 +102,7 @@ int run_schedule(const ScheduleOptions& options) {
   const auto host = open_plugins({options.path.begin(), options.path.end()});
   const auto schedule = make(*host, options);
   const auto in = [&](bool training) {
-    return shape_of(*schedule, options.stages, options.microbatches, training);
+    return shape_of(*schedule, options.ranks, options.microbatches, training);
   };
   const PipelineShape shape = in(!options.forward_only);
   const Pipeline pipeline = verify(*schedule, shape);
@@ -110,8 +110,8 @@ int run_schedule(const ScheduleOptions& options) {
 
   const Timeline timeline = play(pipeline.orders);
   std::vector<RankReport> ranks;
-  ranks.reserve(static_cast<std::size_t>(shape.stages));
-  for (int rank = 0; rank < shape.stages; ++rank) ranks.push_back(report_of(pipeline, rank));
+  ranks.reserve(static_cast<std::size_t>(shape.ranks));
+  for (int rank = 0; rank < shape.ranks; ++rank) ranks.push_back(report_of(pipeline, rank));
   const std::string title = title_of(options, shape);
   if (!options.svg.empty()) {
     write_output_file(options.svg, draw_svg(timeline, shape.chunks, title));

@@ -19,7 +19,7 @@ Chunk::Chunk(const Model& model,
              const BuildSettings& settings,
              ModelParts& parts)
     : index_(index) {
-  const std::vector<LayerPlan> plan = model.layers();
+  const std::vector<ModelLayer> plan = model.layers();
   for (int i = first; i < last; ++i) {
     ScopedBuild build(settings, parts, i, plan.at(static_cast<std::size_t>(i)).name, "model");
     std::shared_ptr<Layer> layer = model.build(i, build);
@@ -28,8 +28,7 @@ Chunk::Chunk(const Model& model,
                         .layer = i,
                         .phase = static_cast<int>(phases_.size()),
                         .scope = std::string(phase.scope),
-                        .shapes = phase.shapes,
-                        .lane = phase.lane});
+                        .shapes = phase.shapes});
       phases_.push_back(std::move(phase));
     }
     layers_.push_back(std::move(layer));

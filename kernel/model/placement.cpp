@@ -10,12 +10,12 @@ namespace tessera {
 
 namespace {
 
-char letter(LayerPlan::Role role) {
-  if (role == LayerPlan::embedding) return 'E';
-  return role == LayerPlan::head ? 'L' : 't';
+char letter(ModelLayer::Role role) {
+  if (role == ModelLayer::embedding) return 'E';
+  return role == ModelLayer::head ? 'L' : 't';
 }
 
-std::vector<LayerRange> cut_by_layout(std::span<const LayerPlan> layers,
+std::vector<LayerRange> cut_by_layout(std::span<const ModelLayer> layers,
                                       int stages,
                                       const std::string& layout) {
   const std::vector<std::string> parts = parse_layout(layout);
@@ -34,7 +34,7 @@ std::vector<LayerRange> cut_by_layout(std::span<const LayerPlan> layers,
     for (const char c : parts[stage]) {
       if (next == static_cast<int>(layers.size()) ||
           letter(layers[static_cast<std::size_t>(next)].role) != c) {
-        const auto blocks = std::ranges::count(layers, LayerPlan::block, &LayerPlan::role);
+        const auto blocks = std::ranges::count(layers, ModelLayer::block, &ModelLayer::role);
         fail_config(
             "[placement] layout = \"{}\": \"{}\" of stage {} does not fit; the model is E, {} × t, "
             "L",
@@ -90,7 +90,7 @@ std::vector<i64> even_counts(i64 blocks, int stages, const PlacementSection& p) 
 
 }  // namespace
 
-std::vector<LayerRange> cut_layers(std::span<const LayerPlan> layers,
+std::vector<LayerRange> cut_layers(std::span<const ModelLayer> layers,
                                    int stages,
                                    const PlacementSection& placement) {
   const int total = static_cast<int>(layers.size());
@@ -101,7 +101,7 @@ std::vector<LayerRange> cut_layers(std::span<const LayerPlan> layers,
     }
     ranges = cut_by_layout(layers, stages, placement.layout);
   } else {
-    const auto is_block = [](const LayerPlan& layer) { return layer.role == LayerPlan::block; };
+    const auto is_block = [](const ModelLayer& layer) { return layer.role == ModelLayer::block; };
     const auto begin = std::ranges::find_if(layers, is_block) - layers.begin();
     const i64 blocks = std::ranges::count_if(layers, is_block);
     int next = static_cast<int>(begin);
@@ -136,10 +136,10 @@ int StageMap::stage_of_chunk(int rank, int chunk) const {
 
 StageMap map_stages(const PipelineSchedule& schedule,
                     int ranks,
-                    std::span<const LayerPlan> layers,
+                    std::span<const ModelLayer> layers,
                     const PlacementSection& placement) {
   PipelineShape shape;
-  shape.stages = ranks;
+  shape.ranks = ranks;
   shape.chunks = schedule.chunks();
   const int total = ranks * shape.chunks;
   StageMap map;

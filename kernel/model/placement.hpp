@@ -16,7 +16,7 @@ struct LayerRange {
 /// Cuts the list into `stages` runs as [placement] says: by its layout string, by its counts for
 /// the first and last stage, or evenly. Throws ConfigError with the numbers when that is impossible
 /// or a stage would be empty that no layout string says is.
-std::vector<LayerRange> cut_layers(std::span<const LayerPlan> layers,
+std::vector<LayerRange> cut_layers(std::span<const ModelLayer> layers,
                                    int stages,
                                    const PlacementSection& placement);
 
@@ -36,7 +36,7 @@ struct StageMap {
 /// Asks the schedule for the place of every chunk. Throws Error unless each stage has exactly one.
 StageMap map_stages(const PipelineSchedule& schedule,
                     int ranks,
-                    std::span<const LayerPlan> layers,
+                    std::span<const ModelLayer> layers,
                     const PlacementSection& placement);
 
 }  // namespace tessera

@@ -94,9 +94,9 @@ double bubble_of(const Timeline& timeline) {
 
 // Draws it, too.
 Pipeline play_schedule(Prediction& out, const PipelineSchedule& schedule) {
-  const int stages = static_cast<int>(out.layout.pipeline);
-  verify(schedule, shape_of(schedule, stages, out.microbatches, false));
-  const PipelineShape shape = shape_of(schedule, stages, out.microbatches, true);
+  const int ranks = static_cast<int>(out.layout.pipeline);
+  verify(schedule, shape_of(schedule, ranks, out.microbatches, false));
+  const PipelineShape shape = shape_of(schedule, ranks, out.microbatches, true);
   Pipeline pipeline = verify(schedule, shape);
   const Timeline timeline = tessera::play(pipeline.orders);
   out.picture = draw(timeline, shape.chunks);

@@ -79,7 +79,7 @@ std::string groups_text(const Prediction& p) {
 
 std::string class_name(const Prediction& p, const RankClass& of) {
   std::string name = fmt::format("rank {}", of.first);
-  if (p.layout.pipeline > 1) name += fmt::format(" stage {}", of.pipeline);
+  if (p.layout.pipeline > 1) name += fmt::format(" pipeline rank {}", of.pipeline);
   if (p.layout.context > 1) name += fmt::format(" part {}", of.context);
   if (of.ranks > 1) name += fmt::format(" and {} like it", of.ranks - 1);
   return name;

@@ -30,7 +30,7 @@ std::vector<Traffic> traffic_of(const Mesh& mesh, const Hardware& hardware) {
 }
 
 std::vector<std::string> layers_of(const RunSetup& setup, const Plan& plan) {
-  const std::vector<LayerPlan> all = setup.model->layers();
+  const std::vector<ModelLayer> all = setup.model->layers();
   std::vector<std::string> names;
   int last = -1;
   for (const PhaseInfo& phase : plan.phases) {

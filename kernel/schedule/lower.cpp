@@ -51,7 +51,6 @@ class Lowering {
   void add(const PlannedExchange& exchange) {
     PlanAction next;
     next.kind = PlanAction::Exchange;
-    next.lane = Lane::comm;
     next.sends = exchange.sends;
     next.receives = exchange.receives;
     for (const PlanAction::Message& message : next.sends) {
@@ -99,7 +98,6 @@ class Lowering {
 
   void push(PlanAction next, int phase) {
     next.phase = phase;
-    next.lane = plan_.phases[static_cast<std::size_t>(phase)].lane;
     index_[{next.kind, next.microbatch, phase}] = index();
     plan_.actions.push_back(std::move(next));
   }
@@ -159,7 +157,7 @@ class Lowering {
 
 Pipeline::Pipeline(const PipelineSchedule& of, const PipelineShape& shape)
     : schedule(of), orders(orders_of(of, shape)), exchanges(orders.by_rank.size()) {
-  if (shape.stages > 1) exchanges = exchanges_of(orders);
+  if (shape.ranks > 1) exchanges = exchanges_of(orders);
 }
 
 Plan lower(const Pipeline& pipeline,

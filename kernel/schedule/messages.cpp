@@ -23,7 +23,7 @@ struct Planned {
 
 std::vector<Planned> messages_of(const Orders& orders, const Timeline& timeline) {
   std::vector<Planned> all;
-  for (int rank = 0; rank < orders.shape.stages; ++rank) {
+  for (int rank = 0; rank < orders.shape.ranks; ++rank) {
     const auto& actions = orders.by_rank[static_cast<std::size_t>(rank)];
     for (std::size_t i = 0; i < actions.size(); ++i) {
       const Action& action = actions[i];

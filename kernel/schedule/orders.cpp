@@ -13,11 +13,11 @@ std::string text_of(const Action& action) {
 }
 
 PipelineShape shape_of(const PipelineSchedule& schedule,
-                       int stages,
+                       int ranks,
                        i64 microbatches,
                        bool training) {
   PipelineShape shape;
-  shape.stages = stages;
+  shape.ranks = ranks;
   shape.chunks = schedule.chunks();
   shape.microbatches = static_cast<int>(microbatches);
   shape.training = training;
@@ -64,8 +64,8 @@ Orders orders_of(const PipelineSchedule& schedule, const PipelineShape& shape) {
   Orders orders;
   orders.shape = shape;
   orders.owners.assign(
-      static_cast<std::size_t>(shape.stages) * static_cast<std::size_t>(shape.chunks), {-1, -1});
-  for (int rank = 0; rank < shape.stages; ++rank) {
+      static_cast<std::size_t>(shape.ranks) * static_cast<std::size_t>(shape.chunks), {-1, -1});
+  for (int rank = 0; rank < shape.ranks; ++rank) {
     std::vector<int>& stages = orders.stages.emplace_back();
     for (int chunk = 0; chunk < shape.chunks; ++chunk) {
       const int stage = schedule.place(shape, rank, chunk).stage;

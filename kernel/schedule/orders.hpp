@@ -6,7 +6,7 @@
 
 namespace tessera {
 
-/// What a schedule says of all ranks: their orders and which stage each chunk is.
+/// What a schedule says of all ranks: their orders and which virtual stage each chunk is.
 struct Orders {
   struct Owner {
     int rank = 0, chunk = 0;
@@ -14,7 +14,7 @@ struct Orders {
   PipelineShape shape;                       ///< `rank` is unused
   std::vector<std::vector<Action>> by_rank;  ///< in launch order
   std::vector<std::vector<int>> stages;      ///< by rank and chunk
-  std::vector<Owner> owners;                 ///< by stage
+  std::vector<Owner> owners;                 ///< by virtual stage
   int stage(int rank, int chunk) const {
     return stages[static_cast<std::size_t>(rank)][static_cast<std::size_t>(chunk)];
   }
@@ -23,7 +23,7 @@ struct Orders {
 
 /// A pipeline under this schedule; `rank` is 0. Throws Error when the schedule has no chunks.
 PipelineShape shape_of(const PipelineSchedule& schedule,
-                       int stages,
+                       int ranks,
                        i64 microbatches,
                        bool training);
 

@@ -52,7 +52,6 @@ void insert(Plan& plan, const std::vector<std::vector<int>>& waits) {
       PlanAction reduce;
       reduce.kind = PlanAction::Reduce;
       reduce.bucket = entry->second;
-      reduce.lane = Lane::comm;
       for (const int index : waits[static_cast<std::size_t>(reduce.bucket)]) {
         reduce.after.push_back(moved[static_cast<std::size_t>(index)]);
       }

@@ -21,7 +21,7 @@ class OrderPlayer {
  public:
   OrderPlayer(const Orders& orders, const ActionCost& cost)
       : orders_(orders), tasks_(orders.owners.size() * 3 * microbatches(), kNone) {
-    for (int rank = 0; rank < orders.shape.stages; ++rank) {
+    for (int rank = 0; rank < orders.shape.ranks; ++rank) {
       first_.push_back(static_cast<int>(actions_.size()));
       for (const Action& action : orders.by_rank[static_cast<std::size_t>(rank)]) {
         int& task = task_of(key_of(rank, action));
@@ -87,7 +87,7 @@ class OrderPlayer {
 
   Timeline timeline() const {
     Timeline out;
-    const auto ranks = static_cast<std::size_t>(orders_.shape.stages);
+    const auto ranks = static_cast<std::size_t>(orders_.shape.ranks);
     out.blocks.resize(ranks);
     out.actions.resize(ranks);
     out.busy.resize(ranks);

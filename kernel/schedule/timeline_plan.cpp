@@ -117,8 +117,7 @@ class PlanPlayer {
   }
 
   static void extend(std::vector<Timeline::Block>& blocks, const PlanAction& action, Span span) {
-    const Action whole{
-        static_cast<Action::Kind>(action.kind), action.microbatch, action.chunk, false};
+    const Action whole{static_cast<Action::Kind>(action.kind), action.microbatch, action.chunk};
     if (blocks.empty() || blocks.back().action != whole) {
       blocks.push_back({whole, span});
     } else {

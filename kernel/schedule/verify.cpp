@@ -94,7 +94,7 @@ class Player {
   int layer_of(const PlanAction& action) const {
     return plan_.phases.at(static_cast<std::size_t>(action.phase)).layer;
   }
-  int last_stage() const { return plan_.shape.stages * plan_.shape.chunks - 1; }
+  int last_stage() const { return plan_.shape.virtual_stages() - 1; }
   /// Chunk of this rank that is this stage, or -1.
   int chunk_at(int stage) const {
     const auto found = std::ranges::find(plan_.stages, stage);
@@ -190,7 +190,7 @@ class Player {
   }
 
   void exchange(const PlanAction& action) {
-    check(plan_.shape.stages > 1, "has no place on the only pipeline rank");
+    check(plan_.shape.ranks > 1, "has no place on the only pipeline rank");
     check(!action.sends.empty() || !action.receives.empty(), "carries nothing");
     if (!action.sends.empty()) sending_.insert(static_cast<int>(at_));
     for (const PlanAction::Message& message : action.sends) {
@@ -219,7 +219,7 @@ class Player {
   /// Is `other` a stage of another rank, and the message one that exists?
   bool crosses(const PlanAction::Message& message, int other) const {
     return other >= 0 && other <= last_stage() && chunk_at(other) < 0 && message.peer >= 0 &&
-           message.peer < plan_.shape.stages && message.peer != plan_.shape.rank &&
+           message.peer < plan_.shape.ranks && message.peer != plan_.shape.rank &&
            message.microbatch >= 0 && message.microbatch < plan_.shape.microbatches;
   }
 

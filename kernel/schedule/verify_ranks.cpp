@@ -10,14 +10,14 @@ namespace {
 
 void require_one_shape(std::span<const Plan> plans) {
   const PipelineShape& first = plans[0].shape;
-  require(static_cast<int>(plans.size()) == first.stages,
+  require(static_cast<int>(plans.size()) == first.ranks,
           "there are {} plans for {} pipeline ranks",
           plans.size(),
-          first.stages);
+          first.ranks);
   std::vector<int> owner(plans.size() * static_cast<std::size_t>(first.chunks), -1);
   for (std::size_t rank = 0; rank < plans.size(); ++rank) {
     const PipelineShape& shape = plans[rank].shape;
-    require(shape.rank == static_cast<int>(rank) && shape.stages == first.stages &&
+    require(shape.rank == static_cast<int>(rank) && shape.ranks == first.ranks &&
                 shape.chunks == first.chunks && shape.microbatches == first.microbatches &&
                 shape.training == first.training &&
                 static_cast<int>(plans[rank].stages.size()) == shape.chunks,
@@ -55,8 +55,8 @@ Pipeline verify(const PipelineSchedule& schedule, const PipelineShape& shape) {
   }
   Pipeline pipeline(schedule, shape);
   std::vector<Plan> plans;
-  plans.reserve(static_cast<std::size_t>(shape.stages));
-  for (int rank = 0; rank < shape.stages; ++rank) {
+  plans.reserve(static_cast<std::size_t>(shape.ranks));
+  for (int rank = 0; rank < shape.ranks; ++rank) {
     plans.push_back(lower(pipeline, rank, phases, {}));
   }
   verify(plans);

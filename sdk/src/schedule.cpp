@@ -22,7 +22,7 @@ int live_peak(const std::vector<Action>& order, int chunk, bool training) {
 }
 
 Place PipelineSchedule::place(const PipelineShape& shape, int rank, int chunk) const {
-  return {chunk * shape.stages + rank};
+  return {chunk * shape.ranks + rank};
 }
 
 int PipelineSchedule::live(const PipelineShape& shape, int chunk) const {

@@ -133,7 +133,7 @@ class LayerRun {
     }
     const auto slots = std::array{std::pair{"tokens", &tokens},
                                   std::pair{"targets", &targets},
-                                  std::pair{"rows", &rows},
+                                  std::pair{"row_ids", &rows},
                                   std::pair{"positions", &positions}};
     for (const auto& [name, values] : slots) rank_.slot(name);
     const Slot mask = rank_.slot("loss_mask");

@@ -6,14 +6,12 @@
 namespace tessera::testing {
 
 std::string schedule_check(const PipelineSchedule& schedule,
-                           int stages,
+                           int ranks,
                            const std::vector<int>& microbatches) {
   for (const int count : microbatches) {
     for (const bool training : {true, false}) {
-      const PipelineShape shape{.stages = stages,
-                                .chunks = schedule.chunks(),
-                                .microbatches = count,
-                                .training = training};
+      const PipelineShape shape{
+          .ranks = ranks, .chunks = schedule.chunks(), .microbatches = count, .training = training};
       try {
         verify(schedule, shape);
       } catch (const Error& error) {

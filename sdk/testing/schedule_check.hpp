@@ -11,7 +11,7 @@ namespace tessera::testing {
 ///
 ///     EXPECT_EQ(schedule_check(mine, 4, {1, 4, 8, 13}), "");
 TESSERA_API std::string schedule_check(const PipelineSchedule& schedule,
-                                       int stages,
+                                       int ranks,
                                        const std::vector<int>& microbatches);
 
 }  // namespace tessera::testing

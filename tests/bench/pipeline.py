@@ -68,7 +68,7 @@ def measure_round(options, names, backwards):
 def predicted(name):
     """Bubbles of the schedule alone (unit times) and of the whole step on plan's hardware."""
     command = [PROGRAM, "schedule", name, "--json"]
-    command += ["--stages", RANKS, "--microbatches", MICROBATCHES]
+    command += ["--ranks", RANKS, "--microbatches", MICROBATCHES]
     for key, value in SCHEDULES[name].items():
         command += ["--set", f"{key.removeprefix('schedule.')}={value}"]
     output = subprocess.run(list(map(str, command)), check=True, stdout=subprocess.PIPE).stdout

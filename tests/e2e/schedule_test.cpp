@@ -33,7 +33,7 @@ std::string error_of(std::vector<std::string> arguments) {
 }
 
 TEST(ScheduleCommand, DrawsAndReports) {
-  EXPECT_EQ(output_of({"1f1b", "--stages", "2", "--microbatches", "3"}),
+  EXPECT_EQ(output_of({"1f1b", "--ranks", "2", "--microbatches", "3"}),
             "1f1b: 2 ranks, 1 chunk a rank, 3 microbatches\n"
             "\n"
             "rank 0  F0   F1             B0        F2   B1             B2\n"
@@ -47,25 +47,25 @@ TEST(ScheduleCommand, DrawsAndReports) {
 // Pipeline 4, two chunks, 8 microbatches: the worked example of the notation.
 TEST(ScheduleCommand, JsonIsInThePublishedNotation) {
   const std::string out = output_of(
-      {"interleaved_1f1b", "--stages", "4", "--chunks", "2", "--microbatches", "8", "--json"});
+      {"interleaved_1f1b", "--ranks", "4", "--chunks", "2", "--microbatches", "8", "--json"});
   EXPECT_THAT(out,
               StartsWith("{\"ranks\":[{\"rank\":0,\"order\":[1,1,1,1,2,2,2,2,1,1,1,"
                          "-2,1,-2,2,-2,2,-2,2,-1,2,-1,-1,-1,-2,-2,-2,-2,-1,-1,"
                          "-1,-1],\"warmup\":10,\"live\":[8,4]},{\"rank\":1,"));
   EXPECT_THAT(out, HasSubstr("\"warmup\":4,\"live\":[5,1]}],\"bubble\":0.15789"));
-  EXPECT_EQ(output_of({"zb_h1", "--stages", "1", "--microbatches", "2", "--json"}),
+  EXPECT_EQ(output_of({"zb_h1", "--ranks", "1", "--microbatches", "2", "--json"}),
             "{\"ranks\":[{\"rank\":0,\"order\":[1,-1,-1.5,1,-1,-1.5],\"warmup\":0,"
             "\"live\":[1]}],\"bubble\":0.0}\n");
-  EXPECT_THAT(output_of({"zbv", "--stages", "2", "--microbatches", "2", "--json"}),
+  EXPECT_THAT(output_of({"zbv", "--ranks", "2", "--microbatches", "2", "--json"}),
               HasSubstr("[1,1,2,-2,-2.5,2,-2,-2.5,-1,-1.5,-1,-1.5]"));
   EXPECT_THAT(
-      output_of({"1f1b", "--stages", "2", "--microbatches", "3", "--forward-only", "--json"}),
+      output_of({"1f1b", "--ranks", "2", "--microbatches", "3", "--forward-only", "--json"}),
       HasSubstr("\"rank\":1,\"order\":[1,1,1],\"warmup\":3,\"live\":[1]}"));
 }
 
 TEST(ScheduleCommand, TakesTheSchedulesOwnKeys) {
   EXPECT_THAT(output_of({"interleaved_1f1b",
-                         "--stages",
+                         "--ranks",
                          "2",
                          "--microbatches",
                          "5",
@@ -78,7 +78,7 @@ TEST(ScheduleCommand, TakesTheSchedulesOwnKeys) {
 TEST(ScheduleCommand, DrawsToAFile) {
   const TemporaryFolder folder;
   const std::string file = (folder.path() / "schedule.svg").string();
-  output_of({"dualpipe_v", "--stages", "2", "--microbatches", "4", "--svg", file});
+  output_of({"dualpipe_v", "--ranks", "2", "--microbatches", "4", "--svg", file});
   std::stringstream text;
   text << std::ifstream(file).rdbuf();
   EXPECT_THAT(text.str(),
@@ -90,24 +90,24 @@ TEST(ScheduleCommand, DrawsToAFile) {
 }
 
 TEST(ScheduleCommand, SaysWhatIsWrong) {
-  EXPECT_THAT(error_of({"1fb1", "--stages", "2", "--microbatches", "3"}),
+  EXPECT_THAT(error_of({"1fb1", "--ranks", "2", "--microbatches", "3"}),
               AllOf(HasSubstr("there is no component \"schedule/1fb1\"; did you mean "
                               "\"schedule/1f1b\"?"),
                     HasSubstr("known schedules: 1f1b, dualpipe_v, gpipe")));
   EXPECT_THAT(
-      error_of({"interleaved_1f1b", "--stages", "4", "--microbatches", "6"}),
+      error_of({"interleaved_1f1b", "--ranks", "4", "--microbatches", "6"}),
       HasSubstr("the last group of 6 microbatches has 2, fewer than parallel.pipeline = 4"));
-  EXPECT_THAT(error_of({"1f1b", "--stages", "2", "--chunks", "2", "--microbatches", "3"}),
+  EXPECT_THAT(error_of({"1f1b", "--ranks", "2", "--chunks", "2", "--microbatches", "3"}),
               HasSubstr("schedule \"1f1b\" has 1 chunk a rank, not 2"));
-  EXPECT_THAT(error_of({"sequential", "--stages", "2", "--microbatches", "3"}),
+  EXPECT_THAT(error_of({"sequential", "--ranks", "2", "--microbatches", "3"}),
               HasSubstr("needs parallel.pipeline = 1"));
-  EXPECT_THAT(error_of({"1f1b", "--stages", "0", "--microbatches", "3"}), HasSubstr("--stages"));
-  EXPECT_THAT(error_of({"1f1b", "--stages", "2"}), HasSubstr("--microbatches is required"));
+  EXPECT_THAT(error_of({"1f1b", "--ranks", "0", "--microbatches", "3"}), HasSubstr("--ranks"));
+  EXPECT_THAT(error_of({"1f1b", "--ranks", "2"}), HasSubstr("--microbatches is required"));
   EXPECT_THAT(
-      error_of({"interleaved_1f1b", "--stages", "2", "--microbatches", "4", "--set", "chunk=2"}),
+      error_of({"interleaved_1f1b", "--ranks", "2", "--microbatches", "4", "--set", "chunk=2"}),
       HasSubstr("did you mean \"chunks\"?"));
   EXPECT_THAT(
-      error_of({"interleaved_1f1b", "--stages", "2", "--microbatches", "4", "--set", "chunks=x"}),
+      error_of({"interleaved_1f1b", "--ranks", "2", "--microbatches", "4", "--set", "chunks=x"}),
       StartsWith("--set #1: [schedule] chunks: expected integer >= 1, got \"x\""));
 }
 

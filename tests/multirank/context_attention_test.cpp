@@ -105,7 +105,7 @@ Outcome run(const Case& c) {
       group.reset_counters();
       Bundle bundle = rank.bundle();
       bundle[rank.slot("hidden")] = hidden;
-      bundle[rank.slot("rows")] = row_ids;
+      bundle[rank.slot("row_ids")] = row_ids;
       layer->phases().at(0).run(cx, bundle);
       forward = group.counters();
       group.reset_counters();

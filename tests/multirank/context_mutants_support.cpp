@@ -42,7 +42,7 @@ class MutantContextAttention final : public Layer {
       : name_(build.scope()),
         mistake_(config.mistake),
         hidden_(build.slot("hidden")),
-        rows_(build.slot("rows")),
+        row_ids_(build.slot("row_ids")),
         ranks_(build.mesh().size(Axis::context)),
         batch_(build.batch().micro),
         sequence_(build.batch().sequence) {
@@ -66,7 +66,7 @@ class MutantContextAttention final : public Layer {
                const Tensor qkv = (*qkv_)(cx, bundle[hidden_]);
                const Tensor all = in_order(cx, gather(cx, qkv, group), true);
                const Tensor result =
-                   ops::attention(cx, all, all_rows(cx, bundle[rows_], group), shape_, spec_);
+                   ops::attention(cx, all, all_rows(cx, bundle[row_ids_], group), shape_, spec_);
                const i64 n = batch_ * sequence_;
                const Tensor mine =
                    ops::slice(cx, in_order(cx, result, false), 0, group.index() * n, n);
@@ -136,7 +136,7 @@ class MutantContextAttention final : public Layer {
   }
 
   std::string name_, mistake_;
-  Slot hidden_, rows_;
+  Slot hidden_, row_ids_;
   i64 ranks_, batch_, sequence_;  // positions on this rank
   ops::AttentionShape shape_;
   AttentionSpec spec_;

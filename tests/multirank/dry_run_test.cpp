@@ -39,7 +39,7 @@ class WrongLayer final : public Layer {
       : region_(build.tensor_region()),
         mistake_(config.mistake),
         hidden_(build.slot("hidden")),
-        rows_(build.slot("rows")),
+        row_ids_(build.slot("row_ids")),
         key_(build.random_site("drop")) {}
   std::vector<Phase> phases() override {
     return {{.scope = "mlp", .run = [this](Context& cx, Bundle& bundle) { run(cx, bundle); }}};
@@ -48,7 +48,8 @@ class WrongLayer final : public Layer {
  private:
   void run(Context& cx, Bundle& bundle) const {
     const Tensor x = bundle[hidden_];
-    const Tensor rows = mistake_ == "all_rows" ? bundle[rows_] : region_.own_rows(bundle[rows_]);
+    const Tensor rows =
+        mistake_ == "all_rows" ? bundle[row_ids_] : region_.own_rows(bundle[row_ids_]);
     Tensor y = ops::dropout(cx, ops::scale(cx, x, 2), x, rows, 0.5, key_);
     bundle[hidden_] = mistake_ == "backward" ? broken(cx, y) : y;
   }
@@ -65,7 +66,7 @@ class WrongLayer final : public Layer {
 
   TensorRegion region_;
   std::string mistake_;
-  Slot hidden_, rows_;
+  Slot hidden_, row_ids_;
   u64 key_;
 };
 

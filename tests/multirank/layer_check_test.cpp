@@ -29,13 +29,13 @@ class RowDropout final : public Layer {
       : region_(build.tensor_region()),
         own_(config.mistake == "none"),
         hidden_(build.slot("hidden")),
-        rows_(build.slot("rows")),
+        row_ids_(build.slot("row_ids")),
         key_(build.random_site("dropout")) {}
   std::vector<Phase> phases() override {
     return {{.scope = "mlp", .run = [this](Context& cx, Bundle& bundle) {
                const Tensor x = bundle[hidden_];
-               const Tensor rows =
-                   own_ ? region_.own_rows(bundle[rows_]) : bundle[rows_].slice(0, 0, x.dim(0));
+               const Tensor rows = own_ ? region_.own_rows(bundle[row_ids_])
+                                        : bundle[row_ids_].slice(0, 0, x.dim(0));
                bundle[hidden_] = ops::dropout(cx, ops::scale(cx, x, 2), x, rows, 0.5, key_);
              }}};
   }
@@ -43,7 +43,7 @@ class RowDropout final : public Layer {
  private:
   TensorRegion region_;
   bool own_;
-  Slot hidden_, rows_;
+  Slot hidden_, row_ids_;
   u64 key_;
 };
 

@@ -140,7 +140,7 @@ class MutantAttention final : public Layer {
     }
   };
   MutantAttention(const Config& config, BuildContext& build)
-      : hidden_(build.slot("hidden")), rows_(build.slot("rows")) {
+      : hidden_(build.slot("hidden")), row_ids_(build.slot("row_ids")) {
     const i64 h = config.hidden, heads = config.heads / build.mesh().size(Axis::tensor);
     const double scale = std::sqrt(2.0 * static_cast<double>(config.layers));
     qkv_ = build.child(
@@ -160,13 +160,13 @@ class MutantAttention final : public Layer {
   std::vector<Phase> phases() override {
     return {{.scope = "attn", .run = [this](Context& cx, Bundle& bundle) {
                const Tensor qkv = (*qkv_)(cx, bundle[hidden_]);
-               const Tensor heads = ops::attention(cx, qkv, bundle[rows_], shape_, spec_);
+               const Tensor heads = ops::attention(cx, qkv, bundle[row_ids_], shape_, spec_);
                bundle[hidden_] = (*proj_)(cx, heads);
              }}};
   }
 
  private:
-  Slot hidden_, rows_;
+  Slot hidden_, row_ids_;
   ops::AttentionShape shape_;
   AttentionSpec spec_;
   std::shared_ptr<Module> qkv_, proj_;
@@ -191,7 +191,7 @@ class MutantEmbedding final : public Layer {
   MutantEmbedding(const Config& config, BuildContext& build)
       : local_(config.mistake == "local_rows"),
         parts_(config.mistake == "rows_of_the_first_part" ? build.mesh().size(Axis::tensor) : 1),
-        rows_(build.slot("rows")),
+        row_ids_(build.slot("row_ids")),
         micro_(build.batch().micro),
         ranks_(build.mesh().size(Axis::data)),
         inner_(build.child("",
@@ -201,11 +201,11 @@ class MutantEmbedding final : public Layer {
   std::vector<Phase> phases() override {
     std::vector<Phase> phases = inner_->phases();
     phases[0].run = [this, inner = std::move(phases[0].run)](Context& cx, Bundle& bundle) {
-      if (local_) bundle[rows_] = local_rows(cx, bundle[rows_]);
-      const Tensor rows = bundle[rows_];
-      bundle[rows_] = rows_of_the_first_part(cx, rows);
+      if (local_) bundle[row_ids_] = local_rows(cx, bundle[row_ids_]);
+      const Tensor rows = bundle[row_ids_];
+      bundle[row_ids_] = rows_of_the_first_part(cx, rows);
       inner(cx, bundle);
-      bundle[rows_] = rows;
+      bundle[row_ids_] = rows;
     };
     return phases;
   }
@@ -238,7 +238,7 @@ class MutantEmbedding final : public Layer {
 
   bool local_;
   i64 parts_;
-  Slot rows_;
+  Slot row_ids_;
   i64 micro_, ranks_;
   std::shared_ptr<Layer> inner_;
 };

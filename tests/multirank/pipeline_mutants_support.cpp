@@ -27,7 +27,7 @@ class MutantRecomputedAttention final : public Layer {
   };
   MutantRecomputedAttention(const Config& config, BuildContext& build)
       : mistake_(config.mistake),
-        rows_(build.slot("rows")),
+        row_ids_(build.slot("row_ids")),
         residual_(build.slot("residual")),
         inner_(build.child("", config.inner)) {}
 
@@ -35,11 +35,11 @@ class MutantRecomputedAttention final : public Layer {
     std::vector<Phase> phases = inner_->phases();
     for (Phase& phase : phases) {
       phase.run = [this, inner = std::move(phase.run)](Context& cx, Bundle& bundle) {
-        const Tensor rows = bundle[rows_];
+        const Tensor rows = bundle[row_ids_];
         if (!cx.recomputing) last_rows_ = rows;
         if (cx.recomputing) go_wrong(cx, bundle);
         inner(cx, bundle);
-        bundle[rows_] = rows;
+        bundle[row_ids_] = rows;
       };
     }
     return phases;
@@ -47,10 +47,10 @@ class MutantRecomputedAttention final : public Layer {
 
  private:
   void go_wrong(Context& cx, Bundle& bundle) const {
-    if (mistake_ == "numbers_drawn_anew") bundle[rows_] = of_other_samples(cx, bundle[rows_]);
+    if (mistake_ == "numbers_drawn_anew") bundle[row_ids_] = of_other_samples(cx, bundle[row_ids_]);
     if (mistake_ == "residual_forgotten") bundle[residual_] = {};
     // State outside the bundle: of another microbatch when several are live.
-    if (mistake_ == "rows_kept_by_the_layer") bundle[rows_] = last_rows_;
+    if (mistake_ == "rows_kept_by_the_layer") bundle[row_ids_] = last_rows_;
   }
   static Tensor of_other_samples(Context& cx, const Tensor& rows) {
     std::vector<i64> ids(static_cast<std::size_t>(rows.elements()));
@@ -62,7 +62,7 @@ class MutantRecomputedAttention final : public Layer {
   }
 
   std::string mistake_;
-  Slot rows_, residual_;
+  Slot row_ids_, residual_;
   std::shared_ptr<Layer> inner_;
   Tensor last_rows_;
 };

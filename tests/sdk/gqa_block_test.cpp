@@ -60,7 +60,7 @@ class GqaBlock final : public Layer {
   GqaBlock(const Config& config, BuildContext& build)
       : hidden_(build.slot("hidden")),
         residual_(build.slot("residual")),
-        rows_(build.slot("rows")),
+        row_ids_(build.slot("row_ids")),
         swiglu_(build) {
     if (config.heads % config.kv_heads != 0) {
       build.reject(
@@ -104,7 +104,7 @@ class GqaBlock final : public Layer {
   void attend(Context& cx, Bundle& bundle) const {
     bundle[residual_] = bundle[hidden_];
     const Tensor x = ops::layernorm(cx, bundle[hidden_], *norm_, *shift_, 1e-5);
-    bundle[hidden_] = ops::attention(cx, (*qkv_)(cx, x), bundle[rows_], shape_, spec_);
+    bundle[hidden_] = ops::attention(cx, (*qkv_)(cx, x), bundle[row_ids_], shape_, spec_);
   }
   void feed(Context& cx, Bundle& bundle) const {
     const Tensor x = ops::add(cx, bundle[hidden_], bundle[residual_]);
@@ -112,7 +112,7 @@ class GqaBlock final : public Layer {
     bundle[hidden_] = swiglu_(cx, (*gate_up_)(cx, x));
   }
 
-  Slot hidden_, residual_, rows_;
+  Slot hidden_, residual_, row_ids_;
   Swiglu swiglu_;
   Parameter *norm_, *shift_;
   std::shared_ptr<Module> qkv_, gate_up_;
@@ -142,7 +142,7 @@ TEST(GqaBlock, DeclaresParametersUnderTheirScopes) {
   EXPECT_EQ(declared.parameter("layers.3.qkv.weight").local, (Shape{36, 48}));
   EXPECT_EQ(declared.parameter("layers.3.gate_up.weight").local, (Shape{128, 48}));
   EXPECT_TRUE(declared.parameter("layers.3.norm.bias").has_tag("bias"));
-  EXPECT_THAT(declared.slots, ::testing::ElementsAre("hidden", "residual", "rows"));
+  EXPECT_THAT(declared.slots, ::testing::ElementsAre("hidden", "residual", "row_ids"));
 
   const auto phases = layer->phases();
   ASSERT_EQ(phases.size(), 2U);

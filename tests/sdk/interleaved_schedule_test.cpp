@@ -37,7 +37,7 @@ class Interleaved final : public PipelineSchedule {
   }
 
   std::vector<Action> order(const PipelineShape& shape) const override {
-    const int p = shape.stages, all = shape.microbatches * shape.chunks;
+    const int p = shape.ranks, all = shape.microbatches * shape.chunks;
     const auto action = [&](Action::Kind kind, int i) {
       const int group = i / (p * shape.chunks), in_group = i % (p * shape.chunks);
       const int size = std::min(p, shape.microbatches - group * p);
@@ -63,8 +63,8 @@ class Interleaved final : public PipelineSchedule {
   int chunks_;
 };
 
-PipelineShape shape_of(int stages, int rank, int chunks, int microbatches) {
-  return {.stages = stages, .rank = rank, .chunks = chunks, .microbatches = microbatches};
+PipelineShape shape_of(int ranks, int rank, int chunks, int microbatches) {
+  return {.ranks = ranks, .rank = rank, .chunks = chunks, .microbatches = microbatches};
 }
 
 Interleaved interleaved(int chunks) {
@@ -124,10 +124,10 @@ TEST(InterleavedSchedule, BoundsLiveActivations) {
 }
 
 TEST(InterleavedSchedule, EveryActionOnceForwardFirst) {
-  for (const int stages : {1, 2, 4}) {
-    for (int rank = 0; rank < stages; ++rank) {
+  for (const int ranks : {1, 2, 4}) {
+    for (int rank = 0; rank < ranks; ++rank) {
       for (const int microbatches : {4, 8}) {
-        const auto actions = interleaved(3).order(shape_of(stages, rank, 3, microbatches));
+        const auto actions = interleaved(3).order(shape_of(ranks, rank, 3, microbatches));
         EXPECT_EQ(static_cast<int>(actions.size()), 2 * 3 * microbatches);
         std::map<std::pair<int, int>, int> seen;
         for (const Action& a : actions) {

@@ -127,7 +127,6 @@ class Moe final : public Layer {
              }},
         {.scope = "moe_dispatch",
          .shapes = Shapes::dynamic,
-         .lane = Lane::comm,
          .run =
              [this](Context& cx, Bundle& bundle) {
                bundle[hidden_] = dispatcher_->dispatch(cx, bundle, bundle[hidden_]);
@@ -142,7 +141,6 @@ class Moe final : public Layer {
              }},
         {.scope = "moe_combine",
          .shapes = Shapes::dynamic,
-         .lane = Lane::comm,
          .run = [this](Context& cx, Bundle& bundle) {
            bundle[hidden_] = dispatcher_->combine(cx, bundle, bundle[hidden_]);
          }}};
@@ -237,7 +235,6 @@ TEST(MoeLayer, SplitsIntoPhasesThatGraphsCanUse) {
   EXPECT_THAT(scopes,
               ::testing::ElementsAre(
                   "moe_router", "moe_preprocess", "moe_dispatch", "moe_experts", "moe_combine"));
-  EXPECT_EQ(phases[2].lane, Lane::comm);
   EXPECT_THAT(declared.slots, ::testing::Contains("layers.1.mlp.dispatcher.counts"));
   EXPECT_THAT(declared.host_slots, ::testing::ElementsAre("layers.1.mlp.dispatcher.splits"));
   EXPECT_THAT(declared.metrics, ::testing::ElementsAre("moe_balance"));

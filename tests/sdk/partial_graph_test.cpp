@@ -46,22 +46,21 @@ class Partial final : public GraphPolicy {
 
 std::vector<PhaseInfo> moe_layers(int layers) {
   std::vector<PhaseInfo> phases;
-  const auto add = [&](int layer, const char* scope, Shapes shapes, Lane lane) {
+  const auto add = [&](int layer, const char* scope, Shapes shapes) {
     PhaseInfo info;
     info.layer = layer;
     info.phase = static_cast<int>(phases.size());
     info.scope = scope;
     info.shapes = shapes;
-    info.lane = lane;
     phases.push_back(info);
   };
   for (int layer = 0; layer < layers; ++layer) {
-    add(layer, "attn", Shapes::fixed, Lane::compute);
-    add(layer, "moe_router", Shapes::fixed, Lane::compute);
-    add(layer, "moe_preprocess", Shapes::fixed, Lane::compute);
-    add(layer, "moe_dispatch", Shapes::dynamic, Lane::comm);
-    add(layer, "moe_experts", Shapes::dynamic, Lane::compute);
-    add(layer, "moe_combine", Shapes::dynamic, Lane::comm);
+    add(layer, "attn", Shapes::fixed);
+    add(layer, "moe_router", Shapes::fixed);
+    add(layer, "moe_preprocess", Shapes::fixed);
+    add(layer, "moe_dispatch", Shapes::dynamic);
+    add(layer, "moe_experts", Shapes::dynamic);
+    add(layer, "moe_combine", Shapes::dynamic);
   }
   return phases;
 }

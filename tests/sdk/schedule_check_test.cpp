@@ -17,7 +17,7 @@ class Late final : public PipelineSchedule {
     return declared_ > 0 ? declared_ : PipelineSchedule::live(shape, chunk);
   }
   std::vector<Action> order(const PipelineShape& shape) const override {
-    const int late = from_end_ ? shape.stages - shape.rank - 1 : shape.rank;
+    const int late = from_end_ ? shape.ranks - shape.rank - 1 : shape.rank;
     std::vector<Action> actions;
     for (int i = 0; i < shape.microbatches + late; ++i) {
       if (i < shape.microbatches) actions.push_back({Action::F, i});

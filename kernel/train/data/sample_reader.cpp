@@ -21,7 +21,7 @@ SampleReader::SampleReader(const Dataset& dataset,
       losses_(static_cast<int>(parts.losses().size())) {
   std::vector<FieldInfo> fields = dataset.fields();
   fields_ = fields.size();
-  for (const char* name : {"rows", "positions"}) fields.push_back({name, DType::i64, ""});
+  for (const char* name : {"row_ids", "positions"}) fields.push_back({name, DType::i64, ""});
   for (const FieldInfo& info : fields) {
     const auto term = std::ranges::find(parts.losses(), info.loss, &ModelParts::LossInfo::name);
     const int loss = info.loss.empty() || term == parts.losses().end()

@@ -19,7 +19,7 @@ class SampleReader {
  public:
   static constexpr i64 kAlignment = 64;
 
-  /// One input of the model: a field of the dataset, or "rows" or "positions".
+  /// One input of the model: a field of the dataset, or "row_ids" or "positions".
   struct Input {
     FieldInfo info;
     Slot slot;

@@ -82,7 +82,7 @@ std::vector<float> Evaluation::logits(const std::vector<i32>& tokens, i64 positi
       bundle[Slot{parts.slot(name)}] = tensor;
     };
     put("tokens", ids);
-    put("rows", rows);
+    put("row_ids", rows);
     put("positions", positions);
   };
   std::vector<float> values;

@@ -109,10 +109,10 @@ Tried try_rank(const RunSetup& setup,
   check_placements(model.parts(), placement);
   step.losses();
   Tried tried{step.plan(), {}};
-  const std::vector<LayerPlan> layers = setup.model->layers();
+  const std::vector<ModelLayer> layers = setup.model->layers();
   for (const PhaseInfo& info : tried.plan.phases) {
     const bool block =
-        info.layer >= 0 && layers[static_cast<std::size_t>(info.layer)].role == LayerPlan::block;
+        info.layer >= 0 && layers[static_cast<std::size_t>(info.layer)].role == ModelLayer::block;
     if (block) tried.block_scopes.insert(info.scope);
   }
   return tried;

@@ -54,7 +54,7 @@ PlacedModel::PlacedModel(const Rank& rank,
     parameter_names_ = parts_.parameter_names();
     parameter_elements_ = parts_.logical_elements();
   }
-  for (const std::string_view input : {"tokens", "rows", "positions"}) parts_.slot(input);
+  for (const std::string_view input : {"tokens", "row_ids", "positions"}) parts_.slot(input);
 }
 
 // From building the whole model over a dry rank and running its layers once.

@@ -31,7 +31,7 @@ Survey::Survey(const Model& model, const BuildSettings& settings)
 std::vector<std::string> Survey::block_scopes() const {
   std::vector<std::string> scopes;
   for (const PhaseInfo& info : whole_.infos()) {
-    if (layers_[static_cast<std::size_t>(info.layer)].role != LayerPlan::block) continue;
+    if (layers_[static_cast<std::size_t>(info.layer)].role != ModelLayer::block) continue;
     if (std::ranges::find(scopes, info.scope) == scopes.end()) scopes.push_back(info.scope);
   }
   return scopes;
@@ -86,7 +86,7 @@ std::vector<Boundary> Survey::boundaries(Context cx,
     input_slots.push_back(parts_.slot(field.name));
     dtypes.push_back(field.dtype);
   }
-  for (const std::string_view name : {"rows", "positions"}) {
+  for (const std::string_view name : {"row_ids", "positions"}) {
     input_slots.push_back(parts_.slot(name));
     dtypes.push_back(DType::i64);
   }
@@ -126,12 +126,12 @@ std::vector<Boundary> Survey::boundaries(Context cx,
 }
 
 void mark_recomputed(std::vector<PhaseInfo>& phases,
-                     const std::vector<LayerPlan>& layers,
+                     const std::vector<ModelLayer>& layers,
                      const RecomputeSection& recompute) {
   if (recompute.mode == "none") return;
   for (PhaseInfo& info : phases) {
     if (info.layer == kNoLayer) continue;
-    const bool block = layers.at(static_cast<std::size_t>(info.layer)).role == LayerPlan::block;
+    const bool block = layers.at(static_cast<std::size_t>(info.layer)).role == ModelLayer::block;
     info.recompute =
         block && (recompute.mode == "full" ||
                   std::ranges::find(recompute.scopes, info.scope) != recompute.scopes.end());

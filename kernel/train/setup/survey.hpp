@@ -45,14 +45,14 @@ class Survey {
   // The phases of one stage, numbered as in its rank's plan.
   std::vector<PhaseInfo> phases(const StageMap& map, int stage) const;
 
-  std::vector<LayerPlan> layers_;
+  std::vector<ModelLayer> layers_;
   ModelParts parts_;
   Chunk whole_;
 };
 
 /// Marks the phases that [recompute] names.
 void mark_recomputed(std::vector<PhaseInfo>& phases,
-                     const std::vector<LayerPlan>& layers,
+                     const std::vector<ModelLayer>& layers,
                      const RecomputeSection& recompute);
 
 }  // namespace tessera

@@ -161,7 +161,7 @@ Kernel make_matmul_kernel() {
   auto products = std::make_shared<Products>();
   return make_kernel<MatmulArgs>(
       [products](const MatmulArgs& args) {
-        Setup setup;
+        LaunchRequirements setup;
         if (degenerate(args)) return setup;
         try {
           setup.workspace_bytes = products->find(args, setup.first_use).scratchpad_bytes();

@@ -20,7 +20,9 @@ std::vector<Kernel> make_kernels(const Kernels& table) {
   WithWorkspace::for_each([&]<class Args>() {
     const WorkspaceKernel<Args>& kernel = table;
     kernels.push_back(make_kernel<Args>(
-        [bytes = kernel.bytes](const Args& args) { return Setup{.workspace_bytes = bytes(args)}; },
+        [bytes = kernel.bytes](const Args& args) {
+          return LaunchRequirements{.workspace_bytes = bytes(args)};
+        },
         [run = kernel.run](const Args& args, void* workspace, Stream&) { run(args, workspace); },
         kTypes<Args>));
   });

@@ -43,7 +43,7 @@ class Forward {
     for (i64 j = 0; j < seen; ++j) {
       weights[j] /= sum;
       if (spec.dropout > 0) {
-        const i64 row = args_.rows.as<const i64>()[sample * queries_ + i];
+        const i64 row = args_.row_ids.as<const i64>()[sample * queries_ + i];
         weights[j] *= attention_keep(spec, row, head, j);
       }
     }

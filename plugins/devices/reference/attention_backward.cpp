@@ -50,7 +50,7 @@ class Backward {
       const double p = std::exp(score - lse);
       double keep = 1;
       if (spec.dropout > 0) {
-        const i64 row = args_.rows.as<const i64>()[sample * queries_ + i];
+        const i64 row = args_.row_ids.as<const i64>()[sample * queries_ + i];
         keep = attention_keep(spec, row, head, j);
       }
       const double p_grad = keep * dot(grad_, i, head, v_, j, kv_head, sample, features_);

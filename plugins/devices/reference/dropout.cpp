@@ -11,7 +11,7 @@ void run(const DropoutArgs& args) {
   with_floating(args.kName, args.x.dtype, [&]<class T>(T) {
     const Matrix<const T> x(args.x), residual(args.residual);
     const Matrix<T> out(args.out);
-    const i64* rows = args.rows.as<const i64>();
+    const i64* rows = args.row_ids.as<const i64>();
     const u64 threshold = keep_threshold(args.p);
     parallel_for(args.x.shape[0], 8, [&](i64 begin, i64 end) {
       for (i64 i = begin; i < end; ++i) {

@@ -47,7 +47,7 @@ void matmul(const MatmulArgs& args, double* inner) {
   });
 }
 
-Setup prepare_matmul(const MatmulArgs& args) {
+LaunchRequirements prepare_matmul(const MatmulArgs& args) {
   const Sizes size(args);
   return {.workspace_bytes = size.k * size.n * static_cast<i64>(sizeof(double))};
 }

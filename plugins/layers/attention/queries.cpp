@@ -6,7 +6,7 @@ namespace tessera {
 
 Queries::Queries(Context& cx,
                  const Tensor& qkv,
-                 const Tensor& rows,
+                 const Tensor& row_ids,
                  const ContextAttention& attention)
     : layout_(attention.shape, attention.group->size()),
       spec_(attention.spec),
@@ -30,7 +30,7 @@ Queries::Queries(Context& cx,
     const i64 chunk = zigzag::chunk(layout_.ranks(), attention.group->index(), half);
     halves_[static_cast<std::size_t>(half)].first = chunk * layout_.chunk();
     if (spec_.dropout > 0) {
-      halves_[static_cast<std::size_t>(half)].rows = layout_.rows_of(cx, rows, half);
+      halves_[static_cast<std::size_t>(half)].row_ids = layout_.rows_of(cx, row_ids, half);
     }
   }
 }
@@ -54,7 +54,7 @@ void Queries::attend(Context& cx, int half, const Keys& keys) {
   args.q = layout_.queries(qkv_, half);
   args.k = keys.k;
   args.v = keys.v;
-  if (queries.rows.defined()) args.rows = queries.rows.arg();
+  if (queries.row_ids.defined()) args.row_ids = queries.row_ids.arg();
   args.spec = spec_for(queries, keys);
   if (!std::exchange(queries.met, true)) {
     args.out = layout_.results(out_, half);
@@ -99,7 +99,7 @@ void QueryGradients::differentiate(Context& cx, int half, const Keys& keys, Grad
   args.q = layout.queries(queries_.qkv_, half);
   args.k = keys.k;
   args.v = keys.v;
-  if (queries.rows.defined()) args.rows = queries.rows.arg();
+  if (queries.row_ids.defined()) args.row_ids = queries.row_ids.arg();
   args.out = layout.results(queries_.out_, half);
   args.lse = queries.lse.arg();
   args.grad = layout.results(gradient_, half);

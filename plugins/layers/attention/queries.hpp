@@ -16,7 +16,7 @@ struct Keys {
 /// This rank's queries, which meet the keys part by part. Kept for the backward pass.
 class Queries {
  public:
-  Queries(Context& cx, const Tensor& qkv, const Tensor& rows, const ContextAttention& attention);
+  Queries(Context& cx, const Tensor& qkv, const Tensor& row_ids, const ContextAttention& attention);
 
   const PackedLayout& layout() const { return layout_; }
   const Tensor& projections() const { return qkv_; }
@@ -31,7 +31,7 @@ class Queries {
   friend class QueryGradients;
   struct Half {
     i64 first = 0;  ///< position of its first query
-    Tensor rows, lse;
+    Tensor row_ids, lse;
     bool met = false;  ///< has it seen keys?
   };
   AttentionSpec spec_for(const Half& half, const Keys& keys) const;

@@ -55,7 +55,7 @@ class SelfAttention final : public Layer {
       : names_(build.scope()),
         context_(build.mesh().find_group(Axis::context)),
         hidden_(build.slot("hidden")),
-        rows_(build.slot("rows")) {
+        row_ids_(build.slot("row_ids")) {
     const i64 kv_heads = config.kv_heads.value_or(config.heads);
     const i64 ranks = build.mesh().size(Axis::tensor);
     const auto reject = [&](std::string_view key, std::string_view what, i64 a, i64 b) {
@@ -109,7 +109,7 @@ class SelfAttention final : public Layer {
                bundle[hidden_] = {};
                ops::AttentionShape shape = shape_;
                shape.batch = qkv.dim(0) / shape.sequence;  // evaluation may use fewer samples
-               const Tensor heads = attend(cx, qkv, bundle[rows_], shape);
+               const Tensor heads = attend(cx, qkv, bundle[row_ids_], shape);
                bundle[hidden_] = (*proj_)(cx, heads);
              }}};
   }
@@ -136,15 +136,15 @@ class SelfAttention final : public Layer {
 
   Tensor attend(Context& cx,
                 const Tensor& qkv,
-                const Tensor& rows,
+                const Tensor& row_ids,
                 const ops::AttentionShape& shape) const {
-    if (method_ == nullptr) return ops::attention(cx, qkv, rows, shape, spec_);
-    return method_(cx, qkv, rows, {shape, spec_, context_, &names_});
+    if (method_ == nullptr) return ops::attention(cx, qkv, row_ids, shape, spec_);
+    return method_(cx, qkv, row_ids, {shape, spec_, context_, &names_});
   }
 
   ContextNames names_;
   ProcessGroup* context_;  ///< nullptr: the mesh has no communicators, nothing will run
-  Slot hidden_, rows_;
+  Slot hidden_, row_ids_;
   ops::AttentionShape shape_;
   AttentionSpec spec_;
   ContextMethod* method_ = nullptr;  ///< none: whole samples are here

@@ -36,7 +36,7 @@ class TransformerBlock final : public Layer {
         dropout_(config.dropout),
         hidden_(build.slot("hidden")),
         residual_(build.slot("residual")),
-        rows_(build.slot("rows")) {
+        row_ids_(build.slot("row_ids")) {
     const auto sublayer = [&](std::string_view name, const Component<Layer>& component) {
       return SubLayer{build.child(fmt::format("{}_norm", name), config.norm),
                       build.child(name, component),
@@ -59,7 +59,7 @@ class TransformerBlock final : public Layer {
       auto& last = phases.back().run;
       last = [this, inner = std::move(last), key = sublayer.key](Context& cx, Bundle& bundle) {
         inner(cx, bundle);
-        const Tensor rows = region_.own_rows(bundle[rows_]);
+        const Tensor rows = region_.own_rows(bundle[row_ids_]);
         bundle[hidden_] = ops::dropout(cx, bundle[hidden_], bundle[residual_], rows, dropout_, key);
         bundle[residual_] = {};
       };
@@ -80,7 +80,7 @@ class TransformerBlock final : public Layer {
   };
   TensorRegion region_;
   double dropout_;
-  Slot hidden_, residual_, rows_;
+  Slot hidden_, residual_, row_ids_;
   std::vector<SubLayer> sublayers_;
 };
 

@@ -5,7 +5,8 @@
 namespace tessera {
 
 /// Token embedding, its vocabulary cut over the tensor group, plus learned positions and dropout.
-/// Reads the slots "tokens", "positions" and "rows" (i64 [n]), writes "hidden" [own rows, hidden].
+/// Reads the slots "tokens", "positions" and "row_ids" (i64 [n]), writes "hidden" [own rows,
+/// hidden].
 class Embedding final : public Layer {
  public:
   struct Config {
@@ -32,7 +33,7 @@ class Embedding final : public Layer {
       : region_(build.tensor_region()),
         tokens_(build.slot("tokens")),
         positions_(build.slot("positions")),
-        rows_(build.slot("rows")),
+        row_ids_(build.slot("row_ids")),
         hidden_(build.slot("hidden")),
         dropout_(config.dropout),
         key_(build.random_site("dropout")) {
@@ -60,7 +61,7 @@ class Embedding final : public Layer {
                bundle[hidden_] = ops::dropout(cx,
                                               ops::add(cx, tokens, positions),
                                               {},
-                                              region_.own_rows(bundle[rows_]),
+                                              region_.own_rows(bundle[row_ids_]),
                                               dropout_,
                                               key_);
              }}};
@@ -68,7 +69,7 @@ class Embedding final : public Layer {
 
  private:
   TensorRegion region_;
-  Slot tokens_, positions_, rows_, hidden_;
+  Slot tokens_, positions_, row_ids_, hidden_;
   double dropout_;
   u64 key_;
   i64 first_ = 0;

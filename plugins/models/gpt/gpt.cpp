@@ -87,12 +87,12 @@ class Gpt final : public Model {
     }
   }
 
-  std::vector<LayerPlan> layers() const override {
-    std::vector<LayerPlan> plan{{"embedding", LayerPlan::embedding}};
+  std::vector<ModelLayer> layers() const override {
+    std::vector<ModelLayer> plan{{"embedding", ModelLayer::embedding}};
     for (i64 i = 0; i < config_.layers; ++i) {
-      plan.push_back({fmt::format("layers.{}", i), LayerPlan::block});
+      plan.push_back({fmt::format("layers.{}", i), ModelLayer::block});
     }
-    plan.push_back({"head", LayerPlan::head});
+    plan.push_back({"head", ModelLayer::head});
     return plan;
   }
 

@@ -3,8 +3,9 @@
 
 namespace tessera {
 
-/// In the steady state a forward of one chunk and a backward of the other form a pair whose phases
-/// may interleave, so that one's communication hides behind the other's compute.
+/// In the steady state a forward of one chunk follows a backward of the other, which does not
+/// depend on it: in DualPipe the phases of such a pair interleave. Here they run one after the
+/// other.
 class DualPipeV final : public VShape {
  public:
   using Config = NoConfig;
@@ -14,7 +15,7 @@ class DualPipeV final : public VShape {
   void train(int p, int rank, int microbatches, VOrder& order) const override {
     const int m = std::max(microbatches, 2 * p), above = p - rank - 1;
     const auto pair = [&](int forward) {
-      order.forward(forward, true);
+      order.forward(forward);
       order.backward(1 - forward);
     };
     for (int i = 0; i < 2 * above; ++i) order.forward(0);

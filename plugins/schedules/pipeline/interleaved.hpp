@@ -40,14 +40,14 @@ class Interleaved final : public PipelineSchedule {
   int warmup(const PipelineShape& shape) const override {
     const int all = shape.microbatches * chunks_;
     if (!shape.training) return all;
-    if (shape.stages == 1) return 0;
-    if (chunks_ == 1) return std::min(shape.stages - shape.rank - 1, all);  // plain 1F1B
-    return std::min(2 * (shape.stages - shape.rank - 1) + (chunks_ - 1) * group_, all);
+    if (shape.ranks == 1) return 0;
+    if (chunks_ == 1) return std::min(shape.ranks - shape.rank - 1, all);  // plain 1F1B
+    return std::min(2 * (shape.ranks - shape.rank - 1) + (chunks_ - 1) * group_, all);
   }
 
   std::vector<Action> order(const PipelineShape& shape) const override {
     const int rest = shape.microbatches % group_;
-    if (chunks_ > 1 && rest > 0 && rest < shape.stages) {
+    if (chunks_ > 1 && rest > 0 && rest < shape.ranks) {
       fail_config(
           "schedule.type = \"interleaved_1f1b\" takes microbatches in groups of {}; the last group "
           "of {} microbatches has {}, fewer than parallel.pipeline = {}: change batch.global, "
@@ -55,10 +55,10 @@ class Interleaved final : public PipelineSchedule {
           group_,
           shape.microbatches,
           rest,
-          shape.stages);
+          shape.ranks);
     }
     if (!shape.training) return one_by_one(table(Action::F, shape, group_), {}, warmup(shape));
-    if (shape.stages == 1) return without_pipeline(shape);
+    if (shape.ranks == 1) return without_pipeline(shape);
     return one_by_one(
         table(Action::F, shape, group_), table(Action::B, shape, group_), warmup(shape));
   }

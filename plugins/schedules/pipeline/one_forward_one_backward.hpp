@@ -12,7 +12,7 @@ class OneForwardOneBackward final : public PipelineSchedule {
 
   int warmup(const PipelineShape& shape) const override {
     const int m = shape.microbatches;
-    return shape.training ? std::min(shape.stages - shape.rank - 1, m) : m;
+    return shape.training ? std::min(shape.ranks - shape.rank - 1, m) : m;
   }
 
   std::vector<Action> order(const PipelineShape& shape) const override {

@@ -14,9 +14,7 @@ namespace tessera {
 class VOrder {
  public:
   explicit VOrder(int microbatches) : microbatches_(microbatches) {}
-  void forward(int chunk, bool with_next = false) {
-    add({Action::F, forwards_[at(chunk)]++, chunk, with_next});
-  }
+  void forward(int chunk) { add({Action::F, forwards_[at(chunk)]++, chunk}); }
   void backward(int chunk) { add({Action::B, backwards_[at(chunk)]++, chunk}); }
   /// The input half; its weight half waits for weight().
   void input(int chunk) {
@@ -59,18 +57,18 @@ class VShape : public PipelineSchedule {
   int chunks() const final { return 2; }
 
   Place place(const PipelineShape& shape, int rank, int chunk) const final {
-    return {chunk == 0 ? rank : 2 * shape.stages - 1 - rank};
+    return {chunk == 0 ? rank : 2 * shape.ranks - 1 - rank};
   }
 
   std::vector<Action> order(const PipelineShape& shape) const final {
     VOrder order(shape.microbatches);
     if (shape.training) {
-      train(shape.stages, shape.rank, shape.microbatches, order);
+      train(shape.ranks, shape.rank, shape.microbatches, order);
       return std::move(order.actions);
     }
     // As many of the first chunk as pass before the first comes back, then in turn.
     const int m = shape.microbatches;
-    for (int i = 0; i < std::min(m, 2 * (shape.stages - shape.rank) - 1); ++i) order.forward(0);
+    for (int i = 0; i < std::min(m, 2 * (shape.ranks - shape.rank) - 1); ++i) order.forward(0);
     for (int i = 0; i < m; ++i) {
       order.forward(1);
       if (order.forwards(0) < m) order.forward(0);
@@ -79,7 +77,7 @@ class VShape : public PipelineSchedule {
   }
 
  private:
-  virtual void train(int stages, int rank, int microbatches, VOrder& order) const = 0;
+  virtual void train(int ranks, int rank, int microbatches, VOrder& order) const = 0;
 };
 
 }  // namespace tessera

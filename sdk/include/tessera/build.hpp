@@ -21,7 +21,7 @@ enum class MetricReduce : u8 { sum, mean, max };
 struct BatchShape {
   i64 micro = 1;     ///< samples a microbatch (b)
   i64 sequence = 1;  ///< positions a sample on this rank: sequence length / context parallelism
-  /// Rows of a microbatch on this context-parallel rank. Input slots ("tokens", "rows", …) hold
+  /// Rows of a microbatch on this context-parallel rank. Input slots ("tokens", "row_ids", …) hold
   /// them all; what is between tensor regions may hold fewer (TensorRegion::own_rows).
   i64 rows() const { return micro * sequence; }
 };

@@ -51,7 +51,6 @@ enum class Shapes : u8 {
   fixed,    ///< the same shapes every time: may be captured
   dynamic,  ///< shapes depend on data: never runs during a capture
 };
-enum class Lane : u8 { compute, comm };
 
 /// One step of a layer's forward. `scope` names it for graph policies and recompute: "attn", "mlp",
 /// "moe_router", "moe_preprocess", "moe_dispatch", "moe_experts", "moe_combine", "shared_experts",
@@ -59,7 +58,6 @@ enum class Lane : u8 { compute, comm };
 struct Phase {
   std::string_view scope;
   Shapes shapes = Shapes::fixed;
-  Lane lane = Lane::compute;
   std::function<void(Context&, Bundle&)> run;
   /// Set by the kernel: the configuration's table of the component that the phase belongs to, with
   /// where its type was written, for errors.

@@ -8,7 +8,7 @@
 namespace tessera {
 
 /// One entry of a model's linear list of layers.
-struct LayerPlan {
+struct ModelLayer {
   std::string name;  ///< scope of its parameters: "embedding", "layers.3", "head"
   enum Role : u8 { embedding, block, head } role = block;
 };
@@ -27,7 +27,7 @@ class TESSERA_API Model {
   using Arguments = ModelArguments;
 
   virtual ~Model();
-  virtual std::vector<LayerPlan> layers() const = 0;
+  virtual std::vector<ModelLayer> layers() const = 0;
   /// Builds one layer; `build` is scoped to its name.
   virtual std::shared_ptr<Layer> build(int index, BuildContext& build) const = 0;
   /// Entries of the vocabulary, without padding.

@@ -17,7 +17,7 @@
 namespace tessera {
 
 /// What a kernel needs before a launch with given arguments.
-struct Setup {
+struct LaunchRequirements {
   i64 workspace_bytes = 0;
   /// True when this call set something up (created a library primitive): not allowed in a capture.
   bool first_use = false;
@@ -34,7 +34,7 @@ struct Kernel {
   const TensorRule* rules = nullptr;  ///< one for each tensor; nullptr: their dtypes are their own
   DTypes dtypes = kAllDTypes;         ///< of the data, that it implements
   Effort (*effort)(const void* args) = nullptr;
-  std::function<Setup(const void* args)> prepare;
+  std::function<LaunchRequirements(const void* args)> prepare;
   std::function<void(const void* args, void* workspace, Stream& stream)> launch;
 };
 
@@ -109,12 +109,12 @@ Kernel make_kernel(void (*run)(const Args&), const DTypes& dtypes = kAllDTypes) 
   return kernel;
 }
 
-/// The same for a kernel with workspace or library set-up. `prepare(const Args&) -> Setup`,
-/// `launch(const Args&, void* workspace, Stream&)`.
+/// The same for a kernel with workspace or library set-up. `prepare(const Args&) ->
+/// LaunchRequirements`, `launch(const Args&, void* workspace, Stream&)`.
 template <OperationArgs Args, class Prepare, std::invocable<const Args&, void*, Stream&> Launch>
 Kernel make_kernel(Prepare prepare, Launch launch, const DTypes& dtypes = kAllDTypes) {
   Kernel kernel = detail::kernel_of<Args>(dtypes);
-  kernel.prepare = [prepare = std::move(prepare)](const void* args) -> Setup {
+  kernel.prepare = [prepare = std::move(prepare)](const void* args) -> LaunchRequirements {
     return prepare(*static_cast<const Args*>(args));
   };
   kernel.launch = [launch = std::move(launch)](const void* args, void* workspace, Stream& stream) {

@@ -51,12 +51,12 @@ TESSERA_API Tensor gelu(Context& cx, const Tensor& x);
 TESSERA_API Tensor add(Context& cx, const Tensor& a, const Tensor& b);
 TESSERA_API Tensor multiply(Context& cx, const Tensor& a, const Tensor& b);
 TESSERA_API Tensor scale(Context& cx, const Tensor& x, double factor);
-/// residual + dropout(x); residual may be undefined. `rows` i64 [n]. With p = 0 or in evaluation
+/// residual + dropout(x); residual may be undefined. `row_ids` i64 [n]. With p = 0 or in evaluation
 /// nothing is dropped. feature_offset: global index of x's first feature on this rank.
 TESSERA_API Tensor dropout(Context& cx,
                            const Tensor& x,
                            const Tensor& residual,
-                           const Tensor& rows,
+                           const Tensor& row_ids,
                            double p,
                            u64 key,
                            i64 feature_offset = 0);
@@ -72,7 +72,7 @@ struct AttentionShape {
 /// result [b·s, heads·d].
 TESSERA_API Tensor attention(Context& cx,
                              const Tensor& qkv,
-                             const Tensor& rows,
+                             const Tensor& row_ids,
                              const AttentionShape& shape,
                              const AttentionSpec& spec);
 

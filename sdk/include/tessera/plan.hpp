@@ -14,7 +14,6 @@ struct PhaseInfo {
   int phase = 0;  ///< within the chunk: what actions refer to
   std::string scope;
   Shapes shapes = Shapes::fixed;
-  Lane lane = Lane::compute;
   /// Its activations are dropped after F and computed again before its backward. Neighbours of one
   /// layer that do so form a recomputed range: it keeps the input of the first of them only.
   bool recompute = false;
@@ -34,8 +33,7 @@ struct PlanAction {
     bool forward = true;            ///< activations, otherwise gradients
   };
   std::vector<Message> sends, receives;  ///< of Exchange
-  Lane lane = Lane::compute;
-  std::vector<int> after;  ///< indices of actions of this plan that come first
+  std::vector<int> after;                ///< indices of actions of this plan that come first
   /// Earlier exchanges: before this action their sends are waited for, and the memory of what they
   /// sent is free. Those that no action names are waited for at the end.
   std::vector<int> released;
@@ -48,7 +46,7 @@ struct TESSERA_API Plan {
   PipelineShape shape;
   std::vector<PhaseInfo> phases;  ///< all chunks of this rank
   std::vector<int> live;          ///< bound per chunk
-  std::vector<int> stages;        ///< place of each chunk
+  std::vector<int> stages;        ///< virtual stage of each chunk
   /// Layers (within the model) whose parameters have gradients in each bucket.
   std::vector<std::vector<int>> bucket_layers;
   std::vector<PlanAction> actions;

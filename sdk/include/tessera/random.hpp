@@ -30,7 +30,7 @@ struct Philox {
 };
 
 /// A row of a batch, named the same under every layout: which sample, which position in it.
-/// Stored in i64 tensors ("rows"), so that it survives splitting and dispatch.
+/// Stored in i64 tensors ("row_ids"), so that it survives splitting and dispatch.
 inline constexpr int kPositionBits = 24;
 constexpr i64 row_id(i64 sample_ordinal, i64 position) {
   return (sample_ordinal << kPositionBits) | position;

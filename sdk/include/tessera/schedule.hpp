@@ -8,11 +8,13 @@ namespace tessera {
 
 /// The pipeline as one rank sees it.
 struct PipelineShape {
-  int stages = 1;  ///< ranks in the pipeline group (p)
+  int ranks = 1;   ///< in the pipeline group (p)
   int rank = 0;    ///< this one
-  int chunks = 1;  ///< model chunks a rank (v)
+  int chunks = 1;  ///< model chunks on each rank (v)
   int microbatches = 1;
   bool training = true;  ///< false: forward only
+  /// Parts of the model, p·v: one for each chunk of each rank.
+  int virtual_stages() const { return ranks * chunks; }
 };
 
 /// One compute action of a schedule. F and B are whole passes; Bi and Bw are B split into its input
@@ -21,12 +23,10 @@ struct Action {
   enum Kind : u8 { F, B, Bi, Bw } kind = F;
   int microbatch = 0;
   int chunk = 0;  ///< of this rank, 0 … v - 1
-  /// The executor may interleave this action's phases with the next action's.
-  bool with_next = false;
   bool operator==(const Action&) const = default;
 };
 
-/// Position of a chunk in the model: stage s holds the layers after stage s - 1, s < p·v.
+/// Position of a chunk in the model: virtual stage s holds the layers after stage s - 1, s < p·v.
 struct Place {
   int stage = 0;
 };

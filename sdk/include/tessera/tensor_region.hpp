@@ -55,8 +55,8 @@ class TESSERA_API TensorRegion {
   Tensor gather_features(Context& cx, const Tensor& x) const;
   Tensor scatter_features(Context& cx, const Tensor& x) const;
 
-  /// This rank's own of the entries of an input slot (`rows`, `positions`, …), one for each row of
-  /// the microbatch. Untracked, shares memory.
+  /// This rank's own of the entries of an input slot (`row_ids`, `positions`, …), one for each row
+  /// of the microbatch. Untracked, shares memory.
   Tensor own_rows(const Tensor& entries) const;
   /// The placement of a parameter that is applied to own rows, between regions: norms, row biases,
   /// position tables.

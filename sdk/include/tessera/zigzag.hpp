@@ -3,7 +3,7 @@
 
 /// Which positions of a sample a context-parallel rank holds. A sample is cut into 2c equal chunks,
 /// and rank r of c gets chunks r and 2c - 1 - r, in this order: under a causal mask every rank then
-/// has the same amount of work ("zigzag"). Slots "tokens", "rows", "positions" … and the model's
+/// has the same amount of work ("zigzag"). Slots "tokens", "row_ids", "positions" … and the model's
 /// activations hold a sample's positions in this order.
 namespace tessera::zigzag {
 

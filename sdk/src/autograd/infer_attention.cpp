@@ -21,8 +21,8 @@ void check_inputs(const Infer& check, const Args& args) {
                 kv_heads);
   const double p = args.spec.dropout;
   check.require(p >= 0 && p < 1, "dropout must be in [0, 1), is {}", p);
-  check.require(present(args.rows) || p == 0, "rows must be given when dropout is not 0");
-  check.optional(args.rows, {q[0] * q[1]});
+  check.require(present(args.row_ids) || p == 0, "row_ids must be given when dropout is not 0");
+  check.optional(args.row_ids, {q[0] * q[1]});
 }
 
 // Area of { 0 <= x < queries, 0 <= y < keys, y <= x + offset }.

@@ -46,9 +46,9 @@ void DropoutArgs::infer(DropoutArgs& args) {
   check.dense(args.x);
   check.require(args.p >= 0 && args.p < 1, "p must be in [0, 1), is {}", args.p);
   check.require(args.feature_offset >= 0, "feature_offset is {}", args.feature_offset);
-  check.require(present(args.rows) || args.p == 0, "rows must be given when p is not 0");
+  check.require(present(args.row_ids) || args.p == 0, "row_ids must be given when p is not 0");
   check.optional(args.residual, shape_of(args.x));
-  check.optional(args.rows, {args.x.shape[0]});
+  check.optional(args.row_ids, {args.x.shape[0]});
   check.output(args.out, shape_of(args.x));
 }
 

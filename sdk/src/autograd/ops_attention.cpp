@@ -25,7 +25,7 @@ TensorArg heads_of(const Tensor& packed, const AttentionShape& shape, i64 offset
 
 Tensor attention(Context& cx,
                  const Tensor& qkv,
-                 const Tensor& rows,
+                 const Tensor& row_ids,
                  const AttentionShape& shape,
                  const AttentionSpec& given) {
   const i64 q_features = shape.heads * shape.head_dim;
@@ -46,14 +46,14 @@ Tensor attention(Context& cx,
   args.q = heads_of(qkv, shape, 0, shape.heads);
   args.k = heads_of(qkv, shape, q_features, shape.kv_heads);
   args.v = heads_of(qkv, shape, q_features + kv_features, shape.kv_heads);
-  args.rows = rows.arg();
+  args.row_ids = row_ids.arg();
   args.out = heads_of(out, shape, 0, shape.heads);
   args.spec = spec;
   const Tensor lse = run(cx, args)[1];
   if (!cx.recording()) return out;
 
   const auto input_half = [qkv = qkv.with_var({}),
-                           rows = rows.with_var({}),
+                           row_ids = row_ids.with_var({}),
                            out,
                            lse,
                            args,
@@ -66,7 +66,7 @@ Tensor attention(Context& cx,
     back.q = args.q;
     back.k = args.k;
     back.v = args.v;
-    back.rows = args.rows;
+    back.row_ids = args.row_ids;
     back.out = args.out;
     back.lse = lse.arg();
     back.grad = heads_of(gradient, shape, 0, shape.heads);

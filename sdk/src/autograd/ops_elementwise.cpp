@@ -62,7 +62,7 @@ Tensor scale(Context& cx, const Tensor& x, double factor) {
 Tensor dropout(Context& cx,
                const Tensor& x,
                const Tensor& residual,
-               const Tensor& rows,
+               const Tensor& row_ids,
                double p,
                u64 key,
                i64 feature_offset) {
@@ -71,14 +71,14 @@ Tensor dropout(Context& cx,
   DropoutArgs args;
   args.x = x.arg();
   if (residual.defined()) args.residual = residual.arg();
-  args.rows = rows.arg();
+  args.row_ids = row_ids.arg();
   args.key = key;
   args.p = p;
   args.feature_offset = feature_offset;
   Tensor y = run(cx, args)[0];
   if (!cx.recording()) return y;
-  const auto input_half = [rows = rows.with_var({}), p, key, feature_offset](Context& c,
-                                                                             Gradients& g) {
+  const auto input_half = [row_ids = row_ids.with_var({}), p, key, feature_offset](Context& c,
+                                                                                   Gradients& g) {
     const Tensor gradient = g.output(0);
     g.input(1, gradient);
     if (!g.wants(0)) return;
@@ -88,7 +88,7 @@ Tensor dropout(Context& cx,
     }
     DropoutArgs back;
     back.x = gradient.arg();
-    back.rows = rows.arg();
+    back.row_ids = row_ids.arg();
     back.key = key;
     back.p = p;
     back.feature_offset = feature_offset;

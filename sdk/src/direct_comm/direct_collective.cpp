@@ -35,7 +35,7 @@ class CollectiveTask : public DirectTask {
   std::vector<i64> missing(Until) const override;
 
  private:
-  enum class Stage { announce, work, leave };
+  enum class Progress { announce, work, leave };
 
   int size() const { return members_->size(); }
   MemberControl& member(int m) const { return *members_->control[static_cast<std::size_t>(m)]; }
@@ -55,7 +55,7 @@ class CollectiveTask : public DirectTask {
   TensorArg input_, output_;
   Announcement own_;
   u64 number_;
-  Stage stage_ = Stage::announce;
+  Progress progress_ = Progress::announce;
   SharedInput shared_;
 };
 
@@ -99,23 +99,23 @@ void CollectiveTask::compare() const {
 
 bool CollectiveTask::advance() {
   DirectMembers& group = *members_;
-  if (stage_ == Stage::announce) {
+  if (progress_ == Progress::announce) {
     // The slot is free when nobody is still in the collective that had it before.
     const bool in_turn = group.own().posted.load(std::memory_order_relaxed) == number_;
     if (!in_turn || (number_ >= kRing && !all_passed(&MemberControl::done, number_ - kRing))) {
       return false;
     }
     announce();
-    stage_ = Stage::work;
+    progress_ = Progress::work;
   }
-  if (stage_ == Stage::work) {
+  if (progress_ == Progress::work) {
     if (group.worked != number_ || !all_passed(&MemberControl::posted, number_)) return false;
     compare();
     work();
     ++group.worked;
     group.own().done.store(number_ + 1, std::memory_order_release);
     if (kind_ == CollectiveKind::barrier || inlined()) return true;
-    stage_ = Stage::leave;
+    progress_ = Progress::leave;
   }
   if (!all_passed(&MemberControl::done, number_)) return false;
   shared_.finish(group.state, input_, kind_ == CollectiveKind::all_reduce);
@@ -213,8 +213,8 @@ void CollectiveTask::work_direct() {
 }
 
 std::vector<i64> CollectiveTask::missing(Until) const {
-  const auto counter = stage_ == Stage::work ? &MemberControl::posted : &MemberControl::done;
-  const u64 number = stage_ == Stage::announce ? number_ - kRing : number_;
+  const auto counter = progress_ == Progress::work ? &MemberControl::posted : &MemberControl::done;
+  const u64 number = progress_ == Progress::announce ? number_ - kRing : number_;
   std::vector<i64> ranks;
   for (int m = 0; m < size(); ++m) {
     const u64 passed = (member(m).*counter).load(std::memory_order_acquire);

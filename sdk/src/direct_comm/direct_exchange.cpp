@@ -25,14 +25,14 @@ class ExchangeTask : public DirectTask {
   std::vector<i64> missing(Until until) const override;
 
  private:
-  enum class Stage { waiting, announced, complete };
+  enum class Progress { waiting, announced, complete };
   struct Send {
     int peer;
     TensorArg tensor;
     u64 number;
     Announcement announcement;
     SharedInput shared;
-    Stage stage = Stage::waiting;
+    Progress progress = Progress::waiting;
   };
   struct Receive {
     int peer;
@@ -74,7 +74,7 @@ std::vector<i64> ExchangeTask::missing(Until until) const {
     if (peer != members_->spec.index) ranks.push_back(members_->rank_of(peer));
   };
   for (const auto& send : sends_) {
-    if (until == Until::complete && send->stage != Stage::complete) add(send->peer);
+    if (until == Until::complete && send->progress != Progress::complete) add(send->peer);
   }
   for (const Receive& receive : receives_) {
     if (!receive.complete) add(receive.peer);
@@ -84,15 +84,15 @@ std::vector<i64> ExchangeTask::missing(Until until) const {
 
 bool ExchangeTask::advance() {
   for (auto& send : sends_) {
-    if (send->stage == Stage::waiting) advance(*send);
+    if (send->progress == Progress::waiting) advance(*send);
   }
   for (Receive& receive : receives_) {
     if (!receive.complete) advance(receive);
   }
   for (auto& send : sends_) {
-    if (send->stage == Stage::announced) advance(*send);
+    if (send->progress == Progress::announced) advance(*send);
   }
-  const auto sent = [](const auto& send) { return send->stage == Stage::complete; };
+  const auto sent = [](const auto& send) { return send->progress == Progress::complete; };
   return std::ranges::all_of(sends_, sent) && received();
 }
 
@@ -101,16 +101,16 @@ void ExchangeTask::advance(Send& send) {
   // The receiver counts what it took in its own block.
   const std::atomic<u64>& taken = members_->from(send.peer).taken;
   const u64 took = taken.load(std::memory_order_acquire);
-  if (send.stage == Stage::waiting) {
+  if (send.progress == Progress::waiting) {
     const u64 sent = channel.sent.load(std::memory_order_relaxed);
     if (sent != send.number || send.number >= took + kChannelRing) return;
     send.announcement.token = send.shared.share(members_->state, send.tensor);
     channel.ring[send.number % kChannelRing] = send.announcement;
     channel.sent.store(send.number + 1, std::memory_order_release);
-    send.stage = Stage::announced;
+    send.progress = Progress::announced;
   } else if (took > send.number) {
     send.shared.finish(members_->state, send.tensor, false);
-    send.stage = Stage::complete;
+    send.progress = Progress::complete;
   }
 }
 
@@ -148,7 +148,7 @@ std::string ExchangeTask::waiting_for(Until until) const {
     if (!receive.complete) add(receive.peer, "has not sent");
   }
   for (const auto& send : sends_) {
-    if (until == Until::received || send->stage == Stage::complete) continue;
+    if (until == Until::received || send->progress == Progress::complete) continue;
     add(send->peer, "has not received");
   }
   return text;

@@ -112,7 +112,8 @@ void HostDevice::State::record_launch(Stream& stream,
   const std::string what = fmt::format("operation \"{}\"", kernel.operation);
   capture->require_contains(stream, what);
   const bool seen = launched.seen(kernel, args);
-  const Setup setup = seen && kernel.prepare ? kernel.prepare(args) : Setup();
+  const LaunchRequirements setup =
+      seen && kernel.prepare ? kernel.prepare(args) : LaunchRequirements();
   require(seen && !setup.first_use,
           "{} is used for the first time at these shapes ({}) while capturing on stream \"{}\": "
           "run one warm-up before the capture, in which libraries set themselves up",
@@ -188,7 +189,7 @@ void HostDevice::launch(Stream& stream, const Kernel& kernel, const void* args, 
     state.captured([&] { state.record_launch(stream, kernel, args, pool); });
     return;
   }
-  const Setup setup = kernel.prepare ? kernel.prepare(args) : Setup();
+  const LaunchRequirements setup = kernel.prepare ? kernel.prepare(args) : LaunchRequirements();
   const Workspace workspace(pool, setup.workspace_bytes, stream);
   if (state.deferred) {
     state.deferred->push(stream, HostTask::launch(kernel, args, workspace.address()));

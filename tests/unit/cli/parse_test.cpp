@@ -126,10 +126,10 @@ TEST(Parse, WrongUsageRunsNothing) {
            {"plan", "a.toml", "--world", "99999999999999999999"},
            {"plan", "a.toml", "--svg", ""},
            {"plan", "a.toml", "--hardware", ""},
-           {"schedule", "1f1b", "--stages", "0", "--microbatches", "1"},
-           {"schedule", "1f1b", "--stages", "2", "--microbatches", "-1"},
-           {"schedule", "1f1b", "--stages", "2", "--microbatches", "2", "--chunks", "-1"},
-           {"schedule", "1f1b", "--stages", "2", "--microbatches", "2", "--svg", ""}}) {
+           {"schedule", "1f1b", "--ranks", "0", "--microbatches", "1"},
+           {"schedule", "1f1b", "--ranks", "2", "--microbatches", "-1"},
+           {"schedule", "1f1b", "--ranks", "2", "--microbatches", "2", "--chunks", "-1"},
+           {"schedule", "1f1b", "--ranks", "2", "--microbatches", "2", "--svg", ""}}) {
     EXPECT_EQ(parse(words), 2) << words.back();
     EXPECT_FALSE(g_train || g_generate || g_checkpoint || g_plan || g_schedule) << words.back();
   }

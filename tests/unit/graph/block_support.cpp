@@ -37,7 +37,7 @@ LocalWorldOptions block_options(const std::string& device, i64 ranks, u64 deferr
 TwoBlocks::TwoBlocks(LocalRank& rank, bool recompute)
     : rank_(rank),
       hidden_(rank.slot("hidden")),
-      rows_(rank.slot("rows")),
+      row_ids_(rank.slot("row_ids")),
       layers_{rank.build<Layer>("layers.0", "transformer_block"),
               rank.build<Layer>("layers.1", "transformer_block")},
       empty_(rank.bundle()),
@@ -59,11 +59,11 @@ Phase TwoBlocks::recomputed(std::vector<Phase> phases) const {
   Phase phase;
   phase.scope = "block";
   phase.run = [this, inner](Context& cx, Bundle& bundle) {
-    const auto body = [this, inner, rows = bundle[rows_]](Context& c,
-                                                          const std::vector<Tensor>& x) {
+    const auto body = [this, inner, rows = bundle[row_ids_]](Context& c,
+                                                             const std::vector<Tensor>& x) {
       Bundle again = empty_;
       again[hidden_] = x[0];
-      again[rows_] = rows;
+      again[row_ids_] = rows;
       for (const Phase& phase : *inner) phase.run(c, again);
       return std::vector<Tensor>{again[hidden_]};
     };
@@ -86,7 +86,7 @@ Bundle TwoBlocks::bundle(int microbatch) const {
     const i64 sample = microbatch * kSamples + row / kPositions;
     rows.push_back(static_cast<double>(row_id(sample, row % kPositions)));
   }
-  bundle[rows_] = rank_.tensor({kRows}, DType::i64, rows);
+  bundle[row_ids_] = rank_.tensor({kRows}, DType::i64, rows);
   return bundle;
 }
 

@@ -38,7 +38,7 @@ class TwoBlocks {
   Phase recomputed(std::vector<Phase> phases) const;
 
   LocalRank& rank_;
-  Slot hidden_, rows_;
+  Slot hidden_, row_ids_;
   std::vector<std::shared_ptr<Layer>> layers_;
   std::vector<Phase> phases_;
   Bundle empty_;

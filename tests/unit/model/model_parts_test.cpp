@@ -104,7 +104,7 @@ TEST_F(Parts, APlacementOnTheTensorAxisIsNeverForgotten) {
 
 TEST_F(Parts, SlotsAndTermsAreOneAName) {
   EXPECT_EQ(parts_.slot("hidden"), 0);
-  EXPECT_EQ(parts_.slot("rows"), 1);
+  EXPECT_EQ(parts_.slot("row_ids"), 1);
   EXPECT_EQ(parts_.slot("hidden"), 0);
   EXPECT_EQ(parts_.host_slot("splits"), 0);
   EXPECT_EQ(parts_.loss("lm"), parts_.loss("lm"));

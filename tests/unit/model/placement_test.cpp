@@ -8,10 +8,10 @@
 namespace tessera {
 namespace {
 
-std::vector<LayerPlan> gpt(int blocks) {
-  std::vector<LayerPlan> layers{{"embedding", LayerPlan::embedding}};
+std::vector<ModelLayer> gpt(int blocks) {
+  std::vector<ModelLayer> layers{{"embedding", ModelLayer::embedding}};
   for (int i = 0; i < blocks; ++i) layers.push_back({fmt::format("layers.{}", i)});
-  layers.push_back({"head", LayerPlan::head});
+  layers.push_back({"head", ModelLayer::head});
   return layers;
 }
 
@@ -116,7 +116,7 @@ class Vee final : public PipelineSchedule {
   explicit Vee(bool broken = false) : broken_(broken) {}
   int chunks() const override { return 2; }
   Place place(const PipelineShape& shape, int rank, int chunk) const override {
-    return {chunk == 0 || broken_ ? rank : 2 * shape.stages - 1 - rank};
+    return {chunk == 0 || broken_ ? rank : 2 * shape.ranks - 1 - rank};
   }
   int live(const PipelineShape&, int) const override { return 1; }
   std::vector<Action> order(const PipelineShape&) const override { return {}; }

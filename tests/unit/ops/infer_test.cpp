@@ -109,8 +109,8 @@ TEST(Infer, WrongConstantsAreErrors) {
   DropoutArgs dropout;
   dropout.x = dense({2, 3});
   dropout.p = 0.5;
-  EXPECT_THAT(error(dropout), HasSubstr("rows must be given when p is not 0"));
-  dropout.rows = dense({2}, DType::i64);
+  EXPECT_THAT(error(dropout), HasSubstr("row_ids must be given when p is not 0"));
+  dropout.row_ids = dense({2}, DType::i64);
   EXPECT_EQ(error(dropout), "");
   dropout.p = 1;
   EXPECT_THAT(error(dropout), HasSubstr("p must be in [0, 1), is 1"));

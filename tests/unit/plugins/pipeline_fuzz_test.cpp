@@ -20,7 +20,7 @@ using Plans = std::vector<Plan>;
 
 struct Case {
   std::string type, keys;
-  int stages, microbatches;
+  int ranks, microbatches;
 };
 const std::vector<Case> kCases = {{"gpipe", "", 3, 4},
                                   {"1f1b", "", 2, 4},
@@ -37,13 +37,13 @@ struct Counts {
 };
 
 std::shared_ptr<PipelineSchedule> make(const Case& c) {
-  ScheduleArguments arguments{c.stages};
+  ScheduleArguments arguments{c.ranks};
   return make_plugin<PipelineSchedule>(c.type, c.keys, arguments);
 }
 
 PipelineShape shape_of(const Case& c, const PipelineSchedule& schedule, bool training) {
   PipelineShape shape;
-  shape.stages = c.stages;
+  shape.ranks = c.ranks;
   shape.chunks = schedule.chunks();
   shape.microbatches = c.microbatches;
   shape.training = training;
@@ -143,10 +143,10 @@ void change_messages(Plan& plan, Random& random) {
       message.microbatch = any(plan.shape.microbatches);
       break;
     case 1:
-      message.stage = any(plan.shape.stages * plan.shape.chunks);
+      message.stage = any(plan.shape.virtual_stages());
       break;
     case 2:
-      message.peer = any(plan.shape.stages);
+      message.peer = any(plan.shape.ranks);
       break;
     case 3:
       message.forward = !message.forward;
@@ -178,7 +178,7 @@ void change_messages(Plan& plan, Random& random) {
 void fuzz(const std::function<void(const Case&, bool, Random&, u64, Counts&)>& one, int times) {
   for (const Case& c : kCases) {
     for (const bool training : {true, false}) {
-      SCOPED_TRACE(fmt::format("{} p {} training {}", c.type, c.stages, training));
+      SCOPED_TRACE(fmt::format("{} p {} training {}", c.type, c.ranks, training));
       Random random(17);
       Counts counts;
       for (int i = 0; i < times && !::testing::Test::HasFailure(); ++i) {
@@ -186,7 +186,7 @@ void fuzz(const std::function<void(const Case&, bool, Random&, u64, Counts&)>& o
       }
       EXPECT_GT(counts.rejected, times / 10);
       EXPECT_GT(counts.accepted, 0);
-      ::testing::Test::RecordProperty(fmt::format("{}_{}_{}", c.type, c.stages, training),
+      ::testing::Test::RecordProperty(fmt::format("{}_{}_{}", c.type, c.ranks, training),
                                       fmt::format("{}/{}", counts.accepted, counts.rejected));
     }
   }

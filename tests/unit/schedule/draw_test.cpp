@@ -15,7 +15,7 @@ TEST(Draw, OneRankInARow) {
 
 TEST(Draw, RanksWaitForTheirNeighbours) {
   PipelineShape shape = one_stage(2);
-  shape.stages = 2;
+  shape.ranks = 2;
   const GivenSchedule schedule({{{Action::F, 0}, {Action::F, 1}, {Action::B, 0}, {Action::B, 1}},
                                 {{Action::F, 0}, {Action::B, 0}, {Action::F, 1}, {Action::B, 1}}},
                                2);
@@ -39,7 +39,7 @@ TEST(Draw, ChunksAreNumbered) {
 
 TEST(Draw, SaysWhereAnOrderIsWrong) {
   PipelineShape shape = one_stage(1);
-  shape.stages = 2;
+  shape.ranks = 2;
   const GivenSchedule schedule(
       {{{Action::B, 0}, {Action::F, 0}}, {{Action::F, 0}, {Action::B, 0}}});
   EXPECT_THAT([&] { draw(schedule, shape); },

@@ -157,7 +157,7 @@ u64 PlanMachine::entering(int rank, const PlanAction& action, bool forward) {
   const int own = plan.stages[static_cast<std::size_t>(action.chunk)];
   const int stage = own + (forward ? -1 : 1);
   if (stage < 0) return sample(action.microbatch);
-  if (stage >= plan.shape.stages * plan.shape.chunks) return kLoss;
+  if (stage >= plan.shape.virtual_stages()) return kLoss;
   const auto chunk = std::ranges::find(plan.stages, stage);
   if (chunk != plan.stages.end()) {
     return leaving(rank, action.microbatch, static_cast<int>(chunk - plan.stages.begin()), forward);

@@ -24,7 +24,7 @@ class MutatedSchedule final : public PipelineSchedule {
     return base_->place(shape, rank, chunk);
   }
   std::vector<Action> order(const PipelineShape& shape) const override {
-    const bool same = shape.stages == shape_.stages && shape.chunks == shape_.chunks &&
+    const bool same = shape.ranks == shape_.ranks && shape.chunks == shape_.chunks &&
                       shape.microbatches == shape_.microbatches &&
                       shape.training == shape_.training;
     return same ? by_rank_.at(static_cast<std::size_t>(shape.rank)) : base_->order(shape);

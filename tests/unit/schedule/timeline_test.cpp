@@ -21,9 +21,9 @@ const GivenSchedule& two_ranks() {
   return kSchedule;
 }
 
-PipelineShape shape_of(int stages, int microbatches) {
+PipelineShape shape_of(int ranks, int microbatches) {
   PipelineShape shape;
-  shape.stages = stages;
+  shape.ranks = ranks;
   shape.microbatches = microbatches;
   return shape;
 }

@@ -31,7 +31,7 @@ std::string problem(const std::vector<Plan>& plans) {
 // 4 5, …
 std::vector<Plan> three() {
   PipelineShape shape;
-  shape.stages = 2;
+  shape.ranks = 2;
   shape.microbatches = 3;
   const std::vector<std::vector<Action>> orders = {
       {{F, 0}, {F, 1}, {B, 0}, {F, 2}, {B, 1}, {B, 2}},

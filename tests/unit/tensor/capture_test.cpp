@@ -259,7 +259,7 @@ TEST_P(Captures, BelongToTheirDevice) {
 
 TEST(LibraryCaptures, RefuseAFirstUse) {
   bool first = false;
-  const auto prepare = [&first](const FillArgs&) { return tessera::Setup{0, first}; };
+  const auto prepare = [&first](const FillArgs&) { return tessera::LaunchRequirements{0, first}; };
   HostDevice device(
       "test", {}, {make_kernel<FillArgs>(prepare, [](const FillArgs&, void*, Stream&) {})});
   const Tensor x = empty(device, {2});

@@ -127,7 +127,7 @@ TEST(DeferredWaits, NameWhatTheyWaitedFor) {
 
 TEST(DeferredErrors, NameTheirOperation) {
   const Kernel broken =
-      make_kernel<FillArgs>([](const FillArgs&) { return tessera::Setup(); },
+      make_kernel<FillArgs>([](const FillArgs&) { return tessera::LaunchRequirements(); },
                             [](const FillArgs&, void*, Stream&) { fail_config("broken"); });
   HostDevice device("test", deferred(1), {broken});
   fill(device.stream(), empty(device, {1}), 1);

@@ -98,7 +98,7 @@ TEST(HostDevices, ReturnWorkspaceAfterTheLaunch) {
 TEST(HostDevices, ReturnWorkspaceOfALaunchThatFails) {
   Kernel kernel = make_kernel<FillArgs>(
       [](const FillArgs&) {
-        return tessera::Setup{100, false};
+        return tessera::LaunchRequirements{100, false};
       },
       [](const FillArgs&, void*, Stream&) { fail("broken"); });
   HostDevice device("test", {}, {kernel});

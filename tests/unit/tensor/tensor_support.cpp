@@ -27,7 +27,9 @@ std::size_t bytes_of(const DetourArgs& args) {
   return static_cast<std::size_t>(args.x.elements()) * sizeof(float);
 }
 
-Setup prepare_detour(const DetourArgs& args) { return {static_cast<i64>(bytes_of(args)), false}; }
+LaunchRequirements prepare_detour(const DetourArgs& args) {
+  return {static_cast<i64>(bytes_of(args)), false};
+}
 
 void run_detour(const DetourArgs& args, void* workspace, Stream&) {
   std::memcpy(workspace, args.x.address, bytes_of(args));

@@ -106,7 +106,7 @@ TEST_F(Loading, MicrobatchesAreDealtRoundByRound) {
                               10 * first + 10,
                               10 * first + 11,
                               10 * first + 12));
-      EXPECT_THAT(here.input(j, "rows"),
+      EXPECT_THAT(here.input(j, "row_ids"),
                   ElementsAre(row_id(first, 0),
                               row_id(first, 1),
                               row_id(first, 2),
@@ -168,7 +168,7 @@ TEST_F(Loading, ContextRanksHoldTwoChunksOfEverySample) {
       }
     }
     EXPECT_EQ(here.input(0, "tokens"), tokens) << "rank " << index;
-    EXPECT_EQ(here.input(0, "rows"), rows) << "rank " << index;
+    EXPECT_EQ(here.input(0, "row_ids"), rows) << "rank " << index;
     EXPECT_EQ(here.input(0, "positions"), places) << "rank " << index;
     // Position 0 of odd samples is masked; context rank 0 holds it.
     EXPECT_THAT(weights, ElementsAre(index % 2 == 0 ? 7 : 8, 0)) << "rank " << index;

@@ -63,7 +63,7 @@ void forward_queries(const AttentionArgs& args,
   const Sight sight = {size.keys, spec.causal_offset, spec.causal};
   const Keeper keeper(spec.dropout);
   const i64* rows_of_sample =
-      spec.dropout > 0 ? args.rows.as<const i64>() + sample * size.queries : nullptr;
+      spec.dropout > 0 ? args.row_ids.as<const i64>() + sample * size.queries : nullptr;
   BlockWords words(spec, rows_of_sample, head);
   pack_rows(head_of(args.q, sample, head),
             first,

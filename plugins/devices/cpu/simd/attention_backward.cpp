@@ -71,7 +71,7 @@ void backward_queries(const AttentionBackwardArgs& args,
   const Sight sight = {size.keys, spec.causal_offset, spec.causal};
   const Keeper keeper(spec.dropout);
   const i64* rows_of_sample =
-      spec.dropout > 0 ? args.rows.as<const i64>() + sample * size.queries : nullptr;
+      spec.dropout > 0 ? args.row_ids.as<const i64>() + sample * size.queries : nullptr;
   BlockWords words(spec, rows_of_sample, head);
   const auto grad = head_of(args.grad, sample, head);
   const auto out = head_of(args.out, sample, head);

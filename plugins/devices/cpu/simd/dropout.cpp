@@ -15,7 +15,7 @@ void run(const DropoutArgs& args) {
   const auto x = rows_of(args.x);
   const auto residual = args.residual ? rows_of(args.residual) : Rows<const float>{};
   const auto out = rows_of<float>(args.out);
-  const i64* ids = args.rows.as<const i64>();
+  const i64* ids = args.row_ids.as<const i64>();
   const bool random = args.p > 0;
   const Keeper keeper(args.p);
   const u64 key = args.key;

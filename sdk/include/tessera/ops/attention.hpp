@@ -8,7 +8,7 @@
 namespace tessera {
 
 /// Constants of one attention call. Query i attends to keys j with j <= i + causal_offset when
-/// causal. Dropout of the probabilities by attention_counter(rows[i], head_offset + head,
+/// causal. Dropout of the probabilities by attention_counter(row_ids[i], head_offset + head,
 /// key_offset + j) (random.hpp).
 struct AttentionSpec {
   double scale = 1;
@@ -22,19 +22,19 @@ struct AttentionSpec {
 
 /// out = softmax(scale · q kᵀ) v for each sample and head, never storing the scores (Dao et al.
 /// 2022). q, out [b, sq, H, d]; k, v [b, sk, K, d], K divides H (grouped queries); unit inner
-/// stride. rows i64 [b · sq]. lse [b, H, sq]: log of each row's sum of exponentials; a query that
-/// sees no key gives out = 0 and lse = -inf. Counts the FLOPs of two products over the visible area
-/// of the scores.
+/// stride. row_ids i64 [b · sq]. lse [b, H, sq]: log of each row's sum of exponentials; a query
+/// that sees no key gives out = 0 and lse = -inf. Counts the FLOPs of two products over the visible
+/// area of the scores.
 struct AttentionArgs {
   static constexpr std::string_view kName = "attention";
   static constexpr int kTensors = 6, kOutputs = 2;
   static constexpr TensorRule kRules[] = {{"q", TypeRule::data},
                                           {"k", TypeRule::data},
                                           {"v", TypeRule::data},
-                                          {"rows", TypeRule::integers},
+                                          {"row_ids", TypeRule::integers},
                                           {"out", TypeRule::data},
                                           {"lse", TypeRule::statistic}};
-  TensorArg q, k, v, rows, out, lse;
+  TensorArg q, k, v, row_ids, out, lse;
   AttentionSpec spec;
   TESSERA_API static Effort effort(const AttentionArgs& args);
   TESSERA_API static void infer(AttentionArgs& args);
@@ -63,14 +63,14 @@ struct AttentionBackwardArgs {
   static constexpr TensorRule kRules[] = {{"q", TypeRule::data},
                                           {"k", TypeRule::data},
                                           {"v", TypeRule::data},
-                                          {"rows", TypeRule::integers},
+                                          {"row_ids", TypeRule::integers},
                                           {"out", TypeRule::data},
                                           {"lse", TypeRule::statistic},
                                           {"grad", TypeRule::data},
                                           {"q_grad", TypeRule::data},
                                           {"k_grad", TypeRule::data},
                                           {"v_grad", TypeRule::data}};
-  TensorArg q, k, v, rows, out, lse, grad, q_grad, k_grad, v_grad;
+  TensorArg q, k, v, row_ids, out, lse, grad, q_grad, k_grad, v_grad;
   AttentionSpec spec;
   TESSERA_API static Effort effort(const AttentionBackwardArgs& args);
   TESSERA_API static void infer(AttentionBackwardArgs& args);

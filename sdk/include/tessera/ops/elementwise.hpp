@@ -56,16 +56,16 @@ struct GeluBackwardArgs {
 };
 
 /// out [n, f] = residual (optional) + dropped(x): each element of x is kept with probability 1 - p
-/// and scaled by 1/(1 - p), by the word of hidden_counter(rows[i], feature_offset + j) under `key`
-/// (random.hpp). Without residual it is its own gradient. out may be x.
+/// and scaled by 1/(1 - p), by the word of hidden_counter(row_ids[i], feature_offset + j) under
+/// `key` (random.hpp). Without residual it is its own gradient. out may be x.
 struct DropoutArgs {
   static constexpr std::string_view kName = "dropout";
   static constexpr int kTensors = 4, kOutputs = 1;
   static constexpr TensorRule kRules[] = {{"x", TypeRule::data},
                                           {"residual", TypeRule::data},
-                                          {"rows", TypeRule::integers},
+                                          {"row_ids", TypeRule::integers},
                                           {"out", TypeRule::data}};
-  TensorArg x, residual, rows, out;
+  TensorArg x, residual, row_ids, out;
   u64 key = 0;
   double p = 0;
   i64 feature_offset = 0;
