@@ -103,6 +103,20 @@ void check_world(const Opened& opened, const RankEnvironment& environment) {
   layout_of(opened.config.run, maker, environment.world);
 }
 
+// What our launcher did before it started ranks, rank 0 does for those of another one: the
+// configuration is the same on all.
+void check_once(const Opened& opened, const RankIdentity& identity) {
+  const auto check = [&] {
+    checked_setup(opened.config, *opened.plugins, identity.world, identity.threads);
+  };
+  decide_on_first(*identity.store,
+                  identity.rank,
+                  identity.world,
+                  "check of the configuration",
+                  check,
+                  2 * seconds(opened.config.run.comm.init_timeout_s));
+}
+
 // A rank among several: started by our launcher or by another one.
 int join(const TrainOptions& options, const RankEnvironment& environment) {
   std::optional<bool> heard;  // what report_failure said, once it was called
@@ -124,6 +138,7 @@ int join(const TrainOptions& options, const RankEnvironment& environment) {
     arguments.json = options.json;
     arguments.failed = report;
     arguments.joined = meet(opened, environment, arguments.identity);
+    if (!environment.own) check_once(opened, arguments.identity);
     const RunSetup setup = derive_setup(opened.config, *opened.plugins, environment.world);
     arguments.setup = &setup;
     return run_rank(opened, arguments);

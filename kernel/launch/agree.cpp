@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <charconv>
-#include <optional>
+#include <exception>
+#include <string>
 
 #include "tessera/error.hpp"
 
@@ -129,20 +130,34 @@ std::string first_difference(std::string_view mine,
                      their_rank);
 }
 
-constexpr std::string_view kAgreed = "=";
-constexpr char kDisagreed = '#';
-constexpr char kFailed = '!';  // followed by the exit code and a blank
-
-// What rank 0 tells all ranks: the verdict's kind, then its text.
-std::string judge(Store& store, const std::string& round, i64 world, milliseconds timeout) {
+// On rank 0: throws unless all ranks' facts are its own.
+void compare_facts(Store& store, const std::string& round, i64 world, milliseconds timeout) {
   const auto texts = collect(store, round, world, "facts about itself", timeout);
   const std::vector<Fact> mine = unpack(texts[0]);
   for (i64 peer = 1; peer < world; ++peer) {
     const std::string& text = texts[static_cast<std::size_t>(peer)];
-    if (text == texts[0]) continue;
-    return kDisagreed + describe_difference(mine, 0, unpack(text), peer);
+    if (text != texts[0]) fail_config("{}", describe_difference(mine, 0, unpack(text), peer));
   }
-  return std::string(kAgreed);
+}
+
+// What rank 0 tells the others: nothing, or its error's exit code, a blank and its text.
+std::string verdict_of(const std::exception_ptr& error) {
+  try {
+    if (error) std::rethrow_exception(error);
+    return {};
+  } catch (const Error& known) {
+    return fmt::format("{} {}", known.exit_code(), known.what());
+  } catch (const std::exception& other) {
+    return fmt::format("1 {}", other.what());
+  }
+}
+
+[[noreturn]] void throw_verdict(const std::string& verdict) {
+  const std::size_t blank = verdict.find(' ');
+  const int exit_code = std::stoi(verdict.substr(0, blank));
+  const std::string text = verdict.substr(blank + 1);
+  if (exit_code == 2) throw ConfigError(text);
+  throw Error(text, exit_code);
 }
 
 }  // namespace
@@ -202,35 +217,41 @@ void leave_together(Store& store, i64 rank, i64 world, std::string_view key, mil
   }
 }
 
+void decide_on_first(Store& store,
+                     i64 rank,
+                     i64 world,
+                     std::string_view key,
+                     const std::function<void()>& decide,
+                     milliseconds timeout) {
+  const std::string place = round_of(store, rank, key) + "/verdict";
+  std::exception_ptr error;
+  std::string verdict;
+  if (rank == 0) {
+    try {
+      decide();
+    } catch (...) {
+      error = std::current_exception();
+    }
+    verdict = verdict_of(error);
+    store.set(place, verdict);
+  } else {
+    verdict = wait_for(store, place, 0, fmt::format("verdict ({})", key), timeout);
+  }
+  if (verdict.empty()) return;
+  leave_together(store, rank, world, key, timeout);
+  if (error) std::rethrow_exception(error);
+  throw_verdict(verdict);
+}
+
 void agree(
     Store& store, i64 rank, i64 world, const std::vector<Fact>& facts, milliseconds timeout) {
   if (world == 1) return;
-  const std::string round = round_of(store, rank, "agree");
-  const std::string verdict_key = round + "/verdict";
+  const std::string round = round_of(store, rank, "facts");
   store.set(fmt::format("{}/{}", round, rank), pack(facts));
-  std::string verdict;
-  if (rank == 0) {
-    std::optional<Error> failure;
-    try {
-      verdict = judge(store, round, world, timeout);
-    } catch (const Error& error) {
-      failure = error;
-      verdict = fmt::format("{}{} {}", kFailed, error.exit_code(), error.what());
-    }
-    store.set(verdict_key, verdict);
-    if (failure) {
-      leave_together(store, rank, world, "agree", timeout);
-      throw *failure;
-    }
-  } else {
-    // Rank 0 may itself have begun to wait that much later; its verdict names who is missing.
-    verdict = wait_for(store, verdict_key, 0, "verdict on all ranks' facts", 2 * timeout);
-  }
-  if (verdict == kAgreed) return;
-  leave_together(store, rank, world, "agree", timeout);
-  if (verdict[0] == kDisagreed) throw ConfigError(verdict.substr(1));
-  const std::size_t blank = verdict.find(' ');
-  throw Error(verdict.substr(blank + 1), std::stoi(verdict.substr(1, blank)));
+  // Rank 0 may itself have begun to wait that much later; its verdict names who is missing.
+  const milliseconds patience = rank == 0 ? timeout : 2 * timeout;
+  decide_on_first(
+      store, rank, world, "agree", [&] { compare_facts(store, round, world, timeout); }, patience);
 }
 
 }  // namespace tessera

@@ -1,5 +1,6 @@
 #pragma once
 #include <chrono>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -28,6 +29,16 @@ void agree(Store& store,
            i64 world,
            const std::vector<Fact>& facts,
            std::chrono::milliseconds timeout);
+
+/// Called by all ranks with the same key: rank 0 calls `decide`, the others wait for it. Returns on
+/// all ranks when `decide` returns; else throws its error on all of them. For what is the same for
+/// all ranks and takes time.
+void decide_on_first(Store& store,
+                     i64 rank,
+                     i64 world,
+                     std::string_view key,
+                     const std::function<void()>& decide,
+                     std::chrono::milliseconds timeout);
 
 /// Called by every rank before a failure that all of them know ends the run. Rank 0, which may
 /// serve the store, waits a few seconds for the others, so that they can still read the error.

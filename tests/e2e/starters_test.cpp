@@ -107,6 +107,22 @@ TEST_F(Starters, RanksThatDoNotFitTheLayoutDoNotWaitForOthers) {
   EXPECT_THAT(other.err, HasSubstr("--set #3: [comm] ranks = 2, but torchrun started 4"));
 }
 
+// What only the dry run finds: rank 0 looks for it, and all ranks say it before they train.
+TEST_F(Starters, AMistakeEndsAllRanksBeforeTheyTrain) {
+  const std::vector<std::string> command = run_.command(
+      TinyRun::steps(3, "run", {"recompute.mode=selective", "recompute.scopes=[\"atn\"]"}));
+  const auto first = start(command, torchrun(0, 2));
+  const auto second = start(command, torchrun(1, 2));
+  for (const auto* rank : {&first, &second}) {
+    const ProcessResult result = (*rank)->wait();
+    EXPECT_EQ(result.exit_code, 2);
+    EXPECT_THAT(result.err,
+                HasSubstr("--set #4: [recompute] scopes has \"atn\"; the model's blocks have"));
+    EXPECT_EQ(result.out, "");
+  }
+  EXPECT_FALSE(std::filesystem::exists(run_.at("run")));
+}
+
 // The same values from other places are the same configuration.
 TEST_F(Starters, FilesAndSettingsOfRanksMayDifferWhereValuesDoNot) {
   run_.folder.write("lr.toml", "[lr]\npeak = 2e-3\n");

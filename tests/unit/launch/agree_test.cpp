@@ -97,6 +97,41 @@ TEST(Agree, WhoIsMissingIsNamedByAll) {
   EXPECT_THAT(errors, Each(HasSubstr("rank 2's facts")));
 }
 
+TEST(DecideOnFirst, OnlyRankZeroDecides) {
+  InProcessStore store;
+  std::atomic<int> decided{0};
+  const auto errors = on_ranks(3, [&](i64 rank) {
+    for (int round = 0; round < 2; ++round) {
+      const auto decide = [&] {
+        EXPECT_EQ(rank, 0);
+        ++decided;
+      };
+      decide_on_first(store, rank, 3, "test", decide, 10s);
+      EXPECT_GT(decided, round) << "rank " << rank << " did not wait";
+    }
+  });
+  EXPECT_THAT(errors, Each(""));
+  EXPECT_EQ(decided, 2);
+}
+
+TEST(DecideOnFirst, ItsErrorEndsAllRanks) {
+  InProcessStore store;
+  const auto thrown_by = [&](const std::function<void()>& decide) {
+    return on_ranks(3, [&](i64 rank) { decide_on_first(store, rank, 3, "test", decide, 10s); });
+  };
+  EXPECT_THAT(thrown_by([] { fail_config("no 2 such\nkeys"); }), Each("2: no 2 such\nkeys"));
+  EXPECT_THAT(thrown_by([] { throw Error("gone", 75); }), Each("75: gone"));
+}
+
+TEST(DecideOnFirst, SaysThatRankZeroIsMissing) {
+  InProcessStore store;
+  const auto wait = [&](i64) {
+    decide_on_first(
+        store, 1, 2, "test of it", [] {}, 100ms);
+  };
+  EXPECT_THAT(on_ranks(1, wait), Each(HasSubstr("rank 0's verdict (test of it) did not come")));
+}
+
 TEST(Agree, LongTextsAreComparedByLine) {
   EXPECT_THAT(describe_difference({{"configuration", "seed = 1\nlr = 2\nend"}},
                                   0,
