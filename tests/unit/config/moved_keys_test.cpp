@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "kernel/config/dump.hpp"
+#include "tessera/error.hpp"
 #include "tests/unit/config/config_support.hpp"
 
 namespace tessera {
@@ -167,6 +168,31 @@ TEST(ConfigMovedKeys, ErrorsPointAtWhereTheKeyIsWritten) {
             "\"byte\"\n"
             "   12 | tokenizer = \"byte\"\n"
             "      | ^^^^^^^^^");
+}
+
+TEST(ConfigMovedKeys, OneFileHasAKeyAtOnePlaceOnly) {
+  const auto error_of = [](const std::string& text) -> std::string {
+    try {
+      Config::parse(text, "a.toml");
+    } catch (const ConfigError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(error_of("[batch]\nsequence_length = 8\n[model]\nsequence_length = 16\n"),
+            "a.toml:4:1: model.sequence_length and batch.sequence_length (a.toml:2:1) are the "
+            "same; write batch.sequence_length only\n"
+            "    4 | sequence_length = 16\n"
+            "      | ^^^^^^^^^^^^^^^");
+  EXPECT_EQ(error_of("[model]\nsequence_length = 8\n[batch]\nsequence_length = 8\n").substr(0, 75),
+            "a.toml:4:1: batch.sequence_length and model.sequence_length (a.toml:2:1) ar");
+  // A table counts, whatever is in it.
+  EXPECT_EQ(error_of("[data.tokenizer]\ntype = \"bpe\"\n[tokenizer]\npath = \"/m\"\n"),
+            "a.toml:3:2: tokenizer and data.tokenizer (a.toml:1:7) are the same; write tokenizer "
+            "only\n"
+            "    3 | [tokenizer]\n"
+            "      |  ^^^^^^^^^");
+  EXPECT_EQ(error_of("[model]\nsequence_length = 8\n[batch]\nglobal = 8\n"), "");
 }
 
 TEST(ConfigMovedKeys, WhatIsMissingIsNamedByItsNewPlace) {
