@@ -1,0 +1,99 @@
+// `config check` of each configuration of configs/ under each layout of configs/parallel: it
+// passes, or it is refused for the reason that is listed here.
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "program_support.hpp"
+
+namespace tessera::testing {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+
+struct Refusal {
+  std::string config, layout, reason;
+};
+const std::vector<Refusal>& refusals() {
+  static const std::vector<Refusal> kAll = {
+      {"scaling/gpt2_2.5b",
+       "pp2_zbv",
+       "[placement] 54 blocks do not divide among 4 pipeline stages"},
+      {"scaling/gpt2_2.5b",
+       "pp2_tp2_sp",
+       "[placement] 54 blocks do not divide among 4 pipeline stages"},
+  };
+  return kAll;
+}
+
+// Paths below configs/ without their extension, sorted.
+std::vector<std::string> configs_in(const std::string& folder) {
+  const fs::path all = TESSERA_SOURCE_DIR "/configs";
+  std::vector<std::string> names;
+  for (const fs::directory_entry& entry : fs::directory_iterator(all / folder)) {
+    if (entry.path().extension() != ".toml") continue;
+    names.push_back(fs::relative(entry.path(), all).replace_extension().string());
+  }
+  std::ranges::sort(names);
+  return names;
+}
+
+std::vector<std::string> runnable() {
+  std::vector<std::string> names = configs_in(".");
+  for (const std::string& name : configs_in("scaling")) names.push_back(name);
+  return names;
+}
+
+std::string file_of(const std::string& config) {
+  return TESSERA_SOURCE_DIR "/configs/" + config + ".toml";
+}
+
+class ShippedConfig : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(ShippedConfig, PassesInEachLayoutOrIsRefusedForAReason) {
+  const TemporaryFolder folder;  // the data of these configurations is fetched, or not needed
+  const std::string text = folder.write("text.txt", std::string(65536, 'x'));
+  std::vector<std::string> layouts = {""};
+  for (const std::string& path : configs_in("parallel")) {
+    layouts.push_back(fs::path(path).filename().string());
+  }
+  ASSERT_GE(layouts.size(), 11U);
+  for (const std::string& layout : layouts) {
+    SCOPED_TRACE(layout);
+    std::vector<std::string> command = {"config", "check", file_of(GetParam())};
+    if (!layout.empty()) command.push_back(file_of("parallel/" + layout));
+    command.insert(command.end(), {"--set", "data.path=" + text});
+    const ProcessResult result = run_tessera(command);
+    const auto refusal = std::ranges::find_if(refusals(), [&](const Refusal& refused) {
+      return refused.config == GetParam() && refused.layout == layout;
+    });
+    if (refusal == refusals().end()) {
+      EXPECT_EQ(result.exit_code, 0) << result.err;
+    } else {
+      EXPECT_EQ(result.exit_code, 2);
+      EXPECT_THAT(result.err, HasSubstr(refusal->reason));
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, ShippedConfig, ::testing::ValuesIn(runnable()), [](const auto& info) {
+  std::string name = info.param;
+  std::ranges::replace_if(
+      name, [](char c) { return std::isalnum(c) == 0; }, '_');
+  return name;
+});
+
+TEST(ShippedConfigs, RefusalsAreOfConfigurationsThatExist) {
+  for (const Refusal& refusal : refusals()) {
+    EXPECT_TRUE(fs::exists(file_of(refusal.config))) << refusal.config;
+    EXPECT_TRUE(fs::exists(file_of("parallel/" + refusal.layout))) << refusal.layout;
+  }
+}
+
+}  // namespace
+}  // namespace tessera::testing
