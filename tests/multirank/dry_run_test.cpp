@@ -25,6 +25,18 @@ using ::testing::StartsWith;
 
 // --- components, each with one mistake ---
 
+// The same values; its backward pass fails.
+Tensor broken(Context& cx, const Tensor& y) {
+  Tensor z = y.view(y.shape());
+  if (!cx.recording()) return z;
+  const std::array<Tensor, 1> inputs = {y};
+  const std::array<Tensor*, 1> outputs = {&z};
+  cx.tape->record("broken", inputs, outputs, [](Context&, Gradients&) {
+    fail("this operation has no gradient");
+  });
+  return z;
+}
+
 // A layer with the mistake that its configuration names: it takes dropout's random numbers of all
 // rows, where it holds only its own ones, or its backward pass fails.
 class WrongLayer final : public Layer {
@@ -53,17 +65,6 @@ class WrongLayer final : public Layer {
     Tensor y = ops::dropout(cx, ops::scale(cx, x, 2), x, rows, 0.5, key_);
     bundle[hidden_] = mistake_ == "backward" ? broken(cx, y) : y;
   }
-  static Tensor broken(Context& cx, const Tensor& y) {
-    Tensor z = y.view(y.shape());
-    if (!cx.recording()) return z;
-    const std::array<Tensor, 1> inputs = {y};
-    const std::array<Tensor*, 1> outputs = {&z};
-    cx.tape->record("broken", inputs, outputs, [](Context&, Gradients&) {
-      fail("this operation has no gradient");
-    });
-    return z;
-  }
-
   TensorRegion region_;
   std::string mistake_;
   Slot hidden_, row_ids_;
@@ -138,6 +139,7 @@ class Norm final : public Module {
   }
   Tensor operator()(Context& cx, const Tensor& x) const override {
     Tensor y = ops::layernorm(cx, x, *parameters_[0], *parameters_[1], 1e-5);
+    if (mistake_ == "backward") return broken(cx, y);
     if (mistake_ == "result_shape") return y.slice(1, 0, y.dim(1) / 2);
     return y;
   }
@@ -269,6 +271,10 @@ std::vector<Mistake> mistakes() {
        "type",
        "[model.block.mlp] type = \"wrong_layer\": backward pass of \"mlp\" in layers.1: this "
        "operation has no gradient"},
+      {"error_in_a_backward_closure_of_a_module",
+       norm("backward"),
+       "type",
+       "[model.block.norm] type = \"wrong_norm\": backward pass: this operation has no gradient"},
       {"metric_that_is_a_mean",
        norm("metric_mean"),
        "type",
@@ -319,6 +325,17 @@ TEST(DryRun, FindsAGradientThatIsNotSummed) {
   EXPECT_THAT(check("[parallel]\ntensor = 2\n[model.block.mlp.up]\ntype = \"without_enter\"\n"),
               AllOf(HasSubstr("parameter \"layers.1.mlp_norm.weight\": its gradient"),
                     HasSubstr("what goes into a region has to enter() it")));
+}
+
+// One mistake is made again in each layer, and on each pipeline rank.
+TEST(DryRun, ShowsTheFirstOfManyParameters) {
+  for (const std::string pipeline : {"1", "2"}) {
+    const std::string found =
+        check(kRows + norm("replicated"),
+              {"model.layers=24", "parallel.pipeline=" + pipeline, "schedule.type=1f1b"});
+    EXPECT_EQ(std::ranges::count(found, '\n'), 3) << found;
+    EXPECT_THAT(found, HasSubstr("[model.block.norm] type = \"wrong_norm\": and 93 more like it"));
+  }
 }
 
 // What is wrong in several places is said at once.

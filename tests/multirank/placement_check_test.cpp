@@ -71,7 +71,7 @@ TEST(PlacementChecks, FindWhatIsNotSummed) {
                    "model.block.norm",
                    "norm",
                    "gradient_not_summed",
-                   "layers.0.attention_norm.weight"},
+                   "layers.1.mlp_norm.weight"},
            Mistake{with(kRows, {"parallel.pipeline=2", "schedule.type=\"1f1b\""}),
                    "model.head.norm",
                    "norm",

@@ -4,6 +4,8 @@
 #include <map>
 #include <set>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "kernel/checkpoint/folders.hpp"
 #include "kernel/comm/launch_order.hpp"
@@ -70,16 +72,38 @@ void check_resumed(const RunSetup& setup) {
   }
 }
 
-void check_placements(const ModelParts& parts, const PlacementCheck& placement) {
-  std::vector<std::string> texts;
-  for (const PlacementCheck::Problem& problem : placement.problems()) {
+// Parameters whose placement is wrong, by the component that declared them: one mistake is made
+// again in each layer. In the order in which a backward pass finds them: causes come first.
+class WrongPlacements {
+ public:
+  void add(const ModelParts& parts, const PlacementCheck& placement) {
     const auto& entries = parts.parameters();
-    const auto entry = std::ranges::find_if(
-        entries, [&](const auto& e) { return e.parameter.get() == problem.parameter; });
-    texts.push_back(fmt::format("{}: {}", entry->component, problem.text));
+    for (const PlacementCheck::Problem& problem : placement.problems()) {
+      const auto entry = std::ranges::find_if(
+          entries, [&](const auto& e) { return e.parameter.get() == problem.parameter; });
+      of(entry->component).add(problem.text);
+    }
   }
-  if (!texts.empty()) fail_config("{}", fmt::join(texts, "\n"));
-}
+  void tell(ProblemList& problems) const {
+    constexpr std::size_t kShown = 3;
+    for (const auto& [component, all] : by_component_) {
+      const std::vector<std::string>& texts = all.texts();
+      const std::size_t shown = std::min(texts.size(), kShown);
+      for (std::size_t i = 0; i < shown; ++i) problems.add(component + ": " + texts[i]);
+      if (texts.size() == shown) continue;
+      problems.add(fmt::format("{}: and {} more like it", component, texts.size() - shown));
+    }
+  }
+
+ private:
+  ProblemList& of(const std::string& component) {
+    const auto found = std::ranges::find(by_component_, component, &Of::first);
+    if (found != by_component_.end()) return found->second;
+    return by_component_.emplace_back(component, ProblemList()).second;
+  }
+  using Of = std::pair<std::string, ProblemList>;
+  std::vector<Of> by_component_;
+};
 
 // One training step of one rank over absent hardware; what it declared and planned.
 struct Tried {
@@ -90,7 +114,8 @@ Tried try_rank(const RunSetup& setup,
                i64 number,
                const std::shared_ptr<Device>& stands_for,
                int microbatches,
-               LaunchOrder& launches) {
+               LaunchOrder& launches,
+               WrongPlacements& wrong) {
   PlacementCheck placement;
   DryEvents events;
   events.launched = [&](const Kernel& kernel, const void* args) {
@@ -106,7 +131,7 @@ Tried try_rank(const RunSetup& setup,
   TrainStep step(rank, model, setup, {.observer = &locator, .microbatches = microbatches});
   placement.begin(*rank.mesh, model.parts().parameter_list());
   step.run();
-  check_placements(model.parts(), placement);
+  wrong.add(model.parts(), placement);
   step.losses();
   Tried tried{step.plan(), {}};
   const std::vector<ModelLayer> layers = setup.model->layers();
@@ -186,15 +211,17 @@ void dry_run(const RunSetup& setup, int threads, ProblemList& problems) {
   if (!check([&] { device = make_device(rank_spec_of(setup), identity); })) return;
   const int microbatches = fewest_microbatches(setup);
   LaunchOrder launches;
+  WrongPlacements wrong;
   std::vector<Plan> plans;  // of one context coordinate, by pipeline rank
   std::set<std::string> scopes;
   for (const RankClass& of : rank_classes(RankGenerator(setup.layout))) {
-    const auto tried =
-        problems.run([&] { return try_rank(setup, of.first, device, microbatches, launches); });
+    const auto tried = problems.run(
+        [&] { return try_rank(setup, of.first, device, microbatches, launches, wrong); });
     if (!tried) continue;
     scopes.insert(tried->block_scopes.begin(), tried->block_scopes.end());
     if (of.context == 0) plans.push_back(tried->plan);
   }
+  wrong.tell(problems);
   if (!problems.empty()) return;
   check([&] { check_recompute(setup, scopes); });
   check([&] { verify(plans); });

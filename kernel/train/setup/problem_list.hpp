@@ -29,6 +29,7 @@ class ProblemList {
     for (const std::string& text : more.texts_) add(text);
   }
   bool empty() const { return texts_.empty(); }
+  const std::vector<std::string>& texts() const { return texts_; }
   /// Throws all of them as one ConfigError, if there are any.
   void throw_all() const {
     if (!empty()) throw ConfigError(fmt::format("{}", fmt::join(texts_, "\n")));

@@ -1,6 +1,7 @@
 #pragma once
 #include <concepts>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -116,6 +117,11 @@ class TESSERA_API Tape {
               std::span<Tensor* const> outputs,
               BackwardFn input_half,
               BackwardFn weight_half = {});
+  /// Called in a catch block when a closure has thrown; may throw an error that says more.
+  using ErrorHandler = std::function<void()>;
+  /// Operations that are recorded from now on have this handler, or none (nullptr); it outlives the
+  /// frames. Returns the handler before. For checks that say which component has failed.
+  const ErrorHandler* on_error(const ErrorHandler* handler);
   /// Adds a root of the current frame: d(total loss)/d(scalar) = the loss scale.
   void root(const Tensor& scalar);
 

@@ -59,6 +59,7 @@ struct Tape::Frame {
     u32 first_input, inputs;    // of `operands`
     u32 first_output, outputs;  // of values
     Closure input_half, weight_half;
+    const ErrorHandler* on_error;
     bool reached = false;
 
     void reset() {
@@ -112,6 +113,7 @@ struct Tape::State {
   Frames frames;
   std::vector<Frames::node_type> spare;  // released: their memory is used again
   std::vector<Frame*> open;
+  const ErrorHandler* on_error = nullptr;
   FrameId next = 1;
 
   Frame& make_frame() {
@@ -213,17 +215,24 @@ struct Pass {
   void input_half(Node& node) {
     const std::span<const u32> inputs = frame.inputs_of(node);
     if (node.input_half && std::ranges::any_of(inputs, [](u32 value) { return value != 0; })) {
-      Around gradients(*this, node);
-      node.input_half(cx, gradients);
+      call(node, node.input_half);
     }
     node.input_half.reset();
   }
   void run_deferred() {
     Node* node = std::exchange(deferred, nullptr);
     if (node == nullptr) return;
-    Around gradients(*this, *node);
-    node->weight_half(cx, gradients);
+    call(*node, node->weight_half);
     finish(*node);
+  }
+  void call(Node& node, const typename Frame::Closure& half) {
+    Around gradients(*this, node);
+    try {
+      half(cx, gradients);
+    } catch (...) {
+      if (node.on_error != nullptr) (*node.on_error)();
+      throw;
+    }
   }
   void finish(Node& node) {
     node.reset();
@@ -299,7 +308,12 @@ void Tape::record(std::string_view name,
                          first_output,
                          static_cast<u32>(outputs.size()),
                          frame.keep(input_half),
-                         frame.keep(weight_half)});
+                         frame.keep(weight_half),
+                         state_->on_error});
+}
+
+const Tape::ErrorHandler* Tape::on_error(const ErrorHandler* handler) {
+  return std::exchange(state_->on_error, handler);
 }
 
 void Tape::root(const Tensor& scalar) {
