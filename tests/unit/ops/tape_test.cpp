@@ -165,6 +165,41 @@ TEST_F(TapeFrames, TakeOverTheMemoryOfReleasedOnes) {
   EXPECT_EQ(places[0], places[1]);
 }
 
+// Each half, with the handler that was set when its operation was recorded.
+TEST_F(TapeFrames, ErrorsOfClosuresGoThroughTheirHandler) {
+  const Tape::ErrorHandler handler = [] {
+    try {
+      throw;
+    } catch (const Error& error) {
+      fail("handled: {}", error.what());
+    }
+  };
+  const auto broken = [](Context&, Gradients&) { fail("no gradient"); };
+  for (const Half half : {Half::input, Half::weight}) {
+    for (const bool handled : {false, true}) {
+      Tensors values = {wanted({2})};
+      const Tape::FrameId frame = tape_.begin(values);
+      EXPECT_EQ(tape_.on_error(&handler), nullptr);
+      if (!handled) EXPECT_EQ(tape_.on_error(nullptr), &handler);
+      Tensor y = values[0];
+      const BackwardFn none, wrong = broken;
+      tape_.record("broken",
+                   std::array{values[0]},
+                   std::array{&y},
+                   half == Half::input ? wrong : none,
+                   half == Half::weight ? wrong : none);
+      tape_.on_error(nullptr);
+      values[0] = y;
+      tape_.end(values);
+      auto gradients = Tape::gradients({vector({1})});
+      const std::string text = handled ? "handled: no gradient" : "no gradient";
+      EXPECT_THAT([&] { tape_.backward(cx_, frame, Half::both, gradients); },
+                  ::testing::ThrowsMessage<Error>(text));
+      tape_.release(frame);
+    }
+  }
+}
+
 TEST_F(TapeFrames, AGradientShortOfTheResultsIsAnError) {
   Tensors x = {wanted({1})};
   const Tape::FrameId frame = tape_.begin(x);
