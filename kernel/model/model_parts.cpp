@@ -109,9 +109,11 @@ std::vector<Parameter*> ModelParts::parameter_list() const {
   return list;
 }
 
-std::vector<std::string> ModelParts::parameter_names() const {
-  std::vector<std::string> names;
-  for (const Entry& entry : parameters_) names.push_back(entry.parameter->name);
+std::vector<ParameterName> ModelParts::parameter_names() const {
+  std::vector<ParameterName> names;
+  for (const Entry& entry : parameters_) {
+    names.push_back({entry.parameter->name, entry.parameter->tags});
+  }
   return names;
 }
 

@@ -54,7 +54,7 @@ class ModelParts {
   Bundle bundle() const {
     return {static_cast<int>(slots_.size()), static_cast<int>(host_slots_.size())};
   }
-  std::vector<std::string> parameter_names() const;
+  std::vector<ParameterName> parameter_names() const;
   /// Logical elements of all parameters of this rank, shared ones once.
   i64 logical_elements() const;
 

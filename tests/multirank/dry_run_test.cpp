@@ -302,6 +302,10 @@ std::vector<Mistake> mistakes() {
        "[optimizer.groups.heads]\nmatch = \"haed.*\"\n",
        "match",
        "optimizer.groups.heads.match: \"haed.*\" is the name or tag of no parameter"},
+      {"group_that_matches_nothing_on_any_stage",
+       kPipeline + "[optimizer.groups.heads]\nmatch = \"haed.*\"\n",
+       "match",
+       "optimizer.groups.heads.match: \"haed.*\" is the name or tag of no parameter"},
   };
 }
 
@@ -325,6 +329,13 @@ TEST(DryRun, FindsAGradientThatIsNotSummed) {
   EXPECT_THAT(check("[parallel]\ntensor = 2\n[model.block.mlp.up]\ntype = \"without_enter\"\n"),
               AllOf(HasSubstr("parameter \"layers.1.mlp_norm.weight\": its gradient"),
                     HasSubstr("what goes into a region has to enter() it")));
+}
+
+// The parameters of a group may all be on one stage.
+TEST(DryRun, AcceptsGroupsOfOtherStages) {
+  EXPECT_EQ(check(kPipeline,
+                  {"optimizer.groups.a.match=head.*", "optimizer.groups.b.match=tag:embedding"}),
+            "");
 }
 
 // One mistake is made again in each layer, and on each pipeline rank.

@@ -49,6 +49,7 @@ void TrainStep::make_optimizer() {
   const std::vector<Parameter*> parameters = model_.parts().parameter_list();
   OptimizerArguments arguments;
   arguments.parameters = parameters;
+  arguments.model = model_.parameter_names();
   arguments.memory = &model_.memory();
   arguments.mesh = rank_.mesh.get();
   arguments.device = rank_.device.get();

@@ -34,9 +34,11 @@ std::vector<std::string> TrainingState::names() const {
   std::set<std::string> states;  // the same for every parameter, and a stage has at least one
   for (const NamedState& state : step_.optimizer().state()) states.insert(state.name);
   std::vector<std::string> names;
-  for (const std::string& parameter : model_.parameter_names()) {
-    names.push_back(parameter);
-    for (const std::string& state : states) names.push_back(fmt::format("{}/{}", parameter, state));
+  for (const ParameterName& parameter : model_.parameter_names()) {
+    names.push_back(parameter.name);
+    for (const std::string& state : states) {
+      names.push_back(fmt::format("{}/{}", parameter.name, state));
+    }
   }
   return names;
 }

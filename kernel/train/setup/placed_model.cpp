@@ -14,7 +14,7 @@ struct PlacedModel::Surveyed {
   std::vector<ModelParts::LossInfo> losses;
   std::vector<ModelParts::MetricInfo> metrics;
   std::vector<Boundary> boundaries;
-  std::vector<std::string> parameter_names;
+  std::vector<ParameterName> parameter_names;
   i64 parameter_elements = 0;
 };
 

@@ -33,7 +33,7 @@ class PlacedModel {
   /// What crosses after each stage but the last.
   const std::vector<Boundary>& boundaries() const { return boundaries_; }
   /// All parameters of the model, those of other stages too.
-  const std::vector<std::string>& parameter_names() const { return parameter_names_; }
+  const std::vector<ParameterName>& parameter_names() const { return parameter_names_; }
   /// Elements of the whole model's parameters, each logical one once.
   i64 parameter_elements() const { return parameter_elements_; }
 
@@ -61,7 +61,7 @@ class PlacedModel {
   ParameterMemory memory_;
   std::vector<Boundary> boundaries_;
   std::vector<Chunk> chunks_;
-  std::vector<std::string> parameter_names_;
+  std::vector<ParameterName> parameter_names_;
   i64 parameter_elements_ = 0;
 };
 

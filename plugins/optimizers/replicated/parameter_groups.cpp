@@ -25,7 +25,9 @@ void ParameterGroup::describe(Schema<ParameterGroup>& s) {
 
 namespace {
 
-bool belongs(const Parameter& parameter, const ParameterGroup& group) {
+// `parameter`: a Parameter or a ParameterName.
+template <class P>
+bool belongs(const P& parameter, const ParameterGroup& group) {
   constexpr std::string_view kTag = "tag:";
   const bool by_tag = group.match.starts_with(kTag);
   const char* pattern = group.match.c_str() + (by_tag ? kTag.size() : 0);
@@ -37,22 +39,27 @@ bool belongs(const Parameter& parameter, const ParameterGroup& group) {
 
 }  // namespace
 
+void check_groups(std::span<const ParameterName> model,
+                  const std::map<std::string, ParameterGroup>& groups) {
+  for (const auto& [name, group] : groups) {
+    const auto here = [&group = group](const ParameterName& p) { return belongs(p, group); };
+    if (std::ranges::any_of(model, here)) continue;
+    fail_config(
+        "optimizer.groups.{}.match: \"{}\" is the name or tag of no parameter", name, group.match);
+  }
+}
+
 std::vector<Hyper> hyper_of(std::span<Parameter* const> parameters,
                             const std::map<std::string, ParameterGroup>& groups,
-                            double weight_decay,
-                            std::vector<i64>& hits) {
-  hits.assign(groups.size(), 0);
+                            double weight_decay) {
   std::vector<Hyper> out;
   for (const Parameter* parameter : parameters) {
     Hyper hyper;
     const bool decays = !parameter->has_tag("bias") && !parameter->has_tag("norm");
     hyper.weight_decay = decays ? weight_decay : 0;
     const std::string* owner = nullptr;
-    std::size_t index = 0;
     for (const auto& [name, group] : groups) {
-      i64& count = hits[index++];
       if (!belongs(*parameter, group)) continue;
-      ++count;
       if (owner != nullptr) {
         fail_config(
             "the parameter {} is in two groups, [optimizer.groups.{}] and [optimizer.groups.{}]; "

@@ -16,12 +16,14 @@ struct ParameterGroup {
   static void describe(Schema<ParameterGroup>& s);
 };
 
+/// Throws ConfigError when a group has none of the model's parameters.
+void check_groups(std::span<const ParameterName> model,
+                  const std::map<std::string, ParameterGroup>& groups);
+
 /// Hyperparameters of each parameter. A parameter in no group gets the rule's weight decay unless
 /// it is a bias or belongs to a norm. Throws ConfigError when two groups claim one parameter.
-/// `hits` counts each group's parameters, in the order of the map.
 std::vector<Hyper> hyper_of(std::span<Parameter* const> parameters,
                             const std::map<std::string, ParameterGroup>& groups,
-                            double weight_decay,
-                            std::vector<i64>& hits);
+                            double weight_decay);
 
 }  // namespace tessera

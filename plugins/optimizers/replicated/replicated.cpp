@@ -2,19 +2,10 @@
 
 #include <algorithm>
 
-#include "tessera/comm.hpp"
 #include "tessera/error.hpp"
 #include "tessera/ops.hpp"
 
 namespace tessera {
-namespace {
-
-Tensor allocate(Device& device, const Shape& shape, DType dtype) {
-  return Tensor::allocate(
-      device, device.pool(), device.stream(), shape, dtype, Category::optimizer);
-}
-
-}  // namespace
 
 void Replicated::Config::describe(Schema<Config>& s) {
   s.slot("rule", &Config::rule, "how one parameter is updated").megatron("--optimizer");
@@ -34,12 +25,11 @@ Replicated::Replicated(const Config& config, OptimizerArguments& arguments)
       mesh_(*arguments.mesh),
       rule_(arguments.make_rule(config.rule)),
       specs_(rule_->state()) {
-  std::vector<i64> hits;
+  check_groups(arguments.model, config.groups);
   const std::vector<Hyper> hyper =
-      hyper_of(arguments.parameters, config.groups, rule_->weight_decay(), hits);
+      hyper_of(arguments.parameters, config.groups, rule_->weight_decay());
   for (const Parameter* parameter : arguments.parameters) check_parameter(*parameter);
   Device& device = *arguments.device;
-  check_groups(std::move(hits), device);
   const ParameterMemory& memory = *arguments.memory;
   shards_.main = memory.main();
   shards_.compute = memory.compute();
@@ -78,29 +68,6 @@ void Replicated::check_parameter(const Parameter& parameter) const {
           parts,
           axis_name(axis));
     }
-  }
-}
-
-void Replicated::check_groups(std::vector<i64> hits, Device& device) const {
-  if (hits.empty()) return;
-  if (mesh_.size(Axis::pipeline) > 1) {
-    // A group's parameters may all live on other stages.
-    if (mesh_.all().empty()) return;
-    hits.push_back(1);  // comes back as 0 from a device without values, as in a plan
-    const Tensor all = allocate(device, {static_cast<i64>(hits.size())}, DType::i64);
-    device.write(all, hits.data());
-    Work work = mesh_.group(Axis::pipeline)
-                    .all_reduce(device.stream(), all, ReduceOp::sum, "optimizer.groups");
-    work.wait(device.stream());
-    device.read(all, hits.data());
-    if (hits.back() == 0) return;
-    hits.pop_back();
-  }
-  std::size_t index = 0;
-  for (const auto& [name, group] : config_.groups) {
-    if (hits[index++] > 0) continue;
-    fail_config(
-        "optimizer.groups.{}.match: \"{}\" is the name or tag of no parameter", name, group.match);
   }
 }
 

@@ -29,7 +29,6 @@ class Replicated final : public Optimizer {
 
  private:
   void check_parameter(const Parameter& parameter) const;
-  void check_groups(std::vector<i64> hits, Device& device) const;
 
   Config config_;
   const Mesh& mesh_;

@@ -73,7 +73,8 @@ struct NamedState {
 class BuildContext;
 /// What an optimizer is made from; provided by the trainer. All pointers are given.
 struct OptimizerArguments {
-  std::span<Parameter* const> parameters;   ///< in model order
+  std::span<Parameter* const> parameters;   ///< of this rank, in model order
+  std::span<const ParameterName> model;     ///< all of the model, those of other stages too
   const ParameterMemory* memory = nullptr;  ///< of these parameters; outlives the optimizer
   const Mesh* mesh = nullptr;
   Device* device = nullptr;

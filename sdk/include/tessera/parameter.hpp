@@ -51,4 +51,10 @@ struct TESSERA_API Parameter {
   bool has_tag(std::string_view tag) const;
 };
 
+/// What every rank knows of a parameter of the model, wherever it lives.
+struct ParameterName {
+  std::string name;  ///< logical
+  std::vector<std::string> tags;
+};
+
 }  // namespace tessera

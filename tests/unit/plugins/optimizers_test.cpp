@@ -61,7 +61,10 @@ struct Rank {
                                        std::shared_ptr<UpdateRule> rule = nullptr) {
     move_to_memory();
     OptimizerArguments arguments;
+    std::vector<ParameterName> names;
+    for (const Parameter* p : raw) names.push_back({p->name, p->tags});
     arguments.parameters = raw;
+    arguments.model = names;
     arguments.memory = &memory;
     arguments.mesh = &mesh;
     arguments.device = device.get();
