@@ -180,7 +180,9 @@ TEST_F(TapeFrames, ErrorsOfClosuresGoThroughTheirHandler) {
       Tensors values = {wanted({2})};
       const Tape::FrameId frame = tape_.begin(values);
       EXPECT_EQ(tape_.on_error(&handler), nullptr);
-      if (!handled) EXPECT_EQ(tape_.on_error(nullptr), &handler);
+      if (!handled) {
+        EXPECT_EQ(tape_.on_error(nullptr), &handler);
+      }
       Tensor y = values[0];
       const BackwardFn none, wrong = broken;
       tape_.record("broken",
