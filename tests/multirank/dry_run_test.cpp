@@ -228,7 +228,7 @@ std::vector<Mistake> mistakes() {
        kRows + layer("all_rows"),
        "type",
        "[model.block.mlp] type = \"wrong_layer\": forward pass of \"mlp\" in layers.0: dropout: "
-       "rows must be i64 [8], is i64 [16]"},
+       "row_ids must be i64 [8], is i64 [16]"},
       {"region_that_is_not_entered",
        kRows +
            "[model.block.mlp.up]\ntype = \"without_enter\"\n[model.block.mlp]\ntype = \"mlp\"\n",
