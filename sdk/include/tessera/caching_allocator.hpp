@@ -69,12 +69,12 @@ class TESSERA_API CachingAllocator final : public Pool {
     Free* free;  // where its free pieces are
   };
   /// Free pieces of one stream. Small ones have slabs of their own, lest they cut up large ones.
-  struct Lane {
-    explicit Lane(std::pmr::memory_resource* memory) : small(memory), large(memory) {}
+  struct OfStream {
+    explicit OfStream(std::pmr::memory_resource* memory) : small(memory), large(memory) {}
     Free small, large;
   };
 
-  Lane& lane(Stream& stream);
+  OfStream& of(Stream& stream);
   Piece* take(Free& free, i64 bytes);
   Piece* grow(Free& free, i64 bytes, bool small);
   bool trim();
@@ -90,7 +90,7 @@ class TESSERA_API CachingAllocator final : public Pool {
   std::deque<Piece> pieces_;
   std::vector<Piece*> spare_;  // of pieces_
   std::vector<std::unique_ptr<Slab>> slabs_;
-  std::map<Stream*, Lane> lanes_;
+  std::map<Stream*, OfStream> by_stream_;
   std::pmr::unordered_map<void*, Piece*> used_;
   MemoryStats stats_;
 };

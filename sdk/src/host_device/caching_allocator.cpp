@@ -53,7 +53,7 @@ Block CachingAllocator::allocate(i64 bytes, Category category, Stream& stream) {
   require(bytes >= 0, "cannot allocate {} bytes", bytes);
   const i64 size = rounded(bytes);
   const bool small = size <= kSmall;
-  Lane& own = lane(stream);
+  OfStream& own = of(stream);
   Free& free = small ? own.small : own.large;
   Piece* piece = take(free, size);
   if (!piece) piece = grow(free, size, small);
@@ -101,8 +101,8 @@ void CachingAllocator::reset_peaks() {
   stats_.total_peak = stats_.total;
 }
 
-CachingAllocator::Lane& CachingAllocator::lane(Stream& stream) {
-  return lanes_.try_emplace(&stream, &nodes_).first->second;
+CachingAllocator::OfStream& CachingAllocator::of(Stream& stream) {
+  return by_stream_.try_emplace(&stream, &nodes_).first->second;
 }
 
 CachingAllocator::Piece* CachingAllocator::take(Free& free, i64 bytes) {
@@ -144,8 +144,8 @@ CachingAllocator::Piece* CachingAllocator::grow(Free& free, i64 bytes, bool smal
 bool CachingAllocator::trim() {
   if (options_.drain) options_.drain();
   bool any = false;
-  for (auto& [stream, lane] : lanes_) {
-    for (Free* free : {&lane.small, &lane.large}) {
+  for (auto& [stream, blocks] : by_stream_) {
+    for (Free* free : {&blocks.small, &blocks.large}) {
       for (auto it = free->begin(); it != free->end();) {
         Piece* piece = *it;
         if (piece->before || piece->after) {
