@@ -17,7 +17,7 @@ constexpr i64 kLeast = 512;
 constexpr i64 kCoarsest = i64{2} << 20;
 constexpr i64 kSmall = i64{1} << 20;  // largest small request
 constexpr i64 kSmallSlab = i64{8} << 20;
-constexpr i64 kLargeSlab = i64{64} << 20;  // requests beyond half of it get a slab of their size
+constexpr i64 kLargeSlab = i64{16} << 20;  // requests beyond half of it get a slab of their size
 constexpr i64 kPage = 4096;
 
 i64 round_up(i64 bytes, i64 multiple) { return (bytes + multiple - 1) / multiple * multiple; }
