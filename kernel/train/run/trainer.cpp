@@ -51,7 +51,7 @@ class Trainer {
     model_.initialize(config_.run.seed);
   }
 
-  void run() {
+  bool run() {
     resume();
     make_observers();
     const auto start = Clock::now();
@@ -64,7 +64,9 @@ class Trainer {
       stopped = step_.stopping();
       after_step(stopped || step_.steps() == last);
     }
-    emit(RunEnd{step_.steps(), seconds_since(start), stopped});
+    const bool done = step_.steps() >= last;
+    emit(RunEnd{step_.steps(), seconds_since(start), !done});
+    return done;
   }
 
   void fail_run(const std::exception& error) noexcept {
@@ -207,10 +209,10 @@ class Trainer {
 
 }  // namespace
 
-void train_rank(const TrainerArguments& arguments) {
+bool train_rank(const TrainerArguments& arguments) {
   Trainer trainer(arguments);
   try {
-    trainer.run();
+    return trainer.run();
   } catch (const std::exception& error) {
     trainer.fail_run(error);
     throw;

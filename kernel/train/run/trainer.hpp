@@ -22,7 +22,8 @@ struct TrainerArguments {
 };
 
 /// Trains as one rank until run.steps or until any rank is asked to stop: steps, validation,
-/// checkpoints, and on rank 0 the observers.
-void train_rank(const TrainerArguments& arguments);
+/// checkpoints, and on rank 0 the observers. Returns whether all steps are done, the same on all
+/// ranks.
+bool train_rank(const TrainerArguments& arguments);
 
 }  // namespace tessera
