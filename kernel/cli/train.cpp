@@ -85,6 +85,10 @@ int run_rank(const Opened& opened, TrainerArguments& arguments) {
   std::signal(SIGXFSZ, SIG_IGN);  // a file over the limit is an error that names it, not a death
   arguments.stop = [&stop] { return stop.requested(); };
   arguments.config_text = dump(opened.config);
+  arguments.changes = [&opened](const std::string& before) {
+    return changes(resolve(Config::parse(before, "the checkpoint"), *opened.plugins),
+                   opened.config);
+  };
   const bool done = train_rank(arguments);
   return stop.output_closed() ? kOutputClosed : done ? 0 : kInterrupted;
 }

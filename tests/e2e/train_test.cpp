@@ -148,8 +148,7 @@ TEST_F(Train, ASecondRunInTheSameFolderIsRefused) {
   ASSERT_TRUE(first.shows("3/1")) << first.err();
   const ProcessResult second = run_.train(TinyRun::steps(10, "run"));
   EXPECT_EQ(second.exit_code, 1);
-  EXPECT_THAT(second.err,
-              HasSubstr("checkpoints is in use: process " + std::to_string(first.pid())));
+  EXPECT_THAT(second.err, HasSubstr("run is in use: process " + std::to_string(first.pid())));
   first.send(SIGTERM);
   const ProcessResult ended = first.wait();
   EXPECT_EQ(ended.exit_code, 3) << "signal " << ended.signal << "\n" << ended.err;

@@ -3,6 +3,7 @@
 #include <functional>
 #include <string>
 
+#include "kernel/train/run/starting_point.hpp"
 #include "kernel/train/setup/rank.hpp"
 #include "kernel/train/setup/run_setup.hpp"
 
@@ -16,6 +17,7 @@ struct TrainerArguments {
   std::function<bool()> stop;
   std::string joined;       ///< what joins the ranks, for people: "shm"
   std::string config_text;  ///< the resolved configuration, kept with the run
+  ConfigChanges changes;    ///< may be empty: then nobody is told
   /// Called with a failure before the peers are told to stop.
   std::function<void(const std::exception&)> failed;
   bool json = false;  ///< console output is for programs
