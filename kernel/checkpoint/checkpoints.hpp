@@ -1,6 +1,7 @@
 #pragma once
 #include <chrono>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -43,11 +44,14 @@ class Checkpoints {
  public:
   explicit Checkpoints(const CheckpointArguments& arguments);
   /// Takes the folder for this run, before it trains for hours: Error when it cannot be written to
-  /// or when another run saves there. Otherwise the first save() does it.
+  /// or when another run writes there. Otherwise the first save() does it.
   void claim();
   /// Writes `step-N` in two phases and returns its folder; removes old ones after the commit.
+  /// `before_commit` is called on rank 0 when all else is on the disk. A failure that all ranks
+  /// know of is a TogetherError: save() may be called again, for this or a later step.
   std::filesystem::path save(const CheckpointInfo& info,
-                             const std::vector<CheckpointTensor>& tensors);
+                             const std::vector<CheckpointTensor>& tensors,
+                             const std::function<void()>& before_commit = {});
   struct Loaded {
     CheckpointInfo info;
     std::filesystem::path folder;
@@ -61,8 +65,25 @@ class Checkpoints {
                              const std::vector<CheckpointTensor>& tensors,
                              const std::vector<std::string>& others = {});
 
+  struct Initial {
+    std::filesystem::path folder;
+    std::vector<std::string> taken, fresh;  ///< names of this run: found there, and not
+    std::vector<std::string> left_out;  ///< parameters of the checkpoint that are not in the run
+  };
+  /// Loads into `parameters`, which are this rank's, what the checkpoint `named` (as
+  /// find_checkpoints takes it) has of them; `names` are those of the whole run. What matches a
+  /// pattern of `skip` is not taken. ConfigError when nothing can be taken, shapes or dtypes
+  /// differ, or a pattern matches nothing; then no tensor was touched.
+  Initial initialize(const std::string& named,
+                     const std::vector<CheckpointTensor>& parameters,
+                     const std::vector<std::string>& names,
+                     const std::vector<std::string>& skip);
+
  private:
-  void write(const CheckpointInfo& info, const std::vector<CheckpointTensor>& tensors);
+  void write(const CheckpointInfo& info,
+             const std::vector<CheckpointTensor>& tensors,
+             const std::function<void()>& before_commit);
+  std::vector<std::filesystem::path> find(const std::string& resume) const;
   Loaded load_from(const std::filesystem::path& folder,
                    const std::vector<CheckpointTensor>& tensors,
                    const std::vector<std::string>& others) const;

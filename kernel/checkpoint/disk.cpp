@@ -1,12 +1,12 @@
 #include "kernel/checkpoint/disk.hpp"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <array>
 #include <cerrno>
 #include <cstring>
-#include <fstream>
-#include <iterator>
 
 #include "tessera/error.hpp"
 
@@ -18,7 +18,8 @@ void fail_file(std::string_view what, const std::filesystem::path& file) {
 }
 
 OutputFile::OutputFile(const std::filesystem::path& file)
-    : file_(file), fd_(::open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644)) {
+    : file_(file),
+      fd_(::open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NONBLOCK | O_CLOEXEC, 0644)) {
   if (fd_ < 0) fail_file("create", file_);
 }
 
@@ -53,11 +54,33 @@ void sync_folder(const std::filesystem::path& folder) {
   if (result != 0) fail_file("sync", folder);
 }
 
+int open_file(const std::filesystem::path& file) {
+  const int fd = ::open(file.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  if (fd < 0) fail_file("read", file);
+  struct stat status {};
+  const bool known = ::fstat(fd, &status) == 0;
+  if (known && S_ISREG(status.st_mode)) return fd;
+  ::close(fd);
+  if (!known) fail_file("inspect", file);
+  fail("{} is no regular file", file.string());
+}
+
 std::string read_text_file(const std::filesystem::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  require(in.good(), "cannot read {}", file.string());
-  std::string text(std::istreambuf_iterator<char>(in), {});
-  require(!in.bad(), "cannot read {}", file.string());
+  const int fd = open_file(file);
+  std::string text;
+  std::array<char, 65536> buffer;
+  ssize_t count = 0;
+  while ((count = ::read(fd, buffer.data(), buffer.size())) != 0) {
+    if (count > 0) {
+      text.append(buffer.data(), static_cast<std::size_t>(count));
+    } else if (errno != EINTR) {
+      break;
+    }
+  }
+  const int why = errno;
+  ::close(fd);
+  errno = why;
+  if (count < 0) fail_file("read", file);
   return text;
 }
 

@@ -33,13 +33,13 @@ std::string this_process() {
 
 }  // namespace
 
-FolderLock::FolderLock(const std::filesystem::path& folder) {
+FolderLock::FolderLock(const std::filesystem::path& folder, std::string_view name) {
   // A run that was killed a moment ago may still be on its way out.
   constexpr auto kPatience = 3s;
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   require(!error, "cannot make the folder {}: {}", folder.string(), error.message());
-  const std::string file = (folder / ".lock").string();
+  const std::string file = (folder / name).string();
   fd_ = ::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
   require(fd_ >= 0, "cannot write to {}: {}", folder.string(), std::strerror(errno));
   const auto deadline = std::chrono::steady_clock::now() + kPatience;
@@ -53,11 +53,11 @@ FolderLock::FolderLock(const std::filesystem::path& folder) {
     if (why == EWOULDBLOCK) {
       const std::string other = holder(fd_);
       ::close(fd_);
-      fail("{} is in use: {} saves checkpoints there; wait for it or set another run.out",
+      fail("{} is in use: {} writes there; wait for its end or set another run.out",
            folder.string(),
            other);
     }
-    log_warning("{}: cannot be locked ({}); take care that only one run saves there",
+    log_warning("{}: cannot be locked ({}); take care that only one run writes there",
                 folder.string(),
                 std::strerror(why));
     return;

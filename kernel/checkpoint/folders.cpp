@@ -97,6 +97,22 @@ std::vector<fs::path> find_checkpoints(const fs::path& named) {
       "{} holds no complete checkpoint; a complete one has an {}", named.string(), kIndexName);
 }
 
+void require_no_mixture(const fs::path& folder, const std::string& resume) {
+  if (resume == "auto") return;
+  const std::vector<fs::path> there = complete_steps(folder);
+  if (there.empty()) return;
+  const bool anew = resume == "none";
+  if (!anew && fs::equivalent(find_checkpoints(resume).front(), there.front())) return;
+  fail_config(
+      "checkpoint.resume = \"{}\" {}, but {} holds checkpoints of an earlier run (the newest is "
+      "{}), and this run's would mix with them: set another run.out or checkpoint.out, or move "
+      "that folder away, or go on from it with resume = \"auto\"",
+      resume,
+      anew ? "starts anew" : "goes on from another one",
+      folder.string(),
+      there.front().filename().string());
+}
+
 void remove_old(const fs::path& folder, i64 newest, i64 keep, const std::string& run) {
   i64 kept = 0;
   for (const StepFolder& found : step_folders(folder)) {

@@ -2,6 +2,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tessera/types.hpp"
@@ -30,6 +31,12 @@ std::vector<std::filesystem::path> complete_steps(const std::filesystem::path& f
 /// Throws ConfigError when there is none.
 std::vector<std::filesystem::path> find_checkpoints(const std::filesystem::path& named);
 
+/// Throws ConfigError where a run that saves in `folder`, and starts as `resume` says ("auto",
+/// "none", or what find_checkpoints takes), would not go on from the newest complete checkpoint
+/// there: what it saves would mix with another run's, replace it, and be taken for newer or older
+/// than it is.
+void require_no_mixture(const std::filesystem::path& folder, const std::string& resume);
+
 /// Keeps the `keep` newest complete ones up to step `newest` and removes older ones. Those of
 /// later steps stay: they belong to a run that was left for an earlier step.
 void remove_old(const std::filesystem::path& folder, i64 newest, i64 keep, const std::string& run);
@@ -39,11 +46,12 @@ void remove_stale(const std::filesystem::path& folder, const std::string& run);
 /// moment there is a complete one: either, or the older one as "<target>.old".
 void replace_folder(const std::filesystem::path& temporary, const std::filesystem::path& target);
 
-/// Says that one run saves into a folder, until it is destroyed or its process ends in any way.
+/// Says that one run writes into a folder, until it is destroyed or its process ends in any way.
 class FolderLock {
  public:
-  /// Makes the folder. Throws Error when that fails, or when another run holds it.
-  explicit FolderLock(const std::filesystem::path& folder);
+  /// Makes the folder, and in it the file `name`, which stays. Throws Error when that fails, or
+  /// when another run holds it. Where the file system has no locks, there is a warning.
+  explicit FolderLock(const std::filesystem::path& folder, std::string_view name = ".lock");
   ~FolderLock();
   FolderLock(const FolderLock&) = delete;
   FolderLock& operator=(const FolderLock&) = delete;

@@ -42,8 +42,7 @@ i64 write_safetensors(const std::filesystem::path& file,
 }
 
 SafetensorsFile::SafetensorsFile(const std::filesystem::path& file)
-    : name_(file.string()), fd_(::open(file.c_str(), O_RDONLY | O_CLOEXEC)) {
-  if (fd_ < 0) fail_file("open", file);
+    : name_(file.string()), fd_(open_file(file)) {
   try {
     struct stat status {};
     if (::fstat(fd_, &status) != 0) fail_file("inspect", file);

@@ -73,6 +73,13 @@ void add_train(Program& program, int (*run)(const TrainOptions&)) {
   add_files(command, o->files);
   add_sets(command, o->sets);
   command->add_flag("--json", o->json, "one JSON object a line, for programs");
+  command->footer(
+      "SIGINT, SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2 ask it to stop after the running step and to\n"
+      "save; the same command goes on from there.\n"
+      "\n"
+      "Exit codes: 0 all steps done; 1 failed; 2 usage or configuration; 3 stopped by a signal,\n"
+      "saved, steps are left; 128 + n ended by signal n with nothing saved; 141 nobody reads the\n"
+      "output any more (saved).");
 }
 
 void add_plan(Program& program, int (*run)(const PlanOptions&)) {

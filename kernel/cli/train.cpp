@@ -85,8 +85,12 @@ int run_rank(const Opened& opened, TrainerArguments& arguments) {
   std::signal(SIGXFSZ, SIG_IGN);  // a file over the limit is an error that names it, not a death
   arguments.stop = [&stop] { return stop.requested(); };
   arguments.config_text = dump(opened.config);
-  train_rank(arguments);
-  return stop.output_closed() ? kOutputClosed : 0;
+  arguments.changes = [&opened](const std::string& before) {
+    return changes(resolve(Config::parse(before, "the checkpoint"), *opened.plugins),
+                   opened.config);
+  };
+  const bool done = train_rank(arguments);
+  return stop.output_closed() ? kOutputClosed : done ? 0 : kInterrupted;
 }
 
 // Before the others are waited for: where ranks are too few or too many, they may never come.
@@ -141,7 +145,9 @@ int join(const TrainOptions& options, const RankEnvironment& environment) {
     if (!environment.own) check_once(opened, arguments.identity);
     const RunSetup setup = derive_setup(opened.config, *opened.plugins, environment.world);
     arguments.setup = &setup;
-    return run_rank(opened, arguments);
+    const int code = run_rank(opened, arguments);
+    if (code == kInterrupted) report_interrupted(environment.report);
+    return code;
   } catch (const std::exception& error) {
     report(error);
     if (rendezvous) rendezvous->abandon();

@@ -145,6 +145,7 @@ void Checker::complete_paths() {
   complete("checkpoint.out", text("run.out") + "/checkpoints");
   const std::string resume = text("checkpoint.resume");
   if (!resume.empty() && resume != "auto" && resume != "none") complete("checkpoint.resume", "");
+  if (!text("checkpoint.init_from").empty()) complete("checkpoint.init_from", "");
 }
 
 }  // namespace tessera

@@ -61,9 +61,13 @@ void Checker::run() {
 
 void Checker::check_section(const RootSection& section) {
   if (section.each) {
-    for (const std::string& name : config_.tree().children(section.name)) {
+    std::vector<std::string> names = config_.tree().children(section.name);
+    for (const std::string& name : section.always) {
+      if (std::ranges::find(names, name) == names.end()) names.push_back(name);
+    }
+    for (const std::string& name : names) {
       const std::string path = join_path(section.name, name);
-      check_slot({path, section.kind, {era(-1, section.kind, name)}, false, nullptr});
+      check_slot({path, section.kind, {era(-1, section.kind, name)}, false, true, nullptr});
     }
     if (const Entry* entry = config_.tree().find(section.name); entry != nullptr && entry->value) {
       problem(entry->key, fmt::format("{} is a table of tables, not a value", section.name));
@@ -75,6 +79,7 @@ void Checker::check_section(const RootSection& section) {
                 section.kind,
                 {era(-1, section.kind, section.default_type)},
                 section.default_type == "auto",
+                false,
                 &section.fields});
     return;
   }
@@ -186,7 +191,8 @@ bool Checker::check_type(const Slot& slot, const TypeEra& era) {
   }
   const bool chosen = era.info != nullptr || (slot.allows_auto && era.type == "auto");
   const bool nothing = !chosen && is_none(era.type);
-  const bool optional = !slot.defaults.empty() && is_none(slot.defaults.back().type);
+  const bool optional =
+      slot.allows_none || (!slot.defaults.empty() && is_none(slot.defaults.back().type));
   if (nothing && !optional) {
     problem(written != nullptr ? written->at : Origin(),
             fmt::format("[{}] type = \"{}\": a {} is needed here", slot.path, era.type, slot.kind));
@@ -221,7 +227,7 @@ void Checker::check_field(const std::string& table,
   if (!spec.given) tables_of_key_[spec.name].push_back(table);
   if (!spec.megatron.empty()) megatron_.emplace(spec.megatron, path);
   if (spec.type == FieldType::component) {
-    check_slot({path, spec.component_kind, slot_defaults(spec, eras), false, nullptr});
+    check_slot({path, spec.component_kind, slot_defaults(spec, eras), false, false, nullptr});
   } else if (spec.type == FieldType::tables) {
     check_tables(path, spec);
   } else if (entry == nullptr) {

@@ -41,7 +41,7 @@ class Checker {
   struct Slot {
     std::string path, kind;
     std::vector<TypeEra> defaults;  ///< by the types of the table around it
-    bool allows_auto = false;
+    bool allows_auto = false, allows_none = false;
     const std::vector<FieldSpec>* own = nullptr;  ///< further keys, of a root section
   };
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 
 namespace tessera {
 namespace {
@@ -63,6 +64,40 @@ std::string value_text(const Line& line) {
   return last_of(line.path) == "type" && value == Value("") ? "\"none\"" : value.text();
 }
 
+/// A key in which two configurations differ; a side that has no such key is empty.
+struct Difference {
+  std::string path;
+  std::optional<std::string> left, right;
+};
+
+/// In the order of dump; what only the right one has comes last.
+std::vector<Difference> differences(const Resolved& left, const Resolved& right) {
+  std::map<std::string, std::string> values;
+  for (const Table& table : tables_of(*right.tree)) {
+    for (const Line& line : table.lines) values[line.path] = value_text(line);
+  }
+  std::vector<Difference> out;
+  for (const Table& table : tables_of(*left.tree)) {
+    for (const Line& line : table.lines) {
+      const std::string text = value_text(line);
+      const auto other = values.find(line.path);
+      if (other == values.end()) {
+        out.push_back({line.path, text, std::nullopt});
+        continue;
+      }
+      if (other->second != text) out.push_back({line.path, text, other->second});
+      values.erase(other);
+    }
+  }
+  for (const Table& table : tables_of(*right.tree)) {
+    for (const Line& line : table.lines) {
+      const auto only = values.find(line.path);
+      if (only != values.end()) out.push_back({line.path, std::nullopt, only->second});
+    }
+  }
+  return out;
+}
+
 }  // namespace
 
 std::string dump(const Resolved& resolved) {
@@ -97,28 +132,19 @@ std::string values_text(const Resolved& resolved) {
 }
 
 std::vector<std::string> diff(const Resolved& left, const Resolved& right) {
-  std::map<std::string, std::string> values;
-  for (const Table& table : tables_of(*right.tree)) {
-    for (const Line& line : table.lines) values[line.path] = value_text(line);
-  }
   std::vector<std::string> out;
-  for (const Table& table : tables_of(*left.tree)) {
-    for (const Line& line : table.lines) {
-      const std::string text = value_text(line);
-      const auto other = values.find(line.path);
-      if (other == values.end() || other->second != text) {
-        out.push_back(fmt::format("- {} = {}", line.path, text));
-        if (other != values.end())
-          out.push_back(fmt::format("+ {} = {}", line.path, other->second));
-      }
-      if (other != values.end()) values.erase(other);
-    }
+  for (const Difference& d : differences(left, right)) {
+    if (d.left) out.push_back(fmt::format("- {} = {}", d.path, *d.left));
+    if (d.right) out.push_back(fmt::format("+ {} = {}", d.path, *d.right));
   }
-  for (const Table& table : tables_of(*right.tree)) {
-    for (const Line& line : table.lines) {
-      const auto only = values.find(line.path);
-      if (only != values.end()) out.push_back(fmt::format("+ {} = {}", line.path, only->second));
-    }
+  return out;
+}
+
+std::vector<std::string> changes(const Resolved& before, const Resolved& now) {
+  std::vector<std::string> out;
+  for (const Difference& d : differences(before, now)) {
+    out.push_back(fmt::format(
+        "{}: {}, now {}", d.path, d.left.value_or("not there"), d.right.value_or("not there")));
   }
   return out;
 }

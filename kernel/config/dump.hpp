@@ -20,4 +20,7 @@ std::string values_text(const Resolved& resolved);
 /// order of dump; empty when there is none. Origins do not count.
 std::vector<std::string> diff(const Resolved& left, const Resolved& right);
 
+/// The same for people: "lr.peak: 0.002, now 0.001".
+std::vector<std::string> changes(const Resolved& before, const Resolved& now);
+
 }  // namespace tessera

@@ -141,16 +141,35 @@ void PrecisionSection::describe(Schema<PrecisionSection>& s) {
 }
 
 void CheckpointSection::describe(Schema<CheckpointSection>& s) {
-  s.field("every_steps", &CheckpointSection::every_steps, "steps between checkpoints; 0: none")
+  s.field("save",
+          &CheckpointSection::save,
+          "save at the end, when the run is stopped, and every `every_steps`; false: never");
+  s.field("every_steps",
+          &CheckpointSection::every_steps,
+          "steps between checkpoints; 0: only at the end and when the run is stopped")
       .at_least(0)
       .megatron("--save-interval");
   s.field("keep", &CheckpointSection::keep, "newest checkpoints that stay; 0: all").at_least(0);
+  s.field("failures",
+          &CheckpointSection::failures,
+          "how often in a row a save that failed is tried again, each time a step later, before it "
+          "ends the run")
+      .at_least(0);
   s.field("resume",
           &CheckpointSection::resume,
           "\"auto\": the newest in `out`, if any; \"none\"; or a checkpoint's folder")
       .megatron("--load");
   s.field("out", &CheckpointSection::out, "their folder; \"<run.out>/checkpoints\" when not set")
       .megatron("--save");
+  s.field("init_from",
+          &CheckpointSection::init_from,
+          "a new run starts with the parameters of this checkpoint instead of initial values "
+          "(fine-tuning); step, optimizer state and data position are new")
+      .megatron("--finetune");
+  s.field("init_skip",
+          &CheckpointSection::init_skip,
+          "names of parameters that are not taken from `init_from`, with * as in file names: "
+          "[\"head.*\"]");
 }
 
 void ValidationSection::describe(Schema<ValidationSection>& s) {
@@ -190,8 +209,12 @@ RootSection both(std::string name, std::string doc, const Component<K>& initial)
 std::vector<RootSection> make_sections() {
   const RunConfig c;
   RootSection observers =
-      component("observers", "what reads events: one table each", Component<Observer>());
+      component("observers",
+                "what reads events: one table each; console and metrics are on unless their type "
+                "is \"none\"",
+                Component<Observer>());
   observers.each = true;
+  observers.always = {"console", "metrics"};
   return {
       section<RunSection>("run", "the run as a whole"),
       both<DeviceSection>("device", "what a rank computes on", c.device.device),

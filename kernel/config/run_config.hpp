@@ -83,10 +83,14 @@ struct PrecisionSection {
 };
 
 struct CheckpointSection {
+  bool save = true;
   i64 every_steps = 0;
   i64 keep = 3;
+  i64 failures = 3;
   std::string resume = "auto";  ///< "auto", "none", or an absolute path
   std::string out;              ///< absolute; "<run.out>/checkpoints" by default
+  std::string init_from;        ///< absolute; empty: initial values
+  std::vector<std::string> init_skip;
   static void describe(Schema<CheckpointSection>& s);
 };
 
@@ -127,7 +131,7 @@ struct RunConfig {
   CheckpointSection checkpoint;
   ValidationSection validation;
   CheckSection check;
-  std::vector<NamedObserver> observers;  ///< in the order of writing
+  std::vector<NamedObserver> observers;  ///< in the order of writing, then defaults; none "none"
 };
 
 /// A root table: its own keys, and the component it selects, if it does.
@@ -137,8 +141,9 @@ struct RootSection {
   std::string kind;          ///< empty: no component
   std::string default_type;  ///< "auto" is allowed as a type where it is the default
   std::vector<FieldSpec> fields;
-  bool each =
-      false;  ///< every sub-table selects a component of `kind`; its type defaults to its name
+  /// Every sub-table selects a component of `kind`, or "none"; its type defaults to its name.
+  bool each = false;
+  std::vector<std::string> always{};  ///< sub-tables that are there without being written
 };
 
 /// All root sections, in the order in which they are documented and dumped.

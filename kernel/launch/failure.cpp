@@ -11,6 +11,7 @@
 #include <cstring>
 #include <tuple>
 
+#include "kernel/launch/signals.hpp"
 #include "tessera/error.hpp"
 
 namespace tessera {
@@ -91,7 +92,16 @@ std::optional<FailureReport> decode(std::string_view bytes) {
                        .text = std::string(text.substr(0, static_cast<std::size_t>(fields[2])))};
 }
 
+bool report_interrupted(int descriptor) noexcept {
+  return report_failure(descriptor, "", kInterrupted);
+}
+
+bool interrupted(const RankEnd& end) {
+  return end.signal == 0 && end.report && end.report->exit_code == kInterrupted;
+}
+
 bool failed(const RankEnd& end) {
+  if (interrupted(end)) return false;
   return end.report.has_value() || (!end.stopped_by_us && (end.signal != 0 || end.exit_code != 0));
 }
 

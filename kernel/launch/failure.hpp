@@ -23,6 +23,10 @@ struct FailureReport {
 /// yourself.
 bool report_failure(int descriptor, std::string_view text, int exit_code) noexcept;
 
+/// Tells the launcher that this rank ends with kInterrupted (signals.hpp) and has not failed. The
+/// code alone would not say so: a library may end the process with any.
+bool report_interrupted(int descriptor) noexcept;
+
 /// Writes all of it, in as many pieces and as slowly as the reader takes it; false when the other
 /// end is gone.
 bool write_all(int descriptor, std::string_view bytes) noexcept;
@@ -42,6 +46,8 @@ struct RankEnd {
   bool stopped_by_us = false;  ///< after another had failed
 };
 
+/// It said that it stopped in good order, because a signal asked it to.
+bool interrupted(const RankEnd& end);
 bool failed(const RankEnd& end);
 
 /// The rank whose failure made the others fail; null when none failed. A death without report comes

@@ -150,11 +150,16 @@ class Launch {
     return 128 + SIGINT;
   }
 
+  // All stop after the same step, so where one was interrupted, the run was.
+  static int end_of_all(const std::vector<RankEnd>& ends) {
+    return std::any_of(ends.begin(), ends.end(), interrupted) ? kInterrupted : 0;
+  }
+
   int result() const {
     std::vector<RankEnd> ends;
     for (const RankProcess& rank : ranks_) ends.push_back(rank.end());
     const RankEnd* cause = find_cause(ends);
-    if (cause == nullptr) return stop_.output_closed() ? kOutputClosed : 0;
+    if (cause == nullptr) return stop_.output_closed() ? kOutputClosed : end_of_all(ends);
     // The reader that closed the output knows already.
     if (cause->signal == SIGPIPE || cause->exit_code == kOutputClosed) return kOutputClosed;
     // The signal came before the rank could stop in good order: it ended as it was asked to.

@@ -18,10 +18,12 @@ struct LaunchOptions {
 /// Starts this program again, `ranks` times, with these arguments (the program's name first), and
 /// stays until all have ended. They find themselves through detect_environment(); this process
 /// hosts their store. Returns the exit code to end with: 0 done, 1 failed, 2 when the rank that
-/// failed first ended so, 130 after a second SIGINT, 128 + n when signal n came before ranks could
-/// take it, kOutputClosed (signals.hpp) when nobody reads what the run prints any more.
+/// failed first ended so, kInterrupted (signals.hpp) when the ranks stopped in good order before
+/// the end, 130 after a second SIGINT, 128 + n when signal n came before ranks could take it,
+/// kOutputClosed when nobody reads what the run prints any more.
 ///
-/// The first SIGINT or SIGTERM is passed on, so that ranks stop after the same step. Nothing of a
+/// The first SIGINT is passed on, and so are the other stop signals, as SIGTERM: ranks stop after
+/// the same step. Nothing of a
 /// run outlives this process, nor the thread that called: ranks die with it.
 int launch_ranks(i64 ranks,
                  const std::vector<std::string>& argv,

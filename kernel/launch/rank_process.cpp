@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "kernel/launch/environment.hpp"
+#include "kernel/launch/signals.hpp"
 #include "tessera/error.hpp"
 
 namespace tessera {
@@ -67,8 +68,10 @@ struct Child {
     // Blocked so far, as in the launcher's thread (StopFlag): its handlers must not run here.
     sigset_t taken;
     sigemptyset(&taken);
-    for (const int signal : {SIGINT, SIGTERM}) {
-      std::signal(signal, SIG_DFL);
+    for (const int signal : kStopSignals) {
+      struct sigaction now {};
+      sigaction(signal, nullptr, &now);
+      if (now.sa_handler != SIG_IGN) std::signal(signal, SIG_DFL);
       sigaddset(&taken, signal);
     }
     sigprocmask(SIG_UNBLOCK, &taken, nullptr);

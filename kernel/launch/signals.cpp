@@ -22,14 +22,13 @@ std::atomic<int> termination_count{0};
 std::atomic<bool> closed{false};
 static_assert(std::atomic<int>::is_always_lock_free && std::atomic<bool>::is_always_lock_free);
 
-struct sigaction old_interrupt;
-struct sigaction old_termination;
+std::array<struct sigaction, kStopSignals.size()> old_stops;
 struct sigaction old_pipe;
 
 extern "C" void tessera_note_signal(int signal) {
   int none = 0;
   first_signal.compare_exchange_strong(none, signal);
-  if (signal == SIGTERM) {
+  if (signal != SIGINT) {
     ++termination_count;
   } else if (++interrupt_count > 1 && second_dies) {
     // Blocked while its handler runs: it takes effect on return.
@@ -64,16 +63,18 @@ StopFlag::StopFlag(SecondInterrupt second) {
   action.sa_handler = tessera_note_signal;
   action.sa_flags = SA_RESTART;
   sigemptyset(&action.sa_mask);
-  sigaction(SIGINT, &action, &old_interrupt);
-  sigaction(SIGTERM, &action, &old_termination);
+  sigset_t taken;
+  sigemptyset(&taken);
+  for (std::size_t i = 0; i < kStopSignals.size(); ++i) {
+    sigaction(kStopSignals[i], nullptr, &old_stops[i]);
+    if (kStopSignals[i] == SIGHUP && old_stops[i].sa_handler == SIG_IGN) continue;
+    sigaction(kStopSignals[i], &action, nullptr);
+    sigaddset(&taken, kStopSignals[i]);
+  }
   action.sa_handler = tessera_note_broken_pipe;
   sigaction(SIGPIPE, nullptr, &old_pipe);
   if (old_pipe.sa_handler != SIG_IGN) sigaction(SIGPIPE, &action, nullptr);
 
-  sigset_t taken;
-  sigemptyset(&taken);
-  sigaddset(&taken, SIGINT);
-  sigaddset(&taken, SIGTERM);
   pthread_sigmask(SIG_BLOCK, &taken, &mask_before_);
   sem_init(&over_, 0, 0);
   listener_ = std::thread([this, taken] {
@@ -87,8 +88,9 @@ StopFlag::~StopFlag() {
   sem_post(&over_);
   listener_.join();
   sem_destroy(&over_);
-  sigaction(SIGINT, &old_interrupt, nullptr);
-  sigaction(SIGTERM, &old_termination, nullptr);
+  for (std::size_t i = 0; i < kStopSignals.size(); ++i) {
+    sigaction(kStopSignals[i], &old_stops[i], nullptr);
+  }
   sigaction(SIGPIPE, &old_pipe, nullptr);
   pthread_sigmask(SIG_SETMASK, &mask_before_, nullptr);
   installed = false;

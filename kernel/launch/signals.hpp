@@ -1,6 +1,7 @@
 #pragma once
 #include <semaphore.h>
 
+#include <array>
 #include <csignal>
 #include <thread>
 
@@ -10,11 +11,20 @@ namespace tessera {
 /// that shells show for those that the system ends for it.
 inline constexpr int kOutputClosed = 128 + SIGPIPE;
 
-/// While one lives, SIGINT, SIGTERM and SIGPIPE of the standard output or standard error set a flag
-/// instead of ending the process; afterwards the old handlers are back. At most one lives at a
-/// time, since a process has one handler a signal. SIGPIPE stays ignored where it was.
+/// Exit code of a training that stopped in good order before its last step, because a signal asked
+/// it to: its state is saved (unless checkpoint.save is false) and the same command goes on.
+inline constexpr int kInterrupted = 3;
+
+/// The signals that ask a run to stop: Ctrl-C; `kill`; a dropped connection; what batch systems
+/// send some time before they end a job (`sbatch --signal=USR1@120`).
+inline constexpr std::array kStopSignals = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
+
+/// While one lives, the stop signals and SIGPIPE of the standard output or standard error set a
+/// flag instead of ending the process; afterwards the old handlers are back. At most one lives at a
+/// time, since a process has one handler a signal. SIGPIPE and SIGHUP (`nohup`) stay ignored where
+/// they were.
 ///
-/// SIGINT and SIGTERM are taken by a thread of its own; they are blocked in the thread that made
+/// The stop signals are taken by a thread of its own; they are blocked in the thread that made
 /// it, which also ends it, and in those started since: generated code may compute with the stack
 /// pointer in the heap, where a handler's frame destroys what lies below (oneDNN issue #4845).
 class StopFlag {
@@ -31,7 +41,7 @@ class StopFlag {
   bool requested() const { return signal() != 0; }
   /// The first one that came; 0 while none has.
   int signal() const;
-  /// How many of each came so far.
+  /// How many of SIGINT, and of the other stop signals, came so far.
   int interrupts() const;
   int terminations() const;
   /// Was something written that nobody reads any more?

@@ -69,6 +69,7 @@ void step(const Rank& rank) {
   while (!stop.requested()) std::this_thread::sleep_for(5ms);
   rank.meet();
   say("saved " + std::to_string(rank.env.rank));
+  report_interrupted(rank.env.report);
 }
 
 void ignore_interrupts(const Rank& rank) {

@@ -133,12 +133,12 @@ TEST_F(Launcher, AllLinesArriveWhole) {
 }
 
 TEST_F(Launcher, AnInterruptStopsAllRanksInGoodOrder) {
-  for (const int signal : {SIGINT, SIGTERM}) {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2}) {
     Process process(command({"3", "steps"}), options_);
     ASSERT_TRUE(process.shows("ready 0") && process.shows("ready 1") && process.shows("ready 2"));
     process.send(signal);
     const auto result = process.wait();
-    EXPECT_EQ(result.exit_code, 0) << result.err;
+    EXPECT_EQ(result.exit_code, 3) << "signal " << result.signal << ", " << result.err;
     EXPECT_THAT(result.out, EndsWith("saved 0\n"));
     EXPECT_THAT(result.err, HasSubstr("[rank 2] saved 2\n"));
   }

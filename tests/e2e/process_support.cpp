@@ -92,7 +92,8 @@ Process::Process(std::vector<std::string> command, const ProcessOptions& options
   sigset_t usual, none;
   sigemptyset(&usual);
   sigemptyset(&none);
-  for (const int signal : {SIGINT, SIGTERM, SIGPIPE, SIGHUP}) sigaddset(&usual, signal);
+  for (const int signal : {SIGINT, SIGTERM, SIGPIPE, SIGHUP, SIGUSR1, SIGUSR2})
+    sigaddset(&usual, signal);
   posix_spawnattr_t attributes;
   posix_spawnattr_init(&attributes);
   posix_spawnattr_setsigdefault(&attributes, &usual);

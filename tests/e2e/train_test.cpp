@@ -65,8 +65,8 @@ TEST_P(Interrupt, SavesAndGoesOnBitForBit) {
     ASSERT_TRUE(first.shows("3/120")) << first.err();
     first.send(SIGINT);
     const ProcessResult stopped = first.wait();
-    ASSERT_EQ(stopped.exit_code, 0) << stopped.err;
     steps = run_.metrics(out).size();
+    ASSERT_EQ(stopped.exit_code, steps == kSteps ? 0 : 3) << stopped.err;
   }
   ASSERT_LT(steps, static_cast<std::size_t>(kSteps)) << "it was not stopped";
   EXPECT_THAT(run_.checkpoints(out), ElementsAre("step-" + std::to_string(steps)));
@@ -83,6 +83,22 @@ INSTANTIATE_TEST_SUITE_P(Layouts,
                                            Layout{"tp2", {"parallel.tensor=2"}},
                                            Layout{"dp2", {"parallel.data=2"}}),
                          [](const auto& info) { return info.param.name; });
+
+// A dropped connection, and what batch systems send before they end a job.
+TEST_F(Train, SavesAndSaysThatItWasInterruptedAtEverySignal) {
+  for (const int ranks : {1, 2}) {
+    const std::string data = "parallel.data=" + std::to_string(ranks);
+    for (const int signal : {SIGTERM, SIGHUP, SIGUSR1, SIGUSR2}) {
+      const std::string out = "run" + std::to_string(signal) + "-" + std::to_string(ranks);
+      Process run(run_.command(TinyRun::steps(1000000, out, {data})), run_.options());
+      ASSERT_TRUE(run.shows("3/1")) << run.err();
+      run.send(signal);
+      const ProcessResult ended = run.wait();
+      EXPECT_EQ(ended.exit_code, 3) << "signal " << ended.signal << "\n" << ended.err;
+      EXPECT_EQ(run_.checkpoints(out).size(), 1U);
+    }
+  }
+}
 
 TEST_F(Train, KilledRunsGoOnFromTheirCheckpoint) {
   constexpr int kSteps = 60;
@@ -132,11 +148,10 @@ TEST_F(Train, ASecondRunInTheSameFolderIsRefused) {
   ASSERT_TRUE(first.shows("3/1")) << first.err();
   const ProcessResult second = run_.train(TinyRun::steps(10, "run"));
   EXPECT_EQ(second.exit_code, 1);
-  EXPECT_THAT(second.err,
-              HasSubstr("checkpoints is in use: process " + std::to_string(first.pid())));
+  EXPECT_THAT(second.err, HasSubstr("run is in use: process " + std::to_string(first.pid())));
   first.send(SIGTERM);
   const ProcessResult ended = first.wait();
-  EXPECT_EQ(ended.exit_code, 0) << "signal " << ended.signal << "\n" << ended.err;
+  EXPECT_EQ(ended.exit_code, 3) << "signal " << ended.signal << "\n" << ended.err;
 }
 
 TEST_F(Train, AFinishedRunSaysThatNothingIsLeft) {

@@ -44,7 +44,7 @@ const std::vector<Layout>& layouts() {
 constexpr i64 kSteps = 8, kStop = 3;
 
 // Ends after 8 steps; with a vocabulary that no layout stores unpadded.
-std::string config() { return tiny_config() + "[observers.metrics]\n"; }
+std::string config() { return tiny_config() + "[observers.console]\ntype = \"none\"\n"; }
 
 Sets sets_for(const Sets& layout, const std::string& out, const Sets& more = {}) {
   return with(with({"run.steps=8",

@@ -60,16 +60,32 @@ void check_recompute(const RunSetup& setup, const std::set<std::string>& known) 
   }
 }
 
-// The checkpoint that is asked for by name.
-void check_resumed(const RunSetup& setup) {
-  const std::string& resume = setup.config->checkpoint.resume;
-  if (resume == "auto" || resume == "none") return;
-  try {
-    find_checkpoints(resume);
-  } catch (const ConfigError& error) {
-    fail_config(
-        "{}: [checkpoint] resume: {}", setup.maker->origin("checkpoint", "resume"), error.what());
+// The checkpoints that are asked for by name, and those that are in the way.
+void check_start(const RunSetup& setup) {
+  const CheckpointSection& section = setup.config->checkpoint;
+  const auto located = [&](std::string_view key, auto&& body) {
+    try {
+      body();
+    } catch (const ConfigError& error) {
+      fail_config(
+          "{}: [checkpoint] {}: {}", setup.maker->origin("checkpoint", key), key, error.what());
+    }
+  };
+  const bool named = section.resume != "auto" && section.resume != "none";
+  located("resume", [&] {
+    if (named) find_checkpoints(section.resume);
+    if (section.save) require_no_mixture(section.out, section.resume);
+  });
+  if (section.init_from.empty()) {
+    located("init_skip", [&] {
+      if (!section.init_skip.empty()) fail_config("has no effect without init_from");
+    });
+    return;
   }
+  located("init_from", [&] {
+    if (named) fail_config("has no effect where resume names a checkpoint");
+    find_checkpoints(section.init_from);
+  });
 }
 
 // Parameters whose placement is wrong, by the component that declared them: one mistake is made
@@ -204,7 +220,7 @@ void dry_run(const RunSetup& setup, int threads, ProblemList& problems) {
         })
         .has_value();
   };
-  check([&] { check_resumed(setup); });
+  check([&] { check_start(setup); });
   std::shared_ptr<Device> device;
   const RankIdentity identity{.threads = threads};
   if (!check([&] { check_schedule(setup); })) return;

@@ -3,10 +3,14 @@
 #include <chrono>
 #include <cmath>
 #include <filesystem>
+#include <memory>
+#include <thread>
 #include <utility>
 
 #include "kernel/checkpoint/checkpoints.hpp"
 #include "kernel/checkpoint/disk.hpp"
+#include "kernel/checkpoint/folders.hpp"
+#include "kernel/checkpoint/together.hpp"
 #include "kernel/train/execution/agree_plans.hpp"
 #include "kernel/train/execution/evaluation.hpp"
 #include "kernel/train/execution/train_step.hpp"
@@ -21,6 +25,7 @@ namespace tessera {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+constexpr auto kPause = std::chrono::seconds(1);
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
@@ -34,6 +39,11 @@ class Trainer {
         config_(*setup_.config),
         spec_(rank_spec_of(setup_)),
         rank_(make_rank(spec_, arguments.identity)),
+        together_(arguments.identity.store,
+                  rank_.mesh->rank(),
+                  rank_.mesh->world_size(),
+                  spec_.init_timeout),
+        lock_(claim()),
         model_(rank_, setup_),
         step_(rank_, model_, setup_),
         evaluation_(rank_, model_, setup_),
@@ -51,10 +61,10 @@ class Trainer {
     model_.initialize(config_.run.seed);
   }
 
-  void run() {
-    resume();
+  bool run() {
+    start();
     make_observers();
-    const auto start = Clock::now();
+    const auto begin = Clock::now();
     const i64 last = config_.run.steps;
     announce();
     bool stopped = false;
@@ -64,7 +74,9 @@ class Trainer {
       stopped = step_.stopping();
       after_step(stopped || step_.steps() == last);
     }
-    emit(RunEnd{step_.steps(), seconds_since(start), stopped});
+    const bool done = step_.steps() >= last;
+    emit(RunEnd{step_.steps(), seconds_since(begin), !done});
+    return done;
   }
 
   void fail_run(const std::exception& error) noexcept {
@@ -86,20 +98,38 @@ class Trainer {
     for (const auto& observer : observers_) observer->on(event);
   }
 
-  void resume() {
-    if (config_.checkpoint.every_steps > 0) checkpoints_.claim();
-    const auto loaded =
-        checkpoints_.load(config_.checkpoint.resume, state_.tensors(), state_.names());
-    if (!loaded) return;
-    state_.continue_from(*loaded);
-    resumed_from_ = newest_ = loaded->folder.string();
+  // The run's folder, before anything in it is read or changed.
+  std::unique_ptr<FolderLock> claim() const {
+    std::unique_ptr<FolderLock> lock;
+    together_.root("claim", [&] {
+      lock = std::make_unique<FolderLock>(config_.run.out, ".run.lock");
+      const CheckpointSection& section = config_.checkpoint;
+      if (section.save) require_no_mixture(section.out, section.resume);
+      return std::string();
+    });
+    return lock;
+  }
+
+  void start() {
+    if (config_.checkpoint.save) checkpoints_.claim();
+    start_ =
+        find_starting_point(config_.checkpoint, checkpoints_, state_, root(), arguments_.changes);
+    newest_ = start_.resumed_from;
+    if (root() && !config_.checkpoint.save) {
+      log_warning("no checkpoint of this run will be saved: checkpoint.save = false{}",
+                  config_.observers.empty() ? "; and no observer shows or keeps its losses" : "");
+    }
   }
 
   void make_observers() {
     if (!root()) return;
-    std::filesystem::create_directories(config_.run.out);
-    write_synced(std::filesystem::path(config_.run.out) / "resolved.toml", arguments_.config_text);
-    ObserverArguments arguments{config_.run.out, step_.steps()};
+    const auto resolved = std::filesystem::path(config_.run.out) / "resolved.toml";
+    if (std::filesystem::is_regular_file(resolved) &&
+        read_text_file(resolved) != arguments_.config_text) {
+      set_aside(resolved.string());
+    }
+    write_synced(resolved, arguments_.config_text);
+    ObserverArguments arguments{config_.run.out, start_.same_run ? step_.steps() : 0};
     for (const NamedObserver& named : config_.observers) {
       observers_.push_back(setup_.maker->make(named.observer, arguments));
     }
@@ -123,7 +153,7 @@ class Trainer {
     event.tokens_per_step = tokens_per_step();
     event.flops_per_token = setup_.model->flops_per_token();
     event.layout = layout_text();
-    event.resumed_from = resumed_from_;
+    event.resumed_from = start_.resumed_from;
     event.json = arguments_.json;
     emit(event);
   }
@@ -141,8 +171,8 @@ class Trainer {
     const i64 step = step_.steps();
     const bool validate =
         config_.validation.every_steps > 0 && (due(step, config_.validation.every_steps) || final);
-    const bool save =
-        config_.checkpoint.every_steps > 0 && (due(step, config_.checkpoint.every_steps) || final);
+    const bool save = config_.checkpoint.save &&
+                      (due(step, config_.checkpoint.every_steps) || failed_saves_ > 0 || final);
     if (due(step, config_.check.replicas_every)) step_.check_replicas();
     if (step_.losses_full() || validate || save || final) report();
     if (validate) {
@@ -150,10 +180,37 @@ class Trainer {
       emit(Validation{step, loss});
       require_finite(loss, "validation loss", step);
     }
-    if (!save) return;
-    const auto start = Clock::now();
-    newest_ = checkpoints_.save(state_.info(arguments_.config_text), state_.tensors()).string();
-    emit(Saved{step, newest_, seconds_since(start)});
+    if (save) {
+      while (!try_to_save(final) && final) std::this_thread::sleep_for(kPause);
+    }
+  }
+
+  // A failure that all ranks know of, a full disk, may pass: then the next step tries again, or,
+  // after the last one, this step a little later.
+  bool try_to_save(bool final) {
+    const auto begin = Clock::now();
+    const i64 step = step_.steps(), failures = config_.checkpoint.failures;
+    try {
+      newest_ = checkpoints_
+                    .save(state_.info(arguments_.config_text),
+                          state_.tensors(),
+                          [&] { emit(Saving{step}); })
+                    .string();
+    } catch (const TogetherError& error) {
+      if (++failed_saves_ > failures) throw;
+      if (root()) {
+        log(LogLevel::error,
+            fmt::format("{}; trying again {}, {} of checkpoint.failures = {}",
+                        error.what(),
+                        final ? "in a moment" : "at the next step",
+                        failed_saves_,
+                        failures));
+      }
+      return false;
+    }
+    failed_saves_ = 0;
+    emit(Saved{step, newest_, seconds_since(begin)});
+    return true;
   }
 
   // Losses are the same on all ranks, so all of them end here; and they are read before anything is
@@ -196,21 +253,25 @@ class Trainer {
   const RunConfig& config_;
   RankSpec spec_;
   Rank rank_;
+  Together together_;
+  std::unique_ptr<FolderLock> lock_;  // on rank 0, while the run lasts
   PlacedModel model_;
   TrainStep step_;
   Evaluation evaluation_;
   TrainingState state_;
   Checkpoints checkpoints_;
   std::vector<std::shared_ptr<Observer>> observers_;  // on rank 0
-  std::string resumed_from_, newest_;                 // checkpoints: loaded, last loaded or saved
+  StartingPoint start_;
+  std::string newest_;    // checkpoint that was loaded or saved last
+  i64 failed_saves_ = 0;  // in a row
 };
 
 }  // namespace
 
-void train_rank(const TrainerArguments& arguments) {
+bool train_rank(const TrainerArguments& arguments) {
   Trainer trainer(arguments);
   try {
-    trainer.run();
+    return trainer.run();
   } catch (const std::exception& error) {
     trainer.fail_run(error);
     throw;

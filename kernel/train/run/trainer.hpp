@@ -3,6 +3,7 @@
 #include <functional>
 #include <string>
 
+#include "kernel/train/run/starting_point.hpp"
 #include "kernel/train/setup/rank.hpp"
 #include "kernel/train/setup/run_setup.hpp"
 
@@ -16,13 +17,15 @@ struct TrainerArguments {
   std::function<bool()> stop;
   std::string joined;       ///< what joins the ranks, for people: "shm"
   std::string config_text;  ///< the resolved configuration, kept with the run
+  ConfigChanges changes;    ///< may be empty: then nobody is told
   /// Called with a failure before the peers are told to stop.
   std::function<void(const std::exception&)> failed;
   bool json = false;  ///< console output is for programs
 };
 
 /// Trains as one rank until run.steps or until any rank is asked to stop: steps, validation,
-/// checkpoints, and on rank 0 the observers.
-void train_rank(const TrainerArguments& arguments);
+/// checkpoints, and on rank 0 the observers. Returns whether all steps are done, the same on all
+/// ranks.
+bool train_rank(const TrainerArguments& arguments);
 
 }  // namespace tessera

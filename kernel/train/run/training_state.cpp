@@ -30,6 +30,12 @@ std::vector<CheckpointTensor> TrainingState::tensors() const {
   return tensors;
 }
 
+std::vector<std::string> TrainingState::parameter_names() const {
+  std::vector<std::string> names;
+  for (const ParameterName& parameter : model_.parameter_names()) names.push_back(parameter.name);
+  return names;
+}
+
 std::vector<std::string> TrainingState::names() const {
   std::set<std::string> states;  // the same for every parameter, and a stage has at least one
   for (const NamedState& state : step_.optimizer().state()) states.insert(state.name);
@@ -85,11 +91,15 @@ void TrainingState::require_same_run(const Checkpoints::Loaded& loaded) const {
   }
 }
 
-void TrainingState::continue_from(const Checkpoints::Loaded& loaded) {
-  require_same_run(loaded);
+void TrainingState::begin_with_loaded() {
   for (const ModelParts::Entry& entry : model_.parts().parameters()) {
     refresh_compute(*entry.parameter, *rank_.device);
   }
+}
+
+void TrainingState::continue_from(const Checkpoints::Loaded& loaded) {
+  require_same_run(loaded);
+  begin_with_loaded();
   step_.set_steps(loaded.info.step, loaded.info.updates);
 }
 

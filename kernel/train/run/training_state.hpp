@@ -21,11 +21,16 @@ class TrainingState {
   std::vector<CheckpointTensor> tensors() const;
   /// Names of all such tensors of the run, those of other pipeline stages too.
   std::vector<std::string> names() const;
+  /// The same of the parameters alone.
+  std::vector<CheckpointTensor> parameters() const { return parameter_tensors(model_.parts()); }
+  std::vector<std::string> parameter_names() const;
   /// Where training stands. Waits for the device.
   CheckpointInfo info(const std::string& config_text) const;
   /// Continues after a checkpoint whose tensors were loaded. Throws ConfigError when it was made
   /// with another seed, data, batch size, or is beyond the end of this run.
   void continue_from(const Checkpoints::Loaded& loaded);
+  /// Begins a new run with parameters that were loaded.
+  void begin_with_loaded();
 
  private:
   void require_same_run(const Checkpoints::Loaded& loaded) const;

@@ -9,10 +9,15 @@ namespace tessera {
 
 Metrics::~Metrics() {
   try {
-    write();
+    save();
   } catch (const Error& error) {
     log(LogLevel::error, error.what());
   }
+}
+
+void Metrics::save() {
+  write();
+  if (file_ != nullptr) file_->sync();
 }
 
 void Metrics::on(const RunStart&) {

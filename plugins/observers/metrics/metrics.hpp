@@ -20,12 +20,13 @@ class Metrics final : public Observer {
   void on(const RunStart&) override;
   void on(const StepEnd& step) override;
   void on(const Validation& validation) override;
-  void on(const Saved&) override { write(); }
+  void on(const Saving&) override { save(); }
   void on(const Failure&) override { write(); }
-  void on(const RunEnd&) override { write(); }
+  void on(const RunEnd&) override { save(); }
 
  private:
   void write();
+  void save();  // writes, and waits for the disk
 
   ObserverArguments arguments_;
   std::unique_ptr<MetricsFile> file_;

@@ -6,28 +6,37 @@
 
 namespace tessera {
 
-/// An append-only file of lines, each handed to the system before append() returns. Throws Error
-/// when the disk does not take it.
+/// An append-only file of lines. A line that the disk does not take is kept in memory and tried
+/// again with the next one.
 class MetricsFile {
  public:
-  /// Opens the file and keeps its lines up to and with that of `step`. What comes after the first
-  /// later step goes, and so does a last line that a dying process left half-written.
+  /// Opens the file and keeps its lines up to and with that of `step`; 0: sets an earlier file
+  /// aside and starts a new one. What comes after the last line up to `step` goes, and so does a
+  /// last line that a dying process left half-written. Damaged lines before it stay, with a
+  /// warning. Throws Error.
   MetricsFile(std::string path, i64 step);
   MetricsFile(const MetricsFile&) = delete;
   MetricsFile& operator=(const MetricsFile&) = delete;
   ~MetricsFile();
 
+  /// Hands a line to the system. Throws Error only when too many lines wait for the disk.
   void append(std::string_view line);
   /// Puts another line in the place of the last one appended.
   void replace_last(std::string_view line);
+  /// All lines are on the disk when it returns. Throws Error when the disk does not take them.
+  void sync();
 
  private:
   [[noreturn]] void fail_file(std::string_view what) const;
+  bool write_waiting();
   void cut(i64 bytes);
 
   std::string path_;
-  int fd_;
-  i64 end_ = 0, last_line_ = 0;
+  int fd_ = -1;
+  i64 end_ = 0;          // of what is in the file
+  i64 last_line_ = 0;    // where the last line begins, in the file or beyond its end
+  std::string waiting_;  // what the disk has not taken yet
+  bool warned_ = false;
 };
 
 }  // namespace tessera

@@ -24,6 +24,8 @@ void Plot::on(const RunStart& start) {
   if (error) fail("plot: cannot make the folder \"{}\": {}", arguments_.out, error.message());
   if (arguments_.resume_step > 0) {
     read_earlier_points(arguments_.out + "/metrics.jsonl", arguments_.resume_step, curves_);
+  } else {
+    set_aside(arguments_.out + "/loss.svg");
   }
 }
 

@@ -31,6 +31,12 @@ struct Validation {
   i64 step = 0;
   double loss = 0;
 };
+/// A checkpoint of this step is about to be committed. Whatever is to be known of the steps so far
+/// must be on the disk when the observer returns; an exception makes the save fail, which is tried
+/// again. A run may be killed right after the commit and then goes on from there.
+struct Saving {
+  i64 step = 0;
+};
 struct Saved {
   i64 step = 0;
   std::string path;
@@ -42,13 +48,20 @@ struct Failure {
 struct RunEnd {
   i64 step = 0;
   double seconds = 0;
-  bool interrupted = false;
+  bool interrupted = false;  ///< a signal stopped the run, and steps are left
 };
 
 struct ObserverArguments {
-  std::string out;      ///< folder of the run
-  i64 resume_step = 0;  ///< files of an earlier run are cut back to this step
+  std::string out;  ///< folder of the run; no other run writes there at the same time
+  /// The run goes on after this step of one whose files are in `out`: they are continued. 0: it
+  /// starts anew, and files of an earlier run are another's: set_aside() keeps them.
+  i64 resume_step = 0;
 };
+
+/// Renames a file of an earlier run, so that a new one can take its name: "metrics.jsonl" becomes
+/// "metrics.1.jsonl", or the first number that is free, and a line on standard error says so. Does
+/// nothing where there is no such file or it is empty. Throws Error naming the file.
+TESSERA_API void set_aside(const std::string& path);
 
 /// Reads events and changes nothing. Plugin kind "observer". Called on rank 0's thread; an
 /// exception fails the run.
@@ -61,6 +74,7 @@ class TESSERA_API Observer {
   virtual void on(const RunStart&) {}
   virtual void on(const StepEnd&) {}
   virtual void on(const Validation&) {}
+  virtual void on(const Saving&) {}
   virtual void on(const Saved&) {}
   virtual void on(const Failure&) {}
   virtual void on(const RunEnd&) {}

@@ -1,13 +1,16 @@
 #include "kernel/checkpoint/checkpoints.hpp"
 
 #include <gmock/gmock.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 #include <fstream>
 #include <limits>
 #include <set>
 
+#include "kernel/checkpoint/folders.hpp"
 #include "kernel/checkpoint/stored_reader.hpp"
+#include "kernel/checkpoint/together.hpp"
 #include "tests/unit/checkpoint/world_support.hpp"
 #include "tests/unit/plugins/plugins_support.hpp"
 
@@ -390,6 +393,71 @@ TEST_F(CheckpointTest, HostsThatDoNotShareTheFolderAreFound) {
   });
   EXPECT_THAT(errors, Each(HasSubstr("all hosts must share the folder")));
   EXPECT_THAT(complete_steps(path()), IsEmpty());
+}
+
+TEST_F(CheckpointTest, WhatHasToComeBeforeTheCommitDoes) {
+  run_ranks(two_, path(), [&](CheckpointRank& rank) {
+    rank.fill(10);
+    Checkpoints checkpoints = rank.checkpoints();
+    const auto save = [&](bool fails) {
+      checkpoints.save(info_at(10), rank.tensors, [&] {
+        EXPECT_TRUE(rank.root());
+        EXPECT_THAT(complete_steps(path()), IsEmpty());
+        if (fails) fail("the disk is full");
+      });
+    };
+    EXPECT_THAT(text_of<TogetherError>([&] { save(true); }),
+                AllOf(HasSubstr("saving step 10 failed"), HasSubstr("the disk is full")));
+    save(false);  // again, as if nothing had been
+  });
+  EXPECT_THAT(complete_steps(path()), ElementsAre(step_folder(path(), 10)));
+}
+
+TEST_F(CheckpointTest, ANewRunTakesTheParametersThatItHas) {
+  save_step(two_, path(), 10);
+  run_ranks(world_of(1, 1), path(), [&](CheckpointRank& rank) {
+    rank.tensors.erase(rank.tensors.begin() + 4,
+                       rank.tensors.end());  // without "scalar" and the optimizer's state
+    rank.add("new", {3}, {}, DType::fp32);
+    rank.spoil();
+    const auto initial = rank.checkpoints().initialize(
+        path(), rank.tensors, {"vocabulary", "qkv", "projection", "norm", "new"}, {"q*"});
+    EXPECT_THAT(initial.taken, ElementsAre("norm", "projection", "vocabulary"));
+    EXPECT_THAT(initial.fresh, ElementsAre("new", "qkv"));
+    EXPECT_THAT(initial.left_out, ElementsAre("scalar"));
+    EXPECT_EQ(rank.wrong(10), " qkv new");
+  });
+}
+
+TEST_F(CheckpointTest, WhatANewRunCannotTakeIsNamedAndNothingIsTouched) {
+  save_step(world_of(1, 1), path(), 10);
+  const auto error = [&](const std::vector<std::string>& names, const std::string& skip) {
+    std::string text;
+    run_ranks(world_of(1, 1), path(), [&](CheckpointRank& rank) {
+      rank.tensors.erase(rank.tensors.begin() + 1, rank.tensors.end());
+      rank.add("norm", {7}, {}, DType::fp32);
+      rank.fill(3);
+      text = text_of<Error>(
+          [&] { rank.checkpoints().initialize(path(), rank.tensors, names, {skip}); });
+      EXPECT_EQ(rank.wrong(3), "");
+    });
+    return text;
+  };
+  EXPECT_THAT(error({"vocabulary", "norm"}, "qkv"),
+              AllOf(HasSubstr("norm: fp32 [5] in the checkpoint, fp32 [7] in this run"),
+                    HasSubstr("checkpoint.init_skip = ")));
+  EXPECT_THAT(error({"vocabulary", "norm"}, "nrom"), HasSubstr("\"nrom\" is the name of no"));
+  EXPECT_THAT(error({"other"}, "qkv"), HasSubstr("has no parameter that this run takes; it has "));
+}
+
+TEST_F(CheckpointTest, APipeInTheNameOfAFileIsAnErrorAndNoWait) {
+  for (const std::string file : {"step-10/index.json", "step-10/rank-00000.safetensors"}) {
+    save_step(world_of(1, 1), path(), 10);
+    fs::remove(folder_.at(file));
+    ASSERT_EQ(mkfifo(folder_.at(file).c_str(), 0600), 0);
+    EXPECT_THAT(load(world_of(1, 1), "auto")[0], HasSubstr(file + " is no regular file"));
+    fs::remove_all(folder_.at("step-10"));
+  }
 }
 
 TEST_F(CheckpointTest, ARankThatIsGoneIsNamed) {

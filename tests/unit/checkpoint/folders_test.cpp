@@ -146,6 +146,22 @@ TEST_F(CheckpointFolders, UsersMayNameRunFolderOrCheckpoint) {
   EXPECT_THAT(text_of<ConfigError>([&] { newest("none"); }), HasSubstr("there is no checkpoint"));
 }
 
+TEST_F(CheckpointFolders, ARunGoesOnFromTheNewestOrHasTheFolderAlone) {
+  const std::string folder = folder_.at("run"), other = folder_.at("other");
+  complete("other/step-3");
+  EXPECT_NO_THROW(require_no_mixture(folder, "none"));
+  EXPECT_NO_THROW(require_no_mixture(folder, other));
+  complete("run/step-2");
+  complete("run/step-10");
+  EXPECT_NO_THROW(require_no_mixture(folder, "auto"));
+  EXPECT_NO_THROW(require_no_mixture(folder, folder));
+  EXPECT_NO_THROW(require_no_mixture(folder, folder + "/step-10"));
+  for (const std::string& resume : {std::string("none"), folder + "/step-2", other}) {
+    EXPECT_THAT(text_of<ConfigError>([&] { require_no_mixture(folder, resume); }),
+                AllOf(HasSubstr("(the newest is step-10)"), HasSubstr("set another run.out")));
+  }
+}
+
 TEST_F(CheckpointFolders, OneRunSavesIntoAFolder) {
   const fs::path folder = at("new/checkpoints");
   {

@@ -9,7 +9,9 @@
 namespace tessera {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 // What the command was given: a Commands entry is a plain function.
@@ -61,6 +63,13 @@ TEST(Parse, Train) {
   EXPECT_EQ(parse({"train", "--set=lr.peak=1e-3", "a.toml"}), 0);
   EXPECT_THAT(g_train->sets, ElementsAre("lr.peak=1e-3"));
   EXPECT_FALSE(g_train->json);
+}
+
+TEST(Parse, HelpOfTrainSaysTheExitCodes) {
+  ::testing::internal::CaptureStdout();
+  EXPECT_EQ(parse({"train", "--help"}), 0);
+  EXPECT_THAT(::testing::internal::GetCapturedStdout(),
+              AllOf(HasSubstr("SIGHUP, SIGUSR1 and SIGUSR2"), HasSubstr("3 stopped by a signal")));
 }
 
 TEST(Parse, ValuesOfASettingAreTakenAsTheyAre) {

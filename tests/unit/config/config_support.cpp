@@ -168,6 +168,7 @@ SampleCatalog::SampleCatalog() {
   add<Text>("dataset", "text");
   add<NoConfig>("tokenizer", "byte");
   add<Console>("observer", "console");
+  add<NoConfig>("observer", "metrics");
 }
 
 const ComponentInfo* SampleCatalog::find(std::string_view kind, std::string_view type) const {

@@ -97,9 +97,19 @@ TEST(Dump, LoadsBackToTheSame) {
                               "optimizer.groups.head.match=\"a \\\"b\\\" \\n c\"",
                               "observers.z.type=console",
                               "observers.console.every_steps=2",
+                              "observers.metrics.type=none",
                               "checkpoint.resume=x/y",
                               "plugins.path=[\"p\", \"/q\"]",
                               "graph.type=none"}));
+}
+
+TEST(Dump, ChangesForPeople) {
+  const Resolved before = resolved(kBase),
+                 now = resolved(kBase, {"run.seed=7", "observers.metrics.type=none"});
+  EXPECT_EQ(changes(before, now),
+            (std::vector<std::string>{"run.seed: 1234, now 7",
+                                      "observers.metrics.type: \"metrics\", now \"none\""}));
+  EXPECT_TRUE(changes(now, now).empty());
 }
 
 TEST(Dump, LoadsBackFromAnotherFolder) {

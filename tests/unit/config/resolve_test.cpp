@@ -53,7 +53,17 @@ TEST(Resolve, DefaultsOfTheKernelsSections) {
   EXPECT_EQ(c.checkpoint.out, here / "runs/run/checkpoints");
   EXPECT_EQ(c.validation.every_steps, 0);
   EXPECT_EQ(c.check.replicas_every, 0);
-  EXPECT_TRUE(c.observers.empty());
+  ASSERT_EQ(c.observers.size(), 2U);
+  EXPECT_EQ(c.observers[0].observer.type, "console");
+  EXPECT_EQ(c.observers[1].observer.type, "metrics");
+  EXPECT_TRUE(c.checkpoint.save);
+}
+
+TEST(Resolve, AnObserverMayBeNone) {
+  const RunConfig c =
+      resolved(kBase, {"observers.metrics.type=none", "observers.console.every_steps=2"}).run;
+  ASSERT_EQ(c.observers.size(), 1U);
+  EXPECT_EQ(c.observers[0].name, "console");
 }
 
 TEST(Resolve, ValuesOfTheKernelsSections) {
@@ -89,7 +99,7 @@ type = "console"
   EXPECT_EQ(c.precision.main, "fp64");
   EXPECT_EQ(c.checkpoint.resume, here / "old/step-3");
   EXPECT_EQ(c.checkpoint.out, here / "ck");
-  ASSERT_EQ(c.observers.size(), 2U);
+  ASSERT_EQ(c.observers.size(), 3U);
   EXPECT_EQ(c.observers[0].name, "b");
   EXPECT_EQ(c.observers[0].observer.type, "console");
   EXPECT_EQ(c.observers[1].observer.type, "console");

@@ -45,6 +45,29 @@ TEST(StopFlag, NotesBothSignals) {
   EXPECT_EQ(flag.terminations(), 2);
 }
 
+TEST(StopFlag, NotesAHangupAndWhatBatchSystemsSend) {
+  for (const int signal : {SIGHUP, SIGUSR1, SIGUSR2}) {
+    const StopFlag flag;
+    send(flag, signal);
+    EXPECT_EQ(flag.signal(), signal);
+    EXPECT_EQ(flag.terminations(), 1);
+    EXPECT_EQ(flag.interrupts(), 0);
+  }
+}
+
+TEST(StopFlagDeathTest, AHangupStaysIgnoredUnderNohup) {
+  EXPECT_EXIT(
+      {
+        std::signal(SIGHUP, SIG_IGN);
+        const StopFlag flag;
+        kill(getpid(), SIGHUP);
+        send(flag, SIGUSR1);
+        std::_Exit(flag.signal() == SIGUSR1 && flag.terminations() == 1 ? 0 : 1);
+      },
+      ::testing::ExitedWithCode(0),
+      "");
+}
+
 TEST(StopFlag, StartsAfreshAndRestoresTheOldHandlers) {
   static int seen = 0;
   seen = 0;
@@ -73,15 +96,15 @@ TEST(StopFlag, CountedInterruptsKillNobody) {
 }
 
 TEST(StopFlag, IsSetByAThreadOfItsOwn) {
-  for (const int signal : {SIGINT, SIGTERM}) EXPECT_FALSE(blocked(signal));
+  for (const int signal : kStopSignals) EXPECT_FALSE(blocked(signal));
   {
     const StopFlag flag;
-    for (const int signal : {SIGINT, SIGTERM}) {
+    for (const int signal : kStopSignals) {
       EXPECT_TRUE(blocked(signal));
       std::thread([signal] { EXPECT_TRUE(blocked(signal)); }).join();
     }
   }
-  for (const int signal : {SIGINT, SIGTERM}) EXPECT_FALSE(blocked(signal));
+  for (const int signal : kStopSignals) EXPECT_FALSE(blocked(signal));
 }
 
 // Products of oneDNN set the stack pointer into the heap. A handler that ran there would destroy

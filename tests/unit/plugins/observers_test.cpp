@@ -1,7 +1,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <sys/resource.h>
+
 #include <cmath>
+#include <csignal>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -168,14 +171,14 @@ TEST(MetricsFile, HasOneObjectAStep) {
   EXPECT_EQ(objects[1]["aux"], 0.1);
 }
 
-TEST(MetricsFile, KeepsAStepBeforeItsCheckpointIsTakenAsDone) {
+TEST(MetricsFile, HasAStepBeforeItsCheckpointIsCommitted) {
   const TestFolder folder;
   ObserverArguments arguments{folder.path(), 0};
   const auto observer = make_plugin<Observer>("metrics", "", arguments);
   observer->on(run_start());
   observer->on(step_end(1, 5));
   EXPECT_EQ(folder.read("metrics.jsonl"), "");  // its validation may still come
-  observer->on(Saved{1, "x", 0});
+  observer->on(Saving{1});
   EXPECT_EQ(metrics_of(folder).size(), 1U);
   observer->on(Validation{1, 4});
   observer->on(step_end(2, 3));
@@ -221,11 +224,51 @@ TEST(MetricsFile, ResumeDropsAHalfWrittenLine) {
   }
 }
 
-TEST(MetricsFile, ANewRunStartsAnew) {
+TEST(MetricsFile, ResumeKeepsGoodLinesAfterADamagedOne) {
+  const TestFolder folder;
+  metrics(folder, 0, run_start(), step_end(1, 5), step_end(2, 4), step_end(3, 3), step_end(4, 2));
+  std::string text = folder.read("metrics.jsonl");
+  text.replace(text.find("{\"step\":2"), 8, std::string(8, '\0'));
+  folder.write("metrics.jsonl", text);
+  ::testing::internal::CaptureStderr();
+  metrics(folder, 3, run_start(), step_end(4, 2));
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+              HasSubstr("metrics.jsonl: 1 damaged line(s), the first is line 2; they stay"));
+  EXPECT_EQ(folder.read("metrics.jsonl"), text);
+}
+
+TEST(MetricsFile, ANewRunKeepsTheFileOfAnEarlierOne) {
   const TestFolder folder;
   folder.write("metrics.jsonl", "{\"step\":0}\n");
   metrics(folder, 0, run_start(), step_end(1, 5));
+  metrics(folder, 0, run_start(), step_end(1, 4));
+  EXPECT_EQ(folder.read("metrics.1.jsonl"), "{\"step\":0}\n");
+  EXPECT_EQ(json::parse(folder.read("metrics.2.jsonl"))["loss"], 5.0);
   EXPECT_EQ(metrics_of(folder).size(), 1U);
+}
+
+// As a disk is full for a while: a limit on the size of files.
+[[noreturn]] void write_to_a_full_disk(const TestFolder& folder) {
+  std::signal(SIGXFSZ, SIG_IGN);
+  ObserverArguments arguments{folder.path(), 0};
+  const auto observer = make_plugin<Observer>("metrics", "", arguments);
+  observer->on(run_start());
+  for (i64 step = 1; step <= 3; ++step) observer->on(step_end(step, 5));
+  rlimit limit{200, RLIM_INFINITY};  // within the second line
+  setrlimit(RLIMIT_FSIZE, &limit);
+  for (i64 step = 4; step <= 6; ++step) observer->on(step_end(step, 5));
+  const bool failed = !text_of<Error>([&] { observer->on(Saving{6}); }).empty();
+  limit.rlim_cur = RLIM_INFINITY;
+  setrlimit(RLIMIT_FSIZE, &limit);
+  observer->on(Saving{6});
+  std::_Exit(failed && metrics_of(folder).size() == 6 ? 0 : 1);
+}
+
+TEST(MetricsFileDeathTest, LinesThatTheDiskDoesNotTakeAreWrittenLater) {
+  const TestFolder folder;
+  EXPECT_EXIT(write_to_a_full_disk(folder),
+              ::testing::ExitedWithCode(0),
+              "File too large; lines wait in memory");
 }
 
 TEST(MetricsFile, SaysWhereItCannotWrite) {
@@ -286,6 +329,13 @@ TEST(Plot, DrawsARunWithoutSteps) {
   EXPECT_THAT(folder.read("loss.svg"), HasSubstr("</svg>"));
   plot(folder, "", 0, run_start(), step_end(1, 2), RunEnd{});
   EXPECT_THAT(folder.read("loss.svg"), Not(HasSubstr("nan")));
+}
+
+TEST(Plot, ANewRunKeepsThePictureOfAnEarlierOne) {
+  const TestFolder folder;
+  folder.write("loss.svg", "earlier");
+  plot(folder, "", 0, run_start(), RunEnd{});
+  EXPECT_EQ(folder.read("loss.1.svg"), "earlier");
 }
 
 TEST(Plot, LongRunsStaySmall) {

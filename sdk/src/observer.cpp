@@ -1,0 +1,27 @@
+#include "tessera/observer.hpp"
+
+#include <filesystem>
+
+#include "tessera/error.hpp"
+#include "tessera/log.hpp"
+
+namespace tessera {
+
+void set_aside(const std::string& path) {
+  namespace fs = std::filesystem;
+  std::error_code error;
+  const fs::path from(path);
+  // What somebody put there on purpose, a pipe or a link to /dev/null, stays.
+  if (!fs::is_regular_file(from, error) || fs::is_empty(from, error)) return;
+  fs::path to;
+  for (i64 number = 1; number == 1 || fs::exists(to); ++number) {
+    const std::string name =
+        fmt::format("{}.{}{}", from.stem().string(), number, from.extension().string());
+    to = from.parent_path() / name;
+  }
+  fs::rename(from, to, error);
+  if (error) fail("cannot keep {} as {}: {}", path, to.string(), error.message());
+  log_info("{} was there before: it is kept as {}", path, to.filename().string());
+}
+
+}  // namespace tessera

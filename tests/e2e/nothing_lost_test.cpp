@@ -1,0 +1,272 @@
+// What a run keeps without being asked, and what it never takes away.
+#include <gmock/gmock.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <csignal>
+#include <fstream>
+#include <iterator>
+
+#include "common/metrics_lines.hpp"
+#include "train_support.hpp"
+
+namespace tessera::testing {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+class NothingLost : public ::testing::Test {
+ protected:
+  std::string read(const std::string& name) const {
+    std::ifstream in(run_.at(name), std::ios::binary);
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+  std::size_t lines(const std::string& name) const {
+    const std::string text = read(name);
+    return static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n'));
+  }
+  // The configuration without the tables that say what is shown and kept.
+  std::string least() const {
+    const std::string text = read("tiny.toml");
+    return run_.folder.write("least.toml", text.substr(0, text.find("[checkpoint]")));
+  }
+  double first_loss(const std::string& out) const {
+    return *metric_in(run_.metrics(out).at(0), "loss");
+  }
+  const TinyRun run_;
+};
+
+// --- without a word of the user ---
+
+TEST_F(NothingLost, AConfigurationWithoutObserversAndCheckpointShowsAndKeeps) {
+  const ProcessResult result = run_tessera(
+      {"train", least(), "--set", "run.steps=3", "--set", "run.out=run"}, run_.options());
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, AllOf(HasSubstr("step 3/3  loss "), HasSubstr("saved ")));
+  EXPECT_EQ(run_.metrics("run").size(), 3U);
+  EXPECT_THAT(run_.checkpoints("run"), ElementsAre("step-3"));
+}
+
+TEST_F(NothingLost, ItIsSavedWhenItIsStopped) {
+  Process run({tessera_program(), "train", least(), "--set", "run.steps=1000000"}, run_.options());
+  ASSERT_TRUE(run.shows("step       1/")) << run.err();
+  run.send(SIGTERM);
+  EXPECT_EQ(run.wait().exit_code, 3);
+  EXPECT_EQ(run_.checkpoints("runs/tiny").size(), 1U);
+}
+
+TEST_F(NothingLost, ARunThatSavesNothingSaysSoFirst) {
+  std::vector<std::string> command = {"train", least()};
+  for (const char* set : {"run.steps=3",
+                          "run.out=run",
+                          "checkpoint.save=false",
+                          "observers.console.type=none",
+                          "observers.metrics.type=none"}) {
+    command.insert(command.end(), {"--set", set});
+  }
+  const ProcessResult result = run_tessera(command, run_.options());
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(result.out, "");
+  EXPECT_EQ(result.err,
+            "warning: no checkpoint of this run will be saved: checkpoint.save = false; and no "
+            "observer shows or keeps its losses\n");
+  EXPECT_FALSE(fs::exists(run_.at("run/metrics.jsonl")));
+  EXPECT_FALSE(fs::exists(run_.at("run/checkpoints")));
+}
+
+// --- a folder that was used before ---
+
+TEST_F(NothingLost, ANewRunKeepsWhatAnEarlierOneWrote) {
+  ASSERT_EQ(run_.train(TinyRun::steps(3, "run", {"checkpoint.save=false"})).exit_code, 0);
+  const std::string metrics = read("run/metrics.jsonl"), resolved = read("run/resolved.toml");
+  const ProcessResult second =
+      run_.train(TinyRun::steps(2, "run", {"checkpoint.save=false", "lr.peak=2e-3"}));
+  EXPECT_EQ(second.exit_code, 0) << second.err;
+  EXPECT_THAT(second.err, HasSubstr("metrics.jsonl was there before: it is kept as metrics.1"));
+  EXPECT_EQ(read("run/metrics.1.jsonl"), metrics);
+  EXPECT_EQ(read("run/resolved.1.toml"), resolved);
+  EXPECT_EQ(run_.metrics("run").size(), 2U);
+}
+
+TEST_F(NothingLost, ARunAmongAnEarlierOnesCheckpointsIsRefused) {
+  ASSERT_EQ(run_.train(TinyRun::steps(3, "run", {"checkpoint.every_steps=2"})).exit_code, 0);
+  const std::string metrics = read("run/metrics.jsonl");
+  for (const std::string resume : {"none", "run/checkpoints/step-2"}) {
+    for (const std::string ranks : {"1", "2"}) {
+      const ProcessResult result = run_.train(
+          TinyRun::steps(5, "run", {"checkpoint.resume=" + resume, "parallel.data=" + ranks}));
+      EXPECT_EQ(result.exit_code, 2);
+      EXPECT_THAT(result.err,
+                  AllOf(HasSubstr("run/checkpoints holds checkpoints of an earlier run (the newest "
+                                  "is step-3)"),
+                        HasSubstr("set another run.out")));
+    }
+  }
+  EXPECT_EQ(read("run/metrics.jsonl"), metrics);
+  EXPECT_THAT(run_.checkpoints("run"), ElementsAre("step-2", "step-3"));
+}
+
+TEST_F(NothingLost, ABranchOfAnotherRunHasNumbersOfItsOwn) {
+  ASSERT_EQ(run_.train(TinyRun::steps(3, "run")).exit_code, 0);
+  ASSERT_EQ(run_.train(TinyRun::steps(2, "branch", {"checkpoint.save=false"})).exit_code, 0);
+  ASSERT_EQ(run_.train(TinyRun::steps(5, "branch", {"checkpoint.resume=run"})).exit_code, 0);
+  EXPECT_EQ(lines("branch/metrics.1.jsonl"), 2U);
+  EXPECT_EQ(run_.metrics("branch").size(), 2U);  // steps 4 and 5
+}
+
+TEST_F(NothingLost, ASecondRunInOneFolderIsRefusedAlsoWithoutCheckpoints) {
+  const auto sets = [](int ranks) {
+    return TinyRun::steps(
+        1000000, "run", {"checkpoint.save=false", "parallel.data=" + std::to_string(ranks)});
+  };
+  for (const int ranks : {1, 2}) {
+    Process first(run_.command(sets(ranks)), run_.options());
+    ASSERT_TRUE(first.shows("3/1")) << first.err();
+    const ProcessResult second = run_.train(sets(3 - ranks));
+    EXPECT_EQ(second.exit_code, 1);
+    EXPECT_THAT(second.err, HasSubstr("run is in use: process "));
+    first.send(SIGKILL);
+    first.wait();
+    EXPECT_THAT(run_.survivors(), IsEmpty());
+  }
+  const ProcessResult third = run_.train(TinyRun::steps(3, "run", {"checkpoint.save=false"}));
+  EXPECT_EQ(third.exit_code, 0) << "nothing is left of those that were killed: " << third.err;
+}
+
+// --- a run that is killed, a disk that is full for a while ---
+
+TEST_F(NothingLost, TheLineOfAStepIsThereBeforeItsCheckpoint) {
+  for (int attempt = 0; attempt < 5; ++attempt) {
+    const std::string out = "run" + std::to_string(attempt);
+    Process run(run_.command(TinyRun::steps(1000000, out, {"checkpoint.every_steps=1"})),
+                run_.options());
+    const std::string third = run_.at(out + "/checkpoints/step-3/index.json");
+    while (!fs::exists(third)) ASSERT_EQ(run.err(), "");
+    run.send(SIGKILL);
+    run.wait();
+    long newest = 0;
+    for (const std::string& name : run_.checkpoints(out)) {
+      newest = std::max(newest, std::stol(name.substr(5)));
+    }
+    EXPECT_GE(static_cast<long>(run_.metrics(out).size()), newest);
+  }
+}
+
+TEST_F(NothingLost, ASaveThatFailedIsTriedAgain) {
+  // Blocks of 512 or 1024 bytes, less than a checkpoint.
+  std::string command = "ulimit -S -f 60; exec";
+  for (const std::string& part :
+       run_.command(TinyRun::steps(1000000,
+                                   "run",
+                                   {"checkpoint.every_steps=1000000",
+                                    "checkpoint.failures=1000000",
+                                    "observers.console.every_steps=1000"}))) {
+    command += " '" + part + "'";
+  }
+  Process run({"sh", "-c", command}, run_.options());
+  ASSERT_TRUE(run.shows("step       1/")) << run.err();
+  run.send(SIGTERM);
+  ASSERT_TRUE(run.shows("File too large; trying again in a moment, 2 of checkpoint.failures"))
+      << run.err();
+  const rlimit none{RLIM_INFINITY, RLIM_INFINITY};
+  ASSERT_EQ(prlimit(run.pid(), RLIMIT_FSIZE, &none, nullptr), 0);
+  const ProcessResult result = run.wait();
+  EXPECT_EQ(result.exit_code, 3) << result.err;
+  EXPECT_EQ(run_.checkpoints("run").size(), 1U);
+}
+
+TEST_F(NothingLost, ASaveIsTriedAgainAtTheNextStepAndEndsTheRunInTheEnd) {
+  for (const int ranks : {1, 2}) {
+    const std::string out = "run" + std::to_string(ranks);
+    std::string command = "ulimit -f 60; exec";
+    for (const std::string& part :
+         run_.command(TinyRun::steps(100,
+                                     out,
+                                     {"checkpoint.every_steps=5",
+                                      "checkpoint.failures=2",
+                                      "comm.type=gloo",  // shm's segment would be too large
+                                      "parallel.data=" + std::to_string(ranks)}))) {
+      command += " '" + part + "'";
+    }
+    const ProcessResult result = run_process({"sh", "-c", command}, run_.options());
+    EXPECT_EQ(result.exit_code, 1);
+    EXPECT_THAT(result.err,
+                AllOf(HasSubstr("saving step 5 failed, older checkpoints are whole: "),
+                      HasSubstr("trying again at the next step, 1 of checkpoint.failures = 2"),
+                      HasSubstr("saving step 6 failed"),
+                      HasSubstr("trying again at the next step, 2 of checkpoint.failures = 2")));
+    EXPECT_THAT(result.last_error(), HasSubstr("saving step 7 failed"));
+    EXPECT_EQ(run_.metrics(out).size(), 7U);
+  }
+}
+
+// --- going on, and starting from another run ---
+
+TEST_F(NothingLost, GoingOnListsTheKeysThatChanged) {
+  ASSERT_EQ(run_.train(TinyRun::steps(3, "run")).exit_code, 0);
+  EXPECT_THAT(run_.train(TinyRun::steps(3, "run")).err, HasSubstr("step-3; no key has changed"));
+  const ProcessResult changed = run_.train(TinyRun::steps(5, "run", {"lr.peak=2e-3"}));
+  EXPECT_EQ(changed.exit_code, 0) << changed.err;
+  EXPECT_THAT(changed.err,
+              AllOf(HasSubstr("changed since then:\n"),
+                    HasSubstr("  run.steps: 3, now 5\n"),
+                    HasSubstr("  lr.peak: 0.001, now 0.002\n"),
+                    Not(HasSubstr("batch."))));
+}
+
+TEST_F(NothingLost, ANewRunStartsFromTheParametersOfAnother) {
+  ASSERT_EQ(run_.train(TinyRun::steps(60, "base")).exit_code, 0);
+  const auto tune = [&](const std::string& out, std::vector<std::string> sets) {
+    sets.insert(sets.end(), {"checkpoint.init_from=base", "batch.global=4", "run.seed=5"});
+    return run_.train(TinyRun::steps(2, out, sets));
+  };
+  const ProcessResult tuned = tune("tuned", {});
+  EXPECT_EQ(tuned.exit_code, 0) << tuned.err;
+  EXPECT_THAT(tuned.err, HasSubstr("parameters of " + run_.at("base/checkpoints/step-60")));
+  EXPECT_THAT(tuned.err, Not(HasSubstr("initial values")));
+  EXPECT_LT(first_loss("tuned"), 0.8 * first_loss("base"));
+  EXPECT_THAT(run_.checkpoints("tuned"), ElementsAre("step-2"));
+
+  EXPECT_THAT(tune("deeper", {"model.layers=3"}).err,
+              HasSubstr("new, with initial values: layers.2."));
+  EXPECT_THAT(tune("flatter", {"model.layers=1"}).err, HasSubstr("left out: layers.1."));
+  // The same command goes on with the run that it started.
+  EXPECT_THAT(tune("tuned", {}).err, HasSubstr("going on from " + run_.at("tuned/checkpoints")));
+}
+
+TEST_F(NothingLost, ParametersOfAnotherShapeAreNamedOrSkipped) {
+  ASSERT_EQ(run_.train(TinyRun::steps(3, "base")).exit_code, 0);
+  const auto tune = [&](const std::string& skip) {
+    return run_.train(TinyRun::steps(
+        2, "tuned", {"checkpoint.init_from=base", "model.vocab=300", "parallel.tensor=2", skip}));
+  };
+  const ProcessResult wrong = tune("checkpoint.init_skip=[]");
+  EXPECT_EQ(wrong.exit_code, 2);
+  EXPECT_THAT(wrong.err,
+              AllOf(HasSubstr("[256, 24] in the checkpoint, fp32 [300, 24] in this run"),
+                    HasSubstr("checkpoint.init_skip = [\"NAME\"]")));
+  EXPECT_THAT(tune("checkpoint.init_skip=[\"haed.*\"]").err,
+              HasSubstr("\"haed.*\" is the name of no parameter"));
+  const ProcessResult skipped = tune("checkpoint.init_skip=[\"embedding*\"]");
+  EXPECT_EQ(skipped.exit_code, 0) << skipped.err;
+  EXPECT_THAT(skipped.err, HasSubstr("new, with initial values: embedding"));
+}
+
+TEST_F(NothingLost, AStartThatIsNotThereIsAMistake) {
+  const ProcessResult missing =
+      run_.train(TinyRun::steps(2, "run", {"checkpoint.init_from=gone", "parallel.data=2"}));
+  EXPECT_EQ(missing.exit_code, 2);
+  EXPECT_THAT(
+      missing.err,
+      HasSubstr("--set #3: [checkpoint] init_from: there is no checkpoint " + run_.at("gone")));
+  EXPECT_THAT(run_.train(TinyRun::steps(2, "run", {"checkpoint.init_skip=[\"a\"]"})).err,
+              HasSubstr("init_skip: has no effect without init_from"));
+}
+
+}  // namespace
+}  // namespace tessera::testing
