@@ -97,7 +97,7 @@ losses() { sed 's/.*"loss":\([-+.0-9e]*\).*/\1/' "$1/metrics.jsonl"; }
 compare='{ d = ($1 - $2) / $2; if (d < 0) d = -d; if (!($2 > 0) || d > 2e-6) wrong = 1
   if (d > most) most = d; last = $1 }
   END { printf "%d steps to %s, differs by %.1g\n", NR, last, most; exit wrong || NR != 20 }'
-one_rank=(--set parallel.pipeline=1 --set 'schedule.type="sequential"')
+one_rank=(--set parallel.pipeline=1 --set 'schedule.type="auto"')
 for overlay in "$layer/geglu.toml" "$rule/lion.toml" "$schedule/patient_1f1b.toml"; do
   name=$(basename "$overlay" .toml) runs=$work/runs/$(basename "$overlay" .toml)
   mkdir -p "$runs"

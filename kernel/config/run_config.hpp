@@ -123,7 +123,7 @@ struct RunConfig {
   Component<Tokenizer> tokenizer{"byte"};
   Component<Model> model{"gpt"};
   PrecisionSection precision;
-  Component<PipelineSchedule> schedule{"sequential"};
+  Component<PipelineSchedule> schedule{"auto"};
   Component<GraphPolicy> graph{"none"};
   Component<Optimizer> optimizer{"replicated"};
   Component<LrSchedule> lr{"constant"};

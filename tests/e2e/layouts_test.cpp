@@ -1,5 +1,6 @@
 // The shipped configuration in every shipped layout, as real processes: the same losses. And
 // started by hand as torchrun would, and by mpirun.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -100,6 +101,16 @@ TEST_F(Layouts, TrainTheSame) {
     expect_equal(numbers_of(out(layout)), wanted);
   }
   EXPECT_GE(trained, 9);
+}
+
+// An overlay sets its own axis and leaves the others alone.
+TEST_F(Layouts, OverlaysAddUp) {
+  std::vector<std::string> command = small_training("tp2", out("both"));
+  command.insert(command.begin() + 4, kConfigs + "parallel/pp2.toml");
+  const ProcessResult result = run_process(command);
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, ::testing::HasSubstr("tensor 2 × pipeline 2, 4 ranks over shm\n"));
+  expect_equal(numbers_of(out("both")), alone());
 }
 
 TEST_F(Layouts, TrainTheSameUnderVariablesOfTorchrun) {

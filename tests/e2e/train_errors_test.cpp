@@ -83,7 +83,7 @@ INSTANTIATE_TEST_SUITE_P(
                  "placement.layout=\"E|t|t|L\""},
                 "takes microbatches in groups of 3"},
         Mistake{"NoPipelineSchedule",
-                {"parallel.pipeline=2"},
+                {"parallel.pipeline=2", "schedule.type=sequential"},
                 "\"sequential\" needs parallel.pipeline = 1, not 2"},
         Mistake{"RecomputedScope",
                 {"recompute.mode=selective", "recompute.scopes=[\"atn\"]"},

@@ -160,11 +160,19 @@ class Trainer {
 
   std::string layout_text() const {
     const Mesh& mesh = *rank_.mesh;
-    std::string text =
-        fmt::format("tensor {} × data {}", mesh.size(Axis::tensor), mesh.size(Axis::data));
-    return mesh.world_size() == 1
-               ? text + ", one process"
-               : fmt::format("{}, {} ranks over {}", text, mesh.world_size(), arguments_.joined);
+    if (mesh.world_size() == 1) return "one process";
+    constexpr std::pair<Axis, std::string_view> kShown[] = {{Axis::tensor, "tensor"},
+                                                            {Axis::context, "context"},
+                                                            {Axis::pipeline, "pipeline"},
+                                                            {Axis::expert, "expert"},
+                                                            {Axis::data, "data"}};
+    std::string text;
+    for (const auto& [axis, name] : kShown) {
+      if (mesh.size(axis) == 1) continue;
+      text += fmt::format("{}{} {}", text.empty() ? "" : " × ", name, mesh.size(axis));
+      if (axis == Axis::tensor && config_.parallel.sequence_parallel) text += " with sequence";
+    }
+    return fmt::format("{}, {} ranks over {}", text, mesh.world_size(), arguments_.joined);
   }
 
   void after_step(bool final) {

@@ -16,6 +16,9 @@ TESSERA_PLUGIN(pipeline, "0.1.0", "Pipeline schedules") {
       "1f1b",
       "One forward, one backward (Narayanan et al. 2019): as many microbatches live as ranks "
       "follow.");
+  registrar.add<PipelineSchedule, OneForwardOneBackward>(
+      "auto",
+      "What needs the least memory: 1f1b over several pipeline ranks, which on one is sequential.");
   registrar.add<PipelineSchedule, Interleaved>(
       "interleaved_1f1b",
       "1F1B over several chunks a rank (Narayanan et al. 2021): idle time divided by the chunks.");

@@ -159,7 +159,7 @@ SampleCatalog::SampleCatalog() {
   add<LayerNorm>("module", "layernorm");
   add<NoConfig>("dispatcher", "allgather");
   add<AllToAll>("dispatcher", "alltoall");
-  add<NoConfig>("schedule", "sequential");
+  add<NoConfig>("schedule", "auto");
   add<NoConfig>("graph", "none");
   add<Replicated>("optimizer", "replicated");
   add<Adamw>("rule", "adamw");

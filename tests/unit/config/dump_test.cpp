@@ -35,7 +35,7 @@ TEST(Dump, LinesCarryTheirOrigin) {
             "sequence_length = 16                          # a.toml:7:19\n");
   EXPECT_EQ(part(text, "[schedule]"),
             "[schedule]\n"
-            "type = \"sequential\"                           # default\n");
+            "type = \"auto\"                                 # default\n");
   EXPECT_EQ(part(text, "[model.block.norm]"),
             "[model.block.norm]\n"
             "# type = \"layernorm\"                          # default\n"

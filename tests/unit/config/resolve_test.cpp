@@ -44,7 +44,7 @@ TEST(Resolve, DefaultsOfTheKernelsSections) {
   EXPECT_EQ(c.model.type, "gpt");
   EXPECT_EQ(c.model.path, "model");
   EXPECT_EQ(c.precision.compute, "fp32");
-  EXPECT_EQ(c.schedule.type, "sequential");
+  EXPECT_EQ(c.schedule.type, "auto");
   EXPECT_EQ(c.graph.type, "none");
   EXPECT_EQ(c.optimizer.type, "replicated");
   EXPECT_EQ(c.lr.type, "constant");

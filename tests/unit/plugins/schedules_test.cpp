@@ -34,6 +34,26 @@ TEST(Sequential, RefusesAPipeline) {
       HasSubstr("needs parallel.pipeline = 1, not 2"));
 }
 
+// The default: nothing to choose on one pipeline rank, the least memory on several.
+TEST(AutoSchedule, IsSequentialOnOneRankAnd1F1BOnSeveral) {
+  for (const int ranks : {1, 3}) {
+    ScheduleArguments arguments{ranks};
+    const auto automatic = make_plugin<PipelineSchedule>("auto", "", arguments);
+    const auto named =
+        make_plugin<PipelineSchedule>(ranks == 1 ? "sequential" : "1f1b", "", arguments);
+    PipelineShape shape;
+    shape.ranks = ranks;
+    shape.microbatches = 4;
+    for (shape.rank = 0; shape.rank < ranks; ++shape.rank) {
+      for (const bool training : {true, false}) {
+        shape.training = training;
+        EXPECT_EQ(automatic->order(shape), named->order(shape));
+        EXPECT_EQ(automatic->live(shape, 0), named->live(shape, 0));
+      }
+    }
+  }
+}
+
 TEST(NoGraphs, ChoosesNothing) {
   GraphArguments arguments;
   const auto policy = make_plugin<GraphPolicy>("none", "", arguments);
