@@ -56,7 +56,7 @@ void sync_folder(const std::filesystem::path& folder) {
 
 int open_file(const std::filesystem::path& file) {
   const int fd = ::open(file.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-  if (fd < 0) fail_file("read", file);
+  if (fd < 0) fail_file("open", file);
   struct stat status {};
   const bool known = ::fstat(fd, &status) == 0;
   if (known && S_ISREG(status.st_mode)) return fd;

@@ -81,9 +81,11 @@ std::string meet(const Opened& opened, const RankEnvironment& environment, RankI
 
 // Runs one rank; `arguments` has its setup. Returns the exit code.
 int run_rank(const Opened& opened, TrainerArguments& arguments) {
-  const StopFlag stop;
+  // Nothing is lost before the first step, and a start may take minutes.
+  StopFlag stop(StopFlag::SecondInterrupt::dies, StopFlag::Requests::from_begin);
   std::signal(SIGXFSZ, SIG_IGN);  // a file over the limit is an error that names it, not a death
   arguments.stop = [&stop] { return stop.requested(); };
+  arguments.begin = [&stop] { stop.begin(); };
   arguments.config_text = dump(opened.config);
   arguments.changes = [&opened](const std::string& before) {
     return changes(resolve(Config::parse(before, "the checkpoint"), *opened.plugins),
@@ -91,6 +93,19 @@ int run_rank(const Opened& opened, TrainerArguments& arguments) {
   };
   const bool done = train_rank(arguments);
   return stop.output_closed() ? kOutputClosed : done ? 0 : kInterrupted;
+}
+
+// Ranks that share a processor wait for each other by turns: a step of hundreds takes minutes.
+void check_processors(const Opened& opened, i64 world) {
+  constexpr i64 kRanksOfAProcessor = 8;
+  const i64 processors = auto_threads(1);
+  if (opened.config.run.comm.oversubscribe || world <= kRanksOfAProcessor * processors) return;
+  fail_config(
+      "{} ranks are too many for the {} processors of this host: set comm.oversubscribe = true to "
+      "start more than {} for each, or start them on several hosts (kernel/launch/README.md)",
+      world,
+      processors,
+      kRanksOfAProcessor);
 }
 
 // Before the others are waited for: where ranks are too few or too many, they may never come.
@@ -165,6 +180,7 @@ int run_train(const TrainOptions& options) {
   const Opened opened = open(options);
   for (const std::string& notice : opened.config.notices) fmt::print(stderr, "{}\n", notice);
   const i64 world = world_size(opened.config.run);
+  check_processors(opened, world);
   const int threads = rank_threads(opened.config.run.device, world);
   const RunSetup setup = checked_setup(opened.config, *opened.plugins, world, threads);
   if (world > 1) return launch_ranks(world, program_arguments());

@@ -1,5 +1,6 @@
 #include "kernel/config/config.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <fstream>
 #include <map>
@@ -85,6 +86,7 @@ class ConfigReader {
 
  private:
   static bool is_path(std::string_view path) {
+    if (std::ranges::count(path, '.') >= kDeepest) return false;
     for (; path.find('.') != std::string_view::npos; path = parent_of(path)) {
       if (!is_bare_key(last_of(path))) return false;
     }

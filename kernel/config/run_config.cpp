@@ -14,6 +14,14 @@ namespace tessera {
 namespace {
 
 constexpr i64 kMostPositions = i64{1} << 24;  // of row_id (random.hpp)
+// Far beyond any use, and small enough that no product of them leaves 64 bits: samples of a run,
+// ranks of a layout.
+constexpr double kMostSteps = 1e11;
+constexpr i64 kMostSequences = i64{1} << 24;
+constexpr i64 kMostOnAxis = i64{1} << 15;
+constexpr i64 kMostRanks = i64{1} << 20;  // RankGenerator's
+constexpr i64 kMostThreads = 1024;
+constexpr double kLongestTimeout = 3e7;  // a year
 
 }  // namespace
 
@@ -24,17 +32,20 @@ void RunSection::describe(Schema<RunSection>& s) {
       .megatron("--seed");
   s.field("steps", &RunSection::steps, "optimizer steps of the whole run")
       .at_least(1)
+      .at_most(kMostSteps)
       .required()
       .megatron("--train-iters");
   s.field("out", &RunSection::out, "folder of the run; \"runs/<name>\" when not set");
   s.field("log_every_steps", &RunSection::log_every_steps, "steps between two reads of the loss")
       .at_least(1)
+      .at_most(100'000)  // their history is kept on the device
       .megatron("--log-interval");
 }
 
 void DeviceSection::describe(Schema<DeviceSection>& s) {
   s.field("threads", &DeviceSection::threads, "CPU threads of a rank; \"auto\": its share of cores")
-      .at_least(1);
+      .at_least(1)
+      .at_most(kMostThreads);
 }
 
 void PluginsSection::describe(Schema<PluginsSection>& s) {
@@ -43,33 +54,45 @@ void PluginsSection::describe(Schema<PluginsSection>& s) {
 
 void CommSection::describe(Schema<CommSection>& s) {
   s.field("ranks", &CommSection::ranks, "world size; \"auto\": the product of the layout")
-      .at_least(1);
+      .at_least(1)
+      .at_most(kMostRanks);
+  s.field("oversubscribe",
+          &CommSection::oversubscribe,
+          "start more ranks on this host than 8 for each of its processors");
   s.field("timeout_s", &CommSection::timeout_s, "seconds until a collective has failed")
       .above(0)
+      .at_most(kLongestTimeout)
       .megatron("--distributed-timeout-minutes");
   s.field("init_timeout_s", &CommSection::init_timeout_s, "the same for rendezvous and start-up")
-      .above(0);
+      .above(0)
+      .at_most(kLongestTimeout);
 }
 
 void ParallelSection::describe(Schema<ParallelSection>& s) {
   s.field("tensor", &ParallelSection::tensor, "ranks that share each matrix")
       .at_least(1)
+      .at_most(kMostOnAxis)
       .megatron("--tensor-model-parallel-size");
   s.field("pipeline", &ParallelSection::pipeline, "ranks that share the layers in a row")
       .at_least(1)
+      .at_most(kMostOnAxis)
       .megatron("--pipeline-model-parallel-size");
   s.field("context", &ParallelSection::context, "ranks that share each sequence")
       .at_least(1)
+      .at_most(kMostOnAxis)
       .megatron("--context-parallel-size");
   s.field("data", &ParallelSection::data, "replicas; \"auto\" fills a given world size, else 1")
-      .at_least(1);
+      .at_least(1)
+      .at_most(kMostOnAxis);
   s.field("expert", &ParallelSection::expert, "ranks that share the experts of a layer")
       .at_least(1)
+      .at_most(kMostOnAxis)
       .megatron("--expert-model-parallel-size");
   s.field("expert_tensor",
           &ParallelSection::expert_tensor,
           "ranks that share each expert's matrices; \"auto\": as tensor")
       .at_least(1)
+      .at_most(kMostOnAxis)
       .megatron("--expert-tensor-parallel-size");
   s.field("sequence_parallel",
           &ParallelSection::sequence_parallel,
@@ -81,6 +104,7 @@ void ParallelSection::describe(Schema<ParallelSection>& s) {
           &ParallelSection::bucket_elements,
           "gradients reduced together while the backward pass goes on")
       .at_least(1)
+      .at_most(i64{1} << 40)
       .megatron("--ddp-bucket-size");
 }
 
@@ -92,9 +116,11 @@ void PlacementSection::describe(Schema<PlacementSection>& s) {
       .megatron("--pipeline-model-parallel-layout");
   s.field("first", &PlacementSection::first, "blocks of the first stage; \"auto\": its even share")
       .at_least(0)
+      .at_most(1 << 20)
       .megatron("--decoder-first-pipeline-num-layers");
   s.field("last", &PlacementSection::last, "blocks of the last stage; \"auto\": its even share")
       .at_least(0)
+      .at_most(1 << 20)
       .megatron("--decoder-last-pipeline-num-layers");
   s.field("count_embedding",
           &PlacementSection::count_embedding,
@@ -120,10 +146,12 @@ void RecomputeSection::describe(Schema<RecomputeSection>& s) {
 void BatchSection::describe(Schema<BatchSection>& s) {
   s.field("global", &BatchSection::global, "sequences of one step, over all ranks")
       .at_least(1)
+      .at_most(kMostSequences)
       .required()
       .megatron("--global-batch-size");
   s.field("micro", &BatchSection::micro, "sequences of one microbatch")
       .at_least(1)
+      .at_most(kMostSequences)
       .required()
       .megatron("--micro-batch-size");
   s.field("sequence_length", &BatchSection::sequence_length, "positions of a sequence")
@@ -148,13 +176,17 @@ void CheckpointSection::describe(Schema<CheckpointSection>& s) {
           &CheckpointSection::every_steps,
           "steps between checkpoints; 0: only at the end and when the run is stopped")
       .at_least(0)
+      .at_most(kMostSteps)
       .megatron("--save-interval");
-  s.field("keep", &CheckpointSection::keep, "newest checkpoints that stay; 0: all").at_least(0);
+  s.field("keep", &CheckpointSection::keep, "newest checkpoints that stay; 0: all")
+      .at_least(0)
+      .at_most(kMostSteps);
   s.field("failures",
           &CheckpointSection::failures,
           "how often in a row a save that failed is tried again, each time a step later, before it "
           "ends the run")
-      .at_least(0);
+      .at_least(0)
+      .at_most(kMostSteps);
   s.field("resume",
           &CheckpointSection::resume,
           "\"auto\": the newest in `out`, if any; \"none\"; or a checkpoint's folder")
@@ -175,8 +207,11 @@ void CheckpointSection::describe(Schema<CheckpointSection>& s) {
 void ValidationSection::describe(Schema<ValidationSection>& s) {
   s.field("every_steps", &ValidationSection::every_steps, "steps between validations; 0: none")
       .at_least(0)
+      .at_most(kMostSteps)
       .megatron("--eval-interval");
-  s.field("samples", &ValidationSection::samples, "samples of each; 0: the whole set").at_least(0);
+  s.field("samples", &ValidationSection::samples, "samples of each; 0: the whole set")
+      .at_least(0)
+      .at_most(kMostSteps);
 }
 
 void CheckSection::describe(Schema<CheckSection>& s) {
@@ -184,6 +219,7 @@ void CheckSection::describe(Schema<CheckSection>& s) {
           &CheckSection::replicas_every,
           "steps between comparisons of replicated parameters over their groups; 0: none")
       .at_least(0)
+      .at_most(kMostSteps)
       .megatron("--check-weight-hash-across-dp-replicas-interval");
 }
 

@@ -7,7 +7,20 @@
 namespace tessera {
 namespace {
 
+constexpr std::size_t kShown = 160;  // characters of a line
+
 bool starts_character(char c) { return (static_cast<unsigned char>(c) & 0xc0U) != 0x80U; }
+
+// Columns count characters. What would move the cursor or colour the terminal is a question mark.
+std::vector<std::string> characters(const std::string& line) {
+  std::vector<std::string> out;
+  for (const char c : line) {
+    const bool control = (c >= 0 && c < ' ' && c != '\t') || c == 0x7f;
+    if (starts_character(c) || out.empty()) out.emplace_back();
+    out.back() += control ? '?' : c;
+  }
+  return out;
+}
 
 }  // namespace
 
@@ -25,21 +38,23 @@ std::vector<std::string> split_lines(std::string_view text) {
 
 std::string excerpt(const std::vector<std::string>& lines, const Origin& at) {
   if (at.line < 1 || static_cast<std::size_t>(at.line) > lines.size()) return "";
-  const std::string& line = lines[static_cast<std::size_t>(at.line - 1)];
   const std::string number = at.kind == Origin::set ? "" : fmt::format("{}", at.line);
-  // Columns count characters; tabs stay, so that the mark stands below what it marks.
-  std::string mark;
-  int column = 1, rest = 0;
-  for (const char c : line) {
-    if (!starts_character(c)) continue;
-    if (column++ < at.column) {
-      mark += c == '\t' ? '\t' : ' ';
-    } else {
-      ++rest;
-    }
+  const std::vector<std::string> line = characters(lines[static_cast<std::size_t>(at.line - 1)]);
+  const auto column = std::min(static_cast<std::size_t>(std::max(at.column, 1)) - 1, line.size());
+  // Of a long line the part around the place.
+  const bool whole = line.size() <= kShown;
+  const std::size_t from = whole || column < kShown / 2 ? 0 : column - kShown / 2;
+  const std::size_t to = std::min(line.size(), from + kShown);
+  const std::string before = from > 0 ? "..." : "", after = to < line.size() ? "..." : "";
+  std::string text = before, mark(before.size(), ' ');
+  for (std::size_t i = from; i < to; ++i) {
+    text += line[i];
+    // Tabs stay, so that the mark stands below what it marks.
+    if (i < column) mark += line[i] == "\t" ? '\t' : ' ';
   }
-  mark.append(static_cast<std::size_t>(std::max(1, std::min(at.length, rest))), '^');
-  return fmt::format("\n{:>5} | {}\n{:>5} | {}", number, line, "", mark);
+  const auto length = static_cast<std::size_t>(std::max(at.length, 1));
+  mark.append(std::max<std::size_t>(1, std::min(length, to - column)), '^');
+  return fmt::format("\n{:>5} | {}{}\n{:>5} | {}", number, text, after, "", mark);
 }
 
 }  // namespace tessera

@@ -10,6 +10,12 @@
 namespace tessera {
 namespace {
 
+// Is this the line of a header or a key that is nested so deeply that the parser, and whoever walks
+// what it makes, would run out of stack?
+bool is_too_deep(std::string_view line) {
+  return std::ranges::count(line.substr(0, line.find_first_of("=,#{")), '.') >= kDeepest;
+}
+
 class Flattener {
  public:
   Flattener(const Origin& where, std::vector<std::string> lines)
@@ -35,6 +41,15 @@ class Flattener {
                           : out.column + 1;
     out.length = (one_line ? static_cast<int>(region.end.column) : last) - out.column;
     return out;
+  }
+
+  void require_shallow() const {
+    const auto deep = std::ranges::find_if(lines_, is_too_deep);
+    if (deep == lines_.end()) return;
+    Origin at = where_;
+    at.line = static_cast<int>(deep - lines_.begin()) + 1;
+    at.column = at.length = 1;
+    reject(at, fmt::format("tables are nested more than {} deep", kDeepest));
   }
 
   [[noreturn]] void reject(const Origin& at, std::string_view why) const {
@@ -95,6 +110,7 @@ bool is_bare_key(std::string_view key) {
 
 std::vector<TomlItem> parse_toml(const std::string& text, const Origin& where) {
   Flattener flattener(where, split_lines(text));
+  flattener.require_shallow();
   try {
     return flattener.flatten(toml::parse(text));
   } catch (const toml::parse_error& error) {
@@ -104,6 +120,7 @@ std::vector<TomlItem> parse_toml(const std::string& text, const Origin& where) {
 
 std::optional<std::vector<TomlItem>> parse_toml_value(const std::string& text,
                                                       const Origin& where) {
+  if (std::ranges::any_of(split_lines(text), is_too_deep)) return std::nullopt;
   toml::table table;
   try {
     table = toml::parse("v = " + text);

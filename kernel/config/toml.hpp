@@ -7,6 +7,9 @@
 
 namespace tessera {
 
+/// Tables nested more deeply than this are refused.
+inline constexpr int kDeepest = 256;
+
 /// A key of a TOML text: a value, or a table (which may be empty). Origins have line, column and
 /// length, and the name and layer of the call.
 struct TomlItem {

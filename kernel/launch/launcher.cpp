@@ -61,16 +61,20 @@ class Launch {
   explicit Launch(const LaunchOptions& options) : options_(options) {}
 
   void start(i64 ranks, const RankProgram& program) {
-    for (i64 rank = 0; rank < ranks; ++rank) ranks_.emplace_back(rank, program);
+    for (i64 rank = 0; rank < ranks && !stop_.requested(); ++rank) {
+      ranks_.emplace_back(rank, program);
+    }
   }
 
   int run() {
+    if (stop_.requested())
+      return kill_everything(stop_.signal());  // perhaps before all were started
     while (running()) {
       wait();
       ++look_;
       read_reports();
       for (RankProcess& rank : ranks_) rank.attend(look_);
-      if (stop_.interrupts() > 1) return kill_everything();
+      if (stop_.interrupts() > 1) return kill_everything(SIGINT);
       pass_signals_on();
       end_the_rest();
     }
@@ -141,13 +145,13 @@ class Launch {
     }
   }
 
-  int kill_everything() {
+  int kill_everything(int signal) {
     for (const RankProcess& rank : ranks_) rank.kill_all();
     while (running()) {
       wait();
       for (RankProcess& rank : ranks_) rank.attend(look_);
     }
-    return 128 + SIGINT;
+    return 128 + signal;
   }
 
   // All stop after the same step, so where one was interrupted, the run was.
@@ -163,7 +167,8 @@ class Launch {
     // The reader that closed the output knows already.
     if (cause->signal == SIGPIPE || cause->exit_code == kOutputClosed) return kOutputClosed;
     // The signal came before the rank could stop in good order: it ended as it was asked to.
-    if (cause->signal != 0 && cause->signal == stop_.signal()) return 128 + cause->signal;
+    const int passed_on = stop_.signal() == SIGINT ? SIGINT : SIGTERM;
+    if (stop_.requested() && cause->signal == passed_on) return 128 + stop_.signal();
     std::string text;
     for (const std::string& line : failure_lines(ends)) text += line + "\n";
     write_all(STDERR_FILENO, text);

@@ -16,6 +16,7 @@ namespace {
 // atomics, because the signal may arrive on any thread.
 std::atomic<bool> installed{false};
 std::atomic<bool> second_dies{true};
+std::atomic<bool> begun{true};
 std::atomic<int> first_signal{0};
 std::atomic<int> interrupt_count{0};
 std::atomic<int> termination_count{0};
@@ -25,15 +26,20 @@ static_assert(std::atomic<int>::is_always_lock_free && std::atomic<bool>::is_alw
 std::array<struct sigaction, kStopSignals.size()> old_stops;
 struct sigaction old_pipe;
 
+// Blocked while its handler runs: it takes effect on return.
+void die_of(int signal) {
+  std::signal(signal, SIG_DFL);
+  std::raise(signal);
+}
+
 extern "C" void tessera_note_signal(int signal) {
+  if (!begun) return die_of(signal);
   int none = 0;
   first_signal.compare_exchange_strong(none, signal);
   if (signal != SIGINT) {
     ++termination_count;
   } else if (++interrupt_count > 1 && second_dies) {
-    // Blocked while its handler runs: it takes effect on return.
-    std::signal(SIGINT, SIG_DFL);
-    std::raise(SIGINT);
+    die_of(SIGINT);
   }
 }
 
@@ -52,9 +58,10 @@ extern "C" void tessera_note_broken_pipe(int signal) {
 
 }  // namespace
 
-StopFlag::StopFlag(SecondInterrupt second) {
+StopFlag::StopFlag(SecondInterrupt second, Requests requests) {
   require(!installed.exchange(true), "StopFlag: one is installed already");
   second_dies = second == SecondInterrupt::dies;
+  begun = requests == Requests::from_now;
   first_signal = 0;
   interrupt_count = 0;
   termination_count = 0;
@@ -95,6 +102,8 @@ StopFlag::~StopFlag() {
   pthread_sigmask(SIG_SETMASK, &mask_before_, nullptr);
   installed = false;
 }
+
+void StopFlag::begin() { begun = true; }
 
 int StopFlag::signal() const { return first_signal; }
 int StopFlag::interrupts() const { return interrupt_count; }

@@ -33,11 +33,18 @@ class StopFlag {
     dies,    ///< by SIGINT, at once: an impatient user gets the prompt back
     counted  ///< left to the owner, who asks interrupts()
   };
-  explicit StopFlag(SecondInterrupt second = SecondInterrupt::dies);
+  enum class Requests {
+    from_now,
+    from_begin  ///< until begin() a stop signal ends the process at once, as without a flag
+  };
+  explicit StopFlag(SecondInterrupt second = SecondInterrupt::dies,
+                    Requests requests = Requests::from_now);
   ~StopFlag();
   StopFlag(const StopFlag&) = delete;
   StopFlag& operator=(const StopFlag&) = delete;
 
+  /// There is something to lose now: stop signals become requests.
+  void begin();
   bool requested() const { return signal() != 0; }
   /// The first one that came; 0 while none has.
   int signal() const;

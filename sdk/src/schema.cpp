@@ -28,6 +28,16 @@ std::string_view noun(FieldType type) {
   return "value";
 }
 
+// A value in an error: on one line, and not a page of it.
+std::string brief(const Value& value) {
+  constexpr std::size_t kShown = 80;
+  std::string text = value.text();
+  if (text.size() <= kShown) return text;
+  std::size_t end = kShown;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U) --end;
+  return text.substr(0, end) + "...";
+}
+
 bool is_auto(const Value& value) {
   const auto* word = std::get_if<std::string>(&value.data);
   return word != nullptr && *word == "auto";
@@ -122,7 +132,7 @@ Value FieldSpec::checked(const Value& value) const {
     good = fits(*this, type, out);
   }
   if (good) return out;
-  std::string text = fmt::format("expected {}, got {}", type_text(), value.text());
+  std::string text = fmt::format("expected {}, got {}", type_text(), brief(value));
   if (const auto* word = std::get_if<std::string>(&value.data)) {
     if (const auto near = nearest(*word, choices))
       text += fmt::format("; did you mean \"{}\"?", *near);

@@ -156,12 +156,14 @@ TEST_F(Launcher, TheSecondInterruptKills) {
 }
 
 TEST_F(Launcher, AnInterruptBeforeRanksCanStopEndsThem) {
-  Process process(command({"2", "sleeps"}), options_);
-  ASSERT_TRUE(process.shows("ready 0") && process.shows("ready 1"));
-  process.send(SIGINT);
-  const auto result = process.wait();
-  EXPECT_EQ(result.exit_code, 130);
-  EXPECT_THAT(result.err, Not(HasSubstr("killed"))) << "it is what was asked for";
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1}) {
+    Process process(command({"2", "sleeps"}), options_);
+    ASSERT_TRUE(process.shows("ready 0") && process.shows("ready 1"));
+    process.send(signal);
+    const auto result = process.wait();
+    EXPECT_EQ(result.exit_code, 128 + signal);
+    EXPECT_THAT(result.err, Not(HasSubstr("killed"))) << "it is what was asked for";
+  }
 }
 
 TEST_F(Launcher, NothingSurvivesAKilledLauncher) {

@@ -205,6 +205,19 @@ TEST_F(NothingLost, ASaveIsTriedAgainAtTheNextStepAndEndsTheRunInTheEnd) {
   }
 }
 
+// Before the first step nothing is lost, so a signal need not wait for ranks that are not ready.
+TEST_F(NothingLost, AStartOfManyRanksStopsAtOnce) {
+  const auto sets =
+      TinyRun::steps(10, "run", {"parallel.data=40", "batch.global=80", "comm.oversubscribe=true"});
+  Process run(run_.command(sets), run_.options());
+  while (rank_process(run_.mark(), 5) < 0) ASSERT_EQ(run.err(), "");
+  run.send(SIGTERM);
+  const ProcessResult result = run.wait(std::chrono::seconds(5));
+  EXPECT_FALSE(result.timed_out);
+  EXPECT_EQ(result.exit_code, 128 + SIGTERM) << result.err;
+  EXPECT_THAT(run_.survivors(), IsEmpty());
+}
+
 // --- going on, and starting from another run ---
 
 TEST_F(NothingLost, GoingOnListsTheKeysThatChanged) {

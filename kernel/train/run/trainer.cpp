@@ -67,6 +67,7 @@ class Trainer {
     const auto begin = Clock::now();
     const i64 last = config_.run.steps;
     announce();
+    if (arguments_.begin) arguments_.begin();
     bool stopped = false;
     while (step_.steps() < last && !stopped) {
       if (arguments_.stop && arguments_.stop()) step_.request_stop();

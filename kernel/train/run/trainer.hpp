@@ -15,6 +15,8 @@ struct TrainerArguments {
   /// Asked before every step: end early, save, exit well. All ranks stop after the same step, the
   /// one after that which begins next.
   std::function<bool()> stop;
+  /// Called before the first step: the start is over, and from now on `stop` is asked.
+  std::function<void()> begin;
   std::string joined;       ///< what joins the ranks, for people: "shm"
   std::string config_text;  ///< the resolved configuration, kept with the run
   ConfigChanges changes;    ///< may be empty: then nobody is told

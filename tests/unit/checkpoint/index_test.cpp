@@ -150,7 +150,7 @@ TEST(CheckpointIndex, MergeRefusesRanksThatDisagree) {
 
 TEST(CheckpointIndex, AMissingFileIsNamed) {
   EXPECT_EQ(text_of<Error>([] { read_index("nowhere/step-1"); }),
-            "cannot read nowhere/step-1/index.json: No such file or directory");
+            "cannot open nowhere/step-1/index.json: No such file or directory");
 }
 
 }  // namespace

@@ -65,11 +65,33 @@ TEST(ErrorText, DefaultsThatAreNotThere) {
 TEST(ErrorText, WhatIsMissing) {
   EXPECT_EQ(
       problems_of("[batch]\nglobal = 1\nsequence_length = 1\n"),
-      R"(a.toml:1:2: [batch] "micro" is missing: sequences of one microbatch; expected integer >= 1
+      R"(a.toml:1:2: [batch] "micro" is missing: sequences of one microbatch; expected integer in [1, 16777216]
     1 | [batch]
       |  ^^^^^
-[run] "steps" is missing: optimizer steps of the whole run; expected integer >= 1
+[run] "steps" is missing: optimizer steps of the whole run; expected integer in [1, 100000000000]
 [data] "path" is missing: file or folder of texts; expected string)");
+}
+
+TEST(ErrorText, ValuesAndLinesAreCut) {
+  const std::string word = "\x1b[31m" + std::string(3000, 'y');
+  const std::string text = problems_of(kBase, {"run.steps=" + word});
+  EXPECT_LT(text.size(), 700U) << text;
+  EXPECT_THAT(text, ::testing::HasSubstr("got \"\\u001B[31myyyy"));
+  EXPECT_THAT(text, ::testing::HasSubstr("run.steps=?[31myyyy"));
+  const std::string row = "[checkpoint]\nkeep" + std::string(500, ' ') + "= -1";
+  EXPECT_THAT(problems_of(kBase + row), ::testing::HasSubstr(" | ...   "));
+}
+
+TEST(ErrorText, TablesInTablesWithoutEnd) {
+  std::string path = "a";
+  for (int i = 0; i < 20'000; ++i) path += ".a";
+  testing::SampleCatalog catalog;
+  for (const std::string& text : {"[" + path + "]", path + " = 1", "[a]\n\"b\"." + path + " = 1"}) {
+    EXPECT_THAT([&] { Config::parse(text, "a.toml"); },
+                ::testing::ThrowsMessage<ConfigError>(
+                    ::testing::HasSubstr(": tables are nested more than 256 deep")));
+  }
+  EXPECT_THROW(Config::parse("", "a.toml", {path + "=1"}), ConfigError);
 }
 
 TEST(ErrorText, SectionsThatAreValues) {
@@ -88,7 +110,7 @@ TEST(ErrorText, SectionsThatAreValues) {
 TEST(ErrorText, KeysOfAComponentNotYetChosen) {
   EXPECT_EQ(problems_of(kBase + "[comm]\nport = 1\n"),
             "a.toml:13:1: [comm] unknown key \"port\"; communicator \"auto\" knows type, ranks, "
-            "timeout_s, init_timeout_s, streams\n"
+            "oversubscribe, timeout_s, init_timeout_s, streams\n"
             "   13 | port = 1\n"
             "      | ^^^^");
 }

@@ -55,6 +55,23 @@ TEST(StopFlag, NotesAHangupAndWhatBatchSystemsSend) {
   }
 }
 
+TEST(StopFlagDeathTest, UntilItBeginsASignalEndsTheProcess) {
+  for (const int signal : kStopSignals) {
+    EXPECT_EXIT(
+        {
+          const StopFlag flag(StopFlag::SecondInterrupt::dies, StopFlag::Requests::from_begin);
+          kill(getpid(), signal);
+          std::this_thread::sleep_for(std::chrono::minutes(1));
+        },
+        ::testing::KilledBySignal(signal),
+        "");
+  }
+  StopFlag flag(StopFlag::SecondInterrupt::dies, StopFlag::Requests::from_begin);
+  flag.begin();
+  send(flag, SIGTERM);
+  EXPECT_TRUE(flag.requested());
+}
+
 TEST(StopFlagDeathTest, AHangupStaysIgnoredUnderNohup) {
   EXPECT_EXIT(
       {
