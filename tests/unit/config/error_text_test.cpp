@@ -63,9 +63,9 @@ TEST(ErrorText, DefaultsThatAreNotThere) {
 }
 
 TEST(ErrorText, WhatIsMissing) {
-  EXPECT_EQ(
-      problems_of("[batch]\nglobal = 1\nsequence_length = 1\n"),
-      R"(a.toml:1:2: [batch] "micro" is missing: sequences of one microbatch; expected integer in [1, 16777216]
+  EXPECT_EQ(problems_of("[batch]\nglobal = 1\nsequence_length = 1\n"),
+            R"(a.toml:1:2: [batch] "micro" is missing: sequences of one microbatch; )"
+            R"(expected integer in [1, 16777216]
     1 | [batch]
       |  ^^^^^
 [run] "steps" is missing: optimizer steps of the whole run; expected integer in [1, 100000000000]
