@@ -93,7 +93,7 @@ TEST(ScheduleCommand, SaysWhatIsWrong) {
   EXPECT_THAT(error_of({"1fb1", "--ranks", "2", "--microbatches", "3"}),
               AllOf(HasSubstr("there is no component \"schedule/1fb1\"; did you mean "
                               "\"schedule/1f1b\"?"),
-                    HasSubstr("known schedules: 1f1b, dualpipe_v, gpipe")));
+                    HasSubstr("known schedules: 1f1b, auto, dualpipe_v, gpipe")));
   EXPECT_THAT(
       error_of({"interleaved_1f1b", "--ranks", "4", "--microbatches", "6"}),
       HasSubstr("the last group of 6 microbatches has 2, fewer than parallel.pipeline = 4"));
