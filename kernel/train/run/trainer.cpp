@@ -138,11 +138,6 @@ class Trainer {
 
   i64 tokens_per_step() const { return config_.batch.global * setup_.sequence_length; }
 
-  i64 validation_samples() const {
-    return config_.validation.samples > 0 ? config_.validation.samples
-                                          : setup_.dataset->size(SampleSet::validation);
-  }
-
   void announce() {
     RunStart event;
     event.name = config_.run.name;
@@ -185,7 +180,7 @@ class Trainer {
     if (due(step, config_.check.replicas_every)) step_.check_replicas();
     if (step_.losses_full() || validate || save || final) report();
     if (validate) {
-      const double loss = evaluation_.validate(validation_samples());
+      const double loss = evaluation_.validate(setup_.validation_samples);
       emit(Validation{step, loss});
       require_finite(loss, "validation loss", step);
     }
