@@ -79,7 +79,6 @@ std::string report_json(const Prediction& p) {
       .add("flops", p.flops)
       .add("model_flops", p.model_flops)
       .add("schedule", p.picture)
-      .add("schedule_bubble", p.schedule_bubble)
       .add("bubble", p.bubble)
       .add("step_seconds", p.step_seconds)
       .add("tokens_per_second", p.tokens_per_second())

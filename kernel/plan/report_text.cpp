@@ -114,13 +114,11 @@ std::string rank_text(const Prediction& p, const Representative& r) {
   return text;
 }
 
-// The picture is left out where it would be too long to read.
+// Left out where it would be too long to read.
 std::string picture_text(const Prediction& p) {
   constexpr i64 kMostMicrobatches = 32;
-  if (p.layout.pipeline == 1) return "";
-  std::string text =
-      fmt::format("\nschedule, bubble {:.1f} % in its units\n", p.schedule_bubble * 100);
-  return p.microbatches > kMostMicrobatches ? text : text + p.picture;
+  if (p.layout.pipeline == 1 || p.microbatches > kMostMicrobatches) return "";
+  return "\nschedule, as if forward took 1, backward 2, its halves 1 each\n" + p.picture;
 }
 
 }  // namespace

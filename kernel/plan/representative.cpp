@@ -76,7 +76,6 @@ Representative run_representative(const PlanArguments& arguments,
   out.actions = meter.actions();
   out.prologue = meter.prologue();
   out.total = meter.total();
-  out.flops_per_token = setup.model->flops_per_token();
   return out;
 }
 

@@ -28,7 +28,6 @@ struct Representative {
   Plan plan;
   std::vector<StepMeter::Cost> actions;  ///< by index in the plan
   StepMeter::Cost prologue, total;
-  double flops_per_token = 0;
 };
 
 struct PlanArguments {

@@ -15,6 +15,7 @@
 #include "kernel/train/execution/evaluation.hpp"
 #include "kernel/train/execution/train_step.hpp"
 #include "kernel/train/run/training_state.hpp"
+#include "kernel/train/setup/model_flops.hpp"
 #include "tessera/error.hpp"
 #include "tessera/log.hpp"
 #include "tessera/observer.hpp"
@@ -147,7 +148,7 @@ class Trainer {
     event.world = rank_.mesh->world_size();
     event.parameters = model_.parameter_elements();
     event.tokens_per_step = tokens_per_step();
-    event.flops_per_token = setup_.model->flops_per_token();
+    if (root()) event.flops_per_token = model_flops_per_token(setup_, rank_.device);
     event.layout = layout_text();
     event.resumed_from = start_.resumed_from;
     event.json = arguments_.json;
