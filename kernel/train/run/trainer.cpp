@@ -1,5 +1,7 @@
 #include "kernel/train/run/trainer.hpp"
 
+#include <malloc.h>
+
 #include <chrono>
 #include <cmath>
 #include <filesystem>
@@ -64,6 +66,7 @@ class Trainer {
 
   bool run() {
     start();
+    malloc_trim(0);  // host copies of initial or loaded values are gone: their pages are free
     make_observers();
     const auto begin = Clock::now();
     const i64 last = config_.run.steps;
