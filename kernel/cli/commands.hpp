@@ -44,6 +44,15 @@ struct PlanOptions {
   bool json = false;
 };
 
+struct CalibrateOptions {
+  std::string out;                ///< file that the table is written into; empty: printed
+  std::string device;             ///< as device.type would name it
+  std::string name;               ///< of the table; empty: says ranks and threads
+  std::vector<std::string> path;  ///< plugin folders searched before all others
+  int ranks = 2;                  ///< that compute at once
+  int threads = 0;                ///< of each; 0: its share of the CPUs
+};
+
 struct ScheduleOptions {
   std::string type;
   std::vector<std::string> path;  ///< plugin folders searched before all others
@@ -80,6 +89,7 @@ int run_config_dump(const ConfigOptions& options);
 int run_config_diff(const ConfigOptions& options);
 int run_train(const TrainOptions& options);
 int run_plan(const PlanOptions& options);
+int run_calibrate(const CalibrateOptions& options);
 int run_generate(const GenerateOptions& options);
 int run_checkpoint(const CheckpointOptions& options);
 

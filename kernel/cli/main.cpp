@@ -7,6 +7,7 @@ int main(int argc, char** argv) {
                      {
                          .train = run_train,
                          .plan = run_plan,
+                         .calibrate = run_calibrate,
                          .generate = run_generate,
                          .checkpoint = run_checkpoint,
                          .ranks = run_ranks,

@@ -90,13 +90,33 @@ void add_plan(Program& program, int (*run)(const PlanOptions&)) {
   add_sets(command, o->sets);
   command->add_option("--hardware", o->hardware, "its table, as configs/hardware has them")
       ->check(not_empty)
-      ->option_text("FILE [a small CPU host]");
+      ->option_text("FILE [built in: a small CPU host]");
   command->add_option("--svg", o->svg, "draw the step's timeline into this file")
       ->check(not_empty)
       ->option_text("FILE");
   command->add_option("--world", o->world, "number of ranks [as configured]")
       ->check(CLI::Range(i64{1}, kMostRanks));
   command->add_flag("--json", o->json, "for programs");
+}
+
+void add_calibrate(Program& program, int (*run)(const CalibrateOptions&)) {
+  CLI::App* command = program.app.add_subcommand(
+      "calibrate", "Measure this host: a hardware table for `plan`, in a few seconds");
+  const auto o = program.choose(command, run);
+  command->add_option("--out", o->out, "write the table into this file [standard output]")
+      ->check(not_empty)
+      ->option_text("FILE");
+  command->add_option("--ranks", o->ranks, "ranks that will share this host; all measure at once")
+      ->check(CLI::Range(1, 256))
+      ->capture_default_str();
+  command->add_option("--threads", o->threads, "CPU threads of a rank [its share of the CPUs]")
+      ->check(CLI::Range(1, 1024));
+  command->add_option("--device", o->device, "as device.type would name it [the default's]")
+      ->check(not_empty);
+  command->add_option("--name", o->name, "what reports call the table")->check(not_empty);
+  command->add_option("--path", o->path, "a plugin folder to search before all others")
+      ->allow_extra_args(false)
+      ->option_text("DIR ...");
 }
 
 void add_generate(Program& program, int (*run)(const GenerateOptions&)) {
@@ -268,6 +288,7 @@ int run_program(int argc, const char* const* argv, const Commands& commands) {
   app.set_version_flag("--version", version());
   if (commands.train != nullptr) add_train(program, commands.train);
   if (commands.plan != nullptr) add_plan(program, commands.plan);
+  if (commands.calibrate != nullptr) add_calibrate(program, commands.calibrate);
   if (commands.generate != nullptr) add_generate(program, commands.generate);
   if (commands.checkpoint != nullptr) add_checkpoint(program, commands.checkpoint);
   if (commands.ranks != nullptr) add_ranks(program, commands.ranks);

@@ -7,6 +7,7 @@ namespace tessera {
 struct Commands {
   int (*train)(const TrainOptions&) = nullptr;
   int (*plan)(const PlanOptions&) = nullptr;
+  int (*calibrate)(const CalibrateOptions&) = nullptr;
   int (*generate)(const GenerateOptions&) = nullptr;
   int (*checkpoint)(const CheckpointOptions&) = nullptr;
   int (*ranks)(const RanksOptions&) = nullptr;

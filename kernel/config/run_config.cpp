@@ -114,11 +114,13 @@ void PlacementSection::describe(Schema<PlacementSection>& s) {
           "layers of each stage: E embedding, t block, L head, | next stage, (x)*n and x*n repeat; "
           "\"\": the same number of blocks for each")
       .megatron("--pipeline-model-parallel-layout");
-  s.field("first", &PlacementSection::first, "blocks of the first stage; \"auto\": its even share")
+  s.field("first",
+          &PlacementSection::first,
+          "blocks of the first pipeline rank, all its chunks; \"auto\": its even share")
       .at_least(0)
       .at_most(1 << 20)
       .megatron("--decoder-first-pipeline-num-layers");
-  s.field("last", &PlacementSection::last, "blocks of the last stage; \"auto\": its even share")
+  s.field("last", &PlacementSection::last, "the same of the last pipeline rank")
       .at_least(0)
       .at_most(1 << 20)
       .megatron("--decoder-last-pipeline-num-layers");
@@ -209,7 +211,7 @@ void ValidationSection::describe(Schema<ValidationSection>& s) {
       .at_least(0)
       .at_most(kMostSteps)
       .megatron("--eval-interval");
-  s.field("samples", &ValidationSection::samples, "samples of each; 0: the whole set")
+  s.field("samples", &ValidationSection::samples, "samples of each, at most the set; 0: the set")
       .at_least(0)
       .at_most(kMostSteps);
 }

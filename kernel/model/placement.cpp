@@ -1,7 +1,9 @@
 #include "kernel/model/placement.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <string>
+#include <utility>
 
 #include "kernel/model/layout_string.hpp"
 #include "tessera/error.hpp"
@@ -58,19 +60,38 @@ std::vector<LayerRange> cut_by_layout(std::span<const ModelLayer> layers,
   return ranges;
 }
 
-// Blocks of each stage when no layout is given.
-std::vector<i64> even_counts(i64 blocks, int stages, const PlacementSection& p) {
-  std::vector<i64> counts(static_cast<std::size_t>(stages), 0);
-  if (stages == 1) return {blocks};
-  const bool count_first = p.count_embedding && !p.first;
-  const bool count_last = p.count_head && !p.last;
+// Blocks of each virtual stage when no layout is given. As Megatron's flags, `first` and `last` are
+// the blocks of the first and last pipeline rank, divided among its chunks.
+std::vector<i64> even_counts(i64 blocks, std::span<const int> ranks, const PlacementSection& p) {
+  const auto stages = static_cast<i64>(ranks.size());
+  const i64 last_rank = *std::ranges::max_element(ranks);
+  const i64 chunks = stages / (last_rank + 1);
+  if (last_rank == 0 && (p.first || p.last)) {
+    fail_config(
+        "[placement] first and last are for pipelines: with parallel.pipeline = 1 one rank holds "
+        "all {} blocks",
+        blocks);
+  }
+  const auto given = [&](int rank) {
+    return rank == 0 ? p.first : rank == last_rank ? p.last : std::nullopt;
+  };
+  const bool count_first = p.count_embedding && !given(ranks.front());
+  const bool count_last = p.count_head && !given(ranks.back());
   const i64 rest = blocks - p.first.value_or(0) - p.last.value_or(0) + (count_first ? 1 : 0) +
                    (count_last ? 1 : 0);
-  const i64 sharing = stages - (p.first ? 1 : 0) - (p.last ? 1 : 0);
+  const i64 sharing = stages - chunks * ((p.first ? 1 : 0) + (p.last ? 1 : 0));
   if (rest < 0) {
     fail_config("[placement] first and last take {} blocks; the model has {}",
                 p.first.value_or(0) + p.last.value_or(0),
                 blocks);
+  }
+  for (const auto& [key, count] : {std::pair("first", p.first), std::pair("last", p.last)}) {
+    if (count && *count % chunks != 0) {
+      fail_config("[placement] {} = {} blocks of a pipeline rank do not divide among its {} chunks",
+                  key,
+                  *count,
+                  chunks);
+    }
   }
   if ((sharing == 0 ? rest != 0 : rest % sharing != 0)) {
     fail_config(
@@ -82,18 +103,22 @@ std::vector<i64> even_counts(i64 blocks, int stages, const PlacementSection& p) 
         rest,
         sharing);
   }
-  std::ranges::fill(counts, sharing == 0 ? 0 : rest / sharing);
-  counts.front() = p.first ? *p.first : counts.front() - (count_first ? 1 : 0);
-  counts.back() = p.last ? *p.last : counts.back() - (count_last ? 1 : 0);
+  std::vector<i64> counts;
+  for (const int rank : ranks) {
+    const Auto<i64> own = given(rank);
+    counts.push_back(own ? *own / chunks : rest / sharing);
+  }
+  counts.front() -= count_first ? 1 : 0;
+  counts.back() -= count_last ? 1 : 0;
   return counts;
 }
 
 }  // namespace
 
 std::vector<LayerRange> cut_layers(std::span<const ModelLayer> layers,
-                                   int stages,
+                                   std::span<const int> ranks,
                                    const PlacementSection& placement) {
-  const int total = static_cast<int>(layers.size());
+  const int total = static_cast<int>(layers.size()), stages = static_cast<int>(ranks.size());
   std::vector<LayerRange> ranges;
   if (!placement.layout.empty()) {
     if (placement.first || placement.last || placement.count_embedding || placement.count_head) {
@@ -105,7 +130,7 @@ std::vector<LayerRange> cut_layers(std::span<const ModelLayer> layers,
     const auto begin = std::ranges::find_if(layers, is_block) - layers.begin();
     const i64 blocks = std::ranges::count_if(layers, is_block);
     int next = static_cast<int>(begin);
-    for (const i64 count : even_counts(blocks, stages, placement)) {
+    for (const i64 count : even_counts(blocks, ranks, placement)) {
       ranges.push_back({next, next + static_cast<int>(count)});
       next = ranges.back().last;
     }
@@ -143,9 +168,7 @@ StageMap map_stages(const PipelineSchedule& schedule,
   shape.chunks = schedule.chunks();
   const int total = ranks * shape.chunks;
   StageMap map;
-  for (const LayerRange& range : cut_layers(layers, total, placement)) {
-    map.stages.push_back({range, -1, -1});
-  }
+  map.stages.resize(static_cast<std::size_t>(total), {{}, -1, -1});
   for (int rank = 0; rank < ranks; ++rank) {
     for (int chunk = 0; chunk < shape.chunks; ++chunk) {
       const int stage = schedule.place(shape, rank, chunk).stage;
@@ -161,6 +184,10 @@ StageMap map_stages(const PipelineSchedule& schedule,
       place.chunk = chunk;
     }
   }
+  std::vector<int> ranks_of_stages;
+  for (const StageMap::Stage& stage : map.stages) ranks_of_stages.push_back(stage.rank);
+  const std::vector<LayerRange> ranges = cut_layers(layers, ranks_of_stages, placement);
+  for (std::size_t i = 0; i < ranges.size(); ++i) map.stages[i].layers = ranges[i];
   return map;
 }
 

@@ -13,11 +13,12 @@ struct LayerRange {
   int first = 0, last = 0;
 };
 
-/// Cuts the list into `stages` runs as [placement] says: by its layout string, by its counts for
-/// the first and last stage, or evenly. Throws ConfigError with the numbers when that is impossible
-/// or a stage would be empty that no layout string says is.
+/// Cuts the list into one run for each virtual stage, as [placement] says: by its layout string, by
+/// its counts for the first and last pipeline rank, or evenly. `ranks`: the pipeline rank of each
+/// virtual stage, each as often as it has chunks. Throws ConfigError with the numbers when that is
+/// impossible or a stage would be empty that no layout string says is.
 std::vector<LayerRange> cut_layers(std::span<const ModelLayer> layers,
-                                   int stages,
+                                   std::span<const int> ranks,
                                    const PlacementSection& placement);
 
 /// Which layers live where in the pipeline.

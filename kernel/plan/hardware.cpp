@@ -94,6 +94,7 @@ void Hardware::describe(Schema<Hardware>& s) {
 Hardware Hardware::load(const std::string& file) {
   const Config config = Config::load({file});
   Hardware hardware;
+  hardware.table = file;
   const std::vector<FieldSpec> fields = fields_of<Hardware>();
   refuse_unknown(config, "", fields, {"peak", "memory", "inside", "between"});
   read_fields(fields, *config.node(""), {}, &hardware);

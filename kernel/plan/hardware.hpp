@@ -40,6 +40,7 @@ struct Hardware {
   MemoryTable memory;
   LinkTable inside;                    ///< of one rank, within its host
   LinkTable between{1.2e9, 1, 50e-6};  ///< of one host, shared by its ranks
+  std::string table = "built in";      ///< the file that it was read from, for people
   static void describe(Schema<Hardware>& s);
 
   /// Throws ConfigError with file, line and key for what is wrong with it.

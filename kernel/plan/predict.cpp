@@ -2,12 +2,13 @@
 
 #include <algorithm>
 #include <map>
-#include <numeric>
 #include <tuple>
 
 #include "kernel/plan/planned_data.hpp"
 #include "kernel/schedule/draw.hpp"
 #include "kernel/schedule/verify.hpp"
+#include "kernel/train/setup/model_flops.hpp"
+#include "kernel/train/setup/rank.hpp"
 #include "tessera/error.hpp"
 #include "tessera/types.hpp"
 
@@ -78,29 +79,13 @@ Timeline play(const std::vector<const Representative*>& ranks, const Hardware& h
   return tessera::play(plans, costs);
 }
 
-// Idle between the first compute action of any rank and the last.
-double bubble_of(const Timeline& timeline) {
-  double first = timeline.makespan, last = 0;
-  for (const auto& blocks : timeline.blocks) {
-    for (const Timeline::Block& block : blocks) {
-      first = std::min(first, block.span.start);
-      last = std::max(last, block.span.end);
-    }
-  }
-  const double busy = std::accumulate(timeline.busy.begin(), timeline.busy.end(), 0.0);
-  const double all = (last - first) * static_cast<double>(timeline.busy.size());
-  return all > 0 ? std::max(0.0, 1 - busy / all) : 0;
-}
-
 // Draws it, too.
 Pipeline play_schedule(Prediction& out, const PipelineSchedule& schedule) {
   const int ranks = static_cast<int>(out.layout.pipeline);
   verify(schedule, shape_of(schedule, ranks, out.microbatches, false));
   const PipelineShape shape = shape_of(schedule, ranks, out.microbatches, true);
   Pipeline pipeline = verify(schedule, shape);
-  const Timeline timeline = tessera::play(pipeline.orders);
-  out.picture = draw(timeline, shape.chunks);
-  out.schedule_bubble = timeline.bubble();
+  out.picture = draw(tessera::play(pipeline.orders), shape.chunks);
   return pipeline;
 }
 
@@ -119,7 +104,7 @@ void add_times(Prediction& out) {
     out.step_seconds = prologue + timeline.makespan;
     out.timeline = std::move(timeline);
   }
-  out.bubble = bubble_of(out.timeline);
+  out.bubble = out.timeline.bubble();
 }
 
 }  // namespace
@@ -154,10 +139,10 @@ Prediction predict(const PlanArguments& arguments) {
   for (const Representative& of : out.classes) {
     out.flops += of.total.flops * static_cast<double>(of.of.ranks);
   }
-  const Representative& any = out.classes.front();
-  out.parameters = any.model_elements;
-  out.model_flops =
-      any.flops_per_token * static_cast<double>(config.batch.global * out.sequence_length);
+  out.parameters = out.classes.front().model_elements;
+  const auto device = make_device(rank_spec_of(setup), {.threads = arguments.threads});
+  out.model_flops = model_flops_per_token(setup, device) *
+                    static_cast<double>(config.batch.global * out.sequence_length);
   add_times(out);
   const double peak =
       out.hardware.rate(parse_dtype(config.precision.compute)) / out.hardware.peak.efficiency;

@@ -26,12 +26,11 @@ struct Prediction {
   std::vector<Representative> classes;  ///< by pipeline, then by context coordinate
   i64 parameters = 0;                   ///< of the whole model, logical
   std::string picture;                  ///< of the schedule, in its units
-  double schedule_bubble = 0;           ///< the same
-  double model_flops = 0;               ///< of one step, by the model's formula
-  double flops = 0;                     ///< of one step, as launched, on all ranks
+  double model_flops = 0;  ///< of one step, whatever the layout (model_flops_per_token)
+  double flops = 0;        ///< of one step, as launched, on all ranks
 
   Timeline timeline;        ///< of the context coordinate that takes longest, in seconds
-  double bubble = 0;        ///< share of the time from the first forward to the last backward
+  double bubble = 0;        ///< Timeline::bubble
   double step_seconds = 0;  ///< the slowest rank's
   double mfu = 0;           ///< model_flops against the peak of all ranks
   double tokens_per_second() const;

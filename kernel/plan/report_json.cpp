@@ -19,12 +19,16 @@ Json groups_json(const Prediction& p) {
   return all;
 }
 
-Json memory_json(const MemoryStats& memory) {
+Json memory_json(const Representative& r) {
+  const MemoryStats& memory = r.memory;
   Json peaks;
   for (int c = 0; c < kCategories; ++c) {
     peaks.add(category_name(static_cast<Category>(c)), memory.peak[static_cast<std::size_t>(c)]);
   }
-  return peaks.add("total", memory.total_peak);
+  return peaks.add("total", memory.total_peak)
+      .add("reserved", memory.reserved)
+      .add("communicator", r.scratch)
+      .add("held", r.held());
 }
 
 Json traffic_json(const Traffic& traffic) {
@@ -45,7 +49,7 @@ Json class_json(const Representative& r) {
       .add("context", r.of.context)
       .add("layers", Json::array(r.layers))
       .add("parameters", r.parameters)
-      .add("peak_memory", memory_json(r.memory))
+      .add("peak_memory", memory_json(r))
       .add("traffic", Json::array(r.traffic, traffic_json))
       .add("flops", r.total.flops)
       .add("moved_bytes", r.total.bytes)
@@ -68,6 +72,7 @@ std::string report_json(const Prediction& p) {
   return Json()
       .add("run", p.run)
       .add("hardware", p.hardware.name)
+      .add("hardware_table", p.hardware.table)
       .add("world_size", p.layout.world)
       .add("layout", layout_json(p))
       .add("microbatches", p.microbatches)
@@ -79,7 +84,6 @@ std::string report_json(const Prediction& p) {
       .add("flops", p.flops)
       .add("model_flops", p.model_flops)
       .add("schedule", p.picture)
-      .add("schedule_bubble", p.schedule_bubble)
       .add("bubble", p.bubble)
       .add("step_seconds", p.step_seconds)
       .add("tokens_per_second", p.tokens_per_second())

@@ -58,6 +58,12 @@ std::string header(const Prediction& p) {
       p.micro,
       count_text(static_cast<double>(p.parameters)),
       count_text(p.model_flops));
+  text +=
+      fmt::format("hardware table: {}{}\n",
+                  p.hardware.table,
+                  p.hardware.table == Hardware().table
+                      ? "; `tessera calibrate` measures this host, --hardware FILE takes its table"
+                      : "");
   for (const std::string& note : p.notes) text += fmt::format("note: {}\n", note);
   return text;
 }
@@ -97,7 +103,12 @@ std::string rank_text(const Prediction& p, const Representative& r) {
                       count_text(r.total.flops),
                       bytes_text(static_cast<i64>(r.total.bytes)),
                       r.total.launches);
-  text += fmt::format("  peak memory {}:", bytes_text(r.memory.total_peak));
+  text += fmt::format(
+      "  peak memory {} in use, {} held", bytes_text(r.memory.total_peak), bytes_text(r.held()));
+  if (r.scratch > 0) {
+    text += fmt::format(" ({} by the communicator)", bytes_text(r.scratch));
+  }
+  text += ":";
   for (int c = 0; c < kCategories; ++c) {
     const i64 peak = r.memory.peak[static_cast<std::size_t>(c)];
     if (peak == 0) continue;
@@ -114,13 +125,11 @@ std::string rank_text(const Prediction& p, const Representative& r) {
   return text;
 }
 
-// The picture is left out where it would be too long to read.
+// Left out where it would be too long to read.
 std::string picture_text(const Prediction& p) {
   constexpr i64 kMostMicrobatches = 32;
-  if (p.layout.pipeline == 1) return "";
-  std::string text =
-      fmt::format("\nschedule, bubble {:.1f} % in its units\n", p.schedule_bubble * 100);
-  return p.microbatches > kMostMicrobatches ? text : text + p.picture;
+  if (p.layout.pipeline == 1 || p.microbatches > kMostMicrobatches) return "";
+  return "\nschedule, as if forward took 1, backward 2, its halves 1 each\n" + p.picture;
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <exception>
+#include <map>
 #include <thread>
 #include <utility>
 
@@ -29,6 +30,43 @@ std::vector<Traffic> traffic_of(const Mesh& mesh, const Hardware& hardware) {
   return list;
 }
 
+// Memory that communicators take for collectives, as if each rank waited for its own.
+class Scratch {
+ public:
+  Scratch(const PlanArguments& arguments, const RunSetup& setup) : hardware_(arguments.hardware) {
+    std::vector<std::string> hosts;
+    for (i64 rank = 0; rank < setup.layout.world; ++rank) {
+      hosts.push_back(fmt::format("{}", hardware_.host(rank)));
+    }
+    const CommunicatorChoice choice =
+        choose_communicators(setup.config->comm.communicator.type, hosts);
+    within_ = arguments.plugins->find(Communicator::kKind, choice.type);
+    between_ = choice.between.empty()
+                   ? within_
+                   : arguments.plugins->find(Communicator::kKind, choice.between);
+  }
+  void started(u64 id, const GroupSpec& group, const Collective& collective) {
+    const ComponentInfo* by = hardware_.within_host(group.members) ? within_ : between_;
+    if (by == nullptr || by->scratch_bytes == nullptr) return;
+    const i64 bytes = by->scratch_bytes(collective, static_cast<int>(group.members.size()));
+    taken_ += under_way_[id] = bytes;
+    most_ = std::max(most_, taken_);
+  }
+  void waited(u64 id) {
+    const auto found = under_way_.find(id);
+    if (found == under_way_.end()) return;
+    taken_ -= found->second;
+    under_way_.erase(found);
+  }
+  i64 most() const { return most_; }
+
+ private:
+  const Hardware& hardware_;
+  const ComponentInfo *within_ = nullptr, *between_ = nullptr;
+  std::map<u64, i64> under_way_;  // by collective
+  i64 taken_ = 0, most_ = 0;
+};
+
 std::vector<std::string> layers_of(const RunSetup& setup, const Plan& plan) {
   const std::vector<ModelLayer> all = setup.model->layers();
   std::vector<std::string> names;
@@ -46,12 +84,17 @@ Representative run_representative(const PlanArguments& arguments,
                                   const std::shared_ptr<Device>& stands_for,
                                   const Pipeline& pipeline) {
   StepMeter meter(arguments.hardware);
+  Scratch scratch(arguments, setup);
   DryEvents events;
   events.launched = [&](const Kernel& kernel, const void* args) { meter.launched(kernel, args); };
   events.collectives.started = [&](u64 id, const GroupSpec& group, const Collective& collective) {
     meter.started(id, group, collective);
+    scratch.started(id, group, collective);
   };
-  events.collectives.waited = [&](u64 id) { meter.waited(id); };
+  events.collectives.waited = [&](u64 id) {
+    meter.waited(id);
+    scratch.waited(id);
+  };
   const Rank rank = dry_rank(setup.layout, of.first, stands_for, std::move(events));
   PlacedModel model(rank, setup);
   TrainStep step(rank, model, setup, {.observer = &meter, .pipeline = &pipeline});
@@ -71,12 +114,13 @@ Representative run_representative(const PlanArguments& arguments,
   }
   out.model_elements = model.parameter_elements();
   out.memory = rank.device->memory();
+  out.scratch = scratch.most();
+  out.on_host = rank.device->memory_kind() == kHostMemory;
   out.traffic = traffic_of(*rank.mesh, arguments.hardware);
   out.plan = step.plan();
   out.actions = meter.actions();
   out.prologue = meter.prologue();
   out.total = meter.total();
-  out.flops_per_token = setup.model->flops_per_token();
   return out;
 }
 

@@ -2,6 +2,7 @@
 #include <string>
 #include <vector>
 
+#include "kernel/launch/communicators.hpp"
 #include "kernel/plan/meter.hpp"
 #include "kernel/schedule/lower.hpp"
 #include "kernel/train/run/dry_run.hpp"
@@ -24,11 +25,14 @@ struct Representative {
   i64 parameters = 0;      ///< elements that it stores, padding included
   i64 model_elements = 0;  ///< of the whole model, logical
   MemoryStats memory;      ///< peaks from the start to the end of the second step
+  i64 scratch = 0;         ///< most bytes that communicators take at once beyond tensors
+  bool on_host = true;     ///< the device's memory is the host's
+  /// What the rank holds: untouched pages of a host are no memory.
+  i64 held() const { return scratch + (on_host ? memory.touched : memory.reserved); }
   std::vector<Traffic> traffic;
   Plan plan;
   std::vector<StepMeter::Cost> actions;  ///< by index in the plan
   StepMeter::Cost prologue, total;
-  double flops_per_token = 0;
 };
 
 struct PlanArguments {

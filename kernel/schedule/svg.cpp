@@ -12,45 +12,52 @@ namespace {
 constexpr double kLeft = 64, kTop = 48, kRow = 26, kGap = 6, kBottom = 30;
 constexpr double kLabelWidth = 7;  // of a character
 
-// A hue for each kind, lighter for later chunks.
-std::string colour(const Action& action, int chunks) {
+// What a block is drawn as.
+enum Look { kForward, kBackward, kInputs, kWeights, kAgain, kLooks };
+Look look_of(const Timeline::Block& block) {
+  return block.again ? kAgain : static_cast<Look>(block.action.kind);
+}
+
+// A hue for each look, lighter for later chunks.
+std::string colour(Look look, int chunk, int chunks) {
   struct Hue {
     int hue, saturation;
   };
-  constexpr Hue kHues[] = {{212, 70}, {146, 45}, {186, 45}, {38, 75}};
-  const auto& [hue, saturation] = kHues[action.kind];
-  const int lightness = 62 + (chunks > 1 ? 22 * action.chunk / (chunks - 1) : 0);
+  constexpr Hue kHues[] = {{212, 70}, {146, 45}, {186, 45}, {38, 75}, {280, 40}};
+  const auto& [hue, saturation] = kHues[look];
+  const int lightness = 62 + (chunks > 1 ? 22 * chunk / (chunks - 1) : 0);
   return fmt::format("hsl({},{}%,{}%)", hue, saturation, lightness);
 }
 
-std::string name(const Action& action) {
+std::string name(const Timeline::Block& block) {
   constexpr std::string_view kNames[] = {
-      "forward", "backward", "backward (inputs)", "backward (weights)"};
-  return fmt::format(
-      "{} of microbatch {}, chunk {}", kNames[action.kind], action.microbatch, action.chunk);
+      "forward", "backward", "backward (inputs)", "backward (weights)", "forward again"};
+  return fmt::format("{} of microbatch {}, chunk {}",
+                     kNames[look_of(block)],
+                     block.action.microbatch,
+                     block.action.chunk);
 }
 
 std::string legend(const Timeline& timeline, int chunks, double y) {
   std::string out;
   double x = kLeft;
-  constexpr std::string_view kNames[] = {"F", "B", "B inputs", "B weights"};
-  for (const auto kind : {Action::F, Action::B, Action::Bi, Action::Bw}) {
+  constexpr std::string_view kNames[] = {"F", "B", "B inputs", "B weights", "F again"};
+  for (int look = 0; look < kLooks; ++look) {
     for (int chunk = 0; chunk < chunks; ++chunk) {
-      const Action shown{kind, 0, chunk};
       const bool used = std::ranges::any_of(timeline.blocks, [&](const auto& blocks) {
         return std::ranges::any_of(blocks, [&](const Timeline::Block& block) {
-          return block.action.kind == kind && block.action.chunk == chunk;
+          return look_of(block) == look && block.action.chunk == chunk;
         });
       });
       if (!used) continue;
       const std::string text =
-          chunks > 1 ? fmt::format("{} chunk {}", kNames[kind], chunk) : std::string(kNames[kind]);
+          chunks > 1 ? fmt::format("{} chunk {}", kNames[look], chunk) : std::string(kNames[look]);
       out += fmt::format(
           "<rect x=\"{}\" y=\"{}\" width=\"12\" height=\"12\" fill=\"{}\"/>"
           "<text x=\"{}\" y=\"{}\">{}</text>\n",
           x,
           y,
-          colour(shown, chunks),
+          colour(static_cast<Look>(look), chunk, chunks),
           x + 16,
           y + 10,
           text);
@@ -95,14 +102,14 @@ std::string draw_svg(const Timeline& timeline, int chunks, std::string_view titl
       out += fmt::format(
           "<g><title>{}: {:.6g} to {:.6g}</title><rect x=\"{:.2f}\" y=\"{:.1f}\" width=\"{:.2f}\" "
           "height=\"{}\" fill=\"{}\" stroke=\"white\" stroke-width=\"0.6\"/>",
-          name(block.action),
+          name(block),
           block.span.start,
           block.span.end,
           x,
           y,
           width,
           kRow,
-          colour(block.action, chunks));
+          colour(look_of(block), block.action.chunk, chunks));
       const std::string label = fmt::format("{}", block.action.microbatch);
       if (width >= kLabelWidth * static_cast<double>(label.size()) + 2) {
         out += fmt::format("<text x=\"{:.2f}\" y=\"{:.1f}\" text-anchor=\"middle\">{}</text>",

@@ -173,8 +173,16 @@ class OrderPlayer {
 }  // namespace
 
 double Timeline::bubble() const {
-  const double all = makespan * static_cast<double>(busy.size());
-  return all > 0 ? (all - std::accumulate(busy.begin(), busy.end(), 0.0)) / all : 0;
+  double first = makespan, last = 0;
+  for (const std::vector<Block>& rank : blocks) {
+    for (const Block& block : rank) {
+      first = std::min(first, block.span.start);
+      last = std::max(last, block.span.end);
+    }
+  }
+  const double all = (last - first) * static_cast<double>(busy.size());
+  const double computing = std::accumulate(busy.begin(), busy.end(), 0.0);
+  return all > 0 ? std::max(0.0, (all - computing) / all) : 0;
 }
 
 std::vector<std::vector<int>> Timeline::live(const PipelineShape& shape) const {
@@ -182,7 +190,10 @@ std::vector<std::vector<int>> Timeline::live(const PipelineShape& shape) const {
   for (const std::vector<Block>& rank : blocks) {
     std::vector<Action> actions;
     actions.reserve(rank.size());
-    for (const Block& block : rank) actions.push_back(block.action);
+    for (const Block& block : rank) {
+      const bool goes_on = !actions.empty() && actions.back() == block.action;
+      if (!block.again && !goes_on) actions.push_back(block.action);
+    }
     peaks.emplace_back();
     for (int chunk = 0; chunk < shape.chunks; ++chunk) {
       peaks.back().push_back(live_peak(actions, chunk, shape.training));

@@ -14,10 +14,12 @@ struct Span {
 
 /// When everything of one step happens, in the unit of the costs it was played with.
 struct Timeline {
-  /// One compute action; of a plan, all its phases.
+  /// One compute action; of a plan, neighbouring phases of one. `again`: what an F computed is
+  /// computed again, for the backward that follows (recomputation).
   struct Block {
     Action action;
     Span span;
+    bool again = false;
   };
   std::vector<std::vector<Block>> blocks;  ///< by rank, in launch order
   std::vector<std::vector<Span>>
@@ -26,7 +28,9 @@ struct Timeline {
   double makespan = 0;
   /// Most microbatches of each chunk that were live at once, by rank and chunk.
   std::vector<std::vector<int>> live(const PipelineShape& shape) const;
-  /// 1 - busy / (ranks · makespan).
+  /// The bubble, wherever one is named: the share of their time that ranks wait, of the time
+  /// between the first compute action of any rank and the end of the last. Recomputation is no
+  /// waiting.
   double bubble() const;
 };
 

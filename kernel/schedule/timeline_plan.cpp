@@ -44,7 +44,6 @@ class PlanPlayer {
       out.blocks.emplace_back();
       std::vector<Span>& spans = out.actions.emplace_back();
       double& busy = out.busy.emplace_back(0);
-      std::optional<double> again;  // start of phases computed again for the next backward
       for (std::size_t i = 0; i < plans_[rank].actions.size(); ++i) {
         const PlanAction& action = plans_[rank].actions[i];
         const int task = tasks_[rank][i];
@@ -52,12 +51,7 @@ class PlanPlayer {
         out.makespan = std::max(out.makespan, span.end);
         if (!is_compute(action.kind)) continue;
         busy += span.end - span.start;
-        if (action.kind == PlanAction::Recompute) {
-          again = again.value_or(span.start);
-        } else {
-          extend(out.blocks.back(), action, {again.value_or(span.start), span.end});
-          again.reset();
-        }
+        extend(out.blocks.back(), action, span);
       }
     }
     return out;
@@ -117,11 +111,16 @@ class PlanPlayer {
   }
 
   static void extend(std::vector<Timeline::Block>& blocks, const PlanAction& action, Span span) {
-    const Action whole{static_cast<Action::Kind>(action.kind), action.microbatch, action.chunk};
-    if (blocks.empty() || blocks.back().action != whole) {
-      blocks.push_back({whole, span});
-    } else {
+    const bool again = action.kind == PlanAction::Recompute;
+    const auto kind = again ? Action::F : static_cast<Action::Kind>(action.kind);
+    const Action whole{kind, action.microbatch, action.chunk};
+    // Phases that waited in between are drawn with their wait.
+    const bool goes_on = !blocks.empty() && blocks.back().action == whole &&
+                         blocks.back().again == again && blocks.back().span.end == span.start;
+    if (goes_on) {
       blocks.back().span.end = span.end;
+    } else {
+      blocks.push_back({whole, span, again});
     }
   }
 

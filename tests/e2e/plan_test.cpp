@@ -78,6 +78,61 @@ TEST(Plan, TellsPeopleWhatARunWouldDo) {
                     HasSubstr("\nprediction: step ")));
 }
 
+TEST(Plan, NamesTheHardwareTable) {
+  const auto text = [](std::vector<std::string> more) {
+    std::vector<std::string> arguments = small(std::move(more));
+    arguments.insert(arguments.begin(), "plan");
+    return run_tessera(std::move(arguments)).out;
+  };
+  EXPECT_THAT(text({}), HasSubstr("hardware table: built in; `tessera calibrate` measures"));
+  EXPECT_THAT(text({"--hardware", kDgx2}), HasSubstr("hardware table: " + kDgx2 + "\n"));
+  EXPECT_EQ(plan(small())["hardware_table"], "built in");
+}
+
+// Under gloo a rank takes as much as it gets to be added up.
+TEST(Plan, CountsWhatACommunicatorTakes) {
+  const auto memory = [](const std::string& communicator) {
+    const auto p = plan(small({"--set", "parallel.data=2", "--set", "comm.type=" + communicator}));
+    return p["ranks"][0]["peak_memory"];
+  };
+  const auto shm = memory("shm"), gloo = memory("gloo");
+  EXPECT_EQ(shm["communicator"], 0);
+  // All gradient buckets may be under way at once; the allocator rounds.
+  EXPECT_GE(gloo["communicator"].get<double>(), 0.98 * gloo["gradients"].get<double>());
+  EXPECT_EQ(gloo["held"].get<i64>(), shm["held"].get<i64>() + gloo["communicator"].get<i64>());
+  EXPECT_GE(shm["held"], shm["total"]);
+  EXPECT_GE(shm["reserved"], shm["held"]);
+}
+
+TEST(Calibrate, WritesATableThatPlanTakes) {
+  const TemporaryFolder folder;
+  const std::string file = folder.path() / "here.toml";
+  const ProcessResult result =
+      run_tessera({"calibrate", "--out", file, "--threads", "1", "--name", "a \"fast\" \\ host"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("--hardware " + file));
+  EXPECT_LT(result.seconds, 60);
+  std::ostringstream table;
+  table << std::ifstream(file).rdbuf();
+  for (const char* text : {"ranks_per_host = 2",
+                           "# fp32 [1024, 1024] x [1024, 1024]: ",
+                           "# gelu: ",
+                           "# all_reduce of 4 KiB by shm: ",
+                           "# all_reduce of 16384 KiB by gloo: "}) {
+    EXPECT_THAT(table.str(), HasSubstr(text));
+  }
+  const auto p = plan(small({"--hardware", file, "--set", "parallel.data=2"}));
+  EXPECT_EQ(p["hardware"], "a \"fast\" \\ host");
+  EXPECT_GT(p["mfu"].get<double>(), 0);
+  EXPECT_LT(p["mfu"].get<double>(), 1);
+}
+
+TEST(Calibrate, WhatItCannotMeasureIsAnError) {
+  const ProcessResult result = run_tessera({"calibrate", "--device", "gpu"});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.err, HasSubstr("device/gpu"));
+}
+
 TEST(Plan, FillsAWorldWithReplicas) {
   const auto p = plan(small({"--set", "parallel.tensor=2", "--world", "4"}));
   EXPECT_EQ(p["layout"]["data"], 2);

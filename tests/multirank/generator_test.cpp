@@ -51,6 +51,27 @@ TEST_F(Generation, PaddingIsNeverSampled) {
   EXPECT_LT(*drawn.rbegin(), 256);
 }
 
+// Of a vocabulary of 300 a tokenizer of bytes knows 256.
+TEST_F(Generation, WhatTheTokenizerDoesNotKnowIsNeverSampled) {
+  const std::string out = folder_.at("wide");
+  run_trainer({tiny_config(),
+               {"run.steps=1",
+                "lr.warmup_steps=0",
+                "model.vocab=300",
+                "checkpoint.every_steps=1",
+                "run.out=" + out}});
+  const std::string step = find_checkpoints(out)[0];
+  const Resolved config =
+      resolve(Config::parse(
+                  read_index(step).info.config, "index.json", {"batch.global=1", "batch.micro=1"}),
+              plugins());
+  Generator generator(config, plugins(), step, 1);
+  std::vector<i32> tokens = generator.tokenizer().encode("the ");
+  for (u64 seed = 0; seed < 200; ++seed) {
+    EXPECT_LT(generator.next(tokens, {.temperature = 1e6, .seed = seed}), 256);
+  }
+}
+
 TEST_F(Generation, SeesTheLastTokensOnly) {
   Generator generator(config_, plugins(), step_, 1);
   const i64 length = 8;

@@ -162,14 +162,41 @@ INSTANTIATE_TEST_SUITE_P(
                 kMicro1}}),
     [](const auto& info) { return info.param.name; });
 
+struct Shape {
+  double q = 64, kv = 64, ffn = 256;  // features of queries, of keys and of values, of the MLP
+  double visible = 0.5;               // share of the scores that attention computes
+};
+// Megatron-Core's formula (training.py), for a step of the small model: q, k and v and the output
+// projection, two products of the MLP, the vocabulary as it is stored, and two products of
+// attention, each with its two gradients.
+double formula(const Shape& shape) {
+  const double h = 64, s = 32, layers = 4, vocabulary = 256, tokens = 8 * s;
+  const double block = h * (shape.q + 2 * shape.kv) + shape.q * h + 2 * h * shape.ffn;
+  const double attention = 12 * shape.visible * shape.q * s;
+  return tokens * (6 * (layers * block + h * vocabulary) + layers * attention);
+}
+
 TEST(PlannedWork, IsTheFormulaOfTheModel) {
-  const Prediction prediction = predicted({});
-  // FACTS: 6 · tokens · (layers · (12 h² + s h) + h V), V as the vocabulary is stored.
-  const double h = 64, s = 32, layers = 4, tokens = 8 * s;
-  const double stored = 256;  // the byte tokenizer's 256, a multiple of 8
-  const double expected = 6 * tokens * (layers * (12 * h * h + s * h) + h * stored);
-  EXPECT_DOUBLE_EQ(prediction.flops, expected);
-  EXPECT_DOUBLE_EQ(prediction.model_flops, expected);
+  const auto expect = [](const Sets& sets, const Shape& shape) {
+    SCOPED_TRACE(fmt::format("{}", fmt::join(sets, " ")));
+    const Prediction prediction = predicted(sets);
+    EXPECT_DOUBLE_EQ(prediction.flops, formula(shape));
+    EXPECT_DOUBLE_EQ(prediction.model_flops, formula(shape));
+  };
+  expect({}, {});
+  expect({"model.block.mlp.ffn=128"}, {.ffn = 128});
+  expect({"model.block.attention.kv_heads=2"}, {.kv = 32});
+  expect({"model.block.attention.causal=false"}, {.visible = 1});
+}
+
+TEST(PlannedWork, OfTheModelIsTheSameInEveryLayout) {
+  for (const Sets& sets : {Sets{"parallel.tensor=2", "parallel.sequence_parallel=true"},
+                           Sets{"parallel.context=2"},
+                           Sets{"parallel.data=2"},
+                           Sets{"parallel.pipeline=2", "schedule.type=\"1f1b\""},
+                           Sets{"recompute.mode=\"full\""}}) {
+    EXPECT_DOUBLE_EQ(predicted(sets).model_flops, formula({}));
+  }
 }
 
 TEST(PlannedWork, IsDividedAmongRanksAndGrowsByRecomputing) {

@@ -52,9 +52,10 @@ i32 Generator::next(const std::vector<i32>& tokens, const Sampling& sampling) {
   const i64 seen = std::min<i64>(length, static_cast<i64>(tokens.size()));
   const std::vector<i32> window(tokens.end() - seen, tokens.end());
   const u64 key = random_key(sampling.seed, "generate");
-  return sample_token(evaluation_.logits(window, seen - 1),
-                      sampling.temperature,
-                      random_uniform(key, tokens.size()));
+  std::vector<float> logits = evaluation_.logits(window, seen - 1);
+  const auto known = static_cast<std::size_t>(tokenizer().vocabulary());
+  logits.resize(std::min(logits.size(), known));
+  return sample_token(logits, sampling.temperature, random_uniform(key, tokens.size()));
 }
 
 }  // namespace tessera

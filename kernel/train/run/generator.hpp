@@ -24,7 +24,8 @@ class Generator {
             const std::string& folder,
             int threads);
   const Tokenizer& tokenizer() const { return *setup_.tokenizer; }
-  /// The token that follows. Of long sequences the model sees the last sequence_length tokens.
+  /// The token that follows, one that the tokenizer knows: the model's vocabulary may be larger. Of
+  /// long sequences the model sees the last sequence_length tokens.
   i32 next(const std::vector<i32>& tokens, const Sampling& sampling);
 
  private:

@@ -1,5 +1,7 @@
 #include "kernel/train/run/trainer.hpp"
 
+#include <malloc.h>
+
 #include <chrono>
 #include <cmath>
 #include <filesystem>
@@ -15,6 +17,7 @@
 #include "kernel/train/execution/evaluation.hpp"
 #include "kernel/train/execution/train_step.hpp"
 #include "kernel/train/run/training_state.hpp"
+#include "kernel/train/setup/model_flops.hpp"
 #include "tessera/error.hpp"
 #include "tessera/log.hpp"
 #include "tessera/observer.hpp"
@@ -63,6 +66,7 @@ class Trainer {
 
   bool run() {
     start();
+    malloc_trim(0);  // host copies of initial or loaded values are gone: their pages are free
     make_observers();
     const auto begin = Clock::now();
     const i64 last = config_.run.steps;
@@ -138,11 +142,6 @@ class Trainer {
 
   i64 tokens_per_step() const { return config_.batch.global * setup_.sequence_length; }
 
-  i64 validation_samples() const {
-    return config_.validation.samples > 0 ? config_.validation.samples
-                                          : setup_.dataset->size(SampleSet::validation);
-  }
-
   void announce() {
     RunStart event;
     event.name = config_.run.name;
@@ -152,7 +151,7 @@ class Trainer {
     event.world = rank_.mesh->world_size();
     event.parameters = model_.parameter_elements();
     event.tokens_per_step = tokens_per_step();
-    event.flops_per_token = setup_.model->flops_per_token();
+    if (root()) event.flops_per_token = model_flops_per_token(setup_, rank_.device);
     event.layout = layout_text();
     event.resumed_from = start_.resumed_from;
     event.json = arguments_.json;
@@ -185,7 +184,7 @@ class Trainer {
     if (due(step, config_.check.replicas_every)) step_.check_replicas();
     if (step_.losses_full() || validate || save || final) report();
     if (validate) {
-      const double loss = evaluation_.validate(validation_samples());
+      const double loss = evaluation_.validate(setup_.validation_samples);
       emit(Validation{step, loss});
       require_finite(loss, "validation loss", step);
     }

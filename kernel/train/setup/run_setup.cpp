@@ -1,5 +1,6 @@
 #include "kernel/train/setup/run_setup.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "kernel/schedule/orders.hpp"
@@ -104,6 +105,21 @@ void derive_data(RunSetup& setup, DataUse use) {
   DatasetArguments arguments{setup.sequence_length, setup.config->run.seed, setup.tokenizer};
   setup.dataset = setup.maker->make(setup.config->data, arguments);
   setup.fields = setup.dataset->fields();
+}
+
+// Each sample of the set once at most: ordinals beyond it come again, some more often than others.
+i64 validation_samples_of(const RunSetup& setup) {
+  const ValidationSection& validation = setup.config->validation;
+  if (validation.every_steps == 0 || setup.dataset == nullptr) return 0;
+  const i64 all = setup.dataset->size(SampleSet::validation);
+  if (all < 1) {
+    fail_config(
+        "{}: [validation] every_steps = {}, but [data] keeps no samples for validation: keep some "
+        "there, or set validation.every_steps = 0",
+        setup.maker->origin("validation", "every_steps"),
+        validation.every_steps);
+  }
+  return validation.samples > 0 ? std::min(validation.samples, all) : all;
 }
 
 }  // namespace
@@ -221,6 +237,7 @@ RunSetup derive_setup(const Resolved& config,
       return true;
     });
   }
+  derive(setup.validation_samples, [&] { return validation_samples_of(setup); });
   // Without the tokenizer it is not known what the model's vocabulary would be.
   if (laid_out && setup.tokenizer != nullptr) derive_model(setup, problems);
   return setup;

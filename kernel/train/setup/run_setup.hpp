@@ -20,6 +20,7 @@ struct RunSetup {
   Layout layout;
   i64 microbatches = 1;  ///< of one data-parallel rank in a step
   i64 sequence_length = 1;
+  i64 validation_samples = 0;  ///< of each validation; 0: none is made
   BatchShape batch;
   std::shared_ptr<const Tokenizer> tokenizer;
   std::shared_ptr<const Dataset> dataset;  ///< empty with DataUse::none

@@ -76,53 +76,86 @@ std::vector<int> Survey::holders(const ModelParts::Entry& entry, const StageMap&
   return ranks;
 }
 
+class Survey::Pass {
+ public:
+  Pass(Survey& survey,
+       const Context& cx,
+       const std::vector<FieldInfo>& inputs,
+       const BatchShape& batch)
+      : cx_(cx),
+        phases_(survey.whole_.phases()),
+        infos_(survey.whole_.infos()),
+        sink_(cx_.empty({1}, DType::fp64)),
+        inputs_(slots_of(survey.parts_, inputs)),
+        bundle_(survey.parts_.bundle()) {
+    cx_.sink = &sink_;
+    for (std::size_t i = 0; i < inputs_.size(); ++i) {
+      const DType dtype = i < inputs.size() ? inputs[i].dtype : DType::i64;
+      bundle_[Slot{inputs_[i]}] = cx_.empty({batch.rows()}, dtype);
+    }
+  }
+  Pass(const Pass&) = delete;
+
+  /// Goes on to the end of the layers before `end`.
+  void run_until(int end) {
+    for (; next_ < infos_.size() && infos_[next_].layer < end; ++next_) {
+      try {
+        phases_[next_].run(cx_, bundle_);
+      } catch (...) {
+        rethrow_located(phases_[next_].component);
+      }
+    }
+  }
+  /// What the slot holds now, other than an input.
+  Tensor value(int slot) {
+    const bool input = std::ranges::find(inputs_, slot) != inputs_.end();
+    return input ? Tensor() : bundle_[Slot{slot}];
+  }
+
+ private:
+  // Of the fields, then of the rows and positions.
+  static std::vector<int> slots_of(ModelParts& parts, const std::vector<FieldInfo>& fields) {
+    std::vector<int> slots;
+    for (const FieldInfo& field : fields) slots.push_back(parts.slot(field.name));
+    for (const std::string_view name : {"row_ids", "positions"}) slots.push_back(parts.slot(name));
+    return slots;
+  }
+
+  Context cx_;
+  const std::vector<Phase>& phases_;
+  const std::vector<PhaseInfo>& infos_;
+  NoSink sink_;
+  std::vector<int> inputs_;  // slots
+  Bundle bundle_;
+  std::size_t next_ = 0;
+};
+
 std::vector<Boundary> Survey::boundaries(Context cx,
                                          const StageMap& map,
                                          const std::vector<FieldInfo>& inputs,
                                          const BatchShape& batch) {
-  std::vector<int> input_slots;
-  std::vector<DType> dtypes;
-  for (const FieldInfo& field : inputs) {
-    input_slots.push_back(parts_.slot(field.name));
-    dtypes.push_back(field.dtype);
-  }
-  for (const std::string_view name : {"row_ids", "positions"}) {
-    input_slots.push_back(parts_.slot(name));
-    dtypes.push_back(DType::i64);
-  }
-  NoSink sink(cx.empty({1}, DType::fp64));
-  cx.sink = &sink;
-  Bundle bundle = parts_.bundle();
-  for (std::size_t i = 0; i < input_slots.size(); ++i) {
-    bundle[Slot{input_slots[i]}] = cx.empty({batch.rows()}, dtypes[i]);
-  }
+  Pass pass(*this, cx, inputs, batch);
   std::vector<Boundary> out;
-  std::size_t phase = 0;
   for (int stage = 0; stage < map.last(); ++stage) {
-    const int end = map.stages[static_cast<std::size_t>(stage)].layers.last;
-    for (; phase < whole_.infos().size() && whole_.infos()[phase].layer < end; ++phase) {
-      const Phase& next = whole_.phases()[phase];
-      try {
-        next.run(cx, bundle);
-      } catch (...) {
-        rethrow_located(next.component);
-      }
-    }
+    pass.run_until(map.stages[static_cast<std::size_t>(stage)].layers.last);
     Boundary boundary;
     for (int slot = 0; slot < static_cast<int>(parts_.slots().size()); ++slot) {
-      const Tensor& tensor = bundle[Slot{slot}];
-      const bool input = std::ranges::find(input_slots, slot) != input_slots.end();
-      if (input || !tensor.defined()) continue;
+      const Tensor tensor = pass.value(slot);
+      if (!tensor.defined()) continue;
+      const std::string& name = parts_.slots()[static_cast<std::size_t>(slot)];
       require(is_floating(tensor.dtype()),
               "slot \"{}\" ({}) crosses pipeline stages; only floating values can",
-              parts_.slots()[static_cast<std::size_t>(slot)],
+              name,
               tensor);
-      boundary.push_back(
-          {parts_.slots()[static_cast<std::size_t>(slot)], tensor.shape(), tensor.dtype()});
+      boundary.push_back({name, tensor.shape(), tensor.dtype()});
     }
     out.push_back(std::move(boundary));
   }
   return out;
+}
+
+void Survey::forward(Context cx, const std::vector<FieldInfo>& inputs, const BatchShape& batch) {
+  Pass(*this, cx, inputs, batch).run_until(static_cast<int>(layers_.size()));
 }
 
 void mark_recomputed(std::vector<PhaseInfo>& phases,

@@ -40,8 +40,12 @@ class Survey {
                                    const StageMap& map,
                                    const std::vector<FieldInfo>& inputs,
                                    const BatchShape& batch);
+  /// Runs all layers forward, once. The same of the arguments.
+  void forward(Context cx, const std::vector<FieldInfo>& inputs, const BatchShape& batch);
 
  private:
+  // One pass over the layers.
+  class Pass;
   // The phases of one stage, numbered as in its rank's plan.
   std::vector<PhaseInfo> phases(const StageMap& map, int stage) const;
 

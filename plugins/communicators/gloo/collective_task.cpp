@@ -19,6 +19,15 @@ constexpr i64 kSegment = 512 << 10;  // reduced while the next one comes
 // A member sends up to this much in one step, rather than less in two steps.
 constexpr i64 kFewBytes = 192 << 10;
 
+// Every member gets (all_reduce: reduces) everything in one step.
+bool in_one_step(i64 bytes, int members) {
+  return members == 2 || bytes * (members - 1) <= kFewBytes;
+}
+// What each of so many members gets of these bytes; the last ones may get less.
+i64 slice_of(i64 bytes, i64 members) {
+  return (bytes + members * kLine - 1) / (members * kLine) * kLine;
+}
+
 class CollectiveTask : public Task {
  public:
   CollectiveTask(std::shared_ptr<const Members> members, const Collective& collective, u64 number);
@@ -41,8 +50,7 @@ class CollectiveTask : public Task {
   int size() const { return members_->size(); }
   int index() const { return members_->index(); }
   bool is(CollectiveKind kind) const { return collective_.kind == kind; }
-  /// Every member gets (all_reduce: reduces) everything in one step.
-  bool one_way() const { return size() == 2 || bytes_ * members_->others() <= kFewBytes; }
+  bool one_way() const { return in_one_step(bytes_, size()); }
   bool root() const { return collective_.root == index(); }
   std::byte* input(i64 offset) const { return collective_.input.as<std::byte>() + offset; }
 
@@ -108,7 +116,7 @@ CollectiveTask::Part CollectiveTask::reduced(int member) const {
   const i64 p = size();
   if (is(CollectiveKind::reduce_scatter)) return {member * (bytes_ / p), bytes_ / p};
   if (one_way()) return {0, bytes_};
-  const i64 step = (bytes_ + p * kLine - 1) / (p * kLine) * kLine;
+  const i64 step = slice_of(bytes_, p);
   const i64 begin = std::min(member * step, bytes_);
   return {begin, std::min(begin + step, bytes_) - begin};
 }
@@ -116,7 +124,7 @@ CollectiveTask::Part CollectiveTask::reduced(int member) const {
 CollectiveTask::Part CollectiveTask::share(int member) const {
   if (one_way()) return {0, bytes_};
   const i64 p = size() - 1, turn = (member - collective_.root + size()) % size() - 1;
-  const i64 step = (bytes_ + p * kLine - 1) / (p * kLine) * kLine;
+  const i64 step = slice_of(bytes_, p);
   const i64 begin = std::min(turn * step, bytes_);
   return {begin, std::min(begin + step, bytes_) - begin};
 }
@@ -270,6 +278,18 @@ void CollectiveTask::reduce() {
 }
 
 }  // namespace
+
+i64 scratch_bytes(const Collective& collective, int members) {
+  const i64 bytes = bytes_of(collective.input);
+  switch (collective.kind) {
+    case CollectiveKind::all_reduce:
+      return (members - 1) * (in_one_step(bytes, members) ? bytes : slice_of(bytes, members));
+    case CollectiveKind::reduce_scatter:
+      return (members - 1) * (bytes / members);
+    default:
+      return 0;
+  }
+}
 
 std::unique_ptr<Task> make_collective_task(std::shared_ptr<const Members> members,
                                            const Collective& collective,

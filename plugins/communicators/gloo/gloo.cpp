@@ -29,6 +29,9 @@ class GlooCommunicator : public Communicator {
       : transport_(std::make_shared<Transport>(arguments, address_of(config))) {}
 
   std::string_view name() const override { return "gloo"; }
+  static i64 scratch_bytes(const Collective& collective, int members) {
+    return gloo_tcp::scratch_bytes(collective, members);
+  }
 
   std::unique_ptr<GroupBackend> create_group(const GroupSpec& spec, Device& device) override {
     auto members = std::make_shared<const Members>(transport_, spec, groups_made_[spec.id]++);

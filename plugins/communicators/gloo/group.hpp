@@ -67,6 +67,9 @@ class GlooGroup : public HostGroup {
   std::vector<u64> next_to_, next_from_;  // messages of exchanges, by peer
 };
 
+/// Memory that a member takes for what the others send it to be reduced.
+i64 scratch_bytes(const Collective& collective, int members);
+
 std::unique_ptr<Task> make_collective_task(std::shared_ptr<const Members> members,
                                            const Collective& collective,
                                            u64 number);

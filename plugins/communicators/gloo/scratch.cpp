@@ -1,7 +1,5 @@
 #include "scratch.hpp"
 
-#include <algorithm>
-
 namespace tessera::gloo_tcp {
 
 namespace {
@@ -25,13 +23,16 @@ ScratchPool::Block ScratchPool::take(i64 bytes) {
   Block block;
   {
     const std::lock_guard lock(mutex_);
-    // One of up to twice the size will do.
-    const auto found = std::find_if(idle_.rbegin(), idle_.rend(), [&](const Block& idle) {
-      return idle.bytes_ >= bytes && idle.bytes_ <= 2 * bytes;
-    });
-    if (found != idle_.rend()) {
-      block = std::move(*found);
-      idle_.erase(std::next(found).base());
+    // The smallest that fits, up to twice the size: a task that takes a larger one makes
+    // another take new memory, and in the end the pool holds more than is ever used at once.
+    auto best = idle_.end();
+    for (auto idle = idle_.begin(); idle != idle_.end(); ++idle) {
+      if (idle->bytes_ < bytes || idle->bytes_ > 2 * bytes) continue;
+      if (best == idle_.end() || idle->bytes_ <= best->bytes_) best = idle;
+    }
+    if (best != idle_.end()) {
+      block = std::move(*best);
+      idle_.erase(best);
     }
   }
   if (block.memory_ == nullptr) {

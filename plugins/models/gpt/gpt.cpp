@@ -69,13 +69,11 @@ class Gpt final : public Model {
   };
 
   Gpt(const Config& config, const ModelArguments& arguments)
-      : config_(config),
-        vocab_(config.vocab.value_or(arguments.tokenizer_vocab)),
-        sequence_length_(arguments.sequence_length) {
-    if (sequence_length_ > config.positions) {
+      : config_(config), vocab_(config.vocab.value_or(arguments.tokenizer_vocab)) {
+    if (arguments.sequence_length > config.positions) {
       fail_config("model.positions = {} are fewer than batch.sequence_length = {}",
                   config.positions,
-                  sequence_length_);
+                  arguments.sequence_length);
     }
     if (vocab_ < 1) {
       fail_config("model.vocab = \"auto\" needs a tokenizer; give the number of entries");
@@ -105,16 +103,9 @@ class Gpt final : public Model {
 
   i64 vocabulary() const override { return vocab_; }
 
-  double flops_per_token() const override {
-    const auto h = static_cast<double>(config_.hidden);
-    const auto layers = static_cast<double>(config_.layers);
-    const double attention = static_cast<double>(sequence_length_) * h;  // causal half
-    return 6 * (layers * (12 * h * h + attention) + h * static_cast<double>(vocab_));
-  }
-
  private:
   Config config_;
-  i64 vocab_, sequence_length_;
+  i64 vocab_;
 };
 
 }  // namespace tessera

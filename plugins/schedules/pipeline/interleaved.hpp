@@ -10,6 +10,7 @@ namespace tessera {
 /// the second, …, then the next group.
 class Interleaved final : public PipelineSchedule {
  public:
+  static constexpr i64 kMostMicrobatches = i64{1} << 30;
   struct Config {
     i64 chunks = 2;
     Auto<i64> microbatch_group;
@@ -19,8 +20,10 @@ class Interleaved final : public PipelineSchedule {
           .megatron("--num-virtual-stages-per-pipeline-rank");
       s.field("microbatch_group",
               &Config::microbatch_group,
-              "microbatches in a row through one chunk; \"auto\": parallel.pipeline")
+              "microbatches in a row through one chunk, at most those of a step; \"auto\": "
+              "parallel.pipeline")
           .at_least(1)
+          .at_most(kMostMicrobatches)
           .megatron("--microbatch-group-size-per-virtual-pipeline-stage");
     }
   };
@@ -56,6 +59,11 @@ class Interleaved final : public PipelineSchedule {
           shape.microbatches,
           rest,
           shape.ranks);
+    }
+    if (chunks_ > 1 && group_ > shape.microbatches) {
+      fail_config("schedule.microbatch_group = {} is larger than the {} microbatches of a step",
+                  group_,
+                  shape.microbatches);
     }
     if (!shape.training) return one_by_one(table(Action::F, shape, group_), {}, warmup(shape));
     if (shape.ranks == 1) return without_pipeline(shape);

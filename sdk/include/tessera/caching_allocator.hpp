@@ -66,7 +66,8 @@ class TESSERA_API CachingAllocator final : public Pool {
   struct Slab {
     std::byte* address;
     i64 bytes;
-    Free* free;  // where its free pieces are
+    Free* free;       // where its free pieces are
+    i64 touched = 0;  // from its start: what was ever given out lies within
   };
   /// Free pieces of one stream. Small ones have slabs of their own, lest they cut up large ones.
   struct OfStream {

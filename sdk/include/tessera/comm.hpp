@@ -118,7 +118,10 @@ struct CommunicatorArguments {
   }
 };
 
-/// Carries data between ranks. Plugin kind "communicator". One per rank.
+/// Carries data between ranks. Plugin kind "communicator". One per rank. One that takes memory of
+/// its own for collectives says how much, so that a plan of a run knows: `static i64
+/// scratch_bytes(const Collective& collective, int members)`, bytes on each member until the
+/// collective is complete.
 class TESSERA_API Communicator {
  public:
   static constexpr std::string_view kKind = "communicator";

@@ -41,8 +41,9 @@ struct MemoryStats {
   std::array<i64, kCategories> peak{};   ///< highest since the last reset_peaks()
   i64 total = 0, total_peak = 0;         ///< over all categories at one moment
   i64 reserved = 0;                      ///< taken from the system
-  i64 host_blocks = 0;                   ///< bytes of host blocks, which are not in the above
-  i64 system_calls = 0;                  ///< requests to the system so far
+  i64 touched = 0;       ///< of it, given out at least once: what a host holds of it
+  i64 host_blocks = 0;   ///< bytes of host blocks, which are not in the above
+  i64 system_calls = 0;  ///< requests to the system so far
 };
 
 /// Where tensors get their memory. Owned by a device (its caching allocator), by a graph slot (an

@@ -32,8 +32,6 @@ class TESSERA_API Model {
   virtual std::shared_ptr<Layer> build(int index, BuildContext& build) const = 0;
   /// Entries of the vocabulary, without padding.
   virtual i64 vocabulary() const = 0;
-  /// Floating point operations of matrix products for one token, forward and backward.
-  virtual double flops_per_token() const = 0;
   /// The bundle slot that holds the logits [n, v / tp] of the last layer when evaluating, for
   /// generation.
   static constexpr std::string_view kLogitsSlot = "logits";

@@ -14,10 +14,10 @@ struct RunStart {
   i64 world = 1;
   i64 parameters = 0;  ///< logical elements
   i64 tokens_per_step = 0;
-  double flops_per_token = 0;
-  std::string layout;        ///< "tp 2, dp 1 on 2 ranks (shm)"
-  std::string resumed_from;  ///< checkpoint folder, or empty
-  bool json = false;         ///< console output is for programs
+  double flops_per_token = 0;  ///< of a training step: three times the forward pass's products
+  std::string layout;          ///< "tp 2, dp 1 on 2 ranks (shm)"
+  std::string resumed_from;    ///< checkpoint folder, or empty
+  bool json = false;           ///< console output is for programs
 };
 struct StepEnd {
   i64 step = 0;

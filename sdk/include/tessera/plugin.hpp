@@ -31,10 +31,15 @@ inline constexpr u64 kPluginMagic = 0x3150415245535354;  // "TSSERAP1", little e
 using Factory = std::function<std::shared_ptr<void>(
     const ConfigNode& node, const Given& given, void* arguments)>;
 
+struct Collective;
+
 struct TESSERA_API ComponentInfo {
   std::string kind, type, doc;
   std::vector<FieldSpec> fields;
   Factory make;
+  /// Of a communicator that states it (comm.hpp): bytes on each member until the collective is
+  /// complete, beyond its tensors. nullptr: none.
+  i64 (*scratch_bytes)(const Collective& collective, int members) = nullptr;
 };
 
 /// Type-erased implementation of one operation on one device (operation.hpp).
@@ -66,6 +71,9 @@ class TESSERA_API Registrar {
       std::shared_ptr<K> made = std::make_shared<T>(config, args);
       return {made, static_cast<void*>(made.get())};
     };
+    if constexpr (requires(const Collective& collective) { T::scratch_bytes(collective, 2); }) {
+      info.scratch_bytes = &T::scratch_bytes;
+    }
     add_component(std::move(info));
   }
 

@@ -70,6 +70,10 @@ Block CachingAllocator::allocate(i64 bytes, Category category, Stream& stream) {
   used_.emplace(piece->address, piece);
   piece->used = true;
   piece->category = category;
+  Slab& slab = *piece->slab;
+  const i64 end = piece->address + piece->bytes - slab.address;
+  stats_.touched += std::max<i64>(0, end - slab.touched);
+  slab.touched = std::max(slab.touched, end);
   count(category, piece->bytes);
   if (options_.mark) mark_usable(piece->address, bytes);
   return {piece->address, piece->bytes, category, &stream};
@@ -159,6 +163,7 @@ bool CachingAllocator::trim() {
         ++stats_.system_calls;
         source_->release(slab->address, slab->bytes);
         stats_.reserved -= slab->bytes;
+        stats_.touched -= slab->touched;
         std::erase_if(slabs_, [slab](const auto& other) { return other.get() == slab; });
         any = true;
       }

@@ -26,9 +26,16 @@ std::vector<int> sizes(const std::vector<LayerRange>& ranges) {
   return out;
 }
 
-std::string problem(int blocks, int stages, const PlacementSection& placement) {
+// The pipeline rank of each virtual stage, which go around `chunks` times.
+std::vector<int> around(int ranks, int chunks = 1) {
+  std::vector<int> list;
+  for (int stage = 0; stage < ranks * chunks; ++stage) list.push_back(stage % ranks);
+  return list;
+}
+
+std::string problem(int blocks, int ranks, const PlacementSection& placement, int chunks = 1) {
   try {
-    cut_layers(gpt(blocks), stages, placement);
+    cut_layers(gpt(blocks), around(ranks, chunks), placement);
   } catch (const ConfigError& error) {
     return error.what();
   }
@@ -62,8 +69,8 @@ TEST(LayoutString, ErrorsShowThePlace) {
 }
 
 TEST(Placement, EvenlyWithEmbeddingAndHeadAtTheEnds) {
-  EXPECT_EQ(sizes(cut_layers(gpt(8), 4, {})), (std::vector{3, 2, 2, 3}));
-  EXPECT_EQ(sizes(cut_layers(gpt(5), 1, {})), (std::vector{7}));
+  EXPECT_EQ(sizes(cut_layers(gpt(8), around(4), {})), (std::vector{3, 2, 2, 3}));
+  EXPECT_EQ(sizes(cut_layers(gpt(5), around(1), {})), (std::vector{7}));
 }
 
 // The example of Megatron-Core: 14 layers, 4 stages, 3 first and 3 last.
@@ -71,24 +78,48 @@ TEST(Placement, FirstAndLastCounts) {
   PlacementSection p;
   p.first = 3;
   p.last = 3;
-  const std::vector<LayerRange> ranges = cut_layers(gpt(14), 4, p);
+  const std::vector<LayerRange> ranges = cut_layers(gpt(14), around(4), p);
   EXPECT_EQ(sizes(ranges), (std::vector{4, 4, 4, 4}));
   EXPECT_EQ(ranges[1].first, 1 + 3);
   EXPECT_EQ(ranges[3].first, 1 + 11);
 }
 
+// Megatron's flags count the blocks of a pipeline rank, all its chunks together: 16 layers, 4
+// ranks, 2 chunks, 2 first and 2 last leave rank 0 with the layers 0 and 8.
+TEST(Placement, FirstAndLastAreOfAPipelineRankWithAllItsChunks) {
+  PlacementSection p;
+  p.first = p.last = 2;
+  const std::vector<LayerRange> ranges = cut_layers(gpt(16), around(4, 2), p);
+  EXPECT_EQ(sizes(ranges), (std::vector{2, 3, 3, 1, 1, 3, 3, 2}));
+  EXPECT_EQ(ranges[4].first, 1 + 8);
+  // In V form rank 0 holds both ends of the model, rank 1 its middle.
+  const int vee[] = {0, 1, 1, 0};
+  p = {};
+  p.first = 2;
+  EXPECT_EQ(sizes(cut_layers(gpt(8), vee, p)), (std::vector{2, 3, 3, 2}));
+  p = {};
+  p.count_embedding = p.count_head = true;
+  EXPECT_EQ(sizes(cut_layers(gpt(6), vee, p)), (std::vector{2, 2, 2, 2}));
+  p = {};
+  p.first = 3;
+  EXPECT_NE(problem(16, 4, p, 2)
+                .find("first = 3 blocks of a pipeline rank do not divide among its 2 chunks"),
+            std::string::npos);
+  EXPECT_NE(problem(16, 1, p).find("first and last are for pipelines"), std::string::npos);
+}
+
 TEST(Placement, EmbeddingAndHeadCountAsBlocks) {
   PlacementSection p;
   p.count_embedding = p.count_head = true;
-  EXPECT_EQ(sizes(cut_layers(gpt(6), 4, p)), (std::vector{2, 2, 2, 2}));
+  EXPECT_EQ(sizes(cut_layers(gpt(6), around(4), p)), (std::vector{2, 2, 2, 2}));
 }
 
 TEST(Placement, ByLayout) {
   PlacementSection p;
   p.layout = "E|t*2|tttt|tL";
-  EXPECT_EQ(sizes(cut_layers(gpt(7), 4, p)), (std::vector{1, 2, 4, 2}));
+  EXPECT_EQ(sizes(cut_layers(gpt(7), around(4), p)), (std::vector{1, 2, 4, 2}));
   p.layout = "Ett||L";
-  EXPECT_EQ(sizes(cut_layers(gpt(2), 3, p)), (std::vector{3, 0, 1}));
+  EXPECT_EQ(sizes(cut_layers(gpt(2), around(3), p)), (std::vector{3, 0, 1}));
 }
 
 TEST(Placement, ImpossibleOnesAreErrorsWithTheNumbers) {

@@ -173,6 +173,9 @@ TEST(Interleaved, RefusesWhatItCannotRun) {
               HasSubstr("the last group of 5 microbatches has 1"));
   EXPECT_THAT(text_of<ConfigError>([] { make("interleaved_1f1b", 4, "microbatch_group = 3"); }),
               HasSubstr("schedule.microbatch_group = 3 must be at least parallel.pipeline = 4"));
+  EXPECT_THAT(
+      text_of<ConfigError>([] { order_of("interleaved_1f1b", 2, 0, 4, "microbatch_group = 6"); }),
+      HasSubstr("schedule.microbatch_group = 6 is larger than the 4 microbatches of a step"));
 }
 
 TEST(ZbH1, DelaysWeightHalvesByTheRank) {

@@ -95,7 +95,7 @@ TEST(Timeline, ReductionsRunBeside) {
   EXPECT_EQ(timeline.makespan, 31.5) << "one after the other, the first from the head's backward";
 }
 
-TEST(Timeline, RangesComputedAgainBelongToTheirBackward) {
+TEST(Timeline, WhatIsComputedAgainIsNoWaiting) {
   PlanCosts costs = unit_costs();
   const auto compute = costs.action;
   costs.action = [&](int rank, const Plan& plan, const PlanAction& action) {
@@ -103,10 +103,50 @@ TEST(Timeline, RangesComputedAgainBelongToTheirBackward) {
   };
   const GivenSchedule schedule({{{F, 0}, {B, 0}}});
   const Timeline timeline = play(lower_all(schedule, one_stage(1), true), costs);
-  ASSERT_EQ(timeline.blocks[0].size(), 2U);
-  EXPECT_EQ(timeline.blocks[0][1].span.start, 1);
-  EXPECT_EQ(timeline.blocks[0][1].span.end, 4);
+  double again = 0, all = 0;
+  for (const Timeline::Block& block : timeline.blocks[0]) {
+    const double length = block.span.end - block.span.start;
+    all += length;
+    if (block.again) again += length;
+    EXPECT_TRUE(!block.again || block.action == (Action{F, 0}));
+  }
+  EXPECT_EQ(again, 1);
+  EXPECT_EQ(all, 4);
   EXPECT_THAT(timeline.busy, ElementsAre(4));
+  EXPECT_EQ(timeline.bubble(), 0);
+  EXPECT_THAT(timeline.live(one_stage(1)), ElementsAre(ElementsAre(1)));
+  const std::string svg = draw_svg(timeline, 1, "again");
+  EXPECT_THAT(svg, ::testing::HasSubstr("<title>forward again of microbatch 0, chunk 0: "));
+  EXPECT_THAT(svg, ::testing::HasSubstr(">F again</text>"));
+}
+
+// A rank that computes again before the gradient is there is drawn computing, then waiting.
+TEST(Timeline, AWaitAfterRecomputationIsAWait) {
+  PlanCosts costs = unit_costs();
+  const auto compute = costs.action;
+  costs.action = [&](int rank, const Plan& plan, const PlanAction& action) {
+    return action.kind == PlanAction::Recompute ? 0.5 : compute(rank, plan, action);
+  };
+  costs.message = [](int, const PlanAction::Message&) { return 10.0; };
+  const Timeline timeline = play(lower_all(two_ranks(), shape_of(2, 2), true), costs);
+  double drawn = 0;
+  for (const Timeline::Block& block : timeline.blocks[0])
+    drawn += block.span.end - block.span.start;
+  EXPECT_DOUBLE_EQ(drawn, timeline.busy[0]);
+}
+
+// Neither what reductions take after the last backward nor what comes before the first forward.
+TEST(Timeline, TheBubbleIsBetweenTheFirstComputeActionAndTheLast) {
+  PlanCosts costs = unit_costs();
+  const double alone = play(lower_all(two_ranks(), shape_of(2, 2)), costs).bubble();
+  EXPECT_DOUBLE_EQ(alone, play(orders_of(two_ranks(), shape_of(2, 2))).bubble());
+  const auto compute = costs.action;
+  costs.action = [&](int rank, const Plan& plan, const PlanAction& action) {
+    return action.kind == PlanAction::Step ? 100.0 : compute(rank, plan, action);
+  };
+  const Timeline timeline = play(lower_all(two_ranks(), shape_of(2, 2)), costs);
+  EXPECT_GT(timeline.makespan, 100);
+  EXPECT_DOUBLE_EQ(timeline.bubble(), alone);
 }
 
 TEST(Timeline, DrawsToScale) {

@@ -82,6 +82,24 @@ TEST_F(Allocator, KeepsStatistics) {
   allocator.release(weights);
 }
 
+// What a host holds of a slab: its pages up to the end of what was given out.
+TEST_F(Allocator, CountsWhatWasEverGivenOut) {
+  CachingAllocator allocator(std::make_shared<LimitedMemory>());
+  constexpr i64 kMiB = i64{1} << 20;
+  const Block first = allocator.allocate(4 * kMiB, Category::activations, a_);
+  EXPECT_EQ(allocator.stats().touched, 4 * kMiB);
+  const Block second = allocator.allocate(8 * kMiB, Category::activations, a_);
+  EXPECT_EQ(allocator.stats().touched, 12 * kMiB);
+  EXPECT_GT(allocator.stats().reserved, allocator.stats().touched);
+  allocator.release(second);
+  allocator.reset_peaks();
+  const Block again = allocator.allocate(2 * kMiB, Category::activations, a_);
+  EXPECT_EQ(allocator.stats().touched, 12 * kMiB) << "those pages stay";
+  const Block large = allocator.allocate(100 * kMiB, Category::parameters, a_);
+  EXPECT_EQ(allocator.stats().touched, 112 * kMiB);
+  for (const Block& block : {first, again, large}) allocator.release(block);
+}
+
 TEST_F(Allocator, GivesReleasedMemoryToTheSameStreamOnly) {
   CachingAllocator allocator(std::make_shared<LimitedMemory>());
   const Block first = allocator.allocate(5000, Category::activations, a_);

@@ -1,0 +1,44 @@
+#include "kernel/plan/calibrate.hpp"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+
+#include "kernel/cli/commands.hpp"
+#include "kernel/config/run_config.hpp"
+#include "kernel/launch/communicators.hpp"
+#include "kernel/launch/environment.hpp"
+#include "kernel/launch/open_plugins.hpp"
+
+namespace tessera {
+
+int run_calibrate(const CalibrateOptions& options) {
+  const auto plugins = open_plugins({options.path.begin(), options.path.end()});
+  CalibrateArguments arguments;
+  arguments.plugins = plugins.get();
+  arguments.device = options.device.empty() ? RunConfig().device.device.type : options.device;
+  if (plugins->find(Device::kKind, arguments.device) == nullptr) {
+    fail_unknown_component(*plugins, "device/" + arguments.device);
+  }
+  const std::string automatic = RunConfig().comm.communicator.type;
+  arguments.within = choose_communicators(automatic, {"a host", "a host"}).type;
+  arguments.between = choose_communicators(automatic, {"a host", "another"}).type;
+  arguments.ranks = options.ranks;
+  arguments.threads =
+      options.threads > 0 ? options.threads : static_cast<int>(auto_threads(options.ranks));
+  arguments.name =
+      !options.name.empty()
+          ? options.name
+          : fmt::format(
+                "a host measured with {} ranks of {} threads", arguments.ranks, arguments.threads);
+  const std::string table = hardware_toml(calibrate(arguments));
+  if (options.out.empty()) {
+    fmt::print("{}", table);
+  } else {
+    write_output_file(options.out, table);
+    fmt::print("{} written: `tessera plan CONFIG --hardware {}`\n", options.out, options.out);
+  }
+  return 0;
+}
+
+}  // namespace tessera

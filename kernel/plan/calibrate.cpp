@@ -1,0 +1,257 @@
+#include "kernel/plan/calibrate.hpp"
+
+#include <algorithm>
+#include <barrier>
+#include <chrono>
+#include <exception>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "kernel/comm/store.hpp"
+#include "kernel/config/config.hpp"
+#include "tessera/context.hpp"
+#include "tessera/core_ops.hpp"
+#include "tessera/error.hpp"
+#include "tessera/ops.hpp"
+
+namespace tessera {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int kBatches = 5;               // their median counts
+constexpr double kBatchSeconds = 0.02;    // at least
+constexpr i64 kMovedElements = 16 << 20;  // beyond caches
+constexpr i64 kAllReduceBytes[] = {4 << 10, 64 << 10, 1 << 20, 16 << 20};
+
+struct ProductShape {
+  i64 m, n, k;
+};
+// A square one, and those of a small transformer.
+constexpr ProductShape kProducts[] = {
+    {1024, 1024, 1024}, {2048, 1152, 384}, {2048, 1536, 384}, {2048, 384, 1536}};
+constexpr DType kTypes[] = {DType::fp64, DType::fp32, DType::fp16, DType::bf16};
+
+// The ranks' threads. An error of one ends the measurement of all.
+class Ranks {
+ public:
+  explicit Ranks(int count) : barrier_(count) {}
+
+  void run(int count, const std::function<void(int rank)>& body) {
+    std::vector<std::jthread> threads;
+    for (int rank = 0; rank < count; ++rank) {
+      threads.emplace_back([&, rank] {
+        try {
+          body(rank);
+        } catch (...) {
+          const std::lock_guard lock(mutex_);
+          if (!error_) error_ = std::current_exception();
+        }
+        barrier_.arrive_and_drop();
+      });
+    }
+    threads.clear();
+    if (error_) std::rethrow_exception(error_);
+  }
+  void meet() { barrier_.arrive_and_wait(); }
+  /// The largest of what the ranks bring.
+  double most(double value) {
+    update([&] { most_ = std::max(most_, value); });
+    double most = 0;
+    update([&] { most = most_; });
+    update([&] { most_ = 0; });
+    return most;
+  }
+
+ private:
+  // Each rank once, then all go on.
+  void update(const std::function<void()>& body) {
+    {
+      const std::lock_guard lock(mutex_);
+      body();
+    }
+    meet();
+  }
+
+  std::barrier<> barrier_;
+  std::mutex mutex_;
+  std::exception_ptr error_;
+  double most_ = 0;
+};
+
+// One rank: its device, and what it measures with the others.
+class Rank {
+ public:
+  Rank(const CalibrateArguments& arguments, Ranks& ranks, int rank, InProcessStore& store)
+      : arguments_(arguments), ranks_(ranks), rank_(rank), store_(store) {}
+
+  void measure(Calibration& out) {
+    make_device(nullptr);
+    measure_products(out);
+    measure_moving(out);
+    if (arguments_.ranks == 1) return;
+    measure_all_reduce(arguments_.within, out);
+    if (arguments_.between != arguments_.within) measure_all_reduce(arguments_.between, out);
+  }
+
+ private:
+  bool root() const { return rank_ == 0; }
+
+  void make_device(std::shared_ptr<MemorySource> memory) {
+    DeviceArguments of;
+    of.local_rank = rank_;
+    of.threads = arguments_.threads;
+    of.memory = std::move(memory);
+    of.captures = false;
+    of.kernels = [this](std::string_view name, std::string_view memory_kind) {
+      return arguments_.plugins->kernels(name, memory_kind);
+    };
+    const Config config = Config::parse("");
+    device_.reset();
+    device_ = arguments_.plugins->make<Device>(arguments_.device, *config.node(""), {}, of);
+  }
+
+  Tensor tensor(const Shape& shape, DType dtype) {
+    Tensor made = Tensor::allocate(
+        *device_, device_->pool(), device_->stream(), shape, dtype, Category::activations);
+    FillArgs fill;  // pages that were never written read as one page of zeros
+    fill.out = made.arg();
+    fill.value = 0.5;
+    Operation<FillArgs>(*device_).launch(device_->stream(), device_->pool(), fill);
+    return made;
+  }
+
+  // Seconds of a call, on the slowest rank. All ranks make the same number of calls.
+  double seconds_of(const std::function<void()>& call) {
+    const auto time = [&](int calls) {
+      ranks_.meet();
+      const auto start = Clock::now();
+      for (int i = 0; i < calls; ++i) call();
+      device_->synchronize(device_->stream());
+      return std::chrono::duration<double>(Clock::now() - start).count() / calls;
+    };
+    time(1);
+    const double once = ranks_.most(time(1));
+    const int calls = static_cast<int>(std::clamp(kBatchSeconds / once, 1.0, 1e4));
+    std::vector<double> batches;
+    for (int i = 0; i < kBatches; ++i) batches.push_back(time(calls));
+    std::ranges::nth_element(batches, batches.begin() + kBatches / 2);
+    return ranks_.most(batches[kBatches / 2]);
+  }
+
+  template <class Args>
+  double seconds_of_launch(const Args& args) {
+    const Operation<Args> operation(*device_);
+    return seconds_of([&] { operation.launch(device_->stream(), device_->pool(), args); });
+  }
+
+  void measure_products(Calibration& out) {
+    const Kernel* kernel = device_->find(MatmulArgs::kName);
+    require(kernel != nullptr, "the device \"{}\" has no products", device_->name());
+    for (const DType dtype : kTypes) {
+      if (!kernel->dtypes.contains(dtype)) continue;
+      for (const auto& [m, n, k] : kProducts) {
+        const Tensor a = tensor({m, k}, dtype), b = tensor({n, k}, dtype);
+        const Tensor product = tensor({m, n}, dtype);
+        MatmulArgs args;
+        args.a = a.arg();
+        args.b = b.arg();
+        args.out = product.arg();
+        args.transpose_b = true;
+        const double seconds = seconds_of_launch(args);
+        const double rate = MatmulArgs::effort(args).flops / seconds;
+        if (root()) out.products.push_back({dtype, m, n, k, rate});
+      }
+    }
+  }
+
+  template <class Args>
+  void measure_moved(const Args& args, Calibration& out) {
+    const double bytes = device_->find(Args::kName)->effort(&args).total_bytes();
+    const double seconds = seconds_of_launch(args);
+    if (root()) out.moved.push_back({std::string(Args::kName), bytes / seconds});
+  }
+
+  void measure_moving(Calibration& out) {
+    const Shape shape{kMovedElements / 1024, 1024};
+    const Tensor x = tensor(shape, DType::fp32), y = tensor(shape, DType::fp32);
+    const Tensor z = tensor(shape, DType::fp32);
+    AddArgs add;
+    add.a = x.arg();
+    add.b = y.arg();
+    add.out = z.arg();
+    measure_moved(add, out);
+    ScaleArgs scale;
+    scale.x = x.arg();
+    scale.out = y.arg();
+    measure_moved(scale, out);
+    GeluArgs gelu;
+    gelu.x = x.arg();
+    gelu.out = y.arg();
+    measure_moved(gelu, out);
+    // As a layer calls one: with its result's memory.
+    const CoreOps ops(*device_);
+    Context cx;
+    cx.device = device_.get();
+    cx.ops = &ops;
+    cx.stream = &device_->stream();
+    cx.pool = &device_->pool();
+    const Tensor few = tensor({16}, DType::fp32);
+    const double latency = seconds_of([&] { ops::scale(cx, few, 2); });
+    if (root()) out.hardware.launch_latency = latency;
+  }
+
+  void measure_all_reduce(const std::string& type, Calibration& out) {
+    CommunicatorArguments of;
+    of.rank = rank_;
+    of.world = arguments_.ranks;
+    of.store = &store_;
+    const Config config = Config::parse("");
+    const auto communicator =
+        arguments_.plugins->make<Communicator>(type, *config.node(""), {}, of);
+    make_device(communicator->memory());
+    GroupSpec spec;
+    spec.name = "calibrate";
+    spec.index = rank_;
+    for (i64 rank = 0; rank < arguments_.ranks; ++rank) spec.members.push_back(rank);
+    {
+      ProcessGroup group(spec, communicator->create_group(spec, *device_), rank_);
+      for (const i64 bytes : kAllReduceBytes) {
+        const Tensor values = tensor({bytes / dtype_size(DType::fp32)}, DType::fp32);
+        Stream& stream = device_->stream();
+        const double seconds = seconds_of(
+            [&] { group.all_reduce(stream, values, ReduceOp::max, "calibrate").wait(stream); });
+        if (root()) out.all_reduces.push_back({type, bytes, seconds});
+      }
+      group.barrier(device_->stream(), "calibrate");
+    }
+    ranks_.meet();  // before anyone ends it
+    device_.reset();
+  }
+
+  const CalibrateArguments& arguments_;
+  Ranks& ranks_;
+  const int rank_;
+  InProcessStore& store_;
+  std::shared_ptr<Device> device_;
+};
+
+}  // namespace
+
+Calibration calibrate(const CalibrateArguments& arguments) {
+  Calibration out;
+  out.ranks = arguments.ranks;
+  out.threads = arguments.threads;
+  out.hardware.name = arguments.name;
+  out.hardware.ranks_per_host = arguments.ranks;
+  Ranks ranks(arguments.ranks);
+  InProcessStore store;
+  ranks.run(arguments.ranks, [&](int rank) { Rank(arguments, ranks, rank, store).measure(out); });
+  fill_hardware(out, arguments.within, arguments.between);
+  return out;
+}
+
+}  // namespace tessera

@@ -1,0 +1,52 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "kernel/plan/hardware.hpp"
+#include "kernel/plugin/host.hpp"
+
+namespace tessera {
+
+struct CalibrateArguments {
+  const PluginHost* plugins = nullptr;
+  std::string device = "cpu";
+  std::string within, between;  ///< communicators: of ranks of one host, of hosts
+  int ranks = 1;                ///< that compute at once on this host
+  int threads = 1;              ///< of each
+  std::string name;             ///< of the table, for people
+};
+
+/// What this host does, measured by as many ranks as will share it, all at once.
+struct Calibration {
+  struct Product {  ///< out [m, n] = a [m, k] · b [n, k]ᵀ
+    DType dtype = DType::fp32;
+    i64 m = 0, n = 0, k = 0;
+    double flops_per_second = 0;  ///< of the slowest rank
+  };
+  struct Moved {
+    std::string operation;
+    double bytes_per_second = 0;
+  };
+  struct AllReduce {
+    std::string communicator;
+    i64 bytes = 0;
+    double seconds = 0;
+  };
+  Hardware hardware;
+  int ranks = 1, threads = 1;
+  std::vector<Product> products;
+  std::vector<Moved> moved;
+  std::vector<AllReduce> all_reduces;
+};
+
+/// Takes some ten seconds. Ranks are threads. What is not measured (links, for one rank) is that of
+/// the default table. Throws Error where the device or a communicator fails.
+Calibration calibrate(const CalibrateArguments& arguments);
+
+/// Sets the table's numbers from the measurements. Links are those of these communicators.
+void fill_hardware(Calibration& measured, const std::string& within, const std::string& between);
+
+/// The table as a file of configs/hardware, the measurements as comments.
+std::string hardware_toml(const Calibration& calibration);
+
+}  // namespace tessera

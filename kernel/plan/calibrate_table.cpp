@@ -1,0 +1,122 @@
+// The hardware table that measurements make.
+#include <algorithm>
+
+#include "kernel/plan/calibrate.hpp"
+#include "tessera/value.hpp"
+
+namespace tessera {
+
+namespace {
+
+double middle(std::vector<double> values) {
+  std::ranges::nth_element(values, values.begin() + static_cast<i64>(values.size() / 2));
+  return values[values.size() / 2];
+}
+
+// The best of them is the peak; what the middle one reaches of it is the efficiency.
+void fill_peaks(const Calibration& measured, Hardware& hardware) {
+  PeakTable& peak = hardware.peak;
+  double* const rates[] = {&peak.fp64, &peak.fp32, &peak.fp16, &peak.bf16};
+  for (const DType dtype : {DType::fp64, DType::fp32, DType::fp16, DType::bf16}) {
+    std::vector<double> of_type;
+    for (const Calibration::Product& product : measured.products) {
+      if (product.dtype == dtype) of_type.push_back(product.flops_per_second);
+    }
+    double& rate = *rates[static_cast<int>(dtype)];
+    rate = of_type.empty() ? 0 : std::ranges::max(of_type);
+    if (dtype == DType::fp32 && rate > 0) peak.efficiency = middle(of_type) / rate;
+  }
+}
+
+void fill_memory(const Calibration& measured, Hardware& hardware) {
+  std::vector<double> rates;
+  for (const Calibration::Moved& moved : measured.moved) rates.push_back(moved.bytes_per_second);
+  hardware.memory.bandwidth = std::ranges::max(rates);
+  hardware.memory.efficiency = middle(rates) / hardware.memory.bandwidth;
+}
+
+// What collective_seconds() makes of an all-reduce, turned around: the smallest one is latency,
+// what the largest takes beyond it are a ring's bytes.
+LinkTable link_of(const Calibration& measured, const std::string& communicator) {
+  std::vector<Calibration::AllReduce> of_type;
+  for (const Calibration::AllReduce& all_reduce : measured.all_reduces) {
+    if (all_reduce.communicator == communicator) of_type.push_back(all_reduce);
+  }
+  const double steps = 2 * (measured.ranks - 1);
+  const auto& [unused, bytes, seconds] = of_type.back();
+  LinkTable link{.efficiency = 1, .latency = of_type.front().seconds / steps};
+  const double moving = std::max(seconds - steps * link.latency, seconds / 100);
+  link.bandwidth = static_cast<double>(bytes) * steps / measured.ranks / moving;
+  return link;
+}
+
+}  // namespace
+
+void fill_hardware(Calibration& measured, const std::string& within, const std::string& between) {
+  fill_peaks(measured, measured.hardware);
+  fill_memory(measured, measured.hardware);
+  if (measured.all_reduces.empty()) return;
+  measured.hardware.inside = link_of(measured, within);
+  measured.hardware.between = link_of(measured, between);
+}
+
+std::string hardware_toml(const Calibration& calibration) {
+  const Hardware& h = calibration.hardware;
+  std::string text = fmt::format(
+      "# Measured by `tessera calibrate` on {} rank{} of {} thread{}, all at once.\n"
+      "name = {}\nranks_per_host = {}\nlaunch_latency = {:.3g}\n\n[peak]\n",
+      calibration.ranks,
+      calibration.ranks == 1 ? "" : "s",
+      calibration.threads,
+      calibration.threads == 1 ? "" : "s",
+      Value(h.name).text(),
+      h.ranks_per_host,
+      h.launch_latency);
+  for (const Calibration::Product& p : calibration.products) {
+    text += fmt::format("# {} [{}, {}] x [{}, {}]: {:.4g} GFLOP/s\n",
+                        dtype_name(p.dtype),
+                        p.m,
+                        p.k,
+                        p.k,
+                        p.n,
+                        p.flops_per_second / 1e9);
+  }
+  text += fmt::format(
+      "fp64 = {:.4g}\nfp32 = {:.4g}\nfp16 = {:.4g}\nbf16 = {:.4g}\nefficiency = {:.3f}\n\n"
+      "[memory]\n",
+      h.peak.fp64,
+      h.peak.fp32,
+      h.peak.fp16,
+      h.peak.bf16,
+      h.peak.efficiency);
+  for (const Calibration::Moved& moved : calibration.moved) {
+    text += fmt::format("# {}: {:.4g} GB/s\n", moved.operation, moved.bytes_per_second / 1e9);
+  }
+  text += fmt::format(
+      "bandwidth = {:.4g}\nefficiency = {:.3f}\n", h.memory.bandwidth, h.memory.efficiency);
+  const auto link = [&](std::string_view table, const LinkTable& of, std::string_view what) {
+    text += fmt::format("\n[{}]  # {}\nbandwidth = {:.4g}\nefficiency = {:.3f}\nlatency = {:.3g}\n",
+                        table,
+                        what,
+                        of.bandwidth,
+                        of.efficiency,
+                        of.latency);
+  };
+  const bool linked = !calibration.all_reduces.empty();
+  for (const Calibration::AllReduce& a : calibration.all_reduces) {
+    text += fmt::format("{}# all_reduce of {} KiB by {}: {:.4g} us\n",
+                        &a == calibration.all_reduces.data() ? "\n" : "",
+                        a.bytes >> 10,
+                        a.communicator,
+                        a.seconds * 1e6);
+  }
+  if (!linked) return text;
+  link("inside", h.inside, calibration.all_reduces.front().communicator);
+  link("between",
+       h.between,
+       calibration.all_reduces.back().communicator +
+           " within this host: replace by what joins the hosts");
+  return text;
+}
+
+}  // namespace tessera

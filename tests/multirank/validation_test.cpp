@@ -1,0 +1,55 @@
+// What a validation reads: each sample of the set once at most.
+#include <gmock/gmock.h>
+
+#include "tessera/error.hpp"
+#include "trainer_support.hpp"
+
+namespace tessera::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+// The validation loss after one step. Half of a step's microbatches hold 4 samples each, so that
+// samples which came again would count more often than others.
+double loss_of(const std::vector<std::string>& sets) {
+  const RunFolder folder;
+  TrainerOptions options{tiny_config() + "[observers.metrics]\n", sets};
+  for (const char* set : {"run.steps=1",
+                          "lr.warmup_steps=0",
+                          "validation.every_steps=1",
+                          "batch.micro=4",
+                          "data.validation=0.002"}) {
+    options.sets.emplace_back(set);
+  }
+  options.sets.push_back("run.out=" + folder.at("run"));
+  run_trainer(options);
+  const std::vector<double> losses = metric_of(folder.at("run"), "val_loss");
+  EXPECT_EQ(losses.size(), 1U);
+  return losses.empty() ? 0 : losses[0];
+}
+
+TEST(Validation, ReadsEachSampleOfTheSetOnceAtMost) {
+  const double whole = loss_of({"validation.samples=0"});
+  EXPECT_GT(whole, 1);
+  EXPECT_NE(loss_of({"validation.samples=2"}), whole);
+  EXPECT_EQ(loss_of({"validation.samples=7"}), whole);
+  EXPECT_EQ(loss_of({"validation.samples=100000000000"}), whole);
+}
+
+TEST(Validation, WithoutSamplesIsAConfigurationError) {
+  const auto problem = [](const std::vector<std::string>& sets) -> std::string {
+    const Resolved config = resolve(Config::parse(tiny_config(), "test", sets), plugins());
+    try {
+      derive_setup(config, plugins(), 1);
+    } catch (const ConfigError& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(problem({"data.validation=0"}), "");
+  EXPECT_THAT(problem({"data.validation=0", "validation.every_steps=5"}),
+              HasSubstr("[validation] every_steps = 5, but [data] keeps no samples"));
+}
+
+}  // namespace
+}  // namespace tessera::testing
