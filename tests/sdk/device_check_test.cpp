@@ -232,9 +232,8 @@ struct IgnoresOffsets : Right {
 struct IgnoresStrides : Right {
   using Right::Right;
   void store(const TensorArg& tensor, const void* dense) override {
-    std::memcpy(tensor.address,
-                dense,
-                static_cast<std::size_t>(tensor.elements() * dtype_size(tensor.dtype)));
+    const auto bytes = static_cast<std::size_t>(tensor.elements() * dtype_size(tensor.dtype));
+    if (bytes > 0) std::memcpy(tensor.address, dense, bytes);
   }
 };
 struct CopiesAtOnce : Right {
