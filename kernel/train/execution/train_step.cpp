@@ -62,11 +62,7 @@ void TrainStep::make_optimizer() {
 
 void TrainStep::make_scalars() {
   Device& device = *rank_.device;
-  const i64 steps = setup_.config->run.steps;
-  std::vector<double> rates;
-  for (i64 step = 1; step <= steps; ++step) rates.push_back(setup_.lr->rate(step));
-  rates_ = allocate(device, {steps});
-  device.write(rates_, rates.data());
+  rates_ = std::make_unique<RateTable>(*setup_.lr, setup_.config->run.steps, device);
   scalars_ = allocate(device, {step_scalar::kCount});
   loss_scale_ = scalars_.slice(0, step_scalar::kLossScale, 1);
   statistics_ = allocate(device, {2});
@@ -82,6 +78,8 @@ i64 TrainStep::updates() const {
 
 void TrainStep::set_steps(i64 steps, i64 updates) {
   steps_ = steps;
+  updates_known_ = updates;
+  rates_->start(updates);
   std::vector<double> values(step_scalar::kCount, 0.0);
   values[step_scalar::kSteps] = static_cast<double>(updates);
   values[step_scalar::kLossScale] = 1;
@@ -98,6 +96,7 @@ Context TrainStep::context() {
 
 void TrainStep::run(const std::function<void()>& inspect) {
   Context cx = context();
+  rates_->cover(updates_known_);
   const Event begin = cx.device->record(*cx.stream, Timing::yes);
   const i64 samples = microbatches_ * setup_.batch.micro * rank_.mesh->size(Axis::data);
   const StepInputs::Request now{SampleSet::train, steps_ * samples, samples};
@@ -126,7 +125,9 @@ void TrainStep::run(const std::function<void()>& inspect) {
 void TrainStep::read_statistics(const Arrival& of) {
   if (!of.arrived.state) return;  // of no step
   rank_.device->join(of.arrived, kNoDeadline, "the statistics of the step before");
-  stopping_ |= of.scalars.as<double>(step_scalar::kCount)[step_scalar::kStop] > 0;
+  const auto scalars = of.scalars.as<double>(step_scalar::kCount);
+  stopping_ |= scalars[step_scalar::kStop] > 0;
+  updates_known_ = static_cast<i64>(scalars[step_scalar::kSteps]);
 }
 
 void TrainStep::update(Context& cx) {
@@ -142,7 +143,8 @@ void TrainStep::update(Context& cx) {
   rank_.mesh->model()
       .all_reduce(*cx.stream, statistics_, ReduceOp::sum, "gradient norm")
       .wait(*cx.stream);
-  StepScalarsArgs args{sum_squares.arg(), rates_.arg(), scalars_.arg(), optimizer_->clip()};
+  StepScalarsArgs args{
+      sum_squares.arg(), rates_->tensor().arg(), scalars_.arg(), optimizer_->clip()};
   ops::run(cx, args);
   CopyArgs stops{stop.arg(), scalars_.slice(0, step_scalar::kStop, 1).arg()};
   ops::run(cx, stops);

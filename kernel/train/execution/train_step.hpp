@@ -7,6 +7,7 @@
 
 #include "kernel/train/data/step_inputs.hpp"
 #include "kernel/train/execution/executor.hpp"
+#include "kernel/train/execution/rate_table.hpp"
 #include "kernel/train/execution/step_losses.hpp"
 #include "kernel/train/gradients/gradient_sync.hpp"
 #include "kernel/train/setup/placed_model.hpp"
@@ -81,8 +82,10 @@ class TrainStep {
   std::shared_ptr<Optimizer> optimizer_;
   std::unique_ptr<StepLosses> losses_;
   Tape tape_;
-  Tensor scalars_, rates_, loss_scale_;
-  Tensor statistics_;  // fp64 [2]: sum of squares of the gradients, requests to stop
+  Tensor scalars_, loss_scale_;
+  std::unique_ptr<RateTable> rates_;
+  i64 updates_known_ = 0;  // as the host has read them: at most one more is under way
+  Tensor statistics_;      // fp64 [2]: sum of squares of the gradients, requests to stop
   // Statistics of the last two steps.
   std::array<Arrival, 2> arrivals_;
   std::vector<std::pair<Event, Event>> timings_;  // of steps that losses() has not returned yet

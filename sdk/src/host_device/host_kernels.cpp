@@ -135,8 +135,8 @@ void step_scalars(const StepScalarsArgs& args) {
   scalars[step_scalar::kGradientScale] = clip / loss_scale;
   scalars[step_scalar::kSteps] += 1;
   const i64 step = static_cast<i64>(scalars[step_scalar::kSteps]);
-  const i64 last = args.rates.shape[0];
-  scalars[step_scalar::kLearningRate] = args.rates.as<const double>()[std::min(step, last) - 1];
+  const i64 place = (step - 1) % args.rates.shape[0];
+  scalars[step_scalar::kLearningRate] = args.rates.as<const double>()[place];
 }
 
 }  // namespace

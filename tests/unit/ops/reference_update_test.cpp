@@ -90,7 +90,7 @@ TEST(ReferenceUpdate, StepScalarsNormClipAndRate) {
   auto now = run(args, {fp64({1}, {64}), rates, scalars(0, 0, 4, false, 0)})[2];
   expect_near(now, {1, 0.1, 4, 0, 2, 1 / (2 + 1e-6) / 4, 0, 0});
   now = run(args, {fp64({1}, {1}), rates, scalars(5, 0, 4, true, 0)})[2];
-  expect_near(now, {6, 0.2, 4, 0, 0.25, 0.25, 0, 0});  // below the bound, past the table
+  expect_near(now, {6, 0.2, 4, 0, 0.25, 0.25, 0, 0});  // below the bound, the ring goes round
   args.clip = 0;
   now = run(args, {fp64({1}, {64}), rates, scalars(1, 0, 4, false, 0)})[2];
   expect_near(now, {2, 0.2, 4, 0, 2, 0.25, 0, 0});

@@ -43,7 +43,7 @@ struct SumSquaresArgs {
 
 /// Turns the reduced sum of squares into the step's decision: norm, found_inf, clip coefficient
 /// min(1, clip / (norm + 1e-6)) (clip 0: none), steps + 1 and its learning rate from the table
-/// (rates fp64 [n]: of update 1 … n, the last one afterwards). scalars fp64 [kCount] in place.
+/// (rates fp64 [n], a ring: that of update u is at (u - 1) mod n). scalars fp64 [kCount] in place.
 struct StepScalarsArgs {
   static constexpr std::string_view kName = "step_scalars";
   static constexpr int kTensors = 3, kOutputs = 1;
