@@ -1,6 +1,7 @@
 #include "kernel/train/execution/rate_table.hpp"
 
 #include <algorithm>
+#include <span>
 
 namespace tessera {
 
@@ -14,19 +15,16 @@ RateTable::RateTable(const LrSchedule& schedule, i64 last, Device& device)
     : schedule_(schedule),
       last_(last),
       device_(device),
-      block_(static_cast<std::size_t>(std::min(last, kBlock))),
-      rates_(Tensor::allocate(device,
-                              device.pool(),
-                              device.stream(),
-                              {2 * static_cast<i64>(block_.size())},
-                              DType::fp64,
-                              Category::optimizer)) {
+      block_(std::min(last, kBlock)),
+      host_(device.host_block(2 * block_ * dtype_size(DType::fp64))),
+      rates_(Tensor::allocate(
+          device, device.pool(), device.stream(), {2 * block_}, DType::fp64, Category::optimizer)) {
   start(0);
 }
 
 void RateTable::start(i64 done) {
-  const auto block = static_cast<i64>(block_.size());
-  end_ = done / block * block;
+  device_.synchronize(device_.stream());  // no copy reads the host's rates any more
+  end_ = done / block_ * block_;
   fill_block();
   fill_block();
 }
@@ -35,14 +33,15 @@ void RateTable::cover(i64 done) {
   if (done + 2 > end_) fill_block();
 }
 
-// What it replaces is a whole block back: no step under way reads it.
+// What it replaces is a whole block back: no step under way reads it, and its copy is long done.
 void RateTable::fill_block() {
-  const auto block = static_cast<i64>(block_.size());
-  for (i64 i = 0; i < block; ++i) {
-    block_[static_cast<std::size_t>(i)] = schedule_.rate(std::min(end_ + i + 1, last_));
+  const i64 place = end_ % (2 * block_), offset = place * dtype_size(DType::fp64);
+  const std::span<double> rates = host_.as<double>(block_, offset);
+  for (i64 i = 0; i < block_; ++i) {
+    rates[static_cast<std::size_t>(i)] = schedule_.rate(std::min(end_ + i + 1, last_));
   }
-  device_.write(rates_.slice(0, end_ % (2 * block), block), block_.data());
-  end_ += block;
+  device_.copy_from_host(device_.stream(), rates_.slice(0, place, block_), host_, offset);
+  end_ += block_;
 }
 
 }  // namespace tessera

@@ -1,6 +1,4 @@
 #pragma once
-#include <vector>
-
 #include "tessera/device.hpp"
 #include "tessera/optimizer.hpp"
 #include "tessera/tensor.hpp"
@@ -8,12 +6,13 @@
 namespace tessera {
 
 /// Learning rates on the device, as step_scalars reads them: a ring of a few thousand updates,
-/// filled ahead in blocks, so that the length of a run costs neither memory nor time.
+/// filled ahead in blocks by asynchronous copies, so that the length of a run costs neither memory
+/// nor time.
 class RateTable {
  public:
   /// `schedule` outlives it. Rates after update `last` are those of `last`.
   RateTable(const LrSchedule& schedule, i64 last, Device& device);
-  /// Goes on after `done` updates.
+  /// Goes on after `done` updates. Waits for the device.
   void start(i64 done);
   /// Has the rates of the next two updates. At least `done` are done, at most one more is under
   /// way.
@@ -26,8 +25,9 @@ class RateTable {
   i64 last_;
   i64 end_ = 0;  // update up to which the ring is filled
   Device& device_;
-  std::vector<double> block_;
-  Tensor rates_;  // fp64 [2 × block]
+  i64 block_;       // updates
+  HostBlock host_;  // two blocks, as on the device
+  Tensor rates_;    // fp64 [2 × block]
 };
 
 }  // namespace tessera

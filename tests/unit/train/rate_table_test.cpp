@@ -26,6 +26,7 @@ TEST(RateTable, HasTheNextUpdatesOfARunOfAnyLength) {
   const Numbered schedule;
   for (const i64 last : {i64{1}, i64{3}, i64{2048}, i64{2049}, i64{10'000}, i64{100'000'000'000}}) {
     RateTable table(schedule, last, device);
+    const i64 waits = device.host_calls().synchronize;
     EXPECT_LE(table.tensor().dim(0), 4096);
     for (i64 done = 0; done < std::min<i64>(last, 10'000); ++done) {
       table.cover(done);
@@ -35,6 +36,8 @@ TEST(RateTable, HasTheNextUpdatesOfARunOfAnyLength) {
         ASSERT_EQ(rate_at(device, table, update), static_cast<double>(update)) << last;
       }
     }
+    EXPECT_EQ(device.host_calls().synchronize, waits);
+    EXPECT_EQ(device.host_calls().write, 0) << "a step would wait for it";
   }
 }
 
