@@ -6,6 +6,7 @@
 #include "tessera/build.hpp"
 #include "tessera/ops.hpp"
 #include "tessera/testing/layer_check.hpp"
+#include "wrong_linears_support.hpp"
 
 namespace tessera::testing {
 namespace {
@@ -45,56 +46,6 @@ class RowDropout final : public Layer {
   bool own_;
   Slot hidden_, row_ids_;
   u64 key_;
-};
-
-// A row linear whose bias is declared as if every rank computed its whole gradient.
-class WholeBias final : public Module {
- public:
-  struct Config {
-    i64 in = 0, out = 0;
-    double init_std = 0.02;
-    static void describe(Schema<Config>& s) {
-      s.field("in", &Config::in, "input features").given();
-      s.field("out", &Config::out, "output features").given();
-      s.field("init_std", &Config::init_std, "initial weights").given();
-    }
-  };
-  WholeBias(const Config& config, BuildContext& build)
-      : region_(build.tensor_region()),
-        weight_(build.parameter(
-            {.name = "weight", .shape = {config.out, config.in}, .split = {{1, Axis::tensor}}})),
-        bias_(build.parameter(
-            {.name = "bias", .shape = {config.out}, .placement = Placement::replicated()})) {}
-  Tensor operator()(Context& cx, const Tensor& x) const override {
-    return region_.row(cx, x, weight_, &bias_);
-  }
-
- private:
-  TensorRegion region_;
-  Parameter &weight_, &bias_;
-};
-
-// A column linear that takes the rows that are here for all rows.
-class WithoutEnter final : public Module {
- public:
-  struct Config {
-    i64 in = 0, out = 0;
-    double init_std = 0.02;
-    static void describe(Schema<Config>& s) {
-      s.field("in", &Config::in, "input features").given();
-      s.field("out", &Config::out, "output features").given();
-      s.field("init_std", &Config::init_std, "initial weights").given();
-    }
-  };
-  WithoutEnter(const Config& config, BuildContext& build)
-      : weight_(build.parameter(
-            {.name = "weight", .shape = {config.out, config.in}, .split = {{0, Axis::tensor}}})) {}
-  Tensor operator()(Context& cx, const Tensor& x) const override {
-    return ops::linear(cx, x, weight_, nullptr);
-  }
-
- private:
-  Parameter& weight_;
 };
 
 const LocalWorld& world() {
