@@ -1,7 +1,25 @@
+#include <unistd.h>
+
+#include <cstdlib>
+
 #include "kernel/cli/parse.hpp"
+
+namespace {
+
+// OpenMP's threads spin for milliseconds before they sleep, which is worth little on an idle host
+// and starves the thread that they wait for on a busy one (tests/bench/busy_host.py). libgomp reads
+// its settings while it is loaded, before main: so the program starts itself once more. What the
+// user has set stays. Without /proc the program goes on as it is.
+void bound_openmp_spin(char** argv) {
+  if (std::getenv("GOMP_SPINCOUNT") != nullptr || std::getenv("OMP_WAIT_POLICY") != nullptr) return;
+  if (setenv("GOMP_SPINCOUNT", "5000", 1) == 0) execv("/proc/self/exe", argv);
+}
+
+}  // namespace
 
 int main(int argc, char** argv) {
   using namespace tessera;
+  bound_openmp_spin(argv);
   return run_program(argc,
                      argv,
                      {

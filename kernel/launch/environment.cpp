@@ -1,17 +1,16 @@
 #include "kernel/launch/environment.hpp"
 
 #include <fcntl.h>
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
 #include <cstdlib>
-#include <thread>
 
 #include "kernel/launch/slurm_tasks.hpp"
 #include "kernel/launch/starter_process.hpp"
 #include "tessera/error.hpp"
+#include "tessera/usable_cpus.hpp"
 
 namespace tessera {
 
@@ -279,11 +278,7 @@ std::optional<RankEnvironment> detect_environment() {
 
 i64 auto_threads(i64 local_world) {
   require(local_world >= 1, "auto_threads: {} ranks on this host", local_world);
-  cpu_set_t allowed;
-  const i64 cpus = sched_getaffinity(0, sizeof allowed, &allowed) == 0
-                       ? CPU_COUNT(&allowed)
-                       : static_cast<i64>(std::thread::hardware_concurrency());
-  return std::max<i64>(1, cpus / local_world);
+  return std::max<i64>(1, usable_cpus() / local_world);
 }
 
 int rank_threads(const DeviceSection& device, i64 local_world) {

@@ -17,6 +17,7 @@ CONFIG = ROOT / "tests/bench/train_step.toml"
 @dataclass
 class Steps:
     seconds: float  # median of the timed steps
+    mean: float  # of the same, in seconds
     tokens_per_second: float
     losses: list
     peaks_mib: list  # largest processes first
@@ -56,7 +57,9 @@ def measure(settings, ranks, warmup, steps, copies=1):
     timed = lambda lines, key: statistics.median(line[key] for line in lines[warmup:])
     slowest = max(runs, key=lambda lines: timed(lines, "seconds"))
     losses = [line["loss"] for line in slowest]
-    return Steps(timed(slowest, "seconds"), timed(slowest, "tokens_per_second"), losses, peaks)
+    mean = statistics.mean(line["seconds"] for line in slowest[warmup:])
+    speed = timed(slowest, "tokens_per_second")
+    return Steps(timed(slowest, "seconds"), mean, speed, losses, peaks)
 
 
 def planned(settings):

@@ -74,6 +74,17 @@ TEST(Cli, StandardOutputThatCannotBeWrittenIsAFailure) {
   EXPECT_EQ(result.err, "standard output cannot be written\n");
 }
 
+// libgomp reads its settings before main, and says which with OMP_DISPLAY_ENV.
+TEST(Cli, WaitingThreadsOfOpenMPSpinForABoundedTime) {
+  const auto shown = [](std::map<std::string, std::string> environment) {
+    environment["OMP_DISPLAY_ENV"] = "VERBOSE";
+    return run_tessera({"--version"}, {.environment = environment, .folder = ""}).err;
+  };
+  EXPECT_THAT(shown({}), HasSubstr("GOMP_SPINCOUNT = '5000'"));
+  EXPECT_THAT(shown({{"GOMP_SPINCOUNT", "77"}}), HasSubstr("GOMP_SPINCOUNT = '77'"));
+  EXPECT_THAT(shown({{"OMP_WAIT_POLICY", "passive"}}), HasSubstr("GOMP_SPINCOUNT = '0'"));
+}
+
 // --- ranks ---
 
 TEST(CliRanks, Groups) {

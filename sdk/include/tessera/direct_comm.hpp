@@ -59,6 +59,7 @@ class TESSERA_API DirectEngine {
     i64 direct = 0;                    ///< inputs that peers read in place
     i64 inlined = 0;                   ///< small ones, in control blocks
     i64 staged = 0, staged_bytes = 0;  ///< copied through the source, because outside of it
+    i64 woken = 0;                     ///< sleeps of a wait that a peer ended
   };
   const Counters& counters() const;
 

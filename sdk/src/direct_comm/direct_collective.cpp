@@ -80,6 +80,7 @@ void CollectiveTask::announce() {
   }
   own.ring[slot()] = own_;
   own.posted.store(number_ + 1, std::memory_order_release);
+  members_->ring();
 }
 
 void CollectiveTask::compare() const {
@@ -114,6 +115,7 @@ bool CollectiveTask::advance() {
     work();
     ++group.worked;
     group.own().done.store(number_ + 1, std::memory_order_release);
+    group.ring();
     if (kind_ == CollectiveKind::barrier || inlined()) return true;
     progress_ = Progress::leave;
   }

@@ -9,7 +9,8 @@
 namespace tessera {
 
 // What ranks of one host share: plain data in memory that all of them map, zero at first. Every
-// field is written by one rank; a counter is stored with release after what it announces.
+// field but the bell's is written by one rank; a counter is stored with release after what it
+// announces, and then the bells of the ranks that may wait for it are rung.
 
 inline constexpr int kRing = 32;           ///< collectives that a member may be ahead
 inline constexpr int kChannelRing = 8;     ///< sends to one peer that may be under way
@@ -21,7 +22,9 @@ struct RankState {
   alignas(64) std::atomic<u32> phase;
   i64 origin;  ///< the rank whose failure it was
   char text[944];
-  alignas(64) std::atomic<u32> busy;  ///< inside peers' tensors now
+  alignas(64) std::atomic<u32> busy;    ///< inside peers' tensors now
+  alignas(64) std::atomic<u32> asleep;  ///< it waits for its bell; who rings takes this back
+  std::atomic<u32> bell;                ///< a futex
 };
 
 /// What a member announces: its part of one collective, or one tensor that it sends.

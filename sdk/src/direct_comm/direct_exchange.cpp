@@ -107,6 +107,7 @@ void ExchangeTask::advance(Send& send) {
     send.announcement.token = send.shared.share(members_->state, send.tensor);
     channel.ring[send.number % kChannelRing] = send.announcement;
     channel.sent.store(send.number + 1, std::memory_order_release);
+    members_->state.ring(members_->rank_of(send.peer));
     send.progress = Progress::announced;
   } else if (took > send.number) {
     send.shared.finish(members_->state, send.tensor, false);
@@ -136,6 +137,7 @@ void ExchangeTask::advance(Receive& receive) {
     copy_bytes(receive.tensor.address, members_->state.memory->at(rank, sent.token, bytes), bytes);
   }
   taken.store(receive.number + 1, std::memory_order_release);
+  members_->state.ring(rank);
   receive.complete = true;
 }
 

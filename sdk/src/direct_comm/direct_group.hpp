@@ -18,6 +18,10 @@ struct DirectMembers {
   Channel& from(int peer) const {
     return control[static_cast<std::size_t>(peer)]->channel(spec.index);
   }
+  /// Wakes members that sleep: called after a counter that all may wait for.
+  void ring() {
+    for (const i64 member : spec.members) state.ring(member);
+  }
   i64 rank_of(int member) const { return spec.members[static_cast<std::size_t>(member)]; }
 
   /// The same as the run counts it, for errors.

@@ -1,12 +1,15 @@
 #include "sdk/src/direct_comm/direct_state.hpp"
 
 #include <immintrin.h>
+#include <linux/futex.h>
 #include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
-#include <thread>
 
 #include "tessera/error.hpp"
+#include "tessera/usable_cpus.hpp"
 
 namespace tessera {
 
@@ -14,13 +17,22 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// Spinning helps only while the peers run on other cores, and others may want this one: after some
-// microseconds it is better to yield, which costs little when nobody else is there.
-int spins_for(i64 world) {
-  cpu_set_t cores;
-  CPU_ZERO(&cores);
-  const bool known = sched_getaffinity(0, sizeof cores, &cores) == 0;
-  return known && world <= CPU_COUNT(&cores) ? 32 : 4;
+// A peer that runs on another core answers within microseconds, sooner than this thread could
+// fall asleep and wake again. Where ranks share cores, the peer may need this one.
+constexpr std::chrono::nanoseconds kSpin = 50us;
+// How often a wait looks for peers that have failed, died, or are late.
+constexpr std::chrono::milliseconds kCheck = 2ms;
+
+std::chrono::nanoseconds spin_of(i64 world) { return world <= usable_cpus() ? kSpin : 0ns; }
+
+// Not FUTEX_PRIVATE: the ranks are processes. True when somebody woke this thread.
+bool futex_wait(std::atomic<u32>& word, u32 value, std::chrono::nanoseconds limit) {
+  const timespec timeout{.tv_sec = 0, .tv_nsec = limit.count()};
+  return syscall(SYS_futex, &word, FUTEX_WAIT, value, &timeout, nullptr, 0) == 0;
+}
+
+void futex_wake(std::atomic<u32>& word) {
+  syscall(SYS_futex, &word, FUTEX_WAKE, 1, nullptr, nullptr, 0);
 }
 
 }  // namespace
@@ -31,7 +43,7 @@ DirectState::DirectState(std::string name_,
     : name(std::move(name_)),
       arguments(arguments_),
       memory(std::move(memory_)),
-      spins_(spins_for(arguments.world)) {
+      spin_(spin_of(arguments.world)) {
   Store& store = *arguments.store;
   const i64 made = store.add(fmt::format("{}/made/{}", name, arguments.rank), 1);
   prefix = fmt::format("{}/{}", name, made);
@@ -76,6 +88,7 @@ void DirectState::abort(i64 origin, std::string_view reason) noexcept {
     own->text[length] = '\0';
     own->origin = origin;
     own->phase.store(RankState::aborted);
+    for (std::size_t i = 0; i < ranks.size(); ++i) ring(static_cast<i64>(i));
   }
   // A peer inside our tensors leaves after one copy; one that died or was stopped inside does not.
   const Clock::time_point give_up = Clock::now() + 10s;
@@ -86,6 +99,27 @@ void DirectState::abort(i64 origin, std::string_view reason) noexcept {
       sched_yield();
     }
   }
+}
+
+void DirectState::ring(i64 rank) {
+  RankState& peer = *ranks[static_cast<std::size_t>(rank)];
+  // Either the peer that falls asleep sees what was stored before, or this rank sees it asleep.
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (peer.asleep.load(std::memory_order_relaxed) == 0 || peer.asleep.exchange(0) == 0) return;
+  peer.bell.fetch_add(1);
+  futex_wake(peer.bell);
+}
+
+bool DirectState::sleep(u64 ticket, Until until) {
+  const u32 heard = own->bell.load();
+  own->asleep.store(1);
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  const bool moved = progress();
+  if (!moved && open(ticket, until) != nullptr && futex_wait(own->bell, heard, kCheck)) {
+    ++counters.woken;
+  }
+  own->asleep.store(0);
+  return moved;
 }
 
 void DirectState::die(const std::string& what, i64 origin, const std::string& reason) {
@@ -171,20 +205,18 @@ void DirectState::finish(u64 ticket, Until until) {
   progress();
   if (done()) return;
 
-  for (int i = 0; i < spins_; ++i) {
+  const Clock::time_point begin = Clock::now();
+  while (Clock::now() - begin < spin_) {
     _mm_pause();
     progress();
     if (done()) return;
   }
-  const Clock::time_point begin = Clock::now();
   Clock::time_point checked = begin, moved = begin;
   while (true) {
-    sched_yield();
-    if (progress()) moved = Clock::now();
+    if (sleep(ticket, until)) moved = Clock::now();
     if (done()) return;
     const Clock::time_point now = Clock::now();
-    if (now - moved > 20ms) std::this_thread::sleep_for(50us);
-    if (now - checked < 2ms) continue;
+    if (now - checked < kCheck) continue;
     checked = now;
     check_peers(ticket, until);
     const DirectTask* task = open(ticket, until);

@@ -43,6 +43,8 @@ struct DirectState {
   u64 add(std::unique_ptr<DirectTask> task);
   /// Waits for this task; returns at once where it is complete. Meanwhile all others move on.
   void finish(u64 ticket, Until until);
+  /// Wakes the rank if it sleeps: called after each store that it may wait for.
+  void ring(i64 rank);
   /// Everything started, as far as it goes without waiting; true while some of it is not complete.
   bool advance();
   /// Throws when this rank has failed before.
@@ -68,6 +70,9 @@ struct DirectState {
  private:
   using Clock = std::chrono::steady_clock;
   bool progress();
+  /// Sleeps until a peer rings, at most for a while, and not at all when this moves something or
+  /// the task has come far enough. True when something moved.
+  bool sleep(u64 ticket, Until until);
   /// The task, unless it has come as far as the wait needs.
   const DirectTask* open(u64 ticket, Until until) const;
   void check_peers(u64 ticket, Until until);
@@ -77,7 +82,7 @@ struct DirectState {
   u64 last_ticket_ = 0;
   std::multimap<i64, void*> staging_;  // not in use, by size
   std::string failure_;
-  int spins_;
+  std::chrono::nanoseconds spin_;
 };
 
 /// Held while this rank is inside peers' tensors; throws when one of them has given up, after

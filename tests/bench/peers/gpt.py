@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from loop import Shape, arguments, report, train
+from loop import arguments, report, shape_of, train
 
 
 class Attention(nn.Module):
@@ -85,7 +85,7 @@ def main():
     options = arguments()
     torch.set_num_threads(options.threads)
     torch.manual_seed(options.seed)
-    shape = Shape(dropout=options.dropout)
+    shape = shape_of(options)
     model = Gpt(shape)
     clip = lambda parameters: nn.utils.clip_grad_norm_(parameters, 1.0)
     report(train(options, shape, model, list(model.parameters()), clip))

@@ -15,7 +15,7 @@ from torch.nn import functional as F
 
 from gpt import Gpt
 from gpt_tensor_parallel import clip_by_global_norm
-from loop import Shape, arguments, report, timed_steps
+from loop import arguments, report, shape_of, timed_steps
 
 
 class FirstHalf(nn.Module):
@@ -49,7 +49,7 @@ def main():
     rank, ranks = dist.get_rank(), dist.get_world_size()
     assert ranks == 2, "the model is cut in two"
     torch.manual_seed(options.seed)
-    shape = Shape(dropout=options.dropout)
+    shape = shape_of(options)
     half = (FirstHalf, LastHalf)[rank](Gpt(shape))
     stage = PipelineStage(half, rank, ranks, torch.device("cpu"))
     schedule = Schedule1F1B(stage, n_microbatches=shape.batch, loss_fn=cross_entropy)

@@ -17,7 +17,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from gpt import Gpt
-from loop import Shape, arguments, report, train
+from loop import arguments, report, shape_of, train
 
 
 class Copy(torch.autograd.Function):
@@ -194,7 +194,7 @@ def main(model_class=ParallelGpt):
     torch.set_num_threads(options.threads)
     dist.init_process_group("gloo")
     torch.manual_seed(options.seed)
-    shape = Shape(dropout=options.dropout)
+    shape = shape_of(options)
     rng = Rng(options.seed + 1 + dist.get_rank(), shape.dropout > 0)
     model = model_class(shape, Gpt(shape), rng)
     parameters = list(model.parameters())

@@ -8,7 +8,7 @@ import argparse
 import json
 import statistics
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 import numpy
@@ -43,9 +43,14 @@ def arguments():
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--warmup", type=int, default=3)
     parser.add_argument("--steps", type=int, default=5)
-    parser.add_argument("--dropout", type=float, default=0.0)
     parser.add_argument("--seed", type=int, default=1)
+    for field in fields(Shape):
+        parser.add_argument(f"--{field.name}", type=field.type, default=field.default)
     return parser.parse_args()
+
+
+def shape_of(options):
+    return Shape(**{field.name: getattr(options, field.name) for field in fields(Shape)})
 
 
 def batches(path, shape):
@@ -96,6 +101,7 @@ def timed_steps(options, shape, accumulate, parameters, clip):
             seconds.append(time.perf_counter() - begin)
     return {
         "tokens_per_second": shape.batch * shape.sequence / statistics.median(seconds),
+        "seconds": seconds,
         "losses": losses,
         "imported_mib": IMPORTED_MIB,
         "peak_mib": memory_mib("VmHWM"),

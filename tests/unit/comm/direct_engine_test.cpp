@@ -168,6 +168,29 @@ TEST(DirectEngine, PostingCarriesOutWhatPeersAreReadyFor) {
   other.join();
 }
 
+TEST(DirectEngine, AWaitThatSleepsIsWokenByItsPeer) {
+  InProcessStore store;
+  const std::array islands = {std::make_shared<Island>(), std::make_shared<Island>()};
+  std::array<i64, 2> woken{};
+  const auto rank_body = [&](i64 rank) {
+    DirectEngine engine("test", arguments_of(rank, store), islands[static_cast<std::size_t>(rank)]);
+    HostDevice device("test", {}, {});
+    const auto group = engine.create_group(both(rank), device);
+    HostGroup& host = *group->host_group();
+    float value = 1;
+    // A sleep lasts 2 ms at most, so that most of these come in the middle of one.
+    for (int step = 0; step < 200; ++step) {
+      if (rank == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      host.finish(host.post(sum_of(&value, 1)));
+    }
+    woken[static_cast<std::size_t>(rank)] = engine.counters().woken;
+  };
+  std::thread other(rank_body, 1);
+  rank_body(0);
+  other.join();
+  EXPECT_GT(woken[1], 0);
+}
+
 TEST(ReduceElements, RoundsBfloatOnceToNearestEven) {
   // 1 + 2^-8 + 2^-8: rounding after each addition would give 1 twice, and lose both.
   const std::uint16_t one = 0x3f80, tiny = 0x3b80;

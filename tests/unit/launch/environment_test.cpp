@@ -1,7 +1,6 @@
 #include "kernel/launch/environment.hpp"
 
 #include <gmock/gmock.h>
-#include <sched.h>
 #include <unistd.h>
 
 #include <map>
@@ -9,6 +8,7 @@
 #include "kernel/launch/rendezvous.hpp"
 #include "kernel/launch/slurm_tasks.hpp"
 #include "tessera/error.hpp"
+#include "tessera/usable_cpus.hpp"
 
 namespace tessera {
 namespace {
@@ -288,9 +288,7 @@ TEST(SlurmTasks, ShortForm) {
 }
 
 TEST(AutoThreads, SharesTheCpusOfThisProcess) {
-  cpu_set_t allowed;
-  ASSERT_EQ(sched_getaffinity(0, sizeof allowed, &allowed), 0);
-  const i64 cpus = CPU_COUNT(&allowed);
+  const i64 cpus = usable_cpus();
   EXPECT_EQ(auto_threads(1), cpus);
   EXPECT_EQ(auto_threads(cpus), 1);
   EXPECT_EQ(auto_threads(10 * cpus), 1);
