@@ -10,20 +10,20 @@ namespace tessera {
 
 /// Matrix products: operations a second of one rank, by element type; 0: it has no such units.
 struct PeakTable {
-  double fp64 = 30e9, fp32 = 60e9, fp16 = 0, bf16 = 0;
-  double efficiency = 0.6;
+  double fp64 = 110e9, fp32 = 220e9, fp16 = 0, bf16 = 0;
+  double efficiency = 0.9;
   static void describe(Schema<PeakTable>& s);
 };
 
 struct MemoryTable {
-  double bandwidth = 10e9;  ///< bytes a second of one rank
-  double efficiency = 0.8;
+  double bandwidth = 22e9;  ///< bytes a second of one rank
+  double efficiency = 0.9;
   static void describe(Schema<MemoryTable>& s);
 };
 
 /// A way between ranks: bytes a second in one direction, seconds for the first byte.
 struct LinkTable {
-  double bandwidth = 4e9, efficiency = 1, latency = 5e-6;
+  double bandwidth = 20e9, efficiency = 1, latency = 1e-6;
   static void describe(Schema<LinkTable>& s);
 };
 
@@ -32,7 +32,7 @@ struct LinkTable {
 struct Hardware {
   std::string name = "a small CPU host";
   i64 ranks_per_host = 16;
-  double launch_latency = 2e-6;  ///< of each operation
+  double launch_latency = 5e-7;  ///< of each operation
   /// Element type whose speed and size fp32 tensors are timed with: for hardware that is used in a
   /// precision that this version does not compute in. Empty: fp32.
   std::string fp32_timed_as;
