@@ -17,7 +17,9 @@ int main(int argc, char** argv) try {
       world,
       {.type = "transformer_block",
        .values = {{"model.hidden", 16}, {"model.heads", 2}, {"layer.norm.type", "rms_norm"}}});
-  world.run({.device = "reference", .dtype = DType::fp64}, [&](LocalRank& rank) {
+  LocalWorldOptions one_rank;
+  one_rank.device = "reference";
+  world.run(one_rank, [&](LocalRank& rank) {
     Workbench bench(rank.device());
     const RmsNormFunction norm(rank.device());
     const auto weight = bench.parameter("weight", bench.random({6}, DType::fp64, 2));

@@ -21,12 +21,15 @@ std::string contents(const std::string& path) {
 void run(const testing::LocalWorld& world, const std::string& out, i64 first, i64 last) {
   ObserverArguments arguments{.out = out, .resume_step = first - 1};
   const auto observer = world.make<Observer>("loss_table", arguments, {{"spike", 2.0}});
-  observer->on(RunStart{.out = out, .first_step = first, .last_step = last});
+  observer->on(RunStart());
   for (i64 step = first; step <= last; ++step) {
-    observer->on(StepEnd{.step = step, .loss = step == 3 ? 8.0 : 2.0});
-    if (step == 2) observer->on(Saving{.step = step});
+    StepEnd done;
+    done.step = step;
+    done.loss = step == 3 ? 8 : 2;
+    observer->on(done);
+    if (step == 2) observer->on(Saving{step});
   }
-  observer->on(RunEnd{.step = last});
+  observer->on(RunEnd());
 }
 
 bool differs(const std::string& path, const std::string& expected) {

@@ -51,7 +51,7 @@ void backward(const TensorArg& grad, const TensorArg& x, const TensorArg& out) {
 }  // namespace fast
 
 // A launch with another dtype is refused, with this list in the error.
-constexpr DTypes kDTypes{DType::fp64, DType::fp32};
+constexpr DTypes kImplemented{DType::fp64, DType::fp32};
 
 // Reads and writes the slot "hidden", as every layer that fits [model.block.mlp] does.
 class SquaredReluMlp final : public Layer {
@@ -114,26 +114,26 @@ TESSERA_PLUGIN(squared_relu, "0.1.0", "MLP with squared ReLU") {
                              a.x.dtype == DType::fp64 ? plain::forward<double>(a.x, a.out)
                                                       : plain::forward<float>(a.x, a.out);
                            },
-                           kDTypes));
+                           kImplemented));
   registrar.add_kernel("host",
                        make_kernel<Backward>(
                            +[](const Backward& a) {
                              a.x.dtype == DType::fp64 ? plain::backward<double>(a.grad, a.x, a.out)
                                                       : plain::backward<float>(a.grad, a.x, a.out);
                            },
-                           kDTypes));
+                           kImplemented));
   registrar.add_kernel("cpu",
                        make_kernel<Forward>(
                            +[](const Forward& a) {
                              a.x.dtype == DType::fp64 ? fast::forward<double>(a.x, a.out)
                                                       : fast::forward<float>(a.x, a.out);
                            },
-                           kDTypes));
+                           kImplemented));
   registrar.add_kernel("cpu",
                        make_kernel<Backward>(
                            +[](const Backward& a) {
                              a.x.dtype == DType::fp64 ? fast::backward<double>(a.grad, a.x, a.out)
                                                       : fast::backward<float>(a.grad, a.x, a.out);
                            },
-                           kDTypes));
+                           kImplemented));
 }

@@ -55,7 +55,9 @@ int main(int argc, char** argv) try {
   const LocalWorld world(folders);
   bool wrong = false;
   for (const char* device : {"reference", "cpu"}) {
-    world.run({.device = device}, [&](LocalRank& rank) { wrong |= update_is_wrong(world, rank); });
+    LocalWorldOptions one_rank;
+    one_rank.device = device;
+    world.run(one_rank, [&](LocalRank& rank) { wrong |= update_is_wrong(world, rank); });
   }
   return wrong ? 1 : 0;
 } catch (const std::exception& error) {

@@ -6,6 +6,7 @@ set(TESSERA_ABI_SCRIPT "${CMAKE_CURRENT_LIST_DIR}/AbiStamp.cmake")
 function(tessera_add_abi_stamp sdk include_dir)
   set(generated "${PROJECT_BINARY_DIR}/generated")
   set(stamp "${generated}/tessera/abi_stamp.hpp")
+  file(MAKE_DIRECTORY "${generated}")  # an include path of imported targets has to exist
   file(GLOB_RECURSE headers CONFIGURE_DEPENDS "${include_dir}/tessera/*.hpp")
   add_custom_command(
     OUTPUT "${stamp}"
