@@ -11,6 +11,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
+using testing::run_tessera;
 using testing::TemporaryFolder;
 
 const fs::path kTemplates = TESSERA_BUILD_DIR "/share/tessera/templates";
