@@ -141,16 +141,16 @@ TEST(ConfigCheck, FindsARuleWithoutAKernelOnTheDevice) {
   const TemporaryFolder folder;
   const std::string file =
       folder.write("run.toml",
-                   "schema = 1\n[plugins]\npath = [\"" TESSERA_BUILD_DIR
+                   "schema = 1\n[run]\nsteps = 2\n[plugins]\npath = [\"" TESSERA_BUILD_DIR
                    "/tests/plugins/rule_without_kernel\"]\n"
                    "[batch]\nglobal = 2\nmicro = 1\nsequence_length = 8\n"
                    "[model]\ntype = \"gpt\"\nlayers = 1\nhidden = 16\nheads = 2\n"
-                   "[optimizer.rule]\ntype = \"test_halve\"\n"
+                   "[optimizer.rule]\ntype = \"test_halve\"\n[lr]\npeak = 1e-3\n"
                    "[data]\ntype = \"text\"\npath = \"" TESSERA_SOURCE_DIR "/LICENSE\"\n");
   const ProcessResult result = run_tessera({"config", "check", file});
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_THAT(result.err,
-              HasSubstr("run.toml:15:8: [optimizer.rule] type = \"test_halve\": update of "
+              HasSubstr("run.toml:16:8: [optimizer.rule] type = \"test_halve\": update of "
                         "parameters: the device \"cpu\" has no operation \"test.halve\""));
 }
 
