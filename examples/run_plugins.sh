@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds the projects of this folder as anybody would outside of the tree, against an installed
-# Tessera; trains a few steps with the plugins.
+# Builds and tests the projects of this folder as anybody would outside of the tree, against an
+# installed Tessera; trains a few steps with each plugin in every layout.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 
@@ -46,27 +46,40 @@ expect() {
 say "install Tessera to $prefix"
 cmake --install "$build" --prefix "$prefix" >"$work/install.log"
 
-# A plugin must be built as its host was: the ABI stamp says so otherwise.
+# A plugin must be compiled as its host was: it is refused otherwise.
 cached() { sed -n "s/^$1:[A-Z]*=//p" "$build/CMakeCache.txt"; }
 flags=$(cached CMAKE_CXX_FLAGS) sanitizers=$(cached TESSERA_SANITIZE)
+ccache=$(cached TESSERA_CCACHE)
 if [[ $sanitizers ]]; then flags+=" -fsanitize=$sanitizers"; fi
+if [[ $ccache == *-NOTFOUND ]]; then ccache=''; fi
 options=("-DCMAKE_PREFIX_PATH=$prefix" "-DCMAKE_CXX_COMPILER=$(cached CMAKE_CXX_COMPILER)"
-  "-DCMAKE_BUILD_TYPE=$(cached CMAKE_BUILD_TYPE)" "-DCMAKE_CXX_FLAGS=$flags")
-for project in plugin_layer plugin_optimizer plugin_schedule tensor_parallel; do
+  "-DCMAKE_BUILD_TYPE=$(cached CMAKE_BUILD_TYPE)" "-DCMAKE_CXX_FLAGS=$flags"
+  "-DCMAKE_CXX_COMPILER_LAUNCHER=$ccache")
+plugins=()  # folder:component
+for folder in "$root"/examples/plugin_*; do
+  plugins+=("$(basename "$folder"):$(basename "$folder"/*.toml .toml)")
+done
+for project in "${plugins[@]%:*}" tensor_parallel; do
   say "build examples/$project"
   mkdir -p "$work/$project"
   cp "$root/examples/$project"/*.* "$work/$project"
   cmake -S "$work/$project" -B "$work/$project/build" -G Ninja "${options[@]}" >"$work/$project.log"
   cmake --build "$work/$project/build"
+  if [[ $project == plugin_* ]]; then
+    ctest --test-dir "$work/$project/build" --output-on-failure --no-tests=error
+  fi
 done
 
 say 'what they bring'
-layer=$work/plugin_layer rule=$work/plugin_optimizer schedule=$work/plugin_schedule
-paths=(--path "$layer/build/plugins" --path "$rule/build/plugins" --path "$schedule/build/plugins")
+layer=$work/plugin_layer rule=$work/plugin_rule schedule=$work/plugin_schedule
+paths=()
+for project in "${plugins[@]%:*}"; do paths+=(--path "$work/$project/build/plugins"); done
 listed=$("$tessera" plugins "${paths[@]}")
-for component in layer/geglu rule/lion schedule/patient_1f1b; do
-  if ! grep "^$component " <<<"$listed"; then
-    echo "run_plugins.sh: $component is not listed" >&2
+for plugin in "${plugins[@]}"; do
+  kind=${plugin%:*} kind=${kind#plugin_} component=${plugin#*:}
+  if [[ $kind == operation ]]; then kind=layer; fi  # a layer calls it
+  if ! grep "^$kind/$component " <<<"$listed"; then
+    echo "run_plugins.sh: $kind/$component is not listed" >&2
     echo "$listed" >&2
     exit 1
   fi
@@ -75,7 +88,6 @@ expect 'fits SDK ABI' "$tessera" plugins check "$layer/build/plugins/libtessera_
 expect 'kernel example.lion on host' \
   "$tessera" plugins check "$rule/build/plugins/libtessera_lion.so"
 expect 'from model.hidden' "$tessera" plugins show layer/geglu "${paths[@]}"
-expect 'beta2' "$tessera" plugins show rule/lion "${paths[@]}"
 
 say 'a schedule, verified and drawn'
 expect 'verified; bubble' "$tessera" schedule patient_1f1b --ranks 4 --microbatches 8 \
@@ -84,39 +96,37 @@ expect 'verified; bubble' "$tessera" schedule patient_1f1b --ranks 4 --microbatc
 say 'tensor parallelism in numbers'
 expect 'column -> row: 2 collectives' "$work/tensor_parallel/build/tensor_parallel"
 
-# A small model, long enough to show a wrong gradient: every layout that ships must give the losses
-# of one rank, step by step, within the tolerance that the framework promises. The plugin's own file
-# comes last, so that its schedule takes the place of a layout's. patient_1f1b has one chunk on each
-# rank: the chunks of an interleaved schedule go with that schedule (a notice says so). Layouts
-# without a pipeline get one of two ranks from its file.
-small=(--set "data.path=$root/LICENSE" --set run.steps=20 --set lr.warmup_steps=10
-  --set batch.global=4 --set batch.micro=2 --set model.layers=4 --set model.hidden=32
-  --set model.heads=4 --set batch.sequence_length=16 --set validation.every_steps=0
-  --set checkpoint.every_steps=0 --set comm.timeout_s=60)
+# The plugin's small training, long enough to show a wrong gradient: every layout that ships must
+# give the losses of one rank, step by step, within the tolerance that the framework promises.
 losses() { sed 's/.*"loss":\([-+.0-9e]*\).*/\1/' "$1/metrics.jsonl"; }
 compare='{ d = ($1 - $2) / $2; if (d < 0) d = -d; if (!($2 > 0) || d > 2e-6) wrong = 1
   if (d > most) most = d; last = $1 }
   END { printf "%d steps to %s, differs by %.1g\n", NR, last, most; exit wrong || NR != 20 }'
+# One with a schedule keeps it, over two ranks where the layout has no pipeline. patient_1f1b has
+# one chunk on each rank: the chunks of an interleaved schedule go with it (a notice says so).
+keep_schedule=(--set parallel.pipeline=2 --set 'schedule.type="patient_1f1b"')
 one_rank=(--set parallel.pipeline=1 --set 'schedule.type="auto"')
-for overlay in "$layer/geglu.toml" "$rule/lion.toml" "$schedule/patient_1f1b.toml"; do
-  name=$(basename "$overlay" .toml) runs=$work/runs/$(basename "$overlay" .toml)
+for plugin in "${plugins[@]}"; do
+  name=${plugin#*:} folder=$work/${plugin%:*} runs=$work/runs/${plugin#*:}
   mkdir -p "$runs"
-  # train LAYOUT RUN [OPTION...]
+  # train RUN [FILE OR OPTION...]
   train() {
-    local layout=$1 run=$2
-    shift 2
-    if ! "$tessera" train "$root/configs/shakespeare.toml" "$root/configs/parallel/$layout.toml" \
-      "$overlay" "${small[@]}" --set "run.out=$runs/$run" "$@" >"$runs/$run.log" 2>&1; then
+    local run=$1
+    shift
+    if ! "$tessera" train "$folder/$name.toml" "$@" --set checkpoint.save=false \
+      --set comm.timeout_s=60 --set "run.out=$runs/$run" >"$runs/$run.log" 2>&1; then
       cat "$runs/$run.log" >&2
-      echo "run_plugins.sh: $name does not train in layout $layout" >&2
+      echo "run_plugins.sh: $name does not train in layout $run" >&2
       exit 1
     fi
   }
   say "train with $name in every layout"
-  train single one_rank "${one_rank[@]}"
+  train one_rank "${one_rank[@]}"
+  keep=()
+  if [[ $name == patient_1f1b ]]; then keep=("${keep_schedule[@]}"); fi
   for file in "$root"/configs/parallel/*.toml; do
     layout=$(basename "$file" .toml)
-    train "$layout" "$layout"
+    train "$layout" "$file" "${keep[@]}"
     printf '%-12s ' "$layout"
     if ! paste <(losses "$runs/$layout") <(losses "$runs/one_rank") | awk "$compare"; then
       echo "run_plugins.sh: losses of $name in layout $layout are not those of one rank" >&2

@@ -7,7 +7,7 @@ namespace {
 
 using namespace tessera;
 
-class Patient final : public PipelineSchedule {
+class Patient1f1b final : public PipelineSchedule {
  public:
   struct Config {
     i64 ahead = 1;
@@ -15,7 +15,7 @@ class Patient final : public PipelineSchedule {
       s.field("ahead", &Config::ahead, "forwards before 1F1B would run them").at_least(0);
     }
   };
-  Patient(const Config& config, ScheduleArguments&) : ahead_(static_cast<int>(config.ahead)) {}
+  Patient1f1b(const Config& config, ScheduleArguments&) : ahead_(static_cast<int>(config.ahead)) {}
 
   std::vector<Action> order(const PipelineShape& shape) const override {
     const int m = shape.microbatches, late = shape.ranks - shape.rank - 1 + ahead_;
@@ -34,5 +34,5 @@ class Patient final : public PipelineSchedule {
 }  // namespace
 
 TESSERA_PLUGIN(patient_1f1b, "0.1.0", "1F1B for slow links") {
-  registrar.add<PipelineSchedule, Patient>("patient_1f1b", "1F1B that runs ahead");
+  registrar.add<PipelineSchedule, Patient1f1b>("patient_1f1b", "1F1B that runs ahead");
 }

@@ -37,7 +37,7 @@ struct CheckpointArguments {
   std::chrono::milliseconds timeout{300000};
 };
 
-/// Checkpoints of one run that do not depend on its layout (DESIGN §7). Calls are collective: every
+/// Checkpoints of one run that do not depend on its layout. Calls are collective: every
 /// rank makes the same ones. A failure on any rank is an Error on every rank and leaves older
 /// checkpoints whole.
 class Checkpoints {

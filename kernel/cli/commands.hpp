@@ -24,6 +24,11 @@ struct PluginsOptions {
   std::string subject;            ///< show: KIND/NAME; check: a file
 };
 
+struct NewOptions {
+  std::string kind, name;
+  std::string into = ".";  ///< the folder that the project's folder is made in
+};
+
 struct ConfigOptions {
   std::vector<std::string> files;
   std::vector<std::string> sets;  ///< "key=value"
@@ -84,6 +89,7 @@ int run_plugins_list(const PluginsOptions& options);
 int run_plugins_show(const PluginsOptions& options);
 int run_plugins_check(const PluginsOptions& options);
 int run_plugins_check_child(const PluginsOptions& options);
+int run_new(const NewOptions& options);
 int run_config_check(const ConfigOptions& options);
 int run_config_dump(const ConfigOptions& options);
 int run_config_diff(const ConfigOptions& options);

@@ -34,6 +34,7 @@ int main(int argc, char** argv) {
                          .plugins_show = run_plugins_show,
                          .plugins_check = run_plugins_check,
                          .plugins_check_child = run_plugins_check_child,
+                         .new_plugin = run_new,
                          .config_check = run_config_check,
                          .config_dump = run_config_dump,
                          .config_diff = run_config_diff,

@@ -223,6 +223,17 @@ void add_plugins(Program& program, const Commands& commands) {
   child->add_option("FILE", child_options->subject)->required();
 }
 
+void add_new(Program& program, int (*run)(const NewOptions&)) {
+  CLI::App* command =
+      program.app.add_subcommand("new", "Write a plugin to start from: sources, build, test");
+  const auto o = program.choose(command, run);
+  command->add_option("KIND", o->kind, "what it brings: layer, rule, observer, …")->required();
+  command->add_option("NAME", o->name, "of the plugin and its component: a-z, 0-9, _")->required();
+  command->add_option("--into", o->into, "make its folder in this one [the working folder]")
+      ->check(not_empty)
+      ->option_text("DIR");
+}
+
 void add_config(Program& program, const Commands& commands) {
   CLI::App* command = program.app.add_subcommand("config", "Look at a configuration without a run");
   command->require_subcommand(1);
@@ -294,6 +305,7 @@ int run_program(int argc, const char* const* argv, const Commands& commands) {
   if (commands.ranks != nullptr) add_ranks(program, commands.ranks);
   if (commands.schedule != nullptr) add_schedule(program, commands.schedule);
   if (commands.plugins_list != nullptr) add_plugins(program, commands);
+  if (commands.new_plugin != nullptr) add_new(program, commands.new_plugin);
   if (commands.config_check != nullptr) add_config(program, commands);
 
   try {

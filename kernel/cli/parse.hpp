@@ -16,6 +16,7 @@ struct Commands {
   int (*plugins_show)(const PluginsOptions&) = nullptr;
   int (*plugins_check)(const PluginsOptions&) = nullptr;
   int (*plugins_check_child)(const PluginsOptions&) = nullptr;
+  int (*new_plugin)(const NewOptions&) = nullptr;
   int (*config_check)(const ConfigOptions&) = nullptr;
   int (*config_dump)(const ConfigOptions&) = nullptr;
   int (*config_diff)(const ConfigOptions&) = nullptr;

@@ -48,14 +48,7 @@ void ScopedBuild::reject(std::string_view key, std::string_view why) const {
 }
 
 std::string ScopedBuild::component() const {
-  const std::string origin = settings_.maker->origin(path_, "type");
-  const bool written = origin != "default";
-  return fmt::format("{}{}[{}] type = \"{}\"{}",
-                     written ? origin : "",
-                     written ? ": " : "",
-                     path_,
-                     type_,
-                     written ? "" : " (the default)");
+  return component_text(*settings_.maker, path_, type_);
 }
 
 std::shared_ptr<void> ScopedBuild::make_child(std::string_view kind,

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "kernel/model/build_context.hpp"
+
 namespace tessera {
 
 namespace {
@@ -59,7 +61,40 @@ class LocatedLayer final : public Layer {
   std::string where_;
 };
 
+class LocatedRule final : public UpdateRule {
+ public:
+  LocatedRule(std::shared_ptr<UpdateRule> rule, std::string where)
+      : rule_(std::move(rule)), where_(std::move(where)) {}
+  std::vector<StateSpec> state() const override { return rule_->state(); }
+  Needs needs() const override { return rule_->needs(); }
+  double weight_decay() const override { return rule_->weight_decay(); }
+  void update(Context& cx, const Shards& shards, const Tensor& scalars) const override {
+    try {
+      rule_->update(cx, shards, scalars);
+    } catch (...) {
+      rethrow_located(where_ + ": update of parameters");
+    }
+  }
+
+ private:
+  std::shared_ptr<UpdateRule> rule_;
+  std::string where_;
+};
+
 }  // namespace
+
+std::string component_text(const ComponentMaker& maker,
+                           const std::string& path,
+                           std::string_view type) {
+  const std::string origin = maker.origin(path, "type");
+  const bool written = origin != "default";
+  return fmt::format("{}{}[{}] type = \"{}\"{}",
+                     written ? origin : "",
+                     written ? ": " : "",
+                     path,
+                     type,
+                     written ? "" : " (the default)");
+}
 
 void rethrow_located(const std::string& where) {
   try {
@@ -79,6 +114,10 @@ std::shared_ptr<Module> located(std::shared_ptr<Module> module, std::string wher
 
 std::shared_ptr<Layer> located(std::shared_ptr<Layer> layer, std::string where) {
   return std::make_shared<LocatedLayer>(std::move(layer), std::move(where));
+}
+
+std::shared_ptr<UpdateRule> located(std::shared_ptr<UpdateRule> rule, std::string where) {
+  return std::make_shared<LocatedRule>(std::move(rule), std::move(where));
 }
 
 }  // namespace tessera

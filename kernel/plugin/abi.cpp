@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "tessera/abi_stamp.hpp"
+#include "tessera/abi.hpp"
 
 namespace tessera {
 namespace {

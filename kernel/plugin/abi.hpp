@@ -4,7 +4,8 @@
 
 namespace tessera {
 
-/// The stamp of this libtessera.so, and what it was made of.
+/// The stamp of the headers that this libtessera.so was built with, and all that must be equal in a
+/// plugin, as compiled (tessera/abi.hpp).
 std::string_view host_abi_stamp();
 std::string_view host_abi_fields();
 

@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "kernel/plugin/abi.hpp"
+#include "kernel/plugin/floating_point.hpp"
 #include "kernel/plugin/library_file.hpp"
 #include "tessera/error.hpp"
 
@@ -19,15 +20,29 @@ namespace {
 
 constexpr std::string_view kStampPrefix = "tessera_abi_";
 
-[[noreturn]] void fail_stamp(const std::filesystem::path& path,
-                             std::string_view stamp,
-                             std::string_view fields) {
-  std::string text = fmt::format(
-      "{} was built for SDK ABI {}, this host has {}", path.string(), stamp, host_abi_stamp());
+// Throws unless the library was built with the host's headers, and with a compiler and flags that
+// agree. `fields` may be empty: not known.
+void require_fit(const std::filesystem::path& path,
+                 std::string_view stamp,
+                 std::string_view fields) {
   const std::string difference =
       fields.empty() ? std::string() : abi_difference(fields, host_abi_fields());
-  text += difference.empty() ? "\n  Rebuild it" : "\n  differs in: " + difference + ". Rebuild it";
-  throw Error(text + ": cmake --build <plugin build dir>");
+  if (stamp != host_abi_stamp()) {
+    const std::string differs =
+        difference.empty() ? "Rebuild it" : "differs in: " + difference + ". Rebuild it";
+    fail("{} was built for SDK ABI {}, this host has {}\n  {}: cmake --build <plugin build dir>",
+         path.string(),
+         stamp,
+         host_abi_stamp(),
+         differs);
+  }
+  if (!difference.empty()) {
+    fail(
+        "{} was compiled otherwise than this host\n  differs in: {}. Give it the host's compiler "
+        "and flags, and build it again",
+        path.string(),
+        difference);
+  }
 }
 
 // What can be refused without running anything of the library.
@@ -42,9 +57,9 @@ void check_symbols(const LibraryFile& file) {
   for (std::string_view symbol : symbols) {
     if (!symbol.starts_with(kStampPrefix)) continue;
     stamp = symbol.substr(kStampPrefix.size());
-    if (stamp == host_abi_stamp()) return;
+    if (stamp == host_abi_stamp()) break;
   }
-  if (!stamp.empty()) fail_stamp(file.path, stamp, file.abi_fields);
+  if (!stamp.empty()) require_fit(file.path, stamp, file.abi_fields);
 }
 
 std::string demangled(const std::string& symbol) {
@@ -92,11 +107,9 @@ void check_descriptor(const std::filesystem::path& path, const PluginDescriptor&
         kPluginMagic,
         sizeof(PluginDescriptor));
   }
-  if (d.abi_stamp == nullptr || d.abi_stamp != host_abi_stamp()) {
-    fail_stamp(path,
-               d.abi_stamp == nullptr ? "none" : d.abi_stamp,
-               d.abi_fields == nullptr ? "" : d.abi_fields);
-  }
+  require_fit(path,
+              d.abi_stamp == nullptr ? "none" : d.abi_stamp,
+              d.abi_fields == nullptr ? "" : d.abi_fields);
   if (d.name == nullptr || d.version == nullptr || d.summary == nullptr ||
       d.register_all == nullptr) {
     fail("{}: its descriptor lacks name, version, summary or register function", path.string());
@@ -116,6 +129,7 @@ Library load_library(const std::filesystem::path& path) {
                                                       dll::load_mode::rtld_local | RTLD_NODELETE);
   dll::shared_library library;
   try {
+    const FloatingPointGuard guard(absolute);
     library.load(absolute, mode);
   } catch (const std::exception& error) {
     throw Error(explain(absolute, error.what()));

@@ -1,20 +1,18 @@
 # tessera_add_abi_stamp(<sdk target> <include dir>): generates tessera/abi_stamp.hpp over the
 # headers below <include dir>, again whenever one of them changes, and puts it on the include path
 # of everything that links <sdk target>.
-include("${CMAKE_CURRENT_LIST_DIR}/AbiStamp.cmake")
 set(TESSERA_ABI_SCRIPT "${CMAKE_CURRENT_LIST_DIR}/AbiStamp.cmake")
 
 function(tessera_add_abi_stamp sdk include_dir)
   set(generated "${PROJECT_BINARY_DIR}/generated")
-  set(toolchain "${PROJECT_BINARY_DIR}/generated/abi_toolchain.txt")
   set(stamp "${generated}/tessera/abi_stamp.hpp")
-  tessera_abi_toolchain("${toolchain}")
+  file(MAKE_DIRECTORY "${generated}")  # an include path of imported targets has to exist
   file(GLOB_RECURSE headers CONFIGURE_DEPENDS "${include_dir}/tessera/*.hpp")
   add_custom_command(
     OUTPUT "${stamp}"
-    COMMAND "${CMAKE_COMMAND}" "-DINCLUDE_DIR=${include_dir}" "-DTOOLCHAIN=${toolchain}"
-            "-DOUTPUT=${stamp}" -P "${TESSERA_ABI_SCRIPT}"
-    DEPENDS ${headers} "${toolchain}" "${TESSERA_ABI_SCRIPT}"
+    COMMAND "${CMAKE_COMMAND}" "-DINCLUDE_DIR=${include_dir}" "-DOUTPUT=${stamp}"
+            -P "${TESSERA_ABI_SCRIPT}"
+    DEPENDS ${headers} "${TESSERA_ABI_SCRIPT}"
     COMMENT "ABI stamp"
     VERBATIM)
   add_custom_target(tessera_abi_stamp DEPENDS "${stamp}")

@@ -1,5 +1,5 @@
 # tessera_add_plugin(): one function for plugins of this tree and for plugins of other projects,
-# which get it with find_package(Tessera).
+# which get it with find_package(Tessera). Other projects also get tessera_add_plugin_test().
 
 # What a plugin exports. Hidden visibility alone would still export weak templates of std::.
 set(TESSERA_PLUGIN_EXPORTS "${CMAKE_CURRENT_LIST_DIR}/plugin_exports.map")
@@ -59,4 +59,25 @@ function(tessera_add_plugin name)
     BUILD_WITH_INSTALL_RPATH ON
     INSTALL_RPATH "${library};$ORIGIN/../..")
   install(TARGETS ${target} LIBRARY DESTINATION lib/tessera/plugins)
+endfunction()
+
+# tessera_add_plugin_test(<plugin> SOURCES <file>…)
+#
+# For plugins of other projects: builds test_<plugin>, and adds it to ctest. The program may use the
+# conformance kit (<tessera/testing/…>). Its arguments are two folders of plugins: those that ship
+# with Tessera, and that of <plugin>, which tessera_add_plugin() has built before.
+function(tessera_add_plugin_test plugin)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES")
+  if(NOT TARGET tessera_${plugin} OR NOT arg_SOURCES OR arg_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "tessera_add_plugin_test(<plugin> SOURCES <file>…), after "
+                        "tessera_add_plugin(<plugin> …)")
+  endif()
+  add_executable(test_${plugin} ${arg_SOURCES})
+  target_link_libraries(test_${plugin} PRIVATE Tessera::tessera)
+  target_compile_options(test_${plugin} PRIVATE -Wall -Wextra)
+  set_target_properties(test_${plugin} PROPERTIES
+    CXX_STANDARD 20 CXX_STANDARD_REQUIRED ON CXX_EXTENSIONS OFF)
+  add_dependencies(test_${plugin} tessera_${plugin})
+  add_test(NAME ${plugin}
+    COMMAND test_${plugin} "${Tessera_PLUGIN_DIR}" "$<TARGET_FILE_DIR:tessera_${plugin}>")
 endfunction()

@@ -136,6 +136,25 @@ LocalWorld::~LocalWorld() = default;
 
 void LocalWorld::add(void (*register_all)(Registrar&)) { state_->host.add_builtin(register_all); }
 
+std::shared_ptr<void> LocalWorld::make(std::string_view kind,
+                                       std::string_view type,
+                                       const Given& values,
+                                       void* arguments) const {
+  const auto tree = tree_of(values);
+  const ComponentInfo* info = state_->host.find(kind, type);
+  for (const auto& [path, value] : values) {
+    const auto of_path = [path = path](const FieldSpec& field) {
+      return field.name == path || field.from == path;
+    };
+    require(info == nullptr || std::ranges::any_of(info->fields, of_path),
+            "{}/{} has no key \"{}\"",
+            kind,
+            type,
+            path);
+  }
+  return state_->host.make(kind, type, *make_node(tree, ""), {}, arguments);
+}
+
 void LocalWorld::run(const LocalWorldOptions& options,
                      const std::function<void(LocalRank&)>& body) const {
   InProcessStore store;

@@ -84,11 +84,28 @@ class TESSERA_API LocalWorld {
 
   /// Registers components of the program itself, as a plugin would.
   void add(void (*register_all)(Registrar&));
+  /// Makes a component of any kind, as the run's configuration would: `values` are its keys, and by
+  /// absolute path what it reads from above.
+  ///
+  ///     TokenizerArguments arguments;
+  ///     const auto words = world.make<Tokenizer>("words", arguments, {{"limit", 3}});
+  template <class K>
+  std::shared_ptr<K> make(std::string_view type,
+                          typename K::Arguments& arguments,
+                          const Given& values = {}) const {
+    std::shared_ptr<void> made = make(K::kKind, type, values, &arguments);
+    return {made, static_cast<K*>(made.get())};
+  }
   /// Runs `body` on every rank and waits. The first error is thrown here; it ends the other ranks'
   /// waits.
   void run(const LocalWorldOptions& options, const std::function<void(LocalRank&)>& body) const;
 
  private:
+  std::shared_ptr<void> make(std::string_view kind,
+                             std::string_view type,
+                             const Given& values,
+                             void* arguments) const;
+
   struct State;
   std::unique_ptr<State> state_;
 };

@@ -14,7 +14,7 @@ TEST(Examples, PluginsBuildAndTrainOutsideTheTree) {
                                             "--work",
                                             folder.path().string()},
                                            {},
-                                           std::chrono::seconds(240));
+                                           std::chrono::minutes(15));
   EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
   EXPECT_THAT(result.out, ::testing::HasSubstr("all plugins work"));
 }

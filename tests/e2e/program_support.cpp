@@ -15,6 +15,25 @@ ProcessResult run_tessera(std::vector<std::string> arguments, const ProcessOptio
   return run_process(std::move(arguments), options);
 }
 
+std::string cached(const std::string& key) {
+  std::ifstream file(TESSERA_BUILD_DIR "/CMakeCache.txt");
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with(key + ":")) return line.substr(line.find('=') + 1);
+  }
+  return {};
+}
+
+std::map<std::string, std::string> compiler_variables() {
+  std::map<std::string, std::string> variables = {{"CXX", cached("CMAKE_CXX_COMPILER")},
+                                                  {"CXXFLAGS", cached("CMAKE_CXX_FLAGS")}};
+  if (const std::string sanitizers = cached("TESSERA_SANITIZE"); !sanitizers.empty()) {
+    variables["CXXFLAGS"] += " -fsanitize=" + sanitizers;
+  }
+  const std::string ccache = cached("TESSERA_CCACHE");
+  if (fs::exists(ccache)) variables["CMAKE_CXX_COMPILER_LAUNCHER"] = ccache;
+  return variables;
+}
+
 TemporaryFolder::TemporaryFolder() {
   std::string path = (fs::temp_directory_path() / "tessera_e2e_XXXXXX").string();
   if (mkdtemp(path.data()) == nullptr) throw std::runtime_error("no temporary folder");

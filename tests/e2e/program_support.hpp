@@ -1,5 +1,6 @@
 #pragma once
 #include <filesystem>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,11 @@ namespace tessera::testing {
 std::string tessera_program();
 /// Runs it with these arguments to its end.
 ProcessResult run_tessera(std::vector<std::string> arguments, const ProcessOptions& options = {});
+
+/// What CMake remembers of this build: "CMAKE_CXX_COMPILER".
+std::string cached(const std::string& key);
+/// Variables of an environment in which CMake compiles a plugin as this build's host.
+std::map<std::string, std::string> compiler_variables();
 
 /// An empty folder that is removed at the end.
 class TemporaryFolder {

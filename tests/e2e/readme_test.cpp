@@ -1,4 +1,4 @@
-// sdk/README.md works as written: its files are written, its commands run, its output is compared.
+// A page works as written: its files are written, its commands run, its output is compared.
 //   ```sh     is run, all in one shell
 //   ```text   what the shell's output so far must hold, line by line; … stands for anything
 //   others    a file, named in its first line: // wsd.cpp
@@ -70,15 +70,6 @@ bool matches(const std::string& line, const std::string& pattern) {
   }
 }
 
-// What cmake remembers of this build: a plugin must be built alike.
-std::string cached(const std::string& key) {
-  std::ifstream file(TESSERA_BUILD_DIR "/CMakeCache.txt");
-  for (std::string line; std::getline(file, line);) {
-    if (line.starts_with(key + ":")) return line.substr(line.find('=') + 1);
-  }
-  return {};
-}
-
 TEST(Readme, BlocksAreFound) {
   EXPECT_TRUE(matches("a 12 b", "a … b"));
   EXPECT_TRUE(matches("a 12 b", "a …"));
@@ -87,22 +78,22 @@ TEST(Readme, BlocksAreFound) {
   EXPECT_FALSE(matches("a 12 b", "a 12"));
 }
 
-TEST(Readme, PluginInTenMinutesWorksAsWritten) {
-  const std::vector<Block> blocks = blocks_of(TESSERA_SOURCE_DIR "/sdk/README.md");
-  ASSERT_GE(blocks.size(), 9U);
-  const TemporaryFolder folder;
+// Runs the commands of a page in `folder`/checkout, after those of `before`.
+void expect_works_as_written(const std::string& page,
+                             const TemporaryFolder& folder,
+                             const std::string& before = "") {
+  const std::vector<Block> blocks = blocks_of(TESSERA_SOURCE_DIR "/" + page);
+  ASSERT_GE(blocks.size(), 5U);
   ProcessOptions options;
   options.folder = folder.path() / "checkout";
   std::filesystem::create_directory(options.folder);
   std::filesystem::create_symlink(TESSERA_BUILD_DIR, options.folder + "/build");
-  options.environment = {{"HOME", folder.path().string()},
-                         {"CXX", cached("CMAKE_CXX_COMPILER")},
-                         {"CXXFLAGS", cached("CMAKE_CXX_FLAGS")}};
-  if (const std::string sanitizers = cached("TESSERA_SANITIZE"); !sanitizers.empty()) {
-    options.environment["CXXFLAGS"] += " -fsanitize=" + sanitizers;
-  }
-  const ProcessResult result = run_process(
-      {"bash", folder.write("readme.sh", script_of(blocks))}, options, std::chrono::seconds(240));
+  options.environment = testing::compiler_variables();
+  options.environment["HOME"] = folder.path().string();
+  const ProcessResult result =
+      run_process({"bash", folder.write("readme.sh", before + script_of(blocks))},
+                  options,
+                  std::chrono::seconds(240));
   ASSERT_EQ(result.exit_code, 0) << result.out << result.err;
 
   std::vector<std::string> shown;
@@ -113,9 +104,23 @@ TEST(Readme, PluginInTenMinutesWorksAsWritten) {
     for (const std::string& wanted : block.lines) {
       bool found = false;
       for (const std::string& line : shown) found = found || matches(line, wanted);
-      EXPECT_TRUE(found) << "no such line in the output: " << wanted << "\n" << result.out;
+      EXPECT_TRUE(found) << "no such line in the output: " << wanted << "\n"
+                         << result.out << result.err;
     }
   }
+}
+
+TEST(Readme, PluginInTenMinutesWorksAsWritten) {
+  const TemporaryFolder folder;
+  expect_works_as_written("sdk/README.md", folder);
+}
+
+TEST(Readme, LayerUnderEveryLayoutWorksAsWritten) {
+  const TemporaryFolder folder;
+  expect_works_as_written("examples/plugin_layer/README.md",
+                          folder,
+                          "cmake --install build --prefix ~/tessera >/dev/null\n"
+                          "export PATH=~/tessera/bin:$PATH\n");
 }
 
 }  // namespace

@@ -4,7 +4,7 @@
 
 #include "training_support.hpp"
 
-/// The rows of the invariant table (DESIGN §3) as functions, so that a test may also ask for them
+/// The rows of the invariant table as functions, so that a test may also ask for them
 /// to fail.
 namespace tessera::testing {
 

@@ -1,4 +1,4 @@
-// DESIGN §3: one config, any layout, one loss curve.
+// One config, any layout, one loss curve.
 #include <gtest/gtest.h>
 
 #include "invariant_support.hpp"

@@ -1,4 +1,4 @@
-// DESIGN §3 for pipelines: any schedule and placement, one loss curve.
+// Any pipeline schedule and placement, one loss curve.
 #include <gtest/gtest.h>
 
 #include "invariant_support.hpp"

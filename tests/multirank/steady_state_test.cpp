@@ -1,4 +1,4 @@
-// DESIGN §8: the steady state asks the system for no memory.
+// The steady state asks the system for no memory.
 #include <gtest/gtest.h>
 
 #include <mutex>
@@ -51,7 +51,7 @@ INSTANTIATE_TEST_SUITE_P(Batches,
                              {"parallel.pipeline=2", "schedule.type=\"zb_h1\"", "batch.micro=1"}}),
                          [](const auto& info) { return "case" + std::to_string(info.index); });
 
-// DESIGN §8: a step reads nothing back to the host. What is read between steps does not count.
+// A step reads nothing back to the host. What is read between steps does not count.
 TEST_P(SteadyState, AStepNeitherReadsNorWritesNorWaits) {
   const auto check = [&](RankRun& run) {
     for (int step = 0; step < 3; ++step) {

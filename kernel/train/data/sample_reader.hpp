@@ -9,9 +9,9 @@
 
 namespace tessera {
 
-/// Reads samples into host memory. Which samples a rank gets follows DESIGN §3: microbatch j of
-/// data-parallel rank d holds ordinals first + (j · dp + d) · b + [0, b). Of each sample a rank
-/// keeps its context-parallel part (zigzag.hpp). Any thread may read.
+/// Reads samples into host memory. Microbatch j of data-parallel rank d holds ordinals
+/// first + (j · dp + d) · b + [0, b). Of each sample a rank keeps its context-parallel part
+/// (zigzag.hpp). Any thread may read.
 ///
 /// A microbatch is one piece of memory: the values of each input, one after the other, from
 /// multiples of kAlignment on.

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "kernel/model/host_values.hpp"
+#include "kernel/model/located_error.hpp"
 #include "kernel/train/gradients/check_replicas.hpp"
 #include "tessera/error.hpp"
 #include "tessera/ops.hpp"
@@ -32,7 +33,7 @@ TrainStep::TrainStep(const Rank& rank,
       inputs_(*setup.dataset, model.parts(), setup.batch, *rank.mesh, *rank.device, microbatches_),
       losses_(std::make_unique<StepLosses>(
           model.parts(), setup.config->run.log_every_steps, *rank.device)) {
-  make_optimizer();
+  make_optimizer(options.locate_errors);
   make_scalars();
   executor_ = std::make_unique<Executor>(
       model.chunks(), model.parts(), &gradients_, *rank.mesh, model.boundaries(), options.observer);
@@ -45,7 +46,7 @@ TrainStep::TrainStep(const Rank& rank,
 
 TrainStep::~TrainStep() = default;
 
-void TrainStep::make_optimizer() {
+void TrainStep::make_optimizer(bool locate_errors) {
   const std::vector<Parameter*> parameters = model_.parts().parameter_list();
   OptimizerArguments arguments;
   arguments.parameters = parameters;
@@ -53,9 +54,12 @@ void TrainStep::make_optimizer() {
   arguments.memory = &model_.memory();
   arguments.mesh = rank_.mesh.get();
   arguments.device = rank_.device.get();
-  arguments.make_rule = [this](const Component<UpdateRule>& rule) {
+  arguments.make_rule = [this, locate_errors](const Component<UpdateRule>& rule) {
     RuleArguments for_rule{rank_.device.get()};
-    return setup_.maker->make(rule, for_rule);
+    std::shared_ptr<UpdateRule> made = setup_.maker->make(rule, for_rule);
+    return locate_errors
+               ? located(std::move(made), component_text(*setup_.maker, rule.path, rule.type))
+               : made;
   };
   optimizer_ = setup_.maker->make(setup_.config->optimizer, arguments);
 }

@@ -20,6 +20,7 @@ struct StepOptions {
   ActionObserver* observer = nullptr;  ///< outlives the step
   const Pipeline* pipeline = nullptr;  ///< played before, once for many ranks
   int microbatches = 0;                ///< instead of the setup's; 0: the setup's
+  bool locate_errors = false;          ///< of the rule: say where the configuration chose it
 };
 
 /// One rank's training: gradients, optimizer, scalars, losses, plan and executor. A step at a time;
@@ -62,7 +63,7 @@ class TrainStep {
   void check_replicas();
 
  private:
-  void make_optimizer();
+  void make_optimizer(bool locate_errors);
   void make_scalars();
   Context context();
   void update(Context& cx);

@@ -144,7 +144,10 @@ Tried try_rank(const RunSetup& setup,
   const Rank rank = dry_rank(setup.layout, number, stands_for, std::move(events));
   PlacedModel model(rank, setup, {.locate_errors = true});
   Locator locator(model, setup);
-  TrainStep step(rank, model, setup, {.observer = &locator, .microbatches = microbatches});
+  TrainStep step(rank,
+                 model,
+                 setup,
+                 {.observer = &locator, .microbatches = microbatches, .locate_errors = true});
   placement.begin(*rank.mesh, model.parts().parameter_list());
   step.run();
   wrong.add(model.parts(), placement);

@@ -54,8 +54,8 @@ struct DeviceArguments {
   /// False where the run captures nothing: begin_capture is then an error, and the device need not
   /// remember at which shapes operations were used.
   bool captures = true;
-  /// Test mode `deferred` (DESIGN §4): queue streams, run them in a seeded adversarial order,
-  /// poison fresh and freed memory. 0 is off.
+  /// Test mode `deferred`: queue streams, run them in a seeded adversarial order, poison fresh and
+  /// freed memory. 0 is off.
   u64 deferred_seed = 0;
 };
 

@@ -1,11 +1,13 @@
 #pragma once
+#include <concepts>
 #include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
-#include "tessera/abi_stamp.hpp"
+#include "tessera/abi.hpp"
 #include "tessera/schema.hpp"
 
 namespace tessera {
@@ -17,8 +19,8 @@ class Registrar;
 struct PluginDescriptor {
   u64 magic;               ///< kPluginMagic
   u64 bytes;               ///< sizeof(PluginDescriptor)
-  const char* abi_stamp;   ///< TESSERA_ABI_STAMP of the build; compared exactly
-  const char* abi_fields;  ///< what the stamp was made of, "sdk headers=91c2;compiler=…"
+  const char* abi_stamp;   ///< TESSERA_ABI_STAMP of the build: its headers; compared exactly
+  const char* abi_fields;  ///< TESSERA_ABI_FIELDS as compiled (abi.hpp); compared exactly
   const char* name;
   const char* version;
   const char* summary;
@@ -45,6 +47,45 @@ struct TESSERA_API ComponentInfo {
 /// Type-erased implementation of one operation on one device (operation.hpp).
 struct Kernel;
 
+namespace detail {
+template <class T>
+concept HasConfig = requires {
+  typename T::Config;
+};
+template <class Config>
+concept Described = requires(Schema<Config>& schema) {
+  Config::describe(schema);
+};
+
+/// A mistake in a class that is registered is one sentence: the compiler's first error. (A struct,
+/// because its members are looked at before the rest of the function that names it.)
+template <class K, class T>
+struct ComponentCheck {
+  static_assert(
+      requires {
+        typename K::Arguments;
+        { K::kKind } -> std::convertible_to<std::string_view>;
+      },
+      "add<Kind, T>: Kind must be an interface of the SDK (Layer, UpdateRule, Observer, ...)");
+  static_assert(std::is_base_of_v<K, T> && std::is_convertible_v<T*, K*>,
+                "add<Kind, T>: T must derive publicly from Kind");
+  static_assert(!std::is_abstract_v<T>,
+                "add<Kind, T>: T leaves a pure virtual function of Kind without an override");
+  static_assert(HasConfig<T>,
+                "add<Kind, T>: T needs a public nested `struct Config`, or `using Config = "
+                "NoConfig;` where it has no keys");
+  static_assert(std::is_default_constructible_v<typename T::Config>,
+                "add<Kind, T>: T::Config must be default constructible: the initial values of its "
+                "members are the defaults of the keys");
+  static_assert(Described<typename T::Config>,
+                "add<Kind, T>: T::Config needs `static void describe(Schema<Config>& s)`");
+  static_assert(
+      std::is_constructible_v<T, const typename T::Config&, typename K::Arguments&>,
+      "add<Kind, T>: T needs a public constructor `T(const Config&, Arguments&)` with the "
+      "Arguments of Kind (of Layer and Module: BuildContext)");
+};
+}  // namespace detail
+
 /// Handed to a plugin's register function; everything a plugin brings goes through it. Called on
 /// the loading thread, once per process. A duplicate kind/type is an error that names both files.
 class TESSERA_API Registrar {
@@ -56,6 +97,7 @@ class TESSERA_API Registrar {
   /// `T(const Config&, K::Arguments&)`.
   template <class K, class T>
   void add(std::string_view type, std::string_view doc) {
+    static_assert(sizeof(detail::ComponentCheck<K, T>) > 0);
     using Config = typename T::Config;
     ComponentInfo info;
     info.kind = K::kKind;

@@ -65,7 +65,7 @@ TESSERA_API void read_fields(const std::vector<FieldSpec>& fields,
                              const Given& given,
                              void* object);
 
-/// Refines a field just added: `s.field("beta1", &C::beta1, "…").range(0, 1)`.
+/// Refines a field just added: `s.field("beta1", &C::beta1, "…").at_least(0).below(1)`.
 class TESSERA_API FieldBuilder {
  public:
   explicit FieldBuilder(FieldSpec& spec) : spec_(spec) {}
@@ -118,7 +118,11 @@ struct FieldTraits<std::string> {
   static Value to(const std::string& v) { return v; }
   static std::string from(const Value& v) { return std::get<std::string>(v.data); }
 };
-template <class E>
+template <class M>
+concept FieldValue = requires {
+  FieldTraits<M>::kType;
+};
+template <FieldValue E>
 struct FieldTraits<std::vector<E>> {
   static constexpr FieldType kType = FieldType::array;
   static Value to(const std::vector<E>& v) {
@@ -131,6 +135,12 @@ struct FieldTraits<std::vector<E>> {
     for (const Value& e : array_of(v)) out.push_back(FieldTraits<E>::from(e));
     return out;
   }
+};
+template <class M>
+struct FieldCheck {
+  static_assert(FieldValue<M>,
+                "Schema::field: a key is bool, an integer, double (not float), std::string, a "
+                "std::vector of these, or Auto<> of one; another component is a Schema::slot");
 };
 }  // namespace detail
 
@@ -153,6 +163,7 @@ class Schema {
   /// bool, integers, double, std::string, std::vector of these.
   template <class M>
   FieldBuilder field(std::string_view name, M T::*member, std::string_view doc) {
+    static_assert(sizeof(detail::FieldCheck<M>) > 0);
     FieldSpec& spec = add(name, doc, detail::FieldTraits<M>::kType);
     if constexpr (detail::FieldTraits<M>::kType == FieldType::array) {
       spec.element = detail::FieldTraits<typename M::value_type>::kType;
@@ -167,6 +178,7 @@ class Schema {
   /// The same with "auto" allowed; "auto" leaves the member empty.
   template <class M>
   FieldBuilder field(std::string_view name, Auto<M> T::*member, std::string_view doc) {
+    static_assert(sizeof(detail::FieldCheck<M>) > 0);
     FieldSpec& spec = add(name, doc, detail::FieldTraits<M>::kType);
     spec.allows_auto = true;
     const Auto<M> initial = T{}.*member;
@@ -186,6 +198,11 @@ class Schema {
   /// A component slot.
   template <class K>
   FieldBuilder slot(std::string_view name, Component<K> T::*member, std::string_view doc) {
+    static_assert(
+        requires {
+          { K::kKind } -> std::convertible_to<std::string_view>;
+        },
+        "Schema::slot: the K of Component<K> must be an interface of the SDK (Module, Layer, ...)");
     FieldSpec& spec = add(name, doc, FieldType::component);
     spec.component_kind = K::kKind;
     spec.initial = Value((T{}.*member).type);
@@ -200,6 +217,9 @@ class Schema {
   FieldBuilder tables(std::string_view name,
                       std::map<std::string, E> T::*member,
                       std::string_view doc) {
+    static_assert(
+        requires(Schema<E> & s) { E::describe(s); },
+        "Schema::tables: the tables' struct needs `static void describe(Schema<Struct>& s)`");
     FieldSpec& spec = add(name, doc, FieldType::tables);
     Schema<E> element;
     E::describe(element);

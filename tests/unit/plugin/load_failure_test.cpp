@@ -2,8 +2,10 @@
 #include <gmock/gmock.h>
 #include <unistd.h>
 
+#include <cfenv>
 #include <cstdlib>
 #include <fstream>
+#include <limits>
 
 #include "kernel/plugin/host.hpp"
 #include "kernel/plugin/library.hpp"
@@ -55,6 +57,18 @@ TEST(LoadFailure, StampOfTheDescriptorCounts) {
   EXPECT_EQ(failure_of("forged_stamp"),
             " was built for SDK ABI 0badc0de, this host has " TESSERA_ABI_STAMP
             "\n  Rebuild it: cmake --build <plugin build dir>");
+}
+
+// What the headers' hash cannot see: flags of one target.
+TEST(LoadFailure, CompiledOtherwise) {
+  const auto refused = [](const std::string& difference) {
+    return " was compiled otherwise than this host\n  differs in: " + difference +
+           ". Give it the host's compiler and flags, and build it again";
+  };
+  EXPECT_THAT(failure_of("other_standard"),
+              ::testing::MatchesRegex(refused(R"(c\+\+ \(2021..L vs 202002L\))")));
+  EXPECT_EQ(failure_of("fast_math"), refused("floating point (-ffast-math vs strict)"));
+  EXPECT_EQ(failure_of("reciprocal_math"), refused("floating point (-freciprocal-math vs strict)"));
 }
 
 TEST(LoadFailure, AnotherDescriptor) {
@@ -186,6 +200,24 @@ TEST_F(OddFile, CutOffOrDamaged) {
     bytes.replace(at == 32 || at == 40 ? at + 4 : at, 2, "\xff\xff");
     EXPECT_THAT(damaged(bytes), StartsWith(file_.string() + ": is cut off or damaged")) << at;
   }
+}
+
+TEST(LoadLibrary, FloatingPointStaysAsItIs) {
+  volatile float smallest = std::numeric_limits<float>::min();
+  ::testing::internal::CaptureStderr();
+  const PluginHost host({plugin_folder("denormals")});
+  const std::string warned = ::testing::internal::GetCapturedStderr();
+  EXPECT_EQ(std::fegetround(), FE_TONEAREST);
+  EXPECT_GT(smallest / 4, 0) << "denormal numbers are flushed";
+  EXPECT_THAT(host.load_failures(), ::testing::IsEmpty());
+  EXPECT_NE(host.find("tokenizer", "test_letters"), nullptr);
+#if defined(__x86_64__)
+  EXPECT_THAT(warned,
+              HasSubstr(plugin_file("denormals").string() +
+                        ": switched denormal numbers off while it was loaded"));
+#else
+  EXPECT_THAT(warned, HasSubstr(plugin_file("denormals").string() + ": changed how"));
+#endif
 }
 
 TEST(LoadLibrary, NoSuchFile) {

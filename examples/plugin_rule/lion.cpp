@@ -1,4 +1,5 @@
-// The update rule Lion (Chen et al. 2023, algorithm 2), with an operation of its own.
+// An update by the sign of a mixed momentum (Chen et al. 2023, algorithm 2), with an operation of
+// its own.
 #include <tessera/for_each_shard.hpp>
 #include <tessera/ops.hpp>
 #include <tessera/optimizer.hpp>
@@ -19,7 +20,7 @@ struct LionArgs {
   }
 };
 
-void lion(const LionArgs& a) {
+void update_elements(const LionArgs& a) {
   const double* scalars = a.scalars.as<double>();
   const double lr = scalars[step_scalar::kLearningRate];
   const double scale = scalars[step_scalar::kGradientScale];
@@ -79,7 +80,7 @@ class Lion final : public UpdateRule {
 
 }  // namespace
 
-TESSERA_PLUGIN(lion, "0.1.0", "Lion update rule") {
+TESSERA_PLUGIN(lion, "0.1.0", "An update rule") {
   registrar.add<UpdateRule, Lion>("lion", "sign of a mixed momentum (Chen et al. 2023)");
-  registrar.add_kernel("host", make_kernel<LionArgs>(&lion));
+  registrar.add_kernel("host", make_kernel<LionArgs>(&update_elements));
 }

@@ -1,0 +1,23 @@
+#pragma once
+#include <cfenv>
+#include <filesystem>
+
+namespace tessera {
+
+/// Keeps how this thread computes while a library is loaded: rounding, denormal numbers, precision,
+/// exceptions. A library that was linked with -ffast-math switches denormal numbers off in its
+/// constructor, and threads that start later would inherit that. The destructor puts everything
+/// back, with a warning that names the library.
+class FloatingPointGuard {
+ public:
+  explicit FloatingPointGuard(std::filesystem::path library);
+  ~FloatingPointGuard();
+  FloatingPointGuard(const FloatingPointGuard&) = delete;
+  FloatingPointGuard& operator=(const FloatingPointGuard&) = delete;
+
+ private:
+  std::filesystem::path library_;
+  std::fenv_t before_;
+};
+
+}  // namespace tessera

@@ -1,0 +1,197 @@
+// What the author of a plugin meets before it runs: `tessera new`, and the compiler's first error.
+#include <gmock/gmock.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "program_support.hpp"
+
+namespace tessera {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+using testing::run_tessera;
+using testing::TemporaryFolder;
+
+const fs::path kTemplates = TESSERA_BUILD_DIR "/share/tessera/templates";
+
+std::vector<std::string> kinds() {
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(kTemplates)) {
+    names.push_back(entry.path().filename());
+  }
+  std::ranges::sort(names);
+  return names;
+}
+
+std::string contents(const fs::path& path) {
+  std::ifstream in(path);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+TEST(New, IsThereForEachKindThatAuthorsWrite) {
+  EXPECT_THAT(kinds(),
+              ::testing::IsSupersetOf(
+                  {"layer", "module", "observer", "operation", "rule", "schedule", "tokenizer"}));
+}
+
+TEST(New, TheTemplatesAreTheExamples) {
+  const TemporaryFolder folder;
+  const ProcessResult result =
+      run_tessera({"new", "layer", "geglu", "--into", folder.path() / "deep/down"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("ctest --test-dir build"));
+  const fs::path example = TESSERA_SOURCE_DIR "/examples/plugin_layer";
+  for (const char* file : {"CMakeLists.txt", "geglu.cpp", "geglu.toml", "test.cpp", "README.md"}) {
+    EXPECT_EQ(contents(folder.path() / "deep/down/geglu" / file), contents(example / file)) << file;
+  }
+}
+
+TEST(New, NamesAreReplacedAndWordsAreNot) {
+  const TemporaryFolder folder;
+  const ProcessResult result =
+      run_tessera({"new", "rule", "two_words", "--into", folder.path().string()});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const fs::path made = folder.path() / "two_words";
+  EXPECT_TRUE(fs::is_regular_file(made / "two_words.cpp"));
+  EXPECT_TRUE(fs::is_regular_file(made / "two_words.toml"));
+  const std::string source = contents(made / "two_words.cpp");
+  EXPECT_THAT(source, HasSubstr("class TwoWords final : public UpdateRule"));
+  EXPECT_THAT(source, HasSubstr("struct TwoWordsArgs {"));
+  EXPECT_THAT(source, HasSubstr("kName = \"example.two_words\""));
+  EXPECT_THAT(contents(made / "two_words.toml"), HasSubstr("type = \"two_words\""));
+  for (const auto& entry : fs::directory_iterator(made)) {
+    const std::string text = contents(entry.path());
+    for (const char* old : {"lion", "Lion"}) {
+      EXPECT_EQ(text.find(old), std::string::npos) << entry.path();
+    }
+  }
+}
+
+TEST(New, RefusesWhatItCannotWrite) {
+  const TemporaryFolder folder;
+  const auto refused = [&](const std::string& kind, const std::string& name) {
+    const ProcessResult result = run_tessera({"new", kind, name, "--into", folder.path().string()});
+    EXPECT_EQ(result.exit_code, 2);
+    EXPECT_TRUE(fs::is_empty(folder.path()));
+    return result.err;
+  };
+  EXPECT_THAT(refused("layers", "mine"),
+              HasSubstr("there is no template for a plugin of kind \"layers\": did you mean "
+                        "\"layer\"?; there is one for each of layer, "));
+  for (const std::string name : {"Mine", "2nd", "my-layer", "", "_x", "../x"}) {
+    EXPECT_THAT(refused("layer", name), HasSubstr("is no name for a plugin: use a-z, 0-9 and _"));
+  }
+  EXPECT_THAT(refused("layer", "mlp"), HasSubstr("there is a plugin \"mlp\" already, "));
+  folder.write("mine/notes.txt", "kept");
+  const ProcessResult result =
+      run_tessera({"new", "layer", "mine", "--into", folder.path().string()});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.err, HasSubstr("mine exists already: nothing was written"));
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder.path() / "mine"), {}), 1);
+}
+
+// All kinds in one build without optimization, in a place that stays: a compiler cache knows it.
+TEST(New, EachKindBuildsAndPassesItsTest) {
+  const fs::path folder = TESSERA_BUILD_DIR "/tests/new", prefix = folder / "prefix";
+  fs::remove_all(folder);
+  fs::create_directories(folder);
+  ProcessOptions options;
+  options.folder = folder;
+  options.environment = testing::compiler_variables();
+  const auto run = [&](std::vector<std::string> command) {
+    const ProcessResult result = run_process(std::move(command), options);
+    EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
+    return result.exit_code == 0;
+  };
+  ASSERT_TRUE(run({"cmake", "--install", TESSERA_BUILD_DIR, "--prefix", prefix}));
+  const std::string program = prefix / "bin/tessera";
+  std::ofstream all(folder / "CMakeLists.txt");
+  all << "cmake_minimum_required(VERSION 3.25)\nproject(all LANGUAGES CXX)\nenable_testing()\n"
+         "find_package(Tessera REQUIRED)\n";
+  for (const std::string& kind : kinds()) {
+    ASSERT_TRUE(run({program, "new", kind, "own_" + kind}));
+    all << "add_subdirectory(own_" << kind << ")\n";
+  }
+  all.close();
+  ASSERT_TRUE(run({"cmake",
+                   "-S",
+                   ".",
+                   "-B",
+                   "build",
+                   "-G",
+                   "Ninja",
+                   "-DCMAKE_PREFIX_PATH=" + prefix.string()}));
+  ASSERT_TRUE(run({"cmake", "--build", "build"}));
+  ASSERT_TRUE(run({"ctest", "--test-dir", "build", "--output-on-failure", "--no-tests=error"}));
+  for (const std::string& kind : kinds()) {
+    const std::string name = "own_" + kind;
+    run({program,
+         "config",
+         "check",
+         name + "/" + name + ".toml",
+         "--set",
+         "plugins.path=[\"build/" + name + "/plugins\"]"});
+  }
+}
+
+// The rule is made, and its operation is looked up, before anything is known of its kernels.
+TEST(ConfigCheck, FindsARuleWithoutAKernelOnTheDevice) {
+  const TemporaryFolder folder;
+  const std::string file =
+      folder.write("run.toml",
+                   "schema = 1\n[run]\nsteps = 2\n[plugins]\npath = [\"" TESSERA_BUILD_DIR
+                   "/tests/plugins/rule_without_kernel\"]\n"
+                   "[batch]\nglobal = 2\nmicro = 1\nsequence_length = 8\n"
+                   "[model]\ntype = \"gpt\"\nlayers = 1\nhidden = 16\nheads = 2\n"
+                   "[optimizer.rule]\ntype = \"test_halve\"\n[lr]\npeak = 1e-3\n"
+                   "[data]\ntype = \"text\"\npath = \"" TESSERA_SOURCE_DIR "/LICENSE\"\n");
+  const ProcessResult result = run_tessera({"config", "check", file});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.err,
+              HasSubstr("run.toml:16:8: [optimizer.rule] type = \"test_halve\": update of "
+                        "parameters: the device \"cpu\" has no operation \"test.halve\""));
+}
+
+// The first line of the compiler's output that is an error; empty when it compiles.
+std::string first_error(const std::vector<std::string>& definitions) {
+  std::vector<std::string> command = {testing::cached("CMAKE_CXX_COMPILER"),
+                                      "-std=c++20",
+                                      "-fsyntax-only",
+                                      "-I" TESSERA_SOURCE_DIR "/sdk/include",
+                                      "-I" TESSERA_BUILD_DIR "/generated",
+                                      TESSERA_SOURCE_DIR "/tests/e2e/fixtures/wrong_component.cpp"};
+  for (const std::string& definition : definitions) command.push_back("-D" + definition);
+  const ProcessResult result = run_process(command);
+  std::istringstream lines(result.err);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.find("error: ") != std::string::npos) return line;
+  }
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  return {};
+}
+
+TEST(WrongComponent, IsOneSentence) {
+  EXPECT_EQ(first_error({"MISTAKE=with_field"}), "");
+  EXPECT_EQ(first_error({"MISTAKE=with_slot", "SLOT=Tokenizer"}), "");
+  const std::vector<std::pair<std::string, std::string>> sentences = {
+      {"no_constructor", "T needs a public constructor `T(const Config&, Arguments&)`"},
+      {"no_config", "T needs a public nested `struct Config`, or `using Config = NoConfig;`"},
+      {"no_describe", "T::Config needs `static void describe(Schema<Config>& s)`"},
+      {"no_decode", "T leaves a pure virtual function of Kind without an override"},
+      {"another_kind", "T must derive publicly from Kind"},
+  };
+  for (const auto& [mistake, sentence] : sentences) {
+    EXPECT_THAT(first_error({"MISTAKE=" + mistake}), HasSubstr("add<Kind, T>: " + sentence));
+  }
+  for (const std::string field : {"float", "std::vector<float>", "Auto<float>"}) {
+    EXPECT_THAT(first_error({"MISTAKE=with_field", "FIELD=" + field}),
+                HasSubstr("Schema::field: a key is bool, an integer, double (not float)"));
+  }
+  EXPECT_THAT(first_error({"MISTAKE=with_slot", "SLOT=int"}),
+              HasSubstr("Schema::slot: the K of Component<K> must be an interface of the SDK"));
+}
+
+}  // namespace
+}  // namespace tessera
