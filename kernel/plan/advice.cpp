@@ -58,10 +58,10 @@ class Adviser {
     }
   }
 
-  // Keeps what holds less. Returns whether it fits.
+  // Keeps what holds less by more than a rounding of the allocator. Returns whether it fits.
   bool keep_smaller(const Sets& sets) {
     const auto found = tried(sets);
-    if (!found || found->held >= out_.fit.held) return false;
+    if (!found || found->held > out_.fit.held - out_.fit.held / 50) return false;
     out_.smaller.push_back(*found);
     return found->fits;
   }
