@@ -16,6 +16,7 @@ class PluginHost;
 struct RanksOptions {
   Layout layout;
   std::string group;  ///< "tp-dp"; empty: all axes
+  std::string svg;    ///< file to draw into; empty: none
   bool json = false;
 };
 
@@ -34,6 +35,12 @@ struct ConfigOptions {
   std::vector<std::string> sets;  ///< "key=value"
 };
 
+struct KeysOptions {
+  std::vector<std::string> path;  ///< plugin folders searched before all others
+  std::string section;            ///< "optimizer", "model.block.mlp"; empty: all
+  enum Format { text, markdown, megatron } format = text;
+};
+
 struct TrainOptions {
   std::vector<std::string> files;
   std::vector<std::string> sets;
@@ -46,6 +53,7 @@ struct PlanOptions {
   std::string hardware;  ///< a file of configs/hardware; empty: a small CPU host
   std::string svg;       ///< file to draw the timeline into; empty: none
   i64 world = 0;         ///< 0: what the configuration asks for
+  u64 memory = 0;        ///< bytes of a device, or of a host; 0: what the hardware table says
   bool json = false;
 };
 
@@ -93,6 +101,7 @@ int run_new(const NewOptions& options);
 int run_config_check(const ConfigOptions& options);
 int run_config_dump(const ConfigOptions& options);
 int run_config_diff(const ConfigOptions& options);
+int run_config_keys(const KeysOptions& options);
 int run_train(const TrainOptions& options);
 int run_plan(const PlanOptions& options);
 int run_calibrate(const CalibrateOptions& options);

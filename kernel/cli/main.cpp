@@ -38,5 +38,6 @@ int main(int argc, char** argv) {
                          .config_check = run_config_check,
                          .config_dump = run_config_dump,
                          .config_diff = run_config_diff,
+                         .config_keys = run_config_keys,
                      });
 }

@@ -96,6 +96,14 @@ void add_plan(Program& program, int (*run)(const PlanOptions&)) {
       ->option_text("FILE");
   command->add_option("--world", o->world, "number of ranks [as configured]")
       ->check(CLI::Range(i64{1}, kMostRanks));
+  command
+      ->add_option("--memory",
+                   o->memory,
+                   "does it fit into that much on each device or, where the table's ranks share "
+                   "their host's memory, on each host? 80GiB, 512MB [the table's]")
+      ->transform(CLI::AsSizeValue(true))
+      ->check(CLI::Range(u64{1}, u64{1} << 62))
+      ->option_text("SIZE");
   command->add_flag("--json", o->json, "for programs");
 }
 
@@ -166,6 +174,9 @@ void add_ranks(Program& program, int (*run)(const RanksOptions&)) {
   command->add_option("--order", l.order, "fastest first")->capture_default_str();
   command->add_option("--group", o->group, "only these groups, e.g. tp-dp or etp-ep")
       ->check(not_empty);
+  command->add_option("--svg", o->svg, "draw into this file which ranks share a group")
+      ->check(not_empty)
+      ->option_text("FILE");
   command->add_flag("--json", o->json, "for programs");
 }
 
@@ -245,7 +256,26 @@ void add_config(Program& program, const Commands& commands) {
   };
   add("check", "Everything that is wrong with it", commands.config_check);
   add("dump", "Every key in effect, with its origin", commands.config_dump);
-  add("diff", "In which keys two files differ", commands.config_diff);
+  add("diff",
+      "In which keys two files differ, but for those that follow from others",
+      commands.config_diff);
+
+  CLI::App* keys = command->add_subcommand("keys", "Every key that there is, with its meaning");
+  const auto o = program.choose(keys, commands.config_keys);
+  keys->add_option("SECTION", o->section, "only this table and those in it: model.block");
+  const auto add_format = [&](const char* name, const char* doc, KeysOptions::Format format) {
+    return keys->add_flag_callback(
+        name, [o, format] { o->format = format; }, doc);
+  };
+  CLI::Option* markdown =
+      add_format("--markdown", "as configs/REFERENCE.md has it", KeysOptions::markdown);
+  add_format("--megatron",
+             "Megatron-LM's flags and the keys that they are here, as Markdown",
+             KeysOptions::megatron)
+      ->excludes(markdown);
+  keys->add_option("--path", o->path, "a plugin folder to search before all others")
+      ->allow_extra_args(false)
+      ->option_text("DIR ...");
 }
 
 std::string version() {

@@ -20,6 +20,7 @@ struct Commands {
   int (*config_check)(const ConfigOptions&) = nullptr;
   int (*config_dump)(const ConfigOptions&) = nullptr;
   int (*config_diff)(const ConfigOptions&) = nullptr;
+  int (*config_keys)(const KeysOptions&) = nullptr;
 };
 
 /// Reads the command line, runs the command and returns the exit code. What goes wrong is printed

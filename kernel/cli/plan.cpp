@@ -7,6 +7,7 @@
 #include "kernel/config/config.hpp"
 #include "kernel/launch/environment.hpp"
 #include "kernel/launch/open_plugins.hpp"
+#include "kernel/plan/advice.hpp"
 #include "kernel/plan/report.hpp"
 #include "kernel/schedule/draw.hpp"
 #include "kernel/train/setup/run_setup.hpp"
@@ -16,31 +17,64 @@ namespace tessera {
 
 namespace {
 
-Prediction predict(const PlanOptions& options) {
-  const Config config = Config::load(options.files, options.sets);
-  const auto plugins = open_plugins(config.plugin_path());
-  const Resolved resolved = resolve(config, *plugins);
-  for (const std::string& notice : resolved.notices) fmt::print(stderr, "{}\n", notice);
-  PlanArguments arguments;
-  arguments.config = &resolved;
-  arguments.plugins = plugins.get();
-  arguments.world = options.world > 0 ? options.world : world_size(resolved.run);
-  if (!options.hardware.empty()) arguments.hardware = Hardware::load(options.hardware);
-  arguments.threads = rank_threads(resolved.run.device, arguments.world);
-  arguments.workers = static_cast<int>(auto_threads(1));
-  return predict(arguments);
-}
+// Predicts what the options say, and the same with further settings.
+class Planner {
+ public:
+  explicit Planner(const PlanOptions& options)
+      : options_(options),
+        plugins_(open_plugins(Config::load(options.files, options.sets).plugin_path())),
+        config_(resolved(options.sets)) {
+    if (!options.hardware.empty()) hardware_ = Hardware::load(options.hardware);
+  }
+
+  const Resolved& config() const { return config_; }
+
+  Prediction predict(const std::vector<std::string>& further = {}) const {
+    std::vector<std::string> sets = options_.sets;
+    sets.insert(sets.end(), further.begin(), further.end());
+    const Resolved config = resolved(sets);
+    PlanArguments arguments;
+    arguments.config = &config;
+    arguments.plugins = plugins_.get();
+    arguments.world = options_.world > 0 ? options_.world : world_size(config.run);
+    arguments.hardware = hardware_;
+    arguments.threads = rank_threads(config.run.device, arguments.world);
+    arguments.workers = static_cast<int>(auto_threads(1));
+    return tessera::predict(arguments);
+  }
+
+ private:
+  Resolved resolved(const std::vector<std::string>& sets) const {
+    return resolve(Config::load(options_.files, sets), *plugins_);
+  }
+
+  const PlanOptions& options_;
+  std::shared_ptr<PluginHost> plugins_;
+  Resolved config_;
+  Hardware hardware_;
+};
 
 }  // namespace
 
 int run_plan(const PlanOptions& options) {
   try {
-    const Prediction prediction = predict(options);
+    const Planner planner(options);
+    for (const std::string& notice : planner.config().notices) fmt::print(stderr, "{}\n", notice);
+    const Prediction prediction = planner.predict();
+    const Advice advice = advise(
+        prediction, planner.config().run, static_cast<i64>(options.memory), [&](const auto& sets) {
+          return planner.predict(sets);
+        });
     if (!options.svg.empty()) {
       const int chunks = prediction.classes.front().plan.shape.chunks;
-      write_output_file(options.svg, draw_svg(prediction.timeline, chunks, prediction.run));
+      write_output_file(options.svg,
+                        draw_svg(prediction.timeline, chunks, prediction.run, "seconds"));
     }
-    fmt::print("{}", options.json ? report_json(prediction) + "\n" : report_text(prediction));
+    if (options.json) {
+      fmt::print("{}\n", report_json(prediction, &advice));
+    } else {
+      fmt::print("{}{}", report_text(prediction), advice_text(prediction, advice));
+    }
     return 0;
   } catch (const Error& error) {
     throw ConfigError(error.what());  // nothing ran: whatever is wrong, the configuration says it

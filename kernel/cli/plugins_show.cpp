@@ -1,35 +1,16 @@
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 
 #include "kernel/cli/commands.hpp"
+#include "kernel/config/keys.hpp"
 #include "kernel/launch/open_plugins.hpp"
 #include "tessera/error.hpp"
 #include "tessera/suggest.hpp"
 
 namespace tessera {
 namespace {
-
-struct Row {
-  std::string name, type, initial, doc;
-};
-
-std::string initial_text(const FieldSpec& field) {
-  if (field.given) return "set by the parent";
-  if (!field.from.empty()) return "from " + field.from;
-  if (field.type == FieldType::tables) return "none";
-  return field.initial ? field.initial->text() : "required";
-}
-
-void add_rows(std::vector<Row>& rows, const std::string& prefix, const FieldSpec& field) {
-  const std::string name = prefix + field.name;
-  std::string doc = field.doc;
-  if (!field.megatron.empty()) doc += fmt::format(" (Megatron: {})", field.megatron);
-  rows.push_back({name, field.type_text(), initial_text(field), doc});
-  for (const FieldSpec& inner : field.table_fields) add_rows(rows, name + ".NAME.", inner);
-}
 
 std::string shown_path(const PluginOrigin& origin) {
   if (origin.builtin()) return origin.name;
@@ -58,25 +39,7 @@ int run_plugins_show(const PluginsOptions& options) {
   if (!origin.builtin()) fmt::print("   {}", origin.version);
   fmt::print("   {}   {}\n", shown_path(origin), info->doc);
 
-  std::vector<Row> rows;
-  for (const FieldSpec& field : info->fields) add_rows(rows, "", field);
-  std::size_t name = 0, type_text = 0, initial = 0;
-  for (const Row& row : rows) {
-    name = std::max(name, row.name.size());
-    type_text = std::max(type_text, row.type.size());
-    initial = std::max(initial, row.initial.size());
-  }
-  for (const Row& row : rows) {
-    fmt::print("  {:<{}}   {:<{}}   {:<{}}   {}\n",
-               row.name,
-               name,
-               row.type,
-               type_text,
-               row.initial,
-               initial,
-               row.doc);
-  }
-  if (rows.empty()) fmt::print("  no keys of its own\n");
+  fmt::print("{}", rows_text(key_rows(info->fields)));
   return 0;
 }
 

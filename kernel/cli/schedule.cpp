@@ -114,7 +114,7 @@ int run_schedule(const ScheduleOptions& options) {
   for (int rank = 0; rank < shape.ranks; ++rank) ranks.push_back(report_of(pipeline, rank));
   const std::string title = title_of(options, shape);
   if (!options.svg.empty()) {
-    write_output_file(options.svg, draw_svg(timeline, shape.chunks, title));
+    write_output_file(options.svg, draw_svg(timeline, shape.chunks, title, kScheduleUnit));
   }
   if (options.json) {
     print_json(ranks, timeline.bubble());

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "kernel/config/checker.hpp"
+#include "kernel/config/keys.hpp"
 #include "tessera/suggest.hpp"
 
 namespace tessera {
@@ -36,13 +37,74 @@ void Checker::unknown_type(const Slot& slot, const std::string& type, const Entr
                                  type,
                                  written == nullptr ? " (the default)" : "",
                                  slot.kind);
-  if (const auto near = nearest(type, names)) text += fmt::format("; did you mean \"{}\"?", *near);
+  const std::string other = other_slot(slot, type);
+  if (const auto near = nearest(type, names)) {
+    text += fmt::format("; did you mean \"{}\"?", *near);
+  } else if (!other.empty()) {
+    text += "; " + other;
+  }
   std::string details =
       fmt::format("\n  known {}: {}", plural(slot.kind), listed.empty() ? "none" : joined(listed));
   for (const std::string& failure : catalog_.load_failures()) {
     details += fmt::format("\n  not loaded: {}", failure);
   }
   problem(written != nullptr ? written->at : Origin(), text, details);
+}
+
+std::string Checker::other_slot(const Slot& slot, const std::string& type) const {
+  for (const ComponentInfo* info : catalog_.of_kind(slot.kind)) {
+    for (const FieldSpec& field : info->fields) {
+      if (field.type != FieldType::component || field.component_kind == slot.kind) continue;
+      std::vector<std::string> names;
+      for (const ComponentInfo* inner : catalog_.of_kind(field.component_kind)) {
+        names.push_back(inner->type);
+      }
+      if (const auto near = nearest(type, names)) {
+        return fmt::format("\"{0}\" is a {1}: write [{2}.{3}] type = \"{0}\"",
+                           *near,
+                           field.component_kind,
+                           slot.path,
+                           field.name);
+      }
+    }
+  }
+  for (const RootSection& section : root_sections()) {
+    if (section.kind == slot.kind || section.kind.empty() || section.each) continue;
+    if (catalog_.find(section.kind, type) == nullptr) continue;
+    return fmt::format(
+        "\"{0}\" is a {1}: write [{2}] type = \"{0}\"", type, section.kind, section.name);
+  }
+  return "";
+}
+
+void Checker::value_of_slot(const Slot& slot, const Entry& written) {
+  const auto* type = std::get_if<std::string>(&written.value->data);
+  std::string text = fmt::format("{} is the table of a {}", label(slot.path), slot.kind);
+  const std::string hint = flag_hint(catalog_, slot.path);
+  if (type != nullptr) {
+    const std::string other =
+        catalog_.find(slot.kind, *type) == nullptr ? other_slot(slot, *type) : "";
+    text += other.empty() ? fmt::format(": write [{}] type = {}", slot.path, written.value->text())
+                          : ", and " + other;
+  } else if (!hint.empty()) {
+    text += ": " + hint;
+  } else {
+    text += fmt::format("; `tessera config keys {}` lists its keys", slot.path);
+  }
+  problem(written.key, text);
+}
+
+std::string Checker::children_elsewhere(const std::string& section) const {
+  constexpr std::size_t kShown = 5;
+  std::vector<std::string> found;
+  for (const std::string& key : config_.tree().children(section)) {
+    const auto tables = tables_of_key_.find(key);
+    const std::string hint = tables == tables_of_key_.end()
+                                 ? flag_hint(catalog_, key)
+                                 : fmt::format("{} belongs to [{}]", key, tables->second.front());
+    if (!hint.empty() && found.size() < kShown) found.push_back(hint);
+  }
+  return joined(found);
 }
 
 std::string Checker::unknown_text(const UnknownKey& unknown) const {
@@ -61,6 +123,8 @@ std::string Checker::unknown_text(const UnknownKey& unknown) const {
   }
   const std::string other = elsewhere(unknown);
   if (!other.empty()) return out + ": " + other;
+  const std::string inside = root && unknown.is_table ? children_elsewhere(unknown.key) : "";
+  if (!inside.empty()) return out + ": " + inside;
   if (root) return out + fmt::format("; there are [{}]", fmt::join(unknown.known, "], ["));
   std::string who = fmt::format("[{}]", unknown.table);
   if (!unknown.kind.empty()) {
@@ -94,10 +158,7 @@ std::string Checker::elsewhere(const UnknownKey& unknown) const {
     if (places.size() > 3) places.resize(3);
     return fmt::format("it belongs to {}", fmt::join(places, " or "));
   }
-  std::string flag = "--" + unknown.key;
-  std::ranges::replace(flag, '_', '-');
-  const auto path = megatron_.find(flag);
-  return path == megatron_.end() ? "" : fmt::format("here it is {}", path->second);
+  return flag_hint(catalog_, unknown.key);
 }
 
 }  // namespace tessera

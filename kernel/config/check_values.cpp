@@ -133,16 +133,19 @@ void Checker::complete_paths() {
     const auto* found = entry != nullptr ? std::get_if<std::string>(&entry->value->data) : nullptr;
     return found == nullptr ? std::string() : *found;
   };
-  const auto complete = [&](const char* path, const std::string& when_empty) {
+  const auto complete = [&](const char* path,
+                            const std::string& when_empty,
+                            const std::string& from = "") {
     const Entry* entry = tree.find(path);
     if (entry == nullptr) return;  // it has a problem
     Entry out = *entry;
     const std::string value = text(path);
+    if (value.empty()) out.from = from;
     out.value = Value(config_.resolve_path(value.empty() ? when_empty : value, entry->at).string());
     tree.put(path, std::move(out));
   };
-  complete("run.out", "runs/" + text("run.name"));
-  complete("checkpoint.out", text("run.out") + "/checkpoints");
+  complete("run.out", "runs/" + text("run.name"), "run.name");
+  complete("checkpoint.out", text("run.out") + "/checkpoints", "run.out");
   const std::string resume = text("checkpoint.resume");
   if (!resume.empty() && resume != "auto" && resume != "none") complete("checkpoint.resume", "");
   if (!text("checkpoint.init_from").empty()) complete("checkpoint.init_from", "");

@@ -142,12 +142,7 @@ std::vector<TypeEra> Checker::slot_defaults(const FieldSpec& spec,
 void Checker::check_slot(const Slot& slot) {
   const Entry* table = config_.tree().find(slot.path);
   if (table != nullptr && table->value) {
-    problem(table->key,
-            fmt::format("{} is the table of a {}: write [{}] type = {}",
-                        label(slot.path),
-                        slot.kind,
-                        slot.path,
-                        table->value->text()));
+    value_of_slot(slot, *table);
     return;
   }
   if (depth_ >= kMaxDepth) {
@@ -225,7 +220,6 @@ void Checker::check_field(const std::string& table,
   const bool open = !eras.empty() && eras.back().info == nullptr;
   if (entry == nullptr && open && find_field(eras.back(), spec.name) == &spec) return;
   if (!spec.given) tables_of_key_[spec.name].push_back(table);
-  if (!spec.megatron.empty()) megatron_.emplace(spec.megatron, path);
   if (spec.type == FieldType::component) {
     check_slot({path, spec.component_kind, slot_defaults(spec, eras), false, false, nullptr});
   } else if (spec.type == FieldType::tables) {

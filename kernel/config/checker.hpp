@@ -75,10 +75,16 @@ class Checker {
   void complete_paths();
 
   void put_default(const std::string& path, const Value& value);
+  void value_of_slot(const Slot& slot, const Entry& written);
   void unknown_type(const Slot& slot, const std::string& type, const Entry* written);
   void missing(const std::string& table, const std::string& key, const std::string& what);
   std::string unknown_text(const UnknownKey& unknown) const;
   std::string elsewhere(const UnknownKey& unknown) const;
+  /// Where the known keys of an unknown section belong.
+  std::string children_elsewhere(const std::string& section) const;
+  /// `"adamw" is a rule: write [optimizer.rule] type = "adamw"` for a component that is of another
+  /// kind than a slot; empty where there is none of a name like that.
+  std::string other_slot(const Slot& slot, const std::string& type) const;
   /// Adds "position: text", with the source line and `details` on lines of their own.
   void problem(const Origin& at, const std::string& text, const std::string& details = "");
 
@@ -88,7 +94,6 @@ class Checker {
   std::map<std::string, const FieldSpec*> pending_;  ///< `from` keys that are not set
   std::set<std::string> settling_;
   std::map<std::string, std::vector<std::string>> tables_of_key_;  ///< where each key is declared
-  std::map<std::string, std::string> megatron_;                    ///< flag → path
   int depth_ = 0;
 };
 

@@ -68,31 +68,38 @@ std::string value_text(const Line& line) {
 struct Difference {
   std::string path;
   std::optional<std::string> left, right;
+  bool derived = true;  ///< on both sides, as far as they have it, from other keys
 };
+
+bool is_derived(const Line& line) { return !line.entry->from.empty(); }
 
 /// In the order of dump; what only the right one has comes last.
 std::vector<Difference> differences(const Resolved& left, const Resolved& right) {
-  std::map<std::string, std::string> values;
+  std::map<std::string, Line> there;
   for (const Table& table : tables_of(*right.tree)) {
-    for (const Line& line : table.lines) values[line.path] = value_text(line);
+    for (const Line& line : table.lines) there.emplace(line.path, line);
   }
   std::vector<Difference> out;
   for (const Table& table : tables_of(*left.tree)) {
     for (const Line& line : table.lines) {
       const std::string text = value_text(line);
-      const auto other = values.find(line.path);
-      if (other == values.end()) {
-        out.push_back({line.path, text, std::nullopt});
+      const auto other = there.find(line.path);
+      if (other == there.end()) {
+        out.push_back({line.path, text, std::nullopt, is_derived(line)});
         continue;
       }
-      if (other->second != text) out.push_back({line.path, text, other->second});
-      values.erase(other);
+      std::string now = value_text(other->second);
+      if (now != text) {
+        out.push_back(
+            {line.path, text, std::move(now), is_derived(line) && is_derived(other->second)});
+      }
+      there.erase(other);
     }
   }
   for (const Table& table : tables_of(*right.tree)) {
     for (const Line& line : table.lines) {
-      const auto only = values.find(line.path);
-      if (only != values.end()) out.push_back({line.path, std::nullopt, only->second});
+      if (!there.contains(line.path)) continue;
+      out.push_back({line.path, std::nullopt, value_text(line), is_derived(line)});
     }
   }
   return out;
@@ -134,6 +141,7 @@ std::string values_text(const Resolved& resolved) {
 std::vector<std::string> diff(const Resolved& left, const Resolved& right) {
   std::vector<std::string> out;
   for (const Difference& d : differences(left, right)) {
+    if (d.derived) continue;  // it follows from a key that differs
     if (d.left) out.push_back(fmt::format("- {} = {}", d.path, *d.left));
     if (d.right) out.push_back(fmt::format("+ {} = {}", d.path, *d.right));
   }

@@ -17,10 +17,11 @@ std::string dump(const Resolved& resolved);
 std::string values_text(const Resolved& resolved);
 
 /// One line for each key in which two configurations differ: "- key = a" and "+ key = b" in the
-/// order of dump; empty when there is none. Origins do not count.
+/// order of dump; empty when there is none. Origins do not count. What both sides take from other
+/// keys (Entry::from) follows from these and is left out.
 std::vector<std::string> diff(const Resolved& left, const Resolved& right);
 
-/// The same for people: "lr.peak: 0.002, now 0.001".
+/// All of them, for people: "lr.peak: 0.002, now 0.001". Plugins may differ between the two.
 std::vector<std::string> changes(const Resolved& before, const Resolved& now);
 
 }  // namespace tessera

@@ -228,8 +228,13 @@ void CheckSection::describe(Schema<CheckSection>& s) {
 namespace {
 
 template <class K>
-RootSection component(std::string name, std::string doc, const Component<K>& initial) {
-  return {std::move(name), std::move(doc), std::string(K::kKind), initial.type, {}};
+RootSection component(std::string name,
+                      std::string doc,
+                      const Component<K>& initial,
+                      std::string flag = "") {
+  RootSection out{std::move(name), std::move(doc), std::string(K::kKind), initial.type, {}};
+  out.megatron = std::move(flag);
+  return out;
 }
 
 template <class S>
@@ -238,8 +243,11 @@ RootSection section(std::string name, std::string doc) {
 }
 
 template <class S, class K>
-RootSection both(std::string name, std::string doc, const Component<K>& initial) {
-  RootSection out = component(std::move(name), std::move(doc), initial);
+RootSection both(std::string name,
+                 std::string doc,
+                 const Component<K>& initial,
+                 std::string flag = "") {
+  RootSection out = component(std::move(name), std::move(doc), initial, std::move(flag));
   out.fields = fields_of<S>();
   return out;
 }
@@ -248,27 +256,28 @@ std::vector<RootSection> make_sections() {
   const RunConfig c;
   RootSection observers =
       component("observers",
-                "what reads events: one table each; console and metrics are on unless their type "
-                "is \"none\"",
+                "what reads events: one table each; console, metrics and report are on unless "
+                "their type is \"none\"",
                 Component<Observer>());
   observers.each = true;
-  observers.always = {"console", "metrics"};
+  observers.always = {"console", "metrics", "report"};
   return {
       section<RunSection>("run", "the run as a whole"),
       both<DeviceSection>("device", "what a rank computes on", c.device.device),
       section<PluginsSection>("plugins", "where plugins are"),
-      both<CommSection>("comm", "how ranks exchange data", c.comm.communicator),
+      both<CommSection>(
+          "comm", "how ranks exchange data", c.comm.communicator, "--distributed-backend"),
       section<ParallelSection>("parallel", "the layout of the ranks"),
       section<PlacementSection>("placement", "which layers each pipeline stage holds"),
       section<RecomputeSection>("recompute", "activations that are computed again"),
       section<BatchSection>("batch", "samples of a step"),
-      component("tokenizer", "text to tokens and back", c.tokenizer),
+      component("tokenizer", "text to tokens and back", c.tokenizer, "--tokenizer-type"),
       component("model", "what is trained", c.model),
       section<PrecisionSection>("precision", "element types"),
       component("schedule", "the pipeline's order of work", c.schedule),
       component("graph", "what is captured as graphs", c.graph),
       component("optimizer", "who updates which shards of the parameters", c.optimizer),
-      component("lr", "learning rate by step", c.lr),
+      component("lr", "learning rate by step", c.lr, "--lr-decay-style"),
       component("data", "what is trained on", c.data),
       section<CheckpointSection>("checkpoint", "saving and resuming"),
       section<ValidationSection>("validation", "loss on data that is not trained on"),

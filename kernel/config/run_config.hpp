@@ -145,6 +145,7 @@ struct RootSection {
   /// Every sub-table selects a component of `kind`, or "none"; its type defaults to its name.
   bool each = false;
   std::vector<std::string> always{};  ///< sub-tables that are there without being written
+  std::string megatron{};             ///< Megatron-LM's flag for the choice of the component
 };
 
 /// All root sections, in the order in which they are documented and dumped.

@@ -201,7 +201,10 @@ class Rank {
     cx.pool = &device_->pool();
     const Tensor few = tensor({16}, DType::fp32);
     const double latency = seconds_of([&] { ops::scale(cx, few, 2); });
-    if (root()) out.hardware.launch_latency = latency;
+    if (root()) {
+      out.hardware.launch_latency = latency;
+      out.hardware.memory.shared = device_->memory_kind() == kHostMemory;
+    }
   }
 
   void measure_all_reduce(const std::string& type, Calibration& out) {

@@ -1,5 +1,8 @@
 // The hardware table that measurements make.
+#include <unistd.h>
+
 #include <algorithm>
+#include <fstream>
 
 #include "kernel/plan/calibrate.hpp"
 #include "tessera/value.hpp"
@@ -28,11 +31,24 @@ void fill_peaks(const Calibration& measured, Hardware& hardware) {
   }
 }
 
+// Of this host or of the container that this process is in.
+double host_memory() {
+  double bytes =
+      static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGE_SIZE));
+  for (const char* file :
+       {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
+    double limit = 0;
+    if (std::ifstream(file) >> limit && limit > 0) bytes = std::min(bytes, limit);
+  }
+  return bytes;
+}
+
 void fill_memory(const Calibration& measured, Hardware& hardware) {
   std::vector<double> rates;
   for (const Calibration::Moved& moved : measured.moved) rates.push_back(moved.bytes_per_second);
   hardware.memory.bandwidth = std::ranges::max(rates);
   hardware.memory.efficiency = middle(rates) / hardware.memory.bandwidth;
+  if (hardware.memory.shared) hardware.memory.capacity = host_memory();
 }
 
 // What collective_seconds() makes of an all-reduce, turned around: the smallest one is latency,
@@ -94,6 +110,9 @@ std::string hardware_toml(const Calibration& calibration) {
   }
   text += fmt::format(
       "bandwidth = {:.4g}\nefficiency = {:.3f}\n", h.memory.bandwidth, h.memory.efficiency);
+  if (h.memory.capacity > 0) {
+    text += fmt::format("capacity = {:.0f}\nshared = {}\n", h.memory.capacity, h.memory.shared);
+  }
   const auto link = [&](std::string_view table, const LinkTable& of, std::string_view what) {
     text += fmt::format("\n[{}]  # {}\nbandwidth = {:.4g}\nefficiency = {:.3f}\nlatency = {:.3g}\n",
                         table,

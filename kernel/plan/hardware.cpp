@@ -34,6 +34,7 @@ void refuse_unknown(const Config& config,
 // Bounds that no hardware comes near: within them every predicted time is a number.
 constexpr double kLeastPerSecond = 1, kMostPerSecond = 1e24;  // FLOPs, bytes
 constexpr double kMostSeconds = 3600;
+constexpr double kMostBytes = 1e18;
 
 template <class T>
 void add_bandwidth(Schema<T>& s, double T::*member, std::string_view doc) {
@@ -68,6 +69,12 @@ void PeakTable::describe(Schema<PeakTable>& s) {
 void MemoryTable::describe(Schema<MemoryTable>& s) {
   add_bandwidth(s, &MemoryTable::bandwidth, "bytes a second of one rank");
   add_share(s, &MemoryTable::efficiency, "share of it that operations reach");
+  s.field("capacity",
+          &MemoryTable::capacity,
+          "bytes of one rank's device, or of a host where `shared`; 0: unknown")
+      .at_least(0)
+      .at_most(kMostBytes);
+  s.field("shared", &MemoryTable::shared, "ranks compute in their host's memory");
 }
 
 void LinkTable::describe(Schema<LinkTable>& s) {

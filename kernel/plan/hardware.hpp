@@ -18,6 +18,8 @@ struct PeakTable {
 struct MemoryTable {
   double bandwidth = 22e9;  ///< bytes a second of one rank
   double efficiency = 0.9;
+  double capacity = 0;  ///< bytes of one rank's device, or of a host where `shared`; 0: unknown
+  bool shared = true;   ///< ranks compute in their host's memory
   static void describe(Schema<MemoryTable>& s);
 };
 

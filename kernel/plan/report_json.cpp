@@ -66,11 +66,33 @@ Json layout_json(const Prediction& p) {
       .add("order", p.layout.order);
 }
 
+Json alternative_json(const Alternative& other) {
+  return Json()
+      .add("set", other.change)
+      .add("held", other.held)
+      .add("fits", other.fits)
+      .add("microbatches", other.microbatches)
+      .add("bubble", other.bubble)
+      .add("step_seconds", other.step_seconds);
+}
+
+Json advice_json(const Advice& advice) {
+  Json out;
+  out.add("held", advice.fit.held).add("ranks", advice.fit.ranks).add("rank", advice.fit.rank);
+  if (advice.fit.capacity > 0) {
+    out.add("capacity", advice.fit.capacity).add("fits", advice.fit.fits());
+  }
+  out.add("smaller", Json::array(advice.smaller, alternative_json))
+      .add("long_bubble", advice.long_bubble);
+  if (advice.less_bubble) out.add("less_bubble", alternative_json(*advice.less_bubble));
+  return out;
+}
+
 }  // namespace
 
-std::string report_json(const Prediction& p) {
-  return Json()
-      .add("run", p.run)
+std::string report_json(const Prediction& p, const Advice* advice) {
+  Json out;
+  out.add("run", p.run)
       .add("hardware", p.hardware.name)
       .add("hardware_table", p.hardware.table)
       .add("world_size", p.layout.world)
@@ -89,8 +111,9 @@ std::string report_json(const Prediction& p) {
       .add("tokens_per_second", p.tokens_per_second())
       .add("flops_per_second_and_rank", p.flops_per_second_and_rank())
       .add("mfu", p.mfu)
-      .add("notes", Json::array(p.notes))
-      .text();
+      .add("notes", Json::array(p.notes));
+  if (advice != nullptr) out.add("advice", advice_json(*advice));
+  return out.text();
 }
 
 }  // namespace tessera

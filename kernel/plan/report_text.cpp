@@ -125,6 +125,13 @@ std::string rank_text(const Prediction& p, const Representative& r) {
   return text;
 }
 
+std::string replaced(std::string text, std::string_view what, std::string_view by) {
+  for (std::size_t at = 0; (at = text.find(what, at)) != std::string::npos; at += by.size()) {
+    text.replace(at, what.size(), by);
+  }
+  return text;
+}
+
 // Left out where it would be too long to read.
 std::string picture_text(const Prediction& p) {
   constexpr i64 kMostMicrobatches = 32;
@@ -145,6 +152,44 @@ std::string report_text(const Prediction& p) {
                       p.mfu * 100);
   if (p.layout.pipeline > 1) text += fmt::format(", bubble {:.1f} %", p.bubble * 100);
   return text + "\n";
+}
+
+std::string advice_text(const Prediction& p, const Advice& advice) {
+  const Fit& fit = advice.fit;
+  const std::string who =
+      !fit.host || fit.ranks == 1
+          ? fmt::format("rank {} holds", fit.rank)
+          : fmt::format("ranks {} to {} of one host hold", fit.rank, fit.rank + fit.ranks - 1);
+  std::string text = fmt::format("memory: {} {}", who, bytes_text(fit.held));
+  if (fit.capacity == 0) {
+    text += "; --memory SIZE says whether that fits\n";
+  } else if (fit.fits()) {
+    text += fmt::format(" of {}: it fits\n", bytes_text(fit.capacity));
+  } else {
+    text += fmt::format(", {} more than the {} that there are: it does not fit\n",
+                        bytes_text(fit.held - fit.capacity),
+                        bytes_text(fit.capacity));
+    for (const Alternative& other : advice.smaller) {
+      text += fmt::format("  --set {:<32} {:>9}{}, step {}\n",
+                          replaced(other.change, " ", " --set "),
+                          bytes_text(other.held),
+                          other.fits ? ", fits" : "",
+                          seconds_text(other.step_seconds));
+    }
+    if (advice.smaller.empty()) {
+      text +=
+          "  nothing that was tried holds less: make the model smaller or take larger devices\n";
+    }
+  }
+  if (!advice.long_bubble) return text;
+  text += fmt::format("warning: the bubble is long: ranks wait {:.1f} % of a step", p.bubble * 100);
+  if (!advice.less_bubble) return text + "; no larger number of microbatches was found to help\n";
+  const Alternative& other = *advice.less_bubble;
+  return text + fmt::format("; --set {} gives {} microbatches, bubble {:.1f} %, step {}\n",
+                            other.change,
+                            other.microbatches,
+                            other.bubble * 100,
+                            seconds_text(other.step_seconds));
 }
 
 }  // namespace tessera

@@ -13,8 +13,19 @@ std::string draw(const Timeline& timeline, int chunks);
 /// Draws all ranks' orders with unit costs: B takes two units, its halves one each.
 std::string draw(const PipelineSchedule& schedule, const PipelineShape& shape);
 
-/// As SVG, to scale in whatever unit the timeline has; every block names itself and its times when
-/// pointed at.
-std::string draw_svg(const Timeline& timeline, int chunks, std::string_view title);
+/// As SVG, to scale, with a time axis in `unit`, the timeline's; every block names itself and its
+/// times when pointed at.
+std::string draw_svg(const Timeline& timeline,
+                     int chunks,
+                     std::string_view title,
+                     std::string_view unit);
+
+/// The unit of a schedule by itself (unit_cost).
+inline constexpr std::string_view kScheduleUnit = "forwards of a microbatch; a backward takes two";
+
+/// A schedule by itself, verified; empty where there are too many blocks to look at.
+std::string draw_svg(const PipelineSchedule& schedule,
+                     const PipelineShape& shape,
+                     std::string_view title);
 
 }  // namespace tessera

@@ -3,17 +3,24 @@
 #include <algorithm>
 
 #include "kernel/schedule/draw.hpp"
+#include "kernel/schedule/verify.hpp"
 #include "tessera/svg.hpp"
 
 namespace tessera {
 
 namespace {
 
-constexpr double kLeft = 64, kTop = 48, kRow = 26, kGap = 6, kBottom = 30;
-constexpr double kLabelWidth = 7;  // of a character
+constexpr double kLeft = 72, kRight = 24, kTop = 48, kRow = 26, kGap = 6;
+constexpr double kAxis = 64;        // ticks, their numbers and their unit
+constexpr double kLabelWidth = 8;   // of a digit
+constexpr double kTickPixels = 90;  // between two ticks, about
+constexpr i64 kMostBlocks = 8192;   // more are megabytes that nobody looks at
 
 // What a block is drawn as.
 enum Look { kForward, kBackward, kInputs, kWeights, kAgain, kLooks };
+constexpr std::string_view kNames[] = {
+    "forward", "backward", "backward (inputs)", "backward (weights)", "forward again"};
+
 Look look_of(const Timeline::Block& block) {
   return block.again ? kAgain : static_cast<Look>(block.action.kind);
 }
@@ -30,18 +37,14 @@ std::string colour(Look look, int chunk, int chunks) {
 }
 
 std::string name(const Timeline::Block& block) {
-  constexpr std::string_view kNames[] = {
-      "forward", "backward", "backward (inputs)", "backward (weights)", "forward again"};
   return fmt::format("{} of microbatch {}, chunk {}",
                      kNames[look_of(block)],
                      block.action.microbatch,
                      block.action.chunk);
 }
 
-std::string legend(const Timeline& timeline, int chunks, double y) {
-  std::string out;
-  double x = kLeft;
-  constexpr std::string_view kNames[] = {"F", "B", "B inputs", "B weights", "F again"};
+std::vector<SvgKey> keys_of(const Timeline& timeline, int chunks) {
+  std::vector<SvgKey> keys;
   for (int look = 0; look < kLooks; ++look) {
     for (int chunk = 0; chunk < chunks; ++chunk) {
       const bool used = std::ranges::any_of(timeline.blocks, [&](const auto& blocks) {
@@ -50,77 +53,76 @@ std::string legend(const Timeline& timeline, int chunks, double y) {
         });
       });
       if (!used) continue;
-      const std::string text =
-          chunks > 1 ? fmt::format("{} chunk {}", kNames[look], chunk) : std::string(kNames[look]);
-      out += fmt::format(
-          "<rect x=\"{}\" y=\"{}\" width=\"12\" height=\"12\" fill=\"{}\"/>"
-          "<text x=\"{}\" y=\"{}\">{}</text>\n",
-          x,
-          y,
-          colour(static_cast<Look>(look), chunk, chunks),
-          x + 16,
-          y + 10,
-          text);
-      x += 28 + kLabelWidth * static_cast<double>(text.size());
+      keys.push_back({colour(static_cast<Look>(look), chunk, chunks),
+                      chunks > 1 ? fmt::format("{}, chunk {}", kNames[look], chunk)
+                                 : std::string(kNames[look])});
     }
   }
-  return out;
+  keys.push_back({"#f2f2f2", "waits"});
+  return keys;
+}
+
+std::string block_text(const Timeline::Block& block, const SvgScale& x, double y, int chunks) {
+  const double left = x(block.span.start), width = x(block.span.end) - left;
+  std::string out = fmt::format(
+      "<g><title>{}: {:.6g} to {:.6g}</title><rect x=\"{:.2f}\" y=\"{:.1f}\" width=\"{:.2f}\" "
+      "height=\"{}\" fill=\"{}\" stroke=\"white\" stroke-width=\"0.6\"/>",
+      name(block),
+      block.span.start,
+      block.span.end,
+      left,
+      y,
+      width,
+      kRow,
+      colour(look_of(block), block.action.chunk, chunks));
+  const std::string label = fmt::format("{}", block.action.microbatch);
+  if (width >= kLabelWidth * static_cast<double>(label.size()) + 2) {
+    out += fmt::format("<text x=\"{:.2f}\" y=\"{:.1f}\" text-anchor=\"middle\">{}</text>",
+                       left + width / 2,
+                       y + kRow / 2 + 5,
+                       label);
+  }
+  return out + "</g>\n";
 }
 
 }  // namespace
 
-std::string draw_svg(const Timeline& timeline, int chunks, std::string_view title) {
+std::string draw_svg(const Timeline& timeline,
+                     int chunks,
+                     std::string_view title,
+                     std::string_view unit) {
   std::size_t most = 1;
   for (const auto& blocks : timeline.blocks) most = std::max(most, blocks.size());
   const double inner = std::clamp(30.0 * static_cast<double>(most), 600.0, 16000.0);
-  const double scale = timeline.makespan > 0 ? inner / timeline.makespan : 0;
-  const double height = kTop + (kRow + kGap) * static_cast<double>(timeline.blocks.size());
-  std::string out = fmt::format(
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0:.0f}\" height=\"{1:.0f}\" "
-      "viewBox=\"0 0 {0:.0f} {1:.0f}\" font-family=\"sans-serif\" font-size=\"11\">\n"
-      "<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n"
-      "<text x=\"{2}\" y=\"20\" font-size=\"14\">{3}: bubble {4:.1f}%</text>\n",
-      kLeft + inner + 16,
-      height + kBottom,
-      kLeft,
-      svg_text(title),
-      100 * timeline.bubble());
+  const SvgScale x{0, std::max(timeline.makespan, 1e-12), kLeft, kLeft + inner};
+  const double base = kTop + (kRow + kGap) * static_cast<double>(timeline.blocks.size());
+  const double width = x.to + kRight;
+  const std::vector<SvgKey> keys = keys_of(timeline, chunks);
+  std::string out =
+      svg_begin(width, base + kAxis + kSvgLegendRow * svg_legend_rows(kLeft, x.to, keys));
+  out += svg_label(kLeft,
+                   26,
+                   fmt::format("{}: bubble {:.1f}%", title, 100 * timeline.bubble()),
+                   SvgAnchor::start,
+                   "title");
   for (std::size_t rank = 0; rank < timeline.blocks.size(); ++rank) {
     const double y = kTop + (kRow + kGap) * static_cast<double>(rank);
-    out += fmt::format(
-        "<text x=\"8\" y=\"{:.1f}\">rank {}</text>"
-        "<rect x=\"{}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{}\" fill=\"#f2f2f2\"/>\n",
-        y + kRow / 2 + 4,
-        rank,
-        kLeft,
-        y,
-        inner,
-        kRow);
+    out += svg_label(8, y + kRow / 2 + 4, fmt::format("rank {}", rank));
+    out += svg_box(kLeft, y, inner, kRow, "#f2f2f2");
     for (const Timeline::Block& block : timeline.blocks[rank]) {
-      const double x = kLeft + block.span.start * scale;
-      const double width = (block.span.end - block.span.start) * scale;
-      out += fmt::format(
-          "<g><title>{}: {:.6g} to {:.6g}</title><rect x=\"{:.2f}\" y=\"{:.1f}\" width=\"{:.2f}\" "
-          "height=\"{}\" fill=\"{}\" stroke=\"white\" stroke-width=\"0.6\"/>",
-          name(block),
-          block.span.start,
-          block.span.end,
-          x,
-          y,
-          width,
-          kRow,
-          colour(look_of(block), block.action.chunk, chunks));
-      const std::string label = fmt::format("{}", block.action.microbatch);
-      if (width >= kLabelWidth * static_cast<double>(label.size()) + 2) {
-        out += fmt::format("<text x=\"{:.2f}\" y=\"{:.1f}\" text-anchor=\"middle\">{}</text>",
-                           x + width / 2,
-                           y + kRow / 2 + 4,
-                           label);
-      }
-      out += "</g>\n";
+      out += block_text(block, x, y, chunks);
     }
   }
-  return out + legend(timeline, chunks, height + 6) + "</svg>\n";
+  out += svg_axis(x, base, static_cast<int>(inner / kTickPixels), fmt::format("time in {}", unit));
+  return out + svg_legend(kLeft, base + kAxis - 8, x.to, keys) + "</svg>\n";
+}
+
+std::string draw_svg(const PipelineSchedule& schedule,
+                     const PipelineShape& shape,
+                     std::string_view title) {
+  const i64 blocks = i64{2} * shape.ranks * shape.chunks * shape.microbatches;
+  if (blocks > kMostBlocks) return "";
+  return draw_svg(play(verify(schedule, shape).orders), shape.chunks, title, kScheduleUnit);
 }
 
 }  // namespace tessera

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 
 #include <cstdlib>
+#include <fstream>
+#include <sstream>
 #include <string>
 
 #include "program_support.hpp"
@@ -12,6 +14,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::ContainsRegex;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
@@ -110,6 +113,34 @@ TEST(CliRanks, Json) {
             "\"dp\":[[0,2],[1,3]],\"pp\":[[0],[1],[2],[3]]},"
             "\"expert\":{\"etp\":[[0],[1],[2],[3]],\"ep\":[[0,1],[2,3]],"
             "\"edp\":[[0,2],[1,3]],\"pp\":[[0],[1],[2],[3]]}}\n");
+}
+
+TEST(CliRanks, Picture) {
+  const testing::TemporaryFolder folder;
+  const std::string file = folder.path() / "ranks.svg";
+  const auto draw = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"ranks", "--svg", file});
+    output_of(run_tessera(std::move(more)));
+    std::ostringstream text;
+    text << std::ifstream(file).rdbuf();
+    return text.str();
+  };
+  const std::string svg = draw({"--world-size", "8", "--tp", "2", "--pp", "2"});
+  EXPECT_THAT(svg,
+              AllOf(StartsWith("<svg xmlns="),
+                    EndsWith("</svg>\n"),
+                    HasSubstr("8 ranks, order tp-cp-ep-dp-pp"),
+                    HasSubstr("<title>rank 5: tp group 2: 4 5</title>"),
+                    HasSubstr("<title>rank 5: dp group 3: 5 7</title>"),
+                    HasSubstr("<title>rank 5: pp group 1: 1 5</title>"),
+                    Not(HasSubstr("cp group")),     // of one rank
+                    Not(HasSubstr("etp group"))));  // the same as tp
+  EXPECT_THAT(draw({"--world-size", "2"}), HasSubstr("dp group 0: 0 1"));
+  EXPECT_THAT(draw({"--world-size", "1"}), HasSubstr("Every rank is by itself."));
+  EXPECT_THAT(draw({"--world-size", "8", "--tp", "2", "--group", "tp-dp"}),
+              HasSubstr("tp-dp group 0: 0 1 2 3 4 5 6 7"));
+  EXPECT_THAT(error_of(run_tessera({"ranks", "--svg", file, "--world-size", "8192"}), 1),
+              HasSubstr("8192 ranks are too many for a picture"));
 }
 
 TEST(CliRanks, OneGroup) {

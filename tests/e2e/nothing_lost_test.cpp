@@ -66,7 +66,8 @@ TEST_F(NothingLost, ARunThatSavesNothingSaysSoFirst) {
                           "run.out=run",
                           "checkpoint.save=false",
                           "observers.console.type=none",
-                          "observers.metrics.type=none"}) {
+                          "observers.metrics.type=none",
+                          "observers.report.type=none"}) {
     command.insert(command.end(), {"--set", set});
   }
   const ProcessResult result = run_tessera(command, run_.options());

@@ -152,7 +152,42 @@ TEST(Plan, DrawsTheTimeline) {
   plan(small({"--svg", file}));
   std::ostringstream text;
   text << std::ifstream(file).rdbuf();
-  EXPECT_THAT(text.str(), HasSubstr("<svg"));
+  EXPECT_THAT(text.str(), AllOf(HasSubstr("<svg"), HasSubstr(">time in seconds</text>")));
+}
+
+TEST(Plan, SaysWhetherTheRunFits) {
+  const auto roomy = plan(small({"--memory", "8GiB"}))["advice"];
+  EXPECT_EQ(roomy["capacity"], i64{8} << 30);
+  EXPECT_EQ(roomy["fits"], true);
+  const auto tight = plan(small({"--memory", "20MB"}))["advice"];
+  EXPECT_EQ(tight["fits"], false);
+  EXPECT_EQ(tight["capacity"], 20'000'000);
+  EXPECT_EQ(tight["smaller"][0]["set"], "recompute.mode=selective");
+  EXPECT_LT(tight["smaller"][0]["held"].get<i64>(), tight["held"].get<i64>());
+
+  std::vector<std::string> text = small({"--memory", "20MB"});
+  text.insert(text.begin(), "plan");
+  EXPECT_THAT(run_tessera(text).out,
+              AllOf(HasSubstr("it does not fit\n  --set recompute.mode=selective "),
+                    HasSubstr("--set batch.micro=4 ")));
+  EXPECT_FALSE(plan(small())["advice"].contains("fits"));  // nobody said how much there is
+  const auto v100 = plan(small({"--hardware", kDgx2}))["advice"];
+  EXPECT_EQ(v100["fits"], true);
+}
+
+TEST(Plan, WarnsOfALongBubbleAndNamesTheNextBetterMicrobatchCount) {
+  const std::vector<std::string> layout = small({"--set", "parallel.pipeline=4"});
+  const auto p = plan(layout);
+  ASSERT_EQ(p["microbatches"], 2);
+  EXPECT_EQ(p["advice"]["long_bubble"], true);
+  const auto better = p["advice"]["less_bubble"];
+  EXPECT_EQ(better["set"], "batch.micro=4");
+  EXPECT_EQ(better["microbatches"], 4);
+  EXPECT_LT(better["bubble"].get<double>(), p["bubble"].get<double>());
+  std::vector<std::string> text = layout;
+  text.insert(text.begin(), "plan");
+  EXPECT_THAT(run_tessera(text).out,
+              HasSubstr("; --set batch.micro=4 gives 4 microbatches, bubble "));
 }
 
 TEST(Plan, WhatIsWrongIsExitCode2) {
@@ -172,6 +207,8 @@ TEST(Plan, WhatIsWrongIsExitCode2) {
   EXPECT_THAT(error(small({"--world", "-1"})),
               HasSubstr("--world: Value -1 not in range 1 to 1048576"));
   EXPECT_THAT(error(small({"--svg", ""})), HasSubstr("--svg: is empty"));
+  EXPECT_THAT(error(small({"--memory", "much"})), HasSubstr("--memory"));
+  EXPECT_THAT(error(small({"--memory", "0"})), HasSubstr("--memory"));
   EXPECT_THAT(error(small({"--hardware", ""})), HasSubstr("--hardware: is empty"));
   EXPECT_THAT(error(small({"--set", "data.tokenizer.type=\"word\""})), HasSubstr("tokenizer"));
 }

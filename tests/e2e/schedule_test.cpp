@@ -85,7 +85,8 @@ TEST(ScheduleCommand, DrawsToAFile) {
               AllOf(StartsWith("<svg xmlns="),
                     HasSubstr("dualpipe_v: 2 ranks, 2 chunks a rank, 4 microbatches: bubble"),
                     HasSubstr("<title>backward (weights) of microbatch 3, chunk 0: "),
-                    HasSubstr("B inputs chunk 0</text>"),
+                    HasSubstr(">backward (inputs), chunk 0</text>"),
+                    HasSubstr("time in forwards of a microbatch"),
                     ::testing::EndsWith("</svg>\n")));
 }
 

@@ -13,6 +13,8 @@
 #include "kernel/checkpoint/disk.hpp"
 #include "kernel/checkpoint/folders.hpp"
 #include "kernel/checkpoint/together.hpp"
+#include "kernel/schedule/draw.hpp"
+#include "kernel/schedule/orders.hpp"
 #include "kernel/train/execution/agree_plans.hpp"
 #include "kernel/train/execution/evaluation.hpp"
 #include "kernel/train/execution/train_step.hpp"
@@ -32,6 +34,10 @@ constexpr auto kPause = std::chrono::seconds(1);
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+std::string counted(i64 n, std::string_view one, std::string_view many) {
+  return fmt::format("{} {}", n, n == 1 ? one : many);
 }
 
 class Trainer {
@@ -155,7 +161,20 @@ class Trainer {
     event.layout = layout_text();
     event.resumed_from = start_.resumed_from;
     event.json = arguments_.json;
+    event.config = arguments_.config_text;
+    if (root()) event.schedule = schedule_picture();
     emit(event);
+  }
+
+  std::string schedule_picture() const {
+    const auto ranks = static_cast<int>(rank_.mesh->size(Axis::pipeline));
+    const PipelineShape shape = shape_of(*setup_.schedule, ranks, setup_.microbatches, true);
+    const std::string title =
+        fmt::format("{}: {} in a pipeline, {} a step",
+                    config_.schedule.type,
+                    counted(ranks, "rank", "ranks"),
+                    counted(setup_.microbatches, "microbatch", "microbatches"));
+    return draw_svg(*setup_.schedule, shape, title);
   }
 
   std::string layout_text() const {
@@ -254,6 +273,7 @@ class Trainer {
       emit(event);
       require_finite(event.loss, "loss", step);
     }
+    if (root()) emit(MemoryUse{step_.steps(), rank_.device->memory()});
   }
 
   const TrainerArguments& arguments_;

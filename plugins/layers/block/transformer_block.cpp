@@ -25,7 +25,8 @@ class TransformerBlock final : public Layer {
           .at_least(0)
           .below(1)
           .megatron("--hidden-dropout");
-      s.slot("norm", &Config::norm, "normalisation before each sub-layer");
+      s.slot("norm", &Config::norm, "normalisation before each sub-layer")
+          .megatron("--normalization");
       s.slot("attention", &Config::attention, "the first sub-layer");
       s.slot("mlp", &Config::mlp, "the second sub-layer");
     }

@@ -27,7 +27,7 @@ class LmHead final : public Layer {
       s.field("init_std", &Config::init_std, "standard deviation of an untied table")
           .from("model.init_std")
           .at_least(0);
-      s.slot("norm", &Config::norm, "normalisation before the logits");
+      s.slot("norm", &Config::norm, "normalisation before the logits").megatron("--normalization");
     }
   };
 

@@ -48,7 +48,8 @@ class Gpt final : public Model {
           .megatron("--max-position-embeddings");
       s.field("vocab", &Config::vocab, "entries of the vocabulary; \"auto\": the tokenizer's")
           .at_least(1)
-          .at_most(kMostEntries);
+          .at_most(kMostEntries)
+          .megatron("--vocab-size");
       s.field("vocab_multiple",
               &Config::vocab_multiple,
               "storage of the vocabulary is padded to a multiple of this × parallel.tensor")

@@ -8,21 +8,23 @@ namespace tessera {
 
 struct Point {
   i64 step = 0;
-  double loss = 0;
+  double value = 0;
 };
 
-/// What the picture shows.
-struct Curves {
+/// One quantity by step: what training measured at every step, and what was checked now and then.
+struct Chart {
   std::string title;
-  std::vector<Point> train, validation;  ///< by step, finite
+  std::string unit = "loss";  ///< what the vertical axis counts
+  std::string measured_name = "training", checked_name = "validation";
+  std::string number = "{:.4f}";         ///< how fmt writes the newest values in the legend
+  std::vector<Point> measured, checked;  ///< by step, finite
+  bool smooth = true;                    ///< false: what is measured has no noise
+  double width = 960, height = 540;      ///< pixels
 };
 
-/// A self-contained SVG: training losses thin and smoothed, validation losses as dots, axes with
-/// round numbers, the last values in the legend.
-std::string draw_chart(const Curves& curves);
-
-/// Round numbers within [low, high]: multiples of 1, 2 or 5 times a power of ten, about `count`.
-std::vector<double> nice_ticks(double low, double high, int count);
+/// A self-contained SVG: measured values thin and smoothed, checked ones as dots, axes with round
+/// numbers, the last values in the legend.
+std::string draw_chart(const Chart& chart);
 
 /// Exponential moving average over about `window` points, fewer at the start.
 std::vector<Point> smoothed(const std::vector<Point>& points, double window);

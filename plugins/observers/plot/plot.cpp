@@ -2,9 +2,8 @@
 
 #include <cmath>
 #include <filesystem>
-#include <fstream>
 
-#include "earlier_points.hpp"
+#include "run_folder.hpp"
 #include "tessera/error.hpp"
 
 namespace tessera {
@@ -17,39 +16,31 @@ void Plot::Config::describe(Schema<Config>& s) {
 }
 
 void Plot::on(const RunStart& start) {
-  curves_ = {};
-  curves_.title = start.name;
+  chart_ = {};
+  chart_.title = start.name;
   std::error_code error;
   std::filesystem::create_directories(arguments_.out, error);
   if (error) fail("plot: cannot make the folder \"{}\": {}", arguments_.out, error.message());
-  if (arguments_.resume_step > 0) {
-    read_earlier_points(arguments_.out + "/metrics.jsonl", arguments_.resume_step, curves_);
-  } else {
-    set_aside(arguments_.out + "/loss.svg");
-  }
+  if (arguments_.resume_step == 0) return set_aside(arguments_.out + "/loss.svg");
+  const auto take = [this](const EarlierStep& line) {
+    if (const auto loss = line.number("loss")) chart_.measured.push_back({line.step(), *loss});
+    if (const auto loss = line.number("val_loss")) chart_.checked.push_back({line.step(), *loss});
+  };
+  for_each_earlier_step(arguments_.out + "/metrics.jsonl", arguments_.resume_step, take);
 }
 
 void Plot::on(const StepEnd& step) {
-  if (std::isfinite(step.loss)) curves_.train.push_back({step.step, step.loss});
+  if (std::isfinite(step.loss)) chart_.measured.push_back({step.step, step.loss});
   if (step.step % config_.every_steps == 0) draw();
 }
 
 void Plot::on(const Validation& validation) {
   if (std::isfinite(validation.loss)) {
-    curves_.validation.push_back({validation.step, validation.loss});
+    chart_.checked.push_back({validation.step, validation.loss});
   }
   draw();
 }
 
-void Plot::draw() const {
-  const std::string path = arguments_.out + "/loss.svg", next = path + ".tmp";
-  std::ofstream out(next, std::ios::binary | std::ios::trunc);
-  out << draw_chart(curves_);
-  out.close();
-  if (!out) fail("plot: cannot write \"{}\"", next);
-  std::error_code error;
-  std::filesystem::rename(next, path, error);
-  if (error) fail("plot: cannot put \"{}\" in place: {}", path, error.message());
-}
+void Plot::draw() const { replace_file(arguments_.out + "/loss.svg", draw_chart(chart_)); }
 
 }  // namespace tessera

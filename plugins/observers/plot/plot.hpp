@@ -28,7 +28,7 @@ class Plot final : public Observer {
 
   Config config_;
   ObserverArguments arguments_;
-  Curves curves_;
+  Chart chart_;
 };
 
 }  // namespace tessera

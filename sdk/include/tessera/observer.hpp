@@ -3,6 +3,7 @@
 #include <utility>
 #include <vector>
 
+#include "tessera/memory.hpp"
 #include "tessera/schema.hpp"
 
 namespace tessera {
@@ -18,6 +19,8 @@ struct RunStart {
   std::string layout;          ///< "tp 2, dp 1 on 2 ranks (shm)"
   std::string resumed_from;    ///< checkpoint folder, or empty
   bool json = false;           ///< console output is for programs
+  std::string config;          ///< resolved, as TOML; a comment after each key says who wrote it
+  std::string schedule;        ///< SVG: a step's forwards and backwards; empty: too many to draw
 };
 struct StepEnd {
   i64 step = 0;
@@ -26,6 +29,12 @@ struct StepEnd {
   double tokens_per_second = 0;
   bool skipped = false;  ///< gradients were not finite
   std::vector<std::pair<std::string, double>> metrics;
+};
+/// Memory of rank 0's device after `step`; peaks are those of the run so far. Follows the StepEnd
+/// of the steps that are reported together.
+struct MemoryUse {
+  i64 step = 0;
+  MemoryStats stats;
 };
 struct Validation {
   i64 step = 0;
@@ -73,6 +82,7 @@ class TESSERA_API Observer {
   virtual ~Observer();
   virtual void on(const RunStart&) {}
   virtual void on(const StepEnd&) {}
+  virtual void on(const MemoryUse&) {}
   virtual void on(const Validation&) {}
   virtual void on(const Saving&) {}
   virtual void on(const Saved&) {}

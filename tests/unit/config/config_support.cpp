@@ -169,6 +169,7 @@ SampleCatalog::SampleCatalog() {
   add<NoConfig>("tokenizer", "byte");
   add<Console>("observer", "console");
   add<NoConfig>("observer", "metrics");
+  add<NoConfig>("observer", "report");
 }
 
 const ComponentInfo* SampleCatalog::find(std::string_view kind, std::string_view type) const {

@@ -189,6 +189,17 @@ TEST(Diff, ShowsChangedAndLoneKeys) {
                                       "+ optimizer.rule.momentum = 0.0"}));
 }
 
+TEST(Diff, LeavesOutWhatFollowsFromOtherKeys) {
+  // Layers take the features of the model, the run's folder its name, checkpoints that folder.
+  EXPECT_EQ(diff(resolved(kBase), resolved(kBase, {"model.hidden=128", "run.name=b"})),
+            (std::vector<std::string>{"- run.name = \"run\"",
+                                      "+ run.name = \"b\"",
+                                      "- model.hidden = 64",
+                                      "+ model.hidden = 128"}));
+  // What one side writes is shown, though the other side derives it.
+  EXPECT_EQ(diff(resolved(kBase), resolved(kBase, {"run.out=/x"})).size(), 2U);
+}
+
 TEST(Diff, ValuesCountAndNotWhereTheyComeFrom) {
   EXPECT_TRUE(
       diff(resolved(kBase), resolved(kBase, {"model.layers=2", "model.dropout=0"})).empty());

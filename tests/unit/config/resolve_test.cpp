@@ -53,17 +53,19 @@ TEST(Resolve, DefaultsOfTheKernelsSections) {
   EXPECT_EQ(c.checkpoint.out, here / "runs/run/checkpoints");
   EXPECT_EQ(c.validation.every_steps, 0);
   EXPECT_EQ(c.check.replicas_every, 0);
-  ASSERT_EQ(c.observers.size(), 2U);
+  ASSERT_EQ(c.observers.size(), 3U);
   EXPECT_EQ(c.observers[0].observer.type, "console");
   EXPECT_EQ(c.observers[1].observer.type, "metrics");
+  EXPECT_EQ(c.observers[2].observer.type, "report");
   EXPECT_TRUE(c.checkpoint.save);
 }
 
 TEST(Resolve, AnObserverMayBeNone) {
   const RunConfig c =
       resolved(kBase, {"observers.metrics.type=none", "observers.console.every_steps=2"}).run;
-  ASSERT_EQ(c.observers.size(), 1U);
+  ASSERT_EQ(c.observers.size(), 2U);
   EXPECT_EQ(c.observers[0].name, "console");
+  EXPECT_EQ(c.observers[1].name, "report");
 }
 
 TEST(Resolve, ValuesOfTheKernelsSections) {

@@ -1,6 +1,7 @@
 // Times of orders and of lowered plans against ones worked out by hand.
 #include "kernel/schedule/timeline.hpp"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include "kernel/schedule/draw.hpp"
@@ -115,9 +116,9 @@ TEST(Timeline, WhatIsComputedAgainIsNoWaiting) {
   EXPECT_THAT(timeline.busy, ElementsAre(4));
   EXPECT_EQ(timeline.bubble(), 0);
   EXPECT_THAT(timeline.live(one_stage(1)), ElementsAre(ElementsAre(1)));
-  const std::string svg = draw_svg(timeline, 1, "again");
+  const std::string svg = draw_svg(timeline, 1, "again", "units");
   EXPECT_THAT(svg, ::testing::HasSubstr("<title>forward again of microbatch 0, chunk 0: "));
-  EXPECT_THAT(svg, ::testing::HasSubstr(">F again</text>"));
+  EXPECT_THAT(svg, ::testing::HasSubstr(">forward again</text>"));
 }
 
 // A rank that computes again before the gradient is there is drawn computing, then waiting.
@@ -150,13 +151,21 @@ TEST(Timeline, TheBubbleIsBetweenTheFirstComputeActionAndTheLast) {
 }
 
 TEST(Timeline, DrawsToScale) {
-  const std::string svg = draw_svg(play(orders_of(two_ranks(), shape_of(2, 2))), 1, "a <b> & c");
+  const std::string svg =
+      draw_svg(play(orders_of(two_ranks(), shape_of(2, 2))), 1, "a <b> & c", "hours");
   EXPECT_THAT(svg, ::testing::HasSubstr("a &lt;b&gt; &amp; c: bubble 33.3%"));
   // Nine units on 600 pixels: the first backward of rank 0 is 2 of them, from 4 on.
   EXPECT_THAT(svg,
               ::testing::HasSubstr("<title>backward of microbatch 0, chunk 0: 4 to 6</title><rect "
-                                   "x=\"330.67\" y=\"48.0\" width=\"133.33\""));
-  EXPECT_THAT(svg, ::testing::Not(::testing::HasSubstr("B inputs")));
+                                   "x=\"338.67\" y=\"48.0\" width=\"133.33\""));
+  EXPECT_THAT(svg, ::testing::Not(::testing::HasSubstr("backward (inputs)")));
+  // The legend says in words what the colours are, the axis what is counted.
+  EXPECT_THAT(svg, ::testing::HasSubstr(">forward</text>"));
+  EXPECT_THAT(svg, ::testing::HasSubstr(">backward</text>"));
+  EXPECT_THAT(svg, ::testing::HasSubstr(">time in hours</text>"));
+  for (const char* tick : {"0", "2", "4", "6", "8"}) {
+    EXPECT_THAT(svg, ::testing::HasSubstr(fmt::format("text-anchor=\"middle\">{}</text>\n", tick)));
+  }
 }
 
 }  // namespace

@@ -1,0 +1,30 @@
+#include <fmt/format.h>
+
+#include <cstdio>
+
+#include "kernel/cli/commands.hpp"
+#include "kernel/config/keys.hpp"
+#include "kernel/launch/open_plugins.hpp"
+
+namespace tessera {
+
+int run_config_keys(const KeysOptions& options) {
+  std::vector<CrashedPlugin> crashed;
+  if (const auto code = continue_in_child(crashed)) return *code;
+  const auto host = open_plugins({options.path.begin(), options.path.end()}, crashed);
+  const auto tables = tables_below(key_tables(*host), options.section);
+  switch (options.format) {
+    case KeysOptions::text:
+      fmt::print("{}", keys_text(tables));
+      break;
+    case KeysOptions::markdown:
+      fmt::print("{}", keys_markdown(tables));
+      break;
+    case KeysOptions::megatron:
+      fmt::print("{}", megatron_markdown(tables));
+      break;
+  }
+  return 0;
+}
+
+}  // namespace tessera

@@ -1,0 +1,179 @@
+#include "kernel/config/keys.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "kernel/config/run_config.hpp"
+#include "tessera/error.hpp"
+#include "tessera/suggest.hpp"
+
+namespace tessera {
+namespace {
+
+std::string initial_text(const FieldSpec& field) {
+  if (field.given) return "set by the parent";
+  if (!field.from.empty()) return "from " + field.from;
+  if (field.type == FieldType::tables) return "none";
+  return field.initial ? field.initial->text() : "required";
+}
+
+void add_rows(std::vector<KeyRow>& rows, const std::string& prefix, const FieldSpec& field) {
+  const std::string name = prefix + field.name;
+  rows.push_back({name, field.type_text(), initial_text(field), field.doc, field.megatron});
+  for (const FieldSpec& inner : field.table_fields) add_rows(rows, name + ".NAME.", inner);
+}
+
+// Walks slots from the root sections down and gives every component its places.
+class Walk {
+ public:
+  explicit Walk(const Catalog& catalog) : catalog_(catalog) {}
+
+  std::vector<KeyTable> run() {
+    for (const RootSection& section : root_sections()) {
+      tables_.push_back({section.name, {}, "", "", true, section.doc, own_rows(section)});
+      if (section.kind.empty()) continue;
+      if (section.each) {
+        for (const ComponentInfo* info : catalog_.of_kind(section.kind)) {
+          place(join_path(section.name, info->type), *info, true);
+        }
+        continue;
+      }
+      slot(section.name, section.kind, section.default_type);
+    }
+    // What no slot has by default may stand in each of its kind.
+    for (std::size_t i = 0; i < slots_.size(); ++i) {
+      const auto [path, kind] = slots_[i];
+      for (const ComponentInfo* info : catalog_.of_kind(kind)) {
+        if (!known(*info)) place(path, *info, false);
+      }
+    }
+    std::ranges::stable_sort(tables_, {}, [this](const KeyTable& table) { return order(table); });
+    return std::move(tables_);
+  }
+
+ private:
+  std::vector<KeyRow> own_rows(const RootSection& section) const {
+    std::vector<KeyRow> rows;
+    if (!section.kind.empty()) {
+      const std::string name = section.each ? "NAME.type" : "type";
+      rows.push_back({name,
+                      fmt::format("{} plugin", section.kind),
+                      section.each ? "NAME" : Value(section.default_type).text(),
+                      section.each ? "the component; \"none\": it is off"
+                                   : "the component; its keys are in this table too",
+                      section.megatron});
+    }
+    for (KeyRow& row : key_rows(section.fields)) rows.push_back(std::move(row));
+    return rows;
+  }
+
+  bool known(const ComponentInfo& info) const {
+    return std::ranges::any_of(tables_, [&](const KeyTable& table) {
+      return table.kind == info.kind && table.type == info.type;
+    });
+  }
+
+  void slot(const std::string& path, const std::string& kind, const std::string& type) {
+    slots_.emplace_back(path, kind);
+    if (const ComponentInfo* info = catalog_.find(kind, type)) place(path, *info, true);
+  }
+
+  void place(const std::string& path, const ComponentInfo& info, bool initial) {
+    if (std::ranges::count(path, '.') > kDeepestSlot) return;  // slots in slots without end
+    const auto found = std::ranges::find_if(tables_, [&](const KeyTable& table) {
+      return table.kind == info.kind && table.type == info.type;
+    });
+    if (found != tables_.end()) {
+      found->also.push_back(path);
+    } else {
+      KeyTable table{path, {}, info.kind, info.type, initial, info.doc, key_rows(info.fields)};
+      for (KeyRow& row : table.rows) {
+        const auto field = std::ranges::find(info.fields, row.name, &FieldSpec::name);
+        if (field != info.fields.end() && field->type == FieldType::component) row.name += ".type";
+      }
+      tables_.push_back(std::move(table));
+    }
+    for (const FieldSpec& field : info.fields) {
+      if (field.type != FieldType::component) continue;
+      const auto* type = field.initial ? std::get_if<std::string>(&field.initial->data) : nullptr;
+      slot(join_path(path, field.name), field.component_kind, type == nullptr ? "" : *type);
+    }
+  }
+
+  // A section, the component that it has by default, the others; then the tables in it.
+  std::tuple<std::size_t, std::size_t, int> order(const KeyTable& table) const {
+    const std::string_view root = std::string_view(table.path).substr(0, table.path.find('.'));
+    const auto section = std::ranges::find(root_sections(), root, &RootSection::name);
+    const auto place = std::ranges::find(
+        slots_, table.path, [](const auto& slot) -> const std::string& { return slot.first; });
+    return {static_cast<std::size_t>(section - root_sections().begin()),
+            place == slots_.end() ? 0 : static_cast<std::size_t>(place - slots_.begin()),
+            table.kind.empty() ? 0
+            : table.initial    ? 1
+                               : 2};
+  }
+
+  static constexpr int kDeepestSlot = 8;
+  const Catalog& catalog_;
+  std::vector<KeyTable> tables_;
+  std::vector<std::pair<std::string, std::string>> slots_;  // path, kind; in the order of finding
+};
+
+}  // namespace
+
+std::vector<KeyRow> key_rows(const std::vector<FieldSpec>& fields) {
+  std::vector<KeyRow> rows;
+  for (const FieldSpec& field : fields) add_rows(rows, "", field);
+  return rows;
+}
+
+std::vector<KeyTable> key_tables(const Catalog& catalog) { return Walk(catalog).run(); }
+
+std::vector<KeyTable> tables_below(const std::vector<KeyTable>& tables,
+                                   const std::string& section) {
+  const auto below = [&](const std::string& path) {
+    return section.empty() || path == section || path.starts_with(section + ".");
+  };
+  std::vector<KeyTable> out;
+  std::vector<std::string> known;
+  for (const KeyTable& table : tables) {
+    known.push_back(table.path);
+    known.insert(known.end(), table.also.begin(), table.also.end());
+    if (below(table.path) || std::ranges::any_of(table.also, below)) out.push_back(table);
+  }
+  if (!out.empty()) return out;
+  const auto near = nearest(section, known);
+  std::vector<std::string> roots;
+  for (const RootSection& root : root_sections()) roots.push_back(root.name);
+  fail_config("there is no table [{}]{}\n  sections: {}",
+              section,
+              near ? fmt::format("; did you mean [{}]?", *near) : "",
+              fmt::join(roots, ", "));
+}
+
+std::map<std::string, std::vector<std::string>> keys_by_flag(const std::vector<KeyTable>& tables) {
+  std::map<std::string, std::vector<std::string>> out;
+  for (const KeyTable& table : tables) {
+    for (const KeyRow& row : table.rows) {
+      if (row.megatron.empty()) continue;
+      std::vector<std::string>& keys = out[row.megatron];
+      std::string path = join_path(table.path, row.name);
+      if (std::ranges::find(keys, path) == keys.end()) keys.push_back(std::move(path));
+    }
+  }
+  return out;
+}
+
+std::string flag_hint(const Catalog& catalog, std::string_view name) {
+  std::string flag(name);
+  std::ranges::replace(flag, '_', '-');
+  if (!flag.starts_with("--")) flag = "--" + flag;
+  const auto flags = keys_by_flag(key_tables(catalog));
+  const auto found = flags.find(flag);
+  if (found == flags.end()) return "";
+  return fmt::format("Megatron-LM's {} is {} here", flag, fmt::join(found->second, " or "));
+}
+
+}  // namespace tessera

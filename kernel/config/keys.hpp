@@ -1,0 +1,59 @@
+#pragma once
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "kernel/config/catalog.hpp"
+
+namespace tessera {
+
+// Every key that a configuration may have, from the schemas of the kernel's sections and of all
+// components of a catalog. There is no other list: `plugins show`, `config keys`, the pages of
+// configs/ and the hints of errors all read this one.
+
+/// One key, for people.
+struct KeyRow {
+  std::string name;     ///< within its table; "NAME.match" in tables of any name
+  std::string type;     ///< "integer >= 1"
+  std::string initial;  ///< "4", "required", "from model.hidden"
+  std::string doc;
+  std::string megatron;  ///< Megatron-LM's flag, or empty
+};
+
+/// The keys of one table: the kernel's own, or those of a component where it stands.
+struct KeyTable {
+  std::string path;               ///< "model.block.mlp": of a component its first place
+  std::vector<std::string> also;  ///< the component's further places by default
+  std::string kind, type;         ///< of the component; empty: a section of the kernel
+  bool initial = false;           ///< it is what stands here by default
+  std::string doc;
+  std::vector<KeyRow> rows;
+};
+
+/// Of a schema, in its order.
+std::vector<KeyRow> key_rows(const std::vector<FieldSpec>& fields);
+
+/// In the order of root_sections(); the components of a table follow it, the default first. A
+/// component's place is where a slot has it by default, or else the first slot of its kind.
+std::vector<KeyTable> key_tables(const Catalog& catalog);
+
+/// Those of a table and of the tables in it. Throws ConfigError when there are none.
+std::vector<KeyTable> tables_below(const std::vector<KeyTable>& tables, const std::string& section);
+
+/// Megatron-LM's flags ("--lr") with the paths of the keys that they are here.
+std::map<std::string, std::vector<std::string>> keys_by_flag(const std::vector<KeyTable>& tables);
+
+/// "Megatron-LM's --lr is lr.peak here" for "lr", "--lr" or, of words, "lr-warmup_iters"; empty
+/// where no key says that it is that flag.
+std::string flag_hint(const Catalog& catalog, std::string_view name);
+
+/// A line each, in columns.
+std::string rows_text(const std::vector<KeyRow>& rows);
+std::string keys_text(const std::vector<KeyTable>& tables);
+/// configs/REFERENCE.md, for all tables.
+std::string keys_markdown(const std::vector<KeyTable>& tables);
+/// The generated part of configs/MEGATRON.md.
+std::string megatron_markdown(const std::vector<KeyTable>& tables);
+
+}  // namespace tessera

@@ -1,0 +1,52 @@
+#pragma once
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kernel/plan/predict.hpp"
+
+namespace tessera {
+
+/// Whether the fullest device has room for its rank or, where ranks compute in a host's memory, the
+/// fullest host for all of its ranks.
+struct Fit {
+  i64 held = 0;      ///< Representative::held(), summed over the ranks of a host
+  i64 capacity = 0;  ///< bytes; 0: nobody said
+  i64 rank = 0;      ///< the fullest, or the first of the fullest host
+  i64 ranks = 1;     ///< that share the memory
+  bool host = false;
+  bool fits() const { return held <= capacity; }
+};
+Fit fit_of(const Prediction& prediction, i64 capacity);
+
+/// Another configuration and what it would be like.
+struct Alternative {
+  std::string change;  ///< as --set takes it: "recompute.mode=full"; several with spaces between
+  i64 held = 0;        ///< as in Fit
+  bool fits = false;
+  i64 microbatches = 1;
+  double bubble = 0, step_seconds = 0;
+};
+
+struct Advice {
+  Fit fit;
+  std::vector<Alternative> smaller;  ///< what holds less, where the run does not fit
+  bool long_bubble = false;
+  std::optional<Alternative> less_bubble;  ///< the next microbatch count with a shorter one
+};
+
+/// A bubble longer than this share is worth a word.
+inline constexpr double kLongBubble = 0.15;
+
+/// Predicts the same run with further settings. Throws Error where they cannot be.
+using Predict = std::function<Prediction(const std::vector<std::string>& sets)>;
+
+/// `capacity`: bytes of a device or a host; 0: that of the hardware table. Predicts alternatives
+/// where the run does not fit or its bubble is long; each takes as long as the prediction did.
+Advice advise(const Prediction& prediction,
+              const RunConfig& config,
+              i64 capacity,
+              const Predict& predict);
+
+}  // namespace tessera

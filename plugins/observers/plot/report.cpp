@@ -1,0 +1,100 @@
+#include "report.hpp"
+
+#include <algorithm>
+#include <exception>
+
+#include "run_folder.hpp"
+#include "tessera/log.hpp"
+
+namespace tessera {
+namespace {
+
+/// Of the run's time at most a hundredth is spent on pages, however slow the disk is.
+constexpr double kLeastBetween = 100;
+
+}  // namespace
+
+void Report::Config::describe(Schema<Config>& s) {
+  s.field("every_s",
+          &Config::every_s,
+          "seconds between two pages, at least; the start and the end are written at once")
+      .at_least(0.1)
+      .at_most(86400);
+}
+
+void Report::on(const RunStart& start) {
+  page_ = {};
+  page_.run = start;
+  page_.step = start.first_step - 1;
+  page_.newest_checkpoint = start.resumed_from;
+  if (arguments_.resume_step == 0) {
+    set_aside(arguments_.out + "/report.html");
+  } else {
+    const auto take = [this](const EarlierStep& line) {
+      const auto add = [&](std::string_view key, History& history) {
+        if (const auto value = line.number(key)) history.add(line.step(), *value);
+      };
+      add("loss", page_.loss);
+      add("grad_norm", page_.norm);
+      add("lr", page_.rate);
+      add("tokens_per_second", page_.speed);
+      add("val_loss", page_.validation);
+    };
+    for_each_earlier_step(arguments_.out + "/metrics.jsonl", arguments_.resume_step, take);
+  }
+  write();
+}
+
+void Report::on(const StepEnd& step) {
+  page_.step = step.step;
+  page_.seconds += step.seconds;
+  if (step.skipped) ++page_.skipped;
+  page_.loss.add(step.step, step.loss);
+  page_.norm.add(step.step, step.grad_norm);
+  page_.rate.add(step.step, step.lr);
+  page_.speed.add(step.step, step.tokens_per_second);
+  for (const auto& [name, value] : step.metrics) page_.metrics[name].add(step.step, value);
+  write_if_due();
+}
+
+void Report::on(const MemoryUse& use) {
+  page_.memory = use.stats;
+  write_if_due();
+}
+
+void Report::on(const Validation& validation) {
+  page_.validation.add(validation.step, validation.loss);
+  write_if_due();
+}
+
+void Report::on(const Failure& failure) {
+  page_.state = ReportPage::failed;
+  page_.failure = failure.text;
+  write();
+}
+
+void Report::on(const RunEnd& end) {
+  page_.state = end.interrupted ? ReportPage::stopped : ReportPage::done;
+  page_.step = end.step;
+  write();
+}
+
+void Report::write_if_due() {
+  if (Clock::now() >= next_) write();
+}
+
+void Report::write() noexcept {
+  const auto begin = Clock::now();
+  try {
+    replace_file(arguments_.out + "/report.html", html_of(page_));
+  } catch (const std::exception& error) {
+    if (!warned_) log_warning("report: {}; the run goes on", error.what());
+    warned_ = true;
+  }
+  const std::chrono::duration<double> took = Clock::now() - begin;
+  const double pause = std::max(config_.every_s, kLeastBetween * took.count());
+  next_ = Clock::now() +
+          std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(pause));
+}
+
+}  // namespace tessera

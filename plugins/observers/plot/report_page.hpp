@@ -1,0 +1,25 @@
+#pragma once
+#include <map>
+#include <string>
+
+#include "history.hpp"
+#include "tessera/observer.hpp"
+
+namespace tessera {
+
+/// What the report shows of a run.
+struct ReportPage {
+  enum State { running, done, stopped, failed } state = running;
+  RunStart run;
+  i64 step = 0, skipped = 0;
+  double seconds = 0;  ///< in steps
+  std::string failure, newest_checkpoint;
+  History loss, norm, rate, speed, validation;
+  std::map<std::string, History> metrics;
+  MemoryStats memory;
+};
+
+/// One HTML file that refers to nothing outside itself. All that was not written here is escaped.
+std::string html_of(const ReportPage& page);
+
+}  // namespace tessera

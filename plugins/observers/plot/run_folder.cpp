@@ -1,0 +1,47 @@
+#include "run_folder.hpp"
+
+#include <charconv>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+
+#include "tessera/error.hpp"
+
+namespace tessera {
+
+std::optional<double> EarlierStep::number(std::string_view key) const {
+  const std::string mark = "\"" + std::string(key) + "\":";
+  const std::size_t at = line_.find(mark);
+  if (at == std::string_view::npos) return std::nullopt;
+  double value = 0;
+  const auto parsed =
+      std::from_chars(line_.data() + at + mark.size(), line_.data() + line_.size(), value);
+  if (parsed.ec != std::errc() || !std::isfinite(value)) return std::nullopt;
+  return value;
+}
+
+void for_each_earlier_step(const std::string& path,
+                           i64 last,
+                           const std::function<void(const EarlierStep&)>& take) {
+  std::ifstream in(path);
+  for (std::string line; std::getline(in, line);) {
+    const auto step = EarlierStep(0, line).number("step");
+    if (!step || !line.ends_with('}')) continue;
+    const auto at = static_cast<i64>(*step);
+    if (at > last) break;
+    take(EarlierStep(at, line));
+  }
+}
+
+void replace_file(const std::string& path, std::string_view text) {
+  const std::string next = path + ".tmp";
+  std::ofstream out(next, std::ios::binary | std::ios::trunc);
+  out << text;
+  out.close();
+  if (!out) fail("cannot write \"{}\"", next);
+  std::error_code error;
+  std::filesystem::rename(next, path, error);
+  if (error) fail("cannot put \"{}\" in place: {}", path, error.message());
+}
+
+}  // namespace tessera

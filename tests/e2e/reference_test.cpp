@@ -1,0 +1,58 @@
+// configs/REFERENCE.md and the flags of configs/MEGATRON.md are what the program prints.
+#include <gmock/gmock.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "program_support.hpp"
+
+namespace tessera {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::run_tessera;
+
+std::string committed(const std::string& name) {
+  std::ostringstream text;
+  text << std::ifstream(TESSERA_SOURCE_DIR "/configs/" + name).rdbuf();
+  return text.str();
+}
+
+std::string keys(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), {"config", "keys"});
+  const ProcessResult result = run_tessera(std::move(arguments));
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  return result.out;
+}
+
+TEST(Reference, IsWhatTheProgramPrints) {
+  EXPECT_EQ(committed("REFERENCE.md"), keys({"--markdown"}))
+      << "a key has changed; write the page anew:\n"
+         "  build/bin/tessera config keys --markdown > configs/REFERENCE.md";
+}
+
+TEST(Reference, MegatronsFlagsAreWhatTheProgramPrints) {
+  const std::string page = committed("MEGATRON.md");
+  const std::size_t flags = page.find("## Flags\n");
+  ASSERT_NE(flags, std::string::npos);
+  EXPECT_EQ(page.substr(flags), keys({"--megatron"}))
+      << "a flag has changed; write the page's end anew:\n"
+         "  sed -i '/^## Flags/,$d' configs/MEGATRON.md\n"
+         "  build/bin/tessera config keys --megatron >> configs/MEGATRON.md";
+}
+
+TEST(Reference, KeysOfASectionAndOfWhatIsInIt) {
+  const std::string lr = keys({"lr"});
+  EXPECT_THAT(lr, HasSubstr("[lr] type = \"cosine\""));
+  EXPECT_THAT(lr, HasSubstr("(Megatron: --lr)"));
+  EXPECT_THAT(keys({"model.block.mlp"}), HasSubstr("[model.block.mlp] type = \"mlp\""));
+  // The same keys as of the component by itself.
+  const ProcessResult show = run_tessera({"plugins", "show", "rule/adamw"});
+  EXPECT_THAT(keys({"optimizer.rule"}), HasSubstr(show.out.substr(show.out.find('\n') + 1)));
+  const ProcessResult unknown = run_tessera({"config", "keys", "lrr"});
+  EXPECT_EQ(unknown.exit_code, 2);
+  EXPECT_THAT(unknown.err, HasSubstr("there is no table [lrr]; did you mean [lr]?"));
+}
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,98 @@
+// The page of a run, as a training writes it.
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "train_support.hpp"
+
+namespace tessera {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using testing::TinyRun;
+
+std::string read(const std::string& path) {
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+TEST(Report, OfATrainingIsWrittenByDefault) {
+  const TinyRun run;
+  const auto trained = run.train(TinyRun::steps(4,
+                                                "run",
+                                                {"parallel.pipeline=2",
+                                                 "batch.micro=2",
+                                                 "validation.every_steps=2",
+                                                 "data.validation=0.1",
+                                                 "run.name=a <b> & c"}));
+  ASSERT_EQ(trained.exit_code, 0) << trained.err;
+  const std::string page = read(run.at("run/report.html"));
+  EXPECT_THAT(page,
+              AllOf(HasSubstr("<h1>a &lt;b&gt; &amp; c</h1>"),
+                    HasSubstr("<p class=\"state done\">done</p>"),
+                    HasSubstr("<td>pipeline 2, 2 ranks over shm</td>"),
+                    HasSubstr(">activations</text>"),
+                    HasSubstr(">optimizer</text>"),
+                    HasSubstr("validation "),
+                    HasSubstr("auto: 2 ranks in a pipeline, 4 microbatches a step: bubble "),
+                    HasSubstr("<title>backward of microbatch 3, chunk 0: "),
+                    HasSubstr("checkpoints/"),
+                    HasSubstr("[parallel]\n")));
+  // Each key with its origin, as in resolved.toml.
+  EXPECT_THAT(page, HasSubstr("# --set #1\n"));
+  EXPECT_THAT(page, HasSubstr("tiny.toml:5:"));
+}
+
+TEST(Report, IsOffWhenItsTypeIsNone) {
+  const TinyRun run;
+  ASSERT_EQ(run.train(TinyRun::steps(2, "run", {"observers.report.type=none"})).exit_code, 0);
+  EXPECT_FALSE(fs::exists(run.at("run/report.html")));
+}
+
+TEST(Report, SaysWhyARunFailed) {
+  const TinyRun run;
+  const auto trained = run.train(
+      TinyRun::steps(50, "run", {"lr.type=constant", "lr.peak=1e30", "lr.warmup_steps=0"}));
+  ASSERT_NE(trained.exit_code, 0);
+  const std::string page = read(run.at("run/report.html"));
+  EXPECT_THAT(page,
+              AllOf(HasSubstr("<p class=\"state failed\">failed</p>"),
+                    HasSubstr("is not finite: the run has diverged"),
+                    Not(HasSubstr("http-equiv=\"refresh\""))));
+}
+
+// A browser lays the page out: a picture of its curves, which are no single colour.
+TEST(Report, IsDrawnByABrowser) {
+  std::string browser;
+  for (const std::string name : {"chromium", "chromium-browser", "google-chrome"}) {
+    const auto found = run_process({"sh", "-c", "command -v " + name});
+    if (found.exit_code == 0 && browser.empty()) browser = name;
+  }
+  if (browser.empty()) GTEST_SKIP() << "neither chromium nor google-chrome is installed";
+  const TinyRun run;
+  ASSERT_EQ(run.train(TinyRun::steps(4, "run")).exit_code, 0);
+  const std::string picture = run.at("report.png");
+  const auto drawn = run_process({browser,
+                                  "--headless",
+                                  "--no-sandbox",
+                                  "--disable-gpu",
+                                  "--user-data-dir=" + run.at("profile"),
+                                  "--window-size=1000,2400",
+                                  "--screenshot=" + picture,
+                                  "file://" + run.at("run/report.html")});
+  ASSERT_EQ(drawn.exit_code, 0) << drawn.err;
+  const std::string image = read(picture);
+  EXPECT_THAT(image.substr(0, 8), HasSubstr("PNG"));
+  // An empty page of this size is below 15 kB.
+  EXPECT_GT(image.size(), 40'000U);
+}
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,114 @@
+#include "kernel/config/keys.hpp"
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+
+#include "tests/unit/config/config_support.hpp"
+
+namespace tessera {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using testing::problems_of;
+const std::string kBase(testing::kLeast);
+
+std::vector<KeyTable> tables() { return key_tables(testing::SampleCatalog()); }
+
+const KeyTable& table(const std::vector<KeyTable>& tables,
+                      const std::string& kind,
+                      const std::string& type) {
+  return *std::ranges::find_if(tables,
+                               [&](const KeyTable& t) { return t.kind == kind && t.type == type; });
+}
+
+TEST(Keys, EveryComponentHasAPlace) {
+  const auto all = tables();
+  EXPECT_EQ(table(all, "model", "gpt").path, "model");
+  EXPECT_EQ(table(all, "layer", "dense").path, "model.block.mlp");
+  EXPECT_TRUE(table(all, "layer", "dense").initial);
+  // An alternative stands where a slot of its kind is.
+  EXPECT_EQ(table(all, "rule", "sgd").path, "optimizer.rule");
+  EXPECT_FALSE(table(all, "rule", "sgd").initial);
+  EXPECT_EQ(table(all, "observer", "metrics").path, "observers.metrics");
+  for (const std::string name : {"parallel", "batch", "comm"}) {
+    EXPECT_THAT(all, Contains(::testing::Field(&KeyTable::path, name)));
+  }
+}
+
+TEST(Keys, ARowSaysTypeDefaultTextAndFlag) {
+  const auto all = tables();
+  const auto parallel = std::ranges::find(all, "parallel", &KeyTable::path);
+  const auto row = std::ranges::find(parallel->rows, "tensor", &KeyRow::name);
+  EXPECT_EQ(row->type, "integer in [1, 32768]");
+  EXPECT_EQ(row->initial, "1");
+  EXPECT_EQ(row->megatron, "--tensor-model-parallel-size");
+  EXPECT_EQ(row->doc, "ranks that share each matrix");
+  EXPECT_EQ(table(all, "layer", "dense").rows.front().initial, "from model.hidden");
+}
+
+TEST(Keys, ASectionIsATableAndWhatIsInIt) {
+  std::vector<std::string> paths;
+  for (const KeyTable& t : tables_below(tables(), "optimizer")) {
+    paths.push_back(t.path + " " + t.type);
+  }
+  EXPECT_THAT(
+      paths,
+      ElementsAre(
+          "optimizer ", "optimizer replicated", "optimizer.rule adamw", "optimizer.rule sgd"));
+  EXPECT_THAT(testing::error_of([] { tables_below(tables(), "optimiser"); }),
+              AllOf(HasSubstr("there is no table [optimiser]; did you mean [optimizer]?"),
+                    HasSubstr("sections: run, device")));
+}
+
+TEST(Keys, FlagsLeadToKeys) {
+  const auto flags = keys_by_flag(tables());
+  EXPECT_THAT(flags.at("--micro-batch-size"), ElementsAre("batch.micro"));
+  EXPECT_THAT(megatron_markdown(tables()), HasSubstr("| `--micro-batch-size` | `batch.micro` |\n"));
+}
+
+TEST(Keys, MarkdownKeepsItsColumns) {
+  const std::string page = keys_markdown(tables());
+  EXPECT_THAT(page, HasSubstr("\n## [parallel]\n\nThe layout of the ranks.\n"));
+  EXPECT_THAT(page, HasSubstr("| `mode` | \"none\" \\| \"full\" \\| \"selective\" |"));
+  EXPECT_THAT(page, Not(HasSubstr("/home")));
+}
+
+// --- hints of errors ---
+
+TEST(KeyHints, AMegatronFlagIsNamedWhereverItIsWritten) {
+  for (const std::string key :
+       {"micro_batch_size", "batch.micro_batch_size", "model.micro-batch-size"}) {
+    EXPECT_THAT(problems_of(kBase, {key + "=4"}),
+                HasSubstr(": Megatron-LM's --micro-batch-size is batch.micro here"))
+        << key;
+  }
+  EXPECT_THAT(
+      problems_of(kBase + "[training]\ntrain_iters = 3\ntensor_model_parallel_size = 2\n"),
+      HasSubstr("unknown section [training]: Megatron-LM's --train-iters is run.steps here, "
+                "Megatron-LM's --tensor-model-parallel-size is parallel.tensor here"));
+  EXPECT_THAT(problems_of(kBase + "[trainer]\nseed = 3\n"), HasSubstr("seed belongs to [run]"));
+}
+
+TEST(KeyHints, AComponentOfAnotherKindIsNamedWithItsTable) {
+  EXPECT_THAT(problems_of(kBase, {"optimizer.type=adamw"}),
+              HasSubstr("no optimizer plugin of that name; \"adamw\" is a rule: write "
+                        "[optimizer.rule] type = \"adamw\""));
+  EXPECT_THAT(problems_of(kBase, {"optimizer=adam"}),
+              HasSubstr("optimizer is the table of a optimizer, and \"adamw\" is a rule: write "
+                        "[optimizer.rule] type = \"adamw\""));
+  EXPECT_THAT(problems_of(kBase, {"optimizer.type=constant"}),
+              HasSubstr("\"constant\" is a lr: write [lr] type = \"constant\""));
+}
+
+TEST(KeyHints, AValueWhereATableIsNeeded) {
+  EXPECT_THAT(problems_of(kBase, {"data=3"}),
+              HasSubstr("`tessera config keys data` lists its keys"));
+}
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,135 @@
+#include "kernel/plan/advice.hpp"
+
+#include <gmock/gmock.h>
+
+#include "kernel/plan/report.hpp"
+#include "tessera/error.hpp"
+
+namespace tessera {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr i64 kGiB = i64{1} << 30;
+
+// Two pipeline ranks, each of two data-parallel replicas; the second holds more.
+Prediction two_stages(i64 first = 3 * kGiB, i64 second = 5 * kGiB) {
+  Prediction p;
+  p.run = "two";
+  p.layout.world = 4;
+  p.layout.pipeline = 2;
+  p.data = 2;
+  p.micro = 4;
+  p.microbatches = 2;
+  p.global = 16;
+  p.sequence_length = 8;
+  p.step_seconds = 1;
+  for (i64 rank : {0, 1}) {
+    Representative of;
+    of.of = {.pipeline = rank, .context = 0, .first = 2 * rank, .ranks = 2};
+    of.memory.touched = of.memory.reserved = rank == 0 ? first : second;
+    p.classes.push_back(std::move(of));
+  }
+  return p;
+}
+
+Prediction never(const std::vector<std::string>& sets) {
+  ADD_FAILURE() << "predicted " << fmt::format("{}", fmt::join(sets, " "));
+  fail("no");
+}
+
+TEST(Fits, ADeviceHoldsOneRankAndAHostAllOfItsOwn) {
+  Prediction p = two_stages();
+  p.hardware.memory.shared = false;
+  Fit fit = fit_of(p, 6 * kGiB);
+  EXPECT_EQ(fit.held, 5 * kGiB);
+  EXPECT_EQ(fit.rank, 2);
+  EXPECT_TRUE(fit.fits());
+  EXPECT_FALSE(fit_of(p, 5 * kGiB - 1).fits());
+
+  p.hardware.memory.shared = true;
+  fit = fit_of(p, 15 * kGiB);
+  EXPECT_EQ(fit.held, 16 * kGiB);
+  EXPECT_EQ(fit.ranks, 4);
+  EXPECT_FALSE(fit.fits());
+  p.hardware.ranks_per_host = 2;
+  fit = fit_of(p, 0);
+  EXPECT_EQ(fit.held, 10 * kGiB);
+  EXPECT_EQ(fit.rank, 2);
+  EXPECT_EQ(fit.capacity, 0);
+}
+
+TEST(Fits, ATableStatesTheMemory) {
+  Prediction p = two_stages();
+  p.hardware.memory.capacity = 20e9;
+  EXPECT_EQ(fit_of(p, 0).capacity, 20'000'000'000);
+  EXPECT_EQ(fit_of(p, kGiB).capacity, kGiB);
+}
+
+TEST(Advice, OfARunThatFitsAndHasNoLongBubble) {
+  const Prediction p = two_stages();
+  const std::string text = advice_text(p, advise(p, RunConfig(), 16 * kGiB, never));
+  EXPECT_EQ(text, "memory: ranks 0 to 3 of one host hold 16.0 GiB of 16.0 GiB: it fits\n");
+  EXPECT_THAT(advice_text(p, advise(p, RunConfig(), 0, never)),
+              HasSubstr("16.0 GiB; --memory SIZE says whether that fits\n"));
+}
+
+TEST(Advice, SaysWhatToChangeWhenItDoesNotFit) {
+  Prediction p = two_stages();
+  p.hardware.memory.shared = false;
+  const Predict predict = [](const std::vector<std::string>& sets) {
+    if (sets[0] == "recompute.mode=selective") return two_stages(2 * kGiB, 4 * kGiB);
+    if (sets[0] == "recompute.mode=full" && sets.size() == 1) return two_stages(kGiB, 3 * kGiB);
+    if (sets == std::vector<std::string>{"recompute.mode=full", "batch.micro=2"}) {
+      return two_stages(kGiB, 2 * kGiB);
+    }
+    if (sets[0] == "batch.micro=2") return two_stages(3 * kGiB, 4 * kGiB);
+    fail("4 heads do not divide");
+  };
+  const Advice advice = advise(p, RunConfig(), 2 * kGiB, predict);
+  ASSERT_EQ(advice.smaller.size(), 4U);
+  EXPECT_TRUE(advice.smaller[3].fits);
+  const std::string text = advice_text(p, advice);
+  EXPECT_THAT(text,
+              AllOf(HasSubstr("memory: rank 2 holds 5.00 GiB, 3.00 GiB more than the 2.00 GiB that "
+                              "there are: it does not fit\n"),
+                    HasSubstr("  --set recompute.mode=full --set batch.micro=2  2.00 GiB, fits"),
+                    HasSubstr("  --set batch.micro=2 ")));
+  EXPECT_THAT(report_json(p, &advice), HasSubstr("\"fits\":false"));
+
+  const Predict nothing = [](const auto&) -> Prediction { fail("no"); };
+  EXPECT_THAT(advice_text(p, advise(p, RunConfig(), 2 * kGiB, nothing)),
+              HasSubstr("nothing that was tried holds less"));
+}
+
+TEST(Advice, NamesTheNextBetterMicrobatchCount) {
+  Prediction p = two_stages();
+  p.bubble = 0.4;
+  const Predict predict = [](const std::vector<std::string>& sets) {
+    Prediction other = two_stages();
+    other.bubble = 0.4;
+    if (sets[0] == "batch.micro=1") {
+      other.bubble = 0.2;
+      other.microbatches = 8;
+    }
+    if (sets[0] == "batch.global=8") {
+      other.bubble = 0.3;
+      other.microbatches = 4;
+    }
+    return other;
+  };
+  EXPECT_THAT(advice_text(p, advise(p, RunConfig(), 0, predict)),
+              HasSubstr("warning: the bubble is long: ranks wait 40.0 % of a step; --set "
+                        "batch.micro=1 gives 8 microbatches, bubble 20.0 %, step 1 s\n"));
+  // Nothing left to cut: a larger batch.
+  p.micro = 1;
+  EXPECT_EQ(advise(p, RunConfig(), 0, predict).less_bubble->change, "batch.global=8");
+  p.micro = 4;
+  p.bubble = 0.15;
+  EXPECT_THAT(advice_text(p, advise(p, RunConfig(), 0, never)), Not(HasSubstr("warning")));
+}
+
+}  // namespace
+}  // namespace tessera
