@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "kernel/config/checker.hpp"
-#include "kernel/config/keys.hpp"
 #include "tessera/suggest.hpp"
 
 namespace tessera {
@@ -51,6 +50,11 @@ void Checker::unknown_type(const Slot& slot, const std::string& type, const Entr
   problem(written != nullptr ? written->at : Origin(), text, details);
 }
 
+const KeysByFlag& Checker::flags() const {
+  if (!flags_) flags_ = keys_by_flag(key_tables(catalog_));
+  return *flags_;
+}
+
 std::string Checker::other_slot(const Slot& slot, const std::string& type) const {
   for (const ComponentInfo* info : catalog_.of_kind(slot.kind)) {
     for (const FieldSpec& field : info->fields) {
@@ -80,7 +84,7 @@ std::string Checker::other_slot(const Slot& slot, const std::string& type) const
 void Checker::value_of_slot(const Slot& slot, const Entry& written) {
   const auto* type = std::get_if<std::string>(&written.value->data);
   std::string text = fmt::format("{} is the table of a {}", label(slot.path), slot.kind);
-  const std::string hint = flag_hint(catalog_, slot.path);
+  const std::string hint = flag_hint(flags(), slot.path);
   if (type != nullptr) {
     const std::string other =
         catalog_.find(slot.kind, *type) == nullptr ? other_slot(slot, *type) : "";
@@ -100,7 +104,7 @@ std::string Checker::children_elsewhere(const std::string& section) const {
   for (const std::string& key : config_.tree().children(section)) {
     const auto tables = tables_of_key_.find(key);
     const std::string hint = tables == tables_of_key_.end()
-                                 ? flag_hint(catalog_, key)
+                                 ? flag_hint(flags(), key)
                                  : fmt::format("{} belongs to [{}]", key, tables->second.front());
     if (!hint.empty() && found.size() < kShown) found.push_back(hint);
   }
@@ -158,7 +162,7 @@ std::string Checker::elsewhere(const UnknownKey& unknown) const {
     if (places.size() > 3) places.resize(3);
     return fmt::format("it belongs to {}", fmt::join(places, " or "));
   }
-  return flag_hint(catalog_, unknown.key);
+  return flag_hint(flags(), unknown.key);
 }
 
 }  // namespace tessera

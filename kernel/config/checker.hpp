@@ -1,10 +1,12 @@
 #pragma once
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "kernel/config/keys.hpp"
 #include "kernel/config/resolve.hpp"
 
 namespace tessera {
@@ -88,12 +90,16 @@ class Checker {
   /// Adds "position: text", with the source line and `details` on lines of their own.
   void problem(const Origin& at, const std::string& text, const std::string& details = "");
 
+  /// Made when the first error asks.
+  const KeysByFlag& flags() const;
+
   const Config& config_;
   const Catalog& catalog_;
   std::vector<UnknownKey> unknown_;
   std::map<std::string, const FieldSpec*> pending_;  ///< `from` keys that are not set
   std::set<std::string> settling_;
   std::map<std::string, std::vector<std::string>> tables_of_key_;  ///< where each key is declared
+  mutable std::optional<KeysByFlag> flags_;
   int depth_ = 0;
 };
 

@@ -153,8 +153,8 @@ std::vector<KeyTable> tables_below(const std::vector<KeyTable>& tables,
               fmt::join(roots, ", "));
 }
 
-std::map<std::string, std::vector<std::string>> keys_by_flag(const std::vector<KeyTable>& tables) {
-  std::map<std::string, std::vector<std::string>> out;
+KeysByFlag keys_by_flag(const std::vector<KeyTable>& tables) {
+  KeysByFlag out;
   for (const KeyTable& table : tables) {
     for (const KeyRow& row : table.rows) {
       if (row.megatron.empty()) continue;
@@ -166,11 +166,10 @@ std::map<std::string, std::vector<std::string>> keys_by_flag(const std::vector<K
   return out;
 }
 
-std::string flag_hint(const Catalog& catalog, std::string_view name) {
+std::string flag_hint(const KeysByFlag& flags, std::string_view name) {
   std::string flag(name);
   std::ranges::replace(flag, '_', '-');
   if (!flag.starts_with("--")) flag = "--" + flag;
-  const auto flags = keys_by_flag(key_tables(catalog));
   const auto found = flags.find(flag);
   if (found == flags.end()) return "";
   return fmt::format("Megatron-LM's {} is {} here", flag, fmt::join(found->second, " or "));

@@ -42,11 +42,12 @@ std::vector<KeyTable> key_tables(const Catalog& catalog);
 std::vector<KeyTable> tables_below(const std::vector<KeyTable>& tables, const std::string& section);
 
 /// Megatron-LM's flags ("--lr") with the paths of the keys that they are here.
-std::map<std::string, std::vector<std::string>> keys_by_flag(const std::vector<KeyTable>& tables);
+using KeysByFlag = std::map<std::string, std::vector<std::string>>;
+KeysByFlag keys_by_flag(const std::vector<KeyTable>& tables);
 
 /// "Megatron-LM's --lr is lr.peak here" for "lr", "--lr" or, of words, "lr-warmup_iters"; empty
 /// where no key says that it is that flag.
-std::string flag_hint(const Catalog& catalog, std::string_view name);
+std::string flag_hint(const KeysByFlag& flags, std::string_view name);
 
 /// A line each, in columns.
 std::string rows_text(const std::vector<KeyRow>& rows);

@@ -141,7 +141,8 @@ std::string megatron_markdown(const std::vector<KeyTable>& tables) {
   std::string out =
       "## Flags\n\n"
       "From here on this page is written by `tessera config keys --megatron`: each key names its\n"
-      "flag. `tessera config keys SECTION` says what the key means and which values it takes; what\n"
+      "flag. `tessera config keys SECTION` says what the key means and which values it takes; "
+      "what\n"
       "a flag switches off (`--disable-bias-linear`) is `false` here.\n\n"
       "| Megatron-LM | here |\n|---|---|\n";
   for (const auto& [flag, keys] : keys_by_flag(tables)) {

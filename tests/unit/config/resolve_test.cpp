@@ -101,7 +101,7 @@ type = "console"
   EXPECT_EQ(c.precision.main, "fp64");
   EXPECT_EQ(c.checkpoint.resume, here / "old/step-3");
   EXPECT_EQ(c.checkpoint.out, here / "ck");
-  ASSERT_EQ(c.observers.size(), 3U);
+  ASSERT_EQ(c.observers.size(), 4U);
   EXPECT_EQ(c.observers[0].name, "b");
   EXPECT_EQ(c.observers[0].observer.type, "console");
   EXPECT_EQ(c.observers[1].observer.type, "console");

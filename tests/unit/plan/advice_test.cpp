@@ -77,15 +77,18 @@ TEST(Advice, OfARunThatFitsAndHasNoLongBubble) {
 }
 
 TEST(Advice, SaysWhatToChangeWhenItDoesNotFit) {
-  Prediction p = two_stages();
-  p.hardware.memory.shared = false;
-  const Predict predict = [](const std::vector<std::string>& sets) {
-    if (sets[0] == "recompute.mode=selective") return two_stages(2 * kGiB, 4 * kGiB);
-    if (sets[0] == "recompute.mode=full" && sets.size() == 1) return two_stages(kGiB, 3 * kGiB);
-    if (sets == std::vector<std::string>{"recompute.mode=full", "batch.micro=2"}) {
-      return two_stages(kGiB, 2 * kGiB);
-    }
-    if (sets[0] == "batch.micro=2") return two_stages(3 * kGiB, 4 * kGiB);
+  const auto on_devices = [](i64 second) {
+    Prediction p = two_stages(kGiB, second);
+    p.hardware.memory.shared = false;
+    return p;
+  };
+  const Prediction p = on_devices(5 * kGiB);
+  const Predict predict = [&](const std::vector<std::string>& sets) {
+    const std::string set = fmt::format("{}", fmt::join(sets, " "));
+    if (set == "recompute.mode=selective") return on_devices(4 * kGiB);
+    if (set == "recompute.mode=full") return on_devices(3 * kGiB);
+    if (set == "batch.micro=2") return on_devices(4 * kGiB);
+    if (set == "recompute.mode=full batch.micro=2") return on_devices(2 * kGiB);
     fail("4 heads do not divide");
   };
   const Advice advice = advise(p, RunConfig(), 2 * kGiB, predict);

@@ -18,7 +18,7 @@ TEST(Svg, TextIsEscaped) {
 
 TEST(Svg, TicksAreRoundNumbersWithinTheRange) {
   EXPECT_THAT(nice_ticks(0, 10, 5), ElementsAre(0, 2, 4, 6, 8, 10));
-  EXPECT_THAT(nice_ticks(-0.3, 0.31, 3), ElementsAre(-0.2, 0, 0.2));
+  EXPECT_THAT(nice_ticks(-0.3, 0.3, 3), ElementsAre(-0.2, 0, 0.2));
   EXPECT_THAT(nice_ticks(1, 1, 3), IsEmpty());
 }
 
