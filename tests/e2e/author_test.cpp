@@ -31,9 +31,10 @@ std::string contents(const fs::path& path) {
 }
 
 TEST(New, IsThereForEachKindThatAuthorsWrite) {
-  EXPECT_THAT(kinds(),
-              ::testing::IsSupersetOf(
-                  {"layer", "module", "observer", "operation", "rule", "schedule", "tokenizer"}));
+  EXPECT_THAT(
+      kinds(),
+      ::testing::IsSupersetOf(
+          {"layer", "lr", "module", "observer", "operation", "rule", "schedule", "tokenizer"}));
 }
 
 TEST(New, TheTemplatesAreTheExamples) {
