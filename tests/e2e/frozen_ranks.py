@@ -3,7 +3,8 @@
 
 Each trial starts a small training, stops one rank at a random moment, and reads the last line that
 the run prints: of our launcher, or, where ranks were started one by one as torchrun would, of each
-rank that was not stopped. A trial is right when every such line blames the stopped rank and no other.
+rank that was not stopped. A trial is right when every such line blames the stopped rank and no
+other.
 """
 
 import argparse
