@@ -10,9 +10,11 @@
 #include <memory>
 #include <utility>
 
+#include "kernel/launch/limits.hpp"
 #include "kernel/launch/signals.hpp"
 #include "kernel/plugin/abi.hpp"
 #include "kernel/plugin/check.hpp"
+#include "kernel/plugin/crash_watch.hpp"
 #include "tessera/error.hpp"
 #include "tessera/suggest.hpp"
 
@@ -349,12 +351,13 @@ int run_program(int argc, const char* const* argv, const Commands& commands) {
     return kUsage;
   }
   try {
+    const CrashWatch watch;
     return finish(program.chosen());
   } catch (const Error& error) {
-    fmt::print(stderr, "{}\n", error.what());
-    return error.exit_code();
+    fmt::print(stderr, "{}{}\n", error.what(), explain_limit(error.what()));
+    return error.exit_code() == kUsage ? kUsage : 1;
   } catch (const std::exception& error) {
-    fmt::print(stderr, "{}\n", error.what());
+    fmt::print(stderr, "{}{}\n", error.what(), explain_limit(error.what()));
     return 1;
   }
 }

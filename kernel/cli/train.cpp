@@ -3,6 +3,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdio>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -14,12 +15,17 @@
 #include "kernel/launch/environment.hpp"
 #include "kernel/launch/failure.hpp"
 #include "kernel/launch/launcher.hpp"
+#include "kernel/launch/limits.hpp"
 #include "kernel/launch/open_plugins.hpp"
+#include "kernel/launch/pulse.hpp"
 #include "kernel/launch/rendezvous.hpp"
 #include "kernel/launch/signals.hpp"
 #include "kernel/train/run/dry_run.hpp"
+#include "kernel/train/run/flight_records.hpp"
 #include "kernel/train/run/trainer.hpp"
 #include "tessera/error.hpp"
+#include "tessera/log.hpp"
+#include "tessera/peer_error.hpp"
 
 namespace tessera {
 
@@ -138,16 +144,36 @@ void check_once(const Opened& opened, const RankIdentity& identity) {
 
 // A rank among several: started by our launcher or by another one.
 int join(const TrainOptions& options, const RankEnvironment& environment) {
-  std::optional<bool> heard;  // what report_failure said, once it was called
-  const auto report = [&](const std::exception& error) {
-    if (!heard) heard = report_failure(environment.report, error.what(), exit_code_of(error));
-  };
   std::optional<Rendezvous> rendezvous;
+  std::optional<Pulse> pulse;
+  std::optional<bool> heard;  // what report_failure said, once it was called
+  std::string text;           // of the failure
+  std::string records;        // file with what each rank did last
+  int code = 1;
+  const auto report = [&](const std::exception& error) {
+    if (heard) return;
+    code = exit_code_of(error);
+    text = error.what() + explain_limit(error.what());
+    if (pulse) {
+      // Our launcher hears of each rank and can tell causes from what repeats them.
+      const bool ask = code == kPeerSilent || !environment.own;
+      const std::string silent = ask ? pulse->who_is_silent(code) : std::string();
+      pulse->report();
+      if (!silent.empty()) text = fmt::format("{}; found by {}", silent, text);
+    }
+    heard = report_failure(environment.report, text, code);
+  };
   try {
     const Opened opened = open(options);
     check_world(opened, environment);
+    records = flight_records_file(opened.config.run.run.out);
     rendezvous.emplace(environment, seconds(opened.config.run.comm.init_timeout_s));
+    pulse.emplace(rendezvous->store(),
+                  environment.rank,
+                  environment.world,
+                  seconds(opened.config.run.comm.timeout_s));
     TrainerArguments arguments;
+    arguments.moved = [&] { pulse->moved(); };
     arguments.identity = {
         .rank = environment.rank,
         .world = environment.world,
@@ -166,8 +192,13 @@ int join(const TrainOptions& options, const RankEnvironment& environment) {
   } catch (const std::exception& error) {
     report(error);
     if (rendezvous) rendezvous->abandon();
-    if (!*heard) throw;
-    return exit_code_of(error);
+    if (!*heard) {  // our launcher would tell it all
+      std::error_code none;
+      const bool written = std::filesystem::exists(records, none);
+      if (written) log_info("what each rank did last: {}", records);
+      throw Error(text, code);
+    }
+    return code == 2 ? 2 : 1;
   }
 }
 
@@ -183,7 +214,11 @@ int run_train(const TrainOptions& options) {
   check_processors(opened, world);
   const int threads = rank_threads(opened.config.run.device, world);
   const RunSetup setup = checked_setup(opened.config, *opened.plugins, world, threads);
-  if (world > 1) return launch_ranks(world, program_arguments());
+  if (world > 1) {
+    return launch_ranks(world,
+                        program_arguments(),
+                        {.flight_records = flight_records_file(opened.config.run.run.out)});
+  }
   TrainerArguments arguments;
   arguments.setup = &setup;
   arguments.identity.threads = threads;

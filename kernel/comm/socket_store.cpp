@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "tessera/error.hpp"
+#include "tessera/peer_error.hpp"
 
 namespace tessera {
 
@@ -38,13 +39,18 @@ WireMessage receive_frame(int fd, Clock::time_point deadline, const std::string&
     pollfd wait{fd, POLLIN, 0};
     const int ready = poll(&wait, 1, static_cast<int>(std::max<i64>(left.count(), 0)));
     if (ready < 0 && errno == EINTR) continue;
-    require(ready != 0, "store: {} does not answer", address);
+    if (ready == 0) {
+      throw Error(fmt::format("store: {} does not answer", address), kPeerSilent);
+    }
     char bytes[65536];
     const ssize_t count = recv(fd, bytes, sizeof bytes, 0);
     if (count < 0 && errno == EINTR) continue;
-    require(count > 0,
-            "store: {} closed the connection; the launcher or the rank that serves it has ended",
-            address);
+    if (count <= 0) {
+      throw Error(fmt::format("store: {} closed the connection; the launcher or the rank that "
+                              "serves it has ended",
+                              address),
+                  kPeerFailed);
+    }
     buffer.append(bytes, static_cast<std::size_t>(count));
   }
   return message;
@@ -81,28 +87,35 @@ SocketStore::~SocketStore() {
 
 Socket SocketStore::connect(bool primary, std::chrono::milliseconds timeout) {
   const Clock::time_point deadline = Clock::now() + timeout;
-  check_hung_up();
-  Socket socket = try_connect(address_);
-  while (!socket) {
-    check_hung_up();
-    require(Clock::now() < deadline,
-            "store: rank {} found nobody at {} within {:.1f} s",
-            rank_,
-            address_.text(),
-            std::chrono::duration<double>(timeout).count());
-    std::this_thread::sleep_for(20ms);
-    socket = try_connect(address_);
-  }
   WireMessage hello;
   hello.code = static_cast<u8>(StoreCall::hello);
   hello.number = rank_;
   hello.world = world_;
   hello.key = token_;
   hello.value = primary ? "primary" : "";
-  send_frame(socket.fd(), hello.frame());
-  const WireMessage answer = receive_frame(socket.fd(), Clock::now() + kGrace, address_.text());
-  require(answer.code == 1, "store: {} refuses rank {}: {}", address_.text(), rank_, answer.key);
-  return socket;
+  while (true) {
+    check_hung_up();
+    if (Socket socket = try_connect(address_)) {
+      send_frame(socket.fd(), hello.frame());
+      try {
+        const WireMessage answer =
+            receive_frame(socket.fd(), Clock::now() + kGrace, address_.text());
+        require(
+            answer.code == 1, "store: {} refuses rank {}: {}", address_.text(), rank_, answer.key);
+        return socket;
+      } catch (const Error& error) {
+        // Closed before an answer: it makes room for others where strangers keep it busy.
+        if (error.exit_code() != kPeerFailed || Clock::now() >= deadline) throw;
+      }
+    } else {
+      require(Clock::now() < deadline,
+              "store: rank {} found nobody at {} within {:.1f} s",
+              rank_,
+              address_.text(),
+              std::chrono::duration<double>(timeout).count());
+    }
+    std::this_thread::sleep_for(20ms);
+  }
 }
 
 void SocketStore::check_hung_up() {
@@ -143,7 +156,7 @@ std::string SocketStore::call(const WireMessage& request, std::chrono::milliseco
     const std::lock_guard lock(mutex_);
     idle_.push_back(std::move(socket));
   }
-  if (answer.code != 1) throw Error(answer.key);
+  if (answer.code != 1) throw Error(answer.key, static_cast<int>(answer.number));
   return std::move(answer.value);
 }
 

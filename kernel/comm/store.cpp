@@ -1,6 +1,7 @@
 #include "kernel/comm/store.hpp"
 
 #include "tessera/error.hpp"
+#include "tessera/peer_error.hpp"
 
 namespace tessera {
 
@@ -31,7 +32,7 @@ std::string StoreTable::get(std::string_view key, std::chrono::milliseconds time
     changed_.wait_for(lock, timeout, [&] { return found() || !death_.empty(); });
     if (found()) return values_.find(key)->second;
   }
-  throw Error(missing_text(key, timeout));
+  throw Error(missing_text(key, timeout), missing_code());
 }
 
 std::optional<std::string> StoreTable::find(std::string_view key) const {
@@ -48,6 +49,8 @@ std::string StoreTable::missing_text(std::string_view key, std::chrono::millisec
       key,
       std::chrono::duration<double>(waited).count());
 }
+
+int StoreTable::missing_code() const { return first_death().empty() ? kPeerSilent : kPeerFailed; }
 
 void StoreTable::report_death(i64 rank, std::string_view why) {
   {

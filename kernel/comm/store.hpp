@@ -26,6 +26,8 @@ class StoreTable {
   std::string first_death() const;
   /// Why a wait for `key` ends without it.
   std::string missing_text(std::string_view key, std::chrono::milliseconds waited) const;
+  /// The exit code of that error (peer_error.hpp).
+  int missing_code() const;
 
  private:
   mutable std::mutex mutex_;

@@ -1,5 +1,6 @@
 // One thread serves all connections: it polls, answers what it can, and keeps the calls that wait.
 #include <fcntl.h>
+#include <netdb.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -7,13 +8,16 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 #include <list>
+#include <map>
 #include <set>
 #include <thread>
 
 #include "kernel/comm/socket_store.hpp"
 #include "kernel/comm/store.hpp"
 #include "tessera/error.hpp"
+#include "tessera/log.hpp"
 
 namespace tessera {
 
@@ -22,11 +26,16 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using namespace std::chrono_literals;
 
+// A rank says hello as soon as it is connected. So connections that do not are kept for a while
+// only, and where there are too many the oldest one of the address that has most goes: idle ones
+// never keep a rank out.
 constexpr auto kHelloTime = 10s;
 constexpr std::size_t kMostStrangers = 256;
+constexpr std::size_t kMostOfAddress = 64;  // and two of each rank
 
 struct Connection {
   Socket socket;
+  std::string from;  // its host, for people
   std::string in, out;
   Clock::time_point since = Clock::now();
   i64 rank = -1;  // none before the hello
@@ -52,6 +61,38 @@ bool same_user(int fd) {
   return credentials.uid == geteuid();
 }
 
+std::string host_of(const sockaddr_storage& name, socklen_t length) {
+  if (name.ss_family == AF_UNIX) return "this host";
+  char host[NI_MAXHOST];
+  const auto* address = reinterpret_cast<const sockaddr*>(&name);
+  if (getnameinfo(address, length, host, sizeof host, nullptr, 0, NI_NUMERICHOST) != 0) return "?";
+  return host;
+}
+
+// Tells who was refused and why: at most one line in some seconds, so that strangers who try again
+// and again do not fill a log.
+class Refusals {
+ public:
+  void add(const std::string& from, const std::string& why) {
+    const auto now = Clock::now();
+    if (now - told_ < kSilence) {
+      ++untold_;
+      return;
+    }
+    log_warning("store: refused a connection from {}: {}{}",
+                from,
+                why,
+                untold_ == 0 ? "" : fmt::format(" (and {} others since the last line)", untold_));
+    told_ = now;
+    untold_ = 0;
+  }
+
+ private:
+  static constexpr auto kSilence = 5s;
+  Clock::time_point told_ = Clock::now() - kSilence;
+  i64 untold_ = 0;
+};
+
 }  // namespace
 
 struct StoreServer::Impl {
@@ -66,6 +107,7 @@ struct StoreServer::Impl {
   void run();
   void poll_once();
   void accept_all();
+  void make_room(const std::string& from);
   void receive(Connection& c);
   void flush(Connection& c);
   void serve(Connection& c, WireMessage message);
@@ -73,7 +115,7 @@ struct StoreServer::Impl {
   std::string refusal(const Connection& c, const WireMessage& hello) const;
   void answer_waiting(Connection& c);
   void drop(Connection& c);
-  static void answer(Connection& c, bool success, std::string payload);
+  static void answer(Connection& c, bool success, std::string payload, int exit_code = 1);
 
   StoreAddress address;
   std::string token;
@@ -83,6 +125,7 @@ struct StoreServer::Impl {
   StoreTable table;
   std::list<Connection> connections;
   std::set<i64> present;
+  Refusals refusals;
   bool stopping = false;
   std::thread thread;
 };
@@ -125,7 +168,10 @@ void StoreServer::Impl::poll_once() {
   for (Connection& c : connections) {
     const short events = polled[i++].revents;
     if ((events & (POLLIN | POLLHUP | POLLERR)) != 0) receive(c);
-    if (c.rank < 0 && Clock::now() > c.since + kHelloTime) c.gone = true;
+    if (c.rank < 0 && !c.gone && Clock::now() > c.since + kHelloTime) {
+      if (!c.closing) refusals.add(c.from, "it did not say hello in time");
+      c.gone = true;
+    }
   }
   if (polled[1].revents != 0) accept_all();
   // Before the answers: a death is one. Who goes below is dropped by the next round, at once.
@@ -142,13 +188,47 @@ void StoreServer::Impl::poll_once() {
 
 void StoreServer::Impl::accept_all() {
   while (true) {
-    const int fd = accept4(listener.fd(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (fd < 0) return;
-    Socket socket(fd);
-    const auto strangers = static_cast<std::size_t>(std::count_if(
-        connections.begin(), connections.end(), [](const auto& c) { return c.rank < 0; }));
-    if (strangers < kMostStrangers) connections.emplace_back().socket = std::move(socket);
+    sockaddr_storage name{};
+    socklen_t length = sizeof name;
+    auto* address_of = reinterpret_cast<sockaddr*>(&name);
+    const int fd = accept4(listener.fd(), address_of, &length, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd < 0) {
+      if (errno != EMFILE && errno != ENFILE) return;
+      // It stays in the queue until a descriptor is free.
+      refusals.add("a rank or a stranger", std::strerror(errno));
+      std::this_thread::sleep_for(10ms);
+      return;
+    }
+    Connection c;
+    c.socket = Socket(fd);
+    c.from = host_of(name, length);
+    make_room(c.from);
+    receive(connections.emplace_back(std::move(c)));  // its hello is often there already
   }
+}
+
+// Drops a stranger where the new one is too many: of its host, or in all.
+void StoreServer::Impl::make_room(const std::string& from) {
+  std::map<std::string, std::size_t> strangers;
+  std::size_t all = 0;
+  for (const Connection& c : connections) {
+    if (c.rank >= 0 || c.gone) continue;
+    ++strangers[c.from];
+    ++all;
+  }
+  std::string full;
+  const auto ranks = static_cast<std::size_t>(2 * world);
+  if (strangers[from] >= kMostOfAddress + ranks) {
+    full = from;
+  } else if (all >= kMostStrangers + ranks) {
+    full = std::ranges::max_element(strangers, {}, [](const auto& s) { return s.second; })->first;
+  } else {
+    return;
+  }
+  const auto oldest = std::ranges::find_if(
+      connections, [&](const Connection& c) { return c.rank < 0 && !c.gone && c.from == full; });
+  refusals.add(full, "too many connections from there have said no hello; the oldest one went");
+  connections.erase(oldest);
 }
 
 void StoreServer::Impl::receive(Connection& c) {
@@ -168,6 +248,7 @@ void StoreServer::Impl::receive(Connection& c) {
         serve(c, std::move(message));
       }
     } catch (const std::exception& error) {
+      if (c.rank < 0) refusals.add(c.from, error.what());
       answer(c, false, error.what());
       c.closing = true;
     }
@@ -187,9 +268,10 @@ void StoreServer::Impl::flush(Connection& c) {
   }
 }
 
-void StoreServer::Impl::answer(Connection& c, bool success, std::string payload) {
+void StoreServer::Impl::answer(Connection& c, bool success, std::string payload, int exit_code) {
   WireMessage message;
   message.code = success ? 1 : 0;
+  message.number = success ? 0 : exit_code;
   (success ? message.value : message.key) = std::move(payload);
   c.out += message.frame();
 }
@@ -215,7 +297,7 @@ void StoreServer::Impl::welcome(Connection& c, const WireMessage& hello) {
   const std::string reason = refusal(c, hello);
   answer(c, reason.empty(), reason);
   c.closing = !reason.empty();
-  if (c.closing) return;
+  if (c.closing) return refusals.add(c.from, reason);
   c.rank = hello.number;
   c.primary = !hello.value.empty();
   if (c.primary) present.insert(c.rank);
@@ -255,7 +337,7 @@ void StoreServer::Impl::answer_waiting(Connection& c) {
     answer(c, true, std::move(*value));
   } else if (Clock::now() >= c.deadline || !table.first_death().empty()) {
     const std::chrono::milliseconds waited(c.call.number);
-    answer(c, false, table.missing_text(c.call.key, waited));
+    answer(c, false, table.missing_text(c.call.key, waited), table.missing_code());
   } else {
     return;
   }

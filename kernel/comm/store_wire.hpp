@@ -49,7 +49,7 @@ enum class StoreCall : u8 { hello, set, get, add, death, goodbye };
 /// A message either way: a frame of 4 bytes length and the fields.
 struct WireMessage {
   u8 code = 0;     ///< a StoreCall; in an answer 1 for success, 0 with an error's text in `key`
-  i64 number = 0;  ///< a rank, an amount, milliseconds
+  i64 number = 0;  ///< a rank, an amount, milliseconds; of an error its exit code
   i64 world = 0;
   std::string key = {}, value = {};
   std::string frame() const;

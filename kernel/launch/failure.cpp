@@ -11,7 +11,9 @@
 #include <cstring>
 #include <tuple>
 
+#include "kernel/launch/limits.hpp"
 #include "kernel/launch/signals.hpp"
+#include "kernel/plugin/crash_watch.hpp"
 #include "tessera/error.hpp"
 
 namespace tessera {
@@ -22,12 +24,19 @@ constexpr std::size_t kLongestReport = 1 << 20;
 
 bool is_echo(const RankEnd& end, const std::vector<RankEnd>& ends) {
   if (!end.report) return false;
-  if (end.report->exit_code == kPeerFailed) return true;
+  if (blames_peer(end.report->exit_code)) return true;
   return std::any_of(ends.begin(), ends.end(), [&](const RankEnd& other) {
     return other.report && !other.report->text.empty() &&
            other.report->text.size() < end.report->text.size() &&
            end.report->text.find(other.report->text) != std::string::npos;
   });
+}
+
+// Failures of its own, then what waits in vain points to, then what repeats others.
+int standing(const RankEnd& end, const std::vector<RankEnd>& ends) {
+  if (end.frozen) return 1;
+  if (!is_echo(end, ends)) return 0;
+  return end.report->exit_code == kPeerSilent ? 2 : 3;
 }
 
 bool all_say_the_same(const std::vector<RankEnd>& ends) {
@@ -37,7 +46,8 @@ bool all_say_the_same(const std::vector<RankEnd>& ends) {
 }
 
 std::string with_rank(const RankEnd& end) {
-  return end.report ? fmt::format("[rank {}] {}", end.rank, end.report->text) : describe(end);
+  const bool own_words = end.report && !end.frozen;
+  return own_words ? fmt::format("[rank {}] {}", end.rank, end.report->text) : describe(end);
 }
 
 }  // namespace
@@ -102,12 +112,13 @@ bool interrupted(const RankEnd& end) {
 
 bool failed(const RankEnd& end) {
   if (interrupted(end)) return false;
-  return end.report.has_value() || (!end.stopped_by_us && (end.signal != 0 || end.exit_code != 0));
+  return end.report.has_value() || end.frozen ||
+         (!end.stopped_by_us && (end.signal != 0 || end.exit_code != 0));
 }
 
 const RankEnd* find_cause(const std::vector<RankEnd>& ends) {
   const auto order = [&](const RankEnd& end) {
-    return std::tuple(is_echo(end, ends),
+    return std::tuple(standing(end, ends),
                       end.noticed,
                       end.report.has_value(),
                       end.report ? end.report->time_ns : 0,
@@ -121,30 +132,56 @@ const RankEnd* find_cause(const std::vector<RankEnd>& ends) {
 }
 
 std::string describe(const RankEnd& end) {
+  if (end.frozen) {
+    return fmt::format(
+        "rank {} is stopped (by SIGSTOP or a debugger): it neither reports nor moves, and the "
+        "others waited for it in vain",
+        end.rank);
+  }
   if (end.report) return end.report->text;
   // A program that aborts has just said why.
   const std::string words =
       end.last_line.empty() ? "" : fmt::format("; its last line: {}", end.last_line);
+  const bool crash = end.last_line.starts_with(kCrashed);
+  if (end.starved) {
+    return fmt::format(
+        "rank {} was killed by the system for want of memory{}: use less of it (more "
+        "ranks, a smaller batch.micro, recompute) or raise the limit",
+        end.rank,
+        end.starved_limit.empty() ? "" : "; " + end.starved_limit);
+  }
   if (end.signal != 0) {
     return fmt::format("rank {} was killed by signal {} ({}){}",
                        end.rank,
                        end.signal,
                        strsignal(end.signal),
-                       end.signal == SIGABRT ? words : "");
+                       end.signal == SIGABRT || crash ? words : "");
   }
-  return fmt::format("rank {} ended with exit code {}{}", end.rank, end.exit_code, words);
+  return fmt::format("rank {} ended with exit code {}{}{}",
+                     end.rank,
+                     end.exit_code,
+                     words,
+                     explain_limit(end.last_line));
 }
 
 std::vector<std::string> failure_lines(const std::vector<RankEnd>& ends) {
   const RankEnd* cause = find_cause(ends);
   if (cause == nullptr) return {};
   if (all_say_the_same(ends)) return {describe(*cause)};
+  constexpr std::size_t kShown = 3;
   std::vector<std::string> lines;
+  std::size_t more = 0;
   for (const RankEnd& end : ends) {
-    if (&end == cause || !failed(end) || is_echo(end, ends)) continue;
+    if (&end == cause || !failed(end) || (!end.frozen && is_echo(end, ends))) continue;
     if (end.report && cause->report && end.report->text == cause->report->text) continue;
-    lines.push_back(with_rank(end));
+    if (lines.size() < kShown) {
+      const std::string line = with_rank(end);
+      lines.push_back(line.substr(0, line.find('\n')));
+    } else {
+      ++more;
+    }
   }
+  if (more > 0) lines.push_back(fmt::format("({} more ranks failed)", more));
   lines.push_back(with_rank(*cause));
   return lines;
 }

@@ -4,12 +4,10 @@
 #include <string_view>
 #include <vector>
 
+#include "tessera/peer_error.hpp"
 #include "tessera/types.hpp"
 
 namespace tessera {
-
-/// Exit code of a rank that fails because another one did; the launcher then looks for that one.
-inline constexpr int kPeerFailed = 75;
 
 /// What a rank says about its failure.
 struct FailureReport {
@@ -44,6 +42,9 @@ struct RankEnd {
   i64 noticed = 0;             ///< counts the launcher's looks: when its end or its report showed
   std::string last_line = {};  ///< the last that it wrote to standard error
   bool stopped_by_us = false;  ///< after another had failed
+  bool starved = false;        ///< the system killed it for want of memory
+  std::string starved_limit = {};  ///< whose limit is this, where it is known
+  bool frozen = false;             ///< it was stopped (SIGSTOP, a debugger) when others failed
 };
 
 /// It said that it stopped in good order, because a signal asked it to.
@@ -52,13 +53,15 @@ bool failed(const RankEnd& end);
 
 /// The rank whose failure made the others fail; null when none failed. A death without report comes
 /// before reports noticed at the same look, since a peer's death is what they may tell of. What
-/// repeats another's message, or ends with kPeerFailed, is a cause only when there is no other.
+/// repeats another's message, or blames a peer (peer_error.hpp), is a cause only when there is no
+/// other: no failure of its own, and no frozen rank.
 const RankEnd* find_cause(const std::vector<RankEnd>& ends);
 
 /// "rank 1 was killed by signal 9 (Killed)", or the message that it sent.
 std::string describe(const RankEnd& end);
 
-/// What to print when the run is over, the cause last: "[rank 1] out of memory …".
+/// What to print when the run is over, the cause last: "[rank 1] out of memory …". A few lines,
+/// whatever the number of ranks.
 std::vector<std::string> failure_lines(const std::vector<RankEnd>& ends);
 
 }  // namespace tessera

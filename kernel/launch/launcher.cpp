@@ -11,10 +11,12 @@
 #include <fstream>
 #include <iterator>
 #include <list>
+#include <optional>
 
 #include "kernel/comm/socket_store.hpp"
 #include "kernel/launch/environment.hpp"
 #include "kernel/launch/failure.hpp"
+#include "kernel/launch/limits.hpp"
 #include "kernel/launch/rank_process.hpp"
 #include "kernel/launch/signals.hpp"
 #include "tessera/error.hpp"
@@ -24,6 +26,8 @@ namespace tessera {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::milliseconds kTimeToLook{4000};
 
 std::string random_hex(std::size_t bytes) {
   std::vector<unsigned char> random(bytes);
@@ -54,6 +58,12 @@ std::vector<std::string> inherited_environment() {
     if (std::find(given.begin(), given.end(), name) == given.end()) list.emplace_back(text);
   }
   return list;
+}
+
+bool is_newer(const std::string& file, std::filesystem::file_time_type than) {
+  std::error_code error;
+  const auto written = std::filesystem::last_write_time(file, error);
+  return !error && written + std::chrono::seconds(1) > than;  // file systems round
 }
 
 class Launch {
@@ -127,9 +137,17 @@ class Launch {
     const bool any = std::any_of(
         ranks_.begin(), ranks_.end(), [](const RankProcess& rank) { return failed(rank.end()); });
     if (!any) return;
-    if (first_failure_ == Clock::time_point()) first_failure_ = Clock::now();
-    const auto since = Clock::now() - first_failure_;
-    if (since >= options_.kill_after) {
+    if (first_failure_ == Clock::time_point()) {
+      first_failure_ = Clock::now();
+      for (RankProcess& rank : ranks_) {
+        if (!failed(rank.end()) && rank.frozen()) rank.mark_frozen();
+      }
+    }
+    const auto since = Clock::now() - first_failure_ - time_to_look();
+    const bool only_frozen = std::all_of(ranks_.begin(), ranks_.end(), [](const auto& rank) {
+      return !rank.running() || rank.end().frozen;
+    });
+    if (since >= options_.kill_after || only_frozen) {
       mark_stopped();
       for (const RankProcess& rank : ranks_) rank.kill_all();
     } else if (since >= options_.terminate_after && !terminated_) {
@@ -137,6 +155,15 @@ class Launch {
       mark_stopped();
       send_all(SIGTERM);
     }
+  }
+
+  // Ranks that waited in vain look for the one that is to blame (Pulse), which takes a moment.
+  std::chrono::milliseconds time_to_look() const {
+    const bool known = std::any_of(ranks_.begin(), ranks_.end(), [](const RankProcess& rank) {
+      const RankEnd& end = rank.end();
+      return failed(end) && (!end.report || end.report->exit_code != kPeerFailed);
+    });
+    return known ? std::chrono::milliseconds(0) : kTimeToLook;
   }
 
   void mark_stopped() {
@@ -159,7 +186,18 @@ class Launch {
     return std::any_of(ends.begin(), ends.end(), interrupted) ? kInterrupted : 0;
   }
 
-  int result() const {
+  // Nothing but the system's own count says why it killed a process.
+  void find_starved() {
+    const auto now = out_of_memory_kills();
+    if (!now || !kills_before_ || now->count <= kills_before_->count) return;
+    for (RankProcess& rank : ranks_) {
+      if (rank.end().signal != SIGKILL || rank.end().stopped_by_us) continue;
+      rank.mark_starved(now->limit.empty() ? "" : "; " + now->limit);
+    }
+  }
+
+  int result() {
+    find_starved();
     std::vector<RankEnd> ends;
     for (const RankProcess& rank : ranks_) ends.push_back(rank.end());
     const RankEnd* cause = find_cause(ends);
@@ -170,6 +208,9 @@ class Launch {
     const int passed_on = stop_.signal() == SIGINT ? SIGINT : SIGTERM;
     if (stop_.requested() && cause->signal == passed_on) return 128 + stop_.signal();
     std::string text;
+    if (is_newer(options_.flight_records, started_)) {
+      text = fmt::format("what each rank did last: {}\n", options_.flight_records);
+    }
     for (const std::string& line : failure_lines(ends)) text += line + "\n";
     write_all(STDERR_FILENO, text);
     const int code = cause->report ? cause->report->exit_code : cause->exit_code;
@@ -177,8 +218,10 @@ class Launch {
   }
 
   const LaunchOptions& options_;
+  const std::filesystem::file_time_type started_ = std::filesystem::file_time_type::clock::now();
   StopFlag stop_{StopFlag::SecondInterrupt::counted};
   std::list<RankProcess> ranks_;
+  const std::optional<OutOfMemoryKills> kills_before_ = out_of_memory_kills();
   i64 look_ = 0;
   int interrupts_passed_ = 0, terminations_passed_ = 0;
   bool terminated_ = false, closing_passed_ = false;
@@ -189,6 +232,8 @@ class Launch {
 
 int launch_ranks(i64 ranks, const std::vector<std::string>& argv, const LaunchOptions& options) {
   if (ranks < 1) fail_config("cannot start {} ranks", ranks);
+  // Two pipes and some connections to the store of each rank.
+  require_open_files(32 + 8 * ranks, fmt::format("launch: this process, with {} ranks,", ranks));
   const std::string address = "unix:@tessera-" + random_hex(16);
   const std::string token = random_hex(16);
   Launch launch(options);

@@ -8,7 +8,9 @@
 namespace tessera {
 
 struct LaunchOptions {
-  std::vector<std::string> environment;  ///< "NAME=value", for all ranks
+  std::vector<std::string> environment = {};  ///< "NAME=value", for all ranks
+  /// File that ranks that fail write what they did last into; named when it was. Empty: none.
+  std::string flight_records = {};
   /// After one rank has failed, how long the others may take to end by themselves, and how long
   /// until they are killed.
   std::chrono::milliseconds terminate_after{2000};

@@ -9,6 +9,8 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <fstream>
+#include <iterator>
 #include <utility>
 
 #include "kernel/launch/environment.hpp"
@@ -149,6 +151,17 @@ void RankProcess::kill_all() const {
   if (!running()) return;
   kill(pid_, SIGKILL);
   kill(-pid_, SIGKILL);
+}
+
+bool RankProcess::frozen() const {
+  if (!running()) return false;
+  std::ifstream file(fmt::format("/proc/{}/stat", pid_));
+  // "123 (name of any kind) T 122 …"
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  const std::size_t name_end = text.rfind(") ");
+  if (name_end == std::string::npos || name_end + 2 >= text.size()) return false;
+  const char state = text[name_end + 2];
+  return state == 'T' || state == 't';
 }
 
 void RankProcess::add_to(std::vector<pollfd>& polled) const {

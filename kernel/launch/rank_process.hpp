@@ -34,6 +34,14 @@ class RankProcess {
   /// To the process and all that it started.
   void kill_all() const;
   void mark_stopped() { end_.stopped_by_us = !failed(end_); }
+  /// Is it stopped (SIGSTOP, a debugger)? Then it neither reports nor obeys anything but SIGKILL.
+  bool frozen() const;
+  /// The system killed it for want of memory; `limit` may be unknown.
+  void mark_starved(const std::string& limit) {
+    end_.starved = true;
+    end_.starved_limit = limit;
+  }
+  void mark_frozen() { end_.frozen = true; }
 
   void add_to(std::vector<pollfd>& polled) const;
   /// `look` counts the rounds of the launcher's loop. True: a report or its end has just shown.

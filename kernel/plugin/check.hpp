@@ -17,7 +17,7 @@ struct PluginCheck {
 /// program, which is started with kPluginCheckCommand.
 PluginCheck check_plugin(const std::filesystem::path& program,
                          const std::filesystem::path& file,
-                         std::chrono::milliseconds timeout = std::chrono::seconds(60));
+                         std::chrono::milliseconds timeout = std::chrono::seconds(20));
 
 /// The hidden command of the child, `tessera plugins check-child FILE`, and its body: returns the
 /// exit code. Standard output is its answer to check_plugin.

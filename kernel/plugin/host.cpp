@@ -9,6 +9,8 @@
 #include "kernel/plugin/collector.hpp"
 #include "kernel/plugin/library.hpp"
 #include "kernel/plugin/load_watch.hpp"
+#include "kernel/plugin/named.hpp"
+#include "tessera/doing.hpp"
 #include "tessera/error.hpp"
 
 namespace tessera {
@@ -168,11 +170,13 @@ std::shared_ptr<void> PluginHost::make(std::string_view kind,
     for (const std::string& failure : failures_) text += "\n  not loaded: " + failure;
     throw ConfigError(text);
   }
-  std::shared_ptr<void> made = call_plugin(*found->origin, fmt::format("{}/{}", kind, type), [&] {
+  const std::string name = fmt::format("{}/{}", kind, type);
+  std::shared_ptr<void> made = call_plugin(*found->origin, name, [&] {
+    const Doing doing("the constructor of", name);
     return found->info.make(node, given, arguments);
   });
-  require(made != nullptr, "{}/{} ({}) made nothing", kind, type, found->origin->text());
-  return made;
+  require(made != nullptr, "{} ({}) made nothing", name, found->origin->text());
+  return named(kind, type, std::move(made), *found->origin);
 }
 
 std::vector<Kernel> PluginHost::kernels(std::string_view device,

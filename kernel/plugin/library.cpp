@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "kernel/plugin/abi.hpp"
+#include "kernel/plugin/crash_watch.hpp"
 #include "kernel/plugin/floating_point.hpp"
 #include "kernel/plugin/library_file.hpp"
 #include "tessera/error.hpp"
@@ -79,7 +80,7 @@ std::string explain(const std::filesystem::path& path, std::string_view error) {
   if (const auto end = error.rfind("): "); end != std::string_view::npos) {
     error = error.substr(0, end);
   }
-  constexpr std::string_view kMissing = ": cannot open shared object file";
+  constexpr std::string_view kMissing = ": cannot open shared object file: No such file";
   if (const auto at = error.find(kMissing); at != std::string_view::npos) {
     return fmt::format("{}: needs {}, which was not found (ldd {})",
                        path.string(),
@@ -140,6 +141,7 @@ Library load_library(const std::filesystem::path& path) {
   }
   const auto& descriptor = library.get<const PluginDescriptor>("tessera_plugin");
   check_descriptor(absolute, descriptor);
+  CrashWatch::add_plugin((new std::string(absolute.string()))->c_str());  // loaded until the end
   return {absolute, file.hash, &descriptor};
 }
 

@@ -1,12 +1,13 @@
 #include "kernel/plugin/load_watch.hpp"
 
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include <array>
 #include <atomic>
 #include <csignal>
 #include <cstring>
+
+#include "kernel/plugin/crash_watch.hpp"
 
 namespace tessera {
 
@@ -29,6 +30,8 @@ void restore() {
 // Calls nothing but what a signal handler may.
 void on_crash(int signal) {
   if (const char* text = g_text.exchange(nullptr)) {
+    CrashWatch::told();
+    tell(STDERR_FILENO, "plugin error: ");
     tell(STDERR_FILENO, text);
     tell(STDERR_FILENO, ": crashed while it was loaded: SIG");
     tell(STDERR_FILENO, sigabbrev_np(signal));
@@ -42,13 +45,12 @@ void on_crash(int signal) {
 
 void LoadWatch::tell_parent(int descriptor) { g_parent = descriptor; }
 
-LoadWatch::LoadWatch(const std::filesystem::path& file) {
+LoadWatch::LoadWatch(const std::filesystem::path& file) : text_(file.string()) {
   if (g_parent >= 0) {
-    text_ = file.string() + "\n";
-    tell(g_parent, text_.c_str());
+    tell(g_parent, (text_ + "\n").c_str());
     return;
   }
-  text_ = fmt::format("plugin error: {}", file.string());
+  doing_.emplace("the static constructors or the registration of", text_);
   g_text = text_.c_str();
   struct sigaction action {};
   action.sa_handler = on_crash;

@@ -1,6 +1,9 @@
 #pragma once
 #include <filesystem>
+#include <optional>
 #include <string>
+
+#include "tessera/doing.hpp"
 
 namespace tessera {
 
@@ -19,6 +22,7 @@ class LoadWatch {
 
  private:
   std::string text_;
+  std::optional<Doing> doing_;
 };
 
 }  // namespace tessera

@@ -31,13 +31,20 @@ void rethrow_from_plugin(const PluginOrigin& origin, std::string_view doing) {
                        origin.version,
                        origin.path.string());
   };
+  // An error that was named and then told with more, such as its place in the configuration.
+  const auto has_name = [](const Error& error) {
+    const std::string_view what = error.what();
+    return what.find("\n  in ") != what.npos && what.find(" of plugin ") != what.npos;
+  };
   try {
     throw;
   } catch (const Named&) {
     throw;
   } catch (const ConfigError& error) {
+    if (has_name(error)) throw;
     throw NamedConfigError(text(error.what()));
   } catch (const Error& error) {
+    if (has_name(error)) throw;
     throw NamedError(text(error.what()), error.exit_code());
   } catch (const std::exception& error) {
     throw NamedError(text(error.what()));

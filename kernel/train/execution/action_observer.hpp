@@ -8,6 +8,8 @@ class ActionObserver {
  public:
   virtual ~ActionObserver() = default;
   virtual void before(const Plan&, const PlanAction&) {}
+  /// Once it is done.
+  virtual void after(const Plan&, const PlanAction&) {}
   /// In the catch block of an action that threw: may throw something better.
   virtual void failed(const Plan&, const PlanAction&) {}
 };

@@ -68,6 +68,7 @@ void Executor::run(Context& cx, const Plan& plan, const Calls& calls) {
     observer_.before(plan, action);
     try {
       act(cx, plan, index, calls);
+      observer_.after(plan, action);
     } catch (...) {
       observer_.failed(plan, action);
       throw;

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -18,8 +19,10 @@
 #include "kernel/train/execution/agree_plans.hpp"
 #include "kernel/train/execution/evaluation.hpp"
 #include "kernel/train/execution/train_step.hpp"
+#include "kernel/train/run/flight_records.hpp"
 #include "kernel/train/run/training_state.hpp"
 #include "kernel/train/setup/model_flops.hpp"
+#include "tessera/doing.hpp"
 #include "tessera/error.hpp"
 #include "tessera/log.hpp"
 #include "tessera/observer.hpp"
@@ -31,6 +34,39 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr auto kPause = std::chrono::seconds(1);
+
+// Tells that the rank moves on, and what it is doing.
+class Mover final : public ActionObserver {
+ public:
+  Mover(const RunSetup& setup, const std::function<void()>& moved) : moved_(moved) {
+    for (const ModelLayer& layer : setup.model->layers()) layers_.push_back(layer.name);
+  }
+  void before(const Plan& plan, const PlanAction& action) override {
+    if (moved_) moved_();
+    const int layer =
+        action.phase < 0 ? -1 : plan.phases[static_cast<std::size_t>(action.phase)].layer;
+    const std::string_view name =
+        layer < 0 ? std::string_view() : layers_[static_cast<std::size_t>(layer)];
+    doing_.emplace(kNames[action.kind], name);
+  }
+  void after(const Plan&, const PlanAction&) override { doing_.reset(); }
+  void failed(const Plan&, const PlanAction&) override { doing_.reset(); }
+
+ private:
+  static constexpr std::string_view kNames[] = {"the forward pass of layer",
+                                                "the backward pass of layer",
+                                                "the input half of the backward pass of layer",
+                                                "the weight half of the backward pass of layer",
+                                                "the recomputation of layer",
+                                                "an exchange between pipeline stages",
+                                                "a gather of parameters",
+                                                "the preparation of a bucket",
+                                                "a reduction of gradients",
+                                                "the optimizer's step"};
+  const std::function<void()>& moved_;
+  std::vector<std::string> layers_;
+  std::optional<Doing> doing_;
+};
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
@@ -54,7 +90,7 @@ class Trainer {
                   spec_.init_timeout),
         lock_(claim()),
         model_(rank_, setup_),
-        step_(rank_, model_, setup_),
+        step_(rank_, model_, setup_, {.observer = &mover_}),
         evaluation_(rank_, model_, setup_),
         state_{rank_, model_, step_, setup_},
         checkpoints_({.folder = config_.checkpoint.out,
@@ -94,6 +130,9 @@ class Trainer {
     try {
       if (arguments_.failed) arguments_.failed(error);
       rank_.abort(error.what());
+      if (rank_.communicator != nullptr) {
+        add_flight_records(*rank_.mesh, config_.run.out, error.what());
+      }
       emit(Failure{error.what()});
     } catch (const std::exception& second) {
       log_warning("while ending a failed run: {}", second.what());
@@ -284,6 +323,7 @@ class Trainer {
   Together together_;
   std::unique_ptr<FolderLock> lock_;  // on rank 0, while the run lasts
   PlacedModel model_;
+  Mover mover_{setup_, arguments_.moved};
   TrainStep step_;
   Evaluation evaluation_;
   TrainingState state_;

@@ -1,13 +1,11 @@
 #include "kernel/train/setup/rank.hpp"
 
-#include <algorithm>
 #include <utility>
 
 #include "kernel/comm/build_mesh.hpp"
 #include "kernel/comm/per_host.hpp"
 #include "kernel/train/setup/run_setup.hpp"
 #include "tessera/error.hpp"
-#include "tessera/log.hpp"
 
 namespace tessera {
 
@@ -107,15 +105,7 @@ Context Rank::context() const {
 }
 
 void Rank::abort(std::string_view reason) const noexcept {
-  if (communicator == nullptr) return;
-  communicator->abort(reason);
-  constexpr std::size_t kShown = 4;  // of each group: the newest say where the rank was
-  for (const auto& group : mesh->all()) {
-    const std::vector<std::string> lines = group->flight_record();
-    for (std::size_t i = lines.size() - std::min(lines.size(), kShown); i < lines.size(); ++i) {
-      log_info("rank {}: {}", mesh->rank(), lines[i]);
-    }
-  }
+  if (communicator != nullptr) communicator->abort(reason);
 }
 
 }  // namespace tessera

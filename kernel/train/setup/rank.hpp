@@ -39,7 +39,7 @@ struct Rank {
 
   /// On the device's compute stream and pool, without a tape.
   Context context() const;
-  /// Tells the other ranks that this one fails, and logs the last collectives of its groups.
+  /// Tells the other ranks that this one fails.
   void abort(std::string_view reason) const noexcept;
 };
 

@@ -7,6 +7,7 @@
 #include <span>
 #include <tessera/error.hpp>
 #include <tessera/hash.hpp>
+#include <tessera/peer_error.hpp>
 
 #include "exchange_task.hpp"
 
@@ -85,7 +86,8 @@ HostGroup::Ticket GlooGroup::post(const Collective& collective) {
   } catch (const Stopped& stopped) {
     transport.fail(stopped.failure);
     transport.quiesce();
-    throw Error(fmt::format("{}: {}", place(), stopped.failure.text()));
+    const bool own = stopped.failure.rank < 0 || stopped.failure.rank == rank;
+    throw Error(fmt::format("{}: {}", place(), stopped.failure.text()), own ? 1 : kPeerFailed);
   } catch (const Error& error) {
     const std::string text = fmt::format("{}: {}", place(), error.what());
     transport.fail({rank, text});
@@ -135,11 +137,11 @@ bool GlooGroup::wait_exchange(Ticket ticket, bool received_only) {
   if (begin == end) return false;
   Transport& transport = *members_->transport;
   for (const auto& task : std::ranges::subrange(begin, end)) {
-    const std::string error = attempt(
+    const TaskError error = attempt(
         transport, *task, [&] { received_only ? task->run_received(true) : task->run(true); });
-    if (error.empty()) continue;
+    if (error.text.empty()) continue;
     transport.quiesce();
-    throw Error(error);
+    throw Error(error.text, error.code);
   }
   if (!received_only) exchanges_.erase(begin, end);
   return true;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include <tessera/error.hpp>
+#include <tessera/peer_error.hpp>
 
 namespace tessera::gloo_tcp {
 
@@ -18,30 +19,36 @@ std::string text_of_timeout(const Transport& transport,
                      task.waiting_for());
 }
 
+TaskError stopped_error(const Transport& transport, const Task& task, const Failure& failure) {
+  const i64 rank = transport.arguments().rank;
+  return {fmt::format("rank {}, {}: {}", rank, task.title(), failure.text()),
+          failure.rank < 0 || failure.rank == rank ? 1 : kPeerFailed};
+}
+
 }  // namespace
 
-std::string attempt(Transport& transport, const Task& task, const std::function<void()>& body) {
+TaskError attempt(Transport& transport, const Task& task, const std::function<void()>& body) {
   const i64 rank = transport.arguments().rank;
-  std::string text;
+  TaskError error;
   try {
     transport.enter();
   } catch (const Stopped& stopped) {
-    return fmt::format("rank {}, {}: {}", rank, task.title(), stopped.failure.text());
+    return stopped_error(transport, task, stopped.failure);
   }
   try {
     body();
   } catch (const Stopped& stopped) {
-    text = fmt::format("rank {}, {}: {}", rank, task.title(), stopped.failure.text());
+    error = stopped_error(transport, task, stopped.failure);
     transport.fail(stopped.failure);
   } catch (const TimedOut& timeout) {
-    text = text_of_timeout(transport, task, timeout.after);
-    transport.fail({rank, text});
-  } catch (const std::exception& error) {
-    text = fmt::format("rank {}, {}: {}", rank, task.title(), error.what());
-    transport.fail({rank, text});
+    error = {text_of_timeout(transport, task, timeout.after), kPeerSilent};
+    transport.fail({rank, error.text});
+  } catch (const std::exception& thrown) {
+    error.text = fmt::format("rank {}, {}: {}", rank, task.title(), thrown.what());
+    transport.fail({rank, error.text});
   }
   transport.leave();
-  return text;
+  return error;
 }
 
 TaskQueue::~TaskQueue() {
@@ -73,7 +80,8 @@ void TaskQueue::add(std::unique_ptr<Task> task) {
 void TaskQueue::run() {
   std::unique_lock lock(mutex_);
   while (true) {
-    changed_.wait(lock, [&] { return stop_ || (!running_ && to_pass_on_ > 0 && error_.empty()); });
+    changed_.wait(lock,
+                  [&] { return stop_ || (!running_ && to_pass_on_ > 0 && error_.text.empty()); });
     if (stop_) return;
     run_front(lock, false);
   }
@@ -83,10 +91,10 @@ void TaskQueue::run_front(std::unique_lock<std::mutex>& lock, bool limited) {
   Task& task = *tasks_.front();
   running_ = true;
   lock.unlock();
-  std::string error = attempt(*transport_, task, [&] { task.run(limited); });
+  TaskError error = attempt(*transport_, task, [&] { task.run(limited); });
   lock.lock();
   running_ = false;
-  if (error.empty()) {
+  if (error.text.empty()) {
     if (task.passes_on()) --to_pass_on_;
     tasks_.pop_front();
   } else {
@@ -102,19 +110,19 @@ bool TaskQueue::holds(u64 ticket) const {
 void TaskQueue::wait(u64 ticket) {
   const auto timeout = transport_->arguments().timeout;
   std::unique_lock lock(mutex_);
-  const auto ready = [&] { return !error_.empty() || !running_ || !holds(ticket); };
-  std::string error;
+  const auto ready = [&] { return !error_.text.empty() || !running_ || !holds(ticket); };
+  TaskError error;
   Clock::time_point since = Clock::now();
-  while (error.empty()) {
+  while (error.text.empty()) {
     if (!changed_.wait_until(lock, since + timeout, ready)) {
       if (transport_->moved() > since) {
         since = transport_->moved();
         continue;
       }
-      error = text_of_timeout(*transport_, *tasks_.front(), Clock::now() - since);
+      error = {text_of_timeout(*transport_, *tasks_.front(), Clock::now() - since), kPeerSilent};
     } else if (!holds(ticket)) {
       return;
-    } else if (!error_.empty()) {
+    } else if (!error_.text.empty()) {
       error = error_;
     } else {
       run_front(lock, true);
@@ -122,9 +130,9 @@ void TaskQueue::wait(u64 ticket) {
     }
   }
   lock.unlock();
-  transport_->fail({transport_->arguments().rank, error});
+  transport_->fail({transport_->arguments().rank, error.text});
   transport_->quiesce();
-  throw Error(error);
+  throw Error(error.text, error.code);
 }
 
 }  // namespace tessera::gloo_tcp

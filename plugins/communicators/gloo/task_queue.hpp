@@ -28,9 +28,14 @@ class Task : public Waiter {
   u64 ticket = 0;
 };
 
-/// Runs what waits for deliveries, on the thread of the caller. Returns the text of its error,
-/// empty when there was none; the error has ended communication then.
-std::string attempt(Transport& transport, const Task& task, const std::function<void()>& body);
+/// An error that has ended communication: its text, empty when there was none, and its exit code.
+struct TaskError {
+  std::string text;
+  int code = 1;
+};
+
+/// Runs what waits for deliveries, on the thread of the caller.
+TaskError attempt(Transport& transport, const Task& task, const std::function<void()>& body);
 
 /// Runs tasks one after the other: on a thread of its own, so that they overlap the rank's work, or
 /// on the rank's thread when it waits before a task has begun, which saves two thread switches.
@@ -59,7 +64,7 @@ class TaskQueue {
   std::condition_variable changed_;
   std::deque<std::unique_ptr<Task>> tasks_;  // the first one runs
   int to_pass_on_ = 0;                       // among them
-  std::string error_;
+  TaskError error_;
   bool running_ = false, stop_ = false;
   std::thread thread_;  // started when it is needed
 };

@@ -21,13 +21,18 @@ class SelfAttention final : public Layer {
     Component<Module> qkv{"column_linear", {}};
     Component<Module> proj{"row_linear", {}};
     static void describe(Schema<Config>& s) {
-      s.field("hidden", &Config::hidden, "features").from("model.hidden").at_least(1);
+      s.field("hidden", &Config::hidden, "features")
+          .from("model.hidden")
+          .at_least(1)
+          .at_most(i64{1} << 18);
       s.field("heads", &Config::heads, "query heads")
           .from("model.heads")
           .at_least(1)
+          .at_most(i64{1} << 18)
           .megatron("--num-attention-heads");
       s.field("kv_heads", &Config::kv_heads, "key and value heads; \"auto\": as many as heads")
           .at_least(1)
+          .at_most(i64{1} << 18)
           .megatron("--num-query-groups");
       s.field("layers", &Config::layers, "scales the initial output weights")
           .from("model.layers")

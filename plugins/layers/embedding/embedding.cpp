@@ -13,12 +13,16 @@ class Embedding final : public Layer {
     i64 hidden = 0, vocab = 0, vocab_multiple = 128, positions = 0;
     double dropout = 0, init_std = 0.02;
     static void describe(Schema<Config>& s) {
-      s.field("hidden", &Config::hidden, "features").from("model.hidden").at_least(1);
+      s.field("hidden", &Config::hidden, "features")
+          .from("model.hidden")
+          .at_least(1)
+          .at_most(i64{1} << 18);
       s.field("vocab", &Config::vocab, "entries of the vocabulary, without padding").given();
       s.field("vocab_multiple", &Config::vocab_multiple, "see model.vocab_multiple").given();
       s.field("positions", &Config::positions, "learned positions")
           .from("model.positions")
-          .at_least(1);
+          .at_least(1)
+          .at_most(i64{1} << 24);
       s.field("dropout", &Config::dropout, "of the sum of both embeddings")
           .from("model.dropout")
           .at_least(0)

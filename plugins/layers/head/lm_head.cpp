@@ -18,7 +18,10 @@ class LmHead final : public Layer {
     double init_std = 0.02;
     Component<Module> norm{"layernorm", {}};
     static void describe(Schema<Config>& s) {
-      s.field("hidden", &Config::hidden, "features").from("model.hidden").at_least(1);
+      s.field("hidden", &Config::hidden, "features")
+          .from("model.hidden")
+          .at_least(1)
+          .at_most(i64{1} << 18);
       s.field("vocab", &Config::vocab, "entries of the vocabulary, without padding").given();
       s.field("vocab_multiple", &Config::vocab_multiple, "see model.vocab_multiple").given();
       s.field("tied", &Config::tied, "use the token embedding's table")

@@ -11,7 +11,10 @@ class LayerNorm final : public Module {
     i64 hidden = 0;
     double eps = 1e-5;
     static void describe(Schema<Config>& s) {
-      s.field("hidden", &Config::hidden, "features").from("model.hidden").at_least(1);
+      s.field("hidden", &Config::hidden, "features")
+          .from("model.hidden")
+          .at_least(1)
+          .at_most(i64{1} << 18);
       s.field("eps", &Config::eps, "added to the variance").above(0).megatron("--norm-epsilon");
     }
   };

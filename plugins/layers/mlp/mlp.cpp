@@ -17,7 +17,10 @@ class Mlp final : public Layer {
     Component<Module> up{"column_linear", {}};
     Component<Module> down{"row_linear", {}};
     static void describe(Schema<Config>& s) {
-      s.field("hidden", &Config::hidden, "features").from("model.hidden").at_least(1);
+      s.field("hidden", &Config::hidden, "features")
+          .from("model.hidden")
+          .at_least(1)
+          .at_most(i64{1} << 18);
       s.field("ffn", &Config::ffn, "inner features; \"auto\": 4 × hidden")
           .at_least(1)
           .at_most(i64{1} << 20)

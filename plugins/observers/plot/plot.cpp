@@ -2,9 +2,11 @@
 
 #include <cmath>
 #include <filesystem>
+#include <utility>
 
 #include "run_folder.hpp"
 #include "tessera/error.hpp"
+#include "tessera/log.hpp"
 
 namespace tessera {
 
@@ -41,6 +43,17 @@ void Plot::on(const Validation& validation) {
   draw();
 }
 
-void Plot::draw() const { replace_file(arguments_.out + "/loss.svg", draw_chart(chart_)); }
+// A picture is no reason to lose a run: where it cannot be written, a full disk say, the old one
+// stays and the next drawing tries again.
+void Plot::draw() {
+  try {
+    replace_file(arguments_.out + "/loss.svg", draw_chart(chart_));
+    failed_ = false;
+  } catch (const std::exception& error) {
+    if (!std::exchange(failed_, true)) {
+      log_warning("plot: {}; the run goes on without it", error.what());
+    }
+  }
+}
 
 }  // namespace tessera

@@ -7,7 +7,8 @@
 namespace tessera {
 
 /// `<out>/loss.svg`: the loss curves, drawn anew while the run goes on. A reader sees a whole
-/// picture at any time, because a new one replaces the old in one step.
+/// picture at any time, because a new one replaces the old in one step. One that cannot be written
+/// is a warning.
 class Plot final : public Observer {
  public:
   struct Config {
@@ -24,11 +25,12 @@ class Plot final : public Observer {
   void on(const RunEnd&) override { draw(); }
 
  private:
-  void draw() const;
+  void draw();
 
   Config config_;
   ObserverArguments arguments_;
   Chart chart_;
+  bool failed_ = false;  // the last drawing
 };
 
 }  // namespace tessera

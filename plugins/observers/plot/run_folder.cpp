@@ -38,8 +38,11 @@ void replace_file(const std::string& path, std::string_view text) {
   std::ofstream out(next, std::ios::binary | std::ios::trunc);
   out << text;
   out.close();
-  if (!out) fail("cannot write \"{}\"", next);
   std::error_code error;
+  if (!out) {
+    std::filesystem::remove(next, error);  // on a full disk others need the space
+    fail("cannot write \"{}\"", next);
+  }
   std::filesystem::rename(next, path, error);
   if (error) fail("cannot put \"{}\" in place: {}", path, error.message());
 }

@@ -17,6 +17,7 @@ class Interleaved final : public PipelineSchedule {
     static void describe(Schema<Config>& s) {
       s.field("chunks", &Config::chunks, "model chunks (virtual stages) on each rank")
           .at_least(1)
+          .at_most(10000)
           .megatron("--num-virtual-stages-per-pipeline-rank");
       s.field("microbatch_group",
               &Config::microbatch_group,

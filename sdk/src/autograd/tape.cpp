@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "tessera/context.hpp"
+#include "tessera/doing.hpp"
 #include "tessera/error.hpp"
 #include "tessera/ops.hpp"
 
@@ -227,6 +228,7 @@ struct Pass {
   }
   void call(Node& node, const typename Frame::Closure& half) {
     Around gradients(*this, node);
+    const Doing doing("the backward pass of", node.name);
     try {
       half(cx, gradients);
     } catch (...) {

@@ -9,6 +9,7 @@
 #include <algorithm>
 
 #include "tessera/error.hpp"
+#include "tessera/peer_error.hpp"
 #include "tessera/usable_cpus.hpp"
 
 namespace tessera {
@@ -77,7 +78,7 @@ void* DirectState::stage(i64& bytes) {
 void DirectState::unstage(void* block, i64 bytes) { staging_.emplace(bytes, block); }
 
 void DirectState::check() const {
-  if (!failure_.empty()) throw Error(failure_);
+  if (!failure_.empty()) throw Error(failure_, failure_code_);
 }
 
 void DirectState::abort(i64 origin, std::string_view reason) noexcept {
@@ -122,10 +123,11 @@ bool DirectState::sleep(u64 ticket, Until until) {
   return moved;
 }
 
-void DirectState::die(const std::string& what, i64 origin, const std::string& reason) {
+void DirectState::die(const std::string& what, i64 origin, const std::string& reason, int code) {
   failure_ = what;
+  failure_code_ = code;
   abort(origin, reason);
-  throw Error(failure_);
+  throw Error(failure_, failure_code_);
 }
 
 u64 DirectState::add(std::unique_ptr<DirectTask> task) {
@@ -147,7 +149,7 @@ bool DirectState::progress() {
       return moved;
     } catch (const Error& error) {
       const std::string text = fmt::format("rank {}, {}: {}", number(), task.title(), error.what());
-      die(text, arguments.rank, text);
+      die(text, arguments.rank, text, 1);
     }
     if (complete) {
       pending_.erase(pending_.begin() + static_cast<std::ptrdiff_t>(i));
@@ -178,7 +180,8 @@ void DirectState::check_peers(u64 ticket, Until until) {
     die(fmt::format(
             "rank {}, {}: rank {} failed: {}", number(), title, arguments.number(rank), reason),
         rank,
-        reason);
+        reason,
+        kPeerFailed);
   };
   const u32 own_phase = own->phase.load();
   if (own_phase == RankState::aborted) fail_of(own->origin, own->text);
@@ -227,7 +230,7 @@ void DirectState::finish(u64 ticket, Until until) {
                                            task->title(),
                                            std::chrono::duration<double>(now - moved).count(),
                                            task->waiting_for(until));
-      die(text, arguments.rank, text);
+      die(text, arguments.rank, text, kPeerSilent);
     }
   }
 }

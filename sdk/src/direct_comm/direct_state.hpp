@@ -76,12 +76,14 @@ struct DirectState {
   /// The task, unless it has come as far as the wait needs.
   const DirectTask* open(u64 ticket, Until until) const;
   void check_peers(u64 ticket, Until until);
-  [[noreturn]] void die(const std::string& what, i64 origin, const std::string& reason);
+  /// `code`: of the Error, 1 or one of peer_error.hpp.
+  [[noreturn]] void die(const std::string& what, i64 origin, const std::string& reason, int code);
 
   std::vector<std::unique_ptr<DirectTask>> pending_;  // by ticket
   u64 last_ticket_ = 0;
   std::multimap<i64, void*> staging_;  // not in use, by size
   std::string failure_;
+  int failure_code_ = 1;
   std::chrono::nanoseconds spin_;
 };
 

@@ -6,6 +6,7 @@
 #include "sdk/src/host_device/host_device_state.hpp"
 #include "sdk/src/host_device/host_kernels.hpp"
 #include "sdk/src/host_device/system_memory.hpp"
+#include "tessera/doing.hpp"
 #include "tessera/parallel_for.hpp"
 #include "tessera/random.hpp"
 
@@ -189,6 +190,7 @@ void HostDevice::launch(Stream& stream, const Kernel& kernel, const void* args, 
     state.captured([&] { state.record_launch(stream, kernel, args, pool); });
     return;
   }
+  const Doing doing("operation", kernel.operation);
   const LaunchRequirements setup = kernel.prepare ? kernel.prepare(args) : LaunchRequirements();
   const Workspace workspace(pool, setup.workspace_bytes, stream);
   if (state.deferred) {

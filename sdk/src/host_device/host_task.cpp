@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstring>
 
+#include "tessera/doing.hpp"
 #include "tessera/error.hpp"
 
 namespace tessera {
@@ -56,6 +57,7 @@ void HostTask::run(Stream& stream) const {
 
 void HostTask::work(Stream& stream) const {
   if (const auto* launch = std::get_if<Launch>(&work_)) {
+    const Doing doing("operation", launch->kernel->operation);
     launch->kernel->launch(launch->args.get(), launch->workspace, stream);
   } else if (const auto* host = std::get_if<Host>(&work_)) {
     host->task();

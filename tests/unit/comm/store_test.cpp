@@ -92,6 +92,31 @@ TEST_P(SocketStores, RefuseStrangersAndGoOn) {
   EXPECT_EQ(server.first_death(), "");
 }
 
+// They prove nothing and say nothing, from the address that the ranks have too.
+TEST_P(SocketStores, IdleConnectionsKeepNobodyOut) {
+  ::testing::internal::CaptureStderr();
+  {
+    const StoreServer server(listen_address(), "secret", 2);
+    std::vector<Socket> idle;
+    const auto crowd = [&] {
+      for (int i = 0; i < 400; ++i) {
+        idle.push_back(try_connect(StoreAddress::parse(server.address())));
+      }
+    };
+    crowd();
+    SocketStore a(server.address(), "secret", 0, 2, 30s), b(server.address(), "secret", 1, 2, 30s);
+    crowd();
+    a.set("key", "value");
+    EXPECT_EQ(b.get("key", 30s), "value");
+    EXPECT_THAT(error_of([&] { SocketStore(server.address(), "guess", 1, 2, 30s); }),
+                HasSubstr("wrong run token"));
+  }
+  const std::string log = ::testing::internal::GetCapturedStderr();
+  const char* from = std::string(GetParam()) == "unix" ? "this host" : "127.0.0.1";
+  EXPECT_THAT(log, HasSubstr(std::string("store: refused a connection from ") + from));
+  EXPECT_LE(std::count(log.begin(), log.end(), '\n'), 3) << "one line in 5 s\n" << log;
+}
+
 // Held up, the call would not come back before the test's time is over.
 TEST_P(SocketStores, WaitsDoNotHoldUpOtherCalls) {
   const StoreServer server(listen_address(), "secret", 1);

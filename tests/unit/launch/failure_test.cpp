@@ -94,6 +94,44 @@ TEST(Failure, WhatTheLauncherStoppedIsNoFailure) {
   EXPECT_FALSE(failed(stopped));
 }
 
+// The peer whose timer fires first blames a neighbour, which may itself be waiting.
+TEST(Failure, AFrozenRankIsTheCauseOfWhatWasWaitedForInVain) {
+  RankEnd frozen = killed(2, SIGKILL, 9);
+  frozen.stopped_by_us = frozen.frozen = true;
+  const RankEnd waited = reported(0, "rank 0: waited for rank 1", 1, 1, kPeerSilent);
+  const RankEnd told = reported(1, "rank 0 failed", 1, 2, kPeerFailed);
+  EXPECT_EQ(cause({waited, told, frozen}), 2);
+  EXPECT_THAT(failure_lines({waited, told, frozen}),
+              ElementsAre("rank 2 is stopped (by SIGSTOP or a debugger): it neither reports nor "
+                          "moves, and the others waited for it in vain"));
+  EXPECT_EQ(cause({told, waited}), 0) << "who waited knows more than who was told";
+  EXPECT_EQ(cause({waited, frozen, reported(3, "the disk is full", 5, 5)}), 3);
+}
+
+TEST(Failure, ARankThatStarved) {
+  RankEnd end = killed(1, SIGKILL, 1);
+  end.starved = true;
+  end.starved_limit = "memory.max of its control group is 2.00 GiB";
+  EXPECT_EQ(describe(end),
+            "rank 1 was killed by the system for want of memory; memory.max of its control group "
+            "is 2.00 GiB: use less of it (more ranks, a smaller batch.micro, recompute) or raise "
+            "the limit");
+}
+
+TEST(Failure, AFewLinesWhateverTheNumberOfRanks) {
+  std::vector<RankEnd> ends = {reported(0, "the cause", 1)};
+  for (i64 rank = 1; rank < 100; ++rank) {
+    ends.push_back(reported(rank, "its own trouble " + std::to_string(rank) + "\nin lines", 2));
+  }
+  const std::vector<std::string> lines = failure_lines(ends);
+  EXPECT_THAT(lines,
+              ElementsAre("[rank 1] its own trouble 1",
+                          "[rank 2] its own trouble 2",
+                          "[rank 3] its own trouble 3",
+                          "(96 more ranks failed)",
+                          "[rank 0] the cause"));
+}
+
 TEST(Failure, Descriptions) {
   EXPECT_EQ(describe(killed(1, SIGKILL, 1)), "rank 1 was killed by signal 9 (Killed)");
   RankEnd end = ended(2, 3, 1);

@@ -37,7 +37,8 @@ TEST(PluginCheck, ACrashIsReportedWithItsSignal) {
   const PluginCheck loading = check("crash_on_load");
   EXPECT_EQ(loading.outcome, PluginCheck::crashed);
   EXPECT_EQ(loading.text,
-            at("crash_on_load") + ": crashed in loading: SIGSEGV, Segmentation fault");
+            at("crash_on_load") +
+                ": crashed in loading (its static constructors): SIGSEGV, Segmentation fault");
   const PluginCheck registering = check("crashes");
   EXPECT_EQ(registering.outcome, PluginCheck::crashed);
   EXPECT_EQ(registering.text, at("crashes") + ": crashed in the registration: SIGABRT, Aborted");
@@ -48,6 +49,22 @@ TEST(PluginCheck, OneThatNeverReturnsIsStopped) {
   const PluginCheck found = check("hangs", 5s);
   EXPECT_EQ(found.outcome, PluginCheck::hung);
   EXPECT_EQ(found.text, at("hangs") + ": did not come back from the registration within 5 s");
+}
+
+// Its constructors never return, or end the process as if all were well.
+TEST(PluginCheck, StaticConstructorsAreBoundedAndMayNotEndTheProcess) {
+  const PluginCheck hangs = check("load_hangs", 5s);
+  EXPECT_EQ(hangs.outcome, PluginCheck::hung);
+  EXPECT_EQ(
+      hangs.text,
+      at("load_hangs") + ": did not come back from loading (its static constructors) within 5 s");
+  for (const char* how : {"load_exits", "load_quits"}) {
+    const PluginCheck ends = check(how);
+    EXPECT_EQ(ends.outcome, PluginCheck::bad);
+    EXPECT_EQ(
+        ends.text,
+        at(how) + ": the process ended in loading (its static constructors) with exit code 0");
+  }
 }
 
 TEST(PluginCheck, OneThatEndsTheProcess) {

@@ -325,6 +325,24 @@ TEST(Plot, DrawsEverySoManySteps) {
   EXPECT_TRUE(std::filesystem::exists(folder.at("loss.svg")));
 }
 
+// As on a full disk: the run is worth more than its picture.
+TEST(Plot, APictureThatCannotBeWrittenIsAWarning) {
+  const TestFolder folder;
+  std::filesystem::create_directories(folder.at("loss.svg.tmp/in the way"));
+  ObserverArguments arguments{folder.path(), 0};
+  const auto observer = make_plugin<Observer>("plot", "every_steps = 1", arguments);
+  ::testing::internal::CaptureStderr();
+  observer->on(run_start());
+  observer->on(step_end(1, 5));
+  observer->on(step_end(2, 5));
+  const std::string log = ::testing::internal::GetCapturedStderr();
+  EXPECT_THAT(log, HasSubstr("plot: cannot write \"" + folder.at("loss.svg")));
+  EXPECT_EQ(lines_of(log).size(), 1U) << log;
+  std::filesystem::remove_all(folder.at("loss.svg.tmp"));
+  observer->on(step_end(3, 5));
+  EXPECT_TRUE(std::filesystem::exists(folder.at("loss.svg")));
+}
+
 TEST(Plot, DrawsARunWithoutSteps) {
   const TestFolder folder;
   plot(folder, "", 0, run_start(), RunEnd{});

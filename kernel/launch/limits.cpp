@@ -1,0 +1,152 @@
+#include "kernel/launch/limits.hpp"
+
+#include <fmt/format.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <utility>
+
+#include "tessera/error.hpp"
+
+namespace tessera {
+
+namespace {
+
+bool contains_any(std::string_view text, std::initializer_list<std::string_view> words) {
+  std::string lower(text);
+  std::ranges::transform(lower, lower.begin(), [](unsigned char c) { return std::tolower(c); });
+  return std::ranges::any_of(words, [&](auto w) { return lower.find(w) != std::string::npos; });
+}
+
+std::string gib(double bytes) { return fmt::format("{:.2f} GiB", bytes / (1 << 30)); }
+
+std::optional<rlim_t> limit_of(__rlimit_resource resource) {
+  rlimit limit{};
+  if (getrlimit(resource, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return std::nullopt;
+  return limit.rlim_cur;
+}
+
+// A number of this file that follows the word; 0 when there is none.
+i64 number_after(const std::filesystem::path& file, const std::string& word) {
+  std::ifstream in(file);
+  for (std::string found; in >> found;) {
+    i64 number = 0;
+    if (found == word && in >> number) return number;
+  }
+  return 0;
+}
+
+// The folder with `file` of this process's control group: of version 2, "0::/job" in the list of
+// groups, or of this controller of version 1, "4:memory:/job". Inside of a container the name may
+// be that of the outside: then the folder is the root. Empty when there is none.
+std::filesystem::path group_folder(const std::string& proc,
+                                   const std::string& groups,
+                                   const std::string& controller,
+                                   const std::string& file) {
+  std::ifstream in(proc + "/self/cgroup");
+  std::error_code error;
+  for (std::string line; std::getline(in, line);) {
+    const std::size_t name = line.find(':', line.find(':') + 1);
+    if (name == std::string::npos) continue;
+    const bool unified = line.starts_with("0::");
+    if (!unified && line.find(":" + controller + ":") == std::string::npos) continue;
+    const std::filesystem::path root = unified ? groups : groups + "/" + controller;
+    for (const std::string& group : {line.substr(name + 1), std::string("/")}) {
+      const std::filesystem::path folder = root.string() + group;
+      if (std::filesystem::exists(folder / file, error)) return folder;
+    }
+  }
+  return {};
+}
+
+std::string first_line(const std::filesystem::path& file) {
+  std::ifstream in(file);
+  std::string line;
+  std::getline(in, line);
+  return line;
+}
+
+std::string memory_text() {
+  std::string text = "memory ran out";
+  if (const auto limit = limit_of(RLIMIT_AS)) {
+    text = fmt::format(
+        "the limit of virtual memory (ulimit -v) is {}, of which {} are in use",
+        gib(static_cast<double>(*limit)),
+        gib(1024.0 * static_cast<double>(number_after("/proc/self/status", "VmSize:"))));
+  } else if (const auto data = limit_of(RLIMIT_DATA)) {
+    text = fmt::format("the limit of data (ulimit -d) is {}", gib(static_cast<double>(*data)));
+  }
+  return text;
+}
+
+std::string files_text() {
+  const auto limit = limit_of(RLIMIT_NOFILE);
+  if (!limit) return "the system's files are used up (/proc/sys/fs/file-max)";
+  return fmt::format("the limit of open files (ulimit -n) is {}", *limit);
+}
+
+std::string processes_text() {
+  const auto folder = group_folder("/proc", "/sys/fs/cgroup", "pids", "pids.max");
+  const std::string group = folder.empty() ? "" : first_line(folder / "pids.max");
+  std::string text;
+  if (const auto limit = limit_of(RLIMIT_NPROC)) {
+    text = fmt::format("the limit of processes and threads of this user (ulimit -u) is {}", *limit);
+  }
+  if (!group.empty() && group != "max") {
+    text += fmt::format("{}pids.max of the control group is {}", text.empty() ? "" : "; ", group);
+  }
+  return text.empty() ? "the system's processes are used up (/proc/sys/kernel/threads-max)" : text;
+}
+
+}  // namespace
+
+std::string explain_limit(std::string_view error) {
+  if (error.find("(ulimit") != std::string_view::npos) return {};  // said by another rank
+  if (contains_any(error, {"bad_alloc", "cannot allocate memory", "out of memory"})) {
+    return "; " + memory_text();
+  }
+  if (contains_any(error, {"too many open files"})) return "; " + files_text();
+  if (contains_any(error, {"resource temporarily unavailable"})) return "; " + processes_text();
+  return {};
+}
+
+void require_open_files(i64 count, std::string_view what) {
+  rlimit limit{};
+  const auto wanted = static_cast<rlim_t>(count);
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= wanted) return;
+  limit.rlim_cur = std::min(wanted, limit.rlim_max);
+  setrlimit(RLIMIT_NOFILE, &limit);
+  require(limit.rlim_cur >= wanted,
+          "{} may need {} open files, but the limit of open files (ulimit -n) is {}",
+          what,
+          count,
+          limit.rlim_max);
+}
+
+std::optional<OutOfMemoryKills> out_of_memory_kills(const std::string& proc,
+                                                    const std::string& groups) {
+  // Versions 2 and 1 of control groups, then the whole system.
+  constexpr std::pair<const char*, const char*> kFiles[] = {
+      {"memory.events", "memory.max"}, {"memory.oom_control", "memory.limit_in_bytes"}};
+  for (const auto& [events, most] : kFiles) {
+    const std::filesystem::path folder = group_folder(proc, groups, "memory", events);
+    if (folder.empty()) continue;
+    OutOfMemoryKills kills{number_after(folder / events, "oom_kill"), {}};
+    const double bytes = std::strtod(first_line(folder / most).c_str(), nullptr);  // "max" is 0
+    constexpr double kUnlimited = 1e18;
+    if (bytes > 0 && bytes < kUnlimited) {
+      kills.limit = fmt::format("{} of its control group is {}", most, gib(bytes));
+    }
+    return kills;
+  }
+  std::error_code error;
+  if (!std::filesystem::exists(proc + "/vmstat", error)) return std::nullopt;
+  return OutOfMemoryKills{number_after(proc + "/vmstat", "oom_kill"), {}};
+}
+
+}  // namespace tessera

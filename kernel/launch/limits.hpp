@@ -1,0 +1,29 @@
+#pragma once
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "tessera/types.hpp"
+
+namespace tessera {
+
+/// The system's limit that an error comes from, with its value, "; the limit of open files (ulimit
+/// -n) is 64": for errors whose text says that memory, descriptors or processes ran out. Empty for
+/// any other.
+std::string explain_limit(std::string_view error);
+
+/// Makes room for this many open files, up to what the system allows this process. Throws Error
+/// with the limit where that is less; `what` needs them.
+void require_open_files(i64 count, std::string_view what);
+
+/// How many processes the system has killed for want of memory, in this process's control group
+/// where it has one, and which limit that group has.
+struct OutOfMemoryKills {
+  i64 count = 0;
+  std::string limit = {};  ///< "memory.max of its control group is 2.00 GiB"; empty: unknown
+};
+/// `proc`, `groups`: where the system tells.
+std::optional<OutOfMemoryKills> out_of_memory_kills(const std::string& proc = "/proc",
+                                                    const std::string& groups = "/sys/fs/cgroup");
+
+}  // namespace tessera

@@ -1,0 +1,56 @@
+#pragma once
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "tessera/comm.hpp"
+
+namespace tessera {
+
+/// Signs of life of one rank, in the store. When ranks wait in vain, the one that waited longest
+/// blames its neighbour, which may itself be waiting. So the first rank whose timer fires looks at
+/// all pulses, and names the rank that neither reports a failure nor moves.
+class Pulse {
+ public:
+  /// `timeout`: of a collective; it settles how often a pulse beats.
+  Pulse(Store& store, i64 rank, i64 world, std::chrono::milliseconds timeout);
+  ~Pulse();
+  Pulse(const Pulse&) = delete;
+  Pulse& operator=(const Pulse&) = delete;
+
+  /// The rank has done something: an action of its plan.
+  void moved() noexcept { moves_.fetch_add(1, std::memory_order_relaxed); }
+  /// This rank says itself what is wrong with it: it is not the one that others look for.
+  void report() noexcept;
+
+  /// For an error of this rank with one of the codes of peer_error.hpp: who is to blame, "rank 3
+  /// neither reports nor moves …"; empty when nobody can be told. Takes some seconds; one rank
+  /// looks and the others repeat what it found.
+  std::string who_is_silent(int exit_code) noexcept;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  void run();
+  void beat();
+  std::string look();
+  bool store_is_silent() const;
+  std::string find(const std::string& key) const;
+
+  Store& store_;
+  const i64 rank_, world_;
+  const std::chrono::milliseconds period_;
+  std::atomic<i64> moves_{0};
+  std::atomic<Clock::rep> answered_;  // when the store did last
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool over_ = false, reported_ = false;
+  i64 beats_ = 0, moves_seen_ = 0;  // the thread's
+  Clock::time_point moved_at_ = Clock::now();
+  std::thread thread_;  // the last: it uses all of the above
+};
+
+}  // namespace tessera

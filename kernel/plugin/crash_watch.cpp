@@ -1,0 +1,173 @@
+// Signal handlers and hooks of exit: they call nothing that may allocate or wait, but for dladdr
+// and backtrace, which an alarm guards.
+#include "kernel/plugin/crash_watch.hpp"
+
+#include <dlfcn.h>
+#include <execinfo.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <charconv>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <string_view>
+
+#include "tessera/doing.hpp"
+
+namespace tessera {
+
+namespace {
+
+constexpr std::array kCrashes = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT};
+constexpr unsigned kSecondsToTell = 5;
+
+std::array<struct sigaction, kCrashes.size()> g_before;
+std::atomic<bool> g_watched{false}, g_told{false};
+std::atomic<const Doing* const*> g_main{nullptr};  // of the thread that made the watch
+std::atomic<pid_t> g_process{0};
+std::array<std::atomic<const char*>, 512> g_plugins;
+std::atomic<std::size_t> g_plugin_count{0};
+alignas(16) std::array<char, 64UL * 1024> g_stack;  // where the thread's own is used up
+
+// One line, written at once.
+class Line {
+ public:
+  Line& operator<<(std::string_view text) {
+    const std::size_t bytes = std::min(text.size(), text_.size() - 1 - size_);
+    std::memcpy(text_.data() + size_, text.data(), bytes);
+    size_ += bytes;
+    return *this;
+  }
+  Line& operator<<(int number) {
+    char digits[16];
+    return *this << std::string_view(
+               digits, std::to_chars(digits, digits + sizeof digits, number).ptr - digits);
+  }
+  void write() {
+    text_[size_++] = '\n';
+    [[maybe_unused]] const auto written = ::write(STDERR_FILENO, text_.data(), size_);
+  }
+
+ private:
+  std::array<char, 2048> text_;
+  std::size_t size_ = 0;
+};
+
+const Doing* current() {
+  if (const Doing* own = *Doing::innermost()) return own;
+  const Doing* const* main = g_main;
+  return main != nullptr ? *main : nullptr;
+}
+
+// The plugin whose code is innermost on the stack.
+std::string_view plugin_on_stack() {
+  void* frames[64];
+  const int count = backtrace(frames, 64);
+  for (int i = 0; i < count; ++i) {
+    Dl_info info;
+    if (dladdr(frames[i], &info) == 0 || info.dli_fname == nullptr) continue;
+    for (std::size_t k = 0; k < std::min(g_plugin_count.load(), g_plugins.size()); ++k) {
+      const char* path = g_plugins[k];
+      if (path != nullptr && std::strcmp(path, info.dli_fname) == 0) return path;
+    }
+  }
+  return {};
+}
+
+void tell(Line& line, const Doing* doing) {
+  std::signal(SIGALRM, SIG_DFL);
+  alarm(kSecondsToTell);  // a lock may be held for ever
+  const char* before = " in ";
+  for (const Doing* at = doing; at != nullptr; at = at->around()) {
+    line << before << at->what();
+    if (!at->name().empty()) line << " \"" << at->name() << "\"";
+    before = ", in ";
+  }
+  if (const std::string_view plugin = plugin_on_stack(); !plugin.empty()) {
+    line << "; the code of " << plugin << " was running";
+  }
+  line.write();
+  alarm(0);
+}
+
+void restore() {
+  for (std::size_t i = 0; i < kCrashes.size(); ++i) sigaction(kCrashes[i], &g_before[i], nullptr);
+}
+
+void on_crash(int signal, siginfo_t* info, void*) {
+  const Doing* doing = current();
+  if (!g_told.exchange(true) && doing != nullptr && getpid() == g_process) {
+    Line line;
+    line << kCrashed << "SIG" << sigabbrev_np(signal) << " (" << sigdescr_np(signal) << ")";
+    tell(line, doing);
+  }
+  restore();
+  // What the processor found happens again on return; what was sent has to be sent again.
+  if (info == nullptr || info->si_code <= 0) raise(signal);
+}
+
+// `how`: "exit", "_exit". Returns the code to end with.
+int told_code(const char* how, int code) {
+  const Doing* doing = *Doing::innermost();  // of the thread that calls
+  if (!g_watched || doing == nullptr || getpid() != g_process || g_told.exchange(true)) return code;
+  Line line;
+  line << kEnded << how << "(" << code << ")";
+  tell(line, doing);
+  return code == 0 ? 1 : code;
+}
+
+void at_exit(int code, void*) {
+  const int told = told_code("exit", code);
+  if (told != code) syscall(SYS_exit_group, told);
+}
+
+}  // namespace
+
+CrashWatch::CrashWatch() {
+  void* frame = nullptr;
+  backtrace(&frame, 1);  // loads what it needs
+  g_process = getpid();
+  g_main = Doing::innermost();
+  g_told = false;
+  const stack_t stack{.ss_sp = g_stack.data(), .ss_flags = 0, .ss_size = g_stack.size()};
+  sigaltstack(&stack, nullptr);
+  struct sigaction action {};
+  action.sa_sigaction = on_crash;
+  action.sa_flags = SA_SIGINFO | SA_ONSTACK;
+  sigemptyset(&action.sa_mask);
+  for (std::size_t i = 0; i < kCrashes.size(); ++i) sigaction(kCrashes[i], &action, &g_before[i]);
+  static const int hooked = on_exit(at_exit, nullptr);
+  g_watched = hooked == 0;
+}
+
+CrashWatch::~CrashWatch() {
+  g_watched = false;
+  g_main = nullptr;
+  restore();
+  const stack_t none{.ss_sp = nullptr, .ss_flags = SS_DISABLE, .ss_size = 0};
+  sigaltstack(&none, nullptr);
+}
+
+void CrashWatch::add_plugin(const char* path) noexcept {
+  const std::size_t at = g_plugin_count++;
+  if (at < g_plugins.size()) g_plugins[at] = path;
+}
+
+void CrashWatch::told() noexcept { g_told = true; }
+
+}  // namespace tessera
+
+// Found before the system's own by all libraries of the process: nothing else tells of it.
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+extern "C" {
+[[noreturn]] void _exit(int code) {
+  code = tessera::told_code("_exit", code);
+  for (;;) syscall(SYS_exit_group, code);
+}
+[[noreturn]] void _Exit(int code) noexcept { _exit(code); }
+}
+#endif

@@ -1,0 +1,27 @@
+#pragma once
+
+namespace tessera {
+
+/// While one lives, a process that crashes says where, on standard error in one line: which signal,
+/// which operation, phase and component (Doing), and which plugin's code was running. So does one
+/// that a component ends with exit() or _exit(), and its exit code is then not 0. Afterwards the
+/// process ends as it would have. Made once, by the program, on the thread that runs the training:
+/// what crashes on a helper thread of a kernel is told with what this thread is doing.
+class CrashWatch {
+ public:
+  CrashWatch();
+  ~CrashWatch();
+  CrashWatch(const CrashWatch&) = delete;
+  CrashWatch& operator=(const CrashWatch&) = delete;
+
+  /// Files whose code counts as a plugin's; `path` stays valid until the process ends.
+  static void add_plugin(const char* path) noexcept;
+  /// The crash that is under way was told: say nothing more.
+  static void told() noexcept;
+};
+
+/// How such a line begins.
+inline constexpr const char* kCrashed = "crashed by ";
+inline constexpr const char* kEnded = "the process was ended by ";
+
+}  // namespace tessera

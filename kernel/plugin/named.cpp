@@ -1,0 +1,323 @@
+#include "kernel/plugin/named.hpp"
+
+#include <utility>
+
+#include "tessera/data.hpp"
+#include "tessera/dispatcher.hpp"
+#include "tessera/doing.hpp"
+#include "tessera/error.hpp"
+#include "tessera/graph.hpp"
+#include "tessera/layer.hpp"
+#include "tessera/model.hpp"
+#include "tessera/observer.hpp"
+#include "tessera/optimizer.hpp"
+#include "tessera/peer_error.hpp"
+#include "tessera/schedule.hpp"
+
+namespace tessera {
+
+namespace {
+
+// The name of one component.
+class Name {
+ public:
+  Name(std::string_view kind, std::string_view type, const PluginOrigin& origin)
+      : origin_(origin),
+        component_(fmt::format("{}/{}", kind, type)),
+        text_(fmt::format("{} of plugin {} {}", component_, origin.name, origin.version)) {}
+
+  template <class F>
+  decltype(auto) call(std::string_view what, F&& f) const {
+    const Doing doing(text_, what);
+    try {
+      return std::forward<F>(f)();
+    } catch (...) {
+      rethrow(what);
+    }
+  }
+
+  [[noreturn]] void rethrow(std::string_view what) const {
+    try {
+      throw;
+    } catch (const Error& error) {
+      if (blames_peer(error.exit_code())) throw;  // it only waited
+      rethrow_from_plugin(origin_, fmt::format("{} ({})", component_, what));
+    } catch (...) {
+      rethrow_from_plugin(origin_, fmt::format("{} ({})", component_, what));
+    }
+  }
+
+ private:
+  const PluginOrigin& origin_;
+  std::string component_, text_;
+};
+
+// Of kind K, whatever its type.
+template <class K>
+class Named : public K {
+ public:
+  Named(std::shared_ptr<K> component, Name name)
+      : component_(std::move(component)), name_(std::move(name)) {}
+
+ protected:
+  template <class F>
+  decltype(auto) call(std::string_view what, F&& f) const {
+    return name_.call(what, [&]() -> decltype(auto) { return std::forward<F>(f)(*component_); });
+  }
+  const Name& name() const { return name_; }
+
+ private:
+  std::shared_ptr<K> component_;
+  Name name_;
+};
+
+struct NamedTokenizer final : Named<Tokenizer> {
+  using Named::Named;
+  i64 vocabulary() const override {
+    return call("vocabulary", [](auto& c) { return c.vocabulary(); });
+  }
+  bool bytes_are_ids() const override {
+    return call("bytes_are_ids", [](auto& c) { return c.bytes_are_ids(); });
+  }
+  std::vector<i32> encode(std::string_view text) const override {
+    return call("encode", [&](auto& c) { return c.encode(text); });
+  }
+  std::string decode(const std::vector<i32>& ids) const override {
+    return call("decode", [&](auto& c) { return c.decode(ids); });
+  }
+};
+
+struct NamedDataset final : Named<Dataset> {
+  using Named::Named;
+  std::vector<FieldInfo> fields() const override {
+    return call("fields", [](auto& c) { return c.fields(); });
+  }
+  i64 size(SampleSet set) const override {
+    return call("size", [&](auto& c) { return c.size(set); });
+  }
+  void read(SampleSet set, i64 ordinal, const SampleBuffers& out) const override {
+    call("read", [&](auto& c) { c.read(set, ordinal, out); });
+  }
+  std::string fingerprint() const override {
+    return call("fingerprint", [](auto& c) { return c.fingerprint(); });
+  }
+};
+
+struct NamedSchedule final : Named<PipelineSchedule> {
+  using Named::Named;
+  int chunks() const override {
+    return call("chunks", [](auto& c) { return c.chunks(); });
+  }
+  Place place(const PipelineShape& shape, int rank, int chunk) const override {
+    return call("place", [&](auto& c) { return c.place(shape, rank, chunk); });
+  }
+  int live(const PipelineShape& shape, int chunk) const override {
+    return call("live", [&](auto& c) { return c.live(shape, chunk); });
+  }
+  int warmup(const PipelineShape& shape) const override {
+    return call("warmup", [&](auto& c) { return c.warmup(shape); });
+  }
+  std::vector<Action> order(const PipelineShape& shape) const override {
+    return call("order", [&](auto& c) { return c.order(shape); });
+  }
+};
+
+struct NamedLr final : Named<LrSchedule> {
+  using Named::Named;
+  double rate(i64 step) const override {
+    return call("rate", [&](auto& c) { return c.rate(step); });
+  }
+};
+
+struct NamedRule final : Named<UpdateRule> {
+  using Named::Named;
+  std::vector<StateSpec> state() const override {
+    return call("state", [](auto& c) { return c.state(); });
+  }
+  Needs needs() const override {
+    return call("needs", [](auto& c) { return c.needs(); });
+  }
+  double weight_decay() const override {
+    return call("weight_decay", [](auto& c) { return c.weight_decay(); });
+  }
+  void update(Context& cx, const Shards& shards, const Tensor& scalars) const override {
+    call("update", [&](auto& c) { c.update(cx, shards, scalars); });
+  }
+};
+
+struct NamedOptimizer final : Named<Optimizer> {
+  using Named::Named;
+  void sum_squares(Context& cx, const Tensor& out) override {
+    call("sum_squares", [&](auto& c) { c.sum_squares(cx, out); });
+  }
+  void step(Context& cx, const Tensor& scalars) override {
+    call("step", [&](auto& c) { c.step(cx, scalars); });
+  }
+  double clip() const override {
+    return call("clip", [](auto& c) { return c.clip(); });
+  }
+  std::vector<NamedState> state() override {
+    return call("state", [](auto& c) { return c.state(); });
+  }
+};
+
+struct NamedObserver final : Named<Observer> {
+  using Named::Named;
+  void on(const RunStart& e) override { tell("RunStart", e); }
+  void on(const StepEnd& e) override { tell("StepEnd", e); }
+  void on(const Validation& e) override { tell("Validation", e); }
+  void on(const Saving& e) override { tell("Saving", e); }
+  void on(const Saved& e) override { tell("Saved", e); }
+  void on(const Failure& e) override { tell("Failure", e); }
+  void on(const RunEnd& e) override { tell("RunEnd", e); }
+
+ private:
+  template <class E>
+  void tell(std::string_view event, const E& e) {
+    call(event, [&](auto& c) { c.on(e); });
+  }
+};
+
+struct NamedGraphPolicy final : Named<GraphPolicy> {
+  using Named::Named;
+  std::vector<CapturedRange> choose(std::span<const PhaseInfo> phases,
+                                    const Plan& plan) const override {
+    return call("choose", [&](auto& c) { return c.choose(phases, plan); });
+  }
+};
+
+struct NamedModel final : Named<Model> {
+  using Named::Named;
+  std::vector<ModelLayer> layers() const override {
+    return call("layers", [](auto& c) { return c.layers(); });
+  }
+  std::shared_ptr<Layer> build(int index, BuildContext& build) const override {
+    return call("build", [&](auto& c) { return c.build(index, build); });
+  }
+  i64 vocabulary() const override {
+    return call("vocabulary", [](auto& c) { return c.vocabulary(); });
+  }
+};
+
+struct NamedDispatcher final : Named<TokenDispatcher> {
+  using Named::Named;
+  void preprocess(Context& cx, Bundle& bundle, const Routing& routing) const override {
+    call("preprocess", [&](auto& c) { c.preprocess(cx, bundle, routing); });
+  }
+  Tensor dispatch(Context& cx, Bundle& bundle, const Tensor& x) const override {
+    return call("dispatch", [&](auto& c) { return c.dispatch(cx, bundle, x); });
+  }
+  Tensor tokens_per_expert(const Bundle& bundle) const override {
+    return call("tokens_per_expert", [&](auto& c) { return c.tokens_per_expert(bundle); });
+  }
+  Tensor combine(Context& cx, Bundle& bundle, const Tensor& y) const override {
+    return call("combine", [&](auto& c) { return c.combine(cx, bundle, y); });
+  }
+};
+
+// Names errors of what a component records for the backward pass. A handler that was there before
+// belongs to what is around the component, the same each time, and may add to the text.
+class InBackward {
+ public:
+  explicit InBackward(const Name& name) : name_(name) {}
+  InBackward(const InBackward&) = delete;
+  InBackward& operator=(const InBackward&) = delete;
+
+  // While it lives, what is recorded on the tape has the handler.
+  class Recording {
+   public:
+    Recording(InBackward& owner, Tape* tape) : owner_(owner), tape_(tape) {
+      if (tape_ != nullptr) owner_.around_ = tape_->on_error(&owner_.handler_);
+    }
+    ~Recording() {
+      if (tape_ != nullptr) tape_->on_error(owner_.around_);
+    }
+    Recording(const Recording&) = delete;
+    Recording& operator=(const Recording&) = delete;
+
+   private:
+    InBackward& owner_;
+    Tape* tape_;
+  };
+
+ private:
+  const Name& name_;
+  const Tape::ErrorHandler* around_ = nullptr;
+  Tape::ErrorHandler handler_ = [this] {
+    try {
+      name_.rethrow("backward pass");
+    } catch (...) {
+      if (around_ != nullptr) (*around_)();
+      throw;
+    }
+  };
+};
+
+struct NamedModule final : Named<Module> {
+  using Named::Named;
+  Tensor operator()(Context& cx, const Tensor& x) const override {
+    const InBackward::Recording recording(in_backward_, cx.tape);
+    return call("forward pass", [&](auto& c) { return c(cx, x); });
+  }
+
+ private:
+  mutable InBackward in_backward_{name()};
+};
+
+struct NamedLayer final : Named<Layer> {
+  using Named::Named;
+  std::vector<Phase> phases() override {
+    std::vector<Phase> phases = call("phases", [](auto& c) { return c.phases(); });
+    for (Phase& phase : phases) {
+      if (!phase.run) continue;
+      phase.run = [this, scope = phase.scope, run = std::move(phase.run)](Context& cx, Bundle& b) {
+        const InBackward::Recording recording(in_backward_, cx.tape);
+        name().call(scope, [&] { run(cx, b); });
+      };
+    }
+    return phases;
+  }
+  void end_step(Context& cx) override {
+    call("end_step", [&](auto& c) { c.end_step(cx); });
+  }
+
+ private:
+  InBackward in_backward_{name()};
+};
+
+template <class K, class Wrapper>
+std::shared_ptr<void> wrap(std::shared_ptr<void> made, Name name) {
+  std::shared_ptr<K> component(made, static_cast<K*>(made.get()));
+  std::shared_ptr<K> wrapper = std::make_shared<Wrapper>(std::move(component), std::move(name));
+  return {wrapper, static_cast<void*>(wrapper.get())};
+}
+
+}  // namespace
+
+std::shared_ptr<void> named(std::string_view kind,
+                            std::string_view type,
+                            std::shared_ptr<void> made,
+                            const PluginOrigin& origin) {
+  using Wrap = std::shared_ptr<void> (*)(std::shared_ptr<void>, Name);
+  constexpr std::pair<std::string_view, Wrap> kKinds[] = {
+      {Tokenizer::kKind, wrap<Tokenizer, NamedTokenizer>},
+      {Dataset::kKind, wrap<Dataset, NamedDataset>},
+      {PipelineSchedule::kKind, wrap<PipelineSchedule, NamedSchedule>},
+      {LrSchedule::kKind, wrap<LrSchedule, NamedLr>},
+      {UpdateRule::kKind, wrap<UpdateRule, NamedRule>},
+      {Optimizer::kKind, wrap<Optimizer, NamedOptimizer>},
+      {Observer::kKind, wrap<Observer, NamedObserver>},
+      {GraphPolicy::kKind, wrap<GraphPolicy, NamedGraphPolicy>},
+      {Model::kKind, wrap<Model, NamedModel>},
+      {TokenDispatcher::kKind, wrap<TokenDispatcher, NamedDispatcher>},
+      {Module::kKind, wrap<Module, NamedModule>},
+      {Layer::kKind, wrap<Layer, NamedLayer>},
+  };
+  if (origin.builtin()) return made;
+  for (const auto& [known, wrapped] : kKinds) {
+    if (known == kind) return wrapped(std::move(made), Name(kind, type, origin));
+  }
+  return made;
+}
+
+}  // namespace tessera

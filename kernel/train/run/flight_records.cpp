@@ -1,0 +1,37 @@
+#include "kernel/train/run/flight_records.hpp"
+
+#include <fcntl.h>
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <ctime>
+#include <filesystem>
+
+#include "kernel/launch/failure.hpp"
+#include "tessera/comm.hpp"
+
+namespace tessera {
+
+std::string flight_records_file(const std::string& out) {
+  return (std::filesystem::path(out) / "flight_records.txt").string();
+}
+
+void add_flight_records(const Mesh& mesh, const std::string& out, std::string_view why) noexcept
+    try {
+  std::string text = fmt::format("{:%Y-%m-%d %H:%M:%S} rank {} fails: {}\n",
+                                 fmt::localtime(std::time(nullptr)),
+                                 mesh.rank(),
+                                 why);
+  for (const auto& group : mesh.all()) {
+    for (const std::string& line : group->flight_record()) text += "  " + line + "\n";
+  }
+  const std::string file = flight_records_file(out);
+  const int descriptor = open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  if (descriptor < 0) return;
+  write_all(descriptor, text);  // one call, so one piece of the file
+  close(descriptor);
+} catch (...) {  // out of memory, say
+}
+
+}  // namespace tessera

@@ -1,0 +1,17 @@
+#pragma once
+#include <string>
+#include <string_view>
+
+#include "tessera/mesh.hpp"
+
+namespace tessera {
+
+/// Where the ranks of a run write which collectives they started last.
+std::string flight_records_file(const std::string& out);
+
+/// Adds this rank's part: why it fails, and the last collectives of its groups. Parts of several
+/// ranks, and of several failures of one run, follow each other whole. What cannot be written is
+/// left out: another failure is to be told.
+void add_flight_records(const Mesh& mesh, const std::string& out, std::string_view why) noexcept;
+
+}  // namespace tessera

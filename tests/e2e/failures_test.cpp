@@ -1,0 +1,165 @@
+// What a user reads when a run dies: the rank, the component, the limit; last and in a few lines.
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <csignal>
+#include <fstream>
+#include <iterator>
+
+#include "train_support.hpp"
+
+namespace tessera::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+std::string read(const std::string& file) {
+  std::ifstream in(file);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+std::ptrdiff_t lines(const std::string& text) { return std::count(text.begin(), text.end(), '\n'); }
+
+// A training whose last norm fails as `how` says, after some steps.
+class Failures : public ::testing::Test {
+ protected:
+  std::vector<std::string> broken(const std::string& how,
+                                  std::vector<std::string> more = {}) const {
+    more.insert(more.begin(),
+                {"plugins.path=[\"" TESSERA_BUILD_DIR "/plugins\", \"" TESSERA_BUILD_DIR
+                 "/tests/plugins/broken\"]",
+                 "model.head.norm.type=test_broken_norm",
+                 "model.head.norm.how=" + how});
+    return TinyRun::steps(2000, "run", more);
+  }
+  const TinyRun run_;
+};
+
+TEST_F(Failures, TheRankThatIsFrozenIsNamed) {
+  const ProcessResult result = run_process({"python3",
+                                            TESSERA_SOURCE_DIR "/tests/e2e/frozen_ranks.py",
+                                            "--build",
+                                            TESSERA_BUILD_DIR,
+                                            "--trials",
+                                            "1",
+                                            "--layouts",
+                                            "tp2",
+                                            "tp2_pp2",
+                                            "--timeout",
+                                            "3",
+                                            "--least",
+                                            "1"});
+  EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
+  EXPECT_THAT(result.out, HasSubstr("8 of 8 trials named the frozen rank"));
+}
+
+TEST_F(Failures, ARankThatLoopsIsNamed) {
+  for (const char* communicator : {"shm", "gloo"}) {
+    const ProcessResult result = run_.train(broken("spin",
+                                                   {"parallel.tensor=2",
+                                                    "model.head.norm.rank=1",
+                                                    "comm.timeout_s=2",
+                                                    std::string("comm.type=") + communicator}));
+    EXPECT_EQ(result.exit_code, 1);
+    EXPECT_THAT(result.last_error(),
+                HasSubstr("rank 1 neither reports nor moves: its process lives and waits for no"))
+        << result.err;
+  }
+  EXPECT_THAT(run_.survivors(), IsEmpty());
+}
+
+TEST_F(Failures, TheCauseComesLastInAFewLinesAndTheRecordsAreInAFile) {
+  const ProcessResult result = run_.train(
+      broken("throw",
+             {"parallel.tensor=2", "parallel.data=2", "model.head.norm.rank=2", "comm.type=gloo"}));
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_LT(lines(result.err), 10) << result.err;
+  const std::size_t cause = result.err.find("[rank 2] it broke\n");
+  ASSERT_NE(cause, std::string::npos) << result.err;
+  EXPECT_THAT(result.last_error(),
+              HasSubstr("  in module/test_broken_norm (forward pass) of plugin test_broken 0.1.0"));
+  const std::string file = run_.at("run/flight_records.txt");
+  const std::size_t named = result.err.find("what each rank did last: " + file);
+  EXPECT_LT(named, cause) << result.err;
+  EXPECT_THAT(read(file), AllOf(HasSubstr(" rank 2 fails: it broke"), HasSubstr("all_reduce")));
+}
+
+// In one process nobody watches it from outside.
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+TEST_F(Failures, ACrashNamesPluginComponentOperationAndPhase) {
+  const std::pair<const char*, int> kCrashes[] = {
+      {"segv", SIGSEGV}, {"ill", SIGILL}, {"fpe", SIGFPE}, {"abort", SIGABRT}};
+  for (const auto& [how, signal] : kCrashes) {
+    const ProcessResult result = run_.train(broken(how));
+    EXPECT_EQ(result.signal, signal) << result.err;
+    EXPECT_THAT(result.last_error(),
+                AllOf(StartsWith(std::string("crashed by SIG") + sigabbrev_np(signal)),
+                      HasSubstr("in module/test_broken_norm of plugin test_broken 0.1.0 \"forward"),
+                      HasSubstr("in the forward pass of layer \"head\""),
+                      HasSubstr("libtessera_test_broken.so was running")));
+  }
+  const ProcessResult backward = run_.train(broken("segv", {"model.head.norm.backward=true"}));
+  EXPECT_EQ(backward.signal, SIGSEGV);
+  EXPECT_THAT(backward.last_error(),
+              AllOf(HasSubstr("in the backward pass of \"broken_copy\""),
+                    HasSubstr("in the backward pass of layer \"head\""),
+                    HasSubstr("libtessera_test_broken.so was running")));
+  const ProcessResult operation = run_.train(broken("operation"));
+  EXPECT_EQ(operation.signal, SIGSEGV);
+  EXPECT_THAT(operation.last_error(), HasSubstr("in operation \"test_broken_operation\", in "));
+}
+
+TEST_F(Failures, AComponentThatEndsTheProcessIsNamed) {
+  for (const char* how : {"exit", "_exit"}) {
+    const ProcessResult result = run_.train(broken(how));
+    EXPECT_EQ(result.exit_code, 1) << "not 0: the run is not done";
+    EXPECT_THAT(result.last_error(),
+                AllOf(StartsWith(std::string("the process was ended by ") + how + "(0) in module/"),
+                      HasSubstr("libtessera_test_broken.so was running")));
+  }
+}
+
+TEST_F(Failures, ACrashOfOneRankAmongSeveralIsNamedLast) {
+  const ProcessResult result =
+      run_.train(broken("segv", {"parallel.data=2", "model.head.norm.rank=1"}));
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.last_error(),
+              AllOf(HasSubstr("rank 1 was killed by signal 11"),
+                    HasSubstr("module/test_broken_norm of plugin test_broken 0.1.0")));
+}
+
+TEST_F(Failures, LimitsAreNamedWithTheirValues) {
+  const auto limited = [&](const std::string& limit, const std::vector<std::string>& sets) {
+    std::vector<std::string> command = {"bash", "-c", "ulimit " + limit + "; exec \"$@\"", "bash"};
+    const std::vector<std::string> train = run_.command(TinyRun::steps(5, "run", sets));
+    command.insert(command.end(), train.begin(), train.end());
+    const ProcessResult result = run_process(command, run_.options());
+    EXPECT_NE(result.exit_code, 0) << result.err;
+    return result.last_error();
+  };
+  EXPECT_THAT(limited("-v 400000", {"model.hidden=3072", "model.layers=6"}),
+              HasSubstr("the limit of virtual memory (ulimit -v) is 0.38 GiB"));
+  EXPECT_THAT(
+      limited("-n 16", {"parallel.data=4"}),
+      HasSubstr("4 ranks, may need 64 open files, but the limit of open files (ulimit -n) is 16"));
+}
+#endif
+
+TEST_F(Failures, AnExceptionOfALearningRateIsNamed) {
+  const ProcessResult result =
+      run_.train(TinyRun::steps(2000,
+                                "run",
+                                {"plugins.path=[\"" TESSERA_BUILD_DIR
+                                 "/plugins\", \"" TESSERA_BUILD_DIR "/tests/plugins/broken\"]",
+                                 "lr.type=test_broken_lr"}));
+  EXPECT_NE(result.exit_code, 0);
+  EXPECT_THAT(result.err,
+              HasSubstr("it broke\n  in lr/test_broken_lr (rate) of plugin test_broken 0.1.0 ("));
+}
+
+}  // namespace
+}  // namespace tessera::testing

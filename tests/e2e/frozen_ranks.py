@@ -1,0 +1,196 @@
+#!/usr/bin/env python3
+"""Freezes one rank (SIGSTOP) of a training, again and again: does the run name that rank?
+
+Each trial starts a small training, stops one rank at a random moment, and reads the last line that
+the run prints: of our launcher, or, where ranks were started one by one as torchrun would, of each
+rank that was not stopped. A trial is right when every such line blames the stopped rank and no
+other.
+"""
+
+import argparse
+import json
+import os
+import random
+import re
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+LAYOUTS = {
+    "tp2": {"tensor": 2},
+    "pp2": {"pipeline": 2},
+    "dp2": {"data": 2},
+    "cp2": {"context": 2},
+    "tp2_dp2": {"tensor": 2, "data": 2},
+    "tp2_pp2": {"tensor": 2, "pipeline": 2},
+}
+CONFIG = """schema = 1
+[run]
+name = "frozen"
+steps = 1000000
+log_every_steps = 1
+[device]
+threads = 1
+[batch]
+global = 8
+micro = 2
+sequence_length = 16
+[model]
+type = "gpt"
+layers = 4
+hidden = 24
+heads = 6
+dropout = 0.0
+vocab_multiple = 24
+[optimizer]
+type = "replicated"
+[lr]
+type = "cosine"
+peak = 1e-3
+warmup_steps = 4
+[data]
+type = "text"
+path = "text.txt"
+[checkpoint]
+save = false
+[observers.metrics]
+"""
+SECONDS = 120  # until a trial has failed
+
+
+def command(build, layout, communicator, timeout, out):
+    sets = {f"parallel.{axis}": size for axis, size in LAYOUTS[layout].items()}
+    sets |= {"comm.type": communicator, "comm.timeout_s": timeout, "run.out": out}
+    words = [build / "bin/tessera", "train", "frozen.toml"]
+    return words + [word for key, value in sets.items() for word in ("--set", f"{key}={value}")]
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Trial:
+    def __init__(self, args, layout, communicator, starter, generator):
+        self.world = 1
+        for size in LAYOUTS[layout].values():
+            self.world *= size
+        self.victim = generator.randrange(self.world)
+        # The rank that serves the store is not looked for by those that cannot reach it.
+        self.pause = generator.uniform(0, 1.5)
+        self.starter = starter
+        self.folder = tempfile.TemporaryDirectory(prefix="tessera_frozen_")
+        folder = Path(self.folder.name)
+        (folder / "frozen.toml").write_text(CONFIG)
+        words = ["the ", "king ", "and ", "queen ", "of ", "night, "]
+        (folder / "text.txt").write_text("".join(generator.choice(words) for _ in range(4000)))
+        self.metrics = folder / "out/metrics.jsonl"
+        line = command(args.build, layout, communicator, args.timeout, "out")
+        self.processes = []
+        environments = [{}]
+        if starter == "each":
+            port, job = free_port(), folder.name
+            environments = [
+                {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": self.world,
+                 "LOCAL_WORLD_SIZE": self.world, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port,
+                 "TORCHELASTIC_RUN_ID": job}
+                for rank in range(self.world)
+            ]
+        self.logs = [folder / f"log.{number}" for number in range(len(environments))]
+        for log, environment in zip(self.logs, environments):
+            with log.open("w") as file:
+                self.processes.append(subprocess.Popen(
+                    line, cwd=folder, stdout=file, stderr=file,
+                    env=os.environ | {key: str(value) for key, value in environment.items()}))
+
+    def pid_of_victim(self):
+        if self.starter == "each":
+            return self.processes[self.victim].pid
+        launcher = self.processes[0].pid
+        for child in Path(f"/proc/{launcher}/task/{launcher}/children").read_text().split():
+            if f"\0TESSERA_RANK={self.victim}\0" in Path(f"/proc/{child}/environ").read_text():
+                return int(child)
+        raise RuntimeError("the rank is gone")
+
+    def run(self):
+        """The lines that blame somebody."""
+        limit = time.monotonic() + SECONDS
+        while not (self.metrics.exists() and self.metrics.read_text().count("\n") > 2):
+            if time.monotonic() > limit or any(p.poll() is not None for p in self.processes):
+                return [f"it did not start: {self.logs[0].read_text()[-500:]}"]
+            time.sleep(0.02)
+        time.sleep(self.pause)
+        victim = self.pid_of_victim()
+        os.kill(victim, signal.SIGSTOP)
+        begin = time.monotonic()
+        waited = [p for p in self.processes if p.pid != victim]
+        try:
+            for process in waited:
+                process.wait(max(limit - time.monotonic(), 1))
+        except subprocess.TimeoutExpired:
+            return ["it did not end"]
+        self.seconds = time.monotonic() - begin
+        texts = [log.read_text().rstrip() for log, process in zip(self.logs, self.processes)
+                 if process.pid != victim]
+        self.lines = max(text.count("\n") + 1 for text in texts)
+        return [text.split("\n")[-1] for text in texts]
+
+    def close(self):
+        for process in self.processes:
+            process.kill()
+            process.wait()
+        self.folder.cleanup()
+
+    def right(self, lines):
+        # Rank 0 serves the store of ranks that were started one by one: then it is named as such.
+        host = "the process that serves the store (rank 0"
+        names = [re.match(r"(?:\[rank \d+\] )?(?:ranks? ([\d, ]+?) (?:is stopped|neither)|"
+                          + re.escape(host) + ")", line) for line in lines]
+        return bool(lines) and all(
+            name and (name[1] or "0") == str(self.victim) for name in names)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--build", type=Path, default=Path(__file__).parents[2] / "build")
+    parser.add_argument("--layouts", nargs="+", choices=LAYOUTS, default=list(LAYOUTS))
+    parser.add_argument("--communicators", nargs="+", default=["shm", "gloo"])
+    parser.add_argument("--starters", nargs="+", choices=["ours", "each"],
+                        default=["ours", "each"])
+    parser.add_argument("--trials", type=int, default=5, help="of each combination")
+    parser.add_argument("--timeout", type=float, default=2, help="comm.timeout_s")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--least", type=float, default=0.99, help="share that must be right")
+    args = parser.parse_args()
+    args.build = args.build.resolve()
+    generator = random.Random(args.seed)
+    right = count = 0
+    for number in range(args.trials):
+        for starter in args.starters:
+            for communicator in args.communicators:
+                for layout in args.layouts:
+                    trial = Trial(args, layout, communicator, starter, generator)
+                    try:
+                        lines = trial.run()
+                        good = trial.right(lines)
+                        count += 1
+                        right += good
+                        print(json.dumps({"trial": number, "starter": starter, "layout": layout,
+                                          "communicator": communicator, "frozen": trial.victim,
+                                          "right": good, "lines": None if good else lines,
+                                          "seconds": round(getattr(trial, "seconds", -1), 1)}),
+                              flush=True)
+                    finally:
+                        trial.close()
+    print(f"{right} of {count} trials named the frozen rank")
+    return 0 if right >= args.least * count else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,103 @@
+#include "kernel/launch/limits.hpp"
+
+#include <gmock/gmock.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+
+#include <filesystem>
+#include <fstream>
+
+namespace tessera {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+// A soft limit while it lives.
+class Limit {
+ public:
+  Limit(__rlimit_resource resource, rlim_t value) : resource_(resource) {
+    getrlimit(resource_, &before_);
+    rlimit now = before_;
+    now.rlim_cur = value;
+    EXPECT_EQ(setrlimit(resource_, &now), 0);
+  }
+  ~Limit() { setrlimit(resource_, &before_); }
+  Limit(const Limit&) = delete;
+  Limit& operator=(const Limit&) = delete;
+
+ private:
+  __rlimit_resource resource_;
+  rlimit before_{};
+};
+
+TEST(Limits, AreNamedWithTheirValues) {
+  {
+    const Limit limit(RLIMIT_NOFILE, 345);
+    EXPECT_EQ(explain_limit("cannot open a pipe: Too many open files"),
+              "; the limit of open files (ulimit -n) is 345");
+  }
+  {
+    const Limit limit(RLIMIT_NPROC, 4321);
+    EXPECT_THAT(explain_limit("cannot start rank 3: Resource temporarily unavailable"),
+                HasSubstr("processes and threads of this user (ulimit -u) is 4321"));
+  }
+// Sanitizers take terabytes of address space.
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+  const Limit limit(RLIMIT_AS, rlim_t{64} << 30);
+  EXPECT_THAT(explain_limit("std::bad_alloc"),
+              HasSubstr("; the limit of virtual memory (ulimit -v) is 64.00 GiB, of which "));
+  EXPECT_THAT(explain_limit("rank 1: out of memory; … (ulimit -v) is 1.00 GiB"), IsEmpty())
+      << "it was said";
+#endif
+}
+
+TEST(Limits, OtherErrorsHaveNone) { EXPECT_THAT(explain_limit("the disk is full"), IsEmpty()); }
+
+class Kills : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = ::testing::TempDir() + "tessera-limits-XXXXXX";
+    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
+    folder_ = pattern;
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+  void write(const std::string& name, const std::string& text) const {
+    std::filesystem::create_directories((folder_ / name).parent_path());
+    std::ofstream(folder_ / name) << text;
+  }
+  std::optional<OutOfMemoryKills> kills() const {
+    return out_of_memory_kills((folder_ / "proc").string(), (folder_ / "groups").string());
+  }
+  std::filesystem::path folder_;
+};
+
+TEST_F(Kills, OfAControlGroup) {
+  write("proc/self/cgroup", "0::/job/step\n");
+  write("groups/job/step/memory.events", "low 0\noom 3\noom_kill 2\n");
+  write("groups/job/step/memory.max", "2147483648\n");
+  ASSERT_TRUE(kills());
+  EXPECT_EQ(kills()->count, 2);
+  EXPECT_EQ(kills()->limit, "memory.max of its control group is 2.00 GiB");
+  write("groups/job/step/memory.max", "max\n");
+  EXPECT_THAT(kills()->limit, IsEmpty());
+}
+
+TEST_F(Kills, OfVersionOneSeenFromAContainer) {
+  write("proc/self/cgroup", "5:memory:/outside/name\n0::/\n");
+  write("groups/memory/memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 4\n");
+  write("groups/memory/memory.limit_in_bytes", "1073741824\n");
+  ASSERT_TRUE(kills());
+  EXPECT_EQ(kills()->count, 4);
+  EXPECT_EQ(kills()->limit, "memory.limit_in_bytes of its control group is 1.00 GiB");
+}
+
+TEST_F(Kills, OfTheWholeSystem) {
+  EXPECT_FALSE(kills());
+  write("proc/vmstat", "pgfault 12\noom_kill 7\n");
+  ASSERT_TRUE(kills());
+  EXPECT_EQ(kills()->count, 7);
+}
+
+}  // namespace
+}  // namespace tessera

@@ -1,0 +1,69 @@
+#include "kernel/launch/pulse.hpp"
+
+#include <gmock/gmock.h>
+
+#include <memory>
+
+#include "kernel/comm/store.hpp"
+#include "tessera/peer_error.hpp"
+
+namespace tessera {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::IsEmpty;
+using ::testing::StartsWith;
+
+class Pulses : public ::testing::Test {
+ protected:
+  static constexpr i64 kRanks = 3;
+  void SetUp() override {
+    for (i64 rank = 0; rank < kRanks; ++rank) {
+      pulses_.push_back(std::make_unique<Pulse>(store_, rank, kRanks, 1000ms));
+    }
+    std::this_thread::sleep_for(300ms);  // all have a pulse
+  }
+  Pulse& rank(i64 number) { return *pulses_[static_cast<std::size_t>(number)]; }
+  // It stops as a process does: without a word.
+  void freeze(i64 number) { pulses_[static_cast<std::size_t>(number)].reset(); }
+
+  InProcessStore store_;
+  std::vector<std::unique_ptr<Pulse>> pulses_;
+};
+
+TEST_F(Pulses, NameTheRankWithoutASignOfLife) {
+  freeze(2);
+  rank(1).report();
+  EXPECT_THAT(rank(0).who_is_silent(kPeerSilent),
+              StartsWith("rank 2 neither reports nor moves: no sign of life for "));
+  // Others repeat it at once.
+  EXPECT_THAT(rank(1).who_is_silent(kPeerFailed), StartsWith("rank 2 neither reports nor moves"));
+}
+
+TEST_F(Pulses, NameTheRankThatLivesAndDoesNothing) {
+  rank(2).report();
+  EXPECT_THAT(rank(0).who_is_silent(kPeerSilent),
+              StartsWith("rank 1 neither reports nor moves: its process lives"));
+}
+
+TEST_F(Pulses, ARankThatMovesIsNotNamed) {
+  rank(2).report();
+  std::atomic<bool> over{false};
+  std::thread works([&] {
+    while (!over) {
+      rank(1).moved();
+      std::this_thread::sleep_for(10ms);
+    }
+  });
+  EXPECT_THAT(rank(0).who_is_silent(kPeerSilent), IsEmpty());
+  over = true;
+  works.join();
+}
+
+TEST_F(Pulses, FailuresOfOnesOwnBlameNobody) {
+  freeze(2);
+  EXPECT_THAT(rank(0).who_is_silent(1), IsEmpty());
+}
+
+}  // namespace
+}  // namespace tessera
