@@ -165,6 +165,7 @@ struct NamedObserver final : Named<Observer> {
   using Named::Named;
   void on(const RunStart& e) override { tell("RunStart", e); }
   void on(const StepEnd& e) override { tell("StepEnd", e); }
+  void on(const MemoryUse& e) override { tell("MemoryUse", e); }
   void on(const Validation& e) override { tell("Validation", e); }
   void on(const Saving& e) override { tell("Saving", e); }
   void on(const Saved& e) override { tell("Saved", e); }

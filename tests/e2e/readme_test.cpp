@@ -88,6 +88,7 @@ void expect_works_as_written(const std::string& page,
   options.folder = folder.path() / "checkout";
   std::filesystem::create_directory(options.folder);
   std::filesystem::create_symlink(TESSERA_BUILD_DIR, options.folder + "/build");
+  std::filesystem::create_symlink(TESSERA_SOURCE_DIR "/configs", options.folder + "/configs");
   options.environment = testing::compiler_variables();
   options.environment["HOME"] = folder.path().string();
   const ProcessResult result =
@@ -113,6 +114,42 @@ void expect_works_as_written(const std::string& page,
 TEST(Readme, PluginInTenMinutesWorksAsWritten) {
   const TemporaryFolder folder;
   expect_works_as_written("sdk/README.md", folder);
+}
+
+TEST(Readme, FirstPageWorksAsWritten) {
+  const TemporaryFolder folder;
+  expect_works_as_written("README.md", folder);
+}
+
+// Pages that want the program and nothing else.
+class ReadmeOfCommands : public ::testing::TestWithParam<const char*> {};
+TEST_P(ReadmeOfCommands, WorksAsWritten) {
+  const TemporaryFolder folder;
+  expect_works_as_written(GetParam(), folder, "export PATH=$PWD/build/bin:$PATH\n");
+}
+INSTANTIATE_TEST_SUITE_P(Tutorials,
+                         ReadmeOfCommands,
+                         ::testing::Values("examples/own_text/README.md",
+                                           "examples/reading_a_plan/README.md",
+                                           "examples/when_a_run_dies/README.md"));
+
+// The pictures of the first page are what the commands that stand there draw.
+TEST(Readme, PicturesAreDrawnByTheProgram) {
+  const TemporaryFolder folder;
+  const auto drawn = [&](std::vector<std::string> command, const std::string& name) {
+    const std::string file = (folder.path() / name).string();
+    command.insert(command.end(), {"--svg", file});
+    const ProcessResult result = testing::run_tessera(std::move(command));
+    ASSERT_EQ(result.exit_code, 0) << result.err;
+    const auto text = [](const std::string& path) {
+      std::ifstream in(path);
+      return std::string(std::istreambuf_iterator<char>(in), {});
+    };
+    const std::string committed = TESSERA_SOURCE_DIR "/examples/pictures/" + name;
+    EXPECT_EQ(text(committed), text(file)) << "draw " << committed << " anew";
+  };
+  drawn({"schedule", "zbv", "--ranks", "2", "--microbatches", "8"}, "zbv.svg");
+  drawn({"ranks", "--world-size", "8", "--tp", "2", "--pp", "2"}, "ranks.svg");
 }
 
 TEST(Readme, LayerUnderEveryLayoutWorksAsWritten) {
