@@ -3,6 +3,7 @@
 #include <string>
 #include <string_view>
 
+#include "kernel/plugin/origin.hpp"
 #include "tessera/error.hpp"
 #include "tessera/layer.hpp"
 #include "tessera/optimizer.hpp"
@@ -12,7 +13,7 @@ namespace tessera {
 class ComponentMaker;
 
 /// An error with the place in the configuration that it comes from.
-class LocatedError final : public Error {
+class LocatedError final : public Error, public NamesItsComponent {
  public:
   using Error::Error;
 };

@@ -5,12 +5,10 @@
 namespace tessera {
 namespace {
 
-// A parent component makes its children through the host: the innermost plugin is the one to name.
-struct Named {};
-struct NamedError : Error, Named {
+struct NamedError : Error, NamesItsComponent {
   using Error::Error;
 };
-struct NamedConfigError : ConfigError, Named {
+struct NamedConfigError : ConfigError, NamesItsComponent {
   using ConfigError::ConfigError;
 };
 
@@ -38,7 +36,7 @@ void rethrow_from_plugin(const PluginOrigin& origin, std::string_view doing) {
   };
   try {
     throw;
-  } catch (const Named&) {
+  } catch (const NamesItsComponent&) {
     throw;
   } catch (const ConfigError& error) {
     if (has_name(error)) throw;

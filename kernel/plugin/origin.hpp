@@ -19,6 +19,10 @@ struct PluginOrigin {
   std::string text() const;
 };
 
+/// Base of errors that say already which component they come from. A component makes its children
+/// through the host: the innermost is the one to name.
+struct NamesItsComponent {};
+
 /// Throws the exception in flight again as one of the host's, with the plugin named: an Error keeps
 /// its exit code, a ConfigError its type. One that was named already, and one of the kernel's own
 /// code, goes on unchanged. `doing`: "layer/moe", "its registration".

@@ -109,7 +109,7 @@ TEST(ScheduleCommand, SaysWhatIsWrong) {
       HasSubstr("did you mean \"chunks\"?"));
   EXPECT_THAT(
       error_of({"interleaved_1f1b", "--ranks", "2", "--microbatches", "4", "--set", "chunks=x"}),
-      StartsWith("--set #1: [schedule] chunks: expected integer >= 1, got \"x\""));
+      StartsWith("--set #1: [schedule] chunks: expected integer in [1, 10000], got \"x\""));
 }
 
 }  // namespace
