@@ -7,7 +7,7 @@
 #include "program_support.hpp"
 
 namespace tessera {
-namespace {
+namespace author_test {
 
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
@@ -194,5 +194,5 @@ TEST(WrongComponent, IsOneSentence) {
               HasSubstr("Schema::slot: the K of Component<K> must be an interface of the SDK"));
 }
 
-}  // namespace
+}  // namespace author_test
 }  // namespace tessera

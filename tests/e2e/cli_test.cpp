@@ -10,7 +10,7 @@
 #include "program_support.hpp"
 
 namespace tessera {
-namespace {
+namespace cli_test {
 
 using ::testing::AllOf;
 using ::testing::ContainsRegex;
@@ -427,5 +427,5 @@ TEST_F(CliConfig, DiffTakesTwoFiles) {
             "config diff compares two files, and was given 1\n");
 }
 
-}  // namespace
+}  // namespace cli_test
 }  // namespace tessera

@@ -4,7 +4,7 @@
 #include "program_support.hpp"
 
 namespace tessera {
-namespace {
+namespace examples_test {
 
 TEST(Examples, PluginsBuildAndTrainOutsideTheTree) {
   const testing::TemporaryFolder folder;
@@ -19,5 +19,5 @@ TEST(Examples, PluginsBuildAndTrainOutsideTheTree) {
   EXPECT_THAT(result.out, ::testing::HasSubstr("all plugins work"));
 }
 
-}  // namespace
+}  // namespace examples_test
 }  // namespace tessera

@@ -9,7 +9,7 @@
 #include "train_support.hpp"
 
 namespace tessera::testing {
-namespace {
+namespace failures_test {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
@@ -161,5 +161,5 @@ TEST_F(Failures, AnExceptionOfALearningRateIsNamed) {
               HasSubstr("it broke\n  in lr/test_broken_lr (rate) of plugin test_broken 0.1.0 ("));
 }
 
-}  // namespace
+}  // namespace failures_test
 }  // namespace tessera::testing

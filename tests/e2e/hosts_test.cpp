@@ -8,7 +8,7 @@
 #include "train_support.hpp"
 
 namespace tessera::testing {
-namespace {
+namespace hosts_test {
 
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
@@ -94,5 +94,5 @@ TEST_F(Hosts, ACutCableIsANamedErrorOnBothSides) {
   EXPECT_GE(timeouts[1], 1);
 }
 
-}  // namespace
+}  // namespace hosts_test
 }  // namespace tessera::testing

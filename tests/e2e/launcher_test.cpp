@@ -12,12 +12,12 @@
 #include "process_support.hpp"
 
 namespace tessera {
-namespace {
+namespace launcher_test {
 
-using testing::EndsWith;
-using testing::HasSubstr;
-using testing::IsEmpty;
-using testing::Not;
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
 
 std::set<std::string> names_in(const std::filesystem::path& folder) {
   std::set<std::string> names;
@@ -33,10 +33,10 @@ std::string local_sockets() {
 }
 
 // Runs the probe in an empty folder of its own and looks for what it leaves behind.
-class Launcher : public testing::Test {
+class Launcher : public ::testing::Test {
  protected:
   void SetUp() override {
-    std::string pattern = testing::TempDir() + "tessera-launcher-XXXXXX";
+    std::string pattern = ::testing::TempDir() + "tessera-launcher-XXXXXX";
     ASSERT_NE(mkdtemp(pattern.data()), nullptr);
     folder_ = pattern;
     options_ = {.environment = {{"TMPDIR", folder_}, {"TESSERA_TEST_MARK", folder_}},
@@ -264,5 +264,5 @@ TEST_F(Launcher, HalfSetVariablesAreAnError) {
   EXPECT_THAT(result.last_error(), HasSubstr("WORLD_SIZE is not"));
 }
 
-}  // namespace
+}  // namespace launcher_test
 }  // namespace tessera

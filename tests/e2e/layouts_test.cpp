@@ -15,7 +15,7 @@
 #include "program_support.hpp"
 
 namespace tessera {
-namespace {
+namespace layouts_test {
 
 using testing::metric_in;
 using testing::metrics_lines;
@@ -157,5 +157,5 @@ TEST(LayoutOverlays, HoldTheLayoutOnly) {
   }
 }
 
-}  // namespace
+}  // namespace layouts_test
 }  // namespace tessera

@@ -11,7 +11,7 @@
 #include "train_support.hpp"
 
 namespace tessera::testing {
-namespace {
+namespace nothing_lost_test {
 
 namespace fs = std::filesystem;
 using ::testing::AllOf;
@@ -282,5 +282,5 @@ TEST_F(NothingLost, AStartThatIsNotThereIsAMistake) {
               HasSubstr("init_skip: has no effect without init_from"));
 }
 
-}  // namespace
+}  // namespace nothing_lost_test
 }  // namespace tessera::testing

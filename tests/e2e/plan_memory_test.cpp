@@ -10,7 +10,7 @@
 #include "train_support.hpp"
 
 namespace tessera {
-namespace {
+namespace plan_memory_test {
 
 using testing::run_tessera;
 using testing::TinyRun;
@@ -84,5 +84,5 @@ INSTANTIATE_TEST_SUITE_P(Layouts,
                                                                     "model.hidden=1008",
                                                                     "batch.micro=2"}));
 
-}  // namespace
+}  // namespace plan_memory_test
 }  // namespace tessera

@@ -9,7 +9,7 @@
 #include "tessera/types.hpp"
 
 namespace tessera {
-namespace {
+namespace plan_test {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
@@ -213,5 +213,5 @@ TEST(Plan, WhatIsWrongIsExitCode2) {
   EXPECT_THAT(error(small({"--set", "data.tokenizer.type=\"word\""})), HasSubstr("tokenizer"));
 }
 
-}  // namespace
+}  // namespace plan_test
 }  // namespace tessera

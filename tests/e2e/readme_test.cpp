@@ -12,7 +12,7 @@
 #include "program_support.hpp"
 
 namespace tessera {
-namespace {
+namespace readme_test {
 
 using testing::TemporaryFolder;
 
@@ -160,5 +160,5 @@ TEST(Readme, LayerUnderEveryLayoutWorksAsWritten) {
                           "export PATH=~/tessera/bin:$PATH\n");
 }
 
-}  // namespace
+}  // namespace readme_test
 }  // namespace tessera

@@ -7,7 +7,7 @@
 #include "program_support.hpp"
 
 namespace tessera {
-namespace {
+namespace reference_test {
 
 using ::testing::HasSubstr;
 using testing::run_tessera;
@@ -54,5 +54,5 @@ TEST(Reference, KeysOfASectionAndOfWhatIsInIt) {
   EXPECT_THAT(unknown.err, HasSubstr("there is no table [lrr]; did you mean [lr]?"));
 }
 
-}  // namespace
+}  // namespace reference_test
 }  // namespace tessera

@@ -9,7 +9,7 @@
 #include "train_support.hpp"
 
 namespace tessera {
-namespace {
+namespace report_test {
 
 namespace fs = std::filesystem;
 using ::testing::AllOf;
@@ -94,5 +94,5 @@ TEST(Report, IsDrawnByABrowser) {
   EXPECT_GT(image.size(), 40'000U);
 }
 
-}  // namespace
+}  // namespace report_test
 }  // namespace tessera

@@ -7,7 +7,7 @@
 #include "program_support.hpp"
 
 namespace tessera {
-namespace {
+namespace schedule_test {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
@@ -112,5 +112,5 @@ TEST(ScheduleCommand, SaysWhatIsWrong) {
       StartsWith("--set #1: [schedule] chunks: expected integer in [1, 10000], got \"x\""));
 }
 
-}  // namespace
+}  // namespace schedule_test
 }  // namespace tessera

@@ -11,7 +11,7 @@
 #include "program_support.hpp"
 
 namespace tessera::testing {
-namespace {
+namespace shipped_configs_test {
 
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
@@ -99,5 +99,5 @@ TEST(ShippedConfigs, RefusalsAreOfConfigurationsThatExist) {
   }
 }
 
-}  // namespace
+}  // namespace shipped_configs_test
 }  // namespace tessera::testing

@@ -8,7 +8,7 @@
 #include "train_support.hpp"
 
 namespace tessera::testing {
-namespace {
+namespace starters_test {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
@@ -137,5 +137,5 @@ TEST_F(Starters, FilesAndSettingsOfRanksMayDifferWhereValuesDoNot) {
   }
 }
 
-}  // namespace
+}  // namespace starters_test
 }  // namespace tessera::testing

@@ -8,7 +8,7 @@
 #include "train_support.hpp"
 
 namespace tessera::testing {
-namespace {
+namespace train_errors_test {
 
 namespace fs = std::filesystem;
 using ::testing::AllOf;
@@ -257,5 +257,5 @@ TEST_F(TwoRanks, DifferentPlugins) {
   EXPECT_THAT(error(), AllOf(HasSubstr("ranks disagree on plugins: line "), HasSubstr("adamw")));
 }
 
-}  // namespace
+}  // namespace train_errors_test
 }  // namespace tessera::testing

@@ -14,7 +14,7 @@
 #include "common/shared_memory.hpp"
 
 namespace tessera::testing {
-namespace {
+namespace train_test {
 
 namespace fs = std::filesystem;
 using ::testing::AllOf;
@@ -357,5 +357,5 @@ INSTANTIATE_TEST_SUITE_P(Readers,
                          ::testing::Values("| head -3", "2>&1 | head -3"),
                          [](const auto& info) { return info.index == 0 ? "Output" : "Both"; });
 
-}  // namespace
+}  // namespace train_test
 }  // namespace tessera::testing

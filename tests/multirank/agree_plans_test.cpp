@@ -10,7 +10,7 @@
 #include "training_support.hpp"
 
 namespace tessera::testing {
-namespace {
+namespace agree_plans_test {
 
 // On every other thread that asks, the second microbatch comes first; a rank is a thread.
 class Fickle final : public PipelineSchedule {
@@ -52,5 +52,5 @@ TEST(AgreePlans, RanksOfOneStagePlanTheSame) {
   }
 }
 
-}  // namespace
+}  // namespace agree_plans_test
 }  // namespace tessera::testing

@@ -13,7 +13,7 @@
 #include "training_support.hpp"
 
 namespace tessera::testing {
-namespace {
+namespace checkpoint_test {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
@@ -207,5 +207,5 @@ TEST(Checkpoint, AnotherRunIsRefused) {
       << "and nothing was touched";
 }
 
-}  // namespace
+}  // namespace checkpoint_test
 }  // namespace tessera::testing

@@ -8,7 +8,7 @@
 #include "values_support.hpp"
 
 namespace tessera::testing {
-namespace {
+namespace comm_test {
 
 using ::testing::Each;
 using ::testing::HasSubstr;
@@ -292,5 +292,5 @@ TEST(ThreadsGroup, OfOneCopiesWhereItMust) {
   EXPECT_THAT(errors, Each(IsEmpty()));
 }
 
-}  // namespace
+}  // namespace comm_test
 }  // namespace tessera::testing

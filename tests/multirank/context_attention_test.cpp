@@ -10,7 +10,7 @@
 #include "tessera/zigzag.hpp"
 
 namespace tessera::testing {
-namespace {
+namespace context_attention_test {
 
 constexpr i64 kSequence = 16, kHidden = 24, kHeads = 8;
 
@@ -285,5 +285,5 @@ TEST(ContextAttentionErrors, HeadsMustDivideForAllToAll) {
       ::testing::HasSubstr("deals the 2 of a tensor-parallel rank to parallel.context = 4"));
 }
 
-}  // namespace
+}  // namespace context_attention_test
 }  // namespace tessera::testing

@@ -5,7 +5,7 @@
 #include "tessera/error.hpp"
 
 namespace tessera::testing {
-namespace {
+namespace context_parallel_test {
 
 using ::testing::HasSubstr;
 
@@ -39,5 +39,5 @@ TEST(ContextParallel, SequencesMustDivideIntoChunks) {
                             "rank, and batch.sequence_length = 6 does not divide by 4")));
 }
 
-}  // namespace
+}  // namespace context_parallel_test
 }  // namespace tessera::testing

@@ -5,7 +5,7 @@
 #include "invariant_support.hpp"
 
 namespace tessera::testing {
-namespace {
+namespace deferred_test {
 
 struct DeferredRun {
   std::string name;
@@ -90,5 +90,5 @@ INSTANTIATE_TEST_SUITE_P(SequenceParallel,
                                            "parallel.sequence_parallel=true"),
                          [](const auto& info) { return "case" + std::to_string(info.index); });
 
-}  // namespace
+}  // namespace deferred_test
 }  // namespace tessera::testing

@@ -18,7 +18,7 @@
 #include "wrong_linears_support.hpp"
 
 namespace tessera::testing {
-namespace {
+namespace dry_run_test {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
@@ -325,5 +325,5 @@ TEST(DryRun, RanksOfAClassAreTriedOnce) {
   EXPECT_EQ(classes.front().first, 0);
 }
 
-}  // namespace
+}  // namespace dry_run_test
 }  // namespace tessera::testing

@@ -5,7 +5,7 @@
 #include "training_support.hpp"
 
 namespace tessera::testing {
-namespace {
+namespace failing_rank_test {
 
 // Not after their timeout: that would be an hour.
 TEST(FailingRank, EndsTheOthersAtOnce) {
@@ -22,5 +22,5 @@ TEST(FailingRank, EndsTheOthersAtOnce) {
   }
 }
 
-}  // namespace
+}  // namespace failing_rank_test
 }  // namespace tessera::testing

@@ -12,7 +12,7 @@
 #include "training_support.hpp"
 
 namespace tessera::testing {
-namespace {
+namespace generator_test {
 
 class Generation : public ::testing::Test {
  protected:
@@ -103,5 +103,5 @@ TEST_F(Generation, TheModelIsTheTrainedOne) {
   EXPECT_EQ(generator.next(tokens, {.temperature = 0}), best);
 }
 
-}  // namespace
+}  // namespace generator_test
 }  // namespace tessera::testing

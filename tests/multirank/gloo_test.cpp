@@ -11,7 +11,7 @@
 #include "values_support.hpp"
 
 namespace tessera::testing {
-namespace {
+namespace gloo_test {
 
 using ::testing::AnyOf;
 using ::testing::Each;
@@ -292,5 +292,5 @@ TEST(GlooFailure, RankThatEndsAtOnce) {
   EXPECT_EQ(errors[1], "");
 }
 
-}  // namespace
+}  // namespace gloo_test
 }  // namespace tessera::testing

@@ -4,7 +4,7 @@
 #include "invariant_support.hpp"
 
 namespace tessera::testing {
-namespace {
+namespace invariant_test {
 
 struct Layout {
   std::string name;
@@ -122,5 +122,5 @@ TEST(InvariantRepeat, SameLayoutSameBits) {
   EXPECT_EQ(first.parameters, second.parameters);
 }
 
-}  // namespace
+}  // namespace invariant_test
 }  // namespace tessera::testing

@@ -9,7 +9,7 @@
 #include "wrong_linears_support.hpp"
 
 namespace tessera::testing {
-namespace {
+namespace layer_check_test {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
@@ -158,5 +158,5 @@ INSTANTIATE_TEST_SUITE_P(All,
                          ::testing::ValuesIn(mistakes()),
                          [](const auto& info) { return info.param.name; });
 
-}  // namespace
+}  // namespace layer_check_test
 }  // namespace tessera::testing

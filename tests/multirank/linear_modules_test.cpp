@@ -2,7 +2,7 @@
 #include "tensor_parallel_support.hpp"
 
 namespace tessera::testing {
-namespace {
+namespace linear_modules_test {
 
 constexpr i64 kRows = 4, kIn = 8, kOut = 12;
 
@@ -226,5 +226,5 @@ TEST_P(LinearModules, InitialValuesDoNotDependOnTheLayout) {
 
 INSTANTIATE_TEST_SUITE_P(Ranks, LinearModules, ::testing::Values(1, 2, 4));
 
-}  // namespace
+}  // namespace linear_modules_test
 }  // namespace tessera::testing

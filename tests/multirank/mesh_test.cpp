@@ -9,7 +9,7 @@
 #include "values_support.hpp"
 
 namespace tessera::testing {
-namespace {
+namespace mesh_test {
 
 using ::testing::Each;
 using ::testing::IsEmpty;
@@ -83,5 +83,5 @@ TEST(GroupName, ShortensLongGroups) {
   EXPECT_EQ(group_name("dp", members), "dp[0,1,2,…,15]");
 }
 
-}  // namespace
+}  // namespace mesh_test
 }  // namespace tessera::testing

@@ -10,7 +10,7 @@
 #include "tests/unit/schedule/schedule_mutants.hpp"
 
 namespace tessera::testing {
-namespace {
+namespace mutant_schedules_test {
 
 // The schedule that "given" stands for; set before its ranks start.
 std::shared_ptr<PipelineSchedule> given_schedule;
@@ -128,5 +128,5 @@ INSTANTIATE_TEST_SUITE_P(Schedules,
                            return fmt::format("{}_{}", info.param.schedule, info.param.stages);
                          });
 
-}  // namespace
+}  // namespace mutant_schedules_test
 }  // namespace tessera::testing

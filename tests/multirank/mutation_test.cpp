@@ -8,7 +8,7 @@
 #include "pipeline_mutants_support.hpp"
 
 namespace tessera::testing {
-namespace {
+namespace mutation_test {
 
 using ::testing::HasSubstr;
 
@@ -251,5 +251,5 @@ TEST(ReplicaCheck, NamesAParameterWhoseReductionIsMissing) {
                   HasSubstr("replicas of parameter \""), HasSubstr("differ within tp[0,1]"))));
 }
 
-}  // namespace
+}  // namespace mutation_test
 }  // namespace tessera::testing

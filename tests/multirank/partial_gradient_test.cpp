@@ -7,7 +7,7 @@
 #include "tessera/ops.hpp"
 
 namespace tessera::testing {
-namespace {
+namespace partial_gradient_test {
 
 using ::testing::HasSubstr;
 
@@ -75,5 +75,5 @@ TEST(PartialGradientMissing, ShowsInTheGradients) {
   EXPECT_THAT(difference(many.gradients, one.gradients), HasSubstr("head.norm.bias"));
 }
 
-}  // namespace
+}  // namespace partial_gradient_test
 }  // namespace tessera::testing

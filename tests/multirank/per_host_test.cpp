@@ -13,7 +13,7 @@
 #include "values_support.hpp"
 
 namespace tessera::testing {
-namespace {
+namespace per_host_test {
 
 using ::testing::AnyOf;
 using ::testing::Each;
@@ -245,5 +245,5 @@ TEST(PerHostFailure, KilledRankTakesBothHostsDown) {
   }
 }
 
-}  // namespace
+}  // namespace per_host_test
 }  // namespace tessera::testing

@@ -4,7 +4,7 @@
 #include "invariant_support.hpp"
 
 namespace tessera::testing {
-namespace {
+namespace pipeline_invariant_test {
 
 // Blocks enough for eight stages, the embedding and the head on stages of their own.
 const Sets kDeep = {"model.layers=6", "batch.micro=1"};
@@ -91,5 +91,5 @@ INSTANTIATE_TEST_SUITE_P(Rows, PipelineInvariant, ::testing::ValuesIn(rows()), [
   return i.param.name;
 });
 
-}  // namespace
+}  // namespace pipeline_invariant_test
 }  // namespace tessera::testing

@@ -8,7 +8,7 @@
 #include "mutants_support.hpp"
 
 namespace tessera::testing {
-namespace {
+namespace placement_check_test {
 
 using ::testing::HasSubstr;
 
@@ -93,5 +93,5 @@ TEST(PlacementChecks, FindWhatIsNotSummed) {
   }
 }
 
-}  // namespace
+}  // namespace placement_check_test
 }  // namespace tessera::testing

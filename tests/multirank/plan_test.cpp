@@ -10,7 +10,7 @@
 #include "training_support.hpp"
 
 namespace tessera::testing {
-namespace {
+namespace plan_test {
 
 using Sets = std::vector<std::string>;
 using Counted = std::map<std::tuple<std::string, std::string>, std::pair<i64, i64>>;
@@ -242,5 +242,5 @@ TEST(PlannedTime, IsShorterWithMoreRanksAndLongerWithSlowerLinks) {
   EXPECT_GT(seconds({"parallel.tensor=2"}, 1e6), seconds({"parallel.tensor=2"}, 1e12));
 }
 
-}  // namespace
+}  // namespace plan_test
 }  // namespace tessera::testing

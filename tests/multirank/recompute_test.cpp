@@ -6,7 +6,7 @@
 #include "invariant_support.hpp"
 
 namespace tessera::testing {
-namespace {
+namespace recompute_test {
 
 // Sizes that fill the allocator's size classes exactly.
 constexpr i64 kSamples = 8, kPositions = 64, kHidden = 64, kRows = kSamples * kPositions;
@@ -100,5 +100,5 @@ TEST(Recompute, ChangesNoBit) {
   }
 }
 
-}  // namespace
+}  // namespace recompute_test
 }  // namespace tessera::testing

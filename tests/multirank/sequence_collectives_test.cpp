@@ -5,7 +5,7 @@
 #include "tensor_parallel_support.hpp"
 
 namespace tessera::testing {
-namespace {
+namespace sequence_collectives_test {
 
 constexpr i64 kRows = 8, kIn = 3, kOut = 5;  // rows over all ranks, output features on each
 
@@ -256,5 +256,5 @@ TEST(SequenceCollective, RowsThatDoNotDivideAreRefused) {
               refused);
 }
 
-}  // namespace
+}  // namespace sequence_collectives_test
 }  // namespace tessera::testing

@@ -8,7 +8,7 @@
 #include "mutants_support.hpp"
 
 namespace tessera::testing {
-namespace {
+namespace sequence_parallel_test {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
@@ -103,5 +103,5 @@ TEST(SequenceParallelReplicas, AMissingSumIsFoundByTheReplicaCheck) {
                                                     HasSubstr("differ within tp[0,1]"))));
 }
 
-}  // namespace
+}  // namespace sequence_parallel_test
 }  // namespace tessera::testing

@@ -10,7 +10,7 @@
 #include "tessera/host_device.hpp"
 
 namespace tessera::testing {
-namespace {
+namespace shared_gradients_test {
 
 Tensor make(Device& device, const std::vector<double>& values) {
   Tensor tensor = Tensor::allocate(device,
@@ -106,5 +106,5 @@ TEST(SharedGradients, CopiesThatDifferAreNamed) {
   }
 }
 
-}  // namespace
+}  // namespace shared_gradients_test
 }  // namespace tessera::testing

@@ -12,7 +12,7 @@
 #include "values_support.hpp"
 
 namespace tessera::testing {
-namespace {
+namespace shm_test {
 
 using ::testing::Each;
 using ::testing::HasSubstr;
@@ -137,5 +137,5 @@ TEST(ShmMemory, SlabsComeZeroedAndGoBack) {
   EXPECT_THAT(errors, Each(IsEmpty()));
 }
 
-}  // namespace
+}  // namespace shm_test
 }  // namespace tessera::testing

@@ -6,7 +6,7 @@
 #include "training_support.hpp"
 
 namespace tessera::testing {
-namespace {
+namespace steady_state_test {
 
 class SteadyState : public ::testing::TestWithParam<std::vector<std::string>> {};
 
@@ -89,5 +89,5 @@ TEST(SteadyStateCategories, PeaksAreCountedByUse) {
          }});
 }
 
-}  // namespace
+}  // namespace steady_state_test
 }  // namespace tessera::testing

@@ -4,7 +4,7 @@
 #include "tessera/host_reduce.hpp"
 
 namespace tessera::testing {
-namespace {
+namespace tensor_parallel_test {
 
 // X [2, 4], A [4, 2], B [2, 4]
 const Values kX = {0, 0, 1, 1, 0, 0, 1, 1};
@@ -239,5 +239,5 @@ TEST(ConjugatePair, FeaturesThatDoNotDivideAreRefused) {
   }
 }
 
-}  // namespace
+}  // namespace tensor_parallel_test
 }  // namespace tessera::testing

@@ -5,7 +5,7 @@
 #include "training_support.hpp"
 
 namespace tessera::testing {
-namespace {
+namespace tensor_parallel_traffic_test {
 
 // tiny_config(): 16 features, 8 positions, 2 samples a microbatch, 4 microbatches on one data rank.
 constexpr i64 kMicrobatches = 4, kRows = 2 * 8, kHidden = 16, kBytes = 4;
@@ -161,5 +161,5 @@ TEST(Traffic, CrossEntropyAloneReducesThreeScalarsARow) {
   });
 }
 
-}  // namespace
+}  // namespace tensor_parallel_traffic_test
 }  // namespace tessera::testing

@@ -5,7 +5,7 @@
 #include "trainer_support.hpp"
 
 namespace tessera::testing {
-namespace {
+namespace validation_test {
 
 using ::testing::HasSubstr;
 
@@ -51,5 +51,5 @@ TEST(Validation, WithoutSamplesIsAConfigurationError) {
               HasSubstr("[validation] every_steps = 5, but [data] keeps no samples"));
 }
 
-}  // namespace
+}  // namespace validation_test
 }  // namespace tessera::testing

@@ -9,7 +9,7 @@
 #include "tensor_parallel_support.hpp"
 
 namespace tessera::testing {
-namespace {
+namespace vocabulary_test {
 
 struct PaddedRun {
   Training training;
@@ -201,5 +201,5 @@ TEST_P(VocabularyLoss, WithoutWeightItIsZero) {
 
 INSTANTIATE_TEST_SUITE_P(Ranks, VocabularyLoss, ::testing::Values(1, 2, 4, 8));
 
-}  // namespace
+}  // namespace vocabulary_test
 }  // namespace tessera::testing

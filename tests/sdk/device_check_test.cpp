@@ -12,7 +12,7 @@
 #include "tessera/ops/elementwise.hpp"
 
 namespace tessera {
-namespace {
+namespace device_check_test {
 
 using testing::device_check;
 
@@ -480,5 +480,5 @@ INSTANTIATE_TEST_SUITE_P(DeviceCheck,
                            return fmt::format("{}_{}", info.param.name, info.index);
                          });
 
-}  // namespace
+}  // namespace device_check_test
 }  // namespace tessera

@@ -9,7 +9,7 @@
 #include "swiglu.hpp"
 
 namespace tessera {
-namespace {
+namespace fused_operation_test {
 
 std::unique_ptr<HostDevice> device_with_swiglu(bool with_kernels = true) {
   TestRegistrar registrar;
@@ -71,5 +71,5 @@ TEST(FusedOperation, SaysWhichDeviceLacksIt) {
   }
 }
 
-}  // namespace
+}  // namespace fused_operation_test
 }  // namespace tessera

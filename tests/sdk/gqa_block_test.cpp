@@ -11,7 +11,7 @@
 #include "swiglu.hpp"
 
 namespace tessera {
-namespace {
+namespace gqa_block_test {
 
 /// y = x Wᵀ, cut over the tensor group along its outputs, each section on its own.
 class Linear final : public Module {
@@ -198,5 +198,5 @@ TEST(GqaBlock, SecondPhaseCallsTheChildAndThePluginsOperation) {
   for (const double y : testing::read(bundle[Slot{0}])) EXPECT_NEAR(y, 0.7310585786, 1e-6);
 }
 
-}  // namespace
+}  // namespace gqa_block_test
 }  // namespace tessera

@@ -9,7 +9,7 @@
 #include "sdk_support.hpp"
 
 namespace tessera {
-namespace {
+namespace interleaved_schedule_test {
 
 /// Narayanan et al. 2021, §2.2: each rank holds several chunks and takes its microbatches in
 /// groups of p.
@@ -151,5 +151,5 @@ TEST(InterleavedSchedule, PlacesChunksInLoops) {
   EXPECT_EQ(registrar.find("schedule", "interleaved").fields[0].type_text(), "integer >= 1");
 }
 
-}  // namespace
+}  // namespace interleaved_schedule_test
 }  // namespace tessera

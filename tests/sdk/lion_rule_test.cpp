@@ -10,7 +10,7 @@
 #include "sdk_support.hpp"
 
 namespace tessera {
-namespace {
+namespace lion_rule_test {
 
 /// Chen et al. 2023, "Symbolic Discovery of Optimization Algorithms", algorithm 2.
 struct LionArgs {
@@ -127,5 +127,5 @@ TEST(LionRule, StepsByTheSign) {
   EXPECT_THAT(testing::read(shards.grad), ::testing::Each(0));
 }
 
-}  // namespace
+}  // namespace lion_rule_test
 }  // namespace tessera

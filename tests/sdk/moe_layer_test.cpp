@@ -14,7 +14,7 @@
 #include "swiglu.hpp"
 
 namespace tessera {
-namespace {
+namespace moe_layer_test {
 
 void describe(TensorArg& out, DType dtype, std::initializer_list<i64> shape) {
   out.dtype = dtype;
@@ -289,5 +289,5 @@ TEST(GroupedLinear, InfersFromExpertsAndRows) {
   EXPECT_THROW(GroupedLinearArgs::infer(args), Error);
 }
 
-}  // namespace
+}  // namespace moe_layer_test
 }  // namespace tessera

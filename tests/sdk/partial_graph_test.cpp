@@ -8,7 +8,7 @@
 #include "sdk_support.hpp"
 
 namespace tessera {
-namespace {
+namespace partial_graph_test {
 
 /// Runs of neighbouring phases with a chosen scope and fixed shapes become one graph each; a graph
 /// does not reach from one layer into the next.
@@ -102,5 +102,5 @@ TEST(PartialGraphs, AreConfiguredByAnArray) {
   EXPECT_EQ(ranges[0].first_phase, 1);
 }
 
-}  // namespace
+}  // namespace partial_graph_test
 }  // namespace tessera

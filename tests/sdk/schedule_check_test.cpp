@@ -5,7 +5,7 @@
 #include <tessera/testing/schedule_check.hpp>
 
 namespace tessera {
-namespace {
+namespace schedule_check_test {
 
 using ::testing::HasSubstr;
 
@@ -43,5 +43,5 @@ TEST(ScheduleCheck, NamesWhatIsWrong) {
               HasSubstr("makes more microbatches live than the schedule declares"));
 }
 
-}  // namespace
+}  // namespace schedule_check_test
 }  // namespace tessera

@@ -15,7 +15,7 @@
 #include "tests/unit/plugins/plugins_support.hpp"
 
 namespace tessera {
-namespace {
+namespace checkpoints_test {
 
 namespace fs = std::filesystem;
 using ::testing::AllOf;
@@ -487,5 +487,5 @@ TEST_F(CheckpointTest, FoldersThatCannotBeMadeFailAtOnce) {
   EXPECT_THAT(errors, Each(HasSubstr("cannot")));
 }
 
-}  // namespace
+}  // namespace checkpoints_test
 }  // namespace tessera

@@ -9,7 +9,7 @@
 #include "tests/unit/plugins/plugins_support.hpp"
 
 namespace tessera {
-namespace {
+namespace folders_test {
 
 namespace fs = std::filesystem;
 using ::testing::AllOf;
@@ -179,5 +179,5 @@ TEST_F(CheckpointFolders, AFolderThatCannotBeMadeIsNamed) {
               AllOf(HasSubstr("cannot make the folder "), HasSubstr("Not a directory")));
 }
 
-}  // namespace
+}  // namespace folders_test
 }  // namespace tessera

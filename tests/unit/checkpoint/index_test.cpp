@@ -7,7 +7,7 @@
 #include "tests/unit/plugins/plugins_support.hpp"
 
 namespace tessera {
-namespace {
+namespace index_test {
 
 using ::testing::HasSubstr;
 
@@ -153,5 +153,5 @@ TEST(CheckpointIndex, AMissingFileIsNamed) {
             "cannot open nowhere/step-1/index.json: No such file or directory");
 }
 
-}  // namespace
+}  // namespace index_test
 }  // namespace tessera

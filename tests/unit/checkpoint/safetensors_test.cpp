@@ -12,7 +12,7 @@
 #include "tests/unit/plugins/plugins_support.hpp"
 
 namespace tessera {
-namespace {
+namespace safetensors_test {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
@@ -168,5 +168,5 @@ TEST(Safetensors, FoldersThatDoNotExistAreNamed) {
             "cannot create nowhere/a: No such file or directory");
 }
 
-}  // namespace
+}  // namespace safetensors_test
 }  // namespace tessera

@@ -9,7 +9,7 @@
 #include "tessera/random.hpp"
 
 namespace tessera {
-namespace {
+namespace slices_test {
 
 // Numbers that do not change from run to run.
 class Numbers {
@@ -214,5 +214,5 @@ TEST(LocalSlices, ARangeHasFewRectangles) {
   EXPECT_TRUE(local_slices(layout, {13, 0}).empty());
 }
 
-}  // namespace
+}  // namespace slices_test
 }  // namespace tessera

@@ -7,7 +7,7 @@
 #include "tessera/error.hpp"
 
 namespace tessera {
-namespace {
+namespace parse_test {
 
 using ::testing::AllOf;
 using ::testing::ElementsAre;
@@ -161,5 +161,5 @@ TEST(Parse, ExitCodes) {
   EXPECT_EQ(with_tokens("16"), 1);
 }
 
-}  // namespace
+}  // namespace parse_test
 }  // namespace tessera

@@ -17,7 +17,7 @@
 #include "tessera/host_device.hpp"
 
 namespace tessera {
-namespace {
+namespace direct_engine_test {
 
 // Peers reach only what was reserved here, as with a segment; counts what is out.
 class Island : public DirectMemory {
@@ -219,5 +219,5 @@ TEST(ReduceElements, KeepsNaNsAndRefusesSumsOfBooleans) {
   EXPECT_THROW(reduce_elements(DType::boolean, ReduceOp::sum, {&flag, &flag}, {&out}, 1), Error);
 }
 
-}  // namespace
+}  // namespace direct_engine_test
 }  // namespace tessera

@@ -6,9 +6,9 @@
 #include "tessera/error.hpp"
 
 namespace tessera {
-namespace {
+namespace hosts_test {
 
-using testing::ElementsAre;
+using ::testing::ElementsAre;
 
 TEST(Hosts, RanksInAnyOrder) {
   const Hosts hosts({"a", "b", "a", "c", "b", "a"});
@@ -30,5 +30,5 @@ TEST(Hosts, WhoIsTogether) {
   EXPECT_THROW((void)hosts.neighbours(6), Error);
 }
 
-}  // namespace
+}  // namespace hosts_test
 }  // namespace tessera

@@ -5,7 +5,7 @@
 #include "tessera/error.hpp"
 
 namespace tessera {
-namespace {
+namespace launch_order_test {
 
 GroupSpec tensor(CommLane lane = CommLane::critical) {
   return {.name = "tp[0,1]", .members = {0, 1}, .id = 1, .lane = lane};
@@ -67,5 +67,5 @@ TEST(LaunchOrders, OnlyCommonGroupsCount) {
                                   "all_reduce \"another norm\" of tp-cp[0,1,2,3]"));
 }
 
-}  // namespace
+}  // namespace launch_order_test
 }  // namespace tessera

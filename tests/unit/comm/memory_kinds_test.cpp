@@ -8,7 +8,7 @@
 #include "tessera/host_device.hpp"
 
 namespace tessera {
-namespace {
+namespace memory_kinds_test {
 
 using ::testing::ThrowsMessage;
 
@@ -85,5 +85,5 @@ TEST(MemoryKinds, OfADevicesSourceIsItsOwn) {
           "brings memory of kind \"cuda\": choose a device and a communicator for one kind"));
 }
 
-}  // namespace
+}  // namespace memory_kinds_test
 }  // namespace tessera

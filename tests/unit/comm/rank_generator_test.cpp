@@ -10,7 +10,7 @@
 #include "tessera/mesh.hpp"
 
 namespace tessera {
-namespace {
+namespace rank_generator_test {
 
 using Groups = std::vector<std::vector<i64>>;
 using ::testing::AllOf;
@@ -242,5 +242,5 @@ TEST(RankGenerator, GroupsThatDoNotExist) {
   EXPECT_THROW(ranks.coordinate(-1, Axis::tensor), Error);
 }
 
-}  // namespace
+}  // namespace rank_generator_test
 }  // namespace tessera

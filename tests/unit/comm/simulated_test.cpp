@@ -6,7 +6,7 @@
 #include "kernel/tensor/meta_device.hpp"
 
 namespace tessera {
-namespace {
+namespace simulated_test {
 
 Tensor floats(Device& device, const Shape& shape) {
   return Tensor::allocate(
@@ -47,5 +47,5 @@ TEST(Simulated, GroupsOfAnyWorldCountAsRealOnesDo) {
   EXPECT_EQ(waited, (std::vector<u64>{1, 0}));
 }
 
-}  // namespace
+}  // namespace simulated_test
 }  // namespace tessera

@@ -13,7 +13,7 @@
 #include "tessera/error.hpp"
 
 namespace tessera {
-namespace {
+namespace store_test {
 
 using ::testing::AnyOf;
 using ::testing::HasSubstr;
@@ -249,5 +249,5 @@ TEST(StoreServer, SaysWhyItCannotListen) {
               HasSubstr("cannot listen at " + first.address()));
 }
 
-}  // namespace
+}  // namespace store_test
 }  // namespace tessera

@@ -8,7 +8,7 @@
 #include "tests/unit/config/config_support.hpp"
 
 namespace tessera {
-namespace {
+namespace config_test {
 
 namespace fs = std::filesystem;
 using testing::error_of;
@@ -201,5 +201,5 @@ TEST(ConfigTree, NamesThatShareAPrefixStayApart) {
   EXPECT_EQ(tree.children(""), (std::vector<std::string>{"a-b", "ab"}));
 }
 
-}  // namespace
+}  // namespace config_test
 }  // namespace tessera

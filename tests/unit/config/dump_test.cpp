@@ -11,7 +11,7 @@
 #include "tests/unit/config/config_support.hpp"
 
 namespace tessera {
-namespace {
+namespace dump_test {
 
 using testing::kLeast;
 using testing::resolved;
@@ -215,5 +215,5 @@ TEST(ValuesText, SaysTheSameWhereverValuesComeFrom) {
   EXPECT_NE(dump(resolved(kBase, {"model.layers=2"})), dump(resolved(kBase)));
 }
 
-}  // namespace
+}  // namespace dump_test
 }  // namespace tessera

@@ -9,7 +9,7 @@
 #include "tests/unit/config/config_support.hpp"
 
 namespace tessera {
-namespace {
+namespace error_text_test {
 
 using testing::kLeast;
 using testing::problems_of;
@@ -157,5 +157,5 @@ TEST(ErrorText, ResolveThrowsTheReport) {
   }
 }
 
-}  // namespace
+}  // namespace error_text_test
 }  // namespace tessera

@@ -6,7 +6,7 @@
 #include <vector>
 
 namespace tessera {
-namespace {
+namespace json_test {
 
 TEST(Jsons, KeepTheOrderOfTheirKeys) {
   EXPECT_EQ(Json().add("step", i64{3}).add("loss", 2.5).add("a", true).text(),
@@ -38,5 +38,5 @@ TEST(Jsons, Nest) {
   EXPECT_EQ(whole.text(), R"({"groups":1})");
 }
 
-}  // namespace
+}  // namespace json_test
 }  // namespace tessera

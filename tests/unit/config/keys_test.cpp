@@ -7,7 +7,7 @@
 #include "tests/unit/config/config_support.hpp"
 
 namespace tessera {
-namespace {
+namespace keys_test {
 
 using ::testing::AllOf;
 using ::testing::Contains;
@@ -110,5 +110,5 @@ TEST(KeyHints, AValueWhereATableIsNeeded) {
               HasSubstr("`tessera config keys data` lists its keys"));
 }
 
-}  // namespace
+}  // namespace keys_test
 }  // namespace tessera

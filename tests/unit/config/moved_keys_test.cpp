@@ -12,7 +12,7 @@
 #include "tests/unit/config/config_support.hpp"
 
 namespace tessera {
-namespace {
+namespace moved_keys_test {
 
 using ::testing::ElementsAre;
 using testing::problems_of;
@@ -203,5 +203,5 @@ TEST(ConfigMovedKeys, WhatIsMissingIsNamedByItsNewPlace) {
             "      |  ^^^^^");
 }
 
-}  // namespace
+}  // namespace moved_keys_test
 }  // namespace tessera

@@ -9,7 +9,7 @@
 #include "tests/unit/config/config_support.hpp"
 
 namespace tessera {
-namespace {
+namespace resolve_test {
 
 using testing::kLeast;
 using testing::problems_of;
@@ -299,5 +299,5 @@ TEST(Resolve, FromInACircleIsAnError) {
             "[lr] a is taken from lr.b, which is taken from it");
 }
 
-}  // namespace
+}  // namespace resolve_test
 }  // namespace tessera

@@ -8,7 +8,7 @@
 #include "tests/unit/config/config_support.hpp"
 
 namespace tessera {
-namespace {
+namespace schema_test {
 
 using testing::error_of;
 
@@ -187,5 +187,5 @@ TEST(ReadFields, ErrorsNamePlaceAndKey) {
             "s.toml:4:9: [s.parts.x] scale: expected float > 0, got 0");
 }
 
-}  // namespace
+}  // namespace schema_test
 }  // namespace tessera

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 namespace tessera {
-namespace {
+namespace suggest_test {
 
 TEST(Suggest, EditDistance) {
   EXPECT_EQ(edit_distance("", ""), 0);
@@ -25,5 +25,5 @@ TEST(Suggest, NothingNearIsNothing) {
   EXPECT_EQ(nearest("x", {}), std::nullopt);
 }
 
-}  // namespace
+}  // namespace suggest_test
 }  // namespace tessera

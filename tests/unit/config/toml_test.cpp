@@ -6,7 +6,7 @@
 #include "tests/unit/config/config_support.hpp"
 
 namespace tessera {
-namespace {
+namespace toml_test {
 
 using testing::error_of;
 
@@ -98,5 +98,5 @@ TEST(Toml, OneValue) {
   EXPECT_EQ(one("1\nb = 2"), "no value");
 }
 
-}  // namespace
+}  // namespace toml_test
 }  // namespace tessera

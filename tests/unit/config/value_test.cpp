@@ -8,7 +8,7 @@
 #include "tests/unit/config/config_support.hpp"
 
 namespace tessera {
-namespace {
+namespace value_test {
 
 Value read_back(const Value& value) {
   const Config config = Config::parse("[t]\nx = " + value.text() + "\n");
@@ -68,5 +68,5 @@ TEST(Errors, CarryTheirExitCode) {
   EXPECT_NO_THROW(require(true, "never"));
 }
 
-}  // namespace
+}  // namespace value_test
 }  // namespace tessera

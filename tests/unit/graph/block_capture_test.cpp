@@ -11,7 +11,7 @@
 #include "tessera/testing/workbench.hpp"
 
 namespace tessera::testing {
-namespace {
+namespace block_capture_test {
 
 using Values = std::vector<double>;
 
@@ -209,5 +209,5 @@ TEST(SplitHalves, AGraphWaitsForTheCollectivesThatItStarted) {
   }
 }
 
-}  // namespace
+}  // namespace block_capture_test
 }  // namespace tessera::testing

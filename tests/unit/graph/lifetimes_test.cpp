@@ -6,7 +6,7 @@
 #include "tessera/host_device.hpp"
 
 namespace tessera {
-namespace {
+namespace lifetimes_test {
 
 class Lifetime : public ::testing::Test {
  protected:
@@ -81,5 +81,5 @@ TEST_F(Lifetime, ScratchThatOutlivesItsGraphIsRefused) {
   pool.release(block);
 }
 
-}  // namespace
+}  // namespace lifetimes_test
 }  // namespace tessera

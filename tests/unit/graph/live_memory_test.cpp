@@ -6,7 +6,7 @@
 #include "tessera/error.hpp"
 
 namespace tessera {
-namespace {
+namespace live_memory_test {
 
 using ::testing::HasSubstr;
 
@@ -132,5 +132,5 @@ TEST_F(Replays, WhatTheWeightHalfReadsIsNotOverwritten) {
       << "gradients that the input half left";
 }
 
-}  // namespace
+}  // namespace live_memory_test
 }  // namespace tessera

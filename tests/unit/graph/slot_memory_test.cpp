@@ -5,7 +5,7 @@
 #include "tessera/testing/workbench.hpp"
 
 namespace tessera::testing {
-namespace {
+namespace slot_memory_test {
 
 using ::testing::HasSubstr;
 
@@ -234,5 +234,5 @@ TEST_F(SlotMemory, DynamicPhasesAreRefused) {
   });
 }
 
-}  // namespace
+}  // namespace slot_memory_test
 }  // namespace tessera::testing

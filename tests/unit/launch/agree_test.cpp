@@ -10,13 +10,13 @@
 #include "tessera/error.hpp"
 
 namespace tessera {
-namespace {
+namespace agree_test {
 
 using namespace std::chrono_literals;
-using testing::AllOf;
-using testing::Each;
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::AllOf;
+using ::testing::Each;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 // What each rank threw, or "".
 std::vector<std::string> on_ranks(i64 world, const std::function<void(i64)>& body) {
@@ -179,5 +179,5 @@ TEST(GatherText, NamesTheRankThatDoesNotCome) {
   EXPECT_THAT(errors, Each(HasSubstr("rank 2's addresses did not come")));
 }
 
-}  // namespace
+}  // namespace agree_test
 }  // namespace tessera

@@ -7,7 +7,7 @@
 #include "kernel/launch/environment.hpp"
 
 namespace tessera {
-namespace {
+namespace communicators_test {
 
 TEST(Communicators, WhatIsConfiguredIsTaken) {
   const auto chosen = choose_communicators("mine", {"a", "a", "b", "b"});
@@ -44,5 +44,5 @@ TEST(HostIdentity, IsTheSameAgainAndCanBeGiven) {
   unsetenv(kHostVariable);
 }
 
-}  // namespace
+}  // namespace communicators_test
 }  // namespace tessera

@@ -11,11 +11,11 @@
 #include "tessera/usable_cpus.hpp"
 
 namespace tessera {
-namespace {
+namespace environment_test {
 
-using testing::EndsWith;
-using testing::HasSubstr;
-using testing::StartsWith;
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
 using Settings = std::map<std::string, std::string>;
 
 std::optional<RankEnvironment> detect(const Settings& settings) {
@@ -295,5 +295,5 @@ TEST(AutoThreads, SharesTheCpusOfThisProcess) {
   EXPECT_THROW(auto_threads(0), Error);
 }
 
-}  // namespace
+}  // namespace environment_test
 }  // namespace tessera

@@ -6,9 +6,9 @@
 #include <csignal>
 
 namespace tessera {
-namespace {
+namespace failure_test {
 
-using testing::ElementsAre;
+using ::testing::ElementsAre;
 
 RankEnd ended(i64 rank, int exit_code, i64 noticed) {
   return {.rank = rank, .exit_code = exit_code, .noticed = noticed};
@@ -153,5 +153,5 @@ TEST(Failure, WhatAllRanksSayIsNoRanksOwn) {
               ElementsAre("unknown key"));
 }
 
-}  // namespace
+}  // namespace failure_test
 }  // namespace tessera

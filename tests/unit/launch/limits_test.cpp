@@ -8,7 +8,7 @@
 #include <fstream>
 
 namespace tessera {
-namespace {
+namespace limits_test {
 
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -99,5 +99,5 @@ TEST_F(Kills, OfTheWholeSystem) {
   EXPECT_EQ(kills()->count, 7);
 }
 
-}  // namespace
+}  // namespace limits_test
 }  // namespace tessera

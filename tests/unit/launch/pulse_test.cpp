@@ -8,7 +8,7 @@
 #include "tessera/peer_error.hpp"
 
 namespace tessera {
-namespace {
+namespace pulse_test {
 
 using namespace std::chrono_literals;
 using ::testing::IsEmpty;
@@ -65,5 +65,5 @@ TEST_F(Pulses, FailuresOfOnesOwnBlameNobody) {
   EXPECT_THAT(rank(0).who_is_silent(1), IsEmpty());
 }
 
-}  // namespace
+}  // namespace pulse_test
 }  // namespace tessera

@@ -16,7 +16,7 @@
 #include "tests/unit/ops/devices_support.hpp"
 
 namespace tessera {
-namespace {
+namespace signals_test {
 
 // To the process, as others send it, until the flag has noted it: two of the same that wait to be
 // taken are one.
@@ -192,5 +192,5 @@ TEST(StopFlagDeathTest, WhoIgnoresBrokenPipesGoesOn) {
       "");
 }
 
-}  // namespace
+}  // namespace signals_test
 }  // namespace tessera

@@ -7,7 +7,7 @@
 #include "tests/unit/plugins/plugins_support.hpp"
 
 namespace tessera {
-namespace {
+namespace usable_cpus_test {
 
 TEST(UsableCpus, FollowsTheAffinityMask) {
   cpu_set_t before;
@@ -59,5 +59,5 @@ TEST(CpuQuota, NonsenseIsNoQuota) {
   }
 }
 
-}  // namespace
+}  // namespace usable_cpus_test
 }  // namespace tessera

@@ -4,7 +4,7 @@
 #include "tessera/layer.hpp"
 
 namespace tessera {
-namespace {
+namespace bundle_test {
 
 using ::testing::ThrowsMessage;
 
@@ -25,5 +25,5 @@ TEST(Bundles, RefuseSlotsThatAreNotTheirs) {
   EXPECT_THROW(bundle[HostSlot{1}], Error);
 }
 
-}  // namespace
+}  // namespace bundle_test
 }  // namespace tessera

@@ -9,7 +9,7 @@
 #include "tessera/random.hpp"
 
 namespace tessera {
-namespace {
+namespace initialize_test {
 
 using Values = std::vector<double>;
 
@@ -96,5 +96,5 @@ TEST_F(Initial, NormalValuesHaveTheirDeviation) {
   EXPECT_NEAR(std::sqrt(squares / 1e4), 0.02, 0.02 * 0.04);
 }
 
-}  // namespace
+}  // namespace initialize_test
 }  // namespace tessera

@@ -5,7 +5,7 @@
 #include "tessera/error.hpp"
 
 namespace tessera {
-namespace {
+namespace model_parts_test {
 
 using ::testing::ElementsAre;
 using ::testing::ThrowsMessage;
@@ -113,5 +113,5 @@ TEST_F(Parts, SlotsAndTermsAreOneAName) {
   EXPECT_EQ(parts_.bundle().tensors().size(), 2U);
 }
 
-}  // namespace
+}  // namespace model_parts_test
 }  // namespace tessera

@@ -9,7 +9,7 @@
 #include "tessera/error.hpp"
 
 namespace tessera {
-namespace {
+namespace parameter_test {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -180,5 +180,5 @@ TEST(Layouts, OfWhatSeveralStagesHoldTheFirstCounts) {
   }
 }
 
-}  // namespace
+}  // namespace parameter_test
 }  // namespace tessera

@@ -13,7 +13,7 @@
 #include "tests/unit/ops/devices_support.hpp"
 
 namespace tessera {
-namespace {
+namespace placement_check_test {
 
 using ::testing::AllOf;
 using ::testing::ElementsAre;
@@ -123,5 +123,5 @@ TEST(PlacementChecks, FindARowBiasWhoseGradientIsNotSummed) {
               ElementsAre(HasSubstr("parameter \"bias\"")));
 }
 
-}  // namespace
+}  // namespace placement_check_test
 }  // namespace tessera

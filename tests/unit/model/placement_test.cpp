@@ -6,7 +6,7 @@
 #include "tessera/error.hpp"
 
 namespace tessera {
-namespace {
+namespace placement_test {
 
 std::vector<ModelLayer> gpt(int blocks) {
   std::vector<ModelLayer> layers{{"embedding", ModelLayer::embedding}};
@@ -169,5 +169,5 @@ TEST(StageMap, FollowsTheSchedulesPlaces) {
   EXPECT_THROW(map_stages(Vee(true), 2, gpt(4), {}), Error);
 }
 
-}  // namespace
+}  // namespace placement_test
 }  // namespace tessera

@@ -12,7 +12,7 @@
 #include "tests/unit/ops/devices_support.hpp"
 
 namespace tessera {
-namespace {
+namespace conformance_test {
 
 using testing::OpCase;
 
@@ -137,5 +137,5 @@ TEST(Conformance, FindsADeviceThatIsWrong) {
             "y: no operation \"add\" on wrong\n");
 }
 
-}  // namespace
+}  // namespace conformance_test
 }  // namespace tessera

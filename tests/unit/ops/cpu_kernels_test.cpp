@@ -14,7 +14,7 @@
 #include "tests/unit/ops/devices_support.hpp"
 
 namespace tessera {
-namespace {
+namespace cpu_kernels_test {
 
 using testing::OpCase;
 
@@ -127,5 +127,5 @@ TEST(CpuMatmul, SameBitsUnderAnyThreads) {
   }
 }
 
-}  // namespace
+}  // namespace cpu_kernels_test
 }  // namespace tessera

@@ -5,7 +5,7 @@
 #include "tests/unit/ops/devices_support.hpp"
 
 namespace tessera {
-namespace {
+namespace device_contract_test {
 
 class DeviceContract : public ::testing::TestWithParam<std::string> {};
 
@@ -25,5 +25,5 @@ INSTANTIATE_TEST_SUITE_P(Devices,
                          ::testing::ValuesIn(cpu_devices()),
                          [](const auto& info) { return info.param; });
 
-}  // namespace
+}  // namespace device_contract_test
 }  // namespace tessera

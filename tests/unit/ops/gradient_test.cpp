@@ -11,7 +11,7 @@
 #include "tests/unit/ops/devices_support.hpp"
 
 namespace tessera {
-namespace {
+namespace gradient_test {
 
 using testing::gradient_check;
 using Tensors = std::vector<Tensor>;
@@ -209,5 +209,5 @@ TEST_F(Gradient, CheckFindsMistakes) {
   EXPECT_THAT(check(1, 0), ::testing::HasSubstr("gradient of \"weight\""));
 }
 
-}  // namespace
+}  // namespace gradient_test
 }  // namespace tessera

@@ -5,7 +5,7 @@
 #include "tessera/core_ops.hpp"
 
 namespace tessera {
-namespace {
+namespace infer_test {
 
 /// A dense tensor with an address that nobody follows.
 TensorArg dense(const Shape& shape, DType dtype = DType::fp32) {
@@ -137,5 +137,5 @@ TEST(Infer, InputWithoutMemoryIsAnError) {
   EXPECT_THAT(error(GeluArgs{lost, {}}), ::testing::HasSubstr("x has no memory"));
 }
 
-}  // namespace
+}  // namespace infer_test
 }  // namespace tessera

@@ -9,7 +9,7 @@
 #include "tests/unit/ops/run.hpp"
 
 namespace tessera {
-namespace {
+namespace operation_rules_test {
 
 using ::testing::HasSubstr;
 
@@ -175,5 +175,5 @@ TEST(HostKernels, CopyRoundsOnceToTheNearest) {
             (std::vector<double>{1, 1 + std::ldexp(1.0, -7), 1 + std::ldexp(1.0, -7), -INFINITY}));
 }
 
-}  // namespace
+}  // namespace operation_rules_test
 }  // namespace tessera

@@ -7,7 +7,7 @@
 #include "tests/unit/ops/run.hpp"
 
 namespace tessera {
-namespace {
+namespace reference_attention_test {
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
@@ -143,5 +143,5 @@ TEST(ReferenceAttention, PartsMergeByTheirWeights) {
   EXPECT_EQ(found[3][3], -kInf);
 }
 
-}  // namespace
+}  // namespace reference_attention_test
 }  // namespace tessera

@@ -6,7 +6,7 @@
 #include "tests/unit/ops/run.hpp"
 
 namespace tessera {
-namespace {
+namespace reference_loss_test {
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
@@ -101,5 +101,5 @@ TEST(ReferenceCrossEntropy, LargeLogitsDoNotOverflow) {
   EXPECT_NEAR(ce.loss(1), 1000, 1e-9);
 }
 
-}  // namespace
+}  // namespace reference_loss_test
 }  // namespace tessera

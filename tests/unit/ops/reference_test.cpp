@@ -7,7 +7,7 @@
 #include "tests/unit/ops/run.hpp"
 
 namespace tessera {
-namespace {
+namespace reference_test {
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
@@ -145,5 +145,5 @@ TEST(ReferenceEmbedding, ShardsSumToTheWhole) {
             (std::vector<double>{100, 210}));
 }
 
-}  // namespace
+}  // namespace reference_test
 }  // namespace tessera

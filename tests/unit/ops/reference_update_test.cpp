@@ -6,7 +6,7 @@
 #include "tests/unit/ops/run.hpp"
 
 namespace tessera {
-namespace {
+namespace reference_update_test {
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
 
@@ -134,5 +134,5 @@ TEST(Overflow, StepsAndRateStay) {
   }
 }
 
-}  // namespace
+}  // namespace reference_update_test
 }  // namespace tessera

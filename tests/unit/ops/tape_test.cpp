@@ -8,7 +8,7 @@
 #include "tests/unit/ops/devices_support.hpp"
 
 namespace tessera::testing {
-namespace {
+namespace tape_test {
 
 using Tensors = std::vector<Tensor>;
 using Values = std::vector<double>;
@@ -210,5 +210,5 @@ TEST_F(TapeFrames, AGradientShortOfTheResultsIsAnError) {
   EXPECT_THROW(tape_.backward(cx_, frame, Half::both, none), Error);
 }
 
-}  // namespace
+}  // namespace tape_test
 }  // namespace tessera::testing

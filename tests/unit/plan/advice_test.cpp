@@ -6,7 +6,7 @@
 #include "tessera/error.hpp"
 
 namespace tessera {
-namespace {
+namespace advice_test {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
@@ -134,5 +134,5 @@ TEST(Advice, NamesTheNextBetterMicrobatchCount) {
   EXPECT_THAT(advice_text(p, advise(p, RunConfig(), 0, never)), Not(HasSubstr("warning")));
 }
 
-}  // namespace
+}  // namespace advice_test
 }  // namespace tessera

@@ -7,7 +7,7 @@
 #include "tessera/ops/matmul.hpp"
 
 namespace tessera {
-namespace {
+namespace effort_test {
 
 TensorArg tensor(std::initializer_list<i64> shape, DType dtype = DType::fp32) {
   static float none = 0;
@@ -83,5 +83,5 @@ TEST(Efforts, TakeTheLongerOfWorkAndMoving) {
   EXPECT_EQ(seconds_of(moved(5, 500), hardware), 1 + 100);
 }
 
-}  // namespace
+}  // namespace effort_test
 }  // namespace tessera

@@ -10,7 +10,7 @@
 #include "tessera/error.hpp"
 
 namespace tessera {
-namespace {
+namespace hardware_test {
 
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
@@ -161,5 +161,5 @@ TEST(CollectiveTimes, AreThoseOfARingForMuchAndOfATreeForLittle) {
   EXPECT_NEAR(collective_seconds(hardware, eight, gather), 7 * (1e-6 + 1e-3 / 8), 1e-9);
 }
 
-}  // namespace
+}  // namespace hardware_test
 }  // namespace tessera

@@ -5,7 +5,7 @@
 #include "tessera/ops/matmul.hpp"
 
 namespace tessera {
-namespace {
+namespace meter_test {
 
 float none = 0;
 
@@ -129,5 +129,5 @@ TEST(StepMeters, ReductionsAreActionsOfTheirOwn) {
   EXPECT_EQ(f.seconds(), (std::vector<double>{5, 2, 1}));
 }
 
-}  // namespace
+}  // namespace meter_test
 }  // namespace tessera

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 namespace tessera {
-namespace {
+namespace abi_test {
 
 TEST(AbiDifference, NamesTheFieldsThatDiffer) {
   EXPECT_EQ(abi_difference("sdk headers=91c2;compiler=GNU 12;sanitizer=none",
@@ -28,5 +28,5 @@ TEST(AbiStamp, HostHasOne) {
   EXPECT_TRUE(host_abi_fields().starts_with("sdk headers=")) << host_abi_fields();
 }
 
-}  // namespace
+}  // namespace abi_test
 }  // namespace tessera

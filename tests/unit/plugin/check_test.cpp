@@ -5,7 +5,7 @@
 #include "plugin_support.hpp"
 
 namespace tessera {
-namespace {
+namespace check_test {
 
 using ::testing::HasSubstr;
 using testing::plugin_file;
@@ -101,5 +101,5 @@ TEST(PluginCheck, AProgramThatCannotBeStarted) {
   EXPECT_THAT(found.text, HasSubstr("the process ended in starting with exit code 127"));
 }
 
-}  // namespace
+}  // namespace check_test
 }  // namespace tessera

@@ -11,7 +11,7 @@
 #include "tessera/observer.hpp"
 
 namespace tessera {
-namespace {
+namespace host_test {
 
 namespace fs = std::filesystem;
 using ::testing::ElementsAre;
@@ -236,5 +236,5 @@ TEST(PluginHost, AnUnknownNameShowsWhatThereIsAndWhatFailed) {
   }
 }
 
-}  // namespace
+}  // namespace host_test
 }  // namespace tessera

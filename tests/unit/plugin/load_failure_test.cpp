@@ -12,7 +12,7 @@
 #include "plugin_support.hpp"
 
 namespace tessera {
-namespace {
+namespace load_failure_test {
 
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
@@ -229,5 +229,5 @@ TEST(LoadLibrary, NoSuchFile) {
   }
 }
 
-}  // namespace
+}  // namespace load_failure_test
 }  // namespace tessera

@@ -6,7 +6,7 @@
 #include "tessera/error.hpp"
 
 namespace tessera {
-namespace {
+namespace search_path_test {
 
 namespace fs = std::filesystem;
 using Paths = std::vector<fs::path>;
@@ -69,5 +69,5 @@ TEST_F(SearchPath, AFolderThatWasAskedForMustExist) {
 
 TEST(ProgramPath, IsThisProgram) { EXPECT_EQ(program_path().filename(), "tests_unit"); }
 
-}  // namespace
+}  // namespace search_path_test
 }  // namespace tessera

@@ -7,7 +7,7 @@
 #include "tests/unit/plugins/plugins_support.hpp"
 
 namespace tessera {
-namespace {
+namespace lr_test {
 
 using ::testing::HasSubstr;
 
@@ -77,5 +77,5 @@ TEST(LearningRate, ARunCutShortOnlyWarmsUp) {
   expect_rates(rates("cosine", "peak = 1\nwarmup_steps = 8", 4), {.125, .25, .375, .5});
 }
 
-}  // namespace
+}  // namespace lr_test
 }  // namespace tessera

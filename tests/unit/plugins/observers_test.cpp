@@ -16,7 +16,7 @@
 #include "tests/unit/plugins/plugins_support.hpp"
 
 namespace tessera {
-namespace {
+namespace observers_test {
 
 using nlohmann::json;
 using ::testing::ElementsAre;
@@ -547,5 +547,5 @@ TEST(Report, APageThatCannotBeWrittenIsAWarning) {
   EXPECT_THAT(text, HasSubstr("the run goes on"));
 }
 
-}  // namespace
+}  // namespace observers_test
 }  // namespace tessera

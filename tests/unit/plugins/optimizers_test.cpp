@@ -10,7 +10,7 @@
 #include "tests/unit/plugins/plugins_support.hpp"
 
 namespace tessera {
-namespace {
+namespace optimizers_test {
 
 using ::testing::DoubleNear;
 using ::testing::ElementsAre;
@@ -319,5 +319,5 @@ TEST(Rules, NameTheirWeightDecay) {
               HasSubstr("beta1"));
 }
 
-}  // namespace
+}  // namespace optimizers_test
 }  // namespace tessera

@@ -12,7 +12,7 @@
 #include "tests/unit/schedule/schedule_mutants.hpp"
 
 namespace tessera {
-namespace {
+namespace pipeline_fuzz_test {
 
 using testing::below;
 using testing::Random;
@@ -247,5 +247,5 @@ TEST(ScheduleFuzz, AcceptedMutantsDiffer) {
   }
 }
 
-}  // namespace
+}  // namespace pipeline_fuzz_test
 }  // namespace tessera

@@ -11,7 +11,7 @@
 #include "tests/unit/schedule/schedule_support.hpp"
 
 namespace tessera {
-namespace {
+namespace pipeline_schedules_test {
 
 using ::testing::ElementsAre;
 using ::testing::ElementsAreArray;
@@ -279,5 +279,5 @@ TEST(PipelineSchedules, PassTheVerifierInEverySize) {
   }
 }
 
-}  // namespace
+}  // namespace pipeline_schedules_test
 }  // namespace tessera

@@ -7,7 +7,7 @@
 #include "tests/unit/plugins/plugins_support.hpp"
 
 namespace tessera {
-namespace {
+namespace schedules_test {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -61,5 +61,5 @@ TEST(NoGraphs, ChoosesNothing) {
   EXPECT_TRUE(policy->choose(phases, Plan{}).empty());
 }
 
-}  // namespace
+}  // namespace schedules_test
 }  // namespace tessera

@@ -11,7 +11,7 @@
 #include "tests/unit/plugins/plugins_support.hpp"
 
 namespace tessera {
-namespace {
+namespace text_dataset_test {
 
 using ::testing::HasSubstr;
 
@@ -259,5 +259,5 @@ TEST(TextDataset, SaysHowMuchTextItNeeds) {
               HasSubstr("set of 0"));
 }
 
-}  // namespace
+}  // namespace text_dataset_test
 }  // namespace tessera

@@ -6,7 +6,7 @@
 #include "tessera/error.hpp"
 
 namespace tessera::testing {
-namespace {
+namespace draw_test {
 
 TEST(Draw, OneRankInARow) {
   const GivenSchedule schedule({{{Action::F, 0}, {Action::B, 0}, {Action::F, 1}, {Action::B, 1}}});
@@ -48,5 +48,5 @@ TEST(Draw, SaysWhereAnOrderIsWrong) {
                   "F mb0 chunk0, which is action 1"));
 }
 
-}  // namespace
+}  // namespace draw_test
 }  // namespace tessera::testing

@@ -7,7 +7,7 @@
 #include "tessera/error.hpp"
 
 namespace tessera::testing {
-namespace {
+namespace lower_pipeline_test {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -249,5 +249,5 @@ TEST(LowerPipeline, RefusesWhatCannotRun) {
                                    "another chunk is there"));
 }
 
-}  // namespace
+}  // namespace lower_pipeline_test
 }  // namespace tessera::testing

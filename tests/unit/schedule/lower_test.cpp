@@ -7,7 +7,7 @@
 #include "tessera/error.hpp"
 
 namespace tessera::testing {
-namespace {
+namespace lower_test {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -83,5 +83,5 @@ TEST(Lower, RefusesWhatDoesNotExist) {
               ThrowsMessage<Error>("no backward action completes gradient bucket 0"));
 }
 
-}  // namespace
+}  // namespace lower_test
 }  // namespace tessera::testing

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 
 namespace tessera {
-namespace {
+namespace svg_test {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -36,5 +36,5 @@ TEST(Svg, ALegendGoesOnInTheNextRow) {
   EXPECT_EQ(svg_legend_rows(0, 210, {}), 0);
 }
 
-}  // namespace
+}  // namespace svg_test
 }  // namespace tessera

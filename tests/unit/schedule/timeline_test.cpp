@@ -9,7 +9,7 @@
 #include "tessera/error.hpp"
 
 namespace tessera::testing {
-namespace {
+namespace timeline_test {
 
 using ::testing::DoubleEq;
 using ::testing::ElementsAre;
@@ -168,5 +168,5 @@ TEST(Timeline, DrawsToScale) {
   }
 }
 
-}  // namespace
+}  // namespace timeline_test
 }  // namespace tessera::testing

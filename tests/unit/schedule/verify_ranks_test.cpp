@@ -9,7 +9,7 @@
 #include "tessera/error.hpp"
 
 namespace tessera::testing {
-namespace {
+namespace verify_ranks_test {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
@@ -205,5 +205,5 @@ TEST(VerifyRanks, AWaitIsForOneThing) {
   EXPECT_GT(reads(2), 100);
 }
 
-}  // namespace
+}  // namespace verify_ranks_test
 }  // namespace tessera::testing

@@ -8,7 +8,7 @@
 #include "tessera/error.hpp"
 
 namespace tessera::testing {
-namespace {
+namespace verify_test {
 
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
@@ -170,5 +170,5 @@ TEST(Verify, PlacesThatDoNotExist) {
   EXPECT_THAT(problem(kind), HasSubstr("is of a kind that no plan has yet"));
 }
 
-}  // namespace
+}  // namespace verify_test
 }  // namespace tessera::testing

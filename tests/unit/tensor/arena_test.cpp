@@ -6,7 +6,7 @@
 #include "tensor_support.hpp"
 
 namespace tessera {
-namespace {
+namespace arena_test {
 
 using testing_support::TestDevice;
 
@@ -97,5 +97,5 @@ TEST_F(Arenas, RefuseASecondRelease) {
                "release of memory at offset 0 of an arena that is not in use: released twice?");
 }
 
-}  // namespace
+}  // namespace arena_test
 }  // namespace tessera

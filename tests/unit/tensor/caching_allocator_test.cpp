@@ -12,7 +12,7 @@
 #endif
 
 namespace tessera {
-namespace {
+namespace caching_allocator_test {
 
 using testing_support::TestDevice;
 
@@ -296,5 +296,5 @@ TEST(SystemMemory, IsZeroedAndAligned) {
   EXPECT_EQ(memory.reserve(i64{1} << 60), nullptr);
 }
 
-}  // namespace
+}  // namespace caching_allocator_test
 }  // namespace tessera

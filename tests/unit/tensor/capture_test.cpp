@@ -2,7 +2,7 @@
 #include "tessera/arena.hpp"
 
 namespace tessera {
-namespace {
+namespace capture_test {
 
 using namespace testing_support;
 
@@ -269,5 +269,5 @@ TEST(LibraryCaptures, RefuseAFirstUse) {
   EXPECT_THROW(fill(device.stream(), x, 1), Error);
 }
 
-}  // namespace
+}  // namespace capture_test
 }  // namespace tessera

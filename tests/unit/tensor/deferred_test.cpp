@@ -6,7 +6,7 @@
 #include "tessera/arena.hpp"
 
 namespace tessera {
-namespace {
+namespace deferred_test {
 
 using namespace testing_support;
 
@@ -290,5 +290,5 @@ TEST(Deferred, RunsWhatIsQueuedBeforeSlabsGoBack) {
   EXPECT_EQ(device.memory().reserved, elements * 4);
 }
 
-}  // namespace
+}  // namespace deferred_test
 }  // namespace tessera

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 namespace tessera {
-namespace {
+namespace hash_test {
 
 // Checkpoints hold it. The published digests of XXH3 for no bytes.
 TEST(Hash64, IsXxh3) {
@@ -12,5 +12,5 @@ TEST(Hash64, IsXxh3) {
   EXPECT_NE(hash64("a"), hash64("b"));
 }
 
-}  // namespace
+}  // namespace hash_test
 }  // namespace tessera

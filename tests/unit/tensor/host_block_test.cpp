@@ -8,7 +8,7 @@
 #include "tensor_support.hpp"
 
 namespace tessera {
-namespace {
+namespace host_block_test {
 
 using namespace testing_support;
 
@@ -153,5 +153,5 @@ TEST(HostDevicesWithoutCaptures, RefuseThem) {
   EXPECT_FALSE(device.capturing());
 }
 
-}  // namespace
+}  // namespace host_block_test
 }  // namespace tessera

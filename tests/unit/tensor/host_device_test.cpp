@@ -4,7 +4,7 @@
 #include "tessera/parallel_for.hpp"
 
 namespace tessera {
-namespace {
+namespace host_device_test {
 
 using namespace testing_support;
 
@@ -139,5 +139,5 @@ TEST(HostDevices, TakeMemoryFromTheirSource) {
   EXPECT_EQ(device.memory().system_calls, 1);
 }
 
-}  // namespace
+}  // namespace host_device_test
 }  // namespace tessera

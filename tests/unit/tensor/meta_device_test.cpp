@@ -3,7 +3,7 @@
 #include "tensor_support.hpp"
 
 namespace tessera {
-namespace {
+namespace meta_device_test {
 
 using namespace testing_support;
 
@@ -127,5 +127,5 @@ TEST(MetaDevices, LackWhatTheRealDeviceLacks) {
   EXPECT_NE(meta.device.find("test.fill"), nullptr);
 }
 
-}  // namespace
+}  // namespace meta_device_test
 }  // namespace tessera

@@ -9,7 +9,7 @@
 #include "tensor_support.hpp"
 
 namespace tessera {
-namespace {
+namespace parallel_for_test {
 
 std::vector<std::pair<i64, i64>> ranges(i64 n, i64 grain) {
   std::mutex mutex;
@@ -87,5 +87,5 @@ TEST_F(ParallelFor, NeedsAThread) {
   EXPECT_ERROR(set_parallel_threads(0), "a rank needs at least one CPU thread, not 0");
 }
 
-}  // namespace
+}  // namespace parallel_for_test
 }  // namespace tessera

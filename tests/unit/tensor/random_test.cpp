@@ -6,7 +6,7 @@
 #include <set>
 
 namespace tessera {
-namespace {
+namespace random_test {
 
 // The known answers that Random123 publishes for philox4x32-10.
 TEST(Philox, GivesTheKnownAnswers) {
@@ -86,5 +86,5 @@ TEST(Rows, PackSampleAndPosition) {
   EXPECT_EQ(row_position(row), 4095);
 }
 
-}  // namespace
+}  // namespace random_test
 }  // namespace tessera

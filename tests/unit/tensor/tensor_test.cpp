@@ -5,7 +5,7 @@
 #include "tensor_support.hpp"
 
 namespace tessera {
-namespace {
+namespace tensor_test {
 
 using namespace testing_support;
 
@@ -103,5 +103,5 @@ TEST(Tensors, OfAnotherDeviceAreNotRead) {
   EXPECT_ERROR(device.write(Tensor(), nullptr), "host write of an undefined tensor");
 }
 
-}  // namespace
+}  // namespace tensor_test
 }  // namespace tessera

@@ -4,7 +4,7 @@
 #include "tessera/memory.hpp"
 
 namespace tessera {
-namespace {
+namespace types_test {
 
 TEST(DTypes, NamesAndSizes) {
   const std::pair<DType, std::string> all[] = {{DType::fp64, "fp64"},
@@ -56,5 +56,5 @@ TEST(Shapes, RefuseWhatTheyLack) {
                "a shape has at most 6 dimensions: [1, 2, 3, 4, 5, 6] has no room");
 }
 
-}  // namespace
+}  // namespace types_test
 }  // namespace tessera

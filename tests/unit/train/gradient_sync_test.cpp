@@ -6,7 +6,7 @@
 #include "tessera/host_device.hpp"
 
 namespace tessera {
-namespace {
+namespace gradient_sync_test {
 
 using ::testing::ElementsAre;
 
@@ -146,5 +146,5 @@ TEST_F(Gradients, HaveTheirParametersShape) {
   EXPECT_TRUE(parts_.parameter_list()[0]->grad.dense());
 }
 
-}  // namespace
+}  // namespace gradient_sync_test
 }  // namespace tessera

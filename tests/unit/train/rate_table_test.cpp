@@ -8,7 +8,7 @@
 #include "tessera/host_device.hpp"
 
 namespace tessera {
-namespace {
+namespace rate_table_test {
 
 class Numbered final : public LrSchedule {
  public:
@@ -52,5 +52,5 @@ TEST(RateTable, StartsInTheMiddle) {
   }
 }
 
-}  // namespace
+}  // namespace rate_table_test
 }  // namespace tessera

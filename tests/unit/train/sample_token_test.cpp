@@ -7,7 +7,7 @@
 #include "tessera/error.hpp"
 
 namespace tessera {
-namespace {
+namespace sample_token_test {
 
 // How often each of 100000 evenly spaced numbers chooses each token.
 std::vector<double> frequencies(const std::vector<float>& logits, double temperature) {
@@ -53,5 +53,5 @@ TEST(SampleToken, WhatIsNoProbabilityIsAnError) {
   EXPECT_THROW(sample_token({1, std::numeric_limits<float>::infinity()}, 0, 0.5), Error);
 }
 
-}  // namespace
+}  // namespace sample_token_test
 }  // namespace tessera

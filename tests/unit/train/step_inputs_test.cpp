@@ -12,7 +12,7 @@
 #include "tessera/random.hpp"
 
 namespace tessera {
-namespace {
+namespace step_inputs_test {
 
 using ::testing::ElementsAre;
 
@@ -214,5 +214,5 @@ TEST_F(Loading, EveryLossNeedsAMask) {
           "the dataset has no mask for the loss \"lm\", so it cannot be weighted"));
 }
 
-}  // namespace
+}  // namespace step_inputs_test
 }  // namespace tessera

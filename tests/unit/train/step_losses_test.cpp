@@ -9,7 +9,7 @@
 #include "tessera/testing/workbench.hpp"
 
 namespace tessera {
-namespace {
+namespace step_losses_test {
 
 using testing::LocalRank;
 using testing::read;
@@ -83,5 +83,5 @@ TEST(StepLoss, AModelWithoutLossIsRefused) {
   });
 }
 
-}  // namespace
+}  // namespace step_losses_test
 }  // namespace tessera
