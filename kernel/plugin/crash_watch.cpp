@@ -16,16 +16,16 @@
 #include <cstring>
 #include <string_view>
 
+#include "kernel/plugin/crash_signals.hpp"
 #include "tessera/doing.hpp"
 
 namespace tessera {
 
 namespace {
 
-constexpr std::array kCrashes = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT};
 constexpr unsigned kSecondsToTell = 5;
 
-std::array<struct sigaction, kCrashes.size()> g_before;
+CrashSignals g_crash_signals;
 std::atomic<bool> g_watched{false}, g_told{false};
 std::atomic<const Doing* const*> g_main{nullptr};  // of the thread that made the watch
 std::atomic<pid_t> g_process{0};
@@ -94,10 +94,6 @@ void tell(Line& line, const Doing* doing) {
   alarm(0);
 }
 
-void restore() {
-  for (std::size_t i = 0; i < kCrashes.size(); ++i) sigaction(kCrashes[i], &g_before[i], nullptr);
-}
-
 void on_crash(int signal, siginfo_t* info, void*) {
   const Doing* doing = current();
   if (!g_told.exchange(true) && doing != nullptr && getpid() == g_process) {
@@ -105,7 +101,7 @@ void on_crash(int signal, siginfo_t* info, void*) {
     line << kCrashed << "SIG" << sigabbrev_np(signal) << " (" << sigdescr_np(signal) << ")";
     tell(line, doing);
   }
-  restore();
+  g_crash_signals.restore();
   // What the processor found happens again on return; what was sent has to be sent again.
   if (info == nullptr || info->si_code <= 0) raise(signal);
 }
@@ -139,7 +135,7 @@ CrashWatch::CrashWatch() {
   action.sa_sigaction = on_crash;
   action.sa_flags = SA_SIGINFO | SA_ONSTACK;
   sigemptyset(&action.sa_mask);
-  for (std::size_t i = 0; i < kCrashes.size(); ++i) sigaction(kCrashes[i], &action, &g_before[i]);
+  g_crash_signals.handle(action);
   static const int hooked = on_exit(at_exit, nullptr);
   g_watched = hooked == 0;
 }
@@ -147,7 +143,7 @@ CrashWatch::CrashWatch() {
 CrashWatch::~CrashWatch() {
   g_watched = false;
   g_main = nullptr;
-  restore();
+  g_crash_signals.restore();
   const stack_t none{.ss_sp = nullptr, .ss_flags = SS_DISABLE, .ss_size = 0};
   sigaltstack(&none, nullptr);
 }

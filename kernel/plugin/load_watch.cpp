@@ -2,33 +2,27 @@
 
 #include <unistd.h>
 
-#include <array>
 #include <atomic>
 #include <csignal>
 #include <cstring>
 
+#include "kernel/plugin/crash_signals.hpp"
 #include "kernel/plugin/crash_watch.hpp"
 
 namespace tessera {
 
 namespace {
 
-constexpr std::array kCrashes = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT};
-
 int g_parent = -1;
 std::atomic<const char*> g_text{nullptr};  // of the file that is being loaded
-std::array<struct sigaction, kCrashes.size()> g_before;
+CrashSignals g_load_signals;
 
 void tell(int descriptor, const char* text) {
   [[maybe_unused]] const auto written = write(descriptor, text, std::strlen(text));
 }
 
-void restore() {
-  for (std::size_t i = 0; i < kCrashes.size(); ++i) sigaction(kCrashes[i], &g_before[i], nullptr);
-}
-
 // Calls nothing but what a signal handler may.
-void on_crash(int signal) {
+void on_crash_of_load(int signal) {
   if (const char* text = g_text.exchange(nullptr)) {
     CrashWatch::told();
     tell(STDERR_FILENO, "plugin error: ");
@@ -37,7 +31,7 @@ void on_crash(int signal) {
     tell(STDERR_FILENO, sigabbrev_np(signal));
     tell(STDERR_FILENO, "\n");
   }
-  restore();
+  g_load_signals.restore();
   raise(signal);  // comes when this handler is left
 }
 
@@ -53,9 +47,9 @@ LoadWatch::LoadWatch(const std::filesystem::path& file) : text_(file.string()) {
   doing_.emplace("the static constructors or the registration of", text_);
   g_text = text_.c_str();
   struct sigaction action {};
-  action.sa_handler = on_crash;
+  action.sa_handler = on_crash_of_load;
   sigemptyset(&action.sa_mask);
-  for (std::size_t i = 0; i < kCrashes.size(); ++i) sigaction(kCrashes[i], &action, &g_before[i]);
+  g_load_signals.handle(action);
 }
 
 LoadWatch::~LoadWatch() {
@@ -63,7 +57,7 @@ LoadWatch::~LoadWatch() {
     tell(g_parent, "\n");
     return;
   }
-  restore();
+  g_load_signals.restore();
   g_text = nullptr;
 }
 

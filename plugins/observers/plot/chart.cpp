@@ -11,6 +11,7 @@ namespace tessera {
 namespace {
 
 constexpr double kLeft = 76, kRight = 24, kTop = 64, kBottom = 60;
+constexpr double kLegend = 180;                    // the width of an entry
 constexpr double kTickPixels = 95, kTickRow = 60;  // between two ticks, about
 /// More vertices than this add bytes but nothing that a screen shows.
 constexpr std::size_t kMostVertices = 1600;
@@ -94,7 +95,7 @@ std::string axes(const Chart& chart, const Frame& frame) {
   std::string out;
   const double base = frame.y.from;
   const int rows = static_cast<int>((base - kTop) / kTickRow);
-  for (const double value : nice_ticks(frame.y.low, frame.y.high, std::max(rows, 2))) {
+  for (const double value : nice_ticks(frame.y.low, frame.y.high, std::max(rows, 3))) {
     const double y = frame.y(value);
     out += svg_line(kLeft, y, frame.x.to, y, "grid");
     out += svg_label(kLeft - 10, y + 4.5, fmt::format("{:.6g}", value), SvgAnchor::end);
@@ -109,15 +110,15 @@ std::string axes(const Chart& chart, const Frame& frame) {
 }
 
 std::string legend(const Chart& chart, const std::vector<Point>& smooth) {
+  // In the title's row, to the right, where no curve can be.
   std::string out;
-  double y = kTop + 18;
-  const double x = chart.width - kRight - 196;
+  double x = chart.width - kRight - kLegend * (chart.checked.empty() ? 1 : 2);
   const auto entry = [&](std::string_view mark, const std::string& name, double value) {
-    out += fmt::format("<g transform=\"translate({:.0f} {:.0f})\">{}", x, y, mark);
+    out += fmt::format("<g transform=\"translate({:.0f} 31)\">{}", x, mark);
     out += svg_label(
         36, 4.5, fmt::format("{} {}", name, fmt::format(fmt::runtime(chart.number), value)));
     out += "</g>\n";
-    y += 22;
+    x += kLegend;
   };
   if (!smooth.empty()) {
     entry("<path class=\"curve smooth\" d=\"M0 0H26\"/>", chart.measured_name, smooth.back().value);
