@@ -225,20 +225,11 @@ class InBackward {
   InBackward& operator=(const InBackward&) = delete;
 
   // While it lives, what is recorded on the tape has the handler.
-  class Recording {
+  class Recording : public ErrorHandlerScope {
    public:
-    Recording(InBackward& owner, Tape* tape) : owner_(owner), tape_(tape) {
-      if (tape_ != nullptr) owner_.around_ = tape_->on_error(&owner_.handler_);
+    Recording(InBackward& owner, Tape* tape) : ErrorHandlerScope(tape, &owner.handler_) {
+      if (tape != nullptr) owner.around_ = around();
     }
-    ~Recording() {
-      if (tape_ != nullptr) tape_->on_error(owner_.around_);
-    }
-    Recording(const Recording&) = delete;
-    Recording& operator=(const Recording&) = delete;
-
-   private:
-    InBackward& owner_;
-    Tape* tape_;
   };
 
  private:
