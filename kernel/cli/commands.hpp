@@ -44,6 +44,7 @@ struct KeysOptions {
 struct TrainOptions {
   std::vector<std::string> files;
   std::vector<std::string> sets;
+  i64 restarts = 0;  ///< after failures, from the newest checkpoint
   bool json = false;
 };
 

@@ -74,8 +74,18 @@ void add_train(Program& program, int (*run)(const TrainOptions&)) {
   const auto o = program.choose(command, run);
   add_files(command, o->files);
   add_sets(command, o->sets);
+  command
+      ->add_option(
+          "--restarts",
+          o->restarts,
+          "after a failure start all ranks again from the newest checkpoint, up to N times")
+      ->check(CLI::Range(i64{0}, i64{1} << 31))
+      ->option_text("N [0]");
   command->add_flag("--json", o->json, "one JSON object a line, for programs");
   command->footer(
+      "With --restarts, the same failure twice in the same step ends the run; so do a signal, an\n"
+      "error of the configuration and the last of the N. It is for ranks that tessera starts.\n"
+      "\n"
       "SIGINT, SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2 ask it to stop after the running step and to\n"
       "save; the same command goes on from there.\n"
       "\n"

@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 
+#include "kernel/checkpoint/folders.hpp"
 #include "kernel/cli/commands.hpp"
 #include "kernel/config/dump.hpp"
 #include "kernel/launch/agree.hpp"
@@ -20,6 +21,7 @@
 #include "kernel/launch/pulse.hpp"
 #include "kernel/launch/rendezvous.hpp"
 #include "kernel/launch/signals.hpp"
+#include "kernel/launch/step_board.hpp"
 #include "kernel/train/run/dry_run.hpp"
 #include "kernel/train/run/flight_records.hpp"
 #include "kernel/train/run/trainer.hpp"
@@ -142,6 +144,33 @@ void check_once(const Opened& opened, const RankIdentity& identity) {
                   2 * seconds(opened.config.run.comm.init_timeout_s));
 }
 
+// What the launcher does before it starts ranks again: they go on from what the run has saved, also
+// where it began as checkpoint.resume = "none" or another run's checkpoint says.
+Restart restart_from(const CheckpointSection& section) {
+  const auto saved = complete_steps(section.out);
+  if (saved.empty()) return {"as the first time: no checkpoint of this run is there yet"};
+  Restart restart{"again from " + saved.front().string()};
+  if (section.resume != "auto") restart.arguments = {"--set", "checkpoint.resume=auto"};
+  return restart;
+}
+
+void check_restarts(const TrainOptions& options, const Opened& opened) {
+  if (options.restarts == 0 || opened.config.run.checkpoint.save) return;
+  fail_config(
+      "--restarts {} has nothing to start from: checkpoint.save = false; save checkpoints, or "
+      "leave "
+      "--restarts out",
+      options.restarts);
+}
+
+[[noreturn]] void refuse_restarts(const RankEnvironment& environment) {
+  fail_config(
+      "--restarts is for ranks that tessera starts itself; {} started this one and would have to "
+      "start all of them again: ask it to (torchrun --max-restarts, a loop around mpirun or srun), "
+      "and leave --restarts out",
+      environment.starter);
+}
+
 // A rank among several: started by our launcher or by another one.
 int join(const TrainOptions& options, const RankEnvironment& environment) {
   std::optional<Rendezvous> rendezvous;
@@ -173,6 +202,8 @@ int join(const TrainOptions& options, const RankEnvironment& environment) {
                   environment.world,
                   seconds(opened.config.run.comm.timeout_s));
     TrainerArguments arguments;
+    StepBoard board(environment.steps, environment.world);
+    arguments.step = [&](i64 step) { board.write(environment.rank, step); };
     arguments.moved = [&] { pulse->moved(); };
     arguments.identity = {
         .rank = environment.rank,
@@ -206,18 +237,26 @@ int join(const TrainOptions& options, const RankEnvironment& environment) {
 
 int run_train(const TrainOptions& options) {
   const auto environment = detect_environment();
-  if (environment && environment->world > 1) return join(options, *environment);
+  if (environment && environment->own) return join(options, *environment);
+  if (environment && environment->world > 1) {
+    if (options.restarts > 0) refuse_restarts(*environment);
+    return join(options, *environment);
+  }
 
   const Opened opened = open(options);
   for (const std::string& notice : opened.config.notices) fmt::print(stderr, "{}\n", notice);
   const i64 world = world_size(opened.config.run);
+  check_restarts(options, opened);
   check_processors(opened, world);
   const int threads = rank_threads(opened.config.run.device, world);
   const RunSetup setup = checked_setup(opened.config, *opened.plugins, world, threads);
-  if (world > 1) {
-    return launch_ranks(world,
-                        program_arguments(),
-                        {.flight_records = flight_records_file(opened.config.run.run.out)});
+  if (world > 1 || options.restarts > 0) {  // one rank too needs somebody to start it again
+    return launch_ranks(
+        world,
+        program_arguments(),
+        {.flight_records = flight_records_file(opened.config.run.run.out),
+         .restarts = options.restarts,
+         .restart = [&opened] { return restart_from(opened.config.run.checkpoint); }});
   }
   TrainerArguments arguments;
   arguments.setup = &setup;

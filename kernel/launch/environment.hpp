@@ -16,6 +16,7 @@ inline constexpr const char* kWorldVariable = "TESSERA_WORLD_SIZE";
 inline constexpr const char* kStoreVariable = "TESSERA_STORE";
 inline constexpr const char* kTokenVariable = "TESSERA_RUN_TOKEN";
 inline constexpr const char* kReportVariable = "TESSERA_REPORT_FD";
+inline constexpr const char* kStepsVariable = "TESSERA_STEPS_FD";
 inline constexpr const char* kJobVariable = "TESSERA_JOB";
 // The user's: ranks with the same text there share a host, whatever machine they run on.
 inline constexpr const char* kHostVariable = "TESSERA_HOST";
@@ -30,6 +31,7 @@ struct RankEnvironment {
   std::string token = {};    ///< what every connection to the store proves
   bool own = false;          ///< our launcher started us and hosts the store; else rank 0 does
   int report = -1;           ///< where report_failure() writes; -1: nobody listens
+  int steps = -1;            ///< descriptor of the launcher's StepBoard; -1: there is none
   std::string starter = {};  ///< for messages: "tessera", "torchrun", "mpirun", "mpiexec", "srun"
   bool unnamed_job = false;  ///< the starter gives none, so the store is named after its process
 };

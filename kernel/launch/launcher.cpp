@@ -19,6 +19,7 @@
 #include "kernel/launch/limits.hpp"
 #include "kernel/launch/rank_process.hpp"
 #include "kernel/launch/signals.hpp"
+#include "kernel/launch/step_board.hpp"
 #include "tessera/error.hpp"
 
 namespace tessera {
@@ -53,8 +54,12 @@ std::vector<std::string> inherited_environment() {
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string_view text(*entry);
     const std::string_view name = text.substr(0, text.find('='));
-    const auto given = {
-        kRankVariable, kWorldVariable, kStoreVariable, kTokenVariable, kReportVariable};
+    const auto given = {kRankVariable,
+                        kWorldVariable,
+                        kStoreVariable,
+                        kTokenVariable,
+                        kReportVariable,
+                        kStepsVariable};
     if (std::find(given.begin(), given.end(), name) == given.end()) list.emplace_back(text);
   }
   return list;
@@ -66,9 +71,18 @@ bool is_newer(const std::string& file, std::filesystem::file_time_type than) {
   return !error && written + std::chrono::seconds(1) > than;  // file systems round
 }
 
+// How one attempt of all ranks ended.
+struct Ending {
+  int code = 0;
+  std::string text = {};                       // to print; the cause comes last
+  std::optional<AttemptFailure> failure = {};  // that a restart may mend
+};
+
+// One attempt of all ranks.
 class Launch {
  public:
-  explicit Launch(const LaunchOptions& options) : options_(options) {}
+  Launch(const LaunchOptions& options, const StopFlag& stop, const StepBoard& board)
+      : options_(options), stop_(stop), board_(board) {}
 
   void start(i64 ranks, const RankProgram& program) {
     for (i64 rank = 0; rank < ranks && !stop_.requested(); ++rank) {
@@ -76,15 +90,15 @@ class Launch {
     }
   }
 
-  int run() {
+  Ending run() {
     if (stop_.requested())
-      return kill_everything(stop_.signal());  // perhaps before all were started
+      return {kill_everything(stop_.signal())};  // perhaps before all were started
     while (running()) {
       wait();
       ++look_;
       read_reports();
       for (RankProcess& rank : ranks_) rank.attend(look_);
-      if (stop_.interrupts() > 1) return kill_everything(SIGINT);
+      if (stop_.interrupts() > 1) return {kill_everything(SIGINT)};
       pass_signals_on();
       end_the_rest();
     }
@@ -196,30 +210,32 @@ class Launch {
     }
   }
 
-  int result() {
+  Ending result() {
     find_starved();
     std::vector<RankEnd> ends;
     for (const RankProcess& rank : ranks_) ends.push_back(rank.end());
     const RankEnd* cause = find_cause(ends);
-    if (cause == nullptr) return stop_.output_closed() ? kOutputClosed : end_of_all(ends);
+    if (cause == nullptr) return {stop_.output_closed() ? kOutputClosed : end_of_all(ends)};
     // The reader that closed the output knows already.
-    if (cause->signal == SIGPIPE || cause->exit_code == kOutputClosed) return kOutputClosed;
+    if (cause->signal == SIGPIPE || cause->exit_code == kOutputClosed) return {kOutputClosed};
     // The signal came before the rank could stop in good order: it ended as it was asked to.
     const int passed_on = stop_.signal() == SIGINT ? SIGINT : SIGTERM;
-    if (stop_.requested() && cause->signal == passed_on) return 128 + stop_.signal();
+    if (stop_.requested() && cause->signal == passed_on) return {128 + stop_.signal()};
     std::string text;
     if (is_newer(options_.flight_records, started_)) {
       text = fmt::format("what each rank did last: {}\n", options_.flight_records);
     }
-    for (const std::string& line : failure_lines(ends)) text += line + "\n";
-    write_all(STDERR_FILENO, text);
+    const std::vector<std::string> lines = failure_lines(ends);
+    for (const std::string& line : lines) text += line + "\n";
     const int code = cause->report ? cause->report->exit_code : cause->exit_code;
-    return code == 2 ? 2 : 1;
+    if (code == 2) return {2, text};
+    return {1, text, AttemptFailure{board_.read(cause->rank), lines.back()}};
   }
 
   const LaunchOptions& options_;
   const std::filesystem::file_time_type started_ = std::filesystem::file_time_type::clock::now();
-  StopFlag stop_{StopFlag::SecondInterrupt::counted};
+  const StopFlag& stop_;
+  const StepBoard& board_;
   std::list<RankProcess> ranks_;
   const std::optional<OutOfMemoryKills> kills_before_ = out_of_memory_kills();
   i64 look_ = 0;
@@ -228,15 +244,14 @@ class Launch {
   Clock::time_point first_failure_;
 };
 
-}  // namespace
-
-int launch_ranks(i64 ranks, const std::vector<std::string>& argv, const LaunchOptions& options) {
-  if (ranks < 1) fail_config("cannot start {} ranks", ranks);
-  // Two pipes and some connections to the store of each rank.
-  require_open_files(32 + 8 * ranks, fmt::format("launch: this process, with {} ranks,", ranks));
+Ending attempt(i64 ranks,
+               const std::vector<std::string>& argv,
+               const LaunchOptions& options,
+               const StopFlag& stop,
+               const StepBoard& board) {
   const std::string address = "unix:@tessera-" + random_hex(16);
   const std::string token = random_hex(16);
-  Launch launch(options);
+  Launch launch(options, stop, board);
   const StoreServer server(address, token, ranks);
   RankProgram program{
       .path = own_program(), .arguments = argv, .environment = inherited_environment()};
@@ -245,8 +260,42 @@ int launch_ranks(i64 ranks, const std::vector<std::string>& argv, const LaunchOp
   program.environment.push_back(fmt::format("{}={}", kWorldVariable, ranks));
   program.environment.push_back(fmt::format("{}={}", kStoreVariable, address));
   program.environment.push_back(fmt::format("{}={}", kTokenVariable, token));
+  program.environment.push_back(fmt::format("{}={}", kStepsVariable, board.descriptor()));
   launch.start(ranks, program);
   return launch.run();
+}
+
+}  // namespace
+
+int launch_ranks(i64 ranks, const std::vector<std::string>& argv, const LaunchOptions& options) {
+  if (ranks < 1) fail_config("cannot start {} ranks", ranks);
+  // Two pipes and some connections to the store of each rank.
+  require_open_files(32 + 8 * ranks, fmt::format("launch: this process, with {} ranks,", ranks));
+  const StopFlag stop(StopFlag::SecondInterrupt::counted);
+  StepBoard board(ranks);
+  Restarts restarts(options.restarts);
+  std::vector<std::string> arguments = argv;
+  for (;;) {
+    const Ending ending = attempt(ranks, arguments, options, stop, board);
+    const bool mends = ending.failure && !stop.requested();
+    const Restarts::Decision decision =
+        mends ? restarts.decide(*ending.failure) : Restarts::Decision{};
+    if (!decision.again) {
+      const std::string why = decision.why_not.empty() ? "" : decision.why_not + "\n";
+      write_all(STDERR_FILENO, why + ending.text);
+      return ending.code;
+    }
+    const Restart restart = options.restart ? options.restart() : Restart{};
+    write_all(STDERR_FILENO,
+              ending.text + fmt::format("restart {} of {}: the run failed {}; all ranks start {}\n",
+                                        restarts.made(),
+                                        restarts.limit(),
+                                        step_text(ending.failure->step),
+                                        restart.from));
+    arguments = argv;
+    arguments.insert(arguments.end(), restart.arguments.begin(), restart.arguments.end());
+    board.clear();
+  }
 }
 
 std::vector<std::string> program_arguments() {

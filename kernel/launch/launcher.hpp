@@ -1,8 +1,10 @@
 #pragma once
 #include <chrono>
+#include <functional>
 #include <string>
 #include <vector>
 
+#include "kernel/launch/restarts.hpp"
 #include "tessera/types.hpp"
 
 namespace tessera {
@@ -15,6 +17,11 @@ struct LaunchOptions {
   /// until they are killed.
   std::chrono::milliseconds terminate_after{2000};
   std::chrono::milliseconds kill_after{5000};
+  /// How often all ranks are started again after a failure; Restarts says after which ones. Never
+  /// after an error of the configuration or a signal.
+  i64 restarts = 0;
+  /// Called before each: where the ranks go on, and with what arguments.
+  std::function<Restart()> restart = {};
 };
 
 /// Starts this program again, `ranks` times, with these arguments (the program's name first), and
@@ -25,8 +32,8 @@ struct LaunchOptions {
 /// kOutputClosed when nobody reads what the run prints any more.
 ///
 /// The first SIGINT is passed on, and so are the other stop signals, as SIGTERM: ranks stop after
-/// the same step. Nothing of a
-/// run outlives this process, nor the thread that called: ranks die with it.
+/// the same step. Nothing of a run outlives this process, nor the thread that called: ranks die
+/// with it.
 int launch_ranks(i64 ranks,
                  const std::vector<std::string>& argv,
                  const LaunchOptions& options = {});

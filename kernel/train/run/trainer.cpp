@@ -117,6 +117,7 @@ class Trainer {
     bool stopped = false;
     while (step_.steps() < last && !stopped) {
       if (arguments_.stop && arguments_.stop()) step_.request_stop();
+      if (arguments_.step) arguments_.step(step_.steps() + 1);
       step_.run();
       stopped = step_.stopping();
       after_step(stopped || step_.steps() == last);

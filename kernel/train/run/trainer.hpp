@@ -22,6 +22,8 @@ struct TrainerArguments {
   ConfigChanges changes;    ///< may be empty: then nobody is told
   /// Called with a failure before the peers are told to stop.
   std::function<void(const std::exception&)> failed;
+  /// Called before each step with its number, from 1; may be empty.
+  std::function<void(i64)> step;
   /// Called for each action of the rank's plans; may be empty.
   std::function<void()> moved;
   bool json = false;  ///< console output is for programs
