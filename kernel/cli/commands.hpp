@@ -55,6 +55,7 @@ struct PlanOptions {
   std::string svg;       ///< file to draw the timeline into; empty: none
   i64 world = 0;         ///< 0: what the configuration asks for
   u64 memory = 0;        ///< bytes of a device, or of a host; 0: what the hardware table says
+  bool optimizer_ranges = false;  ///< print which elements each rank updates, and nothing else
   bool json = false;
 };
 

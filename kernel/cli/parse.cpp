@@ -116,6 +116,9 @@ void add_plan(Program& program, int (*run)(const PlanOptions&)) {
       ->transform(CLI::AsSizeValue(true))
       ->check(CLI::Range(u64{1}, u64{1} << 62))
       ->option_text("SIZE");
+  command->add_flag("--optimizer-ranges",
+                    o->optimizer_ranges,
+                    "only the elements of each parameter that each rank updates");
   command->add_flag("--json", o->json, "for programs");
 }
 

@@ -150,6 +150,9 @@ struct NamedOptimizer final : Named<Optimizer> {
   void sum_squares(Context& cx, const Tensor& out) override {
     call("sum_squares", [&](auto& c) { c.sum_squares(cx, out); });
   }
+  std::vector<int> owners() const override {
+    return call("owners", [](auto& c) { return c.owners(); });
+  }
   void step(Context& cx, const Tensor& scalars) override {
     call("step", [&](auto& c) { c.step(cx, scalars); });
   }

@@ -6,8 +6,8 @@
 #include <fstream>
 
 #include "common/metrics_lines.hpp"
-#include "invariant_support.hpp"
 #include "kernel/train/run/training_state.hpp"
+#include "layouts_support.hpp"
 #include "tessera/error.hpp"
 #include "trainer_support.hpp"
 #include "training_support.hpp"
@@ -18,19 +18,23 @@ namespace checkpoint_test {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-struct Layout {
-  std::string name;
-  Sets sets;
-};
-void PrintTo(const Layout& layout, std::ostream* out) { *out << layout.name; }
+const std::string kDistributed = "optimizer.type=\"distributed\"";
 
-const std::vector<Layout>& layouts() {
-  static const std::vector<Layout> kAll = {
+const std::vector<TableRow>& layouts() {
+  static const std::vector<TableRow> kAll = {
       {"single", {}},
       {"tp2", {"parallel.tensor=2"}},
       {"dp2", {"parallel.data=2"}},
       {"tp2_dp2", {"parallel.tensor=2", "parallel.data=2"}},
       {"cp2", {"parallel.context=2"}},
+      {"distributed_dp2", {"parallel.data=2", kDistributed}},
+      {"distributed_dp4", {"parallel.data=4", "parallel.bucket_elements=1000", kDistributed}},
+      {"distributed_pp2_tp2_cp2",
+       {"parallel.pipeline=2",
+        "parallel.tensor=2",
+        "parallel.context=2",
+        "schedule.type=\"1f1b\"",
+        kDistributed}},
       {"pp2", {"parallel.pipeline=2", "schedule.type=\"zb_h1\""}},
       {"pp2_tp2_sp",
        {"parallel.pipeline=2",
@@ -80,7 +84,7 @@ std::string error_of(const std::function<void()>& body) {
 
 // --- the same layout ---
 
-class Resume : public ::testing::TestWithParam<Layout> {};
+class Resume : public ::testing::TestWithParam<TableRow> {};
 
 TEST_P(Resume, RepeatsTheUninterruptedRunBitForBit) {
   const RunFolder folder;
@@ -103,7 +107,7 @@ TEST_P(Resume, UnderEveryOtherLayout) {
   continue_run({}, folder.at("reference"));
   train_until_stop(GetParam().sets, folder.at("from"));
   const auto stored = logical_tensors(step_in(folder.at("from"), kStop));
-  for (const Layout& to : layouts()) {
+  for (const TableRow& to : layouts()) {
     SCOPED_TRACE(to.name);
     const std::string copy = folder.at(to.name), again = folder.at(to.name + "_again");
     on_ranks(config(), sets_for(to.sets, copy), [&](RankRun& run, Store* store) {

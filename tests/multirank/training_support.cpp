@@ -54,6 +54,16 @@ class FirstError {
   std::exception_ptr error_;
 };
 
+// Where each replica has the sums of its shard of a bucket: those of all, on every rank.
+void gather_gradients(RankRun& run) {
+  Context cx = run.rank().context();
+  for (const GradientSync::Bucket& bucket : run.step().gradients().buckets()) {
+    if (!bucket.cut()) continue;
+    bucket.replicas->all_gather(*cx.stream, bucket.own, bucket.flat, "gradients for a test")
+        .wait(*cx.stream);
+  }
+}
+
 }  // namespace
 
 std::string tiny_config() {
@@ -186,6 +196,7 @@ Training train(const std::string& text,
     for (int step = 0; step < options.steps; ++step) {
       run.step().run([&] {
         if (step > 0) return;
+        gather_gradients(run);
         gather(result.gradients, &Parameter::grad);
         if (options.before_update) options.before_update(run);
       });
@@ -196,6 +207,7 @@ Training train(const std::string& text,
       }
       if (config.run.check.replicas_every > 0) run.step().check_replicas();
     }
+    run.step().gather_parameters();
     gather(result.parameters, &Parameter::main);
     if (options.at_end) options.at_end(run);
   };

@@ -242,6 +242,7 @@ class Trainer {
                       (due(step, config_.checkpoint.every_steps) || failed_saves_ > 0 || final);
     if (due(step, config_.check.replicas_every)) step_.check_replicas();
     if (step_.losses_full() || validate || save || final) report();
+    if (validate || save) step_.gather_parameters();
     if (validate) {
       const double loss = evaluation_.validate(setup_.validation_samples);
       emit(Validation{step, loss});

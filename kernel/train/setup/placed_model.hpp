@@ -39,12 +39,10 @@ class PlacedModel {
 
   /// Writes the initial values of a run with this seed.
   void initialize(u64 seed);
-  /// This rank's plan of a step or of a forward-only pass. `bucket_layers`: see lower().
-  Plan plan(int microbatches,
-            bool training,
-            const std::vector<std::vector<int>>& bucket_layers = {}) const;
+  /// This rank's plan of a step or of a forward-only pass.
+  Plan plan(int microbatches, bool training, const BucketUse& buckets = {}) const;
   /// The same from a pipeline that was played before, once for many ranks.
-  Plan plan(const Pipeline& pipeline, const std::vector<std::vector<int>>& bucket_layers) const;
+  Plan plan(const Pipeline& pipeline, const BucketUse& buckets) const;
 
  private:
   /// What one stage has to know of the others.

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -67,6 +68,23 @@ void add_rules(Cases& cases, i64 n, double steps, bool found_inf) {
   cases.add(name + " momentum", sgd, {step(), ranges, hyper, grad(), main(), main(), main()});
 }
 
+/// Every other block of n elements, in places with gaps.
+struct Blocks {
+  Operand table;
+  i64 places = 1;
+};
+
+Blocks blocks_of(i64 n) {
+  std::vector<double> rows;
+  i64 place = 1;
+  for (i64 begin = 0; begin < n; begin += 2 * kSquareBlock, place += 2) {
+    const i64 length = std::min(kSquareBlock, n - begin);
+    for (const i64 value : {begin, length, place}) rows.push_back(static_cast<double>(value));
+  }
+  const i64 count = static_cast<i64>(rows.size()) / 3;
+  return {Operand::given({count, 3}, DType::i64, rows), place + 1};
+}
+
 void add_step(Cases& cases, const std::string& name, double sum, double clip, double steps) {
   StepScalarsArgs args;
   args.clip = clip;
@@ -92,6 +110,18 @@ void add_update_cases(Cases& cases) {
               {cases.random({n}, -2, 2), ranges_of(table_of(n)), cases.scalar(3)},
               {.tolerance = {.relative = 1e-9}, .any_threads = true});
   }
+  for (const i64 n : {1, 3, 9001, 100000, 0}) {
+    const Blocks blocks = blocks_of(n);
+    cases.add(fmt::format("{}", n),
+              BlockSquaresArgs{},
+              {cases.random({n}, -2, 2), blocks.table, cases.random({blocks.places}, -2, 2)},
+              {.tolerance = {.relative = 1e-9}, .any_threads = true});
+  }
+  cases.add("ranges",
+            SumBlocksArgs{},
+            {cases.random({9}, 0, 2),
+             Operand::given({3, 2}, DType::i64, {2, 5, 0, 1, 8, 1}),
+             cases.scalar(3)});
   for (const i64 n : {1, 3, 127, 9001, 0}) {
     add_rules(cases, n, 1, false);
     add_rules(cases, n, 1000, false);
