@@ -12,7 +12,7 @@ struct Size {
 };
 
 void add_size(Cases& cases, const std::string& name, const Size& s, const AttentionSpec& spec) {
-  const DType statistic = cases.dtype == DType::fp64 ? DType::fp64 : DType::fp32;
+  const DType statistic = cases.statistic();
   const Shape query{s.batch, s.queries, s.heads, s.features};
   const Shape key{s.batch, s.keys, s.kv_heads, s.features};
   for (const Layout layout : {Layout::dense, Layout::padded}) {
@@ -53,7 +53,7 @@ void add_size(Cases& cases, const std::string& name, const Size& s, const Attent
 
 // Some rows saw no key on one side or on both; there out = 0 and lse = -inf.
 void add_merge(Cases& cases, const Size& s) {
-  const DType statistic = cases.dtype == DType::fp64 ? DType::fp64 : DType::fp32;
+  const DType statistic = cases.statistic();
   const Shape shape{s.batch, s.queries, s.heads, s.features};
   for (const Layout layout : {Layout::dense, Layout::padded}) {
     std::vector<Operand> operands;

@@ -52,6 +52,7 @@ template <bool kMasked>
   highest = now;
 }
 
+template <class T>
 void forward_queries(const AttentionArgs& args,
                      const Sizes& size,
                      const Scratch& scratch,
@@ -65,7 +66,7 @@ void forward_queries(const AttentionArgs& args,
   const i64* rows_of_sample =
       spec.dropout > 0 ? args.row_ids.as<const i64>() + sample * size.queries : nullptr;
   BlockWords words(spec, rows_of_sample, head);
-  pack_rows(head_of(args.q, sample, head),
+  pack_rows(head_of<const T>(args.q, sample, head),
             first,
             count,
             size.d,
@@ -121,13 +122,13 @@ void forward_queries(const AttentionArgs& args,
                   true);
   }
 
-  const auto result = head_of<float>(args.out, sample, head);
+  const auto result = head_of<T>(args.out, sample, head);
   float* lse = args.lse.as<float>() + (sample * size.heads + head) * size.queries + first;
   for (i64 row = 0; row < count; ++row) {
     const float total = sum(load(scratch.sums + row * kLanes));
     const float inverse = total == 0.0F ? 0.0F : 1.0F / total;
     const float* from = scratch.out + row * size.padded;
-    float* to = result[first + row];
+    T* to = result[first + row];
     for_vectors(size.d, [=](i64 j, auto n) { store(to + j, load(from + j) * inverse, n); });
     lse[row] =
         total == 0.0F
@@ -137,6 +138,31 @@ void forward_queries(const AttentionArgs& args,
 }
 
 i64 units_of(const Sizes& size) { return size.batch * size.heads; }
+
+template <class T>
+void forward(const AttentionArgs& args, void* workspace) {
+  const Sizes size(args);
+  const i64 group = size.heads / size.kv_heads;
+  for_units(units_of(size),
+            slots_for(units_of(size)),
+            static_cast<float*>(workspace),
+            Scratch(size, nullptr).floats,
+            [&](i64 unit, float* base) {
+              const Scratch scratch(size, base);
+              const i64 sample = unit / size.heads, head = unit % size.heads;
+              const auto k = head_of<const T>(args.k, sample, head / group);
+              const auto v = head_of<const T>(args.v, sample, head / group);
+              for (i64 key = 0; key < size.keys; key += kBlock) {
+                const i64 n = key + kBlock < size.keys ? kBlock : size.keys - key;
+                pack_columns(k, key, n, size.d, scratch.k_columns + key * size.padded);
+              }
+              pack_rows(v, 0, size.keys, size.d, size.padded, scratch.v_rows);
+              for (i64 query = 0; query < size.queries; query += kQueries) {
+                const i64 n = query + kQueries < size.queries ? kQueries : size.queries - query;
+                forward_queries<T>(args, size, scratch, sample, head, query, n);
+              }
+            });
+}
 
 }  // namespace
 
@@ -149,27 +175,7 @@ i64 workspace_bytes(const AttentionArgs& args) {
 
 template <>
 void run(const AttentionArgs& args, void* workspace) {
-  const Sizes size(args);
-  const i64 group = size.heads / size.kv_heads;
-  for_units(units_of(size),
-            slots_for(units_of(size)),
-            static_cast<float*>(workspace),
-            Scratch(size, nullptr).floats,
-            [&](i64 unit, float* base) {
-              const Scratch scratch(size, base);
-              const i64 sample = unit / size.heads, head = unit % size.heads;
-              const auto k = head_of(args.k, sample, head / group);
-              const auto v = head_of(args.v, sample, head / group);
-              for (i64 key = 0; key < size.keys; key += kBlock) {
-                const i64 n = key + kBlock < size.keys ? kBlock : size.keys - key;
-                pack_columns(k, key, n, size.d, scratch.k_columns + key * size.padded);
-              }
-              pack_rows(v, 0, size.keys, size.d, size.padded, scratch.v_rows);
-              for (i64 query = 0; query < size.queries; query += kQueries) {
-                const i64 n = query + kQueries < size.queries ? kQueries : size.queries - query;
-                forward_queries(args, size, scratch, sample, head, query, n);
-              }
-            });
+  with_storage(args.q.dtype, [&]<class T>(T) { forward<T>(args, workspace); });
 }
 
 }  // namespace tessera::cpu::TESSERA_ISA

@@ -60,6 +60,7 @@ template <bool kMasked>
   }
 }
 
+template <class T>
 void backward_queries(const AttentionBackwardArgs& args,
                       const Sizes& size,
                       const Scratch& scratch,
@@ -73,15 +74,15 @@ void backward_queries(const AttentionBackwardArgs& args,
   const i64* rows_of_sample =
       spec.dropout > 0 ? args.row_ids.as<const i64>() + sample * size.queries : nullptr;
   BlockWords words(spec, rows_of_sample, head);
-  const auto grad = head_of(args.grad, sample, head);
-  const auto out = head_of(args.out, sample, head);
+  const auto grad = head_of<const T>(args.grad, sample, head);
+  const auto out = head_of<const T>(args.out, sample, head);
   const float* lse =
       args.lse.as<const float>() + (sample * size.heads + head) * size.queries + first;
-  pack_rows(head_of(args.q, sample, head), first, count, size.d, size.padded, scratch.q);
+  pack_rows(head_of<const T>(args.q, sample, head), first, count, size.d, size.padded, scratch.q);
   pack_rows(grad, first, count, size.d, size.padded, scratch.grad);
   RowTerms rows[kQueries];
   for (i64 row = 0; row < count; ++row) {
-    const float *g = grad[first + row], *o = out[first + row];
+    const T *g = grad[first + row], *o = out[first + row];
     F dot = {};
     for_vectors(size.d, [&](i64 j, auto n) { dot += load(g + j, n) * load(o + j, n); });
     rows[row] = {
@@ -158,20 +159,22 @@ void backward_queries(const AttentionBackwardArgs& args,
                   n,
                   true);
   }
-  const auto q_grad = head_of<float>(args.q_grad, sample, head);
+  const auto q_grad = head_of<T>(args.q_grad, sample, head);
   for (i64 row = 0; row < count; ++row) {
     const float* from = scratch.q_grad + row * size.padded;
-    float* to = q_grad[first + row];
+    T* to = q_grad[first + row];
     for_vectors(size.d, [=](i64 j, auto c) { store(to + j, load(from + j), c); });
   }
 }
 
+template <class T>
 void backward_unit(const AttentionBackwardArgs& args,
                    const Sizes& size,
                    const Scratch& scratch,
                    i64 sample,
                    i64 kv_head) {
-  const auto k = head_of(args.k, sample, kv_head), v = head_of(args.v, sample, kv_head);
+  const auto k = head_of<const T>(args.k, sample, kv_head),
+             v = head_of<const T>(args.v, sample, kv_head);
   for (i64 key = 0; key < size.keys; key += kBlock) {
     const i64 n = key + kBlock < size.keys ? kBlock : size.keys - key;
     pack_columns(k, key, n, size.d, scratch.k_columns + key * size.padded);
@@ -186,11 +189,11 @@ void backward_unit(const AttentionBackwardArgs& args,
   for (i64 head = kv_head * group; head < (kv_head + 1) * group; ++head) {
     for (i64 query = 0; query < size.queries; query += kQueries) {
       const i64 n = query + kQueries < size.queries ? kQueries : size.queries - query;
-      backward_queries(args, size, scratch, sample, head, query, n);
+      backward_queries<T>(args, size, scratch, sample, head, query, n);
     }
   }
-  const auto k_grad = head_of<float>(args.k_grad, sample, kv_head);
-  const auto v_grad = head_of<float>(args.v_grad, sample, kv_head);
+  const auto k_grad = head_of<T>(args.k_grad, sample, kv_head);
+  const auto v_grad = head_of<T>(args.v_grad, sample, kv_head);
   for (i64 row = 0; row < size.keys; ++row) {
     const i64 at = row * size.padded;
     for_vectors(size.d, [&](i64 j, auto count) {
@@ -201,6 +204,19 @@ void backward_unit(const AttentionBackwardArgs& args,
 }
 
 i64 units_of(const Sizes& size) { return size.batch * size.kv_heads; }
+
+template <class T>
+void backward(const AttentionBackwardArgs& args, void* workspace) {
+  const Sizes size(args);
+  for_units(units_of(size),
+            slots_for(units_of(size)),
+            static_cast<float*>(workspace),
+            Scratch(size, nullptr).floats,
+            [&](i64 unit, float* base) {
+              const i64 sample = unit / size.kv_heads, kv_head = unit % size.kv_heads;
+              backward_unit<T>(args, size, Scratch(size, base), sample, kv_head);
+            });
+}
 
 }  // namespace
 
@@ -213,15 +229,7 @@ i64 workspace_bytes(const AttentionBackwardArgs& args) {
 
 template <>
 void run(const AttentionBackwardArgs& args, void* workspace) {
-  const Sizes size(args);
-  for_units(units_of(size),
-            slots_for(units_of(size)),
-            static_cast<float*>(workspace),
-            Scratch(size, nullptr).floats,
-            [&](i64 unit, float* base) {
-              const i64 sample = unit / size.kv_heads, kv_head = unit % size.kv_heads;
-              backward_unit(args, size, Scratch(size, base), sample, kv_head);
-            });
+  with_storage(args.q.dtype, [&]<class T>(T) { backward<T>(args, workspace); });
 }
 
 }  // namespace tessera::cpu::TESSERA_ISA

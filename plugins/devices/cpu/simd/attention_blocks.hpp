@@ -2,6 +2,7 @@
 #include "simd/block_product.hpp"
 #include "simd/math.hpp"
 #include "simd/philox.hpp"
+#include "simd/storage.hpp"
 #include "tessera/ops/attention.hpp"
 #include "tessera/parallel_for.hpp"
 
@@ -24,16 +25,17 @@ struct Head {
   i64 stride;
   T* operator[](i64 position) const { return data + position * stride; }
 };
-template <class T = const float>
+template <class T>
 inline Head<T> head_of(const TensorArg& arg, i64 sample, i64 head) {
   return {arg.as<T>() + sample * arg.strides[0] + head * arg.strides[2], arg.strides[1]};
 }
 
 /// Copies rows [first, first + n), times a factor, into a dense [n, padded], zero beyond d.
+template <class T>
 inline void pack_rows(
-    Head<const float> from, i64 first, i64 n, i64 d, i64 padded, float* to, float factor = 1) {
+    Head<const T> from, i64 first, i64 n, i64 d, i64 padded, float* to, float factor = 1) {
   for (i64 row = 0; row < n; ++row) {
-    const float* source = from[first + row];
+    const T* source = from[first + row];
     float* target = to + row * padded;
     for_vectors(d, [=](i64 j, auto count) { store(target + j, factor * load(source + j, count)); });
   }
@@ -41,7 +43,8 @@ inline void pack_rows(
 
 /// Copies rows [first, first + n), n <= kBlock, into columns: [d, kBlock], zero beyond n.
 /// `to` has room for d rounded up to kLanes.
-inline void pack_columns(Head<const float> from, i64 first, i64 n, i64 d, float* to) {
+template <class T>
+inline void pack_columns(Head<const T> from, i64 first, i64 n, i64 d, float* to) {
   for (i64 j = 0; j < kBlock; j += kLanes) {
     for_vectors(d, [=](i64 c, auto count) {
       F rows[kLanes] = {};

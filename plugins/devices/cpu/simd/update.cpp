@@ -1,5 +1,5 @@
 #include "simd/kernels_of_isa.hpp"
-#include "simd/vector.hpp"
+#include "simd/storage.hpp"
 #include "tessera/for_each_shard.hpp"
 #include "tessera/parallel_for.hpp"
 
@@ -112,7 +112,7 @@ void run(const AdamWArgs& args) {
   float* main = args.main.as<float>();
   float* first = args.first_moment.as<float>();
   float* second = args.second_moment.as<float>();
-  float* compute = args.compute.as<float>();
+  const TensorArg compute = args.compute;
   const auto update = [=](i64 begin, i64 end, double lr_scale, double weight_decay) {
     // w -= rate · (m / c1) / (sqrt(v / c2) + eps), with both corrections drawn out of the loop.
     const double rate = lr * lr_scale;
@@ -128,7 +128,7 @@ void run(const AdamWArgs& args) {
       store(first + i, m, count);
       store(second + i, v, count);
       store(main + i, w, count);
-      if (compute != nullptr) store(compute + i, w, count);
+      store_to(compute, i, w, count);
       store(grad + i, F{}, count);
     });
   };
@@ -148,7 +148,7 @@ void run(const SgdArgs& args) {
   const float momentum = static_cast<float>(args.momentum);
   float* main = args.main.as<float>();
   float* buffer = args.momentum_buffer.as<float>();
-  float* compute = args.compute.as<float>();
+  const TensorArg compute = args.compute;
   const auto update = [=](i64 begin, i64 end, double lr_scale, double weight_decay) {
     const double rate = lr * lr_scale;
     const float step_size = static_cast<float>(rate);
@@ -163,7 +163,7 @@ void run(const SgdArgs& args) {
       const F old = load(main + i, count);
       const F w = old - (old * decay + step_size * g);
       store(main + i, w, count);
-      if (compute != nullptr) store(compute + i, w, count);
+      store_to(compute, i, w, count);
       store(grad + i, F{}, count);
     });
   };
