@@ -179,7 +179,8 @@ void GradientSync::check_shared_equal(Context& cx) const {
   for (const auto& [parameter, gradient] : shared_) {
     const std::vector<int>& holders = parameter->layout.holders();
     std::vector<std::vector<std::byte>> bytes;
-    for (const Tensor& copy : of_holders(cx, *parameter, parameter->main)) {
+    const Tensor& held = parameter->main.defined() ? parameter->main : parameter->compute;
+    for (const Tensor& copy : of_holders(cx, *parameter, held)) {
       bytes.emplace_back(static_cast<std::size_t>(copy.bytes()));
       cx.device->read(copy, bytes.back().data());
     }

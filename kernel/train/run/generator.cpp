@@ -35,14 +35,15 @@ Generator::Generator(const Resolved& config,
       rank_(make_rank(rank_spec_of(setup_), {.threads = threads})),
       model_(rank_, setup_),
       evaluation_(rank_, model_, setup_) {
-  const std::vector<CheckpointTensor> tensors = parameter_tensors(model_.parts());
+  const std::vector<CheckpointTensor> tensors = parameter_tensors(model_);
   const std::vector<HostBytes> contents =
       read_tensors(folder, read_index(folder), tensors, nullptr);
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     rank_.device->write(tensors[i].tensor, contents[i].data());
   }
   for (const ModelParts::Entry& entry : model_.parts().parameters()) {
-    refresh_compute(*entry.parameter, *rank_.device);
+    Parameter& parameter = *entry.parameter;
+    refresh_compute(parameter, main_part(model_.memory(), parameter), *rank_.device);
   }
 }
 

@@ -82,7 +82,8 @@ PlacedModel::Surveyed PlacedModel::survey(const Rank& rank,
 
 void PlacedModel::initialize(u64 seed) {
   for (const ModelParts::Entry& entry : parts_.parameters()) {
-    tessera::initialize(*entry.parameter, seed, *rank_.device);
+    Parameter& parameter = *entry.parameter;
+    tessera::initialize(parameter, main_part(memory_, parameter), seed, *rank_.device);
   }
 }
 

@@ -30,6 +30,7 @@ class PlacedModel {
   const std::vector<Chunk>& chunks() const { return chunks_; }
   /// Where the parameters lie. Values are allocated; `GradientSync` allocates gradients.
   ParameterMemory& memory() { return memory_; }
+  const ParameterMemory& memory() const { return memory_; }
   /// What crosses after each stage but the last.
   const std::vector<Boundary>& boundaries() const { return boundaries_; }
   /// All parameters of the model, those of other stages too.
