@@ -118,12 +118,12 @@ void add_update_cases(Cases& cases) {
     const Blocks blocks = blocks_of(n);
     cases.add(fmt::format("{}", n),
               BlockSquaresArgs{},
-              {cases.random({n}, -2, 2), blocks.table, cases.random({blocks.places}, -2, 2)},
+              {wide(n), blocks.table, cases.random({blocks.places}, DType::fp64, -2, 2)},
               {.tolerance = {.relative = 1e-9}, .any_threads = true});
   }
   cases.add("ranges",
             SumBlocksArgs{},
-            {cases.random({9}, 0, 2),
+            {cases.random({9}, DType::fp64, 0, 2),
              Operand::given({3, 2}, DType::i64, {2, 5, 0, 1, 8, 1}),
              cases.scalar(3)});
   for (const i64 n : {1, 3, 127, 9001, 0}) {

@@ -198,6 +198,8 @@ TEST(Verify, PlacesThatDoNotExist) {
   kind.actions[0].kind = PlanAction::Exchange;
   EXPECT_THAT(problem(kind), HasSubstr("has no place on the only pipeline rank"));
   kind.actions[0].kind = PlanAction::Gather;
+  EXPECT_THAT(problem(kind), HasSubstr("has no place where ranks update all of their parameters"));
+  kind.actions[0].kind = PlanAction::Prepare;
   EXPECT_THAT(problem(kind), HasSubstr("is of a kind that no plan has yet"));
 }
 
