@@ -151,11 +151,12 @@ std::string op_check(Device& device, Device& reference, const OpCase& op) {
   const OpOutcome actual = run_op(device, op), expected = run_op(reference, op);
   std::string wrong = actual.wrong;
   const auto compare = [&](const OpOutcome& other, const Tolerance& tolerance, const char* when) {
+    const bool exact = tolerance.relative == 0 && tolerance.absolute == 0;
     for (std::size_t i = 0; i < actual.values.size(); ++i) {
-      // The same device gives the same bits.
-      const bool exact = tolerance.relative == 0 && tolerance.absolute == 0;
       const DType dtype = exact ? DType::fp32 : actual.dtypes[i];
-      const std::string found = difference(actual.values[i], other.values[i], tolerance, dtype);
+      Tolerance bound = tolerance;
+      if (dtype == DType::bf16) bound.relative += op.options.inner_rounding;
+      const std::string found = difference(actual.values[i], other.values[i], bound, dtype);
       if (!found.empty()) wrong += fmt::format("{}: tensor {}{}: {}\n", op.name, i, when, found);
     }
   };

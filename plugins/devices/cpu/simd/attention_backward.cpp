@@ -9,17 +9,27 @@ namespace tessera::cpu::TESSERA_ISA {
 namespace {
 
 /// Scratch of one thread.
+template <class T>
 struct Scratch {
-  float *k_columns, *v_columns, *k_rows, *k_grad, *v_grad;  // of all keys
-  float *q, *grad, *q_grad, *scores, *score_grad;           // of a block of queries
+  Word<T>*k_columns, *v_columns, *k_rows;           // of all keys
+  Word<T>*q, *q_rows, *grad, *grad_rows, *weights;  // of a block of queries
+  float *k_grad, *v_grad, *q_grad, *scores, *score_grad;
   i64 floats;
   Scratch(const Sizes& s, float* base) {
     Carver carver(base);
-    for (float** part : {&k_columns, &v_columns, &k_rows, &k_grad, &v_grad}) {
-      *part = carver.take(s.key_floats());
+    for (Word<T>** part : {&k_columns, &v_columns, &k_rows}) carver.take(s.key_words(), *part);
+    for (float** part : {&k_grad, &v_grad}) carver.take(s.key_words(), *part);
+    for (Word<T>** part : {&q, &grad}) carver.take(kQueries * s.padded, *part);
+    // Floats serve as left and as right factors; pairs are packed for either.
+    constexpr i64 kPairs = kDepth<T> == 1 ? 0 : 1;
+    for (Word<T>** part : {&q_rows, &grad_rows}) carver.take(kPairs * kQueries * s.padded, *part);
+    carver.take(kPairs * kQueries * kBlock, weights);
+    carver.take(kQueries * s.padded, q_grad);
+    for (float** part : {&scores, &score_grad}) carver.take(kQueries * kBlock, *part);
+    if constexpr (kPairs == 0) {
+      q_rows = q;
+      grad_rows = grad;
     }
-    for (float** part : {&q, &grad, &q_grad}) *part = carver.take(kQueries * s.padded);
-    for (float** part : {&scores, &score_grad}) *part = carver.take(kQueries * kBlock);
     floats = carver.used();
   }
 };
@@ -63,7 +73,7 @@ template <bool kMasked>
 template <class T>
 void backward_queries(const AttentionBackwardArgs& args,
                       const Sizes& size,
-                      const Scratch& scratch,
+                      const Scratch<T>& scratch,
                       i64 sample,
                       i64 head,
                       i64 first,
@@ -78,8 +88,13 @@ void backward_queries(const AttentionBackwardArgs& args,
   const auto out = head_of<const T>(args.out, sample, head);
   const float* lse =
       args.lse.as<const float>() + (sample * size.heads + head) * size.queries + first;
-  pack_rows(head_of<const T>(args.q, sample, head), first, count, size.d, size.padded, scratch.q);
-  pack_rows(grad, first, count, size.d, size.padded, scratch.grad);
+  const auto q = head_of<const T>(args.q, sample, head);
+  pack_left(q, first, count, size.d, size.padded, scratch.q, 1.0F);
+  pack_left(grad, first, count, size.d, size.padded, scratch.grad, 1.0F);
+  if constexpr (kDepth < T >> 1) {
+    pack_right(q, first, count, size.d, size.padded, scratch.q_rows);
+    pack_right(grad, first, count, size.d, size.padded, scratch.grad_rows);
+  }
   RowTerms rows[kQueries];
   for (i64 row = 0; row < count; ++row) {
     const T *g = grad[first + row], *o = out[first + row];
@@ -101,23 +116,23 @@ void backward_queries(const AttentionBackwardArgs& args,
     const i64 columns = round_up(n, kLanes);
     const int vectors = static_cast<int>(columns / kLanes);
     const i64 at = key * size.padded;
-    block_product(Left<false>{scratch.q, size.padded},
+    block_product(Left<false, Word<T>>{scratch.q, size.padded},
                   scratch.k_columns + at,
                   kBlock,
                   scratch.scores,
                   kBlock,
                   count,
                   columns,
-                  size.d,
+                  steps_of<T>(size.d),
                   false);
-    block_product(Left<false>{scratch.grad, size.padded},
+    block_product(Left<false, Word<T>>{scratch.grad, size.padded},
                   scratch.v_columns + at,
                   kBlock,
                   scratch.score_grad,
                   kBlock,
                   count,
                   columns,
-                  size.d,
+                  steps_of<T>(size.d),
                   false);
     const bool masked = sight.visible(first) < key + kBlock;
     for (i64 row = 0; row < count; ++row) {
@@ -131,32 +146,32 @@ void backward_queries(const AttentionBackwardArgs& args,
         gradient_row<false>(scores, score_grad, kBlockVectors, kBlock, rows[row], drawn, keeper);
       }
     }
-    block_product(Left<true>{scratch.scores, kBlock},
-                  scratch.grad,
+    block_product(columns_of_scores<T>(scratch.scores, count, columns, scratch.weights),
+                  scratch.grad_rows,
                   size.padded,
                   scratch.v_grad + at,
                   size.padded,
                   n,
                   size.padded,
-                  count,
+                  steps_of<T>(count),
                   true);
-    block_product(Left<true>{scratch.score_grad, kBlock},
-                  scratch.q,
+    block_product(columns_of_scores<T>(scratch.score_grad, count, columns, scratch.weights),
+                  scratch.q_rows,
                   size.padded,
                   scratch.k_grad + at,
                   size.padded,
                   n,
                   size.padded,
-                  count,
+                  steps_of<T>(count),
                   true);
-    block_product(Left<false>{scratch.score_grad, kBlock},
-                  scratch.k_rows + at,
+    block_product(rows_of_scores<T>(scratch.score_grad, count, columns, scratch.weights),
+                  scratch.k_rows + key / kDepth<T> * size.padded,
                   size.padded,
                   scratch.q_grad,
                   size.padded,
                   count,
                   size.padded,
-                  n,
+                  steps_of<T>(n),
                   true);
   }
   const auto q_grad = head_of<T>(args.q_grad, sample, head);
@@ -170,7 +185,7 @@ void backward_queries(const AttentionBackwardArgs& args,
 template <class T>
 void backward_unit(const AttentionBackwardArgs& args,
                    const Sizes& size,
-                   const Scratch& scratch,
+                   const Scratch<T>& scratch,
                    i64 sample,
                    i64 kv_head) {
   const auto k = head_of<const T>(args.k, sample, kv_head),
@@ -180,8 +195,8 @@ void backward_unit(const AttentionBackwardArgs& args,
     pack_columns(k, key, n, size.d, scratch.k_columns + key * size.padded);
     pack_columns(v, key, n, size.d, scratch.v_columns + key * size.padded);
   }
-  pack_rows(k, 0, size.keys, size.d, size.padded, scratch.k_rows);
-  const std::size_t bytes = sizeof(float) * static_cast<std::size_t>(size.key_floats());
+  pack_right(k, 0, size.keys, size.d, size.padded, scratch.k_rows);
+  const std::size_t bytes = sizeof(float) * static_cast<std::size_t>(size.key_words());
   __builtin_memset(scratch.k_grad, 0, bytes);
   __builtin_memset(scratch.v_grad, 0, bytes);
 
@@ -211,10 +226,10 @@ void backward(const AttentionBackwardArgs& args, void* workspace) {
   for_units(units_of(size),
             slots_for(units_of(size)),
             static_cast<float*>(workspace),
-            Scratch(size, nullptr).floats,
+            Scratch<T>(size, nullptr).floats,
             [&](i64 unit, float* base) {
               const i64 sample = unit / size.kv_heads, kv_head = unit % size.kv_heads;
-              backward_unit<T>(args, size, Scratch(size, base), sample, kv_head);
+              backward_unit<T>(args, size, Scratch<T>(size, base), sample, kv_head);
             });
 }
 
@@ -223,8 +238,9 @@ void backward(const AttentionBackwardArgs& args, void* workspace) {
 template <>
 i64 workspace_bytes(const AttentionBackwardArgs& args) {
   const Sizes size(args);
-  return slots_for(units_of(size)) * Scratch(size, nullptr).floats *
-         static_cast<i64>(sizeof(float));
+  i64 floats = 0;
+  with_storage(args.q.dtype, [&]<class T>(T) { floats = Scratch<T>(size, nullptr).floats; });
+  return slots_for(units_of(size)) * floats * static_cast<i64>(sizeof(float));
 }
 
 template <>

@@ -1,12 +1,22 @@
 #include "simd/kernels_of_isa.hpp"
-#include "simd/packed_product.hpp"
+#include "simd/words.hpp"
 #include "tessera/parallel_for.hpp"
 
 // Products of bf16 and fp16 matrices: a is packed row group by row group, b in blocks of columns
-// that all threads share. Sums run in registers over up to kDepth of the inner dimension, and wait
-// in fp32 where there is more of it; no bit depends on the other blocks or on threads.
+// that all threads share. Both are cut into slabs of kLanes rows or columns, and a slab holds, step
+// by step of the inner dimension, a word of each. Sums run in registers over up to kDepth of the
+// inner dimension, and wait in fp32 where there is more of it; no bit depends on the other blocks
+// or on threads.
 namespace tessera::cpu::TESSERA_ISA {
 namespace {
+
+#if defined(__AVX512F__)
+constexpr int kPackedRows = 8, kPackedVectors = 3;  // a tile of sums that registers hold
+#elif defined(__AVX2__)
+constexpr int kPackedRows = 4, kPackedVectors = 3;
+#else
+constexpr int kPackedRows = 4, kPackedVectors = 2;
+#endif
 
 constexpr i64 kPanel = kPackedVectors * kLanes;  // columns
 constexpr i64 kBlockBytes = 4 << 20;             // of packed b: fits the cache that cores share
@@ -79,6 +89,33 @@ struct Target {
     store(to, sum, count);
   }
 };
+
+/// sums = a · b over all steps, for kPackedRows rows of a slab and kVectors slabs of columns.
+template <int kVectors, class Word>
+[[gnu::always_inline]] inline void packed_tile(const Word* a,
+                                               const Word* b,
+                                               i64 steps,
+                                               F (&sums)[kPackedRows][kVectors]) {
+#pragma GCC unroll 8
+  for (int i = 0; i < kPackedRows; ++i) {
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) sums[i][v] = F{};
+  }
+  for (i64 step = 0; step < steps; ++step) {
+    F row[kVectors];
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) {
+      row[v] = load_words(b + (step * kPackedVectors + v) * kLanes);
+    }
+#pragma GCC unroll 8
+    for (int i = 0; i < kPackedRows; ++i) {
+#pragma GCC unroll 4
+      for (int v = 0; v < kVectors; ++v) {
+        sums[i][v] = multiply_add(sums[i][v], a[step * kLanes + i], row[v]);
+      }
+    }
+  }
+}
 
 /// One tile: `rows` of a slab by `columns` of a panel.
 template <int kVectors, class Word, class To>

@@ -2,21 +2,12 @@
 #include "simd/shuffle.hpp"
 #include "simd/storage.hpp"
 
-// Products of packed matrices. Both factors are cut into slabs of kLanes rows of a or columns of b,
-// and a slab holds, step by step of the inner dimension, one word of each. A word is a float, or a
-// pair of bf16 where the processor multiplies pairs (AVX-512 BF16).
+// What products multiply: words. A word is a float, or a pair of bf16 that follow each other along
+// the inner dimension where the processor multiplies pairs (AVX-512 BF16).
 namespace tessera::cpu::TESSERA_ISA {
 namespace {
 
-#if defined(__AVX512F__)
-constexpr int kPackedRows = 8, kPackedVectors = 3;  // a tile of sums that registers hold
-#elif defined(__AVX2__)
-constexpr int kPackedRows = 4, kPackedVectors = 3;
-#else
-constexpr int kPackedRows = 4, kPackedVectors = 2;
-#endif
-
-/// Packed elements of T: what a word is, and how many of the inner dimension it holds.
+/// The words of elements of T, and how many elements one holds.
 template <class T>
 struct Packed {
   using Word = float;
@@ -32,9 +23,8 @@ struct Packed {
   }
 };
 
-[[gnu::always_inline]] inline F multiply_add(F sum, const float* a, F b) {
-  return sum + broadcast(*a) * b;
-}
+/// sum + a · b; b is kLanes words.
+[[gnu::always_inline]] inline F multiply_add(F sum, float a, F b) { return sum + broadcast(a) * b; }
 
 #if defined(__AVX512BF16__)
 template <>
@@ -51,10 +41,15 @@ struct Packed<Bf16> {
     if (next == nullptr) return (F)low;
     return (F)(low | _mm512_slli_epi32(_mm512_cvtepu16_epi32(load_narrow(next, n)), 16));
   }
+  /// Words of first and second, rounded.
+  [[gnu::always_inline]] static F pair(F first, F second) {
+    const __m512i low = _mm512_cvtepu16_epi32(round_to(first, Bf16{}));
+    return (F)(low | _mm512_slli_epi32(_mm512_cvtepu16_epi32(round_to(second, Bf16{})), 16));
+  }
 };
 
-[[gnu::always_inline]] inline F multiply_add(F sum, const u32* a, F b) {
-  return _mm512_dpbf16_ps(sum, (__m512bh)_mm512_set1_epi32(static_cast<int>(*a)), (__m512bh)b);
+[[gnu::always_inline]] inline F multiply_add(F sum, u32 a, F b) {
+  return _mm512_dpbf16_ps(sum, (__m512bh)_mm512_set1_epi32(static_cast<int>(a)), (__m512bh)b);
 }
 #endif
 
@@ -72,11 +67,17 @@ inline i64 steps_of(i64 depth) {
 }
 
 template <class Word>
+[[gnu::always_inline]] inline F load_words(const Word* from) {
+  F words;
+  __builtin_memcpy(&words, from, sizeof words);
+  return words;
+}
+template <class Word>
 [[gnu::always_inline]] inline void store_words(Word* to, F words) {
   __builtin_memcpy(to, &words, sizeof words);
 }
 
-/// Packs lines [first, first + n), n <= kLanes, zero beyond: step s at to[s · width].
+/// Packs lines [first, first + n), n <= kLanes, zero beyond: the words of step s at to[s · width].
 template <class T>
 inline void pack_slab(
     Factor<T> from, i64 first, i64 n, i64 depth, typename Packed<T>::Word* to, i64 width) {
@@ -107,33 +108,6 @@ inline void pack_slab(
     const F words =
         n == kLanes ? Packed<T>::across(p, next, Whole{}) : Packed<T>::across(p, next, n);
     store_words(to + step * width, words);
-  }
-}
-
-/// sums = a · b over all steps, for kPackedRows rows of a slab and kVectors slabs of columns.
-template <int kVectors, class Word>
-[[gnu::always_inline]] inline void packed_tile(const Word* a,
-                                               const Word* b,
-                                               i64 steps,
-                                               F (&sums)[kPackedRows][kVectors]) {
-#pragma GCC unroll 8
-  for (int i = 0; i < kPackedRows; ++i) {
-#pragma GCC unroll 4
-    for (int v = 0; v < kVectors; ++v) sums[i][v] = F{};
-  }
-  for (i64 step = 0; step < steps; ++step) {
-    F row[kVectors];
-#pragma GCC unroll 4
-    for (int v = 0; v < kVectors; ++v) {
-      __builtin_memcpy(&row[v], b + (step * kPackedVectors + v) * kLanes, sizeof(F));
-    }
-#pragma GCC unroll 8
-    for (int i = 0; i < kPackedRows; ++i) {
-#pragma GCC unroll 4
-      for (int v = 0; v < kVectors; ++v) {
-        sums[i][v] = multiply_add(sums[i][v], a + step * kLanes + i, row[v]);
-      }
-    }
   }
 }
 
