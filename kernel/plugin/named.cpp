@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "tessera/converter.hpp"
 #include "tessera/data.hpp"
 #include "tessera/dispatcher.hpp"
 #include "tessera/doing.hpp"
@@ -190,6 +191,28 @@ struct NamedGraphPolicy final : Named<GraphPolicy> {
   }
 };
 
+struct NamedConverter final : Named<Converter> {
+  using Named::Named;
+  std::string_view model_type() const override {
+    return call("model_type", [](auto& c) { return c.model_type(); });
+  }
+  Settings to_ours(const Settings& theirs) const override {
+    return call("to_ours", [&](auto& c) { return c.to_ours(theirs); });
+  }
+  Settings to_theirs(const Settings& ours) const override {
+    return call("to_theirs", [&](auto& c) { return c.to_theirs(ours); });
+  }
+  std::vector<ConvertedTensor> tensors(const Settings& theirs) const override {
+    return call("tensors", [&](auto& c) { return c.tensors(theirs); });
+  }
+  std::string_view optional_prefix() const override {
+    return call("optional_prefix", [](auto& c) { return c.optional_prefix(); });
+  }
+  bool redundant(std::string_view name, const Settings& theirs) const override {
+    return call("redundant", [&](auto& c) { return c.redundant(name, theirs); });
+  }
+};
+
 struct NamedModel final : Named<Model> {
   using Named::Named;
   std::vector<ModelLayer> layers() const override {
@@ -302,6 +325,7 @@ std::shared_ptr<void> named(std::string_view kind,
       {UpdateRule::kKind, wrap<UpdateRule, NamedRule>},
       {Optimizer::kKind, wrap<Optimizer, NamedOptimizer>},
       {Observer::kKind, wrap<Observer, NamedObserver>},
+      {Converter::kKind, wrap<Converter, NamedConverter>},
       {GraphPolicy::kKind, wrap<GraphPolicy, NamedGraphPolicy>},
       {Model::kKind, wrap<Model, NamedModel>},
       {TokenDispatcher::kKind, wrap<TokenDispatcher, NamedDispatcher>},

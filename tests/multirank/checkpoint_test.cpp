@@ -2,6 +2,8 @@
 // another one.
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
@@ -9,6 +11,7 @@
 #include "kernel/train/run/training_state.hpp"
 #include "layouts_support.hpp"
 #include "tessera/error.hpp"
+#include "tessera/random.hpp"
 #include "trainer_support.hpp"
 #include "training_support.hpp"
 
@@ -141,9 +144,103 @@ TEST_P(Resume, UnderEveryOtherLayout) {
   }
 }
 
+// --- layouts drawn at random ---
+
+// Layouts of up to four ranks for the small model: four heads, two blocks, 256 tokens.
+Layout draw_layout(u64 seed, u32 index) {
+  u32 draws = 0;
+  const auto draw = [&](u32 n) { return Philox::words(seed, {index, draws++})[0] % n; };
+  const i64 sizes[] = {1, 2, 4};
+  i64 left = sizes[draw(3)];
+  const auto take = [&](u32 most) {
+    const i64 size = std::min(sizes[draw(most)], left);
+    left /= size;
+    return size;
+  };
+  const i64 pipeline = take(2), tensor = take(3), context = take(2), data = left;
+  const bool sequence = tensor > 1 && draw(2) == 0;
+  Layout layout;
+  layout.sets = {fmt::format("parallel.pipeline={}", pipeline),
+                 fmt::format("parallel.tensor={}", tensor),
+                 fmt::format("parallel.context={}", context),
+                 fmt::format("parallel.data={}", data),
+                 fmt::format("parallel.sequence_parallel={}", sequence)};
+  if (pipeline > 1) {
+    const char* schedules[] = {"1f1b", "zb_h1", "zbv", "interleaved_1f1b"};
+    layout.sets.push_back(fmt::format("schedule.type=\"{}\"", schedules[draw(4)]));
+  }
+  layout.name = fmt::format("{}", fmt::join(layout.sets, " "));
+  return layout;
+}
+
+// With as many blocks as the deepest cut has stages.
+const Sets kFourBlocks = {"model.layers=4"};
+
+// TESSERA_TEST_SEED and TESSERA_TEST_ROUNDS choose other pairs, and more of them.
+u64 number_from(const char* variable, u64 otherwise) {
+  const char* text = std::getenv(variable);
+  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
+}
+
+TEST(Checkpoint, PairsOfLayoutsDrawnAtRandom) {
+  const u64 seed = number_from("TESSERA_TEST_SEED", 20261);
+  const auto rounds = static_cast<u32>(number_from("TESSERA_TEST_ROUNDS", 6));
+  const RunFolder reference;
+  continue_run({}, reference.at("run"), kFourBlocks);
+  for (u32 round = 0; round < rounds; ++round) {
+    const Layout from = draw_layout(seed, 2 * round), to = draw_layout(seed, 2 * round + 1);
+    fmt::print("TESSERA_TEST_SEED={} round {}: {} -> {}\n", seed, round, from.name, to.name);
+    SCOPED_TRACE(fmt::format("seed {} round {}: {} -> {}", seed, round, from.name, to.name));
+    const RunFolder folder;
+    const std::string out = folder.at("run"), again = folder.at("again");
+    train_until_stop(from.sets, out, kFourBlocks);
+    const auto stored = logical_tensors(step_in(out, kStop));
+    on_ranks(config(), with(sets_for(to.sets, out), kFourBlocks), [&](RankRun& run, Store* store) {
+      CheckpointArguments arguments;
+      arguments.run = "test";
+      arguments.mesh = &run.mesh();
+      arguments.device = &run.device();
+      arguments.store = store;
+      arguments.folder = out + "/checkpoints";
+      Checkpoints checkpoints(arguments);
+      TrainingState state(run.rank(), run.model(), run.step(), run.setup());
+      state.continue_from(*checkpoints.load("auto", state.tensors(), state.names()));
+      arguments.folder = again;
+      Checkpoints(arguments).save(state.info(""), state.tensors());
+    });
+    EXPECT_EQ(logical_tensors(fmt::format("{}/step-{}", again, kStop)), stored);
+    continue_run(to.sets, out, kFourBlocks);
+    for (const auto& [key, tolerance] :
+         {std::pair("loss", kLossTolerance), std::pair("grad_norm", kNormTolerance)}) {
+      EXPECT_EQ(
+          difference(metric_of(out, key), metric_of(reference.at("run"), key), tolerance, key), "");
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Layouts, Resume, ::testing::ValuesIn(layouts()), [](const auto& info) {
   return info.param.name;
 });
+
+// --- saved in the background ---
+
+TEST_P(Resume, SavedWhileTrainingGoesOnItIsTheSame) {
+  const RunFolder folder;
+  const Sets &layout = GetParam().sets, often = {"checkpoint.every_steps=2", "checkpoint.keep=0"};
+  const Sets later = with(often, {"checkpoint.asynchronous=true"});
+  continue_run(layout, folder.at("at_once"), often);
+  run_trainer({config(), sets_for(layout, folder.at("later"), later), kStop});
+  EXPECT_EQ(metrics_lines(folder.at("later")).size(), static_cast<std::size_t>(kStop));
+  EXPECT_TRUE(std::filesystem::exists(step_in(folder.at("later"), kStop) + "/index.json"))
+      << "a run that is stopped waits for its checkpoint";
+  continue_run(layout, folder.at("later"), later);
+  EXPECT_EQ(metrics_lines(folder.at("later")), metrics_lines(folder.at("at_once")));
+  for (const i64 step : {2, 4, 6, 8}) {
+    EXPECT_EQ(logical_tensors(step_in(folder.at("later"), step)),
+              logical_tensors(step_in(folder.at("at_once"), step)))
+        << step;
+  }
+}
 
 TEST(Checkpoint, PaddedVocabularyIsStoredUnpadded) {
   const RunFolder folder;

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernel/checkpoint/rank_part.hpp"
+#include "kernel/checkpoint/rank_load.hpp"
 #include "kernel/model/initialize.hpp"
 #include "kernel/train/run/training_state.hpp"
 #include "tessera/error.hpp"
@@ -47,13 +47,17 @@ Generator::Generator(const Resolved& config,
   }
 }
 
-i32 Generator::next(const std::vector<i32>& tokens, const Sampling& sampling) {
+std::vector<float> Generator::logits(const std::vector<i32>& tokens) {
   require(!tokens.empty(), "there is nothing to continue");
   const i64 length = setup_.batch.sequence;
   const i64 seen = std::min<i64>(length, static_cast<i64>(tokens.size()));
   const std::vector<i32> window(tokens.end() - seen, tokens.end());
+  return evaluation_.logits(window, seen - 1);
+}
+
+i32 Generator::next(const std::vector<i32>& tokens, const Sampling& sampling) {
   const u64 key = random_key(sampling.seed, "generate");
-  std::vector<float> logits = evaluation_.logits(window, seen - 1);
+  std::vector<float> logits = this->logits(tokens);
   const auto known = static_cast<std::size_t>(tokenizer().vocabulary());
   logits.resize(std::min(logits.size(), known));
   return sample_token(logits, sampling.temperature, random_uniform(key, tokens.size()));

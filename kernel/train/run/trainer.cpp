@@ -99,7 +99,9 @@ class Trainer {
                       .mesh = rank_.mesh.get(),
                       .device = rank_.device.get(),
                       .store = arguments.identity.store,
-                      .timeout = spec_.init_timeout}) {
+                      .timeout = spec_.init_timeout,
+                      .threads = rank_.device->threads(),
+                      .failures = config_.checkpoint.failures}) {
     if (rank_.communicator != nullptr) {
       agree_plans(step_.plan(), *rank_.mesh, *arguments.identity.store, spec_.init_timeout);
     }
@@ -242,15 +244,33 @@ class Trainer {
                       (due(step, config_.checkpoint.every_steps) || failed_saves_ > 0 || final);
     if (due(step, config_.check.replicas_every)) step_.check_replicas();
     if (step_.losses_full() || validate || save || final) report();
+    tell_saved(checkpoints_.saved_later(false));
     if (validate || save) step_.gather_parameters();
     if (validate) {
       const double loss = evaluation_.validate(setup_.validation_samples);
       emit(Validation{step, loss});
       require_finite(loss, "validation loss", step);
     }
-    if (save) {
+    if (save && config_.checkpoint.asynchronous) {
+      save_later();
+    } else if (save) {
       while (!try_to_save(final) && final) std::this_thread::sleep_for(kPause);
     }
+    if (final) tell_saved(checkpoints_.saved_later(true));
+  }
+
+  // Training goes on once the values are copied. One save at a time: this waits for the last.
+  void save_later() {
+    tell_saved(checkpoints_.saved_later(true));
+    checkpoints_.save_later(state_.info(arguments_.config_text),
+                            state_.tensors(),
+                            [this, step = step_.steps()] { emit(Saving{step}); });
+  }
+
+  void tell_saved(const std::optional<Checkpoints::Saved>& saved) {
+    if (!saved) return;
+    newest_ = saved->folder.string();
+    emit(Saved{saved->step, newest_, saved->seconds});
   }
 
   // A failure that all ranks know of, a full disk, may pass: then the next step tries again, or,
@@ -283,8 +303,13 @@ class Trainer {
 
   // Losses are the same on all ranks, so all of them end here; and they are read before anything is
   // saved, so whatever was saved is older.
-  void require_finite(double loss, std::string_view what, i64 step) const {
+  void require_finite(double loss, std::string_view what, i64 step) {
     if (std::isfinite(loss)) return;
+    try {  // what is being saved is older, and the newest that there will be
+      tell_saved(checkpoints_.saved_later(true));
+    } catch (const Error& error) {
+      if (root()) log_warning("{}", error.what());
+    }
     const std::string back = newest_.empty()
                                  ? "no checkpoint was saved before"
                                  : fmt::format("the newest checkpoint, of before, is {}", newest_);
