@@ -1,5 +1,6 @@
 // A run continues from a checkpoint: the same bits under the same layout, the same curve under
 // another one.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -150,8 +151,8 @@ TEST_P(Resume, UnderEveryOtherLayout) {
 Layout draw_layout(u64 seed, u32 index) {
   u32 draws = 0;
   const auto draw = [&](u32 n) { return Philox::words(seed, {index, draws++})[0] % n; };
-  const i64 sizes[] = {1, 2, 4};
-  i64 left = sizes[draw(3)];
+  const i64 worlds[] = {1, 2, 4, 4, 4}, sizes[] = {1, 2, 4};
+  i64 left = worlds[draw(5)];
   const auto take = [&](u32 most) {
     const i64 size = std::min(sizes[draw(most)], left);
     left /= size;

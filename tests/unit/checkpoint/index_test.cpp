@@ -119,19 +119,21 @@ TEST(CheckpointIndex, SlicesOfAnotherRankAreRefused) {
 }
 
 TEST(CheckpointIndex, ChecksumsThatDoNotFitTheBlocksAreRefused) {
-  const auto error = [](std::vector<i64> shape, std::vector<u64> checksums, i64 block_rows) {
-    StoredSlice bad = slice(std::vector<i64>(shape.size(), 0), shape);
-    bad.checksums = std::move(checksums);
-    bad.block_rows = block_rows;
-    const std::string text = index_of(std::move(shape), {bad}).to_json();
-    return text_of<Error>([&] { CheckpointIndex::from_json(text, "i"); });
+  const auto read = [](std::vector<i64> shape, std::vector<u64> checksums, i64 block_rows) {
+    StoredSlice stored = slice(std::vector<i64>(shape.size(), 0), shape);
+    stored.checksums = std::move(checksums);
+    stored.block_rows = block_rows;
+    CheckpointIndex::from_json(index_of(std::move(shape), {stored}).to_json(), "i");
   };
-  EXPECT_EQ(error({5, 2}, {1, 2, 3}, 2), "nothing was thrown");
-  for (const auto& text : {error({5, 2}, {1, 2}, 2),
-                           error({5, 2}, {1, 2, 3, 4}, 2),
-                           error({5, 2}, {1, 2, 3}, -2),
-                           error({}, {1}, 1),
-                           error({0, 2}, {1}, 1)}) {
+  const auto error = [&](const auto&... what) { return text_of<Error>([&] { read(what...); }); };
+  using Shape = std::vector<i64>;
+  using Sums = std::vector<u64>;
+  EXPECT_NO_THROW(read({5, 2}, {1, 2, 3}, 2));
+  for (const auto& text : {error(Shape{5, 2}, Sums{1, 2}, 2),
+                           error(Shape{5, 2}, Sums{1, 2, 3, 4}, 2),
+                           error(Shape{5, 2}, Sums{1, 2, 3}, -2),
+                           error(Shape{}, Sums{1}, 1),
+                           error(Shape{0, 2}, Sums{1}, 1)}) {
     EXPECT_THAT(text, HasSubstr("another number of checksums than blocks"));
   }
 }
