@@ -39,6 +39,7 @@ std::map<i64, Measured> measure(const Sets& sets) {
   TrainOptions options;
   options.at_end = [&](RankRun& run) {
     const Mesh& mesh = run.mesh();
+    run.step().parameters_changed();  // as after a step: train() has gathered them
     for (const auto& group : mesh.all()) group->reset_counters();
     run.step().run();
     Measured measured{
