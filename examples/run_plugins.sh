@@ -85,8 +85,8 @@ for plugin in "${plugins[@]}"; do
   fi
 done
 expect 'fits SDK ABI' "$tessera" plugins check "$layer/build/plugins/libtessera_geglu.so"
-expect 'kernel example.lion on host' \
-  "$tessera" plugins check "$rule/build/plugins/libtessera_lion.so"
+expect 'kernel example.signum on host' \
+  "$tessera" plugins check "$rule/build/plugins/libtessera_signum.so"
 expect 'from model.hidden' "$tessera" plugins show layer/geglu "${paths[@]}"
 
 say 'a schedule, verified and drawn'

@@ -6,8 +6,11 @@
 #include <exception>
 #include <set>
 #include <system_error>
+#include <thread>
+#include <utility>
 
-#include "kernel/checkpoint/disk.hpp"
+#include "kernel/checkpoint/commit.hpp"
+#include "kernel/checkpoint/rank_load.hpp"
 #include "kernel/checkpoint/rank_part.hpp"
 #include "kernel/checkpoint/stored_reader.hpp"
 #include "tessera/error.hpp"
@@ -34,24 +37,6 @@ std::vector<fs::path> unpack(const std::string& text) {
     begin = end + 1;
   }
   return paths;
-}
-
-// Phase two: all parts are on the disk; make them a checkpoint.
-void commit(const CheckpointInfo& info,
-            const std::vector<std::string>& proofs,
-            const fs::path& temporary,
-            const fs::path& folder,
-            const std::function<void()>& before_commit) {
-  CheckpointIndex index;
-  index.info = info;
-  for (std::size_t rank = 0; rank < proofs.size(); ++rank) {
-    index.merge(read_part(temporary, static_cast<i64>(rank), proofs[rank]));
-  }
-  index.check_tiling();
-  if (before_commit) before_commit();
-  write_synced(temporary / kIndexName, index.to_json());
-  sync_folder(temporary);
-  replace_folder(temporary, folder);
 }
 
 bool matches(const std::string& pattern, const std::string& name) {
@@ -102,16 +87,27 @@ void Checkpoints::claim() {
     if (lock_ == nullptr) lock_ = std::make_unique<FolderLock>(arguments_.folder);
     return std::string();
   });
+  claimed_ = true;
 }
 
 fs::path Checkpoints::save(const CheckpointInfo& info,
                            const std::vector<CheckpointTensor>& tensors,
                            const std::function<void()>& before_commit) {
+  require(!background_.under_way(), "a checkpoint is still being saved");
+  const RankPart part(*arguments_.mesh, tensors);
+  const RankPart::Values values = values_on(*arguments_.device);
+  save(info, {part, values, together_, arguments_.threads}, before_commit);
+  return step_folder(arguments_.folder, info.step);
+}
+
+void Checkpoints::save(const CheckpointInfo& info,
+                       const Writing& writing,
+                       const std::function<void()>& before_commit) {
   const CheckpointArguments& a = arguments_;
   const bool root = a.mesh->rank() == 0;
   try {
-    claim();
-    write(info, tensors, before_commit);
+    if (!claimed_) claim();
+    write(info, writing, before_commit);
   } catch (const Error& error) {
     if (root) {
       std::error_code ignored;
@@ -131,25 +127,99 @@ fs::path Checkpoints::save(const CheckpointInfo& info,
       log_warning("removing old checkpoints: {}", error.what());
     }
   }
-  return step_folder(a.folder, info.step);
 }
 
 void Checkpoints::write(const CheckpointInfo& info,
-                        const std::vector<CheckpointTensor>& tensors,
+                        const Writing& writing,
                         const std::function<void()>& before_commit) {
   const CheckpointArguments& a = arguments_;
   const fs::path temporary = temporary_folder(a.folder, info.step, a.run);
-  together_.root("prepare", [&] {
+  writing.together.root("prepare", [&] {
     remove_stale(a.folder, a.run);
     fs::create_directory(temporary);
     return std::string();
   });
-  const std::vector<std::string> proofs =
-      together_.all("write", [&] { return write_part(temporary, *a.mesh, *a.device, tensors); });
-  together_.root("commit", [&] {
-    commit(info, proofs, temporary, step_folder(a.folder, info.step), before_commit);
+  const std::vector<std::string> proofs = writing.together.all(
+      "write", [&] { return writing.part.write(temporary, writing.values, writing.threads); });
+  writing.together.root("commit", [&] {
+    commit_parts(info, proofs, temporary, step_folder(a.folder, info.step), before_commit);
     return std::string();
   });
+}
+
+void Checkpoints::save_later(const CheckpointInfo& info,
+                             const std::vector<CheckpointTensor>& tensors,
+                             std::function<void()> before_commit) {
+  require(!background_.under_way(), "a checkpoint is still being saved");
+  if (!claimed_) claim();
+  later_begun_ = std::chrono::steady_clock::now();
+  if (part_ == nullptr) {
+    part_ = std::make_unique<RankPart>(*arguments_.mesh, tensors);
+    snapshot_ = arguments_.device->host_block(part_->bytes());
+  }
+  part_->copy(*arguments_.device, snapshot_);
+  later_ = Saved{info.step, step_folder(arguments_.folder, info.step), 0};
+  before_commit_ = std::move(before_commit);
+  turn_ = Turn::none;
+  background_.start([this, info](const std::stop_token& stop) { write_later(info, stop); });
+}
+
+// One thread: training has the processors.
+void Checkpoints::write_later(const CheckpointInfo& info, const std::stop_token& stop) {
+  constexpr auto kPause = std::chrono::seconds(1);
+  const Together together = together_.in_background(stop);
+  const RankPart::Values inner = part_->values_in(snapshot_);
+  const RankPart::Values values = [&](const CheckpointTensor& tensor, HostBytes& memory) {
+    require(!stop.stop_requested(), "the run ends before it is saved");
+    return inner(tensor, memory);
+  };
+  for (i64 failed = 0;; together.pause(kPause)) {
+    try {
+      save(info, {*part_, values, together, 1}, [&] { ask_before_commit(together); });
+      return;
+    } catch (const TogetherError& error) {
+      if (++failed > arguments_.failures) throw;
+      if (arguments_.mesh->rank() != 0) continue;
+      log(LogLevel::error,
+          fmt::format("{}; trying again in a moment, {} of checkpoint.failures = {}",
+                      error.what(),
+                      failed,
+                      arguments_.failures));
+    }
+  }
+}
+
+// On the thread in the background: the rank's thread calls what it was given.
+void Checkpoints::ask_before_commit(const Together& together) {
+  if (!before_commit_) return;
+  turn_ = Turn::asked;
+  while (turn_ != Turn::answered) together.pause(std::chrono::milliseconds(2));
+  turn_ = Turn::none;
+  if (before_commit_error_) std::rethrow_exception(std::exchange(before_commit_error_, nullptr));
+}
+
+void Checkpoints::answer_before_commit() {
+  if (turn_ != Turn::asked) return;
+  try {
+    before_commit_();
+  } catch (...) {
+    before_commit_error_ = std::current_exception();
+  }
+  turn_ = Turn::answered;
+}
+
+std::optional<Checkpoints::Saved> Checkpoints::saved_later(bool wait) {
+  if (!background_.under_way()) return std::nullopt;
+  answer_before_commit();
+  while (wait && !background_.ended()) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    answer_before_commit();
+  }
+  if (!background_.ended()) return std::nullopt;
+  background_.wait();
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - later_begun_;
+  later_->seconds = took.count();
+  return std::exchange(later_, std::nullopt);
 }
 
 std::vector<fs::path> Checkpoints::find(const std::string& resume) const {

@@ -1,5 +1,7 @@
 #pragma once
+#include <atomic>
 #include <chrono>
+#include <exception>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -7,25 +9,16 @@
 #include <string>
 #include <vector>
 
+#include "kernel/checkpoint/background_work.hpp"
+#include "kernel/checkpoint/checkpoint_tensor.hpp"
 #include "kernel/checkpoint/folders.hpp"
 #include "kernel/checkpoint/index.hpp"
+#include "kernel/checkpoint/rank_part.hpp"
 #include "kernel/checkpoint/together.hpp"
 #include "tessera/device.hpp"
 #include "tessera/mesh.hpp"
-#include "tessera/optimizer.hpp"
-#include "tessera/parameter.hpp"
 
 namespace tessera {
-
-/// A logical tensor as this rank holds it: a parameter's main values, or optimizer state of its
-/// layout. Named the same under every layout.
-struct CheckpointTensor {
-  std::string name;  ///< "layers.0.mlp.up.weight", "layers.0.mlp.up.weight/first_moment"
-  const Parameter* parameter = nullptr;
-  FlatRange range;  ///< of the parameter's storage: all of it, or a part that other ranks complete
-  Tensor tensor;    ///< [range.length]
-  StateHolders holders = StateHolders::every_replica;
-};
 
 struct CheckpointArguments {
   std::filesystem::path folder;  ///< where step-N folders go
@@ -35,6 +28,8 @@ struct CheckpointArguments {
   Device* device = nullptr;
   Store* store = nullptr;  ///< nullptr for a world of one
   std::chrono::milliseconds timeout{300000};
+  int threads = 1;   ///< that write large files
+  i64 failures = 0;  ///< of save_later() in a row that are tried again
 };
 
 /// Checkpoints of one run that do not depend on its layout. Calls are collective: every
@@ -52,6 +47,23 @@ class Checkpoints {
   std::filesystem::path save(const CheckpointInfo& info,
                              const std::vector<CheckpointTensor>& tensors,
                              const std::function<void()>& before_commit = {});
+  /// Takes a snapshot of `tensors`, the same ones at each call, and returns; a thread of its own
+  /// writes it and commits when all ranks' parts are on the disk, while training goes on. One at a
+  /// time: saved_later(true) was called since the last. A failure is tried again `failures` times,
+  /// with the same snapshot. Its memory is kept for the next one.
+  void save_later(const CheckpointInfo& info,
+                  const std::vector<CheckpointTensor>& tensors,
+                  std::function<void()> before_commit = {});
+  struct Saved {
+    i64 step = 0;
+    std::filesystem::path folder;
+    double seconds = 0;  ///< since save_later() began
+  };
+  /// What save_later() has saved, told once; nothing while that is under way, which `wait` waits
+  /// for. Throws its failure. Calls `before_commit` when it is time for that, so it has to be
+  /// called now and then.
+  std::optional<Saved> saved_later(bool wait);
+
   struct Loaded {
     CheckpointInfo info;
     std::filesystem::path folder;
@@ -80,9 +92,22 @@ class Checkpoints {
                      const std::vector<std::string>& skip);
 
  private:
+  /// How a part is written: by whom, together with whom.
+  struct Writing {
+    const RankPart& part;
+    RankPart::Values values;
+    const Together& together;
+    int threads = 1;
+  };
+  void save(const CheckpointInfo& info,
+            const Writing& writing,
+            const std::function<void()>& before_commit);
   void write(const CheckpointInfo& info,
-             const std::vector<CheckpointTensor>& tensors,
+             const Writing& writing,
              const std::function<void()>& before_commit);
+  void write_later(const CheckpointInfo& info, const std::stop_token& stop);
+  void ask_before_commit(const Together& together);
+  void answer_before_commit();
   std::vector<std::filesystem::path> find(const std::string& resume) const;
   Loaded load_from(const std::filesystem::path& folder,
                    const std::vector<CheckpointTensor>& tensors,
@@ -91,6 +116,17 @@ class Checkpoints {
   CheckpointArguments arguments_;
   Together together_;
   std::unique_ptr<FolderLock> lock_;  // on rank 0
+  bool claimed_ = false;
+  // Of save_later: what is written, from where, and how far it is.
+  std::unique_ptr<RankPart> part_;
+  HostBlock snapshot_;
+  std::optional<Saved> later_;
+  std::chrono::steady_clock::time_point later_begun_;
+  std::function<void()> before_commit_;
+  enum class Turn : u8 { none, asked, answered };
+  std::atomic<Turn> turn_ = Turn::none;  // whose turn it is to use before_commit_'s error
+  std::exception_ptr before_commit_error_;
+  BackgroundWork background_;  // the last: it uses all of the above
 };
 
 }  // namespace tessera

@@ -14,7 +14,8 @@ namespace tessera {
 namespace {
 
 using Json = nlohmann::json;
-constexpr std::string_view kFormat = "tessera-checkpoint-1";
+// The first format has one checksum for each slice.
+constexpr std::string_view kFormat = "tessera-checkpoint-2", kFirstFormat = "tessera-checkpoint-1";
 
 // The safetensors names of our dtypes.
 constexpr std::pair<std::string_view, std::string_view> kDtypes[] = {{"fp64", "F64"},
@@ -44,11 +45,17 @@ std::string translate(std::string_view name, bool to_safetensors) {
 }
 
 Json to_json(const StoredSlice& slice) {
-  return {{"file", slice.file},
-          {"key", slice.key},
-          {"begin", slice.where.begin},
-          {"shape", slice.where.shape},
-          {"checksum", hex(slice.checksum)}};
+  Json json = {{"file", slice.file},
+               {"key", slice.key},
+               {"begin", slice.where.begin},
+               {"shape", slice.where.shape}};
+  if (slice.block_rows == 0) {
+    json["checksum"] = hex(slice.checksums.at(0));
+    return json;
+  }
+  json["block_rows"] = slice.block_rows;
+  for (const u64 checksum : slice.checksums) json["checksums"].push_back(hex(checksum));
+  return json;
 }
 
 Json parse_object(const std::string& text) {
@@ -96,7 +103,15 @@ StoredSlice slice_from(const Json& json, std::size_t rank) {
   slice.key = json.at("key");
   slice.where.begin = whole_numbers(json.at("begin"));
   slice.where.shape = shape_from(json.at("shape"));
-  slice.checksum = std::stoull(json.at("checksum").get<std::string>(), nullptr, 16);
+  const auto add = [&](const Json& sum) {
+    slice.checksums.push_back(std::stoull(sum.get<std::string>(), nullptr, 16));
+  };
+  if (const auto rows = json.find("block_rows"); rows != json.end()) {
+    slice.block_rows = whole_number(*rows);
+    for (const Json& sum : json.at("checksums")) add(sum);
+  } else {
+    add(json.at("checksum"));
+  }
   require(slice.where.begin.size() == rank && slice.where.shape.size() == rank,
           "slice \"{}\" has another number of dimensions than its tensor",
           slice.key);
@@ -107,6 +122,12 @@ StoredSlice slice_from(const Json& json, std::size_t rank) {
             begin);
   }
   require(plain_file_name(slice.file), "\"{}\" is no name of a file", slice.file);
+  const bool cut = slice.block_rows != 0;
+  const i64 rows = cut && rank > 0 ? slice.where.shape[0] : 1, each = cut ? slice.block_rows : 1;
+  require((!cut || rank > 0) && each > 0 && rows > 0 &&
+              static_cast<i64>(slice.checksums.size()) == (rows - 1) / each + 1,
+          "slice \"{}\" has another number of checksums than blocks",
+          slice.key);
   return slice;
 }
 
@@ -188,7 +209,7 @@ std::string CheckpointIndex::to_json() const {
 CheckpointIndex CheckpointIndex::from_json(const std::string& text, const std::string& source) {
   return reading(source, [&] {
     Json json = parse_object(text);
-    require(json.at("format") == kFormat,
+    require(json.at("format") == kFormat || json.at("format") == kFirstFormat,
             "it has format {}, this version reads \"{}\"",
             json.at("format").dump(),
             kFormat);
@@ -228,8 +249,10 @@ CheckpointIndex read_index(const std::filesystem::path& folder) {
   return index;
 }
 
-std::string safetensors_header(const std::vector<SafetensorsEntry>& entries) {
+std::string safetensors_header(const std::vector<SafetensorsEntry>& entries,
+                               const std::map<std::string, std::string>& metadata) {
   nlohmann::ordered_json json = nlohmann::ordered_json::object();
+  if (!metadata.empty()) json["__metadata__"] = metadata;
   for (const SafetensorsEntry& entry : entries) {
     json[entry.key] = {{"dtype", translate(entry.dtype, true)},
                        {"shape", entry.shape},

@@ -38,12 +38,19 @@ struct Rectangle {
   std::string text() const;
 };
 
-/// A rectangle as a file holds it.
+/// A rectangle as a file holds it. A large one is checked in blocks, so that a rank that needs some
+/// of its rows reads only these: each block has a checksum of its own.
 struct StoredSlice {
   std::string file, key;  ///< key: the tensor's name inside the safetensors file
   Rectangle where;
-  u64 checksum = 0;  ///< XXH3 of its bytes
+  std::vector<u64> checksums;  ///< XXH3 of the bytes of each block
+  i64 block_rows = 0;          ///< entries along the first dimension of a block; 0: one block
+  /// The blocks as rectangles of the tensor, in the order of their bytes.
+  std::vector<Rectangle> blocks() const;
 };
+/// How many rows the blocks of a slice have, where an element has `bytes` bytes; 0: one block. A
+/// block has at least 64 KiB, and a slice has at most 128 blocks.
+i64 block_rows_of(const Rectangle& slice, i64 bytes);
 
 struct StoredTensor {
   std::string dtype;  ///< "fp32"
@@ -85,7 +92,8 @@ struct SafetensorsEntry {
   std::vector<i64> shape;
   i64 begin = 0, end = 0;
 };
-std::string safetensors_header(const std::vector<SafetensorsEntry>& entries);
+std::string safetensors_header(const std::vector<SafetensorsEntry>& entries,
+                               const std::map<std::string, std::string>& metadata = {});
 std::vector<SafetensorsEntry> parse_safetensors_header(const std::string& text,
                                                        const std::string& source);
 

@@ -3,14 +3,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdint>
-#include <cstring>
-#include <set>
+#include <exception>
+#include <memory>
+#include <numeric>
+#include <optional>
+#include <thread>
+#include <utility>
 
 #include "kernel/checkpoint/disk.hpp"
+#include "kernel/checkpoint/finite.hpp"
 #include "kernel/checkpoint/safetensors_file.hpp"
-#include "kernel/checkpoint/slices.hpp"
-#include "kernel/checkpoint/stored_reader.hpp"
 #include "tessera/error.hpp"
 #include "tessera/hash.hpp"
 
@@ -20,70 +22,59 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::vector<i64> sizes_of(const Shape& shape) { return {shape.begin(), shape.end()}; }
+// Decides which of equal replicas saves a tensor: the one with the fewest bytes so far. All of them
+// decide alike, as they hold the same tensors in the same order.
+class Replicas {
+ public:
+  explicit Replicas(const Mesh& mesh)
+      : index_(mesh.coordinate(Axis::data) * mesh.size(Axis::context) +
+               mesh.coordinate(Axis::context)),
+        bytes_(static_cast<std::size_t>(mesh.size(Axis::data) * mesh.size(Axis::context))) {}
 
-struct Piece {
-  const CheckpointTensor* tensor;
-  LocalSlice slice;
+  bool saves(const CheckpointTensor& tensor) {
+    const ParameterLayout& layout = tensor.parameter->layout;
+    if (tensor.holders != StateHolders::every_replica) return layout.counted();
+    if (layout.expert()) return layout.saved();
+    if (!layout.counted()) return false;
+    const auto least = std::ranges::min_element(bytes_);
+    *least += tensor.tensor.bytes();
+    return least - bytes_.begin() == index_;
+  }
+
+ private:
+  i64 index_;
+  std::vector<i64> bytes_;  // by replica
 };
 
-// Of equal replicas one rank saves; a rank that alone holds its elements saves them.
-std::vector<Piece> pieces_of(const std::vector<CheckpointTensor>& tensors) {
-  std::vector<Piece> pieces;
-  for (const CheckpointTensor& tensor : tensors) {
-    const ParameterLayout& layout = tensor.parameter->layout;
-    const bool replicated = tensor.holders == StateHolders::every_replica;
-    if (!(replicated ? layout.saved() : layout.counted())) continue;
-    for (const LocalSlice& slice : local_slices(layout, tensor.range)) {
-      pieces.push_back({&tensor, slice});
-    }
-  }
-  return pieces;
-}
-
-SafetensorsEntry entry_of(const Piece& piece) {
-  const Rectangle& where = piece.slice.where;
-  const bool whole = where.shape == sizes_of(piece.tensor->parameter->logical);
+SafetensorsEntry entry_of(const CheckpointTensor& tensor, const Rectangle& where) {
+  const bool whole = where.shape == sizes_of(tensor.parameter->logical);
   SafetensorsEntry entry;
-  entry.key = whole ? piece.tensor->name : piece.tensor->name + where.text();
-  entry.dtype = dtype_name(piece.tensor->tensor.dtype());
+  entry.key = whole ? tensor.name : tensor.name + where.text();
+  entry.dtype = dtype_name(tensor.tensor.dtype());
   entry.shape = where.shape;
   return entry;
 }
 
-template <class Bits>
-bool all_finite(std::span<const std::byte> bytes, Bits exponent) {
-  bool finite = true;
-  for (std::size_t at = 0; at < bytes.size(); at += sizeof(Bits)) {
-    Bits bits;
-    std::memcpy(&bits, bytes.data() + at, sizeof(bits));
-    finite &= (bits & exponent) != exponent;
+// Runs the jobs at once, each on a thread of its own but for the first.
+void at_once(const std::vector<std::function<void()>>& jobs) {
+  std::vector<std::exception_ptr> errors(jobs.size());
+  const auto run = [&](std::size_t i) {
+    try {
+      jobs[i]();
+    } catch (...) {
+      errors[i] = std::current_exception();
+    }
+  };
+  std::vector<std::thread> threads;
+  for (std::size_t i = 1; i < jobs.size(); ++i) threads.emplace_back(run, i);
+  if (!jobs.empty()) run(0);
+  for (std::thread& thread : threads) thread.join();
+  for (const std::exception_ptr& error : errors) {
+    if (error) std::rethrow_exception(error);
   }
-  return finite;
 }
 
-// A run that went on from such values could only fail again, and an older checkpoint would be
-// removed for them.
-void require_finite(const CheckpointTensor& tensor, std::span<const std::byte> bytes) {
-  bool finite = true;
-  switch (tensor.tensor.dtype()) {
-    case DType::fp64:
-      finite = all_finite<u64>(bytes, 0x7FF0000000000000);
-      break;
-    case DType::fp32:
-      finite = all_finite<u32>(bytes, 0x7F800000);
-      break;
-    case DType::bf16:
-      finite = all_finite<std::uint16_t>(bytes, 0x7F80);
-      break;
-    case DType::fp16:
-      finite = all_finite<std::uint16_t>(bytes, 0x7C00);
-      break;
-    default:
-      break;
-  }
-  require(finite, "\"{}\" has values that are not finite: the run has diverged", tensor.name);
-}
+}  // namespace
 
 std::string proof_of(const std::string& text) { return fmt::format("{:016x}", hash64(text)); }
 
@@ -91,161 +82,158 @@ std::string part_name(i64 rank, std::string_view extension) {
   return fmt::format("rank-{:05}.{}", rank, extension);
 }
 
-// The part of `stored` that lies in `mine`, into this rank's storage.
-void copy_overlap(const Rectangle& stored,
-                  std::span<const std::byte> from,
-                  const LocalSlice& mine,
-                  const Shape& local,
-                  HostBytes& to,
-                  i64 element) {
-  std::vector<i64> from_begin, to_begin, shape;
-  for (std::size_t d = 0; d < stored.shape.size(); ++d) {
-    const i64 begin = std::max(mine.where.begin[d], stored.begin[d]);
-    const i64 end =
-        std::min(mine.where.begin[d] + mine.where.shape[d], stored.begin[d] + stored.shape[d]);
-    from_begin.push_back(begin - stored.begin[d]);
-    to_begin.push_back(begin - mine.where.begin[d] + mine.local_begin[d]);
-    shape.push_back(end - begin);
-  }
-  copy_block(from, stored.shape, from_begin, to, sizes_of(local), to_begin, shape, element);
-}
-
-void require_fit(const fs::path& folder,
-                 const CheckpointIndex& index,
-                 const std::vector<CheckpointTensor>& tensors,
-                 const std::vector<std::string>* others) {
-  std::vector<std::string> missing, extra, other;
-  std::set<std::string> wanted;
-  if (others != nullptr) wanted.insert(others->begin(), others->end());
-  for (const CheckpointTensor& tensor : tensors) {
-    wanted.insert(tensor.name);
-    const auto found = index.tensors.find(tensor.name);
-    if (found == index.tensors.end()) {
-      missing.push_back(tensor.name);
-      continue;
-    }
-    const StoredTensor& stored = found->second;
-    const std::string_view dtype = dtype_name(tensor.tensor.dtype());
-    if (stored.shape == sizes_of(tensor.parameter->logical) && stored.dtype == dtype) continue;
-    other.push_back(fmt::format("{}: {} [{}] in the checkpoint, {} [{}] in this run",
-                                tensor.name,
-                                stored.dtype,
-                                fmt::join(stored.shape, ", "),
-                                dtype,
-                                fmt::join(sizes_of(tensor.parameter->logical), ", ")));
-  }
-  for (const auto& [name, tensor] : index.tensors) {
-    if (others != nullptr && !wanted.contains(name)) extra.push_back(name);
-  }
-  std::string text;
-  if (!missing.empty()) text += "\n  not in the checkpoint: " + name_list(missing);
-  if (!extra.empty()) text += "\n  not in this run: " + name_list(extra);
-  for (std::size_t i = 0; i < std::min<std::size_t>(other.size(), 20); ++i) {
-    text += "\n  " + other[i];
-  }
-  if (other.size() > 20) text += fmt::format("\n  and {} more", other.size() - 20);
-  if (!text.empty()) fail_config("checkpoint {} does not fit this run:{}", folder.string(), text);
-}
-
-}  // namespace
-
-std::string write_part(const fs::path& folder,
-                       const Mesh& mesh,
-                       Device& device,
-                       const std::vector<CheckpointTensor>& tensors) {
-  const std::vector<Piece> pieces = pieces_of(tensors);
+// One file, and what becomes of it. Used by one thread at a time.
+struct RankPart::File {
+  std::string name;
+  std::vector<std::size_t> tensors;  // as they follow each other
+  std::optional<SafetensorsWriter> out;
   CheckpointIndex part;
-  if (!pieces.empty()) {
-    std::vector<SafetensorsEntry> entries;
-    entries.reserve(pieces.size());
-    for (const Piece& piece : pieces) entries.push_back(entry_of(piece));
-    const std::string file = part_name(mesh.rank(), "safetensors");
-    HostBytes local, bytes;
-    const CheckpointTensor* read = nullptr;  // what `local` holds
-    const auto bytes_of = [&](std::size_t i) -> std::span<const std::byte> {
-      const auto& [tensor, slice] = pieces[i];
-      if (read != tensor) {
-        const i64 size = dtype_size(tensor->tensor.dtype());
-        local.resize(static_cast<std::size_t>(tensor->parameter->local.elements() * size));
-        device.read(tensor->tensor, local.data() + tensor->range.begin * size);
-        read = tensor;
-      }
-      const i64 element = dtype_size(tensor->tensor.dtype());
-      const std::vector<i64>& shape = slice.where.shape;
-      bytes.resize(static_cast<std::size_t>(slice.where.elements() * element));
-      copy_block(local,
-                 sizes_of(tensor->parameter->local),
-                 slice.local_begin,
-                 bytes,
-                 shape,
-                 std::vector<i64>(shape.size(), 0),
-                 shape,
-                 element);
-      require_finite(*tensor, bytes);
-      StoredTensor& stored = part.tensors[tensor->name];
-      stored.dtype = entries[i].dtype;
-      stored.shape = sizes_of(tensor->parameter->logical);
-      stored.slices.push_back({file, entries[i].key, slice.where, hash64(bytes)});
-      return bytes;
-    };
-    part.files.push_back({file, write_safetensors(folder / file, entries, bytes_of)});
-  }
-  const std::string text = part.to_json();
-  write_synced(folder / part_name(mesh.rank(), "json"), text);
-  return proof_of(text);
-}
+  HostBytes memory = {}, block = {};
 
-CheckpointIndex read_part(const fs::path& folder, i64 rank, const std::string& proof) {
-  const fs::path file = folder / part_name(rank, "json");
-  const std::string text = fs::exists(file) ? read_text_file(file) : std::string();
-  require(proof_of(text) == proof,
-          "rank 0 does not find in {} what rank {} wrote there; all hosts must share the folder",
-          folder.string(),
-          rank);
-  CheckpointIndex part = CheckpointIndex::from_json(text, file.string());
-  for (const StoredFile& stored : part.files) {
-    const fs::path data = folder / stored.name;
-    require(fs::exists(data) && static_cast<i64>(fs::file_size(data)) == stored.bytes,
-            "{} is not as rank {} wrote it",
-            data.string(),
-            rank);
-  }
-  fs::remove(file);
-  return part;
-}
-
-std::vector<HostBytes> read_tensors(const fs::path& folder,
-                                    const CheckpointIndex& index,
-                                    const std::vector<CheckpointTensor>& tensors,
-                                    const std::vector<std::string>* others) {
-  require_fit(folder, index, tensors, others);
-  StoredReader reader(folder, index);
-  Damage damage;
-  std::vector<HostBytes> contents;
-  for (const CheckpointTensor& tensor : tensors) {
-    const StoredTensor& stored = index.tensors.at(tensor.name);
+  // Checks and sums each block while it is in the cache.
+  void write_slice(const CheckpointTensor& tensor,
+                   const LocalSlice& slice,
+                   std::span<const std::byte> values,
+                   const ByteSink& sink) {
     const i64 element = dtype_size(tensor.tensor.dtype());
-    const Shape& local = tensor.parameter->local;
-    HostBytes to(static_cast<std::size_t>(local.elements() * element));
-    const std::vector<LocalSlice> all = local_slices(tensor.parameter->layout, tensor.range);
-    for (const StoredSlice& slice : stored.slices) {
-      const auto wanted = [&](const LocalSlice& mine) { return mine.where.overlaps(slice.where); };
-      if (std::ranges::none_of(all, wanted)) continue;
-      damage.collect(tensor.name, [&] {
-        const HostBytes from = reader.read(stored.dtype, slice);
-        for (const LocalSlice& mine : all) {
-          if (wanted(mine)) copy_overlap(slice.where, from, mine, local, to, element);
+    StoredSlice stored{name, entry_of(tensor, slice.where).key, slice.where, {}};
+    stored.block_rows = block_rows_of(slice.where, element);
+    for (const Rectangle& where : stored.blocks()) {
+      std::vector<i64> begin = slice.local_begin;
+      for (std::size_t d = 0; d < begin.size(); ++d)
+        begin[d] += where.begin[d] - slice.where.begin[d];
+      block.resize(static_cast<std::size_t>(where.elements() * element));
+      copy_block(values,
+                 sizes_of(tensor.parameter->local),
+                 begin,
+                 block,
+                 where.shape,
+                 std::vector<i64>(where.shape.size(), 0),
+                 where.shape,
+                 element,
+                 tensor.range.begin);
+      // A run that went on from such values could only fail again, and an older checkpoint would be
+      // removed for them.
+      require(all_finite(tensor.tensor.dtype(), block),
+              "\"{}\" has values that are not finite: the run has diverged",
+              tensor.name);
+      stored.checksums.push_back(hash64(block));
+      sink(block);
+    }
+    StoredTensor& of = part.tensors[tensor.name];
+    of.dtype = dtype_name(tensor.tensor.dtype());
+    of.shape = sizes_of(tensor.parameter->logical);
+    of.slices.push_back(std::move(stored));
+  }
+};
+
+RankPart::RankPart(const Mesh& mesh, std::vector<CheckpointTensor> tensors) : rank_(mesh.rank()) {
+  Replicas replicas(mesh);
+  for (CheckpointTensor& tensor : tensors) {
+    if (!replicas.saves(tensor)) continue;
+    std::vector<LocalSlice> slices = local_slices(tensor.parameter->layout, tensor.range);
+    if (slices.empty()) continue;
+    pieces_.push_back(std::move(slices));
+    tensors_.push_back(std::move(tensor));
+  }
+}
+
+i64 RankPart::bytes() const {
+  i64 bytes = 0;
+  for (const CheckpointTensor& tensor : tensors_) bytes += tensor.tensor.bytes();
+  return bytes;
+}
+
+// Several files take the tensors in turns, the large ones first, so that those that are written at
+// once are about equally large.
+std::vector<RankPart::File> RankPart::files(int threads) const {
+  constexpr i64 kLeastBytes = i64{64} << 20;
+  if (tensors_.empty()) return {};
+  const i64 count = std::clamp<i64>(bytes() / kLeastBytes, 1, std::max(threads, 1));
+  std::vector<std::size_t> order(tensors_.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  if (count > 1) {
+    std::ranges::stable_sort(
+        order, std::ranges::greater(), [&](std::size_t i) { return tensors_[i].tensor.bytes(); });
+  }
+  std::vector<File> files(static_cast<std::size_t>(count));
+  for (std::size_t i = 0; i < order.size(); ++i)
+    files[i % files.size()].tensors.push_back(order[i]);
+  for (std::size_t f = 0; f < files.size(); ++f) {
+    files[f].name = count == 1 ? part_name(rank_, "safetensors")
+                               : part_name(rank_, fmt::format("{}.safetensors", f));
+  }
+  return files;
+}
+
+std::string RankPart::write(const fs::path& folder, const Values& values, int threads) const {
+  std::vector<File> all = files(threads);
+  for (File& file : all) {
+    std::vector<SafetensorsEntry> entries;
+    for (const std::size_t t : file.tensors) {
+      for (const LocalSlice& slice : pieces_[t]) {
+        entries.push_back(entry_of(tensors_[t], slice.where));
+      }
+    }
+    file.out.emplace(folder / file.name, std::move(entries));
+  }
+  // In rounds: the next tensor of each file.
+  for (std::size_t round = 0; !all.empty() && round < all[0].tensors.size(); ++round) {
+    std::vector<std::function<void()>> jobs;
+    for (File& file : all) {
+      if (round == file.tensors.size()) continue;
+      const std::size_t t = file.tensors[round];
+      jobs.emplace_back([&file,
+                         &tensor = tensors_[t],
+                         &pieces = pieces_[t],
+                         bytes = values(tensors_[t], file.memory)] {
+        for (const LocalSlice& slice : pieces) {
+          file.out->next(
+              [&](const ByteSink& sink) { file.write_slice(tensor, slice, bytes, sink); });
         }
       });
     }
-    if (tensor.range.length != local.elements()) {
-      const auto begin = to.begin() + tensor.range.begin * element;
-      to = HostBytes(begin, begin + tensor.range.length * element);
-    }
-    contents.push_back(std::move(to));
+    at_once(jobs);
   }
-  damage.require_none(folder);
-  return contents;
+  std::vector<std::function<void()>> syncs;
+  for (File& file : all) {
+    syncs.emplace_back([&file] { file.part.files = {{file.name, file.out->finish()}}; });
+  }
+  at_once(syncs);
+  CheckpointIndex part;
+  for (const File& file : all) part.merge(file.part);
+  const std::string text = part.to_json();
+  write_synced(folder / part_name(rank_, "json"), text);
+  return proof_of(text);
+}
+
+void RankPart::copy(Device& device, const HostBlock& block) const {
+  i64 offset = 0;
+  for (const CheckpointTensor& tensor : tensors_) {
+    device.copy_to_host(device.stream(), tensor.tensor, block, offset);
+    offset += tensor.tensor.bytes();
+  }
+  device.synchronize(device.stream());
+}
+
+RankPart::Values RankPart::values_in(const HostBlock& block) const {
+  return [this, block](const CheckpointTensor& wanted, HostBytes&) {
+    i64 offset = 0;
+    for (const CheckpointTensor& tensor : tensors_) {
+      if (&tensor == &wanted) break;
+      offset += tensor.tensor.bytes();
+    }
+    return std::span<const std::byte>(block.address() + offset,
+                                      static_cast<std::size_t>(wanted.tensor.bytes()));
+  };
+}
+
+RankPart::Values values_on(Device& device) {
+  return [&device](const CheckpointTensor& tensor, HostBytes& memory) {
+    memory.resize(static_cast<std::size_t>(tensor.tensor.bytes()));
+    device.read(tensor.tensor, memory.data());
+    return std::span<const std::byte>(memory);
+  };
 }
 
 }  // namespace tessera

@@ -1,32 +1,57 @@
 #pragma once
 #include <filesystem>
+#include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
-#include "kernel/checkpoint/checkpoints.hpp"
+#include "kernel/checkpoint/checkpoint_tensor.hpp"
 #include "kernel/checkpoint/index.hpp"
+#include "kernel/checkpoint/slices.hpp"
+#include "tessera/device.hpp"
+#include "tessera/mesh.hpp"
 
 namespace tessera {
 
-/// A rank's side of saving: writes its slices of every tensor that it stands for to
-/// `folder`/rank-N.safetensors, and what they are to rank-N.json. Both are on the disk when it
-/// returns. The result proves to rank 0 that it reads the same: pass it to read_part.
-std::string write_part(const std::filesystem::path& folder,
-                       const Mesh& mesh,
-                       Device& device,
-                       const std::vector<CheckpointTensor>& tensors);
+/// What one rank writes of a checkpoint: its slices of every tensor that it stands for. Each of
+/// equal replicas writes some of the tensors; a rank that alone holds its elements writes them.
+class RankPart {
+ public:
+  RankPart(const Mesh& mesh, std::vector<CheckpointTensor> tensors);
 
-/// What rank `rank` wrote, for rank 0. Throws Error when the files are not there as reported: a
-/// folder that the hosts do not share. Removes rank-N.json.
-CheckpointIndex read_part(const std::filesystem::path& folder, i64 rank, const std::string& proof);
+  /// The values of a tensor of this rank: of its range, dense. May use the memory that it is given.
+  using Values =
+      std::function<std::span<const std::byte>(const CheckpointTensor& tensor, HostBytes& memory)>;
+  /// Writes the slices to `folder`/rank-N.safetensors, or to several such files that as many as
+  /// `threads` threads write at once where they are large, and what they are to rank-N.json. All is
+  /// on the disk when it returns. `values` is called on the caller's thread. The result proves to
+  /// rank 0 that it reads the same: pass it to commit_parts.
+  std::string write(const std::filesystem::path& folder, const Values& values, int threads) const;
 
-using HostBytes = std::vector<std::byte>;
-/// A rank's side of loading: the contents of its range of every tensor, padding zero. `others`
-/// are names that the checkpoint may hold beyond them, those of other pipeline stages; nullptr:
-/// any. Throws ConfigError listing what does not fit, or Error listing what is damaged.
-std::vector<HostBytes> read_tensors(const std::filesystem::path& folder,
-                                    const CheckpointIndex& index,
-                                    const std::vector<CheckpointTensor>& tensors,
-                                    const std::vector<std::string>* others);
+  /// Those that it writes.
+  const std::vector<CheckpointTensor>& tensors() const { return tensors_; }
+  /// Their bytes.
+  i64 bytes() const;
+  /// Copies these tensors into `block`, in the order of the compute stream, and waits for that.
+  void copy(Device& device, const HostBlock& block) const;
+  /// The values that copy() put there.
+  Values values_in(const HostBlock& block) const;
+
+ private:
+  struct File;
+  std::vector<File> files(int threads) const;
+
+  i64 rank_;
+  std::vector<CheckpointTensor> tensors_;        // those with pieces
+  std::vector<std::vector<LocalSlice>> pieces_;  // by tensor
+};
+
+/// The values on the device. For use on the rank's thread.
+RankPart::Values values_on(Device& device);
+
+/// "rank-00003.json" for rank 3 and "json".
+std::string part_name(i64 rank, std::string_view extension);
+/// A checksum as text.
+std::string proof_of(const std::string& text);
 
 }  // namespace tessera

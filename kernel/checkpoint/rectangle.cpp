@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <bit>
 
 #include "kernel/checkpoint/index.hpp"
 #include "tessera/error.hpp"
@@ -28,6 +29,28 @@ std::string Rectangle::text() const {
     text += fmt::format("{}{}:{}", d == 0 ? "" : ", ", begin[d], begin[d] + shape[d]);
   }
   return "[" + text + "]";
+}
+
+std::vector<Rectangle> StoredSlice::blocks() const {
+  if (block_rows == 0) return {where};
+  std::vector<Rectangle> blocks;
+  for (i64 row = 0; row < where.shape[0]; row += block_rows) {
+    Rectangle block = where;
+    block.begin[0] += row;
+    block.shape[0] = std::min(block_rows, where.shape[0] - row);
+    blocks.push_back(std::move(block));
+  }
+  return blocks;
+}
+
+// A power of two, so that the shares of a dimension that ranks hold are mostly whole blocks.
+i64 block_rows_of(const Rectangle& slice, i64 bytes) {
+  constexpr i64 kLeastBytes = 64 * 1024, kMostBlocks = 128;
+  if (slice.shape.empty() || slice.empty()) return 0;
+  const i64 rows = slice.shape[0], row = slice.elements() / rows * bytes;
+  const i64 least = std::max((kLeastBytes + row - 1) / row, (rows + kMostBlocks - 1) / kMostBlocks);
+  const auto block = static_cast<i64>(std::bit_ceil(static_cast<u64>(least)));
+  return block < rows ? block : 0;
 }
 
 void CheckpointIndex::merge(const CheckpointIndex& part) {

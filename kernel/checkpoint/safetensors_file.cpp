@@ -6,39 +6,49 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <utility>
 
-#include "kernel/checkpoint/disk.hpp"
 #include "tessera/error.hpp"
 
 namespace tessera {
 
-i64 write_safetensors(const std::filesystem::path& file,
-                      std::vector<SafetensorsEntry> entries,
-                      const std::function<std::span<const std::byte>(std::size_t)>& bytes_of) {
+SafetensorsWriter::SafetensorsWriter(const std::filesystem::path& file,
+                                     std::vector<SafetensorsEntry> entries,
+                                     const std::map<std::string, std::string>& metadata)
+    : out_(file), name_(file.string()), entries_(std::move(entries)) {
   i64 end = 0;
-  for (SafetensorsEntry& entry : entries) {
+  for (SafetensorsEntry& entry : entries_) {
     i64 bytes = dtype_size(parse_dtype(entry.dtype));
     for (const i64 size : entry.shape) bytes *= size;
     entry.begin = end;
     entry.end = end += bytes;
   }
-  const std::string header = safetensors_header(entries);
+  const std::string header = safetensors_header(entries_, metadata);
   const u64 length = header.size();  // little endian, as all machines that this runs on
-  OutputFile out(file);
-  out.write(std::as_bytes(std::span(&length, 1)));
-  out.write(std::as_bytes(std::span(header)));
-  for (std::size_t i = 0; i < entries.size(); ++i) {
-    const auto bytes = bytes_of(i);
-    require(static_cast<i64>(bytes.size()) == entries[i].end - entries[i].begin,
-            "{}: tensor \"{}\" has {} bytes, expected {}",
-            file.string(),
-            entries[i].key,
-            bytes.size(),
-            entries[i].end - entries[i].begin);
-    out.write(bytes);
-  }
-  out.sync();
-  return static_cast<i64>(sizeof(length) + header.size()) + end;
+  out_.write(std::as_bytes(std::span(&length, 1)));
+  out_.write(std::as_bytes(std::span(header)));
+  size_ = static_cast<i64>(sizeof(length) + header.size()) + end;
+}
+
+void SafetensorsWriter::next(const std::function<void(const ByteSink&)>& contents) {
+  const SafetensorsEntry& entry = entries_.at(next_++);
+  i64 written = 0;
+  contents([&](std::span<const std::byte> bytes) {
+    written += static_cast<i64>(bytes.size());
+    out_.write(bytes);
+  });
+  require(written == entry.end - entry.begin,
+          "{}: tensor \"{}\" has {} bytes, expected {}",
+          name_,
+          entry.key,
+          written,
+          entry.end - entry.begin);
+}
+
+i64 SafetensorsWriter::finish() {
+  require(next_ == entries_.size(), "{}: not all tensors are written", name_);
+  out_.sync();
+  return size_;
 }
 
 SafetensorsFile::SafetensorsFile(const std::filesystem::path& file)
@@ -87,13 +97,26 @@ const SafetensorsEntry& SafetensorsFile::entry(const std::string& key) const {
 }
 
 std::vector<std::byte> SafetensorsFile::read(const SafetensorsEntry& entry) const {
-  require(entry.begin >= 0 && entry.begin <= entry.end && entry.end <= size_ - data_begin_,
+  const i64 size = entry.end - entry.begin;
+  require(entry.begin >= 0 && size >= 0 && entry.end <= size_ - data_begin_,
           "{} is damaged: tensor \"{}\" lies beyond its end",
           name_,
           entry.key);
-  std::vector<std::byte> bytes(static_cast<std::size_t>(entry.end - entry.begin));
+  std::vector<std::byte> bytes(static_cast<std::size_t>(size));
   read_at(data_begin_ + entry.begin, bytes);
   return bytes;
+}
+
+void SafetensorsFile::read(const SafetensorsEntry& entry,
+                           i64 begin,
+                           std::span<std::byte> to) const {
+  const i64 size = entry.end - entry.begin, count = static_cast<i64>(to.size());
+  require(entry.begin >= 0 && entry.end <= size_ - data_begin_ && begin >= 0 && begin <= size &&
+              count <= size - begin,
+          "{} is damaged: tensor \"{}\" lies beyond its end",
+          name_,
+          entry.key);
+  read_at(data_begin_ + entry.begin + begin, to);
 }
 
 }  // namespace tessera

@@ -100,7 +100,8 @@ void copy_block(std::span<const std::byte> from,
                 const std::vector<i64>& to_sizes,
                 const std::vector<i64>& to_begin,
                 const std::vector<i64>& shape,
-                i64 bytes) {
+                i64 bytes,
+                i64 from_first) {
   const std::size_t rank = shape.size();
   if (rank == 0) {
     std::memcpy(to.data(), from.data(), static_cast<std::size_t>(bytes));
@@ -119,9 +120,9 @@ void copy_block(std::span<const std::byte> from,
   const i64 run = shape.back() * bytes;
   std::vector<i64> index(rank, 0);
   while (true) {
-    const i64 source = offset(from_sizes, from_begin, index);
+    const i64 source = offset(from_sizes, from_begin, index) - from_first * bytes;
     const i64 target = offset(to_sizes, to_begin, index);
-    require(source + run <= static_cast<i64>(from.size()) &&
+    require(source >= 0 && source + run <= static_cast<i64>(from.size()) &&
                 target + run <= static_cast<i64>(to.size()),
             "a block copy leaves its array");
     std::memcpy(to.data() + target, from.data() + source, static_cast<std::size_t>(run));

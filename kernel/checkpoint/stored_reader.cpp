@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "kernel/checkpoint/disk.hpp"
+#include "kernel/checkpoint/slices.hpp"
 #include "tessera/error.hpp"
 #include "tessera/hash.hpp"
 
@@ -51,7 +52,10 @@ const SafetensorsFile& StoredReader::file(const std::string& name) {
   return *file;
 }
 
-std::vector<std::byte> StoredReader::read(const std::string& dtype, const StoredSlice& slice) {
+void StoredReader::read(const std::string& dtype,
+                        const StoredSlice& slice,
+                        const std::function<bool(const Rectangle&)>& wanted,
+                        const OnBlock& on_block) {
   const SafetensorsFile& in = file(slice.file);
   const SafetensorsEntry& entry = in.entry(slice.key);
   const std::string path = (folder_ / slice.file).string();
@@ -60,15 +64,49 @@ std::vector<std::byte> StoredReader::read(const std::string& dtype, const Stored
           path,
           entry.dtype,
           fmt::join(entry.shape, ", "));
-  std::vector<std::byte> bytes = in.read(entry);
-  require(static_cast<i64>(bytes.size()) == slice.where.elements() * dtype_size(parse_dtype(dtype)),
+  const i64 element = dtype_size(parse_dtype(dtype));
+  require(entry.end - entry.begin == slice.where.elements() * element,
           "{} is damaged: {} bytes are not {} {}",
           path,
-          bytes.size(),
+          entry.end - entry.begin,
           dtype,
           slice.where);
-  require(hash64(bytes) == slice.checksum, "{} is damaged: the checksum is wrong", path);
-  return bytes;
+  const std::vector<Rectangle> blocks = slice.blocks();
+  i64 begin = 0;
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    const i64 bytes = blocks[i].elements() * element;
+    if (wanted(blocks[i])) {
+      block_.resize(static_cast<std::size_t>(bytes));
+      in.read(entry, begin, block_);
+      require(hash64(block_) == slice.checksums[i], "{} is damaged: the checksum is wrong", path);
+      on_block(blocks[i], block_);
+    }
+    begin += bytes;
+  }
+}
+
+std::vector<std::byte> StoredReader::read(const StoredTensor& tensor) {
+  const i64 element = dtype_size(parse_dtype(tensor.dtype));
+  i64 elements = 1;
+  for (const i64 size : tensor.shape) elements *= size;
+  std::vector<std::byte> whole(static_cast<std::size_t>(elements * element));
+  for (const StoredSlice& slice : tensor.slices) {
+    read(
+        tensor.dtype,
+        slice,
+        [](const Rectangle&) { return true; },
+        [&](const Rectangle& block, std::span<const std::byte> from) {
+          copy_block(from,
+                     block.shape,
+                     std::vector<i64>(block.shape.size(), 0),
+                     whole,
+                     tensor.shape,
+                     block.begin,
+                     block.shape,
+                     element);
+        });
+  }
+  return whole;
 }
 
 void Damage::collect(const std::string& tensor, const std::function<void()>& work) {
@@ -108,7 +146,13 @@ CheckpointIndex verify_checkpoint(const std::filesystem::path& folder) {
   Damage damage;
   for (const auto& [name, tensor] : index.tensors) {
     for (const StoredSlice& slice : tensor.slices) {
-      damage.collect(name, [&, &tensor = tensor] { reader.read(tensor.dtype, slice); });
+      damage.collect(name, [&, &tensor = tensor] {
+        reader.read(
+            tensor.dtype,
+            slice,
+            [](const Rectangle&) { return true; },
+            [](const Rectangle&, std::span<const std::byte>) {});
+      });
     }
   }
   damage.require_none(folder);

@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -17,9 +18,17 @@ namespace tessera {
 class StoredReader {
  public:
   StoredReader(std::filesystem::path folder, const CheckpointIndex& index);
-  /// Contents of a slice of a tensor of this dtype. Throws Error naming the file when anything is
-  /// wrong; for what concerns the whole file the same each time.
-  std::vector<std::byte> read(const std::string& dtype, const StoredSlice& slice);
+  /// Takes the contents of a block, which is a rectangle of the tensor.
+  using OnBlock = std::function<void(const Rectangle&, std::span<const std::byte>)>;
+  /// Reads those blocks of a slice of a tensor of this dtype that `wanted` says, and no other
+  /// bytes. Throws Error naming the file when anything is wrong with it; for what concerns the
+  /// whole file the same each time.
+  void read(const std::string& dtype,
+            const StoredSlice& slice,
+            const std::function<bool(const Rectangle&)>& wanted,
+            const OnBlock& on_block);
+  /// A whole logical tensor, dense.
+  std::vector<std::byte> read(const StoredTensor& tensor);
 
  private:
   const SafetensorsFile& file(const std::string& name);
@@ -27,6 +36,7 @@ class StoredReader {
   const CheckpointIndex& index_;
   std::map<std::string, std::unique_ptr<SafetensorsFile>> files_;
   std::map<std::string, Error> unusable_;  // why, by name
+  std::vector<std::byte> block_;
 };
 
 /// Collects failures, so that an error lists all that is damaged and not only the first.

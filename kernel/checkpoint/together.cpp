@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <exception>
+#include <thread>
+#include <utility>
 
 #include "kernel/launch/agree.hpp"
 
@@ -42,14 +44,53 @@ void throw_failures(const std::vector<std::string>& texts) {
 std::vector<std::string> Together::all(std::string_view what,
                                        const std::function<std::string()>& work) const {
   std::vector<std::string> texts{attempt(work)};
-  if (store_ != nullptr) {
-    texts =
-        gather_text(*store_, rank_, world_, fmt::format("checkpoint/{}", what), texts[0], timeout_);
-  }
+  if (store_ != nullptr) texts = gather(fmt::format("checkpoint/{}", what), texts[0]);
   const bool failed = std::ranges::any_of(texts, [](const auto& t) { return t[0] == kFailed; });
   if (failed && store_ != nullptr) leave_together(*store_, rank_, world_, "checkpoint", timeout_);
   throw_failures(texts);
   for (std::string& text : texts) text.erase(0, 1);
+  return texts;
+}
+
+Together Together::in_background(std::stop_token stop) const {
+  Together other = *this;
+  other.background_ = std::move(stop);
+  return other;
+}
+
+void Together::pause(std::chrono::milliseconds time) const {
+  using namespace std::chrono_literals;
+  const auto end = std::chrono::steady_clock::now() + time;
+  while (std::chrono::steady_clock::now() < end) {
+    require(!background_ || !background_->stop_requested(), "the run ends before it is saved");
+    std::this_thread::sleep_for(std::min(time, 10ms));
+  }
+}
+
+// In the background no call waits within the store: it would outlast a run that ends.
+std::vector<std::string> Together::gather(const std::string& key, const std::string& text) const {
+  using namespace std::chrono_literals;
+  if (!background_) return gather_text(*store_, rank_, world_, key, text, timeout_);
+  const std::string base = "background/" + key;
+  const std::string round =
+      fmt::format("{}/{}", base, store_->add(fmt::format("{}/calls/{}", base, rank_), 1));
+  store_->set(fmt::format("{}/{}", round, rank_), text);
+  const std::string count = round + "/count";
+  const auto deadline = std::chrono::steady_clock::now() + timeout_;
+  auto between = 2ms;
+  for (i64 here = store_->add(count, 1); here < world_; here = store_->add(count, 0)) {
+    require(std::chrono::steady_clock::now() < deadline,
+            "{} of {} ranks did not come to \"{}\"",
+            world_ - here,
+            world_,
+            key);
+    pause(between);
+    between = std::min(between * 2, 200ms);
+  }
+  std::vector<std::string> texts;
+  for (i64 peer = 0; peer < world_; ++peer) {
+    texts.push_back(store_->get(fmt::format("{}/{}", round, peer), timeout_));
+  }
   return texts;
 }
 

@@ -1,6 +1,8 @@
 #pragma once
 #include <chrono>
 #include <functional>
+#include <optional>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,18 +25,27 @@ class Together {
   /// `store` is nullptr for a world of one.
   Together(Store* store, i64 rank, i64 world, std::chrono::milliseconds timeout)
       : store_(store), rank_(rank), world_(world), timeout_(timeout) {}
+  /// The same among threads that work in the background, one of each rank, while the ranks' own
+  /// threads do something else: they ask the store now and then, and give up with an Error once
+  /// `stop` says so.
+  Together in_background(std::stop_token stop) const;
 
   /// Runs `work` on every rank and returns every rank's text, by rank. When it fails on any, all
   /// throw TogetherError with all different reasons and the first one's exit code.
   std::vector<std::string> all(std::string_view what,
                                const std::function<std::string()>& work) const;
+  /// Waits, and ends early with an Error where the background was told to stop.
+  void pause(std::chrono::milliseconds time) const;
+
   /// Work of rank 0 alone; every rank gets its text.
   std::string root(std::string_view what, const std::function<std::string()>& work) const;
 
  private:
+  std::vector<std::string> gather(const std::string& key, const std::string& text) const;
   Store* store_;
   i64 rank_, world_;
   std::chrono::milliseconds timeout_;
+  std::optional<std::stop_token> background_ = {};
 };
 
 }  // namespace tessera

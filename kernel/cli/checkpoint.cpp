@@ -32,14 +32,6 @@ i64 bytes_in(const fs::path& folder) {
   return bytes;
 }
 
-std::string size_text(i64 bytes) {
-  constexpr const char* kUnits[] = {"B", "kB", "MB", "GB", "TB"};
-  double value = static_cast<double>(bytes);
-  std::size_t unit = 0;
-  for (; value >= 1000 && unit + 1 < std::size(kUnits); ++unit) value /= 1000;
-  return fmt::format("{:.{}f} {}", value, unit == 0 ? 0 : 1, kUnits[unit]);
-}
-
 // What its index says at a glance; reads no tensor.
 std::string state_of(const StepFolder& found) {
   if (!found.complete) {
@@ -91,6 +83,14 @@ bool verify(const fs::path& folder) {
 }
 
 }  // namespace
+
+std::string size_text(i64 bytes) {
+  constexpr const char* kUnits[] = {"B", "kB", "MB", "GB", "TB"};
+  double value = static_cast<double>(bytes);
+  std::size_t unit = 0;
+  for (; value >= 1000 && unit + 1 < std::size(kUnits); ++unit) value /= 1000;
+  return fmt::format("{:.{}f} {}", value, unit == 0 ? 0 : 1, kUnits[unit]);
+}
 
 int run_checkpoint(const CheckpointOptions& options) {
   if (options.action == CheckpointOptions::list) {

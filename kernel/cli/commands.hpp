@@ -55,6 +55,7 @@ struct PlanOptions {
   std::string svg;       ///< file to draw the timeline into; empty: none
   i64 world = 0;         ///< 0: what the configuration asks for
   u64 memory = 0;        ///< bytes of a device, or of a host; 0: what the hardware table says
+  bool optimizer_ranges = false;  ///< print which elements each rank updates, and nothing else
   bool json = false;
 };
 
@@ -85,11 +86,33 @@ struct GenerateOptions {
   i64 tokens = 100;
   double temperature = 1;  ///< 0: always the most likely token
   u64 seed = 1234;
+  bool logits = false;  ///< print what the model says of the next token, and nothing else
 };
 
 struct CheckpointOptions {
   enum Action { list, verify } action = list;
   std::string folder;
+};
+
+struct CheckpointDiffOptions {
+  std::string a, b;  ///< folders of runs or of checkpoints
+  bool json = false;
+};
+
+struct CheckpointExportOptions {
+  std::string folder, file;
+  std::string dtype;  ///< empty: as they are
+};
+
+struct CheckpointReshardOptions {
+  std::string folder, out;
+  std::vector<std::string> sets;  ///< "key=value": the layout
+};
+
+struct ConvertOptions {
+  std::string from, to;           ///< folders
+  std::string converter;          ///< empty: the one that fits
+  std::vector<std::string> path;  ///< plugin folders searched before all others
 };
 
 int run_ranks(const RanksOptions& options);
@@ -107,10 +130,16 @@ int run_train(const TrainOptions& options);
 int run_plan(const PlanOptions& options);
 int run_calibrate(const CalibrateOptions& options);
 int run_generate(const GenerateOptions& options);
+int run_convert(const ConvertOptions& options);
 int run_checkpoint(const CheckpointOptions& options);
+int run_checkpoint_diff(const CheckpointDiffOptions& options);
+int run_checkpoint_export(const CheckpointExportOptions& options);
+int run_checkpoint_reshard(const CheckpointReshardOptions& options);
 
 // What several commands share.
 
+/// "1.2 GB"
+std::string size_text(i64 bytes);
 /// Writes a picture or a report that was asked for. Throws Error naming the file.
 void write_output_file(const std::string& file, std::string_view text);
 /// Throws ConfigError: there is no component `subject` ("KIND/NAME"); shows which there are

@@ -11,6 +11,7 @@
 #include "kernel/launch/open_plugins.hpp"
 #include "kernel/train/run/generator.hpp"
 #include "tessera/error.hpp"
+#include "tessera/json.hpp"
 
 namespace tessera {
 
@@ -61,6 +62,11 @@ int run_generate(const GenerateOptions& options) {
   Generator generator(resolved, *plugins, folder, rank_threads(resolved.run.device, 1));
 
   std::vector<i32> tokens = generator.tokenizer().encode(options.prompt);
+  if (options.logits) {
+    const std::vector<float> logits = generator.logits(tokens);
+    fmt::print("{}\n", Json::array(logits, [](float x) { return Json(double{x}); }).text());
+    return 0;
+  }
   std::size_t printed = 0;
   const auto print = [&](bool last) {
     const std::string text = generator.tokenizer().decode(tokens);

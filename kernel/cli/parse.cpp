@@ -116,6 +116,9 @@ void add_plan(Program& program, int (*run)(const PlanOptions&)) {
       ->transform(CLI::AsSizeValue(true))
       ->check(CLI::Range(u64{1}, u64{1} << 62))
       ->option_text("SIZE");
+  command->add_flag("--optimizer-ranges",
+                    o->optimizer_ranges,
+                    "only the elements of each parameter that each rank updates");
   command->add_flag("--json", o->json, "for programs");
 }
 
@@ -157,19 +160,81 @@ void add_generate(Program& program, int (*run)(const GenerateOptions&)) {
       ->check(not_negative)
       ->check(fits_64_bits)
       ->capture_default_str();
+  command->add_flag("--logits", o->logits, "only print the next token's logits, as a JSON array");
 }
 
-void add_checkpoint(Program& program, int (*run)(const CheckpointOptions&)) {
+void add_checkpoint(Program& program, const Commands& commands) {
   CLI::App* command = program.app.add_subcommand("checkpoint", "Look at saved checkpoints");
   command->require_subcommand(1);
   const auto add = [&](const char* name, const char* doc, CheckpointOptions::Action action) {
     CLI::App* sub = command->add_subcommand(name, doc);
-    const auto o = program.choose(sub, run);
+    const auto o = program.choose(sub, commands.checkpoint);
     o->action = action;
     sub->add_option("DIR", o->folder, "folder of a run or of checkpoints")->required();
   };
   add("list", "Which checkpoints are there", CheckpointOptions::list);
   add("verify", "Read them all and compare checksums", CheckpointOptions::verify);
+
+  const std::string one = "a checkpoint; of a run's folder the newest";
+  CLI::App* diff = command->add_subcommand("diff", "Which tensors of two checkpoints differ");
+  const auto d = program.choose(diff, commands.checkpoint_diff);
+  diff->add_option("A", d->a, one)->required();
+  diff->add_option("B", d->b, one)->required();
+  diff->add_flag("--json", d->json, "for programs");
+  diff->footer(
+      "Layouts and files do not matter, values do.\n"
+      "\n"
+      "Exit codes: 0 they hold the same; 1 they differ, or one is damaged; 2 usage.");
+
+  CLI::App* export_command =
+      command->add_subcommand("export", "Write the parameters into one safetensors file");
+  const auto e = program.choose(export_command, commands.checkpoint_export);
+  export_command->add_option("DIR", e->folder, one)->required();
+  export_command->add_option("FILE", e->file, "a new file")->check(not_empty)->required();
+  export_command->add_option("--dtype", e->dtype, "round floating values to it [as they are]")
+      ->check(CLI::IsMember({"fp64", "fp32", "bf16", "fp16"}));
+
+  CLI::App* reshard = command->add_subcommand(
+      "reshard", "Write a checkpoint as another layout would have saved it");
+  const auto r = program.choose(reshard, commands.checkpoint_reshard);
+  reshard->add_option("DIR", r->folder, one)->required();
+  reshard->add_option("OUT", r->out, "the folder that its step-N is made in")
+      ->check(not_empty)
+      ->required();
+  add_sets(reshard, r->sets);
+  reshard->footer(
+      "Example: tessera checkpoint reshard runs/a runs/b/checkpoints --set parallel.tensor=4\n"
+      "\n"
+      "No layout needs it: every run reads any checkpoint, and each rank only those blocks of it\n"
+      "that hold values of its own. It saves time where many ranks start often from a checkpoint\n"
+      "of a layout that cuts matrices along other dimensions, or from storage that reads small\n"
+      "parts slowly: then each rank reads whole files. Values keep their bits.");
+}
+
+void add_convert(Program& program, int (*run)(const ConvertOptions&)) {
+  CLI::App* command = program.app.add_subcommand(
+      "convert", "A model of Hugging Face transformers to a checkpoint, or back");
+  const auto o = program.choose(command, run);
+  command->add_option("--from", o->from, "a folder with a config.json; or a checkpoint, or a run's")
+      ->required()
+      ->option_text("DIR");
+  command->add_option("--to", o->to, "a new folder: of the other kind")
+      ->required()
+      ->check(not_empty)
+      ->option_text("DIR");
+  command
+      ->add_option("--converter", o->converter, "as `tessera plugins` lists it [the one that fits]")
+      ->check(not_empty);
+  command->add_option("--path", o->path, "a plugin folder to search before all others")
+      ->allow_extra_args(false)
+      ->option_text("DIR ...");
+  command->footer(
+      "Reads config.json with model.safetensors, or with several files and their index. Values "
+      "keep\n"
+      "their bits both ways; fp16 and bf16 become fp32.\n"
+      "\n"
+      "Of a model it makes checkpoints/step-0 and model.toml, the configuration to include in one\n"
+      "that trains on from there with checkpoint.init_from.");
 }
 
 void add_ranks(Program& program, int (*run)(const RanksOptions&)) {
@@ -343,7 +408,8 @@ int run_program(int argc, const char* const* argv, const Commands& commands) {
   if (commands.plan != nullptr) add_plan(program, commands.plan);
   if (commands.calibrate != nullptr) add_calibrate(program, commands.calibrate);
   if (commands.generate != nullptr) add_generate(program, commands.generate);
-  if (commands.checkpoint != nullptr) add_checkpoint(program, commands.checkpoint);
+  if (commands.checkpoint != nullptr) add_checkpoint(program, commands);
+  if (commands.convert != nullptr) add_convert(program, commands.convert);
   if (commands.ranks != nullptr) add_ranks(program, commands.ranks);
   if (commands.schedule != nullptr) add_schedule(program, commands.schedule);
   if (commands.plugins_list != nullptr) add_plugins(program, commands);

@@ -10,6 +10,10 @@ struct Commands {
   int (*calibrate)(const CalibrateOptions&) = nullptr;
   int (*generate)(const GenerateOptions&) = nullptr;
   int (*checkpoint)(const CheckpointOptions&) = nullptr;
+  int (*checkpoint_diff)(const CheckpointDiffOptions&) = nullptr;
+  int (*checkpoint_export)(const CheckpointExportOptions&) = nullptr;
+  int (*checkpoint_reshard)(const CheckpointReshardOptions&) = nullptr;
+  int (*convert)(const ConvertOptions&) = nullptr;
   int (*ranks)(const RanksOptions&) = nullptr;
   int (*schedule)(const ScheduleOptions&) = nullptr;
   int (*plugins_list)(const PluginsOptions&) = nullptr;

@@ -8,6 +8,7 @@
 #include "kernel/launch/environment.hpp"
 #include "kernel/launch/open_plugins.hpp"
 #include "kernel/plan/advice.hpp"
+#include "kernel/plan/optimizer_ranges.hpp"
 #include "kernel/plan/report.hpp"
 #include "kernel/schedule/draw.hpp"
 #include "kernel/train/setup/run_setup.hpp"
@@ -33,6 +34,13 @@ class Planner {
     std::vector<std::string> sets = options_.sets;
     sets.insert(sets.end(), further.begin(), further.end());
     const Resolved config = resolved(sets);
+    return tessera::predict(arguments(config));
+  }
+
+  std::vector<OptimizerRanges> ranges() const { return optimizer_ranges(arguments(config_)); }
+
+ private:
+  PlanArguments arguments(const Resolved& config) const {
     PlanArguments arguments;
     arguments.config = &config;
     arguments.plugins = plugins_.get();
@@ -40,10 +48,8 @@ class Planner {
     arguments.hardware = hardware_;
     arguments.threads = rank_threads(config.run.device, arguments.world);
     arguments.workers = static_cast<int>(auto_threads(1));
-    return tessera::predict(arguments);
+    return arguments;
   }
-
- private:
   Resolved resolved(const std::vector<std::string>& sets) const {
     return resolve(Config::load(options_.files, sets), *plugins_);
   }
@@ -60,6 +66,13 @@ int run_plan(const PlanOptions& options) {
   try {
     const Planner planner(options);
     for (const std::string& notice : planner.config().notices) fmt::print(stderr, "{}\n", notice);
+    if (options.optimizer_ranges) {
+      const std::vector<OptimizerRanges> ranges = planner.ranges();
+      fmt::print(
+          "{}",
+          options.json ? optimizer_ranges_json(ranges) + "\n" : optimizer_ranges_text(ranges));
+      return 0;
+    }
     const Prediction prediction = planner.predict();
     const Advice advice = advise(
         prediction, planner.config().run, static_cast<i64>(options.memory), [&](const auto& sets) {

@@ -185,10 +185,16 @@ void CheckpointSection::describe(Schema<CheckpointSection>& s) {
       .at_most(kMostSteps);
   s.field("failures",
           &CheckpointSection::failures,
-          "how often in a row a save that failed is tried again, each time a step later, before it "
-          "ends the run")
+          "how often in a row a save that failed is tried again, each time a step later "
+          "(`asynchronous`: a second later), before it ends the run")
       .at_least(0)
       .at_most(kMostSteps);
+  s.field(
+       "asynchronous",
+       &CheckpointSection::asynchronous,
+       "copy what is saved and go on, while a thread writes the copy; takes the memory of what a "
+       "rank writes once more on its host")
+      .megatron("--async-save");
   s.field("resume",
           &CheckpointSection::resume,
           "\"auto\": the newest in `out`, if any; \"none\"; or a checkpoint's folder")

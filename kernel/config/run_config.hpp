@@ -88,6 +88,7 @@ struct CheckpointSection {
   i64 every_steps = 0;
   i64 keep = 3;
   i64 failures = 3;
+  bool asynchronous = false;
   std::string resume = "auto";  ///< "auto", "none", or an absolute path
   std::string out;              ///< absolute; "<run.out>/checkpoints" by default
   std::string init_from;        ///< absolute; empty: initial values

@@ -11,6 +11,7 @@
 #include <fstream>
 #include <utility>
 
+#include "tessera/control_group.hpp"
 #include "tessera/error.hpp"
 
 namespace tessera {
@@ -41,25 +42,14 @@ i64 number_after(const std::filesystem::path& file, const std::string& word) {
   return 0;
 }
 
-// The folder with `file` of this process's control group: of version 2, "0::/job" in the list of
-// groups, or of this controller of version 1, "4:memory:/job". Inside of a container the name may
-// be that of the outside: then the folder is the root. Empty when there is none.
-std::filesystem::path group_folder(const std::string& proc,
-                                   const std::string& groups,
-                                   const std::string& controller,
-                                   const std::string& file) {
-  std::ifstream in(proc + "/self/cgroup");
+// The nearest control group of this process that has `file`; empty when there is none.
+std::filesystem::path group_folder(const std::string& controller,
+                                   const std::string& file,
+                                   const std::string& proc,
+                                   const std::string& groups) {
   std::error_code error;
-  for (std::string line; std::getline(in, line);) {
-    const std::size_t name = line.find(':', line.find(':') + 1);
-    if (name == std::string::npos) continue;
-    const bool unified = line.starts_with("0::");
-    if (!unified && line.find(":" + controller + ":") == std::string::npos) continue;
-    const std::filesystem::path root = unified ? groups : groups + "/" + controller;
-    for (const std::string& group : {line.substr(name + 1), std::string("/")}) {
-      const std::filesystem::path folder = root.string() + group;
-      if (std::filesystem::exists(folder / file, error)) return folder;
-    }
+  for (const std::filesystem::path& folder : control_groups(controller, proc, groups)) {
+    if (std::filesystem::exists(folder / file, error)) return folder;
   }
   return {};
 }
@@ -91,7 +81,7 @@ std::string files_text() {
 }
 
 std::string processes_text() {
-  const auto folder = group_folder("/proc", "/sys/fs/cgroup", "pids", "pids.max");
+  const auto folder = group_folder("pids", "pids.max", "/proc", "/sys/fs/cgroup");
   const std::string group = folder.empty() ? "" : first_line(folder / "pids.max");
   std::string text;
   if (const auto limit = limit_of(RLIMIT_NPROC)) {
@@ -134,7 +124,7 @@ std::optional<OutOfMemoryKills> out_of_memory_kills(const std::string& proc,
   constexpr std::pair<const char*, const char*> kFiles[] = {
       {"memory.events", "memory.max"}, {"memory.oom_control", "memory.limit_in_bytes"}};
   for (const auto& [events, most] : kFiles) {
-    const std::filesystem::path folder = group_folder(proc, groups, "memory", events);
+    const std::filesystem::path folder = group_folder("memory", events, proc, groups);
     if (folder.empty()) continue;
     OutOfMemoryKills kills{number_after(folder / events, "oom_kill"), {}};
     const double bytes = std::strtod(first_line(folder / most).c_str(), nullptr);  // "max" is 0

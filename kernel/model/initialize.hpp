@@ -1,14 +1,18 @@
 #pragma once
+#include "kernel/model/main_part.hpp"
 #include "tessera/device.hpp"
 #include "tessera/parameter.hpp"
 
 namespace tessera {
 
 /// Writes a parameter's initial values: Philox key (seed, logical name), counter = logical element,
-/// so that they do not depend on the layout; padding is zero.
+/// so that they do not depend on the layout; padding is zero. `main` is what this rank has of the
+/// main values; the compute form is written as a whole.
+void initialize(Parameter& parameter, const MainPart& main, u64 seed, Device& device);
+/// The same of a parameter whose main values are all here.
 void initialize(Parameter& parameter, u64 seed, Device& device);
 
 /// Copies main values to the compute form where that is memory of its own.
-void refresh_compute(Parameter& parameter, Device& device);
+void refresh_compute(Parameter& parameter, const MainPart& main, Device& device);
 
 }  // namespace tessera

@@ -13,7 +13,7 @@ class LocatedModule final : public Module {
   LocatedModule(std::shared_ptr<Module> module, std::string where)
       : module_(std::move(module)), where_(std::move(where)) {}
   Tensor operator()(Context& cx, const Tensor& x) const override {
-    const Handled handled(cx.tape, &in_backward_);
+    const ErrorHandlerScope recording(cx.tape, &in_backward_);
     try {
       return (*module_)(cx, x);
     } catch (...) {
@@ -22,22 +22,6 @@ class LocatedModule final : public Module {
   }
 
  private:
-  // While it lives, operations are recorded with this handler.
-  class Handled {
-   public:
-    Handled(Tape* tape, const Tape::ErrorHandler* handler)
-        : tape_(tape), before_(tape == nullptr ? nullptr : tape->on_error(handler)) {}
-    ~Handled() {
-      if (tape_ != nullptr) tape_->on_error(before_);
-    }
-    Handled(const Handled&) = delete;
-    Handled& operator=(const Handled&) = delete;
-
-   private:
-    Tape* tape_;
-    const Tape::ErrorHandler* before_;
-  };
-
   std::shared_ptr<Module> module_;
   std::string where_;
   Tape::ErrorHandler in_backward_ = [this] { rethrow_located(where_ + ": backward pass"); };

@@ -17,6 +17,17 @@ void PlacementCheck::begin(const Mesh& mesh, const std::vector<Parameter*>& para
   }
 }
 
+namespace {
+
+// Replicas' shards of parameters and gradients: every element stays what it was.
+bool in_place(const TensorArg& part, const TensorArg& whole) {
+  const auto* begin = static_cast<const char*>(whole.address);
+  const auto* at = static_cast<const char*>(part.address);
+  return at >= begin && at < begin + whole.elements() * dtype_size(whole.dtype);
+}
+
+}  // namespace
+
 PlacementCheck::Bytes PlacementCheck::bytes_of(const TensorArg& tensor) {
   i64 elements = tensor.elements() == 0 ? 0 : 1;
   for (int i = 0; i < tensor.rank && elements > 0; ++i) {
@@ -95,9 +106,11 @@ void PlacementCheck::started(const GroupSpec& group, const Collective& collectiv
       if (across) set(collective.input, false);
       return;
     case CollectiveKind::all_gather:
+      if (!across && in_place(collective.input, collective.output)) return;
       set(collective.output, !across && differs(collective.input));
       return;
     case CollectiveKind::reduce_scatter:
+      if (!across && in_place(collective.output, collective.input)) return;
       set(collective.output, across || differs(collective.input));
       return;
     case CollectiveKind::all_to_all:

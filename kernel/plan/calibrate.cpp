@@ -83,9 +83,9 @@ class Ranks {
 };
 
 // One rank: its device, and what it measures with the others.
-class Rank {
+class MeasuringRank {
  public:
-  Rank(const CalibrateArguments& arguments, Ranks& ranks, int rank, InProcessStore& store)
+  MeasuringRank(const CalibrateArguments& arguments, Ranks& ranks, int rank, InProcessStore& store)
       : arguments_(arguments), ranks_(ranks), rank_(rank), store_(store) {}
 
   void measure(Calibration& out) {
@@ -252,7 +252,8 @@ Calibration calibrate(const CalibrateArguments& arguments) {
   out.hardware.ranks_per_host = arguments.ranks;
   Ranks ranks(arguments.ranks);
   InProcessStore store;
-  ranks.run(arguments.ranks, [&](int rank) { Rank(arguments, ranks, rank, store).measure(out); });
+  ranks.run(arguments.ranks,
+            [&](int rank) { MeasuringRank(arguments, ranks, rank, store).measure(out); });
   fill_hardware(out, arguments.within, arguments.between);
   return out;
 }

@@ -2,9 +2,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 
 #include "kernel/plan/calibrate.hpp"
+#include "tessera/control_group.hpp"
 #include "tessera/value.hpp"
 
 namespace tessera {
@@ -35,10 +37,11 @@ void fill_peaks(const Calibration& measured, Hardware& hardware) {
 double host_memory() {
   double bytes =
       static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGE_SIZE));
-  for (const char* file :
-       {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
-    double limit = 0;
-    if (std::ifstream(file) >> limit && limit > 0) bytes = std::min(bytes, limit);
+  for (const std::filesystem::path& group : control_groups("memory")) {
+    for (const char* file : {"memory.max", "memory.limit_in_bytes"}) {
+      double limit = 0;
+      if (std::ifstream(group / file) >> limit && limit > 0) bytes = std::min(bytes, limit);
+    }
   }
   return bytes;
 }

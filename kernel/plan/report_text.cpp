@@ -108,6 +108,9 @@ std::string rank_text(const Prediction& p, const Representative& r) {
   if (r.scratch > 0) {
     text += fmt::format(" ({} by the communicator)", bytes_text(r.scratch));
   }
+  if (r.snapshot > 0) {
+    text += fmt::format(" ({} on the host for asynchronous checkpoints)", bytes_text(r.snapshot));
+  }
   text += ":";
   for (int c = 0; c < kCategories; ++c) {
     const i64 peak = r.memory.peak[static_cast<std::size_t>(c)];

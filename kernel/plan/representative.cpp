@@ -7,7 +7,9 @@
 #include <thread>
 #include <utility>
 
+#include "kernel/checkpoint/rank_part.hpp"
 #include "kernel/train/execution/train_step.hpp"
+#include "kernel/train/run/training_state.hpp"
 
 namespace tessera {
 
@@ -115,6 +117,10 @@ Representative run_representative(const PlanArguments& arguments,
   out.model_elements = model.parameter_elements();
   out.memory = rank.device->memory();
   out.scratch = scratch.most();
+  if (setup.config->checkpoint.save && setup.config->checkpoint.asynchronous) {
+    const TrainingState state(rank, model, step, setup);
+    out.snapshot = RankPart(*rank.mesh, state.tensors()).bytes();
+  }
   out.on_host = rank.device->memory_kind() == kHostMemory;
   out.traffic = traffic_of(*rank.mesh, arguments.hardware);
   out.plan = step.plan();

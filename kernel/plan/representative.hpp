@@ -26,9 +26,10 @@ struct Representative {
   i64 model_elements = 0;  ///< of the whole model, logical
   MemoryStats memory;      ///< peaks from the start to the end of the second step
   i64 scratch = 0;         ///< most bytes that communicators take at once beyond tensors
+  i64 snapshot = 0;        ///< bytes on the host of what checkpoint.asynchronous copies; 0: off
   bool on_host = true;     ///< the device's memory is the host's
   /// What the rank holds: untouched pages of a host are no memory.
-  i64 held() const { return scratch + (on_host ? memory.touched : memory.reserved); }
+  i64 held() const { return scratch + (on_host ? memory.touched + snapshot : memory.reserved); }
   std::vector<Traffic> traffic;
   Plan plan;
   std::vector<StepMeter::Cost> actions;  ///< by index in the plan

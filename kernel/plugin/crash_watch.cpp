@@ -148,9 +148,9 @@ CrashWatch::~CrashWatch() {
   sigaltstack(&none, nullptr);
 }
 
-void CrashWatch::add_plugin(const char* path) noexcept {
+void CrashWatch::add_plugin(const std::string& path) noexcept {
   const std::size_t at = g_plugin_count++;
-  if (at < g_plugins.size()) g_plugins[at] = path;
+  if (at < g_plugins.size()) g_plugins[at] = strdup(path.c_str());  // a crash reads it, at any time
 }
 
 void CrashWatch::told() noexcept { g_told = true; }

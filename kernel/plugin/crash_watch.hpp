@@ -1,4 +1,5 @@
 #pragma once
+#include <string>
 
 namespace tessera {
 
@@ -14,8 +15,8 @@ class CrashWatch {
   CrashWatch(const CrashWatch&) = delete;
   CrashWatch& operator=(const CrashWatch&) = delete;
 
-  /// Files whose code counts as a plugin's; `path` stays valid until the process ends.
-  static void add_plugin(const char* path) noexcept;
+  /// A file whose code counts as a plugin's until the process ends.
+  static void add_plugin(const std::string& path) noexcept;
   /// The crash that is under way was told: say nothing more.
   static void told() noexcept;
 };

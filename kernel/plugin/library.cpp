@@ -141,7 +141,7 @@ Library load_library(const std::filesystem::path& path) {
   }
   const auto& descriptor = library.get<const PluginDescriptor>("tessera_plugin");
   check_descriptor(absolute, descriptor);
-  CrashWatch::add_plugin((new std::string(absolute.string()))->c_str());  // loaded until the end
+  CrashWatch::add_plugin(absolute.string());
   return {absolute, file.hash, &descriptor};
 }
 

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "tessera/converter.hpp"
 #include "tessera/data.hpp"
 #include "tessera/dispatcher.hpp"
 #include "tessera/doing.hpp"
@@ -150,6 +151,9 @@ struct NamedOptimizer final : Named<Optimizer> {
   void sum_squares(Context& cx, const Tensor& out) override {
     call("sum_squares", [&](auto& c) { c.sum_squares(cx, out); });
   }
+  std::vector<int> owners() const override {
+    return call("owners", [](auto& c) { return c.owners(); });
+  }
   void step(Context& cx, const Tensor& scalars) override {
     call("step", [&](auto& c) { c.step(cx, scalars); });
   }
@@ -184,6 +188,28 @@ struct NamedGraphPolicy final : Named<GraphPolicy> {
   std::vector<CapturedRange> choose(std::span<const PhaseInfo> phases,
                                     const Plan& plan) const override {
     return call("choose", [&](auto& c) { return c.choose(phases, plan); });
+  }
+};
+
+struct NamedConverter final : Named<Converter> {
+  using Named::Named;
+  std::string_view model_type() const override {
+    return call("model_type", [](auto& c) { return c.model_type(); });
+  }
+  Settings to_ours(const Settings& theirs) const override {
+    return call("to_ours", [&](auto& c) { return c.to_ours(theirs); });
+  }
+  Settings to_theirs(const Settings& ours) const override {
+    return call("to_theirs", [&](auto& c) { return c.to_theirs(ours); });
+  }
+  std::vector<ConvertedTensor> tensors(const Settings& theirs) const override {
+    return call("tensors", [&](auto& c) { return c.tensors(theirs); });
+  }
+  std::string_view optional_prefix() const override {
+    return call("optional_prefix", [](auto& c) { return c.optional_prefix(); });
+  }
+  bool redundant(std::string_view name, const Settings& theirs) const override {
+    return call("redundant", [&](auto& c) { return c.redundant(name, theirs); });
   }
 };
 
@@ -225,20 +251,11 @@ class InBackward {
   InBackward& operator=(const InBackward&) = delete;
 
   // While it lives, what is recorded on the tape has the handler.
-  class Recording {
+  class Recording : public ErrorHandlerScope {
    public:
-    Recording(InBackward& owner, Tape* tape) : owner_(owner), tape_(tape) {
-      if (tape_ != nullptr) owner_.around_ = tape_->on_error(&owner_.handler_);
+    Recording(InBackward& owner, Tape* tape) : ErrorHandlerScope(tape, &owner.handler_) {
+      if (tape != nullptr) owner.around_ = around();
     }
-    ~Recording() {
-      if (tape_ != nullptr) tape_->on_error(owner_.around_);
-    }
-    Recording(const Recording&) = delete;
-    Recording& operator=(const Recording&) = delete;
-
-   private:
-    InBackward& owner_;
-    Tape* tape_;
   };
 
  private:
@@ -308,6 +325,7 @@ std::shared_ptr<void> named(std::string_view kind,
       {UpdateRule::kKind, wrap<UpdateRule, NamedRule>},
       {Optimizer::kKind, wrap<Optimizer, NamedOptimizer>},
       {Observer::kKind, wrap<Observer, NamedObserver>},
+      {Converter::kKind, wrap<Converter, NamedConverter>},
       {GraphPolicy::kKind, wrap<GraphPolicy, NamedGraphPolicy>},
       {Model::kKind, wrap<Model, NamedModel>},
       {TokenDispatcher::kKind, wrap<TokenDispatcher, NamedDispatcher>},

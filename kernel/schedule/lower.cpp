@@ -163,7 +163,7 @@ Pipeline::Pipeline(const PipelineSchedule& of, const PipelineShape& shape)
 Plan lower(const Pipeline& pipeline,
            int pipeline_rank,
            std::vector<PhaseInfo> phases,
-           const std::vector<std::vector<int>>& bucket_layers) {
+           const BucketUse& buckets) {
   const Orders& orders = pipeline.orders;
   const auto rank = static_cast<std::size_t>(pipeline_rank);
   Plan plan;
@@ -185,8 +185,10 @@ Plan lower(const Pipeline& pipeline,
   }
   if (!plan.shape.training) return plan;
 
-  plan.bucket_layers = bucket_layers;
+  plan.bucket_layers = buckets.layers;
+  plan.gathers = buckets.gathered;
   add_reductions(plan);
+  if (plan.gathers) add_gathers(plan);
   add_step(plan);
   return plan;
 }
@@ -194,8 +196,8 @@ Plan lower(const Pipeline& pipeline,
 Plan lower(const PipelineSchedule& schedule,
            const PipelineShape& shape,
            std::vector<PhaseInfo> phases,
-           const std::vector<std::vector<int>>& bucket_layers) {
-  return lower({schedule, shape}, shape.rank, std::move(phases), bucket_layers);
+           const BucketUse& buckets) {
+  return lower({schedule, shape}, shape.rank, std::move(phases), buckets);
 }
 
 bool in_one_recomputed_range(const Plan& plan, int a) {

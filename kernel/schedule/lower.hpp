@@ -8,6 +8,13 @@
 
 namespace tessera {
 
+/// What a training step does with the buckets of a rank's parameters.
+struct BucketUse {
+  /// Layers (within the model) whose parameters are in each bucket.
+  std::vector<std::vector<int>> layers;
+  bool gathered = false;  ///< before they are read
+};
+
 /// What the plans of all ranks have in common. Refers to the schedule.
 struct Pipeline {
   /// Throws Error when the schedule lists what does not exist, or does not come to its end.
@@ -20,18 +27,18 @@ struct Pipeline {
 
 /// Turns a schedule's compute actions into the plan of one rank: phases in order, exchanges with
 /// the other ranks (see exchanges_of), recomputed ranges before their backward, each
-/// bucket's reduction after the phase whose last backward completes it, one Step at the end.
-/// `phases` are those of all chunks of this rank; bucket_layers[b] are the layers (within the
-/// model) whose parameters have gradients in bucket b. verify() checks the result.
+/// bucket's reduction after the phase whose last backward completes it, its gather before the
+/// phase that reads it first, one Step at the end. `phases` are those of all chunks of this rank.
+/// verify() checks the result.
 Plan lower(const Pipeline& pipeline,
            int rank,
            std::vector<PhaseInfo> phases,
-           const std::vector<std::vector<int>>& bucket_layers);
+           const BucketUse& buckets);
 /// For one rank, shape.rank, alone.
 Plan lower(const PipelineSchedule& schedule,
            const PipelineShape& shape,
            std::vector<PhaseInfo> phases,
-           const std::vector<std::vector<int>>& bucket_layers);
+           const BucketUse& buckets);
 
 /// Do phases `a` and `a` + 1 of the plan belong to one recomputed range: of one layer, and both
 /// dropped? Phases beyond either end belong to none.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "tessera/error.hpp"
 
@@ -26,51 +27,91 @@ std::vector<int> completes(const Plan& plan, const std::vector<int>& layers) {
   return indices;
 }
 
-// Inserts each reduction after the last action that it waits for, and after the exchange that sends
-// the same action's gradients on: the neighbour waits for it. Indices of actions move along.
-void insert(Plan& plan, const std::vector<std::vector<int>>& waits) {
-  std::multimap<int, int> at;  // bucket by the action that it follows
-  for (std::size_t bucket = 0; bucket < waits.size(); ++bucket) {
-    int behind = waits[bucket].back();
-    const auto next = static_cast<std::size_t>(behind) + 1;
-    if (next < plan.actions.size() && plan.actions[next].kind == PlanAction::Exchange &&
-        std::ranges::find(plan.actions[next].after, behind) != plan.actions[next].after.end()) {
-      ++behind;
-    }
-    at.emplace(behind, static_cast<int>(bucket));
-  }
+// Inserts actions, each before the action of the plan that is its key (those with equal keys in
+// order). What they wait for are actions of the plan as it was; all indices move along. Returns
+// where the inserted ones are now.
+std::vector<int> insert(Plan& plan, std::multimap<int, PlanAction> inserted) {
   std::vector<PlanAction> merged;
-  std::vector<int> moved;
-  for (std::size_t i = 0; i < plan.actions.size(); ++i) {
-    moved.push_back(static_cast<int>(merged.size()));
-    merged.push_back(std::move(plan.actions[i]));
-    for (auto* list : {&merged.back().after, &merged.back().released}) {
+  std::vector<int> moved, places;
+  const auto move = [&](PlanAction& action) {
+    for (auto* list : {&action.after, &action.released}) {
       for (int& index : *list) index = moved[static_cast<std::size_t>(index)];
     }
-    const auto [begin, end] = at.equal_range(static_cast<int>(i));
+    merged.push_back(std::move(action));
+  };
+  for (int i = 0; i <= static_cast<int>(plan.actions.size()); ++i) {
+    const auto [begin, end] = inserted.equal_range(i);
     for (auto entry = begin; entry != end; ++entry) {
-      PlanAction reduce;
-      reduce.kind = PlanAction::Reduce;
-      reduce.bucket = entry->second;
-      for (const int index : waits[static_cast<std::size_t>(reduce.bucket)]) {
-        reduce.after.push_back(moved[static_cast<std::size_t>(index)]);
-      }
-      merged.push_back(std::move(reduce));
+      places.push_back(static_cast<int>(merged.size()));
+      move(entry->second);
     }
+    if (i == static_cast<int>(plan.actions.size())) break;
+    moved.push_back(static_cast<int>(merged.size()));
+    move(plan.actions[static_cast<std::size_t>(i)]);
   }
   plan.actions = std::move(merged);
+  return places;
+}
+
+PlanAction for_bucket(PlanAction::Kind kind, int bucket) {
+  PlanAction action;
+  action.kind = kind;
+  action.bucket = bucket;
+  return action;
+}
+
+// After the last action that a reduction waits for, and after the exchange that sends the same
+// action's gradients on: the neighbour waits for it.
+int place_after(const Plan& plan, int last) {
+  const auto next = static_cast<std::size_t>(last) + 1;
+  const bool sends =
+      next < plan.actions.size() && plan.actions[next].kind == PlanAction::Exchange &&
+      std::ranges::find(plan.actions[next].after, last) != plan.actions[next].after.end();
+  return last + (sends ? 2 : 1);
+}
+
+// The first forward action of one of these layers.
+int first_reader(const Plan& plan, const std::vector<int>& layers) {
+  const auto reads = [&](const PlanAction& action) {
+    return action.kind == PlanAction::F &&
+           std::ranges::count(layers, plan.phases[static_cast<std::size_t>(action.phase)].layer) >
+               0;
+  };
+  const auto found = std::ranges::find_if(plan.actions, reads);
+  require(found != plan.actions.end(), "no forward action reads a bucket that is gathered");
+  return static_cast<int>(found - plan.actions.begin());
 }
 
 }  // namespace
 
 void add_reductions(Plan& plan) {
-  std::vector<std::vector<int>> waits;
-  for (const std::vector<int>& layers : plan.bucket_layers) {
-    waits.push_back(completes(plan, layers));
-    require(
-        !waits.back().empty(), "no backward action completes gradient bucket {}", waits.size() - 1);
+  std::multimap<int, PlanAction> reductions;
+  for (std::size_t bucket = 0; bucket < plan.bucket_layers.size(); ++bucket) {
+    PlanAction reduce = for_bucket(PlanAction::Reduce, static_cast<int>(bucket));
+    reduce.after = completes(plan, plan.bucket_layers[bucket]);
+    require(!reduce.after.empty(), "no backward action completes gradient bucket {}", bucket);
+    reductions.emplace(place_after(plan, reduce.after.back()), std::move(reduce));
   }
-  insert(plan, waits);
+  insert(plan, std::move(reductions));
+}
+
+void add_gathers(Plan& plan) {
+  std::multimap<int, int> by_reader;  // buckets
+  for (std::size_t bucket = 0; bucket < plan.bucket_layers.size(); ++bucket) {
+    by_reader.emplace(first_reader(plan, plan.bucket_layers[bucket]), static_cast<int>(bucket));
+  }
+  std::multimap<int, PlanAction> gathers;
+  int reader = 0, before = 0;  // of the bucket at hand, of the one that is read before it
+  for (const auto& [reads, bucket] : by_reader) {
+    if (reads != reader) before = std::exchange(reader, reads);
+    gathers.emplace(before, for_bucket(PlanAction::Gather, bucket));
+  }
+  for (const int gather : insert(plan, std::move(gathers))) {
+    const auto bucket =
+        static_cast<std::size_t>(plan.actions[static_cast<std::size_t>(gather)].bucket);
+    const int first = first_reader(plan, plan.bucket_layers[bucket]);
+    plan.actions[static_cast<std::size_t>(first)].after.push_back(gather);
+  }
 }
 
 void add_step(Plan& plan) {

@@ -7,6 +7,13 @@ namespace tessera {
 /// gradient to it (and the exchange that sends that action's result on: a neighbour waits for it).
 void add_reductions(Plan& plan);
 
+/// Inserts one Gather for each of plan.bucket_layers: its parameters were updated by the step
+/// before, each shard on another rank. The first phase that reads a bucket waits for its Gather,
+/// which starts before the first phase that reads the bucket before it (at the start of the plan
+/// where there is none), so that it overlaps with that bucket's phases. Buckets follow each other
+/// in the order in which they are read.
+void add_gathers(Plan& plan);
+
 /// Appends the Step of a training plan, after every reduction and every exchange.
 void add_step(Plan& plan);
 

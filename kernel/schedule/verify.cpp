@@ -76,6 +76,9 @@ class Player {
       case PlanAction::Reduce:
         reduce(action);
         return;
+      case PlanAction::Gather:
+        gather(action);
+        return;
       case PlanAction::Step:
         for (const int reduction : reductions_) {
           check(std::ranges::count(action.after, reduction) > 0, "does not wait for a reduction");
@@ -117,6 +120,7 @@ class Player {
   void forward(const PlanAction& action, int position) {
     Progress& p = progress_[{action.microbatch, action.chunk}];
     check(p.forward == position, "runs its phase out of order or a second time");
+    reads_parameters(action);
     const int total = phases_of(action.chunk);
     if (p.forward++ == 0) {
       reads(action, true);
@@ -239,6 +243,28 @@ class Player {
     reductions_.push_back(static_cast<int>(at_));
   }
 
+  void gather(const PlanAction& action) {
+    check(plan_.gathers, "has no place where ranks update all of their parameters");
+    check(
+        action.bucket >= 0 && static_cast<std::size_t>(action.bucket) < plan_.bucket_layers.size(),
+        "is for a bucket that does not exist");
+    check(gathers_.emplace(action.bucket, static_cast<int>(at_)).second,
+          "gathers its bucket a second time");
+  }
+
+  // The first reader of a bucket waits for its Gather; later readers come after that one.
+  void reads_parameters(const PlanAction& action) {
+    if (!plan_.gathers || !read_layers_.insert(layer_of(action)).second) return;
+    for (int bucket = 0; bucket < static_cast<int>(plan_.bucket_layers.size()); ++bucket) {
+      const std::vector<int>& layers = plan_.bucket_layers[static_cast<std::size_t>(bucket)];
+      if (std::ranges::find(layers, layer_of(action)) == layers.end()) continue;
+      if (!read_buckets_.insert(bucket).second) continue;
+      const auto found = gathers_.find(bucket);
+      check(found != gathers_.end(), "reads parameters that are not gathered yet");
+      check(waits(action, found->second), "does not wait for the parameters that it reads");
+    }
+  }
+
   // --- The end
 
   void finish() const {
@@ -268,6 +294,11 @@ class Player {
               plan_.shape.rank,
               bucket);
     }
+    require(!plan_.gathers || gathers_.size() == plan_.bucket_layers.size(),
+            "the plan of pipeline rank {} is not valid: it gathers {} of {} buckets",
+            plan_.shape.rank,
+            gathers_.size(),
+            plan_.bucket_layers.size());
     require(stepped_ || !plan_.shape.training,
             "the plan of pipeline rank {} is not valid: it has no step",
             plan_.shape.rank);
@@ -292,6 +323,8 @@ class Player {
   std::map<int, int> live_;
   std::set<int> reduced_, complete_layers_;
   std::vector<int> reductions_;  // indices of their actions
+  std::map<int, int> gathers_;   // indices of their actions, by bucket
+  std::set<int> read_buckets_, read_layers_;
   std::set<Edge> sent_;
   std::map<Edge, int> received_;  // by which exchange
   std::set<int> sending_;         // exchanges whose sends were not waited for

@@ -11,7 +11,8 @@ namespace tessera {
 /// each phase of each microbatch forward once and backward once (B, or Bi then Bw), dependencies
 /// before their users, phases in order, what crosses to other ranks sent and received once and
 /// waited for, ranges recomputed before their backward, live microbatches within the declared
-/// bound, every bucket reduced once after its last gradient, one Step at the end.
+/// bound, every bucket reduced once after its last gradient and, where ranks update shards,
+/// gathered once before its first reader, which waits for it, one Step at the end.
 void verify(const Plan& plan);
 
 /// All pipeline ranks' plans, by rank: each by itself, then what is between them. They are of one

@@ -1,13 +1,12 @@
 #pragma once
 #include <filesystem>
 #include <optional>
-#include <string_view>
 
 namespace tessera {
 
 /// CPUs that control groups grant, the smallest of a group and those above it; nothing without a
-/// quota. `groups` is the text of /proc/self/cgroup and `mounted` is where control groups are
-/// mounted, /sys/fs/cgroup.
-std::optional<double> cpu_quota(std::string_view groups, const std::filesystem::path& mounted);
+/// quota. `proc` and `mounted` as in control_groups().
+std::optional<double> cpu_quota(const std::filesystem::path& proc = "/proc",
+                                const std::filesystem::path& mounted = "/sys/fs/cgroup");
 
 }  // namespace tessera

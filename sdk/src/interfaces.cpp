@@ -3,6 +3,7 @@
 #include "tessera/build.hpp"
 #include "tessera/comm.hpp"
 #include "tessera/context.hpp"
+#include "tessera/converter.hpp"
 #include "tessera/data.hpp"
 #include "tessera/device.hpp"
 #include "tessera/dispatcher.hpp"
@@ -37,6 +38,7 @@ Optimizer::~Optimizer() = default;
 Tokenizer::~Tokenizer() = default;
 Dataset::~Dataset() = default;
 Observer::~Observer() = default;
+Converter::~Converter() = default;
 
 Communicator::~Communicator() = default;
 GroupBackend::~GroupBackend() = default;

@@ -19,7 +19,7 @@ Tensor Shards::part(const Tensor& flat, std::size_t index) const {
   return flat.slice(0, shard.begin, shard.range.length);
 }
 
-void Shards::allocate(Device& device, std::size_t states) {
+void Shards::allocate(Device& device, std::size_t states, std::optional<DType> dtype) {
   ranges = range_table(device, list);
   hyper = allocate_flat(device, {static_cast<i64>(list.size()), 2}, DType::fp64);
   std::vector<double> values;
@@ -30,7 +30,7 @@ void Shards::allocate(Device& device, std::size_t states) {
   device.write(hyper, values.data());
   const Operation<FillArgs> fill(device);
   for (std::size_t i = 0; i < states; ++i) {
-    state.push_back(allocate_flat(device, main.shape(), main.dtype()));
+    state.push_back(allocate_flat(device, main.shape(), dtype.value_or(main.dtype())));
     fill.launch(device.stream(), device.pool(), {state.back().arg(), 0});
   }
 }

@@ -10,13 +10,18 @@
 namespace tessera::testing {
 
 /// Two values agree when they differ by at most relative · (largest of the tensor) + absolute;
-/// infinities and NaN only agree with themselves.
+/// infinities and NaN only agree with themselves. In a tensor of bf16 or fp16 this bounds the
+/// difference before rounding: a value may be rounded to the neighbour of the expected one, but,
+/// where the bound is small against their distance, few values are.
 struct Tolerance {
   double relative = 2e-6, absolute = 1e-9;
 };
 
 struct OpOptions {
   Tolerance tolerance = {};
+  /// Added to the relative tolerance of bf16 results: for operations that may round what they
+  /// computed to bf16 before they multiply it again.
+  double inner_rounding = 0;
   /// Demand the same bits under one thread and under three.
   bool any_threads = false;
 };
@@ -59,6 +64,7 @@ OpCase op_case(std::string name,
 /// done, one line each: written an input, written outside a tensor.
 struct OpOutcome {
   std::vector<std::vector<double>> values;
+  std::vector<DType> dtypes;
   std::string wrong;
 };
 TESSERA_API OpOutcome run_op(Device& device, const OpCase& op);
@@ -70,6 +76,7 @@ TESSERA_API std::string op_check(Device& device, Device& reference, const OpCase
 /// "value 17 is 3.5, expected 3.25 (tolerance 1e-06)"; empty when they agree.
 TESSERA_API std::string difference(const std::vector<double>& actual,
                                    const std::vector<double>& expected,
-                                   const Tolerance& tolerance);
+                                   const Tolerance& tolerance,
+                                   DType dtype = DType::fp32);
 
 }  // namespace tessera::testing

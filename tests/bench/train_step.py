@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Times whole training steps of Tessera against PyTorch eager, alternating round by round.
+"""Times whole training steps of Tessera against PyTorch, alternating round by round.
 
-Both train the same GPT (6 layers, 384 wide, 6 heads, 2048 tokens a step, FP32, AdamW, clip 1.0)
-on the same bytes. Every measurement is a fresh process that runs warm-up steps and then timed
+Both train the same GPT (6 layers, 384 wide, 6 heads, 2048 tokens a step; or GPT-2 124M with 1024
+tokens) on the same bytes with AdamW and clip 1.0, in FP32 or in bf16. In bf16 PyTorch runs under
+autocast, eager and compiled, and the faster of the two counts. Every measurement is a fresh process that runs warm-up steps and then timed
 ones; a round measures every row on both sides, and the next round swaps which side goes first.
 """
 
@@ -19,7 +20,8 @@ import tessera_steps
 from processes import PROGRAM, ROOT
 
 PEERS = ROOT / "tests/bench/peers"
-SIDES = ("torch", "tessera")
+SIDES = ("torch", "compiled", "tessera")
+PEERS_OF = ("torch", "compiled")
 
 
 @dataclass
@@ -30,18 +32,37 @@ class Row:
     threads: int
     peer: str
     settings: dict = field(default_factory=dict)  # of Tessera, over train_step.toml
+    shape: dict = field(default_factory=dict)  # of the peer, where it is not the small model's
+    vocabulary: int = 256
+    bf16: bool = False
+
+    def sides(self, wanted):
+        """PyTorch is compiled where that is a choice: under autocast in one process."""
+        return [side for side in wanted if side != "compiled" or self.compiles()]
+
+    def compiles(self):
+        return self.bf16 and self.peer == "gpt.py"
 
 
 SEQUENCE = {"parallel.tensor": 2, "parallel.sequence_parallel": True}
 PIPELINE = {"parallel.pipeline": 2, "schedule.type": "1f1b", "batch.micro": 1}
+BF16 = {"precision.compute": "bf16"}
+GPT2 = {"layers": 12, "hidden": 768, "heads": 12, "sequence": 1024, "batch": 1, "vocabulary": 50257}
+GPT2_SETTINGS = {"model.layers": 12, "model.hidden": 768, "model.heads": 12, "model.vocab": 50257,
+                 "batch.sequence_length": 1024, "batch.global": 1, "batch.micro": 1}
 ROWS = [
     Row("a", "1 rank x 2 threads", 1, 2, "gpt.py"),
     Row("b", "2 ranks x 1 thread, tensor parallel", 2, 1, "gpt_tensor_parallel.py",
         {"parallel.tensor": 2}),
     Row("c", "2 ranks x 1 thread, tensor + sequence", 2, 1, "gpt_sequence_parallel.py", SEQUENCE),
     Row("d", "2 ranks x 1 thread, pipeline 1F1B", 2, 1, "gpt_pipeline.py", PIPELINE),
+    Row("e", "bf16, 1 rank x 2 threads", 1, 2, "gpt.py", BF16, bf16=True),
+    Row("f", "bf16, 2 ranks x 1 thread, tensor", 2, 1, "gpt_tensor_parallel.py",
+        {"parallel.tensor": 2, **BF16}, bf16=True),
+    Row("g", "GPT-2 124M, 1 rank x 2 threads", 1, 2, "gpt.py", GPT2_SETTINGS, GPT2, 50257),
+    Row("h", "GPT-2 124M, bf16", 1, 2, "gpt.py", {**GPT2_SETTINGS, **BF16}, GPT2, 50257, True),
 ]
-COMPARED = [("b", "a"), ("c", "b"), ("d", "a")]  # rows of one side
+COMPARED = [("b", "a"), ("c", "b"), ("d", "a"), ("e", "a"), ("f", "e"), ("h", "g")]  # rows of one side
 
 
 @dataclass
@@ -52,11 +73,14 @@ class Sample:
     imported_mib: float = 0.0  # what `import torch` alone holds, inside the peak
 
 
-def measure_torch(row, options, data):
+def measure_torch(row, options, data, *switches):
     python, tuned = options.peer
     arguments = [
         *("--data", data, "--threads", row.threads, "--dropout", options.dropout),
         *("--warmup", options.warmup, "--steps", options.steps),
+        *(word for key, value in row.shape.items() for word in (f"--{key}", value)),
+        *(["--autocast"] if row.bf16 else []),
+        *switches,
     ]
     command = [python, str(PEERS / row.peer), *map(str, arguments)]
     shared = {**tuned, **processes.rendezvous(row.ranks)}
@@ -72,31 +96,39 @@ def measure_tessera(row, options, _):
     return Sample(taken.tokens_per_second, taken.losses, taken.peaks_mib)
 
 
-MEASURE = {"torch": measure_torch, "tessera": measure_tessera}
+def measure_compiled(row, options, data):
+    return measure_torch(row, options, data, "--compile")
+
+
+MEASURE = {"torch": measure_torch, "compiled": measure_compiled, "tessera": measure_tessera}
 
 
 def check(row, side, sample):
-    """Both must really train: a guess over 256 bytes at first, and less surprised at the end."""
+    """Both must really train: a guess over the vocabulary at first, less surprised at the end."""
     first, last = sample.losses[0], sample.losses[-1]
-    if not (abs(first - math.log(256)) < 0.4 and last < first):
+    if not (abs(first - math.log(row.vocabulary)) < 0.4 and last < first):
         sys.exit(f"row {row.key}, {side}: losses {sample.losses} are not those of training")
 
 
 def check_layouts(options, rows, samples):
     """Without dropout a side's layouts must train alike: same seed, same data."""
     for side in SIDES if not options.dropout else ():
-        found = [samples[row.key, side][0].losses for row in rows if (row.key, side) in samples]
-        for losses in found[1:]:
-            if (apart := tessera_steps.apart(losses, found[0])) > 1e-4:
-                sys.exit(f"{side}: the losses of its rows are {apart:.1e} apart: {found}")
+        for vocabulary in {row.vocabulary for row in rows}:
+            alike = [row for row in rows
+                     if row.vocabulary == vocabulary and (row.key, side) in samples]
+            found = [samples[row.key, side][0].losses for row in alike]
+            bound = 5e-3 if any(row.bf16 for row in alike) else 1e-4
+            for losses in found[1:]:
+                if (apart := tessera_steps.apart(losses, found[0])) > bound:
+                    sys.exit(f"{side}: the losses of its rows are {apart:.1e} apart: {found}")
 
 
 def run_rounds(options, rows, sides, data):
-    samples = {(row.key, side): [] for row in rows for side in sides}
+    samples = {(row.key, side): [] for row in rows for side in row.sides(sides)}
     for number in range(options.rounds):
         order = sides if number % 2 == 0 else sides[::-1]
         for row in rows:
-            for side in order:
+            for side in row.sides(order):
                 sample = MEASURE[side](row, options, data)
                 check(row, side, sample)
                 samples[row.key, side].append(sample)
@@ -128,8 +160,11 @@ def summarise(rows, samples):
     summary = {}
     for row in rows:
         line = summary[row.key] = {"title": row.title}
-        torch, tessera = samples.get((row.key, "torch")), samples.get((row.key, "tessera"))
+        peers = {side: samples[row.key, side] for side in PEERS_OF if (row.key, side) in samples}
+        torch = max(peers.values(), key=speed, default=None)
+        tessera = samples.get((row.key, "tessera"))
         if torch:
+            line["torch_each"] = {side: speed(taken) for side, taken in peers.items()}
             imported = statistics.median(s.imported_mib for s in torch)
             line["torch"] = {"tokens_per_second": speed(torch), "peak_mib": peak(torch)}
             line["torch"]["imported_mib"] = imported
@@ -174,6 +209,8 @@ def print_table(rows, summary):
             ratio,
         )
         print(f"{row.key}  {row.title:37}" + "".join(f"{text:>15}" for text in cells))
+        if len(each := line.get("torch_each", {})) > 1:
+            print(f"   PyTorch eager {each['torch']:.0f}, compiled {each['compiled']:.0f} tokens/s")
     for side in SIDES:
         for over, under in COMPARED:
             if (ratio := summary.get(f"{side}_{over}_over_{under}")) is not None:
@@ -186,7 +223,7 @@ def parse():
     parser.add_argument("--steps", type=int, default=5, help="timed steps of a measurement")
     parser.add_argument("--warmup", type=int, default=3)
     parser.add_argument("--dropout", type=float, default=0.0)
-    parser.add_argument("--only", choices=SIDES)
+    parser.add_argument("--only", choices=("torch", "tessera"))
     parser.add_argument(
         "--row", action="append", choices=[row.key for row in ROWS], help="again for more; all"
     )
@@ -202,7 +239,7 @@ def parse():
 
 def main():
     options = parse()
-    sides = (options.only,) if options.only else SIDES
+    sides = {"torch": PEERS_OF, "tessera": ("tessera",), None: SIDES}[options.only]
     rows = [row for row in ROWS if not options.row or row.key in options.row]
     if "tessera" in sides and not PROGRAM.exists():
         sys.exit(f"{PROGRAM} is not built; --only torch measures the peer alone")

@@ -64,7 +64,7 @@ TEST(New, NamesAreReplacedAndWordsAreNot) {
   EXPECT_THAT(contents(made / "two_words.toml"), HasSubstr("type = \"two_words\""));
   for (const auto& entry : fs::directory_iterator(made)) {
     const std::string text = contents(entry.path());
-    for (const char* old : {"lion", "Lion"}) {
+    for (const char* old : {"signum", "Signum"}) {
       EXPECT_EQ(text.find(old), std::string::npos) << entry.path();
     }
   }

@@ -77,12 +77,14 @@ TEST_P(Interrupt, SavesAndGoesOnBitForBit) {
   EXPECT_EQ(run_.metrics(out), run_.metrics("whole"));
 }
 
-INSTANTIATE_TEST_SUITE_P(Layouts,
-                         Interrupt,
-                         ::testing::Values(Layout{"single", {}},
-                                           Layout{"tp2", {"parallel.tensor=2"}},
-                                           Layout{"dp2", {"parallel.data=2"}}),
-                         [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    Layouts,
+    Interrupt,
+    ::testing::Values(Layout{"single", {}},
+                      Layout{"tp2", {"parallel.tensor=2"}},
+                      Layout{"dp2", {"parallel.data=2"}},
+                      Layout{"asynchronous", {"parallel.data=2", "checkpoint.asynchronous=true"}}),
+    [](const auto& info) { return info.param.name; });
 
 // A dropped connection, and what batch systems send before they end a job.
 TEST_F(Train, SavesAndSaysThatItWasInterruptedAtEverySignal) {
@@ -100,10 +102,16 @@ TEST_F(Train, SavesAndSaysThatItWasInterruptedAtEverySignal) {
   }
 }
 
-TEST_F(Train, KilledRunsGoOnFromTheirCheckpoint) {
+class Kill : public Train, public ::testing::WithParamInterface<bool> {};
+
+TEST_P(Kill, RunsGoOnFromTheirCheckpoint) {
   constexpr int kSteps = 60;
+  const std::string asynchronous = GetParam() ? "true" : "false";
   const auto sets = [&](const std::string& out) {
-    return TinyRun::steps(kSteps, out, {"parallel.data=2", "checkpoint.every_steps=7"});
+    return TinyRun::steps(
+        kSteps,
+        out,
+        {"parallel.data=2", "checkpoint.every_steps=7", "checkpoint.asynchronous=" + asynchronous});
   };
   ASSERT_EQ(run_.train(sets("whole")).exit_code, 0);
   std::string out;
@@ -125,6 +133,10 @@ TEST_F(Train, KilledRunsGoOnFromTheirCheckpoint) {
   EXPECT_EQ(run_.metrics(out), run_.metrics("whole"));
   EXPECT_FALSE(fs::exists(left));
 }
+
+INSTANTIATE_TEST_SUITE_P(Saves, Kill, ::testing::Bool(), [](const auto& info) {
+  return info.param ? "asynchronous" : "at_once";
+});
 
 // Not after the timeout of a collective: that would be an hour.
 TEST_F(Train, AKilledRankIsNamedAtOnce) {
@@ -248,6 +260,26 @@ TEST_F(Train, AFullDiskUnderSeveralRanks) {
   EXPECT_THAT(full.err, Not(HasSubstr("damaged")));
 }
 
+// In the background it is tried again, a second later each time, and then ends the run.
+TEST_F(Train, AFullDiskUnderAnAsynchronousSave) {
+  const std::vector<std::string> sets = TinyRun::steps(1000000,
+                                                       "run",
+                                                       {"parallel.tensor=2",
+                                                        "checkpoint.every_steps=5",
+                                                        "checkpoint.failures=1",
+                                                        "checkpoint.asynchronous=true",
+                                                        "observers.metrics.type=none"});
+  std::string train = "ulimit -f 20;";  // blocks of 512 or 1024 bytes: less than a rank's file
+  for (const std::string& part : run_.command(sets)) train += " '" + part + "'";
+  const ProcessResult full = run_process({"sh", "-c", train}, run_.options());
+  EXPECT_EQ(full.exit_code, 1);
+  EXPECT_THAT(full.err,
+              AllOf(HasSubstr("trying again in a moment, 1 of checkpoint.failures = 1"),
+                    HasSubstr("saving step 5 failed, older checkpoints are whole: cannot write "),
+                    HasSubstr("File too large")));
+  EXPECT_THAT(run_.checkpoints("run"), IsEmpty());
+}
+
 TEST_F(Train, ADamagedNewestFallsBackWithAWarning) {
   const auto sets = TinyRun::steps(8, "run", {"parallel.tensor=2", "checkpoint.every_steps=3"});
   ASSERT_EQ(run_.train(sets).exit_code, 0);
@@ -302,6 +334,50 @@ TEST_F(Train, CheckpointsAreListedAndVerified) {
                     HasSubstr("rank-00000.safetensors is damaged: the checksum is wrong")));
   EXPECT_EQ(run_tessera({"checkpoint", "verify", run_.at("nowhere")}).exit_code, 2);
   EXPECT_EQ(run_tessera({"checkpoint", "list", run_.at("nowhere")}).exit_code, 1);
+}
+
+TEST_F(Train, CheckpointsAreReshardedComparedAndExported) {
+  ASSERT_EQ(run_.train(TinyRun::steps(4, "run", {"checkpoint.every_steps=2"})).exit_code, 0);
+  const std::string step = run_.at("run/checkpoints/step-4"), out = run_.at("other/checkpoints");
+  fs::rename(run_.at("text.txt"), run_.at("elsewhere.txt"));  // nothing here needs the data
+  const std::vector<std::string> layout = {
+      "--set", "parallel.tensor=2", "--set", "parallel.pipeline=2", "--set", "schedule.type=1f1b"};
+  std::vector<std::string> reshard = {"checkpoint", "reshard", run_.at("run"), out};
+  reshard.insert(reshard.end(), layout.begin(), layout.end());
+  const ProcessResult written = run_tessera(reshard);
+  ASSERT_EQ(written.exit_code, 0) << written.err;
+  EXPECT_THAT(written.out, HasSubstr("step-4: as 4 ranks would have saved it"));
+  EXPECT_TRUE(fs::exists(out + "/step-4/rank-00003.safetensors"));
+  EXPECT_EQ(run_tessera(reshard).exit_code, 2) << "it is there already";
+
+  const ProcessResult same = run_tessera({"checkpoint", "diff", step, run_.at("other")});
+  EXPECT_EQ(same.exit_code, 0) << same.err;
+  EXPECT_THAT(same.out, HasSubstr(" tensors are equal, 0 differ, 0 only in the first"));
+  const ProcessResult differ =
+      run_tessera({"checkpoint", "diff", run_.at("run/checkpoints/step-2"), step, "--json"});
+  EXPECT_EQ(differ.exit_code, 1) << differ.err;
+  EXPECT_THAT(
+      differ.out,
+      AllOf(HasSubstr(R"("same":false,"counts":["step: 2 and 4")"), HasSubstr(R"("most":)")));
+  EXPECT_EQ(run_tessera({"checkpoint", "diff", step, run_.at("none")}).exit_code, 2);
+
+  const ProcessResult exported =
+      run_tessera({"checkpoint", "export", step, run_.at("m.safetensors"), "--dtype", "bf16"});
+  EXPECT_EQ(exported.exit_code, 0) << exported.err;
+  EXPECT_THAT(exported.out, HasSubstr(" parameters of " + step));
+  EXPECT_EQ(run_tessera({"checkpoint", "export", step, run_.at("m.safetensors")}).exit_code, 2);
+  EXPECT_EQ(run_tessera({"checkpoint", "reshard", step, run_.at("x"), "--set", "model.hidden=12"})
+                .exit_code,
+            2);
+  EXPECT_THAT(run_tessera({"checkpoint", "reshard", "--help"}).out,
+              HasSubstr("No layout needs it"));
+  fs::rename(run_.at("elsewhere.txt"), run_.at("text.txt"));
+
+  // The resharded one goes on as the original does.
+  const ProcessResult on = run_.train(TinyRun::steps(
+      6, "other", {"parallel.tensor=2", "parallel.pipeline=2", "schedule.type=1f1b"}));
+  EXPECT_EQ(on.exit_code, 0) << on.err;
+  EXPECT_THAT(on.err, HasSubstr("going on from " + out + "/step-4"));
 }
 
 TEST_F(Train, GeneratesFromAnyLayoutWithoutTheData) {

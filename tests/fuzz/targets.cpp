@@ -101,9 +101,10 @@ Target index() {
   made.files = {{"rank-00000.safetensors", 96}, {"rank-00001.safetensors", 96}};
   made.tensors["w"] = {"fp32",
                        {4, 6},
-                       {{"rank-00000.safetensors", "w.0", {{0, 0}, {2, 6}}, 1},
-                        {"rank-00001.safetensors", "w.1", {{2, 0}, {2, 6}}, 2}}};
-  made.tensors["w/first_moment"] = {"bf16", {4}, {{"rank-00000.safetensors", "m", {{0}, {4}}, 3}}};
+                       {{"rank-00000.safetensors", "w.0", {{0, 0}, {2, 6}}, {1, 4}, 1},
+                        {"rank-00001.safetensors", "w.1", {{2, 0}, {2, 6}}, {2}}}};
+  made.tensors["w/first_moment"] = {
+      "bf16", {4}, {{"rank-00000.safetensors", "m", {{0}, {4}}, {3}}}};
   return {
       "index",
       {made.to_json()},

@@ -2,13 +2,16 @@
 // another one.
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
 #include "common/metrics_lines.hpp"
-#include "invariant_support.hpp"
 #include "kernel/train/run/training_state.hpp"
+#include "layouts_support.hpp"
 #include "tessera/error.hpp"
+#include "tessera/random.hpp"
 #include "trainer_support.hpp"
 #include "training_support.hpp"
 
@@ -18,19 +21,23 @@ namespace checkpoint_test {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-struct Layout {
-  std::string name;
-  Sets sets;
-};
-void PrintTo(const Layout& layout, std::ostream* out) { *out << layout.name; }
+const std::string kDistributed = "optimizer.type=\"distributed\"";
 
-const std::vector<Layout>& layouts() {
-  static const std::vector<Layout> kAll = {
+const std::vector<TableRow>& layouts() {
+  static const std::vector<TableRow> kAll = {
       {"single", {}},
       {"tp2", {"parallel.tensor=2"}},
       {"dp2", {"parallel.data=2"}},
       {"tp2_dp2", {"parallel.tensor=2", "parallel.data=2"}},
       {"cp2", {"parallel.context=2"}},
+      {"distributed_dp2", {"parallel.data=2", kDistributed}},
+      {"distributed_dp4", {"parallel.data=4", "parallel.bucket_elements=1000", kDistributed}},
+      {"distributed_pp2_tp2_cp2",
+       {"parallel.pipeline=2",
+        "parallel.tensor=2",
+        "parallel.context=2",
+        "schedule.type=\"1f1b\"",
+        kDistributed}},
       {"pp2", {"parallel.pipeline=2", "schedule.type=\"zb_h1\""}},
       {"pp2_tp2_sp",
        {"parallel.pipeline=2",
@@ -80,7 +87,7 @@ std::string error_of(const std::function<void()>& body) {
 
 // --- the same layout ---
 
-class Resume : public ::testing::TestWithParam<Layout> {};
+class Resume : public ::testing::TestWithParam<TableRow> {};
 
 TEST_P(Resume, RepeatsTheUninterruptedRunBitForBit) {
   const RunFolder folder;
@@ -103,7 +110,7 @@ TEST_P(Resume, UnderEveryOtherLayout) {
   continue_run({}, folder.at("reference"));
   train_until_stop(GetParam().sets, folder.at("from"));
   const auto stored = logical_tensors(step_in(folder.at("from"), kStop));
-  for (const Layout& to : layouts()) {
+  for (const TableRow& to : layouts()) {
     SCOPED_TRACE(to.name);
     const std::string copy = folder.at(to.name), again = folder.at(to.name + "_again");
     on_ranks(config(), sets_for(to.sets, copy), [&](RankRun& run, Store* store) {
@@ -137,9 +144,103 @@ TEST_P(Resume, UnderEveryOtherLayout) {
   }
 }
 
+// --- layouts drawn at random ---
+
+// Layouts of up to four ranks for the small model: four heads, two blocks, 256 tokens.
+Layout draw_layout(u64 seed, u32 index) {
+  u32 draws = 0;
+  const auto draw = [&](u32 n) { return Philox::words(seed, {index, draws++})[0] % n; };
+  const i64 sizes[] = {1, 2, 4};
+  i64 left = sizes[draw(3)];
+  const auto take = [&](u32 most) {
+    const i64 size = std::min(sizes[draw(most)], left);
+    left /= size;
+    return size;
+  };
+  const i64 pipeline = take(2), tensor = take(3), context = take(2), data = left;
+  const bool sequence = tensor > 1 && draw(2) == 0;
+  Layout layout;
+  layout.sets = {fmt::format("parallel.pipeline={}", pipeline),
+                 fmt::format("parallel.tensor={}", tensor),
+                 fmt::format("parallel.context={}", context),
+                 fmt::format("parallel.data={}", data),
+                 fmt::format("parallel.sequence_parallel={}", sequence)};
+  if (pipeline > 1) {
+    const char* schedules[] = {"1f1b", "zb_h1", "zbv", "interleaved_1f1b"};
+    layout.sets.push_back(fmt::format("schedule.type=\"{}\"", schedules[draw(4)]));
+  }
+  layout.name = fmt::format("{}", fmt::join(layout.sets, " "));
+  return layout;
+}
+
+// With as many blocks as the deepest cut has stages.
+const Sets kFourBlocks = {"model.layers=4"};
+
+// TESSERA_TEST_SEED and TESSERA_TEST_ROUNDS choose other pairs, and more of them.
+u64 number_from(const char* variable, u64 otherwise) {
+  const char* text = std::getenv(variable);
+  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
+}
+
+TEST(Checkpoint, PairsOfLayoutsDrawnAtRandom) {
+  const u64 seed = number_from("TESSERA_TEST_SEED", 20261);
+  const auto rounds = static_cast<u32>(number_from("TESSERA_TEST_ROUNDS", 6));
+  const RunFolder reference;
+  continue_run({}, reference.at("run"), kFourBlocks);
+  for (u32 round = 0; round < rounds; ++round) {
+    const Layout from = draw_layout(seed, 2 * round), to = draw_layout(seed, 2 * round + 1);
+    fmt::print("TESSERA_TEST_SEED={} round {}: {} -> {}\n", seed, round, from.name, to.name);
+    SCOPED_TRACE(fmt::format("seed {} round {}: {} -> {}", seed, round, from.name, to.name));
+    const RunFolder folder;
+    const std::string out = folder.at("run"), again = folder.at("again");
+    train_until_stop(from.sets, out, kFourBlocks);
+    const auto stored = logical_tensors(step_in(out, kStop));
+    on_ranks(config(), with(sets_for(to.sets, out), kFourBlocks), [&](RankRun& run, Store* store) {
+      CheckpointArguments arguments;
+      arguments.run = "test";
+      arguments.mesh = &run.mesh();
+      arguments.device = &run.device();
+      arguments.store = store;
+      arguments.folder = out + "/checkpoints";
+      Checkpoints checkpoints(arguments);
+      TrainingState state(run.rank(), run.model(), run.step(), run.setup());
+      state.continue_from(*checkpoints.load("auto", state.tensors(), state.names()));
+      arguments.folder = again;
+      Checkpoints(arguments).save(state.info(""), state.tensors());
+    });
+    EXPECT_EQ(logical_tensors(fmt::format("{}/step-{}", again, kStop)), stored);
+    continue_run(to.sets, out, kFourBlocks);
+    for (const auto& [key, tolerance] :
+         {std::pair("loss", kLossTolerance), std::pair("grad_norm", kNormTolerance)}) {
+      EXPECT_EQ(
+          difference(metric_of(out, key), metric_of(reference.at("run"), key), tolerance, key), "");
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Layouts, Resume, ::testing::ValuesIn(layouts()), [](const auto& info) {
   return info.param.name;
 });
+
+// --- saved in the background ---
+
+TEST_P(Resume, SavedWhileTrainingGoesOnItIsTheSame) {
+  const RunFolder folder;
+  const Sets &layout = GetParam().sets, often = {"checkpoint.every_steps=2", "checkpoint.keep=0"};
+  const Sets later = with(often, {"checkpoint.asynchronous=true"});
+  continue_run(layout, folder.at("at_once"), often);
+  run_trainer({config(), sets_for(layout, folder.at("later"), later), kStop});
+  EXPECT_EQ(metrics_lines(folder.at("later")).size(), static_cast<std::size_t>(kStop));
+  EXPECT_TRUE(std::filesystem::exists(step_in(folder.at("later"), kStop) + "/index.json"))
+      << "a run that is stopped waits for its checkpoint";
+  continue_run(layout, folder.at("later"), later);
+  EXPECT_EQ(metrics_lines(folder.at("later")), metrics_lines(folder.at("at_once")));
+  for (const i64 step : {2, 4, 6, 8}) {
+    EXPECT_EQ(logical_tensors(step_in(folder.at("later"), step)),
+              logical_tensors(step_in(folder.at("at_once"), step)))
+        << step;
+  }
+}
 
 TEST(Checkpoint, PaddedVocabularyIsStoredUnpadded) {
   const RunFolder folder;

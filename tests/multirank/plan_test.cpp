@@ -107,11 +107,18 @@ TEST_P(Planned, MemoryAndMessagesAreThoseOfTheRun) {
       const auto at = static_cast<std::size_t>(c);
       EXPECT_PRED2(near, r.memory.peak[at], measured.memory.peak[at]);
     }
-    EXPECT_EQ(counted(r), measured.counted);
+    // What a rank sends of blocks of the norm depends on its shard: a class has that of its first.
+    Counted expected = counted(r), actual = measured.counted;
+    if (rank != r.of.first) {
+      expected.erase({"dp-cp", "exchange"});
+      actual.erase({"dp-cp", "exchange"});
+    }
+    EXPECT_EQ(expected, actual);
   }
 }
 
 const std::string kRows = "parallel.sequence_parallel=true";
+const std::string kDistributed = "optimizer.type=\"distributed\"";
 const std::string kMicro1 = "batch.micro=1";
 const std::string kContext = "model.block.attention.context=";
 
@@ -128,6 +135,15 @@ INSTANTIATE_TEST_SUITE_P(
         Layout{"dp2", {"parallel.data=2"}},
         Layout{"tp2_dp2", {"parallel.tensor=2", "parallel.data=2"}},
         Layout{"dp2_buckets", {"parallel.data=2", "parallel.bucket_elements=10000"}},
+        Layout{"dp2_distributed", {"parallel.data=2", kDistributed}},
+        Layout{"dp4_distributed_buckets",
+               {"parallel.data=4", "parallel.bucket_elements=10000", kDistributed}},
+        Layout{"pp2_dp2_distributed",
+               {"parallel.pipeline=2",
+                "parallel.data=2",
+                "schedule.type=\"1f1b\"",
+                "parallel.bucket_elements=10000",
+                kDistributed}},
         Layout{"cp2", {"parallel.context=2"}},
         Layout{"pp2", {"parallel.pipeline=2", "schedule.type=\"1f1b\""}},
         Layout{"pp2_tp2", {"parallel.pipeline=2", "parallel.tensor=2", "schedule.type=\"1f1b\""}},

@@ -59,7 +59,7 @@ struct Tied {
                                0);
   }
   GradientSync sync(Device& device) {
-    memory = ParameterMemory(parts.parameter_list(), 64);
+    memory = ParameterMemory(parts.parameter_list(), {64});
     memory.allocate_values(device, DType::fp64, DType::fp64);
     return {memory, parts.parameters(), mesh, device};
   }

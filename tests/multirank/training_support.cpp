@@ -12,6 +12,7 @@
 #include "kernel/comm/store.hpp"
 #include "kernel/comm/threads.hpp"
 #include "kernel/model/host_values.hpp"
+#include "kernel/model/main_part.hpp"
 #include "kernel/train/execution/agree_plans.hpp"
 #include "tessera/ops/update.hpp"
 #include "tessera/random.hpp"
@@ -53,6 +54,16 @@ class FirstError {
   std::mutex mutex_;
   std::exception_ptr error_;
 };
+
+// Where each replica has the sums of its shard of a bucket: those of all, on every rank.
+void gather_gradients(RankRun& run) {
+  Context cx = run.rank().context();
+  for (const GradientSync::Bucket& bucket : run.step().gradients().buckets()) {
+    if (!bucket.cut()) continue;
+    bucket.replicas->all_gather(*cx.stream, bucket.own, bucket.flat, "gradients for a test")
+        .wait(*cx.stream);
+  }
+}
 
 }  // namespace
 
@@ -109,9 +120,21 @@ const PluginHost& plugins() {
 void gather_into(std::vector<double>& logical,
                  const std::vector<double>& local,
                  const Parameter& parameter) {
+  gather_into(logical, local, parameter, {0, parameter.local.elements()});
+}
+
+void gather_into(std::vector<double>& logical,
+                 const std::vector<double>& part,
+                 const Parameter& parameter,
+                 const FlatRange& range) {
   logical.resize(static_cast<std::size_t>(parameter.logical.elements()));
   for (const ElementRun& run : parameter.layout.runs()) {
-    std::copy_n(local.begin() + run.local, run.length, logical.begin() + run.logical);
+    const i64 begin = std::max(run.local, range.begin);
+    const i64 end = std::min(run.local + run.length, range.begin + range.length);
+    if (begin >= end) continue;
+    std::copy_n(part.begin() + (begin - range.begin),
+                end - begin,
+                logical.begin() + run.logical + (begin - run.local));
   }
 }
 
@@ -186,6 +209,7 @@ Training train(const std::string& text,
     for (int step = 0; step < options.steps; ++step) {
       run.step().run([&] {
         if (step > 0) return;
+        gather_gradients(run);
         gather(result.gradients, &Parameter::grad);
         if (options.before_update) options.before_update(run);
       });
@@ -196,7 +220,14 @@ Training train(const std::string& text,
       }
       if (config.run.check.replicas_every > 0) run.step().check_replicas();
     }
-    gather(result.parameters, &Parameter::main);
+    run.step().gather_parameters();
+    for (const auto& entry : run.parts().parameters()) {
+      const Parameter& p = *entry.parameter;
+      const MainPart main = main_part(run.model().memory(), p);
+      const std::vector<double> part = read_values(run.device(), main.values);
+      const std::lock_guard lock(mutex);
+      gather_into(result.parameters[p.name], part, p, main.range);
+    }
     if (options.at_end) options.at_end(run);
   };
 

@@ -73,6 +73,11 @@ Training train(const std::string& config,
 void gather_into(std::vector<double>& logical,
                  const std::vector<double>& local,
                  const Parameter& parameter);
+/// The same of a range of this rank's storage.
+void gather_into(std::vector<double>& logical,
+                 const std::vector<double>& part,
+                 const Parameter& parameter,
+                 const FlatRange& range);
 
 /// The plugins of the build tree, loaded once a process.
 const PluginHost& plugins();

@@ -1,18 +1,23 @@
 #!/usr/bin/env bash
 # Makes what the oracle runs in and prints its interpreter: the PyTorch of the benchmarks
-# (../bench/venv.sh, a 0.5 GB wheel the first time) and the safetensors package, to read Tessera's
-# checkpoints by other code than its own.
+# (../bench/venv.sh, a 0.5 GB wheel the first time), the safetensors package, to read Tessera's
+# checkpoints by other code than its own, and transformers, whose models Tessera converts.
 set -euo pipefail
 
 safetensors_version=0.8.0
+transformers_version=5.23.0
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 python=$("$here/../bench/venv.sh")
-ready=${python%/bin/python}/ready-oracle-$safetensors_version  # oracle.py looks for ready-oracle-*
+# oracle.py looks for ready-oracle-*.
+ready=${python%/bin/python}/ready-oracle-$safetensors_version-$transformers_version
 
 if [[ ! -e $ready ]]; then
   "$python" -m pip --disable-pip-version-check install --quiet --no-deps \
-    "safetensors==$safetensors_version" >&2
-  "$python" -c 'import safetensors.numpy, tomllib'
+    "safetensors==$safetensors_version" "transformers==$transformers_version" >&2
+  # What transformers needs, but for PyTorch, which is there in its own way.
+  "$python" -m pip --disable-pip-version-check install --quiet \
+    "huggingface-hub>=1.31,<3" "tokenizers>=0.23.1,<0.24" packaging pyyaml regex tqdm >&2
+  "$python" -c 'import safetensors.numpy, tomllib, transformers'
   touch "$ready"
 fi
 echo "$python"

@@ -82,6 +82,7 @@ void Executor::act(Context& cx, const Plan& plan, int index, const Calls& calls)
   for (const int before : action.after) {
     const PlanAction& earlier = plan.actions[static_cast<std::size_t>(before)];
     if (earlier.kind == PlanAction::Exchange) mail_.wait(cx, before);
+    if (earlier.kind == PlanAction::Gather) gradients_->wait_gathered(cx, earlier.bucket);
   }
   for (const int exchange : action.released) mail_.release(cx, exchange);
   switch (action.kind) {
@@ -91,9 +92,13 @@ void Executor::act(Context& cx, const Plan& plan, int index, const Calls& calls)
     case PlanAction::Reduce:
       gradients_->reduce(cx, action.bucket);
       break;
+    case PlanAction::Gather:
+      gradients_->gather(cx, action.bucket);
+      break;
     case PlanAction::Step:
       gradients_->finish(cx);
       calls.step(cx);
+      gradients_->updated();
       break;
     default:
       compute(cx, plan, action, calls);

@@ -38,7 +38,7 @@ TrainStep::TrainStep(const Rank& rank,
   make_scalars();
   executor_ = std::make_unique<Executor>(
       model.chunks(), model.parts(), &gradients_, *rank.mesh, model.boundaries(), options.observer);
-  const std::vector<std::vector<int>> buckets = gradients_.bucket_layers();
+  const BucketUse buckets{gradients_.bucket_layers(), gradients_.sharded()};
   plan_ = options.pipeline != nullptr ? model.plan(*options.pipeline, buckets)
                                       : model.plan(microbatches_, true, buckets);
   Context cx = context();
@@ -63,6 +63,8 @@ void TrainStep::make_optimizer(bool locate_errors) {
                : made;
   };
   optimizer_ = setup_.maker->make(setup_.config->optimizer, arguments);
+  const std::vector<int> owners = optimizer_->owners();
+  if (!owners.empty()) gradients_.own_whole(model_.memory(), parameters, owners);
 }
 
 void TrainStep::make_scalars() {
@@ -178,7 +180,13 @@ std::vector<StepLosses::Row> TrainStep::losses() {
   return rows;
 }
 
+void TrainStep::gather_parameters() {
+  Context cx = context();
+  gradients_.gather_all(cx);
+}
+
 void TrainStep::check_replicas() {
+  gather_parameters();
   Context cx = context();
   tessera::check_replicas(cx, model_.parts().parameter_list(), gradients_, steps_);
 }

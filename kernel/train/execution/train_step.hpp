@@ -39,6 +39,7 @@ class TrainStep {
 
   const Plan& plan() const { return plan_; }
   Optimizer& optimizer() { return *optimizer_; }
+  const GradientSync& gradients() const { return gradients_; }
   /// Steps done; the data position is steps() × batch.global samples.
   i64 steps() const { return steps_; }
   /// Updates of the parameters: steps() without skipped ones. Waits for the device.
@@ -64,6 +65,12 @@ class TrainStep {
   /// Waits for the device.
   std::vector<StepLosses::Row> losses();
   bool losses_full() const { return losses_->full(); }
+  /// Between steps a rank may hold old values of parameters that others update. Afterwards all are
+  /// new: for whatever reads parameters there. All ranks call it.
+  void gather_parameters();
+  /// After parameters were written between steps, on all ranks: the others have old values of what
+  /// this rank updates.
+  void parameters_changed() { gradients_.updated(); }
   /// Throws Error naming the first parameter that differs between replicas. All ranks call it.
   void check_replicas();
 

@@ -17,6 +17,11 @@ i64 hash_of(Device& device, const Tensor& tensor) {
   return static_cast<i64>(hash64(std::as_bytes(std::span(values))) >> 1);
 }
 
+// Each replica has main values, or those of its shard alone.
+const Tensor& held_by_all(const Parameter& parameter) {
+  return parameter.main.defined() ? parameter.main : parameter.compute;
+}
+
 // Compares one number a parameter over a group; returns the first that differs, or -1.
 int first_difference(Device& device, const std::vector<i64>& hashes, ProcessGroup& group) {
   const auto count = static_cast<i64>(hashes.size());
@@ -49,7 +54,7 @@ void check_replicas(Context& cx,
     std::vector<const Parameter*> compared;
     for (const Parameter* p : parameters) {
       if (!copied(p->layout)) continue;
-      hashes.push_back(hash_of(*cx.device, p->main));
+      hashes.push_back(hash_of(*cx.device, held_by_all(*p)));
       compared.push_back(p);
     }
     const int different = first_difference(*cx.device, hashes, group);

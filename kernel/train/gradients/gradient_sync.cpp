@@ -10,6 +10,10 @@ namespace tessera {
 
 namespace {
 
+Tensor part_of(const Tensor& flat, const FlatRange& range) {
+  return flat.slice(0, range.begin, range.length);
+}
+
 // Layers whose backward adds to a bucket, in the order of its parameters.
 std::vector<int> layers_of(const ParameterBucket& bucket,
                            const std::vector<ModelParts::Entry>& parameters) {
@@ -34,20 +38,52 @@ GradientSync::GradientSync(ParameterMemory& memory,
     : pipeline_(&mesh.group(Axis::pipeline)) {
   memory.allocate_gradients(device);
   flat_ = memory.gradients();
+  const Tensor& values = memory.compute().defined() ? memory.compute() : memory.main();
   for (const ParameterBucket& from : memory.buckets()) {
     const ParameterLayout& layout = from.members.front().parameter->layout;
     Bucket& bucket = buckets_.emplace_back();
     bucket.flat = flat_.slice(0, from.begin, from.elements);
+    bucket.values = values.slice(0, from.begin, from.elements);
     bucket.layers = layers_of(from, parameters);
     for (const Axis axis : layout.partial()) bucket.partial.push_back(&mesh.group(axis));
     bucket.replicas = &layout.replicas(mesh);
+    bucket.own = part_of(bucket.flat, from.own_shard());
+    bucket.own_values = part_of(bucket.values, from.own_shard());
+    if (from.shards > 1) {
+      require(from.shards == bucket.replicas->size(),
+              "bucket {} is cut into {} shards, {} has {} members",
+              buckets_.size() - 1,
+              from.shards,
+              bucket.replicas->name(),
+              bucket.replicas->size());
+      sharded_ = true;
+    }
     bucket.name = fmt::format("gradients bucket {}", buckets_.size() - 1);
+    bucket.values_name = fmt::format("parameters bucket {}", buckets_.size() - 1);
+    // A shared parameter has a bucket of its own, so its holders have equal parts of it.
+    if (layout.shared()) shared_.push_back({from.members.front().parameter, bucket.own});
   }
-  for (const ModelParts::Entry& entry : parameters) {
-    if (entry.parameter->layout.shared()) shared_.push_back(entry.parameter.get());
-  }
+  old_.assign(buckets_.size(), sharded_);
+  gathered_.resize(buckets_.size());
   // Stages declare in different orders.
-  std::ranges::sort(shared_, {}, &Parameter::name);
+  std::ranges::sort(shared_, {}, [](const Shared& shared) { return shared.parameter->name; });
+}
+
+void GradientSync::own_whole(const ParameterMemory& memory,
+                             std::span<Parameter* const> parameters,
+                             const std::vector<int>& owners) {
+  for (std::size_t b = 0; b < buckets_.size(); ++b) {
+    Bucket& bucket = buckets_[b];
+    bucket.own = bucket.flat;
+    for (const auto& [parameter, begin] : memory.buckets()[b].members) {
+      const auto index = std::ranges::find(parameters, parameter) - parameters.begin();
+      bucket.whole.push_back({part_of(bucket.values, {begin, parameter->local.elements()}),
+                              owners.at(static_cast<std::size_t>(index))});
+      for (Shared& shared : shared_) {
+        if (shared.parameter == parameter) shared.gradient = bucket.flat;
+      }
+    }
+  }
 }
 
 std::vector<std::vector<int>> GradientSync::bucket_layers() const {
@@ -66,8 +102,10 @@ void GradientSync::reduce(Context& cx, int index) {
   for (ProcessGroup* group : bucket.partial) {
     group->all_reduce(*cx.stream, bucket.flat, ReduceOp::sum, bucket.name).wait(*cx.stream);
   }
+  ProcessGroup& replicas = *bucket.replicas;
   started_.push_back(
-      bucket.replicas->all_reduce(*cx.stream, bucket.flat, ReduceOp::sum, bucket.name));
+      bucket.cut() ? replicas.reduce_scatter(*cx.stream, bucket.flat, bucket.own, bucket.name)
+                   : replicas.all_reduce(*cx.stream, bucket.flat, ReduceOp::sum, bucket.name));
 }
 
 void GradientSync::finish(Context& cx) {
@@ -76,10 +114,36 @@ void GradientSync::finish(Context& cx) {
   sum_shared(cx);
 }
 
+void GradientSync::gather(Context& cx, int index) {
+  const auto i = static_cast<std::size_t>(index);
+  if (!old_.at(i)) return;
+  old_[i] = false;
+  const Bucket& bucket = buckets_[i];
+  ProcessGroup& replicas = *bucket.replicas;
+  for (const Bucket::Owned& owned : bucket.whole) {
+    gathered_[i].push_back(
+        replicas.broadcast(*cx.stream, owned.values, owned.owner, bucket.values_name));
+  }
+  if (!bucket.whole.empty()) return;
+  gathered_[i].push_back(
+      replicas.all_gather(*cx.stream, bucket.own_values, bucket.values, bucket.values_name));
+}
+
+void GradientSync::wait_gathered(Context& cx, int index) {
+  std::vector<Work>& gathered = gathered_.at(static_cast<std::size_t>(index));
+  for (Work& work : gathered) work.wait(*cx.stream);
+  gathered.clear();
+}
+
+void GradientSync::gather_all(Context& cx) {
+  for (int i = 0; i < static_cast<int>(buckets_.size()); ++i) gather(cx, i);
+  for (int i = 0; i < static_cast<int>(buckets_.size()); ++i) wait_gathered(cx, i);
+}
+
 // The tensor of every holder, in stage order; for this rank `own` itself, not a copy.
-std::vector<Tensor> GradientSync::gather(Context& cx,
-                                         const Parameter& parameter,
-                                         const Tensor& own) const {
+std::vector<Tensor> GradientSync::of_holders(Context& cx,
+                                             const Parameter& parameter,
+                                             const Tensor& own) const {
   std::vector<Tensor> all;
   std::vector<ProcessGroup::Part> sends, receives;
   for (const int holder : parameter.layout.holders()) {
@@ -98,9 +162,8 @@ std::vector<Tensor> GradientSync::gather(Context& cx,
 void GradientSync::sum_shared(Context& cx) const {
   Context for_copies = cx;
   for_copies.category = Category::communication;
-  for (const Parameter* parameter : shared_) {
-    const Tensor& gradient = parameter->grad;
-    const std::vector<Tensor> all = gather(for_copies, *parameter, gradient);
+  for (const auto& [parameter, gradient] : shared_) {
+    const std::vector<Tensor> all = of_holders(for_copies, *parameter, gradient);
     Tensor sum = all[0];
     for (std::size_t i = 1; i < all.size(); ++i) {
       // The last sum lands in the gradient itself, which is read before it is overwritten.
@@ -113,10 +176,11 @@ void GradientSync::sum_shared(Context& cx) const {
 }
 
 void GradientSync::check_shared_equal(Context& cx) const {
-  for (const Parameter* parameter : shared_) {
+  for (const auto& [parameter, gradient] : shared_) {
     const std::vector<int>& holders = parameter->layout.holders();
     std::vector<std::vector<std::byte>> bytes;
-    for (const Tensor& copy : gather(cx, *parameter, parameter->main)) {
+    const Tensor& held = parameter->main.defined() ? parameter->main : parameter->compute;
+    for (const Tensor& copy : of_holders(cx, *parameter, held)) {
       bytes.emplace_back(static_cast<std::size_t>(copy.bytes()));
       cx.device->read(copy, bytes.back().data());
     }

@@ -1,4 +1,5 @@
 #pragma once
+#include <span>
 #include <string>
 #include <vector>
 
@@ -13,14 +14,26 @@ namespace tessera {
 /// are summed alike: first over the axes along which each rank has a part, then over the replicas
 /// (data × context, or expert_data for experts), then over the pipeline ranks that share a
 /// parameter (tied embeddings), in the order of their stages, so that all copies stay bit-equal.
+///
+/// Where the memory is cut into shards, a replica gets the sums of its own shard of each bucket
+/// only, with the same bits, and the updated parameters of the others' shards are gathered.
 class GradientSync {
  public:
   struct Bucket {
-    Tensor flat;              ///< [elements]
-    std::vector<int> layers;  ///< whose backward adds to it
+    Tensor flat;        ///< gradients, [elements]
+    Tensor own;         ///< the part of `flat` that is summed on this rank
+    Tensor values;      ///< what layers read, [elements]
+    Tensor own_values;  ///< the part of `values` that is updated on this rank
+    struct Owned {
+      Tensor values;
+      int owner = 0;  ///< among the replicas
+    };
+    std::vector<Owned> whole;  ///< parameters, where each is updated whole by one replica
+    std::vector<int> layers;   ///< whose backward adds to it
     std::vector<ProcessGroup*> partial;
     ProcessGroup* replicas = nullptr;
-    std::string name;  ///< for errors
+    std::string name, values_name;  ///< for errors
+    bool cut() const { return own.elements() < flat.elements(); }
   };
 
   /// Allocates the gradients of `memory`, which is laid out over `parameters`; not yet zero.
@@ -29,9 +42,17 @@ class GradientSync {
                const Mesh& mesh,
                Device& device);
 
+  /// Instead of shards, each replica updates whole parameters: the optimizer's owners(), for
+  /// `parameters` of `memory`. Every replica then has all sums, and owners send their parameters.
+  void own_whole(const ParameterMemory& memory,
+                 std::span<Parameter* const> parameters,
+                 const std::vector<int>& owners);
+
   const std::vector<Bucket>& buckets() const { return buckets_; }
   /// Layers whose backward adds to each bucket: what a plan reduces when.
   std::vector<std::vector<int>> bucket_layers() const;
+  /// Do ranks update shards, so that a plan has to gather their parameters?
+  bool sharded() const { return sharded_; }
   void zero(Context& cx) const;
 
   /// Starts the sums of a bucket that is complete on this rank. All ranks of its groups call it for
@@ -39,19 +60,36 @@ class GradientSync {
   void reduce(Context& cx, int bucket);
   /// Later work of the context's stream sees all gradients summed.
   void finish(Context& cx);
+
+  /// After an update: the values of other ranks' shards are old until they are gathered.
+  void updated() { old_.assign(old_.size(), sharded_); }
+  /// Starts to gather the values of a bucket, if they are old; wait_gathered lets later work of the
+  /// context's stream see them. All ranks of its replicas call both for the same buckets in the
+  /// same order.
+  void gather(Context& cx, int bucket);
+  void wait_gathered(Context& cx, int bucket);
+  /// Gathers whatever is old. Between steps, for what reads parameters there.
+  void gather_all(Context& cx);
   /// Throws Error naming the first shared parameter whose values differ between its holders. Waits
   /// for the device. All ranks of the pipeline call it.
   void check_shared_equal(Context& cx) const;
 
  private:
-  std::vector<Tensor> gather(Context& cx, const Parameter& parameter, const Tensor& own) const;
+  std::vector<Tensor> of_holders(Context& cx, const Parameter& parameter, const Tensor& own) const;
   void sum_shared(Context& cx) const;
 
   ProcessGroup* pipeline_;
   Tensor flat_;
+  bool sharded_ = false;
   std::vector<Bucket> buckets_;
-  std::vector<Parameter*> shared_;  // in one order on every rank
+  struct Shared {
+    Parameter* parameter;
+    Tensor gradient;  // the part of it that is summed on this rank
+  };
+  std::vector<Shared> shared_;  // in one order on every rank
   std::vector<Work> started_;
+  std::vector<bool> old_;                    // by bucket
+  std::vector<std::vector<Work>> gathered_;  // by bucket
 };
 
 }  // namespace tessera

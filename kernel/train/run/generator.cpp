@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernel/checkpoint/rank_part.hpp"
+#include "kernel/checkpoint/rank_load.hpp"
 #include "kernel/model/initialize.hpp"
 #include "kernel/train/run/training_state.hpp"
 #include "tessera/error.hpp"
@@ -35,24 +35,29 @@ Generator::Generator(const Resolved& config,
       rank_(make_rank(rank_spec_of(setup_), {.threads = threads})),
       model_(rank_, setup_),
       evaluation_(rank_, model_, setup_) {
-  const std::vector<CheckpointTensor> tensors = parameter_tensors(model_.parts());
+  const std::vector<CheckpointTensor> tensors = parameter_tensors(model_);
   const std::vector<HostBytes> contents =
       read_tensors(folder, read_index(folder), tensors, nullptr);
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     rank_.device->write(tensors[i].tensor, contents[i].data());
   }
   for (const ModelParts::Entry& entry : model_.parts().parameters()) {
-    refresh_compute(*entry.parameter, *rank_.device);
+    Parameter& parameter = *entry.parameter;
+    refresh_compute(parameter, main_part(model_.memory(), parameter), *rank_.device);
   }
 }
 
-i32 Generator::next(const std::vector<i32>& tokens, const Sampling& sampling) {
+std::vector<float> Generator::logits(const std::vector<i32>& tokens) {
   require(!tokens.empty(), "there is nothing to continue");
   const i64 length = setup_.batch.sequence;
   const i64 seen = std::min<i64>(length, static_cast<i64>(tokens.size()));
   const std::vector<i32> window(tokens.end() - seen, tokens.end());
+  return evaluation_.logits(window, seen - 1);
+}
+
+i32 Generator::next(const std::vector<i32>& tokens, const Sampling& sampling) {
   const u64 key = random_key(sampling.seed, "generate");
-  std::vector<float> logits = evaluation_.logits(window, seen - 1);
+  std::vector<float> logits = this->logits(tokens);
   const auto known = static_cast<std::size_t>(tokenizer().vocabulary());
   logits.resize(std::min(logits.size(), known));
   return sample_token(logits, sampling.temperature, random_uniform(key, tokens.size()));

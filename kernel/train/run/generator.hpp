@@ -27,6 +27,8 @@ class Generator {
   /// The token that follows, one that the tokenizer knows: the model's vocabulary may be larger. Of
   /// long sequences the model sees the last sequence_length tokens.
   i32 next(const std::vector<i32>& tokens, const Sampling& sampling);
+  /// What the model says of that token, for its whole vocabulary.
+  std::vector<float> logits(const std::vector<i32>& tokens);
 
  private:
   RunSetup setup_;

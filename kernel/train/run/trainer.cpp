@@ -101,7 +101,9 @@ class Trainer {
                       .mesh = rank_.mesh.get(),
                       .device = rank_.device.get(),
                       .store = arguments.identity.store,
-                      .timeout = spec_.init_timeout}) {
+                      .timeout = spec_.init_timeout,
+                      .threads = rank_.device->threads(),
+                      .failures = config_.checkpoint.failures}) {
     if (rank_.communicator != nullptr) {
       agree_plans(step_.plan(), *rank_.mesh, *arguments.identity.store, spec_.init_timeout);
     }
@@ -254,6 +256,8 @@ class Trainer {
     if (step_.losses_full() || validate || save || final) {
       if (std::optional<BadStep> bad = report()) return bad;
     }
+    tell_saved(checkpoints_.saved_later(false));
+    if (validate || save) step_.gather_parameters();
     if (validate) {
       const double loss = evaluation_.validate(setup_.validation_samples);
       emit(Validation{step, loss});
@@ -263,10 +267,27 @@ class Trainer {
         return bad;
       }
     }
-    if (save) {
+    if (save && config_.checkpoint.asynchronous) {
+      save_later();
+    } else if (save) {
       while (!try_to_save(final) && final) std::this_thread::sleep_for(kPause);
     }
+    if (final) tell_saved(checkpoints_.saved_later(true));
     return std::nullopt;
+  }
+
+  // Training goes on once the values are copied. One save at a time: this waits for the last.
+  void save_later() {
+    tell_saved(checkpoints_.saved_later(true));
+    checkpoints_.save_later(
+        info(), state_.tensors(), [this, step = step_.steps()] { emit(Saving{step}); });
+    if (watch_.rewinds()) watch_.all_is_well();
+  }
+
+  void tell_saved(const std::optional<Checkpoints::Saved>& saved) {
+    if (!saved) return;
+    newest_ = saved->folder.string();
+    emit(Saved{saved->step, newest_, saved->seconds});
   }
 
   // A failure that all ranks know of, a full disk, may pass: then the next step tries again, or,
@@ -301,7 +322,12 @@ class Trainer {
   }
 
   // Losses are the same on all ranks, so all of them end here.
-  [[noreturn]] void fail_bad(const BadStep& bad) const {
+  [[noreturn]] void fail_bad(const BadStep& bad) {
+    try {  // what is being saved is older, and the newest that there will be
+      tell_saved(checkpoints_.saved_later(true));
+    } catch (const Error& error) {
+      if (root()) log_warning("{}", error.what());
+    }
     const std::string back = newest_.empty()
                                  ? "no checkpoint was saved before"
                                  : fmt::format("the newest checkpoint, of before, is {}", newest_);
@@ -331,6 +357,7 @@ class Trainer {
 
   // on_bad_step = "rewind": what a resumed run does, within this one.
   void go_back(const BadStep& bad) {
+    tell_saved(checkpoints_.saved_later(true));
     if (newest_.empty()) fail_bad(bad);
     if (!watch_.once_more()) fail_bad(bad);
     const auto loaded = checkpoints_.load(newest_, state_.tensors(), state_.names());

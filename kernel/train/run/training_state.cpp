@@ -7,19 +7,23 @@
 
 namespace tessera {
 
-std::vector<CheckpointTensor> parameter_tensors(const ModelParts& parts) {
+std::vector<CheckpointTensor> parameter_tensors(const PlacedModel& model) {
   std::vector<CheckpointTensor> tensors;
-  for (const ModelParts::Entry& entry : parts.parameters()) {
+  for (const ModelParts::Entry& entry : model.parts().parameters()) {
     const Parameter& p = *entry.parameter;
-    const i64 elements = p.local.elements();
-    tensors.push_back(
-        {p.name, &p, {0, elements}, p.main.view({elements}), StateHolders::every_replica});
+    const MainPart main = main_part(model.memory(), p);
+    const bool all = p.main.defined();
+    tensors.push_back({p.name,
+                       &p,
+                       main.range,
+                       main.values,
+                       all ? StateHolders::every_replica : StateHolders::this_rank});
   }
   return tensors;
 }
 
 std::vector<CheckpointTensor> TrainingState::tensors() const {
-  std::vector<CheckpointTensor> tensors = parameter_tensors(model_.parts());
+  std::vector<CheckpointTensor> tensors = parameter_tensors(model_);
   for (const NamedState& state : step_.optimizer().state()) {
     tensors.push_back({fmt::format("{}/{}", state.parameter->name, state.name),
                        state.parameter,
@@ -92,8 +96,10 @@ void TrainingState::require_same_run(const Checkpoints::Loaded& loaded) const {
 }
 
 void TrainingState::begin_with_loaded() {
+  step_.parameters_changed();
   for (const ModelParts::Entry& entry : model_.parts().parameters()) {
-    refresh_compute(*entry.parameter, *rank_.device);
+    Parameter& parameter = *entry.parameter;
+    refresh_compute(parameter, main_part(model_.memory(), parameter), *rank_.device);
   }
 }
 

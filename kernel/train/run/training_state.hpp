@@ -7,8 +7,8 @@
 
 namespace tessera {
 
-/// Main parameters by name.
-std::vector<CheckpointTensor> parameter_tensors(const ModelParts& parts);
+/// Main parameters by name: all of this rank's, or of each what its shard has.
+std::vector<CheckpointTensor> parameter_tensors(const PlacedModel& model);
 
 /// What a checkpoint holds of one rank's training, and how training continues from one.
 class TrainingState {
@@ -22,7 +22,7 @@ class TrainingState {
   /// Names of all such tensors of the run, those of other pipeline stages too.
   std::vector<std::string> names() const;
   /// The same of the parameters alone.
-  std::vector<CheckpointTensor> parameters() const { return parameter_tensors(model_.parts()); }
+  std::vector<CheckpointTensor> parameters() const { return parameter_tensors(model_); }
   std::vector<std::string> parameter_names() const;
   /// Where training stands. Waits for the device.
   CheckpointInfo info(const std::string& config_text) const;

@@ -19,7 +19,7 @@ double model_flops_per_token(const RunSetup& setup, const std::shared_ptr<Device
   settings.batch = {1, setup.sequence_length};
   settings.sequence_parallel = false;
   Survey survey(*setup.model, settings);
-  ParameterMemory(survey.parts().parameter_list(), setup.config->parallel.bucket_elements)
+  ParameterMemory(survey.parts().parameter_list(), setup.bucket_rules(*alone.mesh))
       .allocate_values(*alone.device, settings.main, settings.compute);
   survey.forward(alone.context(), setup.fields, settings.batch);
   constexpr double kPasses = 3;  // forward, gradients of inputs, gradients of weights

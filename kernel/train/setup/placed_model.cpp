@@ -48,7 +48,7 @@ PlacedModel::PlacedModel(const Rank& rank,
           *setup.model, chunk, stage.layers.first, stage.layers.last, settings, parts_);
     }
   }
-  memory_ = ParameterMemory(parts_.parameter_list(), setup.config->parallel.bucket_elements);
+  memory_ = ParameterMemory(parts_.parameter_list(), setup.bucket_rules(*rank.mesh));
   memory_.allocate_values(*rank.device, settings.main, settings.compute);
   if (stages_.last() == 0) {
     parameter_names_ = parts_.parameter_names();
@@ -74,7 +74,7 @@ PlacedModel::Surveyed PlacedModel::survey(const Rank& rank,
   for (const ModelParts::Entry& entry : whole.parameters()) {
     found.holders[entry.parameter->name] = Survey::holders(entry, setup.stages);
   }
-  ParameterMemory(whole.parameter_list(), setup.config->parallel.bucket_elements)
+  ParameterMemory(whole.parameter_list(), setup.bucket_rules(*dry.mesh))
       .allocate_values(*dry.device, settings.main, settings.compute);
   found.boundaries = survey.boundaries(dry.context(), setup.stages, setup.fields, setup.batch);
   return found;
@@ -82,7 +82,8 @@ PlacedModel::Surveyed PlacedModel::survey(const Rank& rank,
 
 void PlacedModel::initialize(u64 seed) {
   for (const ModelParts::Entry& entry : parts_.parameters()) {
-    tessera::initialize(*entry.parameter, seed, *rank_.device);
+    Parameter& parameter = *entry.parameter;
+    tessera::initialize(parameter, main_part(memory_, parameter), seed, *rank_.device);
   }
 }
 
@@ -95,18 +96,15 @@ std::vector<PhaseInfo> PlacedModel::phases() const {
   return phases;
 }
 
-Plan PlacedModel::plan(int microbatches,
-                       bool training,
-                       const std::vector<std::vector<int>>& bucket_layers) const {
+Plan PlacedModel::plan(int microbatches, bool training, const BucketUse& buckets) const {
   const auto ranks = static_cast<int>(rank_.mesh->size(Axis::pipeline));
   return plan({*setup_.schedule, shape_of(*setup_.schedule, ranks, microbatches, training)},
-              bucket_layers);
+              buckets);
 }
 
-Plan PlacedModel::plan(const Pipeline& pipeline,
-                       const std::vector<std::vector<int>>& bucket_layers) const {
+Plan PlacedModel::plan(const Pipeline& pipeline, const BucketUse& buckets) const {
   const auto here = static_cast<int>(rank_.mesh->coordinate(Axis::pipeline));
-  Plan plan = lower(pipeline, here, phases(), bucket_layers);
+  Plan plan = lower(pipeline, here, phases(), buckets);
   verify(plan);
   check_places(plan);
   return plan;

@@ -30,6 +30,7 @@ class PlacedModel {
   const std::vector<Chunk>& chunks() const { return chunks_; }
   /// Where the parameters lie. Values are allocated; `GradientSync` allocates gradients.
   ParameterMemory& memory() { return memory_; }
+  const ParameterMemory& memory() const { return memory_; }
   /// What crosses after each stage but the last.
   const std::vector<Boundary>& boundaries() const { return boundaries_; }
   /// All parameters of the model, those of other stages too.
@@ -39,12 +40,10 @@ class PlacedModel {
 
   /// Writes the initial values of a run with this seed.
   void initialize(u64 seed);
-  /// This rank's plan of a step or of a forward-only pass. `bucket_layers`: see lower().
-  Plan plan(int microbatches,
-            bool training,
-            const std::vector<std::vector<int>>& bucket_layers = {}) const;
+  /// This rank's plan of a step or of a forward-only pass.
+  Plan plan(int microbatches, bool training, const BucketUse& buckets = {}) const;
   /// The same from a pipeline that was played before, once for many ranks.
-  Plan plan(const Pipeline& pipeline, const std::vector<std::vector<int>>& bucket_layers) const;
+  Plan plan(const Pipeline& pipeline, const BucketUse& buckets) const;
 
  private:
   /// What one stage has to know of the others.

@@ -141,6 +141,10 @@ i64 validation_samples_of(const RunSetup& setup) {
 
 }  // namespace
 
+BucketRules RunSetup::bucket_rules(const Mesh& mesh) const {
+  return BucketRules::of(mesh, config->parallel.bucket_elements, sharded);
+}
+
 i64 world_size(const RunConfig& config) {
   return config.comm.ranks.value_or(model_ranks(config.parallel) *
                                     config.parallel.data.value_or(1));
@@ -219,6 +223,8 @@ RunSetup derive_setup(const Resolved& config,
   RunSetup setup;
   setup.config = &config.run;
   setup.maker = std::make_shared<HostMaker>(plugins, config.tree);
+  const ComponentInfo* optimizer = plugins.find(Optimizer::kKind, config.run.optimizer.type);
+  setup.sharded = optimizer != nullptr && optimizer->shards_replicas;
   setup.sequence_length = config.run.batch.sequence_length;
   const auto derive = [&](auto& member, auto&& from) {
     return problems

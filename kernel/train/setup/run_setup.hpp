@@ -9,6 +9,7 @@
 #include "kernel/train/setup/problem_list.hpp"
 #include "tessera/data.hpp"
 #include "tessera/optimizer.hpp"
+#include "tessera/parameter_memory.hpp"
 
 namespace tessera {
 
@@ -29,6 +30,9 @@ struct RunSetup {
   std::shared_ptr<PipelineSchedule> schedule;
   std::shared_ptr<LrSchedule> lr;
   StageMap stages;
+  bool sharded = false;  ///< each replica updates its shard of the parameters only
+
+  BucketRules bucket_rules(const Mesh& mesh) const;
 };
 
 /// What a setup needs of [data] and [tokenizer].

@@ -7,7 +7,10 @@
 namespace tessera::cpu {
 namespace {
 
-bool supports_avx2() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
+bool supports_avx2() {
+  return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+         __builtin_cpu_supports("f16c");
+}
 
 bool supports_avx512() {
   return supports_avx2() && __builtin_cpu_supports("avx512f") &&
@@ -15,22 +18,32 @@ bool supports_avx512() {
          __builtin_cpu_supports("avx512vl");
 }
 
+bool supports_avx512_bf16() { return supports_avx512() && __builtin_cpu_supports("avx512bf16"); }
+
+struct InstructionSet {
+  std::string_view name;
+  const Kernels& kernels;
+  bool here;
+};
+
 }  // namespace
 
 const Kernels& choose_kernels() {
+  const InstructionSet sets[] = {{"avx512_bf16", avx512_bf16::kKernels, supports_avx512_bf16()},
+                                 {"avx512", avx512::kKernels, supports_avx512()},
+                                 {"avx2", avx2::kKernels, supports_avx2()},
+                                 {"baseline", baseline::kKernels, true}};
   const char* wanted = std::getenv("TESSERA_CPU_ISA");
-  if (wanted == nullptr || *wanted == '\0') {
-    if (supports_avx512()) return avx512::kKernels;
-    return supports_avx2() ? avx2::kKernels : baseline::kKernels;
+  const bool any = wanted == nullptr || *wanted == '\0';
+  for (const InstructionSet& set : sets) {
+    if (any ? !set.here : set.name != wanted) continue;
+    require(set.here,
+            "TESSERA_CPU_ISA={}: this processor has no {}; unset it or name another",
+            set.name,
+            set.name);
+    return set.kernels;
   }
-  const std::string_view name = wanted;
-  if (name == "baseline") return baseline::kKernels;
-  if (name == "avx2" && supports_avx2()) return avx2::kKernels;
-  if (name == "avx512" && supports_avx512()) return avx512::kKernels;
-  if (name == "avx2" || name == "avx512") {
-    fail("TESSERA_CPU_ISA={}: this processor has no {}; unset it or name another", name, name);
-  }
-  fail("TESSERA_CPU_ISA={}: known are baseline, avx2 and avx512", name);
+  fail("TESSERA_CPU_ISA={}: known are baseline, avx2, avx512 and avx512_bf16", wanted);
 }
 
 }  // namespace tessera::cpu

@@ -3,10 +3,11 @@
 
 namespace tessera::cpu {
 
-/// Operations of simd/ that take workspace, and all others of it. Matrix products are oneDNN's.
-using WithWorkspace = OperationList<AttentionArgs, AttentionBackwardArgs, SumSquaresArgs>;
-using Plain = CoreOperations::Without<HostOperations>::Without<OperationList<MatmulArgs>>::Without<
-    WithWorkspace>;
+/// Operations of simd/ that take workspace, and all others of it. Its matrix products are those of
+/// bf16 and fp16.
+using WithWorkspace =
+    OperationList<MatmulArgs, AttentionArgs, AttentionBackwardArgs, SumSquaresArgs>;
+using Plain = CoreOperations::Without<HostOperations>::Without<WithWorkspace>;
 
 template <class Args>
 struct PlainKernel {
@@ -37,6 +38,9 @@ namespace avx2 {
 extern const Kernels kKernels;
 }
 namespace avx512 {
+extern const Kernels kKernels;
+}
+namespace avx512_bf16 {
 extern const Kernels kKernels;
 }
 

@@ -1,8 +1,10 @@
 #include "registration.hpp"
 
+#include <cpuid.h>
 #include <dnnl.hpp>
 
 #include <array>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <span>
@@ -19,7 +21,7 @@ namespace {
 /// What a primitive is made for.
 struct Key {
   i64 m, n, k, a_stride, b_stride, out_stride;
-  i64 transpose_a, transpose_b, accumulate, bias, threads;
+  i64 transpose_a, transpose_b, accumulate, bias, threads, data, result;  // dtypes last
   bool operator==(const Key&) const = default;
 };
 
@@ -40,14 +42,19 @@ Key key_of(const MatmulArgs& args) {
           .transpose_b = args.transpose_b,
           .accumulate = args.accumulate,
           .bias = static_cast<bool>(args.bias),
-          .threads = parallel_threads()};
+          .threads = parallel_threads(),
+          .data = static_cast<i64>(args.a.dtype),
+          .result = static_cast<i64>(args.out.dtype)};
 }
 
-dnnl::memory::desc matrix(i64 rows, i64 columns, i64 stride, bool transposed) {
+dnnl::memory::data_type type_of(i64 dtype) {
+  using Type = dnnl::memory::data_type;
+  return static_cast<DType>(dtype) == DType::bf16 ? Type::bf16 : Type::f32;
+}
+
+dnnl::memory::desc matrix(i64 rows, i64 columns, i64 stride, bool transposed, i64 dtype) {
   using Dims = dnnl::memory::dims;
-  return {Dims{rows, columns},
-          dnnl::memory::data_type::f32,
-          transposed ? Dims{1, stride} : Dims{stride, 1}};
+  return {Dims{rows, columns}, type_of(dtype), transposed ? Dims{1, stride} : Dims{stride, 1}};
 }
 
 /// oneDNN's first choice is slower than its older GEMM where neither matrix is transposed, as in
@@ -64,11 +71,10 @@ void prefer_gemm(dnnl::matmul::primitive_desc& primitive, Again&& again) {
 class Product {
  public:
   Product(const Key& key, const dnnl::engine& engine) {
-    const auto a = matrix(key.m, key.k, key.a_stride, key.transpose_a != 0);
-    const auto b = matrix(key.k, key.n, key.b_stride, key.transpose_b != 0);
-    const auto out = matrix(key.m, key.n, key.out_stride, false);
-    const dnnl::memory::desc bias(
-        {1, key.n}, dnnl::memory::data_type::f32, dnnl::memory::dims{key.n, 1});
+    const auto a = matrix(key.m, key.k, key.a_stride, key.transpose_a != 0, key.data);
+    const auto b = matrix(key.k, key.n, key.b_stride, key.transpose_b != 0, key.data);
+    const auto out = matrix(key.m, key.n, key.out_stride, false, key.result);
+    const dnnl::memory::desc bias({1, key.n}, type_of(key.data), dnnl::memory::dims{key.n, 1});
     dnnl::primitive_attr attributes;
     attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
     if (key.accumulate != 0) {
@@ -79,9 +85,11 @@ class Product {
     const auto description =
         key.bias != 0 ? dnnl::matmul::desc(a, b, bias, out) : dnnl::matmul::desc(a, b, out);
     dnnl::matmul::primitive_desc primitive(description, attributes, engine);
-    if (key.transpose_a == 0 && key.transpose_b == 0)
+    const bool fp32 = static_cast<DType>(key.data) == DType::fp32;
+    if (fp32 && key.transpose_a == 0 && key.transpose_b == 0) {
       prefer_gemm(primitive,
                   [&] { return dnnl::matmul::primitive_desc(description, attributes, engine); });
+    }
     primitive_ = dnnl::matmul(primitive);
     scratchpad_bytes_ = static_cast<i64>(primitive.scratchpad_desc().get_size());
     memories_ = {dnnl::memory(a, engine, nullptr),
@@ -155,33 +163,60 @@ void run_degenerate(const MatmulArgs& args) {
   }
 }
 
+bool has_amx() {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (d & bit_AMX_BF16) != 0;
+}
+
+/// Who multiplies bf16: oneDNN where the processor has tiles of its own (AMX), else ours. The
+/// environment variable asks for one of them.
+bool bf16_by_onednn() {
+  const char* wanted = std::getenv("TESSERA_CPU_BF16");
+  if (wanted == nullptr || *wanted == '\0') return has_amx();
+  const std::string_view name = wanted;
+  require(
+      name == "onednn" || name == "tiles", "TESSERA_CPU_BF16={}: known are onednn and tiles", name);
+  return name == "onednn";
+}
+
+LaunchRequirements prepare(Products& products, const MatmulArgs& args) {
+  LaunchRequirements setup;
+  try {
+    setup.workspace_bytes = products.find(args, setup.first_use).scratchpad_bytes();
+  } catch (const dnnl::error& error) {
+    fail("oneDNN makes no matrix product [{}, {}] with inner dimension {}: {}",
+         args.out.shape[0],
+         args.out.shape[1],
+         args.a.shape[args.transpose_a ? 0 : 1],
+         error.what());
+  }
+  return setup;
+}
+
 }  // namespace
 
-Kernel make_matmul_kernel() {
+Kernel make_matmul_kernel(const WorkspaceKernel<MatmulArgs>& tiles) {
   auto products = std::make_shared<Products>();
+  // Ours also take what oneDNN does not: products without an inner dimension.
+  const auto ours = [onednn = bf16_by_onednn()](const MatmulArgs& args) {
+    return args.a.dtype == DType::fp16 ||
+           (args.a.dtype == DType::bf16 && (!onednn || degenerate(args)));
+  };
   return make_kernel<MatmulArgs>(
-      [products](const MatmulArgs& args) {
-        LaunchRequirements setup;
-        if (degenerate(args)) return setup;
-        try {
-          setup.workspace_bytes = products->find(args, setup.first_use).scratchpad_bytes();
-        } catch (const dnnl::error& error) {
-          fail("oneDNN makes no matrix product [{}, {}] with inner dimension {}: {}",
-               args.out.shape[0],
-               args.out.shape[1],
-               args.a.shape[args.transpose_a ? 0 : 1],
-               error.what());
-        }
-        return setup;
+      [products, tiles, ours](const MatmulArgs& args) {
+        if (ours(args)) return LaunchRequirements{.workspace_bytes = tiles.bytes(args)};
+        return degenerate(args) ? LaunchRequirements{} : prepare(*products, args);
       },
-      [products](const MatmulArgs& args, void* workspace, Stream&) {
-        if (degenerate(args)) {
+      [products, tiles, ours](const MatmulArgs& args, void* workspace, Stream&) {
+        if (ours(args)) {
+          tiles.run(args, workspace);
+        } else if (degenerate(args)) {
           run_degenerate(args);
         } else {
           products->run(args, workspace);
         }
       },
-      {DType::fp32});
+      {DType::fp32, DType::bf16, DType::fp16});
 }
 
 }  // namespace tessera::cpu

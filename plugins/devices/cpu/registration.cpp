@@ -3,21 +3,43 @@
 namespace tessera::cpu {
 namespace {
 
-// What the kernels read addresses as. Sums of losses are fp64.
+// Operations whose kernels take bf16 and fp16 as well; of the rules of optimizers that is the copy
+// of main alone (below). Losses and metrics, which are added, are fp64.
+using Narrow = CoreOperations::Without<OperationList<SumSquaresArgs, CrossEntropyLossArgs>>;
 template <class Args>
-constexpr DTypes kTypes{DType::fp32};
+constexpr DTypes kTypes =
+    Narrow::contains<Args> ? DTypes{DType::fp32, DType::bf16, DType::fp16} : DTypes{DType::fp32};
 template <>
-constexpr DTypes kTypes<AddArgs>{DType::fp32, DType::fp64};
+constexpr DTypes kTypes<AddArgs>{DType::fp32, DType::bf16, DType::fp16, DType::fp64};
+
+template <class Args>
+Kernel plain_kernel(void (*run)(const Args&)) {
+  if constexpr (requires(const Args& args) { args.main; }) {
+    // Rules of optimizers: narrow is only the copy that they make of main.
+    return make_kernel<Args>([](const Args&) { return LaunchRequirements{}; },
+                             [run](const Args& args, void*, Stream&) {
+                               require(args.main.dtype == DType::fp32,
+                                       "{} on the device \"cpu\" updates fp32, not {}: keep main "
+                                       "parameters and gradients in fp32",
+                                       Args::kName,
+                                       dtype_name(args.main.dtype));
+                               run(args);
+                             },
+                             kTypes<Args>);
+  } else {
+    return make_kernel<Args>(run, kTypes<Args>);
+  }
+}
 
 }  // namespace
 
 std::vector<Kernel> make_kernels(const Kernels& table) {
-  std::vector<Kernel> kernels = {make_matmul_kernel()};
+  std::vector<Kernel> kernels = {make_matmul_kernel(table)};
   Plain::for_each([&]<class Args>() {
     const PlainKernel<Args>& kernel = table;
-    kernels.push_back(make_kernel<Args>(kernel.run, kTypes<Args>));
+    kernels.push_back(plain_kernel<Args>(kernel.run));
   });
-  WithWorkspace::for_each([&]<class Args>() {
+  WithWorkspace::Without<OperationList<MatmulArgs>>::for_each([&]<class Args>() {
     const WorkspaceKernel<Args>& kernel = table;
     kernels.push_back(make_kernel<Args>(
         [bytes = kernel.bytes](const Args& args) {

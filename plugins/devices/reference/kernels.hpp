@@ -12,7 +12,8 @@ template <class Args>
 void run(const Args& args);
 
 /// All but the product, which takes workspace, and what concerns a few scalars and is HostDevice's.
-using Plain = CoreOperations::Without<OperationList<MatmulArgs, ReciprocalArgs, StepScalarsArgs>>;
+using Plain = CoreOperations::Without<
+    OperationList<MatmulArgs, ReciprocalArgs, SumBlocksArgs, StepScalarsArgs>>;
 
 Kernel make_matmul_kernel();
 

@@ -35,6 +35,21 @@ void update_elements(const Args& args, Update&& update) {
       });
 }
 
+/// Calls body with a value of main's type and of the state's.
+template <class Args, class Body>
+void with_types(const Args& args, DType state, Body&& body) {
+  with_floating(args.kName, args.main.dtype, [&]<class T>(T main) {
+    with_floating(args.kName, state, [&]<class S>(S of_state) { body(main, of_state); });
+  });
+}
+
+template <class T>
+double squares(const T* x, i64 n) {
+  double sum = 0;
+  for (i64 i = 0; i < n; ++i) sum += static_cast<double>(x[i]) * static_cast<double>(x[i]);
+  return sum;
+}
+
 }  // namespace
 
 template <>
@@ -44,9 +59,10 @@ void run(const SumSquaresArgs& args) {
     const i64 whole[] = {0, args.x.elements()};
     const i64* range = args.ranges ? args.ranges.as<const i64>() : whole;
     for (i64 r = 0; r < (args.ranges ? args.ranges.shape[0] : 1); ++r) {
+      const i64 end = range[2 * r] + range[2 * r + 1];
       double sum = 0;
-      for (i64 i = range[2 * r]; i < range[2 * r] + range[2 * r + 1]; ++i) {
-        sum += static_cast<double>(x[i]) * static_cast<double>(x[i]);
+      for (i64 begin = range[2 * r]; begin < end; begin += kSquareBlock) {
+        sum += squares(x + begin, std::min(kSquareBlock, end - begin));
       }
       *args.out.as<double>() += sum;
     }
@@ -54,10 +70,22 @@ void run(const SumSquaresArgs& args) {
 }
 
 template <>
+void run(const BlockSquaresArgs& args) {
+  with_floating(args.kName, args.x.dtype, [&]<class T>(T) {
+    const T* x = args.x.as<const T>();
+    const i64* block = args.blocks.as<const i64>();
+    double* out = args.out.as<double>();
+    for (i64 b = 0; b < args.blocks.shape[0]; ++b, block += 3) {
+      out[block[2]] = squares(x + block[0], block[1]);
+    }
+  });
+}
+
+template <>
 void run(const AdamWArgs& args) {
-  with_floating(args.kName, args.main.dtype, [&]<class T>(T) {
-    T *main = args.main.as<T>(), *first = args.first_moment.as<T>(),
-      *second = args.second_moment.as<T>();
+  with_types(args, args.first_moment.dtype, [&]<class T, class S>(T, S) {
+    T* main = args.main.as<T>();
+    S *first = args.first_moment.as<S>(), *second = args.second_moment.as<S>();
     const double steps = args.scalars.as<const double>()[step_scalar::kSteps];
     const double first_correction = 1 - std::pow(args.beta1, steps);
     const double second_correction = 1 - std::pow(args.beta2, steps);
@@ -67,21 +95,23 @@ void run(const AdamWArgs& args) {
       const double direction = m / first_correction / (std::sqrt(v / second_correction) + args.eps);
       const double value = static_cast<double>(main[i]);
       main[i] = static_cast<T>(value - rate * (direction + decay * value));
-      first[i] = static_cast<T>(m);
-      second[i] = static_cast<T>(v);
+      first[i] = static_cast<S>(m);
+      second[i] = static_cast<S>(v);
     });
   });
 }
 
 template <>
 void run(const SgdArgs& args) {
-  with_floating(args.kName, args.main.dtype, [&]<class T>(T) {
-    T *main = args.main.as<T>(), *buffer = args.momentum_buffer.as<T>();
+  const DType state = args.momentum_buffer ? args.momentum_buffer.dtype : args.main.dtype;
+  with_types(args, state, [&]<class T, class S>(T, S) {
+    T* main = args.main.as<T>();
+    S* buffer = args.momentum_buffer.as<S>();
     update_elements<T>(args, [&](i64 i, double g, double rate, double decay) {
       double direction = g;
       if (args.momentum_buffer) {
         direction += args.momentum * static_cast<double>(buffer[i]);
-        buffer[i] = static_cast<T>(direction);
+        buffer[i] = static_cast<S>(direction);
       }
       const double value = static_cast<double>(main[i]);
       main[i] = static_cast<T>(value - rate * (direction + decay * value));

@@ -38,12 +38,15 @@ using CoreOperations = OperationList<MatmulArgs,
                                      CrossEntropyGradArgs,
                                      ReciprocalArgs,
                                      SumSquaresArgs,
+                                     BlockSquaresArgs,
+                                     SumBlocksArgs,
                                      StepScalarsArgs,
                                      AdamWArgs,
                                      SgdArgs>;
 
 /// Those whose kernels every device of CPU memory has from HostDevice.
-using HostOperations = OperationList<FillArgs, CopyArgs, ReciprocalArgs, StepScalarsArgs>;
+using HostOperations =
+    OperationList<FillArgs, CopyArgs, ReciprocalArgs, SumBlocksArgs, StepScalarsArgs>;
 
 /// Handles to the core operations on one device, resolved by name once. A device that lacks one is
 /// an error only where it is launched.

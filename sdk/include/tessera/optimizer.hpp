@@ -15,7 +15,7 @@ namespace tessera {
 /// What a rule must see of a parameter to update it.
 enum class Needs : u8 { elements, parameter_norm, whole_matrix };
 
-/// A state tensor of a rule, of the parameter's shape, in the main dtype, starting at zero.
+/// A state tensor of a rule, of the parameter's shape, starting at zero.
 struct StateSpec {
   std::string name;  ///< "first_moment": its name in checkpoints
 };
@@ -83,7 +83,10 @@ struct OptimizerArguments {
 };
 
 /// Decides which shards of the parameters are updated here, and updates them. Plugin kind
-/// "optimizer". Gradients arrive summed over data-parallel ranks as the plan's Reduce actions say.
+/// "optimizer". Gradients arrive summed over data-parallel ranks as the plan's Reduce actions say:
+/// all of them on every replica, or, where the class states `static constexpr bool kShardsReplicas
+/// = true`, each replica's own shard of every bucket (ParameterBucket::shard) and anything in the
+/// rest. Then each replica updates its shard, and the plan's Gather actions bring the others'.
 class TESSERA_API Optimizer {
  public:
   static constexpr std::string_view kKind = "optimizer";
@@ -93,6 +96,10 @@ class TESSERA_API Optimizer {
   /// Adds this rank's part of the sum of squares over all logical elements, each counted once by
   /// one rank of the world's model replica, into `out` fp64 [1].
   virtual void sum_squares(Context& cx, const Tensor& out) = 0;
+  /// Of an optimizer that shards replicas, where its rule needs whole parameters: the replica that
+  /// updates each of OptimizerArguments::parameters. Empty: shards of buckets are updated.
+  virtual std::vector<int> owners() const { return {}; }
+  /// Updates what is updated here and zeroes all gradients.
   virtual void step(Context& cx, const Tensor& scalars) = 0;
   /// Gradient clipping bound of the global norm; 0: none.
   virtual double clip() const = 0;

@@ -44,6 +44,7 @@ struct ElementRun {
 /// Elements [begin, begin + length) of this rank's storage of a parameter, in row-major order.
 struct FlatRange {
   i64 begin = 0, length = 0;
+  bool operator==(const FlatRange&) const = default;
 };
 
 /// What a parameter's placement means on one rank: who stores, sums and counts which elements.

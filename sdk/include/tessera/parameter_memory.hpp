@@ -7,8 +7,24 @@
 
 namespace tessera {
 
-/// Every parameter begins at a multiple of so many elements, as in Megatron-Core's buffers.
-inline constexpr i64 kParameterAlignment = 64;
+/// Into how many shards buckets are cut, one for each replica, and which of them this rank updates.
+struct BucketCut {
+  i64 shards = 0;  ///< 0: they are not cut
+  i64 own = 0;
+};
+
+/// How parameters are laid out in buckets. The defaults are those of Megatron-Core's buffers.
+struct BucketRules {
+  i64 elements = 4'000'000;  ///< a bucket closes when it holds so many or more
+  i64 alignment = 64;        ///< every parameter begins at a multiple of so many elements
+  /// A bucket that is cut into shards ends at a multiple of its shards and of so many elements.
+  i64 pad = 128;
+  BucketCut dense = {};    ///< over data × context
+  BucketCut experts = {};  ///< over expert_data
+
+  /// The rules of a run in which every replica updates a shard of each bucket, or all of it.
+  TESSERA_API static BucketRules of(const Mesh& mesh, i64 elements, bool sharded);
+};
 
 /// Parameters whose gradients are summed alike, side by side in memory.
 struct ParameterBucket {
@@ -18,11 +34,20 @@ struct ParameterBucket {
   };
   std::vector<Member> members;  ///< by begin, which is in reverse order of declaration
   i64 begin = 0;                ///< from the start of the rank's memory
-  i64 elements = 0;             ///< the gaps of alignment included
+  i64 elements = 0;             ///< the gaps of alignment and the padding at the end included
+  i64 shards = 1;               ///< equal parts, of which each replica updates one
+  i64 own = 0;                  ///< which of them this rank updates
+  i64 own_begin = 0;            ///< from the start of all shards that this rank updates
+
+  /// From the start of the bucket.
+  FlatRange shard(i64 index) const { return {index * (elements / shards), elements / shards}; }
+  FlatRange own_shard() const { return shard(own); }
 };
 
 /// The parameters of one rank in contiguous memory, bucket after bucket. Each form (main, compute,
-/// gradient) is one tensor, and a parameter lies at the same place in all of them.
+/// gradient) is one tensor, and a parameter lies at the same place in all of them. Where buckets
+/// are cut into shards and the compute values are memory of their own, the main values of this
+/// rank's shards are all that it has of them: `Parameter::main` stays undefined.
 ///
 /// Memory is in reverse order of declaration, so buckets fill up from the end of the model while
 /// the backward pass runs. A bucket holds parameters of one kind: expert or not, the same axes of
@@ -31,9 +56,8 @@ struct ParameterBucket {
 class TESSERA_API ParameterMemory {
  public:
   ParameterMemory() = default;
-  /// Lays out without allocating. `parameters`, in model order, outlive it. A bucket closes when
-  /// it holds `bucket_elements` or more.
-  ParameterMemory(std::span<Parameter* const> parameters, i64 bucket_elements);
+  /// Lays out without allocating. `parameters`, in model order, outlive it.
+  ParameterMemory(std::span<Parameter* const> parameters, const BucketRules& rules);
 
   /// Allocates main and compute values, one memory where the dtypes agree, and points the
   /// parameters' forms into it. Values are undefined.
@@ -43,7 +67,12 @@ class TESSERA_API ParameterMemory {
 
   const std::vector<ParameterBucket>& buckets() const { return buckets_; }
   i64 elements() const { return elements_; }
-  const Tensor& main() const { return main_; }  ///< [elements()]
+  /// [elements()], or the shards that this rank updates, bucket after bucket.
+  const Tensor& main() const { return main_; }
+  /// The main values of what this rank updates of a bucket.
+  Tensor own_main(const ParameterBucket& bucket) const;
+  /// The same part of another form: compute values, gradients.
+  Tensor own_part(const ParameterBucket& bucket, const Tensor& form) const;
   /// [elements()]; undefined when main's memory serves.
   const Tensor& compute() const { return compute_; }
   const Tensor& gradients() const { return gradients_; }  ///< [elements()]
@@ -53,8 +82,20 @@ class TESSERA_API ParameterMemory {
   void place(const Tensor& flat, Tensor Parameter::*form) const;
 
   std::vector<ParameterBucket> buckets_;
-  i64 elements_ = 0;
+  i64 elements_ = 0, own_elements_ = 0;
   Tensor main_, compute_, gradients_;
 };
+
+/// What one shard holds of one parameter, in the four coordinates of Megatron-Core's distributed
+/// optimizer. All four have one length; 0: nothing.
+struct ShardRanges {
+  FlatRange world;   ///< in the rank's memory
+  FlatRange local;   ///< in the shard
+  FlatRange param;   ///< in the parameter's storage
+  FlatRange bucket;  ///< in the bucket
+};
+TESSERA_API ShardRanges shard_ranges(const ParameterBucket& bucket,
+                                     const ParameterBucket::Member& member,
+                                     i64 shard);
 
 }  // namespace tessera

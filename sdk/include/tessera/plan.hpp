@@ -49,6 +49,8 @@ struct TESSERA_API Plan {
   std::vector<int> stages;        ///< virtual stage of each chunk
   /// Layers (within the model) whose parameters have gradients in each bucket.
   std::vector<std::vector<int>> bucket_layers;
+  /// Ranks update shards of the buckets: each has a Gather before its layers' first forward phase.
+  bool gathers = false;
   std::vector<PlanAction> actions;
   /// "F mb0 chunk0 layer1 attn", "Exchange send F mb0 stage1 to rank 2".
   std::string text(const PlanAction& action) const;

@@ -42,6 +42,8 @@ struct TESSERA_API ComponentInfo {
   /// Of a communicator that states it (comm.hpp): bytes on each member until the collective is
   /// complete, beyond its tensors. nullptr: none.
   i64 (*scratch_bytes)(const Collective& collective, int members) = nullptr;
+  /// Of an optimizer that states kShardsReplicas (optimizer.hpp).
+  bool shards_replicas = false;
 };
 
 /// Type-erased implementation of one operation on one device (operation.hpp).
@@ -116,6 +118,7 @@ class TESSERA_API Registrar {
     if constexpr (requires(const Collective& collective) { T::scratch_bytes(collective, 2); }) {
       info.scratch_bytes = &T::scratch_bytes;
     }
+    if constexpr (requires { T::kShardsReplicas; }) info.shards_replicas = T::kShardsReplicas;
     add_component(std::move(info));
   }
 

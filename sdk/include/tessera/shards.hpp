@@ -1,5 +1,6 @@
 #pragma once
 #include <cstddef>
+#include <optional>
 #include <vector>
 
 #include "tessera/device.hpp"
@@ -27,15 +28,16 @@ struct TESSERA_API Shards {
   std::vector<Shard> list;    ///< by begin
   Tensor main, grad;          ///< main dtype
   Tensor compute;             ///< undefined when it is the same memory as main
-  std::vector<Tensor> state;  ///< main dtype; in the order of UpdateRule::state()
+  std::vector<Tensor> state;  ///< in the order of UpdateRule::state()
   Tensor ranges;              ///< i64 [shards, 2]: begin, length
   Tensor hyper;               ///< fp64 [shards, 2]: learning-rate scale, weight decay
 
   /// The elements of shard `index` in `flat`, which is one of the tensors above: for rules that
   /// work on one parameter after the other.
   Tensor part(const Tensor& flat, std::size_t index) const;
-  /// Fills `ranges` and `hyper` from `list`, and `state` with `states` tensors of zeros.
-  void allocate(Device& device, std::size_t states);
+  /// Fills `ranges` and `hyper` from `list`, and `state` with `states` tensors of zeros, of this
+  /// dtype or main's.
+  void allocate(Device& device, std::size_t states, std::optional<DType> dtype = {});
 };
 
 /// Every parameter as one shard, where it lies in `memory`.

@@ -117,11 +117,9 @@ class TESSERA_API Tape {
               std::span<Tensor* const> outputs,
               BackwardFn input_half,
               BackwardFn weight_half = {});
-  /// Called in a catch block when a closure has thrown; may throw an error that says more.
+  /// Called in a catch block when a closure has thrown; may throw an error that says more. See
+  /// ErrorHandlerScope.
   using ErrorHandler = std::function<void()>;
-  /// Operations that are recorded from now on have this handler, or none (nullptr); it outlives the
-  /// frames. Returns the handler before. For checks that say which component has failed.
-  const ErrorHandler* on_error(const ErrorHandler* handler);
   /// Adds a root of the current frame: d(total loss)/d(scalar) = the loss scale.
   void root(const Tensor& scalar);
 
@@ -147,9 +145,26 @@ class TESSERA_API Tape {
   int live_frames() const;
 
  private:
+  friend class ErrorHandlerScope;
   struct Frame;
   struct State;
   std::unique_ptr<State> state_;
+};
+
+/// While it lives, operations are recorded on `tape`, if there is one, with `handler`, which
+/// outlives their frames. Scopes on one tape nest. For errors that say which component has failed.
+class TESSERA_API ErrorHandlerScope {
+ public:
+  ErrorHandlerScope(Tape* tape, const Tape::ErrorHandler* handler);
+  ~ErrorHandlerScope();
+  ErrorHandlerScope(const ErrorHandlerScope&) = delete;
+  ErrorHandlerScope& operator=(const ErrorHandlerScope&) = delete;
+  /// The handler of the scope around this one; nullptr: none.
+  const Tape::ErrorHandler* around() const { return around_; }
+
+ private:
+  Tape* tape_;
+  const Tape::ErrorHandler* around_ = nullptr;
 };
 
 }  // namespace tessera

@@ -43,6 +43,25 @@ void SumSquaresArgs::infer(SumSquaresArgs& args) {
   check.in_place(args.out, {1});
 }
 
+void BlockSquaresArgs::infer(BlockSquaresArgs& args) {
+  const Infer check(args);
+  check.rank(args.x, 1);
+  check.dense(args.x);
+  check.rank(args.blocks, 2);
+  check.input(args.blocks, {args.blocks.shape[0], 3});
+  check.rank(args.out, 1);
+  check.in_place(args.out, {args.out.shape[0]});
+}
+
+void SumBlocksArgs::infer(SumBlocksArgs& args) {
+  const Infer check(args);
+  check.rank(args.blocks, 1);
+  check.dense(args.blocks);
+  check.rank(args.ranges, 2);
+  check.input(args.ranges, {args.ranges.shape[0], 2});
+  check.in_place(args.out, {1});
+}
+
 void StepScalarsArgs::infer(StepScalarsArgs& args) {
   const Infer check(args);
   check.input(args.sum_squares, {1});
@@ -59,6 +78,10 @@ void AdamWArgs::infer(AdamWArgs& args) {
   for (const TensorArg* tensor : {&args.first_moment, &args.second_moment}) {
     check.in_place(*tensor, shape_of(args.main));
   }
+  check.require(args.first_moment.dtype == args.second_moment.dtype,
+                "the moments are {} and {}",
+                dtype_name(args.first_moment.dtype),
+                dtype_name(args.second_moment.dtype));
   check_compute(check, args.compute, args.main);
 }
 

@@ -314,8 +314,12 @@ void Tape::record(std::string_view name,
                          state_->on_error});
 }
 
-const Tape::ErrorHandler* Tape::on_error(const ErrorHandler* handler) {
-  return std::exchange(state_->on_error, handler);
+ErrorHandlerScope::ErrorHandlerScope(Tape* tape, const Tape::ErrorHandler* handler) : tape_(tape) {
+  if (tape_ != nullptr) around_ = std::exchange(tape_->state_->on_error, handler);
+}
+
+ErrorHandlerScope::~ErrorHandlerScope() {
+  if (tape_ != nullptr) tape_->state_->on_error = around_;
 }
 
 void Tape::root(const Tensor& scalar) {

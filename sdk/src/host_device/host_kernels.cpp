@@ -121,6 +121,17 @@ void reciprocal(const ReciprocalArgs& args) {
   }
 }
 
+void sum_blocks(const SumBlocksArgs& args) {
+  const double* blocks = args.blocks.as<const double>();
+  const i64* range = args.ranges.as<const i64>();
+  double& out = *args.out.as<double>();
+  for (i64 r = 0; r < args.ranges.shape[0]; ++r) {
+    double total = 0;
+    for (i64 b = range[2 * r]; b < range[2 * r] + range[2 * r + 1]; ++b) total += blocks[b];
+    out += total;
+  }
+}
+
 void step_scalars(const StepScalarsArgs& args) {
   double* scalars = args.scalars.as<double>();
   const double sum = *args.sum_squares.as<const double>();
@@ -145,6 +156,7 @@ std::vector<Kernel> host_kernels() {
   return {make_kernel<FillArgs>(&fill),
           make_kernel<CopyArgs>(&copy),
           make_kernel<ReciprocalArgs>(&reciprocal),
+          make_kernel<SumBlocksArgs>(&sum_blocks),
           make_kernel<StepScalarsArgs>(&step_scalars)};
 }
 

@@ -24,6 +24,13 @@ class Cases {
   }
   /// Row ids of `n` rows of samples from 7 on, `positions` a sample.
   Operand rows(i64 n, i64 positions);
+  /// The dtype of means, maxima and sums of exponentials.
+  DType statistic() const { return dtype == DType::fp64 ? DType::fp64 : DType::fp32; }
+  bool narrow() const { return dtype == DType::bf16 || dtype == DType::fp16; }
+  /// In which gradients of this dtype may be summed.
+  std::vector<DType> accumulators() const {
+    return narrow() ? std::vector{dtype, DType::fp32} : std::vector{dtype};
+  }
   Operand scalar(double value) { return Operand::given({1}, DType::fp64, {value}); }
 
   /// Names read "matmul/3x17x33 bias". The tolerance is one of fp32 and is narrowed for fp64.

@@ -8,7 +8,7 @@ struct Size {
 };
 
 void add_size(Cases& cases, const Size& s) {
-  const DType statistic = cases.dtype == DType::fp64 ? DType::fp64 : DType::fp32;
+  const DType statistic = cases.statistic();
   const std::string name = fmt::format("{}x{} first {} valid {}", s.n, s.v, s.first, s.valid);
   const auto logits = [&] { return cases.random({s.n, s.v}, -4, 4); };
   // Half of the targets belong to other shards.

@@ -14,10 +14,12 @@ void add_embedding_cases(Cases& cases) {
     cases.add(name, forward, {ids(), cases.random({s.v, s.h}), Operand::result()});
     EmbeddingWeightArgs backward;
     backward.first = s.v / 2;
-    cases.add(name,
-              backward,
-              {ids(), cases.random({s.n, s.h}), cases.random({s.v, s.h})},
-              {.any_threads = true});
+    for (const DType sums : cases.accumulators()) {
+      cases.add(fmt::format("{} into {}", name, dtype_name(sums)),
+                backward,
+                {ids(), cases.random({s.n, s.h}), cases.random({s.v, s.h}, sums, -1, 1)},
+                {.any_threads = true});
+    }
   }
 }
 

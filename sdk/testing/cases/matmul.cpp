@@ -31,15 +31,23 @@ void add_products(Cases& cases) {
                                            args.transpose_b ? " tb" : "",
                                            args.accumulate ? " accumulate" : "");
       const Shape out{s.m, s.n};
-      const auto result = [&] { return args.accumulate ? cases.random(out) : Operand::result(); };
-      cases.add(name, args, {cases.random(a), cases.random(b), Operand::absent(), result()});
-      cases.add(name + " strides",
-                args,
-                {cases.random(a).in(Layout::padded),
-                 cases.random(b).in(Layout::padded),
-                 Operand::absent(),
-                 (args.accumulate ? cases.random(out) : Operand::blank(out, cases.dtype))
-                     .in(Layout::padded)});
+      for (const DType sums : cases.accumulators()) {
+        if (sums != cases.dtype && !args.accumulate) continue;  // only sums may be wider
+        const std::string into = sums == cases.dtype ? name : name + " into fp32";
+        const auto sum = [&] { return cases.random(out, sums, -1, 1); };
+        cases.add(into,
+                  args,
+                  {cases.random(a),
+                   cases.random(b),
+                   Operand::absent(),
+                   args.accumulate ? sum() : Operand::result()});
+        cases.add(into + " strides",
+                  args,
+                  {cases.random(a).in(Layout::padded),
+                   cases.random(b).in(Layout::padded),
+                   Operand::absent(),
+                   (args.accumulate ? sum() : Operand::blank(out, sums)).in(Layout::padded)});
+      }
       if (args.accumulate) continue;
       cases.add(name + " bias",
                 args,
@@ -54,7 +62,11 @@ void add_matmul_cases(Cases& cases) {
   add_products(cases);
   for (const auto& [n, m] : {std::pair<i64, i64>{1, 1}, {3, 17}, {127, 33}, {300, 127}, {0, 5}}) {
     const std::string name = fmt::format("{}x{}", n, m);
-    cases.add(name, ColumnSumArgs{}, {cases.random({n, m}), cases.random({m})});
+    for (const DType sums : cases.accumulators()) {
+      cases.add(fmt::format("{} into {}", name, dtype_name(sums)),
+                ColumnSumArgs{},
+                {cases.random({n, m}), cases.random({m}, sums, -1, 1)});
+    }
     cases.add(name, AddBiasArgs{}, {cases.random({n, m}), cases.random({m}), Operand::result()});
     cases.add(name + " in place",
               AddBiasArgs{},

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -42,15 +43,17 @@ Operand ranges_of(const Table& table) {
   return Operand::given({table.count(), 2}, DType::i64, table.ranges);
 }
 
+// Main parameters, gradients and state are never narrow; the copy of main may be.
 void add_rules(Cases& cases, i64 n, double steps, bool found_inf) {
   const std::string name = fmt::format("{} step {}{}", n, steps, found_inf ? " skipped" : "");
   const auto grad = [&] {
-    Operand operand = cases.random({n}, -256, 256);
+    Operand operand = cases.random({n}, cases.statistic(), -256, 256);
     if (found_inf && n > 0) operand.values.back() = std::numeric_limits<double>::quiet_NaN();
     return operand;
   };
-  const auto main = [&] { return cases.random({n}); };
-  const auto moment = [&] { return cases.random({n}, 0.01, 1); };
+  const auto main = [&] { return cases.random({n}, cases.statistic(), -1, 1); };
+  const auto moment = [&] { return cases.random({n}, cases.statistic(), 0.01, 1); };
+  const auto copy = [&] { return cases.random({n}); };
   const auto step = [&] { return scalars(steps, 0.05, found_inf); };
   const Table table = table_of(n);
   const Operand ranges = ranges_of(table);
@@ -59,12 +62,29 @@ void add_rules(Cases& cases, i64 n, double steps, bool found_inf) {
   cases.add(
       name, adamw, {step(), ranges, hyper, grad(), main(), main(), moment(), Operand::absent()});
   cases.add(
-      name + " compute", adamw, {step(), ranges, hyper, grad(), main(), main(), moment(), main()});
+      name + " compute", adamw, {step(), ranges, hyper, grad(), main(), main(), moment(), copy()});
   SgdArgs sgd;
   cases.add(
       name, sgd, {step(), ranges, hyper, grad(), main(), Operand::absent(), Operand::absent()});
   sgd.momentum = 0.9;
-  cases.add(name + " momentum", sgd, {step(), ranges, hyper, grad(), main(), main(), main()});
+  cases.add(name + " momentum", sgd, {step(), ranges, hyper, grad(), main(), main(), copy()});
+}
+
+/// Every other block of n elements, in places with gaps.
+struct Blocks {
+  Operand table;
+  i64 places = 1;
+};
+
+Blocks blocks_of(i64 n) {
+  std::vector<double> rows;
+  i64 place = 1;
+  for (i64 begin = 0; begin < n; begin += 2 * kSquareBlock, place += 2) {
+    const i64 length = std::min(kSquareBlock, n - begin);
+    for (const i64 value : {begin, length, place}) rows.push_back(static_cast<double>(value));
+  }
+  const i64 count = static_cast<i64>(rows.size()) / 3;
+  return {Operand::given({count, 3}, DType::i64, rows), place + 1};
 }
 
 void add_step(Cases& cases, const std::string& name, double sum, double clip, double steps) {
@@ -82,16 +102,30 @@ void add_update_cases(Cases& cases) {
               ReciprocalArgs{},
               {cases.integers({n}, DType::i64, 0, 4), Operand::result()});
   }
+  // Gradients are never narrow.
+  const auto wide = [&](i64 n) { return cases.random({n}, cases.statistic(), -2, 2); };
   for (const i64 n : {1, 3, 17, 127, 9001, 100000, 0}) {
     cases.add(fmt::format("{}", n),
               SumSquaresArgs{},
-              {cases.random({n}, -2, 2), Operand::absent(), cases.scalar(3)},
+              {wide(n), Operand::absent(), cases.scalar(3)},
               {.tolerance = {.relative = 1e-9}, .any_threads = true});
     cases.add(fmt::format("{} ranges", n),
               SumSquaresArgs{},
-              {cases.random({n}, -2, 2), ranges_of(table_of(n)), cases.scalar(3)},
+              {wide(n), ranges_of(table_of(n)), cases.scalar(3)},
               {.tolerance = {.relative = 1e-9}, .any_threads = true});
   }
+  for (const i64 n : {1, 3, 9001, 100000, 0}) {
+    const Blocks blocks = blocks_of(n);
+    cases.add(fmt::format("{}", n),
+              BlockSquaresArgs{},
+              {wide(n), blocks.table, cases.random({blocks.places}, DType::fp64, -2, 2)},
+              {.tolerance = {.relative = 1e-9}, .any_threads = true});
+  }
+  cases.add("ranges",
+            SumBlocksArgs{},
+            {cases.random({9}, DType::fp64, 0, 2),
+             Operand::given({3, 2}, DType::i64, {2, 5, 0, 1, 8, 1}),
+             cases.scalar(3)});
   for (const i64 n : {1, 3, 127, 9001, 0}) {
     add_rules(cases, n, 1, false);
     add_rules(cases, n, 1000, false);

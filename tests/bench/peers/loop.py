@@ -44,6 +44,8 @@ def arguments():
     parser.add_argument("--warmup", type=int, default=3)
     parser.add_argument("--steps", type=int, default=5)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--autocast", action="store_true", help="forward pass and loss in bf16")
+    parser.add_argument("--compile", action="store_true", help="by torch.compile")
     for field in fields(Shape):
         parser.add_argument(f"--{field.name}", type=field.type, default=field.default)
     return parser.parse_args()
@@ -73,8 +75,20 @@ def optimizer_of(parameters):
     )
 
 
+def prepared(options, loss_of):
+    """The loss under autocast, compiled, or as it is."""
+
+    def in_bf16(tokens, targets):
+        with torch.autocast("cpu", torch.bfloat16):
+            return loss_of(tokens, targets)
+
+    chosen = in_bf16 if options.autocast else loss_of
+    return torch.compile(chosen) if options.compile else chosen
+
+
 def train(options, shape, loss_of, parameters, clip):
     """Steps of a model whose loss is one tensor."""
+    loss_of = prepared(options, loss_of)
 
     def accumulate(tokens, targets):
         loss = loss_of(tokens, targets)

@@ -164,7 +164,9 @@ TEST_F(CheckpointTest, OnlyWhatBelongsToItIsLeft) {
               ElementsAre("step-5",
                           "step-5/index.json",
                           "step-5/rank-00000.safetensors",
-                          "step-5/rank-00001.safetensors"));
+                          "step-5/rank-00001.safetensors",
+                          "step-5/rank-00002.safetensors",
+                          "step-5/rank-00003.safetensors"));
 }
 
 TEST_F(CheckpointTest, KeepsTheNewest) {

@@ -12,7 +12,7 @@ namespace index_test {
 using ::testing::HasSubstr;
 
 StoredSlice slice(std::vector<i64> begin, std::vector<i64> shape, const std::string& file = "f") {
-  return {file, "key", {std::move(begin), std::move(shape)}, 0};
+  return {file, "key", {std::move(begin), std::move(shape)}, {0}};
 }
 
 CheckpointIndex index_of(std::vector<i64> shape, std::vector<StoredSlice> slices) {
@@ -33,9 +33,9 @@ CheckpointIndex sample() {
   index.tensors["w"] = {
       "fp32",
       {4, 6},
-      {{"rank-00000.safetensors", "w[0:4, 0:3]", {{0, 0}, {4, 3}}, 0xfedcba9876543210},
-       {"rank-00001.safetensors", "w[0:4, 3:6]", {{0, 3}, {4, 3}}, 1}}};
-  index.tensors["scalar"] = {"fp64", {}, {{"rank-00000.safetensors", "scalar", {}, 7}}};
+      {{"rank-00000.safetensors", "w[0:4, 0:3]", {{0, 0}, {4, 3}}, {0xfedcba9876543210}},
+       {"rank-00001.safetensors", "w[0:4, 3:6]", {{0, 3}, {4, 3}}, {1, 2, 0xabc, 4}, 1}}};
+  index.tensors["scalar"] = {"fp64", {}, {{"rank-00000.safetensors", "scalar", {}, {7}}}};
   return index;
 }
 
@@ -58,7 +58,9 @@ TEST(CheckpointIndex, RoundTrip) {
   EXPECT_EQ(after.files[1].bytes, i64{1} << 40);
   const StoredSlice& second = after.tensors.at("w").slices[1];
   EXPECT_EQ(second.where.begin, (std::vector<i64>{0, 3}));
-  EXPECT_EQ(after.tensors.at("w").slices[0].checksum, 0xfedcba9876543210);
+  EXPECT_EQ(after.tensors.at("w").slices[0].checksums, std::vector<u64>{0xfedcba9876543210});
+  EXPECT_EQ(second.checksums, (std::vector<u64>{1, 2, 0xabc, 4}));
+  EXPECT_EQ(second.block_rows, 1);
   EXPECT_EQ(after.tensors.at("scalar").shape, std::vector<i64>{});
   EXPECT_NO_THROW(after.check_tiling());
   EXPECT_EQ(after.total_bytes(), 123 + (i64{1} << 40));
@@ -99,7 +101,7 @@ TEST(CheckpointIndex, TextsOfDamage) {
   EXPECT_EQ(text_of<Error>([] { CheckpointIndex::from_json("[]", "a/index.json"); }),
             "a/index.json is damaged: it is a JSON array instead of an object");
   EXPECT_THAT(text_of<Error>([] { CheckpointIndex::from_json(R"({"format":"later"})", "i"); }),
-              HasSubstr("it has format \"later\", this version reads \"tessera-checkpoint-1\""));
+              HasSubstr("it has format \"later\", this version reads \"tessera-checkpoint-2\""));
   std::string edited = sample().to_json();
   edited.replace(edited.find("960"), 3, "961");
   EXPECT_EQ(text_of<Error>([&] { CheckpointIndex::from_json(edited, "i"); }),
@@ -137,6 +139,48 @@ TEST(CheckpointIndex, SlicesOfAnotherRankAreRefused) {
   const CheckpointIndex index = index_of({2, 2}, {slice({0}, {2})});
   EXPECT_THAT(text_of<Error>([&] { CheckpointIndex::from_json(index.to_json(), "i"); }),
               HasSubstr("another number of dimensions"));
+}
+
+TEST(CheckpointIndex, ChecksumsThatDoNotFitTheBlocksAreRefused) {
+  const auto error = [](std::vector<i64> shape, std::vector<u64> checksums, i64 block_rows) {
+    StoredSlice bad = slice(std::vector<i64>(shape.size(), 0), shape);
+    bad.checksums = std::move(checksums);
+    bad.block_rows = block_rows;
+    const std::string text = index_of(std::move(shape), {bad}).to_json();
+    return text_of<Error>([&] { CheckpointIndex::from_json(text, "i"); });
+  };
+  EXPECT_EQ(error({5, 2}, {1, 2, 3}, 2), "nothing was thrown");
+  for (const auto& text : {error({5, 2}, {1, 2}, 2),
+                           error({5, 2}, {1, 2, 3, 4}, 2),
+                           error({5, 2}, {1, 2, 3}, -2),
+                           error({}, {1}, 1),
+                           error({0, 2}, {1}, 1)}) {
+    EXPECT_THAT(text, HasSubstr("another number of checksums than blocks"));
+  }
+}
+
+TEST(Blocks, CoverASliceInFewParts) {
+  EXPECT_EQ(block_rows_of({{0, 0}, {8, 4}}, 4), 0) << "small ones are one block";
+  EXPECT_EQ(block_rows_of({{}, {}}, 4), 0);
+  EXPECT_EQ(block_rows_of({{0}, {0}}, 4), 0);
+  for (const std::vector<i64>& shape : std::vector<std::vector<i64>>{
+           {50257, 768}, {3072, 768}, {1 << 20}, {100'000, 1}, {3, 1 << 20}, {17, 5000, 3}}) {
+    StoredSlice stored = slice(std::vector<i64>(shape.size(), 7), shape);
+    stored.block_rows = block_rows_of(stored.where, 4);
+    const std::vector<Rectangle> blocks = stored.blocks();
+    EXPECT_GT(blocks.size(), 1U);
+    EXPECT_LE(blocks.size(), 128U);
+    i64 row = 7, elements = 0;
+    for (const Rectangle& block : blocks) {
+      EXPECT_EQ(block.begin[0], row);
+      row += block.shape[0];
+      elements += block.elements();
+      if (row < 7 + shape[0]) {
+        EXPECT_GE(block.elements() * 4, 64 * 1024);
+      }
+    }
+    EXPECT_EQ(elements, stored.where.elements());
+  }
 }
 
 TEST(Tiling, Covers) {

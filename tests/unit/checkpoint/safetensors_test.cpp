@@ -21,14 +21,15 @@ const std::vector<float> kValues = {1, -2, 3.5F, 0, 5, 6};
 const std::vector<i64> kSteps = {7, -8};
 
 i64 write_sample(const std::string& file) {
-  return write_safetensors(
-      file,
-      {{"w[0:2, 3:6]", "fp32", {2, 3}}, {"steps", "i64", {2}}, {"none", "bf16", {0, 4}}},
-      [&](std::size_t i) -> std::span<const std::byte> {
-        if (i == 0) return std::as_bytes(std::span(kValues));
-        if (i == 1) return std::as_bytes(std::span(kSteps));
-        return {};
-      });
+  SafetensorsWriter out(
+      file, {{"w[0:2, 3:6]", "fp32", {2, 3}}, {"steps", "i64", {2}}, {"none", "bf16", {0, 4}}});
+  out.next([](const ByteSink& sink) {
+    sink(std::as_bytes(std::span(kValues).first(2)));
+    sink(std::as_bytes(std::span(kValues).subspan(2)));
+  });
+  out.next([](const ByteSink& sink) { sink(std::as_bytes(std::span(kSteps))); });
+  out.next([](const ByteSink&) {});
+  return out.finish();
 }
 
 // The format as its authors describe it: u64 little endian, JSON, data.
@@ -128,12 +129,43 @@ TEST(Safetensors, TextsOfDamage) {
 
 TEST(Safetensors, WrongNumberOfBytesIsRefused) {
   const TestFolder folder;
-  EXPECT_THAT(text_of<Error>([&] {
-                write_safetensors(folder.at("a"), {{"w", "fp32", {3}}}, [](std::size_t) {
-                  return std::as_bytes(std::span(kValues));
-                });
-              }),
-              HasSubstr("a: tensor \"w\" has 24 bytes, expected 12"));
+  EXPECT_THAT(
+      text_of<Error>([&] {
+        SafetensorsWriter(folder.at("a"), {{"w", "fp32", {3}}}).next([](const ByteSink& sink) {
+          sink(std::as_bytes(std::span(kValues)));
+        });
+      }),
+      HasSubstr("a: tensor \"w\" has 24 bytes, expected 12"));
+}
+
+TEST(Safetensors, ReadsAPart) {
+  const TestFolder folder;
+  write_sample(folder.at("a"));
+  const SafetensorsFile file(folder.at("a"));
+  std::vector<float> two(2);
+  file.read(file.entry("w[0:2, 3:6]"), 8, std::as_writable_bytes(std::span(two)));
+  EXPECT_EQ(two, (std::vector<float>{3.5F, 0}));
+  for (const i64 begin : {-4, 20, 24, 100}) {
+    EXPECT_THAT(text_of<Error>([&] {
+                  file.read(
+                      file.entry("w[0:2, 3:6]"), begin, std::as_writable_bytes(std::span(two)));
+                }),
+                HasSubstr("lies beyond its end"))
+        << begin;
+  }
+}
+
+TEST(Safetensors, AFileWithoutAllItsTensorsIsNotFinished) {
+  const TestFolder folder;
+  SafetensorsWriter out(folder.at("a"), {{"w", "fp32", {3}}});
+  EXPECT_THAT(text_of<Error>([&] { out.finish(); }), HasSubstr("not all tensors are written"));
+}
+
+TEST(Safetensors, MetadataForOthers) {
+  const TestFolder folder;
+  SafetensorsWriter(folder.at("a"), {}, {{"format", "pt"}}).finish();
+  EXPECT_EQ(folder.read("a").substr(8, 33), R"({"__metadata__":{"format":"pt"}} )");
+  EXPECT_TRUE(SafetensorsFile(folder.at("a")).entries().empty());
 }
 
 TEST(FullDisk, IsNamedWithTheFile) {

@@ -23,39 +23,47 @@ TEST(UsableCpus, FollowsTheAffinityMask) {
   ASSERT_EQ(sched_setaffinity(0, sizeof before, &before), 0);
 }
 
-TEST(CpuQuota, IsTheSmallestOfAGroupAndThoseAboveIt) {
-  const TestFolder mounted;
-  mounted.write("batch/job/cpu.max", "350000 100000\n");
-  mounted.write("batch/cpu.max", "250000 100000\n");
-  mounted.write("cpu.max", "max 100000\n");
-  EXPECT_EQ(cpu_quota("0::/batch/job/step\n", mounted.path()), 2.5);
-  EXPECT_EQ(cpu_quota("0::/other\n", mounted.path()), std::nullopt);
-  EXPECT_EQ(cpu_quota("", mounted.path()), std::nullopt);
+class CpuQuota : public ::testing::Test {
+ protected:
+  // Of a process in these groups.
+  std::optional<double> of(const std::string& groups) const {
+    system_.write("proc/self/cgroup", groups);
+    return cpu_quota(system_.at("proc"), system_.at("groups"));
+  }
+  void write(const std::string& file, const std::string& text) const {
+    system_.write("groups/" + file, text);
+  }
+  TestFolder system_;
+};
+
+TEST_F(CpuQuota, IsTheSmallestOfAGroupAndThoseAboveIt) {
+  write("batch/job/cpu.max", "350000 100000\n");
+  write("batch/cpu.max", "250000 100000\n");
+  write("cpu.max", "max 100000\n");
+  EXPECT_EQ(of("0::/batch/job/step\n"), 2.5);
+  EXPECT_EQ(of("0::/other\n"), std::nullopt);
+  EXPECT_EQ(of(""), std::nullopt);
 }
 
-TEST(CpuQuota, OfAContainerThatSeesItsGroupAsTheRoot) {
-  const TestFolder mounted;
-  mounted.write("cpu.max", "150000 100000\n");
-  EXPECT_EQ(cpu_quota("0::/\n", mounted.path()), 1.5);
-  EXPECT_EQ(cpu_quota("0::/../../outside\n", mounted.path()), 1.5);
+TEST_F(CpuQuota, OfAContainerThatSeesItsGroupAsTheRoot) {
+  write("cpu.max", "150000 100000\n");
+  EXPECT_EQ(of("0::/\n"), 1.5);
+  EXPECT_EQ(of("0::/../../outside\n"), 1.5);
 }
 
-TEST(CpuQuota, OfVersionOne) {
-  const TestFolder mounted;
-  mounted.write("cpu,cpuacct/docker/abc/cpu.cfs_quota_us", "50000\n");
-  mounted.write("cpu,cpuacct/docker/abc/cpu.cfs_period_us", "100000\n");
-  mounted.write("cpu,cpuacct/docker/cpu.cfs_quota_us", "-1\n");
-  mounted.write("cpu,cpuacct/docker/cpu.cfs_period_us", "100000\n");
-  const std::string groups = "5:cpuset:/docker/abc\n4:cpu,cpuacct:/docker/abc\n";
-  EXPECT_EQ(cpu_quota(groups, mounted.path()), 0.5);
-  EXPECT_EQ(cpu_quota("5:cpuset:/docker/abc\n", mounted.path()), std::nullopt);
+TEST_F(CpuQuota, OfVersionOne) {
+  write("cpu,cpuacct/docker/abc/cpu.cfs_quota_us", "50000\n");
+  write("cpu,cpuacct/docker/abc/cpu.cfs_period_us", "100000\n");
+  write("cpu,cpuacct/docker/cpu.cfs_quota_us", "-1\n");
+  write("cpu,cpuacct/docker/cpu.cfs_period_us", "100000\n");
+  EXPECT_EQ(of("5:cpuset:/docker/abc\n4:cpu,cpuacct:/docker/abc\n"), 0.5);
+  EXPECT_EQ(of("5:cpuset:/docker/abc\n"), std::nullopt);
 }
 
-TEST(CpuQuota, NonsenseIsNoQuota) {
-  const TestFolder mounted;
+TEST_F(CpuQuota, NonsenseIsNoQuota) {
   for (const char* text : {"", "max", "100000", "100000 0", "x y"}) {
-    mounted.write("cpu.max", text);
-    EXPECT_EQ(cpu_quota("0::/\n", mounted.path()), std::nullopt) << text;
+    write("cpu.max", text);
+    EXPECT_EQ(of("0::/\n"), std::nullopt) << text;
   }
 }
 

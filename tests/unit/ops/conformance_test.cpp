@@ -29,7 +29,7 @@ void PrintTo(const Table& table, std::ostream* out) {
 std::vector<Table> tables() {
   std::vector<Table> all;
   for (const std::string& device : cpu_devices()) {
-    for (const DType dtype : {DType::fp32, DType::fp64}) {
+    for (const DType dtype : {DType::fp32, DType::bf16, DType::fp16, DType::fp64}) {
       // fp64 is the reference's, where it checks that no bit depends on threads or runs.
       if ((dtype == DType::fp64) != (device == "reference")) continue;
       // By name: the cases are too much to make before each of the program's tests.
@@ -118,6 +118,24 @@ std::string check_wrong() {
   const auto op = testing::op_case(
       "x", args, {testing::Operand::random({17}, DType::fp32, 1), testing::Operand::result()});
   return testing::op_check(device, *test_device("reference"), op);
+}
+
+std::string narrow_difference(double (*wrong)(double)) {
+  const testing::Operand exact = testing::Operand::random({400}, DType::fp32, 5, 1, 2);
+  std::vector<double> off = exact.values;
+  for (double& value : off) value = wrong(value);
+  const auto rounded = [](const std::vector<double>& values) {
+    return testing::Operand::given({400}, DType::bf16, values).values;
+  };
+  return testing::difference(rounded(off), rounded(exact.values), {}, DType::bf16);
+}
+
+TEST(Conformance, TellsOneRoundingFromTwo) {
+  using ::testing::HasSubstr;
+  EXPECT_EQ(narrow_difference([](double x) { return x * (1 + 1e-6); }), "");
+  EXPECT_THAT(narrow_difference([](double x) { return x * (1 + 2e-3); }),
+              HasSubstr("rounded more than once"));
+  EXPECT_THAT(narrow_difference([](double x) { return x * (1 + 2e-2); }), HasSubstr("off by"));
 }
 
 TEST(Conformance, FindsADeviceThatIsWrong) {

@@ -48,18 +48,20 @@ TEST_P(CpuInstructionSet, AgreesWithReferenceUnderAnyThreads) {
   if (device == nullptr) GTEST_SKIP() << "this processor has no " << GetParam();
   const auto reference = test_device("reference");
   int cases = 0;
-  for (OpCase& op : testing::core_op_cases(DType::fp32)) {
-    if (op.operation == MatmulArgs::kName) continue;  // the same for all
-    op.options.any_threads = true;
-    EXPECT_EQ(testing::op_check(*device, *reference, op), "");
-    ++cases;
+  for (const DType dtype : {DType::fp32, DType::bf16, DType::fp16}) {
+    for (OpCase& op : testing::core_op_cases(dtype)) {
+      if (op.operation == MatmulArgs::kName && dtype == DType::fp32) continue;  // the same for all
+      op.options.any_threads = true;
+      EXPECT_EQ(testing::op_check(*device, *reference, op), "");
+      ++cases;
+    }
   }
   EXPECT_GT(cases, 100);
 }
 
 INSTANTIATE_TEST_SUITE_P(All,
                          CpuInstructionSet,
-                         ::testing::Values("baseline", "avx2", "avx512"),
+                         ::testing::Values("baseline", "avx2", "avx512", "avx512_bf16"),
                          [](const auto& info) { return std::string(info.param); });
 
 TEST(CpuInstructionSets, UnknownNameIsAnError) {
@@ -68,7 +70,8 @@ TEST(CpuInstructionSets, UnknownNameIsAnError) {
     FAIL() << "no error";
   } catch (const Error& error) {
     EXPECT_THAT(error.what(),
-                ::testing::StartsWith("TESSERA_CPU_ISA=sse9: known are baseline, avx2 and avx512"));
+                ::testing::StartsWith("TESSERA_CPU_ISA=sse9: known are baseline, avx2, avx512 "
+                                      "and avx512_bf16"));
   }
 }
 
@@ -99,6 +102,24 @@ struct Product {
   bool transpose_a, transpose_b, accumulate;
 };
 
+// On processors with AMX bf16 is oneDNN's.
+TEST(CpuMatmul, OneDnnAgreesWithReferenceInBf16) {
+  setenv("TESSERA_CPU_BF16", "onednn", 1);
+  const auto device = test_device("cpu");
+  unsetenv("TESSERA_CPU_BF16");
+  const auto reference = test_device("reference");
+  for (const OpCase& op : testing::core_op_cases(DType::bf16)) {
+    if (op.operation != MatmulArgs::kName) continue;
+    EXPECT_EQ(testing::op_check(*device, *reference, op), "");
+  }
+}
+
+TEST(CpuMatmul, UnknownLibraryIsAnError) {
+  setenv("TESSERA_CPU_BF16", "mkl", 1);
+  EXPECT_THROW(test_device("cpu"), Error);
+  unsetenv("TESSERA_CPU_BF16");
+}
+
 // Large enough that oneDNN has something to cut, also along the inner dimension.
 TEST(CpuMatmul, SameBitsUnderAnyThreads) {
   const auto device = test_device("cpu");
@@ -106,24 +127,29 @@ TEST(CpuMatmul, SameBitsUnderAnyThreads) {
   const Product products[] = {{512, 384, 384, false, true, false},
                               {512, 384, 256, false, false, false},
                               {96, 64, 1024, true, false, true},
-                              {384, 384, 512, true, false, true}};
-  for (const Product& p : products) {
-    MatmulArgs args;
-    args.transpose_a = p.transpose_a;
-    args.transpose_b = p.transpose_b;
-    args.accumulate = p.accumulate;
-    const Shape a = p.transpose_a ? Shape{p.k, p.m} : Shape{p.m, p.k};
-    const Shape b = p.transpose_b ? Shape{p.n, p.k} : Shape{p.k, p.n};
-    using testing::Operand;
-    OpCase op = testing::op_case(
-        fmt::format("{} x {} x {}", p.m, p.n, p.k),
-        args,
-        {Operand::random(a, DType::fp32, 1),
-         Operand::random(b, DType::fp32, 2),
-         Operand::absent(),
-         p.accumulate ? Operand::random({p.m, p.n}, DType::fp32, 3) : Operand::result()},
-        {.tolerance = {.relative = 1e-5}, .any_threads = true});
-    EXPECT_EQ(testing::op_check(*device, *reference, op), "");
+                              {384, 384, 512, true, false, true},
+                              {50, 49, 9001, false, false, false},
+                              {50, 49, 9001, true, true, true}};
+  for (const DType dtype : {DType::fp32, DType::bf16}) {
+    for (const Product& p : products) {
+      if (dtype == DType::fp32 && p.k > 9000) continue;  // there oneDNN adds threads' sums
+      MatmulArgs args;
+      args.transpose_a = p.transpose_a;
+      args.transpose_b = p.transpose_b;
+      args.accumulate = p.accumulate;
+      const Shape a = p.transpose_a ? Shape{p.k, p.m} : Shape{p.m, p.k};
+      const Shape b = p.transpose_b ? Shape{p.n, p.k} : Shape{p.k, p.n};
+      using testing::Operand;
+      OpCase op = testing::op_case(
+          fmt::format("{} {} x {} x {}", dtype_name(dtype), p.m, p.n, p.k),
+          args,
+          {Operand::random(a, dtype, 1),
+           Operand::random(b, dtype, 2),
+           Operand::absent(),
+           p.accumulate ? Operand::random({p.m, p.n}, DType::fp32, 3) : Operand::result()},
+          {.tolerance = {.relative = 1e-5}, .any_threads = true});
+      EXPECT_EQ(testing::op_check(*device, *reference, op), "");
+    }
   }
 }
 

@@ -28,8 +28,8 @@ std::string error_of(F&& f) {
   return "";
 }
 
-std::string gelu_of_bf16(Device& device) {
-  const Tensor x = empty(device, {4}, DType::bf16), out = empty(device, {4}, DType::bf16);
+std::string gelu_of(DType dtype, Device& device) {
+  const Tensor x = empty(device, {4}, dtype), out = empty(device, {4}, dtype);
   return error_of([&] {
     Operation<GeluArgs>(device).launch(device.stream(), device.pool(), {x.arg(), out.arg()});
   });
@@ -39,10 +39,11 @@ TEST(TypeRules, ADryRunRefusesWhatALaunchWould) {
   const auto cpu = test_device("cpu");
   MetaDevice meta(test_device("cpu"));
   const std::string text =
-      "gelu on the device \"cpu\" takes fp32 for x, not bf16: choose another precision or device";
-  EXPECT_EQ(gelu_of_bf16(*cpu), text);
-  EXPECT_EQ(gelu_of_bf16(meta), text);
-  EXPECT_EQ(gelu_of_bf16(*test_device("reference")), "");
+      "gelu on the device \"cpu\" takes fp32, fp16, bf16 for x, not fp64: choose another precision "
+      "or device";
+  EXPECT_EQ(gelu_of(DType::fp64, *cpu), text);
+  EXPECT_EQ(gelu_of(DType::fp64, meta), text);
+  EXPECT_EQ(gelu_of(DType::fp64, *test_device("reference")), "");
 }
 
 /// A plugin's operation that says its dtypes and its work.

@@ -179,18 +179,19 @@ TEST_F(TapeFrames, ErrorsOfClosuresGoThroughTheirHandler) {
     for (const bool handled : {false, true}) {
       Tensors values = {wanted({2})};
       const Tape::FrameId frame = tape_.begin(values);
-      EXPECT_EQ(tape_.on_error(&handler), nullptr);
-      if (!handled) {
-        EXPECT_EQ(tape_.on_error(nullptr), &handler);
-      }
       Tensor y = values[0];
-      const BackwardFn none, wrong = broken;
-      tape_.record("broken",
-                   std::array{values[0]},
-                   std::array{&y},
-                   half == Half::input ? wrong : none,
-                   half == Half::weight ? wrong : none);
-      tape_.on_error(nullptr);
+      {
+        const ErrorHandlerScope outer(&tape_, &handler);
+        EXPECT_EQ(outer.around(), nullptr);
+        const ErrorHandlerScope inner(&tape_, handled ? &handler : nullptr);
+        EXPECT_EQ(inner.around(), &handler);
+        const BackwardFn none, wrong = broken;
+        tape_.record("broken",
+                     std::array{values[0]},
+                     std::array{&y},
+                     half == Half::input ? wrong : none,
+                     half == Half::weight ? wrong : none);
+      }
       values[0] = y;
       tape_.end(values);
       auto gradients = Tape::gradients({vector({1})});

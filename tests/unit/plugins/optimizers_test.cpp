@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "kernel/comm/build_mesh.hpp"
 #include "tessera/error.hpp"
 #include "tessera/optimizer.hpp"
 #include "tessera/testing/workbench.hpp"
@@ -71,7 +72,7 @@ struct Rank {
     arguments.make_rule = [=](const Component<UpdateRule>& component) {
       return rule ? rule : make_rule(component, rule_keys);
     };
-    return make_plugin<Optimizer>("replicated", keys, arguments);
+    return make_plugin<Optimizer>(type, keys, arguments);
   }
 
   /// As PlacedModel and GradientSync place them, with the values that they have.
@@ -80,7 +81,9 @@ struct Rank {
     for (const Parameter* p : raw) {
       values.emplace_back(testing::read(p->main), testing::read(p->grad));
     }
-    memory = ParameterMemory(raw, 2);
+    const bool sharded = type == "distributed";
+    if (sharded) build_mesh(mesh);
+    memory = ParameterMemory(raw, BucketRules::of(mesh, 2, sharded));
     memory.allocate_values(*device, DType::fp64, compute);
     memory.allocate_gradients(*device);
     for (std::size_t i = 0; i < raw.size(); ++i) {
@@ -106,6 +109,7 @@ struct Rank {
   std::vector<std::unique_ptr<Parameter>> parameters;
   std::vector<Parameter*> raw;
   DType compute = DType::fp64;
+  std::string type = "replicated";
   ParameterMemory memory;
 };
 
@@ -309,6 +313,31 @@ TEST(Replicated, RefusesWhatItCannotUpdate) {
   experts.cut(experts.add("e", {2}, {0, 0}, {0, 0}), {Axis::expert});
   EXPECT_THAT(text_of<ConfigError>([&] { experts.optimizer(""); }),
               HasSubstr("e is cut 2 ways over ep"));
+}
+
+// Alone, it updates everything. With others: tests/multirank.
+TEST(Distributed, AloneDoesWhatReplicatedDoes) {
+  std::vector<Values> results;
+  for (const char* type : {"replicated", "distributed"}) {
+    Rank rank;
+    rank.type = type;
+    Parameter& weight = rank.add("weight", {2, 2}, {1, 2, 3, 4}, {1, 0, -2, 4});
+    Parameter& bias = rank.add("bias", {2}, {1, 1}, {8, 0}, {"bias"});
+    const auto optimizer = rank.optimizer("");
+    const double sum = rank.sum_squares(*optimizer, 100);
+    EXPECT_EQ(sum, 185);
+    optimizer->step(rank.bench.context(), rank.scalars(0.1, 1, 0.5));
+    Values all = testing::read(weight.main);
+    for (const Tensor& tensor : {bias.main, weight.grad, bias.grad}) {
+      for (const double value : testing::read(tensor)) all.push_back(value);
+    }
+    for (const NamedState& state : optimizer->state()) {
+      EXPECT_EQ(state.range.length, state.parameter->local.elements());
+      for (const double value : testing::read(state.tensor)) all.push_back(value);
+    }
+    results.push_back(all);
+  }
+  EXPECT_EQ(results[0], results[1]);
 }
 
 TEST(Rules, NameTheirWeightDecay) {

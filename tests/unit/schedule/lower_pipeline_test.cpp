@@ -169,7 +169,7 @@ TEST(LowerPipeline, RangesAreComputedAgainBeforeTheirBackward) {
   std::vector<PhaseInfo> phases = four_phases();
   phases[1].recompute = phases[2].recompute = phases[3].recompute = true;
   const GivenSchedule schedule({{{F, 0}, {Bi, 0}, {Bw, 0}}});
-  const Plan plan = lower(schedule, one_stage(1), phases, {{0, 1, 2}});
+  const Plan plan = lower(schedule, one_stage(1), phases, {{{0, 1, 2}}});
   EXPECT_THAT(plan.text(),
               HasSubstr("F mb0 chunk0 layer2 head\n"
                         "Recompute mb0 chunk0 layer2 head\n"

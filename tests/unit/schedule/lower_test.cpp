@@ -17,7 +17,7 @@ const std::vector<Action> kTwo = {{Action::F, 0}, {Action::B, 0}, {Action::F, 1}
 
 TEST(Lower, ListsPhasesForwardAndBackwardWithReductionsAndAStep) {
   // Bucket 0: the head and the block; bucket 1: the embedding.
-  const Plan plan = lower(GivenSchedule({kTwo}), one_stage(2), four_phases(), {{2, 1}, {0}});
+  const Plan plan = lower(GivenSchedule({kTwo}), one_stage(2), four_phases(), {{{2, 1}, {0}}});
   EXPECT_EQ(plan.text(),
             "F mb0 chunk0 layer0 embedding\n"
             "F mb0 chunk0 layer1 attn\n"
@@ -45,16 +45,38 @@ TEST(Lower, ListsPhasesForwardAndBackwardWithReductionsAndAStep) {
 }
 
 TEST(Lower, ATensorSharedByFirstAndLastLayerIsReducedAtTheEnd) {
-  const Plan plan = lower(GivenSchedule({kTwo}), one_stage(2), four_phases(), {{2, 0}, {1}});
+  const Plan plan = lower(GivenSchedule({kTwo}), one_stage(2), four_phases(), {{{2, 0}, {1}}});
   EXPECT_THAT(plan.text(),
               HasSubstr("layer1 attn\nReduce bucket1\nB mb1 chunk0 layer0 embedding\n"
                         "Reduce bucket0\nStep\n"));
   verify(plan);
 }
 
+// Bucket 1 is read first, and at once; bucket 0 comes while the embedding runs.
+TEST(Lower, GathersABucketBeforeTheOneBeforeItIsRead) {
+  const BucketUse buckets{{{2}, {0}, {1}}, true};
+  const GivenSchedule schedule({{{Action::F, 0}, {Action::B, 0}}});
+  const Plan plan = lower(schedule, one_stage(1), four_phases(), buckets);
+  verify(plan);
+  EXPECT_THAT(plan.text(),
+              ::testing::StartsWith("Gather bucket1\n"
+                                    "Gather bucket2\n"
+                                    "F mb0 chunk0 layer0 embedding\n"
+                                    "Gather bucket0\n"
+                                    "F mb0 chunk0 layer1 attn\n"
+                                    "F mb0 chunk0 layer1 mlp\n"
+                                    "F mb0 chunk0 layer2 head\n"
+                                    "B mb0 chunk0 layer2 head\n"
+                                    "Reduce bucket0\n"));
+  EXPECT_THAT(plan.actions[2].after, ElementsAre(0));
+  EXPECT_THAT(plan.actions[4].after, ElementsAre(2, 1));
+  EXPECT_THAT(plan.actions[6].after, ElementsAre(5, 3));
+  EXPECT_THAT(plan.actions[7].after, ElementsAre(6)) << "its backward waits for it no more";
+}
+
 TEST(Lower, SplitHalvesAreReducedBehindTheWeightHalf) {
   const GivenSchedule schedule({{{Action::F, 0}, {Action::Bi, 0}, {Action::Bw, 0}}});
-  const Plan plan = lower(schedule, one_stage(1), four_phases(), {{0, 1, 2}});
+  const Plan plan = lower(schedule, one_stage(1), four_phases(), {{{0, 1, 2}}});
   verify(plan);
   EXPECT_THAT(plan.text(), HasSubstr("Bi mb0 chunk0 layer0 embedding\nBw mb0 chunk0 layer2 head"));
   EXPECT_THAT(plan.text(), HasSubstr("Bw mb0 chunk0 layer0 embedding\nReduce bucket0\nStep\n"));
@@ -63,7 +85,7 @@ TEST(Lower, SplitHalvesAreReducedBehindTheWeightHalf) {
 
 TEST(Lower, ForwardOnlyPlansHaveNoStep) {
   const GivenSchedule schedule({{{Action::F, 0}, {Action::F, 1}, {Action::F, 2}}});
-  const Plan plan = lower(schedule, one_stage(3, false), four_phases(), {{0, 1, 2}});
+  const Plan plan = lower(schedule, one_stage(3, false), four_phases(), {{{0, 1, 2}}});
   EXPECT_EQ(plan.actions.size(), 12U);
   verify(plan);
 }
@@ -79,7 +101,7 @@ TEST(Lower, RefusesWhatDoesNotExist) {
       ThrowsMessage<Error>("the schedule lists microbatch 1 of chunk 0: there are 1 "
                            "microbatches and 1 chunks"));
   EXPECT_THAT([&] { run({{Action::F, 0, 2}}); }, ThrowsMessage<Error>(HasSubstr("chunk 2")));
-  EXPECT_THAT([] { lower(GivenSchedule({kTwo}), one_stage(2), four_phases(), {{7}}); },
+  EXPECT_THAT([] { lower(GivenSchedule({kTwo}), one_stage(2), four_phases(), {{{7}}}); },
               ThrowsMessage<Error>("no backward action completes gradient bucket 0"));
 }
 

@@ -68,7 +68,7 @@ inline std::vector<Plan> lower_all(const PipelineSchedule& schedule,
   std::vector<std::vector<int>> buckets;
   for (int chunk = shape.chunks - 1; chunk >= 0; --chunk) buckets.push_back({chunk});
   for (shape.rank = 0; shape.rank < shape.ranks; ++shape.rank) {
-    plans.push_back(lower(schedule, shape, two_phases_a_chunk(shape.chunks, recompute), buckets));
+    plans.push_back(lower(schedule, shape, two_phases_a_chunk(shape.chunks, recompute), {buckets}));
   }
   return plans;
 }

@@ -90,10 +90,25 @@ TEST(Timeline, ReductionsRunBeside) {
     return action.kind == PlanAction::Reduce ? 10.0 : compute(rank, plan, action);
   };
   const Plan plan =
-      lower(GivenSchedule({{{F, 0}, {B, 0}}}), one_stage(1), four_phases(), {{2}, {1}, {0}});
+      lower(GivenSchedule({{{F, 0}, {B, 0}}}), one_stage(1), four_phases(), {{{2}, {1}, {0}}});
   const Timeline timeline = play(std::vector{plan}, costs);
   EXPECT_EQ(timeline.blocks[0][1].span.end, 3) << "the backward does not wait for them";
   EXPECT_EQ(timeline.makespan, 31.5) << "one after the other, the first from the head's backward";
+}
+
+// The second bucket is gathered while the first one's phase runs, and then waited for.
+TEST(Timeline, GathersRunBesideUntilTheyAreRead) {
+  PlanCosts costs = unit_costs();
+  const auto compute = costs.action;
+  costs.action = [&](int rank, const Plan& plan, const PlanAction& action) {
+    return action.kind == PlanAction::Gather ? 1.0 : compute(rank, plan, action);
+  };
+  const Plan plan = lower(
+      GivenSchedule({{{F, 0}, {B, 0}}}), one_stage(1), four_phases(), {{{2}, {1}, {0}}, true});
+  const Timeline timeline = play(std::vector{plan}, costs);
+  EXPECT_EQ(timeline.actions[0][2].start, 1) << "the embedding waits for its gather";
+  EXPECT_EQ(timeline.actions[0][4].start, 2) << "the block for the second, which follows it";
+  EXPECT_EQ(timeline.actions[0][6].start, 3) << "the head for the third, while the block ran";
 }
 
 TEST(Timeline, WhatIsComputedAgainIsNoWaiting) {

@@ -3,6 +3,8 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
+
 #include "kernel/schedule/lower.hpp"
 #include "schedule_support.hpp"
 #include "tessera/error.hpp"
@@ -26,7 +28,7 @@ Plan lowered(std::vector<Action> order, int microbatches, int live = 1) {
   return lower(GivenSchedule({std::move(order)}, live),
                one_stage(microbatches),
                four_phases(),
-               {{2, 1}, {0}});
+               {{{2, 1}, {0}}});
 }
 
 // F0 … F3 = actions 0-3, B 4-6, Reduce 7, B 8, Reduce 9, Step 10.
@@ -108,6 +110,35 @@ TEST(Verify, ForwardOnlyKeepsNothingLive) {
   EXPECT_EQ(problem(plan), "valid");
 }
 
+TEST(Verify, Gathers) {
+  const auto made = [] {
+    const GivenSchedule schedule({{{Action::F, 0}, {Action::B, 0}}});
+    return lower(schedule, one_stage(1), four_phases(), {{{2, 1}, {0}}, true});
+  };
+  ASSERT_EQ(problem(made()), "valid");
+  ASSERT_EQ(made().actions[1].kind, PlanAction::Gather);  // of bucket 0; the block's F is action 3
+  Plan unwaited = made();
+  unwaited.actions[3].after = {2};
+  EXPECT_THAT(problem(unwaited),
+              HasSubstr("action 3 (F mb0 chunk0 layer1 attn) does not wait for the parameters"));
+  Plan twice = made();
+  twice.actions[1].bucket = 1;
+  EXPECT_THAT(problem(twice), HasSubstr("gathers its bucket a second time"));
+  Plan late = made();
+  const auto begin = late.actions.begin();
+  std::rotate(begin + 1, begin + 2, begin + 4);  // after the block's first phase
+  for (PlanAction& action : late.actions) action.after.clear();
+  late.actions[1].after = {0};
+  EXPECT_THAT(problem(late),
+              HasSubstr("action 2 (F mb0 chunk0 layer1 attn) reads parameters that"));
+  Plan none = made();
+  none.gathers = false;
+  EXPECT_THAT(problem(none), HasSubstr("where ranks update all of their parameters"));
+  Plan other = made();
+  other.actions[1].bucket = 7;
+  EXPECT_THAT(problem(other), HasSubstr("is for a bucket that does not exist"));
+}
+
 TEST(Verify, Reductions) {
   ASSERT_EQ(problem(one_microbatch()), "valid");
   Plan twice = one_microbatch();
@@ -167,6 +198,8 @@ TEST(Verify, PlacesThatDoNotExist) {
   kind.actions[0].kind = PlanAction::Exchange;
   EXPECT_THAT(problem(kind), HasSubstr("has no place on the only pipeline rank"));
   kind.actions[0].kind = PlanAction::Gather;
+  EXPECT_THAT(problem(kind), HasSubstr("has no place where ranks update all of their parameters"));
+  kind.actions[0].kind = PlanAction::Prepare;
   EXPECT_THAT(problem(kind), HasSubstr("is of a kind that no plan has yet"));
 }
 

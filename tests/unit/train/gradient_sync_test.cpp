@@ -20,7 +20,7 @@ class Gradients : public ::testing::Test {
         layer);
   }
   GradientSync made(i64 bucket_elements) {
-    memory_ = ParameterMemory(parts_.parameter_list(), bucket_elements);
+    memory_ = ParameterMemory(parts_.parameter_list(), {bucket_elements});
     memory_.allocate_values(device_, DType::fp32, DType::bf16);
     return {memory_, parts_.parameters(), mesh_, device_};
   }
@@ -132,7 +132,7 @@ TEST_F(Gradients, LieWhereTheValuesLie) {
 
 TEST_F(Gradients, ComputeSharesMainsMemoryWhenTheDtypesAgree) {
   declare("a", 100, 0);
-  ParameterMemory memory(parts_.parameter_list(), 64);
+  ParameterMemory memory(parts_.parameter_list(), {64});
   memory.allocate_values(device_, DType::fp32, DType::fp32);
   EXPECT_FALSE(memory.compute().defined());
   const Parameter& a = *parts_.parameter_list()[0];

@@ -9,17 +9,27 @@ namespace tessera::cpu::TESSERA_ISA {
 namespace {
 
 /// Scratch of one thread.
+template <class T>
 struct Scratch {
-  float *k_columns, *v_columns, *k_rows, *k_grad, *v_grad;  // of all keys
-  float *q, *grad, *q_grad, *scores, *score_grad;           // of a block of queries
+  Word<T>*k_columns, *v_columns, *k_rows;           // of all keys
+  Word<T>*q, *q_rows, *grad, *grad_rows, *weights;  // of a block of queries
+  float *k_grad, *v_grad, *q_grad, *scores, *score_grad;
   i64 floats;
   Scratch(const Sizes& s, float* base) {
     Carver carver(base);
-    for (float** part : {&k_columns, &v_columns, &k_rows, &k_grad, &v_grad}) {
-      *part = carver.take(s.key_floats());
+    for (Word<T>** part : {&k_columns, &v_columns, &k_rows}) carver.take(s.key_words(), *part);
+    for (float** part : {&k_grad, &v_grad}) carver.take(s.key_words(), *part);
+    for (Word<T>** part : {&q, &grad}) carver.take(kQueries * s.padded, *part);
+    // Floats serve as left and as right factors; pairs are packed for either.
+    constexpr i64 kPairs = kDepth<T> == 1 ? 0 : 1;
+    for (Word<T>** part : {&q_rows, &grad_rows}) carver.take(kPairs * kQueries * s.padded, *part);
+    carver.take(kPairs * kQueries * kBlock, weights);
+    carver.take(kQueries * s.padded, q_grad);
+    for (float** part : {&scores, &score_grad}) carver.take(kQueries * kBlock, *part);
+    if constexpr (kPairs == 0) {
+      q_rows = q;
+      grad_rows = grad;
     }
-    for (float** part : {&q, &grad, &q_grad}) *part = carver.take(kQueries * s.padded);
-    for (float** part : {&scores, &score_grad}) *part = carver.take(kQueries * kBlock);
     floats = carver.used();
   }
 };
@@ -60,9 +70,10 @@ template <bool kMasked>
   }
 }
 
+template <class T>
 void backward_queries(const AttentionBackwardArgs& args,
                       const Sizes& size,
-                      const Scratch& scratch,
+                      const Scratch<T>& scratch,
                       i64 sample,
                       i64 head,
                       i64 first,
@@ -73,15 +84,20 @@ void backward_queries(const AttentionBackwardArgs& args,
   const i64* rows_of_sample =
       spec.dropout > 0 ? args.row_ids.as<const i64>() + sample * size.queries : nullptr;
   BlockWords words(spec, rows_of_sample, head);
-  const auto grad = head_of(args.grad, sample, head);
-  const auto out = head_of(args.out, sample, head);
+  const auto grad = head_of<const T>(args.grad, sample, head);
+  const auto out = head_of<const T>(args.out, sample, head);
   const float* lse =
       args.lse.as<const float>() + (sample * size.heads + head) * size.queries + first;
-  pack_rows(head_of(args.q, sample, head), first, count, size.d, size.padded, scratch.q);
-  pack_rows(grad, first, count, size.d, size.padded, scratch.grad);
+  const auto q = head_of<const T>(args.q, sample, head);
+  pack_left(q, first, count, size.d, size.padded, scratch.q, 1.0F);
+  pack_left(grad, first, count, size.d, size.padded, scratch.grad, 1.0F);
+  if constexpr (kDepth < T >> 1) {
+    pack_right(q, first, count, size.d, size.padded, scratch.q_rows);
+    pack_right(grad, first, count, size.d, size.padded, scratch.grad_rows);
+  }
   RowTerms rows[kQueries];
   for (i64 row = 0; row < count; ++row) {
-    const float *g = grad[first + row], *o = out[first + row];
+    const T *g = grad[first + row], *o = out[first + row];
     F dot = {};
     for_vectors(size.d, [&](i64 j, auto n) { dot += load(g + j, n) * load(o + j, n); });
     rows[row] = {
@@ -100,23 +116,23 @@ void backward_queries(const AttentionBackwardArgs& args,
     const i64 columns = round_up(n, kLanes);
     const int vectors = static_cast<int>(columns / kLanes);
     const i64 at = key * size.padded;
-    block_product(Left<false>{scratch.q, size.padded},
+    block_product(Left<false, Word<T>>{scratch.q, size.padded},
                   scratch.k_columns + at,
                   kBlock,
                   scratch.scores,
                   kBlock,
                   count,
                   columns,
-                  size.d,
+                  steps_of<T>(size.d),
                   false);
-    block_product(Left<false>{scratch.grad, size.padded},
+    block_product(Left<false, Word<T>>{scratch.grad, size.padded},
                   scratch.v_columns + at,
                   kBlock,
                   scratch.score_grad,
                   kBlock,
                   count,
                   columns,
-                  size.d,
+                  steps_of<T>(size.d),
                   false);
     const bool masked = sight.visible(first) < key + kBlock;
     for (i64 row = 0; row < count; ++row) {
@@ -130,55 +146,57 @@ void backward_queries(const AttentionBackwardArgs& args,
         gradient_row<false>(scores, score_grad, kBlockVectors, kBlock, rows[row], drawn, keeper);
       }
     }
-    block_product(Left<true>{scratch.scores, kBlock},
-                  scratch.grad,
+    block_product(columns_of_scores<T>(scratch.scores, count, columns, scratch.weights),
+                  scratch.grad_rows,
                   size.padded,
                   scratch.v_grad + at,
                   size.padded,
                   n,
                   size.padded,
-                  count,
+                  steps_of<T>(count),
                   true);
-    block_product(Left<true>{scratch.score_grad, kBlock},
-                  scratch.q,
+    block_product(columns_of_scores<T>(scratch.score_grad, count, columns, scratch.weights),
+                  scratch.q_rows,
                   size.padded,
                   scratch.k_grad + at,
                   size.padded,
                   n,
                   size.padded,
-                  count,
+                  steps_of<T>(count),
                   true);
-    block_product(Left<false>{scratch.score_grad, kBlock},
-                  scratch.k_rows + at,
+    block_product(rows_of_scores<T>(scratch.score_grad, count, columns, scratch.weights),
+                  scratch.k_rows + key / kDepth<T> * size.padded,
                   size.padded,
                   scratch.q_grad,
                   size.padded,
                   count,
                   size.padded,
-                  n,
+                  steps_of<T>(n),
                   true);
   }
-  const auto q_grad = head_of<float>(args.q_grad, sample, head);
+  const auto q_grad = head_of<T>(args.q_grad, sample, head);
   for (i64 row = 0; row < count; ++row) {
     const float* from = scratch.q_grad + row * size.padded;
-    float* to = q_grad[first + row];
+    T* to = q_grad[first + row];
     for_vectors(size.d, [=](i64 j, auto c) { store(to + j, load(from + j), c); });
   }
 }
 
+template <class T>
 void backward_unit(const AttentionBackwardArgs& args,
                    const Sizes& size,
-                   const Scratch& scratch,
+                   const Scratch<T>& scratch,
                    i64 sample,
                    i64 kv_head) {
-  const auto k = head_of(args.k, sample, kv_head), v = head_of(args.v, sample, kv_head);
+  const auto k = head_of<const T>(args.k, sample, kv_head),
+             v = head_of<const T>(args.v, sample, kv_head);
   for (i64 key = 0; key < size.keys; key += kBlock) {
     const i64 n = key + kBlock < size.keys ? kBlock : size.keys - key;
     pack_columns(k, key, n, size.d, scratch.k_columns + key * size.padded);
     pack_columns(v, key, n, size.d, scratch.v_columns + key * size.padded);
   }
-  pack_rows(k, 0, size.keys, size.d, size.padded, scratch.k_rows);
-  const std::size_t bytes = sizeof(float) * static_cast<std::size_t>(size.key_floats());
+  pack_right(k, 0, size.keys, size.d, size.padded, scratch.k_rows);
+  const std::size_t bytes = sizeof(float) * static_cast<std::size_t>(size.key_words());
   __builtin_memset(scratch.k_grad, 0, bytes);
   __builtin_memset(scratch.v_grad, 0, bytes);
 
@@ -186,11 +204,11 @@ void backward_unit(const AttentionBackwardArgs& args,
   for (i64 head = kv_head * group; head < (kv_head + 1) * group; ++head) {
     for (i64 query = 0; query < size.queries; query += kQueries) {
       const i64 n = query + kQueries < size.queries ? kQueries : size.queries - query;
-      backward_queries(args, size, scratch, sample, head, query, n);
+      backward_queries<T>(args, size, scratch, sample, head, query, n);
     }
   }
-  const auto k_grad = head_of<float>(args.k_grad, sample, kv_head);
-  const auto v_grad = head_of<float>(args.v_grad, sample, kv_head);
+  const auto k_grad = head_of<T>(args.k_grad, sample, kv_head);
+  const auto v_grad = head_of<T>(args.v_grad, sample, kv_head);
   for (i64 row = 0; row < size.keys; ++row) {
     const i64 at = row * size.padded;
     for_vectors(size.d, [&](i64 j, auto count) {
@@ -202,26 +220,32 @@ void backward_unit(const AttentionBackwardArgs& args,
 
 i64 units_of(const Sizes& size) { return size.batch * size.kv_heads; }
 
+template <class T>
+void backward(const AttentionBackwardArgs& args, void* workspace) {
+  const Sizes size(args);
+  for_units(units_of(size),
+            slots_for(units_of(size)),
+            static_cast<float*>(workspace),
+            Scratch<T>(size, nullptr).floats,
+            [&](i64 unit, float* base) {
+              const i64 sample = unit / size.kv_heads, kv_head = unit % size.kv_heads;
+              backward_unit<T>(args, size, Scratch<T>(size, base), sample, kv_head);
+            });
+}
+
 }  // namespace
 
 template <>
 i64 workspace_bytes(const AttentionBackwardArgs& args) {
   const Sizes size(args);
-  return slots_for(units_of(size)) * Scratch(size, nullptr).floats *
-         static_cast<i64>(sizeof(float));
+  i64 floats = 0;
+  with_storage(args.q.dtype, [&]<class T>(T) { floats = Scratch<T>(size, nullptr).floats; });
+  return slots_for(units_of(size)) * floats * static_cast<i64>(sizeof(float));
 }
 
 template <>
 void run(const AttentionBackwardArgs& args, void* workspace) {
-  const Sizes size(args);
-  for_units(units_of(size),
-            slots_for(units_of(size)),
-            static_cast<float*>(workspace),
-            Scratch(size, nullptr).floats,
-            [&](i64 unit, float* base) {
-              const i64 sample = unit / size.kv_heads, kv_head = unit % size.kv_heads;
-              backward_unit(args, size, Scratch(size, base), sample, kv_head);
-            });
+  with_storage(args.q.dtype, [&]<class T>(T) { backward<T>(args, workspace); });
 }
 
 }  // namespace tessera::cpu::TESSERA_ISA

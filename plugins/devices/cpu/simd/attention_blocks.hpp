@@ -2,6 +2,7 @@
 #include "simd/block_product.hpp"
 #include "simd/math.hpp"
 #include "simd/philox.hpp"
+#include "simd/storage.hpp"
 #include "tessera/ops/attention.hpp"
 #include "tessera/parallel_for.hpp"
 
@@ -24,33 +25,58 @@ struct Head {
   i64 stride;
   T* operator[](i64 position) const { return data + position * stride; }
 };
-template <class T = const float>
+template <class T>
 inline Head<T> head_of(const TensorArg& arg, i64 sample, i64 head) {
   return {arg.as<T>() + sample * arg.strides[0] + head * arg.strides[2], arg.strides[1]};
 }
 
-/// Copies rows [first, first + n), times a factor, into a dense [n, padded], zero beyond d.
-inline void pack_rows(
-    Head<const float> from, i64 first, i64 n, i64 d, i64 padded, float* to, float factor = 1) {
+/// How many rows of keys or queries, or how many features, a word of T holds.
+template <class T>
+constexpr i64 kDepth = Packed<T>::kDepth;
+template <class T>
+using Word = typename Packed<T>::Word;
+
+/// Packs rows [first, first + n) as a left factor, [n, padded] of words along the features; zero
+/// beyond d. Floats are multiplied by `factor`.
+template <class T>
+inline void pack_left(
+    Head<const T> from, i64 first, i64 n, i64 d, i64 padded, Word<T>* to, float factor) {
   for (i64 row = 0; row < n; ++row) {
-    const float* source = from[first + row];
-    float* target = to + row * padded;
-    for_vectors(d, [=](i64 j, auto count) { store(target + j, factor * load(source + j, count)); });
+    const T* source = from[first + row];
+    Word<T>* target = to + row * padded;
+    if constexpr (kDepth<T> == 1) {
+      for_vectors(d,
+                  [=](i64 j, auto count) { store(target + j, factor * load(source + j, count)); });
+    } else {
+      for (i64 j = 0; j < d; j += kDepth<T> * kLanes) {
+        store_words(target + j / kDepth<T>, Packed<T>::along(source + j, d - j));
+      }
+    }
   }
 }
 
-/// Copies rows [first, first + n), n <= kBlock, into columns: [d, kBlock], zero beyond n.
-/// `to` has room for d rounded up to kLanes.
-inline void pack_columns(Head<const float> from, i64 first, i64 n, i64 d, float* to) {
+/// Packs rows [first, first + n) as a right factor whose inner dimension they are: [n, padded], or
+/// half as many rows of words; zero beyond.
+template <class T>
+inline void pack_right(Head<const T> from, i64 first, i64 n, i64 d, i64 padded, Word<T>* to) {
+  if constexpr (kDepth<T> == 1) {
+    pack_left(from, first, n, d, padded, to, 1.0F);
+  } else {
+    const Factor<T> lines = {from[first], 1, from.stride};
+    for (i64 c = 0; c < padded; c += kLanes) {
+      pack_slab(lines, c, d - c < kLanes ? d - c : kLanes, n, to + c, padded);
+    }
+  }
+}
+
+/// Packs rows [first, first + n), n <= kBlock, as columns: [d, kBlock], or half as many rows of
+/// words; zero beyond n.
+template <class T>
+inline void pack_columns(Head<const T> from, i64 first, i64 n, i64 d, Word<T>* to) {
+  const Factor<T> lines = {from[first], from.stride, 1};
   for (i64 j = 0; j < kBlock; j += kLanes) {
-    for_vectors(d, [=](i64 c, auto count) {
-      F rows[kLanes] = {};
-      for (int i = 0; i < kLanes; ++i) {
-        if (j + i < n) rows[i] = load(from[first + j + i] + c, count);
-      }
-      transpose(rows);
-      for (int i = 0; i < kLanes; ++i) store(to + (c + i) * kBlock + j, rows[i]);
-    });
+    const i64 left = n - j < kLanes ? n - j : kLanes;
+    pack_slab(lines, j, left > 0 ? left : 0, d, to + j, kBlock);
   }
 }
 
@@ -67,9 +93,44 @@ struct Sizes {
         d(args.q.shape[3]),
         padded(round_up(d, kLanes)),
         key_blocks((keys + kBlock - 1) / kBlock) {}
-  /// Floats of all keys of one head, packed.
-  i64 key_floats() const { return key_blocks * kBlock * padded; }
+  /// Words of all keys of one head, packed; with pairs, room for twice as many.
+  i64 key_words() const { return key_blocks * kBlock * padded; }
 };
+
+/// The first rows and `columns` of a block of scores as a left factor: as they are, or rounded to
+/// pairs of neighbours in `words`. Columns are a multiple of kLanes.
+template <class T>
+inline Left<false, Word<T>> rows_of_scores(float* scores, i64 rows, i64 columns, Word<T>* words) {
+  if constexpr (kDepth<T> == 1) {
+    return {scores, kBlock};
+  } else {
+    constexpr i64 kStride = kBlock / kDepth<T>;
+    for (i64 row = 0; row < rows; ++row) {
+      T* to = reinterpret_cast<T*>(words + row * kStride);
+      for (i64 j = 0; j < columns; j += kLanes) store(to + j, load(scores + row * kBlock + j));
+    }
+    return {words, kStride};
+  }
+}
+
+/// The same block transposed: its inner dimension are the rows, in pairs of which the last may lack
+/// its second.
+template <class T>
+inline Left<true, Word<T>> columns_of_scores(float* scores, i64 rows, i64 columns, Word<T>* words) {
+  if constexpr (kDepth<T> == 1) {
+    return {scores, kBlock};
+  } else {
+    for (i64 row = 0; row < rows; row += 2) {
+      const float *first = scores + row * kBlock, *second = first + kBlock;
+      Word<T>* to = words + row / 2 * kBlock;
+      for (i64 j = 0; j < columns; j += kLanes) {
+        const F next = row + 1 < rows ? load(second + j) : F{};
+        store_words(to + j, Packed<T>::pair(load(first + j), next));
+      }
+    }
+    return {words, kBlock};
+  }
+}
 
 /// Which keys a query sees: [0, visible(i)).
 struct Sight {
@@ -108,10 +169,11 @@ class BlockWords {
 class Carver {
  public:
   explicit Carver(float* base) : base_(base) {}
-  float* take(i64 floats) {
-    float* part = base_ == nullptr ? nullptr : base_ + used_;
-    used_ += floats;
-    return part;
+  /// Words are as large as floats.
+  template <class W>
+  void take(i64 words, W*& part) {
+    part = base_ == nullptr ? nullptr : reinterpret_cast<W*>(base_ + used_);
+    used_ += words;
   }
   i64 used() const { return used_; }
 

@@ -4,8 +4,10 @@
 
 namespace tessera::cpu::TESSERA_ISA {
 
-template <>
-void run(const AttentionMergeArgs& args) {
+namespace {
+
+template <class T>
+void merge(const AttentionMergeArgs& args) {
   const i64 queries = args.out.shape[1], heads = args.out.shape[2], d = args.out.shape[3];
   const i64 rows = args.out.shape[0] * heads * queries;
   parallel_for(rows, row_grain(d), [&](i64 begin, i64 end) {
@@ -21,14 +23,21 @@ void run(const AttentionMergeArgs& args) {
       const double total = mine + its;
       const F keep = broadcast(static_cast<float>(mine / total));
       const F take = broadcast(static_cast<float>(its / total));
-      float* out = head_of<float>(args.out, sample, head)[query];
-      const float* part = head_of(args.part_out, sample, head)[query];
+      T* out = head_of<T>(args.out, sample, head)[query];
+      const T* part = head_of<const T>(args.part_out, sample, head)[query];
       for_vectors(d, [=](i64 j, auto n) {
         store(out + j, keep * load(out + j, n) + take * load(part + j, n), n);
       });
       lse = static_cast<float>(top + __builtin_log(total));
     }
   });
+}
+
+}  // namespace
+
+template <>
+void run(const AttentionMergeArgs& args) {
+  with_storage(args.out.dtype, [&]<class T>(T) { merge<T>(args); });
 }
 
 }  // namespace tessera::cpu::TESSERA_ISA

@@ -7,25 +7,29 @@ namespace tessera::cpu::TESSERA_ISA {
 
 template <>
 void run(const AddBiasArgs& args) {
-  const auto x = rows_of(args.x);
-  const auto out = rows_of<float>(args.out);
-  const float* bias = args.bias.as<const float>();
-  parallel_for(x.n, row_grain(x.width), [=](i64 begin, i64 end) {
-    for (i64 row = begin; row < end; ++row) {
-      const float* from = x[row];
-      float* to = out[row];
-      for_vectors(x.width, [=](i64 j, auto count) {
-        store(to + j, load(from + j, count) + load(bias + j, count), count);
-      });
-    }
+  with_storage(args.x.dtype, [&]<class T>(T) {
+    const auto x = rows_of<const T>(args.x);
+    const auto out = rows_of<T>(args.out);
+    const T* bias = args.bias.as<const T>();
+    parallel_for(x.n, row_grain(x.width), [=](i64 begin, i64 end) {
+      for (i64 row = begin; row < end; ++row) {
+        const T* from = x[row];
+        T* to = out[row];
+        for_vectors(x.width, [=](i64 j, auto count) {
+          store(to + j, load(from + j, count) + load(bias + j, count), count);
+        });
+      }
+    });
   });
 }
 
 template <>
 void run(const ColumnSumArgs& args) {
-  const auto x = rows_of(args.x);
-  sum_columns<1>(x.n, x.width, {args.out.as<float>()}, [=](i64 row, i64 column, auto count) {
-    return Terms<1>{{load(x[row] + column, count)}};
+  with_storage(args.x.dtype, [&]<class T>(T) {
+    const auto x = rows_of<const T>(args.x);
+    sum_columns<1>(x.n, x.width, {&args.out}, [=](i64 row, i64 column, auto count) {
+      return Terms<1>{{load(x[row] + column, count)}};
+    });
   });
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-#include "simd/vector.hpp"
+#include "simd/words.hpp"
 
 // Products of blocks that fit a core's cache, for attention.
 namespace tessera::cpu::TESSERA_ISA {
@@ -12,20 +12,20 @@ constexpr int kTileRows = 4, kTileVectors = 4;
 constexpr int kTileRows = 6, kTileVectors = 2;
 #endif
 
-/// A left factor: element (i, p) at data[i · stride + p], or data[p · stride + i] transposed.
-template <bool kTransposed>
+/// A left factor: word (i, p) at data[i · stride + p], or data[p · stride + i] transposed.
+template <bool kTransposed, class Word>
 struct Left {
-  const float* data;
+  const Word* data;
   i64 stride;
-  [[gnu::always_inline]] float at(i64 i, i64 p) const {
+  [[gnu::always_inline]] Word at(i64 i, i64 p) const {
     return kTransposed ? data[p * stride + i] : data[i * stride + p];
   }
 };
 
 /// c (+)= a · b for kRows rows and kVectors vectors of columns, held in registers throughout.
-template <int kRows, int kVectors, bool kTransposed>
-[[gnu::always_inline]] inline void tile(Left<kTransposed> a,
-                                        const float* b,
+template <int kRows, int kVectors, bool kTransposed, class Word>
+[[gnu::always_inline]] inline void tile(Left<kTransposed, Word> a,
+                                        const Word* b,
                                         i64 b_stride,
                                         float* c,
                                         i64 c_stride,
@@ -35,12 +35,12 @@ template <int kRows, int kVectors, bool kTransposed>
   for (i64 p = 0; p < depth; ++p) {
     F row[kVectors];
 #pragma GCC unroll 4
-    for (int v = 0; v < kVectors; ++v) row[v] = load(b + p * b_stride + v * kLanes);
+    for (int v = 0; v < kVectors; ++v) row[v] = load_words(b + p * b_stride + v * kLanes);
 #pragma GCC unroll 8
     for (int i = 0; i < kRows; ++i) {
-      const F factor = broadcast(a.at(i, p));
+      const Word factor = a.at(i, p);
 #pragma GCC unroll 4
-      for (int v = 0; v < kVectors; ++v) sums[i][v] += factor * row[v];
+      for (int v = 0; v < kVectors; ++v) sums[i][v] = multiply_add(sums[i][v], factor, row[v]);
     }
   }
 #pragma GCC unroll 8
@@ -53,9 +53,9 @@ template <int kRows, int kVectors, bool kTransposed>
   }
 }
 
-template <int kVectors, bool kTransposed, int kRows = kTileRows>
-inline void tiles_of_rows(Left<kTransposed> a,
-                          const float* b,
+template <int kVectors, int kRows, bool kTransposed, class Word>
+inline void tiles_of_rows(Left<kTransposed, Word> a,
+                          const Word* b,
                           i64 b_stride,
                           float* c,
                           i64 c_stride,
@@ -64,22 +64,23 @@ inline void tiles_of_rows(Left<kTransposed> a,
                           bool accumulate) {
   i64 i = 0;
   for (; i + kRows <= rows; i += kRows) {
-    const Left<kTransposed> part = {a.data + (kTransposed ? i : i * a.stride), a.stride};
+    const Left<kTransposed, Word> part = {a.data + (kTransposed ? i : i * a.stride), a.stride};
     tile<kRows, kVectors>(part, b, b_stride, c + i * c_stride, c_stride, depth, accumulate);
   }
   if constexpr (kRows > 1) {
     if (i < rows) {
-      const Left<kTransposed> part = {a.data + (kTransposed ? i : i * a.stride), a.stride};
-      tiles_of_rows<kVectors, kTransposed, kRows - 1>(
+      const Left<kTransposed, Word> part = {a.data + (kTransposed ? i : i * a.stride), a.stride};
+      tiles_of_rows<kVectors, kRows - 1>(
           part, b, b_stride, c + i * c_stride, c_stride, rows - i, depth, accumulate);
     }
   }
 }
 
-/// c [rows, columns] = or += a [rows, depth] · b [depth, columns]; columns a multiple of kLanes.
-template <bool kTransposed>
-inline void block_product(Left<kTransposed> a,
-                          const float* b,
+/// c [rows, columns] = or += a [rows, depth] · b [depth, columns], depth in words; columns a
+/// multiple of kLanes.
+template <bool kTransposed, class Word>
+inline void block_product(Left<kTransposed, Word> a,
+                          const Word* b,
                           i64 b_stride,
                           float* c,
                           i64 c_stride,
@@ -89,17 +90,16 @@ inline void block_product(Left<kTransposed> a,
                           bool accumulate) {
   i64 j = 0;
   for (; j + kTileVectors * kLanes <= columns; j += kTileVectors * kLanes) {
-    tiles_of_rows<kTileVectors, kTransposed>(
+    tiles_of_rows<kTileVectors, kTileRows>(
         a, b + j, b_stride, c + j, c_stride, rows, depth, accumulate);
   }
   if constexpr (kTileVectors > 2) {
     for (; j + 2 * kLanes <= columns; j += 2 * kLanes) {
-      tiles_of_rows<2, kTransposed, 8>(
-          a, b + j, b_stride, c + j, c_stride, rows, depth, accumulate);
+      tiles_of_rows<2, 8>(a, b + j, b_stride, c + j, c_stride, rows, depth, accumulate);
     }
   }
   for (; j < columns; j += kLanes) {
-    tiles_of_rows<1, kTransposed, 8>(a, b + j, b_stride, c + j, c_stride, rows, depth, accumulate);
+    tiles_of_rows<1, 8>(a, b + j, b_stride, c + j, c_stride, rows, depth, accumulate);
   }
 }
 

@@ -1,5 +1,5 @@
 #pragma once
-#include "simd/vector.hpp"
+#include "simd/storage.hpp"
 #include "tessera/parallel_for.hpp"
 
 namespace tessera::cpu::TESSERA_ISA {
@@ -13,11 +13,19 @@ struct Terms {
   F sum[Sums];
 };
 
+/// sums[column …] += v, rounded to what the tensor stores.
+[[gnu::always_inline]] inline void add_to(const TensorArg& sums, i64 column, F v, i64 count) {
+  with_storage(sums.dtype, [&]<class T>(T) {
+    T* to = sums.as<T>() + column;
+    store(to, load(to, count) + v, count);
+  });
+}
+
 /// out[j] += sum over rows of terms(row, j), each column summed by one thread in an order of its
 /// own, so that the bits do not depend on the threads. `terms(row, j, count)` returns the
 /// summands at columns j … j + kLanes - 1, of which `count` (or Whole) exist.
 template <int Sums, class TermsOf>
-void sum_columns(i64 rows, i64 columns, float* const (&out)[Sums], TermsOf terms) {
+void sum_columns(i64 rows, i64 columns, const TensorArg* const (&out)[Sums], TermsOf terms) {
   const i64 width = kStripe * kLanes;
   const i64 stripes = (columns + width - 1) / width;
   parallel_for(stripes, 1 + 16384 / (rows * width + 1), [&](i64 begin, i64 end) {
@@ -56,10 +64,7 @@ void sum_columns(i64 rows, i64 columns, float* const (&out)[Sums], TermsOf terms
         const i64 left = columns - column;
         if (left <= 0) break;
         const i64 count = left < kLanes ? left : kLanes;
-        for (int s = 0; s < Sums; ++s) {
-          float* to = out[s] + column;
-          store(to, load(to, count) + total[v][s], count);
-        }
+        for (int s = 0; s < Sums; ++s) add_to(*out[s], column, total[v][s], count);
       }
     }
   });

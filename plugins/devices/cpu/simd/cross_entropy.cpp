@@ -8,16 +8,14 @@ namespace {
 
 constexpr float kInfinity = __builtin_inff();
 
-}  // namespace
-
-template <>
-void run(const CrossEntropyMaxArgs& args) {
-  const auto logits = rows_of(args.logits);
+template <class T>
+void row_maxima(const CrossEntropyMaxArgs& args) {
+  const auto logits = rows_of<const T>(args.logits);
   float* out = args.out.as<float>();
   const i64 valid = args.valid;
   parallel_for(logits.n, row_grain(valid), [=](i64 begin, i64 end) {
     for (i64 row = begin; row < end; ++row) {
-      const float* x = logits[row];
+      const T* x = logits[row];
       F best = broadcast(-kInfinity);
       for_vectors(valid, [&](i64 j, auto count) {
         best = maximum(best, keep(load(x + j, count), count, broadcast(-kInfinity)));
@@ -27,25 +25,72 @@ void run(const CrossEntropyMaxArgs& args) {
   });
 }
 
-template <>
-void run(const CrossEntropySumsArgs& args) {
-  const auto logits = rows_of(args.logits);
+template <class T>
+void row_sums(const CrossEntropySumsArgs& args) {
+  const auto logits = rows_of<const T>(args.logits);
   const auto out = rows_of<float>(args.out);
   const i64* targets = args.targets.as<const i64>();
   const float* maxima = args.max.as<const float>();
   const i64 first = args.first, valid = args.valid;
   parallel_for(logits.n, row_grain(valid), [=](i64 begin, i64 end) {
     for (i64 row = begin; row < end; ++row) {
-      const float* x = logits[row];
+      const T* x = logits[row];
       const float max = maxima[row];
       F total = {};
       for_vectors(valid,
                   [&](i64 j, auto count) { total += keep(exp(load(x + j, count) - max), count); });
       const i64 entry = targets[row] - first;
       out[row][0] = sum(total);
-      out[row][1] = entry >= 0 && entry < valid ? x[entry] - max : 0.0F;
+      out[row][1] = entry >= 0 && entry < valid ? load_one(x + entry) - max : 0.0F;
     }
   });
+}
+
+template <class T>
+void gradient(const CrossEntropyGradArgs& args) {
+  const auto logits = rows_of<const T>(args.logits);
+  const auto sums = rows_of<const float>(args.sums);
+  const auto out = rows_of<T>(args.out);
+  const i64* targets = args.targets.as<const i64>();
+  const float* maxima = args.max.as<const float>();
+  const u8* mask = args.mask.as<const u8>();
+  const double weight = *args.grad.as<const double>() * *args.inverse_weight.as<const double>();
+  const i64 first = args.first, valid = args.valid;
+  parallel_for(logits.n, row_grain(out.width), [=](i64 begin, i64 end) {
+    for (i64 row = begin; row < end; ++row) {
+      T* to = out[row];
+      const auto bytes = [](i64 n) { return static_cast<std::size_t>(n) * sizeof(T); };
+      if (mask[row] == 0) {
+        __builtin_memset(to, 0, bytes(out.width));
+        continue;
+      }
+      const T* x = logits[row];
+      const float max = maxima[row];
+      const float scale = static_cast<float>(weight);
+      const float share = static_cast<float>(weight / sums[row][0]);
+      const i64 entry = targets[row] - first;
+      const bool here = entry >= 0 && entry < valid;
+      const float target = here ? load_one(x + entry) : 0.0F;  // x may be overwritten
+      const auto probability = [=](F logit) { return exp(logit - max) * share; };
+      for_vectors(
+          valid, [=](i64 j, auto count) { store(to + j, probability(load(x + j, count)), count); });
+      if (here)
+        store_one(to + entry, __builtin_assoc_barrier(probability(broadcast(target))[0]) - scale);
+      __builtin_memset(to + valid, 0, bytes(out.width - valid));
+    }
+  });
+}
+
+}  // namespace
+
+template <>
+void run(const CrossEntropyMaxArgs& args) {
+  with_storage(args.logits.dtype, [&]<class T>(T) { row_maxima<T>(args); });
+}
+
+template <>
+void run(const CrossEntropySumsArgs& args) {
+  with_storage(args.logits.dtype, [&]<class T>(T) { row_sums<T>(args); });
 }
 
 // In one thread's order by definition.
@@ -65,34 +110,7 @@ void run(const CrossEntropyLossArgs& args) {
 
 template <>
 void run(const CrossEntropyGradArgs& args) {
-  const auto logits = rows_of(args.logits);
-  const auto sums = rows_of(args.sums);
-  const auto out = rows_of<float>(args.out);
-  const i64* targets = args.targets.as<const i64>();
-  const float* maxima = args.max.as<const float>();
-  const u8* mask = args.mask.as<const u8>();
-  const double weight = *args.grad.as<const double>() * *args.inverse_weight.as<const double>();
-  const i64 first = args.first, valid = args.valid;
-  parallel_for(logits.n, row_grain(out.width), [=](i64 begin, i64 end) {
-    for (i64 row = begin; row < end; ++row) {
-      float* to = out[row];
-      const auto bytes = [](i64 n) { return static_cast<std::size_t>(n) * sizeof(float); };
-      if (mask[row] == 0) {
-        __builtin_memset(to, 0, bytes(out.width));
-        continue;
-      }
-      const float* x = logits[row];
-      const float max = maxima[row];
-      const float scale = static_cast<float>(weight);
-      const float share = static_cast<float>(weight / sums[row][0]);
-      for_vectors(valid, [=](i64 j, auto count) {
-        store(to + j, exp(load(x + j, count) - max) * share, count);
-      });
-      const i64 entry = targets[row] - first;
-      if (entry >= 0 && entry < valid) to[entry] -= scale;
-      __builtin_memset(to + valid, 0, bytes(out.width - valid));
-    }
-  });
+  with_storage(args.logits.dtype, [&]<class T>(T) { gradient<T>(args); });
 }
 
 }  // namespace tessera::cpu::TESSERA_ISA

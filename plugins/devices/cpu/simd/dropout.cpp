@@ -8,13 +8,11 @@ namespace {
 
 constexpr i64 kChunk = 512;  // features whose random words are made at once
 
-}  // namespace
-
-template <>
-void run(const DropoutArgs& args) {
-  const auto x = rows_of(args.x);
-  const auto residual = args.residual ? rows_of(args.residual) : Rows<const float>{};
-  const auto out = rows_of<float>(args.out);
+template <class T>
+void drop(const DropoutArgs& args) {
+  const auto x = rows_of<const T>(args.x);
+  const auto residual = args.residual ? rows_of<const T>(args.residual) : Rows<const T>{};
+  const auto out = rows_of<T>(args.out);
   const i64* ids = args.row_ids.as<const i64>();
   const bool random = args.p > 0;
   const Keeper keeper(args.p);
@@ -25,9 +23,9 @@ void run(const DropoutArgs& args) {
     for (i64 row = begin; row < end; ++row) {
       for (i64 first = 0; first < x.width; first += kChunk) {
         const i64 width = first + kChunk < x.width ? kChunk : x.width - first;
-        const float* from = x[row] + first;
-        const float* plus = residual.data != nullptr ? residual[row] + first : nullptr;
-        float* to = out[row] + first;
+        const T* from = x[row] + first;
+        const T* plus = residual.data != nullptr ? residual[row] + first : nullptr;
+        T* to = out[row] + first;
         // A counter gives the words of four features; the first may be one of the middle.
         const i64 skipped = (offset + first) & 3;
         if (random) {
@@ -43,6 +41,13 @@ void run(const DropoutArgs& args) {
       }
     }
   });
+}
+
+}  // namespace
+
+template <>
+void run(const DropoutArgs& args) {
+  with_storage(args.x.dtype, [&]<class T>(T) { drop<T>(args); });
 }
 
 }  // namespace tessera::cpu::TESSERA_ISA

@@ -1,5 +1,6 @@
 #include "simd/kernels_of_isa.hpp"
 #include "simd/math.hpp"
+#include "simd/storage.hpp"
 #include "tessera/parallel_for.hpp"
 
 namespace tessera::cpu::TESSERA_ISA {
@@ -8,14 +9,19 @@ namespace {
 // Elements a thread must have to be worth waking.
 constexpr i64 kGrain = 16384;
 
-/// out[i] = f(inputs[i]…) over dense tensors of n elements. Works in place.
+/// out[i] = f(inputs[i]…) over dense tensors of one shape and dtype. Works in place.
 template <class Op, class... Input>
-void map(i64 n, float* out, Op op, const Input*... inputs) {
-  parallel_for(n, kGrain, [=](i64 begin, i64 end) {
-    for_vectors(end - begin, [=](i64 offset, auto count) {
-      const i64 i = begin + offset;
-      store(out + i, op(load(inputs + i, count)...), count);
-    });
+void map(const TensorArg& out, Op op, const Input&... inputs) {
+  with_storage(out.dtype, [&]<class T>(T) {
+    const auto run = [n = out.elements(), op](T* to, auto... from) {
+      parallel_for(n, kGrain, [=](i64 begin, i64 end) {
+        for_vectors(end - begin, [=](i64 offset, auto count) {
+          const i64 i = begin + offset;
+          store(to + i, op(load(from + i, count)...), count);
+        });
+      });
+    };
+    run(out.as<T>(), inputs.template as<const T>()...);
   });
 }
 
@@ -45,50 +51,32 @@ void run(const AddArgs& args) {
     return;
   }
   map(
-      args.out.elements(),
-      args.out.as<float>(),
-      [](F a, F b) { return a + b; },
-      args.a.as<const float>(),
-      args.b.as<const float>());
+      args.out, [](F a, F b) { return a + b; }, args.a, args.b);
 }
 
 template <>
 void run(const MultiplyArgs& args) {
   map(
-      args.out.elements(),
-      args.out.as<float>(),
-      [](F a, F b) { return a * b; },
-      args.a.as<const float>(),
-      args.b.as<const float>());
+      args.out, [](F a, F b) { return a * b; }, args.a, args.b);
 }
 
 template <>
 void run(const ScaleArgs& args) {
   const float factor = static_cast<float>(args.factor);
   map(
-      args.out.elements(),
-      args.out.as<float>(),
-      [factor](F x) { return x * factor; },
-      args.x.as<const float>());
+      args.out, [factor](F x) { return x * factor; }, args.x);
 }
 
 template <>
 void run(const GeluArgs& args) {
   map(
-      args.out.elements(),
-      args.out.as<float>(),
-      [](F x) { return gelu_of(x); },
-      args.x.as<const float>());
+      args.out, [](F x) { return gelu_of(x); }, args.x);
 }
 
 template <>
 void run(const GeluBackwardArgs& args) {
   map(
-      args.out.elements(),
-      args.out.as<float>(),
-      [](F grad, F x) { return grad * gelu_derivative(x); },
-      args.grad.as<const float>(),
-      args.x.as<const float>());
+      args.out, [](F grad, F x) { return grad * gelu_derivative(x); }, args.grad, args.x);
 }
 
 }  // namespace tessera::cpu::TESSERA_ISA

@@ -19,22 +19,20 @@ template <class Term>
   return sum(a + b);
 }
 
-}  // namespace
-
-template <>
-void run(const LayerNormArgs& args) {
-  const auto x = rows_of(args.x);
-  const auto out = rows_of<float>(args.out);
-  const float* weight = args.weight.as<const float>();
-  const float* bias = args.bias.as<const float>();
+template <class T>
+void normalise(const LayerNormArgs& args) {
+  const auto x = rows_of<const T>(args.x);
+  const auto out = rows_of<T>(args.out);
+  const T* weight = args.weight.as<const T>();
+  const T* bias = args.bias.as<const T>();
   float* means = args.mean.as<float>();
   float* rstds = args.rstd.as<float>();
   const float per_width = 1.0F / static_cast<float>(x.width);
   const float eps = static_cast<float>(args.eps);
   parallel_for(x.n, row_grain(x.width), [=](i64 begin, i64 end) {
     for (i64 row = begin; row < end; ++row) {
-      const float* from = x[row];
-      float* to = out[row];
+      const T* from = x[row];
+      T* to = out[row];
       const auto value = [=](i64 j, auto count) { return load(from + j, count); };
       const float mean = per_width * row_sum(x.width, value);
       const auto squared = [=](i64 j, auto count) {
@@ -54,20 +52,20 @@ void run(const LayerNormArgs& args) {
 }
 
 // With g = grad · weight: dx = rstd (g - mean(g) - x̂ mean(g x̂)).
-template <>
-void run(const LayerNormBackwardArgs& args) {
-  const auto grad = rows_of(args.grad);
-  const auto x = rows_of(args.x);
-  const auto out = rows_of<float>(args.out);
-  const float* weight = args.weight.as<const float>();
+template <class T>
+void input_gradient(const LayerNormBackwardArgs& args) {
+  const auto grad = rows_of<const T>(args.grad);
+  const auto x = rows_of<const T>(args.x);
+  const auto out = rows_of<T>(args.out);
+  const T* weight = args.weight.as<const T>();
   const float* means = args.mean.as<const float>();
   const float* rstds = args.rstd.as<const float>();
   const float per_width = 1.0F / static_cast<float>(x.width);
   parallel_for(x.n, row_grain(x.width), [=](i64 begin, i64 end) {
     for (i64 row = begin; row < end; ++row) {
-      const float* g = grad[row];
-      const float* from = x[row];
-      float* to = out[row];
+      const T* g = grad[row];
+      const T* from = x[row];
+      T* to = out[row];
       const float mean = means[row], rstd = rstds[row];
       F sum_g = {}, sum_gx = {};
       for_vectors(x.width, [&](i64 j, auto count) {
@@ -85,20 +83,35 @@ void run(const LayerNormBackwardArgs& args) {
   });
 }
 
-template <>
-void run(const LayerNormWeightArgs& args) {
-  const auto grad = rows_of(args.grad);
-  const auto x = rows_of(args.x);
+template <class T>
+void weight_gradient(const LayerNormWeightArgs& args) {
+  const auto grad = rows_of<const T>(args.grad);
+  const auto x = rows_of<const T>(args.x);
   const float* means = args.mean.as<const float>();
   const float* rstds = args.rstd.as<const float>();
-  sum_columns<2>(x.n,
-                 x.width,
-                 {args.weight_grad.as<float>(), args.bias_grad.as<float>()},
-                 [=](i64 row, i64 column, auto count) {
-                   const F g = load(grad[row] + column, count);
-                   const F xj = load(x[row] + column, count);
-                   return Terms<2>{{g * ((xj - means[row]) * rstds[row]), g}};
-                 });
+  sum_columns<2>(
+      x.n, x.width, {&args.weight_grad, &args.bias_grad}, [=](i64 row, i64 column, auto count) {
+        const F g = load(grad[row] + column, count);
+        const F xj = load(x[row] + column, count);
+        return Terms<2>{{g * ((xj - means[row]) * rstds[row]), g}};
+      });
+}
+
+}  // namespace
+
+template <>
+void run(const LayerNormArgs& args) {
+  with_storage(args.x.dtype, [&]<class T>(T) { normalise<T>(args); });
+}
+
+template <>
+void run(const LayerNormBackwardArgs& args) {
+  with_storage(args.x.dtype, [&]<class T>(T) { input_gradient<T>(args); });
+}
+
+template <>
+void run(const LayerNormWeightArgs& args) {
+  with_storage(args.x.dtype, [&]<class T>(T) { weight_gradient<T>(args); });
 }
 
 }  // namespace tessera::cpu::TESSERA_ISA

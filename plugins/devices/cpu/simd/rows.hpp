@@ -1,11 +1,10 @@
 #pragma once
-#include "simd/vector.hpp"
-#include "tessera/tensor.hpp"
+#include "simd/storage.hpp"
 
 namespace tessera::cpu::TESSERA_ISA {
 namespace {
 
-/// A matrix of floats with unit inner stride.
+/// A matrix with unit inner stride.
 template <class T>
 struct Rows {
   T* data = nullptr;
@@ -13,7 +12,7 @@ struct Rows {
   T* operator[](i64 row) const { return data + row * stride; }
 };
 
-template <class T = const float>
+template <class T>
 Rows<T> rows_of(const TensorArg& arg) {
   return {arg.as<T>(), arg.shape[0], arg.shape[1], arg.strides[0]};
 }

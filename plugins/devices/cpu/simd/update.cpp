@@ -1,5 +1,5 @@
 #include "simd/kernels_of_isa.hpp"
-#include "simd/vector.hpp"
+#include "simd/storage.hpp"
 #include "tessera/for_each_shard.hpp"
 #include "tessera/parallel_for.hpp"
 
@@ -7,7 +7,6 @@ namespace tessera::cpu::TESSERA_ISA {
 namespace {
 
 constexpr i64 kGrain = 8192;
-constexpr i64 kSumBlock = 8192;  // elements of one partial sum
 
 double power(double base, i64 exponent) {
   double result = 1;
@@ -48,7 +47,7 @@ template <>
 i64 workspace_bytes(const SumSquaresArgs& args) {
   // Blocks begin anew in each range.
   const i64 ranges = args.ranges ? args.ranges.shape[0] : 1;
-  return (args.x.elements() / kSumBlock + ranges) * static_cast<i64>(sizeof(double)) +
+  return (args.x.elements() / kSquareBlock + ranges) * static_cast<i64>(sizeof(double)) +
          (ranges + 1) * static_cast<i64>(sizeof(i64));
 }
 
@@ -62,14 +61,15 @@ void run(const SumSquaresArgs& args, void* workspace) {
   double* partial = reinterpret_cast<double*>(first_block + ranges + 1);
   first_block[0] = 0;
   for (i64 r = 0; r < ranges; ++r) {
-    first_block[r + 1] = first_block[r] + (range[2 * r + 1] + kSumBlock - 1) / kSumBlock;
+    first_block[r + 1] = first_block[r] + (range[2 * r + 1] + kSquareBlock - 1) / kSquareBlock;
   }
   parallel_for(first_block[ranges], 2, [=](i64 begin, i64 end) {
     i64 r = 0;
     for (i64 block = begin; block < end; ++block) {
       while (first_block[r + 1] <= block) ++r;
-      const i64 from = (block - first_block[r]) * kSumBlock;
-      const i64 to = from + kSumBlock < range[2 * r + 1] ? from + kSumBlock : range[2 * r + 1];
+      const i64 from = (block - first_block[r]) * kSquareBlock;
+      const i64 to =
+          from + kSquareBlock < range[2 * r + 1] ? from + kSquareBlock : range[2 * r + 1];
       partial[block] = block_squares(x + range[2 * r] + from, to - from);
     }
   });
@@ -79,6 +79,18 @@ void run(const SumSquaresArgs& args, void* workspace) {
     for (i64 block = first_block[r]; block < first_block[r + 1]; ++block) total += partial[block];
     *out += total;
   }
+}
+
+template <>
+void run(const BlockSquaresArgs& args) {
+  const float* x = args.x.as<const float>();
+  const i64* blocks = args.blocks.as<const i64>();
+  double* out = args.out.as<double>();
+  parallel_for(args.blocks.shape[0], 2, [=](i64 begin, i64 end) {
+    for (const i64* b = blocks + 3 * begin; b < blocks + 3 * end; b += 3) {
+      out[b[2]] = block_squares(x + b[0], b[1]);
+    }
+  });
 }
 
 template <>
@@ -100,7 +112,7 @@ void run(const AdamWArgs& args) {
   float* main = args.main.as<float>();
   float* first = args.first_moment.as<float>();
   float* second = args.second_moment.as<float>();
-  float* compute = args.compute.as<float>();
+  const TensorArg compute = args.compute;
   const auto update = [=](i64 begin, i64 end, double lr_scale, double weight_decay) {
     // w -= rate · (m / c1) / (sqrt(v / c2) + eps), with both corrections drawn out of the loop.
     const double rate = lr * lr_scale;
@@ -116,7 +128,7 @@ void run(const AdamWArgs& args) {
       store(first + i, m, count);
       store(second + i, v, count);
       store(main + i, w, count);
-      if (compute != nullptr) store(compute + i, w, count);
+      store_to(compute, i, w, count);
       store(grad + i, F{}, count);
     });
   };
@@ -136,7 +148,7 @@ void run(const SgdArgs& args) {
   const float momentum = static_cast<float>(args.momentum);
   float* main = args.main.as<float>();
   float* buffer = args.momentum_buffer.as<float>();
-  float* compute = args.compute.as<float>();
+  const TensorArg compute = args.compute;
   const auto update = [=](i64 begin, i64 end, double lr_scale, double weight_decay) {
     const double rate = lr * lr_scale;
     const float step_size = static_cast<float>(rate);
@@ -151,7 +163,7 @@ void run(const SgdArgs& args) {
       const F old = load(main + i, count);
       const F w = old - (old * decay + step_size * g);
       store(main + i, w, count);
-      if (compute != nullptr) store(compute + i, w, count);
+      store_to(compute, i, w, count);
       store(grad + i, F{}, count);
     });
   };

@@ -29,6 +29,10 @@ struct ReciprocalArgs {
   TESSERA_API static void infer(ReciprocalArgs& args);
 };
 
+/// Squares are summed in blocks of so many elements, counted from the start of each range, and the
+/// sums of blocks are added in order.
+inline constexpr i64 kSquareBlock = 8192;
+
 /// out fp64 [1] += sum of x² over the elements of x [n] in `ranges` (i64 [k, 2]: begin, length;
 /// they do not overlap), or over all of x without ranges. The same bits for any number of threads,
 /// and the same as one launch for each range, in order.
@@ -39,6 +43,29 @@ struct SumSquaresArgs {
       {"x", TypeRule::data}, {"ranges", TypeRule::integers}, {"out", TypeRule::doubles}};
   TensorArg x, ranges, out;
   TESSERA_API static void infer(SumSquaresArgs& args);
+};
+
+/// The same in two steps, for ranks that each hold a part of the blocks. out fp64 [m]: out[place] =
+/// sum of x² over one block of x [n], for each row of `blocks` (i64 [k, 3]: begin, length of at
+/// most kSquareBlock, place); what no row names stays as it is.
+struct BlockSquaresArgs {
+  static constexpr std::string_view kName = "block_squares";
+  static constexpr int kTensors = 3, kOutputs = 1;
+  static constexpr TensorRule kRules[] = {
+      {"x", TypeRule::data}, {"blocks", TypeRule::integers}, {"out", TypeRule::doubles}};
+  TensorArg x, blocks, out;
+  TESSERA_API static void infer(BlockSquaresArgs& args);
+};
+
+/// out fp64 [1] += for each row of `ranges` (i64 [k, 2]: first block, blocks) the sum of its
+/// `blocks` fp64 [m], in order: with BlockSquares the same bits as SumSquares.
+struct SumBlocksArgs {
+  static constexpr std::string_view kName = "sum_blocks";
+  static constexpr int kTensors = 3, kOutputs = 1;
+  static constexpr TensorRule kRules[] = {
+      {"blocks", TypeRule::doubles}, {"ranges", TypeRule::integers}, {"out", TypeRule::doubles}};
+  TensorArg blocks, ranges, out;
+  TESSERA_API static void infer(SumBlocksArgs& args);
 };
 
 /// Turns the reduced sum of squares into the step's decision: norm, found_inf, clip coefficient
@@ -58,8 +85,9 @@ struct StepScalarsArgs {
 /// AdamW (Loshchilov, Hutter 2019, algorithm 2) with bias correction, on all shards at once: flat
 /// tensors of one size, `ranges` i64 [shards, 2] and `hyper` fp64 [shards, 2] as in Shards
 /// (shards.hpp). grad is multiplied by kGradientScale on the way in and zeroed on the way out.
-/// compute (optional): the rounded copy of main. Does nothing but zero grad when kFoundInf is set.
-/// What lies between shards stays as it is.
+/// compute (optional): the rounded copy of main. The moments have one dtype, which may be narrower
+/// than main's: they are rounded when they are stored. Does nothing but zero grad when kFoundInf is
+/// set. What lies between shards stays as it is.
 struct AdamWArgs {
   static constexpr std::string_view kName = "adamw";
   static constexpr int kTensors = 8, kOutputs = 5;
@@ -68,8 +96,8 @@ struct AdamWArgs {
                                           {"hyper", TypeRule::doubles},
                                           {"grad", TypeRule::data},
                                           {"main", TypeRule::data},
-                                          {"first_moment", TypeRule::data},
-                                          {"second_moment", TypeRule::data},
+                                          {"first_moment", TypeRule::floating},
+                                          {"second_moment", TypeRule::floating},
                                           {"compute", TypeRule::floating}};
   TensorArg scalars, ranges, hyper, grad, main, first_moment, second_moment, compute;
   double beta1 = 0.9, beta2 = 0.999, eps = 1e-8;
@@ -86,7 +114,7 @@ struct SgdArgs {
                                           {"hyper", TypeRule::doubles},
                                           {"grad", TypeRule::data},
                                           {"main", TypeRule::data},
-                                          {"momentum_buffer", TypeRule::data},
+                                          {"momentum_buffer", TypeRule::floating},
                                           {"compute", TypeRule::floating}};
   TensorArg scalars, ranges, hyper, grad, main, momentum_buffer, compute;
   double momentum = 0;

@@ -1,0 +1,20 @@
+#pragma once
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "kernel/checkpoint/index.hpp"
+
+namespace tessera {
+
+/// The second phase of saving, on rank 0: what all ranks wrote into `temporary` becomes the
+/// checkpoint `target`, which has to be complete: the slices tile every tensor. `proofs` are what
+/// RankPart::write returned, by rank. `before_commit` is called when only the index is missing.
+void commit_parts(const CheckpointInfo& info,
+                  const std::vector<std::string>& proofs,
+                  const std::filesystem::path& temporary,
+                  const std::filesystem::path& target,
+                  const std::function<void()>& before_commit = {});
+
+}  // namespace tessera

@@ -1,0 +1,94 @@
+#include "kernel/checkpoint/compare.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "kernel/checkpoint/host_floats.hpp"
+#include "kernel/checkpoint/stored_reader.hpp"
+
+namespace tessera {
+
+namespace {
+
+void compare_counts(const CheckpointInfo& a, const CheckpointInfo& b, CheckpointComparison& out) {
+  const auto add = [&](std::string_view name, const auto& left, const auto& right) {
+    if (left != right) out.counts.push_back(fmt::format("{}: {} and {}", name, left, right));
+  };
+  add("step", a.step, b.step);
+  add("updates", a.updates, b.updates);
+  add("samples", a.samples, b.samples);
+  add("seed", a.seed, b.seed);
+  add("data", a.data, b.data);
+}
+
+void compare_values(const StoredTensor& a,
+                    const std::vector<std::byte>& left,
+                    const StoredTensor& b,
+                    const std::vector<std::byte>& right,
+                    TensorDifference& out) {
+  const DType left_dtype = parse_dtype(a.dtype), right_dtype = parse_dtype(b.dtype);
+  const i64 size = dtype_size(left_dtype);
+  out.elements = static_cast<i64>(left.size()) / size;
+  if (left_dtype == right_dtype && left == right) return;
+  for (i64 i = 0; i < out.elements; ++i) {
+    const std::byte *x = left.data() + i * size, *y = right.data() + i * size;
+    const bool one_dtype = left_dtype == right_dtype;
+    if (one_dtype && std::memcmp(x, y, static_cast<std::size_t>(size)) == 0) continue;
+    const double u = value_at(left_dtype, left, i), v = value_at(right_dtype, right, i);
+    if (!one_dtype && u == v) continue;
+    ++out.differing;
+    const double by = std::abs(u - v);
+    out.most = std::isfinite(by) ? std::max(out.most, by) : std::numeric_limits<double>::infinity();
+  }
+}
+
+std::string form_of(const StoredTensor& tensor) {
+  return fmt::format("{} [{}]", tensor.dtype, fmt::join(tensor.shape, ", "));
+}
+
+}  // namespace
+
+CheckpointComparison compare_checkpoints(const std::filesystem::path& a,
+                                         const std::filesystem::path& b) {
+  const CheckpointIndex left = read_index(a), right = read_index(b);
+  StoredReader left_reader(a, left), right_reader(b, right);
+  Damage left_damage, right_damage;
+  CheckpointComparison out;
+  compare_counts(left.info, right.info, out);
+  for (const auto& [name, tensor] : left.tensors) {
+    const auto found = right.tensors.find(name);
+    if (found == right.tensors.end()) {
+      out.missing.push_back(name);
+      continue;
+    }
+    TensorDifference difference{name, {}};
+    const StoredTensor &mine = tensor, &theirs = found->second;
+    if (mine.shape != theirs.shape) {
+      difference.shapes = fmt::format("{} and {}", form_of(mine), form_of(theirs));
+    } else {
+      left_damage.collect(name, [&] {
+        const auto values = left_reader.read(mine);
+        right_damage.collect(name, [&] {
+          compare_values(mine, values, theirs, right_reader.read(theirs), difference);
+        });
+      });
+    }
+    if (difference.shapes.empty() && difference.differing == 0) {
+      ++out.equal;
+    } else {
+      out.differing.push_back(std::move(difference));
+    }
+  }
+  for (const auto& [name, tensor] : right.tensors) {
+    if (!left.tensors.contains(name)) out.extra.push_back(name);
+  }
+  left_damage.require_none(a);
+  right_damage.require_none(b);
+  return out;
+}
+
+}  // namespace tessera

@@ -1,0 +1,140 @@
+#include "kernel/checkpoint/foreign_model.hpp"
+
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "kernel/checkpoint/disk.hpp"
+#include "tessera/error.hpp"
+
+namespace tessera {
+
+namespace {
+
+namespace fs = std::filesystem;
+using OrderedJson = nlohmann::ordered_json;
+constexpr const char *kConfig = "config.json", *kOneFile = "model.safetensors",
+                     *kManyFiles = "model.safetensors.index.json";
+
+OrderedJson parse_file(const fs::path& file) {
+  OrderedJson json = OrderedJson::parse(read_text_file(file), nullptr, false);
+  require(json.is_object(), "{} is damaged: it holds no JSON object", file.string());
+  return json;
+}
+
+Value value_of(const OrderedJson& json) {
+  if (json.is_boolean()) return json.get<bool>();
+  if (json.is_number_integer()) return json.get<i64>();
+  if (json.is_number()) return json.get<double>();
+  if (json.is_string()) return json.get<std::string>();
+  Value::Array array;
+  for (const OrderedJson& element : json) array.push_back(value_of(element));
+  return array;
+}
+
+void flatten(const OrderedJson& json, const std::string& prefix, Settings& out) {
+  for (const auto& [key, value] : json.items()) {
+    if (value.is_object()) {
+      flatten(value, prefix + key + ".", out);
+    } else if (!value.is_null()) {
+      out[prefix + key] = value_of(value);
+    }
+  }
+}
+
+OrderedJson json_of(const Value& value) {
+  return std::visit(
+      [](const auto& v) -> OrderedJson {
+        if constexpr (std::is_same_v<std::decay_t<decltype(v)>, Value::Array>) {
+          OrderedJson array = OrderedJson::array();
+          for (const Value& element : v) array.push_back(json_of(element));
+          return array;
+        } else {
+          return v;
+        }
+      },
+      value.data);
+}
+
+}  // namespace
+
+bool ForeignModel::in(const fs::path& folder) { return fs::exists(folder / kConfig); }
+
+ForeignModel::ForeignModel(fs::path folder) : folder_(std::move(folder)) {
+  flatten(parse_file(folder_ / kConfig), "", settings_);
+  const auto open = [&](const std::string& name) {
+    std::unique_ptr<SafetensorsFile>& file = open_[name];
+    if (file == nullptr) file = std::make_unique<SafetensorsFile>(folder_ / name);
+    return file.get();
+  };
+  if (fs::exists(folder_ / kManyFiles)) {
+    const fs::path path = folder_ / kManyFiles;
+    const OrderedJson index = parse_file(path);
+    const auto map = index.find("weight_map");
+    require(map != index.end() && map->is_object(),
+            "{} is damaged: it has no weight_map",
+            path.string());
+    for (const auto& [name, file] : map->items()) {
+      require(file.is_string(), "{} is damaged: \"{}\" has no file", path.string(), name);
+      const std::string in = file.get<std::string>();
+      require(fs::path(in).filename() == in,
+              "{} is damaged: \"{}\" lies outside of its folder",
+              path.string(),
+              in);
+      open(in)->entry(name);
+      files_[name] = in;
+    }
+    return;
+  }
+  require(fs::exists(folder_ / kOneFile),
+          "{} has neither {} nor {}; files of other formats are not read",
+          folder_.string(),
+          kOneFile,
+          kManyFiles);
+  for (const SafetensorsEntry& entry : open(kOneFile)->entries()) files_[entry.key] = kOneFile;
+}
+
+std::vector<std::string> ForeignModel::names() const {
+  std::vector<std::string> names;
+  for (const auto& [name, file] : files_) names.push_back(name);
+  return names;
+}
+
+const SafetensorsFile& ForeignModel::file_of(const std::string& name) const {
+  return *open_.at(files_.at(name));
+}
+
+const SafetensorsEntry& ForeignModel::entry(const std::string& name) const {
+  return file_of(name).entry(name);
+}
+
+std::vector<std::byte> ForeignModel::read(const std::string& name) const {
+  const SafetensorsFile& file = file_of(name);
+  std::vector<std::byte> bytes = file.read(file.entry(name));
+  i64 expected = dtype_size(parse_dtype(entry(name).dtype));
+  for (const i64 size : entry(name).shape) expected *= size;
+  require(static_cast<i64>(bytes.size()) == expected,
+          "{} is damaged: tensor \"{}\" has {} bytes, expected {}",
+          (folder_ / files_.at(name)).string(),
+          name,
+          bytes.size(),
+          expected);
+  return bytes;
+}
+
+void write_foreign_model(const fs::path& folder,
+                         const Settings& settings,
+                         const std::vector<SafetensorsEntry>& entries,
+                         const std::function<void(std::size_t, const ByteSink&)>& contents) {
+  OrderedJson json = OrderedJson::object();
+  for (const auto& [key, value] : settings) json[key] = json_of(value);
+  // Readers of the format ask for this name: the tensors are laid out as PyTorch has them.
+  SafetensorsWriter out(folder / kOneFile, entries, {{"format", "pt"}});
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    out.next([&](const ByteSink& sink) { contents(i, sink); });
+  }
+  out.finish();
+  write_synced(folder / kConfig, json.dump(2) + "\n");
+  sync_folder(folder);
+}
+
+}  // namespace tessera

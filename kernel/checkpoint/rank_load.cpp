@@ -1,0 +1,119 @@
+#include "kernel/checkpoint/rank_load.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+#include <span>
+
+#include "kernel/checkpoint/slices.hpp"
+#include "kernel/checkpoint/stored_reader.hpp"
+#include "tessera/error.hpp"
+
+namespace tessera {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+// The part of `stored` that lies in `mine`, into this rank's storage.
+void copy_overlap(const Rectangle& stored,
+                  std::span<const std::byte> from,
+                  const LocalSlice& mine,
+                  const Shape& local,
+                  HostBytes& to,
+                  i64 element) {
+  std::vector<i64> from_begin, to_begin, shape;
+  for (std::size_t d = 0; d < stored.shape.size(); ++d) {
+    const i64 begin = std::max(mine.where.begin[d], stored.begin[d]);
+    const i64 end =
+        std::min(mine.where.begin[d] + mine.where.shape[d], stored.begin[d] + stored.shape[d]);
+    from_begin.push_back(begin - stored.begin[d]);
+    to_begin.push_back(begin - mine.where.begin[d] + mine.local_begin[d]);
+    shape.push_back(end - begin);
+  }
+  copy_block(from, stored.shape, from_begin, to, sizes_of(local), to_begin, shape, element);
+}
+
+void require_fit(const fs::path& folder,
+                 const CheckpointIndex& index,
+                 const std::vector<CheckpointTensor>& tensors,
+                 const std::vector<std::string>* others) {
+  std::vector<std::string> missing, extra, other;
+  std::set<std::string> wanted;
+  if (others != nullptr) wanted.insert(others->begin(), others->end());
+  for (const CheckpointTensor& tensor : tensors) {
+    wanted.insert(tensor.name);
+    const auto found = index.tensors.find(tensor.name);
+    if (found == index.tensors.end()) {
+      missing.push_back(tensor.name);
+      continue;
+    }
+    const StoredTensor& stored = found->second;
+    const std::string_view dtype = dtype_name(tensor.tensor.dtype());
+    if (stored.shape == sizes_of(tensor.parameter->logical) && stored.dtype == dtype) continue;
+    other.push_back(fmt::format("{}: {} [{}] in the checkpoint, {} [{}] in this run",
+                                tensor.name,
+                                stored.dtype,
+                                fmt::join(stored.shape, ", "),
+                                dtype,
+                                fmt::join(sizes_of(tensor.parameter->logical), ", ")));
+  }
+  for (const auto& [name, tensor] : index.tensors) {
+    if (others != nullptr && !wanted.contains(name)) extra.push_back(name);
+  }
+  std::string text;
+  if (!missing.empty()) text += "\n  not in the checkpoint: " + name_list(missing);
+  if (!extra.empty()) text += "\n  not in this run: " + name_list(extra);
+  for (std::size_t i = 0; i < std::min<std::size_t>(other.size(), 20); ++i) {
+    text += "\n  " + other[i];
+  }
+  if (other.size() > 20) text += fmt::format("\n  and {} more", other.size() - 20);
+  if (!text.empty()) fail_config("checkpoint {} does not fit this run:{}", folder.string(), text);
+}
+
+}  // namespace
+
+std::vector<HostBytes> read_tensors(const fs::path& folder,
+                                    const CheckpointIndex& index,
+                                    const std::vector<CheckpointTensor>& tensors,
+                                    const std::vector<std::string>* others) {
+  require_fit(folder, index, tensors, others);
+  StoredReader reader(folder, index);
+  Damage damage;
+  std::vector<HostBytes> contents;
+  for (const CheckpointTensor& tensor : tensors) {
+    const StoredTensor& stored = index.tensors.at(tensor.name);
+    const i64 element = dtype_size(tensor.tensor.dtype());
+    const Shape& local = tensor.parameter->local;
+    HostBytes to(static_cast<std::size_t>(local.elements() * element));
+    const std::vector<LocalSlice> all = local_slices(tensor.parameter->layout, tensor.range);
+    const auto wanted = [&](const Rectangle& where) {
+      return std::ranges::any_of(
+          all, [&](const LocalSlice& mine) { return mine.where.overlaps(where); });
+    };
+    for (const StoredSlice& slice : stored.slices) {
+      if (!wanted(slice.where)) continue;
+      damage.collect(tensor.name, [&] {
+        reader.read(stored.dtype,
+                    slice,
+                    wanted,
+                    [&](const Rectangle& block, std::span<const std::byte> from) {
+                      for (const LocalSlice& mine : all) {
+                        if (mine.where.overlaps(block))
+                          copy_overlap(block, from, mine, local, to, element);
+                      }
+                    });
+      });
+    }
+    if (tensor.range.length != local.elements()) {
+      const auto begin = to.begin() + tensor.range.begin * element;
+      to = HostBytes(begin, begin + tensor.range.length * element);
+    }
+    contents.push_back(std::move(to));
+  }
+  damage.require_none(folder);
+  return contents;
+}
+
+}  // namespace tessera

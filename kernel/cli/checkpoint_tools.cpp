@@ -1,0 +1,108 @@
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <optional>
+
+#include "kernel/checkpoint/compare.hpp"
+#include "kernel/checkpoint/export.hpp"
+#include "kernel/checkpoint/folders.hpp"
+#include "kernel/checkpoint/stored_reader.hpp"
+#include "kernel/cli/commands.hpp"
+#include "kernel/config/dump.hpp"
+#include "kernel/launch/environment.hpp"
+#include "kernel/launch/open_plugins.hpp"
+#include "kernel/plan/planned_data.hpp"
+#include "kernel/train/run/reshard.hpp"
+#include "tessera/error.hpp"
+#include "tessera/json.hpp"
+
+namespace tessera {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+void print_comparison(const CheckpointComparison& found) {
+  for (const std::string& line : found.counts) fmt::print("{}\n", line);
+  for (const TensorDifference& tensor : found.differing) {
+    if (!tensor.shapes.empty()) {
+      fmt::print("{}: {}\n", tensor.name, tensor.shapes);
+    } else {
+      fmt::print("{}: {} of {} elements differ, by at most {:.3g}\n",
+                 tensor.name,
+                 tensor.differing,
+                 tensor.elements,
+                 tensor.most);
+    }
+  }
+  for (const std::string& name : found.missing) fmt::print("{}: only in the first\n", name);
+  for (const std::string& name : found.extra) fmt::print("{}: only in the second\n", name);
+  fmt::print("{} tensors are equal, {} differ, {} only in the first, {} only in the second\n",
+             found.equal,
+             found.differing.size(),
+             found.missing.size(),
+             found.extra.size());
+}
+
+Json json_of(const CheckpointComparison& found) {
+  Json out;
+  out.add("same", found.same());
+  out.add("counts", Json::array(found.counts));
+  out.add("equal", found.equal);
+  out.add("differing", Json::array(found.differing, [](const TensorDifference& tensor) {
+            Json json;
+            json.add("name", tensor.name);
+            if (!tensor.shapes.empty()) return json.add("shapes", tensor.shapes);
+            return json.add("elements", tensor.elements)
+                .add("differing", tensor.differing)
+                .add("most", tensor.most);
+          }));
+  out.add("missing", Json::array(found.missing));
+  out.add("extra", Json::array(found.extra));
+  return out;
+}
+
+}  // namespace
+
+int run_checkpoint_diff(const CheckpointDiffOptions& options) {
+  const fs::path a = find_checkpoints(options.a)[0], b = find_checkpoints(options.b)[0];
+  const CheckpointComparison found = compare_checkpoints(a, b);
+  if (options.json) {
+    fmt::print("{}\n", json_of(found).text());
+  } else {
+    fmt::print("{} and {}\n", a.string(), b.string());
+    print_comparison(found);
+  }
+  return found.same() ? 0 : 1;
+}
+
+int run_checkpoint_export(const CheckpointExportOptions& options) {
+  const fs::path folder = find_checkpoints(options.folder)[0];
+  std::optional<DType> dtype;
+  if (!options.dtype.empty()) dtype = parse_dtype(options.dtype);
+  const Exported exported = export_parameters(folder, options.file, dtype);
+  fmt::print("{}: {} parameters of {}, {}\n",
+             options.file,
+             exported.tensors,
+             folder.string(),
+             size_text(exported.bytes));
+  return 0;
+}
+
+int run_checkpoint_reshard(const CheckpointReshardOptions& options) {
+  const fs::path folder = find_checkpoints(options.folder)[0];
+  const Config config =
+      Config::parse(read_index(folder).info.config, (folder / kIndexName).string(), options.sets);
+  const std::shared_ptr<PluginHost> plugins = open_plugins(config.plugin_path());
+  const Resolved resolved = resolve(config, *plugins);
+  const i64 world = world_size(resolved.run);
+  std::string note;  // where the data is elsewhere; only its form matters here
+  const RunSetup setup = derive_planned_setup(resolved, *plugins, world, note);
+  const fs::path written =
+      reshard(folder, options.out, setup, dump(resolved), rank_threads(resolved.run.device, 1));
+  fmt::print(
+      "{}: as {} {} would have saved it\n", written.string(), world, world == 1 ? "rank" : "ranks");
+  return 0;
+}
+
+}  // namespace tessera

@@ -1,0 +1,42 @@
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "kernel/checkpoint/folders.hpp"
+#include "kernel/checkpoint/foreign_model.hpp"
+#include "kernel/cli/commands.hpp"
+#include "kernel/launch/open_plugins.hpp"
+#include "kernel/train/run/convert.hpp"
+#include "tessera/error.hpp"
+
+namespace tessera {
+
+int run_convert(const ConvertOptions& options) {
+  namespace fs = std::filesystem;
+  const fs::path from = options.from, to = options.to;
+  const auto plugins = open_plugins({options.path.begin(), options.path.end()});
+  if (ForeignModel::in(from)) {
+    const Conversion done = import_model(from, to, options.converter, *plugins);
+    fmt::print("{}: {} parameters of {} (converter {})\n",
+               to.string(),
+               done.tensors,
+               from.string(),
+               done.converter);
+    fmt::print(
+        "train on: a configuration with include = [\"{}\"], data and learning rate, and\n"
+        "  --set checkpoint.init_from={}\n",
+        done.configuration.string(),
+        to.string());
+    return 0;
+  }
+  const fs::path checkpoint = find_checkpoints(from)[0];
+  const Conversion done = export_model(checkpoint, to, options.converter, *plugins);
+  fmt::print("{}: {} tensors of {} (converter {})\n",
+             to.string(),
+             done.tensors,
+             checkpoint.string(),
+             done.converter);
+  return 0;
+}
+
+}  // namespace tessera

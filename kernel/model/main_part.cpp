@@ -1,0 +1,23 @@
+#include "kernel/model/main_part.hpp"
+
+#include <algorithm>
+
+#include "tessera/error.hpp"
+
+namespace tessera {
+
+MainPart main_part(const ParameterMemory& memory, const Parameter& parameter) {
+  const i64 elements = parameter.local.elements();
+  if (parameter.main.defined()) return {{0, elements}, parameter.main.view({elements})};
+  for (const ParameterBucket& bucket : memory.buckets()) {
+    const auto member =
+        std::ranges::find(bucket.members, &parameter, &ParameterBucket::Member::parameter);
+    if (member == bucket.members.end()) continue;
+    const ShardRanges ranges = shard_ranges(bucket, *member, bucket.own);
+    return {ranges.param,
+            memory.own_main(bucket).slice(0, ranges.local.begin, ranges.local.length)};
+  }
+  fail("the parameter \"{}\" is not in this memory", parameter.name);
+}
+
+}  // namespace tessera

@@ -1,0 +1,14 @@
+#pragma once
+#include "tessera/parameter_memory.hpp"
+
+namespace tessera {
+
+/// What a rank has of a parameter's main values: all of them, or those of its shard, where main
+/// values are memory of their own and buckets are cut.
+struct MainPart {
+  FlatRange range;  ///< of the parameter's storage; of length 0 where the shard has none of it
+  Tensor values;    ///< [range.length]
+};
+MainPart main_part(const ParameterMemory& memory, const Parameter& parameter);
+
+}  // namespace tessera

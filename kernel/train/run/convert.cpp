@@ -1,0 +1,278 @@
+#include "kernel/train/run/convert.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <set>
+#include <system_error>
+#include <vector>
+
+#include "kernel/checkpoint/commit.hpp"
+#include "kernel/checkpoint/disk.hpp"
+#include "kernel/checkpoint/folders.hpp"
+#include "kernel/checkpoint/foreign_model.hpp"
+#include "kernel/checkpoint/host_floats.hpp"
+#include "kernel/checkpoint/rank_part.hpp"
+#include "kernel/checkpoint/stored_reader.hpp"
+#include "kernel/config/dump.hpp"
+#include "kernel/train/run/training_state.hpp"
+#include "tessera/error.hpp"
+
+namespace tessera {
+
+namespace {
+
+namespace fs = std::filesystem;
+constexpr std::string_view kModelType = "model_type";
+
+struct NamedConverter {
+  std::string name;
+  std::shared_ptr<Converter> converter;
+};
+
+std::vector<NamedConverter> converters(const PluginHost& plugins, const std::string& name) {
+  std::vector<NamedConverter> all;
+  const auto empty = std::make_shared<ConfigTree>();
+  ConverterArguments arguments;
+  for (const ComponentInfo* info : plugins.of_kind(Converter::kKind)) {
+    if (!name.empty() && info->type != name) continue;
+    all.push_back(
+        {info->type, plugins.make<Converter>(info->type, *make_node(empty, ""), {}, arguments)});
+  }
+  if (all.empty() && !name.empty()) fail_config("no plugin brings a converter \"{}\"", name);
+  if (all.empty()) fail_config("no plugin brings a converter");
+  return all;
+}
+
+std::string names_of(const std::vector<NamedConverter>& all) {
+  std::vector<std::string> names;
+  for (const NamedConverter& one : all) names.push_back(one.name);
+  return name_list(names);
+}
+
+// Rows become columns.
+std::vector<std::byte> transposed(std::span<const std::byte> from, i64 rows, i64 columns) {
+  const i64 size = rows * columns == 0 ? 0 : static_cast<i64>(from.size()) / (rows * columns);
+  std::vector<std::byte> to(from.size());
+  for (i64 r = 0; r < rows; ++r) {
+    for (i64 c = 0; c < columns; ++c) {
+      std::memcpy(to.data() + (c * rows + r) * size,
+                  from.data() + (r * columns + c) * size,
+                  static_cast<std::size_t>(size));
+    }
+  }
+  return to;
+}
+
+// A folder that is complete or not there.
+class NewFolder {
+ public:
+  explicit NewFolder(const fs::path& folder)
+      : folder_(folder), temporary_(folder.string() + ".tmp") {
+    if (fs::exists(folder)) fail_config("{} is there already", folder.string());
+    fs::remove_all(temporary_);
+    fs::create_directories(temporary_);
+  }
+  ~NewFolder() {
+    std::error_code ignored;
+    fs::remove_all(temporary_, ignored);
+  }
+  NewFolder(const NewFolder&) = delete;
+  NewFolder& operator=(const NewFolder&) = delete;
+  const fs::path& path() const { return temporary_; }
+  void finish() {
+    sync_folder(temporary_);
+    fs::rename(temporary_, folder_);
+    sync_folder(fs::absolute(folder_).parent_path());
+  }
+
+ private:
+  fs::path folder_, temporary_;
+};
+
+// Their tensors under our names, and what does not fit.
+class Imported {
+ public:
+  Imported(const ForeignModel& model, const Converter& converter) : model_(model) {
+    const std::string_view prefix = converter.optional_prefix();
+    std::set<std::string> known;
+    for (const ConvertedTensor& tensor : converter.tensors(model.settings())) {
+      std::string name = tensor.theirs;
+      if (!model.has(name) && name.starts_with(prefix)) name.erase(0, prefix.size());
+      if (!model.has(name)) problems_.push_back(fmt::format("\"{}\" is missing", tensor.theirs));
+      known.insert(name);
+      tensors_[tensor.ours] = {name, tensor.transposed};
+    }
+    for (const std::string& name : model.names()) {
+      std::string_view bare = name;
+      if (bare.starts_with(prefix)) bare.remove_prefix(prefix.size());
+      if (known.contains(name) || converter.redundant(bare, model.settings())) continue;
+      problems_.push_back(fmt::format("\"{}\" is not known to the converter", name));
+    }
+  }
+  void expect(const CheckpointTensor& ours) {
+    const auto found = tensors_.find(ours.name);
+    if (found == tensors_.end()) {
+      problems_.push_back(fmt::format("the converter has nothing for \"{}\"", ours.name));
+      return;
+    }
+    const auto& [name, transposed] = found->second;
+    if (!model_.has(name)) return;  // told already
+    std::vector<i64> shape = model_.entry(name).shape;
+    if (transposed) std::ranges::reverse(shape);
+    if (shape == sizes_of(ours.parameter->logical)) return;
+    problems_.push_back(fmt::format("\"{}\" is [{}], and \"{}\" has {}{}",
+                                    name,
+                                    fmt::join(model_.entry(name).shape, ", "),
+                                    ours.name,
+                                    ours.parameter->logical,
+                                    transposed ? ", transposed" : ""));
+  }
+  void require_fit(const fs::path& folder) const {
+    if (problems_.empty()) return;
+    fail_config("{} cannot be converted: {}", folder.string(), name_list(problems_));
+  }
+  std::vector<std::byte> values(const CheckpointTensor& ours) const {
+    const auto& [name, turned] = tensors_.at(ours.name);
+    const SafetensorsEntry& entry = model_.entry(name);
+    const std::vector<std::byte> bytes =
+        converted(model_.read(name), parse_dtype(entry.dtype), ours.tensor.dtype());
+    return turned ? transposed(bytes, entry.shape[0], entry.shape[1]) : bytes;
+  }
+
+ private:
+  struct Theirs {
+    std::string name;
+    bool transposed = false;
+  };
+  const ForeignModel& model_;
+  std::map<std::string, Theirs> tensors_;  // by our name
+  std::vector<std::string> problems_;
+};
+
+std::string toml_of(const Settings& settings, const std::vector<std::string_view>& tables) {
+  std::string text = "schema = 1\n";
+  for (const auto& [key, value] : settings) {
+    const bool shown = tables.empty() || std::ranges::any_of(tables, [&](std::string_view table) {
+                         return key.starts_with(table);
+                       });
+    if (shown) text += fmt::format("{} = {}\n", key, value.text());
+  }
+  return text;
+}
+
+}  // namespace
+
+Conversion import_model(const fs::path& from,
+                        const fs::path& out,
+                        const std::string& converter,
+                        const PluginHost& plugins) {
+  const ForeignModel model(from);
+  const auto type = model.settings().find(kModelType);
+  const std::string model_type = type == model.settings().end() ? "" : type->second.text();
+  std::vector<NamedConverter> known = converters(plugins, converter);
+  const auto found = std::ranges::find_if(known, [&](const NamedConverter& one) {
+    return !converter.empty() || Value(one.converter->model_type()).text() == model_type;
+  });
+  if (found == known.end()) {
+    fail_config("{}: there is no converter for model_type {}; there are {}",
+                (from / "config.json").string(),
+                model_type,
+                names_of(known));
+  }
+  const Settings ours = found->converter->to_ours(model.settings());
+  const Config config = Config::parse(toml_of(ours, {}), found->name, {});
+  const Resolved resolved = resolve(config, plugins);
+  const RunSetup setup = derive_setup(resolved, plugins, 1, DataUse::none);
+  const auto device = make_device(rank_spec_of(setup), {});
+  const Rank rank = dry_rank(setup.layout, 0, device);
+  const PlacedModel placed(rank, setup);
+  const RankPart part(*rank.mesh, parameter_tensors(placed.parts()));
+
+  Imported imported(model, *found->converter);
+  for (const CheckpointTensor& tensor : part.tensors()) imported.expect(tensor);
+  imported.require_fit(from);
+  NewFolder folder(out);
+  const fs::path steps = folder.path() / "checkpoints", temporary = steps / "step-0.convert.tmp";
+  fs::create_directories(temporary);
+  const auto values = [&](const CheckpointTensor& tensor, HostBytes& memory) {
+    memory = imported.values(tensor);
+    return std::span<const std::byte>(memory);
+  };
+  CheckpointInfo info;
+  info.config = dump(resolved);
+  const std::string proof = part.write(temporary, values, 1);
+  commit_parts(info, {proof}, temporary, step_folder(steps, 0));
+  write_synced(folder.path() / "model.toml", toml_of(ours, {"model.", "batch.sequence"}));
+  folder.finish();
+  return {found->name, out / "model.toml", static_cast<i64>(part.tensors().size())};
+}
+
+Conversion export_model(const fs::path& from,
+                        const fs::path& out,
+                        const std::string& converter,
+                        const PluginHost& plugins) {
+  const CheckpointIndex index = read_index(from);
+  const Resolved resolved =
+      resolve(Config::parse(index.info.config, (from / kIndexName).string(), {}), plugins);
+  Settings ours;
+  for (const auto& [path, entry] : resolved.tree->entries()) {
+    const bool told = path.starts_with("model.") || path.starts_with("batch.");
+    if (told && entry.value) ours[path] = *entry.value;
+  }
+  Settings theirs;
+  std::vector<NamedConverter> fitting;
+  std::string why;
+  for (const NamedConverter& one : converters(plugins, converter)) {
+    try {
+      theirs = one.converter->to_theirs(ours);
+      fitting.push_back(one);
+    } catch (const ConfigError& error) {
+      why += fmt::format("\n  {}: {}", one.name, error.what());
+    }
+  }
+  if (fitting.empty()) fail_config("no converter takes the model of {}:{}", from.string(), why);
+  if (fitting.size() > 1) {
+    fail_config("{} take the model of {}: name one", names_of(fitting), from.string());
+  }
+  const Converter& chosen = *fitting[0].converter;
+  theirs[std::string(kModelType)] = chosen.model_type();
+
+  std::map<std::string, const StoredTensor*> left;  // parameters
+  for (const auto& [name, tensor] : index.tensors) {
+    if (name.find('/') == std::string::npos) left[name] = &tensor;
+  }
+  std::vector<const StoredTensor*> stored;
+  std::vector<SafetensorsEntry> entries;
+  const std::vector<ConvertedTensor> tensors = chosen.tensors(theirs);
+  for (const ConvertedTensor& tensor : tensors) {
+    const auto found = left.find(tensor.ours);
+    if (found == left.end()) {
+      fail_config("{} has no parameter \"{}\"", from.string(), tensor.ours);
+    }
+    stored.push_back(found->second);
+    entries.push_back({tensor.theirs, found->second->dtype, found->second->shape});
+    if (tensor.transposed) std::ranges::reverse(entries.back().shape);
+    left.erase(found);
+  }
+  if (!left.empty()) {
+    fail_config("{} has \"{}\", which converter \"{}\" does not know",
+                from.string(),
+                left.begin()->first,
+                fitting[0].name);
+  }
+  NewFolder folder(out);
+  StoredReader reader(from, index);
+  write_foreign_model(folder.path(), theirs, entries, [&](std::size_t i, const ByteSink& sink) {
+    const std::vector<std::byte> bytes = reader.read(*stored[i]);
+    const std::vector<i64>& shape = stored[i]->shape;
+    sink(tensors[i].transposed ? transposed(bytes, shape.at(0), shape.at(1)) : bytes);
+  });
+  folder.finish();
+  return {fitting[0].name, {}, static_cast<i64>(entries.size())};
+}
+
+}  // namespace tessera

@@ -1,0 +1,32 @@
+#pragma once
+#include <filesystem>
+#include <string>
+
+#include "kernel/plugin/host.hpp"
+
+namespace tessera {
+
+struct Conversion {
+  std::string converter;                ///< the one that was used
+  std::filesystem::path configuration;  ///< the file that was written; empty: none
+  i64 tensors = 0;
+};
+
+/// Makes `out`, a new folder, with checkpoints/step-0, which has the parameters of the model in
+/// `from` (a folder with a config.json), and model.toml, its configuration: what
+/// `checkpoint.init_from` and a configuration's include take. `converter`: its name; empty: the one
+/// for the model's type. Throws ConfigError when there is none, or naming tensors that are missing,
+/// unknown or of other shapes.
+Conversion import_model(const std::filesystem::path& from,
+                        const std::filesystem::path& out,
+                        const std::string& converter,
+                        const PluginHost& plugins);
+
+/// Makes `out`, a new folder with config.json and model.safetensors, of the parameters of the
+/// checkpoint `from`. `converter`: its name; empty: the one that takes the model.
+Conversion export_model(const std::filesystem::path& from,
+                        const std::filesystem::path& out,
+                        const std::string& converter,
+                        const PluginHost& plugins);
+
+}  // namespace tessera

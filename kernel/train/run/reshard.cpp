@@ -1,0 +1,76 @@
+#include "kernel/train/run/reshard.hpp"
+
+#include <map>
+#include <memory>
+#include <system_error>
+#include <vector>
+
+#include "kernel/checkpoint/commit.hpp"
+#include "kernel/checkpoint/folders.hpp"
+#include "kernel/checkpoint/rank_load.hpp"
+#include "kernel/checkpoint/rank_part.hpp"
+#include "kernel/train/execution/train_step.hpp"
+#include "kernel/train/run/training_state.hpp"
+#include "tessera/error.hpp"
+
+namespace tessera {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+// Writes what this rank would have saved, from the contents of the other checkpoint.
+std::string write_rank(const Rank& rank,
+                       const RunSetup& setup,
+                       const fs::path& from,
+                       const CheckpointIndex& index,
+                       const fs::path& to,
+                       int threads) {
+  PlacedModel model(rank, setup);
+  TrainStep step(rank, model, setup, {});
+  const TrainingState state(rank, model, step, setup);
+  const std::vector<std::string> names = state.names();
+  const RankPart part(*rank.mesh, state.tensors());
+  const std::vector<HostBytes> contents = read_tensors(from, index, part.tensors(), &names);
+  std::map<std::string, const HostBytes*> by_name;
+  for (std::size_t t = 0; t < contents.size(); ++t) by_name[part.tensors()[t].name] = &contents[t];
+  const auto values = [&](const CheckpointTensor& tensor, HostBytes&) {
+    return std::span<const std::byte>(*by_name.at(tensor.name));
+  };
+  return part.write(to, values, threads);
+}
+
+}  // namespace
+
+fs::path reshard(const fs::path& from,
+                 const fs::path& out,
+                 const RunSetup& setup,
+                 const std::string& config_text,
+                 int threads) {
+  const CheckpointIndex index = read_index(from);
+  CheckpointInfo info = index.info;
+  info.config = config_text;
+  const fs::path target = step_folder(out, info.step);
+  if (fs::exists(target)) fail_config("{} is there already", target.string());
+  const FolderLock lock(out);
+  const std::string run = "reshard";
+  remove_stale(out, run);
+  const fs::path temporary = temporary_folder(out, info.step, run);
+  fs::create_directory(temporary);
+  try {
+    const auto device = make_device(rank_spec_of(setup), {.threads = threads});
+    std::vector<std::string> proofs;
+    for (i64 rank = 0; rank < setup.layout.world; ++rank) {
+      proofs.push_back(
+          write_rank(dry_rank(setup.layout, rank, device), setup, from, index, temporary, threads));
+    }
+    commit_parts(info, proofs, temporary, target);
+  } catch (...) {
+    std::error_code ignored;
+    fs::remove_all(temporary, ignored);
+    throw;
+  }
+  return target;
+}
+
+}  // namespace tessera

@@ -1,0 +1,282 @@
+#include "simd/kernels_of_isa.hpp"
+#include "simd/words.hpp"
+#include "tessera/parallel_for.hpp"
+
+// Products of bf16 and fp16 matrices: a is packed row group by row group, b in blocks of columns
+// that all threads share. Both are cut into slabs of kLanes rows or columns, and a slab holds, step
+// by step of the inner dimension, a word of each. Sums run in registers over up to kDepth of the
+// inner dimension, and wait in fp32 where there is more of it; no bit depends on the other blocks
+// or on threads.
+namespace tessera::cpu::TESSERA_ISA {
+namespace {
+
+#if defined(__AVX512F__)
+constexpr int kPackedRows = 8, kPackedVectors = 3;  // a tile of sums that registers hold
+#elif defined(__AVX2__)
+constexpr int kPackedRows = 4, kPackedVectors = 3;
+#else
+constexpr int kPackedRows = 4, kPackedVectors = 2;
+#endif
+
+constexpr i64 kPanel = kPackedVectors * kLanes;  // columns
+constexpr i64 kBlockBytes = 4 << 20;             // of packed b: fits the cache that cores share
+constexpr i64 kGroupBytes = 256 << 10;           // of packed a: fits a core's cache
+constexpr i64 kDepth = 4096;                     // of the inner dimension at once; even
+
+i64 round_up(i64 n, i64 unit) { return (n + unit - 1) / unit * unit; }
+i64 at_most(i64 a, i64 b) { return a < b ? a : b; }
+
+template <class T>
+Factor<T> factor_of(const TensorArg& matrix, bool lines_are_rows) {
+  const i64 stride = matrix.strides[0];
+  return {matrix.as<const T>(), lines_are_rows ? stride : 1, lines_are_rows ? 1 : stride};
+}
+
+/// How a product is cut. Depends on its sizes and on the threads.
+struct Cut {
+  i64 m, n, k, depth, steps, panels, block_panels, group_rows, groups, slots;
+  i64 panel_words, group_words;
+  template <class T>
+  static Cut of(const MatmulArgs& args) {
+    Cut c{};
+    c.m = args.out.shape[0];
+    c.n = args.out.shape[1];
+    c.k = args.a.shape[args.transpose_a ? 0 : 1];
+    c.depth = at_most(c.k, kDepth);
+    c.steps = steps_of<T>(c.depth);
+    const i64 word = static_cast<i64>(sizeof(typename Packed<T>::Word));
+    c.panel_words = c.steps * kPanel;
+    c.panels = (c.n + kPanel - 1) / kPanel;
+    const i64 fit = kBlockBytes / (c.panel_words * word + 1);
+    const i64 blocks = (c.panels + (fit < 1 ? 1 : fit) - 1) / (fit < 1 ? 1 : fit);
+    c.block_panels = blocks == 0 ? 0 : (c.panels + blocks - 1) / blocks;
+    // Groups small enough that every thread gets four, if there are so many rows.
+    const i64 threads = parallel_threads();
+    const i64 rows = at_most(kGroupBytes / (c.steps * word + 1), c.m / (4 * threads));
+    c.group_rows = round_up(rows < 1 ? 1 : rows, kLanes);
+    c.groups = (c.m + c.group_rows - 1) / c.group_rows;
+    c.slots = at_most(c.groups, threads);
+    c.group_words = c.steps * c.group_rows;
+    return c;
+  }
+  bool partial() const { return k > depth; }
+  i64 words() const {
+    return block_panels * panel_words + slots * group_words + (partial() ? m * n : 0);
+  }
+};
+
+/// Where a product goes: out = sums + bias, or out += sums. All but the last part of the inner
+/// dimension go to `partial`, [m, n], if there is one.
+template <class T, class Out>
+struct Target {
+  Out* out;
+  i64 stride;
+  const T* bias;
+  bool accumulate;
+  float* partial = nullptr;
+  i64 width = 0;
+  bool first = true, last = true;
+  template <class Count>
+  [[gnu::always_inline]] void put(i64 row, i64 column, F sum, Count count) const {
+    if (partial != nullptr) {
+      float* sums = partial + row * width + column;
+      if (!first) sum += load(sums, count);
+      if (!last) return store(sums, sum, count);
+    }
+    Out* to = out + row * stride + column;
+    if (accumulate) sum += load(to, count);
+    if (bias != nullptr) sum += load(bias + column, count);
+    store(to, sum, count);
+  }
+};
+
+/// sums = a · b over all steps, for kPackedRows rows of a slab and kVectors slabs of columns.
+template <int kVectors, class Word>
+[[gnu::always_inline]] inline void packed_tile(const Word* a,
+                                               const Word* b,
+                                               i64 steps,
+                                               F (&sums)[kPackedRows][kVectors]) {
+#pragma GCC unroll 8
+  for (int i = 0; i < kPackedRows; ++i) {
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) sums[i][v] = F{};
+  }
+  for (i64 step = 0; step < steps; ++step) {
+    F row[kVectors];
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) {
+      row[v] = load_words(b + (step * kPackedVectors + v) * kLanes);
+    }
+#pragma GCC unroll 8
+    for (int i = 0; i < kPackedRows; ++i) {
+#pragma GCC unroll 4
+      for (int v = 0; v < kVectors; ++v) {
+        sums[i][v] = multiply_add(sums[i][v], a[step * kLanes + i], row[v]);
+      }
+    }
+  }
+}
+
+/// One tile: `rows` of a slab by `columns` of a panel.
+template <int kVectors, class Word, class To>
+inline void product_tile(const Word* a,
+                         const Word* b,
+                         i64 steps,
+                         const To& to,
+                         i64 row,
+                         i64 rows,
+                         i64 column,
+                         i64 columns) {
+  F sums[kPackedRows][kVectors];
+  packed_tile<kVectors>(a, b, steps, sums);
+  if (rows >= kPackedRows && columns >= kVectors * kLanes) {
+#pragma GCC unroll 8
+    for (int i = 0; i < kPackedRows; ++i) {
+#pragma GCC unroll 4
+      for (int v = 0; v < kVectors; ++v) {
+        to.put(row + i, column + v * kLanes, sums[i][v], Whole{});
+      }
+    }
+    return;
+  }
+  for (i64 i = 0; i < kPackedRows; ++i) {
+    if (i >= rows) break;
+    for (i64 v = 0; v < kVectors; ++v) {
+      const i64 left = columns - v * kLanes;
+      if (left > 0) {
+        to.put(row + i, column + v * kLanes, sums[i][v], left < kLanes ? left : kLanes);
+      }
+    }
+  }
+}
+
+template <class Word, class To>
+inline void product_of_panel(const Word* a,
+                             const Word* b,
+                             i64 steps,
+                             const To& to,
+                             i64 row,
+                             i64 rows,
+                             i64 column,
+                             i64 columns) {
+  for (i64 i = 0; i < rows; i += kPackedRows) {
+    const Word* tile = a + i / kLanes * kLanes * steps + i % kLanes;
+    const i64 left = rows - i;
+    if (columns > 2 * kLanes && kPackedVectors > 2) {
+      product_tile<kPackedVectors>(tile, b, steps, to, row + i, left, column, columns);
+    } else if (columns > kLanes) {
+      product_tile<2>(tile, b, steps, to, row + i, left, column, columns);
+    } else {
+      product_tile<1>(tile, b, steps, to, row + i, left, column, columns);
+    }
+  }
+}
+
+/// One product while it is computed: `depth` of the inner dimension at a time, and of it one block
+/// of columns.
+template <class T, class Out>
+class Product {
+ public:
+  using Word = typename Packed<T>::Word;
+  Product(const MatmulArgs& args, void* workspace)
+      : cut_(Cut::of<T>(args)),
+        a_(factor_of<T>(args.a, !args.transpose_a)),
+        b_(factor_of<T>(args.b, args.transpose_b)),
+        to_{args.out.as<Out>(), args.out.strides[0], args.bias.as<const T>(), args.accumulate},
+        block_(static_cast<Word*>(workspace)),
+        groups_(block_ + cut_.block_panels * cut_.panel_words) {
+    if (cut_.partial())
+      to_.partial = reinterpret_cast<float*>(groups_ + cut_.slots * cut_.group_words);
+    to_.width = cut_.n;
+  }
+
+  void run() {
+    i64 done = 0;
+    do {
+      depth_ = at_most(cut_.depth, cut_.k - done);
+      steps_ = steps_of<T>(depth_);
+      to_.first = done == 0;
+      done += depth_;
+      to_.last = done == cut_.k;
+      for (i64 panel = 0; panel < cut_.panels; panel += cut_.block_panels) {
+        const i64 panels = at_most(cut_.block_panels, cut_.panels - panel);
+        pack_block(panel, panels);
+        multiply_block(panel, panels);
+      }
+      a_.data += depth_ * a_.depth_stride;
+      b_.data += depth_ * b_.depth_stride;
+    } while (done < cut_.k);
+  }
+
+ private:
+  void pack_block(i64 first, i64 panels) const {
+    const i64 grain = 1 + 16384 / (depth_ * kLanes + 1);
+    parallel_for(panels * kPackedVectors, grain, [=, this](i64 begin, i64 end) {
+      for (i64 slab = begin; slab < end; ++slab) {
+        const i64 column = first * kPanel + slab * kLanes;
+        const i64 left = at_most(cut_.n - column, kLanes);
+        if (left <= 0) break;
+        Word* to = block_ + slab / kPackedVectors * cut_.panel_words;
+        pack_slab(b_, column, left, depth_, to + slab % kPackedVectors * kLanes, kPanel);
+      }
+    });
+  }
+
+  void multiply_block(i64 first, i64 panels) const {
+    parallel_for(cut_.slots, 1, [=, this](i64 begin, i64 end) {
+      for (i64 slot = begin; slot < end; ++slot) {
+        Word* packed = groups_ + slot * cut_.group_words;
+        const i64 last = cut_.groups * (slot + 1) / cut_.slots;
+        for (i64 group = cut_.groups * slot / cut_.slots; group < last; ++group) {
+          const i64 row = group * cut_.group_rows;
+          const i64 rows = at_most(cut_.group_rows, cut_.m - row);
+          for (i64 i = 0; i < rows; i += kLanes) {
+            pack_slab(a_, row + i, at_most(rows - i, kLanes), depth_, packed + i * steps_, kLanes);
+          }
+          for (i64 p = 0; p < panels; ++p) {
+            const i64 column = (first + p) * kPanel;
+            const i64 columns = at_most(cut_.n - column, kPanel);
+            const Word* panel = block_ + p * cut_.panel_words;
+            product_of_panel(packed, panel, steps_, to_, row, rows, column, columns);
+          }
+        }
+      }
+    });
+  }
+
+  const Cut cut_;
+  Factor<T> a_, b_;
+  Target<T, Out> to_;
+  Word *block_, *groups_;
+  i64 depth_ = 0, steps_ = 0;
+};
+
+template <class T>
+i64 bytes_for(const MatmulArgs& args) {
+  return Cut::of<T>(args).words() * static_cast<i64>(sizeof(typename Packed<T>::Word));
+}
+
+}  // namespace
+
+template <>
+i64 workspace_bytes(const MatmulArgs& args) {
+  return args.a.dtype == DType::bf16 ? bytes_for<Bf16>(args) : bytes_for<Fp16>(args);
+}
+
+template <>
+void run(const MatmulArgs& args, void* workspace) {
+  const auto with_output = [&]<class T>(T) {
+    if (args.out.dtype == DType::fp32) {
+      Product<T, float>(args, workspace).run();
+    } else {
+      Product<T, T>(args, workspace).run();
+    }
+  };
+  if (args.a.dtype == DType::bf16) {
+    with_output(Bf16{});
+  } else {
+    with_output(Fp16{});
+  }
+}
+
+}  // namespace tessera::cpu::TESSERA_ISA

@@ -1,0 +1,115 @@
+#pragma once
+#include "simd/shuffle.hpp"
+#include "simd/storage.hpp"
+
+// What products multiply: words. A word is a float, or a pair of bf16 that follow each other along
+// the inner dimension where the processor multiplies pairs (AVX-512 BF16).
+namespace tessera::cpu::TESSERA_ISA {
+namespace {
+
+/// The words of elements of T, and how many elements one holds.
+template <class T>
+struct Packed {
+  using Word = float;
+  static constexpr i64 kDepth = 1;
+  /// Words of `left` elements (or more than kLanes) that follow each other along the depth.
+  [[gnu::always_inline]] static F along(const T* p, i64 left) {
+    return left >= kLanes ? load(p) : load(p, left);
+  }
+  /// Words of `n` neighbours; `next` is the address one depth on, unused here.
+  template <class Count>
+  [[gnu::always_inline]] static F across(const T* p, const T*, Count n) {
+    return load(p, n);
+  }
+};
+
+/// sum + a · b; b is kLanes words.
+[[gnu::always_inline]] inline F multiply_add(F sum, float a, F b) { return sum + broadcast(a) * b; }
+
+#if defined(__AVX512BF16__)
+template <>
+struct Packed<Bf16> {
+  using Word = u32;
+  static constexpr i64 kDepth = 2;
+  [[gnu::always_inline]] static F along(const Bf16* p, i64 left) {
+    const __mmask32 mask = left >= 2 * kLanes ? 0xFFFFFFFFU : (1U << left) - 1;
+    return (F)_mm512_maskz_loadu_epi16(mask, p);
+  }
+  template <class Count>
+  [[gnu::always_inline]] static F across(const Bf16* p, const Bf16* next, Count n) {
+    const __m512i low = _mm512_cvtepu16_epi32(load_narrow(p, n));
+    if (next == nullptr) return (F)low;
+    return (F)(low | _mm512_slli_epi32(_mm512_cvtepu16_epi32(load_narrow(next, n)), 16));
+  }
+  /// Words of first and second, rounded.
+  [[gnu::always_inline]] static F pair(F first, F second) {
+    const __m512i low = _mm512_cvtepu16_epi32(round_to(first, Bf16{}));
+    return (F)(low | _mm512_slli_epi32(_mm512_cvtepu16_epi32(round_to(second, Bf16{})), 16));
+  }
+};
+
+[[gnu::always_inline]] inline F multiply_add(F sum, u32 a, F b) {
+  return _mm512_dpbf16_ps(sum, (__m512bh)_mm512_set1_epi32(static_cast<int>(a)), (__m512bh)b);
+}
+#endif
+
+/// A factor: element (line, p) of the inner index p at data[line · line_stride + p · depth_stride],
+/// one of the strides being 1.
+template <class T>
+struct Factor {
+  const T* data;
+  i64 line_stride, depth_stride;
+};
+
+template <class T>
+inline i64 steps_of(i64 depth) {
+  return (depth + Packed<T>::kDepth - 1) / Packed<T>::kDepth;
+}
+
+template <class Word>
+[[gnu::always_inline]] inline F load_words(const Word* from) {
+  F words;
+  __builtin_memcpy(&words, from, sizeof words);
+  return words;
+}
+template <class Word>
+[[gnu::always_inline]] inline void store_words(Word* to, F words) {
+  __builtin_memcpy(to, &words, sizeof words);
+}
+
+/// Packs lines [first, first + n), n <= kLanes, zero beyond: the words of step s at to[s · width].
+template <class T>
+inline void pack_slab(
+    Factor<T> from, i64 first, i64 n, i64 depth, typename Packed<T>::Word* to, i64 width) {
+  constexpr i64 kDepth = Packed<T>::kDepth;
+  const i64 steps = steps_of<T>(depth);
+  if (from.depth_stride == 1) {
+    for (i64 step = 0; step < steps; step += kLanes) {
+      F lines[kLanes] = {};
+      for (int i = 0; i < kLanes; ++i) {
+        if (i >= n) break;
+        const T* line = from.data + (first + i) * from.line_stride + step * kDepth;
+        lines[i] = Packed<T>::along(line, depth - step * kDepth);
+      }
+      transpose(lines);
+      const i64 left = steps - step < kLanes ? steps - step : kLanes;
+      if (left == kLanes) {
+#pragma GCC unroll 16
+        for (int i = 0; i < kLanes; ++i) store_words(to + (step + i) * width, lines[i]);
+      } else {
+        for (i64 i = 0; i < left; ++i) store_words(to + (step + i) * width, lines[i]);
+      }
+    }
+    return;
+  }
+  for (i64 step = 0; step < steps; ++step) {
+    const T* p = from.data + step * kDepth * from.depth_stride + first;
+    const T* next = (step + 1) * kDepth <= depth ? p + from.depth_stride : nullptr;
+    const F words =
+        n == kLanes ? Packed<T>::across(p, next, Whole{}) : Packed<T>::across(p, next, n);
+    store_words(to + step * width, words);
+  }
+}
+
+}  // namespace
+}  // namespace tessera::cpu::TESSERA_ISA

@@ -1,0 +1,47 @@
+#pragma once
+#include <vector>
+
+#include "tessera/operation.hpp"
+#include "tessera/optimizer.hpp"
+
+namespace tessera {
+
+/// As AdamWArgs (ops/update.hpp), with the update of Lion.
+struct LionArgs {
+  static constexpr std::string_view kName = "lion";
+  static constexpr int kTensors = 6, kOutputs = 3;
+  static constexpr TensorRule kRules[] = {{"scalars", TypeRule::doubles},
+                                          {"ranges", TypeRule::integers},
+                                          {"hyper", TypeRule::doubles},
+                                          {"grad", TypeRule::data},
+                                          {"main", TypeRule::data},
+                                          {"momentum", TypeRule::data}};
+  TensorArg scalars, ranges, hyper, grad, main, momentum;
+  double beta1 = 0, beta2 = 0;
+  static void infer(LionArgs& args);
+};
+
+/// Of this operation, for devices whose memory the CPU addresses.
+Kernel lion_kernel();
+
+/// Lion (Chen et al. 2023, "Symbolic Discovery of Optimization Algorithms", algorithm 2): a step by
+/// the sign of a mixed momentum, with half of Adam's state.
+class Lion final : public UpdateRule {
+ public:
+  struct Config {
+    double beta1 = 0.9, beta2 = 0.99, weight_decay = 0.1;
+    static void describe(Schema<Config>& s);
+  };
+  Lion(const Config& config, RuleArguments& arguments)
+      : config_(config), operation_(*arguments.device) {}
+
+  std::vector<StateSpec> state() const override { return {{"momentum"}}; }
+  double weight_decay() const override { return config_.weight_decay; }
+  void update(Context& cx, const Shards& shards, const Tensor& scalars) const override;
+
+ private:
+  Config config_;
+  Operation<LionArgs> operation_;
+};
+
+}  // namespace tessera

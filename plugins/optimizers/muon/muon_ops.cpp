@@ -1,0 +1,119 @@
+#include "muon_ops.hpp"
+
+#include <cmath>
+
+#include "tessera/ops/update.hpp"
+#include "tessera/parallel_for.hpp"
+
+namespace tessera {
+
+namespace {
+
+constexpr i64 kGrain = 1 << 14;
+
+void require_equal(std::string_view name, const TensorArg& a, const TensorArg& b) {
+  require(a.elements() == b.elements() && a.dtype == b.dtype,
+          "{}: tensors of {} {} and {} {} elements",
+          name,
+          a.elements(),
+          dtype_name(a.dtype),
+          b.elements(),
+          dtype_name(b.dtype));
+}
+
+template <class Args, class Body>
+void with_real(DType dtype, Body&& body) {
+  switch (dtype) {
+    case DType::fp32:
+      return body(float{});
+    case DType::fp64:
+      return body(double{});
+    default:
+      fail("{}: needs precision.main = \"fp32\" or \"fp64\", not {}",
+           Args::kName,
+           dtype_name(dtype));
+  }
+}
+
+bool skipped(const TensorArg& scalars) {
+  return scalars.as<const double>()[step_scalar::kFoundInf] != 0;
+}
+
+void momentum(const MuonMomentumArgs& args) {
+  with_real<MuonMomentumArgs>(args.grad.dtype, [&]<class T>(T) {
+    const T scale = static_cast<T>(args.scalars.as<const double>()[step_scalar::kGradientScale]);
+    const T beta = static_cast<T>(args.beta);
+    const bool skip = skipped(args.scalars);
+    T *grad = args.grad.as<T>(), *momentum = args.momentum.as<T>(), *out = args.out.as<T>();
+    parallel_for(args.grad.elements(), kGrain, [=](i64 begin, i64 end) {
+      for (i64 i = begin; i < end; ++i) {
+        const T g = grad[i] * scale;
+        if (!skip) momentum[i] = beta * momentum[i] + g;
+        out[i] = skip ? T{} : g + beta * momentum[i];
+        grad[i] = T{};
+      }
+    });
+  });
+}
+
+void normalize(const MuonNormalizeArgs& args) {
+  with_real<MuonNormalizeArgs>(args.x.dtype, [&]<class T>(T) {
+    T* x = args.x.as<T>();
+    double sum = 0;
+    for (i64 i = 0; i < args.x.elements(); ++i) sum += static_cast<double>(x[i]) * x[i];
+    const T by = static_cast<T>(1 / (std::sqrt(sum) + 1e-7));
+    parallel_for(args.x.elements(), kGrain, [=](i64 begin, i64 end) {
+      for (i64 i = begin; i < end; ++i) x[i] *= by;
+    });
+  });
+}
+
+void combine(const MuonCombineArgs& args) {
+  with_real<MuonCombineArgs>(args.x.dtype, [&]<class T>(T) {
+    const T *x = args.x.as<const T>(), *y = args.y.as<const T>();
+    const T a = static_cast<T>(args.a), b = static_cast<T>(args.b);
+    T* out = args.out.as<T>();
+    parallel_for(args.x.elements(), kGrain, [=](i64 begin, i64 end) {
+      for (i64 i = begin; i < end; ++i) out[i] = a * x[i] + b * y[i];
+    });
+  });
+}
+
+void apply(const MuonApplyArgs& args) {
+  if (skipped(args.scalars)) return;
+  with_real<MuonApplyArgs>(args.main.dtype, [&]<class T>(T) {
+    const double* hyper = args.hyper.as<const double>();
+    const double rate = args.scalars.as<const double>()[step_scalar::kLearningRate] * hyper[0];
+    const T step = static_cast<T>(rate * args.scale), decay = static_cast<T>(rate * hyper[1]);
+    const T* x = args.x.as<const T>();
+    T* main = args.main.as<T>();
+    parallel_for(args.main.elements(), kGrain, [=](i64 begin, i64 end) {
+      for (i64 i = begin; i < end; ++i) main[i] -= step * x[i] + decay * main[i];
+    });
+  });
+}
+
+}  // namespace
+
+void MuonMomentumArgs::infer(MuonMomentumArgs& args) {
+  require_equal(kName, args.grad, args.momentum);
+  require_equal(kName, args.grad, args.out);
+}
+
+void MuonNormalizeArgs::infer(MuonNormalizeArgs&) {}
+
+void MuonCombineArgs::infer(MuonCombineArgs& args) {
+  require_equal(kName, args.x, args.y);
+  require_equal(kName, args.x, args.out);
+}
+
+void MuonApplyArgs::infer(MuonApplyArgs& args) { require_equal(kName, args.x, args.main); }
+
+std::vector<Kernel> muon_kernels() {
+  return {make_kernel<MuonMomentumArgs>(&momentum),
+          make_kernel<MuonNormalizeArgs>(&normalize),
+          make_kernel<MuonCombineArgs>(&combine),
+          make_kernel<MuonApplyArgs>(&apply)};
+}
+
+}  // namespace tessera

@@ -1,0 +1,13 @@
+#include "tessera/plugin.hpp"
+
+#include "muon.hpp"
+
+TESSERA_PLUGIN(muon, "0.1.0", "Muon update rule") {
+  registrar.add<tessera::UpdateRule, tessera::Muon>(
+      "muon",
+      "Muon (Jordan et al. 2024): matrices move along their orthogonalised momentum, all else by "
+      "AdamW. Needs whole matrices: under \"distributed\" each replica updates some of them.");
+  for (tessera::Kernel& kernel : tessera::muon_kernels()) {
+    registrar.add_kernel("host", std::move(kernel));
+  }
+}

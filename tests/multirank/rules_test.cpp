@@ -1,0 +1,97 @@
+// The first step of rules that ship, from the parameters before and after it.
+#include <gmock/gmock.h>
+
+#include <cmath>
+
+#include "invariant_support.hpp"
+#include "tessera/error.hpp"
+
+namespace tessera::testing {
+namespace rules_test {
+
+constexpr double kRate = 1e-3;
+
+// A constant rate, no decay, in double precision, so that differences are exact enough.
+Sets with_rule(const std::string& rule) {
+  return {"precision.compute=\"fp64\"",
+          "precision.main=\"fp64\"",
+          fmt::format("optimizer.rule.type=\"{}\"", rule),
+          "optimizer.rule.weight_decay=0",
+          "lr.type=\"constant\"",
+          fmt::format("lr.peak={}", kRate),
+          "lr.warmup_steps=0"};
+}
+
+using Values = std::vector<double>;
+
+// Parameters before the first step minus those after it.
+std::map<std::string, Values> moves(const Sets& sets) {
+  std::map<std::string, Values> moved = train(tiny_config(), sets, {.steps = 0}).parameters;
+  const Training after = train(tiny_config(), sets, {.steps = 1});
+  for (auto& [name, values] : moved) {
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] -= after.parameters.at(name)[i];
+  }
+  return moved;
+}
+
+// Σ over elements of (x xᵀ - 1)², x [rows, columns].
+double distance_from_orthogonal(const Values& x, std::size_t rows, std::size_t columns) {
+  double sum = 0;
+  for (std::size_t i = 0; i < rows; ++i) {
+    for (std::size_t j = 0; j < rows; ++j) {
+      double product = i == j ? -1 : 0;
+      for (std::size_t k = 0; k < columns; ++k) product += x[i * columns + k] * x[j * columns + k];
+      sum += product * product;
+    }
+  }
+  return sum;
+}
+
+// Five iterations bring singular values to 0.7 … 1.2; those of a gradient differ by far more.
+TEST(Muon, MovesMatricesAlongOrthogonalMatrices) {
+  auto moved = moves(with_rule("muon"));
+  for (const auto& [name, rows, columns] :
+       {std::tuple{"layers.0.mlp.up.weight", 16, 64}, {"layers.1.attention.proj.weight", 16, 16}}) {
+    Values x = moved.at(name);
+    ASSERT_EQ(x.size(), static_cast<std::size_t>(rows * columns)) << name;
+    const double step = kRate * 0.2 * std::sqrt(static_cast<double>(std::max(rows, columns)));
+    for (double& value : x) value /= step;
+    EXPECT_LT(distance_from_orthogonal(
+                  x, static_cast<std::size_t>(rows), static_cast<std::size_t>(columns)),
+              0.3 * rows)
+        << name;
+  }
+}
+
+TEST(Muon, UpdatesEverythingElseAsAdamW) {
+  const auto muon = moves(with_rule("muon")), adamw = moves(with_rule("adamw"));
+  for (const char* name : {"embedding.position", "layers.0.mlp.up.bias", "head.norm.weight"}) {
+    EXPECT_EQ(muon.at(name), adamw.at(name)) << name;
+  }
+  EXPECT_NE(muon.at("layers.0.mlp.up.weight"), adamw.at("layers.0.mlp.up.weight"));
+}
+
+TEST(Muon, RefusesMatricesThatAreCut) {
+  for (const char* type : {"replicated", "distributed"}) {
+    const Sets sets = {"parallel.tensor=2",
+                       "optimizer.rule.type=\"muon\"",
+                       fmt::format("optimizer.type=\"{}\"", type)};
+    try {
+      train(tiny_config(), sets, {.steps = 1});
+      ADD_FAILURE() << type;
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(), ::testing::HasSubstr("must see each parameter whole")) << type;
+    }
+  }
+}
+
+// The first step of a momentum of zero is as long for every element that has a gradient.
+TEST(Lion, StepsByTheSign) {
+  const auto moved = moves(with_rule("lion"));
+  for (const double value : moved.at("layers.0.mlp.up.weight")) {
+    EXPECT_NEAR(std::abs(value), kRate, 1e-12);
+  }
+}
+
+}  // namespace rules_test
+}  // namespace tessera::testing

@@ -1,0 +1,183 @@
+"""Converts a GPT-2 of Hugging Face transformers to Tessera and back: logits, training, bits.
+
+The model has random weights, biases and norms, so that no two tensors could be mixed up unseen.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+os.environ["HF_HUB_OFFLINE"] = "1"
+os.environ["TRANSFORMERS_VERBOSITY"] = "error"
+
+import torch  # noqa: E402
+from transformers import GPT2Config, GPT2LMHeadModel, utils  # noqa: E402
+
+utils.logging.disable_progress_bar()
+# This PyTorch has stubs in the place of CUDA's libraries (tests/bench/venv.sh).
+torch.cuda.is_current_stream_capturing = lambda: False
+
+LOGITS = 2e-5  # largest difference, where logits are of size 5: both sides are in FP32
+STEPS = 3
+TEXT = "".join(chr(33 + (7 * i * i + i // 5) % 90) for i in range(4000))
+
+
+class Failed(Exception):
+    pass
+
+
+def tessera(program, *words):
+    result = subprocess.run(
+        [str(program), *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    if result.returncode != 0:
+        raise Failed(f"{' '.join(map(str, words))} ended with {result.returncode}: {result.stderr}")
+    return result.stdout
+
+
+def check(what, difference, limit):
+    print(f"{what:<58} {difference:9.1e} of {limit:.0e}")
+    if not difference <= limit:
+        raise Failed(f"{what}: {difference} is more than {limit}")
+
+
+def random_model(seed, **settings):
+    torch.manual_seed(seed)
+    config = GPT2Config(
+        vocab_size=300,
+        n_positions=24,
+        n_embd=48,
+        n_layer=3,
+        n_head=4,
+        resid_pdrop=0.0,
+        embd_pdrop=0.0,
+        attn_pdrop=0.0,
+        bos_token_id=0,
+        eos_token_id=0,
+        **settings,
+    )
+    model = GPT2LMHeadModel(config).eval()
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            parameter.normal_(1.0 if "ln_" in name and "weight" in name else 0.0, 0.15)
+    return model
+
+
+def same_bits(model, other):
+    left, right = model.state_dict(), other.state_dict()
+    if left.keys() != right.keys():
+        raise Failed(f"other names: {left.keys() ^ right.keys()}")
+    for name, tensor in left.items():
+        if not torch.equal(tensor, right[name]):
+            raise Failed(f"{name} has other bits")
+
+
+def compare_logits(program, checkpoint, model, what):
+    worst = 0.0
+    for prompt in [TEXT[:1], TEXT[:9], TEXT[50:74]]:
+        tokens = torch.tensor([list(prompt.encode())])
+        with torch.no_grad():
+            theirs = model(tokens).logits[0, -1]
+        words = ["generate", "--checkpoint", checkpoint, "--prompt", prompt, "--logits"]
+        ours = torch.tensor(json.loads(tessera(program, *words)))
+        if ours.shape != theirs.shape:
+            raise Failed(f"{len(ours)} logits instead of {len(theirs)}")
+        worst = max(worst, float((ours - theirs).abs().max()))
+    check(what, worst, LOGITS)
+
+
+def train_on(program, folder, out):
+    """Some steps from the imported parameters; the losses."""
+    (folder / "text.txt").write_text(TEXT)
+    (folder / "train.toml").write_text(
+        f"""schema = 1
+include = ["{folder / "ours/model.toml"}"]
+run = {{name = "on", seed = 1, steps = {STEPS}, log_every_steps = 1, out = "{out}"}}
+batch = {{global = 4, micro = 2}}
+lr = {{type = "constant", peak = 1e-3}}
+data = {{type = "text", path = "{folder / "text.txt"}"}}
+checkpoint = {{every_steps = 1, keep = 0, init_from = "{folder / "ours"}"}}
+observers.console.type = "none"
+"""
+    )
+    tessera(program, "train", folder / "train.toml")
+    return [json.loads(line)["loss"] for line in (out / "metrics.jsonl").read_text().splitlines()]
+
+
+def mean_loss(model):
+    """Over all samples of the text, as Tessera cuts them."""
+    tokens = torch.tensor(list(TEXT.encode()))
+    length = model.config.n_positions
+    count = (len(tokens) - 1) // length
+    inputs = tokens[: count * length].view(count, length)
+    targets = tokens[1 : count * length + 1].view(count, length)
+    with torch.no_grad():
+        logits = model(inputs).logits
+    return float(torch.nn.functional.cross_entropy(logits.flatten(0, 1), targets.flatten()))
+
+
+def one_model(program, folder, seed, **settings):
+    model = random_model(seed, **settings)
+    model.save_pretrained(folder / "theirs")
+    model.save_pretrained(folder / "sharded", max_shard_size="100KB")
+    if len(list((folder / "sharded").glob("model-*.safetensors"))) < 2:
+        raise Failed("the second copy is not in several files")
+    tessera(program, "convert", "--from", folder / "theirs", "--to", folder / "ours")
+    tessera(program, "convert", "--from", folder / "sharded", "--to", folder / "ours2")
+    tessera(program, "checkpoint", "diff", folder / "ours", folder / "ours2")
+    what = ", ".join(f"{key} {value}" for key, value in settings.items()) or "as GPT-2 has it"
+    compare_logits(program, folder / "ours", model, f"logits ({what})")
+
+    tessera(program, "convert", "--from", folder / "ours", "--to", folder / "back")
+    same_bits(model, GPT2LMHeadModel.from_pretrained(folder / "back"))
+    print("there and back: the same bits")
+
+    run = folder / "run"
+    losses = train_on(program, folder, run)
+    if not losses[-1] < losses[0]:
+        raise Failed(f"training on does not lower the loss: {losses}")
+    tessera(program, "convert", "--from", run, "--to", folder / "trained")
+    trained = GPT2LMHeadModel.from_pretrained(folder / "trained").eval()
+    compare_logits(program, run, trained, f"logits after {STEPS} steps")
+    before, after = mean_loss(model), mean_loss(trained)
+    print(f"mean loss of the whole text {before:.4f}, after the steps {after:.4f}")
+    if not after < before:
+        raise Failed("what was trained here is no better there")
+
+
+def refusals(program, folder):
+    model = random_model(9)
+    model.config.activation_function = "relu"
+    model.save_pretrained(folder / "relu")
+    for source, reason in [("relu", "activation_function"), ("none", "there is no")]:
+        try:
+            tessera(program, "convert", "--from", folder / source, "--to", folder / "no")
+        except Failed as failure:
+            if reason not in str(failure):
+                raise
+        else:
+            raise Failed(f"{source} was converted")
+    if (folder / "no").exists() or (folder / "no.tmp").exists():
+        raise Failed("a refused conversion leaves something")
+
+
+def main():
+    program = Path(sys.argv[1])
+    with tempfile.TemporaryDirectory() as name:
+        for seed, settings in enumerate(
+            [{}, {"tie_word_embeddings": False, "n_inner": 80, "layer_norm_epsilon": 1e-3}]
+        ):
+            folder = Path(name, str(seed))
+            folder.mkdir()
+            one_model(program, folder, seed, **settings)
+        refusals(program, Path(name))
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except Failed as failure:
+        sys.exit(str(failure))

@@ -1,0 +1,138 @@
+#include "kernel/checkpoint/compare.hpp"
+
+#include <gmock/gmock.h>
+
+#include <bit>
+#include <cmath>
+#include <filesystem>
+#include <limits>
+
+#include "kernel/checkpoint/export.hpp"
+#include "kernel/checkpoint/host_floats.hpp"
+#include "kernel/checkpoint/safetensors_file.hpp"
+#include "tests/unit/checkpoint/world_support.hpp"
+#include "tests/unit/plugins/plugins_support.hpp"
+
+namespace tessera {
+namespace compare_test {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+void save(const Layout& layout,
+          const std::string& folder,
+          i64 step,
+          const std::function<void(CheckpointRank&)>& change = {}) {
+  run_ranks(layout, folder, [&](CheckpointRank& rank) {
+    rank.fill(1);
+    if (change) change(rank);
+    rank.checkpoints().save(info_at(step), rank.tensors);
+  });
+}
+
+void set_first(CheckpointRank& rank, std::size_t tensor, float value) {
+  const Tensor first = rank.tensors[tensor].tensor.slice(0, 0, 1);
+  rank.arguments.device->write(first, &value);
+}
+
+TEST(Compare, FilesAndLayoutsDoNotMatter) {
+  const TestFolder a, b;
+  save(world_of(1, 1), a.path(), 1);
+  save(world_of(2, 3), b.path(), 1);
+  const CheckpointComparison found = compare_checkpoints(a.at("step-1"), b.at("step-1"));
+  EXPECT_TRUE(found.same());
+  EXPECT_EQ(found.equal, 6);
+}
+
+TEST(Compare, NamesWhatDiffers) {
+  const TestFolder a, b;
+  save(world_of(1, 1), a.path(), 1);
+  save(world_of(1, 1), b.path(), 2, [](CheckpointRank& rank) {
+    rank.tensors.pop_back();
+    rank.add("new", {2}, {}, DType::fp32);
+    rank.tensors[1].name = "renamed";
+    rank.fill(1);
+    set_first(rank, 0, 10000.25F);  // 110000 in the other
+  });
+  const CheckpointComparison found = compare_checkpoints(a.at("step-1"), b.at("step-2"));
+  EXPECT_FALSE(found.same());
+  EXPECT_THAT(found.counts, ElementsAre("step: 1 and 2", "updates: 0 and 1", "samples: 8 and 16"));
+  EXPECT_EQ(found.equal, 3);
+  ASSERT_EQ(found.differing.size(), 1U);
+  EXPECT_EQ(found.differing[0].name, "vocabulary");
+  EXPECT_EQ(found.differing[0].elements, 52);
+  EXPECT_EQ(found.differing[0].differing, 1);
+  EXPECT_EQ(found.differing[0].most, 110000 - 10000.25);
+  EXPECT_THAT(found.missing, ElementsAre("qkv", "qkv/moment"));
+  EXPECT_THAT(found.extra, ElementsAre("new", "renamed"));
+}
+
+TEST(Compare, OtherShapesAndDamage) {
+  const TestFolder a, b;
+  const auto add = [](const Shape& shape) {
+    return [shape](CheckpointRank& rank) {
+      rank.tensors.clear();
+      rank.add("w", shape, {}, DType::fp32);
+      rank.fill(1);
+    };
+  };
+  save(world_of(1, 1), a.path(), 1, add({2, 3}));
+  save(world_of(1, 1), b.path(), 1, add({3, 2}));
+  const CheckpointComparison found = compare_checkpoints(a.at("step-1"), b.at("step-1"));
+  ASSERT_EQ(found.differing.size(), 1U);
+  EXPECT_EQ(found.differing[0].shapes, "fp32 [2, 3] and fp32 [3, 2]");
+  std::filesystem::resize_file(b.at("step-1/rank-00000.safetensors"), 100);
+  save(world_of(1, 1), a.path(), 1, add({3, 2}));
+  EXPECT_THAT(text_of<Error>([&] { compare_checkpoints(a.at("step-1"), b.at("step-1")); }),
+              HasSubstr("step-1 is damaged"));
+}
+
+TEST(Export, OneFileOfParameters) {
+  const TestFolder folder;
+  save(world_of(2, 2), folder.path(), 1);
+  const Exported all = export_parameters(folder.at("step-1"), folder.at("all"), std::nullopt);
+  EXPECT_EQ(all.tensors, 5);
+  const SafetensorsFile file(folder.at("all"));
+  EXPECT_EQ(all.bytes, file.size());
+  EXPECT_EQ(file.entries().size(), 5U) << "without the optimizer's state";
+  EXPECT_EQ(file.entry("vocabulary").shape, (std::vector<i64>{13, 4}));
+  const std::vector<std::byte> fp32 = file.read(file.entry("vocabulary"));
+  EXPECT_EQ(value_at(DType::fp32, fp32, 51), 110051);
+
+  export_parameters(folder.at("step-1"), folder.at("half"), DType::bf16);
+  const SafetensorsFile half(folder.at("half"));
+  EXPECT_EQ(half.entry("vocabulary").dtype, "bf16");
+  const std::vector<std::byte> bf16 = half.read(half.entry("vocabulary"));
+  EXPECT_EQ(bf16, converted(fp32, DType::fp32, DType::bf16));
+  EXPECT_THAT(text_of<ConfigError>(
+                  [&] { export_parameters(folder.at("step-1"), folder.at("half"), std::nullopt); }),
+              HasSubstr("half is there already"));
+}
+
+TEST(Export, LeavesNothingOfADamagedCheckpoint) {
+  const TestFolder folder;
+  save(world_of(1, 1), folder.path(), 1);
+  std::filesystem::resize_file(folder.at("step-1/rank-00000.safetensors"), 100);
+  EXPECT_THROW(export_parameters(folder.at("step-1"), folder.at("all"), std::nullopt), Error);
+  EXPECT_FALSE(std::filesystem::exists(folder.at("all")));
+  EXPECT_FALSE(std::filesystem::exists(folder.at("all.tmp")));
+}
+
+TEST(HostFloats, RoundOnceToNearestEven) {
+  const auto rounded = [](double value, DType to) {
+    const auto bytes = converted(std::as_bytes(std::span(&value, 1)), DType::fp64, to);
+    return value_at(to, bytes, 0);
+  };
+  EXPECT_EQ(rounded(1 + 0x1p-8, DType::bf16), 1);  // a tie goes to even
+  EXPECT_EQ(rounded(1 + 3 * 0x1p-8, DType::bf16), 1 + 0x1p-6);
+  EXPECT_EQ(rounded(1 + 0x1p-8 + 0x1p-40, DType::bf16), 1 + 0x1p-7) << "not by way of float";
+  EXPECT_EQ(rounded(-(1 + 0x1p-8 + 0x1p-40), DType::bf16), -(1 + 0x1p-7));
+  EXPECT_EQ(rounded(1e39, DType::bf16), std::numeric_limits<double>::infinity());
+  EXPECT_TRUE(std::isnan(rounded(std::nan(""), DType::bf16)));
+  EXPECT_EQ(rounded(65504, DType::fp16), 65504);
+  EXPECT_EQ(rounded(0.1, DType::fp32), static_cast<double>(0.1F));
+}
+
+}  // namespace compare_test
+}  // namespace tessera

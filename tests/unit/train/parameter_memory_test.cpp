@@ -1,0 +1,101 @@
+#include "tessera/parameter_memory.hpp"
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <memory>
+
+namespace tessera {
+
+namespace parameter_memory_test {
+
+using ::testing::ElementsAre;
+
+/// Parameters of these sizes, in model order.
+struct Declared {
+  explicit Declared(const std::vector<i64>& sizes) {
+    for (const i64 size : sizes) {
+      owned.push_back(std::make_unique<Parameter>());
+      owned.back()->local = owned.back()->logical = {size};
+      list.push_back(owned.back().get());
+    }
+  }
+  std::vector<std::unique_ptr<Parameter>> owned;
+  std::vector<Parameter*> list;
+};
+
+const ParameterBucket::Member& member_of(const ParameterBucket& bucket, const Parameter* p) {
+  return *std::ranges::find(bucket.members, p, &ParameterBucket::Member::parameter);
+}
+
+// Four parameters in 16 elements on four ranks. The second covers [3, 8): one element on rank 0,
+// four on rank 1.
+TEST(ParameterMemory, FourRangesOfTheDistributedOptimizer) {
+  const Declared declared({4, 4, 5, 3});  // the buffer is in reverse order
+  const ParameterMemory memory(declared.list,
+                               {.elements = 1 << 20, .alignment = 1, .pad = 4, .dense = {4, 0}});
+  ASSERT_EQ(memory.buckets().size(), 1U);
+  const ParameterBucket& bucket = memory.buckets()[0];
+  EXPECT_EQ(bucket.elements, 16);
+  EXPECT_EQ(bucket.shards, 4);
+  const auto& second = member_of(bucket, declared.list[2]);
+  const ShardRanges first_part = shard_ranges(bucket, second, 0);
+  EXPECT_EQ(first_part.world, (FlatRange{3, 1}));
+  EXPECT_EQ(first_part.local, (FlatRange{3, 1}));
+  EXPECT_EQ(first_part.param, (FlatRange{0, 1}));
+  const ShardRanges second_part = shard_ranges(bucket, second, 1);
+  EXPECT_EQ(second_part.world, (FlatRange{4, 4}));
+  EXPECT_EQ(second_part.local, (FlatRange{0, 4}));
+  EXPECT_EQ(second_part.param, (FlatRange{1, 4}));
+  EXPECT_EQ(second_part.bucket, (FlatRange{4, 4}));
+  EXPECT_EQ(shard_ranges(bucket, second, 2).param.length, 0);
+  for (i64 shard = 0; shard < 4; ++shard) {  // the shards are full, each element in one
+    i64 elements = 0;
+    for (const auto& member : bucket.members) {
+      elements += shard_ranges(bucket, member, shard).param.length;
+    }
+    EXPECT_EQ(elements, 4);
+  }
+}
+
+// Megatron-Core's layout of 100, 300 and 50 elements with buckets of 256 on four ranks.
+TEST(ParameterMemory, AlignsParametersAndPadsBuckets) {
+  const Declared declared({100, 300, 50});
+  const ParameterMemory memory(declared.list, {.elements = 256, .dense = {4, 1}});
+  ASSERT_EQ(memory.buckets().size(), 2U);
+  const ParameterBucket &first = memory.buckets()[0], &second = memory.buckets()[1];
+  EXPECT_EQ(first.begin, 0);
+  EXPECT_EQ(first.elements, 384);
+  EXPECT_EQ(second.begin, 384);
+  EXPECT_EQ(second.elements, 128);
+  EXPECT_EQ(member_of(first, declared.list[2]).begin, 0);
+  EXPECT_EQ(member_of(first, declared.list[1]).begin, 64);
+  EXPECT_EQ(member_of(second, declared.list[0]).begin, 0);
+  EXPECT_EQ(first.own_shard(), (FlatRange{96, 96}));
+  EXPECT_EQ(second.own_begin, 96) << "after the shard of the first bucket";
+  EXPECT_EQ(shard_ranges(second, second.members[0], 3).world, (FlatRange{480, 4}));
+  EXPECT_EQ(shard_ranges(second, second.members[0], 3).bucket, (FlatRange{96, 4}));
+}
+
+TEST(ParameterMemory, BucketsThatAreNotCutHaveNoPadding) {
+  const Declared declared({100, 300, 50});
+  const ParameterMemory memory(declared.list, {.elements = 256});
+  EXPECT_EQ(memory.elements(), 384 + 128);
+  EXPECT_EQ(memory.buckets()[0].shards, 1);
+  EXPECT_EQ(memory.buckets()[0].own_shard(), (FlatRange{0, 384}));
+}
+
+TEST(ParameterMemory, ShardsAreEqualForAnyNumberOfReplicas) {
+  const Declared declared({100, 300, 50});
+  for (const i64 shards : {3, 5, 8, 96}) {
+    const ParameterMemory memory(declared.list, {.elements = 256, .dense = {shards, shards - 1}});
+    for (const ParameterBucket& bucket : memory.buckets()) {
+      EXPECT_EQ(bucket.elements % shards, 0);
+      EXPECT_EQ(bucket.elements % 128, 0);
+      EXPECT_EQ(bucket.begin % 128, 0);
+    }
+  }
+}
+
+}  // namespace parameter_memory_test
+}  // namespace tessera
