@@ -1,5 +1,7 @@
 #include "kernel/checkpoint/index.hpp"
 
+#include <algorithm>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <span>
 
@@ -62,6 +64,35 @@ Json parse_object(const std::string& text) {
   return json;
 }
 
+// The library would convert a fraction, and leave undefined what does not fit.
+i64 whole_number(const Json& json) {
+  const bool fits = json.is_number_unsigned()
+                        ? json.get<u64>() <= static_cast<u64>(std::numeric_limits<i64>::max())
+                        : json.is_number_integer();
+  require(fits, "{} is no whole number of 64 bits", json.dump());
+  return json.get<i64>();
+}
+
+std::vector<i64> whole_numbers(const Json& json) {
+  require(json.is_array(), "{} is no list of numbers", json.dump());
+  std::vector<i64> numbers;
+  for (const Json& one : json) numbers.push_back(whole_number(one));
+  return numbers;
+}
+
+// Sizes that are not negative and whose product can be computed with.
+std::vector<i64> shape_from(const Json& json) {
+  constexpr i64 kMost = i64{1} << 60;
+  std::vector<i64> shape = whole_numbers(json);
+  i64 elements = 1;
+  for (const i64 size : shape) {
+    require(size >= 0, "a tensor has size {}", size);
+    require(size <= kMost / elements, "a tensor has more than 2^60 elements: {}", json.dump());
+    elements *= std::max<i64>(size, 1);
+  }
+  return shape;
+}
+
 bool plain_file_name(const std::string& name) {
   return !name.empty() && name[0] != '.' && name.find('/') == std::string::npos;
 }
@@ -70,13 +101,13 @@ StoredSlice slice_from(const Json& json, std::size_t rank) {
   StoredSlice slice;
   slice.file = json.at("file");
   slice.key = json.at("key");
-  slice.where.begin = json.at("begin").get<std::vector<i64>>();
-  slice.where.shape = json.at("shape").get<std::vector<i64>>();
+  slice.where.begin = whole_numbers(json.at("begin"));
+  slice.where.shape = shape_from(json.at("shape"));
   const auto add = [&](const Json& sum) {
     slice.checksums.push_back(std::stoull(sum.get<std::string>(), nullptr, 16));
   };
   if (const auto rows = json.find("block_rows"); rows != json.end()) {
-    slice.block_rows = *rows;
+    slice.block_rows = whole_number(*rows);
     for (const Json& sum : json.at("checksums")) add(sum);
   } else {
     add(json.at("checksum"));
@@ -84,6 +115,12 @@ StoredSlice slice_from(const Json& json, std::size_t rank) {
   require(slice.where.begin.size() == rank && slice.where.shape.size() == rank,
           "slice \"{}\" has another number of dimensions than its tensor",
           slice.key);
+  for (const i64 begin : slice.where.begin) {
+    require(begin >= 0 && begin <= std::numeric_limits<i64>::max() / 2,
+            "slice \"{}\" begins at {}",
+            slice.key,
+            begin);
+  }
   require(plain_file_name(slice.file), "\"{}\" is no name of a file", slice.file);
   const bool cut = slice.block_rows != 0;
   const i64 rows = cut && rank > 0 ? slice.where.shape[0] : 1, each = cut ? slice.block_rows : 1;
@@ -101,12 +138,30 @@ std::string present_name(const std::string& dtype) {
 }
 
 StoredTensor tensor_from(const Json& json) {
-  StoredTensor tensor{present_name(json.at("dtype")), json.at("shape").get<std::vector<i64>>(), {}};
-  for (const i64 size : tensor.shape) require(size >= 0, "a tensor has size {}", size);
+  StoredTensor tensor{present_name(json.at("dtype")), shape_from(json.at("shape")), {}};
   for (const Json& slice : json.at("slices")) {
     tensor.slices.push_back(slice_from(slice, tensor.shape.size()));
   }
   return tensor;
+}
+
+// Checkpoints of earlier versions have none of it.
+void read_losses(const Json& json, CheckpointInfo& info) {
+  if (!json.contains("loss_mean")) return;
+  require(json.at("loss_mean").is_number(), "its loss_mean is {}", json.at("loss_mean").dump());
+  info.loss_mean = json.at("loss_mean");
+  info.loss_count = whole_number(json.at("loss_count"));
+  info.passed_over = whole_numbers(json.at("passed_over"));
+}
+
+// Of a text that quotes damaged bytes: those that no terminal shows, as \xNN.
+std::string printable(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    out += byte < 0x20 || byte > 0x7e ? fmt::format("\\x{:02x}", byte) : std::string(1, c);
+  }
+  return out;
 }
 
 // Runs `read` and turns whatever the JSON library throws into an Error that names the source.
@@ -115,9 +170,11 @@ auto reading(const std::string& source, F&& read) {
   try {
     return read();
   } catch (const std::exception& error) {
-    std::string_view why = error.what();  // the library's: "[json.exception.type.302] why"
-    if (why.starts_with("[json.")) why.remove_prefix(why.find("] ") + 2);
-    fail("{} is damaged: {}", source, why);
+    const std::string_view why = error.what();  // the library's: "[json.exception.type.302] why"
+    const bool library = why.starts_with("[json.");
+    fail("{} is damaged: {}",
+         source,
+         library ? printable(why.substr(why.find("] ") + 2)) : std::string(why));
   }
 }
 
@@ -131,6 +188,9 @@ std::string CheckpointIndex::to_json() const {
                {"seed", info.seed},
                {"data", info.data},
                {"config", info.config},
+               {"loss_mean", info.loss_mean},
+               {"loss_count", info.loss_count},
+               {"passed_over", info.passed_over},
                {"files", Json::array()},
                {"tensors", Json::object()}};
   for (const StoredFile& file : files) {
@@ -157,14 +217,22 @@ CheckpointIndex CheckpointIndex::from_json(const std::string& text, const std::s
     json.erase("checksum");
     require(stored == hex(checksum_of(json)), "its own checksum is wrong");
     CheckpointIndex index;
-    index.info.step = json.at("step");
-    index.info.updates = json.at("updates");
-    index.info.samples = json.at("samples");
+    index.info.step = whole_number(json.at("step"));
+    index.info.updates = whole_number(json.at("updates"));
+    index.info.samples = whole_number(json.at("samples"));
+    require(json.at("seed").is_number_unsigned(), "its seed is {}", json.at("seed").dump());
     index.info.seed = json.at("seed");
     index.info.data = json.at("data");
     index.info.config = json.at("config");
+    read_losses(json, index.info);
+    i64 bytes = 0;
     for (const Json& file : json.at("files")) {
-      index.files.push_back({file.at("name"), file.at("bytes")});
+      index.files.push_back({file.at("name"), whole_number(file.at("bytes"))});
+      require(index.files.back().bytes >= 0 &&
+                  index.files.back().bytes <= std::numeric_limits<i64>::max() - bytes,
+              "a file has {} bytes",
+              index.files.back().bytes);
+      bytes += index.files.back().bytes;
       require(plain_file_name(index.files.back().name), "it names a file outside of its folder");
     }
     for (const auto& [name, tensor] : json.at("tensors").items()) {
@@ -206,9 +274,9 @@ std::vector<SafetensorsEntry> parse_safetensors_header(const std::string& text,
       const auto& offsets = value.at("data_offsets");
       entries.push_back({key,
                          translate(value.at("dtype").get<std::string>(), false),
-                         value.at("shape").get<std::vector<i64>>(),
-                         offsets.at(0),
-                         offsets.at(1)});
+                         shape_from(value.at("shape")),
+                         whole_number(offsets.at(0)),
+                         whole_number(offsets.at(1))});
     }
     return entries;
   });

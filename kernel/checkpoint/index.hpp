@@ -22,6 +22,10 @@ struct CheckpointInfo {
   u64 seed = 0;
   std::string data;    ///< the dataset's fingerprint
   std::string config;  ///< the resolved configuration as TOML
+  // What `[check] on_bad_step` knows; zeros and empty in checkpoints of earlier versions.
+  double loss_mean = 0;               ///< of recent good steps
+  i64 loss_count = 0;                 ///< how many of them the mean has
+  std::vector<i64> passed_over = {};  ///< steps up to this one that were not trained on
 };
 
 /// A rectangle of a logical tensor: where it begins in each dimension, and its sizes.

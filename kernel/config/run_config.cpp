@@ -229,6 +229,27 @@ void CheckSection::describe(Schema<CheckSection>& s) {
       .at_least(0)
       .at_most(kMostSteps)
       .megatron("--check-weight-hash-across-dp-replicas-interval");
+  s.field("on_bad_step",
+          &CheckSection::on_bad_step,
+          "when the loss of a step is not finite, or rises by more than `loss_rise`: \"stop\" ends "
+          "the run, \"skip\" leaves out the update (the host waits for each step's loss), "
+          "\"rewind\" goes back to the newest checkpoint and passes over the batch")
+      .one_of({"stop", "skip", "rewind"});
+  s.field("loss_rise",
+          &CheckSection::loss_rise,
+          "a loss of more than this times the running mean is bad, 1.5 for example; 0: none is")
+      .at_least(0);
+  s.field("loss_window",
+          &CheckSection::loss_window,
+          "steps that the running mean forgets in; before so many good ones no rise is bad")
+      .at_least(1)
+      .at_most(kMostSteps);
+  s.field("bad_steps",
+          &CheckSection::bad_steps,
+          "how many bad steps in a row \"skip\" and \"rewind\" take before they end the run: "
+          "without a good step between, or without a checkpoint saved between")
+      .at_least(0)
+      .at_most(kMostSteps);
 }
 
 namespace {

@@ -64,6 +64,20 @@ void StepLosses::keep(Context& cx, const Tensor& scalars) {
   ops::run(cx, row);
 }
 
+double StepLosses::now(Context& cx, const Mesh& mesh) {
+  if (!sums_.defined()) sums_ = allocate(device_, {terms_}, DType::fp64);
+  CopyArgs copy{values_.slice(0, 0, terms_).arg(), sums_.arg()};
+  ops::run(cx, copy);
+  for (ProcessGroup* group : {&mesh.data_context(), &mesh.group(Axis::pipeline)}) {
+    group->all_reduce(*cx.stream, sums_, ReduceOp::sum, "loss of this step").wait(*cx.stream);
+  }
+  std::vector<double> terms(static_cast<std::size_t>(terms_));
+  device_.read(sums_, terms.data());
+  double loss = 0;
+  for (const double term : terms) loss += term;
+  return loss;
+}
+
 std::vector<StepLosses::Row> StepLosses::flush(Context& cx, const Mesh& mesh) {
   if (rows_ == 0) return {};
   const Tensor used = history_.slice(0, 0, rows_);

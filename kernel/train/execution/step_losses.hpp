@@ -25,6 +25,10 @@ class StepLosses final : public StepSink {
   /// to the history.
   void keep(Context& cx, const Tensor& scalars = {});
 
+  /// The running step's loss, equal on all ranks; they all call it, after the last forward pass.
+  /// Waits for the device.
+  double now(Context& cx, const Mesh& mesh);
+
   struct Row {
     double loss = 0;              ///< sum of all terms
     std::vector<double> metrics;  ///< in the order of ModelParts::metrics()
@@ -43,6 +47,7 @@ class StepLosses final : public StepSink {
   Device& device_;
   Tensor inverse_weights_;           // fp64 [terms]
   Tensor values_;                    // fp64 [terms + metrics]
+  Tensor sums_;                      // fp64 [terms], over ranks; since the first now()
   Tensor history_, scalar_history_;  // fp64 [capacity, …]
 };
 

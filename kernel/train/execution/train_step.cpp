@@ -1,5 +1,6 @@
 #include "kernel/train/execution/train_step.hpp"
 
+#include <limits>
 #include <utility>
 
 #include "kernel/model/host_values.hpp"
@@ -90,6 +91,14 @@ void TrainStep::set_steps(i64 steps, i64 updates) {
   values[step_scalar::kSteps] = static_cast<double>(updates);
   values[step_scalar::kLossScale] = 1;
   rank_.device->write(scalars_, values.data());
+  for (Arrival& arrival : arrivals_) arrival.arrived = {};  // of steps that do not count any more
+}
+
+void TrainStep::pass_over() {
+  // As a step does; the next one then finds no statistics of this one.
+  read_statistics(arrivals_[static_cast<std::size_t>((steps_ + 1) % 2)]);
+  arrivals_[static_cast<std::size_t>(steps_ % 2)].arrived = {};
+  ++steps_;
 }
 
 Context TrainStep::context() {
@@ -142,6 +151,10 @@ void TrainStep::update(Context& cx) {
   FillArgs clear{sum_squares.arg(), 0};
   ops::run(cx, clear);
   optimizer_->sum_squares(cx, sum_squares);
+  if (refuse_ && refuse_(losses_->now(cx, *rank_.mesh))) {
+    FillArgs refused{sum_squares.arg(), std::numeric_limits<double>::infinity()};
+    ops::run(cx, refused);
+  }
   // The sum over data and context ranks came with the weights.
   const Tensor& weights = inputs_.weights();
   CopyArgs request{weights.slice(0, weights.dim(0) - 1, 1).arg(), stop.arg()};

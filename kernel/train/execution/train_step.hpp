@@ -51,6 +51,11 @@ class TrainStep {
   /// host reads nothing from the device but the statistics of the step before, which have arrived
   /// or are waited for, so that it is at most a step ahead.
   void run(const std::function<void()>& inspect = {});
+  /// Passes over one step: its samples count as consumed, nothing is computed.
+  void pass_over();
+  /// From now on `refuse` is asked of each step's loss before the update: true leaves the update
+  /// out, as where gradients are not finite. All ranks must answer alike. The host waits for it.
+  void refuse_if(std::function<bool(double loss)> refuse) { refuse_ = std::move(refuse); }
   /// Asks all ranks to stop: the request travels with the next step's statistics.
   void request_stop() { stop_requested_ = true; }
   /// True on every rank after the same step, once any rank's request has come around: after the
@@ -97,6 +102,7 @@ class TrainStep {
   // Statistics of the last two steps.
   std::array<Arrival, 2> arrivals_;
   std::vector<std::pair<Event, Event>> timings_;  // of steps that losses() has not returned yet
+  std::function<bool(double loss)> refuse_;
   bool stop_requested_ = false, stopping_ = false;
   Plan plan_;
   std::unique_ptr<Executor> executor_;

@@ -59,7 +59,7 @@ StartingPoint find_starting_point(const CheckpointSection& section,
     }
     std::error_code error;
     const bool same = fs::equivalent(loaded->folder.parent_path(), section.out, error) && !error;
-    return {loaded->folder.string(), same};
+    return {loaded->folder.string(), same, loaded->info};
   }
   if (!section.init_from.empty()) {
     const Checkpoints::Initial initial = checkpoints.initialize(

@@ -1,5 +1,6 @@
 #pragma once
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,6 +13,7 @@ struct StartingPoint {
   std::string resumed_from;  ///< the checkpoint's folder; empty: the run is new
   /// It was in the folder where this run saves, so the files there are of the same run.
   bool same_run = false;
+  std::optional<CheckpointInfo> info = {};  ///< of the checkpoint
 };
 
 /// What was changed in the configuration, given that of a checkpoint as text: a line each.

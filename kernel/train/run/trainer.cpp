@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cmath>
+#include <deque>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -20,6 +21,7 @@
 #include "kernel/train/execution/evaluation.hpp"
 #include "kernel/train/execution/train_step.hpp"
 #include "kernel/train/run/flight_records.hpp"
+#include "kernel/train/run/loss_watch.hpp"
 #include "kernel/train/run/training_state.hpp"
 #include "kernel/train/setup/model_flops.hpp"
 #include "tessera/doing.hpp"
@@ -110,6 +112,7 @@ class Trainer {
 
   bool run() {
     start();
+    if (watch_.skips()) step_.refuse_if([this](double loss) { return refuse(loss); });
     malloc_trim(0);  // host copies of initial or loaded values are gone: their pages are free
     make_observers();
     const auto begin = Clock::now();
@@ -120,9 +123,14 @@ class Trainer {
     while (step_.steps() < last && !stopped) {
       if (arguments_.stop && arguments_.stop()) step_.request_stop();
       if (arguments_.step) arguments_.step(step_.steps() + 1);
-      step_.run();
+      if (watch_.passed_over(step_.steps() + 1)) {
+        pass_over();
+      } else {
+        step_.run();
+      }
       stopped = step_.stopping();
-      after_step(stopped || step_.steps() == last);
+      const std::optional<BadStep> bad = after_step(stopped || step_.steps() == last);
+      if (bad) go_back(*bad);
     }
     const bool done = step_.steps() >= last;
     emit(RunEnd{step_.steps(), seconds_since(begin), !done});
@@ -168,6 +176,7 @@ class Trainer {
     start_ =
         find_starting_point(config_.checkpoint, checkpoints_, state_, root(), arguments_.changes);
     newest_ = start_.resumed_from;
+    if (start_.info) watch_.continue_from(*start_.info);
     if (root() && !config_.checkpoint.save) {
       log_warning("no checkpoint of this run will be saved: checkpoint.save = false{}",
                   config_.observers.empty() ? "; and no observer shows or keeps its losses" : "");
@@ -236,20 +245,27 @@ class Trainer {
     return fmt::format("{}, {} ranks over {}", text, mesh.world_size(), arguments_.joined);
   }
 
-  void after_step(bool final) {
+  // A bad step ends it before anything is saved, so whatever was saved is good.
+  std::optional<BadStep> after_step(bool final) {
     const i64 step = step_.steps();
     const bool validate =
         config_.validation.every_steps > 0 && (due(step, config_.validation.every_steps) || final);
     const bool save = config_.checkpoint.save &&
                       (due(step, config_.checkpoint.every_steps) || failed_saves_ > 0 || final);
     if (due(step, config_.check.replicas_every)) step_.check_replicas();
-    if (step_.losses_full() || validate || save || final) report();
+    if (step_.losses_full() || validate || save || final) {
+      if (std::optional<BadStep> bad = report()) return bad;
+    }
     tell_saved(checkpoints_.saved_later(false));
     if (validate || save) step_.gather_parameters();
     if (validate) {
       const double loss = evaluation_.validate(setup_.validation_samples);
       emit(Validation{step, loss});
-      require_finite(loss, "validation loss", step);
+      if (!std::isfinite(loss)) {
+        BadStep bad{step, loss, fmt::format("the validation loss of step {} is not finite", step)};
+        if (!watch_.rewinds()) fail_bad(bad);
+        return bad;
+      }
     }
     if (save && config_.checkpoint.asynchronous) {
       save_later();
@@ -257,14 +273,15 @@ class Trainer {
       while (!try_to_save(final) && final) std::this_thread::sleep_for(kPause);
     }
     if (final) tell_saved(checkpoints_.saved_later(true));
+    return std::nullopt;
   }
 
   // Training goes on once the values are copied. One save at a time: this waits for the last.
   void save_later() {
     tell_saved(checkpoints_.saved_later(true));
-    checkpoints_.save_later(state_.info(arguments_.config_text),
-                            state_.tensors(),
-                            [this, step = step_.steps()] { emit(Saving{step}); });
+    checkpoints_.save_later(
+        info(), state_.tensors(), [this, step = step_.steps()] { emit(Saving{step}); });
+    if (watch_.rewinds()) watch_.all_is_well();
   }
 
   void tell_saved(const std::optional<Checkpoints::Saved>& saved) {
@@ -279,11 +296,7 @@ class Trainer {
     const auto begin = Clock::now();
     const i64 step = step_.steps(), failures = config_.checkpoint.failures;
     try {
-      newest_ = checkpoints_
-                    .save(state_.info(arguments_.config_text),
-                          state_.tensors(),
-                          [&] { emit(Saving{step}); })
-                    .string();
+      newest_ = checkpoints_.save(info(), state_.tensors(), [&] { emit(Saving{step}); }).string();
     } catch (const TogetherError& error) {
       if (++failed_saves_ > failures) throw;
       if (root()) {
@@ -297,14 +310,19 @@ class Trainer {
       return false;
     }
     failed_saves_ = 0;
+    if (watch_.rewinds()) watch_.all_is_well();
     emit(Saved{step, newest_, seconds_since(begin)});
     return true;
   }
 
-  // Losses are the same on all ranks, so all of them end here; and they are read before anything is
-  // saved, so whatever was saved is older.
-  void require_finite(double loss, std::string_view what, i64 step) {
-    if (std::isfinite(loss)) return;
+  CheckpointInfo info() const {
+    CheckpointInfo info = state_.info(arguments_.config_text);
+    watch_.save_to(info);
+    return info;
+  }
+
+  // Losses are the same on all ranks, so all of them end here.
+  [[noreturn]] void fail_bad(const BadStep& bad) {
     try {  // what is being saved is older, and the newest that there will be
       tell_saved(checkpoints_.saved_later(true));
     } catch (const Error& error) {
@@ -313,33 +331,101 @@ class Trainer {
     const std::string back = newest_.empty()
                                  ? "no checkpoint was saved before"
                                  : fmt::format("the newest checkpoint, of before, is {}", newest_);
-    fail(
-        "the {} of step {} is not finite: the run has diverged; {}; a lower learning rate may help",
-        what,
-        step,
-        back);
+    const std::string again = watch_.in_a_row() == 0
+                                  ? ""
+                                  : fmt::format(" again, more than check.bad_steps = {} in a row",
+                                                config_.check.bad_steps);
+    fail("{}{}: the run has diverged; {}; a lower learning rate may help", bad.why, again, back);
   }
 
-  // Hands the steps since the last report to the observers.
-  void report() {
+  // on_bad_step = "skip": asked before each update.
+  bool refuse(double loss) {
+    const std::optional<BadStep> bad = watch_.judge(step_.steps() + 1, loss);
+    if (!bad) {
+      watch_.all_is_well();
+      return false;
+    }
+    if (!watch_.once_more()) fail_bad(*bad);
+    if (root()) {
+      log_warning("{}: its update is left out, {} of check.bad_steps = {} in a row",
+                  bad->why,
+                  watch_.in_a_row(),
+                  config_.check.bad_steps);
+    }
+    return true;
+  }
+
+  // on_bad_step = "rewind": what a resumed run does, within this one.
+  void go_back(const BadStep& bad) {
+    tell_saved(checkpoints_.saved_later(true));
+    if (newest_.empty()) fail_bad(bad);
+    if (!watch_.once_more()) fail_bad(bad);
+    const auto loaded = checkpoints_.load(newest_, state_.tensors(), state_.names());
+    state_.continue_from(*loaded);
+    watch_.continue_from(loaded->info);
+    watch_.pass_over(bad, loaded->info.step);
+    if (root()) {
+      log_warning(
+          "{}: going back to {}, to pass over its batch; {} of check.bad_steps = {} in a row",
+          bad.why,
+          newest_,
+          watch_.in_a_row(),
+          config_.check.bad_steps);
+    }
+    const bool own = newest_ != start_.resumed_from || start_.same_run;
+    start_ = {newest_, own, loaded->info};
+    observers_.clear();
+    make_observers();
+    announce();
+  }
+
+  // The step's place among the samples is used up, and its line says that nothing was learned.
+  void pass_over() {
+    pending_.emplace_back(step_.steps() + 1);
+    step_.pass_over();
+  }
+
+  // Hands the steps since the last report to the observers, up to the first that is bad.
+  std::optional<BadStep> report() {
     const std::vector<StepLosses::Row> rows = step_.losses();
-    i64 step = step_.steps() - static_cast<i64>(rows.size());
-    for (std::size_t i = 0; i < rows.size(); ++i) {
-      StepEnd event;
-      event.step = ++step;
-      event.loss = rows[i].loss;
-      event.grad_norm = rows[i].scalars[step_scalar::kNorm];
-      event.lr = rows[i].scalars[step_scalar::kLearningRate];
-      event.skipped = rows[i].scalars[step_scalar::kFoundInf] != 0;
-      event.seconds = rows[i].seconds;
-      event.tokens_per_second = static_cast<double>(tokens_per_step()) / rows[i].seconds;
-      for (std::size_t m = 0; m < rows[i].metrics.size(); ++m) {
-        event.metrics.emplace_back(model_.parts().metrics()[m].name, rows[i].metrics[m]);
+    const i64 first = step_.steps() - static_cast<i64>(rows.size() + pending_.size()) + 1;
+    auto row = rows.begin();
+    for (i64 step = first; step <= step_.steps(); ++step) {
+      if (!pending_.empty() && pending_.front() == step) {
+        pending_.pop_front();
+        StepEnd event;
+        event.step = step;
+        event.loss = watch_.passed_over(step).value_or(0);
+        event.skipped = true;
+        emit(event);
+        continue;
       }
-      emit(event);
-      require_finite(event.loss, "loss", step);
+      if (std::optional<BadStep> bad = report(step, *row++)) {
+        pending_.clear();
+        return bad;
+      }
     }
     if (root()) emit(MemoryUse{step_.steps(), rank_.device->memory()});
+    return std::nullopt;
+  }
+
+  std::optional<BadStep> report(i64 step, const StepLosses::Row& row) {
+    StepEnd event;
+    event.step = step;
+    event.loss = row.loss;
+    event.grad_norm = row.scalars[step_scalar::kNorm];
+    event.lr = row.scalars[step_scalar::kLearningRate];
+    event.skipped = row.scalars[step_scalar::kFoundInf] != 0;
+    event.seconds = row.seconds;
+    event.tokens_per_second = static_cast<double>(tokens_per_step()) / row.seconds;
+    for (std::size_t m = 0; m < row.metrics.size(); ++m) {
+      event.metrics.emplace_back(model_.parts().metrics()[m].name, row.metrics[m]);
+    }
+    emit(event);
+    if (watch_.skips()) return std::nullopt;  // judged before its update
+    std::optional<BadStep> bad = watch_.judge(step, event.loss);
+    if (bad && !watch_.rewinds()) fail_bad(*bad);
+    return bad;
   }
 
   const TrainerArguments& arguments_;
@@ -357,8 +443,10 @@ class Trainer {
   Checkpoints checkpoints_;
   std::vector<std::shared_ptr<Observer>> observers_;  // on rank 0
   StartingPoint start_;
-  std::string newest_;    // checkpoint that was loaded or saved last
-  i64 failed_saves_ = 0;  // in a row
+  LossWatch watch_{config_.check};
+  std::deque<i64> pending_;  // steps that were passed over and not told yet
+  std::string newest_;       // checkpoint that was loaded or saved last
+  i64 failed_saves_ = 0;     // in a row
 };
 
 }  // namespace

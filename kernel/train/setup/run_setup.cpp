@@ -95,6 +95,23 @@ void refuse_graphs(const RunSetup& setup) {
       graph.type);
 }
 
+void check_bad_steps(const RunSetup& setup) {
+  const CheckSection& check = setup.config->check;
+  const CheckpointSection& checkpoint = setup.config->checkpoint;
+  if (check.loss_rise > 0 && check.loss_rise <= 1) {
+    fail_config(
+        "{}: [check] loss_rise = {}: every loss that does not fall would be bad; give more than 1, "
+        "or 0 for no bound",
+        setup.maker->origin("check", "loss_rise"),
+        check.loss_rise);
+  }
+  if (check.on_bad_step != "rewind" || (checkpoint.save && checkpoint.every_steps > 0)) return;
+  fail_config(
+      "{}: [check] on_bad_step = \"rewind\" has no checkpoint to go back to: set "
+      "checkpoint.every_steps, or choose \"stop\" or \"skip\"",
+      setup.maker->origin("check", "on_bad_step"));
+}
+
 void derive_data(RunSetup& setup, DataUse use) {
   TokenizerArguments none;
   setup.tokenizer = setup.maker->make(setup.config->tokenizer, none);
@@ -228,6 +245,10 @@ RunSetup derive_setup(const Resolved& config,
   });
   problems.run([&] {
     refuse_graphs(setup);
+    return true;
+  });
+  problems.run([&] {
+    check_bad_steps(setup);
     return true;
   });
   if (use == DataUse::optional) {

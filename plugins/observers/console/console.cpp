@@ -99,7 +99,7 @@ void Console::print_step(const StepEnd& step) {
     }
   }
   for (const auto& [name, value] : step.metrics) line += fmt::format("  {} {:.4g}", name, value);
-  if (step.skipped) line += "  skipped: gradients not finite";
+  if (step.skipped) line += "  skipped: its loss or its gradients are bad";
   print(std::move(line));
   seconds_ = 0;
   steps_ = 0;

@@ -40,13 +40,19 @@ CheckpointIndex sample() {
 }
 
 TEST(CheckpointIndex, RoundTrip) {
-  const CheckpointIndex before = sample();
+  CheckpointIndex before = sample();
+  before.info.loss_mean = 1.0 / 3;
+  before.info.loss_count = 20;
+  before.info.passed_over = {57, 58};
   const CheckpointIndex after = CheckpointIndex::from_json(before.to_json(), "index.json");
   EXPECT_EQ(after.to_json(), before.to_json());
   EXPECT_EQ(after.info.step, 120);
   EXPECT_EQ(after.info.updates, 118);
   EXPECT_EQ(after.info.samples, 960);
   EXPECT_EQ(after.info.seed, std::numeric_limits<u64>::max());
+  EXPECT_EQ(after.info.loss_mean, 1.0 / 3);
+  EXPECT_EQ(after.info.loss_count, 20);
+  EXPECT_EQ(after.info.passed_over, (std::vector<i64>{57, 58}));
   EXPECT_EQ(after.info.data, "text 0123: \"ü\"");
   EXPECT_EQ(after.info.config, "a = 1\nb = 2");
   EXPECT_EQ(after.files[1].bytes, i64{1} << 40);
@@ -110,6 +116,23 @@ TEST(CheckpointIndex, FilesOutsideOfTheFolderAreRefused) {
     index.files = {{name, 1}};
     EXPECT_THROW(CheckpointIndex::from_json(index.to_json(), "i"), Error) << name;
   }
+}
+
+TEST(CheckpointIndex, NumbersThatCannotBeComputedWithAreDamage) {
+  constexpr i64 kMost = std::numeric_limits<i64>::max();
+  const auto error = [](const CheckpointIndex& index) {
+    return text_of<Error>([&] { CheckpointIndex::from_json(index.to_json(), "i"); });
+  };
+  EXPECT_THAT(error(index_of({6, i64{1} << 62}, {})), HasSubstr("more than 2^60 elements"));
+  EXPECT_THAT(error(index_of({0, i64{1} << 40, i64{1} << 40}, {})), HasSubstr("2^60"));
+  EXPECT_THAT(error(index_of({4}, {slice({kMost}, {4})})), HasSubstr("begins at 92233720"));
+  EXPECT_THAT(error(index_of({4}, {slice({-1}, {4})})), HasSubstr("begins at -1"));
+  EXPECT_THAT(error(index_of({4}, {slice({0}, {-4})})), HasSubstr("size -4"));
+  CheckpointIndex files = index_of({4}, {slice({0}, {4})});
+  files.files = {{"f", kMost}, {"g", 1}};
+  EXPECT_THAT(error(files), HasSubstr("a file has 1 bytes"));
+  files.files = {{"f", -1}};
+  EXPECT_THAT(error(files), HasSubstr("a file has -1 bytes"));
 }
 
 TEST(CheckpointIndex, SlicesOfAnotherRankAreRefused) {

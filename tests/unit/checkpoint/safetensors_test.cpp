@@ -200,5 +200,12 @@ TEST(Safetensors, FoldersThatDoNotExistAreNamed) {
             "cannot create nowhere/a: No such file or directory");
 }
 
+TEST(SafetensorsHeader, ErrorsQuoteNoBytesThatATerminalCannotShow) {
+  const std::string text =
+      text_of<Error>([] { parse_safetensors_header("{\"a\xa0\x01\": 1}", "f"); });
+  EXPECT_THAT(text, ::testing::HasSubstr("\\xa0"));
+  EXPECT_TRUE(std::ranges::all_of(text, [](char c) { return c >= ' ' && c <= '~'; })) << text;
+}
+
 }  // namespace safetensors_test
 }  // namespace tessera

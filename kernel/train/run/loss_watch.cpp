@@ -1,0 +1,62 @@
+#include "kernel/train/run/loss_watch.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "tessera/error.hpp"
+
+namespace tessera {
+
+std::optional<BadStep> LossWatch::judge(i64 step, double loss) {
+  if (!std::isfinite(loss)) {
+    return BadStep{step, loss, fmt::format("the loss of step {} is not finite", step)};
+  }
+  const bool known = count_ >= section_.loss_window && mean_ > 0;
+  if (section_.loss_rise > 0 && known && loss > section_.loss_rise * mean_) {
+    return BadStep{step,
+                   loss,
+                   fmt::format("the loss of step {}, {:.4g}, is more than check.loss_rise = {} "
+                               "times the mean of the steps before, {:.4g}",
+                               step,
+                               loss,
+                               section_.loss_rise,
+                               mean_)};
+  }
+  count_ = std::min(count_ + 1, section_.loss_window);
+  mean_ += (loss - mean_) / static_cast<double>(count_);
+  return std::nullopt;
+}
+
+void LossWatch::pass_over(const BadStep& bad, i64 checkpoint) {
+  passed_over_[bad.step] = bad.loss;
+  i64 more = in_a_row_ - 1;
+  for (i64 step = bad.step - 1; step > checkpoint && more > 0; --step) {
+    const auto [at, added] =
+        passed_over_.try_emplace(step, std::numeric_limits<double>::quiet_NaN());
+    if (added) --more;
+  }
+}
+
+std::optional<double> LossWatch::passed_over(i64 step) const {
+  const auto found = passed_over_.find(step);
+  return found == passed_over_.end() ? std::nullopt : std::optional(found->second);
+}
+
+void LossWatch::save_to(CheckpointInfo& info) const {
+  info.loss_mean = mean_;
+  info.loss_count = count_;
+  for (const auto& [step, loss] : passed_over_) {
+    if (step <= info.step) info.passed_over.push_back(step);
+  }
+}
+
+void LossWatch::continue_from(const CheckpointInfo& info) {
+  mean_ = info.loss_mean;
+  count_ = std::min(info.loss_count, section_.loss_window);
+  for (const i64 step : info.passed_over) {
+    passed_over_.try_emplace(step, std::numeric_limits<double>::quiet_NaN());
+  }
+}
+
+}  // namespace tessera

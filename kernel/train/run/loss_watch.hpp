@@ -1,0 +1,55 @@
+#pragma once
+#include <map>
+#include <optional>
+#include <string>
+
+#include "kernel/checkpoint/index.hpp"
+#include "kernel/config/run_config.hpp"
+
+namespace tessera {
+
+/// A step whose loss cannot be trained on, and why, for people.
+struct BadStep {
+  i64 step = 0;
+  double loss = 0;
+  std::string why;  ///< "the loss of step 57 is not finite"
+};
+
+/// What `[check] on_bad_step` does about losses that are not finite or rise by more than
+/// check.loss_rise: judges losses in the order of the steps, remembers which steps are passed over,
+/// and says when there have been too many. Losses are equal on all ranks, and so is all of this.
+class LossWatch {
+ public:
+  explicit LossWatch(const CheckSection& section) : section_(section) {}
+
+  bool skips() const { return section_.on_bad_step == "skip"; }
+  bool rewinds() const { return section_.on_bad_step == "rewind"; }
+
+  /// Judges the loss of the next step; a good one joins the mean.
+  std::optional<BadStep> judge(i64 step, double loss);
+
+  /// A bad step was met, and nothing good has been saved since the last one: false when that was
+  /// too often.
+  bool once_more() { return ++in_a_row_ <= section_.bad_steps; }
+  /// A checkpoint was saved (rewind), or a step was good (skip).
+  void all_is_well() { in_a_row_ = 0; }
+  i64 in_a_row() const { return in_a_row_; }
+
+  /// After a rewind to `checkpoint`: which steps are passed over. The bad one; each further time in
+  /// a row one more before it, because a loss also tells of the update before it.
+  void pass_over(const BadStep& bad, i64 checkpoint);
+  /// The loss that a step had when it was found bad; none: the step is trained on.
+  std::optional<double> passed_over(i64 step) const;
+
+  void save_to(CheckpointInfo& info) const;
+  /// Steps that are known here stay passed over: a rewind goes back to before they were saved.
+  void continue_from(const CheckpointInfo& info);
+
+ private:
+  const CheckSection& section_;
+  double mean_ = 0;  // of the losses of good steps, the last `loss_window` of them most
+  i64 count_ = 0, in_a_row_ = 0;
+  std::map<i64, double> passed_over_;
+};
+
+}  // namespace tessera

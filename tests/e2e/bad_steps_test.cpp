@@ -1,0 +1,117 @@
+// check.on_bad_step: what happens to a step whose loss rises, on one rank and on two.
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <csignal>
+
+#include "common/metrics_lines.hpp"
+#include "train_support.hpp"
+
+namespace tessera::testing {
+namespace bad_steps_test {
+
+using ::testing::AllOf;
+using ::testing::ElementsAreArray;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
+
+// A text that is soon learned, with a few bytes in it that occur nowhere else.
+class BadSteps : public ::testing::TestWithParam<const char*> {
+ protected:
+  BadSteps() {
+    std::string text;
+    for (int i = 0; i < 800; ++i) text += "abc ";
+    for (std::size_t i = 0; i < 64; ++i) text[1600 + i] = static_cast<char>(190 + i);
+    run_.folder.write("text.txt", text);
+  }
+  std::vector<std::string> sets(const std::string& out, const std::string& on_bad_step) const {
+    return TinyRun::steps(40,
+                          out,
+                          {GetParam(),
+                           "run.log_every_steps=4",
+                           "checkpoint.every_steps=5",
+                           "lr.type=constant",
+                           "lr.peak=1e-2",
+                           "lr.warmup_steps=0",
+                           "model.dropout=0.0",
+                           "check.loss_rise=1.3",
+                           "check.loss_window=4",
+                           "check.on_bad_step=" + on_bad_step});
+  }
+  static std::ptrdiff_t skipped(const std::vector<std::string>& metrics) {
+    return std::ranges::count_if(metrics, [](const std::string& line) {
+      return line.find("\"skipped\":true") != std::string::npos;
+    });
+  }
+  const TinyRun run_;
+};
+
+TEST_P(BadSteps, StopNamesTheStep) {
+  const ProcessResult result = run_.train(sets("run", "stop"));
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.last_error(),
+              AllOf(HasSubstr("the loss of step "),
+                    HasSubstr("is more than check.loss_rise = 1.3 times the mean of the steps"),
+                    HasSubstr("the newest checkpoint, of before, is " + run_.at("run"))));
+  EXPECT_THAT(run_.survivors(), IsEmpty());
+}
+
+TEST_P(BadSteps, SkipLeavesTheUpdateOut) {
+  const ProcessResult result = run_.train(sets("run", "skip"));
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("its update is left out, 1 of check.bad_steps = 3 in a row"));
+  EXPECT_EQ(run_.metrics("run").size(), 40U);
+  EXPECT_GE(skipped(run_.metrics("run")), 1);
+  // Whether a step is skipped or passed over, nothing is learned from it.
+  ASSERT_EQ(run_.train(sets("rewound", "rewind")).exit_code, 0);
+  EXPECT_EQ(run_.metrics("run").back(), run_.metrics("rewound").back());
+}
+
+TEST_P(BadSteps, RewindPassesOverTheBatchAlsoInARunThatIsKilled) {
+  const ProcessResult result = run_.train(sets("whole", "rewind"));
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.err, HasSubstr(": going back to " + run_.at("whole/checkpoints/step-")));
+  const std::vector<std::string> whole = run_.metrics("whole");
+  EXPECT_EQ(whole.size(), 40U);
+  EXPECT_GE(skipped(whole), 1);
+
+  std::vector<std::string> command = run_.command(sets("run", "rewind"));
+  command.insert(command.end(), {"--restarts", "2"});
+  Process killed(command, run_.options());
+  ASSERT_TRUE(killed.shows("going back to")) << killed.err();
+  kill(rank_process(run_.mark(), 0), SIGKILL);
+  EXPECT_EQ(killed.wait().exit_code, 0) << killed.err();
+  EXPECT_THAT(run_.metrics("run"), ElementsAreArray(whole));
+  EXPECT_THAT(run_.survivors(), IsEmpty());
+}
+
+TEST_P(BadSteps, TooManyInARowEndTheRun) {
+  for (const std::string on_bad_step : {"skip", "rewind"}) {
+    std::vector<std::string> more = sets(on_bad_step, on_bad_step);
+    more.emplace_back("check.bad_steps=0");
+    const ProcessResult result = run_.train(more);
+    EXPECT_EQ(result.exit_code, 1);
+    EXPECT_THAT(result.last_error(), HasSubstr("more than check.bad_steps = 0 in a row"));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Layouts,
+                         BadSteps,
+                         ::testing::Values("parallel.data=1",
+                                           "parallel.data=2",
+                                           "parallel.pipeline=2"));
+
+TEST(BadStepsConfiguration, WhatCannotWorkIsRefused) {
+  const TinyRun run;
+  const ProcessResult nothing =
+      run.train(TinyRun::steps(5, "run", {"check.on_bad_step=rewind", "checkpoint.every_steps=0"}));
+  EXPECT_EQ(nothing.exit_code, 2);
+  EXPECT_THAT(nothing.err, HasSubstr("has no checkpoint to go back to: set checkpoint.every_step"));
+  const ProcessResult rise = run.train(TinyRun::steps(5, "run", {"check.loss_rise=0.5"}));
+  EXPECT_EQ(rise.exit_code, 2);
+  EXPECT_THAT(rise.err, HasSubstr("loss_rise = 0.5: every loss that does not fall would be bad"));
+}
+
+}  // namespace bad_steps_test
+}  // namespace tessera::testing

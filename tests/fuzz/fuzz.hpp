@@ -1,0 +1,23 @@
+#pragma once
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace tessera::fuzz {
+
+/// A parser that is fed with broken texts. Whatever it is given, it returns or throws
+/// tessera::Error; anything else is a finding.
+struct Target {
+  std::string name;
+  std::vector<std::string> seeds;   ///< valid inputs, which are mutated
+  std::vector<std::string> tokens;  ///< pieces of the format, which are inserted
+  std::function<void(const std::string&)> run;
+};
+
+/// All targets, in the order in which they are documented.
+std::vector<Target> targets();
+
+/// Ends the program with the text: a parser took something that it should not have taken.
+[[noreturn]] void finding(const std::string& what);
+
+}  // namespace tessera::fuzz

@@ -1,0 +1,260 @@
+// What is fed: whatever reads bytes that another program, host or person wrote.
+#include <elf.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "fuzz/fuzz.hpp"
+#include "kernel/checkpoint/index.hpp"
+#include "kernel/checkpoint/safetensors_file.hpp"
+#include "kernel/comm/store_wire.hpp"
+#include "kernel/config/toml.hpp"
+#include "kernel/model/layout_string.hpp"
+#include "kernel/plugin/library_file.hpp"
+#include "tessera/error.hpp"
+#include "tessera/hash.hpp"
+
+namespace tessera::fuzz {
+
+namespace {
+
+template <class T>
+std::string bytes_of(const T& value) {
+  return {reinterpret_cast<const char*>(&value), sizeof value};
+}
+
+// A file in memory with these bytes, for readers that want a path.
+class MemoryFile {
+ public:
+  MemoryFile() : descriptor_(memfd_create("fuzz", MFD_CLOEXEC)) {
+    require(descriptor_ >= 0, "fuzz: no file in memory");
+  }
+  std::string with(const std::string& bytes) const {
+    require(ftruncate(descriptor_, 0) == 0 && pwrite(descriptor_, bytes.data(), bytes.size(), 0) ==
+                                                  static_cast<ssize_t>(bytes.size()),
+            "fuzz: cannot write a file in memory");
+    return fmt::format("/proc/self/fd/{}", descriptor_);
+  }
+
+ private:
+  int descriptor_;
+};
+
+// --- safetensors ---
+
+std::string safetensors_seed(const std::string& header, std::size_t data) {
+  return bytes_of(static_cast<u64>(header.size())) + header + std::string(data, 'x');
+}
+
+void read_safetensors(const std::string& input) {
+  static const MemoryFile memory;
+  const SafetensorsFile file(memory.with(input));
+  for (const SafetensorsEntry& entry : file.entries()) {
+    const std::vector<std::byte> data = file.read(entry);
+    if (data.size() > input.size()) finding("a tensor is larger than its file");
+  }
+  // What was read can be written, and reads back the same.
+  const std::string header = safetensors_header(file.entries());
+  if (parse_safetensors_header(header, "again").size() != file.entries().size()) {
+    finding("a header changes when it is written");
+  }
+}
+
+Target safetensors() {
+  const std::string two =
+      R"({"a":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]},)"
+      R"("b":{"dtype":"BF16","shape":[4],"data_offsets":[24,32]},"__metadata__":{"x":"y"}})";
+  return {
+      "safetensors",
+      {safetensors_seed(two, 32), safetensors_seed("{}", 0)},
+      {"\"dtype\":", "\"shape\":", "\"data_offsets\":", "\"I64\"", "[0,", "[", "{", "\"a\"", ","},
+      read_safetensors};
+}
+
+// --- the index of a checkpoint ---
+
+// Its own checksum would refuse whatever was mutated, so it is made right first.
+void read_index_text(const std::string& input) {
+  std::string text = input;
+  nlohmann::json json = nlohmann::json::parse(input, nullptr, false);
+  if (json.is_object()) {
+    try {
+      json.erase("checksum");
+      json["checksum"] = fmt::format("{:016x}", hash64(json.dump(1)));
+      text = json.dump(1);
+    } catch (const nlohmann::json::exception&) {  // no UTF-8: stays as it is
+    }
+  }
+  const CheckpointIndex index = CheckpointIndex::from_json(text, "index.json");
+  index.check_tiling();
+  if (index.total_bytes() < 0) finding("a checkpoint of a negative size");
+  const CheckpointIndex again = CheckpointIndex::from_json(index.to_json(), "again");
+  if (again.tensors.size() != index.tensors.size()) finding("an index changes when it is written");
+}
+
+Target index() {
+  CheckpointIndex made;
+  made.info = {
+      .step = 3, .updates = 2, .samples = 24, .seed = 7, .data = "text", .config = "a = 1"};
+  made.files = {{"rank-00000.safetensors", 96}, {"rank-00001.safetensors", 96}};
+  made.tensors["w"] = {"fp32",
+                       {4, 6},
+                       {{"rank-00000.safetensors", "w.0", {{0, 0}, {2, 6}}, {1, 4}, 1},
+                        {"rank-00001.safetensors", "w.1", {{2, 0}, {2, 6}}, {2}}}};
+  made.tensors["w/first_moment"] = {
+      "bf16", {4}, {{"rank-00000.safetensors", "m", {{0}, {4}}, {3}}}};
+  return {
+      "index",
+      {made.to_json()},
+      {"\"shape\":", "\"begin\":", "\"slices\":", "[0, 0]", "{", "}", "[", "]", "\"fp32\"", "null"},
+      read_index_text};
+}
+
+// --- TOML ---
+
+void read_toml_value(const std::string& input) {
+  const Origin where{.kind = Origin::set, .layer = 0, .name = "--set #1"};
+  const auto items = parse_toml_value(input, where);
+  if (!items) return;
+  for (const TomlItem& item : *items) {
+    if (!item.value) continue;
+    // Printed and read again, it is the same value.
+    const auto again = parse_toml_value(item.value->text(), where);
+    if (!again || again->size() != 1 || !(*again)[0].value ||
+        (*again)[0].value->text() != item.value->text()) {
+      finding("a value changes when it is printed: " + item.value->text());
+    }
+  }
+}
+
+Target toml_value() {
+  return {
+      "toml-value",
+      {"1e-3", "\"adamw\"", "[1, 2.5, -3]", "true", "{ a = 1, b = { c = \"x\" } }", "0x1F", "inf"},
+      {"[", "]", "{", "}", " = ", "\"", "'''", "\"\"\"", "\\u00e9", "\\", "1979-05-27", "_", "#"},
+      read_toml_value};
+}
+
+Target toml_file() {
+  return {
+      "toml-file",
+      {"schema = 1\n[run]\nname = \"x\" # why\nsteps = 10\n[model.block.mlp]\ntype = \"moe\"\n",
+       "a.b = [1,\n 2]\n[c]\nd = { e = '''f\ng''' }\n"},
+      {"[", "]", "[[", "]]", "{", "}", " = ", ".", "\"", "'''", "\"\"\"", "\n", "\r\n", "#", "\\"},
+      [](const std::string& input) {
+        parse_toml(input, {.kind = Origin::file, .layer = 0, .name = "a.toml"});
+      }};
+}
+
+// --- pipeline layouts ---
+
+Target layout() {
+  return {"layout",
+          {"Et*2|(t|)*2,tL", "E t*3 | t*4 L", "E|t|t|L", "((t*2|)*2t)*3L"},
+          {"E", "t", "L", "|", "(", ")", "*", "*0", "*99999", ",", " "},
+          [](const std::string& input) {
+            std::size_t letters = 0;
+            for (const std::string& stage : parse_layout(input)) letters += stage.size();
+            if (letters > 1'000'000) finding("a layout of " + std::to_string(letters) + " layers");
+          }};
+}
+
+// --- the rendezvous ---
+
+// What a server does with a connection's bytes: in one piece, and in two.
+void read_frames(const std::string& input) {
+  const auto taken = [](const std::vector<std::string>& pieces) {
+    std::string buffer, all;
+    for (const std::string& piece : pieces) {
+      buffer += piece;
+      WireMessage message;
+      while (take_frame(buffer, kStrangerBytes, message)) all += message.frame();
+    }
+    return all;
+  };
+  const auto or_error = [&](const std::vector<std::string>& pieces) {
+    try {
+      return taken(pieces);
+    } catch (const Error&) {
+      return std::string("error");
+    }
+  };
+  const std::size_t middle = input.size() / 2;
+  const std::string whole = or_error({input});
+  if (whole != or_error({input.substr(0, middle), input.substr(middle)})) {
+    finding("the same bytes in two pieces are other messages");
+  }
+  if (whole == "error") fail("refused");
+}
+
+Target wire() {
+  const WireMessage hello{.code = 0, .number = 1, .world = 4, .key = "token", .value = "primary"};
+  const WireMessage set{.code = 1, .number = 0, .world = 0, .key = "key", .value = "value"};
+  const WireMessage get{.code = 2, .number = 1000, .world = 0, .key = "key"};
+  return {"wire", {hello.frame() + set.frame(), get.frame(), set.frame()}, {"TSS1"}, read_frames};
+}
+
+// --- the header of a plugin's file ---
+
+// The least that is a shared library with one symbol and the text of its build.
+std::string library_seed() {
+  const std::string names = std::string("\0tessera_plugin\0", 16);
+  const std::string fields = std::string("sdk headers=91c2;compiler=gcc\0", 31);
+  Elf64_Sym symbol{};
+  symbol.st_name = 1;
+  symbol.st_shndx = 1;
+  Elf64_Ehdr header{};
+  std::memcpy(header.e_ident, ELFMAG, SELFMAG);
+  header.e_ident[EI_CLASS] = ELFCLASS64;
+  header.e_ident[EI_DATA] = ELFDATA2LSB;
+  header.e_type = ET_DYN;
+#if defined(__aarch64__)
+  header.e_machine = EM_AARCH64;
+#else
+  header.e_machine = EM_X86_64;
+#endif
+  header.e_phoff = sizeof header;
+  header.e_phnum = 1;
+  header.e_phentsize = sizeof(Elf64_Phdr);
+  header.e_shoff = header.e_phoff + sizeof(Elf64_Phdr);
+  header.e_shnum = 3;
+  header.e_shentsize = sizeof(Elf64_Shdr);
+  const u64 data = header.e_shoff + 3 * sizeof(Elf64_Shdr);
+  Elf64_Phdr segment{};
+  segment.p_filesz = data;
+  Elf64_Shdr none{}, symbols{}, strings{};
+  symbols.sh_type = SHT_DYNSYM;
+  symbols.sh_link = 2;
+  symbols.sh_offset = data;
+  symbols.sh_size = sizeof symbol;
+  strings.sh_type = SHT_STRTAB;
+  strings.sh_offset = data + sizeof symbol;
+  strings.sh_size = names.size();
+  return bytes_of(header) + bytes_of(segment) + bytes_of(none) + bytes_of(symbols) +
+         bytes_of(strings) + bytes_of(symbol) + names + fields;
+}
+
+Target library() {
+  return {"library",
+          {library_seed()},
+          {"sdk headers=",
+           "\x7f"
+           "ELF"},
+          [](const std::string& input) {
+            static const MemoryFile memory;
+            const LibraryFile file = read_library_file(memory.with(input));
+            for (const std::string& symbol : file.symbols) {
+              if (symbol.size() > input.size()) finding("a symbol is longer than its file");
+            }
+          }};
+}
+
+}  // namespace
+
+std::vector<Target> targets() {
+  return {safetensors(), index(), toml_value(), toml_file(), layout(), wire(), library()};
+}
+
+}  // namespace tessera::fuzz
