@@ -148,7 +148,7 @@ TEST_P(Resume, UnderEveryOtherLayout) {
 // --- layouts drawn at random ---
 
 // Layouts of up to four ranks for the small model: four heads, two blocks, 256 tokens.
-Layout draw_layout(u64 seed, u32 index) {
+TableRow draw_layout(u64 seed, u32 index) {
   u32 draws = 0;
   const auto draw = [&](u32 n) { return Philox::words(seed, {index, draws++})[0] % n; };
   const i64 worlds[] = {1, 2, 4, 4, 4}, sizes[] = {1, 2, 4};
@@ -160,7 +160,7 @@ Layout draw_layout(u64 seed, u32 index) {
   };
   const i64 pipeline = take(2), tensor = take(3), context = take(2), data = left;
   const bool sequence = tensor > 1 && draw(2) == 0;
-  Layout layout;
+  TableRow layout;
   layout.sets = {fmt::format("parallel.pipeline={}", pipeline),
                  fmt::format("parallel.tensor={}", tensor),
                  fmt::format("parallel.context={}", context),
@@ -170,6 +170,7 @@ Layout draw_layout(u64 seed, u32 index) {
     const char* schedules[] = {"1f1b", "zb_h1", "zbv", "interleaved_1f1b"};
     layout.sets.push_back(fmt::format("schedule.type=\"{}\"", schedules[draw(4)]));
   }
+  if (draw(2) == 0) layout.sets.push_back(kDistributed);
   layout.name = fmt::format("{}", fmt::join(layout.sets, " "));
   return layout;
 }
@@ -189,7 +190,7 @@ TEST(Checkpoint, PairsOfLayoutsDrawnAtRandom) {
   const RunFolder reference;
   continue_run({}, reference.at("run"), kFourBlocks);
   for (u32 round = 0; round < rounds; ++round) {
-    const Layout from = draw_layout(seed, 2 * round), to = draw_layout(seed, 2 * round + 1);
+    const TableRow from = draw_layout(seed, 2 * round), to = draw_layout(seed, 2 * round + 1);
     fmt::print("TESSERA_TEST_SEED={} round {}: {} -> {}\n", seed, round, from.name, to.name);
     SCOPED_TRACE(fmt::format("seed {} round {}: {} -> {}", seed, round, from.name, to.name));
     const RunFolder folder;
