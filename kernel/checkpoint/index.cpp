@@ -112,6 +112,11 @@ std::string CheckpointIndex::to_json() const {
                {"config", info.config},
                {"files", Json::array()},
                {"tensors", Json::object()}};
+  if (const auto& scale = info.loss_scale) {
+    json["loss_scale"] = {{"scale", scale->scale},
+                          {"clean_steps", scale->clean_steps},
+                          {"hysteresis", scale->hysteresis}};
+  }
   for (const StoredFile& file : files) {
     json["files"].push_back({{"name", file.name}, {"bytes", file.bytes}});
   }
@@ -140,6 +145,10 @@ CheckpointIndex CheckpointIndex::from_json(const std::string& text, const std::s
     index.info.updates = json.at("updates");
     index.info.samples = json.at("samples");
     index.info.seed = json.at("seed");
+    if (const auto scale = json.find("loss_scale"); scale != json.end()) {
+      index.info.loss_scale = {
+          scale->at("scale"), scale->at("clean_steps"), scale->at("hysteresis")};
+    }
     index.info.data = json.at("data");
     index.info.config = json.at("config");
     for (const Json& file : json.at("files")) {

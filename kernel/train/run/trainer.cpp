@@ -306,6 +306,10 @@ class Trainer {
       event.grad_norm = rows[i].scalars[step_scalar::kNorm];
       event.lr = rows[i].scalars[step_scalar::kLearningRate];
       event.skipped = rows[i].scalars[step_scalar::kFoundInf] != 0;
+      event.skipped_steps = step - static_cast<i64>(rows[i].scalars[step_scalar::kSteps]);
+      if (config_.precision.scales_loss()) {
+        event.loss_scale = rows[i].scalars[step_scalar::kLossScale];
+      }
       event.seconds = rows[i].seconds;
       event.tokens_per_second = static_cast<double>(tokens_per_step()) / rows[i].seconds;
       for (std::size_t m = 0; m < rows[i].metrics.size(); ++m) {
