@@ -10,6 +10,7 @@ namespace tessera {
 namespace index_test {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 StoredSlice slice(std::vector<i64> begin, std::vector<i64> shape, const std::string& file = "f") {
   return {file, "key", {std::move(begin), std::move(shape)}, {0}};
@@ -64,6 +65,18 @@ TEST(CheckpointIndex, RoundTrip) {
   EXPECT_EQ(after.tensors.at("scalar").shape, std::vector<i64>{});
   EXPECT_NO_THROW(after.check_tiling());
   EXPECT_EQ(after.total_bytes(), 123 + (i64{1} << 40));
+}
+
+TEST(CheckpointIndex, LossScaleIsThereWhereItMoves) {
+  CheckpointIndex index = sample();
+  EXPECT_THAT(index.to_json(), Not(HasSubstr("loss_scale")));
+  EXPECT_FALSE(CheckpointIndex::from_json(index.to_json(), "index.json").info.loss_scale);
+  index.info.loss_scale = {0x1p+31, 999, 1};
+  const auto read = CheckpointIndex::from_json(index.to_json(), "index.json").info.loss_scale;
+  ASSERT_TRUE(read);
+  EXPECT_EQ(read->scale, 0x1p+31);
+  EXPECT_EQ(read->clean_steps, 999);
+  EXPECT_EQ(read->hysteresis, 1);
 }
 
 TEST(CheckpointIndex, TakesTheNamesThatDtypesHadEarlier) {
