@@ -130,7 +130,8 @@ class TwoHosts:
         self.hosts = [subprocess.Popen(["unshare", "--net", "sleep", "1000000"]) for _ in range(2)]
         time.sleep(0.5)
         second = str(self.hosts[1].pid)
-        self.run(0, "ip", "link", "add", "cable0", "type", "veth", "peer", "cable1", "netns", second)
+        self.run(0, "ip", "link", "add", "cable0", "type", "veth",
+                 "peer", "cable1", "netns", second)
         for host in (0, 1):
             self.run(host, "ip", "address", "add", f"10.78.0.{host + 1}/24", "dev", f"cable{host}")
             self.run(host, "ip", "link", "set", "lo", "up")
@@ -177,7 +178,8 @@ class Round:
                              "TMPDIR": str(self.temporary)} | more
 
     def command(self, restarts, sets=None):
-        words = [self.args.build / "bin/tessera", "train", "run.toml", "--set", f"run.out={self.out}"]
+        words = [self.args.build / "bin/tessera", "train", "run.toml",
+                 "--set", f"run.out={self.out}"]
         for key, value in (sets if sets is not None else LAYOUTS[self.layout]).items():
             words += ["--set", f"{key}={value}"]
         if self.args.plugins:
