@@ -193,6 +193,11 @@ std::string CheckpointIndex::to_json() const {
                {"passed_over", info.passed_over},
                {"files", Json::array()},
                {"tensors", Json::object()}};
+  if (const auto& scale = info.loss_scale) {
+    json["loss_scale"] = {{"scale", scale->scale},
+                          {"clean_steps", scale->clean_steps},
+                          {"hysteresis", scale->hysteresis}};
+  }
   for (const StoredFile& file : files) {
     json["files"].push_back({{"name", file.name}, {"bytes", file.bytes}});
   }
@@ -222,6 +227,10 @@ CheckpointIndex CheckpointIndex::from_json(const std::string& text, const std::s
     index.info.samples = whole_number(json.at("samples"));
     require(json.at("seed").is_number_unsigned(), "its seed is {}", json.at("seed").dump());
     index.info.seed = json.at("seed");
+    if (const auto scale = json.find("loss_scale"); scale != json.end()) {
+      index.info.loss_scale = {
+          scale->at("scale"), scale->at("clean_steps"), scale->at("hysteresis")};
+    }
     index.info.data = json.at("data");
     index.info.config = json.at("config");
     read_losses(json, index.info);

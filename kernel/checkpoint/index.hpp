@@ -13,6 +13,13 @@ namespace tessera {
 /// A folder with this file in it is a complete checkpoint; it is written last.
 inline constexpr std::string_view kIndexName = "index.json";
 
+/// Where a dynamic loss scale stands.
+struct StoredLossScale {
+  double scale = 1;
+  i64 clean_steps = 0;  ///< in a row since it moved
+  i64 hysteresis = 0;   ///< overflows until it shrinks
+};
+
 /// Everything in a checkpoint but its tensors.
 struct CheckpointInfo {
   i64 step = 0;
@@ -20,8 +27,9 @@ struct CheckpointInfo {
                     ///< learning rate stand
   i64 samples = 0;  ///< consumed: the data position
   u64 seed = 0;
-  std::string data;    ///< the dataset's fingerprint
-  std::string config;  ///< the resolved configuration as TOML
+  std::string data;                                ///< the dataset's fingerprint
+  std::string config;                              ///< the resolved configuration as TOML
+  std::optional<StoredLossScale> loss_scale = {};  ///< none: the run had none that moves
   // What `[check] on_bad_step` knows; zeros and empty in checkpoints of earlier versions.
   double loss_mean = 0;               ///< of recent good steps
   i64 loss_count = 0;                 ///< how many of them the mean has

@@ -22,6 +22,7 @@ constexpr i64 kMostOnAxis = i64{1} << 15;
 constexpr i64 kMostRanks = i64{1} << 20;  // RankGenerator's
 constexpr i64 kMostThreads = 1024;
 constexpr double kLongestTimeout = 3e7;  // a year
+constexpr double kLargestScale = 1e18;
 
 }  // namespace
 
@@ -164,10 +165,52 @@ void BatchSection::describe(Schema<BatchSection>& s) {
 }
 
 void PrecisionSection::describe(Schema<PrecisionSection>& s) {
-  s.field("compute", &PrecisionSection::compute, "of activations and matrix products")
+  using P = PrecisionSection;
+  s.field("compute",
+          &P::compute,
+          "of activations and of the parameters that layers read; sums inside an operation are "
+          "wider, and each result is rounded once")
+      .one_of({"fp32", "bf16", "fp16", "fp64"})
+      .megatron("--bf16");
+  s.field("main",
+          &P::main,
+          "of main parameters, gradients and optimizer state: fp32, or fp64 where compute is fp64")
       .one_of({"fp32", "fp64"});
-  s.field("main", &PrecisionSection::main, "of main parameters, gradients and optimizer state")
-      .one_of({"fp32", "fp64"});
+  s.field("loss_scale",
+          &P::loss_scale,
+          "of fp16 compute: the loss is multiplied by it, so that small gradients are not lost; a "
+          "number is kept; \"dynamic\" moves by the keys below. A step whose gradients overflow "
+          "changes no parameter",
+          "dynamic")
+      .at_least(1)
+      .at_most(kLargestScale)
+      .megatron("--loss-scale");
+  s.field("loss_scale_start", &P::loss_scale_start, "of the first step")
+      .at_least(1)
+      .at_most(kLargestScale)
+      .megatron("--initial-loss-scale");
+  s.field("loss_scale_min", &P::loss_scale_min, "it shrinks no further")
+      .at_least(1)
+      .at_most(kLargestScale)
+      .megatron("--min-loss-scale");
+  s.field("loss_scale_window",
+          &P::loss_scale_window,
+          "steps in a row without overflow before the scale grows")
+      .at_least(1)
+      .at_most(kMostSteps)
+      .megatron("--loss-scale-window");
+  s.field("loss_scale_growth", &P::loss_scale_growth, "the scale grows by this factor")
+      .at_least(1)
+      .at_most(kLargestScale);
+  s.field("loss_scale_backoff", &P::loss_scale_backoff, "an overflow shrinks it by this factor")
+      .above(0)
+      .at_most(1);
+  s.field("loss_scale_hysteresis",
+          &P::loss_scale_hysteresis,
+          "the first overflow that shrinks it, counted since it grew; each later one does too")
+      .at_least(1)
+      .at_most(kMostSteps)
+      .megatron("--hysteresis");
 }
 
 void CheckpointSection::describe(Schema<CheckpointSection>& s) {

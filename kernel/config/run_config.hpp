@@ -80,6 +80,13 @@ struct BatchSection {
 
 struct PrecisionSection {
   std::string compute = "fp32", main = "fp32";
+  Auto<double> loss_scale;  ///< "dynamic", or fixed
+  double loss_scale_start = 4294967296.0, loss_scale_min = 1;
+  i64 loss_scale_window = 1000;
+  double loss_scale_growth = 2, loss_scale_backoff = 0.5;
+  i64 loss_scale_hysteresis = 2;
+  /// Only fp16 has too few exponents for gradients as they are.
+  bool scales_loss() const { return compute == "fp16"; }
   static void describe(Schema<PrecisionSection>& s);
 };
 

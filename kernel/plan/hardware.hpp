@@ -10,7 +10,7 @@ namespace tessera {
 
 /// Matrix products: operations a second of one rank, by element type; 0: it has no such units.
 struct PeakTable {
-  double fp64 = 110e9, fp32 = 220e9, fp16 = 0, bf16 = 0;
+  double fp64 = 110e9, fp32 = 220e9, fp16 = 220e9, bf16 = 220e9;
   double efficiency = 0.9;
   static void describe(Schema<PeakTable>& s);
 };
@@ -35,8 +35,8 @@ struct Hardware {
   std::string name = "a small CPU host";
   i64 ranks_per_host = 16;
   double launch_latency = 5e-7;  ///< of each operation
-  /// Element type whose speed and size fp32 tensors are timed with: for hardware that is used in a
-  /// precision that this version does not compute in. Empty: fp32.
+  /// Element type whose speed and size fp32 tensors are timed with: for a study of runs that had
+  /// another precision than the configuration. Empty: fp32.
   std::string fp32_timed_as;
   PeakTable peak;
   MemoryTable memory;

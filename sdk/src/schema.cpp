@@ -38,11 +38,6 @@ std::string brief(const Value& value) {
   return text.substr(0, end) + "...";
 }
 
-bool is_auto(const Value& value) {
-  const auto* word = std::get_if<std::string>(&value.data);
-  return word != nullptr && *word == "auto";
-}
-
 std::string range_text(const FieldSpec& spec) {
   const bool low = spec.least.has_value(), high = spec.most.has_value();
   if (low && high) {
@@ -115,12 +110,12 @@ std::string FieldSpec::type_text() const {
     out =
         choices.empty() ? fmt::format("{}{}", noun(type), range_text(*this)) : choices_text(*this);
   }
-  if (allows_auto) out += " | \"auto\"";
+  if (allows_auto) out += " | " + Value(automatic).text();
   return out;
 }
 
 Value FieldSpec::checked(const Value& value) const {
-  if (allows_auto && is_auto(value)) return value;
+  if (allows_auto && value == Value(automatic)) return value;
   Value out = value;
   bool good = false;
   if (type == FieldType::array) {

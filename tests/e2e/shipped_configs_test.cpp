@@ -1,5 +1,5 @@
-// `config check` of each configuration of configs/ under each layout of configs/parallel: it
-// passes, or it is refused for the reason that is listed here.
+// `config check` of each configuration of configs/ under each layout of configs/parallel and each
+// precision of configs/precision: it passes, or it is refused for the reason that is listed here.
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -57,6 +57,9 @@ std::string file_of(const std::string& config) {
   return TESSERA_SOURCE_DIR "/configs/" + config + ".toml";
 }
 
+// The devices that compute in 16 bits.
+const std::vector<std::string> kNarrowDevices = {"reference", "cpu"};
+
 class ShippedConfig : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(ShippedConfig, PassesInEachLayoutOrIsRefusedForAReason) {
@@ -81,6 +84,27 @@ TEST_P(ShippedConfig, PassesInEachLayoutOrIsRefusedForAReason) {
     } else {
       EXPECT_EQ(result.exit_code, 2);
       EXPECT_THAT(result.err, HasSubstr(refusal->reason));
+    }
+  }
+}
+
+TEST_P(ShippedConfig, PassesInEachPrecision) {
+  const TemporaryFolder folder;
+  const std::string text = folder.write("text.txt", std::string(65536, 'x'));
+  const std::vector<std::string> precisions = configs_in("precision");
+  ASSERT_GE(precisions.size(), 2U);
+  for (const std::string& precision : precisions) {
+    for (const std::string& device : kNarrowDevices) {
+      SCOPED_TRACE(precision + " on " + device);
+      const ProcessResult result = run_tessera({"config",
+                                                "check",
+                                                file_of(GetParam()),
+                                                file_of(precision),
+                                                "--set",
+                                                "data.path=" + text,
+                                                "--set",
+                                                "device.type=" + device});
+      EXPECT_EQ(result.exit_code, 0) << result.err;
     }
   }
 }

@@ -265,6 +265,7 @@ TEST_F(Train, AFullDiskUnderAnAsynchronousSave) {
   const std::vector<std::string> sets = TinyRun::steps(1000000,
                                                        "run",
                                                        {"parallel.tensor=2",
+                                                        "comm.type=gloo",
                                                         "checkpoint.every_steps=5",
                                                         "checkpoint.failures=1",
                                                         "checkpoint.asynchronous=true",

@@ -1,5 +1,6 @@
 // A run continues from a checkpoint: the same bits under the same layout, the same curve under
 // another one.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <algorithm>
@@ -147,11 +148,11 @@ TEST_P(Resume, UnderEveryOtherLayout) {
 // --- layouts drawn at random ---
 
 // Layouts of up to four ranks for the small model: four heads, two blocks, 256 tokens.
-Layout draw_layout(u64 seed, u32 index) {
+TableRow draw_layout(u64 seed, u32 index) {
   u32 draws = 0;
   const auto draw = [&](u32 n) { return Philox::words(seed, {index, draws++})[0] % n; };
-  const i64 sizes[] = {1, 2, 4};
-  i64 left = sizes[draw(3)];
+  const i64 worlds[] = {1, 2, 4, 4, 4}, sizes[] = {1, 2, 4};
+  i64 left = worlds[draw(5)];
   const auto take = [&](u32 most) {
     const i64 size = std::min(sizes[draw(most)], left);
     left /= size;
@@ -159,7 +160,7 @@ Layout draw_layout(u64 seed, u32 index) {
   };
   const i64 pipeline = take(2), tensor = take(3), context = take(2), data = left;
   const bool sequence = tensor > 1 && draw(2) == 0;
-  Layout layout;
+  TableRow layout;
   layout.sets = {fmt::format("parallel.pipeline={}", pipeline),
                  fmt::format("parallel.tensor={}", tensor),
                  fmt::format("parallel.context={}", context),
@@ -169,6 +170,7 @@ Layout draw_layout(u64 seed, u32 index) {
     const char* schedules[] = {"1f1b", "zb_h1", "zbv", "interleaved_1f1b"};
     layout.sets.push_back(fmt::format("schedule.type=\"{}\"", schedules[draw(4)]));
   }
+  if (draw(2) == 0) layout.sets.push_back(kDistributed);
   layout.name = fmt::format("{}", fmt::join(layout.sets, " "));
   return layout;
 }
@@ -188,7 +190,7 @@ TEST(Checkpoint, PairsOfLayoutsDrawnAtRandom) {
   const RunFolder reference;
   continue_run({}, reference.at("run"), kFourBlocks);
   for (u32 round = 0; round < rounds; ++round) {
-    const Layout from = draw_layout(seed, 2 * round), to = draw_layout(seed, 2 * round + 1);
+    const TableRow from = draw_layout(seed, 2 * round), to = draw_layout(seed, 2 * round + 1);
     fmt::print("TESSERA_TEST_SEED={} round {}: {} -> {}\n", seed, round, from.name, to.name);
     SCOPED_TRACE(fmt::format("seed {} round {}: {} -> {}", seed, round, from.name, to.name));
     const RunFolder folder;
@@ -281,6 +283,68 @@ TEST(Checkpoint, AFinishedRunIsLeftAsItIs) {
   const auto before = metrics_lines(folder.at("run"));
   continue_run({}, folder.at("run"));
   EXPECT_EQ(metrics_lines(folder.at("run")), before);
+}
+
+// --- 16 bits ---
+
+const Sets kBf16 = {"precision.compute=\"bf16\""};
+// Overflows at first, and grows again within the run.
+const Sets kFp16 = {"precision.compute=\"fp16\"",
+                    "precision.loss_scale_start=16777216",
+                    "precision.loss_scale_window=2"};
+
+TEST(ResumeIn16Bits, RepeatsTheUninterruptedRunBitForBit) {
+  const Sets tensor = {"parallel.tensor=2", "parallel.data=2"};
+  const Sets stages = {"parallel.pipeline=2", "schedule.type=\"1f1b\""};
+  for (const Sets& layout : {with(tensor, kBf16), with(tensor, kFp16), with(stages, kFp16)}) {
+    const RunFolder folder;
+    continue_run(layout, folder.at("whole"));
+    train_until_stop(layout, folder.at("parts"));
+    continue_run(layout, folder.at("parts"));
+    EXPECT_EQ(metrics_lines(folder.at("parts")), metrics_lines(folder.at("whole")));
+    EXPECT_EQ(logical_tensors(step_in(folder.at("parts"), kSteps)),
+              logical_tensors(step_in(folder.at("whole"), kSteps)));
+  }
+}
+
+// In each layout: the scale, its counters and what was skipped go from one run to the next.
+TEST(ResumeIn16Bits, TheLossScaleGoesOn) {
+  const RunFolder folder;
+  train_until_stop(with(kFp16, {"parallel.data=2"}), folder.at("run"));
+  const CheckpointInfo info = read_index(step_in(folder.at("run"), kStop)).info;
+  ASSERT_TRUE(info.loss_scale);
+  EXPECT_LT(info.loss_scale->scale, 16777216);
+  EXPECT_LT(info.updates, kStop);
+  EXPECT_EQ(metric_of(folder.at("run"), "skipped_steps").back(), kStop - info.updates);
+  EXPECT_EQ(metric_of(folder.at("run"), "loss_scale").back(), info.loss_scale->scale);
+  on_ranks(config(),
+           sets_for(with(kFp16, {"parallel.tensor=2"}), folder.at("run")),
+           [&](RankRun& run, Store*) {
+             run.step().set_steps(info.step, info.updates, info.loss_scale);
+             const auto now = run.step().loss_scale();
+             ASSERT_TRUE(now);
+             EXPECT_EQ(now->scale, info.loss_scale->scale);
+             EXPECT_EQ(now->clean_steps, info.loss_scale->clean_steps);
+             EXPECT_EQ(now->hysteresis, info.loss_scale->hysteresis);
+             EXPECT_EQ(run.step().updates(), info.updates);
+           });
+}
+
+// Checkpoints have main values only, so another compute goes on from the same ones.
+TEST(ResumeIn16Bits, ComputeMayChange) {
+  const RunFolder folder;
+  continue_run({}, folder.at("whole"));
+  train_until_stop({"parallel.data=2"}, folder.at("run"));
+  const auto stored = logical_tensors(step_in(folder.at("run"), kStop));
+  continue_run(with(kBf16, {"parallel.tensor=2"}), folder.at("run"));
+  EXPECT_EQ(
+      difference(
+          metric_of(folder.at("run"), "loss"), metric_of(folder.at("whole"), "loss"), 5e-3, "loss"),
+      "");
+  for (const auto& [name, tensor] : read_index(step_in(folder.at("run"), kSteps)).tensors) {
+    EXPECT_EQ(tensor.dtype, "fp32") << name;
+  }
+  EXPECT_EQ(logical_tensors(step_in(folder.at("run"), kStop)), stored);
 }
 
 // --- another run ---

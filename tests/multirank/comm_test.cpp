@@ -35,6 +35,7 @@ const Case kCases[] = {
     {"Broadcast", check_broadcast},
     {"Exchange", check_exchange},
     {"SameBits", check_same_bits},
+    {"RoundsOnce", check_rounds_once},
     {"ManyUnderWay", check_many_under_way},
     {"GraphReplay", check_graph_replay},
     {"WaitsForOne", check_waits_for_one},

@@ -72,6 +72,24 @@ TEST_F(Generation, WhatTheTokenizerDoesNotKnowIsNeverSampled) {
   }
 }
 
+// Main parameters in FP32 are what a checkpoint has: text may be made in another compute.
+TEST_F(Generation, InSixteenBits) {
+  const std::vector<i32> prompt =
+      Generator(config_, plugins(), step_, 1).tokenizer().encode("the ");
+  const i32 wide = Generator(config_, plugins(), step_, 1).next(prompt, {.temperature = 0});
+  for (const std::string compute : {"bf16", "fp16"}) {
+    const Resolved narrow = resolve(Config::parse(read_index(step_).info.config,
+                                                  "index.json",
+                                                  {"parallel.tensor=1",
+                                                   "batch.global=1",
+                                                   "batch.micro=1",
+                                                   "precision.compute=" + compute}),
+                                    plugins());
+    EXPECT_EQ(Generator(narrow, plugins(), step_, 1).next(prompt, {.temperature = 0}), wide)
+        << compute;
+  }
+}
+
 TEST_F(Generation, SeesTheLastTokensOnly) {
   Generator generator(config_, plugins(), step_, 1);
   const i64 length = 8;

@@ -173,6 +173,30 @@ void check_exchange(TestRank& rank) {
   }
 }
 
+void check_rounds_once(TestRank& rank) {
+  const auto group = make_world_group(rank);
+  const int p = group->size();
+  for (const auto& [dtype, bits] : {std::pair{DType::bf16, 8}, {DType::fp16, 11}}) {
+    // Too large for a single 1 to change it; the members take turns to have it.
+    const double large = std::ldexp(1.0, bits);
+    const auto term = [&](i64 member, i64 i) { return member == i % p ? large : 1.0; };
+    const double exact = large + p - 1;
+    const double expected = 2 * std::nearbyint(exact / 2);  // ties to even
+    for (const i64 n : {i64{3}, i64{1025}, i64{20001}}) {
+      const auto mine = [&](i64 elements) {
+        return filled(rank.device, elements, dtype, [&](i64 i) { return term(group->index(), i); });
+      };
+      const auto rounded = [&](i64) { return expected; };
+      const Tensor all = mine(n);
+      group->all_reduce(rank.stream(), all, ReduceOp::sum, "rounds").wait(rank.stream());
+      expect_values(all, rounded, "all_reduce rounded once");
+      const Tensor parts = mine(n * p), part = poisoned(rank, n, dtype);
+      group->reduce_scatter(rank.stream(), parts, part, "rounds").wait(rank.stream());
+      expect_values(part, rounded, "reduce_scatter rounded once");
+    }
+  }
+}
+
 void check_same_bits(TestRank& rank) {
   const auto group = make_world_group(rank);
   const int p = group->size();
@@ -414,6 +438,7 @@ void check_everything(TestRank& rank) {
   check_broadcast(rank);
   check_exchange(rank);
   check_same_bits(rank);
+  check_rounds_once(rank);
   for (u64 seed = 1; seed <= 3; ++seed) check_random_sequences(rank, seed);
   check_many_under_way(rank);
   check_waits_for_one(rank);

@@ -14,6 +14,9 @@ void check_broadcast(TestRank& rank);
 void check_exchange(TestRank& rank);
 /// Random floats: all members have the same bits, run after run, whatever the order of the sum.
 void check_same_bits(TestRank& rank);
+/// Sums of 16-bit floats that lose terms, or depend on their order, unless they are added wider and
+/// rounded once: every member has what one rounding of the exact sum gives.
+void check_rounds_once(TestRank& rank);
 /// Random collectives over two overlapping groups; each rank waits in an order of its own.
 void check_random_sequences(TestRank& rank, u64 seed);
 /// The same over these groups.

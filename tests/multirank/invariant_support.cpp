@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <initializer_list>
 
 namespace tessera::testing {
 
@@ -85,9 +86,128 @@ const Training& trained(const Sets& sets, int steps) {
   return runs[key];
 }
 
+double rms(const std::vector<double>& a, const std::vector<double>& b) {
+  double sum = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) sum += (a[i] - b[i]) * (a[i] - b[i]);
+  return std::sqrt(sum / static_cast<double>(a.size()));
+}
+
+// Is `got` at most twice as far from `near` as that is from `exact`? In words where it is not.
+std::string farther(const std::vector<double>& got,
+                    const std::vector<double>& near,
+                    const std::vector<double>& exact,
+                    const std::string& what) {
+  if (got.size() != near.size() || near.size() != exact.size()) {
+    return fmt::format("{} values of {}, expected {}", got.size(), what, near.size());
+  }
+  const double apart = rms(got, near), bound = 2 * rms(near, exact);
+  if (apart <= bound) return {};
+  return fmt::format("{} differ by {:.3g} (rms), more than twice {:.3g}", what, apart, bound / 2);
+}
+
+std::string farther(const Tensors& got, const Tensors& near, const Tensors& exact) {
+  for (const auto& [name, values] : near) {
+    const auto found = got.find(name);
+    if (found == got.end()) return fmt::format("\"{}\" is missing", name);
+    const std::string text = farther(found->second, values, exact.at(name), name);
+    if (!text.empty()) return text;
+  }
+  return {};
+}
+
+Tensors scaled(Tensors tensors, double factor) {
+  for (auto& [name, values] : tensors) {
+    for (double& value : values) value *= factor;
+  }
+  return tensors;
+}
+
+std::string first_differs(const std::vector<double>& got,
+                          const std::vector<double>& want,
+                          double tolerance,
+                          std::string_view what) {
+  return difference({got.at(0)}, {want.at(0)}, tolerance, what);
+}
+
+// One that overflows nowhere, so that all steps are taken.
+constexpr double kFixedScale = 1024;
+
+Sets in_16_bits(const Narrow& narrow) {
+  Sets sets = {fmt::format("precision.compute=\"{}\"", narrow.compute),
+               fmt::format("device.type=\"{}\"", narrow.device)};
+  if (narrow.compute == "fp16") {
+    sets.push_back(fmt::format("precision.loss_scale={}", kFixedScale));
+  }
+  return sets;
+}
+
+// The first text that says something.
+std::string first_of(std::initializer_list<std::string> texts) {
+  for (const std::string& text : texts) {
+    if (!text.empty()) return text;
+  }
+  return {};
+}
+
 }  // namespace
 
 const Training& one_rank(int steps, const Sets& model) { return trained(model, steps); }
+
+Findings check_narrow(const PluginHost& host,
+                      const Narrow& narrow,
+                      const Sets& sets,
+                      Rounding rounding,
+                      const Sets& model) {
+  const Sets in = with(model, in_16_bits(narrow)), layout = with(in, sets);
+  const Training& wide = one_rank(kTableSteps, model);
+  const Training& single = trained(in, kTableSteps);
+  const Training& single_descent = trained(with(in, plain_descent()), 1);
+  const Training run = train(tiny_config(), layout, {.steps = kTableSteps, .host = &host});
+  const Training descent = train(tiny_config(), with(layout, plain_descent()), {.host = &host});
+  const double unscale = narrow.compute == "fp16" ? 1 / kFixedScale : 1;
+  const Tensors gradients = scaled(run.gradients, unscale);
+  const Tensors single_gradients = scaled(single.gradients, unscale);
+  Findings found;
+  found.losses = farther(run.losses, single.losses, wide.losses, "losses");
+  found.norms = farther(run.norms, single.norms, wide.norms, "norms");
+  if (rounding == Rounding::same) {
+    found.losses =
+        first_of({found.losses, first_differs(run.losses, single.losses, kLossTolerance, "loss")});
+    found.norms =
+        first_of({found.norms, first_differs(run.norms, single.norms, kNormTolerance, "norm")});
+    found.gradients = difference(gradients, single_gradients);
+    found.update = difference(descent.parameters, single_descent.parameters);
+  } else {
+    const Training& exact = trained(with(model, in_double()), 1);
+    const Training& exact_descent = trained(with(with(model, in_double()), plain_descent()), 1);
+    found.gradients = farther(gradients, single_gradients, exact.gradients);
+    found.update = farther(descent.parameters, single_descent.parameters, exact_descent.parameters);
+  }
+  return found;
+}
+
+std::string check_loss_scale(const PluginHost& host,
+                             const std::string& device,
+                             const Sets& sets,
+                             const Sets& model) {
+  const Sets in = with({"precision.compute=\"fp16\"",
+                        "precision.loss_scale_start=16777216",
+                        "precision.loss_scale_window=4",
+                        fmt::format("device.type=\"{}\"", device)},
+                       model);
+  const Training& wide = one_rank(kTableSteps, model);
+  const Training& fixed = trained(with(model, in_16_bits({"fp16", device})), kTableSteps);
+  const Training& single = trained(in, kTableSteps);
+  const Training run = train(tiny_config(), with(in, sets), {.steps = kTableSteps, .host = &host});
+  const double bound = 2 * rms(fixed.losses, wide.losses);
+  const double apart = rms(run.losses, single.losses);
+  return first_of(
+      {difference(run.updates, single.updates, 0, "the count of updates"),
+       difference(run.loss_scales, single.loss_scales, 0, "the loss scale"),
+       apart <= bound
+           ? std::string()
+           : fmt::format("losses differ by {:.3g} (rms), more than {:.3g}", apart, bound)});
+}
 
 Findings check_invariant(const PluginHost& host, const Sets& sets, const Sets& model) {
   const Training& single = one_rank(kTableSteps, model);

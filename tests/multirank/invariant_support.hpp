@@ -42,4 +42,33 @@ Findings check_invariant(const PluginHost& host, const Sets& sets, const Sets& m
 /// tiny_config() on one rank, trained once a process.
 const Training& one_rank(int steps, const Sets& model = {});
 
+/// How the values of a layout with 16-bit compute relate to those of one rank.
+enum class Rounding {
+  same,   ///< every operation has one rank's shapes and values: fp32 sums take another order
+  other,  ///< sums over ranks are rounded elsewhere
+};
+
+/// What computes in 16 bits.
+struct Narrow {
+  std::string compute;  ///< "bf16" or "fp16"
+  std::string device = "reference";
+};
+
+/// As check_invariant, in 16 bits: a layout is at most twice as far from one rank of the same
+/// compute as that one is from fp32 (gradients, one update: from double precision). Where roundings
+/// are the same, the first step's loss, norm, gradients and update differ by what fp32 sums do.
+Findings check_narrow(const PluginHost& host,
+                      const Narrow& narrow,
+                      const Sets& sets,
+                      Rounding rounding,
+                      const Sets& model = {});
+
+/// fp16 with a loss scale that overflows at first and grows later: the same steps are skipped as on
+/// one rank, the scale is the same after each step, and losses are as near as check_narrow's. What
+/// differs, in words.
+std::string check_loss_scale(const PluginHost& host,
+                             const std::string& device,
+                             const Sets& sets,
+                             const Sets& model = {});
+
 }  // namespace tessera::testing

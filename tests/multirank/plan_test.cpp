@@ -39,6 +39,7 @@ std::map<i64, Measured> measure(const Sets& sets) {
   TrainOptions options;
   options.at_end = [&](RankRun& run) {
     const Mesh& mesh = run.mesh();
+    run.step().parameters_changed();  // as after a step: train() has gathered them
     for (const auto& group : mesh.all()) group->reset_counters();
     run.step().run();
     Measured measured{
@@ -120,6 +121,7 @@ TEST_P(Planned, MemoryAndMessagesAreThoseOfTheRun) {
 const std::string kRows = "parallel.sequence_parallel=true";
 const std::string kDistributed = "optimizer.type=\"distributed\"";
 const std::string kMicro1 = "batch.micro=1";
+const std::string kBf16 = "precision.compute=\"bf16\"";
 const std::string kContext = "model.block.attention.context=";
 
 INSTANTIATE_TEST_SUITE_P(
@@ -170,6 +172,14 @@ INSTANTIATE_TEST_SUITE_P(
         Layout{"cp4", {"parallel.context=4"}},
         Layout{"tp2_cp2_sp_all_to_all",
                {"parallel.tensor=2", "parallel.context=2", kRows, kContext + "\"all_to_all\""}},
+        Layout{"bf16_cp2", {"device.type=\"reference\"", kBf16, "parallel.context=2"}},
+        Layout{"bf16_pp2_tp2_sp",
+               {"device.type=\"reference\"",
+                kBf16,
+                "parallel.pipeline=2",
+                "parallel.tensor=2",
+                "schedule.type=\"1f1b\"",
+                kRows}},
         Layout{"pp2_cp2",
                {"parallel.pipeline=2",
                 "parallel.context=2",

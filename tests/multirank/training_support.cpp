@@ -217,6 +217,8 @@ Training train(const std::string& text,
         if (run.mesh().rank() != 0) continue;
         result.losses.push_back(row.loss);
         result.norms.push_back(row.scalars[step_scalar::kNorm]);
+        result.loss_scales.push_back(row.scalars[step_scalar::kLossScale]);
+        result.updates.push_back(row.scalars[step_scalar::kSteps]);
       }
       if (config.run.check.replicas_every > 0) run.step().check_replicas();
     }

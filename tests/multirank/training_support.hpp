@@ -17,6 +17,8 @@ std::string tiny_config();
 /// What a run under some layout gave, as far as it does not depend on the layout.
 struct Training {
   std::vector<double> losses, norms;  ///< by step
+  std::vector<double> loss_scales;    ///< after each step
+  std::vector<double> updates;        ///< so far: skipped steps make none
   /// Logical gradients of the first step and parameters after the last, gathered from all ranks.
   std::map<std::string, std::vector<double>> gradients, parameters;
 };

@@ -36,6 +36,15 @@ TEST(Validation, ReadsEachSampleOfTheSetOnceAtMost) {
   EXPECT_EQ(loss_of({"validation.samples=100000000000"}), whole);
 }
 
+TEST(Validation, InSixteenBits) {
+  const double wide = loss_of({});
+  for (const std::string compute : {"bf16", "fp16"}) {
+    const double narrow = loss_of({"precision.compute=\"" + compute + "\"", "parallel.pipeline=2"});
+    EXPECT_NE(narrow, wide) << compute;
+    EXPECT_NEAR(narrow, wide, 0.02) << compute;
+  }
+}
+
 TEST(Validation, WithoutSamplesIsAConfigurationError) {
   const auto problem = [](const std::vector<std::string>& sets) -> std::string {
     const Resolved config = resolve(Config::parse(tiny_config(), "test", sets), plugins());

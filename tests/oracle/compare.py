@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy
 import torch
 
+import autocast
 import mistakes
 import tessera_run
 from peer import Peer
@@ -147,6 +148,7 @@ def main():
         text = write_text(folder / "text")
         try:
             alike, records = compare_all(options.program, config, text, folder)
+            alike &= autocast.compare(options.program, CONFIG, config, folder)
         except tessera_run.Failed as failure:
             sys.exit(f"failed: {failure}")
     if not alike:

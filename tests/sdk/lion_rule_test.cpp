@@ -115,7 +115,7 @@ TEST(LionRule, StepsByTheSign) {
   shards.allocate(device, 1);
   testing::write(shards.state[0], {0, 1, 0});
   const Tensor scalars =
-      bench.tensor({step_scalar::kCount}, DType::fp64, {1, 0.1, 1, 0, 0, 0.5, 0, 0});
+      bench.tensor({step_scalar::kCount}, DType::fp64, {1, 0.1, 1, 0, 0, 0.5, 0, 0, 0});
   rule.update(bench.context(), shards, scalars);
   // 0.9 m + 0.1 g/2: 0.2, 0.7, 0; all signs but the last are positive
   const auto w = testing::read(shards.main), m = testing::read(shards.state[0]);

@@ -1,7 +1,7 @@
 #include "kernel/train/execution/evaluation.hpp"
 
-#include "kernel/model/host_values.hpp"
 #include "tessera/error.hpp"
+#include "tessera/ops.hpp"
 #include "tessera/random.hpp"
 
 namespace tessera {
@@ -89,8 +89,11 @@ std::vector<float> Evaluation::logits(const std::vector<i32>& tokens, i64 positi
   executor_.evaluate(cx, plan(1), load, [&](Context&, int, Bundle& bundle) {
     const Tensor all = bundle[Slot{parts.slot(Model::kLogitsSlot)}];
     const Tensor row = all.slice(0, position, 1).slice(1, 0, setup_.model->vocabulary());
-    const std::vector<double> exact = read_values(*rank_.device, row);
-    values.assign(exact.begin(), exact.end());
+    const Tensor wide = cx.empty(row.shape(), DType::fp32);
+    CopyArgs args{row.arg(), wide.arg()};
+    ops::run(cx, args);
+    values.resize(static_cast<std::size_t>(wide.elements()));
+    rank_.device->read(wide, values.data());
   });
   return values;
 }

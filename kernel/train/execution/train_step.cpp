@@ -19,6 +19,21 @@ Tensor allocate(Device& device, const Shape& shape) {
       device, device.pool(), device.stream(), shape, DType::fp64, Category::optimizer);
 }
 
+LossScaling scaling_of(const PrecisionSection& precision) {
+  if (!precision.scales_loss() || precision.loss_scale) return {};
+  return {.window = precision.loss_scale_window,
+          .growth = precision.loss_scale_growth,
+          .backoff = precision.loss_scale_backoff,
+          .least = precision.loss_scale_min,
+          .hysteresis = precision.loss_scale_hysteresis};
+}
+
+// Of the first step.
+double loss_scale_of(const PrecisionSection& precision) {
+  if (!precision.scales_loss()) return 1;
+  return precision.loss_scale.value_or(precision.loss_scale_start);
+}
+
 }  // namespace
 
 TrainStep::TrainStep(const Rank& rank,
@@ -70,6 +85,7 @@ void TrainStep::make_optimizer(bool locate_errors) {
 void TrainStep::make_scalars() {
   Device& device = *rank_.device;
   rates_ = std::make_unique<RateTable>(*setup_.lr, setup_.config->run.steps, device);
+  scaling_ = scaling_of(setup_.config->precision);
   scalars_ = allocate(device, {step_scalar::kCount});
   loss_scale_ = scalars_.slice(0, step_scalar::kLossScale, 1);
   statistics_ = allocate(device, {2});
@@ -83,13 +99,25 @@ i64 TrainStep::updates() const {
   return static_cast<i64>(read_values(*rank_.device, scalars_)[step_scalar::kSteps]);
 }
 
-void TrainStep::set_steps(i64 steps, i64 updates) {
+std::optional<StoredLossScale> TrainStep::loss_scale() const {
+  if (scaling_.window == 0) return {};
+  const std::vector<double> values = read_values(*rank_.device, scalars_);
+  return StoredLossScale{values[step_scalar::kLossScale],
+                         static_cast<i64>(values[step_scalar::kCleanSteps]),
+                         static_cast<i64>(values[step_scalar::kHysteresis])};
+}
+
+void TrainStep::set_steps(i64 steps, i64 updates, const std::optional<StoredLossScale>& scale) {
   steps_ = steps;
   updates_known_ = updates;
   rates_->start(updates);
   std::vector<double> values(step_scalar::kCount, 0.0);
   values[step_scalar::kSteps] = static_cast<double>(updates);
-  values[step_scalar::kLossScale] = 1;
+  const StoredLossScale initial{loss_scale_of(setup_.config->precision), 0, scaling_.hysteresis};
+  const StoredLossScale& start = scale && scaling_.window > 0 ? *scale : initial;
+  values[step_scalar::kLossScale] = start.scale;
+  values[step_scalar::kCleanSteps] = static_cast<double>(start.clean_steps);
+  values[step_scalar::kHysteresis] = static_cast<double>(start.hysteresis);
   rank_.device->write(scalars_, values.data());
   for (Arrival& arrival : arrivals_) arrival.arrived = {};  // of steps that do not count any more
 }
@@ -163,7 +191,7 @@ void TrainStep::update(Context& cx) {
       .all_reduce(*cx.stream, statistics_, ReduceOp::sum, "gradient norm")
       .wait(*cx.stream);
   StepScalarsArgs args{
-      sum_squares.arg(), rates_->tensor().arg(), scalars_.arg(), optimizer_->clip()};
+      sum_squares.arg(), rates_->tensor().arg(), scalars_.arg(), optimizer_->clip(), scaling_};
   ops::run(cx, args);
   CopyArgs stops{stop.arg(), scalars_.slice(0, step_scalar::kStop, 1).arg()};
   ops::run(cx, stops);

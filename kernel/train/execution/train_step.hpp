@@ -2,9 +2,11 @@
 #include <array>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
+#include "kernel/checkpoint/index.hpp"
 #include "kernel/train/data/step_inputs.hpp"
 #include "kernel/train/execution/executor.hpp"
 #include "kernel/train/execution/rate_table.hpp"
@@ -44,8 +46,11 @@ class TrainStep {
   i64 steps() const { return steps_; }
   /// Updates of the parameters: steps() without skipped ones. Waits for the device.
   i64 updates() const;
-  /// After a checkpoint was loaded: continues after this step.
-  void set_steps(i64 steps, i64 updates);
+  /// Where the loss scale stands; none where it does not move. Waits for the device.
+  std::optional<StoredLossScale> loss_scale() const;
+  /// After a checkpoint was loaded: continues after this step. A loss scale that moves begins as
+  /// configured where none is given.
+  void set_steps(i64 steps, i64 updates, const std::optional<StoredLossScale>& scale = {});
 
   /// One training step. `inspect` is called when all gradients are complete, before the update. The
   /// host reads nothing from the device but the statistics of the step before, which have arrived
@@ -96,6 +101,7 @@ class TrainStep {
   std::unique_ptr<StepLosses> losses_;
   Tape tape_;
   Tensor scalars_, loss_scale_;
+  LossScaling scaling_;
   std::unique_ptr<RateTable> rates_;
   i64 updates_known_ = 0;  // as the host has read them: at most one more is under way
   Tensor statistics_;      // fp64 [2]: sum of squares of the gradients, requests to stop

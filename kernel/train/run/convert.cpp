@@ -190,7 +190,7 @@ Conversion import_model(const fs::path& from,
   const auto device = make_device(rank_spec_of(setup), {});
   const Rank rank = dry_rank(setup.layout, 0, device);
   const PlacedModel placed(rank, setup);
-  const RankPart part(*rank.mesh, parameter_tensors(placed.parts()));
+  const RankPart part(*rank.mesh, parameter_tensors(placed));
 
   Imported imported(model, *found->converter);
   for (const CheckpointTensor& tensor : part.tensors()) imported.expect(tensor);

@@ -416,6 +416,10 @@ class Trainer {
     event.grad_norm = row.scalars[step_scalar::kNorm];
     event.lr = row.scalars[step_scalar::kLearningRate];
     event.skipped = row.scalars[step_scalar::kFoundInf] != 0;
+    event.skipped_steps = step - static_cast<i64>(row.scalars[step_scalar::kSteps]);
+    if (config_.precision.scales_loss()) {
+      event.loss_scale = row.scalars[step_scalar::kLossScale];
+    }
     event.seconds = row.seconds;
     event.tokens_per_second = static_cast<double>(tokens_per_step()) / row.seconds;
     for (std::size_t m = 0; m < row.metrics.size(); ++m) {

@@ -59,6 +59,7 @@ CheckpointInfo TrainingState::info(const std::string& config_text) const {
   info.updates = step_.updates();
   info.samples = step_.steps() * setup_.config->batch.global;
   info.seed = setup_.config->run.seed;
+  info.loss_scale = step_.loss_scale();
   info.data = setup_.dataset->fingerprint();
   info.config = config_text;
   return info;
@@ -106,7 +107,7 @@ void TrainingState::begin_with_loaded() {
 void TrainingState::continue_from(const Checkpoints::Loaded& loaded) {
   require_same_run(loaded);
   begin_with_loaded();
-  step_.set_steps(loaded.info.step, loaded.info.updates);
+  step_.set_steps(loaded.info.step, loaded.info.updates, loaded.info.loss_scale);
 }
 
 }  // namespace tessera

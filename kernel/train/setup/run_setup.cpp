@@ -85,6 +85,37 @@ StageMap place(const RunSetup& setup) {
   }
 }
 
+// Gradients are of the main dtype, and operations add 16-bit ones to fp32 and others to their own.
+void check_precision(const RunSetup& setup) {
+  const PrecisionSection& p = setup.config->precision;
+  const bool narrow = dtype_size(parse_dtype(p.compute)) < dtype_size(DType::fp32);
+  const std::string needed = narrow ? "fp32" : p.compute;
+  if (p.main != needed) {
+    const std::string_view written = p.main != PrecisionSection().main ? "main" : "compute";
+    fail_config(
+        "{}: [precision] compute = \"{}\" adds gradients in {}, but main = \"{}\"; set both to "
+        "\"fp64\", or leave main at \"fp32\" and take a compute of 16 or 32 bits",
+        setup.maker->origin("precision", written),
+        p.compute,
+        needed,
+        p.main);
+  }
+  if (p.loss_scale && !p.scales_loss()) {
+    fail_config(
+        "{}: [precision] loss_scale = {} has no effect: compute = \"{}\" needs no scale, "
+        "only \"fp16\" does; leave it \"dynamic\"",
+        setup.maker->origin("precision", "loss_scale"),
+        *p.loss_scale,
+        p.compute);
+  }
+  if (p.scales_loss() && !p.loss_scale && p.loss_scale_start < p.loss_scale_min) {
+    fail_config("{}: [precision] loss_scale_start = {} is below loss_scale_min = {}",
+                setup.maker->origin("precision", "loss_scale_start"),
+                p.loss_scale_start,
+                p.loss_scale_min);
+  }
+}
+
 void refuse_graphs(const RunSetup& setup) {
   const Component<GraphPolicy>& graph = setup.config->graph;
   if (graph.type == RunConfig().graph.type) return;
@@ -243,14 +274,12 @@ RunSetup derive_setup(const Resolved& config,
     LrArguments arguments{config.run.run.steps};
     return setup.maker->make(config.run.lr, arguments);
   });
-  problems.run([&] {
-    refuse_graphs(setup);
-    return true;
-  });
-  problems.run([&] {
-    check_bad_steps(setup);
-    return true;
-  });
+  for (const auto& check : {&check_precision, &refuse_graphs, &check_bad_steps}) {
+    problems.run([&] {
+      check(setup);
+      return true;
+    });
+  }
   if (use == DataUse::optional) {
     try {
       derive_data(setup, use);

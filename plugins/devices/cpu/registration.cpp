@@ -5,7 +5,8 @@ namespace {
 
 // Operations whose kernels take bf16 and fp16 as well; of the rules of optimizers that is the copy
 // of main alone (below). Losses and metrics, which are added, are fp64.
-using Narrow = CoreOperations::Without<OperationList<SumSquaresArgs, CrossEntropyLossArgs>>;
+using Narrow =
+    CoreOperations::Without<OperationList<SumSquaresArgs, BlockSquaresArgs, CrossEntropyLossArgs>>;
 template <class Args>
 constexpr DTypes kTypes =
     Narrow::contains<Args> ? DTypes{DType::fp32, DType::bf16, DType::fp16} : DTypes{DType::fp32};

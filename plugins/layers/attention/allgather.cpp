@@ -24,10 +24,11 @@ class Gathered {
     reorder([&](const TensorArg& part, const TensorArg& at) { copy(cx, part, at); }, parts, all);
     return all;
   }
-  Tensor scatter_sum(Context& cx, const Tensor& all, const Shape& own_shape) const {
-    const Tensor parts = cx.empty(by_rank(), all.dtype());
+  /// This rank's part of the sum over the ranks, with the shape and dtype of `like`.
+  Tensor scatter_sum(Context& cx, const Tensor& all, const Tensor& like) const {
+    const Tensor parts = cx.empty(by_rank(), like.dtype());
     reorder([&](const TensorArg& part, const TensorArg& at) { copy(cx, at, part); }, parts, all);
-    Tensor own = cx.empty(own_shape, all.dtype());
+    Tensor own = cx.empty(like.shape(), like.dtype());
     group_.reduce_scatter(*cx.stream, parts, own, names_.key_gradients).wait(*cx.stream);
     return own;
   }
@@ -64,9 +65,9 @@ Tensor backward(Context& cx,
                 const Tensor& gradient) {
   const Tensor own = queries.layout().pack_keys(cx, queries.projections());
   const Tensor keys = world.gather(cx, own);
-  const Tensor key_gradients = cx.empty(keys.shape(), keys.dtype());
+  const Tensor key_gradients = cx.empty(keys.shape(), sum_dtype(keys.dtype()));
   QueryGradients gradients(cx, queries, gradient);
-  GradientSum sum(key_gradients);
+  GradientSum sum(key_gradients, keys.dtype());
   for (int half = zigzag::kHalves - 1; half >= 0; --half) {  // the half that sees most first
     gradients.differentiate(cx, half, world.keys(keys, queries.horizon(half)), sum);
   }
@@ -75,7 +76,7 @@ Tensor backward(Context& cx,
     FillArgs clear{key_gradients.slice(1, seen, world.elements() - seen).arg(), 0};
     ops::run(cx, clear);
   }
-  return gradients.projections(cx, world.scatter_sum(cx, key_gradients, own.shape()));
+  return gradients.projections(cx, world.scatter_sum(cx, key_gradients, own));
 }
 
 }  // namespace
@@ -90,7 +91,7 @@ Tensor allgather_attention(Context& cx,
   for (int half = 0; half < zigzag::kHalves; ++half) {
     queries.attend(cx, half, world.keys(keys, queries.horizon(half)));
   }
-  Tensor out = queries.result();
+  Tensor out = queries.result(cx);
   if (!cx.recording()) return out;
   cx.tape->record("allgather_attention",
                   std::array{qkv},

@@ -21,6 +21,13 @@ void copy(Context& cx, const TensorArg& from, const TensorArg& to) {
   ops::run(cx, args);
 }
 
+Tensor converted(Context& cx, const Tensor& x, DType dtype) {
+  if (x.dtype() == dtype) return x;
+  Tensor y = cx.empty(x.shape(), dtype);
+  copy(cx, x.arg(), y.arg());
+  return y;
+}
+
 PackedLayout::PackedLayout(const ops::AttentionShape& shape, i64 ranks)
     : shape_(shape), ranks_(ranks), chunk_(shape.sequence / zigzag::kHalves) {}
 

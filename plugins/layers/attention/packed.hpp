@@ -12,6 +12,8 @@ struct Extent {
 /// Elements of a tensor's memory from `offset` on, in any order.
 TensorArg strided(const Tensor& tensor, i64 offset, std::initializer_list<Extent> extents);
 void copy(Context& cx, const TensorArg& from, const TensorArg& to);
+/// x itself where it has this dtype.
+Tensor converted(Context& cx, const Tensor& x, DType dtype);
 
 /// Where things lie on a context-parallel rank, which holds two chunks of each sample (zigzag.hpp):
 /// in projections [b · s, (H + 2K) · d], in results [b · s, H · d], and in blocks [l, b, K · d],

@@ -25,7 +25,7 @@ Queries::Queries(Context& cx,
           shape.head_dim,
           qkv.text());
   if (!cx.training()) spec_.dropout = 0;
-  out_ = cx.empty({qkv.dim(0), shape.heads * shape.head_dim}, qkv.dtype());
+  out_ = cx.empty({qkv.dim(0), shape.heads * shape.head_dim}, sum_dtype(qkv.dtype()));
   for (int half = 0; half < zigzag::kHalves; ++half) {
     const i64 chunk = zigzag::chunk(layout_.ranks(), attention.group->index(), half);
     halves_[static_cast<std::size_t>(half)].first = chunk * layout_.chunk();
@@ -56,26 +56,46 @@ void Queries::attend(Context& cx, int half, const Keys& keys) {
   args.v = keys.v;
   if (queries.row_ids.defined()) args.row_ids = queries.row_ids.arg();
   args.spec = spec_for(queries, keys);
-  if (!std::exchange(queries.met, true)) {
-    args.out = layout_.results(out_, half);
+  const bool first = !std::exchange(queries.met, true);
+  const TensorArg whole = layout_.results(out_, half);
+  if (first && out_.dtype() == qkv_.dtype()) {
+    args.out = whole;
     queries.lse = ops::run(cx, args)[1];
     return;
   }
   const auto part = ops::run(cx, args);
-  AttentionMergeArgs merge{
-      part[0].arg(), part[1].arg(), layout_.results(out_, half), queries.lse.arg()};
+  if (first) {
+    copy(cx, part[0].arg(), whole);
+    queries.lse = part[1];
+    return;
+  }
+  const Tensor wide = converted(cx, part[0], out_.dtype());
+  AttentionMergeArgs merge{wide.arg(), part[1].arg(), whole, queries.lse.arg()};
   ops::run(cx, merge);
 }
 
+Tensor Queries::result(Context& cx) {
+  out_ = converted(cx, out_, qkv_.dtype());
+  return out_;
+}
+
 Tensor GradientSum::next(Context& cx, i64 length) {
-  next_ = begun_ ? cx.empty({sum_.dim(0), length}, sum_.dtype()) : sum_.slice(1, 0, length);
+  const bool in_place = !begun_ && sum_.dtype() == parts_;
+  next_ = in_place ? sum_.slice(1, 0, length) : cx.empty({sum_.dim(0), length}, parts_);
   return next_;
 }
 
 void GradientSum::add(Context& cx) {
-  for (int i = 0; begun_ && i < sum_.dim(0); ++i) {
+  const bool in_place = !begun_ && sum_.dtype() == parts_;
+  const Tensor part = converted(cx, next_, sum_.dtype());
+  for (int i = 0; !in_place && i < sum_.dim(0); ++i) {
     const TensorArg sum = sum_.slice(0, i, 1).slice(1, 0, next_.dim(1)).arg();
-    AddArgs args{sum, next_.slice(0, i, 1).arg(), sum};
+    const TensorArg row = part.slice(0, i, 1).arg();
+    if (!begun_) {
+      copy(cx, row, sum);
+      continue;
+    }
+    AddArgs args{sum, row, sum};
     ops::run(cx, args);
   }
   begun_ = true;
@@ -84,8 +104,11 @@ void GradientSum::add(Context& cx) {
 
 QueryGradients::QueryGradients(Context& cx, const Queries& queries, Tensor gradient)
     : queries_(queries), gradient_(std::move(gradient)) {
-  sum_ = cx.empty({zigzag::kHalves, gradient_.elements() / zigzag::kHalves}, gradient_.dtype());
-  for (int half = 0; half < zigzag::kHalves; ++half) sums_.emplace_back(sum_.slice(0, half, 1));
+  const DType parts = gradient_.dtype();
+  sum_ = cx.empty({zigzag::kHalves, gradient_.elements() / zigzag::kHalves}, sum_dtype(parts));
+  for (int half = 0; half < zigzag::kHalves; ++half) {
+    sums_.emplace_back(sum_.slice(0, half, 1), parts);
+  }
 }
 
 void QueryGradients::differentiate(Context& cx, int half, const Keys& keys, GradientSum& key_sum) {

@@ -22,10 +22,10 @@ class Queries {
   const Tensor& projections() const { return qkv_; }
   /// How many positions of a sample, from its first on, queries of this half see.
   i64 horizon(int half) const;
-  /// One more part of the keys that a half sees, no key twice.
+  /// One more part of the keys that a half sees, no key twice. 16-bit parts are joined in fp32.
   void attend(Context& cx, int half, const Keys& keys);
-  /// [b · s, H · d], of all keys so far.
-  const Tensor& result() const { return out_; }
+  /// [b · s, H · d], after the last part: rounds what was joined.
+  Tensor result(Context& cx);
 
  private:
   friend class QueryGradients;
@@ -42,11 +42,18 @@ class Queries {
   std::array<Half, zigzag::kHalves> halves_;
 };
 
-/// A sum of gradients [m, n] to which contributions come one by one: the first is written in place,
-/// each later one elsewhere and then added.
+/// In which 16-bit results of parts are added up, so that the whole is rounded once; other dtypes
+/// are their own.
+inline DType sum_dtype(DType parts) {
+  return dtype_size(parts) < dtype_size(DType::fp32) ? DType::fp32 : parts;
+}
+
+/// A sum of gradients [m, n] to which contributions come one by one. Where both have one dtype the
+/// first is written in place; all others are written elsewhere and then added.
 class GradientSum {
  public:
-  explicit GradientSum(Tensor sum) : sum_(std::move(sum)) {}
+  /// `sum` is of sum_dtype(parts).
+  GradientSum(Tensor sum, DType parts) : sum_(std::move(sum)), parts_(parts) {}
   /// Where the next contribution belongs, one to the first `length` elements of each row. The first
   /// one is the longest.
   Tensor next(Context& cx, i64 length);
@@ -55,6 +62,7 @@ class GradientSum {
 
  private:
   Tensor sum_, next_;
+  DType parts_;
   bool begun_ = false;
 };
 
@@ -70,7 +78,7 @@ class QueryGradients {
 
  private:
   const Queries& queries_;
-  Tensor gradient_, sum_;  // sum_ [half, b · l · H · d]
+  Tensor gradient_, sum_;  // sum_ [half, b · l · H · d], of sum_dtype
   std::vector<GradientSum> sums_;
 };
 

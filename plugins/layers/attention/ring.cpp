@@ -58,7 +58,7 @@ void for_pairs(const Queries& queries, const Tensor& blocks, i64 owner, Body&& b
 }
 
 // The gradients of keys and values follow them one hop later and end where they belong: every rank
-// adds its part while the keys are there.
+// adds its part while the keys are there. 16-bit ones travel as fp32 and are rounded at the end.
 Tensor backward(Context& cx, const Queries& queries, const Ring& ring, const Tensor& gradient) {
   QueryGradients gradients(cx, queries, gradient);
   Tensor keys = queries.layout().pack_keys(cx, queries.projections());
@@ -66,12 +66,12 @@ Tensor backward(Context& cx, const Queries& queries, const Ring& ring, const Ten
   for (int step = 0; step < ring.size(); ++step) {
     Ring::Hop next;
     if (step + 1 < ring.size()) next = ring.hand_on(cx, keys, ring.names().keys);
-    const Tensor here = cx.empty(keys.shape(), keys.dtype());
+    const Tensor here = cx.empty(keys.shape(), sum_dtype(keys.dtype()));
     std::vector<GradientSum> parts;
     parts.reserve(zigzag::kHalves);
     std::array<bool, zigzag::kHalves> seen{};
     for (int half = 0; half < zigzag::kHalves; ++half) {
-      parts.emplace_back(here.slice(0, half, 1).view({2, here.dim(2)}));
+      parts.emplace_back(here.slice(0, half, 1).view({2, here.dim(2)}), keys.dtype());
     }
     for_pairs(queries, keys, ring.owner(step), [&](int half, int key_half, const Keys& pair) {
       gradients.differentiate(cx, half, pair, parts[static_cast<std::size_t>(key_half)]);
@@ -110,7 +110,7 @@ Tensor ring_attention(Context& cx,
     });
     keys = next.arrive(cx);
   }
-  Tensor out = queries.result();
+  Tensor out = queries.result(cx);
   if (!cx.recording()) return out;
   cx.tape->record("ring_attention",
                   std::array{qkv},

@@ -74,6 +74,8 @@ void Console::on(const StepEnd& step) {
         .add("tokens_per_second", step.tokens_per_second)
         .add("seconds", step.seconds);
     if (step.skipped) line.add("skipped", true);
+    if (step.skipped_steps > 0) line.add("skipped_steps", step.skipped_steps);
+    if (step.loss_scale > 0) line.add("loss_scale", step.loss_scale);
     for (const auto& [name, value] : step.metrics) line.add(name, value);
     return print(line.text());
   }
@@ -99,6 +101,8 @@ void Console::print_step(const StepEnd& step) {
     }
   }
   for (const auto& [name, value] : step.metrics) line += fmt::format("  {} {:.4g}", name, value);
+  if (step.loss_scale > 0) line += "  scale " + human::scientific(step.loss_scale);
+  if (step.skipped_steps > 0) line += fmt::format("  skipped steps {}", step.skipped_steps);
   if (step.skipped) line += "  skipped: its loss or its gradients are bad";
   print(std::move(line));
   seconds_ = 0;

@@ -38,6 +38,8 @@ void Metrics::on(const StepEnd& step) {
       .add("tokens_per_second", step.tokens_per_second)
       .add("seconds", step.seconds);
   if (step.skipped) line_.add("skipped", true);
+  if (step.skipped_steps > 0) line_.add("skipped_steps", step.skipped_steps);
+  if (step.loss_scale > 0) line_.add("loss_scale", step.loss_scale);
   for (const auto& [name, value] : step.metrics) line_.add(name, value);
   waiting_ = true;
 }

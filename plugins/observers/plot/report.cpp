@@ -48,7 +48,7 @@ void Report::on(const RunStart& start) {
 void Report::on(const StepEnd& step) {
   page_.step = step.step;
   page_.seconds += step.seconds;
-  if (step.skipped) ++page_.skipped;
+  page_.skipped = step.skipped_steps;
   page_.loss.add(step.step, step.loss);
   page_.norm.add(step.step, step.grad_norm);
   page_.rate.add(step.step, step.lr);

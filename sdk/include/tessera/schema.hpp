@@ -23,7 +23,7 @@ struct Component {
   std::string path = {};
 };
 
-/// A value or the word "auto" (no value). `Auto<i64> ranks;` starts as "auto".
+/// A value or a word, usually "auto" (no value). `Auto<i64> ranks;` starts as the word.
 template <class T>
 using Auto = std::optional<T>;
 
@@ -36,7 +36,8 @@ struct TESSERA_API FieldSpec {
   std::string doc;
   FieldType type = FieldType::string;
   FieldType element = FieldType::string;  ///< of an array
-  bool allows_auto = false;
+  bool allows_auto = false;               ///< takes the word `automatic` too
+  std::string automatic = "auto";
   std::optional<Value> initial;  ///< the default; empty when the key must be given
   std::string from;              ///< absolute path read when the key is absent
   bool given = false;            ///< only the parent component sets it; an error in a file
@@ -175,18 +176,22 @@ class Schema {
     return FieldBuilder(spec);
   }
 
-  /// The same with "auto" allowed; "auto" leaves the member empty.
+  /// The same with the word "auto" allowed, or another; the word leaves the member empty.
   template <class M>
-  FieldBuilder field(std::string_view name, Auto<M> T::*member, std::string_view doc) {
+  FieldBuilder field(std::string_view name,
+                     Auto<M> T::*member,
+                     std::string_view doc,
+                     std::string_view word = "auto") {
     static_assert(sizeof(detail::FieldCheck<M>) > 0);
     FieldSpec& spec = add(name, doc, detail::FieldTraits<M>::kType);
     spec.allows_auto = true;
+    spec.automatic = word;
     const Auto<M> initial = T{}.*member;
-    spec.initial = initial ? detail::FieldTraits<M>::to(*initial) : Value("auto");
-    spec.assign = [member](void* object, const Value& value) {
-      const auto* word = std::get_if<std::string>(&value.data);
+    spec.initial = initial ? detail::FieldTraits<M>::to(*initial) : Value(spec.automatic);
+    spec.assign = [member, automatic = spec.automatic](void* object, const Value& value) {
+      const auto* text = std::get_if<std::string>(&value.data);
       auto& target = static_cast<T*>(object)->*member;
-      if (word != nullptr && *word == "auto") {
+      if (text != nullptr && *text == automatic) {
         target.reset();
       } else {
         target = detail::FieldTraits<M>::from(value);

@@ -69,6 +69,15 @@ void StepScalarsArgs::infer(StepScalarsArgs& args) {
   check.input(args.rates, {args.rates.shape[0]});
   check.require(args.rates.shape[0] > 0, "the table of learning rates is empty");
   check.require(args.clip >= 0, "clip is {}", args.clip);
+  const LossScaling& scaling = args.scaling;
+  check.require(scaling.window >= 0 && scaling.hysteresis >= 1 && scaling.growth >= 1 &&
+                    scaling.backoff > 0 && scaling.backoff <= 1 && scaling.least > 0,
+                "the loss scale moves by window {}, growth {}, backoff {}, least {}, hysteresis {}",
+                scaling.window,
+                scaling.growth,
+                scaling.backoff,
+                scaling.least,
+                scaling.hysteresis);
   check_scalars(check, args.scalars);
 }
 

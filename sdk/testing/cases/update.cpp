@@ -136,6 +136,11 @@ void add_update_cases(Cases& cases) {
   add_step(cases, "no bound", 4096e6, 0, 2);
   add_step(cases, "past the table", 4096, 1, 100);
   add_step(cases, "zero gradient", 0, 1, 0);
+  StepScalarsArgs grows;
+  grows.scaling = {.window = 1};
+  cases.add("loss scale grows",
+            grows,
+            {cases.scalar(4096), Operand::given({1}, DType::fp64, {0.1}), scalars(0, 0.05, false)});
 }
 
 }  // namespace tessera::testing

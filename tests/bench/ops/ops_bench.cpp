@@ -1,5 +1,6 @@
 // The operations of one device at the shapes of the GPT of train_step.toml: 2048 rows, 384 wide,
-// 6 heads, vocabulary 256. TESSERA_BENCH_DEVICE (cpu) and TESSERA_BENCH_THREADS (2) choose.
+// 6 heads, vocabulary 256. TESSERA_BENCH_DEVICE (cpu), TESSERA_BENCH_DTYPE (fp32) of the data, and
+// TESSERA_BENCH_THREADS (2) choose.
 #include <benchmark/benchmark.h>
 
 #include <cstdlib>
@@ -40,8 +41,12 @@ class Bench {
     return bench;
   }
 
-  Tensor random(const Shape& shape) { return workbench_.random(shape, DType::fp32, ++seed_); }
-  Tensor zeros(const Shape& shape, DType dtype = DType::fp32) {
+  Tensor random(const Shape& shape) { return random(shape, dtype_); }
+  Tensor random(const Shape& shape, DType dtype) {
+    return workbench_.random(shape, dtype, ++seed_);
+  }
+  Tensor zeros(const Shape& shape) { return zeros(shape, dtype_); }
+  Tensor zeros(const Shape& shape, DType dtype) {
     return workbench_.tensor(
         shape, dtype, std::vector<double>(static_cast<std::size_t>(shape.elements()), 0));
   }
@@ -57,9 +62,9 @@ class Bench {
     return values({kRows}, DType::i64, ids);
   }
 
-  /// Times launches; `flops` and `bytes` of one launch become rates.
+  /// Times launches; the FLOPs and bytes of one launch become rates.
   template <OperationArgs Args>
-  void measure(benchmark::State& state, const Args& args, double flops, double bytes) {
+  void measure(benchmark::State& state, const Args& args) {
     const Operation<Args> operation(*device_);
     if (!operation.available()) {
       state.SkipWithError("the device has no such operation");
@@ -74,8 +79,9 @@ class Bench {
     }
     const double launches = static_cast<double>(state.iterations());
     using benchmark::Counter;
-    if (flops > 0) state.counters["flops"] = Counter(flops * launches, Counter::kIsRate);
-    if (bytes > 0) state.counters["bytes"] = Counter(bytes * launches, Counter::kIsRate);
+    const Effort effort = device_->find(Args::kName)->effort(&args);
+    state.counters["flops"] = Counter(effort.flops * launches, Counter::kIsRate);
+    state.counters["bytes"] = Counter(effort.total_bytes() * launches, Counter::kIsRate);
   }
 
  private:
@@ -95,6 +101,7 @@ class Bench {
         environment("TESSERA_BENCH_DEVICE", "cpu"), EmptyTable(), {}, arguments);
   }
 
+  const DType dtype_ = parse_dtype(environment("TESSERA_BENCH_DTYPE", "fp32"));
   PluginHost host_;
   std::shared_ptr<Device> device_;
   testing::Workbench workbench_;
@@ -107,17 +114,16 @@ enum Product { kForward, kInputGradient, kWeightGradient };
 void matmul(benchmark::State& state, Product product, i64 rows, i64 in, i64 out) {
   Bench& b = Bench::get();
   const Tensor x = b.random({rows, in}), y = b.random({rows, out}), weight = b.random({out, in});
-  const Tensor bias = b.random({out});
+  const Tensor bias = b.random({out}), weight_grad = b.zeros({out, in}, DType::fp32);
   MatmulArgs args;
   if (product == kForward) {
     args = {x.arg(), weight.arg(), bias.arg(), y.arg(), false, true, false};
   } else if (product == kInputGradient) {
     args = {y.arg(), weight.arg(), {}, x.arg(), false, false, false};
   } else {
-    args = {y.arg(), x.arg(), {}, weight.arg(), true, false, true};
+    args = {y.arg(), x.arg(), {}, weight_grad.arg(), true, false, true};
   }
-  const double flops = 2.0 * static_cast<double>(rows) * static_cast<double>(in * out);
-  b.measure(state, args, flops, 0);
+  b.measure(state, args);
 }
 
 void add_matmuls() {
@@ -150,42 +156,44 @@ void layernorm(benchmark::State& state) {
   Bench& b = Bench::get();
   const Tensor x = b.random({kRows, kHidden}), out = b.zeros({kRows, kHidden});
   const Tensor weight = b.random({kHidden}), bias = b.random({kHidden});
-  const Tensor mean = b.zeros({kRows}), rstd = b.zeros({kRows});
+  const Tensor mean = b.zeros({kRows}, DType::fp32), rstd = b.zeros({kRows}, DType::fp32);
   const LayerNormArgs args{x.arg(), weight.arg(), bias.arg(), out.arg(), mean.arg(), rstd.arg()};
-  b.measure(state, args, 0, 2.0 * static_cast<double>(x.bytes()));
+  b.measure(state, args);
 }
 
 void layernorm_backward(benchmark::State& state) {
   Bench& b = Bench::get();
   const Tensor grad = b.random({kRows, kHidden}), x = b.random({kRows, kHidden});
   const Tensor out = b.zeros({kRows, kHidden});
-  const Tensor weight = b.random({kHidden}), mean = b.zeros({kRows}), rstd = b.random({kRows});
+  const Tensor weight = b.random({kHidden}), mean = b.zeros({kRows}, DType::fp32),
+               rstd = b.random({kRows}, DType::fp32);
   const LayerNormBackwardArgs args{
       grad.arg(), x.arg(), weight.arg(), mean.arg(), rstd.arg(), out.arg()};
-  b.measure(state, args, 0, 3.0 * static_cast<double>(x.bytes()));
+  b.measure(state, args);
 }
 
 void layernorm_weight(benchmark::State& state) {
   Bench& b = Bench::get();
   const Tensor grad = b.random({kRows, kHidden}), x = b.random({kRows, kHidden});
-  const Tensor mean = b.zeros({kRows}), rstd = b.random({kRows});
-  const Tensor weight_grad = b.zeros({kHidden}), bias_grad = b.zeros({kHidden});
+  const Tensor mean = b.zeros({kRows}, DType::fp32), rstd = b.random({kRows}, DType::fp32);
+  const Tensor weight_grad = b.zeros({kHidden}, DType::fp32);
+  const Tensor bias_grad = b.zeros({kHidden}, DType::fp32);
   const LayerNormWeightArgs args{
       grad.arg(), x.arg(), mean.arg(), rstd.arg(), weight_grad.arg(), bias_grad.arg()};
-  b.measure(state, args, 0, 2.0 * static_cast<double>(x.bytes()));
+  b.measure(state, args);
 }
 
 void column_sum(benchmark::State& state) {
   Bench& b = Bench::get();
-  const Tensor x = b.random({kRows, 4 * kHidden}), out = b.zeros({4 * kHidden});
-  b.measure(state, ColumnSumArgs{x.arg(), out.arg()}, 0, static_cast<double>(x.bytes()));
+  const Tensor x = b.random({kRows, 4 * kHidden}), out = b.zeros({4 * kHidden}, DType::fp32);
+  b.measure(state, ColumnSumArgs{x.arg(), out.arg()});
 }
 
 void add(benchmark::State& state) {
   Bench& b = Bench::get();
   const Tensor x = b.random({kRows, kHidden}), y = b.random({kRows, kHidden});
   const Tensor out = b.zeros({kRows, kHidden});
-  b.measure(state, AddArgs{x.arg(), y.arg(), out.arg()}, 0, 3.0 * static_cast<double>(x.bytes()));
+  b.measure(state, AddArgs{x.arg(), y.arg(), out.arg()});
 }
 
 void gelu(benchmark::State& state) {
@@ -199,7 +207,7 @@ void gelu_backward(benchmark::State& state) {
   const Tensor grad = b.random({kRows, 4 * kHidden}), x = b.random({kRows, 4 * kHidden});
   const Tensor out = b.zeros({kRows, 4 * kHidden});
   const GeluBackwardArgs args{grad.arg(), x.arg(), out.arg()};
-  b.measure(state, args, 0, 3.0 * static_cast<double>(x.bytes()));
+  b.measure(state, args);
 }
 
 void dropout(benchmark::State& state) {
@@ -209,7 +217,7 @@ void dropout(benchmark::State& state) {
   DropoutArgs args{x.arg(), residual.arg(), rows.arg(), out.arg()};
   args.key = 7;
   args.p = 0.1;
-  b.measure(state, args, 0, 3.0 * static_cast<double>(x.bytes()));
+  b.measure(state, args);
 }
 
 std::vector<double> token_ids() {
@@ -223,9 +231,9 @@ std::vector<double> token_ids() {
 void embedding_weight(benchmark::State& state) {
   Bench& b = Bench::get();
   const Tensor ids = b.values({kRows}, DType::i64, token_ids());
-  const Tensor grad = b.random({kRows, kHidden}), table = b.zeros({256, kHidden});
+  const Tensor grad = b.random({kRows, kHidden}), table = b.zeros({256, kHidden}, DType::fp32);
   const EmbeddingWeightArgs args{ids.arg(), grad.arg(), table.arg()};
-  b.measure(state, args, 0, 3.0 * static_cast<double>(grad.bytes()));
+  b.measure(state, args);
 }
 
 struct AttentionTensors {
@@ -236,7 +244,7 @@ struct AttentionTensors {
         gradients(b.zeros({kRows, 3 * kHidden})),
         rows(b.rows()),
         out(b.zeros({kRows, kHidden})),
-        lse(b.zeros({kBatch, kHeads, kSequence})),
+        lse(b.zeros({kBatch, kHeads, kSequence}, DType::fp32)),
         grad(b.random({kRows, kHidden})) {
     forward = {section(qkv, 0),
                section(qkv, 1),
@@ -264,13 +272,10 @@ struct AttentionTensors {
   }
 };
 
-// Products of the causal half: two forward, five backward.
-constexpr double kProductFlops = 2.0 * kBatch * kHeads * kSequence * kSequence * kHeadDim / 2;
-
 void attention(benchmark::State& state, double dropout) {
   Bench& b = Bench::get();
   const AttentionTensors t(b, dropout);
-  b.measure(state, t.forward, 2 * kProductFlops, 0);
+  b.measure(state, t.forward);
 }
 
 void attention_backward(benchmark::State& state, double dropout) {
@@ -288,14 +293,15 @@ void attention_backward(benchmark::State& state, double dropout) {
                              AttentionTensors::section(t.gradients, 1),
                              AttentionTensors::section(t.gradients, 2),
                              f.spec};
-  b.measure(state, args, 5 * kProductFlops, 0);
+  b.measure(state, args);
 }
 
 void cross_entropy_grad(benchmark::State& state) {
   Bench& b = Bench::get();
   const Tensor logits = b.random({kRows, 256}), out = b.zeros({kRows, 256});
   const Tensor targets = b.values({kRows}, DType::i64, token_ids());
-  const Tensor max = b.zeros({kRows}), sums = b.random({kRows, 2});
+  const Tensor max = b.zeros({kRows}, DType::fp32);
+  const Tensor sums = b.random({kRows, 2}, DType::fp32);
   const Tensor mask =
       b.values({kRows}, DType::u8, std::vector<double>(static_cast<std::size_t>(kRows), 1));
   const Tensor one = b.values({1}, DType::fp64, {1});
@@ -309,22 +315,29 @@ void cross_entropy_grad(benchmark::State& state) {
                                   out.arg(),
                                   0,
                                   256};
-  b.measure(state, args, 0, 2.0 * static_cast<double>(logits.bytes()));
+  b.measure(state, args);
 }
 
 constexpr i64 kParameters = 10'800'000;
 
 void sum_squares(benchmark::State& state) {
   Bench& b = Bench::get();
-  const Tensor x = b.zeros({kParameters}), out = b.zeros({1}, DType::fp64);
+  const Tensor x = b.zeros({kParameters}, DType::fp32), out = b.zeros({1}, DType::fp64);
   b.measure(state, SumSquaresArgs{x.arg(), {}, out.arg()}, 0, static_cast<double>(x.bytes()));
 }
 
 void adamw(benchmark::State& state) {
   Bench& b = Bench::get();
-  const Tensor scalars = b.values({8}, DType::fp64, {1, 1e-3, 1, 0, 1, 1, 0, 0});
-  const Tensor grad = b.zeros({kParameters}), main = b.zeros({kParameters});
-  const Tensor first = b.zeros({kParameters}), second = b.zeros({kParameters});
+  std::vector<double> step(static_cast<std::size_t>(step_scalar::kCount), 0.0);
+  for (const i64 one :
+       {step_scalar::kSteps, step_scalar::kLossScale, step_scalar::kGradientScale}) {
+    step[static_cast<std::size_t>(one)] = 1;
+  }
+  step[static_cast<std::size_t>(step_scalar::kLearningRate)] = 1e-3;
+  const Tensor scalars = b.values({step_scalar::kCount}, DType::fp64, step);
+  const auto fp32 = [&] { return b.zeros({kParameters}, DType::fp32); };
+  const Tensor grad = fp32(), main = fp32(), first = fp32(), second = fp32();
+  const Tensor compute = b.zeros({kParameters});
   const Tensor ranges = b.values({1, 2}, DType::i64, {0, kParameters});
   const Tensor hyper = b.values({1, 2}, DType::fp64, {1, 0});
   const AdamWArgs args{scalars.arg(),
@@ -334,8 +347,8 @@ void adamw(benchmark::State& state) {
                        main.arg(),
                        first.arg(),
                        second.arg(),
-                       {}};
-  b.measure(state, args, 0, 8.0 * static_cast<double>(main.bytes()));
+                       compute.dtype() == DType::fp32 ? TensorArg{} : compute.arg()};
+  b.measure(state, args);
 }
 
 void add_all() {

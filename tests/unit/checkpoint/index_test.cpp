@@ -10,6 +10,7 @@ namespace tessera {
 namespace index_test {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 StoredSlice slice(std::vector<i64> begin, std::vector<i64> shape, const std::string& file = "f") {
   return {file, "key", {std::move(begin), std::move(shape)}, {0}};
@@ -64,6 +65,18 @@ TEST(CheckpointIndex, RoundTrip) {
   EXPECT_EQ(after.tensors.at("scalar").shape, std::vector<i64>{});
   EXPECT_NO_THROW(after.check_tiling());
   EXPECT_EQ(after.total_bytes(), 123 + (i64{1} << 40));
+}
+
+TEST(CheckpointIndex, LossScaleIsThereWhereItMoves) {
+  CheckpointIndex index = sample();
+  EXPECT_THAT(index.to_json(), Not(HasSubstr("loss_scale")));
+  EXPECT_FALSE(CheckpointIndex::from_json(index.to_json(), "index.json").info.loss_scale);
+  index.info.loss_scale = {0x1p+31, 999, 1};
+  const auto read = CheckpointIndex::from_json(index.to_json(), "index.json").info.loss_scale;
+  ASSERT_TRUE(read);
+  EXPECT_EQ(read->scale, 0x1p+31);
+  EXPECT_EQ(read->clean_steps, 999);
+  EXPECT_EQ(read->hysteresis, 1);
 }
 
 TEST(CheckpointIndex, TakesTheNamesThatDtypesHadEarlier) {
@@ -142,19 +155,21 @@ TEST(CheckpointIndex, SlicesOfAnotherRankAreRefused) {
 }
 
 TEST(CheckpointIndex, ChecksumsThatDoNotFitTheBlocksAreRefused) {
-  const auto error = [](std::vector<i64> shape, std::vector<u64> checksums, i64 block_rows) {
-    StoredSlice bad = slice(std::vector<i64>(shape.size(), 0), shape);
-    bad.checksums = std::move(checksums);
-    bad.block_rows = block_rows;
-    const std::string text = index_of(std::move(shape), {bad}).to_json();
-    return text_of<Error>([&] { CheckpointIndex::from_json(text, "i"); });
+  const auto read = [](std::vector<i64> shape, std::vector<u64> checksums, i64 block_rows) {
+    StoredSlice stored = slice(std::vector<i64>(shape.size(), 0), shape);
+    stored.checksums = std::move(checksums);
+    stored.block_rows = block_rows;
+    CheckpointIndex::from_json(index_of(std::move(shape), {stored}).to_json(), "i");
   };
-  EXPECT_EQ(error({5, 2}, {1, 2, 3}, 2), "nothing was thrown");
-  for (const auto& text : {error({5, 2}, {1, 2}, 2),
-                           error({5, 2}, {1, 2, 3, 4}, 2),
-                           error({5, 2}, {1, 2, 3}, -2),
-                           error({}, {1}, 1),
-                           error({0, 2}, {1}, 1)}) {
+  const auto error = [&](const auto&... what) { return text_of<Error>([&] { read(what...); }); };
+  using Shape = std::vector<i64>;
+  using Sums = std::vector<u64>;
+  EXPECT_NO_THROW(read({5, 2}, {1, 2, 3}, 2));
+  for (const auto& text : {error(Shape{5, 2}, Sums{1, 2}, 2),
+                           error(Shape{5, 2}, Sums{1, 2, 3, 4}, 2),
+                           error(Shape{5, 2}, Sums{1, 2, 3}, -2),
+                           error(Shape{}, Sums{1}, 1),
+                           error(Shape{0, 2}, Sums{1}, 1)}) {
     EXPECT_THAT(text, HasSubstr("another number of checksums than blocks"));
   }
 }

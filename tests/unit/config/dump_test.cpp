@@ -144,6 +144,8 @@ TEST(Dump, LoadsBackToTheSameForManyConfigurations) {
       {"comm.timeout_s", {"1", "0.5", "1e-3"}},
       {"parallel.order", {"tp-cp-ep-dp-pp", "tp-pp-dp"}},
       {"model.vocab", {"100", "auto"}},
+      {"precision.compute", {"bf16", "fp16"}},
+      {"precision.loss_scale", {"dynamic", "1024", "1.5"}},
       {"model.dropout", {"0", "0.1"}},
       {"model.block.norm.bias", {"true", "false"}},
       {"model.block.norm.eps", {"1e-6", "1"}},

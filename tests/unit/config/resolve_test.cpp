@@ -44,6 +44,7 @@ TEST(Resolve, DefaultsOfTheKernelsSections) {
   EXPECT_EQ(c.model.type, "gpt");
   EXPECT_EQ(c.model.path, "model");
   EXPECT_EQ(c.precision.compute, "fp32");
+  EXPECT_FALSE(c.precision.loss_scale.has_value());
   EXPECT_EQ(c.schedule.type, "auto");
   EXPECT_EQ(c.graph.type, "none");
   EXPECT_EQ(c.optimizer.type, "replicated");

@@ -34,6 +34,7 @@ struct Sample {
   std::vector<i64> list = {1, 2};
   std::vector<double> betas = {0.9};
   Auto<i64> count;
+  Auto<double> weight;
   Component<Thing> slot{"plain"};
   std::map<std::string, Part> parts;
   i64 handed = 0;
@@ -49,6 +50,7 @@ struct Sample {
     s.field("list", &Sample::list, "").at_least(0);
     s.field("betas", &Sample::betas, "").above(0).at_most(1);
     s.field("count", &Sample::count, "").at_most(8);
+    s.field("weight", &Sample::weight, "", "by size").above(0);
     s.slot("slot", &Sample::slot, "");
     s.tables("parts", &Sample::parts, "");
     s.field("handed", &Sample::handed, "").given();
@@ -73,6 +75,7 @@ TEST(FieldSpec, TypeText) {
   EXPECT_EQ(field("list").type_text(), "array of integer >= 0");
   EXPECT_EQ(field("betas").type_text(), "array of float in (0, 1]");
   EXPECT_EQ(field("count").type_text(), "integer <= 8 | \"auto\"");
+  EXPECT_EQ(field("weight").type_text(), "float > 0 | \"by size\"");
   EXPECT_EQ(field("slot").type_text(), "thing plugin");
   EXPECT_EQ(field("parts").type_text(), "tables");
   EXPECT_EQ(field("seed").type_text(), "integer >= 0");
@@ -81,6 +84,7 @@ TEST(FieldSpec, TypeText) {
 TEST(FieldSpec, InitialValuesAreTheMembers) {
   EXPECT_EQ(*field("list").initial, Value(Value::Array{1, 2}));
   EXPECT_EQ(*field("count").initial, Value("auto"));
+  EXPECT_EQ(*field("weight").initial, Value("by size"));
   EXPECT_EQ(*field("slot").initial, Value("plain"));
   EXPECT_FALSE(field("needed").initial.has_value());
 }
@@ -89,6 +93,9 @@ TEST(FieldSpec, CheckedConvertsIntegersToFloatsOnly) {
   EXPECT_EQ(field("rate").checked(0), Value(0.0));
   EXPECT_EQ(field("betas").checked(Value::Array{1, 0.5}), Value(Value::Array{1.0, 0.5}));
   EXPECT_EQ(field("count").checked("auto"), Value("auto"));
+  EXPECT_EQ(field("weight").checked("by size"), Value("by size"));
+  EXPECT_EQ(error_of([] { field("weight").checked("auto"); }),
+            "expected float > 0 | \"by size\", got \"auto\"");
   EXPECT_EQ(error_of([] { field("small").checked(2.0); }), "expected integer >= 1, got 2.0");
   EXPECT_EQ(error_of([] { field("small").checked("2"); }), "expected integer >= 1, got \"2\"");
   EXPECT_EQ(error_of([] { field("flag").checked(1); }), "expected boolean, got 1");

@@ -102,6 +102,35 @@ struct Product {
   bool transpose_a, transpose_b, accumulate;
 };
 
+// Gradients are summed and updated in fp32: another dtype would be read as fp32.
+TEST(CpuKernels, RefuseNarrowGradients) {
+  const auto device = test_device("cpu");
+  const auto reference = test_device("reference");
+  using testing::Operand;
+  const Operand x = Operand::random({8}, DType::bf16, 1);
+  const Operand total = Operand::given({1}, DType::fp64, {0});
+  const auto squares = testing::op_case("x", SumSquaresArgs{}, {x, Operand::absent(), total});
+  EXPECT_THROW(testing::op_check(*device, *reference, squares), Error);
+  const auto blocks = testing::op_case(
+      "x", BlockSquaresArgs{}, {x, Operand::given({1, 3}, DType::i64, {0, 8, 0}), total});
+  EXPECT_THROW(testing::op_check(*device, *reference, blocks), Error);
+  const Operand ranges = Operand::given({1, 2}, DType::i64, {0, 8});
+  const Operand scalars =
+      Operand::given({step_scalar::kCount},
+                     DType::fp64,
+                     std::vector<double>(static_cast<std::size_t>(step_scalar::kCount), 0));
+  const auto sgd = testing::op_case("x",
+                                    SgdArgs{},
+                                    {scalars,
+                                     ranges,
+                                     Operand::given({1, 2}, DType::fp64, {1, 0}),
+                                     x,
+                                     x,
+                                     Operand::absent(),
+                                     Operand::absent()});
+  EXPECT_THROW(testing::op_check(*device, *reference, sgd), Error);
+}
+
 // On processors with AMX bf16 is oneDNN's.
 TEST(CpuMatmul, OneDnnAgreesWithReferenceInBf16) {
   setenv("TESSERA_CPU_BF16", "onednn", 1);

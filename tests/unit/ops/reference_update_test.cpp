@@ -12,7 +12,7 @@ constexpr double kInf = std::numeric_limits<double>::infinity();
 
 Operand scalars(double steps, double rate, double loss_scale, bool found_inf, double scale) {
   return fp64({step_scalar::kCount},
-              {steps, rate, loss_scale, found_inf ? 1.0 : 0.0, 0, scale, 0, 0});
+              {steps, rate, loss_scale, found_inf ? 1.0 : 0.0, 0, scale, 0, 0, 0});
 }
 
 Operand whole(i64 n) { return Operand::given({1, 2}, DType::i64, {0, static_cast<double>(n)}); }
@@ -88,12 +88,12 @@ TEST(ReferenceUpdate, StepScalarsNormClipAndRate) {
   const Operand rates = fp64({2}, {0.1, 0.2});
   // The gradients carry the loss scale 4: sqrt(64) / 4 = 2.
   auto now = run(args, {fp64({1}, {64}), rates, scalars(0, 0, 4, false, 0)})[2];
-  expect_near(now, {1, 0.1, 4, 0, 2, 1 / (2 + 1e-6) / 4, 0, 0});
+  expect_near(now, {1, 0.1, 4, 0, 2, 1 / (2 + 1e-6) / 4, 0, 0, 0});
   now = run(args, {fp64({1}, {1}), rates, scalars(5, 0, 4, true, 0)})[2];
-  expect_near(now, {6, 0.2, 4, 0, 0.25, 0.25, 0, 0});  // below the bound, the ring goes round
+  expect_near(now, {6, 0.2, 4, 0, 0.25, 0.25, 0, 0, 0});  // below the bound, the ring goes round
   args.clip = 0;
   now = run(args, {fp64({1}, {64}), rates, scalars(1, 0, 4, false, 0)})[2];
-  expect_near(now, {2, 0.2, 4, 0, 2, 0.25, 0, 0});
+  expect_near(now, {2, 0.2, 4, 0, 2, 0.25, 0, 0, 0});
 }
 
 TEST(ReferenceUpdate, SumSquaresOfAllOrOfRanges) {
@@ -114,6 +114,58 @@ TEST(ReferenceUpdate, EachShardHasItsHyperparametersAndGapsStay) {
                           Operand::absent()});
   EXPECT_EQ(found[3], (std::vector<double>{0, 1, 0}));
   expect_near(found[4], {4 - 0.1, 4, 4 - 0.2 * (1 + 2)});
+}
+
+// Steps that overflow or not, one after the other; what the loss scale is after each.
+std::vector<double> scales_after(const LossScaling& scaling,
+                                 double start,
+                                 const std::vector<bool>& overflows) {
+  StepScalarsArgs args;
+  args.scaling = scaling;
+  std::vector<double> now = {0, 0, start, 0, 0, 0, 0, 0, static_cast<double>(scaling.hysteresis)};
+  std::vector<double> scales;
+  for (const bool overflow : overflows) {
+    const double sum = overflow ? kInf : 1;
+    now = run(args, {fp64({1}, {sum}), fp64({1}, {0.1}), fp64({step_scalar::kCount}, now)})[2];
+    scales.push_back(now[step_scalar::kLossScale]);
+  }
+  return scales;
+}
+
+TEST(LossScale, GrowsAfterAWindowOfCleanSteps) {
+  const LossScaling scaling{.window = 3};
+  EXPECT_EQ(scales_after(scaling, 4, std::vector<bool>(7, false)),
+            (std::vector<double>{4, 4, 8, 8, 8, 16, 16}));
+  EXPECT_EQ(scales_after(scaling, 4, {false, false, true, false, false, false}),
+            (std::vector<double>{4, 4, 4, 4, 4, 8}))
+      << "an overflow begins the window anew";
+}
+
+TEST(LossScale, ShrinksAfterTheFreeOverflowsAndThenAtOnce) {
+  const LossScaling scaling{.window = 2, .least = 1, .hysteresis = 3};
+  EXPECT_EQ(scales_after(scaling, 64, {true, true, true, true, false, true}),
+            (std::vector<double>{64, 64, 32, 16, 16, 8}))
+      << "clean steps alone make no overflow free again";
+  EXPECT_EQ(scales_after(scaling, 64, {true, true, false, false, true, true, true}),
+            (std::vector<double>{64, 64, 64, 128, 128, 128, 64}))
+      << "growth does";
+}
+
+TEST(LossScale, KeepsItsBounds) {
+  const LossScaling one{.window = 100, .growth = 3, .backoff = 0.25, .least = 5, .hysteresis = 1};
+  EXPECT_EQ(scales_after(one, 64, {true, true, true}), (std::vector<double>{16, 5, 5}));
+  EXPECT_EQ(scales_after({.window = 0}, 64, {true, false}), (std::vector<double>{64, 64}))
+      << "a fixed one stays";
+}
+
+TEST(LossScale, UnscalesWithTheScaleThatTheGradientsHave) {
+  StepScalarsArgs args;
+  args.clip = 1;
+  args.scaling.window = 1;
+  const auto now = run(args, {fp64({1}, {64}), fp64({1}, {0.1}), scalars(0, 0, 4, false, 0)})[2];
+  EXPECT_EQ(now[step_scalar::kLossScale], 8) << "of the next step";
+  EXPECT_EQ(now[step_scalar::kNorm], 2);
+  EXPECT_DOUBLE_EQ(now[step_scalar::kGradientScale], 1 / (2 + 1e-6) / 4);
 }
 
 // Every CPU device: what an overflow must and must not do.

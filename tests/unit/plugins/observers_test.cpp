@@ -65,6 +65,8 @@ std::string console(const std::string& keys, const Events&... events) {
 TEST(Console, PrintsForPeople) {
   StepEnd skipped = step_end(40, 1.5);
   skipped.skipped = true;
+  skipped.skipped_steps = 17;
+  skipped.loss_scale = 65536;
   skipped.metrics = {{"aux", 0.25}};
   const auto lines = lines_of(console("every_steps = 20",
                                       run_start(),
@@ -86,8 +88,8 @@ TEST(Console, PrintsForPeople) {
                   "step 20/40  loss 2.1234  norm 0.71  lr 3.0e-4  4,096 tok/s  eta 10s",
                   "step 20/40  validation loss 2.5000",
                   "step 20/40  saved runs/quick/step-20 in 1.2s",
-                  "step 40/40  loss 1.5000  norm 0.71  lr 3.0e-4  4,096 tok/s  aux 0.25  skipped: "
-                  "its loss or its gradients are bad",
+                  "step 40/40  loss 1.5000  norm 0.71  lr 3.0e-4  4,096 tok/s  aux 0.25  scale "
+                  "6.6e4  skipped steps 17  skipped: its loss or its gradients are bad",
                   "done after step 40 in 1m 20s"));
 }
 
@@ -117,6 +119,8 @@ TEST(Console, PrintsJsonForPrograms) {
   start.json = true;
   StepEnd broken = step_end(2, std::numeric_limits<double>::infinity());
   broken.skipped = true;
+  broken.skipped_steps = 1;
+  broken.loss_scale = 512;
   const auto lines = lines_of(console("",
                                       start,
                                       step_end(1, 0.1),
@@ -137,6 +141,8 @@ TEST(Console, PrintsJsonForPrograms) {
   EXPECT_FALSE(objects[1].contains("skipped"));
   EXPECT_TRUE(objects[2]["loss"].is_null());
   EXPECT_EQ(objects[2]["skipped"], true);
+  EXPECT_EQ(objects[2]["skipped_steps"], 1);
+  EXPECT_EQ(objects[2]["loss_scale"], 512);
   EXPECT_EQ(objects[4]["path"], "a\\b\n");
   EXPECT_EQ(objects[6]["interrupted"], true);
 }
@@ -160,6 +166,8 @@ TEST(MetricsFile, HasOneObjectAStep) {
   const TestFolder folder;
   StepEnd second = step_end(2, 1.0 / 3);
   second.skipped = true;
+  second.skipped_steps = 1;
+  second.loss_scale = 512;
   second.metrics = {{"aux", 0.1}};
   metrics(folder, 0, run_start(), step_end(1, 5), second, Validation{2, 0.7}, RunEnd{2, 1, false});
   const auto objects = metrics_of(folder);
@@ -170,6 +178,8 @@ TEST(MetricsFile, HasOneObjectAStep) {
   EXPECT_EQ(objects[1]["loss"].get<double>(), 1.0 / 3);  // every bit
   EXPECT_EQ(objects[1]["val_loss"], 0.7);
   EXPECT_EQ(objects[1]["skipped"], true);
+  EXPECT_EQ(objects[1]["skipped_steps"], 1);
+  EXPECT_EQ(objects[1]["loss_scale"], 512);
   EXPECT_EQ(objects[1]["aux"], 0.1);
 }
 

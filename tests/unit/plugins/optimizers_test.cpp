@@ -94,7 +94,7 @@ struct Rank {
 
   Tensor scalars(double lr, double steps = 1, double scale = 1, double found_inf = 0) {
     return bench.tensor(
-        {step_scalar::kCount}, DType::fp64, {steps, lr, 1, found_inf, 0, scale, 0, 0});
+        {step_scalar::kCount}, DType::fp64, {steps, lr, 1, found_inf, 0, scale, 0, 0, 0});
   }
 
   double sum_squares(Optimizer& optimizer, double before = 0) {

@@ -7,18 +7,30 @@
 
 namespace tessera {
 
-/// The scalars of a step, fp64 [kStepScalars], in device memory: rules read them, the host sees
-/// them later. A skipped step (found_inf) advances neither `steps` nor the learning rate.
+/// The scalars of a step, fp64 [kCount], in device memory: rules read them, the host sees them
+/// later. A skipped step (found_inf) advances neither `steps` nor the learning rate.
 namespace step_scalar {
-inline constexpr i64 kSteps = 0;         ///< updates done, this one included
-inline constexpr i64 kLearningRate = 1;  ///< of this update
-inline constexpr i64 kLossScale = 2;
+inline constexpr i64 kSteps = 0;          ///< updates done, this one included
+inline constexpr i64 kLearningRate = 1;   ///< of this update
+inline constexpr i64 kLossScale = 2;      ///< of the next step's loss, and so of its gradients
 inline constexpr i64 kFoundInf = 3;       ///< 1: the gradients are not finite, change nothing
 inline constexpr i64 kNorm = 4;           ///< gradient norm before clipping, unscaled
 inline constexpr i64 kGradientScale = 5;  ///< clip coefficient / loss scale: multiply gradients
 inline constexpr i64 kStop = 6;           ///< not 0: a rank asked all ranks to stop
-inline constexpr i64 kCount = 8;
+inline constexpr i64 kCleanSteps = 7;     ///< in a row since the loss scale moved
+inline constexpr i64 kHysteresis = 8;     ///< overflows until the loss scale shrinks
+inline constexpr i64 kCount = 9;
 }  // namespace step_scalar
+
+/// How a dynamic loss scale moves (Micikevicius et al. 2018, §3.2), with Megatron-Core's
+/// hysteresis: after `window` clean steps in a row it is multiplied by `growth`, and `hysteresis`
+/// overflows are free again; an overflow that is not free multiplies it by `backoff`, but not below
+/// `least`.
+struct LossScaling {
+  i64 window = 0;  ///< 0: the scale is fixed
+  double growth = 2, backoff = 0.5, least = 1;
+  i64 hysteresis = 2;  ///< the first overflow that shrinks the scale
+};
 
 /// out fp64 [n] = 1 / x, 0 where x is 0; x i64 [n]. Inverse weights of loss terms.
 struct ReciprocalArgs {
@@ -68,9 +80,10 @@ struct SumBlocksArgs {
   TESSERA_API static void infer(SumBlocksArgs& args);
 };
 
-/// Turns the reduced sum of squares into the step's decision: norm, found_inf, clip coefficient
-/// min(1, clip / (norm + 1e-6)) (clip 0: none), steps + 1 and its learning rate from the table
-/// (rates fp64 [n], a ring: that of update u is at (u - 1) mod n). scalars fp64 [kCount] in place.
+/// Turns the reduced sum of squares into the step's decision: norm without the loss scale,
+/// found_inf, clip coefficient min(1, clip / (norm + 1e-6)) (clip 0: none), steps + 1 and its
+/// learning rate from the table (rates fp64 [n], a ring: that of update u is at (u - 1) mod n).
+/// Then moves the loss scale, which the next step reads. scalars fp64 [kCount] in place.
 struct StepScalarsArgs {
   static constexpr std::string_view kName = "step_scalars";
   static constexpr int kTensors = 3, kOutputs = 1;
@@ -79,6 +92,7 @@ struct StepScalarsArgs {
                                           {"scalars", TypeRule::doubles}};
   TensorArg sum_squares, rates, scalars;
   double clip = 0;
+  LossScaling scaling;
   TESSERA_API static void infer(StepScalarsArgs& args);
 };
 

@@ -1,0 +1,107 @@
+#!/usr/bin/env python3
+"""What operations achieve of what one core can do, and their share of a training step.
+
+Runs build/bench/ops_bench and peaks_bench (build with -DTESSERA_BENCH=ON) with one thread and reads
+processor time. Attainable is the roofline: the FLOPs of registers or the bytes of a memcpy as large,
+whichever bounds the operation more. Counts are those of the small model of train_step.py.
+"""
+
+import argparse
+import json
+import math
+import os
+import statistics
+import subprocess
+import sys
+
+from processes import BUILD, cpu_model
+
+LAYERS = 6
+# How often a step of the model runs an operation. Those with few parameters are left out.
+COUNTS = {
+    **{f"matmul/{name}/{kind}": LAYERS
+       for name in ("qkv", "proj", "fc1", "fc2")
+       for kind in ("forward", "input_gradient", "weight_gradient")},
+    **{f"matmul/head/{kind}": 1 for kind in ("forward", "input_gradient", "weight_gradient")},
+    "attention": LAYERS,
+    "attention_backward": LAYERS,
+    "layernorm": 2 * LAYERS + 1,
+    "layernorm_backward": 2 * LAYERS + 1,
+    "layernorm_weight": 2 * LAYERS + 1,
+    "column_sum": 2 * LAYERS,  # of the widest bias; the three narrower ones are as much together
+    "gelu": LAYERS,
+    "gelu_backward": LAYERS,
+    "add": 4 * LAYERS + 1,  # residual sums, forward and backward
+    "embedding_weight": 1,
+    "cross_entropy_grad": 1,
+    "sum_squares": 1,
+    "adamw": 1,
+}
+
+
+def run(program, dtype, repetitions, wanted="."):
+    """Name -> median of a benchmark's processor time in seconds and its rates."""
+    binary = BUILD / "bench" / program
+    if not binary.exists():
+        sys.exit(f"{binary} is not built; configure with -DTESSERA_BENCH=ON")
+    command = [binary, "--benchmark_format=json", f"--benchmark_repetitions={repetitions}",
+               f"--benchmark_filter={wanted}", "--benchmark_min_time=0.05"]
+    environment = {**os.environ, "TESSERA_BENCH_THREADS": "1", "TESSERA_BENCH_DTYPE": dtype}
+    output = subprocess.run(
+        command, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment
+    ).stdout
+    units = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3}
+    taken = {}
+    for line in json.loads(output)["benchmarks"]:
+        if line["run_type"] != "iteration" or line.get("error_occurred"):
+            continue
+        seconds = line["cpu_time"] * units[line["time_unit"]]
+        work = [line.get(key, 0) * seconds for key in ("flops", "bytes")]  # of one launch
+        taken.setdefault(line["run_name"], []).append((seconds, *work))
+    return {name: tuple(map(statistics.median, zip(*lines))) for name, lines in taken.items()}
+
+
+class Roof:
+    def __init__(self, dtype, repetitions):
+        peaks = run("peaks_bench", dtype, repetitions)
+        seconds, flops, _ = peaks[f"peak/{dtype}"]
+        self.flops = flops / seconds
+        self.copies = {moved: moved / seconds for name, (seconds, _, moved) in peaks.items()
+                       if name.startswith("copy/")}
+
+    def bandwidth(self, moved):
+        """Of the copy nearest in size."""
+        return self.copies[min(self.copies, key=lambda size: abs(math.log(size / moved)))]
+
+    def seconds(self, flops, moved):
+        return max(flops / self.flops, moved / self.bandwidth(moved))
+
+
+def rate(value):
+    return f"{value / 1e9:.0f}" if value else ""
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--dtype", choices=("fp32", "bf16"), default="bf16")
+    parser.add_argument("--repetitions", type=int, default=5)
+    options = parser.parse_args()
+    roof = Roof(options.dtype, options.repetitions)
+    wanted = "^(" + "|".join(COUNTS) + ")$"
+    taken = run("ops_bench", options.dtype, options.repetitions, wanted)
+    step = sum(taken[name][0] * count for name, count in COUNTS.items())
+    print(f"{cpu_model()}; {options.dtype}, one thread, processor time, median of "
+          f"{options.repetitions}; registers {rate(roof.flops)} GFLOP/s; a step's operations "
+          f"{1e3 * step:.0f} ms\n")
+    print("| operation | µs | GFLOP/s | attainable | GB/s | attainable | of the roof | of the step |")
+    print("|---|---|---|---|---|---|---|---|")
+    for name, count in COUNTS.items():
+        seconds, flops, moved = taken[name]
+        least = roof.seconds(flops, moved)
+        print(f"| {name} | {1e6 * seconds:.0f} | {rate(flops / seconds)} | {rate(flops / least)} | "
+              f"{rate(moved / seconds)} | {rate(moved / least)} | {least / seconds:.0%} | "
+              f"{seconds * count / step:.1%} |")
+
+
+if __name__ == "__main__":
+    main()

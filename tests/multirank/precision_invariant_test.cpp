@@ -1,0 +1,227 @@
+// bf16 and fp16 compute under any layout: one loss curve, up to what 16-bit roundings do.
+#include <gmock/gmock.h>
+
+#include "invariant_support.hpp"
+#include "precision_mutants_support.hpp"
+
+namespace tessera::testing {
+namespace precision_invariant_test {
+
+// The devices that compute in 16 bits.
+const std::vector<std::string> kDevices = {"reference", "cpu"};
+
+const std::string kRows = "parallel.sequence_parallel=true";
+const std::string kGather = "model.block.attention.context=\"allgather\"";
+const std::string kHeads = "model.block.attention.context=\"all_to_all\"";
+const std::string kDistributed = "optimizer.type=\"distributed\"";
+const Sets kStages = {"parallel.pipeline=2", "schedule.type=\"1f1b\""};
+const Sets kFourStages = {"parallel.pipeline=2", "placement.layout=\"E|t|t|L\""};
+
+struct Row {
+  std::string name;
+  Sets sets;
+  Rounding rounding;
+};
+
+const std::vector<Row>& rows() {
+  static const std::vector<Row> kAll = {
+      {"micro1", {"batch.micro=1"}, Rounding::other},
+      {"dp2", {"parallel.data=2"}, Rounding::same},
+      {"dp4", {"parallel.data=4"}, Rounding::same},
+      {"buckets", {"parallel.data=2", "parallel.bucket_elements=1000"}, Rounding::same},
+      {"pp2", kStages, Rounding::same},
+      {"pp2_dp2", with(kStages, {"parallel.data=2"}), Rounding::same},
+      {"zbv_pp2", with(kFourStages, {"schedule.type=\"zbv\""}), Rounding::same},
+      {"interleaved_pp2_recompute",
+       with(kFourStages,
+            {"schedule.type=\"interleaved_1f1b\"", "schedule.chunks=2", "recompute.mode=\"full\""}),
+       Rounding::same},
+      {"recompute", {"recompute.mode=\"full\""}, Rounding::same},
+      {"distributed_dp2", {"parallel.data=2", kDistributed}, Rounding::same},
+      {"distributed_pp2_dp2", with(kStages, {"parallel.data=2", kDistributed}), Rounding::same},
+      {"distributed_tp2_cp2_dp2_sp",
+       {"parallel.tensor=2", "parallel.context=2", "parallel.data=2", kRows, kDistributed},
+       Rounding::other},
+      {"cp2_all_to_all", {"parallel.context=2", kHeads}, Rounding::other},
+      {"tp2", {"parallel.tensor=2"}, Rounding::other},
+      {"tp4_sp", {"parallel.tensor=4", kRows}, Rounding::other},
+      {"tp2_dp2_sp", {"parallel.tensor=2", "parallel.data=2", kRows}, Rounding::other},
+      {"cp2", {"parallel.context=2"}, Rounding::other},
+      {"cp4", {"parallel.context=4"}, Rounding::other},
+      {"cp2_allgather", {"parallel.context=2", kGather}, Rounding::other},
+      {"tp2_cp2", {"parallel.tensor=2", "parallel.context=2"}, Rounding::other},
+      {"pp2_tp2_sp", with(kStages, {"parallel.tensor=2", kRows}), Rounding::other},
+  };
+  return kAll;
+}
+
+struct Case {
+  Row row;
+  Narrow narrow;
+};
+void PrintTo(const Case& of, std::ostream* out) { *out << of.row.name; }
+
+std::vector<Case> cases() {
+  std::vector<Case> all;
+  for (const std::string& device : kDevices) {
+    for (const std::string compute : {"bf16", "fp16"}) {
+      for (const Row& row : rows()) all.push_back({row, {compute, device}});
+    }
+  }
+  return all;
+}
+
+std::string text(const Findings& found) {
+  return fmt::format("losses: {}\nnorms: {}\ngradients: {}\nupdate: {}",
+                     found.losses,
+                     found.norms,
+                     found.gradients,
+                     found.update);
+}
+
+class PrecisionInvariant : public ::testing::TestWithParam<Case> {};
+
+TEST_P(PrecisionInvariant, Holds) {
+  const auto& [row, narrow] = GetParam();
+  const Findings found = check_narrow(plugins(), narrow, row.sets, row.rounding);
+  EXPECT_TRUE(found.none()) << text(found);
+}
+
+std::string case_name(const ::testing::TestParamInfo<Case>& info) {
+  const auto& [row, narrow] = info.param;
+  return narrow.device + "_" + narrow.compute + "_" + row.name;
+}
+
+INSTANTIATE_TEST_SUITE_P(Rows, PrecisionInvariant, ::testing::ValuesIn(cases()), case_name);
+
+class PrecisionOnDevice : public ::testing::TestWithParam<std::string> {
+ protected:
+  Sets bf16() const {
+    return {"precision.compute=\"bf16\"", fmt::format("device.type=\"{}\"", GetParam())};
+  }
+};
+
+TEST_P(PrecisionOnDevice, LearnsOver100StepsUnderAnyLayout) {
+  const Training& wide = one_rank(100);
+  const Training single = train(tiny_config(), bf16(), {.steps = 100});
+  EXPECT_LT(single.losses.back(), single.losses.front() - 1.0);
+  const Sets layout = with(bf16(), {"parallel.tensor=2", "parallel.data=2", kRows});
+  const Training run = train(tiny_config(), layout, {.steps = 100});
+  double apart = 0, bound = 0;
+  for (std::size_t i = 0; i < 100; ++i) {
+    apart = std::max(apart, std::abs(run.losses[i] - single.losses[i]));
+    bound = std::max(bound, 2 * std::abs(single.losses[i] - wide.losses[i]));
+  }
+  EXPECT_LE(apart, bound);
+}
+
+TEST_P(PrecisionOnDevice, FormsHaveTheirDtypes) {
+  const auto check = [](RankRun& run) {
+    for (const auto& entry : run.parts().parameters()) {
+      const Parameter& p = *entry.parameter;
+      EXPECT_EQ(p.main.dtype(), DType::fp32) << p.name;
+      EXPECT_EQ(p.grad.dtype(), DType::fp32) << p.name;
+      EXPECT_EQ(p.compute.dtype(), DType::bf16) << p.name;
+    }
+    for (const Boundary& boundary : run.model().boundaries()) {
+      for (const BoundarySlot& slot : boundary) EXPECT_EQ(slot.dtype, DType::bf16) << slot.name;
+    }
+    ASSERT_EQ(run.model().boundaries().size(), 1U);
+  };
+  train(tiny_config(), with(bf16(), kStages), {.steps = 1, .at_end = check});
+}
+
+TEST_P(PrecisionOnDevice, LossScaleIsOneForAllRanks) {
+  const std::vector<std::pair<std::string, Sets>> layouts = {
+      {"dp2", {"parallel.data=2"}},
+      {"tp2_sp", {"parallel.tensor=2", kRows}},
+      {"pp2", kStages},
+      {"cp2", {"parallel.context=2"}},
+      {"pp2_tp2", with(kStages, {"parallel.tensor=2"})},
+      {"distributed_dp2", {"parallel.data=2", kDistributed}},
+      {"distributed_pp2_dp2", with(kStages, {"parallel.data=2", kDistributed})},
+  };
+  for (const auto& [name, sets] : layouts) {
+    EXPECT_EQ(check_loss_scale(plugins(), GetParam(), sets), "") << name;
+  }
+}
+
+// Three steps that overflow leave the initial values, and count as no update.
+TEST_P(PrecisionOnDevice, ASkippedStepChangesNothing) {
+  const Training run = train(tiny_config(),
+                             {"precision.compute=\"fp16\"",
+                              "precision.loss_scale_start=1099511627776",
+                              fmt::format("device.type=\"{}\"", GetParam())},
+                             {.steps = 3});
+  EXPECT_THAT(run.updates, ::testing::ElementsAre(0, 0, 0));
+  EXPECT_THAT(run.loss_scales, ::testing::ElementsAre(0x1p40, 0x1p39, 0x1p38));
+  const Training none = train(tiny_config(), {}, {.steps = 0});
+  EXPECT_EQ(run.parameters, none.parameters);
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices,
+                         PrecisionOnDevice,
+                         ::testing::ValuesIn(kDevices),
+                         [](const auto& info) { return info.param; });
+
+const PluginHost& mutants() {
+  static const std::unique_ptr<PluginHost> kHost = [] {
+    auto loaded = load_plugins();
+    loaded->add_builtin(&register_precision_mutants);
+    return loaded;
+  }();
+  return *kHost;
+}
+
+Sets mutant(const std::string& path, const std::string& type, const std::string& mistake) {
+  return {fmt::format("{}.type=\"mutant_{}\"", path, type),
+          fmt::format("{}.mistake=\"{}\"", path, mistake),
+          "check.replicas_every=0"};
+}
+
+TEST(PrecisionMutants, NormInBf16IsFound) {
+  const auto found = [](const std::string& mistake) {
+    const Sets sets = mutant("model.block.norm", "narrow_norm", mistake);
+    return check_narrow(mutants(), {"bf16"}, with({"parallel.data=2"}, sets), Rounding::same);
+  };
+  EXPECT_TRUE(found("none").none()) << text(found("none"));
+  const Findings wrong = found("in_bf16");
+  EXPECT_NE(wrong.losses, "") << text(wrong);
+  EXPECT_NE(wrong.gradients, "") << text(wrong);
+}
+
+TEST(PrecisionMutants, MainGradientInBf16IsFound) {
+  const auto found = [](const std::string& mistake) {
+    const Sets sets = mutant("model.block.mlp.up", "narrow_column_linear", mistake);
+    return check_narrow(mutants(), {"bf16"}, with({"parallel.data=2"}, sets), Rounding::same);
+  };
+  EXPECT_TRUE(found("none").none()) << text(found("none"));
+  const Findings wrong = found("bf16_gradient");
+  EXPECT_NE(wrong.gradients, "") << text(wrong);
+}
+
+TEST(PrecisionMutants, LossScaleInTheNormIsFound) {
+  const auto host = load_plugins();
+  host->add_builtin(&register_scaled_norm);
+  const Findings wrong = check_narrow(*host, {"fp16"}, {}, Rounding::same);
+  EXPECT_NE(wrong.norms, "") << text(wrong);
+}
+
+// Small embeddings: the first norm makes the gradients of the first stage the largest by far, and
+// they alone overflow.
+TEST(PrecisionMutants, OverflowSeenByOneRankOnlyIsFound) {
+  const Sets model = {"model.tied_embeddings=false",
+                      "model.init_std=0.1",
+                      "model.embedding.init_std=0.001",
+                      "precision.loss_scale_start=65536"};
+  const auto found = [&](const std::string& mistake) {
+    const Sets sets = mutant("optimizer", "scaling_optimizer", mistake);
+    return check_loss_scale(
+        mutants(), "reference", with(kStages, with(sets, {"optimizer.clip=1"})), model);
+  };
+  EXPECT_EQ(found("none"), "");
+  EXPECT_NE(found("own_overflow"), "");
+}
+
+}  // namespace precision_invariant_test
+}  // namespace tessera::testing
