@@ -108,12 +108,18 @@ def processes_with(entry):
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             if entry.encode() in (folder / "environ").read_bytes().split(b"\0"):
-                state = (folder / "stat").read_text().rsplit(") ", 1)[1][0]
-                if state != "Z":
+                if state_of(folder.name) not in ("Z", ""):
                     found.append(int(folder.name))
-        except (OSError, IndexError):
+        except OSError:
             pass
     return found
+
+
+def state_of(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(") ", 1)[1][0]
+    except (OSError, IndexError):
+        return ""
 
 
 def send(pid, number):
@@ -250,8 +256,8 @@ class Round:
 
     def stop_rank(self, launcher):
         ranks = self.ranks(launcher)
-        if len(ranks) < 2:
-            return False  # nobody would wait for it
+        if len(ranks) < 2 or any(state_of(rank) == "T" for rank in ranks):
+            return False  # nobody would wait: a run whose ranks are all stopped stands still
         send(self.generator.choice(ranks), signal.SIGSTOP)
         return True
 
