@@ -228,8 +228,10 @@ CheckpointIndex CheckpointIndex::from_json(const std::string& text, const std::s
     require(json.at("seed").is_number_unsigned(), "its seed is {}", json.at("seed").dump());
     index.info.seed = json.at("seed");
     if (const auto scale = json.find("loss_scale"); scale != json.end()) {
-      index.info.loss_scale = {
-          scale->at("scale"), scale->at("clean_steps"), scale->at("hysteresis")};
+      require(scale->at("scale").is_number(), "its loss scale is {}", scale->at("scale").dump());
+      index.info.loss_scale = {scale->at("scale"),
+                               whole_number(scale->at("clean_steps")),
+                               whole_number(scale->at("hysteresis"))};
     }
     index.info.data = json.at("data");
     index.info.config = json.at("config");

@@ -108,12 +108,18 @@ def processes_with(entry):
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             if entry.encode() in (folder / "environ").read_bytes().split(b"\0"):
-                state = (folder / "stat").read_text().rsplit(") ", 1)[1][0]
-                if state != "Z":
+                if state_of(folder.name) not in ("Z", ""):
                     found.append(int(folder.name))
-        except (OSError, IndexError):
+        except OSError:
             pass
     return found
+
+
+def state_of(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(") ", 1)[1][0]
+    except (OSError, IndexError):
+        return ""
 
 
 def send(pid, number):
@@ -130,7 +136,8 @@ class TwoHosts:
         self.hosts = [subprocess.Popen(["unshare", "--net", "sleep", "1000000"]) for _ in range(2)]
         time.sleep(0.5)
         second = str(self.hosts[1].pid)
-        self.run(0, "ip", "link", "add", "cable0", "type", "veth", "peer", "cable1", "netns", second)
+        self.run(0, "ip", "link", "add", "cable0", "type", "veth",
+                 "peer", "cable1", "netns", second)
         for host in (0, 1):
             self.run(host, "ip", "address", "add", f"10.78.0.{host + 1}/24", "dev", f"cable{host}")
             self.run(host, "ip", "link", "set", "lo", "up")
@@ -177,7 +184,8 @@ class Round:
                              "TMPDIR": str(self.temporary)} | more
 
     def command(self, restarts, sets=None):
-        words = [self.args.build / "bin/tessera", "train", "run.toml", "--set", f"run.out={self.out}"]
+        words = [self.args.build / "bin/tessera", "train", "run.toml",
+                 "--set", f"run.out={self.out}"]
         for key, value in (sets if sets is not None else LAYOUTS[self.layout]).items():
             words += ["--set", f"{key}={value}"]
         if self.args.plugins:
@@ -248,8 +256,8 @@ class Round:
 
     def stop_rank(self, launcher):
         ranks = self.ranks(launcher)
-        if len(ranks) < 2:
-            return False  # nobody would wait for it
+        if len(ranks) < 2 or any(state_of(rank) == "T" for rank in ranks):
+            return False  # nobody would wait: a run whose ranks are all stopped stands still
         send(self.generator.choice(ranks), signal.SIGSTOP)
         return True
 

@@ -96,6 +96,8 @@ class Campaign {
     for (const std::string& one : target.seeds) {
       run(one);
       corpus_.push_back(one);
+      // Otherwise nothing that follows its refusal would be reached.
+      if (taken_ != corpus_.size()) fail("fuzz: a seed of {} is refused: {}", target.name, error_);
     }
   }
 
@@ -116,6 +118,7 @@ class Campaign {
       target_.run(input);
       ++taken_;
     } catch (const Error& error) {
+      error_ = error.what();
       if (*error.what() == '\0') finding("an error without a text");
     } catch (const std::exception& error) {
       finding(std::string("it throws something else than tessera::Error: ") + error.what());
@@ -155,6 +158,7 @@ class Campaign {
   std::vector<std::string> corpus_;
   std::uint8_t all_[kMap] = {};
   std::size_t inputs_ = 0, taken_ = 0;
+  std::string error_;
 };
 
 void run_target(const Target& target, const Options& options) {

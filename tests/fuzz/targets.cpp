@@ -98,6 +98,8 @@ Target index() {
   CheckpointIndex made;
   made.info = {
       .step = 3, .updates = 2, .samples = 24, .seed = 7, .data = "text", .config = "a = 1"};
+  made.info.loss_scale = {1024, 5, 2};
+  made.info.passed_over = {2};
   made.files = {{"rank-00000.safetensors", 96}, {"rank-00001.safetensors", 96}};
   made.tensors["w"] = {"fp32",
                        {4, 6},
