@@ -3,8 +3,9 @@
 
 Both train the same GPT (6 layers, 384 wide, 6 heads, 2048 tokens a step; or GPT-2 124M with 1024
 tokens) on the same bytes with AdamW and clip 1.0, in FP32 or in bf16. In bf16 PyTorch runs under
-autocast, eager and compiled, and the faster of the two counts. Every measurement is a fresh process that runs warm-up steps and then timed
-ones; a round measures every row on both sides, and the next round swaps which side goes first.
+autocast, eager and compiled, and the faster of the two counts. Every measurement is a fresh
+process that runs warm-up steps and then timed ones; a round measures every row on both sides, and
+the next round swaps which side goes first.
 """
 
 import argparse
@@ -62,7 +63,8 @@ ROWS = [
     Row("g", "GPT-2 124M, 1 rank x 2 threads", 1, 2, "gpt.py", GPT2_SETTINGS, GPT2, 50257),
     Row("h", "GPT-2 124M, bf16", 1, 2, "gpt.py", {**GPT2_SETTINGS, **BF16}, GPT2, 50257, True),
 ]
-COMPARED = [("b", "a"), ("c", "b"), ("d", "a"), ("e", "a"), ("f", "e"), ("h", "g")]  # rows of one side
+# Rows of one side.
+COMPARED = [("b", "a"), ("c", "b"), ("d", "a"), ("e", "a"), ("f", "e"), ("h", "g")]
 
 
 @dataclass
