@@ -2,8 +2,8 @@
 """What operations achieve of what one core can do, and their share of a training step.
 
 Runs build/bench/ops_bench and peaks_bench (build with -DTESSERA_BENCH=ON) with one thread and
-reads processor time. Attainable is the roofline: the FLOPs of registers or the bytes of a memcpy as large,
-whichever bounds the operation more. Counts are those of the small model of train_step.py.
+reads processor time. Attainable is the roofline: the FLOPs of registers or the bytes of a memcpy as
+large, whichever bounds the operation more. Counts are those of the small model of train_step.py.
 """
 
 import argparse
