@@ -70,7 +70,10 @@ def compare(program, path, config, folder):
     text = words()
     (folder / "words.txt").write_bytes(text)
     peers = {
-        peer: [final(peer(configured(config, s), text, torch.float32).train(()).losses) for s in SEEDS]
+        peer: [
+            final(peer(configured(config, s), text, torch.float32).train(()).losses)
+            for s in SEEDS
+        ]
         for peer in (Peer, Autocast)
     }
     spread = max(peers[Autocast]) - min(peers[Autocast])
@@ -87,7 +90,9 @@ def compare(program, path, config, folder):
     fine = True
     for device in DEVICES:
         losses = [
-            tessera_final(program, path, device, s, folder / f"bf16-{device}-{s}", folder / "words.txt")
+            tessera_final(
+                program, path, device, s, folder / f"bf16-{device}-{s}", folder / "words.txt"
+            )
             for s in SEEDS
         ]
         fine &= show(f"Tessera, {device}", losses)
