@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """What operations achieve of what one core can do, and their share of a training step.
 
-Runs build/bench/ops_bench and peaks_bench (build with -DTESSERA_BENCH=ON) with one thread and reads
-processor time. Attainable is the roofline: the FLOPs of registers or the bytes of a memcpy as large,
-whichever bounds the operation more. Counts are those of the small model of train_step.py.
+Runs build/bench/ops_bench and peaks_bench (build with -DTESSERA_BENCH=ON) with one thread and
+reads processor time. Attainable is the roofline: the FLOPs of registers or the bytes of a memcpy as
+large, whichever bounds the operation more. Counts are those of the small model of train_step.py.
 """
 
 import argparse
@@ -93,7 +93,9 @@ def main():
     print(f"{cpu_model()}; {options.dtype}, one thread, processor time, median of "
           f"{options.repetitions}; registers {rate(roof.flops)} GFLOP/s; a step's operations "
           f"{1e3 * step:.0f} ms\n")
-    print("| operation | µs | GFLOP/s | attainable | GB/s | attainable | of the roof | of the step |")
+    heads = ("operation", "µs", "GFLOP/s", "attainable", "GB/s", "attainable", "of the roof",
+             "of the step")
+    print("| " + " | ".join(heads) + " |")
     print("|---|---|---|---|---|---|---|---|")
     for name, count in COUNTS.items():
         seconds, flops, moved = taken[name]

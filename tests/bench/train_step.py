@@ -3,13 +3,15 @@
 
 Both train the same GPT (6 layers, 384 wide, 6 heads, 2048 tokens a step; or GPT-2 124M with 1024
 tokens) on the same bytes with AdamW and clip 1.0, in FP32 or in bf16. In bf16 PyTorch runs under
-autocast, eager and compiled, and the faster of the two counts. Every measurement is a fresh process that runs warm-up steps and then timed
-ones; a round measures every row on both sides, and the next round swaps which side goes first.
+autocast, eager and compiled, and the faster of the two counts. Every measurement is a fresh
+process that runs warm-up steps and then timed ones; a round measures every row on both sides, and
+the next round swaps which side goes first.
 """
 
 import argparse
 import json
 import math
+import resource
 import statistics
 import sys
 from dataclasses import dataclass, field
@@ -35,6 +37,9 @@ class Row:
     shape: dict = field(default_factory=dict)  # of the peer, where it is not the small model's
     vocabulary: int = 256
     bf16: bool = False
+
+    def tokens(self):
+        return self.shape.get("batch", 8) * self.shape.get("sequence", 256)
 
     def sides(self, wanted):
         """PyTorch is compiled where that is a choice: under autocast in one process."""
@@ -62,7 +67,8 @@ ROWS = [
     Row("g", "GPT-2 124M, 1 rank x 2 threads", 1, 2, "gpt.py", GPT2_SETTINGS, GPT2, 50257),
     Row("h", "GPT-2 124M, bf16", 1, 2, "gpt.py", {**GPT2_SETTINGS, **BF16}, GPT2, 50257, True),
 ]
-COMPARED = [("b", "a"), ("c", "b"), ("d", "a"), ("e", "a"), ("f", "e"), ("h", "g")]  # rows of one side
+# Rows of one side.
+COMPARED = [("b", "a"), ("c", "b"), ("d", "a"), ("e", "a"), ("f", "e"), ("h", "g")]
 
 
 @dataclass
@@ -73,13 +79,18 @@ class Sample:
     imported_mib: float = 0.0  # what `import torch` alone holds, inside the peak
 
 
+def threads_of(row, options):
+    return 1 if options.processor else row.threads
+
+
 def measure_torch(row, options, data, *switches):
     python, tuned = options.peer
     arguments = [
-        *("--data", data, "--threads", row.threads, "--dropout", options.dropout),
+        *("--data", data, "--threads", threads_of(row, options), "--dropout", options.dropout),
         *("--warmup", options.warmup, "--steps", options.steps),
         *(word for key, value in row.shape.items() for word in (f"--{key}", value)),
         *(["--autocast"] if row.bf16 else []),
+        *(["--processor"] if options.processor else []),
         *switches,
     ]
     command = [python, str(PEERS / row.peer), *map(str, arguments)]
@@ -90,10 +101,25 @@ def measure_torch(row, options, data, *switches):
     return Sample(result["tokens_per_second"], result["losses"], peaks, result["imported_mib"])
 
 
+def with_processor_seconds(function, *arguments):
+    """Its result, and what the processes that it ran took of all processors."""
+    used = lambda: sum(resource.getrusage(resource.RUSAGE_CHILDREN)[:2])  # user and system
+    before = used()
+    result = function(*arguments)
+    return result, used() - before
+
+
 def measure_tessera(row, options, _):
-    settings = {"device.threads": row.threads, "model.dropout": options.dropout, **row.settings}
-    taken = tessera_steps.measure(settings, row.ranks, options.warmup, options.steps)
-    return Sample(taken.tokens_per_second, taken.losses, taken.peaks_mib)
+    settings = {"device.threads": threads_of(row, options), "model.dropout": options.dropout,
+                **row.settings}
+    take = lambda warmup, steps: with_processor_seconds(
+        tessera_steps.measure, settings, row.ranks, warmup, steps)
+    taken, seconds = take(options.warmup, options.steps)
+    speed = taken.tokens_per_second
+    if options.processor:
+        _, started = take(0, options.warmup)
+        speed = row.tokens() * options.steps / (seconds - started)
+    return Sample(speed, taken.losses, taken.peaks_mib)
 
 
 def measure_compiled(row, options, data):
@@ -233,6 +259,11 @@ def parse():
         default="tuned",
         help="tuned: PyTorch may use AVX-512 on every processor (peers/mkl_intel_cpu.c)",
     )
+    parser.add_argument(
+        "--processor",
+        action="store_true",
+        help="one thread, and processor time instead of time: for a machine that is busy",
+    )
     parser.add_argument("--json", type=Path, metavar="FILE")
     return parser.parse_args()
 
@@ -241,6 +272,8 @@ def main():
     options = parse()
     sides = {"torch": PEERS_OF, "tessera": ("tessera",), None: SIDES}[options.only]
     rows = [row for row in ROWS if not options.row or row.key in options.row]
+    if options.processor:
+        rows = [row for row in rows if row.ranks == 1]  # ranks that wait would count
     if "tessera" in sides and not PROGRAM.exists():
         sys.exit(f"{PROGRAM} is not built; --only torch measures the peer alone")
     if "torch" in sides:
@@ -254,7 +287,8 @@ def main():
     check_layouts(options, rows, samples)
     summary = summarise(rows, samples)
     print(f"{processes.cpu_model()}; {options.rounds} rounds of {options.steps} steps; "
-          f"dropout {options.dropout}; MKL {options.mkl}")
+          f"dropout {options.dropout}; MKL {options.mkl}"
+          f"{'; one thread, processor time' if options.processor else ''}")
     print_table(rows, summary)
     if options.json:
         record = {"machine": processes.cpu_model(), "mkl": options.mkl, "summary": summary}

@@ -111,6 +111,31 @@ TEST(DistributedMemory, BytesOfAParameter) {
   }
 }
 
+// Where a shard is cut shows in the last vector of a kernel, which must not round in its own way.
+TEST(DistributedRules, MomentumOnTheCpuDevice) {
+  const Sets sgd = {"optimizer.rule.type=\"sgd\"", "optimizer.rule.momentum=0.9"};
+  expect_same_bits(with(with(common(), {"parallel.data=4", "device.type=\"cpu\""}), sgd));
+}
+
+TEST(DistributedRules, StateInBf16) {
+  const Sets narrow = with(common(), {"parallel.data=4", "optimizer.state_dtype=\"bf16\""});
+  const Sets sgd = {"optimizer.rule.type=\"sgd\"", "optimizer.rule.momentum=0.9"};
+  expect_same_bits(narrow, 5);
+  expect_same_bits(with(narrow, {"device.type=\"cpu\""}), 5);
+  expect_same_bits(with(narrow, sgd), 5);
+  const Training wide = train(tiny_config(), {"parallel.data=2"}, {.steps = kTableSteps});
+  TrainOptions options{.steps = kTableSteps};
+  options.at_end = [](RankRun& run) {
+    for (const NamedState& state : run.step().optimizer().state()) {
+      EXPECT_EQ(state.tensor.dtype(), DType::bf16);
+    }
+  };
+  const Training rounded =
+      train(tiny_config(), {"parallel.data=2", "optimizer.state_dtype=\"bf16\""}, options);
+  EXPECT_EQ(difference(rounded.losses, wide.losses, 1e-2, "loss"), "");
+  EXPECT_NE(rounded.losses, wide.losses);
+}
+
 // A rule of whole matrices: each replica owns some parameters, and the bits are the same.
 TEST(DistributedRules, WholeParametersHaveOwners) {
   const Sets muon = with(common(), {"parallel.data=4", "optimizer.rule.type=\"muon\""});

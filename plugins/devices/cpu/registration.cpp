@@ -3,8 +3,8 @@
 namespace tessera::cpu {
 namespace {
 
-// Operations whose kernels take bf16 and fp16 as well; of the rules of optimizers that is the copy
-// of main alone (below). Losses and metrics, which are added, are fp64.
+// Operations whose kernels take bf16 and fp16 as well; of the rules of optimizers that is the state
+// and the copy of main (below). Losses and metrics, which are added, are fp64.
 using Narrow =
     CoreOperations::Without<OperationList<SumSquaresArgs, BlockSquaresArgs, CrossEntropyLossArgs>>;
 template <class Args>
@@ -16,7 +16,7 @@ constexpr DTypes kTypes<AddArgs>{DType::fp32, DType::bf16, DType::fp16, DType::f
 template <class Args>
 Kernel plain_kernel(void (*run)(const Args&)) {
   if constexpr (requires(const Args& args) { args.main; }) {
-    // Rules of optimizers: narrow is only the copy that they make of main.
+    // Rules of optimizers: main and gradients are never narrow.
     return make_kernel<Args>([](const Args&) { return LaunchRequirements{}; },
                              [run](const Args& args, void*, Stream&) {
                                require(args.main.dtype == DType::fp32,

@@ -53,7 +53,7 @@ Distributed::Distributed(const Config& config, OptimizerArguments& arguments)
     share_out(arguments);
   }
   nothing_ = Tensor::allocate(
-      device, device.pool(), device.stream(), {0}, memory.main().dtype(), Category::optimizer);
+      device, device.pool(), device.stream(), {0}, state_dtype(), Category::optimizer);
 }
 
 void Distributed::take_shards(const OptimizerArguments& arguments, const ParameterBucket& from) {
@@ -75,7 +75,7 @@ void Distributed::take_shards(const OptimizerArguments& arguments, const Paramet
   shards.main = memory.own_main(from);
   shards.grad = memory.own_part(from, memory.gradients());
   if (memory.compute().defined()) shards.compute = memory.own_part(from, memory.compute());
-  shards.allocate(*arguments.device, states().size());
+  shards.allocate(*arguments.device, states().size(), state_dtype());
   shards_.push_back(std::move(shards));
 }
 
@@ -108,7 +108,7 @@ void Distributed::take_whole(const OptimizerArguments& arguments, const Paramete
     shards.grad = gradient;
     if (memory.compute().defined()) shards.compute = memory.compute().slice(0, first, elements);
     shards.list = {{parameter, {0, elements}, 0, hyper(parameter)}};
-    shards.allocate(*arguments.device, states().size());
+    shards.allocate(*arguments.device, states().size(), state_dtype());
   }
 }
 

@@ -1,6 +1,7 @@
 #include "grouped_optimizer.hpp"
 
 #include "tessera/error.hpp"
+#include "tessera/types.hpp"
 
 namespace tessera {
 
@@ -11,6 +12,12 @@ void OptimizerConfig::describe(Schema<OptimizerConfig>& s) {
           "bound of the norm of all gradients: above it they are scaled down to it; 0: none")
       .at_least(0)
       .megatron("--clip-grad");
+  s.field("state_dtype",
+          &OptimizerConfig::state_dtype,
+          "dtype of the rule's state (moments); main: that of the main values. What is narrower is "
+          "rounded when it is stored")
+      .one_of({"main", "fp32", "bf16"})
+      .megatron("--exp-avg-dtype");
   s.tables(
       "groups",
       &OptimizerConfig::groups,
@@ -23,6 +30,8 @@ GroupedOptimizer::GroupedOptimizer(const Config& config,
     : config_(config),
       rule_(arguments.make_rule(config.rule)),
       specs_(rule_->state()),
+      state_dtype_(config.state_dtype == "main" ? arguments.memory->main().dtype()
+                                                : parse_dtype(config.state_dtype)),
       parameters_(arguments.parameters.begin(), arguments.parameters.end()) {
   check_groups(arguments.model, config.groups);
   const std::vector<Hyper> hyper = hyper_of(parameters_, config.groups, rule_->weight_decay());

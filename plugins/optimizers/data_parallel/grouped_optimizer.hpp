@@ -14,6 +14,7 @@ namespace tessera {
 struct OptimizerConfig {
   Component<UpdateRule> rule{"adamw"};
   double clip = 1;
+  std::string state_dtype = "main";
   std::map<std::string, ParameterGroup> groups;
   static void describe(Schema<OptimizerConfig>& s);
 };
@@ -31,6 +32,7 @@ class GroupedOptimizer : public Optimizer {
 
   const UpdateRule& rule() const { return *rule_; }
   const std::vector<StateSpec>& states() const { return specs_; }
+  DType state_dtype() const { return state_dtype_; }
   /// In model order.
   const std::vector<Parameter*>& parameters() const { return parameters_; }
   const Hyper& hyper(const Parameter* parameter) const { return hyper_.at(parameter); }
@@ -41,6 +43,7 @@ class GroupedOptimizer : public Optimizer {
   Config config_;
   std::shared_ptr<UpdateRule> rule_;
   std::vector<StateSpec> specs_;
+  DType state_dtype_;
   std::vector<Parameter*> parameters_;
   std::map<const Parameter*, Hyper> hyper_;
 };

@@ -21,7 +21,7 @@ Replicated::Replicated(const Config& config, OptimizerArguments& arguments)
     if (parameter->layout.counted()) counted.push_back(*shard);
     model_order_.push_back(static_cast<std::size_t>(shard - shards_.list.begin()));
   }
-  shards_.allocate(device, states().size());
+  shards_.allocate(device, states().size(), state_dtype());
   counted_ = range_table(device, counted);
 }
 

@@ -43,7 +43,7 @@ Operand ranges_of(const Table& table) {
   return Operand::given({table.count(), 2}, DType::i64, table.ranges);
 }
 
-// Main parameters, gradients and state are never narrow; the copy of main may be.
+// Main parameters and gradients are never narrow; the copy of main and the state may be.
 void add_rules(Cases& cases, i64 n, double steps, bool found_inf) {
   const std::string name = fmt::format("{} step {}{}", n, steps, found_inf ? " skipped" : "");
   const auto grad = [&] {
@@ -68,6 +68,14 @@ void add_rules(Cases& cases, i64 n, double steps, bool found_inf) {
       name, sgd, {step(), ranges, hyper, grad(), main(), Operand::absent(), Operand::absent()});
   sgd.momentum = 0.9;
   cases.add(name + " momentum", sgd, {step(), ranges, hyper, grad(), main(), main(), copy()});
+  if (!cases.narrow()) return;
+  const auto state = [&] { return cases.random({n}, 0.01, 1); };
+  cases.add(name + " narrow state",
+            adamw,
+            {step(), ranges, hyper, grad(), main(), state(), state(), Operand::absent()});
+  cases.add(name + " narrow momentum",
+            sgd,
+            {step(), ranges, hyper, grad(), main(), state(), Operand::absent()});
 }
 
 /// Every other block of n elements, in places with gaps.

@@ -46,6 +46,7 @@ def arguments():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--autocast", action="store_true", help="forward pass and loss in bf16")
     parser.add_argument("--compile", action="store_true", help="by torch.compile")
+    parser.add_argument("--processor", action="store_true", help="processor time, all threads'")
     for field in fields(Shape):
         parser.add_argument(f"--{field.name}", type=field.type, default=field.default)
     return parser.parse_args()
@@ -103,8 +104,9 @@ def timed_steps(options, shape, accumulate, parameters, clip):
     optimizer = optimizer_of(parameters)
     feed = batches(options.data, shape)
     seconds, losses = [], []
+    clock = time.process_time if options.processor else time.perf_counter
     for step in range(options.warmup + options.steps):
-        begin = time.perf_counter()
+        begin = clock()
         tokens, targets = next(feed)
         loss = accumulate(tokens, targets)
         clip(parameters)
@@ -112,7 +114,7 @@ def timed_steps(options, shape, accumulate, parameters, clip):
         optimizer.zero_grad(set_to_none=True)
         losses.append(loss.item())
         if step >= options.warmup:
-            seconds.append(time.perf_counter() - begin)
+            seconds.append(clock() - begin)
     return {
         "tokens_per_second": shape.batch * shape.sequence / statistics.median(seconds),
         "seconds": seconds,

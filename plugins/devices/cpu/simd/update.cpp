@@ -8,6 +8,18 @@ namespace {
 
 constexpr i64 kGrain = 8192;
 
+/// a · b + c, rounded once where the processor can. Left to the compiler, whole vectors and the
+/// last one of a shard may round differently, and then bits depend on where a shard is cut.
+[[gnu::always_inline]] inline F multiply_add(F a, F b, F c) {
+#if defined(__AVX512F__)
+  return _mm512_fmadd_ps(a, b, c);
+#elif defined(__FMA__)
+  return _mm256_fmadd_ps(a, b, c);
+#else
+  return a * b + c;
+#endif
+}
+
 double power(double base, i64 exponent) {
   double result = 1;
   for (; exponent > 0; exponent /= 2, base *= base) {
@@ -39,6 +51,84 @@ double block_squares(const float* x, i64 n) {
   for (; i < n; ++i) total += static_cast<double>(x[i]) * x[i];
   for (const double sum : sums) total += sum;
   return total;
+}
+
+/// State: the moments as they lie in memory.
+template <class State>
+void adamw(const AdamWArgs& args) {
+  const double* scalars = args.scalars.as<const double>();
+  float* grad = args.grad.as<float>();
+  if (scalars[step_scalar::kFoundInf] != 0) {
+    zero_gradients(args);
+    return;
+  }
+  const i64 step = static_cast<i64>(scalars[step_scalar::kSteps]);
+  const double correction1 = 1 - power(args.beta1, step), correction2 = 1 - power(args.beta2, step);
+  const double lr = scalars[step_scalar::kLearningRate];
+  const float eps = static_cast<float>(args.eps * __builtin_sqrt(correction2));
+  const float unscale = static_cast<float>(scalars[step_scalar::kGradientScale]);
+  const float beta1 = static_cast<float>(args.beta1), beta2 = static_cast<float>(args.beta2);
+  const float rest1 = static_cast<float>(1 - args.beta1),
+              rest2 = static_cast<float>(1 - args.beta2);
+  float* main = args.main.as<float>();
+  State* first = args.first_moment.as<State>();
+  State* second = args.second_moment.as<State>();
+  const TensorArg compute = args.compute;
+  const auto update = [=](i64 begin, i64 end, double lr_scale, double weight_decay) {
+    // w -= rate · (m / c1) / (sqrt(v / c2) + eps), with both corrections drawn out of the loop.
+    const double rate = lr * lr_scale;
+    const float step_size = static_cast<float>(rate * __builtin_sqrt(correction2) / correction1);
+    const float decay = static_cast<float>(rate * weight_decay);
+    for_vectors(end - begin, [=](i64 offset, auto count) {
+      const i64 i = begin + offset;
+      const F g = load(grad + i, count) * unscale;
+      const F m = load(first + i, count) * beta1 + g * rest1;
+      const F v = load(second + i, count) * beta2 + g * g * rest2;
+      const F old = load(main + i, count);
+      const F w = old - (old * decay + step_size * m / (square_root(v) + eps));
+      store(first + i, m, count);
+      store(second + i, v, count);
+      store(main + i, w, count);
+      store_to(compute, i, w, count);
+      store(grad + i, F{}, count);
+    });
+  };
+  for_each_shard(args.ranges, args.hyper, kGrain, update);
+}
+
+template <class State>
+void sgd(const SgdArgs& args) {
+  const double* scalars = args.scalars.as<const double>();
+  float* grad = args.grad.as<float>();
+  if (scalars[step_scalar::kFoundInf] != 0) {
+    zero_gradients(args);
+    return;
+  }
+  const double lr = scalars[step_scalar::kLearningRate];
+  const float unscale = static_cast<float>(scalars[step_scalar::kGradientScale]);
+  const float momentum = static_cast<float>(args.momentum);
+  float* main = args.main.as<float>();
+  State* buffer = args.momentum_buffer.as<State>();
+  const TensorArg compute = args.compute;
+  const auto update = [=](i64 begin, i64 end, double lr_scale, double weight_decay) {
+    const double rate = lr * lr_scale;
+    const float step_size = static_cast<float>(rate);
+    const float decay = static_cast<float>(rate * weight_decay);
+    for_vectors(end - begin, [=](i64 offset, auto count) {
+      const i64 i = begin + offset;
+      F g = load(grad + i, count) * unscale;
+      if (buffer != nullptr) {
+        g = multiply_add(load(buffer + i, count), broadcast(momentum), g);
+        store(buffer + i, g, count);
+      }
+      const F old = load(main + i, count);
+      const F w = old - (old * decay + step_size * g);
+      store(main + i, w, count);
+      store_to(compute, i, w, count);
+      store(grad + i, F{}, count);
+    });
+  };
+  for_each_shard(args.ranges, args.hyper, kGrain, update);
 }
 
 }  // namespace
@@ -95,79 +185,13 @@ void run(const BlockSquaresArgs& args) {
 
 template <>
 void run(const AdamWArgs& args) {
-  const double* scalars = args.scalars.as<const double>();
-  float* grad = args.grad.as<float>();
-  if (scalars[step_scalar::kFoundInf] != 0) {
-    zero_gradients(args);
-    return;
-  }
-  const i64 step = static_cast<i64>(scalars[step_scalar::kSteps]);
-  const double correction1 = 1 - power(args.beta1, step), correction2 = 1 - power(args.beta2, step);
-  const double lr = scalars[step_scalar::kLearningRate];
-  const float eps = static_cast<float>(args.eps * __builtin_sqrt(correction2));
-  const float unscale = static_cast<float>(scalars[step_scalar::kGradientScale]);
-  const float beta1 = static_cast<float>(args.beta1), beta2 = static_cast<float>(args.beta2);
-  const float rest1 = static_cast<float>(1 - args.beta1),
-              rest2 = static_cast<float>(1 - args.beta2);
-  float* main = args.main.as<float>();
-  float* first = args.first_moment.as<float>();
-  float* second = args.second_moment.as<float>();
-  const TensorArg compute = args.compute;
-  const auto update = [=](i64 begin, i64 end, double lr_scale, double weight_decay) {
-    // w -= rate · (m / c1) / (sqrt(v / c2) + eps), with both corrections drawn out of the loop.
-    const double rate = lr * lr_scale;
-    const float step_size = static_cast<float>(rate * __builtin_sqrt(correction2) / correction1);
-    const float decay = static_cast<float>(rate * weight_decay);
-    for_vectors(end - begin, [=](i64 offset, auto count) {
-      const i64 i = begin + offset;
-      const F g = load(grad + i, count) * unscale;
-      const F m = load(first + i, count) * beta1 + g * rest1;
-      const F v = load(second + i, count) * beta2 + g * g * rest2;
-      const F old = load(main + i, count);
-      const F w = old - (old * decay + step_size * m / (square_root(v) + eps));
-      store(first + i, m, count);
-      store(second + i, v, count);
-      store(main + i, w, count);
-      store_to(compute, i, w, count);
-      store(grad + i, F{}, count);
-    });
-  };
-  for_each_shard(args.ranges, args.hyper, kGrain, update);
+  with_storage(args.first_moment.dtype, [&]<class State>(State) { adamw<State>(args); });
 }
 
 template <>
 void run(const SgdArgs& args) {
-  const double* scalars = args.scalars.as<const double>();
-  float* grad = args.grad.as<float>();
-  if (scalars[step_scalar::kFoundInf] != 0) {
-    zero_gradients(args);
-    return;
-  }
-  const double lr = scalars[step_scalar::kLearningRate];
-  const float unscale = static_cast<float>(scalars[step_scalar::kGradientScale]);
-  const float momentum = static_cast<float>(args.momentum);
-  float* main = args.main.as<float>();
-  float* buffer = args.momentum_buffer.as<float>();
-  const TensorArg compute = args.compute;
-  const auto update = [=](i64 begin, i64 end, double lr_scale, double weight_decay) {
-    const double rate = lr * lr_scale;
-    const float step_size = static_cast<float>(rate);
-    const float decay = static_cast<float>(rate * weight_decay);
-    for_vectors(end - begin, [=](i64 offset, auto count) {
-      const i64 i = begin + offset;
-      F g = load(grad + i, count) * unscale;
-      if (buffer != nullptr) {
-        g += load(buffer + i, count) * momentum;
-        store(buffer + i, g, count);
-      }
-      const F old = load(main + i, count);
-      const F w = old - (old * decay + step_size * g);
-      store(main + i, w, count);
-      store_to(compute, i, w, count);
-      store(grad + i, F{}, count);
-    });
-  };
-  for_each_shard(args.ranges, args.hyper, kGrain, update);
+  const DType state = args.momentum_buffer ? args.momentum_buffer.dtype : DType::fp32;
+  with_storage(state, [&]<class State>(State) { sgd<State>(args); });
 }
 
 }  // namespace tessera::cpu::TESSERA_ISA
