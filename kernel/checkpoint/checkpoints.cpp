@@ -85,6 +85,7 @@ Checkpoints::Checkpoints(const CheckpointArguments& arguments)
 void Checkpoints::claim() {
   together_.root("claim", [this] {
     if (lock_ == nullptr) lock_ = std::make_unique<FolderLock>(arguments_.folder);
+    remove_stale(arguments_.folder, arguments_.run);  // perhaps nothing is left to be saved
     return std::string();
   });
   claimed_ = true;

@@ -200,8 +200,9 @@ TEST_F(NothingLost, ASaveIsTriedAgainAtTheNextStepAndEndsTheRunInTheEnd) {
                 AllOf(HasSubstr("saving step 5 failed, older checkpoints are whole: "),
                       HasSubstr("trying again at the next step, 1 of checkpoint.failures = 2"),
                       HasSubstr("saving step 6 failed"),
-                      HasSubstr("trying again at the next step, 2 of checkpoint.failures = 2")));
-    EXPECT_THAT(result.last_error(), HasSubstr("saving step 7 failed"));
+                      HasSubstr("trying again at the next step, 2 of checkpoint.failures = 2"),
+                      HasSubstr("saving step 7 failed")));
+    EXPECT_THAT(result.last_error(), HasSubstr("File too large"));
     EXPECT_EQ(run_.metrics(out).size(), 7U);
   }
 }

@@ -191,6 +191,15 @@ TEST_F(CheckpointTest, LeftoversOfACrashAreRemovedBySaving) {
   EXPECT_THAT(names(), Not(::testing::Contains("step-5/rank-00007.safetensors")));
 }
 
+// A run that was killed while it removed an old one may have nothing left to save.
+TEST_F(CheckpointTest, LeftoversOfACrashAreRemovedWhenTheRunStartsAgain) {
+  folder_.write("step-4.run.tmp/rank-00000.safetensors", "half");
+  folder_.write("step-4.other.tmp/rank-00000.safetensors", "of another run");
+  run_ranks(one_, path(), [](CheckpointRank& rank) { Checkpoints(rank.arguments).claim(); });
+  EXPECT_THAT(names(), Not(::testing::Contains(StartsWith("step-4.run"))));
+  EXPECT_THAT(names(), ::testing::Contains("step-4.other.tmp"));
+}
+
 // --- resume ---
 
 TEST_F(CheckpointTest, ResumeAutoStartsAnewWhereNothingIs) {
