@@ -233,6 +233,7 @@ std::optional<Checkpoints::Loaded> Checkpoints::load(const std::string& resume,
                                                      const std::vector<CheckpointTensor>& tensors,
                                                      const std::vector<std::string>& others) {
   if (resume == "none") return std::nullopt;
+  require(!background_.under_way(), "a checkpoint is still being saved");
   std::vector<fs::path> candidates = find(resume);
   if (resume != "auto") candidates.resize(1);  // what was asked for, or nothing
   for (std::size_t i = 0; i < candidates.size(); ++i) {

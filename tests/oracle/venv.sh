@@ -16,7 +16,7 @@ if [[ ! -e $ready ]]; then
     "safetensors==$safetensors_version" "transformers==$transformers_version" >&2
   # What transformers needs, but for PyTorch, which is there in its own way.
   "$python" -m pip --disable-pip-version-check install --quiet \
-    "huggingface-hub>=1.31,<3" "tokenizers>=0.23.1,<0.24" packaging pyyaml regex tqdm >&2
+    "huggingface-hub>=1.31,<3" "tokenizers>=0.23.1,<0.24" packaging pyyaml regex tqdm typer >&2
   "$python" -c 'import safetensors.numpy, tomllib, transformers'
   touch "$ready"
 fi

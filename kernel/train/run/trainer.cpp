@@ -15,20 +15,17 @@
 #include "kernel/checkpoint/disk.hpp"
 #include "kernel/checkpoint/folders.hpp"
 #include "kernel/checkpoint/together.hpp"
-#include "kernel/schedule/draw.hpp"
-#include "kernel/schedule/orders.hpp"
 #include "kernel/train/execution/agree_plans.hpp"
 #include "kernel/train/execution/evaluation.hpp"
 #include "kernel/train/execution/train_step.hpp"
 #include "kernel/train/run/flight_records.hpp"
 #include "kernel/train/run/loss_watch.hpp"
+#include "kernel/train/run/mover.hpp"
+#include "kernel/train/run/run_events.hpp"
 #include "kernel/train/run/training_state.hpp"
-#include "kernel/train/setup/model_flops.hpp"
-#include "tessera/doing.hpp"
 #include "tessera/error.hpp"
 #include "tessera/log.hpp"
 #include "tessera/observer.hpp"
-#include "tessera/ops/update.hpp"
 
 namespace tessera {
 
@@ -37,45 +34,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr auto kPause = std::chrono::seconds(1);
 
-// Tells that the rank moves on, and what it is doing.
-class Mover final : public ActionObserver {
- public:
-  Mover(const RunSetup& setup, const std::function<void()>& moved) : moved_(moved) {
-    for (const ModelLayer& layer : setup.model->layers()) layers_.push_back(layer.name);
-  }
-  void before(const Plan& plan, const PlanAction& action) override {
-    if (moved_) moved_();
-    const int layer =
-        action.phase < 0 ? -1 : plan.phases[static_cast<std::size_t>(action.phase)].layer;
-    const std::string_view name =
-        layer < 0 ? std::string_view() : layers_[static_cast<std::size_t>(layer)];
-    doing_.emplace(kNames[action.kind], name);
-  }
-  void after(const Plan&, const PlanAction&) override { doing_.reset(); }
-  void failed(const Plan&, const PlanAction&) override { doing_.reset(); }
-
- private:
-  static constexpr std::string_view kNames[] = {"the forward pass of layer",
-                                                "the backward pass of layer",
-                                                "the input half of the backward pass of layer",
-                                                "the weight half of the backward pass of layer",
-                                                "the recomputation of layer",
-                                                "an exchange between pipeline stages",
-                                                "a gather of parameters",
-                                                "the preparation of a bucket",
-                                                "a reduction of gradients",
-                                                "the optimizer's step"};
-  const std::function<void()>& moved_;
-  std::vector<std::string> layers_;
-  std::optional<Doing> doing_;
-};
-
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-std::string counted(i64 n, std::string_view one, std::string_view many) {
-  return fmt::format("{} {}", n, n == 1 ? one : many);
 }
 
 class Trainer {
@@ -197,53 +157,7 @@ class Trainer {
     }
   }
 
-  i64 tokens_per_step() const { return config_.batch.global * setup_.sequence_length; }
-
-  void announce() {
-    RunStart event;
-    event.name = config_.run.name;
-    event.out = config_.run.out;
-    event.first_step = step_.steps() + 1;
-    event.last_step = config_.run.steps;
-    event.world = rank_.mesh->world_size();
-    event.parameters = model_.parameter_elements();
-    event.tokens_per_step = tokens_per_step();
-    if (root()) event.flops_per_token = model_flops_per_token(setup_, rank_.device);
-    event.layout = layout_text();
-    event.resumed_from = start_.resumed_from;
-    event.json = arguments_.json;
-    event.config = arguments_.config_text;
-    if (root()) event.schedule = schedule_picture();
-    emit(event);
-  }
-
-  std::string schedule_picture() const {
-    const auto ranks = static_cast<int>(rank_.mesh->size(Axis::pipeline));
-    const PipelineShape shape = shape_of(*setup_.schedule, ranks, setup_.microbatches, true);
-    const std::string title =
-        fmt::format("{}: {} in a pipeline, {} a step",
-                    config_.schedule.type,
-                    counted(ranks, "rank", "ranks"),
-                    counted(setup_.microbatches, "microbatch", "microbatches"));
-    return draw_svg(*setup_.schedule, shape, title);
-  }
-
-  std::string layout_text() const {
-    const Mesh& mesh = *rank_.mesh;
-    if (mesh.world_size() == 1) return "one process";
-    constexpr std::pair<Axis, std::string_view> kShown[] = {{Axis::tensor, "tensor"},
-                                                            {Axis::context, "context"},
-                                                            {Axis::pipeline, "pipeline"},
-                                                            {Axis::expert, "expert"},
-                                                            {Axis::data, "data"}};
-    std::string text;
-    for (const auto& [axis, name] : kShown) {
-      if (mesh.size(axis) == 1) continue;
-      text += fmt::format("{}{} {}", text.empty() ? "" : " × ", name, mesh.size(axis));
-      if (axis == Axis::tensor && config_.parallel.sequence_parallel) text += " with sequence";
-    }
-    return fmt::format("{}, {} ranks over {}", text, mesh.world_size(), arguments_.joined);
-  }
+  void announce() { emit(run_start(arguments_, rank_, model_, start_, step_.steps())); }
 
   // A bad step ends it before anything is saved, so whatever was saved is good.
   std::optional<BadStep> after_step(bool final) {
@@ -410,21 +324,7 @@ class Trainer {
   }
 
   std::optional<BadStep> report(i64 step, const StepLosses::Row& row) {
-    StepEnd event;
-    event.step = step;
-    event.loss = row.loss;
-    event.grad_norm = row.scalars[step_scalar::kNorm];
-    event.lr = row.scalars[step_scalar::kLearningRate];
-    event.skipped = row.scalars[step_scalar::kFoundInf] != 0;
-    event.skipped_steps = step - static_cast<i64>(row.scalars[step_scalar::kSteps]);
-    if (config_.precision.scales_loss()) {
-      event.loss_scale = row.scalars[step_scalar::kLossScale];
-    }
-    event.seconds = row.seconds;
-    event.tokens_per_second = static_cast<double>(tokens_per_step()) / row.seconds;
-    for (std::size_t m = 0; m < row.metrics.size(); ++m) {
-      event.metrics.emplace_back(model_.parts().metrics()[m].name, row.metrics[m]);
-    }
+    const StepEnd event = step_end(setup_, model_, step, row);
     emit(event);
     if (watch_.skips()) return std::nullopt;  // judged before its update
     std::optional<BadStep> bad = watch_.judge(step, event.loss);

@@ -1,0 +1,36 @@
+#include "kernel/train/run/mover.hpp"
+
+#include <string_view>
+
+namespace tessera {
+
+namespace {
+
+// By PlanAction::Kind.
+constexpr std::string_view kActions[] = {"the forward pass of layer",
+                                         "the backward pass of layer",
+                                         "the input half of the backward pass of layer",
+                                         "the weight half of the backward pass of layer",
+                                         "the recomputation of layer",
+                                         "an exchange between pipeline stages",
+                                         "a gather of parameters",
+                                         "the preparation of a bucket",
+                                         "a reduction of gradients",
+                                         "the optimizer's step"};
+
+}  // namespace
+
+Mover::Mover(const RunSetup& setup, const std::function<void()>& moved) : moved_(moved) {
+  for (const ModelLayer& layer : setup.model->layers()) layers_.push_back(layer.name);
+}
+
+void Mover::before(const Plan& plan, const PlanAction& action) {
+  if (moved_) moved_();
+  const int layer =
+      action.phase < 0 ? -1 : plan.phases[static_cast<std::size_t>(action.phase)].layer;
+  const std::string_view name =
+      layer < 0 ? std::string_view() : layers_[static_cast<std::size_t>(layer)];
+  doing_.emplace(kActions[action.kind], name);
+}
+
+}  // namespace tessera

@@ -1,0 +1,28 @@
+#pragma once
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kernel/train/execution/action_observer.hpp"
+#include "kernel/train/setup/run_setup.hpp"
+#include "tessera/doing.hpp"
+
+namespace tessera {
+
+/// Tells, action by action, that the rank moves on, and for crash reports what it is doing.
+class Mover final : public ActionObserver {
+ public:
+  /// `moved` outlives it and may be empty.
+  Mover(const RunSetup& setup, const std::function<void()>& moved);
+  void before(const Plan& plan, const PlanAction& action) override;
+  void after(const Plan&, const PlanAction&) override { doing_.reset(); }
+  void failed(const Plan&, const PlanAction&) override { doing_.reset(); }
+
+ private:
+  const std::function<void()>& moved_;
+  std::vector<std::string> layers_;
+  std::optional<Doing> doing_;
+};
+
+}  // namespace tessera

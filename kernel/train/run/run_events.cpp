@@ -1,0 +1,99 @@
+#include "kernel/train/run/run_events.hpp"
+
+#include <string>
+#include <utility>
+
+#include "kernel/schedule/draw.hpp"
+#include "kernel/schedule/orders.hpp"
+#include "kernel/train/setup/model_flops.hpp"
+#include "tessera/ops/update.hpp"
+
+namespace tessera {
+
+namespace {
+
+i64 tokens_per_step(const RunSetup& setup) {
+  return setup.config->batch.global * setup.sequence_length;
+}
+
+std::string counted(i64 n, std::string_view one, std::string_view many) {
+  return fmt::format("{} {}", n, n == 1 ? one : many);
+}
+
+std::string schedule_picture(const RunSetup& setup, const Mesh& mesh) {
+  const auto ranks = static_cast<int>(mesh.size(Axis::pipeline));
+  const PipelineShape shape = shape_of(*setup.schedule, ranks, setup.microbatches, true);
+  const std::string title = fmt::format("{}: {} in a pipeline, {} a step",
+                                        setup.config->schedule.type,
+                                        counted(ranks, "rank", "ranks"),
+                                        counted(setup.microbatches, "microbatch", "microbatches"));
+  return draw_svg(*setup.schedule, shape, title);
+}
+
+std::string layout_text(const RunConfig& config, const Mesh& mesh, const std::string& joined) {
+  if (mesh.world_size() == 1) return "one process";
+  constexpr std::pair<Axis, std::string_view> kShown[] = {{Axis::tensor, "tensor"},
+                                                          {Axis::context, "context"},
+                                                          {Axis::pipeline, "pipeline"},
+                                                          {Axis::expert, "expert"},
+                                                          {Axis::data, "data"}};
+  std::string text;
+  for (const auto& [axis, name] : kShown) {
+    if (mesh.size(axis) == 1) continue;
+    text += fmt::format("{}{} {}", text.empty() ? "" : " × ", name, mesh.size(axis));
+    if (axis == Axis::tensor && config.parallel.sequence_parallel) text += " with sequence";
+  }
+  return fmt::format("{}, {} ranks over {}", text, mesh.world_size(), joined);
+}
+
+}  // namespace
+
+RunStart run_start(const TrainerArguments& arguments,
+                   const Rank& rank,
+                   const PlacedModel& model,
+                   const StartingPoint& start,
+                   i64 steps) {
+  const RunSetup& setup = *arguments.setup;
+  const RunConfig& config = *setup.config;
+  RunStart event;
+  event.name = config.run.name;
+  event.out = config.run.out;
+  event.first_step = steps + 1;
+  event.last_step = config.run.steps;
+  event.world = rank.mesh->world_size();
+  event.parameters = model.parameter_elements();
+  event.tokens_per_step = tokens_per_step(setup);
+  event.layout = layout_text(config, *rank.mesh, arguments.joined);
+  event.resumed_from = start.resumed_from;
+  event.json = arguments.json;
+  event.config = arguments.config_text;
+  if (rank.mesh->rank() == 0) {
+    event.flops_per_token = model_flops_per_token(setup, rank.device);
+    event.schedule = schedule_picture(setup, *rank.mesh);
+  }
+  return event;
+}
+
+StepEnd step_end(const RunSetup& setup,
+                 const PlacedModel& model,
+                 i64 step,
+                 const StepLosses::Row& row) {
+  StepEnd event;
+  event.step = step;
+  event.loss = row.loss;
+  event.grad_norm = row.scalars[step_scalar::kNorm];
+  event.lr = row.scalars[step_scalar::kLearningRate];
+  event.skipped = row.scalars[step_scalar::kFoundInf] != 0;
+  event.skipped_steps = step - static_cast<i64>(row.scalars[step_scalar::kSteps]);
+  if (setup.config->precision.scales_loss()) {
+    event.loss_scale = row.scalars[step_scalar::kLossScale];
+  }
+  event.seconds = row.seconds;
+  event.tokens_per_second = static_cast<double>(tokens_per_step(setup)) / row.seconds;
+  for (std::size_t m = 0; m < row.metrics.size(); ++m) {
+    event.metrics.emplace_back(model.parts().metrics()[m].name, row.metrics[m]);
+  }
+  return event;
+}
+
+}  // namespace tessera
