@@ -11,17 +11,10 @@
 #include "tessera/data.hpp"
 #include "tessera/model.hpp"
 #include "tessera/ops.hpp"
-#include "tessera/optimizer.hpp"
 
 namespace tessera::testing {
 
 namespace {
-
-template <class Config>
-void describe_mistake(Schema<Config>& s, std::vector<std::string> choices) {
-  choices.emplace_back("none");
-  s.field("mistake", &Config::mistake, "what to do wrong").one_of(std::move(choices));
-}
 
 struct LinearConfig {
   i64 in = 0, out = 0;
@@ -362,18 +355,8 @@ class MutantOptimizer final : public Optimizer {
   MutantOptimizer(const Config& config, OptimizerArguments& arguments)
       : config_(config),
         first_(arguments.mesh->first(Axis::tensor)),
-        rule_(arguments.make_rule(config.rule)) {
-    const ParameterMemory& memory = *arguments.memory;
-    shards_.main = memory.main();
-    shards_.grad = memory.gradients();
-    shards_.list = whole_shards(memory);
-    for (Shard& shard : shards_.list) {
-      const Parameter& p = *shard.parameter;
-      const bool decays = !p.has_tag("bias") && !p.has_tag("norm");
-      shard.hyper.weight_decay = decays ? rule_->weight_decay() : 0;
-    }
-    shards_.allocate(*arguments.device, rule_->state().size());
-  }
+        rule_(arguments.make_rule(config.rule)),
+        shards_(shards_without_groups(arguments, *rule_)) {}
 
   void sum_squares(Context& cx, const Tensor& out) override {
     for (std::size_t i = 0; i < shards_.list.size(); ++i) {
@@ -400,6 +383,22 @@ class MutantOptimizer final : public Optimizer {
 };
 
 }  // namespace
+
+Shards shards_without_groups(const OptimizerArguments& arguments, const UpdateRule& rule) {
+  const ParameterMemory& memory = *arguments.memory;
+  Shards shards;
+  shards.main = memory.main();
+  shards.compute = memory.compute();
+  shards.grad = memory.gradients();
+  shards.list = whole_shards(memory);
+  for (Shard& shard : shards.list) {
+    const Parameter& p = *shard.parameter;
+    const bool decays = !p.has_tag("bias") && !p.has_tag("norm");
+    shard.hyper.weight_decay = decays ? rule.weight_decay() : 0;
+  }
+  shards.allocate(*arguments.device, rule.state().size());
+  return shards;
+}
 
 void register_mutants(Registrar& registrar) {
   registrar.add<Module, MutantRowLinear>("mutant_row_linear", "row linear");

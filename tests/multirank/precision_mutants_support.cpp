@@ -4,19 +4,14 @@
 #include <bit>
 #include <cmath>
 
+#include "mutants_support.hpp"
 #include "sdk/src/autograd/linear_parts.hpp"
 #include "tessera/build.hpp"
 #include "tessera/ops.hpp"
-#include "tessera/optimizer.hpp"
 
 namespace tessera::testing {
 
 namespace {
-
-template <class Config>
-void describe_mistake(Schema<Config>& s, std::string choice) {
-  s.field("mistake", &Config::mistake, "what to do wrong").one_of({"none", std::move(choice)});
-}
 
 double in_bf16(double value) {
   const u32 bits = std::bit_cast<u32>(static_cast<float>(value));
@@ -76,7 +71,7 @@ class MutantNorm final : public Module {
     std::string mistake = "none";
     static void describe(Schema<Config>& s) {
       s.field("hidden", &Config::hidden, "features").from("model.hidden");
-      describe_mistake(s, "in_bf16");
+      describe_mistake(s, {"in_bf16"});
     }
   };
   MutantNorm(const Config& config, BuildContext& build) : narrow_(config.mistake != "none") {
@@ -142,7 +137,7 @@ class MutantColumnLinear final : public Module {
       s.field("out", &Config::out, "output features").given();
       s.field("sections", &Config::sections, "fused outputs").given();
       s.field("init_std", &Config::init_std, "initial weights").from("model.init_std");
-      describe_mistake(s, "bf16_gradient");
+      describe_mistake(s, {"bf16_gradient"});
     }
   };
   MutantColumnLinear(const Config& config, BuildContext& build)
@@ -192,23 +187,13 @@ class MutantOptimizer final : public Optimizer {
     static void describe(Schema<Config>& s) {
       s.field("clip", &Config::clip, "bound of the norm");
       s.slot("rule", &Config::rule, "update");
-      describe_mistake(s, "own_overflow");
+      describe_mistake(s, {"own_overflow"});
     }
   };
   MutantOptimizer(const Config& config, OptimizerArguments& arguments)
-      : config_(config), rule_(arguments.make_rule(config.rule)) {
-    const ParameterMemory& memory = *arguments.memory;
-    shards_.main = memory.main();
-    shards_.compute = memory.compute();
-    shards_.grad = memory.gradients();
-    shards_.list = whole_shards(memory);
-    for (Shard& shard : shards_.list) {
-      const Parameter& p = *shard.parameter;
-      const bool decays = !p.has_tag("bias") && !p.has_tag("norm");
-      shard.hyper.weight_decay = decays ? rule_->weight_decay() : 0;
-    }
-    shards_.allocate(*arguments.device, rule_->state().size());
-  }
+      : config_(config),
+        rule_(arguments.make_rule(config.rule)),
+        shards_(shards_without_groups(arguments, *rule_)) {}
 
   void sum_squares(Context& cx, const Tensor& out) override {
     for (std::size_t i = 0; i < shards_.list.size(); ++i) {
