@@ -19,7 +19,8 @@ static_assert(std::size(kEvery) == kDTypes);
 
 /// Does the rule leave it to the kernel which dtypes it has?
 bool is_open(TypeRule rule) {
-  return rule != TypeRule::doubles && rule != TypeRule::integers && rule != TypeRule::mask;
+  return rule != TypeRule::doubles && rule != TypeRule::integers && rule != TypeRule::indices &&
+         rule != TypeRule::mask;
 }
 
 std::string name_of(const Kernel& kernel, int tensor) {
@@ -62,6 +63,8 @@ DType expected_dtype(TypeRule rule, DType own, DType data) {
       return DType::fp64;
     case TypeRule::integers:
       return DType::i64;
+    case TypeRule::indices:
+      return DType::i32;
     case TypeRule::mask:
       return DType::u8;
   }

@@ -22,6 +22,8 @@ std::vector<OpCase> core_op_cases(DType dtype) {
   add_embedding_cases(cases);
   add_attention_cases(cases);
   add_cross_entropy_cases(cases);
+  add_router_cases(cases);
+  add_moe_cases(cases);
   add_update_cases(cases);
   return all;
 }

@@ -5,8 +5,12 @@ namespace tessera::cpu {
 
 /// Operations of simd/ that take workspace, and all others of it. Its matrix products are those of
 /// bf16 and fp16.
-using WithWorkspace =
-    OperationList<MatmulArgs, AttentionArgs, AttentionBackwardArgs, SumSquaresArgs>;
+using WithWorkspace = OperationList<MatmulArgs,
+                                    GroupedMatmulArgs,
+                                    GroupedWeightArgs,
+                                    AttentionArgs,
+                                    AttentionBackwardArgs,
+                                    SumSquaresArgs>;
 using Plain = CoreOperations::Without<HostOperations>::Without<WithWorkspace>;
 
 template <class Args>

@@ -11,9 +11,10 @@ namespace tessera::reference {
 template <class Args>
 void run(const Args& args);
 
-/// All but the product, which takes workspace, and what concerns a few scalars and is HostDevice's.
-using Plain = CoreOperations::Without<
-    OperationList<MatmulArgs, ReciprocalArgs, SumBlocksArgs, StepScalarsArgs>>;
+/// HostDevice's, but fill and copy, which are here as well.
+using OfHostDevice = HostOperations::Without<OperationList<FillArgs, CopyArgs>>;
+/// All others but the product, which takes workspace.
+using Plain = CoreOperations::Without<OfHostDevice>::Without<OperationList<MatmulArgs>>;
 
 Kernel make_matmul_kernel();
 

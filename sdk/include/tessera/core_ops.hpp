@@ -5,7 +5,9 @@
 #include "tessera/ops/elementwise.hpp"
 #include "tessera/ops/embedding.hpp"
 #include "tessera/ops/matmul.hpp"
+#include "tessera/ops/moe.hpp"
 #include "tessera/ops/norm.hpp"
+#include "tessera/ops/router.hpp"
 #include "tessera/ops/update.hpp"
 
 namespace tessera {
@@ -36,6 +38,22 @@ using CoreOperations = OperationList<MatmulArgs,
                                      CrossEntropySumsArgs,
                                      CrossEntropyLossArgs,
                                      CrossEntropyGradArgs,
+                                     TopkExpertsArgs,
+                                     RouterWeightsArgs,
+                                     RouterWeightsBackwardArgs,
+                                     BalanceLossArgs,
+                                     BalanceGradArgs,
+                                     ZLossArgs,
+                                     ZLossGradArgs,
+                                     ExpertCountsArgs,
+                                     SortByExpertArgs,
+                                     InvertOrderArgs,
+                                     PermuteRowsArgs,
+                                     UnpermuteRowsArgs,
+                                     GroupedMatmulArgs,
+                                     GroupedWeightArgs,
+                                     WeightedActivationArgs,
+                                     WeightedActivationBackwardArgs,
                                      ReciprocalArgs,
                                      SumSquaresArgs,
                                      BlockSquaresArgs,
@@ -45,8 +63,15 @@ using CoreOperations = OperationList<MatmulArgs,
                                      SgdArgs>;
 
 /// Those whose kernels every device of CPU memory has from HostDevice.
-using HostOperations =
-    OperationList<FillArgs, CopyArgs, ReciprocalArgs, SumBlocksArgs, StepScalarsArgs>;
+using HostOperations = OperationList<FillArgs,
+                                     CopyArgs,
+                                     ExpertCountsArgs,
+                                     SortByExpertArgs,
+                                     InvertOrderArgs,
+                                     PermuteRowsArgs,
+                                     ReciprocalArgs,
+                                     SumBlocksArgs,
+                                     StepScalarsArgs>;
 
 /// Handles to the core operations on one device, resolved by name once. A device that lacks one is
 /// an error only where it is launched.

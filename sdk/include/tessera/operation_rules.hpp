@@ -42,6 +42,7 @@ enum class TypeRule : u8 {
   any,          ///< a dtype of its own
   doubles,      ///< fp64
   integers,     ///< i64
+  indices,      ///< i32: experts and places of rows
   mask,         ///< u8
 };
 

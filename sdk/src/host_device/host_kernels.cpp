@@ -38,11 +38,11 @@ void with_type(DType dtype, F&& f) {
 }
 
 template <class T>
-constexpr bool kSmall = std::is_same_v<T, Half> || std::is_same_v<T, Bfloat>;
+constexpr bool kSmallFloat = std::is_same_v<T, Half> || std::is_same_v<T, Bfloat>;
 
 template <class To, class From>
 To convert(From value) {
-  if constexpr (kSmall<To> || kSmall<From>) {
+  if constexpr (kSmallFloat<To> || kSmallFloat<From>) {
     return static_cast<To>(static_cast<double>(value));
   } else {
     return static_cast<To>(value);
@@ -171,11 +171,13 @@ void step_scalars(const StepScalarsArgs& args) {
 }  // namespace
 
 std::vector<Kernel> host_kernels() {
-  return {make_kernel<FillArgs>(&fill),
-          make_kernel<CopyArgs>(&copy),
-          make_kernel<ReciprocalArgs>(&reciprocal),
-          make_kernel<SumBlocksArgs>(&sum_blocks),
-          make_kernel<StepScalarsArgs>(&step_scalars)};
+  std::vector<Kernel> all = host_kernels_moe();
+  all.push_back(make_kernel<FillArgs>(&fill));
+  all.push_back(make_kernel<CopyArgs>(&copy));
+  all.push_back(make_kernel<ReciprocalArgs>(&reciprocal));
+  all.push_back(make_kernel<SumBlocksArgs>(&sum_blocks));
+  all.push_back(make_kernel<StepScalarsArgs>(&step_scalars));
+  return all;
 }
 
 }  // namespace tessera

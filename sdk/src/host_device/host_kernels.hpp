@@ -9,4 +9,7 @@ namespace tessera {
 /// addresses. A device's own and those that plugins registered win over them.
 std::vector<Kernel> host_kernels();
 
+/// Those of them that bring rows into the order of experts; host_kernels() has them, too.
+std::vector<Kernel> host_kernels_moe();
+
 }  // namespace tessera

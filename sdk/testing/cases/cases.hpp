@@ -59,6 +59,8 @@ void add_elementwise_cases(Cases& cases);
 void add_embedding_cases(Cases& cases);
 void add_attention_cases(Cases& cases);
 void add_cross_entropy_cases(Cases& cases);
+void add_router_cases(Cases& cases);
+void add_moe_cases(Cases& cases);
 void add_update_cases(Cases& cases);
 
 }  // namespace tessera::testing

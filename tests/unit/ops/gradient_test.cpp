@@ -4,7 +4,7 @@
 
 #include <array>
 
-#include "tessera/ops.hpp"
+#include "tessera/moe_ops.hpp"
 #include "tessera/random.hpp"
 #include "tessera/testing/gradient_check.hpp"
 #include "tessera/testing/workbench.hpp"
@@ -140,6 +140,92 @@ TEST_F(Gradient, CrossEntropy) {
         ops::cross_entropy(cx, logits, targets, mask, inverse_weight, 0, 7, alone, "loss")};
   };
   EXPECT_EQ(gradient_check(cx_, f, {random({4, 8}, 1)}), "");
+}
+
+TEST_F(Gradient, Router) {
+  const Tensor bias = random({8}, 4);
+  for (const RouterScore score : {RouterScore::softmax,
+                                  RouterScore::softmax_before,
+                                  RouterScore::sigmoid,
+                                  RouterScore::sqrt_softplus}) {
+    for (const i64 k : {1, 4}) {
+      const RouterSpec spec{.top_k = k, .score = score, .groups = 4, .group_top_k = k, .scale = 2};
+      const auto f = [&](Context& cx, const Tensors& x) {
+        return Tensors{ops::topk_router(cx, x[0], bias, spec).weights};
+      };
+      EXPECT_EQ(gradient_check(cx_, f, {random({5, 8}, 1, -3, 3)}), "");
+    }
+  }
+  const Tensor given = bench_.tensor({2, 2}, DType::i32, {3, 0, -1, 5});
+  const auto f = [&](Context& cx, const Tensors& x) {
+    return Tensors{ops::router_weights(cx, x[0], given, {.top_k = 2})};
+  };
+  EXPECT_EQ(gradient_check(cx_, f, {random({2, 8}, 1, -3, 3)}), "");
+}
+
+TEST_F(Gradient, AuxiliaryLosses) {
+  ProcessGroup alone({.name = "tp-cp[0]", .members = {0}}, nullptr, 0);
+  const Tensor weight = bench_.tensor({1}, DType::fp64, {0.5});
+  for (const RouterScore score :
+       {RouterScore::softmax, RouterScore::sigmoid, RouterScore::sqrt_softplus}) {
+    const ops::BalanceSpec spec{.score = score,
+                                .top_k = 2,
+                                .coefficient = 4,
+                                .length = 3,
+                                .rows = {.positions = 3, .sequences = 2}};
+    const auto f = [&](Context& cx, const Tensors& x) {
+      return Tensors{ops::balance_loss(cx, x[0], Tensor(), spec, weight, alone, "balance")};
+    };
+    EXPECT_EQ(gradient_check(cx_, f, {random({6, 5}, 1, -2, 2)}), "");
+  }
+  const auto z = [&](Context& cx, const Tensors& x) {
+    return Tensors{ops::z_loss(cx, x[0], 0.25, weight)};
+  };
+  EXPECT_EQ(gradient_check(cx_, z, {random({6, 5}, 1, -2, 2)}), "");
+}
+
+// coefficient · E / (k · T²) · Σ counts · Σ shares: the coefficient where all is even.
+TEST_F(Gradient, BalancedExpertsCostTheCoefficient) {
+  ProcessGroup alone({.name = "tp-cp[0]", .members = {0}}, nullptr, 0);
+  const Tensor one = bench_.tensor({1}, DType::fp64, {1});
+  const Tensor logits = bench_.tensor({4, 2}, DType::fp64, {1, 0, 0, 1, 1, 0, 0, 1});
+  const ops::BalanceSpec spec{.coefficient = 0.01, .length = 4};
+  const auto loss = ops::balance_loss(cx_, logits, Tensor(), spec, one, alone, "balance");
+  EXPECT_NEAR(testing::read(loss)[0], 0.01, 1e-16);
+}
+
+TEST_F(Gradient, RowsOfExperts) {
+  const Tensor experts = bench_.tensor({4, 2}, DType::i32, {2, 0, 0, 1, -1, 2, 2, 1});
+  const auto [order, inverse] = ops::sort_by_expert(cx_, experts, 3);
+  const Tensor kept = order.slice(0, 0, 7);  // without the dropped choice
+  for (const bool given : {false, true}) {
+    const auto there = [&](Context& cx, const Tensors& x) {
+      return Tensors{ops::permute_rows(cx, x[0], kept, 2, given ? inverse : Tensor())};
+    };
+    EXPECT_EQ(gradient_check(cx_, there, {random({4, 3}, 1)}), "");
+    const auto back = [&](Context& cx, const Tensors& y) {
+      return Tensors{ops::unpermute_rows(cx, y[0], inverse, given ? kept : Tensor())};
+    };
+    EXPECT_EQ(gradient_check(cx_, back, {random({7, 3}, 1)}), "");
+  }
+}
+
+TEST_F(Gradient, ExpertsOfAMixture) {
+  const auto up = parameter("up", {3, 4, 10}, 1), down = parameter("down", {3, 5, 4}, 2);
+  Parameter* both[] = {up.get(), down.get()};
+  const Tensor counts = bench_.tensor({3}, DType::i64, {4, 0, 2});
+  const auto f = [&](Context& cx, const Tensors& x) {
+    const Tensor inner = ops::grouped_linear(cx, x[0], *up, counts);
+    return Tensors{ops::grouped_linear(cx, ops::weighted_swiglu(cx, inner, x[1]), *down, counts)};
+  };
+  // Two rows of padding.
+  EXPECT_EQ(gradient_check(cx_, f, {random({8, 4}, 3), random({8}, 4)}, both), "");
+  for (const bool weighted : {false, true}) {
+    const auto gelu = [&](Context& cx, const Tensors& x) {
+      return Tensors{ops::weighted_gelu(cx, x[0], weighted ? x[1] : Tensor())};
+    };
+    EXPECT_EQ(gradient_check(cx_, gelu, {random({5, 6}, 3), random({5}, 4)}), "");
+  }
 }
 
 TEST_F(Gradient, ReshapeAndSlice) {

@@ -131,6 +131,37 @@ TEST(Infer, WrongConstantsAreErrors) {
   EXPECT_THAT(error(sgd), HasSubstr("momentum is 0.9 but there is no momentum_buffer"));
 }
 
+TEST(Infer, WrongRoutersAreErrors) {
+  using ::testing::HasSubstr;
+  const auto router = [](i64 experts, const RouterSpec& spec) {
+    TopkExpertsArgs args;
+    args.logits = dense({2, experts}, DType::bf16);
+    args.spec = spec;
+    return error(args);
+  };
+  EXPECT_EQ(router(8, {.top_k = 8}), "");
+  EXPECT_THAT(router(2, {.top_k = 3}), HasSubstr("topk_experts: top_k: 3 of 2 experts"));
+  EXPECT_THAT(router(8, {.top_k = 2, .groups = 3}),
+              HasSubstr("8 experts do not form 3 equal groups"));
+  EXPECT_THAT(router(8, {.top_k = 5, .groups = 4, .group_top_k = 2}),
+              HasSubstr("top_k: 5 is not a multiple of group_top_k = 2"));
+  EXPECT_THAT(router(8, {.top_k = 6, .groups = 4, .group_top_k = 2}),
+              HasSubstr("top_k: 6 of 4 experts in 2 groups"));
+  EXPECT_THAT(router(2000, {}), HasSubstr("2000 experts; between 1 and 1024 are possible"));
+  GroupedMatmulArgs product;
+  product.a = dense({5, 3});
+  product.b = dense({2, 4, 6});
+  product.counts = dense({2}, DType::i64);
+  EXPECT_THAT(error(product), HasSubstr("b must be fp32 [2, 3, 6], is fp32 [2, 4, 6]"));
+  WeightedActivationArgs odd;
+  odd.x = dense({2, 3});
+  EXPECT_THAT(error(odd), HasSubstr("x must hold gate and up, 2f features"));
+  ExpertCountsArgs counts;
+  counts.experts = dense({2, 3}, DType::i64);
+  counts.all = 4;
+  EXPECT_THAT(error(counts), HasSubstr("experts must be i32 [2, 3], is i64 [2, 3]"));
+}
+
 TEST(Infer, InputWithoutMemoryIsAnError) {
   TensorArg lost = dense({3});
   lost.address = nullptr;

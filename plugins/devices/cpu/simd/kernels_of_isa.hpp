@@ -4,7 +4,9 @@
 #include "tessera/ops/elementwise.hpp"
 #include "tessera/ops/embedding.hpp"
 #include "tessera/ops/matmul.hpp"
+#include "tessera/ops/moe.hpp"
 #include "tessera/ops/norm.hpp"
+#include "tessera/ops/router.hpp"
 #include "tessera/ops/update.hpp"
 
 namespace tessera::cpu::TESSERA_ISA {

@@ -1,0 +1,199 @@
+#include "simd/kernels_of_isa.hpp"
+#include "simd/packed_tiles.hpp"
+#include "tessera/parallel_for.hpp"
+
+// Products of the rows of experts, one launch for all. How many rows an expert has is known here
+// only, so nothing is made or kept for a load: threads share rows (products) or the features of
+// the result (weight gradients), each as many, whatever the load; and each packs what it needs of
+// both factors into a workspace of its own, whose size follows from the shapes.
+namespace tessera::cpu::TESSERA_ISA {
+namespace {
+
+constexpr i64 kBlockBytes = 2 << 20;    // of packed b, a thread
+constexpr i64 kGroupBytes = 256 << 10;  // of packed a: fits a core's cache
+constexpr i64 kRowsAtOnce = 4096;       // of an expert, summed before they are added; even
+constexpr i64 kLeastRows = 64;          // of a thread, before threads share columns as well
+
+/// Where each expert's rows begin; the last is where the padding does.
+struct Experts {
+  i64 count, begin[RouterSpec::kMaxExperts + 1];
+  Experts(const TensorArg& counts, i64 rows) : count(counts.shape[0]) {
+    const i64* n = counts.as<const i64>();
+    begin[0] = 0;
+    for (i64 e = 0; e < count; ++e) begin[e + 1] = at_most(rows, begin[e] + (n[e] > 0 ? n[e] : 0));
+  }
+};
+
+/// How the [rows, columns] of a result are shared by the threads.
+struct Grid {
+  i64 row_parts, column_parts;
+  i64 size() const { return row_parts * column_parts; }
+};
+inline Grid grid_of(i64 rows, i64 least_rows, i64 columns) {
+  const i64 threads = parallel_threads();
+  i64 row_parts = at_most(threads, rows / least_rows);
+  if (row_parts < 1) row_parts = 1;
+  i64 column_parts = at_most(threads / row_parts, columns / kPanel);
+  if (column_parts < 1) column_parts = 1;
+  return {row_parts, column_parts};
+}
+
+/// Where a thread packs. Made for the largest depth; a smaller one uses less of it.
+template <class T>
+struct Room {
+  using Word = typename Packed<T>::Word;
+  i64 panels, group_rows, words;
+  Room(i64 depth, i64 columns) {
+    const i64 steps = steps_of<T>(depth), word = static_cast<i64>(sizeof(Word));
+    const i64 fit = kBlockBytes / (steps * kPanel * word + 1);
+    panels = at_most(fit < 1 ? 1 : fit, round_up(columns, kPanel) / kPanel);
+    const i64 rows = kGroupBytes / (steps * word + 1) / kLanes * kLanes;
+    group_rows = rows < kLanes ? kLanes : at_most(rows, 1024);
+    words = round_up(steps * (panels * kPanel + group_rows), kLanes);
+  }
+};
+
+/// to [rows, columns] = or += a · b, by one thread. Columns of `to` and lines of b begin at 0.
+template <class T, class To>
+void product(const Room<T>& room,
+             typename Packed<T>::Word* space,
+             Factor<T> a,
+             i64 rows,
+             Factor<T> b,
+             i64 columns,
+             i64 depth,
+             const To& to) {
+  using Word = typename Packed<T>::Word;
+  const i64 steps = steps_of<T>(depth);
+  Word* const group = space + room.panels * kPanel * steps;
+  for (i64 first = 0; first < columns; first += room.panels * kPanel) {
+    const i64 width = at_most(room.panels * kPanel, columns - first);
+    for (i64 j = 0; j < width; j += kLanes) {
+      Word* const slab = space + j / kPanel * kPanel * steps + j % kPanel;
+      pack_slab(b, first + j, at_most(width - j, kLanes), depth, slab, kPanel);
+    }
+    for (i64 row = 0; row < rows; row += room.group_rows) {
+      const i64 height = at_most(room.group_rows, rows - row);
+      for (i64 i = 0; i < height; i += kLanes) {
+        pack_slab(a, row + i, at_most(height - i, kLanes), depth, group + i * steps, kLanes);
+      }
+      for (i64 j = 0; j < width; j += kPanel) {
+        const Word* const panel = space + j * steps;
+        product_of_panel(
+            group, panel, steps, to, row, height, first + j, at_most(width - j, kPanel));
+      }
+    }
+  }
+}
+
+inline Grid grid_of(const GroupedMatmulArgs& args) {
+  return grid_of(args.out.shape[0], kLeastRows, args.out.shape[1]);
+}
+inline Grid grid_of(const GroupedWeightArgs& args) {
+  return grid_of(args.out.shape[1], kLanes, args.out.shape[2]);
+}
+inline i64 depth_of(const GroupedMatmulArgs& args) { return args.a.shape[1]; }
+inline i64 depth_of(const GroupedWeightArgs& args) { return at_most(args.a.shape[0], kRowsAtOnce); }
+
+template <class T, class Args>
+i64 bytes_for(const Args& args) {
+  const Room<T> room(depth_of(args), args.out.shape[args.out.rank - 1]);
+  return grid_of(args).size() * room.words * static_cast<i64>(sizeof(typename Packed<T>::Word));
+}
+
+template <class T>
+void multiply(const GroupedMatmulArgs& args, void* workspace) {
+  const i64 m = args.out.shape[0], n = args.out.shape[1], k = args.a.shape[1];
+  const Grid grid = grid_of(args);
+  const Room<T> room(k, n);
+  const Experts experts(args.counts, m);
+  const T* const a = args.a.as<const T>();
+  const T* const b = args.b.as<const T>();
+  T* const out = args.out.as<T>();
+  const bool transposed = args.transpose_b;
+  auto* const words = static_cast<typename Packed<T>::Word*>(workspace);
+  parallel_for(grid.size(), 1, [=, &experts](i64 from, i64 until) {
+    for (i64 part = from; part < until; ++part) {
+      const i64 row_part = part / grid.column_parts, column_part = part % grid.column_parts;
+      const i64 top = m * row_part / grid.row_parts, bottom = m * (row_part + 1) / grid.row_parts;
+      const i64 left = n * column_part / grid.column_parts;
+      const i64 columns = n * (column_part + 1) / grid.column_parts - left;
+      for (i64 e = 0; e < experts.count; ++e) {
+        const i64 row = experts.begin[e] > top ? experts.begin[e] : top;
+        const i64 rows = at_most(bottom, experts.begin[e + 1]) - row;
+        if (rows <= 0) continue;
+        const Factor<T> matrix = transposed ? Factor<T>{b + e * k * n + left * k, k, 1}
+                                            : Factor<T>{b + e * k * n + left, 1, n};
+        const Target<T, T> to{out + row * n + left, n, nullptr, false};
+        product(room, words + part * room.words, {a + row * k, k, 1}, rows, matrix, columns, k, to);
+      }
+      const i64 padding = experts.begin[experts.count];
+      for (i64 row = padding > top ? padding : top; row < bottom; ++row) {
+        __builtin_memset(out + row * n + left, 0, static_cast<std::size_t>(columns) * sizeof(T));
+      }
+    }
+  });
+}
+
+template <class T, class Sum>
+void add_weights(const GroupedWeightArgs& args, void* workspace) {
+  const i64 m = args.a.shape[0], k = args.a.shape[1], n = args.grad.shape[1];
+  const Grid grid = grid_of(args);
+  const Room<T> room(depth_of(args), n);
+  const Experts experts(args.counts, m);
+  const T* const a = args.a.as<const T>();
+  const T* const grad = args.grad.as<const T>();
+  Sum* const out = args.out.as<Sum>();
+  auto* const words = static_cast<typename Packed<T>::Word*>(workspace);
+  parallel_for(grid.size(), 1, [=, &experts](i64 from, i64 until) {
+    for (i64 part = from; part < until; ++part) {
+      const i64 row_part = part / grid.column_parts, column_part = part % grid.column_parts;
+      const i64 top = k * row_part / grid.row_parts;
+      const i64 rows = k * (row_part + 1) / grid.row_parts - top;
+      const i64 left = n * column_part / grid.column_parts;
+      const i64 columns = n * (column_part + 1) / grid.column_parts - left;
+      for (i64 e = 0; e < experts.count; ++e) {
+        const Target<T, Sum> to{out + (e * k + top) * n + left, n, nullptr, true};
+        for (i64 row = experts.begin[e]; row < experts.begin[e + 1]; row += kRowsAtOnce) {
+          const i64 depth = at_most(kRowsAtOnce, experts.begin[e + 1] - row);
+          const Factor<T> x{a + row * k + top, 1, k}, g{grad + row * n + left, 1, n};
+          product(room, words + part * room.words, x, rows, g, columns, depth, to);
+        }
+      }
+    }
+  });
+}
+
+}  // namespace
+
+template <>
+i64 workspace_bytes(const GroupedMatmulArgs& args) {
+  i64 bytes = 0;
+  with_storage(args.a.dtype, [&]<class T>(T) { bytes = bytes_for<T>(args); });
+  return bytes;
+}
+
+template <>
+void run(const GroupedMatmulArgs& args, void* workspace) {
+  with_storage(args.a.dtype, [&]<class T>(T) { multiply<T>(args, workspace); });
+}
+
+template <>
+i64 workspace_bytes(const GroupedWeightArgs& args) {
+  i64 bytes = 0;
+  with_storage(args.a.dtype, [&]<class T>(T) { bytes = bytes_for<T>(args); });
+  return bytes;
+}
+
+template <>
+void run(const GroupedWeightArgs& args, void* workspace) {
+  with_storage(args.a.dtype, [&]<class T>(T) {
+    if (args.out.dtype == DType::fp32) {
+      add_weights<T, float>(args, workspace);
+    } else {
+      add_weights<T, T>(args, workspace);
+    }
+  });
+}
+
+}  // namespace tessera::cpu::TESSERA_ISA

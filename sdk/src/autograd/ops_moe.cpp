@@ -1,0 +1,124 @@
+#include <array>
+
+#include "tessera/moe_ops.hpp"
+
+namespace tessera::ops {
+namespace {
+
+Tensor rows_at(Context& cx, const Tensor& x, const Tensor& order, i64 k) {
+  PermuteRowsArgs args{x.arg(), order.arg(), {}, k};
+  return run(cx, args)[0];
+}
+
+Tensor sums_of(Context& cx, const Tensor& y, const Tensor& inverse) {
+  UnpermuteRowsArgs args{y.arg(), inverse.arg(), {}};
+  return run(cx, args)[0];
+}
+
+Tensor activate(Context& cx,
+                const Tensor& x,
+                const Tensor& weights,
+                Activation activation,
+                std::string_view name) {
+  WeightedActivationArgs args;
+  args.x = x.arg();
+  if (weights.defined()) args.weights = weights.arg();
+  args.activation = activation;
+  Tensor y = run(cx, args)[0];
+  if (!cx.recording()) return y;
+  const auto input_half = [x = x.with_var({}),
+                           weights = weights.defined() ? weights.with_var({}) : Tensor(),
+                           activation](Context& c, Gradients& g) {
+    WeightedActivationBackwardArgs back;
+    const Tensor gradient = g.output(0);
+    back.grad = gradient.arg();
+    back.x = x.arg();
+    if (weights.defined()) back.weights = weights.arg();
+    back.activation = activation;
+    const auto made = run(c, back);
+    g.input(0, made[0]);
+    if (weights.defined() && g.wants(1)) g.input(1, made[1]);
+  };
+  cx.tape->record(name, std::array{x, weights}, std::array{&y}, input_half);
+  return y;
+}
+
+}  // namespace
+
+Tensor expert_counts(Context& cx, const Tensor& experts, i64 all) {
+  return expert_counts(cx, experts, all, {});
+}
+
+Tensor expert_counts(Context& cx, const Tensor& experts, i64 all, const SequenceRows& rows) {
+  ExpertCountsArgs args{experts.arg(), {}, all, rows};
+  return run(cx, args)[0];
+}
+
+ExpertOrder sort_by_expert(Context& cx, const Tensor& experts, i64 all) {
+  SortByExpertArgs args{experts.arg(), {}, {}, all};
+  const auto made = run(cx, args);
+  return {made[0], made[1]};
+}
+
+Tensor invert_order(Context& cx, const Tensor& order, i64 size) {
+  InvertOrderArgs args{order.arg(), {}, size};
+  return run(cx, args)[0];
+}
+
+Tensor permute_rows(
+    Context& cx, const Tensor& x, const Tensor& order, i64 k, const Tensor& inverse) {
+  Tensor rows = rows_at(cx, x, order, k);
+  if (!cx.recording() || !cx.tape->tracks(x)) return rows;
+  const auto input_half = [order = inverse.defined() ? Tensor() : order.with_var({}),
+                           inverse = inverse.defined() ? inverse.with_var({}) : Tensor(),
+                           n = x.dim(0),
+                           k](Context& c, Gradients& g) {
+    const Tensor places = inverse.defined() ? inverse : invert_order(c, order, n * k).view({n, k});
+    g.input(0, sums_of(c, g.output(0), places));
+  };
+  cx.tape->record("permute_rows", std::array{x}, std::array{&rows}, input_half);
+  return rows;
+}
+
+Tensor unpermute_rows(Context& cx, const Tensor& y, const Tensor& inverse, const Tensor& order) {
+  Tensor sums = sums_of(cx, y, inverse);
+  if (!cx.recording()) return sums;
+  const auto input_half = [order = order.defined() ? order.with_var({}) : Tensor(),
+                           inverse = order.defined() ? Tensor() : inverse.with_var({}),
+                           m = y.dim(0),
+                           k = inverse.dim(1)](Context& c, Gradients& g) {
+    const Tensor numbers = order.defined() ? order : invert_order(c, inverse, m);
+    g.input(0, rows_at(c, g.output(0), numbers, k));
+  };
+  cx.tape->record("unpermute_rows", std::array{y}, std::array{&sums}, input_half);
+  return sums;
+}
+
+Tensor grouped_linear(Context& cx, const Tensor& x, Parameter& weight, const Tensor& counts) {
+  GroupedMatmulArgs args{x.arg(), counts.arg(), weight.compute.arg(), {}};
+  Tensor y = run(cx, args)[0];
+  if (!cx.recording()) return y;
+  const auto input_half = [&weight, counts = counts.with_var({})](Context& c, Gradients& g) {
+    const Tensor gradient = g.output(0);
+    GroupedMatmulArgs back{gradient.arg(), counts.arg(), weight.compute.arg(), {}, true};
+    g.input(0, run(c, back)[0]);
+  };
+  const auto weight_half = [x = x.with_var({}), &weight, counts = counts.with_var({})](
+                               Context& c, Gradients& g) {
+    const Tensor gradient = g.output(0);
+    GroupedWeightArgs back{x.arg(), counts.arg(), gradient.arg(), weight.grad.arg()};
+    run(c, back);
+  };
+  cx.tape->record("grouped_linear", std::array{x}, std::array{&y}, input_half, weight_half);
+  return y;
+}
+
+Tensor weighted_swiglu(Context& cx, const Tensor& x, const Tensor& weights) {
+  return activate(cx, x, weights, Activation::swiglu, "weighted_swiglu");
+}
+
+Tensor weighted_gelu(Context& cx, const Tensor& x, const Tensor& weights) {
+  return activate(cx, x, weights, Activation::gelu, "weighted_gelu");
+}
+
+}  // namespace tessera::ops

@@ -1,0 +1,188 @@
+// What routers and the operations on rows of experts mean, against values worked out by hand.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tests/unit/ops/run.hpp"
+
+namespace tessera {
+namespace reference_moe_test {
+
+using Values = std::vector<double>;
+
+Operand indices(const Shape& shape, Values values) {
+  return Operand::given(shape, DType::i32, std::move(values));
+}
+
+Values choose(const RouterSpec& spec, const Operand& logits, const Operand& bias = {}) {
+  TopkExpertsArgs args;
+  args.spec = spec;
+  return run(args, {logits, bias, Operand::result()})[2];
+}
+
+TEST(ReferenceRouter, TiesGoToTheLowerExpert) {
+  const Operand logits = fp64({3, 4}, {0, 1, 1, 1, 2, 0, 2, 3, 5, 5, 5, 5});
+  for (const RouterScore score : {RouterScore::softmax,
+                                  RouterScore::softmax_before,
+                                  RouterScore::sigmoid,
+                                  RouterScore::sqrt_softplus}) {
+    EXPECT_EQ(choose({.top_k = 2, .score = score}, logits), (Values{1, 2, 3, 0, 0, 1}));
+    // Beyond the digits of a sigmoid, but not of its logit.
+    EXPECT_EQ(choose({.score = score}, fp64({1, 2}, {60, 61})), (Values{1}));
+  }
+}
+
+TEST(ReferenceRouter, BiasDecidesTheChoiceOnly) {
+  const Operand logits = fp64({1, 3}, {1, 0, -1}), bias = fp64({3}, {0, 0, 1});
+  const RouterSpec spec{.top_k = 2, .score = RouterScore::sigmoid, .scale = 3};
+  EXPECT_EQ(choose(spec, logits, bias), (Values{2, 0}));
+  RouterWeightsArgs args;
+  args.spec = spec;
+  const double low = 1 / (1 + std::exp(1)), high = 1 / (1 + std::exp(-1));
+  expect_near(run(args, {logits, indices({1, 2}, {2, 0}), Operand::result()})[2],
+              {3 * low / (low + high), 3 * high / (low + high)});
+}
+
+TEST(ReferenceRouter, GroupsAreChosenByTheirBestSums) {
+  // Sums of the two best of each group: 5, 6, 5.5; the best expert of all is in a group left out.
+  const Operand logits = fp64({1, 9}, {5, 0, 0, 3, 3, 0, 2.75, 2.75, 2});
+  const RouterSpec spec{.top_k = 4, .groups = 3, .group_top_k = 2};
+  EXPECT_EQ(choose(spec, logits), (Values{3, 4, 6, 7}));
+  RouterSpec one = spec;
+  one.top_k = 1;
+  one.group_top_k = 1;
+  EXPECT_EQ(choose(one, logits), (Values{0}));  // by the best one
+}
+
+TEST(ReferenceRouter, WeightsOfEachScore) {
+  const double l = std::log(2), m = std::log(5);
+  const Operand logits = fp64({1, 3}, {l, m, 0}), experts = indices({1, 2}, {1, 0});
+  const auto weights = [&](RouterScore score) {
+    RouterWeightsArgs args;
+    args.spec.score = score;
+    return run(args, {logits, experts, Operand::result()})[2];
+  };
+  expect_near(weights(RouterScore::softmax), {5.0 / 7, 2.0 / 7});
+  expect_near(weights(RouterScore::softmax_before), {5.0 / 8, 2.0 / 8});
+  expect_near(weights(RouterScore::sigmoid), {5.0 / 6 / (5.0 / 6 + 2.0 / 3), 2.0 / 3 / 1.5});
+  const double a = std::sqrt(std::log(6)), b = std::sqrt(std::log(3));
+  expect_near(weights(RouterScore::sqrt_softplus), {a / (a + b), b / (a + b)});
+}
+
+TEST(ReferenceRouter, OneExpertAndDroppedChoices) {
+  RouterWeightsArgs args;
+  args.spec.score = RouterScore::sigmoid;
+  const Operand logits = fp64({1, 2}, {0, 7});
+  // A single choice is not divided by itself.
+  expect_near(run(args, {logits, indices({1, 1}, {0}), Operand::result()})[2], {0.5});
+  args.spec.score = RouterScore::softmax;
+  EXPECT_EQ(run(args, {logits, indices({1, 2}, {-1, 1}), Operand::result()})[2], (Values{0, 1}));
+  EXPECT_EQ(run(args, {logits, indices({1, 2}, {-1, 2}), Operand::result()})[2], (Values{0, 0}));
+}
+
+TEST(ReferenceExperts, CountedAndSorted) {
+  const Operand experts = indices({3, 2}, {2, 0, -1, 2, 0, 4});
+  ExpertCountsArgs counts;
+  counts.all = 4;
+  EXPECT_EQ(run(counts, {experts, Operand::result()})[1], (Values{2, 0, 2, 0}));
+  SortByExpertArgs sort;
+  sort.all = 4;
+  const auto sorted = run(sort, {experts, Operand::result(), Operand::result()});
+  EXPECT_EQ(sorted[1], (Values{1, 4, 0, 3, 2, 5}));  // choices 2 and 5 are dropped
+  EXPECT_EQ(sorted[2], (Values{2, 0, 4, 3, 1, 5}));
+  InvertOrderArgs invert;
+  invert.size = 6;
+  EXPECT_EQ(run(invert, {indices({6}, sorted[1]), Operand::result()})[1], sorted[2]);
+  invert.size = 4;
+  EXPECT_EQ(run(invert, {indices({3}, {3, -1, 1}), Operand::result()})[1], (Values{-1, 2, -1, 0}));
+}
+
+TEST(ReferenceRows, GoToTheirExpertsAndBack) {
+  const Operand x = fp64({2, 2}, {1, 2, 3, 4});
+  PermuteRowsArgs permute;
+  permute.k = 2;
+  // Choices 2 and 1, an empty place, choice 3: tokens 1, 0, none, 1.
+  EXPECT_EQ(run(permute, {x, indices({4}, {2, 1, -1, 3}), Operand::result()})[2],
+            (Values{3, 4, 1, 2, 0, 0, 3, 4}));
+  const Operand y = fp64({4, 1}, {1, 10, 100, 1000});
+  EXPECT_EQ(run(UnpermuteRowsArgs{}, {y, indices({2, 2}, {-1, 1, 0, 3}), Operand::result()})[2],
+            (Values{10, 1001}));
+}
+
+TEST(ReferenceGrouped, EachRowMeetsItsExpert) {
+  const Operand a = fp64({4, 2}, {1, 0, 0, 1, 1, 1, 5, 5});
+  const Operand counts = Operand::given({3}, DType::i64, {2, 0, 1});
+  const Operand b = fp64({3, 2, 1}, {1, 2, 10, 20, 100, 200});
+  EXPECT_EQ(run(GroupedMatmulArgs{}, {a, counts, b, Operand::result()})[3], (Values{1, 2, 300, 0}));
+  GroupedMatmulArgs back;
+  back.transpose_b = true;
+  const Operand grad = fp64({4, 1}, {1, 2, 3, 4});
+  EXPECT_EQ(run(back, {grad, counts, b, Operand::result()})[3],
+            (Values{1, 2, 2, 4, 300, 600, 0, 0}));
+  const Operand sums = fp64({3, 2, 1}, {0, 0, 7, 8, 0, 100});
+  EXPECT_EQ(run(GroupedWeightArgs{}, {a, counts, grad, sums})[3], (Values{1, 2, 7, 8, 3, 103}));
+}
+
+TEST(ReferenceActivation, IsMultipliedByTheRowsWeight) {
+  const double s = 1 / (1 + std::exp(-1.0));
+  const Operand x = fp64({2, 2}, {1, 3, 0, 5}), weights = fp64({2}, {2, 4});
+  WeightedActivationArgs forward;
+  expect_near(run(forward, {x, weights, Operand::result()})[2], {2 * s * 3, 0});
+  WeightedActivationBackwardArgs back;
+  const auto found =
+      run(back, {fp64({2, 1}, {1, 1}), x, weights, Operand::result(), Operand::result()});
+  expect_near(found[3], {2 * 3 * (s + s * (1 - s)), 2 * s, 4 * 5 * 0.5, 0});
+  expect_near(found[4], {3 * s, 0});
+}
+
+TEST(ReferenceExperts, AreCountedBySequence) {
+  ExpertCountsArgs args;
+  args.all = 2;
+  args.rows = {.first = 1, .positions = 2, .sequences = 2};
+  EXPECT_EQ(run(args, {indices({3, 1}, {0, 1, 1}), Operand::result()})[1], (Values{1, 0, 0, 2}));
+}
+
+// Two sequences, of which the first has one more row elsewhere: shares 1/4, 3/4 and 1/2, 1/2.
+TEST(ReferenceAuxiliary, BalanceOfSequences) {
+  BalanceLossArgs args;
+  args.rows = {.first = 1, .positions = 2, .sequences = 2};
+  args.factor = 0.5;
+  const Operand logits = fp64({3, 2}, {0, std::log(3), 5, 5, -5, -5});
+  const Operand counts = Operand::given({2, 2}, DType::i64, {1, 3, 4, 0});
+  const Operand weight = fp64({1}, {0.25});
+  // 1/4 + 9/4 of the first sequence, 2 + 2 of the second.
+  expect_near(run(args, {logits, counts, weight, Operand::result()})[3], {0.5 * 0.25 * 6.5});
+  BalanceGradArgs back;
+  back.rows = args.rows;
+  back.factor = 0.5;
+  // share · (count - mean of the counts): mean 2.5, then 2 twice.
+  const double f = 0.5 * 0.25 * -2;
+  expect_near(run(back, {logits, counts, weight, fp64({1}, {-2}), Operand::result()})[4],
+              {f * .25 * -1.5, f * .75 * .5, f * .5 * 2, f * .5 * -2, f * .5 * 2, f * .5 * -2});
+}
+
+TEST(ReferenceAuxiliary, BalanceOfSigmoidShares) {
+  BalanceLossArgs args;
+  args.score = RouterScore::sigmoid;
+  const double third = -std::log(2);  // sigmoid 1/3
+  const Operand counts = Operand::given({1, 2}, DType::i64, {5, 10});
+  const Operand logits = fp64({1, 2}, {third, -third});
+  expect_near(run(args, {logits, counts, fp64({1}, {1}), Operand::result()})[3],
+              {5.0 / 3 + 10 * 2.0 / 3});
+}
+
+TEST(ReferenceAuxiliary, ZLossIsTheSquareOfTheLogSum) {
+  ZLossArgs args;
+  args.factor = 0.5;
+  const double l = std::log(4), m = std::log(10);
+  const Operand logits = fp64({2, 2}, {std::log(3), 0, std::log(5), std::log(5)});
+  const Operand weight = fp64({1}, {0.1});
+  expect_near(run(args, {logits, weight, Operand::result()})[2], {0.5 * 0.1 * (l * l + m * m)});
+  ZLossGradArgs back;
+  back.factor = 0.5;
+  expect_near(run(back, {logits, weight, fp64({1}, {3}), Operand::result()})[3],
+              {.3 * l * .75, .3 * l * .25, .3 * m * .5, .3 * m * .5});
+}
+
+}  // namespace reference_moe_test
+}  // namespace tessera
