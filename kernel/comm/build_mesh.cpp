@@ -24,6 +24,7 @@ constexpr CommLane kLanes[] = {CommLane::critical,  // tp
                                CommLane::bulk,      // tp-pp
                                CommLane::critical,  // tp-cp
                                CommLane::bulk,      // tp-cp-dp
+                               CommLane::critical,  // etp-ep
                                CommLane::bulk};     // world
 
 std::vector<std::vector<i64>> groups_of(const RankGenerator& ranks, std::string_view name) {

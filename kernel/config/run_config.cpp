@@ -82,7 +82,10 @@ void ParallelSection::describe(Schema<ParallelSection>& s) {
       .at_least(1)
       .at_most(kMostOnAxis)
       .megatron("--context-parallel-size");
-  s.field("data", &ParallelSection::data, "replicas; \"auto\" fills a given world size, else 1")
+  s.field(
+       "data",
+       &ParallelSection::data,
+       "replicas; \"auto\" fills a given world size, else the fewest that the experts' ranks fit")
       .at_least(1)
       .at_most(kMostOnAxis);
   s.field("expert", &ParallelSection::expert, "ranks that share the experts of a layer")

@@ -265,6 +265,10 @@ GraphSlots::GraphSlots(const Context& cx, CapturedPhases range, const Bundle& ex
             "\"{}\" cannot be captured: the shapes of its phase \"{}\" depend on data",
             range_.name,
             phase.scope);
+    require(phase.reads.empty(),
+            "\"{}\" cannot be captured: its phase \"{}\" reads integers back to the host",
+            range_.name,
+            phase.scope);
   }
   for (int i = 0; i < slots; ++i) {
     frames_.push_back(std::make_unique<ReplayedFrame>(cx_, range_, example));

@@ -34,7 +34,7 @@ class EagerFrame final : public PhaseFrame {
 
   void forward(Context& cx, Bundle& bundle) override {
     if (cx.tape != nullptr) frame_ = cx.tape->begin(bundle.tensors());
-    for (const Phase& phase : phases_) phase.run(cx, bundle);
+    for (const Phase& phase : phases_) run_phase(phase, cx, bundle);
     if (cx.tape != nullptr) cx.tape->end(bundle.tensors());
   }
   void backward(Context& cx, Half half, SlotGradients& gradients) override {

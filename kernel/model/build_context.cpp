@@ -1,5 +1,6 @@
 #include "kernel/model/build_context.hpp"
 
+#include <tuple>
 #include <utility>
 
 #include "kernel/model/located_error.hpp"
@@ -44,7 +45,14 @@ Metric ScopedBuild::metric(std::string_view name, MetricReduce reduce) {
 }
 
 void ScopedBuild::reject(std::string_view key, std::string_view why) const {
-  fail_config("{}: [{}] {}: {}", settings_.maker->origin(path_, key), path_, key, why);
+  // What the parent gave was written in the parent's table.
+  std::string table = path_, at = settings_.maker->origin(table, key);
+  if (const auto dot = path_.rfind('.'); at == "default" && dot != std::string::npos) {
+    const std::string parent = path_.substr(0, dot);
+    const std::string there = settings_.maker->origin(parent, key);
+    if (there != "default") std::tie(table, at) = std::tie(parent, there);
+  }
+  fail_config("{}: [{}] {}: {}", at, table, key, why);
 }
 
 std::string ScopedBuild::component() const {

@@ -1,6 +1,7 @@
 #include "kernel/model/model_parts.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "tessera/error.hpp"
 
@@ -81,6 +82,7 @@ Parameter& ModelParts::declare(const ParameterSpec& spec,
   parameter->logical = spec.shape;
   parameter->init = spec.init;
   parameter->tags = spec.tags;
+  parameter->active = spec.active;
   const auto holders = holders_.find(name);
   try {
     parameter->layout =
@@ -121,6 +123,14 @@ i64 ModelParts::logical_elements() const {
   i64 total = 0;
   for (const Entry& entry : parameters_) total += entry.parameter->logical.elements();
   return total;
+}
+
+i64 ModelParts::active_elements() const {
+  double total = 0;
+  for (const Entry& entry : parameters_) {
+    total += entry.parameter->active * static_cast<double>(entry.parameter->logical.elements());
+  }
+  return std::llround(total);
 }
 
 }  // namespace tessera

@@ -52,11 +52,13 @@ class ModelParts {
   const std::vector<LossInfo>& losses() const { return losses_; }
   const std::vector<MetricInfo>& metrics() const { return metrics_; }
   Bundle bundle() const {
-    return {static_cast<int>(slots_.size()), static_cast<int>(host_slots_.size())};
+    return {static_cast<int>(slots_.size()), static_cast<int>(host_slots_.size()), blocks_};
   }
   std::vector<ParameterName> parameter_names() const;
   /// Logical elements of all parameters of this rank, shared ones once.
   i64 logical_elements() const;
+  /// Of them, those that one token uses.
+  i64 active_elements() const;
 
  private:
   static int index_of(std::vector<std::string>& names, std::string_view name);
@@ -65,6 +67,7 @@ class ModelParts {
   std::vector<Entry> parameters_;
   std::map<std::string, std::size_t, std::less<>> by_name_;  // indices of parameters_
   std::vector<std::string> slots_, host_slots_;
+  std::shared_ptr<HostBlocks> blocks_ = std::make_shared<HostBlocks>();
   std::vector<LossInfo> losses_;
   std::vector<MetricInfo> metrics_;
 };

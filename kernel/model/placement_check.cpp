@@ -8,9 +8,11 @@ void PlacementCheck::begin(const Mesh& mesh, const std::vector<Parameter*>& para
   if (mesh.size(Axis::tensor) == 1) return;
   mesh_ = &mesh;
   for (const Parameter* parameter : parameters) {
-    const bool cut = parameter->layout.cut(Axis::tensor);
-    set(parameter->compute.arg(), cut);
-    if (cut || parameter->layout.partial(Axis::tensor)) continue;
+    const ParameterLayout& layout = parameter->layout;
+    // Experts get rows of all ranks that share them, whatever their tensor coordinate.
+    const bool differs = layout.cut(Axis::tensor) || layout.expert();
+    set(parameter->compute.arg(), differs);
+    if (differs || layout.partial(Axis::tensor)) continue;
     if (!parameter->grad.defined()) continue;
     const Bytes bytes = bytes_of(parameter->grad.arg());
     equal_gradients_[bytes.begin] = {bytes.end, parameter};

@@ -1,6 +1,8 @@
 #include "kernel/plan/predict.hpp"
 
 #include <algorithm>
+#include <initializer_list>
+#include <iterator>
 #include <map>
 #include <tuple>
 
@@ -16,17 +18,31 @@ namespace tessera {
 
 namespace {
 
-std::vector<PlannedGroups> groups_of(const RankGenerator& ranks, const Hardware& hardware) {
-  std::vector<PlannedGroups> all;
-  for (const std::string_view axes : {"tp", "cp", "dp", "pp", "dp-cp", "tp-pp"}) {
+// Adds the groups along these axes that are of several ranks, equal ones once.
+void add_groups(std::vector<PlannedGroups>& all,
+                std::initializer_list<std::string_view> names,
+                const RankGenerator& ranks,
+                const Hardware& hardware) {
+  std::vector<PlannedGroups> added;
+  for (const std::string_view axes : names) {
     PlannedGroups groups{std::string(axes), ranks.groups(axes)};
     const std::size_t size = groups.members[0].size();
     const bool known = std::ranges::any_of(
-        all, [&](const PlannedGroups& other) { return other.members == groups.members; });
+        added, [&](const PlannedGroups& other) { return other.members == groups.members; });
     if (size == 1 || known) continue;
     groups.within_host = std::ranges::all_of(
         groups.members, [&](const auto& members) { return hardware.within_host(members); });
-    all.push_back(std::move(groups));
+    added.push_back(std::move(groups));
+  }
+  std::ranges::move(added, std::back_inserter(all));
+}
+
+std::vector<PlannedGroups> groups_of(const RankGenerator& ranks, const Hardware& hardware) {
+  std::vector<PlannedGroups> all;
+  add_groups(all, {"tp", "cp", "dp", "pp", "dp-cp", "tp-pp"}, ranks, hardware);
+  const Layout& layout = ranks.layout();
+  if (layout.expert > 1 || layout.expert_tensor != layout.tensor) {
+    add_groups(all, {"etp", "ep", "edp", "etp-ep"}, ranks, hardware);
   }
   return all;
 }
@@ -140,6 +156,7 @@ Prediction predict(const PlanArguments& arguments) {
     out.flops += of.total.flops * static_cast<double>(of.of.ranks);
   }
   out.parameters = out.classes.front().model_elements;
+  out.active_parameters = out.classes.front().active_elements;
   const auto device = make_device(rank_spec_of(setup), {.threads = arguments.threads});
   out.model_flops = model_flops_per_token(setup, device) *
                     static_cast<double>(config.batch.global * out.sequence_length);

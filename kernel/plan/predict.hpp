@@ -25,6 +25,7 @@ struct Prediction {
   std::vector<PlannedGroups> groups;    ///< of more than one rank
   std::vector<Representative> classes;  ///< by pipeline, then by context coordinate
   i64 parameters = 0;                   ///< of the whole model, logical
+  i64 active_parameters = 0;            ///< of them, those that one token uses
   std::string picture;                  ///< of the schedule, in its units
   double model_flops = 0;  ///< of one step, whatever the layout (model_flops_per_token)
   double flops = 0;        ///< of one step, as launched, on all ranks

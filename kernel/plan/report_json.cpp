@@ -102,6 +102,7 @@ std::string report_json(const Prediction& p, const Advice* advice) {
       .add("batch", p.global)
       .add("sequence_length", p.sequence_length)
       .add("parameters", p.parameters)
+      .add("active_parameters", p.active_parameters)
       .add("groups", groups_json(p))
       .add("ranks", Json::array(p.classes, class_json))
       .add("flops", p.flops)

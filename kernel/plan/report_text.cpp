@@ -42,7 +42,7 @@ std::string header(const Prediction& p) {
   std::string text = fmt::format(
       "{}: {} rank{} = tensor {} × context {} × pipeline {} × data {}, on {}\n"
       "a step: {} sequences of {} positions, {} microbatch{} of {} on each data-parallel rank\n"
-      "model: {} parameters, {}FLOP a step\n",
+      "model: {} parameters{}, {}FLOP a step\n",
       p.run,
       l.world,
       l.world == 1 ? "" : "s",
@@ -57,6 +57,10 @@ std::string header(const Prediction& p) {
       p.microbatches == 1 ? "" : "es",
       p.micro,
       count_text(static_cast<double>(p.parameters)),
+      p.active_parameters == p.parameters
+          ? ""
+          : fmt::format(", of which a token uses {}",
+                        count_text(static_cast<double>(p.active_parameters))),
       count_text(p.model_flops));
   text +=
       fmt::format("hardware table: {}{}\n",

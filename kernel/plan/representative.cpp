@@ -115,6 +115,7 @@ Representative run_representative(const PlanArguments& arguments,
     out.parameters += entry.parameter->local.elements();
   }
   out.model_elements = model.parameter_elements();
+  out.active_elements = model.active_elements();
   out.memory = rank.device->memory();
   out.scratch = scratch.most();
   if (setup.config->checkpoint.save && setup.config->checkpoint.asynchronous) {

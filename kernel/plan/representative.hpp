@@ -22,12 +22,13 @@ struct Traffic {
 struct Representative {
   RankClass of;
   std::vector<std::string> layers;
-  i64 parameters = 0;      ///< elements that it stores, padding included
-  i64 model_elements = 0;  ///< of the whole model, logical
-  MemoryStats memory;      ///< peaks from the start to the end of the second step
-  i64 scratch = 0;         ///< most bytes that communicators take at once beyond tensors
-  i64 snapshot = 0;        ///< bytes on the host of what checkpoint.asynchronous copies; 0: off
-  bool on_host = true;     ///< the device's memory is the host's
+  i64 parameters = 0;       ///< elements that it stores, padding included
+  i64 model_elements = 0;   ///< of the whole model, logical
+  i64 active_elements = 0;  ///< of them, those that one token uses
+  MemoryStats memory;       ///< peaks from the start to the end of the second step
+  i64 scratch = 0;          ///< most bytes that communicators take at once beyond tensors
+  i64 snapshot = 0;         ///< bytes on the host of what checkpoint.asynchronous copies; 0: off
+  bool on_host = true;      ///< the device's memory is the host's
   /// What the rank holds: untouched pages of a host are no memory.
   i64 held() const { return scratch + (on_host ? memory.touched + snapshot : memory.reserved); }
   std::vector<Traffic> traffic;

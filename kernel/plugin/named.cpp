@@ -228,17 +228,36 @@ struct NamedModel final : Named<Model> {
 
 struct NamedDispatcher final : Named<TokenDispatcher> {
   using Named::Named;
-  void preprocess(Context& cx, Bundle& bundle, const Routing& routing) const override {
-    call("preprocess", [&](auto& c) { c.preprocess(cx, bundle, routing); });
+  ExpertRows preprocess(Context& cx,
+                        Bundle& bundle,
+                        const Tensor& x,
+                        const Routing& routing) const override {
+    return call("preprocess", [&](auto& c) { return c.preprocess(cx, bundle, x, routing); });
   }
-  Tensor dispatch(Context& cx, Bundle& bundle, const Tensor& x) const override {
-    return call("dispatch", [&](auto& c) { return c.dispatch(cx, bundle, x); });
+  std::vector<HostSlot> reads() const override {
+    return call("reads", [](auto& c) { return c.reads(); });
   }
-  Tensor tokens_per_expert(const Bundle& bundle) const override {
-    return call("tokens_per_expert", [&](auto& c) { return c.tokens_per_expert(bundle); });
+  Shapes shapes() const override {
+    return call("shapes", [](auto& c) { return c.shapes(); });
+  }
+  ExpertRows dispatch(Context& cx, Bundle& bundle, const ExpertRows& rows) const override {
+    return call("dispatch", [&](auto& c) { return c.dispatch(cx, bundle, rows); });
+  }
+  Tensor counts(const Bundle& bundle) const override {
+    return call("counts", [&](auto& c) { return c.counts(bundle); });
   }
   Tensor combine(Context& cx, Bundle& bundle, const Tensor& y) const override {
     return call("combine", [&](auto& c) { return c.combine(cx, bundle, y); });
+  }
+  Tensor unpermute(Context& cx, Bundle& bundle, const Tensor& y) const override {
+    return call("unpermute", [&](auto& c) { return c.unpermute(cx, bundle, y); });
+  }
+};
+
+struct NamedRouter final : Named<Router> {
+  using Named::Named;
+  Routing operator()(Context& cx, Bundle& bundle, const Tensor& x) const override {
+    return call("route", [&](auto& c) { return c(cx, bundle, x); });
   }
 };
 
@@ -329,6 +348,7 @@ std::shared_ptr<void> named(std::string_view kind,
       {GraphPolicy::kKind, wrap<GraphPolicy, NamedGraphPolicy>},
       {Model::kKind, wrap<Model, NamedModel>},
       {TokenDispatcher::kKind, wrap<TokenDispatcher, NamedDispatcher>},
+      {Router::kKind, wrap<Router, NamedRouter>},
       {Module::kKind, wrap<Module, NamedModule>},
       {Layer::kKind, wrap<Layer, NamedLayer>},
   };

@@ -186,6 +186,7 @@ Plan lower(const Pipeline& pipeline,
   if (!plan.shape.training) return plan;
 
   plan.bucket_layers = buckets.layers;
+  plan.bucket_groups = buckets.groups;
   plan.gathers = buckets.gathered;
   add_reductions(plan);
   if (plan.gathers) add_gathers(plan);

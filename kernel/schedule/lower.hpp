@@ -12,7 +12,8 @@ namespace tessera {
 struct BucketUse {
   /// Layers (within the model) whose parameters are in each bucket.
   std::vector<std::vector<int>> layers;
-  bool gathered = false;  ///< before they are read
+  bool gathered = false;                 ///< before they are read
+  std::vector<std::string> groups = {};  ///< axes over which each is summed, for Plan::text
 };
 
 /// What the plans of all ranks have in common. Refers to the schedule.

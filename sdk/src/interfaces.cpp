@@ -27,6 +27,7 @@ Layer::~Layer() = default;
 Module::~Module() = default;
 Model::~Model() = default;
 TokenDispatcher::~TokenDispatcher() = default;
+Router::~Router() = default;
 
 StepSink::~StepSink() = default;
 Gradients::~Gradients() = default;

@@ -1,11 +1,58 @@
 #include "tessera/layer.hpp"
 
+#include <algorithm>
+#include <utility>
+
+#include "tessera/device.hpp"
 #include "tessera/error.hpp"
 
 namespace tessera {
 
-Bundle::Bundle(int tensors, int host_vectors)
-    : tensors_(static_cast<std::size_t>(tensors)), host_(static_cast<std::size_t>(host_vectors)) {}
+Bundle::Bundle(int tensors, int host_vectors, std::shared_ptr<HostBlocks> blocks)
+    : tensors_(static_cast<std::size_t>(tensors)),
+      host_(static_cast<std::size_t>(host_vectors)),
+      blocks_(blocks != nullptr ? std::move(blocks) : std::make_shared<HostBlocks>()) {}
+
+void Bundle::read_back(Context& cx, HostSlot slot, const Tensor& integers) {
+  HostValues& to = host_[position(slot.index, host_.size())];
+  require(integers.dtype() == DType::i64 && integers.dense(),
+          "a host slot takes dense i64 integers, not {}",
+          integers);
+  if (cx.recomputing) return;
+  to.values.clear();
+  to.under_way = blocks_->take(*cx.device, integers.bytes());
+  cx.device->copy_to_host(*cx.stream, integers, *to.under_way);
+  to.arrived = cx.device->record(*cx.stream);
+}
+
+void Bundle::await(Device& device, HostSlot slot) {
+  HostValues& of = host_[position(slot.index, host_.size())];
+  if (of.under_way == nullptr) {
+    require(!of.values.empty(), "nothing was read back into host slot {}", slot.index);
+    return;
+  }
+  device.join(of.arrived, kNoDeadline, "integers that a phase reads");
+  const auto arrived = of.under_way->as<i64>(of.under_way->bytes() / dtype_size(DType::i64));
+  of.values.assign(arrived.begin(), arrived.end());
+  of.under_way.reset();
+  of.arrived = {};
+}
+
+std::shared_ptr<HostBlock> HostBlocks::take(Device& device, i64 bytes) {
+  const auto found = std::ranges::find(free_, bytes, &HostBlock::bytes);
+  HostBlock block = found != free_.end() ? *found : device.host_block(bytes);
+  if (found != free_.end()) free_.erase(found);
+  const auto give_back = [blocks = weak_from_this()](HostBlock* used) {
+    const std::unique_ptr<HostBlock> owner(used);
+    if (const auto home = blocks.lock()) home->free_.push_back(*used);
+  };
+  return {new HostBlock(std::move(block)), give_back};
+}
+
+void run_phase(const Phase& phase, Context& cx, Bundle& bundle) {
+  for (const HostSlot slot : phase.reads) bundle.await(*cx.device, slot);
+  phase.run(cx, bundle);
+}
 
 void Bundle::fail_slot(int index, std::size_t slots) {
   fail("a bundle with {} slots is asked for slot {}: {}",

@@ -15,8 +15,19 @@ Mesh::Mesh(RankGenerator generator, i64 rank) : generator_(std::move(generator))
 Mesh::~Mesh() = default;
 
 std::span<const std::string_view> Mesh::group_names() {
-  static constexpr std::array<std::string_view, kGroups> kNames = {
-      "tp", "cp", "dp", "pp", "etp", "ep", "edp", "dp-cp", "tp-pp", "tp-cp", "tp-cp-dp", "world"};
+  static constexpr std::array<std::string_view, kGroups> kNames = {"tp",
+                                                                   "cp",
+                                                                   "dp",
+                                                                   "pp",
+                                                                   "etp",
+                                                                   "ep",
+                                                                   "edp",
+                                                                   "dp-cp",
+                                                                   "tp-pp",
+                                                                   "tp-cp",
+                                                                   "tp-cp-dp",
+                                                                   "etp-ep",
+                                                                   "world"};
   return kNames;
 }
 

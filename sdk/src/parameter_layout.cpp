@@ -74,7 +74,8 @@ ParameterLayout::ParameterLayout(const Shape& logical,
   }
   const auto stands_for = [&](Axis axis) { return cut(axis) || mesh.first(axis); };
   const bool first_holder = holders_.empty() || holders_.front() == mesh.coordinate(Axis::pipeline);
-  counted_ = first_holder && (expert() || stands_for(Axis::tensor));
+  counted_ = first_holder && (expert() ? stands_for(Axis::expert_tensor) && stands_for(Axis::expert)
+                                       : stands_for(Axis::tensor));
   saved_ = first_holder;
   const std::array dense = {Axis::tensor, Axis::context, Axis::data};
   const std::array experts = {Axis::expert_tensor, Axis::expert, Axis::expert_data};

@@ -36,7 +36,11 @@ std::string Plan::text(const PlanAction& action) const {
     if (phase.layer >= 0) out += fmt::format(" layer{}", phase.layer);
     out += ' ' + phase.scope;
   }
-  if (action.bucket >= 0) out += fmt::format(" bucket{}", action.bucket);
+  if (action.bucket >= 0) {
+    const auto bucket = static_cast<std::size_t>(action.bucket);
+    out += fmt::format(" bucket{}", bucket);
+    if (bucket < bucket_groups.size()) out += " over " + bucket_groups[bucket];
+  }
   return out + messages("send", action.sends) + messages("receive", action.receives);
 }
 

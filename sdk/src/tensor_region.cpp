@@ -70,6 +70,18 @@ Placement TensorRegion::per_row() const {
   return own_rows_ ? Placement::summed_over({Axis::tensor}) : Placement::replicated();
 }
 
+Tensor TensorRegion::split_rows(Context& cx, const Tensor& x) const {
+  return size_ == 1 || own_rows_ ? x : collectives::split_rows(cx, x, group(), name_);
+}
+
+Tensor TensorRegion::join_rows(Context& cx, const Tensor& x) const {
+  return size_ == 1 || own_rows_ ? x : collectives::join_rows(cx, x, group(), name_);
+}
+
+Placement TensorRegion::per_split_row() const {
+  return size_ > 1 ? Placement::summed_over({Axis::tensor}) : Placement::replicated();
+}
+
 TensorRegion BuildContext::tensor_region() const { return {mesh(), sequence_parallel(), scope()}; }
 
 }  // namespace tessera

@@ -69,7 +69,7 @@ class LayerRun {
     cx.loss_scale = rank_.tensor({1}, DType::fp64, {1});
     bundle[hidden] = rank_.tensor({own_, layer_.features}, own_part(1)).with_var(kNeedsGradient);
     const Tape::FrameId frame = tape.begin(bundle.tensors());
-    for (const Phase& phase : phases) phase.run(cx, bundle);
+    for (const Phase& phase : phases) run_phase(phase, cx, bundle);
     tape.end(bundle.tensors());
 
     const Tensor result = std::exchange(bundle[hidden], {});

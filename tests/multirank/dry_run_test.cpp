@@ -172,6 +172,22 @@ TEST(DryRun, WhatIsRightPasses) {
   EXPECT_EQ(check(layer("all_rows")), "") << "without sequence parallelism all rows are own ones";
 }
 
+// Ranks that `sets` ask for.
+i64 ranks_of(const std::vector<std::string>& sets) {
+  return world_size(resolve(Config::parse(tiny_config(), "test", sets), host()).run);
+}
+
+TEST(DryRun, AsManyRanksAsFitBothDecompositions) {
+  EXPECT_EQ(ranks_of({"parallel.tensor=2", "parallel.pipeline=2"}), 4);
+  EXPECT_EQ(ranks_of({"parallel.expert=4"}), 4);
+  EXPECT_EQ(ranks_of({"parallel.tensor=2", "parallel.expert=4"}), 8) << "expert_tensor is tensor";
+  EXPECT_EQ(ranks_of({"parallel.tensor=2", "parallel.expert=4", "parallel.expert_tensor=1"}), 4);
+  EXPECT_EQ(ranks_of({"parallel.context=8", "parallel.expert=8"}), 8) << "folding";
+  EXPECT_EQ(ranks_of({"parallel.tensor=2", "parallel.context=3", "parallel.expert_tensor=4"}), 12);
+  EXPECT_EQ(ranks_of({"parallel.expert=4", "parallel.data=8", "parallel.pipeline=2"}), 16);
+  EXPECT_EQ(ranks_of({"parallel.expert=4", "comm.ranks=6"}), 6) << "whether it fits or not";
+}
+
 struct Mistake {
   std::string name, more, key, what;
   std::vector<std::string> sets = {};
@@ -192,6 +208,14 @@ std::vector<Mistake> mistakes() {
        "type",
        "[model.block.mlp] type = \"mlp\": forward pass of \"mlp\" in layers.0: dropout: residual "
        "must be fp32 [4, 16], is fp32 [8, 16]"},
+      {"experts_that_no_layer_has",
+       "[parallel]\nexpert = 4\n",
+       "expert",
+       "[parallel] expert = 4: no layer of the model has experts"},
+      {"parts_of_experts_that_no_layer_has",
+       "[parallel]\nexpert_tensor = 2\n",
+       "expert_tensor",
+       "[parallel] expert_tensor = 2: no layer of the model has experts"},
       {"weight_of_a_wrong_shape",
        norm("weight_shape"),
        "type",

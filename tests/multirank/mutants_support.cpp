@@ -367,7 +367,8 @@ class MutantOptimizer final : public Optimizer {
       if (layout.holders().size() > 1 && !layout.counted() &&
           config_.mistake != "norm_of_every_copy")
         continue;
-      SumSquaresArgs args{shards_.part(shards_.grad, i).arg(), {}, out.arg()};
+      SumSquaresArgs args{
+          shards_.part(shards_.grad, i).arg(), {}, out.slice(0, layout.expert() ? 1 : 0, 1).arg()};
       ops::run(cx, args);
     }
   }

@@ -198,12 +198,12 @@ class MutantOptimizer final : public Optimizer {
   void sum_squares(Context& cx, const Tensor& out) override {
     for (std::size_t i = 0; i < shards_.list.size(); ++i) {
       if (!shards_.list[i].parameter->layout.counted()) continue;
-      SumSquaresArgs args{shards_.part(shards_.grad, i).arg(), {}, out.arg()};
+      SumSquaresArgs args{shards_.part(shards_.grad, i).arg(), {}, out.slice(0, 0, 1).arg()};
       ops::run(cx, args);
     }
     if (config_.mistake == "none") return;
     double own = 0;
-    cx.device->read(out, &own);
+    cx.device->read(out.slice(0, 0, 1), &own);
     overflow_ = !std::isfinite(own);
   }
   void step(Context& cx, const Tensor& scalars) override {

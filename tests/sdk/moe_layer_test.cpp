@@ -123,30 +123,42 @@ class Moe final : public Layer {
         {.scope = "moe_preprocess",
          .run =
              [this](Context& cx, Bundle& bundle) {
-               dispatcher_->preprocess(cx, bundle, {bundle[experts_], bundle[weights_]});
+               put(bundle,
+                   dispatcher_->preprocess(
+                       cx, bundle, bundle[hidden_], {bundle[experts_], bundle[weights_]}));
              }},
         {.scope = "moe_dispatch",
-         .shapes = Shapes::dynamic,
+         .shapes = dispatcher_->shapes(),
          .run =
              [this](Context& cx, Bundle& bundle) {
-               bundle[hidden_] = dispatcher_->dispatch(cx, bundle, bundle[hidden_]);
-             }},
+               put(bundle, dispatcher_->dispatch(cx, bundle, {bundle[hidden_], bundle[weights_]}));
+             },
+         .reads = dispatcher_->reads()},
         {.scope = "moe_experts",
-         .shapes = Shapes::dynamic,
+         .shapes = dispatcher_->shapes(),
          .run =
              [this](Context& cx, Bundle& bundle) {
-               const Tensor counts = dispatcher_->tokens_per_expert(bundle);
+               const Tensor counts = dispatcher_->counts(bundle);
                const Tensor inner = grouped(cx, bundle[hidden_], counts, *gate_up_);
                bundle[hidden_] = grouped(cx, swiglu_(cx, inner), counts, *down_);
              }},
         {.scope = "moe_combine",
-         .shapes = Shapes::dynamic,
-         .run = [this](Context& cx, Bundle& bundle) {
-           bundle[hidden_] = dispatcher_->combine(cx, bundle, bundle[hidden_]);
+         .shapes = dispatcher_->shapes(),
+         .run =
+             [this](Context& cx, Bundle& bundle) {
+               bundle[hidden_] = dispatcher_->combine(cx, bundle, bundle[hidden_]);
+             },
+         .reads = dispatcher_->reads()},
+        {.scope = "moe_unpermute", .run = [this](Context& cx, Bundle& bundle) {
+           bundle[hidden_] = dispatcher_->unpermute(cx, bundle, bundle[hidden_]);
          }}};
   }
 
  private:
+  void put(Bundle& bundle, const ExpertRows& rows) const {
+    bundle[hidden_] = rows.x;
+    bundle[weights_] = rows.weights;
+  }
   void route(Context& cx, Bundle& bundle) const {
     TopKArgs args;
     const Tensor logits = ops::linear(cx, bundle[hidden_], *router_, nullptr);
@@ -194,13 +206,20 @@ class LocalDispatcher final : public TokenDispatcher {
       build.reject("type", "the local dispatcher needs parallel.expert = 1");
     }
   }
-  void preprocess(Context&, Bundle& bundle, const Routing& routing) const override {
-    bundle[splits_] = {routing.experts.dim(0)};
+  ExpertRows preprocess(Context& cx,
+                        Bundle& bundle,
+                        const Tensor& x,
+                        const Routing& routing) const override {
+    bundle.read_back(cx, splits_, routing.experts);
     bundle[counts_] = routing.experts;
+    return {x, routing.weights};
   }
-  Tensor dispatch(Context&, Bundle&, const Tensor& x) const override { return x; }
-  Tensor tokens_per_expert(const Bundle& bundle) const override { return bundle[counts_]; }
+  std::vector<HostSlot> reads() const override { return {splits_}; }
+  Shapes shapes() const override { return Shapes::dynamic; }
+  ExpertRows dispatch(Context&, Bundle&, const ExpertRows& rows) const override { return rows; }
+  Tensor counts(const Bundle& bundle) const override { return bundle[counts_]; }
   Tensor combine(Context&, Bundle&, const Tensor& y) const override { return y; }
+  Tensor unpermute(Context&, Bundle&, const Tensor& y) const override { return y; }
 
  private:
   Slot counts_;
@@ -229,12 +248,18 @@ TEST(MoeLayer, SplitsIntoPhasesThatGraphsCanUse) {
   std::vector<std::string_view> scopes;
   for (const Phase& phase : phases) {
     scopes.push_back(phase.scope);
-    const bool fixed = phase.scope == "moe_router" || phase.scope == "moe_preprocess";
-    EXPECT_EQ(phase.shapes, fixed ? Shapes::fixed : Shapes::dynamic) << phase.scope;
+    const bool dynamic = phase.scope == "moe_dispatch" || phase.scope == "moe_experts" ||
+                         phase.scope == "moe_combine";
+    EXPECT_EQ(phase.shapes, dynamic ? Shapes::dynamic : Shapes::fixed) << phase.scope;
+    EXPECT_EQ(phase.reads.size(), dynamic && phase.scope != "moe_experts" ? 1 : 0) << phase.scope;
   }
   EXPECT_THAT(scopes,
-              ::testing::ElementsAre(
-                  "moe_router", "moe_preprocess", "moe_dispatch", "moe_experts", "moe_combine"));
+              ::testing::ElementsAre("moe_router",
+                                     "moe_preprocess",
+                                     "moe_dispatch",
+                                     "moe_experts",
+                                     "moe_combine",
+                                     "moe_unpermute"));
   EXPECT_THAT(declared.slots, ::testing::Contains("layers.1.mlp.dispatcher.counts"));
   EXPECT_THAT(declared.host_slots, ::testing::ElementsAre("layers.1.mlp.dispatcher.splits"));
   EXPECT_THAT(declared.metrics, ::testing::ElementsAre("moe_balance"));

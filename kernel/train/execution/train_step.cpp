@@ -53,7 +53,8 @@ TrainStep::TrainStep(const Rank& rank,
   make_scalars();
   executor_ = std::make_unique<Executor>(
       model.chunks(), model.parts(), &gradients_, *rank.mesh, model.boundaries(), options.observer);
-  const BucketUse buckets{gradients_.bucket_layers(), gradients_.sharded()};
+  const BucketUse buckets{
+      gradients_.bucket_layers(), gradients_.sharded(), gradients_.bucket_groups()};
   plan_ = options.pipeline != nullptr ? model.plan(*options.pipeline, buckets)
                                       : model.plan(microbatches_, true, buckets);
   Context cx = context();
@@ -88,7 +89,10 @@ void TrainStep::make_scalars() {
   scaling_ = scaling_of(setup_.config->precision);
   scalars_ = allocate(device, {step_scalar::kCount});
   loss_scale_ = scalars_.slice(0, step_scalar::kLossScale, 1);
-  statistics_ = allocate(device, {2});
+  statistics_ = allocate(device, {3});
+  for (const ModelParts::Entry& entry : model_.parts().parameters()) {
+    has_experts_ |= entry.parameter->layout.expert();
+  }
   for (Arrival& arrival : arrivals_) {
     arrival.scalars = device.host_block(step_scalar::kCount * dtype_size(DType::fp64));
   }
@@ -173,12 +177,26 @@ void TrainStep::read_statistics(const Arrival& of) {
   updates_known_ = static_cast<i64>(scalars[step_scalar::kSteps]);
 }
 
+// Each rank of a stage then has the sum over the stage's experts, the first of a tensor group adds
+// it to what is summed over the model replica.
+void TrainStep::add_experts(Context& cx, const Tensor& experts, const Tensor& sum_squares) const {
+  const Mesh& mesh = *rank_.mesh;
+  mesh.experts()
+      .all_reduce(*cx.stream, experts, ReduceOp::sum, "gradient norm of the experts")
+      .wait(*cx.stream);
+  if (!mesh.first(Axis::tensor)) return;
+  AddArgs add{sum_squares.arg(), experts.arg(), sum_squares.arg()};
+  ops::run(cx, add);
+}
+
 void TrainStep::update(Context& cx) {
   cx.category = Category::workspace;
-  const Tensor sum_squares = statistics_.slice(0, 0, 1), stop = statistics_.slice(0, 1, 1);
-  FillArgs clear{sum_squares.arg(), 0};
+  const Tensor stop = statistics_.slice(0, 0, 1), sum_squares = statistics_.slice(0, 1, 1);
+  const Tensor squares = statistics_.slice(0, 1, 2);  // of dense parameters, of experts
+  FillArgs clear{squares.arg(), 0};
   ops::run(cx, clear);
-  optimizer_->sum_squares(cx, sum_squares);
+  optimizer_->sum_squares(cx, squares);
+  if (has_experts_) add_experts(cx, statistics_.slice(0, 2, 1), sum_squares);
   if (refuse_ && refuse_(losses_->now(cx, *rank_.mesh))) {
     FillArgs refused{sum_squares.arg(), std::numeric_limits<double>::infinity()};
     ops::run(cx, refused);
@@ -188,7 +206,7 @@ void TrainStep::update(Context& cx) {
   CopyArgs request{weights.slice(0, weights.dim(0) - 1, 1).arg(), stop.arg()};
   ops::run(cx, request);
   rank_.mesh->model()
-      .all_reduce(*cx.stream, statistics_, ReduceOp::sum, "gradient norm")
+      .all_reduce(*cx.stream, statistics_.slice(0, 0, 2), ReduceOp::sum, "gradient norm")
       .wait(*cx.stream);
   StepScalarsArgs args{
       sum_squares.arg(), rates_->tensor().arg(), scalars_.arg(), optimizer_->clip(), scaling_};

@@ -83,6 +83,7 @@ class TrainStep {
   void make_optimizer(bool locate_errors);
   void make_scalars();
   Context context();
+  void add_experts(Context& cx, const Tensor& experts, const Tensor& sum_squares) const;
   void update(Context& cx);
   /// A step's scalars on the host, and when they are there.
   struct Arrival {
@@ -104,7 +105,9 @@ class TrainStep {
   LossScaling scaling_;
   std::unique_ptr<RateTable> rates_;
   i64 updates_known_ = 0;  // as the host has read them: at most one more is under way
-  Tensor statistics_;      // fp64 [2]: sum of squares of the gradients, requests to stop
+  // fp64 [3]: requests to stop, sums of squares of the gradients of dense parameters and of experts
+  Tensor statistics_;
+  bool has_experts_ = false;
   // Statistics of the last two steps.
   std::array<Arrival, 2> arrivals_;
   std::vector<std::pair<Event, Event>> timings_;  // of steps that losses() has not returned yet

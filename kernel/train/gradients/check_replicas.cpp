@@ -73,6 +73,7 @@ void check_replicas(Context& cx,
   compare(mesh.group(Axis::expert_data), [](Layout p) { return p.expert(); });
   compare(mesh.group(Axis::expert_tensor),
           [](Layout p) { return p.expert() && !p.cut(Axis::expert_tensor); });
+  compare(mesh.group(Axis::expert), [](Layout p) { return p.expert() && !p.cut(Axis::expert); });
   gradients.check_shared_equal(cx);
 }
 

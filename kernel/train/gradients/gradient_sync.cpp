@@ -47,6 +47,7 @@ GradientSync::GradientSync(ParameterMemory& memory,
     bucket.layers = layers_of(from, parameters);
     for (const Axis axis : layout.partial()) bucket.partial.push_back(&mesh.group(axis));
     bucket.replicas = &layout.replicas(mesh);
+    bucket.expert = layout.expert();
     bucket.own = part_of(bucket.flat, from.own_shard());
     bucket.own_values = part_of(bucket.values, from.own_shard());
     if (from.shards > 1) {
@@ -90,6 +91,12 @@ std::vector<std::vector<int>> GradientSync::bucket_layers() const {
   std::vector<std::vector<int>> layers;
   for (const Bucket& bucket : buckets_) layers.push_back(bucket.layers);
   return layers;
+}
+
+std::vector<std::string> GradientSync::bucket_groups() const {
+  std::vector<std::string> groups;
+  for (const Bucket& bucket : buckets_) groups.emplace_back(bucket.expert ? "edp" : "dp-cp");
+  return groups;
 }
 
 void GradientSync::zero(Context& cx) const {

@@ -32,6 +32,7 @@ class GradientSync {
     std::vector<int> layers;   ///< whose backward adds to it
     std::vector<ProcessGroup*> partial;
     ProcessGroup* replicas = nullptr;
+    bool expert = false;
     std::string name, values_name;  ///< for errors
     bool cut() const { return own.elements() < flat.elements(); }
   };
@@ -51,6 +52,8 @@ class GradientSync {
   const std::vector<Bucket>& buckets() const { return buckets_; }
   /// Layers whose backward adds to each bucket: what a plan reduces when.
   std::vector<std::vector<int>> bucket_layers() const;
+  /// Axes of each bucket's replicas: "dp-cp", or "edp" for experts.
+  std::vector<std::string> bucket_groups() const;
   /// Do ranks update shards, so that a plan has to gather their parameters?
   bool sharded() const { return sharded_; }
   void zero(Context& cx) const;

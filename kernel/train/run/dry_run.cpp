@@ -60,6 +60,19 @@ void check_recompute(const RunSetup& setup, const std::set<std::string>& known) 
   }
 }
 
+void check_experts(const RunSetup& setup, bool any) {
+  if (any) return;
+  const ParallelSection& p = setup.config->parallel;
+  const auto refuse = [&](std::string_view key, i64 size) {
+    fail_config("{}: [parallel] {} = {}: no layer of the model has experts",
+                setup.maker->origin("parallel", key),
+                key,
+                size);
+  };
+  if (p.expert > 1) refuse("expert", p.expert);
+  if (p.expert_tensor && *p.expert_tensor != p.tensor) refuse("expert_tensor", *p.expert_tensor);
+}
+
 // The checkpoints that are asked for by name, and those that are in the way.
 void check_start(const RunSetup& setup) {
   const CheckpointSection& section = setup.config->checkpoint;
@@ -125,6 +138,7 @@ class WrongPlacements {
 struct Tried {
   Plan plan;
   std::set<std::string> block_scopes;
+  bool experts = false;  // does it hold a parameter that is cut along an axis of the experts?
 };
 Tried try_rank(const RunSetup& setup,
                i64 number,
@@ -153,6 +167,9 @@ Tried try_rank(const RunSetup& setup,
   wrong.add(model.parts(), placement);
   step.losses();
   Tried tried{step.plan(), {}};
+  for (const Parameter* parameter : model.parts().parameter_list()) {
+    tried.experts |= parameter->layout.expert();
+  }
   const std::vector<ModelLayer> layers = setup.model->layers();
   for (const PhaseInfo& info : tried.plan.phases) {
     const bool block =
@@ -233,16 +250,19 @@ void dry_run(const RunSetup& setup, int threads, ProblemList& problems) {
   WrongPlacements wrong;
   std::vector<Plan> plans;  // of one context coordinate, by pipeline rank
   std::set<std::string> scopes;
+  bool experts = false;
   for (const RankClass& of : rank_classes(RankGenerator(setup.layout))) {
     const auto tried = problems.run(
         [&] { return try_rank(setup, of.first, device, microbatches, launches, wrong); });
     if (!tried) continue;
     scopes.insert(tried->block_scopes.begin(), tried->block_scopes.end());
+    experts |= tried->experts;
     if (of.context == 0) plans.push_back(tried->plan);
   }
   wrong.tell(problems);
   if (!problems.empty()) return;
   check([&] { check_recompute(setup, scopes); });
+  check([&] { check_experts(setup, experts); });
   check([&] { verify(plans); });
   check([&] { launches.check(); });
 }

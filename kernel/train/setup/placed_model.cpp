@@ -15,7 +15,7 @@ struct PlacedModel::Surveyed {
   std::vector<ModelParts::MetricInfo> metrics;
   std::vector<Boundary> boundaries;
   std::vector<ParameterName> parameter_names;
-  i64 parameter_elements = 0;
+  i64 parameter_elements = 0, active_elements = 0;
 };
 
 PlacedModel::PlacedModel(const Rank& rank, const RunSetup& setup, PlaceOptions options)
@@ -34,7 +34,8 @@ PlacedModel::PlacedModel(const Rank& rank,
       parts_(*rank.mesh, std::move(surveyed.holders)),
       boundaries_(std::move(surveyed.boundaries)),
       parameter_names_(std::move(surveyed.parameter_names)),
-      parameter_elements_(surveyed.parameter_elements) {
+      parameter_elements_(surveyed.parameter_elements),
+      active_elements_(surveyed.active_elements) {
   // Terms are counted alike on every stage, whichever declares them.
   for (const auto& loss : surveyed.losses) parts_.loss(loss.name, loss.component);
   for (const auto& metric : surveyed.metrics) parts_.metric(metric);
@@ -53,6 +54,7 @@ PlacedModel::PlacedModel(const Rank& rank,
   if (stages_.last() == 0) {
     parameter_names_ = parts_.parameter_names();
     parameter_elements_ = parts_.logical_elements();
+    active_elements_ = parts_.active_elements();
   }
   for (const std::string_view input : {"tokens", "row_ids", "positions"}) parts_.slot(input);
 }
@@ -71,6 +73,7 @@ PlacedModel::Surveyed PlacedModel::survey(const Rank& rank,
   found.metrics = whole.metrics();
   found.parameter_names = whole.parameter_names();
   found.parameter_elements = whole.logical_elements();
+  found.active_elements = whole.active_elements();
   for (const ModelParts::Entry& entry : whole.parameters()) {
     found.holders[entry.parameter->name] = Survey::holders(entry, setup.stages);
   }

@@ -37,6 +37,8 @@ class PlacedModel {
   const std::vector<ParameterName>& parameter_names() const { return parameter_names_; }
   /// Elements of the whole model's parameters, each logical one once.
   i64 parameter_elements() const { return parameter_elements_; }
+  /// Of them, those that one token uses: fewer where the model has experts.
+  i64 active_elements() const { return active_elements_; }
 
   /// Writes the initial values of a run with this seed.
   void initialize(u64 seed);
@@ -61,7 +63,7 @@ class PlacedModel {
   std::vector<Boundary> boundaries_;
   std::vector<Chunk> chunks_;
   std::vector<ParameterName> parameter_names_;
-  i64 parameter_elements_ = 0;
+  i64 parameter_elements_ = 0, active_elements_ = 0;
 };
 
 }  // namespace tessera

@@ -1,6 +1,7 @@
 #include "kernel/train/setup/run_setup.hpp"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "kernel/schedule/orders.hpp"
@@ -177,8 +178,10 @@ BucketRules RunSetup::bucket_rules(const Mesh& mesh) const {
 }
 
 i64 world_size(const RunConfig& config) {
-  return config.comm.ranks.value_or(model_ranks(config.parallel) *
-                                    config.parallel.data.value_or(1));
+  const ParallelSection& p = config.parallel;
+  if (config.comm.ranks) return *config.comm.ranks;
+  if (p.data) return model_ranks(p) * *p.data;
+  return std::lcm(p.tensor * p.context, p.expert_tensor.value_or(p.tensor) * p.expert) * p.pipeline;
 }
 
 Layout layout_of(const RunConfig& config, const ComponentMaker& maker, i64 world) {
@@ -192,10 +195,6 @@ Layout layout_of(const RunConfig& config, const ComponentMaker& maker, i64 world
   layout.expert = p.expert;
   layout.expert_tensor = p.expert_tensor.value_or(0);
   layout.order = p.order;
-  if (p.expert > 1) {
-    fail_config("{}: [parallel] expert > 1: no layer of this version cuts its work along that axis",
-                at("expert"));
-  }
   const i64 data = [&] {
     try {
       return RankGenerator(layout).size(Axis::data);

@@ -100,7 +100,7 @@ class Survey::Pass {
   void run_until(int end) {
     for (; next_ < infos_.size() && infos_[next_].layer < end; ++next_) {
       try {
-        phases_[next_].run(cx_, bundle_);
+        run_phase(phases_[next_], cx_, bundle_);
       } catch (...) {
         rethrow_located(phases_[next_].component);
       }

@@ -83,14 +83,7 @@ void Distributed::share_out(const OptimizerArguments& arguments) {
   const ParameterMemory& memory = *arguments.memory;
   owners_ = dealt_out(memory, parameters());
   for (const ParameterBucket& bucket : memory.buckets()) take_whole(arguments, bucket);
-  gradients_ = memory.gradients();
-  const std::vector<Shard> all = whole_shards(memory);
-  std::vector<Shard> counted;  // in model order, as replicated has them
-  for (const Parameter* parameter : parameters()) {
-    if (!parameter->layout.counted()) continue;
-    counted.push_back(*std::ranges::find(all, parameter, &Shard::parameter));
-  }
-  counted_ = range_table(*arguments.device, counted);
+  counted_ = CountedSquares(*arguments.device, parameters(), memory);
 }
 
 void Distributed::take_whole(const OptimizerArguments& arguments, const ParameterBucket& from) {
@@ -114,8 +107,7 @@ void Distributed::take_whole(const OptimizerArguments& arguments, const Paramete
 
 void Distributed::sum_squares(Context& cx, const Tensor& out) {
   if (norm_ != nullptr) return norm_->add(cx, out);
-  SumSquaresArgs args{gradients_.arg(), counted_.arg(), out.arg()};
-  ops::run(cx, args);
+  counted_.add(cx, out);
 }
 
 void Distributed::step(Context& cx, const Tensor& scalars) {

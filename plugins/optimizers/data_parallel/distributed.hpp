@@ -2,6 +2,7 @@
 #include <memory>
 #include <vector>
 
+#include "counted_squares.hpp"
 #include "grouped_optimizer.hpp"
 #include "shard_norm.hpp"
 
@@ -33,8 +34,8 @@ class Distributed final : public GroupedOptimizer {
   std::vector<Shards> shards_;  ///< one for each bucket, or for each whole parameter
   std::vector<Tensor> others_;  ///< gradients of what other replicas update
   std::unique_ptr<ShardNorm> norm_;
-  Tensor gradients_, counted_;  ///< for the norm, where parameters are whole
-  Tensor nothing_;              ///< [0], state of parameters of which this rank updates nothing
+  CountedSquares counted_;  ///< for the norm, where parameters are whole
+  Tensor nothing_;          ///< [0], state of parameters of which this rank updates nothing
 };
 
 }  // namespace tessera

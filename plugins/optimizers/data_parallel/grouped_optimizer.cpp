@@ -48,9 +48,10 @@ void GroupedOptimizer::check_parameter(const Parameter& parameter,
     const auto axis = static_cast<Axis>(i);
     const i64 parts = mesh.size(axis);
     if (parts == 1 || !parameter.layout.cut(axis)) continue;
-    if (axis != Axis::tensor) {
+    const bool dense = axis == Axis::tensor;
+    if (!dense && axis != Axis::expert && axis != Axis::expert_tensor) {
       fail_config(
-          "optimizer.type = \"{}\" keeps parameters that are whole or cut over tensor "
+          "optimizer.type = \"{}\" keeps parameters that are whole or cut over tensor or expert "
           "parallelism; {} is cut {} ways over {}",
           type,
           parameter.name,
@@ -60,11 +61,14 @@ void GroupedOptimizer::check_parameter(const Parameter& parameter,
     if (rule_->needs() != Needs::elements) {
       fail_config(
           "optimizer.rule = \"{}\" must see each parameter whole, but {} is cut {} ways over {}; "
-          "set parallel.tensor = 1",
+          "set parallel.{} = 1",
           config_.rule.type,
           parameter.name,
           parts,
-          axis_name(axis));
+          axis_name(axis),
+          dense                  ? "tensor"
+          : axis == Axis::expert ? "expert"
+                                 : "expert_tensor");
     }
   }
 }

@@ -20,7 +20,8 @@ struct OptimizerConfig {
 };
 
 /// What the optimizers of this plugin have in common: the rule, its state tensors, and each
-/// parameter's hyperparameters. Parameters that are cut over another axis than tensor are refused.
+/// parameter's hyperparameters. Parameters that are cut over an axis other than tensor, expert and
+/// expert_tensor are refused.
 class GroupedOptimizer : public Optimizer {
  public:
   using Config = OptimizerConfig;

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "tessera/ops.hpp"
-
 namespace tessera {
 
 Replicated::Replicated(const Config& config, OptimizerArguments& arguments)
@@ -14,21 +12,16 @@ Replicated::Replicated(const Config& config, OptimizerArguments& arguments)
   shards_.compute = memory.compute();
   shards_.grad = memory.gradients();
   shards_.list = whole_shards(memory);
-  std::vector<Shard> counted;  // in model order, so that the sum has one order however memory lies
   for (const Parameter* parameter : parameters()) {
     const auto shard = std::ranges::find(shards_.list, parameter, &Shard::parameter);
     shard->hyper = hyper(parameter);
-    if (parameter->layout.counted()) counted.push_back(*shard);
     model_order_.push_back(static_cast<std::size_t>(shard - shards_.list.begin()));
   }
   shards_.allocate(device, states().size(), state_dtype());
-  counted_ = range_table(device, counted);
+  counted_ = CountedSquares(device, parameters(), memory);
 }
 
-void Replicated::sum_squares(Context& cx, const Tensor& out) {
-  SumSquaresArgs args{shards_.grad.arg(), counted_.arg(), out.arg()};
-  ops::run(cx, args);
-}
+void Replicated::sum_squares(Context& cx, const Tensor& out) { counted_.add(cx, out); }
 
 void Replicated::step(Context& cx, const Tensor& scalars) { rule().update(cx, shards_, scalars); }
 

@@ -1,6 +1,7 @@
 #pragma once
 #include <vector>
 
+#include "counted_squares.hpp"
 #include "grouped_optimizer.hpp"
 
 namespace tessera {
@@ -18,7 +19,7 @@ class Replicated final : public GroupedOptimizer {
  private:
   Shards shards_;
   std::vector<std::size_t> model_order_;  ///< index into the shards of each parameter of the model
-  Tensor counted_;  ///< i64 [n, 2]: ranges of the gradients that this rank counts in the norm
+  CountedSquares counted_;
 };
 
 }  // namespace tessera

@@ -40,7 +40,7 @@ ShardNorm::ShardNorm(const OptimizerArguments& arguments)
     : gradients_(arguments.memory->gradients()) {
   const std::map<const Parameter*, Place> places = places_of(*arguments.memory);
   std::map<const Parameter*, FlatRange> blocks_of;
-  std::vector<i64> own, ranges;
+  std::vector<i64> own;
   i64 blocks = 0;
   for (const bool expert : {false, true}) {
     Replicas of;
@@ -59,13 +59,16 @@ ShardNorm::ShardNorm(const OptimizerArguments& arguments)
     of.blocks = blocks - of.first;
     if (of.blocks > 0) replicas_.push_back(std::move(of));
   }
-  for (const Parameter* p : arguments.parameters) {
-    if (!p->layout.counted()) continue;
-    ranges.push_back(blocks_of.at(p).begin);
-    ranges.push_back(blocks_of.at(p).length);
-  }
   own_ = table(*arguments.device, own, 3);
-  ranges_ = table(*arguments.device, ranges, 2);
+  for (const bool expert : {false, true}) {
+    std::vector<i64> ranges;
+    for (const Parameter* p : arguments.parameters) {
+      if (!p->layout.counted() || p->layout.expert() != expert) continue;
+      ranges.push_back(blocks_of.at(p).begin);
+      ranges.push_back(blocks_of.at(p).length);
+    }
+    if (!ranges.empty()) (expert ? experts_ : dense_) = table(*arguments.device, ranges, 2);
+  }
   sums_ = allocate(*arguments.device, {blocks}, DType::fp64);
 }
 
@@ -102,8 +105,12 @@ void ShardNorm::add(Context& cx, const Tensor& out) const {
                      "squares of the gradient norm")
         .wait(*cx.stream);
   }
-  SumBlocksArgs sum{sums_.arg(), ranges_.arg(), out.arg()};
-  ops::run(cx, sum);
+  const Tensor* const ranges[] = {&dense_, &experts_};
+  for (int i = 0; i < 2; ++i) {
+    if (!ranges[i]->defined()) continue;
+    SumBlocksArgs sum{sums_.arg(), ranges[i]->arg(), out.slice(0, i, 1).arg()};
+    ops::run(cx, sum);
+  }
 }
 
 }  // namespace tessera

@@ -17,7 +17,8 @@ namespace tessera {
 class ShardNorm {
  public:
   explicit ShardNorm(const OptimizerArguments& arguments);
-  /// out fp64 [1] += the sum, the same on all replicas, which all call it.
+  /// out fp64 [2] += the sums of dense parameters and of experts, the same on all replicas, which
+  /// all call it.
   void add(Context& cx, const Tensor& out) const;
 
  private:
@@ -35,7 +36,7 @@ class ShardNorm {
   Tensor gradients_;
   std::vector<Replicas> replicas_;  // of dense parameters, of experts
   Tensor own_;                      // i64 [n, 3]: blocks that this rank sums
-  Tensor ranges_;                   // i64 [parameters, 2]: their blocks
+  Tensor dense_, experts_;          // i64 [parameters, 2]: their blocks; undefined: none
   Tensor sums_;                     // fp64 [blocks]
 };
 

@@ -35,6 +35,16 @@ TESSERA_API Tensor reduce_scatter_rows(Context& cx,
                                        const Tensor& x,
                                        ProcessGroup& group,
                                        std::string_view name);
+/// Of rows that are the same on every member: forward this member's, backward all-gather.
+TESSERA_API Tensor split_rows(Context& cx,
+                              const Tensor& x,
+                              ProcessGroup& group,
+                              std::string_view name);
+/// Back: forward all-gather, backward this member's rows of a gradient that every member has.
+TESSERA_API Tensor join_rows(Context& cx,
+                             const Tensor& x,
+                             ProcessGroup& group,
+                             std::string_view name);
 /// ops::linear(gather_rows(x)) that keeps only this member's rows of x for its weight half, which
 /// gathers them again while the input half computes (ibid. §4.2.2).
 TESSERA_API Tensor gathered_linear(Context& cx,

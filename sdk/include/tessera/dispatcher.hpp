@@ -1,32 +1,58 @@
 #pragma once
-#include "tessera/build.hpp"
+#include <vector>
+
+#include "tessera/router.hpp"
 
 namespace tessera {
 
-/// What a router decided for the tokens of one microbatch on this rank.
-struct Routing {
-  Tensor experts;  ///< i64 [n, k]: global expert of each choice
-  Tensor weights;  ///< [n, k]: its weight
+/// Rows at their experts, with the weight that travels with each.
+struct ExpertRows {
+  Tensor x;        ///< [m, h]
+  Tensor weights;  ///< [m], fp32 or wider
 };
 
-/// Carries tokens to the ranks of their experts and back. Plugin kind "dispatcher". Each step is
-/// differentiable and belongs to a phase of the MoE layer, in this order. State between steps lives
-/// in the bundle slots that the dispatcher made in its constructor.
+/// Carries rows to the ranks of their experts and back. Plugin kind "dispatcher". Each step is
+/// differentiable and belongs to a phase of the MoE layer, in this order:
+///
+///     moe_preprocess   counts, splits, order of the rows: fixed shapes, the host does not wait
+///     moe_dispatch     rows to the experts' ranks
+///     moe_experts      the layer computes on what dispatch returned
+///     moe_combine      results back to the ranks of their rows
+///     moe_unpermute    a token's results summed in the order of its choices: fixed shapes
+///
+/// State between steps is in bundle slots that the dispatcher made in its constructor; unpermute
+/// leaves them empty. The experts of a layer are cut over the expert axis in order: with E experts
+/// of ep ranks, rank p holds [p · E / ep, (p + 1) · E / ep), each cut over expert_tensor.
+///
+/// Rows of one expert follow each other in the order of their ranks in the "etp-ep" group, and in
+/// the order of (row, choice) within a rank. Where a matrix is cut over expert_tensor, every rank
+/// of that axis gets all rows of its experts, and what each computes is a part of the result:
+/// combine and unpermute sum the parts in the order of the ranks.
 class TESSERA_API TokenDispatcher {
  public:
   static constexpr std::string_view kKind = "dispatcher";
   using Arguments = BuildContext;
 
   virtual ~TokenDispatcher();
-  /// Counts and splits on the device, no host synchronisation; starts copying the splits to the
-  /// bundle's host slot.
-  virtual void preprocess(Context& cx, Bundle& bundle, const Routing& routing) const = 0;
-  /// Tokens x [n, h] to expert ranks: result [tokens here, h], grouped by local expert.
-  virtual Tensor dispatch(Context& cx, Bundle& bundle, const Tensor& x) const = 0;
-  /// Device counts i64 [local experts] of the dispatched rows.
-  virtual Tensor tokens_per_expert(const Bundle& bundle) const = 0;
-  /// Expert results [tokens here, h] back to their owners, weighted and summed: [n, h].
+  /// x [n, h] of this rank and what the router decided for them. Returns what dispatch takes, in a
+  /// form of the dispatcher's own.
+  virtual ExpertRows preprocess(Context& cx,
+                                Bundle& bundle,
+                                const Tensor& x,
+                                const Routing& routing) const = 0;
+  /// Host slots that dispatch and combine read, for their phases.
+  virtual std::vector<HostSlot> reads() const = 0;
+  /// Do the shapes of what dispatch returns depend on the routing?
+  virtual Shapes shapes() const = 0;
+  /// From what preprocess returned to the rows of this rank's experts, expert after expert.
+  virtual ExpertRows dispatch(Context& cx, Bundle& bundle, const ExpertRows& rows) const = 0;
+  /// i64 [local experts]: how many of the rows that dispatch returned are each expert's; rows after
+  /// the last one's are padding. Known from preprocess on, until unpermute.
+  virtual Tensor counts(const Bundle& bundle) const = 0;
+  /// Results y [m, h] of the experts back to the ranks of their rows.
   virtual Tensor combine(Context& cx, Bundle& bundle, const Tensor& y) const = 0;
+  /// What combine returned, summed for each token: [n, h].
+  virtual Tensor unpermute(Context& cx, Bundle& bundle, const Tensor& y) const = 0;
 };
 
 }  // namespace tessera

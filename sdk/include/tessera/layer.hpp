@@ -15,23 +15,38 @@ class BuildContext;
 struct Slot {
   int index = -1;
 };
-/// A place in the bundle for host integers, filled at one declared sync point.
+/// A place in the bundle for integers that the host reads back from the device (Bundle::read_back).
 struct HostSlot {
   int index = -1;
 };
+class HostBlocks;
 
 /// What crosses phase boundaries, for one microbatch. Everything that a later phase reads is here;
 /// phases keep no state of their own, because other microbatches are in flight.
 class TESSERA_API Bundle {
  public:
-  Bundle(int tensors, int host_vectors);
+  /// `blocks`: where read_back takes host memory, so that later bundles take it again; its own when
+  /// empty.
+  Bundle(int tensors, int host_vectors, std::shared_ptr<HostBlocks> blocks = {});
   /// Throws Error for a slot that BuildContext::slot did not make for this model chunk.
   Tensor& operator[](Slot slot) { return tensors_[position(slot.index, tensors_.size())]; }
   const Tensor& operator[](Slot slot) const {
     return tensors_[position(slot.index, tensors_.size())];
   }
-  std::vector<i64>& operator[](HostSlot slot) { return host_[position(slot.index, host_.size())]; }
   std::vector<Tensor>& tensors() { return tensors_; }
+
+  /// Starts to copy dense `integers` (i64) to the host, after what cx.stream holds, and returns.
+  /// A later phase that names the slot in Phase::reads finds them in (*this)[slot]. In a phase that
+  /// runs again for the backward pass (Context::recomputing) nothing is read: the slot keeps what
+  /// the first run brought. On a `meta` device the host reads what Device::assume declared.
+  void read_back(Context& cx, HostSlot slot, const Tensor& integers);
+  /// Blocks the host until the slot's integers are here; Error where nothing was read back. For
+  /// whatever runs phases, right before one that reads the slot.
+  void await(Device& device, HostSlot slot);
+  /// What was read back and awaited; empty before.
+  const std::vector<i64>& operator[](HostSlot slot) const {
+    return host_[position(slot.index, host_.size())].values;
+  }
 
  private:
   static std::size_t position(int index, std::size_t slots) {
@@ -43,8 +58,25 @@ class TESSERA_API Bundle {
   }
   [[noreturn]] static void fail_slot(int index, std::size_t slots);
 
+  struct HostValues {
+    std::vector<i64> values;
+    std::shared_ptr<HostBlock> under_way;  // being copied, until it is awaited
+    Event arrived;
+  };
   std::vector<Tensor> tensors_;
-  std::vector<std::vector<i64>> host_;
+  std::vector<HostValues> host_;
+  std::shared_ptr<HostBlocks> blocks_;
+};
+
+/// Host memory that comes back when it is used no more: a steady state asks the system for none.
+/// Used on the rank's thread.
+class TESSERA_API HostBlocks : public std::enable_shared_from_this<HostBlocks> {
+ public:
+  /// A block of that size, its own until the last handle goes.
+  std::shared_ptr<HostBlock> take(Device& device, i64 bytes);
+
+ private:
+  std::vector<HostBlock> free_;
 };
 
 enum class Shapes : u8 {
@@ -59,10 +91,16 @@ struct Phase {
   std::string_view scope;
   Shapes shapes = Shapes::fixed;
   std::function<void(Context&, Bundle&)> run;
+  /// Host slots that `run` reads: the host waits for them right before it, and nowhere else. Such a
+  /// phase is not captured.
+  std::vector<HostSlot> reads = {};
   /// Set by the kernel: the configuration's table of the component that the phase belongs to, with
   /// where its type was written, for errors.
   std::string component = {};
 };
+
+/// Waits for what the phase reads, then runs it: how whatever has phases runs one.
+TESSERA_API void run_phase(const Phase& phase, Context& cx, Bundle& bundle);
 
 /// A part of a model with parameters and phases. Plugin kind "layer". Slots, parameters and
 /// children are made in the constructor, from the BuildContext; phases() is called once, after it.

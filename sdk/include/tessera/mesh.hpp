@@ -78,11 +78,15 @@ class TESSERA_API Mesh {
   ProcessGroup& data_context() const { return at(kDataContext); }
   /// The tp × pp group, one model replica; gradient norms are summed over it.
   ProcessGroup& model() const { return at(kModel); }
+  /// The etp × ep group: ranks of one stage that together hold each expert once.
+  ProcessGroup& experts() const { return at(kExperts); }
+  /// The same; nullptr without communicators.
+  ProcessGroup* find_experts() const { return groups_[kExperts]; }
   /// True when this rank is the first of its group along `axis`.
   bool first(Axis axis) const { return coordinate(axis) == 0; }
 
   /// Names of the groups of a mesh: first those of the axes, then "dp-cp", "tp-pp", "tp-cp",
-  /// "tp-cp-dp" (a pipeline stage) and "world".
+  /// "tp-cp-dp" (a pipeline stage), "etp-ep" and "world".
   static std::span<const std::string_view> group_names();
   /// Used by the kernel while it builds the mesh: each name once.
   void set_group(std::string_view name, std::shared_ptr<ProcessGroup> group);
@@ -92,7 +96,7 @@ class TESSERA_API Mesh {
 
  private:
   // Places of the groups beyond those of the axes.
-  enum : int { kDataContext = kAxes, kModel, kTensorContext, kStage, kWorld, kGroups };
+  enum : int { kDataContext = kAxes, kModel, kTensorContext, kStage, kExperts, kWorld, kGroups };
   ProcessGroup& at(int group) const;
   static int index_of(std::string_view name);
 

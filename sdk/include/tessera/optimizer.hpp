@@ -93,8 +93,9 @@ class TESSERA_API Optimizer {
   using Arguments = OptimizerArguments;
 
   virtual ~Optimizer();
-  /// Adds this rank's part of the sum of squares over all logical elements, each counted once by
-  /// one rank of the world's model replica, into `out` fp64 [1].
+  /// Adds this rank's part of the sum of squares over all logical elements, each counted by one
+  /// rank (ParameterLayout::counted), into `out` fp64 [2]: of dense parameters, then of experts,
+  /// which are summed over other groups.
   virtual void sum_squares(Context& cx, const Tensor& out) = 0;
   /// Of an optimizer that shards replicas, where its rule needs whole parameters: the replica that
   /// updates each of OptimizerArguments::parameters. Empty: shards of buckets are updated.

@@ -32,6 +32,8 @@ struct ParameterSpec {
   /// Required unless the tensor axis or an expert axis cuts the parameter: declaring one without it
   /// is an Error, under every layout, so that no partial gradient can be forgotten.
   Placement placement = {};
+  /// The share of it that one token uses: top_k / experts for matrices of experts. For reports.
+  double active = 1;
 };
 
 /// A trainable tensor of this rank. Made by BuildContext::parameter; lives as long as the model,
@@ -44,9 +46,10 @@ struct TESSERA_API Parameter {
   ParameterLayout layout;  ///< who stores, sums and counts which elements
   Init init;
   std::vector<std::string> tags;
-  Tensor main;     ///< the precision's main dtype
-  Tensor compute;  ///< what layers read; the same memory as main when the dtypes agree
-  Tensor grad;     ///< main dtype; accumulated (beta always 1), zeroed once a step
+  Tensor main;        ///< the precision's main dtype
+  Tensor compute;     ///< what layers read; the same memory as main when the dtypes agree
+  Tensor grad;        ///< main dtype; accumulated (beta always 1), zeroed once a step
+  double active = 1;  ///< as ParameterSpec
 
   bool has_tag(std::string_view tag) const;
 };

@@ -74,8 +74,9 @@ class TESSERA_API ParameterLayout {
   const std::vector<int>& holders() const { return holders_; }
   /// Held by several pipeline ranks (tied embeddings): their gradients are summed.
   bool shared() const { return holders_.size() > 1; }
-  /// Does this rank count its elements in a sum over one model replica (tensor × pipeline)? Each
-  /// logical element is counted by one rank of it.
+  /// Does this rank count its elements in a sum over one model replica? Each logical element is
+  /// counted by one rank of it: of tensor × pipeline, or of expert_tensor × expert × pipeline for
+  /// experts.
   bool counted() const { return counted_; }
   /// Does this rank save its elements? Each logical element is saved by one rank of the world.
   bool saved() const { return saved_; }

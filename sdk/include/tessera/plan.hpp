@@ -49,6 +49,9 @@ struct TESSERA_API Plan {
   std::vector<int> stages;        ///< virtual stage of each chunk
   /// Layers (within the model) whose parameters have gradients in each bucket.
   std::vector<std::vector<int>> bucket_layers;
+  /// Axes of the replicas over which each bucket is summed: "dp-cp", "edp" for experts. Empty: not
+  /// known.
+  std::vector<std::string> bucket_groups;
   /// Ranks update shards of the buckets: each has a Gather before its layers' first forward phase.
   bool gathers = false;
   std::vector<PlanAction> actions;

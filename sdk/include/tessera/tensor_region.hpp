@@ -62,6 +62,14 @@ class TESSERA_API TensorRegion {
   /// position tables.
   Placement per_row() const;
 
+  /// x [own rows, features] of between regions as rows / t of each rank, also where own rows are
+  /// all rows: for layers that compute on different rows on every rank, as routers do. And back.
+  /// Rows have to divide among the ranks.
+  Tensor split_rows(Context& cx, const Tensor& x) const;
+  Tensor join_rows(Context& cx, const Tensor& x) const;
+  /// The placement of a parameter that is applied to split rows.
+  Placement per_split_row() const;
+
  private:
   std::string name_;
   ProcessGroup* group_;  // nullptr: the mesh has no communicators

@@ -47,6 +47,10 @@ Arriving summed_part(Context& cx, const Tensor& whole, ProcessGroup& group, std:
   return {std::move(part), std::move(work)};
 }
 
+Arriving own_part(Context&, const Tensor& whole, ProcessGroup& group, std::string_view) {
+  return {row_part(whole, group).with_var({}), {}};
+}
+
 using Exchange = Arriving (*)(Context&, const Tensor&, ProcessGroup&, std::string_view);
 
 // Applies one exchange forward and the other backward, where it overlaps the weight half of the
@@ -82,6 +86,14 @@ Tensor reduce_scatter_rows(Context& cx,
                            ProcessGroup& group,
                            std::string_view name) {
   return conjugate("collectives::reduce_scatter_rows", &summed_part, &all_rows, cx, x, group, name);
+}
+
+Tensor split_rows(Context& cx, const Tensor& x, ProcessGroup& group, std::string_view name) {
+  return conjugate("collectives::split_rows", &own_part, &all_rows, cx, x, group, name);
+}
+
+Tensor join_rows(Context& cx, const Tensor& x, ProcessGroup& group, std::string_view name) {
+  return conjugate("collectives::join_rows", &all_rows, &own_part, cx, x, group, name);
 }
 
 Tensor gathered_linear(Context& cx,

@@ -231,6 +231,11 @@ TEST_F(SlotMemory, DynamicPhasesAreRefused) {
     EXPECT_EQ(error_of([&] { GraphSlots slots(cx, range, rank.bundle(), 1); }),
               "\"layers.0\" cannot be captured: the shapes of its phase \"moe_dispatch\" depend on "
               "data");
+    phases[0].shapes = Shapes::fixed;
+    phases[0].reads = {HostSlot{0}};
+    EXPECT_EQ(error_of([&] { GraphSlots slots(cx, range, rank.bundle(), 1); }),
+              "\"layers.0\" cannot be captured: its phase \"moe_dispatch\" reads integers back to "
+              "the host");
   });
 }
 

@@ -102,6 +102,14 @@ TEST_F(Parts, APlacementOnTheTensorAxisIsNeverForgotten) {
   parts_.declare({.name = "experts", .shape = {4, 2}, .split = {{0, Axis::expert}}}, "a", 0);
 }
 
+TEST_F(Parts, KnowWhatOneTokenUses) {
+  parts_.declare({.name = "w", .shape = {6}, .placement = Placement::replicated()}, "a", 0);
+  parts_.declare(
+      {.name = "experts", .shape = {8, 2}, .split = {{0, Axis::expert}}, .active = 0.25}, "a", 0);
+  EXPECT_EQ(parts_.logical_elements(), 22);
+  EXPECT_EQ(parts_.active_elements(), 10);
+}
+
 TEST_F(Parts, SlotsAndTermsAreOneAName) {
   EXPECT_EQ(parts_.slot("hidden"), 0);
   EXPECT_EQ(parts_.slot("row_ids"), 1);

@@ -98,9 +98,10 @@ struct Rank {
   }
 
   double sum_squares(Optimizer& optimizer, double before = 0) {
-    const Tensor out = bench.tensor({1}, DType::fp64, {before});
+    const Tensor out = bench.tensor({2}, DType::fp64, {before, 0});
     optimizer.sum_squares(bench.context(), out);
-    return testing::read(out)[0];
+    const Values sums = testing::read(out);
+    return sums[0] + sums[1];
   }
 
   std::shared_ptr<Device> device = test_device("reference");
@@ -203,7 +204,7 @@ TEST(Replicated, NormAndUpdateAreOneLaunchEach) {
   Rank rank;
   for (const char* name : {"a", "b", "c", "d"}) rank.add(name, {3}, {1, 2, 3}, {1, 1, 1});
   const auto optimizer = rank.optimizer("");
-  const Tensor out = rank.bench.tensor({1}, DType::fp64, {0}), scalars = rank.scalars(0.1);
+  const Tensor out = rank.bench.tensor({2}, DType::fp64, {0, 0}), scalars = rank.scalars(0.1);
   Context& cx = rank.bench.context();
   const auto run = [&] {
     optimizer->sum_squares(cx, out);
@@ -278,6 +279,32 @@ TEST(Replicated, CountsEachElementOnceOverTheTensorRanks) {
   EXPECT_DOUBLE_EQ(sum, 1 + 4 + 9 + 16 + 25 + 36);
 }
 
+// Their sums are of other groups than those of the dense part.
+TEST(Replicated, SumsSquaresOfExpertsApart) {
+  for (const char* type : {"replicated", "distributed"}) {
+    Rank rank;
+    rank.type = type;
+    rank.add("dense", {2}, {0, 0}, {1, 2});
+    rank.cut(rank.add("experts", {2}, {0, 0}, {3, 4}), {Axis::expert, Axis::expert_tensor});
+    rank.add("more", {1}, {0}, {5});
+    const Tensor out = rank.bench.tensor({2}, DType::fp64, {100, 1000});
+    rank.optimizer("")->sum_squares(rank.bench.context(), out);
+    EXPECT_THAT(testing::read(out), ElementsAre(130, 1025)) << type;
+  }
+}
+
+// World 4, tp 2, etp 1, ep 2: a matrix that expert_tensor alone cuts is whole on both ranks of ep.
+TEST(Replicated, CountsEachExpertOnceOverTheRanksThatShareThem) {
+  double sum = 0;
+  for (const i64 index : {0, 1}) {
+    Rank rank({.world = 4, .tensor = 2, .expert = 2, .expert_tensor = 1}, index);
+    rank.cut(rank.add("cut", {1}, {0}, {index + 1.0}), {Axis::expert});
+    rank.cut(rank.add("whole", {1}, {0}, {3}), {Axis::expert_tensor});
+    sum += rank.sum_squares(*rank.optimizer(""));
+  }
+  EXPECT_DOUBLE_EQ(sum, 1 + 4 + 9);
+}
+
 TEST(Replicated, EveryDataReplicaCountsAllAndAdds) {
   for (const i64 index : {0, 1}) {
     Rank rank({.world = 2}, index);
@@ -311,8 +338,15 @@ TEST(Replicated, RefusesWhatItCannotUpdate) {
 
   Rank experts({.world = 2, .expert = 2}, 0);
   experts.cut(experts.add("e", {2}, {0, 0}, {0, 0}), {Axis::expert});
-  EXPECT_THAT(text_of<ConfigError>([&] { experts.optimizer(""); }),
-              HasSubstr("e is cut 2 ways over ep"));
+  EXPECT_NO_THROW(experts.optimizer(""));
+  EXPECT_THAT(
+      text_of<ConfigError>([&] { experts.optimizer("", "", std::make_shared<WholeMatrix>()); }),
+      HasSubstr("e is cut 2 ways over ep; set parallel.expert = 1"));
+
+  Rank context({.world = 2, .context = 2}, 0);
+  context.cut(context.add("c", {2}, {0, 0}, {0, 0}), {Axis::context});
+  EXPECT_THAT(text_of<ConfigError>([&] { context.optimizer(""); }),
+              HasSubstr("whole or cut over tensor or expert parallelism; c is cut 2 ways over cp"));
 }
 
 // Alone, it updates everything. With others: tests/multirank.

@@ -74,6 +74,13 @@ TEST(Lower, GathersABucketBeforeTheOneBeforeItIsRead) {
   EXPECT_THAT(plan.actions[7].after, ElementsAre(6)) << "its backward waits for it no more";
 }
 
+TEST(Lower, NamesTheGroupOfEachBucket) {
+  const BucketUse buckets{{{1}, {2, 0}}, false, {"edp", "dp-cp"}};
+  const Plan plan = lower(GivenSchedule({kTwo}), one_stage(2), four_phases(), buckets);
+  EXPECT_THAT(plan.text(), HasSubstr("Reduce bucket0 over edp\n"));
+  EXPECT_THAT(plan.text(), HasSubstr("Reduce bucket1 over dp-cp\n"));
+}
+
 TEST(Lower, SplitHalvesAreReducedBehindTheWeightHalf) {
   const GivenSchedule schedule({{{Action::F, 0}, {Action::Bi, 0}, {Action::Bw, 0}}});
   const Plan plan = lower(schedule, one_stage(1), four_phases(), {{{0, 1, 2}}});

@@ -100,6 +100,7 @@ TEST_F(Gradients, BucketsHoldWhatIsSummedAlike) {
   const GradientSync sync = made(1 << 20);
   EXPECT_THAT(sync.bucket_layers(),
               ElementsAre(ElementsAre(2, 1), ElementsAre(1), ElementsAre(1), ElementsAre(0)));
+  EXPECT_THAT(sync.bucket_groups(), ElementsAre("dp-cp", "dp-cp", "edp", "dp-cp"));
   EXPECT_EQ(offset("norm2", sync), 0);
   EXPECT_EQ(offset("norm1", sync), 64) << "side by side";
   EXPECT_THAT(sync.buckets()[0].partial, ElementsAre(&mesh_.group(Axis::tensor)));
