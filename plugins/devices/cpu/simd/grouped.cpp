@@ -1,5 +1,5 @@
 #include "simd/kernels_of_isa.hpp"
-#include "simd/packed_tiles.hpp"
+#include "simd/targets.hpp"
 #include "tessera/parallel_for.hpp"
 
 // Products of the rows of experts, one launch for all. How many rows an expert has is known here
@@ -65,23 +65,36 @@ void product(const Room<T>& room,
              const To& to) {
   using Word = typename Packed<T>::Word;
   const i64 steps = steps_of<T>(depth);
-  Word* const group = space + room.panels * kPanel * steps;
+  Word* const packed = space + room.panels * kPanel * steps;
   for (i64 first = 0; first < columns; first += room.panels * kPanel) {
     const i64 width = at_most(room.panels * kPanel, columns - first);
-    for (i64 j = 0; j < width; j += kLanes) {
-      Word* const slab = space + j / kPanel * kPanel * steps + j % kPanel;
-      pack_slab(b, first + j, at_most(width - j, kLanes), depth, slab, kPanel);
-    }
+    const auto panel = [=](i64 slab) {
+      return space + slab / kPackedVectors * kPanel * steps + slab % kPackedVectors * kLanes;
+    };
+    pack_slabs(b, first, width, depth, panel, kPanel);
+    const auto multiply = [&](const auto& group, i64 row, i64 height) {
+      for (i64 j = 0; j < width; j += kPanel) {
+        product_of_panel(group,
+                         space + j * steps,
+                         steps,
+                         to,
+                         row,
+                         height,
+                         first + j,
+                         at_most(width - j, kPanel));
+      }
+    };
     for (i64 row = 0; row < rows; row += room.group_rows) {
       const i64 height = at_most(room.group_rows, rows - row);
-      for (i64 i = 0; i < height; i += kLanes) {
-        pack_slab(a, row + i, at_most(height - i, kLanes), depth, group + i * steps, kLanes);
+      if constexpr (Packed<T>::kDepth > 1) {
+        if (a.depth_stride == 1 && depth % Packed<T>::kDepth == 0) {
+          multiply(OwnGroup<T>{a.data + row * a.line_stride, a.line_stride}, row, height);
+          continue;
+        }
       }
-      for (i64 j = 0; j < width; j += kPanel) {
-        const Word* const panel = space + j * steps;
-        product_of_panel(
-            group, panel, steps, to, row, height, first + j, at_most(width - j, kPanel));
-      }
+      pack_slabs(
+          a, row, height, depth, [=](i64 slab) { return packed + slab * kLanes * steps; }, kLanes);
+      multiply(SlabGroup<Word>{packed}, row, height);
     }
   }
 }
@@ -124,7 +137,7 @@ void multiply(const GroupedMatmulArgs& args, void* workspace) {
         if (rows <= 0) continue;
         const Factor<T> matrix = transposed ? Factor<T>{b + e * k * n + left * k, k, 1}
                                             : Factor<T>{b + e * k * n + left, 1, n};
-        const Target<T, T> to{out + row * n + left, n, nullptr, false};
+        const Put<Ending::write, T, T> to{{out + row * n + left, n, nullptr, false}};
         product(room, words + part * room.words, {a + row * k, k, 1}, rows, matrix, columns, k, to);
       }
       const i64 padding = experts.begin[experts.count];
@@ -153,7 +166,8 @@ void add_weights(const GroupedWeightArgs& args, void* workspace) {
       const i64 left = n * column_part / grid.column_parts;
       const i64 columns = n * (column_part + 1) / grid.column_parts - left;
       for (i64 e = 0; e < experts.count; ++e) {
-        const Target<T, Sum> to{out + (e * k + top) * n + left, n, nullptr, true};
+        const Put<Ending::accumulate, T, Sum> to{
+            {out + (e * k + top) * n + left, n, nullptr, true}};
         for (i64 row = experts.begin[e]; row < experts.begin[e + 1]; row += kRowsAtOnce) {
           const i64 depth = at_most(kRowsAtOnce, experts.begin[e + 1] - row);
           const Factor<T> x{a + row * k + top, 1, k}, g{grad + row * n + left, 1, n};

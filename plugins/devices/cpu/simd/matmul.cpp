@@ -1,12 +1,13 @@
 #include "simd/kernels_of_isa.hpp"
-#include "simd/packed_tiles.hpp"
+#include "simd/targets.hpp"
+#include "simd/tiles.hpp"
 #include "tessera/parallel_for.hpp"
 
-// Products of bf16 and fp16 matrices: a is packed row group by row group, b in blocks of columns
-// that all threads share. Both are cut into slabs of kLanes rows or columns, and a slab holds, step
-// by step of the inner dimension, a word of each. Sums run in registers over up to kDepth of the
-// inner dimension, and wait in fp32 where there is more of it; no bit depends on the other blocks
-// or on threads.
+// Products of bf16 and fp16 matrices: a is packed row group by row group unless its elements are
+// words as they lie, b in blocks of columns that all threads share. Both are cut into slabs of
+// kLanes rows or columns, and a slab holds, step by step of the inner dimension, a word of each.
+// Sums run in registers over up to kDepth of the inner dimension, and wait in fp32 where there is
+// more of it; no bit depends on the other blocks or on threads.
 namespace tessera::cpu::TESSERA_ISA {
 namespace {
 
@@ -18,6 +19,7 @@ constexpr i64 kDepth = 4096;            // of the inner dimension at once; even
 struct Cut {
   i64 m, n, k, depth, steps, panels, block_panels, group_rows, groups, slots;
   i64 panel_words, group_words;
+  bool own_rows;  ///< rows of a are read where they lie
   template <class T>
   static Cut of(const MatmulArgs& args) {
     Cut c{};
@@ -38,7 +40,8 @@ struct Cut {
     c.group_rows = round_up(rows < 1 ? 1 : rows, kLanes);
     c.groups = (c.m + c.group_rows - 1) / c.group_rows;
     c.slots = at_most(c.groups, threads);
-    c.group_words = c.steps * c.group_rows;
+    c.own_rows = Packed<T>::kDepth > 1 && !args.transpose_a && c.k % Packed<T>::kDepth == 0;
+    c.group_words = c.own_rows ? 0 : c.steps * c.group_rows;
     return c;
   }
   bool partial() const { return k > depth; }
@@ -87,36 +90,53 @@ class Product {
   void pack_block(i64 first, i64 panels) const {
     const i64 grain = 1 + 16384 / (depth_ * kLanes + 1);
     parallel_for(panels * kPackedVectors, grain, [=, this](i64 begin, i64 end) {
-      for (i64 slab = begin; slab < end; ++slab) {
-        const i64 column = first * kPanel + slab * kLanes;
-        const i64 left = at_most(cut_.n - column, kLanes);
-        if (left <= 0) break;
-        Word* to = block_ + slab / kPackedVectors * cut_.panel_words;
-        pack_slab(b_, column, left, depth_, to + slab % kPackedVectors * kLanes, kPanel);
-      }
+      const i64 column = first * kPanel + begin * kLanes;
+      const i64 columns = at_most(cut_.n - column, (end - begin) * kLanes);
+      const auto place = [=, this](i64 slab) {
+        slab += begin;
+        return block_ + slab / kPackedVectors * cut_.panel_words + slab % kPackedVectors * kLanes;
+      };
+      pack_slabs(b_, column, columns, depth_, place, kPanel);
     });
   }
 
   void multiply_block(i64 first, i64 panels) const {
     parallel_for(cut_.slots, 1, [=, this](i64 begin, i64 end) {
       for (i64 slot = begin; slot < end; ++slot) {
-        Word* packed = groups_ + slot * cut_.group_words;
         const i64 last = cut_.groups * (slot + 1) / cut_.slots;
         for (i64 group = cut_.groups * slot / cut_.slots; group < last; ++group) {
           const i64 row = group * cut_.group_rows;
           const i64 rows = at_most(cut_.group_rows, cut_.m - row);
-          for (i64 i = 0; i < rows; i += kLanes) {
-            pack_slab(a_, row + i, at_most(rows - i, kLanes), depth_, packed + i * steps_, kLanes);
+          if constexpr (Packed<T>::kDepth > 1) {
+            if (cut_.own_rows) {
+              const OwnGroup<T> own = {a_.data + row * a_.line_stride, a_.line_stride};
+              multiply_group(own, first, panels, row, rows);
+              continue;
+            }
           }
-          for (i64 p = 0; p < panels; ++p) {
-            const i64 column = (first + p) * kPanel;
-            const i64 columns = at_most(cut_.n - column, kPanel);
-            const Word* panel = block_ + p * cut_.panel_words;
-            product_of_panel(packed, panel, steps_, to_, row, rows, column, columns);
-          }
+          Word* packed = groups_ + slot * cut_.group_words;
+          const auto place = [=, this](i64 slab) { return packed + slab * kLanes * steps_; };
+          pack_slabs(a_, row, rows, depth_, place, kLanes);
+          multiply_group(SlabGroup<Word>{packed}, first, panels, row, rows);
         }
       }
     });
+  }
+
+  template <class Group>
+  void multiply_group(const Group& group, i64 first, i64 panels, i64 row, i64 rows) const {
+    const auto multiply = [&](const auto& to) {
+      for (i64 p = 0; p < panels; ++p) {
+        const i64 column = (first + p) * kPanel;
+        const i64 columns = at_most(cut_.n - column, kPanel);
+        const Word* panel = block_ + p * cut_.panel_words;
+        product_of_panel(group, panel, steps_, to, row, rows, column, columns);
+      }
+    };
+    if (cut_.partial()) return multiply(Put<Ending::any, T, Out>{to_});
+    if (to_.accumulate) return multiply(Put<Ending::accumulate, T, Out>{to_});
+    if (to_.bias != nullptr) return multiply(Put<Ending::add_bias, T, Out>{to_});
+    multiply(Put<Ending::write, T, Out>{to_});
   }
 
   const Cut cut_;

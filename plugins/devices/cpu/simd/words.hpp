@@ -41,6 +41,16 @@ struct Packed<Bf16> {
     if (next == nullptr) return (F)low;
     return (F)(low | _mm512_slli_epi32(_mm512_cvtepu16_epi32(load_narrow(next, n)), 16));
   }
+  /// Words of 2 · kLanes neighbours.
+  [[gnu::always_inline]] static void across_two(const Bf16* p, const Bf16* next, F& low, F& high) {
+    using Lanes = short __attribute__((vector_size(64)));
+    Lanes first, second, order;
+    __builtin_memcpy(&first, p, sizeof first);
+    __builtin_memcpy(&second, next, sizeof second);
+    for (int i = 0; i < 2 * kLanes; ++i) order[i] = static_cast<short>(i / 2 + i % 2 * 2 * kLanes);
+    low = (F)__builtin_shuffle(first, second, order);
+    high = (F)__builtin_shuffle(first, second, order + static_cast<short>(kLanes));
+  }
   /// Words of first and second, rounded.
   [[gnu::always_inline]] static F pair(F first, F second) {
     const __m512i low = _mm512_cvtepu16_epi32(round_to(first, Bf16{}));
@@ -108,6 +118,43 @@ inline void pack_slab(
     const F words =
         n == kLanes ? Packed<T>::across(p, next, Whole{}) : Packed<T>::across(p, next, n);
     store_words(to + step * width, words);
+  }
+}
+
+/// Packs lines [first, first + n) as slabs; `place(i)` is where slab i begins, `width` as above.
+/// Where lines lie side by side and a word holds two depths, several slabs are packed at once, so
+/// that a line of the cache is read once, and what comes is prefetched: strides defeat the
+/// processor's own guess.
+template <class T, class Place>
+inline void pack_slabs(Factor<T> from, i64 first, i64 n, i64 depth, Place place, i64 width) {
+  i64 slab = 0;
+  if constexpr (Packed<T>::kDepth == 2) {
+    constexpr int kSlabs = 4;
+    constexpr i64 kAhead = 24;  // depths
+    const i64 stride = from.depth_stride;
+    const bool pairs = stride != 1 && depth % 2 == 0;
+    for (; pairs && (slab + kSlabs) * kLanes <= n; slab += kSlabs) {
+      typename Packed<T>::Word* to[kSlabs];
+      for (int i = 0; i < kSlabs; ++i) to[i] = place(slab + i);
+      const T* p = from.data + first + slab * kLanes;
+      for (i64 step = 0; step < depth / 2; ++step, p += 2 * stride) {
+#pragma GCC unroll 4
+        for (int i = 0; i < kSlabs; i += 2) {
+          const T* at = p + i * kLanes;
+          __builtin_prefetch(at + kAhead * stride);
+          __builtin_prefetch(at + (kAhead + 1) * stride);
+          F low, high;
+          Packed<T>::across_two(at, at + stride, low, high);
+          store_words(to[i] + step * width, low);
+          store_words(to[i + 1] + step * width, high);
+        }
+      }
+    }
+  }
+  for (; slab * kLanes < n; ++slab) {
+    const i64 left = n - slab * kLanes;
+    const i64 lines = left < kLanes ? left : kLanes;
+    pack_slab(from, first + slab * kLanes, lines, depth, place(slab), width);
   }
 }
 

@@ -1,0 +1,174 @@
+#pragma once
+#include <cstddef>
+
+#include "simd/words.hpp"
+
+// Tiles of a product: sums that registers hold, over rows of the left factor and slabs of columns
+// of the packed right one.
+namespace tessera::cpu::TESSERA_ISA {
+namespace {
+
+#if defined(__AVX512F__)
+constexpr int kPackedRows = 8, kPackedVectors = 3;
+#elif defined(__AVX2__)
+constexpr int kPackedRows = 4, kPackedVectors = 3;
+#else
+constexpr int kPackedRows = 4, kPackedVectors = 2;
+#endif
+
+constexpr i64 kPanel = kPackedVectors * kLanes;  // columns
+
+inline i64 round_up(i64 n, i64 unit) { return (n + unit - 1) / unit * unit; }
+inline i64 at_most(i64 a, i64 b) { return a < b ? a : b; }
+
+template <class T>
+inline Factor<T> factor_of(const TensorArg& matrix, bool lines_are_rows) {
+  const i64 stride = matrix.strides[0];
+  return {matrix.as<const T>(), lines_are_rows ? stride : 1, lines_are_rows ? 1 : stride};
+}
+
+/// The rows of a tile in a packed slab.
+template <class Word>
+struct SlabRows {
+  const Word* words;
+  [[gnu::always_inline]] Word at(int row, i64 step) const { return words[step * kLanes + row]; }
+  [[gnu::always_inline]] void prefetch_next(i64) const {}
+};
+
+/// A group of packed rows.
+template <class Word>
+struct SlabGroup {
+  const Word* words;
+  SlabRows<Word> rows(i64 first, i64, i64 steps) const {
+    return {words + first / kLanes * kLanes * steps + first % kLanes};
+  }
+};
+
+/// The rows of a tile where they lie in the matrix.
+template <class Word>
+struct OwnRows {
+  const std::byte* row[kPackedRows];
+  i64 next;  // bytes to the tile below
+  [[gnu::always_inline]] Word at(int i, i64 step) const {
+    Word word;
+    __builtin_memcpy(&word, row[i] + step * static_cast<i64>(sizeof word), sizeof word);
+    return word;
+  }
+  /// The rows are streams too short for the processor to foresee the next ones.
+  [[gnu::always_inline]] void prefetch_next(i64 step) const {
+#pragma GCC unroll 8
+    for (int i = 0; i < kPackedRows; ++i) {
+      __builtin_prefetch(row[i] + next + step * static_cast<i64>(sizeof(Word)));
+    }
+  }
+};
+
+/// A group of rows whose elements are words as they lie. The last one stands for those beyond it.
+template <class T>
+struct OwnGroup {
+  const T* data;
+  i64 stride;
+  OwnRows<typename Packed<T>::Word> rows(i64 first, i64 left, i64) const {
+    OwnRows<typename Packed<T>::Word> made;
+    made.next = kPackedRows * stride * static_cast<i64>(sizeof(T));
+    for (int i = 0; i < kPackedRows; ++i) {
+      const i64 row = first + (i < left ? i : left - 1);
+      made.row[i] = reinterpret_cast<const std::byte*>(data + row * stride);
+    }
+    return made;
+  }
+};
+
+/// sums = a · b over all steps, for kPackedRows rows and kVectors slabs of columns.
+template <int kVectors, class Rows, class Word>
+[[gnu::always_inline]] inline void sum_tile(const Rows& a,
+                                            const Word* b,
+                                            i64 steps,
+                                            F (&sums)[kPackedRows][kVectors]) {
+  constexpr i64 kChunk = 64 / sizeof(Word);  // words of a cache line
+#pragma GCC unroll 8
+  for (int i = 0; i < kPackedRows; ++i) {
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) sums[i][v] = F{};
+  }
+  for (i64 chunk = 0; chunk < steps; chunk += kChunk) {
+    a.prefetch_next(chunk);
+    const i64 last = at_most(chunk + kChunk, steps);
+    for (i64 step = chunk; step < last; ++step) {
+      F row[kVectors];
+#pragma GCC unroll 4
+      for (int v = 0; v < kVectors; ++v) {
+        row[v] = load_words(b + (step * kPackedVectors + v) * kLanes);
+      }
+#pragma GCC unroll 8
+      for (int i = 0; i < kPackedRows; ++i) {
+#pragma GCC unroll 4
+        for (int v = 0; v < kVectors; ++v) {
+          sums[i][v] = multiply_add(sums[i][v], a.at(i, step), row[v]);
+        }
+      }
+    }
+  }
+}
+
+/// One tile: `rows` of it by `columns` of a panel, put to `to`.
+template <int kVectors, class Rows, class Word, class To>
+inline void product_tile(const Rows& a,
+                         const Word* b,
+                         i64 steps,
+                         const To& to,
+                         i64 row,
+                         i64 rows,
+                         i64 column,
+                         i64 columns) {
+  F sums[kPackedRows][kVectors];
+  to.template prefetch<kVectors>(row, column);
+  sum_tile<kVectors>(a, b, steps, sums);
+  if (rows >= kPackedRows && columns >= kVectors * kLanes) {
+#pragma GCC unroll 8
+    for (int i = 0; i < kPackedRows; ++i) {
+#pragma GCC unroll 4
+      for (int v = 0; v < kVectors; ++v) {
+        to.put(row + i, column + v * kLanes, sums[i][v], Whole{});
+      }
+    }
+    return;
+  }
+  // A copy is what variables index: else the sums would not stay in registers.
+  float edge[kPackedRows][kVectors * kLanes];
+#pragma GCC unroll 8
+  for (int i = 0; i < kPackedRows; ++i) {
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) store(edge[i] + v * kLanes, sums[i][v]);
+  }
+  for (i64 i = 0; i < at_most(rows, kPackedRows); ++i) {
+    for_vectors(at_most(columns, kVectors * kLanes),
+                [&](i64 j, auto count) { to.put(row + i, column + j, load(edge[i] + j), count); });
+  }
+}
+
+/// `rows` of a group by the `columns` of one panel.
+template <class Group, class Word, class To>
+inline void product_of_panel(const Group& a,
+                             const Word* b,
+                             i64 steps,
+                             const To& to,
+                             i64 row,
+                             i64 rows,
+                             i64 column,
+                             i64 columns) {
+  for (i64 i = 0; i < rows; i += kPackedRows) {
+    const i64 left = rows - i;
+    const auto tile = a.rows(i, left, steps);
+    if (columns > 2 * kLanes && kPackedVectors > 2) {
+      product_tile<kPackedVectors>(tile, b, steps, to, row + i, left, column, columns);
+    } else if (columns > kLanes) {
+      product_tile<2>(tile, b, steps, to, row + i, left, column, columns);
+    } else {
+      product_tile<1>(tile, b, steps, to, row + i, left, column, columns);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tessera::cpu::TESSERA_ISA
