@@ -31,7 +31,7 @@ struct Scratch {
 /// and brings what the query accumulated to that maximum. The first `vectors` vectors are computed,
 /// the first `seen` keys of them are visible. Scores are multiplied by `factor` first, unless their
 /// queries were.
-template <bool kMasked, bool kScaled>
+template <class T, bool kMasked, bool kScaled>
 [[gnu::always_inline]] inline void softmax_row(float* scores,
                                                float factor,
                                                int vectors,
@@ -54,12 +54,12 @@ template <bool kMasked, bool kScaled>
   const float base = now == kMinusInfinity ? 0.0F : now;  // no key seen so far: all stay zero
   F total = {};
   for (int v = 0; v < vectors; ++v) {
-    F p = exp2(load(scores + v * kLanes) - base);
+    F p = exp2_as<T>(load(scores + v * kLanes) - base);
     if (kMasked) p = keep(p, seen - v * kLanes);
     total += p;
     store(scores + v * kLanes, p);
   }
-  const F shrink = exp2(broadcast(highest - base));
+  const F shrink = exp2_as<T>(broadcast(highest - base));
   store(sum, load(sum) * shrink + total);
   for (i64 j = 0; j < padded; j += kLanes) store(out + j, load(out + j) * shrink);
   highest = now;
@@ -110,10 +110,10 @@ void forward_queries(const AttentionArgs& args,
       float* out = scratch.out + row * size.padded;
       if (masked) {
         const i64 seen = sight.visible(first + row) - key;
-        softmax_row<true, kScaled>(
+        softmax_row<T, true, kScaled>(
             scores, factor, vectors, seen, maxima[row], sum, out, size.padded);
       } else {
-        softmax_row<false, kScaled>(
+        softmax_row<T, false, kScaled>(
             scores, factor, kBlockVectors, kBlock, maxima[row], sum, out, size.padded);
       }
       if (spec.dropout > 0) {

@@ -43,7 +43,7 @@ struct RowTerms {
 };
 
 /// scores -> P M; score_grad (grad Vᵀ) -> dS. words: nullptr without dropout.
-template <bool kMasked>
+template <class T, bool kMasked>
 [[gnu::always_inline]] inline void gradient_row(float* scores,
                                                 float* score_grad,
                                                 int vectors,
@@ -54,7 +54,7 @@ template <bool kMasked>
   for (int v = 0; v < vectors; ++v) {
     float* s = scores + v * kLanes;
     float* g = score_grad + v * kLanes;
-    F p = exp2(load(s) * row.scale2 - row.lse2);
+    F p = exp2_as<T>(load(s) * row.scale2 - row.lse2);
     if (kMasked) p = keep(p, seen - v * kLanes);
     F dp = load(g);
     if (words != nullptr) {
@@ -141,9 +141,9 @@ void backward_queries(const AttentionBackwardArgs& args,
       const u32* drawn = spec.dropout > 0 ? words.make(first + row, key, n) : nullptr;
       if (masked) {
         const i64 seen = sight.visible(first + row) - key;
-        gradient_row<true>(scores, score_grad, vectors, seen, rows[row], drawn, keeper);
+        gradient_row<T, true>(scores, score_grad, vectors, seen, rows[row], drawn, keeper);
       } else {
-        gradient_row<false>(scores, score_grad, kBlockVectors, kBlock, rows[row], drawn, keeper);
+        gradient_row<T, false>(scores, score_grad, kBlockVectors, kBlock, rows[row], drawn, keeper);
       }
     }
     block_product(columns_of_scores<T>(scratch.scores, count, columns, scratch.weights),

@@ -36,6 +36,12 @@ constexpr i64 kDepth = Packed<T>::kDepth;
 template <class T>
 using Word = typename Packed<T>::Word;
 
+/// 2^x as precisely as what is stored as T can show.
+template <class T>
+[[gnu::always_inline]] inline F exp2_as(F x) {
+  return sizeof(T) < sizeof(float) ? exp2_coarse(x) : exp2(x);
+}
+
 /// Packs rows [first, first + n) as a left factor, [n, padded] of words along the features; zero
 /// beyond d. Floats are multiplied by `factor`.
 template <class T>

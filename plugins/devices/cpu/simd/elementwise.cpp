@@ -9,20 +9,24 @@ namespace {
 // Elements a thread must have to be worth waking.
 constexpr i64 kGrain = 16384;
 
-/// out[i] = f(inputs[i]…) over dense tensors of one shape and dtype. Works in place.
+/// out[i] = f(inputs[i]…) over dense tensors of one shape, stored as T. Works in place.
+template <class T, class Op, class... Input>
+void map_as(const TensorArg& out, Op op, const Input&... inputs) {
+  const auto run = [n = out.elements(), op](T* to, auto... from) {
+    parallel_for(n, kGrain, [=](i64 begin, i64 end) {
+      for_vectors(end - begin, [=](i64 offset, auto count) {
+        const i64 i = begin + offset;
+        store(to + i, op(load(from + i, count)...), count);
+      });
+    });
+  };
+  run(out.as<T>(), inputs.template as<const T>()...);
+}
+
+/// The same for tensors of any dtype.
 template <class Op, class... Input>
 void map(const TensorArg& out, Op op, const Input&... inputs) {
-  with_storage(out.dtype, [&]<class T>(T) {
-    const auto run = [n = out.elements(), op](T* to, auto... from) {
-      parallel_for(n, kGrain, [=](i64 begin, i64 end) {
-        for_vectors(end - begin, [=](i64 offset, auto count) {
-          const i64 i = begin + offset;
-          store(to + i, op(load(from + i, count)...), count);
-        });
-      });
-    };
-    run(out.as<T>(), inputs.template as<const T>()...);
-  });
+  with_storage(out.dtype, [&]<class T>(T) { map_as<T>(out, op, inputs...); });
 }
 
 }  // namespace
@@ -55,14 +59,18 @@ void run(const ScaleArgs& args) {
 
 template <>
 void run(const GeluArgs& args) {
-  map(
-      args.out, [](F x) { return gelu_of(x); }, args.x);
+  with_storage(args.out.dtype, [&]<class T>(T) {
+    map_as<T>(
+        args.out, [](F x) { return gelu_of<T>(x); }, args.x);
+  });
 }
 
 template <>
 void run(const GeluBackwardArgs& args) {
-  map(
-      args.out, [](F grad, F x) { return grad * gelu_derivative(x); }, args.grad, args.x);
+  with_storage(args.out.dtype, [&]<class T>(T) {
+    map_as<T>(
+        args.out, [](F grad, F x) { return grad * gelu_derivative<T>(x); }, args.grad, args.x);
+  });
 }
 
 }  // namespace tessera::cpu::TESSERA_ISA

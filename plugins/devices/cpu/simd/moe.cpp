@@ -57,7 +57,7 @@ void activate(const WeightedActivationArgs& args) {
         });
       } else {
         for_vectors(out.width, [=](i64 j, auto count) {
-          store(to + j, weight * gelu_of(load(from + j, count)), count);
+          store(to + j, weight * gelu_of<T>(load(from + j, count)), count);
         });
       }
     }
@@ -90,8 +90,8 @@ void activation_gradient(const WeightedActivationBackwardArgs& args) {
       } else {
         for_vectors(f, [&](i64 j, auto count) {
           const F xj = load(from + j, count), gj = load(g + j, count);
-          total += keep(gj * gelu_of(xj), count);
-          store(to + j, weight * (gj * gelu_derivative(xj)), count);
+          total += keep(gj * gelu_of<T>(xj), count);
+          store(to + j, weight * (gj * gelu_derivative<T>(xj)), count);
         });
       }
       if (weights_grad != nullptr) weights_grad[row] = sum(total);
