@@ -47,7 +47,7 @@ class Geglu final : public Layer {
   }
 
   std::vector<Phase> phases() override {
-    return {{.scope = "mlp", .run = [this](Context& cx, Bundle& bundle) {
+    return {{.scope = "mlp", .incremental = true, .run = [this](Context& cx, Bundle& bundle) {
                // Every rank of the tensor group holds some rows of gate and up, so each needs x
                // whole. `down` sums their parts and leaves the region.
                const Tensor x = region_.enter(cx, bundle[hidden_]);

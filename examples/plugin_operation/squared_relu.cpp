@@ -87,7 +87,7 @@ class SquaredReluMlp final : public Layer {
   }
 
   std::vector<Phase> phases() override {
-    return {{.scope = "mlp", .run = [this](Context& cx, Bundle& bundle) {
+    return {{.scope = "mlp", .incremental = true, .run = [this](Context& cx, Bundle& bundle) {
                const Tensor inner = region_.column(cx, bundle[hidden_], *up_, nullptr);
                bundle[hidden_] = {};
                bundle[hidden_] = region_.row(cx, activation_(cx, inner), *down_, nullptr);

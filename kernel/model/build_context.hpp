@@ -65,6 +65,7 @@ class ScopedBuild final : public BuildContext {
   Parameter& parameter(const ParameterSpec& spec) override;
   Slot slot(std::string_view name) override { return {parts_.slot(name)}; }
   HostSlot host_slot(std::string_view name) override { return {parts_.host_slot(name)}; }
+  CacheSlot cache_slot() override { return {parts_.cache_slot()}; }
   u64 random_site(std::string_view name) override;
   LossTerm loss(std::string_view name) override { return {parts_.loss(name, component())}; }
   Metric metric(std::string_view name, MetricReduce reduce) override;

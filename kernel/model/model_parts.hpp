@@ -41,6 +41,7 @@ class ModelParts {
                      const std::string& component = {});
   int slot(std::string_view name) { return index_of(slots_, name); }
   int host_slot(std::string_view name) { return index_of(host_slots_, name); }
+  int cache_slot() { return cache_slots_++; }
   int loss(std::string_view name, std::string_view component = {});
   int metric(const MetricInfo& metric);
 
@@ -49,6 +50,7 @@ class ModelParts {
   Parameter* find(std::string_view name) const;
   std::vector<Parameter*> parameter_list() const;
   const std::vector<std::string>& slots() const { return slots_; }
+  int cache_slots() const { return cache_slots_; }
   const std::vector<LossInfo>& losses() const { return losses_; }
   const std::vector<MetricInfo>& metrics() const { return metrics_; }
   Bundle bundle() const {
@@ -68,6 +70,7 @@ class ModelParts {
   std::map<std::string, std::size_t, std::less<>> by_name_;  // indices of parameters_
   std::vector<std::string> slots_, host_slots_;
   std::shared_ptr<HostBlocks> blocks_ = std::make_shared<HostBlocks>();
+  int cache_slots_ = 0;
   std::vector<LossInfo> losses_;
   std::vector<MetricInfo> metrics_;
 };

@@ -21,18 +21,6 @@ bool written_by_alias(const OpCase& op, std::size_t input) {
   });
 }
 
-/// Sets the threads of parallel_for for a scope.
-class Threads {
- public:
-  explicit Threads(int threads) : before_(parallel_threads()) { set_parallel_threads(threads); }
-  ~Threads() { set_parallel_threads(before_); }
-  Threads(const Threads&) = delete;
-  Threads& operator=(const Threads&) = delete;
-
- private:
-  int before_;
-};
-
 /// The distance of neighbours around a value of a narrow dtype; 0 for others.
 double spacing(double value, DType dtype) {
   if (dtype != DType::bf16 && dtype != DType::fp16) return 0;
@@ -164,7 +152,7 @@ std::string op_check(Device& device, Device& reference, const OpCase& op) {
   compare(run_op(device, op), {0, 0}, " in a second run");
   if (op.options.any_threads) {
     for (const int threads : {1, 3}) {
-      const Threads scope(threads);
+      const ParallelThreads scope(threads);
       compare(run_op(device, op), {0, 0}, " under another number of threads");
     }
   }

@@ -90,6 +90,28 @@ TEST_F(Generation, InSixteenBits) {
   }
 }
 
+// Token by token, each run over one row, and over sequences of more than sequence_length tokens,
+// whose window moves on.
+TEST_F(Generation, AGrowingTextGivesTheLogitsOfAWholeOne) {
+  Generator growing(config_, plugins(), step_, 1);
+  const std::vector<i32> text = growing.tokenizer().encode("the king and the queen");
+  for (std::size_t length = 3; length <= text.size(); ++length) {
+    const std::vector<i32> tokens(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(length));
+    const std::vector<float> whole = Generator(config_, plugins(), step_, 1).logits(tokens);
+    EXPECT_THAT(growing.logits(tokens), ::testing::Pointwise(::testing::FloatNear(1e-5F), whole))
+        << length;
+  }
+}
+
+TEST_F(Generation, AnotherTextIsNotTakenForTheSameOneGoingOn) {
+  Generator generator(config_, plugins(), step_, 1);
+  const std::vector<i32> first = {116, 104, 101, 32}, other = {116, 104, 97, 116, 32};
+  const std::vector<float> expected = Generator(config_, plugins(), step_, 1).logits(other);
+  generator.logits(first);
+  EXPECT_EQ(generator.logits(other), expected);
+  EXPECT_EQ(generator.logits(other), expected);
+}
+
 TEST_F(Generation, SeesTheLastTokensOnly) {
   Generator generator(config_, plugins(), step_, 1);
   const i64 length = 8;
@@ -103,7 +125,7 @@ TEST_F(Generation, SeesTheLastTokensOnly) {
 }
 
 TEST_F(Generation, TheModelIsTheTrainedOne) {
-  std::vector<float> generated, trained;
+  std::vector<float> trained;
   const std::vector<i32> tokens = {116, 104, 101, 32};
   on_ranks(tiny_config(),
            {"run.steps=5", "lr.warmup_steps=2", "model.vocab_multiple=24"},
@@ -112,13 +134,14 @@ TEST_F(Generation, TheModelIsTheTrainedOne) {
                run.step().run();
                run.step().losses();
              }
-             trained = run.evaluation().logits(tokens, 3);
+             trained = run.evaluation().logits(tokens, nullptr);
            });
   Generator generator(config_, plugins(), step_, 1);
   const i32 best =
       static_cast<i32>(std::max_element(trained.begin(), trained.end()) - trained.begin());
   EXPECT_EQ(trained.size(), 256U);
   EXPECT_EQ(generator.next(tokens, {.temperature = 0}), best);
+  EXPECT_THAT(generator.logits(tokens), ::testing::Pointwise(::testing::FloatNear(1e-5F), trained));
 }
 
 }  // namespace generator_test

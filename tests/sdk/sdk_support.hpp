@@ -52,6 +52,7 @@ class TestBuild final : public BuildContext {
   struct Declared {
     std::vector<std::unique_ptr<Parameter>> parameters;
     std::vector<std::string> slots, host_slots, metrics, losses;
+    int cache_slots = 0;
     const Parameter& parameter(std::string_view name) const;
   };
   TestBuild(const TestRegistrar& registrar,
@@ -74,6 +75,7 @@ class TestBuild final : public BuildContext {
   Parameter& parameter(const ParameterSpec& spec) override;
   Slot slot(std::string_view name) override { return {index(declared_.slots, name)}; }
   HostSlot host_slot(std::string_view name) override { return {index(declared_.host_slots, name)}; }
+  CacheSlot cache_slot() override { return {declared_.cache_slots++}; }
   u64 random_site(std::string_view name) override {
     return random_key(1, scope_ + "/" + std::string(name));
   }

@@ -3,6 +3,7 @@
 #include "tessera/error.hpp"
 #include "tessera/ops.hpp"
 #include "tessera/random.hpp"
+#include "tessera/sequence_cache.hpp"
 
 namespace tessera {
 
@@ -63,17 +64,20 @@ Tensor Evaluation::validation_weights(i64 samples, int microbatches) const {
   return tensor;
 }
 
-std::vector<float> Evaluation::logits(const std::vector<i32>& tokens, i64 position) {
+std::vector<float> Evaluation::logits(std::span<const i32> tokens, SequenceCache* cache) {
   require(rank_.mesh->world_size() == 1, "logits are for one rank");
   Context cx = rank_.context();
+  cx.cache = cache;
   ModelParts& parts = model_.parts();
-  const i64 n = setup_.batch.sequence;
+  const auto seen = static_cast<i64>(tokens.size());
+  const i64 first = cache != nullptr ? cache->length() : 0;
+  const i64 n = cache != nullptr ? seen : setup_.batch.sequence;
   std::vector<i64> ids(static_cast<std::size_t>(n), 0), rows = ids, positions = ids;
   for (i64 i = 0; i < n; ++i) {
     const auto at = static_cast<std::size_t>(i);
     if (at < tokens.size()) ids[at] = tokens[at];
-    rows[at] = row_id(0, i);
-    positions[at] = i;
+    rows[at] = row_id(0, first + i);
+    positions[at] = first + i;
   }
   const auto load = [&](Context& c, int, Bundle& bundle) {
     const auto put = [&](std::string_view name, const std::vector<i64>& values) {
@@ -88,13 +92,14 @@ std::vector<float> Evaluation::logits(const std::vector<i32>& tokens, i64 positi
   std::vector<float> values;
   executor_.evaluate(cx, plan(1), load, [&](Context&, int, Bundle& bundle) {
     const Tensor all = bundle[Slot{parts.slot(Model::kLogitsSlot)}];
-    const Tensor row = all.slice(0, position, 1).slice(1, 0, setup_.model->vocabulary());
+    const Tensor row = all.slice(0, seen - 1, 1).slice(1, 0, setup_.model->vocabulary());
     const Tensor wide = cx.empty(row.shape(), DType::fp32);
     CopyArgs args{row.arg(), wide.arg()};
     ops::run(cx, args);
     values.resize(static_cast<std::size_t>(wide.elements()));
     rank_.device->read(wide, values.data());
   });
+  if (cache != nullptr) cache->advance(n);
   return values;
 }
 

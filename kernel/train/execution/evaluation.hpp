@@ -1,6 +1,7 @@
 #pragma once
 #include <map>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "kernel/train/data/step_inputs.hpp"
@@ -20,9 +21,10 @@ class Evaluation {
   /// Mean loss over the first `samples` validation samples, the same on every rank. All ranks call
   /// it.
   double validate(i64 samples);
-  /// Runs tokens (one sample, padded to the sequence length) without targets and returns the logits
-  /// of `position` over the unpadded vocabulary. For a world of one.
-  std::vector<float> logits(const std::vector<i32>& tokens, i64 position);
+  /// Runs the tokens of one sample without targets and returns the logits of the last one over the
+  /// unpadded vocabulary. With a cache they follow the tokens that it holds and are kept there too;
+  /// without, they are padded to the sequence length. For a world of one.
+  std::vector<float> logits(std::span<const i32> tokens, SequenceCache* cache);
 
  private:
   const Plan& plan(int microbatches);

@@ -45,14 +45,32 @@ Generator::Generator(const Resolved& config,
     Parameter& parameter = *entry.parameter;
     refresh_compute(parameter, main_part(model_.memory(), parameter), *rank_.device);
   }
+  if (incremental()) {
+    cache_ = std::make_unique<SequenceCache>(model_.parts().cache_slots(), setup_.batch.sequence);
+  }
+}
+
+bool Generator::incremental() const {
+  return std::ranges::all_of(model_.chunks(), [](const Chunk& chunk) {
+    return std::ranges::all_of(chunk.phases(), &Phase::incremental);
+  });
 }
 
 std::vector<float> Generator::logits(const std::vector<i32>& tokens) {
   require(!tokens.empty(), "there is nothing to continue");
-  const i64 length = setup_.batch.sequence;
-  const i64 seen = std::min<i64>(length, static_cast<i64>(tokens.size()));
-  const std::vector<i32> window(tokens.end() - seen, tokens.end());
-  return evaluation_.logits(window, seen - 1);
+  const i64 length = setup_.batch.sequence, half = std::max<i64>(1, length / 2);
+  const i64 beyond = std::max<i64>(0, static_cast<i64>(tokens.size()) - length);
+  const std::span<const i32> window = std::span(tokens).subspan((beyond + half - 1) / half * half);
+  if (cache_ == nullptr) return evaluation_.logits(window, nullptr);
+  // The last token runs in any case: its logits are not kept.
+  const auto known = std::ranges::mismatch(kept_, window.first(window.size() - 1)).in1;
+  if (known != kept_.end() || kept_.empty()) {
+    cache_->restart();
+    kept_.clear();
+  }
+  std::vector<float> logits = evaluation_.logits(window.subspan(kept_.size()), cache_.get());
+  kept_.assign(window.begin(), window.end());
+  return logits;
 }
 
 i32 Generator::next(const std::vector<i32>& tokens, const Sampling& sampling) {

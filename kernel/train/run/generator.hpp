@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "kernel/train/execution/evaluation.hpp"
+#include "tessera/sequence_cache.hpp"
 
 namespace tessera {
 
@@ -25,16 +26,22 @@ class Generator {
             int threads);
   const Tokenizer& tokenizer() const { return *setup_.tokenizer; }
   /// The token that follows, one that the tokenizer knows: the model's vocabulary may be larger. Of
-  /// long sequences the model sees the last sequence_length tokens.
+  /// sequences longer than sequence_length the model sees the end, at least half of that length,
+  /// from a multiple of the half on: then only one call in so many moves the window.
   i32 next(const std::vector<i32>& tokens, const Sampling& sampling);
-  /// What the model says of that token, for its whole vocabulary.
+  /// What the model says of that token, for its whole vocabulary. If all phases are incremental and
+  /// `tokens` begin as those of the last call, only what is new of them is run.
   std::vector<float> logits(const std::vector<i32>& tokens);
 
  private:
+  bool incremental() const;
+
   RunSetup setup_;
   Rank rank_;
   PlacedModel model_;
   Evaluation evaluation_;
+  std::unique_ptr<SequenceCache> cache_;  ///< none: some phase needs whole sequences
+  std::vector<i32> kept_;                 ///< the tokens whose rows it holds
 };
 
 }  // namespace tessera

@@ -31,6 +31,15 @@ struct KeyHash {
   }
 };
 
+// Products of fewer multiplications are not worth a second thread, above all one that must be woken
+// on a busy host: those of a generated token are that small.
+constexpr i64 kSmall = 1 << 19;
+
+int threads_for(const MatmulArgs& args) {
+  const i64 k = args.a.shape[args.transpose_a ? 0 : 1];
+  return args.out.elements() * k < kSmall ? 1 : parallel_threads();
+}
+
 Key key_of(const MatmulArgs& args) {
   return {.m = args.out.shape[0],
           .n = args.out.shape[1],
@@ -42,7 +51,7 @@ Key key_of(const MatmulArgs& args) {
           .transpose_b = args.transpose_b,
           .accumulate = args.accumulate,
           .bias = static_cast<bool>(args.bias),
-          .threads = parallel_threads(),
+          .threads = threads_for(args),
           .data = static_cast<i64>(args.a.dtype),
           .result = static_cast<i64>(args.out.dtype)};
 }
@@ -133,6 +142,7 @@ class Products {
   /// Fits the arguments; `made` tells whether it had to be created.
   Product& find(const MatmulArgs& args, bool& made) {
     const Key key = key_of(args);
+    const ParallelThreads threads(static_cast<int>(key.threads));
     std::unique_ptr<Product>& product = products_[key];
     made = product == nullptr;
     if (made) product = std::make_unique<Product>(key, engine_);
@@ -140,7 +150,9 @@ class Products {
   }
   void run(const MatmulArgs& args, void* scratchpad) {
     bool made = false;
-    find(args, made).run(args, scratchpad, stream_);
+    Product& product = find(args, made);
+    const ParallelThreads threads(threads_for(args));
+    product.run(args, scratchpad, stream_);
   }
 
  private:

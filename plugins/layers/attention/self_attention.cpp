@@ -60,7 +60,8 @@ class SelfAttention final : public Layer {
       : names_(build.scope()),
         context_(build.mesh().find_group(Axis::context)),
         hidden_(build.slot("hidden")),
-        row_ids_(build.slot("row_ids")) {
+        row_ids_(build.slot("row_ids")),
+        cache_(build.cache_slot()) {
     const i64 kv_heads = config.kv_heads.value_or(config.heads);
     const i64 ranks = build.mesh().size(Axis::tensor);
     const auto reject = [&](std::string_view key, std::string_view what, i64 a, i64 b) {
@@ -109,13 +110,11 @@ class SelfAttention final : public Layer {
   }
 
   std::vector<Phase> phases() override {
-    return {{.scope = "attn", .run = [this](Context& cx, Bundle& bundle) {
-               const Tensor qkv = (*qkv_)(cx, bundle[hidden_]);
-               bundle[hidden_] = {};
-               ops::AttentionShape shape = shape_;
-               shape.batch = qkv.dim(0) / shape.sequence;  // evaluation may use fewer samples
-               const Tensor heads = attend(cx, qkv, bundle[row_ids_], shape);
-               bundle[hidden_] = (*proj_)(cx, heads);
+    const bool incremental = spec_.causal && method_ == nullptr;
+    return {{.scope = "attn", .incremental = incremental, .run = [this](Context& cx, Bundle& b) {
+               const Tensor qkv = (*qkv_)(cx, b[hidden_]);
+               b[hidden_] = {};
+               b[hidden_] = (*proj_)(cx, attend(cx, qkv, b[row_ids_]));
              }}};
   }
 
@@ -139,10 +138,14 @@ class SelfAttention final : public Layer {
     }
   }
 
-  Tensor attend(Context& cx,
-                const Tensor& qkv,
-                const Tensor& row_ids,
-                const ops::AttentionShape& shape) const {
+  Tensor attend(Context& cx, const Tensor& qkv, const Tensor& row_ids) const {
+    ops::AttentionShape shape = shape_;
+    if (cx.cache != nullptr) {
+      shape.batch = 1;
+      shape.sequence = qkv.dim(0);
+      return ops::cached_attention(cx, qkv, row_ids, shape, spec_, cache_);
+    }
+    shape.batch = qkv.dim(0) / shape.sequence;  // evaluation may use fewer samples
     if (method_ == nullptr) return ops::attention(cx, qkv, row_ids, shape, spec_);
     return method_(cx, qkv, row_ids, {shape, spec_, context_, &names_});
   }
@@ -150,6 +153,7 @@ class SelfAttention final : public Layer {
   ContextNames names_;
   ProcessGroup* context_;  ///< nullptr: the mesh has no communicators, nothing will run
   Slot hidden_, row_ids_;
+  CacheSlot cache_;
   ops::AttentionShape shape_;
   AttentionSpec spec_;
   ContextMethod* method_ = nullptr;  ///< none: whole samples are here

@@ -56,7 +56,7 @@ class Embedding final : public Layer {
   }
 
   std::vector<Phase> phases() override {
-    return {{.scope = "embedding", .run = [this](Context& cx, Bundle& bundle) {
+    return {{.scope = "embedding", .incremental = true, .run = [this](Context& cx, Bundle& bundle) {
                // A rank finds the tokens of its part of the vocabulary, and zeros for the others.
                const Tensor tokens =
                    region_.leave(cx, ops::embedding(cx, bundle[tokens_], *tokens_table_, first_));

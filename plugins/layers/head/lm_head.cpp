@@ -54,7 +54,7 @@ class LmHead final : public Layer {
   }
 
   std::vector<Phase> phases() override {
-    return {{.scope = "head", .run = [this](Context& cx, Bundle& bundle) {
+    return {{.scope = "head", .incremental = true, .run = [this](Context& cx, Bundle& bundle) {
                const Tensor x = (*norm_)(cx, bundle[hidden_]);
                bundle[hidden_] = {};
                const Tensor logits = region_.column(cx, x, *weight_, nullptr);

@@ -55,7 +55,7 @@ class Mlp final : public Layer {
   }
 
   std::vector<Phase> phases() override {
-    return {{.scope = "mlp", .run = [this](Context& cx, Bundle& bundle) {
+    return {{.scope = "mlp", .incremental = true, .run = [this](Context& cx, Bundle& bundle) {
                const Tensor inner = (*up_)(cx, bundle[hidden_]);
                bundle[hidden_] = {};
                bundle[hidden_] = (*down_)(cx, ops::gelu(cx, inner));

@@ -10,6 +10,7 @@
 #include "tessera/parameter.hpp"
 #include "tessera/random.hpp"
 #include "tessera/schema.hpp"
+#include "tessera/sequence_cache.hpp"
 #include "tessera/tensor_region.hpp"
 
 namespace tessera {
@@ -49,6 +50,8 @@ class TESSERA_API BuildContext {
   /// A slot of the bundle, one per name over the whole chunk: "hidden", "residual", "tokens".
   virtual Slot slot(std::string_view name) = 0;
   virtual HostSlot host_slot(std::string_view name) = 0;
+  /// A place of this component's own in Context::cache.
+  virtual CacheSlot cache_slot() = 0;
   /// Philox key of a random site of this component: (seed, scope, name).
   virtual u64 random_site(std::string_view name) = 0;
   /// A loss term; its weight is summed over the global batch from the data's field of that name.

@@ -11,6 +11,7 @@
 namespace tessera {
 
 class CoreOps;
+class SequenceCache;
 
 enum class Mode : u8 { train, evaluate };
 
@@ -50,6 +51,8 @@ struct TESSERA_API Context {
   Tensor loss_scale;
   /// True while ops::recompute runs a function again: losses and reports are not counted twice.
   bool recomputing = false;
+  /// Set while a text is generated row by row: what was kept of earlier rows (sequence_cache.hpp).
+  SequenceCache* cache = nullptr;
 
   bool training() const { return mode == Mode::train; }
   /// Is anything recorded now?

@@ -90,6 +90,10 @@ enum class Shapes : u8 {
 struct Phase {
   std::string_view scope;
   Shapes shapes = Shapes::fixed;
+  /// Is `run` right for any number of rows that follow those in cx.cache? It is where no row looks
+  /// at another, and where earlier rows are kept there. Generation runs the whole sequence again
+  /// for each token if any phase of the model says no.
+  bool incremental = false;
   std::function<void(Context&, Bundle&)> run;
   /// Host slots that `run` reads: the host waits for them right before it, and nowhere else. Such a
   /// phase is not captured.
@@ -122,7 +126,8 @@ class TESSERA_API Module {
   using Arguments = BuildContext;
 
   virtual ~Module();
-  /// x and the result are [n, features] unless the module says otherwise.
+  /// x and the result are [n, features] unless the module says otherwise. A row of the result
+  /// depends on the same row of x only, so that a layer may pass any rows.
   virtual Tensor operator()(Context& cx, const Tensor& x) const = 0;
 };
 

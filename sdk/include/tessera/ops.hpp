@@ -8,6 +8,7 @@
 #include "tessera/context.hpp"
 #include "tessera/core_ops.hpp"
 #include "tessera/parameter.hpp"
+#include "tessera/sequence_cache.hpp"
 
 /// Differentiable operations on tensors. Each checks shapes and dtypes (Error with both), allocates
 /// its results from cx.pool, launches on cx.stream and, when recording, puts its two gradient
@@ -75,6 +76,15 @@ TESSERA_API Tensor attention(Context& cx,
                              const Tensor& row_ids,
                              const AttentionShape& shape,
                              const AttentionSpec& spec);
+/// The same for rows of one sample that follow those in cx.cache: they attend to the keys kept in
+/// `slot`, which their own join. Records nothing; not for causal = false, whose earlier rows would
+/// have to see the new ones.
+TESSERA_API Tensor cached_attention(Context& cx,
+                                    const Tensor& qkv,
+                                    const Tensor& row_ids,
+                                    const AttentionShape& shape,
+                                    const AttentionSpec& spec,
+                                    CacheSlot slot);
 
 /// Mean cross entropy of logits [n, v], cut over `group` along v, against targets i64 [n] where
 /// mask u8 [n] is 1: fp64 [1] = sum · inverse_weight. Two reductions of n and 2n scalars.

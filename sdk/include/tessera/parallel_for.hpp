@@ -13,6 +13,20 @@ namespace tessera {
 TESSERA_API void set_parallel_threads(int threads);
 TESSERA_API int parallel_threads();
 
+/// Another number of threads in a scope, for the calling thread.
+class ParallelThreads {
+ public:
+  explicit ParallelThreads(int threads) : before_(parallel_threads()) {
+    set_parallel_threads(threads);
+  }
+  ~ParallelThreads() { set_parallel_threads(before_); }
+  ParallelThreads(const ParallelThreads&) = delete;
+  ParallelThreads& operator=(const ParallelThreads&) = delete;
+
+ private:
+  int before_;
+};
+
 namespace detail {
 TESSERA_API void parallel_run(i64 chunks, void (*body)(void* self, i64 chunk), void* self);
 }

@@ -21,17 +21,10 @@ TensorArg heads_of(const Tensor& packed, const AttentionShape& shape, i64 offset
   return view;
 }
 
-}  // namespace
-
-Tensor attention(Context& cx,
-                 const Tensor& qkv,
-                 const Tensor& row_ids,
-                 const AttentionShape& shape,
-                 const AttentionSpec& given) {
-  const i64 q_features = shape.heads * shape.head_dim;
-  const i64 kv_features = shape.kv_heads * shape.head_dim;
+void require_projections(const Tensor& qkv, const AttentionShape& shape) {
   const i64 n = shape.batch * shape.sequence;
-  require(qkv.rank() == 2 && qkv.dim(0) == n && qkv.dim(1) == q_features + 2 * kv_features,
+  const i64 features = (shape.heads + 2 * shape.kv_heads) * shape.head_dim;
+  require(qkv.rank() == 2 && qkv.dim(0) == n && qkv.dim(1) == features,
           "attention over {} samples × {} positions with {} + 2·{} heads of {} got projections {}",
           shape.batch,
           shape.sequence,
@@ -39,6 +32,48 @@ Tensor attention(Context& cx,
           shape.kv_heads,
           shape.head_dim,
           qkv);
+}
+
+}  // namespace
+
+Tensor cached_attention(Context& cx,
+                        const Tensor& qkv,
+                        const Tensor& row_ids,
+                        const AttentionShape& shape,
+                        const AttentionSpec& spec,
+                        CacheSlot slot) {
+  require_projections(qkv, shape);
+  require(cx.cache != nullptr && !cx.recording() && spec.causal && shape.batch == 1,
+          "cached attention is for one causal sample that is not recorded");
+  const i64 q_features = shape.heads * shape.head_dim;
+  const i64 kv_features = shape.kv_heads * shape.head_dim;
+  const i64 before = cx.cache->length();
+  const Tensor keys = cx.cache->extend(cx, slot, qkv.slice(1, q_features, 2 * kv_features));
+  AttentionShape all = shape;
+  all.sequence = keys.dim(0);
+  Tensor out = cx.empty({shape.sequence, q_features}, qkv.dtype());
+  AttentionArgs args;
+  args.q = heads_of(qkv, shape, 0, shape.heads);
+  args.k = heads_of(keys, all, 0, shape.kv_heads);
+  args.v = heads_of(keys, all, kv_features, shape.kv_heads);
+  args.row_ids = row_ids.arg();
+  args.out = heads_of(out, shape, 0, shape.heads);
+  args.spec = spec;
+  args.spec.dropout = 0;
+  args.spec.causal_offset = before;
+  run(cx, args);
+  return out;
+}
+
+Tensor attention(Context& cx,
+                 const Tensor& qkv,
+                 const Tensor& row_ids,
+                 const AttentionShape& shape,
+                 const AttentionSpec& given) {
+  require_projections(qkv, shape);
+  const i64 q_features = shape.heads * shape.head_dim;
+  const i64 kv_features = shape.kv_heads * shape.head_dim;
+  const i64 n = shape.batch * shape.sequence;
   AttentionSpec spec = given;
   if (!cx.training()) spec.dropout = 0;
   Tensor out = cx.empty({n, q_features}, qkv.dtype());
