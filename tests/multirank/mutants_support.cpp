@@ -367,7 +367,7 @@ class MutantOptimizer final : public Optimizer {
       if (layout.holders().size() > 1 && !layout.counted() &&
           config_.mistake != "norm_of_every_copy")
         continue;
-      SumSquaresArgs args{shards_.part(shards_.grad, i).arg(), {}, out.arg()};
+      SumSquaresArgs args{shards_.grad_of(i).arg(), {}, out.arg()};
       ops::run(cx, args);
     }
   }
@@ -390,7 +390,7 @@ Shards shards_without_groups(const OptimizerArguments& arguments, const UpdateRu
   shards.main = memory.main();
   shards.compute = memory.compute();
   shards.grad = memory.gradients();
-  shards.list = whole_shards(memory);
+  shards.list = own_shards(memory);
   for (Shard& shard : shards.list) {
     const Parameter& p = *shard.parameter;
     const bool decays = !p.has_tag("bias") && !p.has_tag("norm");

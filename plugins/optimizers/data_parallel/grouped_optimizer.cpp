@@ -1,6 +1,10 @@
 #include "grouped_optimizer.hpp"
 
+#include <functional>
+#include <utility>
+
 #include "tessera/error.hpp"
+#include "tessera/ops.hpp"
 #include "tessera/types.hpp"
 
 namespace tessera {
@@ -39,6 +43,77 @@ GroupedOptimizer::GroupedOptimizer(const Config& config,
     check_parameter(*parameters_[i], *arguments.mesh, type);
     hyper_[parameters_[i]] = hyper[i];
   }
+  take_shards(arguments);
+}
+
+std::vector<bool> GroupedOptimizer::states_of(const Parameter& parameter) const {
+  std::vector<bool> has;
+  for (const StateSpec& spec : specs_) has.push_back(spec.of == nullptr || spec.of(parameter));
+  return has;
+}
+
+void GroupedOptimizer::take_shards(const OptimizerArguments& arguments) {
+  Device& device = *arguments.device;
+  const ParameterMemory& memory = *arguments.memory;
+  std::map<std::vector<bool>, std::vector<Shard>, std::greater<>> by_states;
+  for (Shard& shard : own_shards(memory)) {
+    shard.hyper = hyper_.at(shard.parameter);
+    by_states[states_of(*shard.parameter)].push_back(shard);
+  }
+  for (auto& [states, list] : by_states) {
+    Shards& shards = shards_.emplace_back();
+    shards.list = std::move(list);
+    shards.main = memory.main();
+    shards.compute = memory.compute();
+    shards.grad = memory.gradients();
+    shards.allocate(device, states, state_dtype_);
+  }
+  std::map<const Parameter*, i64> places;
+  for (const ParameterBucket& bucket : memory.buckets()) {
+    for (const auto& member : bucket.members)
+      places[member.parameter] = bucket.begin + member.begin;
+  }
+  std::vector<Shard> counted;  // in model order, so that the sum has one order however memory lies
+  for (const Parameter* p : parameters_) {
+    if (p->layout.counted()) counted.push_back({p, {0, p->local.elements()}, places.at(p)});
+  }
+  gradients_ = memory.gradients();
+  counted_ = gradient_ranges(device, counted);
+  nothing_ = Tensor::allocate(
+      device, device.pool(), device.stream(), {0}, state_dtype_, Category::optimizer);
+}
+
+void GroupedOptimizer::sum_all_squares(Context& cx, const Tensor& out) const {
+  SumSquaresArgs args{gradients_.arg(), counted_.arg(), out.arg()};
+  ops::run(cx, args);
+}
+
+void GroupedOptimizer::update(Context& cx, const Tensor& scalars) const {
+  for (const Shards& shards : shards_) rule_->update(cx, shards, scalars);
+}
+
+std::vector<NamedState> GroupedOptimizer::named_state(StateHolders holders) const {
+  std::map<const Parameter*, std::pair<const Shards*, std::size_t>> here;
+  for (const Shards& shards : shards_) {
+    for (std::size_t i = 0; i < shards.list.size(); ++i) {
+      here[shards.list[i].parameter] = {&shards, i};
+    }
+  }
+  std::vector<NamedState> out;
+  for (const Parameter* parameter : parameters_) {
+    const auto found = here.find(parameter);
+    const std::vector<bool> has = states_of(*parameter);
+    for (std::size_t s = 0; s < specs_.size(); ++s) {
+      if (!has[s]) continue;
+      NamedState& state =
+          out.emplace_back(NamedState{specs_[s].name, parameter, {}, nothing_, holders});
+      if (found == here.end()) continue;
+      const auto& [shards, index] = found->second;
+      state.range = shards->list[index].range;
+      state.tensor = shards->state_of(s, index);
+    }
+  }
+  return out;
 }
 
 void GroupedOptimizer::check_parameter(const Parameter& parameter,
@@ -53,15 +128,6 @@ void GroupedOptimizer::check_parameter(const Parameter& parameter,
           "optimizer.type = \"{}\" keeps parameters that are whole or cut over tensor "
           "parallelism; {} is cut {} ways over {}",
           type,
-          parameter.name,
-          parts,
-          axis_name(axis));
-    }
-    if (rule_->needs() != Needs::elements) {
-      fail_config(
-          "optimizer.rule = \"{}\" must see each parameter whole, but {} is cut {} ways over {}; "
-          "set parallel.tensor = 1",
-          config_.rule.type,
           parameter.name,
           parts,
           axis_name(axis));
