@@ -4,6 +4,7 @@
 #include <tessera/ops.hpp>
 #include <tessera/optimizer.hpp>
 #include <tessera/plugin.hpp>
+#include <tessera/store_compute.hpp>
 
 namespace {
 
@@ -12,8 +13,8 @@ using namespace tessera;
 // Everything that changes from step to step is read from `scalars`, on the device.
 struct SignumArgs {
   static constexpr std::string_view kName = "example.signum";
-  static constexpr int kTensors = 6, kOutputs = 3;
-  TensorArg scalars, ranges, hyper, grad, main, momentum;
+  static constexpr int kTensors = 7, kOutputs = 4;
+  TensorArg scalars, ranges, hyper, grad, main, momentum, compute;
   double beta = 0;
   static void infer(SignumArgs& args) {
     require(args.main.dtype == DType::fp32, "signum: needs precision.main = \"fp32\"");
@@ -26,16 +27,18 @@ void update_elements(const SignumArgs& a) {
   const double scale = scalars[step_scalar::kGradientScale];
   const bool skip = scalars[step_scalar::kFoundInf] != 0;
   float *grad = a.grad.as<float>(), *main = a.main.as<float>(), *momentum = a.momentum.as<float>();
-  const auto update = [=](i64 begin, i64 end, double lr_scale, double weight_decay) {
-    for (i64 i = begin; i < end; ++i) {
-      const double g = scale * grad[i], w = main[i], m = momentum[i];
-      grad[i] = 0;
+  const auto update = [=](const ShardRun& run) {
+    float *grads = grad + run.grad, *mains = main + run.main, *momenta = momentum + run.state;
+    for (i64 i = 0; i < run.length; ++i) {
+      const double g = scale * grads[i], w = mains[i], m = momenta[i];
+      grads[i] = 0;
       if (skip) continue;
       const double next = a.beta * m + (1 - a.beta) * g;
       const double sign = next > 0 ? 1 : next < 0 ? -1 : 0;
-      main[i] = static_cast<float>(w - lr * lr_scale * (sign + weight_decay * w));
-      momentum[i] = static_cast<float>(next);
+      mains[i] = static_cast<float>(w - lr * run.lr_scale * (sign + run.weight_decay * w));
+      momenta[i] = static_cast<float>(next);
     }
+    if (!skip) store_compute(a.compute, run, mains);
   };
   for_each_shard(a.ranges, a.hyper, 1 << 14, update);
 }
@@ -58,17 +61,10 @@ class Signum final : public UpdateRule {
   double weight_decay() const override { return config_.weight_decay; }
 
   void update(Context& cx, const Shards& shards, const Tensor& scalars) const override {
-    SignumArgs args{.scalars = scalars.arg(),
-                    .ranges = shards.ranges.arg(),
-                    .hyper = shards.hyper.arg(),
-                    .grad = shards.grad.arg(),
-                    .main = shards.main.arg(),
-                    .momentum = shards.state[0].arg(),
-                    .beta = config_.beta};
+    auto args = update_args<SignumArgs>(shards, scalars);
+    args.momentum = shards.state[0].arg();
+    args.beta = config_.beta;
     ops::run(cx, operation_, args);
-    if (!shards.compute.defined()) return;  // it is the same memory
-    CopyArgs round{shards.main.arg(), shards.compute.arg()};
-    ops::run(cx, round);
   }
 
  private:

@@ -27,7 +27,7 @@ bool update_is_wrong(const LocalWorld& world, LocalRank& rank) {
   Shards shards;
   shards.main = rank.tensor({3}, {1, 1, 1});
   shards.grad = rank.tensor({3}, {4, -4, 0});
-  shards.list = {{nullptr, {0, 3}, 0, {.weight_decay = rule->weight_decay()}}};
+  shards.list = {{.range = {0, 3}, .hyper = {.weight_decay = rule->weight_decay()}}};
   shards.allocate(rank.device(), rule->state().size());
   write(shards.state[0], {0, 1, 0});
   std::vector<double> values(step_scalar::kCount, 0);

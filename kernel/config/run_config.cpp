@@ -110,6 +110,13 @@ void ParallelSection::describe(Schema<ParallelSection>& s) {
       .at_least(1)
       .at_most(i64{1} << 40)
       .megatron("--ddp-bucket-size");
+  s.field(
+       "gradient_dtype",
+       &ParallelSection::gradient_dtype,
+       "dtype in which data-parallel replicas send each other gradients; main: as they are kept. "
+       "What is narrower is rounded, added in fp32 and rounded once more; bf16 halves the bytes")
+      .one_of({"main", "fp32", "bf16"})
+      .megatron("--grad-reduce-in-bf16");
 }
 
 void PlacementSection::describe(Schema<PlacementSection>& s) {

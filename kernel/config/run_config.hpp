@@ -55,7 +55,8 @@ struct ParallelSection {
   Auto<i64> expert_tensor;  ///< "auto": the same as tensor
   bool sequence_parallel = false;
   std::string order = "tp-cp-ep-dp-pp";
-  i64 bucket_elements = 4'000'000;  ///< of a gradient bucket
+  i64 bucket_elements = 4'000'000;      ///< of a gradient bucket
+  std::string gradient_dtype = "main";  ///< in which replicas send each other gradients
   static void describe(Schema<ParallelSection>& s);
 };
 

@@ -50,7 +50,6 @@ class LocatedRule final : public UpdateRule {
   LocatedRule(std::shared_ptr<UpdateRule> rule, std::string where)
       : rule_(std::move(rule)), where_(std::move(where)) {}
   std::vector<StateSpec> state() const override { return rule_->state(); }
-  Needs needs() const override { return rule_->needs(); }
   double weight_decay() const override { return rule_->weight_decay(); }
   void update(Context& cx, const Shards& shards, const Tensor& scalars) const override {
     try {

@@ -14,8 +14,9 @@ MainPart main_part(const ParameterMemory& memory, const Parameter& parameter) {
         std::ranges::find(bucket.members, &parameter, &ParameterBucket::Member::parameter);
     if (member == bucket.members.end()) continue;
     const ShardRanges ranges = shard_ranges(bucket, *member, bucket.own);
+    if (ranges.param.length == 0) return {{}, memory.main().slice(0, 0, 0)};
     return {ranges.param,
-            memory.own_main(bucket).slice(0, ranges.local.begin, ranges.local.length)};
+            memory.main().slice(0, memory.main_begin(bucket, ranges), ranges.param.length)};
   }
   fail("the parameter \"{}\" is not in this memory", parameter.name);
 }

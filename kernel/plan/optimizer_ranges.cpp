@@ -20,7 +20,8 @@ constexpr std::array<Named, 4> kRanges = {Named{"world", &ShardRanges::world},
                                           Named{"bucket", &ShardRanges::bucket}};
 
 OptimizerRanges::Bucket ranges_of(const ParameterBucket& from, const Mesh& mesh) {
-  OptimizerRanges::Bucket bucket{from.begin, from.elements, from.shards, {}};
+  const bool whole = from.members.front().shard != ParameterBucket::kCut;
+  OptimizerRanges::Bucket bucket{from.begin, from.elements, from.shards, whole, {}};
   const ParameterLayout& layout = from.members.front().parameter->layout;
   const std::vector<i64>& replicas = layout.replicas(mesh).members();
   for (const ParameterBucket::Member& member : from.members) {
@@ -34,6 +35,14 @@ OptimizerRanges::Bucket ranges_of(const ParameterBucket& from, const Mesh& mesh)
     }
   }
   return bucket;
+}
+
+std::string shards_text(const OptimizerRanges::Bucket& bucket) {
+  if (bucket.whole) return fmt::format("whole parameters shared out to {}", bucket.shards);
+  return fmt::format("{} shard{} of {}",
+                     bucket.shards,
+                     bucket.shards == 1 ? "" : "s",
+                     bucket.elements / bucket.shards);
 }
 
 i64 end_of(const FlatRange& range) { return range.begin + range.length; }
@@ -66,13 +75,11 @@ std::string optimizer_ranges_text(const std::vector<OptimizerRanges>& all) {
         fmt::format("pipeline rank {}, replicas of rank {}\n", ranges.of.pipeline, ranges.of.first);
     for (std::size_t b = 0; b < ranges.buckets.size(); ++b) {
       const OptimizerRanges::Bucket& bucket = ranges.buckets[b];
-      text += fmt::format("  bucket {}: elements [{}, {}), {} shard{} of {}\n",
+      text += fmt::format("  bucket {}: elements [{}, {}), {}\n",
                           b,
                           bucket.begin,
                           bucket.begin + bucket.elements,
-                          bucket.shards,
-                          bucket.shards == 1 ? "" : "s",
-                          bucket.elements / bucket.shards);
+                          shards_text(bucket));
       for (const OptimizerRanges::Of& of : bucket.parameters) {
         text += fmt::format("    {}\n", of.name);
         for (const OptimizerRanges::Part& part : of.parts) {
@@ -107,6 +114,7 @@ std::string optimizer_ranges_json(const std::vector<OptimizerRanges>& all) {
         .add("begin", bucket.begin)
         .add("elements", bucket.elements)
         .add("shards", bucket.shards)
+        .add("whole_parameters", bucket.whole)
         .add("parameters", Json::array(bucket.parameters, parameter_json));
   };
   return Json()

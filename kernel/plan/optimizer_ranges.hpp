@@ -19,6 +19,7 @@ struct OptimizerRanges {
   };
   struct Bucket {
     i64 begin = 0, elements = 0, shards = 1;
+    bool whole = false;          ///< shards are whole parameters
     std::vector<Of> parameters;  ///< in the order of memory
   };
   RankClass of;  ///< the first rank's replicas are told of; those of others lie alike

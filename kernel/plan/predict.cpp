@@ -125,6 +125,17 @@ void add_times(Prediction& out) {
 
 }  // namespace
 
+PlannedAsides asides_of(const Timeline& timeline, std::size_t rank, PlanAction::Kind kind) {
+  PlannedAsides out;
+  for (const Timeline::Aside& aside : timeline.asides.at(rank)) {
+    if (aside.kind != kind || aside.span.end == aside.span.start) continue;
+    ++out.buckets;
+    out.seconds += aside.span.end - aside.span.start;
+    out.hidden += aside.hidden;
+  }
+  return out;
+}
+
 double Prediction::tokens_per_second() const {
   return static_cast<double>(global * sequence_length) / step_seconds;
 }

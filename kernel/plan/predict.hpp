@@ -38,6 +38,13 @@ struct Prediction {
   double flops_per_second_and_rank() const;
 };
 
+/// What one pipeline rank does of one kind while phases run, over a step.
+struct PlannedAsides {
+  int buckets = 0;
+  double seconds = 0, hidden = 0;  ///< hidden: of them, while phases run
+};
+PlannedAsides asides_of(const Timeline& timeline, std::size_t rank, PlanAction::Kind kind);
+
 /// Runs one representative of each class of ranks and plays their plans together. Throws Error with
 /// what is wrong with the configuration, as a run would.
 Prediction predict(const PlanArguments& arguments);

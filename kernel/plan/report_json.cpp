@@ -58,6 +58,23 @@ Json class_json(const Representative& r) {
       .add("collective_seconds", r.total.collectives);
 }
 
+Json asides_json(const PlannedAsides& of) {
+  return Json()
+      .add("buckets", of.buckets)
+      .add("seconds", of.seconds)
+      .add("hidden_seconds", of.hidden);
+}
+
+Json timeline_json(const Prediction& p) {
+  Json ranks = Json::array();
+  for (std::size_t rank = 0; rank < p.timeline.asides.size(); ++rank) {
+    ranks.push(Json()
+                   .add("reduce", asides_json(asides_of(p.timeline, rank, PlanAction::Reduce)))
+                   .add("gather", asides_json(asides_of(p.timeline, rank, PlanAction::Gather))));
+  }
+  return ranks;
+}
+
 Json layout_json(const Prediction& p) {
   return Json()
       .add("tensor", p.layout.tensor)
@@ -108,6 +125,7 @@ std::string report_json(const Prediction& p, const Advice* advice) {
       .add("flops", p.flops)
       .add("model_flops", p.model_flops)
       .add("schedule", p.picture)
+      .add("pipeline_ranks", timeline_json(p))
       .add("bubble", p.bubble)
       .add("step_seconds", p.step_seconds)
       .add("tokens_per_second", p.tokens_per_second())

@@ -135,9 +135,6 @@ struct NamedRule final : Named<UpdateRule> {
   std::vector<StateSpec> state() const override {
     return call("state", [](auto& c) { return c.state(); });
   }
-  Needs needs() const override {
-    return call("needs", [](auto& c) { return c.needs(); });
-  }
   double weight_decay() const override {
     return call("weight_decay", [](auto& c) { return c.weight_decay(); });
   }
@@ -150,9 +147,6 @@ struct NamedOptimizer final : Named<Optimizer> {
   using Named::Named;
   void sum_squares(Context& cx, const Tensor& out) override {
     call("sum_squares", [&](auto& c) { c.sum_squares(cx, out); });
-  }
-  std::vector<int> owners() const override {
-    return call("owners", [](auto& c) { return c.owners(); });
   }
   void step(Context& cx, const Tensor& scalars) override {
     call("step", [&](auto& c) { c.step(cx, scalars); });

@@ -11,6 +11,7 @@ namespace tessera {
 namespace {
 
 constexpr double kLeft = 72, kRight = 24, kTop = 48, kRow = 26, kGap = 6;
+constexpr double kAside = 9;        // the row of what runs concurrently with compute
 constexpr double kAxis = 64;        // ticks, their numbers and their unit
 constexpr double kLabelWidth = 8;   // of a digit
 constexpr double kTickPixels = 90;  // between two ticks, about
@@ -36,6 +37,21 @@ std::string colour(Look look, int chunk, int chunks) {
   return fmt::format("hsl({},{}%,{}%)", hue, saturation, lightness);
 }
 
+constexpr PlanAction::Kind kAsides[] = {
+    PlanAction::Gather, PlanAction::Prepare, PlanAction::Reduce};
+
+std::string aside_colour(PlanAction::Kind kind) {
+  return kind == PlanAction::Reduce   ? "hsl(354,60%,66%)"
+         : kind == PlanAction::Gather ? "hsl(262,45%,70%)"
+                                      : "hsl(90,35%,62%)";
+}
+
+std::string aside_name(PlanAction::Kind kind) {
+  return kind == PlanAction::Reduce   ? "gradients summed"
+         : kind == PlanAction::Gather ? "parameters gathered"
+                                      : "parameters prepared";
+}
+
 std::string name(const Timeline::Block& block) {
   return fmt::format("{} of microbatch {}, chunk {}",
                      kNames[look_of(block)],
@@ -57,6 +73,13 @@ std::vector<SvgKey> keys_of(const Timeline& timeline, int chunks) {
                       chunks > 1 ? fmt::format("{}, chunk {}", kNames[look], chunk)
                                  : std::string(kNames[look])});
     }
+  }
+  for (const PlanAction::Kind kind : kAsides) {
+    const auto used = [kind](const auto& asides) {
+      return std::ranges::any_of(asides, [kind](const auto& a) { return a.kind == kind; });
+    };
+    if (std::ranges::any_of(timeline.asides, used))
+      keys.push_back({aside_colour(kind), aside_name(kind)});
   }
   keys.push_back({"#f2f2f2", "waits"});
   return keys;
@@ -85,17 +108,34 @@ std::string block_text(const Timeline::Block& block, const SvgScale& x, double y
   return out + "</g>\n";
 }
 
+std::string aside_text(const Timeline::Aside& aside, const SvgScale& x, double y) {
+  const double left = x(aside.span.start);
+  return svg_box(left,
+                 y,
+                 std::max(x(aside.span.end) - left, 0.5),
+                 kAside,
+                 aside_colour(aside.kind),
+                 fmt::format("bucket {}, {}: {:.6g} to {:.6g}",
+                             aside.bucket,
+                             aside_name(aside.kind),
+                             aside.span.start,
+                             aside.span.end));
+}
+
 }  // namespace
 
 std::string draw_svg(const Timeline& timeline,
                      int chunks,
                      std::string_view title,
                      std::string_view unit) {
+  const bool has_asides =
+      std::ranges::any_of(timeline.asides, [](const auto& asides) { return !asides.empty(); });
+  const double row = kRow + kGap + (has_asides ? kAside + 1 : 0);
   std::size_t most = 1;
   for (const auto& blocks : timeline.blocks) most = std::max(most, blocks.size());
   const double inner = std::clamp(30.0 * static_cast<double>(most), 600.0, 16000.0);
   const SvgScale x{0, std::max(timeline.makespan, 1e-12), kLeft, kLeft + inner};
-  const double base = kTop + (kRow + kGap) * static_cast<double>(timeline.blocks.size());
+  const double base = kTop + row * static_cast<double>(timeline.blocks.size());
   const double width = x.to + kRight;
   const std::vector<SvgKey> keys = keys_of(timeline, chunks);
   std::string out =
@@ -106,11 +146,15 @@ std::string draw_svg(const Timeline& timeline,
                    SvgAnchor::start,
                    "title");
   for (std::size_t rank = 0; rank < timeline.blocks.size(); ++rank) {
-    const double y = kTop + (kRow + kGap) * static_cast<double>(rank);
+    const double y = kTop + row * static_cast<double>(rank);
     out += svg_label(8, y + kRow / 2 + 4, fmt::format("rank {}", rank));
     out += svg_box(kLeft, y, inner, kRow, "#f2f2f2");
     for (const Timeline::Block& block : timeline.blocks[rank]) {
       out += block_text(block, x, y, chunks);
+    }
+    if (!has_asides) continue;
+    for (const Timeline::Aside& aside : timeline.asides[rank]) {
+      out += aside_text(aside, x, y + kRow + 1);
     }
   }
   out += svg_axis(x, base, static_cast<int>(inner / kTickPixels), fmt::format("time in {}", unit));

@@ -22,6 +22,14 @@ struct Timeline {
     bool again = false;
   };
   std::vector<std::vector<Block>> blocks;  ///< by rank, in launch order
+  /// A Gather, Prepare or Reduce, which runs concurrently with compute.
+  struct Aside {
+    PlanAction::Kind kind = PlanAction::Gather;
+    int bucket = 0;
+    Span span;
+    double hidden = 0;  ///< of its time, while compute actions of the rank run
+  };
+  std::vector<std::vector<Aside>> asides;  ///< by rank, in launch order; of plans
   std::vector<std::vector<Span>>
       actions;               ///< by rank and action; an Exchange ends when it is posted
   std::vector<double> busy;  ///< by rank: sum of its compute actions

@@ -12,8 +12,17 @@ namespace tessera {
 namespace {
 
 bool is_compute(PlanAction::Kind kind) { return kind <= PlanAction::Recompute; }
-bool runs_beside(PlanAction::Kind kind) {
+bool runs_aside(PlanAction::Kind kind) {
   return kind == PlanAction::Gather || kind == PlanAction::Prepare || kind == PlanAction::Reduce;
+}
+
+// Of `span`, the time while compute actions run; `compute` is in launch order, one at a time.
+double hidden_in(const Span& span, const std::vector<Span>& compute) {
+  double hidden = 0;
+  for (const Span& action : compute) {
+    hidden += std::max(0.0, std::min(span.end, action.end) - std::max(span.start, action.start));
+  }
+  return hidden;
 }
 
 class PlanPlayer {
@@ -42,6 +51,8 @@ class PlanPlayer {
     Timeline out;
     for (std::size_t rank = 0; rank < plans_.size(); ++rank) {
       out.blocks.emplace_back();
+      std::vector<Timeline::Aside>& asides = out.asides.emplace_back();
+      std::vector<Span> compute;
       std::vector<Span>& spans = out.actions.emplace_back();
       double& busy = out.busy.emplace_back(0);
       for (std::size_t i = 0; i < plans_[rank].actions.size(); ++i) {
@@ -49,10 +60,13 @@ class PlanPlayer {
         const int task = tasks_[rank][i];
         const Span span = spans.emplace_back(Span{graph_.start(task), graph_.end(task)});
         out.makespan = std::max(out.makespan, span.end);
+        if (runs_aside(action.kind)) asides.push_back({action.kind, action.bucket, span});
         if (!is_compute(action.kind)) continue;
         busy += span.end - span.start;
+        compute.push_back(span);
         extend(out.blocks.back(), action, span);
       }
+      for (Timeline::Aside& aside : asides) aside.hidden = hidden_in(aside.span, compute);
     }
     return out;
   }
@@ -84,8 +98,8 @@ class PlanPlayer {
     std::vector<Ends>& ends = ends_.emplace_back();
     int previous = -1, last = -1;  // in launch order; end of the last exchange
     for (const PlanAction& action : plan.actions) {
-      const bool beside = runs_beside(action.kind);
-      const int task = graph_.add(costs_.action(rank, plan, action), 2 * rank + (beside ? 1 : 0));
+      const bool aside = runs_aside(action.kind);
+      const int task = graph_.add(costs_.action(rank, plan, action), 2 * rank + (aside ? 1 : 0));
       for (const int before : action.after) {
         const auto b = static_cast<std::size_t>(before);
         graph_.after(task, ends[b].received >= 0 ? ends[b].received : tasks[b]);
@@ -94,8 +108,8 @@ class PlanPlayer {
         graph_.after(task, ends[static_cast<std::size_t>(before)].whole);
       }
       // What runs concurrently is launched in its turn.
-      if (beside && previous >= 0) graph_.after(task, previous);
-      if (!beside) previous = task;
+      if (aside && previous >= 0) graph_.after(task, previous);
+      if (!aside) previous = task;
       tasks.push_back(task);
       ends.emplace_back();
       if (action.kind != PlanAction::Exchange) continue;

@@ -1,7 +1,10 @@
 #include "tessera/parameter_memory.hpp"
 
 #include <algorithm>
+#include <functional>
+#include <map>
 #include <numeric>
+#include <utility>
 
 #include "tessera/error.hpp"
 #include "tessera/mesh.hpp"
@@ -32,8 +35,8 @@ Tensor allocate(Device& device, i64 elements, DType dtype, Category category) {
 
 }  // namespace
 
-BucketRules BucketRules::of(const Mesh& mesh, i64 elements, bool sharded) {
-  BucketRules rules{.elements = elements};
+BucketRules BucketRules::of(const Mesh& mesh, i64 elements, bool sharded, bool whole) {
+  BucketRules rules{.elements = elements, .whole = sharded && whole};
   if (!sharded) return rules;
   rules.dense = cut_over(mesh, "dp-cp");
   rules.experts = cut_over(mesh, "edp");
@@ -64,13 +67,57 @@ ParameterMemory::ParameterMemory(std::span<Parameter* const> parameters, const B
     elements_ += bucket.elements;
     own_elements_ += bucket.own_shard().length;
   }
+  if (rules.whole) share_out(parameters, rules.alignment);
+}
+
+// Each parameter goes to the replica that has the fewest elements so far, the largest first.
+// Replicas of dense parameters and of experts are other groups; a rank has its dense ones first.
+void ParameterMemory::share_out(std::span<Parameter* const> parameters, i64 alignment) {
+  std::map<const Parameter*, std::pair<ParameterBucket*, ParameterBucket::Member*>> places;
+  std::map<bool, std::vector<i64>> loads, ends;  // of dense parameters and of experts, by replica
+  std::map<bool, i64> own;
+  for (ParameterBucket& bucket : buckets_) {
+    const bool expert = bucket.members[0].parameter->layout.expert();
+    loads[expert].resize(static_cast<std::size_t>(bucket.shards));
+    ends[expert].resize(static_cast<std::size_t>(bucket.shards));
+    own[expert] = bucket.own;
+    for (ParameterBucket::Member& member : bucket.members) {
+      places[member.parameter] = {&bucket, &member};
+    }
+  }
+  std::vector<Parameter*> order(parameters.begin(), parameters.end());
+  std::ranges::stable_sort(
+      order, std::greater<>(), [](const Parameter* p) { return p->local.elements(); });
+  for (const Parameter* parameter : order) {
+    std::vector<i64>& load = loads[parameter->layout.expert()];
+    const auto least = std::ranges::min_element(load);
+    places.at(parameter).second->shard = least - load.begin();
+    *least += parameter->local.elements();
+  }
+  for (ParameterBucket& bucket : buckets_) {
+    for (ParameterBucket::Member& member : bucket.members) {
+      const Parameter& parameter = *member.parameter;
+      i64& end = ends[parameter.layout.expert()][static_cast<std::size_t>(member.shard)];
+      member.shard_begin = end;
+      end += round_up(parameter.local.elements(), alignment);
+    }
+  }
+  own_elements_ = 0;
+  for (const bool expert : {false, true}) {
+    if (!ends.contains(expert)) continue;
+    for (ParameterBucket& bucket : buckets_) {
+      if (bucket.members[0].parameter->layout.expert() == expert) bucket.own_begin = own_elements_;
+    }
+    own_elements_ += ends[expert][static_cast<std::size_t>(own[expert])];
+  }
 }
 
 void ParameterMemory::place(const Tensor& flat, Tensor Parameter::*form) const {
   for (const ParameterBucket& bucket : buckets_) {
-    for (const auto& [parameter, begin] : bucket.members) {
-      parameter->*form =
-          flat.slice(0, bucket.begin + begin, parameter->local.elements()).view(parameter->local);
+    for (const ParameterBucket::Member& member : bucket.members) {
+      const Shape& local = member.parameter->local;
+      member.parameter->*form =
+          flat.slice(0, bucket.begin + member.begin, local.elements()).view(local);
     }
   }
 }
@@ -79,18 +126,20 @@ void ParameterMemory::allocate_values(Device& device, DType main, DType compute)
   const bool shards_only = compute != main && own_elements_ < elements_;
   main_ = allocate(device, shards_only ? own_elements_ : elements_, main, Category::parameters);
   if (compute != main) compute_ = allocate(device, elements_, compute, Category::parameters);
-  if (!shards_only) place(main_, &Parameter::main);
   place(compute_.defined() ? compute_ : main_, &Parameter::compute);
+  if (!shards_only) return place(main_, &Parameter::main);
+  for (const ParameterBucket& bucket : buckets_) {
+    for (const ParameterBucket::Member& member : bucket.members) {
+      if (member.shard != bucket.own) continue;  // cut, or another's
+      Parameter& parameter = *member.parameter;
+      const i64 begin = bucket.own_begin + member.shard_begin;
+      parameter.main = main_.slice(0, begin, parameter.local.elements()).view(parameter.local);
+    }
+  }
 }
 
-Tensor ParameterMemory::own_part(const ParameterBucket& bucket, const Tensor& form) const {
-  const FlatRange own = bucket.own_shard();
-  return form.slice(0, bucket.begin + own.begin, own.length);
-}
-
-Tensor ParameterMemory::own_main(const ParameterBucket& bucket) const {
-  if (main_.elements() == elements_) return own_part(bucket, main_);
-  return main_.slice(0, bucket.own_begin, bucket.own_shard().length);
+i64 ParameterMemory::main_begin(const ParameterBucket& bucket, const ShardRanges& ranges) const {
+  return has_all_main() ? ranges.world.begin : bucket.own_begin + ranges.local.begin;
 }
 
 void ParameterMemory::allocate_gradients(Device& device) {
@@ -101,6 +150,14 @@ void ParameterMemory::allocate_gradients(Device& device) {
 ShardRanges shard_ranges(const ParameterBucket& bucket,
                          const ParameterBucket::Member& member,
                          i64 shard) {
+  if (member.shard != ParameterBucket::kCut) {
+    if (member.shard != shard) return {};
+    const i64 length = member.parameter->local.elements();
+    return {.world = {bucket.begin + member.begin, length},
+            .local = {member.shard_begin, length},
+            .param = {0, length},
+            .bucket = {member.begin, length}};
+  }
   const FlatRange own = bucket.shard(shard);
   const i64 begin = std::max(own.begin, member.begin);
   const i64 end =

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""Gradient reduction that overlaps the backward pass, against one that follows it.
+"""Gradient reduction and parameter gathers that overlap compute, against ones that do not.
 
 Two replicas with one thread each, small batches (128 tokens a replica and step, 14 million
-parameters), so that reduction weighs. On: buckets of parallel.bucket_elements, each reduced as
-soon as its gradients are there. Off: one bucket larger than all parameters, ready only at the end
-of the backward pass. Below both the same step without reduction: two runs of one replica at once.
+parameters), so that communication weighs. On: buckets of parallel.bucket_elements, each reduced as
+soon as its gradients are there, and under ZeRO-1 gathered while the phases before its first reader
+run. Off: one bucket larger than all parameters, ready only at the end of the backward pass, and
+gathered before the first phase. Below both the same step without communication: two runs of one
+replica at once.
 """
 
 import argparse
@@ -26,41 +28,69 @@ MODEL = {
 ONE = {**MODEL, "batch.global": 1}
 BOTH = {**MODEL, "batch.global": REPLICAS, "parallel.data": REPLICAS}
 ONE_BUCKET = 1_000_000_000
-NONE, OFF, ON = "no reduction", "one bucket, at the end", "buckets, overlapped"
+NONE, OFF, ON = "no communication", "one bucket", "buckets, overlapped"
+COMMUNICATORS = ("shm", "gloo")
+OPTIMIZERS = ("replicated", "distributed")
 
 
-def settings_of(options, kind):
+def settings_of(options, kind, optimizer):
     if kind == NONE:
         return ONE
-    return {**BOTH, "parallel.bucket_elements": ONE_BUCKET if kind == OFF else options.bucket}
+    bucket = ONE_BUCKET if kind == OFF else options.bucket
+    return {**BOTH, "parallel.bucket_elements": bucket, "optimizer.type": optimizer}
 
 
 def measure_round(options, communicator, backwards):
+    """By (kind, optimizer); without communication there is only one."""
     taken = {}
-    for kind in (NONE, OFF, ON)[:: -1 if backwards else 1]:
-        settings = {**settings_of(options, kind), "comm.type": communicator}
+    cases = [(NONE, OPTIMIZERS[0])] + [(kind, o) for o in OPTIMIZERS for kind in (OFF, ON)]
+    for kind, optimizer in cases[:: -1 if backwards else 1]:
+        settings = {**settings_of(options, kind, optimizer), "comm.type": communicator}
         copies = REPLICAS if kind == NONE else 1
-        taken[kind] = measure(settings, REPLICAS, options.warmup, options.steps, copies)
-        print(f"{communicator:6}{kind:26}{1e3 * taken[kind].seconds:8.1f} ms", file=sys.stderr)
-    if (difference := apart(taken[ON].losses, taken[OFF].losses)) > 1e-4:
-        sys.exit(f"{communicator}: losses are {difference:.1e} apart")
-    return {kind: steps.seconds for kind, steps in taken.items()}
+        steps = measure(settings, REPLICAS, options.warmup, options.steps, copies)
+        taken[kind, optimizer] = steps
+        print(f"{communicator:6}{optimizer:13}{kind:22}{1e3 * steps.seconds:8.1f} ms",
+              file=sys.stderr)
+    for kind, optimizer in cases[1:]:
+        difference = apart(taken[kind, optimizer].losses, taken[OFF, OPTIMIZERS[0]].losses)
+        if difference > 1e-4:
+            sys.exit(f"{communicator}, {optimizer}: losses are {difference:.1e} apart")
+    return {case: steps.seconds for case, steps in taken.items()}
 
 
-def summarise(rounds):
+def summarise(rounds, optimizer):
     middle = lambda values: statistics.median(list(values))
-    line = {kind: 1e3 * middle(r[kind] for r in rounds) for kind in (NONE, OFF, ON)}
-    line["off_over_on"] = middle(r[OFF] / r[ON] for r in rounds)
+    of = lambda taken, kind: taken[kind, OPTIMIZERS[0] if kind == NONE else optimizer]
+    line = {kind: 1e3 * middle(of(r, kind) for r in rounds) for kind in (NONE, OFF, ON)}
+    line["off_over_on"] = middle(of(r, OFF) / of(r, ON) for r in rounds)
     return line
 
 
-def print_table(lines, options):
+def plan(options):
+    """Seconds of each case, and what share of the communication the plan hides."""
+    cases = [(NONE, OPTIMIZERS[0])] + [(kind, o) for o in OPTIMIZERS for kind in (OFF, ON)]
+    plans = {case: planned(settings_of(options, *case)) for case in cases}
+    return {case: predicted["step_seconds"] for case, predicted in plans.items()}, {
+        case: hidden_share(predicted["pipeline_ranks"][0]) for case, predicted in plans.items()}
+
+
+def hidden_share(rank):
+    whole = sum(rank[kind]["seconds"] for kind in ("reduce", "gather"))
+    hidden = sum(rank[kind]["hidden_seconds"] for kind in ("reduce", "gather"))
+    return hidden / whole if whole else None
+
+
+def print_table(lines, hidden, options):
     print(f"ms/step; on: buckets of {options.bucket} elements; off / on paired by round, median")
-    heads = ("no reduction", "off", "on", "off / on")
-    print(f"{'':28}" + "".join(f"{head:>14}" for head in heads))
-    for name, line in lines.items():
+    heads = (NONE, "off", "on", "off / on")
+    print(f"{'':32}" + "".join(f"{head:>18}" for head in heads))
+    for (name, optimizer), line in lines.items():
         cells = [f"{line[kind]:.1f}" for kind in (NONE, OFF, ON)] + [f"{line['off_over_on']:.2f}"]
-        print(f"{name:28}" + "".join(f"{cell:>14}" for cell in cells))
+        print(f"{name + ', ' + optimizer:32}" + "".join(f"{cell:>18}" for cell in cells))
+    for optimizer in OPTIMIZERS:
+        shares = ", ".join(
+            f"{kind} {100 * hidden[kind, optimizer]:.0f} %" for kind in (OFF, ON))
+        print(f"planned to be hidden, {optimizer}: {shares}")
 
 
 def parse():
@@ -75,20 +105,23 @@ def parse():
 
 def main():
     options = parse()
-    rounds = {"shm": [], "gloo": []}
+    rounds = {communicator: [] for communicator in COMMUNICATORS}
     try:
         for number in range(options.rounds):
             for communicator, taken in rounds.items():
                 taken.append(measure_round(options, communicator, number % 2 == 1))
     except processes.Failed as failure:
         sys.exit(f"failed: {failure}")
-    lines = {communicator: summarise(taken) for communicator, taken in rounds.items()}
-    plans = {kind: planned(settings_of(options, kind))["step_seconds"] for kind in (NONE, OFF, ON)}
-    lines["planned, a small CPU host"] = summarise([plans])
+    seconds, hidden = plan(options)
+    taken = {**rounds, "planned": [seconds]}
+    lines = {(name, optimizer): summarise(of, optimizer)
+             for name, of in taken.items() for optimizer in OPTIMIZERS}
     print(f"{processes.cpu_model()}; {options.rounds} rounds of {options.steps} steps")
-    print_table(lines, options)
+    print_table(lines, hidden, options)
     if options.json:
-        record = {"machine": processes.cpu_model(), "rounds": rounds, "summary": lines}
+        flat = lambda of: {" ".join(case): value for case, value in of.items()}
+        record = {"machine": processes.cpu_model(), "summary": flat(lines), "hidden": flat(hidden),
+                  "rounds": {name: [flat(r) for r in of] for name, of in rounds.items()}}
         options.json.write_text(json.dumps(record, indent=2) + "\n")
 
 

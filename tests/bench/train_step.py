@@ -22,8 +22,9 @@ import tessera_steps
 from processes import PROGRAM, ROOT
 
 PEERS = ROOT / "tests/bench/peers"
-SIDES = ("torch", "compiled", "tessera")
-PEERS_OF = ("torch", "compiled")
+SIDES = ("torch", "compiled", "sharded", "tessera")
+PEERS_OF = ("torch", "compiled", "sharded")
+NAMES_OF = {"torch": "eager", "compiled": "compiled", "sharded": "FSDP2"}
 
 
 @dataclass
@@ -42,11 +43,10 @@ class Row:
         return self.shape.get("batch", 8) * self.shape.get("sequence", 256)
 
     def sides(self, wanted):
-        """PyTorch is compiled where that is a choice: under autocast in one process."""
-        return [side for side in wanted if side != "compiled" or self.compiles()]
-
-    def compiles(self):
-        return self.bf16 and self.peer == "gpt.py"
+        """PyTorch is compiled under autocast in one process, and sharded where replicas are."""
+        none = ([] if self.bf16 and self.peer == "gpt.py" else ["compiled"]) + (
+            [] if self.peer == "gpt_data_parallel.py" else ["sharded"])
+        return [side for side in wanted if side not in none]
 
 
 SEQUENCE = {"parallel.tensor": 2, "parallel.sequence_parallel": True}
@@ -65,10 +65,13 @@ ROWS = [
     Row("f", "bf16, 2 ranks x 1 thread, tensor", 2, 1, "gpt_tensor_parallel.py",
         {"parallel.tensor": 2, **BF16}, bf16=True),
     Row("g", "GPT-2 124M, 1 rank x 2 threads", 1, 2, "gpt.py", GPT2_SETTINGS, GPT2, 50257),
+    Row("i", "bf16, 2 ranks x 1 thread, ZeRO-1", 2, 1, "gpt_data_parallel.py",
+        {"parallel.data": 2, "batch.micro": 4, "optimizer.type": "distributed", **BF16},
+        bf16=True),
     Row("h", "GPT-2 124M, bf16", 1, 2, "gpt.py", {**GPT2_SETTINGS, **BF16}, GPT2, 50257, True),
 ]
 # Rows of one side.
-COMPARED = [("b", "a"), ("c", "b"), ("d", "a"), ("e", "a"), ("f", "e"), ("h", "g")]
+COMPARED = [("b", "a"), ("c", "b"), ("d", "a"), ("e", "a"), ("f", "e"), ("i", "e"), ("h", "g")]
 
 
 @dataclass
@@ -126,7 +129,12 @@ def measure_compiled(row, options, data):
     return measure_torch(row, options, data, "--compile")
 
 
-MEASURE = {"torch": measure_torch, "compiled": measure_compiled, "tessera": measure_tessera}
+def measure_sharded(row, options, data):
+    return measure_torch(row, options, data, "--sharded")
+
+
+MEASURE = {"torch": measure_torch, "compiled": measure_compiled, "sharded": measure_sharded,
+           "tessera": measure_tessera}
 
 
 def check(row, side, sample):
@@ -236,7 +244,8 @@ def print_table(rows, summary):
         )
         print(f"{row.key}  {row.title:37}" + "".join(f"{text:>15}" for text in cells))
         if len(each := line.get("torch_each", {})) > 1:
-            print(f"   PyTorch eager {each['torch']:.0f}, compiled {each['compiled']:.0f} tokens/s")
+            print("   PyTorch " + ", ".join(
+                f"{NAMES_OF[side]} {taken:.0f}" for side, taken in each.items()) + " tokens/s")
     for side in SIDES:
         for over, under in COMPARED:
             if (ratio := summary.get(f"{side}_{over}_over_{under}")) is not None:

@@ -50,6 +50,18 @@ TEST(Report, OfATrainingIsWrittenByDefault) {
   EXPECT_THAT(page, HasSubstr("tiny.toml:5:"));
 }
 
+TEST(Report, OfAnFp16TrainingShowsTheLossScale) {
+  const TinyRun run;
+  const auto trained = run.train(TinyRun::steps(
+      3, "run", {"precision.compute=fp16", "precision.loss_scale_start=1099511627776"}));
+  ASSERT_EQ(trained.exit_code, 0) << trained.err;
+  EXPECT_THAT(read(run.at("run/report.html")),
+              AllOf(HasSubstr(">Loss scale, a power of two</text>"),
+                    HasSubstr("now 2^38</text>"),
+                    HasSubstr(">Skipped steps so far</text>"),
+                    HasSubstr("<td>3: gradients were not finite</td>")));
+}
+
 TEST(Report, IsOffWhenItsTypeIsNone) {
   const TinyRun run;
   ASSERT_EQ(run.train(TinyRun::steps(2, "run", {"observers.report.type=none"})).exit_code, 0);

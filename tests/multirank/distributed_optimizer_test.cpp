@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <map>
 #include <mutex>
 
 #include "layouts_support.hpp"
@@ -38,6 +39,34 @@ INSTANTIATE_TEST_SUITE_P(Layouts,
                          Distributed,
                          ::testing::ValuesIn(table_layouts()),
                          [](const auto& info) { return info.param.name; });
+
+class DistributedNarrow : public ::testing::TestWithParam<TableRow> {};
+
+TEST_P(DistributedNarrow, HasTheBitsOfReplicated) {
+  const Sets narrow = with(common(), {"parallel.gradient_dtype=\"bf16\""});
+  expect_same_bits(with(narrow, GetParam().sets), 5);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Gradients,
+    DistributedNarrow,
+    ::testing::Values(
+        TableRow{"dp2", {"parallel.data=2"}},
+        TableRow{"dp8", {"parallel.data=8", "batch.micro=1"}},
+        TableRow{"cpu_tp2_dp4", {"device.type=\"cpu\"", "parallel.tensor=2", "parallel.data=4"}},
+        TableRow{"tp2_cp2_dp2_sp",
+                 {"parallel.tensor=2",
+                  "parallel.context=2",
+                  "parallel.data=2",
+                  "parallel.sequence_parallel=true"}},
+        TableRow{"pp2_dp2", {"parallel.pipeline=2", "parallel.data=2", "schedule.type=\"1f1b\""}},
+        TableRow{"bf16_dp4", {"parallel.data=4", "precision.compute=\"bf16\""}},
+        TableRow{"fp16_cpu_dp4",
+                 {"device.type=\"cpu\"",
+                  "parallel.data=4",
+                  "precision.compute=\"fp16\"",
+                  "precision.loss_scale=1024"}}),
+    [](const auto& info) { return info.param.name; });
 
 class DistributedPipeline : public ::testing::TestWithParam<TableRow> {};
 
@@ -84,33 +113,6 @@ TEST(DistributedMemory, StateIsCutAmongTheReplicas) {
   EXPECT_LE(shard, whole / 4 * 11 / 10) << "but for the gaps between parameters";
 }
 
-// FP32 parameters and gradients: 8 + 8/d bytes for each, and the padding of buckets.
-TEST(DistributedMemory, BytesOfAParameter) {
-  for (const i64 replicas : {1, 2, 4}) {
-    SCOPED_TRACE(replicas);
-    std::mutex mutex;
-    TrainOptions options;
-    options.at_end = [&](RankRun& run) {
-      const MemoryStats memory = run.device().memory();
-      i64 elements = 0;
-      for (const Parameter* p : run.parts().parameter_list()) elements += p->local.elements();
-      const auto holds = [&](Category category, i64 bytes) {
-        const i64 held = memory.bytes[static_cast<std::size_t>(category)];
-        const std::lock_guard lock(mutex);
-        EXPECT_GE(held, bytes * elements);
-        // The allocator rounds up by less than 1/8; tables of ranges and scalars are small.
-        EXPECT_LE(held, bytes * elements * 9 / 8 + 16384) << category_name(category);
-      };
-      holds(Category::parameters, 4);
-      holds(Category::gradients, 4);
-      holds(Category::optimizer, 8 / replicas);
-    };
-    train(tiny_config(),
-          {"model.hidden=64", fmt::format("parallel.data={}", replicas), kDistributed},
-          options);
-  }
-}
-
 // Where a shard is cut shows in the last vector of a kernel, which must not round in its own way.
 TEST(DistributedRules, MomentumOnTheCpuDevice) {
   const Sets sgd = {"optimizer.rule.type=\"sgd\"", "optimizer.rule.momentum=0.9"};
@@ -146,6 +148,31 @@ TEST(DistributedRules, WholeParametersHaveOwners) {
                          "parallel.data=2",
                          "device.type=\"cpu\""}),
                    5);
+  expect_same_bits(with(muon, {"parallel.tensor=2", "parallel.data=2"}), 5);
+}
+
+// Main values of 16-bit compute are those of the parameters that a replica owns, and no others.
+TEST(DistributedRules, WholeParametersOf16BitCompute) {
+  const Sets muon = with(common(),
+                         {"parallel.data=4",
+                          "optimizer.rule.type=\"muon\"",
+                          "precision.compute=\"bf16\"",
+                          "check.replicas_every=1"});
+  expect_same_bits(muon, 5);
+  expect_same_bits(with(muon, {"device.type=\"cpu\"", "parallel.tensor=2"}), 5);
+  std::mutex mutex;
+  std::map<std::string, int> owners;
+  i64 most = 0, all = 0;
+  TrainOptions options;
+  options.at_end = [&](RankRun& run) {
+    const std::lock_guard lock(mutex);
+    all = run.model().memory().elements();
+    most = std::max(most, run.model().memory().main().elements());
+    for (const Parameter* p : run.parts().parameter_list()) owners[p->name] += p->main.defined();
+  };
+  train(tiny_config(), with(muon, {kDistributed}), options);
+  for (const auto& [name, count] : owners) EXPECT_EQ(count, 1) << name;
+  EXPECT_LT(most, all / 2) << "the largest parameter may be more than a quarter";
 }
 
 // The replica check reads parameters between steps: it gathers them, and the next step goes on.

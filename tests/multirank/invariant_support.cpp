@@ -92,17 +92,29 @@ double rms(const std::vector<double>& a, const std::vector<double>& b) {
   return std::sqrt(sum / static_cast<double>(a.size()));
 }
 
-// Is `got` at most twice as far from `near` as that is from `exact`? In words where it is not.
+// Is `got` at most `times` as far from `want` as `near` is from `exact`? In words where it is not.
+struct Distance {
+  const std::vector<double>& want;
+  const std::vector<double>& near;
+  const std::vector<double>& exact;
+  double times;
+};
+std::string farther(const std::vector<double>& got, const Distance& than, const std::string& what) {
+  if (got.size() != than.want.size() || than.near.size() != than.exact.size()) {
+    return fmt::format("{} values of {}, expected {}", got.size(), what, than.want.size());
+  }
+  const double apart = rms(got, than.want), distance = rms(than.near, than.exact);
+  if (apart <= than.times * distance) return {};
+  return fmt::format(
+      "{} differ by {:.3g} (rms), more than {} times {:.3g}", what, apart, than.times, distance);
+}
+
+// A layout may be twice as far from one rank of the same compute as that is from what is exact.
 std::string farther(const std::vector<double>& got,
                     const std::vector<double>& near,
                     const std::vector<double>& exact,
                     const std::string& what) {
-  if (got.size() != near.size() || near.size() != exact.size()) {
-    return fmt::format("{} values of {}, expected {}", got.size(), what, near.size());
-  }
-  const double apart = rms(got, near), bound = 2 * rms(near, exact);
-  if (apart <= bound) return {};
-  return fmt::format("{} differ by {:.3g} (rms), more than twice {:.3g}", what, apart, bound / 2);
+  return farther(got, {near, near, exact, 2}, what);
 }
 
 std::string farther(const Tensors& got, const Tensors& near, const Tensors& exact) {
@@ -110,6 +122,17 @@ std::string farther(const Tensors& got, const Tensors& near, const Tensors& exac
     const auto found = got.find(name);
     if (found == got.end()) return fmt::format("\"{}\" is missing", name);
     const std::string text = farther(found->second, values, exact.at(name), name);
+    if (!text.empty()) return text;
+  }
+  return {};
+}
+
+// Is `got` at most three times as far from `exact` as `near` is?
+std::string farther_from(const Tensors& exact, const Tensors& got, const Tensors& near) {
+  for (const auto& [name, values] : exact) {
+    const auto found = got.find(name);
+    if (found == got.end()) return fmt::format("\"{}\" is missing", name);
+    const std::string text = farther(found->second, {values, near.at(name), values, 3}, name);
     if (!text.empty()) return text;
   }
   return {};
@@ -184,6 +207,23 @@ Findings check_narrow(const PluginHost& host,
     found.update = farther(descent.parameters, single_descent.parameters, exact_descent.parameters);
   }
   return found;
+}
+
+Findings check_narrow_gradients(const PluginHost& host, const Narrow& in, const Sets& sets) {
+  const Sets layout = with(with(in_16_bits(in), {"parallel.gradient_dtype=\"bf16\""}), sets);
+  const Sets bf16 = in_16_bits({"bf16"});
+  const Training& wide = one_rank(kTableSteps);
+  const Training& narrow = trained(bf16, kTableSteps);
+  const Training& exact = trained(in_double(), 1);
+  const Training& exact_descent = trained(with(in_double(), plain_descent()), 1);
+  const Training& narrow_descent = trained(with(bf16, plain_descent()), 1);
+  const Training run = train(tiny_config(), layout, {.steps = kTableSteps, .host = &host});
+  const Training descent = train(tiny_config(), with(layout, plain_descent()), {.host = &host});
+  const Tensors gradients = scaled(run.gradients, in.compute == "fp16" ? 1 / kFixedScale : 1);
+  return {farther(run.losses, {wide.losses, narrow.losses, wide.losses, 3}, "losses"),
+          farther(run.norms, {wide.norms, narrow.norms, wide.norms, 3}, "norms"),
+          farther_from(exact.gradients, gradients, narrow.gradients),
+          farther_from(exact_descent.parameters, descent.parameters, narrow_descent.parameters)};
 }
 
 std::string check_loss_scale(const PluginHost& host,

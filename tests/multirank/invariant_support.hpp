@@ -63,6 +63,11 @@ Findings check_narrow(const PluginHost& host,
                       Rounding rounding,
                       const Sets& model = {});
 
+/// Gradients that replicas send each other in bf16, whatever the compute dtype: at most three times
+/// as far from one rank that rounds nothing (losses, norms: fp32; gradients, one update: double
+/// precision) as one rank of bf16 compute is, which is what a layout of bf16 compute may be.
+Findings check_narrow_gradients(const PluginHost& host, const Narrow& in, const Sets& sets);
+
 /// fp16 with a loss scale that overflows at first and grows later: the same steps are skipped as on
 /// one rank, the scale is the same after each step, and losses are as near as check_narrow's. What
 /// differs, in words.

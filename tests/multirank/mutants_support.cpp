@@ -368,7 +368,7 @@ class MutantOptimizer final : public Optimizer {
           config_.mistake != "norm_of_every_copy")
         continue;
       SumSquaresArgs args{
-          shards_.part(shards_.grad, i).arg(), {}, out.slice(0, layout.expert() ? 1 : 0, 1).arg()};
+          shards_.grad_of(i).arg(), {}, out.slice(0, layout.expert() ? 1 : 0, 1).arg()};
       ops::run(cx, args);
     }
   }
@@ -391,7 +391,7 @@ Shards shards_without_groups(const OptimizerArguments& arguments, const UpdateRu
   shards.main = memory.main();
   shards.compute = memory.compute();
   shards.grad = memory.gradients();
-  shards.list = whole_shards(memory);
+  shards.list = own_shards(memory);
   for (Shard& shard : shards.list) {
     const Parameter& p = *shard.parameter;
     const bool decays = !p.has_tag("bias") && !p.has_tag("norm");

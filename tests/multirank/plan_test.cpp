@@ -6,6 +6,7 @@
 #include <mutex>
 #include <tuple>
 
+#include "kernel/plan/optimizer_ranges.hpp"
 #include "kernel/plan/report.hpp"
 #include "training_support.hpp"
 
@@ -140,12 +141,19 @@ INSTANTIATE_TEST_SUITE_P(
         Layout{"dp2_distributed", {"parallel.data=2", kDistributed}},
         Layout{"dp4_distributed_buckets",
                {"parallel.data=4", "parallel.bucket_elements=10000", kDistributed}},
+        Layout{"dp2_distributed_bf16_gradients",
+               {"parallel.data=2", "parallel.gradient_dtype=\"bf16\"", kDistributed}},
+        Layout{"dp2_buckets_bf16_gradients",
+               {"parallel.data=2",
+                "parallel.bucket_elements=10000",
+                "parallel.gradient_dtype=\"bf16\""}},
         Layout{"pp2_dp2_distributed",
                {"parallel.pipeline=2",
                 "parallel.data=2",
                 "schedule.type=\"1f1b\"",
                 "parallel.bucket_elements=10000",
                 kDistributed}},
+        Layout{"tp2_muon", {"parallel.tensor=2", "optimizer.rule.type=\"muon\""}},
         Layout{"cp2", {"parallel.context=2"}},
         Layout{"pp2", {"parallel.pipeline=2", "schedule.type=\"1f1b\""}},
         Layout{"pp2_tp2", {"parallel.pipeline=2", "parallel.tensor=2", "schedule.type=\"1f1b\""}},
@@ -233,6 +241,31 @@ TEST(PlannedWork, IsDividedAmongRanksAndGrowsByRecomputing) {
   const double again = predicted({"recompute.mode=\"full\""}).flops;
   const double h = 64, s = 32;
   EXPECT_DOUBLE_EQ(again - one, 2 * 8 * s * 4 * (12 * h * h + s * h));
+}
+
+// A rule of whole parameters: each is updated by one replica, and both have some.
+TEST(PlannedRanges, OfWholeParametersHaveOneOwner) {
+  const Resolved config = resolve(
+      Config::parse(tiny_config(),
+                    "test",
+                    with_model({"parallel.data=2", kDistributed, "optimizer.rule.type=\"muon\""})),
+      plugins());
+  PlanArguments arguments;
+  arguments.config = &config;
+  arguments.plugins = &plugins();
+  arguments.world = world_size(config.run);
+  const std::vector<OptimizerRanges> all = optimizer_ranges(arguments);
+  std::map<i64, i64> elements;  // by rank
+  for (const OptimizerRanges::Bucket& bucket : all.at(0).buckets) {
+    for (const OptimizerRanges::Of& of : bucket.parameters) {
+      ASSERT_EQ(of.parts.size(), 1U) << of.name;
+      EXPECT_EQ(of.parts[0].ranges.param.begin, 0);
+      elements[of.parts[0].rank] += of.parts[0].ranges.param.length;
+    }
+  }
+  ASSERT_EQ(elements.size(), 2U);
+  EXPECT_NEAR(static_cast<double>(elements[0]) / static_cast<double>(elements[1]), 1, 0.1);
+  EXPECT_NE(optimizer_ranges_text(all).find("whole parameters shared out to 2"), std::string::npos);
 }
 
 TEST(Planning, IsTheSameWithAnyNumberOfWorkers) {

@@ -14,6 +14,7 @@ const std::string kRows = "parallel.sequence_parallel=true";
 const std::string kGather = "model.block.attention.context=\"allgather\"";
 const std::string kHeads = "model.block.attention.context=\"all_to_all\"";
 const std::string kDistributed = "optimizer.type=\"distributed\"";
+const std::string kNarrow = "parallel.gradient_dtype=\"bf16\"";
 const Sets kStages = {"parallel.pipeline=2", "schedule.type=\"1f1b\""};
 const Sets kFourStages = {"parallel.pipeline=2", "placement.layout=\"E|t|t|L\""};
 
@@ -139,6 +140,7 @@ TEST_P(PrecisionOnDevice, LossScaleIsOneForAllRanks) {
       {"cp2", {"parallel.context=2"}},
       {"pp2_tp2", with(kStages, {"parallel.tensor=2"})},
       {"distributed_dp2", {"parallel.data=2", kDistributed}},
+      {"dp2_bf16_gradients", {"parallel.data=2", kNarrow}},
       {"distributed_pp2_dp2", with(kStages, {"parallel.data=2", kDistributed})},
   };
   for (const auto& [name, sets] : layouts) {

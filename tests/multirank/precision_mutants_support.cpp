@@ -198,7 +198,7 @@ class MutantOptimizer final : public Optimizer {
   void sum_squares(Context& cx, const Tensor& out) override {
     for (std::size_t i = 0; i < shards_.list.size(); ++i) {
       if (!shards_.list[i].parameter->layout.counted()) continue;
-      SumSquaresArgs args{shards_.part(shards_.grad, i).arg(), {}, out.slice(0, 0, 1).arg()};
+      SumSquaresArgs args{shards_.grad_of(i).arg(), {}, out.slice(0, 0, 1).arg()};
       ops::run(cx, args);
     }
     if (config_.mistake == "none") return;

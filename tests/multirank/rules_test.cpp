@@ -2,9 +2,9 @@
 #include <gmock/gmock.h>
 
 #include <cmath>
+#include <set>
 
-#include "invariant_support.hpp"
-#include "tessera/error.hpp"
+#include "layouts_support.hpp"
 
 namespace tessera::testing {
 namespace rules_test {
@@ -71,19 +71,53 @@ TEST(Muon, UpdatesEverythingElseAsAdamW) {
   EXPECT_NE(muon.at("layers.0.mlp.up.weight"), adamw.at("layers.0.mlp.up.weight"));
 }
 
-TEST(Muon, RefusesMatricesThatAreCut) {
-  for (const char* type : {"replicated", "distributed"}) {
-    const Sets sets = {"parallel.tensor=2",
-                       "optimizer.rule.type=\"muon\"",
-                       fmt::format("optimizer.type=\"{}\"", type)};
-    try {
-      train(tiny_config(), sets, {.steps = 1});
-      ADD_FAILURE() << type;
-    } catch (const Error& error) {
-      EXPECT_THAT(error.what(), ::testing::HasSubstr("must see each parameter whole")) << type;
+TEST(Muon, KeepsASecondMomentOfNoMatrix) {
+  TrainOptions options;
+  options.at_end = [](RankRun& run) {
+    std::set<std::string> second;
+    std::size_t first = 0;
+    for (const NamedState& state : run.step().optimizer().state()) {
+      if (state.name == "first_moment") ++first;
+      if (state.name == "second_moment") second.insert(state.parameter->name);
     }
-  }
+    EXPECT_EQ(first, run.parts().parameter_list().size());
+    EXPECT_TRUE(second.contains("embedding.weight"));
+    EXPECT_TRUE(second.contains("layers.0.mlp.up.bias"));
+    EXPECT_FALSE(second.contains("layers.0.mlp.up.weight"));
+    EXPECT_FALSE(second.contains("layers.1.attention.qkv.weight"));
+  };
+  train(tiny_config(), {"optimizer.rule.type=\"muon\""}, options);
 }
+
+// What tensor parallelism cuts is orthogonalised whole: the invariant table's bounds hold.
+class MuonLayouts : public ::testing::TestWithParam<TableRow> {};
+
+TEST_P(MuonLayouts, TrainAsOneRankDoes) {
+  const Sets muon = {"optimizer.rule.type=\"muon\""};
+  const Training single = train(tiny_config(), muon, {.steps = kTableSteps});
+  const Training run = train(tiny_config(), with(muon, GetParam().sets), {.steps = kTableSteps});
+  EXPECT_EQ(difference(run.losses, single.losses, kLossTolerance, "loss"), "");
+  EXPECT_EQ(difference(run.norms, single.norms, kNormTolerance, "gradient norm"), "");
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Layouts,
+    MuonLayouts,
+    ::testing::Values(
+        TableRow{"dp2", {"parallel.data=2"}},
+        TableRow{"tp2", {"parallel.tensor=2"}},
+        TableRow{"tp4_sp", {"parallel.tensor=4", "parallel.sequence_parallel=true"}},
+        TableRow{"cpu_tp2_dp2", {"device.type=\"cpu\"", "parallel.tensor=2", "parallel.data=2"}},
+        TableRow{"pp2_tp2", {"parallel.pipeline=2", "schedule.type=\"1f1b\"", "parallel.tensor=2"}},
+        TableRow{"distributed_tp2_dp2",
+                 {"parallel.tensor=2", "parallel.data=2", "optimizer.type=\"distributed\""}},
+        TableRow{"distributed_tp2_cp2_dp2_sp",
+                 {"parallel.tensor=2",
+                  "parallel.context=2",
+                  "parallel.data=2",
+                  "parallel.sequence_parallel=true",
+                  "optimizer.type=\"distributed\""}}),
+    [](const auto& info) { return info.param.name; });
 
 // The first step of a momentum of zero is as long for every element that has a gradient.
 TEST(Lion, StepsByTheSign) {

@@ -31,15 +31,15 @@ void lion(const LionArgs& a) {
   const double lr = scalars[step_scalar::kLearningRate];
   const double scale = scalars[step_scalar::kGradientScale];
   const bool skip = scalars[step_scalar::kFoundInf] != 0;
-  const auto update = [&](i64 begin, i64 end, double lr_scale, double weight_decay) {
-    for (i64 i = begin; i < end; ++i) {
-      float& w = a.main.as<float>()[i];
-      float& m = a.momentum.as<float>()[i];
-      float& g = a.grad.as<float>()[i];
+  const auto update = [&](const ShardRun& run) {
+    for (i64 i = 0; i < run.length; ++i) {
+      float& w = a.main.as<float>()[run.main + i];
+      float& m = a.momentum.as<float>()[run.state + i];
+      float& g = a.grad.as<float>()[run.grad + i];
       if (!skip) {
         const double grad = scale * g, mixed = a.beta1 * m + (1 - a.beta1) * grad;
         const double sign = mixed > 0 ? 1 : mixed < 0 ? -1 : 0;
-        w = static_cast<float>(w - lr * lr_scale * (sign + weight_decay * w));
+        w = static_cast<float>(w - lr * run.lr_scale * (sign + run.weight_decay * w));
         m = static_cast<float>(a.beta2 * m + (1 - a.beta2) * grad);
       }
       g = 0;
@@ -63,14 +63,8 @@ class Lion final : public UpdateRule {
   std::vector<StateSpec> state() const override { return {{"momentum"}}; }
   double weight_decay() const override { return config_.weight_decay; }
   void update(Context& cx, const Shards& shards, const Tensor& scalars) const override {
-    LionArgs args;
-    args.scalars = scalars.arg();
-    args.ranges = shards.ranges.arg();
-    args.hyper = shards.hyper.arg();
-    args.grad = shards.grad.arg();
-    args.main = shards.main.arg();
+    auto args = update_args<LionArgs>(shards, scalars);
     args.momentum = shards.state[0].arg();
-    args.compute = shards.compute.arg();
     args.beta1 = config_.beta1;
     args.beta2 = config_.beta2;
     ops::run(cx, operation_, args);
@@ -111,7 +105,7 @@ TEST(LionRule, StepsByTheSign) {
   Shards shards;
   shards.main = bench.tensor({3}, DType::fp32, {1, 1, 1});
   shards.grad = bench.tensor({3}, DType::fp32, {4, -4, 0});
-  shards.list = {{nullptr, {0, 3}, 0, {.weight_decay = 1}}};
+  shards.list = {{.range = {0, 3}, .hyper = {.weight_decay = 1}}};
   shards.allocate(device, 1);
   testing::write(shards.state[0], {0, 1, 0});
   const Tensor scalars =

@@ -34,6 +34,12 @@ double loss_scale_of(const PrecisionSection& precision) {
   return precision.loss_scale.value_or(precision.loss_scale_start);
 }
 
+// In which replicas send each other gradients.
+DType gradient_dtype_of(const RunConfig& config) {
+  const std::string& dtype = config.parallel.gradient_dtype;
+  return parse_dtype(dtype == "main" ? config.precision.main : dtype);
+}
+
 }  // namespace
 
 TrainStep::TrainStep(const Rank& rank,
@@ -45,7 +51,11 @@ TrainStep::TrainStep(const Rank& rank,
       setup_(setup),
       microbatches_(options.microbatches > 0 ? options.microbatches
                                              : static_cast<int>(setup.microbatches)),
-      gradients_(model.memory(), model.parts().parameters(), *rank.mesh, *rank.device),
+      gradients_(model.memory(),
+                 model.parts().parameters(),
+                 *rank.mesh,
+                 *rank.device,
+                 gradient_dtype_of(*setup.config)),
       inputs_(*setup.dataset, model.parts(), setup.batch, *rank.mesh, *rank.device, microbatches_),
       losses_(std::make_unique<StepLosses>(
           model.parts(), setup.config->run.log_every_steps, *rank.device)) {
@@ -79,8 +89,6 @@ void TrainStep::make_optimizer(bool locate_errors) {
                : made;
   };
   optimizer_ = setup_.maker->make(setup_.config->optimizer, arguments);
-  const std::vector<int> owners = optimizer_->owners();
-  if (!owners.empty()) gradients_.own_whole(model_.memory(), parameters, owners);
 }
 
 void TrainStep::make_scalars() {

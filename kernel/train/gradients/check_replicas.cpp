@@ -17,10 +17,10 @@ i64 hash_of(Device& device, const Tensor& tensor) {
   return static_cast<i64>(hash64(std::as_bytes(std::span(values))) >> 1);
 }
 
-// Each replica has main values, or those of its shard alone.
-const Tensor& held_by_all(const Parameter& parameter) {
-  return parameter.main.defined() ? parameter.main : parameter.compute;
-}
+struct Compared {
+  const Parameter* parameter;
+  GradientSync::HeldForm form;
+};
 
 // Compares one number a parameter over a group; returns the first that differs, or -1.
 int first_difference(Device& device, const std::vector<i64>& hashes, ProcessGroup& group) {
@@ -51,20 +51,24 @@ void check_replicas(Context& cx,
   const auto compare = [&](ProcessGroup& group, auto&& copied) {
     if (group.size() == 1) return;
     std::vector<i64> hashes;
-    std::vector<const Parameter*> compared;
+    std::vector<Compared> compared;
     for (const Parameter* p : parameters) {
       if (!copied(p->layout)) continue;
-      hashes.push_back(hash_of(*cx.device, held_by_all(*p)));
-      compared.push_back(p);
+      for (const GradientSync::HeldForm& form : gradients.held_forms(*p)) {
+        hashes.push_back(hash_of(*cx.device, form.values));
+        compared.push_back({p, form});
+      }
     }
-    const int different = first_difference(*cx.device, hashes, group);
-    require(
-        different < 0,
-        "replicas of parameter \"{}\" differ within {} after step {}: a reduction is missing or "
-        "not the same on every rank",
-        different < 0 ? "" : compared[static_cast<std::size_t>(different)]->name,
+    const int index = first_difference(*cx.device, hashes, group);
+    if (index < 0) return;
+    const auto& [parameter, form] = compared[static_cast<std::size_t>(index)];
+    fail(
+        "replicas of parameter \"{}\" differ within {} after step {}, in their {} values: a "
+        "reduction is missing or not the same on every rank",
+        parameter->name,
         group.name(),
-        step);
+        step,
+        form.name);
   };
   using Layout = const ParameterLayout&;
   const Mesh& mesh = *cx.mesh;

@@ -5,9 +5,9 @@
 
 namespace tessera {
 
-/// Compares the main values of replicated parameters over the groups that hold copies; the compute
-/// values where main values are cut into shards. All ranks call it. Throws Error naming the first
-/// parameter that differs, after which `step`. Waits for the device.
+/// Compares replicated parameters over the groups that hold copies: all forms that each of them
+/// holds whole. All ranks call it. Throws Error naming the first parameter that differs, after
+/// which `step`. Waits for the device.
 void check_replicas(Context& cx,
                     const std::vector<Parameter*>& parameters,
                     const GradientSync& gradients,

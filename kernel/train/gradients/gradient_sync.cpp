@@ -10,8 +10,15 @@ namespace tessera {
 
 namespace {
 
+constexpr std::size_t kRoundedAtOnce = 2;  // one is sent while another is made
+
 Tensor part_of(const Tensor& flat, const FlatRange& range) {
   return flat.slice(0, range.begin, range.length);
+}
+
+void copy(Context& cx, const Tensor& from, const Tensor& to) {
+  CopyArgs args{from.arg(), to.arg()};
+  ops::run(cx, args);
 }
 
 // Layers whose backward adds to a bucket, in the order of its parameters.
@@ -34,10 +41,13 @@ std::vector<int> layers_of(const ParameterBucket& bucket,
 GradientSync::GradientSync(ParameterMemory& memory,
                            const std::vector<ModelParts::Entry>& parameters,
                            const Mesh& mesh,
-                           Device& device)
+                           Device& device,
+                           std::optional<DType> sent)
     : pipeline_(&mesh.group(Axis::pipeline)) {
   memory.allocate_gradients(device);
   flat_ = memory.gradients();
+  sent_ = sent.value_or(flat_.dtype());
+  all_main_ = memory.has_all_main();
   const Tensor& values = memory.compute().defined() ? memory.compute() : memory.main();
   for (const ParameterBucket& from : memory.buckets()) {
     const ParameterLayout& layout = from.members.front().parameter->layout;
@@ -48,8 +58,14 @@ GradientSync::GradientSync(ParameterMemory& memory,
     for (const Axis axis : layout.partial()) bucket.partial.push_back(&mesh.group(axis));
     bucket.replicas = &layout.replicas(mesh);
     bucket.expert = layout.expert();
-    bucket.own = part_of(bucket.flat, from.own_shard());
-    bucket.own_values = part_of(bucket.values, from.own_shard());
+    for (const ParameterBucket::Member& member : from.members) {
+      if (member.shard == ParameterBucket::kCut) continue;
+      const FlatRange range{member.begin, member.parameter->local.elements()};
+      bucket.whole.push_back({part_of(bucket.values, range), static_cast<int>(member.shard)});
+    }
+    bucket.own_range = bucket.whole.empty() ? from.own_shard() : FlatRange{0, from.elements};
+    bucket.own = part_of(bucket.flat, bucket.own_range);
+    bucket.own_values = part_of(bucket.values, bucket.own_range);
     if (from.shards > 1) {
       require(from.shards == bucket.replicas->size(),
               "bucket {} is cut into {} shards, {} has {} members",
@@ -68,23 +84,6 @@ GradientSync::GradientSync(ParameterMemory& memory,
   gathered_.resize(buckets_.size());
   // Stages declare in different orders.
   std::ranges::sort(shared_, {}, [](const Shared& shared) { return shared.parameter->name; });
-}
-
-void GradientSync::own_whole(const ParameterMemory& memory,
-                             std::span<Parameter* const> parameters,
-                             const std::vector<int>& owners) {
-  for (std::size_t b = 0; b < buckets_.size(); ++b) {
-    Bucket& bucket = buckets_[b];
-    bucket.own = bucket.flat;
-    for (const auto& [parameter, begin] : memory.buckets()[b].members) {
-      const auto index = std::ranges::find(parameters, parameter) - parameters.begin();
-      bucket.whole.push_back({part_of(bucket.values, {begin, parameter->local.elements()}),
-                              owners.at(static_cast<std::size_t>(index))});
-      for (Shared& shared : shared_) {
-        if (shared.parameter == parameter) shared.gradient = bucket.flat;
-      }
-    }
-  }
 }
 
 std::vector<std::vector<int>> GradientSync::bucket_layers() const {
@@ -109,15 +108,35 @@ void GradientSync::reduce(Context& cx, int index) {
   for (ProcessGroup* group : bucket.partial) {
     group->all_reduce(*cx.stream, bucket.flat, ReduceOp::sum, bucket.name).wait(*cx.stream);
   }
+  sum_replicas(cx, bucket);
+}
+
+// What is rounded for the way takes memory until it is back, so few buckets are on it at once.
+void GradientSync::sum_replicas(Context& cx, const Bucket& bucket) {
   ProcessGroup& replicas = *bucket.replicas;
-  started_.push_back(
-      bucket.cut() ? replicas.reduce_scatter(*cx.stream, bucket.flat, bucket.own, bucket.name)
-                   : replicas.all_reduce(*cx.stream, bucket.flat, ReduceOp::sum, bucket.name));
+  Tensor flat = bucket.flat, own = bucket.own, rounded;
+  if (replicas.size() > 1 && sent_ != flat.dtype()) {
+    while (started_.size() >= kRoundedAtOnce) finish_first(cx);
+    Context for_copies = cx;
+    for_copies.category = Category::communication;
+    flat = rounded = for_copies.empty(flat.shape(), sent_);
+    own = part_of(flat, bucket.own_range);
+    copy(cx, bucket.flat, rounded);
+  }
+  Work work = bucket.cut() ? replicas.reduce_scatter(*cx.stream, flat, own, bucket.name)
+                           : replicas.all_reduce(*cx.stream, flat, ReduceOp::sum, bucket.name);
+  started_.push_back({std::move(work), &bucket, rounded});
+}
+
+void GradientSync::finish_first(Context& cx) {
+  auto& [work, bucket, rounded] = started_.front();
+  work.wait(*cx.stream);
+  if (rounded.defined()) copy(cx, part_of(rounded, bucket->own_range), bucket->own);
+  started_.pop_front();
 }
 
 void GradientSync::finish(Context& cx) {
-  for (Work& work : started_) work.wait(*cx.stream);
-  started_.clear();
+  while (!started_.empty()) finish_first(cx);
   sum_shared(cx);
 }
 
@@ -185,21 +204,32 @@ void GradientSync::sum_shared(Context& cx) const {
 void GradientSync::check_shared_equal(Context& cx) const {
   for (const auto& [parameter, gradient] : shared_) {
     const std::vector<int>& holders = parameter->layout.holders();
-    std::vector<std::vector<std::byte>> bytes;
-    const Tensor& held = parameter->main.defined() ? parameter->main : parameter->compute;
-    for (const Tensor& copy : of_holders(cx, *parameter, held)) {
-      bytes.emplace_back(static_cast<std::size_t>(copy.bytes()));
-      cx.device->read(copy, bytes.back().data());
-    }
-    for (std::size_t i = 1; i < bytes.size(); ++i) {
-      require(bytes[i] == bytes[0],
-              "the copies of \"{}\" on pipeline ranks {} and {} differ: their gradients were not "
-              "summed",
-              parameter->name,
-              holders[0],
-              holders[i]);
+    for (const auto& [name, values] : held_forms(*parameter)) {
+      std::vector<std::vector<std::byte>> bytes;
+      for (const Tensor& copy : of_holders(cx, *parameter, values)) {
+        bytes.emplace_back(static_cast<std::size_t>(copy.bytes()));
+        cx.device->read(copy, bytes.back().data());
+      }
+      for (std::size_t i = 1; i < bytes.size(); ++i) {
+        require(bytes[i] == bytes[0],
+                "the {} values of \"{}\" on pipeline ranks {} and {} differ: their gradients were "
+                "not summed",
+                name,
+                parameter->name,
+                holders[0],
+                holders[i]);
+      }
     }
   }
+}
+
+std::vector<GradientSync::HeldForm> GradientSync::held_forms(const Parameter& parameter) const {
+  std::vector<HeldForm> forms;
+  if (all_main_) forms.push_back({"main", parameter.main});
+  if (!all_main_ || parameter.compute.dtype() != parameter.main.dtype()) {
+    forms.push_back({"compute", parameter.compute});
+  }
+  return forms;
 }
 
 }  // namespace tessera

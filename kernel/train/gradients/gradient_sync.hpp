@@ -1,6 +1,8 @@
 #pragma once
-#include <span>
+#include <deque>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "kernel/model/model_parts.hpp"
@@ -16,14 +18,16 @@ namespace tessera {
 /// parameter (tied embeddings), in the order of their stages, so that all copies stay bit-equal.
 ///
 /// Where the memory is cut into shards, a replica gets the sums of its own shard of each bucket
-/// only, with the same bits, and the updated parameters of the others' shards are gathered.
+/// only, with the same bits, and the updated parameters of the others' shards are gathered. Where
+/// shards are whole parameters, it gets all sums, and each parameter comes from its owner.
 class GradientSync {
  public:
   struct Bucket {
-    Tensor flat;        ///< gradients, [elements]
-    Tensor own;         ///< the part of `flat` that is summed on this rank
-    Tensor values;      ///< what layers read, [elements]
-    Tensor own_values;  ///< the part of `values` that is updated on this rank
+    Tensor flat;          ///< gradients, [elements]
+    FlatRange own_range;  ///< of the bucket
+    Tensor own;           ///< that part of `flat`: it is summed on this rank
+    Tensor values;        ///< what layers read, [elements]
+    Tensor own_values;    ///< the part of `values` that is updated on this rank
     struct Owned {
       Tensor values;
       int owner = 0;  ///< among the replicas
@@ -38,16 +42,12 @@ class GradientSync {
   };
 
   /// Allocates the gradients of `memory`, which is laid out over `parameters`; not yet zero.
+  /// Replicas send each other gradients in `sent`, or as they are, and add them in fp32 at least.
   GradientSync(ParameterMemory& memory,
                const std::vector<ModelParts::Entry>& parameters,
                const Mesh& mesh,
-               Device& device);
-
-  /// Instead of shards, each replica updates whole parameters: the optimizer's owners(), for
-  /// `parameters` of `memory`. Every replica then has all sums, and owners send their parameters.
-  void own_whole(const ParameterMemory& memory,
-                 std::span<Parameter* const> parameters,
-                 const std::vector<int>& owners);
+               Device& device,
+               std::optional<DType> sent = {});
 
   const std::vector<Bucket>& buckets() const { return buckets_; }
   /// Layers whose backward adds to each bucket: what a plan reduces when.
@@ -73,24 +73,39 @@ class GradientSync {
   void wait_gathered(Context& cx, int bucket);
   /// Gathers whatever is old. Between steps, for what reads parameters there.
   void gather_all(Context& cx);
+  /// The forms of a parameter that every replica holds whole: main values, where a rank does not
+  /// hold those of its shard only, and compute values, where they are not the same memory.
+  struct HeldForm {
+    std::string_view name;
+    Tensor values;
+  };
+  std::vector<HeldForm> held_forms(const Parameter& parameter) const;
   /// Throws Error naming the first shared parameter whose values differ between its holders. Waits
   /// for the device. All ranks of the pipeline call it.
   void check_shared_equal(Context& cx) const;
 
  private:
+  void sum_replicas(Context& cx, const Bucket& bucket);
+  void finish_first(Context& cx);
   std::vector<Tensor> of_holders(Context& cx, const Parameter& parameter, const Tensor& own) const;
   void sum_shared(Context& cx) const;
 
   ProcessGroup* pipeline_;
   Tensor flat_;
-  bool sharded_ = false;
+  DType sent_ = DType::fp32;  // in which replicas send each other gradients
+  bool sharded_ = false, all_main_ = true;
   std::vector<Bucket> buckets_;
   struct Shared {
     Parameter* parameter;
     Tensor gradient;  // the part of it that is summed on this rank
   };
   std::vector<Shared> shared_;  // in one order on every rank
-  std::vector<Work> started_;
+  struct Started {
+    Work work;
+    const Bucket* bucket;
+    Tensor rounded;  // the bucket as it is sent; undefined where gradients are sent as they are
+  };
+  std::deque<Started> started_;
   std::vector<bool> old_;                    // by bucket
   std::vector<std::vector<Work>> gathered_;  // by bucket
 };

@@ -12,7 +12,7 @@ std::vector<CheckpointTensor> parameter_tensors(const PlacedModel& model) {
   for (const ModelParts::Entry& entry : model.parts().parameters()) {
     const Parameter& p = *entry.parameter;
     const MainPart main = main_part(model.memory(), p);
-    const bool all = p.main.defined();
+    const bool all = model.memory().has_all_main();
     tensors.push_back({p.name,
                        &p,
                        main.range,
@@ -41,7 +41,7 @@ std::vector<std::string> TrainingState::parameter_names() const {
 }
 
 std::vector<std::string> TrainingState::names() const {
-  std::set<std::string> states;  // the same for every parameter, and a stage has at least one
+  std::set<std::string> states;  // a parameter may have only some of them
   for (const NamedState& state : step_.optimizer().state()) states.insert(state.name);
   std::vector<std::string> names;
   for (const ParameterName& parameter : model_.parameter_names()) {

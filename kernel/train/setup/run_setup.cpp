@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 #include <utility>
+#include <variant>
 
 #include "kernel/schedule/orders.hpp"
 #include "tessera/error.hpp"
@@ -171,10 +173,25 @@ i64 validation_samples_of(const RunSetup& setup) {
   return validation.samples > 0 ? std::min(validation.samples, all) : all;
 }
 
+// Does a rule in one of the optimizer's slots have to see parameters whole?
+bool has_whole_rule(const ComponentInfo& optimizer,
+                    const PluginHost& plugins,
+                    const ConfigTree& tree) {
+  return std::ranges::any_of(optimizer.fields, [&](const FieldSpec& field) {
+    if (field.component_kind != UpdateRule::kKind) return false;
+    const Entry* written = tree.find(fmt::format("optimizer.{}.type", field.name));
+    const std::optional<Value>& type =
+        written != nullptr && written->value ? written->value : field.initial;
+    const auto* name = type ? std::get_if<std::string>(&type->data) : nullptr;
+    const ComponentInfo* rule = name == nullptr ? nullptr : plugins.find(UpdateRule::kKind, *name);
+    return rule != nullptr && rule->whole_parameters;
+  });
+}
+
 }  // namespace
 
 BucketRules RunSetup::bucket_rules(const Mesh& mesh) const {
-  return BucketRules::of(mesh, config->parallel.bucket_elements, sharded);
+  return BucketRules::of(mesh, config->parallel.bucket_elements, sharded, whole);
 }
 
 i64 world_size(const RunConfig& config) {
@@ -255,6 +272,7 @@ RunSetup derive_setup(const Resolved& config,
   setup.maker = std::make_shared<HostMaker>(plugins, config.tree);
   const ComponentInfo* optimizer = plugins.find(Optimizer::kKind, config.run.optimizer.type);
   setup.sharded = optimizer != nullptr && optimizer->shards_replicas;
+  setup.whole = optimizer != nullptr && has_whole_rule(*optimizer, plugins, *config.tree);
   setup.sequence_length = config.run.batch.sequence_length;
   const auto derive = [&](auto& member, auto&& from) {
     return problems

@@ -31,6 +31,7 @@ struct RunSetup {
   std::shared_ptr<LrSchedule> lr;
   StageMap stages;
   bool sharded = false;  ///< each replica updates its shard of the parameters only
+  bool whole = false;    ///< shards are whole parameters, because the rule has to see them whole
 
   BucketRules bucket_rules(const Mesh& mesh) const;
 };

@@ -11,8 +11,9 @@ namespace {
 
 constexpr i64 kGrain = 4096;
 
-/// Calls update(i, gradient of element i, learning rate, weight decay) for every element of every
-/// shard, unless the step is skipped, then zeroes the gradient and stores the rounded copy.
+/// Calls update(place in main, place in the state, gradient, learning rate, weight decay) for every
+/// element of every shard, unless the step is skipped, then zeroes the gradient and stores the
+/// rounded copy.
 template <class T, class Args, class Update>
 void update_elements(const Args& args, Update&& update) {
   const double* step = args.scalars.template as<const double>();
@@ -21,18 +22,22 @@ void update_elements(const Args& args, Update&& update) {
   const double lr = step[step_scalar::kLearningRate];
   T* gradient = args.grad.template as<T>();
   const T* main = args.main.template as<T>();
-  for_each_shard(
-      args.ranges, args.hyper, kGrain, [&](i64 begin, i64 end, double lr_scale, double decay) {
-        for (i64 i = begin; i < end; ++i) {
-          if (!skip) update(i, scale * static_cast<double>(gradient[i]), lr * lr_scale, decay);
-          gradient[i] = T{};
-        }
-        if (skip || !args.compute) return;
-        with_floating(args.kName, args.compute.dtype, [&]<class Rounded>(Rounded) {
-          Rounded* to = args.compute.template as<Rounded>();
-          for (i64 i = begin; i < end; ++i) to[i] = Rounded(static_cast<double>(main[i]));
-        });
-      });
+  for_each_shard(args.ranges, args.hyper, kGrain, [&](const ShardRun& run) {
+    const double rate = lr * run.lr_scale;
+    for (i64 i = 0; i < run.length; ++i) {
+      T& g = gradient[run.grad + i];
+      if (!skip) {
+        update(run.main + i, run.state + i, scale * static_cast<double>(g), rate, run.weight_decay);
+      }
+      g = T{};
+    }
+    if (skip || !args.compute) return;
+    with_floating(args.kName, args.compute.dtype, [&]<class Rounded>(Rounded) {
+      Rounded* to = args.compute.template as<Rounded>() + run.grad;
+      const T* from = main + run.main;
+      for (i64 i = 0; i < run.length; ++i) to[i] = Rounded(static_cast<double>(from[i]));
+    });
+  });
 }
 
 /// Calls body with a value of main's type and of the state's.
@@ -89,14 +94,14 @@ void run(const AdamWArgs& args) {
     const double steps = args.scalars.as<const double>()[step_scalar::kSteps];
     const double first_correction = 1 - std::pow(args.beta1, steps);
     const double second_correction = 1 - std::pow(args.beta2, steps);
-    update_elements<T>(args, [&](i64 i, double g, double rate, double decay) {
-      const double m = args.beta1 * static_cast<double>(first[i]) + (1 - args.beta1) * g;
-      const double v = args.beta2 * static_cast<double>(second[i]) + (1 - args.beta2) * g * g;
+    update_elements<T>(args, [&](i64 i, i64 at, double g, double rate, double decay) {
+      const double m = args.beta1 * static_cast<double>(first[at]) + (1 - args.beta1) * g;
+      const double v = args.beta2 * static_cast<double>(second[at]) + (1 - args.beta2) * g * g;
       const double direction = m / first_correction / (std::sqrt(v / second_correction) + args.eps);
       const double value = static_cast<double>(main[i]);
       main[i] = static_cast<T>(value - rate * (direction + decay * value));
-      first[i] = static_cast<S>(m);
-      second[i] = static_cast<S>(v);
+      first[at] = static_cast<S>(m);
+      second[at] = static_cast<S>(v);
     });
   });
 }
@@ -107,11 +112,11 @@ void run(const SgdArgs& args) {
   with_types(args, state, [&]<class T, class S>(T, S) {
     T* main = args.main.as<T>();
     S* buffer = args.momentum_buffer.as<S>();
-    update_elements<T>(args, [&](i64 i, double g, double rate, double decay) {
+    update_elements<T>(args, [&](i64 i, i64 at, double g, double rate, double decay) {
       double direction = g;
       if (args.momentum_buffer) {
-        direction += args.momentum * static_cast<double>(buffer[i]);
-        buffer[i] = static_cast<S>(direction);
+        direction += args.momentum * static_cast<double>(buffer[at]);
+        buffer[at] = static_cast<S>(direction);
       }
       const double value = static_cast<double>(main[i]);
       main[i] = static_cast<T>(value - rate * (direction + decay * value));

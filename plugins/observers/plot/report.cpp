@@ -39,6 +39,10 @@ void Report::on(const RunStart& start) {
       add("lr", page_.rate);
       add("tokens_per_second", page_.speed);
       add("val_loss", page_.validation);
+      // Lines before the first skipped step do not count them.
+      if (const auto scale = line.number("loss_scale")) {
+        add_scaled_step(page_, line.step(), *scale, line.number("skipped_steps").value_or(0));
+      }
     };
     for_each_earlier_step(arguments_.out + "/metrics.jsonl", arguments_.resume_step, take);
   }
@@ -53,6 +57,10 @@ void Report::on(const StepEnd& step) {
   page_.norm.add(step.step, step.grad_norm);
   page_.rate.add(step.step, step.lr);
   page_.speed.add(step.step, step.tokens_per_second);
+  if (step.loss_scale > 0) {
+    const auto skipped = static_cast<double>(step.skipped_steps);
+    add_scaled_step(page_, step.step, step.loss_scale, skipped);
+  }
   for (const auto& [name, value] : step.metrics) page_.metrics[name].add(step.step, value);
   write_if_due();
 }

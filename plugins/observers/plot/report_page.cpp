@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <ctime>
 
 #include "tessera/svg.hpp"
@@ -131,6 +132,8 @@ std::string charts(const ReportPage& page) {
   out += chart_of("Gradient norm", page.norm, "{:.4g}");
   out += chart_of("Learning rate", page.rate, "{:.3g}", false);
   out += chart_of("Tokens per second", page.speed, "{:.0f}");
+  out += chart_of("Loss scale, a power of two", page.loss_scale, "2^{:.4g}", false);
+  out += chart_of("Skipped steps so far", page.skips, "{:.0f}", false);
   std::size_t shown = 0;
   for (const auto& [name, history] : page.metrics) {
     if (shown++ < kMostMetrics) out += chart_of(name, history, "{:.4g}");
@@ -172,6 +175,11 @@ std::string memory(const MemoryStats& stats) {
 }
 
 }  // namespace
+
+void add_scaled_step(ReportPage& page, i64 step, double loss_scale, double skipped_steps) {
+  page.loss_scale.add(step, std::log2(loss_scale));
+  page.skips.add(step, skipped_steps);
+}
 
 std::string html_of(const ReportPage& page) {
   constexpr std::string_view kRefresh = "<meta http-equiv=\"refresh\" content=\"15\">\n";

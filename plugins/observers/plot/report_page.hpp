@@ -15,9 +15,13 @@ struct ReportPage {
   double seconds = 0;  ///< in steps
   std::string failure, newest_checkpoint;
   History loss, norm, rate, speed, validation;
+  History loss_scale, skips;  ///< its binary logarithm, and steps so far; of runs that scale it
   std::map<std::string, History> metrics;
   MemoryStats memory;
 };
+
+/// Adds what is told of a step whose loss was scaled.
+void add_scaled_step(ReportPage& page, i64 step, double loss_scale, double skipped_steps);
 
 /// One HTML file that refers to nothing outside itself. All that was not written here is escaped.
 std::string html_of(const ReportPage& page);

@@ -24,15 +24,9 @@ void AdamW::Config::describe(Schema<Config>& s) {
 }
 
 void AdamW::update(Context& cx, const Shards& shards, const Tensor& scalars) const {
-  AdamWArgs args;
-  args.scalars = scalars.arg();
-  args.ranges = shards.ranges.arg();
-  args.hyper = shards.hyper.arg();
-  args.grad = shards.grad.arg();
-  args.main = shards.main.arg();
+  auto args = update_args<AdamWArgs>(shards, scalars);
   args.first_moment = shards.state[0].arg();
   args.second_moment = shards.state[1].arg();
-  if (shards.compute.defined()) args.compute = shards.compute.arg();
   args.beta1 = config_.beta1;
   args.beta2 = config_.beta2;
   args.eps = config_.eps;

@@ -1,9 +1,10 @@
 #include "counted_squares.hpp"
 
-#include <algorithm>
+#include <map>
 #include <vector>
 
 #include "tessera/ops.hpp"
+#include "tessera/shards.hpp"
 
 namespace tessera {
 
@@ -11,15 +12,20 @@ CountedSquares::CountedSquares(Device& device,
                                std::span<Parameter* const> parameters,
                                const ParameterMemory& memory)
     : gradients_(memory.gradients()) {
-  const std::vector<Shard> all = whole_shards(memory);
+  std::map<const Parameter*, i64> places;
+  for (const ParameterBucket& bucket : memory.buckets()) {
+    for (const ParameterBucket::Member& member : bucket.members) {
+      places[member.parameter] = bucket.begin + member.begin;
+    }
+  }
   std::vector<Shard> dense, experts;
   for (const Parameter* parameter : parameters) {
     if (!parameter->layout.counted()) continue;
     std::vector<Shard>& of = parameter->layout.expert() ? experts : dense;
-    of.push_back(*std::ranges::find(all, parameter, &Shard::parameter));
+    of.push_back({parameter, {0, parameter->local.elements()}, places.at(parameter)});
   }
-  if (!dense.empty()) dense_ = range_table(device, dense);
-  if (!experts.empty()) experts_ = range_table(device, experts);
+  if (!dense.empty()) dense_ = gradient_ranges(device, dense);
+  if (!experts.empty()) experts_ = gradient_ranges(device, experts);
 }
 
 void CountedSquares::add(Context& cx, const Tensor& out) const {

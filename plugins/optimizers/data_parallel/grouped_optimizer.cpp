@@ -1,6 +1,10 @@
 #include "grouped_optimizer.hpp"
 
+#include <functional>
+#include <utility>
+
 #include "tessera/error.hpp"
+#include "tessera/ops.hpp"
 #include "tessera/types.hpp"
 
 namespace tessera {
@@ -39,6 +43,62 @@ GroupedOptimizer::GroupedOptimizer(const Config& config,
     check_parameter(*parameters_[i], *arguments.mesh, type);
     hyper_[parameters_[i]] = hyper[i];
   }
+  take_shards(arguments);
+}
+
+std::vector<bool> GroupedOptimizer::states_of(const Parameter& parameter) const {
+  std::vector<bool> has;
+  for (const StateSpec& spec : specs_) has.push_back(spec.of == nullptr || spec.of(parameter));
+  return has;
+}
+
+void GroupedOptimizer::take_shards(const OptimizerArguments& arguments) {
+  Device& device = *arguments.device;
+  const ParameterMemory& memory = *arguments.memory;
+  std::map<std::vector<bool>, std::vector<Shard>, std::greater<>> by_states;
+  for (Shard& shard : own_shards(memory)) {
+    shard.hyper = hyper_.at(shard.parameter);
+    by_states[states_of(*shard.parameter)].push_back(shard);
+  }
+  for (auto& [states, list] : by_states) {
+    Shards& shards = shards_.emplace_back();
+    shards.list = std::move(list);
+    shards.main = memory.main();
+    shards.compute = memory.compute();
+    shards.grad = memory.gradients();
+    shards.allocate(device, states, state_dtype_);
+  }
+  counted_ = CountedSquares(device, parameters_, memory);
+  nothing_ = Tensor::allocate(
+      device, device.pool(), device.stream(), {0}, state_dtype_, Category::optimizer);
+}
+
+void GroupedOptimizer::update(Context& cx, const Tensor& scalars) const {
+  for (const Shards& shards : shards_) rule_->update(cx, shards, scalars);
+}
+
+std::vector<NamedState> GroupedOptimizer::named_state(StateHolders holders) const {
+  std::map<const Parameter*, std::pair<const Shards*, std::size_t>> here;
+  for (const Shards& shards : shards_) {
+    for (std::size_t i = 0; i < shards.list.size(); ++i) {
+      here[shards.list[i].parameter] = {&shards, i};
+    }
+  }
+  std::vector<NamedState> out;
+  for (const Parameter* parameter : parameters_) {
+    const auto found = here.find(parameter);
+    const std::vector<bool> has = states_of(*parameter);
+    for (std::size_t s = 0; s < specs_.size(); ++s) {
+      if (!has[s]) continue;
+      NamedState& state =
+          out.emplace_back(NamedState{specs_[s].name, parameter, {}, nothing_, holders});
+      if (found == here.end()) continue;
+      const auto& [shards, index] = found->second;
+      state.range = shards->list[index].range;
+      state.tensor = shards->state_of(s, index);
+    }
+  }
+  return out;
 }
 
 void GroupedOptimizer::check_parameter(const Parameter& parameter,
@@ -48,8 +108,7 @@ void GroupedOptimizer::check_parameter(const Parameter& parameter,
     const auto axis = static_cast<Axis>(i);
     const i64 parts = mesh.size(axis);
     if (parts == 1 || !parameter.layout.cut(axis)) continue;
-    const bool dense = axis == Axis::tensor;
-    if (!dense && axis != Axis::expert && axis != Axis::expert_tensor) {
+    if (axis != Axis::tensor && axis != Axis::expert && axis != Axis::expert_tensor) {
       fail_config(
           "optimizer.type = \"{}\" keeps parameters that are whole or cut over tensor or expert "
           "parallelism; {} is cut {} ways over {}",
@@ -57,18 +116,6 @@ void GroupedOptimizer::check_parameter(const Parameter& parameter,
           parameter.name,
           parts,
           axis_name(axis));
-    }
-    if (rule_->needs() != Needs::elements) {
-      fail_config(
-          "optimizer.rule = \"{}\" must see each parameter whole, but {} is cut {} ways over {}; "
-          "set parallel.{} = 1",
-          config_.rule.type,
-          parameter.name,
-          parts,
-          axis_name(axis),
-          dense                  ? "tensor"
-          : axis == Axis::expert ? "expert"
-                                 : "expert_tensor");
     }
   }
 }

@@ -6,8 +6,10 @@
 #include <string_view>
 #include <vector>
 
+#include "counted_squares.hpp"
 #include "parameter_groups.hpp"
 #include "tessera/optimizer.hpp"
+#include "tessera/shards.hpp"
 
 namespace tessera {
 
@@ -19,9 +21,9 @@ struct OptimizerConfig {
   static void describe(Schema<OptimizerConfig>& s);
 };
 
-/// What the optimizers of this plugin have in common: the rule, its state tensors, and each
-/// parameter's hyperparameters. Parameters that are cut over an axis other than tensor, expert and
-/// expert_tensor are refused.
+/// What the optimizers of this plugin have in common: the rule, what it updates here, its state
+/// tensors, and each parameter's hyperparameters. Parameters that are cut over an axis other than
+/// tensor, expert and expert_tensor are refused.
 class GroupedOptimizer : public Optimizer {
  public:
   using Config = OptimizerConfig;
@@ -31,15 +33,19 @@ class GroupedOptimizer : public Optimizer {
   /// `type`: of the optimizer, for errors.
   GroupedOptimizer(const Config& config, OptimizerArguments& arguments, std::string_view type);
 
-  const UpdateRule& rule() const { return *rule_; }
-  const std::vector<StateSpec>& states() const { return specs_; }
-  DType state_dtype() const { return state_dtype_; }
   /// In model order.
   const std::vector<Parameter*>& parameters() const { return parameters_; }
-  const Hyper& hyper(const Parameter* parameter) const { return hyper_.at(parameter); }
+  /// Adds the squares of what this rank counts, which it holds the sums of, as sum_squares does.
+  void sum_all_squares(Context& cx, const Tensor& out) const { counted_.add(cx, out); }
+  /// Updates what this rank updates, in one call for each set of state tensors.
+  void update(Context& cx, const Tensor& scalars) const;
+  /// State of every parameter, so that all ranks name the same: of many a rank may have nothing.
+  std::vector<NamedState> named_state(StateHolders holders) const;
 
  private:
   void check_parameter(const Parameter& parameter, const Mesh& mesh, std::string_view type) const;
+  void take_shards(const OptimizerArguments& arguments);
+  std::vector<bool> states_of(const Parameter& parameter) const;
 
   Config config_;
   std::shared_ptr<UpdateRule> rule_;
@@ -47,6 +53,9 @@ class GroupedOptimizer : public Optimizer {
   DType state_dtype_;
   std::vector<Parameter*> parameters_;
   std::map<const Parameter*, Hyper> hyper_;
+  std::vector<Shards> shards_;  ///< one for each set of state tensors
+  CountedSquares counted_;
+  Tensor nothing_;  ///< [0], state of what this rank does not update
 };
 
 }  // namespace tessera

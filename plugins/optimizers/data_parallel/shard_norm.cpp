@@ -29,7 +29,7 @@ struct Place {
 std::map<const Parameter*, Place> places_of(const ParameterMemory& memory) {
   std::map<const Parameter*, Place> places;
   for (const ParameterBucket& bucket : memory.buckets()) {
-    for (const auto& [parameter, begin] : bucket.members) places[parameter] = {&bucket, begin};
+    for (const auto& member : bucket.members) places[member.parameter] = {&bucket, member.begin};
   }
   return places;
 }

@@ -9,14 +9,15 @@ namespace tessera {
 /// As AdamWArgs (ops/update.hpp), with the update of Lion.
 struct LionArgs {
   static constexpr std::string_view kName = "lion";
-  static constexpr int kTensors = 6, kOutputs = 3;
+  static constexpr int kTensors = 7, kOutputs = 4;
   static constexpr TensorRule kRules[] = {{"scalars", TypeRule::doubles},
                                           {"ranges", TypeRule::integers},
                                           {"hyper", TypeRule::doubles},
                                           {"grad", TypeRule::data},
                                           {"main", TypeRule::data},
-                                          {"momentum", TypeRule::data}};
-  TensorArg scalars, ranges, hyper, grad, main, momentum;
+                                          {"momentum", TypeRule::data},
+                                          {"compute", TypeRule::floating}};
+  TensorArg scalars, ranges, hyper, grad, main, momentum, compute;
   double beta1 = 0, beta2 = 0;
   static void infer(LionArgs& args);
 };

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
+#include "tessera/comm.hpp"
 #include "tessera/ops.hpp"
 
 namespace tessera {
@@ -14,6 +16,33 @@ constexpr double kA = 3.4445, kB = -4.7750, kC = 2.0315;
 
 bool is_matrix(const Parameter& parameter) {
   return parameter.local.rank() == 2 && !parameter.has_tag("embedding");
+}
+bool is_no_matrix(const Parameter& parameter) { return !is_matrix(parameter); }
+
+// The group over which a matrix is cut along one of its dimensions.
+struct Cut {
+  ProcessGroup* group = nullptr;  // none: this rank has it whole
+  int dim = 0;
+};
+Cut cut_of(const Parameter& parameter, const Mesh& mesh) {
+  for (const Axis axis : {Axis::tensor, Axis::expert_tensor}) {
+    if (!parameter.layout.cut(axis) || mesh.size(axis) == 1) continue;
+    return {&mesh.group(axis), parameter.local[0] != parameter.logical[0] ? 0 : 1};
+  }
+  return {};
+}
+
+// x [m, n] as [n, m], sharing memory.
+TensorArg transposed(const Tensor& x) {
+  TensorArg arg = x.arg();
+  std::swap(arg.shape[0], arg.shape[1]);
+  std::swap(arg.strides[0], arg.strides[1]);
+  return arg;
+}
+
+void copy(Context& cx, const TensorArg& from, const TensorArg& to) {
+  CopyArgs args{from, to};
+  ops::run(cx, args);
 }
 
 }  // namespace
@@ -43,59 +72,63 @@ Muon::Muon(const Config& config, RuleArguments& arguments)
       combine_(*arguments.device),
       apply_(*arguments.device) {}
 
+std::vector<StateSpec> Muon::state() const {
+  return {{"first_moment"}, {"second_moment", &is_no_matrix}};
+}
+
+// Matrices have another state than the rest, so they come in a call of their own.
 void Muon::update(Context& cx, const Shards& shards, const Tensor& scalars) const {
-  for (std::size_t i = 0; i < shards.list.size(); ++i) {
-    if (is_matrix(*shards.list[i].parameter)) {
-      update_matrix(cx, shards, i, scalars);
-    } else {
-      update_elements(cx, shards, i, scalars);
-    }
+  if (shards.state[1].defined()) {
+    update_elements(cx, shards, scalars);
+  } else {
+    update_matrices(cx, shards, scalars);
   }
 }
 
-void Muon::update_elements(Context& cx,
-                           const Shards& shards,
-                           std::size_t i,
-                           const Tensor& scalars) const {
-  const auto row = static_cast<i64>(i);
-  AdamWArgs args;
-  args.scalars = scalars.arg();
-  args.ranges = shards.ranges.slice(0, row, 1).arg();
-  args.hyper = shards.hyper.slice(0, row, 1).arg();
-  args.grad = shards.grad.arg();
-  args.main = shards.main.arg();
+void Muon::update_elements(Context& cx, const Shards& shards, const Tensor& scalars) const {
+  auto args = update_args<AdamWArgs>(shards, scalars);
   args.first_moment = shards.state[0].arg();
   args.second_moment = shards.state[1].arg();
-  if (shards.compute.defined()) args.compute = shards.compute.arg();
   args.beta1 = config_.beta1;
   args.beta2 = config_.beta2;
   args.eps = config_.eps;
   ops::run(cx, args);
 }
 
-void Muon::update_matrix(Context& cx,
-                         const Shards& shards,
-                         std::size_t i,
-                         const Tensor& scalars) const {
-  const Shape& shape = shards.list[i].parameter->local;
-  const Tensor x = cx.empty(shape, shards.main.dtype());
-  const Tensor main = shards.part(shards.main, i);
+void Muon::update_matrices(Context& cx, const Shards& shards, const Tensor& scalars) const {
   MuonMomentumArgs momentum{.scalars = scalars.arg(),
-                            .grad = shards.part(shards.grad, i).arg(),
-                            .momentum = shards.part(shards.state[0], i).arg(),
-                            .out = x.arg(),
+                            .ranges = shards.ranges.arg(),
+                            .hyper = shards.hyper.arg(),
+                            .grad = shards.grad.arg(),
+                            .momentum = shards.state[0].arg(),
                             .beta = config_.momentum};
   ops::run(cx, momentum_, momentum);
-  orthogonalize(cx, x);
-  MuonApplyArgs apply{.scalars = scalars.arg(),
-                      .hyper = shards.hyper.slice(0, static_cast<i64>(i), 1).arg(),
-                      .x = x.arg(),
-                      .main = main.arg(),
-                      .scale = 0.2 * std::sqrt(static_cast<double>(std::max(shape[0], shape[1])))};
-  ops::run(cx, apply_, apply);
-  if (!shards.compute.defined()) return;
-  CopyArgs round{main.arg(), shards.part(shards.compute, i).arg()};
-  ops::run(cx, round);
+  for (std::size_t i = 0; i < shards.list.size(); ++i) {
+    const Parameter& parameter = *shards.list[i].parameter;
+    orthogonalize_part(cx, parameter, shards.grad_of(i).view(parameter.local));
+    auto apply = update_args<MuonApplyArgs>(shards, scalars);
+    apply.ranges = shards.ranges.slice(0, static_cast<i64>(i), 1).arg();
+    apply.hyper = shards.hyper.slice(0, static_cast<i64>(i), 1).arg();
+    const Shape& shape = parameter.logical;
+    apply.scale = 0.2 * std::sqrt(static_cast<double>(std::max(shape[0], shape[1])));
+    ops::run(cx, apply_, apply);
+  }
+}
+
+void Muon::orthogonalize_part(Context& cx, const Parameter& parameter, const Tensor& part) const {
+  const auto [group, dim] = cut_of(parameter, *cx.mesh);
+  if (group == nullptr) return orthogonalize(cx, part);
+  // Gathered along dimension 0, so what is cut along 1 is turned.
+  Tensor own = part;
+  if (dim == 1) {
+    own = cx.empty({part.dim(1), part.dim(0)}, part.dtype());
+    copy(cx, transposed(part), own.arg());
+  }
+  const Tensor whole = cx.empty({own.dim(0) * group->size(), own.dim(1)}, part.dtype());
+  group->all_gather(*cx.stream, own, whole, "a matrix to orthogonalise").wait(*cx.stream);
+  orthogonalize(cx, whole);
+  const Tensor mine = whole.slice(0, own.dim(0) * group->index(), own.dim(0));
+  copy(cx, dim == 1 ? transposed(mine) : mine.arg(), part.arg());
 }
 
 void Muon::orthogonalize(Context& cx, const Tensor& x) const {

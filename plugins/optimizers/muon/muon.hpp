@@ -11,7 +11,11 @@ namespace tessera {
 /// norms are updated by AdamW. Steps of matrices are scaled by 0.2 · sqrt(larger side) (Liu et al.
 /// 2025, "Muon is Scalable for LLM Training", §2.2), so that one learning rate serves both.
 ///
-/// A fused matrix (query, key and value) is orthogonalised as one.
+/// A fused matrix (query, key and value) is orthogonalised as one. A matrix that tensor parallelism
+/// cuts is gathered, so each rank of the group orthogonalises it whole and keeps its part. Its rows
+/// (or columns) then lie in the order of the ranks, which is not that of the logical matrix where
+/// sections are cut, and padding is in it; neither matters, because a permutation and rows of zeros
+/// go through the iteration as they are.
 class Muon final : public UpdateRule {
  public:
   struct Config {
@@ -22,18 +26,18 @@ class Muon final : public UpdateRule {
   };
   Muon(const Config& config, RuleArguments& arguments);
 
-  /// The first moment of a matrix is its momentum; the second stays zero.
-  std::vector<StateSpec> state() const override { return {{"first_moment"}, {"second_moment"}}; }
-  Needs needs() const override { return Needs::whole_matrix; }
+  static constexpr bool kWholeParameters = true;
+
+  /// The first moment of a matrix is its momentum; it has no second one.
+  std::vector<StateSpec> state() const override;
   double weight_decay() const override { return config_.weight_decay; }
   void update(Context& cx, const Shards& shards, const Tensor& scalars) const override;
 
  private:
-  void update_matrix(Context& cx, const Shards& shards, std::size_t i, const Tensor& scalars) const;
-  void update_elements(Context& cx,
-                       const Shards& shards,
-                       std::size_t i,
-                       const Tensor& scalars) const;
+  void update_matrices(Context& cx, const Shards& shards, const Tensor& scalars) const;
+  void update_elements(Context& cx, const Shards& shards, const Tensor& scalars) const;
+  /// This rank's part of a matrix, in place, becomes that of the orthogonalised one.
+  void orthogonalize_part(Context& cx, const Parameter& parameter, const Tensor& part) const;
   /// x [m, n] becomes nearly orthogonal, in place: its singular values come close to 1.
   void orthogonalize(Context& cx, const Tensor& x) const;
 

@@ -4,6 +4,7 @@
 
 #include "tessera/ops/update.hpp"
 #include "tessera/parallel_for.hpp"
+#include "tessera/store_compute.hpp"
 
 namespace tessera {
 
@@ -44,13 +45,13 @@ void momentum(const MuonMomentumArgs& args) {
     const T scale = static_cast<T>(args.scalars.as<const double>()[step_scalar::kGradientScale]);
     const T beta = static_cast<T>(args.beta);
     const bool skip = skipped(args.scalars);
-    T *grad = args.grad.as<T>(), *momentum = args.momentum.as<T>(), *out = args.out.as<T>();
-    parallel_for(args.grad.elements(), kGrain, [=](i64 begin, i64 end) {
-      for (i64 i = begin; i < end; ++i) {
+    for_each_shard(args.ranges, args.hyper, kGrain, [&](const ShardRun& run) {
+      T* grad = args.grad.as<T>() + run.grad;
+      T* momentum = args.momentum.as<T>() + run.state;
+      for (i64 i = 0; i < run.length; ++i) {
         const T g = grad[i] * scale;
         if (!skip) momentum[i] = beta * momentum[i] + g;
-        out[i] = skip ? T{} : g + beta * momentum[i];
-        grad[i] = T{};
+        grad[i] = skip ? T{} : g + beta * momentum[i];
       }
     });
   });
@@ -80,25 +81,26 @@ void combine(const MuonCombineArgs& args) {
 }
 
 void apply(const MuonApplyArgs& args) {
-  if (skipped(args.scalars)) return;
+  const bool skip = skipped(args.scalars);
+  const double lr = args.scalars.as<const double>()[step_scalar::kLearningRate];
   with_real<MuonApplyArgs>(args.main.dtype, [&]<class T>(T) {
-    const double* hyper = args.hyper.as<const double>();
-    const double rate = args.scalars.as<const double>()[step_scalar::kLearningRate] * hyper[0];
-    const T step = static_cast<T>(rate * args.scale), decay = static_cast<T>(rate * hyper[1]);
-    const T* x = args.x.as<const T>();
-    T* main = args.main.as<T>();
-    parallel_for(args.main.elements(), kGrain, [=](i64 begin, i64 end) {
-      for (i64 i = begin; i < end; ++i) main[i] -= step * x[i] + decay * main[i];
+    for_each_shard(args.ranges, args.hyper, kGrain, [&](const ShardRun& run) {
+      const double rate = lr * run.lr_scale;
+      const T step = static_cast<T>(rate * args.scale);
+      const T decay = static_cast<T>(rate * run.weight_decay);
+      T *grad = args.grad.as<T>() + run.grad, *main = args.main.as<T>() + run.main;
+      for (i64 i = 0; i < run.length; ++i) {
+        if (!skip) main[i] -= step * grad[i] + decay * main[i];
+        grad[i] = T{};
+      }
+      if (!skip) store_compute(args.compute, run, main);
     });
   });
 }
 
 }  // namespace
 
-void MuonMomentumArgs::infer(MuonMomentumArgs& args) {
-  require_equal(kName, args.grad, args.momentum);
-  require_equal(kName, args.grad, args.out);
-}
+void MuonMomentumArgs::infer(MuonMomentumArgs&) {}
 
 void MuonNormalizeArgs::infer(MuonNormalizeArgs&) {}
 
@@ -107,7 +109,7 @@ void MuonCombineArgs::infer(MuonCombineArgs& args) {
   require_equal(kName, args.x, args.out);
 }
 
-void MuonApplyArgs::infer(MuonApplyArgs& args) { require_equal(kName, args.x, args.main); }
+void MuonApplyArgs::infer(MuonApplyArgs&) {}
 
 std::vector<Kernel> muon_kernels() {
   return {make_kernel<MuonMomentumArgs>(&momentum),

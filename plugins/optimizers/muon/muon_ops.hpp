@@ -6,16 +6,17 @@
 
 namespace tessera {
 
-/// momentum = beta · momentum + g with g = grad · gradient scale; out = g + beta · momentum
-/// (Nesterov); grad = 0. A skipped step leaves momentum, and out is 0.
+/// momentum = beta · momentum + g with g = grad · gradient scale; grad = g + beta · momentum
+/// (Nesterov), on all shards at once. A skipped step leaves momentum, and grad is 0.
 struct MuonMomentumArgs {
   static constexpr std::string_view kName = "muon.momentum";
-  static constexpr int kTensors = 4, kOutputs = 3;
+  static constexpr int kTensors = 5, kOutputs = 2;
   static constexpr TensorRule kRules[] = {{"scalars", TypeRule::doubles},
+                                          {"ranges", TypeRule::integers},
+                                          {"hyper", TypeRule::doubles},
                                           {"grad", TypeRule::data},
-                                          {"momentum", TypeRule::data},
-                                          {"out", TypeRule::data}};
-  TensorArg scalars, grad, momentum, out;
+                                          {"momentum", TypeRule::data}};
+  TensorArg scalars, ranges, hyper, grad, momentum;
   double beta = 0;
   static void infer(MuonMomentumArgs& args);
 };
@@ -40,17 +41,19 @@ struct MuonCombineArgs {
   static void infer(MuonCombineArgs& args);
 };
 
-/// main -= rate · (scale · x + decay · main), with rate and decay of `hyper` fp64 [1, 2]. Nothing
-/// in a skipped step.
+/// main -= rate · (scale · grad + decay · main), rounded to compute (optional); grad = 0. A skipped
+/// step leaves main.
 struct MuonApplyArgs {
   static constexpr std::string_view kName = "muon.apply";
-  static constexpr int kTensors = 4, kOutputs = 1;
+  static constexpr int kTensors = 6, kOutputs = 3;
   static constexpr TensorRule kRules[] = {{"scalars", TypeRule::doubles},
+                                          {"ranges", TypeRule::integers},
                                           {"hyper", TypeRule::doubles},
-                                          {"x", TypeRule::data},
-                                          {"main", TypeRule::data}};
-  TensorArg scalars, hyper, x, main;
-  double scale = 0;
+                                          {"grad", TypeRule::data},
+                                          {"main", TypeRule::data},
+                                          {"compute", TypeRule::floating}};
+  TensorArg scalars, ranges, hyper, grad, main, compute;
+  double scale = 1;
   static void infer(MuonApplyArgs& args);
 };
 

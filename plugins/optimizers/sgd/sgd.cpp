@@ -24,14 +24,8 @@ std::vector<StateSpec> Sgd::state() const {
 }
 
 void Sgd::update(Context& cx, const Shards& shards, const Tensor& scalars) const {
-  SgdArgs args;
-  args.scalars = scalars.arg();
-  args.ranges = shards.ranges.arg();
-  args.hyper = shards.hyper.arg();
-  args.grad = shards.grad.arg();
-  args.main = shards.main.arg();
+  auto args = update_args<SgdArgs>(shards, scalars);
   if (!shards.state.empty()) args.momentum_buffer = shards.state[0].arg();
-  if (shards.compute.defined()) args.compute = shards.compute.arg();
   args.momentum = config_.momentum;
   ops::run(cx, args);
 }

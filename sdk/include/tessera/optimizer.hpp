@@ -12,12 +12,10 @@
 
 namespace tessera {
 
-/// What a rule must see of a parameter to update it.
-enum class Needs : u8 { elements, parameter_norm, whole_matrix };
-
 /// A state tensor of a rule, of the parameter's shape, starting at zero.
 struct StateSpec {
-  std::string name;  ///< "first_moment": its name in checkpoints
+  std::string name;                        ///< "first_moment": its name in checkpoints
+  bool (*of)(const Parameter&) = nullptr;  ///< which parameters have it; nullptr: all
 };
 
 struct RuleArguments {
@@ -26,6 +24,11 @@ struct RuleArguments {
 
 /// How parameters are updated. Plugin kind "rule". Launches operations only; reads learning rate,
 /// step count and skip decision from device scalars. The gradients are zeroed by the update.
+///
+/// A rule that has to see all elements of a parameter at once (a norm of each, a matrix) states
+/// `static constexpr bool kWholeParameters = true`. Where replicas update shards, each of them then
+/// updates whole parameters. What tensor parallelism cuts the rule gathers itself: the ranks of a
+/// tensor group update the same parameters in the same order.
 class TESSERA_API UpdateRule {
  public:
   static constexpr std::string_view kKind = "rule";
@@ -33,11 +36,11 @@ class TESSERA_API UpdateRule {
 
   virtual ~UpdateRule();
   virtual std::vector<StateSpec> state() const = 0;
-  virtual Needs needs() const { return Needs::elements; }
   /// Weight decay for parameters that take it (not for biases and norms).
   virtual double weight_decay() const { return 0; }
-  /// Updates all shards; a rule that needs elements only does it in one launch. `scalars`: fp64
-  /// [step_scalar::kCount] (ops/update.hpp).
+  /// Updates shards that have the same state tensors; called once a step for each such set. A rule
+  /// that needs no more than elements does it in one launch. `scalars`: fp64 [step_scalar::kCount]
+  /// (ops/update.hpp).
   virtual void update(Context& cx, const Shards& shards, const Tensor& scalars) const = 0;
 };
 
@@ -86,7 +89,8 @@ struct OptimizerArguments {
 /// "optimizer". Gradients arrive summed over data-parallel ranks as the plan's Reduce actions say:
 /// all of them on every replica, or, where the class states `static constexpr bool kShardsReplicas
 /// = true`, each replica's own shard of every bucket (ParameterBucket::shard) and anything in the
-/// rest. Then each replica updates its shard, and the plan's Gather actions bring the others'.
+/// rest; all of them, too, where shards are whole parameters. Then each replica updates its shard
+/// (own_shards()), and the plan's Gather actions bring the others'.
 class TESSERA_API Optimizer {
  public:
   static constexpr std::string_view kKind = "optimizer";
@@ -97,9 +101,6 @@ class TESSERA_API Optimizer {
   /// rank (ParameterLayout::counted), into `out` fp64 [2]: of dense parameters, then of experts,
   /// which are summed over other groups.
   virtual void sum_squares(Context& cx, const Tensor& out) = 0;
-  /// Of an optimizer that shards replicas, where its rule needs whole parameters: the replica that
-  /// updates each of OptimizerArguments::parameters. Empty: shards of buckets are updated.
-  virtual std::vector<int> owners() const { return {}; }
   /// Updates what is updated here and zeroes all gradients.
   virtual void step(Context& cx, const Tensor& scalars) = 0;
   /// Gradient clipping bound of the global norm; 0: none.

@@ -44,6 +44,8 @@ struct TESSERA_API ComponentInfo {
   i64 (*scratch_bytes)(const Collective& collective, int members) = nullptr;
   /// Of an optimizer that states kShardsReplicas (optimizer.hpp).
   bool shards_replicas = false;
+  /// Of a rule that states kWholeParameters (optimizer.hpp).
+  bool whole_parameters = false;
 };
 
 /// Type-erased implementation of one operation on one device (operation.hpp).
@@ -119,6 +121,7 @@ class TESSERA_API Registrar {
       info.scratch_bytes = &T::scratch_bytes;
     }
     if constexpr (requires { T::kShardsReplicas; }) info.shards_replicas = T::kShardsReplicas;
+    if constexpr (requires { T::kWholeParameters; }) info.whole_parameters = T::kWholeParameters;
     add_component(std::move(info));
   }
 

@@ -14,36 +14,62 @@ struct Hyper {
   double weight_decay = 0;
 };
 
-/// The part of one parameter that is updated on this rank, and where it lies in flat memory.
+/// The part of one parameter that is updated on this rank, and where it begins in flat memory.
 struct Shard {
   const Parameter* parameter = nullptr;
   FlatRange range;  ///< of the parameter's storage
-  i64 begin = 0;    ///< element of the flat tensors at which the part begins
-  Hyper hyper;
+  i64 grad = 0;     ///< element of `grad` and of `compute`
+  i64 main = 0;     ///< element of `main`
+  i64 state = 0;    ///< element of every state tensor; Shards::allocate() sets it
+  Hyper hyper = {};
 };
 
-/// What a rule updates: shards side by side in flat tensors of one size, with gaps between them
-/// that belong to nobody. A kernel gets all of them at once, with `ranges` and `hyper`.
+/// What a rule updates in one call: shards in flat tensors, with gaps between them that are not
+/// theirs. A kernel gets all of them at once, with `ranges` and `hyper` (for_each_shard.hpp). Main
+/// values may lie elsewhere than gradients, because a rank may hold only those that it updates; a
+/// state tensor holds these shards and nothing else.
 struct TESSERA_API Shards {
-  std::vector<Shard> list;    ///< by begin
+  std::vector<Shard> list;    ///< by grad
   Tensor main, grad;          ///< main dtype
   Tensor compute;             ///< undefined when it is the same memory as main
-  std::vector<Tensor> state;  ///< in the order of UpdateRule::state()
-  Tensor ranges;              ///< i64 [shards, 2]: begin, length
+  std::vector<Tensor> state;  ///< in the order of UpdateRule::state(); undefined: not of these
+  Tensor ranges;              ///< i64 [shards, 4]: length; begin in grad, in main, in state
   Tensor hyper;               ///< fp64 [shards, 2]: learning-rate scale, weight decay
 
-  /// The elements of shard `index` in `flat`, which is one of the tensors above: for rules that
-  /// work on one parameter after the other.
-  Tensor part(const Tensor& flat, std::size_t index) const;
-  /// Fills `ranges` and `hyper` from `list`, and `state` with `states` tensors of zeros, of this
-  /// dtype or main's.
-  void allocate(Device& device, std::size_t states, std::optional<DType> dtype = {});
+  /// The elements of shard `index`, [its length]: for rules that work on one parameter after the
+  /// other.
+  Tensor grad_of(std::size_t index) const;
+  Tensor compute_of(std::size_t index) const;
+  Tensor main_of(std::size_t index) const;
+  Tensor state_of(std::size_t state, std::size_t index) const;
+
+  /// Fills `ranges` and `hyper` from `list`, and `state` with zeros, of this dtype or main's:
+  /// a tensor for each element of `states` that is true.
+  void allocate(Device& device, const std::vector<bool>& states, std::optional<DType> dtype = {});
+  void allocate(Device& device, std::size_t states, std::optional<DType> dtype = {}) {
+    allocate(device, std::vector<bool>(states, true), dtype);
+  }
 };
 
-/// Every parameter as one shard, where it lies in `memory`.
-TESSERA_API std::vector<Shard> whole_shards(const ParameterMemory& memory);
+/// The arguments of an update operation but for its state and its constants, for operations that
+/// name their tensors as AdamWArgs does (ops/update.hpp). `scalars`: fp64 [step_scalar::kCount].
+template <class Args>
+Args update_args(const Shards& shards, const Tensor& scalars) {
+  Args args;
+  args.scalars = scalars.arg();
+  args.ranges = shards.ranges.arg();
+  args.hyper = shards.hyper.arg();
+  args.grad = shards.grad.arg();
+  args.main = shards.main.arg();
+  if (shards.compute.defined()) args.compute = shards.compute.arg();
+  return args;
+}
 
-/// i64 [shards, 2] on the device: begin and length of each, in the order given.
-TESSERA_API Tensor range_table(Device& device, const std::vector<Shard>& shards);
+/// What this rank updates of every parameter in `memory`, in the order of its memory.
+TESSERA_API std::vector<Shard> own_shards(const ParameterMemory& memory);
+
+/// i64 [shards, 2] on the device: where each begins in the gradients, and its length, in the order
+/// given. The ranges of SumSquares.
+TESSERA_API Tensor gradient_ranges(Device& device, const std::vector<Shard>& shards);
 
 }  // namespace tessera

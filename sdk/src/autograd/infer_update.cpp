@@ -8,20 +8,35 @@ void check_scalars(const Infer& check, const TensorArg& scalars) {
   check.in_place(scalars, {step_scalar::kCount});
 }
 
-/// Flat shards of one size; `main` says which. Two numbers for each shard.
+void check_flat(const Infer& check, const TensorArg& tensor) {
+  check.rank(tensor, 1);
+  check.dense(tensor);
+  check.in_place(tensor, {tensor.shape[0]});
+}
+
+/// Flat tensors, and six numbers for each shard in them.
 template <class Args>
 void check_shards(const Infer& check, const Args& args) {
   check_scalars(check, args.scalars);
   check.rank(args.ranges, 2);
-  check.input(args.ranges, {args.ranges.shape[0], 2});
+  check.input(args.ranges, {args.ranges.shape[0], 4});
   check.input(args.hyper, {args.ranges.shape[0], 2});
-  check.rank(args.main, 1);
-  check.dense(args.main);
-  check.in_place(args.grad, shape_of(args.main));
+  check_flat(check, args.main);
+  check_flat(check, args.grad);
+  check.optional(args.compute, shape_of(args.grad));
 }
 
-void check_compute(const Infer& check, const TensorArg& compute, const TensorArg& main) {
-  check.optional(compute, shape_of(main));
+// Without the state: of flat tensors that hold more than the shards, these are moved. `shards` has
+// as many elements as they.
+template <class Args>
+Effort effort_of(const Args& args, const TensorArg& shards) {
+  Effort effort;
+  for (TensorArg moved : {args.grad, args.main, args.compute}) {
+    if (!moved) continue;
+    moved.shape[0] = shards.shape[0];
+    effort.moves(moved);
+  }
+  return effort;
 }
 
 }  // namespace
@@ -81,17 +96,24 @@ void StepScalarsArgs::infer(StepScalarsArgs& args) {
   check_scalars(check, args.scalars);
 }
 
+Effort AdamWArgs::effort(const AdamWArgs& args) {
+  return effort_of(args, args.first_moment).moves(args.first_moment).moves(args.second_moment);
+}
+
+Effort SgdArgs::effort(const SgdArgs& args) {
+  const bool momentum = present(args.momentum_buffer);
+  return effort_of(args, momentum ? args.momentum_buffer : args.main).moves(args.momentum_buffer);
+}
+
 void AdamWArgs::infer(AdamWArgs& args) {
   const Infer check(args);
   check_shards(check, args);
-  for (const TensorArg* tensor : {&args.first_moment, &args.second_moment}) {
-    check.in_place(*tensor, shape_of(args.main));
-  }
+  check_flat(check, args.first_moment);
+  check.in_place(args.second_moment, shape_of(args.first_moment));
   check.require(args.first_moment.dtype == args.second_moment.dtype,
                 "the moments are {} and {}",
                 dtype_name(args.first_moment.dtype),
                 dtype_name(args.second_moment.dtype));
-  check_compute(check, args.compute, args.main);
 }
 
 void SgdArgs::infer(SgdArgs& args) {
@@ -100,8 +122,7 @@ void SgdArgs::infer(SgdArgs& args) {
   check.require(present(args.momentum_buffer) || args.momentum == 0,
                 "momentum is {} but there is no momentum_buffer",
                 args.momentum);
-  check.optional(args.momentum_buffer, shape_of(args.main));
-  check_compute(check, args.compute, args.main);
+  if (present(args.momentum_buffer)) check_flat(check, args.momentum_buffer);
 }
 
 }  // namespace tessera

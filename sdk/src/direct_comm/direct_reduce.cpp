@@ -2,9 +2,9 @@
 
 #include <cstring>
 
-#include "sdk/src/small_floats.hpp"
 #include "tessera/error.hpp"
 #include "tessera/parallel_for.hpp"
+#include "tessera/small_floats.hpp"
 
 namespace tessera {
 
@@ -106,9 +106,9 @@ void reduce_elements(DType dtype,
     case DType::fp32:
       return with_op<Plain<float>>(op, sources, targets, elements);
     case DType::fp16:
-      return with_op<Small<Half>>(op, sources, targets, elements);
+      return with_op<Small<Float16>>(op, sources, targets, elements);
     case DType::bf16:
-      return with_op<Small<Bfloat>>(op, sources, targets, elements);
+      return with_op<Small<BFloat16>>(op, sources, targets, elements);
     case DType::i64:
       return with_op<Plain<i64>>(op, sources, targets, elements);
     case DType::i32:

@@ -7,9 +7,9 @@
 #include <type_traits>
 
 #include "sdk/src/host_device/strided_runs.hpp"
-#include "sdk/src/small_floats.hpp"
 #include "tessera/core_ops.hpp"
 #include "tessera/parallel_for.hpp"
+#include "tessera/small_floats.hpp"
 
 namespace tessera {
 namespace {
@@ -23,9 +23,9 @@ void with_type(DType dtype, F&& f) {
     case DType::fp32:
       return f(float{});
     case DType::fp16:
-      return f(Half{});
+      return f(Float16{});
     case DType::bf16:
-      return f(Bfloat{});
+      return f(BFloat16{});
     case DType::i64:
       return f(i64{});
     case DType::i32:
@@ -38,11 +38,12 @@ void with_type(DType dtype, F&& f) {
 }
 
 template <class T>
-constexpr bool kSmallFloat = std::is_same_v<T, Half> || std::is_same_v<T, Bfloat>;
+constexpr bool kSmallFloat = std::is_same_v<T, Float16> || std::is_same_v<T, BFloat16>;
 
 template <class To, class From>
 To convert(From value) {
-  if constexpr (kSmallFloat<To> || kSmallFloat<From>) {
+  constexpr bool kFloats = std::is_same_v<To, float> || std::is_same_v<From, float>;
+  if constexpr ((kSmallFloat<To> || kSmallFloat<From>)&&!kFloats) {
     return static_cast<To>(static_cast<double>(value));
   } else {
     return static_cast<To>(value);

@@ -17,25 +17,31 @@ Operand scalars(double steps, double rate, bool found_inf) {
   return Operand::given({step_scalar::kCount}, DType::fp64, values);
 }
 
-/// Shards with gaps and without, of one element and of many.
+/// Shards with gaps and without, of one element and of many: `ranges` of gradients for sums of
+/// squares, `places` and `hyper` for updates. Gradients, main values and state of a shard begin at
+/// different elements, but fit in n.
 struct Table {
-  std::vector<double> ranges, hyper;
+  std::vector<double> ranges, places, hyper;
+  i64 state = 0;
   i64 count() const { return static_cast<i64>(ranges.size() / 2); }
-  void add(i64 begin, i64 length, double lr_scale, double decay) {
-    ranges.insert(ranges.end(), {static_cast<double>(begin), static_cast<double>(length)});
+  void add(i64 begin, i64 main, i64 length, double lr_scale, double decay) {
+    const auto number = [](i64 value) { return static_cast<double>(value); };
+    ranges.insert(ranges.end(), {number(begin), number(length)});
+    places.insert(places.end(), {number(length), number(begin), number(main), number(state)});
     hyper.insert(hyper.end(), {lr_scale, decay});
+    state += length;
   }
 };
 
 Table table_of(i64 n) {
   Table table;
   if (n < 100) {
-    if (n > 0) table.add(0, n, 0.5, 0.1);
+    if (n > 0) table.add(0, 0, n, 0.5, 0.1);
     return table;
   }
-  table.add(0, 5, 0.5, 0.1);
-  table.add(5, 1, 2, 0);
-  table.add(64, n - 64 - 3, 1, 0.3);
+  table.add(0, 3, 5, 0.5, 0.1);
+  table.add(5, 9, 1, 2, 0);
+  table.add(64, 16, n - 64 - 3, 1, 0.3);
   return table;
 }
 
@@ -56,7 +62,7 @@ void add_rules(Cases& cases, i64 n, double steps, bool found_inf) {
   const auto copy = [&] { return cases.random({n}); };
   const auto step = [&] { return scalars(steps, 0.05, found_inf); };
   const Table table = table_of(n);
-  const Operand ranges = ranges_of(table);
+  const Operand ranges = Operand::given({table.count(), 4}, DType::i64, table.places);
   const Operand hyper = Operand::given({table.count(), 2}, DType::fp64, table.hyper);
   const AdamWArgs adamw;
   cases.add(

@@ -338,7 +338,7 @@ void adamw(benchmark::State& state) {
   const auto fp32 = [&] { return b.zeros({kParameters}, DType::fp32); };
   const Tensor grad = fp32(), main = fp32(), first = fp32(), second = fp32();
   const Tensor compute = b.zeros({kParameters});
-  const Tensor ranges = b.values({1, 2}, DType::i64, {0, kParameters});
+  const Tensor ranges = b.values({1, 4}, DType::i64, {kParameters, 0, 0, 0});
   const Tensor hyper = b.values({1, 2}, DType::fp64, {1, 0});
   const AdamWArgs args{scalars.arg(),
                        ranges.arg(),

@@ -46,6 +46,7 @@ def arguments():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--autocast", action="store_true", help="forward pass and loss in bf16")
     parser.add_argument("--compile", action="store_true", help="by torch.compile")
+    parser.add_argument("--sharded", action="store_true", help="of replicas: FSDP2, not DDP")
     parser.add_argument("--processor", action="store_true", help="processor time, all threads'")
     for field in fields(Shape):
         parser.add_argument(f"--{field.name}", type=field.type, default=field.default)

@@ -117,7 +117,7 @@ TEST(CpuKernels, RefuseNarrowGradients) {
   BlockSquaresArgs blocks;
   blocks.x = narrow;
   EXPECT_THROW(check_types(*device->find(BlockSquaresArgs::kName), &blocks, "cpu"), Error);
-  const Operand ranges = Operand::given({1, 2}, DType::i64, {0, 8});
+  const Operand ranges = Operand::given({1, 4}, DType::i64, {8, 0, 0, 0});
   const Operand scalars =
       Operand::given({step_scalar::kCount},
                      DType::fp64,

@@ -124,7 +124,7 @@ TEST(Infer, WrongConstantsAreErrors) {
   EXPECT_THAT(error(max), HasSubstr("valid must be in [0, 3], is 4"));
   SgdArgs sgd;
   sgd.scalars = dense({step_scalar::kCount}, DType::fp64);
-  sgd.ranges = dense({1, 2}, DType::i64);
+  sgd.ranges = dense({1, 4}, DType::i64);
   sgd.hyper = dense({1, 2}, DType::fp64);
   sgd.main = sgd.grad = dense({4});
   sgd.momentum = 0.9;

@@ -15,7 +15,9 @@ Operand scalars(double steps, double rate, double loss_scale, bool found_inf, do
               {steps, rate, loss_scale, found_inf ? 1.0 : 0.0, 0, scale, 0, 0, 0});
 }
 
-Operand whole(i64 n) { return Operand::given({1, 2}, DType::i64, {0, static_cast<double>(n)}); }
+Operand whole(i64 n) {
+  return Operand::given({1, 4}, DType::i64, {static_cast<double>(n), 0, 0, 0});
+}
 Operand hyper(double lr_scale, double decay) { return fp64({1, 2}, {lr_scale, decay}); }
 
 TEST(ReferenceUpdate, AdamWOneStepByHand) {
@@ -106,14 +108,14 @@ TEST(ReferenceUpdate, SumSquaresOfAllOrOfRanges) {
 TEST(ReferenceUpdate, EachShardHasItsHyperparametersAndGapsStay) {
   const auto found = run(SgdArgs{},
                          {scalars(1, 0.1, 1, false, 1),
-                          Operand::given({2, 2}, DType::i64, {0, 1, 2, 1}),
+                          Operand::given({2, 4}, DType::i64, {1, 0, 0, 0, 1, 2, 1, 1}),
                           fp64({2, 2}, {1, 0, 2, 0.5}),
                           fp64({3}, {1, 1, 1}),
                           fp64({3}, {4, 4, 4}),
                           Operand::absent(),
                           Operand::absent()});
   EXPECT_EQ(found[3], (std::vector<double>{0, 1, 0}));
-  expect_near(found[4], {4 - 0.1, 4, 4 - 0.2 * (1 + 2)});
+  expect_near(found[4], {4 - 0.1, 4 - 0.2 * (1 + 2), 4});
 }
 
 // Steps that overflow or not, one after the other; what the loss scale is after each.

@@ -537,6 +537,33 @@ TEST(Report, ResumeShowsTheEarlierSteps) {
   EXPECT_EQ(count(page, "<circle class=\"dot\" cx=\""), 2);
 }
 
+StepEnd scaled_step(i64 step, double loss_scale, i64 skipped_steps) {
+  StepEnd end = step_end(step, 5);
+  end.loss_scale = loss_scale;
+  end.skipped_steps = skipped_steps;
+  return end;
+}
+
+// A resumed run's curves are those of the whole run.
+TEST(Report, ShowsTheLossScaleAndWhatWasSkipped) {
+  const TestFolder whole, parts;
+  const StepEnd first = scaled_step(1, 65536, 0), second = scaled_step(2, 16384, 2);
+  const StepEnd third = scaled_step(3, 16384, 2);
+  const std::string page = report(whole, "", 0, run_start(), first, second, third, RunEnd{});
+  for (const char* text : {">Loss scale, a power of two</text>",
+                           "now 2^14</text>",
+                           ">Skipped steps so far</text>",
+                           "now 2</text>"}) {
+    EXPECT_THAT(page, HasSubstr(text));
+  }
+  metrics(parts, 0, run_start(), first, second);
+  const std::string resumed = report(parts, "", 2, run_start(), third, RunEnd{});
+  const auto curves = [](const std::string& of) { return of.substr(of.find(">Loss scale"), 4000); };
+  EXPECT_EQ(curves(resumed), curves(page));
+  EXPECT_THAT(report(TestFolder(), "", 0, run_start(), step_end(1, 5), RunEnd{}),
+              ::testing::Not(HasSubstr("Loss scale")));
+}
+
 TEST(Report, ANewRunKeepsThePageOfAnEarlierOne) {
   const TestFolder folder;
   folder.write("report.html", "earlier");

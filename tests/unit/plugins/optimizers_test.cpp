@@ -83,7 +83,7 @@ struct Rank {
     }
     const bool sharded = type == "distributed";
     if (sharded) build_mesh(mesh);
-    memory = ParameterMemory(raw, BucketRules::of(mesh, 2, sharded));
+    memory = ParameterMemory(raw, BucketRules::of(mesh, 2, sharded, false));
     memory.allocate_values(*device, DType::fp64, compute);
     memory.allocate_gradients(*device);
     for (std::size_t i = 0; i < raw.size(); ++i) {
@@ -320,22 +320,7 @@ TEST(Replicated, EveryPipelineStageCountsItsOwn) {
   EXPECT_DOUBLE_EQ(rank.sum_squares(*rank.optimizer("")), 5);
 }
 
-class WholeMatrix final : public UpdateRule {
- public:
-  std::vector<StateSpec> state() const override { return {}; }
-  Needs needs() const override { return Needs::whole_matrix; }
-  void update(Context&, const Shards&, const Tensor&) const override {}
-};
-
 TEST(Replicated, RefusesWhatItCannotUpdate) {
-  Rank rank({.world = 2, .tensor = 2}, 0);
-  Parameter& weight = rank.add("w", {2}, {0, 0}, {0, 0});
-  EXPECT_NO_THROW(rank.optimizer("", "", std::make_shared<WholeMatrix>()));
-  rank.cut(weight, {Axis::tensor});
-  EXPECT_THAT(
-      text_of<ConfigError>([&] { rank.optimizer("", "", std::make_shared<WholeMatrix>()); }),
-      HasSubstr("must see each parameter whole, but w is cut 2 ways over tp"));
-
   Rank experts({.world = 2, .expert = 2}, 0);
   experts.cut(experts.add("e", {2}, {0, 0}, {0, 0}), {Axis::expert});
   EXPECT_NO_THROW(experts.optimizer(""));
@@ -377,7 +362,6 @@ TEST(Distributed, AloneDoesWhatReplicatedDoes) {
 TEST(Rules, NameTheirWeightDecay) {
   EXPECT_EQ(make_rule({"adamw"}, "")->weight_decay(), 0.01);
   EXPECT_EQ(make_rule({"sgd"}, "")->weight_decay(), 0.0);
-  EXPECT_EQ(make_rule({"adamw"}, "")->needs(), Needs::elements);
   EXPECT_THAT(text_of<ConfigError>([] { make_rule({"adamw"}, "beta1 = 1.0"); }),
               HasSubstr("beta1"));
 }

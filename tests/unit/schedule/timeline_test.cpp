@@ -13,6 +13,7 @@ namespace timeline_test {
 
 using ::testing::DoubleEq;
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 using enum Action::Kind;
 
@@ -109,6 +110,19 @@ TEST(Timeline, GathersRunBesideUntilTheyAreRead) {
   EXPECT_EQ(timeline.actions[0][2].start, 1) << "the embedding waits for its gather";
   EXPECT_EQ(timeline.actions[0][4].start, 2) << "the block for the second, which follows it";
   EXPECT_EQ(timeline.actions[0][6].start, 3) << "the head for the third, while the block ran";
+  ASSERT_EQ(timeline.asides[0].size(), 6U) << "three gathers, three reductions";
+  const auto& [kind, bucket, span, hidden] = timeline.asides[0][2];
+  EXPECT_EQ(kind, PlanAction::Gather);
+  EXPECT_EQ(bucket, 0);
+  EXPECT_EQ(span.start, 2);
+  EXPECT_EQ(timeline.asides[0][0].hidden, 0) << "nothing can run before it";
+  EXPECT_EQ(timeline.asides[0][1].hidden, 0.25) << "the embedding";
+  EXPECT_EQ(hidden, 0.5) << "both phases of the block";
+  const std::string svg = draw_svg(timeline, 1, "gathers", "units");
+  EXPECT_THAT(svg, HasSubstr("<title>bucket 0, parameters gathered: 2 to 3</title>"));
+  EXPECT_THAT(svg, HasSubstr(">parameters gathered</text>"));
+  EXPECT_THAT(draw_svg(play(orders_of(two_ranks(), shape_of(2, 2))), 1, "none", "units"),
+              ::testing::Not(HasSubstr("gathered")));
 }
 
 TEST(Timeline, WhatIsComputedAgainIsNoWaiting) {

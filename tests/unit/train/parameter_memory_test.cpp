@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <map>
 #include <memory>
+#include <utility>
 
 namespace tessera {
 
@@ -95,6 +97,31 @@ TEST(ParameterMemory, ShardsAreEqualForAnyNumberOfReplicas) {
       EXPECT_EQ(bucket.begin % 128, 0);
     }
   }
+}
+
+// Whole parameters, the largest first, each to the replica that has the fewest elements so far.
+TEST(ParameterMemory, SharesOutWholeParameters) {
+  const Declared declared({100, 300, 50, 120});
+  const ParameterMemory memory(declared.list, {.elements = 256, .dense = {2, 1}, .whole = true});
+  std::map<i64, std::pair<i64, FlatRange>> found;  // by size: the shard, and where it lies there
+  for (const ParameterBucket& bucket : memory.buckets()) {
+    for (const auto& member : bucket.members) {
+      for (i64 shard = 0; shard < 2; ++shard) {
+        const ShardRanges ranges = shard_ranges(bucket, member, shard);
+        if (ranges.param.length == 0) continue;
+        EXPECT_EQ(ranges.param, (FlatRange{0, member.parameter->local.elements()}));
+        EXPECT_EQ(ranges.world.begin, bucket.begin + member.begin);
+        const bool once = found.emplace(ranges.param.length, std::pair(shard, ranges.local)).second;
+        EXPECT_TRUE(once) << "two replicas update one parameter";
+      }
+    }
+  }
+  ASSERT_EQ(found.size(), 4U);
+  EXPECT_EQ(found[300].first, 0);
+  for (const i64 other : {120, 100, 50}) EXPECT_EQ(found[other].first, 1);
+  EXPECT_EQ(found[120].second, (FlatRange{0, 120})) << "in the order of memory";
+  EXPECT_EQ(found[50].second, (FlatRange{128, 50}));
+  EXPECT_EQ(found[100].second, (FlatRange{192, 100})) << "aligned";
 }
 
 }  // namespace parameter_memory_test

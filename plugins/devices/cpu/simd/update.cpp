@@ -31,8 +31,8 @@ double power(double base, i64 exponent) {
 template <class Args>
 void zero_gradients(const Args& args) {
   float* grad = args.grad.template as<float>();
-  const auto zero = [=](i64 begin, i64 end, double, double) {
-    __builtin_memset(grad + begin, 0, static_cast<std::size_t>(end - begin) * sizeof(float));
+  const auto zero = [=](const ShardRun& run) {
+    __builtin_memset(grad + run.grad, 0, static_cast<std::size_t>(run.length) * sizeof(float));
   };
   for_each_shard(args.ranges, args.hyper, 4 * kGrain, zero);
 }
@@ -74,23 +74,24 @@ void adamw(const AdamWArgs& args) {
   State* first = args.first_moment.as<State>();
   State* second = args.second_moment.as<State>();
   const TensorArg compute = args.compute;
-  const auto update = [=](i64 begin, i64 end, double lr_scale, double weight_decay) {
+  const auto update = [=](const ShardRun& run) {
     // w -= rate · (m / c1) / (sqrt(v / c2) + eps), with both corrections drawn out of the loop.
-    const double rate = lr * lr_scale;
+    const double rate = lr * run.lr_scale;
     const float step_size = static_cast<float>(rate * __builtin_sqrt(correction2) / correction1);
-    const float decay = static_cast<float>(rate * weight_decay);
-    for_vectors(end - begin, [=](i64 offset, auto count) {
-      const i64 i = begin + offset;
-      const F g = load(grad + i, count) * unscale;
-      const F m = load(first + i, count) * beta1 + g * rest1;
-      const F v = load(second + i, count) * beta2 + g * g * rest2;
-      const F old = load(main + i, count);
+    const float decay = static_cast<float>(rate * run.weight_decay);
+    float *grads = grad + run.grad, *mains = main + run.main;
+    State *firsts = first + run.state, *seconds = second + run.state;
+    for_vectors(run.length, [=](i64 i, auto count) {
+      const F g = load(grads + i, count) * unscale;
+      const F m = load(firsts + i, count) * beta1 + g * rest1;
+      const F v = load(seconds + i, count) * beta2 + g * g * rest2;
+      const F old = load(mains + i, count);
       const F w = old - (old * decay + step_size * m / (square_root(v) + eps));
-      store(first + i, m, count);
-      store(second + i, v, count);
-      store(main + i, w, count);
-      store_to(compute, i, w, count);
-      store(grad + i, F{}, count);
+      store(firsts + i, m, count);
+      store(seconds + i, v, count);
+      store(mains + i, w, count);
+      store_to(compute, run.grad + i, w, count);
+      store(grads + i, F{}, count);
     });
   };
   for_each_shard(args.ranges, args.hyper, kGrain, update);
@@ -110,22 +111,23 @@ void sgd(const SgdArgs& args) {
   float* main = args.main.as<float>();
   State* buffer = args.momentum_buffer.as<State>();
   const TensorArg compute = args.compute;
-  const auto update = [=](i64 begin, i64 end, double lr_scale, double weight_decay) {
-    const double rate = lr * lr_scale;
+  const auto update = [=](const ShardRun& run) {
+    const double rate = lr * run.lr_scale;
     const float step_size = static_cast<float>(rate);
-    const float decay = static_cast<float>(rate * weight_decay);
-    for_vectors(end - begin, [=](i64 offset, auto count) {
-      const i64 i = begin + offset;
-      F g = load(grad + i, count) * unscale;
-      if (buffer != nullptr) {
-        g = multiply_add(load(buffer + i, count), broadcast(momentum), g);
-        store(buffer + i, g, count);
+    const float decay = static_cast<float>(rate * run.weight_decay);
+    float *grads = grad + run.grad, *mains = main + run.main;
+    State* buffers = buffer == nullptr ? nullptr : buffer + run.state;
+    for_vectors(run.length, [=](i64 i, auto count) {
+      F g = load(grads + i, count) * unscale;
+      if (buffers != nullptr) {
+        g = multiply_add(load(buffers + i, count), broadcast(momentum), g);
+        store(buffers + i, g, count);
       }
-      const F old = load(main + i, count);
+      const F old = load(mains + i, count);
       const F w = old - (old * decay + step_size * g);
-      store(main + i, w, count);
-      store_to(compute, i, w, count);
-      store(grad + i, F{}, count);
+      store(mains + i, w, count);
+      store_to(compute, run.grad + i, w, count);
+      store(grads + i, F{}, count);
     });
   };
   for_each_shard(args.ranges, args.hyper, kGrain, update);

@@ -97,11 +97,11 @@ struct StepScalarsArgs {
 };
 
 /// AdamW (Loshchilov, Hutter 2019, algorithm 2) with bias correction, on all shards at once: flat
-/// tensors of one size, `ranges` i64 [shards, 2] and `hyper` fp64 [shards, 2] as in Shards
-/// (shards.hpp). grad is multiplied by kGradientScale on the way in and zeroed on the way out.
-/// compute (optional): the rounded copy of main. The moments have one dtype, which may be narrower
-/// than main's: they are rounded when they are stored. Does nothing but zero grad when kFoundInf is
-/// set. What lies between shards stays as it is.
+/// tensors, `ranges` i64 [shards, 4] and `hyper` fp64 [shards, 2] as in Shards (shards.hpp). grad
+/// is multiplied by kGradientScale on the way in and zeroed on the way out. compute (optional, of
+/// grad's shape): the rounded copy of main. The moments have one dtype, which may be narrower than
+/// main's: they are rounded when they are stored. Does nothing but zero grad when kFoundInf is set.
+/// What lies between shards stays as it is.
 struct AdamWArgs {
   static constexpr std::string_view kName = "adamw";
   static constexpr int kTensors = 8, kOutputs = 5;
@@ -116,6 +116,7 @@ struct AdamWArgs {
   TensorArg scalars, ranges, hyper, grad, main, first_moment, second_moment, compute;
   double beta1 = 0.9, beta2 = 0.999, eps = 1e-8;
   TESSERA_API static void infer(AdamWArgs& args);
+  TESSERA_API static Effort effort(const AdamWArgs& args);
 };
 
 /// Stochastic gradient descent with optional momentum (buffer = momentum · buffer + grad, absent
@@ -133,6 +134,7 @@ struct SgdArgs {
   TensorArg scalars, ranges, hyper, grad, main, momentum_buffer, compute;
   double momentum = 0;
   TESSERA_API static void infer(SgdArgs& args);
+  TESSERA_API static Effort effort(const SgdArgs& args);
 };
 
 }  // namespace tessera

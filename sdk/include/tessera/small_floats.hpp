@@ -8,19 +8,19 @@
 namespace tessera {
 
 /// fp16 as the compiler has it: converts to and from float and double, rounded once.
-using Half = _Float16;
+using Float16 = _Float16;
 
 /// bf16: the upper half of a float, rounded to nearest even.
-class Bfloat {
+class BFloat16 {
  public:
-  Bfloat() = default;
-  explicit Bfloat(float value) {
+  BFloat16() = default;
+  explicit BFloat16(float value) {
     const u32 bits = std::bit_cast<u32>(value);
     const u32 rounded = bits + 0x7fff + ((bits >> 16) & 1);
     bits_ = static_cast<std::uint16_t>((value != value ? bits | 0x400000 : rounded) >> 16);
   }
   /// Rounded once: on the way through float, what is cut off sets the last bit.
-  explicit Bfloat(double value) : Bfloat(to_odd(value)) {}
+  explicit BFloat16(double value) : BFloat16(to_odd(value)) {}
   explicit operator float() const { return std::bit_cast<float>(u32{bits_} << 16); }
   explicit operator double() const { return static_cast<float>(*this); }
 
