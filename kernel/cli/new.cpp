@@ -40,8 +40,17 @@ std::vector<std::string> known_kinds(const fs::path& templates) {
   return kinds;
 }
 
+// A plugin of this kind could not be tried out.
+constexpr std::string_view kWithoutUse = "dispatcher";
+
 void check_kind(const std::string& kind, const std::vector<std::string>& known) {
   if (std::ranges::count(known, kind) > 0) return;
+  if (kind == kWithoutUse) {
+    fail_config(
+        "there is no template for a plugin of kind \"{}\": no layer that ships sends tokens to "
+        "experts, so none could be used; <tessera/dispatcher.hpp> has the interface",
+        kind);
+  }
   const auto near = nearest(kind, known);
   fail_config("there is no template for a plugin of kind \"{}\"{}; there is one for each of {}",
               kind,
