@@ -64,16 +64,18 @@ Tensor Evaluation::validation_weights(i64 samples, int microbatches) const {
 }
 
 std::vector<float> Evaluation::logits(const std::vector<i32>& tokens, i64 position) {
-  require(rank_.mesh->world_size() == 1, "logits are for one rank");
+  const Mesh& mesh = *rank_.mesh;
+  require(mesh.size(Axis::pipeline) == 1 && mesh.size(Axis::context) == 1,
+          "logits are not for a pipeline or context parallelism");
   Context cx = rank_.context();
   ModelParts& parts = model_.parts();
-  const i64 n = setup_.batch.sequence;
+  const i64 length = setup_.batch.sequence, n = setup_.batch.rows();
   std::vector<i64> ids(static_cast<std::size_t>(n), 0), rows = ids, positions = ids;
   for (i64 i = 0; i < n; ++i) {
-    const auto at = static_cast<std::size_t>(i);
-    if (at < tokens.size()) ids[at] = tokens[at];
-    rows[at] = row_id(0, i);
-    positions[at] = i;
+    const auto at = static_cast<std::size_t>(i), of_sample = static_cast<std::size_t>(i % length);
+    if (of_sample < tokens.size()) ids[at] = tokens[of_sample];
+    rows[at] = row_id(i / length, i % length);
+    positions[at] = i % length;
   }
   const auto load = [&](Context& c, int, Bundle& bundle) {
     const auto put = [&](std::string_view name, const std::vector<i64>& values) {
@@ -88,13 +90,18 @@ std::vector<float> Evaluation::logits(const std::vector<i32>& tokens, i64 positi
   std::vector<float> values;
   executor_.evaluate(cx, plan(1), load, [&](Context&, int, Bundle& bundle) {
     const Tensor all = bundle[Slot{parts.slot(Model::kLogitsSlot)}];
-    const Tensor row = all.slice(0, position, 1).slice(1, 0, setup_.model->vocabulary());
-    const Tensor wide = cx.empty(row.shape(), DType::fp32);
-    CopyArgs args{row.arg(), wide.arg()};
+    const Tensor row = all.slice(0, position, 1);
+    const ProcessGroup& tensor = mesh.group(Axis::tensor);
+    const i64 local = row.shape()[1], whole = local * tensor.size();
+    const Tensor wide = cx.empty({whole}, DType::fp32);
+    const Tensor own = wide.slice(0, tensor.index() * local, local);
+    CopyArgs args{row.view({local}).arg(), own.arg()};
     ops::run(cx, args);
-    values.resize(static_cast<std::size_t>(wide.elements()));
+    mesh.group(Axis::tensor).all_gather(*cx.stream, own, wide, "logits").wait(*cx.stream);
+    values.resize(static_cast<std::size_t>(whole));
     rank_.device->read(wide, values.data());
   });
+  values.resize(static_cast<std::size_t>(setup_.model->vocabulary()));  // without padding
   return values;
 }
 

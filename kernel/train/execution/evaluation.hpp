@@ -20,8 +20,9 @@ class Evaluation {
   /// Mean loss over the first `samples` validation samples, the same on every rank. All ranks call
   /// it.
   double validate(i64 samples);
-  /// Runs tokens (one sample, padded to the sequence length) without targets and returns the logits
-  /// of `position` over the unpadded vocabulary. For a world of one.
+  /// Runs tokens (one sample, padded to the sequence length, in every place of a microbatch)
+  /// without targets and returns the logits of `position` over the unpadded vocabulary, the same on
+  /// every rank. All ranks call it. For models that neither pipeline nor context parallelism cuts.
   std::vector<float> logits(const std::vector<i32>& tokens, i64 position);
 
  private:

@@ -1,4 +1,5 @@
 #pragma once
+#include <deque>
 #include <map>
 #include <string>
 
@@ -17,6 +18,7 @@ struct ReportPage {
   History loss, norm, rate, speed, validation;
   std::map<std::string, History> metrics;
   MemoryStats memory;
+  std::deque<SampleText> samples;  ///< the newest first
 };
 
 /// One HTML file that refers to nothing outside itself. All that was not written here is escaped.
