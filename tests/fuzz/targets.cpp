@@ -127,7 +127,7 @@ constexpr std::string_view kNextFile = "\n==\n";  // between the two files of an
 class ModelFolder {
  public:
   ModelFolder() {
-    std::string name = "/dev/shm/tessera-fuzz-XXXXXX";
+    std::string name = "/dev/shm/fuzz-model-XXXXXX";
     require(mkdtemp(name.data()) != nullptr, "fuzz: no folder in memory");
     folder_ = name;
     put("a.safetensors", safetensors_seed(kFirst, 24));
