@@ -105,7 +105,7 @@ compare='{ d = ($1 - $2) / $2; if (d < 0) d = -d; if (!($2 > 0) || d > 2e-6) wro
 # One with a schedule keeps it, over two ranks where the layout has no pipeline. patient_1f1b has
 # one chunk on each rank: the chunks of an interleaved schedule go with it (a notice says so).
 keep_schedule=(--set parallel.pipeline=2 --set 'schedule.type="patient_1f1b"')
-one_rank=(--set parallel.pipeline=1 --set 'schedule.type="auto"')
+one_rank=(--set parallel.pipeline=1 --set parallel.data=1 --set 'schedule.type="auto"')
 for plugin in "${plugins[@]}"; do
   name=${plugin#*:} folder=$work/${plugin%:*} runs=$work/runs/${plugin#*:}
   mkdir -p "$runs"

@@ -13,6 +13,7 @@ TESSERA_BUILD_PACKAGES=(
   libdnnl-dev           # plugins/devices/cpu
   libfmt-dev
   libgloo-dev           # plugins/communicators/gloo
+  libpcre2-dev          # plugins/tokenizers/gpt2
   libspdlog-dev
   libtomlplusplus-dev
   libxxhash-dev

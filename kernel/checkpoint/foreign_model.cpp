@@ -1,6 +1,8 @@
 #include "kernel/checkpoint/foreign_model.hpp"
 
+#include <cstdint>
 #include <nlohmann/json.hpp>
+#include <string_view>
 #include <utility>
 
 #include "kernel/checkpoint/disk.hpp"
@@ -11,32 +13,46 @@ namespace tessera {
 namespace {
 
 namespace fs = std::filesystem;
-using OrderedJson = nlohmann::ordered_json;
+using Json = nlohmann::json;
+using OrderedJson = nlohmann::ordered_json;  // for writing only: it looks every key up one by one
 constexpr const char *kConfig = "config.json", *kOneFile = "model.safetensors",
                      *kManyFiles = "model.safetensors.index.json";
 
-OrderedJson parse_file(const fs::path& file) {
-  OrderedJson json = OrderedJson::parse(read_text_file(file), nullptr, false);
+Json parse_file(const fs::path& file) {
+  Json json = Json::parse(read_text_file(file), nullptr, false);
   require(json.is_object(), "{} is damaged: it holds no JSON object", file.string());
   return json;
 }
 
-Value value_of(const OrderedJson& json) {
+constexpr int kDeepest = 32;  // objects and arrays in each other
+
+void check_depth(int depth) {
+  require(depth <= kDeepest,
+          "config.json is damaged: more than {} objects and arrays lie in each other",
+          kDeepest);
+}
+
+Value value_of(const Json& json, int depth) {
+  check_depth(depth);
   if (json.is_boolean()) return json.get<bool>();
-  if (json.is_number_integer()) return json.get<i64>();
+  // What does not fit into 64 bits is a number of settings that are real.
+  const bool fits = !json.is_number_unsigned() || json.get<u64>() <= static_cast<u64>(INT64_MAX);
+  if (json.is_number_integer() && fits) return json.get<i64>();
   if (json.is_number()) return json.get<double>();
   if (json.is_string()) return json.get<std::string>();
+  if (!json.is_array()) return json.dump();  // an object of a list: no setting of a model
   Value::Array array;
-  for (const OrderedJson& element : json) array.push_back(value_of(element));
+  for (const Json& element : json) array.push_back(value_of(element, depth + 1));
   return array;
 }
 
-void flatten(const OrderedJson& json, const std::string& prefix, Settings& out) {
+void flatten(const Json& json, const std::string& prefix, int depth, Settings& out) {
+  check_depth(depth);
   for (const auto& [key, value] : json.items()) {
     if (value.is_object()) {
-      flatten(value, prefix + key + ".", out);
+      flatten(value, prefix + key + ".", depth + 1, out);
     } else if (!value.is_null()) {
-      out[prefix + key] = value_of(value);
+      out[prefix + key] = value_of(value, depth + 1);
     }
   }
 }
@@ -60,7 +76,7 @@ OrderedJson json_of(const Value& value) {
 bool ForeignModel::in(const fs::path& folder) { return fs::exists(folder / kConfig); }
 
 ForeignModel::ForeignModel(fs::path folder) : folder_(std::move(folder)) {
-  flatten(parse_file(folder_ / kConfig), "", settings_);
+  flatten(parse_file(folder_ / kConfig), "", 1, settings_);
   const auto open = [&](const std::string& name) {
     std::unique_ptr<SafetensorsFile>& file = open_[name];
     if (file == nullptr) file = std::make_unique<SafetensorsFile>(folder_ / name);
@@ -68,7 +84,7 @@ ForeignModel::ForeignModel(fs::path folder) : folder_(std::move(folder)) {
   };
   if (fs::exists(folder_ / kManyFiles)) {
     const fs::path path = folder_ / kManyFiles;
-    const OrderedJson index = parse_file(path);
+    const Json index = parse_file(path);
     const auto map = index.find("weight_map");
     require(map != index.end() && map->is_object(),
             "{} is damaged: it has no weight_map",
@@ -76,10 +92,11 @@ ForeignModel::ForeignModel(fs::path folder) : folder_(std::move(folder)) {
     for (const auto& [name, file] : map->items()) {
       require(file.is_string(), "{} is damaged: \"{}\" has no file", path.string(), name);
       const std::string in = file.get<std::string>();
-      require(fs::path(in).filename() == in,
-              "{} is damaged: \"{}\" lies outside of its folder",
-              path.string(),
-              in);
+      require(
+          !in.empty() && in[0] != '.' && in.find_first_of(std::string_view("/\0", 2)) == in.npos,
+          "{} is damaged: \"{}\" is no name of a file beside it",
+          path.string(),
+          in);
       open(in)->entry(name);
       files_[name] = in;
     }
@@ -110,14 +127,17 @@ const SafetensorsEntry& ForeignModel::entry(const std::string& name) const {
 std::vector<std::byte> ForeignModel::read(const std::string& name) const {
   const SafetensorsFile& file = file_of(name);
   std::vector<std::byte> bytes = file.read(file.entry(name));
-  i64 expected = dtype_size(parse_dtype(entry(name).dtype));
-  for (const i64 size : entry(name).shape) expected *= size;
-  require(static_cast<i64>(bytes.size()) == expected,
-          "{} is damaged: tensor \"{}\" has {} bytes, expected {}",
+  i64 elements = 1;  // in bytes they might be more than 64 bits tell
+  for (const i64 size : entry(name).shape) elements *= size;
+  const i64 each = dtype_size(parse_dtype(entry(name).dtype));
+  require(static_cast<i64>(bytes.size()) % each == 0 &&
+              static_cast<i64>(bytes.size()) / each == elements,
+          "{} is damaged: tensor \"{}\" has {} bytes for {} elements of {}",
           (folder_ / files_.at(name)).string(),
           name,
           bytes.size(),
-          expected);
+          elements,
+          entry(name).dtype);
   return bytes;
 }
 

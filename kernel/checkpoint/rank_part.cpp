@@ -55,6 +55,24 @@ SafetensorsEntry entry_of(const CheckpointTensor& tensor, const Rectangle& where
   return entry;
 }
 
+// Where a block of `shape` lies in values that begin with element `first` of a dense array, if it
+// is one piece there; empty if it is not.
+std::span<const std::byte> one_piece(std::span<const std::byte> values,
+                                     const std::vector<i64>& sizes,
+                                     const std::vector<i64>& begin,
+                                     const std::vector<i64>& shape,
+                                     i64 element,
+                                     i64 first) {
+  i64 row = element;  // bytes of one step along dimension 0
+  for (std::size_t d = 1; d < sizes.size(); ++d) {
+    if (shape[d] != sizes[d]) return {};
+    row *= sizes[d];
+  }
+  const i64 at = sizes.empty() ? 0 : begin[0] * row, rows = sizes.empty() ? 1 : shape[0];
+  return values.subspan(static_cast<std::size_t>(at - first * element),
+                        static_cast<std::size_t>(rows * row));
+}
+
 // Runs the jobs at once, each on a thread of its own but for the first.
 void at_once(const std::vector<std::function<void()>>& jobs) {
   std::vector<std::exception_ptr> errors(jobs.size());
@@ -102,23 +120,29 @@ struct RankPart::File {
       std::vector<i64> begin = slice.local_begin;
       for (std::size_t d = 0; d < begin.size(); ++d)
         begin[d] += where.begin[d] - slice.where.begin[d];
-      block.resize(static_cast<std::size_t>(where.elements() * element));
-      copy_block(values,
-                 sizes_of(tensor.parameter->local),
-                 begin,
-                 block,
-                 where.shape,
-                 std::vector<i64>(where.shape.size(), 0),
-                 where.shape,
-                 element,
-                 tensor.range.begin);
+      const std::vector<i64> sizes = sizes_of(tensor.parameter->local);
+      std::span<const std::byte> bytes =
+          one_piece(values, sizes, begin, where.shape, element, tensor.range.begin);
+      if (bytes.empty()) {
+        block.resize(static_cast<std::size_t>(where.elements() * element));
+        copy_block(values,
+                   sizes,
+                   begin,
+                   block,
+                   where.shape,
+                   std::vector<i64>(where.shape.size(), 0),
+                   where.shape,
+                   element,
+                   tensor.range.begin);
+        bytes = block;
+      }
       // A run that went on from such values could only fail again, and an older checkpoint would be
       // removed for them.
-      require(all_finite(tensor.tensor.dtype(), block),
+      require(all_finite(tensor.tensor.dtype(), bytes),
               "\"{}\" has values that are not finite: the run has diverged",
               tensor.name);
-      stored.checksums.push_back(hash64(block));
-      sink(block);
+      stored.checksums.push_back(hash64(bytes));
+      sink(bytes);
     }
     StoredTensor& of = part.tensors[tensor.name];
     of.dtype = dtype_name(tensor.tensor.dtype());

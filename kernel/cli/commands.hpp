@@ -86,7 +86,9 @@ struct GenerateOptions {
   i64 tokens = 100;
   double temperature = 1;  ///< 0: always the most likely token
   u64 seed = 1234;
-  bool logits = false;  ///< print what the model says of the next token, and nothing else
+  bool logits = false;            ///< print what the model says of the next token, and nothing else
+  bool ids = false;               ///< print the prompt's tokens, and nothing else
+  std::vector<std::string> sets;  ///< "key=value", over the checkpoint's configuration
 };
 
 struct CheckpointOptions {
@@ -112,6 +114,7 @@ struct CheckpointReshardOptions {
 struct ConvertOptions {
   std::string from, to;           ///< folders
   std::string converter;          ///< empty: the one that fits
+  bool no_tokenizer = false;      ///< the model alone
   std::vector<std::string> path;  ///< plugin folders searched before all others
 };
 

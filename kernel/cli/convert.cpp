@@ -16,12 +16,15 @@ int run_convert(const ConvertOptions& options) {
   const fs::path from = options.from, to = options.to;
   const auto plugins = open_plugins({options.path.begin(), options.path.end()});
   if (ForeignModel::in(from)) {
-    const Conversion done = import_model(from, to, options.converter, *plugins);
+    const Conversion done =
+        import_model(from, to, options.converter, !options.no_tokenizer, *plugins);
     fmt::print("{}: {} parameters of {} (converter {})\n",
                to.string(),
                done.tensors,
                from.string(),
                done.converter);
+    if (!done.tokenizer.empty())
+      fmt::print("its text is read by the tokenizer {}\n", done.tokenizer);
     fmt::print(
         "train on: a configuration with include = [\"{}\"], data and learning rate, and\n"
         "  --set checkpoint.init_from={}\n",

@@ -55,15 +55,21 @@ std::size_t whole_characters(const std::string& text) {
 int run_generate(const GenerateOptions& options) {
   if (options.prompt.empty()) fail_config("--prompt is empty: give the model a text to continue");
   const std::filesystem::path folder = find_checkpoints(options.checkpoint)[0];
+  std::vector<std::string> sets = one_rank();
+  sets.insert(sets.end(), options.sets.begin(), options.sets.end());
   const Config config =
-      Config::parse(read_index(folder).info.config, (folder / kIndexName).string(), one_rank());
+      Config::parse(read_index(folder).info.config, (folder / kIndexName).string(), sets);
   const std::shared_ptr<PluginHost> plugins = open_plugins(config.plugin_path());
   const Resolved resolved = resolve(config, *plugins);
   Generator generator(resolved, *plugins, folder, rank_threads(resolved.run.device, 1));
 
   std::vector<i32> tokens = generator.tokenizer().encode(options.prompt);
+  if (options.ids) {
+    fmt::print("{}\n", Json::array(tokens, [](i32 id) { return Json(i64{id}); }).text());
+    return 0;
+  }
   if (options.logits) {
-    const std::vector<float> logits = generator.logits(tokens);
+    const std::vector<float> logits = generator.sampler().logits(tokens);
     fmt::print("{}\n", Json::array(logits, [](float x) { return Json(double{x}); }).text());
     return 0;
   }
@@ -78,7 +84,7 @@ int run_generate(const GenerateOptions& options) {
   };
   print(options.tokens == 0);
   for (i64 i = 0; i < options.tokens; ++i) {
-    tokens.push_back(generator.next(tokens, {options.temperature, options.seed}));
+    tokens.push_back(generator.sampler().next(tokens, {options.temperature, options.seed}));
     print(i + 1 == options.tokens);
   }
   fmt::print("\n");

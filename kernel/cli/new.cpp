@@ -6,7 +6,9 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <string_view>
 #include <system_error>
+#include <utility>
 
 #include "kernel/cli/commands.hpp"
 #include "kernel/plugin/search_path.hpp"
@@ -40,8 +42,21 @@ std::vector<std::string> known_kinds(const fs::path& templates) {
   return kinds;
 }
 
+// Kinds of which no plugin could be tried out yet, and why.
+constexpr std::pair<std::string_view, std::string_view> kWithoutUse[] = {
+    {"dispatcher", "no layer that ships sends tokens to experts"},
+    {"graph", "the trainer does not replay graphs"}};
+
 void check_kind(const std::string& kind, const std::vector<std::string>& known) {
   if (std::ranges::count(known, kind) > 0) return;
+  for (const auto& [without_use, why] : kWithoutUse) {
+    if (kind != without_use) continue;
+    fail_config(
+        "there is no template for a plugin of kind \"{0}\" yet: {1}, so none could be used; "
+        "<tessera/{0}.hpp> has the interface",
+        kind,
+        why);
+  }
   const auto near = nearest(kind, known);
   fail_config("there is no template for a plugin of kind \"{}\"{}; there is one for each of {}",
               kind,

@@ -160,7 +160,10 @@ void add_generate(Program& program, int (*run)(const GenerateOptions&)) {
       ->check(not_negative)
       ->check(fits_64_bits)
       ->capture_default_str();
-  command->add_flag("--logits", o->logits, "only print the next token's logits, as a JSON array");
+  command->add_flag("--logits", o->logits, "only print the next token's logits, as a JSON array")
+      ->excludes(
+          command->add_flag("--ids", o->ids, "only print the prompt's tokens, as a JSON array"));
+  add_sets(command, o->sets);
 }
 
 void add_checkpoint(Program& program, const Commands& commands) {
@@ -225,13 +228,14 @@ void add_convert(Program& program, int (*run)(const ConvertOptions&)) {
   command
       ->add_option("--converter", o->converter, "as `tessera plugins` lists it [the one that fits]")
       ->check(not_empty);
+  command->add_flag("--no-tokenizer", o->no_tokenizer, "convert the model alone");
   command->add_option("--path", o->path, "a plugin folder to search before all others")
       ->allow_extra_args(false)
       ->option_text("DIR ...");
   command->footer(
       "Reads config.json with model.safetensors, or with several files and their index. Values "
       "keep\n"
-      "their bits both ways; fp16 and bf16 become fp32.\n"
+      "their bits both ways; fp16 and bf16 become fp32. The files of its tokenizer are copied.\n"
       "\n"
       "Of a model it makes checkpoints/step-0 and model.toml, the configuration to include in one\n"
       "that trains on from there with checkpoint.init_from.");

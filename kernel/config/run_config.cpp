@@ -273,6 +273,14 @@ void ValidationSection::describe(Schema<ValidationSection>& s) {
   s.field("samples", &ValidationSection::samples, "samples of each, at most the set; 0: the set")
       .at_least(0)
       .at_most(kMostSteps);
+  s.field(
+       "sample_tokens",
+       &ValidationSection::sample_tokens,
+       "tokens of a text that the model writes after each, for report.html; each takes a forward "
+       "pass of a microbatch. Not with pipeline or context parallelism; 0: none")
+      .at_least(0)
+      .at_most(10000);
+  s.field("sample_prompt", &ValidationSection::sample_prompt, "what that text begins with");
 }
 
 void CheckSection::describe(Schema<CheckSection>& s) {

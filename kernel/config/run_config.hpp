@@ -107,6 +107,8 @@ struct CheckpointSection {
 struct ValidationSection {
   i64 every_steps = 0;
   i64 samples = 0;
+  i64 sample_tokens = 0;
+  std::string sample_prompt = "\n";
   static void describe(Schema<ValidationSection>& s);
 };
 

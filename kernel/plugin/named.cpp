@@ -165,6 +165,7 @@ struct NamedObserver final : Named<Observer> {
   void on(const StepEnd& e) override { tell("StepEnd", e); }
   void on(const MemoryUse& e) override { tell("MemoryUse", e); }
   void on(const Validation& e) override { tell("Validation", e); }
+  void on(const SampleText& e) override { tell("SampleText", e); }
   void on(const Saving& e) override { tell("Saving", e); }
   void on(const Saved& e) override { tell("Saved", e); }
   void on(const Failure& e) override { tell("Failure", e); }
@@ -195,6 +196,12 @@ struct NamedConverter final : Named<Converter> {
   }
   Settings to_theirs(const Settings& ours) const override {
     return call("to_theirs", [&](auto& c) { return c.to_theirs(ours); });
+  }
+  std::vector<std::string> tokenizer_files() const override {
+    return call("tokenizer_files", [](auto& c) { return c.tokenizer_files(); });
+  }
+  Settings tokenizer(const std::string& folder) const override {
+    return call("tokenizer", [&](auto& c) { return c.tokenizer(folder); });
   }
   std::vector<ConvertedTensor> tensors(const Settings& theirs) const override {
     return call("tensors", [&](auto& c) { return c.tensors(theirs); });

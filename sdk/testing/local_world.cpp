@@ -155,6 +155,12 @@ std::shared_ptr<void> LocalWorld::make(std::string_view kind,
   return state_->host.make(kind, type, *make_node(tree, ""), {}, arguments);
 }
 
+std::function<std::vector<Kernel>(std::string_view, std::string_view)> LocalWorld::kernels() const {
+  return [this](std::string_view device, std::string_view memory_kind) {
+    return state_->host.kernels(device, memory_kind);
+  };
+}
+
 void LocalWorld::run(const LocalWorldOptions& options,
                      const std::function<void(LocalRank&)>& body) const {
   InProcessStore store;

@@ -8,6 +8,7 @@
 
 #include "tessera/build.hpp"
 #include "tessera/comm.hpp"
+#include "tessera/operation.hpp"
 #include "tessera/plugin.hpp"
 
 namespace tessera::testing {
@@ -96,6 +97,9 @@ class TESSERA_API LocalWorld {
     std::shared_ptr<void> made = make(K::kKind, type, values, &arguments);
     return {made, static_cast<K*>(made.get())};
   }
+  /// What these plugins register for a device of a name: for DeviceArguments::kernels.
+  std::function<std::vector<Kernel>(std::string_view device, std::string_view memory_kind)>
+  kernels() const;
   /// Runs `body` on every rank and waits. The first error is thrown here; it ends the other ranks'
   /// waits.
   void run(const LocalWorldOptions& options, const std::function<void(LocalRank&)>& body) const;

@@ -2,9 +2,11 @@
 """How long training stands still for a checkpoint: Tessera, asynchronous and at once, against
 torch.distributed.checkpoint.async_save on the same state.
 
-The gap between the ends of two steps is a step; after a step that saves it is longer by the stall.
-The share is of all the time from one save to the next: stall and slower steps while the save is
-written in the background, against steps with no save under way.
+Both sides measure it themselves, around the call after which training goes on: Tessera tells its
+observers ("waited"), the peer's loop reads the clock. So a slow step counts as a slow step, and not
+as a stall. The share is of the time from one save to the next. What the writing costs the steps
+that go on meanwhile is printed apart: how much longer all steps between two saves take than steps
+while nothing is written. Sides take turns, a process each; its first save is left out.
 """
 
 import argparse
@@ -23,7 +25,7 @@ SHAPE = {"layers": 6, "hidden": 768, "heads": 12, "sequence": 64, "batch": 2, "v
 
 
 def tessera(options, folder, asynchronous):
-    """When each step ended, as this process reads it."""
+    """Stall of each save, and when each step ended, as this process reads it."""
     settings = {
         "run.steps": options.saves * options.every,
         "run.out": folder,
@@ -43,14 +45,16 @@ def tessera(options, folder, asynchronous):
         "observers.console.every_steps": 1,
     }
     command = [PROGRAM, "train", tessera_steps.CONFIG, "--json", *tessera_steps.arguments(settings)]
-    ends = []
+    ends, stalls = [], []
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         for line in process.stdout:
             if '"loss"' in line:
                 ends.append(time.perf_counter())
+            if '"waited"' in line:
+                stalls.append(json.loads(line)["waited"])
     if process.returncode != 0:
         raise processes.Failed(f"{command} ended with {process.returncode}")
-    return ends
+    return stalls, ends
 
 
 def torch(options, folder):
@@ -62,26 +66,21 @@ def torch(options, folder):
     output = subprocess.run(
         [str(word) for word in command], check=True, stdout=subprocess.PIPE, env=environment
     ).stdout
-    return json.loads(output)["ends"]
+    told = json.loads(output)
+    return told["stalls"], told["ends"]
 
 
-def evaluate(ends, every, saved_before_end):
-    """(stall in seconds, its share, share of all slowing) of the saves but the first and last.
-
-    A step's end is seen before its save in Tessera, and after it in the peer's loop.
-    """
+def evaluate(stalls, ends, every):
+    """(stall in the middle, the shortest, time between saves, what writing costs the steps)."""
     gaps = [b - a for a, b in zip(ends, ends[1:])]
-    shift = 1 if saved_before_end else 0
-    periods = range(2 * every, len(gaps) - every, every)
+    # A save's stall lies in the gap before or after the step's end; a period holds one either way.
+    periods = [sum(gaps[i : i + every]) for i in range(every, len(gaps) - every, every)]
     last = every // 3  # steps of a period in which nothing is written any more
-    quiet = statistics.median(gap for end in periods for gap in gaps[end - last : end - 1])
-    stalls, slower = [], []
-    for start in periods:  # gaps[start - 1] is between step `start` and the next
-        period = gaps[start - 1 - shift : start - 1 - shift + every]
-        stalls.append(period[0] - quiet)
-        slower.append(sum(period) - every * quiet)
-    stall, lost = statistics.median(stalls), statistics.median(slower)
-    return stall, stall / (every * quiet), lost / (every * quiet), quiet
+    quiet = [gap for i in range(2 * every, len(gaps), every) for gap in gaps[i - last : i - 1]]
+    own = stalls[1:]
+    period, stall = statistics.median(periods), statistics.median(own)
+    lost = period - stall - every * statistics.median(quiet)
+    return stall, min(own), period, lost / period
 
 
 def main():
@@ -91,23 +90,29 @@ def main():
     parser.add_argument("--every", type=int, default=30)
     parser.add_argument("--threads", type=int, default=2)
     options = parser.parse_args()
+    if options.saves < 4 or options.every < 6:
+        parser.error("four saves and six steps between them are the least")
     sides = {
-        "Tessera, asynchronous": lambda out: (tessera(options, out, True), False),
-        "Tessera, at once": lambda out: (tessera(options, out, False), False),
-        "torch.distributed.checkpoint.async_save": lambda out: (torch(options, out), True),
+        "Tessera, asynchronous": lambda out: tessera(options, out, True),
+        "Tessera, at once": lambda out: tessera(options, out, False),
+        "torch.distributed.checkpoint.async_save": lambda out: torch(options, out),
     }
     results = {name: [] for name in sides}
-    for _ in range(options.rounds):
-        for name, run in sides.items():
+    for number in range(options.rounds):
+        for name, run in list(sides.items())[:: 1 if number % 2 == 0 else -1]:
             data = tessera_steps.training_data().parent
             with tempfile.TemporaryDirectory(dir=data) as folder:
-                ends, before = run(folder)
-            results[name].append(evaluate(ends, options.every, before))
+                results[name].append(evaluate(*run(folder), options.every))
+            print(f"round {number + 1}, {name}: {results[name][-1][0]:.3f} s", flush=True)
     print(f"{processes.cpu_model()}; {options.every} steps between saves")
-    print(f"{'':<42} {'step':>7} {'stall':>8} {'share':>7} {'with slower steps':>18}")
+    print(f"{'':<40} {'stall':>8} {'least':>8} {'between':>8} {'share':>7} {'slower steps':>13}")
     for name, rounds in results.items():
-        stall, share, lost, quiet = (statistics.median(column) for column in zip(*rounds))
-        print(f"{name:<42} {quiet:>6.3f}s {stall:>7.3f}s {share:>7.2%} {lost:>18.2%}")
+        stall, _, period, lost = (statistics.median(column) for column in zip(*rounds))
+        least = min(one[1] for one in rounds)
+        print(
+            f"{name:<40} {stall:>7.3f}s {least:>7.3f}s {period:>7.2f}s {stall / period:>7.2%} "
+            f"{lost:>13.2%}"
+        )
 
 
 if __name__ == "__main__":

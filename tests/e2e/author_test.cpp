@@ -31,10 +31,21 @@ std::string contents(const fs::path& path) {
 }
 
 TEST(New, IsThereForEachKindThatAuthorsWrite) {
-  EXPECT_THAT(
-      kinds(),
-      ::testing::IsSupersetOf(
-          {"layer", "lr", "module", "observer", "operation", "rule", "schedule", "tokenizer"}));
+  EXPECT_THAT(kinds(),
+              ::testing::ElementsAre("communicator",
+                                     "converter",
+                                     "dataset",
+                                     "device",
+                                     "layer",
+                                     "lr",
+                                     "model",
+                                     "module",
+                                     "observer",
+                                     "operation",
+                                     "optimizer",
+                                     "rule",
+                                     "schedule",
+                                     "tokenizer"));
 }
 
 TEST(New, TheTemplatesAreTheExamples) {
@@ -80,7 +91,9 @@ TEST(New, RefusesWhatItCannotWrite) {
   };
   EXPECT_THAT(refused("layers", "mine"),
               HasSubstr("there is no template for a plugin of kind \"layers\": did you mean "
-                        "\"layer\"?; there is one for each of layer, "));
+                        "\"layer\"?; there is one for each of communicator, converter, "));
+  EXPECT_THAT(refused("dispatcher", "mine"), HasSubstr("no layer that ships sends tokens"));
+  EXPECT_THAT(refused("graph", "mine"), HasSubstr("yet: the trainer does not replay graphs, so"));
   for (const std::string name : {"Mine", "2nd", "my-layer", "", "_x", "../x"}) {
     EXPECT_THAT(refused("layer", name), HasSubstr("is no name for a plugin: use a-z, 0-9 and _"));
   }

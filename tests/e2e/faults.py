@@ -46,7 +46,7 @@ log_every_steps = 3
 [device]
 threads = 1
 [comm]
-timeout_s = 2
+timeout_s = {timeout}
 init_timeout_s = 20
 [batch]
 global = 8
@@ -174,7 +174,7 @@ class Round:
         self.faults, self.starts, self.restarts = [], 0, 0
         self.shared = set(os.listdir("/dev/shm"))
         self.log = self.folder / "log"
-        (self.folder / "run.toml").write_text(CONFIG.format(steps=args.steps))
+        (self.folder / "run.toml").write_text(CONFIG.format(steps=args.steps, timeout=args.timeout))
         words = ["the ", "king ", "and ", "queen ", "of ", "night, "]
         text = random.Random(5)
         (self.folder / "text.txt").write_text("".join(text.choice(words) for _ in range(4000)))
@@ -389,6 +389,8 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--first", type=int, default=0, help="number of the first round")
     parser.add_argument("--steps", type=int, default=40)
+    parser.add_argument("--timeout", type=float, default=2, metavar="SECONDS",
+                        help="after which a rank is missed; more on a machine that others use")
     parser.add_argument("--faults", nargs="+", choices=FAULTS, default=FAULTS)
     parser.add_argument("--layouts", nargs="+", choices=LAYOUTS, default=list(LAYOUTS))
     parser.add_argument("--keep", action="store_true", help="the folders of rounds that are wrong")

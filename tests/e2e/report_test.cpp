@@ -62,6 +62,48 @@ TEST(Report, OfAnFp16TrainingShowsTheLossScale) {
                     HasSubstr("<td>3: gradients were not finite</td>")));
 }
 
+// What the model writes does not depend on the layout, like all that it computes.
+TEST(Report, ShowsTextsThatTheModelWrites) {
+  const TinyRun run;
+  const auto texts = [&](const std::string& out, std::vector<std::string> sets) {
+    sets.insert(sets.end(),
+                {"batch.micro=2",
+                 "validation.every_steps=2",
+                 "validation.sample_tokens=12",
+                 "validation.sample_prompt=\"<the\"",
+                 "data.validation=0.1"});
+    const auto trained = run.train(TinyRun::steps(4, out, sets));
+    EXPECT_EQ(trained.exit_code, 0) << trained.err;
+    const std::string page = read(run.at(out + "/report.html"));
+    const std::size_t begin = page.find("<h2>What the model writes</h2>");
+    const std::size_t end = page.find("<h2>", begin + 1);
+    return begin == page.npos ? "" : page.substr(begin, end - begin);
+  };
+  const std::string one = texts("one", {"parallel.data=1", "comm.ranks=1"});
+  EXPECT_THAT(one,
+              AllOf(HasSubstr("<p>step 4</p>\n<pre class=\"sample\"><b>&lt;the</b>"),
+                    HasSubstr("<p>step 2</p>")));
+  EXPECT_LT(one.find("step 4"), one.find("step 2"));
+  EXPECT_EQ(texts("tensor", {"parallel.tensor=2"}), one);
+  EXPECT_EQ(texts("data", {"parallel.data=2", "optimizer.type=distributed"}), one);
+}
+
+TEST(Report, TextsAreRefusedWhereNoRankHasTheWholeModel) {
+  const TinyRun run;
+  const auto refused = [&](std::vector<std::string> sets) {
+    sets.insert(sets.end(), {"validation.sample_tokens=5", "data.validation=0.1"});
+    const auto trained = run.train(TinyRun::steps(2, "run", sets));
+    EXPECT_EQ(trained.exit_code, 2);
+    return trained.err;
+  };
+  EXPECT_THAT(refused({"validation.every_steps=0"}),
+              HasSubstr("sample_tokens = 5 needs validation.every_steps, which is 0"));
+  EXPECT_THAT(refused({"validation.every_steps=2", "validation.sample_prompt=\"\""}),
+              HasSubstr("needs a text in validation.sample_prompt"));
+  EXPECT_THAT(refused({"validation.every_steps=2", "parallel.pipeline=2"}),
+              HasSubstr("is not for parallel.pipeline or parallel.context above 1; `tessera gen"));
+}
+
 TEST(Report, IsOffWhenItsTypeIsNone) {
   const TinyRun run;
   ASSERT_EQ(run.train(TinyRun::steps(2, "run", {"observers.report.type=none"})).exit_code, 0);

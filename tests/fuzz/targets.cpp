@@ -3,10 +3,15 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "fuzz/fuzz.hpp"
+#include "kernel/checkpoint/foreign_model.hpp"
 #include "kernel/checkpoint/index.hpp"
 #include "kernel/checkpoint/safetensors_file.hpp"
 #include "kernel/comm/store_wire.hpp"
@@ -112,6 +117,81 @@ Target index() {
       {made.to_json()},
       {"\"shape\":", "\"begin\":", "\"slices\":", "[0, 0]", "{", "}", "[", "]", "\"fp32\"", "null"},
       read_index_text};
+}
+
+// --- a model of Hugging Face transformers ---
+
+constexpr std::string_view kNextFile = "\n==\n";  // between the two files of an input
+
+// A folder in memory with two sound files of tensors; config.json and the index are the input.
+class ModelFolder {
+ public:
+  ModelFolder() {
+    std::string name = "/dev/shm/fuzz-model-XXXXXX";
+    require(mkdtemp(name.data()) != nullptr, "fuzz: no folder in memory");
+    folder_ = name;
+    put("a.safetensors", safetensors_seed(kFirst, 24));
+    put("b.safetensors", safetensors_seed(kSecond, 8));
+  }
+  ~ModelFolder() { std::filesystem::remove_all(folder_); }
+  ModelFolder(const ModelFolder&) = delete;
+  ModelFolder& operator=(const ModelFolder&) = delete;
+
+  void put(const char* name, const std::string& text) const {
+    std::ofstream(folder_ / name, std::ios::binary | std::ios::trunc) << text;
+  }
+  const std::filesystem::path& path() const { return folder_; }
+
+ private:
+  static constexpr const char *kFirst =
+                                  R"({"a":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]}})",
+                              *kSecond =
+                                  R"({"b":{"dtype":"BF16","shape":[4],"data_offsets":[0,8]}})";
+  std::filesystem::path folder_;
+};
+
+void read_foreign_model(const std::string& input) {
+  static const ModelFolder folder;
+  const std::size_t end = std::min(input.find(kNextFile), input.size());
+  folder.put("config.json", input.substr(0, end));
+  folder.put("model.safetensors.index.json",
+             input.substr(std::min(end + kNextFile.size(), input.size())));
+  const ForeignModel model(folder.path());
+  // What converters are told: a text of each value has to be TOML, and the same value again.
+  const Origin where{.kind = Origin::set, .layer = 0, .name = "--set #1"};
+  for (const auto& [key, value] : model.settings()) {
+    const auto again = parse_toml_value(value.text(), where);
+    if (!again || again->size() != 1 || (*again)[0].value != value) {
+      finding("a setting is no TOML: " + value.text());
+    }
+  }
+  for (const std::string& name : model.names()) {
+    if (model.read(name).size() > 24) finding("a tensor is larger than its file");
+  }
+}
+
+Target foreign_model() {
+  const std::string config =
+      R"({"model_type":"gpt2","n_layer":2,"layer_norm_epsilon":1e-05,"tie":true,"s":null,)"
+      R"("architectures":["GPT2LMHeadModel"],"task":{"text":{"max_length":50}}})";
+  const std::string map =
+      R"({"metadata":{"total_size":32},"weight_map":{"a":"a.safetensors","b":"b.safetensors"}})";
+  return {"foreign",
+          {config + std::string(kNextFile) + map},
+          {"{",
+           "}",
+           "[",
+           "]",
+           "\"a\":",
+           "\"b.safetensors\"",
+           "\"weight_map\":",
+           "\"../a\"",
+           "null",
+           "[[[[",
+           "18446744073709551615",
+           "1e400",
+           "\\u0000"},
+          read_foreign_model};
 }
 
 // --- TOML ---
@@ -256,7 +336,14 @@ Target library() {
 }  // namespace
 
 std::vector<Target> targets() {
-  return {safetensors(), index(), toml_value(), toml_file(), layout(), wire(), library()};
+  return {safetensors(),
+          index(),
+          foreign_model(),
+          toml_value(),
+          toml_file(),
+          layout(),
+          wire(),
+          library()};
 }
 
 }  // namespace tessera::fuzz

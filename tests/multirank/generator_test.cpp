@@ -45,7 +45,7 @@ TEST_F(Generation, PaddingIsNeverSampled) {
   const std::vector<i32> prompt = generator.tokenizer().encode("the ");
   std::set<i32> drawn;
   for (u64 seed = 0; seed < 1500; ++seed) {
-    drawn.insert(generator.next(prompt, {.temperature = 1e6, .seed = seed}));
+    drawn.insert(generator.sampler().next(prompt, {.temperature = 1e6, .seed = seed}));
   }
   EXPECT_GT(drawn.size(), 200U);  // nearly uniform over what there is
   EXPECT_LT(*drawn.rbegin(), 256);
@@ -68,7 +68,7 @@ TEST_F(Generation, WhatTheTokenizerDoesNotKnowIsNeverSampled) {
   Generator generator(config, plugins(), step, 1);
   std::vector<i32> tokens = generator.tokenizer().encode("the ");
   for (u64 seed = 0; seed < 200; ++seed) {
-    EXPECT_LT(generator.next(tokens, {.temperature = 1e6, .seed = seed}), 256);
+    EXPECT_LT(generator.sampler().next(tokens, {.temperature = 1e6, .seed = seed}), 256);
   }
 }
 
@@ -76,7 +76,8 @@ TEST_F(Generation, WhatTheTokenizerDoesNotKnowIsNeverSampled) {
 TEST_F(Generation, InSixteenBits) {
   const std::vector<i32> prompt =
       Generator(config_, plugins(), step_, 1).tokenizer().encode("the ");
-  const i32 wide = Generator(config_, plugins(), step_, 1).next(prompt, {.temperature = 0});
+  const i32 wide =
+      Generator(config_, plugins(), step_, 1).sampler().next(prompt, {.temperature = 0});
   for (const std::string compute : {"bf16", "fp16"}) {
     const Resolved narrow = resolve(Config::parse(read_index(step_).info.config,
                                                   "index.json",
@@ -85,7 +86,8 @@ TEST_F(Generation, InSixteenBits) {
                                                    "batch.micro=1",
                                                    "precision.compute=" + compute}),
                                     plugins());
-    EXPECT_EQ(Generator(narrow, plugins(), step_, 1).next(prompt, {.temperature = 0}), wide)
+    EXPECT_EQ(Generator(narrow, plugins(), step_, 1).sampler().next(prompt, {.temperature = 0}),
+              wide)
         << compute;
   }
 }
@@ -97,8 +99,10 @@ TEST_F(Generation, AGrowingTextGivesTheLogitsOfAWholeOne) {
   const std::vector<i32> text = growing.tokenizer().encode("the king and the queen");
   for (std::size_t length = 3; length <= text.size(); ++length) {
     const std::vector<i32> tokens(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(length));
-    const std::vector<float> whole = Generator(config_, plugins(), step_, 1).logits(tokens);
-    EXPECT_THAT(growing.logits(tokens), ::testing::Pointwise(::testing::FloatNear(1e-5F), whole))
+    const std::vector<float> whole =
+        Generator(config_, plugins(), step_, 1).sampler().logits(tokens);
+    EXPECT_THAT(growing.sampler().logits(tokens),
+                ::testing::Pointwise(::testing::FloatNear(1e-5F), whole))
         << length;
   }
 }
@@ -106,10 +110,11 @@ TEST_F(Generation, AGrowingTextGivesTheLogitsOfAWholeOne) {
 TEST_F(Generation, AnotherTextIsNotTakenForTheSameOneGoingOn) {
   Generator generator(config_, plugins(), step_, 1);
   const std::vector<i32> first = {116, 104, 101, 32}, other = {116, 104, 97, 116, 32};
-  const std::vector<float> expected = Generator(config_, plugins(), step_, 1).logits(other);
-  generator.logits(first);
-  EXPECT_EQ(generator.logits(other), expected);
-  EXPECT_EQ(generator.logits(other), expected);
+  const std::vector<float> expected =
+      Generator(config_, plugins(), step_, 1).sampler().logits(other);
+  generator.sampler().logits(first);
+  EXPECT_EQ(generator.sampler().logits(other), expected);
+  EXPECT_EQ(generator.sampler().logits(other), expected);
 }
 
 TEST_F(Generation, SeesTheLastTokensOnly) {
@@ -120,7 +125,8 @@ TEST_F(Generation, SeesTheLastTokensOnly) {
   changed[tokens.size() - length - 1] ^= 1;  // just out of sight
   for (u64 seed = 0; seed < 20; ++seed) {
     const Sampling sampling{.temperature = 1, .seed = seed};
-    EXPECT_EQ(generator.next(tokens, sampling), generator.next(changed, sampling));
+    EXPECT_EQ(generator.sampler().next(tokens, sampling),
+              generator.sampler().next(changed, sampling));
   }
 }
 
@@ -140,8 +146,9 @@ TEST_F(Generation, TheModelIsTheTrainedOne) {
   const i32 best =
       static_cast<i32>(std::max_element(trained.begin(), trained.end()) - trained.begin());
   EXPECT_EQ(trained.size(), 256U);
-  EXPECT_EQ(generator.next(tokens, {.temperature = 0}), best);
-  EXPECT_THAT(generator.logits(tokens), ::testing::Pointwise(::testing::FloatNear(1e-5F), trained));
+  EXPECT_EQ(generator.sampler().next(tokens, {.temperature = 0}), best);
+  EXPECT_THAT(generator.sampler().logits(tokens),
+              ::testing::Pointwise(::testing::FloatNear(1e-5F), trained));
 }
 
 }  // namespace generator_test

@@ -1,5 +1,7 @@
 #include "kernel/train/execution/evaluation.hpp"
 
+#include <algorithm>
+
 #include "tessera/error.hpp"
 #include "tessera/ops.hpp"
 #include "tessera/random.hpp"
@@ -64,20 +66,33 @@ Tensor Evaluation::validation_weights(i64 samples, int microbatches) const {
   return tensor;
 }
 
+std::unique_ptr<SequenceCache> Evaluation::make_cache() const {
+  const auto incremental = [](const Chunk& chunk) {
+    return std::ranges::all_of(chunk.phases(), &Phase::incremental);
+  };
+  // One row does not divide among the ranks of a tensor group.
+  const bool whole_rows = !setup_.config->parallel.sequence_parallel;
+  if (!whole_rows || !std::ranges::all_of(model_.chunks(), incremental)) return nullptr;
+  return std::make_unique<SequenceCache>(model_.parts().cache_slots(), setup_.batch.sequence);
+}
+
 std::vector<float> Evaluation::logits(std::span<const i32> tokens, SequenceCache* cache) {
-  require(rank_.mesh->world_size() == 1, "logits are for one rank");
+  const Mesh& mesh = *rank_.mesh;
+  require(mesh.size(Axis::pipeline) == 1 && mesh.size(Axis::context) == 1,
+          "logits are not for a pipeline or context parallelism");
   Context cx = rank_.context();
   cx.cache = cache;
   ModelParts& parts = model_.parts();
   const auto seen = static_cast<i64>(tokens.size());
   const i64 first = cache != nullptr ? cache->length() : 0;
-  const i64 n = cache != nullptr ? seen : setup_.batch.sequence;
+  const i64 length = cache != nullptr ? seen : setup_.batch.sequence;
+  const i64 n = cache != nullptr ? seen : setup_.batch.rows();
   std::vector<i64> ids(static_cast<std::size_t>(n), 0), rows = ids, positions = ids;
   for (i64 i = 0; i < n; ++i) {
-    const auto at = static_cast<std::size_t>(i);
-    if (at < tokens.size()) ids[at] = tokens[at];
-    rows[at] = row_id(0, first + i);
-    positions[at] = first + i;
+    const auto at = static_cast<std::size_t>(i), of_sample = static_cast<std::size_t>(i % length);
+    if (of_sample < tokens.size()) ids[at] = tokens[of_sample];
+    rows[at] = row_id(i / length, first + i % length);
+    positions[at] = first + i % length;
   }
   const auto load = [&](Context& c, int, Bundle& bundle) {
     const auto put = [&](std::string_view name, const std::vector<i64>& values) {
@@ -92,13 +107,18 @@ std::vector<float> Evaluation::logits(std::span<const i32> tokens, SequenceCache
   std::vector<float> values;
   executor_.evaluate(cx, plan(1), load, [&](Context&, int, Bundle& bundle) {
     const Tensor all = bundle[Slot{parts.slot(Model::kLogitsSlot)}];
-    const Tensor row = all.slice(0, seen - 1, 1).slice(1, 0, setup_.model->vocabulary());
-    const Tensor wide = cx.empty(row.shape(), DType::fp32);
-    CopyArgs args{row.arg(), wide.arg()};
+    const Tensor row = all.slice(0, seen - 1, 1);
+    const ProcessGroup& tensor = mesh.group(Axis::tensor);
+    const i64 local = row.shape()[1], whole = local * tensor.size();
+    const Tensor wide = cx.empty({whole}, DType::fp32);
+    const Tensor own = wide.slice(0, tensor.index() * local, local);
+    CopyArgs args{row.view({local}).arg(), own.arg()};
     ops::run(cx, args);
-    values.resize(static_cast<std::size_t>(wide.elements()));
+    mesh.group(Axis::tensor).all_gather(*cx.stream, own, wide, "logits").wait(*cx.stream);
+    values.resize(static_cast<std::size_t>(whole));
     rank_.device->read(wide, values.data());
   });
+  values.resize(static_cast<std::size_t>(setup_.model->vocabulary()));  // without padding
   if (cache != nullptr) cache->advance(n);
   return values;
 }

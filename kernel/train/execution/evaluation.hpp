@@ -21,9 +21,13 @@ class Evaluation {
   /// Mean loss over the first `samples` validation samples, the same on every rank. All ranks call
   /// it.
   double validate(i64 samples);
+  /// Where `logits` keeps what it need not run again; none: some phase needs whole sequences.
+  std::unique_ptr<SequenceCache> make_cache() const;
   /// Runs the tokens of one sample without targets and returns the logits of the last one over the
-  /// unpadded vocabulary. With a cache they follow the tokens that it holds and are kept there too;
-  /// without, they are padded to the sequence length. For a world of one.
+  /// unpadded vocabulary, the same on every rank. All ranks call it. With a cache they follow the
+  /// tokens that it holds and are kept there too; without, the sample is padded to the sequence
+  /// length and in every place of a microbatch. For models that neither pipeline nor context
+  /// parallelism cuts.
   std::vector<float> logits(std::span<const i32> tokens, SequenceCache* cache);
 
  private:

@@ -27,6 +27,7 @@ namespace {
 
 namespace fs = std::filesystem;
 constexpr std::string_view kModelType = "model_type";
+constexpr const char* kTokenizer = "tokenizer";  // folder of its files
 
 struct NamedConverter {
   std::string name;
@@ -153,6 +154,20 @@ class Imported {
   std::vector<std::string> problems_;
 };
 
+// Some of the files without the others are a copy that went wrong.
+bool tokenizer_in(const fs::path& folder, const Converter& converter) {
+  std::vector<std::string> there, missing;
+  for (const std::string& file : converter.tokenizer_files()) {
+    (fs::exists(folder / file) ? there : missing).push_back(file);
+  }
+  if (there.empty()) return false;
+  if (missing.empty()) return true;
+  fail_config("{} has {} without {}; --no-tokenizer converts the model alone",
+              folder.string(),
+              name_list(there),
+              name_list(missing));
+}
+
 std::string toml_of(const Settings& settings, const std::vector<std::string_view>& tables) {
   std::string text = "schema = 1\n";
   for (const auto& [key, value] : settings) {
@@ -169,6 +184,7 @@ std::string toml_of(const Settings& settings, const std::vector<std::string_view
 Conversion import_model(const fs::path& from,
                         const fs::path& out,
                         const std::string& converter,
+                        bool with_tokenizer,
                         const PluginHost& plugins) {
   const ForeignModel model(from);
   const auto type = model.settings().find(kModelType);
@@ -183,16 +199,27 @@ Conversion import_model(const fs::path& from,
                 model_type,
                 names_of(known));
   }
-  const Settings ours = found->converter->to_ours(model.settings());
-  const Config config = Config::parse(toml_of(ours, {}), found->name, {});
-  const Resolved resolved = resolve(config, plugins);
+  const Converter& chosen = *found->converter;
+  const bool has_tokenizer = with_tokenizer && tokenizer_in(from, chosen);
+  const auto ours = [&](const fs::path& tokenizer) {  // the folder of its files
+    Settings settings = chosen.to_ours(model.settings());
+    if (!has_tokenizer) return settings;
+    for (const auto& [key, value] : chosen.tokenizer(fs::absolute(tokenizer).lexically_normal())) {
+      settings[key] = value;
+    }
+    return settings;
+  };
+  const auto resolved_with = [&](const fs::path& tokenizer) {
+    return resolve(Config::parse(toml_of(ours(tokenizer), {}), found->name, {}), plugins);
+  };
+  const Resolved resolved = resolved_with(from);
   const RunSetup setup = derive_setup(resolved, plugins, 1, DataUse::none);
   const auto device = make_device(rank_spec_of(setup), {});
   const Rank rank = dry_rank(setup.layout, 0, device);
   const PlacedModel placed(rank, setup);
   const RankPart part(*rank.mesh, parameter_tensors(placed));
 
-  Imported imported(model, *found->converter);
+  Imported imported(model, chosen);
   for (const CheckpointTensor& tensor : part.tensors()) imported.expect(tensor);
   imported.require_fit(from);
   NewFolder folder(out);
@@ -203,12 +230,23 @@ Conversion import_model(const fs::path& from,
     return std::span<const std::byte>(memory);
   };
   CheckpointInfo info;
-  info.config = dump(resolved);
+  info.config = dump(resolved_with(out / kTokenizer));
   const std::string proof = part.write(temporary, values, 1);
   commit_parts(info, {proof}, temporary, step_folder(steps, 0));
-  write_synced(folder.path() / "model.toml", toml_of(ours, {"model.", "batch.sequence"}));
+  const Settings told = ours(out / kTokenizer);
+  write_synced(folder.path() / "model.toml",
+               toml_of(told, {"model.", "batch.sequence", "tokenizer."}));
+  Conversion done{found->name, out / "model.toml", {}, static_cast<i64>(part.tensors().size())};
+  if (has_tokenizer) {
+    fs::create_directory(folder.path() / kTokenizer);
+    for (const std::string& file : chosen.tokenizer_files()) {
+      write_synced(folder.path() / kTokenizer / file, read_text_file(from / file));
+    }
+    sync_folder(folder.path() / kTokenizer);
+    done.tokenizer = told.at("tokenizer.type").text();
+  }
   folder.finish();
-  return {found->name, out / "model.toml", static_cast<i64>(part.tensors().size())};
+  return done;
 }
 
 Conversion export_model(const fs::path& from,
@@ -272,7 +310,7 @@ Conversion export_model(const fs::path& from,
     sink(tensors[i].transposed ? transposed(bytes, shape.at(0), shape.at(1)) : bytes);
   });
   folder.finish();
-  return {fitting[0].name, {}, static_cast<i64>(entries.size())};
+  return {fitting[0].name, {}, {}, static_cast<i64>(entries.size())};
 }
 
 }  // namespace tessera

@@ -22,6 +22,7 @@
 #include "kernel/train/run/loss_watch.hpp"
 #include "kernel/train/run/mover.hpp"
 #include "kernel/train/run/run_events.hpp"
+#include "kernel/train/run/text_sampler.hpp"
 #include "kernel/train/run/training_state.hpp"
 #include "tessera/error.hpp"
 #include "tessera/log.hpp"
@@ -180,6 +181,7 @@ class Trainer {
         if (!watch_.rewinds()) fail_bad(bad);
         return bad;
       }
+      write_sample();
     }
     if (save && config_.checkpoint.asynchronous) {
       save_later();
@@ -190,18 +192,31 @@ class Trainer {
     return std::nullopt;
   }
 
+  void write_sample() {
+    const ValidationSection& validation = config_.validation;
+    if (validation.sample_tokens == 0) return;
+    constexpr double kTemperature = 0.8;
+    const std::string text = TextSampler(evaluation_, setup_)
+                                 .text(validation.sample_prompt,
+                                       validation.sample_tokens,
+                                       {kTemperature, config_.run.seed});
+    emit(SampleText{step_.steps(), validation.sample_prompt, text});
+  }
+
   // Training goes on once the values are copied. One save at a time: this waits for the last.
   void save_later() {
+    const auto begin = Clock::now();
     tell_saved(checkpoints_.saved_later(true));
     checkpoints_.save_later(
         info(), state_.tensors(), [this, step = step_.steps()] { emit(Saving{step}); });
     if (watch_.rewinds()) watch_.all_is_well();
+    waited_ = seconds_since(begin);
   }
 
   void tell_saved(const std::optional<Checkpoints::Saved>& saved) {
     if (!saved) return;
     newest_ = saved->folder.string();
-    emit(Saved{saved->step, newest_, saved->seconds});
+    emit(Saved{saved->step, newest_, saved->seconds, waited_});
   }
 
   // A failure that all ranks know of, a full disk, may pass: then the next step tries again, or,
@@ -225,7 +240,8 @@ class Trainer {
     }
     failed_saves_ = 0;
     if (watch_.rewinds()) watch_.all_is_well();
-    emit(Saved{step, newest_, seconds_since(begin)});
+    const double seconds = seconds_since(begin);
+    emit(Saved{step, newest_, seconds, seconds});
     return true;
   }
 
@@ -351,6 +367,7 @@ class Trainer {
   std::deque<i64> pending_;  // steps that were passed over and not told yet
   std::string newest_;       // checkpoint that was loaded or saved last
   i64 failed_saves_ = 0;     // in a row
+  double waited_ = 0;        // seconds of the last asynchronous save in which training stood still
 };
 
 }  // namespace

@@ -188,6 +188,25 @@ bool has_whole_rule(const ComponentInfo& optimizer,
   });
 }
 
+// Its logits are on the ranks that hold the whole depth of the model.
+void check_sample_text(const RunSetup& setup) {
+  const ValidationSection& validation = setup.config->validation;
+  if (validation.sample_tokens == 0) return;
+  const auto refuse = [&](const std::string& why) {
+    fail_config("{}: [validation] sample_tokens = {} {}",
+                setup.maker->origin("validation", "sample_tokens"),
+                validation.sample_tokens,
+                why);
+  };
+  if (validation.every_steps == 0) refuse("needs validation.every_steps, which is 0");
+  if (validation.sample_prompt.empty()) refuse("needs a text in validation.sample_prompt");
+  if (setup.layout.pipeline > 1 || setup.layout.context > 1) {
+    refuse(
+        "is not for parallel.pipeline or parallel.context above 1; `tessera generate` writes text "
+        "with any checkpoint");
+  }
+}
+
 }  // namespace
 
 BucketRules RunSetup::bucket_rules(const Mesh& mesh) const {
@@ -291,7 +310,8 @@ RunSetup derive_setup(const Resolved& config,
     LrArguments arguments{config.run.run.steps};
     return setup.maker->make(config.run.lr, arguments);
   });
-  for (const auto& check : {&check_precision, &refuse_graphs, &check_bad_steps}) {
+  for (const auto& check :
+       {&check_precision, &refuse_graphs, &check_bad_steps, &check_sample_text}) {
     problems.run([&] {
       check(setup);
       return true;

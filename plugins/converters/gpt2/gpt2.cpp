@@ -146,6 +146,11 @@ class Gpt2 final : public Converter {
     return theirs;
   }
 
+  std::vector<std::string> tokenizer_files() const override { return {"vocab.json", "merges.txt"}; }
+  Settings tokenizer(const std::string& folder) const override {
+    return {{"tokenizer.type", "gpt2"}, {"tokenizer.path", folder}};
+  }
+
   // Its Conv1D keeps matrices as [in, out]; c_attn holds queries, keys and values in this order.
   std::vector<ConvertedTensor> tensors(const Settings& theirs) const override {
     std::vector<ConvertedTensor> all = {{"embedding.weight", "transformer.wte.weight"},

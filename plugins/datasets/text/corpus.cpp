@@ -51,6 +51,9 @@ Corpus::Corpus(const std::vector<std::string>& paths, const Tokenizer& tokenizer
                 vocabulary);
       }
       ids_.insert(ids_.end(), ids.begin(), ids.end());
+      // Two vocabularies of one size may make other tokens of one text.
+      hash_ = content_hash({reinterpret_cast<const char*>(ids.data()), ids.size() * sizeof(i32)},
+                           hash_);
       count = static_cast<i64>(ids.size());
     }
     starts_.push_back(starts_.back() + count);

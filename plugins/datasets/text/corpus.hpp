@@ -18,7 +18,7 @@ class Corpus {
   i64 tokens() const { return starts_.back(); }
   /// Tokens [begin, begin + count) to `out`.
   void copy(i64 begin, i64 count, i64* out) const;
-  /// Hash of all files' sizes and contents, in order.
+  /// Hash of all files' sizes and contents, in order, and of their ids where bytes are none.
   u64 hash() const { return hash_; }
 
  private:

@@ -5,24 +5,24 @@
 namespace tessera::reference {
 namespace {
 
-std::vector<Kernel> kernels() {
-  std::vector<Kernel> all = {make_matmul_kernel()};
-  Plain::for_each([&]<class Args>() { all.push_back(make_kernel<Args>(&run<Args>)); });
-  return all;
-}
-
 class ReferenceDevice : public HostDevice {
  public:
   using Config = NoConfig;
   ReferenceDevice(const Config&, const DeviceArguments& arguments)
-      : HostDevice("reference", arguments, kernels()) {}
+      : HostDevice("reference", arguments, {}) {}
 };
 
 }  // namespace
 }  // namespace tessera::reference
 
 TESSERA_PLUGIN(reference, "0.1.0", "The device that says what operations mean") {
-  registrar.add<tessera::Device, tessera::reference::ReferenceDevice>(
+  using namespace tessera;
+  using namespace tessera::reference;
+  registrar.add<Device, ReferenceDevice>(
       "reference",
       "Plain loops in double precision: slow, obviously right, the oracle of every other device.");
+  // By name and not in the constructor, so that another device can take them (DeviceArguments).
+  const auto add = [&](Kernel kernel) { registrar.add_kernel("reference", std::move(kernel)); };
+  add(make_matmul_kernel());
+  Plain::for_each([&]<class Args>() { add(make_kernel<Args>(&run<Args>)); });
 }

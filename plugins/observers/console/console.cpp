@@ -123,10 +123,20 @@ void Console::on(const Saved& saved) {
                      .add("step", saved.step)
                      .add("path", saved.path)
                      .add("seconds", saved.seconds)
+                     .add("waited", saved.waited)
                      .text());
   }
   print(fmt::format(
       "{}  saved {} in {}", label(saved.step), saved.path, human::duration(saved.seconds)));
+}
+
+void Console::on(const SampleText& sample) {
+  if (!run_.json) return;  // report.html has it
+  print(event("sample")
+            .add("step", sample.step)
+            .add("prompt", sample.prompt)
+            .add("text", sample.text)
+            .text());
 }
 
 void Console::on(const Failure& failure) {

@@ -20,6 +20,7 @@ class Console final : public Observer {
   void on(const StepEnd& step) override;
   void on(const Validation& validation) override;
   void on(const Saved& saved) override;
+  void on(const SampleText& sample) override;
   void on(const Failure& failure) override;
   void on(const RunEnd& end) override;
 

@@ -75,6 +75,13 @@ void Report::on(const Validation& validation) {
   write_if_due();
 }
 
+void Report::on(const SampleText& sample) {
+  constexpr std::size_t kMostSamples = 5;
+  page_.samples.push_front(sample);
+  if (page_.samples.size() > kMostSamples) page_.samples.pop_back();
+  write_if_due();
+}
+
 void Report::on(const Failure& failure) {
   page_.state = ReportPage::failed;
   page_.failure = failure.text;

@@ -21,6 +21,7 @@ class Report final : public Observer {
   void on(const StepEnd& step) override;
   void on(const MemoryUse& use) override;
   void on(const Validation& validation) override;
+  void on(const SampleText& sample) override;
   void on(const Saved& saved) override { page_.newest_checkpoint = saved.path; }
   void on(const Failure& failure) override;
   void on(const RunEnd& end) override;

@@ -22,6 +22,7 @@ constexpr std::string_view kHead = R"(<style>
   table { border-collapse: collapse } td { padding: 2px 20px 2px 0; vertical-align: top }
   td:first-child { color: #57606a; white-space: nowrap }
   pre { background: #f6f8fa; padding: 12px; overflow-x: auto; font-size: 12.5px }
+  .sample { white-space: pre-wrap }
   .state { font-weight: 600 } .failed { color: #cf222e } .scroll { overflow-x: auto }
   .charts svg { max-width: 100%; height: auto }
 </style>
@@ -174,6 +175,20 @@ std::string memory(const MemoryStats& stats) {
   return out + "</svg>\n</div>\n";
 }
 
+std::string samples(const ReportPage& page) {
+  std::string out;
+  for (const SampleText& sample : page.samples) {
+    if (out.empty()) out = "<h2>What the model writes</h2>\n";
+    const bool begins = sample.text.starts_with(sample.prompt);
+    const std::size_t prompt = begins ? sample.prompt.size() : 0;
+    out += fmt::format("<p>step {}</p>\n<pre class=\"sample\"><b>{}</b>{}</pre>\n",
+                       count_text(sample.step),
+                       svg_text(sample.text.substr(0, prompt)),
+                       svg_text(sample.text.substr(prompt)));
+  }
+  return out;
+}
+
 }  // namespace
 
 void add_scaled_step(ReportPage& page, i64 step, double loss_scale, double skipped_steps) {
@@ -195,7 +210,7 @@ std::string html_of(const ReportPage& page) {
       state_text(page),
       state_text(page));
   if (!page.failure.empty()) out += fmt::format("<pre>{}</pre>\n", svg_text(page.failure));
-  out += facts(page) + charts(page) + memory(page.memory);
+  out += facts(page) + charts(page) + samples(page) + memory(page.memory);
   if (!page.run.schedule.empty()) {
     out += "<h2>A step, as the schedule orders it</h2>\n<div class=\"scroll\">\n" +
            page.run.schedule + "</div>\n";

@@ -1,4 +1,5 @@
 #pragma once
+#include <deque>
 #include <map>
 #include <string>
 
@@ -18,6 +19,7 @@ struct ReportPage {
   History loss_scale, skips;  ///< its binary logarithm, and steps so far; of runs that scale it
   std::map<std::string, History> metrics;
   MemoryStats memory;
+  std::deque<SampleText> samples;  ///< the newest first
 };
 
 /// Adds what is told of a step whose loss was scaled.

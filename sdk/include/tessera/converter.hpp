@@ -61,6 +61,10 @@ class TESSERA_API Converter {
   /// of the resolved configuration below "model." and "batch.". Throws ConfigError naming what the
   /// other format cannot say.
   virtual Settings to_theirs(const Settings& ours) const = 0;
+  /// Files of its folder that say how text becomes tokens. Where all are there, they are copied to
+  /// `folder`, an absolute path, and tokenizer() gives the keys below "tokenizer." that read them.
+  virtual std::vector<std::string> tokenizer_files() const { return {}; }
+  virtual Settings tokenizer(const std::string& /*folder*/) const { return {}; }
   /// Every parameter of the model that `theirs` describes, once.
   virtual std::vector<ConvertedTensor> tensors(const Settings& theirs) const = 0;
   /// A prefix of their names that some files leave out: "transformer.".

@@ -42,6 +42,11 @@ struct Validation {
   i64 step = 0;
   double loss = 0;
 };
+/// A text that the model writes after a validation (validation.sample_tokens).
+struct SampleText {
+  i64 step = 0;
+  std::string prompt, text;  ///< any bytes
+};
 /// A checkpoint of this step is about to be committed. Whatever is to be known of the steps so far
 /// must be on the disk when the observer returns; an exception makes the save fail, which is tried
 /// again. A run may be killed right after the commit and then goes on from there.
@@ -51,7 +56,8 @@ struct Saving {
 struct Saved {
   i64 step = 0;
   std::string path;
-  double seconds = 0;
+  double seconds = 0;  ///< until it was committed
+  double waited = 0;   ///< of these, those in which training stood still
 };
 struct Failure {
   std::string text;
@@ -86,6 +92,7 @@ class TESSERA_API Observer {
   virtual void on(const StepEnd&) {}
   virtual void on(const MemoryUse&) {}
   virtual void on(const Validation&) {}
+  virtual void on(const SampleText&) {}
   virtual void on(const Saving&) {}
   virtual void on(const Saved&) {}
   virtual void on(const Failure&) {}

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <limits>
 
-#include "kernel/train/run/generator.hpp"
+#include "kernel/train/run/text_sampler.hpp"
 #include "tessera/error.hpp"
 
 namespace tessera {

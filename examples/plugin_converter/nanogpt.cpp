@@ -1,0 +1,104 @@
+// A GPT in a folder of the Hugging Face form, whose files have names and settings of their own.
+#include <tessera/converter.hpp>
+#include <tessera/error.hpp>
+#include <tessera/plugin.hpp>
+
+namespace {
+
+using namespace tessera;
+
+const Value& get(const Settings& settings, std::string_view key, const char* where) {
+  const auto found = settings.find(key);
+  if (found == settings.end()) fail_config("{} has no \"{}\"", where, key);
+  return found->second;
+}
+
+i64 integer(const Settings& settings, std::string_view key, const char* where) {
+  const Value& value = get(settings, key, where);
+  const auto* number = std::get_if<i64>(&value.data);
+  if (number == nullptr) fail_config("{}: \"{}\" is {}, no integer", where, key, value.text());
+  return *number;
+}
+
+constexpr const char *kTheirs = "config.json", *kOurs = "the configuration";
+
+// Settings that are one number there and here.
+constexpr std::pair<const char*, const char*> kSame[] = {{"n_layer", "model.layers"},
+                                                         {"n_head", "model.heads"},
+                                                         {"n_embd", "model.hidden"},
+                                                         {"block_size", "model.positions"},
+                                                         {"vocab_size", "model.vocab"}};
+// What a model of this kind always is, and what is not said there.
+const Settings kFixed = {
+    {"model.type", "gpt"}, {"model.tied_embeddings", true}, {"model.block.attention.causal", true}};
+
+class Nanogpt final : public Converter {
+ public:
+  using Config = NoConfig;
+  Nanogpt(const Config&, ConverterArguments&) {}
+
+  std::string_view model_type() const override { return "nanogpt"; }
+
+  Settings to_ours(const Settings& theirs) const override {
+    Settings ours = kFixed;
+    for (const auto& [there, here] : kSame) ours[here] = integer(theirs, there, kTheirs);
+    const auto dropout = theirs.find("dropout");
+    ours["model.dropout"] = dropout == theirs.end() ? Value(0.0) : dropout->second;
+    ours["batch.sequence_length"] = ours["model.positions"];
+    // What a configuration must have, and the model does not say.
+    for (const char* key : {"batch.global", "batch.micro", "run.steps"}) ours[key] = 1;
+    ours["run.name"] = "nanogpt";
+    ours["lr.peak"] = 1e-5;
+    ours["data.type"] = "text";
+    ours["data.path"] = "text.txt";
+    return ours;
+  }
+
+  Settings to_theirs(const Settings& ours) const override {
+    for (const auto& [key, value] : kFixed) {
+      if (const Value& own = get(ours, key, kOurs); own != value) {
+        fail_config("{} = {}; this format has {} only", key, own.text(), value.text());
+      }
+    }
+    const i64 hidden = integer(ours, "model.hidden", kOurs);
+    const Value& ffn = get(ours, "model.block.mlp.ffn", kOurs);
+    if (ffn != Value("auto") && ffn != Value(4 * hidden)) {
+      fail_config("model.block.mlp.ffn = {}; this format has 4 · model.hidden only", ffn.text());
+    }
+    Settings theirs;
+    for (const auto& [there, here] : kSame) theirs[there] = get(ours, here, kOurs);
+    if (theirs["vocab_size"] == Value("auto")) theirs["vocab_size"] = 256;
+    theirs["dropout"] = get(ours, "model.block.dropout", kOurs);
+    return theirs;
+  }
+
+  // Its matrices are [out, in], as those here are. A transposed one has `true` in third place.
+  std::vector<ConvertedTensor> tensors(const Settings& theirs) const override {
+    std::vector<ConvertedTensor> all = {{"embedding.weight", "wte.weight"},
+                                        {"embedding.position", "wpe.weight"}};
+    constexpr std::pair<const char*, const char*> kParts[] = {{"attention_norm", "ln_1"},
+                                                              {"attention.qkv", "attn.c_attn"},
+                                                              {"attention.proj", "attn.c_proj"},
+                                                              {"mlp_norm", "ln_2"},
+                                                              {"mlp.up", "mlp.c_fc"},
+                                                              {"mlp.down", "mlp.c_proj"}};
+    for (i64 layer = 0; layer < integer(theirs, "n_layer", kTheirs); ++layer) {
+      for (const auto& [here, there] : kParts) {
+        for (const char* part : {"weight", "bias"}) {
+          all.push_back({fmt::format("layers.{}.{}.{}", layer, here, part),
+                         fmt::format("h.{}.{}.{}", layer, there, part)});
+        }
+      }
+    }
+    all.push_back({"head.norm.weight", "ln_f.weight"});
+    all.push_back({"head.norm.bias", "ln_f.bias"});
+    return all;
+  }
+};
+
+}  // namespace
+
+TESSERA_PLUGIN(nanogpt, "0.1.0", "A converter") {
+  registrar.add<Converter, Nanogpt>("nanogpt",
+                                    "GPTs whose config.json says \"nanogpt\", both ways");
+}

@@ -1,0 +1,50 @@
+// A device to start from: the kernels of `reference`, one of which is replaced.
+#include <cmath>
+#include <tessera/error.hpp>
+#include <tessera/host_device.hpp>
+#include <tessera/ops.hpp>
+#include <tessera/parallel_for.hpp>
+#include <tessera/plugin.hpp>
+
+namespace {
+
+using namespace tessera;
+
+// In single precision, where `reference` computes in double.
+void gelu(const GeluArgs& args) {
+  const float* x = args.x.as<const float>();
+  float* out = args.out.as<float>();
+  parallel_for(args.x.elements(), 1 << 12, [=](i64 begin, i64 end) {
+    constexpr float kRoot = 0.79788456F;  // of 2 / pi
+    for (i64 i = begin; i < end; ++i) {
+      const float v = x[i], inner = kRoot * (v + 0.044715F * v * v * v);
+      out[i] = 0.5F * v * (1 + std::tanh(inner));
+    }
+  });
+}
+
+std::vector<Kernel> kernels(const DeviceArguments& arguments) {
+  std::vector<Kernel> all;
+  if (arguments.kernels) all = arguments.kernels("reference", kHostMemory);
+  if (all.empty()) {
+    fail_config(
+        "device.type = \"borrowed\" takes kernels of the plugin \"reference\", which is "
+        "not in plugins.path");
+  }
+  std::erase_if(all, [](const Kernel& kernel) { return kernel.operation == GeluArgs::kName; });
+  all.push_back(make_kernel<GeluArgs>(&gelu, {DType::fp32}));
+  return all;
+}
+
+class Borrowed final : public HostDevice {
+ public:
+  using Config = NoConfig;
+  Borrowed(const Config&, const DeviceArguments& arguments)
+      : HostDevice("borrowed", arguments, kernels(arguments)) {}
+};
+
+}  // namespace
+
+TESSERA_PLUGIN(borrowed, "0.1.0", "A device") {
+  registrar.add<Device, Borrowed>("borrowed", "reference kernels, and a GELU of its own");
+}

@@ -1,0 +1,103 @@
+// Learning rates that fall towards the input, for fine-tuning (Howard, Ruder 2018, "ULMFiT", §3.2):
+// each layer takes `decay` times the rate of the layer above it. Every rank keeps all state.
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <tessera/error.hpp>
+#include <tessera/ops.hpp>
+#include <tessera/optimizer.hpp>
+#include <tessera/plugin.hpp>
+
+namespace {
+
+using namespace tessera;
+
+constexpr std::string_view kBlocks = "layers.";
+
+// Blocks have their number, what comes before them -1, and what comes after them `blocks`.
+i64 height_of(std::string_view name, i64 blocks) {
+  if (name.starts_with("embedding.")) return -1;
+  if (!name.starts_with(kBlocks)) return blocks;
+  i64 number = 0;
+  std::from_chars(name.data() + kBlocks.size(), name.data() + name.size(), number);
+  return number;
+}
+
+class Layerwise final : public Optimizer {
+ public:
+  struct Config {
+    Component<UpdateRule> rule{"adamw"};
+    double clip = 1, decay = 0.9;
+    static void describe(Schema<Config>& s) {
+      s.slot("rule", &Config::rule, "how one parameter is updated");
+      s.field("clip", &Config::clip, "bound of the norm of all gradients; 0: none").at_least(0);
+      s.field("decay", &Config::decay, "learning rate of a layer, by that of the layer above it")
+          .above(0)
+          .at_most(1);
+    }
+  };
+
+  Layerwise(const Config& config, OptimizerArguments& arguments)
+      : config_(config), rule_(arguments.make_rule(config.rule)) {
+    if (rule_->needs() != Needs::elements) {
+      fail_config("optimizer.rule = \"{}\" needs whole matrices, which layerwise does not give",
+                  config.rule.type);
+    }
+    i64 blocks = 0;  // of the whole model, not of this rank
+    for (const ParameterName& parameter : arguments.model) {
+      if (!parameter.name.starts_with(kBlocks)) continue;
+      blocks = std::max(blocks, height_of(parameter.name, 0) + 1);
+    }
+    const ParameterMemory& memory = *arguments.memory;
+    shards_.main = memory.main();
+    shards_.compute = memory.compute();
+    shards_.grad = memory.gradients();
+    shards_.list = whole_shards(memory);
+    // In model order, so that the sum of squares has one order however memory lies.
+    std::vector<Shard> counted;
+    for (const Parameter* parameter : arguments.parameters) {
+      const auto shard = std::ranges::find(shards_.list, parameter, &Shard::parameter);
+      const bool decays = !parameter->has_tag("bias") && !parameter->has_tag("norm");
+      const auto below = static_cast<double>(blocks - height_of(parameter->name, blocks));
+      shard->hyper.lr_scale = std::pow(config.decay, below);
+      shard->hyper.weight_decay = decays ? rule_->weight_decay() : 0;
+      if (parameter->layout.counted()) counted.push_back(*shard);
+    }
+    shards_.allocate(*arguments.device, rule_->state().size());
+    counted_ = range_table(*arguments.device, counted);
+  }
+
+  double clip() const override { return config_.clip; }
+
+  void sum_squares(Context& cx, const Tensor& out) override {
+    SumSquaresArgs args{shards_.grad.arg(), counted_.arg(), out.arg()};
+    ops::run(cx, args);
+  }
+
+  void step(Context& cx, const Tensor& scalars) override { rule_->update(cx, shards_, scalars); }
+
+  std::vector<NamedState> state() override {
+    std::vector<NamedState> all;
+    const std::vector<StateSpec> states = rule_->state();
+    for (std::size_t i = 0; i < shards_.list.size(); ++i) {
+      const Shard& shard = shards_.list[i];
+      for (std::size_t s = 0; s < states.size(); ++s) {
+        all.push_back(
+            {states[s].name, shard.parameter, shard.range, shards_.part(shards_.state[s], i)});
+      }
+    }
+    return all;
+  }
+
+ private:
+  Config config_;
+  std::shared_ptr<UpdateRule> rule_;
+  Shards shards_;
+  Tensor counted_;  // i64 [n, 2]: ranges of the gradients that this rank counts in the norm
+};
+
+}  // namespace
+
+TESSERA_PLUGIN(layerwise, "0.1.0", "An optimizer") {
+  registrar.add<Optimizer, Layerwise>("layerwise", "learning rates that fall towards the input");
+}

@@ -1,0 +1,43 @@
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kernel/train/execution/evaluation.hpp"
+#include "tessera/sequence_cache.hpp"
+
+namespace tessera {
+
+struct Sampling {
+  double temperature = 1;  ///< 0: always the most likely token
+  u64 seed = 0;
+};
+
+/// Index of the next token. `uniform` in [0, 1) chooses among the probabilities at the temperature.
+i32 sample_token(const std::vector<float>& logits, double temperature, double uniform);
+
+/// Continues token sequences with a model. All ranks that share the model call it alike, and get
+/// the same tokens.
+class TextSampler {
+ public:
+  /// Both outlive it.
+  TextSampler(Evaluation& evaluation, const RunSetup& setup)
+      : evaluation_(evaluation), setup_(setup), cache_(evaluation.make_cache()) {}
+  /// What the model says of the token that follows, for its whole vocabulary. Of a sequence longer
+  /// than sequence_length it sees the end: at least half of that length, from a multiple of the
+  /// half on, so that the window seldom moves. Where `tokens` begin as those of the last call, only
+  /// what is new of them is run.
+  std::vector<float> logits(const std::vector<i32>& tokens);
+  /// The token that follows, one that the tokenizer knows: the model's vocabulary may be larger.
+  i32 next(const std::vector<i32>& tokens, const Sampling& sampling);
+  /// The prompt and as many tokens after it, by the model as it is now.
+  std::string text(const std::string& prompt, i64 tokens, const Sampling& sampling);
+
+ private:
+  Evaluation& evaluation_;
+  const RunSetup& setup_;
+  std::unique_ptr<SequenceCache> cache_;  ///< none: whole sequences are run
+  std::vector<i32> kept_;                 ///< the tokens whose rows it holds
+};
+
+}  // namespace tessera

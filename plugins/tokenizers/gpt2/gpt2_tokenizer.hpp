@@ -1,0 +1,33 @@
+#pragma once
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "tessera/data.hpp"
+#include "vocabulary.hpp"
+#include "words.hpp"
+
+namespace tessera {
+
+/// The byte-level BPE of GPT-2: any bytes to tokens and back, bit for bit.
+class Gpt2Tokenizer final : public Tokenizer {
+ public:
+  struct Config {
+    std::string path;
+    std::vector<std::string> special = {"<|endoftext|>"};
+    static void describe(Schema<Config>& s);
+  };
+  Gpt2Tokenizer(const Config& config, TokenizerArguments&);
+
+  i64 vocabulary() const override { return vocabulary_.size(); }
+  std::vector<i32> encode(std::string_view text) const override;
+  std::string decode(const std::vector<i32>& ids) const override;
+
+ private:
+  Words words_;
+  Vocabulary vocabulary_;
+  std::vector<std::pair<std::string, i32>> special_;  // the longest first
+};
+
+}  // namespace tessera

@@ -1,0 +1,31 @@
+#pragma once
+#include <cstddef>
+#include <string_view>
+
+namespace tessera {
+
+/// Bytes of the character that `text` starts with; 0 where it starts with no valid UTF-8 (RFC 3629:
+/// no overlong forms, no surrogates, nothing beyond U+10FFFF) or is empty.
+inline std::size_t character_length(std::string_view text) {
+  const auto byte = [&](std::size_t i) {
+    return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U;
+  };
+  const auto follows = [&](std::size_t i, unsigned low = 0x80, unsigned high = 0xBF) {
+    return byte(i) >= low && byte(i) <= high;
+  };
+  if (text.empty()) return 0;
+  const unsigned first = byte(0);
+  if (first < 0x80) return 1;
+  if (first >= 0xC2 && first <= 0xDF) return follows(1) ? 2 : 0;
+  if (first >= 0xE0 && first <= 0xEF) {
+    const unsigned low = first == 0xE0 ? 0xA0 : 0x80, high = first == 0xED ? 0x9F : 0xBF;
+    return follows(1, low, high) && follows(2) ? 3 : 0;
+  }
+  if (first >= 0xF0 && first <= 0xF4) {
+    const unsigned low = first == 0xF0 ? 0x90 : 0x80, high = first == 0xF4 ? 0x8F : 0xBF;
+    return follows(1, low, high) && follows(2) && follows(3) ? 4 : 0;
+  }
+  return 0;
+}
+
+}  // namespace tessera

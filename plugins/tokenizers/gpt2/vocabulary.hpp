@@ -1,0 +1,46 @@
+#pragma once
+#include <array>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "tessera/types.hpp"
+
+namespace tessera {
+
+/// GPT-2's vocab.json and merges.txt. The files write bytes as printable characters: a space is
+/// "Ġ".
+class Vocabulary {
+ public:
+  /// Reads both files of `folder`. Throws ConfigError naming the file, the line where there is one,
+  /// and what is wrong: unreadable, no JSON, ids that are not 0, 1, 2, …, a byte without a token, a
+  /// merge of tokens that are not there.
+  explicit Vocabulary(const std::filesystem::path& folder);
+
+  i64 size() const { return static_cast<i64>(bytes_.size()); }
+  /// The bytes that a token stands for.
+  const std::string& bytes(i32 id) const { return bytes_[static_cast<std::size_t>(id)]; }
+  /// Of a token as the file writes it; -1: it has none.
+  i32 find(const std::string& written) const;
+  i32 of_byte(unsigned char byte) const { return of_byte_[byte]; }
+
+  struct Merge {
+    i32 rank = 0;  ///< lower ones are made first
+    i32 id = 0;    ///< what it makes
+  };
+  /// nullptr where these two neighbours stay two tokens.
+  const Merge* merge(i32 left, i32 right) const;
+
+ private:
+  void read_tokens(const std::filesystem::path& file);
+  void read_merges(const std::filesystem::path& file);
+
+  std::unordered_map<std::string, i32> ids_;  // by what the file writes
+  std::vector<std::string> bytes_;            // by id
+  std::array<i32, 256> of_byte_{};
+  std::unordered_map<u64, Merge> merges_;  // by both ids
+};
+
+}  // namespace tessera

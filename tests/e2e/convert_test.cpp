@@ -1,0 +1,108 @@
+// Models of Hugging Face transformers with their tokenizers. tests/oracle has those of others.
+#include <gmock/gmock.h>
+
+#include <fstream>
+#include <iterator>
+
+#include "common/gpt2_files.hpp"
+#include "train_support.hpp"
+
+namespace tessera {
+namespace convert_test {
+
+namespace fs = std::filesystem;
+using testing::Gpt2Files;
+using ::testing::HasSubstr;
+using testing::run_tessera;
+using testing::TinyRun;
+
+class Convert : public ::testing::Test {
+ protected:
+  // A model of 258 tokens in a folder of the other form, with vocab.json and merges.txt.
+  void SetUp() override {
+    const auto trained = run_.train(TinyRun::steps(1, "run", {"model.vocab=258"}));
+    ASSERT_EQ(trained.exit_code, 0) << trained.err;
+    ASSERT_EQ(convert("run", "theirs").exit_code, 0);
+    files_.merge("t", "h");
+    files_.merge("th", "e");
+    run_.folder.write("theirs/vocab.json", files_.vocabulary());
+    run_.folder.write("theirs/merges.txt", files_.merges());
+    const ProcessResult result = convert("theirs", "ours");
+    if (result.err.find("without: install libpcre2-dev") != std::string::npos) {
+      GTEST_SKIP() << result.err;
+    }
+    ASSERT_EQ(result.exit_code, 0) << result.err;
+    EXPECT_THAT(result.out, HasSubstr("its text is read by the tokenizer \"gpt2\""));
+  }
+  ProcessResult convert(const std::string& from,
+                        const std::string& to,
+                        std::vector<std::string> more = {}) const {
+    more.insert(more.begin(), {"convert", "--from", run_.at(from), "--to", run_.at(to)});
+    return run_tessera(more);
+  }
+  std::string generated(const std::string& folder, std::vector<std::string> more) const {
+    more.insert(more.begin(), {"generate", "--checkpoint", run_.at(folder)});
+    const ProcessResult result = run_tessera(more);
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    return result.out;
+  }
+  std::string read(const std::string& name) const {
+    std::ifstream in(run_.at(name));
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+  TinyRun run_;
+  Gpt2Files files_;
+};
+
+TEST_F(Convert, TextIsReadWithTheModelsTokenizer) {
+  EXPECT_EQ(generated("ours", {"--prompt", "the th.", "--ids"}), "[257,32,256,46]\n");
+  EXPECT_THAT(generated("ours", {"--prompt", "the ", "--tokens", "3"}),
+              ::testing::StartsWith("the "));
+  EXPECT_THAT(read("ours/model.toml"), HasSubstr("tokenizer.type = \"gpt2\"\n"));
+  EXPECT_EQ(read("ours/tokenizer/merges.txt"), files_.merges());
+  // A folder that has moved is found with --set; without it the error names the file.
+  fs::rename(run_.at("ours"), run_.at("moved"));
+  const ProcessResult lost =
+      run_tessera({"generate", "--checkpoint", run_.at("moved"), "--prompt", "the", "--ids"});
+  EXPECT_EQ(lost.exit_code, 2);
+  EXPECT_THAT(lost.err, HasSubstr("ours/tokenizer/vocab.json is no file"));
+  EXPECT_EQ(generated("moved",
+                      {"--prompt",
+                       "the",
+                       "--ids",
+                       "--set",
+                       "tokenizer.path=\"" + run_.at("moved/tokenizer") + "\""}),
+            "[257]\n");
+}
+
+TEST_F(Convert, TrainsOnWithTheModelsTokenizer) {
+  run_.folder.write("on.toml",
+                    "schema = 1\ninclude = [\"" + run_.at("ours/model.toml") +
+                        "\"]\nrun = {steps = 2, out = \"" + run_.at("on") +
+                        "\"}\nbatch = {global = 2, micro = 1}\nlr.peak = 1e-3\n"
+                        "data = {type = \"text\", path = \"" TESSERA_SOURCE_DIR
+                        "/README.md\"}\n"
+                        "checkpoint.init_from = \"" +
+                        run_.at("ours") + "\"\n");
+  const ProcessResult result = run_tessera({"train", run_.at("on.toml")});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(generated("on", {"--prompt", "the", "--ids"}), "[257]\n");
+}
+
+TEST_F(Convert, HalfATokenizerIsAnErrorAndNoTokenizerAnOption) {
+  fs::remove(run_.at("theirs/merges.txt"));
+  const ProcessResult half = convert("theirs", "half");
+  EXPECT_EQ(half.exit_code, 2);
+  EXPECT_THAT(half.err, HasSubstr("theirs has vocab.json without merges.txt; --no-tokenizer"));
+  EXPECT_EQ(convert("theirs", "alone", {"--no-tokenizer"}).exit_code, 0);
+  EXPECT_EQ(generated("alone", {"--prompt", "th", "--ids"}), "[116,104]\n");
+  EXPECT_FALSE(fs::exists(run_.at("alone/tokenizer")));
+  run_.folder.write("theirs/merges.txt", "no merges");
+  const ProcessResult broken = convert("theirs", "broken");
+  EXPECT_EQ(broken.exit_code, 2);
+  EXPECT_THAT(broken.err, HasSubstr("merges.txt:1: \"no merges\" needs \"no\""));
+  EXPECT_FALSE(fs::exists(run_.at("broken")));
+}
+
+}  // namespace convert_test
+}  // namespace tessera

@@ -1,0 +1,84 @@
+// Folders of Hugging Face transformers that are broken.
+#include "kernel/checkpoint/foreign_model.hpp"
+
+#include <gmock/gmock.h>
+
+#include "tests/unit/plugins/plugins_support.hpp"
+
+namespace tessera {
+namespace foreign_model_test {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+class ForeignModels : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    SafetensorsWriter out(folder_.at("a.safetensors"), {{"w", "fp32", {2}}});
+    const std::array<float, 2> values = {1, 2};
+    out.next([&](const ByteSink& sink) { sink(std::as_bytes(std::span(values))); });
+    out.finish();
+    folder_.write("config.json", "{}");
+    index("a.safetensors");
+  }
+  void index(const std::string& file) const {
+    folder_.write("model.safetensors.index.json", "{\"weight_map\": {\"w\": \"" + file + "\"}}");
+  }
+  Settings settings(const std::string& config) const {
+    folder_.write("config.json", config);
+    return ForeignModel(folder_.path()).settings();
+  }
+  TestFolder folder_;
+};
+
+TEST_F(ForeignModels, AreReadByTheirIndex) {
+  const ForeignModel model(folder_.path());
+  EXPECT_THAT(model.names(), ElementsAre("w"));
+  EXPECT_EQ(model.read("w").size(), 8U);
+}
+
+TEST_F(ForeignModels, SettingsKeepTheirValues) {
+  const Settings all = settings(R"({"a": {"b": 1, "c": null}, "d": [1, [true, null], {"x": 2}],)"
+                                R"( "big": 18446744073709551615, "small": -9223372036854775808})");
+  EXPECT_EQ(all.at("a.b"), Value(1));
+  EXPECT_FALSE(all.contains("a.c"));
+  EXPECT_EQ(all.at("d").text(), R"([1, [true, "null"], "{\"x\":2}"])");
+  EXPECT_EQ(all.at("big"), Value(18446744073709551615.0));  // it used to be -1
+  EXPECT_EQ(all.at("small"), Value(std::numeric_limits<i64>::min()));
+}
+
+TEST_F(ForeignModels, WhatLiesDeepInEachOtherIsAnError) {
+  constexpr int kDeep = 100'000;
+  std::string objects, lists = "{\"a\": ";
+  for (int i = 0; i < kDeep; ++i) {
+    objects += "{\"a\":";
+    lists += '[';
+  }
+  objects += "1" + std::string(kDeep, '}');
+  lists += std::string(kDeep, ']') + "}";
+  for (const std::string& config : {objects, lists}) {
+    EXPECT_THAT(text_of<Error>([&] { settings(config); }),
+                HasSubstr("config.json is damaged: more than 32 objects and arrays"));
+  }
+}
+
+TEST_F(ForeignModels, AnIndexNamesFilesBesideIt) {
+  for (const std::string file : {"", ".", "..", "../a.safetensors", "/a.safetensors", "b/a"}) {
+    index(file);
+    EXPECT_THAT(text_of<Error>([&] { ForeignModel model(folder_.path()); }),
+                HasSubstr("\"" + file + "\" is no name of a file beside it"));
+  }
+}
+
+TEST_F(ForeignModels, ASizeBeyondAllMemoryIsAnError) {
+  const std::string header = R"({"w":{"dtype":"F64","shape":[1152921504606846976],)"
+                             R"("data_offsets":[0,8]}})";
+  const u64 length = header.size();
+  std::string file(reinterpret_cast<const char*>(&length), sizeof length);
+  folder_.write("a.safetensors", file + header + "12345678");
+  const ForeignModel model(folder_.path());
+  EXPECT_THAT(text_of<Error>([&] { model.read("w"); }), HasSubstr("has 8 bytes for 11529215046"));
+}
+
+}  // namespace foreign_model_test
+}  // namespace tessera

@@ -1,0 +1,161 @@
+// GPT-2's tokens over a small vocabulary that is made here. tests/oracle compares with others'
+// code.
+#include <gmock/gmock.h>
+
+#include <chrono>
+#include <random>
+
+#include "tessera/data.hpp"
+#include "tests/common/gpt2_files.hpp"
+#include "tests/unit/plugins/plugins_support.hpp"
+
+namespace tessera {
+namespace gpt2_tokenizer_test {
+
+using ::testing::HasSubstr;
+using Ids = std::vector<i32>;
+
+using testing::Gpt2Files;
+using testing::written_byte;
+
+class Gpt2Tokenizer : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    try {
+      open();
+    } catch (const ConfigError& error) {
+      if (std::string_view(error.what()).find("without: install libpcre2-dev") != std::string::npos)
+        GTEST_SKIP() << error.what();
+    }
+  }
+  std::shared_ptr<Tokenizer> open(const std::string& keys = {}) const {
+    return open(files_.vocabulary(), files_.merges(), keys);
+  }
+  std::shared_ptr<Tokenizer> open(const std::string& vocabulary,
+                                  const std::string& merges,
+                                  const std::string& keys = {}) const {
+    folder_.write("vocab.json", vocabulary);
+    folder_.write("merges.txt", merges);
+    TokenizerArguments none;
+    return make_plugin<Tokenizer>("gpt2", "path = \"" + folder_.path() + "\"\n" + keys, none);
+  }
+  std::string refused(const std::string& vocabulary, const std::string& merges) const {
+    return text_of<ConfigError>([&] { open(vocabulary, merges); });
+  }
+  Gpt2Files files_;
+  TestFolder folder_;
+};
+
+TEST_F(Gpt2Tokenizer, MergesInTheOrderOfTheFile) {
+  const i32 he = files_.merge("h", "e"), ll = files_.merge("l", "l");
+  const i32 hell = files_.merge("he", "ll"), o = 'o';
+  const i32 lo = files_.merge("l", "o");
+  const auto tokenizer = open();
+  EXPECT_EQ(tokenizer->vocabulary(), 260);
+  EXPECT_EQ(tokenizer->encode("hello"), (Ids{hell, o}));
+  EXPECT_EQ(tokenizer->encode("helo"), (Ids{he, lo}));
+  EXPECT_EQ(tokenizer->encode("lll"), (Ids{ll, 'l'}));  // the leftmost of equal pairs
+  EXPECT_EQ(tokenizer->encode(""), Ids{});
+}
+
+TEST_F(Gpt2Tokenizer, NothingIsMergedAcrossWords) {
+  const i32 space_a = files_.merge("\u0120", "a"), ab = files_.merge("a", "b");
+  const i32 spaces = files_.merge("\u0120", "\u0120"), s = files_.merge("'", "s");
+  const i32 digits = files_.merge("1", "2");
+  files_.merge("b", "1");
+  files_.merge("s", "\u0120");
+  const auto tokenizer = open();
+  EXPECT_EQ(tokenizer->encode("ab a"), (Ids{ab, space_a}));
+  EXPECT_EQ(tokenizer->encode("ab12"), (Ids{ab, digits}));
+  EXPECT_EQ(tokenizer->encode("a's a"), (Ids{'a', s, space_a}));
+  // Of several spaces the last one belongs to the word.
+  EXPECT_EQ(tokenizer->encode("a   a"), (Ids{'a', spaces, space_a}));
+  EXPECT_EQ(tokenizer->encode("a  "), (Ids{'a', spaces}));
+  // White space of Unicode is no letter, and letters of all scripts make one word.
+  EXPECT_EQ(tokenizer->encode("a\u00a0ab"), (Ids{'a', 0xC2, 0xA0, ab}));
+  EXPECT_EQ(tokenizer->encode(" \u03b1ab"), (Ids{' ', 0xCE, 0xB1, ab}));
+}
+
+TEST_F(Gpt2Tokenizer, AnyBytesComeBack) {
+  files_.merge("\u0120", "a");
+  files_.merge(written_byte(0xC3), written_byte(0xA9));  // é
+  const auto tokenizer = open();
+  std::string all;
+  for (int byte = 0; byte < 256; ++byte) all += static_cast<char>(byte);
+  EXPECT_EQ(tokenizer->decode(tokenizer->encode(all)), all);
+  std::mt19937 random(1);
+  const std::vector<std::string> pieces = {" a",
+                                           "\xC3\xA9",
+                                           "\xC3",
+                                           "\xA9",
+                                           "\xED\xA0\x80",
+                                           "\xF4\x90\x80\x80",
+                                           "\xE2\x82\xAC",
+                                           "\n",
+                                           " ",
+                                           "'s",
+                                           "<|endoftext|>",
+                                           std::string(1, '\0'),
+                                           "\xFF",
+                                           "12"};
+  for (int round = 0; round < 2000; ++round) {
+    std::string text;
+    for (unsigned i = random() % 12; i > 0; --i) text += pieces[random() % pieces.size()];
+    for (const i32 id : tokenizer->encode(text)) ASSERT_LT(id, tokenizer->vocabulary());
+    ASSERT_EQ(tokenizer->decode(tokenizer->encode(text)), text);
+  }
+  EXPECT_THAT(text_of<Error>([&] { tokenizer->decode({258}); }), HasSubstr("the ids are 0 to 257"));
+}
+
+TEST_F(Gpt2Tokenizer, SpecialTextsAreOneToken) {
+  const i32 end = files_.add("<|endoftext|>"), start = files_.add("<|endoftext|>2");
+  EXPECT_EQ(open()->encode("a<|endoftext|>b<|endoftext|><|endo"),
+            (Ids{'a', end, 'b', end, '<', '|', 'e', 'n', 'd', 'o'}));
+  EXPECT_EQ(open()->decode({'a', end, 'b'}), "a<|endoftext|>b");
+  const auto two = open("special = [\"<|endoftext|>\", \"<|endoftext|>2\", \"<|absent|>\"]");
+  EXPECT_EQ(two->encode("<|endoftext|>2<|endoftext|>"), (Ids{start, end}));  // the longest
+  EXPECT_GT(open("special = []")->encode("<|endoftext|>").size(), 5U);
+}
+
+TEST_F(Gpt2Tokenizer, BrokenFilesAreNamedWithWhatIsWrong) {
+  const std::string good = files_.vocabulary(), none = files_.merges();
+  EXPECT_THAT(refused("", none), HasSubstr("vocab.json is damaged: it is no JSON object"));
+  EXPECT_THAT(refused("[1]", none), HasSubstr("no JSON object"));
+  EXPECT_THAT(refused("{\"a\": 0}", none), HasSubstr("has no token \"\u0100\" for the byte 0x00"));
+  EXPECT_THAT(refused("{\"a\": 1}", none), HasSubstr("must be 0 to 0, each once, but \"a\" has 1"));
+  EXPECT_THAT(refused("{\"a\": -1}", none), HasSubstr("\"a\" has -1"));
+  EXPECT_THAT(refused("{\"a\": \"0\"}", none), HasSubstr("\"a\" has \"0\""));
+  EXPECT_THAT(refused("{\"a\": 0, \"b\": 0}", none), HasSubstr("\"b\" has 0"));
+  for (const std::string line : {"ab", "a  b", " a", "a ", "a b c"}) {
+    EXPECT_THAT(refused(good, none + line),
+                HasSubstr("merges.txt:2: \"" + line + "\" is not two tokens with a space"));
+  }
+  EXPECT_THAT(refused(good, none + "\r\n\nx y\n"),
+              HasSubstr("merges.txt:4: \"x y\" needs \"xy\", which is not in vocab.json"));
+  TokenizerArguments arguments;
+  EXPECT_THAT(text_of<ConfigError>(
+                  [&] { make_plugin<Tokenizer>("gpt2", "path = \"/nowhere\"", arguments); }),
+              HasSubstr("tokenizer.path: /nowhere/vocab.json is no file; a folder with"));
+}
+
+// A text without spaces is one word: it must not take the square of its length.
+TEST_F(Gpt2Tokenizer, LongWordsAndLongTextsTakeTheirTimeOnly) {
+  std::string token = "a";
+  for (int i = 0; i < 6; ++i) {
+    files_.merge(token, token);
+    token += token;
+  }
+  const auto tokenizer = open();
+  const auto begin = std::chrono::steady_clock::now();
+  constexpr std::size_t kLong = 1 << 20;
+  EXPECT_EQ(tokenizer->encode(std::string(kLong, 'a')).size(), kLong / 64);
+  for (const char* piece : {" ", "\n", "1", ".", "a b", "\xFF", "a\xFF", "<|endoftext|"}) {
+    std::string text;
+    while (text.size() < kLong) text += piece;
+    EXPECT_EQ(tokenizer->decode(tokenizer->encode(text)), text);
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(60));
+}
+
+}  // namespace gpt2_tokenizer_test
+}  // namespace tessera
