@@ -36,8 +36,8 @@ struct BalanceSpec {
   RouterScore score = RouterScore::softmax;  ///< the shares: softmax, or scores over their sum
   i64 top_k = 1;
   double coefficient = 0;
-  i64 length = 0;     ///< rows of a sequence, on all ranks together
-  SequenceRows rows;  ///< those of this rank
+  i64 length = 0;          ///< rows of a sequence, on all ranks together
+  SequenceRows rows = {};  ///< those of this rank
 };
 TESSERA_API Tensor balance_loss(Context& cx,
                                 const Tensor& logits,
