@@ -121,7 +121,7 @@ def measure_tessera(row, options, _):
     speed = taken.tokens_per_second
     if options.processor:
         _, started = take(0, options.warmup)
-        speed = row.tokens() * options.steps / (seconds - started)
+        speed = row.tokens() * options.steps / ((seconds - started) / row.ranks)
     return Sample(speed, taken.losses, taken.peaks_mib)
 
 
@@ -282,7 +282,7 @@ def main():
     sides = {"torch": PEERS_OF, "tessera": ("tessera",), None: SIDES}[options.only]
     rows = [row for row in ROWS if not options.row or row.key in options.row]
     if options.processor:
-        rows = [row for row in rows if row.ranks == 1]  # ranks that wait would count
+        rows = [row for row in rows if row.peer != "gpt_pipeline.py"]  # its bubble is no work
     if "tessera" in sides and not PROGRAM.exists():
         sys.exit(f"{PROGRAM} is not built; --only torch measures the peer alone")
     if "torch" in sides:

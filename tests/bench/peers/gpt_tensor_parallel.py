@@ -168,7 +168,8 @@ class ParallelGpt(nn.Module):
         x = Reduce.apply(self.look_up(tokens)) + self.positions
         x = F.dropout(x, self.dropout) if self.dropout else x
         x = Copy.apply(self.norm(self.blocks(x)))
-        return CrossEntropy.apply(x @ self.tokens.T, targets, self.first)
+        logits = (x @ self.tokens.T).float()  # under autocast too, as its cross entropy takes them
+        return CrossEntropy.apply(logits, targets, self.first)
 
     def complete_gradients(self):
         """What is left to sum over ranks behind the backward pass: here nothing."""
