@@ -103,7 +103,8 @@ def main():
             data = tessera_steps.training_data().parent
             with tempfile.TemporaryDirectory(dir=data) as folder:
                 results[name].append(evaluate(*run(folder), options.every))
-            print(f"round {number + 1}, {name}: {results[name][-1][0]:.3f} s", flush=True)
+            stall, _, period, _ = results[name][-1]
+            print(f"round {number + 1}, {name}: {stall:.3f} s of {period:.1f} s", flush=True)
     print(f"{processes.cpu_model()}; {options.every} steps between saves")
     print(f"{'':<40} {'stall':>8} {'least':>8} {'between':>8} {'share':>7} {'slower steps':>13}")
     for name, rounds in results.items():
