@@ -2,8 +2,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <tessera/testing/dispatcher_check.hpp>
+#include <tessera/testing/layer_check.hpp>
 
 #include <filesystem>
+
+#include "moe_mutants_support.hpp"
 
 namespace tessera::testing {
 namespace dispatcher_test {
@@ -57,10 +60,36 @@ TEST_P(Dispatchers, TakeAnyNumberOfChoices) {
   }
 }
 
+// Rows are split among the tensor ranks before the router and joined after the experts.
+TEST_P(Dispatchers, MakeALayerThatIsTheSameOnTensorRanks) {
+  const LayerCase layer{.type = "moe",
+                        .values = {{"model.hidden", 16},
+                                   {"layer.experts", 4},
+                                   {"layer.ffn", 8},
+                                   {"layer.dispatcher.type", GetParam()}}};
+  EXPECT_EQ(layer_check(world(), layer), "");
+}
+
 INSTANTIATE_TEST_SUITE_P(Shipped,
                          Dispatchers,
                          ::testing::Values("allgather", "alltoall"),
                          [](const auto& info) { return info.param; });
+
+TEST(DispatcherCheck, FindsMistakes) {
+  LocalWorld mutants({std::filesystem::path(TESSERA_BUILD_DIR) / "plugins"});
+  mutants.add(&register_moe_mutants);
+  const auto check = [&](const std::string& mistake) {
+    return dispatcher_check(mutants,
+                            {.type = "mutant_dispatcher",
+                             .layout = {.world = 2, .expert = 2},
+                             .values = {{"dispatcher.mistake", mistake}}});
+  };
+  using ::testing::HasSubstr;
+  EXPECT_EQ(check("none"), "");
+  EXPECT_THAT(check("sources_swapped"), HasSubstr("rows at the experts: value 0 is"));
+  EXPECT_THAT(check("last_row_dropped"), HasSubstr("rows at the experts: value"));
+  EXPECT_THAT(check("weight_of_the_next_row"), HasSubstr("weights at the experts: value 0 is"));
+}
 
 }  // namespace dispatcher_test
 }  // namespace tessera::testing
