@@ -46,7 +46,7 @@ class Walk {
     for (std::size_t i = 0; i < slots_.size(); ++i) {
       const auto [path, kind] = slots_[i];
       for (const ComponentInfo* info : catalog_.of_kind(kind)) {
-        if (!known(*info)) place(path, *info, false);
+        if (!known(*info)) place(likely_slot(*info), *info, false);
       }
     }
     std::ranges::stable_sort(tables_, {}, [this](const KeyTable& table) { return order(table); });
@@ -73,6 +73,27 @@ class Walk {
     return std::ranges::any_of(tables_, [&](const KeyTable& table) {
       return table.kind == info.kind && table.type == info.type;
     });
+  }
+
+  // Of the slots of its kind, the one whose default component has most keys in common with it.
+  std::string likely_slot(const ComponentInfo& info) const {
+    const auto in_common = [&](const std::string& path) {
+      const auto holds = [&](const KeyTable& table) {
+        return table.initial && table.kind == info.kind &&
+               (table.path == path || std::ranges::count(table.also, path) > 0);
+      };
+      const auto table = std::ranges::find_if(tables_, holds);
+      if (table == tables_.end()) return std::ptrdiff_t{0};
+      return std::ranges::count_if(info.fields, [&](const FieldSpec& field) {
+        return std::ranges::count(table->rows, field.name, &KeyRow::name) > 0;
+      });
+    };
+    const std::string* best = nullptr;
+    for (const auto& [path, kind] : slots_) {
+      if (kind != info.kind) continue;
+      if (best == nullptr || in_common(path) > in_common(*best)) best = &path;
+    }
+    return *best;
   }
 
   void slot(const std::string& path, const std::string& kind, const std::string& type) {

@@ -287,6 +287,37 @@ TEST(Checkpoint, AFinishedRunIsLeftAsItIs) {
 
 // --- 16 bits ---
 
+// Experts are cut and replicated along axes of their own.
+TEST(ResumeWithExperts, UnderAnotherLayout) {
+  const Sets model = {"precision.compute=\"fp64\"",
+                      "precision.main=\"fp64\"",
+                      "model.block.mlp.type=\"moe\"",
+                      "model.block.mlp.experts=4",
+                      "model.block.mlp.ffn=8",
+                      "model.block.mlp.init_std=0.5"};
+  const std::vector<TableRow> all = {
+      {"single", model},
+      {"dp4_ep2", with(model, {"parallel.data=4", "parallel.expert=2"})},
+      {"tp2_ep2_etp1",
+       with(model, {"parallel.tensor=2", "parallel.expert=2", "parallel.expert_tensor=1"})},
+      {"distributed_dp4_etp2",
+       with(model, {"parallel.data=4", "parallel.expert_tensor=2", kDistributed})},
+  };
+  const RunFolder folder;
+  continue_run(model, folder.at("whole"));
+  const std::vector<double> losses = metric_of(folder.at("whole"), "loss");
+  for (const TableRow& from : all) {
+    train_until_stop(from.sets, folder.at(from.name));
+    for (const TableRow& to : all) {
+      const std::string copy = folder.at(from.name + "_" + to.name);
+      std::filesystem::copy(folder.at(from.name), copy, std::filesystem::copy_options::recursive);
+      continue_run(to.sets, copy);
+      EXPECT_EQ(difference(metric_of(copy, "loss"), losses, 1e-9, "loss"), "")
+          << from.name << " to " << to.name;
+    }
+  }
+}
+
 const Sets kBf16 = {"precision.compute=\"bf16\""};
 // Overflows at first, and grows again within the run.
 const Sets kFp16 = {"precision.compute=\"fp16\"",

@@ -164,11 +164,17 @@ std::string norm(const std::string& mistake) {
   return "[model.block.norm]\nmistake = \"" + mistake + "\"\ntype = \"wrong_norm\"\n";
 }
 
+std::string moe(const std::string& keys) {
+  return "[model.block.mlp]\n" + keys + "type = \"moe\"\n";
+}
+
 TEST(DryRun, WhatIsRightPasses) {
   EXPECT_EQ(check(""), "");
   EXPECT_EQ(check(kRows), "");
   EXPECT_EQ(check(kRows + norm("none")), "");
   EXPECT_EQ(check(kRows + layer("none")), "");
+  EXPECT_EQ(check(moe("experts = 8\n"), {"parallel.tensor=2", "parallel.expert=4"}), "");
+  EXPECT_EQ(check(kRows + moe("experts = 8\n"), {"parallel.expert_tensor=1"}), "");
   EXPECT_EQ(check(layer("all_rows")), "") << "without sequence parallelism all rows are own ones";
 }
 
@@ -216,6 +222,34 @@ std::vector<Mistake> mistakes() {
        "[parallel]\nexpert_tensor = 2\n",
        "expert_tensor",
        "[parallel] expert_tensor = 2: no layer of the model has experts"},
+      {"experts_that_do_not_divide",
+       "[parallel]\nexpert = 4\n" + moe("experts = 6\n"),
+       "experts",
+       "[model.block.mlp] experts: 6 experts do not divide among parallel.expert = 4 ranks"},
+      {"features_of_experts_that_do_not_divide",
+       "[parallel]\nexpert_tensor = 8\n" + moe("experts = 2\nffn = 100\n"),
+       "ffn",
+       "[model.block.mlp] ffn: 100 inner features do not divide among parallel.expert_tensor = 8 "
+       "ranks",
+       {"batch.micro=1"}},
+      {"more_choices_than_experts",
+       moe("experts = 2\ntop_k = 3\n"),
+       "top_k",
+       "[model.block.mlp] top_k: 3 of 2 experts"},
+      {"unequal_groups_of_experts",
+       moe("experts = 8\n") + "[model.block.mlp.router]\ngroups = 3\n",
+       "groups",
+       "[model.block.mlp.router] groups: 8 experts do not form 3 equal groups"},
+      {"choices_that_do_not_divide_among_groups",
+       "[model.block.mlp.router]\ngroups = 4\ngroup_top_k = 2\n" + moe("experts = 8\ntop_k = 5\n"),
+       "top_k",
+       "[model.block.mlp] top_k: 5 is not a multiple of group_top_k = 2"},
+      {"rows_that_do_not_divide_among_routers",
+       "[parallel]\ntensor = 4\n" + moe("experts = 8\n"),
+       "type",
+       "[model.block.mlp] type: each rank routes its share of the 6 rows of a microbatch, and they "
+       "do not divide among parallel.tensor = 4 ranks",
+       {"batch.micro=1", "batch.sequence_length=6"}},
       {"weight_of_a_wrong_shape",
        norm("weight_shape"),
        "type",

@@ -58,6 +58,7 @@ TEST(BuildMesh, NamesGroupsByAxesAndMembers) {
     EXPECT_EQ(mesh.data_context().name(), "dp-cp[5,7]");
     EXPECT_EQ(mesh.model().name(), "tp-pp[0,1,4,5]");
     EXPECT_EQ(mesh.named("tp-cp-dp").name(), "tp-cp-dp[4,5,6,7]");
+    EXPECT_EQ(mesh.experts().name(), "etp-ep[4,5]");
     EXPECT_EQ(mesh.world().name(), "world[0,1,2,3,4,5,6,7]");
     EXPECT_THROW(mesh.named("no such group"), Error);
   });

@@ -1,4 +1,5 @@
 // What the planner says before a run is what the run does: memory, messages, bytes.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -266,6 +267,26 @@ TEST(PlannedRanges, OfWholeParametersHaveOneOwner) {
   ASSERT_EQ(elements.size(), 2U);
   EXPECT_NEAR(static_cast<double>(elements[0]) / static_cast<double>(elements[1]), 1, 0.1);
   EXPECT_NE(optimizer_ranges_text(all).find("whole parameters shared out to 2"), std::string::npos);
+}
+
+TEST(Planning, AssumesThatExpertsAreEquallyLoaded) {
+  const Sets experts = {"model.block.mlp.type=\"moe\"",
+                        "model.block.mlp.experts=8",
+                        "model.block.mlp.top_k=2",
+                        "model.block.mlp.ffn=16"};
+  const Prediction one = predicted(experts);
+  const i64 layers = 4, hidden = 64, matrices = 3 * hidden * 16;
+  EXPECT_EQ(one.parameters - one.active_parameters, layers * (8 - 2) * matrices);
+  Sets on_two = experts;
+  on_two.insert(on_two.end(), {"parallel.data=4", "parallel.expert=2"});
+  const Prediction two = predicted(on_two);
+  EXPECT_DOUBLE_EQ(two.flops, one.flops);
+  EXPECT_DOUBLE_EQ(two.model_flops, one.model_flops);
+  EXPECT_EQ(two.classes.front().parameters, one.classes.front().parameters - layers * 4 * matrices);
+  std::vector<std::string> groups;
+  for (const PlannedGroups& of : two.groups) groups.push_back(of.axes);
+  EXPECT_THAT(groups, ::testing::ElementsAre("dp", "ep", "edp"));
+  EXPECT_THAT(report_text(two), ::testing::HasSubstr(" parameters, of which a token uses "));
 }
 
 TEST(Planning, IsTheSameWithAnyNumberOfWorkers) {

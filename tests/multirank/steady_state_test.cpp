@@ -72,6 +72,38 @@ TEST_P(SteadyState, AStepNeitherReadsNorWritesNorWaits) {
   }
 }
 
+// What a dispatcher needs to know of the routing is all that the host waits for within a step.
+TEST(SteadyStateExperts, TheHostWaitsOnceALayerAndMicrobatch) {
+  const auto calls = [](std::vector<std::string> sets) {
+    sets.insert(sets.begin(), {"parallel.data=2", "batch.micro=1"});
+    HostCalls made;
+    train(tiny_config(), sets, {.steps = 2, .at_end = [&](RankRun& run) {
+                                  const HostCalls before = run.device().host_calls();
+                                  run.step().run();
+                                  if (run.mesh().rank() != 0) return;
+                                  const HostCalls after = run.device().host_calls();
+                                  made = {after.read - before.read,
+                                          after.write - before.write,
+                                          after.synchronize - before.synchronize,
+                                          after.join - before.join};
+                                }});
+    return made;
+  };
+  const std::vector<std::string> moe = {
+      "model.block.mlp.type=\"moe\"", "model.block.mlp.experts=4", "model.block.mlp.ffn=8"};
+  const HostCalls dense = calls({});
+  EXPECT_EQ(calls(moe), dense) << "with all experts on each rank nothing has to be known";
+  HostCalls expected = dense;
+  expected.join += 2 * 4;  // layers × microbatches
+  for (const std::string more : {"recompute.mode=\"none\"",
+                                 "recompute.mode=\"full\"",
+                                 "model.block.mlp.dispatcher.type=\"allgather\""}) {
+    std::vector<std::string> sets = moe;
+    sets.insert(sets.end(), {"parallel.expert=2", more});
+    EXPECT_EQ(calls(sets), expected) << more;
+  }
+}
+
 TEST(SteadyStateCategories, PeaksAreCountedByUse) {
   train(tiny_config(),
         {"device.type=\"cpu\""},

@@ -34,6 +34,7 @@ TEST(Keys, EveryComponentHasAPlace) {
   // An alternative stands where a slot of its kind is.
   EXPECT_EQ(table(all, "rule", "sgd").path, "optimizer.rule");
   EXPECT_FALSE(table(all, "rule", "sgd").initial);
+  EXPECT_EQ(table(all, "layer", "moe").path, "model.block.mlp") << "the slot that is most like it";
   EXPECT_EQ(table(all, "observer", "metrics").path, "observers.metrics");
   for (const std::string name : {"parallel", "batch", "comm"}) {
     EXPECT_THAT(all, Contains(::testing::Field(&KeyTable::path, name)));

@@ -1,0 +1,108 @@
+#include "tessera/moe_ops.hpp"
+#include "tessera/plugin.hpp"
+#include "tessera/router.hpp"
+
+namespace tessera {
+
+namespace {
+
+RouterScore score_of(const std::string& name) {
+  if (name == "softmax_before") return RouterScore::softmax_before;
+  if (name == "sigmoid") return RouterScore::sigmoid;
+  if (name == "sqrt_softplus") return RouterScore::sqrt_softplus;
+  return RouterScore::softmax;
+}
+
+}  // namespace
+
+/// Each token chooses the experts of its largest scores, ties the lower expert (Shazeer et al.
+/// 2017); with groups, among the experts of its best groups (DeepSeek-AI 2024).
+class TopKRouter final : public Router {
+ public:
+  struct Config {
+    i64 hidden = 0, experts = 0, top_k = 0;
+    std::string score = "softmax";
+    i64 groups = 1, group_top_k = 1;
+    double scale = 1, init_std = 0.02;
+    static void describe(Schema<Config>& s) {
+      s.field("hidden", &Config::hidden, "features").given();
+      s.field("experts", &Config::experts, "experts of the layer").given();
+      s.field("top_k", &Config::top_k, "experts that a token chooses").given();
+      s.field("score",
+              &Config::score,
+              "weights of the chosen experts: softmax over them; softmax over all, before the "
+              "choice; or sigmoid, sqrt_softplus of each, divided by the sum where there are "
+              "several")
+          .one_of({"softmax", "softmax_before", "sigmoid", "sqrt_softplus"})
+          .megatron("--moe-router-score-function");
+      s.field("groups",
+              &Config::groups,
+              "equal groups of experts; a token chooses within its best groups")
+          .at_least(1)
+          .megatron("--moe-router-num-groups");
+      s.field("group_top_k", &Config::group_top_k, "groups that a token chooses within")
+          .at_least(1)
+          .megatron("--moe-router-group-topk");
+      s.field("scale", &Config::scale, "times the weights")
+          .above(0)
+          .megatron("--moe-router-topk-scaling-factor");
+      s.field("init_std", &Config::init_std, "standard deviation of the initial weights")
+          .from("model.init_std")
+          .at_least(0);
+    }
+  };
+
+  TopKRouter(const Config& config, BuildContext& build)
+      : spec_{
+            config.top_k, score_of(config.score), config.groups, config.group_top_k, config.scale} {
+    check(config, build);
+    weight_ = &build.parameter({.name = "weight",
+                                .shape = {config.experts, config.hidden},
+                                .init = Init::gaussian(config.init_std),
+                                .placement = build.tensor_region().per_split_row()});
+  }
+
+  Routing operator()(Context& cx, Bundle&, const Tensor& x) const override {
+    const Tensor logits = ops::linear(cx, x, *weight_, nullptr);
+    const ops::Routed routed = ops::topk_router(cx, logits, {}, spec_);
+    return {routed.experts, routed.weights};
+  }
+
+ private:
+  static void check(const Config& config, const BuildContext& build) {
+    const i64 groups = config.groups, chosen = config.group_top_k, k = config.top_k;
+    if (config.experts > RouterSpec::kMaxExperts) {
+      build.reject(
+          "experts",
+          fmt::format("{} experts are more than {}, which is all that a router tells apart",
+                      config.experts,
+                      RouterSpec::kMaxExperts));
+    }
+    if (config.experts % groups != 0) {
+      build.reject("groups",
+                   fmt::format("{} experts do not form {} equal groups", config.experts, groups));
+    }
+    if (chosen > groups)
+      build.reject("group_top_k", fmt::format("{} of {} groups", chosen, groups));
+    if (k % chosen != 0) {
+      build.reject("top_k", fmt::format("{} is not a multiple of group_top_k = {}", k, chosen));
+    }
+    if (k > chosen * (config.experts / groups)) {
+      build.reject("group_top_k",
+                   fmt::format("{} groups of {} experts are fewer than top_k = {}",
+                               chosen,
+                               config.experts / groups,
+                               k));
+    }
+  }
+
+  RouterSpec spec_;
+  Parameter* weight_;
+};
+
+}  // namespace tessera
+
+TESSERA_PLUGIN(top_k_router, "0.1.0", "Each token chooses its experts") {
+  registrar.add<tessera::Router, tessera::TopKRouter>(
+      "top_k", "the experts of a token's largest scores, ties the lower expert");
+}

@@ -1,0 +1,105 @@
+// A mixture of experts trains to one loss curve under any layout. Near ties of two experts flip by
+// rounding, so that rows run in double precision.
+#include <gtest/gtest.h>
+
+#include "layouts_support.hpp"
+
+namespace tessera::testing {
+namespace moe_invariant_test {
+
+const std::string kRows = "parallel.sequence_parallel=true";
+const std::string kGather = "model.block.mlp.dispatcher.type=\"allgather\"";
+const std::string kDistributed = "optimizer.type=\"distributed\"";
+
+const Sets& moe_model() {
+  static const Sets kModel = {"precision.compute=\"fp64\"",
+                              "precision.main=\"fp64\"",
+                              "model.block.mlp.type=\"moe\"",
+                              "model.block.mlp.experts=8",
+                              "model.block.mlp.ffn=8",
+                              "model.block.mlp.init_std=0.5"};  // so that experts are heard
+  return kModel;
+}
+
+Sets experts(int ranks, const Sets& more = {}) {
+  return with({fmt::format("parallel.expert={}", ranks)}, more);
+}
+Sets parts(int ranks, const Sets& more = {}) {
+  return with({fmt::format("parallel.expert_tensor={}", ranks)}, more);
+}
+const Sets kTensor = {"parallel.tensor=2"}, kContext = {"parallel.context=2"};
+const Sets kTensorRows = {"parallel.tensor=2", kRows};
+
+// Four stages of two layers each.
+Sets pipeline(std::string_view schedule, const Sets& more) {
+  return with({"parallel.pipeline=2", fmt::format("schedule.type=\"{}\"", schedule)}, more);
+}
+const Sets kEven4 = {"placement.count_embedding=true", "placement.count_head=true"};
+
+struct MoeRow {
+  std::string name;
+  Sets sets;
+  Sets model = {};
+};
+
+std::vector<MoeRow> rows() {
+  const Sets deep = {"model.layers=6", "batch.micro=1"};
+  std::vector<MoeRow> all = {
+      {"dp2", {"parallel.data=2"}},
+      {"dp4_ep2", experts(2, {"parallel.data=4"})},
+      {"dp4_ep4", experts(4)},
+      {"tp2", kTensor},
+      {"tp2_etp1", parts(1, kTensor)},
+      {"tp2_ep2_etp1", experts(2, parts(1, kTensor))},
+      {"tp2_sp_ep2_etp1", experts(2, parts(1, kTensorRows))},
+      {"tp2_sp_ep2", experts(2, kTensorRows)},
+      {"cp2_ep2", experts(2, kContext)},
+      {"tp2_cp2_ep4_etp1", experts(4, parts(1, with(kTensor, kContext)))},
+      {"etp2_ep2", experts(2, parts(2))},
+      {"tp1_etp4", parts(4)},
+      {"ep_first", experts(2, parts(2, {"parallel.order=\"ep-cp-tp-dp-pp\""}))},
+  };
+  std::vector<MoeRow> gathered;
+  for (const MoeRow& row : all) {
+    gathered.push_back({row.name + "_allgather", with(row.sets, {kGather}), row.model});
+  }
+  all.insert(all.end(), gathered.begin(), gathered.end());
+  const std::vector<MoeRow> more = {
+      {"micro1", {"batch.micro=1"}},
+      {"cp8_ep8", experts(8, {"parallel.context=8"}), {"batch.sequence_length=16"}},
+      {"distributed_dp4_ep2", experts(2, {"parallel.data=4", kDistributed})},
+      {"distributed_tp2_cp2_ep2_etp1",
+       experts(2, parts(1, with(with(kTensor, kContext), {kDistributed})))},
+      {"full_recompute_ep2", experts(2, {"recompute.mode=\"full\""})},
+      {"selective_recompute_ep2",
+       experts(2,
+               {"recompute.mode=\"selective\"",
+                "recompute.scopes=[\"moe_router\", \"moe_preprocess\", \"moe_experts\"]"})},
+      {"1f1b_pp2_ep2", pipeline("1f1b", experts(2)), deep},
+      {"interleaved_pp2_ep2",
+       pipeline("interleaved_1f1b", experts(2, with(kEven4, {"schedule.chunks=2"}))),
+       deep},
+      {"zbv_pp2_ep2", pipeline("zbv", experts(2, kEven4)), deep},
+      {"dualpipe_v_pp2_ep2", pipeline("dualpipe_v", experts(2, kEven4)), deep},
+  };
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
+class MoeInvariant : public ::testing::TestWithParam<MoeRow> {};
+
+TEST_P(MoeInvariant, Holds) {
+  const Findings found =
+      check_invariant(plugins(), GetParam().sets, with(moe_model(), GetParam().model));
+  EXPECT_EQ(found.losses, "");
+  EXPECT_EQ(found.norms, "");
+  EXPECT_EQ(found.gradients, "");
+  EXPECT_EQ(found.update, "");
+}
+
+INSTANTIATE_TEST_SUITE_P(Layouts, MoeInvariant, ::testing::ValuesIn(rows()), [](const auto& info) {
+  return info.param.name;
+});
+
+}  // namespace moe_invariant_test
+}  // namespace tessera::testing

@@ -1,0 +1,126 @@
+// Mistakes with experts must fail the invariant table; the same components without them pass it.
+#include <gmock/gmock.h>
+
+#include "invariant_support.hpp"
+#include "moe_mutants_support.hpp"
+
+namespace tessera::testing {
+namespace moe_mutation_test {
+
+using Row = std::string Findings::*;
+
+struct Mutation {
+  std::string name;
+  Sets layout;
+  std::string path, type, mistake;
+  std::vector<Row> found_by;
+};
+
+const Sets kModel = {"precision.compute=\"fp64\"",
+                     "precision.main=\"fp64\"",
+                     "model.block.mlp.type=\"moe\"",
+                     "model.block.mlp.experts=4",
+                     "model.block.mlp.ffn=8",
+                     "model.block.mlp.init_std=0.5"};  // so that experts are heard
+const Sets kExperts = {"parallel.expert=2", "parallel.data=4"};
+const std::string kDispatcher = "model.block.mlp.dispatcher";
+const std::vector<Row> kAll = {
+    &Findings::losses, &Findings::norms, &Findings::gradients, &Findings::update};
+// Adam does not see the scale of a gradient.
+const std::vector<Row> kUpdate = {&Findings::norms, &Findings::update};
+const std::vector<Row> kNorm = {&Findings::norms};
+
+const std::vector<Mutation>& mutations() {
+  static const std::vector<Mutation> kMutations = {
+      {"rows_of_two_sources_swapped", kExperts, kDispatcher, "dispatcher", "sources_swapped", kAll},
+      {"last_row_dropped", kExperts, kDispatcher, "dispatcher", "last_row_dropped", kAll},
+      {"weight_of_the_next_row",
+       kExperts,
+       kDispatcher,
+       "dispatcher",
+       "weight_of_the_next_row",
+       kAll},
+      {"router_gradient_not_summed",
+       {"parallel.tensor=2"},
+       "model.block.mlp.router",
+       "router",
+       "gradient_not_summed",
+       {&Findings::norms, &Findings::gradients, &Findings::update}},
+      {"expert_gradients_over_dense_replicas",
+       kExperts,
+       "optimizer",
+       "expert_optimizer",
+       "summed_over_dense_replicas",
+       kUpdate},
+      {"expert_gradients_divided_by_expert_ranks",
+       kExperts,
+       "optimizer",
+       "expert_optimizer",
+       "divided_by_expert_ranks",
+       kUpdate},
+      {"norm_counts_replicas_of_experts",
+       kExperts,
+       "optimizer",
+       "expert_optimizer",
+       "norm_of_every_replica",
+       kNorm},
+      {"norm_without_other_experts",
+       kExperts,
+       "optimizer",
+       "expert_optimizer",
+       "norm_of_own_experts",
+       kNorm},
+  };
+  return kMutations;
+}
+
+const PluginHost& host() {
+  static const std::unique_ptr<PluginHost> kHost = [] {
+    auto loaded = load_plugins();
+    loaded->add_builtin(&register_moe_mutants);
+    return loaded;
+  }();
+  return *kHost;
+}
+
+class MoeMutants : public ::testing::TestWithParam<Mutation> {
+ protected:
+  static Sets component() {
+    return {fmt::format("{}.type=\"mutant_{}\"", GetParam().path, GetParam().type)};
+  }
+  // The replica check would stop some before the table sees them.
+  static Sets mistake() {
+    return with(component(),
+                {fmt::format("{}.mistake=\"{}\"", GetParam().path, GetParam().mistake),
+                 "check.replicas_every=0"});
+  }
+  static std::string text(const Findings& found) {
+    return fmt::format("losses: {}\nnorms: {}\ngradients: {}\nupdate: {}",
+                       found.losses,
+                       found.norms,
+                       found.gradients,
+                       found.update);
+  }
+};
+
+TEST_P(MoeMutants, TwinPasses) {
+  const Findings found = check_invariant(host(), with(GetParam().layout, component()), kModel);
+  EXPECT_TRUE(found.none()) << text(found);
+}
+
+TEST_P(MoeMutants, MistakeIsFound) {
+  const Findings found = check_invariant(host(), with(GetParam().layout, mistake()), kModel);
+  for (const Row row : GetParam().found_by) EXPECT_NE(found.*row, "") << text(found);
+}
+
+TEST_P(MoeMutants, OneRankHidesIt) {
+  const Findings found = check_invariant(host(), mistake(), kModel);
+  EXPECT_TRUE(found.none()) << text(found);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, MoeMutants, ::testing::ValuesIn(mutations()), [](const auto& info) {
+  return info.param.name;
+});
+
+}  // namespace moe_mutation_test
+}  // namespace tessera::testing
