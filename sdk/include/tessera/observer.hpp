@@ -53,6 +53,17 @@ struct Saved {
   std::string path;
   double seconds = 0;
 };
+/// Steps of a run, both ends included; none where the last is before the first.
+struct StepRange {
+  i64 first = 1, last = 0;
+  bool contains(i64 step) const { return step >= first && step <= last; }
+};
+/// What every rank did in the steps that observers asked for (Observer::recorded_steps): told once,
+/// after the last of them, or after the run's last step.
+struct Recorded {
+  i64 first = 0, last = 0;  ///< steps
+  std::string trace;        ///< a file in Chrome's trace event format, which Perfetto opens, too
+};
 struct Failure {
   std::string text;
 };
@@ -82,12 +93,16 @@ class TESSERA_API Observer {
   using Arguments = ObserverArguments;
 
   virtual ~Observer();
+  /// Steps that are to be recorded; asked once, before the first step. Where several observers ask,
+  /// everything from the first to the last step that any of them wants is recorded.
+  virtual StepRange recorded_steps() const { return {}; }
   virtual void on(const RunStart&) {}
   virtual void on(const StepEnd&) {}
   virtual void on(const MemoryUse&) {}
   virtual void on(const Validation&) {}
   virtual void on(const Saving&) {}
   virtual void on(const Saved&) {}
+  virtual void on(const Recorded&) {}
   virtual void on(const Failure&) {}
   virtual void on(const RunEnd&) {}
 };
