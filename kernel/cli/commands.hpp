@@ -53,6 +53,7 @@ struct PlanOptions {
   std::vector<std::string> sets;
   std::string hardware;  ///< a file of configs/hardware; empty: a small CPU host
   std::string svg;       ///< file to draw the timeline into; empty: none
+  std::string trace;     ///< file to write the step into as a run's trace; empty: none
   i64 world = 0;         ///< 0: what the configuration asks for
   u64 memory = 0;        ///< bytes of a device, or of a host; 0: what the hardware table says
   bool optimizer_ranges = false;  ///< print which elements each rank updates, and nothing else

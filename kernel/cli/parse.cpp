@@ -106,6 +106,9 @@ void add_plan(Program& program, int (*run)(const PlanOptions&)) {
   command->add_option("--svg", o->svg, "draw the step's timeline into this file")
       ->check(not_empty)
       ->option_text("FILE");
+  command->add_option("--trace", o->trace, "write the step into this file, as observers.trace does")
+      ->check(not_empty)
+      ->option_text("FILE");
   command->add_option("--world", o->world, "number of ranks [as configured]")
       ->check(CLI::Range(i64{1}, kMostRanks));
   command

@@ -9,6 +9,7 @@
 #include "kernel/launch/open_plugins.hpp"
 #include "kernel/plan/advice.hpp"
 #include "kernel/plan/optimizer_ranges.hpp"
+#include "kernel/plan/predicted_trace.hpp"
 #include "kernel/plan/report.hpp"
 #include "kernel/schedule/draw.hpp"
 #include "kernel/train/setup/run_setup.hpp"
@@ -83,6 +84,7 @@ int run_plan(const PlanOptions& options) {
       write_output_file(options.svg,
                         draw_svg(prediction.timeline, chunks, prediction.run, "seconds"));
     }
+    if (!options.trace.empty()) write_output_file(options.trace, predicted_trace(prediction));
     if (options.json) {
       fmt::print("{}\n", report_json(prediction, &advice));
     } else {

@@ -119,6 +119,7 @@ void add_times(Prediction& out) {
     if (prologue + timeline.makespan <= out.step_seconds) continue;
     out.step_seconds = prologue + timeline.makespan;
     out.timeline = std::move(timeline);
+    out.timeline_context = context;
   }
   out.bubble = out.timeline.bubble();
 }

@@ -30,10 +30,11 @@ struct Prediction {
   double model_flops = 0;  ///< of one step, whatever the layout (model_flops_per_token)
   double flops = 0;        ///< of one step, as launched, on all ranks
 
-  Timeline timeline;        ///< of the context coordinate that takes longest, in seconds
-  double bubble = 0;        ///< Timeline::bubble
-  double step_seconds = 0;  ///< the slowest rank's
-  double mfu = 0;           ///< model_flops against the peak of all ranks
+  Timeline timeline;         ///< of the context coordinate that takes longest, in seconds
+  i64 timeline_context = 0;  ///< that coordinate
+  double bubble = 0;         ///< Timeline::bubble
+  double step_seconds = 0;   ///< the slowest rank's
+  double mfu = 0;            ///< model_flops against the peak of all ranks
   double tokens_per_second() const;
   double flops_per_second_and_rank() const;
 };

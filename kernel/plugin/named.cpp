@@ -161,6 +161,9 @@ struct NamedOptimizer final : Named<Optimizer> {
 
 struct NamedObserver final : Named<Observer> {
   using Named::Named;
+  StepRange recorded_steps() const override {
+    return call("recorded_steps", [](auto& c) { return c.recorded_steps(); });
+  }
   void on(const RunStart& e) override { tell("RunStart", e); }
   void on(const StepEnd& e) override { tell("StepEnd", e); }
   void on(const MemoryUse& e) override { tell("MemoryUse", e); }
@@ -168,6 +171,7 @@ struct NamedObserver final : Named<Observer> {
   void on(const SampleText& e) override { tell("SampleText", e); }
   void on(const Saving& e) override { tell("Saving", e); }
   void on(const Saved& e) override { tell("Saved", e); }
+  void on(const Recorded& e) override { tell("Recorded", e); }
   void on(const Failure& e) override { tell("Failure", e); }
   void on(const RunEnd& e) override { tell("RunEnd", e); }
 

@@ -8,6 +8,8 @@ class ActionObserver {
  public:
   virtual ~ActionObserver() = default;
   virtual void before(const Plan&, const PlanAction&) {}
+  /// When what it waits for has come, before its own work. Not for one that throws before.
+  virtual void ready(const Plan&, const PlanAction&) {}
   /// Once it is done.
   virtual void after(const Plan&, const PlanAction&) {}
   /// In the catch block of an action that threw: may throw something better.

@@ -85,6 +85,7 @@ void Executor::act(Context& cx, const Plan& plan, int index, const Calls& calls)
     if (earlier.kind == PlanAction::Gather) gradients_->wait_gathered(cx, earlier.bucket);
   }
   for (const int exchange : action.released) mail_.release(cx, exchange);
+  observer_.ready(plan, action);
   switch (action.kind) {
     case PlanAction::Exchange:
       mail_.post(cx, index, action);

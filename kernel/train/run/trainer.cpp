@@ -6,8 +6,10 @@
 #include <cmath>
 #include <deque>
 #include <filesystem>
+#include <limits>
 #include <memory>
 #include <optional>
+#include <sstream>
 #include <thread>
 #include <utility>
 
@@ -17,6 +19,7 @@
 #include "kernel/checkpoint/together.hpp"
 #include "kernel/train/execution/agree_plans.hpp"
 #include "kernel/train/execution/evaluation.hpp"
+#include "kernel/train/execution/recorder.hpp"
 #include "kernel/train/execution/train_step.hpp"
 #include "kernel/train/run/flight_records.hpp"
 #include "kernel/train/run/loss_watch.hpp"
@@ -53,7 +56,7 @@ class Trainer {
                   spec_.init_timeout),
         lock_(claim()),
         model_(rank_, setup_),
-        step_(rank_, model_, setup_, {.observer = &mover_}),
+        step_(rank_, model_, setup_, {.observer = &recorder_}),
         evaluation_(rank_, model_, setup_),
         state_{rank_, model_, step_, setup_},
         checkpoints_({.folder = config_.checkpoint.out,
@@ -76,6 +79,7 @@ class Trainer {
     if (watch_.skips()) step_.refuse_if([this](double loss) { return refuse(loss); });
     malloc_trim(0);  // host copies of initial or loaded values are gone: their pages are free
     make_observers();
+    recorded_ = agree_on_records();
     const auto begin = Clock::now();
     const i64 last = config_.run.steps;
     announce();
@@ -87,9 +91,10 @@ class Trainer {
       if (watch_.passed_over(step_.steps() + 1)) {
         pass_over();
       } else {
-        step_.run();
+        run_step();
       }
       stopped = step_.stopping();
+      if (step_.steps() == recorded_.last || stopped || step_.steps() == last) tell_records();
       const std::optional<BadStep> bad = after_step(stopped || step_.steps() == last);
       if (bad) go_back(*bad);
     }
@@ -156,6 +161,40 @@ class Trainer {
     for (const NamedObserver& named : config_.observers) {
       observers_.push_back(setup_.maker->make(named.observer, arguments));
     }
+  }
+
+  // Observers are on rank 0, and every rank records.
+  StepRange agree_on_records() const {
+    const std::string text = together_.root("observers", [&] {
+      StepRange all{std::numeric_limits<i64>::max(), 0};
+      for (const auto& observer : observers_) {
+        const StepRange range = observer->recorded_steps();
+        if (range.last < range.first) continue;
+        all = {std::min(all.first, range.first), std::max(all.last, range.last)};
+      }
+      return fmt::format("{} {}", all.first, all.last);
+    });
+    StepRange range;
+    std::istringstream(text) >> range.first >> range.last;
+    return range;
+  }
+
+  void run_step() {
+    const i64 step = step_.steps() + 1;
+    if (!recorded_.contains(step)) return step_.run();
+    recorder_.begin(step);
+    step_.run();
+    records_.push_back(recorder_.end(step_.plan()));
+  }
+
+  // Of all ranks, which have recorded the same steps.
+  void tell_records() {
+    if (records_.empty()) return;
+    const i64 last = std::min(step_.steps(), recorded_.last);
+    const std::vector<std::string> all =
+        together_.all("trace", [&] { return fmt::format("{}", fmt::join(records_, ",\n")); });
+    if (root()) emit(Recorded{recorded_.first, last, trace_file(all)});
+    records_.clear();
   }
 
   void announce() { emit(run_start(arguments_, rank_, model_, start_, step_.steps())); }
@@ -357,6 +396,7 @@ class Trainer {
   std::unique_ptr<FolderLock> lock_;  // on rank 0, while the run lasts
   PlacedModel model_;
   Mover mover_{setup_, arguments_.moved};
+  Recorder recorder_{*rank_.device, *rank_.mesh, mover_};
   TrainStep step_;
   Evaluation evaluation_;
   TrainingState state_;
@@ -364,10 +404,12 @@ class Trainer {
   std::vector<std::shared_ptr<Observer>> observers_;  // on rank 0
   StartingPoint start_;
   LossWatch watch_{config_.check};
-  std::deque<i64> pending_;  // steps that were passed over and not told yet
-  std::string newest_;       // checkpoint that was loaded or saved last
-  i64 failed_saves_ = 0;     // in a row
-  double waited_ = 0;        // seconds of the last asynchronous save in which training stood still
+  std::deque<i64> pending_;           // steps that were passed over and not told yet
+  StepRange recorded_;                // on all ranks
+  std::vector<std::string> records_;  // of the recorded steps so far
+  std::string newest_;                // checkpoint that was loaded or saved last
+  i64 failed_saves_ = 0;              // in a row
+  double waited_ = 0;  // seconds of the last asynchronous save in which training stood still
 };
 
 }  // namespace

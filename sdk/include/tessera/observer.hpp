@@ -59,6 +59,17 @@ struct Saved {
   double seconds = 0;  ///< until it was committed
   double waited = 0;   ///< of these, those in which training stood still
 };
+/// Steps of a run, both ends included; none where the last is before the first.
+struct StepRange {
+  i64 first = 1, last = 0;
+  bool contains(i64 step) const { return step >= first && step <= last; }
+};
+/// What every rank did in the steps that observers asked for (Observer::recorded_steps): told once,
+/// after the last of them, or after the run's last step.
+struct Recorded {
+  i64 first = 0, last = 0;  ///< steps
+  std::string trace;        ///< a file in Chrome's trace event format, which Perfetto opens, too
+};
 struct Failure {
   std::string text;
 };
@@ -88,6 +99,9 @@ class TESSERA_API Observer {
   using Arguments = ObserverArguments;
 
   virtual ~Observer();
+  /// Steps that are to be recorded; asked once, before the first step. Where several observers ask,
+  /// everything from the first to the last step that any of them wants is recorded.
+  virtual StepRange recorded_steps() const { return {}; }
   virtual void on(const RunStart&) {}
   virtual void on(const StepEnd&) {}
   virtual void on(const MemoryUse&) {}
@@ -95,6 +109,7 @@ class TESSERA_API Observer {
   virtual void on(const SampleText&) {}
   virtual void on(const Saving&) {}
   virtual void on(const Saved&) {}
+  virtual void on(const Recorded&) {}
   virtual void on(const Failure&) {}
   virtual void on(const RunEnd&) {}
 };

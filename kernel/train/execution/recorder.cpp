@@ -1,0 +1,84 @@
+#include "kernel/train/execution/recorder.hpp"
+
+#include "tessera/comm.hpp"
+
+namespace tessera {
+
+namespace {
+
+// The wall clock: hosts that keep it by NTP agree to less than a millisecond.
+double wall_seconds() {
+  using Seconds = std::chrono::duration<double>;
+  return Seconds(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+TracedRank traced_rank(const Mesh& mesh, i64 step) {
+  TracedRank of;
+  of.rank = mesh.rank();
+  of.name = fmt::format("rank {}", mesh.rank());
+  for (const Axis axis : {Axis::pipeline, Axis::data, Axis::context, Axis::tensor}) {
+    if (mesh.size(axis) == 1) continue;
+    of.name += fmt::format(", {} {}", axis_name(axis), mesh.coordinate(axis));
+  }
+  of.pipeline = mesh.group(Axis::pipeline).members().front();
+  of.stage_of_rank = static_cast<int>(mesh.coordinate(Axis::pipeline));
+  of.step = step;
+  return of;
+}
+
+}  // namespace
+
+Recorder::Recorder(Device& device, const Mesh& mesh, ActionObserver& next)
+    : device_(device), mesh_(mesh), next_(next) {}
+
+Event Recorder::mark() { return device_.record(device_.stream(), Timing::yes); }
+
+void Recorder::begin(i64 step) {
+  step_ = step;
+  marks_.clear();
+  memory_.clear();
+  origin_mark_ = mark();
+  device_.join(origin_mark_, kNoDeadline, "the step before, to record the next one");
+  origin_ = wall_seconds();
+}
+
+std::string Recorder::end(const Plan& plan) {
+  if (!marks_.empty()) device_.join(marks_.back().end, kNoDeadline, "a step that is recorded");
+  std::vector<ActionTimes> times;
+  const auto at = [&](const Event& event) {
+    return origin_ + device_.elapsed(origin_mark_, event);
+  };
+  for (const Marks& marks : marks_) {
+    times.push_back({at(marks.begin), at(marks.start), at(marks.end)});
+  }
+  const std::string events = trace_events(traced_rank(mesh_, *step_), plan, times, memory_);
+  step_.reset();
+  marks_.clear();
+  memory_.clear();
+  return events;
+}
+
+void Recorder::before(const Plan& plan, const PlanAction& action) {
+  next_.before(plan, action);
+  if (step_) marks_.push_back({mark(), {}, {}});
+}
+
+void Recorder::ready(const Plan& plan, const PlanAction& action) {
+  next_.ready(plan, action);
+  if (step_) marks_.back().start = mark();
+}
+
+void Recorder::after(const Plan& plan, const PlanAction& action) {
+  if (step_) {
+    marks_.back().end = mark();
+    memory_.push_back(device_.memory());
+  }
+  next_.after(plan, action);
+}
+
+void Recorder::failed(const Plan& plan, const PlanAction& action) {
+  step_.reset();
+  next_.failed(plan, action);
+}
+
+}  // namespace tessera

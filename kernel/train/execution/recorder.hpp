@@ -1,0 +1,48 @@
+#pragma once
+#include <chrono>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kernel/schedule/trace.hpp"
+#include "kernel/train/execution/action_observer.hpp"
+#include "tessera/device.hpp"
+#include "tessera/mesh.hpp"
+
+namespace tessera {
+
+/// Records when the actions of single steps ran on this rank's device, for observers that ask for
+/// it. Between these steps it only passes on to the next observer. What is recorded is the compute
+/// stream's time; what runs on others is seen where it is posted and where it is waited for.
+class Recorder final : public ActionObserver {
+ public:
+  /// All outlive it.
+  Recorder(Device& device, const Mesh& mesh, ActionObserver& next);
+
+  /// From now on actions are recorded, as those of this step.
+  void begin(i64 step);
+  /// The step's events (trace_events) once the device has done it: waits for that. Records no more.
+  std::string end(const Plan& plan);
+
+  void before(const Plan& plan, const PlanAction& action) override;
+  void ready(const Plan& plan, const PlanAction& action) override;
+  void after(const Plan& plan, const PlanAction& action) override;
+  void failed(const Plan& plan, const PlanAction& action) override;
+
+ private:
+  struct Marks {
+    Event begin, start, end;
+  };
+  Event mark();
+
+  Device& device_;
+  const Mesh& mesh_;
+  ActionObserver& next_;
+  std::optional<i64> step_;  // that is recorded
+  double origin_ = 0;        // seconds of the clock that ranks share, when origin_mark_ was reached
+  Event origin_mark_;
+  std::vector<Marks> marks_;  // by action
+  std::vector<MemoryStats> memory_;
+};
+
+}  // namespace tessera

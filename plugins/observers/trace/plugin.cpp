@@ -1,0 +1,11 @@
+#include "tessera/plugin.hpp"
+
+#include "trace.hpp"
+
+TESSERA_PLUGIN(trace, "0.1.0", "What every rank did in some steps, as a trace") {
+  registrar.add<tessera::Observer, tessera::TraceWriter>(
+      "trace",
+      "trace.json in the run's folder, for Perfetto (ui.perfetto.dev) and chrome://tracing: what "
+      "each rank did in the steps asked for, action by action, with messages between ranks and "
+      "memory by category. It is written once the last of these steps is done.");
+}

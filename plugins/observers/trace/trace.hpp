@@ -1,0 +1,31 @@
+#pragma once
+#include <vector>
+
+#include "tessera/observer.hpp"
+#include "tessera/schema.hpp"
+
+namespace tessera {
+
+/// `<out>/trace.json`: the steps `steps[0]` to `steps[1]` of all ranks, in Chrome's trace event
+/// format.
+class TraceWriter final : public Observer {
+ public:
+  struct Config {
+    std::vector<i64> steps;
+    static void describe(Schema<Config>& s) {
+      s.field("steps", &Config::steps, "first and last step that are recorded, as [10, 12]")
+          .required();
+    }
+  };
+  /// Throws ConfigError unless `steps` are two, in order.
+  TraceWriter(const Config& config, ObserverArguments& arguments);
+
+  StepRange recorded_steps() const override { return range_; }
+  void on(const Recorded& recorded) override;
+
+ private:
+  ObserverArguments arguments_;
+  StepRange range_;
+};
+
+}  // namespace tessera
