@@ -133,7 +133,7 @@ class MutantExpertOptimizer final : public Optimizer {
   void sum_squares(Context& cx, const Tensor& out) override {
     for (std::size_t i = 0; i < shards_.list.size(); ++i) {
       const ParameterLayout& layout = shards_.list[i].parameter->layout;
-      const Tensor gradient = shards_.part(shards_.grad, i);
+      const Tensor gradient = shards_.grad_of(i);
       if (layout.expert()) meddle(cx, gradient);
       const bool own = config_.mistake != "norm_of_own_experts" || mesh_.experts().index() == 0;
       if (!layout.counted() || (layout.expert() && !own)) continue;

@@ -12,7 +12,7 @@
 
 namespace tessera::gloo_tcp {
 
-Poster::Poster(const Mesh& mesh, std::function<void(const Request&)> start)
+Poster::Poster(const Mesh& mesh, std::function<bool(const Request&)> start)
     : device_(std::dynamic_pointer_cast<::gloo::transport::tcp::Device>(mesh.device)),
       start_(std::move(start)),
       wakeup_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
@@ -37,12 +37,18 @@ void Poster::add(Request request) {
 void Poster::handleEvents(int) {
   eventfd_t count = 0;
   eventfd_read(wakeup_, &count);
-  std::vector<Request> requests;
+  std::deque<Request> requests;
   {
     const std::lock_guard lock(mutex_);
     requests.swap(requests_);
   }
-  for (const Request& request : requests) start_(request);
+  while (!requests.empty() && start_(requests.front())) requests.pop_front();
+  if (requests.empty()) return;
+  {
+    const std::lock_guard lock(mutex_);
+    requests_.insert(requests_.begin(), requests.begin(), requests.end());
+  }
+  eventfd_write(wakeup_, 1);
 }
 
 }  // namespace tessera::gloo_tcp

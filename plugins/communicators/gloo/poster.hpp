@@ -1,8 +1,8 @@
 #pragma once
+#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
-#include <vector>
 
 #include <gloo/transport/tcp/loop.h>
 
@@ -27,8 +27,8 @@ struct Request {
 /// busy cores for whole time slices. So posting is also cheap, and cannot block.
 class Poster : private ::gloo::transport::tcp::Handler {
  public:
-  /// `start` is called on Gloo's thread and must not throw.
-  Poster(const Mesh& mesh, std::function<void(const Request&)> start);
+  /// `start` is called on Gloo's thread and must neither throw nor block; false: not yet, again.
+  Poster(const Mesh& mesh, std::function<bool(const Request&)> start);
   ~Poster() override;
   Poster(const Poster&) = delete;
   Poster& operator=(const Poster&) = delete;
@@ -39,10 +39,10 @@ class Poster : private ::gloo::transport::tcp::Handler {
   void handleEvents(int events) override;
 
   std::shared_ptr<::gloo::transport::tcp::Device> device_;
-  std::function<void(const Request&)> start_;
+  std::function<bool(const Request&)> start_;
   int wakeup_;
   std::mutex mutex_;
-  std::vector<Request> requests_;
+  std::deque<Request> requests_;
 };
 
 }  // namespace tessera::gloo_tcp

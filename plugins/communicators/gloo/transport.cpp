@@ -47,7 +47,8 @@ Transport::Transport(const CommunicatorArguments& arguments, const BindAddress& 
       prefix_(prefix_of(arguments)),
       mesh_(connect_all(arguments, prefix_, choose_address(arguments, prefix_, configured))),
       lost_(static_cast<std::size_t>(arguments.world), 0) {
-  poster_ = std::make_unique<Poster>(mesh_, [this](const Request& request) { start_now(request); });
+  poster_ = std::make_unique<Poster>(mesh_,
+                                     [this](const Request& request) { return start_now(request); });
   for (i64 rank = 0; rank < arguments.world; ++rank) {
     if (rank == arguments.rank) continue;
     sentinels_.push_back(start(rank, kSentinelSlot, nullptr, 0, false));
@@ -90,10 +91,32 @@ Delivery Transport::start(i64 rank, u64 slot, void* data, i64 bytes, bool sends)
   return delivery;
 }
 
-void Transport::start_now(const Request& request) {
+// While one lives, Gloo's thread starts nothing. Whoever closes a connection holds its lock and
+// waits until that thread has come round once more; were it starting something then, it would wait
+// for the same lock.
+class Transport::Pause {
+ public:
+  explicit Pause(Transport& of) : of_(of) {
+    std::unique_lock lock(of_.mutex_);
+    ++of_.pauses_;
+    of_.changed_.wait(lock, [&] { return !of_.starting_; });
+  }
+  ~Pause() {
+    const std::lock_guard lock(of_.mutex_);
+    --of_.pauses_;
+  }
+  Pause(const Pause&) = delete;
+  Pause& operator=(const Pause&) = delete;
+
+ private:
+  Transport& of_;
+};
+
+bool Transport::start_now(const Request& request) {
   {
     const std::lock_guard lock(mutex_);
-    if (failure_) return;
+    if (failure_) return true;
+    if (pauses_ > 0) return false;
     starting_ = true;
   }
   bool started = true;
@@ -108,8 +131,9 @@ void Transport::start_now(const Request& request) {
   }
   const std::lock_guard lock(mutex_);
   starting_ = false;
-  if (failure_) changed_.notify_all();
+  if (failure_ || pauses_ > 0) changed_.notify_all();
   if (!started) lose(request.rank);
+  return true;
 }
 
 // Nothing more comes over this connection.
@@ -152,8 +176,12 @@ void Transport::wait(Delivery& delivery, const Waiter& waiter, bool limited) {
   }
   // A connection that has closed brings nothing more, but all may have come before. Gloo's own
   // deadline closes the other connections as well, which a failure does anyway.
-  bool complete = wait_for(lost ? 0ms : kForever);
-  if (!complete && !lost && !delivery.timed_out_) complete = wait_for(0ms);
+  const auto look = [&] {
+    const Pause pause(*this);
+    return wait_for(0ms);
+  };
+  bool complete = lost ? look() : wait_for(kForever);
+  if (!complete && !lost && !delivery.timed_out_) complete = look();
   std::unique_lock lock(mutex_);
   std::erase(waiting_, &delivery);
   if (!complete && delivery.timed_out_ && !failure_) throw TimedOut{Clock::now() - delivery.since_};
@@ -202,7 +230,10 @@ bool Transport::begin_failure(const Failure& failure, bool told) {
 }
 
 void Transport::close_all() noexcept {
-  mesh_.close();
+  {
+    const Pause pause(*this);
+    mesh_.close();
+  }
   {
     const std::lock_guard lock(mutex_);
     closed_ = true;

@@ -106,7 +106,8 @@ class Transport {
 
  private:
   Delivery start(i64 rank, u64 slot, void* data, i64 bytes, bool sends);
-  void start_now(const Request& request);
+  class Pause;
+  bool start_now(const Request& request);
   Failure cause(std::unique_lock<std::mutex>& lock, i64 rank);
   void listen_to_store();
   void watch();
@@ -137,6 +138,7 @@ class Transport {
   std::vector<Delivery*> waiting_;  // deliveries that some thread waits for
   int busy_ = 0;                    // threads inside a task
   bool starting_ = false;           // Gloo's thread is inside start_now
+  int pauses_ = 0;                  // it must start nothing
   bool ending_ = false;
   std::unique_ptr<Poster> poster_;
   std::thread listener_, watcher_, speaker_;
