@@ -7,6 +7,7 @@
 #include <tessera/ops.hpp>
 #include <tessera/optimizer.hpp>
 #include <tessera/plugin.hpp>
+#include <tessera/shards.hpp>
 
 namespace {
 
@@ -39,8 +40,9 @@ class Layerwise final : public Optimizer {
 
   Layerwise(const Config& config, OptimizerArguments& arguments)
       : config_(config), rule_(arguments.make_rule(config.rule)) {
-    if (rule_->needs() != Needs::elements) {
-      fail_config("optimizer.rule = \"{}\" needs whole matrices, which layerwise does not give",
+    const std::vector<StateSpec> states = rule_->state();
+    if (std::ranges::any_of(states, [](const StateSpec& state) { return state.of != nullptr; })) {
+      fail_config("optimizer.rule = \"{}\" has state of some parameters only, layerwise of all",
                   config.rule.type);
     }
     i64 blocks = 0;  // of the whole model, not of this rank
@@ -52,26 +54,28 @@ class Layerwise final : public Optimizer {
     shards_.main = memory.main();
     shards_.compute = memory.compute();
     shards_.grad = memory.gradients();
-    shards_.list = whole_shards(memory);
+    shards_.list = own_shards(memory);  // whole parameters: other replicas do the same
     // In model order, so that the sum of squares has one order however memory lies.
-    std::vector<Shard> counted;
+    std::vector<Shard> dense, experts;
     for (const Parameter* parameter : arguments.parameters) {
       const auto shard = std::ranges::find(shards_.list, parameter, &Shard::parameter);
       const bool decays = !parameter->has_tag("bias") && !parameter->has_tag("norm");
       const auto below = static_cast<double>(blocks - height_of(parameter->name, blocks));
       shard->hyper.lr_scale = std::pow(config.decay, below);
       shard->hyper.weight_decay = decays ? rule_->weight_decay() : 0;
-      if (parameter->layout.counted()) counted.push_back(*shard);
+      if (!parameter->layout.counted()) continue;
+      (parameter->layout.expert() ? experts : dense).push_back(*shard);
     }
-    shards_.allocate(*arguments.device, rule_->state().size());
-    counted_ = range_table(*arguments.device, counted);
+    shards_.allocate(*arguments.device, states.size());
+    if (!dense.empty()) dense_ = gradient_ranges(*arguments.device, dense);
+    if (!experts.empty()) experts_ = gradient_ranges(*arguments.device, experts);
   }
 
   double clip() const override { return config_.clip; }
 
   void sum_squares(Context& cx, const Tensor& out) override {
-    SumSquaresArgs args{shards_.grad.arg(), counted_.arg(), out.arg()};
-    ops::run(cx, args);
+    add_squares(cx, dense_, out.slice(0, 0, 1));
+    add_squares(cx, experts_, out.slice(0, 1, 1));
   }
 
   void step(Context& cx, const Tensor& scalars) override { rule_->update(cx, shards_, scalars); }
@@ -82,18 +86,24 @@ class Layerwise final : public Optimizer {
     for (std::size_t i = 0; i < shards_.list.size(); ++i) {
       const Shard& shard = shards_.list[i];
       for (std::size_t s = 0; s < states.size(); ++s) {
-        all.push_back(
-            {states[s].name, shard.parameter, shard.range, shards_.part(shards_.state[s], i)});
+        all.push_back({states[s].name, shard.parameter, shard.range, shards_.state_of(s, i)});
       }
     }
     return all;
   }
 
  private:
+  void add_squares(Context& cx, const Tensor& ranges, const Tensor& out) const {
+    if (!ranges.defined()) return;  // without ranges the operation would take all
+    SumSquaresArgs args{shards_.grad.arg(), ranges.arg(), out.arg()};
+    ops::run(cx, args);
+  }
+
   Config config_;
   std::shared_ptr<UpdateRule> rule_;
   Shards shards_;
-  Tensor counted_;  // i64 [n, 2]: ranges of the gradients that this rank counts in the norm
+  // i64 [n, 2]: ranges of the gradients that this rank counts in the norm; undefined: none.
+  Tensor dense_, experts_;
 };
 
 }  // namespace

@@ -319,6 +319,7 @@ TEST(ResumeWithExperts, UnderAnotherLayout) {
 }
 
 const Sets kBf16 = {"precision.compute=\"bf16\""};
+const Sets kMuon = {"optimizer.rule.type=\"muon\""};
 // Overflows at first, and grows again within the run.
 const Sets kFp16 = {"precision.compute=\"fp16\"",
                     "precision.loss_scale_start=16777216",
@@ -327,7 +328,9 @@ const Sets kFp16 = {"precision.compute=\"fp16\"",
 TEST(ResumeIn16Bits, RepeatsTheUninterruptedRunBitForBit) {
   const Sets tensor = {"parallel.tensor=2", "parallel.data=2"};
   const Sets stages = {"parallel.pipeline=2", "schedule.type=\"1f1b\""};
-  for (const Sets& layout : {with(tensor, kBf16), with(tensor, kFp16), with(stages, kFp16)}) {
+  const Sets whole_shards = with(with(tensor, kBf16), with(kMuon, {kDistributed}));
+  for (const Sets& layout :
+       {with(tensor, kBf16), with(tensor, kFp16), with(stages, kFp16), whole_shards}) {
     const RunFolder folder;
     continue_run(layout, folder.at("whole"));
     train_until_stop(layout, folder.at("parts"));
@@ -376,6 +379,27 @@ TEST(ResumeIn16Bits, ComputeMayChange) {
     EXPECT_EQ(tensor.dtype, "fp32") << name;
   }
   EXPECT_EQ(logical_tensors(step_in(folder.at("run"), kStop)), stored);
+}
+
+// Shards that are whole parameters are stored as every replica would have stored them, and only
+// what is no matrix has a second moment.
+TEST(ResumeIn16Bits, WholeParametersGoToOtherLayouts) {
+  const RunFolder folder;
+  const Sets muon = with(kBf16, kMuon), dp2 = with(muon, {"parallel.data=2"});
+  train_until_stop(dp2, folder.at("replicated"));
+  train_until_stop(with(dp2, {kDistributed}), folder.at("distributed"));
+  const auto stored = logical_tensors(step_in(folder.at("distributed"), kStop));
+  EXPECT_EQ(stored, logical_tensors(step_in(folder.at("replicated"), kStop)));
+  EXPECT_TRUE(stored.contains("layers.0.mlp.up.weight/first_moment"));
+  EXPECT_FALSE(stored.contains("layers.0.mlp.up.weight/second_moment"));
+  EXPECT_TRUE(stored.contains("layers.0.mlp.up.bias/second_moment"));
+  continue_run(dp2, folder.at("replicated"));
+  continue_run(with(muon, {"parallel.tensor=2"}), folder.at("distributed"));
+  EXPECT_EQ(difference(metric_of(folder.at("distributed"), "loss"),
+                       metric_of(folder.at("replicated"), "loss"),
+                       5e-3,
+                       "loss"),
+            "");
 }
 
 // --- another run ---
