@@ -189,7 +189,7 @@ TEST_F(Gradient, BalancedExpertsCostTheCoefficient) {
   ProcessGroup alone({.name = "tp-cp[0]", .members = {0}}, nullptr, 0);
   const Tensor one = bench_.tensor({1}, DType::fp64, {1});
   const Tensor logits = bench_.tensor({4, 2}, DType::fp64, {1, 0, 0, 1, 1, 0, 0, 1});
-  const ops::BalanceSpec spec{.coefficient = 0.01, .length = 4};
+  const ops::BalanceSpec spec{.coefficient = 0.01, .length = 4, .rows = {}};
   const auto loss = ops::balance_loss(cx_, logits, Tensor(), spec, one, alone, "balance");
   EXPECT_NEAR(testing::read(loss)[0], 0.01, 1e-16);
 }
