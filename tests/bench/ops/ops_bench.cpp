@@ -1,112 +1,22 @@
 // The operations of one device at the shapes of the GPT of train_step.toml: 2048 rows, 384 wide,
-// 6 heads, vocabulary 256. TESSERA_BENCH_DEVICE (cpu), TESSERA_BENCH_DTYPE (fp32) of the data, and
-// TESSERA_BENCH_THREADS (2) choose.
-#include <benchmark/benchmark.h>
+// 6 heads, vocabulary 256.
+#include "tests/bench/ops/bench.hpp"
 
-#include <cstdlib>
-#include <filesystem>
-
-#include "kernel/plugin/host.hpp"
-#include "tessera/core_ops.hpp"
 #include "tessera/random.hpp"
-#include "tessera/testing/workbench.hpp"
 
 namespace tessera {
 namespace {
 
 constexpr i64 kRows = 2048, kHidden = 384, kHeads = 6, kHeadDim = 64, kBatch = 8, kSequence = 256;
 
-class EmptyTable : public ConfigNode {
- public:
-  std::string path() const override { return "device"; }
-  const Value* find(std::string_view) const override { return nullptr; }
-  const Value* absolute(std::string_view) const override { return nullptr; }
-  std::vector<std::string> tables(std::string_view) const override { return {}; }
-  std::unique_ptr<ConfigNode> child(std::string_view) const override {
-    return std::make_unique<EmptyTable>();
+/// Row ids of the batch.
+Tensor rows_of_batch() {
+  std::vector<double> ids;
+  for (i64 row = 0; row < kRows; ++row) {
+    ids.push_back(static_cast<double>(row_id(row / kSequence, row % kSequence)));
   }
-  std::string origin(std::string_view) const override { return "bench"; }
-};
-
-std::string environment(const char* name, const char* otherwise) {
-  const char* value = std::getenv(name);
-  return value != nullptr ? value : otherwise;
+  return Bench::get().values({kRows}, DType::i64, ids);
 }
-
-/// The device and tensors on it; one for all benchmarks.
-class Bench {
- public:
-  static Bench& get() {
-    static Bench bench;
-    return bench;
-  }
-
-  Tensor random(const Shape& shape) { return random(shape, dtype_); }
-  Tensor random(const Shape& shape, DType dtype) {
-    return workbench_.random(shape, dtype, ++seed_);
-  }
-  Tensor zeros(const Shape& shape) { return zeros(shape, dtype_); }
-  Tensor zeros(const Shape& shape, DType dtype) {
-    return workbench_.tensor(
-        shape, dtype, std::vector<double>(static_cast<std::size_t>(shape.elements()), 0));
-  }
-  Tensor values(const Shape& shape, DType dtype, const std::vector<double>& values) {
-    return workbench_.tensor(shape, dtype, values);
-  }
-  /// Row ids of the batch.
-  Tensor rows() {
-    std::vector<double> ids;
-    for (i64 row = 0; row < kRows; ++row) {
-      ids.push_back(static_cast<double>(row_id(row / kSequence, row % kSequence)));
-    }
-    return values({kRows}, DType::i64, ids);
-  }
-
-  /// Times launches; the FLOPs and bytes of one launch become rates.
-  template <OperationArgs Args>
-  void measure(benchmark::State& state, const Args& args) {
-    const Operation<Args> operation(*device_);
-    if (!operation.available()) {
-      state.SkipWithError("the device has no such operation");
-      return;
-    }
-    Context& cx = workbench_.context();
-    operation.launch(*cx.stream, *cx.pool, args);  // sets libraries up
-    device_->synchronize(*cx.stream);
-    for (auto _ : state) {
-      operation.launch(*cx.stream, *cx.pool, args);
-      device_->synchronize(*cx.stream);
-    }
-    const double launches = static_cast<double>(state.iterations());
-    using benchmark::Counter;
-    const Effort effort = device_->find(Args::kName)->effort(&args);
-    state.counters["flops"] = Counter(effort.flops * launches, Counter::kIsRate);
-    state.counters["bytes"] = Counter(effort.total_bytes() * launches, Counter::kIsRate);
-  }
-
- private:
-  Bench() : host_({plugins()}), device_(make_device()), workbench_(*device_) {}
-
-  /// This program is build/bench/ops_bench, plugins are in build/plugins.
-  static std::filesystem::path plugins() {
-    return std::filesystem::canonical("/proc/self/exe").parent_path().parent_path() / "plugins";
-  }
-  std::shared_ptr<Device> make_device() {
-    DeviceArguments arguments;
-    arguments.threads = std::stoi(environment("TESSERA_BENCH_THREADS", "2"));
-    arguments.kernels = [this](std::string_view device, std::string_view memory) {
-      return host_.kernels(device, memory);
-    };
-    return host_.make<Device>(
-        environment("TESSERA_BENCH_DEVICE", "cpu"), EmptyTable(), {}, arguments);
-  }
-
-  const DType dtype_ = parse_dtype(environment("TESSERA_BENCH_DTYPE", "fp32"));
-  PluginHost host_;
-  std::shared_ptr<Device> device_;
-  testing::Workbench workbench_;
-  u64 seed_ = 0;
-};
 
 // What the shapes of a linear layer are named by: x [rows, in] · weight [out, in].
 enum Product { kForward, kInputGradient, kWeightGradient };
@@ -213,7 +123,7 @@ void gelu_backward(benchmark::State& state) {
 void dropout(benchmark::State& state) {
   Bench& b = Bench::get();
   const Tensor x = b.random({kRows, kHidden}), residual = b.random({kRows, kHidden});
-  const Tensor out = b.zeros({kRows, kHidden}), rows = b.rows();
+  const Tensor out = b.zeros({kRows, kHidden}), rows = rows_of_batch();
   DropoutArgs args{x.arg(), residual.arg(), rows.arg(), out.arg()};
   args.key = 7;
   args.p = 0.1;
@@ -242,7 +152,7 @@ struct AttentionTensors {
   explicit AttentionTensors(Bench& b, double dropout)
       : qkv(b.random({kRows, 3 * kHidden})),
         gradients(b.zeros({kRows, 3 * kHidden})),
-        rows(b.rows()),
+        rows(rows_of_batch()),
         out(b.zeros({kRows, kHidden})),
         lse(b.zeros({kBatch, kHeads, kSequence}, DType::fp32)),
         grad(b.random({kRows, kHidden})) {
