@@ -43,17 +43,18 @@ std::vector<std::string> known_kinds(const fs::path& templates) {
 }
 
 // Kinds of which no plugin could be tried out yet, and why.
-constexpr std::pair<std::string_view, std::string_view> kWithoutUse[] = {
-    {"dispatcher", "no layer that ships sends tokens to experts"},
-    {"graph", "the trainer does not replay graphs"}};
+constexpr std::pair<std::string_view, std::string_view> kWithoutTemplate[] = {
+    {"dispatcher", "plugins/dispatchers/expert_ranks in Tessera's sources is one to start from"},
+    {"graph", "the trainer does not replay graphs, so none could be used"},
+    {"router", "plugins/routers/top_k in Tessera's sources is one to start from"}};
 
 void check_kind(const std::string& kind, const std::vector<std::string>& known) {
   if (std::ranges::count(known, kind) > 0) return;
-  for (const auto& [without_use, why] : kWithoutUse) {
-    if (kind != without_use) continue;
+  for (const auto& [without, why] : kWithoutTemplate) {
+    if (kind != without) continue;
     fail_config(
-        "there is no template for a plugin of kind \"{0}\" yet: {1}, so none could be used; "
-        "<tessera/{0}.hpp> has the interface",
+        "there is no template for a plugin of kind \"{0}\" yet: {1}; <tessera/{0}.hpp> has the "
+        "interface",
         kind,
         why);
   }

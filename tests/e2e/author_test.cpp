@@ -92,7 +92,8 @@ TEST(New, RefusesWhatItCannotWrite) {
   EXPECT_THAT(refused("layers", "mine"),
               HasSubstr("there is no template for a plugin of kind \"layers\": did you mean "
                         "\"layer\"?; there is one for each of communicator, converter, "));
-  EXPECT_THAT(refused("dispatcher", "mine"), HasSubstr("no layer that ships sends tokens"));
+  EXPECT_THAT(refused("dispatcher", "mine"),
+              HasSubstr("plugins/dispatchers/expert_ranks in Tessera's sources is one"));
   EXPECT_THAT(refused("graph", "mine"), HasSubstr("yet: the trainer does not replay graphs, so"));
   for (const std::string name : {"Mine", "2nd", "my-layer", "", "_x", "../x"}) {
     EXPECT_THAT(refused("layer", name), HasSubstr("is no name for a plugin: use a-z, 0-9 and _"));
