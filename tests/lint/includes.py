@@ -20,7 +20,7 @@ SYSTEM = re.compile(
 VENDOR = {
     "devices": re.compile(r""),
     "communicators": re.compile(r""),
-    "tokenizers": re.compile(r"^(pcre2\.h|sentencepiece\w*\.h)$"),
+    "tokenizers": re.compile(r"^(pcre2\.h|sentencepiece\w*\.h|nlohmann/json\.hpp)$"),
 }
 
 
