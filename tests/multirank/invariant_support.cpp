@@ -249,6 +249,14 @@ std::string check_loss_scale(const PluginHost& host,
            : fmt::format("losses differ by {:.3g} (rms), more than {:.3g}", apart, bound)});
 }
 
+std::string text(const Findings& found) {
+  return fmt::format("losses: {}\nnorms: {}\ngradients: {}\nupdate: {}",
+                     found.losses,
+                     found.norms,
+                     found.gradients,
+                     found.update);
+}
+
 Findings check_invariant(const PluginHost& host, const Sets& sets, const Sets& model) {
   const Training& single = one_rank(kTableSteps, model);
   const Training& exact = trained(with(model, in_double()), 1);

@@ -32,6 +32,7 @@ struct Findings {
     return losses.empty() && norms.empty() && gradients.empty() && update.empty();
   }
 };
+std::string text(const Findings& found);
 inline constexpr int kTableSteps = 20;
 inline constexpr double kLossTolerance = 2e-6, kNormTolerance = 1e-5;
 

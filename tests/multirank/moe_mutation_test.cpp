@@ -1,20 +1,11 @@
 // Mistakes with experts must fail the invariant table; the same components without them pass it.
 #include <gmock/gmock.h>
 
-#include "invariant_support.hpp"
 #include "moe_mutants_support.hpp"
+#include "mutation_support.hpp"
 
 namespace tessera::testing {
 namespace moe_mutation_test {
-
-using Row = std::string Findings::*;
-
-struct Mutation {
-  std::string name;
-  Sets layout;
-  std::string path, type, mistake;
-  std::vector<Row> found_by;
-};
 
 const Sets kModel = {"precision.compute=\"fp64\"",
                      "precision.main=\"fp64\"",
@@ -83,38 +74,22 @@ const PluginHost& host() {
   return *kHost;
 }
 
-class MoeMutants : public ::testing::TestWithParam<Mutation> {
- protected:
-  static Sets component() {
-    return {fmt::format("{}.type=\"mutant_{}\"", GetParam().path, GetParam().type)};
-  }
-  // The replica check would stop some before the table sees them.
-  static Sets mistake() {
-    return with(component(),
-                {fmt::format("{}.mistake=\"{}\"", GetParam().path, GetParam().mistake),
-                 "check.replicas_every=0"});
-  }
-  static std::string text(const Findings& found) {
-    return fmt::format("losses: {}\nnorms: {}\ngradients: {}\nupdate: {}",
-                       found.losses,
-                       found.norms,
-                       found.gradients,
-                       found.update);
-  }
-};
+class MoeMutants : public ::testing::TestWithParam<Mutation> {};
 
 TEST_P(MoeMutants, TwinPasses) {
-  const Findings found = check_invariant(host(), with(GetParam().layout, component()), kModel);
+  const Findings found =
+      check_invariant(host(), with(GetParam().layout, GetParam().component()), kModel);
   EXPECT_TRUE(found.none()) << text(found);
 }
 
 TEST_P(MoeMutants, MistakeIsFound) {
-  const Findings found = check_invariant(host(), with(GetParam().layout, mistake()), kModel);
+  const Findings found =
+      check_invariant(host(), with(GetParam().layout, GetParam().with_mistake()), kModel);
   for (const Row row : GetParam().found_by) EXPECT_NE(found.*row, "") << text(found);
 }
 
 TEST_P(MoeMutants, OneRankHidesIt) {
-  const Findings found = check_invariant(host(), mistake(), kModel);
+  const Findings found = check_invariant(host(), GetParam().with_mistake(), kModel);
   EXPECT_TRUE(found.none()) << text(found);
 }
 

@@ -3,24 +3,14 @@
 #include <gmock/gmock.h>
 
 #include "context_mutants_support.hpp"
-#include "invariant_support.hpp"
 #include "mutants_support.hpp"
+#include "mutation_support.hpp"
 #include "pipeline_mutants_support.hpp"
 
 namespace tessera::testing {
 namespace mutation_test {
 
 using ::testing::HasSubstr;
-
-using Row = std::string Findings::*;
-
-struct Mutation {
-  std::string name;
-  Sets layout;
-  std::string path, type, mistake;
-  std::vector<Row> found_by;
-  bool hidden = true;  ///< does one rank compute the same with the mistake?
-};
 
 const Sets kTensor = {"parallel.tensor=2"};
 const Sets kRows = {"parallel.tensor=2", "parallel.sequence_parallel=true"};
@@ -185,38 +175,21 @@ const PluginHost& host() {
   return *kHost;
 }
 
-class Mutants : public ::testing::TestWithParam<Mutation> {
- protected:
-  static Sets component() {
-    return {fmt::format("{}.type=\"mutant_{}\"", GetParam().path, GetParam().type)};
-  }
-  // The replica check would stop some before the table sees them.
-  static Sets mistake() {
-    return with(component(),
-                {fmt::format("{}.mistake=\"{}\"", GetParam().path, GetParam().mistake),
-                 "check.replicas_every=0"});
-  }
-  static std::string text(const Findings& found) {
-    return fmt::format("losses: {}\nnorms: {}\ngradients: {}\nupdate: {}",
-                       found.losses,
-                       found.norms,
-                       found.gradients,
-                       found.update);
-  }
-};
+class Mutants : public ::testing::TestWithParam<Mutation> {};
 
 TEST_P(Mutants, TwinPasses) {
-  const Findings found = check_invariant(host(), with(GetParam().layout, component()));
+  const Findings found = check_invariant(host(), with(GetParam().layout, GetParam().component()));
   EXPECT_TRUE(found.none()) << text(found);
 }
 
 TEST_P(Mutants, MistakeIsFound) {
-  const Findings found = check_invariant(host(), with(GetParam().layout, mistake()));
+  const Findings found =
+      check_invariant(host(), with(GetParam().layout, GetParam().with_mistake()));
   for (const Row row : GetParam().found_by) EXPECT_NE(found.*row, "") << text(found);
 }
 
 TEST_P(Mutants, OneRankHidesItUnlessItIsNoMatterOfLayout) {
-  const Findings found = check_invariant(host(), mistake());
+  const Findings found = check_invariant(host(), GetParam().with_mistake());
   EXPECT_EQ(found.none(), GetParam().hidden) << text(found);
 }
 

@@ -72,14 +72,6 @@ std::vector<Case> cases() {
   return all;
 }
 
-std::string text(const Findings& found) {
-  return fmt::format("losses: {}\nnorms: {}\ngradients: {}\nupdate: {}",
-                     found.losses,
-                     found.norms,
-                     found.gradients,
-                     found.update);
-}
-
 class PrecisionInvariant : public ::testing::TestWithParam<Case> {};
 
 TEST_P(PrecisionInvariant, Holds) {
