@@ -22,9 +22,12 @@ import tessera_steps
 from processes import PROGRAM, ROOT
 
 PEERS = ROOT / "tests/bench/peers"
-SIDES = ("torch", "compiled", "sharded", "tessera")
-PEERS_OF = ("torch", "compiled", "sharded")
-NAMES_OF = {"torch": "eager", "compiled": "compiled", "sharded": "FSDP2"}
+# What a peer is also measured as; the fastest of its kinds counts.
+SWITCHES = {"torch": (), "compiled": ("--compile",), "sharded": ("--sharded",),
+            "grouped": ("--grouped", "1")}
+NAMES_OF = {"torch": "eager", "compiled": "compiled", "sharded": "FSDP2", "grouped": "grouped_mm"}
+PEERS_OF = tuple(SWITCHES)
+SIDES = (*PEERS_OF, "tessera")
 
 
 @dataclass
@@ -42,11 +45,15 @@ class Row:
     def tokens(self):
         return self.shape.get("batch", 8) * self.shape.get("sequence", 256)
 
+    def model(self):
+        return self.vocabulary, "experts" in self.shape
+
     def sides(self, wanted):
-        """PyTorch is compiled under autocast in one process, and sharded where replicas are."""
-        none = ([] if self.bf16 and self.peer == "gpt.py" else ["compiled"]) + (
-            [] if self.peer == "gpt_data_parallel.py" else ["sharded"])
-        return [side for side in wanted if side not in none]
+        """PyTorch is compiled under autocast in one process, sharded where replicas are, and takes
+        the experts' products at once where there are experts."""
+        has = {"torch": True, "tessera": True, "compiled": self.bf16 and self.peer == "gpt.py",
+               "sharded": self.peer == "gpt_data_parallel.py", "grouped": "experts" in self.shape}
+        return [side for side in wanted if has[side]]
 
 
 SEQUENCE = {"parallel.tensor": 2, "parallel.sequence_parallel": True}
@@ -55,6 +62,9 @@ BF16 = {"precision.compute": "bf16"}
 GPT2 = {"layers": 12, "hidden": 768, "heads": 12, "sequence": 1024, "batch": 1, "vocabulary": 50257}
 GPT2_SETTINGS = {"model.layers": 12, "model.hidden": 768, "model.heads": 12, "model.vocab": 50257,
                  "batch.sequence_length": 1024, "batch.global": 1, "batch.micro": 1}
+EXPERTS = {"experts": 8, "top_k": 2, "ffn": 1536}
+EXPERT_SETTINGS = {"model.block.mlp.type": "moe",
+                   **{f"model.block.mlp.{key}": value for key, value in EXPERTS.items()}}
 ROWS = [
     Row("a", "1 rank x 2 threads", 1, 2, "gpt.py"),
     Row("b", "2 ranks x 1 thread, tensor parallel", 2, 1, "gpt_tensor_parallel.py",
@@ -69,9 +79,14 @@ ROWS = [
         {"parallel.data": 2, "batch.micro": 4, "optimizer.type": "distributed", **BF16},
         bf16=True),
     Row("h", "GPT-2 124M, bf16", 1, 2, "gpt.py", {**GPT2_SETTINGS, **BF16}, GPT2, 50257, True),
+    Row("m", "8 experts, top 2, 1 rank x 2 threads", 1, 2, "gpt_experts.py", EXPERT_SETTINGS,
+        EXPERTS),
+    Row("n", "8 experts, 2 ranks x 1 thread, expert 2", 2, 1, "gpt_expert_parallel.py",
+        {"parallel.expert": 2, "batch.micro": 4, **EXPERT_SETTINGS}, EXPERTS),
 ]
 # Rows of one side.
-COMPARED = [("b", "a"), ("c", "b"), ("d", "a"), ("e", "a"), ("f", "e"), ("i", "e"), ("h", "g")]
+COMPARED = [("b", "a"), ("c", "b"), ("d", "a"), ("e", "a"), ("f", "e"), ("i", "e"), ("h", "g"),
+            ("m", "a"), ("n", "m")]
 
 
 @dataclass
@@ -91,7 +106,8 @@ def measure_torch(row, options, data, *switches):
     arguments = [
         *("--data", data, "--threads", threads_of(row, options), "--dropout", options.dropout),
         *("--warmup", options.warmup, "--steps", options.steps),
-        *(word for key, value in row.shape.items() for word in (f"--{key}", value)),
+        *(word for key, value in row.shape.items()
+          for word in (f"--{key.replace('_', '-')}", value)),
         *(["--autocast"] if row.bf16 else []),
         *(["--processor"] if options.processor else []),
         *switches,
@@ -125,16 +141,10 @@ def measure_tessera(row, options, _):
     return Sample(speed, taken.losses, taken.peaks_mib)
 
 
-def measure_compiled(row, options, data):
-    return measure_torch(row, options, data, "--compile")
-
-
-def measure_sharded(row, options, data):
-    return measure_torch(row, options, data, "--sharded")
-
-
-MEASURE = {"torch": measure_torch, "compiled": measure_compiled, "sharded": measure_sharded,
-           "tessera": measure_tessera}
+def measure(side, row, options, data):
+    if side == "tessera":
+        return measure_tessera(row, options, data)
+    return measure_torch(row, options, data, *SWITCHES[side])
 
 
 def check(row, side, sample):
@@ -147,9 +157,8 @@ def check(row, side, sample):
 def check_layouts(options, rows, samples):
     """Without dropout a side's layouts must train alike: same seed, same data."""
     for side in SIDES if not options.dropout else ():
-        for vocabulary in {row.vocabulary for row in rows}:
-            alike = [row for row in rows
-                     if row.vocabulary == vocabulary and (row.key, side) in samples]
+        for model in {row.model() for row in rows}:
+            alike = [row for row in rows if row.model() == model and (row.key, side) in samples]
             found = [samples[row.key, side][0].losses for row in alike]
             bound = 5e-3 if any(row.bf16 for row in alike) else 1e-4
             for losses in found[1:]:
@@ -163,7 +172,7 @@ def run_rounds(options, rows, sides, data):
         order = sides if number % 2 == 0 else sides[::-1]
         for row in rows:
             for side in row.sides(order):
-                sample = MEASURE[side](row, options, data)
+                sample = measure(side, row, options, data)
                 check(row, side, sample)
                 samples[row.key, side].append(sample)
                 print(

@@ -37,7 +37,7 @@ def memory_mib(field):
 IMPORTED_MIB = memory_mib("VmRSS")
 
 
-def arguments():
+def arguments(shape=Shape):
     parser = argparse.ArgumentParser()
     parser.add_argument("--data", required=True, help="file of bytes, one token each")
     parser.add_argument("--threads", type=int, default=1)
@@ -48,13 +48,13 @@ def arguments():
     parser.add_argument("--compile", action="store_true", help="by torch.compile")
     parser.add_argument("--sharded", action="store_true", help="of replicas: FSDP2, not DDP")
     parser.add_argument("--processor", action="store_true", help="processor time, all threads'")
-    for field in fields(Shape):
-        parser.add_argument(f"--{field.name}", type=field.type, default=field.default)
+    for field in fields(shape):
+        parser.add_argument(f"--{field.name.replace('_', '-')}", type=field.type, default=field.default)
     return parser.parse_args()
 
 
-def shape_of(options):
-    return Shape(**{field.name: getattr(options, field.name) for field in fields(Shape)})
+def shape_of(options, shape=Shape):
+    return shape(**{field.name: getattr(options, field.name) for field in fields(shape)})
 
 
 def batches(path, shape):
