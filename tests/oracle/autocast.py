@@ -53,7 +53,7 @@ def final(losses):
     return float(numpy.mean(losses[-LAST:]))
 
 
-def tessera_final(program, config, device, seed, out, text):
+def tessera_final(program, files, device, seed, out, text):
     settings = {
         **SETTINGS,
         "run.seed": seed,
@@ -61,11 +61,11 @@ def tessera_final(program, config, device, seed, out, text):
         "device.type": device,
         "precision.compute": "bf16",
     }
-    tessera_run.train(program, config, settings, out)
+    tessera_run.train(program, files, settings, out)
     return final(tessera_run.read(out, ()).losses)
 
 
-def compare(program, path, config, folder):
+def compare(program, files, config, folder):
     """True when every seed's final loss is as near as seeds are."""
     text = words()
     (folder / "words.txt").write_bytes(text)
@@ -82,7 +82,7 @@ def compare(program, path, config, folder):
     def show(title, losses):
         apart = max(abs(a - b) for a, b in zip(losses, peers[Autocast], strict=True))
         cells = "".join(f"{loss:9.4f} " for loss in losses)
-        print(f"{title:44}{cells} apart {apart:.4f}{'' if apart <= spread else ' !'}", flush=True)
+        print(f"{title:50}{cells} apart {apart:.4f}{'' if apart <= spread else ' !'}", flush=True)
         return apart <= spread
 
     show("PyTorch, autocast", peers[Autocast])
@@ -91,7 +91,7 @@ def compare(program, path, config, folder):
     for device in DEVICES:
         losses = [
             tessera_final(
-                program, path, device, s, folder / f"bf16-{device}-{s}", folder / "words.txt"
+                program, files, device, s, folder / f"bf16-{device}-{s}", folder / "words.txt"
             )
             for s in SEEDS
         ]

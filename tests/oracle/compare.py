@@ -1,7 +1,4 @@
-"""Trains gpt.toml with Tessera and with PyTorch and compares what both say; see README.md.
-
-Run by oracle.py with the interpreter that has PyTorch.
-"""
+"""Trains a model with Tessera and with PyTorch and compares what both say; see README.md."""
 
 import argparse
 import sys
@@ -14,13 +11,10 @@ from pathlib import Path
 import numpy
 import torch
 
-import autocast
-import mistakes
 import tessera_run
-from peer import Peer
 from record import distances
 
-CONFIG = Path(__file__).with_name("gpt.toml")
+HERE = Path(__file__).parent
 KEEP = (1, 10)  # steps whose tensors are compared
 
 # Most for each quantity (record.py says in which units). The single ones are a few times what
@@ -40,20 +34,31 @@ class Case:
     peers: tuple = ("double", "single")
 
 
-CASES = [
-    Case(
-        "reference, fp64",
-        {"device.type": "reference", "precision.compute": "fp64", "precision.main": "fp64"},
-        DOUBLE,
-        ("double",),
-    ),
-    Case("reference, fp32", {"device.type": "reference"}),
-    Case("cpu, fp32", {"device.type": "cpu"}),
-    Case(
-        "cpu, fp32, tensor 2 x data 3",
-        {"device.type": "cpu", "parallel.tensor": 2, "parallel.data": 3},
-    ),
-]
+@dataclass
+class Trial:
+    """Configuration files, later ones over earlier ones, and who trains the same in PyTorch."""
+
+    files: list
+    peer: type
+    cases: list
+    mistakes: list
+    noticed_in: str  # the title of the case that mistakes are compared with
+
+    def config(self):
+        merged = {}
+        for file in self.files:
+            merge(merged, tomllib.loads(file.read_text()))
+        return merged
+
+
+def merge(below, above):
+    for key, value in above.items():
+        if isinstance(value, dict) and isinstance(below.get(key), dict):
+            merge(below[key], value)
+        else:
+            below[key] = value
+
+
 # One update that is too small to change anything: its checkpoint holds the initial values.
 FROZEN = {"run.steps": 1, "lr.peak": 1e-30, "lr.min": 0, "lr.warmup_steps": 0}
 
@@ -68,9 +73,9 @@ def write_text(folder, size=900):
     return text
 
 
-def initial_distance(program, settings, out, peer):
+def initial_distance(program, files, settings, out, peer):
     """How far Tessera's initial values are from those of rules.py, relative to each."""
-    tessera_run.train(program, CONFIG, {**settings, **FROZEN}, out)
+    tessera_run.train(program, files, {**settings, **FROZEN}, out)
     _, tensors = tessera_run.read_checkpoint(out / "checkpoints/step-1")
     worst = 0.0
     for name, parameter in peer.parameters.items():
@@ -92,7 +97,7 @@ def show(title, apart, limits):
         f"{apart[name]:9.1e}{'!' if name in beyond else ' '}" if name in apart else " " * 10
         for name in limits
     ]
-    print(f"{title:44}" + "".join(cells), flush=True)
+    print(f"{title:50}" + "".join(cells), flush=True)
     return not beyond
 
 
@@ -107,17 +112,18 @@ def check_training(peer, record):
     assert KEEP[-1] == steps, "the last step is compared"
 
 
-def compare_all(program, config, text, folder):
+def compare_all(program, trial, text, folder):
     """(all within their limits, the record of each case)"""
-    peers = {name: Peer(config, text, dtype).train(KEEP) for name, dtype in PEERS.items()}
-    check_training(Peer(config, text), peers["double"])
+    config, build = trial.config(), trial.peer
+    peers = {name: build(config, text, dtype).train(KEEP) for name, dtype in PEERS.items()}
+    check_training(build(config, text), peers["double"])
     fine, records = True, {}
-    print(f"{'Tessera against PyTorch':44}" + "".join(f"{name:>9} " for name in SINGLE))
-    for number, case in enumerate(CASES):
+    print(f"{'Tessera against PyTorch':50}" + "".join(f"{name:>9} " for name in SINGLE))
+    for number, case in enumerate(trial.cases):
         settings = {"data.path": folder / "text", **case.settings}
         frozen = folder / f"{number}-frozen"
-        initial = initial_distance(program, settings, frozen, Peer(config, text))
-        tessera_run.train(program, CONFIG, settings, folder / str(number))
+        initial = initial_distance(program, trial.files, settings, frozen, build(config, text))
+        tessera_run.train(program, trial.files, settings, folder / str(number))
         record = records[case.title] = tessera_run.read(folder / str(number), KEEP)
         for name in case.peers:
             apart = {"initial": initial, **distances(record, peers[name])}
@@ -126,38 +132,41 @@ def compare_all(program, config, text, folder):
     return fine, records
 
 
-def notice_all(config, text, record):
+def notice_all(trial, text, record):
     """Every mistake must be beyond the limits of single precision, the wide ones."""
     print("\nmistakes that must be noticed (!)")
     fine = True
-    for mistake in mistakes.ALL:
-        apart = distances(record, mistake(config, text).train(KEEP))
+    for mistake in trial.mistakes:
+        apart = distances(record, mistake(trial.config(), text).train(KEEP))
         fine &= not show(mistake.__doc__, apart, SINGLE)
     return fine
 
 
-def main():
+def mistakes_of(module, base):
+    """The trainings that are `base` with one mistake."""
+    found = [value for value in vars(module).values() if isinstance(value, type)]
+    return [value for value in found if base in value.mro()[1:] and value.__doc__]
+
+
+def run(trial, more=lambda program, folder: True):
+    """Ends the process with what is wrong; `more` compares something else and says whether it is
+    alike."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("program", type=Path, help="the built tessera")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    config = tomllib.loads(CONFIG.read_text())
     begin = time.monotonic()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         text = write_text(folder / "text")
         try:
-            alike, records = compare_all(options.program, config, text, folder)
-            alike &= autocast.compare(options.program, CONFIG, config, folder)
+            alike, records = compare_all(options.program, trial, text, folder)
+            alike &= more(options.program, folder)
         except tessera_run.Failed as failure:
             sys.exit(f"failed: {failure}")
     if not alike:
         sys.exit("Tessera and PyTorch do not train alike: see ! above")
-    noticed = notice_all(config, text, records["cpu, fp32"])
+    noticed = notice_all(trial, text, records[trial.noticed_in])
     print(f"{time.monotonic() - begin:.1f} s")
     if not noticed:
         sys.exit("a mistake was not noticed: the limits are too wide for it")
-
-
-if __name__ == "__main__":
-    main()

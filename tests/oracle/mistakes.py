@@ -131,6 +131,3 @@ class SwapsQueryAndKey(Peer):
             if ".qkv." in name:
                 values[: 2 * hidden] = numpy.roll(values[: 2 * hidden], hidden, axis=0)
         return found
-
-
-ALL = [found for found in globals().values() if isinstance(found, type) and Peer in found.mro()[1:]]

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compares Tessera with PyTorch: starts compare.py, or the script that is named, where PyTorch is.
+"""Compares Tessera with PyTorch: starts train_gpt.py, or the script that is named.
 
 Without the environment that tests/oracle/venv.sh makes it exits with 77, "skipped" to ctest.
 """
@@ -22,7 +22,7 @@ def main():
         print(f"skipped: no PyTorch in {VENV}; tests/oracle/venv.sh makes it (downloads 0.5 GB)")
         sys.exit(SKIPPED)
     python = VENV / "bin/python"
-    script = sys.argv[2] if len(sys.argv) > 2 else "compare.py"
+    script = sys.argv[2] if len(sys.argv) > 2 else "train_gpt.py"
     os.execv(python, [python, "-B", HERE / script, program.resolve()])
 
 

@@ -35,10 +35,17 @@ def tessera_names(layers):
         "mlp.up": "mlp.up",
         "mlp.down": "mlp.down",
     }
+    experts = {
+        "mlp.router": "mlp.router.weight",
+        "mlp.up": "mlp.experts.up",
+        "mlp.down": "mlp.experts.down",
+    }
     for layer in range(layers):
         for ours, theirs in modules.items():
             for kind in ("weight", "bias"):
                 names[f"blocks.{layer}.{ours}.{kind}"] = f"layers.{layer}.{theirs}.{kind}"
+        for ours, theirs in experts.items():
+            names[f"blocks.{layer}.{ours}"] = f"layers.{layer}.{theirs}"
     return names
 
 
@@ -49,7 +56,7 @@ def initial_values(config, name, shape):
     if name.endswith("norm.weight"):
         return torch.ones(shape, dtype=torch.float64)
     deviation = config["model"]["init_std"]
-    if name.endswith(("attention.proj.weight", "mlp.down.weight")):
+    if name.endswith(("attention.proj.weight", "mlp.down.weight", "mlp.experts.down")):
         deviation /= math.sqrt(2 * config["model"]["layers"])
     return torch.from_numpy(rules.normal(config["run"]["seed"], name, tuple(shape), deviation))
 
@@ -63,14 +70,17 @@ class Peer:
         data = config["data"]
         length = config["batch"]["sequence_length"]
         self.samples = rules.Samples(text, length, data["validation"], run["seed"])
-        shape = Shape(model["layers"], model["hidden"], model["heads"], length,
-                      config["batch"]["global"], model["vocab"], model["dropout"])
-        self.model = Gpt(shape).to(dtype)
+        self.model = self.build((model["layers"], model["hidden"], model["heads"], length,
+                                 config["batch"]["global"], model["vocab"], model["dropout"]))
+        self.model.to(dtype)
         names = tessera_names(model["layers"])
         self.parameters = {names[n]: p for n, p in self.model.named_parameters()}
         for name, parameter in self.parameters.items():
             with torch.no_grad():
                 parameter.copy_(initial_values(config, name, parameter.shape))
+
+    def build(self, sizes):
+        return Gpt(Shape(*sizes))
 
     def decays(self, name):
         return not name.endswith(("bias", "norm.weight"))

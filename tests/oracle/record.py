@@ -49,5 +49,6 @@ def distances(found, expected):
             apart = numpy.max(numpy.abs(found.tensors[step][name] - values))
             kind = "moment" if "/" in name else "parameter"
             unit = numpy.max(numpy.abs(values)) if "/" in name else moved
-            worst[kind] = max(worst[kind], float(apart / unit))
+            far = float(apart / unit) if unit else numpy.inf * bool(apart)
+            worst[kind] = max(worst[kind], far)
     return worst

@@ -15,9 +15,9 @@ class Failed(Exception):
     pass
 
 
-def train(program, config, settings, out):
-    """Runs `tessera train`; `settings` are its --set."""
-    command = [str(program), "train", str(config)]
+def train(program, files, settings, out):
+    """Runs `tessera train` over configuration files; `settings` are its --set."""
+    command = [str(program), "train", *map(str, files)]
     for key, value in {**settings, "run.out": out}.items():
         command += ["--set", f"{key}={value}"]
     result = subprocess.run(
