@@ -49,6 +49,6 @@ def distances(found, expected):
             apart = numpy.max(numpy.abs(found.tensors[step][name] - values))
             kind = "moment" if "/" in name else "parameter"
             unit = numpy.max(numpy.abs(values)) if "/" in name else moved
-            far = float(apart / unit) if unit else numpy.inf * bool(apart)
+            far = float(apart / unit) if unit else numpy.inf if apart else 0.0
             worst[kind] = max(worst[kind], far)
     return worst

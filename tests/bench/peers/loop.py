@@ -49,7 +49,8 @@ def arguments(shape=Shape):
     parser.add_argument("--sharded", action="store_true", help="of replicas: FSDP2, not DDP")
     parser.add_argument("--processor", action="store_true", help="processor time, all threads'")
     for field in fields(shape):
-        parser.add_argument(f"--{field.name.replace('_', '-')}", type=field.type, default=field.default)
+        switch = "--" + field.name.replace("_", "-")
+        parser.add_argument(switch, type=field.type, default=field.default)
     return parser.parse_args()
 
 
