@@ -26,9 +26,9 @@ def cpu_model():
     return f"{name} (family {family}, model {fields.get('model', '?')}), {os.cpu_count()} cores"
 
 
-def peer_python(tuned_mkl=True):
+def peer_python(tuned_mkl=True, megatron=False):
     """The interpreter of the peers and the environment it wants (see peers/mkl_intel_cpu.c)."""
-    script = ROOT / "tests/bench/venv.sh"
+    script = ROOT / "tests/bench" / ("megatron.sh" if megatron else "venv.sh")
     python = subprocess.run([script], check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
     environment = {}
     if tuned_mkl:

@@ -24,8 +24,9 @@ from processes import PROGRAM, ROOT
 PEERS = ROOT / "tests/bench/peers"
 # What a peer is also measured as; the fastest of its kinds counts.
 SWITCHES = {"torch": (), "compiled": ("--compile",), "sharded": ("--sharded",),
-            "grouped": ("--grouped", "1")}
-NAMES_OF = {"torch": "eager", "compiled": "compiled", "sharded": "FSDP2", "grouped": "grouped_mm"}
+            "grouped": ("--products", "grouped_mm"), "megatron": ("--products", "megatron")}
+NAMES_OF = {"torch": "eager", "compiled": "compiled", "sharded": "FSDP2", "grouped": "grouped_mm",
+            "megatron": "Megatron-Core"}
 PEERS_OF = tuple(SWITCHES)
 SIDES = (*PEERS_OF, "tessera")
 
@@ -50,9 +51,11 @@ class Row:
 
     def sides(self, wanted):
         """PyTorch is compiled under autocast in one process, sharded where replicas are, and takes
-        the experts' products at once where there are experts."""
+        the experts' products at once where there are experts; Megatron-Core's layer is measured
+        where all experts are on one rank."""
         has = {"torch": True, "tessera": True, "compiled": self.bf16 and self.peer == "gpt.py",
-               "sharded": self.peer == "gpt_data_parallel.py", "grouped": "experts" in self.shape}
+               "sharded": self.peer == "gpt_data_parallel.py", "grouped": "experts" in self.shape,
+               "megatron": self.peer == "gpt_experts.py"}
         return [side for side in wanted if has[side]]
 
 
@@ -295,7 +298,8 @@ def main():
     if "tessera" in sides and not PROGRAM.exists():
         sys.exit(f"{PROGRAM} is not built; --only torch measures the peer alone")
     if "torch" in sides:
-        options.peer = processes.peer_python(options.mkl == "tuned")
+        wants_megatron = any("megatron" in row.sides(sides) for row in rows)
+        options.peer = processes.peer_python(options.mkl == "tuned", wants_megatron)
     data = tessera_steps.training_data()
 
     try:

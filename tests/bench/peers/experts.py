@@ -20,7 +20,7 @@ class ExpertShape(Shape):
     experts: int = 8
     top_k: int = 2
     ffn: int = 1536  # inner features of an expert
-    grouped: int = 0  # 1: products by grouped_mm
+    products: str = "loop"  # or grouped_mm; or megatron: all of megatron_experts.py
     load: str = "learned"  # or hot: every token goes to expert 0, and its others take turns
 
 
@@ -67,7 +67,7 @@ class Experts(nn.Module):
 
     def compute(self, rows, weights, counts):
         """Rows of an expert are consecutive; `counts` of them each."""
-        if self.shape.grouped:
+        if self.shape.products == "grouped_mm":
             ends = counts.cumsum(0).to(torch.int32)
             product = lambda x, weight: torch._grouped_mm(x, weight, offs=ends)
             return product(self.activated(product(rows, self.up), weights), self.down)

@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from experts import ExpertShape, with_experts
+from experts import ExpertShape, Experts, with_experts
 from gpt import Gpt
 from loop import arguments, report, shape_of, train
 
@@ -13,7 +13,10 @@ def main():
     torch.set_num_threads(options.threads)
     torch.manual_seed(options.seed)
     shape = shape_of(options, ExpertShape)
-    model = with_experts(Gpt(shape), shape)
+    kind = Experts
+    if shape.products == "megatron":
+        from megatron_experts import MegatronExperts as kind
+    model = with_experts(Gpt(shape), shape, kind)
     clip = lambda parameters: nn.utils.clip_grad_norm_(parameters, 1.0)
     report(train(options, shape, model, list(model.parameters()), clip))
 
