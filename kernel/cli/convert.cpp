@@ -14,10 +14,10 @@ namespace tessera {
 int run_convert(const ConvertOptions& options) {
   namespace fs = std::filesystem;
   const fs::path from = options.from, to = options.to;
+  const bool with_tokenizer = !options.no_tokenizer;
   const auto plugins = open_plugins({options.path.begin(), options.path.end()});
   if (ForeignModel::in(from)) {
-    const Conversion done =
-        import_model(from, to, options.converter, !options.no_tokenizer, *plugins);
+    const Conversion done = import_model(from, to, options.converter, with_tokenizer, *plugins);
     fmt::print("{}: {} parameters of {} (converter {})\n",
                to.string(),
                done.tensors,
@@ -33,12 +33,13 @@ int run_convert(const ConvertOptions& options) {
     return 0;
   }
   const fs::path checkpoint = find_checkpoints(from)[0];
-  const Conversion done = export_model(checkpoint, to, options.converter, *plugins);
+  const Conversion done = export_model(checkpoint, to, options.converter, with_tokenizer, *plugins);
   fmt::print("{}: {} tensors of {} (converter {})\n",
              to.string(),
              done.tensors,
              checkpoint.string(),
              done.converter);
+  if (!done.tokenizer.empty()) fmt::print("its text is read by the tokenizer {}\n", done.tokenizer);
   return 0;
 }
 

@@ -89,6 +89,24 @@ TEST_F(Convert, TrainsOnWithTheModelsTokenizer) {
   EXPECT_EQ(generated("on", {"--prompt", "the", "--ids"}), "[257]\n");
 }
 
+TEST_F(Convert, BackTakesTheTokenizerAlong) {
+  const ProcessResult back = convert("ours", "back");
+  ASSERT_EQ(back.exit_code, 0) << back.err;
+  EXPECT_THAT(back.out, HasSubstr("its text is read by the tokenizer \"gpt2\""));
+  for (const std::string file : {"/vocab.json", "/merges.txt", "/model.safetensors"}) {
+    EXPECT_EQ(read("back" + file), read("theirs" + file)) << file;
+  }
+  EXPECT_EQ(convert("ours", "alone", {"--no-tokenizer"}).exit_code, 0);
+  EXPECT_FALSE(fs::exists(run_.at("alone/vocab.json")));
+  // Without the files there is a way out, and nothing is written.
+  fs::remove(run_.at("ours/tokenizer/merges.txt"));
+  const ProcessResult lost = convert("ours", "lost");
+  EXPECT_EQ(lost.exit_code, 2);
+  EXPECT_THAT(lost.err, HasSubstr("ours/tokenizer/merges.txt is no file"));
+  EXPECT_THAT(lost.err, HasSubstr("--no-tokenizer"));
+  EXPECT_FALSE(fs::exists(run_.at("lost")));
+}
+
 TEST_F(Convert, HalfATokenizerIsAnErrorAndNoTokenizerAnOption) {
   fs::remove(run_.at("theirs/merges.txt"));
   const ProcessResult half = convert("theirs", "half");

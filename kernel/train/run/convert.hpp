@@ -26,10 +26,12 @@ Conversion import_model(const std::filesystem::path& from,
                         const PluginHost& plugins);
 
 /// Makes `out`, a new folder with config.json and model.safetensors, of the parameters of the
-/// checkpoint `from`. `converter`: its name; empty: the one that takes the model.
+/// checkpoint `from`. `converter`: its name; empty: the one that takes the model. `with_tokenizer`:
+/// copies the tokenizer's files too, where the run had the tokenizer that the converter knows.
 Conversion export_model(const std::filesystem::path& from,
                         const std::filesystem::path& out,
                         const std::string& converter,
+                        bool with_tokenizer,
                         const PluginHost& plugins);
 
 }  // namespace tessera

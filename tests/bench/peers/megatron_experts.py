@@ -1,4 +1,4 @@
-"""The MoE layer of Megatron-Core (SequentialMLP, dispatcher "allgather") in the place of experts.py.
+"""Megatron-Core's MoE layer (SequentialMLP, dispatcher "allgather") in the place of experts.py.
 
 Its router asks CUDA for the device to draw on, and looks for Transformer Engine under a name that
 is missing where that is not installed; both are answered here. All else is Megatron-Core's.

@@ -1,13 +1,8 @@
-#include "kernel/train/run/convert.hpp"
-
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 #include <map>
-#include <memory>
 #include <set>
-#include <system_error>
 #include <vector>
 
 #include "kernel/checkpoint/commit.hpp"
@@ -18,6 +13,8 @@
 #include "kernel/checkpoint/rank_part.hpp"
 #include "kernel/checkpoint/stored_reader.hpp"
 #include "kernel/config/dump.hpp"
+#include "kernel/train/run/convert.hpp"
+#include "kernel/train/run/converters.hpp"
 #include "kernel/train/run/training_state.hpp"
 #include "tessera/error.hpp"
 
@@ -26,73 +23,7 @@ namespace tessera {
 namespace {
 
 namespace fs = std::filesystem;
-constexpr std::string_view kModelType = "model_type";
 constexpr const char* kTokenizer = "tokenizer";  // folder of its files
-
-struct NamedConverter {
-  std::string name;
-  std::shared_ptr<Converter> converter;
-};
-
-std::vector<NamedConverter> converters(const PluginHost& plugins, const std::string& name) {
-  std::vector<NamedConverter> all;
-  const auto empty = std::make_shared<ConfigTree>();
-  ConverterArguments arguments;
-  for (const ComponentInfo* info : plugins.of_kind(Converter::kKind)) {
-    if (!name.empty() && info->type != name) continue;
-    all.push_back(
-        {info->type, plugins.make<Converter>(info->type, *make_node(empty, ""), {}, arguments)});
-  }
-  if (all.empty() && !name.empty()) fail_config("no plugin brings a converter \"{}\"", name);
-  if (all.empty()) fail_config("no plugin brings a converter");
-  return all;
-}
-
-std::string names_of(const std::vector<NamedConverter>& all) {
-  std::vector<std::string> names;
-  for (const NamedConverter& one : all) names.push_back(one.name);
-  return name_list(names);
-}
-
-// Rows become columns.
-std::vector<std::byte> transposed(std::span<const std::byte> from, i64 rows, i64 columns) {
-  const i64 size = rows * columns == 0 ? 0 : static_cast<i64>(from.size()) / (rows * columns);
-  std::vector<std::byte> to(from.size());
-  for (i64 r = 0; r < rows; ++r) {
-    for (i64 c = 0; c < columns; ++c) {
-      std::memcpy(to.data() + (c * rows + r) * size,
-                  from.data() + (r * columns + c) * size,
-                  static_cast<std::size_t>(size));
-    }
-  }
-  return to;
-}
-
-// A folder that is complete or not there.
-class NewFolder {
- public:
-  explicit NewFolder(const fs::path& folder)
-      : folder_(folder), temporary_(folder.string() + ".tmp") {
-    if (fs::exists(folder)) fail_config("{} is there already", folder.string());
-    fs::remove_all(temporary_);
-    fs::create_directories(temporary_);
-  }
-  ~NewFolder() {
-    std::error_code ignored;
-    fs::remove_all(temporary_, ignored);
-  }
-  NewFolder(const NewFolder&) = delete;
-  NewFolder& operator=(const NewFolder&) = delete;
-  const fs::path& path() const { return temporary_; }
-  void finish() {
-    sync_folder(temporary_);
-    fs::rename(temporary_, folder_);
-    sync_folder(fs::absolute(folder_).parent_path());
-  }
-
- private:
-  fs::path folder_, temporary_;
-};
 
 // Their tensors under our names, and what does not fit.
 class Imported {
@@ -247,70 +178,6 @@ Conversion import_model(const fs::path& from,
   }
   folder.finish();
   return done;
-}
-
-Conversion export_model(const fs::path& from,
-                        const fs::path& out,
-                        const std::string& converter,
-                        const PluginHost& plugins) {
-  const CheckpointIndex index = read_index(from);
-  const Resolved resolved =
-      resolve(Config::parse(index.info.config, (from / kIndexName).string(), {}), plugins);
-  Settings ours;
-  for (const auto& [path, entry] : resolved.tree->entries()) {
-    const bool told = path.starts_with("model.") || path.starts_with("batch.");
-    if (told && entry.value) ours[path] = *entry.value;
-  }
-  Settings theirs;
-  std::vector<NamedConverter> fitting;
-  std::string why;
-  for (const NamedConverter& one : converters(plugins, converter)) {
-    try {
-      theirs = one.converter->to_theirs(ours);
-      fitting.push_back(one);
-    } catch (const ConfigError& error) {
-      why += fmt::format("\n  {}: {}", one.name, error.what());
-    }
-  }
-  if (fitting.empty()) fail_config("no converter takes the model of {}:{}", from.string(), why);
-  if (fitting.size() > 1) {
-    fail_config("{} take the model of {}: name one", names_of(fitting), from.string());
-  }
-  const Converter& chosen = *fitting[0].converter;
-  theirs[std::string(kModelType)] = chosen.model_type();
-
-  std::map<std::string, const StoredTensor*> left;  // parameters
-  for (const auto& [name, tensor] : index.tensors) {
-    if (name.find('/') == std::string::npos) left[name] = &tensor;
-  }
-  std::vector<const StoredTensor*> stored;
-  std::vector<SafetensorsEntry> entries;
-  const std::vector<ConvertedTensor> tensors = chosen.tensors(theirs);
-  for (const ConvertedTensor& tensor : tensors) {
-    const auto found = left.find(tensor.ours);
-    if (found == left.end()) {
-      fail_config("{} has no parameter \"{}\"", from.string(), tensor.ours);
-    }
-    stored.push_back(found->second);
-    entries.push_back({tensor.theirs, found->second->dtype, found->second->shape});
-    if (tensor.transposed) std::ranges::reverse(entries.back().shape);
-    left.erase(found);
-  }
-  if (!left.empty()) {
-    fail_config("{} has \"{}\", which converter \"{}\" does not know",
-                from.string(),
-                left.begin()->first,
-                fitting[0].name);
-  }
-  NewFolder folder(out);
-  StoredReader reader(from, index);
-  write_foreign_model(folder.path(), theirs, entries, [&](std::size_t i, const ByteSink& sink) {
-    const std::vector<std::byte> bytes = reader.read(*stored[i]);
-    const std::vector<i64>& shape = stored[i]->shape;
-    sink(tensors[i].transposed ? transposed(bytes, shape.at(0), shape.at(1)) : bytes);
-  });
-  folder.finish();
-  return {fitting[0].name, {}, {}, static_cast<i64>(entries.size())};
 }
 
 }  // namespace tessera

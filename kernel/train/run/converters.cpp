@@ -1,0 +1,67 @@
+#include "kernel/train/run/converters.hpp"
+
+#include <cstring>
+#include <memory>
+#include <system_error>
+
+#include "kernel/checkpoint/commit.hpp"
+#include "kernel/checkpoint/disk.hpp"
+#include "kernel/checkpoint/stored_reader.hpp"
+#include "kernel/config/tree.hpp"
+#include "tessera/error.hpp"
+
+namespace tessera {
+
+std::vector<NamedConverter> converters(const PluginHost& plugins, const std::string& name) {
+  std::vector<NamedConverter> all;
+  const auto empty = std::make_shared<ConfigTree>();
+  ConverterArguments arguments;
+  for (const ComponentInfo* info : plugins.of_kind(Converter::kKind)) {
+    if (!name.empty() && info->type != name) continue;
+    all.push_back(
+        {info->type, plugins.make<Converter>(info->type, *make_node(empty, ""), {}, arguments)});
+  }
+  if (all.empty() && !name.empty()) fail_config("no plugin brings a converter \"{}\"", name);
+  if (all.empty()) fail_config("no plugin brings a converter");
+  return all;
+}
+
+std::string names_of(const std::vector<NamedConverter>& all) {
+  std::vector<std::string> names;
+  for (const NamedConverter& one : all) names.push_back(one.name);
+  return name_list(names);
+}
+
+std::vector<std::byte> transposed(std::span<const std::byte> from, i64 rows, i64 columns) {
+  const i64 size = rows * columns == 0 ? 0 : static_cast<i64>(from.size()) / (rows * columns);
+  std::vector<std::byte> to(from.size());
+  for (i64 r = 0; r < rows; ++r) {
+    for (i64 c = 0; c < columns; ++c) {
+      std::memcpy(to.data() + (c * rows + r) * size,
+                  from.data() + (r * columns + c) * size,
+                  static_cast<std::size_t>(size));
+    }
+  }
+  return to;
+}
+
+NewFolder::NewFolder(const std::filesystem::path& folder)
+    : folder_(folder), temporary_(folder.string() + ".tmp") {
+  namespace fs = std::filesystem;
+  if (fs::exists(folder)) fail_config("{} is there already", folder.string());
+  fs::remove_all(temporary_);
+  fs::create_directories(temporary_);
+}
+
+NewFolder::~NewFolder() {
+  std::error_code ignored;
+  std::filesystem::remove_all(temporary_, ignored);
+}
+
+void NewFolder::finish() {
+  sync_folder(temporary_);
+  std::filesystem::rename(temporary_, folder_);
+  sync_folder(std::filesystem::absolute(folder_).parent_path());
+}
+
+}  // namespace tessera
