@@ -55,6 +55,7 @@ struct PlanOptions {
   std::string svg;       ///< file to draw the timeline into; empty: none
   std::string trace;     ///< file to write the step into as a run's trace; empty: none
   i64 world = 0;         ///< 0: what the configuration asks for
+  double imbalance = 1;  ///< load of the experts of each rank, against the mean
   u64 memory = 0;        ///< bytes of a device, or of a host; 0: what the hardware table says
   bool optimizer_ranges = false;  ///< print which elements each rank updates, and nothing else
   bool json = false;

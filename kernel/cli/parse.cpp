@@ -119,6 +119,12 @@ void add_plan(Program& program, int (*run)(const PlanOptions&)) {
       ->transform(CLI::AsSizeValue(true))
       ->check(CLI::Range(u64{1}, u64{1} << 62))
       ->option_text("SIZE");
+  command
+      ->add_option("--imbalance",
+                   o->imbalance,
+                   "plan every rank as the one whose experts have most rows, this times the mean")
+      ->check(CLI::Range(1.0, 1e6))
+      ->option_text("FACTOR [1]");
   command->add_flag("--optimizer-ranges",
                     o->optimizer_ranges,
                     "only the elements of each parameter that each rank updates");

@@ -47,6 +47,7 @@ class Planner {
     arguments.plugins = plugins_.get();
     arguments.world = options_.world > 0 ? options_.world : world_size(config.run);
     arguments.hardware = hardware_;
+    arguments.imbalance = options_.imbalance;
     arguments.threads = rank_threads(config.run.device, arguments.world);
     arguments.workers = static_cast<int>(auto_threads(1));
     return arguments;

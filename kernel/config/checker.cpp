@@ -34,7 +34,18 @@ std::string label(std::string_view path) {
 
 void Checker::problem(const Origin& at, const std::string& text, const std::string& details) {
   const std::string where = at.kind == Origin::initial ? "" : at.text() + ": ";
-  problems.push_back({at, where + text + config_.excerpt_at(at) + details});
+  const auto whole = [&](const std::string& what) {
+    return where + what + config_.excerpt_at(at) + details;
+  };
+  if (variant_) {
+    std::string of_base = text;
+    for (auto found = of_base.find(variant_->path); found != of_base.npos;
+         found = of_base.find(variant_->path, found)) {
+      of_base.replace(found, variant_->path.size(), variant_->base);
+    }
+    if (std::ranges::find(problems, whole(of_base), &Problem::text) != problems.end()) return;
+  }
+  problems.push_back({at, whole(text)});
 }
 
 void Checker::run() {
@@ -224,6 +235,8 @@ void Checker::check_field(const std::string& table,
     check_slot({path, spec.component_kind, slot_defaults(spec, eras), false, false, nullptr});
   } else if (spec.type == FieldType::tables) {
     check_tables(path, spec);
+  } else if (spec.type == FieldType::variants) {
+    check_variants(table, spec, eras);
   } else if (entry == nullptr) {
     check_missing(path, spec);
   } else if (spec.given) {
@@ -257,6 +270,32 @@ void Checker::check_tables(const std::string& path, const FieldSpec& spec) {
   }
 }
 
+void Checker::check_variants(const std::string& table,
+                             const FieldSpec& spec,
+                             const std::vector<TypeEra>& eras) {
+  const std::string path = join_path(table, spec.name), base = join_path(table, spec.variants_of);
+  const Entry* written = config_.tree().find(path);
+  if (written == nullptr) return;
+  if (written->value) {
+    problem(written->key, fmt::format("{} holds tables: write [{}.NAME]", label(path), path));
+    return;
+  }
+  tree.put(path, *written);
+  const FieldSpec* slot = eras.empty() ? nullptr : find_field(eras.back(), spec.variants_of);
+  for (const std::string& name : config_.tree().children(path)) {
+    const std::string child = join_path(path, name);
+    const Entry& entry = *config_.tree().find(child);
+    if (entry.value) {
+      problem(entry.key, fmt::format("[{}] holds tables: write [{}]", path, child));
+    } else if (slot != nullptr) {
+      config_.inherit(base, child);
+      variant_ = {child, base};
+      check_slot({child, spec.component_kind, slot_defaults(*slot, eras), false, false, nullptr});
+      variant_.reset();
+    }
+  }
+}
+
 void Checker::check_unknown(const std::string& table,
                             const std::string& key,
                             const std::vector<const FieldSpec*>& fields,
@@ -264,6 +303,7 @@ void Checker::check_unknown(const std::string& table,
                             std::string_view kind) {
   const std::string path = join_path(table, key);
   if (drop(path, eras)) return;
+  if (config_.tree().find(path)->inherited()) return;  // as unknown where it was written
   UnknownKey unknown;
   unknown.table = table;
   unknown.key = key;
@@ -291,8 +331,10 @@ bool Checker::drop(const std::string& path, const std::vector<TypeEra>& eras) {
       if (at->first.starts_with(path)) continue;  // "a-b" sorts between "a" and "a.x"
       break;
     }
+    if (at->second.inherited()) continue;
     if (at->second.value && at->second.at.layer >= now.first_layer) return false;
   }
+  if (config_.tree().find(path)->inherited()) return true;  // the variant is of another type
   const Entry* type = config_.tree().find(join_path(parent_of(path), "type"));
   notices.push_back(
       fmt::format("{}: [{}] is \"{}\" now: \"{}\" ({}) is dropped, only \"{}\" knows it",

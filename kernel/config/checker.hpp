@@ -58,6 +58,9 @@ class Checker {
                    const FieldSpec& spec,
                    const std::vector<TypeEra>& eras);
   void check_tables(const std::string& path, const FieldSpec& spec);
+  void check_variants(const std::string& table,
+                      const FieldSpec& spec,
+                      const std::vector<TypeEra>& eras);
   void check_value(const std::string& path, const FieldSpec& spec, const Entry& entry);
   void check_missing(const std::string& path, const FieldSpec& spec);
   void check_unknown(const std::string& table,
@@ -87,19 +90,24 @@ class Checker {
   /// `"adamw" is a rule: write [optimizer.rule] type = "adamw"` for a component that is of another
   /// kind than a slot; empty where there is none of a name like that.
   std::string other_slot(const Slot& slot, const std::string& type) const;
-  /// Adds "position: text", with the source line and `details` on lines of their own.
+  /// Adds "position: text", with the source line and `details` on lines of their own. What a
+  /// variant inherits is wrong once, where it was written.
   void problem(const Origin& at, const std::string& text, const std::string& details = "");
 
   /// Made when the first error asks.
   const KeysByFlag& flags() const;
 
-  const Config& config_;
+  Config config_;  // with what variants inherit
   const Catalog& catalog_;
   std::vector<UnknownKey> unknown_;
   std::map<std::string, const FieldSpec*> pending_;  ///< `from` keys that are not set
   std::set<std::string> settling_;
   std::map<std::string, std::vector<std::string>> tables_of_key_;  ///< where each key is declared
   mutable std::optional<KeysByFlag> flags_;
+  struct Variant {
+    std::string path, base;
+  };
+  std::optional<Variant> variant_;  ///< that is being checked
   int depth_ = 0;
 };
 

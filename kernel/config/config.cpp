@@ -6,6 +6,7 @@
 #include <map>
 #include <sstream>
 #include <system_error>
+#include <utility>
 
 #include "kernel/config/moved_keys.hpp"
 #include "kernel/config/toml.hpp"
@@ -189,6 +190,40 @@ Config Config::parse(const std::string& text,
 std::vector<TypeChange> Config::types(std::string_view path) const {
   const auto found = types_.find(path);
   return found == types_.end() ? std::vector<TypeChange>() : found->second;
+}
+
+void Config::inherit(const std::string& base, const std::string& path) {
+  tree_ = std::make_shared<ConfigTree>(*tree_);
+  const std::string prefix = base + '.';
+  std::vector<std::pair<std::string, Entry>> below;
+  const auto& entries = tree_->entries();
+  for (auto at = entries.lower_bound(prefix); at != entries.end() && at->first.starts_with(prefix);
+       ++at) {
+    below.emplace_back(*at);
+  }
+  const auto covered = [&](std::string place) {
+    while (place != path) {
+      const Entry* own = tree_->find(place);
+      if (own != nullptr && own->value) return true;
+      place = parent_of(place);
+    }
+    return false;
+  };
+  for (auto& [from, entry] : below) {
+    const std::string place = join_path(path, std::string_view(from).substr(prefix.size()));
+    if (tree_->find(place) != nullptr || covered(place)) continue;
+    entry.from = from;
+    tree_->put(place, std::move(entry));
+  }
+  std::map<std::string, std::vector<TypeChange>> types;
+  for (const auto& [table, changes] : types_) {
+    if (table != base && !table.starts_with(prefix)) continue;
+    types.emplace(path + table.substr(base.size()), changes);
+  }
+  for (auto& [table, changes] : types) {
+    std::vector<TypeChange>& own = types_[table];
+    own.insert(own.begin(), changes.begin(), changes.end());
+  }
 }
 
 std::unique_ptr<ConfigNode> Config::node(const std::string& path) const {

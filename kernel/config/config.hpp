@@ -36,6 +36,10 @@ class Config {
   /// All writings of a table's `type`, in order of precedence. `path` is the table's.
   std::vector<TypeChange> types(std::string_view path) const;
 
+  /// Writes below `path` what is written below `base`, where `path` has nothing of its own: values
+  /// with their origins and Entry::from, and writings of `type`, which count as earlier ones.
+  void inherit(const std::string& base, const std::string& path);
+
   /// The table as it was written, without schemas and defaults.
   std::unique_ptr<ConfigNode> node(const std::string& path) const;
 

@@ -37,7 +37,7 @@ void collect(const ConfigTree& tree, const std::string& path, std::vector<Table>
     }
   }
   const Entry* self = tree.find(path);
-  table.is_set = self != nullptr && self->is_set();
+  table.is_set = self != nullptr && self->is_set() && !self->inherited();
   table.has_tables = !below.empty();
   if (!path.empty()) out.push_back(std::move(table));
   for (const std::string& child : below) collect(tree, child, out);
@@ -114,7 +114,8 @@ std::string dump(const Resolved& resolved) {
     bool active = table.is_set;
     for (const Line& line : table.lines) {
       const Entry& entry = *line.entry;
-      const bool active_line = entry.is_set() || is_kernels(line.path);
+      const bool written = entry.is_set() && !entry.inherited();
+      const bool active_line = written || is_kernels(line.path);
       active = active || active_line;
       body += fmt::format(
           "{:<{}}  # {}\n",

@@ -15,12 +15,12 @@ namespace {
 std::string initial_text(const FieldSpec& field) {
   if (field.given) return "set by the parent";
   if (!field.from.empty()) return "from " + field.from;
-  if (field.type == FieldType::tables) return "none";
+  if (field.type == FieldType::tables || field.type == FieldType::variants) return "none";
   return field.initial ? field.initial->text() : "required";
 }
 
 void add_rows(std::vector<KeyRow>& rows, const std::string& prefix, const FieldSpec& field) {
-  const std::string name = prefix + field.name;
+  const std::string name = prefix + field.name + (field.type == FieldType::variants ? ".NAME" : "");
   rows.push_back({name, field.type_text(), initial_text(field), field.doc, field.megatron});
   for (const FieldSpec& inner : field.table_fields) add_rows(rows, name + ".NAME.", inner);
 }

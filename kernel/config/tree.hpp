@@ -26,9 +26,11 @@ struct Entry {
   std::optional<Value> value;  ///< empty: a table
   Origin key, at;              ///< position of the key (of a table: in its header), of the value
   std::string raw;             ///< of a --set: the text after "="
-  std::string from;            ///< of a value taken from another path: that path
+  std::string from;            ///< of what is taken from another path: that path
   int order = 0;               ///< of reading
   bool is_set() const { return key.kind != Origin::initial; }
+  /// Written at another path (Config::inherit).
+  bool inherited() const { return is_set() && !from.empty(); }
 };
 
 /// Paths with their entries. Every prefix of a path is a table of the tree.

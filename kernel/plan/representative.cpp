@@ -97,7 +97,8 @@ Representative run_representative(const PlanArguments& arguments,
     meter.waited(id);
     scratch.waited(id);
   };
-  const Rank rank = dry_rank(setup.layout, of.first, stands_for, std::move(events));
+  const Rank rank =
+      dry_rank(setup.layout, of.first, stands_for, std::move(events), arguments.imbalance);
   PlacedModel model(rank, setup);
   TrainStep step(rank, model, setup, {.observer = &meter, .pipeline = &pipeline});
 

@@ -44,6 +44,9 @@ struct PlanArguments {
   int threads = 1;  ///< CPU threads of a rank; some kernels' workspace depends on them
   int workers = 1;  ///< CPU threads of the planner, each with a representative at a time
   Hardware hardware;
+  /// Rows at the experts of every rank, against their mean over the ranks: each rank is planned as
+  /// the most loaded one.
+  double imbalance = 1;
 };
 
 /// One representative of each class, in the order of `classes`; equal for any number of workers.

@@ -54,6 +54,15 @@ void check_fields(const std::vector<FieldSpec>& fields) {
     require(field.name != "type", "a field may not be named type: it selects the component");
     require(!field.doc.empty(), "the field {} has no description", field.name);
     check_fields(field.table_fields);
+    if (field.type == FieldType::variants) {
+      const auto like = std::ranges::find(fields, field.variants_of, &FieldSpec::name);
+      require(like != fields.end() && like->type == FieldType::component &&
+                  like->component_kind == field.component_kind,
+              "the field {} has variants of {}, which is no slot of the same kind",
+              field.name,
+              field.variants_of);
+      continue;
+    }
     if (field.type == FieldType::component || field.type == FieldType::tables) continue;
     if (!field.initial || !field.from.empty() || field.given) continue;
     try {

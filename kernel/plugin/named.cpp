@@ -245,14 +245,20 @@ struct NamedDispatcher final : Named<TokenDispatcher> {
   Shapes shapes() const override {
     return call("shapes", [](auto& c) { return c.shapes(); });
   }
-  ExpertRows dispatch(Context& cx, Bundle& bundle, const ExpertRows& rows) const override {
-    return call("dispatch", [&](auto& c) { return c.dispatch(cx, bundle, rows); });
+  ExpertRows dispatch(Context& cx,
+                      Bundle& bundle,
+                      const ExpertRows& rows,
+                      const Meanwhile& meanwhile) const override {
+    return call("dispatch", [&](auto& c) { return c.dispatch(cx, bundle, rows, meanwhile); });
   }
   Tensor counts(const Bundle& bundle) const override {
     return call("counts", [&](auto& c) { return c.counts(bundle); });
   }
-  Tensor combine(Context& cx, Bundle& bundle, const Tensor& y) const override {
-    return call("combine", [&](auto& c) { return c.combine(cx, bundle, y); });
+  Tensor combine(Context& cx,
+                 Bundle& bundle,
+                 const Tensor& y,
+                 const Meanwhile& meanwhile) const override {
+    return call("combine", [&](auto& c) { return c.combine(cx, bundle, y, meanwhile); });
   }
   Tensor unpermute(Context& cx, Bundle& bundle, const Tensor& y) const override {
     return call("unpermute", [&](auto& c) { return c.unpermute(cx, bundle, y); });

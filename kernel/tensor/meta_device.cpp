@@ -29,10 +29,11 @@ CachingAllocator::Options without_marks() {
 
 }  // namespace
 
-MetaDevice::MetaDevice(std::shared_ptr<Device> stands_for, OnLaunch on_launch)
+MetaDevice::MetaDevice(std::shared_ptr<Device> stands_for, OnLaunch on_launch, double imbalance)
     : HostDevice(std::string(stands_for->name()), arguments_of(*stands_for), {}),
       stands_for_(std::move(stands_for)),
       on_launch_(std::move(on_launch)),
+      imbalance_(imbalance),
       pool_(
           std::make_shared<UnbackedMemory>(),
           without_marks(),

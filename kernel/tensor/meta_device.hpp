@@ -23,7 +23,10 @@ class MetaDevice final : public HostDevice {
   /// Told of every launch, in order.
   using OnLaunch = std::function<void(const Kernel& kernel, const void* args)>;
 
-  explicit MetaDevice(std::shared_ptr<Device> stands_for, OnLaunch on_launch = {});
+  /// `imbalance`: assumed_imbalance().
+  explicit MetaDevice(std::shared_ptr<Device> stands_for,
+                      OnLaunch on_launch = {},
+                      double imbalance = 1);
   ~MetaDevice() override;
 
   std::string_view memory_kind() const override { return stands_for_->memory_kind(); }
@@ -35,6 +38,7 @@ class MetaDevice final : public HostDevice {
   void launch_host(Stream& stream, std::string_view name, std::function<void()> task) override;
   void launch_host_wait(Stream& stream, std::string_view name, std::function<void()> task) override;
   void assume(const Tensor& tensor, const void* host) override;
+  double assumed_imbalance() const override { return imbalance_; }
 
  protected:
   void load(const TensorArg& tensor, void* dense) const override;
@@ -47,6 +51,7 @@ class MetaDevice final : public HostDevice {
 
   std::shared_ptr<Device> stands_for_;
   OnLaunch on_launch_;
+  double imbalance_;
   Assumptions assumed_;
   DevicePool pool_;
   mutable std::map<std::string, Kernel, std::less<>> kernels_;  // those that were looked up

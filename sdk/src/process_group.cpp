@@ -319,6 +319,17 @@ Work& Work::operator=(Work&& other) noexcept {
 
 Work::~Work() { drop(); }
 
+Work Work::share() const {
+  Work other;
+  other.pending_ = pending_;
+  other.after_ = after_;
+  other.first_ = first_;
+  other.second_ = second_;
+  other.sends_ = sends_;
+  other.receives_ = receives_;
+  return other;
+}
+
 void Work::drop() noexcept {
   // While an exception unwinds the stack peers may never come: waiting would hide the exception.
   if (pending_ == nullptr || std::uncaught_exceptions() > 0) return;

@@ -54,25 +54,51 @@ void read_value(const FieldSpec& spec, const ConfigNode& node, const Given& give
   }
 }
 
+/// The type that the table `name` chooses, or `otherwise`.
+std::string type_of(const FieldSpec& spec,
+                    const ConfigNode& node,
+                    const std::string& name,
+                    const Value* otherwise) {
+  const std::string key = name + ".type";
+  const Value* type = node.find(key);
+  if (type == nullptr) type = otherwise;
+  const std::string path = join_path(node.path(), name);
+  if (type == nullptr) fail_config("[{}] needs type = a {} plugin", path, spec.component_kind);
+  const auto* text = std::get_if<std::string>(&type->data);
+  if (text == nullptr) {
+    fail_config("{}: [{}] type: expected a {} plugin, got {}",
+                node.origin(key),
+                path,
+                spec.component_kind,
+                type->text());
+  }
+  return *text;
+}
+
+const Value* initial_of(const FieldSpec& spec) { return spec.initial ? &*spec.initial : nullptr; }
+
 void read_component(const FieldSpec& spec,
                     const ConfigNode& node,
                     const Given& given,
                     void* object) {
-  const std::string key = spec.name + ".type";
-  const Value* type = node.find(key);
-  if (type == nullptr) type = find_given(given, spec.name);
-  if (type == nullptr && spec.initial) type = &*spec.initial;
-  const std::string path = join_path(node.path(), spec.name);
-  if (type == nullptr) fail_config("[{}] needs type = a {}", path, spec.type_text());
-  const auto* name = std::get_if<std::string>(&type->data);
-  if (name == nullptr) {
-    fail_config("{}: [{}] type: expected a {}, got {}",
-                node.origin(key),
-                path,
-                spec.type_text(),
-                type->text());
+  const Value* handed = find_given(given, spec.name);
+  spec.assign_component(
+      object,
+      type_of(spec, node, spec.name, handed != nullptr ? handed : initial_of(spec)),
+      join_path(node.path(), spec.name));
+}
+
+void read_variants(const std::vector<FieldSpec>& fields,
+                   const FieldSpec& spec,
+                   const ConfigNode& node,
+                   void* object) {
+  const auto like = std::ranges::find(fields, spec.variants_of, &FieldSpec::name);
+  const Value* initial = like != fields.end() ? initial_of(*like) : nullptr;
+  for (const std::string& name : node.tables(spec.name)) {
+    const std::string key = join_path(spec.name, name);
+    spec.assign_variant(
+        object, name, type_of(spec, node, key, initial), join_path(node.path(), key));
   }
-  spec.assign_component(object, *name, path);
 }
 
 }  // namespace
@@ -91,6 +117,8 @@ void read_fields(const std::vector<FieldSpec>& fields,
   for (const FieldSpec& spec : fields) {
     if (spec.type == FieldType::component) {
       read_component(spec, node, given, object);
+    } else if (spec.type == FieldType::variants) {
+      read_variants(fields, spec, node, object);
     } else if (spec.type == FieldType::tables) {
       for (const std::string& name : node.tables(spec.name)) {
         spec.assign_table(object, name, *node.child(join_path(spec.name, name)));

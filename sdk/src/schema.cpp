@@ -24,6 +24,8 @@ std::string_view noun(FieldType type) {
       return "component";
     case FieldType::tables:
       return "tables";
+    case FieldType::variants:
+      return "variants";
   }
   return "value";
 }
@@ -103,6 +105,8 @@ std::string FieldSpec::type_text() const {
     out = fmt::format("{} plugin", component_kind);
   } else if (type == FieldType::tables) {
     out = "tables";
+  } else if (type == FieldType::variants) {
+    out = fmt::format("tables over that of {}", variants_of);
   } else if (type == FieldType::array) {
     out = choices.empty() ? fmt::format("array of {}{}", noun(element), range_text(*this))
                           : fmt::format("array of {}", choices_text(*this));

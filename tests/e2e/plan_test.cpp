@@ -65,6 +65,38 @@ INSTANTIATE_TEST_SUITE_P(Paper,
                                            Scaling{"8.3b", 512, 8.3}),
                          [](const auto& info) { return "gpt2_" + std::to_string(info.index); });
 
+struct Experts {
+  std::string name;
+  i64 ranks;
+  double billions, active;
+};
+
+class LargeExperts : public ::testing::TestWithParam<Experts> {};
+
+TEST_P(LargeExperts, ArePlanned) {
+  const auto p = plan({kConfigs + "scaling/moe_" + GetParam().name + ".toml"});
+  EXPECT_EQ(p["world_size"], GetParam().ranks);
+  const double half_percent = 0.005;
+  EXPECT_NEAR(p["parameters"].get<double>() / 1e9 / GetParam().billions, 1, half_percent);
+  EXPECT_NEAR(p["active_parameters"].get<double>() / 1e9 / GetParam().active, 1, 0.04);
+}
+
+TEST(UnevenExperts, MoreLoadTakesLonger) {
+  const std::string mixtral = kConfigs + "scaling/moe_mixtral_8x7b.toml";
+  const auto even = plan({mixtral}), uneven = plan({mixtral, "--imbalance", "1.3"});
+  EXPECT_GT(uneven["step_seconds"].get<double>(), even["step_seconds"].get<double>());
+  EXPECT_EQ(uneven["model_flops"], even["model_flops"]);
+  const ProcessResult less = run_tessera({"plan", mixtral, "--imbalance", "0.9"});
+  EXPECT_EQ(less.exit_code, 2);
+  EXPECT_THAT(less.err, HasSubstr("--imbalance"));
+}
+
+INSTANTIATE_TEST_SUITE_P(Published,
+                         LargeExperts,
+                         ::testing::Values(Experts{"mixtral_8x7b", 512, 46.7, 12.9},
+                                           Experts{"deepseek_671b", 2048, 671, 37}),
+                         [](const auto& info) { return info.param.name; });
+
 TEST(Plan, TellsPeopleWhatARunWouldDo) {
   std::vector<std::string> arguments = small({"--set", "parallel.tensor=2"});
   arguments.insert(arguments.begin(), "plan");

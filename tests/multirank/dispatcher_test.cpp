@@ -5,8 +5,11 @@
 #include <tessera/testing/layer_check.hpp>
 
 #include <filesystem>
+#include <mutex>
 
 #include "moe_mutants_support.hpp"
+#include "tessera/dispatcher.hpp"
+#include "tessera/error.hpp"
 
 namespace tessera::testing {
 namespace dispatcher_test {
@@ -39,6 +42,20 @@ TEST_P(Dispatchers, BringRowsToTheirExpertsAndBack) {
   }
 }
 
+// Every rank has as many places for each expert as it has rows.
+TEST_P(Dispatchers, CarryEmptyPlaces) {
+  for (const Layout& layout : layouts()) {
+    for (const u64 seed : {0, 3}) {
+      EXPECT_EQ(dispatcher_check(
+                    world(),
+                    {.type = GetParam(), .layout = layout, .padded = true, .deferred_seed = seed}),
+                "")
+          << "world " << layout.world << ", ep " << layout.expert << ", etp "
+          << layout.expert_tensor;
+    }
+  }
+}
+
 TEST_P(Dispatchers, WaitForEverythingThatTheyRead) {
   for (u64 seed = 1; seed <= 4; ++seed) {
     EXPECT_EQ(dispatcher_check(world(),
@@ -68,6 +85,44 @@ TEST_P(Dispatchers, MakeALayerThatIsTheSameOnTensorRanks) {
                                    {"layer.ffn", 8},
                                    {"layer.dispatcher.type", GetParam()}}};
   EXPECT_EQ(layer_check(world(), layer), "");
+}
+
+// A row that is lost on the way to the phase, or within it, is an error before anything is sent.
+TEST(AllToAll, RefusesSplitsThatDoNotAddUp) {
+  LocalWorldOptions options;
+  options.layout = {.world = 2, .expert = 2};
+  options.dtype = DType::fp64;
+  const auto text = [&](i64 sent, i64 returned) {
+    std::string found;
+    std::mutex mutex;
+    world().run(options, [&](LocalRank& rank) {
+      const auto dispatcher =
+          rank.build<TokenDispatcher>("dispatcher", "alltoall", {{"experts", 2}, {"top_k", 1}});
+      Context cx = rank.context();
+      Bundle bundle = rank.bundle();
+      const Tensor x = rank.tensor({3, 1}, DType::fp64, {1, 2, 3});
+      const Tensor weights = rank.tensor({3, 1}, DType::fp64, {1, 1, 1});
+      const Tensor experts = rank.tensor({3, 1}, DType::i32, {0, 1, 1});
+      const ExpertRows rows = dispatcher->preprocess(cx, bundle, x, {experts, weights});
+      for (const HostSlot slot : dispatcher->reads()) bundle.await(*cx.device, slot);
+      try {
+        const ExpertRows there = dispatcher->dispatch(
+            cx, bundle, {rows.x.slice(0, 0, sent), rows.weights.slice(0, 0, sent)}, [] {});
+        dispatcher->combine(cx, bundle, there.x.slice(0, 0, returned), [] {});
+      } catch (const Error& error) {
+        const std::lock_guard lock(mutex);
+        if (rank.index() == 0) found = error.what();
+      }
+    });
+    return found;
+  };
+  using ::testing::HasSubstr;
+  EXPECT_THAT(text(2, 1),
+              HasSubstr("dispatcher: 2 rows to send, and the splits of this rank add up to 3 of 3 "
+                        "choices"));
+  EXPECT_THAT(text(3, 1),
+              HasSubstr("dispatcher: 1 results to send back, and the splits of all ranks to this "
+                        "one add up to 2"));
 }
 
 INSTANTIATE_TEST_SUITE_P(Shipped,

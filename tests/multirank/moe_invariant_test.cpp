@@ -36,6 +36,22 @@ Sets pipeline(std::string_view schedule, const Sets& more) {
 }
 const Sets kEven4 = {"placement.count_embedding=true", "placement.count_head=true"};
 
+// Blocks of two kinds: every other one has experts.
+Sets pattern(std::string_view of, const Sets& more = {}) {
+  return with({fmt::format("model.pattern=\"{}\"", of),
+               "model.blocks.sparse.mlp.top_k=2",
+               "model.blocks.dense.mlp.type=\"mlp\"",
+               "model.blocks.dense.mlp.ffn=24"},
+              more);
+}
+
+const Sets kShared = {"model.block.mlp.shared_ffn=12", "model.block.mlp.shared_gate=true"};
+const std::string kOverlap = "model.block.mlp.shared_overlap=true";
+const std::string kPad = "model.block.mlp.pad_to_capacity=true";
+// Two of eight positions for each of eight experts.
+const Sets kByWeight = {"model.block.mlp.capacity_factor=1.0"};
+const Sets kByPosition = with(kByWeight, {"model.block.mlp.drop=\"position\""});
+
 struct MoeRow {
   std::string name;
   Sets sets;
@@ -83,6 +99,62 @@ std::vector<MoeRow> rows() {
       {"dualpipe_v_pp2_ep2", pipeline("dualpipe_v", experts(2, kEven4)), deep},
   };
   all.insert(all.end(), more.begin(), more.end());
+  const Sets mixed = pattern("dense (dense sparse)*2 sparse", deep);
+  const std::vector<MoeRow> blocks = {
+      {"pattern_dp4_ep2", experts(2, {"parallel.data=4"}), pattern("dense sparse")},
+      {"pattern_tp2_cp2_ep4_etp1",
+       experts(4, parts(1, with(kTensor, kContext))),
+       pattern("sparse dense")},
+      {"pattern_1f1b_pp2_ep2", pipeline("1f1b", experts(2)), mixed},
+      {"pattern_interleaved_pp2_ep2_distributed",
+       pipeline("interleaved_1f1b", experts(2, with(kEven4, {"schedule.chunks=2", kDistributed}))),
+       mixed},
+      {"pattern_zbv_pp2_tp2_ep2_etp1",
+       pipeline("zbv", experts(2, parts(1, with(kEven4, kTensor)))),
+       mixed},
+  };
+  all.insert(all.end(), blocks.begin(), blocks.end());
+  const std::vector<MoeRow> shared = {
+      {"shared_tp2", kTensor, kShared},
+      {"shared_tp2_sp_ep2", experts(2, kTensorRows), kShared},
+      {"shared_overlap_dp4_ep2", experts(2, with({"parallel.data=4"}, {kOverlap})), kShared},
+      {"shared_overlap_tp2_sp_ep2_etp1",
+       experts(2, parts(1, with(kTensorRows, {kOverlap}))),
+       kShared},
+      {"shared_overlap_tp2_cp2_ep2_etp2",
+       experts(2, parts(2, with(with(kTensor, kContext), {kOverlap}))),
+       kShared},
+      {"shared_overlap_allgather", experts(2, with(kContext, {kOverlap, kGather})), kShared},
+      {"shared_overlap_recomputed",
+       experts(2, with({kOverlap}, {"recompute.mode=\"full\""})),
+       kShared},
+      {"shared_zbv_pp2_ep2",
+       pipeline("zbv", experts(2, with(kEven4, {kOverlap}))),
+       with(kShared, deep)},
+  };
+  all.insert(all.end(), shared.begin(), shared.end());
+  for (const auto& [name, model] :
+       {std::pair("weight", kByWeight), std::pair("position", kByPosition)}) {
+    const std::vector<MoeRow> capacity = {
+        {"dp4_ep2", experts(2, {"parallel.data=4"}), {}},
+        {"micro1", {"batch.micro=1"}, {}},
+        {"tp2", kTensor, {}},
+        {"tp2_sp_ep2_etp1", experts(2, parts(1, kTensorRows)), {}},
+        {"cp2_ep2", experts(2, kContext), {}},
+        {"tp4_micro1", {"parallel.tensor=4", "batch.micro=1"}, {}},
+        {"tp2_cp2_ep4_etp1", experts(4, parts(1, with(kTensor, kContext))), {}},
+        {"padded_dp4_ep4", experts(4, {kPad}), {}},
+        {"padded_tp2_cp2_ep2_etp2",
+         experts(2, parts(2, with(with(kTensor, kContext), {kPad}))),
+         {}},
+        {"padded_allgather", experts(2, parts(2, {kPad, kGather})), {}},
+        {"padded_zbv_pp2_ep2", pipeline("zbv", experts(2, with(kEven4, {kPad}))), deep},
+    };
+    for (const MoeRow& row : capacity) {
+      all.push_back(
+          {fmt::format("capacity_by_{}_{}", name, row.name), row.sets, with(model, row.model)});
+    }
+  }
   return all;
 }
 

@@ -1,5 +1,6 @@
 #include "moe_mutants_support.hpp"
 
+#include <cmath>
 #include <numeric>
 #include <utility>
 
@@ -7,12 +8,14 @@
 #include "tessera/comm.hpp"
 #include "tessera/dispatcher.hpp"
 #include "tessera/moe_ops.hpp"
+#include "tessera/random.hpp"
 
 namespace tessera::testing {
 
 namespace {
 
-// The placement of the router's matrix forgets that the ranks of the tensor group route other rows.
+// The placement of the router's matrix forgets that the ranks of the tensor group route other rows,
+// or what drops choices by position sees positions within the rank.
 class MutantRouter final : public Router {
  public:
   struct Config {
@@ -22,25 +25,106 @@ class MutantRouter final : public Router {
       s.field("hidden", &Config::hidden, "features").given();
       s.field("experts", &Config::experts, "experts").given();
       s.field("top_k", &Config::top_k, "choices").given();
-      describe_mistake(s, {"gradient_not_summed"});
+      describe_mistake(s, {"gradient_not_summed", "local_positions"});
     }
   };
   MutantRouter(const Config& config, BuildContext& build)
-      : spec_{.top_k = config.top_k},
+      : local_(config.mistake == "local_positions"),
+        row_ids_(build.slot("row_ids")),
+        spec_{.top_k = config.top_k},
         weight_(build.parameter({.name = "weight",
                                  .shape = {config.experts, config.hidden},
                                  .init = Init::gaussian(0.02),
-                                 .placement = config.mistake == "none"
-                                                  ? build.tensor_region().per_split_row()
-                                                  : Placement::replicated()})) {}
-  Routing operator()(Context& cx, Bundle&, const Tensor& x) const override {
+                                 .placement = config.mistake == "gradient_not_summed"
+                                                  ? Placement::replicated()
+                                                  : build.tensor_region().per_split_row()})) {}
+  Routing operator()(Context& cx, Bundle& bundle, const Tensor& x) const override {
+    if (local_) bundle[row_ids_] = within_rank(cx, bundle[row_ids_]);
     const auto routed = ops::topk_router(cx, ops::linear(cx, x, weight_, nullptr), {}, spec_);
     return {routed.experts, routed.weights};
   }
 
  private:
+  static Tensor within_rank(Context& cx, const Tensor& row_ids) {
+    std::vector<i64> ids(static_cast<std::size_t>(row_ids.elements()));
+    cx.device->read(row_ids, ids.data());
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      ids[i] = row_id(row_sample(ids[i]), static_cast<i64>(i));
+    }
+    Tensor made = cx.empty({row_ids.elements()}, DType::i64);
+    cx.device->write(made, ids.data());
+    return made;
+  }
+
+  bool local_;
+  Slot row_ids_;
   RouterSpec spec_;
   Parameter& weight_;
+};
+
+// Layer "moe" with a shared expert of its own, which every rank of the tensor group may compute
+// whole, while their results are summed.
+class MutantSharedLayer final : public Layer {
+ public:
+  struct Config {
+    i64 hidden = 0, layers = 1, shared_ffn = 0;
+    double init_std = 0.02;
+    std::string mistake = "none";
+    Component<Layer> inner{"moe", {}};
+    static void describe(Schema<Config>& s) {
+      s.field("hidden", &Config::hidden, "features").from("model.hidden");
+      s.field("layers", &Config::layers, "layers").from("model.layers");
+      s.field("shared_ffn", &Config::shared_ffn, "inner features");
+      s.field("init_std", &Config::init_std, "of the initial weights");
+      s.slot("inner", &Config::inner, "the experts");
+      describe_mistake(s, {"on_every_rank"});
+    }
+  };
+  MutantSharedLayer(const Config& config, BuildContext& build)
+      : region_(build.tensor_region()),
+        hidden_(build.slot("hidden")),
+        kept_(build.slot("mutant.shared")),
+        inner_(build.child("", config.inner)) {
+    const i64 f = config.shared_ffn;
+    const double scale = std::sqrt(2.0 * static_cast<double>(config.layers));
+    ParameterSpec up{.name = "shared.up",
+                     .shape = {2 * f, config.hidden},
+                     .init = Init::gaussian(config.init_std)};
+    ParameterSpec down{.name = "shared.down",
+                       .shape = {config.hidden, f},
+                       .init = Init::gaussian(config.init_std / scale)};
+    if (config.mistake == "none") {
+      up.split = {{0, Axis::tensor, {f, f}}};
+      down.split = {{1, Axis::tensor}};
+    } else {
+      up.placement = down.placement = Placement::replicated();
+    }
+    up_ = &build.parameter(up);
+    down_ = &build.parameter(down);
+  }
+  std::vector<Phase> phases() override {
+    std::vector<Phase> phases = inner_->phases();
+    auto& first = phases.front().run;
+    first = [this, run = std::move(first)](Context& cx, Bundle& bundle) {
+      bundle[kept_] = bundle[hidden_];
+      run(cx, bundle);
+    };
+    auto& last = phases.back().run;
+    last = [this, run = std::move(last)](Context& cx, Bundle& bundle) {
+      run(cx, bundle);
+      const Tensor x = region_.enter(cx, std::exchange(bundle[kept_], {}));
+      const Tensor inner = ops::weighted_swiglu(cx, ops::linear(cx, x, *up_, nullptr), {});
+      const Tensor y = region_.leave(cx, ops::linear(cx, inner, *down_, nullptr));
+      bundle[hidden_] = ops::add(cx, bundle[hidden_], y);
+    };
+    return phases;
+  }
+
+ private:
+  TensorRegion region_;
+  Slot hidden_, kept_;
+  std::shared_ptr<Layer> inner_;
+  Parameter *up_, *down_;
 };
 
 // Goes wrong where rows come from several ranks.
@@ -71,8 +155,11 @@ class MutantDispatcher final : public TokenDispatcher {
   }
   std::vector<HostSlot> reads() const override { return inner_->reads(); }
   Shapes shapes() const override { return inner_->shapes(); }
-  ExpertRows dispatch(Context& cx, Bundle& bundle, const ExpertRows& rows) const override {
-    ExpertRows arrived = inner_->dispatch(cx, bundle, rows);
+  ExpertRows dispatch(Context& cx,
+                      Bundle& bundle,
+                      const ExpertRows& rows,
+                      const Meanwhile& meanwhile) const override {
+    ExpertRows arrived = inner_->dispatch(cx, bundle, rows, meanwhile);
     const i64 m = arrived.x.dim(0);
     if (!several_ || m < 2) return arrived;
     std::vector<i32> order(static_cast<std::size_t>(m));
@@ -89,8 +176,11 @@ class MutantDispatcher final : public TokenDispatcher {
     return arrived;
   }
   Tensor counts(const Bundle& bundle) const override { return inner_->counts(bundle); }
-  Tensor combine(Context& cx, Bundle& bundle, const Tensor& y) const override {
-    return inner_->combine(cx, bundle, y);
+  Tensor combine(Context& cx,
+                 Bundle& bundle,
+                 const Tensor& y,
+                 const Meanwhile& meanwhile) const override {
+    return inner_->combine(cx, bundle, y, meanwhile);
   }
   Tensor unpermute(Context& cx, Bundle& bundle, const Tensor& y) const override {
     return inner_->unpermute(cx, bundle, y);
@@ -174,6 +264,7 @@ class MutantExpertOptimizer final : public Optimizer {
 
 void register_moe_mutants(Registrar& registrar) {
   registrar.add<Router, MutantRouter>("mutant_router", "a router");
+  registrar.add<Layer, MutantSharedLayer>("mutant_shared_layer", "a layer with experts");
   registrar.add<TokenDispatcher, MutantDispatcher>("mutant_dispatcher", "a dispatcher");
   registrar.add<Optimizer, MutantExpertOptimizer>("mutant_expert_optimizer", "an optimizer");
 }

@@ -21,8 +21,30 @@ const std::vector<Row> kAll = {
 const std::vector<Row> kUpdate = {&Findings::norms, &Findings::update};
 const std::vector<Row> kNorm = {&Findings::norms};
 
+// Drops by position, which row ids tell in every layout; dropout reads them too.
+const Sets kCapacity = {"model.dropout=0.0",
+                        "model.block.mlp.capacity_factor=1.0",
+                        "model.block.mlp.drop=\"position\""};
+
 const std::vector<Mutation>& mutations() {
   static const std::vector<Mutation> kMutations = {
+      {.name = "drops_by_local_position",
+       .layout = {"parallel.context=2"},
+       .path = "model.block.mlp.router",
+       .type = "router",
+       .mistake = "local_positions",
+       .found_by = kAll,
+       .model = kCapacity},
+      {.name = "shared_expert_on_every_tensor_rank",
+       .layout = {"parallel.tensor=2"},
+       .path = "model.block.mlp",
+       .type = "shared_layer",
+       .mistake = "on_every_rank",
+       .found_by = kAll,
+       .model = {"model.block.mlp.shared_ffn=12"},
+       .also = {"model.block.mlp.inner.experts=4",
+                "model.block.mlp.inner.ffn=8",
+                "model.block.mlp.inner.init_std=0.5"}},
       {"rows_of_two_sources_swapped", kExperts, kDispatcher, "dispatcher", "sources_swapped", kAll},
       {"last_row_dropped", kExperts, kDispatcher, "dispatcher", "last_row_dropped", kAll},
       {"weight_of_the_next_row",
@@ -74,22 +96,25 @@ const PluginHost& host() {
   return *kHost;
 }
 
-class MoeMutants : public ::testing::TestWithParam<Mutation> {};
+class MoeMutants : public ::testing::TestWithParam<Mutation> {
+ protected:
+  static Sets model() { return with(kModel, GetParam().model); }
+};
 
 TEST_P(MoeMutants, TwinPasses) {
   const Findings found =
-      check_invariant(host(), with(GetParam().layout, GetParam().component()), kModel);
+      check_invariant(host(), with(GetParam().layout, GetParam().component()), model());
   EXPECT_TRUE(found.none()) << text(found);
 }
 
 TEST_P(MoeMutants, MistakeIsFound) {
   const Findings found =
-      check_invariant(host(), with(GetParam().layout, GetParam().with_mistake()), kModel);
+      check_invariant(host(), with(GetParam().layout, GetParam().with_mistake()), model());
   for (const Row row : GetParam().found_by) EXPECT_NE(found.*row, "") << text(found);
 }
 
 TEST_P(MoeMutants, OneRankHidesIt) {
-  const Findings found = check_invariant(host(), GetParam().with_mistake(), kModel);
+  const Findings found = check_invariant(host(), GetParam().with_mistake(), model());
   EXPECT_TRUE(found.none()) << text(found);
 }
 

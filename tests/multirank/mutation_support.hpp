@@ -17,9 +17,11 @@ struct Mutation {
   std::string path, type, mistake;
   std::vector<Row> found_by;
   bool hidden = true;  ///< does one rank compute the same with the mistake?
+  Sets model = {};     ///< what is trained, on both sides
+  Sets also = {};      ///< further keys of the component
 
   /// The component without its mistake.
-  Sets component() const { return {fmt::format("{}.type=\"mutant_{}\"", path, type)}; }
+  Sets component() const { return with({fmt::format("{}.type=\"mutant_{}\"", path, type)}, also); }
   /// With it. The replica check would stop some before the table sees them.
   Sets with_mistake() const {
     return with(component(),

@@ -309,6 +309,49 @@ TEST(Planning, AssumesThatExpertsAreEquallyLoaded) {
   EXPECT_THAT(report_text(two), ::testing::HasSubstr(" parameters, of which a token uses "));
 }
 
+// Every rank is planned as the one whose experts get most.
+TEST(Planning, TakesALoadThatIsNotBalanced) {
+  const Resolved config = resolve(Config::parse(tiny_config(),
+                                                "test",
+                                                with_model({"model.block.mlp.type=\"moe\"",
+                                                            "model.block.mlp.experts=8",
+                                                            "model.block.mlp.ffn=16",
+                                                            "parallel.expert=4"})),
+                                  plugins());
+  PlanArguments arguments;
+  arguments.config = &config;
+  arguments.plugins = &plugins();
+  arguments.world = world_size(config.run);
+  const Prediction even = predict(arguments);
+  arguments.imbalance = 1.5;
+  const Prediction uneven = predict(arguments);
+  // Products of a row at an expert, forward and two gradients; 8 samples of 32 positions.
+  const double row = 3 * 2 * 3 * 64 * 16, rows = 4 * 2 * 8 * 32;
+  EXPECT_DOUBLE_EQ(uneven.flops - even.flops, 0.5 * rows * row);
+  EXPECT_EQ(uneven.model_flops, even.model_flops);
+  const auto activations = [](const Prediction& p) {
+    return p.classes.front().memory.peak[static_cast<std::size_t>(Category::activations)];
+  };
+  EXPECT_GT(activations(uneven), activations(even));
+}
+
+// Capacity and padding: what is planned does not depend on an assumption.
+TEST(Planning, KnowsPaddedShapes) {
+  const Sets padded = {"model.block.mlp.type=\"moe\"",
+                       "model.block.mlp.experts=8",
+                       "model.block.mlp.ffn=16",
+                       "model.block.mlp.capacity_factor=2.0",
+                       "model.block.mlp.pad_to_capacity=true",
+                       "parallel.expert=4"};
+  const Prediction all = predicted(padded);
+  Sets dropless = padded;
+  dropless.insert(
+      dropless.end(),
+      {"model.block.mlp.pad_to_capacity=false", "model.block.mlp.capacity_factor=\"none\""});
+  const double row = 3 * 2 * 3 * 64 * 16, rows = 4 * 2 * 8 * 32;
+  EXPECT_DOUBLE_EQ(all.flops - predicted(dropless).flops, rows * row);
+}
+
 TEST(Planning, IsTheSameWithAnyNumberOfWorkers) {
   const Resolved config = resolve(
       Config::parse(

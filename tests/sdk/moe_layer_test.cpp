@@ -131,7 +131,8 @@ class Moe final : public Layer {
          .shapes = dispatcher_->shapes(),
          .run =
              [this](Context& cx, Bundle& bundle) {
-               put(bundle, dispatcher_->dispatch(cx, bundle, {bundle[hidden_], bundle[weights_]}));
+               put(bundle,
+                   dispatcher_->dispatch(cx, bundle, {bundle[hidden_], bundle[weights_]}, [] {}));
              },
          .reads = dispatcher_->reads()},
         {.scope = "moe_experts",
@@ -146,7 +147,7 @@ class Moe final : public Layer {
          .shapes = dispatcher_->shapes(),
          .run =
              [this](Context& cx, Bundle& bundle) {
-               bundle[hidden_] = dispatcher_->combine(cx, bundle, bundle[hidden_]);
+               bundle[hidden_] = dispatcher_->combine(cx, bundle, bundle[hidden_], [] {});
              },
          .reads = dispatcher_->reads()},
         {.scope = "moe_unpermute", .run = [this](Context& cx, Bundle& bundle) {
@@ -216,9 +217,18 @@ class LocalDispatcher final : public TokenDispatcher {
   }
   std::vector<HostSlot> reads() const override { return {splits_}; }
   Shapes shapes() const override { return Shapes::dynamic; }
-  ExpertRows dispatch(Context&, Bundle&, const ExpertRows& rows) const override { return rows; }
+  ExpertRows dispatch(Context&,
+                      Bundle&,
+                      const ExpertRows& rows,
+                      const Meanwhile& meanwhile) const override {
+    meanwhile();
+    return rows;
+  }
   Tensor counts(const Bundle& bundle) const override { return bundle[counts_]; }
-  Tensor combine(Context&, Bundle&, const Tensor& y) const override { return y; }
+  Tensor combine(Context&, Bundle&, const Tensor& y, const Meanwhile& meanwhile) const override {
+    meanwhile();
+    return y;
+  }
   Tensor unpermute(Context&, Bundle&, const Tensor& y) const override { return y; }
 
  private:

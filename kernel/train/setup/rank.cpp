@@ -87,11 +87,13 @@ Rank make_rank(const RankSpec& spec, const RankIdentity& identity) {
 Rank dry_rank(const Layout& layout,
               i64 rank,
               std::shared_ptr<Device> stands_for,
-              DryEvents events) {
-  return join(layout,
-              rank,
-              std::make_shared<SimulatedCommunicator>(std::move(events.collectives)),
-              std::make_shared<MetaDevice>(std::move(stands_for), std::move(events.launched)));
+              DryEvents events,
+              double imbalance) {
+  return join(
+      layout,
+      rank,
+      std::make_shared<SimulatedCommunicator>(std::move(events.collectives)),
+      std::make_shared<MetaDevice>(std::move(stands_for), std::move(events.launched), imbalance));
 }
 
 Context Rank::context() const {

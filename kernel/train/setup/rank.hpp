@@ -66,10 +66,12 @@ struct DryEvents {
   SimulatedCommunicator::Events collectives = {};
 };
 /// The same rank over absent hardware: memory, messages, launches and errors are those of a real
-/// one, but nothing is stored, sent or computed. `stands_for` is the device of one real rank.
+/// one, but nothing is stored, sent or computed. `stands_for` is the device of one real rank;
+/// `imbalance` is Device::assumed_imbalance.
 Rank dry_rank(const Layout& layout,
               i64 rank,
               std::shared_ptr<Device> stands_for,
-              DryEvents events = {});
+              DryEvents events = {},
+              double imbalance = 1);
 
 }  // namespace tessera

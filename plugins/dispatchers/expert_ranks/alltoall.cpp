@@ -1,6 +1,5 @@
 #include "alltoall.hpp"
 
-#include <array>
 #include <functional>
 #include <utility>
 
@@ -95,9 +94,15 @@ Tensor rows_like(Context& cx, const Tensor& like, i64 rows) {
   return cx.empty(shape, like.dtype());
 }
 
+// Rows on their way, those of one part of an expert after those of another.
+struct Arriving {
+  std::vector<std::vector<Tensor>> rows;  // by part; one where nothing is summed
+  Work work;
+};
+
 // Rows of this rank, in the order of their experts, to the ranks of these experts. Every rank of an
 // expert gets all of its rows.
-std::vector<Tensor> to_experts(Context& cx, const Splits& splits, const std::vector<Tensor>& rows) {
+Arriving to_experts(Context& cx, const Splits& splits, const std::vector<Tensor>& rows) {
   Parts sends, receives;
   std::vector<Tensor> received;
   for (const Tensor& of : rows) {
@@ -106,40 +111,41 @@ std::vector<Tensor> to_experts(Context& cx, const Splits& splits, const std::vec
     splits.add_by_source(receives, received.back());
   }
   const ExpertRanks& ranks = splits.ranks();
-  ranks.group().exchange(*cx.stream, sends, receives, ranks.name()).wait(*cx.stream);
-  return received;
+  Work work = ranks.group().exchange(*cx.stream, sends, receives, ranks.name());
+  return {{std::move(received)}, std::move(work)};
 }
 
 // And back: a row for each choice, zero where it was dropped. What the ranks of one expert return
-// are parts, which are added in their order.
-std::vector<Tensor> from_experts(Context& cx,
-                                 const Splits& splits,
-                                 const std::vector<Tensor>& rows) {
+// are parts, which `sum` adds in their order.
+Arriving from_experts(Context& cx, const Splits& splits, const std::vector<Tensor>& rows) {
   const ExpertRanks& ranks = splits.ranks();
   Parts sends, receives;
-  std::vector<std::vector<Tensor>> returned;  // by part
+  std::vector<std::vector<Tensor>> parts(static_cast<std::size_t>(ranks.parts()));
+  const i64 sent = splits.sent(), dropped = splits.choices() - sent;
   for (const Tensor& of : rows) {
-    std::vector<Tensor>& parts = returned.emplace_back();
-    for (i64 p = 0; p < ranks.parts(); ++p) parts.push_back(rows_like(cx, of, splits.choices()));
+    for (std::vector<Tensor>& part : parts) part.push_back(rows_like(cx, of, splits.choices()));
     splits.add_by_source(sends, of);
     splits.add_by_member(receives, [&](int member) -> const Tensor& {
-      return parts[static_cast<std::size_t>(ranks.part(member))];
+      return parts[static_cast<std::size_t>(ranks.part(member))].back();
     });
+    if (dropped == 0) continue;
+    FillArgs zero{parts[0].back().slice(0, sent, dropped).arg(), 0};
+    ops::run(cx, zero);
   }
-  ranks.group().exchange(*cx.stream, sends, receives, ranks.name()).wait(*cx.stream);
-  std::vector<Tensor> sums;
-  for (const std::vector<Tensor>& parts : returned) {
-    const i64 sent = splits.sent(), dropped = splits.choices() - sent;
-    const Tensor sum = parts[0].slice(0, 0, sent);
-    for (std::size_t p = 1; p < parts.size(); ++p) {
-      AddArgs add{sum.arg(), parts[p].slice(0, 0, sent).arg(), sum.arg()};
+  Work work = ranks.group().exchange(*cx.stream, sends, receives, ranks.name());
+  return {std::move(parts), std::move(work)};
+}
+
+// What arrived, in the memory of its first part. Several parts are waited for.
+std::vector<Tensor> sum(Context& cx, const Splits& splits, Arriving& arriving) {
+  if (arriving.rows.size() > 1) arriving.work.wait(*cx.stream);
+  const std::vector<Tensor>& sums = arriving.rows[0];
+  for (std::size_t p = 1; p < arriving.rows.size(); ++p) {
+    for (std::size_t i = 0; i < sums.size(); ++i) {
+      const Tensor into = sums[i].slice(0, 0, splits.sent());
+      AddArgs add{into.arg(), arriving.rows[p][i].slice(0, 0, splits.sent()).arg(), into.arg()};
       ops::run(cx, add);
     }
-    if (dropped > 0) {
-      FillArgs zero{parts[0].slice(0, sent, dropped).arg(), 0};
-      ops::run(cx, zero);
-    }
-    sums.push_back(parts[0]);
   }
   return sums;
 }
@@ -153,16 +159,21 @@ Tensor defined(Context& cx, Tensor gradient, const Shape& shape, DType dtype) {
   return gradient;
 }
 
-using Carry = std::vector<Tensor> (*)(Context&, const Splits&, const std::vector<Tensor>&);
+using Carry = Arriving (*)(Context&, const Splits&, const std::vector<Tensor>&);
 
-// Carries rows forward one way, and gradients back the other.
+// Carries rows forward one way, and gradients back the other. What runs meanwhile is recorded
+// before, so that its backward pass runs while gradients are under way.
 std::vector<Tensor> carried(Context& cx,
                             std::string_view operation,
                             const SharedSplits& splits,
                             const std::vector<Tensor>& rows,
                             Carry there,
-                            Carry back) {
-  std::vector<Tensor> out = there(cx, *splits, rows);
+                            Carry back,
+                            const Meanwhile& meanwhile) {
+  Arriving arriving = there(cx, *splits, rows);
+  meanwhile();
+  std::vector<Tensor> out = sum(cx, *splits, arriving);
+  arriving.work.wait(*cx.stream);
   if (!cx.recording()) return out;
   struct Form {
     Shape shape;
@@ -180,24 +191,23 @@ std::vector<Tensor> carried(Context& cx,
       gradients.push_back(
           defined(c, g.output(static_cast<int>(i)), forms[i].shape, forms[i].dtype));
     }
-    const std::vector<Tensor> returned = back(c, *splits, gradients);
-    for (std::size_t i = 0; i < returned.size(); ++i) g.input(static_cast<int>(i), returned[i]);
+    Arriving returning = back(c, *splits, gradients);
+    const std::vector<Tensor> returned = sum(c, *splits, returning);
+    for (std::size_t i = 0; i < returned.size(); ++i) {
+      const bool last = i + 1 == returned.size();
+      g.input(static_cast<int>(i),
+              returned[i],
+              last ? std::move(returning.work) : returning.work.share());
+    }
   });
   return out;
 }
 
 }  // namespace
 
-AllToAllDispatcher::AllToAllDispatcher(const Config& config, BuildContext& build)
-    : ranks_(std::make_shared<ExpertRanks>(build, config.experts)),
-      top_k_(config.top_k),
-      order_(build.slot("moe.order")),
-      inverse_(build.slot("moe.inverse")),
-      counts_(build.slot("moe.counts")),
-      splits_(build.host_slot(build.scope() + ".splits")) {}
-
-std::vector<HostSlot> AllToAllDispatcher::reads() const {
-  return alone() ? std::vector<HostSlot>{} : std::vector{splits_};
+std::vector<i64> AllToAllDispatcher::splits(const Bundle& bundle) const {
+  if (places_ == 0) return bundle[read_];
+  return std::vector<i64>(static_cast<std::size_t>(ranks_->size() * ranks_->experts()), places_);
 }
 
 ExpertRows AllToAllDispatcher::preprocess(Context& cx,
@@ -207,42 +217,81 @@ ExpertRows AllToAllDispatcher::preprocess(Context& cx,
   const ExpertRanks& ranks = *ranks_;
   const i64 choices = routing.experts.elements();
   const ops::ExpertOrder sorted = ops::sort_by_expert(cx, routing.experts, ranks.experts());
-  bundle[order_] = sorted.order;
-  bundle[inverse_] = sorted.inverse;
-  const Tensor counts = ops::expert_counts(cx, routing.experts, ranks.experts());
-  if (!alone()) {
-    const Tensor all = cx.empty({ranks.size(), ranks.experts()}, DType::i64);
-    ranks.group().all_gather(*cx.stream, counts, all, ranks.name()).wait(*cx.stream);
-    std::vector<i64> assumed;
-    for (int rank = 0; rank < ranks.size(); ++rank) {
-      for (const i64 count : ranks.balanced(choices)) assumed.push_back(count);
-    }
-    cx.device->assume(all, assumed.data());
-    bundle.read_back(cx, splits_, all);
-    ranks.group().all_reduce(*cx.stream, counts, ReduceOp::sum, ranks.name()).wait(*cx.stream);
+  Tensor counts = ops::expert_counts(cx, routing.experts, ranks.experts());
+  Tensor order = sorted.order, inverse = sorted.inverse;
+  if (places_ > 0) {
+    order = ops::pad_order(cx, sorted.order, counts, places_);
+    inverse = ops::invert_order(cx, order, choices).view(routing.experts.shape());
+    counts = cx.empty({ranks.local()}, DType::i64);
+    FillArgs fill{counts.arg(), static_cast<double>(places_ * ranks.size())};
+    ops::run(cx, fill);
+    bundle[counts_] = counts;
+  } else {
+    if (!alone()) exchange_counts(cx, bundle, counts, choices);
+    bundle[counts_] = counts.slice(0, ranks.first(), ranks.local());
   }
-  bundle[counts_] = counts.slice(0, ranks.first(), ranks.local());
+  bundle[order_] = order;
+  bundle[inverse_] = inverse;
   const Tensor by_choice = ops::reshape(cx, routing.weights, {choices, 1});
-  const Tensor weights =
-      ops::permute_rows(cx, by_choice, sorted.order, 1, sorted.inverse.view({choices, 1}));
-  return {ops::permute_rows(cx, x, sorted.order, top_k_, sorted.inverse),
-          ops::reshape(cx, weights, {choices})};
+  const Tensor weights = ops::permute_rows(cx, by_choice, order, 1, inverse.view({choices, 1}));
+  return {ops::permute_rows(cx, x, order, top_k_, inverse),
+          ops::reshape(cx, weights, {order.elements()})};
 }
 
-ExpertRows AllToAllDispatcher::dispatch(Context& cx, Bundle& bundle, const ExpertRows& rows) const {
-  if (alone()) return rows;
-  const auto splits = std::make_shared<const Splits>(
-      ranks_, std::as_const(bundle)[splits_], bundle[order_].elements());
-  const std::vector<Tensor> arrived =
-      carried(cx, "moe_dispatch", splits, {rows.x, rows.weights}, &to_experts, &from_experts);
+void AllToAllDispatcher::exchange_counts(Context& cx,
+                                         Bundle& bundle,
+                                         const Tensor& counts,
+                                         i64 choices) const {
+  const ExpertRanks& ranks = *ranks_;
+  const Tensor all = cx.empty({ranks.size(), ranks.experts()}, DType::i64);
+  ranks.group().all_gather(*cx.stream, counts, all, ranks.name()).wait(*cx.stream);
+  const std::vector<i64> balanced = ranks.balanced(choices, cx.device->assumed_imbalance());
+  std::vector<i64> assumed;
+  for (int rank = 0; rank < ranks.size(); ++rank) {
+    assumed.insert(assumed.end(), balanced.begin(), balanced.end());
+  }
+  cx.device->assume(all, assumed.data());
+  bundle.read_back(cx, read_, all);
+  ranks.group().all_reduce(*cx.stream, counts, ReduceOp::sum, ranks.name()).wait(*cx.stream);
+}
+
+ExpertRows AllToAllDispatcher::dispatch(Context& cx,
+                                        Bundle& bundle,
+                                        const ExpertRows& rows,
+                                        const Meanwhile& meanwhile) const {
+  if (alone()) {
+    meanwhile();
+    return rows;
+  }
+  const auto splits =
+      std::make_shared<const Splits>(ranks_, this->splits(bundle), bundle[order_].elements());
+  require(splits->sent() <= rows.x.dim(0) && rows.x.dim(0) == splits->choices(),
+          "{}: {} rows to send, and the splits of this rank add up to {} of {} choices",
+          ranks_->name(),
+          rows.x.dim(0),
+          splits->sent(),
+          splits->choices());
+  const std::vector<Tensor> arrived = carried(
+      cx, "moe_dispatch", splits, {rows.x, rows.weights}, &to_experts, &from_experts, meanwhile);
   return {arrived[0], arrived[1]};
 }
 
-Tensor AllToAllDispatcher::combine(Context& cx, Bundle& bundle, const Tensor& y) const {
-  if (alone()) return y;
-  const auto splits = std::make_shared<const Splits>(
-      ranks_, std::as_const(bundle)[splits_], bundle[order_].elements());
-  return carried(cx, "moe_combine", splits, {y}, &from_experts, &to_experts)[0];
+Tensor AllToAllDispatcher::combine(Context& cx,
+                                   Bundle& bundle,
+                                   const Tensor& y,
+                                   const Meanwhile& meanwhile) const {
+  if (alone()) {
+    meanwhile();
+    return y;
+  }
+  const auto splits =
+      std::make_shared<const Splits>(ranks_, this->splits(bundle), bundle[order_].elements());
+  require(y.dim(0) == splits->received(),
+          "{}: {} results to send back, and the splits of all ranks to this one add up to {}",
+          ranks_->name(),
+          y.dim(0),
+          splits->received());
+  return carried(cx, "moe_combine", splits, {y}, &from_experts, &to_experts, meanwhile)[0];
 }
 
 Tensor AllToAllDispatcher::unpermute(Context& cx, Bundle& bundle, const Tensor& y) const {

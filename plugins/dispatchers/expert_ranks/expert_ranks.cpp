@@ -1,6 +1,7 @@
 #include "expert_ranks.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "tessera/error.hpp"
 
@@ -30,9 +31,21 @@ ProcessGroup& ExpertRanks::group() const {
   return *group_;
 }
 
-std::vector<i64> ExpertRanks::balanced(i64 choices) const {
-  std::vector<i64> counts(static_cast<std::size_t>(experts_), choices / experts_);
-  for (i64 i = 0; i < choices % experts_; ++i) ++counts[static_cast<std::size_t>(i)];
+std::vector<i64> ExpertRanks::balanced(i64 choices, double imbalance) const {
+  std::vector<i64> counts(static_cast<std::size_t>(experts_));
+  const auto spread = [&](i64 rows, i64 among, const auto& expert_of) {
+    for (i64 i = 0; i < among; ++i) {
+      counts[static_cast<std::size_t>(expert_of(i))] = rows / among + (i < rows % among ? 1 : 0);
+    }
+  };
+  if (imbalance == 1 || local_ == experts_) {
+    spread(choices, experts_, [](i64 i) { return i; });
+    return counts;
+  }
+  const double mean = static_cast<double>(choices * local_) / static_cast<double>(experts_);
+  const i64 own = std::min(choices, static_cast<i64>(std::ceil(mean * imbalance)));
+  spread(own, local_, [&](i64 i) { return first() + i; });
+  spread(choices - own, experts_ - local_, [&](i64 i) { return i < first() ? i : i + local_; });
   return counts;
 }
 

@@ -28,8 +28,8 @@ class ExpertRanks {
   const std::string& name() const { return name_; }  ///< the call site of collectives
 
   /// Of `choices` that are spread evenly over the experts, how many each gets: what a dry run
-  /// assumes.
-  std::vector<i64> balanced(i64 choices) const;
+  /// assumes. `imbalance`: this rank's experts get that much more than their share.
+  std::vector<i64> balanced(i64 choices, double imbalance) const;
 
  private:
   struct Member {

@@ -1,6 +1,10 @@
 #include <cmath>
+#include <functional>
+#include <optional>
 #include <utility>
 
+#include "capacity.hpp"
+#include "shared_experts.hpp"
 #include "tessera/dispatcher.hpp"
 #include "tessera/moe_ops.hpp"
 #include "tessera/plugin.hpp"
@@ -18,6 +22,11 @@ class Moe final : public Layer {
     Auto<i64> ffn;
     std::string activation = "swiglu";
     double init_std = 0.02;
+    i64 shared_ffn = 0;
+    bool shared_gate = false, shared_overlap = false;
+    Auto<double> capacity_factor;
+    std::string capacity_scope = "sequence", drop = "weight";
+    bool pad_to_capacity = false;
     Component<Router> router{"top_k", {}};
     Component<TokenDispatcher> dispatcher{"alltoall", {}};
     static void describe(Schema<Config>& s) {
@@ -47,9 +56,53 @@ class Moe final : public Layer {
       s.field("init_std", &Config::init_std, "standard deviation of the initial weights")
           .from("model.init_std")
           .at_least(0);
+      describe_shared(s);
+      describe_capacity(s);
       s.slot("router", &Config::router, "chooses the experts of each token");
       s.slot("dispatcher", &Config::dispatcher, "carries rows to their experts and back")
           .megatron("--moe-token-dispatcher-type");
+    }
+
+   private:
+    static void describe_shared(Schema<Config>& s) {
+      s.field("shared_ffn",
+              &Config::shared_ffn,
+              "inner features of an MLP that every token goes through too, cut over "
+              "parallel.tensor ranks; 0: none")
+          .at_least(0)
+          .at_most(i64{1} << 20)
+          .megatron("--moe-shared-expert-intermediate-size");
+      s.field("shared_gate",
+              &Config::shared_gate,
+              "multiply its result by the sigmoid of a product with each token")
+          .megatron("--moe-shared-expert-gate");
+      s.field("shared_overlap",
+              &Config::shared_overlap,
+              "compute one half of it while rows go to their experts, one while they come back")
+          .megatron("--moe-shared-expert-overlap");
+    }
+    static void describe_capacity(Schema<Config>& s) {
+      s.field("capacity_factor",
+              &Config::capacity_factor,
+              "an expert takes ceil(tokens · top_k / experts · this) choices, at most one of each "
+              "token; others are dropped; \"none\": it takes all",
+              "none")
+          .above(0)
+          .megatron("--moe-expert-capacity-factor");
+      s.field("capacity_scope",
+              &Config::capacity_scope,
+              "tokens that it counts: of a sequence, on all of its ranks; or of the rows that a "
+              "rank routes in a microbatch, which depends on the layout: outside the invariant")
+          .one_of({"sequence", "rank"});
+      s.field("drop",
+              &Config::drop,
+              "what stays: the choices of the largest weights, or of the first positions")
+          .one_of({"weight", "position"})
+          .megatron("--moe-token-drop-policy");
+      s.field("pad_to_capacity",
+              &Config::pad_to_capacity,
+              "carry and compute empty places up to the capacity, so that all shapes are fixed")
+          .megatron("--moe-pad-expert-input-to-capacity");
     }
   };
 
@@ -65,8 +118,19 @@ class Moe final : public Layer {
         "router",
         config.router,
         {{"hidden", config.hidden}, {"experts", config.experts}, {"top_k", config.top_k}});
-    dispatcher_ = build.child(
-        "dispatcher", config.dispatcher, {{"experts", config.experts}, {"top_k", config.top_k}});
+    Given given = {{"experts", config.experts}, {"top_k", config.top_k}};
+    if (config.capacity_factor) {
+      capacity_.emplace(build,
+                        Capacity::Options{.experts = config.experts,
+                                          .top_k = config.top_k,
+                                          .factor = *config.capacity_factor,
+                                          .per_sequence = config.capacity_scope == "sequence",
+                                          .by_weight = config.drop == "weight"});
+      if (config.pad_to_capacity) {
+        given.emplace_back("rows_per_expert", capacity_->rows_per_expert());
+      }
+    }
+    dispatcher_ = build.child("dispatcher", config.dispatcher, given);
     const Split over_experts{.dim = 0, .axis = Axis::expert};
     const std::vector<i64> halves = {ffn, ffn};
     const double active = static_cast<double>(config.top_k) / static_cast<double>(config.experts);
@@ -82,34 +146,45 @@ class Moe final : public Layer {
                               .split = {over_experts, {1, Axis::expert_tensor}},
                               .init = Init::gaussian(config.init_std / scale),
                               .active = active});
+    if (config.shared_ffn == 0) return;
+    shared_.emplace(build,
+                    SharedExperts::Options{.hidden = config.hidden,
+                                           .ffn = config.shared_ffn,
+                                           .swiglu = swiglu_,
+                                           .gate = config.shared_gate,
+                                           .init_std = config.init_std,
+                                           .output_std = config.init_std / scale});
+    const Mesh& mesh = build.mesh();
+    overlaps_ =
+        config.shared_overlap && mesh.size(Axis::expert) * mesh.size(Axis::expert_tensor) > 1;
   }
 
   std::vector<Phase> phases() override {
     const Shapes shapes = dispatcher_->shapes();
-    return {
+    std::vector<Phase> all = {
         {.scope = "moe_router", .run = [this](Context& cx, Bundle& bundle) { route(cx, bundle); }},
         {.scope = "moe_preprocess",
-         .run = [this](Context& cx, Bundle& bundle) { preprocess(cx, bundle); }},
-        {.scope = "moe_dispatch",
-         .shapes = shapes,
-         .run = [this](Context& cx, Bundle& bundle) { dispatch(cx, bundle); },
-         .reads = dispatcher_->reads()},
-        {.scope = "moe_experts",
-         .shapes = shapes,
-         .run = [this](Context& cx, Bundle& bundle) { compute(cx, bundle); }},
-        {.scope = "moe_combine",
-         .shapes = shapes,
-         .run =
-             [this](Context& cx, Bundle& bundle) {
-               const Tensor y = std::exchange(bundle[hidden_], {});
-               bundle[hidden_] = dispatcher_->combine(cx, bundle, y);
-             },
-         .reads = dispatcher_->reads()},
-        {.scope = "moe_unpermute", .run = [this](Context& cx, Bundle& bundle) {
-           const Tensor y = std::exchange(bundle[hidden_], {});
-           const Tensor rows = dispatcher_->unpermute(cx, bundle, y);
-           bundle[hidden_] = region_.join_rows(cx, rows);
-         }}};
+         .run = [this](Context& cx, Bundle& bundle) { preprocess(cx, bundle); }}};
+    if (shared_ && !overlaps_) {
+      all.push_back({.scope = "shared_experts", .run = [this](Context& cx, Bundle& bundle) {
+                       shared_->first_half(cx, bundle);
+                       shared_->second_half(cx, bundle);
+                     }});
+    }
+    all.push_back({.scope = "moe_dispatch",
+                   .shapes = shapes,
+                   .run = [this](Context& cx, Bundle& bundle) { dispatch(cx, bundle); },
+                   .reads = dispatcher_->reads()});
+    all.push_back({.scope = "moe_experts",
+                   .shapes = shapes,
+                   .run = [this](Context& cx, Bundle& bundle) { compute(cx, bundle); }});
+    all.push_back({.scope = "moe_combine",
+                   .shapes = shapes,
+                   .run = [this](Context& cx, Bundle& bundle) { combine(cx, bundle); },
+                   .reads = dispatcher_->reads()});
+    all.push_back({.scope = "moe_unpermute",
+                   .run = [this](Context& cx, Bundle& bundle) { unpermute(cx, bundle); }});
+    return all;
   }
 
  private:
@@ -131,6 +206,18 @@ class Moe final : public Layer {
     if (config.top_k > config.experts) {
       build.reject("top_k", fmt::format("{} of {} experts", config.top_k, config.experts));
     }
+    if (config.pad_to_capacity && !config.capacity_factor) {
+      build.reject("pad_to_capacity", "needs capacity_factor");
+    }
+    if (config.shared_ffn == 0 && (config.shared_gate || config.shared_overlap)) {
+      build.reject(config.shared_gate ? "shared_gate" : "shared_overlap", "needs shared_ffn");
+    }
+    if (config.shared_ffn % mesh.size(Axis::tensor) != 0) {
+      build.reject("shared_ffn",
+                   fmt::format("{} inner features do not divide among parallel.tensor = {} ranks",
+                               config.shared_ffn,
+                               mesh.size(Axis::tensor)));
+    }
     const i64 rows = build.batch().rows(), ranks = mesh.size(Axis::tensor);
     if (rows % ranks != 0) {
       build.reject(
@@ -143,6 +230,7 @@ class Moe final : public Layer {
   }
 
   void route(Context& cx, Bundle& bundle) const {
+    if (shared_) shared_->take(bundle, bundle[hidden_]);
     bundle[hidden_] = region_.split_rows(cx, std::exchange(bundle[hidden_], {}));
     const Routing routing = (*router_)(cx, bundle, bundle[hidden_]);
     bundle[experts_] = routing.experts;
@@ -151,13 +239,17 @@ class Moe final : public Layer {
 
   void preprocess(Context& cx, Bundle& bundle) const {
     const Tensor x = std::exchange(bundle[hidden_], {});
-    const Routing routing{std::exchange(bundle[experts_], {}), std::exchange(bundle[weights_], {})};
+    Routing routing{std::exchange(bundle[experts_], {}), std::exchange(bundle[weights_], {})};
+    if (capacity_) routing.experts = capacity_->keep(cx, bundle, routing);
     put(bundle, dispatcher_->preprocess(cx, bundle, x, routing));
   }
 
   void dispatch(Context& cx, Bundle& bundle) const {
     const ExpertRows rows{std::exchange(bundle[hidden_], {}), std::exchange(bundle[weights_], {})};
-    put(bundle, dispatcher_->dispatch(cx, bundle, rows));
+    const auto meanwhile = [&] {
+      if (overlaps_) shared_->first_half(cx, bundle);
+    };
+    put(bundle, dispatcher_->dispatch(cx, bundle, rows, std::ref(meanwhile)));
   }
 
   void compute(Context& cx, Bundle& bundle) const {
@@ -167,6 +259,21 @@ class Moe final : public Layer {
     inner =
         swiglu_ ? ops::weighted_swiglu(cx, inner, weights) : ops::weighted_gelu(cx, inner, weights);
     bundle[hidden_] = ops::grouped_linear(cx, inner, *down_, counts);
+  }
+
+  void combine(Context& cx, Bundle& bundle) const {
+    const Tensor y = std::exchange(bundle[hidden_], {});
+    const auto meanwhile = [&] {
+      if (overlaps_) shared_->second_half(cx, bundle);
+    };
+    bundle[hidden_] = dispatcher_->combine(cx, bundle, y, std::ref(meanwhile));
+  }
+
+  void unpermute(Context& cx, Bundle& bundle) const {
+    const Tensor y = std::exchange(bundle[hidden_], {});
+    const Tensor rows = dispatcher_->unpermute(cx, bundle, y);
+    bundle[hidden_] = region_.join_rows(cx, rows);
+    if (shared_) bundle[hidden_] = shared_->add_to(cx, bundle, bundle[hidden_]);
   }
 
   void put(Bundle& bundle, ExpertRows rows) const {
@@ -179,6 +286,9 @@ class Moe final : public Layer {
   Slot hidden_, experts_, weights_;
   std::shared_ptr<Router> router_;
   std::shared_ptr<TokenDispatcher> dispatcher_;
+  std::optional<Capacity> capacity_;
+  std::optional<SharedExperts> shared_;
+  bool overlaps_ = false;  ///< shared experts with rows that are on their way
   Parameter *up_ = nullptr, *down_ = nullptr;
 };
 

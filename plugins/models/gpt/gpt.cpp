@@ -1,3 +1,4 @@
+#include "block_kinds.hpp"
 #include "tessera/model.hpp"
 #include "tessera/plugin.hpp"
 
@@ -13,7 +14,7 @@ constexpr i64 kMostEntries = i64{1} << 24;
 
 }  // namespace
 
-/// GPT: embedding, a row of equal blocks, head.
+/// GPT: embedding, a row of blocks of one kind or several, head.
 class Gpt final : public Model {
  public:
   struct Config {
@@ -22,8 +23,10 @@ class Gpt final : public Model {
     i64 vocab_multiple = 128;
     double dropout = 0.1, init_std = 0.02;
     bool tied_embeddings = true;
+    std::string pattern;
     Component<Layer> embedding{"embedding", {}};
     Component<Layer> block{"transformer_block", {}};
+    BlockKinds blocks;
     Component<Layer> head{"lm_head", {}};
     static void describe(Schema<Config>& s) {
       s.field("layers", &Config::layers, "transformer blocks")
@@ -63,14 +66,25 @@ class Gpt final : public Model {
           .at_least(0)
           .megatron("--init-method-std");
       s.field("tied_embeddings", &Config::tied_embeddings, "input and output share one table");
+      s.field("pattern",
+              &Config::pattern,
+              "the kind of each block, by names of [model.blocks]: \"dense (dense moe)*3\"; empty: "
+              "all are [model.block]")
+          .megatron("--moe-layer-freq");
       s.slot("embedding", &Config::embedding, "the first layer");
       s.slot("block", &Config::block, "each block; [model.block] holds its slots");
+      s.variants("blocks",
+                 &Config::blocks,
+                 "block",
+                 "kinds of blocks for `pattern`: [model.block] with further keys");
       s.slot("head", &Config::head, "the last layer");
     }
   };
 
   Gpt(const Config& config, const ModelArguments& arguments)
-      : config_(config), vocab_(config.vocab.value_or(arguments.tokenizer_vocab)) {
+      : config_(config),
+        vocab_(config.vocab.value_or(arguments.tokenizer_vocab)),
+        blocks_(blocks_of(config.pattern, config.blocks, config.block, config.layers)) {
     if (arguments.sequence_length > config.positions) {
       fail_config("model.positions = {} are fewer than batch.sequence_length = {}",
                   config.positions,
@@ -99,7 +113,7 @@ class Gpt final : public Model {
     const Given vocabulary{{"vocab", vocab_}, {"vocab_multiple", config_.vocab_multiple}};
     if (index == 0) return build.child("", config_.embedding, vocabulary);
     if (index == config_.layers + 1) return build.child("", config_.head, vocabulary);
-    return build.child("", config_.block);
+    return build.child("", blocks_[static_cast<std::size_t>(index - 1)]);
   }
 
   i64 vocabulary() const override { return vocab_; }
@@ -107,6 +121,7 @@ class Gpt final : public Model {
  private:
   Config config_;
   i64 vocab_;
+  std::vector<Component<Layer>> blocks_;
 };
 
 }  // namespace tessera

@@ -65,6 +65,9 @@ class TESSERA_API Work {
   Work& operator=(Work&& other) noexcept;
   ~Work();
   bool pending() const { return pending_ != nullptr; }
+  /// Another handle to the same collective, which keeps its tensors alive too: for results that are
+  /// read at different places. Each is waited for.
+  Work share() const;
   /// Enqueues the wait on `stream` and returns. Waits for this collective only.
   void wait(Stream& stream);
   /// For an exchange: enqueues the wait for what is received. If something is sent too, the Work

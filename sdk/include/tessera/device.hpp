@@ -141,6 +141,8 @@ class TESSERA_API Device {
   /// assumption such as balanced routing. Devices that compute ignore it. `host` holds the values,
   /// as for write.
   virtual void assume(const Tensor&, const void* /*host*/) {}
+  /// Where such an assumption is about loads: this rank's, against the mean of all ranks.
+  virtual double assumed_imbalance() const { return 1; }
 
   /// From here until end_capture everything launched on `stream`, and on streams forked from and
   /// joined to it by events, is recorded; on other streams it is an error. Errors name the

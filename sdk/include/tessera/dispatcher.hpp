@@ -1,4 +1,5 @@
 #pragma once
+#include <functional>
 #include <vector>
 
 #include "tessera/router.hpp"
@@ -10,6 +11,9 @@ struct ExpertRows {
   Tensor x;        ///< [m, h]
   Tensor weights;  ///< [m], fp32 or wider
 };
+
+/// Work that does not depend on rows that are on their way. Can be called.
+using Meanwhile = std::function<void()>;
 
 /// Carries rows to the ranks of their experts and back. Plugin kind "dispatcher". Each step is
 /// differentiable and belongs to a phase of the MoE layer, in this order:
@@ -28,6 +32,11 @@ struct ExpertRows {
 /// the order of (row, choice) within a rank. Where a matrix is cut over expert_tensor, every rank
 /// of that axis gets all rows of its experts, and what each computes is a part of the result:
 /// combine and unpermute sum the parts in the order of the ranks.
+///
+/// The layer gives the fields `experts`, `top_k` and, where it pads to a capacity,
+/// `rows_per_expert`: no rank has more rows for one expert, and exactly so many places are carried
+/// from each rank to each expert, so that all shapes are fixed. A place without a row is zero, with
+/// weight 0; it counts as a row of its expert, and stands anywhere among them.
 class TESSERA_API TokenDispatcher {
  public:
   static constexpr std::string_view kKind = "dispatcher";
@@ -44,13 +53,21 @@ class TESSERA_API TokenDispatcher {
   virtual std::vector<HostSlot> reads() const = 0;
   /// Do the shapes of what dispatch returns depend on the routing?
   virtual Shapes shapes() const = 0;
-  /// From what preprocess returned to the rows of this rank's experts, expert after expert.
-  virtual ExpertRows dispatch(Context& cx, Bundle& bundle, const ExpertRows& rows) const = 0;
+  /// From what preprocess returned to the rows of this rank's experts, expert after expert. Calls
+  /// `meanwhile` once, while rows are under way where it can, and records it so that backward does
+  /// the same.
+  virtual ExpertRows dispatch(Context& cx,
+                              Bundle& bundle,
+                              const ExpertRows& rows,
+                              const Meanwhile& meanwhile) const = 0;
   /// i64 [local experts]: how many of the rows that dispatch returned are each expert's; rows after
   /// the last one's are padding. Known from preprocess on, until unpermute.
   virtual Tensor counts(const Bundle& bundle) const = 0;
-  /// Results y [m, h] of the experts back to the ranks of their rows.
-  virtual Tensor combine(Context& cx, Bundle& bundle, const Tensor& y) const = 0;
+  /// Results y [m, h] of the experts back to the ranks of their rows. `meanwhile` as in dispatch.
+  virtual Tensor combine(Context& cx,
+                         Bundle& bundle,
+                         const Tensor& y,
+                         const Meanwhile& meanwhile) const = 0;
   /// What combine returned, summed for each token: [n, h].
   virtual Tensor unpermute(Context& cx, Bundle& bundle, const Tensor& y) const = 0;
 };

@@ -60,11 +60,29 @@ TESSERA_API Tensor expert_counts(Context& cx,
                                  i64 all,
                                  const SequenceRows& rows);
 
+/// Which choices an expert takes (KeepChoicesArgs).
+struct KeepSpec {
+  i64 experts = 0;  ///< E
+  i64 limit = 0;    ///< choices of one expert, in a sample or in all rows
+  bool per_sample = true;
+  i64 first = 0, rows = 0;  ///< the rows that the result is of
+};
+/// i32 [rows, k]: `experts` [m, k] of those rows, where the expert takes the choice, else E.
+/// `weights` [m, k] undefined: by position.
+TESSERA_API Tensor keep_choices(Context& cx,
+                                const Tensor& experts,
+                                const Tensor& weights,
+                                const Tensor& row_ids,
+                                const KeepSpec& spec);
+
 struct ExpertOrder {
   Tensor order;    ///< i32 [n·k]: choices by expert, stable; dropped ones (outside [0, E)) last
   Tensor inverse;  ///< i32 [n, k]: the place of each choice in `order`
 };
 TESSERA_API ExpertOrder sort_by_expert(Context& cx, const Tensor& experts, i64 all);
+/// i32 [E · places]: `places` entries for each expert: its choices from `order`, of which counts
+/// i64 [E] are each expert's, then -1.
+TESSERA_API Tensor pad_order(Context& cx, const Tensor& order, const Tensor& counts, i64 places);
 /// i32 [size]: where each number below `size` stands in `order` (i32, any shape); -1: nowhere.
 TESSERA_API Tensor invert_order(Context& cx, const Tensor& order, i64 size);
 

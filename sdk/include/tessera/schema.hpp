@@ -27,7 +27,7 @@ struct Component {
 template <class T>
 using Auto = std::optional<T>;
 
-enum class FieldType : u8 { boolean, integer, number, string, array, component, tables };
+enum class FieldType : u8 { boolean, integer, number, string, array, component, tables, variants };
 
 /// What is known of one configuration key. Written through Schema<T>; read by the parser, by
 /// `plugins show`, by `config check`. Everything in it is plain data of libtessera's heap.
@@ -45,11 +45,14 @@ struct TESSERA_API FieldSpec {
   bool least_excluded = false, most_excluded = false;
   std::vector<std::string> choices;
   std::string megatron;                 ///< the flag a Megatron-LM user would search for
-  std::string component_kind;           ///< kind of a component slot
+  std::string component_kind;           ///< kind of a component slot, or of variants of one
+  std::string variants_of;              ///< of variants: the slot that they are like
   std::vector<FieldSpec> table_fields;  ///< of each table of `tables`
-  std::function<void(void* object, const Value&)> assign;  ///< all but the two below
+  std::function<void(void* object, const Value&)> assign;  ///< all but the three below
   std::function<void(void* object, std::string type, std::string path)> assign_component;
   std::function<void(void* object, const std::string& name, const ConfigNode&)> assign_table;
+  std::function<void(void* object, const std::string& name, std::string type, std::string path)>
+      assign_variant;
 
   /// Throws ConfigError with the reason when `value` has the wrong type or is out of range;
   /// returns it converted (an integer where a float is wanted becomes a float).
@@ -233,6 +236,24 @@ class Schema {
                             void* object, const std::string& key, const ConfigNode& node) {
       read_fields(fields, node, {}, &(static_cast<T*>(object)->*member)[key]);
     };
+    return FieldBuilder(spec);
+  }
+
+  /// Named variants of the slot `of`, which was described before: `[model.blocks.NAME]` reads as
+  /// what is written for `[model.block]`, with its own keys over it. Where it chooses another type,
+  /// keys that only the former type knows do not count.
+  template <class K>
+  FieldBuilder variants(std::string_view name,
+                        std::map<std::string, Component<K>> T::*member,
+                        std::string_view of,
+                        std::string_view doc) {
+    FieldSpec& spec = add(name, doc, FieldType::variants);
+    spec.component_kind = K::kKind;
+    spec.variants_of = of;
+    spec.assign_variant =
+        [member](void* object, const std::string& key, std::string type, std::string path) {
+          (static_cast<T*>(object)->*member)[key] = {std::move(type), std::move(path)};
+        };
     return FieldBuilder(spec);
   }
 

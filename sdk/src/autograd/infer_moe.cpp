@@ -67,6 +67,36 @@ void SortByExpertArgs::infer(SortByExpertArgs& args) {
   check.output(args.inverse, shape_of(args.experts));
 }
 
+void KeepChoicesArgs::infer(KeepChoicesArgs& args) {
+  const Infer check(args);
+  check_experts(check, args.experts, args.all);
+  const i64 m = args.experts.shape[0];
+  check.optional(args.weights, shape_of(args.experts));
+  check.require(!present(args.weights) || args.weights.dtype == DType::fp32 ||
+                    args.weights.dtype == DType::fp64,
+                "weights must be fp32 or fp64");
+  check.input(args.row_ids, {m});
+  check.require(args.limit >= 0, "limit is {}", args.limit);
+  check.require(args.first >= 0 && args.rows >= 0 && args.first + args.rows <= m,
+                "rows [{}, {}) of {}",
+                args.first,
+                args.first + args.rows,
+                m);
+  check.output(args.kept, {args.rows, args.experts.shape[1]});
+}
+
+void PadOrderArgs::infer(PadOrderArgs& args) {
+  const Infer check(args);
+  check.rank(args.order, 1);
+  check.input(args.order, {args.order.shape[0]});
+  const i64 all = check_counts(check, args.counts);
+  check.require(args.places >= 0 && all * args.places <= std::numeric_limits<i32>::max(),
+                "{} places of each of {} experts",
+                args.places,
+                all);
+  check.output(args.padded, {all * args.places});
+}
+
 void InvertOrderArgs::infer(InvertOrderArgs& args) {
   const Infer check(args);
   check.input(args.order, shape_of(args.order));

@@ -60,6 +60,28 @@ ExpertOrder sort_by_expert(Context& cx, const Tensor& experts, i64 all) {
   return {made[0], made[1]};
 }
 
+Tensor keep_choices(Context& cx,
+                    const Tensor& experts,
+                    const Tensor& weights,
+                    const Tensor& row_ids,
+                    const KeepSpec& spec) {
+  KeepChoicesArgs args;
+  args.experts = experts.arg();
+  if (weights.defined()) args.weights = weights.arg();
+  args.row_ids = row_ids.arg();
+  args.all = spec.experts;
+  args.limit = spec.limit;
+  args.per_sample = spec.per_sample;
+  args.first = spec.first;
+  args.rows = spec.rows;
+  return run(cx, args)[0];
+}
+
+Tensor pad_order(Context& cx, const Tensor& order, const Tensor& counts, i64 places) {
+  PadOrderArgs args{order.arg(), counts.arg(), {}, places};
+  return run(cx, args)[0];
+}
+
 Tensor invert_order(Context& cx, const Tensor& order, i64 size) {
   InvertOrderArgs args{order.arg(), {}, size};
   return run(cx, args)[0];

@@ -1,4 +1,7 @@
+#include <algorithm>
+
 #include "cases.hpp"
+#include "tessera/random.hpp"
 
 namespace tessera::testing {
 namespace {
@@ -19,6 +22,29 @@ void add_orders(Cases& cases, const Size& s) {
   SortByExpertArgs sort;
   sort.all = s.experts;
   cases.add(name, sort, {experts(), Operand::result(), Operand::result()});
+  for (const bool by_weight : {true, false}) {
+    KeepChoicesArgs keep;
+    keep.all = s.experts;
+    keep.limit = std::max<i64>(1, s.n * s.k / s.experts / 2);
+    keep.per_sample = by_weight;
+    keep.first = s.n / 3;
+    keep.rows = s.n - s.n / 3;
+    std::vector<double> rows;  // of three samples, in no order
+    for (i64 i = 0; i < s.n; ++i) rows.push_back(static_cast<double>(row_id(i % 3, s.n - i)));
+    cases.add(name + (by_weight ? " by weight" : " by position"),
+              keep,
+              {experts(),
+               by_weight ? cases.random({s.n, s.k}, cases.statistic(), -1, 1) : Operand::absent(),
+               Operand::given({s.n}, DType::i64, std::move(rows)),
+               Operand::result()});
+  }
+  PadOrderArgs pad;
+  pad.places = s.n * s.k / s.experts + 1;
+  cases.add(name,
+            pad,
+            {cases.integers({s.n * s.k}, DType::i32, 0, s.n * s.k),
+             cases.integers({s.experts}, DType::i64, 0, 2 * pad.places),
+             Operand::result()});
   InvertOrderArgs invert;
   invert.size = s.n * s.k + 3;
   std::vector<double> reversed;

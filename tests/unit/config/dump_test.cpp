@@ -24,6 +24,30 @@ std::string part(const std::string& text, const std::string& header) {
   return text.substr(begin, text.find("\n\n", begin) + 1 - begin);
 }
 
+// What a variant inherits follows from the slot that it is like, also after a dump was loaded.
+TEST(Dump, VariantsKeepWhatTheyWrite) {
+  const std::string text = dump(resolved(kBase + R"([model.block.mlp]
+type = "moe"
+top_k = 1
+[model.blocks.a]
+[model.blocks.b.mlp]
+top_k = 2
+)"));
+  EXPECT_EQ(part(text, "[model.blocks.a]"),
+            "[model.blocks.a]\n"
+            "# type = \"block\"                              # default\n");
+  EXPECT_EQ(part(text, "# [model.blocks.a.mlp]"),
+            "# [model.blocks.a.mlp]\n"
+            "# type = \"moe\"                                # from model.block.mlp.type\n"
+            "# experts = 4                                 # default\n"
+            "# top_k = 1                                   # from model.block.mlp.top_k\n"
+            "# activation = \"gelu\"                         # default\n");
+  EXPECT_THAT(part(text, "[model.blocks.b.mlp]"), ::testing::HasSubstr("\ntop_k = 2 "));
+  const Resolved again = resolved(text, {"model.block.mlp.top_k=3"});
+  EXPECT_THAT(values_text(again), ::testing::HasSubstr("model.blocks.a.mlp.top_k = 3\n"));
+  EXPECT_THAT(values_text(again), ::testing::HasSubstr("model.blocks.b.mlp.top_k = 2\n"));
+}
+
 TEST(Dump, LinesCarryTheirOrigin) {
   const std::string text =
       dump(resolved(kBase, {"model.block.norm.eps=0.1", "model.block.mlp.gate.type=none"}));

@@ -156,6 +156,83 @@ match = "a"
   EXPECT_EQ(value(r, "optimizer.groups.a.lr_scale"), "1.0");
 }
 
+const std::string kVariants = R"([model.block.mlp]
+type = "moe"
+experts = 8
+activation = "silu"
+[model.block.mlp.dispatcher]
+type = "alltoall"
+capacity = 2
+[model.blocks.dense.mlp]
+type = "dense"
+ffn = 48
+[model.blocks.sparse]
+[model.blocks.large.mlp]
+experts = 16
+)";
+
+TEST(Variants, AreTheSlotWithFurtherKeys) {
+  const Resolved r = resolved(kBase + kVariants);
+  EXPECT_EQ(r.node("model")->tables("blocks"),
+            (std::vector<std::string>{"dense", "sparse", "large"}));
+  EXPECT_EQ(value(r, "model.blocks.sparse.mlp.experts"), "8");
+  EXPECT_EQ(value(r, "model.blocks.sparse.mlp.dispatcher.capacity"), "2.0");
+  EXPECT_EQ(value(r, "model.blocks.sparse.norm.eps"), "1e-05");
+  EXPECT_EQ(value(r, "model.blocks.large.mlp.experts"), "16");
+  EXPECT_EQ(value(r, "model.blocks.large.mlp.activation"), "\"silu\"");
+  EXPECT_EQ(*r.node("model.blocks.sparse.mlp")->find("experts"), Value(8));
+  EXPECT_EQ(r.node("model.blocks.sparse.mlp")->origin("experts"),
+            "a.toml:14:11, from model.block.mlp.experts");
+  EXPECT_EQ(value(r, "model.block.mlp.experts"), "8");
+}
+
+TEST(Variants, OfAnotherTypeForgetKeysOfTheFormer) {
+  const Resolved r = resolved(kBase + kVariants);
+  EXPECT_EQ(value(r, "model.blocks.dense.mlp.type"), "\"dense\"");
+  EXPECT_EQ(value(r, "model.blocks.dense.mlp.ffn"), "48");
+  EXPECT_EQ(value(r, "model.blocks.dense.mlp.activation"), "\"silu\"");
+  EXPECT_EQ(value(r, "model.blocks.dense.mlp.experts"), "nothing");
+  EXPECT_EQ(value(r, "model.blocks.dense.mlp.dispatcher.capacity"), "nothing");
+  EXPECT_TRUE(r.notices.empty()) << r.notices.front();
+  EXPECT_EQ(problems_of(kBase + kVariants, {"model.blocks.dense.mlp.top_k=1"}),
+            "--set #1: [model.blocks.dense.mlp] unknown key \"top_k\": \"moe\" knows it, but type "
+            "is \"dense\" here\n"
+            "      | model.blocks.dense.mlp.top_k=1\n"
+            "      | ^^^^^^^^^^^^^^^^^^^^^^^^^^^^");
+}
+
+TEST(Variants, FollowTheSlotWhereTheyWriteNothing) {
+  const Resolved r = resolved(
+      kBase + kVariants,
+      {"model.block.norm.eps=0.1", "model.block.mlp.experts=2", "model.blocks.dense.norm.eps=0.2"});
+  EXPECT_EQ(value(r, "model.blocks.sparse.norm.eps"), "0.1");
+  EXPECT_EQ(value(r, "model.blocks.dense.norm.eps"), "0.2");
+  EXPECT_EQ(value(r, "model.blocks.sparse.mlp.experts"), "2");
+  EXPECT_EQ(value(r, "model.blocks.large.mlp.experts"), "16");  // more particular than --set
+}
+
+// What they inherit is wrong once, where it was written.
+TEST(Variants, SayOnlyTheirOwnMistakes) {
+  EXPECT_EQ(problems_of(kBase + kVariants,
+                        {"model.block.mlp.experts=0",
+                         "model.block.mlp.strange=1",
+                         "model.blocks.large.mlp.top_k=0",
+                         "model.blocks.dense=1"}),
+            "--set #1: [model.block.mlp] experts: expected integer >= 1, got 0\n"
+            "      | model.block.mlp.experts=0\n"
+            "      |                         ^\n"
+            "--set #2: [model.block.mlp] unknown key \"strange\"; layer \"moe\" (layer.so 0.1.0) "
+            "knows type, experts, top_k, activation, dispatcher\n"
+            "      | model.block.mlp.strange=1\n"
+            "      | ^^^^^^^^^^^^^^^^^^^^^^^\n"
+            "--set #3: [model.blocks.large.mlp] top_k: expected integer >= 1, got 0\n"
+            "      | model.blocks.large.mlp.top_k=0\n"
+            "      |                              ^\n"
+            "--set #4: [model.blocks] holds tables: write [model.blocks.dense]\n"
+            "      | model.blocks.dense=1\n"
+            "      | ^^^^^^^^^^^^^^^^^^");
+}
+
 TEST(Resolve, OptionalSlotsMayBeNone) {
   EXPECT_EQ(value(resolved(kBase, {"model.block.mlp.gate.type=none"}), "model.block.mlp.gate.type"),
             "\"\"");

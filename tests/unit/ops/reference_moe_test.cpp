@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "tessera/random.hpp"
 #include "tests/unit/ops/run.hpp"
 
 namespace tessera {
@@ -95,6 +96,74 @@ TEST(ReferenceExperts, CountedAndSorted) {
   EXPECT_EQ(run(invert, {indices({6}, sorted[1]), Operand::result()})[1], sorted[2]);
   invert.size = 4;
   EXPECT_EQ(run(invert, {indices({3}, {3, -1, 1}), Operand::result()})[1], (Values{-1, 2, -1, 0}));
+}
+
+// Rows of samples 1 and 0, in another order than their positions. Of expert 0 two choices stay in
+// each sample, of expert 1 all.
+struct Choices {
+  Operand experts = indices({6, 1}, {0, 0, 0, 0, 1, 5});
+  Operand weights = fp64({6, 1}, {1, 3, 2, 0, 9, 9});
+  Operand rows = Operand::given({6},
+                                DType::i64,
+                                {static_cast<double>(row_id(1, 0)),
+                                 static_cast<double>(row_id(1, 2)),
+                                 static_cast<double>(row_id(1, 1)),
+                                 static_cast<double>(row_id(0, 7)),
+                                 static_cast<double>(row_id(1, 3)),
+                                 static_cast<double>(row_id(1, 4))});
+  KeepChoicesArgs args = [] {
+    KeepChoicesArgs made;
+    made.all = 2;
+    made.limit = 2;
+    made.rows = 6;
+    return made;
+  }();
+};
+
+TEST(ReferenceCapacity, TheLargestWeightsStay) {
+  Choices c;
+  EXPECT_EQ(run(c.args, {c.experts, c.weights, c.rows, Operand::result()})[3],
+            (Values{2, 0, 0, 0, 1, 2}));
+  c.args.per_sample = false;
+  c.args.limit = 1;
+  EXPECT_EQ(run(c.args, {c.experts, c.weights, c.rows, Operand::result()})[3],
+            (Values{2, 0, 2, 2, 1, 2}));
+}
+
+TEST(ReferenceCapacity, TheFirstPositionsStay) {
+  Choices c;
+  EXPECT_EQ(run(c.args, {c.experts, {}, c.rows, Operand::result()})[3], (Values{0, 2, 0, 0, 1, 2}));
+}
+
+TEST(ReferenceCapacity, TiesAndNansGoToTheFirstPosition) {
+  Choices c;
+  const double nan = std::nan("");
+  c.args.limit = 1;
+  EXPECT_EQ(
+      run(c.args, {c.experts, fp64({6, 1}, {2, 2, 2, 0, 0, 0}), c.rows, Operand::result()})[3],
+      (Values{0, 2, 2, 0, 1, 2}));
+  EXPECT_EQ(
+      run(c.args,
+          {c.experts, fp64({6, 1}, {nan, -9, nan, nan, nan, nan}), c.rows, Operand::result()})[3],
+      (Values{2, 0, 2, 0, 1, 2}));
+}
+
+// What other ranks hold counts too.
+TEST(ReferenceCapacity, OwnRowsAreAPartOfAll) {
+  Choices c;
+  c.args.first = 1;
+  c.args.rows = 2;
+  EXPECT_EQ(run(c.args, {c.experts, {}, c.rows, Operand::result()})[3], (Values{2, 0}));
+  c.args.limit = 0;
+  EXPECT_EQ(run(c.args, {c.experts, {}, c.rows, Operand::result()})[3], (Values{2, 2}));
+}
+
+TEST(ReferenceCapacity, EveryExpertHasItsPlaces) {
+  PadOrderArgs args;
+  args.places = 2;
+  const Operand counts = Operand::given({3}, DType::i64, {1, 0, 3});
+  EXPECT_EQ(run(args, {indices({5}, {4, 1, 2, 3, 0}), counts, Operand::result()})[2],
+            (Values{4, -1, -1, -1, 1, 2}));
 }
 
 TEST(ReferenceRows, GoToTheirExpertsAndBack) {

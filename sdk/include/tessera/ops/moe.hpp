@@ -43,6 +43,40 @@ struct SortByExpertArgs {
   TESSERA_API static void infer(SortByExpertArgs& args);
 };
 
+/// kept i32 [n, k]: the choices of rows [first, first + n) of experts i32 [m, k] that their experts
+/// take, and `all` for those that are dropped. An expert takes `limit` of the choices of a sample
+/// (row_ids i64 [m], random.hpp), or of all rows: those of the largest weights [m, k] (fp32 or
+/// fp64), or without weights of the lowest positions. Among equal weights, the lower position
+/// first; NaN is below all. So many rows are looked at on every rank that the result does not
+/// depend on which rank has which.
+struct KeepChoicesArgs {
+  static constexpr std::string_view kName = "keep_choices";
+  static constexpr int kTensors = 4, kOutputs = 1;
+  static constexpr TensorRule kRules[] = {{"experts", TypeRule::indices},
+                                          {"weights", TypeRule::floating},
+                                          {"row_ids", TypeRule::integers},
+                                          {"kept", TypeRule::indices}};
+  TensorArg experts, weights, row_ids, kept;
+  i64 all = 0;  ///< E
+  i64 limit = 0;
+  bool per_sample = true;
+  i64 first = 0, rows = 0;  ///< rows: n
+  TESSERA_API static void infer(KeepChoicesArgs& args);
+};
+
+/// padded i32 [E · places]: `places` entries for each expert, its choices from `order` (of
+/// sort_by_expert), of which counts i64 [E] are each expert's, then -1. Choices beyond are left
+/// out.
+struct PadOrderArgs {
+  static constexpr std::string_view kName = "pad_order";
+  static constexpr int kTensors = 3, kOutputs = 1;
+  static constexpr TensorRule kRules[] = {
+      {"order", TypeRule::indices}, {"counts", TypeRule::integers}, {"padded", TypeRule::indices}};
+  TensorArg order, counts, padded;
+  i64 places = 0;
+  TESSERA_API static void infer(PadOrderArgs& args);
+};
+
 /// inverse i32 [size]: inverse[order[i]] = i, and -1 where no i is; order i32 of any shape, whose
 /// entries outside [0, size) name nothing.
 struct InvertOrderArgs {

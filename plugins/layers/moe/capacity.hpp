@@ -1,0 +1,43 @@
+#pragma once
+#include <algorithm>
+#include <cmath>
+
+#include "tessera/comm.hpp"
+#include "tessera/router.hpp"
+
+namespace tessera {
+
+/// How many choices an expert takes of `tokens` rows with top_k choices each: its share of them
+/// times the factor, rounded up, in double; never more than there are tokens.
+inline i64 capacity_of(i64 tokens, i64 top_k, i64 experts, double factor) {
+  const double share = static_cast<double>(tokens * top_k) / static_cast<double>(experts);
+  return static_cast<i64>(std::min(std::ceil(share * factor), static_cast<double>(tokens)));
+}
+
+/// Drops the choices that are more than their expert takes of a sequence, on all of its ranks
+/// alike, or of the rows that one rank routes.
+class Capacity {
+ public:
+  struct Options {
+    i64 experts = 0, top_k = 0;
+    double factor = 1;
+    bool per_sequence = true;  ///< or of the rows of a rank
+    bool by_weight = true;     ///< the largest weights stay, or the first positions
+  };
+  Capacity(BuildContext& build, const Options& options);
+
+  /// The experts of `routing`, E where a choice is dropped.
+  Tensor keep(Context& cx, const Bundle& bundle, const Routing& routing) const;
+  /// No rank keeps more choices of one expert.
+  i64 rows_per_expert() const { return most_; }
+
+ private:
+  Options options_;
+  TensorRegion region_;
+  ProcessGroup* sequences_;  // ranks that hold the same sequences; nullptr: no others, or none yet
+  bool shared_;              // do others hold parts of them?
+  i64 limit_, most_;
+  Slot row_ids_;
+};
+
+}  // namespace tessera
