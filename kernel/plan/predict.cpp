@@ -156,6 +156,17 @@ Prediction predict(const PlanArguments& arguments) {
   out.hardware = arguments.hardware;
   out.layout = setup.layout;
   const RankGenerator ranks(out.layout);
+  if (arguments.imbalance != 1) {
+    if (ranks.size(Axis::expert) == 1) {
+      fail_config(
+          "--imbalance {}: parallel.expert = 1, so that every rank holds all experts and none is "
+          "loaded more than another",
+          arguments.imbalance);
+    }
+    out.notes.push_back(
+        fmt::format("the experts of every rank are planned with {} times their mean load",
+                    arguments.imbalance));
+  }
   out.data = ranks.size(Axis::data);
   out.microbatches = setup.microbatches;
   out.micro = config.batch.micro;

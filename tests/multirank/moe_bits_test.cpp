@@ -66,6 +66,21 @@ TEST_P(MoeBits, OfEmptyPlaces) {
   expect_same(sets, with(sets, {"model.block.mlp.pad_to_capacity=true"}));
 }
 
+// A rank counts what it routes: one sequence of a microbatch of one, where nothing is cut.
+TEST(CapacityOfARank, IsThatOfASequenceWhereItRoutesOne) {
+  const auto losses = [](const Sets& more) {
+    const Sets sets = with(with(kModel, {"model.block.mlp.capacity_factor=0.75"}), more);
+    return train(tiny_config(), sets, {.steps = 3}).losses;
+  };
+  const std::string rank = "model.block.mlp.capacity_scope=\"rank\"";
+  const std::vector<double> sequence = losses({});
+  EXPECT_EQ(losses({rank, "batch.micro=1"}), losses({"batch.micro=1"}));
+  for (const std::string layout : {"batch.micro=2", "parallel.context=2", "parallel.tensor=4"}) {
+    EXPECT_EQ(difference(losses({layout}), sequence, kLossTolerance, "loss"), "") << layout;
+    EXPECT_NE(difference(losses({layout, rank}), sequence, kLossTolerance, "loss"), "") << layout;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Layouts, MoeBits, ::testing::ValuesIn(rows()), [](const auto& info) {
   return info.param.name;
 });

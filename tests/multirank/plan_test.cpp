@@ -7,6 +7,7 @@
 #include <mutex>
 #include <tuple>
 
+#include "invariant_support.hpp"
 #include "kernel/plan/optimizer_ranges.hpp"
 #include "kernel/plan/report.hpp"
 #include "training_support.hpp"
@@ -14,7 +15,6 @@
 namespace tessera::testing {
 namespace plan_test {
 
-using Sets = std::vector<std::string>;
 using Counted = std::map<std::tuple<std::string, std::string>, std::pair<i64, i64>>;
 
 struct Measured {
@@ -126,6 +126,12 @@ const std::string kMicro1 = "batch.micro=1";
 const std::string kBf16 = "precision.compute=\"bf16\"";
 const std::string kContext = "model.block.attention.context=";
 
+const Sets kPadded = {"model.block.mlp.type=\"moe\"",
+                      "model.block.mlp.experts=4",
+                      "model.block.mlp.ffn=32",
+                      "model.block.mlp.capacity_factor=1.0",
+                      "model.block.mlp.pad_to_capacity=true"};
+
 INSTANTIATE_TEST_SUITE_P(
     Layouts,
     Planned,
@@ -194,7 +200,26 @@ INSTANTIATE_TEST_SUITE_P(
                 "parallel.context=2",
                 "schedule.type=\"zb_h1\"",
                 "recompute.mode=\"selective\"",
-                kMicro1}}),
+                kMicro1}},
+        // Padding makes what experts get known beforehand.
+        Layout{"padded_ep4_shared",
+               with({"parallel.expert=4",
+                     "model.block.mlp.shared_ffn=32",
+                     "model.block.mlp.shared_overlap=true"},
+                    kPadded)},
+        Layout{"padded_tp2_ep2_etp2_allgather",
+               with({"parallel.tensor=2",
+                     "parallel.expert=2",
+                     "model.block.mlp.dispatcher.type=\"allgather\""},
+                    kPadded)},
+        Layout{"pp2_ep2_pattern",
+               with({"parallel.pipeline=2",
+                     "parallel.expert=2",
+                     "schedule.type=\"1f1b\"",
+                     "model.pattern=\"dense sparse*3\"",
+                     "model.blocks.sparse.mlp.top_k=2",
+                     "model.blocks.dense.mlp.type=\"mlp\""},
+                    kPadded)}),
     [](const auto& info) { return info.param.name; });
 
 struct Shape {
