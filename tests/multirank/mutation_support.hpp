@@ -17,6 +17,7 @@ struct Mutation {
   std::string path, type, mistake;
   std::vector<Row> found_by;
   bool hidden = true;  ///< does one rank compute the same with the mistake?
+  Sets model = {};     ///< what is trained, on both sides
 
   /// The component without its mistake.
   Sets component() const { return {fmt::format("{}.type=\"mutant_{}\"", path, type)}; }

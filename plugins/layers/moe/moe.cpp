@@ -1,6 +1,7 @@
 #include <cmath>
 #include <utility>
 
+#include "auxiliary.hpp"
 #include "tessera/dispatcher.hpp"
 #include "tessera/moe_ops.hpp"
 #include "tessera/plugin.hpp"
@@ -18,6 +19,7 @@ class Moe final : public Layer {
     Auto<i64> ffn;
     std::string activation = "swiglu";
     double init_std = 0.02;
+    double sequence_loss = 0, microbatch_loss = 0, global_loss = 0, z_loss = 0;
     Component<Router> router{"top_k", {}};
     Component<TokenDispatcher> dispatcher{"alltoall", {}};
     static void describe(Schema<Config>& s) {
@@ -47,6 +49,28 @@ class Moe final : public Layer {
       s.field("init_std", &Config::init_std, "standard deviation of the initial weights")
           .from("model.init_std")
           .at_least(0);
+      s.field("sequence_loss",
+              &Config::sequence_loss,
+              "coefficient of the loss that balances the loads of each sequence")
+          .at_least(0)
+          .megatron("--moe-router-load-balancing-type");
+      s.field(
+           "microbatch_loss",
+           &Config::microbatch_loss,
+           "the same of each microbatch on the ranks of tensor × context; depends on batch.micro "
+           "and the layout: not one loss curve")
+          .at_least(0)
+          .megatron("--moe-aux-loss-coeff");
+      s.field("global_loss",
+              &Config::global_loss,
+              "the same with the loads of all ranks of a stage since the step began; depends on "
+              "batch.micro and the layout: not one loss curve")
+          .at_least(0);
+      s.field("z_loss",
+              &Config::z_loss,
+              "coefficient of the mean squared log-sum-exp of the router's logits")
+          .at_least(0)
+          .megatron("--moe-z-loss-coeff");
       s.slot("router", &Config::router, "chooses the experts of each token");
       s.slot("dispatcher", &Config::dispatcher, "carries rows to their experts and back")
           .megatron("--moe-token-dispatcher-type");
@@ -58,15 +82,22 @@ class Moe final : public Layer {
         swiglu_(config.activation == "swiglu"),
         hidden_(build.slot("hidden")),
         experts_(build.slot("moe.experts")),
-        weights_(build.slot("moe.weights")) {
+        weights_(build.slot("moe.weights")),
+        auxiliary_(
+            {config.sequence_loss, config.microbatch_loss, config.global_loss, config.z_loss},
+            config.experts,
+            config.top_k,
+            build) {
     const i64 ffn = config.ffn.value_or(4 * config.hidden);
     check(config, ffn, build);
     router_ = build.child(
         "router",
         config.router,
         {{"hidden", config.hidden}, {"experts", config.experts}, {"top_k", config.top_k}});
-    dispatcher_ = build.child(
-        "dispatcher", config.dispatcher, {{"experts", config.experts}, {"top_k", config.top_k}});
+    dispatcher_ =
+        build.child("dispatcher",
+                    config.dispatcher,
+                    {{"experts", config.experts}, {"top_k", router_->choices(config.top_k)}});
     const Split over_experts{.dim = 0, .axis = Axis::expert};
     const std::vector<i64> halves = {ffn, ffn};
     const double active = static_cast<double>(config.top_k) / static_cast<double>(config.experts);
@@ -86,7 +117,7 @@ class Moe final : public Layer {
 
   std::vector<Phase> phases() override {
     const Shapes shapes = dispatcher_->shapes();
-    return {
+    std::vector<Phase> all = {
         {.scope = "moe_router", .run = [this](Context& cx, Bundle& bundle) { route(cx, bundle); }},
         {.scope = "moe_preprocess",
          .run = [this](Context& cx, Bundle& bundle) { preprocess(cx, bundle); }},
@@ -110,6 +141,15 @@ class Moe final : public Layer {
            const Tensor rows = dispatcher_->unpermute(cx, bundle, y);
            bundle[hidden_] = region_.join_rows(cx, rows);
          }}};
+    // One row does not divide among the ranks of a tensor group.
+    const bool incremental = router_->incremental() && region_.size() == 1;
+    for (Phase& phase : all) phase.incremental = incremental;
+    return all;
+  }
+
+  void end_step(Context& cx) override {
+    router_->end_step(cx);
+    auxiliary_.end_step(cx);
   }
 
  private:
@@ -145,6 +185,7 @@ class Moe final : public Layer {
   void route(Context& cx, Bundle& bundle) const {
     bundle[hidden_] = region_.split_rows(cx, std::exchange(bundle[hidden_], {}));
     const Routing routing = (*router_)(cx, bundle, bundle[hidden_]);
+    auxiliary_.add(cx, routing);
     bundle[experts_] = routing.experts;
     bundle[weights_] = routing.weights;
   }
@@ -177,6 +218,7 @@ class Moe final : public Layer {
   TensorRegion region_;
   bool swiglu_;
   Slot hidden_, experts_, weights_;
+  AuxiliaryLosses auxiliary_;
   std::shared_ptr<Router> router_;
   std::shared_ptr<TokenDispatcher> dispatcher_;
   Parameter *up_ = nullptr, *down_ = nullptr;
