@@ -11,12 +11,12 @@ namespace tessera {
 
 using HostBytes = std::vector<std::byte>;
 
-/// A logical tensor as this rank holds it: a parameter's main values, or optimizer state of its
-/// layout. Named the same under every layout.
+/// A logical tensor as this rank holds it: a parameter's main values, optimizer state of its
+/// layout, or a buffer. Named the same under every layout.
 struct CheckpointTensor {
   std::string name;  ///< "layers.0.mlp.up.weight", "layers.0.mlp.up.weight/first_moment"
-  const Parameter* parameter = nullptr;
-  FlatRange range;  ///< of the parameter's storage: all of it, or a part that other ranks complete
+  const LogicalTensor* of = nullptr;
+  FlatRange range;  ///< of its storage: all of it, or a part that other ranks complete
   Tensor tensor;    ///< [range.length]
   StateHolders holders = StateHolders::every_replica;
 };

@@ -51,13 +51,13 @@ void require_fit(const fs::path& folder,
     }
     const StoredTensor& stored = found->second;
     const std::string_view dtype = dtype_name(tensor.tensor.dtype());
-    if (stored.shape == sizes_of(tensor.parameter->logical) && stored.dtype == dtype) continue;
+    if (stored.shape == sizes_of(tensor.of->logical) && stored.dtype == dtype) continue;
     other.push_back(fmt::format("{}: {} [{}] in the checkpoint, {} [{}] in this run",
                                 tensor.name,
                                 stored.dtype,
                                 fmt::join(stored.shape, ", "),
                                 dtype,
-                                fmt::join(sizes_of(tensor.parameter->logical), ", ")));
+                                fmt::join(sizes_of(tensor.of->logical), ", ")));
   }
   for (const auto& [name, tensor] : index.tensors) {
     if (others != nullptr && !wanted.contains(name)) extra.push_back(name);
@@ -85,9 +85,9 @@ std::vector<HostBytes> read_tensors(const fs::path& folder,
   for (const CheckpointTensor& tensor : tensors) {
     const StoredTensor& stored = index.tensors.at(tensor.name);
     const i64 element = dtype_size(tensor.tensor.dtype());
-    const Shape& local = tensor.parameter->local;
+    const Shape& local = tensor.of->local;
     HostBytes to(static_cast<std::size_t>(local.elements() * element));
-    const std::vector<LocalSlice> all = local_slices(tensor.parameter->layout, tensor.range);
+    const std::vector<LocalSlice> all = local_slices(tensor.of->layout, tensor.range);
     const auto wanted = [&](const Rectangle& where) {
       return std::ranges::any_of(
           all, [&](const LocalSlice& mine) { return mine.where.overlaps(where); });

@@ -32,7 +32,7 @@ class Replicas {
         bytes_(static_cast<std::size_t>(mesh.size(Axis::data) * mesh.size(Axis::context))) {}
 
   bool saves(const CheckpointTensor& tensor) {
-    const ParameterLayout& layout = tensor.parameter->layout;
+    const ParameterLayout& layout = tensor.of->layout;
     if (tensor.holders != StateHolders::every_replica) return layout.counted();
     if (layout.expert()) return layout.saved();
     if (!layout.counted()) return false;
@@ -47,7 +47,7 @@ class Replicas {
 };
 
 SafetensorsEntry entry_of(const CheckpointTensor& tensor, const Rectangle& where) {
-  const bool whole = where.shape == sizes_of(tensor.parameter->logical);
+  const bool whole = where.shape == sizes_of(tensor.of->logical);
   SafetensorsEntry entry;
   entry.key = whole ? tensor.name : tensor.name + where.text();
   entry.dtype = dtype_name(tensor.tensor.dtype());
@@ -120,7 +120,7 @@ struct RankPart::File {
       std::vector<i64> begin = slice.local_begin;
       for (std::size_t d = 0; d < begin.size(); ++d)
         begin[d] += where.begin[d] - slice.where.begin[d];
-      const std::vector<i64> sizes = sizes_of(tensor.parameter->local);
+      const std::vector<i64> sizes = sizes_of(tensor.of->local);
       std::span<const std::byte> bytes =
           one_piece(values, sizes, begin, where.shape, element, tensor.range.begin);
       if (bytes.empty()) {
@@ -146,7 +146,7 @@ struct RankPart::File {
     }
     StoredTensor& of = part.tensors[tensor.name];
     of.dtype = dtype_name(tensor.tensor.dtype());
-    of.shape = sizes_of(tensor.parameter->logical);
+    of.shape = sizes_of(tensor.of->logical);
     of.slices.push_back(std::move(stored));
   }
 };
@@ -155,7 +155,7 @@ RankPart::RankPart(const Mesh& mesh, std::vector<CheckpointTensor> tensors) : ra
   Replicas replicas(mesh);
   for (CheckpointTensor& tensor : tensors) {
     if (!replicas.saves(tensor)) continue;
-    std::vector<LocalSlice> slices = local_slices(tensor.parameter->layout, tensor.range);
+    std::vector<LocalSlice> slices = local_slices(tensor.of->layout, tensor.range);
     if (slices.empty()) continue;
     pieces_.push_back(std::move(slices));
     tensors_.push_back(std::move(tensor));

@@ -35,13 +35,28 @@ u64 ScopedBuild::random_site(std::string_view name) {
   return random_key(settings_.seed, fmt::format("{}/{}", scope_, name));
 }
 
-Metric ScopedBuild::metric(std::string_view name, MetricReduce reduce) {
-  if (reduce != MetricReduce::sum) {
-    fail_config("{}: metric \"{}\": this version collects sums only, no mean and no maximum",
-                component(),
-                name);
+Buffer& ScopedBuild::buffer(const BufferSpec& spec) {
+  try {
+    return parts_.declare(spec, scope_, settings_.main);
+  } catch (const Error&) {
+    rethrow_located(component());
   }
-  return {parts_.metric({std::string(name), reduce})};
+}
+
+LossTerm ScopedBuild::loss(const LossSpec& spec) {
+  try {
+    return {parts_.loss(spec, component())};
+  } catch (const Error&) {
+    rethrow_located(component());
+  }
+}
+
+Metric ScopedBuild::metric(const MetricSpec& spec) {
+  try {
+    return {parts_.metric(spec)};
+  } catch (const Error&) {
+    rethrow_located(component());
+  }
 }
 
 void ScopedBuild::reject(std::string_view key, std::string_view why) const {

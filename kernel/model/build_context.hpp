@@ -63,12 +63,13 @@ class ScopedBuild final : public BuildContext {
   DType compute_dtype() const override { return settings_.compute; }
   std::string scope() const override { return scope_; }
   Parameter& parameter(const ParameterSpec& spec) override;
+  Buffer& buffer(const BufferSpec& spec) override;
   Slot slot(std::string_view name) override { return {parts_.slot(name)}; }
   HostSlot host_slot(std::string_view name) override { return {parts_.host_slot(name)}; }
   CacheSlot cache_slot() override { return {parts_.cache_slot()}; }
   u64 random_site(std::string_view name) override;
-  LossTerm loss(std::string_view name) override { return {parts_.loss(name, component())}; }
-  Metric metric(std::string_view name, MetricReduce reduce) override;
+  LossTerm loss(const LossSpec& spec) override;
+  Metric metric(const MetricSpec& spec) override;
   [[noreturn]] void reject(std::string_view key, std::string_view why) const override;
 
  protected:

@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "tessera/error.hpp"
+#include "tessera/operation.hpp"
+#include "tessera/ops/elementwise.hpp"
 
 namespace tessera {
 
@@ -30,6 +33,17 @@ void check_placement(const ParameterSpec& spec, const std::string& name) {
   }
 }
 
+// Along the pipeline a stage adds what its layers do; experts are counted by the dense axes.
+void check_partial(std::string_view what, std::string_view name, const std::vector<Axis>& axes) {
+  for (const Axis axis : axes) {
+    require(axis == Axis::tensor || axis == Axis::context || axis == Axis::data,
+            "{} \"{}\" is partial over {}; it can be over tp, cp and dp",
+            what,
+            name,
+            axis_name(axis));
+  }
+}
+
 }  // namespace
 
 int ModelParts::index_of(std::vector<std::string>& names, std::string_view name) {
@@ -39,23 +53,77 @@ int ModelParts::index_of(std::vector<std::string>& names, std::string_view name)
   return static_cast<int>(names.size() - 1);
 }
 
-int ModelParts::loss(std::string_view name, std::string_view component) {
-  const auto found = std::ranges::find(losses_, name, &LossInfo::name);
-  if (found != losses_.end()) return static_cast<int>(found - losses_.begin());
-  losses_.push_back({std::string(name), std::string(component)});
-  return static_cast<int>(losses_.size() - 1);
+int ModelParts::add(const LossInfo& loss) {
+  const auto found = std::ranges::find(losses_, loss.name, &LossInfo::name);
+  if (found == losses_.end()) {
+    losses_.push_back(loss);
+    return static_cast<int>(losses_.size() - 1);
+  }
+  if (!found->same(loss)) fail_config("the loss \"{}\" is declared in two ways", loss.name);
+  return static_cast<int>(found - losses_.begin());
 }
 
-int ModelParts::metric(const MetricInfo& metric) {
+int ModelParts::add(const MetricInfo& metric) {
   const auto found = std::ranges::find(metrics_, metric.name, &MetricInfo::name);
   if (found == metrics_.end()) {
     metrics_.push_back(metric);
     return static_cast<int>(metrics_.size() - 1);
   }
-  if (found->reduce != metric.reduce) {
-    fail_config("metric \"{}\" is reduced in two ways", metric.name);
-  }
+  if (!found->same(metric)) fail_config("metric \"{}\" is reduced in two ways", metric.name);
   return static_cast<int>(found - metrics_.begin());
+}
+
+int ModelParts::loss(const LossSpec& spec, std::string_view component) {
+  check_partial("loss", spec.name, spec.partial);
+  return add(LossInfo{
+      std::string(spec.name), spec.weight, spec.auxiliary, spec.partial, std::string(component)});
+}
+
+int ModelParts::metric(const MetricSpec& spec) {
+  check_partial("metric", spec.name, spec.partial);
+  return add(MetricInfo{std::string(spec.name), spec.reduce, spec.partial});
+}
+
+void ModelParts::declare(const std::vector<LossInfo>& losses,
+                         const std::vector<MetricInfo>& metrics) {
+  for (const LossInfo& loss : losses) add(loss);
+  for (const MetricInfo& metric : metrics) add(metric);
+}
+
+Buffer& ModelParts::declare(const BufferSpec& spec, const std::string& scope, DType main) {
+  auto buffer = std::make_unique<Buffer>();
+  buffer->name = scope.empty() ? std::string(spec.name) : fmt::format("{}.{}", scope, spec.name);
+  require(
+      find(buffer->name) == nullptr &&
+          std::ranges::none_of(buffers_, [&](const auto& b) { return b->name == buffer->name; }),
+      "\"{}\" is declared twice",
+      buffer->name);
+  buffer->dtype = spec.dtype.value_or(main);
+  require(!spec.saved || buffer->dtype == main,
+          "buffer \"{}\" is saved, so it has the dtype of main parameters, {}, and not {}",
+          buffer->name,
+          dtype_name(main),
+          dtype_name(buffer->dtype));
+  buffer->logical = buffer->local = spec.shape;
+  buffer->initial = spec.initial;
+  buffer->saved = spec.saved;
+  buffer->layout = ParameterLayout(spec.shape, {}, Placement::replicated(), mesh_);
+  return *buffers_.emplace_back(std::move(buffer));
+}
+
+void ModelParts::allocate_buffers(Device& device) {
+  for (const auto& b : buffers_) {
+    b->value = Tensor::allocate(
+        device, device.pool(), device.stream(), b->local, b->dtype, Category::parameters);
+  }
+}
+
+void ModelParts::initialize_buffers(Device& device, bool saved) {
+  for (const auto& b : buffers_) {
+    if (b->saved && !saved) continue;
+    Operation<FillArgs>(device).launch(
+        device.stream(), device.pool(), {b->value.arg(), b->initial});
+  }
 }
 
 Parameter& ModelParts::declare(const ParameterSpec& spec,

@@ -11,8 +11,8 @@
 
 namespace tessera {
 
-/// What the layers of one rank declared, collected while they are built: parameters in model order,
-/// bundle slots, loss terms, metrics.
+/// What the layers of one rank declared, collected while they are built: parameters and buffers in
+/// model order, bundle slots, loss terms, metrics.
 class ModelParts {
  public:
   struct Entry {
@@ -22,11 +22,21 @@ class ModelParts {
   };
   struct MetricInfo {
     std::string name;
-    MetricReduce reduce;
+    MetricReduce reduce = MetricReduce::sum;
+    std::vector<Axis> partial;
+    bool same(const MetricInfo& other) const {
+      return reduce == other.reduce && partial == other.partial;
+    }
   };
   struct LossInfo {
     std::string name;
+    LossWeight weight = LossWeight::field;
+    bool auxiliary = false;
+    std::vector<Axis> partial;
     std::string component;  ///< the table of the layer that declared it first, for errors
+    bool same(const LossInfo& other) const {
+      return weight == other.weight && auxiliary == other.auxiliary && partial == other.partial;
+    }
   };
 
   /// Pipeline ranks that hold each parameter, in the order of their stages, by name.
@@ -42,13 +52,23 @@ class ModelParts {
   int slot(std::string_view name) { return index_of(slots_, name); }
   int host_slot(std::string_view name) { return index_of(host_slots_, name); }
   int cache_slot() { return cache_slots_++; }
-  int loss(std::string_view name, std::string_view component = {});
-  int metric(const MetricInfo& metric);
+  /// `main`: the dtype of those that name none.
+  Buffer& declare(const BufferSpec& spec, const std::string& scope, DType main);
+  int loss(const LossSpec& spec, std::string_view component = {});
+  int metric(const MetricSpec& spec);
+  /// Terms and metrics of layers on other stages: they are counted alike on all of them.
+  void declare(const std::vector<LossInfo>& losses, const std::vector<MetricInfo>& metrics);
 
   const std::vector<Entry>& parameters() const { return parameters_; }
   /// By logical name; nullptr when no layer of this rank declared it.
   Parameter* find(std::string_view name) const;
   std::vector<Parameter*> parameter_list() const;
+  const std::vector<std::unique_ptr<Buffer>>& buffers() const { return buffers_; }
+  /// Gives the buffers their memory.
+  void allocate_buffers(Device& device);
+  /// Writes their initial values; where `saved` is false, only those of buffers that no checkpoint
+  /// has.
+  void initialize_buffers(Device& device, bool saved);
   const std::vector<std::string>& slots() const { return slots_; }
   int cache_slots() const { return cache_slots_; }
   const std::vector<LossInfo>& losses() const { return losses_; }
@@ -63,11 +83,14 @@ class ModelParts {
   i64 active_elements() const;
 
  private:
+  int add(const LossInfo& loss);
+  int add(const MetricInfo& metric);
   static int index_of(std::vector<std::string>& names, std::string_view name);
   const Mesh& mesh_;
   Holders holders_;
   std::vector<Entry> parameters_;
   std::map<std::string, std::size_t, std::less<>> by_name_;  // indices of parameters_
+  std::vector<std::unique_ptr<Buffer>> buffers_;
   std::vector<std::string> slots_, host_slots_;
   std::shared_ptr<HostBlocks> blocks_ = std::make_shared<HostBlocks>();
   int cache_slots_ = 0;

@@ -270,6 +270,15 @@ struct NamedRouter final : Named<Router> {
   Routing operator()(Context& cx, Bundle& bundle, const Tensor& x) const override {
     return call("route", [&](auto& c) { return c(cx, bundle, x); });
   }
+  i64 choices(i64 top_k) const override {
+    return call("choices", [&](auto& c) { return c.choices(top_k); });
+  }
+  bool incremental() const override {
+    return call("incremental", [](auto& c) { return c.incremental(); });
+  }
+  void end_step(Context& cx) override {
+    call("end_step", [&](auto& c) { c.end_step(cx); });
+  }
 };
 
 // Names errors of what a component records for the backward pass. A handler that was there before

@@ -78,6 +78,11 @@ Tensor TensorRegion::join_rows(Context& cx, const Tensor& x) const {
   return size_ == 1 || own_rows_ ? x : collectives::join_rows(cx, x, group(), name_);
 }
 
+Tensor TensorRegion::split_entries(const Tensor& entries) const {
+  const i64 each = entries.dim(0) / size_;
+  return size_ == 1 ? entries : entries.slice(0, index_ * each, each);
+}
+
 Placement TensorRegion::per_split_row() const {
   return size_ > 1 ? Placement::summed_over({Axis::tensor}) : Placement::replicated();
 }

@@ -62,6 +62,11 @@ class ThreadRank final : public LocalRank {
 
   const Mesh& mesh() const override { return *rank_.mesh; }
   Context& context() override { return context_; }
+  std::vector<Buffer*> buffers() override {
+    std::vector<Buffer*> all;
+    for (const auto& buffer : parts_.buffers()) all.push_back(buffer.get());
+    return all;
+  }
   Slot slot(const std::string& name) override { return {parts_.slot(name)}; }
   Bundle bundle() const override { return parts_.bundle(); }
   std::vector<Parameter*> parameters() override { return parts_.parameter_list(); }
@@ -76,6 +81,7 @@ class ThreadRank final : public LocalRank {
                               const std::string& type,
                               const Given& given) override {
     const std::size_t before = parts_.parameters().size();
+    const std::size_t buffers_before = parts_.buffers().size();
     ScopedBuild build(settings_, parts_, layers_++, scope, scope);
     std::shared_ptr<void> made =
         maker_.make(kind, type, scope, given, static_cast<BuildContext*>(&build));
@@ -85,6 +91,11 @@ class ThreadRank final : public LocalRank {
       p.grad = context().empty(p.local, options_.dtype);
       initialize(p, options_.seed, *rank_.device);
       write(p.grad, std::vector<double>(static_cast<std::size_t>(p.local.elements())));
+    }
+    for (std::size_t i = buffers_before; i < parts_.buffers().size(); ++i) {
+      Buffer& b = *parts_.buffers()[i];
+      b.value = context().empty(b.local, b.dtype);
+      write(b.value, std::vector<double>(static_cast<std::size_t>(b.local.elements()), b.initial));
     }
     return made;
   }

@@ -52,6 +52,8 @@ class TESSERA_API LocalRank {
   Parameter& parameter(const std::string& name);
   /// All of what was built, in the order of declaration.
   virtual std::vector<Parameter*> parameters() = 0;
+  /// Its buffers, alike.
+  virtual std::vector<Buffer*> buffers() = 0;
   /// Slots of what was built, and a bundle for them.
   virtual Slot slot(const std::string& name) = 0;
   virtual Bundle bundle() const = 0;

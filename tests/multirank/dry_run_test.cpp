@@ -84,7 +84,10 @@ class Norm final : public Module {
     }
   };
   Norm(const Config& config, BuildContext& build) : mistake_(config.mistake) {
-    if (mistake_ == "metric_mean") build.metric("norm", MetricReduce::mean);
+    if (mistake_ == "metric_twice") {
+      build.metric({.name = "norm", .reduce = MetricReduce::mean});
+      build.metric({.name = "norm", .reduce = MetricReduce::max});
+    }
     const i64 features = mistake_ == "weight_shape" ? config.hidden / 2 : config.hidden;
     for (const char* name : {"weight", "bias"}) {
       ParameterSpec spec{.name = name, .shape = {features}};
@@ -175,6 +178,13 @@ TEST(DryRun, WhatIsRightPasses) {
   EXPECT_EQ(check(kRows + layer("none")), "");
   EXPECT_EQ(check(moe("experts = 8\n"), {"parallel.tensor=2", "parallel.expert=4"}), "");
   EXPECT_EQ(check(kRows + moe("experts = 8\n"), {"parallel.expert_tensor=1"}), "");
+  const std::string losses = moe(
+      "experts = 8\nsequence_loss = 0.1\nmicrobatch_loss = 0.1\nglobal_loss = 0.1\nz_loss = 0.1\n");
+  const std::string bias =
+      "[model.block.mlp.router]\nscore = \"sigmoid\"\nbias_rate = 0.01\njitter = 0.1\n";
+  EXPECT_EQ(check(kRows + losses + bias), "");
+  EXPECT_EQ(check(losses + bias, {"parallel.tensor=2", "parallel.context=2"}), "");
+  EXPECT_EQ(check(kRows + losses + "[model.block.mlp.router]\ntype = \"expert_choice\"\n"), "");
   EXPECT_EQ(check(layer("all_rows")), "") << "without sequence parallelism all rows are own ones";
 }
 
@@ -261,6 +271,15 @@ std::vector<Mistake> mistakes() {
        "shared_ffn",
        "[model.block.mlp] shared_ffn: 10 inner features do not divide among parallel.tensor = 4 "
        "ranks"},
+      {"bias_of_a_score_that_has_none",
+       moe("experts = 8\n") + "[model.block.mlp.router]\nbias_rate = 0.001\n",
+       "bias_rate",
+       "[model.block.mlp.router] bias_rate: needs score = \"sigmoid\" or \"sqrt_softplus\""},
+      {"loads_of_a_step_counted_twice",
+       "[recompute]\nmode = \"full\"\n" + moe("experts = 8\nglobal_loss = 0.01\n"),
+       "type",
+       "[model.block.mlp] type = \"moe\": forward pass of \"moe_router\" in layers.1: "
+       "layers.1.mlp: global_loss counts the rows of a step in the order of the forward passes"},
       {"rows_that_do_not_divide_among_routers",
        "[parallel]\ntensor = 4\n" + moe("experts = 8\n"),
        "type",
@@ -307,11 +326,10 @@ std::vector<Mistake> mistakes() {
        norm("backward"),
        "type",
        "[model.block.norm] type = \"wrong_norm\": backward pass: this operation has no gradient"},
-      {"metric_that_is_a_mean",
-       norm("metric_mean"),
+      {"metric_in_two_ways",
+       norm("metric_twice"),
        "type",
-       "[model.block.norm] type = \"wrong_norm\": metric \"norm\": this version collects sums "
-       "only"},
+       "[model.block.norm] type = \"wrong_norm\": metric \"norm\" is reduced in two ways"},
       {"precision_that_the_device_lacks",
        "[precision]\ncompute = \"fp64\"\nmain = \"fp64\"\n[model.embedding]\ntype = "
        "\"embedding\"\n",

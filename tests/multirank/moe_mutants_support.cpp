@@ -1,9 +1,12 @@
 #include "moe_mutants_support.hpp"
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <numeric>
 #include <utility>
 
+#include "kernel/model/host_values.hpp"
 #include "mutants_support.hpp"
 #include "tessera/comm.hpp"
 #include "tessera/dispatcher.hpp"
@@ -14,34 +17,107 @@ namespace tessera::testing {
 
 namespace {
 
-// The placement of the router's matrix forgets that the ranks of the tensor group route other rows,
-// or what drops choices by position sees positions within the rank.
+// One rank alone, for counts that forget the others.
+ProcessGroup& alone() {
+  static ProcessGroup group({.name = "alone", .members = {0}}, nullptr, 0);
+  return group;
+}
+
+// x, whose gradient is multiplied on the way back.
+Tensor with_gradient_times(Context& cx, const Tensor& x, double factor) {
+  if (!cx.recording()) return x;
+  Tensor y = cx.empty(x.shape(), x.dtype());
+  CopyArgs copy{x.arg(), y.arg()};
+  ops::run(cx, copy);
+  const auto back = [factor](Context& c, Gradients& g) {
+    const Tensor gradient = g.output(0);
+    ScaleArgs args{gradient.arg(), {}, factor};
+    g.input(0, ops::run(c, args)[0]);
+  };
+  cx.tape->record("factor", std::array{x}, std::array{&y}, back);
+  return y;
+}
+
+// A router as top_k, and its balance, each with the mistake that its configuration names.
 class MutantRouter final : public Router {
  public:
   struct Config {
     i64 hidden = 0, experts = 0, top_k = 0;
-    std::string mistake = "none";
+    std::string score = "softmax", mistake = "none";
+    double init_std = 0.02, bias_rate = 0, own_sequence_loss = 0;
     static void describe(Schema<Config>& s) {
       s.field("hidden", &Config::hidden, "features").given();
       s.field("experts", &Config::experts, "experts").given();
       s.field("top_k", &Config::top_k, "choices").given();
-      describe_mistake(s, {"gradient_not_summed", "local_positions"});
+      s.field("score", &Config::score, "as top_k");
+      s.field("init_std", &Config::init_std, "as top_k");
+      s.field("bias_rate", &Config::bias_rate, "as top_k");
+      s.field("own_sequence_loss",
+              &Config::own_sequence_loss,
+              "a sequence_loss that is added here and not by the layer");
+      describe_mistake(s,
+                       {"gradient_not_summed",
+                        "counts_of_one_rank",
+                        "losses_times_context",
+                        "losses_over_microbatches",
+                        "losses_over_tensor",
+                        "bias_in_weights",
+                        "local_counts",
+                        "counted_by_recompute",
+                        "higher_of_ties",
+                        "local_positions"});
     }
   };
   MutantRouter(const Config& config, BuildContext& build)
-      : local_(config.mistake == "local_positions"),
+      : config_(config),
+        mesh_(build.mesh()),
+        batch_(build.batch()),
+        region_(build.tensor_region()),
         row_ids_(build.slot("row_ids")),
-        spec_{.top_k = config.top_k},
+        spec_{.top_k = config.top_k,
+              .score = config.score == "sigmoid" ? RouterScore::sigmoid : RouterScore::softmax},
         weight_(build.parameter({.name = "weight",
                                  .shape = {config.experts, config.hidden},
-                                 .init = Init::gaussian(0.02),
+                                 .init = Init::gaussian(config.init_std),
                                  .placement = config.mistake == "gradient_not_summed"
                                                   ? Placement::replicated()
-                                                  : build.tensor_region().per_split_row()})) {}
+                                                  : region_.per_split_row()})) {
+    if (config.own_sequence_loss > 0) {
+      term_ = build.loss({.name = "moe_sequence_loss",
+                          .weight = LossWeight::samples,
+                          .auxiliary = true,
+                          .partial = {Axis::tensor, Axis::context, Axis::data}});
+    }
+    if (config.bias_rate == 0) return;
+    bias_ = &build.buffer({.name = "bias", .shape = {config.experts}});
+    counts_ = &build.buffer(
+        {.name = "counts", .shape = {config.experts}, .dtype = DType::i64, .saved = false});
+  }
+
   Routing operator()(Context& cx, Bundle& bundle, const Tensor& x) const override {
-    if (local_) bundle[row_ids_] = within_rank(cx, bundle[row_ids_]);
-    const auto routed = ops::topk_router(cx, ops::linear(cx, x, weight_, nullptr), {}, spec_);
-    return {routed.experts, routed.weights};
+    if (wrong("local_positions")) bundle[row_ids_] = within_rank(cx, bundle[row_ids_]);
+    const Tensor logits = ops::linear(cx, x, weight_, nullptr);
+    Tensor experts = ops::topk_router(cx, logits, bias_ ? bias_->value : Tensor(), spec_).experts;
+    if (wrong("higher_of_ties")) experts = last_of_ties(cx, logits);
+    const Tensor weighed = wrong("bias_in_weights") ? biased(cx, logits) : logits;
+    const bool counted = !cx.recomputing || wrong("counted_by_recompute");
+    if (bias_ && cx.training() && counted) ops::add_expert_counts(cx, experts, counts_->value);
+    if (config_.own_sequence_loss > 0) balance(cx, logits);
+    return {.experts = experts,
+            .weights = ops::router_weights(cx, weighed, experts, spec_),
+            .logits = with_gradient_times(cx, logits, factor()),
+            .score = spec_.score};
+  }
+  void end_step(Context& cx) override {
+    if (!bias_) return;
+    if (!wrong("local_counts")) {
+      mesh_.find_stage()
+          ->all_reduce(*cx.stream, counts_->value, ReduceOp::sum, "counts")
+          .wait(*cx.stream);
+    }
+    ExpertBiasArgs args{
+        cx.skipped.arg(), bias_->value.arg(), counts_->value.arg(), config_.bias_rate};
+    ops::run(cx, args);
   }
 
  private:
@@ -55,11 +131,64 @@ class MutantRouter final : public Router {
     cx.device->write(made, ids.data());
     return made;
   }
+  bool wrong(std::string_view mistake) const { return config_.mistake == mistake; }
+  double factor() const {
+    if (wrong("losses_times_context")) return static_cast<double>(mesh_.size(Axis::context));
+    if (wrong("losses_over_tensor")) return 1 / static_cast<double>(mesh_.size(Axis::tensor));
+    if (wrong("losses_over_microbatches")) {
+      constexpr double kGlobal = 8;  // batch.global of tiny_config()
+      return static_cast<double>(batch_.micro * mesh_.size(Axis::data)) / kGlobal;
+    }
+    return 1;
+  }
+  void balance(Context& cx, const Tensor& logits) const {
+    if (!cx.training()) return;
+    const ops::BalanceSpec spec{
+        .score = spec_.score,
+        .top_k = config_.top_k,
+        .coefficient = config_.own_sequence_loss,
+        .length = batch_.sequence * mesh_.size(Axis::context),
+        .rows = {region_.index() * logits.dim(0), batch_.sequence, batch_.micro}};
+    ProcessGroup& group = wrong("counts_of_one_rank") ? alone() : *mesh_.find_tensor_context();
+    const Tensor weight = cx.sink->inverse_weight(term_);
+    cx.add_loss(term_, ops::balance_loss(cx, logits, {}, spec, weight, group, "balance"));
+  }
+  // Rows of it as the gradient has them: the bias is a constant.
+  Tensor biased(Context& cx, const Tensor& logits) const {
+    std::vector<double> values, bias = read_values(*cx.device, bias_->value);
+    for (i64 row = 0; row < logits.dim(0); ++row) {
+      values.insert(values.end(), bias.begin(), bias.end());
+    }
+    const Tensor all = cx.empty(logits.shape(), logits.dtype());
+    write_values(*cx.device, all, values);
+    return ops::add(cx, logits, all);
+  }
+  Tensor last_of_ties(Context& cx, const Tensor& logits) const {
+    const i64 n = logits.dim(0), all = logits.dim(1);
+    const std::vector<double> values = read_values(*cx.device, logits);
+    std::vector<i32> chosen;
+    for (i64 row = 0; row < n; ++row) {
+      std::vector<i32> order(static_cast<std::size_t>(all));
+      std::iota(order.rbegin(), order.rend(), 0);
+      std::ranges::stable_sort(order, std::ranges::greater(), [&](i32 e) {
+        return values[static_cast<std::size_t>(row * all + e)];
+      });
+      chosen.insert(chosen.end(), order.begin(), order.begin() + config_.top_k);
+    }
+    const Tensor experts = cx.empty({n, config_.top_k}, DType::i32);
+    cx.device->write(experts, chosen.data());
+    return experts;
+  }
 
-  bool local_;
+  Config config_;
+  const Mesh& mesh_;
+  BatchShape batch_;
+  TensorRegion region_;
   Slot row_ids_;
   RouterSpec spec_;
   Parameter& weight_;
+  LossTerm term_;
+  Buffer *bias_ = nullptr, *counts_ = nullptr;
 };
 
 // Layer "moe" with a shared expert of its own, which every rank of the tensor group may compute

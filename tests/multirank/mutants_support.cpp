@@ -288,7 +288,7 @@ class MutantHead final : public Layer {
         hidden_(build.slot("hidden")),
         targets_(build.slot("targets")),
         mask_(build.slot("loss_mask")),
-        loss_(build.loss("lm")),
+        loss_(build.loss({.name = "lm"})),
         norm_(build.child("norm", config.norm)),
         weight_(build.parameter({.name = "weight",
                                  .shape = {config.vocab, config.hidden},

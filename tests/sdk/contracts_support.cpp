@@ -33,6 +33,17 @@ Parameter& TestBuild::parameter(const ParameterSpec& spec) {
   return *declared_.parameters.emplace_back(std::move(made));
 }
 
+Buffer& TestBuild::buffer(const BufferSpec& spec) {
+  auto made = std::make_unique<Buffer>();
+  made->name = scope_ + "." + std::string(spec.name);
+  made->logical = made->local = spec.shape;
+  made->layout = ParameterLayout(spec.shape, {}, Placement::replicated(), mesh_);
+  made->dtype = spec.dtype.value_or(DType::fp32);
+  made->initial = spec.initial;
+  made->saved = spec.saved;
+  return *declared_.buffers.emplace_back(std::move(made));
+}
+
 std::shared_ptr<void> TestBuild::make_child(std::string_view kind,
                                             std::string_view name,
                                             const std::string& type,

@@ -94,7 +94,7 @@ class Moe final : public Layer {
         hidden_(build.slot("hidden")),
         experts_(build.slot(build.scope() + ".experts")),
         weights_(build.slot(build.scope() + ".weights")),
-        balance_(build.metric("moe_balance", MetricReduce::mean)),
+        balance_(build.metric({.name = "moe_balance", .reduce = MetricReduce::mean})),
         choose_(build.operation<TopKArgs>()),
         grouped_(build.operation<GroupedLinearArgs>()),
         swiglu_(build) {

@@ -51,6 +51,7 @@ class TestBuild final : public BuildContext {
   /// Everything that is declared, over all scopes.
   struct Declared {
     std::vector<std::unique_ptr<Parameter>> parameters;
+    std::vector<std::unique_ptr<Buffer>> buffers;
     std::vector<std::string> slots, host_slots, metrics, losses;
     int cache_slots = 0;
     const Parameter& parameter(std::string_view name) const;
@@ -79,10 +80,9 @@ class TestBuild final : public BuildContext {
   u64 random_site(std::string_view name) override {
     return random_key(1, scope_ + "/" + std::string(name));
   }
-  LossTerm loss(std::string_view name) override { return {index(declared_.losses, name)}; }
-  Metric metric(std::string_view name, MetricReduce) override {
-    return {index(declared_.metrics, name)};
-  }
+  Buffer& buffer(const BufferSpec& spec) override;
+  LossTerm loss(const LossSpec& spec) override { return {index(declared_.losses, spec.name)}; }
+  Metric metric(const MetricSpec& spec) override { return {index(declared_.metrics, spec.name)}; }
   [[noreturn]] void reject(std::string_view key, std::string_view why) const override {
     fail_config("{}: {}", key, why);
   }

@@ -17,21 +17,23 @@ SampleReader::SampleReader(const Dataset& dataset,
       data_ranks_(mesh.size(Axis::data)),
       data_rank_(mesh.coordinate(Axis::data)),
       context_ranks_(mesh.size(Axis::context)),
-      context_rank_(mesh.coordinate(Axis::context)),
-      losses_(static_cast<int>(parts.losses().size())) {
+      context_rank_(mesh.coordinate(Axis::context)) {
+  for (const ModelParts::LossInfo& loss : parts.losses()) losses_.push_back(loss.weight);
   std::vector<FieldInfo> fields = dataset.fields();
   fields_ = fields.size();
   for (const char* name : {"row_ids", "positions"}) fields.push_back({name, DType::i64, ""});
   for (const FieldInfo& info : fields) {
     const auto term = std::ranges::find(parts.losses(), info.loss, &ModelParts::LossInfo::name);
-    const int loss = info.loss.empty() || term == parts.losses().end()
-                         ? -1
-                         : static_cast<int>(term - parts.losses().begin());
+    const int loss =
+        info.loss.empty() || term == parts.losses().end() || term->weight != LossWeight::field
+            ? -1
+            : static_cast<int>(term - parts.losses().begin());
     inputs_.push_back({info, Slot{parts.slot(info.name)}, microbatch_bytes_, loss});
     const i64 bytes = shape.rows() * dtype_size(info.dtype);
     microbatch_bytes_ += (bytes + kAlignment - 1) / kAlignment * kAlignment;
   }
-  for (int term = 0; term < losses_; ++term) {
+  for (int term = 0; term < losses(); ++term) {
+    if (losses_[static_cast<std::size_t>(term)] != LossWeight::field) continue;
     const bool masked =
         std::ranges::any_of(inputs_, [&](const Input& input) { return input.loss == term; });
     if (masked) continue;
@@ -90,6 +92,14 @@ void SampleReader::read_sample(SampleSet set,
   }
 }
 
+// Ranks of a context-parallel group share a sample and have positions of their own.
+void SampleReader::add_sample(std::span<i64> weights) const {
+  for (std::size_t term = 0; term < losses_.size(); ++term) {
+    if (losses_[term] == LossWeight::samples) weights[term] += context_rank_ == 0 ? 1 : 0;
+    if (losses_[term] == LossWeight::tokens) weights[term] += shape_.sequence;
+  }
+}
+
 void SampleReader::read_microbatch(SampleSet set,
                                    i64 first,
                                    i64 count,
@@ -112,6 +122,7 @@ void SampleReader::read_microbatch(SampleSet set,
       *rows++ = row_id(ordinal, position(local));
       *positions++ = position(local);
     }
+    if (real) add_sample(weights);
     for (std::size_t i = 0; i < fields_; ++i) {
       if (inputs_[i].loss < 0) continue;
       if (!real) std::fill_n(parts[i], shape_.sequence, std::byte{0});

@@ -36,7 +36,7 @@ class SampleReader {
   const std::vector<Input>& inputs() const { return inputs_; }
   const BatchShape& shape() const { return shape_; }
   i64 microbatch_bytes() const { return microbatch_bytes_; }
-  int losses() const { return losses_; }
+  int losses() const { return static_cast<int>(losses_.size()); }
   /// Microbatches that each data-parallel rank needs for `count` samples.
   int microbatches(i64 count) const;
 
@@ -58,6 +58,8 @@ class SampleReader {
                        int microbatch,
                        std::byte* to,
                        std::span<i64> weights) const;
+  /// What a sample adds on this rank to the weights of terms that no field weights.
+  void add_sample(std::span<i64> weights) const;
   void read_sample(SampleSet set, i64 ordinal, const std::vector<std::byte*>& parts) const;
   /// Global position of position `local` of a sample on this rank.
   i64 position(i64 local) const;
@@ -68,7 +70,7 @@ class SampleReader {
   std::vector<Input> inputs_;  // the dataset's fields, then rows and positions
   std::size_t fields_ = 0;
   i64 microbatch_bytes_ = 0;
-  int losses_;
+  std::vector<LossWeight> losses_;  // what each term is weighted by
 };
 
 }  // namespace tessera

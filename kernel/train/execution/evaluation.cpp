@@ -27,7 +27,7 @@ double Evaluation::validate(i64 samples) {
   if (inputs_ == nullptr) {
     inputs_ = std::make_unique<StepInputs>(
         *setup_.dataset, model_.parts(), setup_.batch, *rank_.mesh, *rank_.device, round);
-    losses_ = std::make_unique<StepLosses>(model_.parts(), 1, *rank_.device);
+    losses_ = std::make_unique<StepLosses>(model_.parts(), 1, *rank_.mesh, *rank_.device);
   }
   const int microbatches = inputs_->reader().microbatches(samples);
   Context cx = rank_.context();
@@ -44,7 +44,7 @@ double Evaluation::validate(i64 samples) {
     });
   }
   losses_->keep(cx);
-  return losses_->flush(cx, *rank_.mesh).at(0).loss;
+  return losses_->flush(cx).at(0).loss;
 }
 
 // This rank's, over all rounds: they are known before the first forward.

@@ -1,6 +1,8 @@
 #include "kernel/train/execution/step_losses.hpp"
 
 #include <algorithm>
+#include <array>
+#include <limits>
 
 #include "tessera/error.hpp"
 #include "tessera/ops.hpp"
@@ -9,93 +11,180 @@ namespace tessera {
 
 namespace {
 
-Tensor allocate(Device& device, const Shape& shape, DType dtype) {
+Tensor doubles(Device& device, const Shape& shape) {
   return Tensor::allocate(
-      device, device.pool(), device.stream(), shape, dtype, Category::communication);
+      device, device.pool(), device.stream(), shape, DType::fp64, Category::communication);
+}
+
+bool has(const std::vector<Axis>& axes, Axis axis) {
+  return std::ranges::find(axes, axis) != axes.end();
 }
 
 }  // namespace
 
-StepLosses::StepLosses(const ModelParts& parts, i64 history_steps, Device& device)
-    : terms_(static_cast<i64>(parts.losses().size())),
-      metrics_(static_cast<i64>(parts.metrics().size())),
-      capacity_(history_steps),
-      device_(device) {
-  if (terms_ == 0) fail_config("the model declares no loss: there is nothing to train");
-  inverse_weights_ = allocate(device, {terms_}, DType::fp64);
-  values_ = allocate(device, {terms_ + metrics_}, DType::fp64);
-  history_ = allocate(device, {capacity_, terms_ + metrics_}, DType::fp64);
-  scalar_history_ = allocate(device, {capacity_, step_scalar::kCount}, DType::fp64);
+StepLosses::StepLosses(const ModelParts& parts, i64 history_steps, const Mesh& mesh, Device& device)
+    : capacity_(history_steps), device_(device) {
+  if (parts.losses().empty()) {
+    fail_config("the model declares no loss: there is nothing to train");
+  }
+  const auto over_tensor = [](const auto& info) { return has(info.partial, Axis::tensor); };
+  over_tensor_ = mesh.size(Axis::tensor) > 1 && (std::ranges::any_of(parts.losses(), over_tensor) ||
+                                                 std::ranges::any_of(parts.metrics(), over_tensor));
+  groups_ = {&mesh.data_context(), &mesh.group(Axis::pipeline)};
+  if (over_tensor_) groups_.push_back(&mesh.group(Axis::tensor));
+  for (const ModelParts::LossInfo& loss : parts.losses()) {
+    terms_.push_back({loss.name, sums_width_++, counts_here(loss.partial, mesh), loss.auxiliary});
+  }
+  for (const ModelParts::MetricInfo& metric : parts.metrics()) {
+    const bool peak = metric.reduce == MetricReduce::max;
+    Column column{metric.name, peak ? peaks_width_++ : sums_width_++};
+    column.mine = counts_here(metric.partial, mesh);
+    column.reduce = metric.reduce;
+    if (metric.reduce == MetricReduce::mean) column.counts = sums_width_++;
+    metrics_.push_back(std::move(column));
+  }
+  inverse_weights_ = doubles(device, {static_cast<i64>(terms_.size())});
+  sums_ = doubles(device, {sums_width_});
+  sums_history_ = doubles(device, {capacity_, sums_width_});
+  scalar_history_ = doubles(device, {capacity_, step_scalar::kCount});
+  one_ = doubles(device, {1});
+  const double one = 1;
+  device.write(one_, &one);
+  if (peaks_width_ == 0) return;
+  peaks_ = doubles(device, {peaks_width_});
+  peaks_history_ = doubles(device, {capacity_, peaks_width_});
+}
+
+// Along an axis that is not partial all ranks have the same value: the first one's counts.
+bool StepLosses::counts_here(const std::vector<Axis>& partial, const Mesh& mesh) const {
+  return std::ranges::all_of(std::array{Axis::tensor, Axis::context, Axis::data}, [&](Axis axis) {
+    const bool reduced = axis != Axis::tensor || over_tensor_;
+    return !reduced || has(partial, axis) || mesh.first(axis);
+  });
 }
 
 Tensor StepLosses::inverse_weight(LossTerm term) {
   return inverse_weights_.slice(0, term.index, 1);
 }
 
-void StepLosses::accumulate(Context& cx, int index, const Tensor& scalar) {
-  const Tensor sum = value(index);
+void StepLosses::add(Context& cx, i64 column, const Tensor& scalar) {
+  const Tensor sum = sums_.slice(0, column, 1);
   AddArgs args{sum.arg(), scalar.arg(), sum.arg()};
   ops::run(cx, args);
 }
 
 void StepLosses::add_loss(Context& cx, LossTerm term, const Tensor& scalar) {
-  accumulate(cx, term.index, scalar);
+  const Column& column = terms_.at(static_cast<std::size_t>(term.index));
+  if (column.mine) add(cx, column.index, scalar);
 }
 
 void StepLosses::report(Context& cx, Metric metric, const Tensor& scalar) {
-  accumulate(cx, static_cast<int>(terms_) + metric.index, scalar);
+  const Column& column = metrics_.at(static_cast<std::size_t>(metric.index));
+  if (!column.mine) return;
+  if (column.reduce == MetricReduce::max) {
+    const Tensor peak = peaks_.slice(0, column.index, 1);
+    MaximumArgs args{peak.arg(), scalar.arg(), peak.arg()};
+    ops::run(cx, args);
+    return;
+  }
+  add(cx, column.index, scalar);
+  if (column.reduce == MetricReduce::mean) add(cx, column.counts, one_);
 }
 
 void StepLosses::begin(Context& cx, const Tensor& weights, ProcessGroup& data) {
   data.all_reduce(*cx.stream, weights, ReduceOp::sum, "loss weights").wait(*cx.stream);
-  ReciprocalArgs invert{weights.slice(0, 0, terms_).arg(), inverse_weights_.arg()};
+  ReciprocalArgs invert{weights.slice(0, 0, inverse_weights_.dim(0)).arg(), inverse_weights_.arg()};
   ops::run(cx, invert);
-  FillArgs clear{values_.arg(), 0};
+  FillArgs clear{sums_.arg(), 0};
   ops::run(cx, clear);
+  if (peaks_width_ == 0) return;
+  FillArgs lowest{peaks_.arg(), -std::numeric_limits<double>::infinity()};
+  ops::run(cx, lowest);
 }
 
 void StepLosses::keep(Context& cx, const Tensor& scalars) {
   require(!full(), "the history of losses is full: flush it");
-  CopyArgs values{values_.arg(), history_.slice(0, rows_, 1).view(values_.shape()).arg()};
-  ops::run(cx, values);
+  const auto append = [&](const Tensor& values, const Tensor& history) {
+    if (!values.defined()) return;
+    CopyArgs copy{values.arg(), history.slice(0, rows_, 1).view(values.shape()).arg()};
+    ops::run(cx, copy);
+  };
+  append(sums_, sums_history_);
+  append(peaks_, peaks_history_);
+  append(scalars, scalar_history_);
   ++rows_;
-  if (!scalars.defined()) return;
-  CopyArgs row{scalars.arg(), scalar_history_.slice(0, rows_ - 1, 1).view(scalars.shape()).arg()};
-  ops::run(cx, row);
 }
 
-double StepLosses::now(Context& cx, const Mesh& mesh) {
-  if (!sums_.defined()) sums_ = allocate(device_, {terms_}, DType::fp64);
-  CopyArgs copy{values_.slice(0, 0, terms_).arg(), sums_.arg()};
-  ops::run(cx, copy);
-  for (ProcessGroup* group : {&mesh.data_context(), &mesh.group(Axis::pipeline)}) {
-    group->all_reduce(*cx.stream, sums_, ReduceOp::sum, "loss of this step").wait(*cx.stream);
+void StepLosses::reduce(Context& cx,
+                        const Tensor& values,
+                        ReduceOp op,
+                        std::string_view name) const {
+  for (ProcessGroup* group : groups_) {
+    group->all_reduce(*cx.stream, values, op, name).wait(*cx.stream);
   }
-  std::vector<double> terms(static_cast<std::size_t>(terms_));
-  device_.read(sums_, terms.data());
+}
+
+double StepLosses::now(Context& cx) {
+  const auto terms = static_cast<i64>(terms_.size());
+  if (!now_.defined()) now_ = doubles(device_, {terms});
+  CopyArgs copy{sums_.slice(0, 0, terms).arg(), now_.arg()};
+  ops::run(cx, copy);
+  reduce(cx, now_, ReduceOp::sum, "loss of this step");
+  std::vector<double> values(terms_.size());
+  device_.read(now_, values.data());
   double loss = 0;
-  for (const double term : terms) loss += term;
+  for (std::size_t term = 0; term < terms_.size(); ++term) {
+    if (!terms_[term].auxiliary) loss += values[term];
+  }
   return loss;
 }
 
-std::vector<StepLosses::Row> StepLosses::flush(Context& cx, const Mesh& mesh) {
-  if (rows_ == 0) return {};
-  const Tensor used = history_.slice(0, 0, rows_);
-  for (ProcessGroup* group : {&mesh.data_context(), &mesh.group(Axis::pipeline)}) {
-    group->all_reduce(*cx.stream, used, ReduceOp::sum, "losses").wait(*cx.stream);
+StepLosses::Row StepLosses::row_of(const double* sums,
+                                   const double* peaks,
+                                   const double* scalars) const {
+  Row row;
+  row.scalars.assign(scalars, scalars + step_scalar::kCount);
+  for (const Column& metric : metrics_) {
+    if (metric.reduce == MetricReduce::max) {
+      const double peak = peaks[metric.index];
+      if (peak != -std::numeric_limits<double>::infinity()) {
+        row.metrics.emplace_back(metric.name, peak);
+      }
+      continue;
+    }
+    const double count = metric.reduce == MetricReduce::mean ? sums[metric.counts] : 1;
+    if (count > 0) row.metrics.emplace_back(metric.name, sums[metric.index] / count);
   }
+  for (const Column& term : terms_) {
+    if (term.auxiliary) {
+      row.metrics.emplace_back(term.name, sums[term.index]);
+    } else {
+      row.loss += sums[term.index];
+    }
+  }
+  return row;
+}
+
+std::vector<StepLosses::Row> StepLosses::flush(Context& cx) {
+  if (rows_ == 0) return {};
   const auto n = static_cast<std::size_t>(rows_);
-  const auto width = static_cast<std::size_t>(terms_ + metrics_);
-  std::vector<double> values(n * width), scalars(n * step_scalar::kCount);
-  device_.read(used, values.data());
-  device_.read(scalar_history_.slice(0, 0, rows_), scalars.data());
-  std::vector<Row> rows(n);
+  const auto read = [&](const Tensor& history, i64 width) {
+    std::vector<double> values(n * static_cast<std::size_t>(width));
+    if (width > 0) device_.read(history.slice(0, 0, rows_), values.data());
+    return values;
+  };
+  reduce(cx, sums_history_.slice(0, 0, rows_), ReduceOp::sum, "losses");
+  if (peaks_width_ > 0) {
+    reduce(cx, peaks_history_.slice(0, 0, rows_), ReduceOp::max, "largest values of metrics");
+  }
+  const std::vector<double> sums = read(sums_history_, sums_width_);
+  const std::vector<double> peaks = read(peaks_history_, peaks_width_);
+  const std::vector<double> scalars = read(scalar_history_, step_scalar::kCount);
+  std::vector<Row> rows;
   for (std::size_t i = 0; i < n; ++i) {
-    const double* at = values.data() + i * width;
-    for (i64 term = 0; term < terms_; ++term) rows[i].loss += at[term];
-    rows[i].metrics.assign(at + terms_, at + width);
-    const double* s = scalars.data() + i * step_scalar::kCount;
-    rows[i].scalars.assign(s, s + step_scalar::kCount);
+    rows.push_back(row_of(sums.data() + i * static_cast<std::size_t>(sums_width_),
+                          peaks.data() + i * static_cast<std::size_t>(peaks_width_),
+                          scalars.data() + i * step_scalar::kCount));
   }
   rows_ = 0;
   return rows;

@@ -1,5 +1,6 @@
 #pragma once
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "kernel/model/model_parts.hpp"
@@ -11,7 +12,7 @@ namespace tessera {
 /// a history that the host reads at the logging interval.
 class StepLosses final : public StepSink {
  public:
-  StepLosses(const ModelParts& parts, i64 history_steps, Device& device);
+  StepLosses(const ModelParts& parts, i64 history_steps, const Mesh& mesh, Device& device);
 
   Tensor inverse_weight(LossTerm term) override;
   void add_loss(Context& cx, LossTerm term, const Tensor& scalar) override;
@@ -27,28 +28,45 @@ class StepLosses final : public StepSink {
 
   /// The running step's loss, equal on all ranks; they all call it, after the last forward pass.
   /// Waits for the device.
-  double now(Context& cx, const Mesh& mesh);
+  double now(Context& cx);
 
   struct Row {
-    double loss = 0;              ///< sum of all terms
-    std::vector<double> metrics;  ///< in the order of ModelParts::metrics()
+    double loss = 0;  ///< sum of all terms but auxiliary ones
+    /// Metrics, then auxiliary terms, by name. One to which nothing contributed is left out.
+    std::vector<std::pair<std::string, double>> metrics;
     std::vector<double> scalars;
     double seconds = 0;  ///< of the step on the device; set by TrainStep
   };
-  /// Sums the history over dp × cp and over the pipeline, whose stages report different terms
-  /// (waits); empties and returns it.
-  std::vector<Row> flush(Context& cx, const Mesh& mesh);
+  /// Sums the history over dp × cp, over the pipeline, whose stages report different terms, and
+  /// over the tensor group where its ranks do (waits); empties and returns it.
+  std::vector<Row> flush(Context& cx);
   bool full() const { return rows_ == capacity_; }
 
  private:
-  Tensor value(int index) const { return values_.slice(0, index, 1); }
-  void accumulate(Context& cx, int index, const Tensor& scalar);
-  i64 terms_, metrics_, capacity_, rows_ = 0;
+  /// Where contributions go: a column of the sums, or of the peaks where only the largest counts.
+  struct Column {
+    std::string name;
+    i64 index = 0;
+    bool mine = true;  // does this rank's value count?
+    bool auxiliary = false;
+    MetricReduce reduce = MetricReduce::sum;
+    i64 counts = 0;  // of a mean: the column of the number of its contributions
+  };
+  bool counts_here(const std::vector<Axis>& partial, const Mesh& mesh) const;
+  void add(Context& cx, i64 column, const Tensor& scalar);
+  void reduce(Context& cx, const Tensor& values, ReduceOp op, std::string_view name) const;
+  Row row_of(const double* sums, const double* peaks, const double* scalars) const;
+
+  i64 capacity_, rows_ = 0;
   Device& device_;
-  Tensor inverse_weights_;           // fp64 [terms]
-  Tensor values_;                    // fp64 [terms + metrics]
-  Tensor sums_;                      // fp64 [terms], over ranks; since the first now()
-  Tensor history_, scalar_history_;  // fp64 [capacity, …]
+  std::vector<Column> terms_, metrics_;
+  i64 sums_width_ = 0, peaks_width_ = 0;
+  bool over_tensor_ = false;           // do tensor ranks contribute parts of their own?
+  std::vector<ProcessGroup*> groups_;  // over which values are reduced, in order
+  Tensor inverse_weights_;             // fp64 [terms]
+  Tensor sums_, peaks_, one_;          // fp64 [sums], [peaks], [1]; of the running step
+  Tensor sums_history_, peaks_history_, scalar_history_;  // fp64 [capacity, …]
+  Tensor now_;  // fp64 [terms], over ranks; since the first now()
 };
 
 }  // namespace tessera

@@ -58,7 +58,7 @@ TrainStep::TrainStep(const Rank& rank,
                  gradient_dtype_of(*setup.config)),
       inputs_(*setup.dataset, model.parts(), setup.batch, *rank.mesh, *rank.device, microbatches_),
       losses_(std::make_unique<StepLosses>(
-          model.parts(), setup.config->run.log_every_steps, *rank.device)) {
+          model.parts(), setup.config->run.log_every_steps, *rank.mesh, *rank.device)) {
   make_optimizer(options.locate_errors);
   make_scalars();
   executor_ = std::make_unique<Executor>(
@@ -168,6 +168,7 @@ void TrainStep::run(const std::function<void()>& inspect) {
         update(c);
       });
   losses_->keep(cx, scalars_);
+  cx.skipped = scalars_.slice(0, step_scalar::kFoundInf, 1);
   for (Chunk& chunk : model_.chunks()) chunk.end_step(cx);
   Arrival& mine = arrivals_[static_cast<std::size_t>(steps_ % 2)];
   cx.device->copy_to_host(*cx.stream, scalars_, mine.scalars);
@@ -205,7 +206,7 @@ void TrainStep::update(Context& cx) {
   ops::run(cx, clear);
   optimizer_->sum_squares(cx, squares);
   if (has_experts_) add_experts(cx, statistics_.slice(0, 2, 1), sum_squares);
-  if (refuse_ && refuse_(losses_->now(cx, *rank_.mesh))) {
+  if (refuse_ && refuse_(losses_->now(cx))) {
     FillArgs refused{sum_squares.arg(), std::numeric_limits<double>::infinity()};
     ops::run(cx, refused);
   }
@@ -226,7 +227,7 @@ void TrainStep::update(Context& cx) {
 
 std::vector<StepLosses::Row> TrainStep::losses() {
   Context cx = context();
-  std::vector<StepLosses::Row> rows = losses_->flush(cx, *rank_.mesh);
+  std::vector<StepLosses::Row> rows = losses_->flush(cx);
   for (std::size_t i = 0; i < rows.size(); ++i) {
     rows[i].seconds = rank_.device->elapsed(timings_[i].first, timings_[i].second);
   }
@@ -242,7 +243,7 @@ void TrainStep::gather_parameters() {
 void TrainStep::check_replicas() {
   gather_parameters();
   Context cx = context();
-  tessera::check_replicas(cx, model_.parts().parameter_list(), gradients_, steps_);
+  tessera::check_replicas(cx, model_.parts(), gradients_, steps_);
 }
 
 }  // namespace tessera

@@ -42,17 +42,36 @@ int first_difference(Device& device, const std::vector<i64>& hashes, ProcessGrou
   return -1;
 }
 
+// Buffers are whole on every rank of a stage.
+void check_buffers(Context& cx, const ModelParts& parts, ProcessGroup& group, i64 step) {
+  if (group.size() == 1) return;
+  std::vector<i64> hashes;
+  std::vector<const Buffer*> compared;
+  for (const auto& buffer : parts.buffers()) {
+    if (!buffer->saved) continue;
+    hashes.push_back(hash_of(*cx.device, buffer->value));
+    compared.push_back(buffer.get());
+  }
+  if (hashes.empty()) return;
+  const int index = first_difference(*cx.device, hashes, group);
+  if (index < 0) return;
+  fail(
+      "replicas of buffer \"{}\" differ within {} after step {}: what its layer updates it from is "
+      "not the same on every rank",
+      compared[static_cast<std::size_t>(index)]->name,
+      group.name(),
+      step);
+}
+
 }  // namespace
 
-void check_replicas(Context& cx,
-                    const std::vector<Parameter*>& parameters,
-                    const GradientSync& gradients,
-                    i64 step) {
+void check_replicas(Context& cx, const ModelParts& parts, const GradientSync& gradients, i64 step) {
   const auto compare = [&](ProcessGroup& group, auto&& copied) {
     if (group.size() == 1) return;
     std::vector<i64> hashes;
     std::vector<Compared> compared;
-    for (const Parameter* p : parameters) {
+    for (const ModelParts::Entry& entry : parts.parameters()) {
+      const Parameter* p = entry.parameter.get();
       if (!copied(p->layout)) continue;
       for (const GradientSync::HeldForm& form : gradients.held_forms(*p)) {
         hashes.push_back(hash_of(*cx.device, form.values));
@@ -78,6 +97,8 @@ void check_replicas(Context& cx,
   compare(mesh.group(Axis::expert_tensor),
           [](Layout p) { return p.expert() && !p.cut(Axis::expert_tensor); });
   compare(mesh.group(Axis::expert), [](Layout p) { return p.expert() && !p.cut(Axis::expert); });
+  check_buffers(cx, parts, mesh.data_context(), step);
+  check_buffers(cx, parts, mesh.group(Axis::tensor), step);
   gradients.check_shared_equal(cx);
 }
 

@@ -55,12 +55,12 @@ class Imported {
     if (!model_.has(name)) return;  // told already
     std::vector<i64> shape = model_.entry(name).shape;
     if (transposed) std::ranges::reverse(shape);
-    if (shape == sizes_of(ours.parameter->logical)) return;
+    if (shape == sizes_of(ours.of->logical)) return;
     problems_.push_back(fmt::format("\"{}\" is [{}], and \"{}\" has {}{}",
                                     name,
                                     fmt::join(model_.entry(name).shape, ", "),
                                     ours.name,
-                                    ours.parameter->logical,
+                                    ours.of->logical,
                                     transposed ? ", transposed" : ""));
   }
   void require_fit(const fs::path& folder) const {

@@ -74,10 +74,7 @@ RunStart run_start(const TrainerArguments& arguments,
   return event;
 }
 
-StepEnd step_end(const RunSetup& setup,
-                 const PlacedModel& model,
-                 i64 step,
-                 const StepLosses::Row& row) {
+StepEnd step_end(const RunSetup& setup, i64 step, const StepLosses::Row& row) {
   StepEnd event;
   event.step = step;
   event.loss = row.loss;
@@ -90,9 +87,7 @@ StepEnd step_end(const RunSetup& setup,
   }
   event.seconds = row.seconds;
   event.tokens_per_second = static_cast<double>(tokens_per_step(setup)) / row.seconds;
-  for (std::size_t m = 0; m < row.metrics.size(); ++m) {
-    event.metrics.emplace_back(model.parts().metrics()[m].name, row.metrics[m]);
-  }
+  event.metrics = row.metrics;
   return event;
 }
 

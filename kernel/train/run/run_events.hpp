@@ -15,9 +15,6 @@ RunStart run_start(const TrainerArguments& arguments,
                    i64 steps);
 
 /// What they are told of one step.
-StepEnd step_end(const RunSetup& setup,
-                 const PlacedModel& model,
-                 i64 step,
-                 const StepLosses::Row& row);
+StepEnd step_end(const RunSetup& setup, i64 step, const StepLosses::Row& row);
 
 }  // namespace tessera

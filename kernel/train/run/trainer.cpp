@@ -379,7 +379,7 @@ class Trainer {
   }
 
   std::optional<BadStep> report(i64 step, const StepLosses::Row& row) {
-    const StepEnd event = step_end(setup_, model_, step, row);
+    const StepEnd event = step_end(setup_, step, row);
     emit(event);
     if (watch_.skips()) return std::nullopt;  // judged before its update
     std::optional<BadStep> bad = watch_.judge(step, event.loss);

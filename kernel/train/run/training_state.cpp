@@ -19,6 +19,11 @@ std::vector<CheckpointTensor> parameter_tensors(const PlacedModel& model) {
                        main.values,
                        all ? StateHolders::every_replica : StateHolders::this_rank});
   }
+  for (const auto& buffer : model.parts().buffers()) {
+    if (!buffer->saved) continue;
+    const i64 elements = buffer->local.elements();
+    tensors.push_back({buffer->name, buffer.get(), {0, elements}, buffer->value.view({elements})});
+  }
   return tensors;
 }
 
@@ -37,6 +42,7 @@ std::vector<CheckpointTensor> TrainingState::tensors() const {
 std::vector<std::string> TrainingState::parameter_names() const {
   std::vector<std::string> names;
   for (const ParameterName& parameter : model_.parameter_names()) names.push_back(parameter.name);
+  names.insert(names.end(), model_.buffer_names().begin(), model_.buffer_names().end());
   return names;
 }
 
@@ -50,6 +56,7 @@ std::vector<std::string> TrainingState::names() const {
       names.push_back(fmt::format("{}/{}", parameter.name, state));
     }
   }
+  names.insert(names.end(), model_.buffer_names().begin(), model_.buffer_names().end());
   return names;
 }
 
@@ -102,6 +109,7 @@ void TrainingState::begin_with_loaded() {
     Parameter& parameter = *entry.parameter;
     refresh_compute(parameter, main_part(model_.memory(), parameter), *rank_.device);
   }
+  model_.parts().initialize_buffers(*rank_.device, false);
 }
 
 void TrainingState::continue_from(const Checkpoints::Loaded& loaded) {

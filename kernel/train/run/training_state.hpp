@@ -7,7 +7,7 @@
 
 namespace tessera {
 
-/// Main parameters by name: all of this rank's, or of each what its shard has.
+/// Main parameters by name: all of this rank's, or of each what its shard has. And saved buffers.
 std::vector<CheckpointTensor> parameter_tensors(const PlacedModel& model);
 
 /// What a checkpoint holds of one rank's training, and how training continues from one.
@@ -17,11 +17,12 @@ class TrainingState {
   TrainingState(const Rank& rank, PlacedModel& model, TrainStep& step, const RunSetup& setup)
       : rank_(rank), model_(model), step_(step), setup_(setup) {}
 
-  /// Main parameters and the optimizer's state: "layers.0.mlp.up.weight/first_moment".
+  /// Main parameters, saved buffers and the optimizer's state:
+  /// "layers.0.mlp.up.weight/first_moment".
   std::vector<CheckpointTensor> tensors() const;
   /// Names of all such tensors of the run, those of other pipeline stages too.
   std::vector<std::string> names() const;
-  /// The same of the parameters alone.
+  /// The same without the optimizer's state: what a new run begins with.
   std::vector<CheckpointTensor> parameters() const { return parameter_tensors(model_); }
   std::vector<std::string> parameter_names() const;
   /// Where training stands. Waits for the device.

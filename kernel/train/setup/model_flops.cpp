@@ -21,6 +21,7 @@ double model_flops_per_token(const RunSetup& setup, const std::shared_ptr<Device
   Survey survey(*setup.model, settings);
   ParameterMemory(survey.parts().parameter_list(), setup.bucket_rules(*alone.mesh))
       .allocate_values(*alone.device, settings.main, settings.compute);
+  survey.parts().allocate_buffers(*alone.device);
   survey.forward(alone.context(), setup.fields, settings.batch);
   constexpr double kPasses = 3;  // forward, gradients of inputs, gradients of weights
   return kPasses * flops / static_cast<double>(setup.sequence_length);

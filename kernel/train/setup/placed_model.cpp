@@ -9,12 +9,25 @@
 
 namespace tessera {
 
+namespace {
+
+std::vector<std::string> saved_buffers(const ModelParts& parts) {
+  std::vector<std::string> names;
+  for (const auto& buffer : parts.buffers()) {
+    if (buffer->saved) names.push_back(buffer->name);
+  }
+  return names;
+}
+
+}  // namespace
+
 struct PlacedModel::Surveyed {
   ModelParts::Holders holders;
   std::vector<ModelParts::LossInfo> losses;
   std::vector<ModelParts::MetricInfo> metrics;
   std::vector<Boundary> boundaries;
   std::vector<ParameterName> parameter_names;
+  std::vector<std::string> buffer_names;
   i64 parameter_elements = 0, active_elements = 0;
 };
 
@@ -34,11 +47,11 @@ PlacedModel::PlacedModel(const Rank& rank,
       parts_(*rank.mesh, std::move(surveyed.holders)),
       boundaries_(std::move(surveyed.boundaries)),
       parameter_names_(std::move(surveyed.parameter_names)),
+      buffer_names_(std::move(surveyed.buffer_names)),
       parameter_elements_(surveyed.parameter_elements),
       active_elements_(surveyed.active_elements) {
   // Terms are counted alike on every stage, whichever declares them.
-  for (const auto& loss : surveyed.losses) parts_.loss(loss.name, loss.component);
-  for (const auto& metric : surveyed.metrics) parts_.metric(metric);
+  parts_.declare(surveyed.losses, surveyed.metrics);
   const auto here = static_cast<int>(rank.mesh->coordinate(Axis::pipeline));
   BuildSettings settings = build_settings_of(setup, *rank.mesh, rank.device.get());
   settings.locate_errors = options.locate_errors;
@@ -51,8 +64,10 @@ PlacedModel::PlacedModel(const Rank& rank,
   }
   memory_ = ParameterMemory(parts_.parameter_list(), setup.bucket_rules(*rank.mesh));
   memory_.allocate_values(*rank.device, settings.main, settings.compute);
+  parts_.allocate_buffers(*rank.device);
   if (stages_.last() == 0) {
     parameter_names_ = parts_.parameter_names();
+    buffer_names_ = saved_buffers(parts_);
     parameter_elements_ = parts_.logical_elements();
     active_elements_ = parts_.active_elements();
   }
@@ -72,6 +87,7 @@ PlacedModel::Surveyed PlacedModel::survey(const Rank& rank,
   found.losses = whole.losses();
   found.metrics = whole.metrics();
   found.parameter_names = whole.parameter_names();
+  found.buffer_names = saved_buffers(whole);
   found.parameter_elements = whole.logical_elements();
   found.active_elements = whole.active_elements();
   for (const ModelParts::Entry& entry : whole.parameters()) {
@@ -79,6 +95,7 @@ PlacedModel::Surveyed PlacedModel::survey(const Rank& rank,
   }
   ParameterMemory(whole.parameter_list(), setup.bucket_rules(*dry.mesh))
       .allocate_values(*dry.device, settings.main, settings.compute);
+  survey.parts().allocate_buffers(*dry.device);
   found.boundaries = survey.boundaries(dry.context(), setup.stages, setup.fields, setup.batch);
   return found;
 }
@@ -88,6 +105,7 @@ void PlacedModel::initialize(u64 seed) {
     Parameter& parameter = *entry.parameter;
     tessera::initialize(parameter, main_part(memory_, parameter), seed, *rank_.device);
   }
+  parts_.initialize_buffers(*rank_.device, true);
 }
 
 std::vector<PhaseInfo> PlacedModel::phases() const {

@@ -35,6 +35,8 @@ class PlacedModel {
   const std::vector<Boundary>& boundaries() const { return boundaries_; }
   /// All parameters of the model, those of other stages too.
   const std::vector<ParameterName>& parameter_names() const { return parameter_names_; }
+  /// Saved buffers of the model, alike.
+  const std::vector<std::string>& buffer_names() const { return buffer_names_; }
   /// Elements of the whole model's parameters, each logical one once.
   i64 parameter_elements() const { return parameter_elements_; }
   /// Of them, those that one token uses: fewer where the model has experts.
@@ -63,6 +65,7 @@ class PlacedModel {
   std::vector<Boundary> boundaries_;
   std::vector<Chunk> chunks_;
   std::vector<ParameterName> parameter_names_;
+  std::vector<std::string> buffer_names_;
   i64 parameter_elements_ = 0, active_elements_ = 0;
 };
 

@@ -23,6 +23,22 @@ Doubles shares_of(RouterScore score, const Doubles& logits) {
   return shares;
 }
 
+/// What a row's sequence counts of each expert, or, with `fractions`, that over their sum.
+template <class Args>
+Doubles counts_of(const Args& args, i64 row) {
+  const Matrix<const i64> counts(args.counts);
+  Doubles of_row;
+  double sum = 0;
+  for (i64 e = 0; e < args.logits.shape[1]; ++e) {
+    of_row.push_back(static_cast<double>(counts(args.rows.of(row), e)));
+    sum += of_row.back();
+  }
+  if (args.fractions && sum > 0) {
+    for (double& count : of_row) count /= sum;
+  }
+  return of_row;
+}
+
 double log_sum_exp(const Doubles& logits) {
   const double largest = *std::ranges::max_element(logits);
   double sum = 0;
@@ -35,13 +51,11 @@ double log_sum_exp(const Doubles& logits) {
 template <>
 void run(const BalanceLossArgs& args) {
   with_floating(args.kName, args.logits.dtype, [&]<class T>(T) {
-    const Matrix<const i64> counts(args.counts);
     double sum = 0;
     for (i64 row = 0; row < args.logits.shape[0]; ++row) {
       const Doubles shares = shares_of(args.score, row_of<T>(args.logits, row));
-      for (std::size_t e = 0; e < shares.size(); ++e) {
-        sum += static_cast<double>(counts(args.rows.of(row), static_cast<i64>(e))) * shares[e];
-      }
+      const Doubles counts = counts_of(args, row);
+      for (std::size_t e = 0; e < shares.size(); ++e) sum += counts[e] * shares[e];
     }
     *args.out.as<double>() = args.factor * *args.inverse_weight.as<const double>() * sum;
   });
@@ -50,7 +64,6 @@ void run(const BalanceLossArgs& args) {
 template <>
 void run(const BalanceGradArgs& args) {
   with_floating(args.kName, args.logits.dtype, [&]<class T>(T) {
-    const Matrix<const i64> counts(args.counts);
     const Matrix<T> out(args.out);
     const double scale =
         args.factor * *args.inverse_weight.as<const double>() * *args.grad.as<const double>();
@@ -58,11 +71,11 @@ void run(const BalanceGradArgs& args) {
       for (i64 row = begin; row < end; ++row) {
         const Doubles logits = row_of<T>(args.logits, row);
         const Doubles shares = shares_of(args.score, logits);
+        const Doubles counts = counts_of(args, row);
         Doubles wanted;
         double mean = 0, scores = kTiny;
         for (std::size_t e = 0; e < shares.size(); ++e) {
-          wanted.push_back(scale *
-                           static_cast<double>(counts(args.rows.of(row), static_cast<i64>(e))));
+          wanted.push_back(scale * counts[e]);
           mean += shares[e] * wanted[e];
           scores += score_of(args.score, logits[e]);
         }

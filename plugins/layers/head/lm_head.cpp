@@ -40,7 +40,7 @@ class LmHead final : public Layer {
         targets_(build.slot("targets")),
         mask_(build.slot("loss_mask")),
         logits_(build.slot(Model::kLogitsSlot)),
-        loss_(build.loss("lm")),
+        loss_(build.loss({.name = "lm"})),
         norm_(build.child("norm", config.norm)) {
     weight_ = &build.parameter({.name = "weight",
                                 .shape = {config.vocab, config.hidden},

@@ -3,7 +3,9 @@
 #include <optional>
 #include <utility>
 
+#include "auxiliary.hpp"
 #include "capacity.hpp"
+#include "moe_config.hpp"
 #include "shared_experts.hpp"
 #include "tessera/dispatcher.hpp"
 #include "tessera/moe_ops.hpp"
@@ -17,109 +19,31 @@ namespace tessera {
 /// [rows · top_k, hidden] is kept for the weight's gradient. Reads and writes "hidden".
 class Moe final : public Layer {
  public:
-  struct Config {
-    i64 hidden = 0, layers = 1, experts = 0, top_k = 2;
-    Auto<i64> ffn;
-    std::string activation = "swiglu";
-    double init_std = 0.02;
-    i64 shared_ffn = 0;
-    bool shared_gate = false, shared_overlap = false;
-    Auto<double> capacity_factor;
-    std::string capacity_scope = "sequence", drop = "weight";
-    bool pad_to_capacity = false;
-    Component<Router> router{"top_k", {}};
-    Component<TokenDispatcher> dispatcher{"alltoall", {}};
-    static void describe(Schema<Config>& s) {
-      s.field("hidden", &Config::hidden, "features").from("model.hidden").at_least(1);
-      s.field("layers", &Config::layers, "scales the initial output weights")
-          .from("model.layers")
-          .at_least(1);
-      s.field("experts", &Config::experts, "experts of the layer, cut over parallel.expert ranks")
-          .required()
-          .at_least(1)
-          .megatron("--num-experts");
-      s.field("top_k", &Config::top_k, "experts that a token goes to")
-          .at_least(1)
-          .megatron("--moe-router-topk");
-      s.field("ffn",
-              &Config::ffn,
-              "inner features of an expert, cut over parallel.expert_tensor ranks; \"auto\": 4 × "
-              "hidden")
-          .at_least(1)
-          .at_most(i64{1} << 20)
-          .megatron("--moe-ffn-hidden-size");
-      s.field("activation",
-              &Config::activation,
-              "between an expert's matrices; swiglu: the first has 2 × ffn columns, gate and up")
-          .one_of({"swiglu", "gelu"})
-          .megatron("--swiglu");
-      s.field("init_std", &Config::init_std, "standard deviation of the initial weights")
-          .from("model.init_std")
-          .at_least(0);
-      describe_shared(s);
-      describe_capacity(s);
-      s.slot("router", &Config::router, "chooses the experts of each token");
-      s.slot("dispatcher", &Config::dispatcher, "carries rows to their experts and back")
-          .megatron("--moe-token-dispatcher-type");
-    }
-
-   private:
-    static void describe_shared(Schema<Config>& s) {
-      s.field("shared_ffn",
-              &Config::shared_ffn,
-              "inner features of an MLP that every token goes through too, cut over "
-              "parallel.tensor ranks; 0: none")
-          .at_least(0)
-          .at_most(i64{1} << 20)
-          .megatron("--moe-shared-expert-intermediate-size");
-      s.field("shared_gate",
-              &Config::shared_gate,
-              "multiply its result by the sigmoid of a product with each token")
-          .megatron("--moe-shared-expert-gate");
-      s.field("shared_overlap",
-              &Config::shared_overlap,
-              "compute one half of it while rows go to their experts, one while they come back")
-          .megatron("--moe-shared-expert-overlap");
-    }
-    static void describe_capacity(Schema<Config>& s) {
-      s.field("capacity_factor",
-              &Config::capacity_factor,
-              "an expert takes ceil(tokens · top_k / experts · this) choices, at most one of each "
-              "token; others are dropped; \"none\": it takes all",
-              "none")
-          .above(0)
-          .megatron("--moe-expert-capacity-factor");
-      s.field("capacity_scope",
-              &Config::capacity_scope,
-              "tokens that it counts: of a sequence, on all of its ranks; or of the rows that a "
-              "rank routes in a microbatch, which depends on the layout: outside the invariant")
-          .one_of({"sequence", "rank"});
-      s.field("drop",
-              &Config::drop,
-              "what stays: the choices of the largest weights, or of the first positions")
-          .one_of({"weight", "position"})
-          .megatron("--moe-token-drop-policy");
-      s.field("pad_to_capacity",
-              &Config::pad_to_capacity,
-              "carry and compute empty places up to the capacity, so that all shapes are fixed")
-          .megatron("--moe-pad-expert-input-to-capacity");
-    }
-  };
+  using Config = MoeConfig;
 
   Moe(const Config& config, BuildContext& build)
       : region_(build.tensor_region()),
         swiglu_(config.activation == "swiglu"),
         hidden_(build.slot("hidden")),
         experts_(build.slot("moe.experts")),
-        weights_(build.slot("moe.weights")) {
+        weights_(build.slot("moe.weights")),
+        auxiliary_(
+            {config.sequence_loss, config.microbatch_loss, config.global_loss, config.z_loss},
+            config.experts,
+            config.top_k,
+            build) {
     const i64 ffn = config.ffn.value_or(4 * config.hidden);
     check(config, ffn, build);
     router_ = build.child(
         "router",
         config.router,
         {{"hidden", config.hidden}, {"experts", config.experts}, {"top_k", config.top_k}});
-    Given given = {{"experts", config.experts}, {"top_k", config.top_k}};
+    const i64 choices = router_->choices(config.top_k);
+    Given given = {{"experts", config.experts}, {"top_k", choices}};
     if (config.capacity_factor) {
+      if (choices != config.top_k) {
+        build.reject("capacity_factor", "the experts of this router take equally many rows");
+      }
       capacity_.emplace(build,
                         Capacity::Options{.experts = config.experts,
                                           .top_k = config.top_k,
@@ -184,7 +108,15 @@ class Moe final : public Layer {
                    .reads = dispatcher_->reads()});
     all.push_back({.scope = "moe_unpermute",
                    .run = [this](Context& cx, Bundle& bundle) { unpermute(cx, bundle); }});
+    // One row does not divide among the ranks of a tensor group, and a capacity counts all rows.
+    const bool incremental = router_->incremental() && region_.size() == 1 && !capacity_;
+    for (Phase& phase : all) phase.incremental = incremental;
     return all;
+  }
+
+  void end_step(Context& cx) override {
+    router_->end_step(cx);
+    auxiliary_.end_step(cx);
   }
 
  private:
@@ -233,6 +165,7 @@ class Moe final : public Layer {
     if (shared_) shared_->take(bundle, bundle[hidden_]);
     bundle[hidden_] = region_.split_rows(cx, std::exchange(bundle[hidden_], {}));
     const Routing routing = (*router_)(cx, bundle, bundle[hidden_]);
+    auxiliary_.add(cx, routing);
     bundle[experts_] = routing.experts;
     bundle[weights_] = routing.weights;
   }
@@ -284,6 +217,7 @@ class Moe final : public Layer {
   TensorRegion region_;
   bool swiglu_;
   Slot hidden_, experts_, weights_;
+  AuxiliaryLosses auxiliary_;
   std::shared_ptr<Router> router_;
   std::shared_ptr<TokenDispatcher> dispatcher_;
   std::optional<Capacity> capacity_;

@@ -1,4 +1,7 @@
-#include "tessera/moe_ops.hpp"
+#include <optional>
+
+#include "balancing_bias.hpp"
+#include "jittered_input.hpp"
 #include "tessera/plugin.hpp"
 #include "tessera/router.hpp"
 
@@ -23,7 +26,7 @@ class TopKRouter final : public Router {
     i64 hidden = 0, experts = 0, top_k = 0;
     std::string score = "softmax";
     i64 groups = 1, group_top_k = 1;
-    double scale = 1, init_std = 0.02;
+    double scale = 1, jitter = 0, bias_rate = 0, init_std = 0.02;
     static void describe(Schema<Config>& s) {
       s.field("hidden", &Config::hidden, "features").given();
       s.field("experts", &Config::experts, "experts of the layer").given();
@@ -46,6 +49,22 @@ class TopKRouter final : public Router {
       s.field("scale", &Config::scale, "times the weights")
           .above(0)
           .megatron("--moe-router-topk-scaling-factor");
+      s.field(
+           "jitter",
+           &Config::jitter,
+           "in training the router sees its input times random numbers between 1 - jitter and 1 + "
+           "jitter")
+          .at_least(0)
+          .below(1)
+          .megatron("--moe-input-jitter-eps");
+      s.field(
+           "bias_rate",
+           &Config::bias_rate,
+           "after each step an expert's bias moves by this much towards the mean of the loads of "
+           "the global batch; biases take part in the choice only; needs score \"sigmoid\" or "
+           "\"sqrt_softplus\"; 0: there are none")
+          .at_least(0)
+          .megatron("--moe-router-bias-update-rate");
       s.field("init_std", &Config::init_std, "standard deviation of the initial weights")
           .from("model.init_std")
           .at_least(0);
@@ -53,19 +72,30 @@ class TopKRouter final : public Router {
   };
 
   TopKRouter(const Config& config, BuildContext& build)
-      : spec_{
-            config.top_k, score_of(config.score), config.groups, config.group_top_k, config.scale} {
+      : spec_{config.top_k,
+              score_of(config.score),
+              config.groups,
+              config.group_top_k,
+              config.scale},
+        input_(config.jitter, build) {
     check(config, build);
     weight_ = &build.parameter({.name = "weight",
                                 .shape = {config.experts, config.hidden},
                                 .init = Init::gaussian(config.init_std),
                                 .placement = build.tensor_region().per_split_row()});
+    if (config.bias_rate > 0) bias_.emplace(config.bias_rate, config.experts, build);
   }
 
-  Routing operator()(Context& cx, Bundle&, const Tensor& x) const override {
-    const Tensor logits = ops::linear(cx, x, *weight_, nullptr);
-    const ops::Routed routed = ops::topk_router(cx, logits, {}, spec_);
-    return {routed.experts, routed.weights};
+  Routing operator()(Context& cx, Bundle& bundle, const Tensor& x) const override {
+    const Tensor logits = ops::linear(cx, input_(cx, bundle, x), *weight_, nullptr);
+    const ops::Routed routed =
+        ops::topk_router(cx, logits, bias_ ? bias_->values() : Tensor(), spec_);
+    if (bias_) bias_->count(cx, routed.experts);
+    return {routed.experts, routed.weights, logits, spec_.score};
+  }
+  bool incremental() const override { return true; }
+  void end_step(Context& cx) override {
+    if (bias_) bias_->end_step(cx);
   }
 
  private:
@@ -94,10 +124,15 @@ class TopKRouter final : public Router {
                                config.experts / groups,
                                k));
     }
+    if (config.bias_rate > 0 && config.score != "sigmoid" && config.score != "sqrt_softplus") {
+      build.reject("bias_rate", "needs score = \"sigmoid\" or \"sqrt_softplus\"");
+    }
   }
 
   RouterSpec spec_;
-  Parameter* weight_;
+  JitteredInput input_;
+  Parameter* weight_ = nullptr;
+  std::optional<BalancingBias> bias_;
 };
 
 }  // namespace tessera

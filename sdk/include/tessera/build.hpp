@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "tessera/buffer.hpp"
 #include "tessera/layer.hpp"
 #include "tessera/operation.hpp"
 #include "tessera/parameter.hpp"
@@ -15,8 +16,36 @@
 
 namespace tessera {
 
-/// How a metric's contributions become one number at the logging interval.
+/// What a loss term is a mean over. Weights come from the data alone and are summed, as integers,
+/// over the global batch before the first forward pass.
+enum class LossWeight : u8 {
+  field,    ///< the sum of the data's mask for this term (FieldInfo::loss)
+  samples,  ///< the samples
+  tokens,   ///< the positions of all samples
+};
+
+/// What a layer declares of a loss term. Layers that declare the same name add to one term.
+struct LossSpec {
+  std::string_view name;
+  LossWeight weight = LossWeight::field;
+  /// Is it trained on without being a part of the run's loss? Then its value is a metric of this
+  /// name.
+  bool auxiliary = false;
+  /// Of tensor, context and data: the axes along which each rank adds a part of its own. Along the
+  /// others all ranks add the same value, which counts once.
+  std::vector<Axis> partial = {Axis::context, Axis::data};
+};
+
+/// How a step's contributions to a metric become one number: over microbatches, layers, pipeline
+/// stages, and the ranks along the metric's partial axes.
 enum class MetricReduce : u8 { sum, mean, max };
+
+/// What a layer declares of a metric, which nothing is trained on.
+struct MetricSpec {
+  std::string_view name;
+  MetricReduce reduce = MetricReduce::sum;
+  std::vector<Axis> partial = {Axis::context, Axis::data};  ///< as LossSpec
+};
 
 /// The microbatch a model is built for.
 struct BatchShape {
@@ -47,6 +76,9 @@ class TESSERA_API BuildContext {
   /// from the first phase on. Throws ConfigError when a cut does not divide, Error when the
   /// placement is missing.
   virtual Parameter& parameter(const ParameterSpec& spec) = 0;
+  /// Declares a buffer; the reference stays valid as long as the model. Its tensor is there from
+  /// the first phase on.
+  virtual Buffer& buffer(const BufferSpec& spec) = 0;
   /// A slot of the bundle, one per name over the whole chunk: "hidden", "residual", "tokens".
   virtual Slot slot(std::string_view name) = 0;
   virtual HostSlot host_slot(std::string_view name) = 0;
@@ -54,9 +86,9 @@ class TESSERA_API BuildContext {
   virtual CacheSlot cache_slot() = 0;
   /// Philox key of a random site of this component: (seed, scope, name).
   virtual u64 random_site(std::string_view name) = 0;
-  /// A loss term; its weight is summed over the global batch from the data's field of that name.
-  virtual LossTerm loss(std::string_view name) = 0;
-  virtual Metric metric(std::string_view name, MetricReduce reduce) = 0;
+  /// A loss term. Throws ConfigError when another layer has declared it otherwise.
+  virtual LossTerm loss(const LossSpec& spec) = 0;
+  virtual Metric metric(const MetricSpec& spec) = 0;
   /// An operation of the rank's device, for plugins with operations of their own. During
   /// `config check` the handle is empty.
   template <OperationArgs Args>

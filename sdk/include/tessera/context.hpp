@@ -33,6 +33,7 @@ class TESSERA_API StepSink {
   virtual Tensor inverse_weight(LossTerm term) = 0;
   /// Accumulates a scalar (fp64 [1]) into the term's value of this step.
   virtual void add_loss(Context& cx, LossTerm term, const Tensor& scalar) = 0;
+  /// One contribution (fp64 [1]) to the metric's value of this step.
   virtual void report(Context& cx, Metric metric, const Tensor& scalar) = 0;
 };
 
@@ -49,7 +50,10 @@ struct TESSERA_API Context {
   StepSink* sink = nullptr;
   /// fp64 [1], the gradient of the total loss: the loss scale.
   Tensor loss_scale;
-  /// True while ops::recompute runs a function again: losses and reports are not counted twice.
+  /// fp64 [1] during Layer::end_step: 1 where the step changed no parameter, else 0.
+  Tensor skipped;
+  /// True while phases or functions run again for the backward pass: losses and reports are not
+  /// counted twice, and buffers stay as they are.
   bool recomputing = false;
   /// Set while a text is generated row by row: what was kept of earlier rows (sequence_cache.hpp).
   SequenceCache* cache = nullptr;

@@ -115,7 +115,9 @@ class TESSERA_API Layer {
 
   virtual ~Layer();
   virtual std::vector<Phase> phases() = 0;
-  /// After the optimizer's update, on every rank (expert bias and the like).
+  /// After the optimizer's update, on every rank and after every step, skipped ones too
+  /// (Context::skipped): where a layer updates its buffers from what it gathered during the step.
+  /// Launches only: the host reads nothing.
   virtual void end_step(Context&) {}
 };
 

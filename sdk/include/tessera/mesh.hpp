@@ -78,6 +78,10 @@ class TESSERA_API Mesh {
   ProcessGroup& data_context() const { return at(kDataContext); }
   /// The tp × pp group, one model replica; gradient norms are summed over it.
   ProcessGroup& model() const { return at(kModel); }
+  /// The tp × cp group, the ranks that share sequences, and the tp × cp × dp group, the ranks of a
+  /// pipeline stage; nullptr without communicators.
+  ProcessGroup* find_tensor_context() const { return groups_[kTensorContext]; }
+  ProcessGroup* find_stage() const { return groups_[kStage]; }
   /// The etp × ep group: ranks of one stage that together hold each expert once.
   ProcessGroup& experts() const { return at(kExperts); }
   /// The same; nullptr without communicators.

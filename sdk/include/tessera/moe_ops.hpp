@@ -17,6 +17,9 @@ TESSERA_API Routed topk_router(Context& cx,
                                const Tensor& logits,
                                const Tensor& bias,
                                const RouterSpec& spec);
+/// x [n, f] times random factors between 1 - eps and 1 + eps, tracked, in training; else x.
+/// `row_ids` i64 [n].
+TESSERA_API Tensor jitter(Context& cx, const Tensor& x, const Tensor& row_ids, double eps, u64 key);
 /// The weights [n, k] of experts i32 [n, k] that were chosen by other means, tracked.
 TESSERA_API Tensor router_weights(Context& cx,
                                   const Tensor& logits,
@@ -38,6 +41,10 @@ struct BalanceSpec {
   double coefficient = 0;
   i64 length = 0;          ///< rows of a sequence, on all ranks together
   SequenceRows rows = {};  ///< those of this rank
+  /// i64 [E], this rank's counts of earlier rows: those of these rows are added to it, and the
+  /// fraction of an expert is that of all of them. For one sequence only; undefined: no earlier
+  /// rows.
+  Tensor counted = {};
 };
 TESSERA_API Tensor balance_loss(Context& cx,
                                 const Tensor& logits,
@@ -60,6 +67,8 @@ TESSERA_API Tensor expert_counts(Context& cx,
                                  i64 all,
                                  const SequenceRows& rows);
 
+/// Adds those of `experts` i32 [n, k] to counts i64 [E].
+TESSERA_API void add_expert_counts(Context& cx, const Tensor& experts, const Tensor& counts);
 /// Which choices an expert takes (KeepChoicesArgs).
 struct KeepSpec {
   i64 experts = 0;  ///< E

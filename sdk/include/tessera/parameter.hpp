@@ -36,14 +36,18 @@ struct ParameterSpec {
   double active = 1;
 };
 
-/// A trainable tensor of this rank. Made by BuildContext::parameter; lives as long as the model,
-/// its forms at fixed addresses. The optimizer writes `main` and `compute`; layers read `compute`
-/// and accumulate into `grad` through operations.
-struct TESSERA_API Parameter {
+/// A tensor that exists once for the model, whatever the layout: a parameter or a buffer.
+struct LogicalTensor {
   std::string name;        ///< logical: "layers.3.attention.qkv.weight"
   Shape logical;           ///< unpadded
   Shape local;             ///< of this rank's storage, padding included
   ParameterLayout layout;  ///< who stores, sums and counts which elements
+};
+
+/// A trainable tensor of this rank. Made by BuildContext::parameter; lives as long as the model,
+/// its forms at fixed addresses. The optimizer writes `main` and `compute`; layers read `compute`
+/// and accumulate into `grad` through operations.
+struct TESSERA_API Parameter : LogicalTensor {
   Init init;
   std::vector<std::string> tags;
   Tensor main;        ///< the precision's main dtype

@@ -1,14 +1,24 @@
 #pragma once
 #include "tessera/build.hpp"
+#include "tessera/ops/router.hpp"
 
 namespace tessera {
 
 /// What a router decided for the rows of one microbatch on this rank.
 struct Routing {
-  /// i32 [n, k]: the expert of each choice, in the order in which results are summed. One outside
-  /// [0, experts) means that the choice is dropped: the token gets nothing for it.
+  /// i32 [n, Router::choices()]: the expert of each choice, in the order in which results are
+  /// summed. One outside [0, experts) means that the choice is dropped: the token gets nothing for
+  /// it.
   Tensor experts;
-  Tensor weights;  ///< [n, k], fp32 or wider, tracked: the weight of each choice
+  /// [n, choices], fp32 or wider, tracked: the weight of each choice; of dropped ones 0.
+  Tensor weights;
+  /// [n, experts], tracked: what auxiliary losses are computed from; undefined: the router has
+  /// nothing to balance, and a layer that is to balance it refuses.
+  Tensor logits = {};
+  RouterScore score = RouterScore::softmax;  ///< how the shares of experts follow from `logits`
+  /// Have the experts chosen the rows? Then column e is expert e or dropped, and every expert has
+  /// equally many rows of each sequence.
+  bool by_expert = false;
 };
 
 /// Chooses experts for rows. Plugin kind "router". The layer that has experts gives its fields:
@@ -20,8 +30,16 @@ class TESSERA_API Router {
   using Arguments = BuildContext;
 
   virtual ~Router();
-  /// x [n, hidden]: rows of this rank; under tensor parallelism each rank of the group has others.
+  /// x [n, hidden]: rows of this rank; under tensor parallelism each rank of the group has others
+  /// (TensorRegion::split_rows).
   virtual Routing operator()(Context& cx, Bundle& bundle, const Tensor& x) const = 0;
+  /// Columns of Routing::experts, where a token is meant to go to `top_k` experts.
+  virtual i64 choices(i64 top_k) const { return top_k; }
+  /// Does what it decides for a row depend on that row alone, outside of training? Then a layer
+  /// with this router may say Phase::incremental.
+  virtual bool incremental() const { return false; }
+  /// From the layer's end_step.
+  virtual void end_step(Context&) {}
 };
 
 }  // namespace tessera

@@ -67,6 +67,9 @@ class TESSERA_API TensorRegion {
   /// Rows have to divide among the ranks.
   Tensor split_rows(Context& cx, const Tensor& x) const;
   Tensor join_rows(Context& cx, const Tensor& x) const;
+  /// Of the entries of an input slot, one for each row of the microbatch: those of split rows.
+  /// Untracked, shares memory.
+  Tensor split_entries(const Tensor& entries) const;
   /// The placement of a parameter that is applied to split rows.
   Placement per_split_row() const;
 

@@ -56,8 +56,10 @@ void ExpertCountsArgs::infer(ExpertCountsArgs& args) {
   const Infer check(args);
   check_experts(check, args.experts, args.all);
   check_sequences(check, args.rows, args.experts.shape[0]);
-  check.output(args.counts,
-               args.rows.positions == 0 ? Shape{args.all} : Shape{args.rows.sequences, args.all});
+  const Shape counts =
+      args.rows.positions == 0 ? Shape{args.all} : Shape{args.rows.sequences, args.all};
+  if (args.add) return check.in_place(args.counts, counts);
+  check.output(args.counts, counts);
 }
 
 void SortByExpertArgs::infer(SortByExpertArgs& args) {

@@ -87,6 +87,47 @@ void RouterWeightsBackwardArgs::infer(RouterWeightsBackwardArgs& args) {
   check.output(args.out, shape_of(args.logits));
 }
 
+void ExpertChoiceArgs::infer(ExpertChoiceArgs& args) {
+  const Infer check(args);
+  check.rank(args.logits, 2);
+  check.dense(args.logits);
+  const i64 all = args.logits.shape[0], experts = args.logits.shape[1];
+  check.require(
+      args.length > 0 && args.parts > 0 && args.length % args.parts == 0 && all % args.length == 0,
+      "{} rows are not sequences of {} rows in {} parts",
+      all,
+      args.length,
+      args.parts);
+  check.require(args.rows >= 0 && args.rows <= args.length,
+                "an expert takes {} of the {} rows of a sequence",
+                args.rows,
+                args.length);
+  check.require(args.first >= 0 && args.n >= 0 && args.first + args.n <= all,
+                "rows {} … {} of {}",
+                args.first,
+                args.first + args.n,
+                all);
+  check.input(args.positions, {all});
+  check.output(args.experts, {args.n, experts});
+}
+
+void ExpertBiasArgs::infer(ExpertBiasArgs& args) {
+  const Infer check(args);
+  check.input(args.skipped, {1});
+  check.rank(args.bias, 1);
+  check.in_place(args.bias, shape_of(args.bias));
+  check.in_place(args.counts, shape_of(args.bias));
+}
+
+void JitterArgs::infer(JitterArgs& args) {
+  const Infer check(args);
+  check.rank(args.x, 2);
+  check.input(args.x, shape_of(args.x));
+  check.input(args.row_ids, {args.x.shape[0]});
+  check.require(args.eps >= 0 && args.eps < 1, "eps must be in [0, 1), is {}", args.eps);
+  check.output(args.out, shape_of(args.x));
+}
+
 void BalanceLossArgs::infer(BalanceLossArgs& args) {
   const Infer check(args);
   check_balance(check, args.logits, args.counts, args.rows);

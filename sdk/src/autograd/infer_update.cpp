@@ -48,6 +48,13 @@ void ReciprocalArgs::infer(ReciprocalArgs& args) {
   check.output(args.out, {args.x.shape[0]});
 }
 
+void MaximumArgs::infer(MaximumArgs& args) {
+  const Infer check(args);
+  check.input(args.a, shape_of(args.a));
+  check.input(args.b, shape_of(args.a));
+  check.output(args.out, shape_of(args.a));
+}
+
 void SumSquaresArgs::infer(SumSquaresArgs& args) {
   const Infer check(args);
   check.require(present(args.x), "x is absent");

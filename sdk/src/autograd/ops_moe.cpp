@@ -54,6 +54,11 @@ Tensor expert_counts(Context& cx, const Tensor& experts, i64 all, const Sequence
   return run(cx, args)[0];
 }
 
+void add_expert_counts(Context& cx, const Tensor& experts, const Tensor& counts) {
+  ExpertCountsArgs args{experts.arg(), counts.arg(), counts.dim(0), {}, true};
+  run(cx, args);
+}
+
 ExpertOrder sort_by_expert(Context& cx, const Tensor& experts, i64 all) {
   SortByExpertArgs args{experts.arg(), {}, {}, all};
   const auto made = run(cx, args);

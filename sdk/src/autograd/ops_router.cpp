@@ -31,6 +31,44 @@ Routed topk_router(Context& cx, const Tensor& logits, const Tensor& bias, const 
   return {router_weights(cx, logits, experts, spec), experts};
 }
 
+Tensor jitter(Context& cx, const Tensor& x, const Tensor& row_ids, double eps, u64 key) {
+  if (!cx.training() || eps == 0) return x;
+  JitterArgs args{x.arg(), row_ids.arg(), {}, key, eps};
+  Tensor y = run(cx, args)[0];
+  if (!cx.recording()) return y;
+  const auto input_half = [row_ids = row_ids.with_var({}), eps, key](Context& c, Gradients& g) {
+    const Tensor gradient = g.output(0);
+    JitterArgs back{gradient.arg(), row_ids.arg(), {}, key, eps};
+    g.input(0, run(c, back)[0]);
+  };
+  cx.tape->record("jitter", std::array{x}, std::array{&y}, input_half);
+  return y;
+}
+
+namespace {
+
+/// i64 [sequences, E], over all ranks of the group.
+Tensor counts_of(Context& cx,
+                 const Tensor& experts,
+                 i64 all,
+                 const BalanceSpec& spec,
+                 ProcessGroup& group,
+                 std::string_view name) {
+  Tensor counts;
+  if (spec.counted.defined()) {
+    add_expert_counts(cx, experts, spec.counted);
+    counts = cx.empty(spec.counted.shape(), DType::i64);
+    CopyArgs copy{spec.counted.arg(), counts.arg()};
+    run(cx, copy);
+  } else {
+    counts = expert_counts(cx, experts, all, spec.rows);
+  }
+  group.all_reduce(*cx.stream, counts, ReduceOp::sum, name).wait(*cx.stream);
+  return counts.view({spec.rows.sequences, all});
+}
+
+}  // namespace
+
 Tensor balance_loss(Context& cx,
                     const Tensor& logits,
                     const Tensor& experts,
@@ -50,8 +88,10 @@ Tensor balance_loss(Context& cx,
     choose.spec.top_k = spec.top_k;
     plain = run(cx, choose)[0];
   }
-  const Tensor counts = expert_counts(cx, plain, all, spec.rows).view({spec.rows.sequences, all});
-  group.all_reduce(*cx.stream, counts, ReduceOp::sum, name).wait(*cx.stream);
+  const bool fractions = spec.counted.defined();
+  require(!fractions || (spec.rows.positions == 0 && !cx.recomputing),
+          "balance_loss: earlier rows are counted for one sequence only, and once");
+  const Tensor counts = counts_of(cx, plain, all, spec, group, name);
   const double length = static_cast<double>(spec.length);
   BalanceLossArgs args;
   args.logits = logits.arg();
@@ -59,8 +99,9 @@ Tensor balance_loss(Context& cx,
   args.inverse_weight = inverse_weight.arg();
   args.rows = spec.rows;
   args.score = spec.score;
+  args.fractions = fractions;
   args.factor = spec.coefficient * static_cast<double>(all) /
-                (static_cast<double>(spec.top_k) * length * length);
+                (fractions ? length : static_cast<double>(spec.top_k) * length * length);
   Tensor loss = run(cx, args)[0];
   if (!cx.recording()) return loss;
   const auto input_half = [logits = logits.with_var({}),
@@ -68,10 +109,18 @@ Tensor balance_loss(Context& cx,
                            inverse_weight,
                            rows = args.rows,
                            score = args.score,
-                           factor = args.factor](Context& c, Gradients& g) {
+                           factor = args.factor,
+                           fractions](Context& c, Gradients& g) {
     const Tensor gradient = g.output(0);
-    BalanceGradArgs back{
-        logits.arg(), counts.arg(), inverse_weight.arg(), gradient.arg(), {}, rows, score, factor};
+    BalanceGradArgs back{logits.arg(),
+                         counts.arg(),
+                         inverse_weight.arg(),
+                         gradient.arg(),
+                         {},
+                         rows,
+                         score,
+                         factor,
+                         fractions};
     g.input(0, run(c, back)[0]);
   };
   cx.tape->record("balance_loss", std::array{logits}, std::array{&loss}, input_half);

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
+#include <utility>
 
 #include "sdk/src/host_device/strided_runs.hpp"
 #include "tessera/core_ops.hpp"
@@ -122,6 +123,14 @@ void reciprocal(const ReciprocalArgs& args) {
   }
 }
 
+void maximum(const MaximumArgs& args) {
+  const double *a = args.a.as<const double>(), *b = args.b.as<const double>();
+  double* out = args.out.as<double>();
+  for (i64 i = 0; i < args.out.elements(); ++i) {
+    out[i] = std::isnan(a[i]) || a[i] > b[i] ? a[i] : b[i];
+  }
+}
+
 void sum_blocks(const SumBlocksArgs& args) {
   const double* blocks = args.blocks.as<const double>();
   const i64* range = args.ranges.as<const i64>();
@@ -173,9 +182,11 @@ void step_scalars(const StepScalarsArgs& args) {
 
 std::vector<Kernel> host_kernels() {
   std::vector<Kernel> all = host_kernels_moe();
+  for (Kernel& kernel : host_kernels_router()) all.push_back(std::move(kernel));
   all.push_back(make_kernel<FillArgs>(&fill));
   all.push_back(make_kernel<CopyArgs>(&copy));
   all.push_back(make_kernel<ReciprocalArgs>(&reciprocal));
+  all.push_back(make_kernel<MaximumArgs>(&maximum));
   all.push_back(make_kernel<SumBlocksArgs>(&sum_blocks));
   all.push_back(make_kernel<StepScalarsArgs>(&step_scalars));
   return all;

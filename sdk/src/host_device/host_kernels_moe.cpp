@@ -20,7 +20,7 @@ void count(const ExpertCountsArgs& args) {
   const i32* experts = args.experts.as<const i32>();
   i64* counts = args.counts.as<i64>();
   const i64 k = args.experts.shape[1];
-  for (i64 i = 0; i < args.counts.elements(); ++i) counts[i] = 0;
+  for (i64 i = 0; !args.add && i < args.counts.elements(); ++i) counts[i] = 0;
   for (i64 row = 0; row < args.experts.shape[0]; ++row) {
     i64* of_sequence = counts + args.rows.of(row) * args.all;
     for (i64 c = 0; c < k; ++c) {

@@ -19,6 +19,9 @@ void add_orders(Cases& cases, const Size& s) {
   cases.add(name, counts, {experts(), Operand::result()});
   counts.rows = {.first = 1, .positions = s.n + 1, .sequences = 2};
   cases.add(name + " of sequences", counts, {experts(), Operand::result()});
+  counts.rows = {};
+  counts.add = true;
+  cases.add(name + " added", counts, {experts(), cases.integers({s.experts}, DType::i64, 0, 9)});
   SortByExpertArgs sort;
   sort.all = s.experts;
   cases.add(name, sort, {experts(), Operand::result(), Operand::result()});

@@ -70,6 +70,15 @@ void add_auxiliary(Cases& cases, i64 n, i64 experts) {
               back,
               {logits(), counts(), cases.scalar(0.25), cases.scalar(-3), Operand::result()},
               options);
+    balance.fractions = back.fractions = true;
+    cases.add(text + " fractions",
+              balance,
+              {logits(), counts(), cases.scalar(0.25), Operand::result()},
+              options);
+    cases.add(text + " fractions",
+              back,
+              {logits(), counts(), cases.scalar(0.25), cases.scalar(-3), Operand::result()},
+              options);
   }
   const std::string text = fmt::format("{}x{}", n, experts);
   ZLossArgs z;
@@ -79,6 +88,46 @@ void add_auxiliary(Cases& cases, i64 n, i64 experts) {
   back.factor = 0.125;
   cases.add(
       text, back, {logits(), cases.scalar(0.5), cases.scalar(-3), Operand::result()}, options);
+}
+
+// `sequences` of 6 rows in two parts; the rows of this rank begin within the second part.
+void add_expert_choice(Cases& cases, i64 sequences, i64 experts) {
+  ExpertChoiceArgs choose;
+  choose.rows = 2;
+  choose.length = 6;
+  choose.parts = 2;
+  choose.first = 3 * sequences + 1;
+  choose.n = 3 * sequences - 1;
+  std::vector<double> positions;
+  for (const double first : {3.0, 0.0}) {
+    for (i64 s = 0; s < sequences; ++s) {
+      for (const double i : {0.0, 1.0, 2.0}) positions.push_back(first + i);
+    }
+  }
+  cases.add(fmt::format("{} of {}", sequences, experts),
+            choose,
+            {cases.random({6 * sequences, experts}, -4, 4),
+             Operand::given({6 * sequences}, DType::i64, positions),
+             Operand::result()});
+}
+
+void add_input_and_bias(Cases& cases) {
+  for (const auto& [n, width] : {std::pair<i64, i64>{3, 5}, {33, 64}, {0, 4}}) {
+    JitterArgs jitter;
+    jitter.key = 17;
+    jitter.eps = 0.125;
+    cases.add(fmt::format("{}x{}", n, width),
+              jitter,
+              {cases.random({n, width}, -2, 2), cases.rows(n, 4), Operand::result()});
+  }
+  for (const double skipped : {0.0, 1.0}) {
+    ExpertBiasArgs move;
+    move.rate = 0.25;
+    cases.add(
+        fmt::format("skipped {}", skipped),
+        move,
+        {cases.scalar(skipped), cases.random({7}, -1, 1), cases.integers({7}, DType::i64, 0, 4)});
+  }
 }
 
 }  // namespace
@@ -95,6 +144,10 @@ void add_router_cases(Cases& cases) {
   for (const auto& [n, experts] : {std::pair<i64, i64>{1, 1}, {33, 17}, {126, 64}, {0, 4}}) {
     add_auxiliary(cases, n, experts);
   }
+  for (const auto& [sequences, experts] : {std::pair<i64, i64>{1, 1}, {3, 5}}) {
+    add_expert_choice(cases, sequences, experts);
+  }
+  add_input_and_bias(cases);
 }
 
 }  // namespace tessera::testing

@@ -116,6 +116,10 @@ void add_update_cases(Cases& cases) {
               ReciprocalArgs{},
               {cases.integers({n}, DType::i64, 0, 4), Operand::result()});
   }
+  for (const i64 n : {1, 17, 0}) {
+    const auto doubles = [&] { return cases.random({n}, DType::fp64, -1, 1); };
+    cases.add(fmt::format("{}", n), MaximumArgs{}, {doubles(), doubles(), Operand::result()});
+  }
   // Gradients are never narrow.
   const auto wide = [&](i64 n) { return cases.random({n}, cases.statistic(), -2, 2); };
   for (const i64 n : {1, 3, 17, 127, 9001, 100000, 0}) {

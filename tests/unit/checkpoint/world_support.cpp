@@ -58,8 +58,8 @@ void CheckpointRank::add(const std::string& name,
 
 std::vector<std::byte> CheckpointRank::expected(const CheckpointTensor& tensor, i64 salt) const {
   const i64 size = dtype_size(tensor.tensor.dtype());
-  std::vector<std::byte> bytes(static_cast<std::size_t>(tensor.parameter->local.elements() * size));
-  for (const ElementRun& run : tensor.parameter->layout.runs()) {
+  std::vector<std::byte> bytes(static_cast<std::size_t>(tensor.of->local.elements() * size));
+  for (const ElementRun& run : tensor.of->layout.runs()) {
     for (i64 i = 0; i < run.length; ++i) {
       const double exact = value_of(tensor.name, run.logical + i, salt);
       const auto rounded = static_cast<float>(exact);

@@ -75,6 +75,25 @@ TEST_F(Parts, Mistakes) {
         parts_.metric({"accuracy", MetricReduce::max});
       },
       ThrowsMessage<Error>("metric \"accuracy\" is reduced in two ways"));
+  parts_.loss({.name = "z", .auxiliary = true});
+  EXPECT_THAT([&] { parts_.loss({.name = "z"}); },
+              ThrowsMessage<Error>("the loss \"z\" is declared in two ways"));
+  EXPECT_THAT(
+      [&] { parts_.metric({.name = "m", .partial = {Axis::expert}}); },
+      ThrowsMessage<Error>("metric \"m\" is partial over ep; it can be over tp, cp and dp"));
+}
+
+TEST_F(Parts, BuffersAreWholeAndOfTheMainDtypeWhereTheyAreSaved) {
+  const Buffer& bias = parts_.declare(BufferSpec{.name = "bias", .shape = {3}}, "a", DType::fp64);
+  EXPECT_EQ(bias.name, "a.bias");
+  EXPECT_EQ(bias.dtype, DType::fp64);
+  EXPECT_EQ(bias.local, (Shape{3}));
+  EXPECT_THAT([&] { parts_.declare(BufferSpec{.name = "bias", .shape = {3}}, "a", DType::fp64); },
+              ThrowsMessage<Error>("\"a.bias\" is declared twice"));
+  const BufferSpec counts{.name = "counts", .shape = {3}, .dtype = DType::i64};
+  EXPECT_THAT([&] { parts_.declare(counts, "a", DType::fp32); },
+              ThrowsMessage<Error>("buffer \"a.counts\" is saved, so it has the dtype of main "
+                                   "parameters, fp32, and not i64"));
 }
 
 TEST_F(Parts, APlacementOnTheTensorAxisIsNeverForgotten) {
@@ -115,7 +134,7 @@ TEST_F(Parts, SlotsAndTermsAreOneAName) {
   EXPECT_EQ(parts_.slot("row_ids"), 1);
   EXPECT_EQ(parts_.slot("hidden"), 0);
   EXPECT_EQ(parts_.host_slot("splits"), 0);
-  EXPECT_EQ(parts_.loss("lm"), parts_.loss("lm"));
+  EXPECT_EQ(parts_.loss({.name = "lm"}), parts_.loss({.name = "lm"}));
   EXPECT_EQ(parts_.metric({"accuracy", MetricReduce::sum}),
             parts_.metric({"accuracy", MetricReduce::sum}));
   EXPECT_EQ(parts_.bundle().tensors().size(), 2U);

@@ -184,6 +184,14 @@ TEST_F(Gradient, AuxiliaryLosses) {
   EXPECT_EQ(gradient_check(cx_, z, {random({6, 5}, 1, -2, 2)}), "");
 }
 
+TEST_F(Gradient, Jitter) {
+  const Tensor rows = bench_.tensor({3}, DType::i64, {row_id(0, 0), row_id(0, 1), row_id(2, 5)});
+  const auto f = [&](Context& cx, const Tensors& x) {
+    return Tensors{ops::jitter(cx, x[0], rows, 0.25, 9)};
+  };
+  EXPECT_EQ(gradient_check(cx_, f, {random({3, 6}, 1, -2, 2)}), "");
+}
+
 // coefficient · E / (k · T²) · Σ counts · Σ shares: the coefficient where all is even.
 TEST_F(Gradient, BalancedExpertsCostTheCoefficient) {
   ProcessGroup alone({.name = "tp-cp[0]", .members = {0}}, nullptr, 0);

@@ -253,5 +253,72 @@ TEST(ReferenceAuxiliary, ZLossIsTheSquareOfTheLogSum) {
               {.3 * l * .75, .3 * l * .25, .3 * m * .5, .3 * m * .5});
 }
 
+TEST(ReferenceAuxiliary, FractionsAreCountsOverTheirSum) {
+  const Operand logits = fp64({2, 2}, {1, 0, -2, 3}), one = fp64({1}, {1});
+  const Operand counts = Operand::given({1, 2}, DType::i64, {3, 5});
+  BalanceLossArgs loss;
+  BalanceGradArgs back;
+  loss.factor = back.factor = 0.125;  // 1 over their sum
+  const auto plain = run(loss, {logits, counts, one, Operand::result()})[3];
+  const auto gradient = run(back, {logits, counts, one, one, Operand::result()})[4];
+  loss.factor = back.factor = 1;
+  loss.fractions = back.fractions = true;
+  expect_near(run(loss, {logits, counts, one, Operand::result()})[3], plain);
+  expect_near(run(back, {logits, counts, one, one, Operand::result()})[4], gradient);
+}
+
+TEST(ReferenceRouter, ExpertsChooseTheirRows) {
+  // Two sequences of two rows, one part. Shares of expert 0: 1/2, 3/4; 1/4, 1/4: a tie.
+  const double m = std::log(3);
+  const Operand logits = fp64({4, 2}, {0, 0, m, 0, 0, m, 1, 1 + m});
+  const Operand positions = integers({0, 1, 0, 1});
+  ExpertChoiceArgs args;
+  args.length = 2;
+  args.n = 4;
+  EXPECT_EQ(run(args, {logits, positions, Operand::result()})[2],
+            (Values{-1, 1, 0, -1, 0, 1, -1, -1}));
+  // The same rows in two parts, in which the second half of each sequence comes first.
+  const Operand parted = fp64({4, 2}, {m, 0, 1, 1 + m, 0, 0, 0, m});
+  args.parts = 2;
+  args.first = 2;
+  args.n = 2;
+  EXPECT_EQ(run(args, {parted, integers({1, 1, 0, 0}), Operand::result()})[2],
+            (Values{-1, 1, 0, 1}));
+  args.rows = 2;
+  EXPECT_EQ(run(args, {parted, integers({1, 1, 0, 0}), Operand::result()})[2],
+            (Values{0, 1, 0, 1}));
+}
+
+TEST(ReferenceRouter, BiasesMoveTowardsTheMeanOfTheLoads) {
+  ExpertBiasArgs args;
+  args.rate = 0.5;
+  const auto moved = [&](double skipped, Values counts) {
+    return run(args, {fp64({1}, {skipped}), fp64({3}, {1, 1, 1}), integers(std::move(counts))});
+  };
+  EXPECT_EQ(moved(0, {4, 1, 1})[1], (Values{0.5, 1.5, 1.5}));
+  EXPECT_EQ(moved(0, {3, 2, 1})[1], (Values{0.5, 1, 1.5}));
+  EXPECT_EQ(moved(0, {2, 2, 2})[1], (Values{1, 1, 1}));
+  EXPECT_EQ(moved(1, {4, 1, 1})[1], (Values{1, 1, 1})) << "a skipped step changes nothing";
+  EXPECT_EQ(moved(1, {4, 1, 1})[2], (Values{0, 0, 0})) << "and the next one counts anew";
+}
+
+TEST(ReferenceRouter, JitterStaysWithinItsBounds) {
+  JitterArgs args;
+  args.eps = 0.25;
+  args.key = 3;
+  const auto factors = run(args,
+                           {fp64({2, 512}, Values(1024, 1)),
+                            integers({row_id(1, 0), row_id(1, 1)}),
+                            Operand::result()})[2];
+  double sum = 0;
+  for (const double factor : factors) {
+    EXPECT_GE(factor, 0.75);
+    EXPECT_LT(factor, 1.25);
+    sum += factor;
+  }
+  EXPECT_NEAR(sum / 1024, 1, 0.02);
+  EXPECT_NE(factors[0], factors[512]) << "rows have numbers of their own";
+}
+
 }  // namespace reference_moe_test
 }  // namespace tessera

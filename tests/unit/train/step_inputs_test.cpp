@@ -49,7 +49,7 @@ class Loading : public ::testing::Test {
          i64 index,
          const BatchShape& batch)
         : device(device), dataset(dataset), batch(batch), mesh(RankGenerator(layout), index) {
-      parts.loss("lm");
+      parts.loss({.name = "lm"});
       cx.device = &device;
       cx.stream = &device.stream();
       cx.pool = &device.pool();
@@ -174,6 +174,22 @@ TEST_F(Loading, ContextRanksHoldTwoChunksOfEverySample) {
     EXPECT_THAT(weights, ElementsAre(index % 2 == 0 ? 7 : 8, 0)) << "rank " << index;
     EXPECT_THAT(here.input(0, "loss_mask"), ElementsAre(1, 1, 1, 1, index % 2, 1, 1, 1));
   }
+}
+
+// Samples count once among the ranks that share them, tokens where they are; those beyond the
+// count not at all.
+TEST_F(Loading, TermsAreWeightedBySamplesAndTokens) {
+  const Counted dataset("lm", kLongSequence);
+  std::vector<i64> sum(4, 0);
+  for (i64 index = 0; index < 4; ++index) {
+    Rank here(device_, dataset, {.world = 4, .context = 2}, index, {2, kLongSequence / 2});
+    here.parts.loss({.name = "balance", .weight = LossWeight::samples});
+    here.parts.loss({.name = "z", .weight = LossWeight::tokens});
+    const std::vector<i64> weights = here.prepare(SampleSet::validation, 0, 3, 1);
+    EXPECT_EQ(weights[2], index < 2 ? 8 : 4) << "rank " << index;
+    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += weights[i];
+  }
+  EXPECT_THAT(sum, ElementsAre(3 * 8 - 1, 3, 3 * 8, 0));
 }
 
 TEST_F(Loading, ContextRanksMaskSamplesBeyondTheCount) {

@@ -28,8 +28,8 @@ testing::LocalWorldOptions data_ranks(i64 ranks) {
 TEST(StepLoss, WeightsAreSummedOverRanksAsIntegers) {
   world().run(data_ranks(2), [](LocalRank& rank) {
     ModelParts parts(rank.mesh());
-    const LossTerm lm{parts.loss("lm")}, aux{parts.loss("aux")};
-    StepLosses losses(parts, 4, rank.device());
+    const LossTerm lm{parts.loss({.name = "lm"})}, aux{parts.loss({.name = "aux"})};
+    StepLosses losses(parts, 4, rank.mesh(), rank.device());
     losses.begin(rank.context(),
                  rank.tensor({2}, DType::i64, {3.0 + static_cast<double>(rank.index()), 0}),
                  rank.mesh().data_context());
@@ -41,9 +41,9 @@ TEST(StepLoss, WeightsAreSummedOverRanksAsIntegers) {
 TEST(StepLoss, RowsAreSumsOfTermsOverRanksStepByStep) {
   world().run(data_ranks(2), [](LocalRank& rank) {
     ModelParts parts(rank.mesh());
-    const LossTerm lm{parts.loss("lm")}, aux{parts.loss("aux")};
-    const Metric seen{parts.metric({"seen", MetricReduce::sum})};
-    StepLosses losses(parts, 2, rank.device());
+    const LossTerm lm{parts.loss({.name = "lm"})}, aux{parts.loss({.name = "aux"})};
+    const Metric seen{parts.metric({.name = "seen"})};
+    StepLosses losses(parts, 2, rank.mesh(), rank.device());
     Context& cx = rank.context();
     const auto scalar = [&](double value) { return rank.tensor({1}, DType::fp64, {value}); };
     for (int step = 1; step <= 2; ++step) {
@@ -63,23 +63,69 @@ TEST(StepLoss, RowsAreSumsOfTermsOverRanksStepByStep) {
                                          DType::fp64,
                                          std::vector<double>(step_scalar::kCount))),
                  Error);
-    const auto rows = losses.flush(cx, rank.mesh());
+    const auto rows = losses.flush(cx);
     ASSERT_EQ(rows.size(), 2U);
     for (int step = 1; step <= 2; ++step) {
       const StepLosses::Row& row = rows[static_cast<std::size_t>(step - 1)];
       EXPECT_EQ(row.loss, 4 * 0.25 * step + 2 + 4 * 8);
-      EXPECT_THAT(row.metrics, ::testing::ElementsAre(20));
+      EXPECT_THAT(row.metrics, ::testing::ElementsAre(::testing::Pair("seen", 20)));
       EXPECT_EQ(row.scalars[step_scalar::kNorm], step);
     }
     EXPECT_FALSE(losses.full());
-    EXPECT_TRUE(losses.flush(cx, rank.mesh()).empty());
+    EXPECT_TRUE(losses.flush(cx).empty());
+  });
+}
+
+// Of two tensor and two data ranks: 0, 1 | 2, 3.
+TEST(StepLoss, WhatRanksShareCountsOnce) {
+  testing::LocalWorldOptions options;
+  options.layout = {.world = 4, .tensor = 2};
+  world().run(options, [](LocalRank& rank) {
+    ModelParts parts(rank.mesh());
+    const std::vector<Axis> parted = {Axis::tensor, Axis::context, Axis::data};
+    const LossTerm lm{parts.loss({.name = "lm"})};
+    const LossTerm balance{parts.loss({.name = "balance", .auxiliary = true, .partial = parted})};
+    const Metric same{parts.metric({.name = "same", .partial = {}})};
+    const Metric mean{parts.metric({"mean", MetricReduce::mean, parted})};
+    const Metric rows{parts.metric({"rows", MetricReduce::mean})};
+    const Metric peak{parts.metric({"peak", MetricReduce::max, parted})};
+    const Metric of_data{parts.metric({"peak_of_data", MetricReduce::max, {Axis::data}})};
+    parts.metric({"never", MetricReduce::mean});
+    parts.metric({"nowhere", MetricReduce::max});
+    StepLosses losses(parts, 2, rank.mesh(), rank.device());
+    Context& cx = rank.context();
+    const auto scalar = [&](double value) { return rank.tensor({1}, DType::fp64, {value}); };
+    const auto index = static_cast<double>(rank.index());
+    const auto data = static_cast<double>(rank.mesh().coordinate(Axis::data));
+    losses.begin(cx, rank.tensor({2}, DType::i64, {1, 1}), rank.mesh().data_context());
+    losses.add_loss(cx, lm, scalar(1 + data));
+    losses.add_loss(cx, balance, scalar(index));
+    losses.report(cx, same, scalar(7));
+    for (int microbatch = 0; microbatch < 2; ++microbatch) {
+      losses.report(cx, mean, scalar(index + microbatch));
+      losses.report(cx, rows, scalar(data));
+      losses.report(cx, peak, scalar(-index - microbatch));
+    }
+    if (rank.index() == 2) losses.report(cx, of_data, scalar(-3));
+    losses.keep(cx);
+    EXPECT_EQ(losses.now(cx), 3);
+    const auto rows_of = losses.flush(cx);
+    EXPECT_EQ(rows_of.at(0).loss, 3) << "auxiliary losses are no part of it";
+    using ::testing::Pair;
+    EXPECT_THAT(rows_of.at(0).metrics,
+                ::testing::ElementsAre(Pair("same", 7),
+                                       Pair("mean", 2),
+                                       Pair("rows", 0.5),
+                                       Pair("peak", 0),
+                                       Pair("peak_of_data", -3),
+                                       Pair("balance", 6)));
   });
 }
 
 TEST(StepLoss, AModelWithoutLossIsRefused) {
   world().run(data_ranks(1), [](LocalRank& rank) {
     ModelParts parts(rank.mesh());
-    EXPECT_THROW(StepLosses(parts, 1, rank.device()), Error);
+    EXPECT_THROW(StepLosses(parts, 1, rank.mesh(), rank.device()), Error);
   });
 }
 

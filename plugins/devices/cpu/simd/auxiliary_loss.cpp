@@ -27,6 +27,14 @@ struct Shares {
   }
 };
 
+/// What counts of a sequence are multiplied by: 1, or 1 over their sum.
+[[gnu::always_inline]] inline double scale_of(const i64* counts, i64 all, bool fractions) {
+  if (!fractions) return 1;
+  i64 sum = 0;
+  for (i64 e = 0; e < all; ++e) sum += counts[e];
+  return sum > 0 ? 1 / static_cast<double>(sum) : 1;
+}
+
 // In one thread's order by definition.
 template <class T>
 void balance(const BalanceLossArgs& args) {
@@ -37,8 +45,9 @@ void balance(const BalanceLossArgs& args) {
   for (i64 row = 0; row < logits.n; ++row) {
     shares.read(args.score, logits[row], logits.width);
     const i64* of_sequence = counts[args.rows.of(row)];
+    const double each = scale_of(of_sequence, logits.width, args.fractions);
     for (i64 e = 0; e < logits.width; ++e) {
-      total += static_cast<double>(of_sequence[e]) * static_cast<double>(shares.values[e]);
+      total += each * static_cast<double>(of_sequence[e]) * static_cast<double>(shares.values[e]);
     }
   }
   *args.out.as<double>() = args.factor * *args.inverse_weight.as<const double>() * total;
@@ -51,6 +60,7 @@ void balance_gradient(const BalanceGradArgs& args) {
   const auto out = rows_of<T>(args.out);
   const SequenceRows rows = args.rows;
   const RouterScore score = args.score;
+  const bool fractions = args.fractions;
   const double scale =
       args.factor * *args.inverse_weight.as<const double>() * *args.grad.as<const double>();
   parallel_for(logits.n, row_grain(4 * logits.width), [=](i64 begin, i64 end) {
@@ -60,9 +70,10 @@ void balance_gradient(const BalanceGradArgs& args) {
     for (i64 row = begin; row < end; ++row) {
       shares.read(score, logits[row], all);
       const i64* of_sequence = counts[rows.of(row)];
+      const double each = scale * scale_of(of_sequence, all, fractions);
       float mean = 0;
       for (i64 e = 0; e < all; ++e) {
-        gradient[e] = static_cast<float>(scale * static_cast<double>(of_sequence[e]));
+        gradient[e] = static_cast<float>(each * static_cast<double>(of_sequence[e]));
         mean += shares.values[e] * gradient[e];
       }
       for (i64 e = 0; e < all; ++e) {

@@ -19,7 +19,7 @@ struct SequenceRows {
 };
 
 /// counts i64 [E]: how many of `experts` i32 [n, k] are each expert; with rows.positions, counts
-/// i64 [sequences, E], those of each sequence.
+/// i64 [sequences, E], those of each sequence. With `add` they are added to what counts holds.
 struct ExpertCountsArgs {
   static constexpr std::string_view kName = "expert_counts";
   static constexpr int kTensors = 2, kOutputs = 1;
@@ -28,6 +28,7 @@ struct ExpertCountsArgs {
   TensorArg experts, counts;
   i64 all = 0;  ///< E
   SequenceRows rows;
+  bool add = false;
   TESSERA_API static void infer(ExpertCountsArgs& args);
 };
 

@@ -67,11 +67,55 @@ struct RouterWeightsBackwardArgs {
   TESSERA_API static void infer(RouterWeightsBackwardArgs& args);
 };
 
+/// experts i32 [n, E]: each expert takes the `rows` rows of each sequence whose softmax share of it
+/// is the largest, the first row of the sequence among equal ones (Zhou et al. 2022, §3.2). Column
+/// e of a row is e where expert e took it, else -1. logits [N, E] are those of N / length sequences
+/// in parts: `parts` runs of N / parts rows, each with length / parts rows of every sequence in
+/// order; positions i64 [N]: where in its sequence each row is. The n rows from `first` on are
+/// those of this rank.
+struct ExpertChoiceArgs {
+  static constexpr std::string_view kName = "expert_choice";
+  static constexpr int kTensors = 3, kOutputs = 1;
+  static constexpr TensorRule kRules[] = {{"logits", TypeRule::data},
+                                          {"positions", TypeRule::integers},
+                                          {"experts", TypeRule::indices}};
+  TensorArg logits, positions, experts;
+  i64 rows = 1, length = 1, parts = 1;
+  i64 first = 0, n = 0;
+  TESSERA_API static void infer(ExpertChoiceArgs& args);
+};
+
+/// bias [E] += rate · sign(mean of the counts - count), unless skipped (fp64 [1]) is not 0 (Wang et
+/// al. 2024, "Auxiliary-Loss-Free Load Balancing"). Then counts i64 [E] are 0.
+struct ExpertBiasArgs {
+  static constexpr std::string_view kName = "expert_bias";
+  static constexpr int kTensors = 3, kOutputs = 2;
+  static constexpr TensorRule kRules[] = {
+      {"skipped", TypeRule::doubles}, {"bias", TypeRule::data}, {"counts", TypeRule::integers}};
+  TensorArg skipped, bias, counts;
+  double rate = 0;
+  TESSERA_API static void infer(ExpertBiasArgs& args);
+};
+
+/// out [n, f] = x · (1 - eps + 2 · eps · u), u in [0, 1) by the word of hidden_counter(row_ids[i],
+/// j) under `key` (random.hpp): its own gradient. row_ids i64 [n]. out may be x.
+struct JitterArgs {
+  static constexpr std::string_view kName = "jitter";
+  static constexpr int kTensors = 3, kOutputs = 1;
+  static constexpr TensorRule kRules[] = {
+      {"x", TypeRule::data}, {"row_ids", TypeRule::integers}, {"out", TypeRule::data}};
+  TensorArg x, row_ids, out;
+  u64 key = 0;
+  double eps = 0;
+  TESSERA_API static void infer(JitterArgs& args);
+};
+
 // Auxiliary losses. The shares of a row are its softmax or, for the other scores, its scores over
 // their sum. inverse_weight, grad and the losses are fp64 [1]; sums are in double in row order.
 
 /// out = factor · inverse_weight · sum over rows x and experts e of counts[sequence of x][e] ·
-/// share of e in x (Fedus et al. 2022, §2.2, for each sequence). counts i64 [sequences, E].
+/// share of e in x (Fedus et al. 2022, §2.2, for each sequence). counts i64 [sequences, E]. With
+/// `fractions` counts are divided by their sum over the experts of the sequence.
 struct BalanceLossArgs {
   static constexpr std::string_view kName = "balance_loss";
   static constexpr int kTensors = 4, kOutputs = 1;
@@ -83,6 +127,7 @@ struct BalanceLossArgs {
   SequenceRows rows;
   RouterScore score = RouterScore::softmax;
   double factor = 1;
+  bool fractions = false;
   TESSERA_API static void infer(BalanceLossArgs& args);
 };
 
@@ -99,6 +144,7 @@ struct BalanceGradArgs {
   SequenceRows rows;
   RouterScore score = RouterScore::softmax;
   double factor = 1;
+  bool fractions = false;
   TESSERA_API static void infer(BalanceGradArgs& args);
 };
 

@@ -41,6 +41,17 @@ struct ReciprocalArgs {
   TESSERA_API static void infer(ReciprocalArgs& args);
 };
 
+/// out = the larger of a and b, element by element; NaN where either is. fp64, dense, one shape.
+/// out may be a or b.
+struct MaximumArgs {
+  static constexpr std::string_view kName = "maximum";
+  static constexpr int kTensors = 3, kOutputs = 1;
+  static constexpr TensorRule kRules[] = {
+      {"a", TypeRule::doubles}, {"b", TypeRule::doubles}, {"out", TypeRule::doubles}};
+  TensorArg a, b, out;
+  TESSERA_API static void infer(MaximumArgs& args);
+};
+
 /// Squares are summed in blocks of so many elements, counted from the start of each range, and the
 /// sums of blocks are added in order.
 inline constexpr i64 kSquareBlock = 8192;

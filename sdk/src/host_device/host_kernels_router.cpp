@@ -1,0 +1,137 @@
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <vector>
+
+#include "sdk/src/host_device/host_kernels.hpp"
+#include "tessera/core_ops.hpp"
+#include "tessera/error.hpp"
+#include "tessera/parallel_for.hpp"
+#include "tessera/random.hpp"
+#include "tessera/small_floats.hpp"
+
+namespace tessera {
+namespace {
+
+/// Calls f with a value of the C++ type of a floating dtype.
+template <class F>
+void with_floating(std::string_view operation, DType dtype, F&& f) {
+  switch (dtype) {
+    case DType::fp64:
+      return f(double{});
+    case DType::fp32:
+      return f(float{});
+    case DType::fp16:
+      return f(Float16{});
+    case DType::bf16:
+      return f(BFloat16{});
+    default:
+      fail("{} has no values of {}", operation, dtype_name(dtype));
+  }
+}
+
+/// Shares [n, E] of rows of logits: their softmax, in double.
+template <class T>
+std::vector<double> softmax_rows(const TensorArg& logits) {
+  const i64 rows = logits.shape[0], all = logits.shape[1];
+  const T* from = logits.as<const T>();
+  std::vector<double> shares(static_cast<std::size_t>(rows * all));
+  parallel_for(rows, 8, [&](i64 begin, i64 end) {
+    for (i64 row = begin; row < end; ++row) {
+      double* of_row = shares.data() + row * all;
+      double largest = -HUGE_VAL, sum = 0;
+      for (i64 e = 0; e < all; ++e) {
+        of_row[e] = static_cast<double>(from[row * all + e]);
+        largest = std::max(largest, of_row[e]);
+      }
+      for (i64 e = 0; e < all; ++e) sum += of_row[e] = std::exp(of_row[e] - largest);
+      for (i64 e = 0; e < all; ++e) of_row[e] /= sum;
+    }
+  });
+  return shares;
+}
+
+/// The rows of one sequence, from its first position on.
+std::vector<i64> rows_of_sequence(const ExpertChoiceArgs& args, i64 sequence) {
+  const i64 length = args.length / args.parts, part = args.logits.shape[0] / args.parts;
+  const i64* positions = args.positions.as<const i64>();
+  std::vector<i64> rows;
+  for (i64 p = 0; p < args.parts; ++p) {
+    for (i64 i = 0; i < length; ++i) rows.push_back(p * part + sequence * length + i);
+  }
+  std::ranges::sort(rows, {}, [&](i64 row) { return positions[row]; });
+  return rows;
+}
+
+void choose(const ExpertChoiceArgs& args) {
+  const i64 all = args.logits.shape[1];
+  i32* experts = args.experts.as<i32>();
+  std::fill_n(experts, args.n * all, -1);
+  with_floating(args.kName, args.logits.dtype, [&]<class T>(T) {
+    const std::vector<double> shares = softmax_rows<T>(args.logits);
+    for (i64 s = 0; s < args.logits.shape[0] / args.length; ++s) {
+      const std::vector<i64> rows = rows_of_sequence(args, s);
+      parallel_for(all, 1, [&](i64 begin, i64 end) {
+        for (i64 e = begin; e < end; ++e) {
+          std::vector<i64> best = rows;
+          std::ranges::stable_sort(best, [&](i64 a, i64 b) {
+            return shares[static_cast<std::size_t>(a * all + e)] >
+                   shares[static_cast<std::size_t>(b * all + e)];
+          });
+          for (i64 i = 0; i < args.rows; ++i) {
+            const i64 own = best[static_cast<std::size_t>(i)] - args.first;
+            if (own >= 0 && own < args.n) experts[own * all + e] = static_cast<i32>(e);
+          }
+        }
+      });
+    }
+  });
+}
+
+void move_bias(const ExpertBiasArgs& args) {
+  const i64 all = args.bias.shape[0];
+  i64* counts = args.counts.as<i64>();
+  i64 sum = 0;
+  for (i64 e = 0; e < all; ++e) sum += counts[e];
+  const bool skipped = *args.skipped.as<const double>() != 0;
+  with_floating(args.kName, args.bias.dtype, [&]<class T>(T) {
+    T* bias = args.bias.as<T>();
+    for (i64 e = 0; e < all; ++e) {
+      const i64 above = all * counts[e];  // the mean, exactly: sum / all
+      const double rise = above < sum ? args.rate : above > sum ? -args.rate : 0;
+      if (!skipped) bias[e] = T(static_cast<double>(bias[e]) + rise);
+      counts[e] = 0;
+    }
+  });
+}
+
+void jitter(const JitterArgs& args) {
+  with_floating(args.kName, args.x.dtype, [&]<class T>(T) {
+    const i64 width = args.x.shape[1];
+    const T* x = args.x.as<const T>();
+    T* out = args.out.as<T>();
+    const i64* rows = args.row_ids.as<const i64>();
+    parallel_for(args.x.shape[0], 8, [&](i64 begin, i64 end) {
+      for (i64 row = begin; row < end; ++row) {
+        Philox::Words words{};
+        for (i64 j = 0; j < width; ++j) {
+          if (j % 4 == 0) words = Philox::words(args.key, hidden_counter(rows[row], j));
+          const double u =
+              static_cast<double>(words[static_cast<std::size_t>(j % 4)]) / 4294967296.0;
+          const double factor = 1 - args.eps + 2 * args.eps * u;
+          out[row * width + j] = T(factor * static_cast<double>(x[row * width + j]));
+        }
+      }
+    });
+  });
+}
+
+}  // namespace
+
+std::vector<Kernel> host_kernels_router() {
+  return {make_kernel<ExpertChoiceArgs>(&choose),
+          make_kernel<ExpertBiasArgs>(&move_bias),
+          make_kernel<JitterArgs>(&jitter)};
+}
+
+}  // namespace tessera
