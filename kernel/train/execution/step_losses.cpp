@@ -48,10 +48,16 @@ void StepLosses::report(Context& cx, Metric metric, const Tensor& scalar) {
 
 void StepLosses::begin(Context& cx, const Tensor& weights, ProcessGroup& data) {
   data.all_reduce(*cx.stream, weights, ReduceOp::sum, "loss weights").wait(*cx.stream);
+  clear(cx);
   ReciprocalArgs invert{weights.slice(0, 0, terms_).arg(), inverse_weights_.arg()};
   ops::run(cx, invert);
-  FillArgs clear{values_.arg(), 0};
-  ops::run(cx, clear);
+}
+
+void StepLosses::clear(Context& cx) {
+  for (const Tensor& tensor : {inverse_weights_, values_}) {
+    FillArgs zero{tensor.arg(), 0};
+    ops::run(cx, zero);
+  }
 }
 
 void StepLosses::keep(Context& cx, const Tensor& scalars) {

@@ -91,7 +91,10 @@ Rank dry_rank(const Layout& layout,
   return join(layout,
               rank,
               std::make_shared<SimulatedCommunicator>(std::move(events.collectives)),
-              std::make_shared<MetaDevice>(std::move(stands_for), std::move(events.launched)));
+              std::make_shared<MetaDevice>(std::move(stands_for),
+                                           std::move(events.launched),
+                                           std::move(events.read),
+                                           std::move(events.replayed)));
 }
 
 Context Rank::context() const {
