@@ -31,6 +31,7 @@ const std::vector<std::string>& one_rank() {
       "batch.micro=1",
       "parallel.sequence_parallel=false",
       "graph.type=\"" + RunConfig().graph.type + "\"",
+      "check.graphs_every=0",
       "placement.layout=\"\"",
       "placement.first=\"auto\"",
       "placement.last=\"auto\"",

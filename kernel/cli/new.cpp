@@ -45,7 +45,7 @@ std::vector<std::string> known_kinds(const fs::path& templates) {
 // Kinds of which no plugin could be tried out yet, and why.
 constexpr std::pair<std::string_view, std::string_view> kWithoutTemplate[] = {
     {"dispatcher", "plugins/dispatchers/expert_ranks in Tessera's sources is one to start from"},
-    {"graph", "the trainer does not replay graphs, so none could be used"}};
+    {"graph", "plugins/graphs/partial in Tessera's sources is one to start from"}};
 
 void check_kind(const std::string& kind, const std::vector<std::string>& known) {
   if (std::ranges::count(known, kind) > 0) return;

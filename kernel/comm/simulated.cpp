@@ -2,6 +2,9 @@
 
 #include <utility>
 
+#include "kernel/tensor/meta_device.hpp"
+#include "tessera/error.hpp"
+
 namespace tessera {
 
 struct SimulatedCommunicator::State {
@@ -12,36 +15,65 @@ struct SimulatedCommunicator::State {
   u64 next = 0;
 };
 
+namespace {
+
+// Has a graph of a device that is not there tell of a collective.
+void report(Device& device, Stream& stream, std::function<void()> event) {
+  auto* meta = dynamic_cast<MetaDevice*>(&device);
+  require(meta != nullptr, "simulated collectives are captured on a meta device only");
+  meta->add_event(stream, std::move(event));
+}
+
+}  // namespace
+
 SimulatedCommunicator::SimulatedCommunicator(Events events)
     : state_(std::make_shared<State>(State{std::move(events)})) {}
 
-std::unique_ptr<GroupBackend> SimulatedCommunicator::create_group(const GroupSpec& spec, Device&) {
-  class Done final : public PendingCollective {
+std::unique_ptr<GroupBackend> SimulatedCommunicator::create_group(const GroupSpec& spec,
+                                                                  Device& device) {
+  // What is captured is reported with each replay.
+  class Done final : public PendingCollective, public std::enable_shared_from_this<Done> {
    public:
-    Done(std::shared_ptr<State> state, u64 id) : state_(std::move(state)), id_(id) {}
-    void wait(Stream&) override { state_->waited(id_); }
+    Done(std::shared_ptr<State> state, Device& device)
+        : state_(std::move(state)), device_(device) {}
+    void start(const GroupSpec& spec, const Collective& collective) {
+      id_ = state_->next++;
+      if (state_->events.started) state_->events.started(id_, spec, collective);
+    }
+    void wait(Stream& stream) override {
+      if (!device_.capturing()) return state_->waited(id_);
+      report(device_, stream, [self = shared_from_this()] { self->state_->waited(self->id_); });
+    }
     void join() override { state_->waited(id_); }
 
    private:
     std::shared_ptr<State> state_;
-    u64 id_;
+    Device& device_;
+    u64 id_ = 0;
   };
   class Group final : public GroupBackend {
    public:
-    Group(std::shared_ptr<State> state, GroupSpec spec)
-        : state_(std::move(state)), spec_(std::move(spec)) {}
-    std::shared_ptr<PendingCollective> start(Collective collective, Stream&) override {
-      const u64 id = state_->next++;
-      if (state_->events.started) state_->events.started(id, spec_, collective);
-      return std::make_shared<Done>(state_, id);
+    Group(std::shared_ptr<State> state, GroupSpec spec, Device& device)
+        : state_(std::move(state)), spec_(std::move(spec)), device_(device) {}
+    std::shared_ptr<PendingCollective> start(Collective collective, Stream& after) override {
+      const auto done = std::make_shared<Done>(state_, device_);
+      if (!device_.capturing()) {
+        done->start(spec_, collective);
+      } else {
+        report(device_, after, [this, done, collective = std::move(collective)] {
+          done->start(spec_, collective);
+        });
+      }
+      return done;
     }
     bool capturable() const override { return true; }
 
    private:
     std::shared_ptr<State> state_;
     GroupSpec spec_;
+    Device& device_;
   };
-  return std::make_unique<Group>(state_, spec);
+  return std::make_unique<Group>(state_, spec, device);
 }
 
 }  // namespace tessera

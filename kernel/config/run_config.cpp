@@ -290,6 +290,12 @@ void CheckSection::describe(Schema<CheckSection>& s) {
       .at_least(0)
       .at_most(kMostSteps)
       .megatron("--check-weight-hash-across-dp-replicas-interval");
+  s.field("graphs_every",
+          &CheckSection::graphs_every,
+          "steps between comparisons of replayed graphs with the same phases run as they are, for "
+          "one microbatch; the first phase that differs ends the run; 0: none")
+      .at_least(0)
+      .at_most(kMostSteps);
   s.field("on_bad_step",
           &CheckSection::on_bad_step,
           "when the loss of a step is not finite, or rises by more than `loss_rise`: \"stop\" ends "

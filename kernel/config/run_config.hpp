@@ -114,6 +114,7 @@ struct ValidationSection {
 
 struct CheckSection {
   i64 replicas_every = 0;
+  i64 graphs_every = 0;
   std::string on_bad_step = "stop";  ///< "stop", "skip", "rewind"
   double loss_rise = 0;              ///< 0: only losses that are not finite are bad
   i64 loss_window = 20;

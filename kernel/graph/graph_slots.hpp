@@ -7,6 +7,7 @@
 #include "kernel/graph/lifetimes.hpp"
 #include "kernel/graph/live_memory.hpp"
 #include "kernel/graph/phase_frame.hpp"
+#include "kernel/graph/slot_pool.hpp"
 #include "tessera/arena.hpp"
 #include "tessera/parameter.hpp"
 
@@ -18,6 +19,12 @@ struct CapturedPhases {
   std::span<const Phase> phases;       ///< of fixed shapes; outlive the slots
   std::vector<Parameter*> parameters;  ///< that the phases add gradients to
   bool split_halves = false;           ///< one graph for each half of the backward pass
+  bool recompute = false;  ///< activations are dropped, and one more graph computes them again
+  /// By bundle slot: do the phases read what they find there? All of it where this is empty.
+  std::vector<bool> reads = {};
+  std::vector<std::string> layers = {};  ///< of each phase, for errors; may be empty
+  std::vector<Tensor> written = {};      ///< buffers that the phases write
+  bool keep_boundaries = false;          ///< results of each phase stay in the slot: for checks
 };
 
 /// The graph slots of one captured range. Each has fixed memory for one microbatch and graphs of
@@ -26,18 +33,38 @@ struct CapturedPhases {
 class GraphSlots {
  public:
   /// Runs the range once, forward and backward, without capturing: libraries set themselves up and
-  /// the lifetimes of all memory are measured. `example` is the bundle as the first phase finds it:
-  /// what it holds are the inputs; those that need a gradient, see PhaseFrame, get one. The
-  /// parameters' gradients are left alone; losses and metrics are counted by the context's sink.
-  GraphSlots(const Context& cx, CapturedPhases range, const Bundle& example, int slots);
+  /// the lifetimes of all memory are measured. `example` is the bundle as the first phase finds it,
+  /// in shapes and dtypes; inputs that need a gradient, see PhaseFrame, get one. Gradients of
+  /// parameters and buffers are left alone; losses and metrics go to `warm_up`, or to the context's
+  /// sink where it is missing.
+  GraphSlots(const Context& cx,
+             CapturedPhases range,
+             const Bundle& example,
+             int slots,
+             StepSink* warm_up = nullptr);
   ~GraphSlots();
   GraphSlots(const GraphSlots&) = delete;
   GraphSlots& operator=(const GraphSlots&) = delete;
 
+  int count() const { return static_cast<int>(frames_.size()); }
+  const CapturedPhases& range() const { return range_; }
+  const Lifetimes& lifetimes() const { return lifetimes_; }
   /// What this range needs of the scratch arena that all graphs of a stream share.
-  i64 scratch_bytes() const { return lifetimes_.scratch_bytes; }
-  /// Captures all slots. `scratch` outlives this object.
-  void capture(Arena& scratch);
+  i64 scratch_bytes() const { return lifetimes_.bytes(Lifetime::graph); }
+  /// Captures all slots. The arenas outlive this object.
+  void capture(Arena& scratch, Arena* recomputed = nullptr);
+
+  /// The same in two parts, for slots of ranges that follow each other. `resident`, by bundle slot:
+  /// what already lies at a fixed address of the same graph slot, so that it is not copied: inputs,
+  /// or gradients of the results. Forward leaves results(), backward input_gradients().
+  void capture_forward(int slot, const std::vector<Tensor>& resident, const SlotArenas& shared);
+  void capture_backward(int slot, const std::vector<Tensor>& resident);
+  /// Drops all tensors. Slots of other ranges hold some of this one's memory then, so all of them
+  /// are emptied before the first goes.
+  void drop();
+  /// By bundle slot: undefined where the range leaves what it found.
+  std::vector<Tensor> results(int slot) const;
+  const std::vector<Tensor>& input_gradients(int slot) const;
 
   /// The slot as the frame of the microbatch that it holds. Its graphs are replayed in turn only:
   /// forward, then backward, or input half and weight half. What forward leaves in the bundle, and
@@ -46,9 +73,20 @@ class GraphSlots {
   PhaseFrame& frame(int slot);
   /// What the slot's graphs write, in the order of their replay.
   std::span<const GraphMemory> memory(int slot) const;
+  /// Operations, host tasks and copies in all graphs of one slot.
+  i64 launches() const;
+  /// Of all slots: what is written around the graphs; the slots' own arenas.
+  i64 input_bytes() const;
+  i64 slot_bytes() const;
+  /// With keep_boundaries: what slot `slot` has in its bundle after phase `phase` of the range.
+  const std::vector<Tensor>& after_phase(int slot, std::size_t phase) const;
+  /// What the slot's phases read, and what the gradients of its results are.
+  const std::vector<Tensor>& inputs(int slot) const;
+  const std::vector<Tensor>& output_gradients(int slot) const;
 
  private:
   class ReplayedFrame;
+  ReplayedFrame& at(int slot) const { return *frames_.at(static_cast<std::size_t>(slot)); }
 
   Context cx_;
   CapturedPhases range_;

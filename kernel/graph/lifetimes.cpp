@@ -21,23 +21,28 @@ void LifetimeRecorder::release(const Block& block) {
   parent_.release(block);
 }
 
-void LifetimeRecorder::keep_live() {
-  for (const auto& [address, request] : open_) requests_[request].kept = true;
+void LifetimeRecorder::end_graph(Lifetime rest) {
+  for (const auto& [address, request] : open_) {
+    Lifetime& lifetime = requests_[request].lifetime;
+    if (lifetime == Lifetime::graph) lifetime = rest;
+  }
 }
 
 Lifetimes LifetimeRecorder::lifetimes() const {
-  ArenaLayout kept, scratch;
+  std::array<ArenaLayout, kLifetimes> layouts;
   std::vector<i64> offsets(requests_.size());
   for (const Step& step : steps_) {
     const Request& request = requests_[step.request];
-    ArenaLayout& layout = request.kept ? kept : scratch;
+    ArenaLayout& layout = layouts[static_cast<std::size_t>(request.lifetime)];
     if (step.stream != nullptr) {
       offsets[step.request] = layout.allocate(request.bytes, *step.stream);
     } else {
       layout.release(offsets[step.request]);
     }
   }
-  return {requests_, kept.used_to(), scratch.used_to()};
+  Lifetimes found{requests_};
+  for (std::size_t i = 0; i < layouts.size(); ++i) found.arena_bytes[i] = layouts[i].used_to();
+  return found;
 }
 
 }  // namespace tessera

@@ -1,4 +1,5 @@
 #pragma once
+#include <array>
 #include <map>
 #include <vector>
 
@@ -6,16 +7,25 @@
 
 namespace tessera {
 
+/// How long a block of a graph slot is used.
+enum class Lifetime : u8 {
+  graph,       ///< within one graph
+  recomputed,  ///< from the graph that recomputes to the backward pass that follows at once
+  slot,        ///< beyond that: while the slot holds its microbatch
+};
+inline constexpr int kLifetimes = 3;
+
 /// What graphs asked for, one after the other. The same code on the same shapes asks for the same
 /// again, so what was seen in a warm-up says where each block of a capture belongs.
 struct Request {
   i64 bytes = 0;
-  bool kept = false;  ///< outlives the graph that asked for it
+  Lifetime lifetime = Lifetime::graph;
 };
 struct Lifetimes {
   std::vector<Request> requests;
-  i64 kept_bytes = 0;     ///< of the arena for blocks that outlive their graph
-  i64 scratch_bytes = 0;  ///< of the arena for blocks that die inside; each graph reuses it
+  /// By lifetime: of the arena for such blocks. Slots share the first two.
+  std::array<i64, kLifetimes> arena_bytes = {};
+  i64 bytes(Lifetime lifetime) const { return arena_bytes[static_cast<std::size_t>(lifetime)]; }
 };
 
 /// Serves a warm-up from a parent pool and notes which blocks outlive the graph that they were
@@ -26,8 +36,8 @@ class LifetimeRecorder final : public Pool {
 
   Block allocate(i64 bytes, Category category, Stream& stream) override;
   void release(const Block& block) override;
-  /// Ends a graph: what was requested so far and is not released outlives it.
-  void keep_live();
+  /// Ends a graph: what was requested in it and is not released outlives it, for so long.
+  void end_graph(Lifetime rest);
   /// The requests of all graphs. Blocks may still be released afterwards.
   Lifetimes lifetimes() const;
 

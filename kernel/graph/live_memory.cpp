@@ -1,5 +1,7 @@
 #include "kernel/graph/live_memory.hpp"
 
+#include <utility>
+
 #include "tessera/error.hpp"
 
 namespace tessera {
@@ -49,15 +51,28 @@ void LiveMemory::replay(const GraphMemory& graph) {
   for (auto& [slot, held] : slots_) {
     for (const std::vector<AddressRange>* live : {&held.forward, &held.backward}) {
       if (slot != graph.slot) check(graph.name, graph.kept, held.by, *live);
+      check(graph.name, graph.recomputed, held.by, *live);
       check(graph.name, graph.scratch, held.by, *live);
+    }
+  }
+  for (const auto& [message, ranges] : sent_) {
+    for (const auto* written : {&graph.kept, &graph.recomputed, &graph.scratch}) {
+      check(graph.name, *written, message, ranges);
     }
   }
   check(graph.name, graph.scratch, graph.name, graph.kept);
   own.by = graph.name;
   own.next = graph.last ? 0 : graph.index + 1;
+  own.forward.insert(own.forward.end(), graph.recomputed.begin(), graph.recomputed.end());
   if (graph.last) own.forward.clear();
   std::vector<AddressRange>& written = graph.index == 0 ? own.forward : own.backward;
   written.insert(written.end(), graph.kept.begin(), graph.kept.end());
 }
+
+void LiveMemory::send(const std::string& name, std::vector<AddressRange> ranges) {
+  sent_[name] = std::move(ranges);
+}
+
+void LiveMemory::release(const std::string& name) { sent_.erase(name); }
 
 }  // namespace tessera

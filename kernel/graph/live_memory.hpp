@@ -20,16 +20,21 @@ struct GraphMemory {
   bool last = false;                  ///< ends the slot's microbatch
   std::vector<AddressRange> kept;     ///< read after the graph has run
   std::vector<AddressRange> scratch;  ///< dead when it ends
+  /// In memory that slots share: read by the slot's later graphs, up to the last.
+  std::vector<AddressRange> recomputed = {};
 };
 
 /// Plays replays in a plan's order over recorded addresses and rejects a write to memory that holds
 /// values still to be read. A slot's memory is live from its forward graph to its last graph, the
 /// backward or, where halves are split, the weight half; what the backward graphs leave is live
-/// until the slot's next forward.
+/// until the slot's next forward. What a message sends is live while it is under way.
 class LiveMemory {
  public:
   /// Accounts for one replay. Throws Error naming both graphs and the address.
   void replay(const GraphMemory& graph);
+  /// Message `name` reads these ranges until it is released.
+  void send(const std::string& name, std::vector<AddressRange> ranges);
+  void release(const std::string& name);
 
  private:
   struct Held {
@@ -38,6 +43,7 @@ class LiveMemory {
     std::vector<AddressRange> forward, backward;
   };
   std::map<std::string, Held> slots_;
+  std::map<std::string, std::vector<AddressRange>> sent_;  // by message
 };
 
 }  // namespace tessera

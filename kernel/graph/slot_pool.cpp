@@ -1,5 +1,6 @@
 #include "kernel/graph/slot_pool.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "tessera/error.hpp"
@@ -8,13 +9,20 @@ namespace tessera {
 
 namespace {
 
-bool within(const Arena& arena, const void* address) {
-  const auto* begin = static_cast<const std::byte*>(arena.address());
+bool within(const Arena* arena, const void* address) {
+  if (arena == nullptr) return false;
+  const auto* begin = static_cast<const std::byte*>(arena->address());
   const auto* at = static_cast<const std::byte*>(address);
-  return at >= begin && at < begin + arena.bytes();
+  return at >= begin && at < begin + arena->bytes();
 }
 
 }  // namespace
+
+Arena& SlotPool::arena(Lifetime lifetime) const {
+  Arena* arena = arenas_[static_cast<std::size_t>(lifetime)];
+  require(arena != nullptr, "no arena for the memory that a graph asks for");
+  return *arena;
+}
 
 Block SlotPool::allocate(i64 bytes, Category category, Stream& stream) {
   require(next_ < lifetimes_.requests.size() && lifetimes_.requests[next_].bytes == bytes,
@@ -23,17 +31,22 @@ Block SlotPool::allocate(i64 bytes, Category category, Stream& stream) {
           next_,
           bytes,
           category_name(category));
-  const bool kept = lifetimes_.requests[next_++].kept;
-  const Block block = (kept ? kept_ : scratch_).allocate(bytes, category, stream);
-  (kept ? memory_.kept : memory_.scratch).push_back({block.address, block.bytes});
-  if (!kept) ++in_scratch_;
+  const Lifetime lifetime = lifetimes_.requests[next_++].lifetime;
+  const Block block = arena(lifetime).allocate(bytes, category, stream);
+  std::vector<AddressRange>& ranges = lifetime == Lifetime::slot         ? memory_.kept
+                                      : lifetime == Lifetime::recomputed ? memory_.recomputed
+                                                                         : memory_.scratch;
+  ranges.push_back({block.address, block.bytes});
+  if (lifetime == Lifetime::graph) ++in_scratch_;
   return block;
 }
 
 void SlotPool::release(const Block& block) {
-  const bool kept = within(kept_, block.address);
-  if (!kept) --in_scratch_;
-  (kept ? kept_ : scratch_).release(block);
+  const auto home = std::ranges::find_if(
+      arenas_, [&](const Arena* arena) { return within(arena, block.address); });
+  require(home != arenas_.end(), "release of a block that this capture did not request");
+  if (home == arenas_.begin()) --in_scratch_;
+  (*home)->release(block);
 }
 
 GraphMemory SlotPool::end_graph() {

@@ -1,5 +1,5 @@
 #pragma once
-#include <vector>
+#include <array>
 
 #include "kernel/graph/lifetimes.hpp"
 #include "kernel/graph/live_memory.hpp"
@@ -7,14 +7,17 @@
 
 namespace tessera {
 
-/// Memory of one graph slot while its graphs are captured: what the warm-up saw outlive its graph
-/// comes from the slot's own arena, the rest from the scratch arena that all graphs of a stream
-/// share.
+/// Arenas for what graphs ask for, by Lifetime: the slot's own is last, the others are shared by
+/// all graphs of a stream. One that nothing is asked of may be missing.
+using SlotArenas = std::array<Arena*, kLifetimes>;
+
+/// Memory of one graph slot while its graphs are captured: each block comes from the arena of the
+/// lifetime that the warm-up saw.
 class SlotPool final : public Pool {
  public:
   /// Outlives every tensor that it served; the arenas outlive the pool.
-  SlotPool(const Lifetimes& lifetimes, Arena& kept, Arena& scratch)
-      : lifetimes_(lifetimes), kept_(kept), scratch_(scratch) {}
+  SlotPool(const Lifetimes& lifetimes, const SlotArenas& arenas)
+      : lifetimes_(lifetimes), arenas_(arenas) {}
 
   /// Throws Error when the capture asks for other memory than its warm-up.
   Block allocate(i64 bytes, Category category, Stream& stream) override;
@@ -23,8 +26,10 @@ class SlotPool final : public Pool {
   GraphMemory end_graph();
 
  private:
+  Arena& arena(Lifetime lifetime) const;
+
   const Lifetimes& lifetimes_;
-  Arena &kept_, &scratch_;
+  SlotArenas arenas_;
   std::size_t next_ = 0;
   i64 in_scratch_ = 0;
   GraphMemory memory_;

@@ -4,7 +4,7 @@
 
 namespace tessera {
 
-double seconds_of(const Effort& effort, const Hardware& hardware) {
+double seconds_of(const Effort& effort, const Hardware& hardware, bool replayed) {
   double bytes = 0;
   for (int dtype = 0; dtype < kDTypes; ++dtype) {
     const auto moved = static_cast<i64>(effort.bytes[static_cast<std::size_t>(dtype)]);
@@ -12,7 +12,7 @@ double seconds_of(const Effort& effort, const Hardware& hardware) {
   }
   const double moving = bytes / (hardware.memory.bandwidth * hardware.memory.efficiency);
   const double working = effort.flops > 0 ? effort.flops / hardware.rate(effort.dtype) : 0;
-  return hardware.launch_latency + std::max(moving, working);
+  return (replayed ? 0 : hardware.launch_latency) + std::max(moving, working);
 }
 
 }  // namespace tessera

@@ -93,6 +93,11 @@ void Hardware::describe(Schema<Hardware>& s) {
   s.field("launch_latency", &Hardware::launch_latency, "seconds that each operation costs")
       .at_least(0)
       .at_most(kMostSeconds);
+  s.field("graph_latency",
+          &Hardware::graph_latency,
+          "seconds that each replay of a graph costs, in place of its operations' latencies")
+      .at_least(0)
+      .at_most(kMostSeconds);
   s.field(
        "fp32_timed_as", &Hardware::fp32_timed_as, "time fp32 tensors as if they were of this type")
       .one_of({"", "fp16", "bf16"});

@@ -35,6 +35,7 @@ struct Hardware {
   std::string name = "a small CPU host";
   i64 ranks_per_host = 16;
   double launch_latency = 5e-7;  ///< of each operation
+  double graph_latency = 1e-6;   ///< of each replay of a graph, in place of its operations' ones
   /// Element type whose speed and size fp32 tensors are timed with: for a study of runs that had
   /// another precision than the configuration. Empty: fp32.
   std::string fp32_timed_as;

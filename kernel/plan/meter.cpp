@@ -37,12 +37,12 @@ void StepMeter::close() {
   compute_ = 0;
 }
 
-void StepMeter::launched(const Kernel& kernel, const void* args) {
+void StepMeter::launched(const Kernel& kernel, const void* args, bool replayed) {
   const Effort effort = kernel.effort(args);
   current_.flops += effort.flops;
   current_.bytes += effort.total_bytes();
   ++current_.launches;
-  compute_ += seconds_of(effort, hardware_);
+  compute_ += seconds_of(effort, hardware_, replayed);
 }
 
 void StepMeter::started(u64 id, const GroupSpec& group, const Collective& collective) {

@@ -31,7 +31,10 @@ class StepMeter final : public ActionObserver {
 
   void begin_step();
   void before(const Plan& plan, const PlanAction& action) override;
-  void launched(const Kernel& kernel, const void* args);
+  /// `replayed`: by a graph.
+  void launched(const Kernel& kernel, const void* args, bool replayed = false);
+  /// A graph begins.
+  void replayed() { compute_ += hardware_.graph_latency; }
   void started(u64 id, const GroupSpec& group, const Collective& collective);
   void waited(u64 id);
   /// After the last action.

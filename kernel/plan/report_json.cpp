@@ -42,6 +42,18 @@ Json traffic_json(const Traffic& traffic) {
       .add("bytes", traffic.bytes);
 }
 
+Json graphs_json(const GraphUse& use) {
+  return Json()
+      .add("segments", use.segments)
+      .add("graphs", use.graphs)
+      .add("slots", use.slots)
+      .add("live_pairs", use.live_pairs)
+      .add("input_bytes", use.input_bytes)
+      .add("slot_bytes", use.slot_bytes)
+      .add("scratch_bytes", use.scratch_bytes)
+      .add("launches_replayed", use.replayed);
+}
+
 Json class_json(const Representative& r) {
   return Json()
       .add("rank", r.of.first)
@@ -52,6 +64,7 @@ Json class_json(const Representative& r) {
       .add("parameters", r.parameters)
       .add("peak_memory", memory_json(r))
       .add("traffic", Json::array(r.traffic, traffic_json))
+      .add("graphs", graphs_json(r.graphs))
       .add("flops", r.total.flops)
       .add("moved_bytes", r.total.bytes)
       .add("launches", r.total.launches)

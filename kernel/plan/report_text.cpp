@@ -123,6 +123,7 @@ std::string rank_text(const Prediction& p, const Representative& r) {
     text += fmt::format(" {} {}", category_name(static_cast<Category>(c)), bytes_text(peak));
   }
   text += "\n";
+  if (r.graphs.segments > 0) text += fmt::format("  graphs: {}\n", r.graphs.text());
   for (const Traffic& t : r.traffic) {
     text += fmt::format("  {:<6} {:<14} {:>6} messages {:>9}\n",
                         t.axes,

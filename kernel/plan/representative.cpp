@@ -15,22 +15,39 @@ namespace tessera {
 
 namespace {
 
-std::vector<Traffic> traffic_of(const Mesh& mesh, const Hardware& hardware) {
-  std::vector<Traffic> list;
-  for (const auto& group : mesh.all()) {
-    for (int kind = 0; kind <= static_cast<int>(CollectiveKind::barrier); ++kind) {
-      const GroupCounters::Entry& entry = group->counters().kinds[kind];
-      if (entry.calls == 0) continue;
-      list.push_back({.axes = group->name().substr(0, group->name().find('[')),
-                      .size = group->size(),
-                      .within_host = hardware.within_host(group->members()),
-                      .kind = static_cast<CollectiveKind>(kind),
-                      .calls = entry.calls,
-                      .bytes = entry.bytes});
-    }
+// Counts what is sent in each group, also where it is replayed.
+class TrafficCount {
+ public:
+  void started(const GroupSpec& group, const Collective& collective) {
+    auto& [calls, bytes] = sent_[{group.name, static_cast<int>(collective.kind)}];
+    ++calls;
+    bytes += bytes_of(collective.input);
+    for (const Transfer& transfer : collective.sends) bytes += bytes_of(transfer.tensor);
   }
-  return list;
-}
+  void clear() { sent_.clear(); }
+  std::vector<Traffic> traffic(const Mesh& mesh, const Hardware& hardware) const {
+    std::vector<Traffic> list;
+    for (const auto& group : mesh.all()) {
+      for (int kind = 0; kind <= static_cast<int>(CollectiveKind::barrier); ++kind) {
+        const auto found = sent_.find({group->name(), kind});
+        if (found == sent_.end()) continue;
+        list.push_back({.axes = group->name().substr(0, group->name().find('[')),
+                        .size = group->size(),
+                        .within_host = hardware.within_host(group->members()),
+                        .kind = static_cast<CollectiveKind>(kind),
+                        .calls = found->second.first,
+                        .bytes = found->second.second});
+      }
+    }
+    return list;
+  }
+
+ private:
+  static i64 bytes_of(const TensorArg& tensor) {
+    return tensor ? tensor.elements() * dtype_size(tensor.dtype) : 0;
+  }
+  std::map<std::pair<std::string, int>, std::pair<i64, i64>> sent_;
+};
 
 // Memory that communicators take for collectives, as if each rank waited for its own.
 class Scratch {
@@ -87,11 +104,17 @@ Representative run_representative(const PlanArguments& arguments,
                                   const Pipeline& pipeline) {
   StepMeter meter(arguments.hardware);
   Scratch scratch(arguments, setup);
+  TrafficCount sent;
   DryEvents events;
-  events.launched = [&](const Kernel& kernel, const void* args) { meter.launched(kernel, args); };
+  const MetaDevice* device = nullptr;
+  events.launched = [&](const Kernel& kernel, const void* args) {
+    meter.launched(kernel, args, device != nullptr && device->replaying());
+  };
+  events.replayed = [&] { meter.replayed(); };
   events.collectives.started = [&](u64 id, const GroupSpec& group, const Collective& collective) {
     meter.started(id, group, collective);
     scratch.started(id, group, collective);
+    sent.started(group, collective);
   };
   events.collectives.waited = [&](u64 id) {
     meter.waited(id);
@@ -99,14 +122,15 @@ Representative run_representative(const PlanArguments& arguments,
   };
   const Rank rank =
       dry_rank(setup.layout, of.first, stands_for, std::move(events), arguments.imbalance);
+  device = dynamic_cast<const MetaDevice*>(rank.device.get());
   PlacedModel model(rank, setup);
   TrainStep step(rank, model, setup, {.observer = &meter, .pipeline = &pipeline});
 
   step.run();  // sets up; the next one is like all that follow
   step.losses();
-  for (const auto& group : rank.mesh->all()) group->reset_counters();
+  sent.clear();
   meter.begin_step();
-  step.run();
+  const GraphUse graphs = graph_use_of(step, rank);
   meter.end_step();
 
   Representative out;
@@ -124,8 +148,9 @@ Representative run_representative(const PlanArguments& arguments,
     out.snapshot = RankPart(*rank.mesh, state.tensors()).bytes();
   }
   out.on_host = rank.device->memory_kind() == kHostMemory;
-  out.traffic = traffic_of(*rank.mesh, arguments.hardware);
+  out.traffic = sent.traffic(*rank.mesh, arguments.hardware);
   out.plan = step.plan();
+  out.graphs = graphs;
   out.actions = meter.actions();
   out.prologue = meter.prologue();
   out.total = meter.total();

@@ -5,6 +5,7 @@
 #include "kernel/launch/communicators.hpp"
 #include "kernel/plan/meter.hpp"
 #include "kernel/schedule/lower.hpp"
+#include "kernel/train/execution/graph_use.hpp"
 #include "kernel/train/run/dry_run.hpp"
 
 namespace tessera {
@@ -15,7 +16,7 @@ struct Traffic {
   int size = 1;
   bool within_host = true;
   CollectiveKind kind = CollectiveKind::barrier;
-  i64 calls = 0, bytes = 0;  ///< of GroupCounters
+  i64 calls = 0, bytes = 0;  ///< as GroupCounters has them
 };
 
 /// Memory, messages and costs of one rank, measured over two steps on a dry rank.
@@ -33,6 +34,7 @@ struct Representative {
   i64 held() const { return scratch + (on_host ? memory.touched + snapshot : memory.reserved); }
   std::vector<Traffic> traffic;
   Plan plan;
+  GraphUse graphs;                       ///< what is captured, if anything is
   std::vector<StepMeter::Cost> actions;  ///< by index in the plan
   StepMeter::Cost prologue, total;
 };

@@ -184,6 +184,9 @@ struct NamedObserver final : Named<Observer> {
 
 struct NamedGraphPolicy final : Named<GraphPolicy> {
   using Named::Named;
+  void check(std::span<const PhaseInfo> blocks) const override {
+    call("check", [&](auto& c) { c.check(blocks); });
+  }
   std::vector<CapturedRange> choose(std::span<const PhaseInfo> phases,
                                     const Plan& plan) const override {
     return call("choose", [&](auto& c) { return c.choose(phases, plan); });

@@ -70,12 +70,19 @@ int place_after(const Plan& plan, int last) {
   return last + (sends ? 2 : 1);
 }
 
-// The first forward action of one of these layers.
+// The first forward action of one of these layers. A graph reads what all of its phases read, with
+// the first of them.
 int first_reader(const Plan& plan, const std::vector<int>& layers) {
+  const auto in_layers = [&](const PhaseInfo& info) {
+    return std::ranges::find(layers, info.layer) != layers.end();
+  };
   const auto reads = [&](const PlanAction& action) {
-    return action.kind == PlanAction::F &&
-           std::ranges::count(layers, plan.phases[static_cast<std::size_t>(action.phase)].layer) >
-               0;
+    if (action.kind != PlanAction::F) return false;
+    const PhaseInfo& phase = plan.phases[static_cast<std::size_t>(action.phase)];
+    if (phase.graph < 0) return in_layers(phase);
+    return std::ranges::any_of(plan.phases, [&](const PhaseInfo& info) {
+      return info.graph == phase.graph && in_layers(info);
+    });
   };
   const auto found = std::ranges::find_if(plan.actions, reads);
   require(found != plan.actions.end(), "no forward action reads a bucket that is gathered");

@@ -252,12 +252,21 @@ class Player {
           "gathers its bucket a second time");
   }
 
-  // The first reader of a bucket waits for its Gather; later readers come after that one.
+  // The first reader of a bucket waits for its Gather; later readers come after that one. A graph
+  // reads the parameters of all its layers with its first phase.
   void reads_parameters(const PlanAction& action) {
-    if (!plan_.gathers || !read_layers_.insert(layer_of(action)).second) return;
+    const int graph = plan_.phases[static_cast<std::size_t>(action.phase)].graph;
+    if (graph < 0) return reads_parameters(action, layer_of(action));
+    for (const PhaseInfo& info : plan_.phases) {
+      if (info.graph == graph) reads_parameters(action, info.layer);
+    }
+  }
+
+  void reads_parameters(const PlanAction& action, int layer) {
+    if (!plan_.gathers || !read_layers_.insert(layer).second) return;
     for (int bucket = 0; bucket < static_cast<int>(plan_.bucket_layers.size()); ++bucket) {
       const std::vector<int>& layers = plan_.bucket_layers[static_cast<std::size_t>(bucket)];
-      if (std::ranges::find(layers, layer_of(action)) == layers.end()) continue;
+      if (std::ranges::find(layers, layer) == layers.end()) continue;
       if (!read_buckets_.insert(bucket).second) continue;
       const auto found = gathers_.find(bucket);
       check(found != gathers_.end(), "reads parameters that are not gathered yet");

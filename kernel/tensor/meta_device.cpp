@@ -29,10 +29,16 @@ CachingAllocator::Options without_marks() {
 
 }  // namespace
 
-MetaDevice::MetaDevice(std::shared_ptr<Device> stands_for, OnLaunch on_launch, double imbalance)
+MetaDevice::MetaDevice(std::shared_ptr<Device> stands_for,
+                       OnLaunch on_launch,
+                       OnRead on_read,
+                       std::function<void()> on_replay,
+                       double imbalance)
     : HostDevice(std::string(stands_for->name()), arguments_of(*stands_for), {}),
       stands_for_(std::move(stands_for)),
       on_launch_(std::move(on_launch)),
+      on_read_(std::move(on_read)),
+      on_replay_(std::move(on_replay)),
       imbalance_(imbalance),
       pool_(
           std::make_shared<UnbackedMemory>(),
@@ -54,6 +60,8 @@ const Kernel* MetaDevice::find(std::string_view operation) const {
   if (real == nullptr) return nullptr;
   Kernel& kernel = kernels_.emplace(operation, *real).first->second;
   kernel.launch = [this, &kernel](const void* args, void*, Stream&) {
+    ++launches_.all;
+    if (replaying_) ++launches_.replayed;
     if (on_launch_) on_launch_(kernel, args);
   };
   return &kernel;
@@ -65,6 +73,25 @@ void MetaDevice::launch_host(Stream& stream, std::string_view name, std::functio
 
 void MetaDevice::launch_host_wait(Stream& stream, std::string_view name, std::function<void()>) {
   HostDevice::launch_host_wait(stream, name, [] {});
+}
+
+void MetaDevice::copy_to_host(Stream& stream,
+                              const Tensor& tensor,
+                              const HostBlock& block,
+                              i64 offset) {
+  if (on_read_) on_read_(tensor.arg());
+  HostDevice::copy_to_host(stream, tensor, block, offset);
+}
+
+void MetaDevice::add_event(Stream& stream, std::function<void()> event) {
+  HostDevice::launch_host(stream, "simulated collective", std::move(event));
+}
+
+void MetaDevice::replay(Graph& graph, Stream& stream) {
+  if (on_replay_) on_replay_();
+  replaying_ = true;
+  HostDevice::replay(graph, stream);
+  replaying_ = false;
 }
 
 MemoryStats MetaDevice::memory() const {

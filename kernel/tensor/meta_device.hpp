@@ -23,9 +23,18 @@ class MetaDevice final : public HostDevice {
   /// Told of every launch, in order.
   using OnLaunch = std::function<void(const Kernel& kernel, const void* args)>;
 
+  /// Told of every copy to a host block.
+  using OnRead = std::function<void(const TensorArg& tensor)>;
+  /// Kernels that a real device would have run so far, in replays and in all.
+  struct Launches {
+    i64 all = 0, replayed = 0;
+  };
+
   /// `imbalance`: assumed_imbalance().
   explicit MetaDevice(std::shared_ptr<Device> stands_for,
                       OnLaunch on_launch = {},
+                      OnRead on_read = {},
+                      std::function<void()> on_replay = {},
                       double imbalance = 1);
   ~MetaDevice() override;
 
@@ -37,8 +46,18 @@ class MetaDevice final : public HostDevice {
   const Kernel* find(std::string_view operation) const override;
   void launch_host(Stream& stream, std::string_view name, std::function<void()> task) override;
   void launch_host_wait(Stream& stream, std::string_view name, std::function<void()> task) override;
+  void copy_to_host(Stream& stream,
+                    const Tensor& tensor,
+                    const HostBlock& block,
+                    i64 offset = 0) override;
+  void replay(Graph& graph, Stream& stream) override;
   void assume(const Tensor& tensor, const void* host) override;
   double assumed_imbalance() const override { return imbalance_; }
+  bool replaying() const { return replaying_; }
+  /// Under capture: each replay calls `event`, which host tasks of a device that is not there are
+  /// not.
+  void add_event(Stream& stream, std::function<void()> event);
+  const Launches& launches() const { return launches_; }
 
  protected:
   void load(const TensorArg& tensor, void* dense) const override;
@@ -51,7 +70,11 @@ class MetaDevice final : public HostDevice {
 
   std::shared_ptr<Device> stands_for_;
   OnLaunch on_launch_;
+  OnRead on_read_;
+  std::function<void()> on_replay_;
   double imbalance_;
+  mutable Launches launches_;  // counted by kernels that find() made
+  bool replaying_ = false;
   Assumptions assumed_;
   DevicePool pool_;
   mutable std::map<std::string, Kernel, std::less<>> kernels_;  // those that were looked up

@@ -20,9 +20,27 @@ void Bundle::read_back(Context& cx, HostSlot slot, const Tensor& integers) {
           integers);
   if (cx.recomputing) return;
   to.values.clear();
-  to.under_way = blocks_->take(*cx.device, integers.bytes());
+  if (to.under_way == nullptr || to.under_way->bytes() != integers.bytes()) {
+    to.under_way = blocks_->take(*cx.device, integers.bytes());
+  }
   cx.device->copy_to_host(*cx.stream, integers, *to.under_way);
-  to.arrived = cx.device->record(*cx.stream);
+  // What is captured arrives with each replay.
+  to.arrived = cx.device->capturing() ? Event() : cx.device->record(*cx.stream);
+}
+
+void Bundle::reserve_read_back(Device& device, const Bundle& warmed) {
+  for (std::size_t i = 0; i < host_.size(); ++i) {
+    const std::shared_ptr<HostBlock>& block = warmed.host_.at(i).under_way;
+    if (block != nullptr) host_[i].under_way = blocks_->take(device, block->bytes());
+  }
+}
+
+void Bundle::replayed(Stream& stream, const Bundle& captured) {
+  for (std::size_t i = 0; i < host_.size(); ++i) {
+    const std::shared_ptr<HostBlock>& block = captured.host_.at(i).under_way;
+    if (block == nullptr) continue;
+    host_[i] = {{}, block, stream.device().record(stream)};
+  }
 }
 
 void Bundle::await(Device& device, HostSlot slot) {

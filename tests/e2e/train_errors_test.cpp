@@ -126,23 +126,6 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"MissingPlugins", {"plugins.path=none"}, "[plugins] path: there is no folder "}),
     [](const auto& info) { return info.param.name; });
 
-// A policy that nobody would ask is refused, not ignored.
-TEST(TrainErrors, GraphsAreRefusedUntilTheyAreReplayed) {
-  const TinyRun run;
-  run.folder.write("graphs.toml",
-                   "schema = 1\n[plugins]\npath = [\"" TESSERA_BUILD_DIR
-                   "/plugins\", \"" TESSERA_BUILD_DIR
-                   "/tests/plugins/whole_chunks\"]\n[graph]\ntype = \"test_whole_chunks\"\n");
-  for (const char* command : {"train", "plan"}) {
-    const ProcessResult result =
-        run_tessera({command, run.at("tiny.toml"), run.at("graphs.toml"), "--set", "run.steps=5"});
-    EXPECT_EQ(result.exit_code, 2);
-    EXPECT_THAT(result.err,
-                HasSubstr("graphs.toml:5:8: [graph] type = \"test_whole_chunks\": graphs are not "
-                          "yet replayed by the trainer; only \"none\" may be chosen"));
-  }
-}
-
 TEST(TrainErrors, AreAllReportedAtOnce) {
   const TinyRun run;
   const ProcessResult result = run.train(

@@ -9,6 +9,7 @@ namespace {
 const std::string kRows = "parallel.sequence_parallel=true";
 const std::string kGather = "model.block.attention.context=\"allgather\"";
 const std::string kHeads = "model.block.attention.context=\"all_to_all\"";
+const std::string kGraphs = "graph.type=\"partial\"";
 const std::string kDistributed = "optimizer.type=\"distributed\"";
 const std::string kEightStages = "placement.layout=\"E|t|t|t|t|t|t|L\"";
 
@@ -72,6 +73,15 @@ const std::vector<TableRow>& table_layouts() {
       {"distributed_buckets", {"parallel.data=2", "parallel.bucket_elements=1000", kDistributed}},
       {"cpu", {"device.type=\"cpu\""}},
       {"cpu_tp2_dp2", {"device.type=\"cpu\"", "parallel.tensor=2", "parallel.data=2"}},
+      {"graphs", {kGraphs}},
+      {"cpu_graphs_by_chunk_distributed_tp2_dp2_sp",
+       {"device.type=\"cpu\"",
+        "parallel.tensor=2",
+        "parallel.data=2",
+        kRows,
+        kDistributed,
+        kGraphs,
+        "graph.join=\"chunk\""}},
       {"dp_first", {"parallel.tensor=2", "parallel.data=2", "parallel.order=\"dp-cp-ep-tp-pp\""}},
   };
   return kAll;

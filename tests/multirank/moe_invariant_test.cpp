@@ -91,6 +91,7 @@ std::vector<MoeRow> rows() {
        experts(2,
                {"recompute.mode=\"selective\"",
                 "recompute.scopes=[\"moe_router\", \"moe_preprocess\", \"moe_experts\"]"})},
+      {"graphs_tp2_sp_ep2", experts(2, with(kTensorRows, {"graph.type=\"partial\""}))},
       {"1f1b_pp2_ep2", pipeline("1f1b", experts(2)), deep},
       {"interleaved_pp2_ep2",
        pipeline("interleaved_1f1b", experts(2, with(kEven4, {"schedule.chunks=2"}))),

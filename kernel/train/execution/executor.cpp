@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "kernel/schedule/lower.hpp"
+#include "kernel/train/execution/model_graphs.hpp"
 #include "tessera/comm.hpp"
 #include "tessera/error.hpp"
 #include "tessera/ops.hpp"
@@ -137,6 +138,9 @@ void Executor::forward(Context& cx,
   if (phase == 0) {
     at = std::make_unique<LiveChunk>(parts_.bundle(), chunk.phases());
     calls.load(cx, action.microbatch, at->bundle());
+    if (graphs_ != nullptr && cx.tape != nullptr) {
+      graphs_->attach(action.microbatch, action.chunk, *at);
+    }
     if (stage > 0) receive_activations(*at, action.microbatch, stage);
   }
   if (info_of(plan, action).recompute && cx.tape != nullptr) {
@@ -146,7 +150,7 @@ void Executor::forward(Context& cx,
   }
   if (phase + 1 < static_cast<int>(chunk.phases().size())) return;
   if (stage < last_stage_) {
-    send_activations(*at, action.microbatch, stage);
+    send_activations(cx, *at, action.microbatch, stage);
   } else if (calls.done) {
     calls.done(cx, action.microbatch, at->bundle());
   }
@@ -184,9 +188,21 @@ void Executor::receive_activations(LiveChunk& to, int microbatch, int stage) {
   }
 }
 
-void Executor::send_activations(LiveChunk& from, int microbatch, int stage) {
+// A graph slot takes its next microbatch as soon as this one is done here, while a slow peer may
+// not have taken what is sent, or a neighbour on this rank still needs it.
+Tensor Executor::leaving(Context& cx, Tensor tensor) const {
+  if (graphs_ == nullptr || !graphs_->holds(tensor)) return tensor;
+  Context for_copies = cx;
+  for_copies.category = Category::communication;
+  Tensor copy = for_copies.empty(tensor.shape(), tensor.dtype());
+  CopyArgs args{tensor.arg(), copy.arg()};
+  ops::run(cx, args);
+  return copy;
+}
+
+void Executor::send_activations(Context& cx, LiveChunk& from, int microbatch, int stage) {
   std::vector<Tensor> values;
-  for (const Slot slot : slots(stage)) values.push_back(from.give_up(slot));
+  for (const Slot slot : slots(stage)) values.push_back(leaving(cx, from.give_up(slot)));
   mail_.put({true, microbatch, stage}, std::move(values));
 }
 
@@ -207,7 +223,7 @@ void Executor::send_gradients(Context& cx, LiveChunk& from, int microbatch, int 
       FillArgs zero{gradient.arg(), 0};
       ops::run(cx, zero);
     }
-    gradients.push_back(std::move(gradient));
+    gradients.push_back(leaving(cx, std::move(gradient)));
   }
   mail_.put({false, microbatch, stage - 1}, std::move(gradients));
 }

@@ -12,6 +12,8 @@
 
 namespace tessera {
 
+class ModelGraphs;
+
 /// Runs plans: phases forward and backward on the tape, exchanges between stages, bucket reductions
 /// as soon as a bucket is complete, and the step. Knows nothing of schedules: the plan says
 /// everything.
@@ -33,6 +35,8 @@ class Executor {
            const std::vector<Boundary>& boundaries,
            ActionObserver* observer = nullptr);
 
+  /// From now on training plans replay these graphs, which outlive the executor.
+  void replay(ModelGraphs& graphs) { graphs_ = &graphs; }
   void train(Context cx, const Plan& plan, const Load& load, const Step& step);
   void evaluate(Context cx, const Plan& plan, const Load& load, const Done& done = {});
 
@@ -49,10 +53,11 @@ class Executor {
   void recompute(Context& cx, const Plan& plan, const PlanAction& action);
   void backward(Context& cx, const Plan& plan, const PlanAction& action);
   void receive_activations(LiveChunk& to, int microbatch, int stage);
-  void send_activations(LiveChunk& from, int microbatch, int stage);
+  void send_activations(Context& cx, LiveChunk& from, int microbatch, int stage);
   void receive_gradients(LiveChunk& to, int microbatch, int stage);
   void send_gradients(Context& cx, LiveChunk& from, int microbatch, int stage);
 
+  Tensor leaving(Context& cx, Tensor tensor) const;
   std::unique_ptr<LiveChunk>& live(const Plan& plan, const PlanAction& action);
   const std::vector<Slot>& slots(int boundary) const {
     return boundary_slots_.at(static_cast<std::size_t>(boundary));
@@ -61,6 +66,7 @@ class Executor {
   std::vector<Chunk>& chunks_;
   ModelParts& parts_;
   GradientSync* gradients_;
+  ModelGraphs* graphs_ = nullptr;
   int last_stage_;
   std::vector<std::vector<Slot>> boundary_slots_;
   PipelineMail mail_;

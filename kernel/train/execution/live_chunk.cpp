@@ -11,12 +11,12 @@ LiveChunk::LiveChunk(Bundle bundle, std::span<const Phase> phases)
   eager_.reserve(phases.size());
   for (std::size_t i = 0; i < phases.size(); ++i) {
     eager_.emplace_back(phases.subspan(i, 1));
-    phases_[i] = {&eager_[i], &eager_[i], {}};
+    phases_[i] = {&eager_[i], &eager_[i], {}, true};
   }
 }
 
 void LiveChunk::set_frame(int first, int last, PhaseFrame& frame) {
-  for (int i = first; i <= last; ++i) at(i) = {};
+  for (int i = first; i <= last; ++i) at(i) = {nullptr, nullptr, {}, false};
   at(first).forward = at(last).backward = &frame;
 }
 
@@ -45,14 +45,16 @@ void LiveChunk::forward(Context& cx, int index) {
 }
 
 void LiveChunk::forward_dropped(Context& cx, int index, bool first) {
-  if (first) at(index).saved = bundle_.tensors();
+  if (framed(index)) return forward(cx, index);
+  if (first || framed(index - 1)) at(index).saved = bundle_.tensors();
   // Recorded, so that the outputs are known to need gradients; what was kept for them goes at once.
   forward(cx, index);
-  if (PhaseFrame* frame = at(index).forward) frame->release(cx);
+  at(index).forward->release(cx);
 }
 
 void LiveChunk::recompute(Context& cx, int index, bool first, bool last) {
-  if (first) {
+  if (framed(index)) return;
+  if (first || framed(index - 1)) {
     again_.emplace(bundle_);
     again_->tensors() = std::exchange(at(index).saved, {});
   }
@@ -60,7 +62,7 @@ void LiveChunk::recompute(Context& cx, int index, bool first, bool last) {
   Context again = cx;
   again.recomputing = true;
   run(again, index, *again_);
-  if (last) again_.reset();
+  if (last || framed(index + 1)) again_.reset();
 }
 
 void LiveChunk::backward(Context& cx, int index, Half half) {

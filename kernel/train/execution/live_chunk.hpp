@@ -17,7 +17,8 @@ class LiveChunk {
   LiveChunk(const LiveChunk&) = delete;
   LiveChunk& operator=(const LiveChunk&) = delete;
   /// Phases `first` to `last` run as this frame instead: forward with the first of them, backward
-  /// with the last. For use before any phase has run; the frame outlives the chunk.
+  /// with the last. It drops and recomputes activations by itself. For use before any phase has
+  /// run; the frame outlives the chunk.
   void set_frame(int first, int last, PhaseFrame& frame);
 
   Bundle& bundle() { return bundle_; }
@@ -44,9 +45,15 @@ class LiveChunk {
     PhaseFrame* forward = nullptr;   // the frame that begins with this phase
     PhaseFrame* backward = nullptr;  // the frame that ends with it
     std::vector<Tensor> saved;       // the bundle before a recomputed range
+    bool own = true;                 // an eager frame of this phase alone
   };
   At& at(int index) { return phases_.at(static_cast<std::size_t>(index)); }
   void run(Context& cx, int index, Bundle& bundle);
+  // Does another frame have this phase, if there is one?
+  bool framed(int index) const {
+    return index >= 0 && index < static_cast<int>(phases_.size()) &&
+           !phases_[static_cast<std::size_t>(index)].own;
+  }
 
   Bundle bundle_;
   std::optional<Bundle> again_;  // of the range that is being recomputed

@@ -93,10 +93,16 @@ void StepLosses::report(Context& cx, Metric metric, const Tensor& scalar) {
 
 void StepLosses::begin(Context& cx, const Tensor& weights, ProcessGroup& data) {
   data.all_reduce(*cx.stream, weights, ReduceOp::sum, "loss weights").wait(*cx.stream);
+  clear(cx);
   ReciprocalArgs invert{weights.slice(0, 0, inverse_weights_.dim(0)).arg(), inverse_weights_.arg()};
   ops::run(cx, invert);
-  FillArgs clear{sums_.arg(), 0};
-  ops::run(cx, clear);
+}
+
+void StepLosses::clear(Context& cx) {
+  for (const Tensor& tensor : {inverse_weights_, sums_}) {
+    FillArgs zero{tensor.arg(), 0};
+    ops::run(cx, zero);
+  }
   if (peaks_width_ == 0) return;
   FillArgs lowest{peaks_.arg(), -std::numeric_limits<double>::infinity()};
   ops::run(cx, lowest);

@@ -22,6 +22,8 @@ class StepLosses final : public StepSink {
   /// device and clears the values. `weights`: i64 [terms or more], this rank's weight of each loss
   /// term first; what follows is summed too.
   void begin(Context& cx, const Tensor& weights, ProcessGroup& data);
+  /// Weights and values are zero: for passes whose losses nobody reads.
+  void clear(Context& cx);
   /// Appends the step's values and its scalars (fp64 [step_scalar::kCount]; none of a validation)
   /// to the history.
   void keep(Context& cx, const Tensor& scalars = {});

@@ -1,5 +1,6 @@
 #include "kernel/train/execution/train_step.hpp"
 
+#include <algorithm>
 #include <limits>
 #include <utility>
 
@@ -149,7 +150,22 @@ Context TrainStep::context() {
   return cx;
 }
 
+void TrainStep::prepare() {
+  if (std::exchange(prepared_, true)) return;
+  if (std::ranges::all_of(plan_.phases, [](const PhaseInfo& info) { return info.graph < 0; })) {
+    return;
+  }
+  graphs_ = std::make_unique<ModelGraphs>(
+      rank_, model_, setup_, plan_, context(), inputs_.reader().inputs());
+  executor_->replay(*graphs_);
+}
+
 void TrainStep::run(const std::function<void()>& inspect) {
+  prepare();
+  const i64 check_every = setup_.config->check.graphs_every;
+  if (graphs_ != nullptr && check_every > 0 && (steps_ + 1) % check_every == 0) {
+    graphs_->check_next();
+  }
   Context cx = context();
   rates_->cover(updates_known_);
   const Event begin = cx.device->record(*cx.stream, Timing::yes);
@@ -244,6 +260,17 @@ void TrainStep::check_replicas() {
   gather_parameters();
   Context cx = context();
   tessera::check_replicas(cx, model_.parts(), gradients_, steps_);
+}
+
+GraphUse graph_use_of(TrainStep& step, const Rank& dry) {
+  const auto& device = dynamic_cast<const MetaDevice&>(*dry.device);
+  step.prepare();
+  GraphUse use = step.graphs() != nullptr ? step.graphs()->use() : GraphUse();
+  const MetaDevice::Launches before = device.launches();
+  step.run();
+  use.launches = device.launches().all - before.all;
+  use.replayed = device.launches().replayed - before.replayed;
+  return use;
 }
 
 }  // namespace tessera

@@ -9,6 +9,7 @@
 #include "kernel/checkpoint/index.hpp"
 #include "kernel/train/data/step_inputs.hpp"
 #include "kernel/train/execution/executor.hpp"
+#include "kernel/train/execution/model_graphs.hpp"
 #include "kernel/train/execution/rate_table.hpp"
 #include "kernel/train/execution/step_losses.hpp"
 #include "kernel/train/gradients/gradient_sync.hpp"
@@ -38,6 +39,12 @@ class TrainStep {
   ~TrainStep();
   TrainStep(const TrainStep&) = delete;
   TrainStep& operator=(const TrainStep&) = delete;
+
+  /// Before the first step, on all ranks: captures what [graph] says, which leaves no trace in any
+  /// value. run() does it where nobody has.
+  void prepare();
+  /// What is captured, since prepare(); nullptr: nothing.
+  const ModelGraphs* graphs() const { return graphs_.get(); }
 
   const Plan& plan() const { return plan_; }
   Optimizer& optimizer() { return *optimizer_; }
@@ -114,8 +121,14 @@ class TrainStep {
   std::function<bool(double loss)> refuse_;
   bool stop_requested_ = false, stopping_ = false;
   Plan plan_;
+  std::unique_ptr<ModelGraphs> graphs_;
   std::unique_ptr<Executor> executor_;
+  bool prepared_ = false;
   i64 steps_ = 0;
 };
+
+/// Runs a step of a dry rank and says what it replays. All zero but the launches where nothing is
+/// captured.
+GraphUse graph_use_of(TrainStep& step, const Rank& dry);
 
 }  // namespace tessera

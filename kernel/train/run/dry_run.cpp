@@ -44,13 +44,15 @@ class Locator final : public ActionObserver {
   const RunSetup& setup_;
 };
 
-void check_recompute(const RunSetup& setup, const std::set<std::string>& known) {
+void check_recompute(const RunSetup& setup, const std::vector<PhaseInfo>& blocks) {
   const RecomputeSection& recompute = setup.config->recompute;
   if (recompute.mode != "selective") return;
   const std::string where = setup.maker->origin("recompute", "scopes");
   if (recompute.scopes.empty()) {
     fail_config("{}: [recompute] mode = \"selective\" with no scopes recomputes nothing", where);
   }
+  std::set<std::string> known;
+  for (const PhaseInfo& info : blocks) known.insert(info.scope);
   for (const std::string& scope : recompute.scopes) {
     if (known.contains(scope)) continue;
     fail_config("{}: [recompute] scopes has \"{}\"; the model's blocks have {}",
@@ -137,7 +139,7 @@ class WrongPlacements {
 // One training step of one rank over absent hardware; what it declared and planned.
 struct Tried {
   Plan plan;
-  std::set<std::string> block_scopes;
+  std::vector<PhaseInfo> blocks;  // phases of blocks
   bool experts = false;  // does it hold a parameter that is cut along an axis of the experts?
 };
 Tried try_rank(const RunSetup& setup,
@@ -166,7 +168,7 @@ Tried try_rank(const RunSetup& setup,
   step.run();
   wrong.add(model.parts(), placement);
   step.losses();
-  Tried tried{step.plan(), {}};
+  Tried tried{step.plan(), {}, false};
   for (const Parameter* parameter : model.parts().parameter_list()) {
     tried.experts |= parameter->layout.expert();
   }
@@ -174,7 +176,7 @@ Tried try_rank(const RunSetup& setup,
   for (const PhaseInfo& info : tried.plan.phases) {
     const bool block =
         info.layer >= 0 && layers[static_cast<std::size_t>(info.layer)].role == ModelLayer::block;
-    if (block) tried.block_scopes.insert(info.scope);
+    if (block) tried.blocks.push_back(info);
   }
   return tried;
 }
@@ -249,19 +251,20 @@ void dry_run(const RunSetup& setup, int threads, ProblemList& problems) {
   LaunchOrder launches;
   WrongPlacements wrong;
   std::vector<Plan> plans;  // of one context coordinate, by pipeline rank
-  std::set<std::string> scopes;
+  std::vector<PhaseInfo> blocks;
   bool experts = false;
   for (const RankClass& of : rank_classes(RankGenerator(setup.layout))) {
     const auto tried = problems.run(
         [&] { return try_rank(setup, of.first, device, microbatches, launches, wrong); });
     if (!tried) continue;
-    scopes.insert(tried->block_scopes.begin(), tried->block_scopes.end());
+    blocks.insert(blocks.end(), tried->blocks.begin(), tried->blocks.end());
     experts |= tried->experts;
     if (of.context == 0) plans.push_back(tried->plan);
   }
   wrong.tell(problems);
   if (!problems.empty()) return;
-  check([&] { check_recompute(setup, scopes); });
+  check([&] { check_recompute(setup, blocks); });
+  check([&] { setup.graphs->check(blocks); });
   check([&] { check_experts(setup, experts); });
   check([&] { verify(plans); });
   check([&] { launches.check(); });

@@ -30,6 +30,18 @@ std::string schedule_picture(const RunSetup& setup, const Mesh& mesh) {
   return draw_svg(*setup.schedule, shape, title);
 }
 
+// Its launches are those of a dry step.
+std::string graphs_text(const RunSetup& setup, const Rank& rank, const ModelGraphs& graphs) {
+  const Rank dry = dry_rank(setup.layout, rank.mesh->rank(), rank.device);
+  PlacedModel model(dry, setup);
+  TrainStep step(dry, model, setup);
+  const GraphUse counted = graph_use_of(step, dry);
+  GraphUse use = graphs.use();
+  use.launches = counted.launches;
+  use.replayed = counted.replayed;
+  return use.text();
+}
+
 std::string layout_text(const RunConfig& config, const Mesh& mesh, const std::string& joined) {
   if (mesh.world_size() == 1) return "one process";
   constexpr std::pair<Axis, std::string_view> kShown[] = {{Axis::tensor, "tensor"},
@@ -52,13 +64,13 @@ RunStart run_start(const TrainerArguments& arguments,
                    const Rank& rank,
                    const PlacedModel& model,
                    const StartingPoint& start,
-                   i64 steps) {
+                   const TrainStep& step) {
   const RunSetup& setup = *arguments.setup;
   const RunConfig& config = *setup.config;
   RunStart event;
   event.name = config.run.name;
   event.out = config.run.out;
-  event.first_step = steps + 1;
+  event.first_step = step.steps() + 1;
   event.last_step = config.run.steps;
   event.world = rank.mesh->world_size();
   event.parameters = model.parameter_elements();
@@ -70,6 +82,7 @@ RunStart run_start(const TrainerArguments& arguments,
   if (rank.mesh->rank() == 0) {
     event.flops_per_token = model_flops_per_token(setup, rank.device);
     event.schedule = schedule_picture(setup, *rank.mesh);
+    if (step.graphs() != nullptr) event.graphs = graphs_text(setup, rank, *step.graphs());
   }
   return event;
 }

@@ -76,6 +76,7 @@ class Trainer {
 
   bool run() {
     start();
+    step_.prepare();
     if (watch_.skips()) step_.refuse_if([this](double loss) { return refuse(loss); });
     malloc_trim(0);  // host copies of initial or loaded values are gone: their pages are free
     make_observers();
@@ -197,7 +198,7 @@ class Trainer {
     records_.clear();
   }
 
-  void announce() { emit(run_start(arguments_, rank_, model_, start_, step_.steps())); }
+  void announce() { emit(run_start(arguments_, rank_, model_, start_, step_)); }
 
   // A bad step ends it before anything is saved, so whatever was saved is good.
   std::optional<BadStep> after_step(bool final) {

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "kernel/graph/graph_plan.hpp"
 #include "kernel/model/initialize.hpp"
 #include "kernel/schedule/lower.hpp"
 #include "kernel/schedule/verify.hpp"
@@ -17,6 +18,19 @@ std::vector<std::string> saved_buffers(const ModelParts& parts) {
     if (buffer->saved) names.push_back(buffer->name);
   }
   return names;
+}
+
+// A graph runs its phases again together, or none of them.
+void check_recomputed(const RunSetup& setup, const std::vector<PhaseInfo>& phases) {
+  for (std::size_t i = 1; i < phases.size(); ++i) {
+    const PhaseInfo &a = phases[i - 1], &b = phases[i];
+    if (a.graph < 0 || a.graph != b.graph || a.recompute == b.recompute) continue;
+    fail_config(
+        "{}: [recompute] scopes: \"{}\" is in one graph with \"{}\": recompute both or none",
+        setup.maker->origin("recompute", "scopes"),
+        (a.recompute ? a : b).scope,
+        (a.recompute ? b : a).scope);
+  }
 }
 
 }  // namespace
@@ -125,7 +139,15 @@ Plan PlacedModel::plan(int microbatches, bool training, const BucketUse& buckets
 
 Plan PlacedModel::plan(const Pipeline& pipeline, const BucketUse& buckets) const {
   const auto here = static_cast<int>(rank_.mesh->coordinate(Axis::pipeline));
-  Plan plan = lower(pipeline, here, phases(), buckets);
+  std::vector<PhaseInfo> infos = phases();
+  Plan plan = lower(pipeline, here, infos, buckets);
+  const std::vector<CapturedRange> captured =
+      plan.shape.training ? setup_.graphs->choose(infos, plan) : std::vector<CapturedRange>();
+  if (!captured.empty()) {  // buckets are gathered before the graphs that read them
+    mark_captured(infos, captured);
+    check_recomputed(setup_, infos);
+    plan = lower(pipeline, here, infos, buckets);
+  }
   verify(plan);
   check_places(plan);
   return plan;

@@ -89,11 +89,14 @@ Rank dry_rank(const Layout& layout,
               std::shared_ptr<Device> stands_for,
               DryEvents events,
               double imbalance) {
-  return join(
-      layout,
-      rank,
-      std::make_shared<SimulatedCommunicator>(std::move(events.collectives)),
-      std::make_shared<MetaDevice>(std::move(stands_for), std::move(events.launched), imbalance));
+  return join(layout,
+              rank,
+              std::make_shared<SimulatedCommunicator>(std::move(events.collectives)),
+              std::make_shared<MetaDevice>(std::move(stands_for),
+                                           std::move(events.launched),
+                                           std::move(events.read),
+                                           std::move(events.replayed),
+                                           imbalance));
 }
 
 Context Rank::context() const {

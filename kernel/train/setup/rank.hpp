@@ -63,6 +63,8 @@ Rank make_rank(const RankSpec& spec, const RankIdentity& identity);
 /// Callbacks that are told what a dry rank would launch and communicate.
 struct DryEvents {
   MetaDevice::OnLaunch launched = {};
+  MetaDevice::OnRead read = {};
+  std::function<void()> replayed = {};
   SimulatedCommunicator::Events collectives = {};
 };
 /// The same rank over absent hardware: memory, messages, launches and errors are those of a real

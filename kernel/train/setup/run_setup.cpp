@@ -119,14 +119,21 @@ void check_precision(const RunSetup& setup) {
   }
 }
 
-void refuse_graphs(const RunSetup& setup) {
-  const Component<GraphPolicy>& graph = setup.config->graph;
-  if (graph.type == RunConfig().graph.type) return;
+std::shared_ptr<GraphPolicy> make_graphs(const RunSetup& setup) {
+  GraphArguments arguments;
+  arguments.reject = [maker = setup.maker](std::string_view key, const std::string& why) {
+    fail_config("{}: [graph] {}: {}", maker->origin("graph", key), key, why);
+  };
+  return setup.maker->make(setup.config->graph, arguments);
+}
+
+void check_graphs(const RunSetup& setup) {
+  const i64 every = setup.config->check.graphs_every;
+  if (every == 0 || setup.config->graph.type != "none") return;
   fail_config(
-      "{}: [graph] type = \"{}\": graphs are not yet replayed by the trainer; only \"none\" may be "
-      "chosen",
-      setup.maker->origin("graph", "type"),
-      graph.type);
+      "{}: [check] graphs_every = {} has no effect: [graph] type = \"none\" captures nothing",
+      setup.maker->origin("check", "graphs_every"),
+      every);
 }
 
 void check_bad_steps(const RunSetup& setup) {
@@ -310,8 +317,9 @@ RunSetup derive_setup(const Resolved& config,
     LrArguments arguments{config.run.run.steps};
     return setup.maker->make(config.run.lr, arguments);
   });
+  derive(setup.graphs, [&] { return make_graphs(setup); });
   for (const auto& check :
-       {&check_precision, &refuse_graphs, &check_bad_steps, &check_sample_text}) {
+       {&check_precision, &check_graphs, &check_bad_steps, &check_sample_text}) {
     problems.run([&] {
       check(setup);
       return true;

@@ -8,6 +8,7 @@
 #include "kernel/train/setup/host_maker.hpp"
 #include "kernel/train/setup/problem_list.hpp"
 #include "tessera/data.hpp"
+#include "tessera/graph.hpp"
 #include "tessera/optimizer.hpp"
 #include "tessera/parameter_memory.hpp"
 
@@ -29,6 +30,7 @@ struct RunSetup {
   std::shared_ptr<Model> model;
   std::shared_ptr<PipelineSchedule> schedule;
   std::shared_ptr<LrSchedule> lr;
+  std::shared_ptr<GraphPolicy> graphs;
   StageMap stages;
   bool sharded = false;  ///< each replica updates its shard of the parameters only
   bool whole = false;    ///< shards are whole parameters, because the rule has to see them whole

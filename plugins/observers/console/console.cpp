@@ -40,6 +40,7 @@ void Console::on(const RunStart& start) {
             .add("tokens_per_step", run_.tokens_per_step)
             .add("flops_per_token", run_.flops_per_token)
             .add("layout", run_.layout)
+            .add("graphs", run_.graphs)
             .add("resumed_from", run_.resumed_from)
             .text());
 }
@@ -60,6 +61,7 @@ void Console::print_start() const {
                       human::count(run_.last_step),
                       human::count(run_.tokens_per_step)));
   }
+  if (!run_.graphs.empty()) print(fmt::format("  graphs      {}", run_.graphs));
   print(fmt::format("  folder      {}", run_.out));
   if (!run_.resumed_from.empty()) print(fmt::format("  resumed     {}", run_.resumed_from));
 }

@@ -1,5 +1,8 @@
 #pragma once
+#include <functional>
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "tessera/plan.hpp"
@@ -7,13 +10,17 @@
 namespace tessera {
 
 /// A run of consecutive phases of one chunk that becomes graphs: one for the forward pass, and one
-/// for the backward pass, or one for each half of it where the plan splits them.
+/// for the backward pass, or one for each half of it where the plan splits them, and one more where
+/// the phases are recomputed.
 struct CapturedRange {
   int chunk = 0;
-  int first_phase = 0, last_phase = 0;  ///< inclusive
+  int first_phase = 0, last_phase = 0;  ///< inclusive, within the chunk
 };
 
-struct GraphArguments {};
+struct GraphArguments {
+  /// Throws ConfigError: key `key` of the policy's table, with where it was written, and why.
+  std::function<void(std::string_view key, const std::string& why)> reject = {};
+};
 
 /// Chooses what is captured. Plugin kind "graph". The kernel allots graph slots, captures, checks
 /// lifetimes and replays. A captured range must not contain a dynamic phase.
@@ -23,6 +30,11 @@ class TESSERA_API GraphPolicy {
   using Arguments = GraphArguments;
 
   virtual ~GraphPolicy();
+  /// Asked once before a run, with the phases of all blocks of the model, whichever rank has them:
+  /// rejects a configuration that they do not fit.
+  virtual void check(std::span<const PhaseInfo> /*blocks*/) const {}
+  /// Ranges in the order of their phases, none overlapping. `phases` and `plan` are those of one
+  /// rank, and ranks of one stage have the same.
   virtual std::vector<CapturedRange> choose(std::span<const PhaseInfo> phases,
                                             const Plan& plan) const = 0;
 };

@@ -34,6 +34,7 @@ class TESSERA_API Bundle {
     return tensors_[position(slot.index, tensors_.size())];
   }
   std::vector<Tensor>& tensors() { return tensors_; }
+  const std::vector<Tensor>& tensors() const { return tensors_; }
 
   /// Starts to copy dense `integers` (i64) to the host, after what cx.stream holds, and returns.
   /// A later phase that names the slot in Phase::reads finds them in (*this)[slot]. In a phase that
@@ -43,6 +44,13 @@ class TESSERA_API Bundle {
   /// Blocks the host until the slot's integers are here; Error where nothing was read back. For
   /// whatever runs phases, right before one that reads the slot.
   void await(Device& device, HostSlot slot);
+  /// For graphs: takes host memory for what `warmed` has read back, so that read_back takes none
+  /// while it is captured on this bundle.
+  void reserve_read_back(Device& device, const Bundle& warmed);
+  /// After the replay of a graph that was captured on `captured`: the integers that this graph
+  /// reads back arrive here, with what `stream` holds now. A bundle is replayed once they were
+  /// awaited.
+  void replayed(Stream& stream, const Bundle& captured);
   /// What was read back and awaited; empty before.
   const std::vector<i64>& operator[](HostSlot slot) const {
     return host_[position(slot.index, host_.size())].values;

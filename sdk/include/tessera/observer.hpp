@@ -18,6 +18,7 @@ struct RunStart {
   double flops_per_token = 0;  ///< of a training step: three times the forward pass's products
   std::string layout;          ///< "tp 2, dp 1 on 2 ranks (shm)"
   std::string resumed_from;    ///< checkpoint folder, or empty
+  std::string graphs;          ///< "24 graphs on 2 slots, …" of rank 0; empty: none are replayed
   bool json = false;           ///< console output is for programs
   std::string config;          ///< resolved, as TOML; a comment after each key says who wrote it
   std::string schedule;        ///< SVG: a step's forwards and backwards; empty: too many to draw

@@ -17,6 +17,9 @@ struct PhaseInfo {
   /// Its activations are dropped after F and computed again before its backward. Neighbours of one
   /// layer that do so form a recomputed range: it keeps the input of the first of them only.
   bool recompute = false;
+  /// Captured range that it belongs to, counted over all chunks of the rank. Its graphs run all of
+  /// its phases with the forward of the first and the backward of the last. -1: not captured.
+  int graph = -1;
 };
 
 /// An action of phase grain, with what it waits for.

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "block_support.hpp"
+#include "kernel/graph/checked_frame.hpp"
 #include "kernel/train/execution/live_chunk.hpp"
 #include "tessera/collectives.hpp"
 #include "tessera/ops.hpp"
@@ -165,6 +166,129 @@ INSTANTIATE_TEST_SUITE_P(
                       CaptureCase{"tp2_ends_mixed", "reference", kEnds, kMixed, false, 2},
                       CaptureCase{"tp2_recompute", "reference", {{0, 1}}, kSplit, true, 2}),
     [](const auto& info) { return info.param.name; });
+
+// Mutants of what stands between a bundle and a graph. Two layers follow a captured one, so that
+// each has to show.
+Outcome run_with(LocalRank& rank,
+                 TwoBlocks& blocks,
+                 const std::function<void(CapturedPhases&)>& change,
+                 const std::function<PhaseFrame&(PhaseFrame&)>& wrap) {
+  Context cx = blocks.context();
+  Bundle example = blocks.bundle(9);
+  example[blocks.hidden()] = blocks.input(9).with_var(kNeedsGradient);
+  CapturedPhases range{
+      "layers.0", std::span(blocks.phases()).subspan(0, 2), rank.parameters(), false};
+  change(range);
+  GraphSlots slots(cx, range, example, 1);
+  Arena scratch(rank.device().pool(), slots.scratch_bytes(), rank.device().stream());
+  slots.capture(scratch);
+  Outcome outcome;
+  for (const int microbatch : {1, 2}) {
+    LiveChunk chunk(blocks.bundle(microbatch), blocks.phases());
+    chunk.set_frame(0, 1, wrap(slots.frame(0)));
+    chunk.receive(blocks.hidden(), blocks.input(microbatch));
+    for (int phase = 0; phase < 4; ++phase) chunk.forward(cx, phase);
+    outcome.hidden[microbatch] = read(chunk.give_up(blocks.hidden()));
+    chunk.set_gradient(blocks.hidden(), blocks.gradient(microbatch));
+    for (int phase = 3; phase >= 0; --phase) chunk.backward(cx, phase, Half::both);
+    outcome.hidden_gradient[microbatch] = read(chunk.take_gradient(cx, blocks.hidden()));
+  }
+  for (Parameter* parameter : rank.parameters()) {
+    outcome.parameter_gradients[parameter->name] = read(parameter->grad);
+    write(parameter->grad, Values(static_cast<std::size_t>(parameter->grad.elements())));
+  }
+  return outcome;
+}
+
+// Forgets that what a replay leaves needs a gradient.
+class Unmarked final : public PhaseFrame {
+ public:
+  explicit Unmarked(PhaseFrame& of) : of_(of) {}
+  void forward(Context& cx, Bundle& bundle) override {
+    of_.forward(cx, bundle);
+    for (Tensor& tensor : bundle.tensors()) tensor = tensor.with_var({});
+  }
+  void backward(Context& cx, Half half, SlotGradients& gradients) override {
+    of_.backward(cx, half, gradients);
+  }
+  void release(Context& cx) override { of_.release(cx); }
+
+ private:
+  PhaseFrame& of_;
+};
+
+TEST(ReplayMutants, ChangeTheOutcome) {
+  block_world().run(block_options("cpu"), [](LocalRank& rank) {
+    TwoBlocks blocks(rank);
+    const auto as_it_is = [](PhaseFrame& frame) -> PhaseFrame& { return frame; };
+    const Outcome right = run_with(
+        rank, blocks, [](CapturedPhases&) {}, as_it_is);
+    const Outcome eager = run(rank, blocks, {{F, 1}, {B, 1}, {F, 2}, {B, 2}}, {});
+    EXPECT_TRUE(right == eager);
+
+    const auto frozen = [&](CapturedPhases& range) {  // row ids are those of the capture
+      const std::size_t slots = blocks.bundle(1).tensors().size();
+      range.reads.assign(slots, false);
+      range.reads.at(static_cast<std::size_t>(blocks.hidden().index)) = true;
+    };
+    EXPECT_NE(run_with(rank, blocks, frozen, as_it_is).hidden, right.hidden);
+
+    std::vector<std::unique_ptr<Unmarked>> unmarked;
+    const Outcome lost = run_with(
+        rank,
+        blocks,
+        [](CapturedPhases&) {},
+        [&](PhaseFrame& frame) -> PhaseFrame& {
+          return *unmarked.emplace_back(std::make_unique<Unmarked>(frame));
+        });
+    EXPECT_EQ(lost.hidden, right.hidden);
+    EXPECT_NE(lost.hidden_gradient, right.hidden_gradient);
+    EXPECT_NE(lost.parameter_gradients, right.parameter_gradients);
+  });
+}
+
+// A phase that keeps something on the host: its graph has what the capture saw.
+TEST(CheckedReplay, NamesThePhaseThatCounts) {
+  block_world().run(block_options("cpu"), [](LocalRank& rank) {
+    TwoBlocks blocks(rank);
+    int calls = 0;
+    std::vector<Phase> phases(blocks.phases().begin(), blocks.phases().begin() + 2);
+    const auto check = [&] {
+      CapturedPhases range{"layers.0 attn to mlp", phases, rank.parameters(), false};
+      range.layers = {"layers.0", "layers.0"};
+      range.keep_boundaries = true;
+      Bundle example = blocks.bundle(9);
+      example[blocks.hidden()] = blocks.input(9).with_var(kNeedsGradient);
+      Context cx = blocks.context();
+      GraphSlots slots(cx, range, example, 1);
+      Arena scratch(rank.device().pool(), slots.scratch_bytes(), rank.device().stream());
+      slots.capture(scratch);
+      const std::vector<std::string> names(example.tensors().size(), "hidden");
+      CheckedFrame frame(slots, 0, names);
+      LiveChunk chunk(blocks.bundle(1), phases);
+      chunk.set_frame(0, 1, frame);
+      chunk.receive(blocks.hidden(), blocks.input(1));
+      for (int phase = 0; phase < 2; ++phase) chunk.forward(cx, phase);
+      chunk.set_gradient(blocks.hidden(), blocks.gradient(1));
+      for (int phase = 1; phase >= 0; --phase) chunk.backward(cx, phase, Half::both);
+    };
+    EXPECT_NO_THROW(check());
+    phases[1].run = [&, inner = phases[1].run](Context& cx, Bundle& bundle) {
+      inner(cx, bundle);
+      Tensor& hidden = bundle[blocks.hidden()];
+      FillArgs count{hidden.slice(0, 0, 1).arg(), static_cast<double>(++calls)};
+      ops::run(cx, count);
+    };
+    try {
+      check();
+      FAIL() << "the difference was not found";
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(),
+                  ::testing::StartsWith("layers.0 mlp, slot 0: \"hidden\" (fp32 [16, 16]) differ "
+                                        "between a replay and the phases as they run"));
+    }
+  });
+}
 
 // An embedding has a weight half only, and its gradient is still being gathered when the input half
 // ends: the graph of the input half waits for it.

@@ -8,7 +8,7 @@
 namespace tessera {
 namespace lifetimes_test {
 
-class Lifetime : public ::testing::Test {
+class LifetimesOf : public ::testing::Test {
  protected:
   Block take(Pool& pool, i64 bytes) {
     return pool.allocate(bytes, Category::activations, device_.stream());
@@ -30,26 +30,28 @@ class Lifetime : public ::testing::Test {
   Block c_;
 };
 
-TEST_F(Lifetime, SaysWhatOutlivesItsGraph) {
+TEST_F(LifetimesOf, SaysWhatOutlivesItsGraph) {
   LifetimeRecorder recorder(device_.pool());
-  run(recorder, [&] { recorder.keep_live(); });
+  run(recorder, [&] { recorder.end_graph(Lifetime::slot); });
   const Lifetimes found = recorder.lifetimes();
   std::vector<bool> kept;
-  for (const Request& request : found.requests) kept.push_back(request.kept);
+  for (const Request& request : found.requests) {
+    kept.push_back(request.lifetime == Lifetime::slot);
+  }
   EXPECT_THAT(kept, ::testing::ElementsAre(false, true, true, false));
-  EXPECT_EQ(found.kept_bytes, 64 + 256);
-  EXPECT_EQ(found.scratch_bytes, 640) << "of the larger graph";
+  EXPECT_EQ(found.bytes(Lifetime::slot), 64 + 256);
+  EXPECT_EQ(found.bytes(Lifetime::graph), 640) << "of the larger graph";
   recorder.release(c_);
 }
 
-TEST_F(Lifetime, ACaptureGetsTheSameFromItsTwoArenas) {
+TEST_F(LifetimesOf, ACaptureGetsTheSameFromItsTwoArenas) {
   LifetimeRecorder recorder(device_.pool());
-  run(recorder, [&] { recorder.keep_live(); });
+  run(recorder, [&] { recorder.end_graph(Lifetime::slot); });
   const Lifetimes found = recorder.lifetimes();
   recorder.release(c_);
-  Arena kept(device_.pool(), found.kept_bytes, device_.stream());
-  Arena scratch(device_.pool(), found.scratch_bytes, device_.stream());
-  SlotPool pool(found, kept, scratch);
+  Arena kept(device_.pool(), found.bytes(Lifetime::slot), device_.stream());
+  Arena scratch(device_.pool(), found.bytes(Lifetime::graph), device_.stream());
+  SlotPool pool(found, {&scratch, nullptr, &kept});
   std::vector<GraphMemory> graphs;
   run(pool, [&] { graphs.push_back(pool.end_graph()); });
   ASSERT_EQ(graphs.size(), 2U);
@@ -61,21 +63,21 @@ TEST_F(Lifetime, ACaptureGetsTheSameFromItsTwoArenas) {
   pool.release(c_);
 }
 
-TEST_F(Lifetime, ACaptureThatAsksForSomethingElseIsRefused) {
-  const Lifetimes found{{{64, true}}, 64, 64};
+TEST_F(LifetimesOf, ACaptureThatAsksForSomethingElseIsRefused) {
+  const Lifetimes found{{{64, Lifetime::slot}}, {64, 0, 64}};
   Arena kept(device_.pool(), 64, device_.stream());
   Arena scratch(device_.pool(), 64, device_.stream());
-  SlotPool pool(found, kept, scratch);
+  SlotPool pool(found, {&scratch, nullptr, &kept});
   EXPECT_THROW(take(pool, 32), Error);
   pool.release(take(pool, 64));
   EXPECT_THROW(take(pool, 64), Error) << "one request more";
 }
 
-TEST_F(Lifetime, ScratchThatOutlivesItsGraphIsRefused) {
-  const Lifetimes found{{{64, false}}, 64, 64};
+TEST_F(LifetimesOf, ScratchThatOutlivesItsGraphIsRefused) {
+  const Lifetimes found{{{64, Lifetime::graph}}, {64, 0, 64}};
   Arena kept(device_.pool(), 64, device_.stream());
   Arena scratch(device_.pool(), 64, device_.stream());
-  SlotPool pool(found, kept, scratch);
+  SlotPool pool(found, {&scratch, nullptr, &kept});
   const Block block = take(pool, 64);
   EXPECT_THROW(pool.end_graph(), Error);
   pool.release(block);

@@ -81,6 +81,7 @@ TEST(Efforts, TakeTheLongerOfWorkAndMoving) {
   };
   EXPECT_EQ(seconds_of(moved(500, 5), hardware), 1 + 10);
   EXPECT_EQ(seconds_of(moved(5, 500), hardware), 1 + 100);
+  EXPECT_EQ(seconds_of(moved(5, 500), hardware, true), 100) << "a graph has a latency of its own";
 }
 
 }  // namespace effort_test

@@ -58,6 +58,7 @@ TEST(HardwareTables, TheSmallHostIsTheDefault) {
   EXPECT_EQ(file.name, initial.name);
   EXPECT_EQ(file.ranks_per_host, initial.ranks_per_host);
   EXPECT_EQ(file.launch_latency, initial.launch_latency);
+  EXPECT_EQ(file.graph_latency, initial.graph_latency);
   EXPECT_EQ(file.fp32_timed_as, initial.fp32_timed_as);
   EXPECT_EQ(file.peak.fp64, initial.peak.fp64);
   EXPECT_EQ(file.peak.fp32, initial.peak.fp32);
@@ -99,7 +100,8 @@ TEST(HardwareTables, HoldOnlyWhatTimesCanBeComputedFrom) {
                                 "[inside]\nlatency",
                                 "[peak]\nfp32",
                                 "[peak]\nefficiency",
-                                "launch_latency"}) {
+                                "launch_latency",
+                                "graph_latency"}) {
     EXPECT_THAT(problem(key + " = inf\n"), HasSubstr("got inf")) << key;
     EXPECT_THAT(problem(key + " = nan\n"), HasSubstr("got nan")) << key;
   }

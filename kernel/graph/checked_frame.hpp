@@ -1,0 +1,35 @@
+#pragma once
+#include <string>
+#include <vector>
+
+#include "kernel/graph/graph_slots.hpp"
+
+namespace tessera {
+
+/// A graph slot whose replays are compared, bit by bit, with the same phases run as they are on the
+/// same inputs. Whatever a phase keeps on the host is frozen in its graph and moves on outside, so
+/// a difference names such a phase. The host waits for each comparison; losses, metrics and
+/// integers that are read back are those of the replay alone.
+class CheckedFrame final : public PhaseFrame {
+ public:
+  /// The slots keep the results of each phase (CapturedPhases::keep_boundaries). `names`: of bundle
+  /// slots. Both outlive it.
+  CheckedFrame(GraphSlots& slots, int slot, const std::vector<std::string>& names)
+      : slots_(slots), slot_(slot), names_(names) {}
+
+  void forward(Context& cx, Bundle& bundle) override;
+  void backward(Context& cx, Half half, SlotGradients& gradients) override;
+  void release(Context& cx) override { slots_.frame(slot_).release(cx); }
+
+ private:
+  Bundle inputs() const;
+  void compare_backward(Context& cx, const std::vector<Tensor>& sums);
+  [[noreturn]] void differs(const std::string& what) const;
+
+  GraphSlots& slots_;
+  int slot_;
+  const std::vector<std::string>& names_;
+  Bundle found_{0, 0};  // by forward
+};
+
+}  // namespace tessera

@@ -1,0 +1,131 @@
+#include "kernel/train/execution/bundle_trace.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "kernel/train/execution/live_chunk.hpp"
+#include "kernel/train/execution/step_losses.hpp"
+
+namespace tessera {
+
+namespace {
+
+i64 span_bytes(const TensorArg& tensor) {
+  if (tensor.elements() == 0) return 0;
+  i64 last = 0;
+  for (int i = 0; i < tensor.rank; ++i) last += (tensor.shape[i] - 1) * tensor.strides[i];
+  return (last + 1) * dtype_size(tensor.dtype);
+}
+
+std::vector<TracedValue> values_of(const std::vector<Tensor>& tensors) {
+  std::vector<TracedValue> values;
+  for (const Tensor& tensor : tensors) {
+    TracedValue& value = values.emplace_back();
+    if (!tensor.defined()) continue;
+    value = {true, bool(tensor.var()), tensor.shape(), tensor.dtype(), tensor.arg().address};
+  }
+  return values;
+}
+
+}  // namespace
+
+void TracedChunk::touch(int phase, const TensorArg& tensor) {
+  if (!tensor) return;
+  const auto* begin = tensor.as<const std::byte>();
+  touched_.at(static_cast<std::size_t>(phase)).push_back({begin, begin + span_bytes(tensor)});
+}
+
+std::vector<bool> TracedChunk::reads(int first, int last) const {
+  const std::vector<TracedValue>& found = before(first);
+  const std::vector<TracedValue>& left = before(last + 1);
+  std::vector<bool> reads(found.size());
+  for (std::size_t slot = 0; slot < found.size(); ++slot) {
+    const TracedValue& value = found[slot];
+    if (!value.defined) continue;
+    const auto* begin = static_cast<const std::byte*>(value.address);
+    const std::byte* end = begin + value.shape.elements() * dtype_size(value.dtype);
+    for (int phase = first; phase <= last && !reads[slot]; ++phase) {
+      reads[slot] = std::ranges::any_of(
+          touched_[static_cast<std::size_t>(phase)],
+          [&](const Bytes& bytes) { return bytes.begin < end && begin < bytes.end; });
+    }
+    for (std::size_t other = 0; other < left.size(); ++other) {  // it was moved there
+      if (other != slot && left[other].address == value.address) reads[slot] = true;
+    }
+  }
+  return reads;
+}
+
+bool TracedChunk::unchanged(std::size_t slot, int since, int phase) const {
+  for (int at = since; at <= phase; ++at) {
+    const TracedValue &a = before(since)[slot], &b = before(at)[slot];
+    if (a.defined != b.defined || a.address != b.address) return false;
+  }
+  return true;
+}
+
+std::vector<TracedChunk> trace_bundles(const Rank& rank,
+                                       const RunSetup& setup,
+                                       const std::vector<SampleReader::Input>& inputs) {
+  std::vector<TracedChunk> chunks;
+  int phase = -1;  // that runs now; -1: none does
+  const auto touch = [&](const TensorArg& tensor) {
+    if (phase >= 0) chunks.back().touch(phase, tensor);
+  };
+  DryEvents events;
+  events.launched = [&](const Kernel& kernel, const void* args) {
+    const auto* tensors = static_cast<const TensorArg*>(args);
+    std::for_each(tensors, tensors + kernel.tensors, touch);
+  };
+  events.read = touch;
+  events.collectives.started = [&](u64, const GroupSpec&, const Collective& collective) {
+    touch(collective.input);
+    for (const Transfer& sent : collective.sends) touch(sent.tensor);
+  };
+  const Rank dry = dry_rank(setup.layout, rank.mesh->rank(), rank.device, std::move(events));
+  PlacedModel model(dry, setup);
+  model.memory().allocate_gradients(*dry.device);
+  StepLosses losses(model.parts(), 1, *dry.device);
+  Tape tape;
+  Context cx = dry.context();
+  cx.tape = &tape;
+  cx.sink = &losses;
+  cx.loss_scale = cx.empty({1}, DType::fp64);
+
+  for (const SampleReader::Input& input : inputs) model.parts().slot(input.info.name);
+  const auto make = [&](const Shape& shape, DType dtype) { return cx.empty(shape, dtype); };
+  const auto receive = [&](int boundary, const auto& take) {
+    for (const BoundarySlot& slot : model.boundaries().at(static_cast<std::size_t>(boundary))) {
+      take(Slot{model.parts().slot(slot.name)}, make(slot.shape, slot.dtype));
+    }
+  };
+  const auto here = static_cast<int>(dry.mesh->coordinate(Axis::pipeline));
+  for (const Chunk& chunk : model.chunks()) {
+    TracedChunk& traced = chunks.emplace_back();
+    const auto phases = static_cast<int>(chunk.phases().size());
+    traced.touched_.resize(static_cast<std::size_t>(phases));
+    const int stage = setup.stages.stage_of_chunk(here, chunk.index());
+    LiveChunk live(model.parts().bundle(), chunk.phases());
+    std::vector<std::vector<Tensor>> kept;  // so that no address is used again
+    for (const SampleReader::Input& input : inputs) {
+      live.bundle()[Slot{model.parts().slot(input.info.name)}] =
+          make({setup.batch.rows()}, input.info.dtype);
+    }
+    if (stage > 0) {
+      receive(stage - 1, [&](Slot slot, Tensor value) { live.receive(slot, std::move(value)); });
+    }
+    for (phase = 0; phase < phases; ++phase) {
+      traced.values_.push_back(values_of(kept.emplace_back(live.bundle().tensors())));
+      live.forward(cx, phase);
+    }
+    phase = -1;
+    traced.values_.push_back(values_of(kept.emplace_back(live.bundle().tensors())));
+    if (stage < setup.stages.last()) {
+      receive(stage, [&](Slot slot, Tensor value) { live.set_gradient(slot, std::move(value)); });
+    }
+    for (phase = phases - 1; phase >= 0; --phase) live.backward(cx, phase, Half::both);
+  }
+  return chunks;
+}
+
+}  // namespace tessera

@@ -1,0 +1,37 @@
+#include "kernel/train/execution/graph_use.hpp"
+
+#include <fmt/format.h>
+
+namespace tessera {
+
+namespace {
+
+std::string bytes_text(i64 bytes) {
+  constexpr double kKibi = 1024, kMebi = kKibi * kKibi;
+  const auto size = static_cast<double>(bytes);
+  return size < kMebi ? fmt::format("{:.1f} KiB", size / kKibi)
+                      : fmt::format("{:.1f} MiB", size / kMebi);
+}
+
+std::string counted(i64 count, std::string_view one) {
+  return fmt::format("{} {}{}", count, one, count == 1 ? "" : "s");
+}
+
+}  // namespace
+
+std::string GraphUse::text() const {
+  const double share =
+      launches == 0 ? 0 : static_cast<double>(replayed) / static_cast<double>(launches);
+  return fmt::format(
+      "{} of {} in {}, {:.0f} % of {} launches a step replayed; inputs {}, slots {}, scratch {}",
+      counted(graphs, "graph"),
+      counted(segments, "segment"),
+      counted(slots, "slot"),
+      100 * share,
+      launches,
+      bytes_text(input_bytes),
+      bytes_text(slot_bytes),
+      bytes_text(scratch_bytes));
+}
+
+}  // namespace tessera

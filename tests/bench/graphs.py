@@ -1,0 +1,85 @@
+#!/usr/bin/env python3
+"""Replayed graphs against launches as they are made, in pairs of alternating order.
+
+Small: hidden 64, one sequence of 32 tokens a microbatch, where the host's work for each launch
+weighs. Middle: the size of the other benchmarks. MoE: the grouped products of eight experts. Losses
+of both sides have to be equal. Microseconds a launch: of a small step, eager and replayed, the
+seconds of the step by the launches that `tessera plan` counts; kernels are in both.
+"""
+
+import argparse
+import json
+import statistics
+import sys
+from pathlib import Path
+
+import processes
+from tessera_steps import measure, planned
+
+SMALL = {"model.hidden": 64, "model.heads": 4, "model.layers": 6, "batch.sequence_length": 32,
+         "batch.micro": 1, "batch.global": 8, "device.threads": 1, "model.vocab_multiple": 8}
+MIDDLE = {"batch.micro": 4, "batch.global": 8, "model.layers": 4}
+MOE = {**MIDDLE, "model.block.mlp.type": "moe", "model.block.mlp.experts": 8,
+       "model.block.mlp.ffn": 768}
+CASES = {"small": SMALL, "middle": MIDDLE, "moe": MOE}
+POLICIES = {
+    "none": {},
+    "layer": {"graph.type": "partial"},
+    "chunk": {"graph.type": "partial", "graph.join": "chunk"},
+}
+
+
+def measure_round(options, case, backwards):
+    taken = {}
+    for policy in list(POLICIES)[:: -1 if backwards else 1]:
+        settings = {**CASES[case], **POLICIES[policy]}
+        taken[policy] = measure(settings, 1, options.warmup, options.steps[case])
+        print(f"{case:8}{policy:8}{1e3 * taken[policy].seconds:9.2f} ms", file=sys.stderr)
+    for policy, steps in taken.items():
+        if steps.losses != taken["none"].losses:
+            sys.exit(f"{case}: losses with {policy} are not those without graphs")
+    return {policy: steps.seconds for policy, steps in taken.items()}
+
+
+def parse():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--warmup", type=int, default=5)
+    parser.add_argument("--cases", nargs="+", choices=CASES, default=list(CASES))
+    parser.add_argument("--json", type=Path, metavar="FILE")
+    options = parser.parse_args()
+    options.steps = {"small": 200, "middle": 12, "moe": 12}
+    return options
+
+
+def main():
+    options = parse()
+    rounds = {case: [] for case in options.cases}
+    try:
+        for number in range(options.rounds):
+            for case, taken in rounds.items():
+                taken.append(measure_round(options, case, number % 2 == 1))
+    except processes.Failed as failure:
+        sys.exit(f"failed: {failure}")
+    print(f"{processes.cpu_model()}; {options.rounds} rounds")
+    print(f"{'':8}{'none ms':>10}{'layer ms':>10}{'chunk ms':>10}{'layer':>8}{'chunk':>8}"
+          f"{'launches':>10}{'replayed':>10}{'us eager':>10}{'us layer':>10}")
+    summary = {}
+    for case, taken in rounds.items():
+        ms = {p: 1e3 * statistics.median(r[p] for r in taken) for p in POLICIES}
+        gain = {p: statistics.median(r["none"] / r[p] for r in taken) for p in POLICIES}
+        rank = planned({**CASES[case], **POLICIES["layer"]})["ranks"][0]
+        launches, replayed = rank["launches"], rank["graphs"]["launches_replayed"]
+        each = {p: 1e3 * ms[p] / launches for p in POLICIES}
+        print(f"{case:8}{ms['none']:10.2f}{ms['layer']:10.2f}{ms['chunk']:10.2f}"
+              f"{gain['layer']:8.3f}{gain['chunk']:8.3f}{launches:10}{replayed:10}"
+              f"{each['none']:10.2f}{each['layer']:10.2f}")
+        summary[case] = {"ms": ms, "gain": gain, "launches": launches, "replayed": replayed,
+                         "microseconds": each}
+    if options.json:
+        record = {"machine": processes.cpu_model(), "summary": summary, "rounds": rounds}
+        options.json.write_text(json.dumps(record, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()

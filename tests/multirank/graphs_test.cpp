@@ -1,0 +1,260 @@
+// Replayed steps have the bits of eager ones, under every layout.
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <atomic>
+
+#include "invariant_support.hpp"
+#include "kernel/model/host_values.hpp"
+#include "kernel/train/execution/bundle_trace.hpp"
+#include "kernel/train/setup/rank.hpp"
+#include "trainer_support.hpp"
+
+namespace tessera::testing {
+namespace graphs_test {
+
+using ::testing::ElementsAre;
+
+const std::string kRows = "parallel.sequence_parallel=true";
+const std::string kCpu = "device.type=\"cpu\"";
+const std::string kDistributed = "optimizer.type=\"distributed\"";
+const std::string kRecompute = "recompute.mode=\"full\"";
+
+// Captures these scopes; all phases of fixed shapes where there are none.
+Sets partial(const std::string& scopes = "", const std::string& join = "layer") {
+  return {"graph.type=\"partial\"",
+          fmt::format("graph.scope=[{}]", scopes),
+          fmt::format("graph.join=\"{}\"", join)};
+}
+const std::string kBlocks = "\"attn\", \"mlp\"";
+const std::string kRouting = "\"attn\", \"moe_router\", \"moe_preprocess\"";
+
+Sets pipeline(std::string_view schedule, const Sets& more = {}) {
+  return with(
+      {"parallel.pipeline=2", "batch.micro=1", fmt::format("schedule.type=\"{}\"", schedule)},
+      more);
+}
+const Sets kFourStages = {"placement.layout=\"E|t|t|L\""};
+
+Sets moe(const Sets& more = {}) {
+  return with({"model.block.mlp.type=\"moe\"",
+               "model.block.mlp.experts=4",
+               "model.block.mlp.ffn=8",
+               "model.block.mlp.init_std=0.5"},
+              more);
+}
+
+// Every step also runs its first microbatch eagerly and compares.
+const Sets kChecked = {"check.graphs_every=1"};
+
+struct Row {
+  std::string name;
+  Sets layout;
+  Sets graphs;
+};
+
+std::vector<Row> rows() {
+  const Sets selective = {"recompute.mode=\"selective\"", "recompute.scopes=[\"attn\"]"};
+  const Sets ep2 = {"parallel.expert=2"};
+  return {
+      {"all", {}, partial()},
+      {"attn", {}, partial("\"attn\"")},
+      {"blocks", {}, partial(kBlocks)},
+      {"blocks_by_chunk", {}, partial(kBlocks, "chunk")},
+      {"one_graph", {}, partial("", "chunk")},
+      {"cpu", {kCpu}, partial()},
+      {"cpu_bf16", {kCpu, "precision.compute=\"bf16\""}, partial()},
+      {"fp16", {"precision.compute=\"fp16\"", "precision.loss_scale_start=65536"}, partial()},
+      {"tp2", {"parallel.tensor=2"}, partial()},
+      {"cpu_tp2_sp", {kCpu, "parallel.tensor=2", kRows}, partial(kBlocks)},
+      {"cp2", {"parallel.context=2"}, partial()},
+      {"dp2_buckets", {"parallel.data=2", "parallel.bucket_elements=1000"}, partial("", "chunk")},
+      {"dp2_distributed",
+       {"parallel.data=2", "parallel.bucket_elements=1000", kDistributed},
+       partial("", "chunk")},
+      {"dp2_distributed_blocks", {"parallel.data=2", kDistributed}, partial(kBlocks)},
+      {"recompute", {kRecompute}, partial()},
+      {"recompute_by_chunk", {kRecompute}, partial(kBlocks, "chunk")},
+      {"recompute_half_of_a_layer", {kRecompute}, partial("\"attn\"")},
+      {"recompute_other_half", {kRecompute}, partial("\"mlp\"")},
+      {"recompute_what_is_not_captured", selective, partial("\"mlp\"")},
+      {"recompute_what_is_captured", selective, partial("\"attn\"")},
+      {"pp2_gpipe", pipeline("gpipe"), partial()},
+      {"pp2_1f1b", pipeline("1f1b"), partial(kBlocks)},
+      {"pp2_1f1b_all", pipeline("1f1b", {kRecompute}), partial("", "chunk")},
+      {"pp2_interleaved",
+       pipeline("interleaved_1f1b", with(kFourStages, {"schedule.chunks=2"})),
+       partial()},
+      {"pp2_zbv", pipeline("zbv", kFourStages), partial()},
+      {"pp2_zbv_attn", pipeline("zbv", kFourStages), partial("\"attn\"")},
+      {"pp2_zbv_recompute", pipeline("zbv", with(kFourStages, {kRecompute})), partial()},
+      {"cpu_pp2_tp2_sp_dualpipe_v",
+       pipeline("dualpipe_v", with(kFourStages, {kCpu, "parallel.tensor=2", kRows})),
+       partial(kBlocks)},
+      {"moe", moe(), partial()},
+      {"moe_routing", moe(), partial(kRouting)},
+      {"moe_ep2_routing", moe(ep2), partial(kRouting)},
+      {"moe_ep2_all", moe(ep2), partial()},
+      {"moe_ep2_allgather",
+       moe(with(ep2, {"model.block.mlp.dispatcher.type=\"allgather\""})),
+       partial()},
+      {"moe_ep2_recompute", moe(with(ep2, {kRecompute})), partial(kRouting)},
+      {"moe_tp2_sp_ep2", moe({"parallel.tensor=2", kRows, "parallel.expert=2"}), partial()},
+      {"moe_pp2_zbv_ep2", moe(pipeline("zbv", with(kFourStages, ep2))), partial()},
+      {"checked", {}, with(partial(), kChecked)},
+      {"checked_pp2_zbv_recompute",
+       pipeline("zbv", with(kFourStages, {kRecompute})),
+       with(partial(), kChecked)},
+      {"checked_moe_tp2_ep2",
+       moe({"parallel.tensor=2", "parallel.expert=2"}),
+       with(partial(kRouting), kChecked)},
+      {"cpu_moe_distributed_dp2_ep2",
+       moe({kCpu, "parallel.data=2", "parallel.expert=2", kDistributed}),
+       partial(kRouting)},
+  };
+}
+
+void expect_equal(const Training& got, const Training& want) {
+  EXPECT_EQ(got.losses, want.losses);
+  EXPECT_EQ(got.norms, want.norms);
+  EXPECT_EQ(got.loss_scales, want.loss_scales);
+  EXPECT_TRUE(got.gradients == want.gradients);
+  EXPECT_TRUE(got.parameters == want.parameters);
+}
+
+// A rank may hold nothing that is captured: the embedding, or the head.
+Training train_with_graphs(const Sets& sets, u64 seed = 0) {
+  std::atomic<int> graphs = 0;
+  TrainOptions options{.steps = 3, .deferred_seed = seed};
+  options.at_end = [&](RankRun& run) {
+    if (run.step().graphs() != nullptr) graphs += run.step().graphs()->use().graphs;
+  };
+  Training training = train(tiny_config(), sets, options);
+  EXPECT_GT(graphs, 0);
+  return training;
+}
+
+class Replayed : public ::testing::TestWithParam<Row> {};
+
+TEST_P(Replayed, HasTheBitsOfTheEagerRun) {
+  const Row& row = GetParam();
+  const Training eager = train(tiny_config(), row.layout, {.steps = 3});
+  const Sets sets = with(row.layout, row.graphs);
+  // In order, then delayed and reordered as far as events allow.
+  for (const u64 seed : {0, 1, 2}) {
+    SCOPED_TRACE(seed);
+    expect_equal(train_with_graphs(sets, seed), eager);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Layouts, Replayed, ::testing::ValuesIn(rows()), [](const auto& info) {
+  return info.param.name;
+});
+
+// What a run captures is what the planner says, on every rank.
+TEST(PlannedGraphs, AreThoseOfARun) {
+  const std::vector<Sets> layouts = {
+      partial(),
+      with(pipeline("1f1b", {kRecompute}), partial(kBlocks, "chunk")),
+      with(pipeline("zbv", kFourStages), partial()),
+      with(moe({"parallel.expert=2"}), partial(kRouting))};
+  for (const Sets& sets : layouts) {
+    on_ranks(tiny_config(), sets, [](RankRun& run, Store*) {
+      run.step().prepare();
+      const GraphUse real = run.step().graphs()->use();
+      const Rank dry = dry_rank(run.setup().layout, run.mesh().rank(), run.rank().device);
+      PlacedModel model(dry, run.setup());
+      TrainStep step(dry, model, run.setup());
+      const GraphUse planned = graph_use_of(step, dry);
+      EXPECT_EQ(planned.segments, real.segments);
+      EXPECT_EQ(planned.graphs, real.graphs);
+      EXPECT_EQ(planned.slots, real.slots);
+      EXPECT_EQ(planned.input_bytes, real.input_bytes);
+      EXPECT_EQ(planned.slot_bytes, real.slot_bytes);
+      EXPECT_EQ(planned.scratch_bytes, real.scratch_bytes);
+      EXPECT_GT(planned.replayed, 0);
+      EXPECT_GT(planned.launches, planned.replayed);
+    });
+  }
+}
+
+// What crosses from the captured routing to the dispatch, and what a graph copies in.
+TEST(Boundaries, HoldWhatLaterPhasesRead) {
+  on_ranks(tiny_config(), moe({"parallel.expert=2"}), [](RankRun& run, Store*) {
+    const SampleReader reader(*run.setup().dataset, run.parts(), run.setup().batch, run.mesh());
+    const TracedChunk traced = trace_bundles(run.rank(), run.setup(), reader.inputs()).at(0);
+    const std::vector<PhaseInfo>& infos = run.model().chunks()[0].infos();
+    const auto first = [&](std::string_view scope) {
+      return std::ranges::find(infos, scope, &PhaseInfo::scope)->phase;
+    };
+    const auto names = [&](auto&& has) {
+      std::vector<std::string> found;
+      for (std::size_t i = 0; i < run.parts().slots().size(); ++i) {
+        if (has(i)) found.push_back(run.parts().slots()[i]);
+      }
+      std::ranges::sort(found);
+      return found;
+    };
+    const std::vector<TracedValue>& left = traced.before(first("moe_dispatch"));
+    const std::vector<TracedValue>& inputs = traced.before(0);
+    EXPECT_THAT(
+        names([&](std::size_t i) { return left[i].defined && !inputs[i].defined; }),
+        ElementsAre("hidden", "moe.counts", "moe.inverse", "moe.order", "moe.weights", "residual"));
+    // Gradients come back for what is differentiated.
+    EXPECT_THAT(names([&](std::size_t i) { return left[i].gradient; }),
+                ElementsAre("hidden", "moe.weights", "residual"));
+    const auto reads = traced.reads(first("attn"), first("moe_preprocess"));
+    EXPECT_THAT(names([&](std::size_t i) { return reads[i]; }), ElementsAre("hidden", "row_ids"));
+    const auto unpermute = traced.reads(first("moe_unpermute"), first("moe_unpermute"));
+    EXPECT_THAT(names([&](std::size_t i) { return unpermute[i]; }),
+                ElementsAre("hidden", "moe.inverse", "moe.order", "residual", "row_ids"));
+  });
+}
+
+// Warm-up and capture run every phase, and leave no trace.
+TEST(Preparing, ChangesNoValue) {
+  for (const Sets& sets : {partial(), with(moe({"parallel.expert=2"}), partial())}) {
+    on_ranks(tiny_config(), sets, [](RankRun& run, Store*) {
+      const auto values = [&] {
+        std::vector<std::vector<double>> all;
+        for (const auto& entry : run.parts().parameters()) {
+          all.push_back(read_values(run.device(), entry.parameter->grad));
+          all.push_back(read_values(run.device(), entry.parameter->compute));
+        }
+        return all;
+      };
+      const auto before = values();
+      run.step().prepare();
+      EXPECT_EQ(values(), before);
+      EXPECT_EQ(run.step().steps(), 0);
+      EXPECT_TRUE(run.step().losses().empty());
+    });
+  }
+}
+
+// A run with validations that is stopped and goes on, with graphs and without.
+TEST(ReplayedRun, ValidatesAndResumesWithTheSameBits) {
+  const RunFolder folder;
+  const auto run = [&](const std::string& name, const Sets& sets) {
+    const Sets all = with({fmt::format("run.out=\"{}\"", folder.at(name)),
+                           "run.steps=8",
+                           "checkpoint.every_steps=4",
+                           "validation.every_steps=2",
+                           "data.validation=0.1",
+                           "observers.metrics.type=\"metrics\"",
+                           "parallel.data=2"},
+                          sets);
+    run_trainer({tiny_config(), all, 5});
+    run_trainer({tiny_config(), all, 0});
+    return std::pair(metric_of(folder.at(name), "loss"), metric_of(folder.at(name), "val_loss"));
+  };
+  const auto eager = run("eager", {});
+  const auto replayed = run("replayed", partial());
+  EXPECT_EQ(eager.first.size(), 8U);
+  EXPECT_GE(eager.second.size(), 4U);
+  EXPECT_EQ(replayed.first, eager.first);
+  EXPECT_EQ(replayed.second, eager.second);
+}
+
+}  // namespace graphs_test
+}  // namespace tessera::testing
