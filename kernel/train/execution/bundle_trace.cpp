@@ -85,7 +85,7 @@ std::vector<TracedChunk> trace_bundles(const Rank& rank,
   const Rank dry = dry_rank(setup.layout, rank.mesh->rank(), rank.device, std::move(events));
   PlacedModel model(dry, setup);
   model.memory().allocate_gradients(*dry.device);
-  StepLosses losses(model.parts(), 1, *dry.device);
+  StepLosses losses(model.parts(), 1, *dry.mesh, *dry.device);
   Tape tape;
   Context cx = dry.context();
   cx.tape = &tape;

@@ -6,8 +6,6 @@
 namespace tessera::cpu::TESSERA_ISA {
 namespace {
 
-constexpr float kInfinity = __builtin_inff();
-
 template <class T>
 void row_maxima(const CrossEntropyMaxArgs& args) {
   const auto logits = rows_of<const T>(args.logits);

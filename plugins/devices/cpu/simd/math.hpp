@@ -4,6 +4,7 @@
 namespace tessera::cpu::TESSERA_ISA {
 namespace {
 
+constexpr float kInfinity = __builtin_inff();
 // Adding it leaves the nearest integer in the low bits of the sum.
 constexpr float kRounder = 12582912.0F;  // 1.5 · 2^23
 

@@ -7,7 +7,6 @@
 namespace tessera::cpu::TESSERA_ISA {
 namespace {
 
-constexpr float kInfinity = __builtin_inff();
 constexpr float kTiny = 1e-20F;  // keeps the sum of scores from being 0
 constexpr i64 kRoom = RouterSpec::kMaxExperts;
 static_assert(kRoom % kLanes == 0);
