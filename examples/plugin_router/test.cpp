@@ -52,7 +52,7 @@ int main(int argc, char** argv) try {
   }
   LocalWorldOptions one_rank;
   one_rank.batch = {2, 4};
-  for (const char* name : kLoads) one_rank.values[std::string(name) + ".loads"] = name;
+  for (const char* name : kLoads) one_rank.values.emplace_back(std::string(name) + ".loads", name);
   world.run(one_rank, [&](LocalRank& rank) {
     wrong += loads(rank, "balanced", {4, 4, 4, 4});
     wrong += loads(rank, "hot", {8, 8, 0, 0});

@@ -33,14 +33,15 @@ class LossKeeper final : public StepSink {
       : inverse_weight_(rank.tensor({1}, DType::fp64, {1.0 / static_cast<double>(rows)})) {}
   Tensor inverse_weight(LossTerm) override { return inverse_weight_; }
   void add_loss(Context&, LossTerm term, const Tensor& scalar) override {
-    losses_[fmt::format("loss {}", term.index)].push_back(read(scalar)[0]);
+    losses_[term.index].push_back(read(scalar)[0]);
   }
   void report(Context&, Metric, const Tensor&) override {}
-  const Results& losses() const { return losses_; }
+  /// Contributions by term.
+  const std::map<int, Values>& losses() const { return losses_; }
 
  private:
   Tensor inverse_weight_;
-  Results losses_;
+  std::map<int, Values> losses_;
 };
 
 /// One rank's run of the layer.
@@ -89,8 +90,15 @@ class LayerRun {
     if (gradient.tensor.defined()) {
       check("the gradient of \"hidden\"", read(gradient.tensor), rows_run());
     }
-    for (const auto& [name, values] : losses.losses()) {
-      check(name, values, {{0, 0, static_cast<i64>(values.size())}});
+    for (const auto& [term, values] : losses.losses()) {
+      const auto count = static_cast<i64>(values.size());
+      const Tensor sums = rank_.tensor({count}, DType::fp64, values);
+      if (rank_.partial(LossTerm{term}, Axis::tensor)) {
+        rank_.group(Axis::tensor)
+            .all_reduce(*cx.stream, sums, ReduceOp::sum, "partial")
+            .wait(*cx.stream);
+      }
+      check(fmt::format("loss {}", term), read(sums), {{0, 0, count}});
     }
     for (Parameter* parameter : rank_.parameters()) {
       for (const Axis axis : parameter->layout.partial()) {

@@ -23,11 +23,11 @@ struct LayerCase {
 
 /// Runs the layer, in training, on one rank, and on `tensor` ranks with and without sequence
 /// parallelism, with the same inputs and parameters (random ones: a bias of zeros hides that it is
-/// added twice). Compares results, losses, the gradient of "hidden", and the gradients of the
-/// parameters after the sums that their placements ask for. Finds a partial gradient that is not
-/// summed, a row bias that every rank adds, an input that enters a region without its gradient
-/// being summed, random numbers of other rows. Empty when all agree, else one line per problem,
-/// errors that the layer throws included.
+/// added twice). Compares results, losses (summed where LossSpec says partial), the gradient of
+/// "hidden", and the gradients of the parameters after the sums that their placements ask for.
+/// Finds a partial gradient that is not summed, a row bias that every rank adds, an input that
+/// enters a region without its gradient being summed, random numbers of other rows. Empty when all
+/// agree, else one line per problem, errors that the layer throws included.
 TESSERA_API std::string layer_check(const LocalWorld& world, const LayerCase& layer);
 
 }  // namespace tessera::testing

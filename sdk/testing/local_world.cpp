@@ -67,6 +67,10 @@ class ThreadRank final : public LocalRank {
     for (const auto& buffer : parts_.buffers()) all.push_back(buffer.get());
     return all;
   }
+  bool partial(LossTerm term, Axis axis) const override {
+    const auto& axes = parts_.losses().at(static_cast<std::size_t>(term.index)).partial;
+    return std::ranges::find(axes, axis) != axes.end();
+  }
   Slot slot(const std::string& name) override { return {parts_.slot(name)}; }
   Bundle bundle() const override { return parts_.bundle(); }
   std::vector<Parameter*> parameters() override { return parts_.parameter_list(); }

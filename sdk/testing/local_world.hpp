@@ -54,6 +54,8 @@ class TESSERA_API LocalRank {
   virtual std::vector<Parameter*> parameters() = 0;
   /// Its buffers, alike.
   virtual std::vector<Buffer*> buffers() = 0;
+  /// Does each rank along `axis` add a part of its own to this loss term?
+  virtual bool partial(LossTerm term, Axis axis) const = 0;
   /// Slots of what was built, and a bundle for them.
   virtual Slot slot(const std::string& name) = 0;
   virtual Bundle bundle() const = 0;

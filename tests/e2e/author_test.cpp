@@ -43,6 +43,7 @@ TEST(New, IsThereForEachKindThatAuthorsWrite) {
                                      "observer",
                                      "operation",
                                      "optimizer",
+                                     "router",
                                      "rule",
                                      "schedule",
                                      "tokenizer"));

@@ -30,10 +30,29 @@ TEST_P(Deferred, EqualsInlineBitForBit) {
   }
 }
 
+Sets moe(const Sets& more) {
+  return with({"parallel.tensor=2",
+               "parallel.context=2",
+               "parallel.expert=2",
+               "parallel.expert_tensor=1",
+               "model.block.mlp.type=\"moe\"",
+               "model.block.mlp.experts=4",
+               "model.block.mlp.ffn=8",
+               "model.block.mlp.z_loss=0.5"},
+              more);
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Layouts,
     Deferred,
     ::testing::Values(
+        DeferredRun{"moe_balanced",
+                    moe({"model.block.mlp.sequence_loss=0.5",
+                         "model.block.mlp.global_loss=0.5",
+                         "model.block.mlp.router.score=\"sigmoid\"",
+                         "model.block.mlp.router.bias_rate=0.05",
+                         "model.block.mlp.router.jitter=0.1"})},
+        DeferredRun{"moe_expert_choice", moe({"model.block.mlp.router.type=\"expert_choice\""})},
         DeferredRun{"one_rank", {}},
         DeferredRun{"tp2", {"parallel.tensor=2"}},
         DeferredRun{"dp2", {"parallel.data=2"}},

@@ -184,7 +184,9 @@ TEST(DryRun, WhatIsRightPasses) {
       "[model.block.mlp.router]\nscore = \"sigmoid\"\nbias_rate = 0.01\njitter = 0.1\n";
   EXPECT_EQ(check(kRows + losses + bias), "");
   EXPECT_EQ(check(losses + bias, {"parallel.tensor=2", "parallel.context=2"}), "");
-  EXPECT_EQ(check(kRows + losses + "[model.block.mlp.router]\ntype = \"expert_choice\"\n"), "");
+  EXPECT_EQ(check(kRows + moe("experts = 8\nz_loss = 0.1\n") +
+                  "[model.block.mlp.router]\ntype = \"expert_choice\"\n"),
+            "");
   EXPECT_EQ(check(layer("all_rows")), "") << "without sequence parallelism all rows are own ones";
 }
 
@@ -280,6 +282,14 @@ std::vector<Mistake> mistakes() {
        "type",
        "[model.block.mlp] type = \"moe\": forward pass of \"moe_router\" in layers.1: "
        "layers.1.mlp: global_loss counts the rows of a step in the order of the forward passes"},
+      {"balance_of_experts_that_choose",
+       "[model.block.mlp.router]\ntype = \"expert_choice\"\n" +
+           moe("experts = 8\nsequence_loss = 0.01\n"),
+       "type",
+       "[model.block.mlp] type = \"moe\": forward pass of \"moe_router\" in layers.0: "
+       "layers.0.mlp: "
+       "the experts of its router choose their rows, so their loads are equal: leave "
+       "sequence_loss, microbatch_loss and global_loss out"},
       {"rows_that_do_not_divide_among_routers",
        "[parallel]\ntensor = 4\n" + moe("experts = 8\n"),
        "type",

@@ -87,6 +87,13 @@ TEST(LayerCheck, LayersThatShipPass) {
   }
 }
 
+// Ranks of the tensor group add parts of these losses.
+TEST(LayerCheck, SumsWhatRanksAddToALoss) {
+  const Given experts = {
+      {"layer.experts", 4}, {"layer.ffn", 8}, {"layer.sequence_loss", 0.5}, {"layer.z_loss", 0.5}};
+  for (const i64 tensor : {2, 4}) EXPECT_EQ(check("moe", experts, tensor), "") << tensor;
+}
+
 struct Mistake {
   std::string name, type;
   Given values;

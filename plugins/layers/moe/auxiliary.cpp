@@ -40,6 +40,10 @@ void AuxiliaryLosses::add(Context& cx, const Routing& routing) const {
   require(routing.logits.defined(),
           "{}: its router has no logits, so there is nothing that an auxiliary loss could balance",
           name_);
+  require(!routing.by_expert || (c.sequence == 0 && c.microbatch == 0 && c.global == 0),
+          "{}: the experts of its router choose their rows, so their loads are equal: leave "
+          "sequence_loss, microbatch_loss and global_loss out",
+          name_);
   require(c.global == 0 || !cx.recomputing,
           "{}: global_loss counts the rows of a step in the order of the forward passes; a phase "
           "that runs again for the backward pass would count them twice: leave moe_router out of "
