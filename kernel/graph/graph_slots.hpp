@@ -35,8 +35,8 @@ class GraphSlots {
   /// Runs the range once, forward and backward, without capturing: libraries set themselves up and
   /// the lifetimes of all memory are measured. `example` is the bundle as the first phase finds it,
   /// in shapes and dtypes; inputs that need a gradient, see PhaseFrame, get one. Gradients of
-  /// parameters and buffers are left alone; losses and metrics go to `warm_up`, or to the context's
-  /// sink where it is missing.
+  /// parameters have to be zero and are so afterwards; buffers keep their values; losses and
+  /// metrics go to `warm_up`, or to the context's sink where it is missing.
   GraphSlots(const Context& cx,
              CapturedPhases range,
              const Bundle& example,

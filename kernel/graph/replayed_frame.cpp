@@ -35,23 +35,17 @@ bool same_memory(const Tensor& a, const Tensor& b) {
          a.shape() == b.shape() && a.strides() == b.strides();
 }
 
-// What a warm-up changes beyond its own memory: gradients, in place of which it gets others, and
-// buffers, which get their values back.
+// What a warm-up changes beyond its own memory gets its values back: gradients are zero, as before.
 class Untouched {
  public:
   Untouched(Context& cx, const CapturedPhases& range) : cx_(cx), range_(range) {
-    for (Parameter* parameter : range.parameters) {
-      gradients_.push_back(std::exchange(parameter->grad, zeros(cx, parameter->grad)));
-    }
     for (const Tensor& buffer : range.written) {
       buffers_.push_back(zeros(cx, buffer));
       copy_to(cx, buffer, buffers_.back());
     }
   }
   ~Untouched() {
-    for (std::size_t i = 0; i < gradients_.size(); ++i) {
-      range_.parameters[i]->grad = std::move(gradients_[i]);
-    }
+    for (const Parameter* parameter : range_.parameters) fill_zero(cx_, parameter->grad);
     for (std::size_t i = 0; i < buffers_.size(); ++i) copy_to(cx_, buffers_[i], range_.written[i]);
   }
   Untouched(const Untouched&) = delete;
@@ -60,7 +54,7 @@ class Untouched {
  private:
   Context& cx_;
   const CapturedPhases& range_;
-  std::vector<Tensor> gradients_, buffers_;
+  std::vector<Tensor> buffers_;
 };
 
 }  // namespace

@@ -95,7 +95,7 @@ TEST(New, RefusesWhatItCannotWrite) {
                         "\"layer\"?; there is one for each of communicator, converter, "));
   EXPECT_THAT(refused("dispatcher", "mine"),
               HasSubstr("plugins/dispatchers/expert_ranks in Tessera's sources is one"));
-  EXPECT_THAT(refused("graph", "mine"), HasSubstr("yet: the trainer does not replay graphs, so"));
+  EXPECT_THAT(refused("graph", "mine"), HasSubstr("yet: plugins/graphs/partial in Tessera"));
   for (const std::string name : {"Mine", "2nd", "my-layer", "", "_x", "../x"}) {
     EXPECT_THAT(refused("layer", name), HasSubstr("is no name for a plugin: use a-z, 0-9 and _"));
   }

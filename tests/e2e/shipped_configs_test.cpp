@@ -111,6 +111,23 @@ TEST_P(ShippedConfig, PassesInEachPrecision) {
   }
 }
 
+TEST_P(ShippedConfig, PassesWithGraphs) {
+  const TemporaryFolder folder;
+  const std::string text = folder.write("text.txt", std::string(65536, 'x'));
+  const bool experts = GetParam().find("moe_") != std::string::npos;
+  const std::vector<std::string> graphs = configs_in("graphs");
+  ASSERT_GE(graphs.size(), 2U);
+  for (const std::string& overlay : graphs) {
+    SCOPED_TRACE(overlay);
+    const ProcessResult result = run_tessera(
+        {"config", "check", file_of(GetParam()), file_of(overlay), "--set", "data.path=" + text});
+    const bool fits = experts || overlay.find("moe_") == std::string::npos;
+    EXPECT_EQ(result.exit_code, fits ? 0 : 2) << result.err;
+    if (fits) continue;
+    EXPECT_THAT(result.err, HasSubstr("[graph] scope: no phase is called \"moe_router\""));
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(All, ShippedConfig, ::testing::ValuesIn(runnable()), [](const auto& info) {
   std::string name = info.param;
   std::ranges::replace_if(

@@ -55,6 +55,25 @@ struct Fixture {
   StepMeter meter{hardware};
 };
 
+TEST(StepMeters, AReplayHasOneLatency) {
+  Fixture f;
+  f.hardware.launch_latency = 100;
+  f.hardware.graph_latency = 7;
+  MatmulArgs args;
+  args.a = floats(1, 3);
+  args.b = floats(3, 1);
+  args.out = floats(1, 1);
+  const Kernel product = make_kernel<MatmulArgs>([](const MatmulArgs&) {});
+  f.meter.begin_step();
+  f.action(PlanAction::F);
+  f.meter.replayed();
+  for (int i = 0; i < 2; ++i) f.meter.launched(product, &args, true);
+  f.action(PlanAction::B);
+  f.meter.launched(product, &args);
+  f.meter.end_step();
+  EXPECT_EQ(f.seconds(), (std::vector<double>{7 + 2 * 3, 100 + 3}));
+}
+
 TEST(StepMeters, CollectivesRunBesideLaunchesUntilWaitedFor) {
   Fixture f;
   f.meter.begin_step();
