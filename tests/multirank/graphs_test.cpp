@@ -44,6 +44,16 @@ Sets moe(const Sets& more = {}) {
               more);
 }
 
+// All losses for the router's decisions and the bias, whose counts are buffers.
+const Sets kBalanced = {"model.block.mlp.router.score=\"sigmoid\"",
+                        "model.block.mlp.router.bias_rate=0.05",
+                        "model.block.mlp.sequence_loss=0.1",
+                        "model.block.mlp.global_loss=0.1",
+                        "model.block.mlp.z_loss=0.01"};
+const Sets kShared = {"model.block.mlp.shared_ffn=12", "model.block.mlp.shared_gate=true"};
+const Sets kPadded = {"model.block.mlp.capacity_factor=1.0",
+                      "model.block.mlp.pad_to_capacity=true"};
+
 // Every step also runs its first microbatch eagerly and compares.
 const Sets kChecked = {"check.graphs_every=1"};
 
@@ -101,7 +111,24 @@ std::vector<Row> rows() {
       {"moe_ep2_recompute", moe(with(ep2, {kRecompute})), partial(kRouting)},
       {"moe_tp2_sp_ep2", moe({"parallel.tensor=2", kRows, "parallel.expert=2"}), partial()},
       {"moe_pp2_zbv_ep2", moe(pipeline("zbv", with(kFourStages, ep2))), partial()},
+      {"moe_balanced", moe(kBalanced), partial(kRouting)},
+      {"moe_balanced_ep2_tp2", moe(with(kBalanced, with(ep2, {"parallel.tensor=2"}))), partial()},
+      {"moe_shared", moe(kShared), partial(kRouting + ", \"shared_experts\"")},
+      {"moe_padded_ep2", moe(with(kPadded, ep2)), partial()},
+      {"moe_padded_shared_overlap_ep2_recompute",
+       moe(with(kPadded,
+                with(kShared, with(ep2, {"model.block.mlp.shared_overlap=true", kRecompute})))),
+       partial()},
+      {"moe_pattern",
+       {"model.pattern=\"dense sparse\"",
+        "model.blocks.dense.mlp.ffn=12",
+        "model.blocks.sparse.mlp.type=\"moe\"",
+        "model.blocks.sparse.mlp.experts=4"},
+       partial()},
       {"checked", {}, with(partial(), kChecked)},
+      {"checked_moe_padded",
+       moe(with(kPadded, kShared)),
+       with(partial("\"attn\", \"moe_dispatch\", \"moe_experts\""), kChecked)},
       {"checked_pp2_zbv_recompute",
        pipeline("zbv", with(kFourStages, {kRecompute})),
        with(partial(), kChecked)},

@@ -76,6 +76,7 @@ CapturedPhases ModelGraphs::captured(const Segment& segment, const TracedChunk& 
         entry.layers, [&](int layer) { return std::ranges::count(numbers, layer) > 0; });
     if (here) out.parameters.push_back(entry.parameter.get());
   }
+  for (const auto& buffer : model_.parts().buffers()) out.written.push_back(buffer->value);
   return out;
 }
 
@@ -94,8 +95,6 @@ void ModelGraphs::warm_up(const std::vector<TracedChunk>& traced, const Mesh& me
     scratch = std::max(scratch, slots->scratch_bytes());
     recomputed = std::max(recomputed, slots->lifetimes().bytes(Lifetime::recomputed));
   }
-  // What layers count in a step, they have counted here.
-  model_.parts().initialize_buffers(*cx_.device, false);
   const auto arena = [&](i64 bytes) {
     return bytes > 0 ? std::make_unique<Arena>(cx_.device->pool(), bytes, *cx_.stream) : nullptr;
   };
