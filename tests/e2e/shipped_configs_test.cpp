@@ -113,7 +113,7 @@ TEST_P(ShippedConfig, PassesInEachPrecision) {
 
 TEST_P(ShippedConfig, PassesWithGraphs) {
   const TemporaryFolder folder;
-  const std::string text = folder.write("text.txt", std::string(65536, 'x'));
+  const std::string text = folder.write("text.txt", std::string(131072, 'x'));
   const bool experts = GetParam().find("moe_") != std::string::npos;
   const std::vector<std::string> graphs = configs_in("graphs");
   ASSERT_GE(graphs.size(), 2U);
@@ -134,6 +134,19 @@ INSTANTIATE_TEST_SUITE_P(All, ShippedConfig, ::testing::ValuesIn(runnable()), []
       name, [](char c) { return std::isalnum(c) == 0; }, '_');
   return name;
 });
+
+// Stages of a pipeline are built without data too, and find nothing wrong with what is not there.
+TEST(ShippedConfigs, MissingDataIsTheOnlyMistakeOfAPipeline) {
+  const ProcessResult result = run_tessera({"config",
+                                            "check",
+                                            file_of("shakespeare"),
+                                            file_of("parallel/pp2"),
+                                            "--set",
+                                            "data.path=nowhere"});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.err, HasSubstr("data.path: cannot read"));
+  EXPECT_THAT(result.err, ::testing::Not(HasSubstr("embedding")));
+}
 
 TEST(ShippedConfigs, RefusalsAreOfConfigurationsThatExist) {
   for (const Refusal& refusal : refusals()) {

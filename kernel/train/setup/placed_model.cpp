@@ -110,7 +110,10 @@ PlacedModel::Surveyed PlacedModel::survey(const Rank& rank,
   ParameterMemory(whole.parameter_list(), setup.bucket_rules(*dry.mesh))
       .allocate_values(*dry.device, settings.main, settings.compute);
   survey.parts().allocate_buffers(*dry.device);
-  found.boundaries = survey.boundaries(dry.context(), setup.stages, setup.fields, setup.batch);
+  // Where the data was refused the layers are only built (dry_run.cpp): they have nothing to read.
+  if (!setup.fields.empty()) {
+    found.boundaries = survey.boundaries(dry.context(), setup.stages, setup.fields, setup.batch);
+  }
   return found;
 }
 
