@@ -74,3 +74,32 @@ class DecaysNoRouter(ExpertPeer):
 
     def decays(self, name):
         return super().decays(name) and not name.endswith("router.weight")
+
+
+class BalancesNothing(ExpertPeer):
+    """no loss for the loads"""
+
+    def balance_loss(self, scores):
+        return 0
+
+
+class BalancesTheBatch(ExpertPeer):
+    """loads of the batch instead of each sequence"""
+
+    def balance_loss(self, scores):
+        return super().balance_loss(scores.flatten(0, 1)[None])
+
+
+class BalancesOneChoice(ExpertPeer):
+    """loads of the first choices alone"""
+
+    def balance_loss(self, scores):
+        choices = F.one_hot(scores.argmax(-1), scores.shape[-1]).to(scores.dtype).mean(1)
+        return scores.shape[-1] * (choices * scores.softmax(-1).mean(1)).sum(-1).mean()
+
+
+class SquaresTheMean(ExpertPeer):
+    """z-loss of the mean log-sum-exp"""
+
+    def z_loss(self, scores):
+        return torch.logsumexp(scores, -1).mean().square()

@@ -118,6 +118,10 @@ class Peer:
         tokens, targets = map(torch.from_numpy, batch)
         return self.model(tokens, targets)
 
+    def auxiliary_loss(self):
+        """What is trained besides the loss that is told, of the last forward pass."""
+        return 0
+
     def tensors(self, optimizer):
         """As a checkpoint of Tessera holds them."""
         found = {}
@@ -136,7 +140,7 @@ class Peer:
         for step in range(1, self.config["run"]["steps"] + 1):
             record.rates.append(optimizer.param_groups[0]["lr"])
             loss = self.loss(self.batch(step))
-            loss.backward()
+            (loss + self.auxiliary_loss()).backward()
             record.losses.append(loss.item())
             record.norms.append(self.clip())
             optimizer.step()

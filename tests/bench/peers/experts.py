@@ -50,7 +50,7 @@ class Experts(nn.Module):
 
     def forward(self, x):
         rows = x.reshape(-1, x.shape[-1])
-        scores = rows @ self.router.T
+        scores = self.scores = rows @ self.router.T
         experts = self.chosen(scores)
         weights = self.weights_of(scores, experts)
         order = experts.flatten().argsort(stable=True)
