@@ -122,6 +122,9 @@ class Peer:
         """What is trained besides the loss that is told, of the last forward pass."""
         return 0
 
+    def end_step(self):
+        """What follows an update."""
+
     def tensors(self, optimizer):
         """As a checkpoint of Tessera holds them."""
         found = {}
@@ -146,10 +149,13 @@ class Peer:
             optimizer.step()
             optimizer.zero_grad()
             schedule.step()
+            self.end_step()
             if step in keep:
                 record.tensors[step] = self.tensors(optimizer)
             if step % validation["every_steps"] == 0:
+                self.model.eval()
                 with torch.no_grad():
                     batch = self.samples.validation(validation["samples"])
                     record.validations[step] = self.loss(batch).item()
+                self.model.train()
         return record
