@@ -49,6 +49,10 @@ class Row:
     def model(self):
         return self.vocabulary, "experts" in self.shape
 
+    def apart(self):
+        """How far losses may be apart; where scores nearly tie, rounding changes the choice."""
+        return 5e-3 if self.bf16 else 1e-3 if "experts" in self.shape else 1e-4
+
     def sides(self, wanted):
         """PyTorch is compiled under autocast in one process, sharded where replicas are, and takes
         the experts' products at once where there are experts; Megatron-Core's layer is measured
@@ -163,7 +167,7 @@ def check_layouts(options, rows, samples):
         for model in {row.model() for row in rows}:
             alike = [row for row in rows if row.model() == model and (row.key, side) in samples]
             found = [samples[row.key, side][0].losses for row in alike]
-            bound = 5e-3 if any(row.bf16 for row in alike) else 1e-4
+            bound = max((row.apart() for row in alike), default=0)
             for losses in found[1:]:
                 if (apart := tessera_steps.apart(losses, found[0])) > bound:
                     sys.exit(f"{side}: the losses of its rows are {apart:.1e} apart: {found}")
