@@ -20,11 +20,15 @@ class ExpertPeer(Peer):
     def balance_loss(self, scores):
         """Mean over sequences of experts · sum over experts of (its fraction of the choices) ·
         (mean of its shares); scores [sequence, position, expert]."""
+        each = self.fractions(scores) * self.shares(scores).mean(1)
+        return scores.shape[-1] * each.sum(-1).mean()
+
+    def fractions(self, scores):
+        """Of the choices of each sequence, those of each expert: [sequence, expert]."""
         _, length, experts = scores.shape
         top_k = self.config["model"]["block"]["mlp"]["top_k"]
         chosen = F.one_hot(scores.topk(top_k).indices, experts).to(scores.dtype)
-        choices = chosen.sum((1, 2)) / (length * top_k)
-        return experts * (choices * self.shares(scores).mean(1)).sum(-1).mean()
+        return chosen.sum((1, 2)) / (length * top_k)
 
     def shares(self, scores):
         return scores.softmax(-1)
