@@ -8,35 +8,13 @@
 #include <utility>
 
 #include "sdk/src/host_device/strided_runs.hpp"
+#include "sdk/src/host_device/with_type.hpp"
 #include "tessera/core_ops.hpp"
 #include "tessera/parallel_for.hpp"
 #include "tessera/small_floats.hpp"
 
 namespace tessera {
 namespace {
-
-/// Calls f with a value of the C++ type of a dtype.
-template <class F>
-void with_type(DType dtype, F&& f) {
-  switch (dtype) {
-    case DType::fp64:
-      return f(double{});
-    case DType::fp32:
-      return f(float{});
-    case DType::fp16:
-      return f(Float16{});
-    case DType::bf16:
-      return f(BFloat16{});
-    case DType::i64:
-      return f(i64{});
-    case DType::i32:
-      return f(i32{});
-    case DType::u8:
-      return f(u8{});
-    case DType::boolean:
-      return f(bool{});
-  }
-}
 
 template <class T>
 constexpr bool kSmallFloat = std::is_same_v<T, Float16> || std::is_same_v<T, BFloat16>;
@@ -55,7 +33,7 @@ void fill(const FillArgs& args) {
   if (args.out.elements() == 0) return;
   const StridedRuns runs(args.out, args.out);
   const i64 stride = runs.out_stride();
-  with_type(args.out.dtype, [&]<class T>(T) {
+  with_type(args.kName, args.out.dtype, [&]<class T>(T) {
     T* out = args.out.as<T>();
     const T value = convert<T>(args.value);
     runs.for_each([=](i64 offset, i64, i64 length) {
@@ -102,8 +80,8 @@ void copy(const CopyArgs& args) {
     }
   }
   const i64 to_stride = runs.out_stride(), from_stride = runs.x_stride();
-  with_type(args.x.dtype, [&]<class From>(From) {
-    with_type(args.out.dtype, [&]<class To>(To) {
+  with_type(args.kName, args.x.dtype, [&]<class From>(From) {
+    with_type(args.kName, args.out.dtype, [&]<class To>(To) {
       const From* x = args.x.as<const From>();
       To* out = args.out.as<To>();
       runs.for_each([=](i64 out_offset, i64 x_offset, i64 length) {

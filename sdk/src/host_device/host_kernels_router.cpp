@@ -4,31 +4,13 @@
 #include <vector>
 
 #include "sdk/src/host_device/host_kernels.hpp"
+#include "sdk/src/host_device/with_type.hpp"
 #include "tessera/core_ops.hpp"
-#include "tessera/error.hpp"
 #include "tessera/parallel_for.hpp"
 #include "tessera/random.hpp"
-#include "tessera/small_floats.hpp"
 
 namespace tessera {
 namespace {
-
-/// Calls f with a value of the C++ type of a floating dtype.
-template <class F>
-void with_floating(std::string_view operation, DType dtype, F&& f) {
-  switch (dtype) {
-    case DType::fp64:
-      return f(double{});
-    case DType::fp32:
-      return f(float{});
-    case DType::fp16:
-      return f(Float16{});
-    case DType::bf16:
-      return f(BFloat16{});
-    default:
-      fail("{} has no values of {}", operation, dtype_name(dtype));
-  }
-}
 
 /// Shares [n, E] of rows of logits: their softmax, in double.
 template <class T>

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "kernel/config/tree.hpp"
 #include "kernel/plugin/host.hpp"
 #include "tessera/core_ops.hpp"
 #include "tessera/testing/workbench.hpp"
@@ -11,18 +12,6 @@
 // A device and its tensors, for benchmarks of operations. TESSERA_BENCH_DEVICE (cpu),
 // TESSERA_BENCH_DTYPE (fp32) of the data, and TESSERA_BENCH_THREADS (2) choose.
 namespace tessera {
-
-class EmptyTable : public ConfigNode {
- public:
-  std::string path() const override { return "device"; }
-  const Value* find(std::string_view) const override { return nullptr; }
-  const Value* absolute(std::string_view) const override { return nullptr; }
-  std::vector<std::string> tables(std::string_view) const override { return {}; }
-  std::unique_ptr<ConfigNode> child(std::string_view) const override {
-    return std::make_unique<EmptyTable>();
-  }
-  std::string origin(std::string_view) const override { return "bench"; }
-};
 
 inline std::string environment(const char* name, const char* otherwise) {
   const char* value = std::getenv(name);
@@ -92,8 +81,10 @@ class Bench {
     arguments.kernels = [this](std::string_view device, std::string_view memory) {
       return host_.kernels(device, memory);
     };
-    return host_.make<Device>(
-        environment("TESSERA_BENCH_DEVICE", "cpu"), EmptyTable(), {}, arguments);
+    return host_.make<Device>(environment("TESSERA_BENCH_DEVICE", "cpu"),
+                              *make_node(std::make_shared<ConfigTree>(), "device"),
+                              {},
+                              arguments);
   }
 
   const DType dtype_ = parse_dtype(environment("TESSERA_BENCH_DTYPE", "fp32"));

@@ -2,22 +2,11 @@
 
 #include <filesystem>
 
+#include "kernel/config/tree.hpp"
 #include "kernel/plugin/host.hpp"
 
 namespace tessera {
 namespace {
-
-class EmptyTable : public ConfigNode {
- public:
-  std::string path() const override { return "device"; }
-  const Value* find(std::string_view) const override { return nullptr; }
-  const Value* absolute(std::string_view) const override { return nullptr; }
-  std::vector<std::string> tables(std::string_view) const override { return {}; }
-  std::unique_ptr<ConfigNode> child(std::string_view) const override {
-    return std::make_unique<EmptyTable>();
-  }
-  std::string origin(std::string_view) const override { return "test"; }
-};
 
 const PluginHost& host() {
   static const std::unique_ptr<PluginHost> kHost = [] {
@@ -42,7 +31,8 @@ std::shared_ptr<Device> test_device(const std::string& name, DeviceArguments arg
       return host().kernels(device, memory);
     };
   }
-  return host().make<Device>(name, EmptyTable(), {}, arguments);
+  return host().make<Device>(
+      name, *make_node(std::make_shared<ConfigTree>(), "device"), {}, arguments);
 }
 
 std::vector<std::string> cpu_devices() {
