@@ -291,8 +291,9 @@ class Trainer {
     return info;
   }
 
-  // Losses are the same on all ranks, so all of them end here.
-  [[noreturn]] void fail_bad(const BadStep& bad) {
+  // Losses are the same on all ranks, so all of them end here, together: who left at once would
+  // take along what peers read last.
+  void fail_bad(const BadStep& bad) {
     try {  // what is being saved is older, and the newest that there will be
       tell_saved(checkpoints_.saved_later(true));
     } catch (const Error& error) {
@@ -305,7 +306,9 @@ class Trainer {
                                   ? ""
                                   : fmt::format(" again, more than check.bad_steps = {} in a row",
                                                 config_.check.bad_steps);
-    fail("{}{}: the run has diverged; {}; a lower learning rate may help", bad.why, again, back);
+    together_.all("divergence", [&]() -> std::string {
+      fail("{}{}: the run has diverged; {}; a lower learning rate may help", bad.why, again, back);
+    });
   }
 
   // on_bad_step = "skip": asked before each update.

@@ -12,7 +12,7 @@
 
 namespace tessera::gloo_tcp {
 
-Poster::Poster(const Mesh& mesh, std::function<bool(const Request&)> start)
+Poster::Poster(const Mesh& mesh, std::function<void(const Request&)> start)
     : device_(std::dynamic_pointer_cast<::gloo::transport::tcp::Device>(mesh.device)),
       start_(std::move(start)),
       wakeup_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
@@ -42,13 +42,7 @@ void Poster::handleEvents(int) {
     const std::lock_guard lock(mutex_);
     requests.swap(requests_);
   }
-  while (!requests.empty() && start_(requests.front())) requests.pop_front();
-  if (requests.empty()) return;
-  {
-    const std::lock_guard lock(mutex_);
-    requests_.insert(requests_.begin(), requests.begin(), requests.end());
-  }
-  eventfd_write(wakeup_, 1);
+  for (const Request& request : requests) start_(request);
 }
 
 }  // namespace tessera::gloo_tcp

@@ -27,8 +27,8 @@ struct Request {
 /// busy cores for whole time slices. So posting is also cheap, and cannot block.
 class Poster : private ::gloo::transport::tcp::Handler {
  public:
-  /// `start` is called on Gloo's thread and must neither throw nor block; false: not yet, again.
-  Poster(const Mesh& mesh, std::function<bool(const Request&)> start);
+  /// `start` is called on Gloo's thread and must neither throw nor block.
+  Poster(const Mesh& mesh, std::function<void(const Request&)> start);
   ~Poster() override;
   Poster(const Poster&) = delete;
   Poster& operator=(const Poster&) = delete;
@@ -39,7 +39,7 @@ class Poster : private ::gloo::transport::tcp::Handler {
   void handleEvents(int events) override;
 
   std::shared_ptr<::gloo::transport::tcp::Device> device_;
-  std::function<bool(const Request&)> start_;
+  std::function<void(const Request&)> start_;
   int wakeup_;
   std::mutex mutex_;
   std::deque<Request> requests_;

@@ -14,6 +14,7 @@ namespace {
 
 constexpr std::string_view kEnd = "end";
 constexpr auto kToTell = 2s;  // peers of a failure
+constexpr auto kToHear = 1s;  // why a connection closed
 
 std::string prefix_of(const CommunicatorArguments& arguments) {
   const i64 made = arguments.store->add(fmt::format("gloo/made/{}", arguments.rank), 1);
@@ -47,8 +48,7 @@ Transport::Transport(const CommunicatorArguments& arguments, const BindAddress& 
       prefix_(prefix_of(arguments)),
       mesh_(connect_all(arguments, prefix_, choose_address(arguments, prefix_, configured))),
       lost_(static_cast<std::size_t>(arguments.world), 0) {
-  poster_ = std::make_unique<Poster>(mesh_,
-                                     [this](const Request& request) { return start_now(request); });
+  poster_ = std::make_unique<Poster>(mesh_, [this](const Request& request) { start_now(request); });
   for (i64 rank = 0; rank < arguments.world; ++rank) {
     if (rank == arguments.rank) continue;
     sentinels_.push_back(start(rank, kSentinelSlot, nullptr, 0, false));
@@ -91,32 +91,10 @@ Delivery Transport::start(i64 rank, u64 slot, void* data, i64 bytes, bool sends)
   return delivery;
 }
 
-// While one lives, Gloo's thread starts nothing. Whoever closes a connection holds its lock and
-// waits until that thread has come round once more; were it starting something then, it would wait
-// for the same lock.
-class Transport::Pause {
- public:
-  explicit Pause(Transport& of) : of_(of) {
-    std::unique_lock lock(of_.mutex_);
-    ++of_.pauses_;
-    of_.changed_.wait(lock, [&] { return !of_.starting_; });
-  }
-  ~Pause() {
-    const std::lock_guard lock(of_.mutex_);
-    --of_.pauses_;
-  }
-  Pause(const Pause&) = delete;
-  Pause& operator=(const Pause&) = delete;
-
- private:
-  Transport& of_;
-};
-
-bool Transport::start_now(const Request& request) {
+void Transport::start_now(const Request& request) {
   {
     const std::lock_guard lock(mutex_);
-    if (failure_) return true;
-    if (pauses_ > 0) return false;
+    if (failure_) return;
     starting_ = true;
   }
   bool started = true;
@@ -131,9 +109,8 @@ bool Transport::start_now(const Request& request) {
   }
   const std::lock_guard lock(mutex_);
   starting_ = false;
-  if (failure_ || pauses_ > 0) changed_.notify_all();
+  if (failure_) changed_.notify_all();
   if (!started) lose(request.rank);
-  return true;
 }
 
 // Nothing more comes over this connection.
@@ -156,14 +133,6 @@ Delivery Transport::receive(i64 rank, u64 slot, void* data, i64 bytes) {
 
 void Transport::wait(Delivery& delivery, const Waiter& waiter, bool limited) {
   Buffer& buffer = *delivery.buffer_;
-  const auto wait_for = [&](std::chrono::milliseconds timeout) {
-    try {
-      return delivery.sends_ ? buffer.waitSend(nullptr, timeout)
-                             : buffer.waitRecv(nullptr, timeout);
-    } catch (const std::exception&) {
-      return false;
-    }
-  };
   bool lost = false;
   {
     const std::lock_guard lock(mutex_);
@@ -174,26 +143,37 @@ void Transport::wait(Delivery& delivery, const Waiter& waiter, bool limited) {
     delivery.since_ = Clock::now();
     lost = lost_[static_cast<std::size_t>(delivery.rank_)] != 0;
   }
-  // A connection that has closed brings nothing more, but all may have come before. Gloo's own
-  // deadline closes the other connections as well, which a failure does anyway.
-  const auto look = [&] {
-    const Pause pause(*this);
-    return wait_for(0ms);
+  const auto wait_for_end = [&] {
+    try {
+      return delivery.sends_ ? buffer.waitSend(nullptr, kForever)
+                             : buffer.waitRecv(nullptr, kForever);
+    } catch (const std::exception&) {  // the connection closed before the first byte
+      return false;
+    }
   };
-  bool complete = lost ? look() : wait_for(kForever);
-  if (!complete && !lost && !delivery.timed_out_) complete = look();
+  bool complete = !lost && wait_for_end();
   std::unique_lock lock(mutex_);
+  if (!complete && !delivery.timed_out_ && !failure_) {
+    // A connection that has closed brings nothing more, but all may have come before. Gloo has no
+    // call that asks, and its own deadline would close the connections to all peers, which would
+    // blame this rank. So this waits again, until the watcher stops it.
+    delivery.lost_since_ = Clock::now();
+    lock.unlock();
+    complete = wait_for_end();
+    lock.lock();
+  }
   std::erase(waiting_, &delivery);
   if (!complete && delivery.timed_out_ && !failure_) throw TimedOut{Clock::now() - delivery.since_};
-  if (!complete) throw Stopped{cause(lock, delivery.rank_)};
+  if (!complete) throw Stopped{cause(lock, delivery)};
   moved_ = Clock::now().time_since_epoch().count();
 }
 
 // A rank that fails tells why before it closes its connections, but the news take another way.
-Failure Transport::cause(std::unique_lock<std::mutex>& lock, i64 rank) {
-  changed_.wait_for(lock, 1s, [&] { return failure_.has_value(); });
+Failure Transport::cause(std::unique_lock<std::mutex>& lock, const Delivery& delivery) {
+  const Clock::time_point until = delivery.lost_since_.value_or(Clock::now()) + kToHear;
+  changed_.wait_until(lock, until, [&] { return failure_.has_value(); });
   if (failure_) return *failure_;
-  return {rank, "its connection closed"};
+  return {delivery.rank_, "its connection closed"};
 }
 
 void Transport::stop_wait(Delivery& delivery) {
@@ -229,11 +209,14 @@ bool Transport::begin_failure(const Failure& failure, bool told) {
   return true;
 }
 
+// Whoever closes a connection holds its lock and waits until Gloo's thread has come round once
+// more; were that thread starting something then, it would wait for the same lock.
 void Transport::close_all() noexcept {
   {
-    const Pause pause(*this);
-    mesh_.close();
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return !starting_; });
   }
+  mesh_.close();
   {
     const std::lock_guard lock(mutex_);
     closed_ = true;
@@ -339,6 +322,10 @@ void Transport::look_at_connections() {
 
 void Transport::look_at_clock() {
   for (Delivery* delivery : waiting_) {
+    if (delivery->lost_since_) {
+      if (Clock::now() - *delivery->lost_since_ > kToHear) stop_wait(*delivery);
+      continue;
+    }
     const auto since = std::max(delivery->since_, moved());
     if (!delivery->limited_ || delivery->timed_out_) continue;
     if (Clock::now() - since <= arguments_.timeout) continue;

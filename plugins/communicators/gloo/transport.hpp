@@ -70,7 +70,8 @@ class Delivery {
   const Waiter* waiter_ = nullptr;
   bool limited_ = false, timed_out_ = false;
   Clock::time_point since_;
-  std::chrono::milliseconds ask_after_{500};  // doubled each time
+  std::optional<Clock::time_point> lost_since_;  // when its connection was found closed
+  std::chrono::milliseconds ask_after_{500};     // doubled each time
 };
 
 /// Messages between this rank and all others through Gloo's TCP transport, and the end of it all:
@@ -106,9 +107,8 @@ class Transport {
 
  private:
   Delivery start(i64 rank, u64 slot, void* data, i64 bytes, bool sends);
-  class Pause;
-  bool start_now(const Request& request);
-  Failure cause(std::unique_lock<std::mutex>& lock, i64 rank);
+  void start_now(const Request& request);
+  Failure cause(std::unique_lock<std::mutex>& lock, const Delivery& delivery);
   void listen_to_store();
   void watch();
   void speak();
@@ -138,7 +138,6 @@ class Transport {
   std::vector<Delivery*> waiting_;  // deliveries that some thread waits for
   int busy_ = 0;                    // threads inside a task
   bool starting_ = false;           // Gloo's thread is inside start_now
-  int pauses_ = 0;                  // it must start nothing
   bool ending_ = false;
   std::unique_ptr<Poster> poster_;
   std::thread listener_, watcher_, speaker_;
