@@ -128,8 +128,8 @@ Operand Operand::blank(const Shape& shape, DType dtype) {
   return given(shape, dtype, std::vector(static_cast<std::size_t>(shape.elements()), value));
 }
 
-Operand Operand::in(Layout where) && {
-  layout = where;
+Operand Operand::in(InMemory how) && {
+  in_memory = how;
   return std::move(*this);
 }
 
@@ -139,19 +139,19 @@ PlacedOperand::PlacedOperand(Device& device, const Operand& operand) : device_(&
   arg_.rank = rank;
   Shape stored;  // as it lies in memory
   for (int d = 0; d < rank; ++d) {
-    i64 size = operand.shape[operand.layout == Layout::transposed ? rank - 1 - d : d];
-    if (operand.layout == Layout::padded) size += d == rank - 1 ? 3 : 1;
+    i64 size = operand.shape[operand.in_memory == InMemory::transposed ? rank - 1 - d : d];
+    if (operand.in_memory == InMemory::padded) size += d == rank - 1 ? 3 : 1;
     stored.push_back(size);
   }
   const Shape strides = dense_strides(stored);
   for (int d = 0; d < rank; ++d) {
     arg_.shape[d] = operand.shape[d];
-    arg_.strides[d] = strides[operand.layout == Layout::transposed ? rank - 1 - d : d];
+    arg_.strides[d] = strides[operand.in_memory == InMemory::transposed ? rank - 1 - d : d];
   }
 
   const i64 size = dtype_size(operand.dtype);
   const i64 filling = kFillingBytes / size;
-  offset_ = filling + (operand.layout == Layout::padded ? 1 : 0);
+  offset_ = filling + (operand.in_memory == InMemory::padded ? 1 : 0);
   const i64 total = stored.elements() + 2 * filling + 1;
   storage_ = Tensor::allocate(
       device, device.pool(), device.stream(), {total}, operand.dtype, Category::activations);

@@ -10,7 +10,7 @@ namespace tessera::testing {
 
 /// How an operand lies in memory. Around and between its elements there is filling, NaN for
 /// floating dtypes: a kernel that reads it shows in the result, one that writes it is found out.
-enum class Layout : u8 {
+enum class InMemory : u8 {
   dense,       ///< aligned, filling before and after
   padded,      ///< every dimension longer than used, not aligned; the last one still has stride 1
   transposed,  ///< dimensions stored in reverse order
@@ -27,8 +27,8 @@ struct TESSERA_API Operand {
   } kind = Kind::absent;
   Shape shape = {};
   DType dtype = DType::fp32;
-  Layout layout = Layout::dense;
-  std::vector<double> values = {};  ///< row-major, whatever the layout
+  InMemory in_memory = InMemory::dense;
+  std::vector<double> values = {};  ///< row-major, however it lies in memory
   int of = -1;                      ///< which operand an alias is
 
   static Operand absent() { return {}; }
@@ -43,7 +43,7 @@ struct TESSERA_API Operand {
   static Operand alias(int of);
   /// An output that the caller provides; filled with NaN.
   static Operand blank(const Shape& shape, DType dtype);
-  Operand in(Layout where) &&;
+  Operand in(InMemory how) &&;
 };
 
 /// An operand in the memory of a device.

@@ -7,23 +7,26 @@
 namespace tessera::testing {
 namespace {
 
-struct Size {
+struct AttentionSize {
   i64 batch, queries, keys, heads, kv_heads, features;
 };
 
-void add_size(Cases& cases, const std::string& name, const Size& s, const AttentionSpec& spec) {
+void add_size(Cases& cases,
+              const std::string& name,
+              const AttentionSize& s,
+              const AttentionSpec& spec) {
   const DType statistic = cases.statistic();
   const Shape query{s.batch, s.queries, s.heads, s.features};
   const Shape key{s.batch, s.keys, s.kv_heads, s.features};
-  for (const Layout layout : {Layout::dense, Layout::padded}) {
-    const auto random = [&](const Shape& shape) { return cases.random(shape).in(layout); };
+  for (const InMemory in_memory : {InMemory::dense, InMemory::padded}) {
+    const auto random = [&](const Shape& shape) { return cases.random(shape).in(in_memory); };
     const auto blank = [&](const Shape& shape) {
-      return Operand::blank(shape, cases.dtype).in(layout);
+      return Operand::blank(shape, cases.dtype).in(in_memory);
     };
     const auto rows = [&] {
       return spec.dropout > 0 ? cases.rows(s.batch * s.queries, s.queries) : Operand::absent();
     };
-    const std::string variant = name + (layout == Layout::padded ? " strides" : "");
+    const std::string variant = name + (in_memory == InMemory::padded ? " strides" : "");
     // Probabilities and their gradients are factors of products.
     const OpOptions options{.tolerance = {.relative = 5e-6}, .inner_rounding = 4e-3};
     AttentionArgs forward;
@@ -53,13 +56,13 @@ void add_size(Cases& cases, const std::string& name, const Size& s, const Attent
 }
 
 // Some rows saw no key on one side or on both; there out = 0 and lse = -inf.
-void add_merge(Cases& cases, const Size& s) {
+void add_merge(Cases& cases, const AttentionSize& s) {
   const DType statistic = cases.statistic();
   const Shape shape{s.batch, s.queries, s.heads, s.features};
-  for (const Layout layout : {Layout::dense, Layout::padded}) {
+  for (const InMemory in_memory : {InMemory::dense, InMemory::padded}) {
     std::vector<Operand> operands;
     for (const i64 blind : {3, 5}) {  // every 3 or 5 rows
-      Operand out = cases.random(shape).in(layout);
+      Operand out = cases.random(shape).in(in_memory);
       Operand lse = cases.random({s.batch, s.heads, s.queries}, statistic, -20, 20);
       for (i64 row = 0; row < s.batch * s.heads * s.queries; row += blind) {
         const i64 sample = row / (s.heads * s.queries), head = row / s.queries % s.heads;
@@ -75,7 +78,7 @@ void add_merge(Cases& cases, const Size& s) {
                           s.queries,
                           s.heads,
                           s.features,
-                          layout == Layout::padded ? " strides" : ""),
+                          in_memory == InMemory::padded ? " strides" : ""),
               AttentionMergeArgs{},
               operands,
               {.any_threads = true});
@@ -94,13 +97,13 @@ void add_attention_cases(Cases& cases) {
   dropped.key = 0xFEDCBA9876543210;
   dropped.head_offset = 3;
   dropped.key_offset = 5;
-  const Size sizes[] = {{1, 1, 1, 1, 1, 1},
-                        {2, 3, 3, 4, 2, 17},
-                        {1, 33, 33, 3, 3, 8},
-                        {2, 17, 17, 4, 1, 64},
-                        {1, 127, 127, 2, 2, 33},
-                        {1, 150, 150, 1, 1, 16}};
-  for (const Size& s : sizes) {
+  const AttentionSize sizes[] = {{1, 1, 1, 1, 1, 1},
+                                 {2, 3, 3, 4, 2, 17},
+                                 {1, 33, 33, 3, 3, 8},
+                                 {2, 17, 17, 4, 1, 64},
+                                 {1, 127, 127, 2, 2, 33},
+                                 {1, 150, 150, 1, 1, 16}};
+  for (const AttentionSize& s : sizes) {
     const std::string name = fmt::format(
         "b{} sq{} sk{} H{} K{} d{}", s.batch, s.queries, s.keys, s.heads, s.kv_heads, s.features);
     add_size(cases, name, s, causal);

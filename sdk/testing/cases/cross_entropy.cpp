@@ -3,11 +3,11 @@
 namespace tessera::testing {
 namespace {
 
-struct Size {
+struct CrossEntropySize {
   i64 n, v, first, valid;
 };
 
-void add_size(Cases& cases, const Size& s) {
+void add_size(Cases& cases, const CrossEntropySize& s) {
   const DType statistic = cases.statistic();
   const std::string name = fmt::format("{}x{} first {} valid {}", s.n, s.v, s.first, s.valid);
   const auto logits = [&] { return cases.random({s.n, s.v}, -4, 4); };
@@ -62,13 +62,13 @@ void add_size(Cases& cases, const Size& s) {
 }  // namespace
 
 void add_cross_entropy_cases(Cases& cases) {
-  const Size sizes[] = {{1, 1, 0, 1},
-                        {3, 17, 0, 17},
-                        {33, 127, 40, 100},
-                        {127, 1000, 0, 999},
-                        {5, 8, 24, 0},
-                        {0, 5, 0, 5}};
-  for (const Size& s : sizes) add_size(cases, s);
+  const CrossEntropySize sizes[] = {{1, 1, 0, 1},
+                                    {3, 17, 0, 17},
+                                    {33, 127, 40, 100},
+                                    {127, 1000, 0, 999},
+                                    {5, 8, 24, 0},
+                                    {0, 5, 0, 5}};
+  for (const CrossEntropySize& s : sizes) add_size(cases, s);
 }
 
 }  // namespace tessera::testing

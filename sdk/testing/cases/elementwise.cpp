@@ -47,12 +47,12 @@ void add_dropout(Cases& cases) {
 void add_fill(Cases& cases) {
   FillArgs args;
   args.value = -2.5;
-  for (const Layout layout : {Layout::dense, Layout::padded, Layout::transposed}) {
-    const int where = static_cast<int>(layout);
+  for (const InMemory in_memory : {InMemory::dense, InMemory::padded, InMemory::transposed}) {
+    const int where = static_cast<int>(in_memory);
     for (const Shape& shape : {Shape{1}, Shape{127}, Shape{3, 17}, Shape{2, 3, 5, 7}, Shape{0}}) {
-      cases.add(fmt::format("{} layout {}", shape.text(), where),
+      cases.add(fmt::format("{} in memory {}", shape.text(), where),
                 args,
-                {Operand::blank(shape, cases.dtype).in(layout)});
+                {Operand::blank(shape, cases.dtype).in(in_memory)});
     }
   }
   args.value = 3;
@@ -63,11 +63,11 @@ void add_fill(Cases& cases) {
 }
 
 void add_copy(Cases& cases) {
-  const Layout layouts[] = {Layout::dense, Layout::padded, Layout::transposed};
-  for (const Layout from : layouts) {
-    for (const Layout to : layouts) {
+  const InMemory ways[] = {InMemory::dense, InMemory::padded, InMemory::transposed};
+  for (const InMemory from : ways) {
+    for (const InMemory to : ways) {
       for (const Shape& shape : {Shape{1}, Shape{33, 17}, Shape{2, 3, 5, 7}, Shape{3, 0}}) {
-        cases.add(fmt::format("{} layouts {}{}", shape.text(), int(from), int(to)),
+        cases.add(fmt::format("{} in memory {}{}", shape.text(), int(from), int(to)),
                   CopyArgs{},
                   {cases.random(shape).in(from), Operand::blank(shape, cases.dtype).in(to)});
       }

@@ -48,10 +48,10 @@ void add_products(Cases& cases) {
                   options);
         cases.add(into + " strides",
                   args,
-                  {cases.random(a).in(Layout::padded),
-                   cases.random(b).in(Layout::padded),
+                  {cases.random(a).in(InMemory::padded),
+                   cases.random(b).in(InMemory::padded),
                    Operand::absent(),
-                   (args.accumulate ? sum() : Operand::blank(out, sums)).in(Layout::padded)},
+                   (args.accumulate ? sum() : Operand::blank(out, sums)).in(InMemory::padded)},
                   options);
       }
       if (args.accumulate) continue;

@@ -6,12 +6,12 @@
 namespace tessera::testing {
 namespace {
 
-struct Size {
+struct MoeSize {
   i64 n, k, experts;
 };
 
 /// Counting, sorting and inverting. Some choices are dropped.
-void add_orders(Cases& cases, const Size& s) {
+void add_orders(Cases& cases, const MoeSize& s) {
   const std::string name = fmt::format("{}x{} of {}", s.n, s.k, s.experts);
   const auto experts = [&] { return cases.integers({s.n, s.k}, DType::i32, -1, s.experts + 1); };
   ExpertCountsArgs counts;
@@ -58,7 +58,7 @@ void add_orders(Cases& cases, const Size& s) {
 }
 
 /// Rows in the order of their experts and back; some places are empty.
-void add_rows(Cases& cases, const Size& s, i64 h) {
+void add_rows(Cases& cases, const MoeSize& s, i64 h) {
   const std::string name = fmt::format("{}x{} rows of {}", s.n, s.k, h);
   const i64 m = s.n * s.k + 2;
   for (const DType dtype : {cases.dtype, DType::i64}) {
@@ -133,8 +133,8 @@ void add_activations(Cases& cases, i64 m, i64 f) {
 }  // namespace
 
 void add_moe_cases(Cases& cases) {
-  const Size sizes[] = {{1, 1, 1}, {3, 2, 8}, {127, 8, 64}, {33, 3, 5}, {0, 2, 4}};
-  for (const Size& s : sizes) {
+  const MoeSize sizes[] = {{1, 1, 1}, {3, 2, 8}, {127, 8, 64}, {33, 3, 5}, {0, 2, 4}};
+  for (const MoeSize& s : sizes) {
     add_orders(cases, s);
     for (const i64 h : {1, 33, 127}) add_rows(cases, s, h);
   }

@@ -9,11 +9,11 @@ constexpr std::pair<RouterScore, const char*> kScores[] = {
     {RouterScore::sigmoid, "sigmoid"},
     {RouterScore::sqrt_softplus, "sqrt_softplus"}};
 
-struct Size {
+struct RouterSize {
   i64 n, experts, k, groups = 1, group_k = 1;
 };
 
-void add_size(Cases& cases, const Size& s) {
+void add_size(Cases& cases, const RouterSize& s) {
   for (const auto& [score, name] : kScores) {
     const RouterSpec spec{.top_k = s.k,
                           .score = score,
@@ -133,14 +133,14 @@ void add_input_and_bias(Cases& cases) {
 }  // namespace
 
 void add_router_cases(Cases& cases) {
-  const Size sizes[] = {{1, 1, 1},
-                        {3, 8, 2},
-                        {33, 17, 4},
-                        {127, 64, 8, 8, 4},
-                        {5, 256, 8, 8, 4},
-                        {7, 12, 6, 3, 2},
-                        {0, 4, 2}};
-  for (const Size& s : sizes) add_size(cases, s);
+  const RouterSize sizes[] = {{1, 1, 1},
+                              {3, 8, 2},
+                              {33, 17, 4},
+                              {127, 64, 8, 8, 4},
+                              {5, 256, 8, 8, 4},
+                              {7, 12, 6, 3, 2},
+                              {0, 4, 2}};
+  for (const RouterSize& s : sizes) add_size(cases, s);
   for (const auto& [n, experts] : {std::pair<i64, i64>{1, 1}, {33, 17}, {126, 64}, {0, 4}}) {
     add_auxiliary(cases, n, experts);
   }

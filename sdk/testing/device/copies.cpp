@@ -65,7 +65,7 @@ void check_part(DeviceBench& bench, const Tensor& whole, const Tensor& part) {
 }
 
 /// What copies and their neighbours see of each other in stream order.
-void check_order(DeviceBench& bench) {
+void check_order_of_copies(DeviceBench& bench) {
   Device& device = bench.device();
   const Tensor x = bench.floats(), first = bench.floats(), second = bench.floats();
   const HostBlock block = device.host_block(x.bytes());
@@ -143,7 +143,7 @@ void check_copies(DeviceBench& bench) {
   bench.device().write(scattered, values.data());
   bench.expect(bytes_of(bench.device(), scattered) == values,
                "read of rows at two distances is not what was written");
-  check_order(bench);
+  check_order_of_copies(bench);
   check_refused(bench);
 }
 

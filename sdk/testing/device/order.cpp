@@ -11,7 +11,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-void check_order(DeviceBench& bench) {
+void check_order_of_tasks(DeviceBench& bench) {
   Device& device = bench.device();
   constexpr int kTasks = 200;
   // Shared with the tasks: a broken device may run them later.
@@ -118,7 +118,7 @@ void check_streams(DeviceBench& bench) {
     bench.expect(*slow.done, "synchronize(\"{}\") does not wait for its work", stream->name());
     bench.expect(device.query(slow.end), "an event is not reached when its stream has run dry");
   }
-  check_order(bench);
+  check_order_of_tasks(bench);
   check_independence(bench);
   check_wait(bench);
   check_tasks_that_wait(bench);
