@@ -6,8 +6,6 @@
 namespace tessera::reference {
 namespace {
 
-constexpr i64 kGrain = 4096;
-
 /// Where the element of this row-major number lies, in elements from the tensor's address.
 i64 offset_of(const TensorArg& tensor, i64 number) {
   i64 offset = 0;

@@ -29,6 +29,9 @@ class Bf16 {
 };
 using F16 = _Float16;
 
+/// As many elements of an elementwise operation one thread takes at a time.
+constexpr i64 kGrain = 4096;
+
 /// The type of means, maxima and sums of exponentials of T.
 template <class T>
 using Statistic = std::conditional_t<std::is_same_v<T, double>, double, float>;

@@ -9,7 +9,6 @@
 namespace tessera::reference {
 namespace {
 
-constexpr i64 kGrain = 4096;
 constexpr double kCubic = 0.044715;
 constexpr double kSqrt2OverPi = std::numbers::sqrt2 * std::numbers::inv_sqrtpi;
 

@@ -9,8 +9,6 @@
 namespace tessera::reference {
 namespace {
 
-constexpr i64 kGrain = 4096;
-
 /// Calls update(place in main, place in the state, gradient, learning rate, weight decay) for every
 /// element of every shard, unless the step is skipped, then zeroes the gradient and stores the
 /// rounded copy.

@@ -34,11 +34,12 @@ TEST(MetaDevices, TakeTheMemoryThatTheRealDeviceTakes) {
   EXPECT_GT(stats.peak[static_cast<std::size_t>(Category::workspace)], 0);
 }
 
+// TSan has addresses for a little over 1 TiB in all.
 TEST(MetaDevices, HoldMoreThanTheMachine) {
   Meta meta;
-  const Tensor x = empty(meta.device, {i64{1} << 38});
+  const Tensor x = empty(meta.device, {i64{1} << 37});
   fill(meta.device.stream(), x, 1);
-  EXPECT_EQ(meta.device.memory().total, i64{1} << 40);
+  EXPECT_EQ(meta.device.memory().total, i64{1} << 39);
 }
 
 TEST(MetaDevices, ReportLaunchesAndReadZeros) {
