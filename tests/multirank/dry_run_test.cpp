@@ -332,6 +332,12 @@ std::vector<Mistake> mistakes() {
        "type",
        "[model.block.mlp] type = \"wrong_layer\": backward pass of \"mlp\" in layers.1: this "
        "operation has no gradient"},
+      {"error_in_a_backward_closure_of_a_whole_step",
+       layer("backward"),
+       "type",
+       "[model.block.mlp] type = \"wrong_layer\": backward pass of \"mlp\" in layers.1: this "
+       "operation has no gradient",
+       {"graph.type=full_iteration"}},
       {"error_in_a_backward_closure_of_a_module",
        norm("backward"),
        "type",
@@ -399,8 +405,8 @@ std::vector<Mistake> mistakes() {
        "[graph]\ntype = \"full_iteration\"\n",
        "type",
        "[graph] type: \"full_iteration\" captures every phase, and the shapes of \"moe_combine\", "
-       "\"moe_dispatch\", \"moe_experts\", \"moe_unpermute\" depend on data; pad_to_capacity or "
-       "expert_choice fixes them, type = \"partial\" captures the other phases",
+       "\"moe_dispatch\", \"moe_experts\" depend on data; pad_to_capacity or expert_choice fixes "
+       "them, type = \"partial\" captures the other phases",
        {"model.block.mlp.type=moe", "model.block.mlp.experts=4", "parallel.expert=2"}},
       {"check_of_a_graph_of_a_whole_step",
        "graphs_every = 5\n[graph]\ntype = \"full_iteration\"\n",

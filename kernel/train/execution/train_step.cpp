@@ -50,6 +50,7 @@ TrainStep::TrainStep(const Rank& rank,
     : rank_(rank),
       model_(model),
       setup_(setup),
+      options_(options),
       microbatches_(options.microbatches > 0 ? options.microbatches
                                              : static_cast<int>(setup.microbatches)),
       gradients_(model.memory(),
@@ -170,8 +171,10 @@ void TrainStep::prepare() {
 Lifetimes TrainStep::dry_requests() const {
   const Rank dry = dry_rank(setup_.layout, rank_.mesh->rank(), rank_.device);
   LifetimeRecorder asked(dry.device->pool());
-  PlacedModel model(dry, setup_);
-  TrainStep step(dry, model, setup_, {.plan = &plan_, .microbatches = microbatches_});
+  PlacedModel model(dry, setup_, {.locate_errors = options_.locate_errors});
+  StepOptions options = options_;
+  options.plan = &plan_;
+  TrainStep step(dry, model, setup_, options);
   Context cx = step.context();
   cx.pool = &asked;
   step.compute(cx, {});

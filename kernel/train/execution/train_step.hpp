@@ -118,6 +118,7 @@ class TrainStep {
   const Rank& rank_;
   PlacedModel& model_;
   const RunSetup& setup_;
+  StepOptions options_;  // of a dry step like this one
   int microbatches_;
   std::unique_ptr<StepGraph> whole_;  // outlives whatever holds memory of a step
   GradientSync gradients_;
