@@ -44,6 +44,7 @@ Json traffic_json(const Traffic& traffic) {
 
 Json graphs_json(const GraphUse& use) {
   return Json()
+      .add("whole_step", use.whole_step)
       .add("segments", use.segments)
       .add("graphs", use.graphs)
       .add("slots", use.slots)

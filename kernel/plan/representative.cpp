@@ -108,7 +108,8 @@ Representative run_representative(const PlanArguments& arguments,
   DryEvents events;
   const MetaDevice* device = nullptr;
   events.launched = [&](const Kernel& kernel, const void* args) {
-    meter.launched(kernel, args, device != nullptr && device->replaying());
+    const bool replayed = setup.graphs->whole_step() || (device != nullptr && device->replaying());
+    meter.launched(kernel, args, replayed);
   };
   events.replayed = [&] { meter.replayed(); };
   events.collectives.started = [&](u64 id, const GroupSpec& group, const Collective& collective) {
@@ -128,9 +129,19 @@ Representative run_representative(const PlanArguments& arguments,
 
   step.run();  // sets up; the next one is like all that follow
   step.losses();
-  sent.clear();
-  meter.begin_step();
-  const GraphUse graphs = graph_use_of(step, rank);
+  GraphUse graphs;
+  if (setup.graphs->whole_step()) {
+    graphs = graph_use_of(step, rank);
+    step.losses();
+    sent.clear();
+    meter.begin_step();
+    meter.replayed();
+    step.run_observed();  // action by action, with the latency of one graph
+  } else {
+    sent.clear();
+    meter.begin_step();
+    graphs = graph_use_of(step, rank);
+  }
   meter.end_step();
 
   Representative out;

@@ -191,6 +191,9 @@ struct NamedGraphPolicy final : Named<GraphPolicy> {
                                     const Plan& plan) const override {
     return call("choose", [&](auto& c) { return c.choose(phases, plan); });
   }
+  bool whole_step() const override {
+    return call("whole_step", [](auto& c) { return c.whole_step(); });
+  }
 };
 
 struct NamedConverter final : Named<Converter> {

@@ -3,8 +3,8 @@
 
 Small: hidden 64, one sequence of 32 tokens a microbatch, where the host's work for each launch
 weighs. Middle: the size of the other benchmarks. MoE: the grouped products of eight experts. Losses
-of both sides have to be equal. Microseconds a launch: of a small step, eager and replayed, the
-seconds of the step by the launches that `tessera plan` counts; kernels are in both.
+of all sides have to be equal. Microseconds a launch: the seconds of the step by the launches that
+`tessera plan` counts for the eager one; kernels are in all of them.
 """
 
 import argparse
@@ -26,7 +26,9 @@ POLICIES = {
     "none": {},
     "layer": {"graph.type": "partial"},
     "chunk": {"graph.type": "partial", "graph.join": "chunk"},
+    "step": {"graph.type": "full_iteration"},
 }
+GRAPHS = [policy for policy in POLICIES if policy != "none"]
 
 
 def measure_round(options, case, backwards):
@@ -62,18 +64,22 @@ def main():
     except processes.Failed as failure:
         sys.exit(f"failed: {failure}")
     print(f"{processes.cpu_model()}; {options.rounds} rounds")
-    print(f"{'':8}{'none ms':>10}{'layer ms':>10}{'chunk ms':>10}{'layer':>8}{'chunk':>8}"
-          f"{'launches':>10}{'replayed':>10}{'us eager':>10}{'us layer':>10}")
+    print(f"{'':8}" + "".join(f"{f'{policy} ms':>10}" for policy in POLICIES)
+          + "".join(f"{policy:>8}" for policy in GRAPHS)
+          + f"{'launches':>10}" + "".join(f"{f'by {policy}':>10}" for policy in GRAPHS)
+          + "".join(f"{f'us {policy}':>10}" for policy in POLICIES))
     summary = {}
     for case, taken in rounds.items():
         ms = {p: 1e3 * statistics.median(r[p] for r in taken) for p in POLICIES}
         gain = {p: statistics.median(r["none"] / r[p] for r in taken) for p in POLICIES}
-        rank = planned({**CASES[case], **POLICIES["layer"]})["ranks"][0]
-        launches, replayed = rank["launches"], rank["graphs"]["launches_replayed"]
+        ranks = {p: planned({**CASES[case], **POLICIES[p]})["ranks"][0] for p in POLICIES}
+        launches = ranks["none"]["launches"]
+        replayed = {p: ranks[p]["graphs"]["launches_replayed"] for p in GRAPHS}
         each = {p: 1e3 * ms[p] / launches for p in POLICIES}
-        print(f"{case:8}{ms['none']:10.2f}{ms['layer']:10.2f}{ms['chunk']:10.2f}"
-              f"{gain['layer']:8.3f}{gain['chunk']:8.3f}{launches:10}{replayed:10}"
-              f"{each['none']:10.2f}{each['layer']:10.2f}")
+        print(f"{case:8}" + "".join(f"{ms[p]:10.2f}" for p in POLICIES)
+              + "".join(f"{gain[p]:8.3f}" for p in GRAPHS)
+              + f"{launches:10}" + "".join(f"{replayed[p]:10}" for p in GRAPHS)
+              + "".join(f"{each[p]:10.2f}" for p in POLICIES))
         summary[case] = {"ms": ms, "gain": gain, "launches": launches, "replayed": replayed,
                          "microseconds": each}
     if options.json:

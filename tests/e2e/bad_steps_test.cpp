@@ -86,6 +86,17 @@ TEST_P(BadSteps, RewindPassesOverTheBatchAlsoInARunThatIsKilled) {
   EXPECT_THAT(run_.survivors(), IsEmpty());
 }
 
+// What a checkpoint brings back lies where the graph of a whole step reads it.
+TEST_P(BadSteps, RewindGoesOnWithReplays) {
+  std::vector<std::string> replayed = sets("replayed", "rewind");
+  replayed.emplace_back("graph.type=full_iteration");
+  const ProcessResult result = run_.train(replayed);
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.err, HasSubstr(": going back to " + run_.at("replayed/checkpoints/step-")));
+  ASSERT_EQ(run_.train(sets("eager", "rewind")).exit_code, 0);
+  EXPECT_THAT(run_.metrics("replayed"), ElementsAreArray(run_.metrics("eager")));
+}
+
 TEST_P(BadSteps, TooManyInARowEndTheRun) {
   for (const std::string on_bad_step : {"skip", "rewind"}) {
     std::vector<std::string> more = sets(on_bad_step, on_bad_step);

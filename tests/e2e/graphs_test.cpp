@@ -25,12 +25,14 @@ std::vector<std::string> with_sets(std::vector<std::string> command,
 
 TEST(Graphs, ARunAndThePlannerSayTheSame) {
   const std::vector<std::vector<std::string>> layouts = {
-      {}, {"graph.scope=[\"attn\"]", "parallel.tensor=2"}, {"parallel.pipeline=2"}};
+      {"graph.type=partial"},
+      {"graph.type=partial", "graph.scope=[\"attn\"]", "parallel.tensor=2"},
+      {"graph.type=partial", "parallel.pipeline=2"},
+      {"graph.type=full_iteration"},
+      {"graph.type=full_iteration", "parallel.pipeline=2"}};
   for (const auto& layout : layouts) {
     const TinyRun run;
-    std::vector<std::string> more = {"graph.type=partial"};
-    more.insert(more.end(), layout.begin(), layout.end());
-    const std::vector<std::string> sets = TinyRun::steps(3, "run", more);
+    const std::vector<std::string> sets = TinyRun::steps(3, "run", layout);
     const ProcessResult trained = run.train(sets);
     ASSERT_EQ(trained.exit_code, 0) << trained.err;
     const ProcessResult planned =

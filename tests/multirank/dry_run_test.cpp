@@ -332,6 +332,12 @@ std::vector<Mistake> mistakes() {
        "type",
        "[model.block.mlp] type = \"wrong_layer\": backward pass of \"mlp\" in layers.1: this "
        "operation has no gradient"},
+      {"error_in_a_backward_closure_of_a_whole_step",
+       layer("backward"),
+       "type",
+       "[model.block.mlp] type = \"wrong_layer\": backward pass of \"mlp\" in layers.1: this "
+       "operation has no gradient",
+       {"graph.type=full_iteration"}},
       {"error_in_a_backward_closure_of_a_module",
        norm("backward"),
        "type",
@@ -395,6 +401,24 @@ std::vector<Mistake> mistakes() {
        "graphs_every = 5\n",
        "graphs_every",
        "[check] graphs_every = 5 has no effect: [graph] type = \"none\" captures nothing"},
+      {"whole_step_with_dynamic_shapes",
+       "[graph]\ntype = \"full_iteration\"\n",
+       "type",
+       "[graph] type: \"full_iteration\" captures every phase, and the shapes of \"moe_combine\", "
+       "\"moe_dispatch\", \"moe_experts\" depend on data; pad_to_capacity or expert_choice fixes "
+       "them, type = \"partial\" captures the other phases",
+       {"model.block.mlp.type=moe", "model.block.mlp.experts=4", "parallel.expert=2"}},
+      {"check_of_a_graph_of_a_whole_step",
+       "graphs_every = 5\n[graph]\ntype = \"full_iteration\"\n",
+       "graphs_every",
+       "[check] graphs_every = 5 compares graphs of single phases, and [graph] type = "
+       "\"full_iteration\" has one of a whole step: choose \"partial\" to compare"},
+      {"skipped_bad_steps_in_a_graph_of_a_whole_step",
+       "on_bad_step = \"skip\"\n[graph]\ntype = \"full_iteration\"\n",
+       "on_bad_step",
+       "[check] on_bad_step = \"skip\" reads each loss on the host before the update, which is "
+       "inside the graph of [graph] type = \"full_iteration\": choose \"stop\" or \"rewind\", or "
+       "type = \"partial\""},
       {"group_that_matches_nothing",
        "[optimizer.groups.heads]\nmatch = \"haed.*\"\n",
        "match",

@@ -207,12 +207,12 @@ Training train(const std::string& text,
       }
     };
     for (int step = 0; step < options.steps; ++step) {
-      run.step().run([&] {
-        if (step > 0) return;
+      const std::function<void()> inspect = [&] {
         gather_gradients(run);
         gather(result.gradients, &Parameter::grad);
         if (options.before_update) options.before_update(run);
-      });
+      };
+      run.step().run(step == 0 ? inspect : std::function<void()>());
       for (const StepLosses::Row& row : run.step().losses()) {
         if (run.mesh().rank() != 0) continue;
         result.losses.push_back(row.loss);

@@ -22,6 +22,14 @@ std::string counted(i64 count, std::string_view one) {
 std::string GraphUse::text() const {
   const double share =
       launches == 0 ? 0 : static_cast<double>(replayed) / static_cast<double>(launches);
+  if (whole_step) {
+    return fmt::format(
+        "1 graph of a whole step, {:.0f} % of {} launches a step replayed; inputs {}, memory {}",
+        100 * share,
+        launches,
+        bytes_text(input_bytes),
+        bytes_text(scratch_bytes));
+  }
   return fmt::format(
       "{} of {} in {}, {:.0f} % of {} launches a step replayed; inputs {}, slots {}, scratch {}",
       counted(graphs, "graph"),

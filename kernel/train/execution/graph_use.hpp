@@ -7,6 +7,7 @@ namespace tessera {
 
 /// What a rank captured, in numbers. No segments: nothing.
 struct GraphUse {
+  bool whole_step = false;  ///< one graph holds all that a step does
   int segments = 0, graphs = 0;
   int slots = 0;                   ///< of all chunks
   int live_pairs = 0;              ///< most (microbatch, chunk) that are live at once
@@ -14,7 +15,7 @@ struct GraphUse {
   i64 slot_bytes = 0;              ///< the slots' own arenas
   i64 scratch_bytes = 0;           ///< arenas that all graphs share
   i64 launches = 0, replayed = 0;  ///< of operations, in a step; replayed: of them, in graphs
-  /// "24 graphs of 6 segments in 2 slots (at most 2 microbatches at once), …".
+  /// "24 graphs of 6 segments in 2 slots, …", "1 graph of a whole step, …".
   std::string text() const;
 };
 

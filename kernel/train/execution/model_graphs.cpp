@@ -7,6 +7,15 @@
 
 namespace tessera {
 
+void require_capturable(const Mesh& mesh, std::string_view policy) {
+  for (const auto& group : mesh.all()) {
+    require(group->capturable(),
+            "[graph] type = \"{}\": the communicator of {} cannot record collectives in graphs",
+            policy,
+            group->name());
+  }
+}
+
 ModelGraphs::ModelGraphs(const Rank& rank,
                          PlacedModel& model,
                          const RunSetup& setup,
@@ -19,12 +28,7 @@ ModelGraphs::ModelGraphs(const Rank& rank,
       cx_(cx),
       graphs_(plan_graphs(plan)),
       blank_(rank.device) {
-  for (const auto& group : rank.mesh->all()) {
-    require(group->capturable(),
-            "[graph] type = \"{}\": the communicator of {} cannot record collectives in graphs",
-            setup.config->graph.type,
-            group->name());
-  }
+  require_capturable(*rank.mesh, setup.config->graph.type);
   const std::vector<TracedChunk> traced = trace_bundles(rank, setup, inputs);
   warm_up(traced, *rank.mesh);
   capture(traced);

@@ -13,6 +13,9 @@
 
 namespace tessera {
 
+/// Throws Error where a group's collectives cannot be recorded. `policy`: the type of [graph].
+void require_capturable(const Mesh& mesh, std::string_view policy);
+
 /// The graphs of one rank's model: the captured ranges of its plan, each with graph slots.
 class ModelGraphs {
  public:

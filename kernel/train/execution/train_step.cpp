@@ -50,6 +50,7 @@ TrainStep::TrainStep(const Rank& rank,
     : rank_(rank),
       model_(model),
       setup_(setup),
+      options_(options),
       microbatches_(options.microbatches > 0 ? options.microbatches
                                              : static_cast<int>(setup.microbatches)),
       gradients_(model.memory(),
@@ -66,8 +67,9 @@ TrainStep::TrainStep(const Rank& rank,
       model.chunks(), model.parts(), &gradients_, *rank.mesh, model.boundaries(), options.observer);
   const BucketUse buckets{
       gradients_.bucket_layers(), gradients_.sharded(), gradients_.bucket_groups()};
-  plan_ = options.pipeline != nullptr ? model.plan(*options.pipeline, buckets)
-                                      : model.plan(microbatches_, true, buckets);
+  plan_ = options.plan != nullptr       ? *options.plan
+          : options.pipeline != nullptr ? model.plan(*options.pipeline, buckets)
+                                        : model.plan(microbatches_, true, buckets);
   Context cx = context();
   gradients_.zero(cx);
 }
@@ -152,6 +154,11 @@ Context TrainStep::context() {
 
 void TrainStep::prepare() {
   if (std::exchange(prepared_, true)) return;
+  if (setup_.graphs->whole_step()) {
+    require_capturable(*rank_.mesh, setup_.config->graph.type);
+    whole_ = std::make_unique<StepGraph>(context(), dry_requests());
+    return;
+  }
   if (std::ranges::all_of(plan_.phases, [](const PhaseInfo& info) { return info.graph < 0; })) {
     return;
   }
@@ -160,7 +167,37 @@ void TrainStep::prepare() {
   executor_->replay(*graphs_);
 }
 
-void TrainStep::run(const std::function<void()>& inspect) {
+// Known before the first step, so that it already runs in the memory of the graph.
+Lifetimes TrainStep::dry_requests() const {
+  const Rank dry = dry_rank(setup_.layout, rank_.mesh->rank(), rank_.device);
+  LifetimeRecorder asked(dry.device->pool());
+  PlacedModel model(dry, setup_, {.locate_errors = options_.locate_errors});
+  StepOptions options = options_;
+  options.plan = &plan_;
+  TrainStep step(dry, model, setup_, options);
+  Context cx = step.context();
+  cx.pool = &asked;
+  step.compute(cx, {});
+  asked.end_graph(Lifetime::slot);
+  return asked.lifetimes();
+}
+
+GraphUse TrainStep::graph_use() const {
+  if (graphs_ != nullptr) return graphs_->use();
+  GraphUse use;
+  if (whole_ == nullptr) return use;
+  use.whole_step = true;
+  use.segments = use.graphs = use.slots = 1;
+  use.input_bytes = inputs_.bytes();
+  use.scratch_bytes = whole_->bytes();
+  return use;
+}
+
+void TrainStep::run(const std::function<void()>& inspect) { advance(inspect, bool(inspect)); }
+
+void TrainStep::run_observed() { advance({}, true); }
+
+void TrainStep::advance(const std::function<void()>& inspect, bool observed) {
   prepare();
   const i64 check_every = setup_.config->check.graphs_every;
   if (graphs_ != nullptr && check_every > 0 && (steps_ + 1) % check_every == 0) {
@@ -174,6 +211,27 @@ void TrainStep::run(const std::function<void()>& inspect) {
   const StepInputs::Request next{SampleSet::train, (steps_ + 1) * samples, samples};
   const bool more = steps_ + 1 < setup_.config->run.steps;
   inputs_.upload(cx, now, more ? &next : nullptr, stop_requested_ ? 1 : 0);
+  const auto whole = [&](Context& c) { compute(c, inspect); };
+  if (whole_ == nullptr) {
+    whole(cx);
+  } else if (observed || !whole_->captured()) {
+    whole_->run(cx, whole);
+  } else {
+    whole_->replay(cx);
+    gradients_.updated();
+  }
+  losses_->keep(cx, scalars_);
+  Arrival& mine = arrivals_[static_cast<std::size_t>(steps_ % 2)];
+  cx.device->copy_to_host(*cx.stream, scalars_, mine.scalars);
+  mine.arrived = cx.device->record(*cx.stream, Timing::yes);
+  timings_.emplace_back(begin, mine.arrived);
+  ++steps_;
+  read_statistics(arrivals_[static_cast<std::size_t>(steps_ % 2)]);
+  if (whole_ != nullptr && !observed && !whole_->captured()) whole_->capture(context(), whole);
+}
+
+// Whatever a step does between fixed inputs and fixed results: what a graph of it holds.
+void TrainStep::compute(Context& cx, const std::function<void()>& inspect) {
   losses_->begin(cx, inputs_.weights(), rank_.mesh->data_context());
   executor_->train(
       cx,
@@ -183,15 +241,8 @@ void TrainStep::run(const std::function<void()>& inspect) {
         if (inspect) inspect();
         update(c);
       });
-  losses_->keep(cx, scalars_);
   cx.skipped = scalars_.slice(0, step_scalar::kFoundInf, 1);
   for (Chunk& chunk : model_.chunks()) chunk.end_step(cx);
-  Arrival& mine = arrivals_[static_cast<std::size_t>(steps_ % 2)];
-  cx.device->copy_to_host(*cx.stream, scalars_, mine.scalars);
-  mine.arrived = cx.device->record(*cx.stream, Timing::yes);
-  timings_.emplace_back(begin, mine.arrived);
-  ++steps_;
-  read_statistics(arrivals_[static_cast<std::size_t>(steps_ % 2)]);
 }
 
 void TrainStep::read_statistics(const Arrival& of) {
@@ -265,7 +316,11 @@ void TrainStep::check_replicas() {
 GraphUse graph_use_of(TrainStep& step, const Rank& dry) {
   const auto& device = dynamic_cast<const MetaDevice&>(*dry.device);
   step.prepare();
-  GraphUse use = step.graphs() != nullptr ? step.graphs()->use() : GraphUse();
+  if (!step.captured()) {
+    step.run();
+    step.losses();
+  }
+  GraphUse use = step.graph_use();
   const MetaDevice::Launches before = device.launches();
   step.run();
   use.launches = device.launches().all - before.all;

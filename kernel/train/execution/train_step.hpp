@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernel/checkpoint/index.hpp"
+#include "kernel/graph/step_graph.hpp"
 #include "kernel/train/data/step_inputs.hpp"
 #include "kernel/train/execution/executor.hpp"
 #include "kernel/train/execution/model_graphs.hpp"
@@ -22,6 +23,7 @@ namespace tessera {
 struct StepOptions {
   ActionObserver* observer = nullptr;  ///< outlives the step
   const Pipeline* pipeline = nullptr;  ///< played before, once for many ranks
+  const Plan* plan = nullptr;          ///< of an equal rank
   int microbatches = 0;                ///< instead of the setup's; 0: the setup's
   bool locate_errors = false;          ///< of the rule: say where the configuration chose it
 };
@@ -40,11 +42,17 @@ class TrainStep {
   TrainStep(const TrainStep&) = delete;
   TrainStep& operator=(const TrainStep&) = delete;
 
-  /// Before the first step, on all ranks: captures what [graph] says, which leaves no trace in any
-  /// value. run() does it where nobody has.
+  /// Before the first step, on all ranks: captures the phases that [graph] says, which leaves no
+  /// trace in any value, or takes the memory of a whole step that is captured after the first one.
+  /// run() does it where nobody has.
   void prepare();
-  /// What is captured, since prepare(); nullptr: nothing.
+  /// Phases that are captured, since prepare(); nullptr: none.
   const ModelGraphs* graphs() const { return graphs_.get(); }
+  /// Are all graphs there that further steps replay?
+  bool captured() const { return prepared_ && (whole_ == nullptr || whole_->captured()); }
+  /// What [graph] comes to, since prepare(), without launches, which a dry step counts
+  /// (graph_use_of).
+  GraphUse graph_use() const;
 
   const Plan& plan() const { return plan_; }
   Optimizer& optimizer() { return *optimizer_; }
@@ -62,7 +70,12 @@ class TrainStep {
   /// One training step. `inspect` is called when all gradients are complete, before the update. The
   /// host reads nothing from the device but the statistics of the step before, which have arrived
   /// or are waited for, so that it is at most a step ahead.
+  ///
+  /// Where [graph] captures whole steps, the first one is launched as it is and the others are
+  /// replayed, but for those that someone inspects or observes. The bits are the same.
   void run(const std::function<void()>& inspect = {});
+  /// The same for an observer that has to be told of every action: not replayed as a whole.
+  void run_observed();
   /// Passes over one step: its samples count as consumed, nothing is computed.
   void pass_over();
   /// From now on `refuse` is asked of each step's loss before the update: true leaves the update
@@ -90,6 +103,9 @@ class TrainStep {
   void make_optimizer(bool locate_errors);
   void make_scalars();
   Context context();
+  Lifetimes dry_requests() const;
+  void advance(const std::function<void()>& inspect, bool observed);
+  void compute(Context& cx, const std::function<void()>& inspect);
   void add_experts(Context& cx, const Tensor& experts, const Tensor& sum_squares) const;
   void update(Context& cx);
   /// A step's scalars on the host, and when they are there.
@@ -102,7 +118,9 @@ class TrainStep {
   const Rank& rank_;
   PlacedModel& model_;
   const RunSetup& setup_;
+  StepOptions options_;  // of a dry step like this one
   int microbatches_;
+  std::unique_ptr<StepGraph> whole_;  // outlives whatever holds memory of a step
   GradientSync gradients_;
   StepInputs inputs_;
   std::shared_ptr<Optimizer> optimizer_;

@@ -164,10 +164,6 @@ Tried try_rank(const RunSetup& setup,
                  model,
                  setup,
                  {.observer = &locator, .microbatches = microbatches, .locate_errors = true});
-  placement.begin(*rank.mesh, model.parts().parameter_list());
-  step.run();
-  wrong.add(model.parts(), placement);
-  step.losses();
   Tried tried{step.plan(), {}, false};
   for (const Parameter* parameter : model.parts().parameter_list()) {
     tried.experts |= parameter->layout.expert();
@@ -178,6 +174,11 @@ Tried try_rank(const RunSetup& setup,
         info.layer >= 0 && layers[static_cast<std::size_t>(info.layer)].role == ModelLayer::block;
     if (block) tried.blocks.push_back(info);
   }
+  if (setup.graphs->whole_step()) setup.graphs->check(tried.blocks);  // before they are captured
+  placement.begin(*rank.mesh, model.parts().parameter_list());
+  step.run();
+  wrong.add(model.parts(), placement);
+  step.losses();
   return tried;
 }
 

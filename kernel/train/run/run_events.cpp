@@ -31,12 +31,11 @@ std::string schedule_picture(const RunSetup& setup, const Mesh& mesh) {
 }
 
 // Its launches are those of a dry step.
-std::string graphs_text(const RunSetup& setup, const Rank& rank, const ModelGraphs& graphs) {
+std::string graphs_text(const RunSetup& setup, const Rank& rank, GraphUse use) {
   const Rank dry = dry_rank(setup.layout, rank.mesh->rank(), rank.device);
   PlacedModel model(dry, setup);
   TrainStep step(dry, model, setup);
   const GraphUse counted = graph_use_of(step, dry);
-  GraphUse use = graphs.use();
   use.launches = counted.launches;
   use.replayed = counted.replayed;
   return use.text();
@@ -82,7 +81,9 @@ RunStart run_start(const TrainerArguments& arguments,
   if (rank.mesh->rank() == 0) {
     event.flops_per_token = model_flops_per_token(setup, rank.device);
     event.schedule = schedule_picture(setup, *rank.mesh);
-    if (step.graphs() != nullptr) event.graphs = graphs_text(setup, rank, *step.graphs());
+    if (const GraphUse use = step.graph_use(); use.graphs > 0) {
+      event.graphs = graphs_text(setup, rank, use);
+    }
   }
   return event;
 }

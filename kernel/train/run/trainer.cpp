@@ -184,7 +184,7 @@ class Trainer {
     const i64 step = step_.steps() + 1;
     if (!recorded_.contains(step)) return step_.run();
     recorder_.begin(step);
-    step_.run();
+    step_.run_observed();
     records_.push_back(recorder_.end(step_.plan()));
   }
 

@@ -128,12 +128,32 @@ std::shared_ptr<GraphPolicy> make_graphs(const RunSetup& setup) {
 }
 
 void check_graphs(const RunSetup& setup) {
-  const i64 every = setup.config->check.graphs_every;
-  if (every == 0 || setup.config->graph.type != "none") return;
-  fail_config(
-      "{}: [check] graphs_every = {} has no effect: [graph] type = \"none\" captures nothing",
-      setup.maker->origin("check", "graphs_every"),
-      every);
+  const CheckSection& check = setup.config->check;
+  const std::string& type = setup.config->graph.type;
+  const auto refuse = [&](std::string_view key, const std::string& why) {
+    fail_config("{}: [check] {}", setup.maker->origin("check", key), why);
+  };
+  const bool whole = setup.graphs != nullptr && setup.graphs->whole_step();
+  if (check.graphs_every > 0 && type == "none") {
+    refuse("graphs_every",
+           fmt::format("graphs_every = {} has no effect: [graph] type = \"none\" captures nothing",
+                       check.graphs_every));
+  }
+  if (check.graphs_every > 0 && whole) {
+    refuse("graphs_every",
+           fmt::format("graphs_every = {} compares graphs of single phases, and [graph] type = "
+                       "\"{}\" has one of a whole step: choose \"partial\" to compare",
+                       check.graphs_every,
+                       type));
+  }
+  if (check.on_bad_step == "skip" && whole) {
+    refuse(
+        "on_bad_step",
+        fmt::format("on_bad_step = \"skip\" reads each loss on the host before the update, which "
+                    "is inside the graph of [graph] type = \"{}\": choose \"stop\" or "
+                    "\"rewind\", or type = \"partial\"",
+                    type));
+  }
 }
 
 void check_bad_steps(const RunSetup& setup) {

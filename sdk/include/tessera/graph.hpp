@@ -37,6 +37,9 @@ class TESSERA_API GraphPolicy {
   /// rank, and ranks of one stage have the same.
   virtual std::vector<CapturedRange> choose(std::span<const PhaseInfo> phases,
                                             const Plan& plan) const = 0;
+  /// True: one graph holds a whole training step, with all microbatches, messages, sums of
+  /// gradients and the update. No phase is dynamic then, and choose() is not asked.
+  virtual bool whole_step() const { return false; }
 };
 
 }  // namespace tessera
