@@ -62,6 +62,7 @@ Bundle CheckedFrame::inputs() const {
 }
 
 void CheckedFrame::forward(Context& cx, Bundle& bundle) {
+  bundle.arrive(*cx.stream);
   found_ = bundle;
   slots_.frame(slot_).forward(cx, bundle);
   Context again = cx;
@@ -72,6 +73,7 @@ void CheckedFrame::forward(Context& cx, Bundle& bundle) {
   const CapturedPhases& range = slots_.range();
   for (std::size_t phase = 0; phase < range.phases.size(); ++phase) {
     run_phase(range.phases[phase], again, eager);
+    eager.arrive(*again.stream);
     const std::vector<Tensor>& replayed = slots_.after_phase(slot_, phase);
     for (std::size_t i = 0; i < replayed.size(); ++i) {
       const bool passed = !range.reads.empty() && !range.reads[i];

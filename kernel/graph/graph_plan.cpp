@@ -89,7 +89,9 @@ GraphPlan plan_graphs(const Plan& plan) {
   const auto chunks = static_cast<std::size_t>(plan.shape.chunks);
   std::vector<bool> captured(chunks), split(chunks);
   for (const PlanAction& action : plan.actions) {
-    if (action.kind == PlanAction::Bi) split[static_cast<std::size_t>(action.chunk)] = true;
+    if (action.kind != PlanAction::Bi) continue;
+    const bool captured = plan.phases[static_cast<std::size_t>(action.phase)].graph >= 0;
+    if (captured) split[static_cast<std::size_t>(action.chunk)] = true;
   }
   for (int i = 0; i < static_cast<int>(plan.phases.size()); ++i) {
     const PhaseInfo& info = plan.phases[static_cast<std::size_t>(i)];

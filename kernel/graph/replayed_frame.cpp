@@ -145,6 +145,7 @@ void GraphSlots::ReplayedFrame::run_forward(Context& cx, Bundle& bundle, bool ke
     }
     if (keep) boundaries_.push_back(bundle.tensors());
   }
+  bundle.arrive(*cx.stream);  // a graph waits for what it starts
   cx.tape->end(bundle.tensors());
 }
 
@@ -341,6 +342,7 @@ void GraphSlots::ReplayedFrame::load(Context& cx, const Bundle& bundle) {
 
 void GraphSlots::ReplayedFrame::forward(Context& cx, Bundle& bundle) {
   expect(0);
+  bundle.arrive(*cx.stream);
   load(cx, bundle);
   replay(cx);
   for (std::size_t i = 0; i < places_.size(); ++i) {

@@ -28,7 +28,8 @@ Chunk::Chunk(const Model& model,
                         .layer = i,
                         .phase = static_cast<int>(phases_.size()),
                         .scope = std::string(phase.scope),
-                        .shapes = phase.shapes});
+                        .shapes = phase.shapes,
+                        .lane = phase.lane});
       phases_.push_back(std::move(phase));
     }
     layers_.push_back(std::move(layer));

@@ -53,6 +53,7 @@ void StepMeter::started(u64 id, const GroupSpec& group, const Collective& collec
     current_.seconds += seconds;
     return;
   }
+  current_.inside += seconds;
   double& lane = comm_[static_cast<std::size_t>(group.lane)];
   lane = std::max(lane, compute_) + seconds;
   ends_[id] = lane;
@@ -61,6 +62,7 @@ void StepMeter::started(u64 id, const GroupSpec& group, const Collective& collec
 void StepMeter::waited(u64 id) {
   const auto found = ends_.find(id);
   if (found == ends_.end()) return;
+  current_.waited += std::max(0.0, found->second - compute_);
   compute_ = std::max(compute_, found->second);
   ends_.erase(found);
 }
@@ -70,6 +72,8 @@ StepMeter::Cost StepMeter::total() const {
   for (const Cost& cost : actions_) {
     sum.seconds += cost.seconds;
     sum.collectives += cost.collectives;
+    sum.inside += cost.inside;
+    sum.waited += cost.waited;
     sum.flops += cost.flops;
     sum.bytes += cost.bytes;
     sum.launches += cost.launches;

@@ -22,6 +22,8 @@ class StepMeter final : public ActionObserver {
   struct Cost {
     double seconds = 0;      ///< of an action that starts collectives: theirs
     double collectives = 0;  ///< seconds in them, also where compute hides them
+    double inside = 0;       ///< of `collectives`, those that phases start
+    double waited = 0;       ///< seconds that phases wait for them; the rest is hidden
     double sent = 0;         ///< bytes of an Exchange's sends, as they are timed
     double flops = 0, bytes = 0;
     i64 launches = 0;

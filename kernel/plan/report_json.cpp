@@ -69,7 +69,9 @@ Json class_json(const Representative& r) {
       .add("flops", r.total.flops)
       .add("moved_bytes", r.total.bytes)
       .add("launches", r.total.launches)
-      .add("collective_seconds", r.total.collectives);
+      .add("collective_seconds", r.total.collectives)
+      .add("phase_collective_seconds", r.total.inside)
+      .add("phase_waiting_seconds", r.total.waited);
 }
 
 Json asides_json(const PlannedAsides& of) {

@@ -123,6 +123,11 @@ std::string rank_text(const Prediction& p, const Representative& r) {
     text += fmt::format(" {} {}", category_name(static_cast<Category>(c)), bytes_text(peak));
   }
   text += "\n";
+  if (r.total.inside > 0) {
+    text += fmt::format("  collectives of phases {}, {:.0f} % of it hidden\n",
+                        seconds_text(r.total.inside),
+                        100 * std::max(0.0, 1 - r.total.waited / r.total.inside));
+  }
   if (r.graphs.segments > 0) text += fmt::format("  graphs: {}\n", r.graphs.text());
   for (const Traffic& t : r.traffic) {
     text += fmt::format("  {:<6} {:<14} {:>6} messages {:>9}\n",

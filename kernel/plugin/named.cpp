@@ -118,6 +118,9 @@ struct NamedSchedule final : Named<PipelineSchedule> {
   int warmup(const PipelineShape& shape) const override {
     return call("warmup", [&](auto& c) { return c.warmup(shape); });
   }
+  bool overlaps() const override {
+    return call("overlaps", [](auto& c) { return c.overlaps(); });
+  }
   std::vector<Action> order(const PipelineShape& shape) const override {
     return call("order", [&](auto& c) { return c.order(shape); });
   }

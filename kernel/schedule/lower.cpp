@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <string>
 #include <tuple>
 #include <utility>
 
+#include "kernel/schedule/interleave.hpp"
 #include "kernel/schedule/reductions.hpp"
 #include "tessera/error.hpp"
 
@@ -35,8 +37,7 @@ class Lowering {
 
   /// Action `number` of this rank's order.
   void add(int number, const Action& action) {
-    const auto [begin, end] = releases_.equal_range(number);
-    for (auto exchange = begin; exchange != end; ++exchange) released_.push_back(exchange->second);
+    releases(number);
     const auto chunk = static_cast<std::size_t>(action.chunk);
     if (action.kind == Action::F) {
       for (int phase = first_[chunk]; phase <= last_[chunk]; ++phase) add_phase(action, phase);
@@ -45,6 +46,25 @@ class Lowering {
         if (action.kind != Action::Bw) recompute(action, phase);
         add_phase(action, phase);
       }
+    }
+  }
+
+  /// Actions `number` and the one after it, a pair.
+  void add(int number, const Action& forward, const Action& backward) {
+    const std::vector<int> down = phases_of(forward.chunk);
+    std::vector<int> up = phases_of(backward.chunk);
+    std::ranges::reverse(up);
+    for (const PairStep& step : interleave(plan_.phases, down, up)) {
+      if (step.kind == Action::F) {
+        if (step.phase == down.front()) releases(number);
+        add_phase(forward, step.phase);
+        continue;
+      }
+      if (step.phase == up.front() && step.kind != Action::Bw) releases(number + 1);
+      Action half = backward;
+      half.kind = step.kind;
+      if (half.kind != Action::Bw) recompute(half, step.phase);
+      add_phase(half, step.phase);
     }
   }
 
@@ -66,6 +86,19 @@ class Lowering {
 
  private:
   int index() const { return static_cast<int>(plan_.actions.size()); }
+
+  std::vector<int> phases_of(int chunk) const {
+    const auto at = static_cast<std::size_t>(chunk);
+    std::vector<int> phases(static_cast<std::size_t>(last_[at] - first_[at] + 1));
+    std::iota(phases.begin(), phases.end(), first_[at]);
+    return phases;
+  }
+
+  // The first phase of action `number` waits for these sends.
+  void releases(int number) {
+    const auto [begin, end] = releases_.equal_range(number);
+    for (auto exchange = begin; exchange != end; ++exchange) released_.push_back(exchange->second);
+  }
 
   void after(PlanAction& next, PlanAction::Kind kind, int phase) const {
     const auto found = index_.find({kind, next.microbatch, phase});
@@ -123,7 +156,9 @@ class Lowering {
         break;
       default:
         after(next, PlanAction::F, last_[chunk]);
-        if (phase < last_[chunk]) after(next, next.kind, phase + 1);
+        for (const auto kind : {PlanAction::B, PlanAction::Bi}) {
+          if (phase < last_[chunk]) after(next, kind, phase + 1);
+        }
         if (phase == last_[chunk]) after_neighbour(next, false);
         after(next, PlanAction::Recompute, phase);
     }
@@ -180,8 +215,15 @@ Plan lower(const Pipeline& pipeline,
   auto exchange = pipeline.exchanges[rank].begin();
   const auto end = pipeline.exchanges[rank].end();
   for (int i = 0; i <= static_cast<int>(order.size()); ++i) {
-    while (exchange != end && exchange->before == i) lowering.add(*exchange++);
-    if (i < static_cast<int>(order.size())) lowering.add(i, order[static_cast<std::size_t>(i)]);
+    const auto at = static_cast<std::size_t>(i);
+    const bool pair = at < order.size() && orders.leads_pair(rank, at);
+    // Nothing is posted between the two of a pair.
+    while (exchange != end && exchange->before <= (pair ? i + 1 : i)) lowering.add(*exchange++);
+    if (pair) {
+      lowering.add(i++, order[at], order[at + 1]);
+    } else if (at < order.size()) {
+      lowering.add(i, order[at]);
+    }
   }
   if (!plan.shape.training) return plan;
 

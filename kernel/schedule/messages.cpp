@@ -13,7 +13,7 @@ namespace {
 struct Planned {
   double time = 0;  // the value exists
   int from = 0, to = 0;
-  int producer = 0;  // index in the order of `from`
+  int producer = 0;  // index in the order of `from`; of a pair, its last
   int microbatch = 0, stage = 0;
   bool forward = true;
 
@@ -33,8 +33,10 @@ std::vector<Planned> messages_of(const Orders& orders, const Timeline& timeline)
       if (next < 0 || next > orders.last_stage()) continue;
       const int to = orders.owners[static_cast<std::size_t>(next)].rank;
       if (to == rank) continue;
-      const double time = timeline.actions[static_cast<std::size_t>(rank)][i].end;
-      all.push_back({time, rank, to, static_cast<int>(i), action.microbatch, stage, forward});
+      const auto r = static_cast<std::size_t>(rank);
+      const std::size_t made = orders.pair_end(r, i);
+      const double time = timeline.actions[r][made].end;
+      all.push_back({time, rank, to, static_cast<int>(made), action.microbatch, stage, forward});
     }
   }
   std::ranges::sort(all, {}, &Planned::key);

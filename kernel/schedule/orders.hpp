@@ -15,6 +15,19 @@ struct Orders {
   std::vector<std::vector<Action>> by_rank;  ///< in launch order
   std::vector<std::vector<int>> stages;      ///< by rank and chunk
   std::vector<Owner> owners;                 ///< by virtual stage
+  /// By rank and action: does it make a pair with the next one? The pair starts once both have
+  /// their inputs, and both have their results at its end (PipelineSchedule::overlaps).
+  std::vector<std::vector<bool>> leads = {};
+  bool leads_pair(std::size_t rank, std::size_t action) const {
+    return rank < leads.size() && leads[rank][action];
+  }
+  /// Of what runs with an action, the first and the last: itself where it is in no pair.
+  std::size_t pair_begin(std::size_t rank, std::size_t action) const {
+    return action > 0 && leads_pair(rank, action - 1) ? action - 1 : action;
+  }
+  std::size_t pair_end(std::size_t rank, std::size_t action) const {
+    return leads_pair(rank, action) ? action + 1 : action;
+  }
   int stage(int rank, int chunk) const {
     return stages[static_cast<std::size_t>(rank)][static_cast<std::size_t>(chunk)];
   }

@@ -1,8 +1,10 @@
 #include "kernel/schedule/timeline.hpp"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <string>
+#include <tuple>
 
 #include "kernel/schedule/task_graph.hpp"
 #include "tessera/error.hpp"
@@ -41,7 +43,7 @@ class OrderPlayer {
     for (std::size_t i = 0; i < actions_.size(); ++i) {
       for (const Key& before : needs(actions_[i].rank, *actions_[i].action)) {
         const int task = task_of(before);
-        graph_.after(static_cast<int>(i), task == kNone ? never_ : task);
+        graph_.after(begin_of(static_cast<int>(i)), task == kNone ? never_ : end_of(task));
       }
     }
     graph_.run();
@@ -68,6 +70,18 @@ class OrderPlayer {
     return tasks_[(stage * 3 + key.pass) * microbatches() +
                   static_cast<std::size_t>(key.microbatch)];
   }
+
+  // Actions of a pair start and end together.
+  int begin_of(int task) const {
+    return task - index(task) +
+           static_cast<int>(
+               orders_.pair_begin(rank_of(task), static_cast<std::size_t>(index(task))));
+  }
+  int end_of(int task) const {
+    return task - index(task) +
+           static_cast<int>(orders_.pair_end(rank_of(task), static_cast<std::size_t>(index(task))));
+  }
+  std::size_t rank_of(int task) const { return static_cast<std::size_t>(at(task).rank); }
 
   Key key_of(int rank, const Action& action) const {
     return {pass_of(action), action.microbatch, orders_.stage(rank, action.chunk)};
@@ -188,11 +202,19 @@ double Timeline::bubble() const {
 std::vector<std::vector<int>> Timeline::live(const PipelineShape& shape) const {
   std::vector<std::vector<int>> peaks;
   for (const std::vector<Block>& rank : blocks) {
+    // Blocks of a pair take turns: an F begins with its first one, all else ends with its last.
     std::vector<Action> actions;
-    actions.reserve(rank.size());
-    for (const Block& block : rank) {
-      const bool goes_on = !actions.empty() && actions.back() == block.action;
-      if (!block.again && !goes_on) actions.push_back(block.action);
+    const auto key = [](const Action& action) {
+      return std::tuple(action.kind, action.microbatch, action.chunk);
+    };
+    std::map<std::tuple<Action::Kind, int, int>, std::size_t> counted;
+    for (std::size_t i = 0; i < rank.size(); ++i) {
+      if (rank[i].again) continue;
+      const auto [entry, first] = counted.emplace(key(rank[i].action), i);
+      if (!first && rank[i].action.kind != Action::F) entry->second = i;
+    }
+    for (std::size_t i = 0; i < rank.size(); ++i) {
+      if (!rank[i].again && counted.at(key(rank[i].action)) == i) actions.push_back(rank[i].action);
     }
     peaks.emplace_back();
     for (int chunk = 0; chunk < shape.chunks; ++chunk) {

@@ -67,7 +67,22 @@ std::shared_ptr<HostBlock> HostBlocks::take(Device& device, i64 bytes) {
   return {new HostBlock(std::move(block)), give_back};
 }
 
+Bundle::UnderWay::UnderWay(const UnderWay& other) { *this = other; }
+
+Bundle::UnderWay& Bundle::UnderWay::operator=(const UnderWay& other) {
+  if (this == &other) return *this;
+  list.clear();
+  for (const Work& work : other.list) list.push_back(work.share());
+  return *this;
+}
+
+void Bundle::arrive(Stream& stream) {
+  for (Work& work : under_way_.list) work.wait(stream);
+  under_way_.list.clear();
+}
+
 void run_phase(const Phase& phase, Context& cx, Bundle& bundle) {
+  bundle.arrive(*cx.stream);
   for (const HostSlot slot : phase.reads) bundle.await(*cx.device, slot);
   phase.run(cx, bundle);
 }

@@ -133,12 +133,14 @@ class RankCheck {
     int calls = 0;
     const Meanwhile meanwhile = [&] { ++calls; };
     const ExpertRows rows = dispatcher.dispatch(cx, flight.bundle, {sent[0], sent[1]}, meanwhile);
+    flight.bundle.arrive(*cx.stream);
     std::vector<Batch> all;
     for (const i64 member : members_) all.push_back(batch_of(of_, load_, member, microbatch));
     const std::vector<Arrived> expected = arrived(all);
     const Values counts = read(dispatcher.counts(flight.bundle));
     check_arrived(rows, counts, expected);
     const Tensor y = dispatcher.combine(cx, flight.bundle, experts(cx, rows, counts), meanwhile);
+    flight.bundle.arrive(*cx.stream);
     if (calls != 2) note(fmt::format("meanwhile was called {} times in two phases", calls));
     const Tensor result = dispatcher.unpermute(cx, flight.bundle, y);
     cx.tape->end(std::array{result, Tensor()});

@@ -71,6 +71,7 @@ class LayerRun {
     bundle[hidden] = rank_.tensor({own_, layer_.features}, own_part(1)).with_var(kNeedsGradient);
     const Tape::FrameId frame = tape.begin(bundle.tensors());
     for (const Phase& phase : phases) run_phase(phase, cx, bundle);
+    bundle.arrive(*cx.stream);
     tape.end(bundle.tensors());
 
     const Tensor result = std::exchange(bundle[hidden], {});

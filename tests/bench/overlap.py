@@ -1,12 +1,17 @@
 #!/usr/bin/env python3
-"""Gradient reduction and parameter gathers that overlap compute, against ones that do not.
+"""Communication that overlaps compute, against communication that does not: gradient reduction and
+parameter gathers, and exchanges of experts.
 
-Two replicas with one thread each, small batches (128 tokens a replica and step, 14 million
-parameters), so that communication weighs. On: buckets of parallel.bucket_elements, each reduced as
-soon as its gradients are there, and under ZeRO-1 gathered while the phases before its first reader
-run. Off: one bucket larger than all parameters, ready only at the end of the backward pass, and
-gathered before the first phase. Below both the same step without communication: two runs of one
-replica at once.
+Reductions: two replicas with one thread each, small batches (128 tokens a replica and step, 14
+million parameters), so that communication weighs. On: buckets of parallel.bucket_elements, each
+reduced as soon as its gradients are there, and under ZeRO-1 gathered while the phases before its
+first reader run. Off: one bucket larger than all parameters, ready only at the end of the backward
+pass, and gathered before the first phase. Below both the same step without communication: two runs
+of one replica at once.
+
+Experts: two ranks with one thread each share eight experts (6 layers, 384 wide, 2,048 tokens a
+step, four microbatches a rank). On: schedule.overlap, which pairs each forward with a backward.
+Off: one after the other. Losses are the same bits. The plan is also made for a machine with GPUs.
 """
 
 import argparse
@@ -30,6 +35,19 @@ BOTH = {**MODEL, "batch.global": REPLICAS, "parallel.data": REPLICAS}
 ONE_BUCKET = 1_000_000_000
 NONE, OFF, ON = "no communication", "one bucket", "buckets, overlapped"
 COMMUNICATORS = ("shm", "gloo")
+CASES = ("reductions", "experts")
+EXPERTS = {
+    "batch.global": 8,
+    "batch.micro": 1,
+    "device.threads": 1,
+    "parallel.data": REPLICAS,
+    "parallel.expert": REPLICAS,
+    "model.block.mlp.type": "moe",
+    "model.block.mlp.experts": 8,
+    "model.block.mlp.ffn": 768,
+    "schedule.type": "sequential",
+}
+HARDWARE = ("cpu-host", "v100-dgx2")
 OPTIMIZERS = ("replicated", "distributed")
 
 
@@ -93,35 +111,76 @@ def print_table(lines, hidden, options):
         print(f"planned to be hidden, {optimizer}: {shares}")
 
 
+def measure_pairs(options, communicator, backwards):
+    """Seconds of a step with experts, by whether passes overlap."""
+    taken = {}
+    for on in (False, True)[:: -1 if backwards else 1]:
+        settings = {**EXPERTS, "schedule.overlap": on, "comm.type": communicator}
+        taken[on] = measure(settings, REPLICAS, options.warmup, options.steps)
+        print(f"{communicator:6}experts, pairs {'on' if on else 'off':4}"
+              f"{1e3 * taken[on].seconds:8.1f} ms", file=sys.stderr)
+    if taken[True].losses != taken[False].losses:
+        sys.exit(f"{communicator}: losses with pairs are not those without")
+    return {"on" if on else "off": steps.seconds for on, steps in taken.items()}
+
+
+def compare_pairs(options):
+    rounds = {communicator: [] for communicator in COMMUNICATORS}
+    for number in range(options.rounds):
+        for communicator, taken in rounds.items():
+            taken.append(measure_pairs(options, communicator, number % 2 == 1))
+    for hardware in HARDWARE:
+        seconds = {kind: planned({**EXPERTS, "schedule.overlap": kind == "on"}, hardware)
+                   for kind in ("off", "on")}
+        rounds[f"planned, {hardware}"] = [{k: p["step_seconds"] for k, p in seconds.items()}]
+    print("experts on two ranks, ms/step; off / on paired by round, median")
+    print(f"{'':32}{'off':>18}{'pairs':>18}{'off / pairs':>18}")
+    lines = {}
+    for name, taken in rounds.items():
+        line = {kind: 1e3 * statistics.median(r[kind] for r in taken) for kind in ("off", "on")}
+        line["off_over_on"] = statistics.median(r["off"] / r["on"] for r in taken)
+        print(f"{name:32}{line['off']:18.1f}{line['on']:18.1f}{line['off_over_on']:18.3f}")
+        lines[name] = line
+    return {"summary": lines, "rounds": rounds}
+
+
 def parse():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=20, help="timed steps of a measurement")
     parser.add_argument("--warmup", type=int, default=3)
     parser.add_argument("--bucket", type=int, default=1_000_000, help="elements, overlap on")
+    parser.add_argument("--cases", nargs="+", choices=CASES, default=list(CASES))
     parser.add_argument("--json", type=Path, metavar="FILE")
     return parser.parse_args()
 
 
-def main():
-    options = parse()
+def compare_reductions(options):
     rounds = {communicator: [] for communicator in COMMUNICATORS}
-    try:
-        for number in range(options.rounds):
-            for communicator, taken in rounds.items():
-                taken.append(measure_round(options, communicator, number % 2 == 1))
-    except processes.Failed as failure:
-        sys.exit(f"failed: {failure}")
+    for number in range(options.rounds):
+        for communicator, taken in rounds.items():
+            taken.append(measure_round(options, communicator, number % 2 == 1))
     seconds, hidden = plan(options)
     taken = {**rounds, "planned": [seconds]}
     lines = {(name, optimizer): summarise(of, optimizer)
              for name, of in taken.items() for optimizer in OPTIMIZERS}
-    print(f"{processes.cpu_model()}; {options.rounds} rounds of {options.steps} steps")
     print_table(lines, hidden, options)
+    flat = lambda of: {" ".join(case): value for case, value in of.items()}
+    return {"summary": flat(lines), "hidden": flat(hidden),
+            "rounds": {name: [flat(r) for r in of] for name, of in rounds.items()}}
+
+
+def main():
+    options = parse()
+    compare = {"reductions": compare_reductions, "experts": compare_pairs}
+    print(f"{processes.cpu_model()}; {options.rounds} rounds of {options.steps} steps")
+    record = {"machine": processes.cpu_model()}
+    try:
+        for case in options.cases:
+            record[case] = compare[case](options)
+    except processes.Failed as failure:
+        sys.exit(f"failed: {failure}")
     if options.json:
-        flat = lambda of: {" ".join(case): value for case, value in of.items()}
-        record = {"machine": processes.cpu_model(), "summary": flat(lines), "hidden": flat(hidden),
-                  "rounds": {name: [flat(r) for r in of] for name, of in rounds.items()}}
         options.json.write_text(json.dumps(record, indent=2) + "\n")
 
 

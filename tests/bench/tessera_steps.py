@@ -62,10 +62,11 @@ def measure(settings, ranks, warmup, steps, copies=1):
     return Steps(timed(slowest, "seconds"), mean, speed, losses, peaks)
 
 
-def planned(settings):
-    """What `tessera plan` says of the same run on its small CPU host."""
+def planned(settings, hardware="cpu-host"):
+    """What `tessera plan` says of the same run on a machine of configs/hardware."""
     run = {"run.steps": 1, "data.path": training_data(), **settings}
-    command = [PROGRAM, "plan", CONFIG, "--json", *arguments(run)]
+    table = ROOT / f"configs/hardware/{hardware}.toml"
+    command = [PROGRAM, "plan", CONFIG, "--json", "--hardware", table, *arguments(run)]
     output = subprocess.run(command, check=True, stdout=subprocess.PIPE, cwd=ROOT).stdout
     return json.loads(output)
 

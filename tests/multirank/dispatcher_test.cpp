@@ -108,6 +108,7 @@ TEST(AllToAll, RefusesSplitsThatDoNotAddUp) {
       try {
         const ExpertRows there = dispatcher->dispatch(
             cx, bundle, {rows.x.slice(0, 0, sent), rows.weights.slice(0, 0, sent)}, [] {});
+        bundle.arrive(*cx.stream);
         dispatcher->combine(cx, bundle, there.x.slice(0, 0, returned), [] {});
       } catch (const Error& error) {
         const std::lock_guard lock(mutex);

@@ -289,6 +289,7 @@ class MutantDispatcher final : public TokenDispatcher {
                       const ExpertRows& rows,
                       const Meanwhile& meanwhile) const override {
     ExpertRows arrived = inner_->dispatch(cx, bundle, rows, meanwhile);
+    bundle.arrive(*cx.stream);
     const i64 m = arrived.x.dim(0);
     if (!several_ || m < 2) return arrived;
     std::vector<i32> order(static_cast<std::size_t>(m));

@@ -149,6 +149,7 @@ void Executor::forward(Context& cx,
     at->forward(cx, phase);
   }
   if (phase + 1 < static_cast<int>(chunk.phases().size())) return;
+  at->bundle().arrive(*cx.stream);
   if (stage < last_stage_) {
     send_activations(cx, *at, action.microbatch, stage);
   } else if (calls.done) {

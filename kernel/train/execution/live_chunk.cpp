@@ -62,7 +62,9 @@ void LiveChunk::recompute(Context& cx, int index, bool first, bool last) {
   Context again = cx;
   again.recomputing = true;
   run(again, index, *again_);
-  if (last || framed(index + 1)) again_.reset();
+  if (!last && !framed(index + 1)) return;
+  again_->arrive(*cx.stream);
+  again_.reset();
 }
 
 void LiveChunk::backward(Context& cx, int index, Half half) {

@@ -161,9 +161,10 @@ Tensor defined(Context& cx, Tensor gradient, const Shape& shape, DType dtype) {
 
 using Carry = Arriving (*)(Context&, const Splits&, const std::vector<Tensor>&);
 
-// Carries rows forward one way, and gradients back the other. What runs meanwhile is recorded
-// before, so that its backward pass runs while gradients are under way.
+// Carries rows forward one way, and gradients back the other; both are still under way. What runs
+// meanwhile is recorded before, so that its backward pass runs while gradients are under way.
 std::vector<Tensor> carried(Context& cx,
+                            Bundle& bundle,
                             std::string_view operation,
                             const SharedSplits& splits,
                             const std::vector<Tensor>& rows,
@@ -173,7 +174,7 @@ std::vector<Tensor> carried(Context& cx,
   Arriving arriving = there(cx, *splits, rows);
   meanwhile();
   std::vector<Tensor> out = sum(cx, *splits, arriving);
-  arriving.work.wait(*cx.stream);
+  bundle.leave_under_way(std::move(arriving.work));
   if (!cx.recording()) return out;
   struct Form {
     Shape shape;
@@ -271,8 +272,14 @@ ExpertRows AllToAllDispatcher::dispatch(Context& cx,
           rows.x.dim(0),
           splits->sent(),
           splits->choices());
-  const std::vector<Tensor> arrived = carried(
-      cx, "moe_dispatch", splits, {rows.x, rows.weights}, &to_experts, &from_experts, meanwhile);
+  const std::vector<Tensor> arrived = carried(cx,
+                                              bundle,
+                                              "moe_dispatch",
+                                              splits,
+                                              {rows.x, rows.weights},
+                                              &to_experts,
+                                              &from_experts,
+                                              meanwhile);
   return {arrived[0], arrived[1]};
 }
 
@@ -291,7 +298,7 @@ Tensor AllToAllDispatcher::combine(Context& cx,
           ranks_->name(),
           y.dim(0),
           splits->received());
-  return carried(cx, "moe_combine", splits, {y}, &from_experts, &to_experts, meanwhile)[0];
+  return carried(cx, bundle, "moe_combine", splits, {y}, &from_experts, &to_experts, meanwhile)[0];
 }
 
 Tensor AllToAllDispatcher::unpermute(Context& cx, Bundle& bundle, const Tensor& y) const {

@@ -23,6 +23,7 @@ class Moe final : public Layer {
 
   Moe(const Config& config, BuildContext& build)
       : region_(build.tensor_region()),
+        several_(build.mesh().size(Axis::expert) * build.mesh().size(Axis::expert_tensor) > 1),
         swiglu_(config.activation == "swiglu"),
         hidden_(build.slot("hidden")),
         experts_(build.slot("moe.experts")),
@@ -78,13 +79,12 @@ class Moe final : public Layer {
                                            .gate = config.shared_gate,
                                            .init_std = config.init_std,
                                            .output_std = config.init_std / scale});
-    const Mesh& mesh = build.mesh();
-    overlaps_ =
-        config.shared_overlap && mesh.size(Axis::expert) * mesh.size(Axis::expert_tensor) > 1;
+    overlaps_ = config.shared_overlap && several_;
   }
 
   std::vector<Phase> phases() override {
     const Shapes shapes = dispatcher_->shapes();
+    const Lane lane = several_ ? Lane::comm : Lane::compute;
     std::vector<Phase> all = {
         {.scope = "moe_router", .run = [this](Context& cx, Bundle& bundle) { route(cx, bundle); }},
         {.scope = "moe_preprocess",
@@ -98,14 +98,16 @@ class Moe final : public Layer {
     all.push_back({.scope = "moe_dispatch",
                    .shapes = shapes,
                    .run = [this](Context& cx, Bundle& bundle) { dispatch(cx, bundle); },
-                   .reads = dispatcher_->reads()});
+                   .reads = dispatcher_->reads(),
+                   .lane = lane});
     all.push_back({.scope = "moe_experts",
                    .shapes = shapes,
                    .run = [this](Context& cx, Bundle& bundle) { compute(cx, bundle); }});
     all.push_back({.scope = "moe_combine",
                    .shapes = shapes,
                    .run = [this](Context& cx, Bundle& bundle) { combine(cx, bundle); },
-                   .reads = dispatcher_->reads()});
+                   .reads = dispatcher_->reads(),
+                   .lane = lane});
     all.push_back({.scope = "moe_unpermute",
                    .run = [this](Context& cx, Bundle& bundle) { unpermute(cx, bundle); }});
     // One row does not divide among the ranks of a tensor group, and a capacity counts all rows.
@@ -215,6 +217,7 @@ class Moe final : public Layer {
   }
 
   TensorRegion region_;
+  bool several_;  ///< ranks have the layer's experts
   bool swiglu_;
   Slot hidden_, experts_, weights_;
   AuxiliaryLosses auxiliary_;

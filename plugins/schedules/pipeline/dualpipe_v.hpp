@@ -4,12 +4,13 @@
 namespace tessera {
 
 /// In the steady state a forward of one chunk follows a backward of the other, which does not
-/// depend on it: in DualPipe the phases of such a pair interleave. Here they run one after the
-/// other.
+/// depend on it: in DualPipe the phases of such a pair interleave, here with `overlap`.
 class DualPipeV final : public VShape {
  public:
-  using Config = NoConfig;
-  DualPipeV(const Config&, ScheduleArguments&) {}
+  using Config = OverlapConfig;
+  DualPipeV(const Config& config, ScheduleArguments&) : overlap_(config.overlap) {}
+
+  bool overlaps() const override { return overlap_; }
 
  private:
   void train(int p, int rank, int microbatches, VOrder& order) const override {
@@ -47,6 +48,8 @@ class DualPipeV final : public VShape {
     }
     while (order.weight()) continue;
   }
+
+  bool overlap_;
 };
 
 }  // namespace tessera

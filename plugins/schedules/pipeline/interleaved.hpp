@@ -14,6 +14,7 @@ class Interleaved final : public PipelineSchedule {
   struct Config {
     i64 chunks = 2;
     Auto<i64> microbatch_group;
+    bool overlap = false;
     static void describe(Schema<Config>& s) {
       s.field("chunks", &Config::chunks, "model chunks (virtual stages) on each rank")
           .at_least(1)
@@ -26,11 +27,13 @@ class Interleaved final : public PipelineSchedule {
           .at_least(1)
           .at_most(kMostMicrobatches)
           .megatron("--microbatch-group-size-per-virtual-pipeline-stage");
+      s.field("overlap", &Config::overlap, kOverlap).megatron("--overlap-moe-expert-parallel-comm");
     }
   };
 
   Interleaved(const Config& config, ScheduleArguments& arguments)
-      : chunks_(static_cast<int>(config.chunks)),
+      : overlap_(config.overlap),
+        chunks_(static_cast<int>(config.chunks)),
         group_(static_cast<int>(config.microbatch_group.value_or(arguments.pipeline))) {
     if (group_ < arguments.pipeline) {
       fail_config("schedule.microbatch_group = {} must be at least parallel.pipeline = {}",
@@ -40,13 +43,15 @@ class Interleaved final : public PipelineSchedule {
   }
 
   int chunks() const override { return chunks_; }
+  bool overlaps() const override { return overlap_; }
 
   int warmup(const PipelineShape& shape) const override {
     const int all = shape.microbatches * chunks_;
+    const int after = shape.ranks - shape.rank - 1, more = overlap_ ? 1 : 0;
     if (!shape.training) return all;
-    if (shape.ranks == 1) return 0;
-    if (chunks_ == 1) return std::min(shape.ranks - shape.rank - 1, all);  // plain 1F1B
-    return std::min(2 * (shape.ranks - shape.rank - 1) + (chunks_ - 1) * group_, all);
+    if (shape.ranks == 1) return overlap_ ? chunks_ : 0;
+    if (chunks_ == 1 && !overlap_) return std::min(after, all);  // plain 1F1B
+    return std::min(2 * after + (chunks_ - 1) * group_ + more, all);
   }
 
   std::vector<Action> order(const PipelineShape& shape) const override {
@@ -66,6 +71,7 @@ class Interleaved final : public PipelineSchedule {
                   group_,
                   shape.microbatches);
     }
+    check_overlap(overlap_, shape);
     if (!shape.training) return one_by_one(table(Action::F, shape, group_), {}, warmup(shape));
     if (shape.ranks == 1) return without_pipeline(shape);
     return one_by_one(
@@ -90,6 +96,7 @@ class Interleaved final : public PipelineSchedule {
   std::vector<Action> without_pipeline(const PipelineShape& shape) const {
     const std::vector<Action> forwards = table(Action::F, shape, 1);
     const std::vector<Action> backwards = table(Action::B, shape, 1);
+    if (overlap_) return one_by_one(forwards, backwards, warmup(shape));
     std::vector<Action> actions;
     for (auto f = forwards.begin(), b = backwards.begin(); f != forwards.end();
          f += chunks_, b += chunks_) {
@@ -99,6 +106,7 @@ class Interleaved final : public PipelineSchedule {
     return actions;
   }
 
+  bool overlap_;
   int chunks_, group_;
 };
 

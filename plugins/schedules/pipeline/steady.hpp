@@ -1,9 +1,32 @@
 #pragma once
+#include <string_view>
 #include <vector>
 
+#include "tessera/error.hpp"
 #include "tessera/schedule.hpp"
 
 namespace tessera {
+
+inline constexpr std::string_view kOverlap =
+    "pair each forward with a backward of another microbatch and interleave their phases, so that "
+    "rows on their way to experts and back hide behind what the other pass computes; 1f1b and "
+    "interleaved_1f1b then have more warm-up forwards";
+
+/// [schedule] of schedules whose forwards and backwards may overlap.
+struct OverlapConfig {
+  bool overlap = false;
+  static void describe(Schema<OverlapConfig>& s) {
+    s.field("overlap", &OverlapConfig::overlap, kOverlap)
+        .megatron("--overlap-moe-expert-parallel-comm");
+  }
+};
+
+inline void check_overlap(bool overlap, const PipelineShape& shape) {
+  if (!overlap || !shape.training || shape.microbatches > 1) return;
+  fail_config(
+      "schedule.overlap: a step has 1 microbatch, and a forward overlaps the backward of another "
+      "one: change batch.global or batch.micro, or take overlap away");
+}
 
 /// `warmup` forwards, then one forward and one backward in turn, then the backwards that are left.
 inline std::vector<Action> one_by_one(const std::vector<Action>& forwards,

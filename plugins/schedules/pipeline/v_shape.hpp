@@ -4,6 +4,7 @@
 #include <deque>
 #include <vector>
 
+#include "steady.hpp"
 #include "tessera/schedule.hpp"
 
 namespace tessera {
@@ -61,6 +62,7 @@ class VShape : public PipelineSchedule {
   }
 
   std::vector<Action> order(const PipelineShape& shape) const final {
+    if (overlaps() && shape.training) check_pairs(shape);
     VOrder order(shape.microbatches);
     if (shape.training) {
       train(shape.ranks, shape.rank, shape.microbatches, order);
@@ -74,6 +76,16 @@ class VShape : public PipelineSchedule {
       if (order.forwards(0) < m) order.forward(0);
     }
     return std::move(order.actions);
+  }
+
+  // Without them all, what is left of the form has its passes in other pairs.
+  static void check_pairs(const PipelineShape& shape) {
+    if (shape.microbatches >= 2 * shape.ranks) return;
+    fail_config(
+        "schedule.overlap: {} microbatches of a step make no pairs under this schedule, it takes 2 "
+        "· parallel.pipeline = {}: change batch.global or batch.micro, or take overlap away",
+        shape.microbatches,
+        2 * shape.ranks);
   }
 
  private:

@@ -51,6 +51,13 @@ class TESSERA_API Bundle {
   /// reads back arrive here, with what `stream` holds now. A bundle is replayed once they were
   /// awaited.
   void replayed(Stream& stream, const Bundle& captured);
+  /// Of a phase that starts a collective and leaves its results in slots before they are there:
+  /// whatever runs phases waits before the next one that runs on this bundle, so that it may run
+  /// phases of other bundles in between.
+  void leave_under_way(Work work) { under_way_.list.push_back(std::move(work)); }
+  /// Later work of `stream` sees what was left under way. run_phase does so before each phase;
+  /// whatever reads slots after the last phase does so first.
+  void arrive(Stream& stream);
   /// What was read back and awaited; empty before.
   const std::vector<i64>& operator[](HostSlot slot) const {
     return host_[position(slot.index, host_.size())].values;
@@ -71,8 +78,18 @@ class TESSERA_API Bundle {
     std::shared_ptr<HostBlock> under_way;  // being copied, until it is awaited
     Event arrived;
   };
+  struct UnderWay {  // a copy of a bundle waits for the same
+    UnderWay() = default;
+    UnderWay(const UnderWay& other);
+    UnderWay& operator=(const UnderWay& other);
+    UnderWay(UnderWay&&) noexcept = default;
+    UnderWay& operator=(UnderWay&&) noexcept = default;
+    ~UnderWay() = default;
+    std::vector<Work> list;
+  };
   std::vector<Tensor> tensors_;
   std::vector<HostValues> host_;
+  UnderWay under_way_;
   std::shared_ptr<HostBlocks> blocks_;
 };
 
@@ -92,6 +109,12 @@ enum class Shapes : u8 {
   dynamic,  ///< shapes depend on data: never runs during a capture
 };
 
+/// Where a phase spends its time.
+enum class Lane : u8 {
+  compute,
+  comm,  ///< it starts an exchange, forward and backward, that the phase after it waits for
+};
+
 /// One step of a layer's forward. `scope` names it for graph policies and recompute: "attn", "mlp",
 /// "moe_router", "moe_preprocess", "moe_dispatch", "moe_experts", "moe_combine", "shared_experts",
 /// "embedding", "head". `run` is const in effect: all state is in context and bundle.
@@ -106,12 +129,16 @@ struct Phase {
   /// Host slots that `run` reads: the host waits for them right before it, and nowhere else. Such a
   /// phase is not captured.
   std::vector<HostSlot> reads = {};
+  /// Where a schedule overlaps forward and backward passes, phases of another microbatch run after
+  /// one of lane `comm`, before its results are read.
+  Lane lane = Lane::compute;
   /// Set by the kernel: the configuration's table of the component that the phase belongs to, with
   /// where its type was written, for errors.
   std::string component = {};
 };
 
-/// Waits for what the phase reads, then runs it: how whatever has phases runs one.
+/// Waits for what the phase reads and for what is under way, then runs it: how whatever has phases
+/// runs one.
 TESSERA_API void run_phase(const Phase& phase, Context& cx, Bundle& bundle);
 
 /// A part of a model with parameters and phases. Plugin kind "layer". Slots, parameters and

@@ -51,8 +51,13 @@ class TESSERA_API PipelineSchedule {
   /// default counted along order(): exact. The verifier holds the plan to it.
   virtual int live(const PipelineShape& shape, int chunk) const;
   /// Forwards before the steady state. By default those that lead order(), without the one that
-  /// the first backward pairs with when more follow. For people and reports only.
+  /// the first backward pairs with when more follow. For people and reports, and for overlaps().
   virtual int warmup(const PipelineShape& shape) const;
+  /// Do forward and backward passes overlap? Then each F of order() after the first warmup() ones
+  /// that a B of another microbatch follows makes a pair with it: their phases are interleaved, so
+  /// that exchanges of one hide behind what the other computes. For other ranks a pair is one
+  /// action: it waits for both inputs, and both results are sent after it. For training only.
+  virtual bool overlaps() const { return false; }
   /// Every (microbatch, chunk) once, in this rank's order.
   virtual std::vector<Action> order(const PipelineShape& shape) const = 0;
 };

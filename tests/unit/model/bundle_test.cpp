@@ -97,5 +97,49 @@ TEST_F(ReadBack, RefusesWhatWasNotReadBack) {
   EXPECT_THROW(bundle.read_back(cx_, slot_, bench_.tensor({1}, DType::fp32, {1})), Error);
 }
 
+class UnderWay : public ReadBack {
+ protected:
+  class Counted final : public PendingCollective {
+   public:
+    explicit Counted(int& waits) : waits_(waits) {}
+    void wait(Stream&) override { ++waits_; }
+    void join() override {}
+
+   private:
+    int& waits_;
+  };
+  void start(Bundle& bundle) {
+    bundle.leave_under_way(
+        Work(std::make_shared<Counted>(waits_), *cx_.stream, Work::Memory(), Work::Memory()));
+  }
+  int waits_ = 0;
+};
+
+TEST_F(UnderWay, IsWaitedForByTheNextPhaseOfTheBundle) {
+  Bundle bundle(1, 0), other(1, 0);
+  const Phase starts{
+      .scope = "moe_dispatch", .run = [&](Context&, Bundle& b) { start(b); }, .lane = Lane::comm};
+  int before = -1;
+  const Phase reads{.scope = "moe_experts", .run = [&](Context&, Bundle&) { before = waits_; }};
+  run_phase(starts, cx_, bundle);
+  run_phase(reads, cx_, other);
+  EXPECT_EQ(before, 0) << "another microbatch's phase";
+  run_phase(reads, cx_, bundle);
+  EXPECT_EQ(before, 1);
+  run_phase(reads, cx_, bundle);
+  bundle.arrive(*cx_.stream);
+  EXPECT_EQ(waits_, 1) << "once";
+}
+
+TEST_F(UnderWay, IsWaitedForByCopiesToo) {
+  Bundle bundle(1, 0);
+  start(bundle);
+  Bundle copy = bundle;
+  copy.arrive(*cx_.stream);
+  EXPECT_EQ(waits_, 1);
+  bundle.arrive(*cx_.stream);
+  EXPECT_EQ(waits_, 2);
+}
+
 }  // namespace bundle_test
 }  // namespace tessera

@@ -30,7 +30,10 @@ const std::vector<Case> kCases = {{"gpipe", "", 3, 4},
                                   {"zb_h1", "", 3, 4},
                                   {"zbv", "", 2, 3},
                                   {"zbv", "", 3, 5},
-                                  {"dualpipe_v", "", 2, 4}};
+                                  {"dualpipe_v", "", 2, 4},
+                                  {"1f1b", "overlap = true", 3, 6},
+                                  {"interleaved_1f1b", "overlap = true", 2, 4},
+                                  {"dualpipe_v", "overlap = true", 2, 5}};
 
 struct Counts {
   int accepted = 0, rejected = 0;

@@ -23,6 +23,7 @@ class MutatedSchedule final : public PipelineSchedule {
   Place place(const PipelineShape& shape, int rank, int chunk) const override {
     return base_->place(shape, rank, chunk);
   }
+  bool overlaps() const override { return base_->overlaps(); }
   std::vector<Action> order(const PipelineShape& shape) const override {
     const bool same = shape.ranks == shape_.ranks && shape.chunks == shape_.chunks &&
                       shape.microbatches == shape_.microbatches &&

@@ -46,7 +46,7 @@ inline PipelineShape one_stage(int microbatches, bool training = true) {
   return shape;
 }
 
-/// One layer of two phases in each chunk.
+/// One layer of two phases in each chunk, the second of which starts an exchange.
 inline std::vector<PhaseInfo> two_phases_a_chunk(int chunks, bool recompute = false) {
   std::vector<PhaseInfo> phases;
   for (int i = 0; i < 2 * chunks; ++i) {
@@ -55,6 +55,7 @@ inline std::vector<PhaseInfo> two_phases_a_chunk(int chunks, bool recompute = fa
     info.phase = i;
     info.scope = i % 2 == 0 ? "attn" : "mlp";
     info.recompute = recompute;
+    info.lane = i % 2 == 0 ? Lane::compute : Lane::comm;
     phases.push_back(info);
   }
   return phases;

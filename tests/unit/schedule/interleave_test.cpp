@@ -1,0 +1,163 @@
+// Pairs of a forward and a backward pass: whose phase runs when.
+#include "kernel/schedule/interleave.hpp"
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+
+#include "kernel/schedule/verify.hpp"
+#include "schedule_support.hpp"
+
+namespace tessera::testing {
+namespace interleave_test {
+
+using ::testing::ElementsAre;
+
+void add(std::vector<PhaseInfo>& phases, int layer, const std::string& scope) {
+  const bool comm = scope == "dispatch" || scope == "combine";
+  PhaseInfo info;
+  info.layer = layer;
+  info.phase = static_cast<int>(phases.size());
+  info.scope = scope;
+  info.lane = comm ? Lane::comm : Lane::compute;
+  phases.push_back(info);
+}
+
+// Layers of attention and an MLP, or of experts on several ranks.
+std::vector<PhaseInfo> layers(const std::vector<bool>& experts) {
+  std::vector<PhaseInfo> phases;
+  for (int layer = 0; layer < static_cast<int>(experts.size()); ++layer) {
+    if (experts[static_cast<std::size_t>(layer)]) {
+      for (const char* scope : {"attn", "router", "dispatch", "experts", "combine", "unpermute"}) {
+        add(phases, layer, scope);
+      }
+    } else {
+      for (const char* scope : {"attn", "mlp"}) add(phases, layer, scope);
+    }
+  }
+  return phases;
+}
+
+std::vector<std::string> steps_of(const std::vector<PhaseInfo>& phases) {
+  std::vector<int> down(phases.size());
+  for (std::size_t i = 0; i < down.size(); ++i) down[i] = static_cast<int>(i);
+  const std::vector<int> up(down.rbegin(), down.rend());
+  std::vector<std::string> text;
+  for (const PairStep& step : interleave(phases, down, up)) {
+    constexpr std::string_view kNames[] = {"F", "B", "Bi", "Bw"};
+    const PhaseInfo& info = phases[static_cast<std::size_t>(step.phase)];
+    text.push_back(fmt::format("{}{} {}", kNames[step.kind], info.layer, info.scope));
+  }
+  return text;
+}
+
+TEST(Interleave, HidesEachExchangeBehindTheOtherPass) {
+  EXPECT_THAT(steps_of(layers({true, true})),
+              ElementsAre("B1 unpermute",
+                          "B1 combine",
+                          "F0 attn",
+                          "F0 router",
+                          "Bi1 experts",
+                          "F0 dispatch",
+                          "Bw1 experts",
+                          "B1 dispatch",
+                          "F0 experts",
+                          "F0 combine",
+                          "B1 router",
+                          "B1 attn",
+                          "B0 unpermute",
+                          "B0 combine",
+                          "F0 unpermute",
+                          "F1 attn",
+                          "F1 router",
+                          "Bi0 experts",
+                          "F1 dispatch",
+                          "Bw0 experts",
+                          "B0 dispatch",
+                          "F1 experts",
+                          "F1 combine",
+                          "B0 router",
+                          "B0 attn",
+                          "F1 unpermute"));
+}
+
+TEST(Interleave, TakesTurnsLayerByLayerWithoutExchanges) {
+  EXPECT_THAT(
+      steps_of(layers({false, false})),
+      ElementsAre(
+          "B1 mlp", "B1 attn", "F0 attn", "F0 mlp", "B0 mlp", "B0 attn", "F1 attn", "F1 mlp"));
+  EXPECT_THAT(steps_of(layers({true, false})),
+              ElementsAre("B1 mlp",
+                          "B1 attn",
+                          "B0 unpermute",
+                          "B0 combine",
+                          "F0 attn",
+                          "F0 router",
+                          "Bi0 experts",
+                          "F0 dispatch",
+                          "Bw0 experts",
+                          "B0 dispatch",
+                          "F0 experts",
+                          "F0 combine",
+                          "B0 router",
+                          "B0 attn",
+                          "F0 unpermute",
+                          "F1 attn",
+                          "F1 mlp"));
+}
+
+TEST(Interleave, LeavesPhasesInGraphsWhole) {
+  std::vector<PhaseInfo> phases = layers({true});
+  phases[3].graph = 0;
+  EXPECT_THAT(steps_of(phases),
+              ElementsAre("B0 unpermute",
+                          "B0 combine",
+                          "F0 attn",
+                          "F0 router",
+                          "F0 dispatch",
+                          "B0 experts",
+                          "B0 dispatch",
+                          "F0 experts",
+                          "F0 combine",
+                          "B0 router",
+                          "B0 attn",
+                          "F0 unpermute"));
+}
+
+class Overlapping final : public PipelineSchedule {
+ public:
+  bool overlaps() const override { return true; }
+  std::vector<Action> order(const PipelineShape&) const override {
+    using enum Action::Kind;
+    return {{F, 0}, {F, 1}, {B, 0}, {B, 1}, {F, 2}, {B, 2}};
+  }
+};
+
+// A forward and the backward of its own microbatch are no pair.
+TEST(Pairs, AreOfTwoMicrobatches) {
+  const PipelineShape shape = one_stage(3);
+  const Orders orders = orders_of(Overlapping(), shape);
+  EXPECT_THAT(orders.leads[0], ElementsAre(false, true, false, false, false, false));
+
+  const Plan plan = lower(Overlapping(), shape, layers({true}), {{{0}}});
+  verify(plan);
+  std::vector<std::string> pair;
+  for (std::size_t i = 6; i < 19; ++i) pair.push_back(plan.text(plan.actions[i]));
+  EXPECT_THAT(pair,
+              ElementsAre("B mb0 chunk0 layer0 unpermute",
+                          "B mb0 chunk0 layer0 combine",
+                          "F mb1 chunk0 layer0 attn",
+                          "F mb1 chunk0 layer0 router",
+                          "Bi mb0 chunk0 layer0 experts",
+                          "F mb1 chunk0 layer0 dispatch",
+                          "Bw mb0 chunk0 layer0 experts",
+                          "B mb0 chunk0 layer0 dispatch",
+                          "F mb1 chunk0 layer0 experts",
+                          "F mb1 chunk0 layer0 combine",
+                          "B mb0 chunk0 layer0 router",
+                          "B mb0 chunk0 layer0 attn",
+                          "F mb1 chunk0 layer0 unpermute"));
+}
+
+}  // namespace interleave_test
+}  // namespace tessera::testing
