@@ -80,12 +80,13 @@ TEST_P(PlannedMemory, IsWhatTheRanksHold) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Layouts,
-                         PlannedMemory,
-                         ::testing::Values(std::vector<std::string>{"parallel.data=2"},
-                                           std::vector<std::string>{"parallel.tensor=2",
-                                                                    "model.hidden=1008",
-                                                                    "batch.micro=2"}));
+INSTANTIATE_TEST_SUITE_P(
+    Layouts,
+    PlannedMemory,
+    ::testing::Values(std::vector<std::string>{"parallel.data=2"},
+                      std::vector<std::string>{"parallel.data=2", "graph.type=full_iteration"},
+                      std::vector<std::string>{
+                          "parallel.tensor=2", "model.hidden=1008", "batch.micro=2"}));
 
 }  // namespace plan_memory_test
 }  // namespace tessera

@@ -10,6 +10,7 @@ const std::string kRows = "parallel.sequence_parallel=true";
 const std::string kGather = "model.block.attention.context=\"allgather\"";
 const std::string kHeads = "model.block.attention.context=\"all_to_all\"";
 const std::string kGraphs = "graph.type=\"partial\"";
+const std::string kWholeStep = "graph.type=\"full_iteration\"";
 const std::string kDistributed = "optimizer.type=\"distributed\"";
 const std::string kEightStages = "placement.layout=\"E|t|t|t|t|t|t|L\"";
 
@@ -82,6 +83,14 @@ const std::vector<TableRow>& table_layouts() {
         kDistributed,
         kGraphs,
         "graph.join=\"chunk\""}},
+      {"whole_step", {kWholeStep}},
+      {"cpu_whole_step_distributed_tp2_dp2_sp",
+       {"device.type=\"cpu\"",
+        "parallel.tensor=2",
+        "parallel.data=2",
+        kRows,
+        kDistributed,
+        kWholeStep}},
       {"dp_first", {"parallel.tensor=2", "parallel.data=2", "parallel.order=\"dp-cp-ep-tp-pp\""}},
   };
   return kAll;
@@ -131,6 +140,7 @@ const std::vector<TableRow>& pipeline_layouts() {
                 with(kEven4,
                      {"parallel.tensor=2", "parallel.data=2", "parallel.sequence_parallel=true"}))},
       {"zb_h1_pp2_tp2_cp2", pipeline(2, "zb_h1", {"parallel.tensor=2", "parallel.context=2"})},
+      {"whole_step_1f1b_pp2_cp2", pipeline(2, "1f1b", {"parallel.context=2", kWholeStep})},
       {"1f1b_pp2_buckets", pipeline(2, "1f1b", {"parallel.bucket_elements=1000"})},
       {"distributed_1f1b_pp2_dp2",
        pipeline(2, "1f1b", {"parallel.data=2", "parallel.bucket_elements=1000", kDistributed})},
