@@ -10,6 +10,7 @@ namespace moe_invariant_test {
 const std::string kRows = "parallel.sequence_parallel=true";
 const std::string kGather = "model.block.mlp.dispatcher.type=\"allgather\"";
 const std::string kDistributed = "optimizer.type=\"distributed\"";
+const std::string kPairs = "schedule.overlap=true";
 
 const Sets& moe_model() {
   static const Sets kModel = {"precision.compute=\"fp64\"",
@@ -98,6 +99,16 @@ std::vector<MoeRow> rows() {
        deep},
       {"zbv_pp2_ep2", pipeline("zbv", experts(2, kEven4)), deep},
       {"dualpipe_v_pp2_ep2", pipeline("dualpipe_v", experts(2, kEven4)), deep},
+      {"pairs_dp4_ep2", experts(2, {"parallel.data=4", "batch.micro=1", kPairs})},
+      {"pairs_tp2_sp_ep2_recomputed",
+       experts(2, with(kTensorRows, {"recompute.mode=\"full\"", kPairs}))},
+      {"pairs_1f1b_pp2_ep2", pipeline("1f1b", experts(2, {kPairs})), deep},
+      {"pairs_interleaved_pp2_ep2",
+       pipeline("interleaved_1f1b", experts(2, with(kEven4, {"schedule.chunks=2", kPairs}))),
+       deep},
+      {"pairs_dualpipe_v_pp2_ep2",
+       pipeline("dualpipe_v", experts(2, with(kEven4, {kPairs}))),
+       deep},
   };
   all.insert(all.end(), more.begin(), more.end());
   const Sets mixed = pattern("dense (dense sparse)*2 sparse", deep);

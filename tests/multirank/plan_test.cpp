@@ -201,7 +201,12 @@ INSTANTIATE_TEST_SUITE_P(
                 "schedule.type=\"zb_h1\"",
                 "recompute.mode=\"selective\"",
                 kMicro1}},
+        Layout{"pairs", {kMicro1, "schedule.overlap=true"}},
+        Layout{"pp2_pairs",
+               {"parallel.pipeline=2", "schedule.type=\"1f1b\"", "schedule.overlap=true", kMicro1}},
         // Padding makes what experts get known beforehand.
+        Layout{"ep2_padded_pairs",
+               with({"parallel.expert=2", "schedule.overlap=true", kMicro1}, kPadded)},
         Layout{"padded_ep4_shared",
                with({"parallel.expert=4",
                      "model.block.mlp.shared_ffn=32",
