@@ -24,12 +24,12 @@ Json parse_file(const fs::path& file) {
   return json;
 }
 
-constexpr int kDeepest = 32;  // objects and arrays in each other
+constexpr int kDeepestJson = 32;  // objects and arrays in each other
 
 void check_depth(int depth) {
-  require(depth <= kDeepest,
+  require(depth <= kDeepestJson,
           "config.json is damaged: more than {} objects and arrays lie in each other",
-          kDeepest);
+          kDeepestJson);
 }
 
 Value value_of(const Json& json, int depth) {

@@ -135,7 +135,7 @@ std::string describe(const RankEnd& end) {
   if (end.frozen) {
     return fmt::format(
         "rank {} is stopped (by SIGSTOP or a debugger): it neither reports nor moves, and the "
-        "others waited for it in vain",
+        "run waited for it in vain",
         end.rank);
   }
   if (end.report) return end.report->text;

@@ -100,6 +100,7 @@ class Launch {
       for (RankProcess& rank : ranks_) rank.attend(look_);
       if (stop_.interrupts() > 1) return {kill_everything(SIGINT)};
       pass_signals_on();
+      find_frozen();
       end_the_rest();
     }
     return result();
@@ -145,6 +146,23 @@ class Launch {
 
   void send_all(int signal) {
     for (const RankProcess& rank : ranks_) rank.send(signal);
+  }
+
+  void find_frozen() {
+    const bool some_ended =
+        std::any_of(ranks_.begin(), ranks_.end(), [](const auto& rank) { return !rank.running(); });
+    const bool rest_frozen = std::all_of(ranks_.begin(), ranks_.end(), [](const auto& rank) {
+      return !rank.running() || rank.frozen();
+    });
+    if (!some_ended || !rest_frozen) {
+      frozen_since_.reset();
+      return;
+    }
+    if (!frozen_since_) frozen_since_ = Clock::now();
+    if (Clock::now() - *frozen_since_ < options_.frozen_after) return;
+    for (RankProcess& rank : ranks_) {
+      if (rank.running()) rank.mark_frozen();
+    }
   }
 
   void end_the_rest() {
@@ -242,6 +260,7 @@ class Launch {
   int interrupts_passed_ = 0, terminations_passed_ = 0;
   bool terminated_ = false, closing_passed_ = false;
   Clock::time_point first_failure_;
+  std::optional<Clock::time_point> frozen_since_;
 };
 
 Ending attempt(i64 ranks,

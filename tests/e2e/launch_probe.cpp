@@ -103,6 +103,10 @@ const std::map<std::string, std::function<void(const Rank&)>> kBehaviours = {
        if (r.chosen) fail("the disk is full");
        sleep_on();
      }},
+    {"stops",  // after the others waited for it last
+     [](const Rank& r) {
+       if (r.chosen) std::raise(SIGSTOP);
+     }},
     {"chats", chat},
     {"steps", step},
     {"ignores", ignore_interrupts},

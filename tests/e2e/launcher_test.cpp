@@ -111,6 +111,12 @@ TEST_F(Launcher, ARankThatLeavesEarlyIsMissed) {
   EXPECT_THAT(result.last_error(), HasSubstr("rank 1"));
 }
 
+TEST_F(Launcher, ARankThatIsStoppedAfterTheOthersEndedIsNamed) {
+  const auto result = run({"3", "stops", "1"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.last_error(), HasSubstr("rank 1 is stopped (by SIGSTOP or a debugger)"));
+}
+
 TEST_F(Launcher, RanksThatDoNotListenAreKilled) {
   const auto result = run({"3", "fails_alone", "0"});
   EXPECT_EQ(result.exit_code, 1);

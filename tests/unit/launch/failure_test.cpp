@@ -103,7 +103,7 @@ TEST(Failure, AFrozenRankIsTheCauseOfWhatWasWaitedForInVain) {
   EXPECT_EQ(cause({waited, told, frozen}), 2);
   EXPECT_THAT(failure_lines({waited, told, frozen}),
               ElementsAre("rank 2 is stopped (by SIGSTOP or a debugger): it neither reports nor "
-                          "moves, and the others waited for it in vain"));
+                          "moves, and the run waited for it in vain"));
   EXPECT_EQ(cause({told, waited}), 0) << "who waited knows more than who was told";
   EXPECT_EQ(cause({waited, frozen, reported(3, "the disk is full", 5, 5)}), 3);
 }
