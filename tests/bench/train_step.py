@@ -19,7 +19,7 @@ from pathlib import Path
 
 import processes
 import tessera_steps
-from processes import PROGRAM, ROOT
+from processes import BUILD, PROGRAM, ROOT
 
 PEERS = ROOT / "tests/bench/peers"
 # What a peer is also measured as; the fastest of its kinds counts.
@@ -47,7 +47,7 @@ class Row:
         return self.shape.get("batch", 8) * self.shape.get("sequence", 256)
 
     def model(self):
-        return self.vocabulary, "experts" in self.shape
+        return self.vocabulary, "experts" in self.shape, self.shape.get("load")
 
     def apart(self):
         """How far losses may be apart; where scores nearly tie, rounding changes the choice."""
@@ -56,10 +56,10 @@ class Row:
     def sides(self, wanted):
         """PyTorch is compiled under autocast in one process, sharded where replicas are, and takes
         the experts' products at once where there are experts; Megatron-Core's layer is measured
-        where all experts are on one rank."""
+        where all experts are on one rank and its router chooses them."""
         has = {"torch": True, "tessera": True, "compiled": self.bf16 and self.peer == "gpt.py",
                "sharded": self.peer == "gpt_data_parallel.py", "grouped": "experts" in self.shape,
-               "megatron": self.peer == "gpt_experts.py"}
+               "megatron": self.peer == "gpt_experts.py" and "load" not in self.shape}
         return [side for side in wanted if has[side]]
 
 
@@ -70,8 +70,13 @@ GPT2 = {"layers": 12, "hidden": 768, "heads": 12, "sequence": 1024, "batch": 1, 
 GPT2_SETTINGS = {"model.layers": 12, "model.hidden": 768, "model.heads": 12, "model.vocab": 50257,
                  "batch.sequence_length": 1024, "batch.global": 1, "batch.micro": 1}
 EXPERTS = {"experts": 8, "top_k": 2, "ffn": 1536}
+HOT = {**EXPERTS, "load": "hot"}
 EXPERT_SETTINGS = {"model.block.mlp.type": "moe",
                    **{f"model.block.mlp.{key}": value for key, value in EXPERTS.items()}}
+# Every token goes to the first two experts, whatever the router's scores are.
+HOT_SETTINGS = {**EXPERT_SETTINGS, "plugins.path": f'["{BUILD}/bench/plugins"]',
+                "model.block.mlp.router.type": "forced_loads",
+                "model.block.mlp.router.loads": "hot"}
 ROWS = [
     Row("a", "1 rank x 2 threads", 1, 2, "gpt.py"),
     Row("b", "2 ranks x 1 thread, tensor parallel", 2, 1, "gpt_tensor_parallel.py",
@@ -90,10 +95,13 @@ ROWS = [
         EXPERTS),
     Row("n", "8 experts, 2 ranks x 1 thread, expert 2", 2, 1, "gpt_expert_parallel.py",
         {"parallel.expert": 2, "batch.micro": 4, **EXPERT_SETTINGS}, EXPERTS),
+    Row("mh", "as m, all rows to two experts", 1, 2, "gpt_experts.py", HOT_SETTINGS, HOT),
+    Row("nh", "as n, all rows to two experts", 2, 1, "gpt_expert_parallel.py",
+        {"parallel.expert": 2, "batch.micro": 4, **HOT_SETTINGS}, HOT),
 ]
 # Rows of one side.
 COMPARED = [("b", "a"), ("c", "b"), ("d", "a"), ("e", "a"), ("f", "e"), ("i", "e"), ("h", "g"),
-            ("m", "a"), ("n", "m")]
+            ("m", "a"), ("n", "m"), ("mh", "m"), ("nh", "n")]
 
 
 @dataclass

@@ -21,7 +21,7 @@ class ExpertShape(Shape):
     top_k: int = 2
     ffn: int = 1536  # inner features of an expert
     products: str = "loop"  # or grouped_mm; or megatron: all of megatron_experts.py
-    load: str = "learned"  # or hot: every token goes to expert 0, and its others take turns
+    load: str = "learned"  # or hot: every token goes to the first top_k experts
 
 
 class Experts(nn.Module):
@@ -41,9 +41,7 @@ class Experts(nn.Module):
         """The experts of each row, [rows, top_k]."""
         if self.shape.load != "hot":
             return scores.topk(self.shape.top_k).indices
-        rows, experts = scores.shape
-        turns = torch.arange(rows * (self.shape.top_k - 1)) % (experts - 1) + 1
-        return torch.cat((torch.zeros(rows, 1, dtype=torch.long), turns.view(rows, -1)), 1)
+        return torch.arange(self.shape.top_k).expand(len(scores), -1)
 
     def weights_of(self, scores, experts):
         return scores.gather(1, experts).softmax(-1)

@@ -69,5 +69,58 @@ TEST(ManyLoads, GrowNoCacheAndAskForMemoryOnlyWhereTheLoadIsTheLargestSoFar) {
   EXPECT_GT(grown, 0);
 }
 
+// One expert's rows, with those of others around them.
+struct Grouped {
+  std::vector<double> products, weights;
+  bool operator==(const Grouped&) const = default;
+};
+
+constexpr i64 kDeep = 200, kNarrow = 70;
+
+// Of the expert in the middle, which has `rows` rows: the first ones of 1,200, which are more than
+// are summed at once.
+Grouped of_the_middle(Device& device, DType dtype, i64 before, i64 rows, i64 after) {
+  testing::Workbench bench(device);
+  Context& cx = bench.context();
+  const auto fill = [&](i64 width, u64 seed) {
+    const Tensor own = bench.random({1200, width}, dtype, seed + 1);
+    const Tensor x = bench.random({before + rows + after, width}, dtype, seed + 2);
+    CopyArgs copy{own.slice(0, 0, rows).arg(), x.slice(0, before, rows).arg()};
+    ops::run(cx, copy);
+    return x;
+  };
+  const Tensor x = fill(kDeep, 1), gradient = fill(kNarrow, 11);
+  const Tensor counts = bench.tensor(
+      {3},
+      DType::i64,
+      {static_cast<double>(before), static_cast<double>(rows), static_cast<double>(after)});
+  const Tensor weight = bench.random({3, kDeep, kNarrow}, dtype, 21);
+  const Tensor sums =
+      bench.tensor({3, kDeep, kNarrow}, DType::fp32, std::vector<double>(3 * kDeep * kNarrow, 0));
+  GroupedMatmulArgs product{x.arg(), counts.arg(), weight.arg(), {}};
+  const Tensor y = ops::run(cx, product)[0];
+  GroupedWeightArgs add{x.arg(), counts.arg(), gradient.arg(), sums.arg()};
+  ops::run(cx, add);
+  return {testing::read(y.slice(0, before, rows)), testing::read(sums.slice(0, 1, 1))};
+}
+
+// Layouts give an expert's rows other neighbours, other threads and other places.
+TEST(ManyLoads, AnExpertsBitsDependOnNeitherTheOthersLoadsNorThreads) {
+  for (const DType dtype : {DType::fp32, DType::bf16}) {
+    for (const i64 rows : {37, 1200}) {
+      SCOPED_TRACE(fmt::format("{} rows of {}", rows, dtype_name(dtype)));
+      const Grouped alone = of_the_middle(*test_device("cpu", 1), dtype, 0, rows, 0);
+      for (const int threads : {1, 3}) {
+        const auto device = test_device("cpu", threads);
+        EXPECT_EQ(of_the_middle(*device, dtype, 5, rows, 90), alone) << threads;
+        EXPECT_EQ(of_the_middle(*device, dtype, 131, rows, 0), alone) << threads;
+      }
+      const Grouped more = of_the_middle(*test_device("cpu", 2), dtype, 3, 1200, 8);
+      const auto begin = more.products.begin();
+      EXPECT_EQ(std::vector(begin, begin + rows * kNarrow), alone.products) << "as first rows";
+    }
+  }
+}
+
 }  // namespace many_loads_test
 }  // namespace tessera

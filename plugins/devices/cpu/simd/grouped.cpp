@@ -9,10 +9,11 @@
 namespace tessera::cpu::TESSERA_ISA {
 namespace {
 
-constexpr i64 kBlockBytes = 2 << 20;    // of packed b, a thread
-constexpr i64 kGroupBytes = 256 << 10;  // of packed a: fits a core's cache
-constexpr i64 kRowsAtOnce = 4096;       // of an expert, summed before they are added; even
-constexpr i64 kLeastRows = 64;          // of a thread, before threads share columns as well
+constexpr i64 kGroupBytes = 4 << 20;  // of packed a, a thread: fits the cache that cores share
+constexpr i64 kLeastRows = 64;        // of a thread, before threads share columns as well
+/// Rows of an expert that are summed before they are added: their panel fits a core's cache.
+template <class T>
+constexpr i64 kRowsAtOnce = 1024 * Packed<T>::kDepth;
 
 /// Where each expert's rows begin; the last is where the padding does.
 struct Experts {
@@ -38,22 +39,47 @@ inline Grid grid_of(i64 rows, i64 least_rows, i64 columns) {
   return {row_parts, column_parts};
 }
 
-/// Where a thread packs. Made for the largest depth; a smaller one uses less of it.
+/// Whether rows of a factor are multiplied where they lie: their elements are words.
+template <class T>
+constexpr bool kWordsLie = sizeof(T) * Packed<T>::kDepth == sizeof(typename Packed<T>::Word);
+template <class T>
+bool multiplied_in_place(i64 depth_stride, i64 depth) {
+  return kWordsLie<T> && depth_stride == 1 && depth % Packed<T>::kDepth == 0;
+}
+
+/// Where a thread packs a panel of b and, unless rows of a are multiplied in place, a group of
+/// them. Made for the largest depth; a smaller one uses less of it.
 template <class T>
 struct Room {
-  using Word = typename Packed<T>::Word;
-  i64 panels, group_rows, words;
-  Room(i64 depth, i64 columns) {
-    const i64 steps = steps_of<T>(depth), word = static_cast<i64>(sizeof(Word));
-    const i64 fit = kBlockBytes / (steps * kPanel * word + 1);
-    panels = at_most(fit < 1 ? 1 : fit, round_up(columns, kPanel) / kPanel);
-    const i64 rows = kGroupBytes / (steps * word + 1) / kLanes * kLanes;
-    group_rows = rows < kLanes ? kLanes : at_most(rows, 1024);
-    words = round_up(steps * (panels * kPanel + group_rows), kLanes);
+  i64 panel_words, group_rows, words;
+  Room(i64 rows, i64 depth, bool in_place) {
+    const i64 steps = steps_of<T>(depth), word = static_cast<i64>(sizeof(typename Packed<T>::Word));
+    const i64 fit = kGroupBytes / (steps * word + 1) / kLanes * kLanes;
+    group_rows = at_most(fit < kLanes ? kLanes : fit, round_up(rows, kLanes));
+    panel_words = steps * kPanel;
+    words = round_up(panel_words + (in_place ? 0 : steps * group_rows), kLanes);
   }
 };
 
-/// to [rows, columns] = or += a · b, by one thread. Columns of `to` and lines of b begin at 0.
+/// Fetches, by and by, the lines of a factor that lie apart: streams too short for the processor
+/// to foresee them.
+template <class T>
+struct Ahead {
+  const T* data;
+  i64 stride, lines, done = 0;
+  void up_to(i64 line) {
+    constexpr i64 kOfCacheLine = 64 / static_cast<i64>(sizeof(T));
+    for (; done < line; ++done) {
+      for (i64 i = 0; i < kPanel; i += kOfCacheLine) {
+        __builtin_prefetch(data + done * stride + i, 0, 2);
+      }
+    }
+  }
+};
+
+/// to [rows, columns] = or += a · b, by one thread. Columns of `to` and lines of b begin at 0. A
+/// panel of b is packed, stays in the core's cache and meets all rows of a group; meanwhile the
+/// next one is fetched.
 template <class T, class To>
 void product(const Room<T>& room,
              typename Packed<T>::Word* space,
@@ -65,37 +91,30 @@ void product(const Room<T>& room,
              const To& to) {
   using Word = typename Packed<T>::Word;
   const i64 steps = steps_of<T>(depth);
-  Word* const packed = space + room.panels * kPanel * steps;
-  for (i64 first = 0; first < columns; first += room.panels * kPanel) {
-    const i64 width = at_most(room.panels * kPanel, columns - first);
-    const auto panel = [=](i64 slab) {
-      return space + slab / kPackedVectors * kPanel * steps + slab % kPackedVectors * kLanes;
-    };
-    pack_slabs(b, first, width, depth, panel, kPanel);
-    const auto multiply = [&](const auto& group, i64 row, i64 height) {
-      for (i64 j = 0; j < width; j += kPanel) {
-        product_of_panel(group,
-                         space + j * steps,
-                         steps,
-                         to,
-                         row,
-                         height,
-                         first + j,
-                         at_most(width - j, kPanel));
-      }
-    };
-    for (i64 row = 0; row < rows; row += room.group_rows) {
-      const i64 height = at_most(room.group_rows, rows - row);
-      if constexpr (Packed<T>::kDepth > 1) {
-        if (a.depth_stride == 1 && depth % Packed<T>::kDepth == 0) {
-          multiply(OwnGroup<T>{a.data + row * a.line_stride, a.line_stride}, row, height);
-          continue;
-        }
-      }
+  Word* const packed = space + room.panel_words;
+  const auto multiply = [&](const auto& group, i64 row, i64 height) {
+    for (i64 first = 0; first < columns; first += kPanel) {
+      const i64 width = at_most(kPanel, columns - first);
       pack_slabs(
-          a, row, height, depth, [=](i64 slab) { return packed + slab * kLanes * steps; }, kLanes);
-      multiply(SlabGroup<Word>{packed}, row, height);
+          b, first, width, depth, [=](i64 slab) { return space + slab * kLanes; }, kPanel);
+      const bool more = b.depth_stride != 1 && first + kPanel < columns;
+      Ahead<T> next{b.data + first + kPanel, b.depth_stride, more ? depth : 0};
+      for (i64 i = 0; i < height; i += kPackedRows) {
+        product_of_rows(group, i, height, space, steps, to, row, first, width);
+        next.up_to(next.lines * at_most(i + kPackedRows, height) / height);
+      }
     }
+  };
+  if constexpr (kWordsLie<T>) {
+    if (multiplied_in_place<T>(a.depth_stride, depth)) {
+      return multiply(OwnGroup<T>{a.data, a.line_stride}, 0, rows);
+    }
+  }
+  for (i64 row = 0; row < rows; row += room.group_rows) {
+    const i64 height = at_most(room.group_rows, rows - row);
+    pack_slabs(
+        a, row, height, depth, [=](i64 slab) { return packed + slab * kLanes * steps; }, kLanes);
+    multiply(SlabGroup<Word>{packed}, row, height);
   }
 }
 
@@ -105,20 +124,27 @@ inline Grid grid_of(const GroupedMatmulArgs& args) {
 inline Grid grid_of(const GroupedWeightArgs& args) {
   return grid_of(args.out.shape[1], kLanes, args.out.shape[2]);
 }
-inline i64 depth_of(const GroupedMatmulArgs& args) { return args.a.shape[1]; }
-inline i64 depth_of(const GroupedWeightArgs& args) { return at_most(args.a.shape[0], kRowsAtOnce); }
+template <class T>
+Room<T> room_of(const GroupedMatmulArgs& args) {
+  const i64 depth = args.a.shape[1];
+  return {args.out.shape[0], depth, multiplied_in_place<T>(1, depth)};
+}
+template <class T>
+Room<T> room_of(const GroupedWeightArgs& args) {
+  return {args.out.shape[1], at_most(args.a.shape[0], kRowsAtOnce<T>), false};
+}
 
 template <class T, class Args>
 i64 bytes_for(const Args& args) {
-  const Room<T> room(depth_of(args), args.out.shape[args.out.rank - 1]);
-  return grid_of(args).size() * room.words * static_cast<i64>(sizeof(typename Packed<T>::Word));
+  return grid_of(args).size() * room_of<T>(args).words *
+         static_cast<i64>(sizeof(typename Packed<T>::Word));
 }
 
 template <class T>
 void multiply(const GroupedMatmulArgs& args, void* workspace) {
   const i64 m = args.out.shape[0], n = args.out.shape[1], k = args.a.shape[1];
   const Grid grid = grid_of(args);
-  const Room<T> room(k, n);
+  const Room<T> room = room_of<T>(args);
   const Experts experts(args.counts, m);
   const T* const a = args.a.as<const T>();
   const T* const b = args.b.as<const T>();
@@ -152,7 +178,7 @@ template <class T, class Sum>
 void add_weights(const GroupedWeightArgs& args, void* workspace) {
   const i64 m = args.a.shape[0], k = args.a.shape[1], n = args.grad.shape[1];
   const Grid grid = grid_of(args);
-  const Room<T> room(depth_of(args), n);
+  const Room<T> room = room_of<T>(args);
   const Experts experts(args.counts, m);
   const T* const a = args.a.as<const T>();
   const T* const grad = args.grad.as<const T>();
@@ -168,8 +194,8 @@ void add_weights(const GroupedWeightArgs& args, void* workspace) {
       for (i64 e = 0; e < experts.count; ++e) {
         const Put<Ending::accumulate, T, Sum> to{
             {out + (e * k + top) * n + left, n, nullptr, true}};
-        for (i64 row = experts.begin[e]; row < experts.begin[e + 1]; row += kRowsAtOnce) {
-          const i64 depth = at_most(kRowsAtOnce, experts.begin[e + 1] - row);
+        for (i64 row = experts.begin[e]; row < experts.begin[e + 1]; row += kRowsAtOnce<T>) {
+          const i64 depth = at_most(kRowsAtOnce<T>, experts.begin[e + 1] - row);
           const Factor<T> x{a + row * k + top, 1, k}, g{grad + row * n + left, 1, n};
           product(room, words + part * room.words, x, rows, g, columns, depth, to);
         }

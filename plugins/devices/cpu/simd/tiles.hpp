@@ -147,6 +147,29 @@ inline void product_tile(const Rows& a,
   }
 }
 
+/// The tile whose rows begin at row `i` of a group of `rows`, by the `columns` of one panel. Row 0
+/// of the group is row `row` of `to`.
+template <class Group, class Word, class To>
+inline void product_of_rows(const Group& a,
+                            i64 i,
+                            i64 rows,
+                            const Word* b,
+                            i64 steps,
+                            const To& to,
+                            i64 row,
+                            i64 column,
+                            i64 columns) {
+  const i64 left = rows - i;
+  const auto tile = a.rows(i, left, steps);
+  if (columns > 2 * kLanes && kPackedVectors > 2) {
+    product_tile<kPackedVectors>(tile, b, steps, to, row + i, left, column, columns);
+  } else if (columns > kLanes) {
+    product_tile<2>(tile, b, steps, to, row + i, left, column, columns);
+  } else {
+    product_tile<1>(tile, b, steps, to, row + i, left, column, columns);
+  }
+}
+
 /// `rows` of a group by the `columns` of one panel.
 template <class Group, class Word, class To>
 inline void product_of_panel(const Group& a,
@@ -158,15 +181,7 @@ inline void product_of_panel(const Group& a,
                              i64 column,
                              i64 columns) {
   for (i64 i = 0; i < rows; i += kPackedRows) {
-    const i64 left = rows - i;
-    const auto tile = a.rows(i, left, steps);
-    if (columns > 2 * kLanes && kPackedVectors > 2) {
-      product_tile<kPackedVectors>(tile, b, steps, to, row + i, left, column, columns);
-    } else if (columns > kLanes) {
-      product_tile<2>(tile, b, steps, to, row + i, left, column, columns);
-    } else {
-      product_tile<1>(tile, b, steps, to, row + i, left, column, columns);
-    }
+    product_of_rows(a, i, rows, b, steps, to, row, column, columns);
   }
 }
 

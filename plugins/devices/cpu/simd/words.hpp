@@ -122,9 +122,8 @@ inline void pack_slab(
 }
 
 /// Packs lines [first, first + n) as slabs; `place(i)` is where slab i begins, `width` as above.
-/// Where lines lie side by side and a word holds two depths, several slabs are packed at once, so
-/// that a line of the cache is read once, and what comes is prefetched: strides defeat the
-/// processor's own guess.
+/// Where lines lie side by side several slabs are packed at once, so that a line of the cache is
+/// read once, and what comes is prefetched: strides defeat the processor's own guess.
 template <class T, class Place>
 inline void pack_slabs(Factor<T> from, i64 first, i64 n, i64 depth, Place place, i64 width) {
   i64 slab = 0;
@@ -147,6 +146,24 @@ inline void pack_slabs(Factor<T> from, i64 first, i64 n, i64 depth, Place place,
           Packed<T>::across_two(at, at + stride, low, high);
           store_words(to[i] + step * width, low);
           store_words(to[i + 1] + step * width, high);
+        }
+      }
+    }
+  }
+  if constexpr (Packed<T>::kDepth == 1) {
+    constexpr int kSlabs = 3;
+    constexpr i64 kAhead = 16;  // depths
+    const i64 stride = from.depth_stride;
+    for (; stride != 1 && (slab + kSlabs) * kLanes <= n; slab += kSlabs) {
+      typename Packed<T>::Word* to[kSlabs];
+      for (int i = 0; i < kSlabs; ++i) to[i] = place(slab + i);
+      const T* p = from.data + first + slab * kLanes;
+      for (i64 step = 0; step < depth; ++step, p += stride) {
+#pragma GCC unroll 3
+        for (int i = 0; i < kSlabs; ++i) {
+          const T* at = p + i * kLanes;
+          __builtin_prefetch(at + kAhead * stride);
+          store_words(to[i] + step * width, load(at));
         }
       }
     }
