@@ -55,20 +55,23 @@ void Recorder::begin(i64 step) {
   }
 }
 
-std::string Recorder::end(const Plan& plan) {
+RecordedStep Recorder::end() {
   if (!marks_.empty()) device_.join(marks_.back().end, kNoDeadline, "a step that is recorded");
-  std::vector<ActionTimes> times;
+  RecordedStep recorded{.step = *step_, .memory = std::move(memory_)};
   const auto at = [&](const Event& event) {
     return origin_ + device_.elapsed(origin_mark_, event);
   };
   for (const Marks& marks : marks_) {
-    times.push_back({at(marks.begin), at(marks.start), at(marks.end)});
+    recorded.times.push_back({at(marks.begin), at(marks.start), at(marks.end)});
   }
-  const std::string events = trace_events(traced_rank(mesh_, *step_), plan, times, memory_);
   step_.reset();
   marks_.clear();
   memory_.clear();
-  return events;
+  return recorded;
+}
+
+std::string Recorder::events(const Plan& plan, const RecordedStep& recorded) const {
+  return trace_events(traced_rank(mesh_, recorded.step), plan, recorded.times, recorded.memory);
 }
 
 void Recorder::before(const Plan& plan, const PlanAction& action) {

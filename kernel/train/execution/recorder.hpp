@@ -11,6 +11,13 @@
 
 namespace tessera {
 
+/// What was recorded of one step on one rank.
+struct RecordedStep {
+  i64 step = 0;
+  std::vector<ActionTimes> times = {};
+  std::vector<MemoryStats> memory = {};
+};
+
 /// Records when the actions of single steps ran on this rank's device, for observers that ask for
 /// it. Between these steps it only passes on to the next observer. What is recorded is the compute
 /// stream's time; what runs on others is seen where it is posted and where it is waited for.
@@ -21,8 +28,10 @@ class Recorder final : public ActionObserver {
 
   /// From now on actions are recorded, as those of this step.
   void begin(i64 step);
-  /// The step's events (trace_events) once the device has done it: waits for that. Records no more.
-  std::string end(const Plan& plan);
+  /// Waits until the device has done the step, and records no more.
+  RecordedStep end();
+  /// Its events (trace_events). Takes longer than a small step, so it is for later.
+  std::string events(const Plan& plan, const RecordedStep& recorded) const;
 
   void before(const Plan& plan, const PlanAction& action) override;
   void ready(const Plan& plan, const PlanAction& action) override;

@@ -185,15 +185,20 @@ class Trainer {
     if (!recorded_.contains(step)) return step_.run();
     recorder_.begin(step);
     step_.run_observed();
-    records_.push_back(recorder_.end(step_.plan()));
+    records_.push_back(recorder_.end());
   }
 
   // Of all ranks, which have recorded the same steps.
   void tell_records() {
     if (records_.empty()) return;
     const i64 last = std::min(step_.steps(), recorded_.last);
-    const std::vector<std::string> all =
-        together_.all("trace", [&] { return fmt::format("{}", fmt::join(records_, ",\n")); });
+    const std::vector<std::string> all = together_.all("trace", [&] {
+      std::string text;
+      for (const RecordedStep& recorded : records_) {
+        text += (text.empty() ? "" : ",\n") + recorder_.events(step_.plan(), recorded);
+      }
+      return text;
+    });
     if (root()) emit(Recorded{recorded_.first, last, trace_file(all)});
     records_.clear();
   }
@@ -408,12 +413,12 @@ class Trainer {
   std::vector<std::shared_ptr<Observer>> observers_;  // on rank 0
   StartingPoint start_;
   LossWatch watch_{config_.check};
-  std::deque<i64> pending_;           // steps that were passed over and not told yet
-  StepRange recorded_;                // on all ranks
-  std::vector<std::string> records_;  // of the recorded steps so far
-  std::string newest_;                // checkpoint that was loaded or saved last
-  i64 failed_saves_ = 0;              // in a row
-  double waited_ = 0;  // seconds of the last asynchronous save in which training stood still
+  std::deque<i64> pending_;  // steps that were passed over and not told yet
+  StepRange recorded_;       // on all ranks
+  std::vector<RecordedStep> records_;
+  std::string newest_;    // checkpoint that was loaded or saved last
+  i64 failed_saves_ = 0;  // in a row
+  double waited_ = 0;     // seconds of the last asynchronous save in which training stood still
 };
 
 }  // namespace
