@@ -1,6 +1,7 @@
 #include "kernel/graph/slot_pool.hpp"
 
 #include <algorithm>
+#include <ranges>
 #include <utility>
 
 #include "tessera/error.hpp"
@@ -42,10 +43,12 @@ Block SlotPool::allocate(i64 bytes, Category category, Stream& stream) {
 }
 
 void SlotPool::release(const Block& block) {
+  // The slot's own first: what it keeps may be released after the shared ones have gone.
+  auto arenas = std::views::reverse(arenas_);
   const auto home = std::ranges::find_if(
-      arenas_, [&](const Arena* arena) { return within(arena, block.address); });
-  require(home != arenas_.end(), "release of a block that this capture did not request");
-  if (home == arenas_.begin()) --in_scratch_;
+      arenas, [&](const Arena* arena) { return within(arena, block.address); });
+  require(home != arenas.end(), "release of a block that this capture did not request");
+  if (*home == arenas_.front()) --in_scratch_;
   (*home)->release(block);
 }
 

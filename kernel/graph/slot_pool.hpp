@@ -15,7 +15,7 @@ using SlotArenas = std::array<Arena*, kLifetimes>;
 /// lifetime that the warm-up saw.
 class SlotPool final : public Pool {
  public:
-  /// Outlives every tensor that it served; the arenas outlive the pool.
+  /// Outlives every tensor that it served; each arena outlives those that lie in it.
   SlotPool(const Lifetimes& lifetimes, const SlotArenas& arenas)
       : lifetimes_(lifetimes), arenas_(arenas) {}
 
