@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <atomic>
 
-#include "invariant_support.hpp"
 #include "kernel/model/host_values.hpp"
 #include "kernel/train/execution/bundle_trace.hpp"
 #include "kernel/train/setup/rank.hpp"
+#include "replayed_rows_support.hpp"
 #include "trainer_support.hpp"
 
 namespace tessera::testing {
@@ -29,30 +29,7 @@ Sets partial(const std::string& scopes = "", const std::string& join = "layer") 
 const std::string kBlocks = "\"attn\", \"mlp\"";
 const std::string kRouting = "\"attn\", \"moe_router\", \"moe_preprocess\"";
 
-Sets pipeline(std::string_view schedule, const Sets& more = {}) {
-  return with(
-      {"parallel.pipeline=2", "batch.micro=1", fmt::format("schedule.type=\"{}\"", schedule)},
-      more);
-}
-const Sets kFourStages = {"placement.layout=\"E|t|t|L\""};
-
-Sets moe(const Sets& more = {}) {
-  return with({"model.block.mlp.type=\"moe\"",
-               "model.block.mlp.experts=4",
-               "model.block.mlp.ffn=8",
-               "model.block.mlp.init_std=0.5"},
-              more);
-}
-
-// All losses for the router's decisions and the bias, whose counts are buffers.
-const Sets kBalanced = {"model.block.mlp.router.score=\"sigmoid\"",
-                        "model.block.mlp.router.bias_rate=0.05",
-                        "model.block.mlp.sequence_loss=0.1",
-                        "model.block.mlp.global_loss=0.1",
-                        "model.block.mlp.z_loss=0.01"};
 const Sets kShared = {"model.block.mlp.shared_ffn=12", "model.block.mlp.shared_gate=true"};
-const Sets kPadded = {"model.block.mlp.capacity_factor=1.0",
-                      "model.block.mlp.pad_to_capacity=true"};
 
 // Every step also runs its first microbatch eagerly and compares.
 const Sets kChecked = {"check.graphs_every=1"};

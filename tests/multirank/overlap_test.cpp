@@ -5,10 +5,10 @@
 
 #include <map>
 
-#include "invariant_support.hpp"
 #include "kernel/plan/report.hpp"
 #include "kernel/train/execution/train_step.hpp"
 #include "kernel/train/setup/placed_model.hpp"
+#include "replayed_rows_support.hpp"
 
 namespace tessera::testing {
 namespace overlap_test {
@@ -19,21 +19,8 @@ using ::testing::Gt;
 const std::string kOn = "schedule.overlap=true";
 const std::string kRows = "parallel.sequence_parallel=true";
 const std::string kSequential = "schedule.type=\"sequential\"";
-const Sets kFourStages = {"placement.layout=\"E|t|t|L\""};
-
 Sets moe(const Sets& more = {}) {
-  return with({"model.block.mlp.type=\"moe\"",
-               "model.block.mlp.experts=4",
-               "model.block.mlp.ffn=8",
-               "model.block.mlp.init_std=0.5",
-               "parallel.expert=2",
-               "batch.micro=1"},
-              more);
-}
-Sets pipeline(std::string_view schedule, const Sets& more = {}) {
-  return with(
-      {"parallel.pipeline=2", "batch.micro=1", fmt::format("schedule.type=\"{}\"", schedule)},
-      more);
+  return testing::moe(with({"parallel.expert=2", "batch.micro=1"}, more));
 }
 Sets graphs(const std::string& scopes = "") {
   return {"graph.type=\"partial\"", fmt::format("graph.scope=[{}]", scopes)};
@@ -49,8 +36,6 @@ std::vector<Row> rows() {
   const std::string routing = "\"attn\", \"moe_router\", \"moe_preprocess\"";
   const Sets full = {"recompute.mode=\"full\""};
   const Sets interleaved = with(kFourStages, {"schedule.chunks=2"});
-  const Sets padded = {"model.block.mlp.capacity_factor=1.0",
-                       "model.block.mlp.pad_to_capacity=true"};
   return {
       {"dense_sequential", {kSequential}},
       {"dense_1f1b_pp2", pipeline("1f1b")},
@@ -92,9 +77,9 @@ std::vector<Row> rows() {
       {"moe_graphs_checked",
        with(moe({kSequential}), with(graphs(routing), {"check.graphs_every=1"}))},
       {"moe_graphs_interleaved", with(moe(pipeline("interleaved_1f1b", interleaved)), graphs())},
-      {"moe_padded", moe(with(padded, {kSequential}))},
-      {"moe_padded_graphs", with(moe(with(padded, {kSequential})), graphs())},
-      {"moe_padded_graphs_of_routing", with(moe(with(padded, {kSequential})), graphs(routing))},
+      {"moe_padded", moe(with(kPadded, {kSequential}))},
+      {"moe_padded_graphs", with(moe(with(kPadded, {kSequential})), graphs())},
+      {"moe_padded_graphs_of_routing", with(moe(with(kPadded, {kSequential})), graphs(routing))},
       {"moe_cpu_bf16", moe({kSequential, "device.type=\"cpu\"", "precision.compute=\"bf16\""})},
   };
 }

@@ -3,9 +3,9 @@
 
 #include <algorithm>
 
-#include "invariant_support.hpp"
 #include "kernel/model/host_values.hpp"
 #include "kernel/train/setup/rank.hpp"
+#include "replayed_rows_support.hpp"
 #include "trainer_support.hpp"
 
 namespace tessera::testing {
@@ -17,29 +17,6 @@ const std::string kRows = "parallel.sequence_parallel=true";
 const std::string kDistributed = "optimizer.type=\"distributed\"";
 const std::string kBuckets = "parallel.bucket_elements=1000";
 const std::string kRecompute = "recompute.mode=\"full\"";
-
-Sets pipeline(std::string_view schedule, const Sets& more = {}) {
-  return with(
-      {"parallel.pipeline=2", "batch.micro=1", fmt::format("schedule.type=\"{}\"", schedule)},
-      more);
-}
-const Sets kFourStages = {"placement.layout=\"E|t|t|L\""};
-
-Sets moe(const Sets& more = {}) {
-  return with({"model.block.mlp.type=\"moe\"",
-               "model.block.mlp.experts=4",
-               "model.block.mlp.ffn=8",
-               "model.block.mlp.init_std=0.5"},
-              more);
-}
-const Sets kPadded = {"model.block.mlp.capacity_factor=1.0",
-                      "model.block.mlp.pad_to_capacity=true"};
-// Its bias and its counts are buffers, which the end of a step changes.
-const Sets kBalanced = {"model.block.mlp.router.score=\"sigmoid\"",
-                        "model.block.mlp.router.bias_rate=0.05",
-                        "model.block.mlp.sequence_loss=0.1",
-                        "model.block.mlp.global_loss=0.1",
-                        "model.block.mlp.z_loss=0.01"};
 
 struct Row {
   std::string name;
