@@ -70,13 +70,14 @@ GPT2 = {"layers": 12, "hidden": 768, "heads": 12, "sequence": 1024, "batch": 1, 
 GPT2_SETTINGS = {"model.layers": 12, "model.hidden": 768, "model.heads": 12, "model.vocab": 50257,
                  "batch.sequence_length": 1024, "batch.global": 1, "batch.micro": 1}
 EXPERTS = {"experts": 8, "top_k": 2, "ffn": 1536}
-HOT = {**EXPERTS, "load": "hot"}
 EXPERT_SETTINGS = {"model.block.mlp.type": "moe",
                    **{f"model.block.mlp.{key}": value for key, value in EXPERTS.items()}}
-# Every token goes to the first two experts, whatever the router's scores are.
-HOT_SETTINGS = {**EXPERT_SETTINGS, "plugins.path": f'["{BUILD}/bench/plugins"]',
-                "model.block.mlp.router.type": "forced_loads",
-                "model.block.mlp.router.loads": "hot"}
+EXPERT_RANKS = {"parallel.expert": 2, "batch.micro": 4, **EXPERT_SETTINGS}
+# Whatever the router's scores are: experts have equally many rows, or the first two have all.
+BALANCED, HOT = ({**EXPERTS, "load": load} for load in ("balanced", "hot"))
+FORCED = {"plugins.path": f'["{BUILD}/bench/plugins"]',
+          "model.block.mlp.router.type": "forced_loads"}
+TO_ALL, TO_TWO = ({**FORCED, "model.block.mlp.router.loads": load} for load in ("balanced", "hot"))
 ROWS = [
     Row("a", "1 rank x 2 threads", 1, 2, "gpt.py"),
     Row("b", "2 ranks x 1 thread, tensor parallel", 2, 1, "gpt_tensor_parallel.py",
@@ -94,14 +95,20 @@ ROWS = [
     Row("m", "8 experts, top 2, 1 rank x 2 threads", 1, 2, "gpt_experts.py", EXPERT_SETTINGS,
         EXPERTS),
     Row("n", "8 experts, 2 ranks x 1 thread, expert 2", 2, 1, "gpt_expert_parallel.py",
-        {"parallel.expert": 2, "batch.micro": 4, **EXPERT_SETTINGS}, EXPERTS),
-    Row("mh", "as m, all rows to two experts", 1, 2, "gpt_experts.py", HOT_SETTINGS, HOT),
+        EXPERT_RANKS, EXPERTS),
+    Row("mb", "as m, equally many rows", 1, 2, "gpt_experts.py", {**EXPERT_SETTINGS, **TO_ALL},
+        BALANCED),
+    Row("nb", "as n, equally many rows", 2, 1, "gpt_expert_parallel.py",
+        {**EXPERT_RANKS, **TO_ALL}, BALANCED),
+    Row("mh", "as m, all rows to two experts", 1, 2, "gpt_experts.py",
+        {**EXPERT_SETTINGS, **TO_TWO}, HOT),
     Row("nh", "as n, all rows to two experts", 2, 1, "gpt_expert_parallel.py",
-        {"parallel.expert": 2, "batch.micro": 4, **HOT_SETTINGS}, HOT),
+        {**EXPERT_RANKS, **TO_TWO}, HOT),
 ]
 # Rows of one side.
 COMPARED = [("b", "a"), ("c", "b"), ("d", "a"), ("e", "a"), ("f", "e"), ("i", "e"), ("h", "g"),
-            ("m", "a"), ("n", "m"), ("mh", "m"), ("nh", "n")]
+            ("m", "a"), ("n", "m"), ("mb", "m"), ("nb", "mb"), ("mh", "m"),
+            ("nh", "mh")]
 
 
 @dataclass

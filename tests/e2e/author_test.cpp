@@ -12,7 +12,7 @@ namespace author_test {
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 using testing::run_tessera;
-using testing::TemporaryFolder;
+using testing::TestFolder;
 
 const fs::path kTemplates = TESSERA_BUILD_DIR "/share/tessera/templates";
 
@@ -50,7 +50,7 @@ TEST(New, IsThereForEachKindThatAuthorsWrite) {
 }
 
 TEST(New, TheTemplatesAreTheExamples) {
-  const TemporaryFolder folder;
+  const TestFolder folder;
   const ProcessResult result =
       run_tessera({"new", "layer", "geglu", "--into", folder.path() / "deep/down"});
   EXPECT_EQ(result.exit_code, 0) << result.err;
@@ -62,7 +62,7 @@ TEST(New, TheTemplatesAreTheExamples) {
 }
 
 TEST(New, NamesAreReplacedAndWordsAreNot) {
-  const TemporaryFolder folder;
+  const TestFolder folder;
   const ProcessResult result =
       run_tessera({"new", "rule", "two_words", "--into", folder.path().string()});
   ASSERT_EQ(result.exit_code, 0) << result.err;
@@ -83,7 +83,7 @@ TEST(New, NamesAreReplacedAndWordsAreNot) {
 }
 
 TEST(New, RefusesWhatItCannotWrite) {
-  const TemporaryFolder folder;
+  const TestFolder folder;
   const auto refused = [&](const std::string& kind, const std::string& name) {
     const ProcessResult result = run_tessera({"new", kind, name, "--into", folder.path().string()});
     EXPECT_EQ(result.exit_code, 2);
@@ -154,7 +154,7 @@ TEST(New, EachKindBuildsAndPassesItsTest) {
 
 // The rule is made, and its operation is looked up, before anything is known of its kernels.
 TEST(ConfigCheck, FindsARuleWithoutAKernelOnTheDevice) {
-  const TemporaryFolder folder;
+  const TestFolder folder;
   const std::string file =
       folder.write("run.toml",
                    "schema = 1\n[run]\nsteps = 2\n[plugins]\npath = [\"" TESSERA_BUILD_DIR

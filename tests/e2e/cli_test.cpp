@@ -20,7 +20,7 @@ using ::testing::IsEmpty;
 using ::testing::Not;
 using testing::run_tessera;
 using ::testing::StartsWith;
-using testing::TemporaryFolder;
+using testing::TestFolder;
 
 const std::string kPlugins = TESSERA_BUILD_DIR "/tests/plugins/";
 
@@ -116,7 +116,7 @@ TEST(CliRanks, Json) {
 }
 
 TEST(CliRanks, Picture) {
-  const testing::TemporaryFolder folder;
+  const testing::TestFolder folder;
   const std::string file = folder.path() / "ranks.svg";
   const auto draw = [&](std::vector<std::string> more) {
     more.insert(more.begin(), {"ranks", "--svg", file});
@@ -285,7 +285,7 @@ class CliConfig : public ::testing::Test {
     arguments.insert(arguments.begin(), "config");
     return run_tessera(std::move(arguments));
   }
-  TemporaryFolder folder_;
+  TestFolder folder_;
 };
 
 TEST_F(CliConfig, ProblemsAreReportedWithTheirPlaceAndExitCode2) {

@@ -7,7 +7,7 @@ namespace tessera {
 namespace examples_test {
 
 TEST(Examples, PluginsBuildAndTrainOutsideTheTree) {
-  const testing::TemporaryFolder folder;
+  const testing::TestFolder folder;
   const ProcessResult result = run_process({TESSERA_SOURCE_DIR "/examples/run_plugins.sh",
                                             "--build",
                                             TESSERA_BUILD_DIR,

@@ -29,7 +29,7 @@ Command joined(Command first, const Command& second) {
 
 }  // namespace
 
-std::unique_ptr<TwoHosts> TwoHosts::make(const TemporaryFolder& folder, std::string& why) {
+std::unique_ptr<TwoHosts> TwoHosts::make(const TestFolder& folder, std::string& why) {
   std::unique_ptr<TwoHosts> made(new TwoHosts);
   try {
     for (const int host : {0, 1}) made->start(folder, host);
@@ -41,7 +41,7 @@ std::unique_ptr<TwoHosts> TwoHosts::make(const TemporaryFolder& folder, std::str
   }
 }
 
-void TwoHosts::start(const TemporaryFolder& folder, int host) {
+void TwoHosts::start(const TestFolder& folder, int host) {
   const std::string address = host == 0 ? "127.0.1.1" : "10.77.0.1";
   const std::string name = "hosts" + std::to_string(host);
   const std::string names =

@@ -12,7 +12,7 @@ namespace tessera::testing {
 class TwoHosts {
  public:
   /// None where the system does not allow it; then `why` says which command failed.
-  static std::unique_ptr<TwoHosts> make(const TemporaryFolder& folder, std::string& why);
+  static std::unique_ptr<TwoHosts> make(const TestFolder& folder, std::string& why);
 
   /// The command that runs this one on a host. Working folders are lost on the way.
   std::vector<std::string> on(int host, const std::vector<std::string>& command) const;
@@ -24,7 +24,7 @@ class TwoHosts {
 
  private:
   TwoHosts() = default;
-  void start(const TemporaryFolder& folder, int host);
+  void start(const TestFolder& folder, int host);
   void connect() const;
   std::string pid(int host) const;
   std::unique_ptr<Process> hosts_[2];

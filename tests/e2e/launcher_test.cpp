@@ -9,6 +9,7 @@
 #include <iterator>
 #include <set>
 
+#include "common/test_folder.hpp"
 #include "process_support.hpp"
 
 namespace tessera {
@@ -16,6 +17,7 @@ namespace launcher_test {
 
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
+using testing::TestFolder;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
@@ -36,16 +38,12 @@ std::string local_sockets() {
 class Launcher : public ::testing::Test {
  protected:
   void SetUp() override {
-    std::string pattern = ::testing::TempDir() + "tessera-launcher-XXXXXX";
-    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
     options_ = {.environment = {{"TMPDIR", folder_}, {"TESSERA_TEST_MARK", folder_}},
                 .folder = folder_};
   }
   void TearDown() override {
     EXPECT_THAT(survivors_with("TESSERA_TEST_MARK=" + folder_), IsEmpty());
     EXPECT_THAT(names_in(folder_), IsEmpty());
-    std::filesystem::remove_all(folder_);
   }
 
   static std::vector<std::string> command(const std::vector<std::string>& arguments) {
@@ -58,7 +56,8 @@ class Launcher : public ::testing::Test {
   }
   std::size_t processes() const { return processes_with("TESSERA_TEST_MARK=" + folder_).size(); }
 
-  std::string folder_;
+  const TestFolder own_;
+  const std::string folder_ = own_.path().string();
   ProcessOptions options_;
 };
 

@@ -19,8 +19,8 @@ namespace layouts_test {
 
 using testing::metric_in;
 using testing::metrics_lines;
-using testing::TemporaryFolder;
 using testing::tessera_program;
+using testing::TestFolder;
 
 const std::string kConfigs = TESSERA_SOURCE_DIR "/configs/";
 constexpr int kSteps = 8;
@@ -84,7 +84,7 @@ class Layouts : public ::testing::Test {
     return numbers;
   }
 
-  TemporaryFolder folder_;
+  TestFolder folder_;
 };
 
 TEST_F(Layouts, TrainTheSame) {

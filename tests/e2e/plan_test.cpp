@@ -16,7 +16,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using testing::run_tessera;
 using ::testing::StartsWith;
-using testing::TemporaryFolder;
+using testing::TestFolder;
 
 const std::string kConfigs = TESSERA_SOURCE_DIR "/configs/";
 const std::string kDgx2 = kConfigs + "hardware/v100-dgx2.toml";
@@ -142,7 +142,7 @@ TEST(Plan, CountsWhatACommunicatorTakes) {
 }
 
 TEST(Calibrate, WritesATableThatPlanTakes) {
-  const TemporaryFolder folder;
+  const TestFolder folder;
   const std::string file = folder.path() / "here.toml";
   const ProcessResult result =
       run_tessera({"calibrate", "--out", file, "--threads", "1", "--name", "a \"fast\" \\ host"});
@@ -184,7 +184,7 @@ TEST(Plan, KnowsTheVocabularyWithoutTheData) {
 }
 
 TEST(Plan, DrawsTheTimeline) {
-  const TemporaryFolder folder;
+  const TestFolder folder;
   const std::string file = folder.path() / "step.svg";
   plan(small({"--svg", file}));
   std::ostringstream text;

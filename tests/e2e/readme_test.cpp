@@ -14,7 +14,7 @@
 namespace tessera {
 namespace readme_test {
 
-using testing::TemporaryFolder;
+using testing::TestFolder;
 
 struct Block {
   std::string language;
@@ -80,7 +80,7 @@ TEST(Readme, BlocksAreFound) {
 
 // Runs the commands of a page in `folder`/checkout, after those of `before`.
 void expect_works_as_written(const std::string& page,
-                             const TemporaryFolder& folder,
+                             const TestFolder& folder,
                              const std::string& before = "") {
   const std::vector<Block> blocks = blocks_of(TESSERA_SOURCE_DIR "/" + page);
   ASSERT_GE(blocks.size(), 4U);
@@ -112,19 +112,19 @@ void expect_works_as_written(const std::string& page,
 }
 
 TEST(Readme, PluginInTenMinutesWorksAsWritten) {
-  const TemporaryFolder folder;
+  const TestFolder folder;
   expect_works_as_written("sdk/README.md", folder);
 }
 
 TEST(Readme, FirstPageWorksAsWritten) {
-  const TemporaryFolder folder;
+  const TestFolder folder;
   expect_works_as_written("README.md", folder);
 }
 
 // Pages that want the program and nothing else.
 class ReadmeOfCommands : public ::testing::TestWithParam<const char*> {};
 TEST_P(ReadmeOfCommands, WorksAsWritten) {
-  const TemporaryFolder folder;
+  const TestFolder folder;
   expect_works_as_written(GetParam(), folder, "export PATH=$PWD/build/bin:$PATH\n");
 }
 INSTANTIATE_TEST_SUITE_P(Tutorials,
@@ -135,7 +135,7 @@ INSTANTIATE_TEST_SUITE_P(Tutorials,
 
 // The pictures of the first page are what the commands that stand there draw.
 TEST(Readme, PicturesAreDrawnByTheProgram) {
-  const TemporaryFolder folder;
+  const TestFolder folder;
   const auto drawn = [&](std::vector<std::string> command, const std::string& name) {
     const std::string file = (folder.path() / name).string();
     command.insert(command.end(), {"--svg", file});
@@ -153,7 +153,7 @@ TEST(Readme, PicturesAreDrawnByTheProgram) {
 }
 
 TEST(Readme, LayerUnderEveryLayoutWorksAsWritten) {
-  const TemporaryFolder folder;
+  const TestFolder folder;
   expect_works_as_written("examples/plugin_layer/README.md",
                           folder,
                           "cmake --install build --prefix ~/tessera >/dev/null\n"

@@ -14,7 +14,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using testing::run_tessera;
 using ::testing::StartsWith;
-using testing::TemporaryFolder;
+using testing::TestFolder;
 
 std::string output_of(std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), "schedule");
@@ -76,7 +76,7 @@ TEST(ScheduleCommand, TakesTheSchedulesOwnKeys) {
 }
 
 TEST(ScheduleCommand, DrawsToAFile) {
-  const TemporaryFolder folder;
+  const TestFolder folder;
   const std::string file = (folder.path() / "schedule.svg").string();
   output_of({"dualpipe_v", "--ranks", "2", "--microbatches", "4", "--svg", file});
   std::stringstream text;

@@ -63,7 +63,7 @@ const std::vector<std::string> kNarrowDevices = {"reference", "cpu"};
 class ShippedConfig : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(ShippedConfig, PassesInEachLayoutOrIsRefusedForAReason) {
-  const TemporaryFolder folder;  // the data of these configurations is fetched, or not needed
+  const TestFolder folder;  // the data of these configurations is fetched, or not needed
   const std::string text = folder.write("text.txt", std::string(131072, 'x'));
   std::vector<std::string> layouts = {""};
   for (const std::string& path : configs_in("parallel")) {
@@ -91,7 +91,7 @@ TEST_P(ShippedConfig, PassesInEachLayoutOrIsRefusedForAReason) {
 }
 
 TEST_P(ShippedConfig, PassesInEachPrecision) {
-  const TemporaryFolder folder;
+  const TestFolder folder;
   const std::string text = folder.write("text.txt", std::string(131072, 'x'));
   const std::vector<std::string> precisions = configs_in("precision");
   ASSERT_GE(precisions.size(), 2U);
@@ -112,7 +112,7 @@ TEST_P(ShippedConfig, PassesInEachPrecision) {
 }
 
 TEST_P(ShippedConfig, PassesWithGraphs) {
-  const TemporaryFolder folder;
+  const TestFolder folder;
   const std::string text = folder.write("text.txt", std::string(131072, 'x'));
   const bool experts = GetParam().find("moe_") != std::string::npos;
   const bool apart = experts && GetParam().starts_with("scaling/");  // on several ranks

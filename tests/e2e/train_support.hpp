@@ -29,7 +29,7 @@ class TinyRun {
   /// Names of complete checkpoints, sorted as texts.
   std::vector<std::string> checkpoints(const std::string& out) const;
 
-  const TemporaryFolder folder;
+  const TestFolder folder;
 };
 
 /// The process among those of a mark that is this rank of our launcher.

@@ -177,7 +177,7 @@ TEST(BlockPattern, ResumesInOtherLayouts) {
     return with(with(kMixed, {"run.steps=6", "lr.warmup_steps=2", "check.replicas_every=0"}),
                 with(layout, {fmt::format("run.out=\"{}\"", out)}));
   };
-  const RunFolder folder;
+  const TestFolder folder;
   run_trainer({config, sets({}, folder.at("whole"))});
   for (const TableRow& from : layouts()) {
     run_trainer({config, sets(from.sets, folder.at(from.name)), 3});

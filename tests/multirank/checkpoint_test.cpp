@@ -91,7 +91,7 @@ std::string error_of(const std::function<void()>& body) {
 class Resume : public ::testing::TestWithParam<TableRow> {};
 
 TEST_P(Resume, RepeatsTheUninterruptedRunBitForBit) {
-  const RunFolder folder;
+  const TestFolder folder;
   const Sets& layout = GetParam().sets;
   continue_run(layout, folder.at("whole"));
   train_until_stop(layout, folder.at("parts"));
@@ -107,7 +107,7 @@ TEST_P(Resume, RepeatsTheUninterruptedRunBitForBit) {
 // --- another layout ---
 
 TEST_P(Resume, UnderEveryOtherLayout) {
-  const RunFolder folder;
+  const TestFolder folder;
   continue_run({}, folder.at("reference"));
   train_until_stop(GetParam().sets, folder.at("from"));
   const auto stored = logical_tensors(step_in(folder.at("from"), kStop));
@@ -187,13 +187,13 @@ u64 number_from(const char* variable, u64 otherwise) {
 TEST(Checkpoint, PairsOfLayoutsDrawnAtRandom) {
   const u64 seed = number_from("TESSERA_TEST_SEED", 41);
   const auto rounds = static_cast<u32>(number_from("TESSERA_TEST_ROUNDS", 6));
-  const RunFolder reference;
+  const TestFolder reference;
   continue_run({}, reference.at("run"), kFourBlocks);
   for (u32 round = 0; round < rounds; ++round) {
     const TableRow from = draw_layout(seed, 2 * round), to = draw_layout(seed, 2 * round + 1);
     fmt::print("TESSERA_TEST_SEED={} round {}: {} -> {}\n", seed, round, from.name, to.name);
     SCOPED_TRACE(fmt::format("seed {} round {}: {} -> {}", seed, round, from.name, to.name));
-    const RunFolder folder;
+    const TestFolder folder;
     const std::string out = folder.at("run"), again = folder.at("again");
     train_until_stop(from.sets, out, kFourBlocks);
     const auto stored = logical_tensors(step_in(out, kStop));
@@ -227,7 +227,7 @@ INSTANTIATE_TEST_SUITE_P(Layouts, Resume, ::testing::ValuesIn(layouts()), [](con
 // --- saved in the background ---
 
 TEST_P(Resume, SavedWhileTrainingGoesOnItIsTheSame) {
-  const RunFolder folder;
+  const TestFolder folder;
   const Sets &layout = GetParam().sets, often = {"checkpoint.every_steps=2", "checkpoint.keep=0"};
   const Sets later = with(often, {"checkpoint.asynchronous=true"});
   continue_run(layout, folder.at("at_once"), often);
@@ -245,7 +245,7 @@ TEST_P(Resume, SavedWhileTrainingGoesOnItIsTheSame) {
 }
 
 TEST(Checkpoint, PaddedVocabularyIsStoredUnpadded) {
-  const RunFolder folder;
+  const TestFolder folder;
   train_until_stop({"parallel.tensor=2"}, folder.at("run"));
   bool found = false;
   for (const auto& [name, tensor] : read_index(step_in(folder.at("run"), kStop)).tensors) {
@@ -257,7 +257,7 @@ TEST(Checkpoint, PaddedVocabularyIsStoredUnpadded) {
 }
 
 TEST(Checkpoint, EveryNStepsAndTheNewestStay) {
-  const RunFolder folder;
+  const TestFolder folder;
   continue_run(
       {"parallel.data=2"}, folder.at("run"), {"checkpoint.every_steps=3", "checkpoint.keep=2"});
   const auto steps = complete_steps(folder.at("run") + "/checkpoints");
@@ -266,7 +266,7 @@ TEST(Checkpoint, EveryNStepsAndTheNewestStay) {
 }
 
 TEST(Checkpoint, ADamagedNewestIsRetrained) {
-  const RunFolder folder;
+  const TestFolder folder;
   const Sets every = {"checkpoint.every_steps=3", "checkpoint.keep=1"};
   const std::string out = folder.at("run");
   continue_run({}, folder.at("whole"), every);
@@ -278,7 +278,7 @@ TEST(Checkpoint, ADamagedNewestIsRetrained) {
 }
 
 TEST(Checkpoint, AFinishedRunIsLeftAsItIs) {
-  const RunFolder folder;
+  const TestFolder folder;
   continue_run({}, folder.at("run"));
   const auto before = metrics_lines(folder.at("run"));
   continue_run({}, folder.at("run"));
@@ -303,7 +303,7 @@ TEST(ResumeWithExperts, UnderAnotherLayout) {
       {"distributed_dp4_etp2",
        with(model, {"parallel.data=4", "parallel.expert_tensor=2", kDistributed})},
   };
-  const RunFolder folder;
+  const TestFolder folder;
   continue_run(model, folder.at("whole"));
   const std::vector<double> losses = metric_of(folder.at("whole"), "loss");
   for (const TableRow& from : all) {
@@ -331,7 +331,7 @@ TEST(ResumeIn16Bits, RepeatsTheUninterruptedRunBitForBit) {
   const Sets whole_shards = with(with(tensor, kBf16), with(kMuon, {kDistributed}));
   for (const Sets& layout :
        {with(tensor, kBf16), with(tensor, kFp16), with(stages, kFp16), whole_shards}) {
-    const RunFolder folder;
+    const TestFolder folder;
     continue_run(layout, folder.at("whole"));
     train_until_stop(layout, folder.at("parts"));
     continue_run(layout, folder.at("parts"));
@@ -343,7 +343,7 @@ TEST(ResumeIn16Bits, RepeatsTheUninterruptedRunBitForBit) {
 
 // In each layout: the scale, its counters and what was skipped go from one run to the next.
 TEST(ResumeIn16Bits, TheLossScaleGoesOn) {
-  const RunFolder folder;
+  const TestFolder folder;
   train_until_stop(with(kFp16, {"parallel.data=2"}), folder.at("run"));
   const CheckpointInfo info = read_index(step_in(folder.at("run"), kStop)).info;
   ASSERT_TRUE(info.loss_scale);
@@ -366,7 +366,7 @@ TEST(ResumeIn16Bits, TheLossScaleGoesOn) {
 
 // Checkpoints have main values only, so another compute goes on from the same ones.
 TEST(ResumeIn16Bits, ComputeMayChange) {
-  const RunFolder folder;
+  const TestFolder folder;
   continue_run({}, folder.at("whole"));
   train_until_stop({"parallel.data=2"}, folder.at("run"));
   const auto stored = logical_tensors(step_in(folder.at("run"), kStop));
@@ -384,7 +384,7 @@ TEST(ResumeIn16Bits, ComputeMayChange) {
 // Shards that are whole parameters are stored as every replica would have stored them, and only
 // what is no matrix has a second moment.
 TEST(ResumeIn16Bits, WholeParametersGoToOtherLayouts) {
-  const RunFolder folder;
+  const TestFolder folder;
   const Sets muon = with(kBf16, kMuon), dp2 = with(muon, {"parallel.data=2"});
   train_until_stop(dp2, folder.at("replicated"));
   train_until_stop(with(dp2, {kDistributed}), folder.at("distributed"));
@@ -405,7 +405,7 @@ TEST(ResumeIn16Bits, WholeParametersGoToOtherLayouts) {
 // --- another run ---
 
 TEST(Checkpoint, AnotherRunIsRefused) {
-  const RunFolder folder;
+  const TestFolder folder;
   const std::string out = folder.at("run");
   train_until_stop({"parallel.tensor=2"}, out);
   const auto error = [&](const Sets& sets) {

@@ -35,7 +35,7 @@ class Generation : public ::testing::Test {
                                      "data.path=" + folder_.at("gone.txt")}),
                       plugins());
   }
-  const RunFolder folder_;
+  const TestFolder folder_;
   std::string step_;
   Resolved config_;
 };

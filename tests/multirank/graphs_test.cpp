@@ -238,7 +238,7 @@ TEST(Preparing, ChangesNoValue) {
 
 // A run with validations that is stopped and goes on, with graphs and without.
 TEST(ReplayedRun, ValidatesAndResumesWithTheSameBits) {
-  const RunFolder folder;
+  const TestFolder folder;
   const auto run = [&](const std::string& name, const Sets& sets) {
     const Sets all = with({fmt::format("run.out=\"{}\"", folder.at(name)),
                            "run.steps=8",

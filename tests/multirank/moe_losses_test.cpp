@@ -92,7 +92,7 @@ Sets set_for(const Sets& sets, int steps = 3) {
 }
 
 std::vector<double> metric(const Sets& sets, const std::string& name) {
-  const RunFolder folder;
+  const TestFolder folder;
   run_trainer({tiny_config() + "[observers.console]\ntype = \"none\"\n",
                with(set_for(sets), {"run.out=" + folder.at("run"), "checkpoint.save=false"})});
   return metric_of(folder.at("run"), name);
@@ -237,7 +237,7 @@ TEST(ExpertBias, MovesOncePerUpdateAndNeverElse) {
 
 TEST(ExpertBias, IsSavedAndGoesOnUnderAnotherLayout) {
   const std::string quiet = tiny_config() + "[observers.console]\ntype = \"none\"\n";
-  const RunFolder folder;
+  const TestFolder folder;
   const auto sets = [&](const Sets& layout, const std::string& out) {
     return with(set_for(with(with(kBias, {"lr.warmup_steps=2"}), layout), 6), {"run.out=" + out});
   };

@@ -1,7 +1,5 @@
 #include "trainer_support.hpp"
 
-#include <stdlib.h>
-
 #include <memory>
 
 #include "common/metrics_lines.hpp"
@@ -13,17 +11,6 @@
 #include "tessera/error.hpp"
 
 namespace tessera::testing {
-
-RunFolder::RunFolder() {
-  std::string path = (std::filesystem::temp_directory_path() / "tessera_run_XXXXXX").string();
-  require(mkdtemp(path.data()) != nullptr, "no temporary folder");
-  path_ = path;
-}
-
-RunFolder::~RunFolder() {
-  std::error_code ignored;
-  std::filesystem::remove_all(path_, ignored);
-}
 
 void run_trainer(const TrainerOptions& options) {
   const Resolved config = resolve(Config::parse(options.config, "test", options.sets), plugins());

@@ -1,26 +1,13 @@
 #pragma once
-#include <filesystem>
 #include <functional>
 #include <map>
 #include <string>
 #include <vector>
 
+#include "common/test_folder.hpp"
 #include "training_support.hpp"
 
 namespace tessera::testing {
-
-/// An empty folder that is removed at the end.
-class RunFolder {
- public:
-  RunFolder();
-  ~RunFolder();
-  RunFolder(const RunFolder&) = delete;
-  RunFolder& operator=(const RunFolder&) = delete;
-  std::string at(const std::string& name) const { return (path_ / name).string(); }
-
- private:
-  std::filesystem::path path_;
-};
 
 struct TrainerOptions {
   std::string config;

@@ -12,7 +12,7 @@ using ::testing::HasSubstr;
 // The validation loss after one step. Half of a step's microbatches hold 4 samples each, so that
 // samples which came again would count more often than others.
 double loss_of(const std::vector<std::string>& sets) {
-  const RunFolder folder;
+  const TestFolder folder;
   TrainerOptions options{tiny_config() + "[observers.metrics]\n", sets};
   for (const char* set : {"run.steps=1",
                           "lr.warmup_steps=0",

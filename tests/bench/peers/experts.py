@@ -21,7 +21,7 @@ class ExpertShape(Shape):
     top_k: int = 2
     ffn: int = 1536  # inner features of an expert
     products: str = "loop"  # or grouped_mm; or megatron: all of megatron_experts.py
-    load: str = "learned"  # or hot: every token goes to the first top_k experts
+    load: str = "learned"  # or balanced: rows take the experts in turn; hot: the first top_k
 
 
 class Experts(nn.Module):
@@ -39,9 +39,13 @@ class Experts(nn.Module):
 
     def chosen(self, scores):
         """The experts of each row, [rows, top_k]."""
-        if self.shape.load != "hot":
-            return scores.topk(self.shape.top_k).indices
-        return torch.arange(self.shape.top_k).expand(len(scores), -1)
+        choices = torch.arange(self.shape.top_k)
+        if self.shape.load == "balanced":
+            rows = torch.arange(len(scores))[:, None]
+            return (rows * self.shape.top_k + choices) % self.shape.experts
+        if self.shape.load == "hot":
+            return choices.expand(len(scores), -1)
+        return scores.topk(self.shape.top_k).indices
 
     def weights_of(self, scores, experts):
         return scores.gather(1, experts).softmax(-1)
@@ -65,7 +69,7 @@ class Experts(nn.Module):
 
     def compute(self, rows, weights, counts):
         """Rows of an expert are consecutive; `counts` of them each."""
-        if self.shape.products == "grouped_mm":
+        if self.shape.products == "grouped_mm" and len(rows) > 0:  # it refuses none at all
             ends = counts.cumsum(0).to(torch.int32)
             product = lambda x, weight: torch._grouped_mm(x, weight, offs=ends)
             return product(self.activated(product(rows, self.up), weights), self.down)

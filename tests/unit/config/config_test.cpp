@@ -2,9 +2,9 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <fstream>
+#include <filesystem>
 
+#include "tests/common/test_folder.hpp"
 #include "tests/unit/config/config_support.hpp"
 
 namespace tessera {
@@ -16,18 +16,8 @@ using testing::error_of;
 /// Files in a folder of the test's own.
 class ConfigFiles : public ::testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = ::testing::TempDir() + "tessera_config_XXXXXX";
-    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
-    root_ = pattern;
-  }
-  void TearDown() override { fs::remove_all(root_); }
-
-  std::string write(const std::string& name, const std::string& text) {
-    const fs::path path = root_ / name;
-    fs::create_directories(path.parent_path());
-    std::ofstream(path) << text;
-    return path.string();
+  std::string write(const std::string& name, const std::string& text) const {
+    return folder_.write(name, text);
   }
   static std::string text(const Config& config, std::string_view path) {
     const Entry* entry = config.tree().find(path);
@@ -37,7 +27,8 @@ class ConfigFiles : public ::testing::Test {
   static std::string origin(const Config& config, std::string_view path) {
     return config.tree().find(path)->at.text();
   }
-  fs::path root_;
+  const testing::TestFolder folder_;
+  const fs::path root_ = folder_.path();
 };
 
 TEST_F(ConfigFiles, LaterFilesWinTablesMergeArraysReplace) {

@@ -3,11 +3,9 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <random>
 
+#include "tests/common/test_folder.hpp"
 #include "tests/unit/config/config_support.hpp"
 
 namespace tessera {
@@ -140,14 +138,10 @@ TEST(Dump, ChangesForPeople) {
 
 TEST(Dump, LoadsBackFromAnotherFolder) {
   const Resolved first = resolved(kBase, {"run.out=here"});
-  std::string pattern = ::testing::TempDir() + "tessera_dump_XXXXXX";
-  ASSERT_NE(mkdtemp(pattern.data()), nullptr);
-  const std::filesystem::path folder = pattern;
-  const std::string file = (folder / "resolved.toml").string();
-  std::ofstream(file) << dump(first);
+  const testing::TestFolder folder;
+  const std::string file = folder.write("resolved.toml", dump(first));
   testing::SampleCatalog catalog;
   const Resolved second = resolve(Config::load({file}), catalog);
-  std::filesystem::remove_all(folder);
   EXPECT_EQ(meaning(first), meaning(second));
 }
 

@@ -3,12 +3,9 @@
 
 #include <gmock/gmock.h>
 
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
-
 #include "kernel/config/dump.hpp"
 #include "tessera/error.hpp"
+#include "tests/common/test_folder.hpp"
 #include "tests/unit/config/config_support.hpp"
 
 namespace tessera {
@@ -90,16 +87,10 @@ TEST(ConfigMovedKeys, TheLaterLayerWinsWhicheverNameItUses) {
 }
 
 TEST(ConfigMovedKeys, TheLaterFileWinsWhicheverNameItUses) {
-  std::string pattern = ::testing::TempDir() + "tessera_moved_XXXXXX";
-  ASSERT_NE(mkdtemp(pattern.data()), nullptr);
-  const std::filesystem::path folder = pattern;
-  const auto write = [&](const char* name, const std::string& text) {
-    std::ofstream(folder / name) << text;
-    return (folder / name).string();
-  };
-  const std::string base = write("base.toml", kNoLength);
-  const std::string before = write("before.toml", "[model]\nsequence_length = 8\n");
-  const std::string now = write("now.toml", "[batch]\nsequence_length = 4\n");
+  const testing::TestFolder folder;
+  const std::string base = folder.write("base.toml", kNoLength);
+  const std::string before = folder.write("before.toml", "[model]\nsequence_length = 8\n");
+  const std::string now = folder.write("now.toml", "[batch]\nsequence_length = 4\n");
   testing::SampleCatalog catalog;
   const auto length = [&](const std::vector<std::string>& files) {
     return resolve(Config::load(files), catalog).run.batch.sequence_length;
@@ -109,7 +100,6 @@ TEST(ConfigMovedKeys, TheLaterFileWinsWhicheverNameItUses) {
   const Resolved overlaid = resolve(Config::load({base, now, before}), catalog);
   EXPECT_THAT(overlaid.notices,
               ElementsAre(before + ":2:1: model.sequence_length is batch.sequence_length now"));
-  std::filesystem::remove_all(folder);
 }
 
 TEST(ConfigMovedKeys, ATableMovesWithAllItsKeys) {

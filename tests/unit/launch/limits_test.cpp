@@ -1,11 +1,9 @@
 #include "kernel/launch/limits.hpp"
 
 #include <gmock/gmock.h>
-#include <stdlib.h>
 #include <sys/resource.h>
 
-#include <filesystem>
-#include <fstream>
+#include "tests/common/test_folder.hpp"
 
 namespace tessera {
 namespace limits_test {
@@ -56,20 +54,11 @@ TEST(Limits, OtherErrorsHaveNone) { EXPECT_THAT(explain_limit("the disk is full"
 
 class Kills : public ::testing::Test {
  protected:
-  void SetUp() override {
-    std::string pattern = ::testing::TempDir() + "tessera-limits-XXXXXX";
-    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern;
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-  void write(const std::string& name, const std::string& text) const {
-    std::filesystem::create_directories((folder_ / name).parent_path());
-    std::ofstream(folder_ / name) << text;
-  }
+  void write(const std::string& name, const std::string& text) const { folder_.write(name, text); }
   std::optional<OutOfMemoryKills> kills() const {
-    return out_of_memory_kills((folder_ / "proc").string(), (folder_ / "groups").string());
+    return out_of_memory_kills(folder_.at("proc"), folder_.at("groups"));
   }
-  std::filesystem::path folder_;
+  const testing::TestFolder folder_;
 };
 
 TEST_F(Kills, OfAControlGroup) {

@@ -19,7 +19,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using testing::plugin_file;
 using testing::plugin_folder;
-using testing::TemporaryFolder;
+using testing::TestFolder;
 
 std::shared_ptr<Tokenizer> make_tokenizer(const PluginHost& host,
                                           std::string_view type,
@@ -100,7 +100,7 @@ TEST(PluginHost, StrippedPluginsLoad) {
 // --- which files ---
 
 TEST(PluginHost, OfFilesOfOneNameTheFirstWins) {
-  const TemporaryFolder first, second;
+  const TestFolder first, second;
   const std::string name = "libtessera_test_good.so";
   fs::copy_file(plugin_file("stripped"), first.path() / name);
   fs::copy_file(plugin_file("good"), second.path() / name);
@@ -112,7 +112,7 @@ TEST(PluginHost, OfFilesOfOneNameTheFirstWins) {
 }
 
 TEST(PluginHost, OneFileUnderTwoNamesIsOneLibrary) {
-  const TemporaryFolder folder;
+  const TestFolder folder;
   fs::create_symlink(plugin_file("good"), folder.path() / "liba.so");
   fs::create_symlink("liba.so", folder.path() / "libb.so");
   const PluginHost host({folder.path(), plugin_folder("good")});
@@ -122,7 +122,7 @@ TEST(PluginHost, OneFileUnderTwoNamesIsOneLibrary) {
 }
 
 TEST(PluginHost, OtherFilesAreNotLookedAt) {
-  const TemporaryFolder folder;
+  const TestFolder folder;
   std::ofstream(folder.path() / "README.md") << "text";
   std::ofstream(folder.path() / "libx.so.1") << "text";
   const PluginHost host({folder.path()});
@@ -220,7 +220,7 @@ TEST(PluginHost, TheInnermostComponentIsNamedOnce) {
 }
 
 TEST(PluginHost, AnUnknownNameShowsWhatThereIsAndWhatFailed) {
-  const TemporaryFolder folder;
+  const TestFolder folder;
   std::ofstream(folder.path() / "libbroken.so") << "text";
   const PluginHost host({plugin_folder("good"), folder.path()});
   try {

@@ -19,7 +19,7 @@ using ::testing::HasSubstr;
 using testing::plugin_file;
 using testing::plugin_folder;
 using ::testing::StartsWith;
-using testing::TemporaryFolder;
+using testing::TestFolder;
 
 // The one failure of a host that searches `folder`, beside a plugin that is in order.
 std::string failure_in(const fs::path& folder) {
@@ -123,7 +123,7 @@ TEST(LoadFailure, RegistersABadName) {
 class OddFile : public ::testing::Test {
  protected:
   std::string failure() { return failure_in(folder_.path()); }
-  TemporaryFolder folder_;
+  TestFolder folder_;
   fs::path file_ = folder_.path() / "libodd.so";
 };
 

@@ -26,7 +26,7 @@ class SearchPath : public ::testing::Test {
     }
     return "no error";
   }
-  testing::TemporaryFolder root_;
+  testing::TestFolder root_;
   fs::path program_ = root_.path() / "bin" / "tessera";
 };
 

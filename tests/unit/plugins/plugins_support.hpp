@@ -1,13 +1,16 @@
 #pragma once
-#include <filesystem>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 
 #include "kernel/config/config.hpp"
 #include "kernel/plugin/host.hpp"
+#include "tests/common/test_folder.hpp"
 
 namespace tessera {
+
+using testing::TestFolder;
 
 /// The plugins of this build, loaded once.
 const PluginHost& build_plugins();
@@ -33,23 +36,5 @@ std::string text_of(F&& body) {
   }
   throw std::runtime_error("nothing was thrown");
 }
-
-/// An empty folder of its own for each test, removed with it.
-class TestFolder {
- public:
-  TestFolder();
-  TestFolder(const TestFolder&) = delete;
-  TestFolder& operator=(const TestFolder&) = delete;
-  ~TestFolder();
-  std::string path() const { return path_.string(); }
-  /// Absolute path of `name` in the folder.
-  std::string at(std::string_view name) const { return (path_ / name).string(); }
-  /// Writes a file, with the folders above it; returns its path.
-  std::string write(std::string_view name, std::string_view text) const;
-  std::string read(std::string_view name) const;
-
- private:
-  std::filesystem::path path_;
-};
 
 }  // namespace tessera
