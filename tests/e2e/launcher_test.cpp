@@ -17,9 +17,9 @@ namespace launcher_test {
 
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
-using testing::TestFolder;
 using ::testing::IsEmpty;
 using ::testing::Not;
+using testing::TestFolder;
 
 std::set<std::string> names_in(const std::filesystem::path& folder) {
   std::set<std::string> names;

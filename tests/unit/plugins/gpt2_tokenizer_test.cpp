@@ -37,7 +37,8 @@ class Gpt2Tokenizer : public ::testing::Test {
     folder_.write("vocab.json", vocabulary);
     folder_.write("merges.txt", merges);
     TokenizerArguments none;
-    return make_plugin<Tokenizer>("gpt2", "path = \"" + folder_.path().string() + "\"\n" + keys, none);
+    return make_plugin<Tokenizer>(
+        "gpt2", "path = \"" + folder_.path().string() + "\"\n" + keys, none);
   }
   std::string refused(const std::string& vocabulary, const std::string& merges) const {
     return text_of<ConfigError>([&] { open(vocabulary, merges); });
