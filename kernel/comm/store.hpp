@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "tessera/comm.hpp"
 
@@ -34,6 +35,23 @@ class StoreTable {
   std::condition_variable changed_;
   std::map<std::string, std::string, std::less<>> values_;
   std::string death_;
+};
+
+/// Keys of a store that some of the ranks use among themselves: they begin with `prefix`.
+class StoreSection : public Store {
+ public:
+  StoreSection(Store& whole, std::string prefix) : whole_(whole), prefix_(std::move(prefix)) {}
+  Store& whole() const { return whole_; }
+  void set(std::string_view key, std::string_view value) override { whole_.set(path(key), value); }
+  std::string get(std::string_view key, std::chrono::milliseconds timeout) override {
+    return whole_.get(path(key), timeout);
+  }
+  i64 add(std::string_view key, i64 amount) override { return whole_.add(path(key), amount); }
+
+ private:
+  std::string path(std::string_view key) const { return prefix_ + std::string(key); }
+  Store& whole_;
+  std::string prefix_;
 };
 
 /// The rendezvous of ranks that are threads of one process. It also holds C++ objects that they

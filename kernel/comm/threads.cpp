@@ -51,7 +51,9 @@ class ThreadMemory : public DirectMemory {
 };
 
 std::shared_ptr<DirectMemory> memory_of(const CommunicatorArguments& arguments) {
-  auto* store = dynamic_cast<InProcessStore*>(arguments.store);
+  Store* whole = arguments.store;
+  while (const auto* section = dynamic_cast<StoreSection*>(whole)) whole = &section->whole();
+  auto* store = dynamic_cast<InProcessStore*>(whole);
   require(store != nullptr,
           "communicator \"threads\" joins threads of one process; for processes use \"shm\" (one "
           "host) or \"gloo\"");

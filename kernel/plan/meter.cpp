@@ -46,7 +46,7 @@ void StepMeter::launched(const Kernel& kernel, const void* args, bool replayed) 
 }
 
 void StepMeter::started(u64 id, const GroupSpec& group, const Collective& collective) {
-  const double seconds = collective_seconds(hardware_, group.members, collective);
+  const double seconds = collective_seconds(hardware_, group.members, group.index, collective);
   current_.collectives += seconds;
   if (planned_) {
     current_.sent += timed_bytes(hardware_, collective.sends);

@@ -282,6 +282,9 @@ struct NamedRouter final : Named<Router> {
   i64 choices(i64 top_k) const override {
     return call("choices", [&](auto& c) { return c.choices(top_k); });
   }
+  i64 rows_per_sequence() const override {
+    return call("rows_per_sequence", [](auto& c) { return c.rows_per_sequence(); });
+  }
   bool incremental() const override {
     return call("incremental", [](auto& c) { return c.incremental(); });
   }

@@ -15,7 +15,9 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
-// Two ranks on each: tensor parallel on a host, data parallel between hosts.
+using Sets = std::vector<std::string>;
+
+// Two ranks on each host.
 class Hosts : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -29,13 +31,8 @@ class Hosts : public ::testing::Test {
     EXPECT_THAT(run_.survivors(), IsEmpty());
   }
 
-  static std::vector<std::string> with_layout(std::vector<std::string> sets) {
-    sets.insert(sets.end(), {"parallel.tensor=2", "parallel.data=2"});
-    return sets;
-  }
-
   // As torchrun would on each host.
-  void start(const std::vector<std::string>& sets) {
+  void start(const Sets& sets) {
     for (const int rank : {3, 0, 2, 1}) {
       ProcessOptions options = run_.options();
       options.environment.insert({{"RANK", std::to_string(rank)},
@@ -46,8 +43,26 @@ class Hosts : public ::testing::Test {
                                   {"MASTER_PORT", "29517"},
                                   {"TESSERA_RUN_TOKEN", "known to both"}});
       ranks_[static_cast<std::size_t>(rank)] =
-          std::make_unique<Process>(hosts_->on(rank / 2, run_.command(with_layout(sets))), options);
+          std::make_unique<Process>(hosts_->on(rank / 2, run_.command(sets)), options);
     }
+  }
+
+  // Host communicators all sum as host_reduce.hpp does: not a bit may differ.
+  void expect_the_bits_of_one_host(const Sets& layout) {
+    start(TinyRun::steps(20, run_.at("two"), layout));
+    const ProcessResult one = run_.train(TinyRun::steps(20, run_.at("one"), layout));
+    ASSERT_EQ(one.exit_code, 0) << one.err;
+    for (const auto& rank : ranks_) {
+      const ProcessResult result = rank->wait();
+      ASSERT_EQ(result.exit_code, 0) << result.err;
+      if (rank == ranks_[0]) {
+        EXPECT_THAT(result.out, HasSubstr("4 ranks over shm within 2 hosts and gloo between"));
+      }
+    }
+    EXPECT_THAT(one.out, HasSubstr("4 ranks over shm\n"));
+    const auto lines = run_.metrics("two");
+    EXPECT_THAT(lines, Not(IsEmpty()));
+    EXPECT_EQ(lines, run_.metrics("one"));
   }
 
   const TinyRun run_;
@@ -55,26 +70,25 @@ class Hosts : public ::testing::Test {
   std::array<std::unique_ptr<Process>, 4> ranks_;
 };
 
-// Host communicators all sum as host_reduce.hpp does: not a bit may differ.
-TEST_F(Hosts, TrainTogetherAsOnOneHost) {
-  start(TinyRun::steps(20, run_.at("two")));
-  const ProcessResult one = run_.train(with_layout(TinyRun::steps(20, run_.at("one"))));
-  ASSERT_EQ(one.exit_code, 0) << one.err;
-  for (const auto& rank : ranks_) {
-    const ProcessResult result = rank->wait();
-    ASSERT_EQ(result.exit_code, 0) << result.err;
-    if (rank == ranks_[0]) {
-      EXPECT_THAT(result.out, HasSubstr("4 ranks over shm within 2 hosts and gloo between"));
-    }
-  }
-  EXPECT_THAT(one.out, HasSubstr("4 ranks over shm\n"));
-  const auto lines = run_.metrics("two");
-  EXPECT_THAT(lines, Not(IsEmpty()));
-  EXPECT_EQ(lines, run_.metrics("one"));
+// Tensor parallel on a host, data parallel between hosts.
+const Sets kLayout = {"parallel.tensor=2", "parallel.data=2"};
+
+TEST_F(Hosts, TrainTogetherAsOnOneHost) { expect_the_bits_of_one_host(kLayout); }
+
+// Rows go to experts on both hosts in one exchange, while the other pass of a pair computes.
+TEST_F(Hosts, ShareExperts) {
+  expect_the_bits_of_one_host({"model.block.mlp.type=\"moe\"",
+                               "model.block.mlp.experts=8",
+                               "model.block.mlp.ffn=16",
+                               "parallel.expert=4",
+                               "batch.micro=1",
+                               "schedule.overlap=true"});
 }
 
 TEST_F(Hosts, ACutCableIsANamedErrorOnBothSides) {
-  start(TinyRun::steps(100000, run_.at("cut"), {"comm.timeout_s=3", "checkpoint.every_steps=0"}));
+  Sets sets = {"comm.timeout_s=3", "checkpoint.every_steps=0"};
+  sets.insert(sets.end(), kLayout.begin(), kLayout.end());
+  start(TinyRun::steps(100000, run_.at("cut"), sets));
   ASSERT_TRUE(ranks_[0]->shows("step", 8)) << ranks_[0]->err();
   hosts_->cut();
   std::array<int, 2> timeouts = {0, 0};  // of each host; the others repeat a neighbour's

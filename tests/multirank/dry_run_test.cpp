@@ -187,6 +187,17 @@ TEST(DryRun, WhatIsRightPasses) {
   EXPECT_EQ(check(kRows + moe("experts = 8\nz_loss = 0.1\n") +
                   "[model.block.mlp.router]\ntype = \"expert_choice\"\n"),
             "");
+  const std::string graphs =
+      "[graph]\ntype = \"partial\"\nscope = [\"moe_dispatch\", \"moe_experts\", \"moe_combine\"]\n";
+  const std::string whole = "[graph]\ntype = \"full_iteration\"\n";
+  const std::string choice = "[model.block.mlp.router]\ntype = \"expert_choice\"\n";
+  const std::string pad = "pad_to_capacity = true\n";
+  for (const std::string& captured : {graphs, whole}) {
+    EXPECT_EQ(check(captured + moe("experts = 8\n") + choice, {"parallel.expert=2"}), "");
+    EXPECT_EQ(check(captured + moe("experts = 8\n" + pad) + choice,
+                    {"parallel.expert=2", "parallel.context=2"}),
+              "");
+  }
   EXPECT_EQ(check(layer("all_rows")), "") << "without sequence parallelism all rows are own ones";
 }
 
@@ -393,6 +404,16 @@ std::vector<Mistake> mistakes() {
        "[graph] scope: the shapes of \"moe_dispatch\" depend on data; pad_to_capacity or "
        "expert_choice fixes them",
        {"model.block.mlp.type=moe", "model.block.mlp.experts=4", "parallel.expert=2"}},
+      {"graph_scope_of_experts_that_choose_from_cut_sequences",
+       "[graph]\ntype = \"partial\"\nscope = [\"moe_experts\"]\n"
+       "[model.block.mlp.router]\ntype = \"expert_choice\"\n",
+       "scope",
+       "[graph] scope: the shapes of \"moe_experts\" depend on data; pad_to_capacity or "
+       "expert_choice fixes them",
+       {"model.block.mlp.type=moe",
+        "model.block.mlp.experts=4",
+        "parallel.expert=2",
+        "parallel.context=2"}},
       {"graph_that_is_recomputed_in_part",
        "[graph]\ntype = \"partial\"\n[recompute]\nmode = \"selective\"\nscopes = [\"attn\"]\n",
        "scopes",

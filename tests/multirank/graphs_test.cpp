@@ -8,6 +8,8 @@
 #include "kernel/train/execution/bundle_trace.hpp"
 #include "kernel/train/setup/rank.hpp"
 #include "replayed_rows_support.hpp"
+#include "tessera/dispatcher.hpp"
+#include "tessera/ops.hpp"
 #include "trainer_support.hpp"
 
 namespace tessera::testing {
@@ -27,6 +29,7 @@ Sets partial(const std::string& scopes = "", const std::string& join = "layer") 
           fmt::format("graph.join=\"{}\"", join)};
 }
 const std::string kBlocks = "\"attn\", \"mlp\"";
+const std::string kExperts = "\"moe_dispatch\", \"moe_experts\", \"moe_combine\"";
 const std::string kRouting = "\"attn\", \"moe_router\", \"moe_preprocess\"";
 
 const Sets kShared = {"model.block.mlp.shared_ffn=12", "model.block.mlp.shared_gate=true"};
@@ -96,6 +99,26 @@ std::vector<Row> rows() {
        moe(with(kPadded,
                 with(kShared, with(ep2, {"model.block.mlp.shared_overlap=true", kRecompute})))),
        partial()},
+      {"moe_expert_choice", moe(kExpertChoice), partial(kExperts)},
+      {"moe_expert_choice_ep2", moe(with(kExpertChoice, ep2)), partial(kExperts)},
+      {"moe_expert_choice_ep2_all", moe(with(kExpertChoice, ep2)), partial("", "chunk")},
+      {"moe_expert_choice_etp2_ep2_recompute",
+       moe(with(kExpertChoice, with(ep2, {"parallel.expert_tensor=2", kRecompute}))),
+       partial()},
+      {"moe_expert_choice_ep2_allgather",
+       moe(with(kExpertChoice, with(ep2, {"model.block.mlp.dispatcher.type=\"allgather\""}))),
+       partial()},
+      {"moe_expert_choice_tp2_sp_ep2_etp1_padded",
+       moe(with(kExpertChoice,
+                with(ep2,
+                     {"parallel.tensor=2",
+                      kRows,
+                      "parallel.expert_tensor=1",
+                      "model.block.mlp.pad_to_capacity=true"}))),
+       partial()},
+      {"moe_expert_choice_pp2_zbv_ep2",
+       moe(pipeline("zbv", with(kFourStages, with(kExpertChoice, ep2)))),
+       partial()},
       {"moe_pattern",
        {"model.pattern=\"dense sparse\"",
         "model.blocks.dense.mlp.ffn=12",
@@ -106,6 +129,9 @@ std::vector<Row> rows() {
       {"checked_moe_padded",
        moe(with(kPadded, kShared)),
        with(partial("\"attn\", \"moe_dispatch\", \"moe_experts\""), kChecked)},
+      {"checked_moe_expert_choice_ep2",
+       moe(with(kExpertChoice, ep2)),
+       with(partial(kExperts), kChecked)},
       {"checked_pp2_zbv_recompute",
        pipeline("zbv", with(kFourStages, {kRecompute})),
        with(partial(), kChecked)},
@@ -155,13 +181,103 @@ INSTANTIATE_TEST_SUITE_P(Layouts, Replayed, ::testing::ValuesIn(rows()), [](cons
   return info.param.name;
 });
 
+// Carries rows where the router sent them when the host code last ran; what a graph replays is then
+// what warm-up saw.
+class FrozenDispatcher final : public TokenDispatcher {
+ public:
+  struct Config {
+    i64 experts = 0, top_k = 0, rows_per_expert = 0;
+    bool frozen = false;
+    Component<TokenDispatcher> inner{"alltoall", {}};
+    static void describe(Schema<Config>& s) {
+      s.field("experts", &Config::experts, "experts").given();
+      s.field("top_k", &Config::top_k, "choices").given();
+      s.field("rows_per_expert", &Config::rows_per_expert, "places").given();
+      s.field("frozen", &Config::frozen, "whether it makes the mistake");
+      s.slot("inner", &Config::inner, "what does the work");
+    }
+  };
+  FrozenDispatcher(const Config& config, BuildContext& build)
+      : frozen_(config.frozen),
+        inner_(build.child("inner",
+                           config.inner,
+                           {{"experts", config.experts},
+                            {"top_k", config.top_k},
+                            {"rows_per_expert", config.rows_per_expert}})) {}
+
+  ExpertRows preprocess(Context& cx,
+                        Bundle& bundle,
+                        const Tensor& x,
+                        const Routing& routing) const override {
+    if (!frozen_) return inner_->preprocess(cx, bundle, x, routing);
+    if (!seen_.defined()) {
+      seen_ = Tensor::allocate(*cx.device,
+                               cx.device->pool(),
+                               *cx.stream,
+                               routing.experts.shape(),
+                               routing.experts.dtype(),
+                               Category::workspace);
+    }
+    if (!cx.device->capturing()) {
+      CopyArgs copy{routing.experts.arg(), seen_.arg()};
+      ops::run(cx, copy);
+    }
+    return inner_->preprocess(cx, bundle, x, {seen_, routing.weights});
+  }
+  std::vector<HostSlot> reads() const override { return inner_->reads(); }
+  Shapes shapes() const override { return inner_->shapes(); }
+  ExpertRows dispatch(Context& cx,
+                      Bundle& bundle,
+                      const ExpertRows& rows,
+                      const Meanwhile& meanwhile) const override {
+    return inner_->dispatch(cx, bundle, rows, meanwhile);
+  }
+  Tensor counts(const Bundle& bundle) const override { return inner_->counts(bundle); }
+  Tensor combine(Context& cx,
+                 Bundle& bundle,
+                 const Tensor& y,
+                 const Meanwhile& meanwhile) const override {
+    return inner_->combine(cx, bundle, y, meanwhile);
+  }
+  Tensor unpermute(Context& cx, Bundle& bundle, const Tensor& y) const override {
+    return inner_->unpermute(cx, bundle, y);
+  }
+
+ private:
+  bool frozen_;
+  std::shared_ptr<TokenDispatcher> inner_;
+  mutable Tensor seen_;
+};
+
+// Which rows an expert takes is new in every microbatch; that every expert takes equally many does
+// not hide rows that stay those of the capture.
+TEST(ReplayMutants, RowsFrozenAtCaptureAreFound) {
+  const auto host = load_plugins();
+  host->add_builtin([](Registrar& registrar) {
+    registrar.add<TokenDispatcher, FrozenDispatcher>("frozen", "may keep what it saw first");
+  });
+  const auto training = [&](const Sets& more) {
+    const Sets sets = moe(
+        with(kExpertChoice, {"parallel.expert=2", "model.block.mlp.dispatcher.type=\"frozen\""}));
+    return train(tiny_config(), with(sets, more), {.steps = 3, .host = host.get()});
+  };
+  const std::string mistake = "model.block.mlp.dispatcher.frozen=true";
+  const Training eager = training({});
+  for (const Sets& graphs : {partial(), Sets{"graph.type=\"full_iteration\""}}) {
+    expect_equal(training(graphs), eager);
+    expect_equal(training({mistake}), eager);  // nothing is captured
+    EXPECT_NE(training(with(graphs, {mistake})).losses, eager.losses);
+  }
+}
+
 // What a run captures is what the planner says, on every rank.
 TEST(PlannedGraphs, AreThoseOfARun) {
   const std::vector<Sets> layouts = {
       partial(),
       with(pipeline("1f1b", {kRecompute}), partial(kBlocks, "chunk")),
       with(pipeline("zbv", kFourStages), partial()),
-      with(moe({"parallel.expert=2"}), partial(kRouting))};
+      with(moe({"parallel.expert=2"}), partial(kRouting)),
+      with(moe(with(kExpertChoice, {"parallel.expert=2"})), partial(kExperts))};
   for (const Sets& sets : layouts) {
     on_ranks(tiny_config(), sets, [](RankRun& run, Store*) {
       run.step().prepare();

@@ -257,13 +257,18 @@ std::string text(const Findings& found) {
                      found.update);
 }
 
-Findings check_invariant(const PluginHost& host, const Sets& sets, const Sets& model) {
+Findings check_invariant(const PluginHost& host,
+                         const Sets& sets,
+                         const Sets& model,
+                         bool two_hosts) {
   const Training& single = one_rank(kTableSteps, model);
   const Training& exact = trained(with(model, in_double()), 1);
   const Training& exact_descent = trained(with(with(model, in_double()), plain_descent()), 1);
   const Sets layout = with(model, sets);
-  const Training run = train(tiny_config(), layout, {.steps = kTableSteps, .host = &host});
-  const Training descent = train(tiny_config(), with(layout, plain_descent()), {.host = &host});
+  const Training run =
+      train(tiny_config(), layout, {.steps = kTableSteps, .two_hosts = two_hosts, .host = &host});
+  const Training descent =
+      train(tiny_config(), with(layout, plain_descent()), {.two_hosts = two_hosts, .host = &host});
   return {difference(run.losses, single.losses, kLossTolerance, "loss"),
           difference(run.norms, single.norms, kNormTolerance, "gradient norm"),
           difference(run.gradients, exact.gradients),

@@ -37,8 +37,11 @@ inline constexpr int kTableSteps = 20;
 inline constexpr double kLossTolerance = 2e-6, kNormTolerance = 1e-5;
 
 /// Trains under `sets`, with components from `host`, and compares with one rank of the components
-/// that ship. `model` changes what is trained, on both sides.
-Findings check_invariant(const PluginHost& host, const Sets& sets, const Sets& model = {});
+/// that ship. `model` changes what is trained, on both sides. `two_hosts` as in TrainOptions.
+Findings check_invariant(const PluginHost& host,
+                         const Sets& sets,
+                         const Sets& model = {},
+                         bool two_hosts = false);
 
 /// tiny_config() on one rank, trained once a process.
 const Training& one_rank(int steps, const Sets& model = {});

@@ -18,6 +18,7 @@ const Sets kModel = {"model.block.mlp.type=\"moe\"",
                      "model.block.mlp.ffn=8",
                      "model.block.mlp.init_std=0.5"};
 const Sets kShared = with(kModel, {"model.block.mlp.shared_ffn=12"});
+const Sets kChosen = {"model.block.mlp.router.type=\"expert_choice\""};
 const std::string kOverlap = "model.block.mlp.shared_overlap=true";
 
 struct Row {
@@ -64,6 +65,20 @@ TEST_P(MoeBits, OfSharedExpertsThatOverlap) {
 TEST_P(MoeBits, OfEmptyPlaces) {
   const Sets sets = with(with(kModel, {"model.block.mlp.capacity_factor=0.75"}), GetParam().sets);
   expect_same(sets, with(sets, {"model.block.mlp.pad_to_capacity=true"}));
+}
+
+// Experts that choose have fixed places where ranks hold whole sequences, else with padding.
+TEST(MoeBitsOfExpertsThatChoose, OfEmptyPlaces) {
+  for (const Sets& layout :
+       {Sets{"parallel.tensor=2",
+             "parallel.sequence_parallel=true",
+             "parallel.expert=2",
+             "parallel.expert_tensor=1"},
+        Sets{"parallel.context=2", "parallel.expert=2"},
+        Sets{"parallel.tensor=4", "parallel.expert_tensor=2", "parallel.expert=2"}}) {
+    const Sets sets = with(with(kModel, kChosen), layout);
+    expect_same(sets, with(sets, {"model.block.mlp.pad_to_capacity=true"}));
+  }
 }
 
 // A rank counts what it routes: one sequence of a microbatch of one, where nothing is cut.
@@ -154,6 +169,19 @@ TEST(EmptyPlaces, FixAllShapes) {
                        fmt::format("model.block.mlp.dispatcher.type=\"{}\"", dispatcher)};
     EXPECT_THAT(dry_step(sets).shapes, ::testing::Contains(Shapes::dynamic).Times(3));
     EXPECT_THAT(dry_step(with(sets, {"model.block.mlp.pad_to_capacity=true"})).shapes,
+                ::testing::Each(Shapes::fixed));
+  }
+}
+
+TEST(ExpertsThatChoose, FixAllShapesOfRanksWithWholeSequences) {
+  for (const std::string dispatcher : {"alltoall", "allgather"}) {
+    const Sets sets =
+        with(kChosen,
+             {"model.layers=1", fmt::format("model.block.mlp.dispatcher.type=\"{}\"", dispatcher)});
+    EXPECT_THAT(dry_step(sets).shapes, ::testing::Each(Shapes::fixed));
+    const Sets cut = with(sets, {"parallel.context=2"});
+    EXPECT_THAT(dry_step(cut).shapes, ::testing::Contains(Shapes::dynamic).Times(3));
+    EXPECT_THAT(dry_step(with(cut, {"model.block.mlp.pad_to_capacity=true"})).shapes,
                 ::testing::Each(Shapes::fixed));
   }
 }

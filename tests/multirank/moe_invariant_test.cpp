@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <limits>
 
@@ -70,6 +71,7 @@ struct MoeRow {
   std::string name;
   Sets sets;
   Sets model = {};
+  bool two_hosts = false;
 };
 
 std::vector<MoeRow> rows() {
@@ -180,14 +182,24 @@ std::vector<MoeRow> rows() {
           {fmt::format("capacity_by_{}_{}", name, row.name), row.sets, with(model, row.model)});
     }
   }
+  for (const char* name : {"dp4_ep4",
+                           "tp2_cp2_ep4_etp1",
+                           "etp2_ep2",
+                           "tp2_cp2_ep4_etp1_allgather",
+                           "pairs_1f1b_pp2_ep2"}) {
+    MoeRow row = *std::ranges::find(all, name, &MoeRow::name);
+    row.name = "two_hosts_" + row.name;
+    row.two_hosts = true;
+    all.push_back(row);
+  }
   return all;
 }
 
 class MoeInvariant : public ::testing::TestWithParam<MoeRow> {};
 
 TEST_P(MoeInvariant, Holds) {
-  const Findings found =
-      check_invariant(plugins(), GetParam().sets, with(moe_model(), GetParam().model));
+  const Findings found = check_invariant(
+      plugins(), GetParam().sets, with(moe_model(), GetParam().model), GetParam().two_hosts);
   EXPECT_EQ(found.losses, "");
   EXPECT_EQ(found.norms, "");
   EXPECT_EQ(found.gradients, "");
@@ -304,6 +316,34 @@ class SingleMoeInvariant : public ::testing::TestWithParam<MoeRow> {};
 TEST_P(SingleMoeInvariant, HoldsWhereNoScoresNearlyTie) {
   const Findings found = check_invariant(plugins(), GetParam().sets, untied_model());
   EXPECT_TRUE(found.none()) << text(found);
+}
+
+// Gradient norms of this training are sensitive to rounding. In step 18 that of one rank of
+// `reference` is 1.4e-5 from double precision, and on `cpu` with tp2 it is 1e-6 from it (8e-6 in
+// step 4), so that the two are 1.3e-5 apart, where the table allows 1e-5. It is no other sum: in
+// double precision tp2 is 1e-14 from one rank, and one rank of `cpu` is 1e-5 from double precision
+// too. The row holds but for the norms, and these are compared with double precision.
+TEST(SingleMoeRounding, NormsOfTensorRanksOnCpuAreNoFartherFromExactOnesThanOneRanks) {
+  const Sets& model = untied_model();
+  const Sets layout = with(kTensor, {kCpu});
+  const Findings found = check_invariant(plugins(), layout, model);
+  EXPECT_EQ(found.losses, "");
+  EXPECT_EQ(found.gradients, "");
+  EXPECT_EQ(found.update, "");
+  const auto& exact =
+      one_rank(kTableSteps, with(model, {"precision.compute=\"fp64\"", "precision.main=\"fp64\""}));
+  const auto farthest = [&](const Training& run) {
+    double most = 0;
+    for (std::size_t step = 0; step < exact.norms.size(); ++step) {
+      most = std::max(most, std::abs(run.norms.at(step) / exact.norms[step] - 1));
+    }
+    return most;
+  };
+  const double one = farthest(one_rank(kTableSteps, model));
+  const double ranks = farthest(train(tiny_config(), with(model, layout), {.steps = kTableSteps}));
+  fmt::print("norms differ from exact ones by {:.2g} on one rank, {:.2g} on two\n", one, ranks);
+  EXPECT_LE(one, 3e-5);
+  EXPECT_LE(ranks, 2 * one);
 }
 
 INSTANTIATE_TEST_SUITE_P(Layouts,

@@ -70,6 +70,13 @@ std::vector<LossRow> rows() {
       {"expert_choice_tp2", tp2, kExpertChoice},
       {"expert_choice_cp2", cp2, kExpertChoice},
       {"expert_choice_all", everything, kExpertChoice},
+      {"expert_choice_dp4_ep4", {"parallel.data=4", "parallel.expert=4"}, kExpertChoice},
+      {"expert_choice_etp2_ep2_allgather",
+       {"parallel.expert_tensor=2", ep2, "model.block.mlp.dispatcher.type=\"allgather\""},
+       kExpertChoice},
+      {"expert_choice_padded",
+       everything,
+       with(kExpertChoice, {"model.block.mlp.pad_to_capacity=true"})},
   };
 }
 

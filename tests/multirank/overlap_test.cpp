@@ -80,6 +80,7 @@ std::vector<Row> rows() {
       {"moe_padded", moe(with(kPadded, {kSequential}))},
       {"moe_padded_graphs", with(moe(with(kPadded, {kSequential})), graphs())},
       {"moe_padded_graphs_of_routing", with(moe(with(kPadded, {kSequential})), graphs(routing))},
+      {"moe_expert_choice_graphs", with(moe(with(kExpertChoice, {kSequential})), graphs())},
       {"moe_cpu_bf16", moe({kSequential, "device.type=\"cpu\"", "precision.compute=\"bf16\""})},
   };
 }

@@ -132,6 +132,11 @@ const Sets kPadded = {"model.block.mlp.type=\"moe\"",
                       "model.block.mlp.capacity_factor=1.0",
                       "model.block.mlp.pad_to_capacity=true"};
 
+const Sets kChosen = {"model.block.mlp.type=\"moe\"",
+                      "model.block.mlp.experts=4",
+                      "model.block.mlp.ffn=32",
+                      "model.block.mlp.router.type=\"expert_choice\""};
+
 INSTANTIATE_TEST_SUITE_P(
     Layouts,
     Planned,
@@ -217,6 +222,9 @@ INSTANTIATE_TEST_SUITE_P(
                      "parallel.expert=2",
                      "model.block.mlp.dispatcher.type=\"allgather\""},
                     kPadded)},
+        Layout{"expert_choice_dp2_ep2", with({"parallel.data=2", "parallel.expert=2"}, kChosen)},
+        Layout{"expert_choice_etp2_graphs",
+               with({"parallel.expert_tensor=2", "graph.type=\"partial\""}, kChosen)},
         Layout{"pp2_ep2_pattern",
                with({"parallel.pipeline=2",
                      "parallel.expert=2",

@@ -138,10 +138,12 @@ std::vector<std::string> run_gloo(const RankOptions& options, const RankBody& bo
 std::vector<std::string> run_per_host(const RankOptions& options, const RankBody& body) {
   const Hosts hosts(options.hosts);
   const Join join = [&](const MakeNamed& make, CommunicatorArguments& arguments) {
-    const auto make_as = [&](const char* name) {
-      return [&make, name](CommunicatorArguments& of_type) { return make(name, of_type); };
+    const auto within = [&](CommunicatorArguments& of_type) { return make("shm", of_type); };
+    const auto between = [&](CommunicatorArguments& of_type) {
+      std::shared_ptr<Communicator> made = make("gloo", of_type);
+      return options.between ? options.between(std::move(made)) : made;
     };
-    return std::make_shared<PerHostCommunicator>(hosts, arguments, make_as("shm"), make_as("gloo"));
+    return std::make_shared<PerHostCommunicator>(hosts, arguments, within, between);
   };
   return run_processes(join, "tcp::0", options, body);
 }

@@ -74,12 +74,14 @@ std::vector<std::string> run_threads(const RankOptions& options, const RankBody&
 std::unique_ptr<ProcessGroup> make_group(TestRank& rank,
                                          const std::string& name,
                                          const std::vector<i64>& members,
-                                         int id) {
+                                         int id,
+                                         CommLane lane) {
   const auto here = std::find(members.begin(), members.end(), rank.rank);
   GroupSpec spec{.name = group_name(name, members),
                  .members = members,
                  .index = static_cast<int>(here - members.begin()),
-                 .id = id};
+                 .id = id,
+                 .lane = lane};
   auto backend = rank.communicator.create_group(spec, rank.device);
   return std::make_unique<ProcessGroup>(std::move(spec), std::move(backend), rank.rank);
 }

@@ -33,6 +33,8 @@ struct RankOptions {
   u64 deferred_seed = 0;                          ///< of the device; 0: inline streams
   bool private_memory = false;  ///< shm: the device allocates elsewhere, so inputs are staged
   std::vector<std::string> hosts = {};  ///< of each rank, for run_per_host
+  /// What run_per_host joins hosts by, from "gloo"; itself where empty.
+  std::function<std::shared_ptr<Communicator>(std::shared_ptr<Communicator>)> between = {};
 };
 
 /// Runs the body on ranks that are threads, each with its own communicator "threads" and device.
@@ -54,7 +56,8 @@ std::vector<std::string> run_per_host(const RankOptions& options, const RankBody
 std::unique_ptr<ProcessGroup> make_group(TestRank& rank,
                                          const std::string& name,
                                          const std::vector<i64>& members,
-                                         int id);
+                                         int id,
+                                         CommLane lane = CommLane::critical);
 /// Over all ranks.
 std::unique_ptr<ProcessGroup> make_world_group(TestRank& rank, int id = 0);
 

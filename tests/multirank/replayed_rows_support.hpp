@@ -31,6 +31,8 @@ inline const Sets kBalanced = {"model.block.mlp.router.score=\"sigmoid\"",
                                "model.block.mlp.sequence_loss=0.1",
                                "model.block.mlp.global_loss=0.1",
                                "model.block.mlp.z_loss=0.01"};
+/// All loads are known from shapes.
+inline const Sets kExpertChoice = {"model.block.mlp.router.type=\"expert_choice\""};
 inline const Sets kPadded = {"model.block.mlp.capacity_factor=1.0",
                              "model.block.mlp.pad_to_capacity=true"};
 

@@ -50,7 +50,14 @@ INSTANTIATE_TEST_SUITE_P(Batches,
                              {"graph.type=\"full_iteration\""},
                              {"graph.type=\"full_iteration\"", "parallel.data=2"},
                              {"parallel.pipeline=2", "schedule.type=\"1f1b\"", "batch.micro=1"},
-                             {"parallel.pipeline=2", "schedule.type=\"zb_h1\"", "batch.micro=1"}}),
+                             {"parallel.pipeline=2", "schedule.type=\"zb_h1\"", "batch.micro=1"},
+                             {"model.block.mlp.type=\"moe\"",
+                              "model.block.mlp.experts=4",
+                              "model.block.mlp.ffn=8",
+                              "model.block.mlp.router.type=\"expert_choice\"",
+                              "model.block.mlp.pad_to_capacity=true",
+                              "parallel.expert=2",
+                              "parallel.expert_tensor=1"}}),
                          [](const auto& info) { return "case" + std::to_string(info.index); });
 
 // A step reads nothing back to the host. What is read between steps does not count.

@@ -236,6 +236,9 @@ Training train(const std::string& text,
   const auto identity_of = [&](i64 rank) {
     RankIdentity identity = thread_identity(rank, world, store);
     identity.deferred_seed = options.deferred_seed;
+    if (!options.two_hosts) return identity;
+    identity.between_hosts = "gloo";
+    for (i64 r = 0; r < world; ++r) identity.hosts.emplace_back(r % 2 == 0 ? "even" : "odd");
     return identity;
   };
   run_ranks(derive_setup(config, host, world), identity_of, train_rank);

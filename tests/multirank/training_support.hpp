@@ -50,6 +50,8 @@ RankIdentity thread_identity(i64 rank, i64 world, Store& store);
 struct TrainOptions {
   int steps = 1;
   u64 deferred_seed = 0;
+  /// Even ranks on one host and odd ones on another: communicator "threads" within, "gloo" between.
+  bool two_hosts = false;
   const PluginHost* host = nullptr;  ///< where components come from; plugins() when empty
   /// Called on every rank's thread after the last step.
   std::function<void(RankRun&)> at_end = {};

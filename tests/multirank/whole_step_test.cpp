@@ -48,6 +48,19 @@ std::vector<Row> rows() {
       {"moe", moe()},
       {"moe_balanced", moe(kBalanced)},
       {"moe_balanced_padded_ep2", moe(with(kPadded, with(kBalanced, {"parallel.expert=2"})))},
+      {"moe_expert_choice_ep2", moe(with(kExpertChoice, {"parallel.expert=2"}))},
+      {"moe_expert_choice_etp2_allgather_recompute",
+       moe(with(kExpertChoice,
+                {"parallel.expert_tensor=2",
+                 "model.block.mlp.dispatcher.type=\"allgather\"",
+                 kRecompute}))},
+      {"moe_expert_choice_tp2_cp2_ep2_etp1_padded",
+       moe(with(kExpertChoice,
+                {"parallel.tensor=2",
+                 "parallel.context=2",
+                 "parallel.expert=2",
+                 "parallel.expert_tensor=1",
+                 "model.block.mlp.pad_to_capacity=true"}))},
       {"moe_padded_pp2_zbv_ep2",
        moe(pipeline("zbv", with(kFourStages, with(kPadded, {"parallel.expert=2"}))))},
   };
@@ -186,6 +199,7 @@ TEST(WholeStepCapture, ChangesNoValue) {
 TEST(WholeStepPlan, IsThatOfARun) {
   for (const Sets& layout : {Sets(),
                              Sets{"parallel.data=2", kDistributed},
+                             moe(with(kExpertChoice, {"parallel.expert=2"})),
                              pipeline("1f1b", {kRecompute}),
                              pipeline("zbv", with(kFourStages, {"parallel.tensor=2"}))}) {
     on_ranks(tiny_config(), with(layout, kWhole), [](RankRun& run, Store*) {

@@ -6,10 +6,6 @@
 
 namespace tessera {
 
-namespace {
-
-// Ranks of the tensor group route equal runs of the microbatch's rows, whose samples lie one after
-// the other. The most rows that one of them keeps for an expert.
 i64 most_rows(const BatchShape& batch, i64 ranks, i64 limit) {
   const i64 rows = batch.rows() / ranks;
   i64 most = 0;
@@ -24,8 +20,6 @@ i64 most_rows(const BatchShape& batch, i64 ranks, i64 limit) {
   }
   return most;
 }
-
-}  // namespace
 
 Capacity::Capacity(BuildContext& build, const Options& options)
     : options_(options),

@@ -14,6 +14,11 @@ inline i64 capacity_of(i64 tokens, i64 top_k, i64 experts, double factor) {
   return static_cast<i64>(std::min(std::ceil(share * factor), static_cast<double>(tokens)));
 }
 
+/// Where an expert takes `limit` rows of each sequence: how many of them one of the `ranks` of a
+/// tensor group may route, at most. These route equal runs of a microbatch's rows, whose samples
+/// lie one after the other.
+i64 most_rows(const BatchShape& batch, i64 ranks, i64 limit);
+
 /// Drops the choices that are more than their expert takes of a sequence, on all of its ranks
 /// alike, or of the rows that one rank routes.
 class Capacity {

@@ -51,9 +51,9 @@ class Moe final : public Layer {
                                           .factor = *config.capacity_factor,
                                           .per_sequence = config.capacity_scope == "sequence",
                                           .by_weight = config.drop == "weight"});
-      if (config.pad_to_capacity) {
-        given.emplace_back("rows_per_expert", capacity_->rows_per_expert());
-      }
+    }
+    if (const i64 places = places_of(config, build); places > 0) {
+      given.emplace_back("rows_per_expert", places);
     }
     dispatcher_ = build.child("dispatcher", config.dispatcher, given);
     const Split over_experts{.dim = 0, .axis = Axis::expert};
@@ -140,9 +140,6 @@ class Moe final : public Layer {
     if (config.top_k > config.experts) {
       build.reject("top_k", fmt::format("{} of {} experts", config.top_k, config.experts));
     }
-    if (config.pad_to_capacity && !config.capacity_factor) {
-      build.reject("pad_to_capacity", "needs capacity_factor");
-    }
     if (config.shared_ffn == 0 && (config.shared_gate || config.shared_overlap)) {
       build.reject(config.shared_gate ? "shared_gate" : "shared_overlap", "needs shared_ffn");
     }
@@ -161,6 +158,19 @@ class Moe final : public Layer {
                       rows,
                       ranks));
     }
+  }
+
+  // Places that each rank has for rows of each expert; 0: as many as there are rows. Experts that
+  // choose take all places of a rank that holds whole sequences.
+  i64 places_of(const MoeConfig& config, const BuildContext& build) const {
+    const i64 taken = router_->rows_per_sequence();
+    if (config.pad_to_capacity && !capacity_ && taken == 0) {
+      build.reject("pad_to_capacity", "needs capacity_factor");
+    }
+    if (capacity_) return config.pad_to_capacity ? capacity_->rows_per_expert() : 0;
+    const bool whole = region_.size() == 1 && build.mesh().size(Axis::context) == 1;
+    if (taken == 0 || !(whole || config.pad_to_capacity)) return 0;
+    return most_rows(build.batch(), region_.size(), taken);
   }
 
   void route(Context& cx, Bundle& bundle) const {

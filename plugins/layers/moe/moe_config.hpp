@@ -114,7 +114,8 @@ struct MoeConfig {
         .megatron("--moe-token-drop-policy");
     s.field("pad_to_capacity",
             &MoeConfig::pad_to_capacity,
-            "carry and compute empty places up to the capacity, so that all shapes are fixed")
+            "carry and compute empty places up to the capacity, or for all rows that experts may "
+            "choose on a rank, so that all shapes are fixed")
         .megatron("--moe-pad-expert-input-to-capacity");
   }
 };

@@ -74,6 +74,7 @@ class ExpertChoice final : public Router {
             .by_expert = true};
   }
   i64 choices(i64) const override { return weight_->logical[0]; }
+  i64 rows_per_sequence() const override { return rows_; }
 
  private:
   ProcessGroup& context() const {

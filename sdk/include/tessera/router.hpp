@@ -35,6 +35,9 @@ class TESSERA_API Router {
   virtual Routing operator()(Context& cx, Bundle& bundle, const Tensor& x) const = 0;
   /// Columns of Routing::experts, where a token is meant to go to `top_k` experts.
   virtual i64 choices(i64 top_k) const { return top_k; }
+  /// Where the experts choose (Routing::by_expert): the rows of each sequence, on all of its ranks
+  /// together, that every expert takes. 0: rows choose, and loads depend on them.
+  virtual i64 rows_per_sequence() const { return 0; }
   /// Does what it decides for a row depend on that row alone, outside of training? Then a layer
   /// with this router may say Phase::incremental.
   virtual bool incremental() const { return false; }

@@ -1,0 +1,243 @@
+#include "kernel/comm/spanning_group.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <cstring>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "tessera/error.hpp"
+#include "tessera/host_reduce.hpp"
+
+namespace tessera {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+// While the rank waits for another host, its neighbours may need it to move on.
+class Pump {
+ public:
+  Pump(Communicator& within, Communicator& between)
+      : within_(within), between_(between), thread_([this] { run(); }) {}
+  ~Pump() { stop(); }
+  Pump(const Pump&) = delete;
+  Pump& operator=(const Pump&) = delete;
+
+  // Throws what went wrong here.
+  void end() {
+    stop();
+    if (failure_) std::rethrow_exception(failure_);
+  }
+
+ private:
+  void stop() {
+    {
+      const std::lock_guard lock(mutex_);
+      stop_ = true;
+    }
+    changed_.notify_all();
+    if (thread_.joinable()) thread_.join();
+  }
+
+  void run() {
+    std::unique_lock lock(mutex_);
+    while (!stop_) {
+      lock.unlock();
+      bool open = false;
+      try {
+        open = within_.progress();
+      } catch (const std::exception& error) {
+        failure_ = std::current_exception();
+        between_.abort(error.what());  // ends the rank's wait
+      }
+      lock.lock();
+      if (!open) return;  // nothing new starts while the rank waits
+      changed_.wait_for(lock, 50us, [this] { return stop_; });
+    }
+  }
+
+  Communicator& within_;
+  Communicator& between_;
+  std::exception_ptr failure_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool stop_ = false;
+  std::thread thread_;  // the last: it uses all of the above
+};
+
+HostGroup* host_group_of(const std::unique_ptr<GroupBackend>& backend) {
+  return backend == nullptr ? nullptr : backend->host_group();
+}
+
+// The run of `elements` elements at `address`.
+TensorArg run_at(void* address, DType dtype, i64 elements) {
+  TensorArg run;
+  run.address = address;
+  run.dtype = dtype;
+  run.rank = 1;
+  run.shape[0] = elements;
+  run.strides[0] = 1;
+  return run;
+}
+TensorArg part_of(const TensorArg& whole, i64 part, i64 elements) {
+  return run_at(
+      whole.as<std::byte>() + part * elements * dtype_size(whole.dtype), whole.dtype, elements);
+}
+
+}  // namespace
+
+SpanningGroup::SpanningGroup(Device& device, const GroupSpec& spec, Parts parts)
+    : HostGroup(device, spec.lane),
+      spec_(spec),
+      parts_(std::move(parts)),
+      near_(host_group_of(parts_.near)),
+      all_(*host_group_of(parts_.all)) {}
+
+SpanningGroup::~SpanningGroup() = default;
+
+HostGroup::Ticket SpanningGroup::post(const Collective& collective) {
+  UnderWay made;
+  const bool transfers =
+      collective.kind == CollectiveKind::exchange || collective.kind == CollectiveKind::all_to_all;
+  // Sums that nobody waits for yet, such as gradients', are formed by `between` as their terms
+  // come, while this rank computes.
+  const bool waited_for =
+      collective.kind == CollectiveKind::reduce_scatter && spec_.lane == CommLane::critical;
+  if (!parts_.shared_hosts) {
+    made.all = all_.post(collective);
+  } else if (transfers) {
+    post_transfers(collective, made);
+  } else if (collective.kind == CollectiveKind::all_gather || waited_for) {
+    post_transfers(as_transfers(collective, made), made);
+  } else {
+    made.all = all_.post(collective);
+  }
+  under_way_.emplace(++tickets_, std::move(made));
+  return tickets_;
+}
+
+// Gathers and sums as parts that each two members send each other. The own part stays here.
+Collective SpanningGroup::as_transfers(const Collective& collective, UnderWay& made) {
+  const auto members = static_cast<i64>(spec_.members.size());
+  const bool sums = collective.kind == CollectiveKind::reduce_scatter;
+  const i64 elements = sums ? collective.output.elements() : collective.input.elements();
+  const DType dtype = collective.input.dtype;
+  const i64 bytes = elements * dtype_size(dtype);
+  Collective parts;
+  parts.kind = CollectiveKind::exchange;
+  parts.name = collective.name;
+  if (sums) {
+    made.sum = collective;
+    made.terms = take(bytes * (members - 1));
+  } else if (const TensorArg own = part_of(collective.output, spec_.index, elements);
+             own.address != collective.input.address && bytes > 0) {
+    std::memcpy(own.address, collective.input.address, static_cast<std::size_t>(bytes));
+  }
+  std::byte* term = made.terms.memory.get();
+  for (int member = 0; member < static_cast<int>(members); ++member) {
+    if (member == spec_.index) continue;
+    parts.sends.push_back(
+        {member, sums ? part_of(collective.input, member, elements) : collective.input});
+    parts.receives.push_back(
+        {member,
+         sums ? run_at(term, dtype, elements) : part_of(collective.output, member, elements)});
+    if (sums) term += bytes;
+  }
+  return parts;
+}
+
+// What goes to other hosts starts first.
+void SpanningGroup::post_transfers(const Collective& collective, UnderWay& made) {
+  Collective near = collective, far = collective;
+  const auto split = [&](std::vector<Transfer> Collective::*transfers) {
+    (near.*transfers).clear();
+    (far.*transfers).clear();
+    for (const Transfer& transfer : collective.*transfers) {
+      const int index = parts_.near_index[static_cast<std::size_t>(transfer.peer)];
+      if (near_ == nullptr || index < 0) {
+        (far.*transfers).push_back(transfer);
+      } else {
+        (near.*transfers).push_back({index, transfer.tensor});
+      }
+    }
+  };
+  split(&Collective::sends);
+  split(&Collective::receives);
+  if (!far.sends.empty() || !far.receives.empty()) made.all = all_.post(far);
+  if (!near.sends.empty() || !near.receives.empty()) made.near = near_->post(near);
+}
+
+// Neighbours first: what goes to other hosts moves on by itself meanwhile.
+void SpanningGroup::finish(Ticket ticket) {
+  require(ticket != 0, "{}: a collective was waited for before it was posted", spec_.name);
+  const auto found = under_way_.find(ticket);
+  if (found == under_way_.end()) return;
+  const UnderWay& open = found->second;
+  if (open.near != 0) near_->finish(open.near);
+  if (open.all != 0) {
+    while_within_moves([&] { all_.finish(open.all); });
+  }
+  UnderWay done = std::move(found->second);
+  under_way_.erase(found);
+  if (done.sum) add_up(done);
+}
+
+void SpanningGroup::finish_received(Ticket ticket) {
+  require(ticket != 0, "{}: a collective was waited for before it was posted", spec_.name);
+  const auto found = under_way_.find(ticket);
+  if (found == under_way_.end()) return;
+  const UnderWay& open = found->second;
+  if (open.near != 0) near_->finish_received(open.near);
+  if (open.all == 0) return;
+  while_within_moves([&] { all_.finish_received(open.all); });
+}
+
+void SpanningGroup::add_up(UnderWay& done) {
+  const Collective& sum = *done.sum;
+  const i64 elements = sum.output.elements();
+  std::vector<const void*> terms;
+  const std::byte* term = done.terms.memory.get();
+  for (int member = 0; member < static_cast<int>(spec_.members.size()); ++member) {
+    if (member == spec_.index) {
+      terms.push_back(part_of(sum.input, member, elements).address);
+    } else {
+      terms.push_back(term);
+      term += elements * dtype_size(sum.input.dtype);
+    }
+  }
+  reduce_elements(sum.input.dtype, sum.op, terms, {sum.output.address}, elements);
+  idle_.push_back(std::move(done.terms));
+}
+
+// The smallest of earlier blocks that is large enough, so that a step takes no fresh memory.
+SpanningGroup::Scratch SpanningGroup::take(i64 bytes) {
+  auto best = idle_.end();
+  for (auto idle = idle_.begin(); idle != idle_.end(); ++idle) {
+    if (idle->bytes >= bytes && (best == idle_.end() || idle->bytes < best->bytes)) best = idle;
+  }
+  if (best == idle_.end()) {
+    return {std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(bytes)), bytes};
+  }
+  Scratch taken = std::move(*best);
+  idle_.erase(best);
+  return taken;
+}
+
+template <class Wait>
+void SpanningGroup::while_within_moves(Wait&& wait) {
+  if (parts_.within == nullptr || !parts_.within->progress()) return wait();
+  Pump pump(*parts_.within, *parts_.between);
+  try {
+    wait();
+  } catch (...) {
+    pump.end();  // the cause, where that was there
+    throw;
+  }
+  pump.end();
+}
+
+}  // namespace tessera
