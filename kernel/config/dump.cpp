@@ -115,7 +115,9 @@ std::string dump(const Resolved& resolved) {
     for (const Line& line : table.lines) {
       const Entry& entry = *line.entry;
       const bool written = entry.is_set() && !entry.inherited();
-      const bool active_line = written || is_kernels(line.path);
+      // A key that follows from another one must go on following when the dump is loaded with
+      // that one changed: a run's checkpoints are in its own folder.
+      const bool active_line = written || (is_kernels(line.path) && !is_derived(line));
       active = active || active_line;
       body += fmt::format(
           "{:<{}}  # {}\n",

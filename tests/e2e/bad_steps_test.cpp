@@ -11,6 +11,7 @@ namespace tessera::testing {
 namespace bad_steps_test {
 
 using ::testing::AllOf;
+using ::testing::Contains;
 using ::testing::ElementsAreArray;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -105,6 +106,29 @@ TEST_P(BadSteps, TooManyInARowEndTheRun) {
     EXPECT_EQ(result.exit_code, 1);
     EXPECT_THAT(result.last_error(), HasSubstr("more than check.bad_steps = 0 in a row"));
   }
+}
+
+// Each update breaks the parameters, and the step after it shows that. However often saves are due,
+// the run ends, and what was good stays.
+TEST_P(BadSteps, WhatDivergesForGoodEndsTheRun) {
+  const auto until = [](int steps, const std::string& rate) {
+    return TinyRun::steps(steps,
+                          "run",
+                          {GetParam(),
+                           "checkpoint.every_steps=2",
+                           "lr.type=constant",
+                           "lr.peak=" + rate,
+                           "lr.warmup_steps=0",
+                           "optimizer.clip=0.0",
+                           "check.loss_rise=1.3",
+                           "check.loss_window=4",
+                           "check.on_bad_step=rewind"});
+  };
+  ASSERT_EQ(run_.train(until(6, "1e-3")).exit_code, 0);
+  const ProcessResult result = run_.train(until(40, "1e30"));
+  EXPECT_EQ(result.exit_code, 1) << result.err;
+  EXPECT_THAT(result.last_error(), HasSubstr("more than check.bad_steps = 3 in a row"));
+  EXPECT_THAT(run_.checkpoints("run"), Contains("step-6"));
 }
 
 INSTANTIATE_TEST_SUITE_P(Layouts,

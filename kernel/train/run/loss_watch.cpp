@@ -23,12 +23,14 @@ std::optional<BadStep> LossWatch::judge(i64 step, double loss) {
                                section_.loss_rise,
                                mean_)};
   }
+  if (step > bad_) bad_ = 0;
   count_ = std::min(count_ + 1, section_.loss_window);
   mean_ += (loss - mean_) / static_cast<double>(count_);
   return std::nullopt;
 }
 
 void LossWatch::pass_over(const BadStep& bad, i64 checkpoint) {
+  bad_ = bad.step;
   passed_over_[bad.step] = bad.loss;
   i64 more = in_a_row_ - 1;
   for (i64 step = bad.step - 1; step > checkpoint && more > 0; --step) {

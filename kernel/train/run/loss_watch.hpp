@@ -38,6 +38,9 @@ class LossWatch {
   /// After a rewind to `checkpoint`: which steps are passed over. The bad one; each further time in
   /// a row one more before it, because a loss also tells of the update before it.
   void pass_over(const BadStep& bad, i64 checkpoint);
+  /// Has a step after the last one that was passed over had a good loss? Until then the update
+  /// before may be what broke the parameters, and nothing may be saved.
+  bool proven() const { return bad_ == 0; }
   /// The loss that a step had when it was found bad; none: the step is trained on.
   std::optional<double> passed_over(i64 step) const;
 
@@ -49,6 +52,7 @@ class LossWatch {
   const CheckSection& section_;
   double mean_ = 0;  // of the losses of good steps, the last `loss_window` of them most
   i64 count_ = 0, in_a_row_ = 0;
+  i64 bad_ = 0;  // passed over last, with no good step after it yet; 0: none
   std::map<i64, double> passed_over_;
 };
 

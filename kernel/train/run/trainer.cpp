@@ -205,16 +205,24 @@ class Trainer {
 
   void announce() { emit(run_start(arguments_, rank_, model_, start_, step_)); }
 
-  // A bad step ends it before anything is saved, so whatever was saved is good.
+  // A bad step ends it before anything is saved, so whatever was saved is good. After one that was
+  // passed over, what is due waits for a good one.
   std::optional<BadStep> after_step(bool final) {
     const i64 step = step_.steps();
     const bool validate =
         config_.validation.every_steps > 0 && (due(step, config_.validation.every_steps) || final);
-    const bool save = config_.checkpoint.save &&
-                      (due(step, config_.checkpoint.every_steps) || failed_saves_ > 0 || final);
+    bool save = config_.checkpoint.save && (due(step, config_.checkpoint.every_steps) ||
+                                            failed_saves_ > 0 || put_off_ || final);
     if (due(step, config_.check.replicas_every)) step_.check_replicas();
     if (step_.losses_full() || validate || save || final) {
       if (std::optional<BadStep> bad = report()) return bad;
+    }
+    put_off_ = save && !watch_.proven();
+    if (put_off_) save = false;
+    if (put_off_ && final && root()) {
+      log_warning("no checkpoint of step {} is saved: no step was good after the last bad one{}",
+                  step,
+                  newest_.empty() ? "" : "; the newest is " + newest_);
     }
     tell_saved(checkpoints_.saved_later(false));
     if (validate || save) step_.gather_parameters();
@@ -418,6 +426,7 @@ class Trainer {
   std::vector<RecordedStep> records_;
   std::string newest_;    // checkpoint that was loaded or saved last
   i64 failed_saves_ = 0;  // in a row
+  bool put_off_ = false;  // a save was due after a bad step and before a good one
   double waited_ = 0;     // seconds of the last asynchronous save in which training stood still
 };
 

@@ -145,6 +145,17 @@ TEST(Dump, LoadsBackFromAnotherFolder) {
   EXPECT_EQ(meaning(first), meaning(second));
 }
 
+TEST(Dump, WhatFollowsFromAKeyFollowsItWhereTheDumpIsLoadedWithAnother) {
+  const testing::TestFolder folder;
+  const std::string file =
+      folder.write("resolved.toml", dump(resolved(kBase, {"run.out=" + folder.at("first")})));
+  testing::SampleCatalog catalog;
+  const RunConfig again =
+      resolve(Config::load({file}, {"run.out=" + folder.at("second")}), catalog).run;
+  EXPECT_EQ(again.run.out, folder.at("second"));
+  EXPECT_EQ(again.checkpoint.out, folder.at("second/checkpoints"));
+}
+
 /// One of many keys with one of the values that it takes.
 struct Choice {
   const char* key;

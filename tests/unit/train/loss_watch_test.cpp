@@ -86,5 +86,17 @@ TEST(LossWatch, EachRewindInARowPassesOverOneStepMore) {
   EXPECT_THAT(info.passed_over, ElementsAre(51, 52, 56, 57)) << "those up to its step";
 }
 
+TEST(LossWatch, AGoodStepAfterTheBadOneProvesTheParameters) {
+  const CheckSection section;
+  LossWatch watch(section);
+  EXPECT_TRUE(watch.proven());
+  ASSERT_TRUE(watch.judge(14, kNan));
+  watch.pass_over({14, kNan, ""}, 12);
+  EXPECT_FALSE(watch.judge(13, 2.5));
+  EXPECT_FALSE(watch.proven()) << "the update of step 13 may be what broke 14";
+  EXPECT_FALSE(watch.judge(15, 2.5));
+  EXPECT_TRUE(watch.proven());
+}
+
 }  // namespace loss_watch_test
 }  // namespace tessera
