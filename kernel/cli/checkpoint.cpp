@@ -39,6 +39,13 @@ std::string state_of(const StepFolder& found) {
   }
   try {
     const CheckpointIndex index = read_index(found.path);
+    for (const StoredFile& file : index.files) {
+      const fs::path path = found.path / file.name;
+      if (!fs::is_regular_file(path)) return fmt::format("damaged: {} is missing", file.name);
+      const auto there = static_cast<i64>(fs::file_size(path));
+      if (there == file.bytes) continue;
+      return fmt::format("damaged: {} has {} of {} bytes", file.name, there, file.bytes);
+    }
     return fmt::format(
         "complete, {} tensors in {} files", index.tensors.size(), index.files.size());
   } catch (const Error& error) {

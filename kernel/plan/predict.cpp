@@ -166,6 +166,10 @@ Prediction predict(const PlanArguments& arguments) {
     out.notes.push_back(
         fmt::format("the experts of every rank are planned with {} times their mean load",
                     arguments.imbalance));
+  } else if (ranks.size(Axis::expert) > 1) {
+    out.notes.emplace_back(
+        "the experts of every rank are planned with their mean load; a router may load some more, "
+        "which takes memory and time: --imbalance 1.3");
   }
   out.data = ranks.size(Axis::data);
   out.microbatches = setup.microbatches;

@@ -20,6 +20,7 @@ using testing::TestFolder;
 
 const std::string kConfigs = TESSERA_SOURCE_DIR "/configs/";
 const std::string kDgx2 = kConfigs + "hardware/v100-dgx2.toml";
+const std::string kH100 = kConfigs + "hardware/h100-dgx.toml";
 
 nlohmann::json plan(std::vector<std::string> arguments) {
   arguments.insert(arguments.begin(), "plan");
@@ -74,8 +75,12 @@ struct Experts {
 class LargeExperts : public ::testing::TestWithParam<Experts> {};
 
 TEST_P(LargeExperts, ArePlanned) {
-  const auto p = plan({kConfigs + "scaling/moe_" + GetParam().name + ".toml"});
+  const std::string config = kConfigs + "scaling/moe_" + GetParam().name + ".toml";
+  const auto p = plan({config, "--hardware", kH100});
   EXPECT_EQ(p["world_size"], GetParam().ranks);
+  EXPECT_GT(p["mfu"].get<double>(), 0.05);
+  EXPECT_LT(p["mfu"].get<double>(), 0.5);
+  EXPECT_THAT(p["notes"].dump(), HasSubstr("planned with their mean load"));
   const double half_percent = 0.005;
   EXPECT_NEAR(p["parameters"].get<double>() / 1e9 / GetParam().billions, 1, half_percent);
   EXPECT_NEAR(p["active_parameters"].get<double>() / 1e9 / GetParam().active, 1, 0.05);

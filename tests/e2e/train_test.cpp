@@ -333,6 +333,9 @@ TEST_F(Train, CheckpointsAreListedAndVerified) {
   EXPECT_THAT(bad.err,
               AllOf(HasSubstr("step-4 is damaged:\n  tensors \""),
                     HasSubstr("rank-00000.safetensors is damaged: the checksum is wrong")));
+  fs::resize_file(run_.at("run/checkpoints/step-4/rank-00000.safetensors"), 100);
+  EXPECT_THAT(run_tessera({"checkpoint", "list", run_.at("run")}).out,
+              HasSubstr("damaged: rank-00000.safetensors has 100 of "));
   EXPECT_EQ(run_tessera({"checkpoint", "verify", run_.at("nowhere")}).exit_code, 2);
   EXPECT_EQ(run_tessera({"checkpoint", "list", run_.at("nowhere")}).exit_code, 1);
 }

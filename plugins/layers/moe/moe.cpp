@@ -140,6 +140,12 @@ class Moe final : public Layer {
     if (config.top_k > config.experts) {
       build.reject("top_k", fmt::format("{} of {} experts", config.top_k, config.experts));
     }
+    if (!config.capacity_factor) {
+      if (config.drop != MoeConfig().drop) build.reject("drop", "needs capacity_factor");
+      if (config.capacity_scope != MoeConfig().capacity_scope) {
+        build.reject("capacity_scope", "needs capacity_factor");
+      }
+    }
     if (config.shared_ffn == 0 && (config.shared_gate || config.shared_overlap)) {
       build.reject(config.shared_gate ? "shared_gate" : "shared_overlap", "needs shared_ffn");
     }

@@ -51,6 +51,9 @@ TEST(HardwareTables, AreRead) {
   EXPECT_EQ(v100.ranks_per_host, 16);
   EXPECT_EQ(v100.peak.fp16, 125e12);
   EXPECT_EQ(v100.between.latency, 10e-6);
+  const Hardware h100 = Hardware::load(kTables + "h100-dgx.toml");
+  EXPECT_EQ(h100.ranks_per_host, 8);
+  EXPECT_EQ(h100.peak.bf16, 989e12);
 }
 
 TEST(HardwareTables, TheSmallHostIsTheDefault) {
