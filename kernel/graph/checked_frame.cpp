@@ -41,6 +41,50 @@ class OtherGradients {
   std::vector<Tensor> own_;
 };
 
+void copy_values(Context& cx, const Tensor& from, const Tensor& to) {
+  CopyArgs args{from.arg(), to.arg()};
+  ops::run(cx, args);
+}
+
+std::vector<Tensor> copies(Context& cx, const std::vector<Tensor>& tensors) {
+  std::vector<Tensor> made;
+  for (const Tensor& tensor : tensors) {
+    copy_values(cx, tensor, made.emplace_back(cx.empty(tensor.shape(), tensor.dtype())));
+  }
+  return made;
+}
+
+// While it lives, buffers hold other values.
+class OtherValues {
+ public:
+  OtherValues(Context& cx, const std::vector<Tensor>& buffers, const std::vector<Tensor>& values)
+      : cx_(cx), buffers_(buffers), own_(copies(cx, buffers)) {
+    for (std::size_t i = 0; i < buffers.size(); ++i) copy_values(cx, values[i], buffers[i]);
+  }
+  ~OtherValues() {
+    for (std::size_t i = 0; i < buffers_.size(); ++i) copy_values(cx_, own_[i], buffers_[i]);
+  }
+  OtherValues(const OtherValues&) = delete;
+  OtherValues& operator=(const OtherValues&) = delete;
+
+ private:
+  Context& cx_;
+  const std::vector<Tensor>& buffers_;
+  std::vector<Tensor> own_;
+};
+
+// Losses and metrics were counted by the replay.
+class Unread final : public StepSink {
+ public:
+  explicit Unread(StepSink* counts) : counts_(counts) {}
+  Tensor inverse_weight(LossTerm term) override { return counts_->inverse_weight(term); }
+  void add_loss(Context&, LossTerm, const Tensor&) override {}
+  void report(Context&, Metric, const Tensor&) override {}
+
+ private:
+  StepSink* counts_;
+};
+
 }  // namespace
 
 void CheckedFrame::differs(const std::string& what) const {
@@ -61,16 +105,24 @@ Bundle CheckedFrame::inputs() const {
   return bundle;
 }
 
-void CheckedFrame::forward(Context& cx, Bundle& bundle) {
-  bundle.arrive(*cx.stream);
-  found_ = bundle;
-  slots_.frame(slot_).forward(cx, bundle);
+Context CheckedFrame::as_it_runs(const Context& cx, StepSink& unread) const {
   Context again = cx;
   again.tape = nullptr;
-  again.recomputing = true;
+  if (cx.sink != nullptr) again.sink = &unread;
+  return again;
+}
+
+void CheckedFrame::forward(Context& cx, Bundle& bundle) {
+  const CapturedPhases& range = slots_.range();
+  bundle.arrive(*cx.stream);
+  found_ = bundle;
+  buffers_ = copies(cx, range.written);
+  slots_.frame(slot_).forward(cx, bundle);
+  const OtherValues before(cx, range.written, buffers_);
+  Unread unread(cx.sink);
+  Context again = as_it_runs(cx, unread);
   Bundle eager = inputs();
   for (Tensor& tensor : eager.tensors()) tensor = tensor.with_var({});
-  const CapturedPhases& range = slots_.range();
   for (std::size_t phase = 0; phase < range.phases.size(); ++phase) {
     run_phase(range.phases[phase], again, eager);
     eager.arrive(*again.stream);
@@ -86,30 +138,33 @@ void CheckedFrame::forward(Context& cx, Bundle& bundle) {
                           replayed[i]));
     }
   }
+  cx.device->synchronize(*cx.stream);  // integers may be on their way to blocks of this bundle
 }
 
 void CheckedFrame::backward(Context& cx, Half half, SlotGradients& gradients) {
   if (half == Half::input) return slots_.frame(slot_).backward(cx, half, gradients);
   std::vector<Tensor> sums;
   for (const Parameter* parameter : slots_.range().parameters) {
-    sums.push_back(cx.empty(parameter->grad.shape(), parameter->grad.dtype()));
-    CopyArgs copy{parameter->grad.arg(), sums.back().arg()};
-    ops::run(cx, copy);
+    copy_values(cx,
+                parameter->grad,
+                sums.emplace_back(cx.empty(parameter->grad.shape(), parameter->grad.dtype())));
   }
   slots_.frame(slot_).backward(cx, half, gradients);
   compare_backward(cx, sums);
   found_ = Bundle(0, 0);
+  buffers_.clear();
 }
 
 void CheckedFrame::compare_backward(Context& cx, const std::vector<Tensor>& sums) {
   const CapturedPhases& range = slots_.range();
   Tape tape;
-  Context again = cx;
+  Unread unread(cx.sink);
+  Context again = as_it_runs(cx, unread);
   again.tape = &tape;
-  again.recomputing = true;
   SlotGradients gradients = Tape::gradients(slots_.output_gradients(slot_));
   {
     const OtherGradients others(range.parameters, sums);
+    const OtherValues before(cx, range.written, buffers_);
     EagerFrame eager(range.phases);
     Bundle bundle = inputs();
     eager.forward(again, bundle);
@@ -120,6 +175,7 @@ void CheckedFrame::compare_backward(Context& cx, const std::vector<Tensor>& sums
       eager.backward(again, Half::both, gradients);
     }
     for (Tape::Gradient& gradient : gradients) gradient.pending.wait(*cx.stream);
+    cx.device->synchronize(*cx.stream);
   }
   const std::vector<Tensor>& replayed = slots_.input_gradients(slot_);
   for (std::size_t i = 0; i < replayed.size(); ++i) {

@@ -41,6 +41,10 @@ class LivePairs {
   std::vector<std::vector<int>> open_;  // phases whose backward is to come, by chunk, microbatch
 };
 
+std::string layer_text(const PhaseInfo& phase) {
+  return phase.layer < 0 ? "stage" : fmt::format("layer{}", phase.layer);
+}
+
 std::string text(const CapturedRange& range) {
   return fmt::format(
       "phases {} to {} of chunk {}", range.first_phase, range.last_phase, range.chunk);
@@ -131,6 +135,53 @@ GraphPlan plan_graphs(const Plan& plan) {
   return out;
 }
 
+Replays replays_of(const Plan& plan, const GraphPlan& graphs, const PlanAction& action) {
+  Replays out;
+  if (action.kind != PlanAction::F && !is_backward(action.kind)) return out;
+  const int graph = plan.phases[static_cast<std::size_t>(action.phase)].graph;
+  if (graph < 0) return out;
+  out.segment = static_cast<std::size_t>(graph);
+  out.slot =
+      graphs
+          .of[static_cast<std::size_t>(action.chunk)][static_cast<std::size_t>(action.microbatch)];
+  const Segment& segment = graphs.segments[out.segment];
+  if (action.kind == PlanAction::F) {
+    out.count = action.phase == segment.first ? 1 : 0;
+    return out;
+  }
+  if (action.phase != segment.last) return out;
+  const int weight = segment.graphs() - (segment.split ? 1 : 0);  // of the weight half
+  out.first = action.kind == PlanAction::Bw ? weight : 1;
+  const int end = action.kind == PlanAction::Bi ? weight : segment.graphs();
+  out.count = end - out.first;
+  return out;
+}
+
+std::vector<TracedReplay> traced_replays(const Plan& plan) {
+  const GraphPlan graphs = plan_graphs(plan);
+  std::vector<TracedReplay> all;
+  for (std::size_t i = 0; i < plan.actions.size(); ++i) {
+    const PlanAction& action = plan.actions[i];
+    const Replays replays = replays_of(plan, graphs, action);
+    if (replays.count == 0) continue;
+    const Segment& segment = graphs.segments[replays.segment];
+    const PhaseInfo& first = plan.phases[static_cast<std::size_t>(segment.first)];
+    const PhaseInfo& last = plan.phases[static_cast<std::size_t>(segment.last)];
+    std::string name = fmt::format("{} {}", layer_text(first), first.scope);
+    if (segment.last > segment.first) {
+      const bool one = first.layer == last.layer;
+      name += fmt::format(" to {}{}", one ? "" : layer_text(last) + " ", last.scope);
+    }
+    const bool again =
+        segment.recompute && action.kind != PlanAction::F && action.kind != PlanAction::Bw;
+    all.push_back(
+        {static_cast<int>(i),
+         fmt::format("{}{} {}", again ? "Recompute " : "", action_name(action.kind), name),
+         replays.slot});
+  }
+  return all;
+}
+
 namespace {
 
 // One pass over a plan.
@@ -158,8 +209,11 @@ class MemoryPlay {
     const int slot = this->slot(action.chunk, action.microbatch);
     const bool begins = pairs_.begins(action);
     if (slot >= 0 && begins) occupy(action, slot);
-    const int graph = plan_.phases[static_cast<std::size_t>(action.phase)].graph;
-    if (graph >= 0) replay(action, static_cast<std::size_t>(graph), slot);
+    const Replays replays = replays_of(plan_, graphs_, action);
+    for (int i = 0; i < replays.count; ++i) {
+      const auto graph = static_cast<std::size_t>(replays.first + i);
+      live_.replay(memory_(replays.segment, slot)[graph]);
+    }
     if (pairs_.ends(action) && slot >= 0) held_.erase({action.chunk, slot});
   }
 
@@ -171,21 +225,6 @@ class MemoryPlay {
             action.chunk,
             action.microbatch,
             held->second);
-  }
-
-  void replay(const PlanAction& action, std::size_t graph, int slot) {
-    const Segment& segment = graphs_.segments[graph];
-    const std::span<const GraphMemory> memory = memory_(graph, slot);
-    if (action.kind == PlanAction::F) {
-      if (action.phase == segment.first) live_.replay(memory.front());
-      return;
-    }
-    if (action.phase != segment.last) return;
-    const std::size_t weight = segment.split ? memory.size() - 1 : memory.size();
-    if (action.kind != PlanAction::Bw) {
-      for (std::size_t i = 1; i < weight; ++i) live_.replay(memory[i]);
-    }
-    if (segment.split && action.kind != PlanAction::Bi) live_.replay(memory[weight]);
   }
 
   // The tensors that leave a chunk are among what the graph at that end of it keeps.

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "kernel/graph/live_memory.hpp"
+#include "kernel/schedule/trace.hpp"
 #include "tessera/graph.hpp"
 
 namespace tessera {
@@ -55,6 +56,17 @@ struct GraphPlan {
 };
 /// For a plan whose phases are marked.
 GraphPlan plan_graphs(const Plan& plan);
+
+/// The graphs of a segment's slot that one action replays: `count`, from its graph `first` on.
+struct Replays {
+  std::size_t segment = 0;
+  int slot = 0;
+  int first = 0, count = 0;
+};
+/// `count` is 0 where the action's phase is not captured, or runs with another action of its range.
+Replays replays_of(const Plan& plan, const GraphPlan& graphs, const PlanAction& action);
+/// All replays of a plan, for its trace.
+std::vector<TracedReplay> traced_replays(const Plan& plan);
 
 /// Where the tensors of a message lie while it is sent.
 enum class Sent : u8 {

@@ -39,6 +39,9 @@ class Adviser {
     if (out_.fit.capacity > 0 && !out_.fit.fits()) find_smaller();
     out_.long_bubble = now_.layout.pipeline > 1 && now_.bubble > kLongBubble;
     if (out_.long_bubble) find_less_bubble();
+    if (now_.overlaps || exchanges()) {
+      out_.other_overlap = tried({fmt::format("schedule.overlap={}", !now_.overlaps)});
+    }
     return std::move(out_);
   }
 
@@ -56,6 +59,13 @@ class Adviser {
     } catch (const Error&) {
       return std::nullopt;  // heads that do not divide, a schedule that wants other groups
     }
+  }
+
+  // Do phases start exchanges that another pass could hide?
+  bool exchanges() const {
+    return std::ranges::any_of(now_.classes, [](const Representative& of) {
+      return std::ranges::count(of.plan.phases, Lane::comm, &PhaseInfo::lane) > 0;
+    });
   }
 
   // Keeps what holds less by more than a rounding of the allocator. Returns whether it fits.

@@ -22,8 +22,9 @@ Fit fit_of(const Prediction& prediction, i64 capacity);
 
 /// Another configuration and what it would be like.
 struct Alternative {
-  std::string change;  ///< as --set takes it: "recompute.mode=full"; several with spaces between
-  i64 held = 0;        ///< as in Fit
+  /// As --set takes it: "recompute.mode=full"; several with spaces between.
+  std::string change = {};
+  i64 held = 0;  ///< as in Fit
   bool fits = false;
   i64 microbatches = 1;
   double bubble = 0, step_seconds = 0;
@@ -34,6 +35,9 @@ struct Advice {
   std::vector<Alternative> smaller;  ///< what holds less, where the run does not fit
   bool long_bubble = false;
   std::optional<Alternative> less_bubble;  ///< the next microbatch count with a shorter one
+  /// The run with schedule.overlap where it is without, and the other way round. None where the
+  /// schedule has no such key, or where phases exchange nothing that a pair could hide.
+  std::optional<Alternative> other_overlap;
 };
 
 /// A bubble longer than this share is worth a word.
@@ -43,7 +47,8 @@ inline constexpr double kLongBubble = 0.15;
 using Predict = std::function<Prediction(const std::vector<std::string>& sets)>;
 
 /// `capacity`: bytes of a device or a host; 0: that of the hardware table. Predicts alternatives
-/// where the run does not fit or its bubble is long; each takes as long as the prediction did.
+/// where the run does not fit, its bubble is long or its passes may overlap; each takes as long as
+/// the prediction did.
 Advice advise(const Prediction& prediction,
               const RunConfig& config,
               i64 capacity,

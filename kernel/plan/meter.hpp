@@ -24,6 +24,7 @@ class StepMeter final : public ActionObserver {
     double collectives = 0;  ///< seconds in them, also where compute hides them
     double inside = 0;       ///< of `collectives`, those that phases start
     double waited = 0;       ///< seconds that phases wait for them; the rest is hidden
+    double arrival = 0;      ///< of `seconds`, before the action's own work
     double sent = 0;         ///< bytes of an Exchange's sends, as they are timed
     double flops = 0, bytes = 0;
     i64 launches = 0;
@@ -33,6 +34,7 @@ class StepMeter final : public ActionObserver {
 
   void begin_step();
   void before(const Plan& plan, const PlanAction& action) override;
+  void ready(const Plan&, const PlanAction&) override { current_.arrival = compute_; }
   /// `replayed`: by a graph.
   void launched(const Kernel& kernel, const void* args, bool replayed = false);
   /// A graph begins.

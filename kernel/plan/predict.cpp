@@ -89,6 +89,10 @@ Timeline play(const std::vector<const Representative*>& ranks, const Hardware& h
     if (action.kind == PlanAction::Exchange) return hardware.launch_latency;
     return ranks[static_cast<std::size_t>(rank)]->actions.at(index).seconds;
   };
+  costs.arrival = [&](int rank, const Plan& plan, const PlanAction& action) {
+    const auto index = static_cast<std::size_t>(&action - plan.actions.data());
+    return ranks[static_cast<std::size_t>(rank)]->actions.at(index).arrival;
+  };
   costs.message = [&](int rank, const PlanAction::Message& message) {
     return messages.seconds(rank, message);
   };
@@ -177,6 +181,7 @@ Prediction predict(const PlanArguments& arguments) {
   out.global = config.batch.global;
   out.sequence_length = setup.sequence_length;
   out.groups = groups_of(ranks, out.hardware);
+  out.overlaps = setup.schedule->overlaps();
   const Pipeline pipeline = play_schedule(out, *setup.schedule);
   out.classes = run_representatives(arguments, setup, rank_classes(ranks), pipeline);
   for (const Representative& of : out.classes) {

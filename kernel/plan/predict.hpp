@@ -32,6 +32,7 @@ struct Prediction {
 
   Timeline timeline;         ///< of the context coordinate that takes longest, in seconds
   i64 timeline_context = 0;  ///< that coordinate
+  bool overlaps = false;     ///< PipelineSchedule::overlaps
   double bubble = 0;         ///< Timeline::bubble
   double step_seconds = 0;   ///< the slowest rank's
   double mfu = 0;            ///< model_flops against the peak of all ranks

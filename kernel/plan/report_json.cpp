@@ -119,6 +119,7 @@ Json advice_json(const Advice& advice) {
   out.add("smaller", Json::array(advice.smaller, alternative_json))
       .add("long_bubble", advice.long_bubble);
   if (advice.less_bubble) out.add("less_bubble", alternative_json(*advice.less_bubble));
+  if (advice.other_overlap) out.add("other_overlap", alternative_json(*advice.other_overlap));
   return out;
 }
 
@@ -142,6 +143,7 @@ std::string report_json(const Prediction& p, const Advice* advice) {
       .add("model_flops", p.model_flops)
       .add("schedule", p.picture)
       .add("pipeline_ranks", timeline_json(p))
+      .add("overlap", p.overlaps)
       .add("bubble", p.bubble)
       .add("step_seconds", p.step_seconds)
       .add("tokens_per_second", p.tokens_per_second())

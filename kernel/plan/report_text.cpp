@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <utility>
 
 #include "kernel/plan/report.hpp"
@@ -174,6 +175,26 @@ std::string picture_text(const Prediction& p) {
   return "\nschedule, as if forward took 1, backward 2, its halves 1 each\n" + p.picture;
 }
 
+// What schedule.overlap wins, and the memory that it takes.
+std::string overlap_text(const Prediction& p, const Advice& advice) {
+  if (!advice.other_overlap) return "";
+  const Alternative now{.held = advice.fit.held, .step_seconds = p.step_seconds};
+  const Alternative& with = p.overlaps ? now : *advice.other_overlap;
+  const Alternative& without = p.overlaps ? *advice.other_overlap : now;
+  const double gain = 1 - with.step_seconds / without.step_seconds;
+  return fmt::format(
+      "overlap of passes (schedule.overlap = {}): step {} with it, {} without: {:.1f} % {}; {} "
+      "held "
+      "with it, {} without\n",
+      p.overlaps,
+      seconds_text(with.step_seconds),
+      seconds_text(without.step_seconds),
+      100 * std::abs(gain),
+      gain >= 0 ? "shorter" : "longer",
+      bytes_text(with.held),
+      bytes_text(without.held));
+}
+
 }  // namespace
 
 std::string report_text(const Prediction& p) {
@@ -217,6 +238,7 @@ std::string advice_text(const Prediction& p, const Advice& advice) {
           "  nothing that was tried holds less: make the model smaller or take larger devices\n";
     }
   }
+  text += overlap_text(p, advice);
   if (!advice.long_bubble) return text;
   text += fmt::format("warning: the bubble is long: ranks wait {:.1f} % of a step", p.bubble * 100);
   if (!advice.less_bubble) return text + "; no larger number of microbatches was found to help\n";

@@ -163,6 +163,7 @@ Representative run_representative(const PlanArguments& arguments,
   out.plan = step.plan();
   out.graphs = graphs;
   out.actions = meter.actions();
+  out.readbacks = step.readbacks();
   out.prologue = meter.prologue();
   out.total = meter.total();
   return out;

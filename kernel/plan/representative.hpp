@@ -5,6 +5,7 @@
 #include "kernel/launch/communicators.hpp"
 #include "kernel/plan/meter.hpp"
 #include "kernel/schedule/lower.hpp"
+#include "kernel/schedule/trace.hpp"
 #include "kernel/train/execution/graph_use.hpp"
 #include "kernel/train/run/dry_run.hpp"
 
@@ -34,8 +35,9 @@ struct Representative {
   i64 held() const { return scratch + (on_host ? memory.touched + snapshot : memory.reserved); }
   std::vector<Traffic> traffic;
   Plan plan;
-  GraphUse graphs;                       ///< what is captured, if anything is
-  std::vector<StepMeter::Cost> actions;  ///< by index in the plan
+  GraphUse graphs;                        ///< what is captured, if anything is
+  std::vector<StepMeter::Cost> actions;   ///< by index in the plan
+  std::vector<TracedReadback> readbacks;  ///< that the host waits for
   StepMeter::Cost prologue, total;
 };
 

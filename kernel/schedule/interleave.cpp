@@ -1,6 +1,7 @@
 #include "kernel/schedule/interleave.hpp"
 
 #include <algorithm>
+#include <limits>
 
 namespace tessera {
 
@@ -15,6 +16,19 @@ class Turns {
         std::vector<PairStep>& steps)
       : phases_(phases), order_(order), kind_(kind), steps_(steps) {}
 
+  /// Puts off the weight halves of the last phases, up to weights().
+  void put_weights_off() {
+    constexpr std::size_t kLeast = 2;  // an embedding alone hides nothing
+    for (put_off_ = order_.size(); put_off_ > 0 && !exchanges(put_off_ - 1); --put_off_) {
+      const bool enough = order_.size() - put_off_ >= kLeast;
+      if (enough && at(put_off_ - 1).layer != at(put_off_).layer) break;
+    }
+  }
+  /// Runs the halves that were put off.
+  void weights() {
+    for (const int phase : weights_) steps_.push_back({Action::Bw, phase});
+  }
+
   bool done() const { return next_ == order_.size() && !half_done_; }
   bool at_exchange() const { return exchanges(next_); }
   /// Runs all that is computed before the next exchange; of passes without a further one, a layer.
@@ -25,7 +39,9 @@ class Turns {
     const bool last = std::ranges::none_of(rest, [&](int phase) { return is_exchange(phase); });
     while (next_ < order_.size() && !at_exchange()) {
       if (last && next_ > from && at(next_).layer != at(from).layer) return;
-      add(kind_);
+      const bool whole = next_ < put_off_ || at(next_).graph >= 0;
+      if (!whole) weights_.push_back(order_[next_]);
+      whole ? add(kind_) : add_input_half();
     }
   }
   /// Starts the next exchange, if the pass has come to one.
@@ -49,6 +65,7 @@ class Turns {
     half_done_ = kind == Action::Bi;
     if (!half_done_) ++next_;
   }
+  void add_input_half() { steps_.push_back({Action::Bi, order_[next_++]}); }
 
   std::span<const PhaseInfo> phases_;
   std::span<const int> order_;
@@ -56,15 +73,19 @@ class Turns {
   std::vector<PairStep>& steps_;
   std::size_t next_ = 0;
   bool half_done_ = false;  // the input half of the next phase
+  std::size_t put_off_ = std::numeric_limits<std::size_t>::max();  // the first such phase
+  std::vector<int> weights_;                                       // that were put off
 };
 
 }  // namespace
 
 std::vector<PairStep> interleave(std::span<const PhaseInfo> phases,
                                  std::span<const int> forward,
-                                 std::span<const int> backward) {
+                                 std::span<const int> backward,
+                                 bool weights_last) {
   std::vector<PairStep> steps;
   Turns f(phases, forward, Action::F, steps), b(phases, backward, Action::B, steps);
+  if (weights_last) b.put_weights_off();
   while (!f.done() || !b.done()) {
     b.compute();
     b.exchange();
@@ -72,6 +93,7 @@ std::vector<PairStep> interleave(std::span<const PhaseInfo> phases,
     if (f.at_exchange()) b.input_half();
     f.exchange();
   }
+  b.weights();
   return steps;
 }
 

@@ -24,8 +24,14 @@ struct PairStep {
 /// The halves of what is computed between two exchanges of B are apart where an exchange of F
 /// waits: the host reads how many rows it sends while the input half runs. Phases in graphs stay
 /// whole. Passes without exchanges take turns layer by layer.
+///
+/// With `weights_last` the pair ends with weight halves, which other ranks do not wait for: those
+/// of the last layer that B computes after its last exchange, with the one before it where that is
+/// a single phase. What both passes send to other ranks is complete before them, so that its
+/// transfer hides behind them.
 std::vector<PairStep> interleave(std::span<const PhaseInfo> phases,
                                  std::span<const int> forward,
-                                 std::span<const int> backward);
+                                 std::span<const int> backward,
+                                 bool weights_last = false);
 
 }  // namespace tessera

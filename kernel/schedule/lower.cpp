@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <span>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -49,12 +50,25 @@ class Lowering {
     }
   }
 
-  /// Actions `number` and the one after it, a pair.
-  void add(int number, const Action& forward, const Action& backward) {
+  /// Actions `number` and the one after it, a pair, with what is posted once both of their results
+  /// are there.
+  void add(int number,
+           const Action& forward,
+           const Action& backward,
+           std::span<const PlannedExchange> exchanges) {
     const std::vector<int> down = phases_of(forward.chunk);
     std::vector<int> up = phases_of(backward.chunk);
     std::ranges::reverse(up);
-    for (const PairStep& step : interleave(plan_.phases, down, up)) {
+    const std::vector<PairStep> steps =
+        interleave(plan_.phases, down, up, /*weights_last=*/!exchanges.empty());
+    const auto is_weight = [](const PairStep& step) { return step.kind == Action::Bw; };
+    const auto complete = std::find_if_not(steps.rbegin(), steps.rend(), is_weight).base();
+    for (auto at = steps.begin();; ++at) {
+      if (at == complete) {
+        for (const PlannedExchange& exchange : exchanges) add(exchange);
+      }
+      if (at == steps.end()) return;
+      const PairStep& step = *at;
       if (step.kind == Action::F) {
         if (step.phase == down.front()) releases(number);
         add_phase(forward, step.phase);
@@ -212,15 +226,27 @@ Plan lower(const Pipeline& pipeline,
 
   Lowering lowering(plan, orders);
   const std::vector<Action>& order = orders.by_rank[rank];
-  auto exchange = pipeline.exchanges[rank].begin();
-  const auto end = pipeline.exchanges[rank].end();
+  std::span<const PlannedExchange> exchanges = pipeline.exchanges[rank];
+  const auto take = [&](std::size_t count) {
+    const auto taken = exchanges.first(count);
+    exchanges = exchanges.subspan(count);
+    return taken;
+  };
   for (int i = 0; i <= static_cast<int>(order.size()); ++i) {
     const auto at = static_cast<std::size_t>(i);
     const bool pair = at < order.size() && orders.leads_pair(rank, at);
-    // Nothing is posted between the two of a pair.
-    while (exchange != end && exchange->before <= (pair ? i + 1 : i)) lowering.add(*exchange++);
+    // Those that are posted before the action. What a pair sends is posted within it.
+    std::size_t before = 0, within = 0;
+    for (const PlannedExchange& exchange : exchanges) {
+      if (exchange.before > (pair ? i + 2 : i)) break;
+      ++within;
+      if (exchange.before <= (pair ? i + 1 : i)) before = within;
+    }
+    for (const PlannedExchange& exchange : take(before)) lowering.add(exchange);
+    within -= before;
+    while (within > 0 && exchanges[within - 1].sends.empty()) --within;
     if (pair) {
-      lowering.add(i++, order[at], order[at + 1]);
+      lowering.add(i++, order[at], order[at + 1], take(within));
     } else if (at < order.size()) {
       lowering.add(i, order[at]);
     }
@@ -241,6 +267,27 @@ Plan lower(const PipelineSchedule& schedule,
            std::vector<PhaseInfo> phases,
            const BucketUse& buckets) {
   return lower({schedule, shape}, shape.rank, std::move(phases), buckets);
+}
+
+bool leaves_under_way(const Plan& plan, std::size_t index) {
+  const PlanAction& action = plan.actions[index];
+  if (action.phase < 0 || action.kind == PlanAction::Bw) return false;
+  const PhaseInfo& phase = plan.phases[static_cast<std::size_t>(action.phase)];
+  return phase.lane == Lane::comm && phase.graph < 0;
+}
+
+int next_in_pass(const Plan& plan, std::size_t index) {
+  const PlanAction& action = plan.actions[index];
+  for (std::size_t i = index + 1; i < plan.actions.size(); ++i) {
+    const PlanAction& later = plan.actions[i];
+    const bool same = later.phase >= 0 && later.microbatch == action.microbatch &&
+                      later.chunk == action.chunk &&
+                      (later.kind == PlanAction::F) == (action.kind == PlanAction::F);
+    if (same && std::ranges::count(later.after, static_cast<int>(index)) > 0) {
+      return static_cast<int>(i);
+    }
+  }
+  return -1;
 }
 
 bool in_one_recomputed_range(const Plan& plan, int a) {

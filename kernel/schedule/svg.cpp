@@ -12,6 +12,7 @@ namespace {
 
 constexpr double kLeft = 72, kRight = 24, kTop = 48, kRow = 26, kGap = 6;
 constexpr double kAside = 9;        // the row of what runs concurrently with compute
+constexpr double kRows = 10;        // the row of what phases have under way, forward and backward
 constexpr double kAxis = 64;        // ticks, their numbers and their unit
 constexpr double kLabelWidth = 8;   // of a digit
 constexpr double kTickPixels = 90;  // between two ticks, about
@@ -59,6 +60,16 @@ std::string name(const Timeline::Block& block) {
                      block.action.chunk);
 }
 
+std::string rows_colour(bool forward) { return forward ? "hsl(24,80%,62%)" : "hsl(52,70%,52%)"; }
+
+std::string rows_name(bool forward) {
+  return forward ? "rows under way, forward" : "rows under way, backward";
+}
+
+bool has_any(const auto& by_rank) {
+  return std::ranges::any_of(by_rank, [](const auto& list) { return !list.empty(); });
+}
+
 std::vector<SvgKey> keys_of(const Timeline& timeline, int chunks) {
   std::vector<SvgKey> keys;
   for (int look = 0; look < kLooks; ++look) {
@@ -80,6 +91,9 @@ std::vector<SvgKey> keys_of(const Timeline& timeline, int chunks) {
     };
     if (std::ranges::any_of(timeline.asides, used))
       keys.push_back({aside_colour(kind), aside_name(kind)});
+  }
+  for (const bool forward : {true, false}) {
+    if (has_any(timeline.under_way)) keys.push_back({rows_colour(forward), rows_name(forward)});
   }
   keys.push_back({"#f2f2f2", "waits"});
   return keys;
@@ -122,15 +136,25 @@ std::string aside_text(const Timeline::Aside& aside, const SvgScale& x, double y
                              aside.span.end));
 }
 
+std::string rows_text(const Timeline::UnderWay& rows, const SvgScale& x, double y) {
+  const double left = x(rows.span.start);
+  return svg_box(
+      left,
+      y + (rows.forward ? 0 : kRows / 2),
+      std::max(x(rows.span.end) - left, 0.5),
+      kRows / 2,
+      rows_colour(rows.forward),
+      fmt::format("{}: {:.6g} to {:.6g}", rows_name(rows.forward), rows.span.start, rows.span.end));
+}
+
 }  // namespace
 
 std::string draw_svg(const Timeline& timeline,
                      int chunks,
                      std::string_view title,
                      std::string_view unit) {
-  const bool has_asides =
-      std::ranges::any_of(timeline.asides, [](const auto& asides) { return !asides.empty(); });
-  const double row = kRow + kGap + (has_asides ? kAside + 1 : 0);
+  const bool has_asides = has_any(timeline.asides), has_rows = has_any(timeline.under_way);
+  const double row = kRow + kGap + (has_asides ? kAside + 1 : 0) + (has_rows ? kRows + 1 : 0);
   std::size_t most = 1;
   for (const auto& blocks : timeline.blocks) most = std::max(most, blocks.size());
   const double inner = std::clamp(30.0 * static_cast<double>(most), 600.0, 16000.0);
@@ -152,9 +176,14 @@ std::string draw_svg(const Timeline& timeline,
     for (const Timeline::Block& block : timeline.blocks[rank]) {
       out += block_text(block, x, y, chunks);
     }
-    if (!has_asides) continue;
-    for (const Timeline::Aside& aside : timeline.asides[rank]) {
-      out += aside_text(aside, x, y + kRow + 1);
+    if (has_asides) {
+      for (const Timeline::Aside& aside : timeline.asides[rank]) {
+        out += aside_text(aside, x, y + kRow + 1);
+      }
+    }
+    if (!has_rows) continue;
+    for (const Timeline::UnderWay& rows : timeline.under_way[rank]) {
+      out += rows_text(rows, x, y + kRow + (has_asides ? kAside + 1 : 0) + 1);
     }
   }
   out += svg_axis(x, base, static_cast<int>(inner / kTickPixels), fmt::format("time in {}", unit));

@@ -202,19 +202,23 @@ double Timeline::bubble() const {
 std::vector<std::vector<int>> Timeline::live(const PipelineShape& shape) const {
   std::vector<std::vector<int>> peaks;
   for (const std::vector<Block>& rank : blocks) {
-    // Blocks of a pair take turns: an F begins with its first one, all else ends with its last.
+    // A pass may be in several blocks and halves: a forward begins with its first one, a backward
+    // ends with its last.
     std::vector<Action> actions;
+    std::map<std::tuple<bool, int, int>, std::size_t> counted;
     const auto key = [](const Action& action) {
-      return std::tuple(action.kind, action.microbatch, action.chunk);
+      return std::tuple(action.kind == Action::F, action.microbatch, action.chunk);
     };
-    std::map<std::tuple<Action::Kind, int, int>, std::size_t> counted;
     for (std::size_t i = 0; i < rank.size(); ++i) {
       if (rank[i].again) continue;
       const auto [entry, first] = counted.emplace(key(rank[i].action), i);
       if (!first && rank[i].action.kind != Action::F) entry->second = i;
     }
     for (std::size_t i = 0; i < rank.size(); ++i) {
-      if (!rank[i].again && counted.at(key(rank[i].action)) == i) actions.push_back(rank[i].action);
+      Action action = rank[i].action;
+      if (rank[i].again || counted.at(key(action)) != i) continue;
+      if (action.kind != Action::F) action.kind = Action::B;
+      actions.push_back(action);
     }
     peaks.emplace_back();
     for (int chunk = 0; chunk < shape.chunks; ++chunk) {

@@ -30,6 +30,13 @@ struct Timeline {
     double hidden = 0;  ///< of its time, while compute actions of the rank run
   };
   std::vector<std::vector<Aside>> asides;  ///< by rank, in launch order; of plans
+  /// Rows that a phase of lane `comm` has on their way, up to the work of the phase that reads
+  /// them.
+  struct UnderWay {
+    bool forward = true;
+    Span span;
+  };
+  std::vector<std::vector<UnderWay>> under_way;  ///< by rank, in launch order; of plans
   std::vector<std::vector<Span>>
       actions;               ///< by rank and action; an Exchange ends when it is posted
   std::vector<double> busy;  ///< by rank: sum of its compute actions
@@ -50,10 +57,13 @@ using ActionCost = std::function<double(int rank, const Action& action)>;
 /// action that is repeated, missing to another, or never starts.
 Timeline play(const Orders& orders, const ActionCost& cost = unit_cost);
 
-/// What the actions and messages of plans take. Every function must be set.
+/// What the actions and messages of plans take. Functions that may be empty say so.
 struct PlanCosts {
   /// Cost of F … Recompute, Gather … Step on that rank; for an Exchange, the time to post it.
   std::function<double(int rank, const Plan& plan, const PlanAction& action)> action;
+  /// Of that cost, what passes before the action's own work, while it waits for what a phase of
+  /// lane `comm` has under way. May be empty: nothing.
+  std::function<double(int rank, const Plan& plan, const PlanAction& action)> arrival = {};
   /// From `rank` to `message.peer`; messages of one directed pair follow each other.
   std::function<double(int rank, const PlanAction::Message& message)> message;
   /// false: a send ends when it is posted, its value waits at the receiver.

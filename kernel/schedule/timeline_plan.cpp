@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "kernel/schedule/lower.hpp"
 #include "kernel/schedule/match.hpp"
 #include "kernel/schedule/task_graph.hpp"
 #include "kernel/schedule/timeline.hpp"
@@ -67,6 +68,7 @@ class PlanPlayer {
         extend(out.blocks.back(), action, span);
       }
       for (Timeline::Aside& aside : asides) aside.hidden = hidden_in(aside.span, compute);
+      out.under_way.push_back(under_way(rank, spans));
     }
     return out;
   }
@@ -122,6 +124,25 @@ class PlanPlayer {
       if (of.before >= 0) graph_.after(of.whole, of.before);
       last = of.whole;
     }
+  }
+
+  std::vector<Timeline::UnderWay> under_way(std::size_t rank,
+                                            const std::vector<Span>& spans) const {
+    const Plan& plan = plans_[rank];
+    std::vector<Timeline::UnderWay> all;
+    for (std::size_t i = 0; i < plan.actions.size(); ++i) {
+      if (!leaves_under_way(plan, i)) continue;
+      double end = spans[i].end;
+      if (const int reader = next_in_pass(plan, i); reader >= 0) {
+        const auto at = static_cast<std::size_t>(reader);
+        const PlanAction& reads = plan.actions[at];
+        const double arrival =
+            costs_.arrival ? costs_.arrival(static_cast<int>(rank), plan, reads) : 0;
+        end = spans[at].start + arrival;
+      }
+      all.push_back({plan.actions[i].kind == PlanAction::F, {spans[i].start, end}});
+    }
+    return all;
   }
 
   static void extend(std::vector<Timeline::Block>& blocks, const PlanAction& action, Span span) {

@@ -1,7 +1,11 @@
 #include "kernel/schedule/trace.hpp"
 
+#include <algorithm>
+#include <array>
 #include <cmath>
+#include <utility>
 
+#include "kernel/schedule/lower.hpp"
 #include "tessera/error.hpp"
 #include "tessera/json.hpp"
 
@@ -9,18 +13,20 @@ namespace tessera {
 
 namespace {
 
-constexpr std::string_view kLanes[] = {"compute", "exchange", "collective"};
+enum Track { kCompute, kCommForward, kCommBackward, kExchange, kCollective, kReadback, kGraph };
+constexpr std::array<std::string_view, kGraph + 1> kTracks = {
+    "compute", "comm forward", "comm backward", "exchange", "collective", "readback", "graph"};
 
-int lane_of(PlanAction::Kind kind) {
+Track track_of(PlanAction::Kind kind) {
   switch (kind) {
     case PlanAction::Exchange:
-      return 1;
+      return kExchange;
     case PlanAction::Gather:
     case PlanAction::Prepare:
     case PlanAction::Reduce:
-      return 2;
+      return kCollective;
     default:
-      return 0;
+      return kCompute;
   }
 }
 
@@ -29,71 +35,76 @@ double micros(double seconds) { return std::round(seconds * 1e9) / 1e3; }
 
 class Events {
  public:
-  Events(const TracedRank& of, const Plan& plan) : of_(of), plan_(plan) {}
+  Events(const TracedRank& of,
+         const Plan& plan,
+         const TracedStep& step,
+         const TracedDetails& details)
+      : of_(of), plan_(plan), step_(step), details_(details) {}
 
-  void lanes() {
-    push(
-        Json().add("ph", "M").add("name", "process_name").add("args", Json().add("name", of_.name)),
-        0);
-    for (int lane = 0; lane < static_cast<int>(std::size(kLanes)); ++lane) {
-      push(Json()
-               .add("ph", "M")
-               .add("name", "thread_name")
-               .add("args", Json().add("name", kLanes[lane])),
-           lane);
-    }
-  }
-
-  void slice(std::size_t index, const ActionTimes& times) {
-    const PlanAction& action = plan_.actions[index];
-    Json details;
-    details.add("step", of_.step).add("action", static_cast<i64>(index));
-    if (action.microbatch >= 0) {
-      details.add("microbatch", action.microbatch).add("chunk", action.chunk);
-    }
-    std::string name(action_name(action.kind));
-    if (action.phase >= 0) {
-      const PhaseInfo& phase = plan_.phases[static_cast<std::size_t>(action.phase)];
-      if (phase.layer >= 0) details.add("layer", phase.layer);
-      details.add("scope", phase.scope);
-      name += ' ' + phase.scope;
-    }
+  void action(std::size_t index) {
+    const PlanAction& action = action_at(index);
+    const ActionTimes& times = step_.times[index];
+    Json details = details_of(index);
     if (action.bucket >= 0) details.add("bucket", action.bucket);
-    details.add("waits_for", Json::array(action.after, [&](int before) {
-                  return Json(plan_.text(plan_.actions[static_cast<std::size_t>(before)]));
-                }));
+    details.add("waits_for",
+                Json::array(action.after, [&](int before) { return Json(text(before)); }));
+    for (const TracedReadback& readback : details_.readbacks) {
+      if (readback.to == static_cast<int>(index)) {
+        details.add("waits_for_integers_of", text(readback.from));
+      }
+    }
     if (times.start > times.begin) details.add("waited_us", micros(times.start - times.begin));
-    push(Json()
-             .add("ph", "X")
-             .add("name", name)
-             .add("cat", action_name(action.kind))
-             .add("ts", micros(times.start))
-             .add("dur", micros(times.end) - micros(times.start))
-             .add("args", details),
-         lane_of(action.kind));
+    slice(track_of(action.kind),
+          name_of(action),
+          action_name(action.kind),
+          {times.start, times.end},
+          details);
+    for (const PlanAction::Message& message : action.sends) {
+      message_arrow(message, true, times.start, track_of(action.kind));
+    }
   }
 
-  // An arrow begins where the message is posted and ends at its reader.
-  void arrow(const PlanAction::Message& message, bool sent, double at, PlanAction::Kind kind) {
-    const int from = sent ? of_.stage_of_rank : message.peer;
-    const int to = sent ? message.peer : of_.stage_of_rank;
-    const std::string_view what = message.forward ? "F" : "B";
-    Json end;
-    end.add("ph", sent ? "s" : "f");
-    if (!sent) end.add("bp", "e");
-    push(end.add("cat", "message")
-             .add("name", fmt::format("{} mb{} stage{}", what, message.microbatch, message.stage))
-             .add("id",
-                  fmt::format("{}.{}.{}.{}.{}.{}.{}",
-                              of_.step,
-                              of_.pipeline,
-                              from,
-                              to,
-                              what,
-                              message.microbatch,
-                              message.stage))
-             .add("ts", micros(at)),
-         lane_of(kind));
+  // What a phase of lane `comm` has started, until the action that reads it begins its work.
+  void under_way(std::size_t index) {
+    if (!leaves_under_way(plan_, index)) return;
+    const PlanAction& action = action_at(index);
+    const int reader = next_in_pass(plan_, index);
+    Json details = details_of(index);
+    double end = step_.times[index].end;
+    if (reader >= 0) {
+      details.add("read_by", text(reader));
+      end = std::max(end, step_.times[static_cast<std::size_t>(reader)].start);
+    }
+    slice(action.kind == PlanAction::F ? kCommForward : kCommBackward,
+          name_of(action),
+          "under way",
+          {step_.times[index].start, end},
+          details);
+  }
+
+  void received(std::size_t reader, const PlanAction& exchange) {
+    for (const PlanAction::Message& message : exchange.receives) {
+      message_arrow(message, false, step_.times[reader].start, track_of(action_at(reader).kind));
+    }
+  }
+
+  void readback(const TracedReadback& readback) {
+    const auto from = static_cast<std::size_t>(readback.from);
+    const auto to = static_cast<std::size_t>(readback.to);
+    const Span span{step_.times[from].end, step_.times[to].start};
+    Json details = details_of(from);
+    details.add("read_by", text(readback.to));
+    slice(kReadback, "readback of " + phase_of(action_at(from)).scope, "readback", span, details);
+    const auto id =
+        fmt::format("{}.{}.integers.{}.{}", step_.step, of_.rank, readback.from, readback.to);
+    arrow(true, "readback", "integers", id, span.start, kReadback);
+    arrow(false, "readback", "integers", id, span.end, kCompute);
+  }
+
+  void replay(std::string_view name, int slot, const Span& span) {
+    Json details;
+    details.add("step", step_.step).add("slot", slot);
+    slice(kGraph, name, "replay", span, details);
   }
 
   void memory(double at, const MemoryStats& stats) {
@@ -101,19 +112,108 @@ class Events {
     for (int c = 0; c < kCategories; ++c) {
       bytes.add(category_name(static_cast<Category>(c)), stats.bytes[static_cast<std::size_t>(c)]);
     }
-    push(Json().add("ph", "C").add("name", "memory").add("ts", micros(at)).add("args", bytes), 0);
+    push(Json().add("ph", "C").add("name", "memory").add("ts", micros(at)).add("args", bytes),
+         kCompute);
   }
 
-  std::string take() { return std::move(text_); }
+  std::string take() {
+    const auto used = used_;
+    const std::string all = std::exchange(text_, {});
+    name("process_name", kCompute, of_.name);
+    for (std::size_t track = 0; track < kTracks.size(); ++track) {
+      if (used[track]) name("thread_name", static_cast<Track>(track), kTracks[track]);
+    }
+    return text_ + (all.empty() ? "" : ",\n") + all;
+  }
 
  private:
-  void push(Json event, int lane) {
+  const PlanAction& action_at(std::size_t index) const { return plan_.actions[index]; }
+  const PhaseInfo& phase_of(const PlanAction& action) const {
+    return plan_.phases[static_cast<std::size_t>(action.phase)];
+  }
+  std::string text(int action) const {
+    return plan_.text(action_at(static_cast<std::size_t>(action)));
+  }
+  std::string name_of(const PlanAction& action) const {
+    std::string name(action_name(action.kind));
+    return action.phase < 0 ? name : name + ' ' + phase_of(action).scope;
+  }
+
+  Json details_of(std::size_t index) const {
+    const PlanAction& action = action_at(index);
+    Json details;
+    details.add("step", step_.step).add("action", static_cast<i64>(index));
+    if (action.microbatch >= 0) {
+      details.add("microbatch", action.microbatch).add("chunk", action.chunk);
+    }
+    if (action.phase < 0) return details;
+    const PhaseInfo& phase = phase_of(action);
+    if (phase.layer >= 0) details.add("layer", phase.layer);
+    return std::move(details.add("scope", phase.scope));
+  }
+
+  void slice(Track track,
+             std::string_view name,
+             std::string_view category,
+             const Span& span,
+             const Json& details) {
+    push(Json()
+             .add("ph", "X")
+             .add("name", name)
+             .add("cat", category)
+             .add("ts", micros(span.start))
+             .add("dur", micros(span.end) - micros(span.start))
+             .add("args", details),
+         track);
+  }
+
+  void arrow(bool begins,
+             std::string_view category,
+             std::string_view name,
+             const std::string& id,
+             double at,
+             Track track) {
+    Json end;
+    end.add("ph", begins ? "s" : "f");
+    if (!begins) end.add("bp", "e");
+    push(end.add("cat", category).add("name", name).add("id", id).add("ts", micros(at)), track);
+  }
+
+  // An arrow begins where the message is posted and ends at its reader.
+  void message_arrow(const PlanAction::Message& message, bool sent, double at, Track track) {
+    const int from = sent ? of_.stage_of_rank : message.peer;
+    const int to = sent ? message.peer : of_.stage_of_rank;
+    const std::string_view what = message.forward ? "F" : "B";
+    arrow(sent,
+          "message",
+          fmt::format("{} mb{} stage{}", what, message.microbatch, message.stage),
+          fmt::format("{}.{}.{}.{}.{}.{}.{}",
+                      step_.step,
+                      of_.pipeline,
+                      from,
+                      to,
+                      what,
+                      message.microbatch,
+                      message.stage),
+          at,
+          track);
+  }
+
+  void name(std::string_view what, Track track, std::string_view name) {
+    push(Json().add("ph", "M").add("name", what).add("args", Json().add("name", name)), track);
+  }
+
+  void push(Json event, Track track) {
+    used_[track] = true;
     if (!text_.empty()) text_ += ",\n";
-    text_ += event.add("pid", of_.rank).add("tid", lane).text();
+    text_ += event.add("pid", of_.rank).add("tid", static_cast<int>(track)).text();
   }
 
   const TracedRank& of_;
   const Plan& plan_;
+  const TracedStep& step_;
+  const TracedDetails& details_;
+  std::array<bool, kTracks.size()> used_ = {};
   std::string text_;
 };
 
@@ -121,32 +221,37 @@ class Events {
 
 std::string trace_events(const TracedRank& of,
                          const Plan& plan,
-                         std::span<const ActionTimes> times,
-                         std::span<const MemoryStats> memory) {
-  require(times.size() == plan.actions.size() && (memory.empty() || memory.size() == times.size()),
+                         const TracedStep& step,
+                         const TracedDetails& details) {
+  const std::size_t count = plan.actions.size();
+  const bool whole = step.times.empty() && step.replay;
+  require((whole || step.times.size() == count) &&
+              (step.memory.empty() || step.memory.size() == step.times.size()),
           "a trace of {} times and {} memories for the {} actions of a plan",
-          times.size(),
-          memory.size(),
-          plan.actions.size());
-  Events events(of, plan);
-  events.lanes();
-  std::vector<bool> arrived(plan.actions.size());
-  for (std::size_t i = 0; i < times.size(); ++i) {
-    const PlanAction& action = plan.actions[i];
-    events.slice(i, times[i]);
-    for (const PlanAction::Message& message : action.sends) {
-      events.arrow(message, true, times[i].start, action.kind);
-    }
-    for (const int before : action.after) {
+          step.times.size(),
+          step.memory.size(),
+          count);
+  Events events(of, plan, step, details);
+  std::vector<bool> arrived(count);
+  for (std::size_t i = 0; i < step.times.size(); ++i) {
+    events.action(i);
+    events.under_way(i);
+    for (const int before : plan.actions[i].after) {
       const auto exchange = static_cast<std::size_t>(before);
       if (arrived[exchange]) continue;
       arrived[exchange] = true;
-      for (const PlanAction::Message& message : plan.actions[exchange].receives) {
-        events.arrow(message, false, times[i].start, action.kind);
-      }
+      events.received(i, plan.actions[exchange]);
     }
-    if (!memory.empty()) events.memory(times[i].end, memory[i]);
+    if (!step.memory.empty()) events.memory(step.times[i].end, step.memory[i]);
   }
+  if (!step.times.empty()) {
+    for (const TracedReadback& readback : details.readbacks) events.readback(readback);
+    for (const TracedReplay& replay : details.replays) {
+      const ActionTimes& times = step.times.at(static_cast<std::size_t>(replay.action));
+      events.replay(replay.name, replay.slot, {times.start, times.end});
+    }
+  }
+  if (step.replay) events.replay("whole step", 0, *step.replay);
   return events.take();
 }
 

@@ -88,6 +88,16 @@ TEST_F(Failures, TheCauseComesLastInAFewLinesAndTheRecordsAreInAFile) {
   EXPECT_THAT(read(file), AllOf(HasSubstr(" rank 2 fails: it broke"), HasSubstr("all_reduce")));
 }
 
+TEST_F(Failures, TheRecordsSayWhichWholeStepWasReplayed) {
+  const ProcessResult result = run_.train(broken(
+      "later_throw", {"parallel.tensor=2", "model.head.norm.rank=1", "graph.type=full_iteration"}));
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.last_error(), HasSubstr("it broke")) << result.err;
+  EXPECT_THAT(read(run_.at("run/flight_records.txt")),
+              AllOf(HasSubstr(" rank 0 fails in whole step 3, replayed: "),
+                    HasSubstr(" rank 1 fails in whole step 3, replayed: ")));
+}
+
 // In one process nobody watches it from outside.
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 TEST_F(Failures, ACrashNamesPluginComponentOperationAndPhase) {
@@ -111,6 +121,15 @@ TEST_F(Failures, ACrashNamesPluginComponentOperationAndPhase) {
   const ProcessResult operation = run_.train(broken("operation"));
   EXPECT_EQ(operation.signal, SIGSEGV);
   EXPECT_THAT(operation.last_error(), HasSubstr("in operation \"test_broken_operation\", in "));
+}
+
+// Nobody is told of the actions of a replay, but of its step.
+TEST_F(Failures, ACrashInAReplayOfAWholeStepNamesTheStep) {
+  const ProcessResult result = run_.train(broken("later_segv", {"graph.type=full_iteration"}));
+  EXPECT_EQ(result.signal, SIGSEGV) << result.err;
+  EXPECT_THAT(result.last_error(),
+              AllOf(HasSubstr("in operation \"test_later_operation\""),
+                    HasSubstr("in the replay of whole step \"3\"")));
 }
 
 TEST_F(Failures, AComponentThatEndsTheProcessIsNamed) {

@@ -86,6 +86,17 @@ TEST_P(LargeExperts, ArePlanned) {
   EXPECT_NEAR(p["active_parameters"].get<double>() / 1e9 / GetParam().active, 1, 0.05);
 }
 
+TEST(Overlap, IsPlannedWithItsGain) {
+  const std::string mixtral = kConfigs + "scaling/moe_mixtral_8x7b.toml";
+  const auto p = plan({mixtral});
+  EXPECT_EQ(p["overlap"], false);
+  EXPECT_EQ(p["advice"]["other_overlap"]["set"], "schedule.overlap=true");
+  EXPECT_GT(p["advice"]["other_overlap"]["step_seconds"].get<double>(), 0);
+  EXPECT_THAT(run_tessera({"plan", mixtral}).out,
+              HasSubstr("\noverlap of passes (schedule.overlap = false): step "));
+  EXPECT_FALSE(plan(small())["advice"].contains("other_overlap")) << "there is nothing to hide";
+}
+
 TEST(UnevenExperts, MoreLoadTakesLonger) {
   const std::string mixtral = kConfigs + "scaling/moe_mixtral_8x7b.toml";
   const auto even = plan({mixtral}), uneven = plan({mixtral, "--imbalance", "1.3"});

@@ -126,6 +126,7 @@ std::vector<Row> rows() {
         "model.blocks.sparse.mlp.experts=4"},
        partial()},
       {"checked", {}, with(partial(), kChecked)},
+      {"checked_moe_balanced", moe(with(kBalanced, ep2)), with(partial(kRouting), kChecked)},
       {"checked_moe_padded",
        moe(with(kPadded, kShared)),
        with(partial("\"attn\", \"moe_dispatch\", \"moe_experts\""), kChecked)},

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "kernel/plan/report.hpp"
+#include "kernel/schedule/draw.hpp"
 #include "kernel/train/execution/train_step.hpp"
 #include "kernel/train/setup/placed_model.hpp"
 #include "replayed_rows_support.hpp"
@@ -39,11 +40,16 @@ std::vector<Row> rows() {
   return {
       {"dense_sequential", {kSequential}},
       {"dense_1f1b_pp2", pipeline("1f1b")},
+      {"dense_1f1b_pp2_tp2_sp", pipeline("1f1b", {"parallel.tensor=2", kRows})},
+      {"dense_1f1b_pp2_graphs", with(pipeline("1f1b"), graphs("\"attn\""))},
       {"dense_interleaved", pipeline("interleaved_1f1b", interleaved)},
       {"dense_interleaved_one_rank", {"schedule.type=\"interleaved_1f1b\"", "batch.micro=1"}},
       {"dense_dualpipe_v_tp2", pipeline("dualpipe_v", with(kFourStages, {"parallel.tensor=2"}))},
       {"moe_sequential", moe({kSequential})},
       {"moe_1f1b_pp2", moe(pipeline("1f1b"))},
+      {"moe_1f1b_pp2_recomputed", moe(pipeline("1f1b", full))},
+      {"moe_1f1b_pp2_graphs", with(moe(pipeline("1f1b")), graphs(routing))},
+      {"moe_1f1b_pp2_distributed", moe(pipeline("1f1b", {"optimizer.type=\"distributed\""}))},
       {"moe_interleaved", moe(pipeline("interleaved_1f1b", interleaved))},
       {"moe_dualpipe_v", moe(pipeline("dualpipe_v", kFourStages))},
       {"moe_recomputed", moe(with(full, {kSequential}))},
@@ -183,6 +189,12 @@ TEST(Pairs, ArePlannedWithTheirGainAndTheirMemory) {
   EXPECT_GT(activations(pairs), activations(apart));
   EXPECT_LT(activations(pairs), 2.2 * activations(apart));
   EXPECT_EQ(pairs.timeline.live({.microbatches = 4})[0][0], 2);
+
+  // Dispatch and combine of two layers, forward and backward, of each microbatch.
+  EXPECT_EQ(pairs.timeline.under_way[0].size(), 2 * 2 * 2 * pairs.microbatches);
+  EXPECT_THAT(draw_svg(pairs.timeline, 1, "pairs", "seconds"),
+              ::testing::AllOf(::testing::HasSubstr("rows under way, forward: "),
+                               ::testing::HasSubstr(">rows under way, backward</text>")));
 }
 
 }  // namespace overlap_test

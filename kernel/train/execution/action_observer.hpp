@@ -14,6 +14,10 @@ class ActionObserver {
   virtual void after(const Plan&, const PlanAction&) {}
   /// In the catch block of an action that threw: may throw something better.
   virtual void failed(const Plan&, const PlanAction&) {}
+
+  /// Around the replay of a whole step (graph/step_graph), of whose actions nobody is told.
+  virtual void replaying(i64 /*step*/) {}
+  virtual void replayed() {}
 };
 
 }  // namespace tessera

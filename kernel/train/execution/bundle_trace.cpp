@@ -1,6 +1,8 @@
 #include "kernel/train/execution/bundle_trace.hpp"
 
 #include <algorithm>
+#include <map>
+#include <set>
 #include <utility>
 
 #include "kernel/train/execution/live_chunk.hpp"
@@ -64,11 +66,43 @@ bool TracedChunk::unchanged(std::size_t slot, int since, int phase) const {
   return true;
 }
 
+int TracedChunk::copies_before(int phase) const {
+  while (--phase >= 0 && !copies_[static_cast<std::size_t>(phase)]) continue;
+  return phase;
+}
+
+std::vector<TracedReadback> readbacks_of(const Plan& plan,
+                                         const std::vector<Chunk>& chunks,
+                                         const std::vector<TracedChunk>& traced) {
+  std::map<std::pair<int, int>, int> forwards;  // by microbatch, phase of the plan
+  std::set<int> copied;  // actions whose integers an earlier phase has waited for
+  std::vector<TracedReadback> all;
+  for (int i = 0; i < static_cast<int>(plan.actions.size()); ++i) {
+    const PlanAction& action = plan.actions[static_cast<std::size_t>(i)];
+    if (action.kind != PlanAction::F) continue;
+    forwards[{action.microbatch, action.phase}] = i;
+    const auto chunk = static_cast<std::size_t>(action.chunk);
+    const PhaseInfo& info = plan.phases[static_cast<std::size_t>(action.phase)];
+    if (chunks[chunk].phases()[static_cast<std::size_t>(info.phase)].reads.empty()) continue;
+    const int copies = traced[chunk].copies_before(info.phase);
+    if (copies < 0) continue;
+    int from = action.phase - info.phase + copies;  // within the plan
+    const auto graph_of = [&](int phase) {
+      return plan.phases[static_cast<std::size_t>(phase)].graph;
+    };
+    while (from > 0 && graph_of(from) >= 0 && graph_of(from - 1) == graph_of(from)) --from;
+    const int copy = forwards.at({action.microbatch, from});
+    if (copied.insert(copy).second) all.push_back({copy, i});
+  }
+  return all;
+}
+
 std::vector<TracedChunk> trace_bundles(const Rank& rank,
                                        const RunSetup& setup,
                                        const std::vector<SampleReader::Input>& inputs) {
   std::vector<TracedChunk> chunks;
   int phase = -1;  // that runs now; -1: none does
+  bool forward = true;
   const auto touch = [&](const TensorArg& tensor) {
     if (phase >= 0) chunks.back().touch(phase, tensor);
   };
@@ -77,7 +111,10 @@ std::vector<TracedChunk> trace_bundles(const Rank& rank,
     const auto* tensors = static_cast<const TensorArg*>(args);
     std::for_each(tensors, tensors + kernel.tensors, touch);
   };
-  events.read = touch;
+  events.read = [&](const TensorArg& tensor) {
+    touch(tensor);
+    if (phase >= 0 && forward) chunks.back().copies_[static_cast<std::size_t>(phase)] = true;
+  };
   events.collectives.started = [&](u64, const GroupSpec&, const Collective& collective) {
     touch(collective.input);
     for (const Transfer& sent : collective.sends) touch(sent.tensor);
@@ -104,6 +141,7 @@ std::vector<TracedChunk> trace_bundles(const Rank& rank,
     TracedChunk& traced = chunks.emplace_back();
     const auto phases = static_cast<int>(chunk.phases().size());
     traced.touched_.resize(static_cast<std::size_t>(phases));
+    traced.copies_.resize(static_cast<std::size_t>(phases));
     const int stage = setup.stages.stage_of_chunk(here, chunk.index());
     LiveChunk live(model.parts().bundle(), chunk.phases());
     std::vector<std::vector<Tensor>> kept;  // so that no address is used again
@@ -114,11 +152,13 @@ std::vector<TracedChunk> trace_bundles(const Rank& rank,
     if (stage > 0) {
       receive(stage - 1, [&](Slot slot, Tensor value) { live.receive(slot, std::move(value)); });
     }
+    forward = true;
     for (phase = 0; phase < phases; ++phase) {
       traced.values_.push_back(values_of(kept.emplace_back(live.bundle().tensors())));
       live.forward(cx, phase);
     }
     phase = -1;
+    forward = false;
     traced.values_.push_back(values_of(kept.emplace_back(live.bundle().tensors())));
     if (stage < setup.stages.last()) {
       receive(stage, [&](Slot slot, Tensor value) { live.set_gradient(slot, std::move(value)); });

@@ -1,6 +1,7 @@
 #pragma once
 #include <vector>
 
+#include "kernel/schedule/trace.hpp"
 #include "kernel/train/data/sample_reader.hpp"
 #include "kernel/train/setup/placed_model.hpp"
 
@@ -24,6 +25,8 @@ class TracedChunk {
   }
   /// By bundle slot: do phases `first` to `last` read, or move, what the first of them finds?
   std::vector<bool> reads(int first, int last) const;
+  /// The last phase before `phase` that copies to the host; -1: none.
+  int copies_before(int phase) const;
   /// Is what a bundle slot holds before phase `phase` what it held before phase `since`?
   bool unchanged(std::size_t slot, int since, int phase) const;
 
@@ -38,6 +41,7 @@ class TracedChunk {
 
   std::vector<std::vector<TracedValue>> values_;  // by phase and bundle slot
   std::vector<std::vector<Bytes>> touched_;       // by phase
+  std::vector<bool> copies_;                      // by phase: something to the host
 };
 
 /// Runs one microbatch through each chunk of this rank, forward and backward, on a dry rank like
@@ -45,5 +49,12 @@ class TracedChunk {
 std::vector<TracedChunk> trace_bundles(const Rank& rank,
                                        const RunSetup& setup,
                                        const std::vector<SampleReader::Input>& inputs);
+
+/// Which actions of a plan read integers back, and which wait for them: a phase that reads waits
+/// for the last copy to the host before it. What is captured is copied as its graph is replayed,
+/// with the first phase of its range.
+std::vector<TracedReadback> readbacks_of(const Plan& plan,
+                                         const std::vector<Chunk>& chunks,
+                                         const std::vector<TracedChunk>& traced);
 
 }  // namespace tessera

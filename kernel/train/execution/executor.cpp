@@ -86,6 +86,7 @@ void Executor::act(Context& cx, const Plan& plan, int index, const Calls& calls)
     if (earlier.kind == PlanAction::Gather) gradients_->wait_gathered(cx, earlier.bucket);
   }
   for (const int exchange : action.released) mail_.release(cx, exchange);
+  if (action.kind == PlanAction::F) arrive(cx, plan, action);
   observer_.ready(plan, action);
   switch (action.kind) {
     case PlanAction::Exchange:
@@ -105,6 +106,13 @@ void Executor::act(Context& cx, const Plan& plan, int index, const Calls& calls)
     default:
       compute(cx, plan, action, calls);
   }
+}
+
+// The phase would wait for the same as it begins: here an observer sees that it is a wait.
+void Executor::arrive(Context& cx, const Plan& plan, const PlanAction& action) {
+  const int phase = info_of(plan, action).phase;
+  if (phase == 0) return;  // its bundle is made with it
+  live(plan, action)->arrive(cx, phase);
 }
 
 void Executor::compute(Context& cx,

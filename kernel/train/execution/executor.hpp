@@ -48,6 +48,7 @@ class Executor {
   };
   void run(Context& cx, const Plan& plan, const Calls& calls);
   void act(Context& cx, const Plan& plan, int index, const Calls& calls);
+  void arrive(Context& cx, const Plan& plan, const PlanAction& action);
   void compute(Context& cx, const Plan& plan, const PlanAction& action, const Calls& calls);
   void forward(Context& cx, const Plan& plan, const PlanAction& action, const Calls& calls);
   void recompute(Context& cx, const Plan& plan, const PlanAction& action);

@@ -7,7 +7,10 @@
 namespace tessera {
 
 LiveChunk::LiveChunk(Bundle bundle, std::span<const Phase> phases)
-    : bundle_(std::move(bundle)), phases_(phases.size()), gradients_(bundle_.tensors().size()) {
+    : all_(phases),
+      bundle_(std::move(bundle)),
+      phases_(phases.size()),
+      gradients_(bundle_.tensors().size()) {
   eager_.reserve(phases.size());
   for (std::size_t i = 0; i < phases.size(); ++i) {
     eager_.emplace_back(phases.subspan(i, 1));
@@ -18,6 +21,13 @@ LiveChunk::LiveChunk(Bundle bundle, std::span<const Phase> phases)
 void LiveChunk::set_frame(int first, int last, PhaseFrame& frame) {
   for (int i = first; i <= last; ++i) at(i) = {nullptr, nullptr, {}, false};
   at(first).forward = at(last).backward = &frame;
+}
+
+void LiveChunk::arrive(Context& cx, int index) {
+  bundle_.arrive(*cx.stream);
+  for (const HostSlot slot : all_[static_cast<std::size_t>(index)].reads) {
+    bundle_.await(*cx.device, slot);
+  }
 }
 
 void LiveChunk::receive(Slot slot, Tensor value) { bundle_[slot] = value.with_var(kNeedsGradient); }

@@ -22,6 +22,8 @@ class LiveChunk {
   void set_frame(int first, int last, PhaseFrame& frame);
 
   Bundle& bundle() { return bundle_; }
+  /// Waits for what phase `index` finds under way or reads on the host, as the phase itself would.
+  void arrive(Context& cx, int index);
   /// An input from the stage before, whose gradient goes back there.
   void receive(Slot slot, Tensor value);
   /// What the slot holds, leaving it empty.
@@ -55,6 +57,7 @@ class LiveChunk {
            !phases_[static_cast<std::size_t>(index)].own;
   }
 
+  std::span<const Phase> all_;
   Bundle bundle_;
   std::optional<Bundle> again_;  // of the range that is being recomputed
   std::vector<EagerFrame> eager_;

@@ -2,6 +2,7 @@
 
 #include <limits>
 
+#include "kernel/graph/graph_plan.hpp"
 #include "tessera/comm.hpp"
 
 namespace tessera {
@@ -14,7 +15,7 @@ double wall_seconds() {
   return Seconds(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-TracedRank traced_rank(const Mesh& mesh, i64 step) {
+TracedRank traced_rank(const Mesh& mesh) {
   TracedRank of;
   of.rank = mesh.rank();
   of.name = fmt::format("rank {}", mesh.rank());
@@ -24,7 +25,6 @@ TracedRank traced_rank(const Mesh& mesh, i64 step) {
   }
   of.pipeline = mesh.group(Axis::pipeline).members().front();
   of.stage_of_rank = static_cast<int>(mesh.coordinate(Axis::pipeline));
-  of.step = step;
   return of;
 }
 
@@ -39,6 +39,7 @@ void Recorder::begin(i64 step) {
   step_ = step;
   marks_.clear();
   memory_.clear();
+  whole_ = {};
   device_.join(mark(), kNoDeadline, "the step before, to record the next one");
   // Ranks are put side by side by this clock, so the mark that was least held up is the origin.
   constexpr int kTries = 5;
@@ -55,23 +56,26 @@ void Recorder::begin(i64 step) {
   }
 }
 
-RecordedStep Recorder::end() {
-  if (!marks_.empty()) device_.join(marks_.back().end, kNoDeadline, "a step that is recorded");
-  RecordedStep recorded{.step = *step_, .memory = std::move(memory_)};
+TracedStep Recorder::end() {
+  device_.join(mark(), kNoDeadline, "a step that is recorded");
+  TracedStep recorded{.step = *step_, .memory = std::move(memory_)};
   const auto at = [&](const Event& event) {
     return origin_ + device_.elapsed(origin_mark_, event);
   };
   for (const Marks& marks : marks_) {
     recorded.times.push_back({at(marks.begin), at(marks.start), at(marks.end)});
   }
+  if (whole_.end.state) recorded.replay = Span{at(whole_.start), at(whole_.end)};
   step_.reset();
   marks_.clear();
   memory_.clear();
   return recorded;
 }
 
-std::string Recorder::events(const Plan& plan, const RecordedStep& recorded) const {
-  return trace_events(traced_rank(mesh_, recorded.step), plan, recorded.times, recorded.memory);
+std::string Recorder::events(const Plan& plan,
+                             const TracedStep& recorded,
+                             const std::vector<TracedReadback>& readbacks) const {
+  return trace_events(traced_rank(mesh_), plan, recorded, {traced_replays(plan), readbacks});
 }
 
 void Recorder::before(const Plan& plan, const PlanAction& action) {
@@ -90,6 +94,16 @@ void Recorder::after(const Plan& plan, const PlanAction& action) {
     memory_.push_back(device_.memory());
   }
   next_.after(plan, action);
+}
+
+void Recorder::replaying(i64 step) {
+  next_.replaying(step);
+  if (step_) whole_.start = mark();
+}
+
+void Recorder::replayed() {
+  if (step_) whole_.end = mark();
+  next_.replayed();
 }
 
 void Recorder::failed(const Plan& plan, const PlanAction& action) {

@@ -11,16 +11,10 @@
 
 namespace tessera {
 
-/// What was recorded of one step on one rank.
-struct RecordedStep {
-  i64 step = 0;
-  std::vector<ActionTimes> times = {};
-  std::vector<MemoryStats> memory = {};
-};
-
 /// Records when the actions of single steps ran on this rank's device, for observers that ask for
-/// it. Between these steps it only passes on to the next observer. What is recorded is the compute
-/// stream's time; what runs on others is seen where it is posted and where it is waited for.
+/// it; of a step that is replayed as a whole, when that was. Between these steps it only passes on
+/// to the next observer. What is recorded is the compute stream's time; what runs on others is seen
+/// where it is posted and where it is waited for.
 class Recorder final : public ActionObserver {
  public:
   /// All outlive it.
@@ -29,14 +23,18 @@ class Recorder final : public ActionObserver {
   /// From now on actions are recorded, as those of this step.
   void begin(i64 step);
   /// Waits until the device has done the step, and records no more.
-  RecordedStep end();
+  TracedStep end();
   /// Its events (trace_events). Takes longer than a small step, so it is for later.
-  std::string events(const Plan& plan, const RecordedStep& recorded) const;
+  std::string events(const Plan& plan,
+                     const TracedStep& recorded,
+                     const std::vector<TracedReadback>& readbacks) const;
 
   void before(const Plan& plan, const PlanAction& action) override;
   void ready(const Plan& plan, const PlanAction& action) override;
   void after(const Plan& plan, const PlanAction& action) override;
   void failed(const Plan& plan, const PlanAction& action) override;
+  void replaying(i64 step) override;
+  void replayed() override;
 
  private:
   struct Marks {
@@ -52,6 +50,7 @@ class Recorder final : public ActionObserver {
   Event origin_mark_;
   std::vector<Marks> marks_;  // by action
   std::vector<MemoryStats> memory_;
+  Marks whole_;  // of a replay: start and end
 };
 
 }  // namespace tessera

@@ -6,6 +6,7 @@
 
 #include "kernel/model/host_values.hpp"
 #include "kernel/model/located_error.hpp"
+#include "kernel/train/execution/bundle_trace.hpp"
 #include "kernel/train/gradients/check_replicas.hpp"
 #include "tessera/error.hpp"
 #include "tessera/ops.hpp"
@@ -182,6 +183,15 @@ Lifetimes TrainStep::dry_requests() const {
   return asked.lifetimes();
 }
 
+std::vector<TracedReadback> TrainStep::readbacks() const {
+  const bool any = std::ranges::any_of(model_.chunks(), [](const Chunk& chunk) {
+    return std::ranges::any_of(chunk.phases(), [](const Phase& p) { return !p.reads.empty(); });
+  });
+  if (!any) return {};
+  return readbacks_of(
+      plan_, model_.chunks(), trace_bundles(rank_, setup_, inputs_.reader().inputs()));
+}
+
 GraphUse TrainStep::graph_use() const {
   if (graphs_ != nullptr) return graphs_->use();
   GraphUse use;
@@ -217,7 +227,7 @@ void TrainStep::advance(const std::function<void()>& inspect, bool observed) {
   } else if (observed || !whole_->captured()) {
     whole_->run(cx, whole);
   } else {
-    whole_->replay(cx);
+    replay_whole(cx);
     gradients_.updated();
   }
   losses_->keep(cx, scalars_);
@@ -228,6 +238,16 @@ void TrainStep::advance(const std::function<void()>& inspect, bool observed) {
   ++steps_;
   read_statistics(arrivals_[static_cast<std::size_t>(steps_ % 2)]);
   if (whole_ != nullptr && !observed && !whole_->captured()) whole_->capture(context(), whole);
+}
+
+void TrainStep::replay_whole(Context& cx) {
+  ActionObserver nobody;
+  ActionObserver& observer = options_.observer != nullptr ? *options_.observer : nobody;
+  replaying_ = steps_ + 1;
+  observer.replaying(steps_ + 1);
+  whole_->replay(cx);
+  observer.replayed();
+  replaying_.reset();
 }
 
 // Whatever a step does between fixed inputs and fixed results: what a graph of it holds.

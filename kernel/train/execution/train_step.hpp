@@ -55,8 +55,13 @@ class TrainStep {
   GraphUse graph_use() const;
 
   const Plan& plan() const { return plan_; }
+  /// The plan's actions that read integers back, with those that wait for them. Runs a microbatch
+  /// on a dry rank where there are such phases.
+  std::vector<TracedReadback> readbacks() const;
   Optimizer& optimizer() { return *optimizer_; }
   const GradientSync& gradients() const { return gradients_; }
+  /// The step that is replayed as a whole now. It stays where the replay has failed.
+  std::optional<i64> replaying() const { return replaying_; }
   /// Steps done; the data position is steps() × batch.global samples.
   i64 steps() const { return steps_; }
   /// Updates of the parameters: steps() without skipped ones. Waits for the device.
@@ -105,6 +110,7 @@ class TrainStep {
   Context context();
   Lifetimes dry_requests() const;
   void advance(const std::function<void()>& inspect, bool observed);
+  void replay_whole(Context& cx);
   void compute(Context& cx, const std::function<void()>& inspect);
   void add_experts(Context& cx, const Tensor& experts, const Tensor& sum_squares) const;
   void update(Context& cx);
@@ -143,6 +149,7 @@ class TrainStep {
   std::unique_ptr<Executor> executor_;
   bool prepared_ = false;
   i64 steps_ = 0;
+  std::optional<i64> replaying_;
 };
 
 /// Runs a step of a dry rank and says what it replays. All zero but the launches where nothing is

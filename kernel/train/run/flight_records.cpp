@@ -17,12 +17,16 @@ std::string flight_records_file(const std::string& out) {
   return (std::filesystem::path(out) / "flight_records.txt").string();
 }
 
-void add_flight_records(const Mesh& mesh, const std::string& out, std::string_view why) noexcept
-    try {
-  std::string text = fmt::format("{:%Y-%m-%d %H:%M:%S} rank {} fails: {}\n",
-                                 fmt::localtime(std::time(nullptr)),
-                                 mesh.rank(),
-                                 why);
+void add_flight_records(const Mesh& mesh,
+                        const std::string& out,
+                        std::string_view why,
+                        std::optional<i64> replaying) noexcept try {
+  std::string text =
+      fmt::format("{:%Y-%m-%d %H:%M:%S} rank {} fails{}: {}\n",
+                  fmt::localtime(std::time(nullptr)),
+                  mesh.rank(),
+                  replaying ? fmt::format(" in whole step {}, replayed", *replaying) : "",
+                  why);
   for (const auto& group : mesh.all()) {
     for (const std::string& line : group->flight_record()) text += "  " + line + "\n";
   }

@@ -33,4 +33,10 @@ void Mover::before(const Plan& plan, const PlanAction& action) {
   doing_.emplace(kActions[action.kind], name);
 }
 
+void Mover::replaying(i64 step) {
+  if (moved_) moved_();
+  step_ = fmt::format("{}", step);
+  doing_.emplace("the replay of whole step", step_);
+}
+
 }  // namespace tessera

@@ -18,10 +18,13 @@ class Mover final : public ActionObserver {
   void before(const Plan& plan, const PlanAction& action) override;
   void after(const Plan&, const PlanAction&) override { doing_.reset(); }
   void failed(const Plan&, const PlanAction&) override { doing_.reset(); }
+  void replaying(i64 step) override;
+  void replayed() override { doing_.reset(); }
 
  private:
   const std::function<void()>& moved_;
   std::vector<std::string> layers_;
+  std::string step_;  // that is replayed
   std::optional<Doing> doing_;
 };
 

@@ -109,7 +109,7 @@ class Trainer {
       if (arguments_.failed) arguments_.failed(error);
       rank_.abort(error.what());
       if (rank_.communicator != nullptr) {
-        add_flight_records(*rank_.mesh, config_.run.out, error.what());
+        add_flight_records(*rank_.mesh, config_.run.out, error.what(), step_.replaying());
       }
       emit(Failure{error.what()});
     } catch (const std::exception& second) {
@@ -184,7 +184,8 @@ class Trainer {
     const i64 step = step_.steps() + 1;
     if (!recorded_.contains(step)) return step_.run();
     recorder_.begin(step);
-    step_.run_observed();
+    // Of steps that are one graph, the first one shows the actions, the others their replay.
+    records_.empty() ? step_.run_observed() : step_.run();
     records_.push_back(recorder_.end());
   }
 
@@ -194,8 +195,9 @@ class Trainer {
     const i64 last = std::min(step_.steps(), recorded_.last);
     const std::vector<std::string> all = together_.all("trace", [&] {
       std::string text;
-      for (const RecordedStep& recorded : records_) {
-        text += (text.empty() ? "" : ",\n") + recorder_.events(step_.plan(), recorded);
+      const std::vector<TracedReadback> readbacks = step_.readbacks();
+      for (const TracedStep& recorded : records_) {
+        text += (text.empty() ? "" : ",\n") + recorder_.events(step_.plan(), recorded, readbacks);
       }
       return text;
     });
@@ -423,7 +425,7 @@ class Trainer {
   LossWatch watch_{config_.check};
   std::deque<i64> pending_;  // steps that were passed over and not told yet
   StepRange recorded_;       // on all ranks
-  std::vector<RecordedStep> records_;
+  std::vector<TracedStep> records_;
   std::string newest_;    // checkpoint that was loaded or saved last
   i64 failed_saves_ = 0;  // in a row
   bool put_off_ = false;  // a save was due after a bad step and before a good one

@@ -46,9 +46,8 @@ void AuxiliaryLosses::add(Context& cx, const Routing& routing) const {
           name_);
   require(c.global == 0 || !cx.recomputing,
           "{}: global_loss counts the rows of a step in the order of the forward passes; a phase "
-          "that runs again for the backward pass, or for check.graphs_every, would count them "
-          "twice: leave moe_router out of [recompute] scopes and of [graph] scope, or use "
-          "sequence_loss",
+          "that runs again for the backward pass would count them twice: leave moe_router out of "
+          "[recompute] scopes, or use sequence_loss",
           name_);
   if (c.z > 0) {
     cx.add_loss(z_term_, ops::z_loss(cx, routing.logits, c.z, cx.sink->inverse_weight(z_term_)));

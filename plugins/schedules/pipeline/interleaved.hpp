@@ -27,7 +27,7 @@ class Interleaved final : public PipelineSchedule {
           .at_least(1)
           .at_most(kMostMicrobatches)
           .megatron("--microbatch-group-size-per-virtual-pipeline-stage");
-      s.field("overlap", &Config::overlap, kOverlap).megatron("--overlap-moe-expert-parallel-comm");
+      describe_overlap(s);
     }
   };
 

@@ -7,18 +7,21 @@
 
 namespace tessera {
 
-inline constexpr std::string_view kOverlap =
-    "pair each forward with a backward of another microbatch and interleave their phases, so that "
-    "rows on their way to experts and back hide behind what the other pass computes; 1f1b and "
-    "interleaved_1f1b then have more warm-up forwards";
+/// The key `overlap` of a configuration with that member.
+template <class C>
+void describe_overlap(Schema<C>& s) {
+  s.field("overlap",
+          &C::overlap,
+          "pair each forward with a backward of another microbatch and interleave their phases, so "
+          "that rows on their way to experts and back hide behind what the other pass computes; "
+          "1f1b and interleaved_1f1b then have more warm-up forwards")
+      .megatron("--overlap-moe-expert-parallel-comm");
+}
 
 /// [schedule] of schedules whose forwards and backwards may overlap.
 struct OverlapConfig {
   bool overlap = false;
-  static void describe(Schema<OverlapConfig>& s) {
-    s.field("overlap", &OverlapConfig::overlap, kOverlap)
-        .megatron("--overlap-moe-expert-parallel-comm");
-  }
+  static void describe(Schema<OverlapConfig>& s) { describe_overlap(s); }
 };
 
 inline void check_overlap(bool overlap, const PipelineShape& shape) {

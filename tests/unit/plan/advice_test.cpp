@@ -134,5 +134,35 @@ TEST(Advice, NamesTheNextBetterMicrobatchCount) {
   EXPECT_THAT(advice_text(p, advise(p, RunConfig(), 0, never)), Not(HasSubstr("warning")));
 }
 
+// Of a run whose phases exchange rows, with schedule.overlap and without.
+TEST(Advice, SaysWhatOverlapWins) {
+  Prediction without = two_stages();
+  without.classes[0].plan.phases.resize(2);
+  without.classes[0].plan.phases[1].lane = Lane::comm;
+  Prediction with = two_stages(4 * kGiB, 6 * kGiB);
+  with.overlaps = true;
+  with.step_seconds = 0.8;
+  const auto text = [](const Prediction& now, const Prediction& other, const std::string& set) {
+    const auto predict = [&](const std::vector<std::string>& sets) {
+      EXPECT_EQ(sets, std::vector{set});
+      return other;
+    };
+    return advice_text(now, advise(now, RunConfig(), 64 * kGiB, predict));
+  };
+  const std::string times = "step 800 ms with it, 1 s without: 20.0 % shorter";
+  EXPECT_THAT(text(without, with, "schedule.overlap=true"),
+              HasSubstr("overlap of passes (schedule.overlap = false): " + times));
+  EXPECT_THAT(text(with, without, "schedule.overlap=false"),
+              AllOf(HasSubstr("overlap of passes (schedule.overlap = true): " + times),
+                    HasSubstr("; 20.0 GiB held with it, 16.0 GiB without\n")));
+  with.step_seconds = 1.25;
+  EXPECT_THAT(text(without, with, "schedule.overlap=true"), HasSubstr(": 25.0 % longer;"));
+  const auto refuses = [](const std::vector<std::string>&) -> Prediction {
+    fail_config("[schedule] unknown key \"overlap\"");
+  };
+  EXPECT_THAT(advice_text(without, advise(without, RunConfig(), 64 * kGiB, refuses)),
+              Not(HasSubstr("overlap")));
+}
+
 }  // namespace advice_test
 }  // namespace tessera

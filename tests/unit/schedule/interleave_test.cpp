@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "kernel/schedule/timeline.hpp"
 #include "kernel/schedule/verify.hpp"
 #include "schedule_support.hpp"
 
@@ -38,12 +39,12 @@ std::vector<PhaseInfo> layers(const std::vector<bool>& experts) {
   return phases;
 }
 
-std::vector<std::string> steps_of(const std::vector<PhaseInfo>& phases) {
+std::vector<std::string> steps_of(const std::vector<PhaseInfo>& phases, bool weights_last = false) {
   std::vector<int> down(phases.size());
   for (std::size_t i = 0; i < down.size(); ++i) down[i] = static_cast<int>(i);
   const std::vector<int> up(down.rbegin(), down.rend());
   std::vector<std::string> text;
-  for (const PairStep& step : interleave(phases, down, up)) {
+  for (const PairStep& step : interleave(phases, down, up, weights_last)) {
     constexpr std::string_view kNames[] = {"F", "B", "Bi", "Bw"};
     const PhaseInfo& info = phases[static_cast<std::size_t>(step.phase)];
     text.push_back(fmt::format("{}{} {}", kNames[step.kind], info.layer, info.scope));
@@ -124,6 +125,61 @@ TEST(Interleave, LeavesPhasesInGraphsWhole) {
                           "F0 unpermute"));
 }
 
+// What both passes send is complete before the last weight halves.
+TEST(Interleave, EndsWithTheWeightHalvesOfTheLastLayer) {
+  EXPECT_THAT(steps_of(layers({true}), true),
+              ElementsAre("B0 unpermute",
+                          "B0 combine",
+                          "F0 attn",
+                          "F0 router",
+                          "Bi0 experts",
+                          "F0 dispatch",
+                          "Bw0 experts",
+                          "B0 dispatch",
+                          "F0 experts",
+                          "F0 combine",
+                          "Bi0 router",
+                          "Bi0 attn",
+                          "F0 unpermute",
+                          "Bw0 router",
+                          "Bw0 attn"));
+  EXPECT_THAT(steps_of(layers({false, false}), true),
+              ElementsAre("B1 mlp",
+                          "B1 attn",
+                          "F0 attn",
+                          "F0 mlp",
+                          "Bi0 mlp",
+                          "Bi0 attn",
+                          "F1 attn",
+                          "F1 mlp",
+                          "Bw0 mlp",
+                          "Bw0 attn"));
+  std::vector<PhaseInfo> phases = layers({false, false, false});
+  phases.erase(phases.begin());  // the first layer has one phase now, as an embedding has
+  for (PhaseInfo& info : phases) --info.phase;
+  EXPECT_THAT(steps_of(phases, true),
+              ElementsAre("B2 mlp",
+                          "B2 attn",
+                          "F0 mlp",
+                          "Bi1 mlp",
+                          "Bi1 attn",
+                          "F1 attn",
+                          "F1 mlp",
+                          "Bi0 mlp",
+                          "F2 attn",
+                          "F2 mlp",
+                          "Bw1 mlp",
+                          "Bw1 attn",
+                          "Bw0 mlp"));
+}
+
+TEST(Interleave, LeavesPhasesInGraphsWholeAtTheEnd) {
+  std::vector<PhaseInfo> phases = layers({false});
+  phases[0].graph = 0;
+  EXPECT_THAT(steps_of(phases, true),
+              ElementsAre("Bi0 mlp", "B0 attn", "F0 attn", "F0 mlp", "Bw0 mlp"));
+}
+
 class Overlapping final : public PipelineSchedule {
  public:
   bool overlaps() const override { return true; }
@@ -157,6 +213,62 @@ TEST(Pairs, AreOfTwoMicrobatches) {
                           "B mb0 chunk0 layer0 router",
                           "B mb0 chunk0 layer0 attn",
                           "F mb1 chunk0 layer0 unpermute"));
+}
+
+// Two ranks, each of which passes on what both of its passes make.
+class Paired final : public PipelineSchedule {
+ public:
+  bool overlaps() const override { return true; }
+  int live(const PipelineShape&, int) const override { return 4; }
+  int warmup(const PipelineShape& shape) const override { return shape.rank == 0 ? 3 : 1; }
+  std::vector<Action> order(const PipelineShape& shape) const override {
+    std::vector<Action> actions;
+    for (int forward = 0; forward < shape.microbatches + warmup(shape); ++forward) {
+      const int backward = forward - warmup(shape);
+      if (forward < shape.microbatches) actions.push_back({Action::F, forward});
+      if (backward >= 0) actions.push_back({Action::B, backward});
+    }
+    return actions;
+  }
+};
+
+std::vector<Plan> paired_plans(int microbatches) {
+  PipelineShape shape = one_stage(microbatches);
+  shape.ranks = 2;
+  std::vector<Plan> plans;
+  for (shape.rank = 0; shape.rank < 2; ++shape.rank) {
+    plans.push_back(lower(Paired(), shape, layers({false}), {{{0}}}));
+  }
+  return plans;
+}
+
+TEST(Pairs, SendBeforeTheirLastWeightHalves) {
+  const std::vector<Plan> plans = paired_plans(5);
+  verify(plans);
+  EXPECT_THAT(
+      plans[1].text(),
+      ::testing::HasSubstr("Bi mb1 chunk0 layer0 mlp\n"
+                           "Bi mb1 chunk0 layer0 attn\n"
+                           "F mb2 chunk0 layer0 attn\n"
+                           "F mb2 chunk0 layer0 mlp\n"
+                           "Exchange send B mb1 stage1 to rank 0 receive F mb3 stage0 from rank 0\n"
+                           "Bw mb1 chunk0 layer0 mlp\n"
+                           "Bw mb1 chunk0 layer0 attn\n"));
+}
+
+// A message takes less time than the weight halves, so that neighbours never wait for one between
+// their pairs: a microbatch more costs what it computes.
+TEST(Pairs, HideWhatTheySend) {
+  PlanCosts costs = unit_costs();
+  costs.message = [](int, const PlanAction::Message&) { return 0.9; };
+  const auto makespan = [&](int microbatches) {
+    return play(paired_plans(microbatches), costs).makespan;
+  };
+  for (const int microbatches : {8, 9, 10}) {
+    EXPECT_NEAR(makespan(microbatches + 1) - makespan(microbatches), 3, 1e-9);
+  }
+  EXPECT_THAT(play(paired_plans(8), costs).live(paired_plans(8)[0].shape),
+              ElementsAre(ElementsAre(4), ElementsAre(2)));
 }
 
 }  // namespace interleave_test
