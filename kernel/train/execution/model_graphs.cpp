@@ -10,7 +10,8 @@ namespace tessera {
 void require_capturable(const Mesh& mesh, std::string_view policy) {
   for (const auto& group : mesh.all()) {
     require(group->capturable(),
-            "[graph] type = \"{}\": the communicator of {} cannot record collectives in graphs",
+            "[graph] type = \"{}\": the communicator of {} cannot record collectives in graphs; "
+            "choose type = \"none\", or another [comm] type",
             policy,
             group->name());
   }

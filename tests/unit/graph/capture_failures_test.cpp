@@ -2,7 +2,11 @@
 #include <gmock/gmock.h>
 
 #include "block_support.hpp"
+#include "kernel/comm/build_mesh.hpp"
+#include "kernel/train/execution/model_graphs.hpp"
 #include "tessera/core_ops.hpp"
+#include "tessera/error.hpp"
+#include "tessera/host_device.hpp"
 #include "tessera/ops.hpp"
 #include "tessera/testing/workbench.hpp"
 
@@ -10,6 +14,7 @@ namespace tessera::testing {
 namespace capture_failures_test {
 
 using ::testing::StartsWith;
+using ::testing::ThrowsMessage;
 
 // What one phase "moe_preprocess" of layers.1 does wrong, with a tensor of four integers.
 using Wrong = std::function<void(Context&, const Tensor&)>;
@@ -117,6 +122,35 @@ TEST(CaptureFailures, ShapesThatChange) {
       error,
       StartsWith(kWhere + "request 0 of a capture, 576 bytes of activations, is not what its "
                           "warm-up asked for: what is captured must do the same every time"));
+}
+
+// A library that cannot record what it sends.
+class Unrecorded final : public Communicator {
+ public:
+  class Group final : public GroupBackend {
+   public:
+    std::shared_ptr<PendingCollective> start(Collective, Stream&) override { return nullptr; }
+    bool capturable() const override { return false; }
+  };
+  std::string_view name() const override { return "unrecorded"; }
+  std::unique_ptr<GroupBackend> create_group(const GroupSpec&, Device&) override {
+    return std::make_unique<Group>();
+  }
+  void abort(std::string_view) noexcept override {}
+};
+
+TEST(CaptureFailures, OfCommunicatorsThatCannotRecord) {
+  HostDevice device("test", {}, {});
+  Unrecorded communicator;
+  Mesh mesh(RankGenerator({.world = 2, .tensor = 2}), 0);
+  build_mesh(mesh, communicator, device);
+  EXPECT_THAT([&] { require_capturable(mesh, "partial"); },
+              ThrowsMessage<Error>("[graph] type = \"partial\": the communicator of tp[0,1] cannot "
+                                   "record collectives in graphs; choose type = \"none\", or "
+                                   "another [comm] type"));
+  Mesh alone(RankGenerator({.world = 1}), 0);
+  build_mesh(alone);
+  require_capturable(alone, "partial");
 }
 
 // Warm-up and capture write buffers and give them their values back.
