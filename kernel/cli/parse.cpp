@@ -106,7 +106,10 @@ void add_plan(Program& program, int (*run)(const PlanOptions&)) {
   command->add_option("--svg", o->svg, "draw the step's timeline into this file")
       ->check(not_empty)
       ->option_text("FILE");
-  command->add_option("--trace", o->trace, "write the step into this file, as observers.trace does")
+  command
+      ->add_option("--trace",
+                   o->trace,
+                   "write the step into this file, as observers.trace does, without memory")
       ->check(not_empty)
       ->option_text("FILE");
   command->add_option("--world", o->world, "number of ranks [as configured]")
