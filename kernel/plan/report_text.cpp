@@ -42,7 +42,7 @@ std::string ranks_text(const std::vector<i64>& ranks) {
 std::string header(const Prediction& p) {
   const Layout& l = p.layout;
   std::string text = fmt::format(
-      "{}: {} rank{} = tensor {} × context {} × pipeline {} × data {}, on {}\n"
+      "{}: {} rank{} = tensor {} × context {} × pipeline {} × data {}{}, on {}\n"
       "a step: {} sequences of {} positions, {} microbatch{} of {} on each data-parallel rank\n"
       "model: {} parameters{}, {}FLOP a step\n",
       p.run,
@@ -52,6 +52,7 @@ std::string header(const Prediction& p) {
       l.context,
       l.pipeline,
       p.data,
+      l.expert > 1 ? fmt::format(", experts over {}", l.expert) : "",
       p.hardware.name,
       p.global,
       p.sequence_length,

@@ -46,13 +46,15 @@ std::string layout_text(const RunConfig& config, const Mesh& mesh, const std::st
   constexpr std::pair<Axis, std::string_view> kShown[] = {{Axis::tensor, "tensor"},
                                                           {Axis::context, "context"},
                                                           {Axis::pipeline, "pipeline"},
-                                                          {Axis::expert, "expert"},
                                                           {Axis::data, "data"}};
   std::string text;
   for (const auto& [axis, name] : kShown) {
     if (mesh.size(axis) == 1) continue;
     text += fmt::format("{}{} {}", text.empty() ? "" : " × ", name, mesh.size(axis));
     if (axis == Axis::tensor && config.parallel.sequence_parallel) text += " with sequence";
+  }
+  if (const i64 ranks = mesh.size(Axis::expert); ranks > 1) {
+    text += fmt::format(", experts over {}", ranks);
   }
   return fmt::format("{}, {} ranks over {}", text, mesh.world_size(), joined);
 }
