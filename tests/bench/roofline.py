@@ -19,21 +19,22 @@ from processes import BUILD, cpu_model
 LAYERS = 6
 # How often a step of the model runs an operation. Those with few parameters are left out.
 COUNTS = {
-    **{f"matmul/{name}/{kind}": LAYERS
+    **{product: LAYERS
        for name in ("qkv", "proj", "fc1", "fc2")
-       for kind in ("forward", "input_gradient", "weight_gradient")},
+       for product in (f"matmul/{name}/forward", f"matmul/{name}/input_gradient",
+                       f"linear_weight/{name}")},
     **{f"matmul/head/{kind}": 1 for kind in ("forward", "input_gradient", "weight_gradient")},
     "attention": LAYERS,
     "attention_backward": LAYERS,
     "layernorm": 2 * LAYERS + 1,
-    "layernorm_backward": 2 * LAYERS + 1,
+    "layernorm_backward_add": 2 * LAYERS,
+    "layernorm_backward": 1,
     "layernorm_weight": 2 * LAYERS + 1,
-    "column_sum": 2 * LAYERS,  # of the widest bias; the three narrower ones are as much together
     "gelu": LAYERS,
     "gelu_backward": LAYERS,
-    "add": 4 * LAYERS + 1,  # residual sums, forward and backward
+    "add": 2 * LAYERS + 1,  # residual sums, position embeddings
     "embedding_weight": 1,
-    "cross_entropy_grad": 1,
+    "whole_cross_entropy": 1,
     "sum_squares": 1,
     "adamw": 1,
 }

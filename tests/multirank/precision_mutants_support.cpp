@@ -103,7 +103,15 @@ class MutantNorm final : public Module {
       back.weight = weight_->compute.arg();
       back.mean = made[1].arg();
       back.rstd = made[2].arg();
-      g.input(0, ops::run(c, back)[0]);
+      const Tensor sum = g.take_sum(0);
+      if (!sum.defined()) {
+        g.input(0, ops::run(c, back)[0]);
+        return;
+      }
+      // With what the residual connection contributes, as ops::layernorm does: rounded once.
+      LayerNormBackwardAddArgs add{
+          back.grad, back.x, back.weight, back.mean, back.rstd, sum.arg(), {}};
+      g.input(0, ops::run(c, add)[0]);
     };
     const auto weight_half = [this, x = x.with_var({}), made](Context& c, Gradients& g) {
       LayerNormWeightArgs back;

@@ -3,14 +3,16 @@
 
 namespace tessera::cpu {
 
-/// Operations of simd/ that take workspace, and all others of it. Its matrix products are those of
-/// bf16 and fp16.
+/// Operations of simd/ that take workspace, and all others of it. Its products of whole
+/// matrices are those of bf16 and fp16.
 using WithWorkspace = OperationList<MatmulArgs,
+                                    LinearWeightArgs,
                                     GroupedMatmulArgs,
                                     GroupedWeightArgs,
                                     AttentionArgs,
                                     AttentionBackwardArgs,
-                                    SumSquaresArgs>;
+                                    SumSquaresArgs,
+                                    WholeCrossEntropyArgs>;
 using Plain = CoreOperations::Without<HostOperations>::Without<WithWorkspace>;
 
 template <class Args>

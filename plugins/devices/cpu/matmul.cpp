@@ -191,44 +191,80 @@ bool bf16_by_onednn() {
   return name == "onednn";
 }
 
-LaunchRequirements prepare(Products& products, const MatmulArgs& args) {
-  LaunchRequirements setup;
-  try {
-    setup.workspace_bytes = products.find(args, setup.first_use).scratchpad_bytes();
-  } catch (const dnnl::error& error) {
-    fail("oneDNN makes no matrix product [{}, {}] with inner dimension {}: {}",
-         args.out.shape[0],
-         args.out.shape[1],
-         args.a.shape[args.transpose_a ? 0 : 1],
-         error.what());
+/// The products of one device: oneDNN's, or those of the tiles of simd/.
+class Multiplier {
+ public:
+  explicit Multiplier(const Kernels& table) : table_(table) {}
+
+  /// Ours also take what oneDNN does not: products without an inner dimension.
+  bool tiles(const MatmulArgs& args) const {
+    return args.a.dtype == DType::fp16 ||
+           (args.a.dtype == DType::bf16 && (!onednn_ || degenerate(args)));
   }
-  return setup;
+
+  LaunchRequirements prepare(const MatmulArgs& args) {
+    if (tiles(args)) return {.workspace_bytes = of<MatmulArgs>().bytes(args)};
+    if (degenerate(args)) return {};
+    LaunchRequirements setup;
+    try {
+      setup.workspace_bytes = products_.find(args, setup.first_use).scratchpad_bytes();
+    } catch (const dnnl::error& error) {
+      fail("oneDNN makes no matrix product [{}, {}] with inner dimension {}: {}",
+           args.out.shape[0],
+           args.out.shape[1],
+           args.a.shape[args.transpose_a ? 0 : 1],
+           error.what());
+    }
+    return setup;
+  }
+  void run(const MatmulArgs& args, void* workspace) {
+    if (tiles(args)) {
+      of<MatmulArgs>().run(args, workspace);
+    } else if (degenerate(args)) {
+      run_degenerate(args);
+    } else {
+      products_.run(args, workspace);
+    }
+  }
+
+  LaunchRequirements prepare(const LinearWeightArgs& args) {
+    const MatmulArgs product = args.product();
+    if (!sums_in_tiles(product)) return prepare(product);
+    return {.workspace_bytes = of<LinearWeightArgs>().bytes(args)};
+  }
+  void run(const LinearWeightArgs& args, void* workspace) {
+    const MatmulArgs product = args.product();
+    if (sums_in_tiles(product)) return of<LinearWeightArgs>().run(args, workspace);
+    run(product, workspace);
+    static_cast<const PlainKernel<ColumnSumArgs>&>(table_).run(args.sums());
+  }
+
+ private:
+  template <class Args>
+  const WorkspaceKernel<Args>& of() const {
+    return table_;
+  }
+  bool sums_in_tiles(const MatmulArgs& args) const { return tiles(args) && !degenerate(args); }
+
+  const Kernels& table_;  // constants of the plugin
+  bool onednn_ = bf16_by_onednn();
+  Products products_;
+};
+
+template <class Args>
+Kernel product_kernel(const std::shared_ptr<Multiplier>& multiplier) {
+  return make_kernel<Args>([multiplier](const Args& args) { return multiplier->prepare(args); },
+                           [multiplier](const Args& args, void* workspace, Stream&) {
+                             multiplier->run(args, workspace);
+                           },
+                           {DType::fp32, DType::bf16, DType::fp16});
 }
 
 }  // namespace
 
-Kernel make_matmul_kernel(const WorkspaceKernel<MatmulArgs>& tiles) {
-  auto products = std::make_shared<Products>();
-  // Ours also take what oneDNN does not: products without an inner dimension.
-  const auto ours = [onednn = bf16_by_onednn()](const MatmulArgs& args) {
-    return args.a.dtype == DType::fp16 ||
-           (args.a.dtype == DType::bf16 && (!onednn || degenerate(args)));
-  };
-  return make_kernel<MatmulArgs>(
-      [products, tiles, ours](const MatmulArgs& args) {
-        if (ours(args)) return LaunchRequirements{.workspace_bytes = tiles.bytes(args)};
-        return degenerate(args) ? LaunchRequirements{} : prepare(*products, args);
-      },
-      [products, tiles, ours](const MatmulArgs& args, void* workspace, Stream&) {
-        if (ours(args)) {
-          tiles.run(args, workspace);
-        } else if (degenerate(args)) {
-          run_degenerate(args);
-        } else {
-          products->run(args, workspace);
-        }
-      },
-      {DType::fp32, DType::bf16, DType::fp16});
+std::vector<Kernel> make_products(const Kernels& table) {
+  const auto multiplier = std::make_shared<Multiplier>(table);
+  return {product_kernel<MatmulArgs>(multiplier), product_kernel<LinearWeightArgs>(multiplier)};
 }
 
 }  // namespace tessera::cpu

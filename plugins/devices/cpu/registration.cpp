@@ -35,12 +35,12 @@ Kernel plain_kernel(void (*run)(const Args&)) {
 }  // namespace
 
 std::vector<Kernel> make_kernels(const Kernels& table) {
-  std::vector<Kernel> kernels = {make_matmul_kernel(table)};
+  std::vector<Kernel> kernels = make_products(table);
   Plain::for_each([&]<class Args>() {
     const PlainKernel<Args>& kernel = table;
     kernels.push_back(plain_kernel<Args>(kernel.run));
   });
-  WithWorkspace::Without<OperationList<MatmulArgs>>::for_each([&]<class Args>() {
+  WithWorkspace::Without<OperationList<MatmulArgs, LinearWeightArgs>>::for_each([&]<class Args>() {
     const WorkspaceKernel<Args>& kernel = table;
     kernels.push_back(make_kernel<Args>(
         [bytes = kernel.bytes](const Args& args) {

@@ -8,7 +8,8 @@ namespace tessera::cpu {
 /// All kernels of the device that HostDevice does not bring, on one instruction set.
 std::vector<Kernel> make_kernels(const Kernels& table);
 
-/// Matrix products, by oneDNN or by `tiles` (README.md); each device has one of its own.
-Kernel make_matmul_kernel(const WorkspaceKernel<MatmulArgs>& tiles);
+/// Of them the products of whole matrices, by oneDNN or by the tiles of simd/ (README.md); each
+/// device has its own.
+std::vector<Kernel> make_products(const Kernels& table);
 
 }  // namespace tessera::cpu

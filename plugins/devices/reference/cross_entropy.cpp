@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <vector>
 
 #include "elements.hpp"
 #include "kernels.hpp"
@@ -86,6 +87,30 @@ void run(const CrossEntropyGradArgs& args) {
         }
       }
     });
+  });
+}
+
+template <>
+void run(const WholeCrossEntropyArgs& args) {
+  with_floating(args.kName, args.logits.dtype, [&]<class T>(T) {
+    std::vector<Statistic<T>> largest(static_cast<std::size_t>(args.logits.shape[0]));
+    TensorArg max = args.sums;
+    max.address = largest.data();
+    max.rank = 1;
+    max.strides[0] = 1;
+    run(CrossEntropyMaxArgs{args.logits, max, args.valid});
+    run(CrossEntropySumsArgs{args.logits, args.targets, max, args.sums, 0, args.valid});
+    if (!args.out) return;
+    run(CrossEntropyGradArgs{args.logits,
+                             args.targets,
+                             max,
+                             args.sums,
+                             args.mask,
+                             args.inverse_weight,
+                             args.grad,
+                             args.out,
+                             0,
+                             args.valid});
   });
 }
 

@@ -13,9 +13,11 @@ void run(const Args& args);
 
 /// HostDevice's, but fill and copy, which are here as well.
 using OfHostDevice = HostOperations::Without<OperationList<FillArgs, CopyArgs>>;
-/// All others but the product, which takes workspace.
-using Plain = CoreOperations::Without<OfHostDevice>::Without<OperationList<MatmulArgs>>;
+/// All others but the products, which take workspace.
+using Plain =
+    CoreOperations::Without<OfHostDevice>::Without<OperationList<MatmulArgs, LinearWeightArgs>>;
 
 Kernel make_matmul_kernel();
+Kernel make_linear_weight_kernel();
 
 }  // namespace tessera::reference

@@ -80,6 +80,15 @@ void run(const ColumnSumArgs& args) {
   });
 }
 
+Kernel make_linear_weight_kernel() {
+  return make_kernel<LinearWeightArgs>(
+      [](const LinearWeightArgs& args) { return prepare_matmul(args.product()); },
+      [](const LinearWeightArgs& args, void* workspace, Stream& stream) {
+        launch_matmul(args.product(), workspace, stream);
+        run(args.sums());
+      });
+}
+
 template <>
 void run(const AddBiasArgs& args) {
   with_floating(args.kName, args.x.dtype, [&]<class T>(T) {

@@ -39,35 +39,56 @@ void run(const LayerNormArgs& args) {
   });
 }
 
+namespace {
+
 /// With g = grad · weight and x̂ = (x - mean) · rstd:
-/// dx = rstd · (g - mean of g - x̂ · mean of (g · x̂)).
+/// dx = rstd · (g - mean of g - x̂ · mean of (g · x̂)); out(i, j) = result(i, j, dx).
+template <class T, class Args, class Result>
+void input_gradient(const Args& args, Result result) {
+  const Matrix<const T> grad(args.grad), x(args.x);
+  const Matrix<T> out(args.out);
+  const T* weight = args.weight.template as<const T>();
+  const auto* means = args.mean.template as<const Statistic<T>>();
+  const auto* rstds = args.rstd.template as<const Statistic<T>>();
+  const i64 h = args.x.shape[1];
+  parallel_for(args.x.shape[0], 8, [&](i64 begin, i64 end) {
+    for (i64 i = begin; i < end; ++i) {
+      const double mean = means[i], rstd = rstds[i];
+      const auto g = [&](i64 j) {
+        return static_cast<double>(grad(i, j)) * static_cast<double>(weight[j]);
+      };
+      const auto normal = [&](i64 j) { return (static_cast<double>(x(i, j)) - mean) * rstd; };
+      double sum = 0, projection = 0;
+      for (i64 j = 0; j < h; ++j) {
+        sum += g(j);
+        projection += g(j) * normal(j);
+      }
+      sum /= static_cast<double>(h);
+      projection /= static_cast<double>(h);
+      for (i64 j = 0; j < h; ++j) {
+        const double dx = rstd * (g(j) - sum - normal(j) * projection);
+        out(i, j) = static_cast<T>(result(i, j, dx));
+      }
+    }
+  });
+}
+
+}  // namespace
+
 template <>
 void run(const LayerNormBackwardArgs& args) {
   with_floating(args.kName, args.x.dtype, [&]<class T>(T) {
-    const Matrix<const T> grad(args.grad), x(args.x);
-    const Matrix<T> out(args.out);
-    const T* weight = args.weight.as<const T>();
-    const auto* means = args.mean.as<const Statistic<T>>();
-    const auto* rstds = args.rstd.as<const Statistic<T>>();
-    const i64 h = args.x.shape[1];
-    parallel_for(args.x.shape[0], 8, [&](i64 begin, i64 end) {
-      for (i64 i = begin; i < end; ++i) {
-        const double mean = means[i], rstd = rstds[i];
-        const auto g = [&](i64 j) {
-          return static_cast<double>(grad(i, j)) * static_cast<double>(weight[j]);
-        };
-        const auto normal = [&](i64 j) { return (static_cast<double>(x(i, j)) - mean) * rstd; };
-        double sum = 0, projection = 0;
-        for (i64 j = 0; j < h; ++j) {
-          sum += g(j);
-          projection += g(j) * normal(j);
-        }
-        sum /= static_cast<double>(h);
-        projection /= static_cast<double>(h);
-        for (i64 j = 0; j < h; ++j) {
-          out(i, j) = static_cast<T>(rstd * (g(j) - sum - normal(j) * projection));
-        }
-      }
+    input_gradient<T>(args, [](i64, i64, double dx) { return dx; });
+  });
+}
+
+template <>
+void run(const LayerNormBackwardAddArgs& args) {
+  with_floating(args.kName, args.x.dtype, [&]<class T>(T) {
+    const Matrix<const T> sum(args.sum);
+    // In fp32 and fp64 as an addition of its own would: rounded before it as well.
+    input_gradient<T>(args, [&](i64 i, i64 j, double dx) {
+      return static_cast<double>(sum(i, j)) + static_cast<double>(static_cast<Statistic<T>>(dx));
     });
   });
 }

@@ -24,5 +24,6 @@ TESSERA_PLUGIN(reference, "0.1.0", "The device that says what operations mean") 
   // By name and not in the constructor, so that another device can take them (DeviceArguments).
   const auto add = [&](Kernel kernel) { registrar.add_kernel("reference", std::move(kernel)); };
   add(make_matmul_kernel());
+  add(make_linear_weight_kernel());
   Plain::for_each([&]<class Args>() { add(make_kernel<Args>(&run<Args>)); });
 }

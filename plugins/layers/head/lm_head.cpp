@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <utility>
 
 #include "tessera/build.hpp"
 #include "tessera/model.hpp"
@@ -57,21 +58,20 @@ class LmHead final : public Layer {
     return {{.scope = "head", .incremental = true, .run = [this](Context& cx, Bundle& bundle) {
                const Tensor x = (*norm_)(cx, bundle[hidden_]);
                bundle[hidden_] = {};
-               const Tensor logits = region_.column(cx, x, *weight_, nullptr);
+               Tensor logits = region_.column(cx, x, *weight_, nullptr);
                if (!bundle[targets_].defined()) {
                  bundle[logits_] = logits;
                  return;
                }
-               cx.add_loss(loss_,
-                           ops::cross_entropy(cx,
-                                              logits,
-                                              bundle[targets_],
-                                              bundle[mask_],
-                                              cx.sink->inverse_weight(loss_),
-                                              first_,
-                                              valid_,
-                                              region_.group(),
-                                              region_.name()));
+               ops::add_cross_entropy(cx,
+                                      loss_,
+                                      std::move(logits),
+                                      bundle[targets_],
+                                      bundle[mask_],
+                                      first_,
+                                      valid_,
+                                      region_.group(),
+                                      region_.name());
              }}};
   }
 

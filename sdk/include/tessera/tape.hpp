@@ -34,6 +34,10 @@ class TESSERA_API Gradients {
   virtual Tensor take(int i) = 0;
   /// Does input i need a gradient?
   virtual bool wants(int i) const = 0;
+  /// Takes over what others have contributed to the gradient of input i so far, for an operation
+  /// that adds its own in the same pass and contributes the sum; undefined when there is nothing.
+  /// Waits for a pending collective first.
+  virtual Tensor take_sum(int i) = 0;
   /// Contributes to the gradient of input i (summed with other contributions). When the gradient
   /// is still being communicated, pass its Work: it is waited for where it is next read.
   virtual void input(int i, Tensor gradient, Work pending = {}) = 0;

@@ -53,4 +53,17 @@ void CrossEntropyGradArgs::infer(CrossEntropyGradArgs& args) {
   check.output(args.out, shape_of(args.logits));
 }
 
+void WholeCrossEntropyArgs::infer(WholeCrossEntropyArgs& args) {
+  const Infer check(args);
+  check_logits(check, args.logits, 0, args.valid);
+  const i64 n = args.logits.shape[0];
+  check.input(args.targets, {n});
+  check.input(args.mask, {n});
+  check.output(args.sums, {n, 2});
+  if (!present(args.out)) return;
+  check.input(args.inverse_weight, {1});
+  check.input(args.grad, {1});
+  check.output(args.out, shape_of(args.logits));
+}
+
 }  // namespace tessera

@@ -40,6 +40,31 @@ Effort MatmulArgs::effort(const MatmulArgs& args) {
   return effort;
 }
 
+void LinearWeightArgs::infer(LinearWeightArgs& args) {
+  const Infer check(args);
+  for (const TensorArg* tensor : {&args.grad, &args.x}) {
+    check.rank(*tensor, 2);
+    check.unit_inner(*tensor);
+  }
+  const i64 out = args.grad.shape[1], in = args.x.shape[1];
+  check.shape(args.x, {args.grad.shape[0], in});
+  check.require(present(args.weight_grad), "accumulates into weight_grad, which must be given");
+  check.shape(args.weight_grad, {out, in});
+  check.unit_inner(args.weight_grad);
+  check.in_place(args.bias_grad, {out});
+}
+
+MatmulArgs LinearWeightArgs::product() const {
+  return {grad, x, {}, weight_grad, true, false, true};
+}
+ColumnSumArgs LinearWeightArgs::sums() const { return {grad, bias_grad}; }
+
+Effort LinearWeightArgs::effort(const LinearWeightArgs& args) {
+  Effort effort = effort_of_tensors(&args.grad, kTensors);
+  effort.flops = MatmulArgs::effort(args.product()).flops;
+  return effort;
+}
+
 void ColumnSumArgs::infer(ColumnSumArgs& args) {
   const Infer check(args);
   check.rank(args.x, 2);

@@ -33,6 +33,18 @@ void LayerNormBackwardArgs::infer(LayerNormBackwardArgs& args) {
   check.output(args.out, {n, h});
 }
 
+void LayerNormBackwardAddArgs::infer(LayerNormBackwardAddArgs& args) {
+  const Infer check(args);
+  matrix(check, args.x);
+  const i64 n = args.x.shape[0], h = args.x.shape[1];
+  check.input(args.grad, {n, h});
+  check.input(args.weight, {h});
+  check.input(args.mean, {n});
+  check.input(args.rstd, {n});
+  check.input(args.sum, {n, h});
+  check.output(args.out, {n, h});
+}
+
 void LayerNormWeightArgs::infer(LayerNormWeightArgs& args) {
   const Infer check(args);
   matrix(check, args.x);

@@ -20,15 +20,17 @@ Tensor input_gradient(Context& cx, const Tensor& gradient, const Parameter& weig
 
 void add_weight_gradient(
     Context& cx, const Tensor& gradient, const Tensor& x, Parameter& weight, Parameter* bias) {
-  MatmulArgs args;
-  args.a = gradient.arg();
-  args.b = x.arg();
-  args.out = weight.grad.arg();
-  args.transpose_a = args.accumulate = true;
-  ops::run(cx, args);
+  LinearWeightArgs args{gradient.arg(), x.arg(), weight.grad.arg(), {}};
+  if (bias != nullptr) args.bias_grad = bias->grad.arg();
+  if (bias != nullptr && cx.ops->of<LinearWeightArgs>().available()) {
+    ops::run(cx, args);
+    return;
+  }
+  MatmulArgs product = args.product();
+  ops::run(cx, product);
   if (bias == nullptr) return;
-  ColumnSumArgs sum{gradient.arg(), bias->grad.arg()};
-  ops::run(cx, sum);
+  ColumnSumArgs sums = args.sums();
+  ops::run(cx, sums);
 }
 
 }  // namespace tessera::linear_parts

@@ -52,4 +52,44 @@ Tensor cross_entropy(Context& cx,
   return loss;
 }
 
+// By value: whether this is the last owner decides whether the memory is used again.
+// NOLINTNEXTLINE(performance-unnecessary-value-param)
+void add_cross_entropy(Context& cx,
+                       LossTerm term,
+                       Tensor logits,
+                       const Tensor& targets,
+                       const Tensor& mask,
+                       i64 first,
+                       i64 valid,
+                       ProcessGroup& group,
+                       std::string_view name) {
+  const Tensor inverse_weight = cx.sink->inverse_weight(term);
+  if (group.size() > 1 || first != 0 || !cx.ops->of<WholeCrossEntropyArgs>().available()) {
+    cx.add_loss(
+        term, cross_entropy(cx, logits, targets, mask, inverse_weight, first, valid, group, name));
+    return;
+  }
+  WholeCrossEntropyArgs args{
+      logits.arg(), targets.arg(), mask.arg(), inverse_weight.arg(), {}, {}, {}, valid};
+  Tensor gradient;
+  if (cx.recording() && cx.tape->tracks(logits)) {
+    gradient = logits.sole_owner() ? logits : cx.empty(logits.shape(), logits.dtype());
+    args.grad = cx.loss_scale.arg();
+    args.out = gradient.arg();
+  }
+  const Tensor sums = run(cx, args)[0];
+  CrossEntropyLossArgs loss_args{sums.arg(), mask.arg(), inverse_weight.arg(), {}};
+  Tensor loss = run(cx, loss_args)[0];
+  if (gradient.defined()) {
+    // The loss is a root: its gradient is the loss scale, which the kernel has seen.
+    cx.tape->record("cross_entropy",
+                    std::array{logits},
+                    std::array{&loss},
+                    [gradient = gradient.with_var({})](Context&, Gradients& g) mutable {
+                      g.input(0, std::move(gradient));
+                    });
+  }
+  cx.add_loss(term, loss);
+}
+
 }  // namespace tessera::ops

@@ -10,8 +10,15 @@ Tensor gelu(Context& cx, const Tensor& x) {
   if (!cx.recording()) return y;
   cx.tape->record(
       "gelu", std::array{x}, std::array{&y}, [x = x.with_var({})](Context& c, Gradients& g) {
-        GeluBackwardArgs back{g.output(0).arg(), x.arg(), {}};
-        g.input(0, run(c, back)[0]);
+        Tensor gradient = g.take(0);
+        GeluBackwardArgs back{gradient.arg(), x.arg(), {}};
+        if (gradient.sole_owner() && gradient.dense()) {
+          back.out = back.grad;
+          run(c, back);
+        } else {
+          gradient = run(c, back)[0];
+        }
+        g.input(0, std::move(gradient));
       });
   return y;
 }

@@ -50,6 +50,23 @@ Tensor add_bias(Context& cx, Tensor x, Parameter& bias) {
   return y;
 }
 
+namespace {
+
+// The input gradient of a norm and what others have contributed to it, which a residual connection
+// has: in one pass where the device can.
+Tensor norm_gradient(Context& cx, LayerNormBackwardArgs& args, Gradients& gradients) {
+  if (!cx.ops->of<LayerNormBackwardAddArgs>().available()) return run(cx, args)[0];
+  Tensor sum = gradients.take_sum(0);
+  if (!sum.defined()) return run(cx, args)[0];
+  LayerNormBackwardAddArgs add{args.grad, args.x, args.weight, args.mean, args.rstd, sum.arg(), {}};
+  if (!sum.sole_owner()) return run(cx, add)[0];
+  add.out = add.sum;
+  run(cx, add);
+  return sum;
+}
+
+}  // namespace
+
 Tensor layernorm(Context& cx, const Tensor& x, Parameter& weight, Parameter& bias, double eps) {
   LayerNormArgs args;
   args.x = x.arg();
@@ -67,7 +84,7 @@ Tensor layernorm(Context& cx, const Tensor& x, Parameter& weight, Parameter& bia
     back.weight = weight.compute.arg();
     back.mean = mean.arg();
     back.rstd = rstd.arg();
-    g.input(0, run(c, back)[0]);
+    g.input(0, norm_gradient(c, back, g));
   };
   const auto weight_half = [x = saved(x), mean = made[1], rstd = made[2], &weight, &bias](
                                Context& c, Gradients& g) {

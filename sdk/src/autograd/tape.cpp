@@ -184,6 +184,9 @@ struct Pass {
     Tensor output(int i) override { return waited(i).tensor; }
     Tensor take(int i) override { return std::exchange(waited(i).tensor, Tensor()); }
     bool wants(int i) const override { return input_value(i) != 0; }
+    Tensor take_sum(int i) override {
+      return std::exchange(waited(pass_.frame.gradients[input_value(i)]).tensor, Tensor());
+    }
     void input(int i, Tensor gradient, Work pending) override {
       const u32 value = input_value(i);
       if (value == 0 || !gradient.defined()) return;
@@ -200,7 +203,9 @@ struct Pass {
     Tape::Gradient& waited(int i) {
       require(
           i >= 0 && static_cast<u32>(i) < node_.outputs, "\"{}\" has no output {}", node_.name, i);
-      Tape::Gradient& entry = pass_.frame.outputs_of(node_)[static_cast<std::size_t>(i)];
+      return waited(pass_.frame.outputs_of(node_)[static_cast<std::size_t>(i)]);
+    }
+    Tape::Gradient& waited(Tape::Gradient& entry) {
       if (entry.pending.pending()) {
         pass_.run_deferred();
         entry.pending.wait(*pass_.cx.stream);

@@ -59,6 +59,35 @@ void add_size(Cases& cases, const CrossEntropySize& s) {
              Operand::alias(0)});
 }
 
+void add_whole(Cases& cases, i64 n, i64 v, i64 valid) {
+  const std::string name = fmt::format("{}x{} valid {}", n, v, valid);
+  const auto logits = [&] { return cases.random({n, v}, -4, 4); };
+  const auto targets = [&] { return cases.integers({n}, DType::i64, 0, valid); };
+  const auto mask = [&] { return cases.integers({n}, DType::u8, 0, 2); };
+  WholeCrossEntropyArgs args;
+  args.valid = valid;
+  cases.add(name + " without gradient",
+            args,
+            {logits(),
+             targets(),
+             mask(),
+             Operand::absent(),
+             Operand::absent(),
+             Operand::result(),
+             Operand::absent()});
+  for (const bool in_place : {false, true}) {
+    cases.add(name + (in_place ? " in place" : ""),
+              args,
+              {logits(),
+               targets(),
+               mask(),
+               cases.scalar(0.125),
+               cases.scalar(-3),
+               Operand::result(),
+               in_place ? Operand::alias(0) : Operand::blank({n, v}, cases.dtype)});
+  }
+}
+
 }  // namespace
 
 void add_cross_entropy_cases(Cases& cases) {
@@ -69,6 +98,11 @@ void add_cross_entropy_cases(Cases& cases) {
                                     {5, 8, 24, 0},
                                     {0, 5, 0, 5}};
   for (const CrossEntropySize& s : sizes) add_size(cases, s);
+  add_whole(cases, 1, 1, 1);
+  add_whole(cases, 3, 17, 17);
+  add_whole(cases, 33, 127, 100);
+  add_whole(cases, 127, 1000, 999);
+  add_whole(cases, 0, 5, 5);
 }
 
 }  // namespace tessera::testing

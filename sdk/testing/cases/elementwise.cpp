@@ -21,6 +21,7 @@ void add_pointwise(Cases& cases, const Shape& shape) {
   const auto wide = [&] { return cases.random(shape, -8, 8); };
   cases.add(name, GeluArgs{}, {wide(), Operand::result()});
   cases.add(name, GeluBackwardArgs{}, {x(), wide(), Operand::result()});
+  cases.add(name + " in place", GeluBackwardArgs{}, {x(), wide(), Operand::alias(0)});
 }
 
 void add_dropout(Cases& cases) {

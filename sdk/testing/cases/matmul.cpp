@@ -63,10 +63,44 @@ void add_products(Cases& cases) {
   }
 }
 
+void add_linear_weights(Cases& cases) {
+  struct Size {
+    i64 n, out, in;
+  };
+  const Size sizes[] = {{1, 1, 1},
+                        {3, 17, 33},
+                        {33, 1, 5},
+                        {127, 65, 50},
+                        {256, 300, 100},
+                        {5000, 70, 3},
+                        {0, 5, 3},
+                        {3, 5, 0}};
+  for (const Size& s : sizes) {
+    const OpOptions options{.tolerance = {.relative = s.n > 1000 ? 1e-5 : 2e-6}};
+    for (const DType sums : cases.accumulators()) {
+      for (const InMemory in_memory : {InMemory::dense, InMemory::padded}) {
+        cases.add(fmt::format("{}x{}x{} into {}{}",
+                              s.n,
+                              s.out,
+                              s.in,
+                              dtype_name(sums),
+                              in_memory == InMemory::padded ? " strides" : ""),
+                  LinearWeightArgs{},
+                  {cases.random({s.n, s.out}).in(in_memory),
+                   cases.random({s.n, s.in}).in(in_memory),
+                   cases.random({s.out, s.in}, sums, -1, 1).in(in_memory),
+                   cases.random({s.out}, sums, -1, 1)},
+                  options);
+      }
+    }
+  }
+}
+
 }  // namespace
 
 void add_matmul_cases(Cases& cases) {
   add_products(cases);
+  add_linear_weights(cases);
   for (const auto& [n, m] : {std::pair<i64, i64>{1, 1}, {3, 17}, {127, 33}, {300, 127}, {0, 5}}) {
     const std::string name = fmt::format("{}x{}", n, m);
     for (const DType sums : cases.accumulators()) {

@@ -23,6 +23,18 @@ void add_norm_cases(Cases& cases) {
               LayerNormBackwardArgs{},
               {matrix(), matrix(), cases.random({h}), mean(), rstd(), Operand::result()},
               {.tolerance = {.relative = 5e-6}});
+    for (const bool in_place : {false, true}) {
+      cases.add(name + (in_place ? " in place" : ""),
+                LayerNormBackwardAddArgs{},
+                {matrix(),
+                 matrix(),
+                 cases.random({h}),
+                 mean(),
+                 rstd(),
+                 matrix(),
+                 in_place ? Operand::alias(5) : Operand::result()},
+                {.tolerance = {.relative = 5e-6}});
+    }
     for (const DType sums : cases.accumulators()) {
       const auto sum = [&, h = h] { return cases.random({h}, sums, -1, 1); };
       cases.add(fmt::format("{} into {}", name, dtype_name(sums)),

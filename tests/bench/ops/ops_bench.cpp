@@ -2,6 +2,8 @@
 // 6 heads, vocabulary 256.
 #include "tests/bench/ops/bench.hpp"
 
+#include <tuple>
+
 #include "tessera/random.hpp"
 
 namespace tessera {
@@ -36,6 +38,14 @@ void matmul(benchmark::State& state, Product product, i64 rows, i64 in, i64 out)
   b.measure(state, args);
 }
 
+void linear_weight(benchmark::State& state, i64 in, i64 out) {
+  Bench& b = Bench::get();
+  const Tensor grad = b.random({kRows, out}), x = b.random({kRows, in});
+  const Tensor weight_grad = b.zeros({out, in}, DType::fp32),
+               bias_grad = b.zeros({out}, DType::fp32);
+  b.measure(state, LinearWeightArgs{grad.arg(), x.arg(), weight_grad.arg(), bias_grad.arg()});
+}
+
 void add_matmuls() {
   struct Layer {
     const char* name;
@@ -59,6 +69,9 @@ void add_matmuls() {
         matmul(state, product, kRows, layer.in, layer.out);
       });
     }
+    benchmark::RegisterBenchmark(
+        (std::string("linear_weight/") + layer.name).c_str(),
+        [=](benchmark::State& state) { linear_weight(state, layer.in, layer.out); });
   }
 }
 
@@ -79,6 +92,17 @@ void layernorm_backward(benchmark::State& state) {
                rstd = b.random({kRows}, DType::fp32);
   const LayerNormBackwardArgs args{
       grad.arg(), x.arg(), weight.arg(), mean.arg(), rstd.arg(), out.arg()};
+  b.measure(state, args);
+}
+
+void layernorm_backward_add(benchmark::State& state) {
+  Bench& b = Bench::get();
+  const Tensor grad = b.random({kRows, kHidden}), x = b.random({kRows, kHidden});
+  const Tensor sum = b.random({kRows, kHidden});
+  const Tensor weight = b.random({kHidden}), mean = b.zeros({kRows}, DType::fp32),
+               rstd = b.random({kRows}, DType::fp32);
+  const LayerNormBackwardAddArgs args{
+      grad.arg(), x.arg(), weight.arg(), mean.arg(), rstd.arg(), sum.arg(), sum.arg()};
   b.measure(state, args);
 }
 
@@ -115,8 +139,7 @@ void gelu(benchmark::State& state) {
 void gelu_backward(benchmark::State& state) {
   Bench& b = Bench::get();
   const Tensor grad = b.random({kRows, 4 * kHidden}), x = b.random({kRows, 4 * kHidden});
-  const Tensor out = b.zeros({kRows, 4 * kHidden});
-  const GeluBackwardArgs args{grad.arg(), x.arg(), out.arg()};
+  const GeluBackwardArgs args{grad.arg(), x.arg(), grad.arg()};
   b.measure(state, args);
 }
 
@@ -206,26 +229,60 @@ void attention_backward(benchmark::State& state, double dropout) {
   b.measure(state, args);
 }
 
-void cross_entropy_grad(benchmark::State& state) {
+// Once apart and once at once, over the vocabulary of the small model or of GPT-2.
+struct Entropy {
+  i64 n, v;
+  Tensor logits, targets, mask, one, max, sums, out;
+  explicit Entropy(Bench& b, i64 rows, i64 vocabulary)
+      : n(rows),
+        v(vocabulary),
+        logits(b.random({n, v})),
+        targets(b.values({n}, DType::i64, std::vector<double>(static_cast<std::size_t>(n), 7))),
+        mask(b.values({n}, DType::u8, std::vector<double>(static_cast<std::size_t>(n), 1))),
+        one(b.values({1}, DType::fp64, {1})),
+        max(b.zeros({n}, DType::fp32)),
+        sums(b.zeros({n, 2}, DType::fp32)),
+        out(b.zeros({n, v})) {}
+};
+
+void cross_entropy_apart(benchmark::State& state, i64 rows, i64 vocabulary) {
   Bench& b = Bench::get();
-  const Tensor logits = b.random({kRows, 256}), out = b.zeros({kRows, 256});
-  const Tensor targets = b.values({kRows}, DType::i64, token_ids());
-  const Tensor max = b.zeros({kRows}, DType::fp32);
-  const Tensor sums = b.random({kRows, 2}, DType::fp32);
-  const Tensor mask =
-      b.values({kRows}, DType::u8, std::vector<double>(static_cast<std::size_t>(kRows), 1));
-  const Tensor one = b.values({1}, DType::fp64, {1});
-  const CrossEntropyGradArgs args{logits.arg(),
-                                  targets.arg(),
-                                  max.arg(),
-                                  sums.arg(),
-                                  mask.arg(),
-                                  one.arg(),
-                                  one.arg(),
-                                  out.arg(),
+  const Entropy e(b, rows, vocabulary);
+  const CrossEntropyMaxArgs largest{e.logits.arg(), e.max.arg(), e.v};
+  const CrossEntropySumsArgs sums{
+      e.logits.arg(), e.targets.arg(), e.max.arg(), e.sums.arg(), 0, e.v};
+  const CrossEntropyGradArgs grad{e.logits.arg(),
+                                  e.targets.arg(),
+                                  e.max.arg(),
+                                  e.sums.arg(),
+                                  e.mask.arg(),
+                                  e.one.arg(),
+                                  e.one.arg(),
+                                  e.out.arg(),
                                   0,
-                                  256};
-  b.measure(state, args);
+                                  e.v};
+  const Operation<CrossEntropyMaxArgs> run_largest(b.device());
+  const Operation<CrossEntropySumsArgs> run_sums(b.device());
+  const Operation<CrossEntropyGradArgs> run_grad(b.device());
+  for (auto _ : state) {
+    b.launch(run_largest, largest);
+    b.launch(run_sums, sums);
+    b.launch(run_grad, grad);
+  }
+}
+
+void cross_entropy_at_once(benchmark::State& state, i64 rows, i64 vocabulary) {
+  Bench& b = Bench::get();
+  const Entropy e(b, rows, vocabulary);
+  b.measure(state,
+            WholeCrossEntropyArgs{e.logits.arg(),
+                                  e.targets.arg(),
+                                  e.mask.arg(),
+                                  e.one.arg(),
+                                  e.one.arg(),
+                                  e.sums.arg(),
+                                  e.out.arg(),
+                                  e.v});
 }
 
 constexpr i64 kParameters = 10'800'000;
@@ -264,19 +321,29 @@ void adamw(benchmark::State& state) {
 void add_all() {
   add_matmuls();
   using Function = void (*)(benchmark::State&);
-  const std::pair<const char*, Function> kPlain[] = {{"layernorm", layernorm},
-                                                     {"layernorm_backward", layernorm_backward},
-                                                     {"layernorm_weight", layernorm_weight},
-                                                     {"column_sum", column_sum},
-                                                     {"add", add},
-                                                     {"gelu", gelu},
-                                                     {"gelu_backward", gelu_backward},
-                                                     {"dropout", dropout},
-                                                     {"embedding_weight", embedding_weight},
-                                                     {"cross_entropy_grad", cross_entropy_grad},
-                                                     {"sum_squares", sum_squares},
-                                                     {"adamw", adamw}};
+  const std::pair<const char*, Function> kPlain[] = {
+      {"layernorm", layernorm},
+      {"layernorm_backward", layernorm_backward},
+      {"layernorm_backward_add", layernorm_backward_add},
+      {"layernorm_weight", layernorm_weight},
+      {"column_sum", column_sum},
+      {"add", add},
+      {"gelu", gelu},
+      {"gelu_backward", gelu_backward},
+      {"dropout", dropout},
+      {"embedding_weight", embedding_weight},
+      {"sum_squares", sum_squares},
+      {"adamw", adamw}};
   for (const auto& [name, function] : kPlain) benchmark::RegisterBenchmark(name, function);
+  for (const auto& [name, rows, vocabulary] :
+       {std::tuple{"", kRows, i64{256}}, std::tuple{"/gpt2", i64{1024}, i64{50304}}}) {
+    benchmark::RegisterBenchmark(
+        (std::string("cross_entropy_apart") + name).c_str(),
+        [=](benchmark::State& state) { cross_entropy_apart(state, rows, vocabulary); });
+    benchmark::RegisterBenchmark(
+        (std::string("whole_cross_entropy") + name).c_str(),
+        [=](benchmark::State& state) { cross_entropy_at_once(state, rows, vocabulary); });
+  }
   for (const double p : {0.0, 0.1}) {
     const std::string suffix = p > 0 ? "/dropout" : "";
     benchmark::RegisterBenchmark(("attention" + suffix).c_str(),

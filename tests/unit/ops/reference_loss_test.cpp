@@ -91,6 +91,23 @@ TEST(ReferenceCrossEntropy, ShardsPaddingAndMask) {
   expect_near(ce.gradient(2, 0.5, -8), std::vector<double>(9));
 }
 
+TEST(ReferenceCrossEntropy, AtOnceOverAWholeVocabulary) {
+  const auto l = [](double x) { return std::log(x); };
+  WholeCrossEntropyArgs args;
+  args.valid = 4;
+  const auto found = run(args,
+                         {fp64({2, 5}, {l(1), l(2), l(3), l(4), 99, l(1), l(2), l(3), l(4), 99}),
+                          integers({1, 2}),
+                          bytes({1, 0}),
+                          fp64({1}, {0.5}),
+                          fp64({1}, {-8}),
+                          Operand::result(),
+                          Operand::blank({2, 5}, DType::fp64)});
+  expect_near(found[5], {2.5, l(0.5), 2.5, l(0.75)});
+  const double f = 0.5 * -8;
+  expect_near(found[6], {f * .1, f * -.8, f * .3, f * .4, 0, 0, 0, 0, 0, 0});
+}
+
 TEST(ReferenceCrossEntropy, LargeLogitsDoNotOverflow) {
   CrossEntropy ce;
   ce.shards = {fp64({1, 2}, {5000, 4000})};

@@ -45,6 +45,16 @@ TEST(ReferenceMatmul, ColumnSumAddsToWhatIsThere) {
       (std::vector<double>{11, 22, 13, 24}));
 }
 
+TEST(ReferenceLinear, WeightHalf) {
+  const auto found = run(LinearWeightArgs{},
+                         {fp64({2, 2}, {1, 2, 3, 4}),
+                          fp64({2, 3}, {1, 0, -1, 2, 5, 0.5}),
+                          fp64({2, 3}, {100, 0, 0, 0, 0, 200}),
+                          fp64({2}, {10, 20})});
+  EXPECT_EQ(found[2], (std::vector<double>{107, 15, 0.5, 10, 20, 200}));
+  EXPECT_EQ(found[3], (std::vector<double>{14, 26}));
+}
+
 TEST(ReferenceLayerNorm, SimpleRows) {
   LayerNormArgs args;
   args.eps = 0;
@@ -72,6 +82,15 @@ TEST(ReferenceLayerNorm, GradientIsOrthogonalToConstantsAndInput) {
                        Operand::result()})[5];
   // x̂ = (-1 1 -1 1), mean of g = 2.125, mean of g x̂ = 0.875.
   expect_near(dx, {-0.75, -4, 0.75, 4});
+  const auto sum = run(LayerNormBackwardAddArgs{},
+                       {fp64({1, 4}, grad),
+                        fp64({1, 4}, x),
+                        fp64({4}, {1, 1, 1, 1}),
+                        fp64({1}, {2}),
+                        fp64({1}, {1}),
+                        fp64({1, 4}, {10, 20, 30, 40}),
+                        Operand::result()})[6];
+  expect_near(sum, {9.25, 16, 30.75, 44});
 }
 
 TEST(ReferenceLayerNorm, WeightHalf) {

@@ -1,3 +1,4 @@
+#include "simd/columns.hpp"
 #include "simd/kernels_of_isa.hpp"
 #include "simd/targets.hpp"
 #include "simd/tiles.hpp"
@@ -7,7 +8,8 @@
 // words as they lie, b in blocks of columns that all threads share. Both are cut into slabs of
 // kLanes rows or columns, and a slab holds, step by step of the inner dimension, a word of each.
 // Sums run in registers over up to kDepth of the inner dimension, and wait in fp32 where there is
-// more of it; no bit depends on the other blocks or on threads.
+// more of it; no bit depends on the other blocks or on threads. The sums over a's rows, which are
+// the gradient of a bias, are made of packed groups while the cache holds them.
 namespace tessera::cpu::TESSERA_ISA {
 namespace {
 
@@ -48,6 +50,7 @@ struct Cut {
   i64 words() const {
     return block_panels * panel_words + slots * group_words + (partial() ? m * n : 0);
   }
+  i64 padded_rows() const { return groups * group_rows; }
 };
 
 /// One product while it is computed: `depth` of the inner dimension at a time, and of it one block
@@ -56,13 +59,16 @@ template <class T, class Out>
 class Product {
  public:
   using Word = typename Packed<T>::Word;
-  Product(const MatmulArgs& args, void* workspace)
+  /// `row_sums`, if there is one, is added the sums of op(a)'s rows; a must be transposed then.
+  Product(const MatmulArgs& args, void* workspace, const TensorArg& row_sums = {})
       : cut_(Cut::of<T>(args)),
         a_(factor_of<T>(args.a, !args.transpose_a)),
         b_(factor_of<T>(args.b, args.transpose_b)),
         to_{args.out.as<Out>(), args.out.strides[0], args.bias.as<const T>(), args.accumulate},
+        row_sums_(row_sums),
         block_(static_cast<Word*>(workspace)),
-        groups_(block_ + cut_.block_panels * cut_.panel_words) {
+        groups_(block_ + cut_.block_panels * cut_.panel_words),
+        partial_sums_(reinterpret_cast<float*>(static_cast<Word*>(workspace) + cut_.words())) {
     if (cut_.partial())
       to_.partial = reinterpret_cast<float*>(groups_ + cut_.slots * cut_.group_words);
     to_.width = cut_.n;
@@ -117,10 +123,42 @@ class Product {
           Word* packed = groups_ + slot * cut_.group_words;
           const auto place = [=, this](i64 slab) { return packed + slab * kLanes * steps_; };
           pack_slabs(a_, row, rows, depth_, place, kLanes);
+          if (first == 0 && row_sums_) add_row_sums(packed, row, rows);
           multiply_group(SlabGroup<Word>{packed}, first, panels, row, rows);
         }
       }
     });
+  }
+
+  /// Sums of kSumSteps steps at a time keep rounding small.
+  void add_row_sums(const Word* packed, i64 row, i64 rows) const {
+    constexpr i64 kSumSteps = 64;
+    constexpr int kChains = 4;
+    for (i64 line = 0; line < rows; line += kLanes) {
+      const Word* words = packed + line * steps_;
+      F total = to_.first ? F{} : load(partial_sums_ + row + line);
+      for (i64 block = 0; block < steps_; block += kSumSteps) {
+        const i64 last = at_most(block + kSumSteps, steps_);
+        F chains[kChains] = {};
+        i64 step = block;
+        for (; step + kChains <= last; step += kChains) {
+#pragma GCC unroll 4
+          for (int c = 0; c < kChains; ++c) {
+            const F lanes = load_words(words + (step + c) * kLanes);
+            chains[c] = multiply_add(chains[c], Packed<T>::kOnes, lanes);
+          }
+        }
+        for (; step < last; ++step) {
+          chains[0] = multiply_add(chains[0], Packed<T>::kOnes, load_words(words + step * kLanes));
+        }
+        total += (chains[0] + chains[1]) + (chains[2] + chains[3]);
+      }
+      if (to_.last) {
+        add_to(row_sums_, row + line, total, at_most(rows - line, kLanes));
+      } else {
+        store(partial_sums_ + row + line, total);
+      }
+    }
   }
 
   template <class Group>
@@ -142,36 +180,72 @@ class Product {
   const Cut cut_;
   Factor<T> a_, b_;
   Target<T, Out> to_;
+  TensorArg row_sums_;
   Word *block_, *groups_;
+  float* partial_sums_;  // over the inner dimension so far, where it is cut
   i64 depth_ = 0, steps_ = 0;
 };
 
 template <class T>
-i64 bytes_for(const MatmulArgs& args) {
-  return Cut::of<T>(args).words() * static_cast<i64>(sizeof(typename Packed<T>::Word));
+i64 bytes_for(const Cut& cut) {
+  return cut.words() * static_cast<i64>(sizeof(typename Packed<T>::Word));
+}
+
+/// Calls f with values of the types of the factors and of the result.
+template <class Body>
+void with_types(const TensorArg& a, const TensorArg& out, Body&& f) {
+  const auto with_output = [&]<class T>(T data) {
+    if (out.dtype == DType::fp32) {
+      f(data, float{});
+    } else {
+      f(data, data);
+    }
+  };
+  if (a.dtype == DType::bf16) {
+    with_output(Bf16{});
+  } else {
+    with_output(Fp16{});
+  }
+}
+
+MatmulArgs product_of(const LinearWeightArgs& args) {
+  return {args.grad, args.x, {}, args.weight_grad, true, false, true};
 }
 
 }  // namespace
 
 template <>
 i64 workspace_bytes(const MatmulArgs& args) {
-  return args.a.dtype == DType::bf16 ? bytes_for<Bf16>(args) : bytes_for<Fp16>(args);
+  i64 bytes = 0;
+  with_types(args.a, args.out, [&]<class T, class Out>(T, Out) {
+    bytes = bytes_for<T>(Cut::of<T>(args));
+  });
+  return bytes;
 }
 
 template <>
 void run(const MatmulArgs& args, void* workspace) {
-  const auto with_output = [&]<class T>(T) {
-    if (args.out.dtype == DType::fp32) {
-      Product<T, float>(args, workspace).run();
-    } else {
-      Product<T, T>(args, workspace).run();
-    }
-  };
-  if (args.a.dtype == DType::bf16) {
-    with_output(Bf16{});
-  } else {
-    with_output(Fp16{});
-  }
+  with_types(args.a, args.out, [&]<class T, class Out>(T, Out) {
+    Product<T, Out>(args, workspace).run();
+  });
+}
+
+template <>
+i64 workspace_bytes(const LinearWeightArgs& args) {
+  i64 bytes = 0;
+  with_types(args.grad, args.weight_grad, [&]<class T, class Out>(T, Out) {
+    const Cut cut = Cut::of<T>(product_of(args));
+    const i64 sums = cut.partial() ? cut.padded_rows() : 0;
+    bytes = bytes_for<T>(cut) + sums * static_cast<i64>(sizeof(float));
+  });
+  return bytes;
+}
+
+template <>
+void run(const LinearWeightArgs& args, void* workspace) {
+  with_types(args.grad, args.weight_grad, [&]<class T, class Out>(T, Out) {
+    Product<T, Out>(product_of(args), workspace, args.bias_grad).run();
+  });
 }
 
 }  // namespace tessera::cpu::TESSERA_ISA

@@ -52,14 +52,17 @@ void normalise(const LayerNormArgs& args) {
 }
 
 // With g = grad · weight: dx = rstd (g - mean(g) - x̂ mean(g x̂)).
-template <class T>
-void input_gradient(const LayerNormBackwardArgs& args) {
+template <class T, class Args>
+void input_gradient(const Args& args) {
+  constexpr bool kAdds = requires { args.sum; };
+  Rows<const T> added;
+  if constexpr (kAdds) added = rows_of<const T>(args.sum);
   const auto grad = rows_of<const T>(args.grad);
   const auto x = rows_of<const T>(args.x);
   const auto out = rows_of<T>(args.out);
-  const T* weight = args.weight.as<const T>();
-  const float* means = args.mean.as<const float>();
-  const float* rstds = args.rstd.as<const float>();
+  const T* weight = args.weight.template as<const T>();
+  const float* means = args.mean.template as<const float>();
+  const float* rstds = args.rstd.template as<const float>();
   const float per_width = 1.0F / static_cast<float>(x.width);
   parallel_for(x.n, row_grain(x.width), [=](i64 begin, i64 end) {
     for (i64 row = begin; row < end; ++row) {
@@ -77,7 +80,10 @@ void input_gradient(const LayerNormBackwardArgs& args) {
       for_vectors(x.width, [=](i64 j, auto count) {
         const F gw = load(g + j, count) * load(weight + j, count);
         const F normal = (load(from + j, count) - mean) * rstd;
-        store(to + j, rstd * (gw - mean_g - normal * mean_gx), count);
+        F dx = rstd * (gw - mean_g - normal * mean_gx);
+        // Added to what would have been stored, as if by an operation of its own.
+        if constexpr (kAdds) dx = load(added[row] + j, count) + apart(dx);
+        store(to + j, dx, count);
       });
     }
   });
@@ -106,6 +112,11 @@ void run(const LayerNormArgs& args) {
 
 template <>
 void run(const LayerNormBackwardArgs& args) {
+  with_storage(args.x.dtype, [&]<class T>(T) { input_gradient<T>(args); });
+}
+
+template <>
+void run(const LayerNormBackwardAddArgs& args) {
   with_storage(args.x.dtype, [&]<class T>(T) { input_gradient<T>(args); });
 }
 

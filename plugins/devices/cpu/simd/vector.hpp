@@ -59,6 +59,13 @@ struct Whole {};
   return lane < static_cast<i32>(n) ? v : other;
 }
 
+/// x, rounded: not contracted with what it is added to. (__builtin_assoc_barrier of a vector is
+/// computed lane by lane.)
+[[gnu::always_inline]] inline F apart(F x) {
+  asm("" : "+v"(x));
+  return x;
+}
+
 /// The larger of each pair; b where one is NaN.
 [[gnu::always_inline]] inline F maximum(F a, F b) {
 #if defined(__AVX512F__)

@@ -12,6 +12,7 @@ template <class T>
 struct Packed {
   using Word = float;
   static constexpr i64 kDepth = 1;
+  static constexpr Word kOnes = 1.0F;  ///< a word of ones
   /// Words of `left` elements (or more than kLanes) that follow each other along the depth.
   [[gnu::always_inline]] static F along(const T* p, i64 left) {
     return left >= kLanes ? load(p) : load(p, left);
@@ -31,6 +32,7 @@ template <>
 struct Packed<Bf16> {
   using Word = u32;
   static constexpr i64 kDepth = 2;
+  static constexpr Word kOnes = 0x3F803F80;
   [[gnu::always_inline]] static F along(const Bf16* p, i64 left) {
     const __mmask32 mask = left >= 2 * kLanes ? 0xFFFFFFFFU : (1U << left) - 1;
     return (F)_mm512_maskz_loadu_epi16(mask, p);

@@ -67,4 +67,22 @@ struct CrossEntropyGradArgs {
   TESSERA_API static void infer(CrossEntropyGradArgs& args);
 };
 
+/// CrossEntropyMax, CrossEntropySums and, with out, CrossEntropyGrad over a vocabulary that no
+/// ranks share (first = 0), row by row. out [n, v] is optional and may be logits; without it
+/// inverse_weight and grad are not read.
+struct WholeCrossEntropyArgs {
+  static constexpr std::string_view kName = "whole_cross_entropy";
+  static constexpr int kTensors = 7, kOutputs = 2;
+  static constexpr TensorRule kRules[] = {{"logits", TypeRule::data},
+                                          {"targets", TypeRule::integers},
+                                          {"mask", TypeRule::mask},
+                                          {"inverse_weight", TypeRule::doubles},
+                                          {"grad", TypeRule::doubles},
+                                          {"sums", TypeRule::statistic},
+                                          {"out", TypeRule::data}};
+  TensorArg logits, targets, mask, inverse_weight, grad, sums, out;
+  i64 valid = 0;
+  TESSERA_API static void infer(WholeCrossEntropyArgs& args);
+};
+
 }  // namespace tessera

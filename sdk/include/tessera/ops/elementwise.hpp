@@ -46,6 +46,7 @@ struct GeluArgs {
   TensorArg x, out;
   TESSERA_API static void infer(GeluArgs& args);
 };
+/// out = grad · derivative at x. out may be grad.
 struct GeluBackwardArgs {
   static constexpr std::string_view kName = "gelu_backward";
   static constexpr int kTensors = 3, kOutputs = 1;

@@ -33,6 +33,25 @@ struct ColumnSumArgs {
   TESSERA_API static void infer(ColumnSumArgs& args);
 };
 
+/// The weight half of a linear, out = x · weightᵀ + bias, with grad read once: weight_grad [out,
+/// in]
+/// += gradᵀ · x, bias_grad [out] += sum of grad over rows. grad [n, out], x [n, in], with unit
+/// inner stride. Counts the product's FLOPs.
+struct LinearWeightArgs {
+  static constexpr std::string_view kName = "linear_weight";
+  static constexpr int kTensors = 4, kOutputs = 2;
+  static constexpr TensorRule kRules[] = {{"grad", TypeRule::data},
+                                          {"x", TypeRule::data},
+                                          {"weight_grad", TypeRule::accumulator},
+                                          {"bias_grad", TypeRule::accumulator}};
+  TensorArg grad, x, weight_grad, bias_grad;
+  TESSERA_API static Effort effort(const LinearWeightArgs& args);
+  TESSERA_API static void infer(LinearWeightArgs& args);
+  /// The two operations that it is made of, for a device that has none for both.
+  TESSERA_API MatmulArgs product() const;
+  TESSERA_API ColumnSumArgs sums() const;
+};
+
 /// out [n, m] = x [n, m] + bias [m]. out may be x.
 struct AddBiasArgs {
   static constexpr std::string_view kName = "add_bias";

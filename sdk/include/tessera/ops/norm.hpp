@@ -38,6 +38,21 @@ struct LayerNormBackwardArgs {
   TESSERA_API static void infer(LayerNormBackwardArgs& args);
 };
 
+/// The same with what else uses x: out = sum + d loss / dx. sum [n, h]; out may be sum.
+struct LayerNormBackwardAddArgs {
+  static constexpr std::string_view kName = "layernorm_backward_add";
+  static constexpr int kTensors = 7, kOutputs = 1;
+  static constexpr TensorRule kRules[] = {{"grad", TypeRule::data},
+                                          {"x", TypeRule::data},
+                                          {"weight", TypeRule::data},
+                                          {"mean", TypeRule::statistic},
+                                          {"rstd", TypeRule::statistic},
+                                          {"sum", TypeRule::data},
+                                          {"out", TypeRule::data}};
+  TensorArg grad, x, weight, mean, rstd, sum, out;
+  TESSERA_API static void infer(LayerNormBackwardAddArgs& args);
+};
+
 /// Weight half: weight_grad [h] += sum of grad · x̂, bias_grad [h] += sum of grad over rows.
 struct LayerNormWeightArgs {
   static constexpr std::string_view kName = "layernorm_weight";
