@@ -33,10 +33,9 @@ struct ColumnSumArgs {
   TESSERA_API static void infer(ColumnSumArgs& args);
 };
 
-/// The weight half of a linear, out = x · weightᵀ + bias, with grad read once: weight_grad [out,
-/// in]
-/// += gradᵀ · x, bias_grad [out] += sum of grad over rows. grad [n, out], x [n, in], with unit
-/// inner stride. Counts the product's FLOPs.
+/// The weight half of a linear, out = x · weightᵀ + bias, with grad read once. Adds gradᵀ · x to
+/// weight_grad [out, in] and the sum of grad over rows to bias_grad [out]. grad [n, out] and
+/// x [n, in] have unit inner stride. Counts the product's FLOPs.
 struct LinearWeightArgs {
   static constexpr std::string_view kName = "linear_weight";
   static constexpr int kTensors = 4, kOutputs = 2;
