@@ -42,8 +42,12 @@ std::string code(std::string_view text) {
   return out + "`";
 }
 
+// A name keeps its first letter: trace.json, x86-64.
 std::string capital(std::string text) {
-  if (!text.empty() && text[0] >= 'a' && text[0] <= 'z') text[0] = static_cast<char>(text[0] - 32);
+  const std::string_view word = std::string_view(text).substr(0, text.find_first_of(" ,:;"));
+  const bool is_name = word.find_first_of("._0123456789") != std::string_view::npos;
+  const bool small = !text.empty() && text[0] >= 'a' && text[0] <= 'z';
+  if (small && !is_name) text[0] = static_cast<char>(text[0] - 32);
   if (!text.empty() && text.back() != '.') text += '.';
   return text;
 }
