@@ -9,6 +9,7 @@
 #include "kernel/launch/communicators.hpp"
 #include "kernel/launch/environment.hpp"
 #include "kernel/launch/open_plugins.hpp"
+#include "tessera/log.hpp"
 
 namespace tessera {
 
@@ -31,7 +32,15 @@ int run_calibrate(const CalibrateOptions& options) {
           ? options.name
           : fmt::format(
                 "a host measured with {} ranks of {} threads", arguments.ranks, arguments.threads);
-  const std::string table = hardware_toml(calibrate(arguments));
+  const Calibration measured = calibrate(arguments);
+  constexpr double kBusy = 2;
+  if (measured.unevenness > kBusy) {
+    log_warning(
+        "the host was busy: the same work took up to {:.1f} times as long as at its fastest; "
+        "calibrate again when nothing else runs",
+        measured.unevenness);
+  }
+  const std::string table = hardware_toml(measured);
   if (options.out.empty()) {
     fmt::print("{}", table);
   } else {

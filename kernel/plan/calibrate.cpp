@@ -92,9 +92,11 @@ class MeasuringRank {
     make_device(nullptr);
     measure_products(out);
     measure_moving(out);
-    if (arguments_.ranks == 1) return;
-    measure_all_reduce(arguments_.within, out);
-    if (arguments_.between != arguments_.within) measure_all_reduce(arguments_.between, out);
+    if (arguments_.ranks > 1) {
+      measure_all_reduce(arguments_.within, out);
+      if (arguments_.between != arguments_.within) measure_all_reduce(arguments_.between, out);
+    }
+    if (root()) out.unevenness = unevenness_;
   }
 
  private:
@@ -138,7 +140,8 @@ class MeasuringRank {
     const int calls = static_cast<int>(std::clamp(kBatchSeconds / once, 1.0, 1e4));
     std::vector<double> batches;
     for (int i = 0; i < kBatches; ++i) batches.push_back(time(calls));
-    std::ranges::nth_element(batches, batches.begin() + kBatches / 2);
+    std::ranges::sort(batches);
+    unevenness_ = std::max(unevenness_, batches.back() / batches.front());
     return ranks_.most(batches[kBatches / 2]);
   }
 
@@ -240,6 +243,7 @@ class MeasuringRank {
   const int rank_;
   InProcessStore& store_;
   std::shared_ptr<Device> device_;
+  double unevenness_ = 1;
 };
 
 }  // namespace

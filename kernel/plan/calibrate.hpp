@@ -34,6 +34,9 @@ struct Calibration {
   };
   Hardware hardware;
   int ranks = 1, threads = 1;
+  /// How often as long as its fastest batch the slowest batch of a measurement took, at most. Far
+  /// above 1 the host was busy, and the numbers are not its own.
+  double unevenness = 1;
   std::vector<Product> products;
   std::vector<Moved> moved;
   std::vector<AllReduce> all_reduces;
