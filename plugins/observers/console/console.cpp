@@ -1,6 +1,8 @@
 #include "console.hpp"
 
+#include <cmath>
 #include <cstdio>
+#include <limits>
 
 #include "human.hpp"
 #include "tessera/json.hpp"
@@ -88,9 +90,11 @@ void Console::on(const StepEnd& step) {
 }
 
 void Console::print_step(const StepEnd& step) {
+  // A processor's own NaN has a sign, which tells nothing.
+  const double loss = std::isnan(step.loss) ? std::numeric_limits<double>::quiet_NaN() : step.loss;
   std::string line = fmt::format("{}  loss {:.4f}  norm {:.2f}  lr {}",
                                  label(step.step),
-                                 step.loss,
+                                 loss,
                                  step.grad_norm,
                                  human::scientific(step.lr));
   if (seconds_ > 0) {

@@ -109,6 +109,11 @@ TEST(Console, SpeedIsThatOfTheStepsSinceTheLastLine) {
   EXPECT_THAT(console("", start, step_end(1, 5), slow, fast), HasSubstr("1,024 tok/s"));
 }
 
+TEST(Console, NoNumberHasNoSign) {
+  const double nan = -std::numeric_limits<double>::quiet_NaN();
+  EXPECT_THAT(console("", run_start(), step_end(1, nan)), HasSubstr("  loss nan  "));
+}
+
 TEST(Console, LeavesErrorsToTheProgram) {
   EXPECT_EQ(console("", Failure{"rank 1 died"}), "");
   EXPECT_THAT(console("", RunEnd{7, 3, true}), HasSubstr("stopped after step 7"));
