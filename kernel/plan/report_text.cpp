@@ -185,8 +185,7 @@ std::string overlap_text(const Prediction& p, const Advice& advice) {
   const double gain = 1 - with.step_seconds / without.step_seconds;
   return fmt::format(
       "overlap of passes (schedule.overlap = {}): step {} with it, {} without: {:.1f} % {}; {} "
-      "held "
-      "with it, {} without\n",
+      "held with it, {} without\n",
       p.overlaps,
       seconds_text(with.step_seconds),
       seconds_text(without.step_seconds),

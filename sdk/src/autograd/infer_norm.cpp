@@ -9,6 +9,18 @@ void matrix(const Infer& check, const TensorArg& x) {
   check.dense(x);
 }
 
+template <class Args>
+void input_gradient(const Infer& check, Args& args) {
+  matrix(check, args.x);
+  const i64 n = args.x.shape[0], h = args.x.shape[1];
+  check.input(args.grad, {n, h});
+  check.input(args.weight, {h});
+  check.input(args.mean, {n});
+  check.input(args.rstd, {n});
+  if constexpr (requires { args.sum; }) check.input(args.sum, {n, h});
+  check.output(args.out, {n, h});
+}
+
 }  // namespace
 
 void LayerNormArgs::infer(LayerNormArgs& args) {
@@ -23,26 +35,11 @@ void LayerNormArgs::infer(LayerNormArgs& args) {
 }
 
 void LayerNormBackwardArgs::infer(LayerNormBackwardArgs& args) {
-  const Infer check(args);
-  matrix(check, args.x);
-  const i64 n = args.x.shape[0], h = args.x.shape[1];
-  check.input(args.grad, {n, h});
-  check.input(args.weight, {h});
-  check.input(args.mean, {n});
-  check.input(args.rstd, {n});
-  check.output(args.out, {n, h});
+  input_gradient(Infer(args), args);
 }
 
 void LayerNormBackwardAddArgs::infer(LayerNormBackwardAddArgs& args) {
-  const Infer check(args);
-  matrix(check, args.x);
-  const i64 n = args.x.shape[0], h = args.x.shape[1];
-  check.input(args.grad, {n, h});
-  check.input(args.weight, {h});
-  check.input(args.mean, {n});
-  check.input(args.rstd, {n});
-  check.input(args.sum, {n, h});
-  check.output(args.out, {n, h});
+  input_gradient(Infer(args), args);
 }
 
 void LayerNormWeightArgs::infer(LayerNormWeightArgs& args) {
