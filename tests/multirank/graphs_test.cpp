@@ -4,11 +4,11 @@
 #include <algorithm>
 #include <atomic>
 
+#include "forwarding_dispatcher_support.hpp"
 #include "kernel/model/host_values.hpp"
 #include "kernel/train/execution/bundle_trace.hpp"
 #include "kernel/train/setup/rank.hpp"
 #include "replayed_rows_support.hpp"
-#include "tessera/dispatcher.hpp"
 #include "tessera/ops.hpp"
 #include "trainer_support.hpp"
 
@@ -184,7 +184,7 @@ INSTANTIATE_TEST_SUITE_P(Layouts, Replayed, ::testing::ValuesIn(rows()), [](cons
 
 // Carries rows where the router sent them when the host code last ran; what a graph replays is then
 // what warm-up saw.
-class FrozenDispatcher final : public TokenDispatcher {
+class FrozenDispatcher final : public ForwardingDispatcher {
  public:
   struct Config {
     i64 experts = 0, top_k = 0, rows_per_expert = 0;
@@ -199,18 +199,18 @@ class FrozenDispatcher final : public TokenDispatcher {
     }
   };
   FrozenDispatcher(const Config& config, BuildContext& build)
-      : frozen_(config.frozen),
-        inner_(build.child("inner",
-                           config.inner,
-                           {{"experts", config.experts},
-                            {"top_k", config.top_k},
-                            {"rows_per_expert", config.rows_per_expert}})) {}
+      : ForwardingDispatcher(build.child("inner",
+                                         config.inner,
+                                         {{"experts", config.experts},
+                                          {"top_k", config.top_k},
+                                          {"rows_per_expert", config.rows_per_expert}})),
+        frozen_(config.frozen) {}
 
   ExpertRows preprocess(Context& cx,
                         Bundle& bundle,
                         const Tensor& x,
                         const Routing& routing) const override {
-    if (!frozen_) return inner_->preprocess(cx, bundle, x, routing);
+    if (!frozen_) return ForwardingDispatcher::preprocess(cx, bundle, x, routing);
     if (!seen_.defined()) {
       seen_ = Tensor::allocate(*cx.device,
                                cx.device->pool(),
@@ -223,30 +223,11 @@ class FrozenDispatcher final : public TokenDispatcher {
       CopyArgs copy{routing.experts.arg(), seen_.arg()};
       ops::run(cx, copy);
     }
-    return inner_->preprocess(cx, bundle, x, {seen_, routing.weights});
-  }
-  std::vector<HostSlot> reads() const override { return inner_->reads(); }
-  Shapes shapes() const override { return inner_->shapes(); }
-  ExpertRows dispatch(Context& cx,
-                      Bundle& bundle,
-                      const ExpertRows& rows,
-                      const Meanwhile& meanwhile) const override {
-    return inner_->dispatch(cx, bundle, rows, meanwhile);
-  }
-  Tensor counts(const Bundle& bundle) const override { return inner_->counts(bundle); }
-  Tensor combine(Context& cx,
-                 Bundle& bundle,
-                 const Tensor& y,
-                 const Meanwhile& meanwhile) const override {
-    return inner_->combine(cx, bundle, y, meanwhile);
-  }
-  Tensor unpermute(Context& cx, Bundle& bundle, const Tensor& y) const override {
-    return inner_->unpermute(cx, bundle, y);
+    return ForwardingDispatcher::preprocess(cx, bundle, x, {seen_, routing.weights});
   }
 
  private:
   bool frozen_;
-  std::shared_ptr<TokenDispatcher> inner_;
   mutable Tensor seen_;
 };
 

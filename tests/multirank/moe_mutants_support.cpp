@@ -6,10 +6,10 @@
 #include <numeric>
 #include <utility>
 
+#include "forwarding_dispatcher_support.hpp"
 #include "kernel/model/host_values.hpp"
 #include "mutants_support.hpp"
 #include "tessera/comm.hpp"
-#include "tessera/dispatcher.hpp"
 #include "tessera/moe_ops.hpp"
 #include "tessera/random.hpp"
 
@@ -257,7 +257,7 @@ class MutantSharedLayer final : public Layer {
 };
 
 // Goes wrong where rows come from several ranks.
-class MutantDispatcher final : public TokenDispatcher {
+class MutantDispatcher final : public ForwardingDispatcher {
  public:
   struct Config {
     i64 experts = 0, top_k = 0;
@@ -271,24 +271,16 @@ class MutantDispatcher final : public TokenDispatcher {
     }
   };
   MutantDispatcher(const Config& config, BuildContext& build)
-      : mistake_(config.mistake),
-        several_(build.mesh().size(Axis::expert) * build.mesh().size(Axis::expert_tensor) > 1),
-        inner_(build.child(
-            "inner", config.inner, {{"experts", config.experts}, {"top_k", config.top_k}})) {}
+      : ForwardingDispatcher(build.child(
+            "inner", config.inner, {{"experts", config.experts}, {"top_k", config.top_k}})),
+        mistake_(config.mistake),
+        several_(build.mesh().size(Axis::expert) * build.mesh().size(Axis::expert_tensor) > 1) {}
 
-  ExpertRows preprocess(Context& cx,
-                        Bundle& bundle,
-                        const Tensor& x,
-                        const Routing& routing) const override {
-    return inner_->preprocess(cx, bundle, x, routing);
-  }
-  std::vector<HostSlot> reads() const override { return inner_->reads(); }
-  Shapes shapes() const override { return inner_->shapes(); }
   ExpertRows dispatch(Context& cx,
                       Bundle& bundle,
                       const ExpertRows& rows,
                       const Meanwhile& meanwhile) const override {
-    ExpertRows arrived = inner_->dispatch(cx, bundle, rows, meanwhile);
+    ExpertRows arrived = ForwardingDispatcher::dispatch(cx, bundle, rows, meanwhile);
     bundle.arrive(*cx.stream);
     const i64 m = arrived.x.dim(0);
     if (!several_ || m < 2) return arrived;
@@ -305,16 +297,6 @@ class MutantDispatcher final : public TokenDispatcher {
     }
     return arrived;
   }
-  Tensor counts(const Bundle& bundle) const override { return inner_->counts(bundle); }
-  Tensor combine(Context& cx,
-                 Bundle& bundle,
-                 const Tensor& y,
-                 const Meanwhile& meanwhile) const override {
-    return inner_->combine(cx, bundle, y, meanwhile);
-  }
-  Tensor unpermute(Context& cx, Bundle& bundle, const Tensor& y) const override {
-    return inner_->unpermute(cx, bundle, y);
-  }
 
  private:
   static Tensor on_device(Context& cx, const std::vector<i32>& values) {
@@ -325,7 +307,6 @@ class MutantDispatcher final : public TokenDispatcher {
 
   std::string mistake_;
   bool several_;
-  std::shared_ptr<TokenDispatcher> inner_;
 };
 
 class MutantExpertOptimizer final : public Optimizer {
