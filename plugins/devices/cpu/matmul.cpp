@@ -1,6 +1,5 @@
 #include "registration.hpp"
 
-#include <cpuid.h>
 #include <dnnl.hpp>
 
 #include <array>
@@ -8,6 +7,7 @@
 #include <cstring>
 #include <memory>
 #include <span>
+#include <string_view>
 #include <unordered_map>
 
 #include "tessera/hash.hpp"
@@ -31,13 +31,16 @@ struct KeyHash {
   }
 };
 
+i64 multiplications(const MatmulArgs& args) {
+  return args.out.elements() * args.a.shape[args.transpose_a ? 0 : 1];
+}
+
 // Products of fewer multiplications are not worth a second thread, above all one that must be woken
 // on a busy host: those of a generated token are that small.
 constexpr i64 kSmall = 1 << 19;
 
 int threads_for(const MatmulArgs& args) {
-  const i64 k = args.a.shape[args.transpose_a ? 0 : 1];
-  return args.out.elements() * k < kSmall ? 1 : parallel_threads();
+  return multiplications(args) < kSmall ? 1 : parallel_threads();
 }
 
 Key key_of(const MatmulArgs& args) {
@@ -161,50 +164,58 @@ class Products {
   std::unordered_map<Key, std::unique_ptr<Product>, KeyHash> products_;
 };
 
-/// oneDNN rejects k = 0. Then `out` stays as it is when accumulating, else it becomes the bias.
-bool degenerate(const MatmulArgs& args) {
-  return args.out.elements() == 0 || args.a.elements() == 0;
+/// Whether oneDNN uses an instruction set: the processor has it, the system lets it be used, and
+/// ONEDNN_MAX_CPU_ISA does not forbid it.
+bool onednn_has(dnnl::cpu_isa wanted) {
+  const auto bits = [](dnnl::cpu_isa isa) { return static_cast<unsigned>(isa); };
+  return (bits(dnnl::get_effective_cpu_isa()) & bits(wanted)) == bits(wanted);
 }
 
-void run_degenerate(const MatmulArgs& args) {
-  if (args.accumulate) return;
-  const float* bias = args.bias.as<const float>();
-  for (i64 i = 0; i < args.out.shape[0]; ++i) {
-    float* row = args.out.as<float>() + i * args.out.strides[0];
-    for (i64 j = 0; j < args.out.shape[1]; ++j) row[j] = bias != nullptr ? bias[j] : 0.0F;
-  }
-}
-
-bool has_amx() {
-  unsigned a = 0, b = 0, c = 0, d = 0;
-  return __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (d & bit_AMX_BF16) != 0;
-}
-
-/// Who multiplies bf16: oneDNN where the processor has tiles of its own (AMX), else ours. The
-/// environment variable asks for one of them.
-bool bf16_by_onednn() {
-  const char* wanted = std::getenv("TESSERA_CPU_BF16");
-  if (wanted == nullptr || *wanted == '\0') return has_amx();
+/// Whether the environment variable asks for oneDNN, or for our tiles; `otherwise` without it.
+bool onednn_wanted(const char* variable, bool otherwise) {
+  const char* wanted = std::getenv(variable);
+  if (wanted == nullptr || *wanted == '\0') return otherwise;
   const std::string_view name = wanted;
-  require(
-      name == "onednn" || name == "tiles", "TESSERA_CPU_BF16={}: known are onednn and tiles", name);
+  require(name == "onednn" || name == "tiles", "{}={}: known are onednn and tiles", variable, name);
   return name == "onednn";
+}
+
+/// Who multiplies bf16: oneDNN where the processor has tiles of its own (AMX), else ours.
+bool bf16_by_onednn() {
+  const bool onednn = onednn_wanted("TESSERA_CPU_BF16", onednn_has(dnnl::cpu_isa::avx512_core_amx));
+  require(!onednn || onednn_has(dnnl::cpu_isa::avx512_core),
+          "TESSERA_CPU_BF16=onednn: oneDNN multiplies bf16 with AVX-512 only, and finds none here");
+  return onednn;
+}
+
+/// Who multiplies fp32: oneDNN with AVX-512. Its older products share the inner dimension out among
+/// threads, so that bits would depend on their number; ours are level in speed.
+bool fp32_by_onednn(const Kernels& table) {
+  return onednn_wanted(
+      "TESSERA_CPU_FP32",
+      std::string_view(table.isa).starts_with("avx512") && onednn_has(dnnl::cpu_isa::avx512_core));
 }
 
 /// The products of one device: oneDNN's, or those of the tiles of simd/.
 class Multiplier {
  public:
-  explicit Multiplier(const Kernels& table) : table_(table) {}
+  explicit Multiplier(const Kernels& table) : table_(table), fp32_onednn_(fp32_by_onednn(table)) {}
 
   /// Ours also take what oneDNN does not: products without an inner dimension.
   bool tiles(const MatmulArgs& args) const {
-    return args.a.dtype == DType::fp16 ||
-           (args.a.dtype == DType::bf16 && (!onednn_ || degenerate(args)));
+    if (multiplications(args) == 0) return true;
+    switch (args.a.dtype) {
+      case DType::fp16:
+        return true;
+      case DType::bf16:
+        return !bf16_onednn_;
+      default:
+        return !fp32_onednn_;
+    }
   }
 
   LaunchRequirements prepare(const MatmulArgs& args) {
     if (tiles(args)) return {.workspace_bytes = of<MatmulArgs>().bytes(args)};
-    if (degenerate(args)) return {};
     LaunchRequirements setup;
     try {
       setup.workspace_bytes = products_.find(args, setup.first_use).scratchpad_bytes();
@@ -220,8 +231,6 @@ class Multiplier {
   void run(const MatmulArgs& args, void* workspace) {
     if (tiles(args)) {
       of<MatmulArgs>().run(args, workspace);
-    } else if (degenerate(args)) {
-      run_degenerate(args);
     } else {
       products_.run(args, workspace);
     }
@@ -244,10 +253,12 @@ class Multiplier {
   const WorkspaceKernel<Args>& of() const {
     return table_;
   }
-  bool sums_in_tiles(const MatmulArgs& args) const { return tiles(args) && !degenerate(args); }
+  bool sums_in_tiles(const MatmulArgs& args) const {
+    return tiles(args) && multiplications(args) > 0;
+  }
 
   const Kernels& table_;  // constants of the plugin
-  bool onednn_ = bf16_by_onednn();
+  bool bf16_onednn_ = bf16_by_onednn(), fp32_onednn_;
   Products products_;
 };
 

@@ -1,10 +1,11 @@
 #include "simd/columns.hpp"
 #include "simd/kernels_of_isa.hpp"
 #include "simd/targets.hpp"
+#include "simd/thin.hpp"
 #include "simd/tiles.hpp"
 #include "tessera/parallel_for.hpp"
 
-// Products of bf16 and fp16 matrices: a is packed row group by row group unless its elements are
+// Products of matrices: a is packed row group by row group unless its elements are
 // words as they lie, b in blocks of columns that all threads share. Both are cut into slabs of
 // kLanes rows or columns, and a slab holds, step by step of the inner dimension, a word of each.
 // Sums run in registers over up to kDepth of the inner dimension, and wait in fp32 where there is
@@ -16,6 +17,10 @@ namespace {
 constexpr i64 kBlockBytes = 4 << 20;    // of packed b: fits the cache that cores share
 constexpr i64 kGroupBytes = 256 << 10;  // of packed a: fits a core's cache
 constexpr i64 kDepth = 4096;            // of the inner dimension at once; even
+
+/// True where elements of T are words as they lie.
+template <class T>
+constexpr bool kHasWords = sizeof(T) * Packed<T>::kDepth == sizeof(typename Packed<T>::Word);
 
 /// How a product is cut. Depends on its sizes and on the threads.
 struct Cut {
@@ -42,7 +47,7 @@ struct Cut {
     c.group_rows = round_up(rows < 1 ? 1 : rows, kLanes);
     c.groups = (c.m + c.group_rows - 1) / c.group_rows;
     c.slots = at_most(c.groups, threads);
-    c.own_rows = Packed<T>::kDepth > 1 && !args.transpose_a && c.k % Packed<T>::kDepth == 0;
+    c.own_rows = kHasWords<T> && !args.transpose_a && c.k % Packed<T>::kDepth == 0;
     c.group_words = c.own_rows ? 0 : c.steps * c.group_rows;
     return c;
   }
@@ -113,7 +118,7 @@ class Product {
         for (i64 group = cut_.groups * slot / cut_.slots; group < last; ++group) {
           const i64 row = group * cut_.group_rows;
           const i64 rows = at_most(cut_.group_rows, cut_.m - row);
-          if constexpr (Packed<T>::kDepth > 1) {
+          if constexpr (kHasWords<T>) {
             if (cut_.own_rows) {
               const OwnGroup<T> own = {a_.data + row * a_.line_stride, a_.line_stride};
               multiply_group(own, first, panels, row, rows);
@@ -194,18 +199,13 @@ i64 bytes_for(const Cut& cut) {
 /// Calls f with values of the types of the factors and of the result.
 template <class Body>
 void with_types(const TensorArg& a, const TensorArg& out, Body&& f) {
-  const auto with_output = [&]<class T>(T data) {
+  with_storage(a.dtype, [&](auto data) {
     if (out.dtype == DType::fp32) {
       f(data, float{});
     } else {
       f(data, data);
     }
-  };
-  if (a.dtype == DType::bf16) {
-    with_output(Bf16{});
-  } else {
-    with_output(Fp16{});
-  }
+  });
 }
 
 MatmulArgs product_of(const LinearWeightArgs& args) {
@@ -216,6 +216,7 @@ MatmulArgs product_of(const LinearWeightArgs& args) {
 
 template <>
 i64 workspace_bytes(const MatmulArgs& args) {
+  if (is_thin(args)) return 0;
   i64 bytes = 0;
   with_types(args.a, args.out, [&]<class T, class Out>(T, Out) {
     bytes = bytes_for<T>(Cut::of<T>(args));
@@ -226,6 +227,7 @@ i64 workspace_bytes(const MatmulArgs& args) {
 template <>
 void run(const MatmulArgs& args, void* workspace) {
   with_types(args.a, args.out, [&]<class T, class Out>(T, Out) {
+    if (is_thin(args)) return thin_product<T, Out>(args);
     Product<T, Out>(args, workspace).run();
   });
 }
