@@ -65,7 +65,8 @@ class GatherAll final : public TokenDispatcher {
       bundle.read_back(cx, totals_, totals);
     }
     const i64 choices = experts.elements();
-    if (fixed()) bundle[inverse_] = ops::invert_order(cx, bundle[own_], choices).view(experts.shape());
+    if (fixed())
+      bundle[inverse_] = ops::invert_order(cx, bundle[own_], choices).view(experts.shape());
     return {x, routing.weights};
   }
 

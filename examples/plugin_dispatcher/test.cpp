@@ -22,8 +22,8 @@ int main(int argc, char** argv) try {
   }
   // With streams in any order that waits allow: it finds a wait that is missing.
   for (u64 seed = 1; seed <= 4; ++seed) {
-    wrong += dispatcher_check(
-        world, {.type = "gather_all", .layout = layouts[4], .deferred_seed = seed});
+    wrong += dispatcher_check(world,
+                              {.type = "gather_all", .layout = layouts[4], .deferred_seed = seed});
   }
   std::fputs(wrong.c_str(), stderr);
   return wrong.empty() ? 0 : 1;

@@ -18,8 +18,7 @@ class EveryNth final : public GraphPolicy {
       s.field("n", &Config::n, "one layer of so many is captured").at_least(1);
     }
   };
-  EveryNth(const Config& config, GraphArguments& arguments)
-      : n_(config.n), arguments_(arguments) {}
+  EveryNth(const Config& config, GraphArguments& arguments) : n_(config.n), arguments_(arguments) {}
 
   void check(std::span<const PhaseInfo> blocks) const override {
     const auto taken = [&](const PhaseInfo& phase) { return takes(phase); };

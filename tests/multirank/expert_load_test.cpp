@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "common/metrics_lines.hpp"
+#include "invariant_support.hpp"
 #include "trainer_support.hpp"
 
 namespace tessera::testing {
@@ -99,15 +100,14 @@ TEST(ExpertLoad, IsTheSameInEveryLayout) {
 
 TEST(ExpertLoad, CountsARowOnceHoweverAStepRuns) {
   const Loads one = loads_of({kCapacity});
-  const Sets ways[] = {
-      {"recompute.mode=\"full\""},
-      {"graph.type=\"partial\""},
-      {"graph.type=\"partial\"", "check.graphs_every=1"},
-      {"graph.type=\"partial\"", "recompute.mode=\"full\""},
-      {"graph.type=\"full_iteration\""},
-      {"run.log_every_steps=3"},
-      {"parallel.data=2", "optimizer.type=\"distributed\""},
-      {"validation.every_steps=1", "data.validation=0.1"}};
+  const Sets ways[] = {{"recompute.mode=\"full\""},
+                       {"graph.type=\"partial\""},
+                       {"graph.type=\"partial\"", "check.graphs_every=1"},
+                       {"graph.type=\"partial\"", "recompute.mode=\"full\""},
+                       {"graph.type=\"full_iteration\""},
+                       {"run.log_every_steps=3"},
+                       {"parallel.data=2", "optimizer.type=\"distributed\""},
+                       {"validation.every_steps=1", "data.validation=0.1"}};
   for (const Sets& way : ways) {
     const Loads loads = loads_of(with(way, {kCapacity}));
     if (way[0].starts_with("validation")) {  // other samples are left for training

@@ -4,6 +4,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "invariant_support.hpp"
 #include "trainer_support.hpp"
 
 namespace tessera::testing {

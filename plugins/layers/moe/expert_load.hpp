@@ -12,7 +12,8 @@ class ExpertLoad {
  public:
   /// `drops`: an expert may refuse choices.
   ExpertLoad(i64 experts, bool drops, BuildContext& build)
-      : counts_(build.counts({.size = experts, .sets = drops ? 2 : 1, .metrics = metrics(drops)})) {}
+      : counts_(build.counts({.size = experts, .sets = drops ? 2 : 1, .metrics = metrics(drops)})) {
+  }
 
   /// i32 [n, k]: experts of choices.
   void chosen(Context& cx, const Tensor& experts) const { cx.count(counts_, kChosen, experts); }

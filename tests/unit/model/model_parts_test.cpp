@@ -91,7 +91,7 @@ TEST_F(Parts, AComponentDeclaresItsCountsOnce) {
   EXPECT_THAT(
       [&] { parts_.counts({.size = 4, .sets = 2, .metrics = none}, "layers.0.mlp"); },
       ThrowsMessage<Error>("layers.0.mlp counts two things: a component declares its counts once"));
-  EXPECT_THAT([&] { parts_.counts({.size = 4}, "layers.2.mlp"); },
+  EXPECT_THAT([&] { parts_.counts({.size = 4, .metrics = {}}, "layers.2.mlp"); },
               ThrowsMessage<Error>("layers.2.mlp counts 4 integers in 1 sets: it needs at least "
                                    "one, and metrics made of them"));
 }
