@@ -37,8 +37,11 @@ void compare_values(const StoredTensor& a,
   for (i64 i = 0; i < out.elements; ++i) {
     const std::byte *x = left.data() + i * size, *y = right.data() + i * size;
     const bool one_dtype = left_dtype == right_dtype;
-    if (one_dtype && std::memcmp(x, y, static_cast<std::size_t>(size)) == 0) continue;
     const double u = value_at(left_dtype, left, i), v = value_at(right_dtype, right, i);
+    for (const double value : {std::abs(u), std::abs(v)}) {
+      if (std::isfinite(value)) out.magnitude = std::max(out.magnitude, value);
+    }
+    if (one_dtype && std::memcmp(x, y, static_cast<std::size_t>(size)) == 0) continue;
     if (!one_dtype && u == v) continue;
     ++out.differing;
     const double by = std::abs(u - v);
@@ -52,8 +55,20 @@ std::string form_of(const StoredTensor& tensor) {
 
 }  // namespace
 
+const TensorDifference* CheckpointComparison::largest() const {
+  const TensorDifference* found = nullptr;
+  for (const auto* list : {&differing, &within}) {
+    for (const TensorDifference& tensor : *list) {
+      if (!tensor.shapes.empty()) continue;
+      if (found == nullptr || tensor.most > found->most) found = &tensor;
+    }
+  }
+  return found;
+}
+
 CheckpointComparison compare_checkpoints(const std::filesystem::path& a,
-                                         const std::filesystem::path& b) {
+                                         const std::filesystem::path& b,
+                                         double tolerance) {
   const CheckpointIndex left = read_index(a), right = read_index(b);
   StoredReader left_reader(a, left), right_reader(b, right);
   Damage left_damage, right_damage;
@@ -79,6 +94,9 @@ CheckpointComparison compare_checkpoints(const std::filesystem::path& a,
     }
     if (difference.shapes.empty() && difference.differing == 0) {
       ++out.equal;
+    } else if (difference.shapes.empty() && tolerance > 0 &&
+               difference.most <= tolerance * difference.magnitude) {
+      out.within.push_back(std::move(difference));
     } else {
       out.differing.push_back(std::move(difference));
     }

@@ -10,10 +10,13 @@ namespace tessera {
 /// A tensor that two checkpoints hold differently.
 struct TensorDifference {
   std::string name;
-  std::string shapes;  ///< "fp32 [4, 6] and fp32 [4, 8]" where they cannot be compared; or empty
-  i64 elements = 0;    ///< of the tensor
-  i64 differing = 0;   ///< those that have other values or, of one dtype, other bits
-  double most = 0;     ///< largest difference; infinite where one of two is not finite
+  std::string shapes;    ///< "fp32 [4, 6] and fp32 [4, 8]" where they cannot be compared; or empty
+  i64 elements = 0;      ///< of the tensor
+  i64 differing = 0;     ///< those that have other values or, of one dtype, other bits
+  double most = 0;       ///< largest difference; infinite where one of two is not finite
+  double magnitude = 0;  ///< largest finite one in either checkpoint
+  /// Largest difference against the magnitude.
+  double relative() const { return most > 0 ? most / magnitude : 0; }
 };
 
 /// How the checkpoint B differs from A.
@@ -21,15 +24,21 @@ struct CheckpointComparison {
   /// What the indices say otherwise, but for the configuration: "step: 3 and 6".
   std::vector<std::string> counts;
   i64 equal = 0;  ///< tensors that are equal bit for bit, or in value where the dtypes differ
-  std::vector<TensorDifference> differing;
-  std::vector<std::string> missing, extra;  ///< only in A; only in B
+  std::vector<TensorDifference> within, differing;  ///< the tolerance; others
+  std::vector<std::string> missing, extra;          ///< only in A; only in B
+  /// Of those that can be compared, the one with the largest difference; nullptr: none differs.
+  const TensorDifference* largest() const;
+  /// Is everything equal or within the tolerance?
   bool same() const {
     return counts.empty() && differing.empty() && missing.empty() && extra.empty();
   }
 };
 
-/// Reads and checks both, however they are cut into files. Throws Error when one is damaged.
+/// Reads and checks both, however they are cut into files. A tensor is within the tolerance where
+/// no element differs by more than `tolerance` times the tensor's magnitude. Throws Error when one
+/// is damaged.
 CheckpointComparison compare_checkpoints(const std::filesystem::path& a,
-                                         const std::filesystem::path& b);
+                                         const std::filesystem::path& b,
+                                         double tolerance = 0);
 
 }  // namespace tessera

@@ -62,6 +62,10 @@ void require_fit(const fs::path& folder,
   for (const auto& [name, tensor] : index.tensors) {
     if (others != nullptr && !wanted.contains(name)) extra.push_back(name);
   }
+  const auto is_state = [](const std::string& name) { return name.find('/') != name.npos; };
+  const bool only_state = std::ranges::all_of(missing, is_state) &&
+                          std::ranges::all_of(extra, is_state) &&
+                          std::ranges::all_of(other, is_state);
   std::string text;
   if (!missing.empty()) text += "\n  not in the checkpoint: " + name_list(missing);
   if (!extra.empty()) text += "\n  not in this run: " + name_list(extra);
@@ -69,6 +73,13 @@ void require_fit(const fs::path& folder,
     text += "\n  " + other[i];
   }
   if (other.size() > 20) text += fmt::format("\n  and {} more", other.size() - 20);
+  if (!text.empty() && only_state) {
+    text += fmt::format(
+        "\n  Its parameters fit, the state of its optimizer does not. To start a new run from "
+        "these "
+        "parameters: checkpoint.init_from = \"{}\" and another run.out",
+        folder.string());
+  }
   if (!text.empty()) fail_config("checkpoint {} does not fit this run:{}", folder.string(), text);
 }
 

@@ -22,26 +22,45 @@ namespace {
 
 namespace fs = std::filesystem;
 
-void print_comparison(const CheckpointComparison& found) {
+void print_comparison(const CheckpointComparison& found, double tolerance) {
   for (const std::string& line : found.counts) fmt::print("{}\n", line);
   for (const TensorDifference& tensor : found.differing) {
     if (!tensor.shapes.empty()) {
       fmt::print("{}: {}\n", tensor.name, tensor.shapes);
     } else {
-      fmt::print("{}: {} of {} elements differ, by at most {:.3g}\n",
+      fmt::print("{}: {} of {} elements differ, by at most {:.3g}, {:.3g} of its magnitude\n",
                  tensor.name,
                  tensor.differing,
                  tensor.elements,
-                 tensor.most);
+                 tensor.most,
+                 tensor.relative());
     }
   }
   for (const std::string& name : found.missing) fmt::print("{}: only in the first\n", name);
   for (const std::string& name : found.extra) fmt::print("{}: only in the second\n", name);
-  fmt::print("{} tensors are equal, {} differ, {} only in the first, {} only in the second\n",
+  const std::string within = fmt::format(" {} within {:g},", found.within.size(), tolerance);
+  fmt::print("{} tensors are equal,{} {} differ, {} only in the first, {} only in the second\n",
              found.equal,
+             tolerance > 0 ? within : "",
              found.differing.size(),
              found.missing.size(),
              found.extra.size());
+  if (const TensorDifference* largest = found.largest()) {
+    fmt::print("the largest difference is {:.3g}, {:.3g} of the tensor's magnitude, in {}\n",
+               largest->most,
+               largest->relative(),
+               largest->name);
+  }
+}
+
+Json json_of(const TensorDifference& tensor) {
+  Json json;
+  json.add("name", tensor.name);
+  if (!tensor.shapes.empty()) return json.add("shapes", tensor.shapes);
+  return json.add("elements", tensor.elements)
+      .add("differing", tensor.differing)
+      .add("most", tensor.most)
+      .add("relative", tensor.relative());
 }
 
 Json json_of(const CheckpointComparison& found) {
@@ -49,16 +68,14 @@ Json json_of(const CheckpointComparison& found) {
   out.add("same", found.same());
   out.add("counts", Json::array(found.counts));
   out.add("equal", found.equal);
-  out.add("differing", Json::array(found.differing, [](const TensorDifference& tensor) {
-            Json json;
-            json.add("name", tensor.name);
-            if (!tensor.shapes.empty()) return json.add("shapes", tensor.shapes);
-            return json.add("elements", tensor.elements)
-                .add("differing", tensor.differing)
-                .add("most", tensor.most);
-          }));
+  const auto list = [](const auto& tensors) {
+    return Json::array(tensors, [](const TensorDifference& tensor) { return json_of(tensor); });
+  };
+  out.add("within", list(found.within));
+  out.add("differing", list(found.differing));
   out.add("missing", Json::array(found.missing));
   out.add("extra", Json::array(found.extra));
+  if (const TensorDifference* largest = found.largest()) out.add("largest", json_of(*largest));
   return out;
 }
 
@@ -66,12 +83,12 @@ Json json_of(const CheckpointComparison& found) {
 
 int run_checkpoint_diff(const CheckpointDiffOptions& options) {
   const fs::path a = find_checkpoints(options.a)[0], b = find_checkpoints(options.b)[0];
-  const CheckpointComparison found = compare_checkpoints(a, b);
+  const CheckpointComparison found = compare_checkpoints(a, b, options.tolerance);
   if (options.json) {
     fmt::print("{}\n", json_of(found).text());
   } else {
     fmt::print("{} and {}\n", a.string(), b.string());
-    print_comparison(found);
+    print_comparison(found, options.tolerance);
   }
   return found.same() ? 0 : 1;
 }

@@ -99,7 +99,8 @@ struct CheckpointOptions {
 };
 
 struct CheckpointDiffOptions {
-  std::string a, b;  ///< folders of runs or of checkpoints
+  std::string a, b;      ///< folders of runs or of checkpoints
+  double tolerance = 0;  ///< of elements, relative to their tensor's largest magnitude
   bool json = false;
 };
 

@@ -42,21 +42,8 @@ std::vector<std::string> known_kinds(const fs::path& templates) {
   return kinds;
 }
 
-// Kinds of which no plugin could be tried out yet, and why.
-constexpr std::pair<std::string_view, std::string_view> kWithoutTemplate[] = {
-    {"dispatcher", "plugins/dispatchers/expert_ranks in Tessera's sources is one to start from"},
-    {"graph", "plugins/graphs/partial in Tessera's sources is one to start from"}};
-
 void check_kind(const std::string& kind, const std::vector<std::string>& known) {
   if (std::ranges::count(known, kind) > 0) return;
-  for (const auto& [without, why] : kWithoutTemplate) {
-    if (kind != without) continue;
-    fail_config(
-        "there is no template for a plugin of kind \"{0}\" yet: {1}; <tessera/{0}.hpp> has the "
-        "interface",
-        kind,
-        why);
-  }
   const auto near = nearest(kind, known);
   fail_config("there is no template for a plugin of kind \"{}\"{}; there is one for each of {}",
               kind,

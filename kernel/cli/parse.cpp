@@ -132,6 +132,9 @@ void add_plan(Program& program, int (*run)(const PlanOptions&)) {
                     o->optimizer_ranges,
                     "only the elements of each parameter that each rank updates");
   command->add_flag("--json", o->json, "for programs");
+  command->footer(
+      "Exit codes: 0 planned, and it fits where --memory or the table says how much there is; 1\n"
+      "failed; 2 usage or configuration; 4 planned, and it does not fit.");
 }
 
 void add_calibrate(Program& program, int (*run)(const CalibrateOptions&)) {
@@ -195,11 +198,20 @@ void add_checkpoint(Program& program, const Commands& commands) {
   const auto d = program.choose(diff, commands.checkpoint_diff);
   diff->add_option("A", d->a, one)->required();
   diff->add_option("B", d->b, one)->required();
+  diff->add_option("--tolerance",
+                   d->tolerance,
+                   "a tensor differs where an element does by more than T times its magnitude")
+      ->check(not_negative)
+      ->check(finite)
+      ->option_text("T [0]");
   diff->add_flag("--json", d->json, "for programs");
   diff->footer(
-      "Layouts and files do not matter, values do.\n"
+      "Layouts and files do not matter, values do. Without --tolerance bits count. The magnitude "
+      "of\n"
+      "a tensor is its largest finite one, in A or B.\n"
       "\n"
-      "Exit codes: 0 they hold the same; 1 they differ, or one is damaged; 2 usage.");
+      "Exit codes: 0 they hold the same, or all is within the tolerance; 1 they differ, or one is\n"
+      "damaged; 2 usage.");
 
   CLI::App* export_command =
       command->add_subcommand("export", "Write the parameters into one safetensors file");

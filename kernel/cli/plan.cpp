@@ -19,6 +19,8 @@ namespace tessera {
 
 namespace {
 
+constexpr int kDoesNotFit = 4;
+
 // Predicts what the options say, and the same with further settings.
 class Planner {
  public:
@@ -83,7 +85,7 @@ int run_plan(const PlanOptions& options) {
     if (!options.svg.empty()) {
       const int chunks = prediction.classes.front().plan.shape.chunks;
       write_output_file(options.svg,
-                        draw_svg(prediction.timeline, chunks, prediction.run, "seconds"));
+                        draw_svg(prediction.timeline, chunks, prediction.run, kPredictedTimes));
     }
     if (!options.trace.empty()) write_output_file(options.trace, predicted_trace(prediction));
     if (options.json) {
@@ -91,7 +93,7 @@ int run_plan(const PlanOptions& options) {
     } else {
       fmt::print("{}{}", report_text(prediction), advice_text(prediction, advice));
     }
-    return 0;
+    return advice.fit.capacity > 0 && !advice.fit.fits() ? kDoesNotFit : 0;
   } catch (const Error& error) {
     throw ConfigError(error.what());  // nothing ran: whatever is wrong, the configuration says it
   }

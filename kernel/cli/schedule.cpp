@@ -114,7 +114,7 @@ int run_schedule(const ScheduleOptions& options) {
   for (int rank = 0; rank < shape.ranks; ++rank) ranks.push_back(report_of(pipeline, rank));
   const std::string title = title_of(options, shape);
   if (!options.svg.empty()) {
-    write_output_file(options.svg, draw_svg(timeline, shape.chunks, title, kScheduleUnit));
+    write_output_file(options.svg, draw_svg(timeline, shape.chunks, title, kUnitTimes));
   }
   if (options.json) {
     print_json(ranks, timeline.bubble());
@@ -127,8 +127,7 @@ int run_schedule(const ScheduleOptions& options) {
                ranks[rank].warmup,
                fmt::join(ranks[rank].live, " + "));
   }
-  fmt::print("verified; bubble {:.1f}% (forward 1, backward 2, its halves 1 each)\n",
-             100 * timeline.bubble());
+  fmt::print("verified; {}\n", bubble_text(timeline, kUnitTimes));
   return 0;
 }
 

@@ -152,7 +152,9 @@ void RecomputeSection::describe(Schema<RecomputeSection>& s) {
           "its input; \"selective\": the phases in scopes")
       .one_of({"none", "full", "selective"})
       .megatron("--recompute-granularity");
-  s.field("scopes", &RecomputeSection::scopes, "phases that \"selective\" computes again")
+  s.field("scopes",
+          &RecomputeSection::scopes,
+          "phases that \"selective\" computes again; refused under \"none\"")
       .megatron("--recompute-modules");
 }
 

@@ -80,6 +80,7 @@ class Unread final : public StepSink {
   Tensor inverse_weight(LossTerm term) override { return counts_->inverse_weight(term); }
   void add_loss(Context&, LossTerm, const Tensor&) override {}
   void report(Context&, Metric, const Tensor&) override {}
+  void count(Context&, Counts, i64, const Tensor&) override {}
 
  private:
   StepSink* counts_;

@@ -59,6 +59,14 @@ Metric ScopedBuild::metric(const MetricSpec& spec) {
   }
 }
 
+Counts ScopedBuild::counts(const CountSpec& spec) {
+  try {
+    return {parts_.counts(spec, scope_)};
+  } catch (const Error&) {
+    rethrow_located(component());
+  }
+}
+
 void ScopedBuild::reject(std::string_view key, std::string_view why) const {
   // What the parent gave was written in the parent's table.
   std::string table = path_, at = settings_.maker->origin(table, key);

@@ -70,6 +70,7 @@ class ScopedBuild final : public BuildContext {
   u64 random_site(std::string_view name) override;
   LossTerm loss(const LossSpec& spec) override;
   Metric metric(const MetricSpec& spec) override;
+  Counts counts(const CountSpec& spec) override;
   [[noreturn]] void reject(std::string_view key, std::string_view why) const override;
 
  protected:

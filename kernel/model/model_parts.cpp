@@ -73,6 +73,18 @@ int ModelParts::add(const MetricInfo& metric) {
   return static_cast<int>(found - metrics_.begin());
 }
 
+int ModelParts::add(const CountInfo& counts) {
+  const auto found = std::ranges::find(counts_, counts.scope, &CountInfo::scope);
+  if (found == counts_.end()) {
+    counts_.push_back(counts);
+    return static_cast<int>(counts_.size() - 1);
+  }
+  require(found->spec.size == counts.spec.size && found->spec.sets == counts.spec.sets,
+          "{} counts two things: a component declares its counts once",
+          counts.scope);
+  return static_cast<int>(found - counts_.begin());
+}
+
 int ModelParts::loss(const LossSpec& spec, std::string_view component) {
   check_partial("loss", spec.name, spec.partial);
   return add(LossInfo{
@@ -84,10 +96,21 @@ int ModelParts::metric(const MetricSpec& spec) {
   return add(MetricInfo{std::string(spec.name), spec.reduce, spec.partial});
 }
 
+int ModelParts::counts(const CountSpec& spec, const std::string& scope) {
+  require(spec.size > 0 && spec.sets > 0 && spec.metrics != nullptr,
+          "{} counts {} integers in {} sets: it needs at least one, and metrics made of them",
+          scope,
+          spec.size,
+          spec.sets);
+  return add(CountInfo{scope, spec});
+}
+
 void ModelParts::declare(const std::vector<LossInfo>& losses,
-                         const std::vector<MetricInfo>& metrics) {
+                         const std::vector<MetricInfo>& metrics,
+                         const std::vector<CountInfo>& counts) {
   for (const LossInfo& loss : losses) add(loss);
   for (const MetricInfo& metric : metrics) add(metric);
+  for (const CountInfo& of : counts) add(of);
 }
 
 Buffer& ModelParts::declare(const BufferSpec& spec, const std::string& scope, DType main) {

@@ -39,6 +39,11 @@ class ModelParts {
     }
   };
 
+  struct CountInfo {
+    std::string scope;  ///< of the component that counts
+    CountSpec spec;
+  };
+
   /// Pipeline ranks that hold each parameter, in the order of their stages, by name.
   using Holders = std::map<std::string, std::vector<int>, std::less<>>;
   /// Parameters that are not among `holders` are held by this rank alone.
@@ -56,8 +61,11 @@ class ModelParts {
   Buffer& declare(const BufferSpec& spec, const std::string& scope, DType main);
   int loss(const LossSpec& spec, std::string_view component = {});
   int metric(const MetricSpec& spec);
-  /// Terms and metrics of layers on other stages: they are counted alike on all of them.
-  void declare(const std::vector<LossInfo>& losses, const std::vector<MetricInfo>& metrics);
+  int counts(const CountSpec& spec, const std::string& scope);
+  /// Terms, metrics and counts of layers on other stages: they are the same on all of them.
+  void declare(const std::vector<LossInfo>& losses,
+               const std::vector<MetricInfo>& metrics,
+               const std::vector<CountInfo>& counts);
 
   const std::vector<Entry>& parameters() const { return parameters_; }
   /// By logical name; nullptr when no layer of this rank declared it.
@@ -73,6 +81,7 @@ class ModelParts {
   int cache_slots() const { return cache_slots_; }
   const std::vector<LossInfo>& losses() const { return losses_; }
   const std::vector<MetricInfo>& metrics() const { return metrics_; }
+  const std::vector<CountInfo>& counts() const { return counts_; }
   Bundle bundle() const {
     return {static_cast<int>(slots_.size()), static_cast<int>(host_slots_.size()), blocks_};
   }
@@ -85,6 +94,7 @@ class ModelParts {
  private:
   int add(const LossInfo& loss);
   int add(const MetricInfo& metric);
+  int add(const CountInfo& counts);
   static int index_of(std::vector<std::string>& names, std::string_view name);
   const Mesh& mesh_;
   Holders holders_;
@@ -96,6 +106,7 @@ class ModelParts {
   int cache_slots_ = 0;
   std::vector<LossInfo> losses_;
   std::vector<MetricInfo> metrics_;
+  std::vector<CountInfo> counts_;
 };
 
 }  // namespace tessera

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <exception>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <thread>
 #include <utility>
@@ -25,6 +26,8 @@ using Clock = std::chrono::steady_clock;
 constexpr int kBatches = 5;               // their median counts
 constexpr double kBatchSeconds = 0.02;    // at least
 constexpr i64 kMovedElements = 16 << 20;  // beyond caches
+constexpr i64 kFewElements = 16;
+constexpr int kGraphLaunches = 16;  // about those of a layer
 constexpr i64 kAllReduceBytes[] = {4 << 10, 64 << 10, 1 << 20, 16 << 20};
 
 struct ProductShape {
@@ -92,6 +95,7 @@ class MeasuringRank {
     make_device(nullptr);
     measure_products(out);
     measure_moving(out);
+    measure_graph(out);
     if (arguments_.ranks > 1) {
       measure_all_reduce(arguments_.within, out);
       if (arguments_.between != arguments_.within) measure_all_reduce(arguments_.between, out);
@@ -102,12 +106,13 @@ class MeasuringRank {
  private:
   bool root() const { return rank_ == 0; }
 
-  void make_device(std::shared_ptr<MemorySource> memory) {
+  // What follows captures costs each launch a little.
+  void make_device(std::shared_ptr<MemorySource> memory, bool captures = false) {
     DeviceArguments of;
     of.local_rank = rank_;
     of.threads = arguments_.threads;
     of.memory = std::move(memory);
-    of.captures = false;
+    of.captures = captures;
     of.kernels = [this](std::string_view name, std::string_view memory_kind) {
       return arguments_.plugins->kernels(name, memory_kind);
     };
@@ -195,19 +200,45 @@ class MeasuringRank {
     gelu.x = x.arg();
     gelu.out = y.arg();
     measure_moved(gelu, out);
-    // As a layer calls one: with its result's memory.
     const CoreOps ops(*device_);
-    Context cx;
-    cx.device = device_.get();
-    cx.ops = &ops;
-    cx.stream = &device_->stream();
-    cx.pool = &device_->pool();
-    const Tensor few = tensor({16}, DType::fp32);
+    Context cx = context(ops);
+    const Tensor few = tensor({kFewElements}, DType::fp32);
     const double latency = seconds_of([&] { ops::scale(cx, few, 2); });
     if (root()) {
       out.hardware.launch_latency = latency;
       out.hardware.memory.shared = device_->memory_kind() == kHostMemory;
     }
+  }
+
+  // As a layer calls an operation: with its result's memory.
+  Context context(const CoreOps& ops) const {
+    Context cx;
+    cx.device = device_.get();
+    cx.ops = &ops;
+    cx.stream = &device_->stream();
+    cx.pool = &device_->pool();
+    return cx;
+  }
+
+  // A small graph, whose operations do next to nothing.
+  void measure_graph(Calibration& out) {
+    make_device(nullptr, true);
+    const CoreOps ops(*device_);
+    Context cx = context(ops);
+    const Tensor few = tensor({kFewElements}, DType::fp32);
+    const auto launch = [&] {
+      for (int i = 0; i < kGraphLaunches; ++i) {
+        ScaleArgs args;
+        args.x = args.out = few.arg();
+        ops::run(cx, args);
+      }
+    };
+    const double eager = seconds_of(launch);
+    device_->begin_capture(device_->stream());
+    launch();
+    const std::unique_ptr<Graph> graph = device_->end_capture(device_->stream());
+    const double replayed = seconds_of([&] { device_->replay(*graph, device_->stream()); });
+    if (root()) out.graph = {kGraphLaunches, eager, replayed};
   }
 
   void measure_all_reduce(const std::string& type, Calibration& out) {

@@ -27,6 +27,10 @@ struct Calibration {
     std::string operation;
     double bytes_per_second = 0;
   };
+  struct Graph {  ///< of operations on few elements
+    int launches = 0;
+    double eager = 0, replayed = 0;  ///< seconds: one by one; in a graph
+  };
   struct AllReduce {
     std::string communicator;
     i64 bytes = 0;
@@ -39,6 +43,7 @@ struct Calibration {
   double unevenness = 1;
   std::vector<Product> products;
   std::vector<Moved> moved;
+  Graph graph;
   std::vector<AllReduce> all_reduces;
 };
 

@@ -74,6 +74,7 @@ LinkTable link_of(const Calibration& measured, const std::string& communicator) 
 void fill_hardware(Calibration& measured, const std::string& within, const std::string& between) {
   fill_peaks(measured, measured.hardware);
   fill_memory(measured, measured.hardware);
+  measured.hardware.graph_latency = measured.graph.replayed;
   if (measured.all_reduces.empty()) return;
   measured.hardware.inside = link_of(measured, within);
   measured.hardware.between = link_of(measured, between);
@@ -83,14 +84,20 @@ std::string hardware_toml(const Calibration& calibration) {
   const Hardware& h = calibration.hardware;
   std::string text = fmt::format(
       "# Measured by `tessera calibrate` on {} rank{} of {} thread{}, all at once.\n"
-      "name = {}\nranks_per_host = {}\nlaunch_latency = {:.3g}\n\n[peak]\n",
+      "name = {}\nranks_per_host = {}\nlaunch_latency = {:.3g}\n"
+      "# {} operations on few elements: {:.3g} us one by one, {:.3g} us as a graph\n"
+      "graph_latency = {:.3g}\n\n[peak]\n",
       calibration.ranks,
       calibration.ranks == 1 ? "" : "s",
       calibration.threads,
       calibration.threads == 1 ? "" : "s",
       Value(h.name).text(),
       h.ranks_per_host,
-      h.launch_latency);
+      h.launch_latency,
+      calibration.graph.launches,
+      calibration.graph.eager * 1e6,
+      calibration.graph.replayed * 1e6,
+      h.graph_latency);
   for (const Calibration::Product& p : calibration.products) {
     text += fmt::format("# {} [{}, {}] x [{}, {}]: {:.4g} GFLOP/s\n",
                         dtype_name(p.dtype),

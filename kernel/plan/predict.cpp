@@ -1,11 +1,10 @@
 #include "kernel/plan/predict.hpp"
 
 #include <algorithm>
-#include <initializer_list>
-#include <iterator>
 #include <map>
 #include <tuple>
 
+#include "kernel/plan/group_names.hpp"
 #include "kernel/plan/planned_data.hpp"
 #include "kernel/schedule/draw.hpp"
 #include "kernel/schedule/verify.hpp"
@@ -18,31 +17,28 @@ namespace tessera {
 
 namespace {
 
-// Adds the groups along these axes that are of several ranks, equal ones once.
-void add_groups(std::vector<PlannedGroups>& all,
-                std::initializer_list<std::string_view> names,
-                const RankGenerator& ranks,
-                const Hardware& hardware) {
-  std::vector<PlannedGroups> added;
-  for (const std::string_view axes : names) {
-    PlannedGroups groups{std::string(axes), ranks.groups(axes)};
-    const std::size_t size = groups.members[0].size();
-    const bool known = std::ranges::any_of(
-        added, [&](const PlannedGroups& other) { return other.members == groups.members; });
-    if (size == 1 || known) continue;
+// Groups of several ranks: along one axis, of replicas, of a model replica, of experts, and
+// whichever others carry messages.
+std::vector<PlannedGroups> groups_of(const RankGenerator& ranks,
+                                     const std::vector<Representative>& classes,
+                                     const Hardware& hardware) {
+  std::vector<std::string> names;
+  const auto add = [&](const std::string& axes) {
+    if (!axes.empty() && std::ranges::find(names, axes) == names.end()) names.push_back(axes);
+  };
+  for (const char* name :
+       {"tp", "cp", "dp", "pp", "dp-cp", "tp-pp", "etp", "ep", "edp", "etp-ep"}) {
+    add(shown_group(name, ranks));
+  }
+  for (const Representative& of : classes) {
+    for (const Traffic& traffic : of.traffic) add(traffic.axes);
+  }
+  std::vector<PlannedGroups> all;
+  for (const std::string& axes : names) {
+    PlannedGroups groups{axes, ranks.groups(axes)};
     groups.within_host = std::ranges::all_of(
         groups.members, [&](const auto& members) { return hardware.within_host(members); });
-    added.push_back(std::move(groups));
-  }
-  std::ranges::move(added, std::back_inserter(all));
-}
-
-std::vector<PlannedGroups> groups_of(const RankGenerator& ranks, const Hardware& hardware) {
-  std::vector<PlannedGroups> all;
-  add_groups(all, {"tp", "cp", "dp", "pp", "dp-cp", "tp-pp"}, ranks, hardware);
-  const Layout& layout = ranks.layout();
-  if (layout.expert > 1 || layout.expert_tensor != layout.tensor) {
-    add_groups(all, {"etp", "ep", "edp", "etp-ep"}, ranks, hardware);
+    all.push_back(std::move(groups));
   }
   return all;
 }
@@ -180,10 +176,10 @@ Prediction predict(const PlanArguments& arguments) {
   out.micro = config.batch.micro;
   out.global = config.batch.global;
   out.sequence_length = setup.sequence_length;
-  out.groups = groups_of(ranks, out.hardware);
   out.overlaps = setup.schedule->overlaps();
   const Pipeline pipeline = play_schedule(out, *setup.schedule);
   out.classes = run_representatives(arguments, setup, rank_classes(ranks), pipeline);
+  out.groups = groups_of(ranks, out.classes, out.hardware);
   for (const Representative& of : out.classes) {
     out.flops += of.total.flops * static_cast<double>(of.of.ranks);
   }

@@ -79,7 +79,7 @@ std::string groups_text(const Prediction& p) {
   std::string text = "\ngroups\n";
   if (p.groups.empty()) text += "  none: one rank\n";
   for (const PlannedGroups& groups : p.groups) {
-    text += fmt::format("  {:<6} {:>4} of {:<4} {:<13} {}{}\n",
+    text += fmt::format("  {:<8} {:>4} of {:<4} {:<13} {}{}\n",
                         groups.axes,
                         groups.members.size(),
                         groups.members[0].size(),
@@ -132,10 +132,11 @@ std::string rank_text(const Prediction& p, const Representative& r) {
   }
   if (r.graphs.segments > 0) text += fmt::format("  graphs: {}\n", r.graphs.text());
   for (const Traffic& t : r.traffic) {
-    text += fmt::format("  {:<6} {:<14} {:>6} messages {:>9}\n",
+    text += fmt::format("  {:<8} {:<14} {:>6} {:<8} {:>9}\n",
                         t.axes,
                         collective_name(t.kind),
                         t.calls,
+                        t.calls == 1 ? "message" : "messages",
                         bytes_text(t.bytes));
   }
   return text;

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "kernel/checkpoint/rank_part.hpp"
+#include "kernel/plan/group_names.hpp"
 #include "kernel/train/execution/train_step.hpp"
 #include "kernel/train/run/training_state.hpp"
 
@@ -25,24 +26,32 @@ class TrafficCount {
     for (const Transfer& transfer : collective.sends) bytes += bytes_of(transfer.tensor);
   }
   void clear() { sent_.clear(); }
+  // Without what sent nothing; groups of the same ranks, which the mesh has several of, together.
   std::vector<Traffic> traffic(const Mesh& mesh, const Hardware& hardware) const {
     std::vector<Traffic> list;
     for (const auto& group : mesh.all()) {
+      const std::string name = group->name();
+      const std::string axes = shown_group(name.substr(0, name.find('[')), mesh.ranks());
       for (int kind = 0; kind <= static_cast<int>(CollectiveKind::barrier); ++kind) {
-        const auto found = sent_.find({group->name(), kind});
-        if (found == sent_.end()) continue;
-        list.push_back({.axes = group->name().substr(0, group->name().find('[')),
-                        .size = group->size(),
-                        .within_host = hardware.within_host(group->members()),
-                        .kind = static_cast<CollectiveKind>(kind),
-                        .calls = found->second.first,
-                        .bytes = found->second.second});
+        const auto found = sent_.find({name, kind});
+        if (found == sent_.end() || found->second.second == 0) continue;
+        Traffic& traffic = at(list, axes, static_cast<CollectiveKind>(kind));
+        traffic.size = group->size();
+        traffic.within_host = hardware.within_host(group->members());
+        traffic.calls += found->second.first;
+        traffic.bytes += found->second.second;
       }
     }
     return list;
   }
 
  private:
+  static Traffic& at(std::vector<Traffic>& list, const std::string& axes, CollectiveKind kind) {
+    const auto found = std::ranges::find_if(
+        list, [&](const Traffic& t) { return t.axes == axes && t.kind == kind; });
+    if (found != list.end()) return *found;
+    return list.emplace_back(Traffic{.axes = axes, .kind = kind});
+  }
   static i64 bytes_of(const TensorArg& tensor) {
     return tensor ? tensor.elements() * dtype_size(tensor.dtype) : 0;
   }

@@ -13,7 +13,7 @@ namespace tessera {
 
 /// Messages of one step in one group.
 struct Traffic {
-  std::string axes;  ///< "tp", "dp-cp"
+  std::string axes;  ///< shown_group(): "tp", "dp-cp"
   int size = 1;
   bool within_host = true;
   CollectiveKind kind = CollectiveKind::barrier;

@@ -13,15 +13,24 @@ std::string draw(const Timeline& timeline, int chunks);
 /// Draws all ranks' orders with unit costs: B takes two units, its halves one each.
 std::string draw(const PipelineSchedule& schedule, const PipelineShape& shape);
 
-/// As SVG, to scale, with a time axis in `unit`, the timeline's; every block names itself and its
-/// times when pointed at.
+/// What a timeline was played with.
+struct PlayedTimes {
+  std::string_view unit;  ///< of its axis
+  std::string_view from;  ///< where its bubble comes from, which other times make another number
+};
+/// Of a schedule by itself (unit_cost).
+inline constexpr PlayedTimes kUnitTimes{"forwards of a microbatch; a backward takes two",
+                                        "forward 1, backward 2, its halves 1 each"};
+inline constexpr PlayedTimes kPredictedTimes{"seconds", "predicted times"};
+
+/// "bubble 25.0% (forward 1, backward 2, its halves 1 each)": wherever a bubble is named.
+std::string bubble_text(const Timeline& timeline, const PlayedTimes& times);
+
+/// As SVG, to scale, with a time axis; every block names itself and its times when pointed at.
 std::string draw_svg(const Timeline& timeline,
                      int chunks,
                      std::string_view title,
-                     std::string_view unit);
-
-/// The unit of a schedule by itself (unit_cost).
-inline constexpr std::string_view kScheduleUnit = "forwards of a microbatch; a backward takes two";
+                     const PlayedTimes& times);
 
 /// A schedule by itself, verified; empty where there are too many blocks to look at.
 std::string draw_svg(const PipelineSchedule& schedule,

@@ -149,10 +149,14 @@ std::string rows_text(const Timeline::UnderWay& rows, const SvgScale& x, double 
 
 }  // namespace
 
+std::string bubble_text(const Timeline& timeline, const PlayedTimes& times) {
+  return fmt::format("bubble {:.1f}% ({})", 100 * timeline.bubble(), times.from);
+}
+
 std::string draw_svg(const Timeline& timeline,
                      int chunks,
                      std::string_view title,
-                     std::string_view unit) {
+                     const PlayedTimes& times) {
   const bool has_asides = has_any(timeline.asides), has_rows = has_any(timeline.under_way);
   const double row = kRow + kGap + (has_asides ? kAside + 1 : 0) + (has_rows ? kRows + 1 : 0);
   std::size_t most = 1;
@@ -166,7 +170,7 @@ std::string draw_svg(const Timeline& timeline,
       svg_begin(width, base + kAxis + kSvgLegendRow * svg_legend_rows(kLeft, x.to, keys));
   out += svg_label(kLeft,
                    26,
-                   fmt::format("{}: bubble {:.1f}%", title, 100 * timeline.bubble()),
+                   fmt::format("{}: {}", title, bubble_text(timeline, times)),
                    SvgAnchor::start,
                    "title");
   for (std::size_t rank = 0; rank < timeline.blocks.size(); ++rank) {
@@ -186,7 +190,8 @@ std::string draw_svg(const Timeline& timeline,
       out += rows_text(rows, x, y + kRow + (has_asides ? kAside + 1 : 0) + 1);
     }
   }
-  out += svg_axis(x, base, static_cast<int>(inner / kTickPixels), fmt::format("time in {}", unit));
+  out += svg_axis(
+      x, base, static_cast<int>(inner / kTickPixels), fmt::format("time in {}", times.unit));
   return out + svg_legend(kLeft, base + kAxis - 8, x.to, keys) + "</svg>\n";
 }
 
@@ -195,7 +200,7 @@ std::string draw_svg(const PipelineSchedule& schedule,
                      std::string_view title) {
   const i64 blocks = i64{2} * shape.ranks * shape.chunks * shape.microbatches;
   if (blocks > kMostBlocks) return "";
-  return draw_svg(play(verify(schedule, shape).orders), shape.chunks, title, kScheduleUnit);
+  return draw_svg(play(verify(schedule, shape).orders), shape.chunks, title, kUnitTimes);
 }
 
 }  // namespace tessera

@@ -36,6 +36,7 @@ class LossKeeper final : public StepSink {
     losses_[term.index].push_back(read(scalar)[0]);
   }
   void report(Context&, Metric, const Tensor&) override {}
+  void count(Context&, Counts, i64, const Tensor&) override {}
   /// Contributions by term.
   const std::map<int, Values>& losses() const { return losses_; }
 

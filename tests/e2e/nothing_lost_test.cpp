@@ -254,6 +254,30 @@ TEST_F(NothingLost, ANewRunStartsFromTheParametersOfAnother) {
   EXPECT_THAT(tune("tuned", {}).err, HasSubstr("going on from " + run_.at("tuned/checkpoints")));
 }
 
+TEST_F(NothingLost, AnotherOptimizerStartsFromTheParameters) {
+  ASSERT_EQ(run_.train(TinyRun::steps(3, "base")).exit_code, 0);
+  const std::string step = run_.at("base/checkpoints/step-3");
+  const std::string way_out =
+      "Its parameters fit, the state of its optimizer does not. To start a new run from these "
+      "parameters: checkpoint.init_from = \"" +
+      step + "\" and another run.out";
+  for (const std::string other : {"optimizer.rule.type=lion", "optimizer.state_dtype=bf16"}) {
+    const ProcessResult refused = run_.train(TinyRun::steps(5, "base", {other}));
+    EXPECT_EQ(refused.exit_code, 2) << other;
+    EXPECT_THAT(
+        refused.err,
+        AllOf(HasSubstr("checkpoint " + step + " does not fit this run:"), HasSubstr(way_out)));
+    EXPECT_EQ(
+        run_.train(TinyRun::steps(5, "other", {other, "checkpoint.init_from=" + step})).exit_code,
+        0);
+    std::filesystem::remove_all(run_.at("other"));
+  }
+  // Where parameters do not fit either, it is no way out.
+  EXPECT_THAT(
+      run_.train(TinyRun::steps(5, "base", {"optimizer.rule.type=lion", "model.layers=1"})).err,
+      AllOf(HasSubstr("does not fit this run:"), Not(HasSubstr("init_from"))));
+}
+
 TEST_F(NothingLost, ParametersOfAnotherShapeAreNamedOrSkipped) {
   ASSERT_EQ(run_.train(TinyRun::steps(3, "base")).exit_code, 0);
   const auto tune = [&](const std::string& skip) {

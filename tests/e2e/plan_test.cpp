@@ -22,11 +22,11 @@ const std::string kConfigs = TESSERA_SOURCE_DIR "/configs/";
 const std::string kDgx2 = kConfigs + "hardware/v100-dgx2.toml";
 const std::string kH100 = kConfigs + "hardware/h100-dgx.toml";
 
-nlohmann::json plan(std::vector<std::string> arguments) {
+nlohmann::json plan(std::vector<std::string> arguments, int exit_code = 0) {
   arguments.insert(arguments.begin(), "plan");
   arguments.push_back("--json");
   const ProcessResult result = run_tessera(std::move(arguments));
-  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(result.exit_code, exit_code) << result.err;
   return nlohmann::json::parse(result.out);
 }
 
@@ -168,6 +168,8 @@ TEST(Calibrate, WritesATableThatPlanTakes) {
   std::ostringstream table;
   table << std::ifstream(file).rdbuf();
   for (const char* text : {"ranks_per_host = 2",
+                           "# 16 operations on few elements: ",
+                           "\ngraph_latency = ",
                            "# fp32 [1024, 1024] x [1024, 1024]: ",
                            "# gelu: ",
                            "# all_reduce of 4 KiB by shm: ",
@@ -212,7 +214,7 @@ TEST(Plan, SaysWhetherTheRunFits) {
   const auto roomy = plan(small({"--memory", "8GiB"}))["advice"];
   EXPECT_EQ(roomy["capacity"], i64{8} << 30);
   EXPECT_EQ(roomy["fits"], true);
-  const auto tight = plan(small({"--memory", "20MB"}))["advice"];
+  const auto tight = plan(small({"--memory", "20MB"}), 4)["advice"];
   EXPECT_EQ(tight["fits"], false);
   EXPECT_EQ(tight["capacity"], 20'000'000);
   EXPECT_EQ(tight["smaller"][0]["set"], "recompute.mode=selective");
@@ -220,9 +222,12 @@ TEST(Plan, SaysWhetherTheRunFits) {
 
   std::vector<std::string> text = small({"--memory", "20MB"});
   text.insert(text.begin(), "plan");
-  EXPECT_THAT(run_tessera(text).out,
+  const ProcessResult told = run_tessera(text);
+  EXPECT_EQ(told.exit_code, 4);
+  EXPECT_THAT(told.out,
               AllOf(HasSubstr("it does not fit\n  --set recompute.mode=selective "),
                     HasSubstr("--set batch.micro=4 ")));
+  EXPECT_THAT(run_tessera({"plan", "--help"}).out, HasSubstr("4 planned, and it does not fit"));
   EXPECT_FALSE(plan(small())["advice"].contains("fits"));  // nobody said how much there is
   const auto v100 = plan(small({"--hardware", kDgx2}))["advice"];
   EXPECT_EQ(v100["fits"], true);

@@ -360,9 +360,19 @@ TEST_F(Train, CheckpointsAreReshardedComparedAndExported) {
   const ProcessResult differ =
       run_tessera({"checkpoint", "diff", run_.at("run/checkpoints/step-2"), step, "--json"});
   EXPECT_EQ(differ.exit_code, 1) << differ.err;
-  EXPECT_THAT(
-      differ.out,
-      AllOf(HasSubstr(R"("same":false,"counts":["step: 2 and 4")"), HasSubstr(R"("most":)")));
+  EXPECT_THAT(differ.out,
+              AllOf(HasSubstr(R"("same":false,"counts":["step: 2 and 4")"),
+                    HasSubstr(R"("most":)"),
+                    HasSubstr(R"("largest":{"name":")")));
+  const ProcessResult near = run_tessera(
+      {"checkpoint", "diff", run_.at("run/checkpoints/step-2"), step, "--tolerance", "1e9"});
+  EXPECT_EQ(near.exit_code, 1) << "the steps differ";
+  EXPECT_THAT(near.out,
+              AllOf(HasSubstr("step: 2 and 4\n"),
+                    HasSubstr(" within 1e+09, 0 differ, 0 only in the first"),
+                    HasSubstr("the largest difference is "),
+                    HasSubstr(" of the tensor's magnitude, in ")));
+  EXPECT_EQ(run_tessera({"checkpoint", "diff", step, step, "--tolerance", "-1"}).exit_code, 2);
   EXPECT_EQ(run_tessera({"checkpoint", "diff", step, run_.at("none")}).exit_code, 2);
 
   const ProcessResult exported =
@@ -382,6 +392,36 @@ TEST_F(Train, CheckpointsAreReshardedComparedAndExported) {
       6, "other", {"parallel.tensor=2", "parallel.pipeline=2", "schedule.type=1f1b"}));
   EXPECT_EQ(on.exit_code, 0) << on.err;
   EXPECT_THAT(on.err, HasSubstr("going on from " + out + "/step-4"));
+}
+
+TEST_F(Train, WarnsOnceOfAModelThatIsNotCausal) {
+  const std::vector<std::string> experts = {
+      "model.block.mlp.type=moe", "model.block.mlp.experts=4", "model.block.mlp.ffn=16"};
+  const std::string warning =
+      "its experts choose among all rows of a sequence: the model is not causal, so its loss rests "
+      "on tokens that it does not have when it generates text";
+  const auto times = [&](const std::string& text) {
+    int count = 0;
+    for (std::size_t at = text.find(warning); at != text.npos; at = text.find(warning, at + 1)) {
+      ++count;
+    }
+    return count;
+  };
+  std::vector<std::string> choosing = experts;
+  choosing.insert(choosing.end(),
+                  {"model.block.mlp.router.type=expert_choice", "parallel.pipeline=2"});
+  const ProcessResult trained = run_.train(TinyRun::steps(3, "run", choosing));
+  ASSERT_EQ(trained.exit_code, 0) << trained.err;
+  EXPECT_EQ(times(trained.err), 1) << trained.err;
+  EXPECT_THAT(trained.err, HasSubstr("[model.block.mlp] type = \"moe\": its experts"));
+  const ProcessResult text =
+      run_tessera({"generate", "--checkpoint", run_.at("run"), "--prompt", "the", "--tokens", "2"});
+  EXPECT_EQ(text.exit_code, 0) << text.err;
+  EXPECT_EQ(times(text.err), 1) << text.err;
+  EXPECT_EQ(times(run_.train(TinyRun::steps(2, "causal", experts)).err), 0);
+  // Attention to later positions is what a model is meant to have.
+  choosing.emplace_back("model.block.attention.causal=false");
+  EXPECT_EQ(times(run_.train(TinyRun::steps(2, "both", choosing)).err), 0);
 }
 
 TEST_F(Train, GeneratesFromAnyLayoutWithoutTheData) {

@@ -402,6 +402,11 @@ std::vector<Mistake> mistakes() {
        "[recompute]\nmode = \"selective\"\nscopes = []\n",
        "scopes",
        "recomputes nothing"},
+      {"recompute_scopes_without_effect",
+       "[recompute]\nscopes = [\"mlp\"]\n",
+       "scopes",
+       "[recompute] scopes has no effect: mode = \"none\" computes nothing again; set mode = "
+       "\"selective\", or scopes = []"},
       {"unknown_graph_scope",
        "[graph]\ntype = \"partial\"\nscope = [\"attn\", \"mpl\"]\n",
        "scope",

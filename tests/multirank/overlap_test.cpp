@@ -192,7 +192,7 @@ TEST(Pairs, ArePlannedWithTheirGainAndTheirMemory) {
 
   // Dispatch and combine of two layers, forward and backward, of each microbatch.
   EXPECT_EQ(pairs.timeline.under_way[0].size(), 2 * 2 * 2 * pairs.microbatches);
-  EXPECT_THAT(draw_svg(pairs.timeline, 1, "pairs", "seconds"),
+  EXPECT_THAT(draw_svg(pairs.timeline, 1, "pairs", kPredictedTimes),
               ::testing::AllOf(::testing::HasSubstr("rows under way, forward: "),
                                ::testing::HasSubstr(">rows under way, backward</text>")));
 }

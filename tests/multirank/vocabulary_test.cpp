@@ -141,6 +141,7 @@ class OneLoss final : public StepSink {
   Tensor inverse_weight(LossTerm) override { return inverse_weight_; }
   void add_loss(Context&, LossTerm, const Tensor& scalar) override { loss = scalar; }
   void report(Context&, Metric, const Tensor&) override {}
+  void count(Context&, Counts, i64, const Tensor&) override {}
   Tensor loss;
 
  private:

@@ -53,7 +53,7 @@ class TestBuild final : public BuildContext {
     std::vector<std::unique_ptr<Parameter>> parameters;
     std::vector<std::unique_ptr<Buffer>> buffers;
     std::vector<std::string> slots, host_slots, metrics, losses;
-    int cache_slots = 0;
+    int cache_slots = 0, counts = 0;
     const Parameter& parameter(std::string_view name) const;
   };
   TestBuild(const TestRegistrar& registrar,
@@ -83,6 +83,7 @@ class TestBuild final : public BuildContext {
   Buffer& buffer(const BufferSpec& spec) override;
   LossTerm loss(const LossSpec& spec) override { return {index(declared_.losses, spec.name)}; }
   Metric metric(const MetricSpec& spec) override { return {index(declared_.metrics, spec.name)}; }
+  Counts counts(const CountSpec&) override { return {declared_.counts++}; }
   [[noreturn]] void reject(std::string_view key, std::string_view why) const override {
     fail_config("{}: {}", key, why);
   }

@@ -23,13 +23,14 @@ bool has(const std::vector<Axis>& axes, Axis axis) {
 }  // namespace
 
 StepLosses::StepLosses(const ModelParts& parts, i64 history_steps, const Mesh& mesh, Device& device)
-    : capacity_(history_steps), device_(device) {
+    : capacity_(history_steps), device_(device), counts_(parts.counts(), device) {
   if (parts.losses().empty()) {
     fail_config("the model declares no loss: there is nothing to train");
   }
   const auto over_tensor = [](const auto& info) { return has(info.partial, Axis::tensor); };
-  over_tensor_ = mesh.size(Axis::tensor) > 1 && (std::ranges::any_of(parts.losses(), over_tensor) ||
-                                                 std::ranges::any_of(parts.metrics(), over_tensor));
+  over_tensor_ = mesh.size(Axis::tensor) > 1 &&
+                 (std::ranges::any_of(parts.losses(), over_tensor) ||
+                  std::ranges::any_of(parts.metrics(), over_tensor) || !parts.counts().empty());
   groups_ = {&mesh.data_context(), &mesh.group(Axis::pipeline)};
   if (over_tensor_) groups_.push_back(&mesh.group(Axis::tensor));
   for (const ModelParts::LossInfo& loss : parts.losses()) {
@@ -45,7 +46,7 @@ StepLosses::StepLosses(const ModelParts& parts, i64 history_steps, const Mesh& m
   }
   inverse_weights_ = doubles(device, {static_cast<i64>(terms_.size())});
   sums_ = doubles(device, {sums_width_});
-  sums_history_ = doubles(device, {capacity_, sums_width_});
+  sums_history_ = doubles(device, {capacity_, sums_width_ + counts_.width()});
   scalar_history_ = doubles(device, {capacity_, step_scalar::kCount});
   one_ = doubles(device, {1});
   const double one = 1;
@@ -103,6 +104,7 @@ void StepLosses::clear(Context& cx) {
     FillArgs zero{tensor.arg(), 0};
     ops::run(cx, zero);
   }
+  counts_.clear(cx);
   if (peaks_width_ == 0) return;
   FillArgs lowest{peaks_.arg(), -std::numeric_limits<double>::infinity()};
   ops::run(cx, lowest);
@@ -110,12 +112,14 @@ void StepLosses::clear(Context& cx) {
 
 void StepLosses::keep(Context& cx, const Tensor& scalars) {
   require(!full(), "the history of losses is full: flush it");
-  const auto append = [&](const Tensor& values, const Tensor& history) {
+  const auto append = [&](const Tensor& values, const Tensor& history, i64 column = 0) {
     if (!values.defined()) return;
-    CopyArgs copy{values.arg(), history.slice(0, rows_, 1).view(values.shape()).arg()};
+    const Tensor row = history.slice(0, rows_, 1).view({history.dim(1)});
+    CopyArgs copy{values.arg(), row.slice(0, column, values.dim(0)).arg()};
     ops::run(cx, copy);
   };
   append(sums_, sums_history_);
+  append(counts_.values(), sums_history_, sums_width_);
   append(peaks_, peaks_history_);
   append(scalars, scalar_history_);
   ++rows_;
@@ -161,6 +165,7 @@ StepLosses::Row StepLosses::row_of(const double* sums,
     const double count = metric.reduce == MetricReduce::mean ? sums[metric.counts] : 1;
     if (count > 0) row.metrics.emplace_back(metric.name, sums[metric.index] / count);
   }
+  counts_.add_metrics(sums + sums_width_, row.metrics, row.by_layer);
   for (const Column& term : terms_) {
     if (term.auxiliary) {
       row.metrics.emplace_back(term.name, sums[term.index]);
@@ -183,12 +188,13 @@ std::vector<StepLosses::Row> StepLosses::flush(Context& cx) {
   if (peaks_width_ > 0) {
     reduce(cx, peaks_history_.slice(0, 0, rows_), ReduceOp::max, "largest values of metrics");
   }
-  const std::vector<double> sums = read(sums_history_, sums_width_);
+  const i64 width = sums_width_ + counts_.width();
+  const std::vector<double> sums = read(sums_history_, width);
   const std::vector<double> peaks = read(peaks_history_, peaks_width_);
   const std::vector<double> scalars = read(scalar_history_, step_scalar::kCount);
   std::vector<Row> rows;
   for (std::size_t i = 0; i < n; ++i) {
-    rows.push_back(row_of(sums.data() + i * static_cast<std::size_t>(sums_width_),
+    rows.push_back(row_of(sums.data() + i * static_cast<std::size_t>(width),
                           peaks.data() + i * static_cast<std::size_t>(peaks_width_),
                           scalars.data() + i * step_scalar::kCount));
   }

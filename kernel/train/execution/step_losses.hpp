@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "kernel/model/model_parts.hpp"
+#include "kernel/train/execution/step_counts.hpp"
 #include "tessera/context.hpp"
 
 namespace tessera {
@@ -17,6 +18,9 @@ class StepLosses final : public StepSink {
   Tensor inverse_weight(LossTerm term) override;
   void add_loss(Context& cx, LossTerm term, const Tensor& scalar) override;
   void report(Context& cx, Metric metric, const Tensor& scalar) override;
+  void count(Context& cx, Counts counts, i64 set, const Tensor& entries) override {
+    counts_.count(cx, counts, set, entries);
+  }
 
   /// Starts a step: sums `weights` over the group, in place, inverts those of the loss terms on the
   /// device and clears the values. `weights`: i64 [terms or more], this rank's weight of each loss
@@ -36,6 +40,7 @@ class StepLosses final : public StepSink {
     double loss = 0;  ///< sum of all terms but auxiliary ones
     /// Metrics, then auxiliary terms, by name. One to which nothing contributed is left out.
     std::vector<std::pair<std::string, double>> metrics;
+    std::vector<std::pair<std::string, std::vector<double>>> by_layer;  ///< as StepEnd
     std::vector<double> scalars;
     double seconds = 0;  ///< of the step on the device; set by TrainStep
   };
@@ -62,6 +67,7 @@ class StepLosses final : public StepSink {
   i64 capacity_, rows_ = 0;
   Device& device_;
   std::vector<Column> terms_, metrics_;
+  StepCounts counts_;  // the last columns of the sums' history
   i64 sums_width_ = 0, peaks_width_ = 0;
   bool over_tensor_ = false;           // do tensor ranks contribute parts of their own?
   std::vector<ProcessGroup*> groups_;  // over which values are reduced, in order

@@ -10,6 +10,7 @@
 #include "kernel/checkpoint/folders.hpp"
 #include "kernel/comm/launch_order.hpp"
 #include "kernel/model/located_error.hpp"
+#include "kernel/model/look_ahead.hpp"
 #include "kernel/model/placement_check.hpp"
 #include "kernel/schedule/lower.hpp"
 #include "kernel/schedule/verify.hpp"
@@ -46,8 +47,14 @@ class Locator final : public ActionObserver {
 
 void check_recompute(const RunSetup& setup, const std::vector<PhaseInfo>& blocks) {
   const RecomputeSection& recompute = setup.config->recompute;
-  if (recompute.mode != "selective") return;
   const std::string where = setup.maker->origin("recompute", "scopes");
+  if (recompute.mode == "none" && where != "default" && !recompute.scopes.empty()) {
+    fail_config(
+        "{}: [recompute] scopes has no effect: mode = \"none\" computes nothing again; set mode = "
+        "\"selective\", or scopes = []",
+        where);
+  }
+  if (recompute.mode != "selective") return;
   if (recompute.scopes.empty()) {
     fail_config("{}: [recompute] mode = \"selective\" with no scopes recomputes nothing", where);
   }
@@ -147,7 +154,8 @@ Tried try_rank(const RunSetup& setup,
                const std::shared_ptr<Device>& stands_for,
                int microbatches,
                LaunchOrder& launches,
-               WrongPlacements& wrong) {
+               WrongPlacements& wrong,
+               LookAhead& ahead) {
   PlacementCheck placement;
   DryEvents events;
   events.launched = [&](const Kernel& kernel, const void* args) {
@@ -178,6 +186,7 @@ Tried try_rank(const RunSetup& setup,
   placement.begin(*rank.mesh, model.parts().parameter_list());
   step.run();
   wrong.add(model.parts(), placement);
+  ahead.add(model.chunks());
   step.losses();
   return tried;
 }
@@ -251,12 +260,13 @@ void dry_run(const RunSetup& setup, int threads, ProblemList& problems) {
   const int microbatches = fewest_microbatches(setup);
   LaunchOrder launches;
   WrongPlacements wrong;
+  LookAhead ahead;
   std::vector<Plan> plans;  // of one context coordinate, by pipeline rank
   std::vector<PhaseInfo> blocks;
   bool experts = false;
   for (const RankClass& of : rank_classes(RankGenerator(setup.layout))) {
     const auto tried = problems.run(
-        [&] { return try_rank(setup, of.first, device, microbatches, launches, wrong); });
+        [&] { return try_rank(setup, of.first, device, microbatches, launches, wrong, ahead); });
     if (!tried) continue;
     blocks.insert(blocks.end(), tried->blocks.begin(), tried->blocks.end());
     experts |= tried->experts;
@@ -269,6 +279,7 @@ void dry_run(const RunSetup& setup, int threads, ProblemList& problems) {
   check([&] { check_experts(setup, experts); });
   check([&] { verify(plans); });
   check([&] { launches.check(); });
+  if (problems.empty()) ahead.warn();
 }
 
 RunSetup checked_setup(const Resolved& config, const PluginHost& plugins, i64 world, int threads) {

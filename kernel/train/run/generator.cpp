@@ -2,6 +2,7 @@
 
 #include "kernel/checkpoint/rank_load.hpp"
 #include "kernel/model/initialize.hpp"
+#include "kernel/model/look_ahead.hpp"
 #include "kernel/train/run/training_state.hpp"
 
 namespace tessera {
@@ -15,6 +16,9 @@ Generator::Generator(const Resolved& config,
       model_(rank_, setup_),
       evaluation_(rank_, model_, setup_),
       sampler_(evaluation_, setup_) {
+  LookAhead ahead;
+  ahead.add(model_.chunks());
+  ahead.warn();
   const std::vector<CheckpointTensor> tensors = parameter_tensors(model_);
   const std::vector<HostBytes> contents =
       read_tensors(folder, read_index(folder), tensors, nullptr);

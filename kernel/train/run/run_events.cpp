@@ -104,6 +104,7 @@ StepEnd step_end(const RunSetup& setup, i64 step, const StepLosses::Row& row) {
   event.seconds = row.seconds;
   event.tokens_per_second = static_cast<double>(tokens_per_step(setup)) / row.seconds;
   event.metrics = row.metrics;
+  event.by_layer = row.by_layer;
   return event;
 }
 

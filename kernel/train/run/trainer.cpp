@@ -22,6 +22,7 @@
 #include "kernel/train/execution/recorder.hpp"
 #include "kernel/train/execution/train_step.hpp"
 #include "kernel/train/run/flight_records.hpp"
+#include "kernel/train/run/largest_memory.hpp"
 #include "kernel/train/run/loss_watch.hpp"
 #include "kernel/train/run/mover.hpp"
 #include "kernel/train/run/run_events.hpp"
@@ -218,6 +219,7 @@ class Trainer {
     if (due(step, config_.check.replicas_every)) step_.check_replicas();
     if (step_.losses_full() || validate || save || final) {
       if (std::optional<BadStep> bad = report()) return bad;
+      if (final || step >= memory_told_at_) tell_memory();
     }
     put_off_ = save && !watch_.proven();
     if (put_off_) save = false;
@@ -393,8 +395,13 @@ class Trainer {
         return bad;
       }
     }
-    if (root()) emit(MemoryUse{step_.steps(), rank_.device->memory()});
     return std::nullopt;
+  }
+
+  // Peaks settle in the first steps, so ranks are asked ever more rarely.
+  void tell_memory() {
+    memory_told_at_ = 2 * step_.steps();
+    emit(largest_memory(together_, rank_.device->memory(), step_.steps()));
   }
 
   std::optional<BadStep> report(i64 step, const StepLosses::Row& row) {
@@ -426,10 +433,11 @@ class Trainer {
   std::deque<i64> pending_;  // steps that were passed over and not told yet
   StepRange recorded_;       // on all ranks
   std::vector<TracedStep> records_;
-  std::string newest_;    // checkpoint that was loaded or saved last
-  i64 failed_saves_ = 0;  // in a row
-  bool put_off_ = false;  // a save was due after a bad step and before a good one
-  double waited_ = 0;     // seconds of the last asynchronous save in which training stood still
+  std::string newest_;      // checkpoint that was loaded or saved last
+  i64 failed_saves_ = 0;    // in a row
+  i64 memory_told_at_ = 0;  // the next step of which memory is told
+  bool put_off_ = false;    // a save was due after a bad step and before a good one
+  double waited_ = 0;       // seconds of the last asynchronous save in which training stood still
 };
 
 }  // namespace

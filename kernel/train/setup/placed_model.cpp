@@ -39,6 +39,7 @@ struct PlacedModel::Surveyed {
   ModelParts::Holders holders;
   std::vector<ModelParts::LossInfo> losses;
   std::vector<ModelParts::MetricInfo> metrics;
+  std::vector<ModelParts::CountInfo> counts;
   std::vector<Boundary> boundaries;
   std::vector<ParameterName> parameter_names;
   std::vector<std::string> buffer_names;
@@ -65,7 +66,7 @@ PlacedModel::PlacedModel(const Rank& rank,
       parameter_elements_(surveyed.parameter_elements),
       active_elements_(surveyed.active_elements) {
   // Terms are counted alike on every stage, whichever declares them.
-  parts_.declare(surveyed.losses, surveyed.metrics);
+  parts_.declare(surveyed.losses, surveyed.metrics, surveyed.counts);
   const auto here = static_cast<int>(rank.mesh->coordinate(Axis::pipeline));
   BuildSettings settings = build_settings_of(setup, *rank.mesh, rank.device.get());
   settings.locate_errors = options.locate_errors;
@@ -100,6 +101,7 @@ PlacedModel::Surveyed PlacedModel::survey(const Rank& rank,
   Surveyed found;
   found.losses = whole.losses();
   found.metrics = whole.metrics();
+  found.counts = whole.counts();
   found.parameter_names = whole.parameter_names();
   found.buffer_names = saved_buffers(whole);
   found.parameter_elements = whole.logical_elements();

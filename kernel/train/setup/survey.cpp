@@ -16,6 +16,7 @@ class NoSink final : public StepSink {
   Tensor inverse_weight(LossTerm) override { return one_; }
   void add_loss(Context&, LossTerm, const Tensor&) override {}
   void report(Context&, Metric, const Tensor&) override {}
+  void count(Context&, Counts, i64, const Tensor&) override {}
 
  private:
   Tensor one_;

@@ -111,11 +111,15 @@ class SelfAttention final : public Layer {
 
   std::vector<Phase> phases() override {
     const bool incremental = spec_.causal && method_ == nullptr;
-    return {{.scope = "attn", .incremental = incremental, .run = [this](Context& cx, Bundle& b) {
-               const Tensor qkv = (*qkv_)(cx, b[hidden_]);
-               b[hidden_] = {};
-               b[hidden_] = (*proj_)(cx, attend(cx, qkv, b[row_ids_]));
-             }}};
+    return {{.scope = "attn",
+             .incremental = incremental,
+             .run =
+                 [this](Context& cx, Bundle& b) {
+                   const Tensor qkv = (*qkv_)(cx, b[hidden_]);
+                   b[hidden_] = {};
+                   b[hidden_] = (*proj_)(cx, attend(cx, qkv, b[row_ids_]));
+                 },
+             .looks_ahead = spec_.causal ? "" : "attention to later positions"}};
   }
 
  private:

@@ -5,6 +5,7 @@
 
 #include "auxiliary.hpp"
 #include "capacity.hpp"
+#include "expert_load.hpp"
 #include "moe_config.hpp"
 #include "shared_experts.hpp"
 #include "tessera/dispatcher.hpp"
@@ -52,6 +53,8 @@ class Moe final : public Layer {
                                           .per_sequence = config.capacity_scope == "sequence",
                                           .by_weight = config.drop == "weight"});
     }
+    // Experts that choose their rows are equally loaded.
+    if (router_->rows_per_sequence() == 0) load_.emplace(config.experts, bool(capacity_), build);
     if (const i64 places = places_of(config, build); places > 0) {
       given.emplace_back("rows_per_expert", places);
     }
@@ -113,6 +116,9 @@ class Moe final : public Layer {
     // One row does not divide among the ranks of a tensor group, and a capacity counts all rows.
     const bool incremental = router_->incremental() && region_.size() == 1 && !capacity_;
     for (Phase& phase : all) phase.incremental = incremental;
+    if (router_->rows_per_sequence() > 0) {
+      all.front().looks_ahead = "its experts choose among all rows of a sequence";
+    }
     return all;
   }
 
@@ -184,6 +190,7 @@ class Moe final : public Layer {
     bundle[hidden_] = region_.split_rows(cx, std::exchange(bundle[hidden_], {}));
     const Routing routing = (*router_)(cx, bundle, bundle[hidden_]);
     auxiliary_.add(cx, routing);
+    if (load_) load_->chosen(cx, routing.experts);
     bundle[experts_] = routing.experts;
     bundle[weights_] = routing.weights;
   }
@@ -191,7 +198,10 @@ class Moe final : public Layer {
   void preprocess(Context& cx, Bundle& bundle) const {
     const Tensor x = std::exchange(bundle[hidden_], {});
     Routing routing{std::exchange(bundle[experts_], {}), std::exchange(bundle[weights_], {})};
-    if (capacity_) routing.experts = capacity_->keep(cx, bundle, routing);
+    if (capacity_) {
+      routing.experts = capacity_->keep(cx, bundle, routing);
+      if (load_) load_->kept(cx, routing.experts);
+    }
     put(bundle, dispatcher_->preprocess(cx, bundle, x, routing));
   }
 
@@ -240,6 +250,7 @@ class Moe final : public Layer {
   std::shared_ptr<Router> router_;
   std::shared_ptr<TokenDispatcher> dispatcher_;
   std::optional<Capacity> capacity_;
+  std::optional<ExpertLoad> load_;
   std::optional<SharedExperts> shared_;
   bool overlaps_ = false;  ///< shared experts with rows that are on their way
   Parameter *up_ = nullptr, *down_ = nullptr;

@@ -41,6 +41,9 @@ void Metrics::on(const StepEnd& step) {
   if (step.skipped_steps > 0) line_.add("skipped_steps", step.skipped_steps);
   if (step.loss_scale > 0) line_.add("loss_scale", step.loss_scale);
   for (const auto& [name, value] : step.metrics) line_.add(name, value);
+  for (const auto& [name, values] : step.by_layer) {
+    line_.add(name + "_by_layer", Json::array(values));
+  }
   waiting_ = true;
 }
 

@@ -66,7 +66,7 @@ void Report::on(const StepEnd& step) {
 }
 
 void Report::on(const MemoryUse& use) {
-  page_.memory = use.stats;
+  page_.memory = use;
   write_if_due();
 }
 

@@ -142,7 +142,8 @@ std::string charts(const ReportPage& page) {
   return out + "</div>\n";
 }
 
-std::string memory(const MemoryStats& stats) {
+std::string memory(const ReportPage& page) {
+  const MemoryStats& stats = page.memory.stats;
   struct Bar {
     std::string name;
     i64 bytes;
@@ -162,8 +163,13 @@ std::string memory(const MemoryStats& stats) {
   for (const Bar& bar : bars) most = std::max(most, bar.bytes);
   constexpr double kRow = 26, kLeft = 150, kNumbers = 90;
   const SvgScale x{0, static_cast<double>(most), kLeft, kWide - kNumbers};
-  std::string out = "<h2>Memory of rank 0, at its peak</h2>\n<div class=\"charts\">\n" +
-                    svg_begin(kWide, kRow * static_cast<double>(bars.size()) + 8);
+  const std::string rank =
+      page.run.world > 1
+          ? fmt::format("rank {}, the fullest of {}", page.memory.rank, page.run.world)
+          : "the run";
+  std::string out =
+      fmt::format("<h2>Memory of {}, at its peak</h2>\n<div class=\"charts\">\n", rank) +
+      svg_begin(kWide, kRow * static_cast<double>(bars.size()) + 8);
   double y = 4;
   for (const Bar& bar : bars) {
     const double end = x(static_cast<double>(bar.bytes));
@@ -210,7 +216,7 @@ std::string html_of(const ReportPage& page) {
       state_text(page),
       state_text(page));
   if (!page.failure.empty()) out += fmt::format("<pre>{}</pre>\n", svg_text(page.failure));
-  out += facts(page) + charts(page) + samples(page) + memory(page.memory);
+  out += facts(page) + charts(page) + samples(page) + memory(page);
   if (!page.run.schedule.empty()) {
     out += "<h2>A step, as the schedule orders it</h2>\n<div class=\"scroll\">\n" +
            page.run.schedule + "</div>\n";

@@ -18,7 +18,7 @@ struct ReportPage {
   History loss, norm, rate, speed, validation;
   History loss_scale, skips;  ///< its binary logarithm, and steps so far; of runs that scale it
   std::map<std::string, History> metrics;
-  MemoryStats memory;
+  MemoryUse memory;
   std::deque<SampleText> samples;  ///< the newest first
 };
 

@@ -7,6 +7,7 @@
 
 #include "tessera/buffer.hpp"
 #include "tessera/layer.hpp"
+#include "tessera/metrics.hpp"
 #include "tessera/operation.hpp"
 #include "tessera/parameter.hpp"
 #include "tessera/random.hpp"
@@ -34,17 +35,6 @@ struct LossSpec {
   /// Of tensor, context and data: the axes along which each rank adds a part of its own. Along the
   /// others all ranks add the same value, which counts once.
   std::vector<Axis> partial = {Axis::context, Axis::data};
-};
-
-/// How a step's contributions to a metric become one number: over microbatches, layers, pipeline
-/// stages, and the ranks along the metric's partial axes.
-enum class MetricReduce : u8 { sum, mean, max };
-
-/// What a layer declares of a metric, which nothing is trained on.
-struct MetricSpec {
-  std::string_view name;
-  MetricReduce reduce = MetricReduce::sum;
-  std::vector<Axis> partial = {Axis::context, Axis::data};  ///< as LossSpec
 };
 
 /// The microbatch a model is built for.
@@ -89,6 +79,8 @@ class TESSERA_API BuildContext {
   /// A loss term. Throws ConfigError when another layer has declared it otherwise.
   virtual LossTerm loss(const LossSpec& spec) = 0;
   virtual Metric metric(const MetricSpec& spec) = 0;
+  /// Integers of this component; it declares them once.
+  virtual Counts counts(const CountSpec& spec) = 0;
   /// An operation of the rank's device, for plugins with operations of their own. During
   /// `config check` the handle is empty.
   template <OperationArgs Args>

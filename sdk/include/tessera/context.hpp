@@ -22,6 +22,10 @@ struct LossTerm {
 struct Metric {
   int index = -1;
 };
+/// Integers that a layer counts (BuildContext::counts).
+struct Counts {
+  int index = -1;
+};
 
 /// Where losses and metrics of a step are collected on the device. The host reads it at the logging
 /// interval.
@@ -35,6 +39,9 @@ class TESSERA_API StepSink {
   virtual void add_loss(Context& cx, LossTerm term, const Tensor& scalar) = 0;
   /// One contribution (fp64 [1]) to the metric's value of this step.
   virtual void report(Context& cx, Metric metric, const Tensor& scalar) = 0;
+  /// Adds 1 to integer e of a set for each e of `entries`, i32 [n, k]. Others than [0, size) add
+  /// nothing.
+  virtual void count(Context& cx, Counts counts, i64 set, const Tensor& entries) = 0;
 };
 
 /// What a phase is handed. Plain references into the rank's run; valid during the call.
@@ -67,6 +74,8 @@ struct TESSERA_API Context {
   void add_loss(LossTerm term, const Tensor& scalar);
   /// Counts a metric; never differentiated.
   void report(Metric metric, const Tensor& scalar);
+  /// StepSink::count, in training only, and once where phases run again.
+  void count(Counts counts, i64 set, const Tensor& entries);
 };
 
 }  // namespace tessera

@@ -132,6 +132,9 @@ struct Phase {
   /// Where a schedule overlaps forward and backward passes, phases of another microbatch run after
   /// one of lane `comm`, before its results are read.
   Lane lane = Lane::compute;
+  /// Why what `run` does for a row depends on later rows of its sequence, for a warning. Empty: it
+  /// does not.
+  std::string_view looks_ahead = {};
   /// Set by the kernel: the configuration's table of the component that the phase belongs to, with
   /// where its type was written, for errors.
   std::string component = {};

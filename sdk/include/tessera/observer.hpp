@@ -32,11 +32,15 @@ struct StepEnd {
   i64 skipped_steps = 0;  ///< of the run so far, this one included
   double loss_scale = 0;  ///< of the next step; 0: the run scales no loss
   std::vector<std::pair<std::string, double>> metrics;
+  /// Of the metrics that layers make of counts: the value of each such layer, in model order.
+  std::vector<std::pair<std::string, std::vector<double>>> by_layer;
 };
-/// Memory of rank 0's device after `step`; peaks are those of the run so far. Follows the StepEnd
-/// of the steps that are reported together.
+/// Memory of the device with the highest peak after `step`; peaks are those of the run so far.
+/// Follows the StepEnd of steps that are reported together: the first ones, then whenever the run
+/// has twice as many steps as at the last time, and at its end.
 struct MemoryUse {
   i64 step = 0;
+  i64 rank = 0;  ///< whose device it is; of equal ones the first
   MemoryStats stats;
 };
 struct Validation {

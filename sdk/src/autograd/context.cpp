@@ -23,4 +23,8 @@ void Context::report(Metric metric, const Tensor& scalar) {
   if (!recomputing && sink != nullptr) sink->report(*this, metric, scalar);
 }
 
+void Context::count(Counts counts, i64 set, const Tensor& entries) {
+  if (training() && !recomputing && sink != nullptr) sink->count(*this, counts, set, entries);
+}
+
 }  // namespace tessera

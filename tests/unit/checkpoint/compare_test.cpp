@@ -68,6 +68,39 @@ TEST(Compare, NamesWhatDiffers) {
   EXPECT_THAT(found.extra, ElementsAre("new", "renamed"));
 }
 
+// The largest magnitude of the tensor, in either, is what differences are held against.
+TEST(Compare, WithinATolerance) {
+  const TestFolder a, b;
+  const auto pair = [&](float in_a, float in_b, double tolerance) {
+    for (const auto& [folder, value] : {std::pair(&a, in_a), std::pair(&b, in_b)}) {
+      std::filesystem::remove_all(folder->at("step-1"));
+      save(world_of(1, 1), folder->path(), 1, [value](CheckpointRank& rank) {
+        rank.tensors.clear();
+        rank.add("small", {2, 3}, {}, DType::fp32);
+        rank.add("w", {2, 3}, {}, DType::fp32);
+        rank.fill(1);
+        const std::vector<float> values = {value, 4, -8, 0, 0, 0};
+        rank.arguments.device->write(rank.tensors[1].tensor, values.data());
+      });
+    }
+    return compare_checkpoints(a.at("step-1"), b.at("step-1"), tolerance);
+  };
+  const CheckpointComparison strict = pair(1, 1.5F, 0);
+  EXPECT_FALSE(strict.same());
+  ASSERT_NE(strict.largest(), nullptr);
+  EXPECT_EQ(strict.largest()->name, "w");
+  EXPECT_EQ(strict.largest()->most, 0.5);
+  EXPECT_EQ(strict.largest()->relative(), 0.5 / 8);
+  const CheckpointComparison within = pair(1, 1.5F, 0.0625);
+  EXPECT_TRUE(within.same());
+  EXPECT_EQ(within.equal, 1);
+  ASSERT_EQ(within.within.size(), 1U);
+  EXPECT_EQ(within.largest(), &within.within[0]);
+  EXPECT_FALSE(pair(1, 1.5F, 0.0624).same());
+  EXPECT_FALSE(pair(1, 1 + 1e-6F, 0).same()) << "without a tolerance bits count";
+  EXPECT_EQ(pair(1, 1, 1).largest(), nullptr);
+}
+
 TEST(Compare, OtherShapesAndDamage) {
   const TestFolder a, b;
   const auto add = [](const Shape& shape) {

@@ -83,6 +83,19 @@ TEST_F(Parts, Mistakes) {
       ThrowsMessage<Error>("metric \"m\" is partial over ep; it can be over tp, cp and dp"));
 }
 
+TEST_F(Parts, AComponentDeclaresItsCountsOnce) {
+  const auto none = [](std::span<const double>) { return std::vector<LayerMetric>(); };
+  EXPECT_EQ(parts_.counts({.size = 4, .metrics = none}, "layers.0.mlp"), 0);
+  EXPECT_EQ(parts_.counts({.size = 4, .metrics = none}, "layers.1.mlp"), 1);
+  EXPECT_EQ(parts_.counts({.size = 4, .metrics = none}, "layers.0.mlp"), 0) << "of another stage";
+  EXPECT_THAT(
+      [&] { parts_.counts({.size = 4, .sets = 2, .metrics = none}, "layers.0.mlp"); },
+      ThrowsMessage<Error>("layers.0.mlp counts two things: a component declares its counts once"));
+  EXPECT_THAT([&] { parts_.counts({.size = 4, .metrics = {}}, "layers.2.mlp"); },
+              ThrowsMessage<Error>("layers.2.mlp counts 4 integers in 1 sets: it needs at least "
+                                   "one, and metrics made of them"));
+}
+
 TEST_F(Parts, BuffersAreWholeAndOfTheMainDtypeWhereTheyAreSaved) {
   const Buffer& bias = parts_.declare(BufferSpec{.name = "bias", .shape = {3}}, "a", DType::fp64);
   EXPECT_EQ(bias.name, "a.bias");

@@ -174,6 +174,7 @@ TEST(MetricsFile, HasOneObjectAStep) {
   second.skipped_steps = 1;
   second.loss_scale = 512;
   second.metrics = {{"aux", 0.1}};
+  second.by_layer = {{"aux", {0.25, 0.5}}};
   metrics(folder, 0, run_start(), step_end(1, 5), second, Validation{2, 0.7}, RunEnd{2, 1, false});
   const auto objects = metrics_of(folder);
   ASSERT_EQ(objects.size(), 2U);
@@ -186,6 +187,7 @@ TEST(MetricsFile, HasOneObjectAStep) {
   EXPECT_EQ(objects[1]["skipped_steps"], 1);
   EXPECT_EQ(objects[1]["loss_scale"], 512);
   EXPECT_EQ(objects[1]["aux"], 0.1);
+  EXPECT_EQ(objects[1]["aux_by_layer"], json::parse("[0.25,0.5]"));
 }
 
 TEST(MetricsFile, HasAStepBeforeItsCheckpointIsCommitted) {
@@ -416,6 +418,7 @@ std::string report(const TestFolder& folder,
 MemoryUse memory_use() {
   MemoryUse use;
   use.step = 2;
+  use.rank = 1;
   use.stats.peak[static_cast<std::size_t>(Category::activations)] = i64{3} << 20;
   use.stats.total_peak = i64{4} << 20;
   use.stats.reserved = i64{5} << 20;
@@ -454,6 +457,7 @@ TEST(Report, ShowsTheRunOnOnePage) {
                            "now 0.0003",
                            ">Tokens per second</text>",
                            ">aux</text>",
+                           "<h2>Memory of rank 1, the fullest of 2, at its peak</h2>",
                            ">activations</text>",
                            ">3.0 MiB</text>",
                            ">reserved</text>",

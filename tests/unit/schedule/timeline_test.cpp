@@ -17,6 +17,8 @@ using ::testing::HasSubstr;
 
 using enum Action::Kind;
 
+constexpr PlayedTimes kUnits{"units", "given times"};
+
 const GivenSchedule& two_ranks() {
   static const GivenSchedule kSchedule(
       {{{F, 0}, {F, 1}, {B, 0}, {B, 1}}, {{F, 0}, {B, 0}, {F, 1}, {B, 1}}}, 2);
@@ -118,10 +120,10 @@ TEST(Timeline, GathersRunBesideUntilTheyAreRead) {
   EXPECT_EQ(timeline.asides[0][0].hidden, 0) << "nothing can run before it";
   EXPECT_EQ(timeline.asides[0][1].hidden, 0.25) << "the embedding";
   EXPECT_EQ(hidden, 0.5) << "both phases of the block";
-  const std::string svg = draw_svg(timeline, 1, "gathers", "units");
+  const std::string svg = draw_svg(timeline, 1, "gathers", kUnits);
   EXPECT_THAT(svg, HasSubstr("<title>bucket 0, parameters gathered: 2 to 3</title>"));
   EXPECT_THAT(svg, HasSubstr(">parameters gathered</text>"));
-  EXPECT_THAT(draw_svg(play(orders_of(two_ranks(), shape_of(2, 2))), 1, "none", "units"),
+  EXPECT_THAT(draw_svg(play(orders_of(two_ranks(), shape_of(2, 2))), 1, "none", kUnits),
               ::testing::Not(HasSubstr("gathered")));
 }
 
@@ -145,7 +147,7 @@ TEST(Timeline, WhatIsComputedAgainIsNoWaiting) {
   EXPECT_THAT(timeline.busy, ElementsAre(4));
   EXPECT_EQ(timeline.bubble(), 0);
   EXPECT_THAT(timeline.live(one_stage(1)), ElementsAre(ElementsAre(1)));
-  const std::string svg = draw_svg(timeline, 1, "again", "units");
+  const std::string svg = draw_svg(timeline, 1, "again", kUnits);
   EXPECT_THAT(svg, ::testing::HasSubstr("<title>forward again of microbatch 0, chunk 0: "));
   EXPECT_THAT(svg, ::testing::HasSubstr(">forward again</text>"));
 }
@@ -180,9 +182,9 @@ TEST(Timeline, TheBubbleIsBetweenTheFirstComputeActionAndTheLast) {
 }
 
 TEST(Timeline, DrawsToScale) {
-  const std::string svg =
-      draw_svg(play(orders_of(two_ranks(), shape_of(2, 2))), 1, "a <b> & c", "hours");
-  EXPECT_THAT(svg, ::testing::HasSubstr("a &lt;b&gt; &amp; c: bubble 33.3%"));
+  const std::string svg = draw_svg(
+      play(orders_of(two_ranks(), shape_of(2, 2))), 1, "a <b> & c", {"hours", "given times"});
+  EXPECT_THAT(svg, ::testing::HasSubstr("a &lt;b&gt; &amp; c: bubble 33.3% (given times)"));
   // Nine units on 600 pixels: the first backward of rank 0 is 2 of them, from 4 on.
   EXPECT_THAT(svg,
               ::testing::HasSubstr("<title>backward of microbatch 0, chunk 0: 4 to 6</title><rect "

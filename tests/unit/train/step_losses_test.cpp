@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
+
 #include "kernel/model/model_parts.hpp"
 #include "tessera/error.hpp"
 #include "tessera/ops/update.hpp"
@@ -119,6 +121,47 @@ TEST(StepLoss, WhatRanksShareCountsOnce) {
                                        Pair("peak", 0),
                                        Pair("peak_of_data", -3),
                                        Pair("balance", 6)));
+  });
+}
+
+// Of two tensor and two data ranks; layers report by what they counted over all of them.
+TEST(StepLoss, CountsAreMadeIntoMetricsOfTheirSums) {
+  testing::LocalWorldOptions options;
+  options.layout = {.world = 4, .tensor = 2};
+  world().run(options, [](LocalRank& rank) {
+    ModelParts parts(rank.mesh());
+    const LossTerm lm{parts.loss({.name = "lm"})};
+    const auto told = [](std::span<const double> sums) {
+      return std::vector<LayerMetric>{{"most", std::ranges::max(sums), MetricReduce::max},
+                                      {"first", sums[0], MetricReduce::mean},
+                                      {"last", sums.back(), MetricReduce::sum}};
+    };
+    const Counts a{parts.counts({.size = 3, .metrics = told}, "a")};
+    const Counts b{parts.counts({.size = 2, .sets = 2, .metrics = told}, "b")};
+    StepLosses losses(parts, 2, rank.mesh(), rank.device());
+    Context& cx = rank.context();
+    const Tensor of_a = rank.tensor({2, 2}, DType::i32, {0, 1, 1, 3});  // 3: of no expert
+    const Tensor of_b = rank.tensor({1, 2}, DType::i32, {1, -1});
+    for (int step = 1; step <= 2; ++step) {
+      losses.begin(cx, rank.tensor({1}, DType::i64, {1}), rank.mesh().data_context());
+      losses.add_loss(cx, lm, rank.tensor({1}, DType::fp64, {1}));
+      for (int microbatch = 0; microbatch < step; ++microbatch) losses.count(cx, a, 0, of_a);
+      losses.count(cx, b, 1, of_b);
+      losses.keep(cx);
+    }
+    const auto rows = losses.flush(cx);
+    using ::testing::ElementsAre;
+    using ::testing::Pair;
+    for (const double step : {1, 2}) {
+      const StepLosses::Row& row = rows.at(static_cast<std::size_t>(step) - 1);
+      EXPECT_EQ(row.loss, 2) << "of two data ranks";
+      EXPECT_THAT(row.metrics,
+                  ElementsAre(Pair("most", 8 * step), Pair("first", 2 * step), Pair("last", 4)));
+      EXPECT_THAT(row.by_layer,
+                  ElementsAre(Pair("most", ElementsAre(8 * step, 4)),
+                              Pair("first", ElementsAre(4 * step, 0)),
+                              Pair("last", ElementsAre(0, 4))));
+    }
   });
 }
 
