@@ -1,6 +1,5 @@
 #include "registration.hpp"
 
-#include <cpuid.h>
 #include <dnnl.hpp>
 
 #include <array>
@@ -10,6 +9,7 @@
 #include <span>
 #include <unordered_map>
 
+#include "isa.hpp"
 #include "tessera/hash.hpp"
 #include "tessera/parallel_for.hpp"
 
@@ -173,11 +173,6 @@ void run_degenerate(const MatmulArgs& args) {
     float* row = args.out.as<float>() + i * args.out.strides[0];
     for (i64 j = 0; j < args.out.shape[1]; ++j) row[j] = bias != nullptr ? bias[j] : 0.0F;
   }
-}
-
-bool has_amx() {
-  unsigned a = 0, b = 0, c = 0, d = 0;
-  return __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (d & bit_AMX_BF16) != 0;
 }
 
 /// Who multiplies bf16: oneDNN where the processor has tiles of its own (AMX), else ours. The
