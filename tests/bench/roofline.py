@@ -4,6 +4,11 @@
 Runs build/bench/ops_bench and peaks_bench (build with -DTESSERA_BENCH=ON) with one thread and
 reads processor time. Attainable is the roofline: the FLOPs of registers or the bytes of a memcpy as
 large, whichever bounds the operation more. Counts are those of the small model of train_step.py.
+
+With --compare the operations that multiply are timed under settings of the environment instead,
+which take turns:
+
+    roofline.py --compare "" "TESSERA_CPU_ISA=amx" "TESSERA_CPU_ISA=amx TESSERA_CPU_BF16=tiles"
 """
 
 import argparse
@@ -40,14 +45,15 @@ COUNTS = {
 }
 
 
-def run(program, dtype, repetitions, wanted="."):
+def run(program, dtype, repetitions, wanted=".", settings=None):
     """Name -> median of a benchmark's processor time in seconds and its rates."""
     binary = BUILD / "bench" / program
     if not binary.exists():
         sys.exit(f"{binary} is not built; configure with -DTESSERA_BENCH=ON")
     command = [binary, "--benchmark_format=json", f"--benchmark_repetitions={repetitions}",
                f"--benchmark_filter={wanted}", "--benchmark_min_time=0.05"]
-    environment = {**os.environ, "TESSERA_BENCH_THREADS": "1", "TESSERA_BENCH_DTYPE": dtype}
+    environment = {**os.environ, "TESSERA_BENCH_THREADS": "1", "TESSERA_BENCH_DTYPE": dtype,
+                   **(settings or {})}
     output = subprocess.run(
         command, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment
     ).stdout
@@ -82,11 +88,37 @@ def rate(value):
     return f"{value / 1e9:.0f}" if value else ""
 
 
+def compare(dtype, repetitions, choices):
+    """One table of all choices: GFLOP/s, and the products and attention of a step in ms."""
+    multiplying = [name for name in COUNTS if name.startswith(("matmul", "linear", "attention"))]
+    wanted = "^(" + "|".join(multiplying) + ")$"
+    settings = [dict(part.split("=", 1) for part in choice.split()) for choice in choices]
+    rounds = [[run("ops_bench", dtype, 1, wanted, one) for one in settings]
+              for _ in range(repetitions)]
+    print(f"{cpu_model()}; {dtype}, one thread, GFLOP/s of processor time, median of "
+          f"{repetitions}\n")
+    print("| operation | " + " | ".join(choice or "as it is" for choice in choices) + " |")
+    print("|---|" + "---|" * len(choices))
+    steps = [0] * len(choices)
+    for name in multiplying:
+        cells = []
+        for i in range(len(choices)):
+            seconds = statistics.median(taken[i][name][0] for taken in rounds)
+            steps[i] += seconds * COUNTS[name]
+            cells.append(rate(rounds[0][i][name][1] / seconds))
+        print(f"| {name} | " + " | ".join(cells) + " |")
+    print("| of a step, ms | " + " | ".join(f"{1e3 * step:.0f}" for step in steps) + " |")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--dtype", choices=("fp32", "bf16"), default="bf16")
     parser.add_argument("--repetitions", type=int, default=5)
+    parser.add_argument("--compare", nargs="+", metavar="SETTINGS",
+                        help='settings of the environment, as "A=1 B=2", timed in one table')
     options = parser.parse_args()
+    if options.compare:
+        return compare(options.dtype, options.repetitions, options.compare)
     roof = Roof(options.dtype, options.repetitions)
     wanted = "^(" + "|".join(COUNTS) + ")$"
     taken = run("ops_bench", options.dtype, options.repetitions, wanted)

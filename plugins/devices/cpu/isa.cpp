@@ -1,49 +1,87 @@
 #include "isa.hpp"
 
+#include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
+#include <string_view>
 
 #include "tessera/error.hpp"
 
 namespace tessera::cpu {
 namespace {
 
-bool supports_avx2() {
+bool has_avx2() {
   return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
          __builtin_cpu_supports("f16c");
 }
 
-bool supports_avx512() {
-  return supports_avx2() && __builtin_cpu_supports("avx512f") &&
-         __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-         __builtin_cpu_supports("avx512vl");
+bool has_avx512() {
+  return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
 }
 
-bool supports_avx512_bf16() { return supports_avx512() && __builtin_cpu_supports("avx512bf16"); }
+bool has_avx512_bf16() { return has_avx512() && __builtin_cpu_supports("avx512bf16"); }
+
+/// Whether the processor multiplies tiles of bf16 and the system saves their registers (Intel SDM,
+/// volume 1, chapters 13 and 18).
+bool has_amx() {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  constexpr unsigned kBits = bit_AMX_BF16 | bit_AMX_TILE;
+  if (!has_avx512_bf16() || __get_cpuid_count(7, 0, &a, &b, &c, &d) == 0 || (d & kBits) != kBits) {
+    return false;
+  }
+  unsigned low = 0, high = 0;
+  asm volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+  constexpr unsigned kTiles = 3U << 17;  // their configuration and their data
+  return (low & kTiles) == kTiles;
+}
+
+/// Linux gives a process tile registers when it asks (Documentation/arch/x86/xstate.rst). 0, or
+/// why not.
+int ask_for_tiles() {
+  constexpr long kRequest = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILE_DATA
+  return syscall(SYS_arch_prctl, kRequest, kTileData) == 0 ? 0 : errno;
+}
 
 struct InstructionSet {
-  std::string_view name;
   const Kernels& kernels;
-  bool here;
+  bool (*here)();
+  bool unasked = true;  ///< may be taken when no name is given
 };
 
 }  // namespace
 
 const Kernels& choose_kernels() {
-  const InstructionSet sets[] = {{"avx512_bf16", avx512_bf16::kKernels, supports_avx512_bf16()},
-                                 {"avx512", avx512::kKernels, supports_avx512()},
-                                 {"avx2", avx2::kKernels, supports_avx2()},
-                                 {"baseline", baseline::kKernels, true}};
+  // Tiles wait to be asked for: nobody has measured them yet (README.md).
+  const InstructionSet sets[] = {{amx::kKernels, has_amx, false},
+                                 {amx_emulated::kKernels, has_avx2, false},
+                                 {avx512_bf16::kKernels, has_avx512_bf16},
+                                 {avx512::kKernels, has_avx512},
+                                 {avx2::kKernels, has_avx2},
+                                 {baseline::kKernels, [] { return true; }}};
   const char* wanted = std::getenv("TESSERA_CPU_ISA");
   const bool any = wanted == nullptr || *wanted == '\0';
-  for (const InstructionSet& set : sets) {
-    if (any ? !set.here : set.name != wanted) continue;
-    require(set.here,
+  for (const auto& [kernels, here, unasked] : sets) {
+    const std::string_view name = kernels.isa;
+    if (any ? !unasked || !here() : name != wanted) continue;
+    require(here(),
             "TESSERA_CPU_ISA={}: this processor has no {}; unset it or name another",
-            set.name,
-            set.name);
-    return set.kernels;
+            name,
+            name);
+    const int refused = name == "amx" ? ask_for_tiles() : 0;
+    require(
+        refused == 0,
+        "TESSERA_CPU_ISA=amx: the system gives this process no tile registers (arch_prctl: {}); "
+        "name avx512_bf16",
+        std::strerror(refused));
+    return kernels;
   }
-  fail("TESSERA_CPU_ISA={}: known are baseline, avx2, avx512 and avx512_bf16", wanted);
+  fail("TESSERA_CPU_ISA={}: known are baseline, avx2, avx512, avx512_bf16, amx and amx_emulated",
+       wanted);
 }
 
 }  // namespace tessera::cpu

@@ -49,5 +49,11 @@ extern const Kernels kKernels;
 namespace avx512_bf16 {
 extern const Kernels kKernels;
 }
+namespace amx {
+extern const Kernels kKernels;
+}
+namespace amx_emulated {
+extern const Kernels kKernels;
+}
 
 }  // namespace tessera::cpu

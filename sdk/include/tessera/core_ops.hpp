@@ -92,15 +92,15 @@ using HostOperations = OperationList<FillArgs,
 /// an error only where it is launched.
 class CoreOps {
  public:
-  explicit CoreOps(const Device& device) : handles_(CoreOperations::handles(device)) {}
+  explicit CoreOps(const Device& device) : handles_(device) {}
   template <class Args>
   const Operation<Args>& of() const {
     static_assert(CoreOperations::contains<Args>, "no core operation: run it by a handle of yours");
-    return std::get<Operation<Args>>(handles_);
+    return handles_.of<Args>();
   }
 
  private:
-  CoreOperations::Handles handles_;
+  OperationHandles<CoreOperations> handles_;
 };
 
 }  // namespace tessera

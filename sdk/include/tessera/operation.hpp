@@ -6,7 +6,6 @@
 #include <iterator>
 #include <string>
 #include <string_view>
-#include <tuple>
 #include <type_traits>
 #include <utility>
 
@@ -167,7 +166,6 @@ struct Joined<OperationList<First...>, OperationList<Second...>, Rest...>
 /// Operations by the types of their arguments.
 template <OperationArgs... Args>
 struct OperationList {
-  using Handles = std::tuple<Operation<Args>...>;
   static constexpr std::size_t kSize = sizeof...(Args);
   template <class Wanted>
   static constexpr bool contains = (std::is_same_v<Wanted, Args> || ...);
@@ -177,11 +175,25 @@ struct OperationList {
   using Without = typename detail::Joined<
       std::conditional_t<Other::template contains<Args>, OperationList<>, OperationList<Args>>...>::
       List;
-  static Handles handles(const Device& device) { return Handles(Operation<Args>(device)...); }
   /// Calls f.template operator()<Args>() for each, in order.
   template <class F>
   static void for_each(F&& f) {
     (f.template operator()<Args>(), ...);
+  }
+};
+
+/// A handle to each operation of a list. They are bases, not a std::tuple, whose type compilers
+/// spell once an element in every source that sees it.
+template <class List>
+class OperationHandles;
+
+template <OperationArgs... Args>
+class OperationHandles<OperationList<Args...>> : Operation<Args>... {
+ public:
+  explicit OperationHandles(const Device& device) : Operation<Args>(device)... {}
+  template <class Wanted>
+  const Operation<Wanted>& of() const {
+    return *this;
   }
 };
 

@@ -104,7 +104,8 @@ void add_attention_cases(Cases& cases) {
                                  {1, 33, 33, 3, 3, 8},
                                  {2, 17, 17, 4, 1, 64},
                                  {1, 127, 127, 2, 2, 33},
-                                 {1, 150, 150, 1, 1, 16}};
+                                 {1, 150, 150, 1, 1, 16},
+                                 {1, 70, 150, 2, 1, 96}};
   for (const AttentionSize& s : sizes) {
     const std::string name = fmt::format(
         "b{} sq{} sk{} H{} K{} d{}", s.batch, s.queries, s.keys, s.heads, s.kv_heads, s.features);

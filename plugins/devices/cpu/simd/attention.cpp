@@ -92,7 +92,7 @@ void forward_queries(const AttentionArgs& args,
   for (i64 key = 0; key < seen_by_last; key += kBlock) {
     // Keys of this block that any of the queries sees.
     const i64 depth = seen_by_last - key < kBlock ? seen_by_last - key : kBlock;
-    const i64 columns = round_up(depth, kLanes);
+    const i64 columns = round_up(depth, kColumnUnit);
     const int vectors = static_cast<int>(columns / kLanes);
     block_product(Left<false, Word<T>>{scratch.q, size.padded},
                   scratch.k_columns + key * size.padded,
@@ -182,13 +182,13 @@ template <>
 i64 workspace_bytes(const AttentionArgs& args) {
   const Sizes size(args);
   i64 floats = 0;
-  with_storage(args.q.dtype, [&]<class T>(T) { floats = Scratch<T>(size, nullptr).floats; });
+  with_factors(args.q.dtype, [&]<class T>(T) { floats = Scratch<T>(size, nullptr).floats; });
   return slots_for(units_of(size)) * floats * static_cast<i64>(sizeof(float));
 }
 
 template <>
 void run(const AttentionArgs& args, void* workspace) {
-  with_storage(args.q.dtype, [&]<class T>(T) { forward<T>(args, workspace); });
+  with_factors(args.q.dtype, [&]<class T>(T) { forward<T>(args, workspace); });
 }
 
 }  // namespace tessera::cpu::TESSERA_ISA

@@ -113,7 +113,7 @@ void backward_queries(const AttentionBackwardArgs& args,
   for (i64 key = 0; key < seen_by_last; key += kBlock) {
     // Keys of this block that any of the queries sees.
     const i64 n = seen_by_last - key < kBlock ? seen_by_last - key : kBlock;
-    const i64 columns = round_up(n, kLanes);
+    const i64 columns = round_up(n, kColumnUnit);
     const int vectors = static_cast<int>(columns / kLanes);
     const i64 at = key * size.padded;
     block_product(Left<false, Word<T>>{scratch.q, size.padded},
@@ -239,13 +239,13 @@ template <>
 i64 workspace_bytes(const AttentionBackwardArgs& args) {
   const Sizes size(args);
   i64 floats = 0;
-  with_storage(args.q.dtype, [&]<class T>(T) { floats = Scratch<T>(size, nullptr).floats; });
+  with_factors(args.q.dtype, [&]<class T>(T) { floats = Scratch<T>(size, nullptr).floats; });
   return slots_for(units_of(size)) * floats * static_cast<i64>(sizeof(float));
 }
 
 template <>
 void run(const AttentionBackwardArgs& args, void* workspace) {
-  with_storage(args.q.dtype, [&]<class T>(T) { backward<T>(args, workspace); });
+  with_factors(args.q.dtype, [&]<class T>(T) { backward<T>(args, workspace); });
 }
 
 }  // namespace tessera::cpu::TESSERA_ISA

@@ -13,10 +13,9 @@ namespace {
 constexpr i64 kBlock = 64;    // keys; a multiple of every kLanes
 constexpr i64 kQueries = 32;  // fewer: less of the blocks on the diagonal is for nothing
 constexpr int kBlockVectors = kBlock / kLanes;
+constexpr i64 kColumnUnit = kOnTiles ? 32 : kLanes;  // of the scores that are computed
 constexpr float kMinusInfinity = -__builtin_inff();
 constexpr double kLog2E = 1.4426950408889634;
-
-inline i64 round_up(i64 n, i64 unit) { return (n + unit - 1) / unit * unit; }
 
 /// The [positions, d] matrix of one sample's head in a tensor [b, s, heads, d].
 template <class T>
@@ -71,6 +70,7 @@ inline void pack_right(Head<const T> from, i64 first, i64 n, i64 d, i64 padded, 
     const Factor<T> lines = {from[first], 1, from.stride};
     for (i64 c = 0; c < padded; c += kLanes) {
       pack_slab(lines, c, d - c < kLanes ? d - c : kLanes, n, to + c, padded);
+      clear_steps(to + c, steps_of<T>(n), padded);
     }
   }
 }
@@ -104,7 +104,7 @@ struct Sizes {
 };
 
 /// The first rows and `columns` of a block of scores as a left factor: as they are, or rounded to
-/// pairs of neighbours in `words`. Columns are a multiple of kLanes.
+/// pairs of neighbours in `words`. Columns are a multiple of kColumnUnit.
 template <class T>
 inline Left<false, Word<T>> rows_of_scores(float* scores, i64 rows, i64 columns, Word<T>* words) {
   if constexpr (kDepth<T> == 1) {
@@ -120,21 +120,38 @@ inline Left<false, Word<T>> rows_of_scores(float* scores, i64 rows, i64 columns,
 }
 
 /// The same block transposed: its inner dimension are the rows, in pairs of which the last may lack
-/// its second.
+/// its second. On tiles a column's pairs lie side by side, zero beyond the rows.
 template <class T>
-inline Left<true, Word<T>> columns_of_scores(float* scores, i64 rows, i64 columns, Word<T>* words) {
+inline auto columns_of_scores(float* scores, i64 rows, i64 columns, Word<T>* words) {
   if constexpr (kDepth<T> == 1) {
-    return {scores, kBlock};
+    return Left<true, Word<T>>{scores, kBlock};
   } else {
-    for (i64 row = 0; row < rows; row += 2) {
-      const float *first = scores + row * kBlock, *second = first + kBlock;
-      Word<T>* to = words + row / 2 * kBlock;
-      for (i64 j = 0; j < columns; j += kLanes) {
-        const F next = row + 1 < rows ? load(second + j) : F{};
-        store_words(to + j, Packed<T>::pair(load(first + j), next));
+    const auto pair = [=](i64 row, i64 j) {
+      const float *first = scores + row * kBlock + j, *second = first + kBlock;
+      return Packed<T>::pair(load(first), row + 1 < rows ? load(second) : F{});
+    };
+    if constexpr (kOnTiles) {
+      constexpr i64 kPairs = kQueries / 2;
+      for (i64 at = 0; at < kPairs; at += kLanes) {
+        for (i64 j = 0; j < columns; j += kLanes) {
+          F pairs[kLanes];
+          for (i64 i = 0; i < kLanes; ++i) {
+            const i64 row = 2 * (at + i);
+            pairs[i] = row < rows ? pair(row, j) : F{};
+          }
+          transpose(pairs);
+          for (i64 i = 0; i < kLanes; ++i) store_words(words + (j + i) * kPairs + at, pairs[i]);
+        }
       }
+      return Left<false, Word<T>>{words, kPairs};
+    } else {
+      for (i64 row = 0; row < rows; row += 2) {
+        for (i64 j = 0; j < columns; j += kLanes) {
+          store_words(words + row / 2 * kBlock + j, pair(row, j));
+        }
+      }
+      return Left<true, Word<T>>{words, kBlock};
     }
-    return {words, kBlock};
   }
 }
 
@@ -192,6 +209,7 @@ class Carver {
 template <class Unit>
 inline void for_units(i64 units, i64 slots, float* scratch, i64 scratch_floats, Unit&& unit) {
   parallel_for(slots, 1, [&](i64 begin, i64 end) {
+    const TileScope tiles;
     for (i64 slot = begin; slot < end; ++slot) {
       for (i64 i = units * slot / slots; i < units * (slot + 1) / slots; ++i) {
         unit(i, scratch + slot * scratch_floats);

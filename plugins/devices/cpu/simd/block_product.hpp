@@ -1,16 +1,14 @@
 #pragma once
+#include "simd/tile.hpp"
 #include "simd/words.hpp"
+
+#if defined(TESSERA_BASE_ISA)
+#include "simd/tile_sums.hpp"
+#endif
 
 // Products of blocks that fit a core's cache, for attention.
 namespace tessera::cpu::TESSERA_ISA {
 namespace {
-
-// As many sums as registers hold together with a row of b and a factor; both counts divide blocks.
-#if defined(__AVX512F__)
-constexpr int kTileRows = 4, kTileVectors = 4;
-#else
-constexpr int kTileRows = 6, kTileVectors = 2;
-#endif
 
 /// A left factor: word (i, p) at data[i · stride + p], or data[p · stride + i] transposed.
 template <bool kTransposed, class Word>
@@ -21,6 +19,47 @@ struct Left {
     return kTransposed ? data[p * stride + i] : data[i * stride + p];
   }
 };
+
+#if defined(TESSERA_BASE_ISA)
+
+/// c [rows, columns] = or += a [rows, depth] · b [depth, columns], depth in words. Whole tiles are
+/// computed: c and a have room for rows, columns and steps up to them, and the words of steps
+/// beyond depth are zero.
+inline void block_product(Left<false, u32> a,
+                          const u32* b,
+                          i64 b_stride,
+                          float* c,
+                          i64 c_stride,
+                          i64 rows,
+                          i64 columns,
+                          i64 depth,
+                          bool accumulate) {
+  for (i64 i = 0; i < rows; i += kSumSide) {
+    const auto* row = reinterpret_cast<const std::byte*>(a.data + i * a.stride);
+    const LeftRows left = {row, 4 * a.stride, kSumSide};
+    for (i64 j = 0; j < columns; j += kSumSide) {
+      float* const to = c + i * c_stride + j;
+      with_tiles(rows - i, columns - j, [&]<int kRows, int kColumns>() {
+        for_sums<kRows, kColumns>([&](auto tile, i64 r, i64 k) {
+          if (!accumulate) return tile.zero();
+          tile.load(to + r * c_stride + k, c_stride);
+        });
+        add_to_sums<kRows, kColumns>(left, b + j, b_stride, round_up(depth, kStepUnit));
+        for_sums<kRows, kColumns>(
+            [&](auto tile, i64 r, i64 k) { tile.store(to + r * c_stride + k, c_stride); });
+      });
+    }
+  }
+}
+
+#else
+
+// As many sums as registers hold together with a row of b and a factor; both counts divide blocks.
+#if defined(__AVX512F__)
+constexpr int kTileRows = 4, kTileVectors = 4;
+#else
+constexpr int kTileRows = 6, kTileVectors = 2;
+#endif
 
 /// c (+)= a · b for kRows rows and kVectors vectors of columns, held in registers throughout.
 template <int kRows, int kVectors, bool kTransposed, class Word>
@@ -102,6 +141,8 @@ inline void block_product(Left<kTransposed, Word> a,
     tiles_of_rows<1, 8>(a, b + j, b_stride, c + j, c_stride, rows, depth, accumulate);
   }
 }
+
+#endif
 
 }  // namespace
 }  // namespace tessera::cpu::TESSERA_ISA

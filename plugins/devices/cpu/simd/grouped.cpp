@@ -53,9 +53,10 @@ template <class T>
 struct Room {
   i64 panel_words, group_rows, words;
   Room(i64 rows, i64 depth, bool in_place) {
-    const i64 steps = steps_of<T>(depth), word = static_cast<i64>(sizeof(typename Packed<T>::Word));
-    const i64 fit = kGroupBytes / (steps * word + 1) / kLanes * kLanes;
-    group_rows = at_most(fit < kLanes ? kLanes : fit, round_up(rows, kLanes));
+    const i64 steps = packed_steps<T>(depth);
+    const i64 word = static_cast<i64>(sizeof(typename Packed<T>::Word));
+    const i64 fit = kGroupBytes / (steps * word + 1) / kRowUnit * kRowUnit;
+    group_rows = at_most(fit < kRowUnit ? kRowUnit : fit, round_up(rows, kRowUnit));
     panel_words = steps * kPanel;
     words = round_up(panel_words + (in_place ? 0 : steps * group_rows), kLanes);
   }
@@ -95,8 +96,7 @@ void product(const Room<T>& room,
   const auto multiply = [&](const auto& group, i64 row, i64 height) {
     for (i64 first = 0; first < columns; first += kPanel) {
       const i64 width = at_most(kPanel, columns - first);
-      pack_slabs(
-          b, first, width, depth, [=](i64 slab) { return space + slab * kLanes; }, kPanel);
+      pack_panels(b, first, width, depth, [=](i64 slab) { return space + slab * kLanes; });
       const bool more = b.depth_stride != 1 && first + kPanel < columns;
       Ahead<T> next{b.data + first + kPanel, b.depth_stride, more ? depth : 0};
       for (i64 i = 0; i < height; i += kPackedRows) {
@@ -112,9 +112,8 @@ void product(const Room<T>& room,
   }
   for (i64 row = 0; row < rows; row += room.group_rows) {
     const i64 height = at_most(room.group_rows, rows - row);
-    pack_slabs(
-        a, row, height, depth, [=](i64 slab) { return packed + slab * kLanes * steps; }, kLanes);
-    multiply(SlabGroup<Word>{packed}, row, height);
+    pack_group(a, row, height, depth, packed);
+    multiply(PackedGroup<Word>{packed}, row, height);
   }
 }
 
@@ -152,6 +151,7 @@ void multiply(const GroupedMatmulArgs& args, void* workspace) {
   const bool transposed = args.transpose_b;
   auto* const words = static_cast<typename Packed<T>::Word*>(workspace);
   parallel_for(grid.size(), 1, [=, &experts](i64 from, i64 until) {
+    const TileScope tiles;
     for (i64 part = from; part < until; ++part) {
       const i64 row_part = part / grid.column_parts, column_part = part % grid.column_parts;
       const i64 top = m * row_part / grid.row_parts, bottom = m * (row_part + 1) / grid.row_parts;
@@ -185,6 +185,7 @@ void add_weights(const GroupedWeightArgs& args, void* workspace) {
   Sum* const out = args.out.as<Sum>();
   auto* const words = static_cast<typename Packed<T>::Word*>(workspace);
   parallel_for(grid.size(), 1, [=, &experts](i64 from, i64 until) {
+    const TileScope tiles;
     for (i64 part = from; part < until; ++part) {
       const i64 row_part = part / grid.column_parts, column_part = part % grid.column_parts;
       const i64 top = k * row_part / grid.row_parts;
@@ -209,25 +210,25 @@ void add_weights(const GroupedWeightArgs& args, void* workspace) {
 template <>
 i64 workspace_bytes(const GroupedMatmulArgs& args) {
   i64 bytes = 0;
-  with_storage(args.a.dtype, [&]<class T>(T) { bytes = bytes_for<T>(args); });
+  with_factors(args.a.dtype, [&]<class T>(T) { bytes = bytes_for<T>(args); });
   return bytes;
 }
 
 template <>
 void run(const GroupedMatmulArgs& args, void* workspace) {
-  with_storage(args.a.dtype, [&]<class T>(T) { multiply<T>(args, workspace); });
+  with_factors(args.a.dtype, [&]<class T>(T) { multiply<T>(args, workspace); });
 }
 
 template <>
 i64 workspace_bytes(const GroupedWeightArgs& args) {
   i64 bytes = 0;
-  with_storage(args.a.dtype, [&]<class T>(T) { bytes = bytes_for<T>(args); });
+  with_factors(args.a.dtype, [&]<class T>(T) { bytes = bytes_for<T>(args); });
   return bytes;
 }
 
 template <>
 void run(const GroupedWeightArgs& args, void* workspace) {
-  with_storage(args.a.dtype, [&]<class T>(T) {
+  with_factors(args.a.dtype, [&]<class T>(T) {
     if (args.out.dtype == DType::fp32) {
       add_weights<T, float>(args, workspace);
     } else {

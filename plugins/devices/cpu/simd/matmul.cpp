@@ -34,7 +34,7 @@ struct Cut {
     c.n = args.out.shape[1];
     c.k = args.a.shape[args.transpose_a ? 0 : 1];
     c.depth = at_most(c.k, kDepth);
-    c.steps = steps_of<T>(c.depth);
+    c.steps = packed_steps<T>(c.depth);
     const i64 word = static_cast<i64>(sizeof(typename Packed<T>::Word));
     c.panel_words = c.steps * kPanel;
     c.panels = (c.n + kPanel - 1) / kPanel;
@@ -44,7 +44,7 @@ struct Cut {
     // Groups small enough that every thread gets four, if there are so many rows.
     const i64 threads = parallel_threads();
     const i64 rows = at_most(kGroupBytes / (c.steps * word + 1), c.m / (4 * threads));
-    c.group_rows = round_up(rows < 1 ? 1 : rows, kLanes);
+    c.group_rows = round_up(rows < 1 ? 1 : rows, kRowUnit);
     c.groups = (c.m + c.group_rows - 1) / c.group_rows;
     c.slots = at_most(c.groups, threads);
     c.own_rows = kHasWords<T> && !args.transpose_a && c.k % Packed<T>::kDepth == 0;
@@ -107,12 +107,13 @@ class Product {
         slab += begin;
         return block_ + slab / kPackedVectors * cut_.panel_words + slab % kPackedVectors * kLanes;
       };
-      pack_slabs(b_, column, columns, depth_, place, kPanel);
+      pack_panels(b_, column, columns, depth_, place);
     });
   }
 
   void multiply_block(i64 first, i64 panels) const {
     parallel_for(cut_.slots, 1, [=, this](i64 begin, i64 end) {
+      const TileScope tiles;
       for (i64 slot = begin; slot < end; ++slot) {
         const i64 last = cut_.groups * (slot + 1) / cut_.slots;
         for (i64 group = cut_.groups * slot / cut_.slots; group < last; ++group) {
@@ -126,38 +127,18 @@ class Product {
             }
           }
           Word* packed = groups_ + slot * cut_.group_words;
-          const auto place = [=, this](i64 slab) { return packed + slab * kLanes * steps_; };
-          pack_slabs(a_, row, rows, depth_, place, kLanes);
+          pack_group(a_, row, rows, depth_, packed);
           if (first == 0 && row_sums_) add_row_sums(packed, row, rows);
-          multiply_group(SlabGroup<Word>{packed}, first, panels, row, rows);
+          multiply_group(PackedGroup<Word>{packed}, first, panels, row, rows);
         }
       }
     });
   }
 
-  /// Sums of kSumSteps steps at a time keep rounding small.
   void add_row_sums(const Word* packed, i64 row, i64 rows) const {
-    constexpr i64 kSumSteps = 64;
-    constexpr int kChains = 4;
     for (i64 line = 0; line < rows; line += kLanes) {
-      const Word* words = packed + line * steps_;
-      F total = to_.first ? F{} : load(partial_sums_ + row + line);
-      for (i64 block = 0; block < steps_; block += kSumSteps) {
-        const i64 last = at_most(block + kSumSteps, steps_);
-        F chains[kChains] = {};
-        i64 step = block;
-        for (; step + kChains <= last; step += kChains) {
-#pragma GCC unroll 4
-          for (int c = 0; c < kChains; ++c) {
-            const F lanes = load_words(words + (step + c) * kLanes);
-            chains[c] = multiply_add(chains[c], Packed<T>::kOnes, lanes);
-          }
-        }
-        for (; step < last; ++step) {
-          chains[0] = multiply_add(chains[0], Packed<T>::kOnes, load_words(words + step * kLanes));
-        }
-        total += (chains[0] + chains[1]) + (chains[2] + chains[3]);
-      }
+      const F before = to_.first ? F{} : load(partial_sums_ + row + line);
+      const F total = add_row_totals<T>(before, packed, line, steps_);
       if (to_.last) {
         add_to(row_sums_, row + line, total, at_most(rows - line, kLanes));
       } else {
@@ -199,13 +180,18 @@ i64 bytes_for(const Cut& cut) {
 /// Calls f with values of the types of the factors and of the result.
 template <class Body>
 void with_types(const TensorArg& a, const TensorArg& out, Body&& f) {
-  with_storage(a.dtype, [&](auto data) {
+  const auto with_output = [&](auto data) {
     if (out.dtype == DType::fp32) {
       f(data, float{});
     } else {
       f(data, data);
     }
-  });
+  };
+  if constexpr (kOnTiles) {
+    with_output(Bf16{});
+  } else {
+    with_storage(a.dtype, with_output);
+  }
 }
 
 MatmulArgs product_of(const LinearWeightArgs& args) {

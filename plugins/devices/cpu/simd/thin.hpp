@@ -15,11 +15,8 @@ inline bool is_thin(const MatmulArgs& args) {
 
 /// sums[j] = dot product of `row` and line j of `lines`.
 template <int kColumns, class T>
-[[gnu::always_inline]] inline void dot_products(const T* row,
-                                                const T* lines,
-                                                i64 stride,
-                                                i64 depth,
-                                                float* sums) {
+[[gnu::always_inline]] inline void dot_products(
+    const T* row, const T* lines, i64 stride, i64 depth, float* sums) {
   F totals[kColumns] = {};
   for_vectors(depth, [&](i64 step, auto count) {
     const F left = load(row + step, count);
@@ -32,8 +29,8 @@ template <int kColumns, class T>
 
 template <class T, class Out>
 void thin_product(const MatmulArgs& args) {
-  constexpr int kChains = 8;              // sums in registers
-  constexpr i64 kGrain = 1 << 18;         // multiplications that are worth a thread
+  constexpr int kChains = 8;       // sums in registers
+  constexpr i64 kGrain = 1 << 18;  // multiplications that are worth a thread
   const i64 rows = args.out.shape[0], n = args.out.shape[1], depth = args.a.shape[1];
   const i64 stride = args.b.strides[0];
   const Put<Ending::any, T, Out> to = {

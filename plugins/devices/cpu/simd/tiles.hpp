@@ -1,32 +1,15 @@
 #pragma once
 #include <cstddef>
 
-#include "simd/words.hpp"
+#include "simd/matrix_tiles.hpp"
+#include "simd/panels.hpp"
 
 // Tiles of a product: sums that registers hold, over rows of the left factor and slabs of columns
-// of the packed right one.
+// of the packed right one. With tile registers they are matrix_tiles.hpp's.
 namespace tessera::cpu::TESSERA_ISA {
 namespace {
 
-#if defined(__AVX512F__)
-constexpr int kPackedRows = 8, kPackedVectors = 3;
-#elif defined(__AVX2__)
-constexpr int kPackedRows = 4, kPackedVectors = 3;
-#else
-constexpr int kPackedRows = 4, kPackedVectors = 2;
-#endif
-
-constexpr i64 kPanel = kPackedVectors * kLanes;  // columns
-
-inline i64 round_up(i64 n, i64 unit) { return (n + unit - 1) / unit * unit; }
-inline i64 at_most(i64 a, i64 b) { return a < b ? a : b; }
-
-template <class T>
-inline Factor<T> factor_of(const TensorArg& matrix, bool lines_are_rows) {
-  const i64 stride = matrix.strides[0];
-  return {matrix.as<const T>(), lines_are_rows ? stride : 1, lines_are_rows ? 1 : stride};
-}
-
+#if !defined(TESSERA_BASE_ISA)
 /// The rows of a tile in a packed slab.
 template <class Word>
 struct SlabRows {
@@ -37,12 +20,46 @@ struct SlabRows {
 
 /// A group of packed rows.
 template <class Word>
-struct SlabGroup {
+struct PackedGroup {
   const Word* words;
   SlabRows<Word> rows(i64 first, i64, i64 steps) const {
     return {words + first / kLanes * kLanes * steps + first % kLanes};
   }
 };
+
+/// Packs rows [first, first + n) of a left factor as a group.
+template <class T>
+inline void pack_group(Factor<T> from, i64 first, i64 n, i64 depth, typename Packed<T>::Word* to) {
+  const i64 steps = steps_of<T>(depth);
+  pack_slabs(
+      from, first, n, depth, [=](i64 slab) { return to + slab * kLanes * steps; }, kLanes);
+}
+
+/// total + the sums of kLanes packed rows from `line` on, of kSumSteps steps at a time, which keeps
+/// rounding small.
+template <class T>
+inline F add_row_totals(F total, const typename Packed<T>::Word* group, i64 line, i64 steps) {
+  constexpr i64 kSumSteps = 64;
+  constexpr int kChains = 4;
+  const auto* words = group + line * steps;
+  for (i64 block = 0; block < steps; block += kSumSteps) {
+    const i64 last = at_most(block + kSumSteps, steps);
+    F chains[kChains] = {};
+    i64 step = block;
+    for (; step + kChains <= last; step += kChains) {
+#pragma GCC unroll 4
+      for (int c = 0; c < kChains; ++c) {
+        const F lanes = load_words(words + (step + c) * kLanes);
+        chains[c] = multiply_add(chains[c], Packed<T>::kOnes, lanes);
+      }
+    }
+    for (; step < last; ++step) {
+      chains[0] = multiply_add(chains[0], Packed<T>::kOnes, load_words(words + step * kLanes));
+    }
+    total += (chains[0] + chains[1]) + (chains[2] + chains[3]);
+  }
+  return total;
+}
 
 /// The rows of a tile where they lie in the matrix.
 template <class Word>
@@ -169,6 +186,8 @@ inline void product_of_rows(const Group& a,
     product_tile<1>(tile, b, steps, to, row + i, left, column, columns);
   }
 }
+
+#endif
 
 /// `rows` of a group by the `columns` of one panel.
 template <class Group, class Word, class To>

@@ -3,9 +3,20 @@
 #include "simd/storage.hpp"
 
 // What products multiply: words. A word is a float, or a pair of bf16 that follow each other along
-// the inner dimension where the processor multiplies pairs (AVX-512 BF16).
+// the inner dimension where the processor multiplies pairs (AVX-512 BF16, tiles).
 namespace tessera::cpu::TESSERA_ISA {
 namespace {
+
+#if defined(TESSERA_BASE_ISA)
+constexpr bool kOnTiles = true;
+constexpr i64 kStepUnit = 16;  // of the inner dimension of packed factors, zero beyond the last
+#else
+constexpr bool kOnTiles = false;
+constexpr i64 kStepUnit = 1;
+#endif
+
+inline i64 round_up(i64 n, i64 unit) { return (n + unit - 1) / unit * unit; }
+inline i64 at_most(i64 a, i64 b) { return a < b ? a : b; }
 
 /// The words of elements of T, and how many elements one holds.
 template <class T>
@@ -63,7 +74,53 @@ struct Packed<Bf16> {
 [[gnu::always_inline]] inline F multiply_add(F sum, u32 a, F b) {
   return _mm512_dpbf16_ps(sum, (__m512bh)_mm512_set1_epi32(static_cast<int>(a)), (__m512bh)b);
 }
+#elif defined(TESSERA_BASE_ISA)
+// What emulated tiles multiply.
+template <>
+struct Packed<Bf16> {
+  using Word = u32;
+  static constexpr i64 kDepth = 2;
+  static constexpr Word kOnes = 0x3F803F80;
+  static F along(const Bf16* p, i64 left) {
+    Bf16 pairs[2 * kLanes] = {};
+    __builtin_memcpy(pairs, p, sizeof(Bf16) * static_cast<std::size_t>(at_most(left, 2 * kLanes)));
+    F words;
+    __builtin_memcpy(&words, pairs, sizeof words);
+    return words;
+  }
+  template <class Count>
+  static F across(const Bf16* p, const Bf16* next, Count n) {
+    return words_of(load(p, n), next == nullptr ? F{} : load(next, n));
+  }
+  static void across_two(const Bf16* p, const Bf16* next, F& low, F& high) {
+    low = across(p, next, Whole{});
+    high = across(p + kLanes, next + kLanes, Whole{});
+  }
+  static F pair(F first, F second) {
+    return words_of(widen(round_to(first, Bf16{}), Bf16{}),
+                    widen(round_to(second, Bf16{}), Bf16{}));
+  }
+
+ private:
+  static F words_of(F first, F second) { return (F)((U)first >> 16 | (U)second); }
+};
+
+inline F multiply_add(F sum, u32 a, F b) {
+  const U pairs = {};
+  const F first = (F)((pairs + a) << 16), second = (F)((pairs + a) & 0xFFFF0000);
+  return sum + first * (F)((U)b << 16) + second * (F)((U)b & 0xFFFF0000);
+}
 #endif
+
+/// Calls f with a value of the type of what is multiplied: on tiles always bf16 (table.cpp).
+template <class Body>
+[[gnu::always_inline]] inline void with_factors(DType dtype, Body&& f) {
+  if constexpr (kOnTiles) {
+    f(Bf16{});
+  } else {
+    with_storage(dtype, f);
+  }
+}
 
 /// A factor: element (line, p) of the inner index p at data[line · line_stride + p · depth_stride],
 /// one of the strides being 1.
@@ -78,6 +135,12 @@ inline i64 steps_of(i64 depth) {
   return (depth + Packed<T>::kDepth - 1) / Packed<T>::kDepth;
 }
 
+/// As many, and those of zeros that follow them up to whole tiles.
+template <class T>
+inline i64 packed_steps(i64 depth) {
+  return round_up(steps_of<T>(depth), kStepUnit);
+}
+
 template <class Word>
 [[gnu::always_inline]] inline F load_words(const Word* from) {
   F words;
@@ -87,6 +150,12 @@ template <class Word>
 template <class Word>
 [[gnu::always_inline]] inline void store_words(Word* to, F words) {
   __builtin_memcpy(to, &words, sizeof words);
+}
+
+/// Makes the words of a slab zero from `steps` to packed_steps.
+template <class Word>
+inline void clear_steps(Word* slab, i64 steps, i64 width) {
+  for (i64 step = steps; step % kStepUnit != 0; ++step) store_words(slab + step * width, F{});
 }
 
 /// Packs lines [first, first + n), n <= kLanes, zero beyond: the words of step s at to[s · width].
