@@ -143,6 +143,7 @@ Parameter& ModelParts::declare(const ParameterSpec& spec,
             entry.parameter->logical,
             spec.shape);
     entry.layers.push_back(layer);
+    entry.parameter->linear |= spec.linear;
     return *entry.parameter;
   }
   auto parameter = std::make_unique<Parameter>();
@@ -151,6 +152,7 @@ Parameter& ModelParts::declare(const ParameterSpec& spec,
   parameter->init = spec.init;
   parameter->tags = spec.tags;
   parameter->active = spec.active;
+  parameter->linear = spec.linear;
   const auto holders = holders_.find(name);
   try {
     parameter->layout =
