@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Weights that are packed once a step against weights that each product packs, in alternating order.
+"""Weights that are packed once a step against weights that each product packs, by turns.
 
 The small model of train_step.toml with 1, 4 and 8 microbatches of two sequences a step, one thread.
 Processor time of a step: that of a long run without that of a short one. Losses of both sides have
@@ -63,7 +63,8 @@ def main():
     for microbatches, taken in rounds.items():
         ms = {side: 1e3 * statistics.median(r[side] for r in taken) for side in SIDES}
         ratio = statistics.median(r["each"] / r["prepared"] for r in taken)
-        print(f"{microbatches:3}" + "".join(f"{ms[side]:14.2f}" for side in SIDES) + f"{ratio:8.3f}")
+        times = "".join(f"{ms[side]:14.2f}" for side in SIDES)
+        print(f"{microbatches:3}{times}{ratio:8.3f}")
     if options.json:
         record = {"machine": processes.cpu_model(), "rounds": rounds}
         options.json.write_text(json.dumps(record, indent=2) + "\n")
