@@ -35,7 +35,8 @@ class Geglu final : public Layer {
       return &build.parameter({.name = name,
                                .shape = {ffn, config.hidden},
                                .split = {{.dim = 0, .axis = Axis::tensor}},
-                               .init = Init::gaussian(config.init_std)});
+                               .init = Init::gaussian(config.init_std),
+                               .linear = true});
     };
     gate_ = projection("gate.weight");
     up_ = projection("up.weight");

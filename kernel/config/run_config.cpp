@@ -188,6 +188,11 @@ void PrecisionSection::describe(Schema<PrecisionSection>& s) {
           &P::main,
           "of main parameters, gradients and optimizer state: fp32, or fp64 where compute is fp64")
       .one_of({"fp32", "fp64"});
+  s.field("prepare_weights",
+          &P::prepare_weights,
+          "pack the weights of linear layers once a step, as the device's products read them, and "
+          "not in each product: for several microbatches a step. Each weight takes memory twice "
+          "more, for forward products and for input gradients");
   s.field("loss_scale",
           &P::loss_scale,
           "of fp16 compute: the loss is multiplied by it, so that small gradients are not lost; a "

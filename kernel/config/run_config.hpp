@@ -86,6 +86,7 @@ struct PrecisionSection {
   i64 loss_scale_window = 1000;
   double loss_scale_growth = 2, loss_scale_backoff = 0.5;
   i64 loss_scale_hysteresis = 2;
+  bool prepare_weights = false;  ///< pack them once a step
   /// Only fp16 has too few exponents for gradients as they are.
   bool scales_loss() const { return compute == "fp16"; }
   static void describe(Schema<PrecisionSection>& s);

@@ -166,6 +166,7 @@ Parameter& ModelParts::declare(const ParameterSpec& spec,
             entry.parameter->logical,
             spec.shape);
     entry.layers.push_back(layer);
+    entry.parameter->linear |= spec.linear;
     return *entry.parameter;
   }
   auto parameter = std::make_unique<Parameter>();
@@ -174,6 +175,7 @@ Parameter& ModelParts::declare(const ParameterSpec& spec,
   parameter->init = spec.init;
   parameter->tags = spec.tags;
   parameter->active = spec.active;
+  parameter->linear = spec.linear;
   const auto holders = holders_.find(name);
   try {
     parameter->layout =

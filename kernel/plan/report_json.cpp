@@ -86,7 +86,8 @@ Json timeline_json(const Prediction& p) {
   for (std::size_t rank = 0; rank < p.timeline.asides.size(); ++rank) {
     ranks.push(Json()
                    .add("reduce", asides_json(asides_of(p.timeline, rank, PlanAction::Reduce)))
-                   .add("gather", asides_json(asides_of(p.timeline, rank, PlanAction::Gather))));
+                   .add("gather", asides_json(asides_of(p.timeline, rank, PlanAction::Gather)))
+                   .add("prepare", asides_json(asides_of(p.timeline, rank, PlanAction::Prepare))));
   }
   return ranks;
 }

@@ -146,7 +146,9 @@ std::string rank_text(const Prediction& p, const Representative& r) {
 std::string asides_text(const Prediction& p) {
   std::string text;
   constexpr std::pair<PlanAction::Kind, std::string_view> kKinds[] = {
-      {PlanAction::Reduce, "gradients summed"}, {PlanAction::Gather, "parameters gathered"}};
+      {PlanAction::Reduce, "gradients summed"},
+      {PlanAction::Gather, "parameters gathered"},
+      {PlanAction::Prepare, "weights prepared"}};
   for (std::size_t rank = 0; rank < p.timeline.asides.size(); ++rank) {
     for (const auto& [kind, name] : kKinds) {
       const PlannedAsides of = asides_of(p.timeline, rank, kind);

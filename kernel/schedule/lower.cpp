@@ -256,8 +256,10 @@ Plan lower(const Pipeline& pipeline,
   plan.bucket_layers = buckets.layers;
   plan.bucket_groups = buckets.groups;
   plan.gathers = buckets.gathered;
+  plan.prepared = buckets.prepared;
   add_reductions(plan);
   if (plan.gathers) add_gathers(plan);
+  add_prepares(plan);
   add_step(plan);
   return plan;
 }

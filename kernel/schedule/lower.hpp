@@ -14,6 +14,7 @@ struct BucketUse {
   std::vector<std::vector<int>> layers;
   bool gathered = false;                 ///< before they are read
   std::vector<std::string> groups = {};  ///< axes over which each is summed, for Plan::text
+  std::vector<bool> prepared = {};       ///< as Plan::prepared
 };
 
 /// What the plans of all ranks have in common. Refers to the schedule.
@@ -28,9 +29,9 @@ struct Pipeline {
 
 /// Turns a schedule's compute actions into the plan of one rank: phases in order, exchanges with
 /// the other ranks (see exchanges_of), recomputed ranges before their backward, each
-/// bucket's reduction after the phase whose last backward completes it, its gather before the
-/// phase that reads it first, one Step at the end. `phases` are those of all chunks of this rank.
-/// verify() checks the result.
+/// bucket's reduction after the phase whose last backward completes it, its gather and the
+/// preparation of its weights before the phase that reads it first, one Step at the end. `phases`
+/// are those of all chunks of this rank. verify() checks the result.
 Plan lower(const Pipeline& pipeline,
            int rank,
            std::vector<PhaseInfo> phases,

@@ -85,8 +85,19 @@ int first_reader(const Plan& plan, const std::vector<int>& layers) {
     });
   };
   const auto found = std::ranges::find_if(plan.actions, reads);
-  require(found != plan.actions.end(), "no forward action reads a bucket that is gathered");
+  require(found != plan.actions.end(),
+          "no forward action reads a bucket that is gathered or prepared");
   return static_cast<int>(found - plan.actions.begin());
+}
+
+// Inserts actions that bring a bucket, as insert does; its first reader waits for them.
+void insert_for_readers(Plan& plan, std::multimap<int, PlanAction> inserted) {
+  for (const int place : insert(plan, std::move(inserted))) {
+    const auto bucket =
+        static_cast<std::size_t>(plan.actions[static_cast<std::size_t>(place)].bucket);
+    const int first = first_reader(plan, plan.bucket_layers[bucket]);
+    plan.actions[static_cast<std::size_t>(first)].after.push_back(place);
+  }
 }
 
 }  // namespace
@@ -113,12 +124,25 @@ void add_gathers(Plan& plan) {
     if (reads != reader) before = std::exchange(reader, reads);
     gathers.emplace(before, for_bucket(PlanAction::Gather, bucket));
   }
-  for (const int gather : insert(plan, std::move(gathers))) {
-    const auto bucket =
-        static_cast<std::size_t>(plan.actions[static_cast<std::size_t>(gather)].bucket);
-    const int first = first_reader(plan, plan.bucket_layers[bucket]);
-    plan.actions[static_cast<std::size_t>(first)].after.push_back(gather);
+  insert_for_readers(plan, std::move(gathers));
+}
+
+// Packing runs on the compute stream, so nothing is won by being early: the last moment gives the
+// gather the most time.
+void add_prepares(Plan& plan) {
+  std::multimap<int, PlanAction> prepares;
+  for (std::size_t bucket = 0; bucket < plan.prepared.size(); ++bucket) {
+    if (!plan.prepared[bucket]) continue;
+    PlanAction prepare = for_bucket(PlanAction::Prepare, static_cast<int>(bucket));
+    const auto gather = std::ranges::find_if(plan.actions, [&](const PlanAction& action) {
+      return action.kind == PlanAction::Gather && action.bucket == prepare.bucket;
+    });
+    if (gather != plan.actions.end()) {
+      prepare.after.push_back(static_cast<int>(gather - plan.actions.begin()));
+    }
+    prepares.emplace(first_reader(plan, plan.bucket_layers.at(bucket)), std::move(prepare));
   }
+  insert_for_readers(plan, std::move(prepares));
 }
 
 void add_step(Plan& plan) {

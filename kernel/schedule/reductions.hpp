@@ -14,6 +14,10 @@ void add_reductions(Plan& plan);
 /// in the order in which they are read.
 void add_gathers(Plan& plan);
 
+/// Inserts one Prepare for each bucket of plan.prepared, after its Gather, right before the first
+/// phase that reads it, which waits.
+void add_prepares(Plan& plan);
+
 /// Appends the Step of a training plan, after every reduction and every exchange.
 void add_step(Plan& plan);
 

@@ -50,7 +50,7 @@ std::string aside_colour(PlanAction::Kind kind) {
 std::string aside_name(PlanAction::Kind kind) {
   return kind == PlanAction::Reduce   ? "gradients summed"
          : kind == PlanAction::Gather ? "parameters gathered"
-                                      : "parameters prepared";
+                                      : "weights prepared";
 }
 
 std::string name(const Timeline::Block& block) {

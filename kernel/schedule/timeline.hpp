@@ -22,7 +22,7 @@ struct Timeline {
     bool again = false;
   };
   std::vector<std::vector<Block>> blocks;  ///< by rank, in launch order
-  /// A Gather, Prepare or Reduce, which runs concurrently with compute.
+  /// A Gather or Reduce, which runs concurrently with compute, or a Prepare, which does not.
   struct Aside {
     PlanAction::Kind kind = PlanAction::Gather;
     int bucket = 0;
@@ -38,8 +38,9 @@ struct Timeline {
   };
   std::vector<std::vector<UnderWay>> under_way;  ///< by rank, in launch order; of plans
   std::vector<std::vector<Span>>
-      actions;               ///< by rank and action; an Exchange ends when it is posted
-  std::vector<double> busy;  ///< by rank: sum of its compute actions
+      actions;  ///< by rank and action; an Exchange ends when it is posted
+  /// By rank: sum of its compute actions, and of the Prepares after the first of them.
+  std::vector<double> busy;
   double makespan = 0;
   /// Most microbatches of each chunk that were live at once, by rank and chunk.
   std::vector<std::vector<int>> live(const PipelineShape& shape) const;
@@ -74,10 +75,10 @@ struct PlanCosts {
 /// unit_cost, divided evenly over the phases of a chunk. All other actions cost nothing.
 PlanCosts unit_costs();
 
-/// Plays the lowered plans of all pipeline ranks. Compute is in launch order; Gather, Prepare and
-/// Reduce run concurrently with it, one at a time. A reader waits for what its Exchange receives,
-/// and for nothing else; sends are waited for where they are released. Throws Error naming rank,
-/// index and text of the first action that never starts.
+/// Plays the lowered plans of all pipeline ranks. Compute and Prepare are in launch order; Gather
+/// and Reduce run concurrently with them, one at a time. A reader waits for what its Exchange
+/// receives, and for nothing else; sends are waited for where they are released. Throws Error
+/// naming rank, index and text of the first action that never starts.
 Timeline play(std::span<const Plan> plans, const PlanCosts& costs);
 
 }  // namespace tessera

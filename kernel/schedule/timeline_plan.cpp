@@ -14,7 +14,7 @@ namespace {
 
 bool is_compute(PlanAction::Kind kind) { return kind <= PlanAction::Recompute; }
 bool runs_aside(PlanAction::Kind kind) {
-  return kind == PlanAction::Gather || kind == PlanAction::Prepare || kind == PlanAction::Reduce;
+  return kind == PlanAction::Gather || kind == PlanAction::Reduce;
 }
 
 // Of `span`, the time while compute actions run; `compute` is in launch order, one at a time.
@@ -61,7 +61,9 @@ class PlanPlayer {
         const int task = tasks_[rank][i];
         const Span span = spans.emplace_back(Span{graph_.start(task), graph_.end(task)});
         out.makespan = std::max(out.makespan, span.end);
-        if (runs_aside(action.kind)) asides.push_back({action.kind, action.bucket, span});
+        if (action.bucket >= 0) asides.push_back({action.kind, action.bucket, span});
+        const bool prepares = action.kind == PlanAction::Prepare && !compute.empty();
+        if (prepares) busy += span.end - span.start;
         if (!is_compute(action.kind)) continue;
         busy += span.end - span.start;
         compute.push_back(span);

@@ -22,7 +22,6 @@ Track track_of(PlanAction::Kind kind) {
     case PlanAction::Exchange:
       return kExchange;
     case PlanAction::Gather:
-    case PlanAction::Prepare:
     case PlanAction::Reduce:
       return kCollective;
     default:

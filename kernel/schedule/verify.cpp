@@ -79,6 +79,9 @@ class Player {
       case PlanAction::Gather:
         gather(action);
         return;
+      case PlanAction::Prepare:
+        prepare(action);
+        return;
       case PlanAction::Step:
         for (const int reduction : reductions_) {
           check(std::ranges::count(action.after, reduction) > 0, "does not wait for a reduction");
@@ -86,8 +89,6 @@ class Player {
         check(sending_.empty(), "does not wait until everything is sent");
         stepped_ = true;
         return;
-      default:
-        check(false, "is of a kind that no plan has yet");
     }
   }
 
@@ -252,8 +253,20 @@ class Player {
           "gathers its bucket a second time");
   }
 
-  // The first reader of a bucket waits for its Gather; later readers come after that one. A graph
-  // reads the parameters of all its layers with its first phase.
+  void prepare(const PlanAction& action) {
+    const auto bucket = static_cast<std::size_t>(action.bucket);
+    check(action.bucket >= 0 && bucket < plan_.prepared.size() && plan_.prepared[bucket],
+          "is for a bucket without weights to prepare");
+    check(prepares_.emplace(action.bucket, static_cast<int>(at_)).second,
+          "prepares its bucket a second time");
+    if (!plan_.gathers) return;
+    const auto gathered = gathers_.find(action.bucket);
+    check(gathered != gathers_.end() && waits(action, gathered->second),
+          "does not wait for the parameters that it reads");
+  }
+
+  // The first reader of a bucket waits for its Gather and its Prepare; later readers come after
+  // that one. A graph reads the parameters of all its layers with its first phase.
   void reads_parameters(const PlanAction& action) {
     const int graph = plan_.phases[static_cast<std::size_t>(action.phase)].graph;
     if (graph < 0) return reads_parameters(action, layer_of(action));
@@ -263,14 +276,22 @@ class Player {
   }
 
   void reads_parameters(const PlanAction& action, int layer) {
-    if (!plan_.gathers || !read_layers_.insert(layer).second) return;
+    if (!read_layers_.insert(layer).second) return;
     for (int bucket = 0; bucket < static_cast<int>(plan_.bucket_layers.size()); ++bucket) {
       const std::vector<int>& layers = plan_.bucket_layers[static_cast<std::size_t>(bucket)];
       if (std::ranges::find(layers, layer) == layers.end()) continue;
       if (!read_buckets_.insert(bucket).second) continue;
-      const auto found = gathers_.find(bucket);
-      check(found != gathers_.end(), "reads parameters that are not gathered yet");
-      check(waits(action, found->second), "does not wait for the parameters that it reads");
+      if (plan_.gathers) {
+        const auto found = gathers_.find(bucket);
+        check(found != gathers_.end(), "reads parameters that are not gathered yet");
+        check(waits(action, found->second), "does not wait for the parameters that it reads");
+      }
+      if (static_cast<std::size_t>(bucket) < plan_.prepared.size() &&
+          plan_.prepared[static_cast<std::size_t>(bucket)]) {
+        const auto found = prepares_.find(bucket);
+        check(found != prepares_.end(), "reads weights that are not prepared yet");
+        check(waits(action, found->second), "does not wait for the weights that it reads");
+      }
     }
   }
 
@@ -331,8 +352,8 @@ class Player {
   std::map<std::pair<int, int>, Progress> progress_;
   std::map<int, int> live_;
   std::set<int> reduced_, complete_layers_;
-  std::vector<int> reductions_;  // indices of their actions
-  std::map<int, int> gathers_;   // indices of their actions, by bucket
+  std::vector<int> reductions_;            // indices of their actions
+  std::map<int, int> gathers_, prepares_;  // indices of their actions, by bucket
   std::set<int> read_buckets_, read_layers_;
   std::set<Edge> sent_;
   std::map<Edge, int> received_;  // by which exchange

@@ -20,7 +20,7 @@ static_assert(std::size(kEvery) == kDTypes);
 /// Does the rule leave it to the kernel which dtypes it has?
 bool is_open(TypeRule rule) {
   return rule != TypeRule::doubles && rule != TypeRule::integers && rule != TypeRule::indices &&
-         rule != TypeRule::mask;
+         rule != TypeRule::mask && rule != TypeRule::bytes;
 }
 
 std::string name_of(const Kernel& kernel, int tensor) {
@@ -66,6 +66,7 @@ DType expected_dtype(TypeRule rule, DType own, DType data) {
     case TypeRule::indices:
       return DType::i32;
     case TypeRule::mask:
+    case TypeRule::bytes:
       return DType::u8;
   }
   return data;

@@ -56,6 +56,23 @@ const std::vector<Row>& rows() {
   return kAll;
 }
 
+// With weights packed once a step, on the device that does.
+const Sets kPrepared = {"precision.prepare_weights=true", "batch.micro=1"};
+const std::vector<Row>& prepared_rows() {
+  static const std::vector<Row> kAll = {
+      {"prepared_micro1", kPrepared, Rounding::other},
+      {"prepared_distributed_dp2",
+       with(kPrepared, {"parallel.data=2", kDistributed}),
+       Rounding::other},
+      {"prepared_tp2_sp", with(kPrepared, {"parallel.tensor=2", kRows}), Rounding::other},
+      {"prepared_pp2", with(kStages, kPrepared), Rounding::other},
+      {"prepared_pp2_whole_step",
+       with(with(kStages, kPrepared), {"graph.type=\"full_iteration\""}),
+       Rounding::other},
+  };
+  return kAll;
+}
+
 struct Case {
   Row row;
   Narrow narrow;
@@ -67,6 +84,8 @@ std::vector<Case> cases() {
   for (const std::string& device : kDevices) {
     for (const std::string compute : {"bf16", "fp16"}) {
       for (const Row& row : rows()) all.push_back({row, {compute, device}});
+      if (device != "cpu") continue;
+      for (const Row& row : prepared_rows()) all.push_back({row, {compute, device}});
     }
   }
   return all;

@@ -31,6 +31,7 @@ double Evaluation::validate(i64 samples) {
   }
   const int microbatches = inputs_->reader().microbatches(samples);
   Context cx = rank_.context();
+  model_.prepared().prepare_all(cx);
   cx.sink = losses_.get();
   losses_->begin(cx, validation_weights(samples, microbatches), rank_.mesh->data_context());
   const auto request = [&](int from) {
@@ -81,6 +82,7 @@ std::vector<float> Evaluation::logits(std::span<const i32> tokens, SequenceCache
   require(mesh.size(Axis::pipeline) == 1 && mesh.size(Axis::context) == 1,
           "logits are not for a pipeline or context parallelism");
   Context cx = rank_.context();
+  model_.prepared().prepare_all(cx);
   cx.cache = cache;
   ModelParts& parts = model_.parts();
   const auto seen = static_cast<i64>(tokens.size());

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "kernel/model/prepared_weights.hpp"
 #include "kernel/schedule/lower.hpp"
 #include "kernel/train/execution/model_graphs.hpp"
 #include "tessera/comm.hpp"
@@ -98,10 +99,13 @@ void Executor::act(Context& cx, const Plan& plan, int index, const Calls& calls)
     case PlanAction::Gather:
       gradients_->gather(cx, action.bucket);
       break;
+    case PlanAction::Prepare:
+      require(weights_ != nullptr, "this executor has no weights to prepare");
+      weights_->prepare(cx, action.bucket);
+      break;
     case PlanAction::Step:
       gradients_->finish(cx);
       calls.step(cx);
-      gradients_->updated();
       break;
     default:
       compute(cx, plan, action, calls);

@@ -13,6 +13,7 @@
 namespace tessera {
 
 class ModelGraphs;
+class PreparedWeights;
 
 /// Runs plans: phases forward and backward on the tape, exchanges between stages, bucket reductions
 /// as soon as a bucket is complete, and the step. Knows nothing of schedules: the plan says
@@ -21,7 +22,8 @@ class Executor {
  public:
   /// Fills the input slots of a microbatch's bundle.
   using Load = std::function<void(Context&, int microbatch, Bundle&)>;
-  /// Called for the plan's Step, when all gradients are summed.
+  /// Called for the plan's Step, when all gradients are summed. Whoever it is says that parameters
+  /// have changed (GradientSync::updated, PreparedWeights::changed).
   using Step = std::function<void(Context&)>;
   /// Called after a forward-only microbatch with what the model's last phase left in the bundle.
   using Done = std::function<void(Context&, int microbatch, Bundle&)>;
@@ -37,6 +39,8 @@ class Executor {
 
   /// From now on training plans replay these graphs, which outlive the executor.
   void replay(ModelGraphs& graphs) { graphs_ = &graphs; }
+  /// From now on training plans prepare these weights, which outlive the executor.
+  void prepare(PreparedWeights& weights) { weights_ = &weights; }
   void train(Context cx, const Plan& plan, const Load& load, const Step& step);
   void evaluate(Context cx, const Plan& plan, const Load& load, const Done& done = {});
 
@@ -68,6 +72,7 @@ class Executor {
   ModelParts& parts_;
   GradientSync* gradients_;
   ModelGraphs* graphs_ = nullptr;
+  PreparedWeights* weights_ = nullptr;
   int last_stage_;
   std::vector<std::vector<Slot>> boundary_slots_;
   PipelineMail mail_;

@@ -66,8 +66,11 @@ TrainStep::TrainStep(const Rank& rank,
   make_scalars();
   executor_ = std::make_unique<Executor>(
       model.chunks(), model.parts(), &gradients_, *rank.mesh, model.boundaries(), options.observer);
-  const BucketUse buckets{
-      gradients_.bucket_layers(), gradients_.sharded(), gradients_.bucket_groups()};
+  executor_->prepare(model.prepared());
+  const BucketUse buckets{gradients_.bucket_layers(),
+                          gradients_.sharded(),
+                          gradients_.bucket_groups(),
+                          model.prepared().buckets()};
   plan_ = options.plan != nullptr       ? *options.plan
           : options.pipeline != nullptr ? model.plan(*options.pipeline, buckets)
                                         : model.plan(microbatches_, true, buckets);
@@ -228,7 +231,7 @@ void TrainStep::advance(const std::function<void()>& inspect, bool observed) {
     whole_->run(cx, whole);
   } else {
     replay_whole(cx);
-    gradients_.updated();
+    parameters_changed();
   }
   losses_->keep(cx, scalars_);
   Arrival& mine = arrivals_[static_cast<std::size_t>(steps_ % 2)];
@@ -260,6 +263,7 @@ void TrainStep::compute(Context& cx, const std::function<void()>& inspect) {
       [&](Context& c) {
         if (inspect) inspect();
         update(c);
+        parameters_changed();
       });
   cx.skipped = scalars_.slice(0, step_scalar::kFoundInf, 1);
   for (Chunk& chunk : model_.chunks()) chunk.end_step(cx);
@@ -320,6 +324,11 @@ std::vector<StepLosses::Row> TrainStep::losses() {
   }
   timings_.clear();
   return rows;
+}
+
+void TrainStep::parameters_changed() {
+  gradients_.updated();
+  model_.prepared().changed();
 }
 
 void TrainStep::gather_parameters() {

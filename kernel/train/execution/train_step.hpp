@@ -98,9 +98,9 @@ class TrainStep {
   /// Between steps a rank may hold old values of parameters that others update. Afterwards all are
   /// new: for whatever reads parameters there. All ranks call it.
   void gather_parameters();
-  /// After parameters were written between steps, on all ranks: the others have old values of what
-  /// this rank updates.
-  void parameters_changed() { gradients_.updated(); }
+  /// After parameters were written, by a step or between steps, on all ranks: the others have old
+  /// values of what this rank updates, and prepared weights are old.
+  void parameters_changed();
   /// Throws Error naming the first parameter that differs between replicas. All ranks call it.
   void check_replicas();
 

@@ -82,6 +82,21 @@ void check_experts(const RunSetup& setup, bool any) {
   if (p.expert_tensor && *p.expert_tensor != p.tensor) refuse("expert_tensor", *p.expert_tensor);
 }
 
+// Whether linear layers have weights, and whether some of them have prepared forms.
+struct Weights {
+  bool any = false, prepared = false;
+};
+void check_prepared(const RunSetup& setup, const Device& device, const Weights& weights) {
+  const PrecisionSection& precision = setup.config->precision;
+  if (!precision.prepare_weights || weights.prepared) return;
+  fail_config("{}: [precision] prepare_weights = true: {}",
+              setup.maker->origin("precision", "prepare_weights"),
+              weights.any ? fmt::format("the device \"{}\" has no prepared form of {} weights",
+                                        device.name(),
+                                        precision.compute)
+                          : "no linear layer of the model would read prepared weights");
+}
+
 // The checkpoints that are asked for by name, and those that are in the way.
 void check_start(const RunSetup& setup) {
   const CheckpointSection& section = setup.config->checkpoint;
@@ -148,6 +163,7 @@ struct Tried {
   Plan plan;
   std::vector<PhaseInfo> blocks;  // phases of blocks
   bool experts = false;  // does it hold a parameter that is cut along an axis of the experts?
+  Weights weights;
 };
 Tried try_rank(const RunSetup& setup,
                i64 number,
@@ -172,9 +188,11 @@ Tried try_rank(const RunSetup& setup,
                  model,
                  setup,
                  {.observer = &locator, .microbatches = microbatches, .locate_errors = true});
-  Tried tried{step.plan(), {}, false};
+  Tried tried{step.plan(), {}, false, {}};
   for (const Parameter* parameter : model.parts().parameter_list()) {
     tried.experts |= parameter->layout.expert();
+    tried.weights.any |= parameter->linear;
+    tried.weights.prepared |= parameter->forward_packed.defined();
   }
   const std::vector<ModelLayer> layers = setup.model->layers();
   for (const PhaseInfo& info : tried.plan.phases) {
@@ -264,12 +282,15 @@ void dry_run(const RunSetup& setup, int threads, ProblemList& problems) {
   std::vector<Plan> plans;  // of one context coordinate, by pipeline rank
   std::vector<PhaseInfo> blocks;
   bool experts = false;
+  Weights weights;
   for (const RankClass& of : rank_classes(RankGenerator(setup.layout))) {
     const auto tried = problems.run(
         [&] { return try_rank(setup, of.first, device, microbatches, launches, wrong, ahead); });
     if (!tried) continue;
     blocks.insert(blocks.end(), tried->blocks.begin(), tried->blocks.end());
     experts |= tried->experts;
+    weights.any |= tried->weights.any;
+    weights.prepared |= tried->weights.prepared;
     if (of.context == 0) plans.push_back(tried->plan);
   }
   wrong.tell(problems);
@@ -277,6 +298,7 @@ void dry_run(const RunSetup& setup, int threads, ProblemList& problems) {
   check([&] { check_recompute(setup, blocks); });
   check([&] { setup.graphs->check(blocks); });
   check([&] { check_experts(setup, experts); });
+  check([&] { check_prepared(setup, *device, weights); });
   check([&] { verify(plans); });
   check([&] { launches.check(); });
   if (problems.empty()) ahead.warn();

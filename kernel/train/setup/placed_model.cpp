@@ -79,6 +79,7 @@ PlacedModel::PlacedModel(const Rank& rank,
   }
   memory_ = ParameterMemory(parts_.parameter_list(), setup.bucket_rules(*rank.mesh));
   memory_.allocate_values(*rank.device, settings.main, settings.compute);
+  if (setup.config->precision.prepare_weights) prepared_ = PreparedWeights(memory_, *rank.device);
   parts_.allocate_buffers(*rank.device);
   if (stages_.last() == 0) {
     parameter_names_ = parts_.parameter_names();
@@ -125,6 +126,7 @@ void PlacedModel::initialize(u64 seed) {
     tessera::initialize(parameter, main_part(memory_, parameter), seed, *rank_.device);
   }
   parts_.initialize_buffers(*rank_.device, true);
+  prepared_.changed();
 }
 
 std::vector<PhaseInfo> PlacedModel::phases() const {

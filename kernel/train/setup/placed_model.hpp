@@ -3,6 +3,7 @@
 #include <utility>
 #include <vector>
 
+#include "kernel/model/prepared_weights.hpp"
 #include "kernel/schedule/lower.hpp"
 #include "kernel/train/setup/rank.hpp"
 #include "kernel/train/setup/run_setup.hpp"
@@ -31,6 +32,8 @@ class PlacedModel {
   /// Where the parameters lie. Values are allocated; `GradientSync` allocates gradients.
   ParameterMemory& memory() { return memory_; }
   const ParameterMemory& memory() const { return memory_; }
+  /// Weights as products read them, where [precision] prepare_weights asks for it.
+  PreparedWeights& prepared() { return prepared_; }
   /// What crosses after each stage but the last.
   const std::vector<Boundary>& boundaries() const { return boundaries_; }
   /// All parameters of the model, those of other stages too.
@@ -62,6 +65,7 @@ class PlacedModel {
   const StageMap& stages_;
   ModelParts parts_;
   ParameterMemory memory_;
+  PreparedWeights prepared_;
   std::vector<Boundary> boundaries_;
   std::vector<Chunk> chunks_;
   std::vector<ParameterName> parameter_names_;

@@ -3,10 +3,12 @@
 
 namespace tessera::cpu {
 
-/// Operations of simd/ that take workspace, and all others of it. Its products of whole
-/// matrices are those of bf16 and fp16.
+/// Those of whole matrices, in simd/ of bf16 and fp16. `bytes` of pack_weight are its result's.
+using Products = OperationList<MatmulArgs, LinearWeightArgs, PackWeightArgs>;
+/// Operations of simd/ that take workspace, and all others of it.
 using WithWorkspace = OperationList<MatmulArgs,
                                     LinearWeightArgs,
+                                    PackWeightArgs,
                                     GroupedMatmulArgs,
                                     GroupedWeightArgs,
                                     AttentionArgs,

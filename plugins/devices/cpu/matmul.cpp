@@ -21,7 +21,7 @@ namespace {
 /// What a primitive is made for.
 struct Key {
   i64 m, n, k, a_stride, b_stride, out_stride;
-  i64 transpose_a, transpose_b, accumulate, bias, threads, data, result;  // dtypes last
+  i64 transpose_a, transpose_b, accumulate, bias, packed, threads, data, result;  // dtypes last
   bool operator==(const Key&) const = default;
 };
 
@@ -54,6 +54,7 @@ Key key_of(const MatmulArgs& args) {
           .transpose_b = args.transpose_b,
           .accumulate = args.accumulate,
           .bias = static_cast<bool>(args.bias),
+          .packed = static_cast<bool>(args.packed),
           .threads = threads_for(args),
           .data = static_cast<i64>(args.a.dtype),
           .result = static_cast<i64>(args.out.dtype)};
@@ -67,6 +68,18 @@ dnnl::memory::data_type type_of(i64 dtype) {
 dnnl::memory::desc matrix(i64 rows, i64 columns, i64 stride, bool transposed, i64 dtype) {
   using Dims = dnnl::memory::dims;
   return {Dims{rows, columns}, type_of(dtype), transposed ? Dims{1, stride} : Dims{stride, 1}};
+}
+
+/// The form in which oneDNN wants the right factor of products with many rows.
+dnnl::memory::desc packed_layout(i64 k, i64 n, i64 dtype, const dnnl::engine& engine) {
+  constexpr i64 kRows = 1024;
+  const dnnl::memory::desc any({k, n}, type_of(dtype), dnnl::memory::format_tag::any);
+  const auto a = matrix(kRows, k, k, false, dtype), out = matrix(kRows, n, n, false, dtype);
+  return dnnl::matmul::primitive_desc(dnnl::matmul::desc(a, any, out), engine).weights_desc();
+}
+
+bool is_reference(const dnnl::matmul::primitive_desc& primitive) {
+  return std::strncmp(primitive.impl_info_str(), "ref", 3) == 0;
 }
 
 /// oneDNN's first choice is slower than its older GEMM where neither matrix is transposed, as in
@@ -84,7 +97,7 @@ class Product {
  public:
   Product(const Key& key, const dnnl::engine& engine) {
     const auto a = matrix(key.m, key.k, key.a_stride, key.transpose_a != 0, key.data);
-    const auto b = matrix(key.k, key.n, key.b_stride, key.transpose_b != 0, key.data);
+    auto b = matrix(key.k, key.n, key.b_stride, key.transpose_b != 0, key.data);
     const auto out = matrix(key.m, key.n, key.out_stride, false, key.result);
     const dnnl::memory::desc bias({1, key.n}, type_of(key.data), dnnl::memory::dims{key.n, 1});
     dnnl::primitive_attr attributes;
@@ -94,13 +107,27 @@ class Product {
       add_to_out.append_sum(1.0F);
       attributes.set_post_ops(add_to_out);
     }
-    const auto description =
-        key.bias != 0 ? dnnl::matmul::desc(a, b, bias, out) : dnnl::matmul::desc(a, b, out);
-    dnnl::matmul::primitive_desc primitive(description, attributes, engine);
+    const auto describe = [&](const dnnl::memory::desc& right, bool may_fail = false) {
+      return dnnl::matmul::primitive_desc(key.bias != 0 ? dnnl::matmul::desc(a, right, bias, out)
+                                                        : dnnl::matmul::desc(a, right, out),
+                                          attributes,
+                                          engine,
+                                          may_fail);
+    };
+    dnnl::matmul::primitive_desc primitive = describe(b);
+    if (key.packed != 0) {
+      // A product of few rows may want another form: then it reads the matrix itself.
+      const auto layout = packed_layout(key.k, key.n, key.data, engine);
+      const auto with_packed = describe(layout, true);
+      packed_ = with_packed && (!is_reference(with_packed) || is_reference(primitive));
+      if (packed_) {
+        b = layout;
+        primitive = with_packed;
+      }
+    }
     const bool fp32 = static_cast<DType>(key.data) == DType::fp32;
-    if (fp32 && key.transpose_a == 0 && key.transpose_b == 0) {
-      prefer_gemm(primitive,
-                  [&] { return dnnl::matmul::primitive_desc(description, attributes, engine); });
+    if (!packed_ && fp32 && key.transpose_a == 0 && key.transpose_b == 0) {
+      prefer_gemm(primitive, [&] { return describe(b); });
     }
     primitive_ = dnnl::matmul(primitive);
     scratchpad_bytes_ = static_cast<i64>(primitive.scratchpad_desc().get_size());
@@ -118,8 +145,11 @@ class Product {
   i64 scratchpad_bytes() const { return scratchpad_bytes_; }
 
   void run(const MatmulArgs& args, void* scratchpad, dnnl::stream& stream) {
-    const std::array<void*, 5> addresses = {
-        args.a.address, args.b.address, args.out.address, scratchpad, args.bias.address};
+    const std::array<void*, 5> addresses = {args.a.address,
+                                            packed_ ? args.packed.address : args.b.address,
+                                            args.out.address,
+                                            scratchpad,
+                                            args.bias.address};
     for (int i = 0; i < count_; ++i) {
       memories_[static_cast<std::size_t>(i)].set_data_handle(
           addresses[static_cast<std::size_t>(i)]);
@@ -133,10 +163,30 @@ class Product {
 
  private:
   dnnl::matmul primitive_;
+  bool packed_ = false;  // reads the packed form
   i64 scratchpad_bytes_ = 0;
   std::array<dnnl::memory, 5> memories_;
   std::array<dnnl_exec_arg_t, 5> arguments_{};
   int count_ = 0;
+};
+
+/// Brings right factors of one shape into oneDNN's form.
+class Packing {
+ public:
+  Packing(const Key& key, const dnnl::engine& engine)
+      : from_(matrix(key.k, key.n, key.b_stride, key.transpose_b != 0, key.data), engine, nullptr),
+        to_(packed_layout(key.k, key.n, key.data, engine), engine, nullptr),
+        reorder_(from_, to_) {}
+  i64 bytes() const { return static_cast<i64>(to_.get_desc().get_size()); }
+  void run(const PackWeightArgs& args, dnnl::stream& stream) {
+    from_.set_data_handle(args.b.address);
+    to_.set_data_handle(args.packed.address);
+    reorder_.execute(stream, from_, to_);
+  }
+
+ private:
+  dnnl::memory from_, to_;
+  dnnl::reorder reorder_;
 };
 
 /// The products of one device. Used by its rank's thread only.
@@ -157,11 +207,29 @@ class Products {
     const ParallelThreads threads(threads_for(args));
     product.run(args, scratchpad, stream_);
   }
+  Packing& find(const PackWeightArgs& args, bool& made) {
+    Key key{};
+    key.k = args.b.shape[args.transpose_b ? 1 : 0];
+    key.n = args.b.shape[args.transpose_b ? 0 : 1];
+    key.b_stride = args.b.strides[0];
+    key.transpose_b = args.transpose_b;
+    key.threads = parallel_threads();
+    key.data = static_cast<i64>(args.b.dtype);
+    std::unique_ptr<Packing>& packing = packings_[key];
+    made = packing == nullptr;
+    if (made) packing = std::make_unique<Packing>(key, engine_);
+    return *packing;
+  }
+  void run(const PackWeightArgs& args) {
+    bool made = false;
+    find(args, made).run(args, stream_);
+  }
 
  private:
   dnnl::engine engine_{dnnl::engine::kind::cpu, 0};
   dnnl::stream stream_{engine_};
   std::unordered_map<Key, std::unique_ptr<Product>, KeyHash> products_;
+  std::unordered_map<Key, std::unique_ptr<Packing>, KeyHash> packings_;
 };
 
 /// Whether oneDNN uses an instruction set: the processor has it, the system lets it be used, and
@@ -196,6 +264,13 @@ bool fp32_by_onednn(const Kernels& table) {
       std::string_view(table.isa).starts_with("avx512") && onednn_has(dnnl::cpu_isa::avx512_core));
 }
 
+/// Do products of fp32 by oneDNN have prepared weights? Where weights are not packed in blocks
+/// that wins nothing (README.md), but it is the code that AMX runs for bf16.
+bool prepares_fp32() {
+  const char* wanted = std::getenv("TESSERA_CPU_PREPARE_FP32");
+  return wanted != nullptr && std::string_view(wanted) == "1";
+}
+
 /// The products of one device: oneDNN's, or those of the tiles of simd/.
 class Multiplier {
  public:
@@ -203,15 +278,7 @@ class Multiplier {
 
   /// Ours also take what oneDNN does not: products without an inner dimension.
   bool tiles(const MatmulArgs& args) const {
-    if (multiplications(args) == 0) return true;
-    switch (args.a.dtype) {
-      case DType::fp16:
-        return true;
-      case DType::bf16:
-        return !bf16_onednn_;
-      default:
-        return !fp32_onednn_;
-    }
+    return multiplications(args) == 0 || tiles(args.a.dtype);
   }
 
   LaunchRequirements prepare(const MatmulArgs& args) {
@@ -228,6 +295,26 @@ class Multiplier {
     }
     return setup;
   }
+
+  LaunchRequirements prepare(const PackWeightArgs& args) {
+    LaunchRequirements setup;
+    const bool fp32 = args.b.dtype == DType::fp32, tiled = tiles(args.b.dtype);
+    if (args.b.elements() == 0 || (fp32 && (tiled || !prepares_fp32_))) return setup;
+    if (tiled) {
+      setup.output_bytes = of<PackWeightArgs>().bytes(args);
+    } else {
+      try {
+        setup.output_bytes = products_.find(args, setup.first_use).bytes();
+      } catch (const dnnl::error& error) {
+        fail("oneDNN packs no matrix [{}, {}]: {}", args.b.shape[0], args.b.shape[1], error.what());
+      }
+    }
+    return setup;
+  }
+  void run(const PackWeightArgs& args, void* workspace) {
+    tiles(args.b.dtype) ? of<PackWeightArgs>().run(args, workspace) : products_.run(args);
+  }
+
   void run(const MatmulArgs& args, void* workspace) {
     if (tiles(args)) {
       of<MatmulArgs>().run(args, workspace);
@@ -253,12 +340,22 @@ class Multiplier {
   const WorkspaceKernel<Args>& of() const {
     return table_;
   }
+  bool tiles(DType dtype) const {
+    switch (dtype) {
+      case DType::fp16:
+        return true;
+      case DType::bf16:
+        return !bf16_onednn_;
+      default:
+        return !fp32_onednn_;
+    }
+  }
   bool sums_in_tiles(const MatmulArgs& args) const {
     return tiles(args) && multiplications(args) > 0;
   }
 
   const Kernels& table_;  // constants of the plugin
-  bool bf16_onednn_ = bf16_by_onednn(), fp32_onednn_;
+  bool bf16_onednn_ = bf16_by_onednn(), fp32_onednn_, prepares_fp32_ = prepares_fp32();
   Products products_;
 };
 
@@ -275,7 +372,9 @@ Kernel product_kernel(const std::shared_ptr<Multiplier>& multiplier) {
 
 std::vector<Kernel> make_products(const Kernels& table) {
   const auto multiplier = std::make_shared<Multiplier>(table);
-  return {product_kernel<MatmulArgs>(multiplier), product_kernel<LinearWeightArgs>(multiplier)};
+  return {product_kernel<MatmulArgs>(multiplier),
+          product_kernel<LinearWeightArgs>(multiplier),
+          product_kernel<PackWeightArgs>(multiplier)};
 }
 
 }  // namespace tessera::cpu

@@ -40,7 +40,7 @@ std::vector<Kernel> make_kernels(const Kernels& table) {
     const PlainKernel<Args>& kernel = table;
     kernels.push_back(plain_kernel<Args>(kernel.run));
   });
-  WithWorkspace::Without<OperationList<MatmulArgs, LinearWeightArgs>>::for_each([&]<class Args>() {
+  WithWorkspace::Without<Products>::for_each([&]<class Args>() {
     const WorkspaceKernel<Args>& kernel = table;
     kernels.push_back(make_kernel<Args>(
         [bytes = kernel.bytes](const Args& args) {

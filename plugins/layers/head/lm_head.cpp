@@ -48,7 +48,8 @@ class LmHead final : public Layer {
                                 .split = {{0, Axis::tensor, {}, config.vocab_multiple}},
                                 .init = Init::gaussian(config.init_std),
                                 .tags = {"embedding"},
-                                .share = config.tied ? "embedding.weight" : ""});
+                                .share = config.tied ? "embedding.weight" : "",
+                                .linear = true});
     const i64 local = weight_->local[0];
     first_ = region_.index() * local;
     valid_ = std::clamp<i64>(config.vocab - first_, 0, local);

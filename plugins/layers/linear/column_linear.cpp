@@ -23,7 +23,8 @@ ColumnLinear::ColumnLinear(const Config& config, BuildContext& build)
   weight_ = &build.parameter({.name = "weight",
                               .shape = {config.out, config.in},
                               .split = {split},
-                              .init = Init::gaussian(config.init_std)});
+                              .init = Init::gaussian(config.init_std),
+                              .linear = true});
   if (config.bias) {
     bias_ = &build.parameter(
         {.name = "bias", .shape = {config.out}, .split = {split}, .tags = {"bias"}});

@@ -20,7 +20,8 @@ RowLinear::RowLinear(const Config& config, BuildContext& build)
   weight_ = &build.parameter({.name = "weight",
                               .shape = {config.out, config.in},
                               .split = {{1, Axis::tensor}},
-                              .init = Init::gaussian(config.init_std)});
+                              .init = Init::gaussian(config.init_std),
+                              .linear = true});
   if (config.bias) {
     bias_ = &build.parameter(
         {.name = "bias", .shape = {config.out}, .tags = {"bias"}, .placement = region_.per_row()});

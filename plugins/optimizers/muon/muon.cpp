@@ -140,16 +140,17 @@ void Muon::orthogonalize(Context& cx, const Tensor& x) const {
   MuonNormalizeArgs normalize{x.arg()};
   ops::run(cx, normalize_, normalize);
   for (i64 i = 0; i < config_.iterations; ++i) {
-    MatmulArgs first{.a = x.arg(), .b = x.arg(), .bias = {}, .out = gram.arg()};
+    MatmulArgs first{.a = x.arg(), .b = x.arg(), .bias = {}, .packed = {}, .out = gram.arg()};
     first.transpose_a = !wide;
     first.transpose_b = wide;
     ops::run(cx, first);
-    MatmulArgs second{.a = gram.arg(), .b = gram.arg(), .bias = {}, .out = gram2.arg()};
+    MatmulArgs second{
+        .a = gram.arg(), .b = gram.arg(), .bias = {}, .packed = {}, .out = gram2.arg()};
     ops::run(cx, second);
     MuonCombineArgs polynomial{gram.arg(), gram2.arg(), gram.arg(), kB, kC};
     ops::run(cx, combine_, polynomial);
     const Tensor &a = wide ? gram : x, &b = wide ? x : gram;
-    MatmulArgs third{.a = a.arg(), .b = b.arg(), .bias = {}, .out = moved.arg()};
+    MatmulArgs third{.a = a.arg(), .b = b.arg(), .bias = {}, .packed = {}, .out = moved.arg()};
     ops::run(cx, third);
     MuonCombineArgs next{x.arg(), moved.arg(), x.arg(), kA, 1};
     ops::run(cx, combine_, next);

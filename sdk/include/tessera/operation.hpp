@@ -20,6 +20,8 @@ struct LaunchRequirements {
   i64 workspace_bytes = 0;
   /// True when this call set something up (created a library primitive): not allowed in a capture.
   bool first_use = false;
+  /// Size of an output whose form is the kernel's own (PackWeightArgs); 0: it has no such form.
+  i64 output_bytes = 0;
 };
 
 /// One operation's implementation on one device, type-erased. `prepare` may create and keep

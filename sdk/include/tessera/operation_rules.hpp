@@ -44,6 +44,7 @@ enum class TypeRule : u8 {
   integers,     ///< i64
   indices,      ///< i32: experts and places of rows
   mask,         ///< u8
+  bytes,        ///< u8: a form of the device's own
 };
 
 /// A tensor of an operation: what errors call it, and its dtype. An operation lists them in the

@@ -34,6 +34,8 @@ struct ParameterSpec {
   Placement placement = {};
   /// The share of it that one token uses: top_k / experts for matrices of experts. For reports.
   double active = 1;
+  /// ops::linear multiplies by it: the device may keep prepared forms (Parameter).
+  bool linear = false;
 };
 
 /// A tensor that exists once for the model, whatever the layout: a parameter or a buffer.
@@ -54,6 +56,11 @@ struct TESSERA_API Parameter : LogicalTensor {
   Tensor compute;     ///< what layers read; the same memory as main when the dtypes agree
   Tensor grad;        ///< main dtype; accumulated (beta always 1), zeroed once a step
   double active = 1;  ///< as ParameterSpec
+  /// Of a linear layer's weight, where precision.prepare_weights asks for them: `compute` as the
+  /// device's products read it forward, and for input gradients (PackWeightArgs). Packed after each
+  /// change and before the first reader. Undefined where there are none.
+  Tensor forward_packed, backward_packed;
+  bool linear = false;  ///< as ParameterSpec, of any of its declarations on this rank
 
   bool has_tag(std::string_view tag) const;
 };

@@ -59,6 +59,9 @@ struct TESSERA_API Plan {
   std::vector<std::string> bucket_groups;
   /// Ranks update shards of the buckets: each has a Gather before its layers' first forward phase.
   bool gathers = false;
+  /// By bucket: does it hold weights with prepared forms? Then it has a Prepare before its layers'
+  /// first forward phase, after its Gather. Empty: none does.
+  std::vector<bool> prepared;
   std::vector<PlanAction> actions;
   /// "F mb0 chunk0 layer1 attn", "Exchange send F mb0 stage1 to rank 2".
   std::string text(const PlanAction& action) const;

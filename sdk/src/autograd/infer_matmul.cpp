@@ -23,6 +23,7 @@ void MatmulArgs::infer(MatmulArgs& args) {
   check.require(!(args.accumulate && present(args.bias)),
                 "a bias cannot be added when accumulating");
   check.optional(args.bias, {n});
+  if (present(args.packed)) check.rank(args.packed, 1);
   if (args.accumulate) {
     check.require(present(args.out), "accumulates into out, which must be given");
     check.shape(args.out, {m, n});
@@ -34,10 +35,20 @@ void MatmulArgs::infer(MatmulArgs& args) {
 }
 
 Effort MatmulArgs::effort(const MatmulArgs& args) {
-  Effort effort = effort_of_tensors(&args.a, kTensors);
+  MatmulArgs read = args;
+  if (args.packed) read.b = {};
+  Effort effort = effort_of_tensors(&read.a, kTensors);
   const i64 inner = args.a.shape[args.transpose_a ? 0 : 1];
   effort.flops = 2.0 * static_cast<double>(args.out.elements()) * static_cast<double>(inner);
   return effort;
+}
+
+void PackWeightArgs::infer(PackWeightArgs& args) {
+  const Infer check(args);
+  check.rank(args.b, 2);
+  check.unit_inner(args.b);
+  check.require(present(args.packed), "packs into memory of the device's own size, which is given");
+  check.rank(args.packed, 1);
 }
 
 void LinearWeightArgs::infer(LinearWeightArgs& args) {
@@ -55,7 +66,7 @@ void LinearWeightArgs::infer(LinearWeightArgs& args) {
 }
 
 MatmulArgs LinearWeightArgs::product() const {
-  return {grad, x, {}, weight_grad, true, false, true};
+  return {grad, x, {}, {}, weight_grad, true, false, true};
 }
 ColumnSumArgs LinearWeightArgs::sums() const { return {grad, bias_grad}; }
 

@@ -7,6 +7,7 @@ Tensor forward(Context& cx, const Tensor& x, const Parameter& weight, const Para
   args.a = x.arg();
   args.b = weight.compute.arg();
   if (bias != nullptr) args.bias = bias->compute.arg();
+  if (weight.forward_packed.defined()) args.packed = weight.forward_packed.arg();
   args.transpose_b = true;
   return ops::run(cx, args)[0];
 }
@@ -15,6 +16,7 @@ Tensor input_gradient(Context& cx, const Tensor& gradient, const Parameter& weig
   MatmulArgs args;
   args.a = gradient.arg();
   args.b = weight.compute.arg();
+  if (weight.backward_packed.defined()) args.packed = weight.backward_packed.arg();
   return ops::run(cx, args)[0];
 }
 

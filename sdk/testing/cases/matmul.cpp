@@ -44,6 +44,7 @@ void add_products(Cases& cases) {
                   {cases.random(a),
                    cases.random(b),
                    Operand::absent(),
+                   Operand::absent(),
                    args.accumulate ? sum() : Operand::result()},
                   options);
         cases.add(into + " strides",
@@ -51,13 +52,18 @@ void add_products(Cases& cases) {
                   {cases.random(a).in(InMemory::padded),
                    cases.random(b).in(InMemory::padded),
                    Operand::absent(),
+                   Operand::absent(),
                    (args.accumulate ? sum() : Operand::blank(out, sums)).in(InMemory::padded)},
                   options);
       }
       if (args.accumulate) continue;
       cases.add(name + " bias",
                 args,
-                {cases.random(a), cases.random(b), cases.random({s.n}), Operand::result()},
+                {cases.random(a),
+                 cases.random(b),
+                 cases.random({s.n}),
+                 Operand::absent(),
+                 Operand::result()},
                 options);
     }
   }

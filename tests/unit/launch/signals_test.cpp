@@ -139,6 +139,7 @@ TEST(StopFlag, LeavesThoseWhoComputeAlone) {
                                         {Operand::random({32, 256}, DType::fp32, 1),
                                          Operand::random({256, 48}, DType::fp32, 2),
                                          Operand::absent(),
+                                         Operand::absent(),
                                          Operand::result()});
   for (int i = 0; i < 300; ++i) EXPECT_EQ(testing::run_op(*device, product).wrong, "");
   over = true;

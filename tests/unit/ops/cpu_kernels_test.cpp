@@ -284,6 +284,7 @@ void expect_same_bits_under_any_threads(Device& device, i64 deepest) {
           {Operand::random(a, dtype, 1),
            Operand::random(b, dtype, 2),
            Operand::absent(),
+           Operand::absent(),
            p.accumulate ? Operand::random({p.m, p.n}, DType::fp32, 3) : Operand::result()},
           {.tolerance = {.relative = 1e-5}, .any_threads = true});
       EXPECT_EQ(testing::op_check(device, *reference, op), "");

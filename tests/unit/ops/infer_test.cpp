@@ -86,7 +86,7 @@ TEST(Infer, ErrorsNameOperationTensorAndShapes) {
   matmul.transpose_b = true;
   EXPECT_EQ(error(matmul),
             "matmul: the inner sizes 3 of a and 5 of b (transposed) differ "
-            "(a fp32 [2, 3], b fp32 [4, 5], bias absent, out absent)");
+            "(a fp32 [2, 3], b fp32 [4, 5], bias absent, packed absent, out absent)");
 }
 
 TEST(Infer, AccumulatingNeedsAnOutput) {

@@ -140,7 +140,8 @@ TEST(Accumulators, AreWiderThanTheData) {
   const Operand matrix = Operand::given({1, 1}, DType::fp32, {256});
   MatmulArgs product;
   product.accumulate = true;
-  EXPECT_EQ(run(product, {bf16({1, 1}, {1}), bf16({1, 1}, {1}), Operand::absent(), matrix})[3],
+  const Operand one_by_one = bf16({1, 1}, {1}), none = Operand::absent();
+  EXPECT_EQ(run(product, {one_by_one, one_by_one, none, none, matrix})[4],
             std::vector<double>{257});
   EXPECT_EQ(run(ColumnSumArgs{}, {bf16({1, 1}, {1}), sum})[1], std::vector<double>{257});
   EXPECT_EQ(run(EmbeddingWeightArgs{}, {integers({0}), bf16({1, 1}, {1}), matrix})[2],
@@ -158,6 +159,7 @@ TEST(Accumulators, AreForSumsOnly) {
                 run(MatmulArgs{},
                     {bf16({1, 1}, {1}),
                      bf16({1, 1}, {1}),
+                     Operand::absent(),
                      Operand::absent(),
                      Operand::blank({1, 1}, DType::fp32)});
               }),

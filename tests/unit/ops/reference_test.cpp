@@ -15,11 +15,13 @@ TEST(ReferenceMatmul, RowSplitProductOfTwoRanks) {
   // X A of the tensor-parallel example: the second rank's half of the sum is all of it.
   const Operand x = fp64({2, 4}, {0, 0, 1, 1, 0, 0, 1, 1});
   const Operand a = fp64({4, 2}, {0, 0, 0, 0, 1, 2, 1, 2});
-  const auto whole = run(MatmulArgs{}, {x, a, Operand::absent(), Operand::result()});
-  EXPECT_EQ(whole[3], (std::vector<double>{2, 4, 2, 4}));
+  const auto whole =
+      run(MatmulArgs{}, {x, a, Operand::absent(), Operand::absent(), Operand::result()});
+  EXPECT_EQ(whole[4], (std::vector<double>{2, 4, 2, 4}));
   const Operand x1 = fp64({2, 2}, {1, 1, 1, 1}), a1 = fp64({2, 2}, {1, 2, 1, 2});
-  const auto part = run(MatmulArgs{}, {x1, a1, Operand::absent(), Operand::result()});
-  EXPECT_EQ(part[3], whole[3]);
+  const auto part =
+      run(MatmulArgs{}, {x1, a1, Operand::absent(), Operand::absent(), Operand::result()});
+  EXPECT_EQ(part[4], whole[4]);
 }
 
 TEST(ReferenceMatmul, TransposesBiasAndAccumulates) {
@@ -27,13 +29,13 @@ TEST(ReferenceMatmul, TransposesBiasAndAccumulates) {
   MatmulArgs args;
   args.transpose_b = true;
   const Operand bias = fp64({2}, {10, 20});
-  EXPECT_EQ(run(args, {a, b, bias, Operand::result()})[3],
+  EXPECT_EQ(run(args, {a, b, bias, Operand::absent(), Operand::result()})[4],
             (std::vector<double>{1 - 3 + 10, 2 + 2 + 20, 4 - 6 + 10, 8 + 5 + 20}));
   args = {};
   args.transpose_a = true;
   args.accumulate = true;
   const Operand sum = fp64({3, 3}, {1, 1, 1, 1, 1, 1, 1, 1, 1});
-  EXPECT_EQ(run(args, {a, b, Operand::absent(), sum})[3],
+  EXPECT_EQ(run(args, {a, b, Operand::absent(), Operand::absent(), sum})[4],
             (std::vector<double>{10, 5, 0, 13, 6, -1, 16, 7, -2}));
 }
 

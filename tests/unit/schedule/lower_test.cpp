@@ -74,6 +74,42 @@ TEST(Lower, GathersABucketBeforeTheOneBeforeItIsRead) {
   EXPECT_THAT(plan.actions[7].after, ElementsAre(6)) << "its backward waits for it no more";
 }
 
+// Bucket 0 has nothing to prepare. Packing comes after the gather, at the last moment.
+TEST(Lower, PreparesABucketRightBeforeItIsRead) {
+  const BucketUse buckets{{{2}, {0}, {1}}, true, {}, {false, true, true}};
+  const GivenSchedule schedule({{{Action::F, 0}, {Action::B, 0}}});
+  const Plan plan = lower(schedule, one_stage(1), four_phases(), buckets);
+  verify(plan);
+  EXPECT_THAT(plan.text(),
+              ::testing::StartsWith("Gather bucket1\n"
+                                    "Gather bucket2\n"
+                                    "Prepare bucket1\n"
+                                    "F mb0 chunk0 layer0 embedding\n"
+                                    "Gather bucket0\n"
+                                    "Prepare bucket2\n"
+                                    "F mb0 chunk0 layer1 attn\n"
+                                    "F mb0 chunk0 layer1 mlp\n"
+                                    "F mb0 chunk0 layer2 head\n"));
+  EXPECT_THAT(plan.actions[2].after, ElementsAre(0));
+  EXPECT_THAT(plan.actions[3].after, ElementsAre(0, 2));
+  EXPECT_THAT(plan.actions[5].after, ElementsAre(1));
+  EXPECT_THAT(plan.actions[6].after, ElementsAre(3, 1, 5));
+}
+
+// A graph reads the weights of all its phases with the first of them.
+TEST(Lower, PreparesWhatAGraphReadsBeforeTheGraph) {
+  std::vector<PhaseInfo> phases = four_phases();
+  for (std::size_t i = 1; i < phases.size(); ++i) phases[i].graph = 0;
+  const BucketUse buckets{{{2}, {0, 1}}, false, {}, {true, false}};
+  const Plan plan = lower(GivenSchedule({kTwo}), one_stage(2), phases, buckets);
+  verify(plan);
+  EXPECT_THAT(plan.text(),
+              ::testing::StartsWith("F mb0 chunk0 layer0 embedding\n"
+                                    "Prepare bucket0\n"
+                                    "F mb0 chunk0 layer1 attn\n"));
+  EXPECT_THAT(plan.text(), ::testing::Not(HasSubstr("Prepare bucket0\nF mb1"))) << "once a step";
+}
+
 TEST(Lower, NamesTheGroupOfEachBucket) {
   const BucketUse buckets{{{1}, {2, 0}}, false, {"edp", "dp-cp"}};
   const Plan plan = lower(GivenSchedule({kTwo}), one_stage(2), four_phases(), buckets);

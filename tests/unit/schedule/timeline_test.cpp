@@ -127,6 +127,25 @@ TEST(Timeline, GathersRunBesideUntilTheyAreRead) {
               ::testing::Not(HasSubstr("gathered")));
 }
 
+// Packing takes the time of what is launched after it, unlike a gather.
+TEST(Timeline, PreparesAreInTheOrderOfCompute) {
+  PlanCosts costs = unit_costs();
+  const auto compute = costs.action;
+  costs.action = [&](int rank, const Plan& plan, const PlanAction& action) {
+    return action.kind == PlanAction::Prepare ? 1.0 : compute(rank, plan, action);
+  };
+  const BucketUse buckets{{{2}, {1}, {0}}, false, {}, {true, true, false}};
+  const Plan plan = lower(GivenSchedule({{{F, 0}, {B, 0}}}), one_stage(1), four_phases(), buckets);
+  const Timeline timeline = play(std::vector{plan}, costs);
+  EXPECT_EQ(timeline.makespan, 5) << "forward 1, backward 2, two buckets packed";
+  EXPECT_EQ(timeline.bubble(), 0) << "that is no waiting";
+  ASSERT_EQ(timeline.asides[0].size(), 5U) << "two packings, three reductions";
+  EXPECT_EQ(timeline.asides[0][0].span.start, 0.25) << "after the embedding";
+  EXPECT_EQ(timeline.asides[0][0].hidden, 0);
+  EXPECT_THAT(draw_svg(timeline, 1, "prepares", "units"),
+              HasSubstr("<title>bucket 1, weights prepared: 0.25 to 1.25</title>"));
+}
+
 TEST(Timeline, WhatIsComputedAgainIsNoWaiting) {
   PlanCosts costs = unit_costs();
   const auto compute = costs.action;

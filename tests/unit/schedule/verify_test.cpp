@@ -139,6 +139,38 @@ TEST(Verify, Gathers) {
   EXPECT_THAT(problem(other), HasSubstr("is for a bucket that does not exist"));
 }
 
+TEST(Verify, Prepares) {
+  const auto made = [](bool gathered) {
+    const GivenSchedule schedule({{{Action::F, 0}, {Action::B, 0}}});
+    const BucketUse buckets{{{2, 1}, {0}}, gathered, {}, {true, false}};
+    return lower(schedule, one_stage(1), four_phases(), buckets);
+  };
+  ASSERT_EQ(problem(made(false)), "valid");
+  ASSERT_EQ(made(false).actions[1].kind, PlanAction::Prepare);  // the block's F is action 2
+  Plan unwaited = made(false);
+  unwaited.actions[2].after = {0};
+  EXPECT_THAT(problem(unwaited),
+              HasSubstr("action 2 (F mb0 chunk0 layer1 attn) does not wait for the weights"));
+  Plan late = made(false);
+  std::swap(late.actions[1], late.actions[2]);
+  for (PlanAction& action : late.actions) action.after.clear();
+  EXPECT_THAT(problem(late),
+              HasSubstr("action 1 (F mb0 chunk0 layer1 attn) reads weights that are not prepared"));
+  Plan twice = made(false);
+  twice.actions.insert(twice.actions.begin() + 1, twice.actions[1]);
+  for (PlanAction& action : twice.actions) action.after.clear();
+  EXPECT_THAT(problem(twice), HasSubstr("prepares its bucket a second time"));
+  Plan other = made(false);
+  other.actions[1].bucket = 1;
+  EXPECT_THAT(problem(other), HasSubstr("is for a bucket without weights to prepare"));
+  Plan early = made(true);
+  ASSERT_EQ(problem(early), "valid");
+  ASSERT_EQ(early.actions[3].kind, PlanAction::Prepare);
+  early.actions[3].after.clear();
+  EXPECT_THAT(problem(early),
+              HasSubstr("action 3 (Prepare bucket0) does not wait for the parameters"));
+}
+
 TEST(Verify, Reductions) {
   ASSERT_EQ(problem(one_microbatch()), "valid");
   Plan twice = one_microbatch();
@@ -200,7 +232,7 @@ TEST(Verify, PlacesThatDoNotExist) {
   kind.actions[0].kind = PlanAction::Gather;
   EXPECT_THAT(problem(kind), HasSubstr("has no place where ranks update all of their parameters"));
   kind.actions[0].kind = PlanAction::Prepare;
-  EXPECT_THAT(problem(kind), HasSubstr("is of a kind that no plan has yet"));
+  EXPECT_THAT(problem(kind), HasSubstr("is for a bucket without weights to prepare"));
 }
 
 }  // namespace verify_test

@@ -11,6 +11,9 @@
 // Sums run in registers over up to kDepth of the inner dimension, and wait in fp32 where there is
 // more of it; no bit depends on the other blocks or on threads. The sums over a's rows, which are
 // the gradient of a bias, are made of packed groups while the cache holds them.
+//
+// A prepared b is all of its panels, for each part of the inner dimension: the words that a product
+// would have packed, so that the bits are the same.
 namespace tessera::cpu::TESSERA_ISA {
 namespace {
 
@@ -22,25 +25,52 @@ constexpr i64 kDepth = 4096;            // of the inner dimension at once; even
 template <class T>
 constexpr bool kHasWords = sizeof(T) * Packed<T>::kDepth == sizeof(typename Packed<T>::Word);
 
+/// How the right factor is cut: `depth` of the inner dimension at a time, and of it panels.
+struct Panels {
+  i64 n, k, depth, steps, panels, panel_words;
+  template <class T>
+  void cut(i64 columns, i64 inner) {
+    n = columns;
+    k = inner;
+    depth = at_most(k, kDepth);
+    steps = packed_steps<T>(depth);
+    panel_words = steps * kPanel;
+    panels = (n + kPanel - 1) / kPanel;
+  }
+  /// Where a panel begins in a prepared factor.
+  i64 prepared(i64 part, i64 panel) const { return (part * panels + panel) * panel_words; }
+};
+
+/// Packs `count` panels of one part of b, `depth` deep.
+template <class T>
+void pack_block(
+    const Panels& cut, Factor<T> b, i64 depth, i64 first, i64 count, typename Packed<T>::Word* to) {
+  const i64 grain = 1 + 16384 / (depth * kLanes + 1);
+  parallel_for(count * kPackedVectors, grain, [=](i64 begin, i64 end) {
+    const i64 column = first * kPanel + begin * kLanes;
+    const i64 columns = at_most(cut.n - column, (end - begin) * kLanes);
+    const auto place = [=](i64 slab) {
+      slab += begin;
+      return to + slab / kPackedVectors * cut.panel_words + slab % kPackedVectors * kLanes;
+    };
+    pack_panels(b, column, columns, depth, place);
+  });
+}
+
 /// How a product is cut. Depends on its sizes and on the threads.
-struct Cut {
-  i64 m, n, k, depth, steps, panels, block_panels, group_rows, groups, slots;
-  i64 panel_words, group_words;
+struct Cut : Panels {
+  i64 m, block_panels, block_words, group_rows, groups, slots, group_words;
   bool own_rows;  ///< rows of a are read where they lie
   template <class T>
   static Cut of(const MatmulArgs& args) {
     Cut c{};
     c.m = args.out.shape[0];
-    c.n = args.out.shape[1];
-    c.k = args.a.shape[args.transpose_a ? 0 : 1];
-    c.depth = at_most(c.k, kDepth);
-    c.steps = packed_steps<T>(c.depth);
+    c.cut<T>(args.out.shape[1], args.a.shape[args.transpose_a ? 0 : 1]);
     const i64 word = static_cast<i64>(sizeof(typename Packed<T>::Word));
-    c.panel_words = c.steps * kPanel;
-    c.panels = (c.n + kPanel - 1) / kPanel;
     const i64 fit = kBlockBytes / (c.panel_words * word + 1);
     const i64 blocks = (c.panels + (fit < 1 ? 1 : fit) - 1) / (fit < 1 ? 1 : fit);
     c.block_panels = blocks == 0 ? 0 : (c.panels + blocks - 1) / blocks;
+    c.block_words = args.packed ? 0 : c.block_panels * c.panel_words;
     // Groups small enough that every thread gets four, if there are so many rows.
     const i64 threads = parallel_threads();
     const i64 rows = at_most(kGroupBytes / (c.steps * word + 1), c.m / (4 * threads));
@@ -52,9 +82,7 @@ struct Cut {
     return c;
   }
   bool partial() const { return k > depth; }
-  i64 words() const {
-    return block_panels * panel_words + slots * group_words + (partial() ? m * n : 0);
-  }
+  i64 words() const { return block_words + slots * group_words + (partial() ? m * n : 0); }
   i64 padded_rows() const { return groups * group_rows; }
 };
 
@@ -71,8 +99,9 @@ class Product {
         b_(factor_of<T>(args.b, args.transpose_b)),
         to_{args.out.as<Out>(), args.out.strides[0], args.bias.as<const T>(), args.accumulate},
         row_sums_(row_sums),
+        prepared_(args.packed.as<const Word>()),
         block_(static_cast<Word*>(workspace)),
-        groups_(block_ + cut_.block_panels * cut_.panel_words),
+        groups_(block_ + cut_.block_words),
         partial_sums_(reinterpret_cast<float*>(static_cast<Word*>(workspace) + cut_.words())) {
     if (cut_.partial())
       to_.partial = reinterpret_cast<float*>(groups_ + cut_.slots * cut_.group_words);
@@ -80,7 +109,7 @@ class Product {
   }
 
   void run() {
-    i64 done = 0;
+    i64 done = 0, part = 0;
     do {
       depth_ = at_most(cut_.depth, cut_.k - done);
       steps_ = steps_of<T>(depth_);
@@ -89,29 +118,18 @@ class Product {
       to_.last = done == cut_.k;
       for (i64 panel = 0; panel < cut_.panels; panel += cut_.block_panels) {
         const i64 panels = at_most(cut_.block_panels, cut_.panels - panel);
-        pack_block(panel, panels);
-        multiply_block(panel, panels);
+        if (prepared_ == nullptr) pack_block(cut_, b_, depth_, panel, panels, block_);
+        multiply_block(
+            prepared_ == nullptr ? block_ : prepared_ + cut_.prepared(part, panel), panel, panels);
       }
+      ++part;
       a_.data += depth_ * a_.depth_stride;
       b_.data += depth_ * b_.depth_stride;
     } while (done < cut_.k);
   }
 
  private:
-  void pack_block(i64 first, i64 panels) const {
-    const i64 grain = 1 + 16384 / (depth_ * kLanes + 1);
-    parallel_for(panels * kPackedVectors, grain, [=, this](i64 begin, i64 end) {
-      const i64 column = first * kPanel + begin * kLanes;
-      const i64 columns = at_most(cut_.n - column, (end - begin) * kLanes);
-      const auto place = [=, this](i64 slab) {
-        slab += begin;
-        return block_ + slab / kPackedVectors * cut_.panel_words + slab % kPackedVectors * kLanes;
-      };
-      pack_panels(b_, column, columns, depth_, place);
-    });
-  }
-
-  void multiply_block(i64 first, i64 panels) const {
+  void multiply_block(const Word* block, i64 first, i64 panels) const {
     parallel_for(cut_.slots, 1, [=, this](i64 begin, i64 end) {
       const TileScope tiles;
       for (i64 slot = begin; slot < end; ++slot) {
@@ -122,14 +140,14 @@ class Product {
           if constexpr (kHasWords<T>) {
             if (cut_.own_rows) {
               const OwnGroup<T> own = {a_.data + row * a_.line_stride, a_.line_stride};
-              multiply_group(own, first, panels, row, rows);
+              multiply_group(own, block, first, panels, row, rows);
               continue;
             }
           }
           Word* packed = groups_ + slot * cut_.group_words;
           pack_group(a_, row, rows, depth_, packed);
           if (first == 0 && row_sums_) add_row_sums(packed, row, rows);
-          multiply_group(PackedGroup<Word>{packed}, first, panels, row, rows);
+          multiply_group(PackedGroup<Word>{packed}, block, first, panels, row, rows);
         }
       }
     });
@@ -148,12 +166,13 @@ class Product {
   }
 
   template <class Group>
-  void multiply_group(const Group& group, i64 first, i64 panels, i64 row, i64 rows) const {
+  void multiply_group(
+      const Group& group, const Word* block, i64 first, i64 panels, i64 row, i64 rows) const {
     const auto multiply = [&](const auto& to) {
       for (i64 p = 0; p < panels; ++p) {
         const i64 column = (first + p) * kPanel;
         const i64 columns = at_most(cut_.n - column, kPanel);
-        const Word* panel = block_ + p * cut_.panel_words;
+        const Word* panel = block + p * cut_.panel_words;
         product_of_panel(group, panel, steps_, to, row, rows, column, columns);
       }
     };
@@ -167,6 +186,7 @@ class Product {
   Factor<T> a_, b_;
   Target<T, Out> to_;
   TensorArg row_sums_;
+  const Word* prepared_;  // nullptr: b is packed here
   Word *block_, *groups_;
   float* partial_sums_;  // over the inner dimension so far, where it is cut
   i64 depth_ = 0, steps_ = 0;
@@ -175,6 +195,16 @@ class Product {
 template <class T>
 i64 bytes_for(const Cut& cut) {
   return cut.words() * static_cast<i64>(sizeof(typename Packed<T>::Word));
+}
+
+/// Calls f with a value of the type of factors.
+template <class Body>
+void with_dtype(DType dtype, Body&& f) {
+  if constexpr (kOnTiles) {
+    f(Bf16{});
+  } else {
+    with_storage(dtype, f);
+  }
 }
 
 /// Calls f with values of the types of the factors and of the result.
@@ -187,15 +217,18 @@ void with_types(const TensorArg& a, const TensorArg& out, Body&& f) {
       f(data, data);
     }
   };
-  if constexpr (kOnTiles) {
-    with_output(Bf16{});
-  } else {
-    with_storage(a.dtype, with_output);
-  }
+  with_dtype(a.dtype, with_output);
+}
+
+template <class T>
+Panels panels_of(const PackWeightArgs& args) {
+  Panels cut{};
+  cut.cut<T>(args.b.shape[args.transpose_b ? 0 : 1], args.b.shape[args.transpose_b ? 1 : 0]);
+  return cut;
 }
 
 MatmulArgs product_of(const LinearWeightArgs& args) {
-  return {args.grad, args.x, {}, args.weight_grad, true, false, true};
+  return {args.grad, args.x, {}, {}, args.weight_grad, true, false, true};
 }
 
 }  // namespace
@@ -215,6 +248,32 @@ void run(const MatmulArgs& args, void* workspace) {
   with_types(args.a, args.out, [&]<class T, class Out>(T, Out) {
     if (is_thin(args)) return thin_product<T, Out>(args);
     Product<T, Out>(args, workspace).run();
+  });
+}
+
+// Of pack_weight: of what it makes, which is where it packs.
+template <>
+i64 workspace_bytes(const PackWeightArgs& args) {
+  i64 bytes = 0;
+  with_dtype(args.b.dtype, [&]<class T>(T) {
+    const Panels cut = panels_of<T>(args);
+    const i64 parts = cut.depth > 0 ? (cut.k + cut.depth - 1) / cut.depth : 0;
+    bytes = cut.prepared(parts, 0) * static_cast<i64>(sizeof(typename Packed<T>::Word));
+  });
+  return bytes;
+}
+
+template <>
+void run(const PackWeightArgs& args, void*) {
+  with_dtype(args.b.dtype, [&]<class T>(T) {
+    const Panels cut = panels_of<T>(args);
+    Factor<T> b = factor_of<T>(args.b, args.transpose_b);
+    for (i64 part = 0; part * cut.depth < cut.k; ++part) {
+      const i64 depth = at_most(cut.depth, cut.k - part * cut.depth);
+      auto* const to = args.packed.as<typename Packed<T>::Word>() + cut.prepared(part, 0);
+      pack_block(cut, b, depth, 0, cut.panels, to);
+      b.data += depth * b.depth_stride;
+    }
   });
 }
 

@@ -27,6 +27,7 @@ namespace base = TESSERA_BASE_ISA;
 
 using OnTiles = OperationList<MatmulArgs,
                               LinearWeightArgs,
+                              PackWeightArgs,
                               GroupedMatmulArgs,
                               GroupedWeightArgs,
                               AttentionArgs,
@@ -39,6 +40,8 @@ bool fits(const Args& args) {
     return args.q.dtype == DType::bf16 && args.q.shape[3] % 32 == 0;
   } else if constexpr (requires { args.a; }) {
     return args.a.dtype == DType::bf16;
+  } else if constexpr (requires { args.packed; }) {
+    return args.b.dtype == DType::bf16;
   } else {
     return args.grad.dtype == DType::bf16;
   }

@@ -11,17 +11,34 @@ namespace tessera {
 /// stride; op transposes. out [m, n]; a [m, k] or, transposed, [k, m]; b [k, n] or, transposed,
 /// [n, k]; bias [n] optional, not with accumulate. One dtype, but out may be a wider accumulator
 /// with accumulate. A product counts 2·m·n·k FLOPs.
+///
+/// `packed` [bytes], optional: what `pack_weight` made of b and this transpose_b. A kernel reads
+/// one of the two.
 struct MatmulArgs {
   static constexpr std::string_view kName = "matmul";
-  static constexpr int kTensors = 4, kOutputs = 1;
+  static constexpr int kTensors = 5, kOutputs = 1;
   static constexpr TensorRule kRules[] = {{"a", TypeRule::data},
                                           {"b", TypeRule::data},
                                           {"bias", TypeRule::data},
+                                          {"packed", TypeRule::bytes},
                                           {"out", TypeRule::accumulator}};
-  TensorArg a, b, bias, out;
+  TensorArg a, b, bias, packed, out;
   bool transpose_a = false, transpose_b = false, accumulate = false;
   TESSERA_API static Effort effort(const MatmulArgs& args);
   TESSERA_API static void infer(MatmulArgs& args);
+};
+
+/// packed [bytes] = the device's own form of b, for each `matmul` with this b and transpose_b. b
+/// has unit inner stride. `LaunchRequirements::output_bytes` of a call without `packed` is its
+/// size; 0: the device has no form for such a matrix. No core operation: a device whose products
+/// gain nothing does without.
+struct PackWeightArgs {
+  static constexpr std::string_view kName = "pack_weight";
+  static constexpr int kTensors = 2, kOutputs = 1;
+  static constexpr TensorRule kRules[] = {{"b", TypeRule::data}, {"packed", TypeRule::bytes}};
+  TensorArg b, packed;
+  bool transpose_b = false;
+  TESSERA_API static void infer(PackWeightArgs& args);
 };
 
 /// out [m] += sum over rows of x [n, m]. The gradient of a bias.
