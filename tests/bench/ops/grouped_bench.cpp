@@ -69,12 +69,12 @@ void looped(benchmark::State& state, Product product, i64 in, i64 out, Load load
       const TensorArg x = t.x.slice(0, row, rows).arg(), y = t.y.slice(0, row, rows).arg();
       const TensorArg weight = t.weight.slice(0, e, 1).view({in, out}).arg();
       if (product == kForward) {
-        b.launch(multiply, {x, weight, {}, y});
+        b.launch(multiply, {x, weight, {}, {}, y});
       } else if (product == kInputGradient) {
-        b.launch(multiply, {y, weight, {}, x, false, true});
+        b.launch(multiply, {y, weight, {}, {}, x, false, true});
       } else {
         const TensorArg sums = t.weight_grad.slice(0, e, 1).view({in, out}).arg();
-        b.launch(multiply, {x, y, {}, sums, true, false, true});
+        b.launch(multiply, {x, y, {}, {}, sums, true, false, true});
       }
       row += rows;
     }

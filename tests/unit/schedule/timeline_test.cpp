@@ -142,7 +142,7 @@ TEST(Timeline, PreparesAreInTheOrderOfCompute) {
   ASSERT_EQ(timeline.asides[0].size(), 5U) << "two packings, three reductions";
   EXPECT_EQ(timeline.asides[0][0].span.start, 0.25) << "after the embedding";
   EXPECT_EQ(timeline.asides[0][0].hidden, 0);
-  EXPECT_THAT(draw_svg(timeline, 1, "prepares", "units"),
+  EXPECT_THAT(draw_svg(timeline, 1, "prepares", kUnits),
               HasSubstr("<title>bucket 1, weights prepared: 0.25 to 1.25</title>"));
 }
 
