@@ -77,7 +77,7 @@ TEST_P(CpuInstructionSet, AgreesWithReferenceUnderAnyThreads) {
   if (device == nullptr) GTEST_SKIP() << "this processor has no " << GetParam();
   const auto reference = test_device("reference");
   const std::string_view isa = GetParam();
-  const bool onednn = isa.starts_with("avx512") || isa == "amx";  // multiplies fp32
+  const bool onednn = isa.starts_with("avx512") || isa == "amx";       // multiplies fp32
   const bool tiles = std::string_view(GetParam()).starts_with("amx");  // which multiply bf16 only
   int cases = 0;
   for (const DType dtype : {DType::bf16, DType::fp32, DType::fp16}) {
