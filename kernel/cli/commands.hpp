@@ -77,6 +77,7 @@ struct ScheduleOptions {
   int ranks = 1;                  ///< in the pipeline
   int chunks = 0;                 ///< 0: the schedule's default
   int microbatches = 1;
+  std::vector<int> layers;  ///< of each chunk of a rank; one stands for all; empty: not told
   bool forward_only = false;
   std::string svg;  ///< file to draw into; empty: none
   bool json = false;

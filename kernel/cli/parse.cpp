@@ -301,6 +301,15 @@ void add_schedule(Program& program, int (*run)(const ScheduleOptions&)) {
   command->add_option("--set", o->sets, "a key of the schedule, any number of times")
       ->allow_extra_args(false)
       ->option_text("KEY=VALUE ...");
+  command
+      ->add_option(
+          "--layers",
+          o->layers,
+          "layers of each chunk of a rank, as 1,2, or of any: tells the order layer by layer")
+      ->delimiter(',')
+      ->allow_extra_args(false)
+      ->check(CLI::Range(1, 1024))
+      ->option_text("N,...");
   command->add_flag("--forward-only", o->forward_only, "as in validation");
   command->add_option("--svg", o->svg, "draw into this file")
       ->check(not_empty)

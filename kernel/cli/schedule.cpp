@@ -1,12 +1,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 
 #include "kernel/cli/commands.hpp"
 #include "kernel/config/resolve.hpp"
 #include "kernel/launch/open_plugins.hpp"
 #include "kernel/schedule/draw.hpp"
+#include "kernel/schedule/layer_order.hpp"
 #include "kernel/schedule/verify.hpp"
 #include "tessera/error.hpp"
 #include "tessera/json.hpp"
@@ -53,16 +55,40 @@ Json number_of(const Action& action) {
   return -chunk;
 }
 
+Json whole_or_half(double number) {
+  return number == std::floor(number) ? Json(static_cast<i64>(number)) : Json(number);
+}
+
+// As many numbers as chunks; none where nobody asks.
+std::vector<int> layers_of(const ScheduleOptions& options, int chunks) {
+  const auto given = static_cast<int>(options.layers.size());
+  if (given == 1) return std::vector<int>(static_cast<std::size_t>(chunks), options.layers[0]);
+  if (given != 0 && given != chunks) {
+    fail_config("--layers has {} numbers, and a rank has {} chunk{}: give one for each, or one",
+                given,
+                chunks,
+                chunks == 1 ? "" : "s");
+  }
+  return options.layers;
+}
+
 struct RankReport {
   std::vector<Action> order;
+  std::vector<double> by_layer;
   int warmup = 0;
   std::vector<int> live;
 };
 
-RankReport report_of(const Pipeline& pipeline, int rank) {
+RankReport report_of(const Pipeline& pipeline, int rank, const std::vector<int>& layers) {
   PipelineShape shape = pipeline.orders.shape;
   shape.rank = rank;
   RankReport out;
+  if (!layers.empty()) {
+    for (const LayerAction& action :
+         layer_order(pipeline.orders, static_cast<std::size_t>(rank), layers)) {
+      out.by_layer.push_back(layer_number(action, layers));
+    }
+  }
   out.order = pipeline.orders.by_rank[static_cast<std::size_t>(rank)];
   out.warmup = pipeline.schedule.warmup(shape);
   for (int chunk = 0; chunk < shape.chunks; ++chunk) {
@@ -75,11 +101,12 @@ void print_json(const std::vector<RankReport>& ranks, double bubble) {
   Json list = Json::array();
   int rank = 0;
   for (const RankReport& report : ranks) {
-    list.push(Json()
-                  .add("rank", rank++)
-                  .add("order", Json::array(report.order, number_of))
-                  .add("warmup", report.warmup)
-                  .add("live", Json::array(report.live)));
+    Json entry;
+    entry.add("rank", rank++).add("order", Json::array(report.order, number_of));
+    if (!report.by_layer.empty()) {
+      entry.add("layer_order", Json::array(report.by_layer, whole_or_half));
+    }
+    list.push(entry.add("warmup", report.warmup).add("live", Json::array(report.live)));
   }
   fmt::print("{}\n", Json().add("ranks", list).add("bubble", bubble).text());
 }
@@ -111,7 +138,10 @@ int run_schedule(const ScheduleOptions& options) {
   const Timeline timeline = play(pipeline.orders);
   std::vector<RankReport> ranks;
   ranks.reserve(static_cast<std::size_t>(shape.ranks));
-  for (int rank = 0; rank < shape.ranks; ++rank) ranks.push_back(report_of(pipeline, rank));
+  const std::vector<int> layers = layers_of(options, shape.chunks);
+  for (int rank = 0; rank < shape.ranks; ++rank) {
+    ranks.push_back(report_of(pipeline, rank, layers));
+  }
   const std::string title = title_of(options, shape);
   if (!options.svg.empty()) {
     write_output_file(options.svg, draw_svg(timeline, shape.chunks, title, kUnitTimes));
@@ -126,6 +156,9 @@ int run_schedule(const ScheduleOptions& options) {
                rank,
                ranks[rank].warmup,
                fmt::join(ranks[rank].live, " + "));
+  }
+  for (std::size_t rank = 0; rank < ranks.size() && !layers.empty(); ++rank) {
+    fmt::print("rank {:<2} by layer {}\n", rank, fmt::join(ranks[rank].by_layer, " "));
   }
   fmt::print("verified; {}\n", bubble_text(timeline, kUnitTimes));
   return 0;

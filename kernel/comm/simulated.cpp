@@ -67,6 +67,7 @@ std::unique_ptr<GroupBackend> SimulatedCommunicator::create_group(const GroupSpe
       return done;
     }
     bool capturable() const override { return true; }
+    bool counts_only() const override { return state_->events.counts_only; }
 
    private:
     std::shared_ptr<State> state_;

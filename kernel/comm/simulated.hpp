@@ -14,9 +14,12 @@ class SimulatedCommunicator final : public Communicator {
   struct Events {
     std::function<void(u64 id, const GroupSpec& group, const Collective& collective)> started;
     std::function<void(u64 id)> waited;
+    /// Only bytes are of interest: GroupBackend::counts_only.
+    bool counts_only = false;
   };
 
-  explicit SimulatedCommunicator(Events events = {});
+  SimulatedCommunicator() : SimulatedCommunicator(Events()) {}
+  explicit SimulatedCommunicator(Events events);
 
   std::string_view name() const override { return "simulated"; }
   std::string_view memory_kind() const override { return {}; }  // it touches none

@@ -63,11 +63,13 @@ std::shared_ptr<DirectMemory> memory_of(const CommunicatorArguments& arguments) 
 }  // namespace
 
 ThreadsCommunicator::ThreadsCommunicator(const Config&, CommunicatorArguments& arguments)
-    : engine_("threads", arguments, memory_of(arguments)) {}
+    : engine_(std::string(kThreads), arguments, memory_of(arguments)) {}
 
 void register_threads(Registrar& registrar) {
   registrar.add<Communicator, ThreadsCommunicator>(
-      "threads", "ranks as threads of one process; for tests and for embedding");
+      kThreads,
+      "ranks as threads of one process, for tests and programs that start them; no configuration "
+      "may choose it");
 }
 
 }  // namespace tessera

@@ -4,6 +4,8 @@
 
 namespace tessera {
 
+inline constexpr std::string_view kThreads = "threads";
+
 /// Communicator "threads": ranks are threads of one process that share one InProcessStore. Peers
 /// read each other's tensors where they are.
 class ThreadsCommunicator : public Communicator {
@@ -11,7 +13,7 @@ class ThreadsCommunicator : public Communicator {
   using Config = NoConfig;
   ThreadsCommunicator(const Config& config, CommunicatorArguments& arguments);
 
-  std::string_view name() const override { return "threads"; }
+  std::string_view name() const override { return kThreads; }
   std::unique_ptr<GroupBackend> create_group(const GroupSpec& spec, Device& device) override {
     return engine_.create_group(spec, device);
   }

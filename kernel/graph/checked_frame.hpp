@@ -18,6 +18,9 @@ class CheckedFrame final : public PhaseFrame {
       : slots_(slots), slot_(slot), names_(names) {}
 
   void forward(Context& cx, Bundle& bundle) override;
+  void arrive(Context& cx, SlotGradients& gradients) override {
+    slots_.frame(slot_).arrive(cx, gradients);
+  }
   void backward(Context& cx, Half half, SlotGradients& gradients) override;
   void release(Context& cx) override { slots_.frame(slot_).release(cx); }
 

@@ -18,6 +18,8 @@ class PhaseFrame {
   virtual ~PhaseFrame() = default;
   /// Runs the phases on the bundle.
   virtual void forward(Context& cx, Bundle& bundle) = 0;
+  /// Waits for what backward() would wait for first: `gradients` are as before it.
+  virtual void arrive(Context& cx, SlotGradients& gradients) = 0;
   /// Runs one half of the backward pass, or both. `gradients` are those of what forward left in the
   /// bundle before the call, and those of what it found there after it. Half::weight follows
   /// Half::input and leaves them alone.
@@ -36,6 +38,9 @@ class EagerFrame final : public PhaseFrame {
     if (cx.tape != nullptr) frame_ = cx.tape->begin(bundle.tensors());
     for (const Phase& phase : phases_) run_phase(phase, cx, bundle);
     if (cx.tape != nullptr) cx.tape->end(bundle.tensors());
+  }
+  void arrive(Context& cx, SlotGradients& gradients) override {
+    cx.tape->arrive(cx, frame_, gradients);
   }
   void backward(Context& cx, Half half, SlotGradients& gradients) override {
     cx.tape->backward(cx, frame_, half, gradients);

@@ -351,18 +351,24 @@ void GraphSlots::ReplayedFrame::forward(Context& cx, Bundle& bundle) {
   bundle.replayed(*cx.stream, results_);
 }
 
+void GraphSlots::ReplayedFrame::arrive(Context& cx, SlotGradients& gradients) {
+  for (std::size_t i = 0; i < output_gradients_.size(); ++i) {
+    if (output_gradients_[i].defined()) gradients.at(i).pending.wait(*cx.stream);
+  }
+}
+
 void GraphSlots::ReplayedFrame::backward(Context& cx, Half half, SlotGradients& gradients) {
   require(half == Half::both || range_.split_halves,
           "\"{}\" is captured with both halves of its backward pass in one graph",
           range_.name);
   expect(half == Half::weight ? parts_.size() - 1 : 1);
   if (half != Half::weight) {
+    arrive(cx, gradients);
     for (std::size_t i = 0; i < output_gradients_.size(); ++i) {
       const Tensor& to = output_gradients_[i];
       if (!to.defined()) continue;
-      Tape::Gradient& from = gradients.at(i);
-      from.pending.wait(*cx.stream);
-      from.tensor.defined() ? copy_to(cx, from.tensor, to) : fill_zero(cx, to);
+      const Tensor& from = gradients.at(i).tensor;
+      from.defined() ? copy_to(cx, from, to) : fill_zero(cx, to);
     }
     if (range_.recompute) replay(cx);
     replay(cx);

@@ -26,6 +26,7 @@ class GraphSlots::ReplayedFrame final : public PhaseFrame {
   void drop();
 
   void forward(Context& cx, Bundle& bundle) override;
+  void arrive(Context& cx, SlotGradients& gradients) override;
   void backward(Context& cx, Half half, SlotGradients& gradients) override;
   void release(Context& cx) override;
 

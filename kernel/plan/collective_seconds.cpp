@@ -18,27 +18,31 @@ double transfer_seconds(const Hardware& hardware,
                         std::span<const i64> members,
                         int index,
                         const Collective& collective) {
-  const i64 here = hardware.host(members[static_cast<std::size_t>(index)]);
-  double seconds = 0;
-  for (const bool near : {true, false}) {
-    LinkTable link = hardware.inside;
-    bool any = false;
-    const auto bytes = [&](const std::vector<Transfer>& transfers) {
-      double sum = 0;
-      for (const Transfer& transfer : transfers) {
-        const i64 peer = members[static_cast<std::size_t>(transfer.peer)];
-        if ((hardware.host(peer) == here) != near) continue;
-        any = true;
-        if (!near)
-          link = hardware.ring(std::vector{members[static_cast<std::size_t>(index)], peer});
-        sum += bytes_of(hardware, transfer.tensor);
-      }
-      return sum;
-    };
-    const double most = std::max(bytes(collective.sends), bytes(collective.receives));
-    if (any) seconds = std::max(seconds, link.latency + most / (link.bandwidth * link.efficiency));
-  }
-  return seconds;
+  struct Way {
+    bool used = false;
+    double sent = 0, received = 0;
+    double seconds(const LinkTable& link) const {
+      if (!used) return 0;
+      return link.latency + std::max(sent, received) / (link.bandwidth * link.efficiency);
+    }
+  };
+  const i64 me = members[static_cast<std::size_t>(index)], here = hardware.host(me);
+  Way near, far;
+  i64 other = me;  // of another host
+  const auto add = [&](const std::vector<Transfer>& transfers, double Way::*bytes) {
+    for (const Transfer& transfer : transfers) {
+      const i64 peer = members[static_cast<std::size_t>(transfer.peer)];
+      const bool inside = hardware.host(peer) == here;
+      if (!inside) other = peer;
+      Way& way = inside ? near : far;
+      way.used = true;
+      way.*bytes += bytes_of(hardware, transfer.tensor);
+    }
+  };
+  add(collective.sends, &Way::sent);
+  add(collective.receives, &Way::received);
+  const double outside = far.used ? far.seconds(hardware.ring(std::vector{me, other})) : 0;
+  return std::max(near.seconds(hardware.inside), outside);
 }
 
 }  // namespace

@@ -121,6 +121,7 @@ Representative run_representative(const PlanArguments& arguments,
     meter.launched(kernel, args, replayed);
   };
   events.replayed = [&] { meter.replayed(); };
+  events.collectives.counts_only = true;
   events.collectives.started = [&](u64 id, const GroupSpec& group, const Collective& collective) {
     meter.started(id, group, collective);
     scratch.started(id, group, collective);

@@ -59,8 +59,9 @@ class Lowering {
     const std::vector<int> down = phases_of(forward.chunk);
     std::vector<int> up = phases_of(backward.chunk);
     std::ranges::reverse(up);
-    const std::vector<PairStep> steps =
-        interleave(plan_.phases, down, up, /*weights_last=*/!exchanges.empty());
+    const bool weights_last = orders_.pair_sends(static_cast<std::size_t>(plan_.shape.rank),
+                                                 static_cast<std::size_t>(number));
+    const std::vector<PairStep> steps = interleave(plan_.phases, down, up, weights_last);
     const auto is_weight = [](const PairStep& step) { return step.kind == Action::Bw; };
     const auto complete = std::find_if_not(steps.rbegin(), steps.rend(), is_weight).base();
     for (auto at = steps.begin();; ++at) {

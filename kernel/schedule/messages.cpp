@@ -27,12 +27,10 @@ std::vector<Planned> messages_of(const Orders& orders, const Timeline& timeline)
     const auto& actions = orders.by_rank[static_cast<std::size_t>(rank)];
     for (std::size_t i = 0; i < actions.size(); ++i) {
       const Action& action = actions[i];
-      if (action.kind == Action::Bw) continue;
+      const int to = orders.reader(rank, action);
+      if (to < 0) continue;
       const bool forward = action.kind == Action::F;
-      const int stage = orders.stage(rank, action.chunk), next = stage + (forward ? 1 : -1);
-      if (next < 0 || next > orders.last_stage()) continue;
-      const int to = orders.owners[static_cast<std::size_t>(next)].rank;
-      if (to == rank) continue;
+      const int stage = orders.stage(rank, action.chunk);
       const auto r = static_cast<std::size_t>(rank);
       const std::size_t made = orders.pair_end(r, i);
       const double time = timeline.actions[r][made].end;

@@ -73,6 +73,21 @@ std::vector<bool> pairs_of(const std::vector<Action>& order, int warmup) {
 
 }  // namespace
 
+int Orders::reader(int rank, const Action& action) const {
+  if (action.kind == Action::Bw) return -1;
+  const int next = stage(rank, action.chunk) + (action.kind == Action::F ? 1 : -1);
+  if (next < 0 || next > last_stage()) return -1;
+  const int to = owners[static_cast<std::size_t>(next)].rank;
+  return to == rank ? -1 : to;
+}
+
+bool Orders::pair_sends(std::size_t rank, std::size_t action) const {
+  const auto sends = [&](std::size_t i) {
+    return reader(static_cast<int>(rank), by_rank[rank][i]) >= 0;
+  };
+  return sends(action) || sends(action + 1);
+}
+
 Orders orders_of(const PipelineSchedule& schedule, const PipelineShape& shape) {
   Orders orders;
   orders.shape = shape;

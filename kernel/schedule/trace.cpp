@@ -71,7 +71,7 @@ class Events {
     Json details = details_of(index);
     double end = step_.times[index].end;
     if (reader >= 0) {
-      details.add("read_by", text(reader));
+      details.add("read_by", text(reader)).add("reader", reader);
       end = std::max(end, step_.times[static_cast<std::size_t>(reader)].start);
     }
     slice(action.kind == PlanAction::F ? kCommForward : kCommBackward,

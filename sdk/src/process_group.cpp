@@ -236,6 +236,64 @@ Work ProcessGroup::transfer(CollectiveKind kind,
   return Work(start(after, std::move(collective)), after, std::move(sent), std::move(received));
 }
 
+Work ProcessGroup::exchange_rows(Stream& after,
+                                 std::span<const Rows> sends,
+                                 std::span<const Rows> receives,
+                                 std::string_view name) {
+  if (size() == 1) {
+    const auto parts_of = [](std::span<const Rows> rows) {
+      std::vector<Part> parts;
+      for (const Rows& part : rows) {
+        parts.push_back({part.peer, part.of->slice(0, part.first, part.count)});
+      }
+      return parts;
+    };
+    return exchange(after, parts_of(sends), parts_of(receives), name);
+  }
+  Collective collective = collective_of(CollectiveKind::exchange, name);
+  const auto add = [&](std::span<const Rows> parts, std::vector<Transfer>& transfers) {
+    std::vector<Work::Memory> memory;
+    if (!backend_->counts_only()) transfers.reserve(parts.size());
+    const Tensor* of = nullptr;
+    TensorArg rows;
+    i64 row_bytes = 0;
+    for (const Rows& part : parts) {
+      const bool same = part.of == of;
+      if (!same) {
+        of = part.of;
+        require_dense(*of, *spec_, name);
+        rows = of->arg();
+        row_bytes = rows.strides[0] * dtype_size(rows.dtype);
+        memory.push_back(of->memory());
+      }
+      const bool inside = part.peer >= 0 && part.peer < size() && part.first >= 0 &&
+                          part.count >= 0 && part.first + part.count <= of->dim(0);
+      if (!inside) {
+        fail("rank {}, group {}: exchange \"{}\": rows {} to {} of {} for member {}",
+             rank_,
+             spec_->name,
+             name,
+             part.first,
+             part.first + part.count,
+             *of,
+             part.peer);
+      }
+      if (same && backend_->counts_only() && transfers.back().peer == part.peer) {
+        transfers.back().tensor.shape[0] += part.count;
+        continue;
+      }
+      Transfer& transfer = transfers.emplace_back(Transfer{part.peer, rows});
+      transfer.tensor.address = rows.as<std::byte>() + part.first * row_bytes;
+      transfer.tensor.shape[0] = part.count;
+    }
+    return memory;
+  };
+  std::vector<Work::Memory> sent = add(sends, collective.sends);
+  std::vector<Work::Memory> received = add(receives, collective.receives);
+  if (sends.empty() && receives.empty()) return {};
+  return Work(start(after, std::move(collective)), after, std::move(sent), std::move(received));
+}
+
 void ProcessGroup::barrier(Stream& stream, std::string_view name) {
   if (size() == 1) return;
   Work(start(stream, collective_of(CollectiveKind::barrier, name)), stream, nullptr, nullptr)

@@ -97,6 +97,15 @@ bool fits(const FieldSpec& spec, FieldType type, Value& value) {
   }
 }
 
+double number_of(const Value& value) {
+  const i64* integer = std::get_if<i64>(&value.data);
+  return integer != nullptr ? static_cast<double>(*integer) : std::get<double>(value.data);
+}
+
+bool in_order(const Value::Array& range) {
+  return range.size() == 2 && number_of(range[0]) <= number_of(range[1]);
+}
+
 }  // namespace
 
 std::string FieldSpec::type_text() const {
@@ -110,6 +119,7 @@ std::string FieldSpec::type_text() const {
   } else if (type == FieldType::array) {
     out = choices.empty() ? fmt::format("array of {}{}", noun(element), range_text(*this))
                           : fmt::format("array of {}", choices_text(*this));
+    if (is_range) out += ": first and last, in order";
   } else {
     out =
         choices.empty() ? fmt::format("{}{}", noun(type), range_text(*this)) : choices_text(*this);
@@ -127,6 +137,7 @@ Value FieldSpec::checked(const Value& value) const {
     if (!std::holds_alternative<Value::Array>(out.data)) out = Value(Value::Array{value});
     good = std::ranges::all_of(std::get<Value::Array>(out.data),
                                [this](Value& each) { return fits(*this, element, each); });
+    if (good && is_range) good = in_order(std::get<Value::Array>(out.data));
   } else {
     good = fits(*this, type, out);
   }
@@ -165,6 +176,11 @@ FieldBuilder& FieldBuilder::below(double bound) {
 
 FieldBuilder& FieldBuilder::one_of(std::vector<std::string> choices) {
   spec_.choices = std::move(choices);
+  return *this;
+}
+
+FieldBuilder& FieldBuilder::range() {
+  spec_.is_range = true;
   return *this;
 }
 

@@ -60,6 +60,32 @@ inline TraceEvents slices_on(const TraceEvents& events, const std::string& track
   return found;
 }
 
+/// What a phase has under way ends where the action that reads it begins its work. Returns these
+/// actions by the track of what they read: those that have waited tell for how long.
+inline std::map<std::string, TraceEvents> expect_arrivals(const TraceEvents& events) {
+  constexpr double kRounding = 2e-3;
+  std::map<std::string, TraceEvents> readers;
+  for (const std::string track : {"comm forward", "comm backward"}) {
+    for (const auto& rows : slices_on(events, track)) {
+      if (!rows.at("args").contains("read_by")) continue;
+      const int reader = rows.at("args").at("reader"), step = rows.at("args").at("step");
+      const auto compute = slices_on(events, "compute");
+      const auto found = std::ranges::find_if(compute, [&](const auto& slice) {
+        return slice.at("pid") == rows.at("pid") && slice.at("args").at("action") == reader &&
+               slice.at("args").at("step") == step;
+      });
+      if (found == compute.end()) {
+        ADD_FAILURE() << "nobody reads " << rows;
+        continue;
+      }
+      const double end = rows.at("ts").get<double>() + rows.at("dur").get<double>();
+      EXPECT_NEAR(end, found->at("ts").get<double>(), kRounding) << rows;
+      readers[track].push_back(*found);
+    }
+  }
+  return readers;
+}
+
 /// Slices are on named tracks, and of two on one track one is within the other or they are apart.
 /// Arrows begin and end once, within slices, not more than `clock_us` before they began. All times
 /// are numbers.

@@ -347,7 +347,7 @@ steps = 3
 [device]
 type = "reference"
 [comm]
-type = "threads"
+type = "shm"
 [batch]
 global = 2
 micro = 1

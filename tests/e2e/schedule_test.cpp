@@ -63,6 +63,38 @@ TEST(ScheduleCommand, JsonIsInThePublishedNotation) {
       HasSubstr("\"rank\":1,\"order\":[1,1,1],\"warmup\":3,\"live\":[1]}"));
 }
 
+// A pair is listed as F, B, and its layers take turns.
+TEST(ScheduleCommand, TellsTheOrderLayerByLayer) {
+  const std::vector<std::string> pairs = {"interleaved_1f1b",
+                                          "--ranks",
+                                          "1",
+                                          "--microbatches",
+                                          "2",
+                                          "--set",
+                                          "overlap=true",
+                                          "--layers",
+                                          "1,2"};
+  EXPECT_THAT(output_of(pairs),
+              HasSubstr("rank 0  by layer 1 2 3 1 -3 -3.5 -2 -2.5 2 -1 -1.5 3 "
+                        "-3 -3.5 -2 -2.5 -1 -1.5\n"));
+  EXPECT_THAT(output_of({"1f1b",
+                         "--ranks",
+                         "2",
+                         "--microbatches",
+                         "3",
+                         "--set",
+                         "overlap=true",
+                         "--layers",
+                         "2",
+                         "--json"}),
+              AllOf(HasSubstr("\"order\":[1,1,1,-1,-1,-1],\"layer_order\":[1,2,1,2,1,2,"),
+                    HasSubstr("\"order\":[1,1,-1,1,-1,-1],\"layer_order\":[1,2,1,-2,-2.5,2,-1,"
+                              "-1.5,1,-2,-2.5,2,-1,-1.5,-2,-2.5,-1,-1.5]")));
+  EXPECT_THAT(
+      error_of({"1f1b", "--ranks", "1", "--microbatches", "2", "--layers", "1,2"}),
+      HasSubstr("--layers has 2 numbers, and a rank has 1 chunk: give one for each, or one"));
+}
+
 TEST(ScheduleCommand, TakesTheSchedulesOwnKeys) {
   EXPECT_THAT(output_of({"interleaved_1f1b",
                          "--ranks",

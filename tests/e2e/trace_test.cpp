@@ -150,6 +150,31 @@ TEST(Trace, HasLanesReplaysAndReadbacks) {
   }
 }
 
+// Without overlap each reader waits for its rows, forward, backward and where they are recomputed.
+// The wait comes before its work.
+TEST(Trace, ShowsWaitsForRowsApart) {
+  const std::vector<std::string> sets = {"model.block.mlp.type=moe",
+                                         "model.block.mlp.experts=4",
+                                         "model.block.mlp.ffn=8",
+                                         "parallel.expert=2",
+                                         "recompute.mode=full",
+                                         "observers.trace.steps=[2, 2]"};
+  const TinyRun run;
+  for (const TraceEvents& events : {traced(run, sets, 2), planned(run, sets, 2)}) {
+    auto readers = testing::expect_arrivals(events);
+    std::map<std::string, int> waited;
+    for (const auto& [track, slices] : readers) {
+      for (const json& slice : slices) {
+        EXPECT_GT(slice.at("args").value("waited_us", 0.0), 0) << slice;
+        ++waited[slice.at("cat")];
+      }
+    }
+    EXPECT_GT(waited["F"], 0);
+    EXPECT_EQ(waited["B"], waited["F"]);
+    EXPECT_EQ(waited["Recompute"], waited["F"]);
+  }
+}
+
 // The first step shows its actions, the others that one graph has run.
 TEST(Trace, OfAWholeStepShowsItsReplay) {
   const std::vector<std::string> sets = {"graph.type=full_iteration",
@@ -183,12 +208,16 @@ TEST(Trace, OfARunThatEndsBeforeIsWrittenAtItsEnd) {
 
 TEST(Trace, NeedsAFirstAndALastStep) {
   const TinyRun run;
-  const auto trained = run.train(TinyRun::steps(2, "run", {"observers.trace.steps=[3]"}));
-  EXPECT_NE(trained.exit_code, 0);
-  EXPECT_THAT(trained.err,
-              HasSubstr("trace: steps must be the first and the last step that are recorded, as "
-                        "[10, 12]"));
-  EXPECT_FALSE(fs::exists(run.at("run/trace.json")));
+  for (const std::string steps : {"[3]", "[12, 10]", "[0, 2]", "[1, 2, 3]"}) {
+    const auto checked = testing::run_tessera(
+        {"config", "check", run.at("tiny.toml"), "--set", "observers.trace.steps=" + steps},
+        run.options());
+    EXPECT_EQ(checked.exit_code, 2);
+    EXPECT_THAT(checked.err,
+                HasSubstr("--set #1: [observers.trace] steps: expected array of integer >= 1: "
+                          "first and last, in order, got " +
+                          steps));
+  }
 }
 
 }  // namespace trace_test

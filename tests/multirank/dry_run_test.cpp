@@ -201,6 +201,20 @@ TEST(DryRun, WhatIsRightPasses) {
   EXPECT_EQ(check(layer("all_rows")), "") << "without sequence parallelism all rows are own ones";
 }
 
+// Tests give it to ranks that they start as threads; a run starts processes.
+TEST(DryRun, ThreadsJoinNoProcesses) {
+  for (const std::string ranks : {"1", "2"}) {
+    const std::string problem = check("", {"comm.type=threads", "parallel.tensor=" + ranks});
+    EXPECT_THAT(
+        problem,
+        StartsWith("--set #1: [comm] type = \"threads\" joins ranks that are threads of one "
+                   "process, as tests start them, and a run has a process for each rank: "
+                   "choose \"auto\", \"gloo\", "));
+    EXPECT_THAT(problem, HasSubstr(", \"shm\""));
+    EXPECT_EQ(check("", {"comm.type=shm", "parallel.tensor=" + ranks}), "");
+  }
+}
+
 // Ranks that `sets` ask for.
 i64 ranks_of(const std::vector<std::string>& sets) {
   return world_size(resolve(Config::parse(tiny_config(), "test", sets), host()).run);

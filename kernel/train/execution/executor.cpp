@@ -87,7 +87,7 @@ void Executor::act(Context& cx, const Plan& plan, int index, const Calls& calls)
     if (earlier.kind == PlanAction::Gather) gradients_->wait_gathered(cx, earlier.bucket);
   }
   for (const int exchange : action.released) mail_.release(cx, exchange);
-  if (action.kind == PlanAction::F) arrive(cx, plan, action);
+  arrive(cx, plan, action);
   observer_.ready(plan, action);
   switch (action.kind) {
     case PlanAction::Exchange:
@@ -114,9 +114,22 @@ void Executor::act(Context& cx, const Plan& plan, int index, const Calls& calls)
 
 // The phase would wait for the same as it begins: here an observer sees that it is a wait.
 void Executor::arrive(Context& cx, const Plan& plan, const PlanAction& action) {
+  if (action.phase < 0) return;
   const int phase = info_of(plan, action).phase;
-  if (phase == 0) return;  // its bundle is made with it
-  live(plan, action)->arrive(cx, phase);
+  switch (action.kind) {
+    case PlanAction::F:
+      if (phase > 0) live(plan, action)->arrive(cx, phase);  // its bundle is made with the first
+      return;
+    case PlanAction::Recompute:
+      live(plan, action)->arrive_again(cx, phase);
+      return;
+    case PlanAction::B:
+    case PlanAction::Bi:
+      live(plan, action)->arrive_back(cx, phase);
+      return;
+    default:
+      return;
+  }
 }
 
 void Executor::compute(Context& cx,

@@ -23,11 +23,19 @@ void LiveChunk::set_frame(int first, int last, PhaseFrame& frame) {
   at(first).forward = at(last).backward = &frame;
 }
 
-void LiveChunk::arrive(Context& cx, int index) {
-  bundle_.arrive(*cx.stream);
+void LiveChunk::arrive(Context& cx, int index, Bundle& bundle) {
+  bundle.arrive(*cx.stream);
   for (const HostSlot slot : all_[static_cast<std::size_t>(index)].reads) {
-    bundle_.await(*cx.device, slot);
+    bundle.await(*cx.device, slot);
   }
+}
+
+void LiveChunk::arrive_again(Context& cx, int index) {
+  if (again_) arrive(cx, index, *again_);
+}
+
+void LiveChunk::arrive_back(Context& cx, int index) {
+  if (PhaseFrame* frame = at(index).backward) frame->arrive(cx, gradients_);
 }
 
 void LiveChunk::receive(Slot slot, Tensor value) { bundle_[slot] = value.with_var(kNeedsGradient); }

@@ -22,8 +22,12 @@ class LiveChunk {
   void set_frame(int first, int last, PhaseFrame& frame);
 
   Bundle& bundle() { return bundle_; }
-  /// Waits for what phase `index` finds under way or reads on the host, as the phase itself would.
-  void arrive(Context& cx, int index);
+  /// What phase `index` would wait for first: forward what it finds under way or reads on the host,
+  /// the same where it is recomputed, and gradients where it runs backward. An observer sees apart
+  /// what is wait and what is work.
+  void arrive(Context& cx, int index) { arrive(cx, index, bundle_); }
+  void arrive_again(Context& cx, int index);
+  void arrive_back(Context& cx, int index);
   /// An input from the stage before, whose gradient goes back there.
   void receive(Slot slot, Tensor value);
   /// What the slot holds, leaving it empty.
@@ -50,6 +54,7 @@ class LiveChunk {
     bool own = true;                 // an eager frame of this phase alone
   };
   At& at(int index) { return phases_.at(static_cast<std::size_t>(index)); }
+  void arrive(Context& cx, int index, Bundle& bundle);
   void run(Context& cx, int index, Bundle& bundle);
   // Does another frame have this phase, if there is one?
   bool framed(int index) const {

@@ -6,6 +6,7 @@
 #include <utility>
 #include <variant>
 
+#include "kernel/comm/threads.hpp"
 #include "kernel/schedule/orders.hpp"
 #include "tessera/error.hpp"
 #include "tessera/types.hpp"
@@ -64,6 +65,22 @@ BatchShape batch_shape_of(const RunSetup& setup) {
         p.tensor);
   }
   return batch;
+}
+
+// What starts a run from a configuration starts a process for each rank.
+void check_communicator(const RunSetup& setup, const PluginHost& plugins) {
+  const std::string& type = setup.config->comm.communicator.type;
+  if (type != kThreads) return;
+  std::vector<std::string> others = {"\"auto\""};
+  for (const ComponentInfo* info : plugins.of_kind(Communicator::kKind)) {
+    if (info->type != type) others.push_back(fmt::format("\"{}\"", info->type));
+  }
+  fail_config(
+      "{}: [comm] type = \"{}\" joins ranks that are threads of one process, as tests start them, "
+      "and a run has a process for each rank: choose {}",
+      setup.maker->origin("comm", "type"),
+      type,
+      fmt::join(others, ", "));
 }
 
 std::shared_ptr<PipelineSchedule> make_schedule(const RunSetup& setup) {
@@ -345,6 +362,10 @@ RunSetup derive_setup(const Resolved& config,
       return true;
     });
   }
+  problems.run([&] {
+    check_communicator(setup, plugins);
+    return true;
+  });
   if (use == DataUse::optional) {
     try {
       derive_data(setup, use);

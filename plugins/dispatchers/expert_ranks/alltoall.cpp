@@ -1,6 +1,6 @@
 #include "alltoall.hpp"
 
-#include <functional>
+#include <span>
 #include <utility>
 
 #include "tessera/error.hpp"
@@ -10,83 +10,90 @@ namespace tessera {
 
 namespace {
 
-using Parts = std::vector<ProcessGroup::Part>;
+using Parts = std::vector<ProcessGroup::Rows>;
 
 // Who sends how many rows to whom, for one microbatch. Rows to send are in the order of their
 // experts; rows received in that of local experts, and in group order for each.
 class Splits {
  public:
-  /// `choices`: of this rank, those that the router dropped included, which stay here.
-  Splits(std::shared_ptr<const ExpertRanks> ranks, std::vector<i64> counts, i64 choices)
-      : ranks_(std::move(ranks)), counts_(std::move(counts)), choices_(choices) {
-    require(static_cast<i64>(counts_.size()) == ranks_->size() * ranks_->experts(),
+  /// `counts` [ranks, experts]: rows that each rank has for each expert. `choices`: of this rank,
+  /// those that the router dropped included, which stay here.
+  Splits(std::shared_ptr<const ExpertRanks> ranks, std::span<const i64> counts, i64 choices)
+      : ranks_(std::move(ranks)), choices_(choices) {
+    const i64 members = ranks_->size(), experts = ranks_->experts(), local = ranks_->local();
+    require(static_cast<i64>(counts.size()) == members * experts,
             "{}: {} splits of {} ranks and {} experts",
             ranks_->name(),
-            counts_.size(),
-            ranks_->size(),
-            ranks_->experts());
+            counts.size(),
+            members,
+            experts);
+    const auto count = [&](i64 source, i64 expert) {
+      return counts[static_cast<std::size_t>(source * experts + expert)];
+    };
+    to_expert_.reserve(static_cast<std::size_t>(experts));
+    for (i64 expert = 0; expert < experts; ++expert) {
+      to_expert_.push_back({sent_, count(ranks_->index(), expert)});
+      sent_ += to_expert_.back().count;
+    }
+    from_.resize(static_cast<std::size_t>(members * local));
+    for (i64 e = 0; e < local; ++e) {
+      for (i64 source = 0; source < members; ++source) {
+        Range& range = from_[static_cast<std::size_t>(source * local + e)];
+        range = {received_, count(source, ranks_->first() + e)};
+        received_ += range.count;
+      }
+    }
   }
 
   const ExpertRanks& ranks() const { return *ranks_; }
   i64 choices() const { return choices_; }
-  i64 sent() const {
-    i64 rows = 0;
-    for (i64 expert = 0; expert < ranks_->experts(); ++expert) {
-      rows += count(ranks_->index(), expert);
-    }
-    return rows;
-  }
-  i64 received() const {
-    i64 rows = 0;
-    for (int source = 0; source < ranks_->size(); ++source) {
-      for (i64 e = 0; e < ranks_->local(); ++e) rows += count(source, ranks_->first() + e);
-    }
-    return rows;
-  }
+  i64 sent() const { return sent_; }
+  i64 received() const { return received_; }
 
-  /// Of rows to send, or results that come back, those of each member's experts. `of`: where they
-  /// are for a member.
-  void add_by_member(Parts& parts, const std::function<const Tensor&(int member)>& of) const {
-    std::vector<i64> begin(static_cast<std::size_t>(ranks_->experts()) + 1, 0);
-    for (i64 e = 0; e < ranks_->experts(); ++e) {
-      begin[static_cast<std::size_t>(e) + 1] =
-          begin[static_cast<std::size_t>(e)] + count(ranks_->index(), e);
-    }
+  /// Of rows to send, or results that come back, those of each member's experts. `of(member)`:
+  /// where they are.
+  template <class Of>
+  void add_by_member(Parts& parts, const Of& of) const {
+    parts.reserve(parts.size() + static_cast<std::size_t>(ranks_->size() * ranks_->local()));
     for (int member = 0; member < ranks_->size(); ++member) {
       for (i64 e = 0; e < ranks_->local(); ++e) {
-        const i64 expert = ranks_->first(member) + e;
-        parts.push_back(
-            {member,
-             of(member).slice(
-                 0, begin[static_cast<std::size_t>(expert)], count(ranks_->index(), expert))});
+        const Range& range = to_expert_[static_cast<std::size_t>(ranks_->first(member) + e)];
+        parts.push_back({member, &of(member), range.first, range.count});
       }
     }
   }
   /// Of rows at the experts, those that came from each member.
   void add_by_source(Parts& parts, const Tensor& rows) const {
-    std::vector<Parts> by_source(static_cast<std::size_t>(ranks_->size()));
-    i64 begin = 0;
-    for (i64 e = 0; e < ranks_->local(); ++e) {
-      for (int source = 0; source < ranks_->size(); ++source) {
-        const i64 length = count(source, ranks_->first() + e);
-        by_source[static_cast<std::size_t>(source)].push_back(
-            {source, rows.slice(0, begin, length)});
-        begin += length;
-      }
+    parts.reserve(parts.size() + from_.size());
+    for (std::size_t i = 0; i < from_.size(); ++i) {
+      const auto source = static_cast<int>(i / static_cast<std::size_t>(ranks_->local()));
+      parts.push_back({source, &rows, from_[i].first, from_[i].count});
     }
-    for (const Parts& of : by_source) parts.insert(parts.end(), of.begin(), of.end());
   }
 
  private:
-  i64 count(int source, i64 expert) const {
-    return counts_[static_cast<std::size_t>(source * ranks_->experts() + expert)];
-  }
-
+  struct Range {
+    i64 first = 0, count = 0;
+  };
   std::shared_ptr<const ExpertRanks> ranks_;
-  std::vector<i64> counts_;
-  i64 choices_;
+  std::vector<Range> to_expert_;  // by expert
+  std::vector<Range> from_;       // by source and local expert
+  i64 choices_, sent_ = 0, received_ = 0;
 };
 using SharedSplits = std::shared_ptr<const Splits>;
+
+// `places` for each rank at each expert; 0: as many rows as `counts` says.
+SharedSplits splits_of(const std::shared_ptr<const ExpertRanks>& ranks,
+                       std::span<const i64> counts,
+                       i64 places,
+                       i64 choices) {
+  std::vector<i64> equal;
+  if (places > 0) {
+    equal.assign(static_cast<std::size_t>(ranks->size() * ranks->experts()), places);
+    counts = equal;
+  }
+  return std::make_shared<const Splits>(ranks, counts, choices);
+}
 
 Tensor rows_like(Context& cx, const Tensor& like, i64 rows) {
   Shape shape = like.shape();
@@ -105,13 +112,14 @@ struct Arriving {
 Arriving to_experts(Context& cx, const Splits& splits, const std::vector<Tensor>& rows) {
   Parts sends, receives;
   std::vector<Tensor> received;
+  received.reserve(rows.size());  // parts refer to them
   for (const Tensor& of : rows) {
     received.push_back(rows_like(cx, of, splits.received()));
-    splits.add_by_member(sends, [&](int) -> const Tensor& { return of; });
+    splits.add_by_member(sends, [&of](int) -> const Tensor& { return of; });
     splits.add_by_source(receives, received.back());
   }
   const ExpertRanks& ranks = splits.ranks();
-  Work work = ranks.group().exchange(*cx.stream, sends, receives, ranks.name());
+  Work work = ranks.group().exchange_rows(*cx.stream, sends, receives, ranks.name());
   return {{std::move(received)}, std::move(work)};
 }
 
@@ -121,6 +129,7 @@ Arriving from_experts(Context& cx, const Splits& splits, const std::vector<Tenso
   const ExpertRanks& ranks = splits.ranks();
   Parts sends, receives;
   std::vector<std::vector<Tensor>> parts(static_cast<std::size_t>(ranks.parts()));
+  for (std::vector<Tensor>& part : parts) part.reserve(rows.size());
   const i64 sent = splits.sent(), dropped = splits.choices() - sent;
   for (const Tensor& of : rows) {
     for (std::vector<Tensor>& part : parts) part.push_back(rows_like(cx, of, splits.choices()));
@@ -132,7 +141,7 @@ Arriving from_experts(Context& cx, const Splits& splits, const std::vector<Tenso
     FillArgs zero{parts[0].back().slice(0, sent, dropped).arg(), 0};
     ops::run(cx, zero);
   }
-  Work work = ranks.group().exchange(*cx.stream, sends, receives, ranks.name());
+  Work work = ranks.group().exchange_rows(*cx.stream, sends, receives, ranks.name());
   return {std::move(parts), std::move(work)};
 }
 
@@ -206,9 +215,8 @@ std::vector<Tensor> carried(Context& cx,
 
 }  // namespace
 
-std::vector<i64> AllToAllDispatcher::splits(const Bundle& bundle) const {
-  if (places_ == 0) return bundle[read_];
-  return std::vector<i64>(static_cast<std::size_t>(ranks_->size() * ranks_->experts()), places_);
+std::span<const i64> AllToAllDispatcher::counts_read(const Bundle& bundle) const {
+  return places_ > 0 ? std::span<const i64>() : bundle[read_];
 }
 
 ExpertRows AllToAllDispatcher::preprocess(Context& cx,
@@ -248,6 +256,7 @@ void AllToAllDispatcher::exchange_counts(Context& cx,
   ranks.group().all_gather(*cx.stream, counts, all, ranks.name()).wait(*cx.stream);
   const std::vector<i64> balanced = ranks.balanced(choices, cx.device->assumed_imbalance());
   std::vector<i64> assumed;
+  assumed.reserve(static_cast<std::size_t>(all.elements()));
   for (int rank = 0; rank < ranks.size(); ++rank) {
     assumed.insert(assumed.end(), balanced.begin(), balanced.end());
   }
@@ -264,8 +273,8 @@ ExpertRows AllToAllDispatcher::dispatch(Context& cx,
     meanwhile();
     return rows;
   }
-  const auto splits =
-      std::make_shared<const Splits>(ranks_, this->splits(bundle), bundle[order_].elements());
+  const SharedSplits splits =
+      splits_of(ranks_, counts_read(bundle), places_, bundle[order_].elements());
   require(splits->sent() <= rows.x.dim(0) && rows.x.dim(0) == splits->choices(),
           "{}: {} rows to send, and the splits of this rank add up to {} of {} choices",
           ranks_->name(),
@@ -291,8 +300,8 @@ Tensor AllToAllDispatcher::combine(Context& cx,
     meanwhile();
     return y;
   }
-  const auto splits =
-      std::make_shared<const Splits>(ranks_, this->splits(bundle), bundle[order_].elements());
+  const SharedSplits splits =
+      splits_of(ranks_, counts_read(bundle), places_, bundle[order_].elements());
   require(y.dim(0) == splits->received(),
           "{}: {} results to send back, and the splits of all ranks to this one add up to {}",
           ranks_->name(),

@@ -14,11 +14,13 @@ class TraceWriter final : public Observer {
     std::vector<i64> steps;
     static void describe(Schema<Config>& s) {
       s.field("steps", &Config::steps, "first and last step that are recorded, as [10, 12]")
+          .range()
+          .at_least(1)
           .required();
     }
   };
-  /// Throws ConfigError unless `steps` are two, in order.
-  TraceWriter(const Config& config, ObserverArguments& arguments);
+  TraceWriter(const Config& config, ObserverArguments& arguments)
+      : arguments_(arguments), range_{config.steps[0], config.steps[1]} {}
 
   StepRange recorded_steps() const override { return range_; }
   void on(const Recorded& recorded) override;

@@ -1,6 +1,7 @@
 #pragma once
 #include <chrono>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -96,6 +97,9 @@ class TESSERA_API GroupBackend {
   /// This group where the CPU carries out its collectives: its waits may block the rank's thread,
   /// and recorded ones run on the host again. nullptr where a device's library enqueues them.
   virtual HostGroup* host_group() { return nullptr; }
+  /// Does it only count bytes? Then neighbouring parts of one tensor for one peer may be told as
+  /// one of as many rows, at the address of the first (ProcessGroup::exchange_rows).
+  virtual bool counts_only() const { return false; }
 };
 
 /// A rendezvous that all ranks can reach: a key-value store. Thread-safe.
@@ -200,6 +204,18 @@ class TESSERA_API ProcessGroup {
                 const std::vector<Part>& sends,
                 const std::vector<Part>& receives,
                 std::string_view name);
+  /// Rows `first` to `first` + `count` of a dense tensor, as one peer's part of an exchange.
+  struct Rows {
+    int peer;
+    const Tensor* of;
+    i64 first, count;
+  };
+  /// The same exchange, for many parts: none has a handle of its own. The tensors may go after the
+  /// call, as the Work keeps their memory.
+  Work exchange_rows(Stream& after,
+                     std::span<const Rows> sends,
+                     std::span<const Rows> receives,
+                     std::string_view name);
   /// Waits on the host until every member is here.
   void barrier(Stream& stream, std::string_view name);
 

@@ -43,6 +43,7 @@ struct TESSERA_API FieldSpec {
   bool given = false;            ///< only the parent component sets it; an error in a file
   std::optional<double> least, most;
   bool least_excluded = false, most_excluded = false;
+  bool is_range = false;  ///< of an array: its first and last value, in order
   std::vector<std::string> choices;
   std::string megatron;                 ///< the flag a Megatron-LM user would search for
   std::string component_kind;           ///< kind of a component slot, or of variants of one
@@ -78,6 +79,8 @@ class TESSERA_API FieldBuilder {
   FieldBuilder& above(double bound);
   FieldBuilder& below(double bound);
   FieldBuilder& one_of(std::vector<std::string> choices);
+  /// Of an array of numbers: two values, the first not above the last.
+  FieldBuilder& range();
   /// When absent, the value found at this absolute path.
   FieldBuilder& from(std::string_view path);
   /// Only the parent component sets it.

@@ -139,6 +139,9 @@ class TESSERA_API Tape {
   /// results before the call, those of the values after it. Half::weight follows Half::input, which
   /// keeps what it reads, and leaves `gradients` alone. The frame is released when no half is left.
   void backward(Context& cx, FrameId frame, Half half, std::vector<Gradient>& gradients);
+  /// Waits on the stream for those of `gradients`, as they are given to backward(), that it would
+  /// wait for before it launches anything: the same, and an observer can tell wait from work.
+  void arrive(Context& cx, FrameId frame, std::vector<Gradient>& gradients);
   /// After Half::input: waits on the stream for what the weight half reads and is still
   /// communicated. A graph of the input half ends with it, because a graph waits for what it
   /// starts.

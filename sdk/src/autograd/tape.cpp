@@ -389,6 +389,23 @@ void Tape::backward(Context& cx, FrameId id, Half half, std::vector<Gradient>& g
   if (half == Half::both) release(id);
 }
 
+void Tape::arrive(Context& cx, FrameId id, std::vector<Gradient>& gradients) {
+  const Frame& frame = state_->frame(id);
+  const std::size_t count = std::min(frame.results.size(), gradients.size());
+  for (auto node = frame.nodes.rbegin(); node != frame.nodes.rend(); ++node) {
+    const auto made = [&](u32 value) {
+      return value >= node->first_output && value - node->first_output < node->outputs;
+    };
+    bool first = std::ranges::any_of(frame.roots, made);  // that the pass comes to
+    for (std::size_t i = 0; i < count; ++i) {
+      if (!gradients[i].tensor.defined() || !made(frame.results[i])) continue;
+      first = true;
+      gradients[i].pending.wait(*cx.stream);
+    }
+    if (first) return;
+  }
+}
+
 void Tape::wait(Context& cx, FrameId id) {
   for (Gradient& gradient : state_->frame(id).gradients) {
     gradient.pending.wait(*cx.stream);

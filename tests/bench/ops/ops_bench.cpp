@@ -29,11 +29,11 @@ void matmul(benchmark::State& state, Product product, i64 rows, i64 in, i64 out)
   const Tensor bias = b.random({out}), weight_grad = b.zeros({out, in}, DType::fp32);
   MatmulArgs args;
   if (product == kForward) {
-    args = {x.arg(), weight.arg(), bias.arg(), y.arg(), false, true, false};
+    args = {x.arg(), weight.arg(), bias.arg(), {}, y.arg(), false, true, false};
   } else if (product == kInputGradient) {
-    args = {y.arg(), weight.arg(), {}, x.arg(), false, false, false};
+    args = {y.arg(), weight.arg(), {}, {}, x.arg(), false, false, false};
   } else {
-    args = {y.arg(), x.arg(), {}, weight_grad.arg(), true, false, true};
+    args = {y.arg(), x.arg(), {}, {}, weight_grad.arg(), true, false, true};
   }
   b.measure(state, args);
 }

@@ -33,6 +33,7 @@ struct Sample {
   std::string word = "a";
   std::vector<i64> list = {1, 2};
   std::vector<double> betas = {0.9};
+  std::vector<i64> steps = {1, 2};
   Auto<i64> count;
   Auto<double> weight;
   Component<Thing> slot{"plain"};
@@ -49,6 +50,7 @@ struct Sample {
     s.field("word", &Sample::word, "").one_of({"a", "apple", "b"});
     s.field("list", &Sample::list, "").at_least(0);
     s.field("betas", &Sample::betas, "").above(0).at_most(1);
+    s.field("steps", &Sample::steps, "").at_least(1).range();
     s.field("count", &Sample::count, "").at_most(8);
     s.field("weight", &Sample::weight, "", "by size").above(0);
     s.slot("slot", &Sample::slot, "");
@@ -74,6 +76,7 @@ TEST(FieldSpec, TypeText) {
   EXPECT_EQ(field("word").type_text(), R"("a" | "apple" | "b")");
   EXPECT_EQ(field("list").type_text(), "array of integer >= 0");
   EXPECT_EQ(field("betas").type_text(), "array of float in (0, 1]");
+  EXPECT_EQ(field("steps").type_text(), "array of integer >= 1: first and last, in order");
   EXPECT_EQ(field("count").type_text(), "integer <= 8 | \"auto\"");
   EXPECT_EQ(field("weight").type_text(), "float > 0 | \"by size\"");
   EXPECT_EQ(field("slot").type_text(), "thing plugin");
@@ -111,6 +114,13 @@ TEST(FieldSpec, CheckedKnowsRangesAndChoices) {
               field("betas").checked(Value::Array{0.5, 0.0});
             }),
             "expected array of float in (0, 1], got [0.5, 0.0]");
+  EXPECT_EQ(field("steps").checked(Value::Array{2, 2}), Value(Value::Array{2, 2}));
+  for (const Value::Array& wrong :
+       {Value::Array{12, 10}, Value::Array{0, 2}, Value::Array{3}, Value::Array{1, 2, 3}}) {
+    EXPECT_EQ(
+        error_of([&] { field("steps").checked(wrong); }),
+        "expected array of integer >= 1: first and last, in order, got " + Value(wrong).text());
+  }
   EXPECT_EQ(error_of([] { field("word").checked("aple"); }),
             R"(expected "a" | "apple" | "b", got "aple"; did you mean "apple"?)");
   const double nan = std::numeric_limits<double>::quiet_NaN();

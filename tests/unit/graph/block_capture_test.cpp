@@ -208,6 +208,7 @@ class Unmarked final : public PhaseFrame {
     of_.forward(cx, bundle);
     for (Tensor& tensor : bundle.tensors()) tensor = tensor.with_var({});
   }
+  void arrive(Context& cx, SlotGradients& gradients) override { of_.arrive(cx, gradients); }
   void backward(Context& cx, Half half, SlotGradients& gradients) override {
     of_.backward(cx, half, gradients);
   }

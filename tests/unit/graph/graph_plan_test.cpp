@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 
+#include "kernel/schedule/layer_order.hpp"
 #include "kernel/schedule/lower.hpp"
 #include "kernel/schedule/orders.hpp"
 #include "tessera/error.hpp"
@@ -114,6 +115,46 @@ TEST(SlotQueueOrder, TakesTheOneThatWasGivenBackFirst) {
     if (action.kind == PlanAction::B) queue.give_back(held.at(pair));
   }
   EXPECT_THAT(taken, ElementsAre(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 4, 5, 6, 7, 0));
+}
+
+// Replays of layers, forward or of the input half, in the published notation.
+std::vector<double> replayed_layers(const Plan& plan) {
+  const GraphPlan graphs = plan_graphs(plan);
+  std::vector<double> all;
+  for (const PlanAction& action : plan.actions) {
+    const Replays replays = replays_of(plan, graphs, action);
+    if (replays.count == 0 || action.kind == PlanAction::Bw) continue;
+    const auto layer = static_cast<double>(replays.segment + 1);
+    all.push_back(action.kind == PlanAction::F ? layer : -layer);
+  }
+  return all;
+}
+
+// Pairs: one more microbatch is live, and each chunk has a slot for each that is.
+TEST(GraphsOfPairs, AreReplayedInLayerOrderInAsManySlotsAsAreLive) {
+  const std::string on = "overlap = true";
+  for (const std::string type : {"sequential", "1f1b", "interleaved_1f1b", "dualpipe_v"}) {
+    for (const int ranks : {1, 2}) {
+      if (type == "sequential" && ranks > 1) continue;
+      for (const int layers : {1, 3}) {
+        ScheduleArguments arguments{ranks};
+        const auto schedule = make_plugin<PipelineSchedule>(type, on, arguments);
+        const Orders orders = orders_of(*schedule, shape_of(*schedule, ranks, 8, true));
+        const std::vector<int> counts(static_cast<std::size_t>(orders.shape.chunks), layers);
+        for (int rank = 0; rank < ranks; ++rank) {
+          SCOPED_TRACE(fmt::format("{} rank {} of {}, {} layers", type, rank, ranks, layers));
+          const Plan plan = plan_of(type, pipeline(ranks, rank, 8), layers, on);
+          EXPECT_EQ(plan_graphs(plan).slots, plan.live);
+          std::vector<double> expected;
+          for (const LayerAction& action :
+               layer_order(orders, static_cast<std::size_t>(rank), counts)) {
+            if (action.kind != Action::Bw) expected.push_back(layer_number(action, counts));
+          }
+          EXPECT_EQ(replayed_layers(plan), expected);
+        }
+      }
+    }
+  }
 }
 
 TEST(MarkCaptured, RefusesWhatCannotBe) {

@@ -71,6 +71,54 @@ TEST_F(TapeFrames, ValuesOfOneFrameAreLeavesOfTheNext) {
   EXPECT_EQ(read(gradients[0].tensor), Values{15});
 }
 
+// A collective that counts who waits for it.
+class Counted final : public PendingCollective {
+ public:
+  explicit Counted(int& waits) : waits_(waits) {}
+  void wait(Stream&) override { ++waits_; }
+  void join() override { ++waits_; }
+
+ private:
+  int& waits_;
+};
+
+// Of a frame's results the last operation's gradient is read at once; that of the first one only
+// after the last has run, and that of a value which passes unchanged by another frame.
+TEST_F(TapeFrames, ArrivalWaitsForWhatThePassReadsFirst) {
+  Tensors values = {wanted({2}), wanted({3})};
+  const Tape::FrameId frame = tape_.begin(values);
+  const Tensor early = ops::scale(cx_, values[0], 3);
+  const Tensor late = ops::scale(cx_, early, 5);
+  tape_.end(Tensors{early, late, values[1]});
+  std::array<int, 3> waits{};
+  auto gradients = Tape::gradients({vector({1}), vector({1}), vector({1})});
+  for (std::size_t i = 0; i < waits.size(); ++i) {
+    gradients[i].pending =
+        Work(std::make_shared<Counted>(waits[i]), *cx_.stream, Work::Memory(), Work::Memory());
+  }
+  tape_.arrive(cx_, frame, gradients);
+  EXPECT_EQ(waits, (std::array<int, 3>{0, 1, 0}));
+  tape_.backward(cx_, frame, Half::both, gradients);
+  EXPECT_EQ(waits, (std::array<int, 3>{1, 1, 0})) << "nothing is waited for twice";
+  EXPECT_EQ(read(gradients[0].tensor), Values{18});
+}
+
+// Without a gradient of its result an operation does not run, and what comes before it is first.
+TEST_F(TapeFrames, ArrivalPassesOverWhatDoesNotRun) {
+  Tensors values = {wanted({2})};
+  const Tape::FrameId frame = tape_.begin(values);
+  const Tensor used = ops::scale(cx_, values[0], 3);
+  tape_.end(Tensors{used, ops::scale(cx_, values[0], 5)});
+  int waits = 0;
+  auto gradients = Tape::gradients({vector({1}), Tensor()});
+  gradients[0].pending =
+      Work(std::make_shared<Counted>(waits), *cx_.stream, Work::Memory(), Work::Memory());
+  tape_.arrive(cx_, frame, gradients);
+  EXPECT_EQ(waits, 1);
+  tape_.backward(cx_, frame, Half::both, gradients);
+  EXPECT_EQ(read(gradients[0].tensor), Values{3});
+}
+
 TEST_F(TapeFrames, AreReleasedWithTheirLastHalf) {
   const auto run = [&](std::initializer_list<Half> halves) {
     Tensors values = {wanted({2})};

@@ -39,15 +39,19 @@ std::vector<PhaseInfo> layers(const std::vector<bool>& experts) {
   return phases;
 }
 
+std::string text_of(const std::vector<PhaseInfo>& phases, const PairStep& step) {
+  constexpr std::string_view kNames[] = {"F", "B", "Bi", "Bw"};
+  const PhaseInfo& info = phases[static_cast<std::size_t>(step.phase)];
+  return fmt::format("{}{} {}", kNames[step.kind], info.layer, info.scope);
+}
+
 std::vector<std::string> steps_of(const std::vector<PhaseInfo>& phases, bool weights_last = false) {
   std::vector<int> down(phases.size());
   for (std::size_t i = 0; i < down.size(); ++i) down[i] = static_cast<int>(i);
   const std::vector<int> up(down.rbegin(), down.rend());
   std::vector<std::string> text;
   for (const PairStep& step : interleave(phases, down, up, weights_last)) {
-    constexpr std::string_view kNames[] = {"F", "B", "Bi", "Bw"};
-    const PhaseInfo& info = phases[static_cast<std::size_t>(step.phase)];
-    text.push_back(fmt::format("{}{} {}", kNames[step.kind], info.layer, info.scope));
+    text.push_back(text_of(phases, step));
   }
   return text;
 }
@@ -86,23 +90,46 @@ TEST(Interleave, TakesTurnsLayerByLayerWithoutExchanges) {
   EXPECT_THAT(
       steps_of(layers({false, false})),
       ElementsAre(
-          "B1 mlp", "B1 attn", "F0 attn", "F0 mlp", "B0 mlp", "B0 attn", "F1 attn", "F1 mlp"));
+          "F0 attn", "F0 mlp", "B1 mlp", "B1 attn", "F1 attn", "F1 mlp", "B0 mlp", "B0 attn"));
+}
+
+// What a layer without exchanges computes is divided among those of the other pass.
+TEST(Interleave, DividesALayerAmongTheExchangesOfTheOther) {
   EXPECT_THAT(steps_of(layers({true, false})),
-              ElementsAre("B1 mlp",
+              ElementsAre("F0 attn",
+                          "F0 router",
+                          "F0 dispatch",
+                          "B1 mlp",
+                          "F0 experts",
+                          "F0 combine",
                           "B1 attn",
                           "B0 unpermute",
                           "B0 combine",
-                          "F0 attn",
-                          "F0 router",
-                          "Bi0 experts",
-                          "F0 dispatch",
-                          "Bw0 experts",
-                          "B0 dispatch",
-                          "F0 experts",
-                          "F0 combine",
-                          "B0 router",
-                          "B0 attn",
                           "F0 unpermute",
+                          "F1 attn",
+                          "B0 experts",
+                          "B0 dispatch",
+                          "F1 mlp",
+                          "B0 router",
+                          "B0 attn"));
+}
+
+// Two layers without experts forward, one of experts backward.
+TEST(Interleave, RunsAloneWhatOnePassHasMore) {
+  const std::vector<PhaseInfo> phases = layers({false, false, true, true});
+  const std::vector<int> down = {0, 1, 2, 3};
+  const std::vector<int> up = {15, 14, 13, 12, 11, 10};
+  std::vector<std::string> text;
+  for (const PairStep& step : interleave(phases, down, up)) text.push_back(text_of(phases, step));
+  EXPECT_THAT(text,
+              ElementsAre("B3 unpermute",
+                          "B3 combine",
+                          "F0 attn",
+                          "B3 experts",
+                          "B3 dispatch",
+                          "F0 mlp",
+                          "B3 router",
+                          "B3 attn",
                           "F1 attn",
                           "F1 mlp"));
 }
@@ -144,30 +171,30 @@ TEST(Interleave, EndsWithTheWeightHalvesOfTheLastLayer) {
                           "Bw0 router",
                           "Bw0 attn"));
   EXPECT_THAT(steps_of(layers({false, false}), true),
-              ElementsAre("B1 mlp",
-                          "B1 attn",
-                          "F0 attn",
+              ElementsAre("F0 attn",
                           "F0 mlp",
-                          "Bi0 mlp",
-                          "Bi0 attn",
+                          "B1 mlp",
+                          "B1 attn",
                           "F1 attn",
                           "F1 mlp",
+                          "Bi0 mlp",
+                          "Bi0 attn",
                           "Bw0 mlp",
                           "Bw0 attn"));
   std::vector<PhaseInfo> phases = layers({false, false, false});
   phases.erase(phases.begin());  // the first layer has one phase now, as an embedding has
   for (PhaseInfo& info : phases) --info.phase;
   EXPECT_THAT(steps_of(phases, true),
-              ElementsAre("B2 mlp",
-                          "B2 attn",
-                          "F0 mlp",
-                          "Bi1 mlp",
-                          "Bi1 attn",
+              ElementsAre("F0 mlp",
                           "F1 attn",
                           "F1 mlp",
-                          "Bi0 mlp",
+                          "B2 mlp",
+                          "B2 attn",
                           "F2 attn",
                           "F2 mlp",
+                          "Bi1 mlp",
+                          "Bi1 attn",
+                          "Bi0 mlp",
                           "Bw1 mlp",
                           "Bw1 attn",
                           "Bw0 mlp"));
@@ -177,7 +204,7 @@ TEST(Interleave, LeavesPhasesInGraphsWholeAtTheEnd) {
   std::vector<PhaseInfo> phases = layers({false});
   phases[0].graph = 0;
   EXPECT_THAT(steps_of(phases, true),
-              ElementsAre("Bi0 mlp", "B0 attn", "F0 attn", "F0 mlp", "Bw0 mlp"));
+              ElementsAre("F0 attn", "F0 mlp", "Bi0 mlp", "B0 attn", "Bw0 mlp"));
 }
 
 class Overlapping final : public PipelineSchedule {
@@ -247,10 +274,10 @@ TEST(Pairs, SendBeforeTheirLastWeightHalves) {
   verify(plans);
   EXPECT_THAT(
       plans[1].text(),
-      ::testing::HasSubstr("Bi mb1 chunk0 layer0 mlp\n"
-                           "Bi mb1 chunk0 layer0 attn\n"
-                           "F mb2 chunk0 layer0 attn\n"
+      ::testing::HasSubstr("F mb2 chunk0 layer0 attn\n"
                            "F mb2 chunk0 layer0 mlp\n"
+                           "Bi mb1 chunk0 layer0 mlp\n"
+                           "Bi mb1 chunk0 layer0 attn\n"
                            "Exchange send B mb1 stage1 to rank 0 receive F mb3 stage0 from rank 0\n"
                            "Bw mb1 chunk0 layer0 mlp\n"
                            "Bw mb1 chunk0 layer0 attn\n"));
