@@ -28,9 +28,11 @@ if [[ ! -e $ready ]]; then
     site=$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_paths()["platlib"])')
     "$venv/bin/python" "$here/peers/cuda_stubs.py" "$site/torch/lib"
     cc -shared -fPIC "$here/peers/mkl_intel_cpu.c" -o "$venv/lib/mkl_intel_cpu.so"
+    # Gloo's threads must end before the interpreter, which aborts now and then otherwise.
     "$venv/bin/python" -c 'import torch, torch.distributed as d
 d.init_process_group("gloo", rank=0, world_size=1, store=d.HashStore())
-x = torch.ones(4); d.all_reduce(x); print("PyTorch", torch.__version__, "with Gloo works")'
+x = torch.ones(4); d.all_reduce(x); d.destroy_process_group()
+print("PyTorch", torch.__version__, "with Gloo works")'
     touch "$ready"
   } >&2
 fi

@@ -4,6 +4,7 @@ Its router asks CUDA for the device to draw on, and looks for Transformer Engine
 is missing where that is not installed; both are answered here. All else is Megatron-Core's.
 """
 
+import atexit
 import os
 import warnings
 
@@ -28,6 +29,7 @@ def layer_of(shape):
     if not dist.is_initialized():
         os.environ.update(RANK="0", WORLD_SIZE="1")
         dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
+        atexit.register(dist.destroy_process_group)  # threads that outlive the interpreter abort
         parallel_state.initialize_model_parallel()
     config = TransformerConfig(
         num_layers=shape.layers,
