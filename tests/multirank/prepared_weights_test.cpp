@@ -104,6 +104,7 @@ INSTANTIATE_TEST_SUITE_P(Rows,
 // oneDNN's packed weights, through fp32: the invariant's tolerance.
 TEST(PreparedWeightsOfOneDnn, HoldTheInvariant) {
   setenv("TESSERA_CPU_PREPARE_FP32", "1", 1);
+  setenv("TESSERA_CPU_FP32", "onednn", 1);
   for (const Sets& layout : {Sets{"batch.micro=1"}, Sets{"parallel.tensor=2", "parallel.data=2"}}) {
     const Findings found = check_invariant(plugins(), with(with(kCpu, kPrepared), layout));
     EXPECT_TRUE(found.none()) << text(found);
@@ -111,6 +112,7 @@ TEST(PreparedWeightsOfOneDnn, HoldTheInvariant) {
         tiny_config(), with(with(kCpu, kPrepared), layout), {.steps = 1, .at_end = &expect_forms});
   }
   unsetenv("TESSERA_CPU_PREPARE_FP32");
+  unsetenv("TESSERA_CPU_FP32");
 }
 
 // --- Whoever changes parameters ---

@@ -130,9 +130,10 @@ TEST(CpuInstructionSets, TilesTakeTheProductsAndAttentionThatFit) {
     const double tiny = tiled ? 1e-39 : 6e-8;  // 6e-8 is subnormal in fp16, but not in fp32
     const Operand counts = Operand::given({1}, DType::i64, {8});
     EXPECT_EQ(is_zero(MatmulArgs{},
-                      3,
+                      4,
                       {all({3, 8}, dtype, tiny),
                        all({8, 5}, dtype, 1),
+                       Operand::absent(),
                        Operand::absent(),
                        Operand::result()}),
               tiled);
