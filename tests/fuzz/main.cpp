@@ -2,7 +2,6 @@
 // [--replay FILE]. g++ has no libFuzzer, but it has what tells which code an input reached
 // (-fsanitize-coverage=trace-pc), so inputs that reach something new are kept and mutated further.
 #include <sys/time.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -24,8 +23,8 @@
 namespace {
 
 constexpr std::size_t kMap = 1 << 16;
-constexpr unsigned kHang = 20;  // seconds of one input
-std::uint8_t reached[kMap];     // edges of the input that runs, by a hash
+constexpr long kHang = 20;   // seconds of processor time of one input
+std::uint8_t reached[kMap];  // edges of the input that runs, by a hash
 std::uintptr_t before;
 const std::string* running;  // the input, for whoever has to write it down
 const char* target_name = "";
@@ -48,6 +47,12 @@ extern "C" void tessera_fuzz_aborts(int) {
   std::_Exit(1);
 }
 extern "C" void tessera_fuzz_hangs(int) { tessera::fuzz::finding("it hangs"); }
+
+// Processor time: on a busy host an input may wait for long.
+void limit_time(long seconds) {
+  const itimerval limit = {{0, 0}, {seconds, 0}};
+  setitimer(ITIMER_PROF, &limit, nullptr);
+}
 
 }  // namespace
 
@@ -113,7 +118,7 @@ class Campaign {
     std::memset(reached, 0, sizeof reached);
     before = 0;
     running = &input;
-    alarm(kHang);
+    limit_time(kHang);
     try {
       target_.run(input);
       ++taken_;
@@ -123,7 +128,7 @@ class Campaign {
     } catch (const std::exception& error) {
       finding(std::string("it throws something else than tessera::Error: ") + error.what());
     }
-    alarm(0);
+    limit_time(0);
     running = nullptr;
     ++inputs_;
     bool news = false;
@@ -202,7 +207,7 @@ Options parse(int argc, char** argv) {
 
 int run(int argc, char** argv) {
   const Options options = parse(argc, argv);
-  std::signal(SIGALRM, tessera_fuzz_hangs);
+  std::signal(SIGPROF, tessera_fuzz_hangs);
   std::signal(SIGABRT, tessera_fuzz_aborts);
   std::printf("seed %u\n", options.seed);
   bool any = false;
