@@ -225,7 +225,9 @@ std::optional<Checkpoints::Saved> Checkpoints::saved_later(bool wait) {
 
 std::vector<fs::path> Checkpoints::find(const std::string& resume) const {
   return unpack(together_.root("find", [&] {
-    return pack(resume == "auto" ? complete_steps(arguments_.folder) : find_checkpoints(resume));
+    if (resume != "auto") return pack(find_checkpoints(resume));
+    warn_of_incomplete(arguments_.folder);
+    return pack(complete_steps(arguments_.folder));
   }));
 }
 

@@ -37,7 +37,7 @@ Exported export_parameters(const fs::path& folder,
     entries.push_back({name, std::string(dtype_name(written)), tensor.shape});
   }
   Exported exported{static_cast<i64>(tensors.size()), 0};
-  const fs::path temporary = file.string() + ".tmp";
+  const fs::path temporary = file.string() + ".tessera.tmp";
   try {
     StoredReader reader(folder, index);
     // Readers of the format ask for this name: the tensors are laid out as PyTorch has them.

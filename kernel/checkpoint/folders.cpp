@@ -7,6 +7,7 @@
 #include "kernel/checkpoint/disk.hpp"
 #include "kernel/checkpoint/index.hpp"
 #include "tessera/error.hpp"
+#include "tessera/log.hpp"
 
 namespace tessera {
 
@@ -87,6 +88,15 @@ std::vector<fs::path> complete_steps(const fs::path& folder) {
   return paths;
 }
 
+void warn_of_incomplete(const fs::path& folder) {
+  for (const StepFolder& found : step_folders(folder)) {
+    if (found.complete) return;
+    if (found.path.extension() == kTemporary) continue;
+    log_warning(
+        "{} is not complete, it has no {}: it is passed over", found.path.string(), kIndexName);
+  }
+}
+
 std::vector<fs::path> find_checkpoints(const fs::path& named) {
   if (!fs::exists(named)) fail_config("there is no checkpoint {}", named.string());
   if (has_index(named)) return {named};
@@ -105,8 +115,8 @@ void require_no_mixture(const fs::path& folder, const std::string& resume) {
   if (!anew && fs::equivalent(find_checkpoints(resume).front(), there.front())) return;
   fail_config(
       "checkpoint.resume = \"{}\" {}, but {} holds checkpoints of an earlier run (the newest is "
-      "{}), and this run's would mix with them: set another run.out or checkpoint.out, or move "
-      "that folder away, or go on from it with resume = \"auto\"",
+      "{}), and this run's files would mix with its: set another run.out or checkpoint.out, or "
+      "move that folder away, or go on from it with resume = \"auto\"",
       resume,
       anew ? "starts anew" : "goes on from another one",
       folder.string(),

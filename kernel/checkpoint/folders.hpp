@@ -27,8 +27,10 @@ struct StepFolder {
 std::vector<StepFolder> step_folders(const std::filesystem::path& folder);
 /// The complete ones, the newest first.
 std::vector<std::filesystem::path> complete_steps(const std::filesystem::path& folder);
-/// The same below what a user may name: a checkpoint itself, a folder of checkpoints, or a run's.
-/// Throws ConfigError when there is none.
+/// A warning where steps newer than the newest complete one lost their index: no run leaves that.
+void warn_of_incomplete(const std::filesystem::path& folder);
+/// The complete ones below what a user may name: a checkpoint itself, a folder of checkpoints, or a
+/// run's. Throws ConfigError when there is none.
 std::vector<std::filesystem::path> find_checkpoints(const std::filesystem::path& named);
 
 /// Throws ConfigError where a run that saves in `folder`, and starts as `resume` says ("auto",

@@ -13,13 +13,13 @@ namespace tessera {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::json;
+using JsonTree = nlohmann::json;
 using OrderedJson = nlohmann::ordered_json;  // for writing only: it looks every key up one by one
 constexpr const char *kConfig = "config.json", *kOneFile = "model.safetensors",
                      *kManyFiles = "model.safetensors.index.json";
 
-Json parse_file(const fs::path& file) {
-  Json json = Json::parse(read_text_file(file), nullptr, false);
+JsonTree parse_file(const fs::path& file) {
+  JsonTree json = JsonTree::parse(read_text_file(file), nullptr, false);
   require(json.is_object(), "{} is damaged: it holds no JSON object", file.string());
   return json;
 }
@@ -32,7 +32,7 @@ void check_depth(int depth) {
           kDeepestJson);
 }
 
-Value value_of(const Json& json, int depth) {
+Value value_of(const JsonTree& json, int depth) {
   check_depth(depth);
   if (json.is_boolean()) return json.get<bool>();
   // What does not fit into 64 bits is a number of settings that are real.
@@ -42,11 +42,11 @@ Value value_of(const Json& json, int depth) {
   if (json.is_string()) return json.get<std::string>();
   if (!json.is_array()) return json.dump();  // an object of a list: no setting of a model
   Value::Array array;
-  for (const Json& element : json) array.push_back(value_of(element, depth + 1));
+  for (const JsonTree& element : json) array.push_back(value_of(element, depth + 1));
   return array;
 }
 
-void flatten(const Json& json, const std::string& prefix, int depth, Settings& out) {
+void flatten(const JsonTree& json, const std::string& prefix, int depth, Settings& out) {
   check_depth(depth);
   for (const auto& [key, value] : json.items()) {
     if (value.is_object()) {
@@ -84,7 +84,7 @@ ForeignModel::ForeignModel(fs::path folder) : folder_(std::move(folder)) {
   };
   if (fs::exists(folder_ / kManyFiles)) {
     const fs::path path = folder_ / kManyFiles;
-    const Json index = parse_file(path);
+    const JsonTree index = parse_file(path);
     const auto map = index.find("weight_map");
     require(map != index.end() && map->is_object(),
             "{} is damaged: it has no weight_map",

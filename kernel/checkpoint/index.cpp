@@ -13,7 +13,7 @@ namespace tessera {
 
 namespace {
 
-using Json = nlohmann::json;
+using JsonTree = nlohmann::json;
 // The first format has one checksum for each slice.
 constexpr std::string_view kFormat = "tessera-checkpoint-2", kFirstFormat = "tessera-checkpoint-1";
 
@@ -30,7 +30,7 @@ constexpr std::pair<std::string_view, std::string_view> kDtypes[] = {{"fp64", "F
 std::string hex(u64 value) { return fmt::format("{:016x}", value); }
 
 // The checksum of the whole index without this field, in the one form in which it is printed.
-u64 checksum_of(const Json& json) {
+u64 checksum_of(const JsonTree& json) {
   const std::string text = json.dump(1);
   return hash64(text);
 }
@@ -44,11 +44,11 @@ std::string translate(std::string_view name, bool to_safetensors) {
   fail("dtype \"{}\" is not one that checkpoints hold", name);
 }
 
-Json to_json(const StoredSlice& slice) {
-  Json json = {{"file", slice.file},
-               {"key", slice.key},
-               {"begin", slice.where.begin},
-               {"shape", slice.where.shape}};
+JsonTree to_json(const StoredSlice& slice) {
+  JsonTree json = {{"file", slice.file},
+                   {"key", slice.key},
+                   {"begin", slice.where.begin},
+                   {"shape", slice.where.shape}};
   if (slice.block_rows == 0) {
     json["checksum"] = hex(slice.checksums.at(0));
     return json;
@@ -58,14 +58,14 @@ Json to_json(const StoredSlice& slice) {
   return json;
 }
 
-Json parse_object(const std::string& text) {
-  Json json = Json::parse(text);
+JsonTree parse_object(const std::string& text) {
+  JsonTree json = JsonTree::parse(text);
   require(json.is_object(), "it is a JSON {} instead of an object", json.type_name());
   return json;
 }
 
 // The library would convert a fraction, and leave undefined what does not fit.
-i64 whole_number(const Json& json) {
+i64 whole_number(const JsonTree& json) {
   const bool fits = json.is_number_unsigned()
                         ? json.get<u64>() <= static_cast<u64>(std::numeric_limits<i64>::max())
                         : json.is_number_integer();
@@ -73,15 +73,15 @@ i64 whole_number(const Json& json) {
   return json.get<i64>();
 }
 
-std::vector<i64> whole_numbers(const Json& json) {
+std::vector<i64> whole_numbers(const JsonTree& json) {
   require(json.is_array(), "{} is no list of numbers", json.dump());
   std::vector<i64> numbers;
-  for (const Json& one : json) numbers.push_back(whole_number(one));
+  for (const JsonTree& one : json) numbers.push_back(whole_number(one));
   return numbers;
 }
 
 // Sizes that are not negative and whose product can be computed with.
-std::vector<i64> shape_from(const Json& json) {
+std::vector<i64> shape_from(const JsonTree& json) {
   constexpr i64 kMost = i64{1} << 60;
   std::vector<i64> shape = whole_numbers(json);
   i64 elements = 1;
@@ -97,18 +97,18 @@ bool plain_file_name(const std::string& name) {
   return !name.empty() && name[0] != '.' && name.find('/') == std::string::npos;
 }
 
-StoredSlice slice_from(const Json& json, std::size_t rank) {
+StoredSlice slice_from(const JsonTree& json, std::size_t rank) {
   StoredSlice slice;
   slice.file = json.at("file");
   slice.key = json.at("key");
   slice.where.begin = whole_numbers(json.at("begin"));
   slice.where.shape = shape_from(json.at("shape"));
-  const auto add = [&](const Json& sum) {
+  const auto add = [&](const JsonTree& sum) {
     slice.checksums.push_back(std::stoull(sum.get<std::string>(), nullptr, 16));
   };
   if (const auto rows = json.find("block_rows"); rows != json.end()) {
     slice.block_rows = whole_number(*rows);
-    for (const Json& sum : json.at("checksums")) add(sum);
+    for (const JsonTree& sum : json.at("checksums")) add(sum);
   } else {
     add(json.at("checksum"));
   }
@@ -137,16 +137,16 @@ std::string present_name(const std::string& dtype) {
   return earlier ? "fp" + dtype.substr(1) : dtype;
 }
 
-StoredTensor tensor_from(const Json& json) {
+StoredTensor tensor_from(const JsonTree& json) {
   StoredTensor tensor{present_name(json.at("dtype")), shape_from(json.at("shape")), {}};
-  for (const Json& slice : json.at("slices")) {
+  for (const JsonTree& slice : json.at("slices")) {
     tensor.slices.push_back(slice_from(slice, tensor.shape.size()));
   }
   return tensor;
 }
 
 // Checkpoints of earlier versions have none of it.
-void read_losses(const Json& json, CheckpointInfo& info) {
+void read_losses(const JsonTree& json, CheckpointInfo& info) {
   if (!json.contains("loss_mean")) return;
   require(json.at("loss_mean").is_number(), "its loss_mean is {}", json.at("loss_mean").dump());
   info.loss_mean = json.at("loss_mean");
@@ -181,18 +181,18 @@ auto reading(const std::string& source, F&& read) {
 }  // namespace
 
 std::string CheckpointIndex::to_json() const {
-  Json json = {{"format", kFormat},
-               {"step", info.step},
-               {"updates", info.updates},
-               {"samples", info.samples},
-               {"seed", info.seed},
-               {"data", info.data},
-               {"config", info.config},
-               {"loss_mean", info.loss_mean},
-               {"loss_count", info.loss_count},
-               {"passed_over", info.passed_over},
-               {"files", Json::array()},
-               {"tensors", Json::object()}};
+  JsonTree json = {{"format", kFormat},
+                   {"step", info.step},
+                   {"updates", info.updates},
+                   {"samples", info.samples},
+                   {"seed", info.seed},
+                   {"data", info.data},
+                   {"config", info.config},
+                   {"loss_mean", info.loss_mean},
+                   {"loss_count", info.loss_count},
+                   {"passed_over", info.passed_over},
+                   {"files", JsonTree::array()},
+                   {"tensors", JsonTree::object()}};
   if (const auto& scale = info.loss_scale) {
     json["loss_scale"] = {{"scale", scale->scale},
                           {"clean_steps", scale->clean_steps},
@@ -202,7 +202,7 @@ std::string CheckpointIndex::to_json() const {
     json["files"].push_back({{"name", file.name}, {"bytes", file.bytes}});
   }
   for (const auto& [name, tensor] : tensors) {
-    Json slices = Json::array();
+    JsonTree slices = JsonTree::array();
     for (const StoredSlice& slice : tensor.slices) slices.push_back(tessera::to_json(slice));
     json["tensors"][name] = {
         {"dtype", tensor.dtype}, {"shape", tensor.shape}, {"slices", std::move(slices)}};
@@ -213,7 +213,7 @@ std::string CheckpointIndex::to_json() const {
 
 CheckpointIndex CheckpointIndex::from_json(const std::string& text, const std::string& source) {
   return reading(source, [&] {
-    Json json = parse_object(text);
+    JsonTree json = parse_object(text);
     require(json.at("format") == kFormat || json.at("format") == kFirstFormat,
             "it has format {}, this version reads \"{}\"",
             json.at("format").dump(),
@@ -237,7 +237,7 @@ CheckpointIndex CheckpointIndex::from_json(const std::string& text, const std::s
     index.info.config = json.at("config");
     read_losses(json, index.info);
     i64 bytes = 0;
-    for (const Json& file : json.at("files")) {
+    for (const JsonTree& file : json.at("files")) {
       index.files.push_back({file.at("name"), whole_number(file.at("bytes"))});
       require(index.files.back().bytes >= 0 &&
                   index.files.back().bytes <= std::numeric_limits<i64>::max() - bytes,
@@ -278,7 +278,7 @@ std::vector<SafetensorsEntry> parse_safetensors_header(const std::string& text,
                                                        const std::string& source) {
   return reading(source, [&] {
     std::vector<SafetensorsEntry> entries;
-    const Json json = parse_object(text);
+    const JsonTree json = parse_object(text);
     for (const auto& [key, value] : json.items()) {
       if (key == "__metadata__") continue;
       require(value.is_object(), "its entry \"{}\" is a JSON {}", key, value.type_name());

@@ -76,8 +76,7 @@ void require_fit(const fs::path& folder,
   if (!text.empty() && only_state) {
     text += fmt::format(
         "\n  Its parameters fit, the state of its optimizer does not. To start a new run from "
-        "these "
-        "parameters: checkpoint.init_from = \"{}\" and another run.out",
+        "these parameters: checkpoint.init_from = \"{}\" and another run.out",
         folder.string());
   }
   if (!text.empty()) fail_config("checkpoint {} does not fit this run:{}", folder.string(), text);

@@ -98,4 +98,11 @@ std::string Together::root(std::string_view what, const std::function<std::strin
   return all(what, [&] { return rank_ == 0 ? work() : std::string(); })[0];
 }
 
+std::vector<std::string> Together::collect(std::string_view what,
+                                           std::string text,
+                                           std::chrono::milliseconds timeout) const {
+  if (store_ == nullptr) return {std::move(text)};
+  return collect_text(*store_, rank_, world_, what, std::move(text), timeout);
+}
+
 }  // namespace tessera

@@ -39,6 +39,11 @@ class Together {
 
   /// Work of rank 0 alone; every rank gets its text.
   std::string root(std::string_view what, const std::function<std::string()>& work) const;
+  /// Every rank's text on rank 0, by rank, which waits up to `timeout` for each; the others get
+  /// nothing and go on at once. Texts may be long.
+  std::vector<std::string> collect(std::string_view what,
+                                   std::string text,
+                                   std::chrono::milliseconds timeout) const;
 
  private:
   std::vector<std::string> gather(const std::string& key, const std::string& text) const;

@@ -3,12 +3,14 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <filesystem>
 
 #include "kernel/cli/commands.hpp"
 #include "kernel/config/run_config.hpp"
 #include "kernel/launch/communicators.hpp"
 #include "kernel/launch/environment.hpp"
 #include "kernel/launch/open_plugins.hpp"
+#include "tessera/error.hpp"
 #include "tessera/log.hpp"
 
 namespace tessera {
@@ -32,6 +34,10 @@ int run_calibrate(const CalibrateOptions& options) {
           ? options.name
           : fmt::format(
                 "a host measured with {} ranks of {} threads", arguments.ranks, arguments.threads);
+  if (!options.out.empty()) {  // before a minute's work
+    const auto folder = std::filesystem::absolute(options.out).parent_path();
+    require(std::filesystem::is_directory(folder), "there is no folder {}", folder.string());
+  }
   const Calibration measured = calibrate(arguments);
   constexpr double kBusy = 2;
   if (measured.unevenness > kBusy) {

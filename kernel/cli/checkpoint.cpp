@@ -58,6 +58,10 @@ std::vector<StepFolder> steps_in(const fs::path& named) {
   require(fs::is_directory(named), "there is no folder {}", named.string());
   std::vector<StepFolder> found = step_folders(named);
   if (found.empty()) found = step_folders(named / "checkpoints");
+  if (found.empty()) {  // a step itself
+    found = step_folders(fs::canonical(named).parent_path());
+    std::erase_if(found, [&](const StepFolder& of) { return !fs::equivalent(of.path, named); });
+  }
   return found;
 }
 

@@ -87,11 +87,11 @@ void add_train(Program& program, int (*run)(const TrainOptions&)) {
       "error of the configuration and the last of the N. It is for ranks that tessera starts.\n"
       "\n"
       "SIGINT, SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2 ask it to stop after the running step and to\n"
-      "save; the same command goes on from there.\n"
+      "save; the same command goes on from there (checkpoint.resume = \"auto\", the default).\n"
       "\n"
       "Exit codes: 0 all steps done; 1 failed; 2 usage or configuration; 3 stopped by a signal,\n"
-      "saved, steps are left; 128 + n ended by signal n with nothing saved; 141 nobody reads the\n"
-      "output any more (saved).");
+      "steps are left (saved, unless checkpoint.save = false); 128 + n ended by signal n with\n"
+      "nothing saved; 141 nobody reads the output any more (saved as after 3).");
 }
 
 void add_plan(Program& program, int (*run)(const PlanOptions&)) {
@@ -107,9 +107,11 @@ void add_plan(Program& program, int (*run)(const PlanOptions&)) {
       ->check(not_empty)
       ->option_text("FILE");
   command
-      ->add_option("--trace",
-                   o->trace,
-                   "write the step into this file, as observers.trace does, without memory")
+      ->add_option(
+          "--trace",
+          o->trace,
+          "write the step into this file, as observers.trace does: a process for each class of "
+          "ranks, without memory")
       ->check(not_empty)
       ->option_text("FILE");
   command->add_option("--world", o->world, "number of ranks [as configured]")
@@ -206,9 +208,8 @@ void add_checkpoint(Program& program, const Commands& commands) {
       ->option_text("T [0]");
   diff->add_flag("--json", d->json, "for programs");
   diff->footer(
-      "Layouts and files do not matter, values do. Without --tolerance bits count. The magnitude "
-      "of\n"
-      "a tensor is its largest finite one, in A or B.\n"
+      "Layouts and files do not matter, values do. Without --tolerance bits count. The\n"
+      "magnitude of a tensor is its largest finite one, in A or B.\n"
       "\n"
       "Exit codes: 0 they hold the same, or all is within the tolerance; 1 they differ, or one is\n"
       "damaged; 2 usage.");

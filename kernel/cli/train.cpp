@@ -211,6 +211,7 @@ int join(const TrainOptions& options, const RankEnvironment& environment) {
         .local_rank = environment.local_rank,
         .store = &rendezvous->store(),
         .threads = rank_threads(opened.config.run.device, environment.local_world)};
+    require_threads(arguments.identity.threads);
     arguments.json = options.json;
     arguments.failed = report;
     arguments.joined = meet(opened, environment, arguments.identity);
@@ -249,6 +250,7 @@ int run_train(const TrainOptions& options) {
   check_restarts(options, opened);
   check_processors(opened, world);
   const int threads = rank_threads(opened.config.run.device, world);
+  require_threads(threads);
   const RunSetup setup = checked_setup(opened.config, *opened.plugins, world, threads);
   if (world > 1 || options.restarts > 0) {  // one rank too needs somebody to start it again
     return launch_ranks(

@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <exception>
@@ -20,7 +21,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using namespace std::chrono_literals;
 
-constexpr auto kGrace = 10s;  // beyond a call's own timeout, for the way there and back
+constexpr i64 kLongestPoll = 3'600'000;  // milliseconds; a deadline may be years away
+constexpr auto kGrace = 10s;             // beyond a call's own timeout, for the way there and back
 
 void send_frame(int fd, const std::string& frame) {
   for (std::size_t sent = 0; sent < frame.size();) {
@@ -37,8 +39,10 @@ WireMessage receive_frame(int fd, Clock::time_point deadline, const std::string&
   while (!take_frame(buffer, kMemberBytes, message)) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
     pollfd wait{fd, POLLIN, 0};
-    const int ready = poll(&wait, 1, static_cast<int>(std::max<i64>(left.count(), 0)));
+    const int ready =
+        poll(&wait, 1, static_cast<int>(std::clamp<i64>(left.count(), 0, kLongestPoll)));
     if (ready < 0 && errno == EINTR) continue;
+    if (ready == 0 && Clock::now() < deadline) continue;
     if (ready == 0) {
       throw Error(fmt::format("store: {} does not answer", address), kPeerSilent);
     }

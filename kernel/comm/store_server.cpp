@@ -256,16 +256,18 @@ void StoreServer::Impl::receive(Connection& c) {
 }
 
 void StoreServer::Impl::flush(Connection& c) {
-  while (!c.out.empty() && !c.gone) {
-    const ssize_t count = send(c.socket.fd(), c.out.data(), c.out.size(), MSG_NOSIGNAL);
+  std::size_t sent = 0;
+  while (sent < c.out.size()) {
+    const ssize_t count =
+        send(c.socket.fd(), c.out.data() + sent, c.out.size() - sent, MSG_NOSIGNAL);
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
     if (count < 0) {
-      c.gone = true;
-      return;
+      c.gone = errno != EAGAIN && errno != EWOULDBLOCK;
+      break;
     }
-    c.out.erase(0, static_cast<std::size_t>(count));
+    sent += static_cast<std::size_t>(count);
   }
+  c.out.erase(0, sent);
 }
 
 void StoreServer::Impl::answer(Connection& c, bool success, std::string payload, int exit_code) {

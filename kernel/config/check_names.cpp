@@ -16,6 +16,20 @@ std::string plural(std::string_view kind) {
   return fmt::format("{}s", kind);
 }
 
+// "a rule", "an optimizer", "an lr".
+std::string a(std::string_view kind) {
+  const bool vowel = std::string_view("aeiou").find(kind.front()) != std::string_view::npos;
+  return fmt::format("{} {}", vowel || kind == "lr" ? "an" : "a", kind);
+}
+
+// A word that somebody wrote, on one line and not a page of it, with its quotes.
+std::string written_word(const std::string& word) {
+  constexpr std::size_t kShown = 80;
+  std::size_t end = std::min(word.size(), kShown);
+  while (end < word.size() && (static_cast<unsigned char>(word[end]) & 0xC0U) == 0x80U) --end;
+  return Value(word.substr(0, end)).text() + (end < word.size() ? "..." : "");
+}
+
 std::string joined(const std::vector<std::string>& words) {
   std::string out;
   for (const std::string& word : words) out += (out.empty() ? "" : ", ") + word;
@@ -31,9 +45,9 @@ void Checker::unknown_type(const Slot& slot, const std::string& type, const Entr
     const std::string library = catalog_.library_of(slot.kind, info->type);
     listed.push_back(library.empty() ? info->type : fmt::format("{} ({})", info->type, library));
   }
-  std::string text = fmt::format("[{}] type = \"{}\"{}: no {} plugin of that name",
+  std::string text = fmt::format("[{}] type = {}{}: no {} plugin of that name",
                                  slot.path,
-                                 type,
+                                 written_word(type),
                                  written == nullptr ? " (the default)" : "",
                                  slot.kind);
   const std::string other = other_slot(slot, type);
@@ -64,9 +78,9 @@ std::string Checker::other_slot(const Slot& slot, const std::string& type) const
         names.push_back(inner->type);
       }
       if (const auto near = nearest(type, names)) {
-        return fmt::format("\"{0}\" is a {1}: write [{2}.{3}] type = \"{0}\"",
+        return fmt::format("\"{0}\" is {1}: write [{2}.{3}] type = \"{0}\"",
                            *near,
-                           field.component_kind,
+                           a(field.component_kind),
                            slot.path,
                            field.name);
       }
@@ -76,20 +90,30 @@ std::string Checker::other_slot(const Slot& slot, const std::string& type) const
     if (section.kind == slot.kind || section.kind.empty() || section.each) continue;
     if (catalog_.find(section.kind, type) == nullptr) continue;
     return fmt::format(
-        "\"{0}\" is a {1}: write [{2}] type = \"{0}\"", type, section.kind, section.name);
+        "\"{0}\" is {1}: write [{2}] type = \"{0}\"", type, a(section.kind), section.name);
   }
   return "";
 }
 
+bool Checker::has_path(const std::string& kind) const {
+  return std::ranges::any_of(catalog_.of_kind(kind), [](const ComponentInfo* info) {
+    return std::ranges::find(info->fields, "path", &FieldSpec::name) != info->fields.end();
+  });
+}
+
 void Checker::value_of_slot(const Slot& slot, const Entry& written) {
   const auto* type = std::get_if<std::string>(&written.value->data);
-  std::string text = fmt::format("{} is the table of a {}", label(slot.path), slot.kind);
+  std::string text = fmt::format("{} is the table of {}", label(slot.path), a(slot.kind));
   const std::string hint = flag_hint(flags(), slot.path);
   if (type != nullptr) {
-    const std::string other =
-        catalog_.find(slot.kind, *type) == nullptr ? other_slot(slot, *type) : "";
-    text += other.empty() ? fmt::format(": write [{}] type = {}", slot.path, written.value->text())
-                          : ", and " + other;
+    const bool known = *type == "none" || catalog_.find(slot.kind, *type) != nullptr;
+    const std::string other = known ? "" : other_slot(slot, *type);
+    const bool path = !known && type->find_first_of("./") != type->npos && has_path(slot.kind);
+    text +=
+        !other.empty()
+            ? ", and " + other
+            : fmt::format(
+                  ": write [{}] {} = {}", slot.path, path ? "path" : "type", written.value->text());
   } else if (!hint.empty()) {
     text += ": " + hint;
   } else {

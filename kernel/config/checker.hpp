@@ -81,6 +81,7 @@ class Checker {
 
   void put_default(const std::string& path, const Value& value);
   void value_of_slot(const Slot& slot, const Entry& written);
+  bool has_path(const std::string& kind) const;
   void unknown_type(const Slot& slot, const std::string& type, const Entry* written);
   void missing(const std::string& table, const std::string& key, const std::string& what);
   std::string unknown_text(const UnknownKey& unknown) const;

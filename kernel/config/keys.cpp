@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <sstream>
 #include <utility>
 
 #include "kernel/config/run_config.hpp"
@@ -178,10 +179,16 @@ KeysByFlag keys_by_flag(const std::vector<KeyTable>& tables) {
   KeysByFlag out;
   for (const KeyTable& table : tables) {
     for (const KeyRow& row : table.rows) {
-      if (row.megatron.empty()) continue;
-      std::vector<std::string>& keys = out[row.megatron];
-      std::string path = join_path(table.path, row.name);
-      if (std::ranges::find(keys, path) == keys.end()) keys.push_back(std::move(path));
+      std::istringstream flags(row.megatron);
+      for (std::string flag; flags >> flag;) {
+        std::vector<std::string>& keys = out[flag];
+        const auto add = [&](const std::string& place) {
+          std::string path = join_path(place, row.name);
+          if (std::ranges::find(keys, path) == keys.end()) keys.push_back(std::move(path));
+        };
+        add(table.path);
+        std::ranges::for_each(table.also, add);
+      }
     }
   }
   return out;

@@ -18,7 +18,7 @@ struct KeyRow {
   std::string type;     ///< "integer >= 1"
   std::string initial;  ///< "4", "required", "from model.hidden"
   std::string doc;
-  std::string megatron;  ///< Megatron-LM's flag, or empty
+  std::string megatron;  ///< Megatron-LM's flags with spaces between, or empty
 };
 
 /// The keys of one table: the kernel's own, or those of a component where it stands.

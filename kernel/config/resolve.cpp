@@ -50,7 +50,7 @@ RunConfig run_config(const ConfigTree& tree) {
   fill(out.lr, tree, "lr");
   fill(out.data, tree, "data");
   for (const std::string& name : tree.children("observers")) {
-    NamedObserver named{name, {}};
+    ConfiguredObserver named{name, {}};
     fill(named.observer, tree, "observers." + name);
     if (!named.observer.type.empty()) out.observers.push_back(std::move(named));
   }

@@ -36,7 +36,9 @@ void RunSection::describe(Schema<RunSection>& s) {
       .at_most(kMostSteps)
       .required()
       .megatron("--train-iters");
-  s.field("out", &RunSection::out, "folder of the run; \"runs/<name>\" when not set");
+  s.field("out",
+          &RunSection::out,
+          "folder of the run; \"runs/<name>\" in the working folder when not set");
   s.field("log_every_steps", &RunSection::log_every_steps, "steps between two reads of the loss")
       .at_least(1)
       .at_most(100'000)  // their history is kept on the device
@@ -183,7 +185,7 @@ void PrecisionSection::describe(Schema<PrecisionSection>& s) {
           "of activations and of the parameters that layers read; sums inside an operation are "
           "wider, and each result is rounded once")
       .one_of({"fp32", "bf16", "fp16", "fp64"})
-      .megatron("--bf16");
+      .megatron("--bf16 --fp16");
   s.field("main",
           &P::main,
           "of main parameters, gradients and optimizer state: fp32, or fp64 where compute is fp64")
@@ -221,7 +223,7 @@ void PrecisionSection::describe(Schema<PrecisionSection>& s) {
       .at_most(kLargestScale);
   s.field("loss_scale_backoff", &P::loss_scale_backoff, "an overflow shrinks it by this factor")
       .above(0)
-      .at_most(1);
+      .below(1);
   s.field("loss_scale_hysteresis",
           &P::loss_scale_hysteresis,
           "the first overflow that shrinks it, counted since it grew; each later one does too")
@@ -305,8 +307,9 @@ void CheckSection::describe(Schema<CheckSection>& s) {
       .at_most(kMostSteps);
   s.field("on_bad_step",
           &CheckSection::on_bad_step,
-          "when the loss of a step is not finite, or rises by more than `loss_rise`: \"stop\" ends "
-          "the run, \"skip\" leaves out the update (the host waits for each step's loss), "
+          "when the loss of a step is not finite, or rises by more than `loss_rise`, or its "
+          "gradients are not finite, unless that makes the loss scale fall: \"stop\" ends the "
+          "run, \"skip\" leaves out the update (the host waits for each step's loss), "
           "\"rewind\" goes back to the newest checkpoint and passes over the batch")
       .one_of({"stop", "skip", "rewind"});
   s.field("loss_rise",

@@ -123,7 +123,7 @@ struct CheckSection {
   static void describe(Schema<CheckSection>& s);
 };
 
-struct NamedObserver {
+struct ConfiguredObserver {
   std::string name;
   Component<Observer> observer;
 };
@@ -149,7 +149,8 @@ struct RunConfig {
   CheckpointSection checkpoint;
   ValidationSection validation;
   CheckSection check;
-  std::vector<NamedObserver> observers;  ///< in the order of writing, then defaults; none "none"
+  std::vector<ConfiguredObserver>
+      observers;  ///< in the order of writing, then defaults; none "none"
 };
 
 /// A root table: its own keys, and the component it selects, if it does.

@@ -204,6 +204,37 @@ std::vector<std::string> gather_text(Store& store,
   return collect(store, round, world, key, timeout);
 }
 
+std::vector<std::string> collect_text(Store& store,
+                                      i64 rank,
+                                      i64 world,
+                                      std::string_view key,
+                                      std::string text,
+                                      milliseconds timeout) {
+  constexpr std::size_t kPiece = 4 << 20;
+  const std::string round = round_of(store, rank, key);
+  if (rank > 0) {
+    std::size_t pieces = 0;
+    for (std::size_t at = 0; at < text.size(); at += kPiece) {
+      store.set(fmt::format("{}/{}/{}", round, rank, pieces++),
+                std::string_view(text).substr(at, kPiece));
+    }
+    store.set(fmt::format("{}/{}", round, rank), fmt::format("{}", pieces));
+    return {};
+  }
+  std::vector<std::string> texts = {std::move(text)};
+  for (i64 peer = 1; peer < world; ++peer) {
+    const std::string from = fmt::format("{}/{}", round, peer);
+    const std::size_t pieces = std::stoul(wait_for(store, from, peer, key, timeout));
+    std::string& whole = texts.emplace_back();
+    for (std::size_t piece = 0; piece < pieces; ++piece) {
+      const std::string name = fmt::format("{}/{}", from, piece);
+      whole += store.get(name, timeout);
+      store.set(name, "");
+    }
+  }
+  return texts;
+}
+
 void leave_together(Store& store, i64 rank, i64 world, std::string_view key, milliseconds timeout) {
   constexpr milliseconds kMost{5000};
   try {

@@ -21,6 +21,15 @@ std::vector<std::string> gather_text(Store& store,
                                      std::string_view text,
                                      std::chrono::milliseconds timeout);
 
+/// Every rank's text, by rank, on rank 0, and nothing on the others, which do not wait. Texts may
+/// be long: the store holds each only until rank 0 has it.
+std::vector<std::string> collect_text(Store& store,
+                                      i64 rank,
+                                      i64 world,
+                                      std::string_view key,
+                                      std::string text,
+                                      std::chrono::milliseconds timeout);
+
 /// Returns on all ranks when their facts are the same; else throws the same ConfigError on all of
 /// them, which names the first difference (of long texts the line) and the two ranks. For use
 /// before ranks communicate: what they would disagree on later would hang or give wrong numbers.

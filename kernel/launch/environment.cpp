@@ -77,7 +77,7 @@ bool is_loopback(const std::string& host) {
 
 // A socket name: of this user and job, with nothing odd in it.
 std::string local_store(std::string_view job) {
-  constexpr std::size_t kLongest = 80;  // of the 107 characters that the system allows
+  constexpr std::size_t kLongest = 60;  // with user and hash, of 106 characters
   std::string name(job.substr(0, kLongest));
   std::replace_if(
       name.begin(),

@@ -228,6 +228,18 @@ class Launch {
     }
   }
 
+  // What was stopped or killed wrote nothing into the records of all ranks.
+  void tell_of_silent(const std::vector<RankEnd>& ends) const {
+    std::ofstream file(options_.flight_records, std::ios::app);
+    for (const RankEnd& end : ends) {
+      if (!failed(end) || end.report) continue;
+      file << fmt::format("rank {} left no record; {} it ended so: {}\n",
+                          end.rank,
+                          step_text(board_.read(end.rank)),
+                          describe(end));
+    }
+  }
+
   Ending result() {
     find_starved();
     std::vector<RankEnd> ends;
@@ -241,6 +253,7 @@ class Launch {
     if (stop_.requested() && cause->signal == passed_on) return {128 + stop_.signal()};
     std::string text;
     if (is_newer(options_.flight_records, started_)) {
+      tell_of_silent(ends);
       text = fmt::format("what each rank did last: {}\n", options_.flight_records);
     }
     const std::vector<std::string> lines = failure_lines(ends);

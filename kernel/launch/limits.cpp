@@ -9,7 +9,11 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <latch>
+#include <system_error>
+#include <thread>
 #include <utility>
+#include <vector>
 
 #include "tessera/control_group.hpp"
 #include "tessera/error.hpp"
@@ -116,6 +120,25 @@ void require_open_files(i64 count, std::string_view what) {
           what,
           count,
           limit.rlim_max);
+}
+
+void require_threads(int count) {
+  std::latch all(1);
+  std::vector<std::jthread> others;
+  std::string why;
+  try {
+    for (int i = 1; i < count; ++i) others.emplace_back([&all] { all.wait(); });
+  } catch (const std::system_error&) {
+    // The system says the same of both limits.
+    why = limit_of(RLIMIT_AS) ? memory_text() + "; " + processes_text() : processes_text();
+  }
+  all.count_down();
+  if (!why.empty()) {
+    fail("this process cannot have {} threads (device.threads), it has got {}: {}",
+         count,
+         others.size() + 1,
+         why);
+  }
 }
 
 std::optional<OutOfMemoryKills> out_of_memory_kills(const std::string& proc,

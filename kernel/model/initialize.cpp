@@ -1,5 +1,6 @@
 #include "kernel/model/initialize.hpp"
 
+#include <algorithm>
 #include <vector>
 
 #include "kernel/model/host_values.hpp"
@@ -21,7 +22,9 @@ Tensor part_of(const Tensor& whole, const FlatRange& range) {
   return whole.view({whole.elements()}).slice(0, range.begin, range.length);
 }
 
-// Every rank rounds them to main's dtype first, so that compute values are the same on all.
+// Where a rank's main values are a part of the parameter, in pieces: a whole parameter would be
+// more than a step takes, and more than plans say. Every rank rounds values to main's dtype first,
+// so that compute values are the same on all.
 void write_initial(Parameter& parameter,
                    const MainPart& main,
                    const std::vector<double>& values,
@@ -30,15 +33,26 @@ void write_initial(Parameter& parameter,
     write_values(device, parameter.main, values);
     return refresh_compute(parameter, main, device);
   }
-  const Tensor whole = Tensor::allocate(device,
-                                        device.pool(),
-                                        device.stream(),
-                                        parameter.local,
-                                        main.values.dtype(),
-                                        Category::workspace);
-  write_values(device, whole, values);
-  copy(part_of(whole, main.range), main.values, device);
-  copy(whole, parameter.compute, device);
+  constexpr i64 kPiece = 1 << 16;  // elements
+  const i64 elements = parameter.local.elements();
+  const Tensor staging = Tensor::allocate(device,
+                                          device.pool(),
+                                          device.stream(),
+                                          {std::min(elements, kPiece)},
+                                          main.values.dtype(),
+                                          Category::workspace);
+  for (i64 begin = 0; begin < elements; begin += kPiece) {
+    const i64 length = std::min(elements - begin, kPiece);
+    const Tensor piece = staging.slice(0, 0, length);
+    write_values(device, piece, {values.begin() + begin, values.begin() + begin + length});
+    copy(piece, part_of(parameter.compute, {begin, length}), device);
+    const i64 first = std::max(begin, main.range.begin);
+    const i64 last = std::min(begin + length, main.range.begin + main.range.length);
+    if (first >= last) continue;
+    copy(piece.slice(0, first - begin, last - first),
+         main.values.slice(0, first - main.range.begin, last - first),
+         device);
+  }
 }
 
 }  // namespace

@@ -33,6 +33,37 @@ void check_placement(const ParameterSpec& spec, const std::string& name) {
   }
 }
 
+std::string text_of(const Init& init) {
+  return init.kind == Init::normal ? fmt::format("normal, deviation {}", init.stddev)
+                                   : fmt::format("{}", init.value);
+}
+
+// Stages hold a shared parameter apart, and each makes, sums and updates it as declared there.
+void check_declared_alike(const ModelParts::Entry& entry, const ParameterSpec& spec) {
+  const Parameter& known = *entry.parameter;
+  const auto differ = [&](std::string_view what, const std::string& a, const std::string& b) {
+    fail_config("shared parameter \"{}\" is declared with {} {}{} and {}",
+                known.name,
+                what,
+                a,
+                entry.component.empty() ? "" : fmt::format(" by {}", entry.component),
+                b);
+  };
+  if (known.logical != spec.shape) {
+    differ("shape", fmt::format("{}", known.logical), fmt::format("{}", spec.shape));
+  }
+  if (known.init != spec.init) {
+    differ("initial values", text_of(known.init), text_of(spec.init));
+  }
+  if (known.tags != spec.tags) {
+    differ("tags",
+           fmt::format("[{}]", fmt::join(known.tags, ", ")),
+           fmt::format("[{}]", fmt::join(spec.tags, ", ")));
+  }
+  if (entry.split == spec.split && entry.placement == spec.placement) return;
+  fail_config("shared parameter \"{}\" is declared with two splits or placements", known.name);
+}
+
 // Along the pipeline a stage adds what its layers do; experts are counted by the dense axes.
 void check_partial(std::string_view what, std::string_view name, const std::vector<Axis>& axes) {
   for (const Axis axis : axes) {
@@ -160,11 +191,7 @@ Parameter& ModelParts::declare(const ParameterSpec& spec,
   if (const auto known = by_name_.find(name); known != by_name_.end()) {
     Entry& entry = parameters_[known->second];
     require(!spec.share.empty(), "parameter \"{}\" is declared twice", name);
-    require(entry.parameter->logical == spec.shape,
-            "shared parameter \"{}\" is declared with shapes {} and {}",
-            name,
-            entry.parameter->logical,
-            spec.shape);
+    check_declared_alike(entry, spec);
     entry.layers.push_back(layer);
     entry.parameter->linear |= spec.linear;
     return *entry.parameter;
@@ -189,7 +216,7 @@ Parameter& ModelParts::declare(const ParameterSpec& spec,
   }
   parameter->local = parameter->layout.storage();
   by_name_.emplace(name, parameters_.size());
-  parameters_.push_back({std::move(parameter), {layer}, component});
+  parameters_.push_back({std::move(parameter), {layer}, component, spec.split, spec.placement});
   return *parameters_.back().parameter;
 }
 

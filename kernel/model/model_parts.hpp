@@ -19,6 +19,8 @@ class ModelParts {
     std::unique_ptr<Parameter> parameter;
     std::vector<int> layers;  ///< indices of the layers that declared it
     std::string component;    ///< the table that declared it first, for errors; may be empty
+    std::vector<Split> split;
+    Placement placement;
   };
   struct MetricInfo {
     std::string name;

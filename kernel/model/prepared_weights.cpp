@@ -6,7 +6,8 @@
 
 namespace tessera {
 
-PreparedWeights::PreparedWeights(const ParameterMemory& memory, Device& device) : pack_(device) {
+PreparedWeights::PreparedWeights(const ParameterMemory& memory, Device& device, bool forward_only)
+    : pack_(device) {
   const Kernel* kernel = device.find(PackWeightArgs::kName);
   if (kernel == nullptr) return;
   // Allocates a form of the parameter, if the device has it.
@@ -24,7 +25,7 @@ PreparedWeights::PreparedWeights(const ParameterMemory& memory, Device& device) 
     for (const ParameterBucket::Member& member : bucket.members) {
       if (!member.parameter->linear) continue;
       add(*member.parameter, true, &Parameter::forward_packed);
-      add(*member.parameter, false, &Parameter::backward_packed);
+      if (!forward_only) add(*member.parameter, false, &Parameter::backward_packed);
     }
   }
   changed();

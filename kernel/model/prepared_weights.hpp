@@ -18,8 +18,9 @@ class PreparedWeights {
   /// Of no weights.
   PreparedWeights() = default;
   /// Allocates the forms of the parameters that linear layers multiply by, as far as the device has
-  /// any. All are old. The parameters, with their compute values, outlive it.
-  PreparedWeights(const ParameterMemory& memory, Device& device);
+  /// any: for forward products and, unless these are all, for input gradients. All are old. The
+  /// parameters, with their compute values, outlive it.
+  PreparedWeights(const ParameterMemory& memory, Device& device, bool forward_only);
 
   /// Which buckets have forms, for plans; empty: none has.
   std::vector<bool> buckets() const;

@@ -55,7 +55,8 @@ class Adviser {
                          .fits = fit.fits(),
                          .microbatches = other.microbatches,
                          .bubble = other.bubble,
-                         .step_seconds = other.step_seconds};
+                         .step_seconds = other.step_seconds,
+                         .global = other.global};
     } catch (const Error&) {
       return std::nullopt;  // heads that do not divide, a schedule that wants other groups
     }
@@ -109,8 +110,12 @@ class Adviser {
   void find_less_bubble() {
     const auto better = [&](const Sets& sets) {
       const auto found = tried(sets);
-      if (found && found->bubble < now_.bubble) out_.less_bubble = found;
-      return out_.less_bubble.has_value();
+      if (!found || found->bubble >= now_.bubble) return false;
+      // Smaller microbatches may take longer than the bubble that they save.
+      const double now = now_.step_seconds / static_cast<double>(now_.global);
+      if (found->step_seconds / static_cast<double>(found->global) > now) return false;
+      out_.less_bubble = found;
+      return true;
     };
     for (i64 micro = now_.micro; micro > 1;) {
       micro = next_smaller(micro);

@@ -28,13 +28,15 @@ struct Alternative {
   bool fits = false;
   i64 microbatches = 1;
   double bubble = 0, step_seconds = 0;
+  i64 global = 1;  ///< sequences of a step
 };
 
 struct Advice {
   Fit fit;
   std::vector<Alternative> smaller;  ///< what holds less, where the run does not fit
   bool long_bubble = false;
-  std::optional<Alternative> less_bubble;  ///< the next microbatch count with a shorter one
+  /// The next microbatch count with a shorter one and no less speed.
+  std::optional<Alternative> less_bubble;
   /// The run with schedule.overlap where it is without, and the other way round. None where the
   /// schedule has no such key, or where phases exchange nothing that a pair could hide.
   std::optional<Alternative> other_overlap;

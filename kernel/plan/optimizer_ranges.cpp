@@ -13,11 +13,11 @@ namespace tessera {
 
 namespace {
 
-using Named = std::pair<std::string_view, FlatRange ShardRanges::*>;
-constexpr std::array<Named, 4> kRanges = {Named{"world", &ShardRanges::world},
-                                          Named{"local", &ShardRanges::local},
-                                          Named{"param", &ShardRanges::param},
-                                          Named{"bucket", &ShardRanges::bucket}};
+using NamedRange = std::pair<std::string_view, FlatRange ShardRanges::*>;
+constexpr std::array<NamedRange, 4> kRanges = {NamedRange{"world", &ShardRanges::world},
+                                               NamedRange{"local", &ShardRanges::local},
+                                               NamedRange{"param", &ShardRanges::param},
+                                               NamedRange{"bucket", &ShardRanges::bucket}};
 
 OptimizerRanges::Bucket ranges_of(const ParameterBucket& from, const Mesh& mesh) {
   const bool whole = from.members.front().shard != ParameterBucket::kCut;

@@ -110,7 +110,8 @@ Representative run_representative(const PlanArguments& arguments,
                                   const RunSetup& setup,
                                   const RankClass& of,
                                   const std::shared_ptr<Device>& stands_for,
-                                  const Pipeline& pipeline) {
+                                  const Pipeline& pipeline,
+                                  Surveys& surveys) {
   StepMeter meter(arguments.hardware);
   Scratch scratch(arguments, setup);
   TrafficCount sent;
@@ -134,8 +135,12 @@ Representative run_representative(const PlanArguments& arguments,
   const Rank rank =
       dry_rank(setup.layout, of.first, stands_for, std::move(events), arguments.imbalance);
   device = dynamic_cast<const MetaDevice*>(rank.device.get());
-  PlacedModel model(rank, setup);
+  PlacedModel model(rank, setup, {.surveys = &surveys});
   TrainStep step(rank, model, setup, {.observer = &meter, .pipeline = &pipeline});
+
+  Representative out;
+  out.use.add(setup, model, step.plan());
+  if (setup.graphs->whole_step()) setup.graphs->check(out.use.blocks);  // before it is captured
 
   step.run();  // sets up; the next one is like all that follow
   step.losses();
@@ -154,7 +159,6 @@ Representative run_representative(const PlanArguments& arguments,
   }
   meter.end_step();
 
-  Representative out;
   out.of = of;
   out.layers = layers_of(setup, step.plan());
   for (const auto& entry : model.parts().parameters()) {
@@ -188,6 +192,7 @@ std::vector<Representative> run_representatives(const PlanArguments& arguments,
   std::vector<Representative> done(classes.size());
   std::vector<std::exception_ptr> errors(classes.size());
   std::atomic<std::size_t> next = 0;
+  Surveys surveys(setup);
   const auto work = [&] {
     std::shared_ptr<Device> device;  // of this thread, as a rank has its own
     for (;;) {
@@ -197,7 +202,7 @@ std::vector<Representative> run_representatives(const PlanArguments& arguments,
         if (device == nullptr) {
           device = make_device(rank_spec_of(setup), {.threads = arguments.threads});
         }
-        done[i] = run_representative(arguments, setup, classes[i], device, pipeline);
+        done[i] = run_representative(arguments, setup, classes[i], device, pipeline, surveys);
       } catch (...) {
         errors[i] = std::current_exception();
         next = classes.size();
@@ -213,6 +218,11 @@ std::vector<Representative> run_representatives(const PlanArguments& arguments,
   for (const std::exception_ptr& error : errors) {
     if (error) std::rethrow_exception(error);
   }
+  ModelUse use;
+  for (const Representative& of : done) use.add(of.use);
+  ProblemList problems;
+  check_use(setup, use, problems);
+  problems.throw_all();
   return done;
 }
 

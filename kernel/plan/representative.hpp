@@ -8,6 +8,7 @@
 #include "kernel/schedule/trace.hpp"
 #include "kernel/train/execution/graph_use.hpp"
 #include "kernel/train/run/dry_run.hpp"
+#include "kernel/train/run/model_use.hpp"
 
 namespace tessera {
 
@@ -39,6 +40,7 @@ struct Representative {
   std::vector<StepMeter::Cost> actions;   ///< by index in the plan
   std::vector<TracedReadback> readbacks;  ///< that the host waits for
   StepMeter::Cost prologue, total;
+  ModelUse use;
 };
 
 struct PlanArguments {
@@ -54,6 +56,7 @@ struct PlanArguments {
 };
 
 /// One representative of each class, in the order of `classes`; equal for any number of workers.
+/// Throws ConfigError for tables and names that have no effect on the model.
 std::vector<Representative> run_representatives(const PlanArguments& arguments,
                                                 const RunSetup& setup,
                                                 const std::vector<RankClass>& classes,

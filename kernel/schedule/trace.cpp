@@ -93,7 +93,11 @@ class Events {
     const Span span{step_.times[from].end, step_.times[to].start};
     Json details = details_of(from);
     details.add("read_by", text(readback.to));
-    slice(kReadback, "readback of " + phase_of(action_at(from)).scope, "readback", span, details);
+    slice(kReadback,
+          "readback of " + plan_.phases[static_cast<std::size_t>(readback.phase)].scope,
+          "readback",
+          span,
+          details);
     const auto id =
         fmt::format("{}.{}.integers.{}.{}", step_.step, of_.rank, readback.from, readback.to);
     arrow(true, "readback", "integers", id, span.start, kReadback);

@@ -21,6 +21,7 @@ struct ActionTimes {
 /// Integers that one action of a plan reads back and another one waits for.
 struct TracedReadback {
   int from = 0, to = 0;
+  int phase = 0;  ///< of the plan, that reads them back: one of those of a graph, maybe
 };
 
 /// What one rank did in one step, or will do.

@@ -1,9 +1,37 @@
 #include "tessera/error.hpp"
 
+#include <algorithm>
+
 namespace tessera {
 
+namespace {
+
+// Texts hold what users and files wrote: no escape reaches a terminal, and a line is not a page.
+std::string readable(std::string_view text) {
+  constexpr std::size_t kMostOfALine = 2000;
+  std::string out;
+  while (true) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    std::size_t kept = end;
+    if (kept > kMostOfALine) {
+      kept = kMostOfALine;
+      while (kept > 0 && (static_cast<unsigned char>(text[kept]) & 0xC0U) == 0x80U) --kept;
+    }
+    for (const char c : text.substr(0, kept)) {
+      const bool control = (static_cast<unsigned char>(c) < 0x20 && c != '\t') || c == 0x7f;
+      out += control ? '?' : c;
+    }
+    if (kept < end) out += "...";
+    if (end == text.size()) return out;
+    out += '\n';
+    text.remove_prefix(end + 1);
+  }
+}
+
+}  // namespace
+
 Error::Error(const std::string& text, int exit_code)
-    : std::runtime_error(text), exit_code_(exit_code) {}
+    : std::runtime_error(readable(text)), exit_code_(exit_code) {}
 Error::~Error() = default;
 
 ConfigError::ConfigError(const std::string& text) : Error(text, 2) {}

@@ -85,7 +85,7 @@ bool fits(const FieldSpec& spec, FieldType type, Value& value) {
         value = Value(static_cast<double>(*integer));
       }
       const double* number = std::get_if<double>(&value.data);
-      return number != nullptr && in_range(spec, *number);
+      return number != nullptr && std::isfinite(*number) && in_range(spec, *number);
     }
     case FieldType::string: {
       const auto* text = std::get_if<std::string>(&value.data);

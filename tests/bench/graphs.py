@@ -8,7 +8,7 @@ of all sides have to be equal. Microseconds a launch: the seconds of the step by
 """
 
 import argparse
-import json
+import functools
 import statistics
 import sys
 from pathlib import Path
@@ -56,13 +56,8 @@ def parse():
 
 def main():
     options = parse()
-    rounds = {case: [] for case in options.cases}
-    try:
-        for number in range(options.rounds):
-            for case, taken in rounds.items():
-                taken.append(measure_round(options, case, number % 2 == 1))
-    except processes.Failed as failure:
-        sys.exit(f"failed: {failure}")
+    rounds = processes.in_rounds(
+        options.rounds, options.cases, functools.partial(measure_round, options))
     print(f"{processes.cpu_model()}; {options.rounds} rounds")
     print(f"{'':8}" + "".join(f"{f'{policy} ms':>10}" for policy in POLICIES)
           + "".join(f"{policy:>8}" for policy in GRAPHS)
@@ -82,9 +77,7 @@ def main():
               + "".join(f"{each[p]:10.2f}" for p in POLICIES))
         summary[case] = {"ms": ms, "gain": gain, "launches": launches, "replayed": replayed,
                          "microseconds": each}
-    if options.json:
-        record = {"machine": processes.cpu_model(), "summary": summary, "rounds": rounds}
-        options.json.write_text(json.dumps(record, indent=2) + "\n")
+    processes.save(options.json, {"summary": summary, "rounds": rounds})
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ Off: one after the other. Losses are the same bits. The plan is also made for a 
 """
 
 import argparse
-import json
+import functools
 import statistics
 import sys
 from pathlib import Path
@@ -125,10 +125,8 @@ def measure_pairs(options, communicator, backwards):
 
 
 def compare_pairs(options):
-    rounds = {communicator: [] for communicator in COMMUNICATORS}
-    for number in range(options.rounds):
-        for communicator, taken in rounds.items():
-            taken.append(measure_pairs(options, communicator, number % 2 == 1))
+    rounds = processes.in_rounds(
+        options.rounds, COMMUNICATORS, functools.partial(measure_pairs, options))
     for hardware in HARDWARE:
         seconds = {kind: planned({**EXPERTS, "schedule.overlap": kind == "on"}, hardware)
                    for kind in ("off", "on")}
@@ -156,10 +154,8 @@ def parse():
 
 
 def compare_reductions(options):
-    rounds = {communicator: [] for communicator in COMMUNICATORS}
-    for number in range(options.rounds):
-        for communicator, taken in rounds.items():
-            taken.append(measure_round(options, communicator, number % 2 == 1))
+    rounds = processes.in_rounds(
+        options.rounds, COMMUNICATORS, functools.partial(measure_round, options))
     seconds, hidden = plan(options)
     taken = {**rounds, "planned": [seconds]}
     lines = {(name, optimizer): summarise(of, optimizer)
@@ -174,14 +170,7 @@ def main():
     options = parse()
     compare = {"reductions": compare_reductions, "experts": compare_pairs}
     print(f"{processes.cpu_model()}; {options.rounds} rounds of {options.steps} steps")
-    record = {"machine": processes.cpu_model()}
-    try:
-        for case in options.cases:
-            record[case] = compare[case](options)
-    except processes.Failed as failure:
-        sys.exit(f"failed: {failure}")
-    if options.json:
-        options.json.write_text(json.dumps(record, indent=2) + "\n")
+    processes.save(options.json, {case: compare[case](options) for case in options.cases})
 
 
 if __name__ == "__main__":

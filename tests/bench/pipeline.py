@@ -133,9 +133,7 @@ def main():
     lines = summarise(rounds, names)
     print(f"{processes.cpu_model()}; {options.rounds} rounds of {options.steps} steps")
     print_table(lines)
-    if options.json:
-        record = {"machine": processes.cpu_model(), "rounds": rounds, "summary": lines}
-        options.json.write_text(json.dumps(record, indent=2) + "\n")
+    processes.save(options.json, {"rounds": rounds, "summary": lines})
 
 
 if __name__ == "__main__":

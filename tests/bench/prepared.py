@@ -7,8 +7,7 @@ to be equal.
 """
 
 import argparse
-import json
-import resource
+import functools
 import statistics
 import sys
 from pathlib import Path
@@ -21,11 +20,9 @@ SIDES = {"each": False, "prepared": True}
 SHORT = 2
 
 
-def processor_seconds(settings, steps):
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    losses = measure(settings, 1, 0, steps).losses
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime, losses
+def seconds_of(settings, steps):
+    taken, seconds = processes.with_processor_seconds(measure, settings, 1, 0, steps)
+    return seconds, taken.losses
 
 
 def measure_round(options, microbatches, backwards):
@@ -34,8 +31,8 @@ def measure_round(options, microbatches, backwards):
         settings = {"precision.compute": options.compute, "precision.prepare_weights": SIDES[side],
                     "batch.micro": 2, "batch.global": 2 * microbatches, "device.threads": 1}
         steps = options.steps // microbatches
-        short, _ = processor_seconds(settings, SHORT)
-        long, losses[side] = processor_seconds(settings, SHORT + steps)
+        short, _ = seconds_of(settings, SHORT)
+        long, losses[side] = seconds_of(settings, SHORT + steps)
         taken[side] = (long - short) / steps
         print(f"{microbatches:3} {side:9}{1e3 * taken[side]:9.2f} ms", file=sys.stderr)
     if losses["each"] != losses["prepared"] and not options.rounded:
@@ -51,13 +48,8 @@ def main():
     parser.add_argument("--rounded", action="store_true", help="losses may differ: oneDNN's bf16")
     parser.add_argument("--json", type=Path, metavar="FILE")
     options = parser.parse_args()
-    rounds = {microbatches: [] for microbatches in MICROBATCHES}
-    try:
-        for number in range(options.rounds):
-            for microbatches, taken in rounds.items():
-                taken.append(measure_round(options, microbatches, number % 2 == 1))
-    except processes.Failed as failure:
-        sys.exit(f"failed: {failure}")
+    rounds = processes.in_rounds(
+        options.rounds, MICROBATCHES, functools.partial(measure_round, options))
     print(f"{processes.cpu_model()}; {options.compute}; {options.rounds} rounds")
     print(f"{'m':>3}" + "".join(f"{f'{side} ms':>14}" for side in SIDES) + f"{'ratio':>8}")
     for microbatches, taken in rounds.items():
@@ -65,9 +57,7 @@ def main():
         ratio = statistics.median(r["each"] / r["prepared"] for r in taken)
         times = "".join(f"{ms[side]:14.2f}" for side in SIDES)
         print(f"{microbatches:3}{times}{ratio:8.3f}")
-    if options.json:
-        record = {"machine": processes.cpu_model(), "rounds": rounds}
-        options.json.write_text(json.dumps(record, indent=2) + "\n")
+    processes.save(options.json, {"rounds": rounds})
 
 
 if __name__ == "__main__":

@@ -1,8 +1,11 @@
-"""Starting the two sides alike: a group of processes, its output and its peak memory."""
+"""Measuring the two sides alike: groups of processes, what they print and take, in rounds."""
 
+import json
 import os
+import resource
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -24,6 +27,35 @@ def cpu_model():
         fields.setdefault(key.strip(), value.strip())
     name, family = fields.get("model name", "unknown"), fields.get("cpu family", "?")
     return f"{name} (family {family}, model {fields.get('model', '?')}), {os.cpu_count()} cores"
+
+
+def in_rounds(count, cases, measure):
+    """measure(case, backwards) of every case in turn, `count` times, every other time backwards.
+
+    Returns a list for each case. Ends the program where a process fails.
+    """
+    rounds = {case: [] for case in cases}
+    try:
+        for number in range(count):
+            for case, taken in rounds.items():
+                taken.append(measure(case, number % 2 == 1))
+    except Failed as failure:
+        sys.exit(f"failed: {failure}")
+    return rounds
+
+
+def save(path, record):
+    """What was measured, and on which machine; nothing without a path."""
+    if path:
+        path.write_text(json.dumps({"machine": cpu_model(), **record}, indent=2) + "\n")
+
+
+def with_processor_seconds(function, *arguments):
+    """Its result, and what the processes that it ran took of all processors."""
+    used = lambda: sum(resource.getrusage(resource.RUSAGE_CHILDREN)[:2])  # user and system
+    before = used()
+    result = function(*arguments)
+    return result, used() - before
 
 
 def peer_python(tuned_mkl=True, megatron=False):

@@ -7,8 +7,7 @@ work. Middle: the size of the other benchmarks. Losses of both sides have to be 
 """
 
 import argparse
-import json
-import resource
+import functools
 import statistics
 import sys
 from pathlib import Path
@@ -21,19 +20,13 @@ CASES = {"small": (SMALL, 200), "middle": (MIDDLE, 12)}
 SIDES = ("off", "on")
 
 
-def processor_seconds():
-    """Of all processes that have ended, user and system."""
-    return sum(resource.getrusage(resource.RUSAGE_CHILDREN)[:2])
-
-
 def measure_side(side, settings, warmup, steps, processor):
     """Seconds a step and losses; or processor seconds of a run, which starting it is part of."""
     recorded = {"observers.trace.type": "trace",
                 "observers.trace.steps": f"[{warmup + 1}, {warmup + steps}]"}
-    before = processor_seconds()
-    taken = measure({**settings, **(recorded if side == "on" else {})}, 1, warmup, steps)
-    seconds = (processor_seconds() - before) / (warmup + steps) if processor else taken.seconds
-    return seconds, taken.losses
+    taken, used = processes.with_processor_seconds(
+        measure, {**settings, **(recorded if side == "on" else {})}, 1, warmup, steps)
+    return used / (warmup + steps) if processor else taken.seconds, taken.losses
 
 
 def measure_round(options, case, backwards):
@@ -42,6 +35,8 @@ def measure_round(options, case, backwards):
              for side in SIDES[:: -1 if backwards else 1]}
     if taken["on"][1] != taken["off"][1]:
         sys.exit(f"{case}: losses with a trace are not those without")
+    print(f"{case:8}" + "".join(f"{side:>6}{1e3 * taken[side][0]:9.3f} ms" for side in SIDES),
+          file=sys.stderr)
     return {side: seconds for side, (seconds, _) in taken.items()}
 
 
@@ -58,15 +53,8 @@ def parse():
 
 def main():
     options = parse()
-    rounds = {case: [] for case in options.cases}
-    try:
-        for number in range(options.rounds):
-            for case, taken in rounds.items():
-                taken.append(measure_round(options, case, number % 2 == 1))
-                print(f"{case:8}" + "".join(
-                    f"{side:>6}{1e3 * taken[-1][side]:9.3f} ms" for side in SIDES), file=sys.stderr)
-    except processes.Failed as failure:
-        sys.exit(f"failed: {failure}")
+    rounds = processes.in_rounds(
+        options.rounds, options.cases, functools.partial(measure_round, options))
     print(f"{processes.cpu_model()}; {options.rounds} rounds"
           f"{'; processor time' if options.processor else ''}")
     print(f"{'':8}{'off ms':>10}{'on ms':>10}{'on / off':>10}")
@@ -76,9 +64,7 @@ def main():
         ratio = statistics.median(r["on"] / r["off"] for r in taken)
         print(f"{case:8}{ms['off']:10.3f}{ms['on']:10.3f}{ratio:10.4f}")
         summary[case] = {"ms": ms, "ratio": ratio}
-    if options.json:
-        record = {"machine": processes.cpu_model(), "summary": summary, "rounds": rounds}
-        options.json.write_text(json.dumps(record, indent=2) + "\n")
+    processes.save(options.json, {"summary": summary, "rounds": rounds})
 
 
 if __name__ == "__main__":

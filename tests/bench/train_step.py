@@ -11,7 +11,6 @@ the next round swaps which side goes first.
 import argparse
 import json
 import math
-import resource
 import statistics
 import sys
 from dataclasses import dataclass, field
@@ -75,7 +74,8 @@ EXPERT_SETTINGS = {"model.block.mlp.type": "moe",
 EXPERT_RANKS = {"parallel.expert": 2, "batch.micro": 4, **EXPERT_SETTINGS}
 # Whatever the router's scores are: experts have equally many rows, or the first two have all.
 BALANCED, HOT = ({**EXPERTS, "load": load} for load in ("balanced", "hot"))
-FORCED = {"plugins.path": f'["{BUILD}/bench/plugins"]',
+FORCED_LOADS = BUILD / "bench/plugins"
+FORCED = {"plugins.path": f'["{FORCED_LOADS}"]',
           "model.block.mlp.router.type": "forced_loads"}
 TO_ALL, TO_TWO = ({**FORCED, "model.block.mlp.router.loads": load} for load in ("balanced", "hot"))
 ROWS = [
@@ -142,18 +142,10 @@ def measure_torch(row, options, data, *switches):
     return Sample(result["tokens_per_second"], result["losses"], peaks, result["imported_mib"])
 
 
-def with_processor_seconds(function, *arguments):
-    """Its result, and what the processes that it ran took of all processors."""
-    used = lambda: sum(resource.getrusage(resource.RUSAGE_CHILDREN)[:2])  # user and system
-    before = used()
-    result = function(*arguments)
-    return result, used() - before
-
-
 def measure_tessera(row, options, _):
     settings = {"device.threads": threads_of(row, options), "model.dropout": options.dropout,
                 **row.settings}
-    take = lambda warmup, steps: with_processor_seconds(
+    take = lambda warmup, steps: processes.with_processor_seconds(
         tessera_steps.measure, settings, row.ranks, warmup, steps)
     taken, seconds = take(options.warmup, options.steps)
     speed = taken.tokens_per_second
@@ -316,6 +308,9 @@ def main():
         rows = [row for row in rows if row.peer != "gpt_pipeline.py"]  # its bubble is no work
     if "tessera" in sides and not PROGRAM.exists():
         sys.exit(f"{PROGRAM} is not built; --only torch measures the peer alone")
+    forced = [row.key for row in rows if "load" in row.shape]
+    if "tessera" in sides and forced and not FORCED_LOADS.exists():
+        sys.exit(f"rows {', '.join(forced)} need {FORCED_LOADS}: configure with -DTESSERA_BENCH=ON")
     if "torch" in sides:
         wants_megatron = any("megatron" in row.sides(sides) for row in rows)
         options.peer = processes.peer_python(options.mkl == "tuned", wants_megatron)
@@ -331,14 +326,11 @@ def main():
           f"dropout {options.dropout}; MKL {options.mkl}"
           f"{'; one thread, processor time' if options.processor else ''}")
     print_table(rows, summary)
-    if options.json:
-        record = {"machine": processes.cpu_model(), "mkl": options.mkl, "summary": summary}
-        record["options"] = {k: getattr(options, k) for k in ("rounds", "steps", "dropout")}
-        record["rounds"] = {
-            f"{row} {side}": [vars(sample) for sample in taken]
-            for (row, side), taken in samples.items()
-        }
-        options.json.write_text(json.dumps(record, indent=2) + "\n")
+    taken = {f"{row} {side}": [vars(sample) for sample in of]
+             for (row, side), of in samples.items()}
+    settings = {key: getattr(options, key) for key in ("rounds", "steps", "dropout")}
+    processes.save(options.json, {"mkl": options.mkl, "summary": summary, "options": settings,
+                                  "rounds": taken})
 
 
 if __name__ == "__main__":

@@ -123,6 +123,10 @@ TEST_P(BadSteps, TooManyInARowEndTheRun) {
     const ProcessResult result = run_.train(more);
     EXPECT_EQ(result.exit_code, 1);
     EXPECT_THAT(result.last_error(), HasSubstr("more than check.bad_steps = 0 in a row"));
+    // The lines of all steps before it are there, also where a report was not due.
+    const std::string bad =
+        "the loss of step " + std::to_string(run_.metrics(on_bad_step).size() + 1);
+    EXPECT_THAT(result.last_error(), HasSubstr(on_bad_step == "skip" ? bad : ""));
   }
 }
 
@@ -147,6 +151,26 @@ TEST_P(BadSteps, WhatDivergesForGoodEndsTheRun) {
   EXPECT_EQ(result.exit_code, 1) << result.err;
   EXPECT_THAT(result.last_error(), HasSubstr("more than check.bad_steps = 3 in a row"));
   EXPECT_THAT(run_.checkpoints("run"), Contains("step-6"));
+}
+
+// A loss that stays where it is says nothing when each update is left out.
+TEST_P(BadSteps, GradientsThatAreNotFiniteEndTheRun) {
+  const auto sets = [](const std::string& on_bad_step) {
+    return TinyRun::steps(40,
+                          on_bad_step,
+                          {GetParam(),
+                           "checkpoint.every_steps=2",
+                           "lr.type=constant",
+                           "lr.peak=10",
+                           "lr.warmup_steps=0",
+                           "check.on_bad_step=" + on_bad_step});
+  };
+  for (const std::string on_bad_step : {"stop", "skip", "rewind"}) {
+    const ProcessResult result = run_.train(sets(on_bad_step));
+    EXPECT_EQ(result.exit_code, 1) << result.err;
+    EXPECT_THAT(result.last_error(), HasSubstr("the gradients of step "));
+    EXPECT_THAT(result.last_error(), HasSubstr(" are not finite"));
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Layouts,

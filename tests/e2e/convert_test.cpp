@@ -89,6 +89,17 @@ TEST_F(Convert, TrainsOnWithTheModelsTokenizer) {
   EXPECT_EQ(generated("on", {"--prompt", "the", "--ids"}), "[257]\n");
 }
 
+// A vocabulary that came from the tokenizer is as large as its table.
+TEST_F(Convert, BackTellsTheSizeOfAVocabularyThatCameFromTheTokenizer) {
+  const std::vector<std::string> sets = {"tokenizer.type=gpt2",
+                                         "tokenizer.path=\"" + run_.at("theirs") + "\""};
+  const ProcessResult trained = run_.train(TinyRun::steps(1, "auto", sets));
+  ASSERT_EQ(trained.exit_code, 0) << trained.err;
+  const ProcessResult back = convert("auto", "back");
+  ASSERT_EQ(back.exit_code, 0) << back.err;
+  EXPECT_THAT(read("back/config.json"), ::testing::ContainsRegex("\"vocab_size\": 258[,\n]"));
+}
+
 TEST_F(Convert, BackTakesTheTokenizerAlong) {
   const ProcessResult back = convert("ours", "back");
   ASSERT_EQ(back.exit_code, 0) << back.err;

@@ -12,6 +12,7 @@ namespace tessera::testing {
 namespace failures_test {
 
 using ::testing::AllOf;
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
@@ -57,6 +58,19 @@ TEST_F(Failures, TheRankThatIsFrozenIsNamed) {
   EXPECT_THAT(result.out, HasSubstr("8 of 8 trials named the frozen rank"));
 }
 
+// The others say what they did last, and of one that cannot the launcher says where it was.
+TEST_F(Failures, TheRecordsNameARankThatLeftNone) {
+  Process run(run_.command(TinyRun::steps(1000000, "run", {"parallel.data=2", "comm.timeout_s=2"})),
+              run_.options());
+  ASSERT_TRUE(run.shows("step", 5)) << run.err();
+  kill(rank_process(run_.mark(), 1), SIGSTOP);
+  EXPECT_EQ(run.wait().exit_code, 1);
+  EXPECT_THAT(read(run_.at("run/flight_records.txt")),
+              AllOf(HasSubstr(" rank 0 fails: "),
+                    HasSubstr("all_reduce"),
+                    ContainsRegex("rank 1 left no record; in step [0-9]+ it ended so: ")));
+}
+
 TEST_F(Failures, ARankThatLoopsIsNamed) {
   for (const char* communicator : {"shm", "gloo"}) {
     const ProcessResult result = run_.train(broken("spin",
@@ -96,6 +110,17 @@ TEST_F(Failures, TheRecordsSayWhichWholeStepWasReplayed) {
   EXPECT_THAT(read(run_.at("run/flight_records.txt")),
               AllOf(HasSubstr(" rank 0 fails in whole step 3, replayed: "),
                     HasSubstr(" rank 1 fails in whole step 3, replayed: ")));
+}
+
+// What the failed step keeps for its backward pass lies in the memory of graphs.
+TEST_F(Failures, AThrowBesideReplayedPhasesIsAnErrorAndNoCrash) {
+  for (const std::string ranks : {"1", "2"}) {
+    const ProcessResult result = run_.train(broken(
+        "later_throw",
+        {"parallel.data=" + ranks, "graph.type=partial", "graph.scope=[\"attn\", \"mlp\"]"}));
+    EXPECT_EQ(result.exit_code, 1) << result.err;
+    EXPECT_THAT(result.err, AllOf(HasSubstr("it broke"), Not(HasSubstr("crashed"))));
+  }
 }
 
 // In one process nobody watches it from outside.
@@ -162,6 +187,9 @@ TEST_F(Failures, LimitsAreNamedWithTheirValues) {
   };
   EXPECT_THAT(limited("-v 400000", {"model.hidden=3072", "model.layers=6"}),
               HasSubstr("the limit of virtual memory (ulimit -v) is 0.38 GiB"));
+  EXPECT_THAT(limited("-v 500000", {"device.threads=64"}),
+              AllOf(HasSubstr("this process cannot have 64 threads (device.threads), it has got "),
+                    HasSubstr("the limit of virtual memory (ulimit -v) is 0.48 GiB")));
   EXPECT_THAT(
       limited("-n 16", {"parallel.data=4"}),
       HasSubstr("4 ranks, may need 64 open files, but the limit of open files (ulimit -n) is 16"));

@@ -35,6 +35,11 @@ LAYOUTS = {
     "dp2": {"parallel.data": 2},
     "pp2": {"parallel.pipeline": 2},
     "dp2_gloo": {"parallel.data": 2, "comm.type": "gloo"},
+    "dp2_zero1_bf16": {"parallel.data": 2, "optimizer.type": "distributed",
+                       "precision.compute": "bf16"},
+    "dp2_zero1_later": {"parallel.data": 2, "optimizer.type": "distributed",
+                        "checkpoint.asynchronous": "true"},
+    "tp2_fp16": {"parallel.tensor": 2, "precision.compute": "fp16"},
 }
 FAULTS = ["kill_rank", "kill_launcher", "stop_rank", "full_disk", "flip_bit", "interrupt",
           "cut_link"]
@@ -388,7 +393,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--first", type=int, default=0, help="number of the first round")
-    parser.add_argument("--steps", type=int, default=40)
+    parser.add_argument("--steps", type=int, default=400)
     parser.add_argument("--timeout", type=float, default=2, metavar="SECONDS",
                         help="after which a rank is missed; more on a machine that others use")
     parser.add_argument("--faults", nargs="+", choices=FAULTS, default=FAULTS)
@@ -409,6 +414,8 @@ def main():
         begin, why = time.monotonic(), None
         try:
             one.run()
+            if not one.faults:
+                raise Wrong("it ended before it was broken: give more --steps")
         except (Wrong, subprocess.SubprocessError, OSError, ValueError) as error:
             log = one.log.read_text(errors="replace")[-1500:] if one.log.exists() else ""
             why = f"{error}\n{log}"

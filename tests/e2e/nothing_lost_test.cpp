@@ -112,6 +112,36 @@ TEST_F(NothingLost, ARunAmongAnEarlierOnesCheckpointsIsRefused) {
   EXPECT_THAT(run_.checkpoints("run"), ElementsAre("step-2", "step-3"));
 }
 
+// Also when it would save nothing itself: its numbers would be taken for those of the other.
+TEST_F(NothingLost, ARunThatSavesNothingIsRefusedThereToo) {
+  ASSERT_EQ(run_.train(TinyRun::steps(3, "run")).exit_code, 0);
+  const std::string metrics = read("run/metrics.jsonl");
+  const std::vector<std::string> sets = {"checkpoint.save=false", "checkpoint.resume=none"};
+  const ProcessResult result = run_.train(TinyRun::steps(5, "run", sets));
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.err, HasSubstr("this run's files would mix with its: set another run.out"));
+  EXPECT_EQ(read("run/metrics.jsonl"), metrics);
+  // Elsewhere there is nothing to mix.
+  std::vector<std::string> apart = sets;
+  apart.emplace_back("checkpoint.out=run/checkpoints");
+  EXPECT_EQ(run_.train(TinyRun::steps(2, "other", apart)).exit_code, 0);
+}
+
+TEST_F(NothingLost, CheckpointsElsewhereDoNotMakeItTheSameRun) {
+  const std::string common = "checkpoint.out=common";
+  ASSERT_EQ(run_.train(TinyRun::steps(3, "first", {common})).exit_code, 0);
+  ASSERT_EQ(run_.train(TinyRun::steps(5, "second", {"checkpoint.save=false"})).exit_code, 0);
+  const std::string metrics = read("second/metrics.jsonl");
+  const ProcessResult result = run_.train(TinyRun::steps(6, "second", {common}));
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(read("second/metrics.1.jsonl"), metrics);
+  EXPECT_EQ(run_.metrics("second").size(), 3U);  // steps 4 to 6
+  // Whose run it is, goes on in its file.
+  ASSERT_EQ(run_.train(TinyRun::steps(8, "second", {common})).exit_code, 0);
+  EXPECT_EQ(run_.metrics("second").size(), 5U);
+  EXPECT_FALSE(fs::exists(run_.at("second/metrics.2.jsonl")));
+}
+
 TEST_F(NothingLost, ABranchOfAnotherRunHasNumbersOfItsOwn) {
   ASSERT_EQ(run_.train(TinyRun::steps(3, "run")).exit_code, 0);
   ASSERT_EQ(run_.train(TinyRun::steps(2, "branch", {"checkpoint.save=false"})).exit_code, 0);

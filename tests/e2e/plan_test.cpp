@@ -183,6 +183,10 @@ TEST(Calibrate, WritesATableThatPlanTakes) {
 }
 
 TEST(Calibrate, WhatItCannotMeasureIsAnError) {
+  const ProcessResult nowhere =
+      run_tessera({"calibrate", "--device", "cpu", "--out", "/there/is/no/folder/host.toml"});
+  EXPECT_EQ(nowhere.exit_code, 1);
+  EXPECT_THAT(nowhere.err, HasSubstr("there is no folder /there/is/no/folder"));
   const ProcessResult result = run_tessera({"calibrate", "--device", "gpu"});
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_THAT(result.err, HasSubstr("device/gpu"));
@@ -248,6 +252,19 @@ TEST(Plan, WarnsOfALongBubbleAndNamesTheNextBetterMicrobatchCount) {
               HasSubstr("; --set batch.micro=4 gives 4 microbatches, bubble "));
 }
 
+TEST(Plan, PrintsTheRangesOfTheDistributedOptimizer) {
+  std::vector<std::string> command = small(
+      {"--set", "optimizer.type=distributed", "--set", "parallel.data=2", "--optimizer-ranges"});
+  command.insert(command.begin(), "plan");
+  const ProcessResult text = run_tessera(command);
+  EXPECT_EQ(text.exit_code, 0) << text.err;
+  EXPECT_THAT(text.out, AllOf(HasSubstr("embedding.weight"), HasSubstr("bucket")));
+  command.emplace_back("--json");
+  const ProcessResult json = run_tessera(command);
+  EXPECT_EQ(json.exit_code, 0) << json.err;
+  EXPECT_THAT(nlohmann::json::parse(json.out).dump(), HasSubstr("embedding.weight"));
+}
+
 TEST(Plan, WhatIsWrongIsExitCode2) {
   const auto error = [](std::vector<std::string> arguments) {
     arguments.insert(arguments.begin(), "plan");
@@ -261,6 +278,25 @@ TEST(Plan, WhatIsWrongIsExitCode2) {
   EXPECT_THAT(error(small({"--set", "parallel.tensor=2", "--world", "3"})), HasSubstr("3"));
   EXPECT_THAT(error(small({"--hardware", "nowhere.toml"})), HasSubstr("nowhere.toml"));
   EXPECT_THAT(error(small({"--set", "schedule.type=\"1f1c\""})), HasSubstr("1f1b"));
+  EXPECT_THAT(error(small({"--set", "parallel.expert=2"})),
+              HasSubstr("[parallel] expert = 2: no layer of the model has experts"));
+  EXPECT_THAT(error(small({"--set", "graph.type=partial", "--set", "graph.scope=[\"mpl\"]"})),
+              HasSubstr("scope: no phase is called \"mpl\"; blocks have attn, "));
+  EXPECT_THAT(
+      error(small({"--set", "recompute.mode=selective", "--set", "recompute.scopes=[\"x\"]"})),
+      HasSubstr("[recompute] scopes has \"x\"; the model's blocks have "));
+  EXPECT_THAT(error(small({"--set", "check.bad_steps=9"})), HasSubstr("bad_steps has no effect"));
+  const std::vector<std::string> moe = {"--set",
+                                        "model.block.mlp.type=moe",
+                                        "--set",
+                                        "model.block.mlp.experts=4",
+                                        "--set",
+                                        "parallel.expert=2",
+                                        "--set",
+                                        "graph.type=partial",
+                                        "--set",
+                                        "graph.scope=[\"attn\", \"moe_dispatch\"]"};
+  EXPECT_THAT(error(small(moe)), HasSubstr("the shapes of \"moe_dispatch\" depend on data"));
   EXPECT_THAT(error(small({"--world", "0"})), HasSubstr("--world"));
   EXPECT_THAT(error(small({"--world", "-1"})),
               HasSubstr("--world: Value -1 not in range 1 to 1048576"));

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include <fstream>
+#include <regex>
 #include <sstream>
 
 #include "program_support.hpp"
@@ -39,6 +40,23 @@ TEST(Reference, MegatronsFlagsAreWhatTheProgramPrints) {
       << "a flag has changed; write the page's end anew:\n"
          "  sed -i '/^## Flags/,$d' configs/MEGATRON.md\n"
          "  build/bin/tessera config keys --megatron >> configs/MEGATRON.md";
+}
+
+// What the part by hand calls a key, as `lr.type = "cosine"`, is one.
+TEST(Reference, KeysInTheMapOfConceptsAreThere) {
+  const std::string page = committed("MEGATRON.md"), all = keys({"--markdown"});
+  const std::regex key("`([a-z]+(\\.[a-z_]+)+)( = [^`]*)?`");
+  const std::string map = page.substr(0, page.find("## Flags\n"));
+  int seen = 0;
+  for (std::sregex_iterator at(map.begin(), map.end(), key), end; at != end; ++at) {
+    const std::string path = (*at)[1], last = path.substr(path.rfind('.') + 1);
+    if (last == "jsonl" || last == "html") continue;  // files
+    const std::string table = path.substr(0, path.rfind('.'));
+    EXPECT_THAT(all, HasSubstr("[" + table + "]")) << path;
+    EXPECT_THAT(all, HasSubstr("| `" + last + "` |")) << path;
+    ++seen;
+  }
+  EXPECT_GT(seen, 15);
 }
 
 TEST(Reference, KeysOfASectionAndOfWhatIsInIt) {

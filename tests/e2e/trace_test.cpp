@@ -138,6 +138,7 @@ TEST(Trace, HasLanesReplaysAndReadbacks) {
     const TraceEvents readbacks = slices_on(events, "readback");
     EXPECT_THAT(readbacks, SizeIs(passes));
     for (const json& readback : readbacks) {
+      EXPECT_EQ(readback.at("name"), "readback of moe_preprocess");
       EXPECT_THAT(readback.at("args").at("read_by"), HasSubstr("moe_dispatch"));
     }
     EXPECT_THAT(of_phase(events, "f"), SizeIs(passes));

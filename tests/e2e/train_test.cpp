@@ -295,6 +295,28 @@ TEST_F(Train, ADamagedNewestFallsBackWithAWarning) {
   EXPECT_EQ(run_tessera({"checkpoint", "verify", run_.at("run")}).exit_code, 0);
 }
 
+TEST_F(Train, ANewestWithoutItsIndexIsPassedOverWithAWarning) {
+  ASSERT_EQ(run_.train(TinyRun::steps(5, "run", {"checkpoint.every_steps=2"})).exit_code, 0);
+  fs::remove(run_.at("run/checkpoints/step-5/index.json"));
+  const ProcessResult on = run_.train(TinyRun::steps(6, "run"));
+  EXPECT_EQ(on.exit_code, 0) << on.err;
+  EXPECT_THAT(on.err,
+              AllOf(HasSubstr("step-5 is not complete, it has no index.json: it is passed over"),
+                    HasSubstr("going on from " + run_.at("run/checkpoints/step-4"))));
+}
+
+TEST_F(Train, AModelThatDoesNotFitIsToldByItsKeysToo) {
+  ASSERT_EQ(run_.train(TinyRun::steps(2, "run")).exit_code, 0);
+  for (const std::string ranks : {"parallel.data=1", "parallel.data=2"}) {
+    const ProcessResult other = run_.train(TinyRun::steps(4, "run", {"model.layers=3", ranks}));
+    EXPECT_EQ(other.exit_code, 2);
+    EXPECT_THAT(other.err,
+                AllOf(HasSubstr("does not fit this run:"),
+                      HasSubstr("changed since then:\n"),
+                      HasSubstr("model.layers: 2, now 3")));
+  }
+}
+
 TEST_F(Train, TheCheckpointThatWasAskedForOrNone) {
   const ProcessResult missing = run_.train(TinyRun::steps(5, "run", {"checkpoint.resume=nowhere"}));
   EXPECT_EQ(missing.exit_code, 2);
@@ -323,6 +345,8 @@ TEST_F(Train, CheckpointsAreListedAndVerified) {
               AllOf(HasSubstr("not finished"),
                     HasSubstr("complete, "),
                     HasSubstr("incomplete: no index.json")));
+  const ProcessResult one = run_tessera({"checkpoint", "list", run_.at("run/checkpoints/step-4")});
+  EXPECT_THAT(one.out, AllOf(HasSubstr(" 4  "), HasSubstr("complete, "), Not(HasSubstr(" 5  "))));
   const ProcessResult good = run_tessera({"checkpoint", "verify", run_.at("run")});
   EXPECT_EQ(good.exit_code, 0) << good.err;
   EXPECT_THAT(good.out, AllOf(HasSubstr("step-5: step 5, "), HasSubstr("step-4: step 4, ")));
@@ -394,6 +418,34 @@ TEST_F(Train, CheckpointsAreReshardedComparedAndExported) {
   EXPECT_THAT(on.err, HasSubstr("going on from " + out + "/step-4"));
 }
 
+TEST_F(Train, ExpertsAreReshardedToo) {
+  ASSERT_EQ(run_.train(TinyRun::steps(2,
+                                      "run",
+                                      {"model.block.mlp.type=moe",
+                                       "model.block.mlp.experts=4",
+                                       "parallel.data=4",
+                                       "parallel.expert=2",
+                                       "batch.micro=1",
+                                       "optimizer.type=distributed"}))
+                .exit_code,
+            0);
+  const std::string step = run_.at("run/checkpoints/step-2"), out = run_.at("other");
+  const ProcessResult result = run_tessera({"checkpoint",
+                                            "reshard",
+                                            step,
+                                            out,
+                                            "--set",
+                                            "parallel.data=auto",
+                                            "--set",
+                                            "parallel.tensor=2",
+                                            "--set",
+                                            "parallel.expert_tensor=1"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  const ProcessResult same = run_tessera({"checkpoint", "diff", step, out + "/step-2"});
+  EXPECT_EQ(same.exit_code, 0) << same.out;
+  EXPECT_THAT(same.out, HasSubstr(" tensors are equal, 0 differ"));
+}
+
 TEST_F(Train, WarnsOnceOfAModelThatIsNotCausal) {
   const std::vector<std::string> experts = {
       "model.block.mlp.type=moe", "model.block.mlp.experts=4", "model.block.mlp.ffn=16"};
@@ -419,6 +471,13 @@ TEST_F(Train, WarnsOnceOfAModelThatIsNotCausal) {
   EXPECT_EQ(text.exit_code, 0) << text.err;
   EXPECT_EQ(times(text.err), 1) << text.err;
   EXPECT_EQ(times(run_.train(TinyRun::steps(2, "causal", experts)).err), 0);
+  std::vector<std::string> limited = experts;
+  limited.emplace_back("model.block.mlp.capacity_factor=1.0");
+  EXPECT_THAT(run_.train(TinyRun::steps(2, "limited", limited)).err,
+              HasSubstr("drop = \"weight\" lets later rows of a sequence take the places of "
+                        "earlier ones: the model is not causal"));
+  limited.emplace_back("model.block.mlp.drop=position");
+  EXPECT_THAT(run_.train(TinyRun::steps(2, "first", limited)).err, Not(HasSubstr("causal")));
   // Attention to later positions is what a model is meant to have.
   choosing.emplace_back("model.block.attention.causal=false");
   EXPECT_EQ(times(run_.train(TinyRun::steps(2, "both", choosing)).err), 0);

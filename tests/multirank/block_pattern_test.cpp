@@ -51,8 +51,7 @@ std::vector<Mistake> mistakes() {
        kKinds,
        "pattern = ",
        "model.pattern: unexpected \"|\"; names of [model.blocks], (…) and *n are known at "
-       "character "
-       "7"},
+       "character 7"},
       {"repeated_no_times",
        "dense sparse*0",
        kKinds,

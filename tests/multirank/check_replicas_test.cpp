@@ -49,6 +49,19 @@ TEST(CheckReplicas, NamesTheFormThatDiffers) {
   EXPECT_EQ(checked(dp2, &Parameter::compute, "of no parameter"), "");
 }
 
+// Copies of an expert are on the ranks of its own replicas.
+TEST(CheckReplicas, SeesCopiesOfExperts) {
+  const Sets experts = {"model.block.mlp.type=\"moe\"",
+                        "model.block.mlp.experts=4",
+                        "model.block.mlp.ffn=8",
+                        "parallel.data=4",
+                        "parallel.expert=2"};
+  EXPECT_THAT(checked(experts, &Parameter::main, "layers.0.mlp.experts.up"),
+              HasSubstr("\"layers.0.mlp.experts.up\" differ within edp"));
+  EXPECT_THAT(checked(experts, &Parameter::main, "layers.0.attention.qkv.weight"),
+              HasSubstr("differ within dp-cp"));
+}
+
 TEST(CheckReplicas, ComparesComputeValuesOverEveryGroup) {
   EXPECT_THAT(checked({kBf16, "parallel.tensor=2"}, &Parameter::compute, "head.norm.weight"),
               HasSubstr("differ within tp"));

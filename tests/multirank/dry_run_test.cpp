@@ -445,6 +445,12 @@ std::vector<Mistake> mistakes() {
        "[graph]\ntype = \"partial\"\n[recompute]\nmode = \"selective\"\nscopes = [\"attn\"]\n",
        "scopes",
        "[recompute] scopes: \"attn\" is in one graph with \"mlp\": recompute both or none"},
+      {"graph_of_routing_that_is_recomputed_in_part",
+       "[graph]\ntype = \"partial\"\nscope = [\"attn\", \"moe_router\", \"moe_preprocess\"]\n"
+       "[recompute]\nmode = \"selective\"\nscopes = [\"moe_router\"]\n",
+       "scopes",
+       "[recompute] scopes: \"moe_router\" is in one graph with \"attn\": recompute both or none",
+       {"model.block.mlp.type=moe", "model.block.mlp.experts=4"}},
       {"check_of_graphs_without_any",
        "graphs_every = 5\n",
        "graphs_every",
@@ -505,6 +511,55 @@ TEST(DryRun, AcceptsGroupsOfOtherStages) {
   EXPECT_EQ(check(kPipeline,
                   {"optimizer.groups.a.match=head.*", "optimizer.groups.b.match=tag:embedding"}),
             "");
+}
+
+TEST(DryRun, KeysThatTheOthersLeaveWithoutEffect) {
+  const std::pair<const char*, const char*> kUnused[] = {
+      {"precision.loss_scale_window=10", "[precision] loss_scale_window has no effect: compute"},
+      {"check.bad_steps=5", "[check] bad_steps has no effect: on_bad_step = \"stop\""},
+      {"check.loss_window=5", "[check] loss_window has no effect: loss_rise = 0"},
+      {"validation.samples=5", "[validation] samples has no effect: every_steps = 0"},
+      {"validation.sample_prompt=x", "[validation] sample_prompt has no effect: sample_tokens = 0"},
+  };
+  for (const auto& [set, text] : kUnused) {
+    EXPECT_THAT(check("", {set}), StartsWith(std::string("--set #1: ") + text));
+  }
+  EXPECT_THAT(
+      check(
+          "",
+          {"precision.loss_scale_min=2.0", "precision.loss_scale=128.0", "precision.compute=fp16"}),
+      StartsWith("--set #1: [precision] loss_scale_min has no effect: loss_scale = 128"));
+  EXPECT_THAT(check("", {"optimizer.state_dtype=bf16", "optimizer.rule.type=sgd"}),
+              HasSubstr("optimizer.state_dtype has no effect: the rule keeps no state"));
+  // A run may leave out what its file asks for.
+  EXPECT_EQ(check("", {"validation.samples=5", "validation.every_steps=0"}), "");
+  EXPECT_EQ(check("", {"check.bad_steps=5", "check.on_bad_step=stop"}), "");
+  // A dumped configuration has all keys, as they are by default.
+  EXPECT_EQ(check("", {"precision.loss_scale_window=1000", "check.bad_steps=3"}), "");
+}
+
+// Each stage makes its own copy of a tied table.
+TEST(DryRun, TiedTablesBeginAlike) {
+  for (const std::string pipeline : {"parallel.pipeline=1", "parallel.pipeline=2"}) {
+    EXPECT_THAT(check("", {pipeline, "schedule.type=1f1b", "model.embedding.init_std=0.1"}),
+                AllOf(HasSubstr("[model.head] type = \"lm_head\" (the default): shared parameter "
+                                "\"embedding.weight\" is declared with initial values normal, "
+                                "deviation 0.1 by "),
+                      HasSubstr("[model.embedding] type = \"embedding\" (the default) and normal, "
+                                "deviation 0.0")));
+    EXPECT_EQ(check("",
+                    {pipeline,
+                     "schedule.type=1f1b",
+                     "model.embedding.init_std=0.1",
+                     "model.head.init_std=0.1"}),
+              "");
+    EXPECT_EQ(check("",
+                    {pipeline,
+                     "schedule.type=1f1b",
+                     "model.tied_embeddings=false",
+                     "model.embedding.init_std=0.1"}),
+              "");
+  }
 }
 
 // One mistake is made again in each layer, and on each pipeline rank.

@@ -313,6 +313,61 @@ TEST(Boundaries, HoldWhatLaterPhasesRead) {
   });
 }
 
+// What crosses where a graph ends before the first phase of `scope`.
+std::vector<std::string> held_before(std::string_view scope, const Sets& sets) {
+  std::vector<std::string> held;
+  on_ranks(tiny_config(), sets, [&](RankRun& run, Store*) {
+    if (run.mesh().rank() != 0) return;
+    const SampleReader reader(*run.setup().dataset, run.parts(), run.setup().batch, run.mesh());
+    const TracedChunk traced = trace_bundles(run.rank(), run.setup(), reader.inputs()).at(0);
+    const std::vector<PhaseInfo>& infos = run.model().chunks()[0].infos();
+    const int phase = std::ranges::find(infos, scope, &PhaseInfo::scope)->phase;
+    const std::vector<TracedValue>&inputs = traced.before(0), &left = traced.before(phase);
+    for (std::size_t i = 0; i < run.parts().slots().size(); ++i) {
+      if (left[i].defined && !inputs[i].defined) held.push_back(run.parts().slots()[i]);
+    }
+  });
+  std::ranges::sort(held);
+  return held;
+}
+
+TEST(Boundaries, DependOnWhereTheGraphEnds) {
+  const Sets plain = moe({"parallel.expert=2"}), shared = moe(with(kShared, {"parallel.expert=2"}));
+  for (const Sets& sets : {plain, shared}) {
+    EXPECT_THAT(held_before("moe_router", sets), ElementsAre("hidden"));
+  }
+  EXPECT_THAT(held_before("moe_preprocess", plain),
+              ElementsAre("hidden", "moe.experts", "moe.weights", "residual"));
+  // The input of the shared expert goes past the others.
+  EXPECT_THAT(held_before("moe_preprocess", shared),
+              ElementsAre("hidden", "moe.experts", "moe.shared", "moe.weights", "residual"));
+  EXPECT_THAT(held_before("moe_dispatch", shared),
+              ElementsAre("hidden",
+                          "moe.counts",
+                          "moe.inverse",
+                          "moe.order",
+                          "moe.shared",
+                          "moe.weights",
+                          "residual"));
+}
+
+// A layer's input is there already where the graph of the layer before has left it, and so is its
+// result's gradient.
+TEST(SegmentInputs, AreCopiedWhereTheyAreNotThereAlready) {
+  const auto copied = [](const std::string& scopes) {
+    i64 bytes = 0;
+    on_ranks(tiny_config(), partial(scopes), [&](RankRun& run, Store*) {
+      run.step().prepare();
+      const GraphUse use = run.step().graphs()->use();
+      bytes = use.input_bytes / use.slots;
+    });
+    return bytes;
+  };
+  constexpr i64 kRows = 2 * 8, kHidden = kRows * 16 * 4, kRowIds = kRows * 8;
+  EXPECT_EQ(copied(kBlocks), 2 * kHidden + kRowIds);
+  EXPECT_EQ(copied("\"attn\""), 2 * 2 * kHidden + kRowIds);
+}
+
 // Warm-up and capture run every phase, and leave no trace.
 TEST(Preparing, ChangesNoValue) {
   for (const Sets& sets : {partial(), with(moe({"parallel.expert=2"}), partial())}) {

@@ -306,6 +306,15 @@ std::vector<MoeRow> single_rows() {
       {"full_recompute_ep2", experts(2, {"recompute.mode=\"full\""})},
       {"graphs_tp2_sp_ep2", experts(2, with(kTensorRows, {"graph.type=\"partial\""}))},
       {"1f1b_pp2_ep2", pipeline("1f1b", experts(2, {"batch.micro=1"}))},
+      {"tp1_etp4", parts(4)},
+      {"pairs_dp4_ep2", experts(2, {"parallel.data=4", "batch.micro=1", kPairs})},
+      {"pairs_1f1b_pp2_ep2", pipeline("1f1b", experts(2, {"batch.micro=1", kPairs}))},
+      {"interleaved_pp2_ep2",
+       pipeline("interleaved_1f1b",
+                experts(2, with(kEven4, {"schedule.chunks=2", "batch.micro=1"})))},
+      {"zbv_pp2_ep2", pipeline("zbv", experts(2, with(kEven4, {"batch.micro=1"})))},
+      {"dualpipe_v_pp2_ep2", pipeline("dualpipe_v", experts(2, with(kEven4, {"batch.micro=1"})))},
+      {"two_hosts_dp4_ep4", experts(4), {}, true},
       {"cpu_dp4_ep4", experts(4, {kCpu})},
       {"cpu_etp2_ep2", experts(2, parts(2, {kCpu}))},
   };
@@ -314,7 +323,8 @@ std::vector<MoeRow> single_rows() {
 class SingleMoeInvariant : public ::testing::TestWithParam<MoeRow> {};
 
 TEST_P(SingleMoeInvariant, HoldsWhereNoScoresNearlyTie) {
-  const Findings found = check_invariant(plugins(), GetParam().sets, untied_model());
+  const Findings found =
+      check_invariant(plugins(), GetParam().sets, untied_model(), GetParam().two_hosts);
   EXPECT_TRUE(found.none()) << text(found);
 }
 

@@ -232,10 +232,10 @@ TEST(ExpertBias, MovesOncePerUpdateAndNeverElse) {
     EXPECT_NE(first.at(name), std::vector<double>(8, 0));
     run.evaluation().validate(4);
     EXPECT_EQ(buffers_of(run), first) << "evaluation counts nothing";
-    run.step().refuse_if([](double) { return true; });
+    run.step().refuse_if([](double, FoundInf) { return true; });
     step(run);
     EXPECT_EQ(buffers_of(run), first) << "a skipped step moves nothing";
-    run.step().refuse_if([](double) { return false; });
+    run.step().refuse_if([](double, FoundInf) { return false; });
     step(run);
     EXPECT_NE(buffers_of(run), first);
     run.step().check_replicas();

@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <limits>
 
 #include "kernel/checkpoint/folders.hpp"
@@ -15,6 +14,7 @@
 #include "mutants_support.hpp"
 #include "replayed_rows_support.hpp"
 #include "tessera/error.hpp"
+#include "tests/common/environment.hpp"
 #include "trainer_support.hpp"
 
 namespace tessera::testing {
@@ -64,17 +64,20 @@ std::vector<Row> rows() {
   };
 }
 
-// Every weight of a linear layer has both forms, and nothing else has any.
-void expect_forms(RankRun& run) {
+// Every weight of a linear layer has the form for forward products and, if asked, the one for
+// gradients; nothing else has any.
+void expect_forms(const ModelParts& parts, bool backward) {
   int forms = 0;
-  for (const auto& entry : run.parts().parameters()) {
+  for (const auto& entry : parts.parameters()) {
     const Parameter& p = *entry.parameter;
     EXPECT_EQ(p.forward_packed.defined(), p.linear) << p.name;
-    EXPECT_EQ(p.backward_packed.defined(), p.linear) << p.name;
+    EXPECT_EQ(p.backward_packed.defined(), p.linear && backward) << p.name;
     forms += p.linear ? 1 : 0;
   }
   EXPECT_GE(forms, 1);
 }
+
+void expect_both_forms(RankRun& run) { expect_forms(run.parts(), true); }
 
 class PreparedWeightsTable : public ::testing::TestWithParam<Row> {};
 
@@ -86,7 +89,7 @@ TEST_P(PreparedWeightsTable, HasTheBitsOfTheRunWithout) {
   for (const u64 seed : {0, 1}) {
     SCOPED_TRACE(seed);
     TrainOptions options{.steps = kSteps, .deferred_seed = seed};
-    options.at_end = &expect_forms;
+    options.at_end = &expect_both_forms;
     const Training prepared = train(tiny_config(), with(sets, kPrepared), options);
     EXPECT_EQ(prepared.losses, without.losses);
     EXPECT_EQ(prepared.norms, without.norms);
@@ -103,16 +106,15 @@ INSTANTIATE_TEST_SUITE_P(Rows,
 
 // oneDNN's packed weights, through fp32: the invariant's tolerance.
 TEST(PreparedWeightsOfOneDnn, HoldTheInvariant) {
-  setenv("TESSERA_CPU_PREPARE_FP32", "1", 1);
-  setenv("TESSERA_CPU_FP32", "onednn", 1);
+  const testing::EnvironmentVariable prepare("TESSERA_CPU_PREPARE_FP32", "1");
+  const testing::EnvironmentVariable products("TESSERA_CPU_FP32", "onednn");
   for (const Sets& layout : {Sets{"batch.micro=1"}, Sets{"parallel.tensor=2", "parallel.data=2"}}) {
     const Findings found = check_invariant(plugins(), with(with(kCpu, kPrepared), layout));
     EXPECT_TRUE(found.none()) << text(found);
-    train(
-        tiny_config(), with(with(kCpu, kPrepared), layout), {.steps = 1, .at_end = &expect_forms});
+    train(tiny_config(),
+          with(with(kCpu, kPrepared), layout),
+          {.steps = 1, .at_end = &expect_both_forms});
   }
-  unsetenv("TESSERA_CPU_PREPARE_FP32");
-  unsetenv("TESSERA_CPU_FP32");
 }
 
 // --- Whoever changes parameters ---
@@ -271,6 +273,15 @@ TEST_F(PreparedRuns, GenerateText) {
     return all;
   };
   EXPECT_EQ(logits(true), logits(false));
+}
+
+TEST(PreparedWeights, HaveOneFormWhereNothingAsksForGradients) {
+  const Resolved config =
+      resolve(Config::parse(tiny_config(), "test", with(kBf16, kPrepared)), plugins());
+  const RunSetup setup = derive_setup(config, plugins(), 1);
+  const Rank rank = make_rank(rank_spec_of(setup), {});
+  const PlacedModel model(rank, setup, {.forward_only = true});
+  expect_forms(model.parts(), false);
 }
 
 // --- Refusals ---

@@ -14,13 +14,12 @@ using ::testing::HasSubstr;
 double loss_of(const std::vector<std::string>& sets) {
   const TestFolder folder;
   TrainerOptions options{tiny_config() + "[observers.metrics]\n", sets};
-  for (const char* set : {"run.steps=1",
-                          "lr.warmup_steps=0",
-                          "validation.every_steps=1",
-                          "batch.micro=4",
-                          "data.validation=0.002"}) {
-    options.sets.emplace_back(set);
-  }
+  options.sets = {"run.steps=1",
+                  "lr.warmup_steps=0",
+                  "validation.every_steps=1",
+                  "batch.micro=4",
+                  "data.validation=0.002"};
+  options.sets.insert(options.sets.end(), sets.begin(), sets.end());
   options.sets.push_back("run.out=" + folder.at("run"));
   run_trainer(options);
   const std::vector<double> losses = metric_of(folder.at("run"), "val_loss");
@@ -34,6 +33,18 @@ TEST(Validation, ReadsEachSampleOfTheSetOnceAtMost) {
   EXPECT_NE(loss_of({"validation.samples=2"}), whole);
   EXPECT_EQ(loss_of({"validation.samples=7"}), whole);
   EXPECT_EQ(loss_of({"validation.samples=100000000000"}), whole);
+}
+
+// Rows that fill a microbatch take no places from the samples that it has.
+TEST(Validation, PaddingIsNoSample) {
+  std::vector<std::string> sets = {"validation.samples=2",
+                                   "model.block.mlp.type=\"moe\"",
+                                   "model.block.mlp.experts=4",
+                                   "model.block.mlp.capacity_factor=0.5",
+                                   "batch.micro=2"};
+  const double whole = loss_of(sets);
+  sets.back() = "batch.micro=4";
+  EXPECT_NEAR(loss_of(sets), whole, 1e-6);
 }
 
 TEST(Validation, InSixteenBits) {

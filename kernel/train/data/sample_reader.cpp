@@ -21,7 +21,12 @@ SampleReader::SampleReader(const Dataset& dataset,
   for (const ModelParts::LossInfo& loss : parts.losses()) losses_.push_back(loss.weight);
   std::vector<FieldInfo> fields = dataset.fields();
   fields_ = fields.size();
-  for (const char* name : {"row_ids", "positions"}) fields.push_back({name, DType::i64, ""});
+  for (const char* name : {"row_ids", "positions"}) {
+    if (std::ranges::find(fields, std::string_view(name), &FieldInfo::name) != fields.end()) {
+      fail_config("the dataset has a field \"{}\", which every sample has of its own", name);
+    }
+    fields.push_back({name, DType::i64, ""});
+  }
   for (const FieldInfo& info : fields) {
     const auto term = std::ranges::find(parts.losses(), info.loss, &ModelParts::LossInfo::name);
     const int loss =
@@ -119,7 +124,7 @@ void SampleReader::read_microbatch(SampleSet set,
     }
     read_sample(set, ordinal, parts);
     for (i64 local = 0; local < shape_.sequence; ++local) {
-      *rows++ = row_id(ordinal, position(local));
+      *rows++ = row_id(first + begin + sample, position(local));  // padding's are no sample's
       *positions++ = position(local);
     }
     if (real) add_sample(weights);

@@ -86,13 +86,14 @@ std::vector<TracedReadback> readbacks_of(const Plan& plan,
     if (chunks[chunk].phases()[static_cast<std::size_t>(info.phase)].reads.empty()) continue;
     const int copies = traced[chunk].copies_before(info.phase);
     if (copies < 0) continue;
-    int from = action.phase - info.phase + copies;  // within the plan
+    const int phase = action.phase - info.phase + copies;  // within the plan
+    int from = phase;
     const auto graph_of = [&](int phase) {
       return plan.phases[static_cast<std::size_t>(phase)].graph;
     };
     while (from > 0 && graph_of(from) >= 0 && graph_of(from - 1) == graph_of(from)) --from;
     const int copy = forwards.at({action.microbatch, from});
-    if (copied.insert(copy).second) all.push_back({copy, i});
+    if (copied.insert(copy).second) all.push_back({copy, i, phase});
   }
   return all;
 }

@@ -9,10 +9,8 @@ namespace tessera {
 
 namespace {
 
-// The wall clock: hosts that keep it by NTP agree to less than a millisecond.
-double wall_seconds() {
-  using Seconds = std::chrono::duration<double>;
-  return Seconds(std::chrono::system_clock::now().time_since_epoch()).count();
+double seconds(Recorder::WallClock::duration span) {
+  return std::chrono::duration<double>(span).count();
 }
 
 TracedRank traced_rank(const Mesh& mesh) {
@@ -45,14 +43,14 @@ void Recorder::begin(i64 step) {
   constexpr int kTries = 5;
   double least = std::numeric_limits<double>::infinity();
   for (int i = 0; i < kTries; ++i) {
-    const double before = wall_seconds();
+    const auto before = WallClock::now();
     const Event now = mark();
     device_.join(now, kNoDeadline, "a mark, to record a step");
-    const double taken = wall_seconds() - before;
+    const double taken = seconds(WallClock::now() - before);
     if (taken >= least) continue;
     least = taken;
     origin_mark_ = now;
-    origin_ = before + taken / 2;
+    origin_ = seconds(before - zero_) + taken / 2;
   }
 }
 

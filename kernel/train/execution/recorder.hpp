@@ -17,9 +17,15 @@ namespace tessera {
 /// where it is posted and where it is waited for.
 class Recorder final : public ActionObserver {
  public:
+  /// Hosts that keep it by NTP agree to less than a millisecond.
+  using WallClock = std::chrono::system_clock;
+
   /// All outlive it.
   Recorder(Device& device, const Mesh& mesh, ActionObserver& next);
 
+  /// Times are seconds since this moment, the same on all ranks and not long before the first step:
+  /// seconds since 1970 leave a `double` no more than a quarter of a microsecond.
+  void count_from(WallClock::time_point moment) { zero_ = moment; }
   /// From now on actions are recorded, as those of this step.
   void begin(i64 step);
   /// Waits until the device has done the step, and records no more.
@@ -46,7 +52,8 @@ class Recorder final : public ActionObserver {
   const Mesh& mesh_;
   ActionObserver& next_;
   std::optional<i64> step_;  // that is recorded
-  double origin_ = 0;        // seconds of the clock that ranks share, when origin_mark_ was reached
+  WallClock::time_point zero_;
+  double origin_ = 0;  // seconds since zero_, when origin_mark_ was reached
   Event origin_mark_;
   std::vector<Marks> marks_;  // by action
   std::vector<MemoryStats> memory_;

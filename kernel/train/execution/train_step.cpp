@@ -289,6 +289,14 @@ void TrainStep::add_experts(Context& cx, const Tensor& experts, const Tensor& su
   ops::run(cx, add);
 }
 
+// Waits for the device. What its step scalars will say of these gradients.
+FoundInf TrainStep::found_inf(const Tensor& sum_squares) const {
+  double sum = 0, scale = 0;
+  rank_.device->read(sum_squares, &sum);
+  rank_.device->read(scalars_.slice(0, step_scalar::kLossScale, 1), &scale);
+  return scaling_.found_inf(sum, scale);
+}
+
 void TrainStep::update(Context& cx) {
   cx.category = Category::workspace;
   const Tensor stop = statistics_.slice(0, 0, 1), sum_squares = statistics_.slice(0, 1, 1);
@@ -297,10 +305,6 @@ void TrainStep::update(Context& cx) {
   ops::run(cx, clear);
   optimizer_->sum_squares(cx, squares);
   if (has_experts_) add_experts(cx, statistics_.slice(0, 2, 1), sum_squares);
-  if (refuse_ && refuse_(losses_->now(cx))) {
-    FillArgs refused{sum_squares.arg(), std::numeric_limits<double>::infinity()};
-    ops::run(cx, refused);
-  }
   // The sum over data and context ranks came with the weights.
   const Tensor& weights = inputs_.weights();
   CopyArgs request{weights.slice(0, weights.dim(0) - 1, 1).arg(), stop.arg()};
@@ -308,6 +312,10 @@ void TrainStep::update(Context& cx) {
   rank_.mesh->model()
       .all_reduce(*cx.stream, statistics_.slice(0, 0, 2), ReduceOp::sum, "gradient norm")
       .wait(*cx.stream);
+  if (refuse_ && refuse_(losses_->now(cx), found_inf(sum_squares))) {
+    FillArgs refused{sum_squares.arg(), std::numeric_limits<double>::infinity()};
+    ops::run(cx, refused);
+  }
   StepScalarsArgs args{
       sum_squares.arg(), rates_->tensor().arg(), scalars_.arg(), optimizer_->clip(), scaling_};
   ops::run(cx, args);

@@ -15,6 +15,7 @@
 #include "kernel/train/execution/step_losses.hpp"
 #include "kernel/train/gradients/gradient_sync.hpp"
 #include "kernel/train/setup/placed_model.hpp"
+#include "tessera/ops/update.hpp"
 #include "tessera/optimizer.hpp"
 
 namespace tessera {
@@ -83,9 +84,11 @@ class TrainStep {
   void run_observed();
   /// Passes over one step: its samples count as consumed, nothing is computed.
   void pass_over();
-  /// From now on `refuse` is asked of each step's loss before the update: true leaves the update
-  /// out, as where gradients are not finite. All ranks must answer alike. The host waits for it.
-  void refuse_if(std::function<bool(double loss)> refuse) { refuse_ = std::move(refuse); }
+  using Refuse = std::function<bool(double loss, FoundInf gradients)>;
+  /// From now on `refuse` is asked of each step's loss and gradients before the update: true leaves
+  /// the update out, as where gradients are not finite. All ranks must answer alike. The host waits
+  /// for it.
+  void refuse_if(Refuse refuse) { refuse_ = std::move(refuse); }
   /// Asks all ranks to stop: the request travels with the next step's statistics.
   void request_stop() { stop_requested_ = true; }
   /// True on every rank after the same step, once any rank's request has come around: after the
@@ -113,6 +116,7 @@ class TrainStep {
   void replay_whole(Context& cx);
   void compute(Context& cx, const std::function<void()>& inspect);
   void add_experts(Context& cx, const Tensor& experts, const Tensor& sum_squares) const;
+  FoundInf found_inf(const Tensor& sum_squares) const;
   void update(Context& cx);
   /// A step's scalars on the host, and when they are there.
   struct Arrival {
@@ -131,7 +135,6 @@ class TrainStep {
   StepInputs inputs_;
   std::shared_ptr<Optimizer> optimizer_;
   std::unique_ptr<StepLosses> losses_;
-  Tape tape_;
   Tensor scalars_, loss_scale_;
   LossScaling scaling_;
   std::unique_ptr<RateTable> rates_;
@@ -142,10 +145,11 @@ class TrainStep {
   // Statistics of the last two steps.
   std::array<Arrival, 2> arrivals_;
   std::vector<std::pair<Event, Event>> timings_;  // of steps that losses() has not returned yet
-  std::function<bool(double loss)> refuse_;
+  Refuse refuse_;
   bool stop_requested_ = false, stopping_ = false;
   Plan plan_;
   std::unique_ptr<ModelGraphs> graphs_;
+  Tape tape_;  // after a step that failed it holds tensors of the graphs' memory
   std::unique_ptr<Executor> executor_;
   bool prepared_ = false;
   i64 steps_ = 0;

@@ -46,7 +46,7 @@ std::vector<std::byte> transposed(std::span<const std::byte> from, i64 rows, i64
 }
 
 NewFolder::NewFolder(const std::filesystem::path& folder)
-    : folder_(folder), temporary_(folder.string() + ".tmp") {
+    : folder_(folder), temporary_(folder.string() + ".tessera.tmp") {
   namespace fs = std::filesystem;
   if (fs::exists(folder)) fail_config("{} is there already", folder.string());
   fs::remove_all(temporary_);

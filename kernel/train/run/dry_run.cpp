@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,6 +15,8 @@
 #include "kernel/schedule/verify.hpp"
 #include "kernel/train/execution/evaluation.hpp"
 #include "kernel/train/execution/train_step.hpp"
+#include "kernel/train/run/model_use.hpp"
+#include "kernel/train/run/starting_point.hpp"
 #include "tessera/error.hpp"
 
 namespace tessera {
@@ -45,58 +46,6 @@ class Locator final : public ActionObserver {
   const RunSetup& setup_;
 };
 
-void check_recompute(const RunSetup& setup, const std::vector<PhaseInfo>& blocks) {
-  const RecomputeSection& recompute = setup.config->recompute;
-  const std::string where = setup.maker->origin("recompute", "scopes");
-  if (recompute.mode == "none" && where != "default" && !recompute.scopes.empty()) {
-    fail_config(
-        "{}: [recompute] scopes has no effect: mode = \"none\" computes nothing again; set mode = "
-        "\"selective\", or scopes = []",
-        where);
-  }
-  if (recompute.mode != "selective") return;
-  if (recompute.scopes.empty()) {
-    fail_config("{}: [recompute] mode = \"selective\" with no scopes recomputes nothing", where);
-  }
-  std::set<std::string> known;
-  for (const PhaseInfo& info : blocks) known.insert(info.scope);
-  for (const std::string& scope : recompute.scopes) {
-    if (known.contains(scope)) continue;
-    fail_config("{}: [recompute] scopes has \"{}\"; the model's blocks have {}",
-                where,
-                scope,
-                fmt::join(known, ", "));
-  }
-}
-
-void check_experts(const RunSetup& setup, bool any) {
-  if (any) return;
-  const ParallelSection& p = setup.config->parallel;
-  const auto refuse = [&](std::string_view key, i64 size) {
-    fail_config("{}: [parallel] {} = {}: no layer of the model has experts",
-                setup.maker->origin("parallel", key),
-                key,
-                size);
-  };
-  if (p.expert > 1) refuse("expert", p.expert);
-  if (p.expert_tensor && *p.expert_tensor != p.tensor) refuse("expert_tensor", *p.expert_tensor);
-}
-
-// Whether linear layers have weights, and whether some of them have prepared forms.
-struct Weights {
-  bool any = false, prepared = false;
-};
-void check_prepared(const RunSetup& setup, const Device& device, const Weights& weights) {
-  const PrecisionSection& precision = setup.config->precision;
-  if (!precision.prepare_weights || weights.prepared) return;
-  fail_config("{}: [precision] prepare_weights = true: {}",
-              setup.maker->origin("precision", "prepare_weights"),
-              weights.any ? fmt::format("the device \"{}\" has no prepared form of {} weights",
-                                        device.name(),
-                                        precision.compute)
-                          : "no linear layer of the model would read prepared weights");
-}
-
 // The checkpoints that are asked for by name, and those that are in the way.
 void check_start(const RunSetup& setup) {
   const CheckpointSection& section = setup.config->checkpoint;
@@ -111,7 +60,7 @@ void check_start(const RunSetup& setup) {
   const bool named = section.resume != "auto" && section.resume != "none";
   located("resume", [&] {
     if (named) find_checkpoints(section.resume);
-    if (section.save) require_no_mixture(section.out, section.resume);
+    require_unmixed(*setup.config);
   });
   if (section.init_from.empty()) {
     located("init_skip", [&] {
@@ -161,14 +110,13 @@ class WrongPlacements {
 // One training step of one rank over absent hardware; what it declared and planned.
 struct Tried {
   Plan plan;
-  std::vector<PhaseInfo> blocks;  // phases of blocks
-  bool experts = false;  // does it hold a parameter that is cut along an axis of the experts?
-  Weights weights;
+  ModelUse use;
 };
 Tried try_rank(const RunSetup& setup,
                i64 number,
                const std::shared_ptr<Device>& stands_for,
                int microbatches,
+               Surveys& surveys,
                LaunchOrder& launches,
                WrongPlacements& wrong,
                LookAhead& ahead) {
@@ -182,25 +130,15 @@ Tried try_rank(const RunSetup& setup,
     launches.launched(number, group, collective);
   };
   const Rank rank = dry_rank(setup.layout, number, stands_for, std::move(events));
-  PlacedModel model(rank, setup, {.locate_errors = true});
+  PlacedModel model(rank, setup, {.locate_errors = true, .surveys = &surveys});
   Locator locator(model, setup);
   TrainStep step(rank,
                  model,
                  setup,
                  {.observer = &locator, .microbatches = microbatches, .locate_errors = true});
-  Tried tried{step.plan(), {}, false, {}};
-  for (const Parameter* parameter : model.parts().parameter_list()) {
-    tried.experts |= parameter->layout.expert();
-    tried.weights.any |= parameter->linear;
-    tried.weights.prepared |= parameter->forward_packed.defined();
-  }
-  const std::vector<ModelLayer> layers = setup.model->layers();
-  for (const PhaseInfo& info : tried.plan.phases) {
-    const bool block =
-        info.layer >= 0 && layers[static_cast<std::size_t>(info.layer)].role == ModelLayer::block;
-    if (block) tried.blocks.push_back(info);
-  }
-  if (setup.graphs->whole_step()) setup.graphs->check(tried.blocks);  // before they are captured
+  Tried tried{step.plan(), {}};
+  tried.use.add(setup, model, step.plan());
+  if (setup.graphs->whole_step()) setup.graphs->check(tried.use.blocks);  // before the capture
   placement.begin(*rank.mesh, model.parts().parameter_list());
   step.run();
   wrong.add(model.parts(), placement);
@@ -237,9 +175,10 @@ void build_layers(const RunSetup& setup, int threads, ProblemList& problems) {
   if (!cut || setup.stages.stages.empty()) return;
   problems.run([&] {
     const auto device = make_device(rank_spec_of(setup), {.threads = threads});
+    Surveys surveys(setup, true);
     for (const RankClass& of : rank_classes(RankGenerator(setup.layout))) {
       const Rank rank = dry_rank(setup.layout, of.first, device);
-      const PlacedModel model(rank, setup, {.locate_errors = true});
+      const PlacedModel model(rank, setup, {.locate_errors = true, .surveys = &surveys});
     }
     return true;
   });
@@ -276,29 +215,23 @@ void dry_run(const RunSetup& setup, int threads, ProblemList& problems) {
   if (!check([&] { check_schedule(setup); })) return;
   if (!check([&] { device = make_device(rank_spec_of(setup), identity); })) return;
   const int microbatches = fewest_microbatches(setup);
+  Surveys surveys(setup, true);
   LaunchOrder launches;
   WrongPlacements wrong;
   LookAhead ahead;
   std::vector<Plan> plans;  // of one context coordinate, by pipeline rank
-  std::vector<PhaseInfo> blocks;
-  bool experts = false;
-  Weights weights;
+  ModelUse use;
   for (const RankClass& of : rank_classes(RankGenerator(setup.layout))) {
-    const auto tried = problems.run(
-        [&] { return try_rank(setup, of.first, device, microbatches, launches, wrong, ahead); });
+    const auto tried = problems.run([&] {
+      return try_rank(setup, of.first, device, microbatches, surveys, launches, wrong, ahead);
+    });
     if (!tried) continue;
-    blocks.insert(blocks.end(), tried->blocks.begin(), tried->blocks.end());
-    experts |= tried->experts;
-    weights.any |= tried->weights.any;
-    weights.prepared |= tried->weights.prepared;
+    use.add(tried->use);
     if (of.context == 0) plans.push_back(tried->plan);
   }
   wrong.tell(problems);
   if (!problems.empty()) return;
-  check([&] { check_recompute(setup, blocks); });
-  check([&] { setup.graphs->check(blocks); });
-  check([&] { check_experts(setup, experts); });
-  check([&] { check_prepared(setup, *device, weights); });
+  check_use(setup, use, problems);
   check([&] { verify(plans); });
   check([&] { launches.check(); });
   if (problems.empty()) ahead.warn();

@@ -57,7 +57,12 @@ Conversion export_model(const fs::path& from,
   const CheckpointIndex index = read_index(from);
   const Resolved resolved =
       resolve(Config::parse(index.info.config, (from / kIndexName).string(), {}), plugins);
-  const Settings ours = settings_in(resolved, {"model.", "batch."});
+  Settings ours = settings_in(resolved, {"model.", "batch."});
+  const auto vocab = ours.find("model.vocab");
+  const auto table = index.tensors.find("embedding.weight");
+  if (vocab != ours.end() && vocab->second == Value("auto") && table != index.tensors.end()) {
+    vocab->second = table->second.shape.at(0);
+  }
   Settings theirs;
   std::vector<NamedConverter> fitting;
   std::string why;

@@ -2,6 +2,7 @@
 
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace tessera {
@@ -23,12 +24,14 @@ void each_number(Stats& stats, F&& f) {
 
 }  // namespace
 
-MemoryUse largest_memory(const Together& together, const MemoryStats& own, i64 step) {
-  const std::vector<std::string> all = together.all("memory", [&] {
-    std::string text;
-    each_number(own, [&](i64 number) { text += std::to_string(number) + " "; });
-    return text;
-  });
+std::optional<MemoryUse> largest_memory(const Together& together,
+                                        const MemoryStats& own,
+                                        i64 step,
+                                        std::chrono::milliseconds timeout) {
+  std::string text;
+  each_number(own, [&](i64 number) { text += std::to_string(number) + " "; });
+  const std::vector<std::string> all = together.collect("memory", std::move(text), timeout);
+  if (all.empty()) return std::nullopt;
   MemoryUse largest;
   largest.step = step;
   for (std::size_t rank = 0; rank < all.size(); ++rank) {

@@ -1,11 +1,17 @@
 #pragma once
+#include <chrono>
+#include <optional>
+
 #include "kernel/checkpoint/together.hpp"
 #include "tessera/observer.hpp"
 
 namespace tessera {
 
-/// The memory of the rank whose device had the highest peak. Every rank brings its own and gets the
-/// same answer; waits for all of them.
-MemoryUse largest_memory(const Together& together, const MemoryStats& own, i64 step);
+/// The memory of the rank whose device had the highest peak. Every rank brings its own; rank 0
+/// waits for all of them, for each up to `timeout`, and has the answer; the others have none.
+std::optional<MemoryUse> largest_memory(const Together& together,
+                                        const MemoryStats& own,
+                                        i64 step,
+                                        std::chrono::milliseconds timeout);
 
 }  // namespace tessera

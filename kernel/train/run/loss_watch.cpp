@@ -8,9 +8,12 @@
 
 namespace tessera {
 
-std::optional<BadStep> LossWatch::judge(i64 step, double loss) {
+std::optional<BadStep> LossWatch::judge(i64 step, double loss, FoundInf gradients) {
   if (!std::isfinite(loss)) {
     return BadStep{step, loss, fmt::format("the loss of step {} is not finite", step)};
+  }
+  if (gradients == kNotExplained) {
+    return BadStep{step, loss, fmt::format("the gradients of step {} are not finite", step)};
   }
   const bool known = count_ >= section_.loss_window && mean_ > 0;
   if (section_.loss_rise > 0 && known && loss > section_.loss_rise * mean_) {

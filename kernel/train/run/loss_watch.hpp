@@ -5,19 +5,21 @@
 
 #include "kernel/checkpoint/index.hpp"
 #include "kernel/config/run_config.hpp"
+#include "tessera/ops/update.hpp"
 
 namespace tessera {
 
-/// A step whose loss cannot be trained on, and why, for people.
+/// A step whose loss or gradients cannot be trained on, and why, for people.
 struct BadStep {
   i64 step = 0;
   double loss = 0;
   std::string why;  ///< "the loss of step 57 is not finite"
 };
 
-/// What `[check] on_bad_step` does about losses that are not finite or rise by more than
-/// check.loss_rise: judges losses in the order of the steps, remembers which steps are passed over,
-/// and says when there have been too many. Losses are equal on all ranks, and so is all of this.
+/// What `[check] on_bad_step` does about losses and gradients that are not finite, and losses that
+/// rise by more than check.loss_rise: judges steps in their order, remembers which are passed over,
+/// and says when there have been too many. What is judged is equal on all ranks, and so is all of
+/// this.
 class LossWatch {
  public:
   explicit LossWatch(const CheckSection& section) : section_(section) {}
@@ -25,8 +27,9 @@ class LossWatch {
   bool skips() const { return section_.on_bad_step == "skip"; }
   bool rewinds() const { return section_.on_bad_step == "rewind"; }
 
-  /// Judges the loss of the next step; a good one joins the mean.
-  std::optional<BadStep> judge(i64 step, double loss);
+  /// Judges the next step; a good loss joins the mean. Gradients that a smaller loss scale may mend
+  /// are not bad.
+  std::optional<BadStep> judge(i64 step, double loss, FoundInf gradients = kFinite);
 
   /// A bad step was met, and nothing good has been saved since the last one: false when that was
   /// too often.

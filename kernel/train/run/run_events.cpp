@@ -56,6 +56,10 @@ std::string layout_text(const RunConfig& config, const Mesh& mesh, const std::st
   if (const i64 ranks = mesh.size(Axis::expert); ranks > 1) {
     text += fmt::format(", experts over {}", ranks);
   }
+  const i64 parts = mesh.size(Axis::expert_tensor);
+  if (parts > 1 && parts != mesh.size(Axis::tensor)) {
+    text += fmt::format(", each expert over {}", parts);
+  }
   return fmt::format("{}, {} ranks over {}", text, mesh.world_size(), joined);
 }
 

@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "kernel/checkpoint/folders.hpp"
 #include "kernel/checkpoint/stored_reader.hpp"
+#include "kernel/checkpoint/together.hpp"
+#include "kernel/config/config.hpp"
 #include "tessera/error.hpp"
 #include "tessera/log.hpp"
 
@@ -11,6 +14,7 @@ namespace tessera {
 
 namespace {
 
+namespace fs = std::filesystem;
 constexpr std::size_t kShownChanges = 30;
 
 std::string changed_since(const std::string& before, const ConfigChanges& changes) {
@@ -42,24 +46,62 @@ void tell_initial(const Checkpoints::Initial& initial) {
   log_info("{}", text);
 }
 
+bool within(const fs::path& path, const fs::path& folder) {
+  const fs::path from = fs::weakly_canonical(path).lexically_relative(fs::weakly_canonical(folder));
+  return !from.empty() && *from.begin() != "..";
+}
+
+// Checkpoints may lie apart from the other files of their run.
+bool same_run(const Checkpoints::Loaded& loaded, const RunConfig& config) {
+  std::error_code error;
+  if (!fs::equivalent(loaded.folder.parent_path(), config.checkpoint.out, error)) return false;
+  if (within(config.checkpoint.out, config.run.out)) return true;
+  try {
+    const fs::path out =
+        Config::parse(loaded.info.config, "the checkpoint").resolve_path("run.out");
+    return fs::equivalent(out, config.run.out, error);
+  } catch (const ConfigError&) {
+    return false;
+  }
+}
+
+// What does not fit is told by its keys too.
+std::optional<Checkpoints::Loaded> load(const CheckpointSection& section,
+                                        Checkpoints& checkpoints,
+                                        TrainingState& state,
+                                        const ConfigChanges& changes) {
+  try {
+    return checkpoints.load(section.resume, state.tensors(), state.names());
+  } catch (const TogetherError& error) {
+    if (error.exit_code() != ConfigError("").exit_code() || !changes) throw;
+    const fs::path from = section.resume == "auto" ? section.out : section.resume;
+    const CheckpointIndex index = read_index(find_checkpoints(from).front());
+    fail_config("{}\n  {}", error.what(), changed_since(index.info.config, changes));
+  }
+}
+
 }  // namespace
 
-StartingPoint find_starting_point(const CheckpointSection& section,
+void require_unmixed(const RunConfig& config) {
+  const CheckpointSection& section = config.checkpoint;
+  if (!section.save && !within(section.out, config.run.out)) return;
+  require_no_mixture(section.out, section.resume);
+}
+
+StartingPoint find_starting_point(const RunConfig& config,
                                   Checkpoints& checkpoints,
                                   TrainingState& state,
                                   bool tell,
                                   const ConfigChanges& changes) {
-  namespace fs = std::filesystem;
-  if (const auto loaded = checkpoints.load(section.resume, state.tensors(), state.names())) {
+  const CheckpointSection& section = config.checkpoint;
+  if (const auto loaded = load(section, checkpoints, state, changes)) {
     state.continue_from(*loaded);
     if (tell && changes) {
       log_info("going on from {}; {}",
                loaded->folder.string(),
                changed_since(loaded->info.config, changes));
     }
-    std::error_code error;
-    const bool same = fs::equivalent(loaded->folder.parent_path(), section.out, error) && !error;
-    return {loaded->folder.string(), same, loaded->info};
+    return {loaded->folder.string(), same_run(*loaded, config), loaded->info};
   }
   if (!section.init_from.empty()) {
     const Checkpoints::Initial initial = checkpoints.initialize(

@@ -37,6 +37,7 @@ namespace tessera {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+using WallTime = Recorder::WallClock::time_point;
 constexpr auto kPause = std::chrono::seconds(1);
 
 double seconds_since(Clock::time_point start) {
@@ -78,7 +79,9 @@ class Trainer {
   bool run() {
     start();
     step_.prepare();
-    if (watch_.skips()) step_.refuse_if([this](double loss) { return refuse(loss); });
+    if (watch_.skips()) {
+      step_.refuse_if([this](double loss, FoundInf found) { return refuse(loss, found); });
+    }
     malloc_trim(0);  // host copies of initial or loaded values are gone: their pages are free
     make_observers();
     recorded_ = agree_on_records();
@@ -132,8 +135,7 @@ class Trainer {
     std::unique_ptr<FolderLock> lock;
     together_.root("claim", [&] {
       lock = std::make_unique<FolderLock>(config_.run.out, ".run.lock");
-      const CheckpointSection& section = config_.checkpoint;
-      if (section.save) require_no_mixture(section.out, section.resume);
+      require_unmixed(config_);
       return std::string();
     });
     return lock;
@@ -141,10 +143,12 @@ class Trainer {
 
   void start() {
     if (config_.checkpoint.save) checkpoints_.claim();
-    start_ =
-        find_starting_point(config_.checkpoint, checkpoints_, state_, root(), arguments_.changes);
+    start_ = find_starting_point(config_, checkpoints_, state_, root(), arguments_.changes);
     newest_ = start_.resumed_from;
-    if (start_.info) watch_.continue_from(*start_.info);
+    if (start_.info) {
+      watch_.continue_from(*start_.info);
+      updates_ = start_.info->updates;
+    }
     if (root() && !config_.checkpoint.save) {
       log_warning("no checkpoint of this run will be saved: checkpoint.save = false{}",
                   config_.observers.empty() ? "; and no observer shows or keeps its losses" : "");
@@ -160,13 +164,13 @@ class Trainer {
     }
     write_synced(resolved, arguments_.config_text);
     ObserverArguments arguments{config_.run.out, start_.same_run ? step_.steps() : 0};
-    for (const NamedObserver& named : config_.observers) {
+    for (const ConfiguredObserver& named : config_.observers) {
       observers_.push_back(setup_.maker->make(named.observer, arguments));
     }
   }
 
-  // Observers are on rank 0, and every rank records.
-  StepRange agree_on_records() const {
+  // Observers are on rank 0, and every rank records, counting time from the same moment.
+  StepRange agree_on_records() {
     const std::string text = together_.root("observers", [&] {
       StepRange all{std::numeric_limits<i64>::max(), 0};
       for (const auto& observer : observers_) {
@@ -174,10 +178,19 @@ class Trainer {
         if (range.last < range.first) continue;
         all = {std::min(all.first, range.first), std::max(all.last, range.last)};
       }
-      return fmt::format("{} {}", all.first, all.last);
+      if (all.last > 0 && all.first > config_.run.steps) {
+        log_warning("no step will be traced: steps {} to {} are beyond run.steps = {}",
+                    all.first,
+                    all.last,
+                    config_.run.steps);
+      }
+      const WallTime now = Recorder::WallClock::now();
+      return fmt::format("{} {} {}", all.first, all.last, now.time_since_epoch().count());
     });
     StepRange range;
-    std::istringstream(text) >> range.first >> range.last;
+    WallTime::rep zero = 0;
+    std::istringstream(text) >> range.first >> range.last >> zero;
+    recorder_.count_from(WallTime(WallTime::duration(zero)));
     return range;
   }
 
@@ -194,16 +207,20 @@ class Trainer {
   void tell_records() {
     if (records_.empty()) return;
     const i64 last = std::min(step_.steps(), recorded_.last);
-    const std::vector<std::string> all = together_.all("trace", [&] {
-      std::string text;
-      const std::vector<TracedReadback> readbacks = step_.readbacks();
-      for (const TracedStep& recorded : records_) {
-        text += (text.empty() ? "" : ",\n") + recorder_.events(step_.plan(), recorded, readbacks);
-      }
-      return text;
-    });
-    if (root()) emit(Recorded{recorded_.first, last, trace_file(all)});
+    std::string text;
+    const std::vector<TracedReadback> readbacks = step_.readbacks();
+    for (const TracedStep& recorded : records_) {
+      text += (text.empty() ? "" : ",\n") + recorder_.events(step_.plan(), recorded, readbacks);
+    }
     records_.clear();
+    const std::vector<std::string> all =
+        together_.collect("trace", std::move(text), spec_.init_timeout);
+    if (!root()) return;
+    try {
+      emit(Recorded{recorded_.first, last, trace_file(all)});
+    } catch (const Error& error) {  // a training is worth more than its trace
+      log(LogLevel::error, error.what());
+    }
   }
 
   void announce() { emit(run_start(arguments_, rank_, model_, start_, step_)); }
@@ -329,13 +346,16 @@ class Trainer {
   }
 
   // on_bad_step = "skip": asked before each update.
-  bool refuse(double loss) {
-    const std::optional<BadStep> bad = watch_.judge(step_.steps() + 1, loss);
+  bool refuse(double loss, FoundInf gradients) {
+    const std::optional<BadStep> bad = watch_.judge(step_.steps() + 1, loss, gradients);
     if (!bad) {
       watch_.all_is_well();
       return false;
     }
-    if (!watch_.once_more()) fail_bad(*bad);
+    if (!watch_.once_more()) {
+      report();  // the good steps before it
+      fail_bad(*bad);
+    }
     if (root()) {
       log_warning("{}: its update is left out, {} of check.bad_steps = {} in a row",
                   bad->why,
@@ -354,6 +374,8 @@ class Trainer {
     state_.continue_from(*loaded);
     watch_.continue_from(loaded->info);
     watch_.pass_over(bad, loaded->info.step);
+    std::erase_if(records_, [&](const TracedStep& of) { return of.step > loaded->info.step; });
+    updates_ = loaded->info.updates;
     if (root()) {
       log_warning(
           "{}: going back to {}, to pass over its batch; {} of check.bad_steps = {} in a row",
@@ -387,6 +409,7 @@ class Trainer {
         event.step = step;
         event.loss = watch_.passed_over(step).value_or(0);
         event.skipped = true;
+        event.skipped_steps = step - updates_;
         emit(event);
         continue;
       }
@@ -401,14 +424,18 @@ class Trainer {
   // Peaks settle in the first steps, so ranks are asked ever more rarely.
   void tell_memory() {
     memory_told_at_ = 2 * step_.steps();
-    emit(largest_memory(together_, rank_.device->memory(), step_.steps()));
+    const auto largest =
+        largest_memory(together_, rank_.device->memory(), step_.steps(), spec_.timeout);
+    if (largest) emit(*largest);
   }
 
   std::optional<BadStep> report(i64 step, const StepLosses::Row& row) {
     const StepEnd event = step_end(setup_, step, row);
+    updates_ = step - event.skipped_steps;
     emit(event);
     if (watch_.skips()) return std::nullopt;  // judged before its update
-    std::optional<BadStep> bad = watch_.judge(step, event.loss);
+    const auto gradients = static_cast<FoundInf>(row.scalars[step_scalar::kFoundInf]);
+    std::optional<BadStep> bad = watch_.judge(step, event.loss, gradients);
     if (bad && !watch_.rewinds()) fail_bad(*bad);
     return bad;
   }
@@ -434,6 +461,7 @@ class Trainer {
   StepRange recorded_;       // on all ranks
   std::vector<TracedStep> records_;
   std::string newest_;      // checkpoint that was loaded or saved last
+  i64 updates_ = 0;         // of the parameters, up to the last step that was told
   i64 failed_saves_ = 0;    // in a row
   i64 memory_told_at_ = 0;  // the next step of which memory is told
   bool put_off_ = false;    // a save was due after a bad step and before a good one

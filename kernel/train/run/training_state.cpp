@@ -1,7 +1,10 @@
 #include "kernel/train/run/training_state.hpp"
 
+#include <optional>
 #include <set>
+#include <variant>
 
+#include "kernel/config/config.hpp"
 #include "kernel/model/initialize.hpp"
 #include "tessera/error.hpp"
 
@@ -72,6 +75,23 @@ CheckpointInfo TrainingState::info(const std::string& config_text) const {
   return info;
 }
 
+namespace {
+
+// Where another length cuts the text, other samples are left. None: this version does not know it.
+std::optional<i64> sequence_length_in(const std::string& stored) {
+  try {
+    const Config config = Config::parse(stored, "the checkpoint");
+    const auto found = config.tree().entries().find("batch.sequence_length");
+    if (found == config.tree().entries().end() || !found->second.value) return std::nullopt;
+    const i64* length = std::get_if<i64>(&found->second.value->data);
+    return length != nullptr ? std::optional(*length) : std::nullopt;
+  } catch (const ConfigError&) {
+    return std::nullopt;
+  }
+}
+
+}  // namespace
+
 void TrainingState::require_same_run(const Checkpoints::Loaded& loaded) const {
   const CheckpointInfo& info = loaded.info;
   const RunConfig& config = *setup_.config;
@@ -89,6 +109,17 @@ void TrainingState::require_same_run(const Checkpoints::Loaded& loaded) const {
                 info.data,
                 data,
                 advice);
+  }
+  const i64 length = setup_.sequence_length;
+  if (const auto stored = sequence_length_in(info.config); stored && *stored != length) {
+    fail_config(
+        "{} was made with batch.sequence_length = {}, not {}: that cuts the data into other "
+        "samples; {}, with checkpoint.init_from = \"{}\" to keep the weights",
+        from,
+        *stored,
+        length,
+        advice,
+        from);
   }
   if (info.samples != info.step * config.batch.global) {
     fail_config("{} has seen {} samples in {} steps, which is not batch.global = {} a step; {}",

@@ -12,14 +12,6 @@ namespace tessera {
 
 namespace {
 
-std::vector<std::string> saved_buffers(const ModelParts& parts) {
-  std::vector<std::string> names;
-  for (const auto& buffer : parts.buffers()) {
-    if (buffer->saved) names.push_back(buffer->name);
-  }
-  return names;
-}
-
 // A graph runs its phases again together, or none of them.
 void check_recomputed(const RunSetup& setup, const std::vector<PhaseInfo>& phases) {
   for (std::size_t i = 1; i < phases.size(); ++i) {
@@ -35,38 +27,28 @@ void check_recomputed(const RunSetup& setup, const std::vector<PhaseInfo>& phase
 
 }  // namespace
 
-struct PlacedModel::Surveyed {
-  ModelParts::Holders holders;
-  std::vector<ModelParts::LossInfo> losses;
-  std::vector<ModelParts::MetricInfo> metrics;
-  std::vector<ModelParts::CountInfo> counts;
-  std::vector<Boundary> boundaries;
-  std::vector<ParameterName> parameter_names;
-  std::vector<std::string> buffer_names;
-  i64 parameter_elements = 0, active_elements = 0;
-};
-
 PlacedModel::PlacedModel(const Rank& rank, const RunSetup& setup, PlaceOptions options)
     : PlacedModel(rank,
                   setup,
                   options,
-                  setup.stages.last() > 0 ? survey(rank, setup, options) : Surveyed()) {}
+                  options.surveys != nullptr ? options.surveys->of(rank)
+                                             : Surveys(setup, options.locate_errors).of(rank)) {}
 
 PlacedModel::PlacedModel(const Rank& rank,
                          const RunSetup& setup,
                          PlaceOptions options,
-                         Surveyed surveyed)
+                         const std::shared_ptr<const Surveyed>& surveyed)
     : rank_(rank),
       setup_(setup),
       stages_(setup.stages),
-      parts_(*rank.mesh, std::move(surveyed.holders)),
-      boundaries_(std::move(surveyed.boundaries)),
-      parameter_names_(std::move(surveyed.parameter_names)),
-      buffer_names_(std::move(surveyed.buffer_names)),
-      parameter_elements_(surveyed.parameter_elements),
-      active_elements_(surveyed.active_elements) {
+      parts_(*rank.mesh, surveyed->holders),
+      boundaries_(surveyed->boundaries),
+      parameter_names_(surveyed->parameter_names),
+      buffer_names_(surveyed->buffer_names),
+      parameter_elements_(surveyed->parameter_elements),
+      active_elements_(surveyed->active_elements) {
   // Terms are counted alike on every stage, whichever declares them.
-  parts_.declare(surveyed.losses, surveyed.metrics, surveyed.counts);
+  parts_.declare(surveyed->losses, surveyed->metrics, surveyed->counts);
   const auto here = static_cast<int>(rank.mesh->coordinate(Axis::pipeline));
   BuildSettings settings = build_settings_of(setup, *rank.mesh, rank.device.get());
   settings.locate_errors = options.locate_errors;
@@ -79,7 +61,9 @@ PlacedModel::PlacedModel(const Rank& rank,
   }
   memory_ = ParameterMemory(parts_.parameter_list(), setup.bucket_rules(*rank.mesh));
   memory_.allocate_values(*rank.device, settings.main, settings.compute);
-  if (setup.config->precision.prepare_weights) prepared_ = PreparedWeights(memory_, *rank.device);
+  if (setup.config->precision.prepare_weights) {
+    prepared_ = PreparedWeights(memory_, *rank.device, options.forward_only);
+  }
   parts_.allocate_buffers(*rank.device);
   if (stages_.last() == 0) {
     parameter_names_ = parts_.parameter_names();
@@ -88,36 +72,6 @@ PlacedModel::PlacedModel(const Rank& rank,
     active_elements_ = parts_.active_elements();
   }
   for (const std::string_view input : {"tokens", "row_ids", "positions"}) parts_.slot(input);
-}
-
-// From building the whole model over a dry rank and running its layers once.
-PlacedModel::Surveyed PlacedModel::survey(const Rank& rank,
-                                          const RunSetup& setup,
-                                          PlaceOptions options) {
-  const Rank dry = dry_rank(setup.layout, rank.mesh->rank(), rank.device);
-  BuildSettings settings = build_settings_of(setup, *dry.mesh, dry.device.get());
-  settings.locate_errors = options.locate_errors;
-  Survey survey(*setup.model, settings);
-  const ModelParts& whole = survey.parts();
-  Surveyed found;
-  found.losses = whole.losses();
-  found.metrics = whole.metrics();
-  found.counts = whole.counts();
-  found.parameter_names = whole.parameter_names();
-  found.buffer_names = saved_buffers(whole);
-  found.parameter_elements = whole.logical_elements();
-  found.active_elements = whole.active_elements();
-  for (const ModelParts::Entry& entry : whole.parameters()) {
-    found.holders[entry.parameter->name] = Survey::holders(entry, setup.stages);
-  }
-  ParameterMemory(whole.parameter_list(), setup.bucket_rules(*dry.mesh))
-      .allocate_values(*dry.device, settings.main, settings.compute);
-  survey.parts().allocate_buffers(*dry.device);
-  // Where the data was refused the layers are only built (dry_run.cpp): they have nothing to read.
-  if (!setup.fields.empty()) {
-    found.boundaries = survey.boundaries(dry.context(), setup.stages, setup.fields, setup.batch);
-  }
-  return found;
 }
 
 void PlacedModel::initialize(u64 seed) {

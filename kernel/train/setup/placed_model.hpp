@@ -7,13 +7,15 @@
 #include "kernel/schedule/lower.hpp"
 #include "kernel/train/setup/rank.hpp"
 #include "kernel/train/setup/run_setup.hpp"
-#include "kernel/train/setup/survey.hpp"
+#include "kernel/train/setup/surveys.hpp"
 #include "tessera/parameter_memory.hpp"
 
 namespace tessera {
 
 struct PlaceOptions {
   bool locate_errors = false;  ///< errors of modules say where the configuration chose them
+  bool forward_only = false;   ///< no gradients will be asked for
+  Surveys* surveys = nullptr;  ///< shared with other ranks; without it the rank makes its own
 };
 
 /// The part of the model that lives on one rank, with what the rank has to know of the rest.
@@ -53,10 +55,10 @@ class PlacedModel {
   Plan plan(const Pipeline& pipeline, const BucketUse& buckets) const;
 
  private:
-  /// What one stage has to know of the others.
-  struct Surveyed;
-  PlacedModel(const Rank& rank, const RunSetup& setup, PlaceOptions options, Surveyed surveyed);
-  static Surveyed survey(const Rank& rank, const RunSetup& setup, PlaceOptions options);
+  PlacedModel(const Rank& rank,
+              const RunSetup& setup,
+              PlaceOptions options,
+              const std::shared_ptr<const Surveyed>& surveyed);
   std::vector<PhaseInfo> phases() const;
   void check_places(const Plan& plan) const;
 

@@ -21,6 +21,7 @@ namespace tessera::shm {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+constexpr i64 kLongestPoll = 3'600'000;  // milliseconds; a deadline may be years away
 
 // What ranks tell each other; the segment's descriptor travels with it.
 struct Hello {
@@ -49,7 +50,9 @@ bool readable(const Fd& fd, Clock::time_point deadline) {
   while (true) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
     pollfd wait{fd.get(), POLLIN, 0};
-    const int ready = poll(&wait, 1, static_cast<int>(std::max<i64>(left.count(), 0)));
+    const int ready =
+        poll(&wait, 1, static_cast<int>(std::clamp<i64>(left.count(), 0, kLongestPoll)));
+    if (ready == 0 && Clock::now() < deadline) continue;
     if (ready >= 0) return ready > 0;
     if (errno != EINTR) return false;
   }

@@ -127,7 +127,7 @@ class Gpt2 final : public Converter {
     if (groups != heads && groups != Value("auto")) {
       fail_config("model.block.attention.kv_heads = {}: GPT-2 has as many as heads", groups.text());
     }
-    const Value vocab = same(ours, {"model.vocab"}), ffn = same(ours, {"model.block.mlp.ffn"});
+    const Value ffn = same(ours, {"model.block.mlp.ffn"});
     Settings theirs = defaults();
     theirs["architectures"] = Value::Array{"GPT2LMHeadModel"};
     theirs["n_layer"] = same(ours, {"model.layers"});
@@ -135,7 +135,7 @@ class Gpt2 final : public Converter {
     theirs["n_head"] = heads;
     theirs["n_positions"] = same(ours, {"model.positions"});
     theirs["n_ctx"] = theirs["n_positions"];
-    theirs["vocab_size"] = vocab == Value("auto") ? Value(256) : vocab;
+    theirs["vocab_size"] = same(ours, {"model.vocab"});
     if (ffn != Value("auto")) theirs["n_inner"] = ffn;
     theirs["tie_word_embeddings"] = same(ours, {"model.tied_embeddings", "model.head.tied"});
     theirs["resid_pdrop"] = same(ours, {"model.block.dropout"});

@@ -3,7 +3,7 @@
 
 namespace tessera::cpu {
 
-/// Those of whole matrices, in simd/ of bf16 and fp16. `bytes` of pack_weight are its result's.
+/// Those of whole matrices. `bytes` of pack_weight are its result's.
 using Products = OperationList<MatmulArgs, LinearWeightArgs, PackWeightArgs>;
 /// Operations of simd/ that take workspace, and all others of it.
 using WithWorkspace = OperationList<MatmulArgs,

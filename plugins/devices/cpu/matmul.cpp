@@ -82,16 +82,6 @@ bool is_reference(const dnnl::matmul::primitive_desc& primitive) {
   return std::strncmp(primitive.impl_info_str(), "ref", 3) == 0;
 }
 
-/// oneDNN's first choice is slower than its older GEMM where neither matrix is transposed, as in
-/// input gradients (README.md). `again` makes the description anew: the search may run past it.
-template <class Again>
-void prefer_gemm(dnnl::matmul::primitive_desc& primitive, Again&& again) {
-  do {
-    if (std::strncmp(primitive.impl_info_str(), "gemm:jit", 8) == 0) return;
-  } while (primitive.next_impl());
-  primitive = again();
-}
-
 /// One primitive with memory objects that take a launch's addresses.
 class Product {
  public:
@@ -124,10 +114,6 @@ class Product {
         b = layout;
         primitive = with_packed;
       }
-    }
-    const bool fp32 = static_cast<DType>(key.data) == DType::fp32;
-    if (!packed_ && fp32 && key.transpose_a == 0 && key.transpose_b == 0) {
-      prefer_gemm(primitive, [&] { return describe(b); });
     }
     primitive_ = dnnl::matmul(primitive);
     scratchpad_bytes_ = static_cast<i64>(primitive.scratchpad_desc().get_size());
@@ -256,12 +242,14 @@ bool bf16_by_onednn() {
   return onednn;
 }
 
-/// Who multiplies fp32: oneDNN with AVX-512. Its older products share the inner dimension out among
-/// threads, so that bits would depend on their number; ours are level in speed.
+/// Who multiplies fp32: oneDNN with AVX-512, which the kernels of AMX need too. Its older products
+/// share the inner dimension out among threads, so that bits would depend on their number; ours are
+/// level in speed.
 bool fp32_by_onednn(const Kernels& table) {
+  const std::string_view isa = table.isa;
   return onednn_wanted(
       "TESSERA_CPU_FP32",
-      std::string_view(table.isa).starts_with("avx512") && onednn_has(dnnl::cpu_isa::avx512_core));
+      (isa.starts_with("avx512") || isa == "amx") && onednn_has(dnnl::cpu_isa::avx512_core));
 }
 
 /// Do products of fp32 by oneDNN have prepared weights? Where weights are not packed in blocks

@@ -26,7 +26,8 @@ class Embedding final : public Layer {
       s.field("dropout", &Config::dropout, "of the sum of both embeddings")
           .from("model.dropout")
           .at_least(0)
-          .below(1);
+          .below(1)
+          .megatron("--hidden-dropout");
       s.field("init_std", &Config::init_std, "standard deviation of the initial tables")
           .from("model.init_std")
           .at_least(0);

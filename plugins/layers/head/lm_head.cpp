@@ -28,7 +28,9 @@ class LmHead final : public Layer {
       s.field("tied", &Config::tied, "use the token embedding's table")
           .from("model.tied_embeddings")
           .megatron("--untie-embeddings-and-output-weights");
-      s.field("init_std", &Config::init_std, "standard deviation of an untied table")
+      s.field("init_std",
+              &Config::init_std,
+              "standard deviation of the table; of a tied one it is the embedding's")
           .from("model.init_std")
           .at_least(0);
       s.slot("norm", &Config::norm, "normalisation before the logits").megatron("--normalization");

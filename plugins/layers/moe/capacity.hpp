@@ -33,6 +33,7 @@ class Capacity {
 
   /// The experts of `routing`, E where a choice is dropped.
   Tensor keep(Context& cx, const Bundle& bundle, const Routing& routing) const;
+  bool by_weight() const { return options_.by_weight; }
   /// No rank keeps more choices of one expert.
   i64 rows_per_expert() const { return most_; }
 

@@ -118,6 +118,9 @@ class Moe final : public Layer {
     for (Phase& phase : all) phase.incremental = incremental;
     if (router_->rows_per_sequence() > 0) {
       all.front().looks_ahead = "its experts choose among all rows of a sequence";
+    } else if (capacity_ && capacity_->by_weight()) {
+      all.front().looks_ahead =
+          "drop = \"weight\" lets later rows of a sequence take the places of earlier ones";
     }
     return all;
   }

@@ -37,6 +37,9 @@ GroupedOptimizer::GroupedOptimizer(const Config& config,
       state_dtype_(config.state_dtype == "main" ? arguments.memory->main().dtype()
                                                 : parse_dtype(config.state_dtype)),
       parameters_(arguments.parameters.begin(), arguments.parameters.end()) {
+  if (specs_.empty() && config.state_dtype != OptimizerConfig().state_dtype) {
+    fail_config("optimizer.state_dtype has no effect: the rule keeps no state");
+  }
   check_groups(arguments.model, config.groups);
   const std::vector<Hyper> hyper = hyper_of(parameters_, config.groups, rule_->weight_decay());
   for (std::size_t i = 0; i < parameters_.size(); ++i) {

@@ -10,17 +10,19 @@ namespace {
 
 constexpr i64 kGrain = 1 << 14;
 
-template <class T>
+template <class T, class State>
 void update_elements(const LionArgs& a) {
   const double* scalars = a.scalars.as<const double>();
   const double lr = scalars[step_scalar::kLearningRate];
   const double scale = scalars[step_scalar::kGradientScale];
   const bool skip = scalars[step_scalar::kFoundInf] != 0;
   const double beta1 = a.beta1, beta2 = a.beta2;
-  T *grad = a.grad.as<T>(), *main = a.main.as<T>(), *momentum = a.momentum.as<T>();
+  T *grad = a.grad.as<T>(), *main = a.main.as<T>();
+  State* momentum = a.momentum.as<State>();
   const TensorArg compute = a.compute;
   const auto update = [=](const ShardRun& run) {
-    T *grads = grad + run.grad, *mains = main + run.main, *momenta = momentum + run.state;
+    T *grads = grad + run.grad, *mains = main + run.main;
+    State* momenta = momentum + run.state;
     for (i64 i = 0; i < run.length; ++i) {
       const double g = scale * static_cast<double>(grads[i]);
       const double w = static_cast<double>(mains[i]), m = static_cast<double>(momenta[i]);
@@ -29,7 +31,7 @@ void update_elements(const LionArgs& a) {
       const double mixed = beta1 * m + (1 - beta1) * g;
       const double sign = mixed > 0 ? 1 : mixed < 0 ? -1 : 0;
       mains[i] = static_cast<T>(w - lr * run.lr_scale * (sign + run.weight_decay * w));
-      momenta[i] = static_cast<T>(beta2 * m + (1 - beta2) * g);
+      momenta[i] = static_cast<State>(beta2 * m + (1 - beta2) * g);
     }
     if (!skip) store_compute(compute, run, mains);
   };
@@ -37,7 +39,10 @@ void update_elements(const LionArgs& a) {
 }
 
 void lion(const LionArgs& args) {
-  args.main.dtype == DType::fp64 ? update_elements<double>(args) : update_elements<float>(args);
+  with_state(args.momentum.dtype, [&]<class State>(State) {
+    args.main.dtype == DType::fp64 ? update_elements<double, State>(args)
+                                   : update_elements<float, State>(args);
+  });
 }
 
 }  // namespace

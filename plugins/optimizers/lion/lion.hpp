@@ -15,7 +15,7 @@ struct LionArgs {
                                           {"hyper", TypeRule::doubles},
                                           {"grad", TypeRule::data},
                                           {"main", TypeRule::data},
-                                          {"momentum", TypeRule::data},
+                                          {"momentum", TypeRule::floating},
                                           {"compute", TypeRule::floating}};
   TensorArg scalars, ranges, hyper, grad, main, momentum, compute;
   double beta1 = 0, beta2 = 0;

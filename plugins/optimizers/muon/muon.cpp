@@ -54,6 +54,7 @@ void Muon::Config::describe(Schema<Config>& s) {
       .megatron("--muon-momentum");
   s.field("iterations", &Config::iterations, "Newton-Schulz iterations")
       .at_least(1)
+      .at_most(100)
       .megatron("--muon-num-ns-steps");
   s.field("beta1", &Config::beta1, "of AdamW, for what is no matrix").at_least(0).below(1);
   s.field("beta2", &Config::beta2, "of AdamW, for what is no matrix").at_least(0).below(1);

@@ -45,14 +45,17 @@ void momentum(const MuonMomentumArgs& args) {
     const T scale = static_cast<T>(args.scalars.as<const double>()[step_scalar::kGradientScale]);
     const T beta = static_cast<T>(args.beta);
     const bool skip = skipped(args.scalars);
-    for_each_shard(args.ranges, args.hyper, kGrain, [&](const ShardRun& run) {
-      T* grad = args.grad.as<T>() + run.grad;
-      T* momentum = args.momentum.as<T>() + run.state;
-      for (i64 i = 0; i < run.length; ++i) {
-        const T g = grad[i] * scale;
-        if (!skip) momentum[i] = beta * momentum[i] + g;
-        grad[i] = skip ? T{} : g + beta * momentum[i];
-      }
+    with_state(args.momentum.dtype, [&]<class State>(State) {
+      for_each_shard(args.ranges, args.hyper, kGrain, [&](const ShardRun& run) {
+        T* grad = args.grad.as<T>() + run.grad;
+        State* momentum = args.momentum.as<State>() + run.state;
+        for (i64 i = 0; i < run.length; ++i) {
+          const T g = grad[i] * scale;
+          const T now = beta * static_cast<T>(momentum[i]) + g;
+          if (!skip) momentum[i] = static_cast<State>(now);
+          grad[i] = skip ? T{} : g + beta * now;
+        }
+      });
     });
   });
 }

@@ -15,7 +15,7 @@ struct MuonMomentumArgs {
                                           {"ranges", TypeRule::integers},
                                           {"hyper", TypeRule::doubles},
                                           {"grad", TypeRule::data},
-                                          {"momentum", TypeRule::data}};
+                                          {"momentum", TypeRule::floating}};
   TensorArg scalars, ranges, hyper, grad, momentum;
   double beta = 0;
   static void infer(MuonMomentumArgs& args);

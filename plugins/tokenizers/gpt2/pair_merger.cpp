@@ -1,5 +1,9 @@
 #include "pair_merger.hpp"
 
+#include <limits>
+
+#include "tessera/error.hpp"
+
 namespace tessera {
 
 void PairMerger::find(int at) {
@@ -13,6 +17,7 @@ void PairMerger::find(int at) {
 }
 
 void PairMerger::encode(std::string_view word, std::vector<i32>& ids) {
+  require(word.size() <= std::numeric_limits<int>::max(), "a word of {} bytes", word.size());
   const auto count = static_cast<int>(word.size());
   symbols_.clear();
   for (int i = 0; i < count; ++i) {

@@ -57,7 +57,7 @@ struct TESSERA_API Context {
   StepSink* sink = nullptr;
   /// fp64 [1], the gradient of the total loss: the loss scale.
   Tensor loss_scale;
-  /// fp64 [1] during Layer::end_step: 1 where the step changed no parameter, else 0.
+  /// fp64 [1] during Layer::end_step: not 0 where the step changed no parameter (FoundInf).
   Tensor skipped;
   /// True while phases or functions run again for the backward pass: losses and reports are not
   /// counted twice, and buffers stay as they are.

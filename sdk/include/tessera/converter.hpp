@@ -58,8 +58,9 @@ class TESSERA_API Converter {
   /// naming what has no counterpart.
   virtual Settings to_ours(const Settings& theirs) const = 0;
   /// Back: the keys of config.json but for "model_type", which the host adds. `ours` has every key
-  /// of the resolved configuration below "model." and "batch.". Throws ConfigError naming what the
-  /// other format cannot say.
+  /// of the resolved configuration below "model." and "batch."; a "model.vocab" that came from a
+  /// tokenizer is the number that it had. Throws ConfigError naming what the other format cannot
+  /// say.
   virtual Settings to_theirs(const Settings& ours) const = 0;
   /// Files of its folder that say how text becomes tokens. Where all are there, they are copied to
   /// `folder`, an absolute path, and tokenizer() gives the keys below "tokenizer." that read them.

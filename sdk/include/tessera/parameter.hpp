@@ -17,6 +17,7 @@ struct Init {
   static Init zeros() { return {}; }
   static Init ones() { return {constant, 1, 0}; }
   static Init gaussian(double stddev) { return {normal, 0, stddev}; }
+  bool operator==(const Init&) const = default;
 };
 
 /// What a layer declares. Per mesh axis a parameter is sharded (a Split), replicated with equal
@@ -27,7 +28,8 @@ struct ParameterSpec {
   std::vector<Split> split = {};
   Init init = {};
   std::vector<std::string> tags = {};  ///< "bias", "norm", "embedding": optimizer groups match them
-  /// Declarations with one share name are one logical parameter wherever they sit.
+  /// Declarations with one share name are one logical parameter wherever they sit: all of them give
+  /// the same shape, split, init, tags and placement, under every layout.
   std::string_view share = {};
   /// Required unless the tensor axis or an expert axis cuts the parameter: declaring one without it
   /// is an Error, under every layout, so that no partial gradient can be forgotten.

@@ -18,6 +18,7 @@ struct Split {
   Axis axis = Axis::tensor;
   std::vector<i64> sections = {};
   i64 pad_to = 0;
+  bool operator==(const Split&) const = default;
 };
 
 /// What the ranks of an axis that does not cut a parameter compute of its gradient. A layer takes
@@ -25,6 +26,7 @@ struct Split {
 struct Placement {
   bool given = false;
   std::vector<Axis> partial = {};
+  bool operator==(const Placement&) const = default;
   /// Every rank computes the whole gradient, the same on all of them.
   static Placement replicated() { return {true, {}}; }
   /// Along these axes each rank computes a part; the parts are summed once a step.

@@ -13,7 +13,8 @@ struct BucketCut {
   i64 own = 0;
 };
 
-/// How parameters are laid out in buckets. The defaults are those of Megatron-Core's buffers.
+/// How parameters are laid out in buckets, as Megatron-Core's buffers are, but for this: buckets
+/// are smaller by default, and parameters of buckets that are not cut are aligned, too.
 struct BucketRules {
   i64 elements = 4'000'000;  ///< a bucket closes when it holds so many or more
   i64 alignment = 64;        ///< every parameter begins at a multiple of so many elements

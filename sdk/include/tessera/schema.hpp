@@ -45,7 +45,7 @@ struct TESSERA_API FieldSpec {
   bool least_excluded = false, most_excluded = false;
   bool is_range = false;  ///< of an array: its first and last value, in order
   std::vector<std::string> choices;
-  std::string megatron;                 ///< the flag a Megatron-LM user would search for
+  std::string megatron;  ///< the flags a Megatron-LM user would search for, with spaces between
   std::string component_kind;           ///< kind of a component slot, or of variants of one
   std::string variants_of;              ///< of variants: the slot that they are like
   std::vector<FieldSpec> table_fields;  ///< of each table of `tables`

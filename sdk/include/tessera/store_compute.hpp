@@ -28,4 +28,20 @@ void store_compute(const TensorArg& compute, const ShardRun& run, const T* main)
   }
 }
 
+/// Calls `body` with a value of the type in which a rule keeps its state (optimizer.state_dtype):
+/// fp32, fp64 or bf16. Each kind of value converts to and from float and double.
+template <class Body>
+void with_state(DType dtype, Body&& body) {
+  switch (dtype) {
+    case DType::fp32:
+      return body(float{});
+    case DType::fp64:
+      return body(double{});
+    case DType::bf16:
+      return body(BFloat16{});
+    default:
+      fail("the state of an update rule cannot be {}", dtype_name(dtype));
+  }
+}
+
 }  // namespace tessera

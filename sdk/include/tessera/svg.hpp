@@ -17,7 +17,8 @@ namespace tessera {
 //     svg += "</svg>\n";
 
 /// Text as it stands between the tags of an SVG or HTML file, or in an attribute's double quotes:
-/// &, <, > and " escaped, control characters gone but for line feeds and tabs.
+/// &, <, > and " escaped, control characters gone but for line feeds and tabs, and U+FFFD for bytes
+/// that are no UTF-8.
 TESSERA_API std::string svg_text(std::string_view text);
 
 /// The opening tag, the look that all pictures share, and a white ground. `style` is further CSS.

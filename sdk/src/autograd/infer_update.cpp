@@ -93,7 +93,7 @@ void StepScalarsArgs::infer(StepScalarsArgs& args) {
   check.require(args.clip >= 0, "clip is {}", args.clip);
   const LossScaling& scaling = args.scaling;
   check.require(scaling.window >= 0 && scaling.hysteresis >= 1 && scaling.growth >= 1 &&
-                    scaling.backoff > 0 && scaling.backoff <= 1 && scaling.least > 0,
+                    scaling.backoff > 0 && scaling.backoff < 1 && scaling.least > 0,
                 "the loss scale moves by window {}, growth {}, backoff {}, least {}, hysteresis {}",
                 scaling.window,
                 scaling.growth,

@@ -118,7 +118,8 @@ struct Tape::State {
   FrameId next = 1;
 
   Frame& make_frame() {
-    const FrameId id = next++;
+    FrameId id = next++;  // after 2^32 frames they come again
+    while (id == 0 || frames.contains(id)) id = next++;
     if (spare.empty()) {
       frames.emplace(id, std::make_unique<Frame>());
     } else {

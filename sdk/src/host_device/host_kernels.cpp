@@ -142,9 +142,10 @@ void step_scalars(const StepScalarsArgs& args) {
   const double sum = *args.sum_squares.as<const double>();
   const double loss_scale = scalars[step_scalar::kLossScale];
   const double norm = std::sqrt(sum) / loss_scale;
-  const bool finite = std::isfinite(sum);
+  const FoundInf found = args.scaling.found_inf(sum, loss_scale);
+  const bool finite = found == kFinite;
   scalars[step_scalar::kNorm] = norm;
-  scalars[step_scalar::kFoundInf] = finite ? 0 : 1;
+  scalars[step_scalar::kFoundInf] = found;
   scalars[step_scalar::kGradientScale] = 0;
   move_loss_scale(scalars, args.scaling, finite);
   if (!finite) return;

@@ -6,16 +6,17 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <thread>
 
 #include "kernel/comm/socket_store.hpp"
 #include "tessera/error.hpp"
+#include "tests/common/environment.hpp"
 
 namespace tessera {
 namespace store_test {
 
 using ::testing::AnyOf;
+using testing::EnvironmentVariable;
 using ::testing::HasSubstr;
 using namespace std::chrono_literals;
 
@@ -222,12 +223,13 @@ TEST(SocketStore, SaysThatTheServerHasEnded) {
 }
 
 TEST(SocketStore, TakesTheTokenFromTheEnvironment) {
-  unsetenv("TESSERA_RUN_TOKEN");
+  const EnvironmentVariable none("TESSERA_RUN_TOKEN", std::nullopt);
   EXPECT_THAT(error_of([] { StoreServer(unique_address(), "", 1); }),
               HasSubstr("set TESSERA_RUN_TOKEN"));
-  setenv("TESSERA_RUN_TOKEN", "from outside", 1);
-  const StoreServer server(unique_address(), "", 1);
-  unsetenv("TESSERA_RUN_TOKEN");
+  const auto server = [] {
+    const EnvironmentVariable token("TESSERA_RUN_TOKEN", "from outside");
+    return StoreServer(unique_address(), "", 1);
+  }();
   EXPECT_NO_THROW(SocketStore(server.address(), "from outside", 0, 1, 30s));
 }
 

@@ -82,6 +82,24 @@ TEST(ErrorText, ValuesAndLinesAreCut) {
   EXPECT_THAT(problems_of(kBase + row), ::testing::HasSubstr(" | ...   "));
 }
 
+TEST(ErrorText, NamesAreEscapedAndCut) {
+  const std::string word = "a\\nb\\u001b[31m" + std::string(3000, 'y');
+  for (const char* key : {"model.type", "device.type", "optimizer.type", "lr.type"}) {
+    const std::string text = problems_of(kBase, {std::string(key) + "=\"" + word + "\""});
+    EXPECT_LT(text.size(), 1500U) << text;
+    EXPECT_THAT(text, ::testing::HasSubstr("type = \"a\\nb\\u001B[31myyyy"));
+    EXPECT_EQ(text.find('\x1b'), std::string::npos);
+  }
+}
+
+TEST(ErrorText, NoEscapeReachesATerminalAndALineIsNoPage) {
+  const Error error("there is no file \x1b[31m" + std::string(5000, 'x') + "\x7f\nsecond\tline");
+  const std::string text = error.what();
+  EXPECT_THAT(text, ::testing::StartsWith("there is no file ?[31mxxx"));
+  EXPECT_THAT(text, ::testing::EndsWith("xxx...\nsecond\tline"));
+  EXPECT_LT(text.size(), 2100U);
+}
+
 TEST(ErrorText, TablesInTablesWithoutEnd) {
   std::string path = "a";
   for (int i = 0; i < 20'000; ++i) path += ".a";

@@ -69,6 +69,7 @@ TEST(Keys, ASectionIsATableAndWhatIsInIt) {
 TEST(Keys, FlagsLeadToKeys) {
   const auto flags = keys_by_flag(tables());
   EXPECT_THAT(flags.at("--micro-batch-size"), ElementsAre("batch.micro"));
+  EXPECT_EQ(flags.at("--bf16"), flags.at("--fp16"));
   EXPECT_THAT(megatron_markdown(tables()), HasSubstr("| `--micro-batch-size` | `batch.micro` |\n"));
 }
 
@@ -100,15 +101,20 @@ TEST(KeyHints, AComponentOfAnotherKindIsNamedWithItsTable) {
               HasSubstr("no optimizer plugin of that name; \"adamw\" is a rule: write "
                         "[optimizer.rule] type = \"adamw\""));
   EXPECT_THAT(problems_of(kBase, {"optimizer=adam"}),
-              HasSubstr("optimizer is the table of a optimizer, and \"adamw\" is a rule: write "
+              HasSubstr("optimizer is the table of an optimizer, and \"adamw\" is a rule: write "
                         "[optimizer.rule] type = \"adamw\""));
   EXPECT_THAT(problems_of(kBase, {"optimizer.type=constant"}),
-              HasSubstr("\"constant\" is a lr: write [lr] type = \"constant\""));
+              HasSubstr("\"constant\" is an lr: write [lr] type = \"constant\""));
 }
 
 TEST(KeyHints, AValueWhereATableIsNeeded) {
   EXPECT_THAT(problems_of(kBase, {"data=3"}),
               HasSubstr("`tessera config keys data` lists its keys"));
+  EXPECT_THAT(problems_of(kBase, {"observers.console=none"}),
+              HasSubstr("console is the table of an observer: write [observers.console] type = "
+                        "\"none\""));
+  EXPECT_THAT(problems_of(kBase, {"data=texts/gpl.txt"}),
+              HasSubstr("data is the table of a dataset: write [data] path = \"texts/gpl.txt\""));
 }
 
 }  // namespace keys_test

@@ -62,6 +62,26 @@ TEST(Agree, RankZeroLeavesWhenAllKnow) {
   leave_together(store, 0, 2, "test", 10ms);  // nobody else comes
 }
 
+// Longer than what a store takes at once.
+TEST(Agree, RankZeroCollectsLongTexts) {
+  InProcessStore store;
+  const auto text_of = [](i64 rank) {
+    return std::string(static_cast<std::size_t>(rank) * 5'000'000, static_cast<char>('a' + rank));
+  };
+  for (int round = 0; round < 2; ++round) {
+    const auto errors = on_ranks(3, [&](i64 rank) {
+      const auto texts = collect_text(store, rank, 3, "trace", text_of(rank), 10s);
+      if (rank > 0) {
+        EXPECT_THAT(texts, ::testing::IsEmpty());
+      } else {
+        EXPECT_THAT(texts, ElementsAre(text_of(0), text_of(1), text_of(2)));
+      }
+    });
+    EXPECT_THAT(errors, Each(""));
+  }
+  EXPECT_EQ(store.get("launch/trace/2/2/2", 0s), "") << "what was taken is not kept";
+}
+
 TEST(Agree, OneRankAsksNobody) {
   InProcessStore store;
   agree(store, 0, 1, {{"threads", "2"}}, 0s);

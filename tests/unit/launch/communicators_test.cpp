@@ -2,9 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-
 #include "kernel/launch/environment.hpp"
+#include "tests/common/environment.hpp"
 
 namespace tessera {
 namespace communicators_test {
@@ -38,10 +37,9 @@ TEST(Communicators, SomeRanksShareAHost) {
 TEST(HostIdentity, IsTheSameAgainAndCanBeGiven) {
   const std::string own = host_identity();
   EXPECT_EQ(host_identity(), own);
-  setenv(kHostVariable, "second", 1);
+  const testing::EnvironmentVariable host(kHostVariable, "second");
   EXPECT_NE(host_identity(), own);
   EXPECT_NE(host_identity().find("second"), std::string::npos);
-  unsetenv(kHostVariable);
 }
 
 }  // namespace communicators_test

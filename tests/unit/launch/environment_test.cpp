@@ -272,7 +272,7 @@ TEST(Environment, LocalStoreNamesAreShortAndDistinct) {
   const auto a = detect(with(kMpirun, {{"PMIX_NAMESPACE", odd + "a"}}))->store;
   const auto b = detect(with(kMpirun, {{"PMIX_NAMESPACE", odd + "b"}}))->store;
   EXPECT_NE(a, b);
-  EXPECT_LE(a.size(), std::string("unix:@").size() + 107);
+  EXPECT_LE(a.size(), std::string("unix:@").size() + 106);
   EXPECT_EQ(a.find('/'), std::string::npos);
 }
 

@@ -84,6 +84,29 @@ TEST_F(Initial, RoundedOnceToTheComputeForm) {
   for (std::size_t i = 0; i < main.size(); ++i) EXPECT_EQ(compute[i], static_cast<float>(main[i]));
 }
 
+// Larger than what is staged at once.
+TEST_F(Initial, ShardsHoldTheirPartOfTheWhole) {
+  const Shape shape = {300, 500};
+  const Mesh alone = mesh(1, 0);
+  const Parameter whole = made(shape, {}, Init::gaussian(1), alone, DType::fp64, DType::fp32);
+  const Values main = read_values(device_, whole.main),
+               compute = read_values(device_, whole.compute);
+  for (const FlatRange range : {FlatRange{0, 70000}, {60000, 90000}, {131071, 3}, {17, 0}}) {
+    Parameter p;
+    p.name = whole.name;
+    p.logical = shape;
+    p.layout = ParameterLayout(shape, {}, Placement::replicated(), alone);
+    p.local = shape;
+    p.init = whole.init;
+    p.compute = allocate(shape, DType::fp32);
+    const Tensor part = allocate({range.length}, DType::fp64);
+    initialize(p, {range, part}, 11, device_);
+    EXPECT_EQ(read_values(device_, p.compute), compute);
+    EXPECT_EQ(read_values(device_, part),
+              Values(main.begin() + range.begin, main.begin() + range.begin + range.length));
+  }
+}
+
 TEST_F(Initial, NormalValuesHaveTheirDeviation) {
   const Values values =
       read_values(device_, made({100, 100}, {}, Init::gaussian(0.02), mesh(1, 0)).main);

@@ -18,9 +18,12 @@ class Parts : public ::testing::Test {
     return layout;
   }
   // Where the placement does not matter.
-  Parameter& declare(ParameterSpec spec, const std::string& scope, int layer) {
+  Parameter& declare(ParameterSpec spec,
+                     const std::string& scope,
+                     int layer,
+                     const std::string& component = {}) {
     spec.placement = Placement::replicated();
-    return parts_.declare(spec, scope, layer);
+    return parts_.declare(spec, scope, layer, component);
   }
   Mesh mesh_{RankGenerator(two_ranks()), 0};
   ModelParts parts_{mesh_};
@@ -56,13 +59,45 @@ TEST_F(Parts, SharedDeclarationsAreOneParameter) {
   EXPECT_EQ(parts_.logical_elements(), 44) << "counted once";
 }
 
+// On stages of their own they would begin, be summed and be updated in different ways.
+TEST_F(Parts, SharedDeclarationsAreAlike) {
+  const ParameterSpec first = {.name = "weight",
+                               .shape = {10, 4},
+                               .split = {{0, Axis::tensor}},
+                               .init = Init::gaussian(0.1),
+                               .tags = {"embedding"},
+                               .share = "embedding.weight"};
+  declare(first, "embedding", 0, "model.embedding (embedding)");
+  declare(first, "head", 2);
+  const auto expect_refused = [&](const ParameterSpec& other, const std::string& why) {
+    EXPECT_THAT(
+        [&] { declare(other, "head", 2); },
+        ThrowsMessage<ConfigError>("shared parameter \"embedding.weight\" is declared " + why));
+  };
+  ParameterSpec other = first;
+  other.init = Init::gaussian(0.02);
+  expect_refused(other,
+                 "with initial values normal, deviation 0.1 by model.embedding (embedding) and "
+                 "normal, deviation 0.02");
+  other.init = Init::ones();
+  expect_refused(other,
+                 "with initial values normal, deviation 0.1 by model.embedding (embedding) and 1");
+  other = first;
+  other.tags = {"embedding", "head"};
+  expect_refused(other,
+                 "with tags [embedding] by model.embedding (embedding) and [embedding, head]");
+  other = first;
+  other.split[0].pad_to = 8;
+  expect_refused(other, "with two splits or placements");
+}
+
 TEST_F(Parts, Mistakes) {
   declare({.name = "weight", .shape = {4}}, "a", 0);
   EXPECT_THAT([&] { declare({.name = "weight", .shape = {4}}, "a", 0); },
               ThrowsMessage<Error>("parameter \"a.weight\" is declared twice"));
   declare({.name = "x", .shape = {4}, .share = "s"}, "a", 0);
   EXPECT_THAT([&] { declare({.name = "y", .shape = {5}, .share = "s"}, "b", 1); },
-              ThrowsMessage<Error>("shared parameter \"s\" is declared with shapes [4] and [5]"));
+              ThrowsMessage<Error>("shared parameter \"s\" is declared with shape [4] and [5]"));
   EXPECT_THAT(
       [&] {
         declare({.name = "odd", .shape = {7}, .split = {{0, Axis::tensor}}}, "a", 0);

@@ -6,41 +6,19 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
-#include <cstdlib>
 #include <filesystem>
-#include <optional>
 #include <string_view>
 
 #include "tessera/core_ops.hpp"
 #include "tessera/testing/core_op_cases.hpp"
+#include "tests/common/environment.hpp"
 #include "tests/unit/ops/devices_support.hpp"
 
 namespace tessera {
 namespace cpu_kernels_test {
 
+using testing::EnvironmentVariable;
 using testing::OpCase;
-
-/// An environment variable in a scope.
-class Setting {
- public:
-  Setting(const char* name, const std::string& value) : name_(name) {
-    if (const char* before = std::getenv(name)) before_ = before;
-    setenv(name, value.c_str(), 1);
-  }
-  ~Setting() {
-    if (before_) {
-      setenv(name_, before_->c_str(), 1);
-    } else {
-      unsetenv(name_);
-    }
-  }
-  Setting(const Setting&) = delete;
-  Setting& operator=(const Setting&) = delete;
-
- private:
-  const char* name_;
-  std::optional<std::string> before_;
-};
 
 /// The cpu device; nullptr where it cannot be made for want of an instruction set.
 std::shared_ptr<Device> cpu_device() {
@@ -60,13 +38,13 @@ std::shared_ptr<Device> cpu_device() {
 /// The cpu device on one instruction set, whose products of bf16 are its own; nullptr where the
 /// processor lacks it.
 std::shared_ptr<Device> cpu_device(const std::string& isa) {
-  const Setting chosen("TESSERA_CPU_ISA", isa), products("TESSERA_CPU_BF16", "tiles");
+  const EnvironmentVariable chosen("TESSERA_CPU_ISA", isa), products("TESSERA_CPU_BF16", "tiles");
   return cpu_device();
 }
 
 /// The cpu device that has `library` for products of fp32 (TESSERA_CPU_FP32) or bf16.
 std::shared_ptr<Device> cpu_device_with(const char* variable, const char* library) {
-  const Setting chosen(variable, library);
+  const EnvironmentVariable chosen(variable, library);
   return cpu_device();
 }
 
@@ -268,6 +246,8 @@ void expect_same_bits_under_any_threads(Device& device, i64 deepest) {
   // Large enough that there is something to cut, also along the inner dimension.
   const Product products[] = {{512, 384, 384, false, true, false},
                               {512, 384, 256, false, false, false},
+                              {256, 384, 1536, false, false, false},
+                              {64, 768, 8000, false, false, false},
                               {96, 64, 1024, true, false, true},
                               {384, 384, 512, true, false, true},
                               {50, 49, 9001, false, false, false},

@@ -4,11 +4,11 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 
 #include "tessera/host_device.hpp"
 #include "tessera/ops.hpp"
 #include "tessera/testing/workbench.hpp"
+#include "tests/common/environment.hpp"
 #include "tests/unit/ops/devices_support.hpp"
 
 namespace tessera::testing {
@@ -109,7 +109,7 @@ const Names kParts = {ColumnSumArgs::kName,
 
 TEST(Fusion, DevicesWithoutItGiveTheSameBits) {
   // Tiles sum the gradient of a bias in another order than column_sum, oneDNN calls it.
-  setenv("TESSERA_CPU_FP32", "onednn", 1);
+  const testing::EnvironmentVariable products("TESSERA_CPU_FP32", "onednn");
   for (const auto& [name, dtype] :
        {std::pair{"reference", DType::fp64}, std::pair{"cpu", DType::fp32}}) {
     const auto whole = test_device(name);
@@ -118,7 +118,6 @@ TEST(Fusion, DevicesWithoutItGiveTheSameBits) {
     EXPECT_EQ(step(fused, dtype, {Half::both}), expected) << name;
     EXPECT_EQ(step(fused, dtype, {Half::input, Half::weight}), expected) << name << ", halves";
   }
-  unsetenv("TESSERA_CPU_FP32");
 }
 
 class InPlace : public ::testing::Test {

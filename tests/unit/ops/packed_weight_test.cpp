@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 
 #include <cmath>
-#include <cstdlib>
 #include <limits>
 #include <memory>
 #include <string>
@@ -14,6 +13,7 @@
 #include "tessera/error.hpp"
 #include "tessera/parallel_for.hpp"
 #include "tessera/testing/op_check.hpp"
+#include "tests/common/environment.hpp"
 #include "tests/unit/ops/devices_support.hpp"
 
 namespace tessera {
@@ -34,14 +34,13 @@ const Sizes kSizes[] = {{5, 1, 1}, {6, 384, 1152}, {67, 129, 50}, {300, 70, 97},
 /// for.
 using Setting = std::pair<const char*, const char*>;
 std::shared_ptr<Device> device_with(const Setting& first, const Setting& second) {
-  for (const auto& [name, value] : {first, second}) setenv(name, value, 1);
-  std::shared_ptr<Device> device;
+  const testing::EnvironmentVariable one(first.first, first.second);
+  const testing::EnvironmentVariable two(second.first, second.second);
   try {
-    device = test_device("cpu");
-  } catch (const Error&) {  // device stays empty
+    return test_device("cpu");
+  } catch (const Error&) {
+    return nullptr;
   }
-  for (const auto& [name, value] : {first, second}) unsetenv(name);
-  return device;
 }
 
 i64 packed_bytes(const Device& device, const PackWeightArgs& args) {

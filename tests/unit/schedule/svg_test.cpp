@@ -12,6 +12,9 @@ using ::testing::Not;
 
 TEST(Svg, TextIsEscaped) {
   EXPECT_EQ(svg_text("a<b>&\"\x01\n\tä"), "a&lt;b&gt;&amp;&quot;\n\tä");
+  // A model of bytes samples any of them.
+  EXPECT_EQ(svg_text("\xff\u20ac\xe2\x82|\xc0\xaf|\xed\xa0\x80|\U0001F600\xf4"),
+            "\uFFFD\u20ac\uFFFD\uFFFD|\uFFFD\uFFFD|\uFFFD\uFFFD\uFFFD|\U0001F600\uFFFD");
   EXPECT_THAT(svg_label(1, 2, "<x>"), HasSubstr(">&lt;x&gt;</text>"));
   EXPECT_THAT(svg_box(0, 0, 1, 1, "#fff", "<x>"), HasSubstr("<title>&lt;x&gt;</title>"));
 }

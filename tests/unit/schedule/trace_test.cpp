@@ -73,7 +73,8 @@ TEST(ScheduleTrace, HasATrackForEachLane) {
 
 TEST(ScheduleTrace, HasReadbacksWithArrowsToWhatWaits) {
   const Plan plan = pair_of_passes();
-  const TraceEvents events = events_of(plan, each_a_second(plan), {.readbacks = {{0, 1}, {2, 3}}});
+  const TraceEvents events =
+      events_of(plan, each_a_second(plan), {.readbacks = {{0, 1, 0}, {2, 3, 0}}});
   expect_valid_trace(events);
   const TraceEvents readbacks = slices_on(events, "readback");
   ASSERT_THAT(readbacks, SizeIs(2));

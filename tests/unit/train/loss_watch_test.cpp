@@ -26,6 +26,15 @@ TEST(LossWatch, WhatIsNotFiniteIsBad) {
   }
 }
 
+TEST(LossWatch, GradientsAreBadIfNoLossScaleExplainsThem) {
+  const CheckSection section;
+  LossWatch watch(section);
+  EXPECT_FALSE(watch.judge(1, 5.0, kScaleTooLarge));
+  const auto bad = watch.judge(2, 5.0, kNotExplained);
+  ASSERT_TRUE(bad);
+  EXPECT_EQ(bad->why, "the gradients of step 2 are not finite");
+}
+
 TEST(LossWatch, ARiseIsBadOnceTheMeanIsKnown) {
   CheckSection section;
   section.loss_rise = 2;

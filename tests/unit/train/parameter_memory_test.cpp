@@ -79,7 +79,7 @@ TEST(ParameterMemory, AlignsParametersAndPadsBuckets) {
   EXPECT_EQ(shard_ranges(second, second.members[0], 3).bucket, (FlatRange{96, 4}));
 }
 
-TEST(ParameterMemory, BucketsThatAreNotCutHaveNoPadding) {
+TEST(ParameterMemory, BucketsThatAreNotCutAreAlignedAndNotPadded) {
   const Declared declared({100, 300, 50});
   const ParameterMemory memory(declared.list, {.elements = 256});
   EXPECT_EQ(memory.elements(), 384 + 128);

@@ -5,12 +5,12 @@
 #include "simd/tiles.hpp"
 #include "tessera/parallel_for.hpp"
 
-// Products of matrices: a is packed row group by row group unless its elements are
-// words as they lie, b in blocks of columns that all threads share. Both are cut into slabs of
-// kLanes rows or columns, and a slab holds, step by step of the inner dimension, a word of each.
-// Sums run in registers over up to kDepth of the inner dimension, and wait in fp32 where there is
-// more of it; no bit depends on the other blocks or on threads. The sums over a's rows, which are
-// the gradient of a bias, are made of packed groups while the cache holds them.
+// Products of matrices: a is packed row group by row group unless its elements are words as they
+// lie, b in blocks of columns that all threads share. Both are cut into slabs of kLanes rows or
+// columns, and a slab holds, step by step of the inner dimension, a word of each. Sums run in
+// registers over up to kDepth of the inner dimension, and wait in fp32 where there is more of it;
+// no bit depends on the other blocks or on threads. The sums over a's rows, which are the gradient
+// of a bias, are made of packed groups while the cache holds them.
 //
 // A prepared b is all of its panels, for each part of the inner dimension: the words that a product
 // would have packed, so that the bits are the same.
@@ -197,16 +197,6 @@ i64 bytes_for(const Cut& cut) {
   return cut.words() * static_cast<i64>(sizeof(typename Packed<T>::Word));
 }
 
-/// Calls f with a value of the type of factors.
-template <class Body>
-void with_dtype(DType dtype, Body&& f) {
-  if constexpr (kOnTiles) {
-    f(Bf16{});
-  } else {
-    with_storage(dtype, f);
-  }
-}
-
 /// Calls f with values of the types of the factors and of the result.
 template <class Body>
 void with_types(const TensorArg& a, const TensorArg& out, Body&& f) {
@@ -217,7 +207,7 @@ void with_types(const TensorArg& a, const TensorArg& out, Body&& f) {
       f(data, data);
     }
   };
-  with_dtype(a.dtype, with_output);
+  with_factors(a.dtype, with_output);
 }
 
 template <class T>
@@ -225,10 +215,6 @@ Panels panels_of(const PackWeightArgs& args) {
   Panels cut{};
   cut.cut<T>(args.b.shape[args.transpose_b ? 0 : 1], args.b.shape[args.transpose_b ? 1 : 0]);
   return cut;
-}
-
-MatmulArgs product_of(const LinearWeightArgs& args) {
-  return {args.grad, args.x, {}, {}, args.weight_grad, true, false, true};
 }
 
 }  // namespace
@@ -255,7 +241,7 @@ void run(const MatmulArgs& args, void* workspace) {
 template <>
 i64 workspace_bytes(const PackWeightArgs& args) {
   i64 bytes = 0;
-  with_dtype(args.b.dtype, [&]<class T>(T) {
+  with_factors(args.b.dtype, [&]<class T>(T) {
     const Panels cut = panels_of<T>(args);
     const i64 parts = cut.depth > 0 ? (cut.k + cut.depth - 1) / cut.depth : 0;
     bytes = cut.prepared(parts, 0) * static_cast<i64>(sizeof(typename Packed<T>::Word));
@@ -265,7 +251,7 @@ i64 workspace_bytes(const PackWeightArgs& args) {
 
 template <>
 void run(const PackWeightArgs& args, void*) {
-  with_dtype(args.b.dtype, [&]<class T>(T) {
+  with_factors(args.b.dtype, [&]<class T>(T) {
     const Panels cut = panels_of<T>(args);
     Factor<T> b = factor_of<T>(args.b, args.transpose_b);
     for (i64 part = 0; part * cut.depth < cut.k; ++part) {
@@ -281,7 +267,7 @@ template <>
 i64 workspace_bytes(const LinearWeightArgs& args) {
   i64 bytes = 0;
   with_types(args.grad, args.weight_grad, [&]<class T, class Out>(T, Out) {
-    const Cut cut = Cut::of<T>(product_of(args));
+    const Cut cut = Cut::of<T>(args.product());
     const i64 sums = cut.partial() ? cut.padded_rows() : 0;
     bytes = bytes_for<T>(cut) + sums * static_cast<i64>(sizeof(float));
   });
@@ -291,7 +277,7 @@ i64 workspace_bytes(const LinearWeightArgs& args) {
 template <>
 void run(const LinearWeightArgs& args, void* workspace) {
   with_types(args.grad, args.weight_grad, [&]<class T, class Out>(T, Out) {
-    Product<T, Out>(product_of(args), workspace, args.bias_grad).run();
+    Product<T, Out>(args.product(), workspace, args.bias_grad).run();
   });
 }
 

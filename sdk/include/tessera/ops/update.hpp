@@ -1,4 +1,5 @@
 #pragma once
+#include <cmath>
 #include <string_view>
 
 #include "tessera/api.hpp"
@@ -13,7 +14,7 @@ namespace step_scalar {
 inline constexpr i64 kSteps = 0;          ///< updates done, this one included
 inline constexpr i64 kLearningRate = 1;   ///< of this update
 inline constexpr i64 kLossScale = 2;      ///< of the next step's loss, and so of its gradients
-inline constexpr i64 kFoundInf = 3;       ///< 1: the gradients are not finite, change nothing
+inline constexpr i64 kFoundInf = 3;       ///< a FoundInf; not 0: change nothing
 inline constexpr i64 kNorm = 4;           ///< gradient norm before clipping, unscaled
 inline constexpr i64 kGradientScale = 5;  ///< clip coefficient / loss scale: multiply gradients
 inline constexpr i64 kStop = 6;           ///< not 0: a rank asked all ranks to stop
@@ -22,14 +23,22 @@ inline constexpr i64 kHysteresis = 8;     ///< overflows until the loss scale sh
 inline constexpr i64 kCount = 9;
 }  // namespace step_scalar
 
+/// Are the gradients of a step finite? If not, was it the loss scale that was too large?
+enum FoundInf { kFinite = 0, kScaleTooLarge = 1, kNotExplained = 2 };
+
 /// How a dynamic loss scale moves (Micikevicius et al. 2018, §3.2), with Megatron-Core's
 /// hysteresis: after `window` clean steps in a row it is multiplied by `growth`, and `hysteresis`
 /// overflows are free again; an overflow that is not free multiplies it by `backoff`, but not below
 /// `least`.
 struct LossScaling {
-  i64 window = 0;  ///< 0: the scale is fixed
-  double growth = 2, backoff = 0.5, least = 1;
-  i64 hysteresis = 2;  ///< the first overflow that shrinks the scale
+  i64 window = 0;                               ///< 0: the scale is fixed
+  double growth = 2, backoff = 0.5, least = 1;  ///< backoff < 1
+  i64 hysteresis = 2;                           ///< the first overflow that shrinks the scale
+  /// Of gradients under this scale. Overflows are the scale's own as long as it can fall.
+  FoundInf found_inf(double sum_squares, double scale) const {
+    if (std::isfinite(sum_squares)) return kFinite;
+    return window > 0 && scale > least ? kScaleTooLarge : kNotExplained;
+  }
 };
 
 /// out fp64 [n] = 1 / x, 0 where x is 0; x i64 [n]. Inverse weights of loss terms.

@@ -1,0 +1,24 @@
+#pragma once
+#include <vector>
+
+#include "kernel/train/setup/placed_model.hpp"
+#include "kernel/train/setup/problem_list.hpp"
+
+namespace tessera {
+
+/// What the tables of a configuration may speak of and a model has or not. Of one rank, or of
+/// several together.
+struct ModelUse {
+  std::vector<PhaseInfo> blocks;          ///< phases of blocks
+  bool experts = false;                   ///< parameters that are cut along an axis of the experts
+  bool linear = false, prepared = false;  ///< weights of linear layers; prepared forms of them
+  /// What a rank that plans `plan` has.
+  void add(const RunSetup& setup, const PlacedModel& model, const Plan& plan);
+  void add(const ModelUse& other);
+};
+
+/// Adds a problem for each key or table that has no effect on a model which `use` tells of all its
+/// ranks, and for each name in them that the model does not know.
+void check_use(const RunSetup& setup, const ModelUse& use, ProblemList& problems);
+
+}  // namespace tessera
