@@ -2,7 +2,8 @@
 """Breaks small trainings at random moments: do they end with the numbers of an undisturbed run?
 
 Each round starts a training in a layout, breaks it once to three times, and starts it again as a
-user or --restarts would, until all steps are done. A round is right when metrics.jsonl is that of
+user or --restarts would, until all steps are done. The first fault of each round is the next one of
+this list, later ones and all moments are random. A round is right when metrics.jsonl is that of
 the undisturbed run, bit for bit, and nothing is left: no process, no shared memory, no temporary
 file or folder. The faults:
 
@@ -164,9 +165,11 @@ class TwoHosts:
 
 
 class Round:
-    def __init__(self, args, generator, references):
+    def __init__(self, args, number, references):
+        # Each round is seeded by itself, so that one of them can be run alone.
+        generator = random.Random(f"{args.seed}/{number}")
         self.args, self.generator, self.references = args, generator, references
-        self.first = generator.choice(args.faults)
+        self.first = args.faults[number % len(args.faults)]
         self.layout = generator.choice([name for name in args.layouts
                                         if name != "one" or self.first != "stop_rank"])
         if self.first == "cut_link":
@@ -351,7 +354,11 @@ class Round:
 
     def run(self):
         reference = self.undisturbed()
-        (self.run_on_two_hosts if self.layout == "two_hosts" else self.run_with_launcher)()
+        while not self.faults:  # else it ended before it was broken: this host is fast
+            if self.starts >= STARTS:
+                raise Wrong("it always ends before it is broken: give more --steps")
+            shutil.rmtree(self.out, ignore_errors=True)
+            (self.run_on_two_hosts if self.layout == "two_hosts" else self.run_with_launcher)()
         self.no_process_is_left()
         self.restarts = self.log.read_text(errors="replace").count("\nrestart ")
         mine = metrics_of(self.out)
@@ -408,14 +415,10 @@ def main():
     table = collections.Counter()
     numbers = range(args.first, args.first + args.rounds)
     for number in numbers:
-        # Each round is seeded by itself, so that one of them can be run alone.
-        generator = random.Random(f"{args.seed}/{number}")
-        one = Round(args, generator, references)
+        one = Round(args, number, references)
         begin, why = time.monotonic(), None
         try:
             one.run()
-            if not one.faults:
-                raise Wrong("it ended before it was broken: give more --steps")
         except (Wrong, subprocess.SubprocessError, OSError, ValueError) as error:
             log = one.log.read_text(errors="replace")[-1500:] if one.log.exists() else ""
             why = f"{error}\n{log}"

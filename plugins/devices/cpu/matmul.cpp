@@ -234,9 +234,10 @@ bool onednn_wanted(const char* variable, bool otherwise) {
   return name == "onednn";
 }
 
-/// Who multiplies bf16: oneDNN where the processor has tiles of its own (AMX), else ours.
+/// Who multiplies bf16: ours, unless oneDNN is asked for. On AMX its bits depend on the number of
+/// threads (README.md).
 bool bf16_by_onednn() {
-  const bool onednn = onednn_wanted("TESSERA_CPU_BF16", onednn_has(dnnl::cpu_isa::avx512_core_amx));
+  const bool onednn = onednn_wanted("TESSERA_CPU_BF16", false);
   require(!onednn || onednn_has(dnnl::cpu_isa::avx512_core),
           "TESSERA_CPU_BF16=onednn: oneDNN multiplies bf16 with AVX-512 only, and finds none here");
   return onednn;
@@ -253,7 +254,7 @@ bool fp32_by_onednn(const Kernels& table) {
 }
 
 /// Do products of fp32 by oneDNN have prepared weights? Where weights are not packed in blocks
-/// that wins nothing (README.md), but it is the code that AMX runs for bf16.
+/// that wins nothing (README.md), but it is the code that bf16 by oneDNN runs, tested everywhere.
 bool prepares_fp32() {
   const char* wanted = std::getenv("TESSERA_CPU_PREPARE_FP32");
   return wanted != nullptr && std::string_view(wanted) == "1";

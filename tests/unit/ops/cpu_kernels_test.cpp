@@ -35,10 +35,9 @@ std::shared_ptr<Device> cpu_device() {
   }
 }
 
-/// The cpu device on one instruction set, whose products of bf16 are its own; nullptr where the
-/// processor lacks it.
+/// The cpu device on one instruction set; nullptr where the processor lacks it.
 std::shared_ptr<Device> cpu_device(const std::string& isa) {
-  const EnvironmentVariable chosen("TESSERA_CPU_ISA", isa), products("TESSERA_CPU_BF16", "tiles");
+  const EnvironmentVariable chosen("TESSERA_CPU_ISA", isa);
   return cpu_device();
 }
 
@@ -220,7 +219,6 @@ void expect_products_of(Device& device, DType dtype) {
   }
 }
 
-// On processors with AMX bf16 is oneDNN's.
 TEST(CpuMatmul, OneDnnAgreesWithReferenceInBf16) {
   const auto device = cpu_device_with("TESSERA_CPU_BF16", "onednn");
   if (device == nullptr) GTEST_SKIP() << "oneDNN multiplies bf16 with AVX-512 only";

@@ -111,7 +111,7 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values("baseline", "avx2", "avx512", "avx512_bf16", "amx", "amx_emulated"),
     [](const auto& info) { return std::string(info.param); });
 
-// The same code packs bf16 for AMX.
+// The same code packs bf16 where oneDNN multiplies it.
 TEST(PackedWeightOfOneDnn, GivesTheProductOfTheWeight) {
   const auto device =
       device_with({"TESSERA_CPU_PREPARE_FP32", "1"}, {"TESSERA_CPU_FP32", "onednn"});

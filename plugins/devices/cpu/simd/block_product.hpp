@@ -44,7 +44,7 @@ inline void block_product(Left<false, u32> a,
           if (!accumulate) return tile.zero();
           tile.load(to + r * c_stride + k, c_stride);
         });
-        add_to_sums<kRows, kColumns>(left, b + j, b_stride, round_up(depth, kStepUnit));
+        add_to_sums<kRows, kColumns>(left, b + j, b_stride, round_up(depth, kStepUnit), [] {});
         for_sums<kRows, kColumns>(
             [&](auto tile, i64 r, i64 k) { tile.store(to + r * c_stride + k, c_stride); });
       });

@@ -93,6 +93,7 @@ void product(const Room<T>& room,
   using Word = typename Packed<T>::Word;
   const i64 steps = steps_of<T>(depth);
   Word* const packed = space + room.panel_words;
+  Results results(to);
   const auto multiply = [&](const auto& group, i64 row, i64 height) {
     for (i64 first = 0; first < columns; first += kPanel) {
       const i64 width = at_most(kPanel, columns - first);
@@ -100,7 +101,7 @@ void product(const Room<T>& room,
       const bool more = b.depth_stride != 1 && first + kPanel < columns;
       Ahead<T> next{b.data + first + kPanel, b.depth_stride, more ? depth : 0};
       for (i64 i = 0; i < height; i += kPackedRows) {
-        product_of_rows(group, i, height, space, steps, to, row, first, width);
+        product_of_rows(group, i, height, space, steps, results, row, first, width);
         next.up_to(next.lines * at_most(i + kPackedRows, height) / height);
       }
     }

@@ -17,9 +17,12 @@
 namespace tessera::cpu::TESSERA_ISA {
 namespace {
 
-constexpr i64 kBlockBytes = 4 << 20;    // of packed b: fits the cache that cores share
-constexpr i64 kGroupBytes = 256 << 10;  // of packed a: fits a core's cache
-constexpr i64 kDepth = 4096;            // of the inner dimension at once; even
+constexpr i64 kBlockBytes = 4 << 20;     // of packed b: fits the cache that cores share
+constexpr i64 kStreamedBytes = 1 << 20;  // of it, that tiles read again and again
+// Of packed a: fits a core's cache, with the panels that it meets on tiles.
+constexpr i64 kGroupBytes = kOnTiles ? 512 << 10 : 256 << 10;
+constexpr i64 kGroupsOfThread = kOnTiles ? 1 : 4;  // at least
+constexpr i64 kDepth = 4096;                       // of the inner dimension at once; even
 
 /// True where elements of T are words as they lie.
 template <class T>
@@ -67,17 +70,18 @@ struct Cut : Panels {
     c.m = args.out.shape[0];
     c.cut<T>(args.out.shape[1], args.a.shape[args.transpose_a ? 0 : 1]);
     const i64 word = static_cast<i64>(sizeof(typename Packed<T>::Word));
+    c.own_rows = kHasWords<T> && !args.transpose_a && c.k % Packed<T>::kDepth == 0;
     const i64 fit = kBlockBytes / (c.panel_words * word + 1);
     const i64 blocks = (c.panels + (fit < 1 ? 1 : fit) - 1) / (fit < 1 ? 1 : fit);
     c.block_panels = blocks == 0 ? 0 : (c.panels + blocks - 1) / blocks;
     c.block_words = args.packed ? 0 : c.block_panels * c.panel_words;
-    // Groups small enough that every thread gets four, if there are so many rows.
+    // Groups small enough that every thread gets some, if there are so many rows.
     const i64 threads = parallel_threads();
-    const i64 rows = at_most(kGroupBytes / (c.steps * word + 1), c.m / (4 * threads));
+    const i64 share = (c.m + kGroupsOfThread * threads - 1) / (kGroupsOfThread * threads);
+    const i64 rows = at_most(kGroupBytes / (c.steps * word + 1), share);
     c.group_rows = round_up(rows < 1 ? 1 : rows, kRowUnit);
     c.groups = (c.m + c.group_rows - 1) / c.group_rows;
     c.slots = at_most(c.groups, threads);
-    c.own_rows = kHasWords<T> && !args.transpose_a && c.k % Packed<T>::kDepth == 0;
     c.group_words = c.own_rows ? 0 : c.steps * c.group_rows;
     return c;
   }
@@ -169,11 +173,27 @@ class Product {
   void multiply_group(
       const Group& group, const Word* block, i64 first, i64 panels, i64 row, i64 rows) const {
     const auto multiply = [&](const auto& to) {
-      for (i64 p = 0; p < panels; ++p) {
+      Results results(to);
+      const auto multiply_rows = [&](i64 i, i64 p) {
         const i64 column = (first + p) * kPanel;
         const i64 columns = at_most(cut_.n - column, kPanel);
         const Word* panel = block + p * cut_.panel_words;
-        product_of_panel(group, panel, steps_, to, row, rows, column, columns);
+        product_of_rows(group, i, rows, panel, steps_, results, row, column, columns);
+      };
+      if constexpr (kOnTiles) {
+        // Panels lie in a row: they stream out of the second cache, past rows in the first one.
+        const i64 fit = kStreamedBytes / (cut_.panel_words * static_cast<i64>(sizeof(Word)) + 1);
+        const i64 streamed = fit < 1 ? 1 : fit;
+        for (i64 begin = 0; begin < panels; begin += streamed) {
+          const i64 end = at_most(begin + streamed, panels);
+          for (i64 i = 0; i < rows; i += kPackedRows) {
+            for (i64 p = begin; p < end; ++p) multiply_rows(i, p);
+          }
+        }
+      } else {
+        for (i64 p = 0; p < panels; ++p) {
+          for (i64 i = 0; i < rows; i += kPackedRows) multiply_rows(i, p);
+        }
       }
     };
     if (cut_.partial()) return multiply(Put<Ending::any, T, Out>{to_});

@@ -8,11 +8,12 @@ namespace {
 
 constexpr i64 kSumSide = 2 * kTileSide;  // rows and columns of the sums
 
-/// Rows of a left factor where they lie. Only `rows` of them exist, which all other rows of tiles
-/// are copies of zero for.
+/// Rows of a left factor. Only `rows` of them exist; others are zero.
 struct LeftRows {
   const std::byte* data;
-  i64 stride, rows;  // stride in bytes
+  i64 stride, rows;         // bytes from row to row
+  i64 advance = kRowBytes;  // bytes from one tile of steps to the next
+  static constexpr i64 kRowBytes = 4 * kTileSide;
 };
 
 /// Calls f with each of kRows × kColumns tiles of sums, its first row and its first column.
@@ -24,12 +25,14 @@ template <int kRows, int kColumns, class Body>
   if constexpr (kRows > 1 && kColumns > 1) f(SumTile<3>{}, kTileSide, kTileSide);
 }
 
-/// sums += a · b over `steps` words. The rows of b up to a whole tile of steps must be zero.
-template <int kRows, int kColumns>
-inline void add_to_sums(const LeftRows& a, const u32* b, i64 b_stride, i64 steps) {
+/// sums += a · b over `steps` words. The rows of b up to a whole tile of steps must be zero. Calls
+/// `meanwhile` behind the instructions of each tile of steps: vectors compute while tiles do.
+template <int kRows, int kColumns, class Meanwhile>
+[[gnu::always_inline]] inline void add_to_sums(
+    const LeftRows& a, const u32* b, i64 b_stride, i64 steps, Meanwhile&& meanwhile) {
   alignas(64) u32 edge[kRows * kTileSide][kTileSide];
   for (i64 step = 0; step < steps; step += kTileSide) {
-    const std::byte* left = a.data + 4 * step;
+    const std::byte* left = a.data + step / kTileSide * a.advance;
     i64 stride = a.stride;
     const i64 words = steps - step;
     if (a.rows < kRows * kTileSide || words < kTileSide) {
@@ -53,6 +56,7 @@ inline void add_to_sums(const LeftRows& a, const u32* b, i64 b_stride, i64 steps
       multiply_add(SumTile<2>{}, LeftTile<5>{}, RightTile<6>{});
       if constexpr (kColumns > 1) multiply_add(SumTile<3>{}, LeftTile<5>{}, RightTile<7>{});
     }
+    meanwhile();
   }
 }
 

@@ -164,20 +164,28 @@ inline void product_tile(const Rows& a,
   }
 }
 
+/// Where sums go. On tile registers they may wait here.
+template <class To>
+struct Results {
+  explicit Results(const To& target) : to(target) {}
+  const To to;
+};
+
 /// The tile whose rows begin at row `i` of a group of `rows`, by the `columns` of one panel. Row 0
-/// of the group is row `row` of `to`.
+/// of the group is row `row` of the results.
 template <class Group, class Word, class To>
 inline void product_of_rows(const Group& a,
                             i64 i,
                             i64 rows,
                             const Word* b,
                             i64 steps,
-                            const To& to,
+                            Results<To>& results,
                             i64 row,
                             i64 column,
                             i64 columns) {
   const i64 left = rows - i;
   const auto tile = a.rows(i, left, steps);
+  const To& to = results.to;
   if (columns > 2 * kLanes && kPackedVectors > 2) {
     product_tile<kPackedVectors>(tile, b, steps, to, row + i, left, column, columns);
   } else if (columns > kLanes) {
@@ -188,21 +196,6 @@ inline void product_of_rows(const Group& a,
 }
 
 #endif
-
-/// `rows` of a group by the `columns` of one panel.
-template <class Group, class Word, class To>
-inline void product_of_panel(const Group& a,
-                             const Word* b,
-                             i64 steps,
-                             const To& to,
-                             i64 row,
-                             i64 rows,
-                             i64 column,
-                             i64 columns) {
-  for (i64 i = 0; i < rows; i += kPackedRows) {
-    product_of_rows(a, i, rows, b, steps, to, row, column, columns);
-  }
-}
 
 }  // namespace
 }  // namespace tessera::cpu::TESSERA_ISA
