@@ -3,6 +3,9 @@
 
 #include <cmath>
 #include <set>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "layouts_support.hpp"
 
@@ -89,35 +92,52 @@ TEST(Muon, KeepsASecondMomentOfNoMatrix) {
   train(tiny_config(), {"optimizer.rule.type=\"muon\""}, options);
 }
 
-// What tensor parallelism cuts is orthogonalised whole: the invariant table's bounds hold.
-class MuonLayouts : public ::testing::TestWithParam<TableRow> {};
+// Of muon what tensor parallelism cuts is orthogonalised whole: the invariant table's bounds hold.
+struct RuleRow {
+  std::string name;
+  Sets rule, layout;
+};
+void PrintTo(const RuleRow& row, std::ostream* out) { *out << row.name; }
 
-TEST_P(MuonLayouts, TrainAsOneRankDoes) {
-  const Sets muon = {"optimizer.rule.type=\"muon\""};
-  const Training single = train(tiny_config(), muon, {.steps = kTableSteps});
-  const Training run = train(tiny_config(), with(muon, GetParam().sets), {.steps = kTableSteps});
+std::vector<RuleRow> rule_rows() {
+  const std::pair<std::string, Sets> rules[] = {
+      {"muon", {"optimizer.rule.type=\"muon\""}},
+      {"lion", {"optimizer.rule.type=\"lion\""}},
+      {"sgd", {"optimizer.rule.type=\"sgd\""}},
+      {"narrow_moments", {"optimizer.state_dtype=\"bf16\""}},
+      {"muon_narrow_moments", {"optimizer.rule.type=\"muon\"", "optimizer.state_dtype=\"bf16\""}}};
+  const std::string distributed = "optimizer.type=\"distributed\"";
+  const Sets tensor = {"parallel.tensor=2", "parallel.data=2"};
+  const std::pair<std::string, Sets> layouts[] = {
+      {"dp2", {"parallel.data=2"}},
+      {"tp2", {"parallel.tensor=2"}},
+      {"tp4_sp", {"parallel.tensor=4", "parallel.sequence_parallel=true"}},
+      {"cpu_tp2_dp2", with(tensor, {"device.type=\"cpu\""})},
+      {"pp2_tp2", {"parallel.pipeline=2", "schedule.type=\"1f1b\"", "parallel.tensor=2"}},
+      {"distributed_tp2_dp2", with(tensor, {distributed})},
+      {"distributed_tp2_cp2_dp2_sp",
+       with(tensor, {"parallel.context=2", "parallel.sequence_parallel=true", distributed})}};
+  std::vector<RuleRow> all;
+  for (const auto& [rule, sets] : rules) {
+    for (const auto& [name, layout] : layouts) all.push_back({rule + "_" + name, sets, layout});
+  }
+  return all;
+}
+
+class RuleLayouts : public ::testing::TestWithParam<RuleRow> {};
+
+TEST_P(RuleLayouts, TrainAsOneRankDoes) {
+  const auto& [name, rule, layout] = GetParam();
+  const Training single = train(tiny_config(), rule, {.steps = kTableSteps});
+  const Training run = train(tiny_config(), with(rule, layout), {.steps = kTableSteps});
   EXPECT_EQ(difference(run.losses, single.losses, kLossTolerance, "loss"), "");
   EXPECT_EQ(difference(run.norms, single.norms, kNormTolerance, "gradient norm"), "");
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Layouts,
-    MuonLayouts,
-    ::testing::Values(
-        TableRow{"dp2", {"parallel.data=2"}},
-        TableRow{"tp2", {"parallel.tensor=2"}},
-        TableRow{"tp4_sp", {"parallel.tensor=4", "parallel.sequence_parallel=true"}},
-        TableRow{"cpu_tp2_dp2", {"device.type=\"cpu\"", "parallel.tensor=2", "parallel.data=2"}},
-        TableRow{"pp2_tp2", {"parallel.pipeline=2", "schedule.type=\"1f1b\"", "parallel.tensor=2"}},
-        TableRow{"distributed_tp2_dp2",
-                 {"parallel.tensor=2", "parallel.data=2", "optimizer.type=\"distributed\""}},
-        TableRow{"distributed_tp2_cp2_dp2_sp",
-                 {"parallel.tensor=2",
-                  "parallel.context=2",
-                  "parallel.data=2",
-                  "parallel.sequence_parallel=true",
-                  "optimizer.type=\"distributed\""}}),
-    [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(Layouts,
+                         RuleLayouts,
+                         ::testing::ValuesIn(rule_rows()),
+                         [](const auto& info) { return info.param.name; });
 
 // The first step of a momentum of zero is as long for every element that has a gradient.
 TEST(Lion, StepsByTheSign) {

@@ -75,10 +75,13 @@ struct Cut : Panels {
     const i64 blocks = (c.panels + (fit < 1 ? 1 : fit) - 1) / (fit < 1 ? 1 : fit);
     c.block_panels = blocks == 0 ? 0 : (c.panels + blocks - 1) / blocks;
     c.block_words = args.packed ? 0 : c.block_panels * c.panel_words;
-    // Groups small enough that every thread gets some, if there are so many rows.
+    // As many groups for each thread, and no larger than fits.
     const i64 threads = parallel_threads();
-    const i64 share = (c.m + kGroupsOfThread * threads - 1) / (kGroupsOfThread * threads);
-    const i64 rows = at_most(kGroupBytes / (c.steps * word + 1), share);
+    const i64 fit_rows = kGroupBytes / (c.steps * word + 1) + 1;
+    const i64 share = (c.m + threads - 1) / threads;
+    const i64 least = (share + fit_rows - 1) / fit_rows;
+    const i64 each = least > kGroupsOfThread ? least : kGroupsOfThread;
+    const i64 rows = (c.m + each * threads - 1) / (each * threads);
     c.group_rows = round_up(rows < 1 ? 1 : rows, kRowUnit);
     c.groups = (c.m + c.group_rows - 1) / c.group_rows;
     c.slots = at_most(c.groups, threads);
@@ -187,7 +190,11 @@ class Product {
         for (i64 begin = 0; begin < panels; begin += streamed) {
           const i64 end = at_most(begin + streamed, panels);
           for (i64 i = 0; i < rows; i += kPackedRows) {
-            for (i64 p = begin; p < end; ++p) multiply_rows(i, p);
+            const i64 next = i + kPackedRows, left = at_most(rows - next, kPackedRows);
+            for (i64 p = begin; p < end; ++p) {
+              if (left > 0) group.fetch(next, left, steps_, p - begin, end - begin);
+              multiply_rows(i, p);
+            }
           }
         }
       } else {
