@@ -8,7 +8,7 @@ large, whichever bounds the operation more. Counts are those of the small model 
 With --compare the operations that multiply are timed under settings of the environment instead,
 which take turns:
 
-    roofline.py --compare "" "TESSERA_CPU_ISA=amx" "TESSERA_CPU_ISA=amx TESSERA_CPU_BF16=tiles"
+    roofline.py --compare "" "TESSERA_CPU_ISA=avx512_bf16" "TESSERA_CPU_BF16=onednn"
 """
 
 import argparse

@@ -1,8 +1,12 @@
 // What one core can do: FLOPs of products that stay in registers, and bytes of memcpy by the size
 // of what it moves. roofline.py sets operations against them.
 #include <benchmark/benchmark.h>
+#include <cpuid.h>
 #include <immintrin.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
+#include <cstdint>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -47,6 +51,34 @@ __attribute__((target("avx512f,avx512bf16"))) float dot_of_avx512_bf16(float fac
   return total;
 }
 
+/// Four tiles of sums, of two tiles of each factor, as products have them. The system has given
+/// this process tile registers.
+float tiles_of_amx(float) {
+  struct alignas(64) Configuration {
+    unsigned char palette = 1, start_row = 0, reserved[14] = {};
+    std::uint16_t row_bytes[16] = {64, 64, 64, 64, 64, 64, 64, 64};
+    unsigned char rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
+  };
+  const Configuration all;
+  asm volatile("ldtilecfg %0" ::"m"(all));
+  for (int turn = 0; turn < kTurns; ++turn) {
+    asm volatile(
+        "tdpbf16ps %tmm6, %tmm4, %tmm0\n\ttdpbf16ps %tmm7, %tmm4, %tmm1\n\t"
+        "tdpbf16ps %tmm6, %tmm5, %tmm2\n\ttdpbf16ps %tmm7, %tmm5, %tmm3");
+  }
+  asm volatile("tilerelease");
+  return 0;
+}
+
+/// The processor multiplies tiles of bf16, and the system lets this process do it.
+bool has_amx() {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  constexpr unsigned kBits = bit_AMX_BF16 | bit_AMX_TILE;
+  constexpr long kRequest = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILE_DATA
+  return __get_cpuid_count(7, 0, &a, &b, &c, &d) != 0 && (d & kBits) == kBits &&
+         syscall(SYS_arch_prctl, kRequest, kTileData) == 0;
+}
+
 __attribute__((target("avx2,fma"))) float fma_of_avx2(float factor) {
   constexpr int kFewer = kSums / 2;
   __m256 sums[kFewer] = {};
@@ -77,6 +109,7 @@ void fp32(benchmark::State& state) {
 }
 
 void bf16(benchmark::State& state) {
+  if (has_amx()) return measure(state, tiles_of_amx, 4 * 2 * 16 * 16 * 32.0);
   if (__builtin_cpu_supports("avx512bf16")) {
     return measure(state, dot_of_avx512_bf16, kSums * 64.0);
   }
