@@ -83,7 +83,7 @@ TEST(Cli, WaitingThreadsOfOpenMPSpinForABoundedTime) {
     environment["OMP_DISPLAY_ENV"] = "VERBOSE";
     return run_tessera({"--version"}, {.environment = environment, .folder = ""}).err;
   };
-  EXPECT_THAT(shown({}), HasSubstr("GOMP_SPINCOUNT = '1000'"));
+  EXPECT_THAT(shown({}), HasSubstr("GOMP_SPINCOUNT = '2000'"));
   EXPECT_THAT(shown({{"GOMP_SPINCOUNT", "77"}}), HasSubstr("GOMP_SPINCOUNT = '77'"));
   EXPECT_THAT(shown({{"OMP_WAIT_POLICY", "passive"}}), HasSubstr("GOMP_SPINCOUNT = '0'"));
 }
