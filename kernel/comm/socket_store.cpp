@@ -1,7 +1,6 @@
 #include "kernel/comm/socket_store.hpp"
 
 #include <netdb.h>
-#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -13,6 +12,7 @@
 
 #include "tessera/error.hpp"
 #include "tessera/peer_error.hpp"
+#include "tessera/readable_until.hpp"
 
 namespace tessera {
 
@@ -21,8 +21,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using namespace std::chrono_literals;
 
-constexpr i64 kLongestPoll = 3'600'000;  // milliseconds; a deadline may be years away
-constexpr auto kGrace = 10s;             // beyond a call's own timeout, for the way there and back
+constexpr auto kGrace = 10s;  // beyond a call's own timeout, for the way there and back
 
 void send_frame(int fd, const std::string& frame) {
   for (std::size_t sent = 0; sent < frame.size();) {
@@ -37,13 +36,7 @@ WireMessage receive_frame(int fd, Clock::time_point deadline, const std::string&
   std::string buffer;
   WireMessage message;
   while (!take_frame(buffer, kMemberBytes, message)) {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
-    pollfd wait{fd, POLLIN, 0};
-    const int ready =
-        poll(&wait, 1, static_cast<int>(std::clamp<i64>(left.count(), 0, kLongestPoll)));
-    if (ready < 0 && errno == EINTR) continue;
-    if (ready == 0 && Clock::now() < deadline) continue;
-    if (ready == 0) {
+    if (!readable_until(fd, deadline)) {
       throw Error(fmt::format("store: {} does not answer", address), kPeerSilent);
     }
     char bytes[65536];

@@ -5,6 +5,7 @@
 
 #include "kernel/config/checker.hpp"
 #include "tessera/suggest.hpp"
+#include "tessera/utf8.hpp"
 
 namespace tessera {
 namespace {
@@ -25,9 +26,8 @@ std::string a(std::string_view kind) {
 // A word that somebody wrote, on one line and not a page of it, with its quotes.
 std::string written_word(const std::string& word) {
   constexpr std::size_t kShown = 80;
-  std::size_t end = std::min(word.size(), kShown);
-  while (end < word.size() && (static_cast<unsigned char>(word[end]) & 0xC0U) == 0x80U) --end;
-  return Value(word.substr(0, end)).text() + (end < word.size() ? "..." : "");
+  const std::string_view shown = cut_text(word, kShown);
+  return Value(std::string(shown)).text() + (shown.size() < word.size() ? "..." : "");
 }
 
 std::string joined(const std::vector<std::string>& words) {

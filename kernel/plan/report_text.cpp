@@ -42,7 +42,7 @@ std::string ranks_text(const std::vector<i64>& ranks) {
 std::string header(const Prediction& p) {
   const Layout& l = p.layout;
   std::string text = fmt::format(
-      "{}: {} rank{} = tensor {} × context {} × pipeline {} × data {}{}{}, on {}\n"
+      "{}: {} rank{} = tensor {} × context {} × pipeline {} × data {}{}, on {}\n"
       "a step: {} sequences of {} positions, {} microbatch{} of {} on each data-parallel rank\n"
       "model: {} parameters{}, {}FLOP a step\n",
       p.run,
@@ -52,10 +52,7 @@ std::string header(const Prediction& p) {
       l.context,
       l.pipeline,
       p.data,
-      l.expert > 1 ? fmt::format(", experts over {}", l.expert) : "",
-      l.expert_tensor > 1 && l.expert_tensor != l.tensor
-          ? fmt::format(", each expert over {}", l.expert_tensor)
-          : "",
+      experts_text(l),
       p.hardware.name,
       p.global,
       p.sequence_length,

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "tessera/utf8.hpp"
+
 namespace tessera {
 
 namespace {
@@ -12,16 +14,12 @@ std::string readable(std::string_view text) {
   std::string out;
   while (true) {
     const std::size_t end = std::min(text.find('\n'), text.size());
-    std::size_t kept = end;
-    if (kept > kMostOfALine) {
-      kept = kMostOfALine;
-      while (kept > 0 && (static_cast<unsigned char>(text[kept]) & 0xC0U) == 0x80U) --kept;
-    }
-    for (const char c : text.substr(0, kept)) {
+    const std::string_view kept = cut_text(text.substr(0, end), kMostOfALine);
+    for (const char c : kept) {
       const bool control = (static_cast<unsigned char>(c) < 0x20 && c != '\t') || c == 0x7f;
       out += control ? '?' : c;
     }
-    if (kept < end) out += "...";
+    if (kept.size() < end) out += "...";
     if (end == text.size()) return out;
     out += '\n';
     text.remove_prefix(end + 1);

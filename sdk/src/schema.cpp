@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "tessera/suggest.hpp"
+#include "tessera/utf8.hpp"
 
 namespace tessera {
 namespace {
@@ -34,10 +35,8 @@ std::string_view noun(FieldType type) {
 std::string brief(const Value& value) {
   constexpr std::size_t kShown = 80;
   std::string text = value.text();
-  if (text.size() <= kShown) return text;
-  std::size_t end = kShown;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U) --end;
-  return text.substr(0, end) + "...";
+  const std::string_view shown = cut_text(text, kShown);
+  return fmt::format("{}{}", shown, shown.size() < text.size() ? "..." : "");
 }
 
 std::string range_text(const FieldSpec& spec) {

@@ -4,6 +4,8 @@
 
 #include <cmath>
 
+#include "tessera/utf8.hpp"
+
 namespace tessera {
 
 namespace {
@@ -33,20 +35,6 @@ int lay_out(double x, double right, const std::vector<SvgKey>& keys, const Place
   return keys.empty() ? 0 : row + 1;
 }
 
-// Of the UTF-8 character of several bytes that `text` begins with (RFC 3629, section 4); 0: none.
-std::size_t character_bytes(std::string_view text) {
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned char lead = byte(0);
-  const std::size_t bytes = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
-  if (lead < 0xC2 || lead > 0xF4 || text.size() < bytes) return 0;
-  for (std::size_t i = 1; i < bytes; ++i) {
-    if ((byte(i) & 0xC0U) != 0x80U) return 0;
-  }
-  const unsigned char least = lead == 0xE0 ? 0xA0 : lead == 0xF0 ? 0x90 : 0x80;
-  const unsigned char most = lead == 0xED ? 0x9F : lead == 0xF4 ? 0x8F : 0xBF;
-  return byte(1) >= least && byte(1) <= most ? bytes : 0;
-}
-
 }  // namespace
 
 std::string svg_text(std::string_view text) {
@@ -54,7 +42,7 @@ std::string svg_text(std::string_view text) {
   for (std::size_t at = 0; at < text.size(); ++at) {
     const char c = text[at];
     if (static_cast<unsigned char>(c) >= 0x80) {
-      const std::size_t bytes = character_bytes(text.substr(at));
+      const std::size_t bytes = character_length(text.substr(at));
       out += bytes == 0 ? "\uFFFD" : text.substr(at, bytes);
       at += bytes == 0 ? 0 : bytes - 1;
     } else if (c == '&') {

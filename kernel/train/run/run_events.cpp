@@ -53,13 +53,7 @@ std::string layout_text(const RunConfig& config, const Mesh& mesh, const std::st
     text += fmt::format("{}{} {}", text.empty() ? "" : " × ", name, mesh.size(axis));
     if (axis == Axis::tensor && config.parallel.sequence_parallel) text += " with sequence";
   }
-  if (const i64 ranks = mesh.size(Axis::expert); ranks > 1) {
-    text += fmt::format(", experts over {}", ranks);
-  }
-  const i64 parts = mesh.size(Axis::expert_tensor);
-  if (parts > 1 && parts != mesh.size(Axis::tensor)) {
-    text += fmt::format(", each expert over {}", parts);
-  }
+  text += experts_text(mesh.ranks().layout());
   return fmt::format("{}, {} ranks over {}", text, mesh.world_size(), joined);
 }
 

@@ -298,6 +298,15 @@ Layout layout_of(const RunConfig& config, const ComponentMaker& maker, i64 world
   return layout;
 }
 
+std::string experts_text(const Layout& layout) {
+  std::string text;
+  if (layout.expert > 1) text += fmt::format(", experts over {}", layout.expert);
+  if (layout.expert_tensor > 1 && layout.expert_tensor != layout.tensor) {
+    text += fmt::format(", each expert over {}", layout.expert_tensor);
+  }
+  return text;
+}
+
 BuildSettings build_settings_of(const RunSetup& setup, const Mesh& mesh, const Device* device) {
   const RunConfig& config = *setup.config;
   return {.mesh = &mesh,

@@ -67,6 +67,9 @@ void derive_model(RunSetup& setup, ProblemList& problems);
 i64 world_size(const RunConfig& config);
 /// The layout of a world of this size. Throws ConfigError with file, line, key and numbers.
 Layout layout_of(const RunConfig& config, const ComponentMaker& maker, i64 world);
+/// What follows the sizes of a layout in a line for people: ", experts over 4, each expert over 2".
+/// Empty where every rank has all experts, and each of them as the dense layers are cut.
+std::string experts_text(const Layout& layout);
 
 /// What the model of one rank is built with.
 BuildSettings build_settings_of(const RunSetup& setup, const Mesh& mesh, const Device* device);

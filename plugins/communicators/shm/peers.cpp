@@ -15,13 +15,13 @@
 #include <cstring>
 
 #include <tessera/error.hpp>
+#include <tessera/readable_until.hpp>
 
 namespace tessera::shm {
 
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr i64 kLongestPoll = 3'600'000;  // milliseconds; a deadline may be years away
 
 // What ranks tell each other; the segment's descriptor travels with it.
 struct Hello {
@@ -44,18 +44,6 @@ u64 random_number() {
   u64 number = 0;
   require(getrandom(&number, sizeof number, 0) == sizeof number, "shm: no random numbers");
   return number;
-}
-
-bool readable(const Fd& fd, Clock::time_point deadline) {
-  while (true) {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
-    pollfd wait{fd.get(), POLLIN, 0};
-    const int ready =
-        poll(&wait, 1, static_cast<int>(std::clamp<i64>(left.count(), 0, kLongestPoll)));
-    if (ready == 0 && Clock::now() < deadline) continue;
-    if (ready >= 0) return ready > 0;
-    if (errno != EINTR) return false;
-  }
 }
 
 struct Rights {
@@ -83,7 +71,7 @@ void send_hello(const Fd& connection, Hello hello, const Fd& segment) {
 // The peer's hello and segment; no descriptor when the peer is not a rank of this run.
 std::pair<Hello, Fd> receive_hello(const Fd& connection, Clock::time_point deadline) {
   Hello hello{};
-  if (!readable(connection, deadline)) return {};
+  if (!readable_until(connection.get(), deadline)) return {};
   Rights rights;
   iovec part{&hello, sizeof hello};
   msghdr message{};
@@ -183,7 +171,7 @@ class Meeting {
 
   // False when it was a stranger, who is dropped.
   bool accept() {
-    require(readable(listener_, deadline_),
+    require(readable_until(listener_.get(), deadline_),
             "shm: {} did not come within {:.1f} s",
             missing(),
             std::chrono::duration<double>(arguments_.init_timeout).count());

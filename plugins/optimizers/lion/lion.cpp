@@ -39,7 +39,7 @@ void update_elements(const LionArgs& a) {
 }
 
 void lion(const LionArgs& args) {
-  with_state(args.momentum.dtype, [&]<class State>(State) {
+  with_floating(args.kName, args.momentum.dtype, [&]<class State>(State) {
     args.main.dtype == DType::fp64 ? update_elements<double, State>(args)
                                    : update_elements<float, State>(args);
   });

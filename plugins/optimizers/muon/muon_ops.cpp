@@ -45,7 +45,7 @@ void momentum(const MuonMomentumArgs& args) {
     const T scale = static_cast<T>(args.scalars.as<const double>()[step_scalar::kGradientScale]);
     const T beta = static_cast<T>(args.beta);
     const bool skip = skipped(args.scalars);
-    with_state(args.momentum.dtype, [&]<class State>(State) {
+    with_floating(args.kName, args.momentum.dtype, [&]<class State>(State) {
       for_each_shard(args.ranges, args.hyper, kGrain, [&](const ShardRun& run) {
         T* grad = args.grad.as<T>() + run.grad;
         State* momentum = args.momentum.as<State>() + run.state;

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tessera/error.hpp"
-#include "utf8.hpp"
+#include "tessera/utf8.hpp"
 
 namespace tessera {
 

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "sdk/src/host_device/strided_runs.hpp"
-#include "sdk/src/host_device/with_type.hpp"
+#include "tessera/with_type.hpp"
 #include "tessera/core_ops.hpp"
 #include "tessera/parallel_for.hpp"
 #include "tessera/small_floats.hpp"

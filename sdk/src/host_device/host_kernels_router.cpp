@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "sdk/src/host_device/host_kernels.hpp"
-#include "sdk/src/host_device/with_type.hpp"
+#include "tessera/with_type.hpp"
 #include "tessera/core_ops.hpp"
 #include "tessera/parallel_for.hpp"
 #include "tessera/random.hpp"

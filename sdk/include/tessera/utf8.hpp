@@ -28,4 +28,11 @@ inline std::size_t character_length(std::string_view text) {
   return 0;
 }
 
+/// The beginning of `text`, at most `bytes` of it, that ends between two characters.
+inline std::string_view cut_text(std::string_view text, std::size_t bytes) {
+  if (text.size() <= bytes) return text;
+  while (bytes > 0 && (static_cast<unsigned char>(text[bytes]) & 0xC0U) == 0x80U) --bytes;
+  return text.substr(0, bytes);
+}
+
 }  // namespace tessera
