@@ -144,7 +144,7 @@ int run_new(const NewOptions& options) {
   if (!installed) fmt::print("  cmake --install {} --prefix <PREFIX>\n", prefix.string());
   fmt::print(
       "  cd {0}\n"
-      "  cmake -S . -B build -DCMAKE_PREFIX_PATH={1}\n"
+      "  cmake -S . -B build -G Ninja -DCMAKE_PREFIX_PATH={1}\n"
       "  cmake --build build && ctest --test-dir build\n"
       "  {2} train {3}.toml\n",
       folder.string(),

@@ -13,11 +13,13 @@ GraphSlots::GraphSlots(
   require(slots >= 1, "\"{}\" is captured for {} graph slots", range_.name, slots);
   for (const Phase& phase : range_.phases) {
     require(phase.shapes == Shapes::fixed,
-            "\"{}\" cannot be captured: the shapes of its phase \"{}\" depend on data",
+            "{}\"{}\" cannot be captured: the shapes of its phase \"{}\" depend on data",
+            range_.chosen,
             range_.name,
             phase.scope);
     require(phase.reads.empty(),
-            "\"{}\" cannot be captured: its phase \"{}\" reads integers back to the host",
+            "{}\"{}\" cannot be captured: its phase \"{}\" reads integers back to the host",
+            range_.chosen,
             range_.name,
             phase.scope);
   }

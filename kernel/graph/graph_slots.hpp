@@ -25,6 +25,8 @@ struct CapturedPhases {
   std::vector<std::string> layers = {};  ///< of each phase, for errors; may be empty
   std::vector<Tensor> written = {};      ///< buffers that the phases write
   bool keep_boundaries = false;          ///< results of each phase stay in the slot: for checks
+  /// Where the policy that chose them is configured, before an error: "run.toml:12:8: [graph] ".
+  std::string chosen = {};
 };
 
 /// The graph slots of one captured range. Each has fixed memory for one microbatch and graphs of

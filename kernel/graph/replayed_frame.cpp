@@ -323,10 +323,13 @@ void GraphSlots::ReplayedFrame::load(Context& cx, const Bundle& bundle) {
     const Tensor& to = inputs_.tensors()[i];
     require(from[i].shape() == to.shape() && from[i].dtype() == to.dtype() &&
                 from[i].defined() == to.defined(),
-            "\"{}\" was captured for an input {}, not {}",
+            "{}\"{}\" was captured for an input {}, not {}{}",
+            range_.chosen,
             range_.name,
             to,
-            from[i]);
+            from[i],
+            from[i].defined() && to.defined() ? "; a phase whose shapes change is Shapes::dynamic"
+                                              : "");
     if (places_[i] == Place::none || places_[i] == Place::passed) continue;
     require(!from[i].var() || to.var(),
             "\"{}\" was captured without a gradient of its input {}, which needs one",

@@ -176,7 +176,10 @@ std::shared_ptr<void> PluginHost::make(std::string_view kind,
     return found->info.make(node, given, arguments);
   });
   require(made != nullptr, "{} ({}) made nothing", name, found->origin->text());
-  return named(kind, type, std::move(made), *found->origin);
+  const std::string at = node.origin("type");
+  std::string place =
+      fmt::format("{}: [{}]", at == "default" ? "by " + at : "at " + at, node.path());
+  return named(kind, type, std::move(place), std::move(made), *found->origin);
 }
 
 std::vector<Kernel> PluginHost::kernels(std::string_view device,

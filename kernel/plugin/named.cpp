@@ -22,8 +22,9 @@ namespace {
 // The name of one component.
 class Name {
  public:
-  Name(std::string_view kind, std::string_view type, const PluginOrigin& origin)
+  Name(std::string_view kind, std::string_view type, std::string place, const PluginOrigin& origin)
       : origin_(origin),
+        place_(std::move(place)),
         component_(fmt::format("{}/{}", kind, type)),
         text_(fmt::format("{} of plugin {} {}", component_, origin.name, origin.version)) {}
 
@@ -42,15 +43,15 @@ class Name {
       throw;
     } catch (const Error& error) {
       if (blames_peer(error.exit_code())) throw;  // it only waited
-      rethrow_from_plugin(origin_, fmt::format("{} ({})", component_, what));
+      rethrow_from_plugin(origin_, fmt::format("{} ({})", component_, what), place_);
     } catch (...) {
-      rethrow_from_plugin(origin_, fmt::format("{} ({})", component_, what));
+      rethrow_from_plugin(origin_, fmt::format("{} ({})", component_, what), place_);
     }
   }
 
  private:
   const PluginOrigin& origin_;
-  std::string component_, text_;
+  std::string place_, component_, text_;
 };
 
 // Of kind K, whatever its type.
@@ -365,6 +366,7 @@ std::shared_ptr<void> wrap(std::shared_ptr<void> made, Name name) {
 
 std::shared_ptr<void> named(std::string_view kind,
                             std::string_view type,
+                            std::string place,
                             std::shared_ptr<void> made,
                             const PluginOrigin& origin) {
   using Wrap = std::shared_ptr<void> (*)(std::shared_ptr<void>, Name);
@@ -386,7 +388,7 @@ std::shared_ptr<void> named(std::string_view kind,
   };
   if (origin.builtin()) return made;
   for (const auto& [known, wrapped] : kKinds) {
-    if (known == kind) return wrapped(std::move(made), Name(kind, type, origin));
+    if (known == kind) return wrapped(std::move(made), Name(kind, type, std::move(place), origin));
   }
   return made;
 }

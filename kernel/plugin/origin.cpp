@@ -18,16 +18,20 @@ std::string PluginOrigin::text() const {
   return builtin() ? name : fmt::format("{} {}", path.filename().string(), version);
 }
 
-void rethrow_from_plugin(const PluginOrigin& origin, std::string_view doing) {
+void rethrow_from_plugin(const PluginOrigin& origin,
+                         std::string_view doing,
+                         std::string_view place) {
   if (origin.builtin()) throw;
   // Texts are copied: what() of a foreign exception lives in the plugin.
   const auto text = [&](std::string_view what) {
-    return fmt::format("{}\n  in {} of plugin {} {} ({})",
+    return fmt::format("{}\n  in {} of plugin {} {} ({}){}{}",
                        what,
                        doing,
                        origin.name,
                        origin.version,
-                       origin.path.string());
+                       origin.path.string(),
+                       place.empty() ? "" : "\n  configured ",
+                       place);
   };
   // An error that was named and then told with more, such as its place in the configuration.
   const auto has_name = [](const Error& error) {

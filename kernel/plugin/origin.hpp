@@ -25,8 +25,11 @@ struct NamesItsComponent {};
 
 /// Throws the exception in flight again as one of the host's, with the plugin named: an Error keeps
 /// its exit code, a ConfigError its type. One that was named already, and one of the kernel's own
-/// code, goes on unchanged. `doing`: "layer/moe", "its registration".
-[[noreturn]] void rethrow_from_plugin(const PluginOrigin& origin, std::string_view doing);
+/// code, goes on unchanged. `doing`: "layer/moe", "its registration". `place`: where it is
+/// configured, "at run.toml:12:8: [lr]"; empty: the error says that, or nobody configures it.
+[[noreturn]] void rethrow_from_plugin(const PluginOrigin& origin,
+                                      std::string_view doing,
+                                      std::string_view place = {});
 
 /// Every call into a plugin's factories and registration goes through here.
 template <class F>

@@ -81,6 +81,27 @@ class Events {
           details);
   }
 
+  // What a Reduce or a Gather has posted, until the first action that reads it begins its work. Of
+  // several buckets at once: events that may overlap.
+  void bucket_under_way(std::size_t bucket, std::size_t reader) {
+    if (track_of(action_at(bucket).kind) != kCollective) return;
+    Json details = details_of(bucket);
+    details.add("bucket", action_at(bucket).bucket).add("read_by", text(static_cast<int>(reader)));
+    const auto name =
+        fmt::format("{} bucket {}", name_of(action_at(bucket)), action_at(bucket).bucket);
+    const auto id = fmt::format("{}.{}.bucket.{}", step_.step, of_.rank, bucket);
+    const auto end = [&](std::string_view phase, double at) {
+      return Json()
+          .add("ph", phase)
+          .add("cat", "bucket")
+          .add("name", name)
+          .add("id", id)
+          .add("ts", micros(at));
+    };
+    push(end("b", step_.times[bucket].start).add("args", details), kCollective);
+    push(end("e", std::max(step_.times[bucket].end, step_.times[reader].start)), kCollective);
+  }
+
   void received(std::size_t reader, const PlanAction& exchange) {
     for (const PlanAction::Message& message : exchange.receives) {
       message_arrow(message, false, step_.times[reader].start, track_of(action_at(reader).kind));
@@ -110,10 +131,10 @@ class Events {
     slice(kGraph, name, "replay", span, details);
   }
 
-  void memory(double at, const MemoryStats& stats) {
+  void memory(double at, const std::array<i64, kCategories>& in_use) {
     Json bytes;
     for (int c = 0; c < kCategories; ++c) {
-      bytes.add(category_name(static_cast<Category>(c)), stats.bytes[static_cast<std::size_t>(c)]);
+      bytes.add(category_name(static_cast<Category>(c)), in_use[static_cast<std::size_t>(c)]);
     }
     push(Json().add("ph", "C").add("name", "memory").add("ts", micros(at)).add("args", bytes),
          kCompute);
@@ -240,10 +261,11 @@ std::string trace_events(const TracedRank& of,
     events.action(i);
     events.under_way(i);
     for (const int before : plan.actions[i].after) {
-      const auto exchange = static_cast<std::size_t>(before);
-      if (arrived[exchange]) continue;
-      arrived[exchange] = true;
-      events.received(i, plan.actions[exchange]);
+      const auto posted = static_cast<std::size_t>(before);
+      if (arrived[posted]) continue;
+      arrived[posted] = true;
+      events.received(i, plan.actions[posted]);
+      events.bucket_under_way(posted, i);
     }
     if (!step.memory.empty()) events.memory(step.times[i].end, step.memory[i]);
   }

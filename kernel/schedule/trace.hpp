@@ -1,4 +1,5 @@
 #pragma once
+#include <array>
 #include <optional>
 #include <span>
 #include <string>
@@ -27,9 +28,10 @@ struct TracedReadback {
 /// What one rank did in one step, or will do.
 struct TracedStep {
   i64 step = 0;
-  std::vector<ActionTimes> times = {};   ///< by action; empty where the step was one replay
-  std::vector<MemoryStats> memory = {};  ///< after each action; empty: not known
-  std::optional<Span> replay = {};       ///< of the graph of a whole step
+  std::vector<ActionTimes> times = {};  ///< by action; empty where the step was one replay
+  /// Bytes in use by category after each action; empty: not known.
+  std::vector<std::array<i64, kCategories>> memory = {};
+  std::optional<Span> replay = {};  ///< of the graph of a whole step
 };
 
 /// Graphs of a slot that an action of a plan replays.
@@ -59,7 +61,9 @@ struct TracedRank {
 /// - compute: a slice for each action of the compute stream, with microbatch, chunk, layer, scope,
 ///   the actions that it waited for, and how long;
 /// - comm forward, comm backward: what a phase of lane `comm` has under way, up to its reader;
-/// - exchange, collective: messages between stages, and sums and gathers of buckets, as posted;
+/// - exchange, collective: messages between stages, and sums and gathers of buckets, as posted; of
+///   each bucket also an event of category "bucket", up to the work of the first action that reads
+///   it, and of other buckets at the same time;
 /// - readback: integers on their way to the host, up to the phase that waits for them;
 /// - graph: replays, with segment and slot.
 ///

@@ -38,7 +38,9 @@ COUNTS = {
     "gelu": LAYERS,
     "gelu_backward": LAYERS,
     "add": 2 * LAYERS + 1,  # residual sums, position embeddings
-    "embedding_weight": 1,
+    "embedding": 2,  # tokens, positions
+    "embedding_weight": 2,
+    "dropout": 0,  # what it would take; the model of train_step.py has none
     "whole_cross_entropy": 1,
     "sum_squares": 1,
     "adamw": 1,

@@ -204,8 +204,11 @@ TEST_F(Failures, AnExceptionOfALearningRateIsNamed) {
                                  "/plugins\", \"" TESSERA_BUILD_DIR "/tests/plugins/broken\"]",
                                  "lr.type=test_broken_lr"}));
   EXPECT_NE(result.exit_code, 0);
-  EXPECT_THAT(result.err,
-              HasSubstr("it broke\n  in lr/test_broken_lr (rate) of plugin test_broken 0.1.0 ("));
+  EXPECT_THAT(
+      result.err,
+      AllOf(HasSubstr("it broke\n  in lr/test_broken_lr (rate) of plugin test_broken 0.1.0 ("),
+            HasSubstr("  configured at --set #")));
+  EXPECT_THAT(result.err, HasSubstr(": [lr]"));
 }
 
 }  // namespace failures_test

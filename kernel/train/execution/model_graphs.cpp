@@ -59,6 +59,7 @@ CapturedPhases ModelGraphs::captured(const Segment& segment, const TracedChunk& 
   out.phases = std::span(chunk.phases())
                    .subspan(static_cast<std::size_t>(range.first_phase),
                             static_cast<std::size_t>(range.last_phase - range.first_phase + 1));
+  out.chosen = fmt::format("{}: [graph] ", setup_.maker->origin("graph", "type"));
   out.split_halves = segment.split;
   out.recompute = segment.recompute;
   out.keep_boundaries = setup_.config->check.graphs_every > 0;

@@ -36,7 +36,8 @@ Event Recorder::mark() { return device_.record(device_.stream(), Timing::yes); }
 void Recorder::begin(i64 step) {
   step_ = step;
   marks_.clear();
-  memory_.clear();
+  memory_.reserve(marks_.capacity());
+  first_ = {};
   whole_ = {};
   device_.join(mark(), kNoDeadline, "the step before, to record the next one");
   // Ranks are put side by side by this clock, so the mark that was least held up is the origin.
@@ -60,8 +61,11 @@ TracedStep Recorder::end() {
   const auto at = [&](const Event& event) {
     return origin_ + device_.elapsed(origin_mark_, event);
   };
+  recorded.times.reserve(marks_.size());
+  double since = marks_.empty() ? 0 : at(first_);
   for (const Marks& marks : marks_) {
-    recorded.times.push_back({at(marks.begin), at(marks.start), at(marks.end)});
+    recorded.times.push_back({since, at(marks.start), at(marks.end)});
+    since = recorded.times.back().end;
   }
   if (whole_.end.state) recorded.replay = Span{at(whole_.start), at(whole_.end)};
   step_.reset();
@@ -78,7 +82,9 @@ std::string Recorder::events(const Plan& plan,
 
 void Recorder::before(const Plan& plan, const PlanAction& action) {
   next_.before(plan, action);
-  if (step_) marks_.push_back({mark(), {}, {}});
+  if (!step_) return;
+  if (marks_.empty()) first_ = mark();
+  marks_.emplace_back();
 }
 
 void Recorder::ready(const Plan& plan, const PlanAction& action) {
@@ -89,7 +95,7 @@ void Recorder::ready(const Plan& plan, const PlanAction& action) {
 void Recorder::after(const Plan& plan, const PlanAction& action) {
   if (step_) {
     marks_.back().end = mark();
-    memory_.push_back(device_.memory());
+    memory_.push_back(device_.memory().bytes);
   }
   next_.after(plan, action);
 }

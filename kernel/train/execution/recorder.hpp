@@ -1,4 +1,5 @@
 #pragma once
+#include <array>
 #include <chrono>
 #include <optional>
 #include <string>
@@ -44,7 +45,7 @@ class Recorder final : public ActionObserver {
 
  private:
   struct Marks {
-    Event begin, start, end;
+    Event start, end;
   };
   Event mark();
 
@@ -55,9 +56,10 @@ class Recorder final : public ActionObserver {
   WallClock::time_point zero_;
   double origin_ = 0;  // seconds since zero_, when origin_mark_ was reached
   Event origin_mark_;
+  Event first_;               // before the first action: each other begins where one ends
   std::vector<Marks> marks_;  // by action
-  std::vector<MemoryStats> memory_;
-  Marks whole_;  // of a replay: start and end
+  std::vector<std::array<i64, kCategories>> memory_;
+  Marks whole_;  // of a replay
 };
 
 }  // namespace tessera

@@ -105,7 +105,11 @@ Plan PlacedModel::plan(const Pipeline& pipeline, const BucketUse& buckets) const
   const std::vector<CapturedRange> captured =
       plan.shape.training ? setup_.graphs->choose(infos, plan) : std::vector<CapturedRange>();
   if (!captured.empty()) {  // buckets are gathered before the graphs that read them
-    mark_captured(infos, captured);
+    try {
+      mark_captured(infos, captured);
+    } catch (const Error& error) {
+      fail("{}: [graph] {}", setup_.maker->origin("graph", "type"), error.what());
+    }
     check_recomputed(setup_, infos);
     plan = lower(pipeline, here, infos, buckets);
   }

@@ -8,10 +8,10 @@
 #include <utility>
 
 #include "sdk/src/host_device/strided_runs.hpp"
-#include "tessera/with_type.hpp"
 #include "tessera/core_ops.hpp"
 #include "tessera/parallel_for.hpp"
 #include "tessera/small_floats.hpp"
+#include "tessera/with_type.hpp"
 
 namespace tessera {
 namespace {

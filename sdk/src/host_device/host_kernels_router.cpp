@@ -4,10 +4,10 @@
 #include <vector>
 
 #include "sdk/src/host_device/host_kernels.hpp"
-#include "tessera/with_type.hpp"
 #include "tessera/core_ops.hpp"
 #include "tessera/parallel_for.hpp"
 #include "tessera/random.hpp"
+#include "tessera/with_type.hpp"
 
 namespace tessera {
 namespace {

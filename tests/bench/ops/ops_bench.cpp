@@ -161,6 +161,13 @@ std::vector<double> token_ids() {
   return ids;
 }
 
+void embedding(benchmark::State& state) {
+  Bench& b = Bench::get();
+  const Tensor ids = b.values({kRows}, DType::i64, token_ids());
+  const Tensor table = b.random({256, kHidden}), out = b.zeros({kRows, kHidden});
+  b.measure(state, EmbeddingArgs{ids.arg(), table.arg(), out.arg()});
+}
+
 void embedding_weight(benchmark::State& state) {
   Bench& b = Bench::get();
   const Tensor ids = b.values({kRows}, DType::i64, token_ids());
@@ -331,6 +338,7 @@ void add_all() {
       {"gelu", gelu},
       {"gelu_backward", gelu_backward},
       {"dropout", dropout},
+      {"embedding", embedding},
       {"embedding_weight", embedding_weight},
       {"sum_squares", sum_squares},
       {"adamw", adamw}};

@@ -181,6 +181,10 @@ TEST_F(SlotMemory, OtherInputsThanThoseOfTheCaptureAreRefused) {
     Bundle bundle = blocks.bundle(1);
     EXPECT_EQ(error_of([&] { slots.frame(0).forward(cx, bundle); }),
               "\"phases 0-3\" was captured for an input fp32 [16, 16], not undefined");
+    bundle[blocks.hidden()] = blocks.input(1).slice(0, 0, 8);
+    EXPECT_EQ(error_of([&] { slots.frame(0).forward(cx, bundle); }),
+              "\"phases 0-3\" was captured for an input fp32 [16, 16], not fp32 [8, 16]; a phase "
+              "whose shapes change is Shapes::dynamic");
     bundle[blocks.hidden()] = blocks.input(1);
     for (Tensor& tensor : bundle.tensors()) {
       if (tensor.dtype() == DType::i64) tensor = tensor.with_var(kNeedsGradient);
@@ -227,14 +231,17 @@ TEST_F(SlotMemory, DynamicPhasesAreRefused) {
     std::vector<Phase> phases(1);
     phases[0].scope = "moe_dispatch";
     phases[0].shapes = Shapes::dynamic;
-    const CapturedPhases range{"layers.0", phases, {}};
+    CapturedPhases range{"layers.0", phases, {}};
+    range.chosen = "run.toml:4:8: [graph] ";
     EXPECT_EQ(error_of([&] { GraphSlots slots(cx, range, rank.bundle(), 1); }),
-              "\"layers.0\" cannot be captured: the shapes of its phase \"moe_dispatch\" depend on "
+              "run.toml:4:8: [graph] \"layers.0\" cannot be captured: the shapes of its phase "
+              "\"moe_dispatch\" depend on "
               "data");
     phases[0].shapes = Shapes::fixed;
     phases[0].reads = {HostSlot{0}};
     EXPECT_EQ(error_of([&] { GraphSlots slots(cx, range, rank.bundle(), 1); }),
-              "\"layers.0\" cannot be captured: its phase \"moe_dispatch\" reads integers back to "
+              "run.toml:4:8: [graph] \"layers.0\" cannot be captured: its phase \"moe_dispatch\" "
+              "reads integers back to "
               "the host");
   });
 }

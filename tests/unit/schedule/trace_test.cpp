@@ -71,6 +71,22 @@ TEST(ScheduleTrace, HasATrackForEachLane) {
   }
 }
 
+TEST(ScheduleTrace, HasBucketsUnderWayUpToTheirReader) {
+  const Plan plan = pair_of_passes();
+  const TraceEvents events = events_of(plan, each_a_second(plan));
+  const TraceEvents begun = of_phase(events, "b"), done = of_phase(events, "e");
+  ASSERT_THAT(begun, SizeIs(1));
+  ASSERT_THAT(done, SizeIs(1));
+  EXPECT_EQ(begun[0].at("name"), "Reduce bucket 0");
+  EXPECT_EQ(begun[0].at("args").at("read_by"), "Step");
+  EXPECT_EQ(begun[0].at("id"), done[0].at("id"));
+  const auto& posted = slices_on(events, "collective").at(0);
+  EXPECT_EQ(begun[0].at("ts"), posted.at("ts"));
+  for (const auto& slice : slices_on(events, "compute")) {
+    if (slice.at("name") == "Step") EXPECT_EQ(done[0].at("ts"), slice.at("ts"));
+  }
+}
+
 TEST(ScheduleTrace, HasReadbacksWithArrowsToWhatWaits) {
   const Plan plan = pair_of_passes();
   const TraceEvents events =
