@@ -83,7 +83,9 @@ TEST(ScheduleTrace, HasBucketsUnderWayUpToTheirReader) {
   const auto& posted = slices_on(events, "collective").at(0);
   EXPECT_EQ(begun[0].at("ts"), posted.at("ts"));
   for (const auto& slice : slices_on(events, "compute")) {
-    if (slice.at("name") == "Step") EXPECT_EQ(done[0].at("ts"), slice.at("ts"));
+    if (slice.at("name") == "Step") {
+      EXPECT_EQ(done[0].at("ts"), slice.at("ts"));
+    }
   }
 }
 
