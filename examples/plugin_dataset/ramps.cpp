@@ -1,6 +1,7 @@
 // Numbers that go up by a constant, modulo the vocabulary: data for trying things out, which a
 // small model learns in a few hundred steps.
 #include <algorithm>
+#include <tessera/bounds.hpp>
 #include <tessera/data.hpp>
 #include <tessera/error.hpp>
 #include <tessera/plugin.hpp>
@@ -17,7 +18,8 @@ class Ramps final : public Dataset {
     i64 samples = 10000, steepest = 8;
     static void describe(Schema<Config>& s) {
       s.field("samples", &Config::samples, "samples of an epoch; a tenth more for validation")
-          .at_least(10);
+          .at_least(10)
+          .at_most(kMostSteps);
       s.field("steepest", &Config::steepest, "from 1 to this goes a token to the next")
           .at_least(1)
           .at_most(1 << 20);

@@ -1,6 +1,7 @@
 // The simplest way to bring rows to their experts: every rank gets all rows of the ranks that share
 // the experts, takes those of its own, and the results are summed where the rows came from.
 #include <fmt/format.h>
+#include <tessera/bounds.hpp>
 #include <tessera/collectives.hpp>
 #include <tessera/dispatcher.hpp>
 #include <tessera/error.hpp>
@@ -19,10 +20,18 @@ class GatherAll final : public TokenDispatcher {
   struct Config {
     i64 experts = 0, top_k = 0, rows_per_expert = 0;
     static void describe(Schema<Config>& s) {
-      s.field("experts", &Config::experts, "experts of the layer").given();
-      s.field("top_k", &Config::top_k, "choices of a token").given();
+      s.field("experts", &Config::experts, "experts of the layer")
+          .given()
+          .at_least(1)
+          .at_most(kMostExperts);
+      s.field("top_k", &Config::top_k, "choices of a token")
+          .given()
+          .at_least(1)
+          .at_most(kMostExperts);
       s.field("rows_per_expert", &Config::rows_per_expert, "places for rows; 0: as many as rows")
-          .given();
+          .given()
+          .at_least(0)
+          .at_most(kMostElements);
     }
   };
 

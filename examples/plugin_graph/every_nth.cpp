@@ -1,6 +1,7 @@
 // Graphs of some layers only: what is captured is replayed with few launches and takes memory of
 // its own, so a share of the layers is a middle way.
 #include <fmt/format.h>
+#include <tessera/bounds.hpp>
 #include <tessera/graph.hpp>
 #include <tessera/plugin.hpp>
 
@@ -15,7 +16,7 @@ class EveryNth final : public GraphPolicy {
   struct Config {
     i64 n = 2;
     static void describe(Schema<Config>& s) {
-      s.field("n", &Config::n, "one layer of so many is captured").at_least(1);
+      s.field("n", &Config::n, "one layer of so many is captured").at_least(1).at_most(kMostLayers);
     }
   };
   EveryNth(const Config& config, GraphArguments& arguments) : n_(config.n), arguments_(arguments) {}

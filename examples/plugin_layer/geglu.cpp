@@ -1,6 +1,7 @@
 // An MLP with a gate: down(gelu(x · gateᵀ) ⊙ (x · upᵀ)), the GEGLU of Shazeer 2020.
 #include <cmath>
 #include <memory>
+#include <tessera/bounds.hpp>
 #include <tessera/build.hpp>
 #include <tessera/ops.hpp>
 #include <tessera/plugin.hpp>
@@ -18,9 +19,17 @@ class Geglu final : public Layer {
     double init_std = 0.02;
     Component<Module> down{"row_linear"};
     static void describe(Schema<Config>& s) {
-      s.field("hidden", &Config::hidden, "features").from("model.hidden").at_least(1);
-      s.field("ffn", &Config::ffn, "inner features; \"auto\": 8/3 × hidden, in eights").at_least(1);
-      s.field("layers", &Config::layers, "scales the initial output weights").from("model.layers");
+      s.field("hidden", &Config::hidden, "features")
+          .from("model.hidden")
+          .at_least(1)
+          .at_most(kMostFeatures);
+      s.field("ffn", &Config::ffn, "inner features; \"auto\": 8/3 × hidden, in eights")
+          .at_least(1)
+          .at_most(kMostInnerFeatures);
+      s.field("layers", &Config::layers, "scales the initial output weights")
+          .from("model.layers")
+          .at_least(1)
+          .at_most(kMostLayers);
       s.field("init_std", &Config::init_std, "standard deviation of the initial weights")
           .from("model.init_std")
           .at_least(0);

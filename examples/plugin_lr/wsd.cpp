@@ -1,5 +1,6 @@
 // Learning rates that rise, stay at their peak, and go down at the end (Hu et al. 2024, "MiniCPM").
 #include <algorithm>
+#include <tessera/bounds.hpp>
 #include <tessera/optimizer.hpp>
 #include <tessera/plugin.hpp>
 
@@ -14,7 +15,9 @@ class Wsd final : public LrSchedule {
     i64 warmup_steps = 0;
     static void describe(Schema<Config>& s) {
       s.field("peak", &Config::peak, "rate of the plateau").above(0);
-      s.field("warmup_steps", &Config::warmup_steps, "updates of the rise").at_least(0);
+      s.field("warmup_steps", &Config::warmup_steps, "updates of the rise")
+          .at_least(0)
+          .at_most(kMostSteps);
       s.field("decay", &Config::decay, "part of the run that goes down").at_least(0).at_most(1);
     }
   };

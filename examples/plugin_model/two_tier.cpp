@@ -1,4 +1,5 @@
 // A GPT whose last blocks are of another kind than those below them.
+#include <tessera/bounds.hpp>
 #include <tessera/error.hpp>
 #include <tessera/model.hpp>
 #include <tessera/plugin.hpp>
@@ -20,16 +21,25 @@ class TwoTier final : public Model {
     Component<Layer> block{"transformer_block", {}}, upper_block{"transformer_block", {}};
     Component<Layer> head{"lm_head", {}};
     static void describe(Schema<Config>& s) {
-      s.field("layers", &Config::layers, "blocks").required().at_least(1).at_most(10000);
+      s.field("layers", &Config::layers, "blocks").required().at_least(1).at_most(kMostLayers);
       s.field("upper", &Config::upper, "of these, the last ones that are [model.upper_block]")
-          .at_least(0);
-      s.field("hidden", &Config::hidden, "features of a position").required().at_least(1);
-      s.field("heads", &Config::heads, "attention heads").required().at_least(1);
+          .at_least(0)
+          .at_most(kMostLayers);
+      s.field("hidden", &Config::hidden, "features of a position")
+          .required()
+          .at_least(1)
+          .at_most(kMostFeatures);
+      s.field("heads", &Config::heads, "attention heads")
+          .required()
+          .at_least(1)
+          .at_most(kMostFeatures);
       s.field("positions", &Config::positions, "positions that the model tells apart")
           .from("batch.sequence_length")
-          .at_least(1);
+          .at_least(1)
+          .at_most(kMostPositions);
       s.field("vocab", &Config::vocab, "entries of the vocabulary; \"auto\": the tokenizer's")
-          .at_least(1);
+          .at_least(1)
+          .at_most(kMostVocabulary);
       s.field("dropout", &Config::dropout, "default of every dropout").at_least(0).below(1);
       s.field("init_std", &Config::init_std, "default deviation of initial weights").at_least(0);
       s.field("tied_embeddings", &Config::tied_embeddings, "input and output share one table");

@@ -2,6 +2,7 @@
 // layers and dispatchers, and to measure what an uneven load costs.
 #include "forced_loads.hpp"
 
+#include <tessera/bounds.hpp>
 #include <tessera/moe_ops.hpp>
 #include <tessera/plugin.hpp>
 #include <tessera/router.hpp>
@@ -28,9 +29,15 @@ class ForcedLoads final : public Router {
     std::string loads = "balanced";
     double init_std = 0.02;
     static void describe(Schema<Config>& s) {
-      s.field("hidden", &Config::hidden, "features").given();
-      s.field("experts", &Config::experts, "experts of the layer").given();
-      s.field("top_k", &Config::top_k, "experts that a token goes to").given();
+      s.field("hidden", &Config::hidden, "features").given().at_least(1).at_most(kMostFeatures);
+      s.field("experts", &Config::experts, "experts of the layer")
+          .given()
+          .at_least(1)
+          .at_most(kMostExperts);
+      s.field("top_k", &Config::top_k, "experts that a token goes to")
+          .given()
+          .at_least(1)
+          .at_most(kMostExperts);
       s.field("loads",
               &Config::loads,
               "balanced: equal; hot: all rows to the first experts; empty: none to the upper half; "

@@ -1,5 +1,6 @@
 // 1F1B that runs some microbatches ahead: with slow links a rank computes while it waits, for the
 // memory of `ahead` more live microbatches.
+#include <tessera/bounds.hpp>
 #include <tessera/plugin.hpp>
 #include <tessera/schedule.hpp>
 
@@ -12,7 +13,9 @@ class Patient1f1b final : public PipelineSchedule {
   struct Config {
     i64 ahead = 1;
     static void describe(Schema<Config>& s) {
-      s.field("ahead", &Config::ahead, "forwards before 1F1B would run them").at_least(0);
+      s.field("ahead", &Config::ahead, "forwards before 1F1B would run them")
+          .at_least(0)
+          .at_most(kMostSequences);
     }
   };
   Patient1f1b(const Config& config, ScheduleArguments&) : ahead_(static_cast<int>(config.ahead)) {}

@@ -15,6 +15,7 @@
 #include "kernel/plugin/abi.hpp"
 #include "kernel/plugin/check.hpp"
 #include "kernel/plugin/crash_watch.hpp"
+#include "tessera/bounds.hpp"
 #include "tessera/error.hpp"
 #include "tessera/suggest.hpp"
 
@@ -22,7 +23,6 @@ namespace tessera {
 namespace {
 
 constexpr int kUsage = 2;
-constexpr i64 kMostRanks = i64{1} << 20;  // RankGenerator's
 
 // A subcommand with its options, which live as long as the parser, and what to do when it is
 // chosen.

@@ -1,5 +1,6 @@
 #include "kernel/config/run_config.hpp"
 
+#include "tessera/bounds.hpp"
 #include "tessera/comm.hpp"
 #include "tessera/data.hpp"
 #include "tessera/device.hpp"
@@ -13,15 +14,6 @@ namespace tessera {
 
 namespace {
 
-constexpr i64 kMostPositions = i64{1} << 24;  // of row_id (random.hpp)
-// Far beyond any use, and small enough that no product of them leaves 64 bits: samples of a run,
-// ranks of a layout.
-constexpr double kMostSteps = 1e11;
-constexpr i64 kMostSequences = i64{1} << 24;
-constexpr i64 kMostOnAxis = i64{1} << 15;
-constexpr i64 kMostRanks = i64{1} << 20;  // RankGenerator's
-constexpr i64 kMostThreads = 1024;
-constexpr double kLongestTimeout = 3e7;  // a year
 constexpr double kLargestScale = 1e18;
 
 }  // namespace
@@ -30,6 +22,7 @@ void RunSection::describe(Schema<RunSection>& s) {
   s.field("name", &RunSection::name, "name of the run, for logs and folders");
   s.field("seed", &RunSection::seed, "of initial values, dropout and the order of the data")
       .at_least(0)
+      .at_most(kMostSeed)
       .megatron("--seed");
   s.field("steps", &RunSection::steps, "optimizer steps of the whole run")
       .at_least(1)
@@ -64,11 +57,11 @@ void CommSection::describe(Schema<CommSection>& s) {
           "start more ranks on this host than 8 for each of its processors");
   s.field("timeout_s", &CommSection::timeout_s, "seconds until a collective has failed")
       .above(0)
-      .at_most(kLongestTimeout)
+      .at_most(kMostSeconds)
       .megatron("--distributed-timeout-minutes");
   s.field("init_timeout_s", &CommSection::init_timeout_s, "the same for rendezvous and start-up")
       .above(0)
-      .at_most(kLongestTimeout);
+      .at_most(kMostSeconds);
 }
 
 void ParallelSection::describe(Schema<ParallelSection>& s) {
@@ -110,7 +103,7 @@ void ParallelSection::describe(Schema<ParallelSection>& s) {
           &ParallelSection::bucket_elements,
           "gradients reduced together while the backward pass goes on")
       .at_least(1)
-      .at_most(i64{1} << 40)
+      .at_most(kMostElements)
       .megatron("--ddp-bucket-size");
   s.field(
        "gradient_dtype",
@@ -131,11 +124,11 @@ void PlacementSection::describe(Schema<PlacementSection>& s) {
           &PlacementSection::first,
           "blocks of the first pipeline rank, all its chunks; \"auto\": its even share")
       .at_least(0)
-      .at_most(1 << 20)
+      .at_most(kMostLayers)
       .megatron("--decoder-first-pipeline-num-layers");
   s.field("last", &PlacementSection::last, "the same of the last pipeline rank")
       .at_least(0)
-      .at_most(1 << 20)
+      .at_most(kMostLayers)
       .megatron("--decoder-last-pipeline-num-layers");
   s.field("count_embedding",
           &PlacementSection::count_embedding,

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "kernel/config/config.hpp"
+#include "tessera/bounds.hpp"
 #include "tessera/error.hpp"
 #include "tessera/suggest.hpp"
 
@@ -33,7 +34,7 @@ void refuse_unknown(const Config& config,
 
 // Bounds that no hardware comes near: within them every predicted time is a number.
 constexpr double kLeastPerSecond = 1, kMostPerSecond = 1e24;  // FLOPs, bytes
-constexpr double kMostSeconds = 3600;
+constexpr double kMostLatency = 3600;
 constexpr double kMostBytes = 1e18;
 
 template <class T>
@@ -82,22 +83,22 @@ void LinkTable::describe(Schema<LinkTable>& s) {
   add_share(s, &LinkTable::efficiency, "share of it that collectives reach");
   s.field("latency", &LinkTable::latency, "seconds for the first byte")
       .at_least(0)
-      .at_most(kMostSeconds);
+      .at_most(kMostLatency);
 }
 
 void Hardware::describe(Schema<Hardware>& s) {
   s.field("name", &Hardware::name, "for people");
   s.field("ranks_per_host", &Hardware::ranks_per_host, "ranks that one host holds")
       .at_least(1)
-      .at_most(1 << 20);
+      .at_most(kMostRanks);
   s.field("launch_latency", &Hardware::launch_latency, "seconds that each operation costs")
       .at_least(0)
-      .at_most(kMostSeconds);
+      .at_most(kMostLatency);
   s.field("graph_latency",
           &Hardware::graph_latency,
           "seconds that each replay of a graph costs, in place of its operations' latencies")
       .at_least(0)
-      .at_most(kMostSeconds);
+      .at_most(kMostLatency);
   s.field(
        "fp32_timed_as", &Hardware::fp32_timed_as, "time fp32 tensors as if they were of this type")
       .one_of({"", "fp16", "bf16"});

@@ -3,14 +3,12 @@
 #include <algorithm>
 #include <string>
 
+#include "tessera/bounds.hpp"
 #include "tessera/error.hpp"
 #include "tessera/mesh.hpp"
 
 namespace tessera {
 namespace {
-
-// Three sizes up to this bound multiply within 64 bits.
-constexpr i64 kMostRanks = i64{1} << 20;
 
 constexpr std::array<std::string_view, kAxes> kNames = {"tp", "cp", "dp", "pp", "etp", "ep", "edp"};
 // What an order may name, and what each name stands for in the two decompositions. `ep` does not

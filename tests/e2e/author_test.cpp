@@ -140,6 +140,13 @@ TEST(New, EachKindBuildsAndPassesItsTest) {
                    "-DCMAKE_PREFIX_PATH=" + prefix.string()}));
   ASSERT_TRUE(run({"cmake", "--build", "build"}));
   ASSERT_TRUE(run({"ctest", "--test-dir", "build", "--output-on-failure", "--no-tests=error"}));
+  std::vector<std::string> keys = {program, "config", "keys", "--markdown"};
+  for (const std::string& kind : kinds()) {
+    keys.insert(keys.end(), {"--path", "build/own_" + kind + "/plugins"});
+  }
+  const ProcessResult page = run_process(keys, options);
+  EXPECT_THAT(page.out, HasSubstr("type = \"own_lr\""));
+  EXPECT_THAT(testing::unbounded_integers(page.out), ::testing::IsEmpty());
   for (const std::string& kind : kinds()) {
     const std::string name = "own_" + kind;
     run({program,

@@ -1,6 +1,8 @@
 #include "program_support.hpp"
 
 #include <fstream>
+#include <regex>
+#include <sstream>
 
 namespace tessera::testing {
 namespace fs = std::filesystem;
@@ -29,6 +31,24 @@ std::map<std::string, std::string> compiler_variables() {
   const std::string ccache = cached("TESSERA_CCACHE");
   if (fs::exists(ccache)) variables["CMAKE_CXX_COMPILER_LAUNCHER"] = ccache;
   return variables;
+}
+
+std::vector<std::string> unbounded_integers(const std::string& page) {
+  const std::regex row("^\\| `([^`]+)` \\| ((?:array of )?integer[^|]*)");
+  std::vector<std::string> found;
+  std::string table;
+  std::istringstream lines(page);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("##")) table = line.substr(line.find('['));
+    std::smatch key;
+    if (!std::regex_search(line, key, row)) continue;
+    std::string type = key[2];
+    type.erase(type.find_last_not_of(" \\") + 1);
+    if (type.find(" in [") == std::string::npos) {
+      found.push_back(table + " " + key[1].str() + ": " + type);
+    }
+  }
+  return found;
 }
 
 }  // namespace tessera::testing

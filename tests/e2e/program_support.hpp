@@ -18,4 +18,8 @@ std::string cached(const std::string& key);
 /// Variables of an environment in which CMake compiles a plugin as this build's host.
 std::map<std::string, std::string> compiler_variables();
 
+/// Keys on the page of `config keys --markdown` that are any integer: "[lr] warmup_steps: integer
+/// >= 0".
+std::vector<std::string> unbounded_integers(const std::string& page);
+
 }  // namespace tessera::testing

@@ -42,6 +42,20 @@ TEST(Reference, MegatronsFlagsAreWhatTheProgramPrints) {
          "  build/bin/tessera config keys --megatron >> configs/MEGATRON.md";
 }
 
+TEST(Reference, EveryIntegerThatAUserWritesHasBounds) {
+  const std::string page = keys({"--markdown"});
+  EXPECT_THAT(testing::unbounded_integers(page), ::testing::IsEmpty())
+      << "end each with .at_least and .at_most, by a bound of tessera/bounds.hpp";
+  EXPECT_THAT(
+      testing::unbounded_integers("## [run]\n"
+                                  "| `a` | integer | 1 | x |  |\n"
+                                  "| `b` | integer in [1, 8] \\| \"auto\" | 1 | x |  |\n"
+                                  "### [run] type = \"y\"\n"
+                                  "| `c` | array of integer >= 1 | 1 | x |  |\n"
+                                  "| `d` | string | \"integer\" | integer |  |\n"),
+      ::testing::ElementsAre("[run] a: integer", "[run] type = \"y\" c: array of integer >= 1"));
+}
+
 // What the part by hand calls a key, as `lr.type = "cosine"`, is one.
 TEST(Reference, KeysInTheMapOfConceptsAreThere) {
   const std::string page = committed("MEGATRON.md"), all = keys({"--markdown"});

@@ -215,8 +215,8 @@ TEST(Trace, NeedsAFirstAndALastStep) {
         run.options());
     EXPECT_EQ(checked.exit_code, 2);
     EXPECT_THAT(checked.err,
-                HasSubstr("--set #1: [observers.trace] steps: expected array of integer >= 1: "
-                          "first and last, in order, got " +
+                HasSubstr("--set #1: [observers.trace] steps: expected array of integer in [1, "
+                          "100000000000]: first and last, in order, got " +
                           steps));
   }
 }

@@ -1,6 +1,7 @@
 #include <cmath>
 
 #include "context_attention.hpp"
+#include "tessera/bounds.hpp"
 #include "tessera/build.hpp"
 #include "tessera/plugin.hpp"
 
@@ -24,19 +25,20 @@ class SelfAttention final : public Layer {
       s.field("hidden", &Config::hidden, "features")
           .from("model.hidden")
           .at_least(1)
-          .at_most(i64{1} << 18);
+          .at_most(kMostFeatures);
       s.field("heads", &Config::heads, "query heads")
           .from("model.heads")
           .at_least(1)
-          .at_most(i64{1} << 18)
+          .at_most(kMostFeatures)
           .megatron("--num-attention-heads");
       s.field("kv_heads", &Config::kv_heads, "key and value heads; \"auto\": as many as heads")
           .at_least(1)
-          .at_most(i64{1} << 18)
+          .at_most(kMostFeatures)
           .megatron("--num-query-groups");
       s.field("layers", &Config::layers, "scales the initial output weights")
           .from("model.layers")
-          .at_least(1);
+          .at_least(1)
+          .at_most(kMostLayers);
       s.field("dropout", &Config::dropout, "of the attention probabilities")
           .from("model.dropout")
           .at_least(0)

@@ -1,3 +1,4 @@
+#include "tessera/bounds.hpp"
 #include "tessera/build.hpp"
 #include "tessera/ops.hpp"
 #include "tessera/plugin.hpp"
@@ -16,13 +17,19 @@ class Embedding final : public Layer {
       s.field("hidden", &Config::hidden, "features")
           .from("model.hidden")
           .at_least(1)
-          .at_most(i64{1} << 18);
-      s.field("vocab", &Config::vocab, "entries of the vocabulary, without padding").given();
-      s.field("vocab_multiple", &Config::vocab_multiple, "see model.vocab_multiple").given();
+          .at_most(kMostFeatures);
+      s.field("vocab", &Config::vocab, "entries of the vocabulary, without padding")
+          .given()
+          .at_least(1)
+          .at_most(kMostVocabulary);
+      s.field("vocab_multiple", &Config::vocab_multiple, "see model.vocab_multiple")
+          .given()
+          .at_least(1)
+          .at_most(kMostFeatures);
       s.field("positions", &Config::positions, "learned positions")
           .from("model.positions")
           .at_least(1)
-          .at_most(i64{1} << 24);
+          .at_most(kMostPositions);
       s.field("dropout", &Config::dropout, "of the sum of both embeddings")
           .from("model.dropout")
           .at_least(0)

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "tessera/bounds.hpp"
 #include "tessera/build.hpp"
 #include "tessera/model.hpp"
 #include "tessera/ops.hpp"
@@ -22,9 +23,15 @@ class LmHead final : public Layer {
       s.field("hidden", &Config::hidden, "features")
           .from("model.hidden")
           .at_least(1)
-          .at_most(i64{1} << 18);
-      s.field("vocab", &Config::vocab, "entries of the vocabulary, without padding").given();
-      s.field("vocab_multiple", &Config::vocab_multiple, "see model.vocab_multiple").given();
+          .at_most(kMostFeatures);
+      s.field("vocab", &Config::vocab, "entries of the vocabulary, without padding")
+          .given()
+          .at_least(1)
+          .at_most(kMostVocabulary);
+      s.field("vocab_multiple", &Config::vocab_multiple, "see model.vocab_multiple")
+          .given()
+          .at_least(1)
+          .at_most(kMostFeatures);
       s.field("tied", &Config::tied, "use the token embedding's table")
           .from("model.tied_embeddings")
           .megatron("--untie-embeddings-and-output-weights");

@@ -1,3 +1,4 @@
+#include "tessera/bounds.hpp"
 #include "tessera/build.hpp"
 #include "tessera/ops.hpp"
 #include "tessera/plugin.hpp"
@@ -14,7 +15,7 @@ class LayerNorm final : public Module {
       s.field("hidden", &Config::hidden, "features")
           .from("model.hidden")
           .at_least(1)
-          .at_most(i64{1} << 18);
+          .at_most(kMostFeatures);
       s.field("eps", &Config::eps, "added to the variance").above(0).megatron("--norm-epsilon");
     }
   };

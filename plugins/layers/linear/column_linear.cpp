@@ -1,11 +1,19 @@
 #include "column_linear.hpp"
 
+#include "tessera/bounds.hpp"
+
 namespace tessera {
 
 void ColumnLinear::Config::describe(Schema<Config>& s) {
-  s.field("in", &Config::in, "input features").given().at_least(1);
-  s.field("out", &Config::out, "output features over all ranks").given().at_least(1);
-  s.field("sections", &Config::sections, "sizes of fused outputs, each cut on its own").given();
+  s.field("in", &Config::in, "input features").given().at_least(1).at_most(kMostMatrixSide);
+  s.field("out", &Config::out, "output features over all ranks")
+      .given()
+      .at_least(1)
+      .at_most(kMostMatrixSide);
+  s.field("sections", &Config::sections, "sizes of fused outputs, each cut on its own")
+      .given()
+      .at_least(1)
+      .at_most(kMostMatrixSide);
   s.field("bias", &Config::bias, "add a bias").megatron("--disable-bias-linear");
   s.field("gather_output", &Config::gather_output, "all-gather the result: every rank gets all");
   s.field("init_std", &Config::init_std, "standard deviation of the initial weights")

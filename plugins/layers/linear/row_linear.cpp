@@ -1,10 +1,15 @@
 #include "row_linear.hpp"
 
+#include "tessera/bounds.hpp"
+
 namespace tessera {
 
 void RowLinear::Config::describe(Schema<Config>& s) {
-  s.field("in", &Config::in, "input features over all ranks").given().at_least(1);
-  s.field("out", &Config::out, "output features").given().at_least(1);
+  s.field("in", &Config::in, "input features over all ranks")
+      .given()
+      .at_least(1)
+      .at_most(kMostMatrixSide);
+  s.field("out", &Config::out, "output features").given().at_least(1).at_most(kMostMatrixSide);
   s.field("bias", &Config::bias, "add a bias").megatron("--disable-bias-linear");
   s.field("input_is_parallel",
           &Config::input_is_parallel,

@@ -1,5 +1,6 @@
 #include <cmath>
 
+#include "tessera/bounds.hpp"
 #include "tessera/build.hpp"
 #include "tessera/ops.hpp"
 #include "tessera/plugin.hpp"
@@ -20,14 +21,15 @@ class Mlp final : public Layer {
       s.field("hidden", &Config::hidden, "features")
           .from("model.hidden")
           .at_least(1)
-          .at_most(i64{1} << 18);
+          .at_most(kMostFeatures);
       s.field("ffn", &Config::ffn, "inner features; \"auto\": 4 × hidden")
           .at_least(1)
-          .at_most(i64{1} << 20)
+          .at_most(kMostInnerFeatures)
           .megatron("--ffn-hidden-size");
       s.field("layers", &Config::layers, "scales the initial output weights")
           .from("model.layers")
-          .at_least(1);
+          .at_least(1)
+          .at_most(kMostLayers);
       s.field("init_std", &Config::init_std, "standard deviation of the initial weights")
           .from("model.init_std")
           .at_least(0);

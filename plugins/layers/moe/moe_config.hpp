@@ -1,6 +1,7 @@
 #pragma once
 #include <string>
 
+#include "tessera/bounds.hpp"
 #include "tessera/dispatcher.hpp"
 #include "tessera/plugin.hpp"
 #include "tessera/router.hpp"
@@ -22,23 +23,29 @@ struct MoeConfig {
   Component<Router> router{"top_k", {}};
   Component<TokenDispatcher> dispatcher{"alltoall", {}};
   static void describe(Schema<MoeConfig>& s) {
-    s.field("hidden", &MoeConfig::hidden, "features").from("model.hidden").at_least(1);
+    s.field("hidden", &MoeConfig::hidden, "features")
+        .from("model.hidden")
+        .at_least(1)
+        .at_most(kMostFeatures);
     s.field("layers", &MoeConfig::layers, "scales the initial output weights")
         .from("model.layers")
-        .at_least(1);
+        .at_least(1)
+        .at_most(kMostLayers);
     s.field("experts", &MoeConfig::experts, "experts of the layer, cut over parallel.expert ranks")
         .required()
         .at_least(1)
+        .at_most(kMostExperts)
         .megatron("--num-experts");
     s.field("top_k", &MoeConfig::top_k, "experts that a token goes to")
         .at_least(1)
+        .at_most(kMostExperts)
         .megatron("--moe-router-topk");
     s.field("ffn",
             &MoeConfig::ffn,
             "inner features of an expert, cut over parallel.expert_tensor ranks; \"auto\": 4 × "
             "hidden")
         .at_least(1)
-        .at_most(i64{1} << 20)
+        .at_most(kMostInnerFeatures)
         .megatron("--moe-ffn-hidden-size");
     s.field("activation",
             &MoeConfig::activation,
@@ -83,7 +90,7 @@ struct MoeConfig {
             "inner features of an MLP that every token goes through too, cut over "
             "parallel.tensor ranks; 0: none")
         .at_least(0)
-        .at_most(i64{1} << 20)
+        .at_most(kMostInnerFeatures)
         .megatron("--moe-shared-expert-intermediate-size");
     s.field("shared_gate",
             &MoeConfig::shared_gate,

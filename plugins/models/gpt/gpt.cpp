@@ -1,18 +1,9 @@
 #include "block_kinds.hpp"
+#include "tessera/bounds.hpp"
 #include "tessera/model.hpp"
 #include "tessera/plugin.hpp"
 
 namespace tessera {
-
-namespace {
-
-// Far beyond any model, and still such that the bytes of a whole model, its optimizer state
-// included, are a 64-bit number.
-constexpr i64 kMostFeatures = i64{1} << 18;
-constexpr i64 kMostPositions = i64{1} << 24;
-constexpr i64 kMostEntries = i64{1} << 24;
-
-}  // namespace
 
 /// GPT: embedding, a row of blocks of one kind or several, head.
 class Gpt final : public Model {
@@ -32,7 +23,7 @@ class Gpt final : public Model {
       s.field("layers", &Config::layers, "transformer blocks")
           .required()
           .at_least(1)
-          .at_most(10000)
+          .at_most(kMostLayers)
           .megatron("--num-layers");
       s.field("hidden", &Config::hidden, "features of a position")
           .required()
@@ -51,7 +42,7 @@ class Gpt final : public Model {
           .megatron("--max-position-embeddings");
       s.field("vocab", &Config::vocab, "entries of the vocabulary; \"auto\": the tokenizer's")
           .at_least(1)
-          .at_most(kMostEntries)
+          .at_most(kMostVocabulary)
           .megatron("--vocab-size");
       s.field("vocab_multiple",
               &Config::vocab_multiple,

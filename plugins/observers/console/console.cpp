@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "human.hpp"
+#include "tessera/bounds.hpp"
 #include "tessera/json.hpp"
 
 namespace tessera {
@@ -26,6 +27,7 @@ void Console::Config::describe(Schema<Config>& s) {
           "steps between lines; the first and the last step are printed too; with JSON output "
           "every step is printed")
       .at_least(1)
+      .at_most(kMostSteps)
       .megatron("--log-interval");
 }
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "run_folder.hpp"
+#include "tessera/bounds.hpp"
 #include "tessera/error.hpp"
 #include "tessera/log.hpp"
 
@@ -14,7 +15,8 @@ void Plot::Config::describe(Schema<Config>& s) {
   s.field("every_steps",
           &Config::every_steps,
           "steps between drawings; validations, checkpoints and the end draw too")
-      .at_least(1);
+      .at_least(1)
+      .at_most(kMostSteps);
 }
 
 void Plot::on(const RunStart& start) {

@@ -1,6 +1,7 @@
 #pragma once
 #include <vector>
 
+#include "tessera/bounds.hpp"
 #include "tessera/observer.hpp"
 #include "tessera/schema.hpp"
 
@@ -16,6 +17,7 @@ class TraceWriter final : public Observer {
       s.field("steps", &Config::steps, "first and last step that are recorded, as [10, 12]")
           .range()
           .at_least(1)
+          .at_most(kMostSteps)
           .required();
     }
   };

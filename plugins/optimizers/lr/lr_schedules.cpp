@@ -3,6 +3,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "tessera/bounds.hpp"
 #include "tessera/error.hpp"
 
 namespace tessera {
@@ -15,6 +16,7 @@ void describe_rise(Schema<Config>& s) {
           &Config::warmup_steps,
           "updates over which the rate rises linearly from 0 to peak")
       .at_least(0)
+      .at_most(kMostSteps)
       .megatron("--lr-warmup-iters");
 }
 
@@ -33,6 +35,7 @@ void LrConfig::describe(Schema<LrConfig>& s) {
           &LrConfig::decay_steps,
           "update, counted from the start of the run, at which min is reached; auto: the last one")
       .at_least(1)
+      .at_most(kMostSteps)
       .megatron("--lr-decay-iters");
 }
 

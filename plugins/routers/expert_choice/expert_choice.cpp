@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "tessera/bounds.hpp"
 #include "tessera/error.hpp"
 #include "tessera/moe_ops.hpp"
 #include "tessera/plugin.hpp"
@@ -17,9 +18,15 @@ class ExpertChoice final : public Router {
     i64 hidden = 0, experts = 0, top_k = 0;
     double init_std = 0.02;
     static void describe(Schema<Config>& s) {
-      s.field("hidden", &Config::hidden, "features").given();
-      s.field("experts", &Config::experts, "experts of the layer").given();
-      s.field("top_k", &Config::top_k, "experts that a token has on average").given();
+      s.field("hidden", &Config::hidden, "features").given().at_least(1).at_most(kMostFeatures);
+      s.field("experts", &Config::experts, "experts of the layer")
+          .given()
+          .at_least(1)
+          .at_most(kMostExperts);
+      s.field("top_k", &Config::top_k, "experts that a token has on average")
+          .given()
+          .at_least(1)
+          .at_most(kMostExperts);
       s.field("init_std", &Config::init_std, "standard deviation of the initial weights")
           .from("model.init_std")
           .at_least(0);

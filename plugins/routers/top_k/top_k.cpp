@@ -2,6 +2,7 @@
 
 #include "balancing_bias.hpp"
 #include "jittered_input.hpp"
+#include "tessera/bounds.hpp"
 #include "tessera/plugin.hpp"
 #include "tessera/router.hpp"
 
@@ -28,9 +29,15 @@ class TopKRouter final : public Router {
     i64 groups = 1, group_top_k = 1;
     double scale = 1, jitter = 0, bias_rate = 0, init_std = 0.02;
     static void describe(Schema<Config>& s) {
-      s.field("hidden", &Config::hidden, "features").given();
-      s.field("experts", &Config::experts, "experts of the layer").given();
-      s.field("top_k", &Config::top_k, "experts that a token chooses").given();
+      s.field("hidden", &Config::hidden, "features").given().at_least(1).at_most(kMostFeatures);
+      s.field("experts", &Config::experts, "experts of the layer")
+          .given()
+          .at_least(1)
+          .at_most(kMostExperts);
+      s.field("top_k", &Config::top_k, "experts that a token chooses")
+          .given()
+          .at_least(1)
+          .at_most(kMostExperts);
       s.field("score",
               &Config::score,
               "weights of the chosen experts: softmax over them; softmax over all, before the "
@@ -42,9 +49,11 @@ class TopKRouter final : public Router {
               &Config::groups,
               "equal groups of experts; a token chooses within its best groups")
           .at_least(1)
+          .at_most(kMostExperts)
           .megatron("--moe-router-num-groups");
       s.field("group_top_k", &Config::group_top_k, "groups that a token chooses within")
           .at_least(1)
+          .at_most(kMostExperts)
           .megatron("--moe-router-group-topk");
       s.field("scale", &Config::scale, "times the weights")
           .above(0)

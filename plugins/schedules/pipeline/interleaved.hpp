@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "steady.hpp"
+#include "tessera/bounds.hpp"
 #include "tessera/error.hpp"
 
 namespace tessera {
@@ -10,7 +11,6 @@ namespace tessera {
 /// the second, …, then the next group.
 class Interleaved final : public PipelineSchedule {
  public:
-  static constexpr i64 kMostMicrobatches = i64{1} << 30;
   struct Config {
     i64 chunks = 2;
     Auto<i64> microbatch_group;
@@ -18,14 +18,14 @@ class Interleaved final : public PipelineSchedule {
     static void describe(Schema<Config>& s) {
       s.field("chunks", &Config::chunks, "model chunks (virtual stages) on each rank")
           .at_least(1)
-          .at_most(10000)
+          .at_most(kMostLayers)
           .megatron("--num-virtual-stages-per-pipeline-rank");
       s.field("microbatch_group",
               &Config::microbatch_group,
               "microbatches in a row through one chunk, at most those of a step; \"auto\": "
               "parallel.pipeline")
           .at_least(1)
-          .at_most(kMostMicrobatches)
+          .at_most(kMostSequences)
           .megatron("--microbatch-group-size-per-virtual-pipeline-stage");
       describe_overlap(s);
     }
