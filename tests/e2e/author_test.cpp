@@ -1,4 +1,4 @@
-// What the author of a plugin meets before it runs: `tessera new`, and the compiler's first error.
+// What the author of a plugin meets before it runs: `tessera new`, and the compiler's error.
 #include <gmock/gmock.h>
 
 #include <fstream>
@@ -176,8 +176,8 @@ TEST(ConfigCheck, FindsARuleWithoutAKernelOnTheDevice) {
                         "parameters: the device \"cpu\" has no operation \"test.halve\""));
 }
 
-// The first line of the compiler's output that is an error; empty when it compiles.
-std::string first_error(const std::vector<std::string>& definitions) {
+// The lines of the compiler's output that are errors.
+std::vector<std::string> errors_of(const std::vector<std::string>& definitions) {
   std::vector<std::string> command = {testing::cached("CMAKE_CXX_COMPILER"),
                                       "-std=c++20",
                                       "-fsyntax-only",
@@ -186,33 +186,65 @@ std::string first_error(const std::vector<std::string>& definitions) {
                                       TESSERA_SOURCE_DIR "/tests/e2e/fixtures/wrong_component.cpp"};
   for (const std::string& definition : definitions) command.push_back("-D" + definition);
   const ProcessResult result = run_process(command);
+  std::vector<std::string> errors;
   std::istringstream lines(result.err);
   for (std::string line; std::getline(lines, line);) {
-    if (line.find("error: ") != std::string::npos) return line;
+    if (line.find("error: ") != std::string::npos) errors.push_back(line);
   }
-  EXPECT_EQ(result.exit_code, 0) << result.err;
-  return {};
+  EXPECT_EQ(result.exit_code == 0, errors.empty()) << result.err;
+  return errors;
 }
 
+TEST(WrongComponent, IsNoneWhereEachMemberIsRight) {
+  for (const std::string right : {"with_field", "with_slot", "with_tables", "with_variants"}) {
+    EXPECT_THAT(errors_of({"MISTAKE=" + right}), ::testing::IsEmpty());
+  }
+}
+
+// One error and no other: what follows from the mistake is not compiled.
 TEST(WrongComponent, IsOneSentence) {
-  EXPECT_EQ(first_error({"MISTAKE=with_field"}), "");
-  EXPECT_EQ(first_error({"MISTAKE=with_slot", "SLOT=Tokenizer"}), "");
-  const std::vector<std::pair<std::string, std::string>> sentences = {
+  const auto is_only = [](const std::vector<std::string>& definitions, const char* sentence) {
+    EXPECT_THAT(errors_of(definitions), ::testing::ElementsAre(HasSubstr(sentence)))
+        << ::testing::PrintToString(definitions);
+  };
+  const std::vector<std::pair<std::string, const char*>> classes = {
       {"no_constructor", "T needs a public constructor `T(const Config&, Arguments&)`"},
       {"no_config", "T needs a public nested `struct Config`, or `using Config = NoConfig;`"},
+      {"no_default", "T::Config must be default constructible"},
       {"no_describe", "T::Config needs `static void describe(Schema<Config>& s)`"},
       {"no_decode", "T leaves a pure virtual function of Kind without an override"},
       {"another_kind", "T must derive publicly from Kind"},
+      {"private_kind", "T must derive publicly from Kind"},
+      {"nothing", "T must derive publicly from Kind"},
   };
-  for (const auto& [mistake, sentence] : sentences) {
-    EXPECT_THAT(first_error({"MISTAKE=" + mistake}), HasSubstr("add<Kind, T>: " + sentence));
+  for (const auto& [mistake, sentence] : classes) is_only({"MISTAKE=" + mistake}, sentence);
+  for (const std::string kind : {"int", "another_kind"}) {
+    is_only({"MISTAKE=another_kind", "KIND=" + kind},
+            "add<Kind, T>: Kind must be an interface of the SDK");
   }
-  for (const std::string field : {"float", "std::vector<float>", "Auto<float>"}) {
-    EXPECT_THAT(first_error({"MISTAKE=with_field", "FIELD=" + field}),
-                HasSubstr("Schema::field: a key is bool, an integer, double (not float)"));
+  for (const std::string field : {"float",
+                                  "char",
+                                  "const i64",
+                                  "std::vector<float>",
+                                  "std::vector<std::vector<i64>>",
+                                  "Auto<float>",
+                                  "Component<Tokenizer>"}) {
+    is_only({"MISTAKE=with_field", "FIELD=" + field},
+            "Schema::field: a key is bool, an integer, double (not float)");
   }
-  EXPECT_THAT(first_error({"MISTAKE=with_slot", "SLOT=int"}),
-              HasSubstr("Schema::slot: the K of Component<K> must be an interface of the SDK"));
+  for (const std::string slot : {"Component<int>", "std::string", "std::shared_ptr<Tokenizer>"}) {
+    is_only({"MISTAKE=with_slot", "SLOT=" + slot},
+            "Schema::slot: the member must be a Component<K>, and its K an interface of the SDK");
+  }
+  for (const std::string tables : {"std::map<std::string,i64>", "Size"}) {
+    is_only({"MISTAKE=with_tables", "TABLES=" + tables},
+            "Schema::tables: the member must be a std::map<std::string, Struct>");
+  }
+  for (const std::string variants :
+       {"std::map<std::string,Component<int>>", "std::map<std::string,Size>"}) {
+    is_only({"MISTAKE=with_variants", "VARIANTS=" + variants},
+            "Schema::variants: the member must be a std::map<std::string, Component<K>>");
+  }
 }
 
 }  // namespace author_test

@@ -61,33 +61,46 @@ concept Described = requires(Schema<Config>& schema) {
   Config::describe(schema);
 };
 
-/// A mistake in a class that is registered is one sentence: the compiler's first error. (A struct,
-/// because its members are looked at before the rest of the function that names it.)
-template <class K, class T>
-struct ComponentCheck {
-  static_assert(
-      requires {
-        typename K::Arguments;
-        { K::kKind } -> std::convertible_to<std::string_view>;
-      },
-      "add<Kind, T>: Kind must be an interface of the SDK (Layer, UpdateRule, Observer, ...)");
-  static_assert(std::is_base_of_v<K, T> && std::is_convertible_v<T*, K*>,
-                "add<Kind, T>: T must derive publicly from Kind");
-  static_assert(!std::is_abstract_v<T>,
-                "add<Kind, T>: T leaves a pure virtual function of Kind without an override");
-  static_assert(HasConfig<T>,
-                "add<Kind, T>: T needs a public nested `struct Config`, or `using Config = "
-                "NoConfig;` where it has no keys");
-  static_assert(std::is_default_constructible_v<typename T::Config>,
-                "add<Kind, T>: T::Config must be default constructible: the initial values of its "
-                "members are the defaults of the keys");
-  static_assert(Described<typename T::Config>,
-                "add<Kind, T>: T::Config needs `static void describe(Schema<Config>& s)`");
-  static_assert(
-      std::is_constructible_v<T, const typename T::Config&, typename K::Arguments&>,
-      "add<Kind, T>: T needs a public constructor `T(const Config&, Arguments&)` with the "
-      "Arguments of Kind (of Layer and Module: BuildContext)");
+template <class K>
+concept Registrable = ComponentKind<K> && requires {
+  typename K::Arguments;
 };
+
+/// Whether T can be registered as a K. If not, the compiler's only error is the sentence of the
+/// first mistake: add() instantiates nothing of T.
+template <class K, class T>
+constexpr bool check_component() {
+  if constexpr (!Registrable<K>) {
+    static_assert(
+        Registrable<K>,
+        "add<Kind, T>: Kind must be an interface of the SDK (Layer, UpdateRule, Observer, ...)");
+  } else if constexpr (!std::derived_from<T, K>) {
+    static_assert(std::derived_from<T, K>, "add<Kind, T>: T must derive publicly from Kind");
+  } else if constexpr (std::is_abstract_v<T>) {
+    static_assert(!std::is_abstract_v<T>,
+                  "add<Kind, T>: T leaves a pure virtual function of Kind without an override");
+  } else if constexpr (!HasConfig<T>) {
+    static_assert(HasConfig<T>,
+                  "add<Kind, T>: T needs a public nested `struct Config`, or `using Config = "
+                  "NoConfig;` where it has no keys");
+  } else if constexpr (!std::is_default_constructible_v<typename T::Config>) {
+    static_assert(std::is_default_constructible_v<typename T::Config>,
+                  "add<Kind, T>: T::Config must be default constructible: the initial values of "
+                  "its members are the defaults of the keys");
+  } else if constexpr (!Described<typename T::Config>) {
+    static_assert(Described<typename T::Config>,
+                  "add<Kind, T>: T::Config needs `static void describe(Schema<Config>& s)`");
+  } else if constexpr (!std::is_constructible_v<T,
+                                                const typename T::Config&,
+                                                typename K::Arguments&>) {
+    static_assert(std::is_constructible_v<T, const typename T::Config&, typename K::Arguments&>,
+                  "add<Kind, T>: T needs a public constructor `T(const Config&, Arguments&)` with "
+                  "the Arguments of Kind (of Layer and Module: BuildContext)");
+  } else {
+    return true;
+  }
+  return false;
+}
 }  // namespace detail
 
 /// Handed to a plugin's register function; everything a plugin brings goes through it. Called on
@@ -101,7 +114,20 @@ class TESSERA_API Registrar {
   /// `T(const Config&, K::Arguments&)`.
   template <class K, class T>
   void add(std::string_view type, std::string_view doc) {
-    static_assert(sizeof(detail::ComponentCheck<K, T>) > 0);
+    if constexpr (detail::check_component<K, T>()) add_component(component_info<K, T>(type, doc));
+  }
+
+  /// Registers a kernel for an operation on a device. `device` is a device's name, or a kind of
+  /// memory: "host" means every device whose memory the CPU addresses (reference, cpu), and none
+  /// else.
+  virtual void add_kernel(std::string_view device, Kernel kernel) = 0;
+
+ protected:
+  virtual void add_component(ComponentInfo info) = 0;
+
+ private:
+  template <class K, class T>
+  static ComponentInfo component_info(std::string_view type, std::string_view doc) {
     using Config = typename T::Config;
     ComponentInfo info;
     info.kind = K::kKind;
@@ -122,16 +148,8 @@ class TESSERA_API Registrar {
     }
     if constexpr (requires { T::kShardsReplicas; }) info.shards_replicas = T::kShardsReplicas;
     if constexpr (requires { T::kWholeParameters; }) info.whole_parameters = T::kWholeParameters;
-    add_component(std::move(info));
+    return info;
   }
-
-  /// Registers a kernel for an operation on a device. `device` is a device's name, or a kind of
-  /// memory: "host" means every device whose memory the CPU addresses (reference, cpu), and none
-  /// else.
-  virtual void add_kernel(std::string_view device, Kernel kernel) = 0;
-
- protected:
-  virtual void add_component(ComponentInfo info) = 0;
 };
 
 }  // namespace tessera

@@ -6,10 +6,11 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
-#include "tessera/error.hpp"
+#include "tessera/field_traits.hpp"
 #include "tessera/value.hpp"
 
 namespace tessera {
@@ -22,12 +23,6 @@ struct Component {
   std::string type;
   std::string path = {};
 };
-
-/// A value or a word, usually "auto" (no value). `Auto<i64> ranks;` starts as the word.
-template <class T>
-using Auto = std::optional<T>;
-
-enum class FieldType : u8 { boolean, integer, number, string, array, component, tables, variants };
 
 /// What is known of one configuration key. Written through Schema<T>; read by the parser, by
 /// `plugins show`, by `config check`. Everything in it is plain data of libtessera's heap.
@@ -93,61 +88,36 @@ class TESSERA_API FieldBuilder {
   FieldSpec& spec_;
 };
 
+template <class T>
+class Schema;
+
 namespace detail {
-TESSERA_API Value::Array array_of(const Value& value);
+/// K is an interface of the SDK: what a slot holds, and what a class is registered as.
+template <class K>
+concept ComponentKind = requires {
+  { K::kKind } -> std::convertible_to<std::string_view>;
+};
+/// The K of a Component<K>; void where M is none.
 template <class M>
-struct FieldTraits;
-template <>
-struct FieldTraits<bool> {
-  static constexpr FieldType kType = FieldType::boolean;
-  static Value to(bool v) { return v; }
-  static bool from(const Value& v) { return std::get<bool>(v.data); }
+struct SlotKind {
+  using Type = void;
 };
-template <std::integral M>
-requires(!std::same_as<M, bool>) struct FieldTraits<M> {
-  static constexpr FieldType kType = FieldType::integer;
-  static Value to(M v) { return static_cast<i64>(v); }
-  static M from(const Value& v) {
-    const i64 integer = std::get<i64>(v.data);
-    if (!std::in_range<M>(integer)) fail_config("{} is out of range", integer);
-    return static_cast<M>(integer);
-  }
+template <class K>
+struct SlotKind<Component<K>> {
+  using Type = K;
 };
-template <>
-struct FieldTraits<double> {
-  static constexpr FieldType kType = FieldType::number;
-  static Value to(double v) { return v; }
-  static double from(const Value& v) { return std::get<double>(v.data); }
-};
-template <>
-struct FieldTraits<std::string> {
-  static constexpr FieldType kType = FieldType::string;
-  static Value to(const std::string& v) { return v; }
-  static std::string from(const Value& v) { return std::get<std::string>(v.data); }
-};
+/// The E of a std::map<std::string, E>; void where M is none.
 template <class M>
-concept FieldValue = requires {
-  FieldTraits<M>::kType;
+struct NamedType {
+  using Type = void;
 };
-template <FieldValue E>
-struct FieldTraits<std::vector<E>> {
-  static constexpr FieldType kType = FieldType::array;
-  static Value to(const std::vector<E>& v) {
-    Value::Array out;
-    for (const E& e : v) out.push_back(FieldTraits<E>::to(e));
-    return out;
-  }
-  static std::vector<E> from(const Value& v) {
-    std::vector<E> out;
-    for (const Value& e : array_of(v)) out.push_back(FieldTraits<E>::from(e));
-    return out;
-  }
+template <class E>
+struct NamedType<std::map<std::string, E>> {
+  using Type = E;
 };
-template <class M>
-struct FieldCheck {
-  static_assert(FieldValue<M>,
-                "Schema::field: a key is bool, an integer, double (not float), std::string, a "
-                "std::vector of these, or Auto<> of one; another component is a Schema::slot");
+template <class E>
+concept DescribedTable = std::is_default_constructible_v<E> && requires(Schema<E>& s) {
+  E::describe(s);
 };
 }  // namespace detail
 
@@ -167,18 +137,24 @@ struct FieldCheck {
 template <class T>
 class Schema {
  public:
+  // A member of a wrong type is one error of the compiler, a sentence that says what to write.
+
   /// bool, integers, double, std::string, std::vector of these.
   template <class M>
   FieldBuilder field(std::string_view name, M T::*member, std::string_view doc) {
-    static_assert(sizeof(detail::FieldCheck<M>) > 0);
-    FieldSpec& spec = add(name, doc, detail::FieldTraits<M>::kType);
-    if constexpr (detail::FieldTraits<M>::kType == FieldType::array) {
-      spec.element = detail::FieldTraits<typename M::value_type>::kType;
+    detail::check_field<M>();
+    FieldSpec& spec = add(name, doc, FieldType::string);
+    if constexpr (detail::FieldValue<M> && std::is_default_constructible_v<T>) {
+      using Traits = detail::FieldTraits<M>;
+      spec.type = Traits::kType;
+      if constexpr (Traits::kType == FieldType::array) {
+        spec.element = detail::FieldTraits<typename M::value_type>::kType;
+      }
+      spec.initial = Traits::to(T{}.*member);
+      spec.assign = [member](void* object, const Value& value) {
+        static_cast<T*>(object)->*member = Traits::from(value);
+      };
     }
-    spec.initial = detail::FieldTraits<M>::to(T{}.*member);
-    spec.assign = [member](void* object, const Value& value) {
-      static_cast<T*>(object)->*member = detail::FieldTraits<M>::from(value);
-    };
     return FieldBuilder(spec);
   }
 
@@ -188,75 +164,89 @@ class Schema {
                      Auto<M> T::*member,
                      std::string_view doc,
                      std::string_view word = "auto") {
-    static_assert(sizeof(detail::FieldCheck<M>) > 0);
-    FieldSpec& spec = add(name, doc, detail::FieldTraits<M>::kType);
+    detail::check_field<M>();
+    FieldSpec& spec = add(name, doc, FieldType::string);
     spec.allows_auto = true;
     spec.automatic = word;
-    const Auto<M> initial = T{}.*member;
-    spec.initial = initial ? detail::FieldTraits<M>::to(*initial) : Value(spec.automatic);
-    spec.assign = [member, automatic = spec.automatic](void* object, const Value& value) {
-      const auto* text = std::get_if<std::string>(&value.data);
-      auto& target = static_cast<T*>(object)->*member;
-      if (text != nullptr && *text == automatic) {
-        target.reset();
-      } else {
-        target = detail::FieldTraits<M>::from(value);
-      }
-    };
+    if constexpr (detail::FieldValue<M> && std::is_default_constructible_v<T>) {
+      using Traits = detail::FieldTraits<M>;
+      spec.type = Traits::kType;
+      const Auto<M> initial = T{}.*member;
+      spec.initial = initial ? Traits::to(*initial) : Value(spec.automatic);
+      spec.assign = [member, automatic = spec.automatic](void* object, const Value& value) {
+        const auto* text = std::get_if<std::string>(&value.data);
+        auto& target = static_cast<T*>(object)->*member;
+        if (text != nullptr && *text == automatic) {
+          target.reset();
+        } else {
+          target = Traits::from(value);
+        }
+      };
+    }
     return FieldBuilder(spec);
   }
 
-  /// A component slot.
-  template <class K>
-  FieldBuilder slot(std::string_view name, Component<K> T::*member, std::string_view doc) {
-    static_assert(
-        requires {
-          { K::kKind } -> std::convertible_to<std::string_view>;
-        },
-        "Schema::slot: the K of Component<K> must be an interface of the SDK (Module, Layer, ...)");
+  /// A component slot: a member `Component<K>`.
+  template <class M>
+  FieldBuilder slot(std::string_view name, M T::*member, std::string_view doc) {
+    using K = typename detail::SlotKind<M>::Type;
+    static_assert(detail::ComponentKind<K>,
+                  "Schema::slot: the member must be a Component<K>, and its K an interface of the "
+                  "SDK (Module, Layer, ...)");
     FieldSpec& spec = add(name, doc, FieldType::component);
-    spec.component_kind = K::kKind;
-    spec.initial = Value((T{}.*member).type);
-    spec.assign_component = [member](void* object, std::string type, std::string path) {
-      static_cast<T*>(object)->*member = Component<K>{std::move(type), std::move(path)};
-    };
+    if constexpr (detail::ComponentKind<K> && std::is_default_constructible_v<T>) {
+      spec.component_kind = K::kKind;
+      spec.initial = Value((T{}.*member).type);
+      spec.assign_component = [member](void* object, std::string type, std::string path) {
+        static_cast<T*>(object)->*member = Component<K>{std::move(type), std::move(path)};
+      };
+    }
     return FieldBuilder(spec);
   }
 
-  /// Named tables of one struct E (with its own describe): `[optimizer.groups.head] match = …`.
-  template <class E>
-  FieldBuilder tables(std::string_view name,
-                      std::map<std::string, E> T::*member,
-                      std::string_view doc) {
-    static_assert(
-        requires(Schema<E> & s) { E::describe(s); },
-        "Schema::tables: the tables' struct needs `static void describe(Schema<Struct>& s)`");
+  /// Named tables of one struct E (with its own describe), a member `std::map<std::string, E>`:
+  /// `[optimizer.groups.head] match = …`.
+  template <class M>
+  FieldBuilder tables(std::string_view name, M T::*member, std::string_view doc) {
+    using E = typename detail::NamedType<M>::Type;
+    static_assert(detail::DescribedTable<E>,
+                  "Schema::tables: the member must be a std::map<std::string, Struct>; the Struct "
+                  "needs `static void describe(Schema<Struct>& s)` and initial values");
     FieldSpec& spec = add(name, doc, FieldType::tables);
-    Schema<E> element;
-    E::describe(element);
-    spec.table_fields = element.fields();
-    spec.assign_table = [member, fields = element.fields()](
-                            void* object, const std::string& key, const ConfigNode& node) {
-      read_fields(fields, node, {}, &(static_cast<T*>(object)->*member)[key]);
-    };
+    if constexpr (detail::DescribedTable<E>) {
+      Schema<E> element;
+      E::describe(element);
+      spec.table_fields = element.fields();
+      spec.assign_table = [member, fields = element.fields()](
+                              void* object, const std::string& key, const ConfigNode& node) {
+        read_fields(fields, node, {}, &(static_cast<T*>(object)->*member)[key]);
+      };
+    }
     return FieldBuilder(spec);
   }
 
-  /// Named variants of the slot `of`, which was described before: `[model.blocks.NAME]` reads as
-  /// what is written for `[model.block]`, with its own keys over it. Where it chooses another type,
-  /// keys that only the former type knows do not count.
-  template <class K>
+  /// Named variants of the slot `of`, which was described before, a member
+  /// `std::map<std::string, Component<K>>`: `[model.blocks.NAME]` reads as what is written for
+  /// `[model.block]`, with its own keys over it. Where it chooses another type, keys that only the
+  /// former type knows do not count.
+  template <class M>
   FieldBuilder variants(std::string_view name,
-                        std::map<std::string, Component<K>> T::*member,
+                        M T::*member,
                         std::string_view of,
                         std::string_view doc) {
+    using K = typename detail::SlotKind<typename detail::NamedType<M>::Type>::Type;
+    static_assert(detail::ComponentKind<K>,
+                  "Schema::variants: the member must be a std::map<std::string, Component<K>>, and "
+                  "its K an interface of the SDK (Module, Layer, ...)");
     FieldSpec& spec = add(name, doc, FieldType::variants);
-    spec.component_kind = K::kKind;
     spec.variants_of = of;
-    spec.assign_variant =
-        [member](void* object, const std::string& key, std::string type, std::string path) {
-          (static_cast<T*>(object)->*member)[key] = {std::move(type), std::move(path)};
-        };
+    if constexpr (detail::ComponentKind<K>) {
+      spec.component_kind = K::kKind;
+      spec.assign_variant =
+          [member](void* object, const std::string& key, std::string type, std::string path) {
+            (static_cast<T*>(object)->*member)[key] = {std::move(type), std::move(path)};
+          };
+    }
     return FieldBuilder(spec);
   }
 
