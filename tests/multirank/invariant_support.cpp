@@ -155,15 +155,6 @@ std::string first_differs(const std::vector<double>& got,
 // One that overflows nowhere, so that all steps are taken.
 constexpr double kFixedScale = 1024;
 
-Sets in_16_bits(const Narrow& narrow) {
-  Sets sets = {fmt::format("precision.compute=\"{}\"", narrow.compute),
-               fmt::format("device.type=\"{}\"", narrow.device)};
-  if (narrow.compute == "fp16") {
-    sets.push_back(fmt::format("precision.loss_scale={}", kFixedScale));
-  }
-  return sets;
-}
-
 // The first text that says something.
 std::string first_of(std::initializer_list<std::string> texts) {
   for (const std::string& text : texts) {
@@ -173,6 +164,15 @@ std::string first_of(std::initializer_list<std::string> texts) {
 }
 
 }  // namespace
+
+Sets in_16_bits(const Narrow& narrow) {
+  Sets sets = {fmt::format("precision.compute=\"{}\"", narrow.compute),
+               fmt::format("device.type=\"{}\"", narrow.device)};
+  if (narrow.compute == "fp16") {
+    sets.push_back(fmt::format("precision.loss_scale={}", kFixedScale));
+  }
+  return sets;
+}
 
 const Training& one_rank(int steps, const Sets& model) { return trained(model, steps); }
 
