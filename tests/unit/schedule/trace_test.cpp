@@ -80,7 +80,7 @@ TEST(ScheduleTrace, HasBucketsUnderWayUpToTheirReader) {
   EXPECT_EQ(begun[0].at("name"), "Reduce bucket 0");
   EXPECT_EQ(begun[0].at("args").at("read_by"), "Step");
   EXPECT_EQ(begun[0].at("id"), done[0].at("id"));
-  const auto& posted = slices_on(events, "collective").at(0);
+  const auto posted = slices_on(events, "collective").at(0);
   EXPECT_EQ(begun[0].at("ts"), posted.at("ts"));
   for (const auto& slice : slices_on(events, "compute")) {
     if (slice.at("name") == "Step") {
