@@ -30,7 +30,7 @@ void rethrow_from_plugin(const PluginOrigin& origin,
                        origin.name,
                        origin.version,
                        origin.path.string(),
-                       place.empty() ? "" : "\n  configured ",
+                       place.empty() ? "" : ", configured ",
                        place);
   };
   // An error that was named and then told with more, such as its place in the configuration.

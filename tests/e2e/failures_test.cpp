@@ -207,7 +207,7 @@ TEST_F(Failures, AnExceptionOfALearningRateIsNamed) {
   EXPECT_THAT(
       result.err,
       AllOf(HasSubstr("it broke\n  in lr/test_broken_lr (rate) of plugin test_broken 0.1.0 ("),
-            HasSubstr("  configured at --set #")));
+            HasSubstr("), configured at --set #")));
   EXPECT_THAT(result.err, HasSubstr(": [lr]"));
 }
 

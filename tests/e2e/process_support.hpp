@@ -46,7 +46,7 @@ class Process {
              int times = 1,
              std::chrono::milliseconds limit = std::chrono::minutes(2)) const;
   /// Waits for its end. After `limit` kills it.
-  ProcessResult wait(std::chrono::milliseconds limit = std::chrono::minutes(4));
+  ProcessResult wait(std::chrono::milliseconds limit = std::chrono::minutes(12));
 
  private:
   struct Stream {
@@ -63,7 +63,7 @@ class Process {
 
 ProcessResult run_process(std::vector<std::string> command,
                           const ProcessOptions& options = {},
-                          std::chrono::milliseconds limit = std::chrono::minutes(4));
+                          std::chrono::milliseconds limit = std::chrono::minutes(12));
 
 /// Processes whose environment holds this "NAME=value"; zombies do not count.
 std::vector<pid_t> processes_with(std::string_view entry);
