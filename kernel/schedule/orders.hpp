@@ -38,7 +38,8 @@ struct Orders {
   int last_stage() const { return static_cast<int>(owners.size()) - 1; }
 };
 
-/// A pipeline under this schedule; `rank` is 0. Throws Error when the schedule has no chunks.
+/// A pipeline under this schedule; `rank` is 0. Throws Error when the schedule has no chunks,
+/// ConfigError when ranks, chunks and microbatches multiply to more than 2^24.
 PipelineShape shape_of(const PipelineSchedule& schedule,
                        int ranks,
                        i64 microbatches,

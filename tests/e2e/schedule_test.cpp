@@ -107,6 +107,18 @@ TEST(ScheduleCommand, TakesTheSchedulesOwnKeys) {
               HasSubstr("[1,1,1,2,2,2,-2,1,-2,1,-2,2,-1,2,-1,-1,-2,-2,-1,-1]"));
 }
 
+TEST(ScheduleCommand, RefusesMoreThanASchedulesNumbersCount) {
+  EXPECT_THAT(error_of({"interleaved_1f1b",
+                        "--ranks",
+                        "2",
+                        "--microbatches",
+                        "1048576",
+                        "--set",
+                        "chunks=10000"}),
+              HasSubstr("1048576 microbatches of 10000 chunks on 2 ranks: a schedule has at most "
+                        "16777216 of all ranks"));
+}
+
 TEST(ScheduleCommand, DrawsToAFile) {
   const TestFolder folder;
   const std::string file = (folder.path() / "schedule.svg").string();
