@@ -36,6 +36,7 @@ Event Recorder::mark() { return device_.record(device_.stream(), Timing::yes); }
 void Recorder::begin(i64 step) {
   step_ = step;
   marks_.clear();
+  memory_.clear();
   memory_.reserve(marks_.capacity());
   first_ = {};
   whole_ = {};

@@ -50,6 +50,7 @@ void lion(const LionArgs& args) {
 void LionArgs::infer(LionArgs& args) {
   require(args.main.dtype == DType::fp32 || args.main.dtype == DType::fp64,
           "lion: needs precision.main = \"fp32\" or \"fp64\"");
+  require(args.momentum.dtype != DType::fp16, "lion: the state of an update rule cannot be fp16");
 }
 
 Kernel lion_kernel() { return make_kernel<LionArgs>(&lion, kFloatingDTypes); }

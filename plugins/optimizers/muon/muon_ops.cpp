@@ -103,7 +103,10 @@ void apply(const MuonApplyArgs& args) {
 
 }  // namespace
 
-void MuonMomentumArgs::infer(MuonMomentumArgs&) {}
+void MuonMomentumArgs::infer(MuonMomentumArgs& args) {
+  require(
+      args.momentum.dtype != DType::fp16, "{}: the state of an update rule cannot be fp16", kName);
+}
 
 void MuonNormalizeArgs::infer(MuonNormalizeArgs&) {}
 
