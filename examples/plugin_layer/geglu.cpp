@@ -58,13 +58,11 @@ class Geglu final : public Layer {
 
   std::vector<Phase> phases() override {
     return {{.scope = "mlp", .incremental = true, .run = [this](Context& cx, Bundle& bundle) {
-               // Every rank of the tensor group holds some rows of gate and up, so each needs x
-               // whole. `down` sums their parts and leaves the region.
-               const Tensor x = region_.enter(cx, bundle[hidden_]);
+               const Tensor x = region_.enter(cx, bundle[hidden_]);  // whole: ranks share features
                bundle[hidden_] = {};
                const Tensor gate = ops::gelu(cx, ops::linear(cx, x, *gate_, nullptr));
                const Tensor up = ops::linear(cx, x, *up_, nullptr);
-               bundle[hidden_] = (*down_)(cx, ops::multiply(cx, gate, up));
+               bundle[hidden_] = (*down_)(cx, ops::multiply(cx, gate, up));  // sums, and leaves
              }}};
   }
 

@@ -14,8 +14,10 @@ namespace tessera {
 namespace {
 
 using JsonTree = nlohmann::json;
-// The first format has one checksum for each slice.
-constexpr std::string_view kFormat = "tessera-checkpoint-2", kFirstFormat = "tessera-checkpoint-1";
+// The first format has one checksum for each slice, the second one for each band.
+constexpr std::string_view kFormats[] = {
+    "tessera-checkpoint-1", "tessera-checkpoint-2", "tessera-checkpoint-3"};
+constexpr std::string_view kFormat = kFormats[2];
 
 // The safetensors names of our dtypes.
 constexpr std::pair<std::string_view, std::string_view> kDtypes[] = {{"fp64", "F64"},
@@ -54,6 +56,10 @@ JsonTree to_json(const StoredSlice& slice) {
     return json;
   }
   json["block_rows"] = slice.block_rows;
+  if (slice.block_columns != 0) {
+    json["column_dim"] = slice.column_dim;
+    json["block_columns"] = slice.block_columns;
+  }
   for (const u64 checksum : slice.checksums) json["checksums"].push_back(hex(checksum));
   return json;
 }
@@ -97,6 +103,25 @@ bool plain_file_name(const std::string& name) {
   return !name.empty() && name[0] != '.' && name.find('/') == std::string::npos;
 }
 
+// How many blocks the slice has; none if the numbers that say it make no sense.
+std::optional<i64> count_blocks(const StoredSlice& slice) {
+  constexpr i64 kMost = i64{1} << 30;
+  i64 blocks = 1;
+  const auto divide = [&](i64 dim, i64 entries) {
+    if (dim < 0 || dim >= static_cast<i64>(slice.where.shape.size()) || entries <= 0) return false;
+    const i64 size = slice.where.shape[static_cast<std::size_t>(dim)];
+    if (size <= 0 || (size - 1) / entries >= kMost) return false;
+    blocks *= (size - 1) / entries + 1;
+    return true;
+  };
+  if (slice.block_rows != 0 && !divide(0, slice.block_rows)) return {};
+  if (slice.block_columns != 0 &&
+      (slice.column_dim == 0 || !divide(slice.column_dim, slice.block_columns))) {
+    return {};
+  }
+  return blocks;
+}
+
 StoredSlice slice_from(const JsonTree& json, std::size_t rank) {
   StoredSlice slice;
   slice.file = json.at("file");
@@ -108,6 +133,11 @@ StoredSlice slice_from(const JsonTree& json, std::size_t rank) {
   };
   if (const auto rows = json.find("block_rows"); rows != json.end()) {
     slice.block_rows = whole_number(*rows);
+    if (const auto columns = json.find("block_columns"); columns != json.end()) {
+      const i64 dim = whole_number(json.at("column_dim"));
+      slice.column_dim = static_cast<int>(std::clamp<i64>(dim, -1, kMaxRank));
+      slice.block_columns = whole_number(*columns);
+    }
     for (const JsonTree& sum : json.at("checksums")) add(sum);
   } else {
     add(json.at("checksum"));
@@ -122,10 +152,7 @@ StoredSlice slice_from(const JsonTree& json, std::size_t rank) {
             begin);
   }
   require(plain_file_name(slice.file), "\"{}\" is no name of a file", slice.file);
-  const bool cut = slice.block_rows != 0;
-  const i64 rows = cut && rank > 0 ? slice.where.shape[0] : 1, each = cut ? slice.block_rows : 1;
-  require((!cut || rank > 0) && each > 0 && rows > 0 &&
-              static_cast<i64>(slice.checksums.size()) == (rows - 1) / each + 1,
+  require(count_blocks(slice) == static_cast<i64>(slice.checksums.size()),
           "slice \"{}\" has another number of checksums than blocks",
           slice.key);
   return slice;
@@ -214,7 +241,7 @@ std::string CheckpointIndex::to_json() const {
 CheckpointIndex CheckpointIndex::from_json(const std::string& text, const std::string& source) {
   return reading(source, [&] {
     JsonTree json = parse_object(text);
-    require(json.at("format") == kFormat || json.at("format") == kFirstFormat,
+    require(std::ranges::find(kFormats, json.at("format")) != std::end(kFormats),
             "it has format {}, this version reads \"{}\"",
             json.at("format").dump(),
             kFormat);

@@ -46,19 +46,28 @@ struct Rectangle {
   std::string text() const;
 };
 
-/// A rectangle as a file holds it. A large one is checked in blocks, so that a rank that needs some
-/// of its rows reads only these: each block has a checksum of its own.
+/// A rectangle as a file holds it, in row-major order. A large one is divided into bands of rows,
+/// and a band of a tensor whose columns may be cut into blocks of columns. Each block has a
+/// checksum of its own, so that a rank reads what it needs and little else.
 struct StoredSlice {
   std::string file, key;  ///< key: the tensor's name inside the safetensors file
   Rectangle where;
-  std::vector<u64> checksums;  ///< XXH3 of the bytes of each block
-  i64 block_rows = 0;          ///< entries along the first dimension of a block; 0: one block
-  /// The blocks as rectangles of the tensor, in the order of their bytes.
+  std::vector<u64> checksums;  ///< XXH3 of each block, whose elements are taken in row-major order
+  i64 block_rows = 0;          ///< entries of a band along the first dimension; 0: one block in all
+  int column_dim = 0;          ///< along it a band is divided further; never the first
+  i64 block_columns = 0;       ///< entries of a block along `column_dim`; 0: a band is one block
+
+  /// Divides it, where an element has `bytes` bytes and a layout may cut the tensor along
+  /// `column_dim` (0: along its rows only). A band has at least 64 KiB; there are at most 128
+  /// bands, or 32 of up to eight blocks, of which a row has at least 512 bytes.
+  void divide(i64 bytes, int column_dim);
+  /// Rectangles of the tensor, in the order of their bytes.
+  std::vector<Rectangle> bands() const;
+  /// The blocks of a band, in the order of `column_dim`.
+  std::vector<Rectangle> blocks(const Rectangle& band) const;
+  /// The blocks of all bands, in the order of the checksums.
   std::vector<Rectangle> blocks() const;
 };
-/// How many rows the blocks of a slice have, where an element has `bytes` bytes; 0: one block. A
-/// block has at least 64 KiB, and a slice has at most 128 blocks.
-i64 block_rows_of(const Rectangle& slice, i64 bytes);
 
 struct StoredTensor {
   std::string dtype;  ///< "fp32"

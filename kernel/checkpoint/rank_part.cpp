@@ -106,42 +106,44 @@ struct RankPart::File {
   std::vector<std::size_t> tensors;  // as they follow each other
   std::optional<SafetensorsWriter> out;
   CheckpointIndex part;
-  HostBytes memory = {}, block = {};
+  HostBytes memory = {}, band = {}, block = {};
 
-  // Checks and sums each block while it is in the cache.
+  // Checks and sums each band while it is in the cache.
   void write_slice(const CheckpointTensor& tensor,
                    const LocalSlice& slice,
                    std::span<const std::byte> values,
                    const ByteSink& sink) {
     const i64 element = dtype_size(tensor.tensor.dtype());
     StoredSlice stored{name, entry_of(tensor, slice.where).key, slice.where, {}};
-    stored.block_rows = block_rows_of(slice.where, element);
-    for (const Rectangle& where : stored.blocks()) {
+    stored.divide(element, tensor.of->layout.column_dim());
+    const std::vector<i64> sizes = sizes_of(tensor.of->local);
+    for (const Rectangle& where : stored.bands()) {
       std::vector<i64> begin = slice.local_begin;
       for (std::size_t d = 0; d < begin.size(); ++d)
         begin[d] += where.begin[d] - slice.where.begin[d];
-      const std::vector<i64> sizes = sizes_of(tensor.of->local);
       std::span<const std::byte> bytes =
           one_piece(values, sizes, begin, where.shape, element, tensor.range.begin);
       if (bytes.empty()) {
-        block.resize(static_cast<std::size_t>(where.elements() * element));
+        band.resize(static_cast<std::size_t>(where.elements() * element));
         copy_block(values,
                    sizes,
                    begin,
-                   block,
+                   band,
                    where.shape,
                    std::vector<i64>(where.shape.size(), 0),
                    where.shape,
                    element,
                    tensor.range.begin);
-        bytes = block;
+        bytes = band;
       }
       // A run that went on from such values could only fail again, and an older checkpoint would be
       // removed for them.
       require(all_finite(tensor.tensor.dtype(), bytes),
               "\"{}\" has values that are not finite: the run has diverged",
               tensor.name);
-      stored.checksums.push_back(hash64(bytes));
+      for (const Rectangle& part : stored.blocks(where)) {
+        stored.checksums.push_back(hash64(block_of(bytes, where, part, element, block)));
+      }
       sink(bytes);
     }
     StoredTensor& of = part.tensors[tensor.name];

@@ -31,26 +31,66 @@ std::string Rectangle::text() const {
   return "[" + text + "]";
 }
 
-std::vector<Rectangle> StoredSlice::blocks() const {
-  if (block_rows == 0) return {where};
-  std::vector<Rectangle> blocks;
-  for (i64 row = 0; row < where.shape[0]; row += block_rows) {
-    Rectangle block = where;
-    block.begin[0] += row;
-    block.shape[0] = std::min(block_rows, where.shape[0] - row);
-    blocks.push_back(std::move(block));
+namespace {
+
+// Parts of `whole` along a dimension, of `entries` each; the last one may have fewer.
+std::vector<Rectangle> parts_along(const Rectangle& whole, std::size_t dim, i64 entries) {
+  std::vector<Rectangle> parts;
+  for (i64 at = 0; at < whole.shape[dim]; at += entries) {
+    Rectangle part = whole;
+    part.begin[dim] += at;
+    part.shape[dim] = std::min(entries, whole.shape[dim] - at);
+    parts.push_back(std::move(part));
   }
-  return blocks;
+  return parts;
 }
 
-// A power of two, so that the shares of a dimension that ranks hold are mostly whole blocks.
-i64 block_rows_of(const Rectangle& slice, i64 bytes) {
-  constexpr i64 kLeastBytes = 64 * 1024, kMostBlocks = 128;
-  if (slice.shape.empty() || slice.empty()) return 0;
-  const i64 rows = slice.shape[0], row = slice.elements() / rows * bytes;
-  const i64 least = std::max((kLeastBytes + row - 1) / row, (rows + kMostBlocks - 1) / kMostBlocks);
-  const auto block = static_cast<i64>(std::bit_ceil(static_cast<u64>(least)));
-  return block < rows ? block : 0;
+i64 ceil_divide(i64 a, i64 b) { return (a + b - 1) / b; }
+
+}  // namespace
+
+std::vector<Rectangle> StoredSlice::bands() const {
+  if (block_rows == 0) return {where};
+  return parts_along(where, 0, block_rows);
+}
+
+std::vector<Rectangle> StoredSlice::blocks(const Rectangle& band) const {
+  if (block_columns == 0) return {band};
+  return parts_along(band, static_cast<std::size_t>(column_dim), block_columns);
+}
+
+std::vector<Rectangle> StoredSlice::blocks() const {
+  std::vector<Rectangle> all;
+  for (const Rectangle& band : bands()) {
+    for (Rectangle& block : blocks(band)) all.push_back(std::move(block));
+  }
+  return all;
+}
+
+void StoredSlice::divide(i64 bytes, int dim) {
+  constexpr i64 kLeastBandBytes = 64 * 1024, kMostBands = 128, kMostBandsOfBlocks = 32;
+  constexpr i64 kLeastRowBytes = 512, kMostColumns = 8;
+  block_rows = block_columns = 0;
+  column_dim = 0;
+  if (where.shape.empty() || where.empty()) return;
+  const i64 rows = where.shape[0], row = where.elements() / rows * bytes;
+  if (rows * row <= kLeastBandBytes) return;
+  if (dim > 0) {
+    const auto d = static_cast<std::size_t>(dim);
+    i64 entry = bytes;  // bytes that lie together in one entry along `dim`
+    for (std::size_t i = d + 1; i < where.shape.size(); ++i) entry *= where.shape[i];
+    const i64 columns =
+        std::max(ceil_divide(where.shape[d], kMostColumns), ceil_divide(kLeastRowBytes, entry));
+    if (columns < where.shape[d]) {
+      column_dim = dim;
+      block_columns = columns;
+    }
+  }
+  // A power of two, so that the shares of a dimension that ranks hold are mostly whole bands.
+  const i64 most = block_columns > 0 ? kMostBandsOfBlocks : kMostBands;
+  const i64 least = std::max(ceil_divide(kLeastBandBytes, row), ceil_divide(rows, most));
+  block_rows = std::min(static_cast<i64>(std::bit_ceil(static_cast<u64>(least))), rows);
+  if (block_rows == rows && block_columns == 0) block_rows = 0;
 }
 
 void CheckpointIndex::merge(const CheckpointIndex& part) {

@@ -1,5 +1,6 @@
 #include "kernel/checkpoint/slices.hpp"
 
+#include <algorithm>
 #include <cstring>
 
 #include "tessera/error.hpp"
@@ -93,6 +94,29 @@ std::vector<LocalSlice> local_slices(const ParameterLayout& layout, const FlatRa
   return out;
 }
 
+void each_run(const std::vector<i64>& sizes,
+              const std::vector<i64>& begin,
+              const std::vector<i64>& shape,
+              const std::function<void(i64 first, i64 count)>& run) {
+  if (std::ranges::find(shape, 0) != shape.end()) return;
+  std::size_t outer = shape.size();  // dimensions before it are walked through
+  i64 count = 1;
+  while (outer > 0 && (outer == shape.size() || shape[outer] == sizes[outer])) {
+    count *= shape[--outer];
+  }
+  std::vector<i64> index(outer, 0);
+  while (true) {
+    i64 first = 0;
+    for (std::size_t d = 0; d < shape.size(); ++d) {
+      first = first * sizes[d] + begin[d] + (d < outer ? index[d] : 0);
+    }
+    run(first, count);
+    std::size_t d = outer;
+    while (d > 0 && ++index[d - 1] == shape[d - 1]) index[--d] = 0;
+    if (d == 0) return;
+  }
+}
+
 void copy_block(std::span<const std::byte> from,
                 const std::vector<i64>& from_sizes,
                 const std::vector<i64>& from_begin,
@@ -130,6 +154,26 @@ void copy_block(std::span<const std::byte> from,
     while (d > 0 && ++index[d - 1] == shape[d - 1]) index[--d] = 0;
     if (d == 0) return;
   }
+}
+
+std::span<const std::byte> block_of(std::span<const std::byte> bytes,
+                                    const Rectangle& of,
+                                    const Rectangle& part,
+                                    i64 element,
+                                    std::vector<std::byte>& memory) {
+  if (part.shape == of.shape) return bytes;
+  std::vector<i64> begin = part.begin;
+  for (std::size_t d = 0; d < begin.size(); ++d) begin[d] -= of.begin[d];
+  memory.resize(static_cast<std::size_t>(part.elements() * element));
+  copy_block(bytes,
+             of.shape,
+             begin,
+             memory,
+             part.shape,
+             std::vector<i64>(part.shape.size(), 0),
+             part.shape,
+             element);
+  return memory;
 }
 
 }  // namespace tessera

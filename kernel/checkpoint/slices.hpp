@@ -1,4 +1,5 @@
 #pragma once
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -21,6 +22,13 @@ std::vector<LocalSlice> local_slices(const ParameterLayout& layout, const FlatRa
 
 inline std::vector<i64> sizes_of(const Shape& shape) { return {shape.begin(), shape.end()}; }
 
+/// Calls `run(first, count)` for each piece of a rectangle that lies together in a dense array of
+/// the given sizes, in order; `first` and `count` are elements of the array.
+void each_run(const std::vector<i64>& sizes,
+              const std::vector<i64>& begin,
+              const std::vector<i64>& shape,
+              const std::function<void(i64 first, i64 count)>& run);
+
 /// Copies a block of `shape` elements of `bytes` bytes between two dense arrays of the given sizes,
 /// from `from_begin` to `to_begin`. Of the first array, `from` holds the elements from number
 /// `from_first` on.
@@ -33,5 +41,13 @@ void copy_block(std::span<const std::byte> from,
                 const std::vector<i64>& shape,
                 i64 bytes,
                 i64 from_first = 0);
+
+/// The elements of `part` of a dense rectangle in row-major order: those bytes themselves where it
+/// is all of it, else a copy in `memory`.
+std::span<const std::byte> block_of(std::span<const std::byte> bytes,
+                                    const Rectangle& of,
+                                    const Rectangle& part,
+                                    i64 element,
+                                    std::vector<std::byte>& memory);
 
 }  // namespace tessera

@@ -71,18 +71,46 @@ void StoredReader::read(const std::string& dtype,
           entry.end - entry.begin,
           dtype,
           slice.where);
-  const std::vector<Rectangle> blocks = slice.blocks();
-  i64 begin = 0;
-  for (std::size_t i = 0; i < blocks.size(); ++i) {
-    const i64 bytes = blocks[i].elements() * element;
-    if (wanted(blocks[i])) {
-      block_.resize(static_cast<std::size_t>(bytes));
-      in.read(entry, begin, block_);
-      require(hash64(block_) == slice.checksums[i], "{} is damaged: the checksum is wrong", path);
-      on_block(blocks[i], block_);
+  std::size_t first = 0;  // of the band, among all blocks
+  for (const Rectangle& band : slice.bands()) {
+    const std::vector<Rectangle> blocks = slice.blocks(band);
+    // Wanted ones that lie side by side are read together.
+    for (std::size_t from = 0, to = 0; from < blocks.size(); from = to + 1) {
+      for (to = from; to < blocks.size() && wanted(blocks[to]);) ++to;
+      if (from == to) continue;
+      Rectangle together = blocks[from];
+      for (std::size_t i = from + 1; i < to; ++i) {
+        const auto dim = static_cast<std::size_t>(slice.column_dim);
+        together.shape[dim] += blocks[i].shape[dim];
+      }
+      read_rectangle(in, entry, slice.where, together, element);
+      for (std::size_t i = from; i < to; ++i) {
+        const std::span<const std::byte> block =
+            block_of(together_, together, blocks[i], element, block_);
+        require(hash64(block) == slice.checksums[first + i],
+                "{} is damaged: the checksum is wrong",
+                path);
+        on_block(blocks[i], block);
+      }
     }
-    begin += bytes;
+    first += blocks.size();
   }
+}
+
+void StoredReader::read_rectangle(const SafetensorsFile& in,
+                                  const SafetensorsEntry& entry,
+                                  const Rectangle& slice,
+                                  const Rectangle& where,
+                                  i64 element) {
+  together_.resize(static_cast<std::size_t>(where.elements() * element));
+  std::vector<i64> begin = where.begin;
+  for (std::size_t d = 0; d < begin.size(); ++d) begin[d] -= slice.begin[d];
+  std::span<std::byte> rest = together_;
+  each_run(slice.shape, begin, where.shape, [&](i64 first, i64 count) {
+    const auto bytes = static_cast<std::size_t>(count * element);
+    in.read(entry, first * element, rest.first(bytes));
+    rest = rest.subspan(bytes);
+  });
 }
 
 std::vector<std::byte> StoredReader::read(const StoredTensor& tensor) {

@@ -32,11 +32,17 @@ class StoredReader {
 
  private:
   const SafetensorsFile& file(const std::string& name);
+  // Those bytes of a slice that lie in `where`, into `together_`.
+  void read_rectangle(const SafetensorsFile& in,
+                      const SafetensorsEntry& entry,
+                      const Rectangle& slice,
+                      const Rectangle& where,
+                      i64 element);
   std::filesystem::path folder_;
   const CheckpointIndex& index_;
   std::map<std::string, std::unique_ptr<SafetensorsFile>> files_;
   std::map<std::string, Error> unusable_;  // why, by name
-  std::vector<std::byte> block_;
+  std::vector<std::byte> together_, block_;
 };
 
 /// Collects failures, so that an error lists all that is damaged and not only the first.

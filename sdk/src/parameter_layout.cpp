@@ -68,6 +68,7 @@ ParameterLayout::ParameterLayout(const Shape& logical,
   for (const Split& at : split) {
     const i64 size = mesh.size(at.axis);
     cut_[static_cast<std::size_t>(at.axis)] = true;
+    if (column_dim_ == 0) column_dim_ = at.dim;
     storage_[at.dim] = split_storage(at, logical[at.dim], size);
     slices_[static_cast<std::size_t>(at.dim)] =
         split_slices(at, logical[at.dim], mesh.coordinate(at.axis), size);

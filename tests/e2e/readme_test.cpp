@@ -2,6 +2,7 @@
 //   ```sh     is run, all in one shell
 //   ```text   what the shell's output so far must hold, line by line; … stands for anything
 //   others    a file, named in its first line: // wsd.cpp
+//             or, after "of", lines that a file has when all has run: // of gated/gated.cpp
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -42,15 +43,40 @@ std::string text_of(const Block& block) {
   return text;
 }
 
+bool is_excerpt(const Block& block) { return block.lines.at(0).starts_with("// of "); }
+
+std::string name_in(const Block& block) {
+  const std::string& first = block.lines.at(0);
+  return first.substr(first.rfind(' ') + 1);
+}
+
+// The parts of an excerpt, between lines of "// …", must be in the file as they stand.
+void expect_in_file(const Block& excerpt, const std::string& folder) {
+  std::ifstream in(folder + "/" + name_in(excerpt));
+  const std::string file(std::istreambuf_iterator<char>(in), {});
+  std::string part;
+  const auto check = [&] {
+    EXPECT_GT(part.size(), 0U);
+    EXPECT_NE(file.find(part), std::string::npos) << name_in(excerpt) << " does not have\n" << part;
+    part.clear();
+  };
+  for (std::size_t i = 1; i < excerpt.lines.size(); ++i) {
+    if (excerpt.lines[i] == "// …") {
+      check();
+    } else {
+      part += excerpt.lines[i] + "\n";
+    }
+  }
+  check();
+}
+
 std::string script_of(const std::vector<Block>& blocks) {
   std::string script = "set -euo pipefail\n";
   for (const Block& block : blocks) {
     if (block.language == "sh") {
       script += text_of(block);
-    } else if (block.language != "text") {
-      const std::string& first = block.lines.at(0);
-      const std::string name = first.substr(first.rfind(' ') + 1);
-      script += "cat > " + name + " <<'END_OF_FILE'\n" + text_of(block) + "END_OF_FILE\n";
+    } else if (block.language != "text" && !is_excerpt(block)) {
+      script += "cat > " + name_in(block) + " <<'END_OF_FILE'\n" + text_of(block) + "END_OF_FILE\n";
     }
   }
   return script;
@@ -97,6 +123,11 @@ void expect_works_as_written(const std::string& page,
                   std::chrono::seconds(240));
   ASSERT_EQ(result.exit_code, 0) << result.out << result.err;
 
+  for (const Block& block : blocks) {
+    if (block.language != "text" && block.language != "sh" && is_excerpt(block)) {
+      expect_in_file(block, options.folder);
+    }
+  }
   std::vector<std::string> shown;
   std::istringstream all(result.out + result.err);
   for (std::string line; std::getline(all, line);) shown.push_back(line);

@@ -84,6 +84,8 @@ class TESSERA_API ParameterLayout {
   bool saved() const { return saved_; }
   /// Runs of this rank along `dim`; one covering run when the dimension is not cut.
   const std::vector<Slice>& slices(int dim) const { return slices_[static_cast<std::size_t>(dim)]; }
+  /// The first dimension but 0 along which an axis cuts it, whatever the axis's size; 0: none does.
+  int column_dim() const { return column_dim_; }
   /// All runs of this rank's storage, padding left out: what initialisation, checkpoints and
   /// gathered comparisons walk over.
   std::vector<ElementRun> runs() const;
@@ -94,6 +96,7 @@ class TESSERA_API ParameterLayout {
   std::vector<Axis> partial_;
   std::vector<int> holders_;
   bool counted_ = true, saved_ = true;
+  int column_dim_ = 0;
   std::array<std::vector<Slice>, kMaxRank> slices_;
 };
 

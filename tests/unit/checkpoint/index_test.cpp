@@ -114,7 +114,7 @@ TEST(CheckpointIndex, TextsOfDamage) {
   EXPECT_EQ(text_of<Error>([] { CheckpointIndex::from_json("[]", "a/index.json"); }),
             "a/index.json is damaged: it is a JSON array instead of an object");
   EXPECT_THAT(text_of<Error>([] { CheckpointIndex::from_json(R"({"format":"later"})", "i"); }),
-              HasSubstr("it has format \"later\", this version reads \"tessera-checkpoint-2\""));
+              HasSubstr("it has format \"later\", this version reads \"tessera-checkpoint-3\""));
   std::string edited = sample().to_json();
   edited.replace(edited.find("960"), 3, "961");
   EXPECT_EQ(text_of<Error>([&] { CheckpointIndex::from_json(edited, "i"); }),
@@ -155,33 +155,61 @@ TEST(CheckpointIndex, SlicesOfAnotherRankAreRefused) {
 }
 
 TEST(CheckpointIndex, ChecksumsThatDoNotFitTheBlocksAreRefused) {
-  const auto read = [](std::vector<i64> shape, std::vector<u64> checksums, i64 block_rows) {
+  struct Grid {
+    i64 rows = 0;
+    int dim = 0;
+    i64 columns = 0;
+  };
+  const auto read = [](std::vector<i64> shape, std::size_t checksums, Grid grid) {
     StoredSlice stored = slice(std::vector<i64>(shape.size(), 0), shape);
-    stored.checksums = std::move(checksums);
-    stored.block_rows = block_rows;
-    CheckpointIndex::from_json(index_of(std::move(shape), {stored}).to_json(), "i");
+    stored.checksums.assign(checksums, 7);
+    stored.block_rows = grid.rows;
+    stored.column_dim = grid.dim;
+    stored.block_columns = grid.columns;
+    const CheckpointIndex index =
+        CheckpointIndex::from_json(index_of(std::move(shape), {stored}).to_json(), "i");
+    EXPECT_EQ(index.tensors.at("w").slices[0].blocks().size(), checksums);
   };
   const auto error = [&](const auto&... what) { return text_of<Error>([&] { read(what...); }); };
   using Shape = std::vector<i64>;
-  using Sums = std::vector<u64>;
-  EXPECT_NO_THROW(read({5, 2}, {1, 2, 3}, 2));
-  for (const auto& text : {error(Shape{5, 2}, Sums{1, 2}, 2),
-                           error(Shape{5, 2}, Sums{1, 2, 3, 4}, 2),
-                           error(Shape{5, 2}, Sums{1, 2, 3}, -2),
-                           error(Shape{}, Sums{1}, 1),
-                           error(Shape{0, 2}, Sums{1}, 1)}) {
+  EXPECT_NO_THROW(read({5, 2}, 3, {2}));
+  EXPECT_NO_THROW(read({5, 7}, 9, {2, 1, 3}));
+  EXPECT_NO_THROW(read({5, 4, 7}, 9, {2, 2, 3}));
+  for (const auto& text : {error(Shape{5, 2}, 2U, Grid{2}),
+                           error(Shape{5, 2}, 4U, Grid{2}),
+                           error(Shape{5, 2}, 3U, Grid{-2}),
+                           error(Shape{}, 1U, Grid{1}),
+                           error(Shape{0, 2}, 1U, Grid{1}),
+                           error(Shape{5, 7}, 3U, Grid{2, 1, 3}),
+                           error(Shape{5, 7}, 9U, Grid{2, 1, -3}),
+                           error(Shape{5, 7}, 9U, Grid{2, 0, 3}),
+                           error(Shape{5, 7}, 9U, Grid{2, 2, 3}),
+                           error(Shape{5, 7}, 9U, Grid{2, -1, 3}),
+                           error(Shape{i64{1} << 59, 2}, 1U, Grid{1, 1, 1})}) {
     EXPECT_THAT(text, HasSubstr("another number of checksums than blocks"));
   }
 }
 
+StoredSlice divided(const std::vector<i64>& shape, int column_dim) {
+  StoredSlice stored = slice(std::vector<i64>(shape.size(), 7), shape);
+  stored.divide(4, column_dim);
+  return stored;
+}
+
+TEST(Blocks, OfASmallSliceAreOne) {
+  for (const std::vector<i64>& shape :
+       std::vector<std::vector<i64>>{{8, 4}, {128, 128}, {}, {0}, {3, 0}}) {
+    const StoredSlice stored = divided(shape, shape.size() > 1 ? 1 : 0);
+    EXPECT_EQ(stored.block_rows, 0);
+    EXPECT_EQ(stored.block_columns, 0);
+    EXPECT_EQ(stored.blocks().size(), 1U);
+  }
+}
+
 TEST(Blocks, CoverASliceInFewParts) {
-  EXPECT_EQ(block_rows_of({{0, 0}, {8, 4}}, 4), 0) << "small ones are one block";
-  EXPECT_EQ(block_rows_of({{}, {}}, 4), 0);
-  EXPECT_EQ(block_rows_of({{0}, {0}}, 4), 0);
   for (const std::vector<i64>& shape : std::vector<std::vector<i64>>{
            {50257, 768}, {3072, 768}, {1 << 20}, {100'000, 1}, {3, 1 << 20}, {17, 5000, 3}}) {
-    StoredSlice stored = slice(std::vector<i64>(shape.size(), 7), shape);
-    stored.block_rows = block_rows_of(stored.where, 4);
+    const StoredSlice stored = divided(shape, 0);
     const std::vector<Rectangle> blocks = stored.blocks();
     EXPECT_GT(blocks.size(), 1U);
     EXPECT_LE(blocks.size(), 128U);
@@ -195,6 +223,48 @@ TEST(Blocks, CoverASliceInFewParts) {
       }
     }
     EXPECT_EQ(elements, stored.where.elements());
+  }
+}
+
+// Where a layout may cut columns, blocks of columns end where eight ranks, and fewer, would.
+TEST(Blocks, OfColumnsCoverASliceOnce) {
+  struct Case {
+    std::vector<i64> shape;
+    int dim;
+    std::size_t columns;  // blocks of a band
+  };
+  for (const auto& [shape, dim, columns] :
+       std::vector<Case>{{{768, 3072}, 1, 8},
+                         {{512, 1024}, 1, 8},
+                         {{1000, 1001}, 1, 8},
+                         {{384, 384}, 1, 3},  // of 128 floats each
+                         {{8, 1536, 384}, 1, 8},
+                         {{8, 384, 1536}, 2, 8},
+                         {{2, 1 << 20}, 1, 8},
+                         {{4096, 100}, 1, 1}}) {
+    StoredSlice stored = divided(shape, dim);
+    const std::vector<Rectangle> bands = stored.bands();
+    EXPECT_LE(bands.size(), columns > 1 ? 32U : 128U);
+    i64 elements = 0;
+    for (const Rectangle& band : bands) {
+      const std::vector<Rectangle> blocks = stored.blocks(band);
+      EXPECT_EQ(blocks.size(), columns);
+      const auto d = static_cast<std::size_t>(dim);
+      i64 column = 7;
+      for (const Rectangle& block : blocks) {
+        EXPECT_EQ(block.begin[0], band.begin[0]);
+        EXPECT_EQ(block.begin[d], column);
+        column += block.shape[d];
+        elements += block.elements();
+      }
+    }
+    EXPECT_EQ(elements, stored.where.elements());
+    stored.checksums.assign(stored.blocks().size(), 1);
+    const auto read = CheckpointIndex::from_json(index_of(shape, {stored}).to_json(), "i");
+    const StoredSlice& again = read.tensors.at("w").slices[0];
+    EXPECT_EQ(again.block_rows, stored.block_rows);
+    EXPECT_EQ(again.column_dim, stored.column_dim);
+    EXPECT_EQ(again.block_columns, stored.block_columns);
   }
 }
 
