@@ -21,6 +21,7 @@ class Steps:
     tokens_per_second: float
     losses: list
     peaks_mib: list  # largest processes first
+    each: list  # seconds of the timed steps
 
 
 def training_data(seed=7, size=4 << 20):
@@ -57,9 +58,9 @@ def measure(settings, ranks, warmup, steps, copies=1):
     timed = lambda lines, key: statistics.median(line[key] for line in lines[warmup:])
     slowest = max(runs, key=lambda lines: timed(lines, "seconds"))
     losses = [line["loss"] for line in slowest]
-    mean = statistics.mean(line["seconds"] for line in slowest[warmup:])
+    each = [line["seconds"] for line in slowest[warmup:]]
     speed = timed(slowest, "tokens_per_second")
-    return Steps(timed(slowest, "seconds"), mean, speed, losses, peaks)
+    return Steps(timed(slowest, "seconds"), statistics.mean(each), speed, losses, peaks, each)
 
 
 def planned(settings, hardware="cpu-host"):
