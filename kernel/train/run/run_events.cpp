@@ -57,6 +57,13 @@ std::string layout_text(const RunConfig& config, const Mesh& mesh, const std::st
   return fmt::format("{}, {} ranks over {}", text, mesh.world_size(), joined);
 }
 
+std::string device_text(const Device& device) {
+  std::string text(device.name());
+  if (device.threads() > 1) text += fmt::format(", {} threads", device.threads());
+  const std::string hardware = device.hardware();
+  return hardware.empty() ? text : fmt::format("{}: {}", text, hardware);
+}
+
 }  // namespace
 
 RunStart run_start(const TrainerArguments& arguments,
@@ -75,6 +82,7 @@ RunStart run_start(const TrainerArguments& arguments,
   event.parameters = model.parameter_elements();
   event.tokens_per_step = tokens_per_step(setup);
   event.layout = layout_text(config, *rank.mesh, arguments.joined);
+  event.device = device_text(*rank.device);
   event.resumed_from = start.resumed_from;
   event.json = arguments.json;
   event.config = arguments.config_text;

@@ -11,7 +11,15 @@ class CpuDevice : public HostDevice {
  public:
   using Config = NoConfig;
   CpuDevice(const Config&, const DeviceArguments& arguments)
-      : HostDevice("cpu", arguments, make_kernels(choose_kernels())) {}
+      : CpuDevice(arguments, choose_kernels()) {}
+
+  std::string hardware() const override { return hardware_text(table_); }
+
+ private:
+  CpuDevice(const DeviceArguments& arguments, const Kernels& table)
+      : HostDevice("cpu", arguments, make_kernels(table)), table_(table) {}
+
+  const Kernels& table_;  // constants of the plugin
 };
 
 }  // namespace

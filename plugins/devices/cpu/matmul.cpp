@@ -357,7 +357,15 @@ Kernel product_kernel(const std::shared_ptr<Multiplier>& multiplier) {
                            {DType::fp32, DType::bf16, DType::fp16});
 }
 
+constexpr std::string_view kOneDnn = "oneDNN", kOurs = "kernels of its own";
+
 }  // namespace
+
+std::string hardware_text(const Kernels& table) {
+  const std::string_view fp32 = fp32_by_onednn(table) ? kOneDnn : kOurs;
+  const std::string_view bf16 = bf16_by_onednn() ? kOneDnn : kOurs;
+  return fmt::format("{}; products of fp32 by {}, of bf16 by {}", table.isa, fp32, bf16);
+}
 
 std::vector<Kernel> make_products(const Kernels& table) {
   const auto multiplier = std::make_shared<Multiplier>(table);

@@ -44,6 +44,7 @@ void Console::on(const RunStart& start) {
             .add("tokens_per_step", run_.tokens_per_step)
             .add("flops_per_token", run_.flops_per_token)
             .add("layout", run_.layout)
+            .add("device", run_.device)
             .add("graphs", run_.graphs)
             .add("resumed_from", run_.resumed_from)
             .text());
@@ -52,6 +53,7 @@ void Console::on(const RunStart& start) {
 void Console::print_start() const {
   print(run_.name);
   print(fmt::format("  layout      {}", run_.layout));
+  if (!run_.device.empty()) print(fmt::format("  device      {}", run_.device));
   print(fmt::format(
       "  parameters  {} ({})", human::size(run_.parameters), human::count(run_.parameters)));
   if (run_.first_step > run_.last_step) {

@@ -95,6 +95,7 @@ std::string facts(const ReportPage& page) {
     }
   }
   row("layout", run.layout);
+  row("device", run.device);
   row("parameters", count_text(run.parameters));
   row("tokens a step", count_text(run.tokens_per_step));
   row("folder", run.out);

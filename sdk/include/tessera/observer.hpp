@@ -17,6 +17,7 @@ struct RunStart {
   i64 tokens_per_step = 0;
   double flops_per_token = 0;  ///< of a training step: three times the forward pass's products
   std::string layout;          ///< "tp 2, dp 1 on 2 ranks (shm)"
+  std::string device;          ///< of rank 0: "cpu, 2 threads: avx2; products of fp32 by …"
   std::string resumed_from;    ///< checkpoint folder, or empty
   std::string graphs;          ///< "24 graphs on 2 slots, …" of rank 0; empty: none are replayed
   bool json = false;           ///< console output is for programs

@@ -77,6 +77,16 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values("baseline", "avx2", "avx512", "avx512_bf16", "amx", "amx_emulated"),
     [](const auto& info) { return std::string(info.param); });
 
+TEST(CpuInstructionSets, TheDeviceSaysWhatComputes) {
+  const EnvironmentVariable isa("TESSERA_CPU_ISA", "baseline");
+  EXPECT_EQ(cpu_device()->hardware(),
+            "baseline; products of fp32 by kernels of its own, of bf16 by kernels of its own");
+  if (const auto device = cpu_device_with("TESSERA_CPU_FP32", "onednn")) {
+    EXPECT_EQ(device->hardware(),
+              "baseline; products of fp32 by oneDNN, of bf16 by kernels of its own");
+  }
+}
+
 TEST(CpuInstructionSets, UnknownNameIsAnError) {
   try {
     cpu_device("sse9");

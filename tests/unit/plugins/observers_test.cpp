@@ -39,6 +39,7 @@ RunStart run_start() {
   start.parameters = 10795776;
   start.tokens_per_step = 2048;
   start.layout = "tp 2, dp 1 on 2 ranks (shm)";
+  start.device = "cpu, 2 threads: avx2";
   return start;
 }
 
@@ -81,6 +82,7 @@ TEST(Console, PrintsForPeople) {
       lines,
       ElementsAre("quick \"start\"",
                   "  layout      tp 2, dp 1 on 2 ranks (shm)",
+                  "  device      cpu, 2 threads: avx2",
                   "  parameters  10.8 M (10,795,776)",
                   "  steps       1 to 40, 2,048 tokens each",
                   "  folder      runs/quick",
@@ -142,6 +144,7 @@ TEST(Console, PrintsJsonForPrograms) {
   EXPECT_THAT(events,
               ElementsAre("start", "step", "step", "validation", "saved", "failure", "end"));
   EXPECT_EQ(objects[0]["name"], "quick \"start\"");
+  EXPECT_EQ(objects[0]["device"], "cpu, 2 threads: avx2");
   EXPECT_EQ(objects[1]["loss"], 0.1);
   EXPECT_FALSE(objects[1].contains("skipped"));
   EXPECT_TRUE(objects[2]["loss"].is_null());
