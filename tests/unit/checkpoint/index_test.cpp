@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 
 #include <limits>
+#include <nlohmann/json.hpp>
 
+#include "tessera/hash.hpp"
 #include "tests/unit/plugins/plugins_support.hpp"
 
 namespace tessera {
@@ -105,6 +107,29 @@ TEST(CheckpointIndex, AnyDamageIsNoticed) {
   }
   for (std::size_t size = 0; size < good.size(); ++size) {
     EXPECT_THROW(CheckpointIndex::from_json(good.substr(0, size), "i"), Error) << size;
+  }
+}
+
+// The first format has one checksum for each slice, the second one for each band; dtypes are "f32".
+TEST(CheckpointIndex, EarlierFormatsAreRead) {
+  for (const std::string format : {"tessera-checkpoint-1", "tessera-checkpoint-2"}) {
+    auto json = nlohmann::json::parse(sample().to_json());
+    json["format"] = format;
+    json["tensors"]["w"]["dtype"] = "f32";
+    for (const char* later : {"loss_mean", "loss_count", "passed_over", "checksum"}) {
+      json.erase(later);
+    }
+    if (format.ends_with("1")) json["tensors"].erase("w");
+    json["checksum"] = fmt::format("{:016x}", hash64(json.dump(1)));
+    const CheckpointIndex index = CheckpointIndex::from_json(json.dump(1), "i");
+    EXPECT_EQ(index.info.updates, 118);
+    EXPECT_EQ(index.tensors.at("scalar").slices[0].checksums, std::vector<u64>{7});
+    if (format.ends_with("1")) continue;
+    const StoredTensor& tensor = index.tensors.at("w");
+    EXPECT_EQ(tensor.dtype, "fp32");
+    EXPECT_EQ(tensor.slices[0].blocks().size(), 1U);
+    EXPECT_EQ(tensor.slices[1].blocks().size(), 4U);
+    EXPECT_EQ(tensor.slices[1].block_columns, 0);
   }
 }
 
