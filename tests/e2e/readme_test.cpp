@@ -118,9 +118,7 @@ void expect_works_as_written(const std::string& page,
   options.environment = testing::compiler_variables();
   options.environment["HOME"] = folder.path().string();
   const ProcessResult result =
-      run_process({"bash", folder.write("readme.sh", before + script_of(blocks))},
-                  options,
-                  std::chrono::seconds(240));
+      run_process({"bash", folder.write("readme.sh", before + script_of(blocks))}, options);
   ASSERT_EQ(result.exit_code, 0) << result.out << result.err;
 
   for (const Block& block : blocks) {
