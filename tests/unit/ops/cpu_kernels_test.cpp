@@ -47,7 +47,17 @@ std::shared_ptr<Device> cpu_device_with(const char* variable, const char* librar
   return cpu_device();
 }
 
-class CpuInstructionSet : public ::testing::TestWithParam<const char*> {};
+/// Kernels whose loops run on several threads, against many slow products of the reference.
+class CpuMatmul : public ::testing::Test {
+ protected:
+  void SetUp() override {
+#ifdef __SANITIZE_THREAD__
+    GTEST_SKIP() << "loops have one thread under TSan (parallel_for): there is nothing to see";
+#endif
+  }
+};
+
+class CpuInstructionSet : public CpuMatmul, public ::testing::WithParamInterface<const char*> {};
 
 TEST_P(CpuInstructionSet, AgreesWithReferenceUnderAnyThreads) {
   const auto device = cpu_device(GetParam());
@@ -229,21 +239,21 @@ void expect_products_of(Device& device, DType dtype) {
   }
 }
 
-TEST(CpuMatmul, OneDnnAgreesWithReferenceInBf16) {
+TEST_F(CpuMatmul, OneDnnAgreesWithReferenceInBf16) {
   const auto device = cpu_device_with("TESSERA_CPU_BF16", "onednn");
   if (device == nullptr) GTEST_SKIP() << "oneDNN multiplies bf16 with AVX-512 only";
   expect_products_of(*device, DType::bf16);
 }
 
 // Without AVX-512 fp32 is that of our tiles, with it oneDNN's.
-TEST(CpuMatmul, BothLibrariesAgreeWithReferenceInFp32) {
+TEST_F(CpuMatmul, BothLibrariesAgreeWithReferenceInFp32) {
   for (const char* library : {"onednn", "tiles"}) {
     SCOPED_TRACE(library);
     expect_products_of(*cpu_device_with("TESSERA_CPU_FP32", library), DType::fp32);
   }
 }
 
-TEST(CpuMatmul, UnknownLibraryIsAnError) {
+TEST(CpuInstructionSets, UnknownLibraryIsAnError) {
   EXPECT_THROW(cpu_device_with("TESSERA_CPU_BF16", "mkl"), Error);
   EXPECT_THROW(cpu_device_with("TESSERA_CPU_FP32", "mkl"), Error);
 }
@@ -284,12 +294,12 @@ void expect_same_bits_under_any_threads(Device& device, i64 deepest) {
   }
 }
 
-TEST(CpuMatmul, SameBitsUnderAnyThreads) {
+TEST_F(CpuMatmul, SameBitsUnderAnyThreads) {
   // Where little comes of a deep inner dimension, oneDNN adds the sums of threads.
   expect_same_bits_under_any_threads(*test_device("cpu"), 9000);
 }
 
-TEST(CpuMatmul, SameBitsOfTilesUnderAnyThreads) {
+TEST_F(CpuMatmul, SameBitsOfTilesUnderAnyThreads) {
   expect_same_bits_under_any_threads(*cpu_device_with("TESSERA_CPU_FP32", "tiles"), 10000);
 }
 
