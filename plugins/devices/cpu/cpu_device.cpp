@@ -1,3 +1,5 @@
+#include <string>
+
 #include "isa.hpp"
 #include "registration.hpp"
 #include "tessera/host_device.hpp"
@@ -13,13 +15,13 @@ class CpuDevice : public HostDevice {
   CpuDevice(const Config&, const DeviceArguments& arguments)
       : CpuDevice(arguments, choose_kernels()) {}
 
-  std::string hardware() const override { return hardware_text(table_); }
+  std::string hardware() const override { return hardware_; }
 
  private:
   CpuDevice(const DeviceArguments& arguments, const Kernels& table)
-      : HostDevice("cpu", arguments, make_kernels(table)), table_(table) {}
+      : HostDevice("cpu", arguments, make_kernels(table)), hardware_(hardware_text(table)) {}
 
-  const Kernels& table_;  // constants of the plugin
+  std::string hardware_;  // as the environment was when the device was made
 };
 
 }  // namespace
