@@ -118,9 +118,8 @@ struct RankPart::File {
     stored.divide(element, tensor.of->layout.column_dim());
     const std::vector<i64> sizes = sizes_of(tensor.of->local);
     for (const Rectangle& where : stored.bands()) {
-      std::vector<i64> begin = slice.local_begin;
-      for (std::size_t d = 0; d < begin.size(); ++d)
-        begin[d] += where.begin[d] - slice.where.begin[d];
+      std::vector<i64> begin = begin_within(slice.where, where);
+      for (std::size_t d = 0; d < begin.size(); ++d) begin[d] += slice.local_begin[d];
       std::span<const std::byte> bytes =
           one_piece(values, sizes, begin, where.shape, element, tensor.range.begin);
       if (bytes.empty()) {

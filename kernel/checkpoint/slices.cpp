@@ -94,6 +94,12 @@ std::vector<LocalSlice> local_slices(const ParameterLayout& layout, const FlatRa
   return out;
 }
 
+std::vector<i64> begin_within(const Rectangle& whole, const Rectangle& part) {
+  std::vector<i64> begin = part.begin;
+  for (std::size_t d = 0; d < begin.size(); ++d) begin[d] -= whole.begin[d];
+  return begin;
+}
+
 void each_run(const std::vector<i64>& sizes,
               const std::vector<i64>& begin,
               const std::vector<i64>& shape,
@@ -162,12 +168,10 @@ std::span<const std::byte> block_of(std::span<const std::byte> bytes,
                                     i64 element,
                                     std::vector<std::byte>& memory) {
   if (part.shape == of.shape) return bytes;
-  std::vector<i64> begin = part.begin;
-  for (std::size_t d = 0; d < begin.size(); ++d) begin[d] -= of.begin[d];
   memory.resize(static_cast<std::size_t>(part.elements() * element));
   copy_block(bytes,
              of.shape,
-             begin,
+             begin_within(of, part),
              memory,
              part.shape,
              std::vector<i64>(part.shape.size(), 0),

@@ -22,6 +22,9 @@ std::vector<LocalSlice> local_slices(const ParameterLayout& layout, const FlatRa
 
 inline std::vector<i64> sizes_of(const Shape& shape) { return {shape.begin(), shape.end()}; }
 
+/// Where a part of a rectangle begins, counted from where the rectangle does.
+std::vector<i64> begin_within(const Rectangle& whole, const Rectangle& part);
+
 /// Calls `run(first, count)` for each piece of a rectangle that lies together in a dense array of
 /// the given sizes, in order; `first` and `count` are elements of the array.
 void each_run(const std::vector<i64>& sizes,

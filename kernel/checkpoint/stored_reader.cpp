@@ -103,10 +103,8 @@ void StoredReader::read_rectangle(const SafetensorsFile& in,
                                   const Rectangle& where,
                                   i64 element) {
   together_.resize(static_cast<std::size_t>(where.elements() * element));
-  std::vector<i64> begin = where.begin;
-  for (std::size_t d = 0; d < begin.size(); ++d) begin[d] -= slice.begin[d];
   std::span<std::byte> rest = together_;
-  each_run(slice.shape, begin, where.shape, [&](i64 first, i64 count) {
+  each_run(slice.shape, begin_within(slice, where), where.shape, [&](i64 first, i64 count) {
     const auto bytes = static_cast<std::size_t>(count * element);
     in.read(entry, first * element, rest.first(bytes));
     rest = rest.subspan(bytes);
