@@ -131,12 +131,17 @@ std::string first_difference(std::string_view mine,
 }
 
 // On rank 0: throws unless all ranks' facts are its own.
-void compare_facts(Store& store, const std::string& round, i64 world, milliseconds timeout) {
+void compare_facts(Store& store,
+                   const std::string& round,
+                   i64 world,
+                   milliseconds timeout,
+                   std::string_view advice) {
   const auto texts = collect(store, round, world, "facts about itself", timeout);
   const std::vector<Fact> mine = unpack(texts[0]);
   for (i64 peer = 1; peer < world; ++peer) {
     const std::string& text = texts[static_cast<std::size_t>(peer)];
-    if (text != texts[0]) fail_config("{}", describe_difference(mine, 0, unpack(text), peer));
+    if (text == texts[0]) continue;
+    fail_config("{}", describe_difference(mine, 0, unpack(text), peer, advice));
   }
 }
 
@@ -165,9 +170,8 @@ std::string verdict_of(const std::exception_ptr& error) {
 std::string describe_difference(const std::vector<Fact>& mine,
                                 i64 my_rank,
                                 const std::vector<Fact>& theirs,
-                                i64 their_rank) {
-  const std::string_view advice =
-      "start all ranks with the same program, plugins, files and settings";
+                                i64 their_rank,
+                                std::string_view advice) {
   const auto name = [](const std::vector<Fact>& facts, std::size_t i) -> std::string_view {
     if (i < facts.size()) return facts[i].first;
     return "nothing more";
@@ -274,15 +278,19 @@ void decide_on_first(Store& store,
   throw_verdict(verdict);
 }
 
-void agree(
-    Store& store, i64 rank, i64 world, const std::vector<Fact>& facts, milliseconds timeout) {
+void agree(Store& store,
+           i64 rank,
+           i64 world,
+           const std::vector<Fact>& facts,
+           milliseconds timeout,
+           std::string_view advice) {
   if (world == 1) return;
   const std::string round = round_of(store, rank, "facts");
   store.set(fmt::format("{}/{}", round, rank), pack(facts));
   // Rank 0 may itself have begun to wait that much later; its verdict names who is missing.
   const milliseconds patience = rank == 0 ? timeout : 2 * timeout;
-  decide_on_first(
-      store, rank, world, "agree", [&] { compare_facts(store, round, world, timeout); }, patience);
+  const auto compare = [&] { compare_facts(store, round, world, timeout, advice); };
+  decide_on_first(store, rank, world, "agree", compare, patience);
 }
 
 }  // namespace tessera

@@ -30,14 +30,19 @@ std::vector<std::string> collect_text(Store& store,
                                       std::string text,
                                       std::chrono::milliseconds timeout);
 
+constexpr std::string_view kSameForAll =
+    "start all ranks with the same program, plugins, files and settings";
+
 /// Returns on all ranks when their facts are the same; else throws the same ConfigError on all of
 /// them, which names the first difference (of long texts the line) and the two ranks. For use
 /// before ranks communicate: what they would disagree on later would hang or give wrong numbers.
+/// `advice` says what to do then.
 void agree(Store& store,
            i64 rank,
            i64 world,
            const std::vector<Fact>& facts,
-           std::chrono::milliseconds timeout);
+           std::chrono::milliseconds timeout,
+           std::string_view advice = kSameForAll);
 
 /// Called by all ranks with the same key: rank 0 calls `decide`, the others wait for it. Returns on
 /// all ranks when `decide` returns; else throws its error on all of them. For what is the same for
@@ -59,6 +64,7 @@ void leave_together(
 std::string describe_difference(const std::vector<Fact>& mine,
                                 i64 my_rank,
                                 const std::vector<Fact>& theirs,
-                                i64 their_rank);
+                                i64 their_rank,
+                                std::string_view advice = kSameForAll);
 
 }  // namespace tessera

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <fstream>
+#include <map>
 #include <memory>
 
 #include "train_support.hpp"
@@ -195,7 +196,9 @@ TEST(TrainErrors, AutoHandsKeysToTheCommunicatorItChooses) {
 
 class TwoRanks : public ::testing::Test {
  protected:
-  void start(int rank, std::vector<std::string> sets, const std::string& plugins = "") {
+  void start(int rank,
+             std::vector<std::string> sets,
+             const std::map<std::string, std::string>& environment = {}) {
     ProcessOptions options = run_.options();
     const std::string number = std::to_string(rank);
     options.environment.insert({{"RANK", number},
@@ -205,7 +208,7 @@ class TwoRanks : public ::testing::Test {
                                 {"MASTER_ADDR", "127.0.0.1"},
                                 {"MASTER_PORT", "29512"},
                                 {"TORCHELASTIC_RUN_ID", run_.at("")}});
-    if (!plugins.empty()) options.environment["TESSERA_PLUGIN_PATH"] = plugins;
+    options.environment.insert(environment.begin(), environment.end());
     sets.push_back("parallel.data=2");
     ranks_.push_back(
         std::make_unique<Process>(run_.command(TinyRun::steps(5, "run", sets)), options));
@@ -238,8 +241,20 @@ TEST_F(TwoRanks, DifferentPlugins) {
   fs::copy(TESSERA_BUILD_DIR "/plugins/libtessera_adamw.so", own);
   std::ofstream(own, std::ios::app | std::ios::binary) << "changed";
   start(0, {});
-  start(1, {}, run_.at("plugins"));
+  start(1, {}, {{"TESSERA_PLUGIN_PATH", run_.at("plugins")}});
   EXPECT_THAT(error(), AllOf(HasSubstr("ranks disagree on plugins: line "), HasSubstr("adamw")));
+}
+
+// Replicas that are computed by other instructions differ in their last bits.
+TEST_F(TwoRanks, DifferentInstructionSets) {
+  start(0, {}, {{"TESSERA_CPU_ISA", "baseline"}, {"TESSERA_CPU_FP32", "tiles"}});
+  start(1, {}, {{"TESSERA_CPU_ISA", "baseline"}, {"TESSERA_CPU_FP32", "onednn"}});
+  EXPECT_THAT(error(),
+              AllOf(HasSubstr("ranks disagree on what their device computes with: \"baseline; "
+                              "products of fp32 by kernels of its own, "),
+                    HasSubstr("on rank 0, \"baseline; products of fp32 by oneDNN, "),
+                    HasSubstr("on rank 1; let the devices of all hosts use what each of them has "
+                              "(the page of the device says how)")));
 }
 
 }  // namespace train_errors_test

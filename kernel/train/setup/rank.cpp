@@ -4,6 +4,7 @@
 
 #include "kernel/comm/build_mesh.hpp"
 #include "kernel/comm/per_host.hpp"
+#include "kernel/launch/agree.hpp"
 #include "kernel/train/setup/run_setup.hpp"
 #include "tessera/error.hpp"
 
@@ -31,6 +32,17 @@ std::shared_ptr<Communicator> make_communicator(const RankSpec& spec,
                                                arguments,
                                                make_as(identity.communicator),
                                                make_as(identity.between_hosts));
+}
+
+// Other instruction sets and libraries round otherwise, and replicas have to be equal bit for bit.
+void agree_on_hardware(const RankSpec& spec, const RankIdentity& identity, const Device& device) {
+  if (identity.world == 1) return;
+  agree(*identity.store,
+        identity.rank,
+        identity.world,
+        {{"what their device computes with", device.hardware()}},
+        spec.init_timeout,
+        "let the devices of all hosts use what each of them has (the page of the device says how)");
 }
 
 Rank join(const Layout& layout,
@@ -81,6 +93,7 @@ Rank make_rank(const RankSpec& spec, const RankIdentity& identity) {
   std::shared_ptr<Communicator> communicator = make_communicator(spec, identity);
   auto memory = communicator != nullptr ? communicator->memory() : nullptr;
   auto device = make_device(spec, identity, std::move(memory));
+  agree_on_hardware(spec, identity, *device);
   return join(spec.layout, identity.rank, std::move(communicator), std::move(device));
 }
 

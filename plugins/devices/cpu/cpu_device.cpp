@@ -1,4 +1,5 @@
 #include <string>
+#include <utility>
 
 #include "isa.hpp"
 #include "registration.hpp"
@@ -13,13 +14,13 @@ class CpuDevice : public HostDevice {
  public:
   using Config = NoConfig;
   CpuDevice(const Config&, const DeviceArguments& arguments)
-      : CpuDevice(arguments, choose_kernels()) {}
+      : CpuDevice(arguments, make_kernels(choose_kernels())) {}
 
   std::string hardware() const override { return hardware_; }
 
  private:
-  CpuDevice(const DeviceArguments& arguments, const Kernels& table)
-      : HostDevice("cpu", arguments, make_kernels(table)), hardware_(hardware_text(table)) {}
+  CpuDevice(const DeviceArguments& arguments, KernelSet set)
+      : HostDevice("cpu", arguments, std::move(set.kernels)), hardware_(std::move(set.hardware)) {}
 
   std::string hardware_;  // as the environment was when the device was made
 };

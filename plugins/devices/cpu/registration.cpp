@@ -34,22 +34,22 @@ Kernel plain_kernel(void (*run)(const Args&)) {
 
 }  // namespace
 
-std::vector<Kernel> make_kernels(const Kernels& table) {
-  std::vector<Kernel> kernels = make_products(table);
+KernelSet make_kernels(const Kernels& table) {
+  KernelSet set = make_products(table);
   Plain::for_each([&]<class Args>() {
     const PlainKernel<Args>& kernel = table;
-    kernels.push_back(plain_kernel<Args>(kernel.run));
+    set.kernels.push_back(plain_kernel<Args>(kernel.run));
   });
   WithWorkspace::Without<Products>::for_each([&]<class Args>() {
     const WorkspaceKernel<Args>& kernel = table;
-    kernels.push_back(make_kernel<Args>(
+    set.kernels.push_back(make_kernel<Args>(
         [bytes = kernel.bytes](const Args& args) {
           return LaunchRequirements{.workspace_bytes = bytes(args)};
         },
         [run = kernel.run](const Args& args, void* workspace, Stream&) { run(args, workspace); },
         kTypes<Args>));
   });
-  return kernels;
+  return set;
 }
 
 }  // namespace tessera::cpu

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <string_view>
 
@@ -28,7 +29,8 @@ std::shared_ptr<Device> cpu_device() {
     const std::string text = error.what();
     for (const char* wanting : {"this processor has no",
                                 "the system gives this process no tile registers",
-                                "oneDNN multiplies bf16 with AVX-512 only"}) {
+                                "oneDNN multiplies bf16 with AVX-512 only",
+                                "no MKL where the system looks for libraries"}) {
       if (text.find(wanting) != std::string::npos) return nullptr;
     }
     throw;
@@ -45,6 +47,13 @@ std::shared_ptr<Device> cpu_device(const std::string& isa) {
 std::shared_ptr<Device> cpu_device_with(const char* variable, const char* library) {
   const EnvironmentVariable chosen(variable, library);
   return cpu_device();
+}
+
+/// With MKL from the folder TESSERA_TEST_MKL, or where the loader finds it; nullptr without one.
+std::shared_ptr<Device> device_of_mkl() {
+  const char* folder = std::getenv("TESSERA_TEST_MKL");
+  const std::string library = folder == nullptr ? "mkl" : fmt::format("mkl:{}", folder);
+  return cpu_device_with("TESSERA_CPU_FP32", library.c_str());
 }
 
 /// Kernels whose loops run on several threads, against many slow products of the reference.
@@ -253,9 +262,47 @@ TEST_F(CpuMatmul, BothLibrariesAgreeWithReferenceInFp32) {
   }
 }
 
+// MKL is run where tests/oracle/venv.sh has installed it: ctest -R oracle.mkl.
+class CpuMkl : public CpuMatmul {
+ protected:
+  void SetUp() override {
+    CpuMatmul::SetUp();
+    if (IsSkipped()) return;
+    device_ = device_of_mkl();
+    if (device_ == nullptr) GTEST_SKIP() << "no MKL here; TESSERA_TEST_MKL names a folder with one";
+  }
+  std::shared_ptr<Device> device_;
+};
+
+TEST_F(CpuMkl, AgreesWithReference) { expect_products_of(*device_, DType::fp32); }
+
+TEST_F(CpuMkl, IsNamed) {
+  EXPECT_THAT(device_->hardware(), ::testing::HasSubstr("; products of fp32 by MKL 20"));
+}
+
+TEST_F(CpuMkl, ReadsNoPreparedWeights) {
+  const testing::PlacedOperand weight(*device_, testing::Operand::random({48, 64}, DType::fp32, 1));
+  const PackWeightArgs pack{weight.arg(), {}, true};
+  EXPECT_EQ(device_->find(PackWeightArgs::kName)->prepare(&pack).output_bytes, 0);
+}
+
 TEST(CpuInstructionSets, UnknownLibraryIsAnError) {
-  EXPECT_THROW(cpu_device_with("TESSERA_CPU_BF16", "mkl"), Error);
-  EXPECT_THROW(cpu_device_with("TESSERA_CPU_FP32", "mkl"), Error);
+  const auto error_of = [](const char* variable, const char* value) -> std::string {
+    try {
+      cpu_device_with(variable, value);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "none";
+  };
+  EXPECT_THAT(error_of("TESSERA_CPU_BF16", "mkl"),
+              ::testing::HasSubstr("TESSERA_CPU_BF16=mkl: known are tiles and onednn"));
+  EXPECT_THAT(error_of("TESSERA_CPU_FP32", "blas"),
+              ::testing::HasSubstr("TESSERA_CPU_FP32=blas: known are tiles, onednn, mkl and "
+                                   "mkl:FOLDER, where libmkl_rt is"));
+  EXPECT_THAT(error_of("TESSERA_CPU_FP32", "mkl:/nowhere"),
+              ::testing::HasSubstr("no MKL in /nowhere: looked for libmkl_rt.so, .so.2 and .so.3; "
+                                   "the last try said: /nowhere/libmkl_rt.so: cannot open"));
 }
 
 /// `deepest`: of the inner dimensions of fp32.
@@ -302,6 +349,8 @@ TEST_F(CpuMatmul, SameBitsUnderAnyThreads) {
 TEST_F(CpuMatmul, SameBitsOfTilesUnderAnyThreads) {
   expect_same_bits_under_any_threads(*cpu_device_with("TESSERA_CPU_FP32", "tiles"), 10000);
 }
+
+TEST_F(CpuMkl, SameBitsUnderAnyThreads) { expect_same_bits_under_any_threads(*device_, 10000); }
 
 }  // namespace cpu_kernels_test
 }  // namespace tessera
