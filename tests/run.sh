@@ -10,7 +10,7 @@ usage: tests/run.sh [options]
   --label LABEL    only the tests of one label: unit, sdk, multirank, e2e, oracle, lint, tidy
   --sanitizers     also the presets dev (ASan, UBSan) and tsan
   --no-setup       install no packages
-  --no-oracle      no comparison with PyTorch, which the set-up downloads once (0.5 GB)
+  --no-oracle      no comparison with PyTorch, which the set-up downloads once (0.7 GB)
 TEXT
 }
 

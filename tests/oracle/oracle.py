@@ -19,7 +19,7 @@ def main():
     if not program.exists():
         sys.exit(f"{program} is not built")
     if not list(VENV.glob("ready-oracle-*")):
-        print(f"skipped: no PyTorch in {VENV}; tests/oracle/venv.sh makes it (downloads 0.5 GB)")
+        print(f"skipped: no PyTorch in {VENV}; tests/oracle/venv.sh makes it (downloads 0.7 GB)")
         sys.exit(SKIPPED)
     python = VENV / "bin/python"
     script = sys.argv[2] if len(sys.argv) > 2 else "train_gpt.py"
