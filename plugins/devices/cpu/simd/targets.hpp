@@ -24,6 +24,9 @@ enum class Ending : u8 { write, add_bias, accumulate, any };
 template <Ending kEnding, class T, class Out>
 struct Put {
   Target<T, Out> to;
+  /// The same for the few columns beyond the last whole tile, which are not worth code of their
+  /// own for each ending.
+  Put<Ending::any, T, Out> of_any_ending() const { return {to}; }
   /// What a tile will add to is fetched while it is computed.
   template <int kVectors>
   [[gnu::always_inline]] void prefetch(i64 row, i64 column) const {

@@ -186,13 +186,17 @@ inline void product_of_rows(const Group& a,
   const i64 left = rows - i;
   const auto tile = a.rows(i, left, steps);
   const To& to = results.to;
-  if (columns > 2 * kLanes && kPackedVectors > 2) {
+  if (columns > (kPackedVectors - 1) * kLanes) {
     product_tile<kPackedVectors>(tile, b, steps, to, row + i, left, column, columns);
-  } else if (columns > kLanes) {
-    product_tile<2>(tile, b, steps, to, row + i, left, column, columns);
-  } else {
-    product_tile<1>(tile, b, steps, to, row + i, left, column, columns);
+    return;
   }
+  const auto edge = to.of_any_ending();
+  if constexpr (kPackedVectors > 2) {
+    if (columns > kLanes) {
+      return product_tile<2>(tile, b, steps, edge, row + i, left, column, columns);
+    }
+  }
+  product_tile<1>(tile, b, steps, edge, row + i, left, column, columns);
 }
 
 #endif
