@@ -97,15 +97,24 @@ std::string processes_text() {
   return text.empty() ? "the system's processes are used up (/proc/sys/kernel/threads-max)" : text;
 }
 
+// The system says the same where a thread finds no memory for its stack.
+std::string threads_text() {
+  return limit_of(RLIMIT_AS) ? memory_text() + "; " + processes_text() : processes_text();
+}
+
 }  // namespace
 
 std::string explain_limit(std::string_view error) {
   if (error.find("(ulimit") != std::string_view::npos) return {};  // said by another rank
-  if (contains_any(error, {"bad_alloc", "cannot allocate memory", "out of memory"})) {
+  if (contains_any(error,
+                   {"bad_alloc",
+                    "cannot allocate memory",
+                    "out of memory",
+                    "failed to map segment from shared object"})) {
     return "; " + memory_text();
   }
   if (contains_any(error, {"too many open files"})) return "; " + files_text();
-  if (contains_any(error, {"resource temporarily unavailable"})) return "; " + processes_text();
+  if (contains_any(error, {"resource temporarily unavailable"})) return "; " + threads_text();
   return {};
 }
 
@@ -129,8 +138,7 @@ void require_threads(int count) {
   try {
     for (int i = 1; i < count; ++i) others.emplace_back([&all] { all.wait(); });
   } catch (const std::system_error&) {
-    // The system says the same of both limits.
-    why = limit_of(RLIMIT_AS) ? memory_text() + "; " + processes_text() : processes_text();
+    why = threads_text();
   }
   all.count_down();
   if (!why.empty()) {

@@ -4,6 +4,8 @@
 
 #include <dlfcn.h>
 #include <execinfo.h>
+#include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -78,6 +80,29 @@ std::string_view plugin_on_stack() {
   return {};
 }
 
+// Pages of address space that this process has; 0 where the system does not tell.
+rlim_t pages_in_use() {
+  const int file = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
+  if (file < 0) return 0;
+  char text[64];
+  const ssize_t bytes = read(file, text, sizeof text);
+  close(file);
+  rlim_t pages = 0;
+  if (bytes > 0) std::from_chars(text, text + bytes, pages);
+  return pages;
+}
+
+// What makes code while it runs, as oneDNN does, crashes where it is denied memory.
+void tell_memory_limit(Line& line) {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return;
+  const rlim_t used = pages_in_use() * static_cast<rlim_t>(sysconf(_SC_PAGESIZE));
+  constexpr rlim_t kMiB = 1 << 20;
+  if (used + std::max(limit.rlim_cur / 10, 64 * kMiB) < limit.rlim_cur) return;  // enough is left
+  line << "; the limit of virtual memory (ulimit -v) is " << static_cast<int>(limit.rlim_cur / kMiB)
+       << " MiB, of which " << static_cast<int>(used / kMiB) << " are in use";
+}
+
 void tell(Line& line, const Doing* doing) {
   std::signal(SIGALRM, SIG_DFL);
   alarm(kSecondsToTell);  // a lock may be held for ever
@@ -90,6 +115,7 @@ void tell(Line& line, const Doing* doing) {
   if (const std::string_view plugin = plugin_on_stack(); !plugin.empty()) {
     line << "; the code of " << plugin << " was running";
   }
+  tell_memory_limit(line);
   line.write();
   alarm(0);
 }

@@ -37,6 +37,13 @@ class Failures : public ::testing::Test {
                  "model.head.norm.how=" + how});
     return TinyRun::steps(2000, "run", more);
   }
+  // A short training under a limit as the shell's `ulimit` takes it.
+  ProcessResult under_limit(const std::string& limit, const std::vector<std::string>& sets) const {
+    std::vector<std::string> command = {"bash", "-c", "ulimit " + limit + "; exec \"$@\"", "bash"};
+    const std::vector<std::string> train = run_.command(TinyRun::steps(5, "run", sets));
+    command.insert(command.end(), train.begin(), train.end());
+    return run_process(command, run_.options());
+  }
   const TinyRun run_;
 };
 
@@ -178,10 +185,7 @@ TEST_F(Failures, ACrashOfOneRankAmongSeveralIsNamedLast) {
 
 TEST_F(Failures, LimitsAreNamedWithTheirValues) {
   const auto limited = [&](const std::string& limit, const std::vector<std::string>& sets) {
-    std::vector<std::string> command = {"bash", "-c", "ulimit " + limit + "; exec \"$@\"", "bash"};
-    const std::vector<std::string> train = run_.command(TinyRun::steps(5, "run", sets));
-    command.insert(command.end(), train.begin(), train.end());
-    const ProcessResult result = run_process(command, run_.options());
+    const ProcessResult result = under_limit(limit, sets);
     EXPECT_NE(result.exit_code, 0) << result.err;
     return result.last_error();
   };
@@ -193,6 +197,21 @@ TEST_F(Failures, LimitsAreNamedWithTheirValues) {
   EXPECT_THAT(
       limited("-n 16", {"parallel.data=4"}),
       HasSubstr("4 ranks, may need 64 open files, but the limit of open files (ulimit -n) is 16"));
+}
+
+// Whatever comes to want memory: the loader, a thread, the allocator, a library that makes code.
+TEST_F(Failures, WhereverVirtualMemoryEndsTheLimitIsNamed) {
+  int failed = 0;
+  bool enough = false;
+  for (int limit = 20000; !enough; limit += 5000) {
+    ASSERT_LT(limit, 1000000) << "never enough";
+    const ProcessResult result = under_limit("-v " + std::to_string(limit), {"run.out=limited"});
+    enough = result.exit_code == 0;
+    if (enough) continue;
+    ++failed;
+    EXPECT_THAT(result.err, HasSubstr("the limit of virtual memory (ulimit -v) is ")) << limit;
+  }
+  EXPECT_GT(failed, 3);
 }
 #endif
 
