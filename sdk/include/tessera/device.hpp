@@ -75,8 +75,9 @@ class TESSERA_API Device {
   /// Kind of its tensors' memory: kHostMemory if the CPU addresses it, else a name of its own.
   virtual std::string_view memory_kind() const = 0;
   virtual int threads() const { return 1; }
-  /// What computes, for the first lines of a run: "avx512_bf16; products of fp32 by oneDNN". Empty:
-  /// the name says it all.
+  /// What decides the last bits of results, "avx512_bf16; products of fp32 by oneDNN": shown in the
+  /// first lines of a run, and the same on all ranks of one, which are refused otherwise. So it
+  /// names no single unit of hardware. Empty: the name says it all.
   virtual std::string hardware() const { return {}; }
 
   /// The caching allocator: size classes, stream order, steady state without system calls.
