@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
+#include <type_traits>
 
 #include "mkl.hpp"
 #include "onednn.hpp"
@@ -70,6 +70,11 @@ bool prepares_fp32() {
   return wanted != nullptr && std::string_view(wanted) == "1";
 }
 
+/// A kernel of simd/.
+template <class Args>
+using KernelOf =
+    std::conditional_t<WithWorkspace::contains<Args>, WorkspaceKernel<Args>, PlainKernel<Args>>;
+
 /// The products of one device.
 class Multiplier {
  public:
@@ -87,7 +92,7 @@ class Multiplier {
   LaunchRequirements prepare(const MatmulArgs& args) {
     switch (by(args)) {
       case By::tiles:
-        return {.workspace_bytes = of<MatmulArgs>().bytes(args)};
+        return {.workspace_bytes = ours<MatmulArgs>().bytes(args)};
       case By::onednn:
         return onednn_.prepare(args);
       case By::mkl:
@@ -98,50 +103,46 @@ class Multiplier {
   void run(const MatmulArgs& args, void* workspace) {
     switch (by(args)) {
       case By::tiles:
-        return of<MatmulArgs>().run(args, workspace);
+        return ours<MatmulArgs>().run(args, workspace);
       case By::onednn:
         return onednn_.run(args, workspace);
       case By::mkl:
         mkl_->run(args);
-        if (args.bias) of_plain<AddBiasArgs>().run({args.out, args.bias, args.out});
+        if (args.bias) ours<AddBiasArgs>().run({args.out, args.bias, args.out});
     }
   }
 
   /// The form of a weight that MKL multiplies is the weight.
   LaunchRequirements prepare(const PackWeightArgs& args) {
-    const By by = of_dtype(args.b.dtype);
+    const By by = by_dtype(args.b.dtype);
     const bool packs = args.b.dtype != DType::fp32 || (by == By::onednn && prepares_fp32_);
     if (args.b.elements() == 0 || !packs) return {};
     if (by == By::onednn) return onednn_.prepare(args);
-    return {.output_bytes = of<PackWeightArgs>().bytes(args)};
+    return {.output_bytes = ours<PackWeightArgs>().bytes(args)};
   }
   void run(const PackWeightArgs& args, void* workspace) {
-    of_dtype(args.b.dtype) == By::onednn ? onednn_.run(args)
-                                         : of<PackWeightArgs>().run(args, workspace);
+    by_dtype(args.b.dtype) == By::onednn ? onednn_.run(args)
+                                         : ours<PackWeightArgs>().run(args, workspace);
   }
 
   /// Only ours sum the gradient of the bias on the way.
   LaunchRequirements prepare(const LinearWeightArgs& args) {
     if (!sums_on_the_way(args)) return prepare(args.product());
-    return {.workspace_bytes = of<LinearWeightArgs>().bytes(args)};
+    return {.workspace_bytes = ours<LinearWeightArgs>().bytes(args)};
   }
   void run(const LinearWeightArgs& args, void* workspace) {
-    if (sums_on_the_way(args)) return of<LinearWeightArgs>().run(args, workspace);
+    if (sums_on_the_way(args)) return ours<LinearWeightArgs>().run(args, workspace);
     run(args.product(), workspace);
-    of_plain<ColumnSumArgs>().run(args.sums());
+    ours<ColumnSumArgs>().run(args.sums());
   }
 
  private:
   template <class Args>
-  const WorkspaceKernel<Args>& of() const {
-    return table_;
-  }
-  template <class Args>
-  const PlainKernel<Args>& of_plain() const {
+  const KernelOf<Args>& ours() const {
     return table_;
   }
 
-  By of_dtype(DType dtype) const {
+  By by_dtype(DType dtype) const {
     switch (dtype) {
       case DType::fp16:
         return By::tiles;
@@ -153,7 +154,7 @@ class Multiplier {
   }
   /// Ours also take what the libraries do not: products without an inner dimension.
   By by(const MatmulArgs& args) const {
-    const By by = multiplications(args) == 0 ? By::tiles : of_dtype(args.a.dtype);
+    const By by = multiplications(args) == 0 ? By::tiles : by_dtype(args.a.dtype);
     return by == By::mkl && !Mkl::fits(args) ? By::tiles : by;
   }
   bool sums_on_the_way(const LinearWeightArgs& args) const {
