@@ -17,14 +17,12 @@ import sys
 
 import busy_host
 import processes
-import tessera_steps
 
 
 def step_seconds(spin, options):
     os.environ["GOMP_SPINCOUNT"] = str(spin)
-    settings = {**busy_host.SETTINGS, "device.threads": busy_host.CORES,
-                "precision.compute": options.dtype}
-    return tessera_steps.measure(settings, 1, options.warmup, options.steps).mean
+    speed = busy_host.tessera(options, 1, {"precision.compute": options.dtype})
+    return busy_host.TOKENS / speed
 
 
 def parse():

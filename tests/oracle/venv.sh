@@ -21,6 +21,7 @@ if [[ ! -e $ready ]]; then
   "$python" -m pip --disable-pip-version-check install --quiet \
     "huggingface-hub>=1.31,<3" "tokenizers>=0.23.1,<0.24" packaging pyyaml regex tqdm typer >&2
   "$python" -c 'import safetensors.numpy, tomllib, transformers'
+  ls "${python%/bin/python}"/lib/libmkl_rt.so* >&2  # where the test oracle.mkl looks
   touch "$ready"
 fi
 echo "$python"

@@ -8,7 +8,7 @@ namespace tessera::cpu {
 
 struct KernelSet {
   std::vector<Kernel> kernels;
-  std::string hardware;  ///< for people: the instruction set, and who multiplies which dtypes
+  std::string hardware;  ///< Device::hardware: instruction set, who multiplies which dtypes
 };
 
 /// All kernels of the device that HostDevice does not bring, on one instruction set.

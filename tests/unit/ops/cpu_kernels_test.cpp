@@ -30,7 +30,7 @@ std::shared_ptr<Device> cpu_device() {
     for (const char* wanting : {"this processor has no",
                                 "the system gives this process no tile registers",
                                 "oneDNN multiplies bf16 with AVX-512 only",
-                                "no MKL where the system looks for libraries"}) {
+                                "no MKL "}) {
       if (text.find(wanting) != std::string::npos) return nullptr;
     }
     throw;
@@ -287,22 +287,23 @@ TEST_F(CpuMkl, ReadsNoPreparedWeights) {
 }
 
 TEST(CpuInstructionSets, UnknownLibraryIsAnError) {
-  const auto error_of = [](const char* variable, const char* value) -> std::string {
-    try {
-      cpu_device_with(variable, value);
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "none";
+  const auto device_with = [](const char* variable, const char* library) {
+    return [=] {
+      const EnvironmentVariable chosen(variable, library);
+      test_device("cpu");
+    };
   };
-  EXPECT_THAT(error_of("TESSERA_CPU_BF16", "mkl"),
-              ::testing::HasSubstr("TESSERA_CPU_BF16=mkl: known are tiles and onednn"));
-  EXPECT_THAT(error_of("TESSERA_CPU_FP32", "blas"),
-              ::testing::HasSubstr("TESSERA_CPU_FP32=blas: known are tiles, onednn, mkl and "
-                                   "mkl:FOLDER, where libmkl_rt is"));
-  EXPECT_THAT(error_of("TESSERA_CPU_FP32", "mkl:/nowhere"),
-              ::testing::HasSubstr("no MKL in /nowhere: looked for libmkl_rt.so, .so.2 and .so.3; "
-                                   "the last try said: /nowhere/libmkl_rt.so: cannot open"));
+  const auto says = [](const char* text) {
+    return ::testing::ThrowsMessage<Error>(::testing::HasSubstr(text));
+  };
+  EXPECT_THAT(device_with("TESSERA_CPU_BF16", "mkl"),
+              says("TESSERA_CPU_BF16=mkl: known are tiles and onednn"));
+  EXPECT_THAT(device_with("TESSERA_CPU_FP32", "blas"),
+              says("TESSERA_CPU_FP32=blas: known are tiles, onednn, mkl and mkl:FOLDER, where "
+                   "libmkl_rt is"));
+  EXPECT_THAT(device_with("TESSERA_CPU_FP32", "mkl:/nowhere"),
+              says("no MKL in /nowhere: looked for libmkl_rt.so, .so.2 and .so.3; the last try "
+                   "said: /nowhere/libmkl_rt.so: cannot open"));
 }
 
 /// `deepest`: of the inner dimensions of fp32.
