@@ -21,6 +21,7 @@ TESSERA_BUILD_PACKAGES=(
   ocl-icd-opencl-dev    # the CMake files of libdnnl-dev look for it, Tessera does not use it
 )
 TESSERA_TEST_PACKAGES=(
+  clang-16              # compiles the tests (tests/clang.cmake)
   clang-format-14
   clang-tidy-14
   git                   # the lint tests ask it which files belong to the tree

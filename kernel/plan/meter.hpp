@@ -38,7 +38,7 @@ class StepMeter final : public ActionObserver {
   /// `replayed`: by a graph.
   void launched(const Kernel& kernel, const void* args, bool replayed = false);
   /// A graph begins.
-  void replayed() { compute_ += hardware_.graph_latency; }
+  void graph_begins() { compute_ += hardware_.graph_latency; }
   void started(u64 id, const GroupSpec& group, const Collective& collective);
   void waited(u64 id);
   /// After the last action.

@@ -121,7 +121,7 @@ Representative run_representative(const PlanArguments& arguments,
     const bool replayed = setup.graphs->whole_step() || (device != nullptr && device->replaying());
     meter.launched(kernel, args, replayed);
   };
-  events.replayed = [&] { meter.replayed(); };
+  events.replayed = [&] { meter.graph_begins(); };
   events.collectives.counts_only = true;
   events.collectives.started = [&](u64 id, const GroupSpec& group, const Collective& collective) {
     meter.started(id, group, collective);
@@ -150,7 +150,7 @@ Representative run_representative(const PlanArguments& arguments,
     step.losses();
     sent.clear();
     meter.begin_step();
-    meter.replayed();
+    meter.graph_begins();
     step.run_observed();  // action by action, with the latency of one graph
   } else {
     sent.clear();

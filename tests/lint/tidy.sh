@@ -19,9 +19,12 @@ if ! command -v clang-tidy-14 >/dev/null; then
 fi
 database=$build/compile_commands.json
 [[ -f $database ]] || { echo "no $database: configure first" >&2; exit 2; }
-# clang cannot read GCC's precompiled headers; sources include what they need themselves.
+# clang 14 cannot read the precompiled headers of g++ or clang 16; sources include what they need
+# themselves.
 mkdir -p "$build/tidy"
-sed 's/-Winvalid-pch -include [^ ]*cmake_pch.hxx//' "$database" >"$build/tidy/compile_commands.json"
+sed -E 's/-Winvalid-pch -include [^ ]*cmake_pch.hxx//
+  s/-Xclang -include-pch -Xclang [^ ]* -Xclang -include -Xclang [^ ]*cmake_pch.hxx//' \
+  "$database" >"$build/tidy/compile_commands.json"
 
 if $all; then
   changed=$(git ls-files)

@@ -64,7 +64,7 @@ void norm_in_bf16(Context& cx,
   cx.device->write(made[2], rstds.data());
 }
 
-class MutantNorm final : public Module {
+class MutantNarrowNorm final : public Module {
  public:
   struct Config {
     i64 hidden = 0;
@@ -74,7 +74,7 @@ class MutantNorm final : public Module {
       describe_mistake(s, {"in_bf16"});
     }
   };
-  MutantNorm(const Config& config, BuildContext& build) : narrow_(config.mistake != "none") {
+  MutantNarrowNorm(const Config& config, BuildContext& build) : narrow_(config.mistake != "none") {
     const Placement placement = build.tensor_region().per_row();
     weight_ = &build.parameter({.name = "weight",
                                 .shape = {config.hidden},
@@ -133,7 +133,7 @@ class MutantNorm final : public Module {
 };
 
 // Its main gradient is rounded to bf16 after each microbatch.
-class MutantColumnLinear final : public Module {
+class MutantNarrowColumnLinear final : public Module {
  public:
   struct Config {
     i64 in = 0, out = 0;
@@ -148,7 +148,7 @@ class MutantColumnLinear final : public Module {
       describe_mistake(s, {"bf16_gradient"});
     }
   };
-  MutantColumnLinear(const Config& config, BuildContext& build)
+  MutantNarrowColumnLinear(const Config& config, BuildContext& build)
       : rounds_(config.mistake != "none"), region_(build.tensor_region()) {
     const Split split{0, Axis::tensor, config.sections};
     weight_ = &build.parameter({.name = "weight",
@@ -186,7 +186,7 @@ class MutantColumnLinear final : public Module {
 
 // As `replicated` without groups. With the mistake each rank looks at its own gradients only when
 // it decides whether to skip.
-class MutantOptimizer final : public Optimizer {
+class MutantScalingOptimizer final : public Optimizer {
  public:
   struct Config {
     double clip = 0;
@@ -198,7 +198,7 @@ class MutantOptimizer final : public Optimizer {
       describe_mistake(s, {"own_overflow"});
     }
   };
-  MutantOptimizer(const Config& config, OptimizerArguments& arguments)
+  MutantScalingOptimizer(const Config& config, OptimizerArguments& arguments)
       : config_(config),
         rule_(arguments.make_rule(config.rule)),
         shards_(shards_without_groups(arguments, *rule_)) {}
@@ -252,9 +252,9 @@ void scaled_norm(const StepScalarsArgs& args) {
 }  // namespace
 
 void register_precision_mutants(Registrar& registrar) {
-  registrar.add<Module, MutantNorm>("mutant_narrow_norm", "norm");
-  registrar.add<Module, MutantColumnLinear>("mutant_narrow_column_linear", "column linear");
-  registrar.add<Optimizer, MutantOptimizer>("mutant_scaling_optimizer", "optimizer");
+  registrar.add<Module, MutantNarrowNorm>("mutant_narrow_norm", "norm");
+  registrar.add<Module, MutantNarrowColumnLinear>("mutant_narrow_column_linear", "column linear");
+  registrar.add<Optimizer, MutantScalingOptimizer>("mutant_scaling_optimizer", "optimizer");
 }
 
 void register_scaled_norm(Registrar& registrar) {

@@ -29,8 +29,11 @@ class TapeFrames : public ::testing::Test {
         "copied",
         std::array{x},
         std::array{&y},
-        [held](Context&, Gradients& g) { g.input(0, g.output(0)); },
-        [held](Context&, Gradients&) {});
+        [held](Context&, Gradients& g) {
+          (void)held;
+          g.input(0, g.output(0));
+        },
+        [held](Context&, Gradients&) { (void)held; });
     return y;
   }
 

@@ -66,7 +66,7 @@ TEST(StepMeters, AReplayHasOneLatency) {
   const Kernel product = make_kernel<MatmulArgs>([](const MatmulArgs&) {});
   f.meter.begin_step();
   f.action(PlanAction::F);
-  f.meter.replayed();
+  f.meter.graph_begins();
   for (int i = 0; i < 2; ++i) f.meter.launched(product, &args, true);
   f.action(PlanAction::B);
   f.meter.launched(product, &args);

@@ -1,0 +1,22 @@
+# Where clang++ 16 is installed, as tests/setup.sh does, it compiles the tests of a Release build: at
+# -O0 it takes half of g++'s time, and the SDK's headers are read by a second compiler. What ships,
+# and the plugins that tests load, are g++'s. CMake has one compiler for a project, so this tells it
+# of another one for the targets of the folder that includes it: all that it knows of g++ holds for
+# clang++ too, but for precompiled headers (Compiler/Clang.cmake of CMake).
+find_program(TESSERA_TEST_COMPILER clang++-16 DOC "Compiles the tests, if not empty")
+if(NOT TESSERA_TEST_COMPILER OR NOT CMAKE_CXX_COMPILER_ID STREQUAL "GNU" OR TESSERA_SANITIZE
+   OR NOT CMAKE_BUILD_TYPE STREQUAL "Release")
+  return()
+endif()
+message(STATUS "Tests are compiled by ${TESSERA_TEST_COMPILER}")
+set(CMAKE_CXX_COMPILER "${TESSERA_TEST_COMPILER}")
+set(CMAKE_PCH_EXTENSION .pch)
+set(CMAKE_PCH_PROLOGUE "#pragma clang system_header")
+set(CMAKE_CXX_COMPILE_OPTIONS_INSTANTIATE_TEMPLATES_PCH -fpch-instantiate-templates)
+set(CMAKE_CXX_COMPILE_OPTIONS_USE_PCH
+  -Xclang -include-pch -Xclang <PCH_FILE> -Xclang -include -Xclang <PCH_HEADER>)
+set(CMAKE_CXX_COMPILE_OPTIONS_CREATE_PCH
+  -Xclang -emit-pch -Xclang -include -Xclang <PCH_HEADER> -x c++-header)
+# What is told to g++ alone does not hurt; ccache keeps a header that has no times in it.
+add_compile_options(-Wno-unknown-warning-option -Wno-unused-command-line-argument
+  "SHELL:-Xclang -fno-pch-timestamp")
