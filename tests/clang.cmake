@@ -8,6 +8,10 @@ if(NOT TESSERA_TEST_COMPILER OR NOT CMAKE_CXX_COMPILER_ID STREQUAL "GNU" OR TESS
    OR NOT CMAKE_BUILD_TYPE STREQUAL "Release")
   return()
 endif()
+if(NOT TESSERA_TEST_COMPILER MATCHES "clang[+][+]")
+  message(FATAL_ERROR "TESSERA_TEST_COMPILER = '${TESSERA_TEST_COMPILER}' is no clang++; with "
+                      "nothing after = tests are compiled by ${CMAKE_CXX_COMPILER}")
+endif()
 message(STATUS "Tests are compiled by ${TESSERA_TEST_COMPILER}")
 set(CMAKE_CXX_COMPILER "${TESSERA_TEST_COMPILER}")
 set(CMAKE_PCH_EXTENSION .pch)

@@ -22,6 +22,13 @@ namespace tessera {
 
 Registrar::~Registrar() = default;
 
+ComponentInfo::ComponentInfo() = default;
+ComponentInfo::ComponentInfo(const ComponentInfo& other) = default;
+ComponentInfo::ComponentInfo(ComponentInfo&& other) noexcept = default;
+ComponentInfo& ComponentInfo::operator=(const ComponentInfo& other) = default;
+ComponentInfo& ComponentInfo::operator=(ComponentInfo&& other) noexcept = default;
+ComponentInfo::~ComponentInfo() = default;
+
 BuildContext::~BuildContext() = default;
 Layer::~Layer() = default;
 Module::~Module() = default;

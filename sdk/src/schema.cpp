@@ -107,6 +107,28 @@ bool in_order(const Value::Array& range) {
 
 }  // namespace
 
+FieldSpec::FieldSpec() = default;
+FieldSpec::FieldSpec(const FieldSpec& other) = default;
+FieldSpec::FieldSpec(FieldSpec&& other) noexcept = default;
+FieldSpec& FieldSpec::operator=(const FieldSpec& other) = default;
+FieldSpec& FieldSpec::operator=(FieldSpec&& other) noexcept = default;
+FieldSpec::~FieldSpec() = default;
+
+namespace detail {
+
+Fields::Fields() = default;
+Fields::~Fields() = default;
+
+FieldSpec& Fields::add(std::string_view name, std::string_view doc, FieldType type) {
+  FieldSpec spec;
+  spec.name = name;
+  spec.doc = doc;
+  spec.type = type;
+  return fields_.emplace_back(std::move(spec));
+}
+
+}  // namespace detail
+
 std::string FieldSpec::type_text() const {
   std::string out;
   if (type == FieldType::component) {

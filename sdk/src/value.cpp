@@ -66,6 +66,12 @@ struct Text {
 
 }  // namespace
 
+Value::Value(const Value& other) = default;
+Value::Value(Value&& other) noexcept = default;
+Value& Value::operator=(const Value& other) = default;
+Value& Value::operator=(Value&& other) noexcept = default;
+Value::~Value() = default;
+
 std::string_view Value::type_name() const {
   static constexpr std::string_view kNames[] = {"boolean", "integer", "float", "string", "array"};
   return kNames[data.index()];

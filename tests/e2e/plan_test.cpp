@@ -167,7 +167,6 @@ TEST(Calibrate, WritesATableThatPlanTakes) {
       run_tessera({"calibrate", "--out", file, "--threads", "1", "--name", "a \"fast\" \\ host"});
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.out, HasSubstr("--hardware " + file));
-  EXPECT_LT(result.seconds, 60);
   std::ostringstream table;
   table << std::ifstream(file).rdbuf();
   for (const char* text : {"ranks_per_host = 2",

@@ -46,6 +46,14 @@ struct TESSERA_API ComponentInfo {
   bool shards_replicas = false;
   /// Of a rule that states kWholeParameters (optimizer.hpp).
   bool whole_parameters = false;
+
+  // In libtessera, so that plugins need not compile them.
+  ComponentInfo();
+  ComponentInfo(const ComponentInfo& other);
+  ComponentInfo(ComponentInfo&& other) noexcept;
+  ComponentInfo& operator=(const ComponentInfo& other);
+  ComponentInfo& operator=(ComponentInfo&& other) noexcept;
+  ~ComponentInfo();
 };
 
 /// Type-erased implementation of one operation on one device (operation.hpp).

@@ -50,6 +50,14 @@ struct TESSERA_API FieldSpec {
   std::function<void(void* object, const std::string& name, std::string type, std::string path)>
       assign_variant;
 
+  // In libtessera, so that plugins need not compile them.
+  FieldSpec();
+  FieldSpec(const FieldSpec& other);
+  FieldSpec(FieldSpec&& other) noexcept;
+  FieldSpec& operator=(const FieldSpec& other);
+  FieldSpec& operator=(FieldSpec&& other) noexcept;
+  ~FieldSpec();
+
   /// Throws ConfigError with the reason when `value` has the wrong type or is out of range;
   /// returns it converted (an integer where a float is wanted becomes a float).
   Value checked(const Value& value) const;
@@ -119,6 +127,20 @@ template <class E>
 concept DescribedTable = std::is_default_constructible_v<E> && requires(Schema<E>& s) {
   E::describe(s);
 };
+
+/// What a Schema has that does not depend on its T.
+class TESSERA_API Fields {
+ public:
+  Fields();
+  ~Fields();
+  const std::vector<FieldSpec>& fields() const { return fields_; }
+
+ protected:
+  FieldSpec& add(std::string_view name, std::string_view doc, FieldType type);
+
+ private:
+  std::vector<FieldSpec> fields_;
+};
 }  // namespace detail
 
 /// Describes the fields of one component's parameter struct T, once, for everything that needs
@@ -135,7 +157,7 @@ concept DescribedTable = std::is_default_constructible_v<E> && requires(Schema<E
 ///
 /// Defaults are the members' initial values.
 template <class T>
-class Schema {
+class Schema : public detail::Fields {
  public:
   // A member of a wrong type is one error of the compiler, a sentence that says what to write.
 
@@ -249,18 +271,6 @@ class Schema {
     }
     return FieldBuilder(spec);
   }
-
-  const std::vector<FieldSpec>& fields() const { return fields_; }
-
- private:
-  FieldSpec& add(std::string_view name, std::string_view doc, FieldType type) {
-    FieldSpec spec;
-    spec.name = name;
-    spec.doc = doc;
-    spec.type = type;
-    return fields_.emplace_back(std::move(spec));
-  }
-  std::vector<FieldSpec> fields_;
 };
 
 /// The fields of T as T::describe states them.

@@ -25,6 +25,12 @@ struct TESSERA_API Value {
   Value(std::string v) : data(std::move(v)) {}         // NOLINT(google-explicit-constructor)
   Value(std::string_view v) : data(std::string(v)) {}  // NOLINT(google-explicit-constructor)
   Value(Array v) : data(std::move(v)) {}               // NOLINT(google-explicit-constructor)
+  // In libtessera, so that plugins need not compile them.
+  Value(const Value& other);
+  Value(Value&& other) noexcept;
+  Value& operator=(const Value& other);
+  Value& operator=(Value&& other) noexcept;
+  ~Value();
 
   /// "boolean", "integer", "float", "string" or "array".
   std::string_view type_name() const;
