@@ -259,9 +259,11 @@ TEST_P(Captures, BelongToTheirDevice) {
 
 TEST(LibraryCaptures, RefuseAFirstUse) {
   bool first = false;
-  const auto prepare = [&first](const FillArgs&) { return tessera::LaunchRequirements{0, first}; };
+  const auto prepare = [&first](const TestFillArgs&) {
+    return tessera::LaunchRequirements{0, first};
+  };
   HostDevice device(
-      "test", {}, {make_kernel<FillArgs>(prepare, [](const FillArgs&, void*, Stream&) {})});
+      "test", {}, {make_kernel<TestFillArgs>(prepare, [](const TestFillArgs&, void*, Stream&) {})});
   const Tensor x = empty(device, {2});
   fill(device.stream(), x, 1);
   first = true;

@@ -127,8 +127,8 @@ TEST(DeferredWaits, NameWhatTheyWaitedFor) {
 
 TEST(DeferredErrors, NameTheirOperation) {
   const Kernel broken =
-      make_kernel<FillArgs>([](const FillArgs&) { return tessera::LaunchRequirements(); },
-                            [](const FillArgs&, void*, Stream&) { fail_config("broken"); });
+      make_kernel<TestFillArgs>([](const TestFillArgs&) { return tessera::LaunchRequirements(); },
+                                [](const TestFillArgs&, void*, Stream&) { fail_config("broken"); });
   HostDevice device("test", deferred(1), {broken});
   fill(device.stream(), empty(device, {1}), 1);
   try {

@@ -9,9 +9,9 @@ namespace host_device_test {
 using namespace testing_support;
 
 Kernel constant(float value) {
-  Kernel kernel = make_kernel<FillArgs>([](const FillArgs&) {});
+  Kernel kernel = make_kernel<TestFillArgs>([](const TestFillArgs&) {});
   kernel.launch = [value](const void* args, void*, Stream&) {
-    *static_cast<const FillArgs*>(args)->out.as<float>() = value;
+    *static_cast<const TestFillArgs*>(args)->out.as<float>() = value;
   };
   return kernel;
 }
@@ -31,7 +31,7 @@ TEST(HostDevices, PreferTheirOwnKernels) {
   HostDevice device("mine", arguments, {named(constant(1), "a")});
   const Tensor out = empty(device, {1});
   const auto result = [&](std::string_view operation) {
-    const FillArgs args{out.arg()};
+    const TestFillArgs args{out.arg()};
     device.launch(device.stream(), *device.find(operation), &args, device.pool());
     return values(device, out)[0];
   };
@@ -53,7 +53,7 @@ TEST(HostDevices, RefuseTwoKernelsOfOneOrigin) {
 
 TEST(HostDevices, NameTheMissingOperation) {
   const HostDevice device("bare", {}, {});
-  const Operation<FillArgs> operation(device);
+  const Operation<TestFillArgs> operation(device);
   EXPECT_FALSE(operation.available());
   TestDevice other;
   EXPECT_ERROR(operation.launch(other.stream(), other.pool(), {}),
@@ -96,13 +96,13 @@ TEST(HostDevices, ReturnWorkspaceAfterTheLaunch) {
 }
 
 TEST(HostDevices, ReturnWorkspaceOfALaunchThatFails) {
-  Kernel kernel = make_kernel<FillArgs>(
-      [](const FillArgs&) {
+  Kernel kernel = make_kernel<TestFillArgs>(
+      [](const TestFillArgs&) {
         return tessera::LaunchRequirements{100, false};
       },
-      [](const FillArgs&, void*, Stream&) { fail("broken"); });
+      [](const TestFillArgs&, void*, Stream&) { fail("broken"); });
   HostDevice device("test", {}, {kernel});
-  const FillArgs args{};
+  const TestFillArgs args{};
   EXPECT_ERROR(device.launch(device.stream(), *device.find("test.fill"), &args, device.pool()),
                "broken");
   EXPECT_EQ(device.memory().total, 0);

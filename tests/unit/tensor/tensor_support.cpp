@@ -7,17 +7,17 @@
 
 namespace tessera::testing_support {
 
-void FillArgs::infer(FillArgs&) {}
-void AddArgs::infer(AddArgs& args) { args.out.dtype = args.x.dtype; }
+void TestFillArgs::infer(TestFillArgs&) {}
+void TestAddArgs::infer(TestAddArgs& args) { args.out.dtype = args.x.dtype; }
 void DetourArgs::infer(DetourArgs& args) { args.out.dtype = args.x.dtype; }
 
 namespace {
 
-void run_fill(const FillArgs& args) {
+void run_fill(const TestFillArgs& args) {
   std::fill_n(args.out.as<float>(), args.out.elements(), args.value);
 }
 
-void run_add(const AddArgs& args) {
+void run_add(const TestAddArgs& args) {
   for (i64 i = 0; i < args.out.elements(); ++i) {
     args.out.as<float>()[i] = args.x.as<float>()[i] + (args.y ? args.y.as<float>()[i] : 0);
   }
@@ -37,8 +37,8 @@ void run_detour(const DetourArgs& args, void* workspace, Stream&) {
 }
 
 std::vector<Kernel> kernels() {
-  return {make_kernel<FillArgs>(&run_fill),
-          make_kernel<AddArgs>(&run_add),
+  return {make_kernel<TestFillArgs>(&run_fill),
+          make_kernel<TestAddArgs>(&run_add),
           make_kernel<DetourArgs>(&prepare_detour, &run_detour)};
 }
 
@@ -55,12 +55,12 @@ Tensor empty(Device& device, const Shape& shape) { return empty(device, device.p
 
 void fill(Stream& stream, const Tensor& out, float value) {
   Device& device = stream.device();
-  Operation<FillArgs>(device).launch(stream, device.pool(), {out.arg(), value});
+  Operation<TestFillArgs>(device).launch(stream, device.pool(), {out.arg(), value});
 }
 
 void add(Stream& stream, const Tensor& x, const Tensor& y, const Tensor& out) {
   Device& device = stream.device();
-  Operation<AddArgs>(device).launch(stream, device.pool(), {x.arg(), y.arg(), out.arg()});
+  Operation<TestAddArgs>(device).launch(stream, device.pool(), {x.arg(), y.arg(), out.arg()});
 }
 
 void detour(Stream& stream, Pool& pool, const Tensor& x, const Tensor& out) {

@@ -9,20 +9,20 @@
 namespace tessera::testing_support {
 
 /// out = value
-struct FillArgs {
+struct TestFillArgs {
   static constexpr std::string_view kName = "test.fill";
   static constexpr int kTensors = 1, kOutputs = 1;
   TensorArg out;
   float value = 0;
-  static void infer(FillArgs& args);
+  static void infer(TestFillArgs& args);
 };
 
 /// out = x + y; y may be absent
-struct AddArgs {
+struct TestAddArgs {
   static constexpr std::string_view kName = "test.add";
   static constexpr int kTensors = 3, kOutputs = 1;
   TensorArg x, y, out;
-  static void infer(AddArgs& args);
+  static void infer(TestAddArgs& args);
 };
 
 /// out = x, by way of workspace
