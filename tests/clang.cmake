@@ -1,8 +1,8 @@
-# Where clang++ 16 is installed, as tests/setup.sh does, it compiles the tests of a Release build: at
-# -O0 it takes half of g++'s time, and the SDK's headers are read by a second compiler. What ships,
-# and the plugins that tests load, are g++'s. CMake has one compiler for a project, so this tells it
-# of another one for the targets of the folder that includes it: all that it knows of g++ holds for
-# clang++ too, but for precompiled headers (Compiler/Clang.cmake of CMake).
+# Where clang++ 16 is installed, as by tests/setup.sh, it compiles the tests of a Release build: at
+# -O0 it takes half of g++'s time, and a second compiler reads the SDK's headers. g++ compiles what
+# ships and the plugins that tests load. CMake has one compiler for a project. This file names
+# another for the targets of the folder that includes it: what CMake knows of g++ holds for clang++
+# too, except for precompiled headers (Compiler/Clang.cmake of CMake).
 find_program(TESSERA_TEST_COMPILER clang++-16 DOC "Compiles the tests, if not empty")
 if(NOT TESSERA_TEST_COMPILER OR NOT CMAKE_CXX_COMPILER_ID STREQUAL "GNU" OR TESSERA_SANITIZE
    OR NOT CMAKE_BUILD_TYPE STREQUAL "Release")
