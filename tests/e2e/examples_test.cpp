@@ -6,6 +6,12 @@
 namespace tessera {
 namespace examples_test {
 
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr std::chrono::minutes kLimit{75};
+#else
+constexpr std::chrono::minutes kLimit{15};
+#endif
+
 TEST(Examples, PluginsBuildAndTrainOutsideTheTree) {
   const testing::TestFolder folder;
   const ProcessResult result = run_process({TESSERA_SOURCE_DIR "/examples/run_plugins.sh",
@@ -14,7 +20,7 @@ TEST(Examples, PluginsBuildAndTrainOutsideTheTree) {
                                             "--work",
                                             folder.path().string()},
                                            {},
-                                           std::chrono::minutes(15));
+                                           kLimit);
   EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
   EXPECT_THAT(result.out, ::testing::HasSubstr("all plugins work"));
 }
