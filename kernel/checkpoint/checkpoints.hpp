@@ -77,6 +77,10 @@ class Checkpoints {
                              const std::vector<CheckpointTensor>& tensors,
                              const std::vector<std::string>& others = {});
 
+  /// Renames the checkpoint `bad`, of this folder, to "step-N.bad", which nothing finds any more,
+  /// and returns the complete one before it. Where there is none, nothing is done.
+  std::optional<std::filesystem::path> give_up(const std::filesystem::path& bad);
+
   struct Initial {
     std::filesystem::path folder;
     std::vector<std::string> taken, fresh;  ///< names of this run: found there, and not

@@ -135,6 +135,13 @@ void remove_old(const fs::path& folder, i64 newest, i64 keep, const std::string&
   }
 }
 
+void give_up_step(const fs::path& path) {
+  const fs::path bad = path.string() + ".bad";
+  fs::remove_all(bad);
+  fs::rename(path, bad);
+  sync_folder(path.parent_path());
+}
+
 void remove_stale(const fs::path& folder, const std::string& run) {
   for (const auto& [name, path] : entries(folder)) {
     const bool replaced = name.suffix == kOld && has_index(step_folder(folder, name.step));

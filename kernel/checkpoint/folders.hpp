@@ -42,6 +42,8 @@ void require_no_mixture(const std::filesystem::path& folder, const std::string& 
 /// Keeps the `keep` newest complete ones up to step `newest` and removes older ones. Those of
 /// later steps stay: they belong to a run that was left for an earlier step.
 void remove_old(const std::filesystem::path& folder, i64 newest, i64 keep, const std::string& run);
+/// Renames it to "step-N.bad", in place of an older one of that name: it is no checkpoint any more.
+void give_up_step(const std::filesystem::path& path);
 /// Removes what crashes of this run left over.
 void remove_stale(const std::filesystem::path& folder, const std::string& run);
 /// Renames `temporary` to `target` and syncs the parent; an older `target` makes way. At every

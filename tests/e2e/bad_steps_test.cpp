@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <filesystem>
 
 #include "common/metrics_lines.hpp"
 #include "train_support.hpp"
@@ -38,6 +39,20 @@ class BadSteps : public ::testing::TestWithParam<const char*> {
                            "model.dropout=0.0",
                            "check.loss_rise=1.3",
                            "check.loss_window=4",
+                           "check.on_bad_step=" + on_bad_step});
+  }
+  // Saves each step. A rate of 1e30 breaks the parameters in one update.
+  static std::vector<std::string> until(int steps,
+                                        const std::string& rate,
+                                        const std::string& on_bad_step) {
+    return TinyRun::steps(steps,
+                          "run",
+                          {GetParam(),
+                           "checkpoint.every_steps=1",
+                           "lr.type=constant",
+                           "lr.peak=" + rate,
+                           "lr.warmup_steps=0",
+                           "optimizer.clip=0.0",
                            "check.on_bad_step=" + on_bad_step});
   }
   static std::ptrdiff_t skipped(const std::vector<std::string>& metrics) {
@@ -150,6 +165,33 @@ TEST_P(BadSteps, WhatDivergesForGoodEndsTheRun) {
   const ProcessResult result = run_.train(until(40, "1e30"));
   EXPECT_EQ(result.exit_code, 1) << result.err;
   EXPECT_THAT(result.last_error(), HasSubstr("more than check.bad_steps = 3 in a row"));
+  EXPECT_THAT(run_.checkpoints("run"), Contains("step-6"));
+}
+
+// The update of step 5 breaks the parameters, they are saved, and only the next step shows it.
+TEST_P(BadSteps, ACheckpointWithWhichNoBatchIsGoodIsGivenUp) {
+  ASSERT_EQ(run_.train(until(4, "1e-3", "rewind")).exit_code, 0);
+  ASSERT_EQ(run_.train(until(5, "1e30", "rewind")).exit_code, 0);
+  const ProcessResult result = run_.train(until(12, "1e-3", "rewind"));
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("no batch has a good loss with the parameters of "));
+  EXPECT_THAT(result.err, HasSubstr(": going back to " + run_.at("run/checkpoints/step-4")));
+  EXPECT_TRUE(std::filesystem::is_directory(run_.at("run/checkpoints/step-5.bad")));
+  EXPECT_EQ(run_.metrics("run").size(), 12U);
+  EXPECT_EQ(skipped(run_.metrics("run")), 3) << "what broke them, and both batches";
+}
+
+// Parameters that no step has tried push no older ones out.
+TEST_P(BadSteps, NothingIsSavedBetweenBadStepsThatAreLeftOut) {
+  ASSERT_EQ(run_.train(until(4, "1e-3", "skip")).exit_code, 0);
+  const ProcessResult result = run_.train(until(12, "1e30", "skip"));
+  EXPECT_EQ(result.exit_code, 1) << result.err;
+  EXPECT_THAT(result.last_error(),
+              HasSubstr("step-5, and no step was good with its parameters; a lower learning rate"));
+  EXPECT_THAT(run_.checkpoints("run"), AllOf(Contains("step-4"), Not(Contains("step-6"))));
+  const ProcessResult end = run_.train(until(6, "1e-3", "skip"));
+  EXPECT_EQ(end.exit_code, 0) << end.err;
+  EXPECT_THAT(end.err, HasSubstr("step 6 was bad, and so may be the parameters that its check"));
   EXPECT_THAT(run_.checkpoints("run"), Contains("step-6"));
 }
 

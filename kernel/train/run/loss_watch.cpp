@@ -9,6 +9,20 @@
 namespace tessera {
 
 std::optional<BadStep> LossWatch::judge(i64 step, double loss, FoundInf gradients) {
+  std::optional<BadStep> bad = judged(step, loss, gradients);
+  if (bad) {
+    bad_ = step;
+    return bad;
+  }
+  if (step > bad_) bad_ = 0;
+  if (skips() || !tried_) in_a_row_ = 0;
+  tried_ = true;
+  count_ = std::min(count_ + 1, section_.loss_window);
+  mean_ += (loss - mean_) / static_cast<double>(count_);
+  return std::nullopt;
+}
+
+std::optional<BadStep> LossWatch::judged(i64 step, double loss, FoundInf gradients) const {
   if (!std::isfinite(loss)) {
     return BadStep{step, loss, fmt::format("the loss of step {} is not finite", step)};
   }
@@ -26,14 +40,11 @@ std::optional<BadStep> LossWatch::judge(i64 step, double loss, FoundInf gradient
                                section_.loss_rise,
                                mean_)};
   }
-  if (step > bad_) bad_ = 0;
-  count_ = std::min(count_ + 1, section_.loss_window);
-  mean_ += (loss - mean_) / static_cast<double>(count_);
   return std::nullopt;
 }
 
 void LossWatch::pass_over(const BadStep& bad, i64 checkpoint) {
-  bad_ = bad.step;
+  bad_ = bad.step;  // also one that the validation found
   passed_over_[bad.step] = bad.loss;
   i64 more = in_a_row_ - 1;
   for (i64 step = bad.step - 1; step > checkpoint && more > 0; --step) {

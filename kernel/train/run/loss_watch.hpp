@@ -31,19 +31,26 @@ class LossWatch {
   /// are not bad.
   std::optional<BadStep> judge(i64 step, double loss, FoundInf gradients = kFinite);
 
-  /// A bad step was met, and nothing good has been saved since the last one: false when that was
-  /// too often.
+  /// A bad step was met: false when there were too many in a row. With "skip" a good step ends the
+  /// row; with "rewind" a good step does that tries the parameters of a new checkpoint.
   bool once_more() { return ++in_a_row_ <= section_.bad_steps; }
-  /// A checkpoint was saved (rewind), or a step was good (skip).
-  void all_is_well() { in_a_row_ = 0; }
   i64 in_a_row() const { return in_a_row_; }
 
   /// After a rewind to `checkpoint`: which steps are passed over. The bad one; each further time in
   /// a row one more before it, because a loss also tells of the update before it.
   void pass_over(const BadStep& bad, i64 checkpoint);
-  /// Has a step after the last one that was passed over had a good loss? Until then the update
-  /// before may be what broke the parameters, and nothing may be saved.
+  /// Has a step after the last bad one had a good loss? Until then the update before may be what
+  /// broke the parameters, and nothing may be saved.
   bool proven() const { return bad_ == 0; }
+  /// A checkpoint was saved: no step has tried its parameters yet.
+  void saved() { tried_ = false; }
+  /// Was a step good with the parameters of the newest checkpoint?
+  bool tried() const { return tried_; }
+  /// Is it the parameters of this checkpoint, the newest, that are bad, and not one batch? So it is
+  /// when a second batch was bad with them, and none was good.
+  bool doubts(i64 checkpoint) const { return !tried_ && passed_over(checkpoint + 1).has_value(); }
+  /// The run goes back to the checkpoint before, whose parameters were tried.
+  void gave_up_newest() { tried_ = true; }
   /// The loss that a step had when it was found bad; none: the step is trained on.
   std::optional<double> passed_over(i64 step) const;
 
@@ -52,10 +59,13 @@ class LossWatch {
   void continue_from(const CheckpointInfo& info);
 
  private:
+  std::optional<BadStep> judged(i64 step, double loss, FoundInf gradients) const;
+
   const CheckSection& section_;
   double mean_ = 0;  // of the losses of good steps, the last `loss_window` of them most
   i64 count_ = 0, in_a_row_ = 0;
-  i64 bad_ = 0;  // passed over last, with no good step after it yet; 0: none
+  i64 bad_ = 0;         // the last bad step, with no good one after it yet; 0: none
+  bool tried_ = false;  // the parameters of the newest checkpoint gave a good loss
   std::map<i64, double> passed_over_;
 };
 

@@ -146,6 +146,7 @@ class Trainer {
     start_ = find_starting_point(config_, checkpoints_, state_, root(), arguments_.changes);
     newest_ = start_.resumed_from;
     if (start_.info) {
+      newest_step_ = start_.info->step;
       watch_.continue_from(*start_.info);
       updates_ = start_.info->updates;
     }
@@ -225,8 +226,8 @@ class Trainer {
 
   void announce() { emit(run_start(arguments_, rank_, model_, start_, step_)); }
 
-  // A bad step ends it before anything is saved, so whatever was saved is good. After one that was
-  // passed over, what is due waits for a good one.
+  // A bad step ends it before anything is saved. After one that was passed over or left out, what
+  // is due waits for a good one.
   std::optional<BadStep> after_step(bool final) {
     const i64 step = step_.steps();
     const bool validate =
@@ -239,12 +240,8 @@ class Trainer {
       if (final || step >= memory_told_at_) tell_memory();
     }
     put_off_ = save && !watch_.proven();
-    if (put_off_) save = false;
-    if (put_off_ && final && root()) {
-      log_warning("no checkpoint of step {} is saved: no step was good after the last bad one{}",
-                  step,
-                  newest_.empty() ? "" : "; the newest is " + newest_);
-    }
+    if (put_off_ && final) tell_not_proven();
+    if (put_off_ && !(final && watch_.skips())) save = false;
     tell_saved(checkpoints_.saved_later(false));
     if (validate || save) step_.gather_parameters();
     if (validate) {
@@ -266,6 +263,19 @@ class Trainer {
     return std::nullopt;
   }
 
+  // With "skip" the update of a bad step was left out, and the work before it would be lost.
+  void tell_not_proven() const {
+    if (!root()) return;
+    const i64 step = step_.steps();
+    if (watch_.skips()) {
+      log_warning("step {} was bad, and so may be the parameters that its checkpoint holds", step);
+    } else {
+      log_warning("no checkpoint of step {} is saved: no step was good after the last bad one{}",
+                  step,
+                  newest_.empty() ? "" : "; the newest is " + newest_);
+    }
+  }
+
   void write_sample() {
     const ValidationSection& validation = config_.validation;
     if (validation.sample_tokens == 0) return;
@@ -283,13 +293,14 @@ class Trainer {
     tell_saved(checkpoints_.saved_later(true));
     checkpoints_.save_later(
         info(), state_.tensors(), [this, step = step_.steps()] { emit(Saving{step}); });
-    if (watch_.rewinds()) watch_.all_is_well();
+    watch_.saved();
     waited_ = seconds_since(begin);
   }
 
   void tell_saved(const std::optional<Checkpoints::Saved>& saved) {
     if (!saved) return;
     newest_ = saved->folder.string();
+    newest_step_ = saved->step;
     emit(Saved{saved->step, newest_, saved->seconds, waited_});
   }
 
@@ -312,8 +323,9 @@ class Trainer {
       }
       return false;
     }
+    newest_step_ = step;
     failed_saves_ = 0;
-    if (watch_.rewinds()) watch_.all_is_well();
+    watch_.saved();
     const double seconds = seconds_since(begin);
     emit(Saved{step, newest_, seconds, seconds});
     return true;
@@ -333,25 +345,27 @@ class Trainer {
     } catch (const Error& error) {
       if (root()) log_warning("{}", error.what());
     }
-    const std::string back = newest_.empty()
-                                 ? "no checkpoint was saved before"
-                                 : fmt::format("the newest checkpoint, of before, is {}", newest_);
+    std::string back = "no checkpoint was saved before";
+    if (!newest_.empty()) {
+      back = fmt::format("the newest checkpoint, of before, is {}{}",
+                         newest_,
+                         watch_.tried() ? "" : ", and no step was good with its parameters");
+    }
     const std::string again = watch_.in_a_row() == 0
                                   ? ""
                                   : fmt::format(" again, more than check.bad_steps = {} in a row",
                                                 config_.check.bad_steps);
+    const char* help =
+        config_.precision.scales_loss() ? "learning rate or precision.loss_scale" : "learning rate";
     together_.all("divergence", [&]() -> std::string {
-      fail("{}{}: the run has diverged; {}; a lower learning rate may help", bad.why, again, back);
+      fail("{}{}: the run has diverged; {}; a lower {} may help", bad.why, again, back, help);
     });
   }
 
   // on_bad_step = "skip": asked before each update.
   bool refuse(double loss, FoundInf gradients) {
     const std::optional<BadStep> bad = watch_.judge(step_.steps() + 1, loss, gradients);
-    if (!bad) {
-      watch_.all_is_well();
-      return false;
-    }
+    if (!bad) return false;
     if (!watch_.once_more()) {
       report();  // the good steps before it
       fail_bad(*bad);
@@ -365,12 +379,26 @@ class Trainer {
     return true;
   }
 
+  // The update before a save may have broken the parameters, which only the next step shows.
+  void give_up_newest_if_bad() {
+    if (!watch_.doubts(newest_step_)) return;
+    const std::optional<std::filesystem::path> before = checkpoints_.give_up(newest_);
+    if (!before) return;
+    if (root()) {
+      log_warning("no batch has a good loss with the parameters of {0}: it is {0}.bad now", newest_);
+    }
+    newest_ = before->string();
+    watch_.gave_up_newest();
+  }
+
   // on_bad_step = "rewind": what a resumed run does, within this one.
   void go_back(const BadStep& bad) {
     tell_saved(checkpoints_.saved_later(true));
     if (newest_.empty()) fail_bad(bad);
+    give_up_newest_if_bad();
     if (!watch_.once_more()) fail_bad(bad);
     const auto loaded = checkpoints_.load(newest_, state_.tensors(), state_.names());
+    newest_step_ = loaded->info.step;
     state_.continue_from(*loaded);
     watch_.continue_from(loaded->info);
     watch_.pass_over(bad, loaded->info.step);
@@ -461,6 +489,7 @@ class Trainer {
   StepRange recorded_;       // on all ranks
   std::vector<TracedStep> records_;
   std::string newest_;      // checkpoint that was loaded or saved last
+  i64 newest_step_ = 0;     // its step
   i64 updates_ = 0;         // of the parameters, up to the last step that was told
   i64 failed_saves_ = 0;    // in a row
   i64 memory_told_at_ = 0;  // the next step of which memory is told

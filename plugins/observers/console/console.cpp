@@ -19,6 +19,18 @@ void print(std::string line) {
 
 Json event(std::string_view name) { return Json().add("event", name); }
 
+// A processor's own NaN has a sign, which tells nothing.
+double without_sign(double value) {
+  return std::isnan(value) ? std::numeric_limits<double>::quiet_NaN() : value;
+}
+
+// While a dynamic loss scale finds its size, overflows are no fault.
+std::string_view why_skipped(const StepEnd& step) {
+  const bool overflow = step.loss_scale > 0 && std::isfinite(step.loss);
+  return overflow ? "its gradients overflowed, or its loss is bad"
+                  : "its loss or its gradients are bad";
+}
+
 }  // namespace
 
 void Console::Config::describe(Schema<Config>& s) {
@@ -94,12 +106,10 @@ void Console::on(const StepEnd& step) {
 }
 
 void Console::print_step(const StepEnd& step) {
-  // A processor's own NaN has a sign, which tells nothing.
-  const double loss = std::isnan(step.loss) ? std::numeric_limits<double>::quiet_NaN() : step.loss;
   std::string line = fmt::format("{}  loss {:.4f}  norm {:.2f}  lr {}",
                                  label(step.step),
-                                 loss,
-                                 step.grad_norm,
+                                 without_sign(step.loss),
+                                 without_sign(step.grad_norm),
                                  human::scientific(step.lr));
   if (seconds_ > 0) {
     const double each = seconds_ / static_cast<double>(steps_);
@@ -113,7 +123,7 @@ void Console::print_step(const StepEnd& step) {
   for (const auto& [name, value] : step.metrics) line += fmt::format("  {} {:.4g}", name, value);
   if (step.loss_scale > 0) line += "  scale " + human::scientific(step.loss_scale);
   if (step.skipped_steps > 0) line += fmt::format("  skipped steps {}", step.skipped_steps);
-  if (step.skipped) line += "  skipped: its loss or its gradients are bad";
+  if (step.skipped) line += fmt::format("  skipped: {}", why_skipped(step));
   print(std::move(line));
   seconds_ = 0;
   steps_ = 0;

@@ -91,7 +91,7 @@ TEST(Console, PrintsForPeople) {
                   "step 20/40  validation loss 2.5000",
                   "step 20/40  saved runs/quick/step-20 in 1.2s",
                   "step 40/40  loss 1.5000  norm 0.71  lr 3.0e-4  4,096 tok/s  aux 0.25  scale "
-                  "6.6e4  skipped steps 17  skipped: its loss or its gradients are bad",
+                  "6.6e4  skipped steps 17  skipped: its gradients overflowed, or its loss is bad",
                   "done after step 40 in 1m 20s"));
 }
 

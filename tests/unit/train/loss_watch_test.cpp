@@ -87,8 +87,6 @@ TEST(LossWatch, EachRewindInARowPassesOverOneStepMore) {
   EXPECT_TRUE(watch.passed_over(51));
   EXPECT_FALSE(watch.passed_over(50)) << "the checkpoint holds it";
   EXPECT_FALSE(watch.once_more()) << "check.bad_steps = 3";
-  watch.all_is_well();
-  EXPECT_TRUE(watch.once_more());
   CheckpointInfo info;
   info.step = 57;
   watch.save_to(info);
@@ -105,6 +103,62 @@ TEST(LossWatch, AGoodStepAfterTheBadOneProvesTheParameters) {
   EXPECT_FALSE(watch.proven()) << "the update of step 13 may be what broke 14";
   EXPECT_FALSE(watch.judge(15, 2.5));
   EXPECT_TRUE(watch.proven());
+}
+
+// In the order of a run: a step is judged before a checkpoint of it is saved.
+TEST(LossWatch, ACheckpointIsDoubtedWhenTwoBatchesAreBadWithItsParameters) {
+  CheckSection section;
+  section.on_bad_step = "rewind";
+  LossWatch watch(section);
+  ASSERT_FALSE(watch.judge(6, 2.0));
+  watch.saved();
+  const auto first = watch.judge(7, kNan);
+  ASSERT_TRUE(first);
+  EXPECT_FALSE(watch.doubts(6)) << "the batch of step 7 may be bad";
+  ASSERT_TRUE(watch.once_more());
+  watch.pass_over(*first, 6);
+  ASSERT_TRUE(watch.judge(8, kNan));
+  EXPECT_TRUE(watch.doubts(6));
+  EXPECT_FALSE(watch.tried());
+  watch.gave_up_newest();
+  EXPECT_FALSE(watch.doubts(4)) << "step 5 tried it";
+}
+
+TEST(LossWatch, ARowEndsWithAGoodStepAfterANewCheckpoint) {
+  CheckSection section;
+  section.on_bad_step = "rewind";
+  LossWatch watch(section);
+  const auto bad = [&](i64 step) {
+    const auto found = watch.judge(step, kNan);
+    watch.once_more();
+    watch.pass_over(found.value(), 6);
+  };
+  ASSERT_FALSE(watch.judge(6, 2.0));
+  watch.saved();
+  ASSERT_FALSE(watch.judge(7, 2.0));
+  bad(8);
+  ASSERT_FALSE(watch.judge(7, 2.0));
+  bad(9);
+  EXPECT_EQ(watch.in_a_row(), 2) << "the parameters of step 6 were tried before";
+  EXPECT_FALSE(watch.doubts(6));
+  ASSERT_FALSE(watch.judge(10, 2.0));
+  watch.saved();
+  EXPECT_EQ(watch.in_a_row(), 2) << "no step has tried those of step 10";
+  ASSERT_FALSE(watch.judge(11, 2.0));
+  EXPECT_EQ(watch.in_a_row(), 0);
+}
+
+TEST(LossWatch, WhereBadStepsAreLeftOutAnyGoodOneEndsARow) {
+  CheckSection section;
+  section.on_bad_step = "skip";
+  LossWatch watch(section);
+  ASSERT_FALSE(watch.judge(1, 2.0));
+  ASSERT_TRUE(watch.judge(2, kNan));
+  watch.once_more();
+  EXPECT_FALSE(watch.proven()) << "the update of step 1 may be what broke 2";
+  ASSERT_FALSE(watch.judge(3, 2.0));
+  EXPECT_TRUE(watch.proven());
+  EXPECT_EQ(watch.in_a_row(), 0);
 }
 
 }  // namespace loss_watch_test
