@@ -18,6 +18,7 @@
 #include "tessera/bounds.hpp"
 #include "tessera/error.hpp"
 #include "tessera/suggest.hpp"
+#include "tessera/value.hpp"
 
 namespace tessera {
 namespace {
@@ -419,7 +420,7 @@ std::string usage_error(const CLI::App& app, const CLI::ParseError& error) {
   // For a misspelt command CLI11 only says that it was not expected, or that one is missing.
   const std::vector<std::string> rest = command->remaining();
   if (!known.empty() && !rest.empty() && !rest[0].starts_with("-")) {
-    text = fmt::format("there is no command \"{} {}\"", name, rest[0]);
+    text = fmt::format("there is no command {}", Value(fmt::format("{} {}", name, rest[0])).text());
     if (const auto near = nearest(rest[0], known)) {
       text += fmt::format("; did you mean \"{}\"?", *near);
     }

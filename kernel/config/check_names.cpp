@@ -144,6 +144,8 @@ std::string Checker::unknown_text(const UnknownKey& unknown) const {
                          unknown.table,
                          unknown.is_table ? "table" : "key",
                          unknown.key);
+  const std::string inside = root && unknown.is_table ? children_elsewhere(unknown.key) : "";
+  if (!inside.empty()) return out + ": " + inside;
   const auto near = nearest(unknown.key, unknown.known);
   if (near && (!root || unknown.is_table)) {
     return out + fmt::format(": did you mean {}?",
@@ -151,8 +153,6 @@ std::string Checker::unknown_text(const UnknownKey& unknown) const {
   }
   const std::string other = elsewhere(unknown);
   if (!other.empty()) return out + ": " + other;
-  const std::string inside = root && unknown.is_table ? children_elsewhere(unknown.key) : "";
-  if (!inside.empty()) return out + ": " + inside;
   if (root) return out + fmt::format("; there are [{}]", fmt::join(unknown.known, "], ["));
   std::string who = fmt::format("[{}]", unknown.table);
   if (!unknown.kind.empty()) {

@@ -13,6 +13,35 @@
 namespace tessera {
 namespace {
 
+// Flags that are no key of the same meaning, and short names.
+constexpr std::pair<std::string_view, std::string_view> kOthers[] = {
+    {"calculate-per-token-loss", "is always on here"},
+    {"cp", "is parallel.context here"},
+    {"dp", "is parallel.data here"},
+    {"ep", "is parallel.expert here"},
+    {"etp", "is parallel.expert_tensor here"},
+    {"eval-iters", "is validation.samples here: windows, not batches"},
+    {"exit-signal-handler", "is always on here"},
+    {"kv-channels", "is hidden / heads here"},
+    {"load", "is checkpoint.resume or checkpoint.init_from here"},
+    {"log-throughput", "is always on here, in metrics.jsonl and report.html"},
+    {"lr-decay-style", "is lr.type here"},
+    {"nproc-per-node", "follows from [parallel] here: train starts the ranks itself"},
+    {"num-layers-per-virtual-pipeline-stage", "follows from schedule.chunks here"},
+    {"optimizer", "is optimizer.rule.type here"},
+    {"overlap-grad-reduce", "is always on here"},
+    {"overlap-p2p-communication", "is always on here"},
+    {"overlap-param-gather", "is always on with optimizer.type = \"distributed\" here"},
+    {"pp", "is parallel.pipeline here"},
+    {"rampup-batch-size", "is not there yet"},
+    {"spec", "is a component's type here, and its slots"},
+    {"split", "is data.validation here, the share that is held out"},
+    {"swiglu", "is activation of [model.block.mlp] type = \"moe\" here, and only there"},
+    {"tensorboard-dir", "is not needed: run.out gets metrics.jsonl and report.html"},
+    {"tp", "is parallel.tensor here"},
+    {"use-distributed-optimizer", "is optimizer.type = \"distributed\" here"},
+};
+
 std::string initial_text(const FieldSpec& field) {
   if (field.given) return "set by the parent";
   if (!field.from.empty()) return "from " + field.from;
@@ -199,7 +228,14 @@ std::string flag_hint(const KeysByFlag& flags, std::string_view name) {
   std::ranges::replace(flag, '_', '-');
   if (!flag.starts_with("--")) flag = "--" + flag;
   const auto found = flags.find(flag);
-  if (found == flags.end()) return "";
+  if (found == flags.end()) {
+    const std::string_view word = std::string_view(flag).substr(2);
+    const auto* other = std::ranges::find(kOthers, word, [](const auto& of) { return of.first; });
+    if (other == std::end(kOthers)) return "";
+    const bool is_short = word.size() <= 3;
+    return fmt::format(
+        "{} {}", is_short ? std::string(word) : "Megatron-LM's " + flag, other->second);
+  }
   return fmt::format("Megatron-LM's {} is {} here", flag, fmt::join(found->second, " or "));
 }
 

@@ -132,12 +132,13 @@ void on_crash(int signal, siginfo_t* info, void*) {
   if (info == nullptr || info->si_code <= 0) raise(signal);
 }
 
-// `how`: "exit", "_exit". Returns the code to end with.
-int told_code(const char* how, int code) {
+// `how`: "exit", "_exit", "quick_exit". Returns the code to end with.
+int told_code(const char* how, int code, bool known = true) {
   const Doing* doing = *Doing::innermost();  // of the thread that calls
   if (!g_watched || doing == nullptr || getpid() != g_process || g_told.exchange(true)) return code;
   Line line;
-  line << kEnded << how << "(" << code << ")";
+  line << kEnded << how;
+  if (known) line << "(" << code << ")";
   tell(line, doing);
   return code == 0 ? 1 : code;
 }
@@ -145,6 +146,11 @@ int told_code(const char* how, int code) {
 void at_exit(int code, void*) {
   const int told = told_code("exit", code);
   if (told != code) syscall(SYS_exit_group, told);
+}
+
+// Its code is not known to it; a run that is not finished must not end with 0.
+void in_quick_exit() {
+  if (told_code("quick_exit", 0, false) != 0) syscall(SYS_exit_group, 1);
 }
 
 }  // namespace
@@ -162,7 +168,7 @@ CrashWatch::CrashWatch() {
   action.sa_flags = SA_SIGINFO | SA_ONSTACK;
   sigemptyset(&action.sa_mask);
   g_crash_signals.handle(action);
-  static const int hooked = on_exit(at_exit, nullptr);
+  static const int hooked = on_exit(at_exit, nullptr) | std::at_quick_exit(in_quick_exit);
   g_watched = hooked == 0;
 }
 

@@ -189,7 +189,7 @@ std::vector<Kernel> PluginHost::kernels(std::string_view device,
     const auto of_target = kernels_.find(target);
     if (of_target == kernels_.end()) continue;
     for (const auto& [operation, entry] : of_target->second) {
-      found.emplace(operation, entry.kernel);
+      found.emplace(operation, named_kernel(entry.kernel, *entry.origin));
     }
   }
   std::vector<Kernel> all;

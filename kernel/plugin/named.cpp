@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "tessera/comm.hpp"
 #include "tessera/converter.hpp"
 #include "tessera/data.hpp"
 #include "tessera/dispatcher.hpp"
@@ -30,13 +31,16 @@ class Name {
 
   template <class F>
   decltype(auto) call(std::string_view what, F&& f) const {
-    const Doing doing(text_, what);
+    const Doing now = doing(what);
     try {
       return std::forward<F>(f)();
     } catch (...) {
       rethrow(what);
     }
   }
+
+  // For crashes, and for exceptions that leave a destructor.
+  Doing doing(std::string_view what) const { return {text_, what}; }
 
   [[noreturn]] void rethrow(std::string_view what) const {
     try {
@@ -60,13 +64,19 @@ class Named : public K {
  public:
   Named(std::shared_ptr<K> component, Name name)
       : component_(std::move(component)), name_(std::move(name)) {}
+  ~Named() override {
+    const Doing doing = name_.doing("destructor");
+    component_.reset();
+  }
+  Named(const Named&) = delete;
+  Named& operator=(const Named&) = delete;
 
  protected:
   template <class F>
   decltype(auto) call(std::string_view what, F&& f) const {
     return name_.call(what, [&]() -> decltype(auto) { return std::forward<F>(f)(*component_); });
   }
-  const Name& name() const { return name_; }
+  const Name& who() const { return name_; }
 
  private:
   std::shared_ptr<K> component_;
@@ -160,6 +170,28 @@ struct NamedOptimizer final : Named<Optimizer> {
   }
   std::vector<NamedState> state() override {
     return call("state", [](auto& c) { return c.state(); });
+  }
+};
+
+struct NamedCommunicator final : Named<Communicator> {
+  using Named::Named;
+  std::string_view name() const override {
+    return call("name", [](auto& c) { return c.name(); });
+  }
+  std::string_view memory_kind() const override {
+    return call("memory_kind", [](auto& c) { return c.memory_kind(); });
+  }
+  std::unique_ptr<GroupBackend> create_group(const GroupSpec& spec, Device& device) override {
+    return call("create_group", [&](auto& c) { return c.create_group(spec, device); });
+  }
+  std::shared_ptr<MemorySource> memory() override {
+    return call("memory", [](auto& c) { return c.memory(); });
+  }
+  bool progress() override {
+    return call("progress", [](auto& c) { return c.progress(); });
+  }
+  void abort(std::string_view reason) noexcept override {
+    call("abort", [&](auto& c) { c.abort(reason); });
   }
 };
 
@@ -331,7 +363,7 @@ struct NamedModule final : Named<Module> {
   }
 
  private:
-  mutable InBackward in_backward_{name()};
+  mutable InBackward in_backward_{who()};
 };
 
 struct NamedLayer final : Named<Layer> {
@@ -342,7 +374,7 @@ struct NamedLayer final : Named<Layer> {
       if (!phase.run) continue;
       phase.run = [this, scope = phase.scope, run = std::move(phase.run)](Context& cx, Bundle& b) {
         const InBackward::Recording recording(in_backward_, cx.tape);
-        name().call(scope, [&] { run(cx, b); });
+        who().call(scope, [&] { run(cx, b); });
       };
     }
     return phases;
@@ -352,7 +384,7 @@ struct NamedLayer final : Named<Layer> {
   }
 
  private:
-  InBackward in_backward_{name()};
+  InBackward in_backward_{who()};
 };
 
 template <class K, class Wrapper>
@@ -362,7 +394,39 @@ std::shared_ptr<void> wrap(std::shared_ptr<void> made, Name name) {
   return {wrapper, static_cast<void*>(wrapper.get())};
 }
 
+// The component that launched it is named further up.
+template <class F>
+decltype(auto) call_kernel(const std::string& operation, const PluginOrigin& origin, F&& f) {
+  const auto text = [&](std::string_view what) {
+    return fmt::format("{}\n  in a kernel of {}, operation \"{}\"", what, origin.text(), operation);
+  };
+  try {
+    return std::forward<F>(f)();
+  } catch (const ConfigError& error) {
+    throw ConfigError(text(error.what()));
+  } catch (const Error& error) {
+    throw Error(text(error.what()), error.exit_code());
+  } catch (const std::exception& error) {
+    throw Error(text(error.what()));
+  }
+}
+
 }  // namespace
+
+Kernel named_kernel(Kernel kernel, const PluginOrigin& origin) {
+  if (origin.builtin()) return kernel;
+  if (kernel.prepare) {
+    kernel.prepare = [&origin, operation = kernel.operation, inner = std::move(kernel.prepare)](
+                         const void* args) {
+      return call_kernel(operation, origin, [&] { return inner(args); });
+    };
+  }
+  kernel.launch = [&origin, operation = kernel.operation, inner = std::move(kernel.launch)](
+                      const void* args, void* workspace, Stream& stream) {
+    call_kernel(operation, origin, [&] { inner(args, workspace, stream); });
+  };
+  return kernel;
+}
 
 std::shared_ptr<void> named(std::string_view kind,
                             std::string_view type,
@@ -377,6 +441,7 @@ std::shared_ptr<void> named(std::string_view kind,
       {LrSchedule::kKind, wrap<LrSchedule, NamedLr>},
       {UpdateRule::kKind, wrap<UpdateRule, NamedRule>},
       {Optimizer::kKind, wrap<Optimizer, NamedOptimizer>},
+      {Communicator::kKind, wrap<Communicator, NamedCommunicator>},
       {Observer::kKind, wrap<Observer, NamedObserver>},
       {Converter::kKind, wrap<Converter, NamedConverter>},
       {GraphPolicy::kKind, wrap<GraphPolicy, NamedGraphPolicy>},

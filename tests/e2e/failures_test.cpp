@@ -113,7 +113,7 @@ TEST_F(Failures, TheRecordsSayWhichWholeStepWasReplayed) {
   const ProcessResult result = run_.train(broken(
       "later_throw", {"parallel.tensor=2", "model.head.norm.rank=1", "graph.type=full_iteration"}));
   EXPECT_EQ(result.exit_code, 1);
-  EXPECT_THAT(result.last_error(), HasSubstr("it broke")) << result.err;
+  EXPECT_THAT(result.last_error(), HasSubstr("operation \"test_later_operation\""));
   EXPECT_THAT(read(run_.at("run/flight_records.txt")),
               AllOf(HasSubstr(" rank 0 fails in whole step 3, replayed: "),
                     HasSubstr(" rank 1 fails in whole step 3, replayed: ")));
@@ -153,6 +153,10 @@ TEST_F(Failures, ACrashNamesPluginComponentOperationAndPhase) {
   const ProcessResult operation = run_.train(broken("operation"));
   EXPECT_EQ(operation.signal, SIGSEGV);
   EXPECT_THAT(operation.last_error(), HasSubstr("in operation \"test_broken_operation\", in "));
+  const ProcessResult destructor = run_.train(broken("destructor"));
+  EXPECT_EQ(destructor.signal, SIGSEGV);
+  EXPECT_THAT(destructor.last_error(),
+              HasSubstr("in module/test_broken_norm of plugin test_broken 0.1.0 \"destructor\""));
 }
 
 // Nobody is told of the actions of a replay, but of its step.
@@ -165,11 +169,12 @@ TEST_F(Failures, ACrashInAReplayOfAWholeStepNamesTheStep) {
 }
 
 TEST_F(Failures, AComponentThatEndsTheProcessIsNamed) {
-  for (const char* how : {"exit", "_exit"}) {
+  for (const char* how : {"exit", "_exit", "quick_exit"}) {
     const ProcessResult result = run_.train(broken(how));
     EXPECT_EQ(result.exit_code, 1) << "not 0: the run is not done";
+    const std::string call = how + std::string(how == std::string("quick_exit") ? "" : "(0)");
     EXPECT_THAT(result.last_error(),
-                AllOf(StartsWith(std::string("the process was ended by ") + how + "(0) in module/"),
+                AllOf(StartsWith("the process was ended by " + call + " in module/"),
                       HasSubstr("libtessera_test_broken.so was running")));
   }
 }
@@ -214,6 +219,29 @@ TEST_F(Failures, WhereverVirtualMemoryEndsTheLimitIsNamed) {
   EXPECT_GT(failed, 3);
 }
 #endif
+
+TEST_F(Failures, AnExceptionOfAKernelNamesItAndWhatLaunchedIt) {
+  for (const char* graph : {"none", "full_iteration"}) {
+    const ProcessResult result =
+        run_.train(broken("later_throw", {std::string("graph.type=") + graph}));
+    EXPECT_EQ(result.exit_code, 1) << result.err;
+    EXPECT_THAT(result.err,
+                HasSubstr("it broke\n  in a kernel of libtessera_test_broken.so 0.1.0, operation "
+                          "\"test_later_operation\""));
+    if (graph == std::string("none")) {
+      EXPECT_THAT(result.err, HasSubstr("in module/test_broken_norm (forward pass) of plugin "));
+    }
+  }
+}
+
+TEST_F(Failures, AnExceptionOfACommunicatorIsNamed) {
+  const ProcessResult result =
+      run_.train(broken("no", {"parallel.data=2", "comm.type=test_broken_comm"}));
+  EXPECT_EQ(result.exit_code, 1) << result.err;
+  EXPECT_THAT(
+      result.err,
+      HasSubstr("it broke\n  in communicator/test_broken_comm (create_group) of plugin test_bro"));
+}
 
 TEST_F(Failures, AnExceptionOfALearningRateIsNamed) {
   const ProcessResult result =

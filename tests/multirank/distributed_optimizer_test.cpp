@@ -11,6 +11,7 @@ namespace tessera::testing {
 namespace distributed_optimizer_test {
 
 const std::string kDistributed = "optimizer.type=\"distributed\"";
+const std::string kReplicated = "optimizer.type=\"replicated\"";
 constexpr double kClip = 0.1;
 
 // Small buckets, so that there are many; clipping in every step; no check that gathers parameters
@@ -21,8 +22,9 @@ Sets common() {
           "check.replicas_every=0"};
 }
 
+// Some rows of the table say which optimizer they have.
 void expect_same_bits(const Sets& sets, int steps = kTableSteps) {
-  const Training replicated = train(tiny_config(), sets, {.steps = steps});
+  const Training replicated = train(tiny_config(), with(sets, {kReplicated}), {.steps = steps});
   const Training distributed = train(tiny_config(), with(sets, {kDistributed}), {.steps = steps});
   EXPECT_GT(std::ranges::min(replicated.norms), kClip) << "no step is clipped";
   EXPECT_EQ(distributed.losses, replicated.losses);
@@ -64,6 +66,36 @@ INSTANTIATE_TEST_SUITE_P(
         TableRow{"fp16_cpu_dp4",
                  {"device.type=\"cpu\"",
                   "parallel.data=4",
+                  "precision.compute=\"fp16\"",
+                  "precision.loss_scale=1024"}}),
+    [](const auto& info) { return info.param.name; });
+
+class DistributedPrecision : public ::testing::TestWithParam<TableRow> {};
+
+TEST_P(DistributedPrecision, HasTheBitsOfReplicated) {
+  expect_same_bits(with(common(), GetParam().sets));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Layouts,
+    DistributedPrecision,
+    ::testing::Values(
+        TableRow{"bf16_tp2_dp2",
+                 {"parallel.tensor=2", "parallel.data=2", "precision.compute=\"bf16\""}},
+        TableRow{"bf16_cpu_cp2_dp2",
+                 {"device.type=\"cpu\"",
+                  "parallel.context=2",
+                  "parallel.data=2",
+                  "precision.compute=\"bf16\""}},
+        TableRow{"bf16_pp2_dp2",
+                 {"parallel.pipeline=2",
+                  "parallel.data=2",
+                  "schedule.type=\"1f1b\"",
+                  "precision.compute=\"bf16\""}},
+        TableRow{"fp16_cpu_tp2_dp2",
+                 {"device.type=\"cpu\"",
+                  "parallel.tensor=2",
+                  "parallel.data=2",
                   "precision.compute=\"fp16\"",
                   "precision.loss_scale=1024"}}),
     [](const auto& info) { return info.param.name; });

@@ -1,6 +1,8 @@
 #include "kernel/train/setup/run_setup.hpp"
 
 #include <algorithm>
+#include <climits>
+#include <filesystem>
 #include <numeric>
 #include <optional>
 #include <utility>
@@ -170,6 +172,27 @@ void check_graphs(const RunSetup& setup) {
                     "is inside the graph of [graph] type = \"{}\": choose \"stop\" or "
                     "\"rewind\", or type = \"partial\"",
                     type));
+  }
+}
+
+// A name is shown in lines of text; a folder's has to be one that the system can make.
+void check_names(const RunSetup& setup) {
+  const RunSection& run = setup.config->run;
+  const auto is_control = [](unsigned char c) { return c < 0x20 || c == 0x7f; };
+  constexpr std::size_t kLongestName = 200;
+  if (run.name.size() > kLongestName || std::ranges::any_of(run.name, is_control)) {
+    fail_config("{}: [run] name has {} bytes: a name has at most {}, and no control characters",
+                setup.maker->origin("run", "name"),
+                run.name.size(),
+                kLongestName);
+  }
+  const std::filesystem::path out(run.out);
+  const bool too_long = std::ranges::any_of(
+      out, [](const std::filesystem::path& part) { return part.native().size() > NAME_MAX; });
+  if (too_long || run.out.size() > PATH_MAX / 2) {
+    fail_config("{}: [run] out is too long for the name of a folder, {} bytes",
+                setup.maker->origin("run", "out"),
+                run.out.size());
   }
 }
 
@@ -365,7 +388,7 @@ RunSetup derive_setup(const Resolved& config,
   });
   derive(setup.graphs, [&] { return make_graphs(setup); });
   for (const auto& check :
-       {&check_precision, &check_graphs, &check_bad_steps, &check_sample_text}) {
+       {&check_names, &check_precision, &check_graphs, &check_bad_steps, &check_sample_text}) {
     problems.run([&] {
       check(setup);
       return true;

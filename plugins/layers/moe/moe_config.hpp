@@ -50,8 +50,7 @@ struct MoeConfig {
     s.field("activation",
             &MoeConfig::activation,
             "between an expert's matrices; swiglu: the first has 2 × ffn columns, gate and up")
-        .one_of({"swiglu", "gelu"})
-        .megatron("--swiglu");
+        .one_of({"swiglu", "gelu"});
     s.field("init_std", &MoeConfig::init_std, "standard deviation of the initial weights")
         .from("model.init_std")
         .at_least(0);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "kernel/checkpoint/disk.hpp"
 #include "tests/unit/config/config_support.hpp"
 
 namespace tessera {
@@ -93,7 +94,29 @@ TEST(KeyHints, AMegatronFlagIsNamedWhereverItIsWritten) {
       problems_of(kBase + "[training]\ntrain_iters = 3\ntensor_model_parallel_size = 2\n"),
       HasSubstr("unknown section [training]: Megatron-LM's --train-iters is run.steps here, "
                 "Megatron-LM's --tensor-model-parallel-size is parallel.tensor here"));
+  EXPECT_THAT(problems_of(kBase, {"moe.num_layers=8"}),
+              HasSubstr("unknown section [moe]: Megatron-LM's --num-layers is model.layers here"));
+  EXPECT_THAT(problems_of(kBase, {"parallel.tp=2"}), HasSubstr("tp is parallel.tensor here"));
+  EXPECT_THAT(problems_of(kBase, {"optimizer.use_distributed_optimizer=true"}),
+              HasSubstr("--use-distributed-optimizer is optimizer.type = \"distributed\" here"));
   EXPECT_THAT(problems_of(kBase + "[trainer]\nseed = 3\n"), HasSubstr("seed belongs to [run]"));
+}
+
+// Each of the tables of configs/MEGATRON.md that are written by hand is in the one that is made
+// from keys, or has a hint of its own.
+TEST(KeyHints, EachFlagOfThePageForMegatronsUsersHasOne) {
+  const std::string page = read_text_file(TESSERA_SOURCE_DIR "/configs/MEGATRON.md");
+  const std::size_t made = page.find("## Flags");
+  int found = 0;
+  for (std::size_t at = page.find("`--"); at < made; at = page.find("`--", at + 1)) {
+    const std::size_t end = page.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789-", at + 1);
+    const std::string flag = page.substr(at + 1, end - at - 1);
+    if (flag == "--set") continue;
+    const bool key = page.find("| `" + flag + "` |", made) != page.npos;
+    EXPECT_TRUE(key || !flag_hint({}, flag).empty()) << flag;
+    ++found;
+  }
+  EXPECT_GT(found, 20);
 }
 
 TEST(KeyHints, AComponentOfAnotherKindIsNamedWithItsTable) {
