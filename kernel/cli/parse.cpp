@@ -45,7 +45,9 @@ void add_files(CLI::App* command, std::vector<std::string>& files) {
 }
 
 void add_sets(CLI::App* command, std::vector<std::string>& sets) {
-  command->add_option("--set", sets, "goes over the files, any number of times; VALUE as in TOML")
+  command
+      ->add_option(
+          "--set", sets, "goes over the configuration, any number of times; VALUE as in TOML")
       ->allow_extra_args(false)
       ->option_text("KEY=VALUE ...");
 }

@@ -317,7 +317,7 @@ void CheckSection::describe(Schema<CheckSection>& s) {
   s.field("bad_steps",
           &CheckSection::bad_steps,
           "how many bad steps in a row \"skip\" and \"rewind\" take before they end the run: "
-          "without a good step between, or without a checkpoint saved between")
+          "without a good step between, or without one that tries a new checkpoint")
       .at_least(0)
       .at_most(kMostSteps);
 }

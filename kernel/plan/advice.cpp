@@ -10,6 +10,7 @@ namespace tessera {
 namespace {
 
 using Sets = std::vector<std::string>;
+constexpr double kNotablyLess = 0.95;  // of a bubble: a larger batch has to be worth it
 
 // By pipeline and context coordinate.
 std::map<std::pair<i64, i64>, const Representative*> by_place(const Prediction& p) {
@@ -110,7 +111,7 @@ class Adviser {
   void find_less_bubble() {
     const auto better = [&](const Sets& sets) {
       const auto found = tried(sets);
-      if (!found || found->bubble >= now_.bubble) return false;
+      if (!found || found->bubble > kNotablyLess * now_.bubble) return false;
       // Smaller microbatches may take longer than the bubble that they save.
       const double now = now_.step_seconds / static_cast<double>(now_.global);
       if (found->step_seconds / static_cast<double>(found->global) > now) return false;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 
@@ -196,12 +197,38 @@ TEST_F(Failures, LimitsAreNamedWithTheirValues) {
   };
   EXPECT_THAT(limited("-v 400000", {"model.hidden=3072", "model.layers=6"}),
               HasSubstr("the limit of virtual memory (ulimit -v) is 0.38 GiB"));
-  EXPECT_THAT(limited("-v 500000", {"device.threads=64"}),
-              AllOf(HasSubstr("this process cannot have 64 threads (device.threads), it has got "),
-                    HasSubstr("the limit of virtual memory (ulimit -v) is 0.48 GiB")));
+  EXPECT_THAT(
+      limited("-v 500000", {"device.threads=64"}),
+      AllOf(HasSubstr("this process cannot have 64 threads (device.threads) and 2 of its own, "),
+            HasSubstr("the limit of virtual memory (ulimit -v) is 0.48 GiB")));
   EXPECT_THAT(
       limited("-n 16", {"parallel.data=4"}),
       HasSubstr("4 ranks, may need 64 open files, but the limit of open files (ulimit -n) is 16"));
+}
+
+// The system lets its administrator have any number, so another user trains.
+TEST_F(Failures, WhereverThreadsEndTheLimitIsNamed) {
+  std::filesystem::permissions(run_.at(""), std::filesystem::perms::all);
+  const auto limited = [&](const std::string& limit, const std::string& threads) {
+    std::vector<std::string> command = {"setpriv", "--reuid", "65533", "--clear-groups", "bash"};
+    command.insert(command.end(), {"-c", "ulimit -u " + limit + "; exec \"$@\"", "bash"});
+    const std::vector<std::string> train =
+        run_.command(TinyRun::steps(5, "of_" + limit, {"device.threads=" + threads}));
+    command.insert(command.end(), train.begin(), train.end());
+    return run_process(command, run_.options());
+  };
+  if (limited("unlimited", "1").exit_code != 0) GTEST_SKIP() << "no other user can train here";
+  int failed = 0;
+  for (const char* threads : {"1", "3"}) {
+    for (int limit = 1; limit <= 6; ++limit) {
+      const ProcessResult result = limited(std::to_string(limit), threads);
+      if (result.exit_code == 0) continue;
+      ++failed;
+      EXPECT_THAT(result.last_error(),
+                  HasSubstr("this user (ulimit -u) is " + std::to_string(limit)));
+    }
+  }
+  EXPECT_GE(failed, 4);
 }
 
 // Whatever comes to want memory: the loader, a thread, the allocator, a library that makes code.
