@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <charconv>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <optional>
 
@@ -55,6 +56,9 @@ i64 bytes_until(const std::string& path, i64 last) {
 
 MetricsFile::MetricsFile(std::string path, i64 step) : path_(std::move(path)) {
   if (step == 0) set_aside(path_);
+  std::error_code error;  // a pipe would wait for who reads it
+  const std::filesystem::file_status status = std::filesystem::status(path_, error);
+  if (exists(status) && !is_regular_file(status)) fail("metrics: \"{}\" is no file", path_);
   fd_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
   if (fd_ < 0) fail_file("open");
   if (step > 0) end_ = last_line_ = bytes_until(path_, step);

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <sys/resource.h>
+#include <sys/stat.h>
 
 #include <chrono>
 #include <cmath>
@@ -299,6 +300,11 @@ TEST(MetricsFile, SaysWhereItCannotWrite) {
   ObserverArguments arguments{folder.at("file/out"), 0};
   const auto observer = make_plugin<Observer>("metrics", "", arguments);
   EXPECT_THAT(text_of<Error>([&] { observer->on(run_start()); }), HasSubstr("file/out"));
+
+  ASSERT_EQ(::mkfifo(folder.at("metrics.jsonl").c_str(), 0600), 0);
+  ObserverArguments resumed{folder.path(), 3};
+  const auto other = make_plugin<Observer>("metrics", "", resumed);
+  EXPECT_THAT(text_of<Error>([&] { other->on(run_start()); }), HasSubstr("is no file"));
 }
 
 template <class... Events>
