@@ -60,6 +60,7 @@ TEST(Cli, WrongUsageIsExitCode2) {
             "  see tessera --help\n");
   EXPECT_THAT(error_of(run_tessera({"plugins", "shwo", "x/y"}), 2),
               StartsWith("there is no command \"tessera plugins shwo\"; did you mean \"show\"?"));
+  EXPECT_THAT(error_of(run_tessera({"bog\x1b[31mus"}), 2), HasSubstr("bog\\u001B[31mus"));
   EXPECT_THAT(error_of(run_tessera({"ranks"}), 2),
               AllOf(HasSubstr("--world-size"), HasSubstr("see tessera ranks --help")));
   EXPECT_THAT(error_of(run_tessera({"ranks", "--world-size", "many"}), 2), HasSubstr("many"));
