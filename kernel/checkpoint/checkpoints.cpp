@@ -255,7 +255,8 @@ std::optional<Checkpoints::Loaded> Checkpoints::load(const std::string& resume,
 std::optional<fs::path> Checkpoints::give_up(const fs::path& bad) {
   const std::string before = together_.root("give up", [&] {
     const std::vector<fs::path> steps = complete_steps(arguments_.folder);
-    auto at = std::ranges::find_if(steps, [&](const auto& path) { return fs::equivalent(path, bad); });
+    auto at =
+        std::ranges::find_if(steps, [&](const auto& path) { return fs::equivalent(path, bad); });
     if (at == steps.end() || at + 1 == steps.end()) return std::string();
     give_up_step(*at);
     return (at + 1)->string();

@@ -76,29 +76,29 @@ TEST_P(DistributedPrecision, HasTheBitsOfReplicated) {
   expect_same_bits(with(common(), GetParam().sets));
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Layouts,
-    DistributedPrecision,
-    ::testing::Values(
-        TableRow{"bf16_tp2_dp2",
-                 {"parallel.tensor=2", "parallel.data=2", "precision.compute=\"bf16\""}},
-        TableRow{"bf16_cpu_cp2_dp2",
-                 {"device.type=\"cpu\"",
-                  "parallel.context=2",
-                  "parallel.data=2",
-                  "precision.compute=\"bf16\""}},
-        TableRow{"bf16_pp2_dp2",
-                 {"parallel.pipeline=2",
-                  "parallel.data=2",
-                  "schedule.type=\"1f1b\"",
-                  "precision.compute=\"bf16\""}},
-        TableRow{"fp16_cpu_tp2_dp2",
-                 {"device.type=\"cpu\"",
-                  "parallel.tensor=2",
-                  "parallel.data=2",
-                  "precision.compute=\"fp16\"",
-                  "precision.loss_scale=1024"}}),
-    [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(Layouts,
+                         DistributedPrecision,
+                         ::testing::Values(TableRow{"bf16_tp2_dp2",
+                                                    {"parallel.tensor=2",
+                                                     "parallel.data=2",
+                                                     "precision.compute=\"bf16\""}},
+                                           TableRow{"bf16_cpu_cp2_dp2",
+                                                    {"device.type=\"cpu\"",
+                                                     "parallel.context=2",
+                                                     "parallel.data=2",
+                                                     "precision.compute=\"bf16\""}},
+                                           TableRow{"bf16_pp2_dp2",
+                                                    {"parallel.pipeline=2",
+                                                     "parallel.data=2",
+                                                     "schedule.type=\"1f1b\"",
+                                                     "precision.compute=\"bf16\""}},
+                                           TableRow{"fp16_cpu_tp2_dp2",
+                                                    {"device.type=\"cpu\"",
+                                                     "parallel.tensor=2",
+                                                     "parallel.data=2",
+                                                     "precision.compute=\"fp16\"",
+                                                     "precision.loss_scale=1024"}}),
+                         [](const auto& info) { return info.param.name; });
 
 class DistributedPipeline : public ::testing::TestWithParam<TableRow> {};
 

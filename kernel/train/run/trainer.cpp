@@ -385,7 +385,8 @@ class Trainer {
     const std::optional<std::filesystem::path> before = checkpoints_.give_up(newest_);
     if (!before) return;
     if (root()) {
-      log_warning("no batch has a good loss with the parameters of {0}: it is {0}.bad now", newest_);
+      log_warning("no batch has a good loss with the parameters of {0}: it is {0}.bad now",
+                  newest_);
     }
     newest_ = before->string();
     watch_.gave_up_newest();
