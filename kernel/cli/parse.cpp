@@ -135,7 +135,8 @@ void add_plan(Program& program, int (*run)(const PlanOptions&)) {
       ->option_text("FACTOR [1]");
   command->add_flag("--optimizer-ranges",
                     o->optimizer_ranges,
-                    "only the elements of each parameter that each rank updates");
+                    "only the elements of each parameter that each rank updates, of one set of replicas a "
+                    "pipeline rank: the others lie alike");
   command->add_flag("--json", o->json, "for programs");
   command->footer(
       "Exit codes: 0 planned, and it fits where --memory or the table says how much there is; 1\n"

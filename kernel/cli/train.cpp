@@ -204,7 +204,10 @@ int join(const TrainOptions& options, const RankEnvironment& environment) {
     TrainerArguments arguments;
     StepBoard board(environment.steps, environment.world);
     arguments.step = [&](i64 step) { board.write(environment.rank, step); };
-    arguments.moved = [&] { pulse->moved(); };
+    arguments.moved = [&](std::string_view action) {
+      pulse->moved();
+      board.write_action(environment.rank, action);
+    };
     arguments.identity = {
         .rank = environment.rank,
         .world = environment.world,

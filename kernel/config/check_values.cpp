@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "kernel/config/checker.hpp"
+#include "tessera/utf8.hpp"
 
 namespace tessera {
 namespace {
@@ -15,6 +16,15 @@ bool names_path(const FieldSpec& spec) {
   const std::string_view name = spec.name;
   return strings &&
          (name == "path" || name == "paths" || name.ends_with("_path") || name.ends_with("_paths"));
+}
+
+// In a line of text, a line feed in a name would end the line.
+bool holds_control(const Value& value) {
+  if (const auto* array = std::get_if<Value::Array>(&value.data)) {
+    return std::ranges::any_of(*array, holds_control);
+  }
+  const auto* text = std::get_if<std::string>(&value.data);
+  return text != nullptr && std::ranges::any_of(*text, is_control);
 }
 
 bool is_auto(const Value& value) { return value == Value("auto"); }
@@ -54,6 +64,7 @@ void Checker::check_value(const std::string& path, const FieldSpec& spec, const 
     problem(entry.at, fmt::format("{}: {}", label(path), error.what()));
     return;
   }
+  if (names_path(spec)) check_line(path, value, entry.at);
   Entry kept = entry;
   kept.value = names_path(spec) ? absolute(config_, value, entry.at) : value;
   tree.put(path, std::move(kept));
@@ -127,6 +138,11 @@ const Value* Checker::settle(const std::string& path) {
   return &*tree.put(path, std::move(entry)).value;
 }
 
+void Checker::check_line(const std::string& path, const Value& value, const Origin& at) {
+  if (!holds_control(value)) return;
+  problem(at, fmt::format("{}: {} has control characters", label(path), value.text()));
+}
+
 void Checker::complete_paths() {
   const auto text = [&](const char* path) {
     const Entry* entry = tree.find(path);
@@ -144,6 +160,10 @@ void Checker::complete_paths() {
     out.value = Value(config_.resolve_path(value.empty() ? when_empty : value, entry->at).string());
     tree.put(path, std::move(out));
   };
+  for (const char* path :
+       {"run.name", "run.out", "checkpoint.out", "checkpoint.resume", "checkpoint.init_from"}) {
+    if (const Entry* entry = tree.find(path)) check_line(path, Value(text(path)), entry->at);
+  }
   complete("run.out", "runs/" + text("run.name"), "run.name");
   complete("checkpoint.out", text("run.out") + "/checkpoints", "run.out");
   const std::string resume = text("checkpoint.resume");

@@ -62,6 +62,8 @@ class Checker {
                       const FieldSpec& spec,
                       const std::vector<TypeEra>& eras);
   void check_value(const std::string& path, const FieldSpec& spec, const Entry& entry);
+  /// Of a path or a name, which messages show within a line.
+  void check_line(const std::string& path, const Value& value, const Origin& at);
   void check_missing(const std::string& path, const FieldSpec& spec);
   void check_unknown(const std::string& table,
                      const std::string& key,

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "tessera/utf8.hpp"
+
 namespace tessera {
 namespace {
 
@@ -15,9 +17,8 @@ bool starts_character(char c) { return (static_cast<unsigned char>(c) & 0xc0U) !
 std::vector<std::string> characters(const std::string& line) {
   std::vector<std::string> out;
   for (const char c : line) {
-    const bool control = (c >= 0 && c < ' ' && c != '\t') || c == 0x7f;
     if (starts_character(c) || out.empty()) out.emplace_back();
-    out.back() += control ? '?' : c;
+    out.back() += is_control(c) && c != '\t' ? '?' : c;
   }
   return out;
 }

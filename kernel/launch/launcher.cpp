@@ -237,6 +237,9 @@ class Launch {
                           end.rank,
                           step_text(board_.read(end.rank)),
                           describe(end));
+      for (const std::string& action : board_.actions(end.rank)) {
+        file << fmt::format("  it began {}\n", action);
+      }
     }
   }
 

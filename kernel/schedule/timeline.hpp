@@ -27,7 +27,9 @@ struct Timeline {
     PlanAction::Kind kind = PlanAction::Gather;
     int bucket = 0;
     Span span;
-    double hidden = 0;  ///< of its time, while compute actions of the rank run
+    /// Of its time, that in which it delays nothing: the rank computes, or waits for something else
+    /// as well. Of a Prepare, nothing.
+    double hidden = 0;
   };
   std::vector<std::vector<Aside>> asides;  ///< by rank, in launch order; of plans
   /// Rows that a phase of lane `comm` has on their way, up to the work of the phase that reads

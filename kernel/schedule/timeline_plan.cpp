@@ -17,11 +17,11 @@ bool runs_aside(PlanAction::Kind kind) {
   return kind == PlanAction::Gather || kind == PlanAction::Reduce;
 }
 
-// Of `span`, the time while compute actions run; `compute` is in launch order, one at a time.
-double hidden_in(const Span& span, const std::vector<Span>& compute) {
-  double hidden = 0;
-  for (const Span& action : compute) {
-    hidden += std::max(0.0, std::min(span.end, action.end) - std::max(span.start, action.start));
+// Of `span`, the time outside `waits`, which do not overlap.
+double hidden_in(const Span& span, const std::vector<Span>& waits) {
+  double hidden = span.end - span.start;
+  for (const Span& wait : waits) {
+    hidden -= std::max(0.0, std::min(span.end, wait.end) - std::max(span.start, wait.start));
   }
   return hidden;
 }
@@ -53,7 +53,9 @@ class PlanPlayer {
     for (std::size_t rank = 0; rank < plans_.size(); ++rank) {
       out.blocks.emplace_back();
       std::vector<Timeline::Aside>& asides = out.asides.emplace_back();
-      std::vector<Span> compute;
+      std::vector<Span> waits;  // for what runs aside, and for nothing else
+      bool computes = false;
+      double main_end = 0;
       std::vector<Span>& spans = out.actions.emplace_back();
       double& busy = out.busy.emplace_back(0);
       for (std::size_t i = 0; i < plans_[rank].actions.size(); ++i) {
@@ -62,14 +64,21 @@ class PlanPlayer {
         const Span span = spans.emplace_back(Span{graph_.start(task), graph_.end(task)});
         out.makespan = std::max(out.makespan, span.end);
         if (action.bucket >= 0) asides.push_back({action.kind, action.bucket, span});
-        const bool prepares = action.kind == PlanAction::Prepare && !compute.empty();
-        if (prepares) busy += span.end - span.start;
+        if (!runs_aside(action.kind)) {
+          const double ready = std::max(main_end, ready_but_for_asides(rank, action));
+          if (ready < span.start) waits.push_back({ready, span.start});
+          main_end = span.end;
+        }
+        if (action.kind == PlanAction::Prepare) {
+          waits.push_back(span);  // a rank's own work, not aside
+          if (computes) busy += span.end - span.start;
+        }
         if (!is_compute(action.kind)) continue;
         busy += span.end - span.start;
-        compute.push_back(span);
+        computes = true;
         extend(out.blocks.back(), action, span);
       }
-      for (Timeline::Aside& aside : asides) aside.hidden = hidden_in(aside.span, compute);
+      for (Timeline::Aside& aside : asides) aside.hidden = hidden_in(aside.span, waits);
       out.under_way.push_back(under_way(rank, spans));
     }
     return out;
@@ -87,6 +96,21 @@ class PlanPlayer {
   }
   const Ends& ends(int rank, std::size_t action) const {
     return ends_[static_cast<std::size_t>(rank)][action];
+  }
+
+  // When everything has come that the action waits for, what runs aside left out.
+  double ready_but_for_asides(std::size_t rank, const PlanAction& action) const {
+    double ready = 0;
+    const auto wait_for = [&](int task) { ready = std::max(ready, graph_.end(task)); };
+    for (const int before : action.after) {
+      const auto b = static_cast<std::size_t>(before);
+      if (runs_aside(plans_[rank].actions[b].kind)) continue;
+      wait_for(ends_[rank][b].received >= 0 ? ends_[rank][b].received : tasks_[rank][b]);
+    }
+    for (const int before : action.released) {
+      wait_for(ends_[rank][static_cast<std::size_t>(before)].whole);
+    }
+    return ready;
   }
 
   // A transfer is part of one end of an exchange.

@@ -15,10 +15,7 @@ std::string readable(std::string_view text) {
   while (true) {
     const std::size_t end = std::min(text.find('\n'), text.size());
     const std::string_view kept = cut_text(text.substr(0, end), kMostOfALine);
-    for (const char c : kept) {
-      const bool control = (static_cast<unsigned char>(c) < 0x20 && c != '\t') || c == 0x7f;
-      out += control ? '?' : c;
-    }
+    for (const char c : kept) out += is_control(c) && c != '\t' ? '?' : c;
     if (kept.size() < end) out += "...";
     if (end == text.size()) return out;
     out += '\n';

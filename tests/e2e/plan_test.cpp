@@ -260,7 +260,10 @@ TEST(Plan, PrintsTheRangesOfTheDistributedOptimizer) {
   command.insert(command.begin(), "plan");
   const ProcessResult text = run_tessera(command);
   EXPECT_EQ(text.exit_code, 0) << text.err;
-  EXPECT_THAT(text.out, AllOf(HasSubstr("embedding.weight"), HasSubstr("bucket")));
+  EXPECT_THAT(text.out,
+              AllOf(HasSubstr("pipeline rank 0, replicas of rank 0 (those of its other ranks lie "
+                              "alike)\n  bucket 0: "),
+                    HasSubstr("embedding.weight")));
   command.emplace_back("--json");
   const ProcessResult json = run_tessera(command);
   EXPECT_EQ(json.exit_code, 0) << json.err;

@@ -23,6 +23,8 @@ struct Mistake {
   std::string text;
 };
 
+void PrintTo(const Mistake& mistake, std::ostream* out) { *out << mistake.name; }
+
 class TrainMistake : public ::testing::TestWithParam<Mistake> {};
 
 TEST_P(TrainMistake, IsNamedBeforeAnyRankStarts) {
@@ -51,7 +53,16 @@ INSTANTIATE_TEST_SUITE_P(
                 "--set #3: [model] dropout: expected float in [0, 1), got 2"},
         Mistake{"NameThatIsNoLine",
                 {"run.name=\"a\\u001b[31m\\nb\""},
-                "--set #3: [run] name has 8 bytes: a name has at most 200, and no control char"},
+                "--set #3: [run] name: \"a\\u001B[31m\\nb\" has control characters"},
+        Mistake{"PathThatIsNoLine",
+                {"data.path=\"a\\nb.txt\""},
+                "--set #3: [data] path: [\"a\\nb.txt\"] has control characters"},
+        Mistake{"CheckpointThatIsNoLine",
+                {"checkpoint.init_from=\"a\\nb\""},
+                "--set #3: [checkpoint] init_from: \"a\\nb\" has control characters"},
+        Mistake{"FolderThatIsNone",
+                {"run.out=\"/dev/null/runs\""},
+                "--set #3: [run] out = \"/dev/null/runs\": /dev/null is no folder"},
         Mistake{"FolderThatNobodyCanMake",
                 {"run.out=\"runs/" + std::string(300, 'a') + "\""},
                 "[run] out is too long for the name of a folder"},

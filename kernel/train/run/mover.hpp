@@ -1,7 +1,10 @@
 #pragma once
+#include <fmt/format.h>
+
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "kernel/train/execution/action_observer.hpp"
@@ -14,7 +17,7 @@ namespace tessera {
 class Mover final : public ActionObserver {
  public:
   /// `moved` outlives it and may be empty.
-  Mover(const RunSetup& setup, const std::function<void()>& moved);
+  Mover(const RunSetup& setup, const std::function<void(std::string_view)>& moved);
   void before(const Plan& plan, const PlanAction& action) override;
   void after(const Plan&, const PlanAction&) override { doing_.reset(); }
   void failed(const Plan&, const PlanAction&) override { doing_.reset(); }
@@ -22,9 +25,11 @@ class Mover final : public ActionObserver {
   void replayed() override { doing_.reset(); }
 
  private:
-  const std::function<void()>& moved_;
+  void begin(std::string_view what, std::string_view of, int microbatch);
+  const std::function<void(std::string_view)>& moved_;
   std::vector<std::string> layers_;
   std::string step_;  // that is replayed
+  fmt::memory_buffer text_;
   std::optional<Doing> doing_;
 };
 

@@ -2,6 +2,7 @@
 #include <exception>
 #include <functional>
 #include <string>
+#include <string_view>
 
 #include "kernel/train/run/starting_point.hpp"
 #include "kernel/train/setup/rank.hpp"
@@ -24,8 +25,9 @@ struct TrainerArguments {
   std::function<void(const std::exception&)> failed;
   /// Called before each step with its number, from 1; may be empty.
   std::function<void(i64)> step;
-  /// Called for each action of the rank's plans; may be empty.
-  std::function<void()> moved;
+  /// Called before each action of the rank's plans with what it is, "the forward pass of layer
+  /// attention, microbatch 0"; may be empty.
+  std::function<void(std::string_view)> moved;
   bool json = false;  ///< console output is for programs
 };
 

@@ -175,24 +175,29 @@ void check_graphs(const RunSetup& setup) {
   }
 }
 
-// A name is shown in lines of text; a folder's has to be one that the system can make.
+// Folders that the system can make, checked before anything is built.
 void check_names(const RunSetup& setup) {
   const RunSection& run = setup.config->run;
-  const auto is_control = [](unsigned char c) { return c < 0x20 || c == 0x7f; };
   constexpr std::size_t kLongestName = 200;
-  if (run.name.size() > kLongestName || std::ranges::any_of(run.name, is_control)) {
-    fail_config("{}: [run] name has {} bytes: a name has at most {}, and no control characters",
+  if (run.name.size() > kLongestName) {
+    fail_config("{}: [run] name has {} bytes: a name has at most {}",
                 setup.maker->origin("run", "name"),
                 run.name.size(),
                 kLongestName);
   }
-  const std::filesystem::path out(run.out);
+  const std::string at = setup.maker->origin("run", "out");
+  std::filesystem::path there(run.out);
   const bool too_long = std::ranges::any_of(
-      out, [](const std::filesystem::path& part) { return part.native().size() > NAME_MAX; });
+      there, [](const std::filesystem::path& part) { return part.native().size() > NAME_MAX; });
   if (too_long || run.out.size() > PATH_MAX / 2) {
-    fail_config("{}: [run] out is too long for the name of a folder, {} bytes",
-                setup.maker->origin("run", "out"),
-                run.out.size());
+    fail_config("{}: [run] out is too long for the name of a folder, {} bytes", at, run.out.size());
+  }
+  std::error_code unknown;  // what cannot be looked at fails where it is made
+  while (!std::filesystem::exists(there, unknown) && there.has_relative_path()) {
+    there = there.parent_path();
+  }
+  if (std::filesystem::exists(there, unknown) && !std::filesystem::is_directory(there, unknown)) {
+    fail_config("{}: [run] out = \"{}\": {} is no folder", at, run.out, there.string());
   }
 }
 

@@ -28,6 +28,13 @@ inline std::size_t character_length(std::string_view text) {
   return 0;
 }
 
+/// Whether a terminal would act on the character instead of showing it: below a space, or DEL. Tabs
+/// and line feeds are among them.
+inline bool is_control(char c) {
+  const auto byte = static_cast<unsigned char>(c);
+  return byte < 0x20 || byte == 0x7f;
+}
+
 /// The beginning of `text`, at most `bytes` of it, that ends between two characters.
 inline std::string_view cut_text(std::string_view text, std::size_t bytes) {
   if (text.size() <= bytes) return text;

@@ -36,18 +36,25 @@ void add_large(CheckpointRank& rank) {
 }
 constexpr i64 kRows = 1024 * 512 * 4, kQkv = 1536 * 512 * 4, kColumns = 512 * 1024 * 4;
 
-void save(const Layout& layout, const std::string& folder) {
-  run_ranks(layout, folder, [](CheckpointRank& rank) {
+// Whether replicas hold everything, or a share each, as ZeRO-1 does with optimizer state.
+enum class Replicas { whole, share };
+
+void save(const Layout& layout, const std::string& folder, Replicas hold = Replicas::whole) {
+  run_ranks(layout, folder, [&](CheckpointRank& rank) {
     add_large(rank);
+    if (hold == Replicas::share) rank.keep_share();
     rank.fill(1);
     rank.checkpoints().save(info_at(1), rank.tensors);
   });
 }
 
-std::vector<i64> read_by_rank(const Layout& layout, const std::string& folder) {
+std::vector<i64> read_by_rank(const Layout& layout,
+                              const std::string& folder,
+                              Replicas hold = Replicas::whole) {
   std::vector<i64> bytes(static_cast<std::size_t>(layout.world));
   run_ranks(layout, folder, [&](CheckpointRank& rank) {
     add_large(rank);
+    if (hold == Replicas::share) rank.keep_share();
     rank.spoil();
     Checkpoints checkpoints = rank.checkpoints();
     const i64 before = bytes_read();
@@ -89,6 +96,18 @@ TEST(BytesRead, OfWhatTwoRanksSavedAQuarterEach) {
   save(world_of(2, 1), folder.path());
   for (const i64 bytes : read_by_rank(world_of(4, 1), folder.path())) {
     EXPECT_LE(bytes, (kRows + kQkv + kColumns) / 4 + others(folder.path()));
+  }
+}
+
+// Shares end within rows and lie differently under each layout.
+TEST(BytesRead, OfSharesOfReplicasTheirsOnly) {
+  const TestFolder folder;
+  save(world_of(1, 4), folder.path(), Replicas::share);
+  for (const Layout& layout : {world_of(1, 4), world_of(1, 2), world_of(2, 2), world_of(2, 1)}) {
+    for (const i64 bytes : read_by_rank(layout, folder.path(), Replicas::share)) {
+      EXPECT_GE(bytes, (kRows + kQkv + kColumns) / layout.world);
+      EXPECT_LE(bytes, (kRows + kQkv + kColumns) / layout.world + others(folder.path()));
+    }
   }
 }
 

@@ -9,6 +9,7 @@ namespace restarts_test {
 
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::SizeIs;
 
 TEST(Restarts, WithoutALimitThereAreNone) {
   Restarts restarts(0);
@@ -45,10 +46,19 @@ TEST(StepBoard, ShowsWhatRanksWrote) {
   of_rank.write(2, 57);
   EXPECT_EQ(board.read(2), 57);
   EXPECT_EQ(board.read(0), 0);
+  EXPECT_THAT(board.actions(2), IsEmpty());
+  for (int i = 0; i < 10; ++i) of_rank.write_action(2, "action " + std::to_string(i));
+  of_rank.write_action(2, std::string(300, 'x'));
+  const std::vector<std::string> actions = board.actions(2);
+  ASSERT_THAT(actions, SizeIs(8));
+  EXPECT_EQ(actions.front(), "action 3");
+  EXPECT_EQ(actions.back(), std::string(111, 'x'));
   board.clear();
+  EXPECT_THAT(board.actions(2), IsEmpty());
   EXPECT_EQ(board.read(2), 0);
   StepBoard of_nobody(-1, 3);
   of_nobody.write(0, 1);  // nothing to write on
+  of_nobody.write_action(0, "an action");
 }
 
 }  // namespace restarts_test

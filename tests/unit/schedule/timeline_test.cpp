@@ -127,6 +127,25 @@ TEST(Timeline, GathersRunBesideUntilTheyAreRead) {
               ::testing::Not(HasSubstr("gathered")));
 }
 
+// The second stage gathers while it waits for its first activations, so nobody waits for that.
+TEST(Timeline, GathersInTheFillOfAPipelineAreHidden) {
+  PlanCosts costs = unit_costs();
+  const auto compute = costs.action;
+  costs.action = [&](int rank, const Plan& plan, const PlanAction& action) {
+    return action.kind == PlanAction::Gather ? 1.0 + rank : compute(rank, plan, action);
+  };
+  std::vector<Plan> plans;
+  PipelineShape shape = shape_of(2, 2);
+  for (shape.rank = 0; shape.rank < 2; ++shape.rank) {
+    plans.push_back(lower(two_ranks(), shape, two_phases_a_chunk(1), {{{0}}, true}));
+  }
+  const Timeline timeline = play(plans, costs);
+  EXPECT_THAT(starts(timeline.blocks[0]), ElementsAre(1, 2, 5, 8));
+  EXPECT_THAT(starts(timeline.blocks[1]), ElementsAre(2, 3, 5, 6));
+  EXPECT_EQ(timeline.asides[0][0].hidden, 0) << "the first stage waits for its own";
+  EXPECT_EQ(timeline.asides[1][0].hidden, 2) << "it waits for the first stage as well";
+}
+
 // Packing takes the time of what is launched after it, unlike a gather.
 TEST(Timeline, PreparesAreInTheOrderOfCompute) {
   PlanCosts costs = unit_costs();
