@@ -71,6 +71,26 @@ OrderedJson json_of(const Value& value) {
       value.data);
 }
 
+i64 bytes_of(const SafetensorsEntry& entry) {
+  i64 bytes = dtype_size(parse_dtype(entry.dtype));
+  for (const i64 size : entry.shape) bytes *= size;
+  return bytes;
+}
+
+// The first entry of each file, and the end of the last one.
+std::vector<std::size_t> file_begins(const std::vector<SafetensorsEntry>& entries, i64 most) {
+  std::vector<std::size_t> begins = {0};
+  i64 bytes = 0;
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    bytes += bytes_of(entries[i]);
+    if (bytes <= most || i == begins.back()) continue;
+    begins.push_back(i);
+    bytes = bytes_of(entries[i]);
+  }
+  begins.push_back(entries.size());
+  return begins;
+}
+
 }  // namespace
 
 bool ForeignModel::in(const fs::path& folder) { return fs::exists(folder / kConfig); }
@@ -144,15 +164,32 @@ std::vector<std::byte> ForeignModel::read(const std::string& name) const {
 void write_foreign_model(const fs::path& folder,
                          const Settings& settings,
                          const std::vector<SafetensorsEntry>& entries,
-                         const std::function<void(std::size_t, const ByteSink&)>& contents) {
+                         const std::function<void(std::size_t, const ByteSink&)>& contents,
+                         i64 file_bytes) {
+  const std::vector<std::size_t> begins = file_begins(entries, file_bytes);
+  const std::size_t files = begins.size() - 1;
+  OrderedJson weight_map = OrderedJson::object();
+  i64 total = 0;
+  for (std::size_t file = 0; file < files; ++file) {
+    const std::string name =
+        files == 1 ? kOneFile : fmt::format("model-{:05}-of-{:05}.safetensors", file + 1, files);
+    const std::vector<SafetensorsEntry> in(entries.begin() + static_cast<i64>(begins[file]),
+                                           entries.begin() + static_cast<i64>(begins[file + 1]));
+    // Readers of the format ask for this name: the tensors are laid out as PyTorch has them.
+    SafetensorsWriter out(folder / name, in, {{"format", "pt"}});
+    for (std::size_t i = begins[file]; i < begins[file + 1]; ++i) {
+      out.next([&](const ByteSink& sink) { contents(i, sink); });
+      weight_map[entries[i].key] = name;
+      total += bytes_of(entries[i]);
+    }
+    out.finish();
+  }
+  if (files > 1) {
+    const OrderedJson index = {{"metadata", {{"total_size", total}}}, {"weight_map", weight_map}};
+    write_synced(folder / kManyFiles, index.dump(2) + "\n");
+  }
   OrderedJson json = OrderedJson::object();
   for (const auto& [key, value] : settings) json[key] = json_of(value);
-  // Readers of the format ask for this name: the tensors are laid out as PyTorch has them.
-  SafetensorsWriter out(folder / kOneFile, entries, {{"format", "pt"}});
-  for (std::size_t i = 0; i < entries.size(); ++i) {
-    out.next([&](const ByteSink& sink) { contents(i, sink); });
-  }
-  out.finish();
   write_synced(folder / kConfig, json.dump(2) + "\n");
   sync_folder(folder);
 }

@@ -35,11 +35,15 @@ class ForeignModel {
   std::map<std::string, std::unique_ptr<SafetensorsFile>> open_;
 };
 
-/// Writes such a folder, with one file of tensors. `contents(i, sink)` hands over entry i. Throws
-/// Error naming the file that cannot be written.
+inline constexpr i64 kForeignFileBytes = 5'000'000'000;  ///< transformers' own `max_shard_size`
+
+/// Writes such a folder. `contents(i, sink)` hands over entry i. More than `file_bytes` of tensors
+/// go into several files, none larger unless a single tensor is. Throws Error naming the file that
+/// cannot be written.
 void write_foreign_model(const std::filesystem::path& folder,
                          const Settings& settings,
                          const std::vector<SafetensorsEntry>& entries,
-                         const std::function<void(std::size_t, const ByteSink&)>& contents);
+                         const std::function<void(std::size_t, const ByteSink&)>& contents,
+                         i64 file_bytes);
 
 }  // namespace tessera

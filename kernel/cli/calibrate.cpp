@@ -32,8 +32,7 @@ int run_calibrate(const CalibrateOptions& options) {
   arguments.name =
       !options.name.empty()
           ? options.name
-          : fmt::format(
-                "a host measured with {} ranks of {} threads", arguments.ranks, arguments.threads);
+          : fmt::format("a host measured with {} x {} threads", arguments.ranks, arguments.threads);
   if (!options.out.empty()) {  // before a minute's work
     const auto folder = std::filesystem::absolute(options.out).parent_path();
     require(std::filesystem::is_directory(folder), "there is no folder {}", folder.string());

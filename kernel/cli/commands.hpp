@@ -1,4 +1,5 @@
 #pragma once
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -116,10 +117,11 @@ struct CheckpointReshardOptions {
 };
 
 struct ConvertOptions {
-  std::string from, to;           ///< folders
-  std::string converter;          ///< empty: the one that fits
-  bool no_tokenizer = false;      ///< the model alone
-  std::vector<std::string> path;  ///< plugin folders searched before all others
+  std::string from, to;               ///< folders
+  std::string converter;              ///< empty: the one that fits
+  bool no_tokenizer = false;          ///< the model alone
+  std::optional<u64> max_shard_size;  ///< bytes; more tensors go into several files
+  std::vector<std::string> path;      ///< plugin folders searched before all others
 };
 
 int run_ranks(const RanksOptions& options);

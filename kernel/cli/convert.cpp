@@ -14,10 +14,17 @@ namespace tessera {
 int run_convert(const ConvertOptions& options) {
   namespace fs = std::filesystem;
   const fs::path from = options.from, to = options.to;
-  const bool with_tokenizer = !options.no_tokenizer;
+  ConversionArguments arguments{.from = from,
+                                .out = to,
+                                .converter = options.converter,
+                                .with_tokenizer = !options.no_tokenizer};
   const auto plugins = open_plugins({options.path.begin(), options.path.end()});
   if (ForeignModel::in(from)) {
-    const Conversion done = import_model(from, to, options.converter, with_tokenizer, *plugins);
+    if (options.max_shard_size) {
+      fail_config("--max-shard-size is of a model that is written; {} is one that is read",
+                  from.string());
+    }
+    const Conversion done = import_model(arguments, *plugins);
     fmt::print("{}: {} parameters of {} (converter {})\n",
                to.string(),
                done.tensors,
@@ -32,8 +39,10 @@ int run_convert(const ConvertOptions& options) {
         to.string());
     return 0;
   }
-  const fs::path checkpoint = find_checkpoints(from)[0];
-  const Conversion done = export_model(checkpoint, to, options.converter, with_tokenizer, *plugins);
+  const fs::path checkpoint = arguments.from = find_checkpoints(from)[0];
+  const i64 file_bytes =
+      options.max_shard_size ? static_cast<i64>(*options.max_shard_size) : kForeignFileBytes;
+  const Conversion done = export_model(arguments, file_bytes, *plugins);
   fmt::print("{}: {} tensors of {} (converter {})\n",
              to.string(),
              done.tensors,

@@ -133,10 +133,11 @@ void add_plan(Program& program, int (*run)(const PlanOptions&)) {
                    "plan every rank as the one whose experts have most rows, this times the mean")
       ->check(CLI::Range(1.0, 1e6))
       ->option_text("FACTOR [1]");
-  command->add_flag("--optimizer-ranges",
-                    o->optimizer_ranges,
-                    "only the elements of each parameter that each rank updates, of one set of replicas a "
-                    "pipeline rank: the others lie alike");
+  command->add_flag(
+      "--optimizer-ranges",
+      o->optimizer_ranges,
+      "only the elements of each parameter that each rank updates, of one set of replicas a "
+      "pipeline rank: the others lie alike");
   command->add_flag("--json", o->json, "for programs");
   command->footer(
       "Exit codes: 0 planned, and it fits where --memory or the table says how much there is; 1\n"
@@ -258,6 +259,13 @@ void add_convert(Program& program, int (*run)(const ConvertOptions&)) {
       ->add_option("--converter", o->converter, "as `tessera plugins` lists it [the one that fits]")
       ->check(not_empty);
   command->add_flag("--no-tokenizer", o->no_tokenizer, "convert the model alone");
+  command
+      ->add_option("--max-shard-size",
+                   o->max_shard_size,
+                   "of a model that is written: more bytes go into several files and an index")
+      ->transform(CLI::AsSizeValue(true))
+      ->check(CLI::Range(u64{1}, u64{1} << 62))
+      ->option_text("SIZE [5GB]");
   command->add_option("--path", o->path, "a plugin folder to search before all others")
       ->allow_extra_args(false)
       ->option_text("DIR ...");

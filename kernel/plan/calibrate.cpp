@@ -28,7 +28,7 @@ constexpr double kBatchSeconds = 0.02;    // at least
 constexpr i64 kMovedElements = 16 << 20;  // beyond caches
 constexpr i64 kFewElements = 16;
 constexpr int kGraphLaunches = 16;  // about those of a layer
-constexpr i64 kAllReduceBytes[] = {4 << 10, 64 << 10, 1 << 20, 16 << 20};
+constexpr i64 kCollectiveBytes[] = {4 << 10, 64 << 10, 1 << 20, 16 << 20};
 
 struct ProductShape {
   i64 m, n, k;
@@ -97,8 +97,8 @@ class MeasuringRank {
     measure_moving(out);
     measure_graph(out);
     if (arguments_.ranks > 1) {
-      measure_all_reduce(arguments_.within, out);
-      if (arguments_.between != arguments_.within) measure_all_reduce(arguments_.between, out);
+      measure_collectives(arguments_.within, out);
+      if (arguments_.between != arguments_.within) measure_collectives(arguments_.between, out);
     }
     if (root()) out.unevenness = unevenness_;
   }
@@ -241,7 +241,7 @@ class MeasuringRank {
     if (root()) out.graph = {kGraphLaunches, eager, replayed};
   }
 
-  void measure_all_reduce(const std::string& type, Calibration& out) {
+  void measure_collectives(const std::string& type, Calibration& out) {
     CommunicatorArguments of;
     of.rank = rank_;
     of.world = arguments_.ranks;
@@ -256,17 +256,45 @@ class MeasuringRank {
     for (i64 rank = 0; rank < arguments_.ranks; ++rank) spec.members.push_back(rank);
     {
       ProcessGroup group(spec, communicator->create_group(spec, *device_), rank_);
-      for (const i64 bytes : kAllReduceBytes) {
-        const Tensor values = tensor({bytes / dtype_size(DType::fp32)}, DType::fp32);
-        Stream& stream = device_->stream();
-        const double seconds = seconds_of(
-            [&] { group.all_reduce(stream, values, ReduceOp::max, "calibrate").wait(stream); });
-        if (root()) out.all_reduces.push_back({type, bytes, seconds});
+      for (const CollectiveKind kind : {CollectiveKind::all_reduce,
+                                        CollectiveKind::all_gather,
+                                        CollectiveKind::reduce_scatter,
+                                        CollectiveKind::all_to_all}) {
+        for (const i64 bytes : kCollectiveBytes) {
+          const double seconds = seconds_of_collective(group, kind, bytes);
+          if (root()) out.collectives.push_back({type, kind, bytes, seconds});
+        }
       }
       group.barrier(device_->stream(), "calibrate");
     }
     ranks_.meet();  // before anyone ends it
     device_.reset();
+  }
+
+  double seconds_of_collective(ProcessGroup& group, CollectiveKind kind, i64 bytes) {
+    Stream& stream = device_->stream();
+    const i64 ranks = arguments_.ranks;
+    const i64 part = std::max<i64>(bytes / dtype_size(DType::fp32) / ranks, 1);
+    const Tensor whole = tensor({ranks * part}, DType::fp32), other = tensor({part}, DType::fp32);
+    const Tensor arrived = tensor({ranks * part}, DType::fp32);
+    std::vector<ProcessGroup::Part> sends, receives;
+    for (i64 peer = 0; peer < ranks; ++peer) {
+      sends.push_back({static_cast<int>(peer), whole.slice(0, peer * part, part)});
+      receives.push_back({static_cast<int>(peer), arrived.slice(0, peer * part, part)});
+    }
+    const std::string_view name = "calibrate";
+    return seconds_of([&] {
+      switch (kind) {
+        case CollectiveKind::all_gather:
+          return group.all_gather(stream, other, whole, name).wait(stream);
+        case CollectiveKind::reduce_scatter:
+          return group.reduce_scatter(stream, whole, other, name).wait(stream);
+        case CollectiveKind::all_to_all:
+          return group.all_to_all(stream, sends, receives, name).wait(stream);
+        default:
+          return group.all_reduce(stream, whole, ReduceOp::max, name).wait(stream);
+      }
+    });
   }
 
   const CalibrateArguments& arguments_;

@@ -31,9 +31,10 @@ struct Calibration {
     int launches = 0;
     double eager = 0, replayed = 0;  ///< seconds: one by one; in a graph
   };
-  struct AllReduce {
+  struct Collective {
     std::string communicator;
-    i64 bytes = 0;
+    CollectiveKind kind = CollectiveKind::all_reduce;
+    i64 bytes = 0;  ///< that a rank starts or ends with, the larger
     double seconds = 0;
   };
   Hardware hardware;
@@ -44,7 +45,7 @@ struct Calibration {
   std::vector<Product> products;
   std::vector<Moved> moved;
   Graph graph;
-  std::vector<AllReduce> all_reduces;
+  std::vector<Collective> collectives;  ///< by communicator, kind, size
 };
 
 /// Takes some ten seconds. Ranks are threads. What is not measured (links, for one rank) is that of

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <map>
 
 #include "kernel/plan/calibrate.hpp"
 #include "tessera/control_group.hpp"
@@ -54,19 +55,38 @@ void fill_memory(const Calibration& measured, Hardware& hardware) {
   if (hardware.memory.shared) hardware.memory.capacity = host_memory();
 }
 
-// What collective_seconds() makes of an all-reduce, turned around: the smallest one is latency,
-// what the largest takes beyond it are a ring's bytes.
-LinkTable link_of(const Calibration& measured, const std::string& communicator) {
-  std::vector<Calibration::AllReduce> of_type;
-  for (const Calibration::AllReduce& all_reduce : measured.all_reduces) {
-    if (all_reduce.communicator == communicator) of_type.push_back(all_reduce);
+// What collective_seconds() makes of a collective, turned around: the smallest one is latency, what
+// the largest takes beyond it are its bytes. `of_kind` is by size.
+LinkTable link_of(const std::vector<Calibration::Collective>& of_kind, int ranks) {
+  const Calibration::Collective& least = of_kind.front();
+  const Calibration::Collective& most = of_kind.back();
+  // In a ring, a share of the bytes each; the parts of an all_to_all leave at once.
+  double steps = ranks - 1, sent = static_cast<double>(most.bytes) * steps / ranks;
+  if (most.kind == CollectiveKind::all_reduce) {
+    steps *= 2;
+    sent *= 2;
+  } else if (most.kind == CollectiveKind::all_to_all) {
+    steps = 1;
   }
-  const double steps = 2 * (measured.ranks - 1);
-  const auto& [unused, bytes, seconds] = of_type.back();
-  LinkTable link{.efficiency = 1, .latency = of_type.front().seconds / steps};
-  const double moving = std::max(seconds - steps * link.latency, seconds / 100);
-  link.bandwidth = static_cast<double>(bytes) * steps / measured.ranks / moving;
+  LinkTable link{.efficiency = 1, .latency = least.seconds / steps};
+  const double moving = std::max(most.seconds - least.seconds, most.seconds / 100);
+  link.bandwidth = sent / moving;
   return link;
+}
+
+// One link for all kinds: the middle one of what each makes of it.
+LinkTable link_of(const Calibration& measured, const std::string& communicator) {
+  std::map<CollectiveKind, std::vector<Calibration::Collective>> kinds;
+  for (const Calibration::Collective& collective : measured.collectives) {
+    if (collective.communicator == communicator) kinds[collective.kind].push_back(collective);
+  }
+  std::vector<double> bandwidths, latencies;
+  for (const auto& [kind, of_kind] : kinds) {
+    const LinkTable link = link_of(of_kind, measured.ranks);
+    bandwidths.push_back(link.bandwidth);
+    latencies.push_back(link.latency);
+  }
+  return {.bandwidth = middle(bandwidths), .efficiency = 1, .latency = middle(latencies)};
 }
 
 }  // namespace
@@ -75,7 +95,7 @@ void fill_hardware(Calibration& measured, const std::string& within, const std::
   fill_peaks(measured, measured.hardware);
   fill_memory(measured, measured.hardware);
   measured.hardware.graph_latency = measured.graph.replayed;
-  if (measured.all_reduces.empty()) return;
+  if (measured.collectives.empty()) return;
   measured.hardware.inside = link_of(measured, within);
   measured.hardware.between = link_of(measured, between);
 }
@@ -131,19 +151,20 @@ std::string hardware_toml(const Calibration& calibration) {
                         of.efficiency,
                         of.latency);
   };
-  const bool linked = !calibration.all_reduces.empty();
-  for (const Calibration::AllReduce& a : calibration.all_reduces) {
-    text += fmt::format("{}# all_reduce of {} KiB by {}: {:.4g} us\n",
-                        &a == calibration.all_reduces.data() ? "\n" : "",
-                        a.bytes >> 10,
-                        a.communicator,
-                        a.seconds * 1e6);
+  const bool linked = !calibration.collectives.empty();
+  for (const Calibration::Collective& c : calibration.collectives) {
+    text += fmt::format("{}# {} of {} KiB by {}: {:.4g} us\n",
+                        &c == calibration.collectives.data() ? "\n" : "",
+                        collective_name(c.kind),
+                        c.bytes >> 10,
+                        c.communicator,
+                        c.seconds * 1e6);
   }
   if (!linked) return text;
-  link("inside", h.inside, calibration.all_reduces.front().communicator);
+  link("inside", h.inside, calibration.collectives.front().communicator);
   link("between",
        h.between,
-       calibration.all_reduces.back().communicator +
+       calibration.collectives.back().communicator +
            " within this host: replace by what joins the hosts");
   return text;
 }

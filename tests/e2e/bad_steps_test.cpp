@@ -148,21 +148,14 @@ TEST_P(BadSteps, TooManyInARowEndTheRun) {
 // Each update breaks the parameters, and the step after it shows that. However often saves are due,
 // the run ends, and what was good stays.
 TEST_P(BadSteps, WhatDivergesForGoodEndsTheRun) {
-  const auto until = [](int steps, const std::string& rate) {
-    return TinyRun::steps(steps,
-                          "run",
-                          {GetParam(),
-                           "checkpoint.every_steps=2",
-                           "lr.type=constant",
-                           "lr.peak=" + rate,
-                           "lr.warmup_steps=0",
-                           "optimizer.clip=0.0",
-                           "check.loss_rise=1.3",
-                           "check.loss_window=4",
-                           "check.on_bad_step=rewind"});
+  const auto rising = [](int steps, const std::string& rate) {
+    std::vector<std::string> sets = until(steps, rate, "rewind");
+    sets.insert(sets.end(),
+                {"checkpoint.every_steps=2", "check.loss_rise=1.3", "check.loss_window=4"});
+    return sets;
   };
-  ASSERT_EQ(run_.train(until(6, "1e-3")).exit_code, 0);
-  const ProcessResult result = run_.train(until(40, "1e30"));
+  ASSERT_EQ(run_.train(rising(6, "1e-3")).exit_code, 0);
+  const ProcessResult result = run_.train(rising(40, "1e30"));
   EXPECT_EQ(result.exit_code, 1) << result.err;
   EXPECT_THAT(result.last_error(), HasSubstr("more than check.bad_steps = 3 in a row"));
   EXPECT_THAT(run_.checkpoints("run"), Contains("step-6"));

@@ -1,8 +1,11 @@
 // Models of Hugging Face transformers with their tokenizers. tests/oracle has those of others.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <fstream>
 #include <iterator>
+#include <nlohmann/json.hpp>
+#include <set>
 
 #include "common/gpt2_files.hpp"
 #include "train_support.hpp"
@@ -116,6 +119,29 @@ TEST_F(Convert, BackTakesTheTokenizerAlong) {
   EXPECT_THAT(lost.err, HasSubstr("ours/tokenizer/merges.txt is no file"));
   EXPECT_THAT(lost.err, HasSubstr("--no-tokenizer"));
   EXPECT_FALSE(fs::exists(run_.at("lost")));
+}
+
+// As transformers cuts them: none is larger, unless a single tensor is.
+TEST_F(Convert, BackInSeveralFilesWithTheirIndex) {
+  const ProcessResult back = convert("ours", "back", {"--max-shard-size", "40KB"});
+  ASSERT_EQ(back.exit_code, 0) << back.err;
+  const auto index = nlohmann::json::parse(read("back/model.safetensors.index.json"));
+  std::set<std::string> files;
+  for (const auto& [tensor, file] : index["weight_map"].items()) files.insert(file);
+  ASSERT_GT(files.size(), 2U);
+  i64 bytes = 0;
+  for (const std::string& file : files) {
+    EXPECT_THAT(file, ::testing::EndsWith(fmt::format("-of-{:05}.safetensors", files.size())));
+    EXPECT_LE(fs::file_size(run_.at("back/" + file)), 40'000U + 4096U);
+    bytes += static_cast<i64>(fs::file_size(run_.at("back/" + file)));
+  }
+  EXPECT_LE(index["metadata"]["total_size"].get<i64>(), bytes);
+  EXPECT_FALSE(fs::exists(run_.at("back/model.safetensors")));
+  ASSERT_EQ(convert("back", "again").exit_code, 0);
+  const ProcessResult useless = convert("back", "no", {"--max-shard-size", "40KB"});
+  EXPECT_EQ(useless.exit_code, 2);
+  EXPECT_THAT(useless.err, HasSubstr("--max-shard-size is of a model that is written"));
+  EXPECT_EQ(run_tessera({"checkpoint", "diff", run_.at("ours"), run_.at("again")}).exit_code, 0);
 }
 
 TEST_F(Convert, HalfATokenizerIsAnErrorAndNoTokenizerAnOption) {

@@ -6,6 +6,7 @@
 #include <csignal>
 #include <fstream>
 #include <iterator>
+#include <thread>
 
 #include "common/metrics_lines.hpp"
 #include "train_support.hpp"
@@ -248,6 +249,50 @@ TEST_F(NothingLost, AStartOfManyRanksStopsAtOnce) {
   EXPECT_FALSE(result.timed_out);
   EXPECT_EQ(result.exit_code, 128 + SIGTERM) << result.err;
   EXPECT_THAT(run_.survivors(), IsEmpty());
+}
+
+// While ranks are started, meet, agree, build their part of the model, and train.
+TEST_F(NothingLost, AStopIsObeyedWheneverItComes) {
+  int before_the_first_step = 0;
+  for (const int milliseconds : {20, 60, 120, 250, 500, 1000, 2000}) {
+    const auto sets = TinyRun::steps(
+        1000000, "run" + std::to_string(milliseconds), {"parallel.data=12", "batch.global=24"});
+    Process run(run_.command(sets), run_.options());
+    std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
+    run.send(SIGTERM);
+    const ProcessResult result = run.wait(std::chrono::seconds(5));
+    EXPECT_FALSE(result.timed_out) << milliseconds << " ms after the start\n" << result.err;
+    if (result.exit_code == 3) {
+      EXPECT_EQ(run_.checkpoints("run" + std::to_string(milliseconds)).size(), 1U);
+    } else {
+      EXPECT_TRUE(result.exit_code == 128 + SIGTERM || result.signal == SIGTERM) << result.err;
+      ++before_the_first_step;
+    }
+    EXPECT_THAT(run_.survivors(), IsEmpty());
+  }
+  EXPECT_GT(before_the_first_step, 1);
+}
+
+// Nothing is laid out by the number of steps, on the host or the device.
+TEST_F(NothingLost, TenBillionStepsTakeNoMoreMemoryThanTen) {
+  const auto peak = [&](const std::string& steps) {
+    Process run(
+        run_.command(TinyRun::steps(10, "of" + steps, {"run.steps=" + steps, "parallel.data=2"})),
+        run_.options());
+    EXPECT_TRUE(run.shows("  3/" + steps)) << run.err();
+    i64 kilobytes = 0;
+    std::ifstream status("/proc/" + std::to_string(rank_process(run_.mark(), 1)) + "/status");
+    for (std::string word; status >> word;) {
+      if (word == "VmHWM:") status >> kilobytes;
+    }
+    run.send(SIGTERM);
+    const ProcessResult result = run.wait(std::chrono::seconds(5));
+    EXPECT_FALSE(result.timed_out);
+    return kilobytes;
+  };
+  const i64 many = peak("10000000000");
+  EXPECT_GT(many, 0);
+  EXPECT_LT(many, 2 * peak("100000"));
 }
 
 // --- going on, and starting from another run ---

@@ -175,6 +175,9 @@ TEST(Calibrate, WritesATableThatPlanTakes) {
                            "# fp32 [1024, 1024] x [1024, 1024]: ",
                            "# gelu: ",
                            "# all_reduce of 4 KiB by shm: ",
+                           "# all_gather of 64 KiB by shm: ",
+                           "# reduce_scatter of 1024 KiB by gloo: ",
+                           "# all_to_all of 16384 KiB by gloo: ",
                            "# all_reduce of 16384 KiB by gloo: "}) {
     EXPECT_THAT(table.str(), HasSubstr(text));
   }

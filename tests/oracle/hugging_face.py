@@ -133,7 +133,12 @@ def one_model(program, folder, seed, **settings):
 
     tessera(program, "convert", "--from", folder / "ours", "--to", folder / "back")
     same_bits(model, GPT2LMHeadModel.from_pretrained(folder / "back"))
-    print("there and back: the same bits")
+    tessera(program, "convert", "--from", folder / "ours", "--to", folder / "back_sharded",
+            "--max-shard-size", "100KB")
+    if len(list((folder / "back_sharded").glob("model-*.safetensors"))) < 2:
+        raise Failed("the copy that went back is not in several files")
+    same_bits(model, GPT2LMHeadModel.from_pretrained(folder / "back_sharded"))
+    print("there and back, in one file and in several: the same bits")
 
     run = folder / "run"
     losses = train_on(program, folder, run)

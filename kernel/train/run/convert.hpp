@@ -6,6 +6,14 @@
 
 namespace tessera {
 
+struct ConversionArguments {
+  std::filesystem::path from, out;  ///< `out` is a new folder
+  std::string converter;            ///< its name; empty: the one that fits
+  /// Copies the tokenizer's files too: of a model, where there are any; of a checkpoint, where the
+  /// run had the tokenizer that the converter knows.
+  bool with_tokenizer = true;
+};
+
 struct Conversion {
   std::string converter;                ///< the one that was used
   std::filesystem::path configuration;  ///< the file that was written; empty: none
@@ -13,25 +21,17 @@ struct Conversion {
   i64 tensors = 0;
 };
 
-/// Makes `out`, a new folder, with checkpoints/step-0, which has the parameters of the model in
-/// `from` (a folder with a config.json), and model.toml, its configuration: what
-/// `checkpoint.init_from` and a configuration's include take. `converter`: its name; empty: the one
-/// for the model's type. `with_tokenizer`: copies the tokenizer's files too, where there are any,
-/// to a folder that the configuration names. Throws ConfigError when there is no converter, or
-/// naming tensors that are missing, unknown or of other shapes.
-Conversion import_model(const std::filesystem::path& from,
-                        const std::filesystem::path& out,
-                        const std::string& converter,
-                        bool with_tokenizer,
-                        const PluginHost& plugins);
+/// Makes `out` with checkpoints/step-0, which has the parameters of the model in `from` (a folder
+/// with a config.json), and model.toml, its configuration: what `checkpoint.init_from` and a
+/// configuration's include take. Tokenizer files go to a folder that the configuration names.
+/// Throws ConfigError when there is no converter, or naming tensors that are missing, unknown or of
+/// other shapes.
+Conversion import_model(const ConversionArguments& arguments, const PluginHost& plugins);
 
-/// Makes `out`, a new folder with config.json and model.safetensors, of the parameters of the
-/// checkpoint `from`. `converter`: its name; empty: the one that takes the model. `with_tokenizer`:
-/// copies the tokenizer's files too, where the run had the tokenizer that the converter knows.
-Conversion export_model(const std::filesystem::path& from,
-                        const std::filesystem::path& out,
-                        const std::string& converter,
-                        bool with_tokenizer,
+/// Makes `out`, such a folder, of the parameters of the checkpoint `from`. `file_bytes`: see
+/// write_foreign_model.
+Conversion export_model(const ConversionArguments& arguments,
+                        i64 file_bytes,
                         const PluginHost& plugins);
 
 }  // namespace tessera

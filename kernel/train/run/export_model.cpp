@@ -49,11 +49,10 @@ fs::path tokenizer_of(const Resolved& resolved, const Converter& converter) {
 
 }  // namespace
 
-Conversion export_model(const fs::path& from,
-                        const fs::path& out,
-                        const std::string& converter,
-                        bool with_tokenizer,
+Conversion export_model(const ConversionArguments& arguments,
+                        i64 file_bytes,
                         const PluginHost& plugins) {
+  const fs::path& from = arguments.from;
   const CheckpointIndex index = read_index(from);
   const Resolved resolved =
       resolve(Config::parse(index.info.config, (from / kIndexName).string(), {}), plugins);
@@ -66,7 +65,7 @@ Conversion export_model(const fs::path& from,
   Settings theirs;
   std::vector<NamedConverter> fitting;
   std::string why;
-  for (const NamedConverter& one : converters(plugins, converter)) {
+  for (const NamedConverter& one : converters(plugins, arguments.converter)) {
     try {
       theirs = one.converter->to_theirs(ours);
       fitting.push_back(one);
@@ -104,7 +103,7 @@ Conversion export_model(const fs::path& from,
                 left.begin()->first,
                 fitting[0].name);
   }
-  const fs::path tokenizer = with_tokenizer ? tokenizer_of(resolved, chosen) : fs::path();
+  const fs::path tokenizer = arguments.with_tokenizer ? tokenizer_of(resolved, chosen) : fs::path();
   if (!tokenizer.empty()) {
     for (const std::string& file : chosen.tokenizer_files()) {
       if (fs::is_regular_file(tokenizer / file)) continue;
@@ -115,13 +114,14 @@ Conversion export_model(const fs::path& from,
           from.string());
     }
   }
-  NewFolder folder(out);
+  NewFolder folder(arguments.out);
   StoredReader reader(from, index);
-  write_foreign_model(folder.path(), theirs, entries, [&](std::size_t i, const ByteSink& sink) {
+  const auto contents = [&](std::size_t i, const ByteSink& sink) {
     const std::vector<std::byte> bytes = reader.read(*stored[i]);
     const std::vector<i64>& shape = stored[i]->shape;
     sink(tensors[i].transposed ? transposed(bytes, shape.at(0), shape.at(1)) : bytes);
-  });
+  };
+  write_foreign_model(folder.path(), theirs, entries, contents, file_bytes);
   Conversion done{fitting[0].name, {}, {}, static_cast<i64>(entries.size())};
   if (!tokenizer.empty()) {
     for (const std::string& file : chosen.tokenizer_files()) {

@@ -112,17 +112,14 @@ std::string toml_of(const Settings& settings, const std::vector<std::string_view
 
 }  // namespace
 
-Conversion import_model(const fs::path& from,
-                        const fs::path& out,
-                        const std::string& converter,
-                        bool with_tokenizer,
-                        const PluginHost& plugins) {
+Conversion import_model(const ConversionArguments& arguments, const PluginHost& plugins) {
+  const fs::path &from = arguments.from, &out = arguments.out;
   const ForeignModel model(from);
   const auto type = model.settings().find(kModelType);
   const std::string model_type = type == model.settings().end() ? "" : type->second.text();
-  std::vector<NamedConverter> known = converters(plugins, converter);
+  std::vector<NamedConverter> known = converters(plugins, arguments.converter);
   const auto found = std::ranges::find_if(known, [&](const NamedConverter& one) {
-    return !converter.empty() || Value(one.converter->model_type()).text() == model_type;
+    return !arguments.converter.empty() || Value(one.converter->model_type()).text() == model_type;
   });
   if (found == known.end()) {
     fail_config("{}: there is no converter for model_type {}; there are {}",
@@ -131,7 +128,7 @@ Conversion import_model(const fs::path& from,
                 names_of(known));
   }
   const Converter& chosen = *found->converter;
-  const bool has_tokenizer = with_tokenizer && tokenizer_in(from, chosen);
+  const bool has_tokenizer = arguments.with_tokenizer && tokenizer_in(from, chosen);
   const auto ours = [&](const fs::path& tokenizer) {  // the folder of its files
     Settings settings = chosen.to_ours(model.settings());
     if (!has_tokenizer) return settings;

@@ -144,9 +144,9 @@ class Trainer {
   void start() {
     if (config_.checkpoint.save) checkpoints_.claim();
     start_ = find_starting_point(config_, checkpoints_, state_, root(), arguments_.changes);
-    newest_ = start_.resumed_from;
+    newest_.folder = start_.resumed_from;
     if (start_.info) {
-      newest_step_ = start_.info->step;
+      newest_.step = start_.info->step;
       watch_.continue_from(*start_.info);
       updates_ = start_.info->updates;
     }
@@ -272,7 +272,7 @@ class Trainer {
     } else {
       log_warning("no checkpoint of step {} is saved: no step was good after the last bad one{}",
                   step,
-                  newest_.empty() ? "" : "; the newest is " + newest_);
+                  newest_.folder.empty() ? "" : "; the newest is " + newest_.folder);
     }
   }
 
@@ -299,9 +299,9 @@ class Trainer {
 
   void tell_saved(const std::optional<Checkpoints::Saved>& saved) {
     if (!saved) return;
-    newest_ = saved->folder.string();
-    newest_step_ = saved->step;
-    emit(Saved{saved->step, newest_, saved->seconds, waited_});
+    newest_.folder = saved->folder.string();
+    newest_.step = saved->step;
+    emit(Saved{saved->step, newest_.folder, saved->seconds, waited_});
   }
 
   // A failure that all ranks know of, a full disk, may pass: then the next step tries again, or,
@@ -310,7 +310,8 @@ class Trainer {
     const auto begin = Clock::now();
     const i64 step = step_.steps(), failures = config_.checkpoint.failures;
     try {
-      newest_ = checkpoints_.save(info(), state_.tensors(), [&] { emit(Saving{step}); }).string();
+      newest_.folder =
+          checkpoints_.save(info(), state_.tensors(), [&] { emit(Saving{step}); }).string();
     } catch (const TogetherError& error) {
       if (++failed_saves_ > failures) throw;
       if (root()) {
@@ -323,11 +324,11 @@ class Trainer {
       }
       return false;
     }
-    newest_step_ = step;
+    newest_.step = step;
     failed_saves_ = 0;
     watch_.saved();
     const double seconds = seconds_since(begin);
-    emit(Saved{step, newest_, seconds, seconds});
+    emit(Saved{step, newest_.folder, seconds, seconds});
     return true;
   }
 
@@ -346,9 +347,9 @@ class Trainer {
       if (root()) log_warning("{}", error.what());
     }
     std::string back = "no checkpoint was saved before";
-    if (!newest_.empty()) {
+    if (!newest_.folder.empty()) {
       back = fmt::format("the newest checkpoint, of before, is {}{}",
-                         newest_,
+                         newest_.folder,
                          watch_.tried() ? "" : ", and no step was good with its parameters");
     }
     const std::string again = watch_.in_a_row() == 0
@@ -381,25 +382,25 @@ class Trainer {
 
   // The update before a save may have broken the parameters, which only the next step shows.
   void give_up_newest_if_bad() {
-    if (!watch_.doubts(newest_step_)) return;
-    const std::optional<std::filesystem::path> before = checkpoints_.give_up(newest_);
+    if (!watch_.doubts(newest_.step)) return;
+    const std::optional<std::filesystem::path> before = checkpoints_.give_up(newest_.folder);
     if (!before) return;
     if (root()) {
       log_warning("no batch has a good loss with the parameters of {0}: it is {0}.bad now",
-                  newest_);
+                  newest_.folder);
     }
-    newest_ = before->string();
+    newest_.folder = before->string();
     watch_.gave_up_newest();
   }
 
   // on_bad_step = "rewind": what a resumed run does, within this one.
   void go_back(const BadStep& bad) {
     tell_saved(checkpoints_.saved_later(true));
-    if (newest_.empty()) fail_bad(bad);
+    if (newest_.folder.empty()) fail_bad(bad);
     give_up_newest_if_bad();
     if (!watch_.once_more()) fail_bad(bad);
-    const auto loaded = checkpoints_.load(newest_, state_.tensors(), state_.names());
-    newest_step_ = loaded->info.step;
+    const auto loaded = checkpoints_.load(newest_.folder, state_.tensors(), state_.names());
+    newest_.step = loaded->info.step;
     state_.continue_from(*loaded);
     watch_.continue_from(loaded->info);
     watch_.pass_over(bad, loaded->info.step);
@@ -409,12 +410,12 @@ class Trainer {
       log_warning(
           "{}: going back to {}, to pass over its batch; {} of check.bad_steps = {} in a row",
           bad.why,
-          newest_,
+          newest_.folder,
           watch_.in_a_row(),
           config_.check.bad_steps);
     }
-    const bool own = newest_ != start_.resumed_from || start_.same_run;
-    start_ = {newest_, own, loaded->info};
+    const bool own = newest_.folder != start_.resumed_from || start_.same_run;
+    start_ = {newest_.folder, own, loaded->info};
     observers_.clear();
     make_observers();
     announce();
@@ -489,8 +490,10 @@ class Trainer {
   std::deque<i64> pending_;  // steps that were passed over and not told yet
   StepRange recorded_;       // on all ranks
   std::vector<TracedStep> records_;
-  std::string newest_;      // checkpoint that was loaded or saved last
-  i64 newest_step_ = 0;     // its step
+  struct {
+    std::string folder;
+    i64 step = 0;
+  } newest_;                // checkpoint that was loaded or saved last
   i64 updates_ = 0;         // of the parameters, up to the last step that was told
   i64 failed_saves_ = 0;    // in a row
   i64 memory_told_at_ = 0;  // the next step of which memory is told

@@ -6,7 +6,10 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cerrno>
 #include <thread>
+#include <vector>
 
 #include "kernel/comm/socket_store.hpp"
 #include "tessera/error.hpp"
@@ -116,6 +119,37 @@ TEST_P(SocketStores, IdleConnectionsKeepNobodyOut) {
   const char* from = std::string(GetParam()) == "unix" ? "this host" : "127.0.0.1";
   EXPECT_THAT(log, HasSubstr(std::string("store: refused a connection from ") + from));
   EXPECT_LE(std::count(log.begin(), log.end(), '\n'), 3) << "one line in 5 s\n" << log;
+}
+
+// What says nothing is closed after ten seconds, and before that where one address has too many.
+TEST_P(SocketStores, BoundTheTimeAndTheNumberOfIdleConnections) {
+  const StoreServer server(listen_address(), "secret", 2);
+  const SocketStore a(server.address(), "secret", 0, 2, 30s);
+  std::vector<Socket> idle;
+  const auto connect = [&](int count) {
+    for (int i = 0; i < count; ++i) {
+      idle.push_back(try_connect(StoreAddress::parse(server.address())));
+    }
+  };
+  const auto open = [&] {
+    return std::ranges::count_if(idle, [](const Socket& socket) {
+      char byte = 0;
+      return recv(socket.fd(), &byte, 1, MSG_DONTWAIT | MSG_PEEK) < 0 && errno == EAGAIN;
+    });
+  };
+  const auto comes_to = [&](i64 most, std::chrono::seconds limit) {
+    const auto end = std::chrono::steady_clock::now() + limit;
+    while (open() > most && std::chrono::steady_clock::now() < end) {
+      std::this_thread::sleep_for(20ms);
+    }
+    return open();
+  };
+  const auto begin = std::chrono::steady_clock::now();
+  connect(200);
+  EXPECT_LE(comes_to(68, 5s), 68) << "64 of an address, and two of each rank";
+  EXPECT_GT(open(), 0);
+  EXPECT_EQ(comes_to(0, 60s), 0);
+  EXPECT_GT(std::chrono::steady_clock::now() - begin, 5s) << "a slow rank has its time";
 }
 
 // Held up, the call would not come back before the test's time is over.
