@@ -5,6 +5,7 @@
 #include <tessera/ops.hpp>
 #include <tessera/parallel_for.hpp>
 #include <tessera/plugin.hpp>
+#include <tessera/with_type.hpp>
 
 namespace {
 
@@ -13,14 +14,16 @@ using namespace tessera;
 // In single precision, where `reference` computes in double. x / (1 + e^-2u) is the tanh form, but
 // does not cancel where u is far below 0.
 void gelu(const GeluArgs& args) {
-  const float* x = args.x.as<const float>();
-  float* out = args.out.as<float>();
-  parallel_for(args.x.elements(), 1 << 12, [=](i64 begin, i64 end) {
-    constexpr float kTwoRoot = 1.5957691F;  // 2 sqrt(2 / pi)
-    for (i64 i = begin; i < end; ++i) {
-      const float v = x[i];
-      out[i] = v / (1 + std::exp(-kTwoRoot * (v + 0.044715F * v * v * v)));
-    }
+  with_floating(args.kName, args.x.dtype, [&]<class T>(T) {
+    const auto* x = args.x.as<const T>();
+    auto* out = args.out.as<T>();
+    parallel_for(args.x.elements(), 1 << 12, [=](i64 begin, i64 end) {
+      constexpr float kTwoRoot = 1.5957691F;  // 2 sqrt(2 / pi)
+      for (i64 i = begin; i < end; ++i) {
+        const auto v = static_cast<float>(x[i]);
+        out[i] = static_cast<T>(v / (1 + std::exp(-kTwoRoot * (v + 0.044715F * v * v * v))));
+      }
+    });
   });
 }
 
@@ -33,7 +36,7 @@ std::vector<Kernel> kernels(const DeviceArguments& arguments) {
         "not in plugins.path");
   }
   std::erase_if(all, [](const Kernel& kernel) { return kernel.operation == GeluArgs::kName; });
-  all.push_back(make_kernel<GeluArgs>(&gelu, {DType::fp32}));
+  all.push_back(make_kernel<GeluArgs>(&gelu, {DType::fp32, DType::fp16, DType::bf16}));
   return all;
 }
 

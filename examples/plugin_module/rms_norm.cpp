@@ -6,6 +6,7 @@
 #include <tessera/bounds.hpp>
 #include <tessera/parallel_for.hpp>
 #include <tessera/plugin.hpp>
+#include <tessera/with_type.hpp>
 #include <type_traits>
 
 namespace {
@@ -47,20 +48,29 @@ class RmsNorm final : public Module {
   Parameter* weight_;
 };
 
-// Of fp64 and fp32: sums in double, so that a result does not depend on the number of threads.
+// Sums in double and in one order, so that a result does not depend on the number of threads; each
+// result is rounded once.
 template <class T>
-void forward(const RmsNormArgs& a) {
+double value(const TensorArg& tensor, i64 at) {
+  return static_cast<double>(tensor.as<const T>()[at]);
+}
+// Of statistics and accumulators: the data's type, but never narrower than float.
+template <class T>
+using Wide = std::conditional_t<std::is_same_v<T, double>, double, float>;
+
+template <class T>
+void forward_of(const RmsNormArgs& a) {
   const i64 h = a.x.shape[1];
   parallel_for(a.x.shape[0], 8, [&](i64 begin, i64 end) {
     for (i64 row = begin; row < end; ++row) {
-      const T* x = a.x.as<const T>() + row * h;
-      T* out = a.out.as<T>() + row * h;
+      const i64 first = row * h;
       double squares = 0;
-      for (i64 j = 0; j < h; ++j) squares += double{x[j]} * x[j];
+      for (i64 j = 0; j < h; ++j) squares += value<T>(a.x, first + j) * value<T>(a.x, first + j);
       const double rstd = 1 / std::sqrt(squares / static_cast<double>(h) + a.eps);
-      a.rstd.as<T>()[row] = static_cast<T>(rstd);
+      a.rstd.as<Wide<T>>()[row] = static_cast<Wide<T>>(rstd);
       for (i64 j = 0; j < h; ++j) {
-        out[j] = static_cast<T>(x[j] * rstd * a.weight.as<const T>()[j]);
+        const double normed = value<T>(a.x, first + j) * rstd;
+        a.out.as<T>()[first + j] = static_cast<T>(normed * value<T>(a.weight, j));
       }
     }
   });
@@ -68,19 +78,20 @@ void forward(const RmsNormArgs& a) {
 
 // dx = rstd · (grad · weight - x · rstd² · mean of grad · weight · x).
 template <class T>
-void backward(const RmsNormBackwardArgs& a) {
+void backward_of(const RmsNormBackwardArgs& a) {
   const i64 h = a.x.shape[1];
-  const T* weight = a.weight.as<const T>();
   parallel_for(a.x.shape[0], 8, [&](i64 begin, i64 end) {
     for (i64 row = begin; row < end; ++row) {
-      const T *x = a.x.as<const T>() + row * h, *grad = a.grad.as<const T>() + row * h;
-      T* out = a.out.as<T>() + row * h;
+      const auto x = [&](i64 j) { return value<T>(a.x, row * h + j); };
+      const auto scaled = [&](i64 j) {
+        return value<T>(a.grad, row * h + j) * value<T>(a.weight, j);
+      };
       double sum = 0;
-      for (i64 j = 0; j < h; ++j) sum += double{grad[j]} * weight[j] * x[j];
-      const double rstd = a.rstd.as<const T>()[row];
+      for (i64 j = 0; j < h; ++j) sum += scaled(j) * x(j);
+      const double rstd = value<Wide<T>>(a.rstd, row);
       const double along = sum / static_cast<double>(h) * rstd * rstd;
       for (i64 j = 0; j < h; ++j) {
-        out[j] = static_cast<T>(rstd * (double{grad[j]} * weight[j] - x[j] * along));
+        a.out.as<T>()[row * h + j] = static_cast<T>(rstd * (scaled(j) - x(j) * along));
       }
     }
   });
@@ -88,32 +99,37 @@ void backward(const RmsNormBackwardArgs& a) {
 
 // Each feature is one thread's: rows are added in one order.
 template <class T>
-void weight_gradient(const RmsNormWeightArgs& a) {
+void weight_gradient_of(const RmsNormWeightArgs& a) {
   const i64 n = a.x.shape[0], h = a.x.shape[1];
   parallel_for(h, 16, [&](i64 begin, i64 end) {
     for (i64 j = begin; j < end; ++j) {
       double sum = 0;
       for (i64 row = 0; row < n; ++row) {
         const i64 at = row * h + j;
-        sum += double{a.grad.as<const T>()[at]} * a.x.as<const T>()[at] * a.rstd.as<const T>()[row];
+        sum += value<T>(a.grad, at) * value<T>(a.x, at) * value<Wide<T>>(a.rstd, row);
       }
-      a.weight_grad.as<T>()[j] += static_cast<T>(sum);
+      a.weight_grad.as<Wide<T>>()[j] += static_cast<Wide<T>>(sum);
     }
   });
 }
 
-template <class Args, void (*kDouble)(const Args&), void (*kFloat)(const Args&)>
-Kernel kernel() {
-  const auto run = +[](const Args& a) { (a.x.dtype == DType::fp64 ? kDouble : kFloat)(a); };
-  return make_kernel<Args>(run, DTypes{DType::fp64, DType::fp32});
+void forward(const RmsNormArgs& a) {
+  with_floating(a.kName, a.x.dtype, [&]<class T>(T) { forward_of<T>(a); });
+}
+void backward(const RmsNormBackwardArgs& a) {
+  with_floating(a.kName, a.x.dtype, [&]<class T>(T) { backward_of<T>(a); });
+}
+void weight_gradient(const RmsNormWeightArgs& a) {
+  with_floating(a.kName, a.x.dtype, [&]<class T>(T) { weight_gradient_of<T>(a); });
 }
 
 }  // namespace
 
 TESSERA_PLUGIN(rms_norm, "0.1.0", "Root mean square normalisation") {
   registrar.add<Module, RmsNorm>("rms_norm", "x / root mean square (Zhang, Sennrich 2019)");
-  registrar.add_kernel("host", kernel<RmsNormArgs, forward<double>, forward<float>>());
-  registrar.add_kernel("host", kernel<RmsNormBackwardArgs, backward<double>, backward<float>>());
-  registrar.add_kernel(
-      "host", kernel<RmsNormWeightArgs, weight_gradient<double>, weight_gradient<float>>());
+  // A launch with another dtype is refused, with this list in the error.
+  constexpr DTypes kDTypes = kFloatingDTypes;
+  registrar.add_kernel("host", make_kernel<RmsNormArgs>(&forward, kDTypes));
+  registrar.add_kernel("host", make_kernel<RmsNormBackwardArgs>(&backward, kDTypes));
+  registrar.add_kernel("host", make_kernel<RmsNormWeightArgs>(&weight_gradient, kDTypes));
 }

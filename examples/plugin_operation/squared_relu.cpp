@@ -1,58 +1,78 @@
 // The operation's kernels, and a layer that calls it: linear, max(x, 0)², linear.
 #include "squared_relu.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <tessera/bounds.hpp>
 #include <tessera/parallel_for.hpp>
 #include <tessera/plugin.hpp>
+#include <tessera/with_type.hpp>
+#include <type_traits>
 
 namespace {
 
 using namespace example;
 
 // For every device whose memory the CPU addresses ("host"), `reference` among them: as plain as it
-// can be, so that it is right by inspection.
+// can be, so that it is right by inspection. In double, rounded once.
 namespace plain {
 template <class T>
-void forward(const TensorArg& x, const TensorArg& out) {
-  for (i64 i = 0; i < x.elements(); ++i) {
-    const double positive = x.as<const T>()[i] > 0 ? double{x.as<const T>()[i]} : 0;
-    out.as<T>()[i] = static_cast<T>(positive * positive);
-  }
+double at(const TensorArg& tensor, i64 i) {
+  return static_cast<double>(tensor.as<const T>()[i]);
 }
-template <class T>
-void backward(const TensorArg& grad, const TensorArg& x, const TensorArg& out) {
-  for (i64 i = 0; i < x.elements(); ++i) {
-    const double positive = x.as<const T>()[i] > 0 ? double{x.as<const T>()[i]} : 0;
-    out.as<T>()[i] = static_cast<T>(2 * positive * double{grad.as<const T>()[i]});
-  }
+
+void forward(const SquaredReluArgs& a) {
+  with_floating(a.kName, a.x.dtype, [&]<class T>(T) {
+    for (i64 i = 0; i < a.x.elements(); ++i) {
+      const double positive = std::max(at<T>(a.x, i), 0.0);
+      a.out.as<T>()[i] = static_cast<T>(positive * positive);
+    }
+  });
+}
+
+void backward(const SquaredReluBackwardArgs& a) {
+  with_floating(a.kName, a.x.dtype, [&]<class T>(T) {
+    for (i64 i = 0; i < a.x.elements(); ++i) {
+      const double slope = 2 * std::max(at<T>(a.x, i), 0.0);
+      a.out.as<T>()[i] = static_cast<T>(slope * at<T>(a.grad, i));
+    }
+  });
 }
 }  // namespace plain
 
 // For the device `cpu`, where it takes the place of the plain one: on all of the rank's threads, in
-// loops that the compiler turns into vector instructions.
+// loops that the compiler turns into vector instructions. 16 bits are computed with in float.
 namespace fast {
 constexpr i64 kGrain = 1 << 14;  // elements that are worth a thread
 template <class T>
-void forward(const TensorArg& x, const TensorArg& out) {
-  parallel_for(x.elements(), kGrain, [in = x.as<const T>(), to = out.as<T>()](i64 begin, i64 end) {
-    for (i64 i = begin; i < end; ++i) {
-      const T positive = in[i] > 0 ? in[i] : T{0};
-      to[i] = positive * positive;
-    }
+using Wide = std::conditional_t<std::is_same_v<T, double>, double, float>;
+
+void forward(const SquaredReluArgs& a) {
+  with_floating(a.kName, a.x.dtype, [&]<class T>(T) {
+    using W = Wide<T>;
+    const auto* in = a.x.as<const T>();
+    parallel_for(a.x.elements(), kGrain, [in, to = a.out.as<T>()](i64 begin, i64 end) {
+      for (i64 i = begin; i < end; ++i) {
+        const W positive = std::max(static_cast<W>(in[i]), W{0});
+        to[i] = static_cast<T>(positive * positive);
+      }
+    });
   });
 }
-template <class T>
-void backward(const TensorArg& grad, const TensorArg& x, const TensorArg& out) {
-  const T *in = x.as<const T>(), *from = grad.as<const T>();
-  parallel_for(x.elements(), kGrain, [=, to = out.as<T>()](i64 begin, i64 end) {
-    for (i64 i = begin; i < end; ++i) to[i] = 2 * (in[i] > 0 ? in[i] : T{0}) * from[i];
+
+void backward(const SquaredReluBackwardArgs& a) {
+  with_floating(a.kName, a.x.dtype, [&]<class T>(T) {
+    using W = Wide<T>;
+    const auto *in = a.x.as<const T>(), *from = a.grad.as<const T>();
+    parallel_for(a.x.elements(), kGrain, [=, to = a.out.as<T>()](i64 begin, i64 end) {
+      for (i64 i = begin; i < end; ++i) {
+        const W slope = 2 * std::max(static_cast<W>(in[i]), W{0});
+        to[i] = static_cast<T>(slope * static_cast<W>(from[i]));
+      }
+    });
   });
 }
 }  // namespace fast
-
-// A launch with another dtype is refused, with this list in the error.
-constexpr DTypes kImplemented{DType::fp64, DType::fp32};
 
 // Reads and writes the slot "hidden", as every layer that fits [model.block.mlp] does.
 class SquaredReluMlp final : public Layer {
@@ -113,34 +133,10 @@ class SquaredReluMlp final : public Layer {
 TESSERA_PLUGIN(squared_relu, "0.1.0", "MLP with squared ReLU") {
   registrar.add<Layer, SquaredReluMlp>("squared_relu",
                                        "linear, max(x, 0)², linear (So et al. 2021)");
-  using Forward = SquaredReluArgs;
-  using Backward = SquaredReluBackwardArgs;
-  registrar.add_kernel("host",
-                       make_kernel<Forward>(
-                           +[](const Forward& a) {
-                             a.x.dtype == DType::fp64 ? plain::forward<double>(a.x, a.out)
-                                                      : plain::forward<float>(a.x, a.out);
-                           },
-                           kImplemented));
-  registrar.add_kernel("host",
-                       make_kernel<Backward>(
-                           +[](const Backward& a) {
-                             a.x.dtype == DType::fp64 ? plain::backward<double>(a.grad, a.x, a.out)
-                                                      : plain::backward<float>(a.grad, a.x, a.out);
-                           },
-                           kImplemented));
-  registrar.add_kernel("cpu",
-                       make_kernel<Forward>(
-                           +[](const Forward& a) {
-                             a.x.dtype == DType::fp64 ? fast::forward<double>(a.x, a.out)
-                                                      : fast::forward<float>(a.x, a.out);
-                           },
-                           kImplemented));
-  registrar.add_kernel("cpu",
-                       make_kernel<Backward>(
-                           +[](const Backward& a) {
-                             a.x.dtype == DType::fp64 ? fast::backward<double>(a.grad, a.x, a.out)
-                                                      : fast::backward<float>(a.grad, a.x, a.out);
-                           },
-                           kImplemented));
+  // A launch with another dtype is refused, with this list in the error.
+  constexpr DTypes kDTypes = kFloatingDTypes;
+  registrar.add_kernel("host", make_kernel<SquaredReluArgs>(&plain::forward, kDTypes));
+  registrar.add_kernel("host", make_kernel<SquaredReluBackwardArgs>(&plain::backward, kDTypes));
+  registrar.add_kernel("cpu", make_kernel<SquaredReluArgs>(&fast::forward, kDTypes));
+  registrar.add_kernel("cpu", make_kernel<SquaredReluBackwardArgs>(&fast::backward, kDTypes));
 }

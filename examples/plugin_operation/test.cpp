@@ -17,7 +17,7 @@ using namespace tessera::testing;
 // Sizes that no vector width divides, one element, none, and more than one thread's share.
 std::string compare(Device& cpu, Device& reference) {
   std::string wrong;
-  for (const DType dtype : {DType::fp32, DType::fp64}) {
+  for (const DType dtype : {DType::fp32, DType::fp64, DType::bf16, DType::fp16}) {
     for (const Shape& shape : {Shape{7, 13}, Shape{1}, Shape{0, 4}, Shape{300, 111}}) {
       const Operand x = Operand::random(shape, dtype, 1), grad = Operand::random(shape, dtype, 2);
       const OpOptions options{.any_threads = true};

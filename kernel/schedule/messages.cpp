@@ -54,7 +54,14 @@ class Releases {
         readers_[{action.kind == Action::F, action.microbatch, stage}] = static_cast<int>(i);
       }
     }
-    for (const Planned& message : all) pairs_[{message.from, message.to}].push_back(&message);
+    for (const Planned& message : all) {
+      pairs_[{message.from, message.to}].push_back({&message, reader(message)});
+    }
+    for (auto& [pair, sent] : pairs_) {
+      for (std::size_t i = sent.size(); i-- > 1;) {
+        sent[i - 1].read = std::min(sent[i - 1].read, sent[i].read);
+      }
+    }
   }
 
   /// The action of its receiver's order that reads the message; the order's size where none does.
@@ -69,26 +76,29 @@ class Releases {
     if (orders_.shape.training) {
       const auto back = pairs_.find({message.to, message.from});
       if (back == pairs_.end()) return at;
-      const int read = reader(message);
-      for (const Planned* answer : back->second) {
-        if (answer->producer >= read) at = std::min(at, reader(*answer));
-      }
-      return at;
+      // Answers are in the order in which their sender makes them.
+      const auto answer = std::ranges::lower_bound(
+          back->second, reader(message), {}, [](const Sent& s) { return s.message->producer; });
+      return answer == back->second.end() ? at : std::min(at, answer->read);
     }
     const auto& sent = pairs_.at({message.from, message.to});
-    const auto place = std::ranges::find(sent, &message) - sent.begin();
-    const auto later = static_cast<std::size_t>(place) + kForwardSends;
-    return later < sent.size() ? sent[later]->producer : at;
+    const auto place = std::ranges::lower_bound(sent, &message, {}, &Sent::message);
+    const auto later = static_cast<std::size_t>(place - sent.begin()) + kForwardSends;
+    return later < sent.size() ? sent[later].message->producer : at;
   }
 
  private:
+  struct Sent {
+    const Planned* message;  // in ascending order: one array has all
+    int read;                // the first action that reads it or what its sender sends later
+  };
   int end(int rank) const {
     return static_cast<int>(orders_.by_rank[static_cast<std::size_t>(rank)].size());
   }
 
   const Orders& orders_;
-  std::map<std::tuple<bool, int, int>, int> readers_;  // by direction, microbatch, stage
-  std::map<std::pair<int, int>, std::vector<const Planned*>> pairs_;
+  std::map<std::tuple<bool, int, int>, int> readers_;       // by direction, microbatch, stage
+  std::map<std::pair<int, int>, std::vector<Sent>> pairs_;  // from, to
 };
 
 // `messages` are those of this rank, in the one order of all.
