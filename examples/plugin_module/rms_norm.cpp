@@ -48,8 +48,6 @@ class RmsNorm final : public Module {
   Parameter* weight_;
 };
 
-// Sums in double and in one order, so that a result does not depend on the number of threads; each
-// result is rounded once.
 template <class T>
 double value(const TensorArg& tensor, i64 at) {
   return static_cast<double>(tensor.as<const T>()[at]);
@@ -58,6 +56,8 @@ double value(const TensorArg& tensor, i64 at) {
 template <class T>
 using Wide = std::conditional_t<std::is_same_v<T, double>, double, float>;
 
+// All kernels sum in double and in one order, so that a result does not depend on the number of
+// threads.
 template <class T>
 void forward_of(const RmsNormArgs& a) {
   const i64 h = a.x.shape[1];

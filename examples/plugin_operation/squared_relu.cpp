@@ -41,7 +41,7 @@ void backward(const SquaredReluBackwardArgs& a) {
 }  // namespace plain
 
 // For the device `cpu`, where it takes the place of the plain one: on all of the rank's threads, in
-// loops that the compiler turns into vector instructions. 16 bits are computed with in float.
+// float (of fp64, in double).
 namespace fast {
 constexpr i64 kGrain = 1 << 14;  // elements that are worth a thread
 template <class T>

@@ -168,15 +168,15 @@ void write_foreign_model(const fs::path& folder,
                          i64 file_bytes) {
   const std::vector<std::size_t> begins = file_begins(entries, file_bytes);
   const std::size_t files = begins.size() - 1;
-  OrderedJson weight_map = OrderedJson::object();
+  JsonTree weight_map = JsonTree::object();
   i64 total = 0;
   for (std::size_t file = 0; file < files; ++file) {
     const std::string name =
         files == 1 ? kOneFile : fmt::format("model-{:05}-of-{:05}.safetensors", file + 1, files);
-    const std::vector<SafetensorsEntry> in(entries.begin() + static_cast<i64>(begins[file]),
-                                           entries.begin() + static_cast<i64>(begins[file + 1]));
+    const std::vector<SafetensorsEntry> part(entries.begin() + static_cast<i64>(begins[file]),
+                                             entries.begin() + static_cast<i64>(begins[file + 1]));
     // Readers of the format ask for this name: the tensors are laid out as PyTorch has them.
-    SafetensorsWriter out(folder / name, in, {{"format", "pt"}});
+    SafetensorsWriter out(folder / name, part, {{"format", "pt"}});
     for (std::size_t i = begins[file]; i < begins[file + 1]; ++i) {
       out.next([&](const ByteSink& sink) { contents(i, sink); });
       weight_map[entries[i].key] = name;
@@ -185,7 +185,7 @@ void write_foreign_model(const fs::path& folder,
     out.finish();
   }
   if (files > 1) {
-    const OrderedJson index = {{"metadata", {{"total_size", total}}}, {"weight_map", weight_map}};
+    const JsonTree index = {{"metadata", {{"total_size", total}}}, {"weight_map", weight_map}};
     write_synced(folder / kManyFiles, index.dump(2) + "\n");
   }
   OrderedJson json = OrderedJson::object();

@@ -35,11 +35,11 @@ class ForeignModel {
   std::map<std::string, std::unique_ptr<SafetensorsFile>> open_;
 };
 
-inline constexpr i64 kForeignFileBytes = 5'000'000'000;  ///< transformers' own `max_shard_size`
+inline constexpr i64 kForeignFileBytes = 5'000'000'000;
 
 /// Writes such a folder. `contents(i, sink)` hands over entry i. More than `file_bytes` of tensors
-/// go into several files, none larger unless a single tensor is. Throws Error naming the file that
-/// cannot be written.
+/// go into several files, none with more of them unless a single tensor is larger. Throws Error
+/// naming the file that cannot be written.
 void write_foreign_model(const std::filesystem::path& folder,
                          const Settings& settings,
                          const std::vector<SafetensorsEntry>& entries,

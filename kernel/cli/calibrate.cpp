@@ -29,11 +29,14 @@ int run_calibrate(const CalibrateOptions& options) {
   arguments.ranks = options.ranks;
   arguments.threads =
       options.threads > 0 ? options.threads : static_cast<int>(auto_threads(options.ranks));
-  arguments.name =
-      !options.name.empty()
-          ? options.name
-          : fmt::format("a host measured with {} x {} threads", arguments.ranks, arguments.threads);
-  if (!options.out.empty()) {  // before a minute's work
+  arguments.name = !options.name.empty()
+                       ? options.name
+                       : fmt::format("a host measured with {} rank{} of {} thread{}",
+                                     arguments.ranks,
+                                     arguments.ranks == 1 ? "" : "s",
+                                     arguments.threads,
+                                     arguments.threads == 1 ? "" : "s");
+  if (!options.out.empty()) {  // before the work
     const auto folder = std::filesystem::absolute(options.out).parent_path();
     require(std::filesystem::is_directory(folder), "there is no folder {}", folder.string());
   }

@@ -21,8 +21,9 @@ int run_convert(const ConvertOptions& options) {
   const auto plugins = open_plugins({options.path.begin(), options.path.end()});
   if (ForeignModel::in(from)) {
     if (options.max_shard_size) {
-      fail_config("--max-shard-size is of a model that is written; {} is one that is read",
-                  from.string());
+      fail_config(
+          "--max-shard-size is for a checkpoint that becomes a model; {} is a model already",
+          from.string());
     }
     const Conversion done = import_model(arguments, *plugins);
     fmt::print("{}: {} parameters of {} (converter {})\n",
@@ -39,7 +40,8 @@ int run_convert(const ConvertOptions& options) {
         to.string());
     return 0;
   }
-  const fs::path checkpoint = arguments.from = find_checkpoints(from)[0];
+  const fs::path checkpoint = find_checkpoints(from)[0];
+  arguments.from = checkpoint;
   const i64 file_bytes =
       options.max_shard_size ? static_cast<i64>(*options.max_shard_size) : kForeignFileBytes;
   const Conversion done = export_model(arguments, file_bytes, *plugins);

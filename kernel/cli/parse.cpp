@@ -136,8 +136,8 @@ void add_plan(Program& program, int (*run)(const PlanOptions&)) {
   command->add_flag(
       "--optimizer-ranges",
       o->optimizer_ranges,
-      "only the elements of each parameter that each rank updates, of one set of replicas a "
-      "pipeline rank: the others lie alike");
+      "only the elements of each parameter that each rank updates, of one group of replicas a "
+      "pipeline rank: the others have the same ranges");
   command->add_flag("--json", o->json, "for programs");
   command->footer(
       "Exit codes: 0 planned, and it fits where --memory or the table says how much there is; 1\n"
@@ -146,7 +146,7 @@ void add_plan(Program& program, int (*run)(const PlanOptions&)) {
 
 void add_calibrate(Program& program, int (*run)(const CalibrateOptions&)) {
   CLI::App* command = program.app.add_subcommand(
-      "calibrate", "Measure this host: a hardware table for `plan`, in a few seconds");
+      "calibrate", "Measure this host: a hardware table for `plan`, in some ten seconds");
   const auto o = program.choose(command, run);
   command->add_option("--out", o->out, "write the table into this file [standard output]")
       ->check(not_empty)
@@ -262,7 +262,7 @@ void add_convert(Program& program, int (*run)(const ConvertOptions&)) {
   command
       ->add_option("--max-shard-size",
                    o->max_shard_size,
-                   "of a model that is written: more bytes go into several files and an index")
+                   "of a checkpoint that becomes a model: more bytes go into several files")
       ->transform(CLI::AsSizeValue(true))
       ->check(CLI::Range(u64{1}, u64{1} << 62))
       ->option_text("SIZE [5GB]");

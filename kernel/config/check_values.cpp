@@ -18,7 +18,7 @@ bool names_path(const FieldSpec& spec) {
          (name == "path" || name == "paths" || name.ends_with("_path") || name.ends_with("_paths"));
 }
 
-// In a line of text, a line feed in a name would end the line.
+// Whether the text, or one of the texts, has a character that would break a message's line.
 bool holds_control(const Value& value) {
   if (const auto* array = std::get_if<Value::Array>(&value.data)) {
     return std::ranges::any_of(*array, holds_control);

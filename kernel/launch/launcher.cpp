@@ -230,16 +230,16 @@ class Launch {
 
   // What was stopped or killed wrote nothing into the records of all ranks.
   void tell_of_silent(const std::vector<RankEnd>& ends) const {
-    std::ofstream file(options_.flight_records, std::ios::app);
+    const bool others_wrote = is_newer(options_.flight_records, started_);
     for (const RankEnd& end : ends) {
-      if (!failed(end) || end.report) continue;
+      const std::vector<std::string> actions = board_.actions(end.rank);
+      if (!failed(end) || end.report || (actions.empty() && !others_wrote)) continue;
+      std::ofstream file(options_.flight_records, std::ios::app);
       file << fmt::format("rank {} left no record; {} it ended so: {}\n",
                           end.rank,
                           step_text(board_.read(end.rank)),
                           describe(end));
-      for (const std::string& action : board_.actions(end.rank)) {
-        file << fmt::format("  it began {}\n", action);
-      }
+      for (const std::string& action : actions) file << fmt::format("  it began {}\n", action);
     }
   }
 
@@ -255,8 +255,8 @@ class Launch {
     const int passed_on = stop_.signal() == SIGINT ? SIGINT : SIGTERM;
     if (stop_.requested() && cause->signal == passed_on) return {128 + stop_.signal()};
     std::string text;
+    tell_of_silent(ends);
     if (is_newer(options_.flight_records, started_)) {
-      tell_of_silent(ends);
       text = fmt::format("what each rank did last: {}\n", options_.flight_records);
     }
     const std::vector<std::string> lines = failure_lines(ends);

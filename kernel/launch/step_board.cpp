@@ -14,6 +14,8 @@
 
 namespace tessera {
 
+static_assert(std::atomic_ref<u64>::is_always_lock_free, "a lock would be of one process");
+
 StepBoard::StepBoard(i64 ranks) {
   // Ranks inherit it, so it stays open over exec.
   descriptor_ = memfd_create("tessera-steps", 0);
@@ -60,7 +62,6 @@ void StepBoard::write_action(i64 rank, std::string_view text) noexcept {
   auto& slot = entry.last[entry.written % entry.last.size()];
   const std::string_view kept = cut_text(text, slot.size() - 1);
   *std::ranges::copy(kept, slot.begin()).out = 0;
-  // The text first: its writer may be killed between the two.
   std::atomic_ref<u64>(entry.written).store(entry.written + 1);
 }
 
@@ -70,7 +71,7 @@ std::vector<std::string> StepBoard::actions(i64 rank) const {
   const Entry& entry = of(rank);
   const u64 written = std::atomic_ref<u64>(of(rank).written).load();
   std::vector<std::string> texts;
-  for (u64 i = written - std::min<u64>(written, entry.last.size()); i < written; ++i) {
+  for (u64 i = written - std::min<u64>(written, entry.last.size() - 1); i < written; ++i) {
     const auto& slot = entry.last[i % entry.last.size()];
     texts.emplace_back(slot.begin(), std::ranges::find(slot, 0));
   }

@@ -29,15 +29,17 @@ class StepBoard {
   void write_action(i64 rank, std::string_view text) noexcept;
   /// 0: the rank has not begun its first step.
   i64 read(i64 rank) const;
-  /// The last actions of a rank that has ended, the last one last.
+  /// The last actions of a rank that has ended, at most eight, the last one last.
   std::vector<std::string> actions(i64 rank) const;
   void clear();
 
  private:
   struct Entry {
     i64 step = 0;
-    u64 written = 0;                            // actions, those overwritten included
-    std::array<std::array<char, 112>, 8> last;  // a ring of texts, each ends with a zero
+    u64 written = 0;  // actions, those overwritten included
+    // A ring of texts, each ends with a zero. One more than are shown: a rank may be killed while
+    // it writes the next.
+    std::array<std::array<char, 112>, 9> last;
   };
   void map(i64 ranks);
   Entry& of(i64 rank) const { return entries_[static_cast<std::size_t>(rank)]; }

@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -14,9 +15,10 @@ namespace tessera {
 
 namespace {
 
-double middle(std::vector<double> values) {
-  std::ranges::nth_element(values, values.begin() + static_cast<i64>(values.size() / 2));
-  return values[values.size() / 2];
+double median(std::vector<double> values) {
+  std::ranges::sort(values);
+  const std::size_t half = values.size() / 2;
+  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
 }
 
 // The best of them is the peak; what the middle one reaches of it is the efficiency.
@@ -30,7 +32,7 @@ void fill_peaks(const Calibration& measured, Hardware& hardware) {
     }
     double& rate = *rates[static_cast<int>(dtype)];
     rate = of_type.empty() ? 0 : std::ranges::max(of_type);
-    if (dtype == DType::fp32 && rate > 0) peak.efficiency = middle(of_type) / rate;
+    if (dtype == DType::fp32 && rate > 0) peak.efficiency = median(of_type) / rate;
   }
 }
 
@@ -51,30 +53,32 @@ void fill_memory(const Calibration& measured, Hardware& hardware) {
   std::vector<double> rates;
   for (const Calibration::Moved& moved : measured.moved) rates.push_back(moved.bytes_per_second);
   hardware.memory.bandwidth = std::ranges::max(rates);
-  hardware.memory.efficiency = middle(rates) / hardware.memory.bandwidth;
+  hardware.memory.efficiency = median(rates) / hardware.memory.bandwidth;
   if (hardware.memory.shared) hardware.memory.capacity = host_memory();
 }
 
-// What collective_seconds() makes of a collective, turned around: the smallest one is latency, what
-// the largest takes beyond it are its bytes. `of_kind` is by size.
+// The link with which collective_seconds() gives the measured times: the smallest collective is
+// latency, what the largest takes beyond it are its bytes. `of_kind` is by size.
 LinkTable link_of(const std::vector<Calibration::Collective>& of_kind, int ranks) {
   const Calibration::Collective& least = of_kind.front();
   const Calibration::Collective& most = of_kind.back();
-  // In a ring, a share of the bytes each; the parts of an all_to_all leave at once.
-  double steps = ranks - 1, sent = static_cast<double>(most.bytes) * steps / ranks;
+  // A ring's steps, in each of them a share of the bytes.
+  double steps = ranks - 1, latencies = steps, sent = static_cast<double>(most.bytes) / ranks;
   if (most.kind == CollectiveKind::all_reduce) {
     steps *= 2;
-    sent *= 2;
-  } else if (most.kind == CollectiveKind::all_to_all) {
-    steps = 1;
+    latencies = std::min(steps, 2 * std::ceil(std::log2(ranks)));  // little goes along a tree
+    sent *= steps;
+  } else {
+    sent *= steps;
+    if (most.kind == CollectiveKind::all_to_all) steps = latencies = 1;  // all parts at once
   }
-  LinkTable link{.efficiency = 1, .latency = least.seconds / steps};
-  const double moving = std::max(most.seconds - least.seconds, most.seconds / 100);
+  LinkTable link{.efficiency = 1, .latency = least.seconds / latencies};
+  const double moving = std::max(most.seconds - steps * link.latency, most.seconds / 100);
   link.bandwidth = sent / moving;
   return link;
 }
 
-// One link for all kinds: the middle one of what each makes of it.
+// One link for all kinds: the median of the bandwidths and of the latencies that each gives.
 LinkTable link_of(const Calibration& measured, const std::string& communicator) {
   std::map<CollectiveKind, std::vector<Calibration::Collective>> kinds;
   for (const Calibration::Collective& collective : measured.collectives) {
@@ -86,7 +90,7 @@ LinkTable link_of(const Calibration& measured, const std::string& communicator) 
     bandwidths.push_back(link.bandwidth);
     latencies.push_back(link.latency);
   }
-  return {.bandwidth = middle(bandwidths), .efficiency = 1, .latency = middle(latencies)};
+  return {.bandwidth = median(bandwidths), .efficiency = 1, .latency = median(latencies)};
 }
 
 }  // namespace

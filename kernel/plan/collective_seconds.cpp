@@ -31,6 +31,7 @@ double transfer_seconds(const Hardware& hardware,
   i64 other = me;  // of another host
   const auto add = [&](const std::vector<Transfer>& transfers, double Way::*bytes) {
     for (const Transfer& transfer : transfers) {
+      if (transfer.peer == index) continue;  // no link takes part
       const i64 peer = members[static_cast<std::size_t>(transfer.peer)];
       const bool inside = hardware.host(peer) == here;
       if (!inside) other = peer;

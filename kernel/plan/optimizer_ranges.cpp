@@ -71,10 +71,10 @@ std::vector<OptimizerRanges> optimizer_ranges(const PlanArguments& arguments) {
 std::string optimizer_ranges_text(const std::vector<OptimizerRanges>& all) {
   std::string text;
   for (const OptimizerRanges& ranges : all) {
-    text +=
-        fmt::format("pipeline rank {}, replicas of rank {} (those of its other ranks lie alike)\n",
-                    ranges.of.pipeline,
-                    ranges.of.first);
+    text += fmt::format(
+        "pipeline rank {}, replicas of rank {} (its other replica groups have the same ranges)\n",
+        ranges.of.pipeline,
+        ranges.of.first);
     for (std::size_t b = 0; b < ranges.buckets.size(); ++b) {
       const OptimizerRanges::Bucket& bucket = ranges.buckets[b];
       text += fmt::format("  bucket {}: elements [{}, {}), {}\n",

@@ -22,7 +22,7 @@ struct OptimizerRanges {
     bool whole = false;          ///< shards are whole parameters
     std::vector<Of> parameters;  ///< in the order of memory
   };
-  RankClass of;  ///< the first rank's replicas are told of; those of others lie alike
+  RankClass of;  ///< of the first rank's replicas; other groups of replicas have the same ranges
   std::vector<Bucket> buckets;
 };
 

@@ -43,7 +43,7 @@ struct Prediction {
 /// What one pipeline rank does of one kind while phases run, over a step.
 struct PlannedAsides {
   int buckets = 0;
-  double seconds = 0, hidden = 0;  ///< hidden: of them, while phases run
+  double seconds = 0, hidden = 0;  ///< hidden: as Timeline::Aside
 };
 PlannedAsides asides_of(const Timeline& timeline, std::size_t rank, PlanAction::Kind kind);
 

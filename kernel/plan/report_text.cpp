@@ -142,7 +142,7 @@ std::string rank_text(const Prediction& p, const Representative& r) {
   return text;
 }
 
-// "gathered 3 buckets in 1.2 ms, 80 % of it while phases run".
+// "gathered 3 buckets in 1.2 ms, 80 % of it hidden".
 std::string asides_text(const Prediction& p) {
   std::string text;
   constexpr std::pair<PlanAction::Kind, std::string_view> kKinds[] = {

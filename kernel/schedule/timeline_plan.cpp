@@ -23,7 +23,7 @@ double hidden_in(const Span& span, const std::vector<Span>& waits) {
   for (const Span& wait : waits) {
     hidden -= std::max(0.0, std::min(span.end, wait.end) - std::max(span.start, wait.start));
   }
-  return hidden;
+  return std::max(0.0, hidden);
 }
 
 class PlanPlayer {
@@ -69,16 +69,15 @@ class PlanPlayer {
           if (ready < span.start) waits.push_back({ready, span.start});
           main_end = span.end;
         }
-        if (action.kind == PlanAction::Prepare) {
-          waits.push_back(span);  // a rank's own work, not aside
-          if (computes) busy += span.end - span.start;
-        }
+        if (action.kind == PlanAction::Prepare && computes) busy += span.end - span.start;
         if (!is_compute(action.kind)) continue;
         busy += span.end - span.start;
         computes = true;
         extend(out.blocks.back(), action, span);
       }
-      for (Timeline::Aside& aside : asides) aside.hidden = hidden_in(aside.span, waits);
+      for (Timeline::Aside& aside : asides) {
+        if (runs_aside(aside.kind)) aside.hidden = hidden_in(aside.span, waits);
+      }
       out.under_way.push_back(under_way(rank, spans));
     }
     return out;

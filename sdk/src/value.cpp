@@ -6,6 +6,7 @@
 
 #include "tessera/error.hpp"
 #include "tessera/schema.hpp"
+#include "tessera/utf8.hpp"
 
 namespace tessera {
 namespace {
@@ -30,9 +31,8 @@ std::string basic_string(std::string_view text) {
         out += "\\t";
         break;
       default: {
-        const auto code = static_cast<unsigned char>(c);
-        if (code < 0x20 || code == 0x7f) {
-          out += fmt::format("\\u{:04X}", code);
+        if (is_control(c)) {
+          out += fmt::format("\\u{:04X}", static_cast<unsigned char>(c));
         } else {
           out += c;
         }

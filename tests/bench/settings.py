@@ -4,10 +4,12 @@
     tests/bench/settings.py --row i --with parallel.gradient_dtype=bf16 \\
         --with "parallel.bucket_elements=1000000 check.replicas_every=0"
 
+A word in capitals is a variable of the environment: --with TESSERA_CPU_BF16=onednn.
 Prints tokens a second and MiB of each, and the median over rounds of the ratio inside a round.
 """
 
 import argparse
+import os
 import sys
 from dataclasses import replace
 
@@ -30,9 +32,18 @@ def parse():
     return options
 
 
-def changed(row, change):
-    settings = dict(word.split("=", 1) for word in change.split())
-    return replace(row, settings={**row.settings, **settings})
+def measure(row, change, options):
+    words = dict(word.split("=", 1) for word in change.split())
+    variables = {key: value for key, value in words.items() if key.isupper()}
+    settings = {key: value for key, value in words.items() if key not in variables}
+    before = dict(os.environ)
+    os.environ.update(variables)  # the processes inherit it
+    try:
+        changed = replace(row, settings={**row.settings, **settings})
+        return train_step.measure_tessera(changed, options, None)
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
 
 
 def main():
@@ -41,13 +52,13 @@ def main():
     print("| row | with | tokens/s | MiB | ratio of speed | of memory |")
     print("|---|---|---|---|---|---|")
     for row in (row for row in train_step.ROWS if row.key in options.row):
-        tries = {"": row, **{change: changed(row, change) for change in options.changes}}
+        tries = ["", *options.changes]
         samples = {change: [] for change in tries}
         for number in range(options.rounds):
-            order = list(tries) if number % 2 == 0 else list(tries)[::-1]
+            order = tries if number % 2 == 0 else tries[::-1]
             for change in order:
                 try:
-                    sample = train_step.measure_tessera(tries[change], options, None)
+                    sample = measure(row, change, options)
                 except processes.Failed as failure:
                     sys.exit(f"row {row.key} with {change or 'nothing'} failed: {failure}")
                 samples[change].append(sample)

@@ -9,6 +9,7 @@ other.
 
 import argparse
 import json
+import math
 import os
 import random
 import re
@@ -21,12 +22,16 @@ import time
 from pathlib import Path
 
 LAYOUTS = {
-    "tp2": {"tensor": 2},
-    "pp2": {"pipeline": 2},
-    "dp2": {"data": 2},
-    "cp2": {"context": 2},
-    "tp2_dp2": {"tensor": 2, "data": 2},
-    "tp2_pp2": {"tensor": 2, "pipeline": 2},
+    "tp2": {"parallel.tensor": 2},
+    "pp2": {"parallel.pipeline": 2},
+    "dp2": {"parallel.data": 2},
+    "cp2": {"parallel.context": 2},
+    "tp2_dp2": {"parallel.tensor": 2, "parallel.data": 2},
+    "tp2_pp2": {"parallel.tensor": 2, "parallel.pipeline": 2},
+    "tp2_cp2": {"parallel.tensor": 2, "parallel.context": 2},
+    "pp2_dp2": {"parallel.pipeline": 2, "parallel.data": 2},
+    "pp4": {"parallel.pipeline": 4},
+    "dp4_zero1": {"parallel.data": 4, "optimizer.type": "distributed"},
 }
 CONFIG = """schema = 1
 [run]
@@ -63,8 +68,7 @@ SECONDS = 120  # until a trial has failed
 
 
 def command(build, layout, communicator, timeout, out):
-    sets = {f"parallel.{axis}": size for axis, size in LAYOUTS[layout].items()}
-    sets |= {"comm.type": communicator, "comm.timeout_s": timeout, "run.out": out}
+    sets = LAYOUTS[layout] | {"comm.type": communicator, "comm.timeout_s": timeout, "run.out": out}
     words = [build / "bin/tessera", "train", "frozen.toml"]
     return words + [word for key, value in sets.items() for word in ("--set", f"{key}={value}")]
 
@@ -77,9 +81,8 @@ def free_port():
 
 class Trial:
     def __init__(self, args, layout, communicator, starter, generator):
-        self.world = 1
-        for size in LAYOUTS[layout].values():
-            self.world *= size
+        self.world = math.prod(size for key, size in LAYOUTS[layout].items()
+                               if key.startswith("parallel."))
         self.victim = generator.randrange(self.world)
         # The rank that serves the store is not looked for by those that cannot reach it.
         self.pause = generator.uniform(0, 1.5)

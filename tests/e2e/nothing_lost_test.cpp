@@ -255,12 +255,16 @@ TEST_F(NothingLost, AStartOfManyRanksStopsAtOnce) {
 TEST_F(NothingLost, AStopIsObeyedWheneverItComes) {
   int before_the_first_step = 0;
   for (const int milliseconds : {20, 60, 120, 250, 500, 1000, 2000}) {
-    const auto sets = TinyRun::steps(
-        1000000, "run" + std::to_string(milliseconds), {"parallel.data=12", "batch.global=24"});
+    const auto sets = TinyRun::steps(1000000,
+                                     "run" + std::to_string(milliseconds),
+                                     {"parallel.data=12",
+                                      "batch.global=24",
+                                      "checkpoint.every_steps=0",
+                                      "comm.oversubscribe=true"});
     Process run(run_.command(sets), run_.options());
     std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
     run.send(SIGTERM);
-    const ProcessResult result = run.wait(std::chrono::seconds(5));
+    const ProcessResult result = run.wait(std::chrono::seconds(60));
     EXPECT_FALSE(result.timed_out) << milliseconds << " ms after the start\n" << result.err;
     if (result.exit_code == 3) {
       EXPECT_EQ(run_.checkpoints("run" + std::to_string(milliseconds)).size(), 1U);
@@ -274,7 +278,7 @@ TEST_F(NothingLost, AStopIsObeyedWheneverItComes) {
 }
 
 // Nothing is laid out by the number of steps, on the host or the device.
-TEST_F(NothingLost, TenBillionStepsTakeNoMoreMemoryThanTen) {
+TEST_F(NothingLost, TenBillionStepsTakeTheMemoryOfFew) {
   const auto peak = [&](const std::string& steps) {
     Process run(
         run_.command(TinyRun::steps(10, "of" + steps, {"run.steps=" + steps, "parallel.data=2"})),
@@ -286,13 +290,13 @@ TEST_F(NothingLost, TenBillionStepsTakeNoMoreMemoryThanTen) {
       if (word == "VmHWM:") status >> kilobytes;
     }
     run.send(SIGTERM);
-    const ProcessResult result = run.wait(std::chrono::seconds(5));
+    const ProcessResult result = run.wait(std::chrono::seconds(60));
     EXPECT_FALSE(result.timed_out);
     return kilobytes;
   };
   const i64 many = peak("10000000000");
   EXPECT_GT(many, 0);
-  EXPECT_LT(many, 2 * peak("100000"));
+  EXPECT_LT(many, 2 * peak("1000"));
 }
 
 // --- going on, and starting from another run ---

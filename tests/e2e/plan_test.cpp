@@ -264,8 +264,8 @@ TEST(Plan, PrintsTheRangesOfTheDistributedOptimizer) {
   const ProcessResult text = run_tessera(command);
   EXPECT_EQ(text.exit_code, 0) << text.err;
   EXPECT_THAT(text.out,
-              AllOf(HasSubstr("pipeline rank 0, replicas of rank 0 (those of its other ranks lie "
-                              "alike)\n  bucket 0: "),
+              AllOf(HasSubstr("pipeline rank 0, replicas of rank 0 (its other replica groups "
+                              "have the same ranges)\n  bucket 0: "),
                     HasSubstr("embedding.weight")));
   command.emplace_back("--json");
   const ProcessResult json = run_tessera(command);

@@ -299,8 +299,7 @@ class Trainer {
 
   void tell_saved(const std::optional<Checkpoints::Saved>& saved) {
     if (!saved) return;
-    newest_.folder = saved->folder.string();
-    newest_.step = saved->step;
+    newest_ = {saved->folder.string(), saved->step};
     emit(Saved{saved->step, newest_.folder, saved->seconds, waited_});
   }
 
@@ -310,8 +309,8 @@ class Trainer {
     const auto begin = Clock::now();
     const i64 step = step_.steps(), failures = config_.checkpoint.failures;
     try {
-      newest_.folder =
-          checkpoints_.save(info(), state_.tensors(), [&] { emit(Saving{step}); }).string();
+      const auto folder = checkpoints_.save(info(), state_.tensors(), [&] { emit(Saving{step}); });
+      newest_ = {folder.string(), step};
     } catch (const TogetherError& error) {
       if (++failed_saves_ > failures) throw;
       if (root()) {
@@ -324,7 +323,6 @@ class Trainer {
       }
       return false;
     }
-    newest_.step = step;
     failed_saves_ = 0;
     watch_.saved();
     const double seconds = seconds_since(begin);

@@ -175,7 +175,7 @@ void check_graphs(const RunSetup& setup) {
   }
 }
 
-// Folders that the system can make, checked before anything is built.
+// Names that the system can give to a folder.
 void check_names(const RunSetup& setup) {
   const RunSection& run = setup.config->run;
   constexpr std::size_t kLongestName = 200;
@@ -185,20 +185,30 @@ void check_names(const RunSetup& setup) {
                 run.name.size(),
                 kLongestName);
   }
-  const std::string at = setup.maker->origin("run", "out");
-  std::filesystem::path there(run.out);
+  const std::filesystem::path out(run.out);
   const bool too_long = std::ranges::any_of(
-      there, [](const std::filesystem::path& part) { return part.native().size() > NAME_MAX; });
+      out, [](const std::filesystem::path& part) { return part.native().size() > NAME_MAX; });
   if (too_long || run.out.size() > PATH_MAX / 2) {
-    fail_config("{}: [run] out is too long for the name of a folder, {} bytes", at, run.out.size());
+    fail_config("{}: [run] out is too long for the name of a folder, {} bytes",
+                setup.maker->origin("run", "out"),
+                run.out.size());
   }
+}
+
+// What is there of the run's folder is a folder.
+void check_folder(const RunSetup& setup) {
+  std::filesystem::path there(setup.config->run.out);
   std::error_code unknown;  // what cannot be looked at fails where it is made
   while (!std::filesystem::exists(there, unknown) && there.has_relative_path()) {
     there = there.parent_path();
   }
-  if (std::filesystem::exists(there, unknown) && !std::filesystem::is_directory(there, unknown)) {
-    fail_config("{}: [run] out = \"{}\": {} is no folder", at, run.out, there.string());
+  if (!std::filesystem::exists(there, unknown) || std::filesystem::is_directory(there, unknown)) {
+    return;
   }
+  fail_config("{}: [run] out = \"{}\": {} is no folder",
+              setup.maker->origin("run", "out"),
+              setup.config->run.out,
+              there.string());
 }
 
 void check_bad_steps(const RunSetup& setup) {
@@ -401,6 +411,7 @@ RunSetup derive_setup(const Resolved& config,
   }
   problems.run([&] {
     check_communicator(setup, plugins);
+    if (use == DataUse::required) check_folder(setup);  // it is a run, which writes
     return true;
   });
   if (use == DataUse::optional) {

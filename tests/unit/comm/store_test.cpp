@@ -124,7 +124,7 @@ TEST_P(SocketStores, IdleConnectionsKeepNobodyOut) {
 // What says nothing is closed after ten seconds, and before that where one address has too many.
 TEST_P(SocketStores, BoundTheTimeAndTheNumberOfIdleConnections) {
   const StoreServer server(listen_address(), "secret", 2);
-  const SocketStore a(server.address(), "secret", 0, 2, 30s);
+  SocketStore a(server.address(), "secret", 0, 2, 30s);
   std::vector<Socket> idle;
   const auto connect = [&](int count) {
     for (int i = 0; i < count; ++i) {
@@ -150,6 +150,8 @@ TEST_P(SocketStores, BoundTheTimeAndTheNumberOfIdleConnections) {
   EXPECT_GT(open(), 0);
   EXPECT_EQ(comes_to(0, 60s), 0);
   EXPECT_GT(std::chrono::steady_clock::now() - begin, 5s) << "a slow rank has its time";
+  a.set("still", "served");
+  EXPECT_EQ(a.get("still", 30s), "served");
 }
 
 // Held up, the call would not come back before the test's time is over.

@@ -97,6 +97,8 @@ TEST(Timeline, ReductionsRunBeside) {
   const Timeline timeline = play(std::vector{plan}, costs);
   EXPECT_EQ(timeline.blocks[0][1].span.end, 3) << "the backward does not wait for them";
   EXPECT_EQ(timeline.makespan, 31.5) << "one after the other, the first from the head's backward";
+  EXPECT_EQ(timeline.asides[0][0].hidden, 1.5) << "the rest of the backward";
+  EXPECT_EQ(timeline.asides[0][2].hidden, 0) << "the optimizer's step waits for it";
 }
 
 // The second bucket is gathered while the first one's phase runs, and then waited for.
