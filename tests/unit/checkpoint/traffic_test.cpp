@@ -99,8 +99,8 @@ TEST(BytesRead, OfWhatTwoRanksSavedAQuarterEach) {
   }
 }
 
-// Shares of three end within rows, and the others lie differently. Of a block with a checksum that a
-// share begins or ends in, all is read.
+// Shares of three end within rows, and the others lie differently. A block with a checksum, where a
+// share begins or ends, is read whole.
 TEST(BytesRead, OfSharesOfReplicasTheirsOnly) {
   const TestFolder folder;
   save(world_of(1, 3), folder.path(), Replicas::share);
