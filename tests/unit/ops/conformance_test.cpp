@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
 #include <ostream>
 #include <set>
 
@@ -32,13 +33,21 @@ std::vector<Table> tables() {
     for (const DType dtype : {DType::fp32, DType::bf16, DType::fp16, DType::fp64}) {
       // fp64 is the reference's, where it checks that no bit depends on threads or runs.
       if ((dtype == DType::fp64) != (device == "reference")) continue;
-      // By name: the cases are too much to make before each of the program's tests.
+      // By name: the cases take too long to make when the program only lists its tests.
       for (const std::string_view name : CoreOperations::names()) {
         all.push_back({device, dtype, std::string(name)});
       }
     }
   }
   return all;
+}
+
+/// Made once: most operations run faster than the cases of all are made.
+const std::vector<OpCase>& cases_of(DType dtype) {
+  static std::map<DType, std::vector<OpCase>> made;
+  const auto [found, is_new] = made.try_emplace(dtype);
+  if (is_new) found->second = testing::core_op_cases(dtype);
+  return found->second;
 }
 
 class Conformance : public ::testing::TestWithParam<Table> {};
@@ -48,8 +57,9 @@ TEST_P(Conformance, AgreesWithReference) {
   const auto device = test_device(table.device);
   const auto reference = test_device("reference");
   int cases = 0;
-  for (OpCase& op : testing::core_op_cases(table.dtype)) {
-    if (op.operation != table.operation) continue;
+  for (const OpCase& made : cases_of(table.dtype)) {
+    if (made.operation != table.operation) continue;
+    OpCase op = made;
     if (table.device == "reference") op.options.any_threads = true;
     EXPECT_EQ(testing::op_check(*device, *reference, op), "");
     ++cases;
