@@ -70,6 +70,11 @@ for project in "${plugins[@]%:*}" tensor_parallel; do
   fi
 done
 
+say 'without a build type, a plugin is optimized'
+cmake -S "$work/plugin_module" -B "$work/untyped" -G Ninja "-DCMAKE_PREFIX_PATH=$prefix" \
+  "-DCMAKE_CXX_COMPILER=$(cached CMAKE_CXX_COMPILER)" >"$work/untyped.log"
+expect ' -O2' grep -m1 '^  FLAGS = .*-fPIC' "$work/untyped/build.ninja"
+
 say 'what they bring'
 layer=$work/plugin_layer rule=$work/plugin_rule schedule=$work/plugin_schedule
 paths=()

@@ -15,6 +15,7 @@
 #include "kernel/checkpoint/stored_reader.hpp"
 #include "tessera/error.hpp"
 #include "tessera/log.hpp"
+#include "tessera/written.hpp"
 
 namespace tessera {
 
@@ -55,7 +56,9 @@ void match_initial(const CheckpointIndex& index,
   for (const std::string& pattern : skip) {
     const bool any =
         std::ranges::any_of(all, [&](const auto& name) { return matches(pattern, name); });
-    if (!any) fail_config("checkpoint.init_skip: \"{}\" is the name of no parameter", pattern);
+    if (!any) {
+      fail_config("checkpoint.init_skip: {} is the name of no parameter", written_word(pattern));
+    }
   }
   for (const std::string& name : all) {
     const bool skipped =
@@ -68,9 +71,15 @@ void match_initial(const CheckpointIndex& index,
     }
   }
   if (!initial.taken.empty()) return;
-  fail_config("checkpoint.init_from: {} has no parameter that this run takes; it has {}",
+  const bool skipped = std::ranges::any_of(
+      initial.fresh, [&](const auto& name) { return index.tensors.contains(name); });
+  std::string instead = "checkpoint.init_skip leaves out all that both have";
+  if (!skipped) {
+    instead = "it has " + (initial.left_out.empty() ? "none" : name_list(initial.left_out));
+  }
+  fail_config("checkpoint.init_from: {} has no parameter that this run takes; {}",
               initial.folder.string(),
-              name_list(initial.left_out));
+              instead);
 }
 
 }  // namespace

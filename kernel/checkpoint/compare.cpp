@@ -14,7 +14,21 @@ namespace tessera {
 
 namespace {
 
-void compare_counts(const CheckpointInfo& a, const CheckpointInfo& b, CheckpointComparison& out) {
+std::string loss_scale_text(const std::optional<StoredLossScale>& scale) {
+  if (!scale) return "none";
+  return fmt::format(
+      "{} (clean_steps {}, hysteresis {})", scale->scale, scale->clean_steps, scale->hysteresis);
+}
+
+std::string steps_text(const std::vector<i64>& steps) {
+  return fmt::format("[{}]", fmt::join(steps, ", "));
+}
+
+// All that a run goes on with, so that of two checkpoints that are the same it goes on alike.
+void compare_counts(const CheckpointInfo& a,
+                    const CheckpointInfo& b,
+                    double tolerance,
+                    CheckpointComparison& out) {
   const auto add = [&](std::string_view name, const auto& left, const auto& right) {
     if (left != right) out.counts.push_back(fmt::format("{}: {} and {}", name, left, right));
   };
@@ -23,6 +37,14 @@ void compare_counts(const CheckpointInfo& a, const CheckpointInfo& b, Checkpoint
   add("samples", a.samples, b.samples);
   add("seed", a.seed, b.seed);
   add("data", a.data, b.data);
+  add("loss_scale", loss_scale_text(a.loss_scale), loss_scale_text(b.loss_scale));
+  // A computed value as those of tensors are: another layout rounds it in another way.
+  const double magnitude = std::max(std::abs(a.loss_mean), std::abs(b.loss_mean));
+  if (std::abs(a.loss_mean - b.loss_mean) > tolerance * magnitude) {
+    add("loss_mean", a.loss_mean, b.loss_mean);
+  }
+  add("loss_count", a.loss_count, b.loss_count);
+  add("passed_over", steps_text(a.passed_over), steps_text(b.passed_over));
 }
 
 void compare_values(const StoredTensor& a,
@@ -73,7 +95,7 @@ CheckpointComparison compare_checkpoints(const std::filesystem::path& a,
   StoredReader left_reader(a, left), right_reader(b, right);
   Damage left_damage, right_damage;
   CheckpointComparison out;
-  compare_counts(left.info, right.info, out);
+  compare_counts(left.info, right.info, tolerance, out);
   for (const auto& [name, tensor] : left.tensors) {
     const auto found = right.tensors.find(name);
     if (found == right.tensors.end()) {

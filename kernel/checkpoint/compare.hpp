@@ -21,7 +21,8 @@ struct TensorDifference {
 
 /// How the checkpoint B differs from A.
 struct CheckpointComparison {
-  /// What the indices say otherwise, but for the configuration: "step: 3 and 6".
+  /// What the indices say otherwise, but for the configuration and a mean of losses within the
+  /// tolerance: "step: 3 and 6".
   std::vector<std::string> counts;
   i64 equal = 0;  ///< tensors that are equal bit for bit, or in value where the dtypes differ
   std::vector<TensorDifference> within, differing;  ///< the tolerance; others
@@ -35,8 +36,8 @@ struct CheckpointComparison {
 };
 
 /// Reads and checks both, however they are cut into files. A tensor is within the tolerance where
-/// no element differs by more than `tolerance` times the tensor's magnitude. Throws Error when one
-/// is damaged.
+/// no element differs by more than `tolerance` times the tensor's magnitude; so is the mean of the
+/// losses. Throws Error when one is damaged.
 CheckpointComparison compare_checkpoints(const std::filesystem::path& a,
                                          const std::filesystem::path& b,
                                          double tolerance = 0);

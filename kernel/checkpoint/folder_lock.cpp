@@ -53,9 +53,11 @@ FolderLock::FolderLock(const std::filesystem::path& folder, std::string_view nam
     if (why == EWOULDBLOCK) {
       const std::string other = holder(fd_);
       ::close(fd_);
-      fail("{} is in use: {} writes there; wait for its end or set another run.out",
+      // Whoever writes checkpoints only, or has a run.out of its own, shares checkpoint.out.
+      fail("{} is in use: {} writes there; wait for its end or set another {}",
            folder.string(),
-           other);
+           other,
+           name == ".run.lock" ? "run.out" : "checkpoint.out");
     }
     log_warning("{}: cannot be locked ({}); take care that only one run writes there",
                 folder.string(),

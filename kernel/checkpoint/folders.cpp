@@ -8,12 +8,14 @@
 #include "kernel/checkpoint/index.hpp"
 #include "tessera/error.hpp"
 #include "tessera/log.hpp"
+#include "tessera/written.hpp"
 
 namespace tessera {
 
 namespace {
 
 namespace fs = std::filesystem;
+constexpr std::size_t kShown = 400;  // of a path in an error: longer than words
 constexpr std::string_view kPrefix = "step-", kOld = ".old", kTemporary = ".tmp";
 
 struct StepName {
@@ -44,6 +46,17 @@ std::string temporary_suffix(const std::string& run) {
 
 bool has_index(const fs::path& folder) { return fs::exists(folder / kIndexName); }
 
+// A link to a folder is one too: a step may lie on another disk. A link to nothing is none; what
+// cannot be looked at may be a step, so that is an error.
+bool is_folder(const fs::path& path) {
+  std::error_code error;
+  if (fs::is_directory(path, error)) return true;
+  const bool nothing = error == std::errc::no_such_file_or_directory ||
+                       error == std::errc::too_many_symbolic_link_levels;
+  require(!error || nothing, "cannot read {}: {}", path.string(), error.message());
+  return false;
+}
+
 std::vector<std::pair<StepName, fs::path>> entries(const fs::path& folder) {
   std::vector<std::pair<StepName, fs::path>> found;
   std::error_code error;
@@ -72,6 +85,8 @@ std::vector<StepFolder> step_folders(const fs::path& folder) {
     if (name.suffix == kOld && has_index(step_folder(folder, name.step))) continue;
     const bool temporary = name.suffix.ends_with(kTemporary);
     if (!name.suffix.empty() && name.suffix != kOld && !temporary) continue;
+    // Here and not in entries(): a file of a temporary name is in a save's way, and removed.
+    if (!is_folder(path)) continue;
     found.push_back({name.step, path, !temporary && has_index(path)});
   }
   std::ranges::sort(found, [](const StepFolder& a, const StepFolder& b) {
@@ -88,23 +103,37 @@ std::vector<fs::path> complete_steps(const fs::path& folder) {
   return paths;
 }
 
-void warn_of_incomplete(const fs::path& folder) {
+bool warn_of_incomplete(const fs::path& folder) {
+  bool any = false;
   for (const StepFolder& found : step_folders(folder)) {
-    if (found.complete) return;
+    if (found.complete) break;
     if (found.path.extension() == kTemporary) continue;
+    any = true;
     log_warning(
         "{} is not complete, it has no {}: it is passed over", found.path.string(), kIndexName);
   }
+  return any;
 }
 
 std::vector<fs::path> find_checkpoints(const fs::path& named) {
-  if (!fs::exists(named)) fail_config("there is no checkpoint {}", named.string());
+  std::error_code error;
+  if (!fs::exists(named, error)) {
+    fail_config("there is no checkpoint {}{}",
+                written_plain(named.string(), kShown),
+                error ? ": " + error.message() : "");
+  }
   if (has_index(named)) return {named};
   for (const fs::path& folder : {named, named / "checkpoints"}) {
     if (std::vector<fs::path> steps = complete_steps(folder); !steps.empty()) return steps;
   }
   fail_config(
       "{} holds no complete checkpoint; a complete one has an {}", named.string(), kIndexName);
+}
+
+fs::path newest_checkpoint(const fs::path& named) {
+  fs::path newest = find_checkpoints(named).front();
+  if (newest != named) warn_of_incomplete(newest.parent_path());
+  return newest;
 }
 
 void require_no_mixture(const fs::path& folder, const std::string& resume) {
@@ -114,10 +143,10 @@ void require_no_mixture(const fs::path& folder, const std::string& resume) {
   const bool anew = resume == "none";
   if (!anew && fs::equivalent(find_checkpoints(resume).front(), there.front())) return;
   fail_config(
-      "checkpoint.resume = \"{}\" {}, but {} holds checkpoints of an earlier run (the newest is "
+      "checkpoint.resume = {} {}, but {} holds checkpoints of an earlier run (the newest is "
       "{}), and this run's files would mix with its: set another run.out or checkpoint.out, or "
       "move that folder away, or go on from it with resume = \"auto\"",
-      resume,
+      written_word(resume, kShown),
       anew ? "starts anew" : "goes on from another one",
       folder.string(),
       there.front().filename().string());

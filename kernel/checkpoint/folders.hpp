@@ -16,7 +16,7 @@ std::filesystem::path temporary_folder(const std::filesystem::path& folder,
                                        i64 step,
                                        const std::string& run);
 
-/// A folder below a checkpoints' folder that looks like one of a step.
+/// A folder, or a link to one, below a checkpoints' folder that has the name of a step's.
 struct StepFolder {
   i64 step = 0;
   std::filesystem::path path;
@@ -28,10 +28,14 @@ std::vector<StepFolder> step_folders(const std::filesystem::path& folder);
 /// The complete ones, the newest first.
 std::vector<std::filesystem::path> complete_steps(const std::filesystem::path& folder);
 /// A warning where steps newer than the newest complete one lost their index: no run leaves that.
-void warn_of_incomplete(const std::filesystem::path& folder);
+/// Returns whether there are any.
+bool warn_of_incomplete(const std::filesystem::path& folder);
 /// The complete ones below what a user may name: a checkpoint itself, a folder of checkpoints, or a
 /// run's. Throws ConfigError when there is none.
 std::vector<std::filesystem::path> find_checkpoints(const std::filesystem::path& named);
+/// The newest that find_checkpoints() finds, for a command that takes one. It warns of newer ones
+/// that it passes over, as warn_of_incomplete() does.
+std::filesystem::path newest_checkpoint(const std::filesystem::path& named);
 
 /// Throws ConfigError where a run that saves in `folder`, and starts as `resume` says ("auto",
 /// "none", or what find_checkpoints takes), would not go on from the newest complete checkpoint

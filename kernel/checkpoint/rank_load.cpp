@@ -35,15 +35,19 @@ void copy_overlap(const Rectangle& stored,
   copy_block(from, stored.shape, from_begin, to, sizes_of(local), to_begin, shape, element);
 }
 
+// "w" of its state "w/first_moment", and of itself.
+std::string owner_of(const std::string& name) { return name.substr(0, name.find('/')); }
+
 void require_fit(const fs::path& folder,
                  const CheckpointIndex& index,
                  const std::vector<CheckpointTensor>& tensors,
                  const std::vector<std::string>* others) {
   std::vector<std::string> missing, extra, other;
-  std::set<std::string> wanted;
+  std::set<std::string> wanted, here;  // `here`: owners
   if (others != nullptr) wanted.insert(others->begin(), others->end());
   for (const CheckpointTensor& tensor : tensors) {
     wanted.insert(tensor.name);
+    here.insert(owner_of(tensor.name));
     const auto found = index.tensors.find(tensor.name);
     if (found == index.tensors.end()) {
       missing.push_back(tensor.name);
@@ -52,7 +56,7 @@ void require_fit(const fs::path& folder,
     const StoredTensor& stored = found->second;
     const std::string_view dtype = dtype_name(tensor.tensor.dtype());
     if (stored.shape == sizes_of(tensor.of->logical) && stored.dtype == dtype) continue;
-    other.push_back(fmt::format("{}: {} [{}] in the checkpoint, {} [{}] in this run",
+    other.push_back(fmt::format("{}: {} [{}] in the checkpoint, {} [{}] in this configuration",
                                 tensor.name,
                                 stored.dtype,
                                 fmt::join(stored.shape, ", "),
@@ -60,7 +64,11 @@ void require_fit(const fs::path& folder,
                                 fmt::join(sizes_of(tensor.of->logical), ", ")));
   }
   for (const auto& [name, tensor] : index.tensors) {
-    if (others != nullptr && !wanted.contains(name)) extra.push_back(name);
+    if (others == nullptr || wanted.contains(name)) continue;
+    // A rule may keep other state for other parameters, so only ranks that load a parameter judge
+    // its state.
+    const std::string owner = owner_of(name);
+    if (here.contains(owner) || !wanted.contains(owner)) extra.push_back(name);
   }
   const auto is_state = [](const std::string& name) { return name.find('/') != name.npos; };
   const bool only_state = std::ranges::all_of(missing, is_state) &&
@@ -68,7 +76,7 @@ void require_fit(const fs::path& folder,
                           std::ranges::all_of(other, is_state);
   std::string text;
   if (!missing.empty()) text += "\n  not in the checkpoint: " + name_list(missing);
-  if (!extra.empty()) text += "\n  not in this run: " + name_list(extra);
+  if (!extra.empty()) text += "\n  not in this configuration: " + name_list(extra);
   for (std::size_t i = 0; i < std::min<std::size_t>(other.size(), 20); ++i) {
     text += "\n  " + other[i];
   }
@@ -79,7 +87,8 @@ void require_fit(const fs::path& folder,
         "these parameters: checkpoint.init_from = \"{}\" and another run.out",
         folder.string());
   }
-  if (!text.empty()) fail_config("checkpoint {} does not fit this run:{}", folder.string(), text);
+  if (text.empty()) return;
+  fail_config("checkpoint {} does not fit this configuration:{}", folder.string(), text);
 }
 
 }  // namespace

@@ -138,7 +138,8 @@ struct RankPart::File {
       // A run that went on from such values could only fail again, and an older checkpoint would be
       // removed for them.
       require(all_finite(tensor.tensor.dtype(), bytes),
-              "\"{}\" has values that are not finite: the run has diverged",
+              "\"{}\" has values that are not finite, as after a divergence: training cannot go on "
+              "from them",
               tensor.name);
       for (const Rectangle& part : stored.blocks(where)) {
         stored.checksums.push_back(hash64(block_of(bytes, where, part, element, block)));

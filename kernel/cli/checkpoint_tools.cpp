@@ -82,7 +82,7 @@ Json json_of(const CheckpointComparison& found) {
 }  // namespace
 
 int run_checkpoint_diff(const CheckpointDiffOptions& options) {
-  const fs::path a = find_checkpoints(options.a)[0], b = find_checkpoints(options.b)[0];
+  const fs::path a = newest_checkpoint(options.a), b = newest_checkpoint(options.b);
   const CheckpointComparison found = compare_checkpoints(a, b, options.tolerance);
   if (options.json) {
     fmt::print("{}\n", json_of(found).text());
@@ -94,7 +94,7 @@ int run_checkpoint_diff(const CheckpointDiffOptions& options) {
 }
 
 int run_checkpoint_export(const CheckpointExportOptions& options) {
-  const fs::path folder = find_checkpoints(options.folder)[0];
+  const fs::path folder = newest_checkpoint(options.folder);
   std::optional<DType> dtype;
   if (!options.dtype.empty()) dtype = parse_dtype(options.dtype);
   const Exported exported = export_parameters(folder, options.file, dtype);
@@ -107,7 +107,7 @@ int run_checkpoint_export(const CheckpointExportOptions& options) {
 }
 
 int run_checkpoint_reshard(const CheckpointReshardOptions& options) {
-  const fs::path folder = find_checkpoints(options.folder)[0];
+  const fs::path folder = newest_checkpoint(options.folder);
   const Config config =
       Config::parse(read_index(folder).info.config, (folder / kIndexName).string(), options.sets);
   const std::shared_ptr<PluginHost> plugins = open_plugins(config.plugin_path());

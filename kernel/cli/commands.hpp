@@ -32,8 +32,8 @@ struct NewOptions {
 };
 
 struct ConfigOptions {
-  std::vector<std::string> files;
-  std::vector<std::string> sets;  ///< "key=value"
+  std::vector<std::string> files;  ///< of diff: two, which are compared and not merged
+  std::vector<std::string> sets;   ///< "key=value"
 };
 
 struct KeysOptions {

@@ -19,6 +19,15 @@ Resolved load(const std::vector<std::string>& files, const std::vector<std::stri
   return resolve(config, *open_plugins(config.plugin_path()));
 }
 
+// One of two that are compared. Says which of them is wrong: a key that is missing has no place.
+Resolved load_one(const std::string& file, const std::vector<std::string>& sets) {
+  try {
+    return load({file}, sets);
+  } catch (const ConfigError& error) {
+    throw ConfigError(fmt::format("{} cannot be compared:\n{}", file, error.what()));
+  }
+}
+
 void print_notices(const Resolved& resolved) {
   for (const std::string& notice : resolved.notices) fmt::print(stderr, "{}\n", notice);
 }
@@ -44,11 +53,8 @@ int run_config_dump(const ConfigOptions& options) {
 }
 
 int run_config_diff(const ConfigOptions& options) {
-  if (options.files.size() != 2) {
-    fail_config("config diff compares two files, and was given {}", options.files.size());
-  }
-  const Resolved left = load({options.files[0]}, options.sets);
-  const Resolved right = load({options.files[1]}, options.sets);
+  const Resolved left = load_one(options.files.at(0), options.sets);
+  const Resolved right = load_one(options.files.at(1), options.sets);
   for (const std::string& line : diff(left, right)) fmt::print("{}\n", line);
   return 0;
 }

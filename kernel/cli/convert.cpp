@@ -40,7 +40,7 @@ int run_convert(const ConvertOptions& options) {
         to.string());
     return 0;
   }
-  const fs::path checkpoint = find_checkpoints(from)[0];
+  const fs::path checkpoint = newest_checkpoint(from);
   arguments.from = checkpoint;
   const i64 file_bytes =
       options.max_shard_size ? static_cast<i64>(*options.max_shard_size) : kForeignFileBytes;

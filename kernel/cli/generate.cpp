@@ -55,7 +55,7 @@ std::size_t whole_characters(const std::string& text) {
 
 int run_generate(const GenerateOptions& options) {
   if (options.prompt.empty()) fail_config("--prompt is empty: give the model a text to continue");
-  const std::filesystem::path folder = find_checkpoints(options.checkpoint)[0];
+  const std::filesystem::path folder = newest_checkpoint(options.checkpoint);
   std::vector<std::string> sets = one_rank();
   sets.insert(sets.end(), options.sets.begin(), options.sets.end());
   const Config config =

@@ -196,9 +196,13 @@ void add_checkpoint(Program& program, const Commands& commands) {
     const auto o = program.choose(sub, commands.checkpoint);
     o->action = action;
     sub->add_option("DIR", o->folder, "folder of a run or of checkpoints")->required();
+    return sub;
   };
   add("list", "Which checkpoints are there", CheckpointOptions::list);
-  add("verify", "Read them all and compare checksums", CheckpointOptions::verify);
+  add("verify", "Read all complete ones and compare checksums", CheckpointOptions::verify)
+      ->footer(
+          "Exit codes: 0 all are whole; 1 one is damaged, or one that is newer than all complete\n"
+          "ones lost its index.json (a warning names it); 2 usage, or no complete one is there.");
 
   const std::string one = "a checkpoint; of a run's folder the newest";
   CLI::App* diff = command->add_subcommand("diff", "Which tensors of two checkpoints differ");
@@ -214,7 +218,8 @@ void add_checkpoint(Program& program, const Commands& commands) {
   diff->add_flag("--json", d->json, "for programs");
   diff->footer(
       "Layouts and files do not matter, values do. Without --tolerance bits count. The\n"
-      "magnitude of a tensor is its largest finite one, in A or B.\n"
+      "magnitude of a tensor is its largest finite one, in A or B. What else a run goes on with\n"
+      "(step, loss scale, ...) counts too, the mean of its losses with the same tolerance.\n"
       "\n"
       "Exit codes: 0 they hold the same, or all is within the tolerance; 1 they differ, or one is\n"
       "damaged; 2 usage.");
@@ -250,11 +255,11 @@ void add_convert(Program& program, int (*run)(const ConvertOptions&)) {
   const auto o = program.choose(command, run);
   command->add_option("--from", o->from, "a folder with a config.json; or a checkpoint, or a run's")
       ->required()
-      ->option_text("DIR");
+      ->option_text("DIR REQUIRED");  // an option's own text hides the parser's word
   command->add_option("--to", o->to, "a new folder: of the other kind")
       ->required()
       ->check(not_empty)
-      ->option_text("DIR");
+      ->option_text("DIR REQUIRED");
   command
       ->add_option("--converter", o->converter, "as `tessera plugins` lists it [the one that fits]")
       ->check(not_empty);
@@ -383,9 +388,14 @@ void add_config(Program& program, const Commands& commands) {
   };
   add("check", "Everything that is wrong with it", commands.config_check);
   add("dump", "Every key in effect, with its origin", commands.config_dump);
-  add("diff",
-      "In which keys two files differ, but for those that follow from others",
-      commands.config_diff);
+
+  CLI::App* diff = command->add_subcommand(
+      "diff", "In which keys two files differ, but for those that follow from others");
+  const auto d = program.choose(diff, commands.config_diff);
+  d->files.resize(2);
+  diff->add_option("A", d->files[0], "a configuration file")->required();
+  diff->add_option("B", d->files[1], "another; the two are not merged")->required();
+  add_sets(diff, d->sets);
 
   CLI::App* keys = command->add_subcommand("keys", "Every key that there is, with its meaning");
   const auto o = program.choose(keys, commands.config_keys);

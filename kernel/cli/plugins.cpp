@@ -8,6 +8,8 @@
 #include "kernel/launch/open_plugins.hpp"
 #include "kernel/plugin/check.hpp"
 #include "kernel/plugin/search_path.hpp"
+#include "tessera/utf8.hpp"
+#include "tessera/written.hpp"
 
 namespace tessera {
 
@@ -39,6 +41,13 @@ int run_plugins_list(const PluginsOptions& options) {
 }
 
 int run_plugins_check(const PluginsOptions& options) {
+  // It stands in the texts of the child, which are lines.
+  if (std::ranges::any_of(options.subject, is_control)) {
+    fmt::print(stderr,
+               "plugin error: {}: a name with control characters is not checked\n",
+               written_plain(options.subject));
+    return 1;
+  }
   const PluginCheck found = check_plugin(program_path(), options.subject);
   if (found.outcome == PluginCheck::good) {
     fmt::print("{}\n", found.text);

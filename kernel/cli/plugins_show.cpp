@@ -1,13 +1,16 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <iterator>
 
 #include "kernel/cli/commands.hpp"
 #include "kernel/config/keys.hpp"
 #include "kernel/launch/open_plugins.hpp"
 #include "tessera/error.hpp"
 #include "tessera/suggest.hpp"
+#include "tessera/written.hpp"
 
 namespace tessera {
 namespace {
@@ -44,14 +47,23 @@ int run_plugins_show(const PluginsOptions& options) {
 }
 
 void fail_unknown_component(const PluginHost& host, const std::string& subject) {
-  std::vector<std::string> names;
+  std::vector<std::string> names, types;
   for (const std::string& kind : host.kinds()) {
-    for (const ComponentInfo* info : host.of_kind(kind)) names.push_back(kind + "/" + info->type);
+    for (const ComponentInfo* info : host.of_kind(kind)) {
+      names.push_back(kind + "/" + info->type);
+      types.push_back(info->type);
+    }
   }
-  std::string text = fmt::format("there is no component \"{}\"", subject);
+  std::vector<std::string> like;
   if (const auto near = nearest(subject, names)) {
-    text += fmt::format("; did you mean \"{}\"?", *near);
+    like.push_back(*near);
+  } else if (const auto type = nearest(subject, types)) {  // written without its kind
+    std::ranges::copy_if(names, std::back_inserter(like), [&](const std::string& name) {
+      return name.ends_with("/" + *type);
+    });
   }
+  std::string text = fmt::format("there is no component {}", written_word(subject));
+  if (!like.empty()) text += fmt::format("; did you mean \"{}\"?", fmt::join(like, "\" or \""));
   std::vector<std::string> same_kind;
   const std::string kind = subject.substr(0, subject.find('/'));
   for (const ComponentInfo* info : host.of_kind(kind)) same_kind.push_back(info->type);

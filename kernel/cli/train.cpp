@@ -171,6 +171,10 @@ void check_restarts(const TrainOptions& options, const Opened& opened) {
       environment.starter);
 }
 
+void print_notices(const Opened& opened) {
+  for (const std::string& notice : opened.config.notices) fmt::print(stderr, "{}\n", notice);
+}
+
 // A rank among several: started by our launcher or by another one.
 int join(const TrainOptions& options, const RankEnvironment& environment) {
   std::optional<Rendezvous> rendezvous;
@@ -194,6 +198,7 @@ int join(const TrainOptions& options, const RankEnvironment& environment) {
   };
   try {
     const Opened opened = open(options);
+    if (!environment.own && environment.rank == 0) print_notices(opened);
     check_world(opened, environment);
     records = flight_records_file(opened.config.run.run.out);
     rendezvous.emplace(environment, seconds(opened.config.run.comm.init_timeout_s));
@@ -248,7 +253,7 @@ int run_train(const TrainOptions& options) {
   }
 
   const Opened opened = open(options);
-  for (const std::string& notice : opened.config.notices) fmt::print(stderr, "{}\n", notice);
+  print_notices(opened);
   const i64 world = world_size(opened.config.run);
   check_restarts(options, opened);
   check_processors(opened, world);

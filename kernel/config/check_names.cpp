@@ -5,7 +5,7 @@
 
 #include "kernel/config/checker.hpp"
 #include "tessera/suggest.hpp"
-#include "tessera/utf8.hpp"
+#include "tessera/written.hpp"
 
 namespace tessera {
 namespace {
@@ -21,13 +21,6 @@ std::string plural(std::string_view kind) {
 std::string a(std::string_view kind) {
   const bool vowel = std::string_view("aeiou").find(kind.front()) != std::string_view::npos;
   return fmt::format("{} {}", vowel || kind == "lr" ? "an" : "a", kind);
-}
-
-// A word that somebody wrote, on one line and not a page of it, with its quotes.
-std::string written_word(const std::string& word) {
-  constexpr std::size_t kShown = 80;
-  const std::string_view shown = cut_text(word, kShown);
-  return Value(std::string(shown)).text() + (shown.size() < word.size() ? "..." : "");
 }
 
 std::string joined(const std::vector<std::string>& words) {
@@ -151,7 +144,9 @@ std::string Checker::unknown_text(const UnknownKey& unknown) const {
     return out + fmt::format(": did you mean {}?",
                              root ? fmt::format("[{}]", *near) : Value(*near).text());
   }
-  const std::string other = elsewhere(unknown);
+  // A flag of Megatron-LM written as a key, before keys of that name: --save is checkpoint.out.
+  const std::string flag = root && !unknown.is_table ? flag_hint(flags(), unknown.key) : "";
+  const std::string other = flag.empty() ? elsewhere(unknown) : flag;
   if (!other.empty()) return out + ": " + other;
   if (root) return out + fmt::format("; there are [{}]", fmt::join(unknown.known, "], ["));
   std::string who = fmt::format("[{}]", unknown.table);

@@ -11,6 +11,7 @@
 #include "kernel/config/moved_keys.hpp"
 #include "kernel/config/toml.hpp"
 #include "tessera/error.hpp"
+#include "tessera/written.hpp"
 
 namespace tessera {
 
@@ -66,7 +67,7 @@ class ConfigReader {
     const auto equals = argument.find('=');
     const std::string path = argument.substr(0, equals);
     if (equals == std::string::npos || !is_path(path) || path == "include") {
-      fail_config("{} \"{}\": write it as table.key=value", where.name, argument);
+      fail_config("{} {}: write it as table.key=value", where.name, written_word(argument));
     }
     where.column = static_cast<int>(equals) + 2;
     where.length = static_cast<int>(argument.size());

@@ -7,8 +7,6 @@
 #include <utility>
 
 #include "kernel/config/run_config.hpp"
-#include "tessera/error.hpp"
-#include "tessera/suggest.hpp"
 
 namespace tessera {
 namespace {
@@ -51,7 +49,8 @@ std::string initial_text(const FieldSpec& field) {
 
 void add_rows(std::vector<KeyRow>& rows, const std::string& prefix, const FieldSpec& field) {
   const std::string name = prefix + field.name + (field.type == FieldType::variants ? ".NAME" : "");
-  rows.push_back({name, field.type_text(), initial_text(field), field.doc, field.megatron});
+  rows.push_back(
+      {name, field.type_text(), initial_text(field), field.doc, field.megatron, field.variants_of});
   for (const FieldSpec& inner : field.table_fields) add_rows(rows, name + ".NAME.", inner);
 }
 
@@ -181,28 +180,6 @@ std::vector<KeyRow> key_rows(const std::vector<FieldSpec>& fields) {
 }
 
 std::vector<KeyTable> key_tables(const Catalog& catalog) { return Walk(catalog).run(); }
-
-std::vector<KeyTable> tables_below(const std::vector<KeyTable>& tables,
-                                   const std::string& section) {
-  const auto below = [&](const std::string& path) {
-    return section.empty() || path == section || path.starts_with(section + ".");
-  };
-  std::vector<KeyTable> out;
-  std::vector<std::string> known;
-  for (const KeyTable& table : tables) {
-    known.push_back(table.path);
-    known.insert(known.end(), table.also.begin(), table.also.end());
-    if (below(table.path) || std::ranges::any_of(table.also, below)) out.push_back(table);
-  }
-  if (!out.empty()) return out;
-  const auto near = nearest(section, known);
-  std::vector<std::string> roots;
-  for (const RootSection& root : root_sections()) roots.push_back(root.name);
-  fail_config("there is no table [{}]{}\n  sections: {}",
-              section,
-              near ? fmt::format("; did you mean [{}]?", *near) : "",
-              fmt::join(roots, ", "));
-}
 
 KeysByFlag keys_by_flag(const std::vector<KeyTable>& tables) {
   KeysByFlag out;

@@ -18,7 +18,8 @@ struct KeyRow {
   std::string type;     ///< "integer >= 1"
   std::string initial;  ///< "4", "required", "from model.hidden"
   std::string doc;
-  std::string megatron;  ///< Megatron-LM's flags with spaces between, or empty
+  std::string megatron;       ///< Megatron-LM's flags with spaces between, or empty
+  std::string variants_of{};  ///< of tables of any name: the table that each of them is like
 };
 
 /// The keys of one table: the kernel's own, or those of a component where it stands.
@@ -38,7 +39,9 @@ std::vector<KeyRow> key_rows(const std::vector<FieldSpec>& fields);
 /// component's place is where a slot has it by default, or else the first slot of its kind.
 std::vector<KeyTable> key_tables(const Catalog& catalog);
 
-/// Those of a table and of the tables in it. Throws ConfigError when there are none.
+/// Those of a table and of the tables in it. Of one of any name, "optimizer.groups.mine", the rows
+/// of the table around it that lead there, and the tables that it is like. Throws ConfigError when
+/// there are none; of a key it says in which tables it is.
 std::vector<KeyTable> tables_below(const std::vector<KeyTable>& tables, const std::string& section);
 
 /// Megatron-LM's flags ("--lr") with the paths of the keys that they are here.

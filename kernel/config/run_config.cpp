@@ -15,6 +15,7 @@ namespace tessera {
 namespace {
 
 constexpr double kLargestScale = 1e18;
+constexpr double kLeastSeconds = 0.001;  // waits are counted in milliseconds
 
 }  // namespace
 
@@ -56,11 +57,13 @@ void CommSection::describe(Schema<CommSection>& s) {
           &CommSection::oversubscribe,
           "start more ranks on this host than 8 for each of its processors");
   s.field("timeout_s", &CommSection::timeout_s, "seconds until a collective has failed")
-      .above(0)
+      .at_least(kLeastSeconds)
       .at_most(kMostSeconds)
       .megatron("--distributed-timeout-minutes");
-  s.field("init_timeout_s", &CommSection::init_timeout_s, "the same for rendezvous and start-up")
-      .above(0)
+  s.field("init_timeout_s",
+          &CommSection::init_timeout_s,
+          "the same for rendezvous, start-up, and ranks that save together")
+      .at_least(kLeastSeconds)
       .at_most(kMostSeconds);
 }
 

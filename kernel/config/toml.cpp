@@ -10,10 +10,27 @@
 namespace tessera {
 namespace {
 
-// Is this the line of a header or a key that is nested so deeply that the parser, and whoever walks
-// what it makes, would run out of stack?
+// Is there a header or a key in this line, of an inline table perhaps, that is nested so deeply
+// that the parser, and whoever walks what it makes, would run out of stack?
 bool is_too_deep(std::string_view line) {
-  return std::ranges::count(line.substr(0, line.find_first_of("=,#{")), '.') >= kDeepest;
+  i64 dots = 0;
+  char quote = 0;
+  for (std::size_t i = 0; i < line.size(); ++i) {
+    const char c = line[i];
+    if (quote != 0) {
+      if (c == '\\' && quote == '"') ++i;
+      if (c == quote) quote = 0;
+    } else if (c == '#') {
+      break;
+    } else if (c == '"' || c == '\'') {
+      quote = c;
+    } else if (c == '.') {
+      if (++dots >= kDeepest) return true;
+    } else if (c == '=' || c == ',' || c == '{' || c == '[') {
+      dots = 0;
+    }
+  }
+  return false;
 }
 
 class Flattener {

@@ -11,6 +11,7 @@
 #include "kernel/launch/starter_process.hpp"
 #include "tessera/error.hpp"
 #include "tessera/usable_cpus.hpp"
+#include "tessera/written.hpp"
 
 namespace tessera {
 
@@ -21,7 +22,7 @@ i64 parse_number(const char* name, const std::string& text) {
   const char* end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data(), end, value);
   if (error != std::errc() || stop != end || value < 0) {
-    fail_config("environment variable {}={} is not a whole number", name, text);
+    fail_config("environment variable {}={} is not a whole number", name, written_plain(text));
   }
   return value;
 }
@@ -173,7 +174,7 @@ std::optional<RankEnvironment> from_torchrun(const EnvironmentReader& read) {
     fail_config(
         "RANK and WORLD_SIZE are set, but not LOCAL_RANK and LOCAL_WORLD_SIZE: which ranks share a "
         "host cannot be known from MASTER_ADDR={}",
-        host);
+        written_plain(host));
   }
   // Two runs on a host cannot share the port; a restart must not meet what is left of the last one.
   place_store(env,

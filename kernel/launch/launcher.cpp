@@ -224,12 +224,14 @@ class Launch {
     if (!now || !kills_before_ || now->count <= kills_before_->count) return;
     for (RankProcess& rank : ranks_) {
       if (rank.end().signal != SIGKILL || rank.end().stopped_by_us) continue;
-      rank.mark_starved(now->limit.empty() ? "" : "; " + now->limit);
+      rank.mark_starved(now->limit);
     }
   }
 
   // What was stopped or killed wrote nothing into the records of all ranks.
   void tell_of_silent(const std::vector<RankEnd>& ends) const {
+    std::error_code error;  // a pipe would be waited for without end
+    if (std::filesystem::is_fifo(options_.flight_records, error)) return;
     const bool others_wrote = is_newer(options_.flight_records, started_);
     for (const RankEnd& end : ends) {
       const std::vector<std::string> actions = board_.actions(end.rank);

@@ -1,7 +1,11 @@
 #include "kernel/model/layout_string.hpp"
 
+#include <algorithm>
+
 #include "tessera/error.hpp"
 #include "tessera/pattern.hpp"
+#include "tessera/utf8.hpp"
+#include "tessera/written.hpp"
 
 namespace tessera {
 
@@ -11,7 +15,9 @@ std::size_t letter(std::string_view rest) {
   const char c = rest.front();
   if (c == 'm') fail_config("no model of this version has layers \"m\" (multi-token prediction)");
   if (c != 'E' && c != 't' && c != 'L' && c != '|') {
-    fail_config("unexpected \"{}\"; E, t, L, |, (…) and *n are known", c);
+    const std::size_t bytes = std::max<std::size_t>(1, character_length(rest));
+    fail_config("unexpected {}; E, t, L, |, (…) and *n are known",
+                written_word(rest.substr(0, bytes)));
   }
   return 1;
 }
@@ -29,7 +35,8 @@ std::vector<std::string> parse_layout(std::string_view text) {
       }
     }
   } catch (const ConfigError& error) {
-    fail_config("[placement] layout = \"{}\": {}", text, error.what());
+    constexpr std::size_t kShown = 400;  // the error names a character by its number
+    fail_config("[placement] layout = {}: {}", written_word(text, kShown), error.what());
   }
   return stages;
 }

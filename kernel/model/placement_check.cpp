@@ -1,6 +1,9 @@
 #include "kernel/model/placement_check.hpp"
 
 #include <algorithm>
+#include <vector>
+
+#include "tessera/core_ops.hpp"
 
 namespace tessera {
 
@@ -28,6 +31,15 @@ bool in_place(const TensorArg& part, const TensorArg& whole) {
   return at >= begin && at < begin + whole.elements() * dtype_size(whole.dtype);
 }
 
+bool is_dense(const TensorArg& tensor) {
+  i64 stride = 1;
+  for (int i = tensor.rank - 1; i >= 0; --i) {
+    if (tensor.shape[i] != 1 && tensor.strides[i] != stride) return false;
+    stride *= tensor.shape[i];
+  }
+  return true;
+}
+
 }  // namespace
 
 PlacementCheck::Bytes PlacementCheck::bytes_of(const TensorArg& tensor) {
@@ -49,10 +61,13 @@ bool PlacementCheck::differs(const TensorArg& tensor) const {
 
 void PlacementCheck::set(const TensorArg& tensor, bool differs) {
   const Bytes bytes = bytes_of(tensor);
-  if (bytes.begin == bytes.end) return;
   // A view with gaps does not determine the bytes between its elements.
   const bool all = bytes.end - bytes.begin == tensor.elements() * dtype_size(tensor.dtype);
-  if (!all && !differs) return;
+  if (all || differs) set(bytes, differs);
+}
+
+void PlacementCheck::set(Bytes bytes, bool differs) {
+  if (bytes.begin == bytes.end) return;
   auto at = differ_.lower_bound(bytes.begin);
   if (at != differ_.begin() && std::prev(at)->second > bytes.begin) --at;
   while (at != differ_.end() && at->first < bytes.end) {
@@ -64,12 +79,29 @@ void PlacementCheck::set(const TensorArg& tensor, bool differs) {
   if (differs) differ_[bytes.begin] = bytes.end;
 }
 
-void PlacementCheck::check_gradient(const Kernel& kernel, const TensorArg& output) {
-  const Bytes bytes = bytes_of(output);
-  auto found = equal_gradients_.lower_bound(bytes.end);
+// A bucket of gradients that is sent in another dtype holds parameters of both sorts.
+void PlacementCheck::copied(const Kernel& kernel, const TensorArg& from, const TensorArg& to) {
+  const Bytes in = bytes_of(from), out = bytes_of(to);
+  const i64 read = dtype_size(from.dtype), written = dtype_size(to.dtype);
+  const auto there = [&](const char* at) {
+    return out.begin + (std::clamp(at, in.begin, in.end) - in.begin) / read * written;
+  };
+  std::vector<Bytes> pieces;
+  for (const auto& [begin, end] : differ_) {
+    if (begin < in.end && end > in.begin) pieces.push_back({there(begin), there(end)});
+  }
+  set(out, false);
+  for (const Bytes piece : pieces) {
+    check_gradient(kernel, piece);
+    set(piece, true);
+  }
+}
+
+void PlacementCheck::check_gradient(const Kernel& kernel, Bytes output) {
+  auto found = equal_gradients_.lower_bound(output.end);
   if (found == equal_gradients_.begin()) return;
   --found;
-  if (found->second.end <= bytes.begin) return;
+  if (found->second.end <= output.begin) return;
   const Parameter* parameter = found->second.parameter;
   problems_.push_back(
       {parameter,
@@ -86,12 +118,17 @@ void PlacementCheck::check_gradient(const Kernel& kernel, const TensorArg& outpu
 void PlacementCheck::launched(const Kernel& kernel, const void* args) {
   if (mesh_ == nullptr) return;
   const auto* tensors = static_cast<const TensorArg*>(args);
+  if (kernel.operation == CopyArgs::kName && is_floating(tensors[0].dtype) &&
+      is_floating(tensors[1].dtype) && is_dense(tensors[0]) && is_dense(tensors[1])) {
+    copied(kernel, tensors[0], tensors[1]);
+    return;
+  }
   const int inputs = kernel.tensors - kernel.outputs;
   const bool any =
       std::any_of(tensors, tensors + inputs, [&](const TensorArg& t) { return differs(t); });
   for (int i = inputs; i < kernel.tensors; ++i) {
     if (!tensors[i]) continue;
-    if (any) check_gradient(kernel, tensors[i]);
+    if (any) check_gradient(kernel, bytes_of(tensors[i]));
     set(tensors[i], any);
   }
 }

@@ -37,7 +37,9 @@ class PlacementCheck {
   static Bytes bytes_of(const TensorArg& tensor);
   bool differs(const TensorArg& tensor) const;
   void set(const TensorArg& tensor, bool differs);
-  void check_gradient(const Kernel& kernel, const TensorArg& output);
+  void set(Bytes bytes, bool differs);
+  void copied(const Kernel& kernel, const TensorArg& from, const TensorArg& to);
+  void check_gradient(const Kernel& kernel, Bytes output);
 
   const Mesh* mesh_ = nullptr;                 // nullptr: nothing to follow
   std::map<const char*, const char*> differ_;  // ranges that differ, disjoint: begin to end

@@ -167,10 +167,10 @@ int run_plugin_check_child(const std::filesystem::path& file) {
         d.name, d.version, d.summary, library.path, d.abi_stamp, library.hash};
     stage("the registration");
     Collector collected;
-    call_plugin(origin, "the registration", [&] { d.register_all(collected); });
+    call_plugin(origin, "the registration", "", [&] { d.register_all(collected); });
     stage("checking its components");
     for (const ComponentInfo& info : collected.components) {
-      call_plugin(origin, info.kind + "/" + info.type, [&] { check_fields(info.fields); });
+      call_plugin(origin, info.kind + "/" + info.type, "", [&] { check_fields(info.fields); });
     }
     require(!collected.components.empty() || !collected.kernels.empty(),
             "{}: registers nothing",

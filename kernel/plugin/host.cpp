@@ -82,7 +82,7 @@ void PluginHost::load(const fs::path& file) {
     const Library library = load_library(file);
     const PluginDescriptor& d = *library.descriptor;
     *origin = {d.name, d.version, d.summary, library.path, d.abi_stamp, library.hash};
-    call_plugin(*origin, "the registration", [&] { d.register_all(collected); });
+    call_plugin(*origin, "the registration", "", [&] { d.register_all(collected); });
   } catch (const Error& error) {
     failures_.emplace_back(error.what());
     return;
@@ -171,14 +171,14 @@ std::shared_ptr<void> PluginHost::make(std::string_view kind,
     throw ConfigError(text);
   }
   const std::string name = fmt::format("{}/{}", kind, type);
-  std::shared_ptr<void> made = call_plugin(*found->origin, name, [&] {
+  const std::string at = node.origin("type");
+  std::string place =
+      fmt::format("{}: [{}]", at == "default" ? "by " + at : "at " + at, node.path());
+  std::shared_ptr<void> made = call_plugin(*found->origin, name, place, [&] {
     const Doing doing("the constructor of", name);
     return found->info.make(node, given, arguments);
   });
   require(made != nullptr, "{} ({}) made nothing", name, found->origin->text());
-  const std::string at = node.origin("type");
-  std::string place =
-      fmt::format("{}: [{}]", at == "default" ? "by " + at : "at " + at, node.path());
   return named(kind, type, std::move(place), std::move(made), *found->origin);
 }
 

@@ -1,5 +1,6 @@
 #include "kernel/plugin/named.hpp"
 
+#include <cmath>
 #include <utility>
 
 #include "tessera/comm.hpp"
@@ -140,7 +141,14 @@ struct NamedSchedule final : Named<PipelineSchedule> {
 struct NamedLr final : Named<LrSchedule> {
   using Named::Named;
   double rate(i64 step) const override {
-    return call("rate", [&](auto& c) { return c.rate(step); });
+    return call("rate", [&](auto& c) {
+      const double rate = c.rate(step);
+      require(std::isfinite(rate) && rate >= 0,
+              "the rate of update {} is {}; it has to be finite and not negative",
+              step,
+              rate);
+      return rate;
+    });
   }
 };
 

@@ -33,11 +33,14 @@ struct NamesItsComponent {};
 
 /// Every call into a plugin's factories and registration goes through here.
 template <class F>
-decltype(auto) call_plugin(const PluginOrigin& origin, std::string_view doing, F&& f) {
+decltype(auto) call_plugin(const PluginOrigin& origin,
+                           std::string_view doing,
+                           std::string_view place,
+                           F&& f) {
   try {
     return std::forward<F>(f)();
   } catch (...) {
-    rethrow_from_plugin(origin, doing);
+    rethrow_from_plugin(origin, doing, place);
   }
 }
 

@@ -30,6 +30,9 @@ function(tessera_add_plugin name)
   add_library(${target} MODULE ${arg_SOURCES})
   target_link_libraries(${target} PRIVATE Tessera::tessera ${arg_LIBRARIES})
   target_compile_options(${target} PRIVATE -Wall -Wextra)
+  if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+    target_compile_options(${target} PRIVATE -O2)  # CMake would not optimize at all
+  endif()
   target_link_options(${target} PRIVATE
     "LINKER:-z,defs" "LINKER:--version-script=${TESSERA_PLUGIN_EXPORTS}")
   set_target_properties(${target} PROPERTIES

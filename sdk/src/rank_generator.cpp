@@ -6,6 +6,7 @@
 #include "tessera/bounds.hpp"
 #include "tessera/error.hpp"
 #include "tessera/mesh.hpp"
+#include "tessera/written.hpp"
 
 namespace tessera {
 namespace {
@@ -48,9 +49,11 @@ std::vector<OrderName> parse_order(const std::string& order, std::size_t& named)
     const auto* known = std::find_if(
         kOrderNames.begin(), kOrderNames.end(), [&](const OrderName& e) { return e.name == name; });
     if (known == kOrderNames.end()) {
-      fail_config("order \"{}\": unknown axis \"{}\"; known are tp, cp, ep, dp, pp", order, name);
+      fail_config("order {}: unknown axis {}; known are tp, cp, ep, dp, pp",
+                  written_word(order),
+                  written_word(name));
     }
-    if (listed(name)) fail_config("order \"{}\" names {} twice", order, name);
+    if (listed(name)) fail_config("order {} names {} twice", written_word(order), name);
     entries.push_back(*known);
   }
   named = entries.size();

@@ -28,9 +28,11 @@ std::optional<std::string> nearest(std::string_view word,
   int least = 3;
   for (const std::string& candidate : candidates) {
     const int distance = edit_distance(word, candidate);
-    // Two edits turn any word of two letters into any other.
+    // Two edits turn any word of two letters into any other, and "rope" into "type": a short word
+    // keeps its first letter.
     const auto letters = static_cast<int>(std::max(word.size(), candidate.size()));
-    if (distance < least && 2 * distance <= letters) {
+    const bool other = letters <= 4 && distance == 2 && word.front() != candidate.front();
+    if (distance < least && 2 * distance <= letters && !other) {
       least = distance;
       best = candidate;
     }

@@ -174,6 +174,23 @@ TEST_P(BadSteps, ACheckpointWithWhichNoBatchIsGoodIsGivenUp) {
   EXPECT_EQ(skipped(run_.metrics("run")), 3) << "what broke them, and both batches";
 }
 
+// An update that leaves no parameter finite: neither its copy is saved nor the run ended for that.
+TEST_P(BadSteps, AnAsynchronousSaveOfBrokenParametersGoesBackToo) {
+  const auto sets = [](int steps, const std::string& rate) {
+    std::vector<std::string> sets = until(steps, rate, "rewind");
+    sets.insert(sets.end(), {"optimizer.rule.type=sgd", "checkpoint.asynchronous=true"});
+    return sets;
+  };
+  ASSERT_EQ(run_.train(sets(4, "1e-3")).exit_code, 0);
+  const ProcessResult result = run_.train(sets(12, "1e39"));
+  EXPECT_EQ(result.exit_code, 1) << result.err;
+  EXPECT_THAT(result.err, HasSubstr(": going back to " + run_.at("run/checkpoints/step-4")));
+  EXPECT_THAT(result.last_error(),
+              AllOf(HasSubstr("more than check.bad_steps = 3 in a row"),
+                    HasSubstr("the newest checkpoint, of before, is ")));
+  EXPECT_THAT(run_.checkpoints("run"), AllOf(Contains("step-4"), Not(Contains("step-5"))));
+}
+
 // Parameters that no step has tried push no older ones out.
 TEST_P(BadSteps, NothingIsSavedBetweenBadStepsThatAreLeftOut) {
   ASSERT_EQ(run_.train(until(4, "1e-3", "skip")).exit_code, 0);
@@ -188,23 +205,23 @@ TEST_P(BadSteps, NothingIsSavedBetweenBadStepsThatAreLeftOut) {
   EXPECT_THAT(run_.checkpoints("run"), Contains("step-6"));
 }
 
-// A loss that stays where it is says nothing when each update is left out. After some steps the last
-// norm of one rank gives infinite gradients, whatever the batch.
+// A loss that stays where it is says nothing when each update is left out. After some steps the
+// last norm of one rank gives infinite gradients, whatever the batch.
 TEST_P(BadSteps, GradientsThatAreNotFiniteEndTheRun) {
   const bool pipeline = std::string_view(GetParam()) == "parallel.pipeline=2";
   for (const std::string on_bad_step : {"stop", "skip", "rewind"}) {
-    const ProcessResult result = run_.train(
-        TinyRun::steps(40,
-                       on_bad_step,
-                       {GetParam(),
-                        "plugins.path=[\"" TESSERA_BUILD_DIR "/plugins\", \"" TESSERA_BUILD_DIR
-                        "/tests/plugins/broken\"]",
-                        "model.head.norm.type=test_broken_norm",
-                        "model.head.norm.how=infinite",
-                        "model.head.norm.backward=true",
-                        std::string("model.head.norm.rank=") + (pipeline ? "1" : "0"),
-                        "checkpoint.every_steps=1",
-                        "check.on_bad_step=" + on_bad_step}));
+    const ProcessResult result =
+        run_.train(TinyRun::steps(40,
+                                  on_bad_step,
+                                  {GetParam(),
+                                   "plugins.path=[\"" TESSERA_BUILD_DIR
+                                   "/plugins\", \"" TESSERA_BUILD_DIR "/tests/plugins/broken\"]",
+                                   "model.head.norm.type=test_broken_norm",
+                                   "model.head.norm.how=infinite",
+                                   "model.head.norm.backward=true",
+                                   std::string("model.head.norm.rank=") + (pipeline ? "1" : "0"),
+                                   "checkpoint.every_steps=1",
+                                   "check.on_bad_step=" + on_bad_step}));
     EXPECT_EQ(result.exit_code, 1) << result.err;
     EXPECT_THAT(result.last_error(), HasSubstr("the gradients of step "));
     EXPECT_THAT(result.last_error(), HasSubstr(" are not finite"));
@@ -225,6 +242,15 @@ TEST(BadStepsConfiguration, WhatCannotWorkIsRefused) {
       run.train(TinyRun::steps(5, "run", {"check.on_bad_step=rewind", "checkpoint.every_steps=0"}));
   EXPECT_EQ(nothing.exit_code, 2);
   EXPECT_THAT(nothing.err, HasSubstr("has no checkpoint to go back to: set checkpoint.every_step"));
+  const auto unsaved = [&](const std::string& every_steps) {
+    return run.train(TinyRun::steps(5,
+                                    "run",
+                                    {"check.on_bad_step=rewind",
+                                     "checkpoint.save=false",
+                                     "checkpoint.every_steps=" + every_steps}));
+  };
+  EXPECT_THAT(unsaved("2").err, HasSubstr("to go back to: set checkpoint.save = true, or choose"));
+  EXPECT_THAT(unsaved("0").err, HasSubstr("checkpoint.every_steps and checkpoint.save = true, or"));
   const ProcessResult rise = run.train(TinyRun::steps(5, "run", {"check.loss_rise=0.5"}));
   EXPECT_EQ(rise.exit_code, 2);
   EXPECT_THAT(rise.err, HasSubstr("loss_rise = 0.5: every loss that does not fall would be bad"));

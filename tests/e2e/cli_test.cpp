@@ -238,7 +238,12 @@ TEST(CliPlugins, ShowKnowsSimilarNames) {
                                "\"communicator/threads\"?\n"),
                     HasSubstr("known communicators: ")));
   EXPECT_THAT(error_of(run_tessera({"plugins", "show", "nonsense"}), 2),
-              HasSubstr("known kinds: communicator"));
+              AllOf(HasSubstr("known kinds: communicator"), Not(HasSubstr("did you mean"))));
+  for (const std::string name : {"threads", "thread"}) {  // without its kind
+    EXPECT_THAT(error_of(run_tessera({"plugins", "show", name}), 2),
+                StartsWith("there is no component \"" + name +
+                           "\"; did you mean \"communicator/threads\"?\n"));
+  }
 }
 
 TEST(CliPlugins, CheckTellsASoundPluginFromABadOne) {
@@ -424,8 +429,29 @@ type = "byte"
 
 TEST_F(CliConfig, DiffTakesTwoFiles) {
   const std::string file = folder_.write("run.toml", "[run]\nsteps = 3\n");
-  EXPECT_EQ(error_of(config({"diff", file}), 2),
-            "config diff compares two files, and was given 1\n");
+  EXPECT_THAT(error_of(config({"diff", file}), 2),
+              AllOf(HasSubstr("B is required"), HasSubstr("see tessera config diff --help")));
+  EXPECT_THAT(error_of(config({"diff", file, file, "third.toml"}), 2), HasSubstr("third.toml"));
+  EXPECT_THAT(
+      output_of(config({"diff", "--help"})),
+      AllOf(HasSubstr("A TEXT REQUIRED"), HasSubstr("not merged"), Not(HasSubstr("FILES"))));
+}
+
+// A key that is missing has no place that would say in which file.
+TEST_F(CliConfig, DiffSaysWhichFileIsWrong) {
+  folder_.write("text.txt", "text");
+  const std::string sound = folder_.write("sound.toml",
+                                          "[run]\nsteps = 3\n[batch]\nglobal = 2\nmicro = 1\n"
+                                          "sequence_length = 2\n[model]\nlayers = 1\nhidden = 8\n"
+                                          "heads = 2\n[lr]\npeak = 1e-3\n"
+                                          "[data]\npath = \"text.txt\"\n");
+  const std::string wrong = folder_.write("wrong.toml", "[run]\nname = \"x\"\n");
+  for (const auto& [a, b] : {std::pair{sound, wrong}, std::pair{wrong, sound}}) {
+    EXPECT_THAT(error_of(config({"diff", a, b}), 2),
+                AllOf(StartsWith(wrong + " cannot be compared:\n"),
+                      HasSubstr("[run] \"steps\" is missing"),
+                      Not(HasSubstr("sound.toml"))));
+  }
 }
 
 }  // namespace cli_test

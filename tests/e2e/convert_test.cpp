@@ -146,6 +146,86 @@ TEST_F(Convert, BackInSeveralFilesWithTheirIndex) {
   EXPECT_EQ(run_tessera({"checkpoint", "diff", run_.at("ours"), run_.at("again")}).exit_code, 0);
 }
 
+TEST_F(Convert, WithoutItsTypeAModelNeedsTheNameOfAConverter) {
+  auto config = nlohmann::json::parse(read("theirs/config.json"));
+  ASSERT_EQ(config.erase("model_type"), 1U);
+  run_.folder.write("theirs/config.json", config.dump());
+  const ProcessResult untold = convert("theirs", "untold");
+  EXPECT_EQ(untold.exit_code, 2);
+  EXPECT_THAT(untold.err,
+              HasSubstr("theirs/config.json: the key \"model_type\" is missing, which says what "
+                        "converter to take: name one with --converter; there are "));
+  const ProcessResult named = convert("theirs", "named", {"--converter", "gpt2"});
+  EXPECT_EQ(named.exit_code, 0) << named.err;
+  config["model_type"] = "bird";
+  run_.folder.write("theirs/config.json", config.dump());
+  const ProcessResult unknown = convert("theirs", "unknown");
+  EXPECT_EQ(unknown.exit_code, 2);
+  EXPECT_THAT(unknown.err, HasSubstr("there is no converter for model_type \"bird\"; there are "));
+}
+
+// One step with these settings, as a model of the other form in "theirs".
+ProcessResult to_theirs(const TinyRun& run, const std::vector<std::string>& sets) {
+  const ProcessResult trained = run.train(TinyRun::steps(1, "run", sets));
+  EXPECT_EQ(trained.exit_code, 0) << trained.err;
+  return run_tessera({"convert", "--from", run.at("run"), "--to", run.at("theirs")});
+}
+
+TEST(ConvertBack, BlocksOfSeveralKindsAreRefused) {
+  for (const auto& [key, value] : std::vector<std::pair<std::string, std::string>>{
+           {"model.blocks.b.norm.eps", "0.1"},
+           {"model.blocks.b.attention.causal", "false"},
+           {"model.blocks.b.attention.heads", "2"},
+           {"model.blocks.b.mlp.ffn", "48"}}) {
+    const TinyRun run;
+    const ProcessResult back =
+        to_theirs(run, {"model.pattern=\"a b\"", "model.blocks.a={}", key + "=" + value});
+    EXPECT_EQ(back.exit_code, 2) << key;
+    EXPECT_THAT(back.err,
+                HasSubstr(key + " = " + value +
+                          " differs from [model.block]: GPT-2 has blocks of one kind"));
+    EXPECT_FALSE(fs::exists(run.at("theirs")));
+  }
+}
+
+TEST(ConvertBack, KindsThatAreAlikeAreOne) {
+  const TinyRun run;
+  const ProcessResult back = to_theirs(run,
+                                       {"model.pattern=\"a b\"",
+                                        "model.blocks.a={}",
+                                        "model.blocks.b.mlp.ffn=48",
+                                        "model.block.mlp.ffn=48"});
+  EXPECT_EQ(back.exit_code, 0) << back.err;
+  const ProcessResult ours =
+      run_tessera({"convert", "--from", run.at("theirs"), "--to", run.at("ours")});
+  EXPECT_EQ(ours.exit_code, 0) << ours.err;
+}
+
+// The embedding may have a larger table than model.positions says.
+TEST(ConvertBack, PositionsAreThoseOfTheTable) {
+  const TinyRun run;
+  const ProcessResult back = to_theirs(run, {"model.embedding.positions=64"});
+  ASSERT_EQ(back.exit_code, 0) << back.err;
+  const auto config = nlohmann::json::parse(run.folder.read("theirs/config.json"));
+  EXPECT_EQ(config["n_positions"], 64);
+  EXPECT_EQ(config["n_ctx"], 64);
+  const ProcessResult ours =
+      run_tessera({"convert", "--from", run.at("theirs"), "--to", run.at("ours")});
+  EXPECT_EQ(ours.exit_code, 0) << ours.err;
+}
+
+TEST_F(Convert, ValuesThatAreNotFiniteAreAnErrorWithoutARun) {
+  std::string model = read("theirs/model.safetensors");
+  model.replace(model.size() - 4, 4, "\xff\xff\xff\xff");  // NaN in the last tensor
+  run_.folder.write("theirs/model.safetensors", model);
+  const ProcessResult result = convert("theirs", "broken");
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.err,
+              HasSubstr("\" has values that are not finite, as after a divergence: training cannot "
+                        "go on from them"));
+  EXPECT_FALSE(fs::exists(run_.at("broken")));
+}
+
 TEST_F(Convert, HalfATokenizerIsAnErrorAndNoTokenizerAnOption) {
   fs::remove(run_.at("theirs/merges.txt"));
   const ProcessResult half = convert("theirs", "half");

@@ -286,5 +286,40 @@ TEST_F(Failures, AnExceptionOfALearningRateIsNamed) {
   EXPECT_THAT(result.err, HasSubstr(": [lr]"));
 }
 
+TEST_F(Failures, AnAddressThatIsNoneIsAnError) {
+  const ProcessResult result = run_.train(
+      TinyRun::steps(5, "run", {"parallel.data=2", "comm.type=gloo", "comm.bind=nohost.invalid"}));
+  EXPECT_NE(result.exit_code, 0);
+  EXPECT_THAT(result.err,
+              AllOf(HasSubstr("cannot listen on nohost.invalid: "), HasSubstr("set comm.bind or")));
+  EXPECT_THAT(result.err, Not(HasSubstr("SIGSEGV")));
+}
+
+TEST_F(Failures, ALearningRateThatIsNoneIsNamedBeforeTheRun) {
+  const ProcessResult result =
+      run_.train(TinyRun::steps(20,
+                                "run",
+                                {"plugins.path=[\"" TESSERA_BUILD_DIR
+                                 "/plugins\", \"" TESSERA_BUILD_DIR "/tests/plugins/broken\"]",
+                                 "lr.type=test_broken_lr",
+                                 "lr.how=negative"}));
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.err,
+              HasSubstr("the rate of update 1 is -0.001; it has to be finite and not negative\n"
+                        "  in lr/test_broken_lr (rate) of plugin test_broken 0.1.0 ("));
+}
+
+TEST_F(Failures, ParametersThatGetNoGradientAreNamed) {
+  const ProcessResult result = run_.train(broken("unrecorded", {"run.steps=3"}));
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.err,
+              AllOf(HasSubstr("no backward pass gives \"embedding.position\" a gradient, so it "
+                              "learns nothing: an operation is not recorded on the tape"),
+                    HasSubstr(" more a gradient, so they learn nothing")));
+  const ProcessResult right = run_.train(broken("no", {"run.steps=3", "run.out=right"}));
+  EXPECT_EQ(right.exit_code, 0) << right.err;
+  EXPECT_THAT(right.err, Not(HasSubstr("no backward pass")));
+}
+
 }  // namespace failures_test
 }  // namespace tessera::testing

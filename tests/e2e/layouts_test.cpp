@@ -113,6 +113,19 @@ TEST_F(Layouts, OverlaysAddUp) {
   expect_equal(numbers_of(out("both")), alone());
 }
 
+// Buckets of gradients that are sent in bf16 hold parameters that tensor ranks cut, and others.
+TEST_F(Layouts, SendGradientsInBf16BesideTensorParallelism) {
+  for (const std::string optimizer : {"replicated", "distributed"}) {
+    std::vector<std::string> command = small_training("tp2_dp2", out(optimizer));
+    command.insert(
+        command.end(),
+        {"--set", "parallel.gradient_dtype=bf16", "--set", "optimizer.type=" + optimizer});
+    const ProcessResult result = run_process(command);
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+  }
+  EXPECT_EQ(numbers_of(out("replicated")), numbers_of(out("distributed")));
+}
+
 TEST_F(Layouts, TrainTheSameUnderVariablesOfTorchrun) {
   std::vector<std::unique_ptr<Process>> ranks;
   for (const char* rank : {"0", "1"}) {
@@ -124,11 +137,15 @@ TEST_F(Layouts, TrainTheSameUnderVariablesOfTorchrun) {
                            {"MASTER_ADDR", "127.0.0.1"},
                            {"MASTER_PORT", "29511"},
                            {"TORCHELASTIC_RUN_ID", "layouts-" + std::to_string(getpid())}};
-    ranks.push_back(std::make_unique<Process>(small_training("tp2", out("torchrun")), options));
+    std::vector<std::string> command = small_training("tp2", out("torchrun"));
+    command.insert(command.end(), {"--set", "data.tokenizer=bytes"});  // an old name
+    ranks.push_back(std::make_unique<Process>(command, options));
   }
   for (const auto& rank : ranks) {
     const ProcessResult result = rank->wait();
     EXPECT_EQ(result.exit_code, 0) << result.err;
+    const bool told = result.err.find("data.tokenizer") != std::string::npos;
+    EXPECT_EQ(told, rank == ranks.front()) << "one rank tells of it: " << result.err;
   }
   expect_equal(numbers_of(out("torchrun")), alone());
 }

@@ -343,9 +343,9 @@ TEST_F(NothingLost, AnotherOptimizerStartsFromTheParameters) {
   for (const std::string other : {"optimizer.rule.type=lion", "optimizer.state_dtype=bf16"}) {
     const ProcessResult refused = run_.train(TinyRun::steps(5, "base", {other}));
     EXPECT_EQ(refused.exit_code, 2) << other;
-    EXPECT_THAT(
-        refused.err,
-        AllOf(HasSubstr("checkpoint " + step + " does not fit this run:"), HasSubstr(way_out)));
+    EXPECT_THAT(refused.err,
+                AllOf(HasSubstr("checkpoint " + step + " does not fit this configuration:"),
+                      HasSubstr(way_out)));
     EXPECT_EQ(
         run_.train(TinyRun::steps(5, "other", {other, "checkpoint.init_from=" + step})).exit_code,
         0);
@@ -354,7 +354,7 @@ TEST_F(NothingLost, AnotherOptimizerStartsFromTheParameters) {
   // Where parameters do not fit either, it is no way out.
   EXPECT_THAT(
       run_.train(TinyRun::steps(5, "base", {"optimizer.rule.type=lion", "model.layers=1"})).err,
-      AllOf(HasSubstr("does not fit this run:"), Not(HasSubstr("init_from"))));
+      AllOf(HasSubstr("does not fit this configuration:"), Not(HasSubstr("init_from"))));
 }
 
 TEST_F(NothingLost, ParametersOfAnotherShapeAreNamedOrSkipped) {
@@ -366,7 +366,7 @@ TEST_F(NothingLost, ParametersOfAnotherShapeAreNamedOrSkipped) {
   const ProcessResult wrong = tune("checkpoint.init_skip=[]");
   EXPECT_EQ(wrong.exit_code, 2);
   EXPECT_THAT(wrong.err,
-              AllOf(HasSubstr("[256, 24] in the checkpoint, fp32 [300, 24] in this run"),
+              AllOf(HasSubstr("[256, 24] in the checkpoint, fp32 [300, 24] in this configuration"),
                     HasSubstr("checkpoint.init_skip = [\"NAME\"]")));
   EXPECT_THAT(tune("checkpoint.init_skip=[\"haed.*\"]").err,
               HasSubstr("\"haed.*\" is the name of no parameter"));

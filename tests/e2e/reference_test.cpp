@@ -84,6 +84,9 @@ TEST(Reference, KeysOfASectionAndOfWhatIsInIt) {
   const ProcessResult unknown = run_tessera({"config", "keys", "lrr"});
   EXPECT_EQ(unknown.exit_code, 2);
   EXPECT_THAT(unknown.err, HasSubstr("there is no table [lrr]; did you mean [lr]?"));
+  EXPECT_THAT(keys({"optimizer.groups"}), HasSubstr("groups.NAME.match"));
+  EXPECT_THAT(keys({"model.blocks.dense"}), HasSubstr("\n[model.block.mlp] type = "));
+  EXPECT_THAT(keys({"observers.mine"}), HasSubstr("NAME.type"));
 }
 
 }  // namespace reference_test

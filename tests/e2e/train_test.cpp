@@ -311,7 +311,7 @@ TEST_F(Train, AModelThatDoesNotFitIsToldByItsKeysToo) {
     const ProcessResult other = run_.train(TinyRun::steps(4, "run", {"model.layers=3", ranks}));
     EXPECT_EQ(other.exit_code, 2);
     EXPECT_THAT(other.err,
-                AllOf(HasSubstr("does not fit this run:"),
+                AllOf(HasSubstr("does not fit this configuration:"),
                       HasSubstr("changed since then:\n"),
                       HasSubstr("model.layers: 2, now 3")));
   }
@@ -339,12 +339,16 @@ TEST_F(Train, CheckpointsAreListedAndVerified) {
   ASSERT_EQ(run_.train(TinyRun::steps(5, "run", {"checkpoint.every_steps=2"})).exit_code, 0);
   fs::create_directories(run_.at("run/checkpoints/step-7.tiny.tmp"));
   fs::remove(run_.at("run/checkpoints/step-2/index.json"));
+  run_.folder.write("run/checkpoints/step-12", "");
+  fs::create_symlink("nowhere", run_.at("run/checkpoints/step-13"));
   const ProcessResult list = run_tessera({"checkpoint", "list", run_.at("run")});
   EXPECT_EQ(list.exit_code, 0) << list.err;
   EXPECT_THAT(list.out,
               AllOf(HasSubstr("not finished"),
                     HasSubstr("complete, "),
-                    HasSubstr("incomplete: no index.json")));
+                    HasSubstr("incomplete: no index.json"),
+                    Not(HasSubstr(" 12  ")),
+                    Not(HasSubstr(" 13  "))));
   const ProcessResult one = run_tessera({"checkpoint", "list", run_.at("run/checkpoints/step-4")});
   EXPECT_THAT(one.out, AllOf(HasSubstr(" 4  "), HasSubstr("complete, "), Not(HasSubstr(" 5  "))));
   const ProcessResult good = run_tessera({"checkpoint", "verify", run_.at("run")});
@@ -362,6 +366,32 @@ TEST_F(Train, CheckpointsAreListedAndVerified) {
               HasSubstr("damaged: rank-00000.safetensors has 100 of "));
   EXPECT_EQ(run_tessera({"checkpoint", "verify", run_.at("nowhere")}).exit_code, 2);
   EXPECT_EQ(run_tessera({"checkpoint", "list", run_.at("nowhere")}).exit_code, 1);
+}
+
+TEST_F(Train, CommandsTellOfANewestWithoutItsIndex) {
+  ASSERT_EQ(run_.train(TinyRun::steps(5, "run", {"checkpoint.every_steps=2"})).exit_code, 0);
+  const std::string run = run_.at("run"), step = run + "/checkpoints/step-4";
+  fs::remove(run + "/checkpoints/step-5/index.json");
+  const std::string told = "step-5 is not complete, it has no index.json: it is passed over";
+  const ProcessResult verified = run_tessera({"checkpoint", "verify", run});
+  EXPECT_EQ(verified.exit_code, 1) << verified.err;
+  EXPECT_THAT(verified.err, HasSubstr(told));
+  EXPECT_THAT(verified.out, AllOf(HasSubstr("step-4: step 4, "), HasSubstr("step-2: step 2, ")));
+  EXPECT_EQ(run_tessera({"checkpoint", "verify", step}).exit_code, 0);
+  EXPECT_THAT(run_tessera({"checkpoint", "verify", "--help"}).out,
+              HasSubstr("ones lost its index.json"));
+  const std::vector<std::vector<std::string>> commands = {
+      {"checkpoint", "diff", run, step},
+      {"checkpoint", "diff", step, run},
+      {"checkpoint", "export", run, run_.at("exported")},
+      {"checkpoint", "reshard", run, run_.at("resharded")},
+      {"convert", "--from", run, "--to", run_.at("converted")}};
+  for (const std::vector<std::string>& command : commands) {
+    const ProcessResult result = run_tessera(command);
+    EXPECT_EQ(result.exit_code, 0) << command[1] << "\n" << result.err;
+    EXPECT_THAT(result.err, HasSubstr(told)) << command[1];
+    EXPECT_THAT(result.out, HasSubstr("step-4")) << command[1];
+  }
 }
 
 TEST_F(Train, CheckpointsAreReshardedComparedAndExported) {
@@ -404,9 +434,21 @@ TEST_F(Train, CheckpointsAreReshardedComparedAndExported) {
   EXPECT_EQ(exported.exit_code, 0) << exported.err;
   EXPECT_THAT(exported.out, HasSubstr(" parameters of " + step));
   EXPECT_EQ(run_tessera({"checkpoint", "export", step, run_.at("m.safetensors")}).exit_code, 2);
-  EXPECT_EQ(run_tessera({"checkpoint", "reshard", step, run_.at("x"), "--set", "model.hidden=12"})
-                .exit_code,
-            2);
+  const ProcessResult misfit =
+      run_tessera({"checkpoint", "reshard", step, run_.at("x"), "--set", "model.hidden=12"});
+  EXPECT_EQ(misfit.exit_code, 2);
+  EXPECT_THAT(misfit.err,
+              AllOf(HasSubstr("step-4 does not fit this configuration:"),
+                    HasSubstr("in the checkpoint, fp32 [12] in this configuration"),
+                    Not(HasSubstr("this run"))));
+  const ProcessResult rule = run_tessera(
+      {"checkpoint", "reshard", step, run_.at("x"), "--set", "optimizer.rule.type=muon"});
+  EXPECT_EQ(rule.exit_code, 2);
+  EXPECT_THAT(rule.err,
+              AllOf(HasSubstr("not in the checkpoint: "),
+                    HasSubstr("layers.0.mlp.up.weight/momentum"),
+                    HasSubstr("layers.0.mlp.up.weight/second_moment"),
+                    HasSubstr("checkpoint.init_from = ")));
   EXPECT_THAT(run_tessera({"checkpoint", "reshard", "--help"}).out,
               HasSubstr("No layout needs it"));
   fs::rename(run_.at("elsewhere.txt"), run_.at("text.txt"));

@@ -385,8 +385,8 @@ TEST(ResumeIn16Bits, ComputeMayChange) {
   EXPECT_EQ(logical_tensors(step_in(folder.at("run"), kStop)), stored);
 }
 
-// Shards that are whole parameters are stored as every replica would have stored them, and only
-// what is no matrix has a second moment.
+// Shards that are whole parameters are stored as every replica would have stored them, and what is
+// no matrix has the moments of AdamW.
 TEST(ResumeIn16Bits, WholeParametersGoToOtherLayouts) {
   const TestFolder folder;
   const Sets muon = with(kBf16, kMuon), dp2 = with(muon, {"parallel.data=2"});
@@ -394,8 +394,11 @@ TEST(ResumeIn16Bits, WholeParametersGoToOtherLayouts) {
   train_until_stop(with(dp2, {kDistributed}), folder.at("distributed"));
   const auto stored = logical_tensors(step_in(folder.at("distributed"), kStop));
   EXPECT_EQ(stored, logical_tensors(step_in(folder.at("replicated"), kStop)));
-  EXPECT_TRUE(stored.contains("layers.0.mlp.up.weight/first_moment"));
+  EXPECT_TRUE(stored.contains("layers.0.mlp.up.weight/momentum"));
+  EXPECT_FALSE(stored.contains("layers.0.mlp.up.weight/first_moment"));
   EXPECT_FALSE(stored.contains("layers.0.mlp.up.weight/second_moment"));
+  EXPECT_FALSE(stored.contains("layers.0.mlp.up.bias/momentum"));
+  EXPECT_TRUE(stored.contains("layers.0.mlp.up.bias/first_moment"));
   EXPECT_TRUE(stored.contains("layers.0.mlp.up.bias/second_moment"));
   continue_run(dp2, folder.at("replicated"));
   continue_run(with(muon, {"parallel.tensor=2"}), folder.at("distributed"));
@@ -404,6 +407,21 @@ TEST(ResumeIn16Bits, WholeParametersGoToOtherLayouts) {
                        5e-3,
                        "loss"),
             "");
+}
+
+// Under muon the stage of the embedding has no momentum, and a stage without layers has no state.
+TEST(Checkpoint, StagesWhoseStateDiffersGoOn) {
+  const Sets stages = {
+      "parallel.pipeline=4", "schedule.type=\"1f1b\"", "placement.layout=\"E|t*2||L\""};
+  for (const Sets& layout : {stages, with(stages, kMuon)}) {
+    const TestFolder folder;
+    continue_run(layout, folder.at("whole"));
+    train_until_stop(layout, folder.at("parts"));
+    continue_run(layout, folder.at("parts"));
+    EXPECT_EQ(metrics_lines(folder.at("parts")), metrics_lines(folder.at("whole")));
+    EXPECT_EQ(logical_tensors(step_in(folder.at("parts"), kSteps)),
+              logical_tensors(step_in(folder.at("whole"), kSteps)));
+  }
 }
 
 // --- another run ---
@@ -425,13 +443,39 @@ TEST(Checkpoint, AnotherRunIsRefused) {
                         "other samples"));
   EXPECT_THAT(error({"run.steps=2"}), HasSubstr("is beyond the end of this run: run.steps = 2"));
   EXPECT_THAT(error({"model.hidden=32"}),
-              AllOf(HasSubstr("does not fit this run:"), HasSubstr("[256, 16] in the checkpoint")));
+              AllOf(HasSubstr("does not fit this configuration:"),
+                    HasSubstr("[256, 16] in the checkpoint")));
   EXPECT_THAT(error({"optimizer.rule.type=\"sgd\""}),
-              AllOf(HasSubstr("not in this run: "), HasSubstr("/first_moment")));
+              AllOf(HasSubstr("not in this configuration: "), HasSubstr("/first_moment")));
   EXPECT_THAT(error({"precision.main=\"fp64\"", "precision.compute=\"fp64\""}),
-              HasSubstr("fp32 [16] in the checkpoint, fp64 [16] in this run"));
+              HasSubstr("fp32 [16] in the checkpoint, fp64 [16] in this configuration"));
   EXPECT_EQ(metrics_lines(out).size(), static_cast<std::size_t>(kStop))
       << "and nothing was touched";
+}
+
+// No moment of AdamW becomes the momentum of a matrix, and none is dropped; every stage says so.
+TEST(Checkpoint, AnotherRulesStateIsRefused) {
+  const Sets pipeline = {"parallel.pipeline=2", "schedule.type=\"1f1b\""};
+  const std::string up = "layers.1.mlp.up.weight";
+  for (const Sets& layout : {Sets{"parallel.data=2"}, pipeline}) {
+    const TestFolder folder;
+    train_until_stop(layout, folder.at("adamw"));
+    EXPECT_THAT(error_of([&] { continue_run(layout, folder.at("adamw"), kMuon); }),
+                AllOf(HasSubstr("2: "),
+                      HasSubstr("not in the checkpoint: "),
+                      HasSubstr(up + "/momentum"),
+                      HasSubstr("not in this configuration: "),
+                      HasSubstr(up + "/first_moment"),
+                      HasSubstr(up + "/second_moment"),
+                      HasSubstr("checkpoint.init_from = ")));
+    train_until_stop(layout, folder.at("muon"), kMuon);
+    EXPECT_THAT(error_of([&] { continue_run(layout, folder.at("muon")); }),
+                AllOf(HasSubstr("2: "),
+                      HasSubstr(up + "/second_moment"),
+                      HasSubstr("not in this configuration: "),
+                      HasSubstr(up + "/momentum"),
+                      HasSubstr("checkpoint.init_from = ")));
+  }
 }
 
 }  // namespace checkpoint_test

@@ -48,6 +48,20 @@ class RowDropout final : public Layer {
   u64 key_;
 };
 
+// Forgets to leave what it computed.
+class LeavesNothing final : public Layer {
+ public:
+  using Config = NoConfig;
+  LeavesNothing(const Config&, BuildContext& build) : hidden_(build.slot("hidden")) {}
+  std::vector<Phase> phases() override {
+    return {
+        {.scope = "mlp", .run = [this](Context&, Bundle& bundle) { bundle[hidden_] = Tensor(); }}};
+  }
+
+ private:
+  Slot hidden_;
+};
+
 const LocalWorld& world() {
   static const std::unique_ptr<LocalWorld> kWorld = [] {
     auto made = std::make_unique<LocalWorld>(
@@ -55,6 +69,7 @@ const LocalWorld& world() {
     made->add(&register_mutants);
     made->add(+[](Registrar& r) {
       r.add<Layer, RowDropout>("row_dropout", "dropout by rows");
+      r.add<Layer, LeavesNothing>("leaves_nothing", "nothing");
       r.add<Module, WithoutEnter>("without_enter", "a column linear");
       r.add<Module, WholeBias>("whole_bias", "a row linear");
     });
@@ -92,6 +107,15 @@ TEST(LayerCheck, SumsWhatRanksAddToALoss) {
   const Given experts = {
       {"layer.experts", 4}, {"layer.ffn", 8}, {"layer.sequence_loss", 0.5}, {"layer.z_loss", 0.5}};
   for (const i64 tensor : {2, 4}) EXPECT_EQ(check("moe", experts, tensor), "") << tensor;
+}
+
+TEST(LayerCheck, WantsAResultOrALoss) {
+  try {
+    check("leaves_nothing");
+    FAIL() << "nothing is enough";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("the layer leaves neither \"hidden\" nor a loss"));
+  }
 }
 
 struct Mistake {

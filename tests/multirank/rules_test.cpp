@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include <cmath>
+#include <map>
 #include <set>
 #include <string>
 #include <utility>
@@ -11,6 +12,9 @@
 
 namespace tessera::testing {
 namespace rules_test {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 constexpr double kRate = 1e-3;
 
@@ -74,22 +78,35 @@ TEST(Muon, UpdatesEverythingElseAsAdamW) {
   EXPECT_NE(muon.at("layers.0.mlp.up.weight"), adamw.at("layers.0.mlp.up.weight"));
 }
 
-TEST(Muon, KeepsASecondMomentOfNoMatrix) {
+// Two states of one name would be taken for each other when a run goes on under another rule.
+TEST(Muon, KeepsAMomentumOfMatricesAndMomentsOfTheRest) {
   TrainOptions options;
   options.at_end = [](RankRun& run) {
-    std::set<std::string> second;
-    std::size_t first = 0;
+    std::map<std::string, std::set<std::string>> states;
     for (const NamedState& state : run.step().optimizer().state()) {
-      if (state.name == "first_moment") ++first;
-      if (state.name == "second_moment") second.insert(state.parameter->name);
+      states[state.parameter->name].insert(state.name);
     }
-    EXPECT_EQ(first, run.parts().parameter_list().size());
-    EXPECT_TRUE(second.contains("embedding.weight"));
-    EXPECT_TRUE(second.contains("layers.0.mlp.up.bias"));
-    EXPECT_FALSE(second.contains("layers.0.mlp.up.weight"));
-    EXPECT_FALSE(second.contains("layers.1.attention.qkv.weight"));
+    EXPECT_EQ(states.size(), run.parts().parameter_list().size());
+    for (const char* matrix : {"layers.0.mlp.up.weight", "layers.1.attention.qkv.weight"}) {
+      EXPECT_THAT(states[matrix], ElementsAre("momentum")) << matrix;
+    }
+    for (const char* other : {"embedding.weight", "layers.0.mlp.up.bias", "head.norm.weight"}) {
+      EXPECT_THAT(states[other], ElementsAre("first_moment", "second_moment")) << other;
+    }
   };
   train(tiny_config(), {"optimizer.rule.type=\"muon\""}, options);
+}
+
+TEST(Muon, UpdatesExpertsAsAdamWAndSaysSo) {
+  const Sets experts = {
+      "model.block.mlp.type=\"moe\"", "model.block.mlp.experts=4", "model.block.mlp.ffn=8"};
+  const auto muon = moves(with(with_rule("muon"), experts));
+  const auto adamw = moves(with(with_rule("adamw"), experts));
+  for (const char* name : {"layers.0.mlp.experts.up", "layers.1.mlp.experts.down"}) {
+    EXPECT_EQ(muon.at(name), adamw.at(name)) << name;
+  }
+  EXPECT_THAT(plugins().find(UpdateRule::kKind, "muon")->doc,
+              HasSubstr("AdamW updates the weights of experts"));
 }
 
 // Of muon what tensor parallelism cuts is orthogonalised whole: the invariant table's bounds hold.

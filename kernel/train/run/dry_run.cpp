@@ -11,6 +11,7 @@
 #include "kernel/model/located_error.hpp"
 #include "kernel/model/look_ahead.hpp"
 #include "kernel/model/placement_check.hpp"
+#include "kernel/model/unreached.hpp"
 #include "kernel/schedule/lower.hpp"
 #include "kernel/schedule/verify.hpp"
 #include "kernel/train/execution/evaluation.hpp"
@@ -23,10 +24,17 @@ namespace tessera {
 
 namespace {
 
-// Adds to the error of an action which component it is and what it was doing.
+// Adds to the error of an action which component it is and what it was doing, and says which
+// launches are of a backward pass.
 class Locator final : public ActionObserver {
  public:
-  Locator(const PlacedModel& model, const RunSetup& setup) : model_(model), setup_(setup) {}
+  Locator(const PlacedModel& model, const RunSetup& setup, Unreached& unreached)
+      : model_(model), setup_(setup), unreached_(unreached) {}
+  void before(const Plan&, const PlanAction& action) override {
+    unreached_.backward(action.kind == PlanAction::B || action.kind == PlanAction::Bi ||
+                        action.kind == PlanAction::Bw);
+  }
+  void after(const Plan&, const PlanAction&) override { unreached_.backward(false); }
   void failed(const Plan& plan, const PlanAction& action) override {
     if (action.phase < 0) return;
     const PhaseInfo& info = plan.phases[static_cast<std::size_t>(action.phase)];
@@ -44,6 +52,7 @@ class Locator final : public ActionObserver {
  private:
   const PlacedModel& model_;
   const RunSetup& setup_;
+  Unreached& unreached_;
 };
 
 // The checkpoints that are asked for by name, and those that are in the way.
@@ -119,11 +128,13 @@ Tried try_rank(const RunSetup& setup,
                Surveys& surveys,
                LaunchOrder& launches,
                WrongPlacements& wrong,
-               LookAhead& ahead) {
+               LookAhead& ahead,
+               Unreached& unreached) {
   PlacementCheck placement;
   DryEvents events;
   events.launched = [&](const Kernel& kernel, const void* args) {
     placement.launched(kernel, args);
+    unreached.launched(kernel, args);
   };
   events.collectives.started = [&](u64, const GroupSpec& group, const Collective& collective) {
     placement.started(group, collective);
@@ -131,7 +142,7 @@ Tried try_rank(const RunSetup& setup,
   };
   const Rank rank = dry_rank(setup.layout, number, stands_for, std::move(events));
   PlacedModel model(rank, setup, {.locate_errors = true, .surveys = &surveys});
-  Locator locator(model, setup);
+  Locator locator(model, setup, unreached);
   TrainStep step(rank,
                  model,
                  setup,
@@ -140,7 +151,9 @@ Tried try_rank(const RunSetup& setup,
   tried.use.add(setup, model, step.plan());
   if (setup.graphs->whole_step()) setup.graphs->check(tried.use.blocks);  // before the capture
   placement.begin(*rank.mesh, model.parts().parameter_list());
+  unreached.begin(model.parts().parameter_list());
   step.run();
+  unreached.end(model.parts());
   wrong.add(model.parts(), placement);
   ahead.add(model.chunks());
   step.losses();
@@ -219,11 +232,13 @@ void dry_run(const RunSetup& setup, int threads, ProblemList& problems) {
   LaunchOrder launches;
   WrongPlacements wrong;
   LookAhead ahead;
+  Unreached unreached;
   std::vector<Plan> plans;  // of one context coordinate, by pipeline rank
   ModelUse use;
   for (const RankClass& of : rank_classes(RankGenerator(setup.layout))) {
     const auto tried = problems.run([&] {
-      return try_rank(setup, of.first, device, microbatches, surveys, launches, wrong, ahead);
+      return try_rank(
+          setup, of.first, device, microbatches, surveys, launches, wrong, ahead, unreached);
     });
     if (!tried) continue;
     use.add(tried->use);
@@ -234,7 +249,9 @@ void dry_run(const RunSetup& setup, int threads, ProblemList& problems) {
   check_use(setup, use, problems);
   check([&] { verify(plans); });
   check([&] { launches.check(); });
-  if (problems.empty()) ahead.warn();
+  if (!problems.empty()) return;
+  ahead.warn();
+  unreached.warn();
 }
 
 RunSetup checked_setup(const Resolved& config, const PluginHost& plugins, i64 world, int threads) {

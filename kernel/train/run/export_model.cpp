@@ -2,17 +2,21 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <vector>
 
 #include "kernel/checkpoint/commit.hpp"
 #include "kernel/checkpoint/disk.hpp"
 #include "kernel/checkpoint/folders.hpp"
 #include "kernel/checkpoint/foreign_model.hpp"
+#include "kernel/checkpoint/slices.hpp"
 #include "kernel/checkpoint/stored_reader.hpp"
+#include "kernel/comm/build_mesh.hpp"
 #include "kernel/config/dump.hpp"
 #include "kernel/train/run/convert.hpp"
 #include "kernel/train/run/converters.hpp"
-#include "kernel/train/run/training_state.hpp"
+#include "kernel/train/setup/run_setup.hpp"
+#include "kernel/train/setup/survey.hpp"
 #include "tessera/error.hpp"
 
 namespace tessera {
@@ -45,6 +49,69 @@ fs::path tokenizer_of(const Resolved& resolved, const Converter& converter) {
     if (found == ours.end() || found->second != value) return {};
   }
   return *folder;
+}
+
+using TensorShapes = std::map<std::string, std::vector<i64>>;  // by our names
+
+// Of the model that `theirs` describes: what a reader of the folder expects.
+TensorShapes described_by(const Settings& theirs,
+                          const NamedConverter& by,
+                          const PluginHost& plugins) {
+  const Settings ours = by.converter->to_ours(theirs);
+  std::vector<std::string> sets;
+  for (const auto& [key, value] : ours) sets.push_back(fmt::format("{}={}", key, value.text()));
+  const Resolved resolved = resolve(Config::parse("schema = 1", by.name, sets), plugins);
+  RunSetup setup;
+  setup.config = &resolved.run;
+  setup.maker = std::make_shared<HostMaker>(plugins, resolved.tree);
+  // No tokenizer is read, so the model's vocabulary stands for its tokenizer's.
+  const auto vocab = ours.find("model.vocab");
+  const i64* entries = vocab == ours.end() ? nullptr : std::get_if<i64>(&vocab->second.data);
+  const i64 length = resolved.run.batch.sequence_length;
+  ModelArguments arguments{entries == nullptr ? 0 : *entries, length};
+  const auto model = setup.maker->make(resolved.run.model, arguments);
+  setup.batch = {1, length};
+  Mesh mesh(RankGenerator(Layout()), 0);
+  build_mesh(mesh);
+  Survey survey(*model, build_settings_of(setup, mesh, nullptr));
+  TensorShapes shapes;
+  for (const Parameter* parameter : survey.parts().parameter_list()) {
+    shapes[parameter->name] = sizes_of(parameter->logical);
+  }
+  for (const auto& buffer : survey.parts().buffers()) {
+    if (buffer->saved) shapes[buffer->name] = sizes_of(buffer->logical);
+  }
+  return shapes;
+}
+
+std::string shape_in(const TensorShapes& shapes, const std::string& name) {
+  const auto found = shapes.find(name);
+  return found == shapes.end() ? "absent" : fmt::format("[{}]", fmt::join(found->second, ", "));
+}
+
+// A folder whose config.json does not describe its tensors loads nowhere, or as another model.
+void require_described(const Settings& theirs,
+                       const TensorShapes& stored,
+                       const NamedConverter& by,
+                       const PluginHost& plugins) {
+  TensorShapes described;
+  try {
+    described = described_by(theirs, by, plugins);
+  } catch (const ConfigError& error) {
+    fail_config("converter \"{}\" cannot read what it would write: {}", by.name, error.what());
+  }
+  TensorShapes all = stored;
+  all.insert(described.begin(), described.end());
+  std::vector<std::string> problems;
+  for (const auto& [name, shape] : all) {
+    const std::string here = shape_in(stored, name), there = shape_in(described, name);
+    if (here == there) continue;
+    problems.push_back(fmt::format("\"{}\" is {} and not {}", name, here, there));
+  }
+  if (problems.empty()) return;
+  fail_config("the config.json that converter \"{}\" would write describes another model: {}",
+              by.name,
+              name_list(problems));
 }
 
 }  // namespace
@@ -85,6 +152,7 @@ Conversion export_model(const ConversionArguments& arguments,
     if (name.find('/') == std::string::npos) left[name] = &tensor;
   }
   std::vector<const StoredTensor*> stored;
+  TensorShapes shapes;
   std::vector<SafetensorsEntry> entries;
   const std::vector<ConvertedTensor> tensors = chosen.tensors(theirs);
   for (const ConvertedTensor& tensor : tensors) {
@@ -93,6 +161,7 @@ Conversion export_model(const ConversionArguments& arguments,
       fail_config("{} has no parameter \"{}\"", from.string(), tensor.ours);
     }
     stored.push_back(found->second);
+    shapes[tensor.ours] = found->second->shape;
     entries.push_back({tensor.theirs, found->second->dtype, found->second->shape});
     if (tensor.transposed) std::ranges::reverse(entries.back().shape);
     left.erase(found);
@@ -103,6 +172,7 @@ Conversion export_model(const ConversionArguments& arguments,
                 left.begin()->first,
                 fitting[0].name);
   }
+  require_described(theirs, shapes, fitting[0], plugins);
   const fs::path tokenizer = arguments.with_tokenizer ? tokenizer_of(resolved, chosen) : fs::path();
   if (!tokenizer.empty()) {
     for (const std::string& file : chosen.tokenizer_files()) {

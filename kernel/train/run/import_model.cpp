@@ -121,6 +121,14 @@ Conversion import_model(const ConversionArguments& arguments, const PluginHost& 
   const auto found = std::ranges::find_if(known, [&](const NamedConverter& one) {
     return !arguments.converter.empty() || Value(one.converter->model_type()).text() == model_type;
   });
+  if (found == known.end() && model_type.empty()) {
+    fail_config(
+        "{}: the key \"{}\" is missing, which says what converter to take: name one with "
+        "--converter; there are {}",
+        (from / "config.json").string(),
+        kModelType,
+        names_of(known));
+  }
   if (found == known.end()) {
     fail_config("{}: there is no converter for model_type {}; there are {}",
                 (from / "config.json").string(),

@@ -15,8 +15,8 @@ std::optional<BadStep> LossWatch::judge(i64 step, double loss, FoundInf gradient
     return bad;
   }
   if (step > bad_) bad_ = 0;
-  if (skips() || !tried_) in_a_row_ = 0;
-  tried_ = true;
+  if (skips() || !tried_copy_) in_a_row_ = 0;
+  tried_ = tried_copy_ = true;
   count_ = std::min(count_ + 1, section_.loss_window);
   mean_ += (loss - mean_) / static_cast<double>(count_);
   return std::nullopt;

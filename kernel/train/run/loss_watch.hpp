@@ -42,15 +42,19 @@ class LossWatch {
   /// Has a step after the last bad one had a good loss? Until then the update before may be what
   /// broke the parameters, and nothing may be saved.
   bool proven() const { return bad_ == 0; }
-  /// A checkpoint was saved: no step has tried its parameters yet.
-  void saved() { tried_ = false; }
+  /// Parameters were copied for a checkpoint: no step has tried them yet.
+  void copied() { tried_copy_ = false; }
+  /// What was copied last is the newest checkpoint.
+  void saved() { tried_ = tried_copy_; }
+  /// What was copied last became no checkpoint.
+  void save_failed() { tried_copy_ = tried_; }
   /// Was a step good with the parameters of the newest checkpoint?
   bool tried() const { return tried_; }
   /// Is it the parameters of this checkpoint, the newest, that are bad, and not one batch? So it is
   /// when a second batch was bad with them, and none was good.
   bool doubts(i64 checkpoint) const { return !tried_ && passed_over(checkpoint + 1).has_value(); }
   /// The run goes back to the checkpoint before, whose parameters were tried.
-  void gave_up_newest() { tried_ = true; }
+  void gave_up_newest() { tried_ = tried_copy_ = true; }
   /// The loss that a step had when it was found bad; none: the step is trained on.
   std::optional<double> passed_over(i64 step) const;
 
@@ -64,8 +68,9 @@ class LossWatch {
   const CheckSection& section_;
   double mean_ = 0;  // of the losses of good steps, the last `loss_window` of them most
   i64 count_ = 0, in_a_row_ = 0;
-  i64 bad_ = 0;         // the last bad step, with no good one after it yet; 0: none
-  bool tried_ = false;  // the parameters of the newest checkpoint gave a good loss
+  i64 bad_ = 0;              // the last bad step, with no good one after it yet; 0: none
+  bool tried_ = false;       // the parameters of the newest checkpoint gave a good loss
+  bool tried_copy_ = false;  // those that were copied last did
   std::map<i64, double> passed_over_;
 };
 

@@ -5,6 +5,7 @@
 
 #include "kernel/train/run/unused_keys.hpp"
 #include "tessera/error.hpp"
+#include "tessera/written.hpp"
 
 namespace tessera {
 
@@ -27,9 +28,9 @@ void check_recompute(const RunSetup& setup, const std::vector<PhaseInfo>& blocks
   for (const PhaseInfo& info : blocks) known.insert(info.scope);
   for (const std::string& scope : recompute.scopes) {
     if (known.contains(scope)) continue;
-    fail_config("{}: [recompute] scopes has \"{}\"; the model's blocks have {}",
+    fail_config("{}: [recompute] scopes has {}; the model's blocks have {}",
                 where,
-                scope,
+                written_word(scope),
                 fmt::join(known, ", "));
   }
 }

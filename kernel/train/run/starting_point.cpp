@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 
 #include "kernel/checkpoint/folders.hpp"
 #include "kernel/checkpoint/stored_reader.hpp"
@@ -75,8 +76,16 @@ std::optional<Checkpoints::Loaded> load(const CheckpointSection& section,
   } catch (const TogetherError& error) {
     if (error.exit_code() != ConfigError("").exit_code() || !changes) throw;
     const fs::path from = section.resume == "auto" ? section.out : section.resume;
-    const CheckpointIndex index = read_index(find_checkpoints(from).front());
-    fail_config("{}\n  {}", error.what(), changed_since(index.info.config, changes));
+    for (const fs::path& folder : find_checkpoints(from)) {
+      std::optional<CheckpointIndex> index;
+      try {
+        index = read_index(folder);
+      } catch (const Error&) {  // a damaged one, which loading went past
+        continue;
+      }
+      fail_config("{}\n  {}", error.what(), changed_since(index->info.config, changes));
+    }
+    throw;
   }
 }
 

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cmath>
 #include <deque>
+#include <exception>
 #include <filesystem>
 #include <limits>
 #include <memory>
@@ -237,12 +238,13 @@ class Trainer {
     if (due(step, config_.check.replicas_every)) step_.check_replicas();
     if (step_.losses_full() || validate || save || final) {
       if (std::optional<BadStep> bad = report()) return bad;
+      if (failed_later_ != nullptr) std::rethrow_exception(failed_later_);
       if (final || step >= memory_told_at_) tell_memory();
     }
     put_off_ = save && !watch_.proven();
     if (put_off_ && final) tell_not_proven();
     if (put_off_ && !(final && watch_.skips())) save = false;
-    tell_saved(checkpoints_.saved_later(false));
+    look_at_save();
     if (validate || save) step_.gather_parameters();
     if (validate) {
       const double loss = evaluation_.validate(setup_.validation_samples);
@@ -293,14 +295,37 @@ class Trainer {
     tell_saved(checkpoints_.saved_later(true));
     checkpoints_.save_later(
         info(), state_.tensors(), [this, step = step_.steps()] { emit(Saving{step}); });
-    watch_.saved();
+    watch_.copied();
     waited_ = seconds_since(begin);
   }
 
   void tell_saved(const std::optional<Checkpoints::Saved>& saved) {
     if (!saved) return;
     newest_ = {saved->folder.string(), saved->step};
+    watch_.saved();
     emit(Saved{saved->step, newest_.folder, saved->seconds, waited_});
+  }
+
+  // A copy that is not finite fails to be saved, which ranks learn at different steps. With
+  // "rewind" the failure waits until losses are judged, which all ranks do at one step.
+  void look_at_save() {
+    try {
+      tell_saved(checkpoints_.saved_later(false));
+    } catch (const TogetherError&) {
+      if (!watch_.rewinds()) throw;
+      failed_later_ = std::current_exception();
+    }
+  }
+
+  // What is being saved is older than a bad step, and where it fails the newest checkpoint stays.
+  void end_save() {
+    try {
+      if (failed_later_ != nullptr) std::rethrow_exception(std::exchange(failed_later_, nullptr));
+      tell_saved(checkpoints_.saved_later(true));
+    } catch (const Error& error) {
+      watch_.save_failed();
+      if (root()) log_warning("{}", error.what());
+    }
   }
 
   // A failure that all ranks know of, a full disk, may pass: then the next step tries again, or,
@@ -324,6 +349,7 @@ class Trainer {
       return false;
     }
     failed_saves_ = 0;
+    watch_.copied();
     watch_.saved();
     const double seconds = seconds_since(begin);
     emit(Saved{step, newest_.folder, seconds, seconds});
@@ -339,11 +365,7 @@ class Trainer {
   // Losses are the same on all ranks, so all of them end here, together: who left at once would
   // take along what peers read last.
   void fail_bad(const BadStep& bad) {
-    try {  // what is being saved is older, and the newest that there will be
-      tell_saved(checkpoints_.saved_later(true));
-    } catch (const Error& error) {
-      if (root()) log_warning("{}", error.what());
-    }
+    end_save();
     std::string back = "no checkpoint was saved before";
     if (!newest_.folder.empty()) {
       back = fmt::format("the newest checkpoint, of before, is {}{}",
@@ -393,7 +415,7 @@ class Trainer {
 
   // on_bad_step = "rewind": what a resumed run does, within this one.
   void go_back(const BadStep& bad) {
-    tell_saved(checkpoints_.saved_later(true));
+    end_save();
     if (newest_.folder.empty()) fail_bad(bad);
     give_up_newest_if_bad();
     if (!watch_.once_more()) fail_bad(bad);
@@ -491,12 +513,13 @@ class Trainer {
   struct {
     std::string folder;
     i64 step = 0;
-  } newest_;                // checkpoint that was loaded or saved last
-  i64 updates_ = 0;         // of the parameters, up to the last step that was told
-  i64 failed_saves_ = 0;    // in a row
-  i64 memory_told_at_ = 0;  // the next step of which memory is told
-  bool put_off_ = false;    // a save was due after a bad step and before a good one
-  double waited_ = 0;       // seconds of the last asynchronous save in which training stood still
+  } newest_;                         // checkpoint that was loaded or saved last
+  i64 updates_ = 0;                  // of the parameters, up to the last step that was told
+  i64 failed_saves_ = 0;             // in a row
+  std::exception_ptr failed_later_;  // of an asynchronous save, until losses are judged
+  i64 memory_told_at_ = 0;           // the next step of which memory is told
+  bool put_off_ = false;             // a save was due after a bad step and before a good one
+  double waited_ = 0;  // seconds of the last asynchronous save in which training stood still
 };
 
 }  // namespace

@@ -1,7 +1,6 @@
 #include "kernel/train/run/training_state.hpp"
 
 #include <optional>
-#include <set>
 #include <variant>
 
 #include "kernel/config/config.hpp"
@@ -9,6 +8,14 @@
 #include "tessera/error.hpp"
 
 namespace tessera {
+
+namespace {
+
+std::string name_of(const NamedState& state) {
+  return fmt::format("{}/{}", state.parameter->name, state.name);
+}
+
+}  // namespace
 
 std::vector<CheckpointTensor> parameter_tensors(const PlacedModel& model) {
   std::vector<CheckpointTensor> tensors;
@@ -33,11 +40,7 @@ std::vector<CheckpointTensor> parameter_tensors(const PlacedModel& model) {
 std::vector<CheckpointTensor> TrainingState::tensors() const {
   std::vector<CheckpointTensor> tensors = parameter_tensors(model_);
   for (const NamedState& state : step_.optimizer().state()) {
-    tensors.push_back({fmt::format("{}/{}", state.parameter->name, state.name),
-                       state.parameter,
-                       state.range,
-                       state.tensor,
-                       state.holders});
+    tensors.push_back({name_of(state), state.parameter, state.range, state.tensor, state.holders});
   }
   return tensors;
 }
@@ -50,16 +53,8 @@ std::vector<std::string> TrainingState::parameter_names() const {
 }
 
 std::vector<std::string> TrainingState::names() const {
-  std::set<std::string> states;  // a parameter may have only some of them
-  for (const NamedState& state : step_.optimizer().state()) states.insert(state.name);
-  std::vector<std::string> names;
-  for (const ParameterName& parameter : model_.parameter_names()) {
-    names.push_back(parameter.name);
-    for (const std::string& state : states) {
-      names.push_back(fmt::format("{}/{}", parameter.name, state));
-    }
-  }
-  names.insert(names.end(), model_.buffer_names().begin(), model_.buffer_names().end());
+  std::vector<std::string> names = parameter_names();
+  for (const NamedState& state : step_.optimizer().state()) names.push_back(name_of(state));
   return names;
 }
 

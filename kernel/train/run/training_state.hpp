@@ -20,9 +20,11 @@ class TrainingState {
   /// Main parameters, saved buffers and the optimizer's state:
   /// "layers.0.mlp.up.weight/first_moment".
   std::vector<CheckpointTensor> tensors() const;
-  /// Names of all such tensors of the run, those of other pipeline stages too.
+  /// Names of the run's tensors, as read_tensors() takes them: parameters and saved buffers, those
+  /// of other pipeline stages too, and the state that the rule keeps for the parameters of this
+  /// rank. What state the others have, their ranks know.
   std::vector<std::string> names() const;
-  /// The same without the optimizer's state: what a new run begins with.
+  /// Both without the optimizer's state: what a new run begins with.
   std::vector<CheckpointTensor> parameters() const { return parameter_tensors(model_); }
   std::vector<std::string> parameter_names() const;
   /// Where training stands. Waits for the device.

@@ -222,10 +222,15 @@ void check_bad_steps(const RunSetup& setup) {
         check.loss_rise);
   }
   if (check.on_bad_step != "rewind" || (checkpoint.save && checkpoint.every_steps > 0)) return;
+  std::string wanted = checkpoint.every_steps > 0 ? "" : "checkpoint.every_steps";
+  if (!checkpoint.save) {
+    wanted += fmt::format("{}checkpoint.save = true", wanted.empty() ? "" : " and ");
+  }
   fail_config(
-      "{}: [check] on_bad_step = \"rewind\" has no checkpoint to go back to: set "
-      "checkpoint.every_steps, or choose \"stop\" or \"skip\"",
-      setup.maker->origin("check", "on_bad_step"));
+      "{}: [check] on_bad_step = \"rewind\" has no checkpoint to go back to: set {}, or choose "
+      "\"stop\" or \"skip\"",
+      setup.maker->origin("check", "on_bad_step"),
+      wanted);
 }
 
 void derive_data(RunSetup& setup, DataUse use) {

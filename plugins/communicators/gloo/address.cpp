@@ -4,6 +4,7 @@
 
 #include <tessera/error.hpp>
 #include <tessera/store_route.hpp>
+#include <tessera/written.hpp>
 
 namespace tessera::gloo_tcp {
 
@@ -18,7 +19,7 @@ bool is_loopback(const std::string& address) {
 }  // namespace
 
 std::string BindAddress::text() const {
-  return interface.empty() ? host : "interface " + interface;
+  return interface.empty() ? written_plain(host) : "interface " + written_plain(interface);
 }
 
 BindAddress choose_address(const CommunicatorArguments& arguments,

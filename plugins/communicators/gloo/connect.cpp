@@ -1,5 +1,6 @@
 #include "connect.hpp"
 
+#include <netdb.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/random.h>
@@ -100,11 +101,21 @@ class Connector {
   std::string key(i64 rank) const { return fmt::format("{}/address/{}", prefix_, rank); }
   int index(i64 rank) const { return static_cast<int>(rank); }
 
+  // Gloo takes it for granted, and crashes.
+  static void require_resolved(const std::string& host) {
+    if (host.empty()) return;
+    addrinfo* found = nullptr;
+    const int error = getaddrinfo(host.c_str(), nullptr, nullptr, &found);
+    require(error == 0, "{}", gai_strerror(error));
+    freeaddrinfo(found);
+  }
+
   void listen(const BindAddress& address) {
     ::gloo::transport::tcp::attr attr;
     attr.hostname = address.host;
     attr.iface = address.interface;
     try {
+      require_resolved(address.host);
       const NoBrokenPipe guard;  // inherited by Gloo's thread
       mesh_.device = ::gloo::transport::tcp::CreateDevice(attr);
       mesh_.context = mesh_.device->createContext(index(arguments_.rank), index(arguments_.world));
@@ -116,10 +127,11 @@ class Connector {
             random_number(), mesh_.context->createPair(index(rank))->address().bytes()};
       }
     } catch (const std::exception& error) {
+      constexpr std::size_t kShown = 400;
       fail("gloo: rank {} cannot listen on {}: {}; set comm.bind or comm.interface",
            arguments_.rank,
            address.text(),
-           error.what());
+           written_plain(error.what(), kShown));  // it names the interface
     }
   }
 

@@ -60,6 +60,19 @@ Value same(const Settings& ours, const std::vector<std::string>& keys) {
   return at(keys[0]);
 }
 
+// A pattern may name kinds of blocks; in GPT-2 all of them are as [model.block] is.
+void require_one_kind(const Settings& ours) {
+  constexpr std::string_view kKinds = "model.blocks.";
+  for (auto at = ours.lower_bound(kKinds); at != ours.end(); ++at) {
+    const auto& [key, value] = *at;
+    if (!key.starts_with(kKinds)) return;
+    const auto block = ours.find("model.block" + key.substr(key.find('.', kKinds.size())));
+    if (block != ours.end() && block->second == value) continue;
+    fail_config(
+        "{} = {} differs from [model.block]: GPT-2 has blocks of one kind", key, value.text());
+  }
+}
+
 }  // namespace
 
 class Gpt2 final : public Converter {
@@ -121,7 +134,9 @@ class Gpt2 final : public Converter {
     require_value("model.block.attention.type", "self_attention");
     require_value("model.block.mlp.type", "mlp");
     require_value("model.head.type", "lm_head");
+    require_value("model.head.norm.type", "layernorm");
     require_value("model.block.attention.causal", true);
+    require_one_kind(ours);
     const Value heads = same(ours, {"model.block.attention.heads"});
     const Value groups = same(ours, {"model.block.attention.kv_heads"});
     if (groups != heads && groups != Value("auto")) {
@@ -133,7 +148,8 @@ class Gpt2 final : public Converter {
     theirs["n_layer"] = same(ours, {"model.layers"});
     theirs["n_embd"] = same(ours, {"model.hidden"});
     theirs["n_head"] = heads;
-    theirs["n_positions"] = same(ours, {"model.positions"});
+    // The rows of its table, which may be more than model.positions.
+    theirs["n_positions"] = same(ours, {"model.embedding.positions"});
     theirs["n_ctx"] = theirs["n_positions"];
     theirs["vocab_size"] = same(ours, {"model.vocab"});
     if (ffn != Value("auto")) theirs["n_inner"] = ffn;

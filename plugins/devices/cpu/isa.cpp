@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "tessera/error.hpp"
+#include "tessera/written.hpp"
 
 namespace tessera::cpu {
 namespace {
@@ -81,7 +82,7 @@ const Kernels& choose_kernels() {
     return kernels;
   }
   fail("TESSERA_CPU_ISA={}: known are baseline, avx2, avx512, avx512_bf16, amx and amx_emulated",
-       wanted);
+       written_plain(wanted));
 }
 
 }  // namespace tessera::cpu

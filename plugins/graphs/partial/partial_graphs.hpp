@@ -1,4 +1,6 @@
 #pragma once
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <span>
 #include <string>
@@ -7,6 +9,7 @@
 
 #include "tessera/error.hpp"
 #include "tessera/graph.hpp"
+#include "tessera/written.hpp"
 
 namespace tessera {
 
@@ -40,7 +43,8 @@ class PartialGraphs final : public GraphPolicy {
       if (std::ranges::none_of(blocks, named)) {
         arguments_.reject(
             "scope",
-            fmt::format("no phase is called \"{}\"; blocks have {}", scope, scopes_of(blocks)));
+            fmt::format(
+                "no phase is called {}; blocks have {}", written_word(scope), scopes_of(blocks)));
       }
       const bool captured = std::ranges::any_of(blocks, [&](const PhaseInfo& phase) {
         return named(phase) && phase.shapes == Shapes::fixed;

@@ -19,37 +19,68 @@ namespace {
 
 constexpr std::size_t kMostWaiting = 64UL << 20;
 
-/// The step of a line that this plugin wrote; nothing for any other.
+/// The step of a line that this plugin wrote, also where an editor made its end "\r\n"; nothing for
+/// any other.
 std::optional<i64> step_of(std::string_view line) {
   constexpr std::string_view kStart = "{\"step\":";
-  if (!line.starts_with(kStart) || line.back() != '}') return std::nullopt;
+  if (line.ends_with('\r')) line.remove_suffix(1);
+  if (!line.starts_with(kStart) || !line.ends_with('}')) return std::nullopt;
   i64 step = 0;
   const auto parsed = std::from_chars(line.data() + kStart.size(), line.data() + line.size(), step);
-  if (parsed.ec != std::errc()) return std::nullopt;
+  if (parsed.ec != std::errc() || (*parsed.ptr != ',' && *parsed.ptr != '}')) return std::nullopt;
   return step;
 }
 
-/// Bytes up to the end of the last whole line whose step is not beyond `last`.
-i64 bytes_until(const std::string& path, i64 last) {
-  std::ifstream in(path, std::ios::binary);
-  i64 bytes = 0, kept = 0, number = 0, first_damaged = 0, damaged = 0, damaged_kept = 0;
-  for (std::string line; std::getline(in, line) && !in.eof();) {
+/// What a run that goes on after a step finds in its file.
+struct Found {
+  i64 kept = 0;          // bytes up to the end of the last line whose step is not beyond
+  bool open = false;     // that line lacks its newline
+  i64 damaged_kept = 0;  // lines before that end
+  i64 beyond_kept = 0;   // lines before that end whose step is beyond: damaged, or not in order
+  i64 damaged_cut = 0;   // whole lines after that end
+
+  /// The cut takes more than the lines that the run writes again.
+  bool loses() const { return beyond_kept + damaged_cut > 0; }
+};
+
+Found look_through(std::istream& in, const std::string& path, i64 last) {
+  Found found;
+  i64 bytes = 0, number = 0, first_damaged = 0, damaged = 0, beyond = 0;
+  bool half = false;
+  for (std::string line; std::getline(in, line);) {
     ++number;
-    bytes += static_cast<i64>(line.size()) + 1;
+    const bool open = in.eof();
+    bytes += static_cast<i64>(line.size()) + (open ? 0 : 1);
     const auto step = step_of(line);
-    if (!step && damaged++ == 0) first_damaged = number;
-    if (step && *step > last) break;
-    if (!step) continue;
-    kept = bytes;
-    damaged_kept = damaged;
+    if (!step && open) {
+      half = true;
+    } else if (!step) {
+      if (damaged++ == 0) first_damaged = number;
+    } else if (*step > last) {
+      ++beyond;
+    } else {
+      found = {.kept = bytes, .open = open, .damaged_kept = damaged, .beyond_kept = beyond};
+    }
   }
-  if (damaged_kept > 0) {
+  if (in.bad()) fail("metrics: cannot read \"{}\"", path);
+  found.damaged_cut = damaged - found.damaged_kept;
+  if (found.damaged_kept > 0) {
     log_warning("{}: {} damaged line(s), the first is line {}; they stay as they are",
                 path,
-                damaged_kept,
+                found.damaged_kept,
                 first_damaged);
   }
-  return kept;
+  if (found.loses()) {
+    log_warning(
+        "{}: left out are {} line(s) of steps beyond {} among earlier ones, and {} damaged "
+        "line(s) at the end",
+        path,
+        found.beyond_kept,
+        last,
+        found.damaged_cut);
+  }
+  if (half) log_warning("{}: the last line, half-written, is left out", path);
+  return found;
 }
 
 }  // namespace
@@ -59,10 +90,23 @@ MetricsFile::MetricsFile(std::string path, i64 step) : path_(std::move(path)) {
   std::error_code error;  // a pipe would wait for who reads it
   const std::filesystem::file_status status = std::filesystem::status(path_, error);
   if (exists(status) && !is_regular_file(status)) fail("metrics: \"{}\" is no file", path_);
+  std::ifstream earlier;
+  Found found;
+  if (step > 0 && exists(status)) {
+    earlier.open(path_, std::ios::binary);
+    if (!earlier) fail_file("read");
+    found = look_through(earlier, path_, step);
+    if (found.loses()) set_aside(path_);  // `earlier` goes on reading the file under its new name
+  }
   fd_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
   if (fd_ < 0) fail_file("open");
-  if (step > 0) end_ = last_line_ = bytes_until(path_, step);
-  cut(end_);
+  cut(found.loses() ? 0 : found.kept);
+  if (found.loses()) {
+    copy(earlier, found.kept, step);
+  } else if (found.open) {
+    waiting_ = "\n";
+  }
+  last_line_ = end_ + static_cast<i64>(waiting_.size());
 }
 
 MetricsFile::~MetricsFile() {
@@ -109,6 +153,17 @@ bool MetricsFile::write_waiting() {
     end_ += wrote;
   }
   return true;
+}
+
+void MetricsFile::copy(std::istream& earlier, i64 bytes, i64 last) {
+  earlier.clear();
+  earlier.seekg(0);
+  for (std::string line; bytes > 0 && std::getline(earlier, line);) {
+    bytes -= static_cast<i64>(line.size()) + 1;
+    const auto step = step_of(line);
+    if (!step || *step <= last) append(line);
+  }
+  if (earlier.bad()) fail_file("read");
 }
 
 void MetricsFile::cut(i64 bytes) {

@@ -1,4 +1,5 @@
 #pragma once
+#include <istream>
 #include <string>
 #include <string_view>
 
@@ -11,9 +12,10 @@ namespace tessera {
 class MetricsFile {
  public:
   /// Opens the file and keeps its lines up to and with that of `step`; 0: sets an earlier file
-  /// aside and starts a new one. What comes after the last line up to `step` goes, and so does a
-  /// last line that a dying process left half-written. Damaged lines before it stay, with a
-  /// warning. Throws Error.
+  /// aside and starts a new one. Lines of later steps go, and so does a last line that a dying
+  /// process left half-written. Damaged lines before the last line up to `step` stay, with a
+  /// warning. Where more would be lost, damaged lines behind it or later steps before it, the file
+  /// as it was is set aside. Throws Error.
   MetricsFile(std::string path, i64 step);
   MetricsFile(const MetricsFile&) = delete;
   MetricsFile& operator=(const MetricsFile&) = delete;
@@ -29,6 +31,8 @@ class MetricsFile {
  private:
   [[noreturn]] void fail_file(std::string_view what) const;
   bool write_waiting();
+  /// Appends the lines of the first `bytes` but those of steps beyond `last`.
+  void copy(std::istream& earlier, i64 bytes, i64 last);
   void cut(i64 bytes);
 
   std::string path_;

@@ -8,6 +8,15 @@
 #include "tessera/error.hpp"
 
 namespace tessera {
+namespace {
+
+// A pipe would be waited for without end.
+void refuse_pipe(const std::string& path) {
+  std::error_code error;
+  if (std::filesystem::is_fifo(path, error)) fail("\"{}\" is a pipe and no file", path);
+}
+
+}  // namespace
 
 std::optional<double> EarlierStep::number(std::string_view key) const {
   const std::string mark = "\"" + std::string(key) + "\":";
@@ -23,18 +32,21 @@ std::optional<double> EarlierStep::number(std::string_view key) const {
 void for_each_earlier_step(const std::string& path,
                            i64 last,
                            const std::function<void(const EarlierStep&)>& take) {
-  std::ifstream in(path);
+  refuse_pipe(path);
+  std::ifstream in(path, std::ios::binary);
   for (std::string line; std::getline(in, line);) {
+    if (line.ends_with('\r')) line.pop_back();  // an editor's
     const auto step = EarlierStep(0, line).number("step");
     if (!step || !line.ends_with('}')) continue;
     const auto at = static_cast<i64>(*step);
-    if (at > last) break;
-    take(EarlierStep(at, line));
+    // A damaged line may claim a later step than those behind it.
+    if (at <= last) take(EarlierStep(at, line));
   }
 }
 
 void replace_file(const std::string& path, std::string_view text) {
   const std::string next = path + ".tmp";
+  refuse_pipe(next);
   std::ofstream out(next, std::ios::binary | std::ios::trunc);
   out << text;
   out.close();

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "tessera/error.hpp"
+#include "tessera/written.hpp"
 
 namespace tessera {
 
@@ -44,8 +45,9 @@ void check_groups(std::span<const ParameterName> model,
   for (const auto& [name, group] : groups) {
     const auto here = [&group = group](const ParameterName& p) { return belongs(p, group); };
     if (std::ranges::any_of(model, here)) continue;
-    fail_config(
-        "optimizer.groups.{}.match: \"{}\" is the name or tag of no parameter", name, group.match);
+    fail_config("optimizer.groups.{}.match: {} is the name or tag of no parameter",
+                name,
+                written_word(group.match));
   }
 }
 

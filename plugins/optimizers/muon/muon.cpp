@@ -14,6 +14,10 @@ namespace {
 // Of the polynomial a·x + b·x³ + c·x⁵ that the iteration applies to singular values (Jordan 2024).
 constexpr double kA = 3.4445, kB = -4.7750, kC = 2.0315;
 
+// The order of state().
+constexpr std::size_t kMomentum = 0, kFirstMoment = 1, kSecondMoment = 2;
+
+// Weights of experts are no matrix: all experts of a layer are one parameter of three dimensions.
 bool is_matrix(const Parameter& parameter) {
   return parameter.local.rank() == 2 && !parameter.has_tag("embedding");
 }
@@ -74,12 +78,13 @@ Muon::Muon(const Config& config, RuleArguments& arguments)
       apply_(*arguments.device) {}
 
 std::vector<StateSpec> Muon::state() const {
-  return {{"first_moment"}, {"second_moment", &is_no_matrix}};
+  return {
+      {"momentum", &is_matrix}, {"first_moment", &is_no_matrix}, {"second_moment", &is_no_matrix}};
 }
 
 // Matrices have another state than the rest, so they come in a call of their own.
 void Muon::update(Context& cx, const Shards& shards, const Tensor& scalars) const {
-  if (shards.state[1].defined()) {
+  if (shards.state[kSecondMoment].defined()) {
     update_elements(cx, shards, scalars);
   } else {
     update_matrices(cx, shards, scalars);
@@ -88,8 +93,8 @@ void Muon::update(Context& cx, const Shards& shards, const Tensor& scalars) cons
 
 void Muon::update_elements(Context& cx, const Shards& shards, const Tensor& scalars) const {
   auto args = update_args<AdamWArgs>(shards, scalars);
-  args.first_moment = shards.state[0].arg();
-  args.second_moment = shards.state[1].arg();
+  args.first_moment = shards.state[kFirstMoment].arg();
+  args.second_moment = shards.state[kSecondMoment].arg();
   args.beta1 = config_.beta1;
   args.beta2 = config_.beta2;
   args.eps = config_.eps;
@@ -101,7 +106,7 @@ void Muon::update_matrices(Context& cx, const Shards& shards, const Tensor& scal
                             .ranges = shards.ranges.arg(),
                             .hyper = shards.hyper.arg(),
                             .grad = shards.grad.arg(),
-                            .momentum = shards.state[0].arg(),
+                            .momentum = shards.state[kMomentum].arg(),
                             .beta = config_.momentum};
   ops::run(cx, momentum_, momentum);
   for (std::size_t i = 0; i < shards.list.size(); ++i) {

@@ -11,6 +11,9 @@ namespace tessera {
 /// norms are updated by AdamW. Steps of matrices are scaled by 0.2 · sqrt(larger side) (Liu et al.
 /// 2025, "Muon is Scalable for LLM Training", §2.2), so that one learning rate serves both.
 ///
+/// The weights of experts are updated by AdamW, too. All experts of a layer are one parameter,
+/// [experts, in, out], and an iteration takes a parameter as one matrix.
+///
 /// A fused matrix (query, key and value) is orthogonalised as one. A matrix that tensor parallelism
 /// cuts is gathered, so each rank of the group orthogonalises it whole and keeps its part. Its rows
 /// (or columns) then lie in the order of the ranks, which is not that of the logical matrix where
@@ -28,7 +31,8 @@ class Muon final : public UpdateRule {
 
   static constexpr bool kWholeParameters = true;
 
-  /// The first moment of a matrix is its momentum; it has no second one.
+  /// A matrix has a momentum, all else the two moments of AdamW. The names differ, so that no run
+  /// takes moments of AdamW for the momentum of a matrix.
   std::vector<StateSpec> state() const override;
   double weight_decay() const override { return config_.weight_decay; }
   void update(Context& cx, const Shards& shards, const Tensor& scalars) const override;

@@ -80,6 +80,10 @@ namespace detail {
 
 template <OperationArgs Args>
 Kernel kernel_of(const DTypes& dtypes) {
+  static_assert(Args::kTensors >= 0 && sizeof(Args) >= Args::kTensors * sizeof(TensorArg),
+                "kTensors: more tensors than the arguments begin with");
+  static_assert(Args::kOutputs >= 0 && Args::kOutputs <= Args::kTensors,
+                "kOutputs: the last of the tensors, so not more than kTensors");
   Kernel kernel;
   kernel.operation = Args::kName;
   kernel.args_bytes = sizeof(Args);

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <limits>
@@ -350,12 +351,35 @@ TEST_F(CheckpointTest, MismatchesAreListed) {
   });
   EXPECT_THAT(
       errors,
-      Each(AllOf(StartsWith("2: checkpoint "),
-                 HasSubstr("step-5 does not fit this run:\n"
-                           "  not in the checkpoint: norms, added\n"
-                           "  not in this run: norm, vocabulary\n"
-                           "  qkv/moment: fp64 [12, 6] in the checkpoint, fp32 [] in this run\n"
-                           "  scalar: fp32 [] in the checkpoint, fp64 [12, 6] in this run"))));
+      Each(AllOf(
+          StartsWith("2: checkpoint "),
+          HasSubstr("step-5 does not fit this configuration:\n"
+                    "  not in the checkpoint: norms, added\n"
+                    "  not in this configuration: norm, vocabulary\n"
+                    "  qkv/moment: fp64 [12, 6] in the checkpoint, fp32 [] in this configuration\n"
+                    "  scalar: fp32 [] in the checkpoint, fp64 [12, 6] in this configuration"))));
+}
+
+// A rank of another pipeline stage knows that there is a parameter; the ranks that hold it know
+// what state it has.
+TEST_F(CheckpointTest, StateIsJudgedWhereItsParameterIs) {
+  save_step(one_, path(), 5);  // "qkv" has a "moment"
+  const auto error_of = [&](const std::vector<std::string>& not_here,
+                            const std::vector<std::string>& others) {
+    return on_ranks(one_, path(), [&](CheckpointRank& rank) {
+      std::erase_if(rank.tensors, [&](const CheckpointTensor& tensor) {
+        return std::ranges::find(not_here, tensor.name) != not_here.end();
+      });
+      rank.checkpoints().load("auto", rank.tensors, others);
+    })[0];
+  };
+  EXPECT_EQ(error_of({"qkv", "qkv/moment"}, {"qkv", "norm"}), "");
+  EXPECT_THAT(error_of({"qkv/moment"}, {"qkv", "norm"}),
+              AllOf(HasSubstr("\n  not in this configuration: qkv/moment\n"),
+                    HasSubstr("checkpoint.init_from = ")));
+  EXPECT_EQ(error_of({"qkv/moment"}, {"qkv", "qkv/moment"}), "") << "another replica loads it";
+  EXPECT_THAT(error_of({"qkv", "qkv/moment"}, {"norm"}),
+              HasSubstr("\n  not in this configuration: qkv, qkv/moment"));
 }
 
 TEST_F(CheckpointTest, AMisfitDoesNotFallBack) {
@@ -364,7 +388,7 @@ TEST_F(CheckpointTest, AMisfitDoesNotFallBack) {
     rank.add("added", {2}, {}, DType::fp32);
     rank.checkpoints().load("auto", rank.tensors);
   });
-  EXPECT_THAT(errors, Each(HasSubstr("step-10 does not fit this run:")));
+  EXPECT_THAT(errors, Each(HasSubstr("step-10 does not fit this configuration:")));
 }
 
 // --- failures of single ranks: the others must neither hang nor commit ---
@@ -455,10 +479,13 @@ TEST_F(CheckpointTest, WhatANewRunCannotTakeIsNamedAndNothingIsTouched) {
     return text;
   };
   EXPECT_THAT(error({"vocabulary", "norm"}, "qkv"),
-              AllOf(HasSubstr("norm: fp32 [5] in the checkpoint, fp32 [7] in this run"),
+              AllOf(HasSubstr("norm: fp32 [5] in the checkpoint, fp32 [7] in this configuration"),
                     HasSubstr("checkpoint.init_skip = ")));
   EXPECT_THAT(error({"vocabulary", "norm"}, "nrom"), HasSubstr("\"nrom\" is the name of no"));
+  EXPECT_THAT(error({"vocabulary"}, "n\nm"), HasSubstr("\"n\\nm\" is the name of no"));
   EXPECT_THAT(error({"other"}, "qkv"), HasSubstr("has no parameter that this run takes; it has "));
+  EXPECT_THAT(error({"vocabulary", "norm"}, "*"),
+              HasSubstr("this run takes; checkpoint.init_skip leaves out all that both have"));
 }
 
 TEST_F(CheckpointTest, APipeInTheNameOfAFileIsAnErrorAndNoWait) {

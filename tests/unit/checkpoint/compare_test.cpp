@@ -68,6 +68,44 @@ TEST(Compare, NamesWhatDiffers) {
   EXPECT_THAT(found.extra, ElementsAre("new", "renamed"));
 }
 
+// A run goes on from two checkpoints that are the same in the same way.
+TEST(Compare, NamesNumbersThatARunGoesOnWith) {
+  const TestFolder a, b;
+  using Info = CheckpointInfo;
+  const auto counts = [&](const Info& in_a, const Info& in_b, double tolerance) {
+    for (const auto& [folder, info] : {std::pair(&a, &in_a), std::pair(&b, &in_b)}) {
+      std::filesystem::remove_all(folder->at("step-1"));
+      run_ranks(world_of(1, 1), folder->path(), [info](CheckpointRank& rank) {
+        rank.fill(1);
+        rank.checkpoints().save(*info, rank.tensors);
+      });
+    }
+    const CheckpointComparison found =
+        compare_checkpoints(a.at("step-1"), b.at("step-1"), tolerance);
+    EXPECT_EQ(found.same(), found.counts.empty());
+    return found.counts;
+  };
+  Info plain = info_at(1), other = info_at(1);
+  other.loss_scale = {65536, 3, 2};
+  other.loss_mean = 4.5;
+  other.loss_count = 7;
+  other.passed_over = {2, 5};
+  EXPECT_THAT(counts(other, other, 0), IsEmpty());
+  EXPECT_THAT(counts(plain, other, 0),
+              ElementsAre("loss_scale: none and 65536 (clean_steps 3, hysteresis 2)",
+                          "loss_mean: 0 and 4.5",
+                          "loss_count: 0 and 7",
+                          "passed_over: [] and [2, 5]"));
+  // Each number of a loss scale counts. Only the mean is computed from the model's values.
+  Info near = other;
+  near.loss_scale = {65536, 4, 2};
+  near.loss_mean = 4.5 * (1 + 1e-7);
+  const char* scales =
+      "loss_scale: 65536 (clean_steps 3, hysteresis 2) and 65536 (clean_steps 4, hysteresis 2)";
+  EXPECT_THAT(counts(other, near, 1e-6), ElementsAre(scales));
+  EXPECT_THAT(counts(other, near, 1e-8), ElementsAre(scales, HasSubstr("loss_mean: 4.5 and 4.50")));
+}
+
 // The largest magnitude of the tensor, in either, is what differences are held against.
 TEST(Compare, WithinATolerance) {
   const TestFolder a, b;

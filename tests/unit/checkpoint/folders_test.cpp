@@ -16,6 +16,7 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 class CheckpointFolders : public ::testing::Test {
  protected:
@@ -56,6 +57,42 @@ TEST_F(CheckpointFolders, ScanFindsTheCompleteOnesByNumber) {
   EXPECT_THAT(found(), ElementsAre("step-100", "step-20", "step-9"));
 }
 
+// What a stray command leaves, and steps that were moved to another disk.
+TEST_F(CheckpointFolders, WhatIsNoFolderIsNoStep) {
+  complete("step-5");
+  folder_.write("step-12", "");
+  fs::create_symlink("nowhere", at("step-13"));
+  fs::create_symlink("step-14", at("step-14"));
+  complete("elsewhere");
+  fs::create_directory_symlink(at("elsewhere"), at("step-8"));
+  std::vector<std::string> names;
+  for (const StepFolder& step : step_folders(folder_.path())) {
+    EXPECT_TRUE(step.complete) << step.path;
+    names.push_back(step.path.filename());
+  }
+  EXPECT_THAT(names, ElementsAre("step-8", "step-5"));
+}
+
+TEST_F(CheckpointFolders, TheNewestIsTakenWithAWarningOfNewerOnesWithoutAnIndex) {
+  for (const auto* name : {"run/checkpoints/step-5", "run/checkpoints/step-10"}) complete(name);
+  started("run/checkpoints/step-7");
+  const auto warning = [&](const std::string& name) {
+    ::testing::internal::CaptureStderr();
+    EXPECT_EQ(newest_checkpoint(at(name)), at("run/checkpoints/step-10")) << name;
+    return ::testing::internal::GetCapturedStderr();
+  };
+  EXPECT_EQ(warning("run"), "");
+  EXPECT_FALSE(warn_of_incomplete(at("run/checkpoints")));
+  started("run/checkpoints/step-11");
+  started("run/checkpoints/step-12.run.tmp");  // being saved
+  const std::string told = "step-11 is not complete, it has no index.json: it is passed over\n";
+  for (const std::string name : {"run", "run/checkpoints"}) {
+    EXPECT_THAT(warning(name), AllOf(HasSubstr(told), Not(HasSubstr("step-7")))) << name;
+  }
+  EXPECT_EQ(warning("run/checkpoints/step-10"), "") << "what was asked for is there";
+  EXPECT_TRUE(warn_of_incomplete(at("run/checkpoints")));
+}
+
 TEST_F(CheckpointFolders, NoFolderHoldsNone) {
   EXPECT_THAT(complete_steps(at("none")), IsEmpty());
   EXPECT_THAT(step_folders(at("none")), IsEmpty());
@@ -88,6 +125,7 @@ TEST_F(CheckpointFolders, StaleFoldersOfThisRunGo) {
   started("step-7.run.tmp");
   complete("step-7.other.tmp");
   started("step-8");
+  folder_.write("step-9.run.tmp", "a file in the way of saving step 9");
   remove_stale(folder_.path(), "run");
   EXPECT_THAT(there(), ElementsAre("step-5", "step-6.old", "step-7.other.tmp", "step-8"));
 }
@@ -146,6 +184,17 @@ TEST_F(CheckpointFolders, UsersMayNameRunFolderOrCheckpoint) {
   EXPECT_THAT(text_of<ConfigError>([&] { newest("none"); }), HasSubstr("there is no checkpoint"));
 }
 
+TEST_F(CheckpointFolders, WhatIsNoPathIsAnErrorOfOneLine) {
+  const std::string much(100'000, 'a');
+  const std::vector<std::pair<std::string, std::string>> shown = {
+      {"none\nhere\x1b", "none\\nhere\\u001B"},
+      {much, much.substr(0, 400) + "...: File name too long"}};
+  for (const auto& [name, text] : shown) {
+    EXPECT_EQ(text_of<ConfigError>([&name = name] { find_checkpoints(name); }),
+              "there is no checkpoint " + text);
+  }
+}
+
 TEST_F(CheckpointFolders, ARunGoesOnFromTheNewestOrHasTheFolderAlone) {
   const std::string folder = folder_.at("run"), other = folder_.at("other");
   complete("other/step-3");
@@ -168,7 +217,10 @@ TEST_F(CheckpointFolders, OneRunSavesIntoAFolder) {
     const FolderLock first(folder);
     EXPECT_THAT(text_of<Error>([&] { FolderLock second(folder); }),
                 AllOf(HasSubstr("checkpoints is in use: process " + std::to_string(getpid())),
-                      HasSubstr("set another run.out")));
+                      HasSubstr("set another checkpoint.out")));
+    const FolderLock run(folder, ".run.lock");
+    EXPECT_THAT(text_of<Error>([&] { FolderLock second(folder, ".run.lock"); }),
+                HasSubstr("set another run.out"));
   }
   EXPECT_NO_THROW(FolderLock{folder});
 }

@@ -72,6 +72,17 @@ TEST(Parse, HelpOfTrainSaysTheExitCodes) {
               AllOf(HasSubstr("SIGHUP, SIGUSR1 and SIGUSR2"), HasSubstr("3 stopped by a signal")));
 }
 
+// CLI11 leaves out that an option is required where the option has a text of its own.
+TEST(Parse, HelpOfConvertSaysWhatIsRequired) {
+  Commands commands;
+  commands.convert = [](const ConvertOptions&) { return 0; };
+  const char* words[] = {"tessera", "convert", "--help"};
+  ::testing::internal::CaptureStdout();
+  EXPECT_EQ(run_program(3, words, commands), 0);
+  EXPECT_THAT(::testing::internal::GetCapturedStdout(),
+              AllOf(HasSubstr("--from DIR REQUIRED"), HasSubstr("--to DIR REQUIRED")));
+}
+
 TEST(Parse, ValuesOfASettingAreTakenAsTheyAre) {
   EXPECT_EQ(parse({"train", "a.toml", "--set", "scope=[\"attn\", \"mlp\"]", "--set", "s=a b"}), 0);
   EXPECT_THAT(g_train->sets, ElementsAre("scope=[\"attn\", \"mlp\"]", "s=a b"));

@@ -178,6 +178,8 @@ TEST(RankGenerator, ImpossibleSizes) {
 TEST(RankGenerator, BadOrders) {
   EXPECT_EQ(error_of({.world = 8, .order = "tp-xp-dp"}),
             "order \"tp-xp-dp\": unknown axis \"xp\"; known are tp, cp, ep, dp, pp");
+  EXPECT_EQ(error_of({.world = 8, .order = "tp-x\ny"}),
+            "order \"tp-x\\ny\": unknown axis \"x\\ny\"; known are tp, cp, ep, dp, pp");
   EXPECT_THAT(error_of({.world = 8, .order = ""}), HasSubstr("unknown axis \"\""));
   EXPECT_THAT(error_of({.world = 8, .order = "tp-dp-"}), HasSubstr("unknown axis \"\""));
   EXPECT_EQ(error_of({.world = 8, .order = "tp-dp-tp"}), "order \"tp-dp-tp\" names tp twice");

@@ -118,6 +118,18 @@ TEST_F(ConfigFiles, BadSettings) {
   }
 }
 
+TEST_F(ConfigFiles, BadSettingsAreShownOnALine) {
+  const std::string much(100'000, 'a');
+  const std::vector<std::pair<std::string, std::string>> shown = {
+      {"a b\nc=1", "\"a b\\nc=1\""},
+      {"a \x1b=1", "\"a \\u001B=1\""},
+      {much, "\"" + much.substr(0, 80) + "\"..."}};
+  for (const auto& [set, text] : shown) {
+    EXPECT_EQ(error_of([&set = set] { Config::parse("", "x", {set}); }),
+              "--set #1 " + text + ": write it as table.key=value");
+  }
+}
+
 TEST_F(ConfigFiles, SchemaVersionIsChecked) {
   EXPECT_NO_THROW(Config::parse("schema = 1\n"));
   EXPECT_EQ(error_of([] { Config::parse("schema = 2\n", "a.toml"); }),

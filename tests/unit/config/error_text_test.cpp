@@ -104,12 +104,19 @@ TEST(ErrorText, TablesInTablesWithoutEnd) {
   std::string path = "a";
   for (int i = 0; i < 20'000; ++i) path += ".a";
   testing::SampleCatalog catalog;
-  for (const std::string& text : {"[" + path + "]", path + " = 1", "[a]\n\"b\"." + path + " = 1"}) {
+  for (const std::string& text : {"[" + path + "]",
+                                  path + " = 1",
+                                  "[a]\n\"b\"." + path + " = 1",
+                                  "x = {" + path + " = 1}",
+                                  "x = {y = \"=\", " + path + " = 1}"}) {
     EXPECT_THAT([&] { Config::parse(text, "a.toml"); },
                 ::testing::ThrowsMessage<ConfigError>(
                     ::testing::HasSubstr(": tables are nested more than 256 deep")));
   }
   EXPECT_THROW(Config::parse("", "a.toml", {path + "=1"}), ConfigError);
+  // What is no value is a text here.
+  EXPECT_NO_THROW(Config::parse("", "a.toml", {"x={" + path + "=1}"}));
+  EXPECT_NO_THROW(Config::parse("[run]\nname = \"" + std::string(300, '.') + "\"", "a.toml"));
 }
 
 TEST(ErrorText, SectionsThatAreValues) {

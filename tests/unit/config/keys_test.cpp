@@ -65,6 +65,52 @@ TEST(Keys, ASectionIsATableAndWhatIsInIt) {
   EXPECT_THAT(testing::error_of([] { tables_below(tables(), "optimiser"); }),
               AllOf(HasSubstr("there is no table [optimiser]; did you mean [optimizer]?"),
                     HasSubstr("sections: run, device")));
+  EXPECT_THAT(testing::error_of([] { tables_below(tables(), "x\ny"); }),
+              HasSubstr("there is no table [x\\ny]"));
+}
+
+// A table of any name is a row of the one around it; variants are like the table that they vary.
+TEST(Keys, ATableOfAnyNameIsShown) {
+  const auto rows = [](const std::string& section) {
+    std::vector<std::string> names;
+    for (const KeyTable& t : tables_below(tables(), section)) {
+      for (const KeyRow& row : t.rows) names.push_back("[" + t.path + "] " + row.name);
+    }
+    return names;
+  };
+  EXPECT_THAT(rows("optimizer.groups"),
+              ElementsAre("[optimizer] groups",
+                          "[optimizer] groups.NAME.match",
+                          "[optimizer] groups.NAME.lr_scale"));
+  EXPECT_THAT(rows("optimizer.groups.mine"),
+              ElementsAre("[optimizer] groups.NAME.match", "[optimizer] groups.NAME.lr_scale"));
+  EXPECT_THAT(rows("observers.mine"), ElementsAre("[observers] NAME.type"));
+  EXPECT_THAT(rows("model.blocks"), ElementsAre("[model] blocks.NAME"));
+  EXPECT_THAT(rows("model.blocks.dense"),
+              AllOf(Contains("[model] blocks.NAME"),
+                    Contains("[model.block] norm.type"),
+                    Contains("[model.block.mlp] ffn"),
+                    Not(Contains("[model] layers"))));
+  EXPECT_THAT(rows("model.blocks.dense.mlp"),
+              AllOf(Contains("[model.block.mlp] ffn"), Not(Contains("[model] blocks.NAME"))));
+  EXPECT_THAT(rows("model.block.mlp.gate"), ElementsAre("[model.block.mlp] gate.type"));
+}
+
+TEST(Keys, AKeyIsNoTableButInOne) {
+  const auto answer = [](const std::string& section) {
+    return testing::error_of([&] { tables_below(tables(), section); });
+  };
+  for (const std::string path : {"lr.peak", "peak", "model.peak"}) {
+    EXPECT_EQ(answer(path),
+              "there is no table [" + path + "]; [lr] has the key peak: tessera config keys lr");
+  }
+  EXPECT_THAT(answer("momentum"), HasSubstr("[optimizer.rule] has the key momentum"));
+  EXPECT_THAT(answer("hidden"), HasSubstr("[model], [model.block"));
+  EXPECT_THAT(answer("hidden"), HasSubstr(" have the key hidden: tessera config keys model"));
+  EXPECT_THAT(answer("optimizer.groups.mine.match"),
+              HasSubstr("[optimizer.groups.NAME] has the key match: tessera config keys "
+                        "optimizer.groups.NAME"));
+  EXPECT_THAT(answer("model.blocks.dense.hidden"), HasSubstr("[model.block] has the key hidden"));
 }
 
 TEST(Keys, FlagsLeadToKeys) {
@@ -100,6 +146,15 @@ TEST(KeyHints, AMegatronFlagIsNamedWhereverItIsWritten) {
   EXPECT_THAT(problems_of(kBase, {"optimizer.use_distributed_optimizer=true"}),
               HasSubstr("--use-distributed-optimizer is optimizer.type = \"distributed\" here"));
   EXPECT_THAT(problems_of(kBase + "[trainer]\nseed = 3\n"), HasSubstr("seed belongs to [run]"));
+}
+
+// At the root nobody means a key: [checkpoint] has a `save` of its own, a boolean.
+TEST(KeyHints, AtTheRootAFlagComesBeforeAKeyOfItsName) {
+  EXPECT_THAT(problems_of(kBase, {"save=/tmp/x"}),
+              HasSubstr("unknown key \"save\" before any section: Megatron-LM's --save is "
+                        "checkpoint.out here"));
+  EXPECT_THAT(problems_of(kBase, {"steps=3"}), HasSubstr("it belongs to [run]"));
+  EXPECT_THAT(problems_of(kBase, {"run.save=true"}), HasSubstr("it belongs to [checkpoint]"));
 }
 
 // Each of the tables of configs/MEGATRON.md that are written by hand is in the one that is made

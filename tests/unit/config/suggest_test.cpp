@@ -20,7 +20,9 @@ TEST(Suggest, NearestTakesTheClosest) {
 
 TEST(Suggest, NothingNearIsNothing) {
   EXPECT_EQ(nearest("tp", {"dp", "pp"}), "dp");
-  EXPECT_EQ(nearest("tp", {"lr"}), std::nullopt);  // another word of two letters
+  EXPECT_EQ(nearest("tp", {"lr"}), std::nullopt);      // another word of two letters
+  EXPECT_EQ(nearest("rope", {"type"}), std::nullopt);  // and one of four
+  EXPECT_EQ(nearest("f23", {"fp32"}), "fp32");
   EXPECT_EQ(nearest("tensor", {"pipeline"}), std::nullopt);
   EXPECT_EQ(nearest("x", {}), std::nullopt);
 }

@@ -124,6 +124,8 @@ TEST(Environment, TorchrunOnSeveralHosts) {
   EXPECT_EQ(env->token, "s");
   EXPECT_EQ(detect(without(hosts, "TORCHELASTIC_RUN_ID"))->store, "tcp:node1:29500");
   EXPECT_THAT(problem(without(hosts, "TESSERA_RUN_TOKEN")), HasSubstr("TESSERA_RUN_TOKEN"));
+  EXPECT_THAT(problem(with(hosts, {{"RANK", "1\nx\"\x1b"}})),
+              EndsWith("environment variable RANK=1\\nx\"\\u001B is not a whole number"));
   EXPECT_THAT(problem(with(hosts, {{"MASTER_PORT", "65535"}})), HasSubstr("MASTER_PORT=65535"));
 }
 

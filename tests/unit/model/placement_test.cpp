@@ -63,6 +63,8 @@ TEST(LayoutString, ErrorsShowThePlace) {
             "[placement] layout = \"Et*|L\": \"*\" needs a positive number at character 4");
   EXPECT_EQ(text("E(tt"), "[placement] layout = \"E(tt\": \"(\" is not closed at character 5");
   EXPECT_EQ(text("Et)L"), "[placement] layout = \"Et)L\": \")\" without \"(\" at character 3");
+  EXPECT_EQ(text("E\n").find('\n'), std::string::npos);
+  EXPECT_NE(text("E\n").find("layout = \"E\\n\": unexpected \"\\n\"; E, t"), std::string::npos);
   EXPECT_NE(text("ExL").find("unexpected \"x\""), std::string::npos);
   EXPECT_NE(text("EtmL").find("multi-token"), std::string::npos);
   EXPECT_NE(text("(t*1000)*1000").find("too many"), std::string::npos);

@@ -186,7 +186,7 @@ TEST(PluginHost, TheKernelsOwnComponents) {
 TEST(PluginHost, ErrorsOfFactoriesNameThePlugin) {
   const PluginHost host({plugin_folder("good")});
   const std::string where = "\n  in tokenizer/test_faulty of plugin test_good 1.2.3 (" +
-                            plugin_file("good").string() + ")";
+                            plugin_file("good").string() + "), configured by default: []";
   const auto thrown = [&](const std::string& how) -> std::pair<std::string, int> {
     try {
       make_tokenizer(host, "test_faulty", "how = \"" + how + "\"");
@@ -215,7 +215,7 @@ TEST(PluginHost, TheInnermostComponentIsNamedOnce) {
   } catch (const ConfigError& error) {
     EXPECT_EQ(std::string(error.what()),
               "how = \"config\" is faulty\n  in tokenizer/test_faulty of plugin test_good 1.2.3 (" +
-                  plugin_file("good").string() + ")");
+                  plugin_file("good").string() + "), configured by default: []");
   }
 }
 

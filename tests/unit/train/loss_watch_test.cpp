@@ -111,6 +111,7 @@ TEST(LossWatch, ACheckpointIsDoubtedWhenTwoBatchesAreBadWithItsParameters) {
   section.on_bad_step = "rewind";
   LossWatch watch(section);
   ASSERT_FALSE(watch.judge(6, 2.0));
+  watch.copied();
   watch.saved();
   const auto first = watch.judge(7, kNan);
   ASSERT_TRUE(first);
@@ -134,6 +135,7 @@ TEST(LossWatch, ARowEndsWithAGoodStepAfterANewCheckpoint) {
     watch.pass_over(found.value(), 6);
   };
   ASSERT_FALSE(watch.judge(6, 2.0));
+  watch.copied();
   watch.saved();
   ASSERT_FALSE(watch.judge(7, 2.0));
   bad(8);
@@ -142,6 +144,7 @@ TEST(LossWatch, ARowEndsWithAGoodStepAfterANewCheckpoint) {
   EXPECT_EQ(watch.in_a_row(), 2) << "the parameters of step 6 were tried before";
   EXPECT_FALSE(watch.doubts(6));
   ASSERT_FALSE(watch.judge(10, 2.0));
+  watch.copied();
   watch.saved();
   EXPECT_EQ(watch.in_a_row(), 2) << "no step has tried those of step 10";
   ASSERT_FALSE(watch.judge(11, 2.0));
