@@ -138,7 +138,7 @@ TEST_F(Layouts, TrainTheSameUnderVariablesOfTorchrun) {
                            {"MASTER_PORT", "29511"},
                            {"TORCHELASTIC_RUN_ID", "layouts-" + std::to_string(getpid())}};
     std::vector<std::string> command = small_training("tp2", out("torchrun"));
-    command.insert(command.end(), {"--set", "data.tokenizer=bytes"});  // an old name
+    command.insert(command.end(), {"--set", "data.tokenizer.type=byte"});  // an old name
     ranks.push_back(std::make_unique<Process>(command, options));
   }
   for (const auto& rank : ranks) {

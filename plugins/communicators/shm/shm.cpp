@@ -53,7 +53,7 @@ class ShmCommunicator : public Communicator {
               &Config::segment_gib,
               "size of each rank's segment, which holds all its tensors; only used pages count, "
               "\"auto\" is the machine's memory")
-          .at_least(0.002)  // one unit of memory
+          .at_least(0.001)  // at least one unit is taken
           .at_most(65536);
     }
   };
