@@ -136,7 +136,8 @@ INSTANTIATE_TEST_SUITE_P(
                  "schedule.chunks=4611686018427387904"},
                 "chunks: expected integer in [1, 10000]"},
         Mistake{"HugeThreads", {"device.threads=1000000"}, "expected integer in [1, 1024]"},
-        Mistake{"EndlessWait", {"comm.init_timeout_s=1e300"}, "expected float in [0.001, 30000000]"},
+        Mistake{
+            "EndlessWait", {"comm.init_timeout_s=1e300"}, "expected float in [0.001, 30000000]"},
         Mistake{"HugeAxis", {"parallel.tensor=1000000"}, "expected integer in [1, 32768]"},
         Mistake{"MoreRanksThanAHostCarries",
                 {"parallel.data=32768", "batch.global=65536"},
