@@ -214,8 +214,7 @@ TEST_P(BadSteps, GradientsThatAreNotFiniteEndTheRun) {
         run_.train(TinyRun::steps(40,
                                   on_bad_step,
                                   {GetParam(),
-                                   "plugins.path=[\"" TESSERA_BUILD_DIR
-                                   "/plugins\", \"" TESSERA_BUILD_DIR "/tests/plugins/broken\"]",
+                                   broken_plugins(),
                                    "model.head.norm.type=test_broken_norm",
                                    "model.head.norm.how=infinite",
                                    "model.head.norm.backward=true",

@@ -31,11 +31,9 @@ class Failures : public ::testing::Test {
  protected:
   std::vector<std::string> broken(const std::string& how,
                                   std::vector<std::string> more = {}) const {
-    more.insert(more.begin(),
-                {"plugins.path=[\"" TESSERA_BUILD_DIR "/plugins\", \"" TESSERA_BUILD_DIR
-                 "/tests/plugins/broken\"]",
-                 "model.head.norm.type=test_broken_norm",
-                 "model.head.norm.how=" + how});
+    more.insert(
+        more.begin(),
+        {broken_plugins(), "model.head.norm.type=test_broken_norm", "model.head.norm.how=" + how});
     return TinyRun::steps(2000, "run", more);
   }
   // A short training under a limit as the shell's `ulimit` takes it.
@@ -273,11 +271,7 @@ TEST_F(Failures, AnExceptionOfACommunicatorIsNamed) {
 
 TEST_F(Failures, AnExceptionOfALearningRateIsNamed) {
   const ProcessResult result =
-      run_.train(TinyRun::steps(2000,
-                                "run",
-                                {"plugins.path=[\"" TESSERA_BUILD_DIR
-                                 "/plugins\", \"" TESSERA_BUILD_DIR "/tests/plugins/broken\"]",
-                                 "lr.type=test_broken_lr"}));
+      run_.train(TinyRun::steps(2000, "run", {broken_plugins(), "lr.type=test_broken_lr"}));
   EXPECT_NE(result.exit_code, 0);
   EXPECT_THAT(
       result.err,
@@ -296,13 +290,8 @@ TEST_F(Failures, AnAddressThatIsNoneIsAnError) {
 }
 
 TEST_F(Failures, ALearningRateThatIsNoneIsNamedBeforeTheRun) {
-  const ProcessResult result =
-      run_.train(TinyRun::steps(20,
-                                "run",
-                                {"plugins.path=[\"" TESSERA_BUILD_DIR
-                                 "/plugins\", \"" TESSERA_BUILD_DIR "/tests/plugins/broken\"]",
-                                 "lr.type=test_broken_lr",
-                                 "lr.how=negative"}));
+  const ProcessResult result = run_.train(
+      TinyRun::steps(20, "run", {broken_plugins(), "lr.type=test_broken_lr", "lr.how=negative"}));
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_THAT(result.err,
               HasSubstr("the rate of update 1 is -0.001; it has to be finite and not negative\n"

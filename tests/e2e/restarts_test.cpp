@@ -79,16 +79,14 @@ TEST_F(RestartedRun, AKilledRankChangesNoNumber) {
 }
 
 TEST_F(RestartedRun, TheSameFailureTwiceInTheSameStepEndsIt) {
-  const ProcessResult result =
-      run_process(command(5,
-                          200,
-                          "run",
-                          {"plugins.path=[\"" TESSERA_BUILD_DIR "/plugins\", \"" TESSERA_BUILD_DIR
-                           "/tests/plugins/broken\"]",
-                           "model.head.norm.type=test_broken_norm",
-                           "model.head.norm.how=throw",
-                           "parallel.data=2"}),
-                  run_.options());
+  const ProcessResult result = run_process(command(5,
+                                                   200,
+                                                   "run",
+                                                   {broken_plugins(),
+                                                    "model.head.norm.type=test_broken_norm",
+                                                    "model.head.norm.how=throw",
+                                                    "parallel.data=2"}),
+                                           run_.options());
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_THAT(result.err,
               AllOf(HasSubstr("restart 1 of 5: the run failed in step "),

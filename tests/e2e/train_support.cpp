@@ -62,6 +62,11 @@ std::string text() {
 
 }  // namespace
 
+std::string broken_plugins() {
+  return "plugins.path=[\"" TESSERA_BUILD_DIR "/plugins\", \"" TESSERA_BUILD_DIR
+         "/tests/plugins/broken\"]";
+}
+
 TinyRun::TinyRun() {
   std::string config = kConfig;
   folder.write("tiny.toml", config);

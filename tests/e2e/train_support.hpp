@@ -32,6 +32,9 @@ class TinyRun {
   const TestFolder folder;
 };
 
+/// The setting with which a training finds the plugin of fixtures/broken.cpp, too.
+std::string broken_plugins();
+
 /// The process among those of a mark that is this rank of our launcher.
 pid_t rank_process(const std::string& mark, int rank);
 

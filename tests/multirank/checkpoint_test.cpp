@@ -329,19 +329,24 @@ const Sets kFp16 = {"precision.compute=\"fp16\"",
                     "precision.loss_scale_start=16777216",
                     "precision.loss_scale_window=2"};
 
+// A run that stops and goes on ends as the one that did not stop, bit for bit.
+void expect_repeats(const Sets& layout) {
+  const TestFolder folder;
+  continue_run(layout, folder.at("whole"));
+  train_until_stop(layout, folder.at("parts"));
+  continue_run(layout, folder.at("parts"));
+  EXPECT_EQ(metrics_lines(folder.at("parts")), metrics_lines(folder.at("whole")));
+  EXPECT_EQ(logical_tensors(step_in(folder.at("parts"), kSteps)),
+            logical_tensors(step_in(folder.at("whole"), kSteps)));
+}
+
 TEST(ResumeIn16Bits, RepeatsTheUninterruptedRunBitForBit) {
   const Sets tensor = {"parallel.tensor=2", "parallel.data=2"};
   const Sets stages = {"parallel.pipeline=2", "schedule.type=\"1f1b\""};
   const Sets whole_shards = with(with(tensor, kBf16), with(kMuon, {kDistributed}));
   for (const Sets& layout :
        {with(tensor, kBf16), with(tensor, kFp16), with(stages, kFp16), whole_shards}) {
-    const TestFolder folder;
-    continue_run(layout, folder.at("whole"));
-    train_until_stop(layout, folder.at("parts"));
-    continue_run(layout, folder.at("parts"));
-    EXPECT_EQ(metrics_lines(folder.at("parts")), metrics_lines(folder.at("whole")));
-    EXPECT_EQ(logical_tensors(step_in(folder.at("parts"), kSteps)),
-              logical_tensors(step_in(folder.at("whole"), kSteps)));
+    expect_repeats(layout);
   }
 }
 
@@ -414,13 +419,7 @@ TEST(Checkpoint, StagesWhoseStateDiffersGoOn) {
   const Sets stages = {
       "parallel.pipeline=4", "schedule.type=\"1f1b\"", "placement.layout=\"E|t*2||L\""};
   for (const Sets& layout : {stages, with(stages, kMuon)}) {
-    const TestFolder folder;
-    continue_run(layout, folder.at("whole"));
-    train_until_stop(layout, folder.at("parts"));
-    continue_run(layout, folder.at("parts"));
-    EXPECT_EQ(metrics_lines(folder.at("parts")), metrics_lines(folder.at("whole")));
-    EXPECT_EQ(logical_tensors(step_in(folder.at("parts"), kSteps)),
-              logical_tensors(step_in(folder.at("whole"), kSteps)));
+    expect_repeats(layout);
   }
 }
 
