@@ -29,8 +29,11 @@ constexpr std::pair<const char*, const char*> kSame[] = {{"n_layer", "model.laye
                                                          {"block_size", "model.positions"},
                                                          {"vocab_size", "model.vocab"}};
 // What a model of this kind always is, and what is not said there.
-const Settings kFixed = {
-    {"model.type", "gpt"}, {"model.tied_embeddings", true}, {"model.block.attention.causal", true}};
+const Settings kFixed = {{"model.type", "gpt"},
+                         {"model.tied_embeddings", true},
+                         {"model.block.attention.causal", true},
+                         {"model.block.norm.eps", 1e-5},
+                         {"model.head.norm.eps", 1e-5}};
 
 class Nanogpt final : public Converter {
  public:

@@ -1,10 +1,7 @@
 #include "kernel/checkpoint/checkpoints.hpp"
 
-#include <fnmatch.h>
-
 #include <algorithm>
 #include <exception>
-#include <set>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -15,7 +12,6 @@
 #include "kernel/checkpoint/stored_reader.hpp"
 #include "tessera/error.hpp"
 #include "tessera/log.hpp"
-#include "tessera/written.hpp"
 
 namespace tessera {
 
@@ -40,48 +36,6 @@ std::vector<fs::path> unpack(const std::string& text) {
   return paths;
 }
 
-bool matches(const std::string& pattern, const std::string& name) {
-  return fnmatch(pattern.c_str(), name.c_str(), FNM_NOESCAPE) == 0;
-}
-
-// Sorts the names of the run and the checkpoint's parameters into what is taken and what is not.
-void match_initial(const CheckpointIndex& index,
-                   const std::vector<std::string>& names,
-                   const std::vector<std::string>& skip,
-                   Checkpoints::Initial& initial) {
-  std::set<std::string> here(names.begin(), names.end()), all = here;
-  for (const auto& [name, tensor] : index.tensors) {
-    if (name.find('/') == std::string::npos) all.insert(name);  // no state of the optimizer
-  }
-  for (const std::string& pattern : skip) {
-    const bool any =
-        std::ranges::any_of(all, [&](const auto& name) { return matches(pattern, name); });
-    if (!any) {
-      fail_config("checkpoint.init_skip: {} is the name of no parameter", written_word(pattern));
-    }
-  }
-  for (const std::string& name : all) {
-    const bool skipped =
-        std::ranges::any_of(skip, [&](const auto& pattern) { return matches(pattern, name); });
-    const bool there = index.tensors.contains(name);
-    if (!here.contains(name)) {
-      initial.left_out.push_back(name);
-    } else {
-      (there && !skipped ? initial.taken : initial.fresh).push_back(name);
-    }
-  }
-  if (!initial.taken.empty()) return;
-  const bool skipped = std::ranges::any_of(
-      initial.fresh, [&](const auto& name) { return index.tensors.contains(name); });
-  std::string instead = "checkpoint.init_skip leaves out all that both have";
-  if (!skipped) {
-    instead = "it has " + (initial.left_out.empty() ? "none" : name_list(initial.left_out));
-  }
-  fail_config("checkpoint.init_from: {} has no parameter that this run takes; {}",
-              initial.folder.string(),
-              instead);
-}
-
 }  // namespace
 
 Checkpoints::Checkpoints(const CheckpointArguments& arguments)
@@ -89,11 +43,13 @@ Checkpoints::Checkpoints(const CheckpointArguments& arguments)
       together_(arguments.store,
                 arguments.mesh->rank(),
                 arguments.mesh->world_size(),
-                arguments.timeout) {}
+                arguments.patience) {}
 
 void Checkpoints::claim() {
   together_.root("claim", [this] {
-    if (lock_ == nullptr) lock_ = std::make_unique<FolderLock>(arguments_.folder);
+    if (lock_ == nullptr) {
+      lock_ = std::make_unique<FolderLock>(arguments_.folder, ".lock", "checkpoint.out");
+    }
     remove_stale(arguments_.folder, arguments_.run);  // perhaps nothing is left to be saved
     return std::string();
   });
@@ -234,7 +190,7 @@ std::optional<Checkpoints::Saved> Checkpoints::saved_later(bool wait) {
 
 std::vector<fs::path> Checkpoints::find(const std::string& resume) const {
   return unpack(together_.root("find", [&] {
-    if (resume != "auto") return pack(find_checkpoints(resume));
+    if (resume != "auto") return pack({newest_checkpoint(resume)});  // what was asked for
     warn_of_incomplete(arguments_.folder);
     return pack(complete_steps(arguments_.folder));
   }));
@@ -245,8 +201,7 @@ std::optional<Checkpoints::Loaded> Checkpoints::load(const std::string& resume,
                                                      const std::vector<std::string>& others) {
   if (resume == "none") return std::nullopt;
   require(!background_.under_way(), "a checkpoint is still being saved");
-  std::vector<fs::path> candidates = find(resume);
-  if (resume != "auto") candidates.resize(1);  // what was asked for, or nothing
+  const std::vector<fs::path> candidates = find(resume);
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     try {
       return load_from(candidates[i], tensors, others);
@@ -277,34 +232,42 @@ Checkpoints::Loaded Checkpoints::load_from(const fs::path& folder,
                                            const std::vector<CheckpointTensor>& tensors,
                                            const std::vector<std::string>& others) const {
   CheckpointIndex index;
-  std::vector<HostBytes> contents;
-  together_.all("read", [&] {
+  together_.all("fit", [&] {
     index = read_index(folder);
-    contents = read_tensors(folder, index, tensors, &others);
+    require_fit(folder, index, tensors, &others);
     return std::string();
   });
-  for (std::size_t t = 0; t < tensors.size(); ++t) {
-    arguments_.device->write(tensors[t].tensor, contents[t].data());
-  }
+  read(folder, index, tensors);
   return {index.info, folder};
 }
 
-Checkpoints::Initial Checkpoints::initialize(const std::string& named,
-                                             const std::vector<CheckpointTensor>& parameters,
-                                             const std::vector<std::string>& names,
-                                             const std::vector<std::string>& skip) {
-  Initial initial;
-  initial.folder = find(named).front();
-  std::vector<CheckpointTensor> wanted;
-  std::vector<HostBytes> contents;
+void Checkpoints::read(const fs::path& folder,
+                       const CheckpointIndex& index,
+                       const std::vector<CheckpointTensor>& tensors) const {
   together_.all("read", [&] {
-    const CheckpointIndex index = read_index(initial.folder);
-    match_initial(index, names, skip, initial);
+    read_tensors(folder, index, tensors, [&](const CheckpointTensor& tensor, HostBytes contents) {
+      arguments_.device->write(tensor.tensor, contents.data());
+    });
+    return std::string();
+  });
+}
+
+InitialParameters Checkpoints::initialize(const std::string& named,
+                                          const std::vector<CheckpointTensor>& parameters,
+                                          const std::vector<std::string>& names,
+                                          const std::vector<std::string>& skip) {
+  InitialParameters initial;
+  const fs::path folder = find(named).front();
+  CheckpointIndex index;
+  std::vector<CheckpointTensor> wanted;
+  together_.all("fit", [&] {
+    index = read_index(folder);
+    initial = match_initial(folder, index, names, skip);
     for (const CheckpointTensor& tensor : parameters) {
       if (std::ranges::binary_search(initial.taken, tensor.name)) wanted.push_back(tensor);
     }
     try {
-      contents = read_tensors(initial.folder, index, wanted, nullptr);
+      require_fit(folder, index, wanted, nullptr);
     } catch (const ConfigError& error) {
       fail_config(
           "{}\n  checkpoint.init_skip = [\"NAME\"] leaves a parameter at its initial values; * "
@@ -313,9 +276,7 @@ Checkpoints::Initial Checkpoints::initialize(const std::string& named,
     }
     return std::string();
   });
-  for (std::size_t t = 0; t < wanted.size(); ++t) {
-    arguments_.device->write(wanted[t].tensor, contents[t].data());
-  }
+  read(folder, index, wanted);
   return initial;
 }
 

@@ -13,6 +13,7 @@
 #include "kernel/checkpoint/checkpoint_tensor.hpp"
 #include "kernel/checkpoint/folders.hpp"
 #include "kernel/checkpoint/index.hpp"
+#include "kernel/checkpoint/initial_parameters.hpp"
 #include "kernel/checkpoint/rank_part.hpp"
 #include "kernel/checkpoint/together.hpp"
 #include "tessera/device.hpp"
@@ -27,7 +28,7 @@ struct CheckpointArguments {
   const Mesh* mesh = nullptr;
   Device* device = nullptr;
   Store* store = nullptr;  ///< nullptr for a world of one
-  std::chrono::milliseconds timeout{300000};
+  Patience patience = std::chrono::milliseconds(300000);
   int threads = 1;   ///< that write large files
   i64 failures = 0;  ///< of save_later() in a row that are tried again
 };
@@ -71,8 +72,9 @@ class Checkpoints {
   /// Finds and loads what `resume` says: "auto" (the newest complete one, none is fine; a damaged
   /// one falls back to the one before, with a warning), "none", or what find_checkpoints() takes.
   /// `others` are tensors of the run that other pipeline stages hold.
-  /// All tensors, or an Error that lists damaged names, a ConfigError that lists missing, extra and
-  /// mismatched ones; then no tensor was touched.
+  /// All tensors, or a ConfigError that lists missing, extra and mismatched ones, which touched
+  /// none; or an Error that lists damaged ones, which leaves any values in all of them: a second
+  /// copy of a state may not fit into memory.
   std::optional<Loaded> load(const std::string& resume,
                              const std::vector<CheckpointTensor>& tensors,
                              const std::vector<std::string>& others = {});
@@ -81,19 +83,14 @@ class Checkpoints {
   /// and returns the complete one before it. Where there is none, nothing is done.
   std::optional<std::filesystem::path> give_up(const std::filesystem::path& bad);
 
-  struct Initial {
-    std::filesystem::path folder;
-    std::vector<std::string> taken, fresh;  ///< names of this run: found there, and not
-    std::vector<std::string> left_out;  ///< parameters of the checkpoint that are not in the run
-  };
   /// Loads into `parameters`, which are this rank's, what the checkpoint `named` (as
   /// find_checkpoints takes it) has of them; `names` are those of the whole run. What matches a
   /// pattern of `skip` is not taken. ConfigError when nothing can be taken, shapes or dtypes
-  /// differ, or a pattern matches nothing; then no tensor was touched.
-  Initial initialize(const std::string& named,
-                     const std::vector<CheckpointTensor>& parameters,
-                     const std::vector<std::string>& names,
-                     const std::vector<std::string>& skip);
+  /// differ, or a pattern matches nothing, which touches no tensor; Error as load().
+  InitialParameters initialize(const std::string& named,
+                               const std::vector<CheckpointTensor>& parameters,
+                               const std::vector<std::string>& names,
+                               const std::vector<std::string>& skip);
 
  private:
   /// How a part is written: by whom, together with whom.
@@ -116,6 +113,9 @@ class Checkpoints {
   Loaded load_from(const std::filesystem::path& folder,
                    const std::vector<CheckpointTensor>& tensors,
                    const std::vector<std::string>& others) const;
+  void read(const std::filesystem::path& folder,
+            const CheckpointIndex& index,
+            const std::vector<CheckpointTensor>& tensors) const;
 
   CheckpointArguments arguments_;
   Together together_;

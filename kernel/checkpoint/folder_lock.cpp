@@ -33,7 +33,9 @@ std::string this_process() {
 
 }  // namespace
 
-FolderLock::FolderLock(const std::filesystem::path& folder, std::string_view name) {
+FolderLock::FolderLock(const std::filesystem::path& folder,
+                       std::string_view name,
+                       std::string_view key) {
   // A run that was killed a moment ago may still be on its way out.
   constexpr auto kPatience = 3s;
   std::error_code error;
@@ -53,11 +55,10 @@ FolderLock::FolderLock(const std::filesystem::path& folder, std::string_view nam
     if (why == EWOULDBLOCK) {
       const std::string other = holder(fd_);
       ::close(fd_);
-      // Whoever writes checkpoints only, or has a run.out of its own, shares checkpoint.out.
       fail("{} is in use: {} writes there; wait for its end or set another {}",
            folder.string(),
            other,
-           name == ".run.lock" ? "run.out" : "checkpoint.out");
+           key);
     }
     log_warning("{}: cannot be locked ({}); take care that only one run writes there",
                 folder.string(),

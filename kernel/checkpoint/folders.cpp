@@ -115,6 +115,10 @@ bool warn_of_incomplete(const fs::path& folder) {
   return any;
 }
 
+bool warn_of_incomplete(const fs::path& named, const fs::path& newest) {
+  return newest != named && warn_of_incomplete(newest.parent_path());
+}
+
 std::vector<fs::path> find_checkpoints(const fs::path& named) {
   std::error_code error;
   if (!fs::exists(named, error)) {
@@ -132,7 +136,7 @@ std::vector<fs::path> find_checkpoints(const fs::path& named) {
 
 fs::path newest_checkpoint(const fs::path& named) {
   fs::path newest = find_checkpoints(named).front();
-  if (newest != named) warn_of_incomplete(newest.parent_path());
+  warn_of_incomplete(named, newest);
   return newest;
 }
 

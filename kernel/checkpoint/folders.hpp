@@ -30,6 +30,9 @@ std::vector<std::filesystem::path> complete_steps(const std::filesystem::path& f
 /// A warning where steps newer than the newest complete one lost their index: no run leaves that.
 /// Returns whether there are any.
 bool warn_of_incomplete(const std::filesystem::path& folder);
+/// The same for what find_checkpoints() found below `named`; where that is a checkpoint itself,
+/// others do not count.
+bool warn_of_incomplete(const std::filesystem::path& named, const std::filesystem::path& newest);
 /// The complete ones below what a user may name: a checkpoint itself, a folder of checkpoints, or a
 /// run's. Throws ConfigError when there is none.
 std::vector<std::filesystem::path> find_checkpoints(const std::filesystem::path& named);
@@ -58,8 +61,9 @@ void replace_folder(const std::filesystem::path& temporary, const std::filesyste
 class FolderLock {
  public:
   /// Makes the folder, and in it the file `name`, which stays. Throws Error when that fails, or
-  /// when another run holds it. Where the file system has no locks, there is a warning.
-  explicit FolderLock(const std::filesystem::path& folder, std::string_view name = ".lock");
+  /// when another run holds it, which says what else to set: `key`. Where the file system has no
+  /// locks, there is a warning.
+  FolderLock(const std::filesystem::path& folder, std::string_view name, std::string_view key);
   ~FolderLock();
   FolderLock(const FolderLock&) = delete;
   FolderLock& operator=(const FolderLock&) = delete;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 #include <span>
+#include <utility>
 
 #include "kernel/checkpoint/slices.hpp"
 #include "kernel/checkpoint/stored_reader.hpp"
@@ -37,6 +38,8 @@ void copy_overlap(const Rectangle& stored,
 
 // "w" of its state "w/first_moment", and of itself.
 std::string owner_of(const std::string& name) { return name.substr(0, name.find('/')); }
+
+}  // namespace
 
 void require_fit(const fs::path& folder,
                  const CheckpointIndex& index,
@@ -91,16 +94,12 @@ void require_fit(const fs::path& folder,
   fail_config("checkpoint {} does not fit this configuration:{}", folder.string(), text);
 }
 
-}  // namespace
-
-std::vector<HostBytes> read_tensors(const fs::path& folder,
-                                    const CheckpointIndex& index,
-                                    const std::vector<CheckpointTensor>& tensors,
-                                    const std::vector<std::string>* others) {
-  require_fit(folder, index, tensors, others);
+void read_tensors(const fs::path& folder,
+                  const CheckpointIndex& index,
+                  const std::vector<CheckpointTensor>& tensors,
+                  const TakeContents& take) {
   StoredReader reader(folder, index);
   Damage damage;
-  std::vector<HostBytes> contents;
   for (const CheckpointTensor& tensor : tensors) {
     const StoredTensor& stored = index.tensors.at(tensor.name);
     const i64 element = dtype_size(tensor.tensor.dtype());
@@ -111,9 +110,10 @@ std::vector<HostBytes> read_tensors(const fs::path& folder,
       return std::ranges::any_of(
           all, [&](const LocalSlice& mine) { return mine.where.overlaps(where); });
     };
+    bool good = true;
     for (const StoredSlice& slice : stored.slices) {
       if (!wanted(slice.where)) continue;
-      damage.collect(tensor.name, [&] {
+      good &= damage.collect(tensor.name, [&] {
         reader.read(stored.dtype,
                     slice,
                     wanted,
@@ -129,10 +129,9 @@ std::vector<HostBytes> read_tensors(const fs::path& folder,
       const auto begin = to.begin() + tensor.range.begin * element;
       to = HostBytes(begin, begin + tensor.range.length * element);
     }
-    contents.push_back(std::move(to));
+    if (good) take(tensor, std::move(to));
   }
   damage.require_none(folder);
-  return contents;
 }
 
 }  // namespace tessera

@@ -1,6 +1,7 @@
 #pragma once
 #include <cstddef>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -9,15 +10,25 @@
 
 namespace tessera {
 
-/// A rank's side of loading: the contents of its range of every tensor, padding zero. Reads the
-/// blocks that hold an element of them and nothing else. `others` are names that the checkpoint may
-/// hold beyond them, those of other pipeline stages; nullptr: any. A parameter among `others` may
-/// have any state, "<parameter>/<state>", unless the parameter or a state of it is in `tensors`:
-/// the ranks that load it judge that. Throws ConfigError listing what does not fit, or Error
-/// listing what is damaged.
-std::vector<HostBytes> read_tensors(const std::filesystem::path& folder,
-                                    const CheckpointIndex& index,
-                                    const std::vector<CheckpointTensor>& tensors,
-                                    const std::vector<std::string>* others);
+/// Throws ConfigError listing what does not fit: tensors that the checkpoint lacks, has beyond
+/// them, or has in another shape or dtype. `others` are names that it may hold beyond them, those
+/// of other pipeline stages; nullptr: any. A parameter among `others` may have any state,
+/// "<parameter>/<state>", unless the parameter or a state of it is in `tensors`: the ranks that
+/// load it judge that.
+void require_fit(const std::filesystem::path& folder,
+                 const CheckpointIndex& index,
+                 const std::vector<CheckpointTensor>& tensors,
+                 const std::vector<std::string>* others);
+
+/// Takes the contents of this rank's range of a tensor, padding zero.
+using TakeContents = std::function<void(const CheckpointTensor& tensor, HostBytes contents)>;
+
+/// A rank's side of loading, of tensors that fit: reads one tensor after the other, of each the
+/// blocks that hold an element of its range and nothing else, and hands it on. Throws Error listing
+/// all that is damaged, which `take` did not get.
+void read_tensors(const std::filesystem::path& folder,
+                  const CheckpointIndex& index,
+                  const std::vector<CheckpointTensor>& tensors,
+                  const TakeContents& take);
 
 }  // namespace tessera

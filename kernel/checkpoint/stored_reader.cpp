@@ -135,14 +135,16 @@ std::vector<std::byte> StoredReader::read(const StoredTensor& tensor) {
   return whole;
 }
 
-void Damage::collect(const std::string& tensor, const std::function<void()>& work) {
+bool Damage::collect(const std::string& tensor, const std::function<void()>& work) {
   try {
     work();
+    return true;
   } catch (const Error& error) {
     std::vector<std::string>& tensors = tensors_[error.what()];
     if (tensors.empty()) reasons_.emplace_back(error.what());
     // Its slices come one after the other.
     if (tensors.empty() || tensors.back() != tensor) tensors.push_back(tensor);
+    return false;
   }
 }
 

@@ -48,8 +48,8 @@ class StoredReader {
 /// Collects failures, so that an error lists all that is damaged and not only the first.
 class Damage {
  public:
-  /// Runs work on a tensor and keeps the Error that it may throw.
-  void collect(const std::string& tensor, const std::function<void()>& work);
+  /// Runs work on a tensor and keeps the Error that it may throw. Returns whether it threw none.
+  bool collect(const std::string& tensor, const std::function<void()>& work);
   /// Throws Error with an indented line for each reason and its tensors, the first ones in full.
   void require_none(const std::filesystem::path& folder) const;
 

@@ -7,7 +7,7 @@
 #include <thread>
 #include <utility>
 
-#include "kernel/launch/agree.hpp"
+#include "kernel/launch/pulse_check.hpp"
 
 namespace tessera {
 
@@ -46,7 +46,9 @@ std::vector<std::string> Together::all(std::string_view what,
   std::vector<std::string> texts{attempt(work)};
   if (store_ != nullptr) texts = gather(fmt::format("checkpoint/{}", what), texts[0]);
   const bool failed = std::ranges::any_of(texts, [](const auto& t) { return t[0] == kFailed; });
-  if (failed && store_ != nullptr) leave_together(*store_, rank_, world_, "checkpoint", timeout_);
+  if (failed && store_ != nullptr) {
+    leave_together(*store_, rank_, world_, "checkpoint", patience_.timeout);
+  }
   throw_failures(texts);
   for (std::string& text : texts) text.erase(0, 1);
   return texts;
@@ -70,14 +72,16 @@ void Together::pause(std::chrono::milliseconds time) const {
 // In the background no call waits within the store: it would outlast a run that ends.
 std::vector<std::string> Together::gather(const std::string& key, const std::string& text) const {
   using namespace std::chrono_literals;
-  if (!background_) return gather_text(*store_, rank_, world_, key, text, timeout_);
+  if (!background_) return gather_text(*store_, rank_, world_, key, text, patience_);
   const std::string base = "background/" + key;
   const std::string round =
       fmt::format("{}/{}", base, store_->add(fmt::format("{}/calls/{}", base, rank_), 1));
   store_->set(fmt::format("{}/{}", round, rank_), text);
   const std::string count = round + "/count";
-  const auto deadline = std::chrono::steady_clock::now() + timeout_;
-  auto between = 2ms;
+  const auto deadline = std::chrono::steady_clock::now() + patience_.timeout;
+  std::optional<PulseCheck> pulse;
+  if (patience_.silence) pulse.emplace(*store_, *patience_.silence);
+  auto between = 2ms, waited = 0ms;
   for (i64 here = store_->add(count, 1); here < world_; here = store_->add(count, 0)) {
     require(std::chrono::steady_clock::now() < deadline,
             "{} of {} ranks did not come to \"{}\"",
@@ -85,11 +89,16 @@ std::vector<std::string> Together::gather(const std::string& key, const std::str
             world_,
             key);
     pause(between);
+    waited += between;
+    if (pulse && waited > pulse->silence() / 4) {
+      for (i64 peer = 0; peer < world_; ++peer) pulse->require_alive(peer);
+      waited = 0ms;
+    }
     between = std::min(between * 2, 200ms);
   }
   std::vector<std::string> texts;
   for (i64 peer = 0; peer < world_; ++peer) {
-    texts.push_back(store_->get(fmt::format("{}/{}", round, peer), timeout_));
+    texts.push_back(store_->get(fmt::format("{}/{}", round, peer), patience_.timeout));
   }
   return texts;
 }
@@ -100,9 +109,9 @@ std::string Together::root(std::string_view what, const std::function<std::strin
 
 std::vector<std::string> Together::collect(std::string_view what,
                                            std::string text,
-                                           std::chrono::milliseconds timeout) const {
+                                           const Patience& patience) const {
   if (store_ == nullptr) return {std::move(text)};
-  return collect_text(*store_, rank_, world_, what, std::move(text), timeout);
+  return collect_text(*store_, rank_, world_, what, std::move(text), patience);
 }
 
 }  // namespace tessera

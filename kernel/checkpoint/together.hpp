@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "kernel/launch/agree.hpp"
 #include "tessera/comm.hpp"
 #include "tessera/error.hpp"
 
@@ -23,8 +24,8 @@ class TogetherError : public Error {
 class Together {
  public:
   /// `store` is nullptr for a world of one.
-  Together(Store* store, i64 rank, i64 world, std::chrono::milliseconds timeout)
-      : store_(store), rank_(rank), world_(world), timeout_(timeout) {}
+  Together(Store* store, i64 rank, i64 world, const Patience& patience)
+      : store_(store), rank_(rank), world_(world), patience_(patience) {}
   /// The same among threads that work in the background, one of each rank, while the ranks' own
   /// threads do something else: they ask the store now and then, and give up with an Error once
   /// `stop` says so.
@@ -39,17 +40,18 @@ class Together {
 
   /// Work of rank 0 alone; every rank gets its text.
   std::string root(std::string_view what, const std::function<std::string()>& work) const;
-  /// Every rank's text on rank 0, by rank, which waits up to `timeout` for each; the others get
-  /// nothing and go on at once. Texts may be long.
+  /// Every rank's text on rank 0, by rank, which waits for each; the others get nothing and go on
+  /// at once. Texts may be long.
   std::vector<std::string> collect(std::string_view what,
                                    std::string text,
-                                   std::chrono::milliseconds timeout) const;
+                                   const Patience& patience) const;
+  const Patience& patience() const { return patience_; }
 
  private:
   std::vector<std::string> gather(const std::string& key, const std::string& text) const;
   Store* store_;
   i64 rank_, world_;
-  std::chrono::milliseconds timeout_;
+  Patience patience_;
   std::optional<std::stop_token> background_ = {};
 };
 

@@ -95,8 +95,7 @@ bool verify(const fs::path& folder) {
 
 bool verify_all(const fs::path& named) {
   const std::vector<fs::path> found = find_checkpoints(named);
-  // What lost its index cannot be verified. Others do not count where a checkpoint is named itself.
-  bool good = found.front() == named || !warn_of_incomplete(found.front().parent_path());
+  bool good = !warn_of_incomplete(named, found.front());  // what lost its index is not good
   for (const fs::path& folder : found) good = verify(folder) && good;
   return good;
 }

@@ -69,7 +69,7 @@ void fail_unknown_component(const PluginHost& host, const std::string& subject) 
   for (const ComponentInfo* info : host.of_kind(kind)) same_kind.push_back(info->type);
   text += same_kind.empty() ? fmt::format("\n  known kinds: {}", fmt::join(host.kinds(), ", "))
                             : fmt::format("\n  known {}s: {}", kind, fmt::join(same_kind, ", "));
-  for (const std::string& failure : host.load_failures()) text += "\n  not loaded: " + failure;
+  text += host.not_loaded();
   throw ConfigError(text);
 }
 

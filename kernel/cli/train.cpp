@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "kernel/checkpoint/folders.hpp"
 #include "kernel/cli/commands.hpp"
@@ -21,6 +22,7 @@
 #include "kernel/launch/pulse.hpp"
 #include "kernel/launch/rendezvous.hpp"
 #include "kernel/launch/signals.hpp"
+#include "kernel/launch/starvation_watch.hpp"
 #include "kernel/launch/step_board.hpp"
 #include "kernel/train/run/dry_run.hpp"
 #include "kernel/train/run/flight_records.hpp"
@@ -28,6 +30,7 @@
 #include "tessera/error.hpp"
 #include "tessera/log.hpp"
 #include "tessera/peer_error.hpp"
+#include "tessera/written.hpp"
 
 namespace tessera {
 
@@ -154,6 +157,15 @@ Restart restart_from(const CheckpointSection& section) {
   return restart;
 }
 
+// Each rank reads the files anew, and what comes through a pipe is gone once it is read.
+void check_files(const TrainOptions& options) {
+  for (const std::string& file : options.files) {
+    if (std::filesystem::is_regular_file(file)) continue;
+    fail_config("{} is no regular file, and every rank reads it: write the configuration to one",
+                written_plain(file));
+  }
+}
+
 void check_restarts(const TrainOptions& options, const Opened& opened) {
   if (options.restarts == 0 || opened.config.run.checkpoint.save) return;
   fail_config(
@@ -247,6 +259,7 @@ int join(const TrainOptions& options, const RankEnvironment& environment) {
 int run_train(const TrainOptions& options) {
   const auto environment = detect_environment();
   if (environment && environment->own) return join(options, *environment);
+  std::optional<StarvationWatch> watch(std::in_place);  // our launcher sees how ranks end
   if (environment && environment->world > 1) {
     if (options.restarts > 0) refuse_restarts(*environment);
     return join(options, *environment);
@@ -261,6 +274,8 @@ int run_train(const TrainOptions& options) {
   require_threads(threads);
   const RunSetup setup = checked_setup(opened.config, *opened.plugins, world, threads);
   if (world > 1 || options.restarts > 0) {  // one rank too needs somebody to start it again
+    watch.reset();
+    check_files(options);
     return launch_ranks(
         world,
         program_arguments(),

@@ -17,6 +17,12 @@ class Catalog {
   virtual std::vector<const ComponentInfo*> of_kind(std::string_view kind) const = 0;
   /// One line for each library that could not be loaded: "deepep.so: needs libnvshmem.so.3, …".
   virtual std::vector<std::string> load_failures() const = 0;
+  /// The same for the end of an error about something that is not there: an indented line each.
+  std::string not_loaded() const {
+    std::string text;
+    for (const std::string& failure : load_failures()) text += "\n  not loaded: " + failure;
+    return text;
+  }
   /// Where a component comes from, for errors: "dispatch.so 0.3", "kernel".
   virtual std::string library_of(std::string_view kind, std::string_view type) const = 0;
 };

@@ -49,11 +49,10 @@ void Checker::unknown_type(const Slot& slot, const std::string& type, const Entr
   } else if (!other.empty()) {
     text += "; " + other;
   }
-  std::string details =
-      fmt::format("\n  known {}: {}", plural(slot.kind), listed.empty() ? "none" : joined(listed));
-  for (const std::string& failure : catalog_.load_failures()) {
-    details += fmt::format("\n  not loaded: {}", failure);
-  }
+  const std::string details = fmt::format("\n  known {}: {}{}",
+                                          plural(slot.kind),
+                                          listed.empty() ? "none" : joined(listed),
+                                          catalog_.not_loaded());
   problem(written != nullptr ? written->at : Origin(), text, details);
 }
 

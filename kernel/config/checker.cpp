@@ -96,7 +96,13 @@ void Checker::check_section(const RootSection& section) {
   }
   const Entry* entry = config_.tree().find(section.name);
   if (entry != nullptr && entry->value) {
-    problem(entry->key, fmt::format("{} is a section: write [{}]", section.name, section.name));
+    std::vector<std::string_view> keys;
+    for (const FieldSpec& spec : section.fields) keys.emplace_back(spec.name);
+    problem(entry->key,
+            fmt::format("{} is a section: write [{}] and one of its keys: {}",
+                        section.name,
+                        section.name,
+                        fmt::join(keys, ", ")));
     return;
   }
   tree.put(section.name, entry != nullptr ? *entry : Entry());

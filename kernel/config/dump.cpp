@@ -64,16 +64,10 @@ std::string value_text(const Line& line) {
   return last_of(line.path) == "type" && value == Value("") ? "\"none\"" : value.text();
 }
 
-/// A key in which two configurations differ; a side that has no such key is empty.
-struct Difference {
-  std::string path;
-  std::optional<std::string> left, right;
-  bool derived = true;  ///< on both sides, as far as they have it, from other keys
-};
-
 bool is_derived(const Line& line) { return !line.entry->from.empty(); }
 
-/// In the order of dump; what only the right one has comes last.
+}  // namespace
+
 std::vector<Difference> differences(const Resolved& left, const Resolved& right) {
   std::map<std::string, Line> there;
   for (const Table& table : tables_of(*right.tree)) {
@@ -104,8 +98,6 @@ std::vector<Difference> differences(const Resolved& left, const Resolved& right)
   }
   return out;
 }
-
-}  // namespace
 
 std::string dump(const Resolved& resolved) {
   std::string out = "schema = 1\n";

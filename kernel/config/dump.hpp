@@ -1,4 +1,5 @@
 #pragma once
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,9 +17,17 @@ std::string dump(const Resolved& resolved);
 /// run.
 std::string values_text(const Resolved& resolved);
 
+/// A key in which two configurations differ; a side that has no such key is empty.
+struct Difference {
+  std::string path;
+  std::optional<std::string> left, right;  ///< as text
+  bool derived = true;  ///< on both sides, as far as they have it, from other keys (Entry::from)
+};
+/// All of them, in the order of dump; what only the right one has comes last. Origins do not count.
+std::vector<Difference> differences(const Resolved& left, const Resolved& right);
+
 /// One line for each key in which two configurations differ: "- key = a" and "+ key = b" in the
-/// order of dump; empty when there is none. Origins do not count. What both sides take from other
-/// keys (Entry::from) follows from these and is left out.
+/// order of dump; empty when there is none. Those that are derived are left out.
 std::vector<std::string> diff(const Resolved& left, const Resolved& right);
 
 /// All of them, for people: "lr.peak: 0.002, now 0.001". Plugins may differ between the two.

@@ -62,7 +62,8 @@ void CommSection::describe(Schema<CommSection>& s) {
       .megatron("--distributed-timeout-minutes");
   s.field("init_timeout_s",
           &CommSection::init_timeout_s,
-          "the same for rendezvous, start-up, and ranks that save together")
+          "the same for rendezvous, start-up, and ranks that save together, while their processes "
+          "live")
       .at_least(kLeastSeconds)
       .at_most(kMostSeconds);
 }

@@ -5,6 +5,7 @@
 #include <exception>
 #include <string>
 
+#include "kernel/launch/pulse_check.hpp"
 #include "tessera/error.hpp"
 
 namespace tessera {
@@ -49,10 +50,32 @@ std::string round_of(Store& store, i64 rank, std::string_view key) {
   return fmt::format("{}/{}", base, store.add(fmt::format("{}/calls/{}", base, rank), 1));
 }
 
-std::string wait_for(
-    Store& store, const std::string& key, i64 rank, std::string_view what, milliseconds timeout) {
+// Waits for a rank's key up to `deadline`, as long as the rank and the store give signs of life.
+std::string wait_alive(
+    Store& store, const std::string& key, i64 rank, Clock::time_point deadline, PulseCheck& pulse) {
+  constexpr milliseconds kAnswer{5000};  // beyond the time of a call
+  for (;;) {
+    const auto begin = Clock::now();
+    const auto left = std::chrono::duration_cast<milliseconds>(deadline - begin);
+    const milliseconds slice = std::min(left, pulse.silence() / 4);
+    try {
+      return store.get(key, std::max(slice, milliseconds(0)));
+    } catch (const Error&) {
+      if (slice == left || Clock::now() - begin > slice + kAnswer) throw;
+    }
+    pulse.require_alive(rank);
+  }
+}
+
+std::string wait_for(Store& store,
+                     const std::string& key,
+                     i64 rank,
+                     std::string_view what,
+                     const Patience& patience) {
   try {
-    return store.get(key, timeout);
+    if (!patience.silence) return store.get(key, patience.timeout);
+    PulseCheck pulse(store, *patience.silence);
+    return wait_alive(store, key, rank, Clock::now() + patience.timeout, pulse);
   } catch (const Error& error) {
     throw Error(fmt::format("rank {}'s {} did not come: {}", rank, what, error.what()),
                 error.exit_code());
@@ -60,17 +83,14 @@ std::string wait_for(
 }
 
 // Waits for all ranks together no longer than for one.
-std::vector<std::string> collect(Store& store,
-                                 const std::string& round,
-                                 i64 world,
-                                 std::string_view what,
-                                 milliseconds timeout) {
-  const Clock::time_point deadline = Clock::now() + timeout;
+std::vector<std::string> collect(
+    Store& store, const std::string& round, i64 world, std::string_view what, Patience patience) {
+  const Clock::time_point deadline = Clock::now() + patience.timeout;
   std::vector<std::string> texts;
   for (i64 peer = 0; peer < world; ++peer) {
     const auto left = std::chrono::duration_cast<milliseconds>(deadline - Clock::now());
-    texts.push_back(wait_for(
-        store, fmt::format("{}/{}", round, peer), peer, what, std::max(left, milliseconds(0))));
+    patience.timeout = std::max(left, milliseconds(0));
+    texts.push_back(wait_for(store, fmt::format("{}/{}", round, peer), peer, what, patience));
   }
   return texts;
 }
@@ -202,10 +222,10 @@ std::vector<std::string> gather_text(Store& store,
                                      i64 world,
                                      std::string_view key,
                                      std::string_view text,
-                                     milliseconds timeout) {
+                                     const Patience& patience) {
   const std::string round = round_of(store, rank, key);
   store.set(fmt::format("{}/{}", round, rank), text);
-  return collect(store, round, world, key, timeout);
+  return collect(store, round, world, key, patience);
 }
 
 std::vector<std::string> collect_text(Store& store,
@@ -213,7 +233,7 @@ std::vector<std::string> collect_text(Store& store,
                                       i64 world,
                                       std::string_view key,
                                       std::string text,
-                                      milliseconds timeout) {
+                                      const Patience& patience) {
   constexpr std::size_t kPiece = 4 << 20;
   const std::string round = round_of(store, rank, key);
   if (rank > 0) {
@@ -228,11 +248,11 @@ std::vector<std::string> collect_text(Store& store,
   std::vector<std::string> texts = {std::move(text)};
   for (i64 peer = 1; peer < world; ++peer) {
     const std::string from = fmt::format("{}/{}", round, peer);
-    const std::size_t pieces = std::stoul(wait_for(store, from, peer, key, timeout));
+    const std::size_t pieces = std::stoul(wait_for(store, from, peer, key, patience));
     std::string& whole = texts.emplace_back();
     for (std::size_t piece = 0; piece < pieces; ++piece) {
       const std::string name = fmt::format("{}/{}", from, piece);
-      whole += store.get(name, timeout);
+      whole += store.get(name, patience.timeout);
       store.set(name, "");
     }
   }

@@ -1,6 +1,7 @@
 #pragma once
 #include <chrono>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -13,13 +14,25 @@ namespace tessera {
 /// One thing that must be the same on all ranks: its name in errors ("configuration") and its text.
 using Fact = std::pair<std::string, std::string>;
 
+/// How long ranks wait for each other.
+struct Patience {
+  template <class Rep, class Period>  // NOLINTNEXTLINE(google-explicit-constructor): a time is one
+  Patience(std::chrono::duration<Rep, Period> time) : timeout(time) {}
+  Patience(std::chrono::milliseconds time, std::chrono::milliseconds without_pulse)
+      : timeout(time), silence(without_pulse) {}
+  std::chrono::milliseconds timeout;
+  /// Where ranks have pulses (pulse.hpp): a rank whose pulse beat no more for so long is waited for
+  /// no longer.
+  std::optional<std::chrono::milliseconds> silence;
+};
+
 /// Every rank's text, by rank. Called by all ranks with the same key; may be called again with it.
 std::vector<std::string> gather_text(Store& store,
                                      i64 rank,
                                      i64 world,
                                      std::string_view key,
                                      std::string_view text,
-                                     std::chrono::milliseconds timeout);
+                                     const Patience& patience);
 
 /// Every rank's text, by rank, on rank 0, and nothing on the others, which do not wait. Texts may
 /// be long: the store holds each only until rank 0 has it.
@@ -28,7 +41,7 @@ std::vector<std::string> collect_text(Store& store,
                                       i64 world,
                                       std::string_view key,
                                       std::string text,
-                                      std::chrono::milliseconds timeout);
+                                      const Patience& patience);
 
 constexpr std::string_view kSameForAll =
     "start all ranks with the same program, plugins, files and settings";

@@ -131,6 +131,15 @@ const RankEnd* find_cause(const std::vector<RankEnd>& ends) {
   return cause;
 }
 
+std::string starved_text(std::string_view who, std::string_view limit) {
+  return fmt::format(
+      "{} was killed by the system for want of memory{}{}: use less of it (more ranks, a smaller "
+      "batch.micro, recompute) or raise the limit",
+      who,
+      limit.empty() ? "" : "; ",
+      limit);
+}
+
 std::string describe(const RankEnd& end) {
   if (end.frozen) {
     return fmt::format(
@@ -143,13 +152,7 @@ std::string describe(const RankEnd& end) {
   const std::string words =
       end.last_line.empty() ? "" : fmt::format("; its last line: {}", end.last_line);
   const bool crash = end.last_line.starts_with(kCrashed);
-  if (end.starved) {
-    return fmt::format(
-        "rank {} was killed by the system for want of memory{}: use less of it (more "
-        "ranks, a smaller batch.micro, recompute) or raise the limit",
-        end.rank,
-        end.starved_limit.empty() ? "" : "; " + end.starved_limit);
-  }
+  if (end.starved) return starved_text(fmt::format("rank {}", end.rank), end.starved_limit);
   if (end.signal != 0) {
     return fmt::format("rank {} was killed by signal {} ({}){}",
                        end.rank,

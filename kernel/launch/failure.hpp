@@ -59,6 +59,8 @@ const RankEnd* find_cause(const std::vector<RankEnd>& ends);
 
 /// "rank 1 was killed by signal 9 (Killed)", or the message that it sent.
 std::string describe(const RankEnd& end);
+/// What is said of a process that was killed for want of memory; `limit`: of OutOfMemoryKills.
+std::string starved_text(std::string_view who, std::string_view limit);
 
 /// What to print when the run is over, the cause last: "[rank 1] out of memory …". A few lines,
 /// whatever the number of ranks.

@@ -21,6 +21,7 @@
 #include "kernel/launch/signals.hpp"
 #include "kernel/launch/step_board.hpp"
 #include "tessera/error.hpp"
+#include "tessera/observer.hpp"
 
 namespace tessera {
 
@@ -230,8 +231,7 @@ class Launch {
 
   // What was stopped or killed wrote nothing into the records of all ranks.
   void tell_of_silent(const std::vector<RankEnd>& ends) const {
-    std::error_code error;  // a pipe would be waited for without end
-    if (std::filesystem::is_fifo(options_.flight_records, error)) return;
+    if (is_pipe(options_.flight_records)) return;
     const bool others_wrote = is_newer(options_.flight_records, started_);
     for (const RankEnd& end : ends) {
       const std::vector<std::string> actions = board_.actions(end.rank);

@@ -47,6 +47,8 @@ std::string list(const std::vector<i64>& ranks) {
 
 }  // namespace
 
+std::string beat_key(i64 rank) { return key_of(rank) + "/beat"; }
+
 Pulse::Pulse(Store& store, i64 rank, i64 world, std::chrono::milliseconds timeout)
     : store_(store),
       rank_(rank),
@@ -86,8 +88,7 @@ void Pulse::beat() {
   moves_seen_ = moves;
   const double still = std::chrono::duration<double>(now - moved_at_).count();
   try {
-    store_.set(fmt::format("{}/beat", key_of(rank_)),
-               fmt::format("{} {} {:.1f}", ++beats_, moves, still));
+    store_.set(beat_key(rank_), fmt::format("{} {} {:.1f}", ++beats_, moves, still));
     answered_ = Clock::now().time_since_epoch().count();
   } catch (const std::exception&) {  // the store is gone or out of reach: others notice
   }
@@ -141,7 +142,7 @@ std::string Pulse::who_is_silent(int exit_code) noexcept try {
 std::string Pulse::look() {
   std::map<i64, std::optional<Beat>> first, last;  // of ranks that may be the one
   for (i64 rank = 0; rank < world_; ++rank) {
-    if (rank != rank_) first[rank] = parse(find(key_of(rank) + "/beat"));
+    if (rank != rank_) first[rank] = parse(find(beat_key(rank)));
   }
   last = first;
   const auto begin = Clock::now();
@@ -151,7 +152,7 @@ std::string Pulse::look() {
     for (auto at = last.begin(); at != last.end();) {
       const i64 rank = at->first;
       const std::optional<Beat> before = first[rank];
-      at->second = parse(find(key_of(rank) + "/beat"));
+      at->second = parse(find(beat_key(rank)));
       const bool moves = before && at->second && at->second->moves != before->moves;
       at = moves || find(key_of(rank)) == kReported ? last.erase(at) : std::next(at);
     }

@@ -3,6 +3,7 @@
 #include <charconv>
 
 #include "tessera/error.hpp"
+#include "tessera/written.hpp"
 
 namespace tessera {
 
@@ -41,7 +42,7 @@ i64 slurm_tasks_of_node(std::string_view tasks_per_node, i64 node) {
   } while (take(rest, ","));
   fail_config(
       "environment variable SLURM_STEP_TASKS_PER_NODE={} does not tell the tasks of node {}",
-      tasks_per_node,
+      written_plain(tasks_per_node),
       node);
 }
 

@@ -24,7 +24,7 @@ class LocatedModule final : public Module {
  private:
   std::shared_ptr<Module> module_;
   std::string where_;
-  Tape::ErrorHandler in_backward_ = [this] { rethrow_located(where_ + ": backward pass"); };
+  Tape::ErrorHandler in_backward_{[this] { rethrow_located(where_ + ": backward pass"); }, {}};
 };
 
 class LocatedLayer final : public Layer {

@@ -31,15 +31,6 @@ bool in_place(const TensorArg& part, const TensorArg& whole) {
   return at >= begin && at < begin + whole.elements() * dtype_size(whole.dtype);
 }
 
-bool is_dense(const TensorArg& tensor) {
-  i64 stride = 1;
-  for (int i = tensor.rank - 1; i >= 0; --i) {
-    if (tensor.shape[i] != 1 && tensor.strides[i] != stride) return false;
-    stride *= tensor.shape[i];
-  }
-  return true;
-}
-
 }  // namespace
 
 PlacementCheck::Bytes PlacementCheck::bytes_of(const TensorArg& tensor) {
@@ -119,7 +110,7 @@ void PlacementCheck::launched(const Kernel& kernel, const void* args) {
   if (mesh_ == nullptr) return;
   const auto* tensors = static_cast<const TensorArg*>(args);
   if (kernel.operation == CopyArgs::kName && is_floating(tensors[0].dtype) &&
-      is_floating(tensors[1].dtype) && is_dense(tensors[0]) && is_dense(tensors[1])) {
+      is_floating(tensors[1].dtype) && tensors[0].is_dense() && tensors[1].is_dense()) {
     copied(kernel, tensors[0], tensors[1]);
     return;
   }

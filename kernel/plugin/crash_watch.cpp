@@ -108,6 +108,7 @@ void tell(Line& line, const Doing* doing) {
   alarm(kSecondsToTell);  // a lock may be held for ever
   const char* before = " in ";
   for (const Doing* at = doing; at != nullptr; at = at->around()) {
+    if (at->what().empty()) continue;
     line << before << at->what();
     if (!at->name().empty()) line << " \"" << at->name() << "\"";
     before = ", in ";

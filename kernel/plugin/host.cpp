@@ -165,10 +165,8 @@ std::shared_ptr<void> PluginHost::make(std::string_view kind,
     for (const ComponentInfo* info : of_kind(kind)) {
       known.push_back(fmt::format("{} ({})", info->type, library_of(kind, info->type)));
     }
-    std::string text =
-        fmt::format("there is no {} \"{}\"; known are: {}", kind, type, fmt::join(known, ", "));
-    for (const std::string& failure : failures_) text += "\n  not loaded: " + failure;
-    throw ConfigError(text);
+    fail_config(
+        "there is no {} \"{}\"; known are: {}{}", kind, type, fmt::join(known, ", "), not_loaded());
   }
   const std::string name = fmt::format("{}/{}", kind, type);
   const std::string at = node.origin("type");

@@ -42,6 +42,7 @@ class Name {
 
   // For crashes, and for exceptions that leave a destructor.
   Doing doing(std::string_view what) const { return {text_, what}; }
+  const std::string& text() const { return text_; }
 
   [[noreturn]] void rethrow(std::string_view what) const {
     try {
@@ -353,14 +354,15 @@ class InBackward {
  private:
   const Name& name_;
   const Tape::ErrorHandler* around_ = nullptr;
-  Tape::ErrorHandler handler_ = [this] {
+  void rethrow() const {
     try {
       name_.rethrow("backward pass");
     } catch (...) {
-      if (around_ != nullptr) (*around_)();
+      if (around_ != nullptr) around_->rethrow();
       throw;
     }
-  };
+  }
+  Tape::ErrorHandler handler_{[this] { rethrow(); }, name_.text()};
 };
 
 struct NamedModule final : Named<Module> {

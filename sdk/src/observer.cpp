@@ -24,4 +24,9 @@ void set_aside(const std::string& path) {
   log_info("{} was there before: it is kept as {}", path, to.filename().string());
 }
 
+bool is_pipe(const std::string& path) {
+  std::error_code error;
+  return std::filesystem::is_fifo(path, error);
+}
+
 }  // namespace tessera

@@ -121,6 +121,15 @@ TEST_F(Convert, BackTakesTheTokenizerAlong) {
   EXPECT_FALSE(fs::exists(run_.at("lost")));
 }
 
+// What a converter passes over is told, and what it could not bring too.
+TEST_F(Convert, AConverterThatIsNotLoadedIsTold) {
+  run_.folder.write("plugins/libtessera_mine.so", "no library");
+  const ProcessResult result =
+      convert("ours", "back", {"--converter", "mine", "--path", run_.at("plugins")});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.err, HasSubstr("no plugin brings a converter \"mine\"\n  not loaded: "));
+}
+
 // As transformers cuts them: none is larger, unless a single tensor is.
 TEST_F(Convert, BackInSeveralFilesWithTheirIndex) {
   const ProcessResult back = convert("ours", "back", {"--max-shard-size", "40KB"});

@@ -64,6 +64,25 @@ TEST_F(Failures, TheRankThatIsFrozenIsNamed) {
   EXPECT_THAT(result.out, HasSubstr("8 of 8 trials named the frozen rank"));
 }
 
+// A save may take minutes: it is the rank's pulse that is missed, not the rank.
+TEST_F(Failures, ARankThatFreezesWithinASaveIsNamed) {
+  for (const char* asynchronous : {"false", "true"}) {
+    const ProcessResult result =
+        run_.train(TinyRun::steps(2000,
+                                  "run",
+                                  {broken_plugins(),
+                                   "observers.test_freezing={}",
+                                   "parallel.data=2",
+                                   "comm.timeout_s=2",
+                                   "checkpoint.every_steps=5",
+                                   std::string("checkpoint.asynchronous=") + asynchronous}));
+    EXPECT_EQ(result.exit_code, 1);
+    EXPECT_THAT(result.last_error(), StartsWith("rank 0 is stopped (by SIGSTOP or a debugger)"))
+        << result.err;
+  }
+  EXPECT_THAT(run_.survivors(), IsEmpty());
+}
+
 // The others say what they did last, and of one that cannot the launcher says where it was.
 TEST_F(Failures, TheRecordsNameARankThatLeftNone) {
   Process run(run_.command(TinyRun::steps(1000000, "run", {"parallel.data=2", "comm.timeout_s=2"})),
@@ -147,7 +166,8 @@ TEST_F(Failures, ACrashNamesPluginComponentOperationAndPhase) {
   const ProcessResult backward = run_.train(broken("segv", {"model.head.norm.backward=true"}));
   EXPECT_EQ(backward.signal, SIGSEGV);
   EXPECT_THAT(backward.last_error(),
-              AllOf(HasSubstr("in the backward pass of \"broken_copy\""),
+              AllOf(HasSubstr("in the backward pass of \"broken_copy\", in module/test_broken_norm "
+                              "of plugin test_broken 0.1.0 \"backward pass\""),
                     HasSubstr("in the backward pass of layer \"head\""),
                     HasSubstr("libtessera_test_broken.so was running")));
   const ProcessResult operation = run_.train(broken("operation"));

@@ -143,6 +143,17 @@ TEST_F(NothingLost, CheckpointsElsewhereDoNotMakeItTheSameRun) {
   EXPECT_FALSE(fs::exists(run_.at("second/metrics.2.jsonl")));
 }
 
+// Each of them goes on from the same checkpoint.
+TEST_F(NothingLost, NumbersThatNoOtherRunWritesAgainAreKept) {
+  const std::string unsaved = "checkpoint.save=false";
+  ASSERT_EQ(run_.train(TinyRun::steps(3, "run")).exit_code, 0);
+  ASSERT_EQ(run_.train(TinyRun::steps(6, "run", {unsaved})).exit_code, 0);
+  const std::string metrics = read("run/metrics.jsonl");
+  ASSERT_EQ(run_.train(TinyRun::steps(5, "run", {unsaved, "lr.peak=1e-2"})).exit_code, 0);
+  EXPECT_EQ(read("run/metrics.1.jsonl"), metrics);
+  EXPECT_EQ(run_.metrics("run").size(), 5U);
+}
+
 TEST_F(NothingLost, ABranchOfAnotherRunHasNumbersOfItsOwn) {
   ASSERT_EQ(run_.train(TinyRun::steps(3, "run")).exit_code, 0);
   ASSERT_EQ(run_.train(TinyRun::steps(2, "branch", {"checkpoint.save=false"})).exit_code, 0);
@@ -369,7 +380,7 @@ TEST_F(NothingLost, ParametersOfAnotherShapeAreNamedOrSkipped) {
               AllOf(HasSubstr("[256, 24] in the checkpoint, fp32 [300, 24] in this configuration"),
                     HasSubstr("checkpoint.init_skip = [\"NAME\"]")));
   EXPECT_THAT(tune("checkpoint.init_skip=[\"haed.*\"]").err,
-              HasSubstr("\"haed.*\" is the name of no parameter"));
+              HasSubstr("--set #6: checkpoint.init_skip: \"haed.*\" is the name of no parameter"));
   const ProcessResult skipped = tune("checkpoint.init_skip=[\"embedding*\"]");
   EXPECT_EQ(skipped.exit_code, 0) << skipped.err;
   EXPECT_THAT(skipped.err, HasSubstr("new, with initial values: embedding"));

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <csignal>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -15,15 +16,17 @@ namespace plan_memory_test {
 using testing::run_tessera;
 using testing::TinyRun;
 
-// Proportional set size: pages that processes share count once in the sum. In bytes; 0 for a
-// process that has ended.
-i64 pss_of(pid_t pid) {
-  std::ifstream file("/proc/" + std::to_string(pid) + "/smaps_rollup");
-  for (std::string line; std::getline(file, line);) {
-    if (line.starts_with("Pss:")) return std::stoll(line.substr(4)) << 10;
+// A number that the system gives in KiB, in bytes; 0 for a process that has ended.
+i64 bytes_of(pid_t pid, const std::string& file, const std::string& key) {
+  std::ifstream in("/proc/" + std::to_string(pid) + "/" + file);
+  for (std::string line; std::getline(in, line);) {
+    if (line.starts_with(key + ":")) return std::stoll(line.substr(key.size() + 1)) << 10;
   }
   return 0;
 }
+
+// Proportional set size: pages that processes share count once in the sum.
+i64 pss_of(pid_t pid) { return bytes_of(pid, "smaps_rollup", "Pss"); }
 
 // Large enough for the program itself, some 20 MiB a process, to be two or three percent.
 std::vector<std::string> sets_for(const std::string& communicator, std::vector<std::string> more) {
@@ -87,6 +90,25 @@ INSTANTIATE_TEST_SUITE_P(
                       std::vector<std::string>{"parallel.data=2", "graph.type=full_iteration"},
                       std::vector<std::string>{
                           "parallel.tensor=2", "model.hidden=1008", "batch.micro=2"}));
+
+// What is loaded is not held twice: a run that fits goes on where it fits.
+TEST(ResumedMemory, IsThatOfTheRunFromItsBeginning) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "sanitizers keep what is freed";
+#endif
+  const TinyRun run;
+  const std::vector<std::string> sets = sets_for("auto", {"device.threads=1"});
+  double most[2];
+  for (double& peak : most) {
+    Process process(run.command(sets), run.options());
+    ASSERT_TRUE(process.shows("  loss ", 4)) << process.out() << process.err();
+    peak = static_cast<double>(bytes_of(process.pid(), "status", "VmHWM"));
+    process.send(SIGTERM);
+    EXPECT_EQ(process.wait().exit_code, 3);
+  }
+  EXPECT_NEAR(most[1] / most[0], 1, 0.05)
+      << most[0] / (1 << 20) << " MiB, resumed " << most[1] / (1 << 20);
+}
 
 }  // namespace plan_memory_test
 }  // namespace tessera

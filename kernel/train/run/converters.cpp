@@ -9,6 +9,7 @@
 #include "kernel/checkpoint/stored_reader.hpp"
 #include "kernel/config/tree.hpp"
 #include "tessera/error.hpp"
+#include "tessera/written.hpp"
 
 namespace tessera {
 
@@ -21,8 +22,11 @@ std::vector<NamedConverter> converters(const PluginHost& plugins, const std::str
     all.push_back(
         {info->type, plugins.make<Converter>(info->type, *make_node(empty, ""), {}, arguments)});
   }
-  if (all.empty() && !name.empty()) fail_config("no plugin brings a converter \"{}\"", name);
-  if (all.empty()) fail_config("no plugin brings a converter");
+  if (all.empty()) {
+    fail_config("no plugin brings a converter{}{}",
+                name.empty() ? "" : " " + written_word(name),
+                plugins.not_loaded());
+  }
   return all;
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernel/checkpoint/folders.hpp"
+#include "kernel/checkpoint/initial_parameters.hpp"
 #include "kernel/comm/launch_order.hpp"
 #include "kernel/model/located_error.hpp"
 #include "kernel/model/look_ahead.hpp"
@@ -18,6 +19,7 @@
 #include "kernel/train/execution/train_step.hpp"
 #include "kernel/train/run/model_use.hpp"
 #include "kernel/train/run/starting_point.hpp"
+#include "kernel/train/run/training_state.hpp"
 #include "tessera/error.hpp"
 
 namespace tessera {
@@ -83,6 +85,19 @@ void check_start(const RunSetup& setup) {
   });
 }
 
+// What a run would take of another one's checkpoint, before its ranks are there to find it wrong.
+void check_initial(const RunSetup& setup, const std::vector<std::string>& parameters) {
+  const CheckpointSection& section = setup.config->checkpoint;
+  if (section.init_from.empty()) return;
+  const std::string_view key = section.init_skip.empty() ? "init_from" : "init_skip";
+  try {
+    const std::filesystem::path folder = find_checkpoints(section.init_from).front();
+    match_initial(folder, read_index(folder), parameters, section.init_skip);
+  } catch (const ConfigError& error) {
+    fail_config("{}: {}", setup.maker->origin("checkpoint", key), error.what());
+  }
+}
+
 // Parameters whose placement is wrong, by the component that declared them: one mistake is made
 // again in each layer. In the order in which a backward pass finds them: causes come first.
 class WrongPlacements {
@@ -121,28 +136,36 @@ struct Tried {
   Plan plan;
   ModelUse use;
 };
+// What the steps of all ranks show together.
+struct Findings {
+  explicit Findings(const RunSetup& setup) : surveys(setup, true) {}
+  Surveys surveys;
+  LaunchOrder launches;
+  WrongPlacements wrong;
+  LookAhead ahead;
+  Unreached unreached;
+  std::vector<std::string> parameters;  // of the whole run, as parameter_names() has them
+};
+
 Tried try_rank(const RunSetup& setup,
                i64 number,
                const std::shared_ptr<Device>& stands_for,
                int microbatches,
-               Surveys& surveys,
-               LaunchOrder& launches,
-               WrongPlacements& wrong,
-               LookAhead& ahead,
-               Unreached& unreached) {
+               Findings& all) {
   PlacementCheck placement;
   DryEvents events;
   events.launched = [&](const Kernel& kernel, const void* args) {
     placement.launched(kernel, args);
-    unreached.launched(kernel, args);
+    all.unreached.launched(kernel, args);
   };
   events.collectives.started = [&](u64, const GroupSpec& group, const Collective& collective) {
     placement.started(group, collective);
-    launches.launched(number, group, collective);
+    all.launches.launched(number, group, collective);
   };
   const Rank rank = dry_rank(setup.layout, number, stands_for, std::move(events));
-  PlacedModel model(rank, setup, {.locate_errors = true, .surveys = &surveys});
-  Locator locator(model, setup, unreached);
+  PlacedModel model(rank, setup, {.locate_errors = true, .surveys = &all.surveys});
+  all.parameters = parameter_names(model);
+  Locator locator(model, setup, all.unreached);
   TrainStep step(rank,
                  model,
                  setup,
@@ -151,11 +174,11 @@ Tried try_rank(const RunSetup& setup,
   tried.use.add(setup, model, step.plan());
   if (setup.graphs->whole_step()) setup.graphs->check(tried.use.blocks);  // before the capture
   placement.begin(*rank.mesh, model.parts().parameter_list());
-  unreached.begin(model.parts().parameter_list());
+  all.unreached.begin(model.parts().parameter_list());
   step.run();
-  unreached.end(model.parts());
-  wrong.add(model.parts(), placement);
-  ahead.add(model.chunks());
+  all.unreached.end(model.parts());
+  all.wrong.add(model.parts(), placement);
+  all.ahead.add(model.chunks());
   step.losses();
   return tried;
 }
@@ -228,30 +251,25 @@ void dry_run(const RunSetup& setup, int threads, ProblemList& problems) {
   if (!check([&] { check_schedule(setup); })) return;
   if (!check([&] { device = make_device(rank_spec_of(setup), identity); })) return;
   const int microbatches = fewest_microbatches(setup);
-  Surveys surveys(setup, true);
-  LaunchOrder launches;
-  WrongPlacements wrong;
-  LookAhead ahead;
-  Unreached unreached;
+  Findings all(setup);
   std::vector<Plan> plans;  // of one context coordinate, by pipeline rank
   ModelUse use;
   for (const RankClass& of : rank_classes(RankGenerator(setup.layout))) {
-    const auto tried = problems.run([&] {
-      return try_rank(
-          setup, of.first, device, microbatches, surveys, launches, wrong, ahead, unreached);
-    });
+    const auto tried =
+        problems.run([&] { return try_rank(setup, of.first, device, microbatches, all); });
     if (!tried) continue;
     use.add(tried->use);
     if (of.context == 0) plans.push_back(tried->plan);
   }
-  wrong.tell(problems);
+  all.wrong.tell(problems);
   if (!problems.empty()) return;
   check_use(setup, use, problems);
+  check([&] { check_initial(setup, all.parameters); });
   check([&] { verify(plans); });
-  check([&] { launches.check(); });
+  check([&] { all.launches.check(); });
   if (!problems.empty()) return;
-  ahead.warn();
-  unreached.warn();
+  all.ahead.warn();
+  all.unreached.warn();
 }
 
 RunSetup checked_setup(const Resolved& config, const PluginHost& plugins, i64 world, int threads) {

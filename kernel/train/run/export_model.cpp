@@ -18,6 +18,7 @@
 #include "kernel/train/setup/run_setup.hpp"
 #include "kernel/train/setup/survey.hpp"
 #include "tessera/error.hpp"
+#include "tessera/log.hpp"
 
 namespace tessera {
 
@@ -53,14 +54,20 @@ fs::path tokenizer_of(const Resolved& resolved, const Converter& converter) {
 
 using TensorShapes = std::map<std::string, std::vector<i64>>;  // by our names
 
-// Of the model that `theirs` describes: what a reader of the folder expects.
-TensorShapes described_by(const Settings& theirs,
-                          const NamedConverter& by,
-                          const PluginHost& plugins) {
+// The model that `theirs` describes: what a reader of the folder expects.
+struct Described {
+  Resolved resolved;
+  TensorShapes shapes;
+};
+
+Described described_by(const Settings& theirs,
+                       const NamedConverter& by,
+                       const PluginHost& plugins) {
   const Settings ours = by.converter->to_ours(theirs);
   std::vector<std::string> sets;
   for (const auto& [key, value] : ours) sets.push_back(fmt::format("{}={}", key, value.text()));
-  const Resolved resolved = resolve(Config::parse("schema = 1", by.name, sets), plugins);
+  Described described{resolve(Config::parse("schema = 1", by.name, sets), plugins), {}};
+  const Resolved& resolved = described.resolved;
   RunSetup setup;
   setup.config = &resolved.run;
   setup.maker = std::make_shared<HostMaker>(plugins, resolved.tree);
@@ -74,14 +81,14 @@ TensorShapes described_by(const Settings& theirs,
   Mesh mesh(RankGenerator(Layout()), 0);
   build_mesh(mesh);
   Survey survey(*model, build_settings_of(setup, mesh, nullptr));
-  TensorShapes shapes;
+  TensorShapes& shapes = described.shapes;
   for (const Parameter* parameter : survey.parts().parameter_list()) {
     shapes[parameter->name] = sizes_of(parameter->logical);
   }
   for (const auto& buffer : survey.parts().buffers()) {
     if (buffer->saved) shapes[buffer->name] = sizes_of(buffer->logical);
   }
-  return shapes;
+  return described;
 }
 
 std::string shape_in(const TensorShapes& shapes, const std::string& name) {
@@ -89,26 +96,43 @@ std::string shape_in(const TensorShapes& shapes, const std::string& name) {
   return found == shapes.end() ? "absent" : fmt::format("[{}]", fmt::join(found->second, ", "));
 }
 
+// What shapes do not show, as the epsilon of a norm: a converter may pass over it.
+void warn_of_unsaid(const Resolved& ours, const Resolved& described, const NamedConverter& by) {
+  const std::string automatic = Value("auto").text();
+  std::vector<std::string> unsaid;
+  for (const Difference& d : differences(ours, described)) {
+    // Keys of one side only come with a type that differs.
+    if (!d.path.starts_with("model.") || d.derived || !d.left || !d.right) continue;
+    if (d.left == automatic || d.right == automatic) continue;
+    unsaid.push_back(fmt::format("{} is {} and not {}", d.path, *d.right, *d.left));
+  }
+  if (unsaid.empty()) return;
+  log_warning("the config.json of converter \"{}\" does not say all of the model; read back, {}",
+              by.name,
+              name_list(unsaid));
+}
+
 // A folder whose config.json does not describe its tensors loads nowhere, or as another model.
 void require_described(const Settings& theirs,
+                       const Resolved& ours,
                        const TensorShapes& stored,
                        const NamedConverter& by,
                        const PluginHost& plugins) {
-  TensorShapes described;
+  Described described;
   try {
     described = described_by(theirs, by, plugins);
   } catch (const ConfigError& error) {
     fail_config("converter \"{}\" cannot read what it would write: {}", by.name, error.what());
   }
   TensorShapes all = stored;
-  all.insert(described.begin(), described.end());
+  all.insert(described.shapes.begin(), described.shapes.end());
   std::vector<std::string> problems;
   for (const auto& [name, shape] : all) {
-    const std::string here = shape_in(stored, name), there = shape_in(described, name);
+    const std::string here = shape_in(stored, name), there = shape_in(described.shapes, name);
     if (here == there) continue;
     problems.push_back(fmt::format("\"{}\" is {} and not {}", name, here, there));
   }
-  if (problems.empty()) return;
+  if (problems.empty()) return warn_of_unsaid(ours, described.resolved, by);
   fail_config("the config.json that converter \"{}\" would write describes another model: {}",
               by.name,
               name_list(problems));
@@ -140,7 +164,10 @@ Conversion export_model(const ConversionArguments& arguments,
       why += fmt::format("\n  {}: {}", one.name, error.what());
     }
   }
-  if (fitting.empty()) fail_config("no converter takes the model of {}:{}", from.string(), why);
+  if (fitting.empty()) {
+    fail_config(
+        "no converter takes the model of {}:{}{}", from.string(), why, plugins.not_loaded());
+  }
   if (fitting.size() > 1) {
     fail_config("{} take the model of {}: name one", names_of(fitting), from.string());
   }
@@ -172,7 +199,7 @@ Conversion export_model(const ConversionArguments& arguments,
                 left.begin()->first,
                 fitting[0].name);
   }
-  require_described(theirs, shapes, fitting[0], plugins);
+  require_described(theirs, resolved, shapes, fitting[0], plugins);
   const fs::path tokenizer = arguments.with_tokenizer ? tokenizer_of(resolved, chosen) : fs::path();
   if (!tokenizer.empty()) {
     for (const std::string& file : chosen.tokenizer_files()) {

@@ -10,6 +10,7 @@
 
 #include "kernel/launch/failure.hpp"
 #include "tessera/comm.hpp"
+#include "tessera/observer.hpp"
 
 namespace tessera {
 
@@ -31,8 +32,7 @@ void add_flight_records(const Mesh& mesh,
     for (const std::string& line : group->flight_record()) text += "  " + line + "\n";
   }
   const std::string file = flight_records_file(out);
-  std::error_code error;  // a pipe would be waited for without end
-  if (std::filesystem::is_fifo(file, error)) return;
+  if (is_pipe(file)) return;
   const int descriptor = open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
   if (descriptor < 0) return;
   write_all(descriptor, text);  // one call, so one piece of the file

@@ -20,11 +20,11 @@ Generator::Generator(const Resolved& config,
   ahead.add(model_.chunks());
   ahead.warn();
   const std::vector<CheckpointTensor> tensors = parameter_tensors(model_);
-  const std::vector<HostBytes> contents =
-      read_tensors(folder, read_index(folder), tensors, nullptr);
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
-    rank_.device->write(tensors[i].tensor, contents[i].data());
-  }
+  const CheckpointIndex index = read_index(folder);
+  require_fit(folder, index, tensors, nullptr);
+  read_tensors(folder, index, tensors, [&](const CheckpointTensor& tensor, HostBytes contents) {
+    rank_.device->write(tensor.tensor, contents.data());
+  });
   for (const ModelParts::Entry& entry : model_.parts().parameters()) {
     Parameter& parameter = *entry.parameter;
     refresh_compute(parameter, main_part(model_.memory(), parameter), *rank_.device);

@@ -130,10 +130,11 @@ Conversion import_model(const ConversionArguments& arguments, const PluginHost& 
         names_of(known));
   }
   if (found == known.end()) {
-    fail_config("{}: there is no converter for model_type {}; there are {}",
+    fail_config("{}: there is no converter for model_type {}; there are {}{}",
                 (from / "config.json").string(),
                 model_type,
-                names_of(known));
+                names_of(known),
+                plugins.not_loaded());
   }
   const Converter& chosen = *found->converter;
   const bool has_tokenizer = arguments.with_tokenizer && tokenizer_in(from, chosen);

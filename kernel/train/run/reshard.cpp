@@ -31,11 +31,13 @@ std::string write_rank(const Rank& rank,
   const TrainingState state(rank, model, step, setup);
   const std::vector<std::string> names = state.names();
   const RankPart part(*rank.mesh, state.tensors());
-  const std::vector<HostBytes> contents = read_tensors(from, index, part.tensors(), &names);
-  std::map<std::string, const HostBytes*> by_name;
-  for (std::size_t t = 0; t < contents.size(); ++t) by_name[part.tensors()[t].name] = &contents[t];
+  require_fit(from, index, part.tensors(), &names);
+  std::map<std::string, HostBytes> by_name;
+  read_tensors(from, index, part.tensors(), [&](const CheckpointTensor& tensor, HostBytes bytes) {
+    by_name[tensor.name] = std::move(bytes);
+  });
   const auto values = [&](const CheckpointTensor& tensor, HostBytes&) {
-    return std::span<const std::byte>(*by_name.at(tensor.name));
+    return std::span<const std::byte>(by_name.at(tensor.name));
   };
   return part.write(to, values, threads);
 }
@@ -52,7 +54,7 @@ fs::path reshard(const fs::path& from,
   info.config = config_text;
   const fs::path target = step_folder(out, info.step);
   if (fs::exists(target)) fail_config("{} is there already", target.string());
-  const FolderLock lock(out);
+  const FolderLock lock(out, ".lock", "OUT");
   const std::string run = "reshard";
   remove_stale(out, run);
   const fs::path temporary = temporary_folder(out, info.step, run);

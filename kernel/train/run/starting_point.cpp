@@ -37,7 +37,7 @@ std::string changed_since(const std::string& before, const ConfigChanges& change
   return text;
 }
 
-void tell_initial(const Checkpoints::Initial& initial) {
+void tell_initial(const InitialParameters& initial) {
   std::string text = fmt::format(
       "starting with {} parameters of {}", initial.taken.size(), initial.folder.string());
   if (!initial.fresh.empty()) {
@@ -113,7 +113,7 @@ StartingPoint find_starting_point(const RunConfig& config,
     return {loaded->folder.string(), same_run(*loaded, config), loaded->info};
   }
   if (!section.init_from.empty()) {
-    const Checkpoints::Initial initial = checkpoints.initialize(
+    const InitialParameters initial = checkpoints.initialize(
         section.init_from, state.parameters(), state.parameter_names(), section.init_skip);
     state.begin_with_loaded();
     if (tell) tell_initial(initial);

@@ -56,7 +56,7 @@ class Trainer {
         together_(arguments.identity.store,
                   rank_.mesh->rank(),
                   rank_.mesh->world_size(),
-                  spec_.init_timeout),
+                  {spec_.init_timeout, spec_.timeout}),
         lock_(claim()),
         model_(rank_, setup_),
         step_(rank_, model_, setup_, {.observer = &recorder_}),
@@ -68,7 +68,7 @@ class Trainer {
                       .mesh = rank_.mesh.get(),
                       .device = rank_.device.get(),
                       .store = arguments.identity.store,
-                      .timeout = spec_.init_timeout,
+                      .patience = together_.patience(),
                       .threads = rank_.device->threads(),
                       .failures = config_.checkpoint.failures}) {
     if (rank_.communicator != nullptr) {
@@ -135,7 +135,7 @@ class Trainer {
   std::unique_ptr<FolderLock> claim() const {
     std::unique_ptr<FolderLock> lock;
     together_.root("claim", [&] {
-      lock = std::make_unique<FolderLock>(config_.run.out, ".run.lock");
+      lock = std::make_unique<FolderLock>(config_.run.out, ".run.lock", "run.out");
       require_unmixed(config_);
       return std::string();
     });
@@ -160,12 +160,11 @@ class Trainer {
   void make_observers() {
     if (!root()) return;
     const auto resolved = std::filesystem::path(config_.run.out) / "resolved.toml";
-    if (std::filesystem::is_regular_file(resolved) &&
-        read_text_file(resolved) != arguments_.config_text) {
-      set_aside(resolved.string());
-    }
+    const bool changed = std::filesystem::is_regular_file(resolved) &&
+                         read_text_file(resolved) != arguments_.config_text;
+    if (changed) set_aside(resolved.string());
     write_synced(resolved, arguments_.config_text);
-    ObserverArguments arguments{config_.run.out, start_.same_run ? step_.steps() : 0};
+    ObserverArguments arguments{config_.run.out, start_.same_run ? step_.steps() : 0, changed};
     for (const ConfiguredObserver& named : config_.observers) {
       observers_.push_back(setup_.maker->make(named.observer, arguments));
     }
@@ -216,7 +215,7 @@ class Trainer {
     }
     records_.clear();
     const std::vector<std::string> all =
-        together_.collect("trace", std::move(text), spec_.init_timeout);
+        together_.collect("trace", std::move(text), together_.patience());
     if (!root()) return;
     try {
       emit(Recorded{recorded_.first, last, trace_file(all)});

@@ -45,10 +45,10 @@ std::vector<CheckpointTensor> TrainingState::tensors() const {
   return tensors;
 }
 
-std::vector<std::string> TrainingState::parameter_names() const {
+std::vector<std::string> parameter_names(const PlacedModel& model) {
   std::vector<std::string> names;
-  for (const ParameterName& parameter : model_.parameter_names()) names.push_back(parameter.name);
-  names.insert(names.end(), model_.buffer_names().begin(), model_.buffer_names().end());
+  for (const ParameterName& parameter : model.parameter_names()) names.push_back(parameter.name);
+  names.insert(names.end(), model.buffer_names().begin(), model.buffer_names().end());
   return names;
 }
 

@@ -9,6 +9,8 @@ namespace tessera {
 
 /// Main parameters by name: all of this rank's, or of each what its shard has. And saved buffers.
 std::vector<CheckpointTensor> parameter_tensors(const PlacedModel& model);
+/// The names of all that the whole run has of these.
+std::vector<std::string> parameter_names(const PlacedModel& model);
 
 /// What a checkpoint holds of one rank's training, and how training continues from one.
 class TrainingState {
@@ -26,7 +28,7 @@ class TrainingState {
   std::vector<std::string> names() const;
   /// Both without the optimizer's state: what a new run begins with.
   std::vector<CheckpointTensor> parameters() const { return parameter_tensors(model_); }
-  std::vector<std::string> parameter_names() const;
+  std::vector<std::string> parameter_names() const { return tessera::parameter_names(model_); }
   /// Where training stands. Waits for the device.
   CheckpointInfo info(const std::string& config_text) const;
   /// Continues after a checkpoint whose tensors were loaded. Throws ConfigError when it was made

@@ -20,6 +20,9 @@ namespace {
 
 i64 model_ranks(const ParallelSection& p) { return p.tensor * p.context * p.pipeline; }
 
+// A step's plan has some actions for each.
+constexpr i64 kMostMicrobatches = 1 << 17;
+
 i64 microbatches_of(const RunSetup& setup) {
   const BatchSection& batch = setup.config->batch;
   const i64 ranks = RankGenerator(setup.layout).size(Axis::data);
@@ -34,7 +37,18 @@ i64 microbatches_of(const RunSetup& setup) {
         ranks,
         batch.micro);
   }
-  return batch.global / samples;
+  const i64 microbatches = batch.global / samples;
+  if (microbatches > kMostMicrobatches) {
+    fail_config(
+        "{}: [batch] global = {} makes {} microbatches of batch.micro = {} on each rank: at most "
+        "{} are planned; set a larger batch.micro",
+        setup.maker->origin("batch", "global"),
+        batch.global,
+        microbatches,
+        batch.micro,
+        kMostMicrobatches);
+  }
+  return microbatches;
 }
 
 // Positions of a sample on one context-parallel rank (zigzag.hpp).
@@ -307,6 +321,32 @@ i64 world_size(const RunConfig& config) {
   return std::lcm(p.tensor * p.context, p.expert_tensor.value_or(p.tensor) * p.expert) * p.pipeline;
 }
 
+namespace {
+
+// The key that an error about a layout is about: RankGenerator begins with the size's short name.
+// Of one about several sizes, the first that is not 1.
+std::string_view key_of(std::string_view error, const Layout& layout) {
+  struct Size {
+    std::string_view beginning, key;
+    i64 size;
+  };
+  const Size sizes[] = {{"tp = ", "tensor", layout.tensor},
+                        {"cp = ", "context", layout.context},
+                        {"pp = ", "pipeline", layout.pipeline},
+                        {"etp = ", "expert_tensor", layout.expert_tensor},
+                        {"ep = ", "expert", layout.expert}};
+  if (error.starts_with("order ")) return "order";
+  for (const Size& of : sizes) {
+    if (error.starts_with(of.beginning)) return of.key;
+  }
+  for (const Size& of : sizes) {
+    if (of.size > 1) return of.key;
+  }
+  return "tensor";
+}
+
+}  // namespace
+
 Layout layout_of(const RunConfig& config, const ComponentMaker& maker, i64 world) {
   const ParallelSection& p = config.parallel;
   const auto at = [&](std::string_view key) { return maker.origin("parallel", key); };
@@ -322,7 +362,7 @@ Layout layout_of(const RunConfig& config, const ComponentMaker& maker, i64 world
     try {
       return RankGenerator(layout).size(Axis::data);
     } catch (const ConfigError& error) {
-      fail_config("{}: [parallel] {}", at("tensor"), error.what());
+      fail_config("{}: [parallel] {}", at(key_of(error.what(), layout)), error.what());
     }
   }();
   if (p.data && *p.data != data) {

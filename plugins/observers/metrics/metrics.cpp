@@ -24,7 +24,8 @@ void Metrics::on(const RunStart&) {
   std::error_code error;
   std::filesystem::create_directories(arguments_.out, error);
   if (error) fail("metrics: cannot make the folder \"{}\": {}", arguments_.out, error.message());
-  file_ = std::make_unique<MetricsFile>(arguments_.out + "/metrics.jsonl", arguments_.resume_step);
+  file_ = std::make_unique<MetricsFile>(
+      arguments_.out + "/metrics.jsonl", arguments_.resume_step, !arguments_.changed);
 }
 
 void Metrics::on(const StepEnd& step) {

@@ -38,6 +38,7 @@ struct Found {
   i64 damaged_kept = 0;  // lines before that end
   i64 beyond_kept = 0;   // lines before that end whose step is beyond: damaged, or not in order
   i64 damaged_cut = 0;   // whole lines after that end
+  i64 beyond_cut = 0;    // lines after that end, of later steps
 
   /// The cut takes more than the lines that the run writes again.
   bool loses() const { return beyond_kept + damaged_cut > 0; }
@@ -64,6 +65,7 @@ Found look_through(std::istream& in, const std::string& path, i64 last) {
   }
   if (in.bad()) fail("metrics: cannot read \"{}\"", path);
   found.damaged_cut = damaged - found.damaged_kept;
+  found.beyond_cut = beyond - found.beyond_kept;
   if (found.damaged_kept > 0) {
     log_warning("{}: {} damaged line(s), the first is line {}; they stay as they are",
                 path,
@@ -85,23 +87,25 @@ Found look_through(std::istream& in, const std::string& path, i64 last) {
 
 }  // namespace
 
-MetricsFile::MetricsFile(std::string path, i64 step) : path_(std::move(path)) {
+MetricsFile::MetricsFile(std::string path, i64 step, bool again) : path_(std::move(path)) {
   if (step == 0) set_aside(path_);
   std::error_code error;  // a pipe would wait for who reads it
   const std::filesystem::file_status status = std::filesystem::status(path_, error);
   if (exists(status) && !is_regular_file(status)) fail("metrics: \"{}\" is no file", path_);
   std::ifstream earlier;
   Found found;
+  bool apart = false;
   if (step > 0 && exists(status)) {
     earlier.open(path_, std::ios::binary);
     if (!earlier) fail_file("read");
     found = look_through(earlier, path_, step);
-    if (found.loses()) set_aside(path_);  // `earlier` goes on reading the file under its new name
+    apart = found.loses() || (!again && found.beyond_cut > 0);
+    if (apart) set_aside(path_);  // `earlier` goes on reading the file under its new name
   }
   fd_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
   if (fd_ < 0) fail_file("open");
-  cut(found.loses() ? 0 : found.kept);
-  if (found.loses()) {
+  cut(apart ? 0 : found.kept);
+  if (apart) {
     copy(earlier, found.kept, step);
   } else if (found.open) {
     waiting_ = "\n";

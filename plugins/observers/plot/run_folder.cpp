@@ -6,14 +6,13 @@
 #include <fstream>
 
 #include "tessera/error.hpp"
+#include "tessera/observer.hpp"
 
 namespace tessera {
 namespace {
 
-// A pipe would be waited for without end.
 void refuse_pipe(const std::string& path) {
-  std::error_code error;
-  if (std::filesystem::is_fifo(path, error)) fail("\"{}\" is a pipe and no file", path);
+  if (is_pipe(path)) fail("\"{}\" is a pipe and no file", path);
 }
 
 }  // namespace

@@ -60,7 +60,8 @@ class TESSERA_API Converter {
   /// Back: the keys of config.json but for "model_type", which the host adds. `ours` has every key
   /// of the resolved configuration below "model." and "batch."; a "model.vocab" that came from a
   /// tokenizer is the number that it had. Throws ConfigError naming what the other format cannot
-  /// say.
+  /// say. The host reads back what is returned, with to_ours(): a model of other parameters is an
+  /// error, a key below "model." with another value a warning.
   virtual Settings to_theirs(const Settings& ours) const = 0;
   /// Files of its folder that say how text becomes tokens. Where all are there, they are copied to
   /// `folder`, an absolute path, and tokenizer() gives the keys below "tokenizer." that read them.

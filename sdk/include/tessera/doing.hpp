@@ -7,7 +7,7 @@ namespace tessera {
 
 /// What a thread is doing while one lives, for messages about a crash: a component that is called,
 /// an operation that is launched. They nest as the calls do, cost a few nanoseconds, and keep views
-/// only: `what` and `name` outlive them.
+/// only: `what` and `name` outlive them. One with an empty `what` is left out of messages.
 ///
 ///     const Doing doing("operation", kernel.operation);
 class TESSERA_API Doing {

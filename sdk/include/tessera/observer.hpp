@@ -90,12 +90,19 @@ struct ObserverArguments {
   /// The run goes on after this step of one whose files are in `out`: they are continued. 0: it
   /// starts anew, and files of an earlier run are another's: set_aside() keeps them.
   i64 resume_step = 0;
+  /// Its configuration is not the one that those files were written with. What they say of later
+  /// steps this run may not say again.
+  bool changed = false;
 };
 
 /// Renames a file of an earlier run, so that a new one can take its name: "metrics.jsonl" becomes
 /// "metrics.1.jsonl", or the first number that is free, and a line on standard error says so. Does
 /// nothing where there is no such file or it is empty. Throws Error naming the file.
 TESSERA_API void set_aside(const std::string& path);
+
+/// Whether `path` is a pipe (a fifo): opening it would wait without end for whoever has its other
+/// end.
+TESSERA_API bool is_pipe(const std::string& path);
 
 /// Reads events and changes nothing. Plugin kind "observer". Called on rank 0's thread; an
 /// exception fails the run.

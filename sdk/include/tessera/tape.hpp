@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 #include <type_traits>
 #include <utility>
@@ -121,9 +122,12 @@ class TESSERA_API Tape {
               std::span<Tensor* const> outputs,
               BackwardFn input_half,
               BackwardFn weight_half = {});
-  /// Called in a catch block when a closure has thrown; may throw an error that says more. See
-  /// ErrorHandlerScope.
-  using ErrorHandler = std::function<void()>;
+  /// For errors in closures; see ErrorHandlerScope.
+  struct ErrorHandler {
+    /// Called in a catch block when a closure has thrown; may throw an error that says more.
+    std::function<void()> rethrow;
+    std::string component;  ///< whose closures they are, for a message about a crash; may be empty
+  };
   /// Adds a root of the current frame: d(total loss)/d(scalar) = the loss scale.
   void root(const Tensor& scalar);
 

@@ -27,6 +27,15 @@ struct TensorArg {
     for (int i = 0; i < rank; ++i) n *= shape[i];
     return n;
   }
+  /// Whether its elements lie one after the other in the order of its dimensions.
+  bool is_dense() const {
+    i64 stride = 1;
+    for (int i = rank - 1; i >= 0; --i) {
+      if (shape[i] != 1 && strides[i] != stride) return elements() == 0;  // strides mean nothing
+      stride *= shape[i];
+    }
+    return true;
+  }
 };
 
 /// Names a value on the tape: which frame recorded it and as which value. 0 means untracked.

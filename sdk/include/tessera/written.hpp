@@ -19,8 +19,12 @@ inline std::string written_plain(std::string_view text, std::size_t most = 80) {
   const std::string_view shown = cut_text(text, most);
   std::string out;
   for (const char c : shown) {
+    if (!is_control(c)) {
+      out += c;
+      continue;
+    }
     const std::string quoted = Value(std::string_view(&c, 1)).text();
-    out += is_control(c) ? quoted.substr(1, quoted.size() - 2) : std::string(1, c);
+    out.append(quoted, 1, quoted.size() - 2);
   }
   return out + (shown.size() < text.size() ? "..." : "");
 }

@@ -35,18 +35,6 @@ Shape shape_of(const TensorArg& tensor) {
   return shape;
 }
 
-bool is_dense(const TensorArg& tensor) {
-  i64 stride = 1;
-  for (int i = tensor.rank - 1; i >= 0; --i) {
-    if (tensor.shape[i] == 0) return true;
-    if (tensor.shape[i] != 1 && tensor.strides[i] != stride) {
-      return tensor.elements() == 0;  // an outer dimension may be empty
-    }
-    stride *= tensor.shape[i];
-  }
-  return true;
-}
-
 std::string text_of(const TensorArg& tensor) {
   if (!present(tensor)) return "absent";
   return fmt::format("{} {}", dtype_name(tensor.dtype), shape_of(tensor));
@@ -106,7 +94,7 @@ void Infer::type(const TensorArg& tensor) const {
 }
 
 void Infer::dense(const TensorArg& tensor) const {
-  if (!is_dense(tensor)) [[unlikely]] {
+  if (!tensor.is_dense()) [[unlikely]] {
     wrong(fmt::format("{} must be dense, is {} with strides {}",
                       name(tensor),
                       text_of(tensor),
@@ -170,7 +158,7 @@ void infer_output(TensorArg& out, const Shape& shape, DType dtype, std::string_v
     describe(out, shape, dtype);
     return;
   }
-  require(out.dtype == dtype && shape_of(out) == shape && is_dense(out),
+  require(out.dtype == dtype && shape_of(out) == shape && out.is_dense(),
           "{}: out must be {} {} and dense, is {}",
           operation,
           dtype_name(dtype),

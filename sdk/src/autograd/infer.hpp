@@ -63,7 +63,6 @@ class Infer {
 /// Is there such a tensor? Optional ones are absent with rank 0.
 inline bool present(const TensorArg& tensor) { return tensor.rank > 0; }
 Shape shape_of(const TensorArg& tensor);
-bool is_dense(const TensorArg& tensor);
 /// Makes it a dense tensor of this shape, whose address is still to come.
 void describe(TensorArg& tensor, const Shape& shape, DType dtype);
 /// "fp32 [2, 3]"; "absent"

@@ -234,11 +234,13 @@ struct Pass {
   }
   void call(Node& node, const typename Frame::Closure& half) {
     Around gradients(*this, node);
+    const Doing owner(node.on_error != nullptr ? node.on_error->component : std::string_view(),
+                      "backward pass");
     const Doing doing("the backward pass of", node.name);
     try {
       half(cx, gradients);
     } catch (...) {
-      if (node.on_error != nullptr) (*node.on_error)();
+      if (node.on_error != nullptr) node.on_error->rethrow();
       throw;
     }
   }

@@ -214,20 +214,23 @@ TEST_F(CheckpointFolders, ARunGoesOnFromTheNewestOrHasTheFolderAlone) {
 TEST_F(CheckpointFolders, OneRunSavesIntoAFolder) {
   const fs::path folder = at("new/checkpoints");
   {
-    const FolderLock first(folder);
-    EXPECT_THAT(text_of<Error>([&] { FolderLock second(folder); }),
+    const auto lock = [&](std::string_view name, std::string_view key) {
+      return FolderLock(folder, name, key);
+    };
+    const FolderLock first = lock(".lock", "checkpoint.out");
+    EXPECT_THAT(text_of<Error>([&] { lock(".lock", "checkpoint.out"); }),
                 AllOf(HasSubstr("checkpoints is in use: process " + std::to_string(getpid())),
                       HasSubstr("set another checkpoint.out")));
-    const FolderLock run(folder, ".run.lock");
-    EXPECT_THAT(text_of<Error>([&] { FolderLock second(folder, ".run.lock"); }),
+    const FolderLock run = lock(".run.lock", "run.out");
+    EXPECT_THAT(text_of<Error>([&] { lock(".run.lock", "run.out"); }),
                 HasSubstr("set another run.out"));
   }
-  EXPECT_NO_THROW(FolderLock{folder});
+  EXPECT_NO_THROW(FolderLock(folder, ".lock", "checkpoint.out"));
 }
 
 TEST_F(CheckpointFolders, AFolderThatCannotBeMadeIsNamed) {
   folder_.write("file", "");
-  EXPECT_THAT(text_of<Error>([&] { FolderLock lock(at("file/checkpoints")); }),
+  EXPECT_THAT(text_of<Error>([&] { FolderLock(at("file/checkpoints"), ".lock", "OUT"); }),
               AllOf(HasSubstr("cannot make the folder "), HasSubstr("Not a directory")));
 }
 

@@ -121,7 +121,10 @@ TEST(ErrorText, TablesInTablesWithoutEnd) {
 
 TEST(ErrorText, SectionsThatAreValues) {
   EXPECT_EQ(problems_of(kBase, {"parallel=2", "model=gpt", "observers=console"}),
-            R"(--set #1: parallel is a section: write [parallel]
+            "--set #1: parallel is a section: write [parallel] and one of its keys: tensor, "
+            "pipeline, context, data, expert, expert_tensor, sequence_parallel, order, "
+            "bucket_elements, gradient_dtype"
+            R"(
       | parallel=2
       | ^^^^^^^^
 --set #2: model is the table of a model: write [model] type = "gpt"

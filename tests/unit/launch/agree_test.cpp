@@ -4,9 +4,11 @@
 
 #include <atomic>
 #include <functional>
+#include <string>
 #include <thread>
 
 #include "kernel/comm/store.hpp"
+#include "kernel/launch/pulse.hpp"
 #include "tessera/error.hpp"
 
 namespace tessera {
@@ -197,6 +199,26 @@ TEST(GatherText, NamesTheRankThatDoesNotCome) {
   const auto errors =
       on_ranks(2, [&](i64 rank) { gather_text(store, rank, 3, "addresses", "x", 1s); });
   EXPECT_THAT(errors, Each(HasSubstr("rank 2's addresses did not come")));
+}
+
+// What a rank does may take long, and its pulse beats all the while.
+TEST(GatherText, ARankWithoutPulseIsNotWaitedFor) {
+  InProcessStore store;
+  store.set(beat_key(0), "1");
+  store.set(beat_key(2), "1");
+  std::jthread pulse([&](const std::stop_token& stop) {
+    for (int beat = 2; !stop.stop_requested(); ++beat) {
+      store.set(beat_key(1), std::to_string(beat));
+      std::this_thread::sleep_for(100ms);
+    }
+  });
+  const auto errors = on_ranks(2, [&](i64 rank) {
+    if (rank == 1) std::this_thread::sleep_for(3s);
+    gather_text(store, rank, 3, "parts", "x", {60s, 1ms});
+  });
+  EXPECT_THAT(errors,
+              Each(AllOf(HasSubstr("76: rank 2's parts did not come: no sign of life of rank 2 "),
+                         HasSubstr(" s"))));
 }
 
 }  // namespace agree_test

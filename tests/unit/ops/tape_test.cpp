@@ -218,13 +218,14 @@ TEST_F(TapeFrames, TakeOverTheMemoryOfReleasedOnes) {
 
 // Each half, with the handler that was set when its operation was recorded.
 TEST_F(TapeFrames, ErrorsOfClosuresGoThroughTheirHandler) {
-  const Tape::ErrorHandler handler = [] {
-    try {
-      throw;
-    } catch (const Error& error) {
-      fail("handled: {}", error.what());
-    }
-  };
+  const Tape::ErrorHandler handler{[] {
+                                     try {
+                                       throw;
+                                     } catch (const Error& error) {
+                                       fail("handled: {}", error.what());
+                                     }
+                                   },
+                                   {}};
   const auto broken = [](Context&, Gradients&) { fail("no gradient"); };
   for (const Half half : {Half::input, Half::weight}) {
     for (const bool handled : {false, true}) {

@@ -26,9 +26,9 @@ std::string lines(std::initializer_list<i64> steps) {
 /// then, and what the run says.
 class MetricsFileResumed : public ::testing::Test {
  protected:
-  std::string resume(const std::string& text, i64 step) {
+  std::string resume(const std::string& text, i64 step, bool changed = false) {
     folder_.write("metrics.jsonl", text);
-    ObserverArguments arguments{folder_.path(), step};
+    ObserverArguments arguments{folder_.path(), step, changed};
     ::testing::internal::CaptureStderr();
     {
       const auto observer = make_plugin<Observer>("metrics", "", arguments);
@@ -42,6 +42,14 @@ class MetricsFileResumed : public ::testing::Test {
   TestFolder folder_;
   std::string said_;
 };
+
+TEST_F(MetricsFileResumed, LaterStepsOfAnotherConfigurationAreKeptApart) {
+  const std::string text = lines({1, 2, 3, 4});
+  EXPECT_EQ(resume(text, 4, true), text);
+  EXPECT_FALSE(set_aside());
+  EXPECT_EQ(resume(text, 2, true), lines({1, 2}));
+  EXPECT_EQ(folder_.read("metrics.1.jsonl"), text);
+}
 
 TEST_F(MetricsFileResumed, OnlyLaterStepsGoInSilence) {
   EXPECT_EQ(resume(lines({1, 2, 3, 4}), 2), lines({1, 2}));

@@ -1,0 +1,33 @@
+#include "kernel/launch/pulse_check.hpp"
+
+#include <algorithm>
+
+#include "kernel/launch/pulse.hpp"
+#include "tessera/error.hpp"
+#include "tessera/peer_error.hpp"
+
+namespace tessera {
+
+using namespace std::chrono_literals;
+
+PulseCheck::PulseCheck(Store& store, std::chrono::milliseconds silence)
+    : store_(store), silence_(std::max<std::chrono::milliseconds>(silence, 2s)) {}
+
+void PulseCheck::require_alive(i64 rank) {
+  std::string beat;
+  try {
+    beat = store_.get(beat_key(rank), 0ms);
+  } catch (const Error&) {  // it has none, as ranks that are threads of one process
+    return;
+  }
+  const auto now = Clock::now();
+  Seen& seen = seen_[rank];
+  if (seen.beat != beat) seen = {std::move(beat), now};
+  if (now - seen.since < silence_) return;
+  throw Error(fmt::format("no sign of life of rank {} for {:.1f} s",
+                          rank,
+                          std::chrono::duration<double>(now - seen.since).count()),
+              kPeerSilent);
+}
+
+}  // namespace tessera
