@@ -245,9 +245,7 @@ void Checkpoints::read(const fs::path& folder,
                        const CheckpointIndex& index,
                        const std::vector<CheckpointTensor>& tensors) const {
   together_.all("read", [&] {
-    read_tensors(folder, index, tensors, [&](const CheckpointTensor& tensor, HostBytes contents) {
-      arguments_.device->write(tensor.tensor, contents.data());
-    });
+    read_tensors(folder, index, tensors, into_tensors(*arguments_.device));
     return std::string();
   });
 }

@@ -72,9 +72,9 @@ class Checkpoints {
   /// Finds and loads what `resume` says: "auto" (the newest complete one, none is fine; a damaged
   /// one falls back to the one before, with a warning), "none", or what find_checkpoints() takes.
   /// `others` are tensors of the run that other pipeline stages hold.
-  /// All tensors, or a ConfigError that lists missing, extra and mismatched ones, which touched
-  /// none; or an Error that lists damaged ones, which leaves any values in all of them: a second
-  /// copy of a state may not fit into memory.
+  /// Loads all tensors. A ConfigError lists missing, extra and mismatched ones, and no tensor was
+  /// touched. An Error lists damaged ones; the tensors then hold a mixture, as a second copy of a
+  /// state may not fit into memory: load another checkpoint or end the run.
   std::optional<Loaded> load(const std::string& resume,
                              const std::vector<CheckpointTensor>& tensors,
                              const std::vector<std::string>& others = {});

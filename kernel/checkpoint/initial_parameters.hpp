@@ -14,8 +14,8 @@ struct InitialParameters {
   std::vector<std::string> left_out;      ///< parameters of the checkpoint that are not in the run
 };
 
-/// Sorts the names of the run's parameters and the checkpoint's. What matches a pattern of `skip` is
-/// not taken. ConfigError when nothing can be taken or a pattern matches nothing.
+/// Sorts the names of the run's parameters and the checkpoint's. What matches a pattern of `skip`
+/// is not taken. ConfigError when nothing can be taken or a pattern matches nothing.
 InitialParameters match_initial(const std::filesystem::path& folder,
                                 const CheckpointIndex& index,
                                 const std::vector<std::string>& names,

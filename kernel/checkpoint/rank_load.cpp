@@ -94,6 +94,12 @@ void require_fit(const fs::path& folder,
   fail_config("checkpoint {} does not fit this configuration:{}", folder.string(), text);
 }
 
+TakeContents into_tensors(Device& device) {
+  return [&device](const CheckpointTensor& tensor, const HostBytes& contents) {
+    device.write(tensor.tensor, contents.data());
+  };
+}
+
 void read_tensors(const fs::path& folder,
                   const CheckpointIndex& index,
                   const std::vector<CheckpointTensor>& tensors,

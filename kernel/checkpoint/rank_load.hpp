@@ -7,6 +7,7 @@
 
 #include "kernel/checkpoint/checkpoint_tensor.hpp"
 #include "kernel/checkpoint/index.hpp"
+#include "tessera/device.hpp"
 
 namespace tessera {
 
@@ -22,6 +23,9 @@ void require_fit(const std::filesystem::path& folder,
 
 /// Takes the contents of this rank's range of a tensor, padding zero.
 using TakeContents = std::function<void(const CheckpointTensor& tensor, HostBytes contents)>;
+
+/// Puts them into the tensor, on its device.
+TakeContents into_tensors(Device& device);
 
 /// A rank's side of loading, of tensors that fit: reads one tensor after the other, of each the
 /// blocks that hold an element of its range and nothing else, and hands it on. Throws Error listing

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "kernel/launch/pulse_check.hpp"
+#include "tessera/peer_error.hpp"
 
 namespace tessera {
 
@@ -77,41 +78,45 @@ std::vector<std::string> Together::gather(const std::string& key, const std::str
   const std::string round =
       fmt::format("{}/{}", base, store_->add(fmt::format("{}/calls/{}", base, rank_), 1));
   store_->set(fmt::format("{}/{}", round, rank_), text);
-  const std::string count = round + "/count";
   const auto deadline = std::chrono::steady_clock::now() + patience_.timeout;
+  std::vector<std::string> texts;
+  for (i64 peer = 0; peer < world_; ++peer) {
+    texts.push_back(poll(fmt::format("{}/{}", round, peer), peer, deadline));
+  }
+  return texts;
+}
+
+std::string Together::poll(const std::string& key,
+                           i64 peer,
+                           std::chrono::steady_clock::time_point deadline) const {
+  using namespace std::chrono_literals;
   std::optional<PulseCheck> pulse;
   if (patience_.silence) pulse.emplace(*store_, *patience_.silence);
   auto between = 2ms, waited = 0ms;
-  for (i64 here = store_->add(count, 1); here < world_; here = store_->add(count, 0)) {
-    require(std::chrono::steady_clock::now() < deadline,
-            "{} of {} ranks did not come to \"{}\"",
-            world_ - here,
-            world_,
-            key);
+  for (;;) {
+    try {
+      return store_->get(key, 0ms);
+    } catch (const Error& error) {
+      if (error.exit_code() != kPeerSilent) throw;
+    }
+    require(std::chrono::steady_clock::now() < deadline, "rank {} did not come to {}", peer, key);
     pause(between);
     waited += between;
     if (pulse && waited > pulse->silence() / 4) {
-      for (i64 peer = 0; peer < world_; ++peer) pulse->require_alive(peer);
+      pulse->require_alive(peer);
       waited = 0ms;
     }
     between = std::min(between * 2, 200ms);
   }
-  std::vector<std::string> texts;
-  for (i64 peer = 0; peer < world_; ++peer) {
-    texts.push_back(store_->get(fmt::format("{}/{}", round, peer), patience_.timeout));
-  }
-  return texts;
 }
 
 std::string Together::root(std::string_view what, const std::function<std::string()>& work) const {
   return all(what, [&] { return rank_ == 0 ? work() : std::string(); })[0];
 }
 
-std::vector<std::string> Together::collect(std::string_view what,
-                                           std::string text,
-                                           const Patience& patience) const {
+std::vector<std::string> Together::collect(std::string_view what, std::string text) const {
   if (store_ == nullptr) return {std::move(text)};
-  return collect_text(*store_, rank_, world_, what, std::move(text), patience);
+  return collect_text(*store_, rank_, world_, what, std::move(text), patience_);
 }
 
 }  // namespace tessera

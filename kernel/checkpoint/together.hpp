@@ -42,13 +42,14 @@ class Together {
   std::string root(std::string_view what, const std::function<std::string()>& work) const;
   /// Every rank's text on rank 0, by rank, which waits for each; the others get nothing and go on
   /// at once. Texts may be long.
-  std::vector<std::string> collect(std::string_view what,
-                                   std::string text,
-                                   const Patience& patience) const;
-  const Patience& patience() const { return patience_; }
+  std::vector<std::string> collect(std::string_view what, std::string text) const;
 
  private:
   std::vector<std::string> gather(const std::string& key, const std::string& text) const;
+  // A rank's text, in the background.
+  std::string poll(const std::string& key,
+                   i64 peer,
+                   std::chrono::steady_clock::time_point deadline) const;
   Store* store_;
   i64 rank_, world_;
   Patience patience_;

@@ -259,23 +259,26 @@ int join(const TrainOptions& options, const RankEnvironment& environment) {
 int run_train(const TrainOptions& options) {
   const auto environment = detect_environment();
   if (environment && environment->own) return join(options, *environment);
-  std::optional<StarvationWatch> watch(std::in_place);  // our launcher sees how ranks end
   if (environment && environment->world > 1) {
     if (options.restarts > 0) refuse_restarts(*environment);
     return join(options, *environment);
   }
 
+  std::optional<StarvationWatch> watch(std::in_place);
   const Opened opened = open(options);
   print_notices(opened);
   const i64 world = world_size(opened.config.run);
+  const bool launches = world > 1 || options.restarts > 0;  // one rank too needs somebody for that
+  if (launches) {
+    watch.reset();  // the launcher sees how its ranks end
+    check_files(options);
+  }
   check_restarts(options, opened);
   check_processors(opened, world);
   const int threads = rank_threads(opened.config.run.device, world);
   require_threads(threads);
   const RunSetup setup = checked_setup(opened.config, *opened.plugins, world, threads);
-  if (world > 1 || options.restarts > 0) {  // one rank too needs somebody to start it again
-    watch.reset();
-    check_files(options);
+  if (launches) {
     return launch_ranks(
         world,
         program_arguments(),

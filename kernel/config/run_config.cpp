@@ -62,8 +62,8 @@ void CommSection::describe(Schema<CommSection>& s) {
       .megatron("--distributed-timeout-minutes");
   s.field("init_timeout_s",
           &CommSection::init_timeout_s,
-          "the same for rendezvous, start-up, and ranks that save together, while their processes "
-          "live")
+          "the same for rendezvous, start-up, and ranks that save together; of these, one whose "
+          "process stands still is waited for as long as timeout_s says")
       .at_least(kLeastSeconds)
       .at_most(kMostSeconds);
 }

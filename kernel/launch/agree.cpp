@@ -7,6 +7,7 @@
 
 #include "kernel/launch/pulse_check.hpp"
 #include "tessera/error.hpp"
+#include "tessera/peer_error.hpp"
 
 namespace tessera {
 
@@ -50,18 +51,28 @@ std::string round_of(Store& store, i64 rank, std::string_view key) {
   return fmt::format("{}/{}", base, store.add(fmt::format("{}/calls/{}", base, rank), 1));
 }
 
-// Waits for a rank's key up to `deadline`, as long as the rank and the store give signs of life.
+// Waits for a rank's key, as long as the rank and the store give signs of life.
 std::string wait_alive(
-    Store& store, const std::string& key, i64 rank, Clock::time_point deadline, PulseCheck& pulse) {
+    Store& store, const std::string& key, i64 rank, milliseconds timeout, PulseCheck& pulse) {
   constexpr milliseconds kAnswer{5000};  // beyond the time of a call
+  const auto begin = Clock::now();
+  auto answered = begin;  // when the store did last
   for (;;) {
-    const auto begin = Clock::now();
-    const auto left = std::chrono::duration_cast<milliseconds>(deadline - begin);
+    const auto asked = Clock::now();
+    const auto left = std::chrono::duration_cast<milliseconds>(begin + timeout - asked);
+    if (left <= milliseconds(0)) {
+      throw Error(fmt::format("nothing came within {:.1f} s",
+                              std::chrono::duration<double>(asked - begin).count()),
+                  kPeerSilent);
+    }
     const milliseconds slice = std::min(left, pulse.silence() / 4);
     try {
-      return store.get(key, std::max(slice, milliseconds(0)));
-    } catch (const Error&) {
-      if (slice == left || Clock::now() - begin > slice + kAnswer) throw;
+      return store.get(key, slice);
+    } catch (const Error& error) {
+      if (error.exit_code() != kPeerSilent) throw;  // a rank has failed, or the store is gone
+      const auto now = Clock::now();
+      if (now - asked < slice + kAnswer) answered = now;
+      if (now - answered > pulse.silence()) throw;
     }
     pulse.require_alive(rank);
   }
@@ -75,7 +86,7 @@ std::string wait_for(Store& store,
   try {
     if (!patience.silence) return store.get(key, patience.timeout);
     PulseCheck pulse(store, *patience.silence);
-    return wait_alive(store, key, rank, Clock::now() + patience.timeout, pulse);
+    return wait_alive(store, key, rank, patience.timeout, pulse);
   } catch (const Error& error) {
     throw Error(fmt::format("rank {}'s {} did not come: {}", rank, what, error.what()),
                 error.exit_code());

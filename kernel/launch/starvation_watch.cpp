@@ -1,5 +1,6 @@
 #include "kernel/launch/starvation_watch.hpp"
 
+#include <poll.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -9,6 +10,7 @@
 #include <cerrno>
 #include <csignal>
 #include <optional>
+#include <utility>
 
 #include "kernel/launch/failure.hpp"
 #include "kernel/launch/limits.hpp"
@@ -19,31 +21,31 @@ namespace tessera {
 
 namespace {
 
-// Whether the process at the other end ended without a word.
-bool ended_in_silence(int from) {
+using Kills = std::optional<OutOfMemoryKills>;
+
+// Waits for the end of the process at the other end; says whether it ended without a word. `asked`
+// is called now and then.
+template <class F>
+bool ended_in_silence(int from, F&& asked) {
+  constexpr int kPeriod = 5000;  // milliseconds
+  pollfd wait{.fd = from, .events = POLLIN, .revents = 0};
+  while (poll(&wait, 1, kPeriod) <= 0) asked();
   char word = 0;
-  ssize_t count = 0;
-  do count = read(from, &word, 1);
-  while (count < 0 && errno == EINTR);
-  return count == 0;
+  return read(from, &word, 1) == 0;
 }
 
-struct Watched {
-  pid_t process = 0;
-  std::optional<OutOfMemoryKills> before;
-};
-
-void watch(int from,
-           const Watched& watched,
-           const std::string& proc,
-           const std::string& groups) {
+// The count may rise for any process of the group, or of the host. So what counts is that it did
+// within the last seconds.
+void watch(
+    int from, pid_t watched, Kills last, const std::string& proc, const std::string& groups) {
   prctl(PR_SET_NAME, "tessera-watch");
   for (const int signal : kStopSignals) std::signal(signal, SIG_IGN);  // for the one it watches
-  if (!ended_in_silence(from)) return;
-  const auto after = out_of_memory_kills(proc, groups);
-  if (!watched.before || !after || after->count <= watched.before->count) return;
-  const std::string who = fmt::format("process {}", watched.process);
-  write_all(STDERR_FILENO, starved_text(who, after->limit) + "\n");
+  Kills before = last;
+  const auto ask = [&] { before = std::exchange(last, out_of_memory_kills(proc, groups)); };
+  if (!ended_in_silence(from, ask)) return;
+  const Kills after = out_of_memory_kills(proc, groups);
+  if (!before || !after || after->count <= before->count) return;
+  write_all(STDERR_FILENO, starved_text(fmt::format("process {}", watched), after->limit) + "\n");
 }
 
 }  // namespace
@@ -51,11 +53,12 @@ void watch(int from,
 StarvationWatch::StarvationWatch(const std::string& proc, const std::string& groups) {
   std::array<int, 2> ends{};
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) return;
-  const Watched watched{getpid(), out_of_memory_kills(proc, groups)};
+  const pid_t watched = getpid();
+  const Kills kills = out_of_memory_kills(proc, groups);
   watcher_ = fork();
   if (watcher_ == 0) {
     close(ends[1]);
-    watch(ends[0], watched, proc, groups);
+    watch(ends[0], watched, kills, proc, groups);
     _exit(0);
   }
   close(ends[0]);

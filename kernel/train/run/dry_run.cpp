@@ -86,15 +86,19 @@ void check_start(const RunSetup& setup) {
 }
 
 // What a run would take of another one's checkpoint, before its ranks are there to find it wrong.
+// A run that goes on takes nothing of it.
 void check_initial(const RunSetup& setup, const std::vector<std::string>& parameters) {
   const CheckpointSection& section = setup.config->checkpoint;
   if (section.init_from.empty()) return;
-  const std::string_view key = section.init_skip.empty() ? "init_from" : "init_skip";
+  if (section.resume == "auto" && !complete_steps(section.out).empty()) return;
   try {
     const std::filesystem::path folder = find_checkpoints(section.init_from).front();
     match_initial(folder, read_index(folder), parameters, section.init_skip);
   } catch (const ConfigError& error) {
-    fail_config("{}: {}", setup.maker->origin("checkpoint", key), error.what());
+    const std::string_view text = error.what();
+    const std::string_view key =
+        text.starts_with("checkpoint.init_skip") ? "init_skip" : "init_from";
+    fail_config("{}: {}", setup.maker->origin("checkpoint", key), text);
   }
 }
 

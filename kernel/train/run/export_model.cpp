@@ -107,7 +107,7 @@ void warn_of_unsaid(const Resolved& ours, const Resolved& described, const Named
     unsaid.push_back(fmt::format("{} is {} and not {}", d.path, *d.right, *d.left));
   }
   if (unsaid.empty()) return;
-  log_warning("the config.json of converter \"{}\" does not say all of the model; read back, {}",
+  log_warning("the config.json of converter \"{}\" does not keep all keys; read back, {}",
               by.name,
               name_list(unsaid));
 }

@@ -22,9 +22,7 @@ Generator::Generator(const Resolved& config,
   const std::vector<CheckpointTensor> tensors = parameter_tensors(model_);
   const CheckpointIndex index = read_index(folder);
   require_fit(folder, index, tensors, nullptr);
-  read_tensors(folder, index, tensors, [&](const CheckpointTensor& tensor, HostBytes contents) {
-    rank_.device->write(tensor.tensor, contents.data());
-  });
+  read_tensors(folder, index, tensors, into_tensors(*rank_.device));
   for (const ModelParts::Entry& entry : model_.parts().parameters()) {
     Parameter& parameter = *entry.parameter;
     refresh_compute(parameter, main_part(model_.memory(), parameter), *rank_.device);

@@ -26,11 +26,10 @@ void each_number(Stats& stats, F&& f) {
 
 std::optional<MemoryUse> largest_memory(const Together& together,
                                         const MemoryStats& own,
-                                        i64 step,
-                                        std::chrono::milliseconds timeout) {
+                                        i64 step) {
   std::string text;
   each_number(own, [&](i64 number) { text += std::to_string(number) + " "; });
-  const std::vector<std::string> all = together.collect("memory", std::move(text), timeout);
+  const std::vector<std::string> all = together.collect("memory", std::move(text));
   if (all.empty()) return std::nullopt;
   MemoryUse largest;
   largest.step = step;

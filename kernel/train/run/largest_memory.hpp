@@ -8,10 +8,7 @@
 namespace tessera {
 
 /// The memory of the rank whose device had the highest peak. Every rank brings its own; rank 0
-/// waits for all of them, for each up to `timeout`, and has the answer; the others have none.
-std::optional<MemoryUse> largest_memory(const Together& together,
-                                        const MemoryStats& own,
-                                        i64 step,
-                                        std::chrono::milliseconds timeout);
+/// waits for all of them and has the answer; the others have none.
+std::optional<MemoryUse> largest_memory(const Together& together, const MemoryStats& own, i64 step);
 
 }  // namespace tessera

@@ -45,6 +45,9 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
+// A rank that lives may take its time, as with a large checkpoint; one that does not, none.
+Patience patience_of(const RankSpec& spec) { return {spec.init_timeout, spec.timeout}; }
+
 class Trainer {
  public:
   explicit Trainer(const TrainerArguments& arguments)
@@ -56,7 +59,7 @@ class Trainer {
         together_(arguments.identity.store,
                   rank_.mesh->rank(),
                   rank_.mesh->world_size(),
-                  {spec_.init_timeout, spec_.timeout}),
+                  patience_of(spec_)),
         lock_(claim()),
         model_(rank_, setup_),
         step_(rank_, model_, setup_, {.observer = &recorder_}),
@@ -68,7 +71,7 @@ class Trainer {
                       .mesh = rank_.mesh.get(),
                       .device = rank_.device.get(),
                       .store = arguments.identity.store,
-                      .patience = together_.patience(),
+                      .patience = patience_of(spec_),
                       .threads = rank_.device->threads(),
                       .failures = config_.checkpoint.failures}) {
     if (rank_.communicator != nullptr) {
@@ -159,12 +162,8 @@ class Trainer {
 
   void make_observers() {
     if (!root()) return;
-    const auto resolved = std::filesystem::path(config_.run.out) / "resolved.toml";
-    const bool changed = std::filesystem::is_regular_file(resolved) &&
-                         read_text_file(resolved) != arguments_.config_text;
-    if (changed) set_aside(resolved.string());
-    write_synced(resolved, arguments_.config_text);
-    ObserverArguments arguments{config_.run.out, start_.same_run ? step_.steps() : 0, changed};
+    ObserverArguments arguments{
+        config_.run.out, start_.same_run ? step_.steps() : 0, !has_this_configuration()};
     for (const ConfiguredObserver& named : config_.observers) {
       observers_.push_back(setup_.maker->make(named.observer, arguments));
     }
@@ -214,8 +213,7 @@ class Trainer {
       text += (text.empty() ? "" : ",\n") + recorder_.events(step_.plan(), recorded, readbacks);
     }
     records_.clear();
-    const std::vector<std::string> all =
-        together_.collect("trace", std::move(text), together_.patience());
+    const std::vector<std::string> all = together_.collect("trace", std::move(text));
     if (!root()) return;
     try {
       emit(Recorded{recorded_.first, last, trace_file(all)});
@@ -224,7 +222,21 @@ class Trainer {
     }
   }
 
-  void announce() { emit(run_start(arguments_, rank_, model_, start_, step_)); }
+  std::filesystem::path resolved_file() const {
+    return std::filesystem::path(config_.run.out) / "resolved.toml";
+  }
+  bool has_this_configuration() const {
+    return std::filesystem::is_regular_file(resolved_file()) &&
+           read_text_file(resolved_file()) == arguments_.config_text;
+  }
+
+  // Observers keep files of another configuration, so it is the last that is replaced.
+  void announce() {
+    emit(run_start(arguments_, rank_, model_, start_, step_));
+    if (!root() || has_this_configuration()) return;
+    if (std::filesystem::is_regular_file(resolved_file())) set_aside(resolved_file().string());
+    write_synced(resolved_file(), arguments_.config_text);
+  }
 
   // A bad step ends it before anything is saved. After one that was passed over or left out, what
   // is due waits for a good one.
@@ -473,8 +485,7 @@ class Trainer {
   // Peaks settle in the first steps, so ranks are asked ever more rarely.
   void tell_memory() {
     memory_told_at_ = 2 * step_.steps();
-    const auto largest =
-        largest_memory(together_, rank_.device->memory(), step_.steps(), spec_.timeout);
+    const auto largest = largest_memory(together_, rank_.device->memory(), step_.steps());
     if (largest) emit(*largest);
   }
 

@@ -324,7 +324,7 @@ i64 world_size(const RunConfig& config) {
 namespace {
 
 // The key that an error about a layout is about: RankGenerator begins with the size's short name.
-// Of one about several sizes, the first that is not 1.
+// Of one about several sizes, the first that is not 1, of experts where it is about these.
 std::string_view key_of(std::string_view error, const Layout& layout) {
   struct Size {
     std::string_view beginning, key;
@@ -336,6 +336,7 @@ std::string_view key_of(std::string_view error, const Layout& layout) {
                         {"etp = ", "expert_tensor", layout.expert_tensor},
                         {"ep = ", "expert", layout.expert}};
   if (error.starts_with("order ")) return "order";
+  if (layout.expert > 1 && error.find("etp·ep·pp") != std::string_view::npos) return "expert";
   for (const Size& of : sizes) {
     if (error.starts_with(of.beginning)) return of.key;
   }

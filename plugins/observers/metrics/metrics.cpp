@@ -25,7 +25,7 @@ void Metrics::on(const RunStart&) {
   std::filesystem::create_directories(arguments_.out, error);
   if (error) fail("metrics: cannot make the folder \"{}\": {}", arguments_.out, error.message());
   file_ = std::make_unique<MetricsFile>(
-      arguments_.out + "/metrics.jsonl", arguments_.resume_step, !arguments_.changed);
+      arguments_.out + "/metrics.jsonl", arguments_.resume_step, arguments_.changed);
 }
 
 void Metrics::on(const StepEnd& step) {

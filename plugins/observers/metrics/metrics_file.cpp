@@ -87,7 +87,7 @@ Found look_through(std::istream& in, const std::string& path, i64 last) {
 
 }  // namespace
 
-MetricsFile::MetricsFile(std::string path, i64 step, bool again) : path_(std::move(path)) {
+MetricsFile::MetricsFile(std::string path, i64 step, bool changed) : path_(std::move(path)) {
   if (step == 0) set_aside(path_);
   std::error_code error;  // a pipe would wait for who reads it
   const std::filesystem::file_status status = std::filesystem::status(path_, error);
@@ -99,7 +99,7 @@ MetricsFile::MetricsFile(std::string path, i64 step, bool again) : path_(std::mo
     earlier.open(path_, std::ios::binary);
     if (!earlier) fail_file("read");
     found = look_through(earlier, path_, step);
-    apart = found.loses() || (!again && found.beyond_cut > 0);
+    apart = found.loses() || (changed && found.beyond_cut > 0);
     if (apart) set_aside(path_);  // `earlier` goes on reading the file under its new name
   }
   fd_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);

@@ -12,12 +12,12 @@ namespace tessera {
 class MetricsFile {
  public:
   /// Opens the file and keeps its lines up to and with that of `step`; 0: sets an earlier file
-  /// aside and starts a new one. Lines of later steps go, as the run writes them `again`, and so
-  /// does a last line that a dying process left half-written. Damaged lines before the last line up
-  /// to `step` stay, with a warning. Where more would be lost, damaged lines behind it, later steps
-  /// before it, or any later steps that come not again, the file as it was is set aside. Throws
-  /// Error.
-  MetricsFile(std::string path, i64 step, bool again);
+  /// aside and starts a new one. Lines of later steps go, as the run writes them again, and so does
+  /// a last line that a dying process left half-written. Damaged lines before the last line up to
+  /// `step` stay, with a warning. Where more would be lost, the file as it was is set aside:
+  /// damaged lines behind it, later steps before it, and later steps of a run whose configuration
+  /// was another one (`changed`). Throws Error.
+  MetricsFile(std::string path, i64 step, bool changed);
   MetricsFile(const MetricsFile&) = delete;
   MetricsFile& operator=(const MetricsFile&) = delete;
   ~MetricsFile();

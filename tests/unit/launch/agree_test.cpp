@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <atomic>
 #include <functional>
 #include <string>
@@ -10,6 +11,7 @@
 #include "kernel/comm/store.hpp"
 #include "kernel/launch/pulse.hpp"
 #include "tessera/error.hpp"
+#include "tessera/peer_error.hpp"
 
 namespace tessera {
 namespace agree_test {
@@ -219,6 +221,49 @@ TEST(GatherText, ARankWithoutPulseIsNotWaitedFor) {
   EXPECT_THAT(errors,
               Each(AllOf(HasSubstr("76: rank 2's parts did not come: no sign of life of rank 2 "),
                          HasSubstr(" s"))));
+}
+
+// Says that a rank died, as the server does whose connection to it has ended.
+class DyingStore final : public InProcessStore {
+ public:
+  std::string get(std::string_view key, std::chrono::milliseconds timeout) override {
+    try {
+      return InProcessStore::get(key, std::min<std::chrono::milliseconds>(timeout, 50ms));
+    } catch (const Error&) {
+      if (dead) throw Error("store: rank 1 died: it broke", kPeerFailed);
+      throw;
+    }
+  }
+  std::atomic<bool> dead{false};
+};
+
+// Whoever waits for a rank is told at once of any that has failed.
+TEST(GatherText, AFailureIsNoSilence) {
+  DyingStore store;
+  store.set(beat_key(1), "1");
+  const auto begin = std::chrono::steady_clock::now();
+  const auto errors = on_ranks(1, [&](i64) {
+    std::jthread other([&] {
+      std::this_thread::sleep_for(100ms);
+      store.dead = true;
+    });
+    gather_text(store, 0, 2, "parts", "x", {60s, 60s});
+  });
+  EXPECT_THAT(errors[0],
+              AllOf(HasSubstr("75: rank 1's parts did not come: "), HasSubstr("it broke")));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 20s);
+}
+
+TEST(GatherText, TheWholeTimeIsTold) {
+  InProcessStore store;
+  std::jthread pulse([&](const std::stop_token& stop) {
+    for (int beat = 1; !stop.stop_requested(); ++beat) {
+      store.set(beat_key(1), std::to_string(beat));
+      std::this_thread::sleep_for(100ms);
+    }
+  });
+  const auto errors = on_ranks(1, [&](i64) { gather_text(store, 0, 2, "parts", "x", {3s, 1ms}); });
+  EXPECT_THAT(errors[0], HasSubstr("76: rank 1's parts did not come: nothing came within 3."));
 }
 
 }  // namespace agree_test
