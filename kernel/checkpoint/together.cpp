@@ -81,12 +81,13 @@ std::vector<std::string> Together::gather(const std::string& key, const std::str
   const auto deadline = std::chrono::steady_clock::now() + patience_.timeout;
   std::vector<std::string> texts;
   for (i64 peer = 0; peer < world_; ++peer) {
-    texts.push_back(poll(fmt::format("{}/{}", round, peer), peer, deadline));
+    texts.push_back(poll(round, key, peer, deadline));
   }
   return texts;
 }
 
-std::string Together::poll(const std::string& key,
+std::string Together::poll(const std::string& round,
+                           const std::string& what,
                            i64 peer,
                            std::chrono::steady_clock::time_point deadline) const {
   using namespace std::chrono_literals;
@@ -95,11 +96,15 @@ std::string Together::poll(const std::string& key,
   auto between = 2ms, waited = 0ms;
   for (;;) {
     try {
-      return store_->get(key, 0ms);
+      return store_->get(fmt::format("{}/{}", round, peer), 0ms);
     } catch (const Error& error) {
       if (error.exit_code() != kPeerSilent) throw;
     }
-    require(std::chrono::steady_clock::now() < deadline, "rank {} did not come to {}", peer, key);
+    require(std::chrono::steady_clock::now() < deadline,
+            "rank {}'s {} did not come within {:.1f} s",
+            peer,
+            what,
+            std::chrono::duration<double>(patience_.timeout).count());
     pause(between);
     waited += between;
     if (pulse && waited > pulse->silence() / 4) {

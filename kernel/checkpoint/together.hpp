@@ -47,7 +47,8 @@ class Together {
  private:
   std::vector<std::string> gather(const std::string& key, const std::string& text) const;
   // A rank's text, in the background.
-  std::string poll(const std::string& key,
+  std::string poll(const std::string& round,
+                   const std::string& what,
                    i64 peer,
                    std::chrono::steady_clock::time_point deadline) const;
   Store* store_;

@@ -8,10 +8,13 @@
 #include <cstdlib>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <utility>
 
+#include "kernel/launch/environment.hpp"
 #include "kernel/launch/limits.hpp"
 #include "kernel/launch/signals.hpp"
+#include "kernel/launch/starvation_watch.hpp"
 #include "kernel/plugin/abi.hpp"
 #include "kernel/plugin/check.hpp"
 #include "kernel/plugin/crash_watch.hpp"
@@ -487,7 +490,9 @@ int run_program(int argc, const char* const* argv, const Commands& commands) {
     return kUsage;
   }
   try {
-    const CrashWatch watch;
+    const CrashWatch crash;
+    std::optional<StarvationWatch> starvation;
+    if (std::getenv(kReportVariable) == nullptr) starvation.emplace();  // its launcher would see it
     return finish(program.chosen());
   } catch (const Error& error) {
     fmt::print(stderr, "{}{}\n", error.what(), explain_limit(error.what()));

@@ -22,7 +22,6 @@
 #include "kernel/launch/pulse.hpp"
 #include "kernel/launch/rendezvous.hpp"
 #include "kernel/launch/signals.hpp"
-#include "kernel/launch/starvation_watch.hpp"
 #include "kernel/launch/step_board.hpp"
 #include "kernel/train/run/dry_run.hpp"
 #include "kernel/train/run/flight_records.hpp"
@@ -264,15 +263,11 @@ int run_train(const TrainOptions& options) {
     return join(options, *environment);
   }
 
-  std::optional<StarvationWatch> watch(std::in_place);
   const Opened opened = open(options);
   print_notices(opened);
   const i64 world = world_size(opened.config.run);
   const bool launches = world > 1 || options.restarts > 0;  // one rank too needs somebody for that
-  if (launches) {
-    watch.reset();  // the launcher sees how its ranks end
-    check_files(options);
-  }
+  if (launches) check_files(options);
   check_restarts(options, opened);
   check_processors(opened, world);
   const int threads = rank_threads(opened.config.run.device, world);

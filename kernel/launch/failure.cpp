@@ -133,8 +133,8 @@ const RankEnd* find_cause(const std::vector<RankEnd>& ends) {
 
 std::string starved_text(std::string_view who, std::string_view limit) {
   return fmt::format(
-      "{} was killed by the system for want of memory{}{}: use less of it (more ranks, a smaller "
-      "batch.micro, recompute) or raise the limit",
+      "{} was killed by the system for want of memory{}{}: use less of it (in a training: more "
+      "ranks, a smaller batch.micro, recompute) or raise the limit",
       who,
       limit.empty() ? "" : "; ",
       limit);

@@ -24,6 +24,7 @@ void check_name(std::string_view what, std::string_view name) {
 void Collector::add_component(ComponentInfo info) {
   check_name("kind", info.kind);
   check_name(info.kind, info.type);
+  require(!info.doc.empty(), "{}/{} has no description", info.kind, info.type);
   for (const ComponentInfo& other : components) {
     require(other.kind != info.kind || other.type != info.type,
             "{}/{} is registered twice",

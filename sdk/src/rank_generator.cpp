@@ -12,6 +12,38 @@ namespace tessera {
 namespace {
 
 constexpr std::array<std::string_view, kAxes> kNames = {"tp", "cp", "dp", "pp", "etp", "ep", "edp"};
+
+template <class... T>
+[[noreturn]] void fail_layout(std::string_view member,
+                              fmt::format_string<T...> text,
+                              T&&... values) {
+  throw LayoutError(member, fmt::format(text, std::forward<T>(values)...));
+}
+
+// A size that the user gives.
+struct Size {
+  std::string_view member;  // of Layout
+  Axis axis;
+  i64 size;
+};
+using Sizes = std::array<Size, 5>;
+
+Sizes sizes_of(const Layout& l) {
+  return {{{"tensor", Axis::tensor, l.tensor},
+           {"context", Axis::context, l.context},
+           {"pipeline", Axis::pipeline, l.pipeline},
+           {"expert", Axis::expert, l.expert},
+           {"expert_tensor", Axis::expert_tensor, l.expert_tensor}}};
+}
+
+// Of those along `axes`, the first that is larger than 1.
+std::string_view larger_than_one(const Sizes& sizes, std::span<const Axis> axes) {
+  for (const Size& of : sizes) {
+    if (of.size > 1 && std::find(axes.begin(), axes.end(), of.axis) != axes.end()) return of.member;
+  }
+  return sizes[0].member;
+}
+
 // What an order may name, and what each name stands for in the two decompositions. `ep` does not
 // arrange the dense part, nor `cp` the experts.
 struct OrderName {
@@ -49,11 +81,12 @@ std::vector<OrderName> parse_order(const std::string& order, std::size_t& named)
     const auto* known = std::find_if(
         kOrderNames.begin(), kOrderNames.end(), [&](const OrderName& e) { return e.name == name; });
     if (known == kOrderNames.end()) {
-      fail_config("order {}: unknown axis {}; known are tp, cp, ep, dp, pp",
+      fail_layout("order",
+                  "order {}: unknown axis {}; known are tp, cp, ep, dp, pp",
                   written_word(order),
                   written_word(name));
     }
-    if (listed(name)) fail_config("order {} names {} twice", written_word(order), name);
+    if (listed(name)) fail_layout("order", "order {} names {} twice", written_word(order), name);
     entries.push_back(*known);
   }
   named = entries.size();
@@ -63,21 +96,24 @@ std::vector<OrderName> parse_order(const std::string& order, std::size_t& named)
   return entries;
 }
 
-void check_size(std::string_view name, i64 size, i64 world) {
-  if (size < 1) fail_config("{} = {}: a parallel size is at least 1", name, size);
-  if (size > world) fail_config("{} = {} is more than the world size {}", name, size, world);
-}
-
 // What is left of the world for data parallelism.
-i64 remaining(i64 world, std::string_view names, i64 a, i64 b, i64 c, std::string_view what) {
-  const i64 product = a * b * c;
+i64 remaining(i64 world, const Sizes& sizes, std::span<const Axis> axes, std::string_view what) {
+  std::vector<std::string_view> names;
+  std::vector<i64> factors;
+  i64 product = 1;
+  for (const Axis axis : axes) {
+    const auto* const of = std::find_if(
+        sizes.begin(), sizes.end(), [&](const Size& size) { return size.axis == axis; });
+    names.push_back(axis_name(axis));
+    factors.push_back(of->size);
+    product *= of->size;
+  }
   if (world % product != 0) {
-    fail_config("world size {} is not divisible by {} = {}·{}·{} = {}, so {} has no whole size",
+    fail_layout(larger_than_one(sizes, axes),
+                "world size {} is not divisible by {} = {} = {}, so {} has no whole size",
                 world,
-                names,
-                a,
-                b,
-                c,
+                fmt::join(names, "·"),
+                fmt::join(factors, "·"),
                 product,
                 what);
   }
@@ -125,20 +161,21 @@ void check_pipelines(const Layout& l, const D& dense, const D& expert, i64 data,
                        expert_data);
   };
   if (!l.order.ends_with("pp") && data != expert_data) {  // Megatron-Core's rule
-    fail_config(
-        "order \"{}\" does not end in pp, so dp and edp must be equal, but dp = {} and "
-        "edp = {} ({})",
-        l.order,
-        data,
-        expert_data,
-        sizes());
+    fail_layout("order",
+                "order \"{}\" does not end in pp, so dp and edp must be equal, but dp = {} and "
+                "edp = {} ({})",
+                l.order,
+                data,
+                expert_data,
+                sizes());
   }
   const std::array<Axis, 1> pp = {Axis::pipeline};
   const auto a = groups_of(dense, pp);
   const auto b = groups_of(expert, pp);
   const auto different = std::mismatch(a.begin(), a.end(), b.begin());
   if (different.first == a.end()) return;
-  fail_config(
+  fail_layout(
+      "order",
       "order \"{}\": pipeline group {} is [{}] for the dense part and [{}] for the experts; "
       "put pp last in the order ({})",
       l.order,
@@ -152,20 +189,28 @@ void check_pipelines(const Layout& l, const D& dense, const D& expert, i64 data,
 
 std::string_view axis_name(Axis axis) { return kNames[static_cast<std::size_t>(axis)]; }
 
+LayoutError::LayoutError(std::string_view member, const std::string& text)
+    : ConfigError(text), member_(member) {}
+LayoutError::~LayoutError() = default;
+
 RankGenerator::RankGenerator(Layout layout) : layout_(std::move(layout)) {
   Layout& l = layout_;
   if (l.world < 1 || l.world > kMostRanks) {
-    fail_config("world size {} is not between 1 and {}", l.world, kMostRanks);
+    fail_layout("world", "world size {} is not between 1 and {}", l.world, kMostRanks);
   }
   if (l.expert_tensor == 0) l.expert_tensor = l.tensor;
-  check_size("tp", l.tensor, l.world);
-  check_size("cp", l.context, l.world);
-  check_size("pp", l.pipeline, l.world);
-  check_size("etp", l.expert_tensor, l.world);
-  check_size("ep", l.expert, l.world);
-  const i64 data = remaining(l.world, "tp·cp·pp", l.tensor, l.context, l.pipeline, "dp");
-  const i64 expert_data =
-      remaining(l.world, "etp·ep·pp", l.expert_tensor, l.expert, l.pipeline, "edp");
+  const Sizes given = sizes_of(l);
+  for (const auto& [member, axis, size] : given) {
+    const std::string_view name = axis_name(axis);
+    if (size < 1) fail_layout(member, "{} = {}: a parallel size is at least 1", name, size);
+    if (size > l.world) {
+      fail_layout(member, "{} = {} is more than the world size {}", name, size, l.world);
+    }
+  }
+  constexpr std::array kDense = {Axis::tensor, Axis::context, Axis::pipeline};
+  constexpr std::array kExperts = {Axis::expert_tensor, Axis::expert, Axis::pipeline};
+  const i64 data = remaining(l.world, given, kDense, "dp");
+  const i64 expert_data = remaining(l.world, given, kExperts, "edp");
 
   std::array<i64, kAxes> sizes{};
   const auto at = [&](Axis axis) -> i64& { return sizes[static_cast<std::size_t>(axis)]; };
@@ -182,7 +227,8 @@ RankGenerator::RankGenerator(Layout layout) : layout_(std::move(layout)) {
   for (std::size_t i = 0; i < order.size(); ++i) {
     const auto add = [&](Decomposition& to, Axis axis) {
       if (i >= named && at(axis) > 1) {
-        fail_config("order \"{}\" leaves out {}, but {} = {}",
+        fail_layout("order",
+                    "order \"{}\" leaves out {}, but {} = {}",
                     l.order,
                     order[i].name,
                     axis_name(axis),

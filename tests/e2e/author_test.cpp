@@ -297,6 +297,14 @@ TEST(WrongComponent, IsOneSentence) {
     is_only({"MISTAKE=with_variants", "VARIANTS=" + variants},
             "Schema::variants: the member must be a std::map<std::string, Component<K>>");
   }
+  is_only({"NAME=kTitle"},
+          "an operation's arguments need `static constexpr std::string_view kName`");
+  is_only({"COUNT=kResults"},
+          "an operation's arguments need `static constexpr int kTensors, kOutputs`");
+  is_only({"INFER=deduce"},
+          "an operation's arguments need a public `static void infer(Args& args)`");
+  is_only({"CONSTANT=std::string"},
+          "an operation's arguments must be a standard-layout, trivially copyable struct");
   is_only({"TENSORS=3"}, "kTensors: more tensors than the arguments begin with");
   is_only({"OUTPUTS=3"}, "kOutputs: the last of the tensors, so not more than kTensors");
 }

@@ -43,6 +43,7 @@ struct Scaling {
   i64 ranks;
   double billions;
 };
+void PrintTo(const Scaling& of, std::ostream* out) { *out << of.name; }
 
 class ScalingStudy : public ::testing::TestWithParam<Scaling> {};
 
@@ -71,6 +72,7 @@ struct Experts {
   i64 ranks;
   double billions, active;
 };
+void PrintTo(const Experts& of, std::ostream* out) { *out << of.name; }
 
 class LargeExperts : public ::testing::TestWithParam<Experts> {};
 

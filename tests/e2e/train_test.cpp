@@ -44,6 +44,7 @@ struct Layout {
   std::string name;
   std::vector<std::string> sets;
 };
+void PrintTo(const Layout& layout, std::ostream* out) { *out << layout.name; }
 
 // --- stopping and going on ---
 

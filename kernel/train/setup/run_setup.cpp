@@ -10,6 +10,7 @@
 
 #include "kernel/comm/threads.hpp"
 #include "kernel/schedule/orders.hpp"
+#include "tessera/bounds.hpp"
 #include "tessera/error.hpp"
 #include "tessera/types.hpp"
 #include "tessera/zigzag.hpp"
@@ -318,35 +319,9 @@ i64 world_size(const RunConfig& config) {
   const ParallelSection& p = config.parallel;
   if (config.comm.ranks) return *config.comm.ranks;
   if (p.data) return model_ranks(p) * *p.data;
-  return std::lcm(p.tensor * p.context, p.expert_tensor.value_or(p.tensor) * p.expert) * p.pipeline;
+  const i64 stage = std::lcm(p.tensor * p.context, p.expert_tensor.value_or(p.tensor) * p.expert);
+  return stage > kMostRanks ? stage : stage * p.pipeline;  // too many anyway: without overflow
 }
-
-namespace {
-
-// The key that an error about a layout is about: RankGenerator begins with the size's short name.
-// Of one about several sizes, the first that is not 1, of experts where it is about these.
-std::string_view key_of(std::string_view error, const Layout& layout) {
-  struct Size {
-    std::string_view beginning, key;
-    i64 size;
-  };
-  const Size sizes[] = {{"tp = ", "tensor", layout.tensor},
-                        {"cp = ", "context", layout.context},
-                        {"pp = ", "pipeline", layout.pipeline},
-                        {"etp = ", "expert_tensor", layout.expert_tensor},
-                        {"ep = ", "expert", layout.expert}};
-  if (error.starts_with("order ")) return "order";
-  if (layout.expert > 1 && error.find("etp·ep·pp") != std::string_view::npos) return "expert";
-  for (const Size& of : sizes) {
-    if (error.starts_with(of.beginning)) return of.key;
-  }
-  for (const Size& of : sizes) {
-    if (of.size > 1) return of.key;
-  }
-  return "tensor";
-}
-
-}  // namespace
 
 Layout layout_of(const RunConfig& config, const ComponentMaker& maker, i64 world) {
   const ParallelSection& p = config.parallel;
@@ -362,8 +337,9 @@ Layout layout_of(const RunConfig& config, const ComponentMaker& maker, i64 world
   const i64 data = [&] {
     try {
       return RankGenerator(layout).size(Axis::data);
-    } catch (const ConfigError& error) {
-      fail_config("{}: [parallel] {}", at(key_of(error.what(), layout)), error.what());
+    } catch (const LayoutError& error) {
+      const bool is_key = error.member() != "world";  // that comes of the sizes
+      fail_config("{}: [parallel] {}", at(is_key ? error.member() : "tensor"), error.what());
     }
   }();
   if (p.data && *p.data != data) {

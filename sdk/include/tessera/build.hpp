@@ -83,7 +83,7 @@ class TESSERA_API BuildContext {
   virtual Counts counts(const CountSpec& spec) = 0;
   /// An operation of the rank's device, for plugins with operations of their own. During
   /// `config check` the handle is empty.
-  template <OperationArgs Args>
+  template <class Args>
   Operation<Args> operation() const {
     return device() != nullptr ? Operation<Args>(*device()) : Operation<Args>();
   }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tessera/api.hpp"
+#include "tessera/error.hpp"
 #include "tessera/types.hpp"
 
 namespace tessera {
@@ -27,8 +28,20 @@ struct TESSERA_API Layout {
   std::string order = "tp-cp-ep-dp-pp";
 };
 
+/// A layout that no number of ranks has. `member` is that of Layout which is to be changed, as
+/// "tensor" or "order"; of several sizes that do not go together, one that is larger than 1.
+class TESSERA_API LayoutError : public ConfigError {
+ public:
+  LayoutError(std::string_view member, const std::string& text);
+  ~LayoutError() override;
+  const std::string& member() const { return member_; }
+
+ private:
+  std::string member_;
+};
+
 /// Which ranks form which groups: a pure function of the layout (Megatron-Core's RankGenerator).
-/// The first axis named in the order varies fastest. Throws ConfigError, naming the numbers, when
+/// The first axis named in the order varies fastest. Throws LayoutError, naming the numbers, when
 /// the sizes do not divide, the order is not a permutation, or the pipeline groups of the dense and
 /// the expert decomposition differ.
 class TESSERA_API RankGenerator {

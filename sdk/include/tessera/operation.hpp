@@ -11,7 +11,7 @@
 
 #include "tessera/device.hpp"
 #include "tessera/error.hpp"
-#include "tessera/operation_rules.hpp"
+#include "tessera/operation_args.hpp"
 
 namespace tessera {
 
@@ -39,32 +39,6 @@ struct Kernel {
   std::function<void(const void* args, void* workspace, Stream& stream)> launch;
 };
 
-/// The arguments of an operation are a standard-layout, trivially copyable struct that begins with
-/// its tensors, inputs first, outputs last, followed by constants:
-///
-///     struct AxpyArgs {
-///       static constexpr std::string_view kName = "axpy";
-///       static constexpr int kTensors = 3, kOutputs = 1;
-///       TensorArg x, y, out;
-///       double a = 1;
-///       static void infer(AxpyArgs& args);  // sets out's shape and dtype, throws on a mismatch
-///     };
-///
-/// It may also say which dtypes its tensors have (`static constexpr TensorRule kRules[]`), which
-/// every launch is then checked by, and the work of a launch (`static Effort effort(const
-/// AxpyArgs&)`; without it: no FLOPs, each tensor moved once).
-///
-/// The operation's identity is its name, never its type: a template static has one address per
-/// library.
-template <class Args>
-concept OperationArgs = std::is_trivially_copyable_v<Args> && std::is_standard_layout_v<Args> &&
-    requires(Args& args) {
-  { Args::kName } -> std::convertible_to<std::string_view>;
-  { Args::kTensors } -> std::convertible_to<int>;
-  { Args::kOutputs } -> std::convertible_to<int>;
-  Args::infer(args);
-};
-
 /// For infer: an output without an address is described here (dense), for ops::run to allocate; one
 /// with an address is checked. Throws Error naming `operation` and both shapes.
 TESSERA_API void infer_output(TensorArg& out,
@@ -78,36 +52,31 @@ TESSERA_API void check_types(const Kernel& kernel, const void* args, std::string
 
 namespace detail {
 
-template <OperationArgs Args>
+template <class Args>
 Kernel kernel_of(const DTypes& dtypes) {
-  static_assert(Args::kTensors >= 0 && sizeof(Args) >= Args::kTensors * sizeof(TensorArg),
-                "kTensors: more tensors than the arguments begin with");
-  static_assert(Args::kOutputs >= 0 && Args::kOutputs <= Args::kTensors,
-                "kOutputs: the last of the tensors, so not more than kTensors");
   Kernel kernel;
-  kernel.operation = Args::kName;
-  kernel.args_bytes = sizeof(Args);
-  kernel.tensors = Args::kTensors;
-  kernel.outputs = Args::kOutputs;
-  kernel.dtypes = dtypes;
-  if constexpr (requires { Args::kRules; }) {
-    static_assert(std::size(Args::kRules) == Args::kTensors, "one rule for each tensor");
-    kernel.rules = Args::kRules;
+  if constexpr (check_operation<Args>()) {
+    kernel.operation = Args::kName;
+    kernel.args_bytes = sizeof(Args);
+    kernel.tensors = Args::kTensors;
+    kernel.outputs = Args::kOutputs;
+    kernel.dtypes = dtypes;
+    if constexpr (requires { Args::kRules; }) kernel.rules = Args::kRules;
+    kernel.effort = [](const void* args) {
+      if constexpr (requires(const Args& a) { Args::effort(a); }) {
+        return Args::effort(*static_cast<const Args*>(args));
+      } else {
+        return effort_of_tensors(static_cast<const TensorArg*>(args), Args::kTensors);
+      }
+    };
   }
-  kernel.effort = [](const void* args) {
-    if constexpr (requires(const Args& a) { Args::effort(a); }) {
-      return Args::effort(*static_cast<const Args*>(args));
-    } else {
-      return effort_of_tensors(static_cast<const TensorArg*>(args), Args::kTensors);
-    }
-  };
   return kernel;
 }
 
 }  // namespace detail
 
 /// Wraps a plain function as a kernel: `make_kernel<AxpyArgs>(&axpy)`. `dtypes`: see Kernel.
-template <OperationArgs Args>
+template <class Args>
 Kernel make_kernel(void (*run)(const Args&), const DTypes& dtypes = kAllDTypes) {
   Kernel kernel = detail::kernel_of<Args>(dtypes);
   kernel.launch = [run](const void* args, void*, Stream&) { run(*static_cast<const Args*>(args)); };
@@ -116,7 +85,7 @@ Kernel make_kernel(void (*run)(const Args&), const DTypes& dtypes = kAllDTypes) 
 
 /// The same for a kernel with workspace or library set-up. `prepare(const Args&) ->
 /// LaunchRequirements`, `launch(const Args&, void* workspace, Stream&)`.
-template <OperationArgs Args, class Prepare, std::invocable<const Args&, void*, Stream&> Launch>
+template <class Args, class Prepare, std::invocable<const Args&, void*, Stream&> Launch>
 Kernel make_kernel(Prepare prepare, Launch launch, const DTypes& dtypes = kAllDTypes) {
   Kernel kernel = detail::kernel_of<Args>(dtypes);
   kernel.prepare = [prepare = std::move(prepare)](const void* args) -> LaunchRequirements {
@@ -129,12 +98,12 @@ Kernel make_kernel(Prepare prepare, Launch launch, const DTypes& dtypes = kAllDT
 }
 
 /// A handle to an operation on one device, resolved by name when a component is built.
-template <OperationArgs Args>
+template <class Args>
 class Operation {
  public:
   Operation() = default;
   explicit Operation(const Device& device)
-      : kernel_(device.find(Args::kName)), device_(device.name()) {}
+      : kernel_(device.find(detail::operation_name<Args>())), device_(device.name()) {}
   /// False where the device lacks it: use a composition of others, or let launch throw.
   bool available() const { return kernel_ != nullptr; }
   /// Enqueues it. Outputs are already allocated. Throws Error as check_types does.
@@ -142,7 +111,7 @@ class Operation {
     require(available(),
             "the device \"{}\" has no operation \"{}\" and there is no composition for it",
             device_,
-            Args::kName);
+            detail::operation_name<Args>());
     check_types(*kernel_, &args, device_);
     stream.device().launch(stream, *kernel_, &args, pool);
   }

@@ -117,9 +117,9 @@ class TESSERA_API Registrar {
  public:
   virtual ~Registrar();
 
-  /// Registers T as the component `type` of kind K. K states `kKind` and `Arguments`; T has a
-  /// nested `Config` (or NoConfig) with `describe`, and a constructor
-  /// `T(const Config&, K::Arguments&)`.
+  /// Registers T as the component `type` of kind K; `doc` describes it in `tessera plugins` and may
+  /// not be empty. K states `kKind` and `Arguments`; T has a nested `Config` (or NoConfig) with
+  /// `describe`, and a constructor `T(const Config&, K::Arguments&)`.
   template <class K, class T>
   void add(std::string_view type, std::string_view doc) {
     if constexpr (detail::check_component<K, T>()) add_component(component_info<K, T>(type, doc));

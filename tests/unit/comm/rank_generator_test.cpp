@@ -219,6 +219,27 @@ TEST(RankGenerator, PipelinesOfTheTwoPartsMustAgree) {
             "no error");
 }
 
+TEST(RankGenerator, AnErrorTellsWhichMemberIsToBeChanged) {
+  const auto member = [](const Layout& layout) -> std::string {
+    try {
+      const RankGenerator made(layout);
+    } catch (const LayoutError& error) {
+      return error.member();
+    }
+    return "no error";
+  };
+  EXPECT_EQ(member({.world = 0}), "world");
+  EXPECT_EQ(member({.world = 4, .tensor = 0}), "tensor");
+  EXPECT_EQ(member({.world = 4, .context = 8}), "context");
+  EXPECT_EQ(member({.world = 4, .expert_tensor = 8}), "expert_tensor");
+  EXPECT_EQ(member({.world = 4, .order = "tp-xp"}), "order");
+  EXPECT_EQ(member({.world = 8, .tensor = 2, .order = "dp-pp"}), "order");
+  EXPECT_EQ(member({.world = 8, .pipeline = 3}), "pipeline");
+  EXPECT_EQ(member({.world = 8, .tensor = 2, .expert = 3}), "expert");
+  EXPECT_EQ(member({.world = 8, .tensor = 2, .expert_tensor = 3}), "expert_tensor");
+  EXPECT_EQ(member({.world = 8}), "no error");
+}
+
 TEST(RankGenerator, GroupsThatDoNotExist) {
   const RankGenerator ranks({.world = 8, .tensor = 2});
   const auto error = [&](std::string_view axes) -> std::string {

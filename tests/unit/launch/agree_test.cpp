@@ -203,17 +203,22 @@ TEST(GatherText, NamesTheRankThatDoesNotCome) {
   EXPECT_THAT(errors, Each(HasSubstr("rank 2's addresses did not come")));
 }
 
+// As that of a rank that lives.
+std::jthread beating(InProcessStore& store, i64 rank) {
+  return std::jthread([&store, rank](const std::stop_token& stop) {
+    for (int beat = 2; !stop.stop_requested(); ++beat) {
+      store.set(beat_key(rank), std::to_string(beat));
+      std::this_thread::sleep_for(100ms);
+    }
+  });
+}
+
 // What a rank does may take long, and its pulse beats all the while.
 TEST(GatherText, ARankWithoutPulseIsNotWaitedFor) {
   InProcessStore store;
   store.set(beat_key(0), "1");
   store.set(beat_key(2), "1");
-  std::jthread pulse([&](const std::stop_token& stop) {
-    for (int beat = 2; !stop.stop_requested(); ++beat) {
-      store.set(beat_key(1), std::to_string(beat));
-      std::this_thread::sleep_for(100ms);
-    }
-  });
+  const std::jthread pulse = beating(store, 1);
   const auto errors = on_ranks(2, [&](i64 rank) {
     if (rank == 1) std::this_thread::sleep_for(3s);
     gather_text(store, rank, 3, "parts", "x", {60s, 1ms});
@@ -256,12 +261,7 @@ TEST(GatherText, AFailureIsNoSilence) {
 
 TEST(GatherText, TheWholeTimeIsTold) {
   InProcessStore store;
-  std::jthread pulse([&](const std::stop_token& stop) {
-    for (int beat = 1; !stop.stop_requested(); ++beat) {
-      store.set(beat_key(1), std::to_string(beat));
-      std::this_thread::sleep_for(100ms);
-    }
-  });
+  const std::jthread pulse = beating(store, 1);
   const auto errors = on_ranks(1, [&](i64) { gather_text(store, 0, 2, "parts", "x", {3s, 1ms}); });
   EXPECT_THAT(errors[0], HasSubstr("76: rank 1's parts did not come: nothing came within 3."));
 }

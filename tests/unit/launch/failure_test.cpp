@@ -114,8 +114,8 @@ TEST(Failure, ARankThatStarved) {
   end.starved_limit = "memory.max of its control group is 2.00 GiB";
   EXPECT_EQ(describe(end),
             "rank 1 was killed by the system for want of memory; memory.max of its control group "
-            "is 2.00 GiB: use less of it (more ranks, a smaller batch.micro, recompute) or raise "
-            "the limit");
+            "is 2.00 GiB: use less of it (in a training: more ranks, a smaller batch.micro, "
+            "recompute) or raise the limit");
 }
 
 TEST(Failure, AFewLinesWhateverTheNumberOfRanks) {

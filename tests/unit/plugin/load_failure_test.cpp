@@ -120,6 +120,10 @@ TEST(LoadFailure, RegistersABadName) {
               StartsWith("\"Test Letters\" is no name for a tokenizer: use a-z, 0-9 and _\n"));
 }
 
+TEST(LoadFailure, RegistersWithoutDescription) {
+  EXPECT_THAT(failure_of("undescribed"), StartsWith("tokenizer/test_letters has no description\n"));
+}
+
 class OddFile : public ::testing::Test {
  protected:
   std::string failure() { return failure_in(folder_.path()); }
