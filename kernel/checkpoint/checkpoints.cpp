@@ -144,8 +144,13 @@ void Checkpoints::write_later(const CheckpointInfo& info, const std::stop_token&
       save(info, {*part_, values, together, 1}, [&] { ask_before_commit(together); });
       return;
     } catch (const TogetherError& error) {
+      const bool root = arguments_.mesh->rank() == 0;
+      if (stop.stop_requested()) {  // nobody waits for its error
+        if (root) log(LogLevel::error, error.what());
+        throw;
+      }
       if (++failed > arguments_.failures) throw;
-      if (arguments_.mesh->rank() != 0) continue;
+      if (!root) continue;
       log(LogLevel::error,
           fmt::format("{}; trying again in a moment, {} of checkpoint.failures = {}",
                       error.what(),

@@ -44,6 +44,18 @@ std::string temporary_suffix(const std::string& run) {
   return fmt::format(".{}{}", name, kTemporary);
 }
 
+// Somebody else's, or a checkpoint that lost its index: not ours to remove.
+void move_away(const fs::path& path) {
+  if (!fs::exists(fs::symlink_status(path))) return;
+  fs::path to;
+  for (i64 number = 1; number == 1 || fs::exists(fs::symlink_status(to)); ++number) {
+    to = fmt::format("{}.{}", path.string(), number);
+  }
+  fs::rename(path, to);
+  log_warning(
+      "{} was there and is no checkpoint: it is kept as {}", path.string(), to.filename().string());
+}
+
 bool has_index(const fs::path& folder) { return fs::exists(folder / kIndexName); }
 
 // A link to a folder is one too: a step may lie on another disk. A link to nothing is none; what
@@ -126,6 +138,9 @@ std::vector<fs::path> find_checkpoints(const fs::path& named) {
                 written_plain(named.string(), kShown),
                 error ? ": " + error.message() : "");
   }
+  if (!fs::is_directory(named)) {
+    fail_config("{} is no folder", written_plain(named.string(), kShown));
+  }
   if (has_index(named)) return {named};
   for (const fs::path& folder : {named, named / "checkpoints"}) {
     if (std::vector<fs::path> steps = complete_steps(folder); !steps.empty()) return steps;
@@ -188,7 +203,7 @@ void replace_folder(const fs::path& temporary, const fs::path& target) {
     fs::remove_all(old);
     fs::rename(target, old);
   } else {
-    fs::remove_all(target);
+    move_away(target);
   }
   fs::rename(temporary, target);
   sync_folder(target.parent_path());

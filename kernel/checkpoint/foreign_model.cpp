@@ -102,7 +102,7 @@ ForeignModel::ForeignModel(fs::path folder) : folder_(std::move(folder)) {
     if (file == nullptr) file = std::make_unique<SafetensorsFile>(folder_ / name);
     return file.get();
   };
-  if (fs::exists(folder_ / kManyFiles)) {
+  if (!fs::exists(folder_ / kOneFile) && fs::exists(folder_ / kManyFiles)) {  // as transformers
     const fs::path path = folder_ / kManyFiles;
     const JsonTree index = parse_file(path);
     const auto map = index.find("weight_map");

@@ -41,7 +41,10 @@ std::string state_of(const StepFolder& found) {
     const CheckpointIndex index = read_index(found.path);
     for (const StoredFile& file : index.files) {
       const fs::path path = found.path / file.name;
-      if (!fs::is_regular_file(path)) return fmt::format("damaged: {} is missing", file.name);
+      if (!fs::exists(path)) return fmt::format("damaged: {} is missing", file.name);
+      if (!fs::is_regular_file(path)) {
+        return fmt::format("damaged: {} is no regular file", file.name);
+      }
       const auto there = static_cast<i64>(fs::file_size(path));
       if (there == file.bytes) continue;
       return fmt::format("damaged: {} has {} of {} bytes", file.name, there, file.bytes);
@@ -55,19 +58,22 @@ std::string state_of(const StepFolder& found) {
 
 // Folders of steps in what the user named, complete or not.
 std::vector<StepFolder> steps_in(const fs::path& named) {
-  require(fs::is_directory(named), "there is no folder {}", named.string());
+  if (!fs::is_directory(named)) fail_config("there is no folder {}", named.string());
   std::vector<StepFolder> found = step_folders(named);
   if (found.empty()) found = step_folders(named / "checkpoints");
   if (found.empty()) {  // a step itself
     found = step_folders(fs::canonical(named).parent_path());
     std::erase_if(found, [&](const StepFolder& of) { return !fs::equivalent(of.path, named); });
   }
+  if (found.empty() && fs::exists(named / kIndexName)) {  // under another name
+    found.push_back({read_index(named).info.step, named, true});
+  }
   return found;
 }
 
 void list(const fs::path& named) {
   const std::vector<StepFolder> steps = steps_in(named);
-  require(!steps.empty(), "{} holds no checkpoints", named.string());
+  if (steps.empty()) fail_config("{} holds no checkpoints", named.string());
   fmt::print("{:>10}  {:<19}  {:>10}  {}\n", "step", "saved", "size", "state");
   for (const StepFolder& found : steps) {
     fmt::print("{:>10}  {:<19}  {:>10}  {}\n",

@@ -85,7 +85,7 @@ void add_train(Program& program, int (*run)(const TrainOptions&)) {
           "--restarts",
           o->restarts,
           "after a failure start all ranks again from the newest checkpoint, up to N times")
-      ->check(CLI::Range(i64{0}, i64{1} << 31))
+      ->check(CLI::Range(i64{0}, (i64{1} << 31) - 1))
       ->option_text("N [0]");
   command->add_flag("--json", o->json, "one JSON object a line, for programs");
   command->footer(

@@ -23,6 +23,12 @@ std::string a(std::string_view kind) {
   return fmt::format("{} {}", vowel || kind == "lr" ? "an" : "a", kind);
 }
 
+i64 keys_of_both(const ComponentInfo& a, const ComponentInfo& b) {
+  return std::ranges::count_if(a.fields, [&](const FieldSpec& field) {
+    return std::ranges::find(b.fields, field.name, &FieldSpec::name) != b.fields.end();
+  });
+}
+
 std::string joined(const std::vector<std::string>& words) {
   std::string out;
   for (const std::string& word : words) out += (out.empty() ? "" : ", ") + word;
@@ -61,28 +67,53 @@ const KeysByFlag& Checker::flags() const {
   return *flags_;
 }
 
-std::string Checker::other_slot(const Slot& slot, const std::string& type) const {
+void Checker::add_slots(const ComponentInfo& info,
+                        const std::string& path,
+                        int depth,
+                        std::vector<Place>& found) const {
+  for (const FieldSpec& field : info.fields) {
+    if (field.type != FieldType::component || depth == 0) continue;
+    const auto* type = field.initial ? std::get_if<std::string>(&field.initial->data) : nullptr;
+    const ComponentInfo* usual =
+        type == nullptr ? nullptr : catalog_.find(field.component_kind, *type);
+    const std::string inner = path + "." + field.name;
+    found.push_back({inner, field.component_kind, usual});
+    if (usual != nullptr) add_slots(*usual, inner, depth - 1, found);
+  }
+}
+
+std::vector<Checker::Place> Checker::places_of(const Slot& slot) const {
+  constexpr int kDepth = 3;  // [model.block.attention.qkv]
+  std::vector<Place> found;
   for (const ComponentInfo* info : catalog_.of_kind(slot.kind)) {
-    for (const FieldSpec& field : info->fields) {
-      if (field.type != FieldType::component || field.component_kind == slot.kind) continue;
-      std::vector<std::string> names;
-      for (const ComponentInfo* inner : catalog_.of_kind(field.component_kind)) {
-        names.push_back(inner->type);
-      }
-      if (const auto near = nearest(type, names)) {
-        return fmt::format("\"{0}\" is {1}: write [{2}.{3}] type = \"{0}\"",
-                           *near,
-                           a(field.component_kind),
-                           slot.path,
-                           field.name);
-      }
-    }
+    add_slots(*info, slot.path, kDepth, found);
   }
   for (const RootSection& section : root_sections()) {
-    if (section.kind == slot.kind || section.kind.empty() || section.each) continue;
-    if (catalog_.find(section.kind, type) == nullptr) continue;
+    if (section.kind.empty() || section.each) continue;
+    found.push_back({section.name, section.kind, nullptr});
+    for (const ComponentInfo* info : catalog_.of_kind(section.kind)) {
+      add_slots(*info, section.name, kDepth, found);
+    }
+  }
+  std::erase_if(found, [&](const Place& place) { return place.kind == slot.kind; });
+  return found;
+}
+
+std::string Checker::other_slot(const Slot& slot, const std::string& type) const {
+  const std::vector<Place> places = places_of(slot);
+  for (const Place& first : places) {
+    std::vector<std::string> names;
+    for (const ComponentInfo* of : catalog_.of_kind(first.kind)) names.push_back(of->type);
+    const auto near = nearest(type, names);
+    if (!near) continue;
+    // Where what usually stands has most of its keys: a mixture of experts is for an MLP.
+    const ComponentInfo& meant = *catalog_.find(first.kind, *near);
+    const Place& best = *std::ranges::max_element(places, {}, [&](const Place& place) {
+      if (place.kind != first.kind) return i64{-1};
+      return place.usual == nullptr ? 0 : keys_of_both(*place.usual, meant);
+    });
     return fmt::format(
-        "\"{0}\" is {1}: write [{2}] type = \"{0}\"", type, a(section.kind), section.name);
+        "\"{0}\" is {1}: write [{2}] type = \"{0}\"", *near, a(first.kind), best.path);
   }
   return "";
 }

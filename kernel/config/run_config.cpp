@@ -306,8 +306,9 @@ void CheckSection::describe(Schema<CheckSection>& s) {
           &CheckSection::on_bad_step,
           "when the loss of a step is not finite, or rises by more than `loss_rise`, or its "
           "gradients are not finite, unless that makes the loss scale fall: \"stop\" ends the "
-          "run, \"skip\" leaves out the update (the host waits for each step's loss), "
-          "\"rewind\" goes back to the newest checkpoint and passes over the batch")
+          "run, \"skip\" leaves out the update (the host waits for each step's loss; a dynamic "
+          "loss scale counts it as an overflow), \"rewind\" goes back to the newest checkpoint and "
+          "passes over the batch")
       .one_of({"stop", "skip", "rewind"});
   s.field("loss_rise",
           &CheckSection::loss_rise,

@@ -57,6 +57,7 @@ std::string wait_alive(
   constexpr milliseconds kAnswer{5000};  // beyond the time of a call
   const auto begin = Clock::now();
   auto answered = begin;  // when the store did last
+  int unanswered = 0;     // one may be of a time in which this process stood still itself
   for (;;) {
     const auto asked = Clock::now();
     const auto left = std::chrono::duration_cast<milliseconds>(begin + timeout - asked);
@@ -71,8 +72,12 @@ std::string wait_alive(
     } catch (const Error& error) {
       if (error.exit_code() != kPeerSilent) throw;  // a rank has failed, or the store is gone
       const auto now = Clock::now();
-      if (now - asked < slice + kAnswer) answered = now;
-      if (now - answered > pulse.silence()) throw;
+      if (now - asked < slice + kAnswer) {
+        answered = now;
+        unanswered = 0;
+      } else if (++unanswered > 1 && now - answered > pulse.silence()) {
+        throw;
+      }
     }
     pulse.require_alive(rank);
   }

@@ -155,12 +155,20 @@ class Launch {
     const bool rest_frozen = std::all_of(ranks_.begin(), ranks_.end(), [](const auto& rank) {
       return !rank.running() || rank.frozen();
     });
-    if (!some_ended || !rest_frozen) {
+    if (!rest_frozen) {
       frozen_since_.reset();
+      told_frozen_ = false;
       return;
     }
     if (!frozen_since_) frozen_since_ = Clock::now();
     if (Clock::now() - *frozen_since_ < options_.frozen_after) return;
+    if (!some_ended) {  // whoever stopped them all may let them go on
+      if (!std::exchange(told_frozen_, true)) {
+        write_all(STDERR_FILENO,
+                  "all ranks are stopped (by SIGSTOP or a debugger); SIGCONT lets them go on\n");
+      }
+      return;
+    }
     for (RankProcess& rank : ranks_) {
       if (rank.running()) rank.mark_frozen();
     }
@@ -278,7 +286,8 @@ class Launch {
   int interrupts_passed_ = 0, terminations_passed_ = 0;
   bool terminated_ = false, closing_passed_ = false;
   Clock::time_point first_failure_;
-  std::optional<Clock::time_point> frozen_since_;
+  std::optional<Clock::time_point> frozen_since_;  // all ranks that have not ended
+  bool told_frozen_ = false;
 };
 
 Ending attempt(i64 ranks,

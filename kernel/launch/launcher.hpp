@@ -18,7 +18,7 @@ struct LaunchOptions {
   std::chrono::milliseconds terminate_after{2000};
   std::chrono::milliseconds kill_after{5000};
   /// How long ranks may be stopped (SIGSTOP) after all others have ended: nobody waits for them any
-  /// more, so no deadline of a rank finds them.
+  /// more, so no deadline of a rank finds them. Where all are stopped this is told after that time.
   std::chrono::milliseconds frozen_after{10000};
   /// How often all ranks are started again after a failure; Restarts says after which ones. Never
   /// after an error of the configuration or a signal.

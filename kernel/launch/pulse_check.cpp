@@ -1,6 +1,7 @@
 #include "kernel/launch/pulse_check.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include "kernel/launch/pulse.hpp"
 #include "tessera/error.hpp"
@@ -22,6 +23,10 @@ void PulseCheck::require_alive(i64 rank) {
     return;  // it has none, as ranks that are threads of one process
   }
   const auto now = Clock::now();
+  const Clock::duration passed = now - std::exchange(asked_, now);
+  if (passed > silence_ / 2) {  // this process stood still itself, as in a suspended job
+    for (auto& [other, seen] : seen_) seen.since += passed;
+  }
   Seen& seen = seen_[rank];
   if (seen.beat != beat) seen = {std::move(beat), now};
   if (now - seen.since < silence_) return;

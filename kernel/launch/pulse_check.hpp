@@ -15,7 +15,8 @@ class PulseCheck {
   PulseCheck(Store& store, std::chrono::milliseconds silence);
   std::chrono::milliseconds silence() const { return silence_; }
   /// Throws Error with kPeerSilent where the rank has a pulse, and it beat at no call for so long;
-  /// and the store's own errors.
+  /// and the store's own errors. To be called more often than twice in the silence: what is longer
+  /// between two calls does not count.
   void require_alive(i64 rank);
 
  private:
@@ -27,6 +28,7 @@ class PulseCheck {
   Store& store_;
   const std::chrono::milliseconds silence_;
   std::map<i64, Seen> seen_;
+  Clock::time_point asked_ = Clock::now();
 };
 
 }  // namespace tessera

@@ -95,7 +95,7 @@ StopFlag::~StopFlag() {
   sem_post(&over_);
   listener_.join();
   sem_destroy(&over_);
-  for (std::size_t i = 0; i < kStopSignals.size(); ++i) {
+  for (std::size_t i = 0; i < kStopSignals.size() && !requested(); ++i) {
     sigaction(kStopSignals[i], &old_stops[i], nullptr);
   }
   sigaction(SIGPIPE, &old_pipe, nullptr);

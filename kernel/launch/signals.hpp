@@ -20,9 +20,10 @@ inline constexpr int kInterrupted = 3;
 inline constexpr std::array kStopSignals = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
 
 /// While one lives, the stop signals and SIGPIPE of the standard output or standard error set a
-/// flag instead of ending the process; afterwards the old handlers are back. At most one lives at a
-/// time, since a process has one handler a signal. SIGPIPE and SIGHUP (`nohup`) stay ignored where
-/// they were.
+/// flag instead of ending the process; afterwards the old handlers are back, unless a stop was
+/// requested: the process is about to end, and a signal that is sent twice must not change how. At
+/// most one lives at a time, since a process has one handler a signal. SIGPIPE and SIGHUP (`nohup`)
+/// stay ignored where they were.
 ///
 /// The stop signals are taken by a thread of its own; they are blocked in the thread that made
 /// it, which also ends it, and in those started since: generated code may compute with the stack

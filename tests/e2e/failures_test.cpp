@@ -83,6 +83,29 @@ TEST_F(Failures, ARankThatFreezesWithinASaveIsNamed) {
   EXPECT_THAT(run_.survivors(), IsEmpty());
 }
 
+// A shell's Ctrl-Z, or a batch system that takes the processors for another job.
+TEST_F(Failures, AJobThatIsSuspendedGoesOn) {
+  for (const char* communicator : {"shm", "gloo"}) {
+    SCOPED_TRACE(communicator);
+    Process run(
+        run_.command(TinyRun::steps(
+            1000000,
+            communicator,
+            {"parallel.tensor=2", "comm.timeout_s=2", std::string("comm.type=") + communicator})),
+        run_.options());
+    ASSERT_TRUE(run.shows("step", 5)) << run.err();
+    const pid_t ranks[] = {rank_process(run_.mark(), 0), rank_process(run_.mark(), 1)};
+    for (const pid_t rank : ranks) kill(rank, SIGSTOP);
+    EXPECT_TRUE(run.shows("all ranks are stopped (by SIGSTOP or a debugger)")) << run.err();
+    for (const pid_t rank : ranks) kill(rank, SIGCONT);
+    const auto told = std::count(run.out().begin(), run.out().end(), '\n');
+    EXPECT_TRUE(run.shows("\n", static_cast<int>(told) + 20)) << run.err();
+    run.send(SIGTERM);
+    EXPECT_EQ(run.wait().exit_code, 3) << run.err();
+  }
+  EXPECT_THAT(run_.survivors(), IsEmpty());
+}
+
 // The others say what they did last, and of one that cannot the launcher says where it was.
 TEST_F(Failures, TheRecordsNameARankThatLeftNone) {
   Process run(run_.command(TinyRun::steps(1000000, "run", {"parallel.data=2", "comm.timeout_s=2"})),

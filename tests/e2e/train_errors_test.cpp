@@ -82,7 +82,10 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"Microbatches",
                 {"batch.global=1048576", "batch.micro=1"},
                 "--set #3: [batch] global = 1048576 makes 1048576 microbatches of batch.micro = 1 "
-                "on each rank: at most 131072 are planned"},
+                "on each rank: at most 16384 are planned"},
+        Mistake{"Positions",
+                {"batch.global=2097152", "batch.micro=2097152"},
+                "--set #4: [batch] micro = 2097152 samples of batch.sequence_length = "},
         Mistake{"Order",
                 {"parallel.order=tp-xp"},
                 "--set #3: [parallel] order \"tp-xp\": unknown axis \"xp\"; known are tp, cp, ep,"},

@@ -365,8 +365,12 @@ TEST_F(Train, CheckpointsAreListedAndVerified) {
   fs::resize_file(run_.at("run/checkpoints/step-4/rank-00000.safetensors"), 100);
   EXPECT_THAT(run_tessera({"checkpoint", "list", run_.at("run")}).out,
               HasSubstr("damaged: rank-00000.safetensors has 100 of "));
-  EXPECT_EQ(run_tessera({"checkpoint", "verify", run_.at("nowhere")}).exit_code, 2);
-  EXPECT_EQ(run_tessera({"checkpoint", "list", run_.at("nowhere")}).exit_code, 1);
+  fs::rename(run_.at("run/checkpoints/step-5"), run_.at("best"));
+  EXPECT_THAT(run_tessera({"checkpoint", "list", run_.at("best")}).out, HasSubstr(" 5  "));
+  for (const std::string none : {"nowhere", "run/checkpoints/step-12"}) {
+    EXPECT_EQ(run_tessera({"checkpoint", "verify", run_.at(none)}).exit_code, 2);
+    EXPECT_EQ(run_tessera({"checkpoint", "list", run_.at(none)}).exit_code, 2);
+  }
 }
 
 TEST_F(Train, CommandsTellOfANewestWithoutItsIndex) {

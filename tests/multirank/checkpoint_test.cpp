@@ -9,6 +9,7 @@
 #include <fstream>
 
 #include "common/metrics_lines.hpp"
+#include "invariant_support.hpp"
 #include "kernel/train/run/training_state.hpp"
 #include "layouts_support.hpp"
 #include "tessera/error.hpp"
@@ -148,6 +149,7 @@ TEST_P(Resume, UnderEveryOtherLayout) {
 // --- layouts drawn at random ---
 
 // Layouts of up to four ranks for the small model: four heads, two blocks, 256 tokens.
+constexpr const char* kNarrow = "precision.compute=\"bf16\"";
 TableRow draw_layout(u64 seed, u32 index) {
   u32 draws = 0;
   const auto draw = [&](u32 n) { return Philox::words(seed, {index, draws++})[0] % n; };
@@ -173,7 +175,7 @@ TableRow draw_layout(u64 seed, u32 index) {
     layout.sets.push_back(fmt::format("schedule.type=\"{}\"", schedules[draw(4)]));
   }
   if (distributed) layout.sets.push_back(kDistributed);
-  if (draw(2) == 0) layout.sets.emplace_back("precision.compute=\"bf16\"");
+  if (draw(2) == 0) layout.sets.emplace_back(kNarrow);
   layout.name = fmt::format("{}", fmt::join(layout.sets, " "));
   return layout;
 }
@@ -189,9 +191,11 @@ u64 number_from(const char* variable, u64 otherwise) {
 
 TEST(Checkpoint, PairsOfLayoutsDrawnAtRandom) {
   const u64 seed = number_from("TESSERA_TEST_SEED", 41);
-  const auto rounds = static_cast<u32>(number_from("TESSERA_TEST_ROUNDS", 6));
+  const auto rounds = static_cast<u32>(number_from("TESSERA_TEST_ROUNDS", 10));
   const TestFolder reference;
-  continue_run({}, reference.at("run"), kFourBlocks);
+  const std::string wide = reference.at("wide"), narrow = reference.at("narrow");
+  continue_run({}, wide, kFourBlocks);
+  continue_run({kNarrow}, narrow, kFourBlocks);
   for (u32 round = 0; round < rounds; ++round) {
     const TableRow from = draw_layout(seed, 2 * round), to = draw_layout(seed, 2 * round + 1);
     fmt::print("TESSERA_TEST_SEED={} round {}: {} -> {}\n", seed, round, from.name, to.name);
@@ -215,11 +219,18 @@ TEST(Checkpoint, PairsOfLayoutsDrawnAtRandom) {
     });
     EXPECT_EQ(logical_tensors(fmt::format("{}/step-{}", again, kStop)), stored);
     continue_run(to.sets, out, kFourBlocks);
-    const bool narrow = (from.name + to.name).find("bf16") != std::string::npos;
-    for (const auto& [key, tolerance] : {std::pair("loss", narrow ? 5e-3 : kLossTolerance),
-                                         std::pair("grad_norm", narrow ? 5e-2 : kNormTolerance)}) {
-      EXPECT_EQ(
-          difference(metric_of(out, key), metric_of(reference.at("run"), key), tolerance, key), "");
+    const auto is_narrow = [](const TableRow& row) { return row.name.ends_with(kNarrow); };
+    for (const auto& [key, tolerance] :
+         {std::pair("loss", kLossTolerance), std::pair("grad_norm", kNormTolerance)}) {
+      const std::vector<double> got = metric_of(out, key), exact = metric_of(wide, key);
+      if (!is_narrow(from) && !is_narrow(to)) {
+        EXPECT_EQ(difference(got, exact, tolerance, key), "");
+        continue;
+      }
+      // As near as a layout in bf16 has to be to one rank; half a run in bf16 is nearer to fp32.
+      const std::vector<double> near = metric_of(narrow, key);
+      const bool both = is_narrow(from) && is_narrow(to);
+      EXPECT_LE(rms(got, both ? near : exact), 2 * rms(near, exact)) << key;
     }
   }
 }

@@ -76,6 +76,12 @@ std::string difference(const Tensors& got, const Tensors& want) {
   return {};
 }
 
+double rms(const std::vector<double>& a, const std::vector<double>& b) {
+  double sum = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) sum += (a[i] - b[i]) * (a[i] - b[i]);
+  return std::sqrt(sum / static_cast<double>(a.size()));
+}
+
 namespace {
 
 // Trains on one rank, once a process.
@@ -84,12 +90,6 @@ const Training& trained(const Sets& sets, int steps) {
   const auto key = std::pair(sets, steps);
   if (!runs.contains(key)) runs[key] = train(tiny_config(), sets, {.steps = steps});
   return runs[key];
-}
-
-double rms(const std::vector<double>& a, const std::vector<double>& b) {
-  double sum = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) sum += (a[i] - b[i]) * (a[i] - b[i]);
-  return std::sqrt(sum / static_cast<double>(a.size()));
 }
 
 // Is `got` at most `times` as far from `want` as `near` is from `exact`? In words where it is not.

@@ -21,6 +21,8 @@ std::string difference(const std::vector<double>& got,
 /// The first element that is not within 1e-5 of its tensor's largest value plus 1e-8 of the
 /// largest of all, in words.
 std::string difference(const Tensors& got, const Tensors& want);
+/// The root of the mean square of what two lists of the same length differ by.
+double rms(const std::vector<double>& a, const std::vector<double>& b);
 
 /// What one layout differs in from one rank that computes in double precision (gradients, one
 /// update) or single precision (losses and norms); empty where it agrees.

@@ -22,11 +22,21 @@ namespace {
 i64 model_ranks(const ParallelSection& p) { return p.tensor * p.context * p.pipeline; }
 
 // A step's plan has some actions for each.
-constexpr i64 kMostMicrobatches = 1 << 17;
+constexpr i64 kMostMicrobatches = 1 << 14;
+// Of a microbatch. Hosts hold the inputs of a step three times.
+constexpr i64 kMostPositions = 1 << 24;
 
 i64 microbatches_of(const RunSetup& setup) {
   const BatchSection& batch = setup.config->batch;
   const i64 ranks = RankGenerator(setup.layout).size(Axis::data);
+  if (batch.micro > kMostPositions / batch.sequence_length) {
+    fail_config(
+        "{}: [batch] micro = {} samples of batch.sequence_length = {} are more than {} positions",
+        setup.maker->origin("batch", "micro"),
+        batch.micro,
+        batch.sequence_length,
+        kMostPositions);
+  }
   const i64 samples = ranks * batch.micro;
   if (batch.global % samples != 0) {
     fail_config(

@@ -1,9 +1,11 @@
 #include "transport.hpp"
 
 #include <algorithm>
+#include <utility>
 
 #include <gloo/transport/context.h>
 #include <tessera/error.hpp>
+#include <tessera/host_comm.hpp>
 #include <tessera/store_route.hpp>
 
 namespace tessera::gloo_tcp {
@@ -321,14 +323,19 @@ void Transport::look_at_connections() {
 }
 
 void Transport::look_at_clock() {
+  const Clock::time_point now = Clock::now();
+  const Clock::duration passed = now - std::exchange(looked_, now);
+  const Clock::duration stood_still = passed > kStoodStill ? passed : Clock::duration(0);
   for (Delivery* delivery : waiting_) {
     if (delivery->lost_since_) {
-      if (Clock::now() - *delivery->lost_since_ > kToHear) stop_wait(*delivery);
+      *delivery->lost_since_ += stood_still;
+      if (now - *delivery->lost_since_ > kToHear) stop_wait(*delivery);
       continue;
     }
-    const auto since = std::max(delivery->since_, moved());
+    const auto since = std::max(delivery->since_, moved()) + stood_still;
+    if (stood_still > Clock::duration(0)) delivery->since_ = std::min(since, now);
     if (!delivery->limited_ || delivery->timed_out_) continue;
-    if (Clock::now() - since <= arguments_.timeout) continue;
+    if (now - since <= arguments_.timeout) continue;
     delivery->timed_out_ = true;
     stop_wait(*delivery);
   }

@@ -51,8 +51,8 @@ concept Infers = requires(Args& args) {
 };
 
 template <class Args>
-constexpr bool kHoldsTensors =
-    Args::kTensors >= 0 && sizeof(Args) >= Args::kTensors * sizeof(TensorArg);
+constexpr bool kHoldsTensors = Args::kTensors >= 0 &&
+                               sizeof(Args) >= Args::kTensors * sizeof(TensorArg);
 template <class Args>
 constexpr bool kOutputsAreTensors = Args::kOutputs >= 0 && Args::kOutputs <= Args::kTensors;
 

@@ -9,6 +9,7 @@
 #include <algorithm>
 
 #include "tessera/error.hpp"
+#include "tessera/host_comm.hpp"
 #include "tessera/peer_error.hpp"
 #include "tessera/usable_cpus.hpp"
 
@@ -220,6 +221,7 @@ void DirectState::finish(u64 ticket, Until until) {
     if (done()) return;
     const Clock::time_point now = Clock::now();
     if (now - checked < kCheck) continue;
+    if (now - checked > kStoodStill) moved += now - checked;
     checked = now;
     check_peers(ticket, until);
     const DirectTask* task = open(ticket, until);

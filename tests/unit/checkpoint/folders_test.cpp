@@ -143,13 +143,18 @@ TEST_F(CheckpointFolders, ReplacingLeavesTheNewOneOnly) {
   EXPECT_EQ(folder_.read("step-5/index.json"), "newer");
 }
 
-TEST_F(CheckpointFolders, WhatIsNoCheckpointMakesWay) {
+TEST_F(CheckpointFolders, WhatIsNoCheckpointMakesWayAndIsKept) {
   started("step-5");
   complete("step-5.old", "older");
   complete("step-5.run.tmp", "newer");
   replace_folder(at("step-5.run.tmp"), at("step-5"));
-  EXPECT_THAT(there(), ElementsAre("step-5"));
+  EXPECT_THAT(there(), ElementsAre("step-5", "step-5.1"));
   EXPECT_EQ(folder_.read("step-5/index.json"), "newer");
+  folder_.write("step-6", "somebody's");
+  complete("step-6.run.tmp", "newer");
+  replace_folder(at("step-6.run.tmp"), at("step-6"));
+  EXPECT_EQ(folder_.read("step-6.1"), "somebody's");
+  EXPECT_THAT(found(), ElementsAre("step-6", "step-5"));
 }
 
 // What is on the disk when the process dies between two of replace_folder's system calls.

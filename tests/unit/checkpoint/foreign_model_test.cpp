@@ -37,6 +37,13 @@ TEST_F(ForeignModels, AreReadByTheirIndex) {
   EXPECT_EQ(model.read("w").size(), 8U);
 }
 
+// Of a folder that was written twice, the one that transformers takes.
+TEST_F(ForeignModels, OneFileGoesBeforeAnIndex) {
+  std::filesystem::copy_file(folder_.at("a.safetensors"), folder_.at("model.safetensors"));
+  index("gone.safetensors");
+  EXPECT_THAT(ForeignModel(folder_.path()).names(), ElementsAre("w"));
+}
+
 TEST_F(ForeignModels, SettingsKeepTheirValues) {
   const Settings all = settings(R"({"a": {"b": 1, "c": null}, "d": [1, [true, null], {"x": 2}],)"
                                 R"( "big": 18446744073709551615, "small": -9223372036854775808})");

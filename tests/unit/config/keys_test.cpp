@@ -183,6 +183,10 @@ TEST(KeyHints, AComponentOfAnotherKindIsNamedWithItsTable) {
                         "[optimizer.rule] type = \"adamw\""));
   EXPECT_THAT(problems_of(kBase, {"optimizer.type=constant"}),
               HasSubstr("\"constant\" is an lr: write [lr] type = \"constant\""));
+  EXPECT_THAT(problems_of(kBase, {"lr.type=adamw"}),
+              HasSubstr("\"adamw\" is a rule: write [optimizer.rule] type = \"adamw\""));
+  EXPECT_THAT(problems_of(kBase, {"model.type=moe"}),
+              HasSubstr("\"moe\" is a layer: write [model.block.mlp] type = \"moe\""));
 }
 
 TEST(KeyHints, AValueWhereATableIsNeeded) {
