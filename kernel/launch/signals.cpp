@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <exception>
 
 #include "tessera/error.hpp"
 
@@ -58,7 +59,8 @@ extern "C" void tessera_note_broken_pipe(int signal) {
 
 }  // namespace
 
-StopFlag::StopFlag(SecondInterrupt second, Requests requests) {
+StopFlag::StopFlag(SecondInterrupt second, Requests requests)
+    : from_begin_(requests == Requests::from_begin) {
   require(!installed.exchange(true), "StopFlag: one is installed already");
   second_dies = second == SecondInterrupt::dies;
   begun = requests == Requests::from_now;
@@ -95,7 +97,8 @@ StopFlag::~StopFlag() {
   sem_post(&over_);
   listener_.join();
   sem_destroy(&over_);
-  for (std::size_t i = 0; i < kStopSignals.size() && !requested(); ++i) {
+  const bool done = from_begin_ && begun && std::uncaught_exceptions() == 0;
+  for (std::size_t i = 0; i < kStopSignals.size() && !done && !requested(); ++i) {
     sigaction(kStopSignals[i], &old_stops[i], nullptr);
   }
   sigaction(SIGPIPE, &old_pipe, nullptr);

@@ -21,9 +21,9 @@ inline constexpr std::array kStopSignals = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SI
 
 /// While one lives, the stop signals and SIGPIPE of the standard output or standard error set a
 /// flag instead of ending the process; afterwards the old handlers are back, unless a stop was
-/// requested: the process is about to end, and a signal that is sent twice must not change how. At
-/// most one lives at a time, since a process has one handler a signal. SIGPIPE and SIGHUP (`nohup`)
-/// stay ignored where they were.
+/// requested or what began (below) is done: the process is about to end, and a signal that is late
+/// or sent twice must not change how. At most one lives at a time, since a process has one handler
+/// a signal. SIGPIPE and SIGHUP (`nohup`) stay ignored where they were.
 ///
 /// The stop signals are taken by a thread of its own; they are blocked in the thread that made
 /// it, which also ends it, and in those started since: generated code may compute with the stack
@@ -56,6 +56,7 @@ class StopFlag {
   bool output_closed() const;
 
  private:
+  bool from_begin_;
   sigset_t mask_before_;
   sem_t over_;
   std::thread listener_;

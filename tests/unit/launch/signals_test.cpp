@@ -112,6 +112,22 @@ TEST(StopFlagDeathTest, ASignalAfterARequestDoesNotChangeTheEnd) {
       "");
 }
 
+TEST(StopFlagDeathTest, NorDoesOneAfterWhatBeganIsDone) {
+  const auto end = [](bool fails) {
+    std::signal(SIGTERM, SIG_DFL);  // other tests' flags may have left theirs
+    try {
+      StopFlag flag(StopFlag::SecondInterrupt::dies, StopFlag::Requests::from_begin);
+      flag.begin();
+      if (fails) throw Error("it broke");
+    } catch (const Error&) {
+    }
+    std::raise(SIGTERM);
+    std::_Exit(0);
+  };
+  EXPECT_EXIT(end(false), ::testing::ExitedWithCode(0), "");
+  EXPECT_EXIT(end(true), ::testing::KilledBySignal(SIGTERM), "");
+}
+
 TEST(StopFlag, OneAtATime) {
   const StopFlag flag;
   EXPECT_THROW(StopFlag(), Error);
