@@ -144,12 +144,13 @@ std::vector<std::string> diff(const Resolved& left, const Resolved& right) {
 }
 
 std::vector<std::string> changes(const Resolved& before, const Resolved& now) {
-  std::vector<std::string> out;
+  std::vector<std::string> out, derived;
   for (const Difference& d : differences(before, now)) {
-    out.push_back(fmt::format(
-        "{}: {}, now {}", d.path, d.left.value_or("not there"), d.right.value_or("not there")));
+    (d.derived ? derived : out)
+        .push_back(fmt::format(
+            "{}: {}, now {}", d.path, d.left.value_or("not there"), d.right.value_or("not there")));
   }
-  return out;
+  return out.empty() ? derived : out;
 }
 
 }  // namespace tessera

@@ -30,7 +30,8 @@ std::vector<Difference> differences(const Resolved& left, const Resolved& right)
 /// order of dump; empty when there is none. Those that are derived are left out.
 std::vector<std::string> diff(const Resolved& left, const Resolved& right);
 
-/// All of them, for people: "lr.peak: 0.002, now 0.001". Plugins may differ between the two.
+/// The same for people: "lr.peak: 0.002, now 0.001". Plugins may differ between the two, so where
+/// only derived keys differ, these are told.
 std::vector<std::string> changes(const Resolved& before, const Resolved& now);
 
 }  // namespace tessera

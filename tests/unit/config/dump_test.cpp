@@ -134,6 +134,9 @@ TEST(Dump, ChangesForPeople) {
             (std::vector<std::string>{"run.seed: 1234, now 7",
                                       "observers.metrics.type: \"metrics\", now \"none\""}));
   EXPECT_TRUE(changes(now, now).empty());
+  EXPECT_EQ(changes(before, resolved(kBase, {"model.hidden=128"})),
+            (std::vector<std::string>{"model.hidden: 64, now 128"}))
+      << "what follows from it is not told";
 }
 
 TEST(Dump, LoadsBackFromAnotherFolder) {
