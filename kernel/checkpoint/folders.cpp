@@ -8,6 +8,7 @@
 #include "kernel/checkpoint/index.hpp"
 #include "tessera/error.hpp"
 #include "tessera/log.hpp"
+#include "tessera/observer.hpp"
 #include "tessera/written.hpp"
 
 namespace tessera {
@@ -47,10 +48,7 @@ std::string temporary_suffix(const std::string& run) {
 // Somebody else's, or a checkpoint that lost its index: not ours to remove.
 void move_away(const fs::path& path) {
   if (!fs::exists(fs::symlink_status(path))) return;
-  fs::path to;
-  for (i64 number = 1; number == 1 || fs::exists(fs::symlink_status(to)); ++number) {
-    to = fmt::format("{}.{}", path.string(), number);
-  }
+  const fs::path to = numbered_path(path.string());
   fs::rename(path, to);
   log_warning(
       "{} was there and is no checkpoint: it is kept as {}", path.string(), to.filename().string());

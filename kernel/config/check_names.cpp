@@ -23,10 +23,16 @@ std::string a(std::string_view kind) {
   return fmt::format("{} {}", vowel || kind == "lr" ? "an" : "a", kind);
 }
 
-i64 keys_of_both(const ComponentInfo& a, const ComponentInfo& b) {
-  return std::ranges::count_if(a.fields, [&](const FieldSpec& field) {
-    return std::ranges::find(b.fields, field.name, &FieldSpec::name) != b.fields.end();
+i64 keys_of_both(const KeyTable& a, const KeyTable& b) {
+  return std::ranges::count_if(a.rows, [&](const KeyRow& row) {
+    return std::ranges::find(b.rows, row.name, &KeyRow::name) != b.rows.end();
   });
+}
+
+// Of a section that has a table for each component of its kind, as [observers] has.
+bool is_of_each(const std::string& kind) {
+  return std::ranges::any_of(root_sections(),
+                             [&](const RootSection& s) { return s.each && s.kind == kind; });
 }
 
 std::string joined(const std::vector<std::string>& words) {
@@ -67,50 +73,25 @@ const KeysByFlag& Checker::flags() const {
   return *flags_;
 }
 
-void Checker::add_slots(const ComponentInfo& info,
-                        const std::string& path,
-                        int depth,
-                        std::vector<Place>& found) const {
-  for (const FieldSpec& field : info.fields) {
-    if (field.type != FieldType::component || depth == 0) continue;
-    const auto* type = field.initial ? std::get_if<std::string>(&field.initial->data) : nullptr;
-    const ComponentInfo* usual =
-        type == nullptr ? nullptr : catalog_.find(field.component_kind, *type);
-    const std::string inner = path + "." + field.name;
-    found.push_back({inner, field.component_kind, usual});
-    if (usual != nullptr) add_slots(*usual, inner, depth - 1, found);
-  }
-}
-
-std::vector<Checker::Place> Checker::places_of(const Slot& slot) const {
-  constexpr int kDepth = 3;  // [model.block.attention.qkv]
-  std::vector<Place> found;
-  for (const ComponentInfo* info : catalog_.of_kind(slot.kind)) {
-    add_slots(*info, slot.path, kDepth, found);
-  }
-  for (const RootSection& section : root_sections()) {
-    if (section.kind.empty() || section.each) continue;
-    found.push_back({section.name, section.kind, nullptr});
-    for (const ComponentInfo* info : catalog_.of_kind(section.kind)) {
-      add_slots(*info, section.name, kDepth, found);
-    }
-  }
-  std::erase_if(found, [&](const Place& place) { return place.kind == slot.kind; });
-  return found;
-}
-
 std::string Checker::other_slot(const Slot& slot, const std::string& type) const {
-  const std::vector<Place> places = places_of(slot);
-  for (const Place& first : places) {
+  std::vector<KeyTable> tables = key_tables(catalog_);
+  std::erase_if(tables, [&](const KeyTable& table) {
+    return table.kind.empty() || table.kind == slot.kind || is_of_each(table.kind);
+  });
+  std::ranges::stable_partition(
+      tables, [&](const KeyTable& table) { return table.path.starts_with(slot.path + "."); });
+  for (const KeyTable& first : tables) {
     std::vector<std::string> names;
     for (const ComponentInfo* of : catalog_.of_kind(first.kind)) names.push_back(of->type);
     const auto near = nearest(type, names);
     if (!near) continue;
-    // Where what usually stands has most of its keys: a mixture of experts is for an MLP.
-    const ComponentInfo& meant = *catalog_.find(first.kind, *near);
-    const Place& best = *std::ranges::max_element(places, {}, [&](const Place& place) {
-      if (place.kind != first.kind) return i64{-1};
-      return place.usual == nullptr ? 0 : keys_of_both(*place.usual, meant);
+    const KeyTable& meant = *std::ranges::find_if(tables, [&](const KeyTable& table) {
+      return table.kind == first.kind && table.type == *near;
+    });
+    // Where what stands by default has most of its keys: a mixture of experts is for an MLP.
+    const KeyTable& best = *std::ranges::max_element(tables, {}, [&](const KeyTable& table) {
+      if (table.kind != first.kind) return i64{-1};
+      return table.initial ? keys_of_both(table, meant) : 0;
     });
     return fmt::format(
         "\"{0}\" is {1}: write [{2}] type = \"{0}\"", *near, a(first.kind), best.path);

@@ -90,17 +90,6 @@ class Checker {
   std::string elsewhere(const UnknownKey& unknown) const;
   /// Where the known keys of an unknown section belong.
   std::string children_elsewhere(const std::string& section) const;
-  /// A slot that a component of a kind may be written into.
-  struct Place {
-    std::string path, kind;
-    const ComponentInfo* usual = nullptr;  ///< what stands there by default
-  };
-  void add_slots(const ComponentInfo& info,
-                 const std::string& path,
-                 int depth,
-                 std::vector<Place>& found) const;
-  /// Those below a slot, as deep as defaults lead, and then those below the root sections.
-  std::vector<Place> places_of(const Slot& slot) const;
   /// `"adamw" is a rule: write [optimizer.rule] type = "adamw"` for a component that is of another
   /// kind than a slot; empty where there is none of a name like that.
   std::string other_slot(const Slot& slot, const std::string& type) const;

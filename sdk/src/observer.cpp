@@ -7,18 +7,24 @@
 
 namespace tessera {
 
+std::string numbered_path(const std::string& path) {
+  namespace fs = std::filesystem;
+  const fs::path from(path);
+  for (i64 number = 1;; ++number) {
+    const std::string name =
+        fmt::format("{}.{}{}", from.stem().string(), number, from.extension().string());
+    fs::path to = from.parent_path() / name;
+    if (!fs::exists(fs::symlink_status(to))) return to.string();
+  }
+}
+
 void set_aside(const std::string& path) {
   namespace fs = std::filesystem;
   std::error_code error;
   const fs::path from(path);
   // What somebody put there on purpose, a pipe or a link to /dev/null, stays.
   if (!fs::is_regular_file(from, error) || fs::is_empty(from, error)) return;
-  fs::path to;
-  for (i64 number = 1; number == 1 || fs::exists(to); ++number) {
-    const std::string name =
-        fmt::format("{}.{}{}", from.stem().string(), number, from.extension().string());
-    to = from.parent_path() / name;
-  }
+  const fs::path to = numbered_path(path);
   fs::rename(from, to, error);
   if (error) fail("cannot keep {} as {}: {}", path, to.string(), error.message());
   log_info("{} was there before: it is kept as {}", path, to.filename().string());

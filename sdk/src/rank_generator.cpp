@@ -20,28 +20,28 @@ template <class... T>
   throw LayoutError(member, fmt::format(text, std::forward<T>(values)...));
 }
 
-// A size that the user gives.
-struct Size {
-  std::string_view member;  // of Layout
-  Axis axis;
-  i64 size;
-};
-using Sizes = std::array<Size, 5>;
+using Sizes = std::array<i64, kAxes>;  // by axis
+constexpr std::size_t axis_index(Axis axis) { return static_cast<std::size_t>(axis); }
 
-Sizes sizes_of(const Layout& l) {
-  return {{{"tensor", Axis::tensor, l.tensor},
-           {"context", Axis::context, l.context},
-           {"pipeline", Axis::pipeline, l.pipeline},
-           {"expert", Axis::expert, l.expert},
-           {"expert_tensor", Axis::expert_tensor, l.expert_tensor}}};
-}
+// Sizes that the user gives. Of several that do not go together the first is to be changed.
+struct GivenSize {
+  Axis axis;
+  std::string_view member;  // of Layout
+};
+constexpr std::array<GivenSize, 5> kGivenSizes = {{{Axis::tensor, "tensor"},
+                                                   {Axis::context, "context"},
+                                                   {Axis::pipeline, "pipeline"},
+                                                   {Axis::expert, "expert"},
+                                                   {Axis::expert_tensor, "expert_tensor"}}};
 
 // Of those along `axes`, the first that is larger than 1.
 std::string_view larger_than_one(const Sizes& sizes, std::span<const Axis> axes) {
-  for (const Size& of : sizes) {
-    if (of.size > 1 && std::find(axes.begin(), axes.end(), of.axis) != axes.end()) return of.member;
+  for (const auto& [axis, member] : kGivenSizes) {
+    if (sizes[axis_index(axis)] > 1 && std::find(axes.begin(), axes.end(), axis) != axes.end()) {
+      return member;
+    }
   }
-  return sizes[0].member;
+  return kGivenSizes[0].member;
 }
 
 // What an order may name, and what each name stands for in the two decompositions. `ep` does not
@@ -102,11 +102,9 @@ i64 remaining(i64 world, const Sizes& sizes, std::span<const Axis> axes, std::st
   std::vector<i64> factors;
   i64 product = 1;
   for (const Axis axis : axes) {
-    const auto* const of = std::find_if(
-        sizes.begin(), sizes.end(), [&](const Size& size) { return size.axis == axis; });
     names.push_back(axis_name(axis));
-    factors.push_back(of->size);
-    product *= of->size;
+    factors.push_back(sizes[axis_index(axis)]);
+    product *= factors.back();
   }
   if (world % product != 0) {
     fail_layout(larger_than_one(sizes, axes),
@@ -187,7 +185,7 @@ void check_pipelines(const Layout& l, const D& dense, const D& expert, i64 data,
 
 }  // namespace
 
-std::string_view axis_name(Axis axis) { return kNames[static_cast<std::size_t>(axis)]; }
+std::string_view axis_name(Axis axis) { return kNames[axis_index(axis)]; }
 
 LayoutError::LayoutError(std::string_view member, const std::string& text)
     : ConfigError(text), member_(member) {}
@@ -199,9 +197,16 @@ RankGenerator::RankGenerator(Layout layout) : layout_(std::move(layout)) {
     fail_layout("world", "world size {} is not between 1 and {}", l.world, kMostRanks);
   }
   if (l.expert_tensor == 0) l.expert_tensor = l.tensor;
-  const Sizes given = sizes_of(l);
-  for (const auto& [member, axis, size] : given) {
+  Sizes sizes{};
+  const auto at = [&](Axis axis) -> i64& { return sizes[axis_index(axis)]; };
+  at(Axis::tensor) = l.tensor;
+  at(Axis::context) = l.context;
+  at(Axis::pipeline) = l.pipeline;
+  at(Axis::expert_tensor) = l.expert_tensor;
+  at(Axis::expert) = l.expert;
+  for (const auto& [axis, member] : kGivenSizes) {
     const std::string_view name = axis_name(axis);
+    const i64 size = at(axis);
     if (size < 1) fail_layout(member, "{} = {}: a parallel size is at least 1", name, size);
     if (size > l.world) {
       fail_layout(member, "{} = {} is more than the world size {}", name, size, l.world);
@@ -209,18 +214,8 @@ RankGenerator::RankGenerator(Layout layout) : layout_(std::move(layout)) {
   }
   constexpr std::array kDense = {Axis::tensor, Axis::context, Axis::pipeline};
   constexpr std::array kExperts = {Axis::expert_tensor, Axis::expert, Axis::pipeline};
-  const i64 data = remaining(l.world, given, kDense, "dp");
-  const i64 expert_data = remaining(l.world, given, kExperts, "edp");
-
-  std::array<i64, kAxes> sizes{};
-  const auto at = [&](Axis axis) -> i64& { return sizes[static_cast<std::size_t>(axis)]; };
-  at(Axis::tensor) = l.tensor;
-  at(Axis::context) = l.context;
-  at(Axis::data) = data;
-  at(Axis::pipeline) = l.pipeline;
-  at(Axis::expert_tensor) = l.expert_tensor;
-  at(Axis::expert) = l.expert;
-  at(Axis::expert_data) = expert_data;
+  const i64 data = at(Axis::data) = remaining(l.world, sizes, kDense, "dp");
+  const i64 expert_data = at(Axis::expert_data) = remaining(l.world, sizes, kExperts, "edp");
 
   std::size_t named = 0;
   const std::vector<OrderName> order = parse_order(l.order, named);

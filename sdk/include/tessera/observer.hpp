@@ -95,6 +95,9 @@ struct ObserverArguments {
   bool changed = false;
 };
 
+/// The first free path beside this one with a number in its name: "metrics.1.jsonl", "step-3.1".
+TESSERA_API std::string numbered_path(const std::string& path);
+
 /// Renames a file of an earlier run, so that a new one can take its name: "metrics.jsonl" becomes
 /// "metrics.1.jsonl", or the first number that is free, and a line on standard error says so. Does
 /// nothing where there is no such file or it is empty. Throws Error naming the file.

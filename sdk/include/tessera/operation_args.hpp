@@ -8,6 +8,24 @@
 
 namespace tessera {
 
+namespace detail {
+template <class Args>
+concept PlainData = std::is_trivially_copyable_v<Args> && std::is_standard_layout_v<Args>;
+template <class Args>
+concept NamesOperation = requires {
+  { Args::kName } -> std::convertible_to<std::string_view>;
+};
+template <class Args>
+concept CountsTensors = requires {
+  { Args::kTensors } -> std::convertible_to<int>;
+  { Args::kOutputs } -> std::convertible_to<int>;
+};
+template <class Args>
+concept Infers = requires(Args& args) {
+  Args::infer(args);
+};
+}  // namespace detail
+
 /// The arguments of an operation are a standard-layout, trivially copyable struct that begins with
 /// its tensors, inputs first, outputs last, followed by constants:
 ///
@@ -26,29 +44,10 @@ namespace tessera {
 /// The operation's identity is its name, never its type: a template static has one address per
 /// library.
 template <class Args>
-concept OperationArgs = std::is_trivially_copyable_v<Args> && std::is_standard_layout_v<Args> &&
-    requires(Args& args) {
-  { Args::kName } -> std::convertible_to<std::string_view>;
-  { Args::kTensors } -> std::convertible_to<int>;
-  { Args::kOutputs } -> std::convertible_to<int>;
-  Args::infer(args);
-};
+concept OperationArgs = detail::PlainData<Args> && detail::NamesOperation<Args> &&
+    detail::CountsTensors<Args> && detail::Infers<Args>;
 
 namespace detail {
-
-template <class Args>
-concept NamesOperation = requires {
-  { Args::kName } -> std::convertible_to<std::string_view>;
-};
-template <class Args>
-concept CountsTensors = requires {
-  { Args::kTensors } -> std::convertible_to<int>;
-  { Args::kOutputs } -> std::convertible_to<int>;
-};
-template <class Args>
-concept Infers = requires(Args& args) {
-  Args::infer(args);
-};
 
 template <class Args>
 constexpr bool kHoldsTensors = Args::kTensors >= 0 &&
@@ -60,8 +59,8 @@ constexpr bool kOutputsAreTensors = Args::kOutputs >= 0 && Args::kOutputs <= Arg
 /// sentence of the first mistake, as long as whoever calls it uses no member where it says no.
 template <class Args>
 constexpr bool check_operation() {
-  if constexpr (!std::is_trivially_copyable_v<Args> || !std::is_standard_layout_v<Args>) {
-    static_assert(std::is_trivially_copyable_v<Args> && std::is_standard_layout_v<Args>,
+  if constexpr (!PlainData<Args>) {
+    static_assert(PlainData<Args>,
                   "an operation's arguments must be a standard-layout, trivially copyable struct: "
                   "TensorArgs and numbers, without virtual functions, strings or vectors");
   } else if constexpr (!NamesOperation<Args>) {

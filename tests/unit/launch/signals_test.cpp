@@ -95,6 +95,14 @@ TEST(StopFlag, StartsAfreshAndRestoresTheOldHandlers) {
   }
   std::raise(SIGINT);
   EXPECT_EQ(seen, 1);
+  {
+    const StopFlag flag;
+    EXPECT_FALSE(flag.requested());
+    send(flag, SIGINT);
+    EXPECT_TRUE(flag.requested());
+  }
+  EXPECT_EQ(seen, 1);
+  EXPECT_FALSE(StopFlag().requested());
   std::signal(SIGINT, before);
 }
 
