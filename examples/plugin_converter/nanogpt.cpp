@@ -70,7 +70,6 @@ class Nanogpt final : public Converter {
     }
     Settings theirs;
     for (const auto& [there, here] : kSame) theirs[there] = get(ours, here, kOurs);
-    if (theirs["vocab_size"] == Value("auto")) theirs["vocab_size"] = 256;
     theirs["dropout"] = get(ours, "model.block.dropout", kOurs);
     return theirs;
   }

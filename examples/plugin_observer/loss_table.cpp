@@ -1,7 +1,9 @@
 // A table of losses that spreadsheets read: <run.out>/losses.csv, with a mark where a loss stands
 // out.
+#include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 #include <string>
 #include <system_error>
 #include <tessera/error.hpp>
@@ -47,7 +49,7 @@ class LossTable final : public Observer {
 
   void on(const StepEnd& step) override {
     const bool spike = steps_ > 0 && step.loss > config_.spike * mean_;
-    mean_ += (step.loss - mean_) / static_cast<double>(++steps_);
+    count(step.loss);
     file_ << fmt::format("{},{},{}\n", step.step, step.loss, spike ? 1 : 0);
   }
 
@@ -57,11 +59,24 @@ class LossTable final : public Observer {
   void on(const RunEnd&) override { save(); }
 
  private:
+  // A loss that is not finite is no part of the mean: no loss would stand out after it.
+  void count(double loss) {
+    if (std::isfinite(loss)) mean_ += (loss - mean_) / static_cast<double>(++steps_);
+  }
+  // Takes their losses into the mean. What is no line of this table, somebody's edit, is left out.
   std::string lines_until(i64 last) {
     std::ifstream in(path_);
-    std::string lines, line;
-    std::getline(in, line);  // the heading
-    while (std::getline(in, line) && !in.eof() && std::stoll(line) <= last) lines += line + "\n";
+    std::string lines;
+    for (std::string line; std::getline(in, line) && !in.eof();) {
+      std::istringstream text(line);
+      i64 step = 0;
+      char comma = 0;
+      double loss = 0;
+      if (!(text >> step >> comma)) continue;  // the heading too
+      if (step > last) break;
+      if (text >> loss) count(loss);
+      lines += line + "\n";
+    }
     return lines;
   }
   void save() {

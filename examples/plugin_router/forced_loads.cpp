@@ -53,6 +53,9 @@ class ForcedLoads final : public Router {
       : region_(build.tensor_region()),
         row_ids_(build.slot("row_ids")),
         force_(build.operation<ForcedLoadsArgs>()) {
+    if (config.loads == "empty" && config.top_k > config.experts / 2) {
+      build.reject("loads", "the lower half has fewer experts than top_k");
+    }
     args_.loads = loads_of(config.loads);
     args_.top_k = config.top_k;
     args_.all = config.experts;
@@ -67,11 +70,14 @@ class ForcedLoads final : public Router {
     const Tensor rows = region_.split_entries(bundle[row_ids_]);
     args.row_ids = rows.arg();
     const Tensor experts = ops::run(cx, force_, args)[0];
-    // The weights are learned as those of any router.
+    // The weights are learned as those of any router. Softmax before the choice has a gradient for
+    // one expert too.
     const Tensor logits = ops::linear(cx, x, *weight_, nullptr);
     return {.experts = experts,
-            .weights = ops::router_weights(cx, logits, experts, {.top_k = args.top_k}),
-            .logits = logits};
+            .weights = ops::router_weights(
+                cx, logits, experts, {.top_k = args.top_k, .score = RouterScore::softmax_before}),
+            .logits = logits,
+            .score = RouterScore::softmax_before};
   }
   bool incremental() const override { return true; }
 

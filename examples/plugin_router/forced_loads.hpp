@@ -1,6 +1,5 @@
 // Experts by the row's place in the batch: an operation that maps row ids to experts.
 #pragma once
-#include <algorithm>
 #include <tessera/build.hpp>
 #include <tessera/random.hpp>
 
@@ -36,7 +35,7 @@ inline i64 expert_of(const ForcedLoadsArgs& args, i64 row, i64 choice) {
     case Loads::hot:
       return choice;
     case Loads::empty:
-      return in_turn % std::max(args.top_k, args.all / 2);
+      return in_turn % (args.all / 2);
     case Loads::rotating:
       return (row_sample(row) + choice) % args.all;
     case Loads::balanced:

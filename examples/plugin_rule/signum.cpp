@@ -57,7 +57,7 @@ class Signum final : public UpdateRule {
   Signum(const Config& config, RuleArguments& arguments)
       : config_(config), operation_(*arguments.device) {}
 
-  std::vector<StateSpec> state() const override { return {{"momentum"}}; }
+  std::vector<StateSpec> state() const override { return {{"momentum", nullptr, config_.beta}}; }
   double weight_decay() const override { return config_.weight_decay; }
 
   void update(Context& cx, const Shards& shards, const Tensor& scalars) const override {

@@ -31,11 +31,13 @@ constexpr std::pair<std::string_view, std::string_view> kDtypes[] = {{"fp64", "F
 
 std::string hex(u64 value) { return fmt::format("{:016x}", value); }
 
-// The checksum of the whole index without this field, in the one form in which it is printed.
-u64 checksum_of(const JsonTree& json) {
-  const std::string text = json.dump(1);
-  return hash64(text);
+// The one form in which an index is printed. The configuration may name paths that are not UTF-8.
+std::string printed(const JsonTree& json) {
+  return json.dump(1, ' ', false, JsonTree::error_handler_t::replace);
 }
+
+// The checksum of the whole index without this field.
+u64 checksum_of(const JsonTree& json) { return hash64(printed(json)); }
 
 std::string translate(std::string_view name, bool to_safetensors) {
   for (const auto& [ours, theirs] : kDtypes) {
@@ -235,7 +237,7 @@ std::string CheckpointIndex::to_json() const {
         {"dtype", tensor.dtype}, {"shape", tensor.shape}, {"slices", std::move(slices)}};
   }
   json["checksum"] = hex(checksum_of(json));
-  return json.dump(1);
+  return printed(json);
 }
 
 CheckpointIndex CheckpointIndex::from_json(const std::string& text, const std::string& source) {

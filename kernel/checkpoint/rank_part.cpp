@@ -83,10 +83,10 @@ void at_once(const std::vector<std::function<void()>>& jobs) {
       errors[i] = std::current_exception();
     }
   };
-  std::vector<std::thread> threads;
+  std::vector<std::jthread> threads;  // where the system has no more of them, those here end first
   for (std::size_t i = 1; i < jobs.size(); ++i) threads.emplace_back(run, i);
   if (!jobs.empty()) run(0);
-  for (std::thread& thread : threads) thread.join();
+  threads.clear();
   for (const std::exception_ptr& error : errors) {
     if (error) std::rethrow_exception(error);
   }

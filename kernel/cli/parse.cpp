@@ -92,8 +92,10 @@ void add_train(Program& program, int (*run)(const TrainOptions&)) {
       "With --restarts, the same failure twice in the same step ends the run; so do a signal, an\n"
       "error of the configuration and the last of the N. It is for ranks that tessera starts.\n"
       "\n"
-      "SIGINT, SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2 ask it to stop after the running step and to\n"
-      "save; the same command goes on from there (checkpoint.resume = \"auto\", the default).\n"
+      "SIGINT, SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2 ask it to stop and to save, which it does "
+      "after\n"
+      "the second step that begins after the signal; a second SIGINT ends it at once. The same\n"
+      "command goes on from there (checkpoint.resume = \"auto\", the default).\n"
       "\n"
       "Exit codes: 0 all steps done; 1 failed; 2 usage or configuration; 3 stopped by a signal,\n"
       "steps are left (saved, unless checkpoint.save = false); 128 + n ended by signal n with\n"
@@ -490,6 +492,7 @@ int run_program(int argc, const char* const* argv, const Commands& commands) {
     return kUsage;
   }
   try {
+    require_stack();
     const CrashWatch crash;
     std::optional<StarvationWatch> starvation;
     if (std::getenv(kReportVariable) == nullptr) starvation.emplace();  // its launcher would see it

@@ -64,39 +64,46 @@ class Planner {
   Hardware hardware_;
 };
 
+// Nothing runs: whatever is wrong, the configuration says it.
+template <class Body>
+auto of_configuration(const Body& body) {
+  try {
+    return body();
+  } catch (const Error& error) {
+    throw ConfigError(error.what());
+  }
+}
+
 }  // namespace
 
 int run_plan(const PlanOptions& options) {
-  try {
-    const Planner planner(options);
-    for (const std::string& notice : planner.config().notices) fmt::print(stderr, "{}\n", notice);
-    if (options.optimizer_ranges) {
-      const std::vector<OptimizerRanges> ranges = planner.ranges();
-      fmt::print(
-          "{}",
-          options.json ? optimizer_ranges_json(ranges) + "\n" : optimizer_ranges_text(ranges));
-      return 0;
-    }
-    const Prediction prediction = planner.predict();
-    const Advice advice = advise(
+  const Planner planner = of_configuration([&] { return Planner(options); });
+  for (const std::string& notice : planner.config().notices) fmt::print(stderr, "{}\n", notice);
+  if (options.optimizer_ranges) {
+    const std::vector<OptimizerRanges> ranges = of_configuration([&] { return planner.ranges(); });
+    fmt::print("{}",
+               options.json ? optimizer_ranges_json(ranges) + "\n" : optimizer_ranges_text(ranges));
+    return 0;
+  }
+  const Prediction prediction = of_configuration([&] { return planner.predict(); });
+  const Advice advice = of_configuration([&] {
+    return advise(
         prediction, planner.config().run, static_cast<i64>(options.memory), [&](const auto& sets) {
           return planner.predict(sets);
         });
-    if (!options.svg.empty()) {
-      const int chunks = prediction.classes.front().plan.shape.chunks;
-      write_output_file(options.svg,
-                        draw_svg(prediction.timeline, chunks, prediction.run, kPredictedTimes));
-    }
-    if (!options.trace.empty()) write_output_file(options.trace, predicted_trace(prediction));
-    if (options.json) {
-      fmt::print("{}\n", report_json(prediction, &advice));
-    } else {
-      fmt::print("{}{}", report_text(prediction), advice_text(prediction, advice));
-    }
-    return advice.fit.capacity > 0 && !advice.fit.fits() ? kDoesNotFit : 0;
-  } catch (const Error& error) {
-    throw ConfigError(error.what());  // nothing ran: whatever is wrong, the configuration says it
+  });
+  if (!options.svg.empty()) {
+    const int chunks = prediction.classes.front().plan.shape.chunks;
+    write_output_file(options.svg,
+                      draw_svg(prediction.timeline, chunks, prediction.run, kPredictedTimes));
   }
+  if (!options.trace.empty()) write_output_file(options.trace, predicted_trace(prediction));
+  if (options.json) {
+    fmt::print("{}\n", report_json(prediction, &advice));
+  } else {
+    fmt::print("{}{}", report_text(prediction), advice_text(prediction, advice));
+  }
+  return advice.fit.capacity > 0 && !advice.fit.fits() ? kDoesNotFit : 0;
 }
 
 void write_output_file(const std::string& file, std::string_view text) {

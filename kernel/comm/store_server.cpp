@@ -95,13 +95,19 @@ class Refusals {
 
 }  // namespace
 
+Socket open_event() {
+  Socket event(eventfd(0, EFD_CLOEXEC));
+  require(static_cast<bool>(event), "store: cannot open an event: {}", std::strerror(errno));
+  return event;
+}
+
 struct StoreServer::Impl {
   Impl(const std::string& at, std::string secret, i64 size)
       : address(StoreAddress::parse(at)),
         token(run_token(std::move(secret))),
         world(size),
         listener(listen_at(address)),
-        stop(eventfd(0, EFD_CLOEXEC)),
+        stop(open_event()),
         text(address.text()) {}
 
   void run();

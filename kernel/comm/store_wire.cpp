@@ -70,6 +70,15 @@ Addresses resolve_own(const StoreAddress& address) {
   return resolve({false, everywhere, address.port});
 }
 
+// Empty where this host has no such addresses.
+Socket open_socket(int family, int flags = 0) {
+  Socket socket(::socket(family, SOCK_STREAM | SOCK_CLOEXEC | flags, 0));
+  require(static_cast<bool>(socket) || errno == EAFNOSUPPORT,
+          "store: cannot open a socket: {}",
+          std::strerror(errno));
+  return socket;
+}
+
 void set_option(int fd, int level, int option, int value) {
   setsockopt(fd, level, option, &value, sizeof value);
 }
@@ -143,18 +152,20 @@ Socket listen_at(StoreAddress& address) {
   constexpr int kBacklog = 1024;
   int error = 0;
   const auto listens = [&](int fd, const sockaddr* name, socklen_t length) {
+    error = EAFNOSUPPORT;
+    if (fd < 0) return false;
     if (bind(fd, name, length) == 0 && listen(fd, kBacklog) == 0) return true;
     error = errno;
     return false;
   };
   if (address.local) {
-    Socket socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+    Socket socket = open_socket(AF_UNIX, SOCK_NONBLOCK);
     const LocalName name(address.host);
     if (listens(socket.fd(), name.get(), name.length)) return socket;
   } else {
     const Addresses addresses = resolve_own(address);
     for (const addrinfo* a = addresses.get(); a != nullptr; a = a->ai_next) {
-      Socket socket(::socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+      Socket socket = open_socket(a->ai_family, SOCK_NONBLOCK);
       set_option(socket.fd(), SOL_SOCKET, SO_REUSEADDR, 1);
       if (!listens(socket.fd(), a->ai_addr, a->ai_addrlen)) continue;
       if (address.host.empty()) address.host = "127.0.0.1";
@@ -167,13 +178,13 @@ Socket listen_at(StoreAddress& address) {
 
 Socket try_connect(const StoreAddress& address) {
   if (address.local) {
-    Socket socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    Socket socket = open_socket(AF_UNIX);
     const LocalName name(address.host);
     return connect(socket.fd(), name.get(), name.length) == 0 ? std::move(socket) : Socket();
   }
   const Addresses addresses = resolve(address);
   for (const addrinfo* a = addresses.get(); a != nullptr; a = a->ai_next) {
-    Socket socket(::socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    Socket socket = open_socket(a->ai_family);
     watch_connection(socket.fd());
     set_option(socket.fd(), IPPROTO_TCP, TCP_SYNCNT, 2);  // some seconds in all
     if (connect(socket.fd(), a->ai_addr, a->ai_addrlen) == 0) return socket;

@@ -10,6 +10,8 @@
 namespace tessera {
 namespace {
 
+constexpr std::size_t kPlaces = 3;  // that a hint names at most
+
 std::string plural(std::string_view kind) {
   if (kind == "lr") return "lr schedules";
   if (kind == "graph") return "graph policies";
@@ -27,6 +29,12 @@ i64 keys_of_both(const KeyTable& a, const KeyTable& b) {
   return std::ranges::count_if(a.rows, [&](const KeyRow& row) {
     return std::ranges::find(b.rows, row.name, &KeyRow::name) != b.rows.end();
   });
+}
+
+// Can a configuration set it?
+bool knows(const ComponentInfo& component, const std::string& key) {
+  return std::ranges::any_of(component.fields,
+                             [&](const FieldSpec& f) { return f.name == key && !f.given; });
 }
 
 // Of a section that has a table for each component of its kind, as [observers] has.
@@ -173,10 +181,7 @@ std::string Checker::unknown_text(const UnknownKey& unknown) const {
 std::string Checker::elsewhere(const UnknownKey& unknown) const {
   std::vector<std::string> places;
   for (const ComponentInfo* info : catalog_.of_kind(unknown.kind)) {
-    const bool knows = std::ranges::any_of(info->fields, [&](const FieldSpec& spec) {
-      return spec.name == unknown.key && !spec.given;
-    });
-    if (knows) places.push_back(fmt::format("\"{}\"", info->type));
+    if (knows(*info, unknown.key)) places.push_back(fmt::format("\"{}\"", info->type));
   }
   if (!places.empty()) {
     return fmt::format("{} {} it, but type is \"{}\" here",
@@ -189,10 +194,22 @@ std::string Checker::elsewhere(const UnknownKey& unknown) const {
       const std::string place = fmt::format("[{}]", table);
       if (std::ranges::find(places, place) == places.end()) places.push_back(place);
     }
-    if (places.size() > 3) places.resize(3);
+    if (places.size() > kPlaces) places.resize(kPlaces);
     return fmt::format("it belongs to {}", fmt::join(places, " or "));
   }
-  return flag_hint(flags(), unknown.key);
+  const std::string flag = flag_hint(flags(), unknown.key);
+  return flag.empty() ? of_other_types(unknown.key) : flag;
+}
+
+std::string Checker::of_other_types(const std::string& key) const {
+  std::vector<std::string> places;
+  for (const KeyTable& table : key_tables(catalog_)) {
+    if (table.kind.empty() || !knows(*catalog_.find(table.kind, table.type), key)) continue;
+    places.push_back(fmt::format("[{}] with type = \"{}\"", table.path, table.type));
+  }
+  if (places.empty()) return "";
+  if (places.size() > kPlaces) places.resize(kPlaces);
+  return fmt::format("it belongs to {}", fmt::join(places, " or "));
 }
 
 }  // namespace tessera

@@ -88,6 +88,7 @@ class Checker {
   void missing(const std::string& table, const std::string& key, const std::string& what);
   std::string unknown_text(const UnknownKey& unknown) const;
   std::string elsewhere(const UnknownKey& unknown) const;
+  std::string of_other_types(const std::string& key) const;  ///< components that could be chosen
   /// Where the known keys of an unknown section belong.
   std::string children_elsewhere(const std::string& section) const;
   /// `"adamw" is a rule: write [optimizer.rule] type = "adamw"` for a component that is of another

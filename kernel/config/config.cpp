@@ -1,10 +1,10 @@
 #include "kernel/config/config.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <fstream>
 #include <map>
-#include <sstream>
 #include <system_error>
 #include <utility>
 
@@ -17,6 +17,8 @@ namespace tessera {
 
 namespace fs = std::filesystem;
 
+constexpr std::size_t kLargestFile = 16 << 20;  // bytes; configurations have thousands
+
 /// Reads files and settings into a Config, one layer after the other.
 class ConfigReader {
  public:
@@ -28,18 +30,21 @@ class ConfigReader {
     std::error_code error;
     const bool folder = fs::is_directory(file, error);
     std::ifstream stream(file, std::ios::binary);
-    std::ostringstream text;
-    // Copying nothing counts as a failure of the stream.
-    const bool empty =
-        stream && stream.peek() == std::ifstream::traits_type::eof() && !stream.bad();
-    if (folder || (!empty && !(stream && text << stream.rdbuf()))) {
-      const std::string why = folder            ? "it is a folder"
-                              : errno == ENOENT ? "there is no such file"
-                                                : std::generic_category().message(errno);
+    std::string text;
+    std::array<char, 1 << 16> block;
+    while (stream && text.size() <= kLargestFile) {  // of a pipe or a device nobody knows the size
+      stream.read(block.data(), block.size());
+      text.append(block.data(), static_cast<std::size_t>(stream.gcount()));
+    }
+    if (folder || stream.bad() || !stream.eof()) {
+      const std::string why = folder                       ? "it is a folder"
+                              : text.size() > kLargestFile ? "it has more than 16 MiB"
+                              : errno == ENOENT            ? "there is no such file"
+                                                           : std::generic_category().message(errno);
       fail_config("{}cannot read {}: {}", asked_by, path.string(), why);
     }
     open_.push_back(file);
-    add_text(text.str(), path.string(), file.parent_path(), path.parent_path());
+    add_text(text, path.string(), file.parent_path(), path.parent_path());
     open_.pop_back();
   }
 
@@ -239,7 +244,8 @@ fs::path Config::resolve_path(std::string_view text, const Origin& origin) const
   const fs::path folder = origin.layer < 0
                               ? fs::current_path()
                               : sources_[static_cast<std::size_t>(origin.layer)].folder;
-  return (folder / text).lexically_normal();
+  const fs::path path = (folder / text).lexically_normal();
+  return path.has_filename() || path == path.root_path() ? path : path.parent_path();
 }
 
 fs::path Config::resolve_path(std::string_view key) const {

@@ -62,8 +62,8 @@ void CommSection::describe(Schema<CommSection>& s) {
       .megatron("--distributed-timeout-minutes");
   s.field("init_timeout_s",
           &CommSection::init_timeout_s,
-          "the same for rendezvous, start-up, and ranks that save together; of these, one whose "
-          "process stands still is waited for as long as timeout_s says")
+          "seconds that ranks wait for each other when they start and when they save together; a "
+          "rank whose process stands still during a save is given up after timeout_s")
       .at_least(kLeastSeconds)
       .at_most(kMostSeconds);
 }
@@ -304,11 +304,11 @@ void CheckSection::describe(Schema<CheckSection>& s) {
       .at_most(kMostSteps);
   s.field("on_bad_step",
           &CheckSection::on_bad_step,
-          "when the loss of a step is not finite, or rises by more than `loss_rise`, or its "
-          "gradients are not finite, unless that makes the loss scale fall: \"stop\" ends the "
-          "run, \"skip\" leaves out the update (the host waits for each step's loss; a dynamic "
-          "loss scale counts it as an overflow), \"rewind\" goes back to the newest checkpoint and "
-          "passes over the batch")
+          "after a step whose loss is not finite or more than `loss_rise` times the running mean, "
+          "or whose gradients are not finite (under a dynamic loss scale only where it cannot fall "
+          "any more): \"stop\" ends the run, \"skip\" leaves out the update (the host waits for "
+          "each step's loss; a dynamic loss scale counts it as an overflow), \"rewind\" goes back "
+          "to the newest checkpoint and passes over the batch")
       .one_of({"stop", "skip", "rewind"});
   s.field("loss_rise",
           &CheckSection::loss_rise,
@@ -321,8 +321,8 @@ void CheckSection::describe(Schema<CheckSection>& s) {
       .at_most(kMostSteps);
   s.field("bad_steps",
           &CheckSection::bad_steps,
-          "how many bad steps in a row \"skip\" and \"rewind\" take before they end the run: "
-          "without a good step between, or without one that tries a new checkpoint")
+          "most bad steps in a row, one more ends the run; with \"skip\" a good step ends the row, "
+          "with \"rewind\" a good step that has the parameters of a newer checkpoint")
       .at_least(0)
       .at_most(kMostSteps);
 }

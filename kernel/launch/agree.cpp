@@ -51,22 +51,22 @@ std::string round_of(Store& store, i64 rank, std::string_view key) {
   return fmt::format("{}/{}", base, store.add(fmt::format("{}/calls/{}", base, rank), 1));
 }
 
-// Waits for a rank's key, as long as the rank and the store give signs of life.
-std::string wait_alive(
-    Store& store, const std::string& key, i64 rank, milliseconds timeout, PulseCheck& pulse) {
+// Waits for a rank's key until `timeout` after `begin`, as long as the rank and the store give
+// signs of life.
+std::string wait_alive(Store& store,
+                       const std::string& key,
+                       i64 rank,
+                       Clock::time_point begin,
+                       milliseconds timeout,
+                       PulseCheck& pulse) {
   constexpr milliseconds kAnswer{5000};  // beyond the time of a call
-  const auto begin = Clock::now();
-  auto answered = begin;  // when the store did last
-  int unanswered = 0;     // one may be of a time in which this process stood still itself
+  auto answered = Clock::now();          // when the store did last
+  int unanswered = 0;  // one may be of a time in which this process stood still itself
   for (;;) {
     const auto asked = Clock::now();
+    // What is there already is taken, however late it is.
     const auto left = std::chrono::duration_cast<milliseconds>(begin + timeout - asked);
-    if (left <= milliseconds(0)) {
-      throw Error(fmt::format("nothing came within {:.1f} s",
-                              std::chrono::duration<double>(asked - begin).count()),
-                  kPeerSilent);
-    }
-    const milliseconds slice = std::min(left, pulse.silence() / 4);
+    const milliseconds slice = std::clamp(left, milliseconds(0), pulse.silence() / 4);
     try {
       return store.get(key, slice);
     } catch (const Error& error) {
@@ -80,6 +80,11 @@ std::string wait_alive(
       }
     }
     pulse.require_alive(rank);
+    if (Clock::now() - begin >= timeout) {
+      throw Error(fmt::format("nothing came within {:.1f} s",
+                              std::chrono::duration<double>(Clock::now() - begin).count()),
+                  kPeerSilent);
+    }
   }
 }
 
@@ -87,11 +92,15 @@ std::string wait_for(Store& store,
                      const std::string& key,
                      i64 rank,
                      std::string_view what,
-                     const Patience& patience) {
+                     const Patience& patience,
+                     Clock::time_point begin = Clock::now()) {
   try {
-    if (!patience.silence) return store.get(key, patience.timeout);
+    if (!patience.silence) {
+      const auto waited = std::chrono::duration_cast<milliseconds>(Clock::now() - begin);
+      return store.get(key, std::max(patience.timeout - waited, milliseconds(0)));
+    }
     PulseCheck pulse(store, *patience.silence);
-    return wait_alive(store, key, rank, patience.timeout, pulse);
+    return wait_alive(store, key, rank, begin, patience.timeout, pulse);
   } catch (const Error& error) {
     throw Error(fmt::format("rank {}'s {} did not come: {}", rank, what, error.what()),
                 error.exit_code());
@@ -99,14 +108,16 @@ std::string wait_for(Store& store,
 }
 
 // Waits for all ranks together no longer than for one.
-std::vector<std::string> collect(
-    Store& store, const std::string& round, i64 world, std::string_view what, Patience patience) {
-  const Clock::time_point deadline = Clock::now() + patience.timeout;
+std::vector<std::string> collect(Store& store,
+                                 const std::string& round,
+                                 i64 world,
+                                 std::string_view what,
+                                 const Patience& patience) {
+  const Clock::time_point begin = Clock::now();
   std::vector<std::string> texts;
   for (i64 peer = 0; peer < world; ++peer) {
-    const auto left = std::chrono::duration_cast<milliseconds>(deadline - Clock::now());
-    patience.timeout = std::max(left, milliseconds(0));
-    texts.push_back(wait_for(store, fmt::format("{}/{}", round, peer), peer, what, patience));
+    const std::string key = fmt::format("{}/{}", round, peer);
+    texts.push_back(wait_for(store, key, peer, what, patience, begin));
   }
   return texts;
 }

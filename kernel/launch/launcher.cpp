@@ -135,7 +135,7 @@ class Launch {
 
   void pass_signals_on() {
     if (interrupts_passed_ < stop_.interrupts()) {
-      write_all(STDERR_FILENO, "stopping after this step; interrupt again to end at once\n");
+      write_all(STDERR_FILENO, "stopping after two more steps; interrupt again to end at once\n");
       send_all(SIGINT);
     }
     if (terminations_passed_ < stop_.terminations()) send_all(SIGTERM);

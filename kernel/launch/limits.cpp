@@ -131,6 +131,15 @@ void require_open_files(i64 count, std::string_view what) {
           limit.rlim_max);
 }
 
+void require_stack() {
+  constexpr rlim_t kSmallest = 512;  // KiB, for each thread; trainings have ended below 96
+  const auto limit = limit_of(RLIMIT_STACK);
+  require(!limit || *limit / 1024 >= kSmallest,
+          "the limit of the stack (ulimit -s) is {} KiB, and this program needs {} KiB",
+          limit.value_or(0) / 1024,
+          kSmallest);
+}
+
 void require_threads(int count) {
   constexpr int kOwn = 2;  // for signals, and for what is written meanwhile
   std::latch all(1);

@@ -59,7 +59,12 @@ class Ranks {
     threads.clear();
     if (error_) std::rethrow_exception(error_);
   }
-  void meet() { barrier_.arrive_and_wait(); }
+  /// Throws where another rank has failed, whose error run() throws.
+  void meet() {
+    barrier_.arrive_and_wait();
+    const std::lock_guard lock(mutex_);
+    if (error_) fail("another rank has failed");
+  }
   /// The largest of what the ranks bring.
   double most(double value) {
     update([&] { most_ = std::max(most_, value); });

@@ -3,11 +3,14 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <condition_variable>
 #include <csignal>
 #include <cstring>
+#include <mutex>
 
 #include "kernel/plugin/crash_signals.hpp"
 #include "kernel/plugin/crash_watch.hpp"
+#include "tessera/log.hpp"
 
 namespace tessera {
 
@@ -35,16 +38,33 @@ void on_crash_of_load(int signal) {
   raise(signal);  // comes when this handler is left
 }
 
+void warn_when_slow(const std::stop_token& loaded,
+                    const std::string& file,
+                    std::chrono::milliseconds long_time) {
+  std::mutex mutex;
+  std::condition_variable_any done;
+  std::unique_lock lock(mutex);
+  done.wait_for(lock, loaded, long_time, [] { return false; });
+  if (loaded.stop_requested()) return;
+  log_warning(
+      "{}: its static constructors or its registration have been running for {:g} s; `tessera "
+      "plugins check` says which of them does not come back",
+      file,
+      std::chrono::duration<double>(long_time).count());
+}
+
 }  // namespace
 
 void LoadWatch::tell_parent(int descriptor) { g_parent = descriptor; }
 
-LoadWatch::LoadWatch(const std::filesystem::path& file) : text_(file.string()) {
+LoadWatch::LoadWatch(const std::filesystem::path& file, std::chrono::milliseconds long_time)
+    : text_(file.string()) {
   if (g_parent >= 0) {
     tell(g_parent, (text_ + "\n").c_str());
     return;
   }
   doing_.emplace("the static constructors or the registration of", text_);
+  slow_ = std::jthread(warn_when_slow, text_, long_time);
   g_text = text_.c_str();
   struct sigaction action {};
   action.sa_handler = on_crash_of_load;

@@ -173,6 +173,23 @@ TEST_F(Convert, WithoutItsTypeAModelNeedsTheNameOfAConverter) {
   EXPECT_THAT(unknown.err, HasSubstr("there is no converter for model_type \"bird\"; there are "));
 }
 
+TEST_F(Convert, AFolderMayEndWithASlash) {
+  ASSERT_EQ(convert("theirs/", "again/").exit_code, 0);
+  EXPECT_EQ(read("again/index.json"), read("ours/index.json"));
+  ASSERT_EQ(convert("again/", "back/").exit_code, 0);
+  EXPECT_EQ(read("back/model.safetensors"), read("theirs/model.safetensors"));
+}
+
+TEST_F(Convert, AModelThatCannotBeIsAnErrorOfItsConfigJson) {
+  auto config = nlohmann::json::parse(read("theirs/config.json"));
+  config["n_head"] = 5;
+  run_.folder.write("theirs/config.json", config.dump());
+  const ProcessResult wrong = convert("theirs", "wrong");
+  EXPECT_EQ(wrong.exit_code, 2);
+  EXPECT_THAT(wrong.err, HasSubstr("theirs/config.json, as TOML of converter gpt2:"));
+  EXPECT_THAT(wrong.err, HasSubstr("hidden size 24 does not divide into 5"));
+}
+
 // One step with these settings, as a model of the other form in "theirs".
 ProcessResult to_theirs(const TinyRun& run, const std::vector<std::string>& sets) {
   const ProcessResult trained = run.train(TinyRun::steps(1, "run", sets));

@@ -162,6 +162,16 @@ TEST_F(NothingLost, ABranchOfAnotherRunHasNumbersOfItsOwn) {
   EXPECT_EQ(run_.metrics("branch").size(), 2U);  // steps 4 and 5
 }
 
+// A shell that completes a name ends it with a slash.
+TEST_F(NothingLost, ACheckpointNamedWithASlashIsOfItsRun) {
+  ASSERT_EQ(run_.train(TinyRun::steps(3, "run")).exit_code, 0);
+  ASSERT_EQ(
+      run_.train(TinyRun::steps(5, "run", {"checkpoint.resume=run/checkpoints/step-3/"})).exit_code,
+      0);
+  EXPECT_EQ(run_.metrics("run").size(), 5U);
+  EXPECT_FALSE(std::filesystem::exists(run_.at("run/metrics.1.jsonl")));
+}
+
 TEST_F(NothingLost, ASecondRunInOneFolderIsRefusedAlsoWithoutCheckpoints) {
   const auto sets = [](int ranks) {
     return TinyRun::steps(
@@ -351,15 +361,17 @@ TEST_F(NothingLost, AnotherOptimizerStartsFromTheParameters) {
       "Its parameters fit, the state of its optimizer does not. To start a new run from these "
       "parameters: checkpoint.init_from = \"" +
       step + "\" and another run.out";
-  for (const std::string other : {"optimizer.rule.type=lion", "optimizer.state_dtype=bf16"}) {
-    const ProcessResult refused = run_.train(TinyRun::steps(5, "base", {other}));
-    EXPECT_EQ(refused.exit_code, 2) << other;
+  for (const std::vector<std::string>& others :
+       {std::vector<std::string>{"optimizer.rule.type=lion"},
+        {"optimizer.state_dtype=bf16", "optimizer.rule.beta2=0.95"}}) {
+    const ProcessResult refused = run_.train(TinyRun::steps(5, "base", others));
+    EXPECT_EQ(refused.exit_code, 2) << others[0];
     EXPECT_THAT(refused.err,
                 AllOf(HasSubstr("checkpoint " + step + " does not fit this configuration:"),
                       HasSubstr(way_out)));
-    EXPECT_EQ(
-        run_.train(TinyRun::steps(5, "other", {other, "checkpoint.init_from=" + step})).exit_code,
-        0);
+    std::vector<std::string> from = others;
+    from.push_back("checkpoint.init_from=" + step);
+    EXPECT_EQ(run_.train(TinyRun::steps(5, "other", from)).exit_code, 0);
     std::filesystem::remove_all(run_.at("other"));
   }
   // Where parameters do not fit either, it is no way out.

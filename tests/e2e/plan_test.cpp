@@ -310,6 +310,11 @@ TEST(Plan, WhatIsWrongIsExitCode2) {
   EXPECT_THAT(error(small({"--world", "0"})), HasSubstr("--world"));
   EXPECT_THAT(error(small({"--world", "-1"})),
               HasSubstr("--world: Value -1 not in range 1 to 1048576"));
+  std::vector<std::string> full = small({"--svg", "/dev/full"});
+  full.insert(full.begin(), "plan");
+  const ProcessResult unwritable = run_tessera(full);
+  EXPECT_EQ(unwritable.exit_code, 1);
+  EXPECT_THAT(unwritable.err, HasSubstr("/dev/full cannot be written"));
   EXPECT_THAT(error(small({"--svg", ""})), HasSubstr("--svg: is empty"));
   EXPECT_THAT(error(small({"--memory", "much"})), HasSubstr("--memory"));
   EXPECT_THAT(error(small({"--memory", "0"})), HasSubstr("--memory"));

@@ -59,7 +59,7 @@ TEST(Report, OfAnFp16TrainingShowsTheLossScale) {
               AllOf(HasSubstr(">Loss scale, a power of two</text>"),
                     HasSubstr("now 2^38</text>"),
                     HasSubstr(">Skipped steps so far</text>"),
-                    HasSubstr("<td>3: gradients were not finite</td>")));
+                    HasSubstr("<td>3: gradients were not finite, or the loss was bad</td>")));
 }
 
 // What the model writes does not depend on the layout, like all that it computes.

@@ -105,6 +105,15 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"World2",
                 {"parallel.tensor=2", "parallel.data=2", "comm.ranks=6"},
                 "data = 2, but 6 ranks with tensor 2, context 1, pipeline 1 leave 3"},
+        Mistake{"SecondMomentThatCannotFall",
+                {"optimizer.state_dtype=bf16"},
+                "optimizer.state_dtype = \"bf16\": a step keeps 0.999 of second_moment, and bf16 "
+                "rounds that up to what it was, so it could never fall. Give the rule a beta of at "
+                "most 0.996, or choose state_dtype = \"main\""},
+        Mistake{
+            "RouterThatCannotLearn",
+            {"model.block.mlp.type=moe", "model.block.mlp.experts=4", "model.block.mlp.top_k=1"},
+            "score: of one chosen expert the softmax is 1 whatever the router says"},
         Mistake{"MissingCheckpoint",
                 {"checkpoint.resume=gone", "parallel.data=2"},
                 "--set #3: [checkpoint] resume: there is no checkpoint /"},

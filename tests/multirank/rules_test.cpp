@@ -117,12 +117,13 @@ struct RuleRow {
 void PrintTo(const RuleRow& row, std::ostream* out) { *out << row.name; }
 
 std::vector<RuleRow> rule_rows() {
+  const Sets narrow = {"optimizer.state_dtype=\"bf16\"", "optimizer.rule.beta2=0.95"};
   const std::pair<std::string, Sets> rules[] = {
       {"muon", {"optimizer.rule.type=\"muon\""}},
       {"lion", {"optimizer.rule.type=\"lion\""}},
       {"sgd", {"optimizer.rule.type=\"sgd\""}},
-      {"narrow_moments", {"optimizer.state_dtype=\"bf16\""}},
-      {"muon_narrow_moments", {"optimizer.rule.type=\"muon\"", "optimizer.state_dtype=\"bf16\""}}};
+      {"narrow_moments", narrow},
+      {"muon_narrow_moments", with(narrow, {"optimizer.rule.type=\"muon\""})}};
   const std::string distributed = "optimizer.type=\"distributed\"";
   const Sets tensor = {"parallel.tensor=2", "parallel.data=2"};
   const std::pair<std::string, Sets> layouts[] = {

@@ -50,9 +50,10 @@ std::vector<std::byte> transposed(std::span<const std::byte> from, i64 rows, i64
 }
 
 NewFolder::NewFolder(const std::filesystem::path& folder)
-    : folder_(folder), temporary_(folder.string() + ".tessera.tmp") {
+    : folder_(folder.has_filename() ? folder : folder.parent_path()),  // without a last slash
+      temporary_(folder_.string() + ".tessera.tmp") {
   namespace fs = std::filesystem;
-  if (fs::exists(folder)) fail_config("{} is there already", folder.string());
+  if (fs::exists(folder_)) fail_config("{} is there already", folder_.string());
   fs::remove_all(temporary_);
   fs::create_directories(temporary_);
 }

@@ -147,7 +147,9 @@ Conversion import_model(const ConversionArguments& arguments, const PluginHost& 
     return settings;
   };
   const auto resolved_with = [&](const fs::path& tokenizer) {
-    return resolve(Config::parse(toml_of(ours(tokenizer), {}), found->name, {}), plugins);
+    const std::string name =
+        fmt::format("{}, as TOML of converter {}", (from / "config.json").string(), found->name);
+    return resolve(Config::parse(toml_of(ours(tokenizer), {}), name, {}), plugins);
   };
   const Resolved resolved = resolved_with(from);
   const RunSetup setup = derive_setup(resolved, plugins, 1, DataUse::none);

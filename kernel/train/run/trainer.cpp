@@ -256,6 +256,8 @@ class Trainer {
     if (put_off_ && final) tell_not_proven();
     if (put_off_ && !(final && watch_.skips())) save = false;
     look_at_save();
+    // Of a step that saves losses have been judged.
+    if (save && failed_later_ != nullptr) std::rethrow_exception(failed_later_);
     if (validate || save) step_.gather_parameters();
     if (validate) {
       const double loss = evaluation_.validate(setup_.validation_samples);

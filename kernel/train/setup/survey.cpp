@@ -29,42 +29,6 @@ Survey::Survey(const Model& model, const BuildSettings& settings)
       parts_(*settings.mesh),
       whole_(model, 0, 0, static_cast<int>(layers_.size()), settings, parts_) {}
 
-std::vector<std::string> Survey::block_scopes() const {
-  std::vector<std::string> scopes;
-  for (const PhaseInfo& info : whole_.infos()) {
-    if (layers_[static_cast<std::size_t>(info.layer)].role != ModelLayer::block) continue;
-    if (std::ranges::find(scopes, info.scope) == scopes.end()) scopes.push_back(info.scope);
-  }
-  return scopes;
-}
-
-std::vector<PhaseInfo> Survey::phases(const StageMap& map, int stage) const {
-  const StageMap::Stage& place = map.stages.at(static_cast<std::size_t>(stage));
-  std::vector<PhaseInfo> phases;
-  for (PhaseInfo info : whole_.infos()) {
-    if (info.layer < place.layers.first || info.layer >= place.layers.last) continue;
-    info.chunk = place.chunk;
-    info.phase = static_cast<int>(phases.size());
-    phases.push_back(std::move(info));
-  }
-  if (phases.empty()) phases.push_back(passing_info(place.chunk));
-  return phases;
-}
-
-std::vector<PhaseInfo> Survey::phases_of_rank(const StageMap& map,
-                                              int rank,
-                                              const RecomputeSection& recompute) const {
-  std::vector<std::vector<PhaseInfo>> chunks(map.stages.size());
-  for (int stage = 0; stage <= map.last(); ++stage) {
-    const StageMap::Stage& place = map.stages[static_cast<std::size_t>(stage)];
-    if (place.rank == rank) chunks[static_cast<std::size_t>(place.chunk)] = phases(map, stage);
-  }
-  std::vector<PhaseInfo> all;
-  for (std::vector<PhaseInfo>& chunk : chunks) std::ranges::move(chunk, std::back_inserter(all));
-  mark_recomputed(all, layers_, recompute);
-  return all;
-}
-
 std::vector<int> Survey::holders(const ModelParts::Entry& entry, const StageMap& map) {
   std::vector<int> stages;
   for (const int layer : entry.layers) stages.push_back(map.stage_of_layer(layer));

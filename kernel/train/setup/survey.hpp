@@ -26,12 +26,6 @@ class Survey {
   Survey(const Model& model, const BuildSettings& settings);
 
   ModelParts& parts() { return parts_; }
-  /// Names of the phases of blocks, each once.
-  std::vector<std::string> block_scopes() const;
-  /// Phases of all chunks of a pipeline rank, marked as [recompute] says.
-  std::vector<PhaseInfo> phases_of_rank(const StageMap& map,
-                                        int rank,
-                                        const RecomputeSection& recompute) const;
   /// Pipeline ranks that hold a parameter, in the order of their stages.
   static std::vector<int> holders(const ModelParts::Entry& entry, const StageMap& map);
   /// What crosses after each stage but the last: runs the layers once on the context's device,
@@ -46,8 +40,6 @@ class Survey {
  private:
   // One pass over the layers.
   class Pass;
-  // The phases of one stage, numbered as in its rank's plan.
-  std::vector<PhaseInfo> phases(const StageMap& map, int stage) const;
 
   std::vector<ModelLayer> layers_;
   ModelParts parts_;

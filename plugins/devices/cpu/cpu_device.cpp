@@ -28,7 +28,9 @@ class CpuDevice : public HostDevice {
 }  // namespace
 }  // namespace tessera::cpu
 
-TESSERA_PLUGIN(cpu, "0.1.0", "Vectorised fp32 kernels and oneDNN matrix products") {
+TESSERA_PLUGIN(cpu,
+               "0.1.0",
+               "Vector kernels of fp32, bf16 and fp16; products of its own, of oneDNN or of MKL") {
   registrar.add<tessera::Device, tessera::cpu::CpuDevice>(
-      "cpu", "x86-64 processors; picks AVX-512, AVX2 or SSE2 when it starts");
+      "cpu", "x86-64 processors; picks AMX, AVX-512, AVX2 or SSE2 when it starts");
 }

@@ -57,8 +57,7 @@ struct MoeConfig {
     s.field("sequence_loss",
             &MoeConfig::sequence_loss,
             "coefficient of the loss that balances the loads of each sequence")
-        .at_least(0)
-        .megatron("--moe-router-load-balancing-type");
+        .at_least(0);
     s.field("microbatch_loss",
             &MoeConfig::microbatch_loss,
             "the same of each microbatch on the ranks of tensor × context; depends on batch.micro "

@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <exception>
+#include <iterator>
+#include <map>
 
-#include "run_folder.hpp"
 #include "tessera/log.hpp"
 
 namespace tessera {
@@ -30,23 +31,32 @@ void Report::on(const RunStart& start) {
   if (arguments_.resume_step == 0) {
     set_aside(arguments_.out + "/report.html");
   } else {
-    const auto take = [this](const EarlierStep& line) {
-      const auto add = [&](std::string_view key, History& history) {
-        if (const auto value = line.number(key)) history.add(line.step(), *value);
-      };
-      add("loss", page_.loss);
-      add("grad_norm", page_.norm);
-      add("lr", page_.rate);
-      add("tokens_per_second", page_.speed);
-      add("val_loss", page_.validation);
-      // Lines before the first skipped step do not count them.
-      if (const auto scale = line.number("loss_scale")) {
-        add_scaled_step(page_, line.step(), *scale, line.number("skipped_steps").value_or(0));
-      }
-    };
-    for_each_earlier_step(arguments_.out + "/metrics.jsonl", arguments_.resume_step, take);
+    for_each_earlier_step(arguments_.out + "/metrics.jsonl",
+                          arguments_.resume_step,
+                          [this](const EarlierStep& line) { take(line); });
   }
   write();
+}
+
+void Report::take(const EarlierStep& line) {
+  const std::map<std::string_view, History*> histories = {{"loss", &page_.loss},
+                                                          {"grad_norm", &page_.norm},
+                                                          {"lr", &page_.rate},
+                                                          {"tokens_per_second", &page_.speed},
+                                                          {"val_loss", &page_.validation}};
+  line.for_each_number([&](std::string_view key, double value) {
+    constexpr std::string_view kOthers[] = {"step", "seconds", "loss_scale", "skipped_steps"};
+    if (std::ranges::find(kOthers, key) != std::end(kOthers)) return;
+    const auto known = histories.find(key);
+    History& history = known == histories.end() ? page_.metrics[std::string(key)] : *known->second;
+    history.add(line.step(), value);
+  });
+  // Lines before the first skipped step do not count them.
+  const double skipped = line.number("skipped_steps").value_or(0);
+  page_.skipped = static_cast<i64>(skipped);
+  if (const auto scale = line.number("loss_scale")) {
+    add_scaled_step(page_, line.step(), *scale, skipped);
+  }
 }
 
 void Report::on(const StepEnd& step) {

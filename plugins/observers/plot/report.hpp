@@ -2,6 +2,7 @@
 #include <chrono>
 
 #include "report_page.hpp"
+#include "run_folder.hpp"
 #include "tessera/observer.hpp"
 
 namespace tessera {
@@ -28,6 +29,7 @@ class Report final : public Observer {
 
  private:
   using Clock = std::chrono::steady_clock;
+  void take(const EarlierStep& line);
   void write_if_due();
   void write() noexcept;
 

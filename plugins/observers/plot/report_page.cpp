@@ -75,7 +75,9 @@ std::string facts(const ReportPage& page) {
   const RunStart& run = page.run;
   row("steps", fmt::format("{} of {}", count_text(page.step), count_text(run.last_step)));
   if (page.skipped > 0) {
-    row("skipped", fmt::format("{}: gradients were not finite", count_text(page.skipped)));
+    row("skipped",
+        fmt::format("{}: gradients were not finite, or the loss was bad",
+                    count_text(page.skipped)));
   }
   if (!page.loss.empty()) row("loss", fmt::format("{:.4f}", page.loss.last()));
   if (!page.validation.empty()) {

@@ -15,17 +15,32 @@ void refuse_pipe(const std::string& path) {
   if (is_pipe(path)) fail("\"{}\" is a pipe and no file", path);
 }
 
+std::optional<double> leading_number(std::string_view text) {
+  double value = 0;
+  const auto parsed = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (parsed.ec != std::errc() || !std::isfinite(value)) return std::nullopt;
+  return value;
+}
+
 }  // namespace
 
 std::optional<double> EarlierStep::number(std::string_view key) const {
   const std::string mark = "\"" + std::string(key) + "\":";
   const std::size_t at = line_.find(mark);
   if (at == std::string_view::npos) return std::nullopt;
-  double value = 0;
-  const auto parsed =
-      std::from_chars(line_.data() + at + mark.size(), line_.data() + line_.size(), value);
-  if (parsed.ec != std::errc() || !std::isfinite(value)) return std::nullopt;
-  return value;
+  return leading_number(line_.substr(at + mark.size()));
+}
+
+void EarlierStep::for_each_number(
+    const std::function<void(std::string_view key, double value)>& take) const {
+  constexpr std::string_view kBegin = "\"", kEnd = "\":";
+  for (std::size_t end = line_.find(kEnd); end != std::string_view::npos;
+       end = line_.find(kEnd, end + kEnd.size())) {
+    const std::size_t begin = end == 0 ? std::string_view::npos : line_.rfind(kBegin, end - 1);
+    const auto value = leading_number(line_.substr(end + kEnd.size()));
+    if (begin == std::string_view::npos || !value) continue;
+    take(line_.substr(begin + 1, end - begin - 1), *value);
+  }
 }
 
 void for_each_earlier_step(const std::string& path,

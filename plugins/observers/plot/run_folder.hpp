@@ -15,6 +15,8 @@ class EarlierStep {
   i64 step() const { return step_; }
   /// Nothing where the key is absent or no finite number.
   std::optional<double> number(std::string_view key) const;
+  /// All keys that have a finite number.
+  void for_each_number(const std::function<void(std::string_view key, double value)>& take) const;
 
  private:
   i64 step_;

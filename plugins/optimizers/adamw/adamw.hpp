@@ -14,7 +14,9 @@ class AdamW final : public UpdateRule {
   };
   AdamW(const Config& config, RuleArguments&) : config_(config) {}
 
-  std::vector<StateSpec> state() const override { return {{"first_moment"}, {"second_moment"}}; }
+  std::vector<StateSpec> state() const override {
+    return {{"first_moment", nullptr, config_.beta1}, {"second_moment", nullptr, config_.beta2}};
+  }
   double weight_decay() const override { return config_.weight_decay; }
   void update(Context& cx, const Shards& shards, const Tensor& scalars) const override;
 

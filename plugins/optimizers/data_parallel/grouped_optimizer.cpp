@@ -40,6 +40,7 @@ GroupedOptimizer::GroupedOptimizer(const Config& config,
   if (specs_.empty() && config.state_dtype != OptimizerConfig().state_dtype) {
     fail_config("optimizer.state_dtype has no effect: the rule keeps no state");
   }
+  require_states_move();
   check_groups(arguments.model, config.groups);
   const std::vector<Hyper> hyper = hyper_of(parameters_, config.groups, rule_->weight_decay());
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
@@ -47,6 +48,21 @@ GroupedOptimizer::GroupedOptimizer(const Config& config,
     hyper_[parameters_[i]] = hyper[i];
   }
   take_shards(arguments);
+}
+
+void GroupedOptimizer::require_states_move() const {
+  if (state_dtype_ != DType::bf16) return;
+  constexpr double kHalfStep = 1.0 / 256;  // between 1 and the next number of bf16
+  for (const StateSpec& state : specs_) {
+    if (1 - state.keeps >= kHalfStep) continue;
+    fail_config(
+        "optimizer.state_dtype = \"bf16\": a step keeps {} of {}, and bf16 rounds that up to what "
+        "it "
+        "was, so it could never fall. Give the rule a beta of at most 0.996, or choose state_dtype "
+        "= \"main\"",
+        state.keeps,
+        state.name);
+  }
 }
 
 std::vector<bool> GroupedOptimizer::states_of(const Parameter& parameter) const {

@@ -44,6 +44,7 @@ class GroupedOptimizer : public Optimizer {
 
  private:
   void check_parameter(const Parameter& parameter, const Mesh& mesh, std::string_view type) const;
+  void require_states_move() const;
   void take_shards(const OptimizerArguments& arguments);
   std::vector<bool> states_of(const Parameter& parameter) const;
 

@@ -78,8 +78,9 @@ Muon::Muon(const Config& config, RuleArguments& arguments)
       apply_(*arguments.device) {}
 
 std::vector<StateSpec> Muon::state() const {
-  return {
-      {"momentum", &is_matrix}, {"first_moment", &is_no_matrix}, {"second_moment", &is_no_matrix}};
+  return {{"momentum", &is_matrix, config_.momentum},
+          {"first_moment", &is_no_matrix, config_.beta1},
+          {"second_moment", &is_no_matrix, config_.beta2}};
 }
 
 // Matrices have another state than the rest, so they come in a call of their own.

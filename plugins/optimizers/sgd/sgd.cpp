@@ -20,7 +20,7 @@ void Sgd::Config::describe(Schema<Config>& s) {
 
 std::vector<StateSpec> Sgd::state() const {
   if (config_.momentum == 0) return {};
-  return {{"momentum_buffer"}};
+  return {{"momentum_buffer", nullptr, config_.momentum}};
 }
 
 void Sgd::update(Context& cx, const Shards& shards, const Tensor& scalars) const {

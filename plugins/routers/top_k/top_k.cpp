@@ -133,6 +133,12 @@ class TopKRouter final : public Router {
                                config.experts / groups,
                                k));
     }
+    if (k == 1 && config.score == "softmax") {
+      build.reject("score",
+                   "of one chosen expert the softmax is 1 whatever the router says, so it would "
+                   "learn nothing: with top_k = 1 choose \"softmax_before\", \"sigmoid\" or "
+                   "\"sqrt_softplus\"");
+    }
     if (config.bias_rate > 0 && config.score != "sigmoid" && config.score != "sqrt_softplus") {
       build.reject("bias_rate", "needs score = \"sigmoid\" or \"sqrt_softplus\"");
     }

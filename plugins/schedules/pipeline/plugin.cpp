@@ -14,18 +14,17 @@ TESSERA_PLUGIN(pipeline, "0.1.0", "Pipeline schedules") {
       "All forwards, then all backwards (Huang et al. 2018): every microbatch is live at once.");
   registrar.add<PipelineSchedule, OneForwardOneBackward>(
       "1f1b",
-      "One forward, one backward (Narayanan et al. 2019): as many microbatches live as ranks "
-      "follow.");
+      "One forward, one backward (Narayanan et al. 2019): rank r of p keeps the "
+      "activations of p - r microbatches.");
   registrar.add<PipelineSchedule, OneForwardOneBackward>(
-      "auto",
-      "What needs the least memory: 1f1b over several pipeline ranks, which on one is sequential.");
+      "auto", "1f1b on several pipeline ranks, sequential on one: what needs the least memory.");
   registrar.add<PipelineSchedule, Interleaved>(
       "interleaved_1f1b",
       "1F1B over several chunks a rank (Narayanan et al. 2021): idle time divided by the chunks.");
   registrar.add<PipelineSchedule, ZbH1>("zb_h1",
                                         "1F1B with weight gradients in its gaps (Qi et al. 2023): "
-                                        "a third of its idle time, each rank "
-                                        "as many live as 1F1B's first.");
+                                        "it idles a third as long, and each rank keeps as many "
+                                        "microbatches as 1F1B's first.");
   registrar.add<PipelineSchedule, Zbv>("zbv",
                                        "Two chunks a rank, down and up again (Qi et al. 2023, "
                                        "2024): idle only while filling, memory "

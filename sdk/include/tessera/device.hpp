@@ -160,7 +160,8 @@ class TESSERA_API Device {
 
   const HostCalls& host_calls() const { return calls_; }
   /// `check` is called every few milliseconds while the host is blocked in this device. It throws
-  /// to end the wait, for example because another rank has failed. Empty: no check.
+  /// to end the wait. Empty, as it is in a run, where the launcher ends ranks whose peer has
+  /// failed: no check. It is for a program that runs ranks without a launcher.
   void set_wait_check(std::function<void()> check) { wait_check_ = std::move(check); }
 
  protected:

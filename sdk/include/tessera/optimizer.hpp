@@ -16,6 +16,9 @@ namespace tessera {
 struct StateSpec {
   std::string name;                        ///< "first_moment": its name in checkpoints
   bool (*of)(const Parameter&) = nullptr;  ///< which parameters have it; nullptr: all
+  /// Of a running mean, the part of itself that a step keeps, its beta: a narrow dtype rounds small
+  /// changes away, and is refused where a step that keeps so much would change nothing. 0: no mean.
+  double keeps = 0;
 };
 
 struct RuleArguments {

@@ -30,16 +30,6 @@ TESSERA_API std::string_view dtype_name(DType dtype);
 TESSERA_API DType parse_dtype(std::string_view name);
 TESSERA_API bool is_floating(DType dtype);
 
-template <class T>
-constexpr DType dtype_of() {
-  if constexpr (std::is_same_v<T, double>) return DType::fp64;
-  if constexpr (std::is_same_v<T, float>) return DType::fp32;
-  if constexpr (std::is_same_v<T, tessera::i64>) return DType::i64;
-  if constexpr (std::is_same_v<T, tessera::i32>) return DType::i32;
-  if constexpr (std::is_same_v<T, tessera::u8>) return DType::u8;
-  if constexpr (std::is_same_v<T, bool>) return DType::boolean;
-}
-
 /// Most dimensions that a tensor can have.
 inline constexpr int kMaxRank = 6;
 

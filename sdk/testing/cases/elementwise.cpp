@@ -26,7 +26,7 @@ void add_pointwise(Cases& cases, const Shape& shape) {
 
 void add_dropout(Cases& cases) {
   for (const auto& [n, f] : {std::pair<i64, i64>{1, 1}, {3, 17}, {33, 127}, {6, 256}, {0, 8}}) {
-    for (const double p : {0.0, 0.1, 0.75}) {
+    for (const double p : {0.0, 1e-17, 0.1, 0.75}) {  // 1 - 1e-17 is 1
       DropoutArgs args;
       args.key = 0x123456789ABCDEF0;
       args.p = p;

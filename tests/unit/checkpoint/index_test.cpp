@@ -42,6 +42,13 @@ CheckpointIndex sample() {
   return index;
 }
 
+TEST(CheckpointIndex, ATextThatIsNotUtf8DoesNotFailTheSave) {
+  CheckpointIndex before = sample();
+  before.info.config = "out = \"/data/m\xfcller\"";
+  const CheckpointIndex after = CheckpointIndex::from_json(before.to_json(), "index.json");
+  EXPECT_EQ(after.info.config, "out = \"/data/m\ufffdller\"");
+}
+
 TEST(CheckpointIndex, RoundTrip) {
   CheckpointIndex before = sample();
   before.info.loss_mean = 1.0 / 3;

@@ -75,6 +75,8 @@ TEST_F(ConfigFiles, BadIncludes) {
                 "      |           ^^^^^^^^");
   EXPECT_EQ(error_of([&] { Config::load({root_.string()}); }),
             "cannot read " + root_.string() + ": it is a folder");
+  EXPECT_EQ(error_of([&] { Config::load({"/dev/zero"}); }),
+            "cannot read /dev/zero: it has more than 16 MiB");
 }
 
 TEST_F(ConfigFiles, ValuesAndTablesReplaceEachOther) {

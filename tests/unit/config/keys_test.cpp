@@ -157,6 +157,13 @@ TEST(KeyHints, AtTheRootAFlagComesBeforeAKeyOfItsName) {
   EXPECT_THAT(problems_of(kBase, {"run.save=true"}), HasSubstr("it belongs to [checkpoint]"));
 }
 
+TEST(KeyHints, AKeyOfAComponentThatIsNotChosenLeadsToIt) {
+  EXPECT_THAT(problems_of(kBase, {"model.experts=8"}),
+              HasSubstr("it belongs to [model.block.mlp] with type = \"moe\""));
+  EXPECT_THAT(problems_of(kBase, {"lr.momentum=0.9"}),
+              HasSubstr("it belongs to [optimizer.rule] with type = \"sgd\""));
+}
+
 // Each of the tables of configs/MEGATRON.md that are written by hand is in the one that is made
 // from keys, or has a hint of its own.
 TEST(KeyHints, EachFlagOfThePageForMegatronsUsersHasOne) {

@@ -259,6 +259,23 @@ TEST(GatherText, AFailureIsNoSilence) {
   EXPECT_LT(std::chrono::steady_clock::now() - begin, 20s);
 }
 
+// Its first rank's text comes when the time is over.
+class LateStore final : public InProcessStore {
+ public:
+  std::string get(std::string_view key, std::chrono::milliseconds timeout) override {
+    if (key.ends_with("/0")) std::this_thread::sleep_for(1200ms);
+    return InProcessStore::get(key, timeout);
+  }
+};
+
+TEST(GatherText, WhatIsThereIsTakenAlsoAfterALateRank) {
+  LateStore store;
+  const auto errors = on_ranks(2, [&](i64 rank) {
+    gather_text(store, rank, 2, "parts", "x", {1s, 1s});
+  });
+  EXPECT_THAT(errors, Each(""));
+}
+
 TEST(GatherText, TheWholeTimeIsTold) {
   InProcessStore store;
   const std::jthread pulse = beating(store, 1);

@@ -6,9 +6,11 @@
 #include <cstdlib>
 #include <fstream>
 #include <limits>
+#include <thread>
 
 #include "kernel/plugin/host.hpp"
 #include "kernel/plugin/library.hpp"
+#include "kernel/plugin/load_watch.hpp"
 #include "plugin_support.hpp"
 
 namespace tessera {
@@ -222,6 +224,19 @@ TEST(LoadLibrary, FloatingPointStaysAsItIs) {
 #else
   EXPECT_THAT(warned, HasSubstr(plugin_file("denormals").string() + ": changed how"));
 #endif
+}
+
+TEST(LoadWatch, ALibraryThatDoesNotComeBackIsNamed) {
+  ::testing::internal::CaptureStderr();
+  {
+    const LoadWatch slow("/somewhere/libslow.so", std::chrono::milliseconds(1));
+    std::this_thread::sleep_for(std::chrono::seconds(1));
+  }
+  const LoadWatch fast("/somewhere/libfast.so");
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+              ::testing::AllOf(HasSubstr("/somewhere/libslow.so: its static constructors or its "
+                                         "registration have been running for 0.001 s"),
+                               ::testing::Not(HasSubstr("libfast"))));
 }
 
 TEST(LoadLibrary, NoSuchFile) {

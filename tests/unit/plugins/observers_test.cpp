@@ -1,6 +1,4 @@
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
 #include <sys/resource.h>
 
 #include <chrono>
@@ -540,11 +538,13 @@ TEST(Report, LongRunsStaySmall) {
 
 TEST(Report, ResumeShowsTheEarlierSteps) {
   const TestFolder folder;
-  metrics(folder, 0, run_start(), step_end(1, 5), step_end(2, 4), Validation{2, 4.5});
+  StepEnd first = step_end(1, 5);
+  first.metrics = {{"moe_imbalance", 1.625}};
+  metrics(folder, 0, run_start(), first, step_end(2, 4), Validation{2, 4.5});
   RunStart start = run_start();
   start.first_step = 3;
   const std::string page = report(folder, "", 2, start, step_end(3, 3), RunEnd{3, 1, false});
-  EXPECT_THAT(page, HasSubstr("validation 4.5000"));
+  EXPECT_THAT(page, ::testing::AllOf(HasSubstr("validation 4.5000"), HasSubstr("moe_imbalance")));
   EXPECT_EQ(count(page, "<circle class=\"dot\" cx=\""), 2);
 }
 

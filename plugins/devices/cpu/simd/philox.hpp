@@ -1,4 +1,6 @@
 #pragma once
+#include <algorithm>
+
 #include "simd/shuffle.hpp"
 #include "tessera/random.hpp"
 
@@ -63,7 +65,8 @@ struct Keeper {
   u32 threshold;
   float scale;
   explicit Keeper(double p)
-      : threshold(static_cast<u32>(keep_threshold(p))), scale(static_cast<float>(1 / (1 - p))) {}
+      : threshold(static_cast<u32>(std::min<u64>(keep_threshold(p), 0xFFFFFFFF))),
+        scale(static_cast<float>(1 / (1 - p))) {}
   /// The factor of each lane, `scale` or 0, by its word.
   [[gnu::always_inline]] F factor(const u32* words) const {
     U w;
