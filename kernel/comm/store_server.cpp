@@ -93,13 +93,13 @@ class Refusals {
   i64 untold_ = 0;
 };
 
-}  // namespace
-
 Socket open_event() {
   Socket event(eventfd(0, EFD_CLOEXEC));
   require(static_cast<bool>(event), "store: cannot open an event: {}", std::strerror(errno));
   return event;
 }
+
+}  // namespace
 
 struct StoreServer::Impl {
   Impl(const std::string& at, std::string secret, i64 size)

@@ -70,10 +70,11 @@ Addresses resolve_own(const StoreAddress& address) {
   return resolve({false, everywhere, address.port});
 }
 
-// Empty where this host has no such addresses.
+// Empty where this process may not have one of that family; another address may do.
 Socket open_socket(int family, int flags = 0) {
   Socket socket(::socket(family, SOCK_STREAM | SOCK_CLOEXEC | flags, 0));
-  require(static_cast<bool>(socket) || errno == EAFNOSUPPORT,
+  const bool used_up = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
+  require(static_cast<bool>(socket) || !used_up,
           "store: cannot open a socket: {}",
           std::strerror(errno));
   return socket;
@@ -152,7 +153,7 @@ Socket listen_at(StoreAddress& address) {
   constexpr int kBacklog = 1024;
   int error = 0;
   const auto listens = [&](int fd, const sockaddr* name, socklen_t length) {
-    error = EAFNOSUPPORT;
+    if (error == 0) error = EAFNOSUPPORT;
     if (fd < 0) return false;
     if (bind(fd, name, length) == 0 && listen(fd, kBacklog) == 0) return true;
     error = errno;

@@ -10,8 +10,6 @@
 namespace tessera {
 namespace {
 
-constexpr std::size_t kPlaces = 3;  // that a hint names at most
-
 std::string plural(std::string_view kind) {
   if (kind == "lr") return "lr schedules";
   if (kind == "graph") return "graph policies";
@@ -35,6 +33,17 @@ i64 keys_of_both(const KeyTable& a, const KeyTable& b) {
 bool knows(const ComponentInfo& component, const std::string& key) {
   return std::ranges::any_of(component.fields,
                              [&](const FieldSpec& f) { return f.name == key && !f.given; });
+}
+
+// Empty where there is no place.
+std::string belongs_to(std::vector<std::string> places) {
+  constexpr std::size_t kShown = 3;
+  if (places.empty()) return "";
+  const std::size_t more = places.size() > kShown ? places.size() - kShown : 0;
+  places.resize(places.size() - more);
+  return fmt::format("it belongs to {}{}",
+                     fmt::join(places, " or "),
+                     more > 0 ? fmt::format(" or {} more", more) : "");
 }
 
 // Of a section that has a table for each component of its kind, as [observers] has.
@@ -194,8 +203,7 @@ std::string Checker::elsewhere(const UnknownKey& unknown) const {
       const std::string place = fmt::format("[{}]", table);
       if (std::ranges::find(places, place) == places.end()) places.push_back(place);
     }
-    if (places.size() > kPlaces) places.resize(kPlaces);
-    return fmt::format("it belongs to {}", fmt::join(places, " or "));
+    return belongs_to(places);
   }
   const std::string flag = flag_hint(flags(), unknown.key);
   return flag.empty() ? of_other_types(unknown.key) : flag;
@@ -207,9 +215,7 @@ std::string Checker::of_other_types(const std::string& key) const {
     if (table.kind.empty() || !knows(*catalog_.find(table.kind, table.type), key)) continue;
     places.push_back(fmt::format("[{}] with type = \"{}\"", table.path, table.type));
   }
-  if (places.empty()) return "";
-  if (places.size() > kPlaces) places.resize(kPlaces);
-  return fmt::format("it belongs to {}", fmt::join(places, " or "));
+  return belongs_to(places);
 }
 
 }  // namespace tessera

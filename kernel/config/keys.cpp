@@ -16,7 +16,6 @@ constexpr std::pair<std::string_view, std::string_view> kOthers[] = {
     {"accumulate-allreduce-grads-in-fp32",
      "is what parallel.gradient_dtype does here, unless it is \"bf16\""},
     {"calculate-per-token-loss", "is always on here"},
-    {"check-for-nan-in-loss-and-grad", "is always on here: check.on_bad_step says what follows"},
     {"check-for-spiky-loss", "is check.loss_rise here"},
     {"ckpt-format", "is not needed: every checkpoint loads under every layout"},
     {"ckpt-fully-parallel-save", "is always on here"},
@@ -28,7 +27,8 @@ constexpr std::pair<std::string_view, std::string_view> kOthers[] = {
     {"data-parallel-sharding-strategy",
      "is not there: only optimizer state is sharded (optimizer.type)"},
     {"decoupled-lr", "is lr_scale of a group in [optimizer.groups] here"},
-    {"delay-wgrad-compute", "is schedule.type = \"zb_h1\" or \"zbv\" here"},
+    {"delay-wgrad-compute",
+     "is schedule.type = \"zb_h1\" or \"zbv\" here, without schedule.overlap"},
     {"deterministic-mode", "is always on here"},
     {"dp", "is parallel.data here"},
     {"eod-mask-loss", "is not there yet"},
@@ -36,7 +36,7 @@ constexpr std::pair<std::string_view, std::string_view> kOthers[] = {
     {"etp", "is parallel.expert_tensor here"},
     {"eval-iters", "is validation.samples here: windows, not batches"},
     {"exit-duration-in-mins", "is not there: SIGUSR1 or SIGTERM saves and ends a run"},
-    {"exit-interval", "is not there: run.steps may be raised later"},
+    {"exit-interval", "is not there: run.steps may be raised later, with lr.decay_steps set"},
     {"exit-signal-handler", "is always on here"},
     {"exp-avg-sq-dtype", "is optimizer.state_dtype here, which is that of all moments"},
     {"fp8-format", "is not there yet"},
@@ -56,17 +56,19 @@ constexpr std::pair<std::string_view, std::string_view> kOthers[] = {
     {"merge-file", "is tokenizer.path here, the folder of both files"},
     {"mock-data", "is not there yet"},
     {"moe-grouped-gemm", "is always on here"},
-    {"moe-router-dtype", "is not needed: a router computes in FP32"},
+    {"moe-router-dtype",
+     "is not there: scores and weights are FP32, logits have precision.compute"},
     {"moe-router-enable-expert-bias", "is model.block.mlp.router.bias_rate above 0 here"},
     {"moe-router-load-balancing-type",
      "is the name of the coefficient in [model.block.mlp] here: microbatch_loss for aux_loss, "
      "sequence_loss for seq_aux_loss, global_loss for global_aux_loss"},
     {"moe-router-pre-softmax", "is model.block.mlp.router.score = \"softmax_before\" here"},
-    {"most-recent-k", "is checkpoint.keep here"},
     {"mtp-num-layers", "is not there yet"},
     {"multi-latent-attention", "is not there yet"},
-    {"no-load-optim", "is checkpoint.init_from here, which takes the parameters only"},
-    {"no-load-rng", "is checkpoint.init_from here, which takes the parameters only"},
+    {"no-check-for-nan-in-loss-and-grad",
+     "is not there: losses are always checked (check.on_bad_step)"},
+    {"no-load-optim", "is checkpoint.init_from here, which begins at step 0"},
+    {"no-load-rng", "is not needed: random numbers follow from run.seed"},
     {"no-overlap-p2p-communication", "is not there: exchanges are actions of the plan"},
     {"no-save-optim", "is not there: `tessera checkpoint export` writes the parameters only"},
     {"nproc-per-node", "follows from [parallel] here: train starts the ranks itself"},
@@ -93,11 +95,11 @@ constexpr std::pair<std::string_view, std::string_view> kOthers[] = {
     {"start-weight-decay", "is not there yet"},
     {"swiglu", "is activation of [model.block.mlp] type = \"moe\" here, and only there"},
     {"tensorboard-dir", "is not needed: run.out gets metrics.jsonl and report.html"},
-    {"tokenizer-model", "is tokenizer.path here"},
+    {"tokenizer-model", "is not there: tokenizer.path is the folder of GPT-2's vocabulary"},
     {"tp", "is parallel.tensor here"},
     {"tp-comm-overlap", "is not there yet"},
     {"train-data-path", "is data.path here, of text files"},
-    {"train-samples", "is run.steps here, times batch.global"},
+    {"train-samples", "is run.steps × batch.global here"},
     {"use-distributed-optimizer", "is optimizer.type = \"distributed\" here"},
     {"use-flash-attn", "is always on here"},
     {"use-precision-aware-optimizer", "is optimizer.state_dtype here"},
@@ -205,7 +207,10 @@ class Walk {
       return table.kind == info.kind && table.type == info.type;
     });
     if (found != tables_.end()) {
-      found->also.push_back(path);
+      // Two optimizers have their rule in one place.
+      if (path != found->path && std::ranges::count(found->also, path) == 0) {
+        found->also.push_back(path);
+      }
     } else {
       KeyTable table{path, {}, info.kind, info.type, initial, info.doc, key_rows(info.fields)};
       for (KeyRow& row : table.rows) {

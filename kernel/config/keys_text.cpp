@@ -22,25 +22,19 @@ std::string also_text(const KeyTable& table, std::string_view mark) {
   return out + (table.also.size() > kShown ? ", …" : "");
 }
 
-// Within a cell of a Markdown table.
+// Within a cell of a Markdown table. Code keeps its characters, but for what would end the cell.
 std::string cell(std::string_view text) {
   std::string out;
+  bool code = false;
   for (const char c : text) {
-    if (c == '|' || c == '*' || c == '<' || c == '_') out += '\\';
+    if (c == '`') code = !code;
+    if (c == '|' || (!code && (c == '*' || c == '<' || c == '_'))) out += '\\';
     out += c == '\n' ? ' ' : c;
   }
   return out;
 }
 
-// Code keeps its characters, but for what would end the cell.
-std::string code(std::string_view text) {
-  std::string out = "`";
-  for (const char c : text) {
-    if (c == '|') out += '\\';
-    out += c;
-  }
-  return out + "`";
-}
+std::string code(std::string_view text) { return cell(fmt::format("`{}`", text)); }
 
 // A name keeps its first letter: trace.json, x86-64.
 std::string capital(std::string text) {
@@ -135,7 +129,7 @@ std::string keys_markdown(const std::vector<KeyTable>& tables) {
       "Written by `tessera config keys --markdown`; `tessera config keys SECTION` prints a part.\n"
       "Tables are in the order of a dump. A component's keys are in the table that its `type` is\n"
       "in. \"From\" another key means: that key's value, where this one is not written. Keys that\n"
-      "are \"set by the parent\" are no one else's to write.\n"
+      "are \"set by the parent\" are set by the component around them: to write one is an error.\n"
       "[MEGATRON.md](MEGATRON.md) leads from Megatron-LM's flags to these keys.\n";
   for (const KeyTable& table : tables) out += table_markdown(table);
   return out;

@@ -135,7 +135,8 @@ void require_stack() {
   constexpr rlim_t kSmallest = 512;  // KiB, for each thread; trainings have ended below 96
   const auto limit = limit_of(RLIMIT_STACK);
   require(!limit || *limit / 1024 >= kSmallest,
-          "the limit of the stack (ulimit -s) is {} KiB, and this program needs {} KiB",
+          "the limit of the stack (ulimit -s) is {} KiB, and this program needs {} KiB: raise it "
+          "(ulimit -s 8192)",
           limit.value_or(0) / 1024,
           kSmallest);
 }

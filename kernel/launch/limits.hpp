@@ -16,8 +16,8 @@ std::string explain_limit(std::string_view error);
 /// with the limit where that is less; `what` needs them.
 void require_open_files(i64 count, std::string_view what);
 
-/// Throws Error with the limit where stacks are too small for this program, which would end without
-/// a word of why.
+/// Throws Error with the limit where stacks are too small for this program, which would crash
+/// with no explanation.
 void require_stack();
 
 /// Throws Error with the limit where this process cannot have so many threads at once, and those

@@ -112,6 +112,7 @@ class Adviser {
     const auto better = [&](const Sets& sets) {
       const auto found = tried(sets);
       if (!found || found->bubble > kNotablyLess * now_.bubble) return false;
+      if (out_.fit.fits() && !found->fits) return false;
       // Smaller microbatches may take longer than the bubble that they save.
       const double now = now_.step_seconds / static_cast<double>(now_.global);
       if (found->step_seconds / static_cast<double>(found->global) > now) return false;

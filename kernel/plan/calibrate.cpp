@@ -105,7 +105,8 @@ class MeasuringRank {
       measure_collectives(arguments_.within, out);
       if (arguments_.between != arguments_.within) measure_collectives(arguments_.between, out);
     }
-    if (root()) out.unevenness = unevenness_;
+    const double unevenness = ranks_.most(unevenness_);  // a busy core may be another rank's
+    if (root()) out.unevenness = unevenness;
   }
 
  private:
@@ -183,7 +184,12 @@ class MeasuringRank {
 
   template <class Args>
   void measure_moved(const Args& args, Calibration& out) {
-    const double bytes = device_->find(Args::kName)->effort(&args).total_bytes();
+    const Kernel* kernel = device_->find(Args::kName);
+    require(kernel != nullptr,
+            "the device \"{}\" has no operation \"{}\"",
+            arguments_.device,
+            Args::kName);
+    const double bytes = kernel->effort(&args).total_bytes();
     const double seconds = seconds_of_launch(args);
     if (root()) out.moved.push_back({std::string(Args::kName), bytes / seconds});
   }

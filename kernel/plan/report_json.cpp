@@ -95,32 +95,35 @@ Json timeline_json(const Prediction& p) {
 Json layout_json(const Prediction& p) {
   return Json()
       .add("tensor", p.layout.tensor)
+      .add("expert", p.layout.expert)
+      .add("expert_tensor", p.layout.expert_tensor)
       .add("context", p.layout.context)
       .add("pipeline", p.layout.pipeline)
       .add("data", p.data)
       .add("order", p.layout.order);
 }
 
-Json alternative_json(const Alternative& other) {
-  return Json()
-      .add("set", other.change)
-      .add("held", other.held)
-      .add("fits", other.fits)
-      .add("microbatches", other.microbatches)
-      .add("bubble", other.bubble)
-      .add("step_seconds", other.step_seconds);
+// Whether it fits is known where somebody has said the capacity.
+Json alternative_json(const Alternative& other, bool capacity) {
+  Json out;
+  out.add("set", other.change).add("held", other.held);
+  if (capacity) out.add("fits", other.fits);
+  return std::move(out.add("microbatches", other.microbatches)
+                       .add("bubble", other.bubble)
+                       .add("step_seconds", other.step_seconds));
 }
 
 Json advice_json(const Advice& advice) {
   Json out;
+  const bool capacity = advice.fit.capacity > 0;
+  const auto json = [&](const Alternative& other) { return alternative_json(other, capacity); };
   out.add("held", advice.fit.held).add("ranks", advice.fit.ranks).add("rank", advice.fit.rank);
-  if (advice.fit.capacity > 0) {
+  if (capacity) {
     out.add("capacity", advice.fit.capacity).add("fits", advice.fit.fits());
   }
-  out.add("smaller", Json::array(advice.smaller, alternative_json))
-      .add("long_bubble", advice.long_bubble);
-  if (advice.less_bubble) out.add("less_bubble", alternative_json(*advice.less_bubble));
-  if (advice.other_overlap) out.add("other_overlap", alternative_json(*advice.other_overlap));
+  out.add("smaller", Json::array(advice.smaller, json)).add("long_bubble", advice.long_bubble);
+  if (advice.less_bubble) out.add("less_bubble", json(*advice.less_bubble));
+  if (advice.other_overlap) out.add("other_overlap", json(*advice.other_overlap));
   return out;
 }
 
@@ -133,6 +136,7 @@ std::string report_json(const Prediction& p, const Advice* advice) {
       .add("hardware_table", p.hardware.table)
       .add("world_size", p.layout.world)
       .add("layout", layout_json(p))
+      .add("micro", p.micro)
       .add("microbatches", p.microbatches)
       .add("batch", p.global)
       .add("sequence_length", p.sequence_length)

@@ -22,8 +22,8 @@ class TrafficCount {
   void started(const GroupSpec& group, const Collective& collective) {
     auto& [calls, bytes] = sent_[{group.name, static_cast<int>(collective.kind)}];
     ++calls;
-    bytes += bytes_of(collective.input);
-    for (const Transfer& transfer : collective.sends) bytes += bytes_of(transfer.tensor);
+    bytes += collective.input.bytes();
+    for (const Transfer& transfer : collective.sends) bytes += transfer.tensor.bytes();
   }
   void clear() { sent_.clear(); }
   // Without what sent nothing; groups of the same ranks, which the mesh has several of, together.
@@ -51,9 +51,6 @@ class TrafficCount {
         list, [&](const Traffic& t) { return t.axes == axes && t.kind == kind; });
     if (found != list.end()) return *found;
     return list.emplace_back(Traffic{.axes = axes, .kind = kind});
-  }
-  static i64 bytes_of(const TensorArg& tensor) {
-    return tensor ? tensor.elements() * dtype_size(tensor.dtype) : 0;
   }
   std::map<std::pair<std::string, int>, std::pair<i64, i64>> sent_;
 };

@@ -7,6 +7,7 @@
 #include <csignal>
 #include <cstring>
 #include <mutex>
+#include <system_error>
 
 #include "kernel/plugin/crash_signals.hpp"
 #include "kernel/plugin/crash_watch.hpp"
@@ -64,7 +65,11 @@ LoadWatch::LoadWatch(const std::filesystem::path& file, std::chrono::millisecond
     return;
   }
   doing_.emplace("the static constructors or the registration of", text_);
-  slow_ = std::jthread(warn_when_slow, text_, long_time);
+  try {
+    slow_ = std::jthread(warn_when_slow, text_, long_time);
+  } catch (const std::system_error&) {
+    // The system has no more threads: the library is loaded without this warning.
+  }
   g_text = text_.c_str();
   struct sigaction action {};
   action.sa_handler = on_crash_of_load;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <set>
 #include <utility>
 
 #include "kernel/schedule/lower.hpp"
@@ -102,9 +103,14 @@ class Events {
     push(end("e", std::max(step_.times[bucket].end, step_.times[reader].start)), kCollective);
   }
 
+  // Of an exchange with several messages each has a reader of its own.
   void received(std::size_t reader, const PlanAction& exchange) {
+    const PlanAction& action = action_at(reader);
     for (const PlanAction::Message& message : exchange.receives) {
-      message_arrow(message, false, step_.times[reader].start, track_of(action_at(reader).kind));
+      if (message.microbatch != action.microbatch) continue;
+      if (message.forward != (action.kind == PlanAction::F)) continue;
+      if (!drawn_.insert(&message).second) continue;
+      message_arrow(message, false, step_.times[reader].start, track_of(action.kind));
     }
   }
 
@@ -238,6 +244,7 @@ class Events {
   const TracedStep& step_;
   const TracedDetails& details_;
   std::array<bool, kTracks.size()> used_ = {};
+  std::set<const PlanAction::Message*> drawn_;  // up to their readers
   std::string text_;
 };
 
@@ -262,10 +269,9 @@ std::string trace_events(const TracedRank& of,
     events.under_way(i);
     for (const int before : plan.actions[i].after) {
       const auto posted = static_cast<std::size_t>(before);
-      if (arrived[posted]) continue;
-      arrived[posted] = true;
       events.received(i, plan.actions[posted]);
-      events.bucket_under_way(posted, i);
+      if (!arrived[posted]) events.bucket_under_way(posted, i);
+      arrived[posted] = true;
     }
     if (!step.memory.empty()) events.memory(step.times[i].end, step.memory[i]);
   }

@@ -83,4 +83,5 @@ function(tessera_add_plugin_test plugin)
   add_dependencies(test_${plugin} tessera_${plugin})
   add_test(NAME ${plugin}
     COMMAND test_${plugin} "${Tessera_PLUGIN_DIR}" "$<TARGET_FILE_DIR:tessera_${plugin}>")
+  set_tests_properties(${plugin} PROPERTIES TIMEOUT 600)  # it may run several ranks
 endfunction()

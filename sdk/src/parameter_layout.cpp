@@ -66,6 +66,13 @@ ParameterLayout::ParameterLayout(const Shape& logical,
     slices_[static_cast<std::size_t>(dim)] = {{0, 0, logical[dim]}};
   }
   for (const Split& at : split) {
+    require(
+        at.dim >= 0 && at.dim < logical.rank(), "a split of dimension {} of {}", at.dim, logical);
+    require(!cut(at.axis), "{} is split along {} twice", logical, axis_name(at.axis));
+    require(std::ranges::count(split, at.dim, &Split::dim) == 1,
+            "dimension {} of {} is split along two axes",
+            at.dim,
+            logical);
     const i64 size = mesh.size(at.axis);
     cut_[static_cast<std::size_t>(at.axis)] = true;
     if (column_dim_ == 0) column_dim_ = at.dim;

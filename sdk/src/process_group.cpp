@@ -58,11 +58,8 @@ void copy_within(Stream& after, const Tensor& from, const Tensor& to) {
 }
 
 i64 sent_bytes(const Collective& c) {
-  const auto bytes = [](const TensorArg& t) {
-    return t ? t.elements() * dtype_size(t.dtype) : i64{0};
-  };
-  i64 sum = bytes(c.input);
-  for (const Transfer& send : c.sends) sum += bytes(send.tensor);
+  i64 sum = c.input.bytes();
+  for (const Transfer& send : c.sends) sum += send.tensor.bytes();
   return sum;
 }
 

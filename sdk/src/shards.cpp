@@ -28,10 +28,6 @@ Tensor Shards::grad_of(std::size_t index) const {
   return grad.slice(0, list.at(index).grad, list[index].range.length);
 }
 
-Tensor Shards::compute_of(std::size_t index) const {
-  return compute.slice(0, list.at(index).grad, list[index].range.length);
-}
-
 Tensor Shards::main_of(std::size_t index) const {
   return main.slice(0, list.at(index).main, list[index].range.length);
 }

@@ -16,6 +16,19 @@ using Values = std::vector<double>;
 /// What gradients of parameters start from, so that one that overwrites is found out.
 constexpr double kStart = 0.5;
 
+/// Whatever is thrown meanwhile, the caller's tape comes back.
+class OtherTape {
+ public:
+  OtherTape(Context& cx, Tape* tape) : cx_(cx), before_(std::exchange(cx.tape, tape)) {}
+  ~OtherTape() { cx_.tape = before_; }
+  OtherTape(const OtherTape&) = delete;
+  OtherTape& operator=(const OtherTape&) = delete;
+
+ private:
+  Context& cx_;
+  Tape* before_;
+};
+
 class GradientCheck {
  public:
   GradientCheck(Context& cx,
@@ -64,10 +77,9 @@ class GradientCheck {
   }
 
   std::vector<Values> results() {
-    Tape* const tape = std::exchange(cx_.tape, nullptr);
+    const OtherTape none(cx_, nullptr);
     std::vector<Values> values;
     for (const Tensor& result : function_(cx_, inputs_)) values.push_back(read(result));
-    cx_.tape = tape;
     return values;
   }
 
@@ -84,7 +96,7 @@ class GradientCheck {
       write(parameter->grad, Values(static_cast<std::size_t>(parameter->grad.elements()), kStart));
     }
     Tape tape;
-    Tape* const before = std::exchange(cx_.tape, &tape);
+    const OtherTape recording(cx_, &tape);
     std::vector<Tensor> leaves;
     for (const Tensor& input : inputs_) leaves.push_back(input.with_var(kNeedsGradient));
     const Tape::FrameId frame = tape.begin(leaves);
@@ -99,7 +111,6 @@ class GradientCheck {
     leaves.clear();
     tape.backward(cx_, frame, apart ? Half::input : Half::both, found);
     if (apart) tape.backward(cx_, frame, Half::weight, found);
-    cx_.tape = before;
 
     std::vector<Values> all;
     for (std::size_t i = 0; i < found.size(); ++i) {

@@ -181,9 +181,12 @@ std::string difference(const Values& got,
   for (const double value : whole) largest = std::max(largest, std::abs(value));
   const double bound = tolerance * largest + 1e-12;
   for (const ElementRun& run : runs) {
+    if (run.logical + run.length > static_cast<i64>(whole.size())) {
+      return fmt::format("has {} values, on one rank {}", run.logical + run.length, whole.size());
+    }
     for (i64 i = 0; i < run.length; ++i) {
       const double have = got[static_cast<std::size_t>(run.local + i)];
-      const double want = whole.at(static_cast<std::size_t>(run.logical + i));
+      const double want = whole[static_cast<std::size_t>(run.logical + i)];
       if (std::abs(have - want) <= bound) continue;
       return fmt::format("element {} is {}, on one rank {}", run.logical + i, have, want);
     }
@@ -234,14 +237,17 @@ std::string layer_check(const LocalWorld& world, const LayerCase& layer) {
                      const std::vector<ElementRun>& runs) {
               missing.erase(name);
               const auto found = whole.find(name);
-              const std::string text =
-                  found == whole.end() ? "is not there on one rank"
-                                       : difference(values, found->second, runs, layer.tolerance);
+              std::string text = found == whole.end()
+                                     ? "is not there on one rank"
+                                     : difference(values, found->second, runs, layer.tolerance);
+              if (text.empty() && name.starts_with("loss") && values.size() < found->second.size())
+                text = fmt::format(
+                    "has {} values, on one rank {}", values.size(), found->second.size());
               if (!text.empty()) add(rank.index(), name, text);
             });
         for (const std::string& name : missing) add(rank.index(), name, "is missing");
       });
-    } catch (const Error& error) {
+    } catch (const std::exception& error) {
       add(0, "an error", error.what());
     }
   }

@@ -27,7 +27,8 @@ struct LayerCase {
 /// "hidden", and the gradients of the parameters after the sums that their placements ask for.
 /// Finds a partial gradient that is not summed, a row bias that every rank adds, an input that
 /// enters a region without its gradient being summed, random numbers of other rows. Empty when all
-/// agree, else one line per problem, errors that the layer throws included.
+/// agree, else one line per problem, errors on several ranks included. Throws what the layer throws
+/// on one rank.
 TESSERA_API std::string layer_check(const LocalWorld& world, const LayerCase& layer);
 
 }  // namespace tessera::testing

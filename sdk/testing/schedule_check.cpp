@@ -1,7 +1,7 @@
 #include "schedule_check.hpp"
 
+#include "kernel/schedule/orders.hpp"
 #include "kernel/schedule/verify.hpp"
-#include "tessera/error.hpp"
 
 namespace tessera::testing {
 
@@ -10,11 +10,9 @@ std::string schedule_check(const PipelineSchedule& schedule,
                            const std::vector<int>& microbatches) {
   for (const int count : microbatches) {
     for (const bool training : {true, false}) {
-      const PipelineShape shape{
-          .ranks = ranks, .chunks = schedule.chunks(), .microbatches = count, .training = training};
       try {
-        verify(schedule, shape);
-      } catch (const Error& error) {
+        verify(schedule, shape_of(schedule, ranks, count, training));
+      } catch (const std::exception& error) {
         return fmt::format(
             "{} microbatches{}: {}", count, training ? "" : ", forward only", error.what());
       }

@@ -11,6 +11,7 @@ while nothing is written. Sides take turns, a process each; its first save is le
 
 import argparse
 import json
+import os
 import statistics
 import subprocess
 import tempfile
@@ -64,7 +65,10 @@ def torch(options, folder):
     command += ["--threads", options.threads, "--steps", options.saves * options.every]
     command += ["--every", options.every, "--shape", json.dumps(SHAPE)]
     output = subprocess.run(
-        [str(word) for word in command], check=True, stdout=subprocess.PIPE, env=environment
+        [str(word) for word in command],
+        check=True,
+        stdout=subprocess.PIPE,
+        env={**os.environ, **environment},
     ).stdout
     told = json.loads(output)
     return told["stalls"], told["ends"]

@@ -25,5 +25,15 @@ TEST(Examples, PluginsBuildAndTrainOutsideTheTree) {
   EXPECT_THAT(result.out, ::testing::HasSubstr("all plugins work"));
 }
 
+TEST(Examples, TheTextGoesIntoNoFolderThatHasOtherFiles) {
+  const testing::TestFolder folder;
+  folder.write("notes.md", "mine");
+  const ProcessResult result = run_process(
+      {TESSERA_SOURCE_DIR "/examples/fetch_shakespeare.sh", folder.path().string() + "/"});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.err, ::testing::HasSubstr("has other files; give an empty folder"));
+  EXPECT_EQ(folder.read("notes.md"), "mine");
+}
+
 }  // namespace examples_test
 }  // namespace tessera

@@ -247,8 +247,10 @@ TEST_F(Failures, LimitsAreNamedWithTheirValues) {
       limited("-n 16", {"parallel.data=4"}),
       HasSubstr("4 ranks, may need 64 open files, but the limit of open files (ulimit -n) is 16"));
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // theirs take more of it
-  EXPECT_EQ(limited("-s 64", {}),
-            "the limit of the stack (ulimit -s) is 64 KiB, and this program needs 512 KiB");
+  EXPECT_EQ(
+      limited("-s 64", {}),
+      "the limit of the stack (ulimit -s) is 64 KiB, and this program needs 512 KiB: raise it "
+      "(ulimit -s 8192)");
 #endif
 }
 

@@ -139,8 +139,19 @@ class TwoHosts:
     """Two network namespaces with a cable between them, as hosts_support.hpp has them."""
 
     def __init__(self):
-        self.hosts = [subprocess.Popen(["unshare", "--net", "sleep", "1000000"]) for _ in range(2)]
-        time.sleep(0.5)
+        command = ["unshare", "--net", "setpriv", "--pdeathsig", "KILL",
+                   "sh", "-c", "echo ready; exec sleep 86400"]
+        self.hosts = [subprocess.Popen(command, stdout=subprocess.PIPE) for _ in range(2)]
+        try:
+            self.connect()
+        except BaseException:
+            self.close()
+            raise
+
+    def connect(self):
+        # Before that a command "on" a host would change the network of this one.
+        if any(host.stdout.readline() != b"ready\n" for host in self.hosts):
+            raise OSError("unshare or setpriv has failed")
         second = str(self.hosts[1].pid)
         self.run(0, "ip", "link", "add", "cable0", "type", "veth",
                  "peer", "cable1", "netns", second)
@@ -162,6 +173,7 @@ class TwoHosts:
         for host in self.hosts:
             host.kill()
             host.wait()
+            host.stdout.close()
 
 
 class Round:
@@ -233,8 +245,10 @@ class Round:
             self.out = self.folder / "undisturbed"
             if self.layout == "two_hosts":
                 hosts = TwoHosts()
-                codes = [process.wait(LIMIT) for process in self.pair(hosts)]
-                hosts.close()
+                try:
+                    codes = [process.wait(LIMIT) for process in self.pair(hosts)]
+                finally:
+                    hosts.close()
             else:
                 codes = [self.start(self.command(0)).wait(LIMIT)]
             if any(codes):

@@ -264,7 +264,7 @@ TEST_F(NothingLost, AStartOfManyRanksStopsAtOnce) {
   const auto sets =
       TinyRun::steps(10, "run", {"parallel.data=40", "batch.global=80", "comm.oversubscribe=true"});
   Process run(run_.command(sets), run_.options());
-  while (rank_process(run_.mark(), 5) < 0) ASSERT_EQ(run.err(), "");
+  while (!find_rank_process(run_.mark(), 5)) ASSERT_EQ(run.err(), "");
   run.send(SIGTERM);
   const ProcessResult result = run.wait(std::chrono::seconds(5));
   EXPECT_FALSE(result.timed_out);

@@ -98,7 +98,9 @@ Process::Process(std::vector<std::string> command, const ProcessOptions& options
   posix_spawnattr_init(&attributes);
   posix_spawnattr_setsigdefault(&attributes, &usual);
   posix_spawnattr_setsigmask(&attributes, &none);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
+  posix_spawnattr_setpgroup(&attributes, 0);  // one of its own, which ends as a whole
+  posix_spawnattr_setflags(&attributes,
+                           POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
   const std::vector<char*> argument_list = pointers(command);
   const std::vector<char*> environment_list = pointers(environment);
   const int error = posix_spawnp(&pid_,
@@ -156,7 +158,7 @@ ProcessResult Process::wait(std::chrono::milliseconds limit) {
   while (waitpid(pid_, &status, WNOHANG) == 0) {
     if (!result.timed_out && Clock::now() >= deadline) {
       result.timed_out = true;
-      kill(pid_, SIGKILL);
+      kill(-pid_, SIGKILL);  // also what it has started, which would hold the pipes
     }
     std::this_thread::sleep_for(2ms);
   }

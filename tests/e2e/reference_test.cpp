@@ -1,6 +1,8 @@
 // configs/REFERENCE.md and the flags of configs/MEGATRON.md are what the program prints.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include <filesystem>
 #include <fstream>
 #include <regex>
 #include <sstream>
@@ -40,6 +42,25 @@ TEST(Reference, MegatronsFlagsAreWhatTheProgramPrints) {
       << "a flag has changed; write the page's end anew:\n"
          "  sed -i '/^## Flags/,$d' configs/MEGATRON.md\n"
          "  build/bin/tessera config keys --megatron >> configs/MEGATRON.md";
+}
+
+TEST(Reference, TheRunOfThePageForMegatronsUsersIsOne) {
+  const std::string page = committed("MEGATRON.md"), fence = "```toml\n";
+  const std::size_t begin = page.find(fence);
+  ASSERT_NE(begin, std::string::npos);
+  const std::size_t from = begin + fence.size();
+  const testing::TestFolder folder;
+  const std::string file =
+      folder.write("run.toml", page.substr(from, page.find("```", from) - from));
+  std::string words;
+  for (int i = 0; i < 10'000; ++i) words += fmt::format("word {} ", i);
+  std::filesystem::create_directory(folder.path() / "texts");
+  folder.write("texts/a.txt", words);
+  // Without the files of its tokenizer.
+  const ProcessResult checked =
+      run_tessera({"config", "check", file, "--set", "tokenizer.type=byte"});
+  EXPECT_EQ(checked.exit_code, 0) << checked.err;
+  EXPECT_THAT(checked.out, HasSubstr("no problem found"));
 }
 
 TEST(Reference, EveryIntegerThatAUserWritesHasBounds) {

@@ -108,8 +108,8 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"SecondMomentThatCannotFall",
                 {"optimizer.state_dtype=bf16"},
                 "optimizer.state_dtype = \"bf16\": a step keeps 0.999 of second_moment, and bf16 "
-                "rounds that up to what it was, so it could never fall. Give the rule a beta of at "
-                "most 0.996, or choose state_dtype = \"main\""},
+                "rounds such a small change away, so it would stop falling. Give the rule a beta "
+                "of at most 0.996, or choose state_dtype = \"main\""},
         Mistake{
             "RouterThatCannotLearn",
             {"model.block.mlp.type=moe", "model.block.mlp.experts=4", "model.block.mlp.top_k=1"},

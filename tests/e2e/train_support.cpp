@@ -1,8 +1,11 @@
 #include "train_support.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <fstream>
 #include <iterator>
+#include <stdexcept>
 
 #include "common/metrics_lines.hpp"
 
@@ -113,13 +116,18 @@ std::vector<std::string> TinyRun::checkpoints(const std::string& out) const {
 }
 
 pid_t rank_process(const std::string& mark, int rank) {
+  if (const auto pid = find_rank_process(mark, rank)) return *pid;
+  throw std::runtime_error(fmt::format("there is no process of rank {}", rank));
+}
+
+std::optional<pid_t> find_rank_process(const std::string& mark, int rank) {
   for (const pid_t pid : processes_with(mark)) {
     std::ifstream file("/proc/" + std::to_string(pid) + "/environ", std::ios::binary);
     const std::string environment = '\0' + std::string(std::istreambuf_iterator<char>(file), {});
     const std::string entry = '\0' + std::string("TESSERA_RANK=") + std::to_string(rank) + '\0';
     if (environment.find(entry) != std::string::npos) return pid;
   }
-  return -1;
+  return std::nullopt;
 }
 
 }  // namespace tessera::testing

@@ -1,4 +1,5 @@
 #pragma once
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -35,7 +36,9 @@ class TinyRun {
 /// The setting with which a training finds the plugin of fixtures/broken.cpp, too.
 std::string broken_plugins();
 
-/// The process among those of a mark that is this rank of our launcher.
+/// The process among those of a mark that is this rank of our launcher. Throws where there is none:
+/// a signal to the process -1 would go to all that there are.
 pid_t rank_process(const std::string& mark, int rank);
+std::optional<pid_t> find_rank_process(const std::string& mark, int rank);
 
 }  // namespace tessera::testing

@@ -251,8 +251,8 @@ TEST_F(Train, AFullDiskUnderSeveralRanks) {
     train += " '" + part + "'";
   }
   const std::string script = "mkdir disk && mount -t tmpfs -o size=1m none disk &&" + train +
-                             "; code=$?; " + tessera_program() +
-                             " checkpoint verify disk; ls disk; exit $code";
+                             "; code=$?; '" + tessera_program() +
+                             "' checkpoint verify disk; ls disk; exit $code";
   const ProcessResult full = run_process({"unshare", "-rm", "sh", "-c", script}, run_.options());
   EXPECT_EQ(full.exit_code, 1);
   EXPECT_THAT(full.err, HasSubstr("No space left on device"));

@@ -8,6 +8,7 @@ SDK and defined anywhere.
 import json
 import os
 import pathlib
+import re
 import shlex
 import subprocess
 import sys
@@ -56,6 +57,25 @@ def links(objects):
     return found
 
 
+def source_of(root, file):
+    """The source of an object. Of several that are compiled at a time, their folder and that file's
+    name: they are of one folder (tessera_unity)."""
+    path = pathlib.Path(file)
+    if path.parent.name != "Unity":
+        return os.path.relpath(file, root)
+    included = re.findall(r'#include "(.*)"', path.read_text())
+    sources = [os.path.relpath(source, root) for source in included]
+    if len({level(source) for source in sources}) != 1:
+        sys.exit(f"{file} has sources of several levels: {sources}")
+    return os.path.join(os.path.dirname(sources[0]), path.name)
+
+
+def missing(sources):
+    """The folders that have to be there and are not."""
+    folders = ["sdk/src", *(f"kernel/{name}" for name in includes.KERNEL)]
+    return [f for f in folders if not any(source.startswith(f + "/") for source in sources)]
+
+
 def objects_of(root, build):
     """Of what the build's compile_commands.json lists, the objects that are built."""
     commands = build / "compile_commands.json"
@@ -63,7 +83,7 @@ def objects_of(root, build):
         return {}
     outputs = {}
     for entry in json.loads(commands.read_text()):
-        source = os.path.relpath(entry["file"], root)
+        source = source_of(root, entry["file"])
         words = shlex.split(entry["command"])
         output = pathlib.Path(entry["directory"]) / words[words.index("-o") + 1]
         if level(source) is not None and output.is_file():
@@ -77,6 +97,8 @@ def main():
     if not any(level(source) == 0 for source in outputs):
         print("nothing is built")
         sys.exit(tree.SKIPPED)
+    if not_there := missing(outputs):
+        sys.exit(f"no object of {', '.join(not_there)} is built")
     listings = {}
     for source, output in outputs.items():
         listings[source] = subprocess.run(

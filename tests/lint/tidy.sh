@@ -17,19 +17,21 @@ if ! command -v clang-tidy-14 >/dev/null; then
   echo "clang-tidy-14 is not installed (tests/setup.sh installs it)"
   exit 77
 fi
-database=$build/compile_commands.json
-[[ -f $database ]] || { echo "no $database: configure first" >&2; exit 2; }
-# clang 14 cannot read the precompiled headers of g++ or clang 16; sources include what they need
-# themselves.
-mkdir -p "$build/tidy"
-sed -E 's/-Winvalid-pch -include [^ ]*cmake_pch.hxx//
-  s/-Xclang -include-pch -Xclang [^ ]* -Xclang -include -Xclang [^ ]*cmake_pch.hxx//' \
-  "$database" >"$build/tidy/compile_commands.json"
+[[ -f $build/build.ninja ]] || { echo "no $build/build.ninja: configure first" >&2; exit 2; }
+# A build compiles several sources at a time; here each has a command of its own. clang 14 cannot
+# read the precompiled headers of g++ or clang 16; sources include what they need themselves.
+cmake -S . -B "$build/tidy" -G Ninja -DCMAKE_BUILD_TYPE=Release -DTESSERA_UNITY=OFF \
+  -DCMAKE_EXPORT_COMPILE_COMMANDS=ON >/dev/null
+cmake --build "$build/tidy" --target tessera_abi_stamp >/dev/null
+database=$build/tidy/compile_commands.json
+sed -i -E 's/-Winvalid-pch -include [^ ]*cmake_pch.hxx//
+  s/-Xclang -include-pch -Xclang [^ ]* -Xclang -include -Xclang [^ ]*cmake_pch.hxx//' "$database"
 
 if $all; then
   changed=$(git ls-files)
 else
-  changed=$(git diff --name-only --diff-filter=d "$since"; git ls-files --others --exclude-standard)
+  changed=$(git diff --name-only --diff-filter=d "$since" &&
+    git ls-files --others --exclude-standard)
 fi
 # Only what the build compiles; headers are seen through the sources that include them. The kernels
 # of simd/ use vector extensions of GCC that clang 14 does not know.

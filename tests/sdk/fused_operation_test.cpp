@@ -57,6 +57,19 @@ TEST(FusedOperation, GradientAgreesWithDifferences) {
       "");
 }
 
+// A function that throws leaves the caller's tape as it was.
+TEST(FusedOperation, AGradientCheckThatThrowsRecordsNoMore) {
+  const auto device = device_with_swiglu();
+  testing::Workbench bench(*device);
+  const auto function = [](Context&, const std::vector<Tensor>&) -> std::vector<Tensor> {
+    fail("it broke");
+  };
+  Context& cx = bench.context();
+  Tape* const before = cx.tape;
+  EXPECT_THROW(testing::gradient_check(cx, function, {bench.random({2}, DType::fp64, 3)}), Error);
+  EXPECT_EQ(cx.tape, before);
+}
+
 TEST(FusedOperation, SaysWhichDeviceLacksIt) {
   const auto device = device_with_swiglu(false);
   testing::Workbench bench(*device);

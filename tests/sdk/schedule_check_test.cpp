@@ -35,6 +35,16 @@ TEST(ScheduleCheck, AcceptsWhatRuns) {
   EXPECT_EQ(testing::schedule_check(Late(true, 0), 4, {1, 3, 8}), "");
 }
 
+class WithoutChunks final : public PipelineSchedule {
+ public:
+  int chunks() const override { return 0; }
+  std::vector<Action> order(const PipelineShape&) const override { return {}; }
+};
+
+TEST(ScheduleCheck, AScheduleHasChunks) {
+  EXPECT_THAT(testing::schedule_check(WithoutChunks(), 2, {2}), HasSubstr("2 microbatches: "));
+}
+
 TEST(ScheduleCheck, NamesWhatIsWrong) {
   EXPECT_THAT(testing::schedule_check(Late(false, 0), 2, {1, 2}),
               HasSubstr("2 microbatches: the schedule deadlocks: pipeline rank 0 stops at action 1 "

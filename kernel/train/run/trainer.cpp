@@ -32,6 +32,7 @@
 #include "tessera/error.hpp"
 #include "tessera/log.hpp"
 #include "tessera/observer.hpp"
+#include "tessera/utf8.hpp"
 
 namespace tessera {
 
@@ -47,6 +48,11 @@ double seconds_since(Clock::time_point start) {
 
 // A rank that lives may take its time, as with a large checkpoint; one that does not, none.
 Patience patience_of(const RankSpec& spec) { return {spec.init_timeout, spec.timeout}; }
+
+bool is_utf8(std::string_view text) {
+  while (const std::size_t length = character_length(text)) text.remove_prefix(length);
+  return text.empty();
+}
 
 class Trainer {
  public:
@@ -234,6 +240,12 @@ class Trainer {
   void announce() {
     emit(run_start(arguments_, rank_, model_, start_, step_));
     if (!root() || has_this_configuration()) return;
+    if (config_.checkpoint.save && !is_utf8(arguments_.config_text)) {
+      log_warning(
+          "the configuration has bytes that are not UTF-8, in a path perhaps; a checkpoint's copy "
+          "of "
+          "it has \ufffd in their place");
+    }
     if (std::filesystem::is_regular_file(resolved_file())) set_aside(resolved_file().string());
     write_synced(resolved_file(), arguments_.config_text);
   }
@@ -255,8 +267,8 @@ class Trainer {
     put_off_ = save && !watch_.proven();
     if (put_off_ && final) tell_not_proven();
     if (put_off_ && !(final && watch_.skips())) save = false;
-    look_at_save();
-    // Of a step that saves losses have been judged.
+    // At a step that saves, whose losses are judged, all ranks learn how the last save ended.
+    look_at_save(save && watch_.rewinds() && config_.checkpoint.asynchronous);
     if (save && failed_later_ != nullptr) std::rethrow_exception(failed_later_);
     if (validate || save) step_.gather_parameters();
     if (validate) {
@@ -321,9 +333,9 @@ class Trainer {
 
   // A copy that is not finite fails to be saved, which ranks learn at different steps. With
   // "rewind" the failure waits until losses are judged, which all ranks do at one step.
-  void look_at_save() {
+  void look_at_save(bool wait) {
     try {
-      tell_saved(checkpoints_.saved_later(false));
+      tell_saved(checkpoints_.saved_later(wait));
     } catch (const TogetherError&) {
       if (!watch_.rewinds()) throw;
       failed_later_ = std::current_exception();

@@ -5,10 +5,6 @@
 
 namespace tessera::gloo_tcp {
 
-i64 bytes_of(const TensorArg& tensor) {
-  return tensor ? tensor.elements() * dtype_size(tensor.dtype) : 0;
-}
-
 namespace {
 
 template <std::size_t n>
@@ -21,7 +17,7 @@ u64 hash_of_numbers(const u64 (&numbers)[n]) {
 u64 call_hash(const Collective& collective) {
   return hash_of_numbers({static_cast<u64>(collective.kind),
                           collective.name.hash(),
-                          static_cast<u64>(bytes_of(collective.input)),
+                          static_cast<u64>(collective.input.bytes()),
                           static_cast<u64>(collective.input.dtype),
                           static_cast<u64>(collective.op),
                           static_cast<u64>(collective.root)});
@@ -29,7 +25,7 @@ u64 call_hash(const Collective& collective) {
 
 u64 message_hash(CollectiveKind kind, const TensorArg& tensor) {
   return hash_of_numbers(
-      {static_cast<u64>(kind), static_cast<u64>(bytes_of(tensor)), static_cast<u64>(tensor.dtype)});
+      {static_cast<u64>(kind), static_cast<u64>(tensor.bytes()), static_cast<u64>(tensor.dtype)});
 }
 
 std::string call_text(const Collective& collective, const std::string& group) {
@@ -37,7 +33,7 @@ std::string call_text(const Collective& collective, const std::string& group) {
   std::string text = fmt::format("{} \"{}\"", collective_name(kind), collective.name.view());
   if (kind != CollectiveKind::barrier) {
     const TensorArg& input = collective.input;
-    text += fmt::format(" of {} bytes {}", bytes_of(input), dtype_name(input.dtype));
+    text += fmt::format(" of {} bytes {}", input.bytes(), dtype_name(input.dtype));
   }
   if (kind == CollectiveKind::broadcast) text += fmt::format(" from member {}", collective.root);
   constexpr std::string_view kOps[] = {"sum", "max", "min"};
@@ -50,7 +46,7 @@ std::string call_text(const Collective& collective, const std::string& group) {
 std::string message_text(CollectiveKind kind, const TensorArg& tensor, const std::string& group) {
   return fmt::format("{} of {} bytes {}, in {}",
                      collective_name(kind),
-                     bytes_of(tensor),
+                     tensor.bytes(),
                      dtype_name(tensor.dtype),
                      group);
 }

@@ -6,8 +6,6 @@
 
 namespace tessera::gloo_tcp {
 
-i64 bytes_of(const TensorArg& tensor);
-
 /// What all members must agree on, and what both ends of one message of an exchange must; as texts
 /// only for errors.
 u64 call_hash(const Collective& collective);

@@ -89,7 +89,7 @@ CollectiveTask::CollectiveTask(std::shared_ptr<const Members> members,
     : members_(std::move(members)),
       collective_(collective),
       number_(number),
-      bytes_(bytes_of(collective.input)),
+      bytes_(collective.input.bytes()),
       call_(call_hash(collective)) {
   switch (collective_.kind) {
     case CollectiveKind::all_reduce:
@@ -280,7 +280,7 @@ void CollectiveTask::reduce() {
 }  // namespace
 
 i64 scratch_bytes(const Collective& collective, int members) {
-  const i64 bytes = bytes_of(collective.input);
+  const i64 bytes = collective.input.bytes();
   switch (collective.kind) {
     case CollectiveKind::all_reduce:
       return (members - 1) * (in_one_step(bytes, members) ? bytes : slice_of(bytes, members));

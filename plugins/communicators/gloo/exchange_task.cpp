@@ -21,7 +21,7 @@ ExchangeTask::ExchangeTask(std::shared_ptr<const Members> members,
 
 void ExchangeTask::start(const TensorArg& tensor, u64 number, bool sends) {
   Transport& transport = *members_->transport;
-  const i64 rank = members_->rank_of(peer_), bytes = bytes_of(tensor);
+  const i64 rank = members_->rank_of(peer_), bytes = tensor.bytes();
   const u64 slot =
       members_->slot(Members::Use::exchange, number, 0, bytes, message_hash(kind_, tensor));
   parts_.push_back({sends ? transport.send(rank, slot, tensor.address, bytes)

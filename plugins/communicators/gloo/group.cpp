@@ -23,14 +23,14 @@ void copy_to_itself(const PeerExchange& part) {
           part.receives.size());
   for (std::size_t i = 0; i < part.sends.size(); ++i) {
     const TensorArg &from = part.sends[i], &to = part.receives[i];
-    require(bytes_of(from) == bytes_of(to) && from.dtype == to.dtype,
+    require(from.bytes() == to.bytes() && from.dtype == to.dtype,
             "{} bytes {} sent to itself, {} bytes {} expected",
-            bytes_of(from),
+            from.bytes(),
             dtype_name(from.dtype),
-            bytes_of(to),
+            to.bytes(),
             dtype_name(to.dtype));
-    if (bytes_of(from) == 0) continue;
-    std::memmove(to.address, from.address, static_cast<std::size_t>(bytes_of(from)));
+    if (from.bytes() == 0) continue;
+    std::memmove(to.address, from.address, static_cast<std::size_t>(from.bytes()));
   }
 }
 

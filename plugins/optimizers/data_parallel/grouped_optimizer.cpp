@@ -19,7 +19,7 @@ void OptimizerConfig::describe(Schema<OptimizerConfig>& s) {
   s.field("state_dtype",
           &OptimizerConfig::state_dtype,
           "dtype of the rule's state (moments); main: that of the main values. What is narrower is "
-          "rounded when it is stored")
+          "rounded when it is stored; bf16 needs betas of at most 0.996")
       .one_of({"main", "fp32", "bf16"})
       .megatron("--exp-avg-dtype");
   s.tables(
@@ -56,10 +56,10 @@ void GroupedOptimizer::require_states_move() const {
   for (const StateSpec& state : specs_) {
     if (1 - state.keeps >= kHalfStep) continue;
     fail_config(
-        "optimizer.state_dtype = \"bf16\": a step keeps {} of {}, and bf16 rounds that up to what "
-        "it "
-        "was, so it could never fall. Give the rule a beta of at most 0.996, or choose state_dtype "
-        "= \"main\"",
+        "optimizer.state_dtype = \"bf16\": a step keeps {} of {}, and bf16 rounds such a small "
+        "change "
+        "away, so it would stop falling. Give the rule a beta of at most 0.996, or choose "
+        "state_dtype = \"main\"",
         state.keeps,
         state.name);
   }

@@ -134,10 +134,11 @@ class TopKRouter final : public Router {
                                k));
     }
     if (k == 1 && config.score == "softmax") {
-      build.reject("score",
-                   "of one chosen expert the softmax is 1 whatever the router says, so it would "
-                   "learn nothing: with top_k = 1 choose \"softmax_before\", \"sigmoid\" or "
-                   "\"sqrt_softplus\"");
+      build.reject(
+          "score",
+          "of one chosen expert the softmax is 1 whatever the router says, so the model's "
+          "loss would teach it nothing: with top_k = 1 choose \"softmax_before\", \"sigmoid\" or "
+          "\"sqrt_softplus\"");
     }
     if (config.bias_rate > 0 && config.score != "sigmoid" && config.score != "sqrt_softplus") {
       build.reject("bias_rate", "needs score = \"sigmoid\" or \"sqrt_softplus\"");

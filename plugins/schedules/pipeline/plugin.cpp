@@ -15,7 +15,7 @@ TESSERA_PLUGIN(pipeline, "0.1.0", "Pipeline schedules") {
   registrar.add<PipelineSchedule, OneForwardOneBackward>(
       "1f1b",
       "One forward, one backward (Narayanan et al. 2019): rank r of p keeps the "
-      "activations of p - r microbatches.");
+      "activations of p - r microbatches, with overlap of more.");
   registrar.add<PipelineSchedule, OneForwardOneBackward>(
       "auto", "1f1b on several pipeline ranks, sequential on one: what needs the least memory.");
   registrar.add<PipelineSchedule, Interleaved>(

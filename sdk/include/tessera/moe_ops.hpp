@@ -53,7 +53,8 @@ TESSERA_API Tensor balance_loss(Context& cx,
                                 const Tensor& inverse_weight,
                                 ProcessGroup& group,
                                 std::string_view name);
-/// coefficient · inverse_weight · sum over this rank's rows of logsumexp(logits)², fp64 [1].
+/// coefficient · inverse_weight · sum over this rank's rows of logsumexp(logits)², fp64 [1]. Rows
+/// of at most RouterSpec::kMaxExperts logits, as of all operations of routers.
 TESSERA_API Tensor z_loss(Context& cx,
                           const Tensor& logits,
                           double coefficient,

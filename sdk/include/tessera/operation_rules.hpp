@@ -63,10 +63,7 @@ struct Effort {
 
   /// Counts a tensor that is read or written once; an absent one moves nothing.
   Effort& moves(const TensorArg& tensor) {
-    if (tensor) {
-      bytes[static_cast<std::size_t>(tensor.dtype)] +=
-          static_cast<double>(tensor.elements() * dtype_size(tensor.dtype));
-    }
+    bytes[static_cast<std::size_t>(tensor.dtype)] += static_cast<double>(tensor.bytes());
     return *this;
   }
   double total_bytes() const {

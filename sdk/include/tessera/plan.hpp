@@ -11,7 +11,7 @@ namespace tessera {
 struct PhaseInfo {
   int chunk = 0;
   int layer = 0;  ///< within the model; -1: of no layer, passes on
-  int phase = 0;  ///< within the chunk: what actions refer to
+  int phase = 0;  ///< within the chunk
   std::string scope;
   Shapes shapes = Shapes::fixed;
   /// Its activations are dropped after F and computed again before its backward. Neighbours of one
@@ -29,7 +29,7 @@ struct PlanAction {
   enum Kind : u8 { F, B, Bi, Bw, Recompute, Exchange, Gather, Prepare, Reduce, Step } kind = F;
   int microbatch = -1;  ///< of F … Recompute
   int chunk = -1;
-  int phase = -1;
+  int phase = -1;   ///< its index in Plan::phases, which has those of all chunks; -1: of none
   int bucket = -1;  ///< of Gather, Prepare, Reduce
   /// What crosses one stage boundary for one microbatch.
   struct Message {

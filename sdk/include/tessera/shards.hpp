@@ -39,7 +39,6 @@ struct TESSERA_API Shards {
   /// The elements of shard `index`, [its length]: for rules that work on one parameter after the
   /// other.
   Tensor grad_of(std::size_t index) const;
-  Tensor compute_of(std::size_t index) const;
   Tensor main_of(std::size_t index) const;
   Tensor state_of(std::size_t state, std::size_t index) const;
 

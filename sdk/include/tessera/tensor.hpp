@@ -27,6 +27,7 @@ struct TensorArg {
     for (int i = 0; i < rank; ++i) n *= shape[i];
     return n;
   }
+  i64 bytes() const { return *this ? elements() * dtype_size(dtype) : 0; }
   /// Whether its elements lie one after the other in the order of its dimensions.
   bool is_dense() const {
     i64 stride = 1;
@@ -87,8 +88,6 @@ class TESSERA_API Tensor {
   TensorArg arg() const;
   /// True when no other handle shares the storage: its memory may be written in place.
   bool sole_owner() const;
-  /// Position of this tensor's first element in its pool's block, in bytes.
-  i64 offset_bytes() const { return offset_; }
 
   /// Tape bookkeeping; a layer never needs it.
   Var var() const { return var_; }

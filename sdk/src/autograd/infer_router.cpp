@@ -3,15 +3,21 @@
 namespace tessera {
 namespace {
 
+/// Kernels hold a row of this many.
+void check_width(const Infer& check, i64 count, std::string_view what) {
+  check.require(count >= 1 && count <= RouterSpec::kMaxExperts,
+                "{} {}; between 1 and {} are possible",
+                count,
+                what,
+                RouterSpec::kMaxExperts);
+}
+
 /// logits [n, E] that `spec` fits; `k` choices.
 void check_router(const Infer& check, const TensorArg& logits, const RouterSpec& spec, i64 k) {
   check.rank(logits, 2);
   check.dense(logits);
   const i64 all = logits.shape[1];
-  check.require(all >= 1 && all <= RouterSpec::kMaxExperts,
-                "{} experts; between 1 and {} are possible",
-                all,
-                RouterSpec::kMaxExperts);
+  check_width(check, all, "experts");
   check.require(k >= 1 && k <= all, "top_k: {} of {} experts", k, all);
   check.require(spec.groups >= 1 && all % spec.groups == 0,
                 "{} experts do not form {} equal groups",
@@ -37,7 +43,9 @@ void check_router(const Infer& check, const TensorArg& logits, const RouterSpec&
 Shape check_choices(const Infer& check, const TensorArg& logits, const TensorArg& experts) {
   check.rank(logits, 2);
   check.dense(logits);
+  check_width(check, logits.shape[1], "experts");
   check.rank(experts, 2);
+  check_width(check, experts.shape[1], "choices of a row");
   const Shape choices{logits.shape[0], experts.shape[1]};
   check.input(experts, choices);
   return choices;
@@ -50,6 +58,7 @@ void check_balance(const Infer& check,
                    const SequenceRows& rows) {
   check.rank(logits, 2);
   check.dense(logits);
+  check_width(check, logits.shape[1], "experts");
   check_sequences(check, rows, logits.shape[0]);
   check.input(counts, {rows.sequences, logits.shape[1]});
 }
@@ -147,6 +156,7 @@ void ZLossArgs::infer(ZLossArgs& args) {
   const Infer check(args);
   check.rank(args.logits, 2);
   check.dense(args.logits);
+  check_width(check, args.logits.shape[1], "experts");
   check.input(args.inverse_weight, {1});
   check.output(args.out, {1});
 }
@@ -155,6 +165,7 @@ void ZLossGradArgs::infer(ZLossGradArgs& args) {
   const Infer check(args);
   check.rank(args.logits, 2);
   check.dense(args.logits);
+  check_width(check, args.logits.shape[1], "experts");
   check.input(args.inverse_weight, {1});
   check.input(args.grad, {1});
   check.output(args.out, shape_of(args.logits));

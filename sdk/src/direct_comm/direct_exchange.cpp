@@ -123,7 +123,7 @@ void ExchangeTask::advance(Receive& receive) {
     return;
   }
   const Announcement& sent = channel.ring[receive.number % kChannelRing];
-  const i64 rank = members_->rank_of(receive.peer), bytes = bytes_of(receive.tensor);
+  const i64 rank = members_->rank_of(receive.peer), bytes = receive.tensor.bytes();
   require(sent.bytes == bytes && sent.dtype == receive.tensor.dtype && sent.kind == kind_,
           "rank {} sends {}, but rank {} expects {} bytes {} by {}",
           members_->number_of(receive.peer),

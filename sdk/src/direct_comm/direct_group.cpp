@@ -14,15 +14,11 @@ i64 whole_pages(i64 bytes) { return (bytes + 4095) / 4096 * 4096; }
 
 }  // namespace
 
-i64 bytes_of(const TensorArg& tensor) {
-  return tensor ? tensor.elements() * dtype_size(tensor.dtype) : 0;
-}
-
 Announcement announcement_of(const Collective& collective, const TensorArg& tensor) {
   Announcement made{};
   made.kind = collective.kind;
   made.name_hash = collective.name.hash();
-  made.bytes = bytes_of(tensor);
+  made.bytes = tensor.bytes();
   made.dtype = tensor.dtype;
   made.op = collective.op;
   made.root = collective.root;
@@ -73,7 +69,7 @@ DirectMembers::DirectMembers(DirectState& state_, const GroupSpec& spec_)
 }
 
 u64 SharedInput::share(DirectState& state, const TensorArg& tensor) {
-  const i64 bytes = bytes_of(tensor);
+  const i64 bytes = tensor.bytes();
   if (bytes == 0) return 0;
   const u64 token = state.memory->token(tensor.address, bytes);
   if (token != DirectMemory::kPrivate) {
@@ -91,7 +87,7 @@ u64 SharedInput::share(DirectState& state, const TensorArg& tensor) {
 
 void SharedInput::finish(DirectState& state, const TensorArg& tensor, bool written) {
   if (copy_ == nullptr) return;
-  if (written) copy_bytes(tensor.address, copy_, bytes_of(tensor));
+  if (written) copy_bytes(tensor.address, copy_, tensor.bytes());
   state.unstage(copy_, reserved_);
   copy_ = nullptr;
 }

@@ -72,7 +72,6 @@ std::unique_ptr<DirectTask> make_collective_task(std::shared_ptr<DirectMembers> 
 std::unique_ptr<DirectTask> make_exchange_task(std::shared_ptr<DirectMembers> members,
                                                const Collective& collective);
 
-i64 bytes_of(const TensorArg& tensor);
 /// Kind, name and sizes; the token is set when it is posted.
 Announcement announcement_of(const Collective& collective, const TensorArg& tensor);
 /// "all_reduce "x" fp32, 400 bytes, sum".

@@ -1,6 +1,6 @@
 #include <algorithm>
 #include <cmath>
-#include <cstddef>
+#include <numeric>
 #include <vector>
 
 #include "sdk/src/host_device/host_kernels.hpp"
@@ -14,13 +14,12 @@ namespace {
 
 /// Shares [n, E] of rows of logits: their softmax, in double.
 template <class T>
-std::vector<double> softmax_rows(const TensorArg& logits) {
+void softmax_rows(const TensorArg& logits, double* shares) {
   const i64 rows = logits.shape[0], all = logits.shape[1];
   const T* from = logits.as<const T>();
-  std::vector<double> shares(static_cast<std::size_t>(rows * all));
   parallel_for(rows, 8, [&](i64 begin, i64 end) {
     for (i64 row = begin; row < end; ++row) {
-      double* of_row = shares.data() + row * all;
+      double* of_row = shares + row * all;
       double largest = -HUGE_VAL, sum = 0;
       for (i64 e = 0; e < all; ++e) {
         of_row[e] = static_cast<double>(from[row * all + e]);
@@ -30,44 +29,50 @@ std::vector<double> softmax_rows(const TensorArg& logits) {
       for (i64 e = 0; e < all; ++e) of_row[e] /= sum;
     }
   });
-  return shares;
 }
 
 /// The rows of one sequence, from its first position on.
-std::vector<i64> rows_of_sequence(const ExpertChoiceArgs& args, i64 sequence) {
+void rows_of_sequence(const ExpertChoiceArgs& args, i64 sequence, i64* rows) {
   const i64 length = args.length / args.parts, part = args.logits.shape[0] / args.parts;
   const i64* positions = args.positions.as<const i64>();
-  std::vector<i64> rows;
   for (i64 p = 0; p < args.parts; ++p) {
-    for (i64 i = 0; i < length; ++i) rows.push_back(p * part + sequence * length + i);
+    for (i64 i = 0; i < length; ++i) rows[p * length + i] = p * part + sequence * length + i;
   }
-  std::ranges::sort(rows, {}, [&](i64 row) { return positions[row]; });
-  return rows;
+  std::sort(rows, rows + args.length, [&](i64 a, i64 b) { return positions[a] < positions[b]; });
 }
 
-void choose(const ExpertChoiceArgs& args) {
-  const i64 all = args.logits.shape[1];
+/// Shares; the rows of a sequence; and, for each expert, the order in which it would take them.
+LaunchRequirements prepare_choice(const ExpertChoiceArgs& args) {
+  const i64 numbers = args.logits.elements() + args.length * (1 + args.logits.shape[1]);
+  return {.workspace_bytes = numbers * static_cast<i64>(sizeof(double))};
+}
+
+void choose(const ExpertChoiceArgs& args, void* workspace, Stream&) {
+  const i64 all = args.logits.shape[1], length = args.length;
+  auto* shares = static_cast<double*>(workspace);
+  auto* rows = reinterpret_cast<i64*>(shares + args.logits.elements());
+  i64* orders = rows + length;
   i32* experts = args.experts.as<i32>();
   std::fill_n(experts, args.n * all, -1);
-  with_floating(args.kName, args.logits.dtype, [&]<class T>(T) {
-    const std::vector<double> shares = softmax_rows<T>(args.logits);
-    for (i64 s = 0; s < args.logits.shape[0] / args.length; ++s) {
-      const std::vector<i64> rows = rows_of_sequence(args, s);
-      parallel_for(all, 1, [&](i64 begin, i64 end) {
-        for (i64 e = begin; e < end; ++e) {
-          std::vector<i64> best = rows;
-          std::ranges::stable_sort(best, [&](i64 a, i64 b) {
-            return shares[static_cast<std::size_t>(a * all + e)] >
-                   shares[static_cast<std::size_t>(b * all + e)];
-          });
-          for (i64 i = 0; i < args.rows; ++i) {
-            const i64 own = best[static_cast<std::size_t>(i)] - args.first;
-            if (own >= 0 && own < args.n) experts[own * all + e] = static_cast<i32>(e);
-          }
+  with_floating(
+      args.kName, args.logits.dtype, [&]<class T>(T) { softmax_rows<T>(args.logits, shares); });
+  for (i64 s = 0; s < args.logits.shape[0] / length; ++s) {
+    rows_of_sequence(args, s, rows);
+    parallel_for(all, 1, [&](i64 begin, i64 end) {
+      for (i64 e = begin; e < end; ++e) {
+        i64* order = orders + e * length;
+        std::iota(order, order + length, i64{0});
+        std::sort(order, order + length, [&](i64 a, i64 b) {
+          const double of_a = shares[rows[a] * all + e], of_b = shares[rows[b] * all + e];
+          return of_a != of_b ? of_a > of_b : a < b;
+        });
+        for (i64 i = 0; i < args.rows; ++i) {
+          const i64 own = rows[order[i]] - args.first;
+          if (own >= 0 && own < args.n) experts[own * all + e] = static_cast<i32>(e);
         }
-      });
-    }
-  });
+      }
+    });
+  }
 }
 
 void move_bias(const ExpertBiasArgs& args) {
@@ -111,7 +116,7 @@ void jitter(const JitterArgs& args) {
 }  // namespace
 
 std::vector<Kernel> host_kernels_router() {
-  return {make_kernel<ExpertChoiceArgs>(&choose),
+  return {make_kernel<ExpertChoiceArgs>(&prepare_choice, &choose),
           make_kernel<ExpertBiasArgs>(&move_bias),
           make_kernel<JitterArgs>(&jitter)};
 }

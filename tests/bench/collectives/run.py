@@ -23,7 +23,7 @@ from processes import BUILD, ROOT  # noqa: E402
 
 TESSERA = BUILD / "bin/bench_collectives"
 SIZES = {"64 KiB": 64 << 10, "1 MiB": 1 << 20, "16 MiB": 16 << 20}
-ITERATIONS = {"64 KiB": 200, "1 MiB": 100, "16 MiB": 20}
+ITERATIONS = {"64 KiB": 2000, "1 MiB": 1000, "16 MiB": 100}
 
 
 def compiled(compiler, name):
@@ -61,11 +61,10 @@ def programs():
 
 def measure(ranks, size):
     shared = processes.rendezvous(len(ranks)) if len(ranks) > 1 else {}  # else it starts its own
-    extra = ["--bytes", str(SIZES[size])]
+    extra = ["--bytes", str(SIZES[size]), "--iterations", str(ITERATIONS[size])]
     started = []
     for command, environment in ranks:
-        own = [] if command[0] == TESSERA else ["--iterations", str(ITERATIONS[size])]
-        started.append(([*command, *extra, *own], {**shared, **environment}))
+        started.append(([*command, *extra], {**shared, **environment}))
     output, _ = processes.run(started, len(started), timeout_s=120)
     return json.loads(output.splitlines()[-1])["median_us"]
 

@@ -123,7 +123,7 @@ TEST(SaveLater, AFailureIsTriedAgainWithTheSameValues) {
     ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &small), 0);
     checkpoints.save_later(info_at(5), rank.tensors);
     rank.fill(6);
-    std::this_thread::sleep_for(300ms);
+    std::this_thread::sleep_for(1s);  // the first attempt fails
     EXPECT_FALSE(checkpoints.saved_later(false));
     setrlimit(RLIMIT_FSIZE, &before);
     EXPECT_TRUE(checkpoints.saved_later(true));

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -236,6 +237,22 @@ INSTANTIATE_TEST_SUITE_P(Sockets,
                          SocketStores,
                          ::testing::Values("unix", "tcp"),
                          [](const auto& info) { return std::string(info.param); });
+
+TEST(SocketStore, OutOfDescriptorsIsToldAndNotWaitedFor) {
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  const int next = dup(STDERR_FILENO);
+  close(next);
+  const rlimit full{static_cast<rlim_t>(next), before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &full), 0);
+  const std::string connecting =
+      error_of([] { SocketStore("unix:@tessera-nobody", "secret", 1, 2, 60s); });
+  const std::string serving = error_of([] { StoreServer("unix:@tessera-nobody", "secret", 2); });
+  setrlimit(RLIMIT_NOFILE, &before);
+  for (const std::string& error : {connecting, serving}) {
+    EXPECT_EQ(error, "store: cannot open a socket: Too many open files");
+  }
+}
 
 TEST(SocketStore, WaitsForTheServerAndSaysWhenItIsNotThere) {
   const std::string address = unique_address();

@@ -21,7 +21,7 @@ class Pulses : public ::testing::Test {
     for (i64 rank = 0; rank < kRanks; ++rank) {
       pulses_.push_back(std::make_unique<Pulse>(store_, rank, kRanks, 1000ms));
     }
-    std::this_thread::sleep_for(300ms);  // all have a pulse
+    for (i64 rank = 0; rank < kRanks; ++rank) store_.get(beat_key(rank), 60s);
   }
   Pulse& rank(i64 number) { return *pulses_[static_cast<std::size_t>(number)]; }
   // It stops as a process does: without a word.

@@ -45,6 +45,24 @@ TEST(SplitStorage, DividesOrPads) {
   EXPECT_EQ(split_storage({0, Axis::tensor, {}, 1}, 257, 4), 65);
 }
 
+TEST(ParameterLayout, RefusesSplitsThatExcludeEachOther) {
+  const Mesh mesh = mesh_of(2, 1, 0);
+  const auto error = [&](const std::vector<Split>& split) -> std::string {
+    try {
+      parameter_of({4, 6}, split, mesh);
+    } catch (const Error& found) {
+      return found.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(error({{0, Axis::expert}, {1, Axis::tensor}}), "");
+  EXPECT_EQ(error({{0, Axis::tensor}, {1, Axis::tensor}}), "[4, 6] is split along tp twice");
+  EXPECT_EQ(error({{0, Axis::expert}, {0, Axis::expert_tensor}}),
+            "dimension 0 of [4, 6] is split along two axes");
+  EXPECT_EQ(error({{2, Axis::tensor}}), "a split of dimension 2 of [4, 6]");
+  EXPECT_EQ(error({{-1, Axis::tensor}}), "a split of dimension -1 of [4, 6]");
+}
+
 TEST(SplitStorage, SaysWhatDoesNotDivide) {
   EXPECT_THAT(
       [] {

@@ -148,6 +148,22 @@ TEST(Infer, WrongRoutersAreErrors) {
   EXPECT_THAT(router(8, {.top_k = 6, .groups = 4, .group_top_k = 2}),
               HasSubstr("top_k: 6 of 4 experts in 2 groups"));
   EXPECT_THAT(router(2000, {}), HasSubstr("2000 experts; between 1 and 1024 are possible"));
+  RouterWeightsArgs weights;
+  weights.logits = dense({2, 1025});
+  weights.experts = dense({2, 1}, DType::i32);
+  EXPECT_THAT(error(weights), HasSubstr("1025 experts; between 1 and 1024 are possible"));
+  weights.logits = dense({2, 1024});
+  weights.experts = dense({2, 1025}, DType::i32);
+  EXPECT_THAT(error(weights), HasSubstr("1025 choices of a row; between 1 and 1024 are possible"));
+  BalanceLossArgs balance;
+  balance.logits = dense({2, 1025});
+  balance.counts = dense({1, 1025}, DType::i64);
+  balance.inverse_weight = dense({1}, DType::fp64);
+  EXPECT_THAT(error(balance), HasSubstr("1025 experts; between 1 and 1024 are possible"));
+  ZLossArgs z;
+  z.logits = dense({2, 50304});
+  z.inverse_weight = dense({1}, DType::fp64);
+  EXPECT_THAT(error(z), HasSubstr("50304 experts; between 1 and 1024 are possible"));
   GroupedMatmulArgs product;
   product.a = dense({5, 3});
   product.b = dense({2, 4, 6});

@@ -232,7 +232,8 @@ TEST(LoadWatch, ALibraryThatDoesNotComeBackIsNamed) {
     const LoadWatch slow("/somewhere/libslow.so", std::chrono::milliseconds(1));
     std::this_thread::sleep_for(std::chrono::seconds(1));
   }
-  const LoadWatch fast("/somewhere/libfast.so");
+  { const LoadWatch fast("/somewhere/libfast.so", std::chrono::milliseconds(500)); }
+  std::this_thread::sleep_for(std::chrono::milliseconds(700));
   EXPECT_THAT(::testing::internal::GetCapturedStderr(),
               ::testing::AllOf(HasSubstr("/somewhere/libslow.so: its static constructors or its "
                                          "registration have been running for 0.001 s"),
