@@ -46,13 +46,15 @@ struct Rank {
     cut(parameter, {});
     return parameter;
   }
-  /// What was added is this rank's part of a parameter that these axes cut along dimension 0.
+  /// What was added is this rank's part of a parameter that these axes cut, the first of them along
+  /// dimension 0, the next along 1.
   void cut(Parameter& parameter, const std::vector<Axis>& axes) {
     std::vector<Split> split;
     Shape logical = parameter.local;
     for (const Axis axis : axes) {
-      split.push_back({.dim = 0, .axis = axis});
-      logical[0] *= mesh.size(axis);
+      const int dim = static_cast<int>(split.size());
+      split.push_back({.dim = dim, .axis = axis});
+      logical[dim] *= mesh.size(axis);
     }
     parameter.layout = ParameterLayout(logical, split, Placement::replicated(), mesh);
   }
@@ -285,7 +287,7 @@ TEST(Replicated, SumsSquaresOfExpertsApart) {
     Rank rank;
     rank.type = type;
     rank.add("dense", {2}, {0, 0}, {1, 2});
-    rank.cut(rank.add("experts", {2}, {0, 0}, {3, 4}), {Axis::expert, Axis::expert_tensor});
+    rank.cut(rank.add("experts", {1, 2}, {0, 0}, {3, 4}), {Axis::expert, Axis::expert_tensor});
     rank.add("more", {1}, {0}, {5});
     const Tensor out = rank.bench.tensor({2}, DType::fp64, {100, 1000});
     rank.optimizer("")->sum_squares(rank.bench.context(), out);
