@@ -23,8 +23,8 @@ auto near(const Values& values) { return Pointwise(DoubleNear(1e-12), values); }
 
 std::shared_ptr<UpdateRule> make_rule(const Component<UpdateRule>& component,
                                       const std::string& keys) {
-  static const std::shared_ptr<Device> device = test_device("reference");
-  RuleArguments arguments{device.get()};
+  static const std::shared_ptr<Device> kDevice = test_device("reference");
+  RuleArguments arguments{kDevice.get()};
   return make_plugin<UpdateRule>(component.type, keys, arguments);
 }
 
