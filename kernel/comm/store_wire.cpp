@@ -70,13 +70,19 @@ Addresses resolve_own(const StoreAddress& address) {
   return resolve({false, everywhere, address.port});
 }
 
-// Empty where this process may not have one of that family; another address may do.
+// Empty, with errno, where this process may not have one of that family: another address may do.
 Socket open_socket(int family, int flags = 0) {
   Socket socket(::socket(family, SOCK_STREAM | SOCK_CLOEXEC | flags, 0));
   const bool used_up = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
   require(static_cast<bool>(socket) || !used_up,
           "store: cannot open a socket: {}",
           std::strerror(errno));
+  return socket;
+}
+
+Socket open_local(int flags = 0) {
+  Socket socket = open_socket(AF_UNIX, flags);
+  require(static_cast<bool>(socket), "store: cannot open a socket: {}", std::strerror(errno));
   return socket;
 }
 
@@ -153,20 +159,22 @@ Socket listen_at(StoreAddress& address) {
   constexpr int kBacklog = 1024;
   int error = 0;
   const auto listens = [&](int fd, const sockaddr* name, socklen_t length) {
-    if (error == 0) error = EAFNOSUPPORT;
-    if (fd < 0) return false;
     if (bind(fd, name, length) == 0 && listen(fd, kBacklog) == 0) return true;
     error = errno;
     return false;
   };
   if (address.local) {
-    Socket socket = open_socket(AF_UNIX, SOCK_NONBLOCK);
+    Socket socket = open_local(SOCK_NONBLOCK);
     const LocalName name(address.host);
     if (listens(socket.fd(), name.get(), name.length)) return socket;
   } else {
     const Addresses addresses = resolve_own(address);
     for (const addrinfo* a = addresses.get(); a != nullptr; a = a->ai_next) {
       Socket socket = open_socket(a->ai_family, SOCK_NONBLOCK);
+      if (!socket) {
+        if (error == 0) error = errno;
+        continue;
+      }
       set_option(socket.fd(), SOL_SOCKET, SO_REUSEADDR, 1);
       if (!listens(socket.fd(), a->ai_addr, a->ai_addrlen)) continue;
       if (address.host.empty()) address.host = "127.0.0.1";
@@ -179,13 +187,14 @@ Socket listen_at(StoreAddress& address) {
 
 Socket try_connect(const StoreAddress& address) {
   if (address.local) {
-    Socket socket = open_socket(AF_UNIX);
+    Socket socket = open_local();
     const LocalName name(address.host);
     return connect(socket.fd(), name.get(), name.length) == 0 ? std::move(socket) : Socket();
   }
   const Addresses addresses = resolve(address);
   for (const addrinfo* a = addresses.get(); a != nullptr; a = a->ai_next) {
     Socket socket = open_socket(a->ai_family);
+    if (!socket) continue;
     watch_connection(socket.fd());
     set_option(socket.fd(), IPPROTO_TCP, TCP_SYNCNT, 2);  // some seconds in all
     if (connect(socket.fd(), a->ai_addr, a->ai_addrlen) == 0) return socket;

@@ -244,7 +244,8 @@ std::string advice_text(const Prediction& p, const Advice& advice) {
   text += overlap_text(p, advice);
   if (!advice.long_bubble) return text;
   text += fmt::format("warning: the bubble is long: ranks wait {:.1f} % of a step", p.bubble * 100);
-  if (!advice.less_bubble) return text + "; no larger number of microbatches was found to help\n";
+  if (!advice.less_bubble)
+    return text + "; no larger number of microbatches that fits was found to help\n";
   const Alternative& other = *advice.less_bubble;
   return text + fmt::format("; --set {} gives {} microbatches, bubble {:.1f} %, step {}\n",
                             other.change,

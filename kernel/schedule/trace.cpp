@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <set>
 #include <utility>
 
 #include "kernel/schedule/lower.hpp"
@@ -109,7 +108,6 @@ class Events {
     for (const PlanAction::Message& message : exchange.receives) {
       if (message.microbatch != action.microbatch) continue;
       if (message.forward != (action.kind == PlanAction::F)) continue;
-      if (!drawn_.insert(&message).second) continue;
       message_arrow(message, false, step_.times[reader].start, track_of(action.kind));
     }
   }
@@ -244,7 +242,6 @@ class Events {
   const TracedStep& step_;
   const TracedDetails& details_;
   std::array<bool, kTracks.size()> used_ = {};
-  std::set<const PlanAction::Message*> drawn_;  // up to their readers
   std::string text_;
 };
 

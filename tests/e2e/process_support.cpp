@@ -98,7 +98,7 @@ Process::Process(std::vector<std::string> command, const ProcessOptions& options
   posix_spawnattr_init(&attributes);
   posix_spawnattr_setsigdefault(&attributes, &usual);
   posix_spawnattr_setsigmask(&attributes, &none);
-  posix_spawnattr_setpgroup(&attributes, 0);  // one of its own, which ends as a whole
+  posix_spawnattr_setpgroup(&attributes, 0);  // of its own, so that wait() can end it
   posix_spawnattr_setflags(&attributes,
                            POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
   const std::vector<char*> argument_list = pointers(command);
@@ -158,7 +158,7 @@ ProcessResult Process::wait(std::chrono::milliseconds limit) {
   while (waitpid(pid_, &status, WNOHANG) == 0) {
     if (!result.timed_out && Clock::now() >= deadline) {
       result.timed_out = true;
-      kill(-pid_, SIGKILL);  // also what it has started, which would hold the pipes
+      kill(-pid_, SIGKILL);  // ranks have groups of their own, and end with their launcher
     }
     std::this_thread::sleep_for(2ms);
   }

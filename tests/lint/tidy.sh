@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # clang-tidy over the sources that differ from a commit (HEAD unless --since names another), or over
-# all of the tree with --all. Needs a configured build: build/, or --build DIR.
+# all of the tree with --all. Needs a configured build, build/ or --build DIR: benches are looked at
+# where it has them.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
@@ -17,10 +18,12 @@ if ! command -v clang-tidy-14 >/dev/null; then
   echo "clang-tidy-14 is not installed (tests/setup.sh installs it)"
   exit 77
 fi
-[[ -f $build/build.ninja ]] || { echo "no $build/build.ninja: configure first" >&2; exit 2; }
+cache=$build/CMakeCache.txt
+[[ -f $cache ]] || { echo "no $cache: configure first" >&2; exit 2; }
 # A build compiles several sources at a time; here each has a command of its own. clang 14 cannot
 # read the precompiled headers of g++ or clang 16; sources include what they need themselves.
 cmake -S . -B "$build/tidy" -G Ninja -DCMAKE_BUILD_TYPE=Release -DTESSERA_UNITY=OFF \
+  -DTESSERA_BENCH="$(sed -n 's/^TESSERA_BENCH:BOOL=//p' "$cache")" \
   -DCMAKE_EXPORT_COMPILE_COMMANDS=ON >/dev/null
 cmake --build "$build/tidy" --target tessera_abi_stamp >/dev/null
 database=$build/tidy/compile_commands.json

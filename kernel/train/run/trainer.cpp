@@ -242,9 +242,8 @@ class Trainer {
     if (!root() || has_this_configuration()) return;
     if (config_.checkpoint.save && !is_utf8(arguments_.config_text)) {
       log_warning(
-          "the configuration has bytes that are not UTF-8, in a path perhaps; a checkpoint's copy "
-          "of "
-          "it has \ufffd in their place");
+          "the configuration has bytes that are not UTF-8, in a path perhaps: in a checkpoint they "
+          "are \ufffd");
     }
     if (std::filesystem::is_regular_file(resolved_file())) set_aside(resolved_file().string());
     write_synced(resolved_file(), arguments_.config_text);
@@ -261,15 +260,13 @@ class Trainer {
     if (due(step, config_.check.replicas_every)) step_.check_replicas();
     if (step_.losses_full() || validate || save || final) {
       if (std::optional<BadStep> bad = report()) return bad;
-      if (failed_later_ != nullptr) std::rethrow_exception(failed_later_);
       if (final || step >= memory_told_at_) tell_memory();
     }
     put_off_ = save && !watch_.proven();
     if (put_off_ && final) tell_not_proven();
     if (put_off_ && !(final && watch_.skips())) save = false;
-    // At a step that saves, whose losses are judged, all ranks learn how the last save ended.
-    look_at_save(save && watch_.rewinds() && config_.checkpoint.asynchronous);
-    if (save && failed_later_ != nullptr) std::rethrow_exception(failed_later_);
+    look_at_save((save || final) && watch_.rewinds() && config_.checkpoint.asynchronous);
+    if ((save || final) && failed_later_ != nullptr) std::rethrow_exception(failed_later_);
     if (validate || save) step_.gather_parameters();
     if (validate) {
       const double loss = evaluation_.validate(setup_.validation_samples);
@@ -321,7 +318,7 @@ class Trainer {
     checkpoints_.save_later(
         info(), state_.tensors(), [this, step = step_.steps()] { emit(Saving{step}); });
     watch_.copied();
-    waited_ = seconds_since(begin);
+    waited_ = std::exchange(held_up_, 0) + seconds_since(begin);
   }
 
   void tell_saved(const std::optional<Checkpoints::Saved>& saved) {
@@ -332,10 +329,13 @@ class Trainer {
   }
 
   // A copy that is not finite fails to be saved, which ranks learn at different steps. With
-  // "rewind" the failure waits until losses are judged, which all ranks do at one step.
+  // "rewind" the failure waits for the next step that saves, or is the last: losses are judged
+  // there, and all ranks have waited until they know how the save has ended.
   void look_at_save(bool wait) {
+    const auto begin = Clock::now();
     try {
       tell_saved(checkpoints_.saved_later(wait));
+      if (wait) held_up_ = seconds_since(begin);
     } catch (const TogetherError&) {
       if (!watch_.rewinds()) throw;
       failed_later_ = std::current_exception();
@@ -543,7 +543,8 @@ class Trainer {
   std::exception_ptr failed_later_;  // of an asynchronous save, until losses are judged
   i64 memory_told_at_ = 0;           // the next step of which memory is told
   bool put_off_ = false;             // a save was due after a bad step and before a good one
-  double waited_ = 0;  // seconds of the last asynchronous save in which training stood still
+  double held_up_ = 0;  // seconds that the next asynchronous save has waited for the last, so far
+  double waited_ = 0;   // seconds of the last asynchronous save in which training stood still
 };
 
 }  // namespace

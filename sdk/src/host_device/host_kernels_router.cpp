@@ -26,7 +26,8 @@ void softmax_rows(const TensorArg& logits, double* shares) {
         largest = std::max(largest, of_row[e]);
       }
       for (i64 e = 0; e < all; ++e) sum += of_row[e] = std::exp(of_row[e] - largest);
-      for (i64 e = 0; e < all; ++e) of_row[e] /= sum;
+      // What is no number would have no place in an order.
+      for (i64 e = 0; e < all; ++e) of_row[e] = std::isnan(sum) ? -1 : of_row[e] / sum;
     }
   });
 }
