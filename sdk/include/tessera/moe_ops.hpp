@@ -54,7 +54,7 @@ TESSERA_API Tensor balance_loss(Context& cx,
                                 ProcessGroup& group,
                                 std::string_view name);
 /// coefficient · inverse_weight · sum over this rank's rows of logsumexp(logits)², fp64 [1]. Rows
-/// of at most RouterSpec::kMaxExperts logits, as of all operations of routers.
+/// of at most RouterSpec::kMaxExperts logits, as of router_weights and balance_loss.
 TESSERA_API Tensor z_loss(Context& cx,
                           const Tensor& logits,
                           double coefficient,
