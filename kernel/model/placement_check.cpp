@@ -28,7 +28,7 @@ namespace {
 bool in_place(const TensorArg& part, const TensorArg& whole) {
   const auto* begin = static_cast<const char*>(whole.address);
   const auto* at = static_cast<const char*>(part.address);
-  return at >= begin && at < begin + whole.elements() * dtype_size(whole.dtype);
+  return at >= begin && at < begin + whole.bytes();
 }
 
 }  // namespace
@@ -53,7 +53,7 @@ bool PlacementCheck::differs(const TensorArg& tensor) const {
 void PlacementCheck::set(const TensorArg& tensor, bool differs) {
   const Bytes bytes = bytes_of(tensor);
   // A view with gaps does not determine the bytes between its elements.
-  const bool all = bytes.end - bytes.begin == tensor.elements() * dtype_size(tensor.dtype);
+  const bool all = bytes.end - bytes.begin == tensor.bytes();
   if (all || differs) set(bytes, differs);
 }
 

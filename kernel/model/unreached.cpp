@@ -14,7 +14,7 @@ void Unreached::begin(const std::vector<Parameter*>& parameters) {
     if (!parameter->grad.defined() || parameter->grad.elements() == 0) continue;
     const TensorArg grad = parameter->grad.arg();
     const auto* begin = static_cast<const char*>(grad.address);
-    waiting_[begin] = {begin + grad.elements() * dtype_size(grad.dtype), parameter};
+    waiting_[begin] = {begin + grad.bytes(), parameter};
   }
   all_ = waiting_.size();
 }

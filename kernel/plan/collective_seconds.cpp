@@ -9,7 +9,7 @@ namespace {
 
 double bytes_of(const Hardware& hardware, const TensorArg& tensor) {
   if (!tensor) return 0;
-  return hardware.timed_bytes(tensor.dtype, tensor.elements() * dtype_size(tensor.dtype));
+  return hardware.timed_bytes(tensor.dtype, tensor.bytes());
 }
 
 // The slower of what goes to neighbours and what goes to other hosts, which all ranks of a host

@@ -57,8 +57,7 @@ void GroupedOptimizer::require_states_move() const {
     if (1 - state.keeps >= kHalfStep) continue;
     fail_config(
         "optimizer.state_dtype = \"bf16\": a step keeps {} of {}, and bf16 rounds such a small "
-        "change "
-        "away, so it would stop falling. Give the rule a beta of at most 0.996, or choose "
+        "change away, so it would stop falling. Give the rule a beta of at most 0.996, or choose "
         "state_dtype = \"main\"",
         state.keeps,
         state.name);
