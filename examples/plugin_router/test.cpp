@@ -2,6 +2,8 @@
 // ranks route different rows.
 #include <cstdio>
 #include <exception>
+#include <string_view>
+#include <tessera/error.hpp>
 #include <tessera/moe_ops.hpp>
 #include <tessera/router.hpp>
 #include <tessera/testing/layer_check.hpp>
@@ -35,6 +37,16 @@ std::string loads(LocalRank& rank, const std::string& name, const std::vector<do
   return counts == wanted ? "" : name + ": other loads than those that were asked for\n";
 }
 
+// "empty" sends all rows to the lower half, which must have an expert for each choice.
+std::string too_many(LocalRank& rank) try {
+  rank.build<Router>("crowded", "forced_loads", {{"hidden", 3}, {"experts", 4}, {"top_k", 3}});
+  return "three choices among two experts were accepted\n";
+} catch (const ConfigError& error) {
+  const bool named =
+      std::string_view(error.what()).find("fewer experts than top_k") != std::string_view::npos;
+  return named ? "" : std::string(error.what()) + "\n";
+}
+
 }  // namespace
 
 int main(int argc, char** argv) try {
@@ -53,11 +65,13 @@ int main(int argc, char** argv) try {
   LocalWorldOptions one_rank;
   one_rank.batch = {2, 4};
   for (const char* name : kLoads) one_rank.values.emplace_back(std::string(name) + ".loads", name);
+  one_rank.values.emplace_back("crowded.loads", "empty");
   world.run(one_rank, [&](LocalRank& rank) {
     wrong += loads(rank, "balanced", {4, 4, 4, 4});
     wrong += loads(rank, "hot", {8, 8, 0, 0});
     wrong += loads(rank, "empty", {8, 8, 0, 0});
     wrong += loads(rank, "rotating", {4, 8, 4, 0});
+    wrong += too_many(rank);
   });
   std::fputs(wrong.c_str(), stderr);
   return wrong.empty() ? 0 : 1;

@@ -63,7 +63,7 @@ bool is_folder(const fs::path& path) {
   if (fs::is_directory(path, error)) return true;
   const bool nothing = error == std::errc::no_such_file_or_directory ||
                        error == std::errc::too_many_symbolic_link_levels;
-  require(!error || nothing, "cannot read {}: {}", path.string(), error.message());
+  require(!error || nothing, "cannot read {}: {}", written_path(path), error.message());
   return false;
 }
 
@@ -72,7 +72,7 @@ std::vector<std::pair<StepName, fs::path>> entries(const fs::path& folder) {
   std::error_code error;
   fs::directory_iterator at(folder, error);
   if (error == std::errc::no_such_file_or_directory) return found;
-  require(!error, "cannot read {}: {}", folder.string(), error.message());
+  require(!error, "cannot read {}: {}", written_path(folder), error.message());
   for (const fs::directory_entry& entry : at) {
     if (auto name = parse_name(entry.path())) found.emplace_back(std::move(*name), entry.path());
   }

@@ -41,6 +41,9 @@ class Replicas {
     return least - bytes_.begin() == index_;
   }
 
+  // By how many bytes this one's share is smaller than the largest.
+  i64 behind() const { return std::ranges::max(bytes_) - bytes_[static_cast<std::size_t>(index_)]; }
+
  private:
   i64 index_;
   std::vector<i64> bytes_;  // by replica
@@ -162,6 +165,7 @@ RankPart::RankPart(const Mesh& mesh, std::vector<CheckpointTensor> tensors) : ra
     pieces_.push_back(std::move(slices));
     tensors_.push_back(std::move(tensor));
   }
+  behind_ = replicas.behind();
 }
 
 i64 RankPart::bytes() const {

@@ -32,6 +32,8 @@ class RankPart {
   const std::vector<CheckpointTensor>& tensors() const { return tensors_; }
   /// Their bytes.
   i64 bytes() const;
+  /// Bytes of the one of the equal replicas that writes most.
+  i64 most_bytes() const { return bytes() + behind_; }
   /// Copies these tensors into `block`, in the order of the compute stream, and waits for that.
   void copy(Device& device, const HostBlock& block) const;
   /// The values that copy() put there.
@@ -42,6 +44,7 @@ class RankPart {
   std::vector<File> files(int threads) const;
 
   i64 rank_;
+  i64 behind_ = 0;                               // bytes less than the fullest replica has
   std::vector<CheckpointTensor> tensors_;        // those with pieces
   std::vector<std::vector<LocalSlice>> pieces_;  // by tensor
 };

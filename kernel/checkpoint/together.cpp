@@ -48,7 +48,12 @@ std::vector<std::string> Together::all(std::string_view what,
   if (store_ != nullptr) texts = gather(fmt::format("checkpoint/{}", what), texts[0]);
   const bool failed = std::ranges::any_of(texts, [](const auto& t) { return t[0] == kFailed; });
   if (failed && store_ != nullptr) {
-    leave_together(*store_, rank_, world_, "checkpoint", patience_.timeout);
+    leave_together(*store_,
+                   rank_,
+                   world_,
+                   "checkpoint",
+                   patience_.timeout,
+                   background_.value_or(std::stop_token()));
   }
   throw_failures(texts);
   for (std::string& text : texts) text.erase(0, 1);

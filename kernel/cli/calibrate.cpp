@@ -12,6 +12,7 @@
 #include "kernel/launch/open_plugins.hpp"
 #include "tessera/error.hpp"
 #include "tessera/log.hpp"
+#include "tessera/written.hpp"
 
 namespace tessera {
 
@@ -38,7 +39,7 @@ int run_calibrate(const CalibrateOptions& options) {
                                      arguments.threads == 1 ? "" : "s");
   if (!options.out.empty()) {  // before the work
     const auto folder = std::filesystem::absolute(options.out).parent_path();
-    require(std::filesystem::is_directory(folder), "there is no folder {}", folder.string());
+    require(std::filesystem::is_directory(folder), "there is no folder {}", written_path(folder));
   }
   const Calibration measured = calibrate(arguments);
   constexpr double kBusy = 2;

@@ -11,6 +11,7 @@
 #include "kernel/checkpoint/stored_reader.hpp"
 #include "kernel/cli/commands.hpp"
 #include "tessera/error.hpp"
+#include "tessera/written.hpp"
 
 namespace tessera {
 
@@ -58,7 +59,7 @@ std::string state_of(const StepFolder& found) {
 
 // Folders of steps in what the user named, complete or not.
 std::vector<StepFolder> steps_in(const fs::path& named) {
-  if (!fs::is_directory(named)) fail_config("there is no folder {}", named.string());
+  if (!fs::is_directory(named)) fail_config("there is no folder {}", written_path(named));
   std::vector<StepFolder> found = step_folders(named);
   if (found.empty()) found = step_folders(named / "checkpoints");
   if (found.empty()) {  // a step itself

@@ -1,5 +1,7 @@
+#include <fcntl.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdlib>
 
 #include "kernel/cli/parse.hpp"
@@ -8,17 +10,27 @@ namespace {
 
 // OpenMP's threads spin for milliseconds before they sleep, which is worth little on an idle host
 // and starves the thread that they wait for on a busy one (tests/bench/busy_host.py). libgomp reads
-// its settings while it is loaded, before main: so the program starts itself once more. What the
-// user has set stays. Without /proc the program goes on as it is.
+// its settings while it is loaded, before main: so the program starts itself once more. It is the
+// only OpenMP here, so that blocktime, which other ones have, is nothing to set. What the user has
+// set stays. Without /proc the program goes on as it is.
 void bound_openmp_spin(char** argv) {
   if (std::getenv("GOMP_SPINCOUNT") != nullptr || std::getenv("OMP_WAIT_POLICY") != nullptr) return;
   if (setenv("GOMP_SPINCOUNT", "2000", 1) == 0) execv("/proc/self/exe", argv);
+}
+
+// What is opened next takes the lowest number: without a standard output (`>&-`) the first pipe or
+// file of a run would be it.
+void open_standard_descriptors() {
+  for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (fcntl(descriptor, F_GETFD) < 0 && errno == EBADF) open("/dev/null", O_RDWR);
+  }
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   using namespace tessera;
+  open_standard_descriptors();
   bound_openmp_spin(argv);
   return run_program(argc,
                      argv,

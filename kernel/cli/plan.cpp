@@ -14,6 +14,7 @@
 #include "kernel/schedule/draw.hpp"
 #include "kernel/train/setup/run_setup.hpp"
 #include "tessera/error.hpp"
+#include "tessera/written.hpp"
 
 namespace tessera {
 
@@ -110,7 +111,7 @@ void write_output_file(const std::string& file, std::string_view text) {
   std::ofstream out(file, std::ios::binary);
   out << text;
   out.close();
-  require(out.good(), "{} cannot be written", file);
+  require(out.good(), "{} cannot be written", written_path(file));
 }
 
 }  // namespace tessera

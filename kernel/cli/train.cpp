@@ -236,6 +236,12 @@ int join(const TrainOptions& options, const RankEnvironment& environment) {
     arguments.joined = meet(opened, environment, arguments.identity);
     if (!environment.own) check_once(opened, arguments.identity);
     const RunSetup setup = derive_setup(opened.config, *opened.plugins, environment.world);
+    agree(rendezvous->store(),
+          environment.rank,
+          environment.world,
+          {{"data", setup.dataset->fingerprint()}},
+          seconds(opened.config.run.comm.init_timeout_s),
+          "give all hosts the same data");
     arguments.setup = &setup;
     const int code = run_rank(opened, arguments);
     if (code == kInterrupted) report_interrupted(environment.report);

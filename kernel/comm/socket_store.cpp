@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "tessera/error.hpp"
+#include "tessera/host_comm.hpp"
 #include "tessera/peer_error.hpp"
 #include "tessera/readable_until.hpp"
 
@@ -23,12 +24,35 @@ using namespace std::chrono_literals;
 
 constexpr auto kGrace = 10s;  // beyond a call's own timeout, for the way there and back
 
-void send_frame(int fd, const std::string& frame) {
+[[noreturn]] void fail_silent(const std::string& address) {
+  throw Error(fmt::format("store: {} does not answer", address), kPeerSilent);
+}
+
+// Waits as ready_until does. Time in which this process stood still itself, as in a suspended job,
+// does not count.
+void wait_ready(int fd, short events, Clock::time_point& deadline, const std::string& address) {
+  constexpr auto kLook = 500ms;
+  for (;;) {
+    const Clock::time_point look = Clock::now();
+    if (ready_until(fd, events, std::min(deadline, look + kLook))) return;
+    const auto stood = Clock::now() - look - kLook;
+    if (stood > kStoodStill) deadline += stood;
+    if (Clock::now() >= deadline) fail_silent(address);
+  }
+}
+
+void send_frame(int fd, const std::string& frame, const std::string& address) {
   for (std::size_t sent = 0; sent < frame.size();) {
-    const ssize_t count = send(fd, frame.data() + sent, frame.size() - sent, MSG_NOSIGNAL);
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return;  // the server closed; its reason, if any, is there to be read
-    sent += static_cast<std::size_t>(count);
+    const ssize_t count =
+        send(fd, frame.data() + sent, frame.size() - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (count >= 0) {
+      sent += static_cast<std::size_t>(count);
+    } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
+      Clock::time_point deadline = Clock::now() + kGrace;
+      wait_ready(fd, POLLOUT, deadline, address);
+    } else if (errno != EINTR) {
+      return;  // the server closed; its reason, if any, is there to be read
+    }
   }
 }
 
@@ -36,9 +60,7 @@ WireMessage receive_frame(int fd, Clock::time_point deadline, const std::string&
   std::string buffer;
   WireMessage message;
   while (!take_frame(buffer, kMemberBytes, message)) {
-    if (!readable_until(fd, deadline)) {
-      throw Error(fmt::format("store: {} does not answer", address), kPeerSilent);
-    }
+    wait_ready(fd, POLLIN, deadline, address);
     char bytes[65536];
     const ssize_t count = recv(fd, bytes, sizeof bytes, 0);
     if (count < 0 && errno == EINTR) continue;
@@ -79,7 +101,12 @@ SocketStore::SocketStore(const std::string& address,
 SocketStore::~SocketStore() {
   // A rank that an exception ends leaves like one that crashed: nobody should wait for its keys.
   if (std::uncaught_exceptions() > exceptions_) return;
-  send_frame(primary_.fd(), WireMessage{.code = static_cast<u8>(StoreCall::goodbye)}.frame());
+  try {
+    const WireMessage goodbye{.code = static_cast<u8>(StoreCall::goodbye)};
+    send_frame(primary_.fd(), goodbye.frame(), address_.text());
+  } catch (const Error&) {
+    // Nobody is there to hear it.
+  }
 }
 
 Socket SocketStore::connect(bool primary, std::chrono::milliseconds timeout) {
@@ -93,8 +120,8 @@ Socket SocketStore::connect(bool primary, std::chrono::milliseconds timeout) {
   while (true) {
     check_hung_up();
     if (Socket socket = try_connect(address_)) {
-      send_frame(socket.fd(), hello.frame());
       try {
+        send_frame(socket.fd(), hello.frame(), address_.text());
         const WireMessage answer =
             receive_frame(socket.fd(), Clock::now() + kGrace, address_.text());
         require(
@@ -142,7 +169,7 @@ std::string SocketStore::call(const WireMessage& request, std::chrono::milliseco
   };
   WireMessage answer;
   try {
-    send_frame(socket.fd(), request.frame());
+    send_frame(socket.fd(), request.frame(), address_.text());
     answer = receive_frame(socket.fd(), Clock::now() + timeout + kGrace, address_.text());
   } catch (...) {
     done();

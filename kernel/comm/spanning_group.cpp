@@ -100,7 +100,8 @@ SpanningGroup::SpanningGroup(Device& device, const GroupSpec& spec, Parts parts)
 SpanningGroup::~SpanningGroup() = default;
 
 HostGroup::Ticket SpanningGroup::post(const Collective& collective) {
-  UnderWay made;
+  // Kept from here on: where a second post fails, the first one still writes into its memory.
+  UnderWay& made = under_way_[++tickets_];
   const bool transfers =
       collective.kind == CollectiveKind::exchange || collective.kind == CollectiveKind::all_to_all;
   // Sums that nobody waits for yet, such as gradients', are formed by `between` as their terms
@@ -116,7 +117,6 @@ HostGroup::Ticket SpanningGroup::post(const Collective& collective) {
   } else {
     made.all = all_.post(collective);
   }
-  under_way_.emplace(++tickets_, std::move(made));
   return tickets_;
 }
 

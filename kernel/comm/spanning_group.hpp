@@ -55,12 +55,12 @@ class SpanningGroup : public HostGroup {
   void while_within_moves(Wait&& wait);
 
   const GroupSpec spec_;
-  const Parts parts_;
-  HostGroup* const near_;  // nullptr: this rank has no neighbour here
-  HostGroup& all_;
   std::map<Ticket, UnderWay> under_way_;
   Ticket tickets_ = 0;
   std::vector<Scratch> idle_;  // memory of earlier sums
+  const Parts parts_;          // after the memory that their collectives use
+  HostGroup* const near_;      // nullptr: this rank has no neighbour here
+  HostGroup& all_;
 };
 
 }  // namespace tessera

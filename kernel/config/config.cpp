@@ -41,7 +41,7 @@ class ConfigReader {
                               : text.size() > kLargestFile ? "it has more than 16 MiB"
                               : errno == ENOENT            ? "there is no such file"
                                                            : std::generic_category().message(errno);
-      fail_config("{}cannot read {}: {}", asked_by, path.string(), why);
+      fail_config("{}cannot read {}: {}", asked_by, written_path(path), why);
     }
     open_.push_back(file);
     add_text(text, path.string(), file.parent_path(), path.parent_path());

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <exception>
 #include <string>
+#include <thread>
 
 #include "kernel/launch/pulse_check.hpp"
 #include "tessera/error.hpp"
@@ -286,14 +287,29 @@ std::vector<std::string> collect_text(Store& store,
   return texts;
 }
 
-void leave_together(Store& store, i64 rank, i64 world, std::string_view key, milliseconds timeout) {
-  constexpr milliseconds kMost{5000};
+void leave_together(Store& store,
+                    i64 rank,
+                    i64 world,
+                    std::string_view key,
+                    milliseconds timeout,
+                    const std::stop_token& stop) {
+  constexpr milliseconds kMost{5000}, kBetween{10};
   try {
     const std::string base = fmt::format("launch/{}/leaving", key);
     // Counts over all calls: of the n-th time all ranks have been here n times.
     const i64 round = store.add(fmt::format("{}/calls/{}", base, rank), 1);
     if (store.add(base, 1) == round * world) store.set(fmt::format("{}/{}", base, round), "");
-    if (rank == 0) store.get(fmt::format("{}/{}", base, round), std::min(timeout, kMost));
+    if (rank != 0) return;
+    const auto end = std::chrono::steady_clock::now() + std::min(timeout, kMost);
+    while (!stop.stop_requested() && std::chrono::steady_clock::now() < end) {
+      try {
+        store.get(fmt::format("{}/{}", base, round), milliseconds(0));
+        return;
+      } catch (const Error& error) {
+        if (error.exit_code() != kPeerSilent) throw;
+      }
+      std::this_thread::sleep_for(kBetween);
+    }
   } catch (const Error&) {
     // Somebody is gone already; the failure that all know of says more.
   }

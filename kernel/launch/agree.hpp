@@ -2,6 +2,7 @@
 #include <chrono>
 #include <functional>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -69,9 +70,13 @@ void decide_on_first(Store& store,
 
 /// Called by every rank before a failure that all of them know ends the run. Rank 0, which may
 /// serve the store, waits a few seconds for the others, so that they can still read the error.
-/// Never throws.
-void leave_together(
-    Store& store, i64 rank, i64 world, std::string_view key, std::chrono::milliseconds timeout);
+/// Never throws. A stop that is requested ends the wait.
+void leave_together(Store& store,
+                    i64 rank,
+                    i64 world,
+                    std::string_view key,
+                    std::chrono::milliseconds timeout,
+                    const std::stop_token& stop = {});
 
 /// The first difference of two ranks' facts, as agree() words it; empty when there is none.
 std::string describe_difference(const std::vector<Fact>& mine,

@@ -100,6 +100,7 @@ class Launch {
       read_reports();
       for (RankProcess& rank : ranks_) rank.attend(look_);
       if (stop_.interrupts() > 1) return {kill_everything(SIGINT)};
+      suspend();
       pass_signals_on();
       find_frozen();
       end_the_rest();
@@ -143,6 +144,15 @@ class Launch {
     interrupts_passed_ = stop_.interrupts();
     terminations_passed_ = stop_.terminations();
     closing_passed_ = stop_.output_closed();
+  }
+
+  // Ctrl-Z reaches this process alone, as ranks are in groups of their own: it takes them along.
+  void suspend() {
+    if (suspensions_ == stop_.suspensions()) return;
+    suspensions_ = stop_.suspensions();
+    send_all(SIGSTOP);
+    std::raise(SIGSTOP);  // until SIGCONT
+    send_all(SIGCONT);
   }
 
   void send_all(int signal) {
@@ -283,7 +293,7 @@ class Launch {
   std::list<RankProcess> ranks_;
   const std::optional<OutOfMemoryKills> kills_before_ = out_of_memory_kills();
   i64 look_ = 0;
-  int interrupts_passed_ = 0, terminations_passed_ = 0;
+  int interrupts_passed_ = 0, terminations_passed_ = 0, suspensions_ = 0;
   bool terminated_ = false, closing_passed_ = false;
   Clock::time_point first_failure_;
   std::optional<Clock::time_point> frozen_since_;  // all ranks that have not ended
@@ -331,7 +341,13 @@ int launch_ranks(i64 ranks, const std::vector<std::string>& argv, const LaunchOp
       write_all(STDERR_FILENO, why + ending.text);
       return ending.code;
     }
-    const Restart restart = options.restart ? options.restart() : Restart{};
+    Restart restart;
+    try {
+      if (options.restart) restart = options.restart();
+    } catch (const std::exception& error) {  // what ended the ranks comes last
+      write_all(STDERR_FILENO, fmt::format("no restart: {}\n{}", error.what(), ending.text));
+      return ending.code;
+    }
     write_all(STDERR_FILENO,
               ending.text + fmt::format("restart {} of {}: the run failed {}; all ranks start {}\n",
                                         restarts.made(),

@@ -65,6 +65,21 @@ std::string first_line(const std::filesystem::path& file) {
   return line;
 }
 
+// The smallest number that `file` has in one of this process's control groups, each of which limits
+// what is below it; none: there is no limit.
+std::optional<double> least_in_groups(const std::string& controller,
+                                      const std::string& file,
+                                      const std::string& proc = "/proc",
+                                      const std::string& groups = "/sys/fs/cgroup") {
+  constexpr double kUnlimited = 1e18;  // version 1 has no word for it
+  std::optional<double> least;
+  for (const std::filesystem::path& folder : control_groups(controller, proc, groups)) {
+    const double limit = std::strtod(first_line(folder / file).c_str(), nullptr);  // "max" is 0
+    if (limit > 0 && limit < kUnlimited) least = std::min(least.value_or(limit), limit);
+  }
+  return least;
+}
+
 std::string memory_text() {
   std::string text = "memory ran out";
   if (const auto limit = limit_of(RLIMIT_AS)) {
@@ -85,14 +100,12 @@ std::string files_text() {
 }
 
 std::string processes_text() {
-  const auto folder = group_folder("pids", "pids.max", "/proc", "/sys/fs/cgroup");
-  const std::string group = folder.empty() ? "" : first_line(folder / "pids.max");
   std::string text;
   if (const auto limit = limit_of(RLIMIT_NPROC)) {
     text = fmt::format("the limit of processes and threads of this user (ulimit -u) is {}", *limit);
   }
-  if (!group.empty() && group != "max") {
-    text += fmt::format("{}pids.max of the control group is {}", text.empty() ? "" : "; ", group);
+  if (const auto limit = least_in_groups("pids", "pids.max")) {
+    text += fmt::format("{}pids.max of the control group is {}", text.empty() ? "" : "; ", *limit);
   }
   return text.empty() ? "the system's processes are used up (/proc/sys/kernel/threads-max)" : text;
 }
@@ -164,23 +177,24 @@ void require_threads(int count) {
 
 std::optional<OutOfMemoryKills> out_of_memory_kills(const std::string& proc,
                                                     const std::string& groups) {
+  const i64 host = 1024 * number_after(proc + "/meminfo", "MemTotal:");
+  const std::string host_limit =
+      host > 0 ? "the memory of the host is " + gib(static_cast<double>(host)) : "";
   // Versions 2 and 1 of control groups, then the whole system.
   constexpr std::pair<const char*, const char*> kFiles[] = {
       {"memory.events", "memory.max"}, {"memory.oom_control", "memory.limit_in_bytes"}};
   for (const auto& [events, most] : kFiles) {
     const std::filesystem::path folder = group_folder("memory", events, proc, groups);
     if (folder.empty()) continue;
-    OutOfMemoryKills kills{number_after(folder / events, "oom_kill"), {}};
-    const double bytes = std::strtod(first_line(folder / most).c_str(), nullptr);  // "max" is 0
-    constexpr double kUnlimited = 1e18;
-    if (bytes > 0 && bytes < kUnlimited) {
-      kills.limit = fmt::format("{} of its control group is {}", most, gib(bytes));
+    OutOfMemoryKills kills{number_after(folder / events, "oom_kill"), host_limit};
+    if (const auto bytes = least_in_groups("memory", most, proc, groups)) {
+      kills.limit = fmt::format("{} of its control group is {}", most, gib(*bytes));
     }
     return kills;
   }
   std::error_code error;
   if (!std::filesystem::exists(proc + "/vmstat", error)) return std::nullopt;
-  return OutOfMemoryKills{number_after(proc + "/vmstat", "oom_kill"), {}};
+  return OutOfMemoryKills{number_after(proc + "/vmstat", "oom_kill"), host_limit};
 }
 
 }  // namespace tessera

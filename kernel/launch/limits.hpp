@@ -25,7 +25,7 @@ void require_stack();
 void require_threads(int count);
 
 /// How many processes the system has killed for want of memory, in this process's control group
-/// where it has one, and which limit that group has.
+/// where it has one, and the smallest limit of that group and those above it, or the host's memory.
 struct OutOfMemoryKills {
   i64 count = 0;
   std::string limit = {};  ///< "memory.max of its control group is 2.00 GiB"; empty: unknown

@@ -70,12 +70,14 @@ struct Child {
     // Blocked so far, as in the launcher's thread (StopFlag): its handlers must not run here.
     sigset_t taken;
     sigemptyset(&taken);
-    for (const int signal : kStopSignals) {
+    const auto take = [&](int signal) {
       struct sigaction now {};
       sigaction(signal, nullptr, &now);
       if (now.sa_handler != SIG_IGN) std::signal(signal, SIG_DFL);
       sigaddset(&taken, signal);
-    }
+    };
+    for (const int signal : kStopSignals) take(signal);
+    take(SIGTSTP);
     sigprocmask(SIG_UNBLOCK, &taken, nullptr);
     std::signal(SIGTTOU, SIG_IGN);  // a background group may still write to the terminal
     const int nothing = open("/dev/null", O_RDONLY);

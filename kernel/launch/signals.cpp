@@ -21,11 +21,12 @@ std::atomic<bool> begun{true};
 std::atomic<int> first_signal{0};
 std::atomic<int> interrupt_count{0};
 std::atomic<int> termination_count{0};
+std::atomic<int> suspension_count{0};
 std::atomic<bool> closed{false};
 static_assert(std::atomic<int>::is_always_lock_free && std::atomic<bool>::is_always_lock_free);
 
 std::array<struct sigaction, kStopSignals.size()> old_stops;
-struct sigaction old_pipe;
+struct sigaction old_pipe, old_suspend;
 
 // Blocked while its handler runs: it takes effect on return.
 void die_of(int signal) {
@@ -43,6 +44,8 @@ extern "C" void tessera_note_signal(int signal) {
     die_of(SIGINT);
   }
 }
+
+extern "C" void tessera_note_suspension(int) { ++suspension_count; }
 
 // Connections between ranks may break too; their writers see the error themselves.
 extern "C" void tessera_note_broken_pipe(int signal) {
@@ -67,6 +70,7 @@ StopFlag::StopFlag(SecondInterrupt second, Requests requests)
   first_signal = 0;
   interrupt_count = 0;
   termination_count = 0;
+  suspension_count = 0;
   closed = false;
   struct sigaction action {};
   action.sa_handler = tessera_note_signal;
@@ -79,6 +83,12 @@ StopFlag::StopFlag(SecondInterrupt second, Requests requests)
     if (kStopSignals[i] == SIGHUP && old_stops[i].sa_handler == SIG_IGN) continue;
     sigaction(kStopSignals[i], &action, nullptr);
     sigaddset(&taken, kStopSignals[i]);
+  }
+  sigaction(SIGTSTP, nullptr, &old_suspend);
+  if (second == SecondInterrupt::counted && old_suspend.sa_handler != SIG_IGN) {
+    action.sa_handler = tessera_note_suspension;
+    sigaction(SIGTSTP, &action, nullptr);
+    sigaddset(&taken, SIGTSTP);
   }
   action.sa_handler = tessera_note_broken_pipe;
   sigaction(SIGPIPE, nullptr, &old_pipe);
@@ -101,6 +111,7 @@ StopFlag::~StopFlag() {
   for (std::size_t i = 0; i < kStopSignals.size() && !done && !requested(); ++i) {
     sigaction(kStopSignals[i], &old_stops[i], nullptr);
   }
+  sigaction(SIGTSTP, &old_suspend, nullptr);
   sigaction(SIGPIPE, &old_pipe, nullptr);
   pthread_sigmask(SIG_SETMASK, &mask_before_, nullptr);
   installed = false;
@@ -111,6 +122,7 @@ void StopFlag::begin() { begun = true; }
 int StopFlag::signal() const { return first_signal; }
 int StopFlag::interrupts() const { return interrupt_count; }
 int StopFlag::terminations() const { return termination_count; }
+int StopFlag::suspensions() const { return suspension_count; }
 bool StopFlag::output_closed() const { return closed; }
 
 }  // namespace tessera

@@ -32,7 +32,7 @@ class StopFlag {
  public:
   enum class SecondInterrupt {
     dies,    ///< by SIGINT, at once: an impatient user gets the prompt back
-    counted  ///< left to the owner, who asks interrupts()
+    counted  ///< left to the owner, who asks interrupts(), and suspensions() for SIGTSTP (Ctrl-Z)
   };
   enum class Requests {
     from_now,
@@ -52,6 +52,8 @@ class StopFlag {
   /// How many of SIGINT, and of the other stop signals, came so far.
   int interrupts() const;
   int terminations() const;
+  /// How many of SIGTSTP, which stops the process at once where interrupts are not counted.
+  int suspensions() const;
   /// Was something written that nobody reads any more?
   bool output_closed() const;
 

@@ -44,17 +44,27 @@ class Ranks {
   explicit Ranks(int count) : barrier_(count) {}
 
   void run(int count, const std::function<void(int rank)>& body) {
+    const auto leave_failed = [this] {
+      {
+        const std::lock_guard lock(mutex_);
+        if (!error_) error_ = std::current_exception();
+      }
+      barrier_.arrive_and_drop();
+    };
     std::vector<std::jthread> threads;
     for (int rank = 0; rank < count; ++rank) {
-      threads.emplace_back([&, rank] {
-        try {
-          body(rank);
-        } catch (...) {
-          const std::lock_guard lock(mutex_);
-          if (!error_) error_ = std::current_exception();
-        }
-        barrier_.arrive_and_drop();
-      });
+      try {
+        threads.emplace_back([&, rank] {
+          try {
+            body(rank);
+          } catch (...) {
+            return leave_failed();
+          }
+          barrier_.arrive_and_drop();
+        });
+      } catch (...) {  // the system has no more threads, and the others wait for this one
+        leave_failed();
+      }
     }
     threads.clear();
     if (error_) std::rethrow_exception(error_);

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "kernel/checkpoint/rank_part.hpp"
+#include "kernel/plan/fullest_replica.hpp"
 #include "kernel/plan/group_names.hpp"
 #include "kernel/train/execution/train_step.hpp"
 #include "kernel/train/run/training_state.hpp"
@@ -103,9 +104,11 @@ std::vector<std::string> layers_of(const RunSetup& setup, const Plan& plan) {
   return names;
 }
 
+// `as`: the rank of the class that is run.
 Representative run_representative(const PlanArguments& arguments,
                                   const RunSetup& setup,
                                   const RankClass& of,
+                                  i64 as,
                                   const std::shared_ptr<Device>& stands_for,
                                   const Pipeline& pipeline,
                                   Surveys& surveys) {
@@ -129,11 +132,14 @@ Representative run_representative(const PlanArguments& arguments,
     meter.waited(id);
     scratch.waited(id);
   };
-  const Rank rank =
-      dry_rank(setup.layout, of.first, stands_for, std::move(events), arguments.imbalance);
+  const Rank rank = dry_rank(setup.layout, as, stands_for, std::move(events), arguments.imbalance);
   device = dynamic_cast<const MetaDevice*>(rank.device.get());
   PlacedModel model(rank, setup, {.surveys = &surveys});
   TrainStep step(rank, model, setup, {.observer = &meter, .pipeline = &pipeline});
+  const i64 fullest = fullest_replica(*rank.mesh, model.memory(), step.optimizer());
+  if (fullest != as) {
+    return run_representative(arguments, setup, of, fullest, stands_for, pipeline, surveys);
+  }
 
   Representative out;
   out.use.add(setup, model, step.plan());
@@ -167,7 +173,7 @@ Representative run_representative(const PlanArguments& arguments,
   out.scratch = scratch.most();
   if (setup.config->checkpoint.save && setup.config->checkpoint.asynchronous) {
     const TrainingState state(rank, model, step, setup);
-    out.snapshot = RankPart(*rank.mesh, state.tensors()).bytes();
+    out.snapshot = RankPart(*rank.mesh, state.tensors()).most_bytes();
   }
   out.on_host = rank.device->memory_kind() == kHostMemory;
   out.traffic = sent.traffic(*rank.mesh, arguments.hardware);
@@ -199,7 +205,8 @@ std::vector<Representative> run_representatives(const PlanArguments& arguments,
         if (device == nullptr) {
           device = make_device(rank_spec_of(setup), {.threads = arguments.threads});
         }
-        done[i] = run_representative(arguments, setup, classes[i], device, pipeline, surveys);
+        const RankClass& of = classes[i];
+        done[i] = run_representative(arguments, setup, of, of.first, device, pipeline, surveys);
       } catch (...) {
         errors[i] = std::current_exception();
         next = classes.size();

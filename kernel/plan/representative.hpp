@@ -21,7 +21,8 @@ struct Traffic {
   i64 calls = 0, bytes = 0;  ///< as GroupCounters has them
 };
 
-/// Memory, messages and costs of one rank, measured over two steps on a dry rank.
+/// Memory, messages and costs of one rank, measured over two steps on a dry rank: of the class's
+/// first, or of the one that holds most where replicas own whole parameters.
 struct Representative {
   RankClass of;
   std::vector<std::string> layers;
@@ -30,7 +31,7 @@ struct Representative {
   i64 active_elements = 0;  ///< of them, those that one token uses
   MemoryStats memory;       ///< peaks from the start to the end of the second step
   i64 scratch = 0;          ///< most bytes that communicators take at once beyond tensors
-  i64 snapshot = 0;         ///< bytes on the host of what checkpoint.asynchronous copies; 0: off
+  i64 snapshot = 0;         ///< most bytes that checkpoint.asynchronous copies to the host; 0: off
   bool on_host = true;      ///< the device's memory is the host's
   /// What the rank holds: untouched pages of a host are no memory.
   i64 held() const { return scratch + (on_host ? memory.touched + snapshot : memory.reserved); }

@@ -182,6 +182,44 @@ struct NamedOptimizer final : Named<Optimizer> {
   }
 };
 
+// What a communicator hands out: an error in a collective is not one of the layer that waits.
+class NamedCollective final : public PendingCollective {
+ public:
+  NamedCollective(std::shared_ptr<PendingCollective> inner, std::shared_ptr<const Name> name)
+      : inner_(std::move(inner)), name_(std::move(name)) {}
+  void wait(Stream& stream) override {
+    name_->call("wait", [&] { inner_->wait(stream); });
+  }
+  void wait_received(Stream& stream) override {
+    name_->call("wait_received", [&] { inner_->wait_received(stream); });
+  }
+  void join() override {
+    name_->call("join", [&] { inner_->join(); });
+  }
+
+ private:
+  std::shared_ptr<PendingCollective> inner_;
+  std::shared_ptr<const Name> name_;
+};
+
+class NamedBackend final : public GroupBackend {
+ public:
+  NamedBackend(std::unique_ptr<GroupBackend> inner, const Name& name)
+      : inner_(std::move(inner)), name_(std::make_shared<const Name>(name)) {}
+  std::shared_ptr<PendingCollective> start(Collective collective, Stream& after) override {
+    return name_->call("start", [&] {
+      return std::make_shared<NamedCollective>(inner_->start(std::move(collective), after), name_);
+    });
+  }
+  bool capturable() const override { return inner_->capturable(); }
+  HostGroup* host_group() override { return inner_->host_group(); }
+  bool counts_only() const override { return inner_->counts_only(); }
+
+ private:
+  std::unique_ptr<GroupBackend> inner_;
+  std::shared_ptr<const Name> name_;
+};
+
 struct NamedCommunicator final : Named<Communicator> {
   using Named::Named;
   std::string_view name() const override {
@@ -191,7 +229,10 @@ struct NamedCommunicator final : Named<Communicator> {
     return call("memory_kind", [](auto& c) { return c.memory_kind(); });
   }
   std::unique_ptr<GroupBackend> create_group(const GroupSpec& spec, Device& device) override {
-    return call("create_group", [&](auto& c) { return c.create_group(spec, device); });
+    std::unique_ptr<GroupBackend> backend =
+        call("create_group", [&](auto& c) { return c.create_group(spec, device); });
+    if (backend == nullptr) return nullptr;  // a group of one needs none
+    return std::make_unique<NamedBackend>(std::move(backend), who());
   }
   std::shared_ptr<MemorySource> memory() override {
     return call("memory", [](auto& c) { return c.memory(); });

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "tessera/error.hpp"
+#include "tessera/written.hpp"
 
 namespace tessera {
 namespace fs = std::filesystem;
@@ -20,7 +21,7 @@ void add(std::vector<fs::path>& folders, const fs::path& folder) {
 void add_wanted(std::vector<fs::path>& folders, const fs::path& folder, std::string_view who) {
   std::error_code error;
   if (!fs::is_directory(folder, error)) {
-    fail_config("{}: there is no folder {}", who, fs::absolute(folder).string());
+    fail_config("{}: there is no folder {}", who, written_path(fs::absolute(folder)));
   }
   add(folders, folder);
 }

@@ -9,4 +9,9 @@ namespace tessera {
 std::optional<double> cpu_quota(const std::filesystem::path& proc = "/proc",
                                 const std::filesystem::path& mounted = "/sys/fs/cgroup");
 
+/// usable_cpus() of a process whose affinity mask has this many CPUs.
+int cpus_within_quota(int affinity,
+                      const std::filesystem::path& proc = "/proc",
+                      const std::filesystem::path& mounted = "/sys/fs/cgroup");
+
 }  // namespace tessera

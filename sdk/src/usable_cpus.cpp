@@ -53,9 +53,11 @@ std::optional<double> cpu_quota(const fs::path& proc, const fs::path& mounted) {
   return least;
 }
 
-int usable_cpus() {
-  const double cpus = affinity_cpus();
-  return std::max(1, static_cast<int>(std::min(cpus, cpu_quota().value_or(cpus))));
+int cpus_within_quota(int affinity, const fs::path& proc, const fs::path& mounted) {
+  const double cpus = affinity;
+  return std::max(1, static_cast<int>(std::min(cpus, cpu_quota(proc, mounted).value_or(cpus))));
 }
+
+int usable_cpus() { return cpus_within_quota(affinity_cpus()); }
 
 }  // namespace tessera

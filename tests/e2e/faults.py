@@ -424,6 +424,8 @@ def main():
     args.build = args.build.resolve()
     if "cut_link" in args.faults and not can_make_hosts():
         args.faults = [fault for fault in args.faults if fault != "cut_link"]
+    if not args.faults:
+        return "nothing is left to break"
     print(f"seed {args.seed}", flush=True)
     references, right = {}, 0
     table = collections.Counter()

@@ -4,10 +4,14 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <memory>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -17,8 +21,11 @@
 namespace tessera {
 namespace layouts_test {
 
+using ::testing::Contains;
+using ::testing::HasSubstr;
 using testing::metric_in;
 using testing::metrics_lines;
+using ::testing::Pair;
 using testing::tessera_program;
 using testing::TestFolder;
 
@@ -71,6 +78,68 @@ void expect_equal(const std::vector<double>& found, const std::vector<double>& w
   }
 }
 
+// "parallel.tensor" to "2", both as they are written.
+using Keys = std::map<std::string, std::string>;
+
+// What an overlay writes.
+Keys keys_of(const std::filesystem::path& overlay) {
+  Keys keys;
+  std::string table;
+  std::ifstream file(overlay);
+  for (std::string line; std::getline(file, line);) {
+    line.erase(std::min(line.find('#'), line.size()));
+    line.erase(line.find_last_not_of(' ') + 1);
+    if (line.empty()) continue;
+    const std::size_t equals = line.find(" = ");
+    if (line.front() == '[') {
+      table = line.substr(1, line.size() - 2);
+    } else if (equals == std::string::npos) {
+      ADD_FAILURE() << overlay << " has a line that is not `key = value`: " << line;
+    } else {
+      keys[table + "." + line.substr(0, equals)] = line.substr(equals + 3);
+    }
+  }
+  return keys;
+}
+
+// Axes by the letters that they have in the name of a layout.
+const std::map<std::string, std::string> kAxes = {
+    {"tp", "tensor"}, {"cp", "context"}, {"pp", "pipeline"}, {"dp", "data"}, {"ep", "expert"}};
+
+// What the name of a layout says: "pp2_tp2_sp" is two axes and sequence parallelism, and a word
+// that is neither is a schedule.
+Keys keys_in_name(const std::string& layout) {
+  Keys keys;
+  std::istringstream words(layout);
+  for (std::string word; std::getline(words, word, '_');) {
+    const std::size_t size = std::min(word.find_first_of("0123456789"), word.size());
+    const auto axis = kAxes.find(word.substr(0, size));
+    if (axis != kAxes.end()) {
+      keys["parallel." + axis->second] = word.substr(size);
+    } else if (word == "sp") {
+      keys["parallel.sequence_parallel"] = "true";
+    } else {
+      keys["schedule.type"] = "\"" + word + "\"";
+    }
+  }
+  return keys;
+}
+
+// The line that a run in this layout begins with.
+std::string line_of(const std::string& layout) {
+  const Keys keys = keys_in_name(layout);
+  std::string axes;
+  int ranks = 1;
+  for (const std::string axis : {"tensor", "context", "pipeline", "data"}) {
+    const auto size = keys.find("parallel." + axis);
+    if (size == keys.end()) continue;
+    ranks *= std::stoi(size->second);
+    axes += (axes.empty() ? "" : " × ") + axis + " " + size->second;
+    if (axis == "tensor" && keys.contains("parallel.sequence_parallel")) axes += " with sequence";
+  }
+  return "  layout      " + axes + ", " + std::to_string(ranks) + " ranks over shm\n";
+}
+
 class Layouts : public ::testing::Test {
  protected:
   std::string out(const std::string& name) const { return (folder_.path() / name).string(); }
@@ -98,6 +167,7 @@ TEST_F(Layouts, TrainTheSame) {
     ++trained;
     const ProcessResult result = run_process(small_training(layout, out(layout)));
     ASSERT_EQ(result.exit_code, 0) << result.err;
+    EXPECT_THAT(result.out, HasSubstr(line_of(layout)));
     expect_equal(numbers_of(out(layout)), wanted);
   }
   EXPECT_GE(trained, 9);
@@ -105,12 +175,55 @@ TEST_F(Layouts, TrainTheSame) {
 
 // An overlay sets its own axis and leaves the others alone.
 TEST_F(Layouts, OverlaysAddUp) {
-  std::vector<std::string> command = small_training("tp2", out("both"));
-  command.insert(command.begin() + 4, kConfigs + "parallel/pp2.toml");
-  const ProcessResult result = run_process(command);
-  ASSERT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_THAT(result.out, ::testing::HasSubstr("tensor 2 × pipeline 2, 4 ranks over shm\n"));
-  expect_equal(numbers_of(out("both")), alone());
+  const std::vector<double> wanted = alone();
+  for (const auto& [first, second, layout] :
+       {std::array<std::string, 3>{"tp2", "pp2", "tensor 2 × pipeline 2"},
+        {"dp2", "cp2", "context 2 × data 2"}}) {
+    SCOPED_TRACE(layout);
+    std::vector<std::string> command = small_training(first, out(first));
+    command.insert(command.begin() + 4, kConfigs + "parallel/" + second + ".toml");
+    const ProcessResult result = run_process(command);
+    ASSERT_EQ(result.exit_code, 0) << result.err;
+    EXPECT_THAT(result.out, HasSubstr("  layout      " + layout + ", 4 ranks over shm\n"));
+    expect_equal(numbers_of(out(first)), wanted);
+  }
+}
+
+// The line says over how many ranks the experts are, and how many ranks cut each expert where these
+// are not the ranks that cut the layers.
+TEST_F(Layouts, OfExpertsAreNamed) {
+  const std::pair<std::vector<std::string>, std::string> kLayouts[] = {
+      {{"context=2"}, "context 2, 2 ranks"},
+      {{"context=2", "expert=2"}, "context 2, experts over 2, 2 ranks"},
+      {{"tensor=2", "expert=2", "expert_tensor=1"}, "tensor 2, experts over 2, 2 ranks"},
+      {{"tensor=2", "expert_tensor=2"}, "tensor 2, 2 ranks"},
+      {{"data=4", "expert=2", "expert_tensor=2"},
+       "data 4, experts over 2, each expert over 2, 4 ranks"}};
+  int count = 0;
+  for (const auto& [sets, line] : kLayouts) {
+    SCOPED_TRACE(line);
+    std::vector<std::string> command = {
+        tessera_program(), "train", kConfigs + "moe_mixtral_tiny.toml"};
+    for (const std::string& set : sets) command.insert(command.end(), {"--set", "parallel." + set});
+    for (const char* set : {"data.path=" TESSERA_SOURCE_DIR "/LICENSE",
+                            "run.steps=1",
+                            "lr.warmup_steps=0",
+                            "batch.global=4",
+                            "batch.micro=1",
+                            "batch.sequence_length=16",
+                            "model.layers=1",
+                            "model.hidden=24",
+                            "model.block.mlp.ffn=32",
+                            "validation.every_steps=0",
+                            "checkpoint.save=false",
+                            "device.threads=1"}) {
+      command.insert(command.end(), {"--set", set});
+    }
+    command.insert(command.end(), {"--set", "run.out=" + out(std::to_string(++count))});
+    const ProcessResult result = run_process(command);
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    EXPECT_THAT(result.out, HasSubstr("  layout      " + line + " over shm\n"));
+  }
 }
 
 // Buckets of gradients that are sent in bf16 hold parameters that tensor ranks cut, and others.
@@ -163,14 +276,44 @@ TEST_F(Layouts, TrainTheSameUnderMpirun) {
   expect_equal(numbers_of(out("mpirun")), alone());
 }
 
+// An overlay writes what its name says and nothing else, so that two of them add up. One of a
+// pipeline may choose the schedule too.
 TEST(LayoutOverlays, HoldTheLayoutOnly) {
   for (const auto& entry : std::filesystem::directory_iterator(kConfigs + "parallel")) {
-    std::ifstream file(entry.path());
-    for (std::string line; std::getline(file, line);) {
-      if (line.starts_with("[")) {
-        EXPECT_TRUE(line == "[parallel]" || line == "[schedule]") << entry.path() << ": " << line;
+    const std::string layout = entry.path().stem().string();
+    if (layout == "single") continue;
+    SCOPED_TRACE(layout);
+    const Keys found = keys_of(entry.path()), named = keys_in_name(layout);
+    for (const auto& [key, value] : named) EXPECT_THAT(found, Contains(Pair(key, value)));
+    for (const auto& [key, value] : found) {
+      const bool schedule = key.starts_with("schedule.") && named.contains("parallel.pipeline");
+      EXPECT_TRUE(named.contains(key) || schedule) << key << " is for another overlay to set";
+    }
+  }
+}
+
+TEST(LayoutOverlays, OfOneProcessHoldsAllAxes) {
+  const Keys found = keys_of(kConfigs + "parallel/single.toml");
+  for (const auto& [letters, axis] : kAxes) {
+    EXPECT_THAT(found, Contains(Pair("parallel." + axis, "1")));
+  }
+  for (const auto& [key, value] : found) {
+    EXPECT_TRUE(key.starts_with("parallel.")) << key;
+    EXPECT_TRUE(value == "1" || value == "\"auto\"") << key << " = " << value;
+  }
+}
+
+TEST(OtherOverlays, HoldOneTableOnly) {
+  for (const auto& [folder, table] :
+       {std::array<std::string, 2>{"precision", "precision."}, {"graphs", "graph."}}) {
+    int overlays = 0;
+    for (const auto& entry : std::filesystem::directory_iterator(kConfigs + folder)) {
+      ++overlays;
+      for (const auto& [key, value] : keys_of(entry.path())) {
+        EXPECT_TRUE(key.starts_with(table)) << entry.path() << ": " << key;
       }
     }
+    EXPECT_GE(overlays, 2);
   }
 }
 

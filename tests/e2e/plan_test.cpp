@@ -2,7 +2,9 @@
 #include <gmock/gmock.h>
 
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
 
 #include "program_support.hpp"
@@ -12,6 +14,7 @@ namespace tessera {
 namespace plan_test {
 
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using testing::run_tessera;
@@ -276,6 +279,84 @@ TEST(Plan, PrintsTheRangesOfTheDistributedOptimizer) {
   const ProcessResult json = run_tessera(command);
   EXPECT_EQ(json.exit_code, 0) << json.err;
   EXPECT_THAT(nlohmann::json::parse(json.out).dump(), HasSubstr("embedding.weight"));
+}
+
+// One layer of 16 features with positions [128, 16], which are cut.
+std::vector<std::string> with_ranges(const std::vector<std::string>& sets) {
+  std::vector<std::string> arguments = small({"--optimizer-ranges"});
+  for (const char* set : {"model.layers=1",
+                          "model.hidden=16",
+                          "batch.micro=1",
+                          "optimizer.type=distributed",
+                          "parallel.bucket_elements=2000"}) {
+    arguments.insert(arguments.end(), {"--set", set});
+  }
+  for (const std::string& set : sets) arguments.insert(arguments.end(), {"--set", set});
+  return arguments;
+}
+
+nlohmann::json buckets(const std::vector<std::string>& sets) {
+  const auto ranges = plan(with_ranges(sets));
+  EXPECT_EQ(ranges["pipeline_ranks"].size(), 1U);
+  return ranges["pipeline_ranks"][0]["buckets"];
+}
+
+// By hand: parameters lie in reverse order, and each begins at a multiple of 64. The last norm and
+// the MLP take 2304 elements and fill a bucket. In the next one 1408 elements come before the 2048
+// of the positions, which close it at 3456. A shard has 1728, so that 320 of the positions are in
+// the first one.
+TEST(OptimizerRanges, OfACutParameterAreToldInFourCoordinates) {
+  const auto all = buckets({"parallel.data=2"});
+  ASSERT_EQ(all.size(), 3U);
+  EXPECT_EQ(all[1]["begin"], 2304);
+  EXPECT_EQ(all[1]["elements"], 3456);
+  EXPECT_EQ(all[1]["shards"], 2);
+  EXPECT_EQ(all[1]["whole_parameters"], false);
+  const auto positions = all[1]["parameters"].back();
+  EXPECT_EQ(positions["name"], "embedding.position");
+  const auto parts = nlohmann::json::parse(R"([
+      {"rank": 0, "world": [3712, 4032], "local": [1408, 1728], "param": [0, 320],
+       "bucket": [1408, 1728]},
+      {"rank": 1, "world": [4032, 5760], "local": [0, 1728], "param": [320, 2048],
+       "bucket": [1728, 3456]}])");
+  EXPECT_EQ(positions["parts"], parts);
+  std::vector<std::string> text = with_ranges({"parallel.data=2"});
+  text.insert(text.begin(), "plan");
+  EXPECT_THAT(
+      run_tessera(text).out,
+      AllOf(HasSubstr("  bucket 1: elements [2304, 5760), 2 shards of 1728\n"),
+            HasSubstr("    embedding.position\n"
+                      "      rank 0     world [3712, 4032)  local [1408, 1728)  param [0, 320)  "
+                      "bucket [1408, 1728)\n"
+                      "      rank 1     world [4032, 5760)  local [0, 1728)  param [320, 2048)  "
+                      "bucket [1728, 3456)\n")));
+}
+
+// Ranks that share a sequence hold the same parameters, so each updates a part of them.
+TEST(OptimizerRanges, AreThoseOfDataParallelismForRanksThatShareSequences) {
+  const auto shared = buckets({"parallel.context=2"});
+  EXPECT_EQ(shared[0]["shards"], 2);
+  EXPECT_EQ(shared, buckets({"parallel.data=2"}));
+  EXPECT_EQ(buckets({"parallel.context=2", "parallel.data=2"})[0]["shards"], 4);
+}
+
+// Of four ranks two hold the same experts: 0 and 2, and 1 and 3. What is told is that of rank 0.
+TEST(OptimizerRanges, OfExpertsAreAmongTheRanksThatHoldThem) {
+  const auto all = buckets({"parallel.data=4",
+                            "parallel.expert=2",
+                            "model.block.mlp.type=moe",
+                            "model.block.mlp.experts=4"});
+  std::map<bool, std::set<i64>> ranks;  // that update something, of experts or of what is dense
+  for (const auto& bucket : all) {
+    const std::string first = bucket["parameters"][0]["name"];
+    const bool experts = first.find(".experts.") != std::string::npos;
+    EXPECT_EQ(bucket["shards"], experts ? 2 : 4) << first;
+    for (const auto& parameter : bucket["parameters"]) {
+      for (const auto& part : parameter["parts"]) ranks[experts].insert(part["rank"].get<i64>());
+    }
+  }
+  EXPECT_THAT(ranks[false], ElementsAre(0, 1, 2, 3));
+  EXPECT_THAT(ranks[true], ElementsAre(0, 2));
 }
 
 TEST(Plan, WhatIsWrongIsExitCode2) {

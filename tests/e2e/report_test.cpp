@@ -23,6 +23,21 @@ std::string read(const std::string& path) {
   return text.str();
 }
 
+// As unit.Report/RefersToNothingOutsideItself, for what a training puts there: its configuration,
+// pictures, texts and errors.
+void expect_refers_to_nothing_outside(const std::string& page) {
+  for (const char* outside : {"src=", "href=", "url(", "@import", "<script", "<link"}) {
+    EXPECT_THAT(page, Not(HasSubstr(outside)));
+  }
+  const std::string name = "http://www.w3.org/2000/svg";  // of a language, and no address
+  int pictures = 0;
+  for (std::size_t at = page.find("http"); at != page.npos; at = page.find("http", at + 1)) {
+    EXPECT_EQ(page.substr(at, name.size()), name);
+    ++pictures;
+  }
+  EXPECT_GT(pictures, 0) << "not the page of a run";
+}
+
 TEST(Report, OfATrainingIsWrittenByDefault) {
   const TinyRun run;
   const auto trained = run.train(TinyRun::steps(4,
@@ -48,6 +63,7 @@ TEST(Report, OfATrainingIsWrittenByDefault) {
   // Each key with its origin, as in resolved.toml.
   EXPECT_THAT(page, HasSubstr("# --set #1\n"));
   EXPECT_THAT(page, HasSubstr("tiny.toml:5:"));
+  expect_refers_to_nothing_outside(page);
 }
 
 TEST(Report, OfAnFp16TrainingShowsTheLossScale) {
@@ -55,11 +71,13 @@ TEST(Report, OfAnFp16TrainingShowsTheLossScale) {
   const auto trained = run.train(TinyRun::steps(
       3, "run", {"precision.compute=fp16", "precision.loss_scale_start=1099511627776"}));
   ASSERT_EQ(trained.exit_code, 0) << trained.err;
-  EXPECT_THAT(read(run.at("run/report.html")),
+  const std::string page = read(run.at("run/report.html"));
+  EXPECT_THAT(page,
               AllOf(HasSubstr(">Loss scale, a power of two</text>"),
                     HasSubstr("now 2^38</text>"),
                     HasSubstr(">Skipped steps so far</text>"),
                     HasSubstr("<td>3: gradients were not finite, or the loss was bad</td>")));
+  expect_refers_to_nothing_outside(page);
 }
 
 // What the model writes does not depend on the layout, like all that it computes.
@@ -75,6 +93,7 @@ TEST(Report, ShowsTextsThatTheModelWrites) {
     const auto trained = run.train(TinyRun::steps(4, out, sets));
     EXPECT_EQ(trained.exit_code, 0) << trained.err;
     const std::string page = read(run.at(out + "/report.html"));
+    expect_refers_to_nothing_outside(page);
     const std::size_t begin = page.find("<h2>What the model writes</h2>");
     const std::size_t end = page.find("<h2>", begin + 1);
     return begin == page.npos ? "" : page.substr(begin, end - begin);
@@ -120,6 +139,7 @@ TEST(Report, SaysWhyARunFailed) {
               AllOf(HasSubstr("<p class=\"state failed\">failed</p>"),
                     HasSubstr("is not finite: the run has diverged"),
                     Not(HasSubstr("http-equiv=\"refresh\""))));
+  expect_refers_to_nothing_outside(page);
 }
 
 // A browser lays the page out: a picture of its curves, which are no single colour.

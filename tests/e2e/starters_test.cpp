@@ -137,5 +137,24 @@ TEST_F(Starters, FilesAndSettingsOfRanksMayDifferWhereValuesDoNot) {
   }
 }
 
+// One path, as on two hosts, with another file behind it.
+TEST_F(Starters, RanksWithOtherDataAreRefused) {
+  run_.folder.write("other/text.txt", std::string(5000, 'a'));
+  std::vector<std::unique_ptr<Process>> ranks;
+  for (const int rank : {1, 0}) {
+    ProcessOptions options = run_.options();
+    const Variables variables = open_mpi(rank, 2);
+    options.environment.insert(variables.begin(), variables.end());
+    if (rank == 1) options.folder = run_.at("other");
+    const auto sets = TinyRun::steps(3, run_.at("run"), {"data.path=/proc/self/cwd/text.txt"});
+    ranks.push_back(std::make_unique<Process>(run_.command(sets), options));
+  }
+  for (const auto& rank : ranks) {
+    const ProcessResult result = rank->wait();
+    EXPECT_EQ(result.exit_code, 2) << result.err;
+    EXPECT_THAT(result.err, AllOf(HasSubstr("data"), HasSubstr("give all hosts the same data")));
+  }
+}
+
 }  // namespace starters_test
 }  // namespace tessera::testing

@@ -33,13 +33,27 @@ std::string bytes_of(T value) {
   return {reinterpret_cast<const char*>(&value), sizeof value};
 }
 
-// What a rank says first (kernel/comm/store_wire.hpp).
-std::string hello(std::int64_t rank, std::int64_t world, const std::string& token) {
-  std::string body = "TSS1" + std::string(1, '\0') + bytes_of(rank) + bytes_of(world);
-  for (const std::string& text : {token, std::string("primary")}) {
+// A message either way (kernel/comm/store_wire.hpp): a hello, or an answer that refuses.
+std::string message(std::int64_t number,
+                    std::int64_t world,
+                    const std::string& key,
+                    const std::string& value) {
+  std::string body = "TSS1" + std::string(1, '\0') + bytes_of(number) + bytes_of(world);
+  for (const std::string& text : {key, value}) {
     body += bytes_of(static_cast<std::uint32_t>(text.size())) + text;
   }
   return bytes_of(static_cast<std::uint32_t>(body.size())) + body;
+}
+
+// What a rank says first.
+std::string hello(std::int64_t rank, std::int64_t world, const std::string& token) {
+  return message(rank, world, token, "primary");
+}
+
+// All that a stranger is told.
+std::string refusal(const std::string& why) {
+  const std::int64_t exit_code = 1;
+  return message(exit_code, 0, why, "");
 }
 
 // Sends the bytes to the store at "unix:@name" and returns what it answers before it hangs up.
@@ -80,13 +94,17 @@ TEST(Strangers, AreRefusedAndTheRunGoesOn) {
   const std::string store = variable_of(rank, "TESSERA_STORE");
   const std::string token = variable_of(rank, "TESSERA_RUN_TOKEN");
   ASSERT_THAT(store, HasSubstr("unix:@"));
-  EXPECT_THAT(say(store, "GET / HTTP/1.1\r\nHost: tessera\r\n\r\n"), HasSubstr("at most 4096"));
-  EXPECT_THAT(say(store, std::string(5000, '\xff')), HasSubstr("at most 4096"));
-  EXPECT_THAT(say(store, std::string(64, '\0')), HasSubstr("a message is cut off"));
-  EXPECT_THAT(say(store, hello(1, 2, "a guess")), HasSubstr("wrong run token"));
-  EXPECT_THAT(say(store, hello(1, 3, token)), HasSubstr("3"));
-  EXPECT_THAT(say(store, hello(7, 2, token)), HasSubstr("7"));
-  EXPECT_THAT(say(store, hello(1, 2, token)), HasSubstr("1")) << "there is a rank 1";
+  const auto too_long = [](const std::string& bytes) {
+    return refusal("store: a message of " + bytes + " bytes, at most 4096 are allowed");
+  };
+  EXPECT_EQ(say(store, "GET / HTTP/1.1\r\nHost: tessera\r\n\r\n"), too_long("542393671"));
+  EXPECT_EQ(say(store, std::string(5000, '\xff')), too_long("4294967295"));
+  EXPECT_EQ(say(store, std::string(64, '\0')), refusal("store: a message is cut off"));
+  EXPECT_EQ(say(store, hello(1, 2, "a guess")),
+            refusal("wrong run token (TESSERA_RUN_TOKEN differs, or it is another run's store)"));
+  EXPECT_EQ(say(store, hello(1, 3, token)), refusal("this run has 2 ranks, not 3"));
+  EXPECT_EQ(say(store, hello(7, 2, token)), refusal("there is no rank 7 among 2"));
+  EXPECT_EQ(say(store, hello(1, 2, token)), refusal("rank 1 is here already"));
 
   const ProcessResult result = disturbed.wait();
   EXPECT_EQ(result.exit_code, 0) << result.err;

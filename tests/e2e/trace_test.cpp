@@ -176,6 +176,52 @@ TEST(Trace, ShowsWaitsForRowsApart) {
   }
 }
 
+// What is done to a bucket in a step: its parameters are gathered, its weights packed, and its
+// gradients summed. Each rank tells each of them once, and until when messages were under way.
+TEST(Trace, NamesTheBucketsThatAreGatheredPreparedAndReduced) {
+  const std::vector<std::string> sets = {"parallel.data=2",
+                                         "parallel.bucket_elements=10000",
+                                         "optimizer.type=distributed",
+                                         "precision.compute=bf16",
+                                         "precision.prepare_weights=true",
+                                         "device.type=cpu",
+                                         "observers.trace.steps=[2, 3]"};
+  const TinyRun run;
+  for (const TraceEvents& events : {traced(run, sets, 3), planned(run, sets, 3)}) {
+    testing::expect_valid_trace(events, kClockUs);
+    const std::size_t steps = names_of(actions_of(events)).size();  // of all ranks
+    std::map<std::string, std::size_t> actions, under_way;
+    for (const std::string track : {"collective", "compute"}) {
+      for (const json& slice : slices_on(events, track)) {
+        const json& details = slice.at("args");
+        if (!details.contains("bucket")) continue;
+        ++actions[track + ": " + slice.at("name").get<std::string>() + " bucket " +
+                  details.at("bucket").dump()];
+      }
+    }
+    const std::map<std::string, std::size_t> expected = {{"collective: Gather bucket 0", steps},
+                                                         {"collective: Gather bucket 1", steps},
+                                                         {"collective: Reduce bucket 0", steps},
+                                                         {"collective: Reduce bucket 1", steps},
+                                                         {"compute: Prepare bucket 0", steps},
+                                                         {"compute: Prepare bucket 1", steps}};
+    EXPECT_EQ(actions, expected);
+    std::map<std::string, double> ends;
+    for (const json& end : of_phase(events, "e")) ends[end.at("id")] = end.at("ts");
+    for (const json& begin : of_phase(events, "b")) {
+      ++under_way[begin.at("name").get<std::string>() + " until " +
+                  begin.at("args").at("read_by").get<std::string>()];
+      EXPECT_GE(ends.at(begin.at("id")), begin.at("ts").get<double>()) << begin;
+    }
+    const std::map<std::string, std::size_t> messages = {
+        {"Gather bucket 0 until Prepare bucket0 over dp-cp", steps},
+        {"Gather bucket 1 until Prepare bucket1 over dp-cp", steps},
+        {"Reduce bucket 0 until Step", steps},
+        {"Reduce bucket 1 until Step", steps}};
+    EXPECT_EQ(under_way, messages);
+  }
+}
+
 // The first step shows its actions, the others that one graph has run.
 TEST(Trace, OfAWholeStepShowsItsReplay) {
   const std::vector<std::string> sets = {"graph.type=full_iteration",

@@ -261,25 +261,34 @@ TEST_F(Train, AFullDiskUnderSeveralRanks) {
   EXPECT_THAT(full.err, Not(HasSubstr("damaged")));
 }
 
-// In the background it is tried again, a second later each time, and then ends the run.
+// In the background it is tried again, a second later each time, and then ends the run. With
+// "rewind" that waits for a step that saves or is the last, and is not lost there.
 TEST_F(Train, AFullDiskUnderAnAsynchronousSave) {
-  const std::vector<std::string> sets = TinyRun::steps(1000000,
-                                                       "run",
-                                                       {"parallel.tensor=2",
-                                                        "comm.type=gloo",
-                                                        "checkpoint.every_steps=5",
-                                                        "checkpoint.failures=1",
-                                                        "checkpoint.asynchronous=true",
-                                                        "observers.metrics.type=none"});
-  std::string train = "ulimit -f 20;";  // blocks of 512 or 1024 bytes: less than a rank's file
-  for (const std::string& part : run_.command(sets)) train += " '" + part + "'";
-  const ProcessResult full = run_process({"sh", "-c", train}, run_.options());
-  EXPECT_EQ(full.exit_code, 1);
-  EXPECT_THAT(full.err,
-              AllOf(HasSubstr("trying again in a moment, 1 of checkpoint.failures = 1"),
-                    HasSubstr("saving step 5 failed, older checkpoints are whole: cannot write "),
-                    HasSubstr("File too large")));
-  EXPECT_THAT(run_.checkpoints("run"), IsEmpty());
+  const std::pair<const char*, int> runs[] = {
+      {"stop", 1000000}, {"rewind", 1000000}, {"rewind", 7}};
+  for (const auto& [on_bad_step, steps] : runs) {
+    SCOPED_TRACE(on_bad_step + std::string(" ") + std::to_string(steps));
+    const std::vector<std::string> sets =
+        TinyRun::steps(steps,
+                       "run",
+                       {"parallel.tensor=2",
+                        "comm.type=gloo",
+                        "checkpoint.every_steps=5",
+                        "checkpoint.failures=1",
+                        "checkpoint.asynchronous=true",
+                        std::string("check.on_bad_step=") + on_bad_step,
+                        "observers.metrics.type=none"});
+    std::string train = "ulimit -f 20;";  // blocks of 512 or 1024 bytes: less than a rank's file
+    for (const std::string& part : run_.command(sets)) train += " '" + part + "'";
+    const ProcessResult full = run_process({"sh", "-c", train}, run_.options());
+    EXPECT_EQ(full.exit_code, 1);
+    EXPECT_THAT(
+        full.err,
+        AllOf(HasSubstr("trying again in a moment, 1 of checkpoint.failures = 1"),
+              HasSubstr("\nsaving step 5 failed, older checkpoints are whole: cannot write ")));
+    EXPECT_THAT(full.last_error(), HasSubstr("File too large"));
+    EXPECT_THAT(run_.checkpoints("run"), IsEmpty());
+  }
 }
 
 TEST_F(Train, ADamagedNewestFallsBackWithAWarning) {

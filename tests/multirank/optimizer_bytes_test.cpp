@@ -37,10 +37,11 @@ struct Row {
 void PrintTo(const Row& row, std::ostream* out) { *out << row.name; }
 
 const std::vector<Row>& rows() {
-  const std::string bf16 = "precision.compute=\"bf16\"";
+  const std::string bf16 = "precision.compute=\"bf16\"", fp16 = "precision.compute=\"fp16\"";
   static const std::vector<Row> kAll = {
       {"fp32", {}, {4, 0}, {4, 0}, {0, 8}, {8, 8}},
       {"bf16_with_fp32_gradients", {bf16}, {2, 4}, {4, 0}, {0, 8}, {6, 12}},
+      {"fp16_with_fp32_gradients", {fp16}, {2, 4}, {4, 0}, {0, 8}, {6, 12}},
       {.name = "bf16_with_bf16_gradients",
        .sets = {bf16, "parallel.gradient_dtype=\"bf16\""},
        .parameters = {2, 4},

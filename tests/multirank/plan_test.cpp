@@ -2,15 +2,18 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 #include <mutex>
 #include <tuple>
 
 #include "invariant_support.hpp"
+#include "kernel/checkpoint/rank_part.hpp"
 #include "kernel/plan/group_names.hpp"
 #include "kernel/plan/optimizer_ranges.hpp"
 #include "kernel/plan/report.hpp"
+#include "kernel/train/run/training_state.hpp"
 #include "training_support.hpp"
 
 namespace tessera::testing {
@@ -207,6 +210,11 @@ INSTANTIATE_TEST_SUITE_P(
         Layout{"tp2_cp2_sp_all_to_all",
                {"parallel.tensor=2", "parallel.context=2", kRows, kContext + "\"all_to_all\""}},
         Layout{"bf16_cp2", {"device.type=\"reference\"", kBf16, "parallel.context=2"}},
+        Layout{"fp16_dp2_distributed",
+               {"device.type=\"reference\"",
+                "precision.compute=\"fp16\"",
+                "parallel.data=2",
+                kDistributed}},
         Layout{"bf16_pp2_tp2_sp",
                {"device.type=\"reference\"",
                 kBf16,
@@ -270,6 +278,63 @@ INSTANTIATE_TEST_SUITE_P(
                      "model.blocks.dense.mlp.type=\"mlp\""},
                     kPadded)}),
     [](const auto& info) { return info.param.name; });
+
+// Replicas that own whole parameters hold unequally much. Here the third one has the embedding,
+// whose state is twice as large as that of a matrix, and the planner plans it for all.
+TEST(PlannedWhole, IsTheFullestReplica) {
+  const Sets sets = {"parallel.data=4",
+                     "model.layers=3",
+                     "model.block.mlp.ffn=512",
+                     "optimizer.rule.type=\"muon\"",
+                     kDistributed};
+  const Prediction prediction = predicted(sets);
+  ASSERT_EQ(prediction.classes.size(), 1U);
+  const MemoryStats& planned = prediction.classes[0].memory;
+  const auto optimizer = static_cast<std::size_t>(Category::optimizer);
+  const auto ranks = measure(sets);
+  ASSERT_EQ(ranks.size(), 4U);
+  double state = 0, total = 0;
+  for (const auto& [rank, measured] : ranks) {
+    state = std::max(state, static_cast<double>(measured.memory.peak[optimizer]));
+    total = std::max(total, static_cast<double>(measured.memory.total_peak));
+  }
+  EXPECT_LT(1.1 * static_cast<double>(ranks.at(0).memory.peak[optimizer]), state)
+      << "the first replica could stand for all";
+  EXPECT_NEAR(static_cast<double>(planned.peak[optimizer]) / state, 1, 0.05);
+  EXPECT_NEAR(static_cast<double>(planned.total_peak) / total, 1, 0.05);
+}
+
+// Bytes of what each rank would write of a checkpoint.
+std::vector<i64> written(const Sets& sets) {
+  std::vector<i64> bytes;
+  std::mutex mutex;
+  TrainOptions options;
+  options.at_end = [&](RankRun& run) {
+    const TrainingState state(run.rank(), run.model(), run.step(), run.setup());
+    const i64 mine = RankPart(run.mesh(), state.tensors()).bytes();
+    const std::lock_guard lock(mutex);
+    bytes.push_back(mine);
+  };
+  train(tiny_config(), with_model(sets), options);
+  return bytes;
+}
+
+// Replicas share out what they write of a checkpoint, unequally: of three the first writes most, of
+// four the second, of three that have shards of the state the third. The largest copy is planned.
+TEST(PlannedSnapshot, IsThatOfTheReplicaThatWritesMost) {
+  for (const Sets& layout :
+       {Sets{"parallel.data=3"}, Sets{"parallel.data=4"}, Sets{"parallel.data=3", kDistributed}}) {
+    SCOPED_TRACE(fmt::format("{}", fmt::join(layout, " ")));
+    const Sets sets = with({"batch.global=24"}, layout);  // whole microbatches for 3 and for 4
+    const Prediction prediction = predicted(with(sets, {"checkpoint.asynchronous=true"}));
+    ASSERT_EQ(prediction.classes.size(), 1U);
+    const std::vector<i64> bytes = written(sets);
+    const auto [least, most] = std::ranges::minmax(bytes);
+    EXPECT_EQ(prediction.classes[0].snapshot, most);
+    EXPECT_LT(least, most) << "any replica could stand for all";
+    EXPECT_EQ(predicted(sets).classes.at(0).snapshot, 0) << "nothing is copied";
+  }
+}
 
 struct Shape {
   double q = 64, kv = 64, ffn = 256;  // features of queries, of keys and of values, of the MLP

@@ -1,8 +1,13 @@
 // bf16 and fp16 compute under any layout: one loss curve, up to what 16-bit roundings do.
 #include <gmock/gmock.h>
 
+#include <cstddef>
+#include <set>
+#include <utility>
+
 #include "invariant_support.hpp"
 #include "precision_mutants_support.hpp"
+#include "tessera/operation.hpp"
 
 namespace tessera::testing {
 namespace precision_invariant_test {
@@ -106,11 +111,59 @@ std::string case_name(const ::testing::TestParamInfo<Case>& info) {
 
 INSTANTIATE_TEST_SUITE_P(Rows, PrecisionInvariant, ::testing::ValuesIn(cases()), case_name);
 
+// Whether what is launched now belongs to a phase of the model, forward or backward.
+class PhaseWatch final : public ActionObserver {
+ public:
+  void before(const Plan&, const PlanAction& action) override { in_phase_ = action.phase >= 0; }
+  bool in_phase() const { return in_phase_; }
+
+ private:
+  bool in_phase_ = false;
+};
+
+bool lies_in(const TensorArg& tensor, const TensorArg& memory) {
+  const std::byte* begin = memory.as<std::byte>();
+  return tensor.as<std::byte>() >= begin && tensor.as<std::byte>() < begin + memory.bytes();
+}
+
+// What rank 0 writes in a floating dtype wider than 16 bits during the passes of a step: "attention
+// out". Left out is what has to be so: statistics, as the rules of operations state them, single
+// values (losses) or one of each row (the router's weight), and sums of parameters' gradients.
+// Nothing is computed.
+std::set<std::string> wide_outputs(const Sets& sets) {
+  const Resolved config = resolve(Config::parse(tiny_config(), "test", sets), plugins());
+  const RunSetup setup = derive_setup(config, plugins(), world_size(config.run));
+  PhaseWatch watch;
+  TensorArg gradients;
+  std::set<std::string> found;
+  DryEvents events;
+  events.launched = [&](const Kernel& kernel, const void* args) {
+    const auto* tensors = static_cast<const TensorArg*>(args);
+    for (int i = kernel.tensors - kernel.outputs; watch.in_phase() && i < kernel.tensors; ++i) {
+      const TensorArg& output = tensors[i];
+      const bool wide = is_floating(output.dtype) && dtype_size(output.dtype) > 2;
+      if (!output || !wide || lies_in(output, gradients)) continue;
+      if (output.rank == 0 || output.shape[output.rank - 1] == 1) continue;
+      if (kernel.rules == nullptr) {
+        found.insert(kernel.operation);
+      } else if (kernel.rules[i].type != TypeRule::statistic) {
+        found.insert(fmt::format("{} {}", kernel.operation, kernel.rules[i].name));
+      }
+    }
+  };
+  const RankSpec spec = rank_spec_of(setup);
+  const Rank rank = dry_rank(setup.layout, 0, make_device(spec, {}), std::move(events));
+  PlacedModel model(rank, setup);
+  TrainStep step(rank, model, setup, {.observer = &watch});
+  gradients = model.memory().gradients().arg();
+  step.run();
+  return found;
+}
+
 class PrecisionOnDevice : public ::testing::TestWithParam<std::string> {
  protected:
-  Sets bf16() const {
-    return {"precision.compute=\"bf16\"", fmt::format("device.type=\"{}\"", GetParam())};
-  }
+  std::string device() const { return fmt::format("device.type=\"{}\"", GetParam()); }
+  Sets bf16() const { return {"precision.compute=\"bf16\"", device()}; }
 };
 
 TEST_P(PrecisionOnDevice, LearnsOver100StepsUnderAnyLayout) {
@@ -141,6 +194,34 @@ TEST_P(PrecisionOnDevice, FormsHaveTheirDtypes) {
     ASSERT_EQ(run.model().boundaries().size(), 1U);
   };
   train(tiny_config(), with(bf16(), kStages), {.steps = 1, .at_end = check});
+}
+
+TEST_P(PrecisionOnDevice, ActivationsAndTheirGradientsAreIn16BitsFromEndToEnd) {
+  const Sets experts = {"model.block.mlp.type=\"moe\"",
+                        "model.block.mlp.experts=4",
+                        "model.block.mlp.top_k=2",
+                        "model.block.mlp.ffn=8"};
+  for (const Sets& layout : {Sets{},
+                             Sets{"recompute.mode=\"full\""},
+                             Sets{"parallel.tensor=2"},
+                             Sets{"parallel.tensor=2", kRows},
+                             Sets{"parallel.context=2", kHeads},
+                             kStages,
+                             experts,
+                             with(experts, {"parallel.expert=2"})}) {
+    EXPECT_THAT(wide_outputs(with(bf16(), layout)), ::testing::IsEmpty())
+        << fmt::format("{}", fmt::join(layout, " "));
+  }
+  // Parts of one attention that come from several ranks are added in single precision.
+  EXPECT_THAT(wide_outputs(with(bf16(), {"parallel.context=2"})),
+              ::testing::ElementsAre("add out", "attention_merge out", "copy out"));
+  // A pass in single precision would be seen.
+  EXPECT_THAT(wide_outputs({device()}),
+              ::testing::IsSupersetOf({"attention out",
+                                       "attention_backward q_grad",
+                                       "gelu out",
+                                       "layernorm out",
+                                       "matmul out"}));
 }
 
 TEST_P(PrecisionOnDevice, LossScaleIsOneForAllRanks) {

@@ -14,11 +14,13 @@ namespace {
 void check_recompute(const RunSetup& setup, const std::vector<PhaseInfo>& blocks) {
   const RecomputeSection& recompute = setup.config->recompute;
   const std::string where = setup.maker->origin("recompute", "scopes");
-  if (recompute.mode == "none" && where != "default" && !recompute.scopes.empty()) {
+  if (recompute.mode != "selective" && where != "default" && !recompute.scopes.empty()) {
     fail_config(
-        "{}: [recompute] scopes has no effect: mode = \"none\" computes nothing again; set mode = "
+        "{}: [recompute] scopes has no effect: mode = \"{}\" computes {} again; set mode = "
         "\"selective\", or scopes = []",
-        where);
+        where,
+        recompute.mode,
+        recompute.mode == "none" ? "nothing" : "everything");
   }
   if (recompute.mode != "selective") return;
   if (recompute.scopes.empty()) {

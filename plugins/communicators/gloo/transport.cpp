@@ -55,19 +55,27 @@ Transport::Transport(const CommunicatorArguments& arguments, const BindAddress& 
     if (rank == arguments.rank) continue;
     sentinels_.push_back(start(rank, kSentinelSlot, nullptr, 0, false));
   }
-  listener_ = std::thread([this] { listen_to_store(); });
-  watcher_ = std::thread([this] { watch(); });
-  speaker_ = std::thread([this] { speak(); });
+  try {
+    listener_ = std::thread([this] { listen_to_store(); });
+    watcher_ = std::thread([this] { watch(); });
+    speaker_ = std::thread([this] { speak(); });
+  } catch (...) {  // the system has no more of them
+    end_threads();
+    throw;
+  }
 }
 
-Transport::~Transport() {
+Transport::~Transport() { end_threads(); }
+
+void Transport::end_threads() noexcept {
   {
     const std::lock_guard lock(mutex_);
     ending_ = true;
   }
   changed_.notify_all();
-  watcher_.join();
-  speaker_.join();
+  if (watcher_.joinable()) watcher_.join();
+  if (speaker_.joinable()) speaker_.join();
+  if (!listener_.joinable()) return;
   try {
     arguments_.store->set(mail_key(prefix_, arguments_.rank), kEnd);
   } catch (const std::exception&) {

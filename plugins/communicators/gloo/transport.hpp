@@ -109,6 +109,7 @@ class Transport {
   Delivery start(i64 rank, u64 slot, void* data, i64 bytes, bool sends);
   void start_now(const Request& request);
   Failure cause(std::unique_lock<std::mutex>& lock, const Delivery& delivery);
+  void end_threads() noexcept;
   void listen_to_store();
   void watch();
   void speak();

@@ -8,6 +8,7 @@
 
 #include "tessera/error.hpp"
 #include "tessera/utf8.hpp"
+#include "tessera/written.hpp"
 
 namespace tessera {
 
@@ -21,7 +22,8 @@ std::string read_file(const std::filesystem::path& path) {
   }
   std::ifstream in(path, std::ios::binary);
   std::string text{std::istreambuf_iterator<char>(in), {}};
-  if (!in) fail_config("tokenizer.path: cannot read {}: {}", path.string(), std::strerror(errno));
+  if (!in)
+    fail_config("tokenizer.path: cannot read {}: {}", written_path(path), std::strerror(errno));
   return text;
 }
 

@@ -1,4 +1,5 @@
 #pragma once
+#include <filesystem>
 #include <string>
 #include <string_view>
 
@@ -27,6 +28,11 @@ inline std::string written_plain(std::string_view text, std::size_t most = 80) {
     out.append(quoted, 1, quoted.size() - 2);
   }
   return out + (shown.size() < text.size() ? "..." : "");
+}
+
+/// A path, which may hold anything but a zero byte.
+inline std::string written_path(const std::filesystem::path& path) {
+  return written_plain(path.string(), 1000);
 }
 
 }  // namespace tessera

@@ -187,7 +187,11 @@ void DirectState::check_peers(u64 ticket, Until until) {
   const u32 own_phase = own->phase.load();
   if (own_phase == RankState::aborted) fail_of(own->origin, own->text);
   for (const RankState* peer : ranks) {
-    while (peer->phase.load() == RankState::aborting) sched_yield();
+    // It is writing why; one that is killed meanwhile never ends that.
+    const Clock::time_point begin = Clock::now();
+    while (peer->phase.load() == RankState::aborting && Clock::now() - begin < kStoodStill) {
+      sched_yield();
+    }
     if (peer->phase.load() == RankState::aborted) fail_of(peer->origin, peer->text);
   }
   for (const i64 rank : open(ticket, until)->missing(until)) {

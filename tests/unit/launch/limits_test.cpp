@@ -72,6 +72,18 @@ TEST_F(Kills, OfAControlGroup) {
   EXPECT_THAT(kills()->limit, IsEmpty());
 }
 
+// A task of a batch system has no limit of its own, but its job has.
+TEST_F(Kills, OfAControlGroupBelowTheOneWithTheLimit) {
+  write("proc/self/cgroup", "0::/job/step/task\n");
+  write("groups/job/step/task/memory.events", "oom 1\noom_kill 1\n");
+  write("groups/job/step/task/memory.max", "max\n");
+  write("groups/job/step/memory.max", "3221225472\n");
+  write("groups/job/memory.max", "4294967296\n");
+  ASSERT_TRUE(kills());
+  EXPECT_EQ(kills()->count, 1);
+  EXPECT_EQ(kills()->limit, "memory.max of its control group is 3.00 GiB");
+}
+
 TEST_F(Kills, OfVersionOneSeenFromAContainer) {
   write("proc/self/cgroup", "5:memory:/outside/name\n0::/\n");
   write("groups/memory/memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 4\n");
@@ -84,8 +96,10 @@ TEST_F(Kills, OfVersionOneSeenFromAContainer) {
 TEST_F(Kills, OfTheWholeSystem) {
   EXPECT_FALSE(kills());
   write("proc/vmstat", "pgfault 12\noom_kill 7\n");
+  write("proc/meminfo", "MemTotal:       16777216 kB\nMemFree: 1 kB\n");
   ASSERT_TRUE(kills());
   EXPECT_EQ(kills()->count, 7);
+  EXPECT_EQ(kills()->limit, "the memory of the host is 16.00 GiB");
 }
 
 }  // namespace limits_test

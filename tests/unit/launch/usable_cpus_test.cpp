@@ -12,7 +12,7 @@ namespace usable_cpus_test {
 TEST(UsableCpus, FollowsTheAffinityMask) {
   cpu_set_t before;
   ASSERT_EQ(sched_getaffinity(0, sizeof before, &before), 0);
-  EXPECT_LE(usable_cpus(), CPU_COUNT(&before));
+  EXPECT_EQ(usable_cpus(), cpus_within_quota(CPU_COUNT(&before)));
   int first = 0;
   while (!CPU_ISSET(first, &before)) ++first;
   cpu_set_t one;
@@ -29,6 +29,11 @@ class CpuQuota : public ::testing::Test {
   std::optional<double> of(const std::string& groups) const {
     system_.write("proc/self/cgroup", groups);
     return cpu_quota(system_.at("proc"), system_.at("groups"));
+  }
+  // Usable to a process of the group at the root, by how many its affinity mask has.
+  int usable_of(int affinity) const {
+    system_.write("proc/self/cgroup", "0::/\n");
+    return cpus_within_quota(affinity, system_.at("proc"), system_.at("groups"));
   }
   void write(const std::string& file, const std::string& text) const {
     system_.write("groups/" + file, text);
@@ -65,6 +70,19 @@ TEST_F(CpuQuota, NonsenseIsNoQuota) {
     write("cpu.max", text);
     EXPECT_EQ(of("0::/\n"), std::nullopt) << text;
   }
+}
+
+TEST_F(CpuQuota, BoundsTheUsableCpusAndIsRoundedDown) {
+  EXPECT_EQ(usable_of(4), 4) << "there is no quota";
+  write("cpu.max", "max 100000\n");
+  EXPECT_EQ(usable_of(4), 4) << "there is no quota";
+  write("cpu.max", "150000 100000\n");
+  EXPECT_EQ(usable_of(4), 1);
+  write("cpu.max", "390000 100000\n");
+  EXPECT_EQ(usable_of(4), 3);
+  EXPECT_EQ(usable_of(2), 2) << "the mask has fewer";
+  write("cpu.max", "50000 100000\n");
+  EXPECT_EQ(usable_of(4), 1) << "one thread runs, if slowly";
 }
 
 }  // namespace usable_cpus_test

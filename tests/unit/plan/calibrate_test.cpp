@@ -1,7 +1,14 @@
-// Hardware tables from measurements that are known.
+// Hardware tables from measurements that are known; and a rank that fails while others measure.
 #include "kernel/plan/calibrate.hpp"
 
 #include <gmock/gmock.h>
+
+#include <atomic>
+
+#include "tessera/core_ops.hpp"
+#include "tessera/error.hpp"
+#include "tessera/host_device.hpp"
+#include "tessera/plugin.hpp"
 
 namespace tessera {
 namespace calibrate_test {
@@ -57,6 +64,41 @@ TEST(CalibratedLinks, AreThoseOfWhichThePlannersTimesAre) {
           << collective_name(kind) << " of " << ranks << " ranks";
     }
   }
+}
+
+std::atomic<int> products = 0;
+
+// Rank 1 has none.
+class OneDevice : public HostDevice {
+ public:
+  using Config = NoConfig;
+  OneDevice(const Config&, const DeviceArguments& arguments)
+      : HostDevice("test_one",
+                   arguments,
+                   {make_kernel<MatmulArgs>([](const MatmulArgs&) { ++products; })}) {
+    require(arguments.local_rank == 0, "there is one device");
+  }
+};
+
+// A measurement that is one rank's only means nothing, and in a collective it would not end.
+TEST(Calibrate, MeasuresNothingOnceARankHasFailed) {
+  PluginHost host;
+  host.add_builtin([](Registrar& registrar) {
+    registrar.add<Device, OneDevice>("test_one", "A device for one rank.");
+  });
+  CalibrateArguments arguments;
+  arguments.plugins = &host;
+  arguments.device = "test_one";
+  arguments.within = arguments.between = "no communicator is made";
+  arguments.ranks = 1;
+  EXPECT_THAT([&] { calibrate(arguments); },
+              ::testing::ThrowsMessage<Error>(::testing::HasSubstr("has no operation \"add\"")));
+  EXPECT_GT(products, 0);
+  products = 0;
+  arguments.ranks = 2;
+  EXPECT_THAT([&] { calibrate(arguments); },
+              ::testing::ThrowsMessage<Error>(::testing::HasSubstr("there is one device")));
+  EXPECT_EQ(products, 0);
 }
 
 }  // namespace calibrate_test

@@ -1,0 +1,56 @@
+#include "kernel/plan/fullest_replica.hpp"
+
+#include <algorithm>
+#include <map>
+#include <string_view>
+#include <vector>
+
+namespace tessera {
+
+namespace {
+
+// The ranks of the group over `axes` that `rank` is in.
+std::vector<i64> group_of(const RankGenerator& ranks, std::string_view axes, i64 rank) {
+  for (std::vector<i64>& members : ranks.groups(axes)) {
+    if (std::ranges::find(members, rank) != members.end()) return members;
+  }
+  return {};
+}
+
+i64 place_of(const RankGenerator& ranks, std::string_view axes, i64 rank) {
+  const std::vector<i64> members = group_of(ranks, axes, rank);
+  return std::ranges::find(members, rank) - members.begin();
+}
+
+}  // namespace
+
+i64 fullest_replica(const Mesh& mesh, const ParameterMemory& memory, Optimizer& optimizer) {
+  std::map<const Parameter*, i64> state_bytes;
+  for (const NamedState& state : optimizer.state()) {  // of all parameters, also of others' ones
+    state_bytes[state.parameter] +=
+        state.parameter->local.elements() * dtype_size(state.tensor.dtype());
+  }
+  const i64 main_size = memory.has_all_main() ? 0 : dtype_size(memory.main().dtype());
+  std::map<i64, i64> dense, experts;  // bytes by shard
+  for (const ParameterBucket& bucket : memory.buckets()) {
+    for (const ParameterBucket::Member& member : bucket.members) {
+      if (member.shard == ParameterBucket::kCut) return mesh.rank();
+      const Parameter& parameter = *member.parameter;
+      (parameter.layout.expert() ? experts : dense)[member.shard] +=
+          parameter.local.elements() * main_size + state_bytes[&parameter];
+    }
+  }
+  const RankGenerator& ranks = mesh.ranks();
+  i64 fullest = mesh.rank(), most = -1;
+  for (const i64 rank : group_of(ranks, "dp-cp", mesh.rank())) {
+    if (ranks.coordinate(rank, Axis::context) != mesh.coordinate(Axis::context)) continue;
+    const i64 bytes =
+        dense[place_of(ranks, "dp-cp", rank)] + experts[place_of(ranks, "edp", rank)];
+    if (bytes <= most) continue;
+    most = bytes;
+    fullest = rank;
+  }
+  return fullest;
+}
+
+}  // namespace tessera

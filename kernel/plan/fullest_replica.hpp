@@ -1,0 +1,13 @@
+#pragma once
+#include "tessera/mesh.hpp"
+#include "tessera/optimizer.hpp"
+#include "tessera/parameter_memory.hpp"
+
+namespace tessera {
+
+/// Of the replicas of this rank with its context coordinate, the one that holds most main values
+/// and optimizer state; the first of several. Replicas that own whole parameters differ: a rule may
+/// keep two moments of some parameters and one of others. Where none does, it is this rank.
+i64 fullest_replica(const Mesh& mesh, const ParameterMemory& memory, Optimizer& optimizer);
+
+}  // namespace tessera
