@@ -35,6 +35,8 @@ const std::vector<std::string>& one_rank() {
       "placement.layout=\"\"",
       "placement.first=\"auto\"",
       "placement.last=\"auto\"",
+      "placement.count_embedding=false",
+      "placement.count_head=false",
       "schedule.type=\"" + RunConfig().schedule.type + "\""};
   return kSets;
 }

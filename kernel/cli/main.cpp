@@ -10,9 +10,9 @@ namespace {
 
 // OpenMP's threads spin for milliseconds before they sleep, which is worth little on an idle host
 // and starves the thread that they wait for on a busy one (tests/bench/busy_host.py). libgomp reads
-// its settings while it is loaded, before main: so the program starts itself once more. It is the
-// only OpenMP here, so that blocktime, which other ones have, is nothing to set. What the user has
-// set stays. Without /proc the program goes on as it is.
+// its settings while it is loaded, before main: so the program starts itself once more. No other
+// OpenMP is linked, so there is no blocktime (KMP_BLOCKTIME) to set. What the user has set stays.
+// Without /proc the program goes on as it is.
 void bound_openmp_spin(char** argv) {
   if (std::getenv("GOMP_SPINCOUNT") != nullptr || std::getenv("OMP_WAIT_POLICY") != nullptr) return;
   if (setenv("GOMP_SPINCOUNT", "2000", 1) == 0) execv("/proc/self/exe", argv);

@@ -153,7 +153,7 @@ void RecomputeSection::describe(Schema<RecomputeSection>& s) {
       .megatron("--recompute-granularity");
   s.field("scopes",
           &RecomputeSection::scopes,
-          "phases that \"selective\" computes again; refused under \"none\"")
+          "phases that \"selective\" computes again; others than these are refused without it")
       .megatron("--recompute-modules");
 }
 

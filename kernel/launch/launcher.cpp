@@ -82,8 +82,11 @@ struct Ending {
 // One attempt of all ranks.
 class Launch {
  public:
-  Launch(const LaunchOptions& options, const StopFlag& stop, const StepBoard& board)
-      : options_(options), stop_(stop), board_(board) {}
+  Launch(const LaunchOptions& options,
+         const StopFlag& stop,
+         const StepBoard& board,
+         int& suspensions_obeyed)
+      : options_(options), stop_(stop), board_(board), suspensions_obeyed_(suspensions_obeyed) {}
 
   void start(i64 ranks, const RankProgram& program) {
     for (i64 rank = 0; rank < ranks && !stop_.requested(); ++rank) {
@@ -148,10 +151,10 @@ class Launch {
 
   // Ctrl-Z reaches this process alone, as ranks are in groups of their own: it takes them along.
   void suspend() {
-    if (suspensions_ == stop_.suspensions()) return;
-    suspensions_ = stop_.suspensions();
+    if (suspensions_obeyed_ == stop_.suspensions()) return;
+    suspensions_obeyed_ = stop_.suspensions();
     send_all(SIGSTOP);
-    std::raise(SIGSTOP);  // until SIGCONT
+    stop_.suspend();
     send_all(SIGCONT);
   }
 
@@ -290,10 +293,11 @@ class Launch {
   const std::filesystem::file_time_type started_ = std::filesystem::file_time_type::clock::now();
   const StopFlag& stop_;
   const StepBoard& board_;
+  int& suspensions_obeyed_;  // by all attempts
   std::list<RankProcess> ranks_;
   const std::optional<OutOfMemoryKills> kills_before_ = out_of_memory_kills();
   i64 look_ = 0;
-  int interrupts_passed_ = 0, terminations_passed_ = 0, suspensions_ = 0;
+  int interrupts_passed_ = 0, terminations_passed_ = 0;
   bool terminated_ = false, closing_passed_ = false;
   Clock::time_point first_failure_;
   std::optional<Clock::time_point> frozen_since_;  // all ranks that have not ended
@@ -304,10 +308,11 @@ Ending attempt(i64 ranks,
                const std::vector<std::string>& argv,
                const LaunchOptions& options,
                const StopFlag& stop,
-               const StepBoard& board) {
+               const StepBoard& board,
+               int& suspensions_obeyed) {
   const std::string address = "unix:@tessera-" + random_hex(16);
   const std::string token = random_hex(16);
-  Launch launch(options, stop, board);
+  Launch launch(options, stop, board, suspensions_obeyed);
   const StoreServer server(address, token, ranks);
   RankProgram program{
       .path = own_program(), .arguments = argv, .environment = inherited_environment()};
@@ -331,8 +336,9 @@ int launch_ranks(i64 ranks, const std::vector<std::string>& argv, const LaunchOp
   StepBoard board(ranks);
   Restarts restarts(options.restarts);
   std::vector<std::string> arguments = argv;
+  int suspensions_obeyed = 0;
   for (;;) {
-    const Ending ending = attempt(ranks, arguments, options, stop, board);
+    const Ending ending = attempt(ranks, arguments, options, stop, board, suspensions_obeyed);
     const bool mends = ending.failure && !stop.requested();
     const Restarts::Decision decision =
         mends ? restarts.decide(*ending.failure) : Restarts::Decision{};

@@ -123,6 +123,21 @@ int StopFlag::signal() const { return first_signal; }
 int StopFlag::interrupts() const { return interrupt_count; }
 int StopFlag::terminations() const { return termination_count; }
 int StopFlag::suspensions() const { return suspension_count; }
+
+void StopFlag::suspend() const {
+  struct sigaction ours {
+  }, theirs{};
+  theirs.sa_handler = SIG_DFL;
+  sigset_t suspending;
+  sigemptyset(&suspending);
+  sigaddset(&suspending, SIGTSTP);
+  sigaction(SIGTSTP, &theirs, &ours);
+  pthread_sigmask(SIG_UNBLOCK, &suspending, nullptr);
+  std::raise(SIGTSTP);
+  pthread_sigmask(SIG_BLOCK, &suspending, nullptr);
+  sigaction(SIGTSTP, &ours, nullptr);
+}
+
 bool StopFlag::output_closed() const { return closed; }
 
 }  // namespace tessera

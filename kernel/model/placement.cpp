@@ -75,7 +75,7 @@ std::vector<i64> even_counts(i64 blocks, std::span<const int> ranks, const Place
   if (stages == 1 && (p.count_embedding || p.count_head)) {
     fail_config(
         "[placement] count_embedding and count_head are for stages that share blocks: with one "
-        "stage they have no effect");
+        "stage they have no effect; set them to false");
   }
   const auto given = [&](int rank) {
     return rank == 0 ? p.first : rank == last_rank ? p.last : std::nullopt;

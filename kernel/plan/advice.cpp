@@ -82,22 +82,25 @@ class Adviser {
     // First what costs no further device, each by itself; then all of it together.
     Sets all;
     bool fits = false;
-    const auto attempt = [&](const std::string& set) {
+    const auto attempt = [&](const Sets& sets) {
       const std::size_t before = out_.smaller.size();
-      fits = keep_smaller({set}) || fits;
-      if (out_.smaller.size() > before) all.push_back(set);
+      fits = keep_smaller(sets) || fits;
+      if (out_.smaller.size() > before) all.insert(all.end(), sets.begin(), sets.end());
     };
     const std::string& mode = config_.recompute.mode;
-    if (mode == "none") attempt("recompute.mode=selective");
+    if (mode == "none") attempt({"recompute.mode=selective"});
     if (mode != "full") {
       const std::size_t before = all.size();
-      attempt("recompute.mode=full");
+      Sets full = {"recompute.mode=full"};
+      const bool own_scopes = config_.recompute.scopes != RecomputeSection().scopes;
+      if (own_scopes) full.emplace_back("recompute.scopes=[]");  // refused with it
+      attempt(full);
       if (all.size() > before && before > 0) all.erase(all.begin());  // of the same key
     }
     if (now_.layout.tensor > 1 && !config_.parallel.sequence_parallel) {
-      attempt("parallel.sequence_parallel=true");
+      attempt({"parallel.sequence_parallel=true"});
     }
-    if (now_.micro > 1) attempt(set_text("batch.micro", next_smaller(now_.micro)));
+    if (now_.micro > 1) attempt({set_text("batch.micro", next_smaller(now_.micro))});
     if (all.size() > 1 && !fits) fits = keep_smaller(all);
     if (fits) return;
     for (const i64 times : {2, 4, 8}) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace tessera {
@@ -12,14 +13,20 @@ namespace {
 // The ranks of the group over `axes` that `rank` is in.
 std::vector<i64> group_of(const RankGenerator& ranks, std::string_view axes, i64 rank) {
   for (std::vector<i64>& members : ranks.groups(axes)) {
-    if (std::ranges::find(members, rank) != members.end()) return members;
+    if (std::ranges::find(members, rank) != members.end()) return std::move(members);
   }
   return {};
 }
 
-i64 place_of(const RankGenerator& ranks, std::string_view axes, i64 rank) {
-  const std::vector<i64> members = group_of(ranks, axes, rank);
-  return std::ranges::find(members, rank) - members.begin();
+// Each rank's place in its group over `axes`.
+std::vector<i64> places(const RankGenerator& ranks, std::string_view axes) {
+  std::vector<i64> places(static_cast<std::size_t>(ranks.layout().world));
+  for (const std::vector<i64>& members : ranks.groups(axes)) {
+    for (std::size_t i = 0; i < members.size(); ++i) {
+      places[static_cast<std::size_t>(members[i])] = static_cast<i64>(i);
+    }
+  }
+  return places;
 }
 
 }  // namespace
@@ -41,11 +48,14 @@ i64 fullest_replica(const Mesh& mesh, const ParameterMemory& memory, Optimizer& 
     }
   }
   const RankGenerator& ranks = mesh.ranks();
+  const std::vector<i64> replicas = group_of(ranks, "dp-cp", mesh.rank());
+  const std::vector<i64> expert_places = places(ranks, "edp");
   i64 fullest = mesh.rank(), most = -1;
-  for (const i64 rank : group_of(ranks, "dp-cp", mesh.rank())) {
+  for (std::size_t place = 0; place < replicas.size(); ++place) {
+    const i64 rank = replicas[place];
     if (ranks.coordinate(rank, Axis::context) != mesh.coordinate(Axis::context)) continue;
     const i64 bytes =
-        dense[place_of(ranks, "dp-cp", rank)] + experts[place_of(ranks, "edp", rank)];
+        dense[static_cast<i64>(place)] + experts[expert_places[static_cast<std::size_t>(rank)]];
     if (bytes <= most) continue;
     most = bytes;
     fullest = rank;

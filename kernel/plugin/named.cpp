@@ -10,6 +10,7 @@
 #include "tessera/doing.hpp"
 #include "tessera/error.hpp"
 #include "tessera/graph.hpp"
+#include "tessera/host_comm.hpp"
 #include "tessera/layer.hpp"
 #include "tessera/model.hpp"
 #include "tessera/observer.hpp"
@@ -182,7 +183,7 @@ struct NamedOptimizer final : Named<Optimizer> {
   }
 };
 
-// What a communicator hands out: an error in a collective is not one of the layer that waits.
+// A layer that waits for a collective is not to blame for what goes wrong in it.
 class NamedCollective final : public PendingCollective {
  public:
   NamedCollective(std::shared_ptr<PendingCollective> inner, std::shared_ptr<const Name> name)
@@ -212,12 +213,41 @@ class NamedBackend final : public GroupBackend {
     });
   }
   bool capturable() const override { return inner_->capturable(); }
-  HostGroup* host_group() override { return inner_->host_group(); }
+  HostGroup* host_group() override { return nullptr; }
   bool counts_only() const override { return inner_->counts_only(); }
 
  private:
   std::unique_ptr<GroupBackend> inner_;
   std::shared_ptr<const Name> name_;
+};
+
+// The same where the CPU carries them out: replays and groups over several hosts call it, too.
+class NamedHostGroup final : public HostGroup {
+ public:
+  NamedHostGroup(std::unique_ptr<GroupBackend> inner,
+                 const GroupSpec& spec,
+                 Device& device,
+                 const Name& name)
+      : HostGroup(device, spec.lane),
+        inner_(std::move(inner)),
+        group_(*inner_->host_group()),
+        name_(name) {}
+  bool capturable() const override { return inner_->capturable(); }
+  bool counts_only() const override { return inner_->counts_only(); }
+  Ticket post(const Collective& collective) override {
+    return name_.call("post", [&] { return group_.post(collective); });
+  }
+  void finish(Ticket ticket) override {
+    name_.call("finish", [&] { group_.finish(ticket); });
+  }
+  void finish_received(Ticket ticket) override {
+    name_.call("finish_received", [&] { group_.finish_received(ticket); });
+  }
+
+ private:
+  std::unique_ptr<GroupBackend> inner_;
+  HostGroup& group_;
+  const Name name_;
 };
 
 struct NamedCommunicator final : Named<Communicator> {
@@ -232,6 +262,9 @@ struct NamedCommunicator final : Named<Communicator> {
     std::unique_ptr<GroupBackend> backend =
         call("create_group", [&](auto& c) { return c.create_group(spec, device); });
     if (backend == nullptr) return nullptr;  // a group of one needs none
+    if (backend->host_group() != nullptr) {
+      return std::make_unique<NamedHostGroup>(std::move(backend), spec, device, who());
+    }
     return std::make_unique<NamedBackend>(std::move(backend), who());
   }
   std::shared_ptr<MemorySource> memory() override {

@@ -21,12 +21,12 @@ using ::testing::IsEmpty;
 using ::testing::Not;
 using ::testing::StartsWith;
 
+int lines(const std::string& text) { return static_cast<int>(std::ranges::count(text, '\n')); }
+
 std::string read(const std::string& file) {
   std::ifstream in(file);
   return {std::istreambuf_iterator<char>(in), {}};
 }
-
-std::ptrdiff_t lines(const std::string& text) { return std::count(text.begin(), text.end(), '\n'); }
 
 // A training whose last norm fails as `how` says, after some steps.
 class Failures : public ::testing::Test {
@@ -89,7 +89,10 @@ TEST_F(Failures, ARankThatFreezesWithinASaveIsNamed) {
 
 // A shell's Ctrl-Z reaches the launcher alone: its ranks are in groups of their own.
 TEST_F(Failures, CtrlZStopsTheRanksToo) {
-  Process run(run_.command(TinyRun::steps(1000000, "run", {"parallel.tensor=2"})), run_.options());
+  std::vector<std::string> command =
+      run_.command(TinyRun::steps(1000000, "run", {"parallel.tensor=2"}));
+  command.insert(command.end(), {"--restarts", "1"});
+  Process run(command, run_.options());
   ASSERT_TRUE(run.shows("step", 5)) << run.err();
   const std::vector<pid_t> all = {
       run.pid(), rank_process(run_.mark(), 0), rank_process(run_.mark(), 1)};
@@ -103,9 +106,12 @@ TEST_F(Failures, CtrlZStopsTheRanksToo) {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
   EXPECT_TRUE(std::ranges::all_of(all, stopped));
-  const auto told = std::count(run.out().begin(), run.out().end(), '\n');
+  const int told = lines(run.out());
   run.send(SIGCONT);
-  EXPECT_TRUE(run.shows("\n", static_cast<int>(told) + 20)) << run.err();
+  EXPECT_TRUE(run.shows("\n", told + 20)) << run.err();
+  kill(rank_process(run_.mark(), 1), SIGKILL);  // the ranks of a restart are not suspended again
+  EXPECT_TRUE(run.shows("restart 1 of 1")) << run.err();
+  EXPECT_TRUE(run.shows("\n", lines(run.out()) + 20)) << run.err();
   run.send(SIGTERM);
   EXPECT_EQ(run.wait().exit_code, 3) << run.err();
 }
@@ -125,8 +131,7 @@ TEST_F(Failures, AJobThatIsSuspendedGoesOn) {
     for (const pid_t rank : ranks) kill(rank, SIGSTOP);
     EXPECT_TRUE(run.shows("all ranks are stopped (by SIGSTOP or a debugger)")) << run.err();
     for (const pid_t rank : ranks) kill(rank, SIGCONT);
-    const auto told = std::count(run.out().begin(), run.out().end(), '\n');
-    EXPECT_TRUE(run.shows("\n", static_cast<int>(told) + 20)) << run.err();
+    EXPECT_TRUE(run.shows("\n", lines(run.out()) + 20)) << run.err();
     run.send(SIGTERM);
     EXPECT_EQ(run.wait().exit_code, 3) << run.err();
   }

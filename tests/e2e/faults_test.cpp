@@ -53,7 +53,7 @@ TEST(Faults, ACutCableChangesNoNumber) {
   if (result.out.find("no cut_link: ") == std::string::npos) {
     return expect_right(result, {"cut_link"}, 1);
   }
-  // Asked of who else makes two hosts. Only root's are those of the campaign.
+  // The campaign needs root for its two hosts; other tests' hosts say whether root can make them.
   const TestFolder folder;
   std::string why;
   EXPECT_TRUE(geteuid() != 0 || TwoHosts::make(folder, why) == nullptr)

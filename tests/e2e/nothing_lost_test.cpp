@@ -259,7 +259,19 @@ TEST_F(NothingLost, ASaveIsTriedAgainAtTheNextStepAndEndsTheRunInTheEnd) {
   }
 }
 
-// Whatever takes their numbers would get what is printed.
+// It holds every key, those without effect too.
+TEST_F(NothingLost, ARunsResolvedConfigurationRuns) {
+  for (const std::string mode : {"none", "selective", "full"}) {
+    ASSERT_EQ(run_.train(TinyRun::steps(2, mode, {"recompute.mode=" + mode})).exit_code, 0);
+    const ProcessResult again = run_process(
+        {tessera_program(), "train", run_.at(mode + "/resolved.toml"), "--set", "run.steps=3"},
+        run_.options());
+    EXPECT_EQ(again.exit_code, 0) << again.err;
+    EXPECT_EQ(run_.metrics(mode).size(), 3U);
+  }
+}
+
+// A pipe or file that took the number of one would receive what is printed.
 TEST_F(NothingLost, ClosedStandardDescriptorsAreNobodyElses) {
   const std::string closed[] = {"<&-", ">&-", "2>&-", "<&- >&- 2>&-"};
   for (const std::string& descriptors : closed) {

@@ -137,7 +137,7 @@ TEST_F(Starters, FilesAndSettingsOfRanksMayDifferWhereValuesDoNot) {
   }
 }
 
-// One path, as on two hosts, with another file behind it.
+// As on two hosts that have different files at one path.
 TEST_F(Starters, RanksWithOtherDataAreRefused) {
   run_.folder.write("other/text.txt", std::string(5000, 'a'));
   std::vector<std::unique_ptr<Process>> ranks;

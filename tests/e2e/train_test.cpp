@@ -517,7 +517,10 @@ TEST_F(Train, WarnsOnceOfAModelThatIsNotCausal) {
   };
   std::vector<std::string> choosing = experts;
   choosing.insert(choosing.end(),
-                  {"model.block.mlp.router.type=expert_choice", "parallel.pipeline=2"});
+                  {"model.block.mlp.router.type=expert_choice",
+                   "parallel.pipeline=2",
+                   "placement.count_embedding=true",
+                   "placement.count_head=true"});
   const ProcessResult trained = run_.train(TinyRun::steps(3, "run", choosing));
   ASSERT_EQ(trained.exit_code, 0) << trained.err;
   EXPECT_EQ(times(trained.err), 1) << trained.err;

@@ -50,6 +50,20 @@ SampleReader::SampleReader(const Dataset& dataset,
   }
 }
 
+void require_full_batches(const ModelParts& parts, i64 samples, i64 global) {
+  if (samples % global == 0) return;
+  for (const ModelParts::LossInfo& loss : parts.losses()) {
+    if (loss.auxiliary || loss.weight == LossWeight::field) continue;
+    fail_config(
+        "[validation] samples: {} leave places in batches of batch.global = {}, and the loss "
+        "\"{}\" is weighted by samples or tokens, so that what fills them up would count: make "
+        "validation.samples a multiple of it",
+        samples,
+        global,
+        loss.name);
+  }
+}
+
 int SampleReader::microbatches(i64 count) const {
   const i64 samples = data_ranks_ * shape_.micro;
   return static_cast<int>((count + samples - 1) / samples);

@@ -73,4 +73,9 @@ class SampleReader {
   std::vector<LossWeight> losses_;  // what each term is weighted by
 };
 
+/// Throws ConfigError where `samples` of a validation leave places in batches of `global` and a
+/// term of the run's loss is no mean over a mask of the data: what fills those places up has such a
+/// loss too, and nothing would take it out.
+void require_full_batches(const ModelParts& parts, i64 samples, i64 global);
+
 }  // namespace tessera

@@ -14,7 +14,8 @@ namespace {
 void check_recompute(const RunSetup& setup, const std::vector<PhaseInfo>& blocks) {
   const RecomputeSection& recompute = setup.config->recompute;
   const std::string where = setup.maker->origin("recompute", "scopes");
-  if (recompute.mode != "selective" && where != "default" && !recompute.scopes.empty()) {
+  const bool written = recompute.scopes != RecomputeSection().scopes;
+  if (recompute.mode != "selective" && written && !recompute.scopes.empty()) {
     fail_config(
         "{}: [recompute] scopes has no effect: mode = \"{}\" computes {} again; set mode = "
         "\"selective\", or scopes = []",

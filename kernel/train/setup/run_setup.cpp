@@ -124,10 +124,12 @@ StageMap place(const RunSetup& setup) {
     return map_stages(*setup.schedule, ranks, setup.model->layers(), placement);
   } catch (const ConfigError& error) {
     const auto at = [&](std::string_view key) { return setup.maker->origin("placement", key); };
-    const std::string where = !placement.layout.empty() ? at("layout")
-                              : placement.first         ? at("first")
-                              : placement.last          ? at("last")
-                                               : setup.maker->origin("parallel", "pipeline");
+    const std::string where = !placement.layout.empty()   ? at("layout")
+                              : placement.first           ? at("first")
+                              : placement.last            ? at("last")
+                              : placement.count_embedding ? at("count_embedding")
+                              : placement.count_head      ? at("count_head")
+                                                     : setup.maker->origin("parallel", "pipeline");
     fail_config("{}: {}", where, error.what());
   }
 }

@@ -17,7 +17,7 @@ class TESSERA_API HostGroup : public GroupBackend {
  public:
   HostGroup(Device& device, CommLane lane) : device_(device), lane_(lane) {}
   ~HostGroup() override;
-  std::shared_ptr<PendingCollective> start(Collective collective, Stream& after) override;
+  std::shared_ptr<PendingCollective> start(Collective collective, Stream& after) final;
   bool capturable() const override { return true; }
   HostGroup* host_group() override { return this; }
 

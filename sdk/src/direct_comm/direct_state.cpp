@@ -186,13 +186,17 @@ void DirectState::check_peers(u64 ticket, Until until) {
   };
   const u32 own_phase = own->phase.load();
   if (own_phase == RankState::aborted) fail_of(own->origin, own->text);
-  for (const RankState* peer : ranks) {
-    // It is writing why; one that is killed meanwhile never ends that.
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    const RankState& peer = *ranks[i];
     const Clock::time_point begin = Clock::now();
-    while (peer->phase.load() == RankState::aborting && Clock::now() - begin < kStoodStill) {
+    while (peer.phase.load() == RankState::aborting && Clock::now() - begin < kStoodStill) {
       sched_yield();
     }
-    if (peer->phase.load() == RankState::aborted) fail_of(peer->origin, peer->text);
+    if (peer.phase.load() == RankState::aborted) fail_of(peer.origin, peer.text);
+    if (peer.phase.load() != RankState::aborting) continue;
+    const auto rank = static_cast<i64>(i);
+    const std::string death = memory->death(rank);
+    if (!death.empty()) fail_of(rank, death);  // killed while it was writing why
   }
   for (const i64 rank : open(ticket, until)->missing(until)) {
     const bool left = ranks[static_cast<std::size_t>(rank)]->phase.load() == RankState::left;
@@ -226,8 +230,8 @@ void DirectState::finish(u64 ticket, Until until) {
     const Clock::time_point now = Clock::now();
     if (now - checked < kCheck) continue;
     if (now - checked > kStoodStill) moved += now - checked;
-    checked = now;
     check_peers(ticket, until);
+    checked = Clock::now();
     const DirectTask* task = open(ticket, until);
     if (task == nullptr) return;
     if (now - moved > arguments.timeout) {
