@@ -400,7 +400,7 @@ TEST_F(Failures, AnExceptionOfAKernelNamesItAndWhatLaunchedIt) {
 }
 
 TEST_F(Failures, AnExceptionOfACommunicatorIsNamed) {
-  for (const std::string call : {"create_group", "start", "wait"}) {
+  for (const std::string call : {"create_group", "start", "wait", "finish"}) {
     const ProcessResult result = run_.train(
         broken("no", {"parallel.tensor=2", "comm.type=test_broken_comm", "comm.how=" + call}));
     EXPECT_EQ(result.exit_code, 1) << result.err;
