@@ -153,7 +153,8 @@ void RecomputeSection::describe(Schema<RecomputeSection>& s) {
       .megatron("--recompute-granularity");
   s.field("scopes",
           &RecomputeSection::scopes,
-          "phases that \"selective\" computes again; others than these are refused without it")
+          "phases that \"selective\" computes again; with another mode only the default or [] is "
+          "accepted")
       .megatron("--recompute-modules");
 }
 

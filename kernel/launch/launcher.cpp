@@ -152,9 +152,9 @@ class Launch {
   // Ctrl-Z reaches this process alone, as ranks are in groups of their own: it takes them along.
   void suspend() {
     if (suspensions_obeyed_ == stop_.suspensions()) return;
-    suspensions_obeyed_ = stop_.suspensions();
     send_all(SIGSTOP);
     stop_.suspend();
+    suspensions_obeyed_ = stop_.suspensions();  // that stop was for all of them
     send_all(SIGCONT);
   }
 

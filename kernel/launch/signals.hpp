@@ -54,8 +54,8 @@ class StopFlag {
   int terminations() const;
   /// How many of SIGTSTP, which stops the process at once where interrupts are not counted.
   int suspensions() const;
-  /// Stops this process as SIGTSTP does without a flag, until SIGCONT; at once over in a process
-  /// group that no shell could continue. On the thread that made it.
+  /// Stops this process as SIGTSTP does without a flag, until SIGCONT. Returns at once in an
+  /// orphaned process group, which no shell could continue. Call it on the thread that made it.
   void suspend() const;
   /// Was something written that nobody reads any more?
   bool output_closed() const;

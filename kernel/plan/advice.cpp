@@ -92,7 +92,8 @@ class Adviser {
     if (mode != "full") {
       const std::size_t before = all.size();
       Sets full = {"recompute.mode=full"};
-      const bool own_scopes = config_.recompute.scopes != RecomputeSection().scopes;
+      const std::vector<std::string>& scopes = config_.recompute.scopes;
+      const bool own_scopes = !scopes.empty() && scopes != RecomputeSection().scopes;
       if (own_scopes) full.emplace_back("recompute.scopes=[]");  // refused with it
       attempt(full);
       if (all.size() > before && before > 0) all.erase(all.begin());  // of the same key

@@ -213,7 +213,7 @@ class NamedBackend final : public GroupBackend {
     });
   }
   bool capturable() const override { return inner_->capturable(); }
-  HostGroup* host_group() override { return nullptr; }
+  HostGroup* host_group() override { return inner_->host_group(); }
   bool counts_only() const override { return inner_->counts_only(); }
 
  private:
@@ -262,7 +262,9 @@ struct NamedCommunicator final : Named<Communicator> {
     std::unique_ptr<GroupBackend> backend =
         call("create_group", [&](auto& c) { return c.create_group(spec, device); });
     if (backend == nullptr) return nullptr;  // a group of one needs none
-    if (backend->host_group() != nullptr) {
+    // One that wraps another group has a start() of its own.
+    const GroupBackend* const host_group = backend->host_group();
+    if (host_group != nullptr && host_group == backend.get()) {
       return std::make_unique<NamedHostGroup>(std::move(backend), spec, device, who());
     }
     return std::make_unique<NamedBackend>(std::move(backend), who());

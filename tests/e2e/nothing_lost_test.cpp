@@ -259,7 +259,7 @@ TEST_F(NothingLost, ASaveIsTriedAgainAtTheNextStepAndEndsTheRunInTheEnd) {
   }
 }
 
-// It holds every key, those without effect too.
+// resolved.toml holds every key, those without effect too.
 TEST_F(NothingLost, ARunsResolvedConfigurationRuns) {
   for (const std::string mode : {"none", "selective", "full"}) {
     ASSERT_EQ(run_.train(TinyRun::steps(2, mode, {"recompute.mode=" + mode})).exit_code, 0);

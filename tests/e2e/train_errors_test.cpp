@@ -304,5 +304,26 @@ TEST_F(TwoRanks, DifferentInstructionSets) {
                               "(the page of the device says how)")));
 }
 
+// Only a mask removes what fills up the last batch of a validation.
+TEST(TrainErrors, AValidationOfALossWithoutAMaskNeedsFullBatches) {
+  const TinyRun run;
+  const auto train = [&](const std::string& samples) {
+    return run.train(TinyRun::steps(1,
+                                    "run" + samples,
+                                    {broken_plugins(),
+                                     "model.head.norm.type=test_broken_norm",
+                                     "model.head.norm.how=token_loss",
+                                     "data.validation=0.2",
+                                     "validation.every_steps=1",
+                                     "validation.samples=" + samples}));
+  };
+  const ProcessResult refused = train("3");
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_THAT(refused.err,
+              AllOf(HasSubstr("3 samples do not fill batches of batch.global = 8"),
+                    HasSubstr("the loss \"test_term\" is weighted by samples or tokens")));
+  EXPECT_EQ(train("8").exit_code, 0);
+}
+
 }  // namespace train_errors_test
 }  // namespace tessera::testing

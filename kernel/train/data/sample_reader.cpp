@@ -50,18 +50,11 @@ SampleReader::SampleReader(const Dataset& dataset,
   }
 }
 
-void require_full_batches(const ModelParts& parts, i64 samples, i64 global) {
-  if (samples % global == 0) return;
+std::string unmasked_loss(const ModelParts& parts) {
   for (const ModelParts::LossInfo& loss : parts.losses()) {
-    if (loss.auxiliary || loss.weight == LossWeight::field) continue;
-    fail_config(
-        "[validation] samples: {} leave places in batches of batch.global = {}, and the loss "
-        "\"{}\" is weighted by samples or tokens, so that what fills them up would count: make "
-        "validation.samples a multiple of it",
-        samples,
-        global,
-        loss.name);
+    if (!loss.auxiliary && loss.weight != LossWeight::field) return loss.name;
   }
+  return {};
 }
 
 int SampleReader::microbatches(i64 count) const {

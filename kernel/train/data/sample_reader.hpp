@@ -1,6 +1,7 @@
 #pragma once
 #include <cstddef>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "kernel/model/model_parts.hpp"
@@ -73,9 +74,8 @@ class SampleReader {
   std::vector<LossWeight> losses_;  // what each term is weighted by
 };
 
-/// Throws ConfigError where `samples` of a validation leave places in batches of `global` and a
-/// term of the run's loss is no mean over a mask of the data: what fills those places up has such a
-/// loss too, and nothing would take it out.
-void require_full_batches(const ModelParts& parts, i64 samples, i64 global);
+/// The first term of the run's loss that is no mean over a mask of the data; empty: there is none.
+/// What fills the last batch of a validation up has such a loss too, and nothing takes it out.
+std::string unmasked_loss(const ModelParts& parts);
 
 }  // namespace tessera

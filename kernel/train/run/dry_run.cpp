@@ -15,7 +15,6 @@
 #include "kernel/model/unreached.hpp"
 #include "kernel/schedule/lower.hpp"
 #include "kernel/schedule/verify.hpp"
-#include "kernel/train/data/sample_reader.hpp"
 #include "kernel/train/execution/evaluation.hpp"
 #include "kernel/train/execution/train_step.hpp"
 #include "kernel/train/run/model_use.hpp"
@@ -170,7 +169,6 @@ Tried try_rank(const RunSetup& setup,
   const Rank rank = dry_rank(setup.layout, number, stands_for, std::move(events));
   PlacedModel model(rank, setup, {.locate_errors = true, .surveys = &all.surveys});
   all.parameters = parameter_names(model);
-  require_full_batches(model.parts(), setup.validation_samples, setup.config->batch.global);
   Locator locator(model, setup, all.unreached);
   TrainStep step(rank,
                  model,

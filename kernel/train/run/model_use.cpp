@@ -3,6 +3,7 @@
 #include <set>
 #include <string>
 
+#include "kernel/train/data/sample_reader.hpp"
 #include "kernel/train/run/unused_keys.hpp"
 #include "tessera/error.hpp"
 #include "tessera/written.hpp"
@@ -62,6 +63,21 @@ void check_prepared(const RunSetup& setup, const ModelUse& use) {
                          : "no linear layer of the model would read prepared weights");
 }
 
+void check_validation(const RunSetup& setup, const ModelUse& use) {
+  const i64 samples = setup.validation_samples, global = setup.config->batch.global;
+  if (use.unmasked_loss.empty() || samples % global == 0) return;
+  fail_config(
+      "{}: [validation] {} samples do not fill batches of batch.global = {}, and the loss \"{}\" "
+      "is "
+      "weighted by samples or tokens, so what fills up the last batch would count: set "
+      "validation.samples to a multiple of {}, of at most the samples that [data] keeps",
+      setup.maker->origin("validation", "samples"),
+      samples,
+      global,
+      use.unmasked_loss,
+      global);
+}
+
 }  // namespace
 
 void ModelUse::add(const RunSetup& setup, const PlacedModel& model, const Plan& plan) {
@@ -70,6 +86,7 @@ void ModelUse::add(const RunSetup& setup, const PlacedModel& model, const Plan& 
     linear |= parameter->linear;
     prepared |= parameter->forward_packed.defined();
   }
+  if (unmasked_loss.empty()) unmasked_loss = tessera::unmasked_loss(model.parts());
   const std::vector<ModelLayer> layers = setup.model->layers();
   for (const PhaseInfo& info : plan.phases) {
     const bool block =
@@ -83,6 +100,7 @@ void ModelUse::add(const ModelUse& other) {
   experts |= other.experts;
   linear |= other.linear;
   prepared |= other.prepared;
+  if (unmasked_loss.empty()) unmasked_loss = other.unmasked_loss;
 }
 
 void check_use(const RunSetup& setup, const ModelUse& use, ProblemList& problems) {
@@ -97,6 +115,7 @@ void check_use(const RunSetup& setup, const ModelUse& use, ProblemList& problems
   check([&] { setup.graphs->check(use.blocks); });
   check([&] { check_experts(setup, use.experts); });
   check([&] { check_prepared(setup, use); });
+  check([&] { check_validation(setup, use); });
 }
 
 }  // namespace tessera

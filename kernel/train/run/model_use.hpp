@@ -1,4 +1,5 @@
 #pragma once
+#include <string>
 #include <vector>
 
 #include "kernel/train/setup/placed_model.hpp"
@@ -12,6 +13,7 @@ struct ModelUse {
   std::vector<PhaseInfo> blocks;          ///< phases of blocks
   bool experts = false;                   ///< parameters that are cut along an axis of the experts
   bool linear = false, prepared = false;  ///< weights of linear layers; prepared forms of them
+  std::string unmasked_loss = {};         ///< unmasked_loss() of its parts
   /// What a rank that plans `plan` has.
   void add(const RunSetup& setup, const PlacedModel& model, const Plan& plan);
   void add(const ModelUse& other);

@@ -21,8 +21,8 @@ namespace tessera {
 /// over the global batch before the first forward pass.
 enum class LossWeight : u8 {
   field,    ///< the sum of the data's mask for this term (FieldInfo::loss)
-  samples,  ///< the samples
-  tokens,   ///< the positions of all samples
+  samples,  ///< the samples; a validation of such a term of the run's loss needs full batches
+  tokens,   ///< the positions of all samples; alike
 };
 
 /// What a layer declares of a loss term. Layers that declare the same name add to one term.

@@ -24,6 +24,8 @@ namespace {
 constexpr std::chrono::nanoseconds kSpin = 50us;
 // How often a wait looks for peers that have failed, died, or are late.
 constexpr std::chrono::milliseconds kCheck = 2ms;
+// A peer that was killed while it was writing why it fails never ends that.
+constexpr std::chrono::milliseconds kWhileItSaysWhy = 250ms;
 
 std::chrono::nanoseconds spin_of(i64 world) { return world <= usable_cpus() ? kSpin : 0ns; }
 
@@ -186,12 +188,10 @@ void DirectState::check_peers(u64 ticket, Until until) {
   };
   const u32 own_phase = own->phase.load();
   if (own_phase == RankState::aborted) fail_of(own->origin, own->text);
+  const Clock::time_point give_up = Clock::now() + kWhileItSaysWhy;
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     const RankState& peer = *ranks[i];
-    const Clock::time_point begin = Clock::now();
-    while (peer.phase.load() == RankState::aborting && Clock::now() - begin < kStoodStill) {
-      sched_yield();
-    }
+    while (peer.phase.load() == RankState::aborting && Clock::now() < give_up) sched_yield();
     if (peer.phase.load() == RankState::aborted) fail_of(peer.origin, peer.text);
     if (peer.phase.load() != RankState::aborting) continue;
     const auto rank = static_cast<i64>(i);
@@ -230,8 +230,8 @@ void DirectState::finish(u64 ticket, Until until) {
     const Clock::time_point now = Clock::now();
     if (now - checked < kCheck) continue;
     if (now - checked > kStoodStill) moved += now - checked;
+    checked = now;
     check_peers(ticket, until);
-    checked = Clock::now();
     const DirectTask* task = open(ticket, until);
     if (task == nullptr) return;
     if (now - moved > arguments.timeout) {

@@ -192,21 +192,6 @@ TEST_F(Loading, TermsAreWeightedBySamplesAndTokens) {
   EXPECT_THAT(sum, ElementsAre(3 * 8 - 1, 3, 3 * 8, 0));
 }
 
-// Only a mask takes out what fills the last batch of a validation up.
-TEST_F(Loading, TermsWithoutAMaskNeedFullBatches) {
-  const Counted dataset("lm", kLongSequence);
-  Rank here(device_, dataset, {.world = 1}, 0, {2, kLongSequence});
-  require_full_batches(here.parts, 3, 4);
-  here.parts.loss({.name = "balance", .weight = LossWeight::samples, .auxiliary = true});
-  require_full_batches(here.parts, 3, 4);
-  here.parts.loss({.name = "z", .weight = LossWeight::tokens});
-  require_full_batches(here.parts, 8, 4);
-  require_full_batches(here.parts, 0, 4);  // no validation
-  EXPECT_THAT([&] { require_full_batches(here.parts, 3, 4); },
-              ::testing::ThrowsMessage<ConfigError>(::testing::HasSubstr(
-                  "3 leave places in batches of batch.global = 4, and the loss \"z\"")));
-}
-
 TEST_F(Loading, ContextRanksMaskSamplesBeyondTheCount) {
   const Counted dataset("lm", kLongSequence);
   Rank here(device_, dataset, {.world = 2, .context = 2}, 1, {2, kLongSequence / 2});
