@@ -24,10 +24,6 @@ using namespace std::chrono_literals;
 
 constexpr auto kGrace = 10s;  // beyond a call's own timeout, for the way there and back
 
-[[noreturn]] void fail_silent(const std::string& address) {
-  throw Error(fmt::format("store: {} does not answer", address), kPeerSilent);
-}
-
 // Waits as ready_until does. Time in which this process stood still itself, as in a suspended job,
 // does not count.
 void wait_ready(int fd, short events, Clock::time_point& deadline, const std::string& address) {
@@ -37,7 +33,9 @@ void wait_ready(int fd, short events, Clock::time_point& deadline, const std::st
     if (ready_until(fd, events, std::min(deadline, look + kLook))) return;
     const auto stood = Clock::now() - look - kLook;
     if (stood > kStoodStill) deadline += stood;
-    if (Clock::now() >= deadline) fail_silent(address);
+    if (Clock::now() >= deadline) {
+      throw Error(fmt::format("store: {} does not answer", address), kPeerSilent);
+    }
   }
 }
 

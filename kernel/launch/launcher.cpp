@@ -82,11 +82,8 @@ struct Ending {
 // One attempt of all ranks.
 class Launch {
  public:
-  Launch(const LaunchOptions& options,
-         const StopFlag& stop,
-         const StepBoard& board,
-         int& suspensions_obeyed)
-      : options_(options), stop_(stop), board_(board), suspensions_obeyed_(suspensions_obeyed) {}
+  Launch(const LaunchOptions& options, const StopFlag& stop, const StepBoard& board)
+      : options_(options), stop_(stop), board_(board) {}
 
   void start(i64 ranks, const RankProgram& program) {
     for (i64 rank = 0; rank < ranks && !stop_.requested(); ++rank) {
@@ -151,10 +148,9 @@ class Launch {
 
   // Ctrl-Z reaches this process alone, as ranks are in groups of their own: it takes them along.
   void suspend() {
-    if (suspensions_obeyed_ == stop_.suspensions()) return;
+    if (!stop_.suspension()) return;
     send_all(SIGSTOP);
     stop_.suspend();
-    suspensions_obeyed_ = stop_.suspensions();  // that stop was for all of them
     send_all(SIGCONT);
   }
 
@@ -293,7 +289,6 @@ class Launch {
   const std::filesystem::file_time_type started_ = std::filesystem::file_time_type::clock::now();
   const StopFlag& stop_;
   const StepBoard& board_;
-  int& suspensions_obeyed_;  // by all attempts
   std::list<RankProcess> ranks_;
   const std::optional<OutOfMemoryKills> kills_before_ = out_of_memory_kills();
   i64 look_ = 0;
@@ -308,11 +303,10 @@ Ending attempt(i64 ranks,
                const std::vector<std::string>& argv,
                const LaunchOptions& options,
                const StopFlag& stop,
-               const StepBoard& board,
-               int& suspensions_obeyed) {
+               const StepBoard& board) {
   const std::string address = "unix:@tessera-" + random_hex(16);
   const std::string token = random_hex(16);
-  Launch launch(options, stop, board, suspensions_obeyed);
+  Launch launch(options, stop, board);
   const StoreServer server(address, token, ranks);
   RankProgram program{
       .path = own_program(), .arguments = argv, .environment = inherited_environment()};
@@ -336,9 +330,8 @@ int launch_ranks(i64 ranks, const std::vector<std::string>& argv, const LaunchOp
   StepBoard board(ranks);
   Restarts restarts(options.restarts);
   std::vector<std::string> arguments = argv;
-  int suspensions_obeyed = 0;
   for (;;) {
-    const Ending ending = attempt(ranks, arguments, options, stop, board, suspensions_obeyed);
+    const Ending ending = attempt(ranks, arguments, options, stop, board);
     const bool mends = ending.failure && !stop.requested();
     const Restarts::Decision decision =
         mends ? restarts.decide(*ending.failure) : Restarts::Decision{};

@@ -21,7 +21,7 @@ std::atomic<bool> begun{true};
 std::atomic<int> first_signal{0};
 std::atomic<int> interrupt_count{0};
 std::atomic<int> termination_count{0};
-std::atomic<int> suspension_count{0};
+std::atomic<bool> suspension_asked{false};
 std::atomic<bool> closed{false};
 static_assert(std::atomic<int>::is_always_lock_free && std::atomic<bool>::is_always_lock_free);
 
@@ -45,7 +45,7 @@ extern "C" void tessera_note_signal(int signal) {
   }
 }
 
-extern "C" void tessera_note_suspension(int) { ++suspension_count; }
+extern "C" void tessera_note_suspension(int) { suspension_asked = true; }
 
 // Connections between ranks may break too; their writers see the error themselves.
 extern "C" void tessera_note_broken_pipe(int signal) {
@@ -70,7 +70,7 @@ StopFlag::StopFlag(SecondInterrupt second, Requests requests)
   first_signal = 0;
   interrupt_count = 0;
   termination_count = 0;
-  suspension_count = 0;
+  suspension_asked = false;
   closed = false;
   struct sigaction action {};
   action.sa_handler = tessera_note_signal;
@@ -122,7 +122,7 @@ void StopFlag::begin() { begun = true; }
 int StopFlag::signal() const { return first_signal; }
 int StopFlag::interrupts() const { return interrupt_count; }
 int StopFlag::terminations() const { return termination_count; }
-int StopFlag::suspensions() const { return suspension_count; }
+bool StopFlag::suspension() const { return suspension_asked; }
 
 void StopFlag::suspend() const {
   struct sigaction ours {
@@ -136,6 +136,7 @@ void StopFlag::suspend() const {
   std::raise(SIGTSTP);
   pthread_sigmask(SIG_BLOCK, &suspending, nullptr);
   sigaction(SIGTSTP, &ours, nullptr);
+  suspension_asked = false;  // that stop was for all that came
 }
 
 bool StopFlag::output_closed() const { return closed; }

@@ -32,7 +32,7 @@ class StopFlag {
  public:
   enum class SecondInterrupt {
     dies,    ///< by SIGINT, at once: an impatient user gets the prompt back
-    counted  ///< left to the owner, who asks interrupts(), and suspensions() for SIGTSTP (Ctrl-Z)
+    counted  ///< left to the owner, who asks interrupts(), and suspension() for SIGTSTP (Ctrl-Z)
   };
   enum class Requests {
     from_now,
@@ -52,8 +52,9 @@ class StopFlag {
   /// How many of SIGINT, and of the other stop signals, came so far.
   int interrupts() const;
   int terminations() const;
-  /// How many of SIGTSTP, which stops the process at once where interrupts are not counted.
-  int suspensions() const;
+  /// Did SIGTSTP come since the last suspend()? Where interrupts are not counted, it stops the
+  /// process at once.
+  bool suspension() const;
   /// Stops this process as SIGTSTP does without a flag, until SIGCONT. Returns at once in an
   /// orphaned process group, which no shell could continue. Call it on the thread that made it.
   void suspend() const;
