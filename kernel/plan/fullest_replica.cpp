@@ -32,6 +32,10 @@ std::vector<i64> places(const RankGenerator& ranks, std::string_view axes) {
 }  // namespace
 
 i64 fullest_replica(const Mesh& mesh, const ParameterMemory& memory, Optimizer& optimizer) {
+  const auto cut = [](const ParameterBucket& bucket) {
+    return bucket.members.front().shard == ParameterBucket::kCut;
+  };
+  if (std::ranges::any_of(memory.buckets(), cut)) return mesh.rank();
   std::map<const Parameter*, i64> state_bytes;
   for (const NamedState& state : optimizer.state()) {  // of all parameters, also of others' ones
     state_bytes[state.parameter] +=
@@ -41,7 +45,6 @@ i64 fullest_replica(const Mesh& mesh, const ParameterMemory& memory, Optimizer& 
   std::map<i64, i64> dense, experts;  // bytes by shard
   for (const ParameterBucket& bucket : memory.buckets()) {
     for (const ParameterBucket::Member& member : bucket.members) {
-      if (member.shard == ParameterBucket::kCut) return mesh.rank();
       const Parameter& parameter = *member.parameter;
       (parameter.layout.expert() ? experts : dense)[member.shard] +=
           parameter.local.elements() * main_size + state_bytes[&parameter];
