@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <limits>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <sstream>
 #include <thread>
@@ -41,6 +42,14 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using WallTime = Recorder::WallClock::time_point;
 constexpr auto kPause = std::chrono::seconds(1);
+
+// One thread at a time: where another allocator stands in for glibc's (a sanitizer's, LD_PRELOAD),
+// the first call makes glibc's own heap, and a second one meanwhile would find it half made.
+void free_pages() {
+  static std::mutex one;
+  const std::lock_guard lock(one);
+  malloc_trim(0);
+}
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
@@ -92,7 +101,7 @@ class Trainer {
     if (watch_.skips()) {
       step_.refuse_if([this](double loss, FoundInf found) { return refuse(loss, found); });
     }
-    malloc_trim(0);  // host copies of initial or loaded values are gone: their pages are free
+    free_pages();  // host copies of initial or loaded values are gone
     make_observers();
     recorded_ = agree_on_records();
     const auto begin = Clock::now();
