@@ -86,13 +86,6 @@ void Checkpoints::save(const CheckpointInfo& info,
     }
     throw Error(text, error.exit_code());
   }
-  if (root && a.keep > 0) {
-    try {  // alone: the checkpoint is there, so nothing of this fails the run
-      remove_old(a.folder, info.step, a.keep, a.run);
-    } catch (const std::exception& error) {
-      log_warning("removing old checkpoints: {}", error.what());
-    }
-  }
 }
 
 void Checkpoints::write(const CheckpointInfo& info,
@@ -107,8 +100,20 @@ void Checkpoints::write(const CheckpointInfo& info,
   });
   const std::vector<std::string> proofs = writing.together.all(
       "write", [&] { return writing.part.write(temporary, writing.values, writing.threads); });
+  const auto turn = [&] {
+    if (before_commit) before_commit();
+    return std::string();
+  };
+  writing.together.root("turn", turn, Together::Wait::for_a_step);
   writing.together.root("commit", [&] {
-    commit_parts(info, proofs, temporary, step_folder(a.folder, info.step), before_commit);
+    commit_parts(info, proofs, temporary, step_folder(a.folder, info.step));
+    if (a.keep > 0) {
+      try {  // the checkpoint is there, so nothing of this fails the run
+        remove_old(a.folder, info.step, a.keep, a.run);
+      } catch (const std::exception& error) {
+        log_warning("removing old checkpoints: {}", error.what());
+      }
+    }
     return std::string();
   });
 }

@@ -43,7 +43,7 @@ class Checkpoints {
   /// or when another run writes there. Otherwise the first save() does it.
   void claim();
   /// Writes `step-N` in two phases and returns its folder; removes old ones after the commit.
-  /// `before_commit` is called on rank 0 when all else is on the disk. A failure that all ranks
+  /// `before_commit` is called on rank 0 when all parts are on the disk. A failure that all ranks
   /// know of is a TogetherError: save() may be called again, for this or a later step.
   std::filesystem::path save(const CheckpointInfo& info,
                              const std::vector<CheckpointTensor>& tensors,

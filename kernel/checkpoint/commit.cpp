@@ -37,15 +37,13 @@ CheckpointIndex read_part(const fs::path& folder, i64 rank, const std::string& p
 void commit_parts(const CheckpointInfo& info,
                   const std::vector<std::string>& proofs,
                   const fs::path& temporary,
-                  const fs::path& target,
-                  const std::function<void()>& before_commit) {
+                  const fs::path& target) {
   CheckpointIndex index;
   index.info = info;
   for (std::size_t rank = 0; rank < proofs.size(); ++rank) {
     index.merge(read_part(temporary, static_cast<i64>(rank), proofs[rank]));
   }
   index.check_tiling();
-  if (before_commit) before_commit();
   write_synced(temporary / kIndexName, index.to_json());
   sync_folder(temporary);
   replace_folder(temporary, target);

@@ -1,6 +1,5 @@
 #pragma once
 #include <filesystem>
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -10,11 +9,10 @@ namespace tessera {
 
 /// The second phase of saving, on rank 0: what all ranks wrote into `temporary` becomes the
 /// checkpoint `target`, which has to be complete: the slices tile every tensor. `proofs` are what
-/// RankPart::write returned, by rank. `before_commit` is called when only the index is missing.
+/// RankPart::write returned, by rank.
 void commit_parts(const CheckpointInfo& info,
                   const std::vector<std::string>& proofs,
                   const std::filesystem::path& temporary,
-                  const std::filesystem::path& target,
-                  const std::function<void()>& before_commit = {});
+                  const std::filesystem::path& target);
 
 }  // namespace tessera

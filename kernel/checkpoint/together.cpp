@@ -9,6 +9,7 @@
 
 #include "kernel/launch/pulse_check.hpp"
 #include "tessera/peer_error.hpp"
+#include "tessera/stood_still.hpp"
 
 namespace tessera {
 
@@ -43,9 +44,10 @@ void throw_failures(const std::vector<std::string>& texts) {
 }  // namespace
 
 std::vector<std::string> Together::all(std::string_view what,
-                                       const std::function<std::string()>& work) const {
+                                       const std::function<std::string()>& work,
+                                       Wait wait) const {
   std::vector<std::string> texts{attempt(work)};
-  if (store_ != nullptr) texts = gather(fmt::format("checkpoint/{}", what), texts[0]);
+  if (store_ != nullptr) texts = gather(fmt::format("checkpoint/{}", what), texts[0], wait);
   const bool failed = std::ranges::any_of(texts, [](const auto& t) { return t[0] == kFailed; });
   if (failed && store_ != nullptr) {
     leave_together(*store_,
@@ -76,14 +78,18 @@ void Together::pause(std::chrono::milliseconds time) const {
 }
 
 // In the background no call waits within the store: it would outlast a run that ends.
-std::vector<std::string> Together::gather(const std::string& key, const std::string& text) const {
+std::vector<std::string> Together::gather(const std::string& key,
+                                          const std::string& text,
+                                          Wait wait) const {
   using namespace std::chrono_literals;
   if (!background_) return gather_text(*store_, rank_, world_, key, text, patience_);
   const std::string base = "background/" + key;
   const std::string round =
       fmt::format("{}/{}", base, store_->add(fmt::format("{}/calls/{}", base, rank_), 1));
   store_->set(fmt::format("{}/{}", round, rank_), text);
-  const auto deadline = std::chrono::steady_clock::now() + patience_.timeout;
+  const bool bounded = wait == Wait::patiently || !patience_.silence;
+  auto deadline = bounded ? std::chrono::steady_clock::now() + patience_.timeout
+                          : std::chrono::steady_clock::time_point::max();
   std::vector<std::string> texts;
   for (i64 peer = 0; peer < world_; ++peer) {
     texts.push_back(poll(round, key, peer, deadline));
@@ -94,10 +100,11 @@ std::vector<std::string> Together::gather(const std::string& key, const std::str
 std::string Together::poll(const std::string& round,
                            const std::string& what,
                            i64 peer,
-                           std::chrono::steady_clock::time_point deadline) const {
+                           std::chrono::steady_clock::time_point& deadline) const {
   using namespace std::chrono_literals;
   std::optional<PulseCheck> pulse;
   if (patience_.silence) pulse.emplace(*store_, *patience_.silence);
+  StoodStill stood_still;
   auto between = 2ms, waited = 0ms;
   for (;;) {
     try {
@@ -111,6 +118,8 @@ std::string Together::poll(const std::string& round,
             what,
             std::chrono::duration<double>(patience_.timeout).count());
     pause(between);
+    const auto stood = stood_still.look(between);
+    if (deadline != std::chrono::steady_clock::time_point::max()) deadline += stood;
     waited += between;
     if (pulse && waited > pulse->silence() / 4) {
       pulse->require_alive(peer);
@@ -120,8 +129,11 @@ std::string Together::poll(const std::string& round,
   }
 }
 
-std::string Together::root(std::string_view what, const std::function<std::string()>& work) const {
-  return all(what, [&] { return rank_ == 0 ? work() : std::string(); })[0];
+std::string Together::root(std::string_view what,
+                           const std::function<std::string()>& work,
+                           Wait wait) const {
+  return all(
+      what, [&] { return rank_ == 0 ? work() : std::string(); }, wait)[0];
 }
 
 std::vector<std::string> Together::collect(std::string_view what, std::string text) const {

@@ -31,26 +31,34 @@ class Together {
   /// `stop` says so.
   Together in_background(std::stop_token stop) const;
 
+  /// How long others are waited for in the background: for the time that ranks are patient, or,
+  /// where the work of one waits for its rank's own thread, which may be in a long step, for as
+  /// long as that rank has a pulse.
+  enum class Wait { patiently, for_a_step };
+
   /// Runs `work` on every rank and returns every rank's text, by rank. When it fails on any, all
   /// throw TogetherError with all different reasons and the first one's exit code.
   std::vector<std::string> all(std::string_view what,
-                               const std::function<std::string()>& work) const;
+                               const std::function<std::string()>& work,
+                               Wait wait = Wait::patiently) const;
   /// Waits, and ends early with an Error where the background was told to stop.
   void pause(std::chrono::milliseconds time) const;
 
   /// Work of rank 0 alone; every rank gets its text.
-  std::string root(std::string_view what, const std::function<std::string()>& work) const;
+  std::string root(std::string_view what,
+                   const std::function<std::string()>& work,
+                   Wait wait = Wait::patiently) const;
   /// Every rank's text on rank 0, by rank, which waits for each; the others get nothing and go on
   /// at once. Texts may be long.
   std::vector<std::string> collect(std::string_view what, std::string text) const;
 
  private:
-  std::vector<std::string> gather(const std::string& key, const std::string& text) const;
+  std::vector<std::string> gather(const std::string& key, const std::string& text, Wait wait) const;
   // A rank's text, in the background.
   std::string poll(const std::string& round,
                    const std::string& what,
                    i64 peer,
-                   std::chrono::steady_clock::time_point deadline) const;
+                   std::chrono::steady_clock::time_point& deadline) const;
   Store* store_;
   i64 rank_, world_;
   Patience patience_;

@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstdlib>
 
 #include "kernel/cli/parse.hpp"
@@ -26,11 +27,15 @@ void open_standard_descriptors() {
   }
 }
 
+// A parent that ignores the ends of its children hands that on; then nobody could wait for a rank.
+void wait_for_children() { std::signal(SIGCHLD, SIG_DFL); }
+
 }  // namespace
 
 int main(int argc, char** argv) {
   using namespace tessera;
   open_standard_descriptors();
+  wait_for_children();
   bound_openmp_spin(argv);
   return run_program(argc,
                      argv,

@@ -11,9 +11,9 @@
 #include <thread>
 
 #include "tessera/error.hpp"
-#include "tessera/host_comm.hpp"
 #include "tessera/peer_error.hpp"
 #include "tessera/readable_until.hpp"
+#include "tessera/stood_still.hpp"
 
 namespace tessera {
 
@@ -28,11 +28,11 @@ constexpr auto kGrace = 10s;  // beyond a call's own timeout, for the way there 
 // does not count.
 void wait_ready(int fd, short events, Clock::time_point& deadline, const std::string& address) {
   constexpr auto kLook = 500ms;
+  StoodStill stood_still;
   for (;;) {
-    const Clock::time_point look = Clock::now();
-    if (ready_until(fd, events, std::min(deadline, look + kLook))) return;
-    const auto stood = Clock::now() - look - kLook;
-    if (stood > kStoodStill) deadline += stood;
+    const bool ready = ready_until(fd, events, std::min(deadline, Clock::now() + kLook));
+    deadline += stood_still.look(kLook);
+    if (ready) return;
     if (Clock::now() >= deadline) {
       throw Error(fmt::format("store: {} does not answer", address), kPeerSilent);
     }
@@ -54,7 +54,7 @@ void send_frame(int fd, const std::string& frame, const std::string& address) {
   }
 }
 
-WireMessage receive_frame(int fd, Clock::time_point deadline, const std::string& address) {
+WireMessage receive_frame(int fd, Clock::time_point& deadline, const std::string& address) {
   std::string buffer;
   WireMessage message;
   while (!take_frame(buffer, kMemberBytes, message)) {
@@ -71,6 +71,11 @@ WireMessage receive_frame(int fd, Clock::time_point deadline, const std::string&
     buffer.append(bytes, static_cast<std::size_t>(count));
   }
   return message;
+}
+
+std::string value_of(WireMessage answer) {
+  if (answer.code != 1) throw Error(answer.key, static_cast<int>(answer.number));
+  return std::move(answer.value);
 }
 
 }  // namespace
@@ -108,7 +113,9 @@ SocketStore::~SocketStore() {
 }
 
 Socket SocketStore::connect(bool primary, std::chrono::milliseconds timeout) {
-  const Clock::time_point deadline = Clock::now() + timeout;
+  constexpr auto kBetween = 20ms;
+  Clock::time_point deadline = Clock::now() + timeout;
+  StoodStill stood_still;
   WireMessage hello;
   hello.code = static_cast<u8>(StoreCall::hello);
   hello.number = rank_;
@@ -120,8 +127,8 @@ Socket SocketStore::connect(bool primary, std::chrono::milliseconds timeout) {
     if (Socket socket = try_connect(address_)) {
       try {
         send_frame(socket.fd(), hello.frame(), address_.text());
-        const WireMessage answer =
-            receive_frame(socket.fd(), Clock::now() + kGrace, address_.text());
+        Clock::time_point answered_by = Clock::now() + kGrace;
+        const WireMessage answer = receive_frame(socket.fd(), answered_by, address_.text());
         require(
             answer.code == 1, "store: {} refuses rank {}: {}", address_.text(), rank_, answer.key);
         return socket;
@@ -136,7 +143,8 @@ Socket SocketStore::connect(bool primary, std::chrono::milliseconds timeout) {
               address_.text(),
               std::chrono::duration<double>(timeout).count());
     }
-    std::this_thread::sleep_for(20ms);
+    std::this_thread::sleep_for(kBetween);
+    deadline += stood_still.look(kBetween);
   }
 }
 
@@ -153,7 +161,12 @@ Socket SocketStore::take_idle() {
   return socket;
 }
 
-std::string SocketStore::call(const WireMessage& request, std::chrono::milliseconds timeout) {
+std::string SocketStore::call(const WireMessage& request) {
+  Clock::time_point deadline = Clock::now() + kGrace;
+  return value_of(exchange(request, deadline));
+}
+
+WireMessage SocketStore::exchange(const WireMessage& request, Clock::time_point& deadline) {
   Socket socket = take_idle();
   if (!socket) socket = connect(false, kGrace);
   {
@@ -168,7 +181,7 @@ std::string SocketStore::call(const WireMessage& request, std::chrono::milliseco
   WireMessage answer;
   try {
     send_frame(socket.fd(), request.frame(), address_.text());
-    answer = receive_frame(socket.fd(), Clock::now() + timeout + kGrace, address_.text());
+    answer = receive_frame(socket.fd(), deadline, address_.text());
   } catch (...) {
     done();
     throw;
@@ -178,8 +191,7 @@ std::string SocketStore::call(const WireMessage& request, std::chrono::milliseco
     const std::lock_guard lock(mutex_);
     idle_.push_back(std::move(socket));
   }
-  if (answer.code != 1) throw Error(answer.key, static_cast<int>(answer.number));
-  return std::move(answer.value);
+  return answer;
 }
 
 void SocketStore::hang_up() noexcept {
@@ -192,21 +204,30 @@ void SocketStore::set(std::string_view key, std::string_view value) {
   WireMessage request{.code = static_cast<u8>(StoreCall::set)};
   request.key = key;
   request.value = value;
-  call(request, 0ms);
+  call(request);
 }
 
 std::string SocketStore::get(std::string_view key, std::chrono::milliseconds timeout) {
   WireMessage request{.code = static_cast<u8>(StoreCall::get)};
   request.key = key;
-  request.number = timeout.count();
-  return call(request, timeout);
+  for (;;) {
+    request.number = timeout.count();
+    Clock::time_point deadline = Clock::now() + timeout + kGrace;
+    const Clock::time_point planned = deadline;
+    WireMessage answer = exchange(request, deadline);
+    // The server does not know that this process stood still while it waited.
+    if (answer.code == 1 || answer.number != kPeerSilent || deadline == planned) {
+      return value_of(std::move(answer));
+    }
+    timeout = std::min(timeout, std::chrono::ceil<std::chrono::milliseconds>(deadline - planned));
+  }
 }
 
 i64 SocketStore::add(std::string_view key, i64 amount) {
   WireMessage request{.code = static_cast<u8>(StoreCall::add)};
   request.key = key;
   request.number = amount;
-  return std::stoll(call(request, 0ms));
+  return std::stoll(call(request));
 }
 
 StoreRoute SocketStore::route() const {
@@ -226,7 +247,7 @@ StoreRoute SocketStore::route() const {
 }
 
 std::string SocketStore::first_death() {
-  return call(WireMessage{.code = static_cast<u8>(StoreCall::death)}, 0ms);
+  return call(WireMessage{.code = static_cast<u8>(StoreCall::death)});
 }
 
 }  // namespace tessera

@@ -1,4 +1,5 @@
 #pragma once
+#include <chrono>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -55,7 +56,9 @@ class SocketStore : public Store, public RoutedStore {
 
  private:
   Socket connect(bool primary, std::chrono::milliseconds timeout);
-  std::string call(const WireMessage& request, std::chrono::milliseconds timeout);
+  std::string call(const WireMessage& request);
+  // Time in which this process stood still is added to the deadline.
+  WireMessage exchange(const WireMessage& request, std::chrono::steady_clock::time_point& deadline);
   Socket take_idle();
   void check_hung_up();
 

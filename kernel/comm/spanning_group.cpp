@@ -213,13 +213,15 @@ void SpanningGroup::add_up(UnderWay& done) {
   idle_.push_back(std::move(done.terms));
 }
 
-// The smallest of earlier blocks that is large enough, so that a step takes no fresh memory.
+// The smallest of earlier blocks that is large enough, so that a step takes no fresh memory. A
+// block that is too small makes room for a larger one.
 SpanningGroup::Scratch SpanningGroup::take(i64 bytes) {
   auto best = idle_.end();
   for (auto idle = idle_.begin(); idle != idle_.end(); ++idle) {
     if (idle->bytes >= bytes && (best == idle_.end() || idle->bytes < best->bytes)) best = idle;
   }
   if (best == idle_.end()) {
+    if (!idle_.empty()) idle_.pop_back();
     return {std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(bytes)), bytes};
   }
   Scratch taken = std::move(*best);

@@ -9,6 +9,7 @@
 #include "kernel/launch/pulse_check.hpp"
 #include "tessera/error.hpp"
 #include "tessera/peer_error.hpp"
+#include "tessera/stood_still.hpp"
 
 namespace tessera {
 
@@ -53,16 +54,17 @@ std::string round_of(Store& store, i64 rank, std::string_view key) {
 }
 
 // Waits for a rank's key until `timeout` after `begin`, as long as the rank and the store give
-// signs of life.
+// signs of life. Where this process stood still, `begin` moves.
 std::string wait_alive(Store& store,
                        const std::string& key,
                        i64 rank,
-                       Clock::time_point begin,
+                       Clock::time_point& begin,
                        milliseconds timeout,
                        PulseCheck& pulse) {
   constexpr milliseconds kAnswer{5000};  // beyond the time of a call
   auto answered = Clock::now();          // when the store did last
   int unanswered = 0;  // one may be of a time in which this process stood still itself
+  StoodStill stood_still;
   for (;;) {
     const auto asked = Clock::now();
     // What is there already is taken, however late it is.
@@ -81,6 +83,7 @@ std::string wait_alive(Store& store,
       }
     }
     pulse.require_alive(rank);
+    begin += stood_still.look(slice);
     if (Clock::now() - begin >= timeout) {
       throw Error(fmt::format("nothing came within {:.1f} s",
                               std::chrono::duration<double>(Clock::now() - begin).count()),
@@ -94,7 +97,7 @@ std::string wait_for(Store& store,
                      i64 rank,
                      std::string_view what,
                      const Patience& patience,
-                     Clock::time_point begin = Clock::now()) {
+                     Clock::time_point& begin) {
   try {
     if (!patience.silence) {
       const auto waited = std::chrono::duration_cast<milliseconds>(Clock::now() - begin);
@@ -108,13 +111,22 @@ std::string wait_for(Store& store,
   }
 }
 
+std::string wait_for(Store& store,
+                     const std::string& key,
+                     i64 rank,
+                     std::string_view what,
+                     const Patience& patience) {
+  Clock::time_point begin = Clock::now();
+  return wait_for(store, key, rank, what, patience, begin);
+}
+
 // Waits for all ranks together no longer than for one.
 std::vector<std::string> collect(Store& store,
                                  const std::string& round,
                                  i64 world,
                                  std::string_view what,
                                  const Patience& patience) {
-  const Clock::time_point begin = Clock::now();
+  Clock::time_point begin = Clock::now();
   std::vector<std::string> texts;
   for (i64 peer = 0; peer < world; ++peer) {
     const std::string key = fmt::format("{}/{}", round, peer);

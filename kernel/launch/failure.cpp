@@ -39,14 +39,17 @@ int standing(const RankEnd& end, const std::vector<RankEnd>& ends) {
   return end.report->exit_code == kPeerSilent ? 2 : 3;
 }
 
+// A rank that had stopped in good order may still crash on its way out.
+bool has_words(const RankEnd& end) { return end.report && end.report->exit_code != kInterrupted; }
+
 bool all_say_the_same(const std::vector<RankEnd>& ends) {
   return std::all_of(ends.begin(), ends.end(), [&](const RankEnd& end) {
-    return end.report && end.report->text == ends.front().report->text;
+    return has_words(end) && end.report->text == ends.front().report->text;
   });
 }
 
 std::string with_rank(const RankEnd& end) {
-  const bool own_words = end.report && !end.frozen;
+  const bool own_words = has_words(end) && !end.frozen;
   return own_words ? fmt::format("[rank {}] {}", end.rank, end.report->text) : describe(end);
 }
 
@@ -147,7 +150,7 @@ std::string describe(const RankEnd& end) {
         "run waited for it in vain",
         end.rank);
   }
-  if (end.report) return end.report->text;
+  if (has_words(end)) return end.report->text;
   // A program that aborts has just said why.
   const std::string words =
       end.last_line.empty() ? "" : fmt::format("; its last line: {}", end.last_line);

@@ -137,7 +137,7 @@ class Launch {
   void pass_signals_on() {
     if (interrupts_passed_ < stop_.interrupts()) {
       write_all(STDERR_FILENO, "stopping after two more steps; interrupt again to end at once\n");
-      send_all(SIGINT);
+      send_all(SIGTERM);  // a rank that got the interrupt, too, does not take this for a second one
     }
     if (terminations_passed_ < stop_.terminations()) send_all(SIGTERM);
     if (stop_.output_closed() && !closing_passed_) send_all(SIGTERM);
@@ -271,8 +271,8 @@ class Launch {
     // The reader that closed the output knows already.
     if (cause->signal == SIGPIPE || cause->exit_code == kOutputClosed) return {kOutputClosed};
     // The signal came before the rank could stop in good order: it ended as it was asked to.
-    const int passed_on = stop_.signal() == SIGINT ? SIGINT : SIGTERM;
-    if (stop_.requested() && cause->signal == passed_on) return {128 + stop_.signal()};
+    const bool asked = cause->signal == SIGTERM || cause->signal == stop_.signal();
+    if (stop_.requested() && asked) return {128 + stop_.signal()};
     std::string text;
     tell_of_silent(ends);
     if (is_newer(options_.flight_records, started_)) {

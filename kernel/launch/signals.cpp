@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <ctime>
 #include <exception>
 
 #include "tessera/error.hpp"
@@ -20,10 +21,12 @@ std::atomic<bool> second_dies{true};
 std::atomic<bool> begun{true};
 std::atomic<int> first_signal{0};
 std::atomic<int> interrupt_count{0};
+std::atomic<i64> interrupted_at{0};
 std::atomic<int> termination_count{0};
 std::atomic<bool> suspension_asked{false};
 std::atomic<bool> closed{false};
-static_assert(std::atomic<int>::is_always_lock_free && std::atomic<bool>::is_always_lock_free);
+static_assert(std::atomic<int>::is_always_lock_free && std::atomic<bool>::is_always_lock_free &&
+              std::atomic<i64>::is_always_lock_free);
 
 std::array<struct sigaction, kStopSignals.size()> old_stops;
 struct sigaction old_pipe, old_suspend;
@@ -34,12 +37,25 @@ void die_of(int signal) {
   std::raise(signal);
 }
 
+// One interrupt may arrive twice: `timeout -s INT` sends it to a process and to its group.
+bool is_another_interrupt() {
+  constexpr i64 kAgainNs = 500'000'000;
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  const i64 at = now.tv_sec * 1'000'000'000 + now.tv_nsec;
+  if (at - interrupted_at <= kAgainNs) return false;
+  interrupted_at = at;
+  return true;
+}
+
 extern "C" void tessera_note_signal(int signal) {
   if (!begun) return die_of(signal);
   int none = 0;
   first_signal.compare_exchange_strong(none, signal);
   if (signal != SIGINT) {
     ++termination_count;
+  } else if (!is_another_interrupt()) {
+    return;
   } else if (++interrupt_count > 1 && second_dies) {
     die_of(SIGINT);
   }
@@ -69,6 +85,7 @@ StopFlag::StopFlag(SecondInterrupt second, Requests requests)
   begun = requests == Requests::from_now;
   first_signal = 0;
   interrupt_count = 0;
+  interrupted_at = 0;
   termination_count = 0;
   suspension_asked = false;
   closed = false;

@@ -31,7 +31,7 @@ std::optional<std::string> nearest(std::string_view word,
     // Two edits turn any word of two letters into any other, and "rope" into "type": a short word
     // keeps its first letter.
     const auto letters = static_cast<int>(std::max(word.size(), candidate.size()));
-    const bool other = letters <= 4 && distance == 2 && word.front() != candidate.front();
+    const bool other = letters <= 4 && distance == 2 && word.substr(0, 1) != candidate.substr(0, 1);
     if (distance < least && 2 * distance <= letters && !other) {
       least = distance;
       best = candidate;

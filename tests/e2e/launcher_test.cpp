@@ -155,6 +155,7 @@ TEST_F(Launcher, TheSecondInterruptKills) {
   process.send(SIGINT);
   ASSERT_TRUE(process.shows("interrupt again to end at once"));
   EXPECT_EQ(processes(), 3U) << "the first one must not kill";
+  std::this_thread::sleep_for(std::chrono::milliseconds(600));  // sooner it would be the same one
   process.send(SIGINT);
   const auto result = process.wait();
   EXPECT_EQ(result.exit_code, 130);

@@ -119,7 +119,7 @@ class Trainer {
       }
       stopped = step_.stopping();
       if (step_.steps() == recorded_.last || stopped || step_.steps() == last) tell_records();
-      const std::optional<BadStep> bad = after_step(stopped || step_.steps() == last);
+      const std::optional<BadStep> bad = after_step(stopped);
       if (bad) go_back(*bad);
     }
     const bool done = step_.steps() >= last;
@@ -260,10 +260,12 @@ class Trainer {
 
   // A bad step ends it before anything is saved. After one that was passed over or left out, what
   // is due waits for a good one.
-  std::optional<BadStep> after_step(bool final) {
+  std::optional<BadStep> after_step(bool stopped) {
     const i64 step = step_.steps();
-    const bool validate =
-        config_.validation.every_steps > 0 && (due(step, config_.validation.every_steps) || final);
+    const bool last = step == config_.run.steps, final = stopped || last;
+    // A job that was told to stop may have seconds to save.
+    const bool validate = config_.validation.every_steps > 0 && (!stopped || last) &&
+                          (due(step, config_.validation.every_steps) || last);
     bool save = config_.checkpoint.save && (due(step, config_.checkpoint.every_steps) ||
                                             failed_saves_ > 0 || put_off_ || final);
     if (due(step, config_.check.replicas_every)) step_.check_replicas();

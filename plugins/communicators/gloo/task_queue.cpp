@@ -4,6 +4,7 @@
 
 #include <tessera/error.hpp>
 #include <tessera/peer_error.hpp>
+#include <tessera/stood_still.hpp>
 
 namespace tessera::gloo_tcp {
 
@@ -108,18 +109,19 @@ bool TaskQueue::holds(u64 ticket) const {
 }
 
 void TaskQueue::wait(u64 ticket) {
+  constexpr std::chrono::milliseconds kLook{500};
   const auto timeout = transport_->arguments().timeout;
   std::unique_lock lock(mutex_);
   const auto ready = [&] { return !error_.text.empty() || !running_ || !holds(ticket); };
   TaskError error;
   Clock::time_point since = Clock::now();
+  StoodStill stood_still(since);
   while (error.text.empty()) {
-    if (!changed_.wait_until(lock, since + timeout, ready)) {
-      if (transport_->moved() > since) {
-        since = transport_->moved();
-        continue;
-      }
-      error = {text_of_timeout(*transport_, *tasks_.front(), Clock::now() - since), kPeerSilent};
+    if (!changed_.wait_until(lock, std::min(Clock::now() + kLook, since + timeout), ready)) {
+      const Clock::time_point now = Clock::now();
+      since = std::max(since + stood_still.look(kLook, now), transport_->moved());
+      if (now - since < timeout) continue;
+      error = {text_of_timeout(*transport_, *tasks_.front(), now - since), kPeerSilent};
     } else if (!holds(ticket)) {
       return;
     } else if (!error_.text.empty()) {
@@ -127,6 +129,7 @@ void TaskQueue::wait(u64 ticket) {
     } else {
       run_front(lock, true);
       since = Clock::now();
+      stood_still = StoodStill(since);
     }
   }
   lock.unlock();

@@ -332,8 +332,7 @@ void Transport::look_at_connections() {
 
 void Transport::look_at_clock() {
   const Clock::time_point now = Clock::now();
-  const Clock::duration passed = now - std::exchange(looked_, now);
-  const Clock::duration stood_still = passed > kStoodStill ? passed : Clock::duration(0);
+  const Clock::duration stood_still = stood_still_.look({}, now);
   for (Delivery* delivery : waiting_) {
     if (delivery->lost_since_) {
       *delivery->lost_since_ += stood_still;

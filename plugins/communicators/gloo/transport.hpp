@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <tessera/comm.hpp>
+#include <tessera/stood_still.hpp>
 
 #include "address.hpp"
 #include "poster.hpp"
@@ -133,13 +134,13 @@ class Transport {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::optional<Failure> failure_;
-  bool told_ = false;                        // peers know of it
-  bool closed_ = false;                      // all connections, after a failure
-  std::vector<char> lost_;                   // connections that closed, by rank
-  std::vector<Delivery*> waiting_;           // deliveries that some thread waits for
-  Clock::time_point looked_ = Clock::now();  // at their clocks
-  int busy_ = 0;                             // threads inside a task
-  bool starting_ = false;                    // Gloo's thread is inside start_now
+  bool told_ = false;               // peers know of it
+  bool closed_ = false;             // all connections, after a failure
+  std::vector<char> lost_;          // connections that closed, by rank
+  std::vector<Delivery*> waiting_;  // deliveries that some thread waits for
+  StoodStill stood_still_;          // between looks at their clocks
+  int busy_ = 0;                    // threads inside a task
+  bool starting_ = false;           // Gloo's thread is inside start_now
   bool ending_ = false;
   std::unique_ptr<Poster> poster_;
   std::thread listener_, watcher_, speaker_;

@@ -55,7 +55,8 @@ By choose_for_bf16() {
 
 /// fp32: with AVX-512, which the kernels of AMX need too, MKL on Intel's processors where the
 /// system has it, else oneDNN. oneDNN's older products share the inner dimension out among threads,
-/// so that bits would depend on their number; ours are level in speed.
+/// so that bits would depend on their number; ours are level in speed. So does it where the left
+/// factor is transposed, as in weight gradients: those are ours unless oneDNN is asked for.
 Wanted choose_for_fp32(std::string_view isa) {
   if (const auto asked = wanted(kFp32)) return *asked;
   if (!isa.starts_with("avx512") && isa != "amx") return {By::tiles};
@@ -81,12 +82,16 @@ class Multiplier {
   explicit Multiplier(const Kernels& table) : table_(table), bf16_(choose_for_bf16()) {
     const Wanted fp32 = choose_for_fp32(table.isa);
     fp32_ = fp32.by;
+    transposed_ = fp32_ == By::onednn && !wanted(kFp32) ? By::tiles : fp32_;
     if (fp32_ == By::mkl) mkl_.emplace(fp32.folder);
   }
 
   std::string hardware() const {
-    return fmt::format(
-        "{}; products of fp32 by {}, of bf16 by {}", table_.isa, name_of(fp32_), name_of(bf16_));
+    return fmt::format("{}; products of fp32 by {}{}, of bf16 by {}",
+                       table_.isa,
+                       name_of(fp32_),
+                       transposed_ == fp32_ ? "" : " and " + std::string(name_of(transposed_)),
+                       name_of(bf16_));
   }
 
   LaunchRequirements prepare(const MatmulArgs& args) {
@@ -154,7 +159,9 @@ class Multiplier {
   }
   /// Ours also take what the libraries do not: products without an inner dimension.
   By by(const MatmulArgs& args) const {
-    const By by = multiplications(args) == 0 ? By::tiles : by_dtype(args.a.dtype);
+    if (multiplications(args) == 0) return By::tiles;
+    const bool fp32 = args.a.dtype == DType::fp32;
+    const By by = fp32 && args.transpose_a ? transposed_ : by_dtype(args.a.dtype);
     return by == By::mkl && !Mkl::fits(args) ? By::tiles : by;
   }
   bool sums_on_the_way(const LinearWeightArgs& args) const {
@@ -176,6 +183,7 @@ class Multiplier {
 
   const Kernels& table_;  // constants of the plugin
   By bf16_, fp32_;
+  By transposed_;  ///< of fp32, the left factor transposed
   bool prepares_fp32_ = prepares_fp32();
   OneDnn onednn_;
   std::optional<Mkl> mkl_;

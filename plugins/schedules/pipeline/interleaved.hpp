@@ -40,6 +40,11 @@ class Interleaved final : public PipelineSchedule {
                   group_,
                   arguments.pipeline);
     }
+    if (config.microbatch_group && (chunks_ == 1 || arguments.pipeline == 1)) {
+      fail_config("schedule.microbatch_group = {} has no effect with {}: take it away",
+                  group_,
+                  chunks_ == 1 ? "schedule.chunks = 1" : "parallel.pipeline = 1");
+    }
   }
 
   int chunks() const override { return chunks_; }

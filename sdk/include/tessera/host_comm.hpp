@@ -6,10 +6,6 @@
 
 namespace tessera {
 
-/// A wait looks at the clock every few milliseconds. When this passes between two looks, the
-/// process stood still itself, as in a suspended job, and did not wait for its peers meanwhile.
-inline constexpr std::chrono::seconds kStoodStill{1};
-
 /// Base for communicators that move bytes with the CPU (threads, shm, gloo): turns post and finish
 /// into stream tasks, so that they run in stream order, can be recorded in software graphs and run
 /// under the `deferred` test mode. Posting never blocks; finishing may.

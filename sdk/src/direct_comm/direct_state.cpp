@@ -11,6 +11,7 @@
 #include "tessera/error.hpp"
 #include "tessera/host_comm.hpp"
 #include "tessera/peer_error.hpp"
+#include "tessera/stood_still.hpp"
 #include "tessera/usable_cpus.hpp"
 
 namespace tessera {
@@ -224,12 +225,13 @@ void DirectState::finish(u64 ticket, Until until) {
     if (done()) return;
   }
   Clock::time_point checked = begin, moved = begin;
+  StoodStill stood_still(begin);
   while (true) {
     if (sleep(ticket, until)) moved = Clock::now();
     if (done()) return;
     const Clock::time_point now = Clock::now();
     if (now - checked < kCheck) continue;
-    if (now - checked > kStoodStill) moved += now - checked;
+    moved += stood_still.look({}, now);
     checked = now;
     check_peers(ticket, until);
     const DirectTask* task = open(ticket, until);

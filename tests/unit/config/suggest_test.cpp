@@ -25,6 +25,7 @@ TEST(Suggest, NothingNearIsNothing) {
   EXPECT_EQ(nearest("f23", {"fp32"}), "fp32");
   EXPECT_EQ(nearest("tensor", {"pipeline"}), std::nullopt);
   EXPECT_EQ(nearest("x", {}), std::nullopt);
+  EXPECT_EQ(nearest("", {"lr", "x"}), std::nullopt);
 }
 
 }  // namespace suggest_test

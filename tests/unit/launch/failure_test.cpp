@@ -5,6 +5,8 @@
 
 #include <csignal>
 
+#include "kernel/launch/signals.hpp"
+
 namespace tessera {
 namespace failure_test {
 
@@ -28,6 +30,13 @@ RankEnd reported(i64 rank, const std::string& text, i64 noticed, i64 time = 0, i
 i64 cause(const std::vector<RankEnd>& ends) {
   const RankEnd* found = find_cause(ends);
   return found != nullptr ? found->rank : -1;
+}
+
+TEST(Failure, ACrashAfterAStopInGoodOrderHasItsOwnWords) {
+  RankEnd crashed = killed(1, SIGSEGV, 1);
+  crashed.report = FailureReport{.exit_code = kInterrupted, .time_ns = 1, .text = ""};
+  EXPECT_THAT(failure_lines({crashed}),
+              ElementsAre("rank 1 was killed by signal 11 (Segmentation fault)"));
 }
 
 TEST(Failure, ReportsTravel) {

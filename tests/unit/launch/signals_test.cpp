@@ -26,6 +26,9 @@ void send(const StopFlag& flag, int signal) {
   while (flag.interrupts() + flag.terminations() == before) std::this_thread::yield();
 }
 
+// After which an interrupt is another one.
+constexpr std::chrono::milliseconds kAgain{600};
+
 bool blocked(int signal) {
   sigset_t mask;
   pthread_sigmask(SIG_SETMASK, nullptr, &mask);
@@ -143,8 +146,21 @@ TEST(StopFlag, OneAtATime) {
 
 TEST(StopFlag, CountedInterruptsKillNobody) {
   const StopFlag flag(StopFlag::SecondInterrupt::counted);
-  for (int i = 0; i < 3; ++i) send(flag, SIGINT);
+  for (int i = 0; i < 3; ++i) {
+    if (i > 0) std::this_thread::sleep_for(kAgain);
+    send(flag, SIGINT);
+  }
   EXPECT_EQ(flag.interrupts(), 3);
+}
+
+// To a process and to its group, as `timeout -s INT` sends it.
+TEST(StopFlag, TakesAnInterruptThatArrivesTwiceForOne) {
+  const StopFlag flag(StopFlag::SecondInterrupt::counted);
+  send(flag, SIGINT);
+  kill(getpid(), SIGINT);
+  send(flag, SIGTERM);
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  EXPECT_EQ(flag.interrupts(), 1);
 }
 
 TEST(StopFlag, IsSetByAThreadOfItsOwn) {
@@ -187,6 +203,7 @@ TEST(StopFlagDeathTest, TheSecondInterruptKills) {
       {
         const StopFlag flag;
         send(flag, SIGINT);
+        std::this_thread::sleep_for(kAgain);
         send(flag, SIGINT);
         std::this_thread::sleep_for(std::chrono::minutes(1));
         std::exit(0);

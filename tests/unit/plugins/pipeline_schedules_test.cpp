@@ -177,6 +177,11 @@ TEST(Interleaved, RefusesWhatItCannotRun) {
   EXPECT_THAT(
       text_of<ConfigError>([] { order_of("interleaved_1f1b", 2, 0, 4, "microbatch_group = 6"); }),
       HasSubstr("schedule.microbatch_group = 6 is larger than the 4 microbatches of a step"));
+  EXPECT_THAT(text_of<ConfigError>([] { make("interleaved_1f1b", 1, "microbatch_group = 2"); }),
+              HasSubstr("schedule.microbatch_group = 2 has no effect with parallel.pipeline = 1"));
+  EXPECT_THAT(
+      text_of<ConfigError>([] { make("interleaved_1f1b", 2, "chunks = 1\nmicrobatch_group = 2"); }),
+      HasSubstr("schedule.microbatch_group = 2 has no effect with schedule.chunks = 1"));
 }
 
 TEST(ZbH1, DelaysWeightHalvesByTheRank) {
