@@ -107,15 +107,19 @@ void Checkpoints::write(const CheckpointInfo& info,
   writing.together.root("turn", turn, Together::Wait::for_a_step);
   writing.together.root("commit", [&] {
     commit_parts(info, proofs, temporary, step_folder(a.folder, info.step));
-    if (a.keep > 0) {
-      try {  // the checkpoint is there, so nothing of this fails the run
-        remove_old(a.folder, info.step, a.keep, a.run);
-      } catch (const std::exception& error) {
-        log_warning("removing old checkpoints: {}", error.what());
-      }
-    }
     return std::string();
   });
+  if (a.keep == 0) return;
+  // Ranks wait here, for what may take long, and not in the next step for a collective.
+  const auto remove = [&] {
+    try {  // the checkpoint is there, so nothing of this fails the run
+      remove_old(a.folder, info.step, a.keep, a.run);
+    } catch (const std::exception& error) {
+      log_warning("removing old checkpoints: {}", error.what());
+    }
+    return std::string();
+  };
+  writing.together.root("remove", remove, Together::Wait::for_a_step);
 }
 
 void Checkpoints::save_later(const CheckpointInfo& info,

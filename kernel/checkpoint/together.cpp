@@ -7,8 +7,8 @@
 #include <thread>
 #include <utility>
 
+#include "kernel/launch/ask_store.hpp"
 #include "kernel/launch/pulse_check.hpp"
-#include "tessera/peer_error.hpp"
 #include "tessera/stood_still.hpp"
 
 namespace tessera {
@@ -102,24 +102,27 @@ std::string Together::poll(const std::string& round,
                            i64 peer,
                            std::chrono::steady_clock::time_point& deadline) const {
   using namespace std::chrono_literals;
+  constexpr auto kCall = 11s;  // what a call to the store takes at most
+  const auto forever = std::chrono::steady_clock::time_point::max();
   std::optional<PulseCheck> pulse;
   if (patience_.silence) pulse.emplace(*store_, *patience_.silence);
+  AskStore ask(*store_, pulse ? pulse->silence() : kCall);
   StoodStill stood_still;
   auto between = 2ms, waited = 0ms;
+  const auto move = [&](std::chrono::steady_clock::duration planned) {
+    const auto stood = stood_still.look(planned);
+    if (deadline != forever) deadline += stood;
+  };
   for (;;) {
-    try {
-      return store_->get(fmt::format("{}/{}", round, peer), 0ms);
-    } catch (const Error& error) {
-      if (error.exit_code() != kPeerSilent) throw;
-    }
+    if (auto text = ask.get(fmt::format("{}/{}", round, peer), 0ms)) return std::move(*text);
+    move(kCall);
     require(std::chrono::steady_clock::now() < deadline,
             "rank {}'s {} did not come within {:.1f} s",
             peer,
             what,
             std::chrono::duration<double>(patience_.timeout).count());
     pause(between);
-    const auto stood = stood_still.look(between);
-    if (deadline != std::chrono::steady_clock::time_point::max()) deadline += stood;
+    move(between);
     waited += between;
     if (pulse && waited > pulse->silence() / 4) {
       pulse->require_alive(peer);

@@ -32,7 +32,7 @@ class Together {
   Together in_background(std::stop_token stop) const;
 
   /// How long others are waited for in the background: for the time that ranks are patient, or,
-  /// where the work of one waits for its rank's own thread, which may be in a long step, for as
+  /// where the work of one may take as long as a step (it waits for its rank's own thread), for as
   /// long as that rank has a pulse.
   enum class Wait { patiently, for_a_step };
 

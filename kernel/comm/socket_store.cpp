@@ -115,7 +115,6 @@ SocketStore::~SocketStore() {
 Socket SocketStore::connect(bool primary, std::chrono::milliseconds timeout) {
   constexpr auto kBetween = 20ms;
   Clock::time_point deadline = Clock::now() + timeout;
-  StoodStill stood_still;
   WireMessage hello;
   hello.code = static_cast<u8>(StoreCall::hello);
   hello.number = rank_;
@@ -143,6 +142,7 @@ Socket SocketStore::connect(bool primary, std::chrono::milliseconds timeout) {
               address_.text(),
               std::chrono::duration<double>(timeout).count());
     }
+    StoodStill stood_still;  // an attempt may take seconds by itself
     std::this_thread::sleep_for(kBetween);
     deadline += stood_still.look(kBetween);
   }
@@ -162,11 +162,13 @@ Socket SocketStore::take_idle() {
 }
 
 std::string SocketStore::call(const WireMessage& request) {
-  Clock::time_point deadline = Clock::now() + kGrace;
-  return value_of(exchange(request, deadline));
+  Clock::duration stood{};
+  return value_of(exchange(request, 0ms, stood));
 }
 
-WireMessage SocketStore::exchange(const WireMessage& request, Clock::time_point& deadline) {
+WireMessage SocketStore::exchange(const WireMessage& request,
+                                  std::chrono::milliseconds timeout,
+                                  Clock::duration& stood) {
   Socket socket = take_idle();
   if (!socket) socket = connect(false, kGrace);
   {
@@ -181,7 +183,10 @@ WireMessage SocketStore::exchange(const WireMessage& request, Clock::time_point&
   WireMessage answer;
   try {
     send_frame(socket.fd(), request.frame(), address_.text());
+    const Clock::time_point planned = Clock::now() + timeout + kGrace;
+    Clock::time_point deadline = planned;
     answer = receive_frame(socket.fd(), deadline, address_.text());
+    stood = deadline - planned;
   } catch (...) {
     done();
     throw;
@@ -212,14 +217,13 @@ std::string SocketStore::get(std::string_view key, std::chrono::milliseconds tim
   request.key = key;
   for (;;) {
     request.number = timeout.count();
-    Clock::time_point deadline = Clock::now() + timeout + kGrace;
-    const Clock::time_point planned = deadline;
-    WireMessage answer = exchange(request, deadline);
+    Clock::duration stood{};
+    WireMessage answer = exchange(request, timeout, stood);
     // The server does not know that this process stood still while it waited.
-    if (answer.code == 1 || answer.number != kPeerSilent || deadline == planned) {
+    if (answer.code == 1 || answer.number != kPeerSilent || stood == 0s) {
       return value_of(std::move(answer));
     }
-    timeout = std::min(timeout, std::chrono::ceil<std::chrono::milliseconds>(deadline - planned));
+    timeout = std::min(timeout, std::chrono::ceil<std::chrono::milliseconds>(stood));
   }
 }
 

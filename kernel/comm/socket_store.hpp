@@ -57,8 +57,10 @@ class SocketStore : public Store, public RoutedStore {
  private:
   Socket connect(bool primary, std::chrono::milliseconds timeout);
   std::string call(const WireMessage& request);
-  // Time in which this process stood still is added to the deadline.
-  WireMessage exchange(const WireMessage& request, std::chrono::steady_clock::time_point& deadline);
+  // `timeout`: of the server's wait. `stood`: how long this process stood still meanwhile.
+  WireMessage exchange(const WireMessage& request,
+                       std::chrono::milliseconds timeout,
+                       std::chrono::steady_clock::duration& stood);
   Socket take_idle();
   void check_hung_up();
 

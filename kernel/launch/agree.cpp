@@ -6,6 +6,7 @@
 #include <string>
 #include <thread>
 
+#include "kernel/launch/ask_store.hpp"
 #include "kernel/launch/pulse_check.hpp"
 #include "tessera/error.hpp"
 #include "tessera/peer_error.hpp"
@@ -59,32 +60,22 @@ std::string wait_alive(Store& store,
                        const std::string& key,
                        i64 rank,
                        Clock::time_point& begin,
-                       milliseconds timeout,
-                       PulseCheck& pulse) {
-  constexpr milliseconds kAnswer{5000};  // beyond the time of a call
-  auto answered = Clock::now();          // when the store did last
-  int unanswered = 0;  // one may be of a time in which this process stood still itself
+                       const Patience& patience) {
+  constexpr milliseconds kSlice{1000}, kSilence{10000};  // where ranks have no pulses
+  std::optional<PulseCheck> pulse;
+  if (patience.silence) pulse.emplace(store, *patience.silence);
+  AskStore ask(store, pulse ? pulse->silence() : kSilence);
   StoodStill stood_still;
   for (;;) {
-    const auto asked = Clock::now();
     // What is there already is taken, however late it is.
-    const auto left = std::chrono::duration_cast<milliseconds>(begin + timeout - asked);
-    const milliseconds slice = std::clamp(left, milliseconds(0), pulse.silence() / 4);
-    try {
-      return store.get(key, slice);
-    } catch (const Error& error) {
-      if (error.exit_code() != kPeerSilent) throw;  // a rank has failed, or the store is gone
-      const auto now = Clock::now();
-      if (now - asked < slice + kAnswer) {
-        answered = now;
-        unanswered = 0;
-      } else if (++unanswered > 1 && now - answered > pulse.silence()) {
-        throw;
-      }
-    }
-    pulse.require_alive(rank);
+    const auto left = std::chrono::ceil<milliseconds>(begin + patience.timeout - Clock::now());
+    const milliseconds most = pulse ? pulse->silence() / 4 : kSlice;
+    const milliseconds slice = std::clamp(left, milliseconds(0), most);
+    const std::optional<std::string> text = ask.get(key, slice);
     begin += stood_still.look(slice);
-    if (Clock::now() - begin >= timeout) {
+    if (text) return *text;
+    if (pulse) pulse->require_alive(rank);
+    if (Clock::now() - begin >= patience.timeout) {
       throw Error(fmt::format("nothing came within {:.1f} s",
                               std::chrono::duration<double>(Clock::now() - begin).count()),
                   kPeerSilent);
@@ -99,12 +90,7 @@ std::string wait_for(Store& store,
                      const Patience& patience,
                      Clock::time_point& begin) {
   try {
-    if (!patience.silence) {
-      const auto waited = std::chrono::duration_cast<milliseconds>(Clock::now() - begin);
-      return store.get(key, std::max(patience.timeout - waited, milliseconds(0)));
-    }
-    PulseCheck pulse(store, *patience.silence);
-    return wait_alive(store, key, rank, begin, patience.timeout, pulse);
+    return wait_alive(store, key, rank, begin, patience);
   } catch (const Error& error) {
     throw Error(fmt::format("rank {}'s {} did not come: {}", rank, what, error.what()),
                 error.exit_code());

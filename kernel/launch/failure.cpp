@@ -22,6 +22,9 @@ namespace {
 
 constexpr std::size_t kLongestReport = 1 << 20;
 
+// A rank that had stopped in good order may still crash on its way out.
+bool has_words(const RankEnd& end) { return end.report && end.report->exit_code != kInterrupted; }
+
 bool is_echo(const RankEnd& end, const std::vector<RankEnd>& ends) {
   if (!end.report) return false;
   if (blames_peer(end.report->exit_code)) return true;
@@ -38,9 +41,6 @@ int standing(const RankEnd& end, const std::vector<RankEnd>& ends) {
   if (!is_echo(end, ends)) return 0;
   return end.report->exit_code == kPeerSilent ? 2 : 3;
 }
-
-// A rank that had stopped in good order may still crash on its way out.
-bool has_words(const RankEnd& end) { return end.report && end.report->exit_code != kInterrupted; }
 
 bool all_say_the_same(const std::vector<RankEnd>& ends) {
   return std::all_of(ends.begin(), ends.end(), [&](const RankEnd& end) {
@@ -115,7 +115,7 @@ bool interrupted(const RankEnd& end) {
 
 bool failed(const RankEnd& end) {
   if (interrupted(end)) return false;
-  return end.report.has_value() || end.frozen ||
+  return has_words(end) || end.frozen ||
          (!end.stopped_by_us && (end.signal != 0 || end.exit_code != 0));
 }
 
@@ -179,7 +179,7 @@ std::vector<std::string> failure_lines(const std::vector<RankEnd>& ends) {
   std::size_t more = 0;
   for (const RankEnd& end : ends) {
     if (&end == cause || !failed(end) || (!end.frozen && is_echo(end, ends))) continue;
-    if (end.report && cause->report && end.report->text == cause->report->text) continue;
+    if (has_words(end) && has_words(*cause) && end.report->text == cause->report->text) continue;
     if (lines.size() < kShown) {
       const std::string line = with_rank(end);
       lines.push_back(line.substr(0, line.find('\n')));

@@ -263,9 +263,9 @@ class Trainer {
   std::optional<BadStep> after_step(bool stopped) {
     const i64 step = step_.steps();
     const bool last = step == config_.run.steps, final = stopped || last;
-    // A job that was told to stop may have seconds to save.
-    const bool validate = config_.validation.every_steps > 0 && (!stopped || last) &&
-                          (due(step, config_.validation.every_steps) || last);
+    // None more for a stop: a job that was told to stop may have seconds to save.
+    const bool validate =
+        config_.validation.every_steps > 0 && (due(step, config_.validation.every_steps) || last);
     bool save = config_.checkpoint.save && (due(step, config_.checkpoint.every_steps) ||
                                             failed_saves_ > 0 || put_off_ || final);
     if (due(step, config_.check.replicas_every)) step_.check_replicas();

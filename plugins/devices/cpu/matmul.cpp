@@ -160,8 +160,9 @@ class Multiplier {
   /// Ours also take what the libraries do not: products without an inner dimension.
   By by(const MatmulArgs& args) const {
     if (multiplications(args) == 0) return By::tiles;
-    const bool fp32 = args.a.dtype == DType::fp32;
-    const By by = fp32 && args.transpose_a ? transposed_ : by_dtype(args.a.dtype);
+    // Who has packed the right factor multiplies it.
+    const bool transposed = args.a.dtype == DType::fp32 && args.transpose_a && !args.packed;
+    const By by = transposed ? transposed_ : by_dtype(args.a.dtype);
     return by == By::mkl && !Mkl::fits(args) ? By::tiles : by;
   }
   bool sums_on_the_way(const LinearWeightArgs& args) const {

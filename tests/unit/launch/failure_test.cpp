@@ -35,8 +35,18 @@ i64 cause(const std::vector<RankEnd>& ends) {
 TEST(Failure, ACrashAfterAStopInGoodOrderHasItsOwnWords) {
   RankEnd crashed = killed(1, SIGSEGV, 1);
   crashed.report = FailureReport{.exit_code = kInterrupted, .time_ns = 1, .text = ""};
-  EXPECT_THAT(failure_lines({crashed}),
-              ElementsAre("rank 1 was killed by signal 11 (Segmentation fault)"));
+  const char* text = "rank 1 was killed by signal 11 (Segmentation fault)";
+  EXPECT_THAT(failure_lines({crashed}), ElementsAre(text));
+
+  RankEnd other = crashed;
+  other.rank = 0;
+  EXPECT_THAT(failure_lines({other, crashed}),
+              ElementsAre(text, "rank 0 was killed by signal 11 (Segmentation fault)"));
+
+  RankEnd lingers = other;
+  lingers.signal = SIGKILL;
+  lingers.stopped_by_us = true;
+  EXPECT_THAT(failure_lines({lingers, crashed}), ElementsAre(text));
 }
 
 TEST(Failure, ReportsTravel) {
