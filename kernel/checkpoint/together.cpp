@@ -70,8 +70,8 @@ Together Together::in_background(std::stop_token stop) const {
 
 void Together::pause(std::chrono::milliseconds time) const {
   using namespace std::chrono_literals;
-  const auto end = std::chrono::steady_clock::now() + time;
-  while (std::chrono::steady_clock::now() < end) {
+  const auto end = Clock::now() + time;
+  while (Clock::now() < end) {
     require(!background_ || !background_->stop_requested(), "the run ends before it is saved");
     std::this_thread::sleep_for(std::min(time, 10ms));
   }
@@ -87,9 +87,8 @@ std::vector<std::string> Together::gather(const std::string& key,
   const std::string round =
       fmt::format("{}/{}", base, store_->add(fmt::format("{}/calls/{}", base, rank_), 1));
   store_->set(fmt::format("{}/{}", round, rank_), text);
-  const bool bounded = wait == Wait::patiently || !patience_.silence;
-  auto deadline = bounded ? std::chrono::steady_clock::now() + patience_.timeout
-                          : std::chrono::steady_clock::time_point::max();
+  std::optional<Clock::time_point> deadline;
+  if (wait == Wait::patiently || !patience_.silence) deadline = Clock::now() + patience_.timeout;
   std::vector<std::string> texts;
   for (i64 peer = 0; peer < world_; ++peer) {
     texts.push_back(poll(round, key, peer, deadline));
@@ -100,29 +99,28 @@ std::vector<std::string> Together::gather(const std::string& key,
 std::string Together::poll(const std::string& round,
                            const std::string& what,
                            i64 peer,
-                           std::chrono::steady_clock::time_point& deadline) const {
+                           std::optional<Clock::time_point>& deadline) const {
   using namespace std::chrono_literals;
   constexpr auto kCall = 11s;  // what a call to the store takes at most
-  const auto forever = std::chrono::steady_clock::time_point::max();
   std::optional<PulseCheck> pulse;
   if (patience_.silence) pulse.emplace(*store_, *patience_.silence);
-  AskStore ask(*store_, pulse ? pulse->silence() : kCall);
+  AskStore ask(*store_, patience_.silence);
   StoodStill stood_still;
-  auto between = 2ms, waited = 0ms;
-  const auto move = [&](std::chrono::steady_clock::duration planned) {
-    const auto stood = stood_still.look(planned);
-    if (deadline != forever) deadline += stood;
+  const auto forgive = [&](Clock::duration planned) {
+    const Clock::duration stood = stood_still.look(planned);
+    if (deadline) *deadline += stood;
   };
+  auto between = 2ms, waited = 0ms;
   for (;;) {
     if (auto text = ask.get(fmt::format("{}/{}", round, peer), 0ms)) return std::move(*text);
-    move(kCall);
-    require(std::chrono::steady_clock::now() < deadline,
+    forgive(kCall);
+    require(!deadline || Clock::now() < *deadline,
             "rank {}'s {} did not come within {:.1f} s",
             peer,
             what,
             std::chrono::duration<double>(patience_.timeout).count());
     pause(between);
-    move(between);
+    forgive(between);
     waited += between;
     if (pulse && waited > pulse->silence() / 4) {
       pulse->require_alive(peer);

@@ -53,12 +53,13 @@ class Together {
   std::vector<std::string> collect(std::string_view what, std::string text) const;
 
  private:
+  using Clock = std::chrono::steady_clock;
   std::vector<std::string> gather(const std::string& key, const std::string& text, Wait wait) const;
-  // A rank's text, in the background.
+  // A rank's text, in the background. Without a deadline it is waited for while the rank lives.
   std::string poll(const std::string& round,
                    const std::string& what,
                    i64 peer,
-                   std::chrono::steady_clock::time_point& deadline) const;
+                   std::optional<Clock::time_point>& deadline) const;
   Store* store_;
   i64 rank_, world_;
   Patience patience_;

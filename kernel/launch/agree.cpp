@@ -61,10 +61,10 @@ std::string wait_alive(Store& store,
                        i64 rank,
                        Clock::time_point& begin,
                        const Patience& patience) {
-  constexpr milliseconds kSlice{1000}, kSilence{10000};  // where ranks have no pulses
+  constexpr milliseconds kSlice{1000};  // where ranks have no pulses
   std::optional<PulseCheck> pulse;
   if (patience.silence) pulse.emplace(store, *patience.silence);
-  AskStore ask(store, pulse ? pulse->silence() : kSilence);
+  AskStore ask(store, patience.silence);
   StoodStill stood_still;
   for (;;) {
     // What is there already is taken, however late it is.

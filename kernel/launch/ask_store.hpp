@@ -11,8 +11,10 @@ namespace tessera {
 /// serve it that is stopped, or on a host that is gone.
 class AskStore {
  public:
-  /// `silence`: after which a store that leaves call after call unanswered is given up.
-  AskStore(Store& store, std::chrono::milliseconds silence) : store_(store), silence_(silence) {}
+  /// `silence`: after which a store that leaves call after call unanswered is given up; ten seconds
+  /// where ranks have no pulses (Patience).
+  AskStore(Store& store, std::optional<std::chrono::milliseconds> silence)
+      : store_(store), silence_(silence.value_or(std::chrono::seconds(10))) {}
   /// The text, or nothing where nobody has set it within `wait`. Throws what the store does where a
   /// rank has failed or the store is gone, and with kPeerSilent where it is silent.
   std::optional<std::string> get(const std::string& key, std::chrono::milliseconds wait);

@@ -40,10 +40,8 @@ class Failures : public ::testing::Test {
   }
   // A short training under a limit as the shell's `ulimit` takes it.
   ProcessResult under_limit(const std::string& limit, const std::vector<std::string>& sets) const {
-    std::vector<std::string> command = {"bash", "-c", "ulimit " + limit + "; exec \"$@\"", "bash"};
-    const std::vector<std::string> train = run_.command(TinyRun::steps(5, "run", sets));
-    command.insert(command.end(), train.begin(), train.end());
-    return run_process(command, run_.options());
+    const std::vector<std::string> steps = TinyRun::steps(5, "run", sets);
+    return run_process(run_.command_after("ulimit " + limit, steps, "bash"), run_.options());
   }
   const TinyRun run_;
 };

@@ -212,16 +212,12 @@ TEST_F(NothingLost, TheLineOfAStepIsThereBeforeItsCheckpoint) {
 
 TEST_F(NothingLost, ASaveThatFailedIsTriedAgain) {
   // Blocks of 512 or 1024 bytes, less than a checkpoint.
-  std::string command = "ulimit -S -f 60; exec";
-  for (const std::string& part :
-       run_.command(TinyRun::steps(1000000,
+  const auto sets = TinyRun::steps(1000000,
                                    "run",
                                    {"checkpoint.every_steps=1000000",
                                     "checkpoint.failures=1000000",
-                                    "observers.console.every_steps=1000"}))) {
-    command += " '" + part + "'";
-  }
-  Process run({"sh", "-c", command}, run_.options());
+                                    "observers.console.every_steps=1000"});
+  Process run(run_.command_after("ulimit -S -f 60", sets), run_.options());
   ASSERT_TRUE(run.shows("step       1/")) << run.err();
   run.send(SIGTERM);
   ASSERT_TRUE(run.shows("File too large; trying again in a moment, 2 of checkpoint.failures"))
@@ -236,17 +232,14 @@ TEST_F(NothingLost, ASaveThatFailedIsTriedAgain) {
 TEST_F(NothingLost, ASaveIsTriedAgainAtTheNextStepAndEndsTheRunInTheEnd) {
   for (const int ranks : {1, 2}) {
     const std::string out = "run" + std::to_string(ranks);
-    std::string command = "ulimit -f 60; exec";
-    for (const std::string& part :
-         run_.command(TinyRun::steps(100,
+    const auto sets = TinyRun::steps(100,
                                      out,
                                      {"checkpoint.every_steps=5",
                                       "checkpoint.failures=2",
                                       "comm.type=gloo",  // shm's segment would be too large
-                                      "parallel.data=" + std::to_string(ranks)}))) {
-      command += " '" + part + "'";
-    }
-    const ProcessResult result = run_process({"sh", "-c", command}, run_.options());
+                                      "parallel.data=" + std::to_string(ranks)});
+    const ProcessResult result =
+        run_process(run_.command_after("ulimit -f 60", sets), run_.options());
     EXPECT_EQ(result.exit_code, 1);
     EXPECT_THAT(result.err,
                 AllOf(HasSubstr("saving step 5 failed, older checkpoints are whole: "),
@@ -277,12 +270,9 @@ TEST_F(NothingLost, ClosedStandardDescriptorsAreNobodyElses) {
   for (const std::string& descriptors : closed) {
     SCOPED_TRACE(descriptors);
     const std::string out = "run" + std::to_string(&descriptors - closed);
-    std::string command = "exec";
-    for (const std::string& part : run_.command(TinyRun::steps(5, out, {"parallel.tensor=2"}))) {
-      command += " '" + part + "'";
-    }
+    const auto sets = TinyRun::steps(5, out, {"parallel.tensor=2"});
     const ProcessResult result =
-        run_process({"sh", "-c", command + " " + descriptors}, run_.options());
+        run_process(run_.command_after("exec " + descriptors, sets), run_.options());
     EXPECT_EQ(result.exit_code, 0) << result.err;
     EXPECT_EQ(run_.metrics(out).size(), 5U);
   }

@@ -42,11 +42,10 @@ TEST_F(Stop, DoesNotValidateWhenItIsStopped) {
 
 // Some daemons ignore the ends of their children, and so would all that they start.
 TEST_F(Stop, EndsWhereItsParentIgnoresTheEndsOfChildren) {
-  std::vector<std::string> command = {"sh", "-c", "trap '' CHLD; exec \"$@\"", "sh"};
-  for (const std::string& word : run_.command(TinyRun::steps(2, "run", {"parallel.data=2"}))) {
-    command.push_back(word);
-  }
-  EXPECT_EQ(run_process(command, run_.options()).exit_code, 0);
+  const auto sets = TinyRun::steps(2, "run", {"parallel.data=2"});
+  const ProcessResult result =
+      run_process(run_.command_after("trap '' CHLD", sets), run_.options());
+  EXPECT_EQ(result.exit_code, 0) << result.err;
 }
 
 }  // namespace stop_test

@@ -84,6 +84,15 @@ std::vector<std::string> TinyRun::command(const std::vector<std::string>& sets) 
   return command;
 }
 
+std::vector<std::string> TinyRun::command_after(const std::string& script,
+                                                const std::vector<std::string>& sets,
+                                                const std::string& shell) const {
+  std::vector<std::string> all = {shell, "-c", script + "; exec \"$@\"", shell};
+  const std::vector<std::string> train = command(sets);
+  all.insert(all.end(), train.begin(), train.end());
+  return all;
+}
+
 std::vector<std::string> TinyRun::steps(int steps,
                                         const std::string& out,
                                         std::vector<std::string> more) {

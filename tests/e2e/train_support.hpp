@@ -15,6 +15,10 @@ class TinyRun {
   std::string at(const std::string& name) const;
   /// "tessera train" of the configuration with these settings over it.
   std::vector<std::string> command(const std::vector<std::string>& sets) const;
+  /// The same in the place of a shell that has run `script`, as "ulimit -f 60".
+  std::vector<std::string> command_after(const std::string& script,
+                                         const std::vector<std::string>& sets,
+                                         const std::string& shell = "sh") const;
   /// Settings for this many steps into the folder `out`.
   static std::vector<std::string> steps(int steps,
                                         const std::string& out,

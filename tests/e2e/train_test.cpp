@@ -220,11 +220,8 @@ INSTANTIATE_TEST_SUITE_P(Layouts,
 TEST_F(Train, AFullDiskEndsTheRunAndLeavesTheOlderCheckpoint) {
   ASSERT_EQ(run_.train(TinyRun::steps(5, "run")).exit_code, 0);
   // Blocks of 512 or 1024 bytes, less than a checkpoint, more than everything else.
-  std::string command = "ulimit -f 60; exec";
-  for (const std::string& part : run_.command(TinyRun::steps(10, "run"))) {
-    command += " '" + part + "'";
-  }
-  const ProcessResult full = run_process({"sh", "-c", command}, run_.options());
+  const ProcessResult full =
+      run_process(run_.command_after("ulimit -f 60", TinyRun::steps(10, "run")), run_.options());
   EXPECT_EQ(full.exit_code, 1);
   EXPECT_THAT(full.err,
               AllOf(HasSubstr("saving step 10 failed, older checkpoints are whole: cannot write "),
@@ -278,9 +275,9 @@ TEST_F(Train, AFullDiskUnderAnAsynchronousSave) {
                         "checkpoint.asynchronous=true",
                         std::string("check.on_bad_step=") + on_bad_step,
                         "observers.metrics.type=none"});
-    std::string train = "ulimit -f 20;";  // blocks of 512 or 1024 bytes: less than a rank's file
-    for (const std::string& part : run_.command(sets)) train += " '" + part + "'";
-    const ProcessResult full = run_process({"sh", "-c", train}, run_.options());
+    // Blocks of 512 or 1024 bytes: less than a rank's file.
+    const ProcessResult full =
+        run_process(run_.command_after("ulimit -f 20", sets), run_.options());
     EXPECT_EQ(full.exit_code, 1);
     EXPECT_THAT(
         full.err,
