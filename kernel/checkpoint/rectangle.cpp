@@ -69,7 +69,7 @@ std::vector<Rectangle> StoredSlice::blocks() const {
 
 void StoredSlice::divide(i64 bytes, int dim) {
   constexpr i64 kLeastBandBytes = 64 * 1024, kMostBands = 128, kMostBandsOfBlocks = 32;
-  constexpr i64 kLeastRowBytes = 512, kMostColumns = 8;
+  constexpr i64 kLeastRowBytes = 512, kMostColumns = 32;
   block_rows = block_columns = 0;
   column_dim = 0;
   if (where.shape.empty() || where.empty()) return;

@@ -251,7 +251,7 @@ int join(const TrainOptions& options, const RankEnvironment& environment) {
     if (rendezvous) rendezvous->abandon();
     if (!*heard) {  // our launcher would tell it all
       std::error_code none;
-      const bool written = std::filesystem::exists(records, none);
+      const bool written = code != 2 && std::filesystem::exists(records, none);
       if (written) log_info("what each rank did last: {}", records);
       throw Error(text, code);
     }

@@ -205,6 +205,9 @@ std::string Checker::elsewhere(const UnknownKey& unknown) const {
     }
     return belongs_to(places);
   }
+  if (std::ranges::count(root_sections(), unknown.key, &RootSection::name) > 0) {
+    return fmt::format("[{}] is a section of its own", unknown.key);
+  }
   const std::string flag = flag_hint(flags(), unknown.key);
   return flag.empty() ? of_other_types(unknown.key) : flag;
 }

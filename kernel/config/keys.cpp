@@ -111,6 +111,33 @@ constexpr std::pair<std::string_view, std::string_view> kOthers[] = {
     {"window-size", "is not there yet"},
 };
 
+// What other programs that train call a key: Hugging Face's configurations and trainer, nanoGPT.
+constexpr std::pair<std::string_view, std::string_view> kForeign[] = {
+    {"batch-size", "is batch.global here, of a step, or batch.micro, of one pass of a replica"},
+    {"block-size", "is batch.sequence_length here"},
+    {"d-model", "is model.hidden here"},
+    {"epochs", "is run.steps here"},
+    {"ffn-dim", "is model.block.mlp.ffn here"},
+    {"gradient-accumulation-steps", "follows from batch.global and batch.micro here"},
+    {"hidden-dim", "is model.hidden here"},
+    {"intermediate-size", "is model.block.mlp.ffn here"},
+    {"learning-rate", "is lr.peak here"},
+    {"max-grad-norm", "is optimizer.clip here"},
+    {"max-iters", "is run.steps here"},
+    {"max-steps", "is run.steps here"},
+    {"n-embd", "is model.hidden here"},
+    {"n-head", "is model.heads here"},
+    {"n-layer", "is model.layers here"},
+    {"n-positions", "is batch.sequence_length here"},
+    {"num-hidden-layers", "is model.layers here"},
+    {"num-key-value-heads", "is model.block.attention.kv_heads here"},
+    {"num-train-epochs", "is run.steps here"},
+    {"per-device-train-batch-size", "is batch.micro here"},
+    {"seq-len", "is batch.sequence_length here"},
+    {"warmup-iters", "is lr.warmup_steps here"},
+    {"world-size", "follows from [parallel] here"},
+};
+
 std::string initial_text(const FieldSpec& field) {
   if (field.given) return "set by the parent";
   if (!field.from.empty()) return "from " + field.from;
@@ -281,7 +308,10 @@ std::string flag_hint(const KeysByFlag& flags, std::string_view name) {
   const auto found = flags.find(flag);
   if (found == flags.end()) {
     const std::string_view word = std::string_view(flag).substr(2);
-    const auto* other = std::ranges::find(kOthers, word, [](const auto& of) { return of.first; });
+    const auto first = [](const auto& of) { return of.first; };
+    const auto* foreign = std::ranges::find(kForeign, word, first);
+    if (foreign != std::end(kForeign)) return fmt::format("{} {}", name, foreign->second);
+    const auto* other = std::ranges::find(kOthers, word, first);
     if (other == std::end(kOthers)) return "";
     const bool is_short = word.size() <= 3;
     return fmt::format(

@@ -275,12 +275,13 @@ class Launch {
     if (stop_.requested() && asked) return {128 + stop_.signal()};
     std::string text;
     tell_of_silent(ends);
-    if (is_newer(options_.flight_records, started_)) {
+    const int code = cause->report ? cause->report->exit_code : cause->exit_code;
+    // Of a mistake in the configuration the records say nothing.
+    if (code != 2 && is_newer(options_.flight_records, started_)) {
       text = fmt::format("what each rank did last: {}\n", options_.flight_records);
     }
     const std::vector<std::string> lines = failure_lines(ends);
     for (const std::string& line : lines) text += line + "\n";
-    const int code = cause->report ? cause->report->exit_code : cause->exit_code;
     if (code == 2) return {2, text};
     return {1, text, AttemptFailure{board_.read(cause->rank), lines.back()}};
   }

@@ -80,13 +80,16 @@ std::optional<double> least_in_groups(const std::string& controller,
   return least;
 }
 
+// Of this process's address space, in bytes.
+i64 address_space_in_use() { return 1024 * number_after("/proc/self/status", "VmSize:"); }
+
+// Empty: no limit of this process's own.
 std::string memory_text() {
-  std::string text = "memory ran out";
+  std::string text;
   if (const auto limit = limit_of(RLIMIT_AS)) {
-    text = fmt::format(
-        "the limit of virtual memory (ulimit -v) is {}, of which {} are in use",
-        gib(static_cast<double>(*limit)),
-        gib(1024.0 * static_cast<double>(number_after("/proc/self/status", "VmSize:"))));
+    text = fmt::format("the limit of virtual memory (ulimit -v) is {}, of which {} are in use",
+                       gib(static_cast<double>(*limit)),
+                       gib(static_cast<double>(address_space_in_use())));
   } else if (const auto data = limit_of(RLIMIT_DATA)) {
     text = fmt::format("the limit of data (ulimit -d) is {}", gib(static_cast<double>(*data)));
   }
@@ -112,7 +115,12 @@ std::string processes_text() {
 
 // The system says the same where a thread finds no memory for its stack.
 std::string threads_text() {
-  return limit_of(RLIMIT_AS) ? memory_text() + "; " + processes_text() : processes_text();
+  const auto memory = limit_of(RLIMIT_AS);
+  if (!memory) return processes_text();
+  constexpr rlim_t kUsualStack = 8 << 20;
+  const rlim_t wanted = limit_of(RLIMIT_STACK).value_or(kUsualStack);
+  const bool full = static_cast<rlim_t>(address_space_in_use()) + wanted > *memory;
+  return full ? memory_text() : memory_text() + "; " + processes_text();
 }
 
 }  // namespace
@@ -124,7 +132,9 @@ std::string explain_limit(std::string_view error) {
                     "cannot allocate memory",
                     "out of memory",
                     "failed to map segment from shared object"})) {
-    return "; " + memory_text();
+    const std::string text = memory_text();
+    if (!text.empty()) return "; " + text;
+    return contains_any(error, {"out of memory"}) ? "" : "; memory ran out";
   }
   if (contains_any(error, {"too many open files"})) return "; " + files_text();
   if (contains_any(error, {"resource temporarily unavailable"})) return "; " + threads_text();

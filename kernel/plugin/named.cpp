@@ -494,6 +494,8 @@ decltype(auto) call_kernel(const std::string& operation, const PluginOrigin& ori
     throw Error(text(error.what()), error.exit_code());
   } catch (const std::exception& error) {
     throw Error(text(error.what()));
+  } catch (...) {
+    throw Error(text(kForeignException));
   }
 }
 

@@ -51,7 +51,7 @@ void rethrow_from_plugin(const PluginOrigin& origin,
   } catch (const std::exception& error) {
     throw NamedError(text(error.what()));
   } catch (...) {
-    throw NamedError(text("an exception that is no std::exception"));
+    throw NamedError(text(kForeignException));
   }
 }
 

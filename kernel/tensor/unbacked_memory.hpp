@@ -1,4 +1,6 @@
 #pragma once
+#include <cstdint>
+
 #include "tessera/memory.hpp"
 
 namespace tessera {
@@ -8,6 +10,9 @@ class UnbackedMemory final : public MemorySource {
  public:
   void* reserve(i64 bytes) override;
   void release(void* address, i64 bytes) override;
+
+ private:
+  std::uintptr_t made_up_ = 0;  // bytes
 };
 
 }  // namespace tessera

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "tessera/bounds.hpp"
 #include "tessera/suggest.hpp"
 #include "tessera/utf8.hpp"
 
@@ -70,6 +71,11 @@ bool in_range(const FieldSpec& spec, double value) {
   return true;
 }
 
+// Beyond what a float may be where its field does not say.
+bool beyond_reals(const FieldSpec& spec, double value) {
+  return (!spec.most && value > kMostReal) || (!spec.least && value < -kMostReal);
+}
+
 /// One value that is no array; false when it does not fit.
 bool fits(const FieldSpec& spec, FieldType type, Value& value) {
   switch (type) {
@@ -84,7 +90,7 @@ bool fits(const FieldSpec& spec, FieldType type, Value& value) {
         value = Value(static_cast<double>(*integer));
       }
       const double* number = std::get_if<double>(&value.data);
-      return number != nullptr && std::isfinite(*number) && in_range(spec, *number);
+      return number != nullptr && in_range(spec, *number) && !beyond_reals(spec, *number);
     }
     case FieldType::string: {
       const auto* text = std::get_if<std::string>(&value.data);
@@ -94,6 +100,10 @@ bool fits(const FieldSpec& spec, FieldType type, Value& value) {
     default:
       return false;
   }
+}
+
+bool is_number(const Value& value) {
+  return std::holds_alternative<i64>(value.data) || std::holds_alternative<double>(value.data);
 }
 
 double number_of(const Value& value) {
@@ -164,6 +174,9 @@ Value FieldSpec::checked(const Value& value) const {
   }
   if (good) return out;
   std::string text = fmt::format("expected {}, got {}", type_text(), brief(value));
+  if (type == FieldType::number && is_number(value) && in_range(*this, number_of(value))) {
+    text += fmt::format("; a float is at most {:g} in size", kMostReal);
+  }
   if (const auto* word = std::get_if<std::string>(&value.data)) {
     if (const auto near = nearest(*word, choices))
       text += fmt::format("; did you mean \"{}\"?", *near);

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """What operations achieve of what one core can do, and their share of a training step.
 
-Runs build/bench/ops_bench and peaks_bench (build with -DTESSERA_BENCH=ON) with one thread and
-reads processor time. Attainable is the roofline: the FLOPs of registers or the bytes of a memcpy as
-large, whichever bounds the operation more. Counts are those of the small model of train_step.py.
+Runs build/bench/ops_bench, experts_bench and peaks_bench (build with -DTESSERA_BENCH=ON) with one
+thread and reads processor time. Attainable is the roofline: the FLOPs of registers or the bytes of
+a memcpy as large, whichever bounds the operation more. Counts are those of the small model of
+train_step.py; with --experts those of its row m, whose layers have experts.
 
 With --compare the operations that multiply are timed under settings of the environment instead,
 which take turns:
@@ -44,6 +45,30 @@ COUNTS = {
     "whole_cross_entropy": 1,
     "sum_squares": 1,
     "adamw": 1,
+}
+# The model of row m: 8 experts instead of each MLP, and 8.2 times as many parameters.
+PARAMETERS = 8.2
+EXPERTS = {
+    **{name: count for name, count in COUNTS.items()
+       if not name.startswith("gelu") and "/fc" not in name},
+    **{f"matmul/router/{kind}": LAYERS for kind in ("forward", "input_gradient")},
+    "linear_weight/router": LAYERS,
+    "topk_experts": LAYERS,
+    "router_weights": LAYERS,
+    "router_weights_backward": LAYERS,
+    "expert_counts": LAYERS,
+    "sort_by_expert": LAYERS,
+    "permute_rows": 2 * LAYERS,  # tokens forward, gradients of the sums backward
+    "permute_rows/weights": 2 * LAYERS,
+    "unpermute_rows": 2 * LAYERS,
+    **{product: LAYERS for name in ("up", "down")
+       for product in (f"grouped_matmul/{name}/forward", f"grouped_matmul/{name}/input_gradient",
+                       f"grouped_weight/{name}")},
+    "weighted_activation": LAYERS,
+    "weighted_activation_backward": LAYERS,
+    "add": COUNTS["add"] + LAYERS,  # both gradients of a layer's input
+    "sum_squares": PARAMETERS,
+    "adamw": PARAMETERS,
 }
 
 
@@ -116,15 +141,19 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--dtype", choices=("fp32", "bf16"), default="bf16")
     parser.add_argument("--repetitions", type=int, default=5)
+    parser.add_argument("--experts", action="store_true", help="the model with experts")
     parser.add_argument("--compare", nargs="+", metavar="SETTINGS",
                         help='settings of the environment, as "A=1 B=2", timed in one table')
     options = parser.parse_args()
     if options.compare:
         return compare(options.dtype, options.repetitions, options.compare)
     roof = Roof(options.dtype, options.repetitions)
-    wanted = "^(" + "|".join(COUNTS) + ")$"
-    taken = run("ops_bench", options.dtype, options.repetitions, wanted)
-    step = sum(taken[name][0] * count for name, count in COUNTS.items())
+    counts = EXPERTS if options.experts else COUNTS
+    wanted = "^(" + "|".join(counts) + ")$"
+    taken = {}
+    for program in ("ops_bench", "experts_bench"):
+        taken.update(run(program, options.dtype, options.repetitions, wanted))
+    step = sum(taken[name][0] * count for name, count in counts.items())
     print(f"{cpu_model()}; {options.dtype}, one thread, processor time, median of "
           f"{options.repetitions}; registers {rate(roof.flops)} GFLOP/s; a step's operations "
           f"{1e3 * step:.0f} ms\n")
@@ -132,7 +161,7 @@ def main():
              "of the step")
     print("| " + " | ".join(heads) + " |")
     print("|---|---|---|---|---|---|---|---|")
-    for name, count in COUNTS.items():
+    for name, count in counts.items():
         seconds, flops, moved = taken[name]
         least = roof.seconds(flops, moved)
         print(f"| {name} | {1e6 * seconds:.0f} | {rate(flops / seconds)} | {rate(flops / least)} | "

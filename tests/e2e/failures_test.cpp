@@ -395,6 +395,8 @@ TEST_F(Failures, AnExceptionOfAKernelNamesItAndWhatLaunchedIt) {
       EXPECT_THAT(result.err, HasSubstr("in module/test_broken_norm (forward pass) of plugin "));
     }
   }
+  EXPECT_THAT(run_.train(broken("throw_int", {"model.head.norm.operation=true"})).err,
+              HasSubstr("an exception that is no std::exception\n  in a kernel of "));
 }
 
 TEST_F(Failures, AnExceptionOfACommunicatorIsNamed) {

@@ -184,6 +184,8 @@ INSTANTIATE_TEST_SUITE_P(
                 "optimizer.rule.beta2=0.95",
                 kDistributed}},
         Layout{"cp2", {"parallel.context=2"}},
+        Layout{"tp2_dp2_skipping",
+               {"parallel.tensor=2", "parallel.data=2", "check.on_bad_step=\"skip\""}},
         Layout{"pp2", {"parallel.pipeline=2", "schedule.type=\"1f1b\""}},
         Layout{"pp2_tp2", {"parallel.pipeline=2", "parallel.tensor=2", "schedule.type=\"1f1b\""}},
         Layout{"pp2_groups",

@@ -42,7 +42,12 @@ const std::vector<Row>& rows() {
        with(kFourStages,
             {"schedule.type=\"interleaved_1f1b\"", "schedule.chunks=2", "recompute.mode=\"full\""}),
        Rounding::same},
+      {"gpipe_pp2", {"parallel.pipeline=2", "schedule.type=\"gpipe\""}, Rounding::same},
+      {"zb_h1_pp2", {"parallel.pipeline=2", "schedule.type=\"zb_h1\""}, Rounding::same},
+      {"dualpipe_v_pp2", with(kFourStages, {"schedule.type=\"dualpipe_v\""}), Rounding::same},
       {"recompute", {"recompute.mode=\"full\""}, Rounding::same},
+      {"selective_recompute", {"recompute.mode=\"selective\""}, Rounding::same},
+      {"graphs_pp2", with(kStages, {"graph.type=\"partial\""}), Rounding::same},
       {"distributed_dp2", {"parallel.data=2", kDistributed}, Rounding::same},
       {"distributed_pp2_dp2", with(kStages, {"parallel.data=2", kDistributed}), Rounding::same},
       {"distributed_tp2_cp2_dp2_sp",
@@ -57,6 +62,7 @@ const std::vector<Row>& rows() {
       {"cp2_allgather", {"parallel.context=2", kGather}, Rounding::other},
       {"tp2_cp2", {"parallel.tensor=2", "parallel.context=2"}, Rounding::other},
       {"pp2_tp2_sp", with(kStages, {"parallel.tensor=2", kRows}), Rounding::other},
+      {"pp2_cp2", with(kStages, {"parallel.context=2"}), Rounding::other},
   };
   return kAll;
 }

@@ -8,11 +8,12 @@
 #include <utility>
 #include <vector>
 
-#include "layouts_support.hpp"
+#include "moe_rows_support.hpp"
 
 namespace tessera::testing {
 namespace rules_test {
 
+using namespace moe_rows;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -131,13 +132,25 @@ std::vector<RuleRow> rule_rows() {
       {"tp2", {"parallel.tensor=2"}},
       {"tp4_sp", {"parallel.tensor=4", "parallel.sequence_parallel=true"}},
       {"cpu_tp2_dp2", with(tensor, {"device.type=\"cpu\""})},
+      {"cp2", {"parallel.context=2"}},
       {"pp2_tp2", {"parallel.pipeline=2", "schedule.type=\"1f1b\"", "parallel.tensor=2"}},
+      {"pp2_interleaved", stages("interleaved_1f1b", {"schedule.chunks=2"})},
+      {"pp2_zbv", stages("zbv", {})},
       {"distributed_tp2_dp2", with(tensor, {distributed})},
       {"distributed_tp2_cp2_dp2_sp",
        with(tensor, {"parallel.context=2", "parallel.sequence_parallel=true", distributed})}};
+  // In double precision, so that no near tie of two experts flips.
+  const Sets mixture = with(model(), {"precision.compute=\"fp64\"", "precision.main=\"fp64\""});
+  const std::pair<std::string, Sets> of_experts[] = {
+      {"dp4_ep2", experts(2, {"parallel.data=4"})},
+      {"tp2_sp_ep2_etp1", experts(2, parts(1, kTensorRows))},
+      {"distributed_cp2_dp2_ep2",
+       experts(2, {"parallel.context=2", "parallel.data=2", distributed})}};
   std::vector<RuleRow> all;
   for (const auto& [rule, sets] : rules) {
-    for (const auto& [name, layout] : layouts) all.push_back({rule + "_" + name, sets, layout});
+    const Sets shallow = with({"model.layers=4"}, sets), mixed = with(mixture, sets);
+    for (const auto& [name, layout] : layouts) all.push_back({rule + "_" + name, shallow, layout});
+    for (const auto& [name, layout] : of_experts) all.push_back({rule + "_" + name, mixed, layout});
   }
   return all;
 }

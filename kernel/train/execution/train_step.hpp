@@ -87,7 +87,8 @@ class TrainStep {
   using Refuse = std::function<bool(double loss, FoundInf gradients)>;
   /// From now on `refuse` is asked of each step's loss and gradients before the update: true leaves
   /// the update out, as where gradients are not finite. All ranks must answer alike. The host waits
-  /// for it.
+  /// for it. Under `[check] on_bad_step = "skip"` a step is asked from the first one on, and
+  /// nothing is refused until `refuse` says what.
   void refuse_if(Refuse refuse) { refuse_ = std::move(refuse); }
   /// Asks all ranks to stop: the request travels with the next step's statistics.
   void request_stop() { stop_requested_ = true; }

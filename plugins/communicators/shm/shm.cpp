@@ -17,6 +17,10 @@ class SegmentMemory : public DirectMemory {
 
   void* reserve(i64 bytes) override { return own_.reserve(bytes); }
   void release(void* address, i64 bytes) override { own_.release(address, bytes); }
+  std::string limit() const override {
+    return fmt::format("of this rank's segment of {} bytes (comm.segment_gib)",
+                       own_.mapping().bytes());
+  }
 
   u64 token(const void* address, i64 bytes) const override {
     const auto begin = reinterpret_cast<std::uintptr_t>(address);

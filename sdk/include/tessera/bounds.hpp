@@ -3,7 +3,7 @@
 
 namespace tessera {
 
-// Upper bounds of the integers that a user writes, for `FieldBuilder::at_most`:
+// Upper bounds of the numbers that a user writes, for `FieldBuilder::at_most`:
 //
 //     s.field("ffn", &Config::ffn, "inner features").at_least(1).at_most(kMostInnerFeatures);
 //
@@ -43,5 +43,8 @@ inline constexpr i64 kMostExperts = i64{1} << 16;
 inline constexpr i64 kMostElements = i64{1} << 40;
 /// Seconds of a time limit: a year.
 inline constexpr i64 kMostSeconds = 30'000'000;
+/// Size of a float, positive or negative, whose field states no bound on that side: its square and
+/// a sum of many of these stay finite in FP32.
+inline constexpr double kMostReal = 1e12;
 
 }  // namespace tessera

@@ -1,6 +1,7 @@
 #pragma once
 #include <array>
 #include <memory>
+#include <string>
 #include <string_view>
 
 #include "tessera/api.hpp"
@@ -66,6 +67,9 @@ class TESSERA_API MemorySource {
   /// `bytes` (a multiple of 4096) zeroed bytes, page aligned; nullptr when there is no more.
   virtual void* reserve(i64 bytes) = 0;
   virtual void release(void* address, i64 bytes) = 0;
+  /// What bounds it, for the error where there is no more: "of this rank's segment of … bytes
+  /// (comm.segment_gib)". Empty: the machine.
+  virtual std::string limit() const { return {}; }
 };
 
 }  // namespace tessera

@@ -14,8 +14,9 @@ struct BucketCut {
 };
 
 /// How parameters are laid out in buckets, as Megatron-Core's buffers are, but for this: buckets
-/// are smaller by default, parameters of buckets that are not cut are aligned too, and no bucket is
-/// padded for the bandwidth of switches.
+/// are smaller by default, parameters with other partial gradients have buckets of their own,
+/// parameters of buckets that are not cut are aligned too, and no bucket is padded for the
+/// bandwidth of switches.
 struct BucketRules {
   i64 elements = 4'000'000;  ///< a bucket closes when it holds so many or more
   i64 alignment = 64;        ///< every parameter begins at a multiple of so many elements

@@ -58,13 +58,16 @@ Block CachingAllocator::allocate(i64 bytes, Category category, Stream& stream) {
   Piece* piece = take(free, size);
   if (!piece) piece = grow(free, size, small);
   if (!piece) {
+    const std::string limit = source_->limit();
     fail(
-        "out of memory: {} bytes for {}; {} bytes are in use and {} reserved. "
+        "out of memory: {} bytes for {}; {} bytes are in use and {} reserved{}{}. "
         "A smaller [batch] micro, recompute or more ranks need less",
         bytes,
         category_name(category),
         stats_.total,
-        stats_.reserved);
+        stats_.reserved,
+        limit.empty() ? "" : ", ",
+        limit);
   }
   split(piece, size);
   used_.emplace(piece->address, piece);

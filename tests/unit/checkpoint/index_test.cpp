@@ -258,7 +258,7 @@ TEST(Blocks, CoverASliceInFewParts) {
   }
 }
 
-// Where a layout may cut columns, blocks of columns end where eight ranks, and fewer, would.
+// Where a layout may cut columns, blocks of columns end where as many ranks, and fewer, would.
 TEST(Blocks, OfColumnsCoverASliceOnce) {
   struct Case {
     std::vector<i64> shape;
@@ -266,13 +266,14 @@ TEST(Blocks, OfColumnsCoverASliceOnce) {
     std::size_t columns;  // blocks of a band
   };
   for (const auto& [shape, dim, columns] :
-       std::vector<Case>{{{768, 3072}, 1, 8},
+       std::vector<Case>{{{768, 3072}, 1, 24},  // of 128 floats each
                          {{512, 1024}, 1, 8},
                          {{1000, 1001}, 1, 8},
-                         {{384, 384}, 1, 3},  // of 128 floats each
-                         {{8, 1536, 384}, 1, 8},
-                         {{8, 384, 1536}, 2, 8},
-                         {{2, 1 << 20}, 1, 8},
+                         {{384, 384}, 1, 3},
+                         {{4096, 16384}, 1, 32},
+                         {{8, 1536, 384}, 1, 32},
+                         {{8, 384, 1536}, 2, 12},
+                         {{2, 1 << 20}, 1, 32},
                          {{4096, 100}, 1, 1}}) {
     StoredSlice stored = divided(shape, dim);
     const std::vector<Rectangle> bands = stored.bands();
@@ -298,6 +299,29 @@ TEST(Blocks, OfColumnsCoverASliceOnce) {
     EXPECT_EQ(again.column_dim, stored.column_dim);
     EXPECT_EQ(again.block_columns, stored.block_columns);
   }
+}
+
+// Of columns that one rank saved, each of so many ranks reads its own.
+TEST(Blocks, OfColumnsAreReadByTheRanksThatHaveThem) {
+  const auto most_read = [](const StoredSlice& stored, i64 ranks) {
+    const i64 share = stored.where.shape[1] / ranks;
+    i64 most = 0;
+    for (i64 rank = 0; rank < ranks; ++rank) {
+      Rectangle own = stored.where;
+      own.begin[1] += rank * share;
+      own.shape[1] = share;
+      i64 read = 0;
+      for (const Rectangle& block : stored.blocks()) {
+        if (block.overlaps(own)) read += block.elements();
+      }
+      most = std::max(most, read);
+    }
+    return static_cast<double>(most) / static_cast<double>(stored.where.elements() / ranks);
+  };
+  const StoredSlice large = divided({4096, 16384}, 1), small = divided({768, 3072}, 1);
+  for (const i64 ranks : {1, 2, 4, 8, 16, 32}) EXPECT_EQ(most_read(large, ranks), 1) << ranks;
+  for (const i64 ranks : {1, 2, 3, 4, 6, 8, 12, 24}) EXPECT_EQ(most_read(small, ranks), 1) << ranks;
+  EXPECT_EQ(most_read(small, 16), 4.0 / 3) << "two blocks for one and a half";
 }
 
 TEST(Tiling, Covers) {

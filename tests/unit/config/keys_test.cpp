@@ -148,6 +148,16 @@ TEST(KeyHints, AMegatronFlagIsNamedWhereverItIsWritten) {
   EXPECT_THAT(problems_of(kBase + "[trainer]\nseed = 3\n"), HasSubstr("seed belongs to [run]"));
 }
 
+TEST(KeyHints, NamesOfOtherProgramsLeadToOurs) {
+  EXPECT_THAT(problems_of(kBase, {"model.n_layer=3"}), HasSubstr("n_layer is model.layers here"));
+  EXPECT_THAT(problems_of(kBase, {"batch_size=3"}),
+              HasSubstr("before any section: batch_size is batch.global here"));
+  EXPECT_THAT(problems_of(kBase, {"parallel.world_size=2"}),
+              HasSubstr("world_size follows from [parallel] here"));
+  EXPECT_THAT(problems_of(kBase, {"model.tokenizer=byte"}),
+              HasSubstr("unknown key \"tokenizer\": [tokenizer] is a section of its own"));
+}
+
 // At the root nobody means a key: [checkpoint] has a `save` of its own, a boolean.
 TEST(KeyHints, AtTheRootAFlagComesBeforeAKeyOfItsName) {
   EXPECT_THAT(problems_of(kBase, {"save=/tmp/x"}),

@@ -127,6 +127,33 @@ TEST(FieldSpec, CheckedKnowsRangesAndChoices) {
   EXPECT_THROW(field("rate").checked(nan), ConfigError);
 }
 
+// A float that states no bound has one: it stays finite in what is computed with it.
+TEST(Fields, OfFloatsAreBounded) {
+  struct Floats {
+    double free = 0, positive = 1, huge = 1;
+    static void describe(Schema<Floats>& s) {
+      s.field("free", &Floats::free, "any");
+      s.field("positive", &Floats::positive, "above nothing").above(0);
+      s.field("huge", &Floats::huge, "states how large").at_least(0).at_most(1e20);
+    }
+  };
+  const std::vector<FieldSpec> fields = fields_of<Floats>();
+  const auto error = [&](std::size_t i, const Value& value) {
+    return error_of([&] { fields[i].checked(value); });
+  };
+  EXPECT_EQ(fields[0].checked(-1e12), Value(-1e12));
+  EXPECT_EQ(error(0, -1e13),
+            "expected float, got -10000000000000.0; a float is at most 1e+12 in size");
+  EXPECT_EQ(error(1, 1e300), "expected float > 0, got 1e+300; a float is at most 1e+12 in size");
+  EXPECT_EQ(error(1, Value(i64{2'000'000'000'000})),
+            "expected float > 0, got 2000000000000; a float is at most 1e+12 in size");
+  EXPECT_EQ(error(1, -1e300), "expected float > 0, got -1e+300");
+  EXPECT_EQ(fields[2].checked(1e19), Value(1e19));
+  EXPECT_EQ(error(2, 1e21), "expected float in [0, 1e+20], got 1e+21");
+  EXPECT_THAT(error(0, std::numeric_limits<double>::infinity()),
+              ::testing::HasSubstr("at most 1e+12"));
+}
+
 Sample read(const std::string& text, const Given& given = {}) {
   const Config config = Config::parse(text, "s.toml");
   Sample out;

@@ -47,6 +47,9 @@ TEST(Limits, AreNamedWithTheirValues) {
               HasSubstr("; the limit of virtual memory (ulimit -v) is 64.00 GiB, of which "));
   EXPECT_THAT(explain_limit("rank 1: out of memory; … (ulimit -v) is 1.00 GiB"), IsEmpty())
       << "it was said";
+  // Where there is room for a thread's stack, either limit may have been reached.
+  EXPECT_THAT(explain_limit("Resource temporarily unavailable"),
+              ::testing::AllOf(HasSubstr("(ulimit -v)"), HasSubstr("; the ")));
 #endif
 }
 

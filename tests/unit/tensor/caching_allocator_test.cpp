@@ -35,6 +35,7 @@ class LimitedMemory : public MemorySource {
     used_ -= bytes;
     system_.release(address, bytes);
   }
+  std::string limit() const override { return "of what the test has"; }
   std::size_t slabs() const { return slabs_.size(); }
 
  private:
@@ -149,7 +150,8 @@ TEST_F(Allocator, ReturnsIdleSlabsBeforeItGivesUp) {
   EXPECT_EQ(allocator.stats().reserved, large);
   EXPECT_ERROR(allocator.allocate(large, Category::gradients, b_),
                "out of memory: 62914560 bytes for gradients; 62914560 bytes are in use and "
-               "62914560 reserved. A smaller [batch] micro, recompute or more ranks need less");
+               "62914560 reserved, of what the test has. A smaller [batch] micro, recompute or "
+               "more ranks need less");
   // A slab of the usual size does not fit any more; one of the exact size does.
   allocator.release(allocator.allocate(i64{30} << 20, Category::activations, a_));
   allocator.release(block);

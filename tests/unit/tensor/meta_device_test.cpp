@@ -42,6 +42,18 @@ TEST(MetaDevices, HoldMoreThanTheMachine) {
   EXPECT_EQ(meta.device.memory().total, i64{1} << 39);
 }
 
+// What a plan of a model says that fits nowhere.
+TEST(MetaDevices, HoldMoreThanAnAddressSpace) {
+  Meta meta;
+  {
+    const Tensor x = empty(meta.device, {i64{1} << 52}), y = empty(meta.device, {i64{1} << 52});
+    EXPECT_NE(x.arg().address, y.arg().address);
+    fill(meta.device.stream(), x, 1);
+    EXPECT_EQ(meta.device.memory().total, i64{1} << 55);
+  }
+  EXPECT_EQ(meta.device.memory().total, 0);
+}
+
 TEST(MetaDevices, ReportLaunchesAndReadZeros) {
   Meta meta;
   const Tensor x = empty(meta.device, {4});
