@@ -30,9 +30,7 @@ struct Routes {
     }
     return experts;
   }
-  SortByExpertArgs sort() const {
-    return {experts.arg(), order.arg(), inverse.arg(), kExperts};
-  }
+  SortByExpertArgs sort() const { return {experts.arg(), order.arg(), inverse.arg(), kExperts}; }
 };
 
 void topk_experts(benchmark::State& state) {
