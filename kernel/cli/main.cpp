@@ -30,12 +30,16 @@ void open_standard_descriptors() {
 // A parent that ignores the ends of its children hands that on; then nobody could wait for a rank.
 void wait_for_children() { std::signal(SIGCHLD, SIG_DFL); }
 
+// A file over the limit (ulimit -f) is an error that names it, not a death, in launcher and ranks.
+void let_writes_fail() { std::signal(SIGXFSZ, SIG_IGN); }
+
 }  // namespace
 
 int main(int argc, char** argv) {
   using namespace tessera;
   open_standard_descriptors();
   wait_for_children();
+  let_writes_fail();
   bound_openmp_spin(argv);
   return run_program(argc,
                      argv,

@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <chrono>
-#include <csignal>
 #include <cstdio>
 #include <filesystem>
 #include <functional>
@@ -93,7 +92,6 @@ std::string meet(const Opened& opened, const RankEnvironment& environment, RankI
 int run_rank(const Opened& opened, TrainerArguments& arguments) {
   // Nothing is lost before the first step, and a start may take minutes.
   StopFlag stop(StopFlag::SecondInterrupt::dies, StopFlag::Requests::from_begin);
-  std::signal(SIGXFSZ, SIG_IGN);  // a file over the limit is an error that names it, not a death
   arguments.stop = [&stop] { return stop.requested(); };
   arguments.begin = [&stop] { stop.begin(); };
   arguments.config_text = dump(opened.config);

@@ -130,7 +130,7 @@ std::string keys_markdown(const std::vector<KeyTable>& tables) {
       "Tables are in the order of a dump. A component's keys are in the table that its `type` is\n"
       "in. \"From\" another key means: that key's value, where this one is not written. Keys that\n"
       "are \"set by the parent\" are set by the component around them: to write one is an error.\n"
-      "Where a float's range is open, it is at most 1e+12 in size.\n"
+      "Where a float's range is open, it is at most 1e+38 in size.\n"
       "[MEGATRON.md](MEGATRON.md) leads from Megatron-LM's flags to these keys.\n";
   for (const KeyTable& table : tables) out += table_markdown(table);
   return out;

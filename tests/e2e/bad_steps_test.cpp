@@ -182,7 +182,9 @@ TEST_P(BadSteps, AnAsynchronousSaveOfBrokenParametersGoesBackToo) {
     return sets;
   };
   ASSERT_EQ(run_.train(sets(4, "1e-3")).exit_code, 0);
-  const ProcessResult result = run_.train(sets(12, "1e39"));
+  std::vector<std::string> breaking = sets(12, "1e38");
+  breaking.emplace_back("optimizer.rule.weight_decay=1e38");
+  const ProcessResult result = run_.train(breaking);
   EXPECT_EQ(result.exit_code, 1) << result.err;
   EXPECT_THAT(result.err, HasSubstr(": going back to " + run_.at("run/checkpoints/step-4")));
   EXPECT_THAT(result.last_error(),

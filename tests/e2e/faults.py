@@ -221,8 +221,15 @@ class Round:
                                     env=self.environment(**environment))
 
     def ranks(self, launcher):
-        found = [p for p in children(launcher.pid) if "\0TESSERA_RANK=" in self.environ(p)]
-        return found or [launcher.pid]  # one rank without --restarts has no launcher
+        """All of them, once they are there; none where the run has ended before."""
+        if self.layout == "one" and "--restarts" not in launcher.args:
+            return [launcher.pid]  # it has no launcher
+        while launcher.poll() is None:
+            found = [p for p in children(launcher.pid) if "\0TESSERA_RANK=" in self.environ(p)]
+            if found:
+                return found
+            time.sleep(0.01)
+        return []
 
     @staticmethod
     def environ(pid):
@@ -269,7 +276,11 @@ class Round:
     # --- the faults; each returns when it has happened, False when it could not ---
 
     def kill_rank(self, launcher):
-        send(self.generator.choice(self.ranks(launcher)), signal.SIGKILL)
+        ranks = self.ranks(launcher)
+        if not ranks:
+            return False
+        send(self.generator.choice(ranks), signal.SIGKILL)
+        return True
 
     def kill_launcher(self, launcher):
         send(launcher.pid, signal.SIGKILL)
@@ -285,12 +296,14 @@ class Round:
 
     def full_disk(self, launcher):
         # Its soft limit is that of this run's ranks only: those of the next start are free again.
-        for rank in self.ranks(launcher):
+        ranks = self.ranks(launcher)
+        for rank in ranks:
             try:
                 _, hard = resource.prlimit(rank, resource.RLIMIT_FSIZE)
                 resource.prlimit(rank, resource.RLIMIT_FSIZE, (3000, hard))
             except ProcessLookupError:
                 pass
+        return bool(ranks)
 
     def flip_bit(self, launcher):
         self.kill_launcher(launcher)

@@ -50,6 +50,8 @@
 #define TESSERA_ABI_MATH "-fno-signed-zeros"
 #elif defined(__ROUNDING_MATH__)
 #define TESSERA_ABI_MATH "-frounding-math"
+#elif defined(__GCC_IEC_559) && __GCC_IEC_559 == 0  // -fsingle-precision-constant, for one
+#define TESSERA_ABI_MATH "not IEC 559"
 #else
 #define TESSERA_ABI_MATH "strict"
 #endif

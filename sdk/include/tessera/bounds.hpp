@@ -43,8 +43,7 @@ inline constexpr i64 kMostExperts = i64{1} << 16;
 inline constexpr i64 kMostElements = i64{1} << 40;
 /// Seconds of a time limit: a year.
 inline constexpr i64 kMostSeconds = 30'000'000;
-/// Size of a float, positive or negative, whose field states no bound on that side: its square and
-/// a sum of many of these stay finite in FP32.
-inline constexpr double kMostReal = 1e12;
+/// Size of a float, positive or negative, whose field states no bound on that side: FP32 holds it.
+inline constexpr double kMostReal = 1e38;
 
 }  // namespace tessera

@@ -71,6 +71,7 @@ TEST(LoadFailure, CompiledOtherwise) {
               ::testing::MatchesRegex(refused(R"(c\+\+ \(2021..L vs 202002L\))")));
   EXPECT_EQ(failure_of("fast_math"), refused("floating point (-ffast-math vs strict)"));
   EXPECT_EQ(failure_of("reciprocal_math"), refused("floating point (-freciprocal-math vs strict)"));
+  EXPECT_EQ(failure_of("single_constants"), refused("floating point (not IEC 559 vs strict)"));
 }
 
 TEST(LoadFailure, AnotherDescriptor) {
