@@ -150,9 +150,9 @@ def main():
     roof = Roof(options.dtype, options.repetitions)
     counts = EXPERTS if options.experts else COUNTS
     wanted = "^(" + "|".join(counts) + ")$"
-    taken = {}
-    for program in ("ops_bench", "experts_bench"):
-        taken.update(run(program, options.dtype, options.repetitions, wanted))
+    taken = run("ops_bench", options.dtype, options.repetitions, wanted)
+    if options.experts:
+        taken.update(run("experts_bench", options.dtype, options.repetitions, wanted))
     step = sum(taken[name][0] * count for name, count in counts.items())
     print(f"{cpu_model()}; {options.dtype}, one thread, processor time, median of "
           f"{options.repetitions}; registers {rate(roof.flops)} GFLOP/s; a step's operations "
