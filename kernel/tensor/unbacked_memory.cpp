@@ -23,8 +23,9 @@ void* UnbackedMemory::reserve(i64 bytes) {
                        0);
   if (address != MAP_FAILED) return address;
   // More than the address space has, or a limit allows: what is planned need not fit here.
+  const std::uintptr_t made_up = kNowhere + made_up_;
   made_up_ += static_cast<std::uintptr_t>(bytes);
-  return reinterpret_cast<void*>(kNowhere + made_up_ - static_cast<std::uintptr_t>(bytes));
+  return reinterpret_cast<void*>(made_up);
 }
 
 void UnbackedMemory::release(void* address, i64 bytes) {

@@ -125,31 +125,29 @@ std::vector<RuleRow> rule_rows() {
       {"sgd", {"optimizer.rule.type=\"sgd\""}},
       {"narrow_moments", narrow},
       {"muon_narrow_moments", with(narrow, {"optimizer.rule.type=\"muon\""})}};
-  const std::string distributed = "optimizer.type=\"distributed\"";
   const Sets tensor = {"parallel.tensor=2", "parallel.data=2"};
   const std::pair<std::string, Sets> layouts[] = {
       {"dp2", {"parallel.data=2"}},
       {"tp2", {"parallel.tensor=2"}},
-      {"tp4_sp", {"parallel.tensor=4", "parallel.sequence_parallel=true"}},
+      {"tp4_sp", {"parallel.tensor=4", kRows}},
       {"cpu_tp2_dp2", with(tensor, {"device.type=\"cpu\""})},
       {"cp2", {"parallel.context=2"}},
       {"pp2_tp2", {"parallel.pipeline=2", "schedule.type=\"1f1b\"", "parallel.tensor=2"}},
       {"pp2_interleaved", stages("interleaved_1f1b", {"schedule.chunks=2"})},
       {"pp2_zbv", stages("zbv", {})},
-      {"distributed_tp2_dp2", with(tensor, {distributed})},
-      {"distributed_tp2_cp2_dp2_sp",
-       with(tensor, {"parallel.context=2", "parallel.sequence_parallel=true", distributed})}};
+      {"distributed_tp2_dp2", with(tensor, {kDistributed})},
+      {"distributed_tp2_cp2_dp2_sp", with(tensor, {"parallel.context=2", kRows, kDistributed})}};
   // In double precision, so that no near tie of two experts flips.
   const Sets mixture = with(model(), {"precision.compute=\"fp64\"", "precision.main=\"fp64\""});
   const std::pair<std::string, Sets> of_experts[] = {
       {"dp4_ep2", experts(2, {"parallel.data=4"})},
       {"tp2_sp_ep2_etp1", experts(2, parts(1, kTensorRows))},
       {"distributed_cp2_dp2_ep2",
-       experts(2, {"parallel.context=2", "parallel.data=2", distributed})}};
+       experts(2, {"parallel.context=2", "parallel.data=2", kDistributed})}};
   std::vector<RuleRow> all;
   for (const auto& [rule, sets] : rules) {
-    const Sets shallow = with({"model.layers=4"}, sets), mixed = with(mixture, sets);
-    for (const auto& [name, layout] : layouts) all.push_back({rule + "_" + name, shallow, layout});
+    const Sets dense = with({"model.layers=4"}, sets), mixed = with(mixture, sets);
+    for (const auto& [name, layout] : layouts) all.push_back({rule + "_" + name, dense, layout});
     for (const auto& [name, layout] : of_experts) all.push_back({rule + "_" + name, mixed, layout});
   }
   return all;

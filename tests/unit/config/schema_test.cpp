@@ -127,7 +127,7 @@ TEST(FieldSpec, CheckedKnowsRangesAndChoices) {
   EXPECT_THROW(field("rate").checked(nan), ConfigError);
 }
 
-// A float that states no bound has one: it stays finite in what is computed with it.
+// A float whose field states no bound has one: FP32 holds it.
 TEST(Fields, OfFloatsAreBounded) {
   struct Floats {
     double free = 0, positive = 1, huge = 1;
