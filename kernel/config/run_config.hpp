@@ -117,7 +117,9 @@ struct CheckSection {
   i64 replicas_every = 0;
   i64 graphs_every = 0;
   std::string on_bad_step = "stop";  ///< "stop", "skip", "rewind"
-  double loss_rise = 0;              ///< 0: only losses that are not finite are bad
+  bool skips() const { return on_bad_step == "skip"; }
+  bool rewinds() const { return on_bad_step == "rewind"; }
+  double loss_rise = 0;  ///< 0: only losses that are not finite are bad
   i64 loss_window = 20;
   i64 bad_steps = 3;
   static void describe(Schema<CheckSection>& s);

@@ -63,7 +63,7 @@ TrainStep::TrainStep(const Rank& rank,
       losses_(std::make_unique<StepLosses>(
           model.parts(), setup.config->run.log_every_steps, *rank.mesh, *rank.device)) {
   // What it costs to ask is part of a step of such a run: dry steps and tests take it too.
-  if (setup.config->check.on_bad_step == "skip") refuse_ = [](double, FoundInf) { return false; };
+  if (setup.config->check.skips()) refuse_ = [](double, FoundInf) { return false; };
   make_optimizer(options.locate_errors);
   make_scalars();
   executor_ = std::make_unique<Executor>(

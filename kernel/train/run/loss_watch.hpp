@@ -24,8 +24,8 @@ class LossWatch {
  public:
   explicit LossWatch(const CheckSection& section) : section_(section) {}
 
-  bool skips() const { return section_.on_bad_step == "skip"; }
-  bool rewinds() const { return section_.on_bad_step == "rewind"; }
+  bool skips() const { return section_.skips(); }
+  bool rewinds() const { return section_.rewinds(); }
 
   /// Judges the next step; a good loss joins the mean. Gradients that a smaller loss scale may mend
   /// are not bad.

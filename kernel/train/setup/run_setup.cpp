@@ -192,7 +192,7 @@ void check_graphs(const RunSetup& setup) {
                        check.graphs_every,
                        type));
   }
-  if (check.on_bad_step == "skip" && whole) {
+  if (check.skips() && whole) {
     refuse(
         "on_bad_step",
         fmt::format("on_bad_step = \"skip\" reads each loss on the host before the update, which "
@@ -248,7 +248,7 @@ void check_bad_steps(const RunSetup& setup) {
         setup.maker->origin("check", "loss_rise"),
         check.loss_rise);
   }
-  if (check.on_bad_step != "rewind" || (checkpoint.save && checkpoint.every_steps > 0)) return;
+  if (!check.rewinds() || (checkpoint.save && checkpoint.every_steps > 0)) return;
   std::string wanted = checkpoint.every_steps > 0 ? "" : "checkpoint.every_steps";
   if (!checkpoint.save) {
     wanted += fmt::format("{}checkpoint.save = true", wanted.empty() ? "" : " and ");
