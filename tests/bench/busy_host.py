@@ -35,7 +35,7 @@ SETTINGS = {
     "batch.micro": SMALL["batch"],
 }
 TOKENS = SMALL["batch"] * SMALL["sequence"]
-GENERATED = 100
+GENERATED = 2000  # some 0.5 s: the scheduler needs 0.2 to give a new process its share
 
 
 @contextlib.contextmanager

@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "tessera/core_ops.hpp"
+#include "tessera/parallel_for.hpp"
 #include "tessera/testing/core_op_cases.hpp"
 #include "tests/common/environment.hpp"
 #include "tests/unit/ops/devices_support.hpp"
@@ -207,6 +208,28 @@ struct Product {
   i64 m, n, k;
   bool transpose_a, transpose_b, accumulate;
 };
+
+// A second thread would have to be woken in each layer of each token, which a busy host is slow to
+// do. A thread has scratch of its own, so scratch counts the threads.
+TEST(CpuKernels, TakeOneThreadForTheAttentionOfAToken) {
+  const auto device = test_device("cpu");
+  const auto scratch = [&](i64 queries, int threads) {
+    const ParallelThreads limit(threads);
+    using testing::Operand;
+    const Operand q = Operand::random({1, queries, 4, 32}, DType::fp32, 1);
+    const Operand k = Operand::random({1, 128, 4, 32}, DType::fp32, 2);
+    AttentionArgs args;
+    args.spec.scale = 0.1;
+    const Operand none = Operand::absent(), blank = Operand::blank(q.shape, DType::fp32);
+    device->reset_peaks();
+    testing::run_op(*device,
+                    testing::op_case("attention", args, {q, k, k, none, blank, Operand::result()}));
+    return device->memory().peak[static_cast<std::size_t>(Category::workspace)];
+  };
+  EXPECT_GT(scratch(1, 1), 0);
+  EXPECT_EQ(scratch(1, 4), scratch(1, 1));
+  EXPECT_EQ(scratch(128, 4), 4 * scratch(128, 1));
+}
 
 // Gradients are summed and updated in fp32: another dtype would be read as fp32.
 TEST(CpuKernels, RefuseNarrowGradients) {

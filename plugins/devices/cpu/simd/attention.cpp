@@ -156,7 +156,7 @@ void forward(const AttentionArgs& args, void* workspace) {
   const Sizes size(args);
   const i64 group = size.heads / size.kv_heads;
   for_units(units_of(size),
-            slots_for(units_of(size)),
+            slots_for(units_of(size), size),
             static_cast<float*>(workspace),
             Scratch<T>(size, nullptr).floats,
             [&](i64 unit, float* base) {
@@ -183,7 +183,7 @@ i64 workspace_bytes(const AttentionArgs& args) {
   const Sizes size(args);
   i64 floats = 0;
   with_factors(args.q.dtype, [&]<class T>(T) { floats = Scratch<T>(size, nullptr).floats; });
-  return slots_for(units_of(size)) * floats * static_cast<i64>(sizeof(float));
+  return slots_for(units_of(size), size) * floats * static_cast<i64>(sizeof(float));
 }
 
 template <>

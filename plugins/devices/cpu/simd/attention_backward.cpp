@@ -224,7 +224,7 @@ template <class T>
 void backward(const AttentionBackwardArgs& args, void* workspace) {
   const Sizes size(args);
   for_units(units_of(size),
-            slots_for(units_of(size)),
+            slots_for(units_of(size), size),
             static_cast<float*>(workspace),
             Scratch<T>(size, nullptr).floats,
             [&](i64 unit, float* base) {
@@ -240,7 +240,7 @@ i64 workspace_bytes(const AttentionBackwardArgs& args) {
   const Sizes size(args);
   i64 floats = 0;
   with_factors(args.q.dtype, [&]<class T>(T) { floats = Scratch<T>(size, nullptr).floats; });
-  return slots_for(units_of(size)) * floats * static_cast<i64>(sizeof(float));
+  return slots_for(units_of(size), size) * floats * static_cast<i64>(sizeof(float));
 }
 
 template <>

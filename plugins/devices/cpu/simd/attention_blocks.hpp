@@ -101,6 +101,8 @@ struct Sizes {
         key_blocks((keys + kBlock - 1) / kBlock) {}
   /// Words of all keys of one head, packed; with pairs, room for twice as many.
   i64 key_words() const { return key_blocks * kBlock * padded; }
+  /// Multiplications of a forward pass; packing a key and its value takes as long as two queries.
+  i64 work() const { return batch * heads * (queries + 2) * keys * 2 * d; }
 };
 
 /// The first rows and `columns` of a block of scores as a left factor: as they are, or rounded to
@@ -217,9 +219,12 @@ inline void for_units(i64 units, i64 slots, float* scratch, i64 scratch_floats, 
     }
   });
 }
-inline i64 slots_for(i64 units) {
-  const i64 threads = parallel_threads();
-  return units < threads ? units : threads;
+/// The threads that get units: one for a token of a small model, whose other operations are too
+/// small for a second as well. It would be woken for each layer, which a busy host is slow to do.
+inline i64 slots_for(i64 units, const Sizes& size) {
+  constexpr i64 kGrain = 1 << 18;  // multiplications that are worth a thread
+  const i64 worth = at_most(size.work() / kGrain + 1, parallel_threads());
+  return at_most(units, worth);
 }
 
 }  // namespace
