@@ -35,7 +35,7 @@ SETTINGS = {
     "batch.micro": SMALL["batch"],
 }
 TOKENS = SMALL["batch"] * SMALL["sequence"]
-GENERATED = 2000  # some 0.5 s: the scheduler needs 0.2 to give a new process its share
+GENERATED = 2000  # some 0.5 s: below 0.25 it matters where a new process is put
 
 
 @contextlib.contextmanager

@@ -1,6 +1,7 @@
 #pragma once
 #include "tessera/core_ops.hpp"
 #include "tessera/parallel_for.hpp"
+#include "thread_work.hpp"
 
 namespace tessera::cpu {
 
@@ -8,9 +9,8 @@ inline i64 multiplications(const MatmulArgs& args) {
   return args.out.elements() * args.a.shape[args.transpose_a ? 0 : 1];
 }
 
-/// Products of fewer multiplications are not worth a second thread, above all one that must be
-/// woken on a busy host: those of a generated token are that small.
-constexpr i64 kSmallProduct = 1 << 19;
+/// Products of fewer multiplications are not worth a second thread.
+constexpr i64 kSmallProduct = 2 * kThreadWork;
 
 /// The threads that a library gets for a product.
 inline int threads_for(const MatmulArgs& args) {

@@ -156,7 +156,7 @@ void forward(const AttentionArgs& args, void* workspace) {
   const Sizes size(args);
   const i64 group = size.heads / size.kv_heads;
   for_units(units_of(size),
-            slots_for(units_of(size), size),
+            size,
             static_cast<float*>(workspace),
             Scratch<T>(size, nullptr).floats,
             [&](i64 unit, float* base) {

@@ -224,7 +224,7 @@ template <class T>
 void backward(const AttentionBackwardArgs& args, void* workspace) {
   const Sizes size(args);
   for_units(units_of(size),
-            slots_for(units_of(size), size),
+            size,
             static_cast<float*>(workspace),
             Scratch<T>(size, nullptr).floats,
             [&](i64 unit, float* base) {

@@ -5,6 +5,7 @@
 #include "simd/storage.hpp"
 #include "tessera/ops/attention.hpp"
 #include "tessera/parallel_for.hpp"
+#include "thread_work.hpp"
 
 // What forward and backward attention share: blocks of kQueries queries by kBlock keys.
 namespace tessera::cpu::TESSERA_ISA {
@@ -207,9 +208,16 @@ class Carver {
   i64 used_ = 0;
 };
 
-/// Calls unit(index, scratch) for every unit on this rank's threads, each with scratch of its own.
+/// The threads that get units, at most one for each kThreadWork that is begun.
+inline i64 slots_for(i64 units, const Sizes& size) {
+  return at_most(units, at_most(size.work() / kThreadWork + 1, parallel_threads()));
+}
+
+/// Calls unit(index, scratch) for every unit on slots_for threads, each with scratch of its own.
 template <class Unit>
-inline void for_units(i64 units, i64 slots, float* scratch, i64 scratch_floats, Unit&& unit) {
+inline void for_units(
+    i64 units, const Sizes& size, float* scratch, i64 scratch_floats, Unit&& unit) {
+  const i64 slots = slots_for(units, size);
   parallel_for(slots, 1, [&](i64 begin, i64 end) {
     const TileScope tiles;
     for (i64 slot = begin; slot < end; ++slot) {
@@ -218,13 +226,6 @@ inline void for_units(i64 units, i64 slots, float* scratch, i64 scratch_floats, 
       }
     }
   });
-}
-/// The threads that get units: one for a token of a small model, whose other operations are too
-/// small for a second as well. It would be woken for each layer, which a busy host is slow to do.
-inline i64 slots_for(i64 units, const Sizes& size) {
-  constexpr i64 kGrain = 1 << 18;  // multiplications that are worth a thread
-  const i64 worth = at_most(size.work() / kGrain + 1, parallel_threads());
-  return at_most(units, worth);
 }
 
 }  // namespace

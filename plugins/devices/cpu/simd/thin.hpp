@@ -1,6 +1,7 @@
 #pragma once
 #include "simd/targets.hpp"
 #include "tessera/parallel_for.hpp"
+#include "thread_work.hpp"
 
 // Products of a few rows, as generation makes them for each token: to pack the right factor would
 // take longer than to multiply it. Elements are dot products along lines of both factors.
@@ -29,8 +30,7 @@ template <int kColumns, class T>
 
 template <class T, class Out>
 void thin_product(const MatmulArgs& args) {
-  constexpr int kChains = 8;       // sums in registers
-  constexpr i64 kGrain = 1 << 18;  // multiplications that are worth a thread
+  constexpr int kChains = 8;  // sums in registers
   const i64 rows = args.out.shape[0], n = args.out.shape[1], depth = args.a.shape[1];
   const i64 stride = args.b.strides[0];
   const Put<Ending::any, T, Out> to = {
@@ -48,7 +48,7 @@ void thin_product(const MatmulArgs& args) {
       to.put(i, column, load(sums), columns);
     }
   };
-  const i64 grain = 1 + kGrain / (rows * depth * kLanes + 1);
+  const i64 grain = 1 + kThreadWork / (rows * depth * kLanes + 1);
   parallel_for((n + kLanes - 1) / kLanes, grain, [=](i64 begin, i64 end) {
     for (i64 column = begin * kLanes; column < at_most(n, end * kLanes); column += kLanes) {
       columns_from(column, at_most(n - column, kLanes));
