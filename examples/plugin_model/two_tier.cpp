@@ -24,7 +24,8 @@ class TwoTier final : public Model {
       s.field("layers", &Config::layers, "blocks").required().at_least(1).at_most(kMostLayers);
       s.field("upper", &Config::upper, "of these, the last ones that are [model.upper_block]")
           .at_least(0)
-          .at_most(kMostLayers);
+          .at_most(kMostLayers)
+          .structural();
       s.field("hidden", &Config::hidden, "features of a position")
           .required()
           .at_least(1)
@@ -32,7 +33,8 @@ class TwoTier final : public Model {
       s.field("heads", &Config::heads, "attention heads")
           .required()
           .at_least(1)
-          .at_most(kMostFeatures);
+          .at_most(kMostFeatures)
+          .structural();
       s.field("positions", &Config::positions, "positions that the model tells apart")
           .from("batch.sequence_length")
           .at_least(1)
@@ -42,7 +44,8 @@ class TwoTier final : public Model {
           .at_most(kMostVocabulary);
       s.field("dropout", &Config::dropout, "default of every dropout").at_least(0).below(1);
       s.field("init_std", &Config::init_std, "default deviation of initial weights").at_least(0);
-      s.field("tied_embeddings", &Config::tied_embeddings, "input and output share one table");
+      s.field("tied_embeddings", &Config::tied_embeddings, "input and output share one table")
+          .structural();
       s.slot("embedding", &Config::embedding, "the first layer");
       s.slot("block", &Config::block, "each block but the upper ones");
       s.slot("upper_block", &Config::upper_block, "each of the upper blocks");

@@ -23,7 +23,7 @@ class RmsNorm final : public Module {
           .from("model.hidden")
           .at_least(1)
           .at_most(kMostFeatures);
-      s.field("eps", &Config::eps, "added to the mean square").above(0);
+      s.field("eps", &Config::eps, "added to the mean square").above(0).structural();
     }
   };
 

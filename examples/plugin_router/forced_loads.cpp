@@ -42,7 +42,8 @@ class ForcedLoads final : public Router {
               &Config::loads,
               "balanced: equal; hot: all rows to the first experts; empty: none to the upper half; "
               "rotating: all rows of a sample to experts that change from sample to sample")
-          .one_of({"balanced", "hot", "empty", "rotating"});
+          .one_of({"balanced", "hot", "empty", "rotating"})
+          .structural();
       s.field("init_std", &Config::init_std, "standard deviation of the initial weights")
           .from("model.init_std")
           .at_least(0);

@@ -1,9 +1,11 @@
 // One id for each character of an alphabet, and one for all others: a small vocabulary for small
 // models.
 #include <array>
+#include <span>
 #include <string>
 #include <tessera/data.hpp>
 #include <tessera/error.hpp>
+#include <tessera/hash.hpp>
 #include <tessera/plugin.hpp>
 
 namespace {
@@ -41,6 +43,11 @@ class Charset final : public Tokenizer {
   }
 
   i64 vocabulary() const override { return other() + 1; }
+
+  // The alphabet and fold_case decide every id, and the table has both.
+  std::string fingerprint() const override {
+    return fmt::format("charset: {:016x}", hash64(std::as_bytes(std::span(ids_))));
+  }
 
   std::vector<i32> encode(std::string_view text) const override {
     std::vector<i32> ids;

@@ -147,8 +147,13 @@ std::string initial_text(const FieldSpec& field) {
 
 void add_rows(std::vector<KeyRow>& rows, const std::string& prefix, const FieldSpec& field) {
   const std::string name = prefix + field.name + (field.type == FieldType::variants ? ".NAME" : "");
-  rows.push_back(
-      {name, field.type_text(), initial_text(field), field.doc, field.megatron, field.variants_of});
+  rows.push_back({name,
+                  field.type_text(),
+                  initial_text(field),
+                  field.doc,
+                  field.megatron,
+                  field.structural,
+                  field.variants_of});
   for (const FieldSpec& inner : field.table_fields) add_rows(rows, name + ".NAME.", inner);
 }
 
@@ -190,7 +195,8 @@ class Walk {
                       section.each ? "NAME" : Value(section.default_type).text(),
                       section.each ? "the component; \"none\": it is off"
                                    : "the component; its keys are in this table too",
-                      section.megatron});
+                      section.megatron,
+                      section.structural});
     }
     for (KeyRow& row : key_rows(section.fields)) rows.push_back(std::move(row));
     return rows;

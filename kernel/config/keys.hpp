@@ -19,6 +19,7 @@ struct KeyRow {
   std::string initial;  ///< "4", "required", "from model.hidden"
   std::string doc;
   std::string megatron;       ///< Megatron-LM's flags with spaces between, or empty
+  bool structural = false;    ///< it changes what parameters compute (FieldBuilder::structural)
   std::string variants_of{};  ///< of tables of any name: the table that each of them is like
 };
 

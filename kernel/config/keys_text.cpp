@@ -80,7 +80,7 @@ std::string table_markdown(const KeyTable& table) {
                        code(row.name),
                        cell(row.type),
                        cell(row.initial),
-                       cell(row.doc),
+                       cell(row.doc) + (row.structural ? " (structural)" : ""),
                        row.megatron.empty() ? "" : code(row.megatron));
   }
   return out;
@@ -100,7 +100,7 @@ std::string rows_text(const std::vector<KeyRow>& rows) {
   for (const KeyRow& row : rows) {
     const std::string flag =
         row.megatron.empty() ? "" : fmt::format(" (Megatron: {})", row.megatron);
-    out += fmt::format("  {:<{}}   {:<{}}   {:<{}}   {}{}\n",
+    out += fmt::format("  {:<{}}   {:<{}}   {:<{}}   {}{}{}\n",
                        row.name,
                        name,
                        row.type,
@@ -108,6 +108,7 @@ std::string rows_text(const std::vector<KeyRow>& rows) {
                        row.initial,
                        initial,
                        row.doc,
+                       row.structural ? " (structural)" : "",
                        flag);
   }
   return out;
@@ -130,7 +131,8 @@ std::string keys_markdown(const std::vector<KeyTable>& tables) {
       "Tables are in the order of a dump. A component's keys are in the table that its `type` is\n"
       "in. \"From\" another key means: that key's value, where this one is not written. Keys that\n"
       "are \"set by the parent\" are set by the component around them: to write one is an error.\n"
-      "Where a float's range is open, it is at most 1e+38 in size.\n"
+      "Where a float's range is open, it is at most 1e+38 in size. A \"structural\" key changes\n"
+      "what parameters compute: a checkpoint is not taken with another value of it.\n"
       "[MEGATRON.md](MEGATRON.md) leads from Megatron-LM's flags to these keys.\n";
   for (const KeyTable& table : tables) out += table_markdown(table);
   return out;

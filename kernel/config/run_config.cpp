@@ -270,6 +270,11 @@ void CheckpointSection::describe(Schema<CheckpointSection>& s) {
           &CheckpointSection::init_skip,
           "names of parameters that are not taken from `init_from`, with * as in file names: "
           "[\"head.*\"]");
+  s.field(
+      "init_changes",
+      &CheckpointSection::init_changes,
+      "structural keys in which the run may differ from the checkpoint of `init_from`, with * as "
+      "in file names, and \"tokenizer\": [\"model.heads\", \"tokenizer\"]");
 }
 
 void ValidationSection::describe(Schema<ValidationSection>& s) {
@@ -337,6 +342,7 @@ RootSection component(std::string name,
                       std::string flag = "") {
   RootSection out{std::move(name), std::move(doc), std::string(K::kKind), initial.type, {}};
   out.megatron = std::move(flag);
+  out.structural = detail::StructuralKind<K>;
   return out;
 }
 

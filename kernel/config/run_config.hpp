@@ -166,6 +166,7 @@ struct RootSection {
   bool each = false;
   std::vector<std::string> always{};  ///< sub-tables that are there without being written
   std::string megatron{};             ///< Megatron-LM's flag for the choice of the component
+  bool structural = false;            ///< the choice changes what parameters compute
 };
 
 /// All root sections, in the order in which they are documented and dumped.

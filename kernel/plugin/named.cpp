@@ -91,6 +91,9 @@ struct NamedTokenizer final : Named<Tokenizer> {
   i64 vocabulary() const override {
     return call("vocabulary", [](auto& c) { return c.vocabulary(); });
   }
+  std::string fingerprint() const override {
+    return call("fingerprint", [](auto& c) { return c.fingerprint(); });
+  }
   bool bytes_are_ids() const override {
     return call("bytes_are_ids", [](auto& c) { return c.bytes_are_ids(); });
   }

@@ -238,4 +238,9 @@ FieldBuilder& FieldBuilder::megatron(std::string_view flag) {
   return *this;
 }
 
+FieldBuilder& FieldBuilder::structural() {
+  spec_.structural = true;
+  return *this;
+}
+
 }  // namespace tessera

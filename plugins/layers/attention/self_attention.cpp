@@ -30,6 +30,7 @@ class SelfAttention final : public Layer {
           .from("model.heads")
           .at_least(1)
           .at_most(kMostFeatures)
+          .structural()
           .megatron("--num-attention-heads");
       s.field("kv_heads", &Config::kv_heads, "key and value heads; \"auto\": as many as heads")
           .at_least(1)
@@ -44,7 +45,8 @@ class SelfAttention final : public Layer {
           .at_least(0)
           .below(1)
           .megatron("--attention-dropout");
-      s.field("causal", &Config::causal, "a position attends to itself and earlier ones only");
+      s.field("causal", &Config::causal, "a position attends to itself and earlier ones only")
+          .structural();
       s.field("context",
               &Config::context,
               "how context-parallel ranks bring queries and keys together")

@@ -34,6 +34,7 @@ class LmHead final : public Layer {
           .at_most(kMostFeatures);
       s.field("tied", &Config::tied, "use the token embedding's table")
           .from("model.tied_embeddings")
+          .structural()
           .megatron("--untie-embeddings-and-output-weights");
       s.field("init_std",
               &Config::init_std,

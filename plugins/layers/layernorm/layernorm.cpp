@@ -16,7 +16,10 @@ class LayerNorm final : public Module {
           .from("model.hidden")
           .at_least(1)
           .at_most(kMostFeatures);
-      s.field("eps", &Config::eps, "added to the variance").above(0).megatron("--norm-epsilon");
+      s.field("eps", &Config::eps, "added to the variance")
+          .above(0)
+          .structural()
+          .megatron("--norm-epsilon");
     }
   };
   LayerNorm(const Config& config, BuildContext& build) : eps_(config.eps) {

@@ -39,6 +39,7 @@ struct MoeConfig {
     s.field("top_k", &MoeConfig::top_k, "experts that a token goes to")
         .at_least(1)
         .at_most(kMostExperts)
+        .structural()
         .megatron("--moe-router-topk");
     s.field("ffn",
             &MoeConfig::ffn,
@@ -50,7 +51,8 @@ struct MoeConfig {
     s.field("activation",
             &MoeConfig::activation,
             "between an expert's matrices; swiglu: the first has 2 × ffn columns, gate and up")
-        .one_of({"swiglu", "gelu"});
+        .one_of({"swiglu", "gelu"})
+        .structural();
     s.field("init_std", &MoeConfig::init_std, "standard deviation of the initial weights")
         .from("model.init_std")
         .at_least(0);
@@ -93,6 +95,7 @@ struct MoeConfig {
     s.field("shared_gate",
             &MoeConfig::shared_gate,
             "multiply its result by the sigmoid of a product with each token")
+        .structural()
         .megatron("--moe-shared-expert-gate");
     s.field("shared_overlap",
             &MoeConfig::shared_overlap,

@@ -34,6 +34,7 @@ class Gpt final : public Model {
           .required()
           .at_least(1)
           .at_most(kMostFeatures)
+          .structural()
           .megatron("--num-attention-heads");
       s.field("positions", &Config::positions, "positions that the model tells apart")
           .from("batch.sequence_length")
@@ -56,11 +57,13 @@ class Gpt final : public Model {
       s.field("init_std", &Config::init_std, "default standard deviation of initial weights")
           .at_least(0)
           .megatron("--init-method-std");
-      s.field("tied_embeddings", &Config::tied_embeddings, "input and output share one table");
+      s.field("tied_embeddings", &Config::tied_embeddings, "input and output share one table")
+          .structural();
       s.field("pattern",
               &Config::pattern,
               "the kind of each block, by names of [model.blocks]: \"dense (dense moe)*3\"; empty: "
               "all are [model.block]")
+          .structural()
           .megatron("--moe-layer-freq");
       s.slot("embedding", &Config::embedding, "the first layer");
       s.slot("block", &Config::block, "each block; [model.block] holds its slots");

@@ -44,19 +44,23 @@ class TopKRouter final : public Router {
               "choice; or sigmoid, sqrt_softplus of each, divided by the sum where there are "
               "several")
           .one_of({"softmax", "softmax_before", "sigmoid", "sqrt_softplus"})
+          .structural()
           .megatron("--moe-router-score-function");
       s.field("groups",
               &Config::groups,
               "equal groups of experts; a token chooses within its best groups")
           .at_least(1)
           .at_most(kMostExperts)
+          .structural()
           .megatron("--moe-router-num-groups");
       s.field("group_top_k", &Config::group_top_k, "groups that a token chooses within")
           .at_least(1)
           .at_most(kMostExperts)
+          .structural()
           .megatron("--moe-router-group-topk");
       s.field("scale", &Config::scale, "times the weights")
           .above(0)
+          .structural()
           .megatron("--moe-router-topk-scaling-factor");
       s.field(
            "jitter",

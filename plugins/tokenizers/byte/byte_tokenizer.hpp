@@ -15,6 +15,7 @@ class ByteTokenizer final : public Tokenizer {
   ByteTokenizer(const Config&, TokenizerArguments&) {}
 
   bool bytes_are_ids() const override { return true; }
+  std::string fingerprint() const override { return "byte"; }
   i64 vocabulary() const override { return 256; }
 
   std::vector<i32> encode(std::string_view text) const override {

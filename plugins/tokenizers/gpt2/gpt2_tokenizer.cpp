@@ -5,6 +5,7 @@
 
 #include "pair_merger.hpp"
 #include "tessera/error.hpp"
+#include "tessera/hash.hpp"
 
 namespace tessera {
 
@@ -53,6 +54,13 @@ Gpt2Tokenizer::Gpt2Tokenizer(const Config& config, TokenizerArguments&) : vocabu
   }
   std::ranges::stable_sort(
       special_, std::greater<>(), [](const auto& token) { return token.first.size(); });
+  std::string special;
+  for (const auto& [text, id] : special_) {
+    special += fmt::format("{} {} {}\n", id, text.size(), text);
+  }
+  // Words are split by one pattern, which "gpt2" stands for.
+  fingerprint_ =
+      fmt::format("gpt2: {} tokens, {:016x}", vocabulary(), hash64(special, vocabulary_.hash()));
 }
 
 std::vector<i32> Gpt2Tokenizer::encode(std::string_view text) const {

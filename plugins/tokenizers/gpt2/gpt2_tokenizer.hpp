@@ -21,6 +21,7 @@ class Gpt2Tokenizer final : public Tokenizer {
   Gpt2Tokenizer(const Config& config, TokenizerArguments&);
 
   i64 vocabulary() const override { return vocabulary_.size(); }
+  std::string fingerprint() const override { return fingerprint_; }
   std::vector<i32> encode(std::string_view text) const override;
   std::string decode(const std::vector<i32>& ids) const override;
 
@@ -28,6 +29,7 @@ class Gpt2Tokenizer final : public Tokenizer {
   Words words_;
   Vocabulary vocabulary_;
   std::vector<std::pair<std::string, i32>> special_;  // the longest first
+  std::string fingerprint_;
 };
 
 }  // namespace tessera

@@ -4,9 +4,11 @@
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "tessera/error.hpp"
+#include "tessera/hash.hpp"
 #include "tessera/utf8.hpp"
 #include "tessera/written.hpp"
 
@@ -152,6 +154,16 @@ void Vocabulary::read_merges(const std::filesystem::path& file) {
     }
     merges_.try_emplace(key(from, with), Merge{rank++, made});
   }
+}
+
+u64 Vocabulary::hash() const {
+  std::string tokens, merges;
+  for (const std::string& bytes : bytes_) tokens += fmt::format("{} {}\n", bytes.size(), bytes);
+  const std::map<u64, Merge> ordered(merges_.begin(), merges_.end());
+  for (const auto& [pair, merge] : ordered) {
+    merges += fmt::format("{} {} {}\n", pair, merge.rank, merge.id);
+  }
+  return hash64(merges, hash64(tokens));
 }
 
 i32 Vocabulary::find(const std::string& written) const {

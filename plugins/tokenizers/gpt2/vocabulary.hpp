@@ -19,6 +19,8 @@ class Vocabulary {
   /// merge of tokens that are not there.
   explicit Vocabulary(const std::filesystem::path& folder);
 
+  /// Of all tokens with their ids, and of the merges, whatever order the files list them in.
+  u64 hash() const;
   i64 size() const { return static_cast<i64>(bytes_.size()); }
   /// The bytes that a token stands for.
   const std::string& bytes(i32 id) const { return bytes_[static_cast<std::size_t>(id)]; }

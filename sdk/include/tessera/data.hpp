@@ -22,6 +22,11 @@ class TESSERA_API Tokenizer {
   /// True when encode() maps every byte to its value, so that a dataset may read the ids of a file
   /// from its bytes, without encoding it.
   virtual bool bytes_are_ids() const { return false; }
+  /// Identifies all that decides ids: vocabulary, merges, special tokens, how text is split. Equal
+  /// for two tokenizers that encode every text alike, wherever their files are; a few words and a
+  /// hash64: "gpt2: 50257 tokens, 1a2b3c4d5e6f7081". Checkpoints keep it, and a model is not
+  /// trained further with another one.
+  virtual std::string fingerprint() const = 0;
   virtual std::vector<i32> encode(std::string_view text) const = 0;
   virtual std::string decode(const std::vector<i32>& ids) const = 0;
 };

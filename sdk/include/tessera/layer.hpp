@@ -149,6 +149,7 @@ TESSERA_API void run_phase(const Phase& phase, Context& cx, Bundle& bundle);
 class TESSERA_API Layer {
  public:
   static constexpr std::string_view kKind = "layer";
+  static constexpr bool kStructural = true;
   using Arguments = BuildContext;
 
   virtual ~Layer();
@@ -163,6 +164,7 @@ class TESSERA_API Layer {
 class TESSERA_API Module {
  public:
   static constexpr std::string_view kKind = "module";
+  static constexpr bool kStructural = true;
   using Arguments = BuildContext;
 
   virtual ~Module();

@@ -24,6 +24,7 @@ struct ModelArguments {
 class TESSERA_API Model {
  public:
   static constexpr std::string_view kKind = "model";
+  static constexpr bool kStructural = true;
   using Arguments = ModelArguments;
 
   virtual ~Model();

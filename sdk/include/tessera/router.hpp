@@ -27,6 +27,7 @@ struct Routing {
 class TESSERA_API Router {
  public:
   static constexpr std::string_view kKind = "router";
+  static constexpr bool kStructural = true;
   using Arguments = BuildContext;
 
   virtual ~Router();

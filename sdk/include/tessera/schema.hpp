@@ -38,7 +38,8 @@ struct TESSERA_API FieldSpec {
   bool given = false;            ///< only the parent component sets it; an error in a file
   std::optional<double> least, most;
   bool least_excluded = false, most_excluded = false;
-  bool is_range = false;  ///< of an array: its first and last value, in order
+  bool is_range = false;    ///< of an array: its first and last value, in order
+  bool structural = false;  ///< FieldBuilder::structural; of a slot: its type
   std::vector<std::string> choices;
   std::string megatron;  ///< the flags a Megatron-LM user would search for, with spaces between
   std::string component_kind;           ///< kind of a component slot, or of variants of one
@@ -91,6 +92,12 @@ class TESSERA_API FieldBuilder {
   /// No default: leaving the key out is an error.
   FieldBuilder& required();
   FieldBuilder& megatron(std::string_view flag);
+  /// Changes what the parameters compute, not only how they are trained: a checkpoint that was
+  /// trained with one value cannot go on with another. Say it of heads, an epsilon, a scale; not of
+  /// dropout, initial values, coefficients of losses, or what a parameter's shape shows. The type
+  /// of a slot for a layer, a module, a router or a model is structural without it. A resume,
+  /// `init_from`, `generate` and `convert` refuse another value than the checkpoint's, by name.
+  FieldBuilder& structural();
 
  private:
   FieldSpec& spec_;
@@ -104,6 +111,11 @@ namespace detail {
 template <class K>
 concept ComponentKind = requires {
   { K::kKind } -> std::convertible_to<std::string_view>;
+};
+/// Components of kind K compute with parameters, so which one is chosen says what these mean.
+template <class K>
+concept StructuralKind = requires {
+  requires K::kStructural;
 };
 /// The K of a Component<K>; void where M is none.
 template <class M>
@@ -218,6 +230,7 @@ class Schema : public detail::Fields {
     FieldSpec& spec = add(name, doc, FieldType::component);
     if constexpr (detail::ComponentKind<K> && std::is_default_constructible_v<T>) {
       spec.component_kind = K::kKind;
+      spec.structural = detail::StructuralKind<K>;
       spec.initial = Value((T{}.*member).type);
       spec.assign_component = [member](void* object, std::string type, std::string path) {
         static_cast<T*>(object)->*member = Component<K>{std::move(type), std::move(path)};

@@ -41,7 +41,7 @@ struct LayerNorm {
   double eps = 1e-5;
   bool bias = true;
   static void describe(Schema<LayerNorm>& s) {
-    s.field("eps", &LayerNorm::eps, "added to the variance").above(0);
+    s.field("eps", &LayerNorm::eps, "added to the variance").above(0).structural();
     s.field("bias", &LayerNorm::bias, "with a bias");
   }
 };

@@ -53,6 +53,15 @@ TEST(Keys, ARowSaysTypeDefaultTextAndFlag) {
   EXPECT_EQ(table(all, "layer", "dense").rows.front().initial, "from model.hidden");
 }
 
+TEST(Keys, ARowSaysThatItIsStructural) {
+  const auto all = tables();
+  const auto& rows = table(all, "module", "layernorm").rows;
+  EXPECT_TRUE(rows.front().structural) << rows.front().name;
+  EXPECT_FALSE(rows.back().structural) << rows.back().name;
+  EXPECT_THAT(rows_text(rows), HasSubstr("added to the variance (structural)\n"));
+  EXPECT_THAT(keys_markdown(all), HasSubstr("| added to the variance (structural) |"));
+}
+
 TEST(Keys, ASectionIsATableAndWhatIsInIt) {
   std::vector<std::string> paths;
   for (const KeyTable& t : tables_below(tables(), "optimizer")) {

@@ -156,6 +156,7 @@ class BuiltinLetters : public Tokenizer {
   using Config = NoConfig;
   BuiltinLetters(const Config&, TokenizerArguments&) {}
   i64 vocabulary() const override { return 1; }
+  std::string fingerprint() const override { return "builtin"; }
   std::vector<i32> encode(std::string_view) const override { fail("nothing to encode"); }
   std::string decode(const std::vector<i32>&) const override { return ""; }
 };

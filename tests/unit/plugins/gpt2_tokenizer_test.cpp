@@ -47,6 +47,32 @@ class Gpt2Tokenizer : public ::testing::Test {
   TestFolder folder_;
 };
 
+TEST_F(Gpt2Tokenizer, TheFingerprintIsOfAllThatDecidesIds) {
+  files_.merge("h", "e");
+  files_.merge("l", "l");
+  files_.add("<|endoftext|>");
+  files_.add("<|pad|>");
+  const std::string vocabulary = files_.vocabulary(), merges = files_.merges();
+  const auto fingerprint =
+      [&](const std::string& tokens, const std::string& pairs, const std::string& keys = {}) {
+        return open(tokens, pairs, keys)->fingerprint();
+      };
+  const std::string first = fingerprint(vocabulary, merges);
+  EXPECT_THAT(first, ::testing::StartsWith("gpt2: 260 tokens, "));
+  const auto swapped = [](std::string text, const std::string& a, const std::string& b) {
+    const auto at = text.find(a), other = text.find(b);
+    text.replace(std::max(at, other), (at > other ? a : b).size(), at > other ? b : a);
+    text.replace(std::min(at, other), (at > other ? b : a).size(), at > other ? a : b);
+    return text;
+  };
+  EXPECT_NE(fingerprint(swapped(vocabulary, "\"he\"", "\"ll\""), merges), first) << "ids";
+  EXPECT_NE(fingerprint(vocabulary, swapped(merges, "h e", "l l")), first) << "order of merges";
+  EXPECT_NE(fingerprint(vocabulary, merges, "special = [\"<|pad|>\"]"), first) << "special tokens";
+  // What decides no id: a word that is no token, a heading, white space.
+  EXPECT_EQ(fingerprint(vocabulary, merges, "special = [\"<|endoftext|>\", \"<|none|>\"]"), first);
+  EXPECT_EQ(fingerprint(" " + vocabulary, merges.substr(merges.find('\n') + 1)), first);
+}
+
 TEST_F(Gpt2Tokenizer, MergesInTheOrderOfTheFile) {
   const i32 he = files_.merge("h", "e"), ll = files_.merge("l", "l");
   const i32 hell = files_.merge("he", "ll"), o = 'o';

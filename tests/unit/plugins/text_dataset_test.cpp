@@ -19,6 +19,7 @@ using ::testing::HasSubstr;
 class PairTokenizer final : public Tokenizer {
  public:
   i64 vocabulary() const override { return 65536; }
+  std::string fingerprint() const override { return "pairs"; }
   std::vector<i32> encode(std::string_view text) const override {
     std::vector<i32> ids;
     for (std::size_t i = 0; i + 1 < text.size(); i += 2) {
