@@ -102,6 +102,7 @@ struct CheckpointSection {
   std::string out;              ///< absolute; "<run.out>/checkpoints" by default
   std::string init_from;        ///< absolute; empty: initial values
   std::vector<std::string> init_skip;
+  std::vector<std::string> init_changes;
   static void describe(Schema<CheckpointSection>& s);
 };
 
