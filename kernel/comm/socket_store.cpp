@@ -14,6 +14,7 @@
 #include "tessera/peer_error.hpp"
 #include "tessera/readable_until.hpp"
 #include "tessera/stood_still.hpp"
+#include "tessera/written.hpp"
 
 namespace tessera {
 
@@ -54,10 +55,12 @@ void send_frame(int fd, const std::string& frame, const std::string& address) {
   }
 }
 
-WireMessage receive_frame(int fd, Clock::time_point& deadline, const std::string& address) {
+// `take` takes a whole message off a buffer.
+template <class F>
+WireMessage receive(int fd, Clock::time_point& deadline, const std::string& address, F&& take) {
   std::string buffer;
   WireMessage message;
-  while (!take_frame(buffer, kMemberBytes, message)) {
+  while (!take(buffer, message)) {
     wait_ready(fd, POLLIN, deadline, address);
     char bytes[65536];
     const ssize_t count = recv(fd, bytes, sizeof bytes, 0);
@@ -71,6 +74,27 @@ WireMessage receive_frame(int fd, Clock::time_point& deadline, const std::string
     buffer.append(bytes, static_cast<std::size_t>(count));
   }
   return message;
+}
+
+WireMessage receive_sealed(int fd,
+                           Clock::time_point& deadline,
+                           const std::string& address,
+                           StoreSession& session) {
+  return receive(fd, deadline, address, [&](std::string& buffer, WireMessage& message) {
+    return session.take_frame(buffer, kMemberBytes, message);
+  });
+}
+
+// Before the first byte: the name of a local socket is not who listens there.
+void require_own_user(int fd, const std::string& address, i64 rank) {
+  const auto user = peer_user(fd);
+  require(user == geteuid(),
+          "store: {} belongs to user {} and not to user {}, whose run this is, so rank {} has said "
+          "nothing to it; set TESSERA_JOB to a text that nobody else uses, on all ranks",
+          address,
+          user ? std::to_string(*user) : "unknown",
+          geteuid(),
+          rank);
 }
 
 std::string value_of(WireMessage answer) {
@@ -106,31 +130,20 @@ SocketStore::~SocketStore() {
   if (std::uncaught_exceptions() > exceptions_) return;
   try {
     const WireMessage goodbye{.code = static_cast<u8>(StoreCall::goodbye)};
-    send_frame(primary_.fd(), goodbye.frame(), address_.text());
+    send_frame(primary_.socket.fd(), primary_.session.frame(goodbye), address_.text());
   } catch (const Error&) {
     // Nobody is there to hear it.
   }
 }
 
-Socket SocketStore::connect(bool primary, std::chrono::milliseconds timeout) {
+SocketStore::Line SocketStore::connect(bool primary, std::chrono::milliseconds timeout) {
   constexpr auto kBetween = 20ms;
   Clock::time_point deadline = Clock::now() + timeout;
-  WireMessage hello;
-  hello.code = static_cast<u8>(StoreCall::hello);
-  hello.number = rank_;
-  hello.world = world_;
-  hello.key = token_;
-  hello.value = primary ? "primary" : "";
   while (true) {
     check_hung_up();
     if (Socket socket = try_connect(address_)) {
       try {
-        send_frame(socket.fd(), hello.frame(), address_.text());
-        Clock::time_point answered_by = Clock::now() + kGrace;
-        const WireMessage answer = receive_frame(socket.fd(), answered_by, address_.text());
-        require(
-            answer.code == 1, "store: {} refuses rank {}: {}", address_.text(), rank_, answer.key);
-        return socket;
+        return shake_hands(std::move(socket), primary);
       } catch (const Error& error) {
         // Closed before an answer: it makes room for others where strangers keep it busy.
         if (error.exit_code() != kPeerFailed || Clock::now() >= deadline) throw;
@@ -148,17 +161,56 @@ Socket SocketStore::connect(bool primary, std::chrono::milliseconds timeout) {
   }
 }
 
+SocketStore::Line SocketStore::shake_hands(Socket socket, bool primary) const {
+  const std::string address = address_.text();
+  if (address_.local) require_own_user(socket.fd(), address, rank_);
+  StoreHandshake handshake{.place = address_.place(),
+                           .rank = rank_,
+                           .world = world_,
+                           .purpose = primary ? "primary" : "",
+                           .rank_number = random_bytes(StoreHandshake::kNumberBytes),
+                           .store_number = {}};
+  const WireMessage hello{.code = static_cast<u8>(StoreCall::hello),
+                          .number = rank_,
+                          .world = world_,
+                          .key = handshake.rank_number,
+                          .value = handshake.purpose};
+  send_frame(socket.fd(), hello.frame(), address);
+  Clock::time_point deadline = Clock::now() + kGrace;
+  const WireMessage proof = receive(socket.fd(), deadline, address, [](auto& buffer, auto& found) {
+    return take_frame(buffer, kStrangerBytes, found);
+  });
+  require(proof.code == 1,
+          "store: {} refuses rank {}: {}",
+          address,
+          rank_,
+          written_plain(proof.key, 400));  // it has proven nothing yet
+  handshake.store_number = proof.key;
+  require(same_secret(proof.value, handshake.proof_of_store(token_)),
+          "store: rank {} and {} have not the same run token (TESSERA_RUN_TOKEN differs, or it is "
+          "another run's store)",
+          rank_,
+          address);
+  const WireMessage own{.code = static_cast<u8>(StoreCall::proof),
+                        .key = handshake.proof_of_rank(token_)};
+  send_frame(socket.fd(), own.frame(), address);
+  Line line{std::move(socket), StoreSession(handshake, token_, StoreSession::Side::rank)};
+  const WireMessage welcome = receive_sealed(line.socket.fd(), deadline, address, line.session);
+  require(welcome.code == 1, "store: {} refuses rank {}: {}", address, rank_, welcome.key);
+  return line;
+}
+
 void SocketStore::check_hung_up() {
   const std::lock_guard lock(mutex_);
   require(!hung_up_, "store: rank {} has hung up", rank_);
 }
 
-Socket SocketStore::take_idle() {
+std::optional<SocketStore::Line> SocketStore::take_idle() {
   const std::lock_guard lock(mutex_);
-  if (idle_.empty()) return {};
-  Socket socket = std::move(idle_.back());
+  if (idle_.empty()) return std::nullopt;
+  Line line = std::move(idle_.back());
   idle_.pop_back();
-  return socket;
+  return line;
 }
 
 std::string SocketStore::call(const WireMessage& request) {
@@ -169,23 +221,24 @@ std::string SocketStore::call(const WireMessage& request) {
 WireMessage SocketStore::exchange(const WireMessage& request,
                                   std::chrono::milliseconds timeout,
                                   Clock::duration& stood) {
-  Socket socket = take_idle();
-  if (!socket) socket = connect(false, kGrace);
+  std::optional<Line> idle = take_idle();
+  Line line = idle ? std::move(*idle) : connect(false, kGrace);
+  const int fd = line.socket.fd();
   {
     const std::lock_guard lock(mutex_);
     require(!hung_up_, "store: rank {} has hung up", rank_);
-    busy_.push_back(socket.fd());
+    busy_.push_back(fd);
   }
   const auto done = [&] {
     const std::lock_guard lock(mutex_);
-    std::erase(busy_, socket.fd());
+    std::erase(busy_, fd);
   };
   WireMessage answer;
   try {
-    send_frame(socket.fd(), request.frame(), address_.text());
+    send_frame(fd, line.session.frame(request), address_.text());
     const Clock::time_point planned = Clock::now() + timeout + kGrace;
     Clock::time_point deadline = planned;
-    answer = receive_frame(socket.fd(), deadline, address_.text());
+    answer = receive_sealed(fd, deadline, address_.text(), line.session);
     stood = deadline - planned;
   } catch (...) {
     done();
@@ -194,7 +247,7 @@ WireMessage SocketStore::exchange(const WireMessage& request,
   done();
   {
     const std::lock_guard lock(mutex_);
-    idle_.push_back(std::move(socket));
+    idle_.push_back(std::move(line));
   }
   return answer;
 }
@@ -241,7 +294,7 @@ StoreRoute SocketStore::route() const {
     socklen_t length = sizeof name;
     auto* address = reinterpret_cast<sockaddr*>(&name);
     char host[NI_MAXHOST];
-    require(name_of(primary_.fd(), address, &length) == 0 &&
+    require(name_of(primary_.socket.fd(), address, &length) == 0 &&
                 getnameinfo(address, length, host, sizeof host, nullptr, 0, NI_NUMERICHOST) == 0,
             "store: the addresses of the connection to {} are unknown",
             address_.text());

@@ -2,19 +2,22 @@
 #include <chrono>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "kernel/comm/store_session.hpp"
 #include "kernel/comm/store_wire.hpp"
 #include "tessera/comm.hpp"
 #include "tessera/store_route.hpp"
 
 namespace tessera {
 
-/// Serves a store to processes, from a thread of its own. A process that connects proves the token,
-/// the world size and a rank that nobody else has (on a unix socket also the user); others are told
-/// why and dropped, and the run goes on. A rank whose connection closes without goodbye has died:
-/// from then on waits for keys that are not there end with its name.
+/// Serves a store to processes, from a thread of its own. A process that connects proves the token
+/// (StoreHandshake), the world size and a rank that nobody else has; others are told why and
+/// dropped, and the run goes on. On a unix socket other users are dropped at once. A rank whose
+/// connection closes without goodbye has died: from then on waits for keys that are not there end
+/// with its name.
 class StoreServer {
  public:
   /// `address`: "unix:@name" (abstract socket), "tcp:host:port"; without a host loopback, port 0
@@ -34,8 +37,10 @@ class StoreServer {
   std::unique_ptr<Impl> impl_;
 };
 
-/// A rank's side of a StoreServer. Thread-safe: calls that wait do not hold up others. Says goodbye
-/// when it is destroyed, but not by an exception: then the rank counts as dead.
+/// A rank's side of a StoreServer, which proves the token too: to another user's unix socket, or
+/// one that does not know the token, nothing is said. Thread-safe: calls that wait do not hold up
+/// others. Says goodbye when it is destroyed, but not by an exception: then the rank counts as
+/// dead.
 class SocketStore : public Store, public RoutedStore {
  public:
   /// Waits until the server is there. Throws Error when it is not within `timeout`, or refuses.
@@ -55,13 +60,18 @@ class SocketStore : public Store, public RoutedStore {
   std::string first_death();
 
  private:
-  Socket connect(bool primary, std::chrono::milliseconds timeout);
+  struct Line {
+    Socket socket;
+    StoreSession session;
+  };
+  Line connect(bool primary, std::chrono::milliseconds timeout);
+  Line shake_hands(Socket socket, bool primary) const;
   std::string call(const WireMessage& request);
   // `timeout`: of the server's wait. `stood`: how long this process stood still meanwhile.
   WireMessage exchange(const WireMessage& request,
                        std::chrono::milliseconds timeout,
                        std::chrono::steady_clock::duration& stood);
-  Socket take_idle();
+  std::optional<Line> take_idle();
   void check_hung_up();
 
   StoreAddress address_;
@@ -69,10 +79,10 @@ class SocketStore : public Store, public RoutedStore {
   i64 rank_, world_;
   int exceptions_;
   std::mutex mutex_;
-  std::vector<Socket> idle_;
+  std::vector<Line> idle_;
   std::vector<int> busy_;  // descriptors of calls under way
   bool hung_up_ = false;
-  Socket primary_;  // closes with this rank; idle otherwise; made with all of the above
+  Line primary_;  // closes with this rank; idle otherwise; made with all of the above
 };
 
 }  // namespace tessera

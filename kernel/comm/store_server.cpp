@@ -11,6 +11,7 @@
 #include <cstring>
 #include <list>
 #include <map>
+#include <optional>
 #include <set>
 #include <thread>
 
@@ -26,40 +27,30 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using namespace std::chrono_literals;
 
-// A rank says hello as soon as it is connected. So connections that do not are kept for a while
-// only, and where there are too many the oldest one of the address that has most goes: idle ones
-// never keep a rank out.
-constexpr auto kHelloTime = 10s;
+// A rank proves the token as soon as it is connected. So connections that do not are kept for a
+// while only, and where there are too many the oldest one of the address that has most goes: idle
+// ones never keep a rank out.
+constexpr auto kProofTime = 10s;
 constexpr std::size_t kMostStrangers = 256;
 constexpr std::size_t kMostOfAddress = 64;  // and two of each rank
+constexpr int kMostAccepted = 64;           // in a round: ranks are served between
+
+constexpr const char* kNoProof =
+    "it did not prove the run token (TESSERA_RUN_TOKEN differs, or it is no rank of this run)";
 
 struct Connection {
   Socket socket;
   std::string from;  // its host, for people
   std::string in, out;
   Clock::time_point since = Clock::now();
-  i64 rank = -1;  // none before the hello
+  i64 rank = -1;                            // none before the proof
+  std::optional<StoreHandshake> handshake;  // from the hello to the proof
+  std::optional<StoreSession> session;      // from the proof on
   bool primary = false, closing = false, gone = false;
   bool waiting = false;  // for the key of `call`
   WireMessage call;
   Clock::time_point deadline;
 };
-
-// Takes the same time wherever the texts differ.
-bool same_secret(const std::string& a, const std::string& b) {
-  unsigned difference = a.size() == b.size() ? 0 : 1;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    difference |= static_cast<unsigned>(a[i] ^ b[b.empty() ? 0 : i % b.size()]);
-  }
-  return difference == 0;
-}
-
-bool same_user(int fd) {
-  ucred credentials{};
-  socklen_t length = sizeof credentials;
-  if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &length) != 0) return false;
-  return credentials.uid == geteuid();
-}
 
 std::string host_of(const sockaddr_storage& name, socklen_t length) {
   if (name.ss_family == AF_UNIX) return "this host";
@@ -117,8 +108,9 @@ struct StoreServer::Impl {
   void receive(Connection& c);
   void flush(Connection& c);
   void serve(Connection& c, WireMessage message);
-  void welcome(Connection& c, const WireMessage& hello);
-  std::string refusal(const Connection& c, const WireMessage& hello) const;
+  void challenge(Connection& c, const WireMessage& hello) const;
+  void welcome(Connection& c, const WireMessage& proof);
+  std::string refusal(const StoreHandshake& shown) const;
   void answer_waiting(Connection& c);
   void drop(Connection& c);
   static void answer(Connection& c, bool success, std::string payload, int exit_code = 1);
@@ -162,7 +154,7 @@ void StoreServer::Impl::poll_once() {
     const short events = c.out.empty() ? POLLIN : POLLIN | POLLOUT;
     polled.push_back({c.socket.fd(), events, 0});
     if (c.gone) next = Clock::now();
-    if (c.rank < 0) next = std::min(next, c.since + kHelloTime);
+    if (c.rank < 0) next = std::min(next, c.since + kProofTime);
     if (c.waiting) next = std::min(next, c.deadline);
   }
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(next - Clock::now());
@@ -174,8 +166,8 @@ void StoreServer::Impl::poll_once() {
   for (Connection& c : connections) {
     const short events = polled[i++].revents;
     if ((events & (POLLIN | POLLHUP | POLLERR)) != 0) receive(c);
-    if (c.rank < 0 && !c.gone && Clock::now() > c.since + kHelloTime) {
-      if (!c.closing) refusals.add(c.from, "it did not say hello in time");
+    if (c.rank < 0 && !c.gone && Clock::now() > c.since + kProofTime) {
+      if (!c.closing) refusals.add(c.from, "it did not prove the run token in time");
       c.gone = true;
     }
   }
@@ -193,7 +185,7 @@ void StoreServer::Impl::poll_once() {
 }
 
 void StoreServer::Impl::accept_all() {
-  while (true) {
+  for (int i = 0; i < kMostAccepted; ++i) {
     sockaddr_storage name{};
     socklen_t length = sizeof name;
     auto* address_of = reinterpret_cast<sockaddr*>(&name);
@@ -208,6 +200,10 @@ void StoreServer::Impl::accept_all() {
     Connection c;
     c.socket = Socket(fd);
     c.from = host_of(name, length);
+    if (address.local && peer_user(fd) != geteuid()) {
+      refusals.add(c.from, "it is of another user");
+      continue;
+    }
     make_room(c.from);
     receive(connections.emplace_back(std::move(c)));  // its hello is often there already
   }
@@ -233,7 +229,7 @@ void StoreServer::Impl::make_room(const std::string& from) {
   }
   const auto oldest = std::ranges::find_if(
       connections, [&](const Connection& c) { return c.rank < 0 && !c.gone && c.from == full; });
-  refusals.add(full, "too many connections from there have said no hello; the oldest one went");
+  refusals.add(full, "too many connections from there have proven nothing; the oldest one went");
   connections.erase(oldest);
 }
 
@@ -244,13 +240,15 @@ void StoreServer::Impl::receive(Connection& c) {
     if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
     if (count < 0 && errno == EINTR) continue;
     if (count <= 0) {
+      if (c.handshake) refusals.add(c.from, kNoProof);
       c.gone = true;
       return;
     }
     c.in.append(bytes, static_cast<std::size_t>(count));
     try {
       WireMessage message;
-      while (!c.closing && take_frame(c.in, c.rank < 0 ? kStrangerBytes : kMemberBytes, message)) {
+      while (!c.closing && (c.session ? c.session->take_frame(c.in, kMemberBytes, message)
+                                      : take_frame(c.in, kStrangerBytes, message))) {
         serve(c, std::move(message));
       }
     } catch (const std::exception& error) {
@@ -281,41 +279,59 @@ void StoreServer::Impl::answer(Connection& c, bool success, std::string payload,
   message.code = success ? 1 : 0;
   message.number = success ? 0 : exit_code;
   (success ? message.value : message.key) = std::move(payload);
+  c.out += c.session ? c.session->frame(message) : message.frame();
+}
+
+void StoreServer::Impl::challenge(Connection& c, const WireMessage& hello) const {
+  require(hello.key.size() == StoreHandshake::kNumberBytes, "store: a hello without a number");
+  c.handshake = StoreHandshake{.place = address.place(),
+                               .rank = hello.number,
+                               .world = hello.world,
+                               .purpose = hello.value,
+                               .rank_number = hello.key,
+                               .store_number = random_bytes(StoreHandshake::kNumberBytes)};
+  WireMessage message{.code = 1};
+  message.key = c.handshake->store_number;
+  message.value = c.handshake->proof_of_store(token);
   c.out += message.frame();
 }
 
-std::string StoreServer::Impl::refusal(const Connection& c, const WireMessage& hello) const {
-  if (address.local && !same_user(c.socket.fd())) return "it belongs to another user's run";
-  if (!same_secret(hello.key, token)) {
-    return "wrong run token (TESSERA_RUN_TOKEN differs, or it is another run's store)";
+std::string StoreServer::Impl::refusal(const StoreHandshake& shown) const {
+  if (shown.world != world) {
+    return fmt::format("this run has {} ranks, not {}", world, shown.world);
   }
-  if (hello.world != world) {
-    return fmt::format("this run has {} ranks, not {}", world, hello.world);
+  if (shown.rank < 0 || shown.rank >= world) {
+    return fmt::format("there is no rank {} among {}", shown.rank, world);
   }
-  if (hello.number < 0 || hello.number >= world) {
-    return fmt::format("there is no rank {} among {}", hello.number, world);
-  }
-  if (!hello.value.empty() && present.contains(hello.number)) {
-    return fmt::format("rank {} is here already", hello.number);
+  if (!shown.purpose.empty() && present.contains(shown.rank)) {
+    return fmt::format("rank {} is here already", shown.rank);
   }
   return {};
 }
 
-void StoreServer::Impl::welcome(Connection& c, const WireMessage& hello) {
-  const std::string reason = refusal(c, hello);
+void StoreServer::Impl::welcome(Connection& c, const WireMessage& proof) {
+  require(same_secret(proof.key, c.handshake->proof_of_rank(token)), "{}", kNoProof);
+  c.session.emplace(*c.handshake, token, StoreSession::Side::store);
+  const StoreHandshake shown = std::move(*c.handshake);
+  c.handshake.reset();
+  const std::string reason = refusal(shown);
   answer(c, reason.empty(), reason);
   c.closing = !reason.empty();
   if (c.closing) return refusals.add(c.from, reason);
-  c.rank = hello.number;
-  c.primary = !hello.value.empty();
+  c.rank = shown.rank;
+  c.primary = !shown.purpose.empty();
   if (c.primary) present.insert(c.rank);
 }
 
 void StoreServer::Impl::serve(Connection& c, WireMessage message) {
   const auto call = static_cast<StoreCall>(message.code);
+  if (c.handshake) {
+    require(call == StoreCall::proof, "{}", kNoProof);
+    return welcome(c, message);
+  }
   if (c.rank < 0) {
     require(call == StoreCall::hello, "store: the first message must be a hello");
-    return welcome(c, message);
+    return challenge(c, message);
   }
   switch (call) {
     case StoreCall::set:

@@ -1,6 +1,7 @@
 #include "kernel/comm/store_wire.hpp"
 
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -131,7 +132,7 @@ std::string take_text(std::string_view& in) {
   return text;
 }
 
-constexpr u32 kMagic = 0x31535354;  // "TSS1": tells our peers from web browsers and port scanners
+constexpr u32 kMagic = 0x32535354;  // "TSS2": tells our peers from web browsers and port scanners
 
 }  // namespace
 
@@ -187,9 +188,12 @@ Socket listen_at(StoreAddress& address) {
 
 Socket try_connect(const StoreAddress& address) {
   if (address.local) {
-    Socket socket = open_local();
+    // A connect that waits for room would wait for as long as a stranger leaves the queue full.
+    Socket socket = open_local(SOCK_NONBLOCK);
     const LocalName name(address.host);
-    return connect(socket.fd(), name.get(), name.length) == 0 ? std::move(socket) : Socket();
+    if (connect(socket.fd(), name.get(), name.length) != 0) return {};
+    fcntl(socket.fd(), F_SETFL, 0);
+    return socket;
   }
   const Addresses addresses = resolve(address);
   for (const addrinfo* a = addresses.get(); a != nullptr; a = a->ai_next) {
@@ -202,9 +206,15 @@ Socket try_connect(const StoreAddress& address) {
   return {};
 }
 
-std::string WireMessage::frame() const {
+std::optional<u32> peer_user(int fd) {
+  ucred found{};
+  socklen_t length = sizeof found;
+  if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &found, &length) != 0) return std::nullopt;
+  return found.uid;
+}
+
+std::string WireMessage::body() const {
   std::string out;
-  put(out, u32{0});
   put(out, kMagic);
   put(out, code);
   put(out, number);
@@ -213,25 +223,44 @@ std::string WireMessage::frame() const {
     put(out, static_cast<u32>(text->size()));
     out += *text;
   }
-  const u32 length = static_cast<u32>(out.size() - kFrameHeader);
-  std::memcpy(out.data(), &length, sizeof length);
   return out;
 }
 
-bool take_frame(std::string& buffer, std::size_t most, WireMessage& message) {
-  if (buffer.size() < kFrameHeader) return false;
-  u32 length = 0;
-  std::memcpy(&length, buffer.data(), sizeof length);
-  require(length <= most, "store: a message of {} bytes, at most {} are allowed", length, most);
-  if (buffer.size() < kFrameHeader + length) return false;
-  std::string_view in = std::string_view(buffer).substr(kFrameHeader, length);
+std::string WireMessage::frame() const { return frame_of(body()); }
+
+WireMessage WireMessage::parse(std::string_view in) {
   require(take<u32>(in) == kMagic, "store: not a message of this protocol");
+  WireMessage message;
   message.code = take<u8>(in);
   message.number = take<i64>(in);
   message.world = take<i64>(in);
   message.key = take_text(in);
   message.value = take_text(in);
+  return message;
+}
+
+std::string frame_of(std::string_view body) {
+  std::string out;
+  put(out, static_cast<u32>(body.size()));
+  out += body;
+  return out;
+}
+
+std::optional<std::string> take_body(std::string& buffer, std::size_t most) {
+  if (buffer.size() < kFrameHeader) return std::nullopt;
+  u32 length = 0;
+  std::memcpy(&length, buffer.data(), sizeof length);
+  require(length <= most, "store: a message of {} bytes, at most {} are allowed", length, most);
+  if (buffer.size() < kFrameHeader + length) return std::nullopt;
+  std::string body = buffer.substr(kFrameHeader, length);
   buffer.erase(0, kFrameHeader + length);
+  return body;
+}
+
+bool take_frame(std::string& buffer, std::size_t most, WireMessage& message) {
+  const std::optional<std::string> body = take_body(buffer, most);
+  if (!body) return false;
+  message = WireMessage::parse(*body);
   return true;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 #include <chrono>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -34,6 +35,8 @@ struct StoreAddress {
   /// Throws ConfigError for anything else.
   static StoreAddress parse(const std::string& text);
   std::string text() const;
+  /// What both ends know of it: hosts have several names, its own name or port is one.
+  const std::string& place() const { return local ? host : port; }
 };
 
 /// `given`, or TESSERA_RUN_TOKEN where it is empty; throws ConfigError when that is not set.
@@ -41,25 +44,35 @@ std::string run_token(std::string given);
 
 /// Listens; fills in the port that the system chose. Throws Error with the reason.
 Socket listen_at(StoreAddress& address);
-/// One attempt; an empty socket when nobody listens (yet).
+/// One attempt; an empty socket when nobody listens (yet), or a local one has no room now.
 Socket try_connect(const StoreAddress& address);
 
-enum class StoreCall : u8 { hello, set, get, add, death, goodbye };
+/// The user of the process at the other end of a local socket, as the system has it; none where it
+/// does not say.
+std::optional<u32> peer_user(int fd);
 
-/// A message either way: a frame of 4 bytes length and the fields.
+enum class StoreCall : u8 { hello, proof, set, get, add, death, goodbye };
+
+/// A message either way: a frame is 4 bytes length and a body, in which the fields are.
 struct WireMessage {
   u8 code = 0;     ///< a StoreCall; in an answer 1 for success, 0 with an error's text in `key`
   i64 number = 0;  ///< a rank, an amount, milliseconds; of an error its exit code
   i64 world = 0;
   std::string key = {}, value = {};
+  std::string body() const;
   std::string frame() const;
+  /// Throws Error when it is malformed.
+  static WireMessage parse(std::string_view body);
 };
 inline constexpr std::size_t kFrameHeader = 4;
-inline constexpr std::size_t kStrangerBytes = 4096;     ///< longest frame before a hello
+inline constexpr std::size_t kStrangerBytes = 4096;     ///< longest frame before a proof
 inline constexpr std::size_t kMemberBytes = 256 << 20;  ///< longest frame after it
 
-/// Takes one whole frame off the front of `buffer`. False when it is not complete. Throws Error
-/// when it is malformed or longer than `most`.
+std::string frame_of(std::string_view body);
+/// Takes one whole frame off the front of `buffer`; nothing when it is not complete. Throws Error
+/// when it is longer than `most`.
+std::optional<std::string> take_body(std::string& buffer, std::size_t most);
+/// The same for a message as it stands. Throws Error when it is malformed, too.
 bool take_frame(std::string& buffer, std::size_t most, WireMessage& message);
 
 }  // namespace tessera

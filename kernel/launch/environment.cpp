@@ -7,8 +7,10 @@
 #include <charconv>
 #include <cstdlib>
 
+#include "kernel/comm/crypto.hpp"
 #include "kernel/launch/slurm_tasks.hpp"
 #include "kernel/launch/starter_process.hpp"
+#include "kernel/launch/user_secret.hpp"
 #include "tessera/error.hpp"
 #include "tessera/usable_cpus.hpp"
 #include "tessera/written.hpp"
@@ -76,17 +78,19 @@ bool is_loopback(const std::string& host) {
   return host == "localhost" || host == "::1" || host.starts_with("127.");
 }
 
-// A socket name: of this user and job, with nothing odd in it.
-std::string local_store(std::string_view job) {
-  constexpr std::size_t kLongest = 60;  // with user and hash, of 106 characters
+// A socket name of this user and job, with nothing odd in it. Everybody may know these; the hash is
+// what only those know who have the secret, so nobody else takes the name first.
+std::string local_store(std::string_view job, std::string_view secret) {
+  constexpr std::size_t kLongest = 48;  // with user and hash, of 106 characters
+  const std::string user = std::to_string(geteuid());
   std::string name(job.substr(0, kLongest));
   std::replace_if(
       name.begin(),
       name.end(),
       [](unsigned char c) { return std::isalnum(c) == 0 && c != '.' && c != '_'; },
       '-');
-  if (job.size() > kLongest) name += fmt::format("-{:x}", std::hash<std::string_view>()(job));
-  return fmt::format("unix:@tessera-{}-{}", getuid(), name);
+  const std::string hash = hex_text(keyed_hash(secret, {"tessera store name", user, job}));
+  return fmt::format("unix:@tessera-{}-{}-{}", user, name, hash.substr(0, 32));
 }
 
 [[noreturn]] void fail_port(i64 port) {
@@ -97,10 +101,11 @@ std::string local_store(std::string_view job) {
 void place_store(RankEnvironment& env, const Variables& variables, const std::string& job) {
   const auto token = variables.text(kTokenVariable);
   if (env.local_world == env.world) {
-    const auto name = variables.text(kJobVariable);
-    env.store = local_store(name ? *name : job);
-    // The store lets in processes of this user only, so the token need not be a secret.
-    env.token = token.value_or(env.store);
+    const std::string name = variables.text(kJobVariable).value_or(job);
+    if (!token) env.secret = user_secret_folder(variables.text("XDG_RUNTIME_DIR"));
+    const std::string secret = token ? *token : user_secret(env.secret);
+    env.store = local_store(name, secret);
+    env.token = token ? *token : hex_text(keyed_hash(secret, {"tessera run token", name}));
     return;
   }
   const auto host = variables.text("MASTER_ADDR");

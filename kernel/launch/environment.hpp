@@ -1,4 +1,5 @@
 #pragma once
+#include <filesystem>
 #include <functional>
 #include <optional>
 #include <string>
@@ -34,6 +35,7 @@ struct RankEnvironment {
   int steps = -1;            ///< descriptor of the launcher's StepBoard; -1: there is none
   std::string starter = {};  ///< for messages: "tessera", "torchrun", "mpirun", "mpiexec", "srun"
   bool unnamed_job = false;  ///< the starter gives none, so the store is named after its process
+  std::filesystem::path secret = {};  ///< folder of the user's secret, where that makes the token
 };
 
 /// Value of an environment variable; none when it is not set or empty.

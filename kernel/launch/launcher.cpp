@@ -1,10 +1,8 @@
 #include "kernel/launch/launcher.hpp"
 
-#include <sys/random.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <csignal>
 #include <cstring>
 #include <filesystem>
@@ -13,6 +11,7 @@
 #include <list>
 #include <optional>
 
+#include "kernel/comm/crypto.hpp"
 #include "kernel/comm/socket_store.hpp"
 #include "kernel/launch/environment.hpp"
 #include "kernel/launch/failure.hpp"
@@ -30,16 +29,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kTimeToLook{4000};
-
-std::string random_hex(std::size_t bytes) {
-  std::vector<unsigned char> random(bytes);
-  require(getrandom(random.data(), bytes, 0) == static_cast<ssize_t>(bytes),
-          "launch: no random numbers: {}",
-          std::strerror(errno));
-  std::string text;
-  for (const unsigned char byte : random) text += fmt::format("{:02x}", byte);
-  return text;
-}
 
 // The real path, so that lists of processes show the program's name; the link, when the file has
 // been replaced since.
@@ -305,8 +294,8 @@ Ending attempt(i64 ranks,
                const LaunchOptions& options,
                const StopFlag& stop,
                const StepBoard& board) {
-  const std::string address = "unix:@tessera-" + random_hex(16);
-  const std::string token = random_hex(16);
+  const std::string address = "unix:@tessera-" + hex_text(random_bytes(16));
+  const std::string token = hex_text(random_bytes(16));
   Launch launch(options, stop, board);
   const StoreServer server(address, token, ranks);
   RankProgram program{

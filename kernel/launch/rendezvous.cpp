@@ -6,6 +6,7 @@
 #include "kernel/launch/environment.hpp"
 #include "tessera/error.hpp"
 #include "tessera/log.hpp"
+#include "tessera/written.hpp"
 
 namespace tessera {
 
@@ -53,17 +54,24 @@ void Rendezvous::leave() {
 }
 
 Error explain_absence(const RankEnvironment& env, const Error& error) {
-  if (!env.unnamed_job) return error;
-  return Error(
-      fmt::format(
-          "{}; {} gives its job no name, so the ranks meet at {}, after the process that "
-          "started this one: where that is not the same for all, set {} to one text of your "
-          "own",
-          error.what(),
-          env.starter,
-          env.store,
-          kJobVariable),
-      error.exit_code());
+  std::string why;
+  if (env.unnamed_job) {
+    why += fmt::format(
+        "; {} gives its job no name, so the ranks meet at {}, after the process that "
+        "started this one: where that is not the same for all, set {} to one text of your "
+        "own",
+        env.starter,
+        env.store,
+        kJobVariable);
+  }
+  if (!env.secret.empty()) {
+    why += fmt::format(
+        "; the place also depends on the secret in {}: where the ranks do not all see that "
+        "folder, set {} to one secret text",
+        written_path(env.secret),
+        kTokenVariable);
+  }
+  return why.empty() ? error : Error(error.what() + why, error.exit_code());
 }
 
 }  // namespace tessera

@@ -8,15 +8,19 @@
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <memory>
 
+#include "common/other_user.hpp"
 #include "train_support.hpp"
 
 namespace tessera::testing {
 namespace strangers_test {
 
 using ::testing::ElementsAreArray;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 // One variable of a process; empty when it has none.
 std::string variable_of(pid_t pid, const std::string& name) {
@@ -33,28 +37,29 @@ std::string bytes_of(T value) {
   return {reinterpret_cast<const char*>(&value), sizeof value};
 }
 
-// A message either way (kernel/comm/store_wire.hpp): a hello, or an answer that refuses.
-std::string message(std::int64_t number,
+// A message either way (kernel/comm/store_wire.hpp).
+std::string message(char code,
+                    std::int64_t number,
                     std::int64_t world,
                     const std::string& key,
                     const std::string& value) {
-  std::string body = "TSS1" + std::string(1, '\0') + bytes_of(number) + bytes_of(world);
+  std::string body = "TSS2" + std::string(1, code) + bytes_of(number) + bytes_of(world);
   for (const std::string& text : {key, value}) {
     body += bytes_of(static_cast<std::uint32_t>(text.size())) + text;
   }
   return bytes_of(static_cast<std::uint32_t>(body.size())) + body;
 }
 
-// What a rank says first.
-std::string hello(std::int64_t rank, std::int64_t world, const std::string& token) {
-  return message(rank, world, token, "primary");
+constexpr std::size_t kNumber = 32;  // bytes of a side's number, and of a proof
+
+// What a rank says first, and what it would say then if it knew no token.
+std::string hello(std::int64_t rank, std::int64_t world) {
+  return message(0, rank, world, std::string(kNumber, 'n'), "primary");
 }
+std::string guessed_proof() { return message(1, 0, 0, std::string(kNumber, 'p'), ""); }
 
 // All that a stranger is told.
-std::string refusal(const std::string& why) {
-  const std::int64_t exit_code = 1;
-  return message(exit_code, 0, why, "");
-}
+std::string refusal(const std::string& why) { return message(0, 1, 0, why, ""); }
 
 // Sends the bytes to the store at "unix:@name" and returns what it answers before it hangs up.
 std::string say(const std::string& store, const std::string& bytes) {
@@ -100,17 +105,47 @@ TEST(Strangers, AreRefusedAndTheRunGoesOn) {
   EXPECT_EQ(say(store, "GET / HTTP/1.1\r\nHost: tessera\r\n\r\n"), too_long("542393671"));
   EXPECT_EQ(say(store, std::string(5000, '\xff')), too_long("4294967295"));
   EXPECT_EQ(say(store, std::string(64, '\0')), refusal("store: a message is cut off"));
-  EXPECT_EQ(say(store, hello(1, 2, "a guess")),
-            refusal("wrong run token (TESSERA_RUN_TOKEN differs, or it is another run's store)"));
-  EXPECT_EQ(say(store, hello(1, 3, token)), refusal("this run has 2 ranks, not 3"));
-  EXPECT_EQ(say(store, hello(7, 2, token)), refusal("there is no rank 7 among 2"));
-  EXPECT_EQ(say(store, hello(1, 2, token)), refusal("rank 1 is here already"));
+  const std::string no_proof = refusal(
+      "it did not prove the run token (TESSERA_RUN_TOKEN differs, or it is no rank of this run)");
+  EXPECT_EQ(say(store, guessed_proof()), refusal("store: the first message must be a hello"));
+  // The store proves itself first: a number and a proof, both new each time.
+  const std::string once = say(store, hello(1, 2) + guessed_proof());
+  const std::string again = say(store, hello(1, 2) + guessed_proof());
+  for (const std::string& said : {once, again}) {
+    EXPECT_THAT(said, EndsWith(no_proof));
+    EXPECT_EQ(said.size(), message(1, 0, 0, "", "").size() + 2 * kNumber + no_proof.size());
+    EXPECT_THAT(said, Not(HasSubstr(token)));
+  }
+  EXPECT_NE(once, again);
 
   const ProcessResult result = disturbed.wait();
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.err, HasSubstr("store: refused a connection from this host"));
   EXPECT_THAT(run.metrics("run"), ElementsAreArray(run.metrics("whole")));
   EXPECT_THAT(run.survivors(), IsEmpty());
+}
+
+// Another user has taken the name that follows from what everybody may know.
+TEST(Strangers, ANameThatCanBeGuessedIsNotUsed) {
+  if (!may_be_another_user()) GTEST_SKIP() << "only root can start a process of another user";
+  const TinyRun run;
+  const std::string id = "strangers-" + std::to_string(getpid());
+  OtherUser stranger = OtherUser::listens("tessera-0-torchrun-" + id + "-29642-0");
+  std::vector<std::unique_ptr<Process>> ranks;
+  for (const char* rank : {"1", "0"}) {
+    ProcessOptions options = run.options();
+    options.environment.insert({{"RANK", rank},
+                                {"WORLD_SIZE", "2"},
+                                {"MASTER_ADDR", "127.0.0.1"},
+                                {"MASTER_PORT", "29642"},
+                                {"TORCHELASTIC_RUN_ID", id}});
+    ranks.push_back(std::make_unique<Process>(run.command(TinyRun::steps(3, "run")), options));
+  }
+  for (const auto& rank : ranks) {
+    const ProcessResult result = rank->wait();
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+  }
+  EXPECT_EQ(stranger.end(), "0 connections, 0 bytes, 0 descriptors");
 }
 
 }  // namespace strangers_test

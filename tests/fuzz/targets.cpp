@@ -272,10 +272,12 @@ void read_frames(const std::string& input) {
 }
 
 Target wire() {
-  const WireMessage hello{.code = 0, .number = 1, .world = 4, .key = "token", .value = "primary"};
-  const WireMessage set{.code = 1, .number = 0, .world = 0, .key = "key", .value = "value"};
-  const WireMessage get{.code = 2, .number = 1000, .world = 0, .key = "key"};
-  return {"wire", {hello.frame() + set.frame(), get.frame(), set.frame()}, {"TSS1"}, read_frames};
+  const WireMessage hello{
+      .code = 0, .number = 1, .world = 4, .key = std::string(32, 'n'), .value = "primary"};
+  const WireMessage proof{.code = 1, .number = 0, .world = 0, .key = std::string(32, 'p')};
+  const WireMessage get{.code = 3, .number = 1000, .world = 0, .key = "key"};
+  return {
+      "wire", {hello.frame() + proof.frame(), get.frame(), hello.frame()}, {"TSS2"}, read_frames};
 }
 
 // --- the header of a plugin's file ---

@@ -6,8 +6,12 @@
 #include <csignal>
 #include <thread>
 
+#include "common/other_user.hpp"
 #include "common/shared_memory.hpp"
 #include "group_conformance_support.hpp"
+#include "kernel/comm/store.hpp"
+#include "kernel/config/config.hpp"
+#include "kernel/plugin/host.hpp"
 #include "tessera/error.hpp"
 #include "values_support.hpp"
 
@@ -135,6 +139,30 @@ TEST(ShmMemory, SlabsComeZeroedAndGoBack) {
     require(memory->reserve(i64{1} << 50) == nullptr, "reserved more than there is");
   });
   EXPECT_THAT(errors, Each(IsEmpty()));
+}
+
+// Before it connects, a rank cannot know whose a name is; what it is told after may be a segment.
+TEST(ShmStrangers, ASocketOfAnotherUserGetsNoSegment) {
+  if (!may_be_another_user()) GTEST_SKIP() << "only root can start a process of another user";
+  const std::string name = "tessera-shm-test-" + std::to_string(getpid());
+  OtherUser stranger = OtherUser::listens(name);
+  InProcessStore store;
+  store.set("shm/meet/1/0", "12345 " + name);
+  CommunicatorArguments arguments;
+  arguments.rank = 1;
+  arguments.world = 2;
+  arguments.store = &store;
+  arguments.init_timeout = 5s;
+  const PluginHost plugins({TESSERA_BUILD_DIR "/plugins"});
+  const Config config = Config::parse("");
+  std::string error;
+  try {
+    plugins.make<Communicator>("shm", *config.node(""), {}, arguments);
+  } catch (const Error& failed) {
+    error = failed.what();
+  }
+  EXPECT_THAT(error, HasSubstr("the socket of rank 0 belongs to another user"));
+  EXPECT_EQ(stranger.end(), "1 connections, 0 bytes, 0 descriptors");
 }
 
 }  // namespace shm_test

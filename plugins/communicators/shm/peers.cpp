@@ -1,5 +1,6 @@
 #include "peers.hpp"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/random.h>
 #include <sys/socket.h>
@@ -13,6 +14,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstring>
+#include <thread>
 
 #include <tessera/error.hpp>
 #include <tessera/readable_until.hpp>
@@ -95,11 +97,20 @@ std::pair<Hello, Fd> receive_hello(const Fd& connection, Clock::time_point deadl
   return {hello, std::move(segment)};
 }
 
+// As the system has them, whoever has taken the name of a socket.
 ucred credentials_of(const Fd& connection) {
   ucred found{};
   socklen_t length = sizeof found;
   if (getsockopt(connection.get(), SOL_SOCKET, SO_PEERCRED, &found, &length) != 0) found.uid = -1;
   return found;
+}
+
+// Empty while the queue of the socket is full, of ranks or of strangers.
+Fd connect_once(const Name& name) {
+  Fd connection(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (connect(connection.get(), name.get(), name.length) != 0) return {};
+  fcntl(connection.get(), F_SETFL, 0);
+  return connection;
 }
 
 Peer make_peer(i64 number, Fd connection, const Hello& hello, const Fd& segment) {
@@ -157,13 +168,22 @@ class Meeting {
     const std::string value = arguments_.store->get(key(rank), arguments_.init_timeout);
     const std::size_t space = value.find(' ');
     const Name name(value.substr(space + 1));
-    Fd connection(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    require(::connect(connection.get(), name.get(), name.length) == 0,
+    Fd connection = connect_once(name);
+    for (; !connection && errno == EAGAIN && Clock::now() < deadline_;
+         connection = connect_once(name)) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    require(bool(connection),
             "shm: rank {} cannot reach rank {}: {}; \"shm\" joins ranks of one host (and of one "
             "container), use \"gloo\" between hosts",
             number(arguments_.rank),
             number(rank),
             std::strerror(errno));
+    // Before the first byte, and the descriptor.
+    require(credentials_of(connection).uid == geteuid(),
+            "shm: the socket of rank {} belongs to another user; rank {} has told it nothing",
+            number(rank),
+            number(arguments_.rank));
     const Hello hello{std::stoull(value.substr(0, space)), arguments_.rank, bytes()};
     send_hello(connection, hello, own_.file());
     return connection;

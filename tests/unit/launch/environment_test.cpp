@@ -9,18 +9,31 @@
 #include "kernel/launch/slurm_tasks.hpp"
 #include "tessera/error.hpp"
 #include "tessera/usable_cpus.hpp"
+#include "tests/common/test_folder.hpp"
 
 namespace tessera {
 namespace environment_test {
 
+using ::testing::ContainsRegex;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
 using ::testing::StartsWith;
+using testing::TestFolder;
 using Settings = std::map<std::string, std::string>;
+
+// Where the secret of this user is.
+const TestFolder& runtime() {
+  static const TestFolder folder;
+  return folder;
+}
 
 std::optional<RankEnvironment> detect(const Settings& settings) {
   return detect_environment([&](const char* name) -> std::optional<std::string> {
     const auto found = settings.find(name);
+    if (found == settings.end() && std::string(name) == "XDG_RUNTIME_DIR") {
+      return runtime().path().string();
+    }
     if (found == settings.end()) return std::nullopt;
     return found->second;
   });
@@ -104,8 +117,25 @@ TEST(Environment, TorchrunOnOneHost) {
   EXPECT_FALSE(env->own);
   EXPECT_EQ(env->report, -1);
   EXPECT_THAT(env->store, StartsWith("unix:@tessera-"));
-  EXPECT_THAT(env->store, EndsWith("-torchrun-none-29500-0"));
-  EXPECT_FALSE(env->token.empty());
+  EXPECT_THAT(env->store, ContainsRegex("-torchrun-none-29500-0-[0-9a-f]{32}$"));
+  EXPECT_THAT(env->token, MatchesRegex("[0-9a-f]{64}"));
+}
+
+// A stranger knows job, port and user; the rest of the name, and the token, come from a secret.
+TEST(Environment, PlaceAndTokenFollowFromASecret) {
+  const TestFolder other;
+  const auto here = detect(kTorchrun);
+  EXPECT_EQ(here->store, detect(with(kTorchrun, {{"RANK", "0"}, {"LOCAL_RANK", "0"}}))->store);
+  const auto elsewhere = detect(with(kTorchrun, {{"XDG_RUNTIME_DIR", other.path().string()}}));
+  EXPECT_NE(here->store, elsewhere->store);
+  EXPECT_NE(here->token, elsewhere->token);
+  const auto given = detect(with(kTorchrun, {{"TESSERA_RUN_TOKEN", "mine"}}));
+  EXPECT_EQ(given->token, "mine");
+  EXPECT_NE(given->store, here->store);
+  EXPECT_NE(given->store, detect(with(kTorchrun, {{"TESSERA_RUN_TOKEN", "other"}}))->store);
+  EXPECT_TRUE(given->secret.empty()) << "no file is made";
+  const auto job = detect(with(kTorchrun, {{"TESSERA_JOB", "one"}}));
+  EXPECT_NE(job->token, here->token) << "of another job";
 }
 
 TEST(Environment, RestartOfTorchrunMeetsElsewhere) {
@@ -144,7 +174,7 @@ TEST(Environment, MpirunOnOneHost) {
   ASSERT_TRUE(env);
   EXPECT_EQ(env->rank, 1);
   EXPECT_EQ(env->world, 2);
-  EXPECT_THAT(env->store, EndsWith("-mpirun-845217793"));
+  EXPECT_THAT(env->store, HasSubstr("-mpirun-845217793-"));
 }
 
 TEST(Environment, MpirunOnSeveralHosts) {
@@ -158,7 +188,7 @@ TEST(Environment, MpirunOnSeveralHosts) {
 
 TEST(Environment, AJobWithoutNameIsThatOfTheStarter) {
   const auto unnamed = detect(without(kMpirun, "PMIX_NAMESPACE"));
-  EXPECT_THAT(unnamed->store, EndsWith(fmt::format("-mpirun-of-{}", getppid())));
+  EXPECT_THAT(unnamed->store, HasSubstr(fmt::format("-mpirun-of-{}-", getppid())));
   EXPECT_TRUE(unnamed->unnamed_job);
   EXPECT_FALSE(detect(kMpirun)->unnamed_job);
   EXPECT_FALSE(
@@ -166,8 +196,12 @@ TEST(Environment, AJobWithoutNameIsThatOfTheStarter) {
   const Error error = explain_absence(*unnamed, Error("nobody is there"));
   EXPECT_THAT(error.what(), StartsWith("nobody is there; mpirun gives its job no name"));
   EXPECT_THAT(error.what(), HasSubstr("set TESSERA_JOB to one text"));
-  EXPECT_STREQ(explain_absence(*detect(kMpirun), Error("nobody is there")).what(),
-               "nobody is there");
+  EXPECT_EQ(explain_absence(*detect(kMpirun), Error("nobody is there")).what(),
+            "nobody is there; the place also depends on the secret in " + runtime().at("tessera") +
+                ": where the ranks do not all see that folder, set TESSERA_RUN_TOKEN to one "
+                "secret text");
+  const auto with_token = detect(with(kMpirun, {{"TESSERA_RUN_TOKEN", "t"}}));
+  EXPECT_STREQ(explain_absence(*with_token, Error("nobody is there")).what(), "nobody is there");
 }
 
 TEST(Environment, MpiexecOnOneHost) {
@@ -177,7 +211,7 @@ TEST(Environment, MpiexecOnOneHost) {
   EXPECT_EQ(env->world, 2);
   EXPECT_EQ(env->local_rank, 1);
   EXPECT_EQ(env->local_world, 2);
-  EXPECT_THAT(env->store, EndsWith(fmt::format("-mpiexec-of-{}", getppid())));
+  EXPECT_THAT(env->store, HasSubstr(fmt::format("-mpiexec-of-{}-", getppid())));
   EXPECT_EQ(detect(with(kMpiexec, {{"TESSERA_JOB", "mine"}}))->store,
             detect(with(kMpiexec, {{"TESSERA_JOB", "mine"}, {"PMI_RANK", "0"}}))->store);
 }
@@ -200,7 +234,7 @@ TEST(Environment, SrunOnOneHost) {
   EXPECT_EQ(env->rank, 5);
   EXPECT_EQ(env->world, 6);
   EXPECT_EQ(env->local_world, 6);
-  EXPECT_THAT(env->store, EndsWith("-srun-77-2"));
+  EXPECT_THAT(env->store, HasSubstr("-srun-77-2-"));
 }
 
 TEST(Environment, SlurmScriptsAndInteractiveStepsAreNoRanks) {
