@@ -6,6 +6,7 @@
 #include "kernel/checkpoint/compare.hpp"
 #include "kernel/checkpoint/export.hpp"
 #include "kernel/checkpoint/folders.hpp"
+#include "kernel/checkpoint/stored_config.hpp"
 #include "kernel/checkpoint/stored_reader.hpp"
 #include "kernel/cli/commands.hpp"
 #include "kernel/config/dump.hpp"
@@ -108,13 +109,13 @@ int run_checkpoint_export(const CheckpointExportOptions& options) {
 
 int run_checkpoint_reshard(const CheckpointReshardOptions& options) {
   const fs::path folder = newest_checkpoint(options.folder);
-  const Config config =
-      Config::parse(read_index(folder).info.config, (folder / kIndexName).string(), options.sets);
-  const std::shared_ptr<PluginHost> plugins = open_plugins(config.plugin_path());
-  const Resolved resolved = resolve(config, *plugins);
+  const Config config = stored_config(folder, read_index(folder), options.sets);
+  const std::shared_ptr<PluginHost> plugins = open_plugins(options.path, config);
+  const Resolved resolved = resolve_stored(config, *plugins);
   const i64 world = world_size(resolved.run);
-  std::string note;  // where the data is elsewhere; only its form matters here
-  const RunSetup setup = derive_planned_setup(resolved, *plugins, world, note);
+  std::string note;  // where the tokenizer is elsewhere; only the form of samples matters here
+  const RunSetup setup =
+      derive_planned_setup(resolved, *plugins, world, note, DataUse::optional_tokenizer);
   const fs::path written =
       reshard(folder, options.out, setup, dump(resolved), rank_threads(resolved.run.device, 1));
   fmt::print(

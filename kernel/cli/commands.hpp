@@ -92,6 +92,7 @@ struct GenerateOptions {
   u64 seed = 1234;
   bool logits = false;            ///< print what the model says of the next token, and nothing else
   bool ids = false;               ///< print the prompt's tokens, and nothing else
+  std::vector<std::string> path;  ///< more plugin folders
   std::vector<std::string> sets;  ///< "key=value", over the checkpoint's configuration
 };
 
@@ -113,6 +114,7 @@ struct CheckpointExportOptions {
 
 struct CheckpointReshardOptions {
   std::string folder, out;
+  std::vector<std::string> path;  ///< more plugin folders
   std::vector<std::string> sets;  ///< "key=value": the layout
 };
 

@@ -6,6 +6,7 @@
 
 #include "kernel/checkpoint/folders.hpp"
 #include "kernel/checkpoint/index.hpp"
+#include "kernel/checkpoint/stored_config.hpp"
 #include "kernel/cli/commands.hpp"
 #include "kernel/launch/environment.hpp"
 #include "kernel/launch/open_plugins.hpp"
@@ -60,10 +61,9 @@ int run_generate(const GenerateOptions& options) {
   const std::filesystem::path folder = newest_checkpoint(options.checkpoint);
   std::vector<std::string> sets = one_rank();
   sets.insert(sets.end(), options.sets.begin(), options.sets.end());
-  const Config config =
-      Config::parse(read_index(folder).info.config, (folder / kIndexName).string(), sets);
-  const std::shared_ptr<PluginHost> plugins = open_plugins(config.plugin_path());
-  const Resolved resolved = resolve(config, *plugins);
+  const Config config = stored_config(folder, read_index(folder), sets);
+  const std::shared_ptr<PluginHost> plugins = open_plugins(options.path, config);
+  const Resolved resolved = resolve_stored(config, *plugins);
   Generator generator(resolved, *plugins, folder, rank_threads(resolved.run.device, 1));
 
   std::vector<i32> tokens = generator.tokenizer().encode(options.prompt);

@@ -55,6 +55,12 @@ void add_sets(CLI::App* command, std::vector<std::string>& sets) {
       ->option_text("KEY=VALUE ...");
 }
 
+void add_path(CLI::App* command, std::vector<std::string>& path) {
+  command->add_option("--path", path, "a plugin folder to search before all others")
+      ->allow_extra_args(false)
+      ->option_text("DIR ...");
+}
+
 // CLI11 reads -1 into an unsigned number, and words its own check for people who count in doubles.
 std::string not_negative(const std::string& text) {
   return text.starts_with("-") ? text + " is negative" : std::string();
@@ -164,10 +170,13 @@ void add_calibrate(Program& program, int (*run)(const CalibrateOptions&)) {
   command->add_option("--device", o->device, "as device.type would name it [the default's]")
       ->check(not_empty);
   command->add_option("--name", o->name, "what reports call the table")->check(not_empty);
-  command->add_option("--path", o->path, "a plugin folder to search before all others")
-      ->allow_extra_args(false)
-      ->option_text("DIR ...");
+  add_path(command, o->path);
 }
+
+constexpr const char* kStoredFooter =
+    "The configuration is the checkpoint's. Folders of plugins are not taken from it, since it "
+    "may\n"
+    "be somebody else's: give them with --path or TESSERA_PLUGIN_PATH.";
 
 void add_generate(Program& program, int (*run)(const GenerateOptions&)) {
   CLI::App* command =
@@ -190,7 +199,9 @@ void add_generate(Program& program, int (*run)(const GenerateOptions&)) {
   command->add_flag("--logits", o->logits, "only print the next token's logits, as a JSON array")
       ->excludes(
           command->add_flag("--ids", o->ids, "only print the prompt's tokens, as a JSON array"));
+  add_path(command, o->path);
   add_sets(command, o->sets);
+  command->footer(kStoredFooter);
 }
 
 void add_checkpoint(Program& program, const Commands& commands) {
@@ -244,6 +255,7 @@ void add_checkpoint(Program& program, const Commands& commands) {
   reshard->add_option("OUT", r->out, "the folder that its step-N is made in")
       ->check(not_empty)
       ->required();
+  add_path(reshard, r->path);
   add_sets(reshard, r->sets);
   reshard->footer(
       "Example: tessera checkpoint reshard runs/a runs/b/checkpoints --set parallel.tensor=4\n"
@@ -251,7 +263,9 @@ void add_checkpoint(Program& program, const Commands& commands) {
       "No layout needs it: every run reads any checkpoint, and each rank only those blocks of it\n"
       "that hold values of its own. It saves time where many ranks start often from a checkpoint\n"
       "of a layout that cuts matrices along other dimensions, or from storage that reads small\n"
-      "parts slowly: then each rank reads whole files. Values keep their bits.");
+      "parts slowly: then each rank reads whole files. Values keep their bits.\n"
+      "\n" +
+      std::string(kStoredFooter));
 }
 
 void add_convert(Program& program, int (*run)(const ConvertOptions&)) {
@@ -276,9 +290,7 @@ void add_convert(Program& program, int (*run)(const ConvertOptions&)) {
       ->transform(CLI::AsSizeValue(true))
       ->check(CLI::Range(u64{1}, u64{1} << 62))
       ->option_text("SIZE [5GB]");
-  command->add_option("--path", o->path, "a plugin folder to search before all others")
-      ->allow_extra_args(false)
-      ->option_text("DIR ...");
+  add_path(command, o->path);
   command->footer(
       "Reads config.json with model.safetensors, or with several files and their index. Values "
       "keep\n"
@@ -337,9 +349,7 @@ void add_schedule(Program& program, int (*run)(const ScheduleOptions&)) {
   command->add_option("--svg", o->svg, "draw into this file")
       ->check(not_empty)
       ->option_text("FILE");
-  command->add_option("--path", o->path, "a plugin folder to search before all others")
-      ->allow_extra_args(false)
-      ->option_text("DIR ...");
+  add_path(command, o->path);
   command->add_flag("--json", o->json, "for programs");
 }
 
@@ -347,12 +357,7 @@ void add_plugins(Program& program, const Commands& commands) {
   CLI::App* command = program.app.add_subcommand("plugins", "What can be named in a configuration");
   command->require_subcommand(0, 1);
   const auto list = std::make_shared<PluginsOptions>();
-  const auto add_path = [](CLI::App* to, PluginsOptions& options) {
-    to->add_option("--path", options.path, "a folder to search before all others")
-        ->allow_extra_args(false)
-        ->option_text("DIR ...");
-  };
-  add_path(command, *list);
+  add_path(command, list->path);
   command->callback([&program, command, list, run = commands.plugins_list] {
     if (command->get_subcommands().empty()) program.chosen = [list, run] { return run(*list); };
   });
@@ -360,7 +365,7 @@ void add_plugins(Program& program, const Commands& commands) {
   CLI::App* show = command->add_subcommand("show", "The keys of one component");
   const auto show_options = program.choose(show, commands.plugins_show);
   show->add_option("KIND/NAME", show_options->subject, "as `tessera plugins` lists it")->required();
-  add_path(show, *show_options);
+  add_path(show, show_options->path);
 
   CLI::App* check = command->add_subcommand("check", "Would this file load? In a process apart");
   const auto check_options = program.choose(check, commands.plugins_check);
@@ -415,9 +420,7 @@ void add_config(Program& program, const Commands& commands) {
              "Megatron-LM's flags and the keys that they are here, as Markdown",
              KeysOptions::megatron)
       ->excludes(markdown);
-  keys->add_option("--path", o->path, "a plugin folder to search before all others")
-      ->allow_extra_args(false)
-      ->option_text("DIR ...");
+  add_path(keys, o->path);
 }
 
 std::string version() {

@@ -96,7 +96,7 @@ int run_rank(const Opened& opened, TrainerArguments& arguments) {
   arguments.begin = [&stop] { stop.begin(); };
   arguments.config_text = dump(opened.config);
   arguments.changes = [&opened](const std::string& before) {
-    return changes(resolve(Config::parse(before, "the checkpoint"), *opened.plugins),
+    return changes(resolve(Config::stored(before, "the checkpoint"), *opened.plugins),
                    opened.config);
   };
   const bool done = train_rank(arguments);

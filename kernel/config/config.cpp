@@ -89,6 +89,11 @@ class ConfigReader {
     add_layer({where.name, fs::current_path(), {argument}}, std::move(*items), scalar ? raw : "");
   }
 
+  void add_stored(const std::string& text, const std::string& name) {
+    config_.stored_ = true;
+    add_text(text, name, fs::current_path(), "");
+  }
+
   Config take() { return std::move(config_); }
 
  private:
@@ -122,6 +127,9 @@ class ConfigReader {
   }
 
   void include(const TomlItem& item, const ConfigSource& source, const fs::path& shown_folder) {
+    if (config_.stored_) {
+      reject(item, source, "a stored configuration includes no files: what it says is all there");
+    }
     const auto* files = item.value ? std::get_if<Value::Array>(&item.value->data) : nullptr;
     if (files == nullptr) reject(item, source, "include takes an array of files: [\"model.toml\"]");
     for (const Value& file : *files) {
@@ -189,6 +197,15 @@ Config Config::parse(const std::string& text,
                      const std::vector<std::string>& sets) {
   ConfigReader reader;
   reader.add_text(text, name, fs::current_path(), "");
+  for (const std::string& set : sets) reader.add_set(set);
+  return reader.take();
+}
+
+Config Config::stored(const std::string& text,
+                      const std::string& name,
+                      const std::vector<std::string>& sets) {
+  ConfigReader reader;
+  reader.add_stored(text, name);
   for (const std::string& set : sets) reader.add_set(set);
   return reader.take();
 }
@@ -262,10 +279,13 @@ fs::path Config::resolve_path(std::string_view key) const {
   return resolve_path(*text, entry->at);
 }
 
-std::vector<fs::path> Config::plugin_path() const {
+std::vector<fs::path> Config::plugin_path() const { return plugin_path_if(false); }
+std::vector<fs::path> Config::stored_plugin_path() const { return plugin_path_if(true); }
+
+std::vector<fs::path> Config::plugin_path_if(bool stored) const {
   std::vector<fs::path> out;
   const Entry* entry = tree_->find("plugins.path");
-  if (entry == nullptr) return out;
+  if (entry == nullptr || (stored_ && entry->at.layer == 0) != stored) return out;
   Value::Array folders = entry->value ? Value::Array{*entry->value} : Value::Array();
   if (entry->value && std::holds_alternative<Value::Array>(entry->value->data)) {
     folders = std::get<Value::Array>(entry->value->data);

@@ -28,6 +28,11 @@ class Config {
   static Config parse(const std::string& text,
                       const std::string& name = "text",
                       const std::vector<std::string>& sets = {});
+  /// The same for what somebody else may have written, as the text in a checkpoint: it includes no
+  /// files, and where it names folders of plugins they are not in plugin_path().
+  static Config stored(const std::string& text,
+                       const std::string& name,
+                       const std::vector<std::string>& sets = {});
 
   const ConfigTree& tree() const { return *tree_; }
   const std::vector<ConfigSource>& sources() const { return sources_; }
@@ -53,15 +58,20 @@ class Config {
   /// The source line at a position for an error's text (source.hpp); empty for defaults.
   std::string excerpt_at(const Origin& at) const;
 
-  /// `[plugins] path`, absolute. Needed before there is a catalog to resolve with.
+  /// `[plugins] path` as the user gives it, absolute. Needed before there is a catalog to resolve
+  /// with.
   std::vector<std::filesystem::path> plugin_path() const;
+  /// `[plugins] path` where a stored text says it and the user does not: for messages alone.
+  std::vector<std::filesystem::path> stored_plugin_path() const;
 
  private:
   friend class ConfigReader;
+  std::vector<std::filesystem::path> plugin_path_if(bool stored) const;
   std::shared_ptr<ConfigTree> tree_ = std::make_shared<ConfigTree>();
   std::vector<ConfigSource> sources_;
   std::map<std::string, std::vector<TypeChange>, std::less<>> types_;
   std::vector<std::string> notices_;
+  bool stored_ = false;  ///< the first layer is not the user's
 };
 
 }  // namespace tessera

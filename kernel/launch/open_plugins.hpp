@@ -1,8 +1,10 @@
 #pragma once
 #include <filesystem>
 #include <memory>
+#include <string>
 #include <vector>
 
+#include "kernel/config/config.hpp"
 #include "kernel/plugin/host.hpp"
 
 namespace tessera {
@@ -11,5 +13,8 @@ namespace tessera {
 /// ([plugins] path) first, and the kernel's own components. `crashed` are left alone (PluginHost).
 std::shared_ptr<PluginHost> open_plugins(const std::vector<std::filesystem::path>& configured = {},
                                          const std::vector<CrashedPlugin>& crashed = {});
+/// The same for folders that the command line names, then those of a configuration.
+std::shared_ptr<PluginHost> open_plugins(const std::vector<std::string>& given,
+                                         const Config& config);
 
 }  // namespace tessera

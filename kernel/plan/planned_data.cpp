@@ -50,17 +50,15 @@ std::vector<std::string> losses_of(const RunSetup& setup) {
 
 }  // namespace
 
-RunSetup derive_planned_setup(const Resolved& config,
-                              const PluginHost& plugins,
-                              i64 world,
-                              std::string& note) {
+RunSetup derive_planned_setup(
+    const Resolved& config, const PluginHost& plugins, i64 world, std::string& note, DataUse use) {
   ProblemList problems;
   std::string why;
-  RunSetup setup = derive_setup(config, plugins, world, DataUse::optional, problems, &why);
+  RunSetup setup = derive_setup(config, plugins, world, use, problems, &why);
   problems.throw_all();
-  if (why.empty()) return setup;
+  if (setup.dataset != nullptr) return setup;
   ProblemList without_data;
-  derive_model(setup, without_data);
+  if (!why.empty()) derive_model(setup, without_data);
   if (without_data.empty()) {
     without_data.run([&] {
       setup.dataset = std::make_shared<PlannedDataset>(setup.sequence_length, losses_of(setup));
@@ -69,11 +67,13 @@ RunSetup derive_planned_setup(const Resolved& config,
     });
   }
   if (!without_data.empty()) {
+    if (why.empty()) without_data.throw_all();
     problems.add(why);
     problems.add("and without its data:");
     problems.add(without_data);
     problems.throw_all();
   }
+  if (why.empty()) return setup;
   note = fmt::format("planned without the data, each sample whole ({})", why);
   return setup;
 }

@@ -10,6 +10,7 @@
 #include "kernel/checkpoint/folders.hpp"
 #include "kernel/checkpoint/foreign_model.hpp"
 #include "kernel/checkpoint/slices.hpp"
+#include "kernel/checkpoint/stored_config.hpp"
 #include "kernel/checkpoint/stored_reader.hpp"
 #include "kernel/comm/build_mesh.hpp"
 #include "kernel/config/dump.hpp"
@@ -145,8 +146,7 @@ Conversion export_model(const ConversionArguments& arguments,
                         const PluginHost& plugins) {
   const fs::path& from = arguments.from;
   const CheckpointIndex index = read_index(from);
-  const Resolved resolved =
-      resolve(Config::parse(index.info.config, (from / kIndexName).string(), {}), plugins);
+  const Resolved resolved = resolve_stored(stored_config(from, index), plugins);
   Settings ours = settings_in(resolved, {"model.", "batch."});
   const auto vocab = ours.find("model.vocab");
   const auto table = index.tensors.find("embedding.weight");

@@ -59,7 +59,7 @@ bool same_run(const Checkpoints::Loaded& loaded, const RunConfig& config) {
   if (within(config.checkpoint.out, config.run.out)) return true;
   try {
     const fs::path out =
-        Config::parse(loaded.info.config, "the checkpoint").resolve_path("run.out");
+        Config::stored(loaded.info.config, "the checkpoint").resolve_path("run.out");
     return fs::equivalent(out, config.run.out, error);
   } catch (const ConfigError&) {
     return false;

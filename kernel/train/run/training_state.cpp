@@ -75,7 +75,7 @@ namespace {
 // Where another length cuts the text, other samples are left. None: this version does not know it.
 std::optional<i64> sequence_length_in(const std::string& stored) {
   try {
-    const Config config = Config::parse(stored, "the checkpoint");
+    const Config config = Config::stored(stored, "the checkpoint");
     const auto found = config.tree().entries().find("batch.sequence_length");
     if (found == config.tree().entries().end() || !found->second.value) return std::nullopt;
     const i64* length = std::get_if<i64>(&found->second.value->data);

@@ -263,7 +263,7 @@ void check_bad_steps(const RunSetup& setup) {
 void derive_data(RunSetup& setup, DataUse use) {
   TokenizerArguments none;
   setup.tokenizer = setup.maker->make(setup.config->tokenizer, none);
-  if (use == DataUse::none) {
+  if (use == DataUse::none || use == DataUse::optional_tokenizer) {
     setup.fields = {{.name = "tokens", .dtype = DType::i64, .loss = ""}};
     return;
   }
@@ -448,7 +448,7 @@ RunSetup derive_setup(const Resolved& config,
     if (use == DataUse::required) check_folder(setup);  // it is a run, which writes
     return true;
   });
-  if (use == DataUse::optional) {
+  if (use == DataUse::optional || use == DataUse::optional_tokenizer) {
     try {
       derive_data(setup, use);
     } catch (const Error& error) {

@@ -42,11 +42,12 @@ struct RunSetup {
 enum class DataUse : u8 {
   required,
   optional,  ///< where they cannot be opened, the members stay empty and `data_problem` says why
-  none,      ///< text generation: a tokenizer, no dataset
+  optional_tokenizer,  ///< the same for a tokenizer, and no dataset is opened
+  none,                ///< text generation: a tokenizer, no dataset
 };
 
 /// Derives as much as earlier problems leave possible and adds every problem to the list, with
-/// file, line and key. `data_problem` is set with DataUse::optional only.
+/// file, line and key. `data_problem` is set where `use` is optional.
 RunSetup derive_setup(const Resolved& config,
                       const PluginHost& plugins,
                       i64 world,

@@ -1,5 +1,6 @@
 #include "kernel/config/config.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -12,6 +13,7 @@ namespace config_test {
 
 namespace fs = std::filesystem;
 using testing::error_of;
+using ::testing::StartsWith;
 
 /// Files in a folder of the test's own.
 class ConfigFiles : public ::testing::Test {
@@ -204,6 +206,25 @@ TEST(ConfigTree, NamesThatShareAPrefixStayApart) {
   EXPECT_NE(tree.find("a-b.x"), nullptr);
   EXPECT_NE(tree.find("ab.x"), nullptr);
   EXPECT_EQ(tree.children(""), (std::vector<std::string>{"a-b", "ab"}));
+}
+
+// As the text in a checkpoint, which somebody else may have written.
+TEST(Config, AStoredTextOpensNothing) {
+  const std::string text = "plugins.path = [\"/theirs\"]\nrun.steps = 3\n";
+  const Config theirs = Config::stored(text, "index.json");
+  EXPECT_EQ(theirs.plugin_path(), std::vector<fs::path>{});
+  EXPECT_EQ(theirs.stored_plugin_path(), std::vector<fs::path>{"/theirs"});
+  EXPECT_EQ(theirs.tree().find("run.steps")->value, Value(3));
+  const Config with_ours = Config::stored(text, "index.json", {"plugins.path=[\"/ours\"]"});
+  EXPECT_EQ(with_ours.plugin_path(), std::vector<fs::path>{"/ours"});
+  EXPECT_EQ(with_ours.stored_plugin_path(), std::vector<fs::path>{});
+  const Config written = Config::parse(text, "a.toml");
+  EXPECT_EQ(written.plugin_path(), std::vector<fs::path>{"/theirs"});
+  EXPECT_EQ(written.stored_plugin_path(), std::vector<fs::path>{});
+  for (const char* includes : {"include = [\"/dev/zero\"]", "include = \"/dev/zero\""}) {
+    EXPECT_THAT(error_of([&] { (void)Config::stored(includes, "index.json"); }),
+                StartsWith("index.json:1:11: a stored configuration includes no files"));
+  }
 }
 
 }  // namespace config_test

@@ -1,0 +1,54 @@
+#include "kernel/checkpoint/stored_config.hpp"
+
+#include <algorithm>
+#include <system_error>
+
+#include "tessera/error.hpp"
+#include "tessera/log.hpp"
+#include "tessera/written.hpp"
+
+namespace tessera {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+// The folders that it names and nobody has searched.
+std::string left_out(const Config& config, const PluginHost& plugins) {
+  std::string text;
+  for (const fs::path& folder : config.stored_plugin_path()) {
+    const bool searched = std::ranges::any_of(plugins.search(), [&](const fs::path& known) {
+      std::error_code unknown;
+      return fs::equivalent(folder, known, unknown);
+    });
+    if (!searched) text += (text.empty() ? "" : ", ") + written_path(folder);
+  }
+  return text;
+}
+
+}  // namespace
+
+Config stored_config(const fs::path& folder,
+                     const CheckpointIndex& index,
+                     const std::vector<std::string>& sets) {
+  return Config::stored(index.info.config, (folder / kIndexName).string(), sets);
+}
+
+Resolved resolve_stored(const Config& config, const PluginHost& plugins) {
+  const std::string folders = left_out(config, plugins);
+  if (folders.empty()) return resolve(config, plugins);
+  const std::string note = fmt::format(
+      "{}: [plugins] path: nothing is loaded from {}, since a checkpoint may be somebody else's; "
+      "where you trust it, give the folder with --path or TESSERA_PLUGIN_PATH",
+      config.tree().find("plugins.path")->at.text(),
+      folders);
+  try {
+    Resolved resolved = resolve(config, plugins);
+    log_warning("{}", note);
+    return resolved;
+  } catch (const ConfigError& error) {
+    fail_config("{}\n{}", error.what(), note);
+  }
+}
+
+}  // namespace tessera

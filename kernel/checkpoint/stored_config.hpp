@@ -1,0 +1,23 @@
+#pragma once
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "kernel/checkpoint/index.hpp"
+#include "kernel/config/resolve.hpp"
+#include "kernel/plugin/host.hpp"
+
+namespace tessera {
+
+/// The configuration that a checkpoint was saved with, then `sets`. A checkpoint brings no code:
+/// `plugin_path()` has the folders of `sets` alone.
+Config stored_config(const std::filesystem::path& folder,
+                     const CheckpointIndex& index,
+                     const std::vector<std::string>& sets = {});
+
+/// Resolves it with the plugins that the user has asked for. Where it names other folders of
+/// plugins, a warning says which; where it does not resolve without them, the ConfigError does, and
+/// how to allow them.
+Resolved resolve_stored(const Config& config, const PluginHost& plugins);
+
+}  // namespace tessera
