@@ -7,20 +7,11 @@ namespace {
 
 using namespace tessera;
 
-const Value& get(const Settings& settings, std::string_view key, const char* where) {
-  const auto found = settings.find(key);
-  if (found == settings.end()) fail_config("{} has no \"{}\"", where, key);
+const Value& get(const Settings& ours, std::string_view key) {
+  const auto found = ours.find(key);
+  if (found == ours.end()) fail_config("the configuration has no \"{}\"", key);
   return found->second;
 }
-
-i64 integer(const Settings& settings, std::string_view key, const char* where) {
-  const Value& value = get(settings, key, where);
-  const auto* number = std::get_if<i64>(&value.data);
-  if (number == nullptr) fail_config("{}: \"{}\" is {}, no integer", where, key, value.text());
-  return *number;
-}
-
-constexpr const char *kTheirs = "config.json", *kOurs = "the configuration";
 
 // Settings that are one number there and here.
 constexpr std::pair<const char*, const char*> kSame[] = {{"n_layer", "model.layers"},
@@ -42,11 +33,13 @@ class Nanogpt final : public Converter {
 
   std::string_view model_type() const override { return "nanogpt"; }
 
-  Settings to_ours(const Settings& theirs) const override {
+  // Every key is read, said to be harmless, or refused; the host refuses what is left.
+  Settings to_ours(Claims& theirs) const override {
+    claim_common_keys(theirs);
+    theirs.only("bias", true);
     Settings ours = kFixed;
-    for (const auto& [there, here] : kSame) ours[here] = integer(theirs, there, kTheirs);
-    const auto dropout = theirs.find("dropout");
-    ours["model.dropout"] = dropout == theirs.end() ? Value(0.0) : dropout->second;
+    for (const auto& [there, here] : kSame) ours[here] = theirs.integer(there);
+    ours["model.dropout"] = theirs.get("dropout", 0.0);
     ours["batch.sequence_length"] = ours["model.positions"];
     // What a configuration must have, and the model does not say.
     for (const char* key : {"batch.global", "batch.micro", "run.steps"}) ours[key] = 1;
@@ -59,18 +52,18 @@ class Nanogpt final : public Converter {
 
   Settings to_theirs(const Settings& ours) const override {
     for (const auto& [key, value] : kFixed) {
-      if (const Value& own = get(ours, key, kOurs); own != value) {
+      if (const Value& own = get(ours, key); own != value) {
         fail_config("{} = {}; this format has {} only", key, own.text(), value.text());
       }
     }
-    const i64 hidden = integer(ours, "model.hidden", kOurs);
-    const Value& ffn = get(ours, "model.block.mlp.ffn", kOurs);
+    const i64 hidden = std::get<i64>(get(ours, "model.hidden").data);
+    const Value& ffn = get(ours, "model.block.mlp.ffn");
     if (ffn != Value("auto") && ffn != Value(4 * hidden)) {
       fail_config("model.block.mlp.ffn = {}; this format has 4 · model.hidden only", ffn.text());
     }
     Settings theirs;
-    for (const auto& [there, here] : kSame) theirs[there] = get(ours, here, kOurs);
-    theirs["dropout"] = get(ours, "model.block.dropout", kOurs);
+    for (const auto& [there, here] : kSame) theirs[there] = get(ours, here);
+    theirs["dropout"] = get(ours, "model.block.dropout");
     return theirs;
   }
 
@@ -84,7 +77,8 @@ class Nanogpt final : public Converter {
                                                               {"mlp_norm", "ln_2"},
                                                               {"mlp.up", "mlp.c_fc"},
                                                               {"mlp.down", "mlp.c_proj"}};
-    for (i64 layer = 0; layer < integer(theirs, "n_layer", kTheirs); ++layer) {
+    const i64 layers = Claims("config.json", theirs).integer("n_layer");
+    for (i64 layer = 0; layer < layers; ++layer) {
       for (const auto& [here, there] : kParts) {
         for (const char* part : {"weight", "bias"}) {
           all.push_back({fmt::format("layers.{}.{}.{}", layer, here, part),
@@ -95,6 +89,11 @@ class Nanogpt final : public Converter {
     all.push_back({"head.norm.weight", "ln_f.weight"});
     all.push_back({"head.norm.bias", "ln_f.bias"});
     return all;
+  }
+
+  // The output's table is the input's: files may have it under one name, the other, or both.
+  std::vector<SharedTensor> shared(const Settings&) const override {
+    return {{"lm_head.weight", "wte.weight"}};
   }
 };
 

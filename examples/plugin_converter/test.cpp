@@ -36,8 +36,11 @@ int main(int argc, char** argv) try {
                            {"block_size", 32},
                            {"vocab_size", 300},
                            {"dropout", 0.1}};
-  Settings ours = converter->to_ours(theirs);
-  bool wrong = failed(ours.at("model.layers") == Value(3), "settings have their names here");
+  bool wrong = false;
+  Claims claims("config.json", theirs);
+  Settings ours = converter->to_ours(claims);
+  wrong |= failed(!throws([&] { claims.require_known("it"); }), "every setting is read");
+  wrong |= failed(ours.at("model.layers") == Value(3), "settings have their names here");
   // The resolved configuration has a value for every key.
   ours["model.block.dropout"] = ours.at("model.dropout");
   ours["model.block.mlp.ffn"] = "auto";
@@ -53,7 +56,13 @@ int main(int argc, char** argv) try {
 
   Settings without = theirs;
   without.erase("n_head");
-  wrong |= failed(throws([&] { converter->to_ours(without); }), "a missing setting is an error");
+  Claims few("config.json", without);
+  wrong |= failed(throws([&] { converter->to_ours(few); }), "a missing setting is an error");
+  Settings more = theirs;
+  more["window"] = 8;
+  Claims many("config.json", more);
+  converter->to_ours(many);
+  wrong |= failed(throws([&] { many.require_known("it"); }), "an unknown setting is left");
   ours["model.tied_embeddings"] = false;
   wrong |= failed(throws([&] { converter->to_theirs(ours); }), "what it cannot say is an error");
   return wrong ? 1 : 0;

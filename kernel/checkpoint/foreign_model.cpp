@@ -1,6 +1,6 @@
 #include "kernel/checkpoint/foreign_model.hpp"
 
-#include <cstdint>
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <string_view>
 #include <utility>
@@ -22,39 +22,6 @@ JsonTree parse_file(const fs::path& file) {
   JsonTree json = JsonTree::parse(read_text_file(file), nullptr, false);
   require(json.is_object(), "{} is damaged: it holds no JSON object", file.string());
   return json;
-}
-
-constexpr int kDeepestJson = 32;  // objects and arrays in each other
-
-void check_depth(int depth) {
-  require(depth <= kDeepestJson,
-          "config.json is damaged: more than {} objects and arrays lie in each other",
-          kDeepestJson);
-}
-
-Value value_of(const JsonTree& json, int depth) {
-  check_depth(depth);
-  if (json.is_boolean()) return json.get<bool>();
-  // What does not fit into 64 bits is a number of settings that are real.
-  const bool fits = !json.is_number_unsigned() || json.get<u64>() <= static_cast<u64>(INT64_MAX);
-  if (json.is_number_integer() && fits) return json.get<i64>();
-  if (json.is_number()) return json.get<double>();
-  if (json.is_string()) return json.get<std::string>();
-  if (!json.is_array()) return json.dump();  // an object of a list: no setting of a model
-  Value::Array array;
-  for (const JsonTree& element : json) array.push_back(value_of(element, depth + 1));
-  return array;
-}
-
-void flatten(const JsonTree& json, const std::string& prefix, int depth, Settings& out) {
-  check_depth(depth);
-  for (const auto& [key, value] : json.items()) {
-    if (value.is_object()) {
-      flatten(value, prefix + key + ".", depth + 1, out);
-    } else if (!value.is_null()) {
-      out[prefix + key] = value_of(value, depth + 1);
-    }
-  }
 }
 
 OrderedJson json_of(const Value& value) {
@@ -96,73 +63,110 @@ std::vector<std::size_t> file_begins(const std::vector<SafetensorsEntry>& entrie
 bool ForeignModel::in(const fs::path& folder) { return fs::exists(folder / kConfig); }
 
 ForeignModel::ForeignModel(fs::path folder) : folder_(std::move(folder)) {
-  flatten(parse_file(folder_ / kConfig), "", 1, settings_);
-  const auto open = [&](const std::string& name) {
-    std::unique_ptr<SafetensorsFile>& file = open_[name];
-    if (file == nullptr) file = std::make_unique<SafetensorsFile>(folder_ / name);
-    return file.get();
-  };
-  if (!fs::exists(folder_ / kOneFile) && fs::exists(folder_ / kManyFiles)) {  // as transformers
-    const fs::path path = folder_ / kManyFiles;
-    const JsonTree index = parse_file(path);
-    const auto map = index.find("weight_map");
-    require(map != index.end() && map->is_object(),
-            "{} is damaged: it has no weight_map",
-            path.string());
-    for (const auto& [name, file] : map->items()) {
-      require(file.is_string(), "{} is damaged: \"{}\" has no file", path.string(), name);
-      const std::string in = file.get<std::string>();
-      require(
-          !in.empty() && in[0] != '.' && in.find_first_of(std::string_view("/\0", 2)) == in.npos,
-          "{} is damaged: \"{}\" is no name of a file beside it",
-          path.string(),
-          in);
-      open(in)->entry(name);
-      files_[name] = in;
-    }
+  settings_ = parse_settings(read_text_file(folder_ / kConfig), settings_file());
+  read_.emplace_back(kConfig);
+  if (fs::exists(folder_ / kOneFile)) {  // before an index, as in transformers
+    take_tensors(kOneFile);
     return;
   }
-  require(fs::exists(folder_ / kOneFile),
+  require(fs::exists(folder_ / kManyFiles),
           "{} has neither {} nor {}; files of other formats are not read",
           folder_.string(),
           kOneFile,
           kManyFiles);
-  for (const SafetensorsEntry& entry : open(kOneFile)->entries()) files_[entry.key] = kOneFile;
+  read_index();
+}
+
+std::string ForeignModel::settings_file() const { return (folder_ / kConfig).string(); }
+
+const SafetensorsFile& ForeignModel::open(const std::string& file) {
+  std::unique_ptr<SafetensorsFile>& at = open_[file];
+  if (at == nullptr) {
+    at = std::make_unique<SafetensorsFile>(folder_ / file);
+    read_.push_back(file);
+  }
+  return *at;
+}
+
+void ForeignModel::read_index() {
+  const fs::path path = folder_ / kManyFiles;
+  read_.emplace_back(kManyFiles);
+  const JsonTree index = parse_file(path);
+  const auto map = index.find("weight_map");
+  require(
+      map != index.end() && map->is_object(), "{} is damaged: it has no weight_map", path.string());
+  std::set<std::string> files;
+  for (const auto& [name, file] : map->items()) {
+    require(file.is_string(), "{} is damaged: \"{}\" has no file", path.string(), name);
+    const std::string in = file.get<std::string>();
+    require(!in.empty() && in[0] != '.' && in.find_first_of(std::string_view("/\0", 2)) == in.npos,
+            "{} is damaged: \"{}\" is no name of a file beside it",
+            path.string(),
+            in);
+    listed_.insert(name);
+    files.insert(in);
+  }
+  for (const std::string& file : files) take_tensors(file);
+}
+
+// All that the file has: what an index does not list may matter too.
+void ForeignModel::take_tensors(const std::string& file) {
+  const SafetensorsFile& tensors = open(file);
+  for (const SafetensorsEntry& entry : tensors.entries()) {
+    const auto [place, fresh] = places_.try_emplace(entry.key, Place{file, entry.key});
+    if (!fresh && place->second.key != entry.key) {
+      place->second = {file, entry.key};  // only its second name was there
+    } else {
+      require(fresh,
+              "{} is ambiguous: tensor \"{}\" is in {} and in {}",
+              folder_.string(),
+              entry.key,
+              place->second.file,
+              file);
+    }
+  }
+  // safetensors.torch.save_model keeps one of several names that share memory.
+  for (const auto& [name, kept] : tensors.metadata()) {
+    const bool here = std::ranges::any_of(
+        tensors.entries(), [&, &key = kept](const auto& entry) { return entry.key == key; });
+    if (here) places_.try_emplace(name, Place{file, kept});
+  }
 }
 
 std::vector<std::string> ForeignModel::names() const {
-  std::vector<std::string> names;
-  for (const auto& [name, file] : files_) names.push_back(name);
-  return names;
-}
-
-const SafetensorsFile& ForeignModel::file_of(const std::string& name) const {
-  return *open_.at(files_.at(name));
+  std::set<std::string> names = listed_;
+  for (const auto& [name, place] : places_) {
+    if (place.key == name) names.insert(name);
+  }
+  return {names.begin(), names.end()};
 }
 
 const SafetensorsEntry& ForeignModel::entry(const std::string& name) const {
-  return file_of(name).entry(name);
+  const Place& place = places_.at(name);
+  return open_.at(place.file)->entry(place.key);
 }
 
 std::vector<std::byte> ForeignModel::read(const std::string& name) const {
-  const SafetensorsFile& file = file_of(name);
-  std::vector<std::byte> bytes = file.read(file.entry(name));
+  const Place& place = places_.at(name);
+  const SafetensorsEntry& entry = this->entry(name);
+  std::vector<std::byte> bytes = open_.at(place.file)->read(entry);
   i64 elements = 1;  // in bytes they might be more than 64 bits tell
-  for (const i64 size : entry(name).shape) elements *= size;
-  const i64 each = dtype_size(parse_dtype(entry(name).dtype));
+  for (const i64 size : entry.shape) elements *= size;
+  const i64 each = dtype_size(parse_dtype(entry.dtype));
   require(static_cast<i64>(bytes.size()) % each == 0 &&
               static_cast<i64>(bytes.size()) / each == elements,
           "{} is damaged: tensor \"{}\" has {} bytes for {} elements of {}",
-          (folder_ / files_.at(name)).string(),
-          name,
+          (folder_ / place.file).string(),
+          place.key,
           bytes.size(),
           elements,
-          entry(name).dtype);
+          entry.dtype);
   return bytes;
 }
 
 void write_foreign_model(const fs::path& folder,
                          const Settings& settings,
+                         const std::vector<std::string>& nulls,
                          const std::vector<SafetensorsEntry>& entries,
                          const std::function<void(std::size_t, const ByteSink&)>& contents,
                          i64 file_bytes) {
@@ -190,6 +194,7 @@ void write_foreign_model(const fs::path& folder,
   }
   OrderedJson json = OrderedJson::object();
   for (const auto& [key, value] : settings) json[key] = json_of(value);
+  for (const std::string& key : nulls) json[key] = nullptr;
   write_synced(folder / kConfig, json.dump(2) + "\n");
   sync_folder(folder);
 }

@@ -303,13 +303,18 @@ std::string safetensors_header(const std::vector<SafetensorsEntry>& entries,
   return text;
 }
 
-std::vector<SafetensorsEntry> parse_safetensors_header(const std::string& text,
-                                                       const std::string& source) {
+std::vector<SafetensorsEntry> parse_safetensors_header(
+    const std::string& text,
+    const std::string& source,
+    std::map<std::string, std::string>* metadata) {
   return reading(source, [&] {
     std::vector<SafetensorsEntry> entries;
     const JsonTree json = parse_object(text);
     for (const auto& [key, value] : json.items()) {
-      if (key == "__metadata__") continue;
+      if (key == "__metadata__") {
+        if (metadata != nullptr) *metadata = value.get<std::map<std::string, std::string>>();
+        continue;
+      }
       require(value.is_object(), "its entry \"{}\" is a JSON {}", key, value.type_name());
       const auto& offsets = value.at("data_offsets");
       entries.push_back({key,

@@ -111,8 +111,11 @@ struct SafetensorsEntry {
 };
 std::string safetensors_header(const std::vector<SafetensorsEntry>& entries,
                                const std::map<std::string, std::string>& metadata = {});
-std::vector<SafetensorsEntry> parse_safetensors_header(const std::string& text,
-                                                       const std::string& source);
+/// `metadata`, where given, gets the texts of "__metadata__".
+std::vector<SafetensorsEntry> parse_safetensors_header(
+    const std::string& text,
+    const std::string& source,
+    std::map<std::string, std::string>* metadata = nullptr);
 
 }  // namespace tessera
 

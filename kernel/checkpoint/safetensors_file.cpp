@@ -76,7 +76,7 @@ void SafetensorsFile::read_header() {
   std::string header(length, ' ');
   read_at(sizeof(length), std::as_writable_bytes(std::span(header)));
   data_begin_ = static_cast<i64>(sizeof(length) + length);
-  entries_ = parse_safetensors_header(header, name_);
+  entries_ = parse_safetensors_header(header, name_, &metadata_);
 }
 
 void SafetensorsFile::read_at(i64 offset, std::span<std::byte> to) const {

@@ -46,6 +46,8 @@ class SafetensorsFile {
   SafetensorsFile& operator=(const SafetensorsFile&) = delete;
   i64 size() const { return size_; }
   const std::vector<SafetensorsEntry>& entries() const { return entries_; }
+  /// Texts by name that the writer left.
+  const std::map<std::string, std::string>& metadata() const { return metadata_; }
   /// Throws Error naming file and tensor when it is not there.
   const SafetensorsEntry& entry(const std::string& key) const;
   std::vector<std::byte> read(const SafetensorsEntry& entry) const;
@@ -59,6 +61,7 @@ class SafetensorsFile {
   int fd_ = -1;
   i64 size_ = 0, data_begin_ = 0;
   std::vector<SafetensorsEntry> entries_;
+  std::map<std::string, std::string> metadata_;
 };
 
 }  // namespace tessera

@@ -8,8 +8,25 @@
 #include "kernel/launch/open_plugins.hpp"
 #include "kernel/train/run/convert.hpp"
 #include "tessera/error.hpp"
+#include "tessera/value.hpp"
 
 namespace tessera {
+
+namespace {
+
+void print_tokenizer(const Conversion& done, const char* without, bool unwanted) {
+  const std::string type = Value(done.tokenizer).text();
+  if (done.with_tokenizer) {
+    fmt::print("its text is read by the tokenizer {}\n", type);
+  } else {
+    fmt::print("{}: its text is read by the tokenizer {}{}\n",
+               unwanted ? "--no-tokenizer" : without,
+               type,
+               done.tokenizer == "byte" ? ", a token a byte" : "");
+  }
+}
+
+}  // namespace
 
 int run_convert(const ConvertOptions& options) {
   namespace fs = std::filesystem;
@@ -31,8 +48,7 @@ int run_convert(const ConvertOptions& options) {
                done.tensors,
                from.string(),
                done.converter);
-    if (!done.tokenizer.empty())
-      fmt::print("its text is read by the tokenizer {}\n", done.tokenizer);
+    print_tokenizer(done, "the folder has no tokenizer", options.no_tokenizer);
     fmt::print(
         "train on: a configuration with include = [\"{}\"], data and learning rate, and\n"
         "  --set checkpoint.init_from={}\n",
@@ -50,7 +66,7 @@ int run_convert(const ConvertOptions& options) {
              done.tensors,
              checkpoint.string(),
              done.converter);
-  if (!done.tokenizer.empty()) fmt::print("its text is read by the tokenizer {}\n", done.tokenizer);
+  print_tokenizer(done, "no tokenizer is written", options.no_tokenizer);
   return 0;
 }
 

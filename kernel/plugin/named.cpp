@@ -325,23 +325,35 @@ struct NamedConverter final : Named<Converter> {
   std::string_view model_type() const override {
     return call("model_type", [](auto& c) { return c.model_type(); });
   }
-  Settings to_ours(const Settings& theirs) const override {
+  Settings to_ours(Claims& theirs) const override {
     return call("to_ours", [&](auto& c) { return c.to_ours(theirs); });
   }
   Settings to_theirs(const Settings& ours) const override {
     return call("to_theirs", [&](auto& c) { return c.to_theirs(ours); });
   }
-  std::vector<std::string> tokenizer_files() const override {
+  TokenizerFiles tokenizer_files() const override {
     return call("tokenizer_files", [](auto& c) { return c.tokenizer_files(); });
   }
-  Settings tokenizer(const std::string& folder) const override {
-    return call("tokenizer", [&](auto& c) { return c.tokenizer(folder); });
+  Settings tokenizer(const std::string& folder, const Settings& theirs) const override {
+    return call("tokenizer", [&](auto& c) { return c.tokenizer(folder, theirs); });
+  }
+  TokenIds token_ids(const Tokenizer* tokenizer, const Settings& written) const override {
+    return call("token_ids", [&](auto& c) { return c.token_ids(tokenizer, written); });
+  }
+  std::string tokenizer_config(const Tokenizer& tokenizer, const Settings& ours) const override {
+    return call("tokenizer_config", [&](auto& c) { return c.tokenizer_config(tokenizer, ours); });
+  }
+  bool harmless_file(std::string_view name) const override {
+    return call("harmless_file", [&](auto& c) { return c.harmless_file(name); });
   }
   std::vector<ConvertedTensor> tensors(const Settings& theirs) const override {
     return call("tensors", [&](auto& c) { return c.tensors(theirs); });
   }
   std::string_view optional_prefix() const override {
     return call("optional_prefix", [](auto& c) { return c.optional_prefix(); });
+  }
+  std::vector<SharedTensor> shared(const Settings& theirs) const override {
+    return call("shared", [&](auto& c) { return c.shared(theirs); });
   }
   bool redundant(std::string_view name, const Settings& theirs) const override {
     return call("redundant", [&](auto& c) { return c.redundant(name, theirs); });

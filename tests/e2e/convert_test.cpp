@@ -68,7 +68,7 @@ TEST_F(Convert, TextIsReadWithTheModelsTokenizer) {
   const ProcessResult lost =
       run_tessera({"generate", "--checkpoint", run_.at("moved"), "--prompt", "the", "--ids"});
   EXPECT_EQ(lost.exit_code, 2);
-  EXPECT_THAT(lost.err, HasSubstr("ours/tokenizer/vocab.json is no file"));
+  EXPECT_THAT(lost.err, HasSubstr("ours/tokenizer/vocab.json does not exist"));
   EXPECT_EQ(generated("moved",
                       {"--prompt",
                        "the",
@@ -116,7 +116,7 @@ TEST_F(Convert, BackTakesTheTokenizerAlong) {
   fs::remove(run_.at("ours/tokenizer/merges.txt"));
   const ProcessResult lost = convert("ours", "lost");
   EXPECT_EQ(lost.exit_code, 2);
-  EXPECT_THAT(lost.err, HasSubstr("ours/tokenizer/merges.txt is no file"));
+  EXPECT_THAT(lost.err, HasSubstr("ours/tokenizer has vocab.json without merges.txt"));
   EXPECT_THAT(lost.err, HasSubstr("--no-tokenizer"));
   EXPECT_FALSE(fs::exists(run_.at("lost")));
 }
@@ -257,13 +257,18 @@ TEST_F(Convert, HalfATokenizerIsAnErrorAndNoTokenizerAnOption) {
   const ProcessResult half = convert("theirs", "half");
   EXPECT_EQ(half.exit_code, 2);
   EXPECT_THAT(half.err, HasSubstr("theirs has vocab.json without merges.txt; --no-tokenizer"));
-  EXPECT_EQ(convert("theirs", "alone", {"--no-tokenizer"}).exit_code, 0);
+  const ProcessResult alone = convert("theirs", "alone", {"--no-tokenizer"});
+  EXPECT_EQ(alone.exit_code, 0);
+  EXPECT_THAT(alone.out,
+              HasSubstr("--no-tokenizer: its text is read by the tokenizer \"byte\", a token a "
+                        "byte\n"));
   EXPECT_EQ(generated("alone", {"--prompt", "th", "--ids"}), "[116,104]\n");
   EXPECT_FALSE(fs::exists(run_.at("alone/tokenizer")));
   run_.folder.write("theirs/merges.txt", "no merges");
   const ProcessResult broken = convert("theirs", "broken");
   EXPECT_EQ(broken.exit_code, 2);
   EXPECT_THAT(broken.err, HasSubstr("merges.txt:1: \"no merges\" needs \"no\""));
+  EXPECT_THAT(broken.err, HasSubstr("; --no-tokenizer converts the model alone"));
   EXPECT_FALSE(fs::exists(run_.at("broken")));
 }
 

@@ -28,7 +28,7 @@ class WrongGpt2 : public Converter {
         value_(std::move(value)) {}
 
   std::string_view model_type() const override { return "wrong"; }
-  Settings to_ours(const Settings& theirs) const override { return gpt2_->to_ours(theirs); }
+  Settings to_ours(Claims& theirs) const override { return gpt2_->to_ours(theirs); }
   Settings to_theirs(const Settings& ours) const override {
     Settings theirs = gpt2_->to_theirs(ours);
     theirs[key_] = value_;

@@ -14,6 +14,7 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["TRANSFORMERS_VERBOSITY"] = "error"
 
 import torch  # noqa: E402
+from safetensors.torch import save_file, save_model  # noqa: E402
 from transformers import GPT2Config, GPT2LMHeadModel, utils  # noqa: E402
 
 utils.logging.disable_progress_bar()
@@ -153,6 +154,48 @@ def one_model(program, folder, seed, **settings):
         raise Failed("what was trained here is no better there")
 
 
+def forms_of_gelu(program, folder):
+    for name in ["gelu_pytorch_tanh", "gelu_fast", "gelu_accurate", "gelu", "gelu_python"]:
+        model = random_model(5, activation_function=name)
+        model.save_pretrained(folder / name)
+        tessera(program, "convert", "--from", folder / name, "--to", folder / f"{name}_ours")
+        compare_logits(program, folder / f"{name}_ours", model, f"logits ({name})")
+        back = folder / f"{name}_back"
+        tessera(program, "convert", "--from", folder / f"{name}_ours", "--to", back)
+        same_function(model, GPT2LMHeadModel.from_pretrained(back).eval(), name)
+
+
+def same_function(model, other, what):
+    tokens = torch.tensor([list(TEXT[:20].encode())])
+    with torch.no_grad():
+        difference = (model(tokens).logits - other(tokens).logits).abs().max()
+    check(f"read back ({what})", float(difference), LOGITS)
+
+
+def tied_tables(program, folder):
+    """Under either name, and a head that was trained on its own."""
+    model = random_model(6)
+    save_model(model, str(folder / "alias.safetensors"))
+    folder_of(model, folder / "alias")
+    (folder / "alias.safetensors").rename(folder / "alias/model.safetensors")
+    tessera(program, "convert", "--from", folder / "alias", "--to", folder / "alias_ours")
+    compare_logits(program, folder / "alias_ours", model, "logits (a table under one of two names)")
+
+    tensors = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    torch.manual_seed(7)
+    tensors["lm_head.weight"] = torch.randn_like(tensors["lm_head.weight"])
+    folder_of(model, folder / "apart")
+    save_file(tensors, str(folder / "apart/model.safetensors"), {"format": "pt"})
+    tessera(program, "convert", "--from", folder / "apart", "--to", folder / "apart_ours")
+    theirs = GPT2LMHeadModel.from_pretrained(folder / "apart").eval()
+    compare_logits(program, folder / "apart_ours", theirs, "logits (a head of its own)")
+
+
+def folder_of(model, folder):
+    model.save_pretrained(folder)
+    (folder / "model.safetensors").unlink()
+
+
 def refusals(program, folder):
     model = random_model(9)
     model.config.activation_function = "relu"
@@ -178,6 +221,8 @@ def main():
             folder = Path(name, str(seed))
             folder.mkdir()
             one_model(program, folder, seed, **settings)
+        forms_of_gelu(program, Path(name))
+        tied_tables(program, Path(name))
         refusals(program, Path(name))
 
 

@@ -1,11 +1,15 @@
 """The tokenizer gpt2 against the `tokenizers` package, over a vocabulary that is trained here.
 
 A folder with random weights and that vocabulary is converted; `tessera generate --ids` then gives
-the tokens of a text. Texts are those of the repository, contractions, and random characters.
+the tokens of a text. Texts are those of the repository, contractions, and random characters. The
+folder that `tessera convert` writes back gives AutoTokenizer of transformers the same tokens, and
+so does a folder as transformers saves it, with tokenizer.json alone.
 """
 
 import json
+import os
 import random
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -15,6 +19,10 @@ from pathlib import Path
 import numpy
 from safetensors.numpy import save_file
 from tokenizers import AddedToken, ByteLevelBPETokenizer
+
+os.environ["HF_HUB_OFFLINE"] = "1"
+os.environ["TRANSFORMERS_VERBOSITY"] = "error"
+from transformers import AutoTokenizer, GPT2Tokenizer  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
 END = "<|endoftext|>"
@@ -87,6 +95,49 @@ def texts():
         yield "".join(random.choices(pool[:96] + [" ", " ", "\n", "'s", "12"], k=300))
 
 
+SHORT = [f"the quick{END} fox", "  a   b\t\tc \n\n I'll we've 12 \u3000\u3000f", f"{END}{END}"]
+
+
+def there_and_back(program, theirs, ours):
+    """The folder that is written is a tokenizer of transformers, and says which token ends texts."""
+    back = ours.parent / f"{ours.name}_back"
+    tessera(program, "convert", "--from", ours, "--to", back)
+    tokenizer, expected = AutoTokenizer.from_pretrained(back), AutoTokenizer.from_pretrained(theirs)
+    for text in SHORT:
+        if tokenizer(text).input_ids != expected(text).input_ids:
+            raise Failed(f"AutoTokenizer reads {text!r} otherwise from what is written")
+        if tokenizer.decode(tokenizer(text).input_ids) != text:
+            raise Failed(f"AutoTokenizer does not give {text!r} back")
+    written = json.loads((back / "config.json").read_text())
+    end = expected.convert_tokens_to_ids(END)
+    if written["eos_token_id"] != end or tokenizer.eos_token_id != end:
+        raise Failed(f"the end of a text is {written['eos_token_id']}, not {end}")
+
+
+def one_file(program, theirs, folder):
+    """As transformers 5 saves it; with a token that was added, for which the model has a row."""
+    saved = folder / "saved"
+    vocab = json.loads((theirs / "vocab.json").read_text())
+    lines = (theirs / "merges.txt").read_text().splitlines()
+    merges = [tuple(line.split()) for line in lines if not line.startswith("#version")]
+    tokenizer = GPT2Tokenizer(vocab=vocab, merges=merges)
+    tokenizer.add_special_tokens({"pad_token": "<|pad|>"})
+    tokenizer.save_pretrained(saved)
+    if (saved / "vocab.json").exists():
+        raise Failed("this version of transformers saves more than tokenizer.json")
+    write_model(saved, len(tokenizer))
+    tessera(program, "convert", "--from", saved, "--to", folder / "saved_ours")
+    for text in [*SHORT, f"a<|pad|> <|pad|>{END}", "é<|pad", *list(texts())[:1]]:
+        words = ["generate", "--checkpoint", folder / "saved_ours", "--prompt", text, "--ids"]
+        if json.loads(tessera(program, *words)) != tokenizer(text).input_ids:
+            raise Failed(f"tokenizer.json alone: other tokens of {text[:80]!r}")
+    there_and_back(program, saved, folder / "saved_ours")
+    # Where both forms are there they agree.
+    for file in ["vocab.json", "merges.txt"]:
+        shutil.copy(theirs / file, saved)
+    tessera(program, "convert", "--from", saved, "--to", folder / "saved_both")
+
+
 def main():
     program = Path(sys.argv[1])
     with tempfile.TemporaryDirectory() as name:
@@ -106,6 +157,8 @@ def main():
                 at = next((i for i, (a, b) in enumerate(zip(ids, expected)) if a != b), None)
                 raise Failed(f"token {at} of {text!r}: {ids[:at + 3]}, not {expected[:at + 3]}")
             count += len(ids)
+        there_and_back(program, theirs, ours)
+        one_file(program, theirs, Path(name))
         print(f"{count} tokens of {tokenizer.get_vocab_size()} kinds are those of tokenizers")
         words = ["generate", "--checkpoint", ours, "--prompt", "A plugin", "--tokens", "8"]
         if not tessera(program, *words).startswith(b"A plugin"):

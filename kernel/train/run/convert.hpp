@@ -17,7 +17,8 @@ struct ConversionArguments {
 struct Conversion {
   std::string converter;                ///< the one that was used
   std::filesystem::path configuration;  ///< the file that was written; empty: none
-  std::string tokenizer;                ///< of the converted model; empty: none was found
+  std::string tokenizer;                ///< type of the one that the model is used with
+  bool with_tokenizer = false;          ///< its files were converted too
   i64 tensors = 0;
 };
 
@@ -25,7 +26,7 @@ struct Conversion {
 /// with a config.json), and model.toml, its configuration: what `checkpoint.init_from` and a
 /// configuration's include take. Tokenizer files go to a folder that the configuration names.
 /// Throws ConfigError when there is no converter, or naming tensors that are missing, unknown or of
-/// other shapes.
+/// other shapes, and a file, key or tensor that the converter does not know.
 Conversion import_model(const ConversionArguments& arguments, const PluginHost& plugins);
 
 /// Makes `out`, such a folder, of the parameters of the checkpoint `from`. `file_bytes`: see

@@ -16,6 +16,7 @@
 #include "kernel/config/dump.hpp"
 #include "kernel/train/run/convert.hpp"
 #include "kernel/train/run/converters.hpp"
+#include "kernel/train/run/foreign_files.hpp"
 #include "kernel/train/setup/run_setup.hpp"
 #include "kernel/train/setup/survey.hpp"
 #include "tessera/error.hpp"
@@ -38,19 +39,49 @@ Settings settings_in(const Resolved& resolved, std::initializer_list<std::string
   return found;
 }
 
-// Where the files of the tokenizer are that `converter` would have taken along, when the model was
-// trained with that one; empty: with another.
-fs::path tokenizer_of(const Resolved& resolved, const Converter& converter) {
+// The tokenizer of the model, as it is written beside it.
+struct WrittenTokenizer {
+  std::shared_ptr<Tokenizer> tokenizer;  // nullptr: none is written
+  std::vector<std::string> files;        // of `folder`, which are copied
+  fs::path folder;
+  std::string config;  // a tokenizer_config.json of our own; empty: none
+  Settings keys;       // of the tokenizer_config.json that is there
+};
+
+constexpr const char* kTokenizerConfig = "tokenizer_config.json";
+
+// That of the run, when `converter` knows its type.
+WrittenTokenizer written_tokenizer(const Resolved& resolved,
+                                   const Converter& converter,
+                                   const Settings& theirs,
+                                   const PluginHost& plugins,
+                                   const fs::path& checkpoint) {
   const Settings ours = settings_in(resolved, {"tokenizer."});
   const auto path = ours.find("tokenizer.path");
-  if (path == ours.end() || converter.tokenizer_files().empty()) return {};
+  const TokenizerFiles known = converter.tokenizer_files();
+  if (path == ours.end() || known.sets.empty()) return {};
   const auto* folder = std::get_if<std::string>(&path->second.data);
-  if (!folder) return {};
-  for (const auto& [key, value] : converter.tokenizer(*folder)) {
-    const auto found = ours.find(key);
-    if (found == ours.end() || found->second != value) return {};
+  if (folder == nullptr) return {};
+  const Settings read_by = converter.tokenizer(*folder, theirs);
+  const auto type = read_by.find("tokenizer.type");
+  if (type == read_by.end() || type->second != ours.at("tokenizer.type")) return {};
+  WrittenTokenizer written{nullptr, tokenizer_files_in(*folder, known), fs::path(*folder), {}, {}};
+  if (written.files.empty()) {
+    fail_config("{} has no {}, and {} was trained with it; --no-tokenizer converts the model alone",
+                *folder,
+                known.sets[0].size() == 1 ? known.sets[0][0] : name_list(known.sets[0]),
+                checkpoint.string());
   }
-  return *folder;
+  TokenizerArguments none;
+  written.tokenizer = HostMaker(plugins, resolved.tree).make(resolved.run.tokenizer, none);
+  const fs::path config = *folder / fs::path(kTokenizerConfig);
+  if (std::ranges::find(written.files, kTokenizerConfig) == written.files.end()) {
+    written.config = converter.tokenizer_config(*written.tokenizer, ours);
+  }
+  const std::string text =
+      written.config.empty() && fs::exists(config) ? read_text_file(config) : written.config;
+  if (!text.empty()) written.keys = parse_settings(text, config.string());
+  return written;
 }
 
 using TensorShapes = std::map<std::string, std::vector<i64>>;  // by our names
@@ -64,7 +95,10 @@ struct Described {
 Described described_by(const Settings& theirs,
                        const NamedConverter& by,
                        const PluginHost& plugins) {
-  const Settings ours = by.converter->to_ours(theirs);
+  Claims claims("config.json", theirs);
+  claims.harmless({kModelType});
+  const Settings ours = by.converter->to_ours(claims);
+  claims.require_known("it");
   std::vector<std::string> sets;
   for (const auto& [key, value] : ours) sets.push_back(fmt::format("{}={}", key, value.text()));
   Described described{resolve(Config::parse("schema = 1", by.name, sets), plugins), {}};
@@ -200,15 +234,16 @@ Conversion export_model(const ConversionArguments& arguments,
                 fitting[0].name);
   }
   require_described(theirs, resolved, shapes, fitting[0], plugins);
-  const fs::path tokenizer = arguments.with_tokenizer ? tokenizer_of(resolved, chosen) : fs::path();
-  if (!tokenizer.empty()) {
-    for (const std::string& file : chosen.tokenizer_files()) {
-      if (fs::is_regular_file(tokenizer / file)) continue;
-      fail_config(
-          "{} is no file, and {} was trained with it; --no-tokenizer converts the model "
-          "alone",
-          (tokenizer / file).string(),
-          from.string());
+  const WrittenTokenizer tokenizer =
+      arguments.with_tokenizer ? written_tokenizer(resolved, chosen, theirs, plugins, from)
+                               : WrittenTokenizer();
+  std::vector<std::string> nulls;
+  for (const auto& [key, id] : chosen.token_ids(tokenizer.tokenizer.get(), tokenizer.keys)) {
+    if (id) {
+      theirs[key] = *id;
+    } else {
+      theirs.erase(key);
+      nulls.push_back(key);
     }
   }
   NewFolder folder(arguments.out);
@@ -218,14 +253,16 @@ Conversion export_model(const ConversionArguments& arguments,
     const std::vector<i64>& shape = stored[i]->shape;
     sink(tensors[i].transposed ? transposed(bytes, shape.at(0), shape.at(1)) : bytes);
   };
-  write_foreign_model(folder.path(), theirs, entries, contents, file_bytes);
-  Conversion done{fitting[0].name, {}, {}, static_cast<i64>(entries.size())};
-  if (!tokenizer.empty()) {
-    for (const std::string& file : chosen.tokenizer_files()) {
-      write_synced(folder.path() / file, read_text_file(tokenizer / file));
-    }
-    done.tokenizer = resolved.tree->entries().at("tokenizer.type").value->text();
+  write_foreign_model(folder.path(), theirs, nulls, entries, contents, file_bytes);
+  Conversion done{fitting[0].name,
+                  {},
+                  resolved.run.tokenizer.type,
+                  tokenizer.tokenizer != nullptr,
+                  static_cast<i64>(entries.size())};
+  for (const std::string& file : tokenizer.files) {
+    write_synced(folder.path() / file, read_text_file(tokenizer.folder / file));
   }
+  if (!tokenizer.config.empty()) write_synced(folder.path() / kTokenizerConfig, tokenizer.config);
   folder.finish();
   return done;
 }

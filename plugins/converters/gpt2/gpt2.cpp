@@ -1,8 +1,13 @@
 // GPT-2 (Radford et al. 2019) as transformers' GPT2LMHeadModel stores it.
-#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <ranges>
 
 #include "tessera/converter.hpp"
 #include "tessera/error.hpp"
+#include "tessera/json.hpp"
 #include "tessera/plugin.hpp"
 
 namespace tessera {
@@ -25,21 +30,74 @@ const Settings& defaults() {
   return kDefaults;
 }
 
-Value get(const Settings& settings, std::string_view key) {
-  if (const auto found = settings.find(key); found != settings.end()) return found->second;
-  if (const auto found = defaults().find(key); found != defaults().end()) return found->second;
-  fail_config("config.json has no \"{}\"", key);
+// Names of transformers' general configuration for GPT-2's own.
+constexpr std::pair<std::string_view, std::string_view> kOtherNames[] = {
+    {"n_embd", "hidden_size"},
+    {"n_head", "num_attention_heads"},
+    {"n_layer", "num_hidden_layers"},
+    {"n_positions", "max_position_embeddings"}};
+
+// A size under either of its names.
+i64 size_of(Claims& theirs, std::string_view key) {
+  for (const auto& [own, other] : kOtherNames) {
+    if (own != key || theirs.find(other) == nullptr) continue;
+    const i64 size = theirs.integer(other);
+    if (theirs.find(own) != nullptr && theirs.integer(own) != size) {
+      fail_config("{} has {} = {} and {} = {}: it is one number",
+                  theirs.file(),
+                  own,
+                  theirs.integer(own),
+                  other,
+                  size);
+    }
+    return size;
+  }
+  return theirs.integer(key);
 }
 
-i64 integer(const Settings& settings, std::string_view key) {
-  const Value value = get(settings, key);
-  const auto* number = std::get_if<i64>(&value.data);
-  if (number == nullptr) fail_config("\"{}\" is {}, which is no integer", key, value.text());
-  return *number;
+Value get(Claims& theirs, std::string_view key) {
+  return theirs.get(key, defaults().find(key)->second);
 }
 
-bool flag(const Settings& settings, std::string_view key) {
-  return get(settings, key) == Value(true);
+bool tied(const Settings& theirs) {
+  const auto found = theirs.find("tie_word_embeddings");
+  return found == theirs.end() || found->second == Value(true);
+}
+
+// The same function has several names there.
+constexpr std::pair<std::string_view, std::string_view> kActivations[] = {
+    {"gelu_new", "gelu"},
+    {"gelu_pytorch_tanh", "gelu"},
+    {"gelu_python_tanh", "gelu"},
+    {"gelu_accurate", "gelu"},
+    {"gelu_fast", "gelu"}};
+
+Value activation_of(Claims& theirs) {
+  const Value name = get(theirs, "activation_function");
+  for (const auto& [there, here] : kActivations) {
+    if (name == Value(there)) return here;
+  }
+  fail_config("{} has activation_function = {}; only the forms of gelu are supported: {}",
+              theirs.file(),
+              name.text(),
+              fmt::join(std::views::keys(kActivations), ", "));
+}
+
+// Keys of other heads, of how a program runs the model, and of versions before.
+void claim_harmless(Claims& theirs) {
+  claim_common_keys(theirs);
+  theirs.harmless({"reorder_and_upcast_attn", "summary_*", "predict_special_tokens"});
+  theirs.only("add_cross_attention", false);
+  theirs.only("scale_attn_by_inverse_layer_idx", false);
+  theirs.only("scale_attn_weights", true);
+}
+
+constexpr std::string_view kEnd = "<|endoftext|>";
+
+// The number of a text that is one token.
+std::optional<i64> token_of(const Tokenizer& tokenizer, const std::string& text) {
+  const std::vector<i32> ids = tokenizer.encode(text);
+  return ids.size() == 1 ? std::optional<i64>(ids[0]) : std::nullopt;
 }
 
 // One key of several places here, which there have one value.
@@ -83,32 +141,25 @@ class Gpt2 final : public Converter {
   std::string_view model_type() const override { return "gpt2"; }
   std::string_view optional_prefix() const override { return "transformer."; }
 
-  Settings to_ours(const Settings& theirs) const override {
-    for (const auto& [key, value] : Settings{{"activation_function", "gelu_new"},
-                                             {"add_cross_attention", false},
-                                             {"scale_attn_by_inverse_layer_idx", false},
-                                             {"scale_attn_weights", true}}) {
-      if (get(theirs, key) == value) continue;
-      fail_config("config.json has {} = {}; only {} is supported",
-                  key,
-                  get(theirs, key).text(),
-                  value.text());
-    }
-    const i64 hidden = integer(theirs, "n_embd"), positions = integer(theirs, "n_positions");
-    const bool inner = theirs.contains("n_inner");
+  Settings to_ours(Claims& theirs) const override {
+    claim_harmless(theirs);
+    const i64 hidden = size_of(theirs, "n_embd"), positions = size_of(theirs, "n_positions");
+    theirs.only("n_ctx", positions);
+    activation_of(theirs);
+    const bool inner = theirs.find("n_inner") != nullptr;
     const Value eps = get(theirs, "layer_norm_epsilon"), inside = get(theirs, "resid_pdrop");
     return {{"model.type", "gpt"},
-            {"model.layers", integer(theirs, "n_layer")},
+            {"model.layers", size_of(theirs, "n_layer")},
             {"model.hidden", hidden},
-            {"model.heads", integer(theirs, "n_head")},
+            {"model.heads", size_of(theirs, "n_head")},
             {"model.positions", positions},
-            {"model.vocab", integer(theirs, "vocab_size")},
-            {"model.tied_embeddings", flag(theirs, "tie_word_embeddings")},
+            {"model.vocab", theirs.integer("vocab_size")},
+            {"model.tied_embeddings", theirs.flag("tie_word_embeddings", true)},
             {"model.dropout", inside},
             {"model.init_std", get(theirs, "initializer_range")},
             {"model.embedding.dropout", get(theirs, "embd_pdrop")},
             {"model.block.attention.dropout", get(theirs, "attn_pdrop")},
-            {"model.block.mlp.ffn", inner ? integer(theirs, "n_inner") : 4 * hidden},
+            {"model.block.mlp.ffn", inner ? theirs.integer("n_inner") : 4 * hidden},
             {"model.block.norm.eps", eps},
             {"model.head.norm.eps", eps},
             {"batch.global", 1},
@@ -162,9 +213,57 @@ class Gpt2 final : public Converter {
     return theirs;
   }
 
-  std::vector<std::string> tokenizer_files() const override { return {"vocab.json", "merges.txt"}; }
-  Settings tokenizer(const std::string& folder) const override {
-    return {{"tokenizer.type", "gpt2"}, {"tokenizer.path", folder}};
+  TokenizerFiles tokenizer_files() const override {
+    return {.sets = {{"tokenizer.json"}, {"vocab.json", "merges.txt"}},
+            .others = {"tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"}};
+  }
+  Settings tokenizer(const std::string& folder, const Settings& theirs) const override {
+    Settings ours = {{"tokenizer.type", "gpt2"}, {"tokenizer.path", folder}};
+    // The model has no rows for more.
+    if (const auto rows = theirs.find("vocab_size"); rows != theirs.end()) {
+      ours["tokenizer.most_tokens"] = rows->second;
+    }
+    return ours;
+  }
+  TokenIds token_ids(const Tokenizer* tokenizer, const Settings& written) const override {
+    TokenIds ids;
+    for (const std::string name : {"bos_token", "eos_token"}) {
+      const auto found = std::ranges::find_if(written, [&](const auto& entry) {
+        return entry.first == name || entry.first == name + ".content";
+      });
+      const auto* text =
+          found == written.end() ? nullptr : std::get_if<std::string>(&found->second.data);
+      ids[name + "_id"] = tokenizer == nullptr
+                              ? std::nullopt
+                              : token_of(*tokenizer, text == nullptr ? std::string(kEnd) : *text);
+    }
+    return ids;
+  }
+  std::string tokenizer_config(const Tokenizer& tokenizer, const Settings& ours) const override {
+    Json config, added;
+    config.add("tokenizer_class", "GPT2Tokenizer").add("add_prefix_space", false);
+    std::vector<std::string> special = {std::string(kEnd)};
+    if (const auto found = ours.find("tokenizer.special"); found != ours.end()) {
+      if (const auto* texts = std::get_if<Value::Array>(&found->second.data)) {
+        special.clear();
+        for (const Value& text : *texts) special.push_back(std::get<std::string>(text.data));
+      }
+    }
+    for (const std::string& text : special) {
+      const std::optional<i64> id = token_of(tokenizer, text);
+      if (!id) continue;
+      Json token;
+      token.add("content", text).add("special", true).add("normalized", false);
+      for (const char* key : {"lstrip", "rstrip", "single_word"}) token.add(key, false);
+      added.add(fmt::format("{}", *id), token);
+    }
+    config.add("added_tokens_decoder", added);
+    const bool ends = std::ranges::find(special, kEnd) != special.end() &&
+                      token_of(tokenizer, std::string(kEnd)).has_value();
+    for (const char* name : {"bos_token", "eos_token", "unk_token"}) {
+      config.add(name, ends ? Json(kEnd) : Json(std::nan("")));  // else the class names it itself
+    }
+    return config.text() + "\n";
   }
 
   // Its Conv1D keeps matrices as [in, out]; c_attn holds queries, keys and values in this order.
@@ -177,7 +276,9 @@ class Gpt2 final : public Converter {
                                                                 {"attention.proj", "attn.c_proj"},
                                                                 {"mlp.up", "mlp.c_fc"},
                                                                 {"mlp.down", "mlp.c_proj"}};
-    for (i64 layer = 0; layer < integer(theirs, "n_layer"); ++layer) {
+    Claims sizes("config.json", theirs);
+    const i64 layers = size_of(sizes, "n_layer");
+    for (i64 layer = 0; layer < layers; ++layer) {
       const auto add = [&](const auto& names, const char* part, bool transposed) {
         all.push_back({fmt::format("layers.{}.{}.{}", layer, names.first, part),
                        fmt::format("transformer.h.{}.{}.{}", layer, names.second, part),
@@ -194,13 +295,16 @@ class Gpt2 final : public Converter {
     }
     all.push_back({"head.norm.weight", "transformer.ln_f.weight"});
     all.push_back({"head.norm.bias", "transformer.ln_f.bias"});
-    if (!flag(theirs, "tie_word_embeddings")) all.push_back({"head.weight", "lm_head.weight"});
+    if (!tied(theirs)) all.push_back({"head.weight", "lm_head.weight"});
     return all;
   }
 
-  // Causal masks of earlier versions, and the second name of the tied table.
-  bool redundant(std::string_view name, const Settings& theirs) const override {
-    if (name == "lm_head.weight") return flag(theirs, "tie_word_embeddings");
+  std::vector<SharedTensor> shared(const Settings& theirs) const override {
+    if (!tied(theirs)) return {};
+    return {{"lm_head.weight", "transformer.wte.weight", {{"tie_word_embeddings", false}}}};
+  }
+  // Causal masks of earlier versions.
+  bool redundant(std::string_view name, const Settings&) const override {
     return name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias");
   }
 };

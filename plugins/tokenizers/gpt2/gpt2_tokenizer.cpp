@@ -4,8 +4,11 @@
 #include <unordered_map>
 
 #include "pair_merger.hpp"
+#include "special_tokens.hpp"
 #include "tessera/error.hpp"
 #include "tessera/hash.hpp"
+#include "tessera/log.hpp"
+#include "tessera/written.hpp"
 
 namespace tessera {
 
@@ -39,19 +42,83 @@ class WordEncoder {
 }  // namespace
 
 void Gpt2Tokenizer::Config::describe(Schema<Config>& s) {
-  s.field("path", &Config::path, "folder with vocab.json and merges.txt")
+  s.field(
+       "path",
+       &Config::path,
+       "folder with tokenizer.json, or with vocab.json and merges.txt; what tokenizer_config.json "
+       "and its like say beside them holds too")
       .required()
       .megatron("--vocab-file");
   s.field("special",
           &Config::special,
-          "texts that are one token wherever they stand, where the vocabulary has them");
+          "texts that are one token wherever they stand, where the vocabulary has them; \"auto\": "
+          "those that the files name, or <|endoftext|> where there are vocab.json and merges.txt "
+          "only");
+  s.field(
+       "most_tokens",
+       &Config::most_tokens,
+       "rows of a model that has fewer than the files have tokens: special texts with larger ids "
+       "are no tokens; \"none\": all are",
+       "none")
+      .at_least(1);
 }
 
-Gpt2Tokenizer::Gpt2Tokenizer(const Config& config, TokenizerArguments&) : vocabulary_(config.path) {
-  for (const std::string& text : config.special) {
-    if (text.empty()) fail_config("tokenizer.special: an empty text is no token");
-    if (const i32 id = vocabulary_.find(text); id >= 0) special_.emplace_back(text, id);
+namespace {
+
+// The texts of `config`, or of the files beside the vocabulary.
+std::vector<AddedToken> special_of(const Gpt2Tokenizer::Config& config, const BpeFiles& files) {
+  std::optional<std::vector<AddedToken>> told = special_tokens(config.path, files);
+  if (!told || config.special) {
+    std::vector<AddedToken> listed;
+    for (const std::string& text :
+         config.special.value_or(std::vector<std::string>{"<|endoftext|>"})) {
+      if (text.empty()) fail_config("tokenizer.special: an empty text is no token");
+      const auto found = std::ranges::find(
+          files.tokens, text, [](const auto& token) -> const std::string& { return token.first; });
+      if (found != files.tokens.end()) {
+        listed.push_back({text, found->second});
+      } else if (told) {
+        const auto one = std::ranges::find(*told, text, &AddedToken::text);
+        if (one != told->end()) listed.push_back(*one);
+      }
+    }
+    for (const AddedToken& token : told.value_or(listed)) {
+      if (std::ranges::find(listed, token.text, &AddedToken::text) != listed.end()) continue;
+      fail_config(
+          "tokenizer.special leaves out {}, which the files of {} make one token: add it, or leave "
+          "tokenizer.special out",
+          written_word(token.text),
+          config.path);
+    }
+    if (told && listed.size() > told->size()) {
+      fail_config(
+          "tokenizer.special has more texts than the files of {} make one token: leave it out, or "
+          "add them to tokenizer_config.json",
+          config.path);
+    }
+    told = std::move(listed);
   }
+  if (!config.most_tokens) return *told;
+  std::erase_if(*told, [&](const AddedToken& token) {
+    if (token.id < *config.most_tokens) return false;
+    log_warning("tokenizer.most_tokens = {}: the files of {} number {} {}; it is read as text",
+                *config.most_tokens,
+                config.path,
+                written_word(token.text),
+                token.id);
+    return true;
+  });
+  return *told;
+}
+
+}  // namespace
+
+Gpt2Tokenizer::Gpt2Tokenizer(const Config& config, const BpeFiles& files)
+    : Gpt2Tokenizer(files, special_of(config, files)) {}
+
+Gpt2Tokenizer::Gpt2Tokenizer(const BpeFiles& files, const std::vector<AddedToken>& special)
+    : vocabulary_(files, special) {
+  for (const auto& [text, id] : special) special_.emplace_back(text, static_cast<i32>(id));
   std::ranges::stable_sort(
       special_, std::greater<>(), [](const auto& token) { return token.first.size(); });
   std::string special;

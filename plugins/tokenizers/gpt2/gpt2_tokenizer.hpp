@@ -15,10 +15,12 @@ class Gpt2Tokenizer final : public Tokenizer {
  public:
   struct Config {
     std::string path;
-    std::vector<std::string> special = {"<|endoftext|>"};
+    Auto<std::vector<std::string>> special;
+    Auto<i64> most_tokens;
     static void describe(Schema<Config>& s);
   };
-  Gpt2Tokenizer(const Config& config, TokenizerArguments&);
+  Gpt2Tokenizer(const Config& config, TokenizerArguments&)
+      : Gpt2Tokenizer(config, read_bpe(config.path)) {}
 
   i64 vocabulary() const override { return vocabulary_.size(); }
   std::string fingerprint() const override { return fingerprint_; }
@@ -26,6 +28,9 @@ class Gpt2Tokenizer final : public Tokenizer {
   std::string decode(const std::vector<i32>& ids) const override;
 
  private:
+  Gpt2Tokenizer(const Config& config, const BpeFiles& files);
+  Gpt2Tokenizer(const BpeFiles& files, const std::vector<AddedToken>& special);
+
   Words words_;
   Vocabulary vocabulary_;
   std::vector<std::pair<std::string, i32>> special_;  // the longest first

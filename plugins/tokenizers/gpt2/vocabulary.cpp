@@ -1,11 +1,8 @@
 #include "vocabulary.hpp"
 
-#include <cerrno>
-#include <cstring>
-#include <fstream>
-#include <iterator>
+#include <filesystem>
 #include <map>
-#include <nlohmann/json.hpp>
+#include <utility>
 
 #include "tessera/error.hpp"
 #include "tessera/hash.hpp"
@@ -15,19 +12,6 @@
 namespace tessera {
 
 namespace {
-
-std::string read_file(const std::filesystem::path& path) {
-  std::error_code error;
-  if (!std::filesystem::is_regular_file(path, error)) {
-    fail_config("tokenizer.path: {} is no file; a folder with vocab.json and merges.txt is wanted",
-                path.string());
-  }
-  std::ifstream in(path, std::ios::binary);
-  std::string text{std::istreambuf_iterator<char>(in), {}};
-  if (!in)
-    fail_config("tokenizer.path: cannot read {}: {}", written_path(path), std::strerror(errno));
-  return text;
-}
 
 // The 256 characters for the bytes: printable ones of Latin-1 stand for themselves, all others are
 // 256, 257, … in the order of the bytes.
@@ -82,37 +66,40 @@ u64 key(i32 left, i32 right) {
 
 }  // namespace
 
-Vocabulary::Vocabulary(const std::filesystem::path& folder) {
-  read_tokens(folder / "vocab.json");
-  read_merges(folder / "merges.txt");
+Vocabulary::Vocabulary(const BpeFiles& files, const std::vector<AddedToken>& added) {
+  take_tokens(files, added);
+  take_merges(files);
 }
 
-void Vocabulary::read_tokens(const std::filesystem::path& file) {
-  const auto json = nlohmann::json::parse(read_file(file), nullptr, false);
-  if (!json.is_object() || json.empty()) {
-    fail_config("tokenizer.path: {} is damaged: it is no JSON object of tokens and ids",
-                file.string());
-  }
+void Vocabulary::take_tokens(const BpeFiles& files, const std::vector<AddedToken>& added) {
   const Alphabet alphabet;
-  bytes_.resize(json.size());
-  std::vector<bool> taken(json.size(), false);
-  for (const auto& [token, id] : json.items()) {
-    const bool sound = id.is_number_unsigned() && id.get<u64>() < json.size();
-    if (!sound || taken[id.get<std::size_t>()]) {
+  std::unordered_map<std::string, i64> further;
+  for (const auto& [token, id] : files.tokens) ids_.emplace(token, static_cast<i32>(id));
+  for (const AddedToken& token : added) {
+    if (!ids_.contains(token.text)) further.emplace(token.text, token.id);
+  }
+  const std::size_t count = ids_.size() + further.size();
+  bytes_.resize(count);
+  std::vector<bool> taken(count, false);
+  const auto take = [&](const std::string& token, i64 id, std::string bytes) {
+    const auto at = static_cast<std::size_t>(id);
+    if (at >= count || taken[at]) {
       fail_config(
           "tokenizer.path: {} is damaged: the ids of its {} tokens must be 0 to {}, each once, but "
-          "\"{}\" "
-          "has {}",
-          file.string(),
-          json.size(),
-          json.size() - 1,
-          token,
-          id.dump());
+          "\"{}\" has {}",
+          files.file,
+          count,
+          count - 1,
+          written_plain(token),
+          id);
     }
-    const auto at = id.get<std::size_t>();
     taken[at] = true;
-    bytes_[at] = alphabet.bytes(token);
-    ids_.emplace(token, static_cast<i32>(at));
+    bytes_[at] = std::move(bytes);
+  };
+  for (const auto& [token, id] : files.tokens) take(token, id, alphabet.bytes(token));
+  for (const auto& [token, id] : further) {
+    take(token, id, token);
+    ids_.emplace(token, static_cast<i32>(id));
   }
   for (std::size_t byte = 0; byte < 256; ++byte) {
     of_byte_[byte] = find(alphabet.written(byte));
@@ -120,37 +107,26 @@ void Vocabulary::read_tokens(const std::filesystem::path& file) {
     fail_config(
         "tokenizer.path: {} has no token \"{}\" for the byte {:#04x}: some text could not be "
         "encoded",
-        file.string(),
+        files.file,
         alphabet.written(byte),
         byte);
   }
 }
 
-void Vocabulary::read_merges(const std::filesystem::path& file) {
-  const std::string text = read_file(file);
-  i64 number = 0;
+void Vocabulary::take_merges(const BpeFiles& files) {
   i32 rank = 0;
-  for (std::size_t begin = 0, end = 0; begin < text.size(); begin = end + 1) {
-    end = std::min(text.find('\n', begin), text.size());
-    std::string line = text.substr(begin, end - begin);
-    if (line.ends_with('\r')) line.pop_back();
-    const bool heading = ++number == 1 && line.starts_with("#version");
-    if (heading || line.empty()) continue;
-    const std::size_t space = line.find(' ');
-    const auto refuse = [&](const std::string& why) {
-      fail_config("tokenizer.path: {}:{}: \"{}\" {}", file.string(), number, line, why);
-    };
-    if (space == line.npos || space == 0 || space + 1 == line.size() ||
-        line.find(' ', space + 1) != line.npos) {
-      refuse("is not two tokens with a space between them");
-    }
-    const std::string left = line.substr(0, space), right = line.substr(space + 1);
+  for (const BpeFiles::Merge& merge : files.merges) {
+    const auto& [left, right, place] = merge;
     const i32 from = find(left), with = find(right), made = find(left + right);
     if (from < 0 || with < 0 || made < 0) {
-      refuse(fmt::format("needs \"{}\", which is not in vocab.json",
-                         from < 0   ? left
-                         : with < 0 ? right
-                                    : left + right));
+      fail_config("tokenizer.path: {}: \"{} {}\" needs \"{}\", which is not in {}",
+                  place,
+                  written_plain(left),
+                  written_plain(right),
+                  written_plain(from < 0   ? left
+                                : with < 0 ? right
+                                           : left + right),
+                  std::filesystem::path(files.file).filename().string());
     }
     merges_.try_emplace(key(from, with), Merge{rank++, made});
   }

@@ -1,23 +1,22 @@
 #pragma once
 #include <array>
-#include <filesystem>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
 
+#include "bpe_files.hpp"
 #include "tessera/types.hpp"
 
 namespace tessera {
 
-/// GPT-2's vocab.json and merges.txt. The files write bytes as printable characters: a space is
-/// "Ġ".
+/// The tokens and merges of a tokenizer, and what bytes they stand for.
 class Vocabulary {
  public:
-  /// Reads both files of `folder`. Throws ConfigError naming the file, the line where there is one,
-  /// and what is wrong: unreadable, no JSON, ids that are not 0, 1, 2, …, a byte without a token, a
-  /// merge of tokens that are not there.
-  explicit Vocabulary(const std::filesystem::path& folder);
+  /// `added` may have further tokens. Throws ConfigError naming the file, the line where there is
+  /// one, and what is wrong: ids that are not 0, 1, 2, …, a byte without a token, a merge of tokens
+  /// that are not there.
+  Vocabulary(const BpeFiles& files, const std::vector<AddedToken>& added);
 
   /// Of all tokens with their ids, and of the merges, whatever order the files list them in.
   u64 hash() const;
@@ -36,8 +35,8 @@ class Vocabulary {
   const Merge* merge(i32 left, i32 right) const;
 
  private:
-  void read_tokens(const std::filesystem::path& file);
-  void read_merges(const std::filesystem::path& file);
+  void take_tokens(const BpeFiles& files, const std::vector<AddedToken>& added);
+  void take_merges(const BpeFiles& files);
 
   std::unordered_map<std::string, i32> ids_;  // by what the file writes
   std::vector<std::string> bytes_;            // by id

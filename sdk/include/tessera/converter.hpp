@@ -1,16 +1,15 @@
 #pragma once
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "tessera/api.hpp"
-#include "tessera/value.hpp"
+#include "tessera/claims.hpp"
+#include "tessera/data.hpp"
 
 namespace tessera {
-
-/// Settings of a model by dotted name: {"model.hidden": 768} here, {"n_embd": 768} elsewhere.
-using Settings = std::map<std::string, Value, std::less<>>;
 
 /// A parameter here and the tensor of the other format that holds the same values.
 struct ConvertedTensor {
@@ -19,7 +18,31 @@ struct ConvertedTensor {
   bool transposed = false;  ///< a matrix that is [in, out] there and [out, in] here
 };
 
+/// A tensor of their files that is a second name of another one, as a tied output table.
+struct SharedTensor {
+  std::string name, of;  ///< "lm_head.weight", "transformer.wte.weight"
+  /// Keys of config.json that make them two tensors: {"tie_word_embeddings", false}. Where the
+  /// files hold other values under the two names, the model is read with these. Empty: that is an
+  /// error.
+  Settings apart = {};
+};
+
+/// Which files of their folder say how text becomes tokens.
+struct TokenizerFiles {
+  /// Each of these sets is enough: {{"tokenizer.json"}, {"vocab.json", "merges.txt"}}.
+  std::vector<std::vector<std::string>> sets = {};
+  std::vector<std::string> others = {};  ///< copied too where they are there
+};
+
+/// Numbers of tokens by key of config.json, "eos_token_id"; none is written as null.
+using TokenIds = std::map<std::string, std::optional<i64>>;
+
 struct ConverterArguments {};
+
+/// Claims what config.json of any model of transformers may hold: names, versions, dtypes, which
+/// outputs are given, numbers of tokens, defaults of generation are harmless; quantization, code of
+/// the model's own, adapters and pruned heads are refused.
+TESSERA_API void claim_common_keys(Claims& theirs);
 
 /// Translates models between Tessera and the format of Hugging Face transformers: a folder with a
 /// config.json and safetensors files. Plugin kind "converter"; `tessera convert` finds it by the
@@ -34,8 +57,9 @@ struct ConverterArguments {};
 ///       using Config = NoConfig;
 ///       Bigram(const Config&, ConverterArguments&) {}
 ///       std::string_view model_type() const override { return "bigram"; }
-///       Settings to_ours(const Settings& theirs) const override {
-///         return {{"model.type", "bigram"}, {"model.vocab", theirs.at("vocab_size")}};
+///       Settings to_ours(Claims& theirs) const override {
+///         claim_common_keys(theirs);
+///         return {{"model.type", "bigram"}, {"model.vocab", theirs.integer("vocab_size")}};
 ///       }
 ///       Settings to_theirs(const Settings& ours) const override {
 ///         return {{"vocab_size", ours.at("model.vocab")}};
@@ -54,25 +78,45 @@ class TESSERA_API Converter {
   virtual std::string_view model_type() const = 0;
   /// A complete configuration of the same model here. Keys below "model." and "batch." are its own,
   /// and are written to a file for the user; others ("lr.peak") only complete it. `theirs` has the
-  /// keys of config.json, those of nested objects dotted; null is left out. Throws ConfigError
-  /// naming what has no counterpart.
-  virtual Settings to_ours(const Settings& theirs) const = 0;
+  /// keys of config.json; each is read, or said to be harmless, or refused, and one that is left is
+  /// an error of the host. Throws ConfigError naming what has no counterpart.
+  virtual Settings to_ours(Claims& theirs) const = 0;
   /// Back: the keys of config.json but for "model_type", which the host adds. `ours` has every key
   /// of the resolved configuration below "model." and "batch."; a "model.vocab" that came from a
   /// tokenizer is the number that it had. Throws ConfigError naming what the other format cannot
   /// say. The host reads back what is returned, with to_ours(): a model of other parameters is an
   /// error, a key below "model." with another value a warning.
   virtual Settings to_theirs(const Settings& ours) const = 0;
-  /// Files of its folder that say how text becomes tokens. Where all are there, they are copied to
-  /// `folder`, an absolute path, and tokenizer() gives the keys below "tokenizer." that read them.
-  virtual std::vector<std::string> tokenizer_files() const { return {}; }
-  virtual Settings tokenizer(const std::string& /*folder*/) const { return {}; }
+  /// Where one of the sets is there, they and the others are copied to `folder`, an absolute path,
+  /// and tokenizer() gives the keys below "tokenizer." that read them. A folder with a tokenizer of
+  /// other files is an error unless the user asks for the model alone.
+  virtual TokenizerFiles tokenizer_files() const { return {}; }
+  virtual Settings tokenizer(const std::string& /*folder*/, const Settings& /*theirs*/) const {
+    return {};
+  }
+  /// Of the model's tokenizer, nullptr where it is not converted. `written` has the keys of the
+  /// tokenizer_config.json that goes into the folder.
+  virtual TokenIds token_ids(const Tokenizer* /*tokenizer*/, const Settings& /*written*/) const {
+    return {};
+  }
+  /// The tokenizer_config.json of a folder whose tokenizer has none; `ours` are the run's keys
+  /// below "tokenizer.". Empty: none is written.
+  virtual std::string tokenizer_config(const Tokenizer& /*tokenizer*/,
+                                       const Settings& /*ours*/) const {
+    return {};
+  }
+  /// Is this a file of their folder that changes nothing, though the host does not know it? Pages,
+  /// pictures, weights of other formats and states of trainings are known.
+  virtual bool harmless_file(std::string_view /*name*/) const { return false; }
   /// Every parameter of the model that `theirs` describes, once.
   virtual std::vector<ConvertedTensor> tensors(const Settings& theirs) const = 0;
   /// A prefix of their names that some files leave out: "transformer.".
   virtual std::string_view optional_prefix() const { return {}; }
-  /// Is this a tensor of their files without values of its own: a mask, a second name of a shared
-  /// one? `name` is without the optional prefix. All others have to be among tensors().
+  /// Tensors that have a second name. They are not among tensors(); where the files have only one
+  /// of the two names, it is taken for the other.
+  virtual std::vector<SharedTensor> shared(const Settings& /*theirs*/) const { return {}; }
+  /// Is this a tensor of their files without values of its own, as a mask? `name` is without the
+  /// optional prefix. All others have to be among tensors() or shared().
   virtual bool redundant(std::string_view /*name*/, const Settings& /*theirs*/) const {
     return false;
   }

@@ -44,6 +44,41 @@ TEST_F(ForeignModels, OneFileGoesBeforeAnIndex) {
   EXPECT_THAT(ForeignModel(folder_.path()).names(), ElementsAre("w"));
 }
 
+// What an index lists may be the second name of a tied table, which no file need have.
+TEST_F(ForeignModels, WhatOnlyTheIndexListsIsANameWithoutATensor) {
+  folder_.write("model.safetensors.index.json",
+                R"({"weight_map": {"w": "a.safetensors", "tied": "a.safetensors"}})");
+  const ForeignModel model(folder_.path());
+  EXPECT_THAT(model.names(), ElementsAre("tied", "w"));
+  EXPECT_TRUE(model.has("w"));
+  EXPECT_FALSE(model.has("tied"));
+}
+
+TEST_F(ForeignModels, TensorsThatTheIndexDoesNotListAreThereToo) {
+  folder_.write("model.safetensors.index.json", R"({"weight_map": {"v": "a.safetensors"}})");
+  EXPECT_THAT(ForeignModel(folder_.path()).names(), ElementsAre("v", "w"));
+  std::filesystem::copy_file(folder_.at("a.safetensors"), folder_.at("b.safetensors"));
+  folder_.write("model.safetensors.index.json",
+                R"({"weight_map": {"w": "a.safetensors", "v": "b.safetensors"}})");
+  EXPECT_THAT(text_of<Error>([&] { ForeignModel model(folder_.path()); }),
+              HasSubstr("is ambiguous: tensor \"w\" is in a.safetensors and in b.safetensors"));
+}
+
+// As safetensors.torch.save_model writes two names of one memory.
+TEST_F(ForeignModels, AnAliasOfTheMetadataIsAName) {
+  SafetensorsWriter out(folder_.at("model.safetensors"),
+                        {{"kept", "fp32", {2}}},
+                        {{"format", "pt"}, {"gone", "kept"}});
+  const std::array<float, 2> values = {1, 2};
+  out.next([&](const ByteSink& sink) { sink(std::as_bytes(std::span(values))); });
+  out.finish();
+  const ForeignModel model(folder_.path());
+  EXPECT_THAT(model.names(), ElementsAre("kept"));
+  EXPECT_TRUE(model.has("gone"));
+  EXPECT_FALSE(model.has("format"));
+  EXPECT_EQ(model.read("gone"), model.read("kept"));
+}
+
 TEST_F(ForeignModels, SettingsKeepTheirValues) {
   const Settings all = settings(R"({"a": {"b": 1, "c": null}, "d": [1, [true, null], {"x": 2}],)"
                                 R"( "big": 18446744073709551615, "small": -9223372036854775808})");

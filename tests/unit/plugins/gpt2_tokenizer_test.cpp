@@ -146,7 +146,7 @@ TEST_F(Gpt2Tokenizer, SpecialTextsAreOneToken) {
 
 TEST_F(Gpt2Tokenizer, BrokenFilesAreNamedWithWhatIsWrong) {
   const std::string good = files_.vocabulary(), none = files_.merges();
-  EXPECT_THAT(refused("", none), HasSubstr("vocab.json is damaged: it is no JSON object"));
+  EXPECT_THAT(refused("", none), HasSubstr("vocab.json is damaged: it is no JSON object of tokens and ids"));
   EXPECT_THAT(refused("[1]", none), HasSubstr("no JSON object"));
   EXPECT_THAT(refused("{\"a\": 0}", none), HasSubstr("has no token \"\u0100\" for the byte 0x00"));
   EXPECT_THAT(refused("{\"a\": 1}", none), HasSubstr("must be 0 to 0, each once, but \"a\" has 1"));
@@ -162,7 +162,7 @@ TEST_F(Gpt2Tokenizer, BrokenFilesAreNamedWithWhatIsWrong) {
   TokenizerArguments arguments;
   EXPECT_THAT(text_of<ConfigError>(
                   [&] { make_plugin<Tokenizer>("gpt2", "path = \"/nowhere\"", arguments); }),
-              HasSubstr("tokenizer.path: /nowhere/vocab.json is no file; a folder with"));
+              HasSubstr("tokenizer.path: /nowhere/vocab.json does not exist; give a folder with"));
 }
 
 // A text without spaces is one word: it must not take the square of its length.

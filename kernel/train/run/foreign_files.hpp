@@ -1,0 +1,24 @@
+#pragma once
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "kernel/checkpoint/foreign_model.hpp"
+#include "kernel/train/run/converters.hpp"
+
+namespace tessera {
+
+/// The files of the folder's tokenizer that are copied; empty: it has none. Throws ConfigError
+/// where some are there without the others that they need.
+std::vector<std::string> tokenizer_files_in(const std::filesystem::path& folder,
+                                            const TokenizerFiles& known);
+
+/// Every file of the model's folder is read, harmless or refused: throws ConfigError naming one
+/// that is refused, and those that are not known. Warns of what is passed over although it matters:
+/// other tensors, settings of generation.
+void require_known_files(const std::filesystem::path& folder,
+                         const ForeignModel& model,
+                         const NamedConverter& converter,
+                         bool with_tokenizer);
+
+}  // namespace tessera

@@ -1,0 +1,134 @@
+#include "kernel/train/run/imported_tensors.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "kernel/checkpoint/host_floats.hpp"
+#include "kernel/checkpoint/stored_reader.hpp"
+#include "kernel/train/run/converters.hpp"
+#include "tessera/error.hpp"
+#include "tessera/log.hpp"
+
+namespace tessera {
+
+namespace {
+
+// As the files write it: with the prefix that some leave out, or without.
+std::string written_name(const ForeignModel& model, const Converter& converter, std::string name) {
+  const std::string_view prefix = converter.optional_prefix();
+  if (!model.has(name) && name.starts_with(prefix)) name.erase(0, prefix.size());
+  return name;
+}
+
+bool equal(const ForeignModel& model, const std::string& a, const std::string& b) {
+  const SafetensorsEntry &left = model.entry(a), &right = model.entry(b);
+  if (&left == &right) return true;
+  if (left.shape != right.shape) return false;
+  if (left.dtype == right.dtype) return model.read(a) == model.read(b);
+  const auto wide = [&](const std::string& name) {
+    return converted(model.read(name), parse_dtype(model.entry(name).dtype), DType::fp64);
+  };
+  return wide(a) == wide(b);
+}
+
+}  // namespace
+
+Settings apart_where_they_differ(const ForeignModel& model, const Converter& converter) {
+  Settings settings = model.settings();
+  for (const SharedTensor& shared : converter.shared(model.settings())) {
+    const std::string name = written_name(model, converter, shared.name),
+                      of = written_name(model, converter, shared.of);
+    if (!model.has(name) || !model.has(of) || equal(model, name, of)) continue;
+    std::vector<std::string> keys;
+    for (const auto& [key, value] : shared.apart) {
+      settings[key] = value;
+      keys.push_back(fmt::format("{} = {}", key, value.text()));
+    }
+    if (keys.empty()) {
+      fail_config("{} makes \"{}\" a second name of \"{}\", but the files hold other values there",
+                  model.settings_file(),
+                  name,
+                  of);
+    }
+    log_warning(
+        "{} makes \"{}\" a second name of \"{}\", but the files hold other values there: they are "
+        "read as two, with {}",
+        model.settings_file(),
+        name,
+        of,
+        name_list(keys));
+  }
+  return settings;
+}
+
+ImportedTensors::ImportedTensors(const ForeignModel& model,
+                                 const Converter& converter,
+                                 const Settings& theirs)
+    : model_(model) {
+  const std::vector<SharedTensor> all_shared = converter.shared(theirs);
+  const std::vector<std::string> names = model.names();
+  std::set<std::string> known;
+  for (const ConvertedTensor& tensor : converter.tensors(theirs)) {
+    std::string name = written_name(model, converter, tensor.theirs);
+    for (const SharedTensor& shared : all_shared) {
+      if (model.has(name) || shared.of != tensor.theirs) continue;
+      const std::string second = written_name(model, converter, shared.name);
+      if (model.has(second)) name = second;
+    }
+    if (!model.has(name)) {
+      problems_.push_back(fmt::format("\"{}\" is missing{}",
+                                      tensor.theirs,
+                                      std::ranges::find(names, name) != names.end()
+                                          ? " from the file that the index says"
+                                          : ""));
+    }
+    known.insert(name);
+    tensors_[tensor.ours] = {name, tensor.transposed};
+  }
+  const std::string_view prefix = converter.optional_prefix();
+  const auto bare = [&](std::string_view name) {
+    return name.starts_with(prefix) ? name.substr(prefix.size()) : name;
+  };
+  for (const std::string& name : names) {
+    const bool second = std::ranges::any_of(
+        all_shared, [&](const SharedTensor& shared) { return bare(shared.name) == bare(name); });
+    if (second || known.contains(name) || converter.redundant(bare(name), theirs)) continue;
+    problems_.push_back(fmt::format("\"{}\" is not known to the converter", name));
+  }
+}
+
+void ImportedTensors::expect(const CheckpointTensor& ours) {
+  const auto found = tensors_.find(ours.name);
+  if (found == tensors_.end()) {
+    problems_.push_back(fmt::format("the converter has nothing for \"{}\"", ours.name));
+    return;
+  }
+  const auto& [name, transposed] = found->second;
+  if (!model_.has(name)) return;  // told already
+  std::vector<i64> shape = model_.entry(name).shape;
+  if (transposed) std::ranges::reverse(shape);
+  if (shape == sizes_of(ours.of->logical)) return;
+  problems_.push_back(fmt::format("\"{}\" is [{}], and \"{}\" has {}{}",
+                                  name,
+                                  fmt::join(model_.entry(name).shape, ", "),
+                                  ours.name,
+                                  ours.of->logical,
+                                  transposed ? ", transposed" : ""));
+}
+
+void ImportedTensors::require_fit(const std::filesystem::path& folder) const {
+  if (problems_.empty()) return;
+  fail_config("{} cannot be converted: {}", folder.string(), name_list(problems_));
+}
+
+std::vector<std::byte> ImportedTensors::values(const CheckpointTensor& ours) const {
+  const auto& [name, turned] = tensors_.at(ours.name);
+  const SafetensorsEntry& entry = model_.entry(name);
+  const std::vector<std::byte> bytes =
+      converted(model_.read(name), parse_dtype(entry.dtype), ours.tensor.dtype());
+  return turned ? transposed(bytes, entry.shape[0], entry.shape[1]) : bytes;
+}
+
+}  // namespace tessera

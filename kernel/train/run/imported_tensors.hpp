@@ -1,0 +1,39 @@
+#pragma once
+#include <cstddef>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "kernel/checkpoint/foreign_model.hpp"
+#include "kernel/checkpoint/rank_part.hpp"
+#include "tessera/converter.hpp"
+
+namespace tessera {
+
+/// The model's settings, in which tensors are two where the files hold other values under two names
+/// of one. Warns of each; throws ConfigError where the converter cannot say so.
+Settings apart_where_they_differ(const ForeignModel& model, const Converter& converter);
+
+/// Tensors of another format under our names, and what does not fit. `model` outlives it.
+class ImportedTensors {
+ public:
+  ImportedTensors(const ForeignModel& model, const Converter& converter, const Settings& theirs);
+  /// Asks for a parameter: it must be there, in this shape.
+  void expect(const CheckpointTensor& ours);
+  /// Throws ConfigError naming all that is missing, unknown or of another shape.
+  void require_fit(const std::filesystem::path& folder) const;
+  /// In the parameter's dtype.
+  std::vector<std::byte> values(const CheckpointTensor& ours) const;
+
+ private:
+  struct Theirs {
+    std::string name;
+    bool transposed = false;
+  };
+  const ForeignModel& model_;
+  std::map<std::string, Theirs> tensors_;  // by our name
+  std::vector<std::string> problems_;
+};
+
+}  // namespace tessera

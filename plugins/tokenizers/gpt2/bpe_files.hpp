@@ -1,0 +1,41 @@
+#pragma once
+#include <filesystem>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tessera/types.hpp"
+
+namespace tessera {
+
+/// A token that is looked for in the text itself, before it is cut into words.
+struct AddedToken {
+  std::string text;
+  i64 id = 0;
+};
+
+/// Byte pair encoding as a folder of transformers says it. Tokens and merges write bytes as
+/// printable characters: a space is "Ġ".
+struct BpeFiles {
+  struct Merge {
+    std::string left, right;
+    std::string place;  ///< for errors: "merges.txt:4"; empty: its number in tokenizer.json
+  };
+  std::string file;  ///< that has the tokens
+  std::vector<std::pair<std::string, i64>> tokens;
+  std::vector<Merge> merges;
+  std::vector<AddedToken> added;
+};
+
+/// Reads tokenizer.json, or vocab.json and merges.txt; where all are there, they must agree. Throws
+/// ConfigError naming the file and what is wrong or is not GPT-2's: a normalizer, another split
+/// into words, tokens that take the spaces beside them.
+BpeFiles read_bpe(const std::filesystem::path& folder);
+
+/// The text of a file of the folder. Throws ConfigError naming it.
+std::string read_tokenizer_file(const std::filesystem::path& file);
+/// Keys of a JSON object that are null.
+std::set<std::string> null_keys(const std::filesystem::path& file);
+
+}  // namespace tessera

@@ -1,0 +1,64 @@
+// Each key of a file of another program is used, harmless, refused, or an error.
+#include "tessera/claims.hpp"
+
+#include <gmock/gmock.h>
+
+#include "tessera/converter.hpp"
+#include "tessera/error.hpp"
+
+namespace tessera {
+namespace claims_test {
+
+template <class F>
+std::string refused(F&& f) {
+  try {
+    f();
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+Claims claims_of(const std::string& json) { return {"c.json", parse_settings(json, "c.json")}; }
+
+TEST(Claims, WhatNobodyKnowsIsAnErrorWithItsValue) {
+  Claims claims =
+      claims_of(R"({"layers": 2, "bits": {"of": 4}, "cache": true, "s_a": 1, "s_b": 2})");
+  EXPECT_EQ(claims.integer("layers"), 2);
+  claims.harmless({"cache", "s_*", "absent"});
+  EXPECT_EQ(
+      refused([&] { claims.require_known("the reader"); }),
+      "c.json has bits.of = 4, which the reader does not know: remove what changes nothing in "
+      "the model");
+  claims.harmless({"bits*"});
+  EXPECT_EQ(refused([&] { claims.require_known("the reader"); }), "");
+}
+
+TEST(Claims, AValueThatIsNotTakenIsNamed) {
+  Claims claims = claims_of(R"({"scale": false, "word": "x", "map": {"a": "b"}, "none": null})");
+  claims.only("absent", 3);
+  claims.only("none", 3);  // null says nothing
+  EXPECT_EQ(refused([&] { claims.only("scale", true); }),
+            "c.json has scale = false; only true is supported");
+  EXPECT_EQ(refused([&] { claims.integer("word"); }),
+            "c.json: \"word\" is \"x\", which is no integer");
+  EXPECT_EQ(refused([&] { claims.flag("word", true); }),
+            "c.json: \"word\" is \"x\", neither true nor false");
+  EXPECT_EQ(refused([&] { claims.get("layers"); }), "c.json has no \"layers\"");
+  EXPECT_EQ(claims.get("layers", 7), Value(7));
+  EXPECT_EQ(refused([&] { claims.refuse("map*", "maps are not read"); }),
+            "c.json has map.a = \"b\": maps are not read");
+}
+
+TEST(Claims, KeysOfAnyModelAreKnownOrRefused) {
+  Claims claims = claims_of(
+      R"({"architectures": ["X"], "id2label": {"0": "A"}, "eos_token_id": [1, 2], "dtype": "float32"})");
+  claim_common_keys(claims);
+  EXPECT_EQ(refused([&] { claims.require_known("it"); }), "");
+  Claims quantized = claims_of(R"({"quantization_config": {"bits": 4}})");
+  EXPECT_EQ(refused([&] { claim_common_keys(quantized); }),
+            "c.json has quantization_config.bits = 4: quantized models are not read");
+}
+
+}  // namespace claims_test
+}  // namespace tessera
