@@ -23,6 +23,7 @@ constexpr std::pair<const char*, const char*> kSame[] = {{"n_layer", "model.laye
 const Settings kFixed = {{"model.type", "gpt"},
                          {"model.tied_embeddings", true},
                          {"model.block.attention.causal", true},
+                         {"model.block.mlp.activation", "gelu_erf"},
                          {"model.block.norm.eps", 1e-5},
                          {"model.head.norm.eps", 1e-5}};
 

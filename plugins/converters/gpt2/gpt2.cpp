@@ -70,7 +70,9 @@ constexpr std::pair<std::string_view, std::string_view> kActivations[] = {
     {"gelu_pytorch_tanh", "gelu"},
     {"gelu_python_tanh", "gelu"},
     {"gelu_accurate", "gelu"},
-    {"gelu_fast", "gelu"}};
+    {"gelu_fast", "gelu"},
+    {"gelu", "gelu_erf"},
+    {"gelu_python", "gelu_erf"}};
 
 Value activation_of(Claims& theirs) {
   const Value name = get(theirs, "activation_function");
@@ -145,7 +147,6 @@ class Gpt2 final : public Converter {
     claim_harmless(theirs);
     const i64 hidden = size_of(theirs, "n_embd"), positions = size_of(theirs, "n_positions");
     theirs.only("n_ctx", positions);
-    activation_of(theirs);
     const bool inner = theirs.find("n_inner") != nullptr;
     const Value eps = get(theirs, "layer_norm_epsilon"), inside = get(theirs, "resid_pdrop");
     return {{"model.type", "gpt"},
@@ -159,6 +160,7 @@ class Gpt2 final : public Converter {
             {"model.init_std", get(theirs, "initializer_range")},
             {"model.embedding.dropout", get(theirs, "embd_pdrop")},
             {"model.block.attention.dropout", get(theirs, "attn_pdrop")},
+            {"model.block.mlp.activation", activation_of(theirs)},
             {"model.block.mlp.ffn", inner ? theirs.integer("n_inner") : 4 * hidden},
             {"model.block.norm.eps", eps},
             {"model.head.norm.eps", eps},
@@ -194,7 +196,14 @@ class Gpt2 final : public Converter {
       fail_config("model.block.attention.kv_heads = {}: GPT-2 has as many as heads", groups.text());
     }
     const Value ffn = same(ours, {"model.block.mlp.ffn"});
+    const Value activation = same(ours, {"model.block.mlp.activation"});
     Settings theirs = defaults();
+    const auto* name = std::ranges::find(
+        kActivations, activation, [](const auto& pair) { return Value(pair.second); });
+    if (name == std::end(kActivations)) {
+      fail_config("model.block.mlp.activation = {}: GPT-2 has gelu or gelu_erf", activation.text());
+    }
+    theirs["activation_function"] = name->first;
     theirs["architectures"] = Value::Array{"GPT2LMHeadModel"};
     theirs["n_layer"] = same(ours, {"model.layers"});
     theirs["n_embd"] = same(ours, {"model.hidden"});

@@ -12,6 +12,9 @@ namespace {
 constexpr double kCubic = 0.044715;
 constexpr double kSqrt2OverPi = std::numbers::sqrt2 * std::numbers::inv_sqrtpi;
 
+/// Φ(x), the share of the standard normal distribution below x; no cancellation where it is small.
+double normal_share(double x) { return 0.5 * std::erfc(-x / std::numbers::sqrt2); }
+
 /// out[i] = f(x[i])
 template <class F>
 void unary(std::string_view name, const TensorArg& x, const TensorArg& out, F&& f) {
@@ -69,6 +72,19 @@ void run(const GeluBackwardArgs& args) {
     const double t = std::tanh(kSqrt2OverPi * (x + kCubic * x * x * x));
     const double inner = kSqrt2OverPi * (1 + 3 * kCubic * x * x);
     return grad * (0.5 * (1 + t) + 0.5 * x * (1 - t * t) * inner);
+  });
+}
+
+template <>
+void run(const GeluErfArgs& args) {
+  unary(args.kName, args.x, args.out, [](double x) { return x * normal_share(x); });
+}
+
+template <>
+void run(const GeluErfBackwardArgs& args) {
+  binary(args.kName, args.grad, args.x, args.out, [](double grad, double x) {
+    constexpr double kDensityAtZero = std::numbers::inv_sqrtpi / std::numbers::sqrt2;
+    return grad * (normal_share(x) + x * kDensityAtZero * std::exp(-0.5 * x * x));
   });
 }
 

@@ -1,4 +1,5 @@
 #include <cmath>
+#include <string>
 
 #include "tessera/bounds.hpp"
 #include "tessera/build.hpp"
@@ -14,6 +15,7 @@ class Mlp final : public Layer {
   struct Config {
     i64 hidden = 0, layers = 1;
     Auto<i64> ffn;
+    std::string activation = "gelu";
     double init_std = 0.02;
     Component<Module> up{"column_linear", {}};
     Component<Module> down{"row_linear", {}};
@@ -26,6 +28,11 @@ class Mlp final : public Layer {
           .at_least(1)
           .at_most(kMostInnerFeatures)
           .megatron("--ffn-hidden-size");
+      s.field("activation",
+              &Config::activation,
+              "between the linears; gelu: the tanh form, as GPT-2; gelu_erf: x · Φ(x)")
+          .one_of({"gelu", "gelu_erf"})
+          .structural();
       s.field("layers", &Config::layers, "scales the initial output weights")
           .from("model.layers")
           .at_least(1)
@@ -38,7 +45,9 @@ class Mlp final : public Layer {
     }
   };
 
-  Mlp(const Config& config, BuildContext& build) : hidden_(build.slot("hidden")) {
+  Mlp(const Config& config, BuildContext& build)
+      : hidden_(build.slot("hidden")),
+        activation_(config.activation == "gelu_erf" ? &ops::gelu_erf : &ops::gelu) {
     const i64 ffn = config.ffn.value_or(4 * config.hidden);
     const i64 ranks = build.mesh().size(Axis::tensor);
     if (ffn % ranks != 0) {
@@ -60,12 +69,13 @@ class Mlp final : public Layer {
     return {{.scope = "mlp", .incremental = true, .run = [this](Context& cx, Bundle& bundle) {
                const Tensor inner = (*up_)(cx, bundle[hidden_]);
                bundle[hidden_] = {};
-               bundle[hidden_] = (*down_)(cx, ops::gelu(cx, inner));
+               bundle[hidden_] = (*down_)(cx, activation_(cx, inner));
              }}};
   }
 
  private:
   Slot hidden_;
+  Tensor (*activation_)(Context&, const Tensor&);
   std::shared_ptr<Module> up_, down_;
 };
 

@@ -48,7 +48,8 @@ TESSERA_API Tensor linear(Context& cx, const Tensor& x, Parameter& weight, Param
 TESSERA_API Tensor add_bias(Context& cx, Tensor x, Parameter& bias);
 TESSERA_API Tensor
 layernorm(Context& cx, const Tensor& x, Parameter& weight, Parameter& bias, double eps);
-TESSERA_API Tensor gelu(Context& cx, const Tensor& x);
+TESSERA_API Tensor gelu(Context& cx, const Tensor& x);      ///< the tanh form
+TESSERA_API Tensor gelu_erf(Context& cx, const Tensor& x);  ///< x · Φ(x)
 TESSERA_API Tensor add(Context& cx, const Tensor& a, const Tensor& b);
 TESSERA_API Tensor multiply(Context& cx, const Tensor& a, const Tensor& b);
 TESSERA_API Tensor scale(Context& cx, const Tensor& x, double factor);

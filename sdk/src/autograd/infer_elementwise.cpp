@@ -26,6 +26,15 @@ void infer_unary(Args& args) {
   check.output(args.out, shape_of(args.x));
 }
 
+/// Of a gradient times a derivative at x.
+template <class Args>
+void infer_slope(Args& args) {
+  const Infer check(args);
+  leading(check, args.grad);
+  check.input(args.x, shape_of(args.grad));
+  check.output(args.out, shape_of(args.grad));
+}
+
 }  // namespace
 
 void AddArgs::infer(AddArgs& args) { infer_binary(args); }
@@ -33,12 +42,9 @@ void MultiplyArgs::infer(MultiplyArgs& args) { infer_binary(args); }
 void ScaleArgs::infer(ScaleArgs& args) { infer_unary(args); }
 void GeluArgs::infer(GeluArgs& args) { infer_unary(args); }
 
-void GeluBackwardArgs::infer(GeluBackwardArgs& args) {
-  const Infer check(args);
-  leading(check, args.grad);
-  check.input(args.x, shape_of(args.grad));
-  check.output(args.out, shape_of(args.grad));
-}
+void GeluErfArgs::infer(GeluErfArgs& args) { infer_unary(args); }
+void GeluBackwardArgs::infer(GeluBackwardArgs& args) { infer_slope(args); }
+void GeluErfBackwardArgs::infer(GeluErfBackwardArgs& args) { infer_slope(args); }
 
 void DropoutArgs::infer(DropoutArgs& args) {
   const Infer check(args);

@@ -4,23 +4,35 @@
 
 namespace tessera::ops {
 
-Tensor gelu(Context& cx, const Tensor& x) {
-  GeluArgs args{x.arg(), {}};
+namespace {
+
+/// A function of each element, and the operation that multiplies a gradient by its derivative.
+template <class Forward, class Backward>
+Tensor of_each(Context& cx, const Tensor& x) {
+  Forward args{x.arg(), {}};
   Tensor y = run(cx, args)[0];
   if (!cx.recording()) return y;
-  cx.tape->record(
-      "gelu", std::array{x}, std::array{&y}, [x = x.with_var({})](Context& c, Gradients& g) {
-        Tensor gradient = g.take(0);
-        GeluBackwardArgs back{gradient.arg(), x.arg(), {}};
-        if (gradient.sole_owner() && gradient.dense()) {
-          back.out = back.grad;
-          run(c, back);
-        } else {
-          gradient = run(c, back)[0];
-        }
-        g.input(0, std::move(gradient));
-      });
+  const auto input_half = [x = x.with_var({})](Context& c, Gradients& g) {
+    Tensor gradient = g.take(0);
+    Backward back{gradient.arg(), x.arg(), {}};
+    if (gradient.sole_owner() && gradient.dense()) {
+      back.out = back.grad;
+      run(c, back);
+    } else {
+      gradient = run(c, back)[0];
+    }
+    g.input(0, std::move(gradient));
+  };
+  cx.tape->record(Forward::kName, std::array{x}, std::array{&y}, input_half);
   return y;
+}
+
+}  // namespace
+
+Tensor gelu(Context& cx, const Tensor& x) { return of_each<GeluArgs, GeluBackwardArgs>(cx, x); }
+
+Tensor gelu_erf(Context& cx, const Tensor& x) {
+  return of_each<GeluErfArgs, GeluErfBackwardArgs>(cx, x);
 }
 
 Tensor add(Context& cx, const Tensor& a, const Tensor& b) {

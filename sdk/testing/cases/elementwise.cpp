@@ -22,6 +22,9 @@ void add_pointwise(Cases& cases, const Shape& shape) {
   cases.add(name, GeluArgs{}, {wide(), Operand::result()});
   cases.add(name, GeluBackwardArgs{}, {x(), wide(), Operand::result()});
   cases.add(name + " in place", GeluBackwardArgs{}, {x(), wide(), Operand::alias(0)});
+  cases.add(name, GeluErfArgs{}, {wide(), Operand::result()});
+  cases.add(name, GeluErfBackwardArgs{}, {x(), wide(), Operand::result()});
+  cases.add(name + " in place", GeluErfBackwardArgs{}, {x(), wide(), Operand::alias(0)});
 }
 
 void add_dropout(Cases& cases) {
@@ -103,12 +106,16 @@ void add_elementwise_cases(Cases& cases) {
   }
   const std::vector<double> tails = {-100, -20, -10, -5, -1e-6, 0, 1e-6, 5, 10, 20, 100};
   const Shape shape{static_cast<i64>(tails.size())};
-  cases.add("tails", GeluArgs{}, {Operand::given(shape, cases.dtype, tails), Operand::result()});
-  cases.add("tails",
-            GeluBackwardArgs{},
-            {Operand::given(shape, cases.dtype, std::vector<double>(tails.size(), 1)),
-             Operand::given(shape, cases.dtype, tails),
-             Operand::result()});
+  const auto at_tails = [&](auto forward, auto backward) {
+    const auto given = [&](const std::vector<double>& values) {
+      return Operand::given(shape, cases.dtype, values);
+    };
+    cases.add("tails", forward, {given(tails), Operand::result()});
+    const std::vector<double> ones(tails.size(), 1);
+    cases.add("tails", backward, {given(ones), given(tails), Operand::result()});
+  };
+  at_tails(GeluArgs{}, GeluBackwardArgs{});
+  at_tails(GeluErfArgs{}, GeluErfBackwardArgs{});
   add_dropout(cases);
   add_fill(cases);
   add_copy(cases);

@@ -144,6 +144,18 @@ void gelu_backward(benchmark::State& state) {
   b.measure(state, args);
 }
 
+void gelu_erf(benchmark::State& state) {
+  Bench& b = Bench::get();
+  const Tensor x = b.random({kRows, 4 * kHidden}), out = b.zeros({kRows, 4 * kHidden});
+  b.measure(state, GeluErfArgs{x.arg(), out.arg()});
+}
+
+void gelu_erf_backward(benchmark::State& state) {
+  Bench& b = Bench::get();
+  const Tensor grad = b.random({kRows, 4 * kHidden}), x = b.random({kRows, 4 * kHidden});
+  b.measure(state, GeluErfBackwardArgs{grad.arg(), x.arg(), grad.arg()});
+}
+
 void dropout(benchmark::State& state) {
   Bench& b = Bench::get();
   const Tensor x = b.random({kRows, kHidden}), residual = b.random({kRows, kHidden});
@@ -338,6 +350,8 @@ void add_all() {
       {"add", add},
       {"gelu", gelu},
       {"gelu_backward", gelu_backward},
+      {"gelu_erf", gelu_erf},
+      {"gelu_erf_backward", gelu_erf_backward},
       {"dropout", dropout},
       {"embedding", embedding},
       {"embedding_weight", embedding_weight},

@@ -5,10 +5,13 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <numbers>
 #include <string_view>
+#include <vector>
 
 #include "tessera/core_ops.hpp"
 #include "tessera/parallel_for.hpp"
@@ -89,6 +92,27 @@ TEST_P(CpuInstructionSet, AgreesWithReferenceUnderAnyThreads) {
     }
   }
   EXPECT_GT(cases, 100);
+}
+
+// What simd/gelu_erf.hpp states, on every instruction set; x · Φ(x) as the C library has it.
+TEST_P(CpuInstructionSet, GeluErfIsAsAccurateAsStated) {
+  const auto device = cpu_device(GetParam());
+  if (device == nullptr) GTEST_SKIP() << "this processor has no " << GetParam();
+  std::vector<double> x;
+  for (int i = -13 * 64; i <= 13 * 64; ++i) x.push_back(i / 64.0);  // floats too
+  const Shape shape{static_cast<i64>(x.size())};
+  const auto outcome = testing::run_op(
+      *device,
+      testing::op_case(
+          "accuracy",
+          GeluErfArgs{},
+          {testing::Operand::given(shape, DType::fp32, x), testing::Operand::result()}));
+  ASSERT_EQ(outcome.wrong, "");
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const double size = std::abs(x[i]), limit = size <= 2 ? 5e-7 : size <= 5 ? 1e-6 : 5e-6;
+    const double expected = 0.5 * x[i] * std::erfc(-x[i] / std::numbers::sqrt2);
+    ASSERT_NEAR(outcome.values[1][i], expected, limit * std::abs(expected)) << x[i];
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(

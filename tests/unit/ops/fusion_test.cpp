@@ -158,6 +158,8 @@ class InPlace : public ::testing::Test {
 
 TEST_F(InPlace, GeluOverwritesItsGradient) {
   EXPECT_EQ(taken_by_backward(1, [&](const Tensor& x) { return Tensors{ops::gelu(cx_, x)}; }), 0);
+  const auto exact = [&](const Tensor& x) { return Tensors{ops::gelu_erf(cx_, x)}; };
+  EXPECT_EQ(taken_by_backward(1, exact), 0);
 }
 
 TEST_F(InPlace, NormAddsToWhatOthersContributed) {

@@ -77,6 +77,8 @@ TEST_F(Gradient, Pointwise) {
   const Tensors two = {random({3, 5}, 1, -3, 3), random({3, 5}, 2)};
   const auto gelu = [](Context& cx, const Tensors& x) { return Tensors{ops::gelu(cx, x[0])}; };
   EXPECT_EQ(gradient_check(cx_, gelu, two), "");
+  const auto exact = [](Context& cx, const Tensors& x) { return Tensors{ops::gelu_erf(cx, x[0])}; };
+  EXPECT_EQ(gradient_check(cx_, exact, two), "");
   const auto add = [](Context& cx, const Tensors& x) { return Tensors{ops::add(cx, x[0], x[1])}; };
   EXPECT_EQ(gradient_check(cx_, add, two), "");
   const auto multiply = [](Context& cx, const Tensors& x) {

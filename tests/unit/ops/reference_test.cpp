@@ -126,6 +126,26 @@ TEST(ReferenceGelu, KnownValues) {
   expect_near({slope[0] + slope[1], slope[2], slope[3]}, {1, 0.5, 1});
 }
 
+TEST(ReferenceGeluErf, KnownValues) {
+  // 0.5 x erfc(-x / sqrt(2)) as Python evaluates it.
+  const std::vector<double> x = {-10, -3, -1, 0, 0.5, 1, 2};
+  const auto out = run(GeluErfArgs{}, {fp64({7}, x), Operand::result()})[1];
+  expect_near(out,
+              {-7.619853024160593e-23,
+               -0.004049694094890287,
+               -0.15865525393145705,
+               0,
+               0.34573123063700656,
+               0.8413447460685429,
+               1.9544997361036416},
+              1e-15);
+  EXPECT_NEAR(out[0] / -7.619853024160593e-23, 1, 1e-14);  // a sum with erf would give 0
+  const auto slope =
+      run(GeluErfBackwardArgs{},
+          {fp64({4}, {1, 1, 1, 2}), fp64({4}, {1.3, -1.3, 0, 0}), Operand::result()})[2];
+  expect_near({slope[0] + slope[1], slope[2], slope[3]}, {1, 0.5, 1});
+}
+
 TEST(ReferenceElementwise, HandValues) {
   const Operand a = fp64({3}, {1, 2, 3}), b = fp64({3}, {10, -20, 0.5});
   EXPECT_EQ(run(AddArgs{}, {a, b, Operand::result()})[2], (std::vector<double>{11, -18, 3.5}));

@@ -87,6 +87,7 @@ TEST(StructuralKeys, ThoseThatChangeWhatParametersCompute) {
                           "gpt.tied_embeddings",
                           "layernorm.eps",
                           "lm_head.tied",
+                          "mlp.activation",
                           "moe.activation",
                           "moe.shared_gate",
                           "moe.top_k",

@@ -1,4 +1,5 @@
 #include "simd/gelu.hpp"
+#include "simd/gelu_erf.hpp"
 #include "simd/kernels_of_isa.hpp"
 #include "simd/storage.hpp"
 #include "tessera/parallel_for.hpp"
@@ -71,6 +72,18 @@ void run(const GeluBackwardArgs& args) {
     map_as<T>(
         args.out, [](F grad, F x) { return grad * gelu_derivative<T>(x); }, args.grad, args.x);
   });
+}
+
+template <>
+void run(const GeluErfArgs& args) {
+  map(
+      args.out, [](F x) { return gelu_erf_of(x); }, args.x);
+}
+
+template <>
+void run(const GeluErfBackwardArgs& args) {
+  map(
+      args.out, [](F grad, F x) { return grad * gelu_erf_derivative(x); }, args.grad, args.x);
 }
 
 }  // namespace tessera::cpu::TESSERA_ISA

@@ -56,6 +56,24 @@ struct GeluBackwardArgs {
   TESSERA_API static void infer(GeluBackwardArgs& args);
 };
 
+/// GELU itself (Hendrycks, Gimpel 2016, §2): x Φ(x) = 0.5 x (1 + erf(x / sqrt(2))). Dense.
+struct GeluErfArgs {
+  static constexpr std::string_view kName = "gelu_erf";
+  static constexpr int kTensors = 2, kOutputs = 1;
+  static constexpr TensorRule kRules[] = {{"x", TypeRule::data}, {"out", TypeRule::data}};
+  TensorArg x, out;
+  TESSERA_API static void infer(GeluErfArgs& args);
+};
+/// out = grad · derivative at x. out may be grad.
+struct GeluErfBackwardArgs {
+  static constexpr std::string_view kName = "gelu_erf_backward";
+  static constexpr int kTensors = 3, kOutputs = 1;
+  static constexpr TensorRule kRules[] = {
+      {"grad", TypeRule::data}, {"x", TypeRule::data}, {"out", TypeRule::data}};
+  TensorArg grad, x, out;
+  TESSERA_API static void infer(GeluErfBackwardArgs& args);
+};
+
 /// out [n, f] = residual (optional) + dropped(x): each element of x is kept with probability 1 - p
 /// and scaled by 1/(1 - p), by the word of hidden_counter(row_ids[i], feature_offset + j) under
 /// `key` (random.hpp). Without residual it is its own gradient. out may be x.
