@@ -166,7 +166,8 @@ void read_foreign_model(const std::string& input) {
     }
   }
   for (const std::string& name : model.names()) {
-    if (model.has(name) && model.read(name).size() > 24) finding("a tensor is larger than its file");
+    if (model.has(name) && model.read(name).size() > 24)
+      finding("a tensor is larger than its file");
   }
 }
 

@@ -146,7 +146,8 @@ TEST_F(Gpt2Tokenizer, SpecialTextsAreOneToken) {
 
 TEST_F(Gpt2Tokenizer, BrokenFilesAreNamedWithWhatIsWrong) {
   const std::string good = files_.vocabulary(), none = files_.merges();
-  EXPECT_THAT(refused("", none), HasSubstr("vocab.json is damaged: it is no JSON object of tokens and ids"));
+  EXPECT_THAT(refused("", none),
+              HasSubstr("vocab.json is damaged: it is no JSON object of tokens and ids"));
   EXPECT_THAT(refused("[1]", none), HasSubstr("no JSON object"));
   EXPECT_THAT(refused("{\"a\": 0}", none), HasSubstr("has no token \"\u0100\" for the byte 0x00"));
   EXPECT_THAT(refused("{\"a\": 1}", none), HasSubstr("must be 0 to 0, each once, but \"a\" has 1"));

@@ -15,8 +15,8 @@ struct Normal {
   constexpr float kDensityAtZero = 0.39894228F;  // 1 / sqrt(2π)
   const F size = x < 0.0F ? -x : x;
   const F power = exp(-0.5F * x * x);
-  // Φ(-t) = e^(-t²/2) s p(s), s = 1 / (1 + 0.27 t): no cancellation. p interpolates at the Chebyshev
-  // nodes of s for t in [0, 13.5]; relative error 3e-8 before rounding.
+  // Φ(-t) = e^(-t²/2) s p(s), s = 1 / (1 + 0.27 t): no cancellation. p interpolates at the
+  // Chebyshev nodes of s for t in [0, 13.5]; relative error 3e-8 before rounding.
   const F s = 1.0F / (1.0F + 0.27F * size);
   F p = broadcast(2.89886414e-02F);
   p = p * s - 1.26661245e-01F;
