@@ -121,13 +121,13 @@ Gpt2Tokenizer::Gpt2Tokenizer(const BpeFiles& files, const std::vector<AddedToken
   for (const auto& [text, id] : special) special_.emplace_back(text, static_cast<i32>(id));
   std::ranges::stable_sort(
       special_, std::greater<>(), [](const auto& token) { return token.first.size(); });
-  std::string special;
+  std::string texts;
   for (const auto& [text, id] : special_) {
-    special += fmt::format("{} {} {}\n", id, text.size(), text);
+    texts += fmt::format("{} {} {}\n", id, text.size(), text);
   }
   // Words are split by one pattern, which "gpt2" stands for.
   fingerprint_ =
-      fmt::format("gpt2: {} tokens, {:016x}", vocabulary(), hash64(special, vocabulary_.hash()));
+      fmt::format("gpt2: {} tokens, {:016x}", vocabulary(), hash64(texts, vocabulary_.hash()));
 }
 
 std::vector<i32> Gpt2Tokenizer::encode(std::string_view text) const {
