@@ -7,6 +7,7 @@
 
 #include "kernel/checkpoint/disk.hpp"
 #include "tessera/error.hpp"
+#include "tessera/parse_json.hpp"
 
 namespace tessera {
 
@@ -19,9 +20,14 @@ constexpr const char *kConfig = "config.json", *kOneFile = "model.safetensors",
                      *kManyFiles = "model.safetensors.index.json";
 
 JsonTree parse_file(const fs::path& file) {
-  JsonTree json = JsonTree::parse(read_text_file(file), nullptr, false);
-  require(json.is_object(), "{} is damaged: it holds no JSON object", file.string());
-  return json;
+  const std::string text = read_text_file(file);
+  try {
+    auto json = parse_json<JsonTree>(text);
+    require(json.is_object(), "it holds no JSON object");
+    return json;
+  } catch (const Error& error) {
+    fail("{} is damaged: {}", file.string(), error.what());
+  }
 }
 
 OrderedJson json_of(const Value& value) {

@@ -8,6 +8,8 @@
 #include "kernel/checkpoint/disk.hpp"
 #include "tessera/error.hpp"
 #include "tessera/hash.hpp"
+#include "tessera/parse_json.hpp"
+#include "tessera/written.hpp"
 
 namespace tessera {
 
@@ -36,6 +38,10 @@ std::string printed(const JsonTree& json) {
   return json.dump(1, ' ', false, JsonTree::error_handler_t::replace);
 }
 
+// A value for an error.
+constexpr std::size_t kShownJson = 400;
+std::string shown(const JsonTree& json) { return written_plain(printed(json), kShownJson); }
+
 // The checksum of the whole index without this field.
 u64 checksum_of(const JsonTree& json) { return hash64(printed(json)); }
 
@@ -45,7 +51,7 @@ std::string translate(std::string_view name, bool to_safetensors) {
       return std::string(to_safetensors ? theirs : ours);
     }
   }
-  fail("dtype \"{}\" is not one that checkpoints hold", name);
+  fail("dtype {} is not one that checkpoints hold", written_word(name));
 }
 
 JsonTree to_json(const StoredSlice& slice) {
@@ -67,7 +73,7 @@ JsonTree to_json(const StoredSlice& slice) {
 }
 
 JsonTree parse_object(const std::string& text) {
-  JsonTree json = JsonTree::parse(text);
+  JsonTree json = parse_json<JsonTree>(text, true);
   require(json.is_object(), "it is a JSON {} instead of an object", json.type_name());
   return json;
 }
@@ -77,12 +83,12 @@ i64 whole_number(const JsonTree& json) {
   const bool fits = json.is_number_unsigned()
                         ? json.get<u64>() <= static_cast<u64>(std::numeric_limits<i64>::max())
                         : json.is_number_integer();
-  require(fits, "{} is no whole number of 64 bits", json.dump());
+  require(fits, "{} is no whole number of 64 bits", shown(json));
   return json.get<i64>();
 }
 
 std::vector<i64> whole_numbers(const JsonTree& json) {
-  require(json.is_array(), "{} is no list of numbers", json.dump());
+  require(json.is_array(), "{} is no list of numbers", shown(json));
   std::vector<i64> numbers;
   for (const JsonTree& one : json) numbers.push_back(whole_number(one));
   return numbers;
@@ -92,10 +98,11 @@ std::vector<i64> whole_numbers(const JsonTree& json) {
 std::vector<i64> shape_from(const JsonTree& json) {
   constexpr i64 kMost = i64{1} << 60;
   std::vector<i64> shape = whole_numbers(json);
+  require(shape.size() <= kMaxRank, "a tensor has {} dimensions", shape.size());
   i64 elements = 1;
   for (const i64 size : shape) {
     require(size >= 0, "a tensor has size {}", size);
-    require(size <= kMost / elements, "a tensor has more than 2^60 elements: {}", json.dump());
+    require(size <= kMost / elements, "a tensor has more than 2^60 elements: {}", shown(json));
     elements *= std::max<i64>(size, 1);
   }
   return shape;
@@ -145,18 +152,18 @@ StoredSlice slice_from(const JsonTree& json, std::size_t rank) {
     add(json.at("checksum"));
   }
   require(slice.where.begin.size() == rank && slice.where.shape.size() == rank,
-          "slice \"{}\" has another number of dimensions than its tensor",
-          slice.key);
+          "slice {} has another number of dimensions than its tensor",
+          written_word(slice.key));
   for (const i64 begin : slice.where.begin) {
     require(begin >= 0 && begin <= std::numeric_limits<i64>::max() / 2,
-            "slice \"{}\" begins at {}",
-            slice.key,
+            "slice {} begins at {}",
+            written_word(slice.key),
             begin);
   }
-  require(plain_file_name(slice.file), "\"{}\" is no name of a file", slice.file);
+  require(plain_file_name(slice.file), "{} is no name of a file", written_word(slice.file));
   require(count_blocks(slice) == static_cast<i64>(slice.checksums.size()),
-          "slice \"{}\" has another number of checksums than blocks",
-          slice.key);
+          "slice {} has another number of checksums than blocks",
+          written_word(slice.key));
   return slice;
 }
 
@@ -177,20 +184,10 @@ StoredTensor tensor_from(const JsonTree& json) {
 // Checkpoints of earlier versions have none of it.
 void read_losses(const JsonTree& json, CheckpointInfo& info) {
   if (!json.contains("loss_mean")) return;
-  require(json.at("loss_mean").is_number(), "its loss_mean is {}", json.at("loss_mean").dump());
+  require(json.at("loss_mean").is_number(), "its loss_mean is {}", shown(json.at("loss_mean")));
   info.loss_mean = json.at("loss_mean");
   info.loss_count = whole_number(json.at("loss_count"));
   info.passed_over = whole_numbers(json.at("passed_over"));
-}
-
-// Of a text that quotes damaged bytes: those that no terminal shows, as \xNN.
-std::string printable(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    out += byte < 0x20 || byte > 0x7e ? fmt::format("\\x{:02x}", byte) : std::string(1, c);
-  }
-  return out;
 }
 
 // Runs `read` and turns whatever the JSON library throws into an Error that names the source.
@@ -203,7 +200,7 @@ auto reading(const std::string& source, F&& read) {
     const bool library = why.starts_with("[json.");
     fail("{} is damaged: {}",
          source,
-         library ? printable(why.substr(why.find("] ") + 2)) : std::string(why));
+         library ? written_plain(why.substr(why.find("] ") + 2), kShownJson) : std::string(why));
   }
 }
 
@@ -245,7 +242,7 @@ CheckpointIndex CheckpointIndex::from_json(const std::string& text, const std::s
     JsonTree json = parse_object(text);
     require(std::ranges::find(kFormats, json.at("format")) != std::end(kFormats),
             "it has format {}, this version reads \"{}\"",
-            json.at("format").dump(),
+            shown(json.at("format")),
             kFormat);
     const std::string stored = json.at("checksum");
     json.erase("checksum");
@@ -254,10 +251,10 @@ CheckpointIndex CheckpointIndex::from_json(const std::string& text, const std::s
     index.info.step = whole_number(json.at("step"));
     index.info.updates = whole_number(json.at("updates"));
     index.info.samples = whole_number(json.at("samples"));
-    require(json.at("seed").is_number_unsigned(), "its seed is {}", json.at("seed").dump());
+    require(json.at("seed").is_number_unsigned(), "its seed is {}", shown(json.at("seed")));
     index.info.seed = json.at("seed");
     if (const auto scale = json.find("loss_scale"); scale != json.end()) {
-      require(scale->at("scale").is_number(), "its loss scale is {}", scale->at("scale").dump());
+      require(scale->at("scale").is_number(), "its loss scale is {}", shown(scale->at("scale")));
       index.info.loss_scale = {scale->at("scale"),
                                whole_number(scale->at("clean_steps")),
                                whole_number(scale->at("hysteresis"))};
@@ -315,7 +312,7 @@ std::vector<SafetensorsEntry> parse_safetensors_header(
         if (metadata != nullptr) *metadata = value.get<std::map<std::string, std::string>>();
         continue;
       }
-      require(value.is_object(), "its entry \"{}\" is a JSON {}", key, value.type_name());
+      require(value.is_object(), "its entry {} is a JSON {}", written_word(key), value.type_name());
       const auto& offsets = value.at("data_offsets");
       entries.push_back({key,
                          translate(value.at("dtype").get<std::string>(), false),

@@ -105,41 +105,6 @@ void CheckpointIndex::merge(const CheckpointIndex& part) {
   }
 }
 
-void CheckpointIndex::check_tiling() const {
-  for (const auto& [name, tensor] : tensors) {
-    const Rectangle whole{std::vector<i64>(tensor.shape.size(), 0), tensor.shape};
-    i64 covered = 0;
-    for (std::size_t i = 0; i < tensor.slices.size(); ++i) {
-      const Rectangle& slice = tensor.slices[i].where;
-      require(bytes_of(tensor.slices[i].file).has_value(),
-              "\"{}\" lies in \"{}\", which is not listed",
-              name,
-              tensor.slices[i].file);
-      for (std::size_t d = 0; d < tensor.shape.size(); ++d) {
-        require(slice.begin[d] >= 0 && slice.shape[d] >= 0 &&
-                    slice.shape[d] <= tensor.shape[d] - slice.begin[d],
-                "slice {} of \"{}\" lies outside of {}",
-                slice,
-                name,
-                whole);
-      }
-      covered += slice.elements();
-      for (std::size_t j = 0; j < i; ++j) {
-        require(!slice.overlaps(tensor.slices[j].where),
-                "slices {} and {} of \"{}\" overlap",
-                slice,
-                tensor.slices[j].where,
-                name);
-      }
-    }
-    require(covered == whole.elements(),
-            "slices of \"{}\" hold {} of its {} elements",
-            name,
-            covered,
-            whole.elements());
-  }
-}
-
 std::optional<i64> CheckpointIndex::bytes_of(std::string_view file) const {
   const auto found = std::ranges::find(files, file, &StoredFile::name);
   return found == files.end() ? std::nullopt : std::optional(found->bytes);

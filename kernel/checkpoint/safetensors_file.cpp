@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "tessera/error.hpp"
+#include "tessera/written.hpp"
 
 namespace tessera {
 
@@ -73,10 +74,24 @@ void SafetensorsFile::read_header() {
   require(length <= static_cast<u64>(size_) - sizeof(length),
           "{} is damaged: its header is longer than the file",
           name_);
+  // As the format's own library; a header of millions of tensors has as many bytes.
+  constexpr u64 kLongest = 100'000'000;
+  require(length <= kLongest,
+          "{} is damaged: its header has {} bytes, more than {}",
+          name_,
+          length,
+          kLongest);
   std::string header(length, ' ');
   read_at(sizeof(length), std::as_writable_bytes(std::span(header)));
   data_begin_ = static_cast<i64>(sizeof(length) + length);
   entries_ = parse_safetensors_header(header, name_, &metadata_);
+  for (const SafetensorsEntry& entry : entries_) {
+    require(entry.begin >= 0 && entry.begin <= entry.end && entry.end <= size_ - data_begin_,
+            "{} is damaged: tensor {} lies beyond its end",
+            name_,
+            written_word(entry.key));
+  }
+  std::ranges::sort(entries_, {}, &SafetensorsEntry::key);
 }
 
 void SafetensorsFile::read_at(i64 offset, std::span<std::byte> to) const {
@@ -91,18 +106,16 @@ void SafetensorsFile::read_at(i64 offset, std::span<std::byte> to) const {
 }
 
 const SafetensorsEntry& SafetensorsFile::entry(const std::string& key) const {
-  const auto found = std::ranges::find(entries_, key, &SafetensorsEntry::key);
-  require(found != entries_.end(), "{} has no tensor \"{}\"", name_, key);
+  const auto found = std::ranges::lower_bound(entries_, key, {}, &SafetensorsEntry::key);
+  require(found != entries_.end() && found->key == key,
+          "{} has no tensor {}",
+          name_,
+          written_word(key, 1000));
   return *found;
 }
 
 std::vector<std::byte> SafetensorsFile::read(const SafetensorsEntry& entry) const {
-  const i64 size = entry.end - entry.begin;
-  require(entry.begin >= 0 && size >= 0 && entry.end <= size_ - data_begin_,
-          "{} is damaged: tensor \"{}\" lies beyond its end",
-          name_,
-          entry.key);
-  std::vector<std::byte> bytes(static_cast<std::size_t>(size));
+  std::vector<std::byte> bytes(static_cast<std::size_t>(entry.end - entry.begin));
   read_at(data_begin_ + entry.begin, bytes);
   return bytes;
 }
@@ -111,11 +124,12 @@ void SafetensorsFile::read(const SafetensorsEntry& entry,
                            i64 begin,
                            std::span<std::byte> to) const {
   const i64 size = entry.end - entry.begin, count = static_cast<i64>(to.size());
-  require(entry.begin >= 0 && entry.end <= size_ - data_begin_ && begin >= 0 && begin <= size &&
-              count <= size - begin,
-          "{} is damaged: tensor \"{}\" lies beyond its end",
+  require(begin >= 0 && begin <= size && count <= size - begin,
+          "{}: {} bytes from {} on are no part of tensor {}",
           name_,
-          entry.key);
+          count,
+          begin,
+          written_word(entry.key));
   read_at(data_begin_ + entry.begin + begin, to);
 }
 

@@ -9,6 +9,7 @@
 #include "kernel/checkpoint/slices.hpp"
 #include "tessera/error.hpp"
 #include "tessera/hash.hpp"
+#include "tessera/written.hpp"
 
 namespace tessera {
 
@@ -21,7 +22,7 @@ std::string some_tensors(const std::vector<std::string>& names) {
   constexpr std::size_t kShown = 3;
   std::string text = names.size() == 1 ? "tensor" : "tensors";
   for (std::size_t i = 0; i < std::min(names.size(), kShown); ++i) {
-    text += fmt::format("{} \"{}\"", i == 0 ? "" : ",", names[i]);
+    text += fmt::format("{} {}", i == 0 ? "" : ",", written_word(names[i]));
   }
   if (names.size() > kShown) text += fmt::format(" and {} more", names.size() - kShown);
   return text;
@@ -115,6 +116,8 @@ std::vector<std::byte> StoredReader::read(const StoredTensor& tensor) {
   const i64 element = dtype_size(parse_dtype(tensor.dtype));
   i64 elements = 1;
   for (const i64 size : tensor.shape) elements *= size;
+  // Memory is asked for once all files have the size that the index says, which holds the tensor.
+  for (const StoredSlice& slice : tensor.slices) file(slice.file);
   std::vector<std::byte> whole(static_cast<std::size_t>(elements * element));
   for (const StoredSlice& slice : tensor.slices) {
     read(
@@ -150,6 +153,9 @@ bool Damage::collect(const std::string& tensor, const std::function<void()>& wor
 
 void Damage::require_none(const std::filesystem::path& folder) const {
   if (reasons_.empty()) return;
+  if (!std::filesystem::exists(folder / kIndexName)) {
+    fail("checkpoint {} was removed while it was read", written_path(folder));
+  }
   std::vector<std::string> lines;
   for (const std::string& reason : reasons_) {
     if (lines.size() == kListed) {
@@ -158,12 +164,15 @@ void Damage::require_none(const std::filesystem::path& folder) const {
     }
     lines.push_back(fmt::format("{}: {}", some_tensors(tensors_.at(reason)), reason));
   }
-  fail("checkpoint {} is damaged:\n  {}", folder.string(), fmt::join(lines, "\n  "));
+  fail("checkpoint {} is damaged:\n  {}", written_path(folder), fmt::join(lines, "\n  "));
 }
 
 std::string name_list(const std::vector<std::string>& names) {
   const auto shown = std::min(names.size(), kListed);
-  std::string text = fmt::format("{}", fmt::join(names.begin(), names.begin() + shown, ", "));
+  std::string text;
+  for (std::size_t i = 0; i < shown; ++i) {
+    text += (i == 0 ? "" : ", ") + written_plain(names[i], 200);
+  }
   if (names.size() > shown) text += fmt::format(" and {} more", names.size() - shown);
   return text;
 }

@@ -4,7 +4,9 @@
 
 #include <cstdio>
 #include <ctime>
+#include <exception>
 #include <filesystem>
+#include <system_error>
 
 #include "kernel/checkpoint/folders.hpp"
 #include "kernel/checkpoint/index.hpp"
@@ -21,14 +23,17 @@ namespace fs = std::filesystem;
 
 std::string date_of(const fs::path& path) {
   struct stat status {};
-  require(::stat(path.c_str(), &status) == 0, "cannot inspect {}", path.string());
+  require(::stat(path.c_str(), &status) == 0, "cannot inspect {}", written_path(path));
   return fmt::format("{:%Y-%m-%d %H:%M:%S}", fmt::localtime(status.st_mtime));
 }
 
 i64 bytes_in(const fs::path& folder) {
   i64 bytes = 0;
   for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
-    if (entry.is_regular_file()) bytes += static_cast<i64>(entry.file_size());
+    std::error_code error;  // a link in a circle, a file that was removed meanwhile
+    if (!entry.is_regular_file(error)) continue;
+    const std::uintmax_t size = entry.file_size(error);
+    if (!error) bytes += static_cast<i64>(size);
   }
   return bytes;
 }
@@ -38,23 +43,32 @@ std::string state_of(const StepFolder& found) {
   if (!found.complete) {
     return found.path.extension() == ".tmp" ? "not finished" : "incomplete: no index.json";
   }
-  try {
-    const CheckpointIndex index = read_index(found.path);
-    for (const StoredFile& file : index.files) {
-      const fs::path path = found.path / file.name;
-      if (!fs::exists(path)) return fmt::format("damaged: {} is missing", file.name);
-      if (!fs::is_regular_file(path)) {
-        return fmt::format("damaged: {} is no regular file", file.name);
-      }
-      const auto there = static_cast<i64>(fs::file_size(path));
-      if (there == file.bytes) continue;
-      return fmt::format("damaged: {} has {} of {} bytes", file.name, there, file.bytes);
-    }
-    return fmt::format(
-        "complete, {} tensors in {} files", index.tensors.size(), index.files.size());
-  } catch (const Error& error) {
-    return error.what();
+  const CheckpointIndex index = read_index(found.path);
+  for (const StoredFile& file : index.files) {
+    const fs::path path = found.path / file.name;
+    const std::string name = written_plain(file.name);
+    if (!fs::exists(path)) return fmt::format("damaged: {} is missing", name);
+    if (!fs::is_regular_file(path)) return fmt::format("damaged: {} is no regular file", name);
+    const auto there = static_cast<i64>(fs::file_size(path));
+    if (there == file.bytes) continue;
+    return fmt::format("damaged: {} has {} of {} bytes", name, there, file.bytes);
   }
+  return fmt::format("complete, {} tensors in {} files", index.tensors.size(), index.files.size());
+}
+
+// One column after the other, and why the next ones cannot be known.
+std::string row_of(const StepFolder& found) {
+  std::string date = "?", size = "?", state;
+  try {
+    date = date_of(found.complete ? found.path / kIndexName : found.path);
+    size = size_text(bytes_in(found.path));
+    state = state_of(found);
+  } catch (const std::exception& error) {
+    state = error.what();
+  }
+  std::error_code error;
+  if (!fs::exists(found.path, error) && !error) state = "was removed meanwhile";
+  return fmt::format("{:>10}  {:<19}  {:>10}  {}", found.step, date, size, state);
 }
 
 // Folders of steps in what the user named, complete or not.
@@ -76,15 +90,10 @@ void list(const fs::path& named) {
   const std::vector<StepFolder> steps = steps_in(named);
   if (steps.empty()) fail_config("{} holds no checkpoints", named.string());
   fmt::print("{:>10}  {:<19}  {:>10}  {}\n", "step", "saved", "size", "state");
-  for (const StepFolder& found : steps) {
-    fmt::print("{:>10}  {:<19}  {:>10}  {}\n",
-               found.step,
-               date_of(found.complete ? found.path / kIndexName : found.path),
-               size_text(bytes_in(found.path)),
-               state_of(found));
-  }
+  for (const StepFolder& found : steps) fmt::print("{}\n", row_of(found));
 }
 
+// False: it is damaged. One that a run removed while it was read is none any more.
 bool verify(const fs::path& folder) {
   try {
     const CheckpointIndex index = verify_checkpoint(folder);
@@ -95,6 +104,10 @@ bool verify(const fs::path& folder) {
                size_text(index.total_bytes()));
     return true;
   } catch (const Error& error) {
+    if (!fs::exists(folder / kIndexName)) {
+      fmt::print("{}: was removed meanwhile\n", written_path(folder));
+      return true;
+    }
     fmt::print(stderr, "{}\n", error.what());
     return false;
   }

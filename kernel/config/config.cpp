@@ -17,7 +17,8 @@ namespace tessera {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kLargestFile = 16 << 20;  // bytes; configurations have thousands
+constexpr std::size_t kLargestFile = 1 << 20;  // bytes; configurations have thousands
+constexpr std::size_t kDeepestInclude = 16, kMostFiles = 1000;
 
 /// Reads files and settings into a Config, one layer after the other.
 class ConfigReader {
@@ -27,8 +28,19 @@ class ConfigReader {
     for (const fs::path& open : open_) {
       if (open == file) fail_config("{}{} includes itself", asked_by, path.string());
     }
+    if (open_.size() == kDeepestInclude) {
+      fail_config("{}files include each other more than {} deep", asked_by, kDeepestInclude);
+    }
+    if (++files_ > kMostFiles) {
+      fail_config("{}more than {} files are included", asked_by, kMostFiles);
+    }
     std::error_code error;
     const bool folder = fs::is_directory(file, error);
+    // A user may name a pipe (`train <(make_config)`); a file that names one would wait for ever.
+    if (!asked_by.empty() && !folder && fs::exists(file, error) &&
+        !fs::is_regular_file(file, error)) {
+      fail_config("{}cannot read {}: it is no regular file", asked_by, written_path(path));
+    }
     std::ifstream stream(file, std::ios::binary);
     std::string text;
     std::array<char, 1 << 16> block;
@@ -38,7 +50,7 @@ class ConfigReader {
     }
     if (folder || stream.bad() || !stream.eof()) {
       const std::string why = folder                       ? "it is a folder"
-                              : text.size() > kLargestFile ? "it has more than 16 MiB"
+                              : text.size() > kLargestFile ? "it has more than 1 MiB"
                               : errno == ENOENT            ? "there is no such file"
                                                            : std::generic_category().message(errno);
       fail_config("{}cannot read {}: {}", asked_by, written_path(path), why);
@@ -52,6 +64,7 @@ class ConfigReader {
                 const std::string& name,
                 const fs::path& folder,
                 const fs::path& shown_folder) {
+    if (text.size() > kLargestFile) fail_config("{}: it has more than 1 MiB", written_plain(name));
     Origin where;
     where.kind = Origin::file;
     where.name = name;
@@ -182,6 +195,7 @@ class ConfigReader {
 
   Config config_;
   std::vector<fs::path> open_;
+  std::size_t files_ = 0;
   int sets_ = 0;
 };
 

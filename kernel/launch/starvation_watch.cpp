@@ -71,7 +71,7 @@ StarvationWatch::StarvationWatch(const std::string& proc, const std::string& gro
 
 StarvationWatch::~StarvationWatch() {
   if (end_ < 0) return;
-  [[maybe_unused]] const auto sent = send(end_, ".", 1, MSG_NOSIGNAL);  // it may be gone
+  kill(watcher_, SIGKILL);  // it may be stopped, and would not hear that this process ends well
   close(end_);
   while (waitpid(watcher_, nullptr, 0) < 0 && errno == EINTR) continue;
 }

@@ -1,8 +1,10 @@
 #include "tessera/json.hpp"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
-
 #include <utility>
+
+#include "tessera/utf8.hpp"
 
 namespace tessera {
 
@@ -43,8 +45,19 @@ Json& Json::push(const Json& value) {
   return *this;
 }
 
+// Output that a program reads may be looked at in a terminal, too.
 std::string Json::text() const {
-  return state_->value.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  const std::string written =
+      state_->value.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  std::string out;
+  for (std::size_t at = 0; at < written.size();) {
+    const std::size_t control = control_length(std::string_view(written).substr(at));
+    const std::string_view character(written.data() + at, std::max<std::size_t>(control, 1));
+    out += control > 0 ? nlohmann::json(character).dump(-1, ' ', true).substr(1, 6)
+                       : std::string(character);
+    at += character.size();
+  }
+  return out;
 }
 
 }  // namespace tessera

@@ -5,6 +5,8 @@
 
 #include <memory>
 
+#include "tessera/written.hpp"
+
 namespace tessera {
 
 namespace {
@@ -25,7 +27,7 @@ spdlog::logger& logger() {
 void log(LogLevel level, std::string_view text) {
   constexpr spdlog::level::level_enum kLevels[] = {
       spdlog::level::debug, spdlog::level::info, spdlog::level::warn, spdlog::level::err};
-  logger().log(kLevels[static_cast<int>(level)], text);
+  logger().log(kLevels[static_cast<int>(level)], readable(text));
 }
 
 }  // namespace tessera

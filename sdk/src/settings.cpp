@@ -3,23 +3,15 @@
 
 #include "tessera/claims.hpp"
 #include "tessera/error.hpp"
+#include "tessera/parse_json.hpp"
 
 namespace tessera {
 
 namespace {
 
 using JsonTree = nlohmann::json;
-constexpr int kDeepestJson = 32;  // objects and arrays in each other
 
-void check_depth(const std::string& file, int depth) {
-  require(depth <= kDeepestJson,
-          "{} is damaged: more than {} objects and arrays lie in each other",
-          file,
-          kDeepestJson);
-}
-
-Value value_of(const JsonTree& json, const std::string& file, int depth) {
-  check_depth(file, depth);
+Value value_of(const JsonTree& json) {
   if (json.is_boolean()) return json.get<bool>();
   // What does not fit into 64 bits is a number of settings that are real.
   const bool fits = !json.is_number_unsigned() || json.get<u64>() <= static_cast<u64>(INT64_MAX);
@@ -28,21 +20,16 @@ Value value_of(const JsonTree& json, const std::string& file, int depth) {
   if (json.is_string()) return json.get<std::string>();
   if (!json.is_array()) return json.dump();  // an object of a list: no setting of a model
   Value::Array array;
-  for (const JsonTree& element : json) array.push_back(value_of(element, file, depth + 1));
+  for (const JsonTree& element : json) array.push_back(value_of(element));
   return array;
 }
 
-void flatten(const JsonTree& json,
-             const std::string& file,
-             const std::string& prefix,
-             int depth,
-             Settings& out) {
-  check_depth(file, depth);
+void flatten(const JsonTree& json, const std::string& prefix, Settings& out) {
   for (const auto& [key, value] : json.items()) {
     if (value.is_object()) {
-      flatten(value, file, prefix + key + ".", depth + 1, out);
+      flatten(value, prefix + key + ".", out);
     } else if (!value.is_null()) {
-      out[prefix + key] = value_of(value, file, depth + 1);
+      out[prefix + key] = value_of(value);
     }
   }
 }
@@ -50,11 +37,15 @@ void flatten(const JsonTree& json,
 }  // namespace
 
 Settings parse_settings(std::string_view json, const std::string& file) {
-  const JsonTree tree = JsonTree::parse(json, nullptr, false);
-  require(tree.is_object(), "{} is damaged: it holds no JSON object", file);
-  Settings settings;
-  flatten(tree, file, "", 1, settings);
-  return settings;
+  try {
+    const auto tree = parse_json<JsonTree>(json);
+    require(tree.is_object(), "it holds no JSON object");
+    Settings settings;
+    flatten(tree, "", settings);
+    return settings;
+  } catch (const Error& error) {
+    fail("{} is damaged: {}", file, error.what());
+  }
 }
 
 }  // namespace tessera

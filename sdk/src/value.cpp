@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "tessera/error.hpp"
@@ -11,33 +12,37 @@
 namespace tessera {
 namespace {
 
+// A character that a terminal would act on, as TOML escapes it. A byte that is no UTF-8 stays:
+// TOML has no escape for it.
+std::string escaped(std::string_view character) {
+  switch (character[0]) {
+    case '\n':
+      return "\\n";
+    case '\r':
+      return "\\r";
+    case '\t':
+      return "\\t";
+  }
+  const auto bits = [&](std::size_t i) { return static_cast<unsigned char>(character[i]) & 0x3FU; };
+  const auto first = static_cast<unsigned char>(character[0]);
+  if (character.size() == 1) return first < 0x80 ? fmt::format("\\u{:04X}", first) : std::string(character);
+  const unsigned point = character.size() == 2 ? (first & 0x1FU) << 6 | bits(1)
+                                               : (first & 0x0FU) << 12 | bits(1) << 6 | bits(2);
+  return fmt::format("\\u{:04X}", point);
+}
+
 std::string basic_string(std::string_view text) {
   std::string out = "\"";
-  for (const char c : text) {
-    switch (c) {
-      case '"':
-        out += "\\\"";
-        break;
-      case '\\':
-        out += "\\\\";
-        break;
-      case '\n':
-        out += "\\n";
-        break;
-      case '\r':
-        out += "\\r";
-        break;
-      case '\t':
-        out += "\\t";
-        break;
-      default: {
-        if (is_control(c)) {
-          out += fmt::format("\\u{:04X}", static_cast<unsigned char>(c));
-        } else {
-          out += c;
-        }
-      }
+  for (std::size_t at = 0; at < text.size();) {
+    const char c = text[at];
+    const std::size_t control = control_length(text.substr(at));
+    if (control > 0) {
+      out += escaped(text.substr(at, control));
+    } else {
+      if (c == '"' || c == '\\') out += '\\';
+      out += c;
     }
+    at += std::max<std::size_t>(control, 1);
   }
   return out + '"';
 }

@@ -246,6 +246,17 @@ TEST(CliPlugins, ShowKnowsSimilarNames) {
   }
 }
 
+TEST(CliPlugins, OneThatNeverComesBackIsNamedAndLeftAlone) {
+  const std::string file = kPlugins + "load_hangs/libtessera_test_load_hangs.so";
+  const ProcessResult listed = run_tessera(
+      {"plugins", "--path", kPlugins + "good", "--path", kPlugins + "load_hangs"});
+  EXPECT_EQ(listed.exit_code, 0) << listed.err;
+  EXPECT_THAT(listed.out,
+              AllOf(HasSubstr("test_letters"),
+                    HasSubstr("not loaded: " + file +
+                              ": did not come back within 10 s while it was loaded\n")));
+}
+
 TEST(CliPlugins, CheckTellsASoundPluginFromABadOne) {
   EXPECT_THAT(
       output_of(run_tessera({"plugins", "check", kPlugins + "good/libtessera_test_good.so"})),

@@ -12,6 +12,7 @@ struct Target {
   std::vector<std::string> seeds;   ///< valid inputs, which are mutated
   std::vector<std::string> tokens;  ///< pieces of the format, which are inserted
   std::function<void(const std::string&)> run;
+  std::vector<std::string> planted = {};  ///< inputs that once ended a reader; mutated as well
 };
 
 /// All targets, in the order in which they are documented.

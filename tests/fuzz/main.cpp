@@ -106,6 +106,14 @@ class Campaign {
     }
   }
 
+  // Apart from the first ones: these are refused.
+  void plant() {
+    for (const std::string& one : target_.planted) {
+      run(one);
+      corpus_.push_back(one);
+    }
+  }
+
   void step() {
     const std::string& parent = corpus_[mutator_.below(corpus_.size())];
     const std::string& other = corpus_[mutator_.below(corpus_.size())];
@@ -171,6 +179,7 @@ void run_target(const Target& target, const Options& options) {
   const auto begin = Clock::now();
   const auto seconds = [&] { return std::chrono::duration<double>(Clock::now() - begin).count(); };
   Campaign campaign(target, options.seed);
+  campaign.plant();
   if (!options.replay.empty()) {
     std::ifstream file(options.replay, std::ios::binary);
     campaign.run({std::istreambuf_iterator<char>(file), {}});

@@ -20,6 +20,7 @@
 #include "kernel/plugin/library_file.hpp"
 #include "tessera/error.hpp"
 #include "tessera/hash.hpp"
+#include "tessera/parse_json.hpp"
 
 namespace tessera::fuzz {
 
@@ -46,6 +47,15 @@ class MemoryFile {
  private:
   int descriptor_;
 };
+
+// Something within itself, `times` over.
+std::string nested(const std::string& open, const std::string& close, int times) {
+  std::string text;
+  for (int i = 0; i < times; ++i) text += open;
+  text += '1';
+  for (int i = 0; i < times; ++i) text += close;
+  return text;
+}
 
 // --- safetensors ---
 
@@ -75,7 +85,10 @@ Target safetensors() {
       "safetensors",
       {safetensors_seed(two, 32), safetensors_seed("{}", 0)},
       {"\"dtype\":", "\"shape\":", "\"data_offsets\":", "\"I64\"", "[0,", "[", "{", "\"a\"", ","},
-      read_safetensors};
+      read_safetensors,
+      {safetensors_seed("{\"a\":" + nested("[", "]", 100'000) + "}", 0),
+       safetensors_seed(
+           R"({"a":{"dtype":"F32","shape":[500000000],"data_offsets":[0,2000000000]}})", 8)}};
 }
 
 // --- the index of a checkpoint ---
@@ -83,14 +96,14 @@ Target safetensors() {
 // Its own checksum would refuse whatever was mutated, so it is made right first.
 void read_index_text(const std::string& input) {
   std::string text = input;
-  nlohmann::json json = nlohmann::json::parse(input, nullptr, false);
-  if (json.is_object()) {
-    try {
+  try {
+    auto json = parse_json<nlohmann::json>(input);
+    if (json.is_object()) {
       json.erase("checksum");
       json["checksum"] = fmt::format("{:016x}", hash64(json.dump(1)));
       text = json.dump(1);
-    } catch (const nlohmann::json::exception&) {  // no UTF-8: stays as it is
     }
+  } catch (const Error&) {  // too deep: stays as it is
   }
   const CheckpointIndex index = CheckpointIndex::from_json(text, "index.json");
   index.check_tiling();
@@ -116,7 +129,9 @@ Target index() {
       "index",
       {made.to_json()},
       {"\"shape\":", "\"begin\":", "\"slices\":", "[0, 0]", "{", "}", "[", "]", "\"fp32\"", "null"},
-      read_index_text};
+      read_index_text,
+      {"{\"format\":" + nested("[", "]", 100'000) + "}",
+       "{\"format\":" + nested("{\"a\":", "}", 100'000) + "}"}};
 }
 
 // --- a model of Hugging Face transformers ---
@@ -192,7 +207,8 @@ Target foreign_model() {
            "18446744073709551615",
            "1e400",
            "\\u0000"},
-          read_foreign_model};
+          read_foreign_model,
+          {"{\"a\":" + nested("[", "]", 100'000) + "}" + std::string(kNextFile) + map}};
 }
 
 // --- TOML ---
@@ -217,7 +233,8 @@ Target toml_value() {
       "toml-value",
       {"1e-3", "\"adamw\"", "[1, 2.5, -3]", "true", "{ a = 1, b = { c = \"x\" } }", "0x1F", "inf"},
       {"[", "]", "{", "}", " = ", "\"", "'''", "\"\"\"", "\\u00e9", "\\", "1979-05-27", "_", "#"},
-      read_toml_value};
+      read_toml_value,
+      {"{" + nested("a.", "", 100'000) + " = 1}", nested("[", "]", 100'000)}};
 }
 
 Target toml_file() {
@@ -228,7 +245,10 @@ Target toml_file() {
       {"[", "]", "[[", "]]", "{", "}", " = ", ".", "\"", "'''", "\"\"\"", "\n", "\r\n", "#", "\\"},
       [](const std::string& input) {
         parse_toml(input, {.kind = Origin::file, .layer = 0, .name = "a.toml"});
-      }};
+      },
+      {"[a" + nested(".a", "", 100'000) + "]",
+       "x = [\"\"\"\n'\"\"\"', {" + nested("a.", "", 100'000) + " = 1}]",
+       "x = " + nested("{" + nested("a.", "", 255) + " = ", "}", 250)}};
 }
 
 // --- pipeline layouts ---

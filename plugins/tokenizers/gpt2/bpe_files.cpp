@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tessera/error.hpp"
+#include "tessera/parse_json.hpp"
 #include "tessera/written.hpp"
 
 namespace tessera {
@@ -17,8 +18,17 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
+Json parse_file(const fs::path& file) {
+  const std::string text = read_tokenizer_file(file);
+  try {
+    return parse_json<Json>(text);
+  } catch (const Error& error) {
+    fail_config("tokenizer.path: {} is damaged: {}", file.string(), error.what());
+  }
+}
+
 Json parse_object(const fs::path& file, std::string_view what) {
-  Json json = Json::parse(read_tokenizer_file(file), nullptr, false);
+  Json json = parse_file(file);
   if (json.is_object() && !json.empty()) return json;
   fail_config("tokenizer.path: {} is damaged: it is no JSON object {}", file.string(), what);
 }
@@ -136,7 +146,7 @@ void require_gpt2(const Json& json, const fs::path& file) {
   }
   if (at(decoder, "type") != Json("ByteLevel")) refuse(file, "decoder", decoder);
   if (!after.is_null() && at(after, "type") != Json("ByteLevel")) {
-    const Json alone = Json::parse(R"([{"Sequence":{"id":"A","type_id":0}}])");
+    const auto alone = parse_json<Json>(R"([{"Sequence":{"id":"A","type_id":0}}])");
     if (at(after, "type") != Json("TemplateProcessing") || at(after, "single") != alone) {
       refuse(file, "post_processor", after);
     }
@@ -181,7 +191,7 @@ std::string read_tokenizer_file(const fs::path& file) {
 
 std::set<std::string> null_keys(const fs::path& file) {
   std::set<std::string> keys;
-  const Json json = Json::parse(read_tokenizer_file(file), nullptr, false);
+  const Json json = parse_file(file);
   if (!json.is_object()) return keys;
   for (const auto& [key, value] : json.items()) {
     if (value.is_null()) keys.insert(key);

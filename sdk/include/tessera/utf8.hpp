@@ -35,6 +35,23 @@ inline bool is_control(char c) {
   return byte < 0x20 || byte == 0x7f;
 }
 
+/// Bytes of the character that `text` starts with, if a terminal would act on it instead of showing
+/// it; else 0. Those are the control characters C0, DEL and C1 (U+0080 to U+009F, also as single
+/// bytes that are no UTF-8), line separators, and what reverses the direction of text.
+inline std::size_t control_length(std::string_view text) {
+  if (text.empty()) return 0;
+  if (is_control(text[0])) return 1;
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  if (byte(0) < 0x80) return 0;
+  const std::size_t length = character_length(text);
+  if (length == 0) return byte(0) < 0xA0 ? 1 : 0;
+  if (length == 2) return byte(0) == 0xC2 && byte(1) < 0xA0 ? 2 : 0;
+  if (length != 3 || byte(0) != 0xE2) return 0;
+  const bool separates = byte(1) == 0x80 && byte(2) >= 0xA8 && byte(2) <= 0xAE;
+  const bool isolates = byte(1) == 0x81 && byte(2) >= 0xA6 && byte(2) <= 0xA9;
+  return separates || isolates ? 3 : 0;
+}
+
 /// The beginning of `text`, at most `bytes` of it, that ends between two characters.
 inline std::string_view cut_text(std::string_view text, std::size_t bytes) {
   if (text.size() <= bytes) return text;

@@ -1,38 +1,29 @@
 #pragma once
+#include <cstddef>
 #include <filesystem>
 #include <string>
 #include <string_view>
 
-#include "tessera/utf8.hpp"
-#include "tessera/value.hpp"
+#include "tessera/api.hpp"
 
 namespace tessera {
 
-/// A word that somebody wrote, for an error: on one line and not a page of it, with its quotes.
-inline std::string written_word(std::string_view word, std::size_t most = 80) {
-  const std::string_view shown = cut_text(word, most);
-  return Value(shown).text() + (shown.size() < word.size() ? "..." : "");
-}
+/// What somebody else wrote (a user, a file, a plugin), made fit to be shown. In none of these does
+/// a character remain that a terminal would act on (`control_length`), and none is a page long:
+/// what is longer is cut and ends in "...". Thread-safe.
+
+/// A word for an error, on one line and in quotes, as TOML writes it.
+TESSERA_API std::string written_word(std::string_view word, std::size_t most = 80);
 
 /// The same without quotes, for what is shown as it stands: a path, a variable's value. In it only
-/// control characters are escaped.
-inline std::string written_plain(std::string_view text, std::size_t most = 80) {
-  const std::string_view shown = cut_text(text, most);
-  std::string out;
-  for (const char c : shown) {
-    if (!is_control(c)) {
-      out += c;
-      continue;
-    }
-    const std::string quoted = Value(std::string_view(&c, 1)).text();
-    out.append(quoted, 1, quoted.size() - 2);
-  }
-  return out + (shown.size() < text.size() ? "..." : "");
-}
+/// control characters are escaped, and bytes that are no UTF-8 (\xff).
+TESSERA_API std::string written_plain(std::string_view text, std::size_t most = 80);
 
 /// A path, which may hold anything but a zero byte.
-inline std::string written_path(const std::filesystem::path& path) {
-  return written_plain(path.string(), 1000);
-}
+TESSERA_API std::string written_path(const std::filesystem::path& path);
+
+/// Lines of text: control characters other than tabs and line feeds become "?", and a line keeps at
+/// most `most` bytes. Errors and log lines go through it.
+TESSERA_API std::string readable(std::string_view text, std::size_t most = 2000);
 
 }  // namespace tessera

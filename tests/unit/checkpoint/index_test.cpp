@@ -20,7 +20,7 @@ StoredSlice slice(std::vector<i64> begin, std::vector<i64> shape, const std::str
 
 CheckpointIndex index_of(std::vector<i64> shape, std::vector<StoredSlice> slices) {
   CheckpointIndex index;
-  index.files = {{"f", 10}};
+  index.files = {{"f", 1 << 20}};
   index.tensors["w"] = {"fp32", std::move(shape), std::move(slices)};
   return index;
 }
@@ -346,6 +346,45 @@ TEST(Tiling, ErrorsNameTheTensor) {
   // Two that overlap and a hole, of the right sum.
   EXPECT_THAT(tiling_error(index_of({4}, {slice({0}, {2}), slice({0}, {2})})),
               HasSubstr("overlap"));
+}
+
+TEST(Tiling, OfManySlicesTakesNoTimeOfTheirSquare) {
+  constexpr i64 kSide = 400;
+  CheckpointIndex index = index_of({kSide, kSide}, {});
+  auto& slices = index.tensors.at("w").slices;
+  for (i64 row = 0; row < kSide; ++row) {
+    for (i64 column = 0; column < kSide; ++column) slices.push_back(slice({row, column}, {1, 1}));
+  }
+  EXPECT_NO_THROW(index.check_tiling());
+  slices.back().where.begin = {0, 0};
+  EXPECT_EQ(tiling_error(index), "slices of \"w\" overlap, or leave elements out");
+}
+
+// No cut from end to end divides these five.
+TEST(Tiling, OfAPinwheel) {
+  EXPECT_NO_THROW(index_of({3, 3},
+                           {slice({0, 0}, {1, 2}),
+                            slice({0, 2}, {2, 1}),
+                            slice({2, 1}, {1, 2}),
+                            slice({1, 0}, {2, 1}),
+                            slice({1, 1}, {1, 1})})
+                      .check_tiling());
+}
+
+TEST(Tiling, FilesHoldWhatTheyAreSaidToHold) {
+  EXPECT_EQ(tiling_error(index_of({1 << 20, 2}, {slice({0, 0}, {1 << 20, 2})})),
+            "\"w\" has 2097152 elements of fp32 in \"f\", which is not that large");
+}
+
+TEST(CheckpointIndex, NestedWithoutEndIsRefused) {
+  std::string deep;
+  for (int i = 0; i < 100'000; ++i) deep += "{\"a\":";
+  for (const std::string& text : {deep, "{\"format\":" + std::string(100'000, '[')}) {
+    EXPECT_EQ(text_of<Error>([&] { CheckpointIndex::from_json(text, "i"); }),
+              "i is damaged: more than 32 objects and arrays lie in each other");
+    EXPECT_EQ(text_of<Error>([&] { parse_safetensors_header(text, "s"); }),
+              "s is damaged: more than 32 objects and arrays lie in each other");
+  }
 }
 
 TEST(CheckpointIndex, MergeRefusesRanksThatDisagree) {

@@ -116,6 +116,17 @@ TEST(Safetensors, HeadersWithFlippedBitsNeverCrash) {
   EXPECT_GT(noticed, 200);
 }
 
+// Memory is asked for once it is known that the file has so many bytes.
+TEST(Safetensors, AHeaderThatClaimsMoreThanTheFileHolds) {
+  const TestFolder folder;
+  const std::string header =
+      R"({"w":{"dtype":"F32","shape":[500000000],"data_offsets":[0,2000000000]}})";
+  const u64 length = header.size();
+  const std::string begin(reinterpret_cast<const char*>(&length), sizeof length);
+  EXPECT_THAT(read_all(folder.write("a", begin + header + std::string(40, 'x'))),
+              HasSubstr("a is damaged: tensor \"w\" lies beyond its end"));
+}
+
 TEST(Safetensors, TextsOfDamage) {
   const TestFolder folder;
   EXPECT_THAT(read_all(folder.at("none")), HasSubstr("none: No such file or directory"));
@@ -150,7 +161,7 @@ TEST(Safetensors, ReadsAPart) {
                   file.read(
                       file.entry("w[0:2, 3:6]"), begin, std::as_writable_bytes(std::span(two)));
                 }),
-                HasSubstr("lies beyond its end"))
+                HasSubstr("are no part of tensor \"w[0:2, 3:6]\""))
         << begin;
   }
 }

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 
@@ -12,6 +13,7 @@ namespace tessera {
 namespace config_test {
 
 namespace fs = std::filesystem;
+using ::testing::HasSubstr;
 using testing::error_of;
 using ::testing::StartsWith;
 
@@ -78,7 +80,26 @@ TEST_F(ConfigFiles, BadIncludes) {
   EXPECT_EQ(error_of([&] { Config::load({root_.string()}); }),
             "cannot read " + root_.string() + ": it is a folder");
   EXPECT_EQ(error_of([&] { Config::load({"/dev/zero"}); }),
-            "cannot read /dev/zero: it has more than 16 MiB");
+            "cannot read /dev/zero: it has more than 1 MiB");
+}
+
+TEST_F(ConfigFiles, IncludesEnd) {
+  for (int i = 0; i < 20; ++i) {
+    write(fmt::format("chain-{}.toml", i), fmt::format("include = [\"chain-{}.toml\"]\n", i + 1));
+    write(fmt::format("double-{}.toml", i),
+          fmt::format("include = [\"double-{0}.toml\", \"double-{0}.toml\"]\n", i + 1));
+  }
+  write("chain-20.toml", "");
+  write("double-14.toml", "");
+  const std::string waits = write("waits.toml", "include = [\"pipe.toml\"]\n");
+  ASSERT_EQ(mkfifo((root_ / "pipe.toml").c_str(), 0600), 0);
+  const auto error_with = [&](const char* name) {
+    return error_of([&] { Config::load({(root_ / name).string()}); });
+  };
+  EXPECT_THAT(error_with("chain-0.toml"),
+              HasSubstr("chain-15.toml:1:11: include: files include each other more than 16 deep"));
+  EXPECT_THAT(error_with("double-0.toml"), HasSubstr(": include: more than 1000 files are included"));
+  EXPECT_THAT(error_with("waits.toml"), HasSubstr("pipe.toml: it is no regular file"));
 }
 
 TEST_F(ConfigFiles, ValuesAndTablesReplaceEachOther) {

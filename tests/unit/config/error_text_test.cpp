@@ -6,6 +6,8 @@
 #include <fstream>
 #include <sstream>
 
+#include "tessera/json.hpp"
+#include "tessera/written.hpp"
 #include "tests/unit/config/config_support.hpp"
 
 namespace tessera {
@@ -100,6 +102,16 @@ TEST(ErrorText, NoEscapeReachesATerminalAndALineIsNoPage) {
   EXPECT_LT(text.size(), 2100U);
 }
 
+// ESC and CSI, as one byte and as UTF-8; right-to-left override; a line separator.
+TEST(ErrorText, NoOtherControlCharacterEither) {
+  const Error error("a\x1b b\xc2\x9b c\x9b d\xe2\x80\xae e\xe2\x80\xa8 \xc3\xbc \xe2\x82\xac");
+  EXPECT_STREQ(error.what(), "a? b? c? d? e? \xc3\xbc \xe2\x82\xac");
+  EXPECT_EQ(written_word("\xc2\x9b[31m"), R"("\u009B[31m")");
+  EXPECT_EQ(written_plain("\xc2\x9b\x9b\xe2\x80\xae/\xc3\xbc"), "\\u009B\\x9b\\u202E/\xc3\xbc");
+  EXPECT_EQ(Json("\xc2\x9b\x1b\xe2\x80\xae\xc3\xbc").text(), "\"\\u009b\\u001b\\u202e\xc3\xbc\"");
+  EXPECT_EQ(Value("\xc2\x85").text(), R"("\u0085")");
+}
+
 TEST(ErrorText, TablesInTablesWithoutEnd) {
   std::string path = "a";
   for (int i = 0; i < 20'000; ++i) path += ".a";
@@ -117,6 +129,21 @@ TEST(ErrorText, TablesInTablesWithoutEnd) {
   // What is no value is a text here.
   EXPECT_NO_THROW(Config::parse("", "a.toml", {"x={" + path + "=1}"}));
   EXPECT_NO_THROW(Config::parse("[run]\nname = \"" + std::string(300, '.') + "\"", "a.toml"));
+}
+
+TEST(ErrorText, TablesThatHideFromALookAtTheText) {
+  std::string key = "a", dots = "a", tables = "1";
+  for (int i = 0; i < 100'000; ++i) key += ".a";
+  for (int i = 0; i < 255; ++i) dots += ".a";
+  for (int i = 0; i < 250; ++i) tables = "{" + dots + " = " + tables + "}";
+  // What looks like the end of a text within another kind of text.
+  for (const std::string& text : {"x = [\"\"\"\n'\"\"\"', {" + key + " = 1}]",
+                                  "x = '''\n\"'''\ny.\"#\"." + key + " = 1",
+                                  "x = " + tables,
+                                  "[" + key + "]\nx = nonsense",
+                                  std::string(2 << 20, '\n')}) {
+    EXPECT_THROW(Config::parse(text, "a.toml"), ConfigError);
+  }
 }
 
 TEST(ErrorText, SectionsThatAreValues) {

@@ -6,6 +6,8 @@
 
 #include <array>
 #include <csignal>
+#include <filesystem>
+#include <fstream>
 #include <string>
 
 #include "tests/common/test_folder.hpp"
@@ -75,6 +77,34 @@ TEST_F(Starvation, TheSystemKilledItForWantOfMemory) {
 TEST_F(Starvation, OtherEndsAreNoneOfItsBusiness) {
   EXPECT_THAT(said(true, 1), IsEmpty()) << "somebody's kill -9";
   EXPECT_THAT(said(false, 2), IsEmpty()) << "another process was the victim";
+}
+
+// The child of this process, by the name that it gives itself.
+pid_t watcher() {
+  for (;;) {
+    for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+      std::ifstream status(entry.path() / "status");
+      std::string line, name, parent;
+      while (std::getline(status, line)) {
+        if (line.starts_with("Name:\t")) name = line.substr(6);
+        if (line.starts_with("PPid:\t")) parent = line.substr(6);
+      }
+      if (name == "tessera-watch" && parent == std::to_string(getpid())) {
+        return std::stoi(entry.path().filename());
+      }
+    }
+  }
+}
+
+TEST_F(Starvation, AWatcherThatIsStoppedDelaysNobody) {
+  write_kills(1);
+  pid_t stopped = 0;
+  {
+    const StarvationWatch watch(folder_.at("proc"), folder_.at("groups"));
+    stopped = watcher();
+    kill(stopped, SIGSTOP);
+  }
+  EXPECT_NE(kill(stopped, 0), 0) << "it is gone";
 }
 
 }  // namespace starvation_watch_test

@@ -1,0 +1,32 @@
+#include "kernel/cli/print.hpp"
+
+#include <unistd.h>
+
+#include <cstdio>
+
+#include "tessera/written.hpp"
+
+namespace tessera {
+
+namespace {
+
+constexpr std::size_t kWholeLines = std::string_view::npos;
+
+void write(std::FILE* to, std::string_view text) { fmt::print(to, "{}", text); }
+
+}  // namespace
+
+void print_text(std::string_view text) { write(stdout, readable(text, kWholeLines)); }
+
+void print_error_text(std::string_view text) { write(stderr, readable(text, kWholeLines)); }
+
+void print_exact(std::string_view bytes) {
+  static const bool terminal = isatty(STDOUT_FILENO) == 1;
+  if (terminal) {
+    print_text(bytes);
+  } else {
+    write(stdout, bytes);
+  }
+}
+
+}  // namespace tessera

@@ -1,0 +1,63 @@
+#include "tessera/written.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "tessera/utf8.hpp"
+#include "tessera/value.hpp"
+
+namespace tessera {
+
+namespace {
+constexpr std::size_t kWhole = std::string_view::npos;  // of a line that is cut already
+}  // namespace
+
+std::string written_word(std::string_view word, std::size_t most) {
+  const std::string_view shown = cut_text(word, most);
+  return readable(Value(shown).text(), kWhole) + (shown.size() < word.size() ? "..." : "");
+}
+
+std::string written_plain(std::string_view text, std::size_t most) {
+  const std::string_view shown = cut_text(text, most);
+  std::string out;
+  for (std::size_t at = 0; at < shown.size();) {
+    const std::size_t length = character_length(shown.substr(at));
+    if (length == 0) {
+      out += fmt::format("\\x{:02x}", static_cast<unsigned char>(shown[at++]));
+      continue;
+    }
+    const std::string_view character = shown.substr(at, length);
+    if (control_length(character) > 0) {
+      const std::string quoted = Value(character).text();
+      out.append(quoted, 1, quoted.size() - 2);
+    } else {
+      out += character;
+    }
+    at += length;
+  }
+  return out + (shown.size() < text.size() ? "..." : "");
+}
+
+std::string written_path(const std::filesystem::path& path) {
+  return written_plain(path.string(), 1000);
+}
+
+std::string readable(std::string_view text, std::size_t most) {
+  std::string out;
+  while (true) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    const std::string_view kept = cut_text(text.substr(0, end), most);
+    for (std::size_t at = 0; at < kept.size();) {
+      const std::size_t control = kept[at] == '\t' ? 0 : control_length(kept.substr(at));
+      out += control > 0 ? '?' : kept[at];
+      at += std::max<std::size_t>(control, 1);
+    }
+    if (kept.size() < end) out += "...";
+    if (end == text.size()) return out;
+    out += '\n';
+    text.remove_prefix(end + 1);
+  }
+}
+
+}  // namespace tessera
