@@ -126,7 +126,7 @@ class GatherAll final : public TokenDispatcher {
     return ranks_ == 1 ? rows : collectives::gather_rows(cx, rows, group(), name_);
   }
 
-  // Of the sorted choices of all ranks, those of this rank's experts.
+  // Keeps those of the sorted choices of all ranks that are for this rank's experts.
   void take_own(Context& cx, Bundle& bundle) const {
     const auto begin = bundle[totals_].begin();
     const auto own = begin + first_;

@@ -52,7 +52,7 @@ template <class T>
 double value(const TensorArg& tensor, i64 at) {
   return static_cast<double>(tensor.as<const T>()[at]);
 }
-// Of statistics and accumulators: the data's type, but never narrower than float.
+// The type of statistics and accumulators: the data's, but never narrower than float.
 template <class T>
 using Wide = std::conditional_t<std::is_same_v<T, double>, double, float>;
 

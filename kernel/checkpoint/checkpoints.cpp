@@ -110,7 +110,7 @@ void Checkpoints::write(const CheckpointInfo& info,
     return std::string();
   });
   if (a.keep == 0) return;
-  // Ranks wait here, for what may take long, and not in the next step for a collective.
+  // Ranks wait here, or a slow removal looks like a collective that hangs.
   const auto remove = [&] {
     try {  // the checkpoint is there, so nothing of this fails the run
       remove_old(a.folder, info.step, a.keep, a.run);

@@ -121,7 +121,7 @@ class Checkpoints {
   Together together_;
   std::unique_ptr<FolderLock> lock_;  // on rank 0
   bool claimed_ = false;
-  // Of save_later: what is written, from where, and how far it is.
+  // State of save_later: what is written, from where, and how far it is.
   std::unique_ptr<RankPart> part_;
   HostBlock snapshot_;
   std::optional<Saved> later_;

@@ -27,7 +27,7 @@ struct CheckpointComparison {
   i64 equal = 0;  ///< tensors that are equal bit for bit, or in value where the dtypes differ
   std::vector<TensorDifference> within, differing;  ///< the tolerance; others
   std::vector<std::string> missing, extra;          ///< only in A; only in B
-  /// Of those that can be compared, the one with the largest difference; nullptr: none differs.
+  /// The comparable tensor with the largest difference; nullptr: none differs.
   const TensorDifference* largest() const;
   /// Is everything equal or within the tolerance?
   bool same() const {

@@ -43,7 +43,7 @@ FolderLock::FolderLock(const std::filesystem::path& folder,
   require(!error, "cannot make the folder {}: {}", folder.string(), error.message());
   const std::string file = (folder / name).string();
   const auto status = std::filesystem::status(file, error);
-  require(!exists(status) || is_regular_file(status), "{} is no regular file", file);
+  require(!exists(status) || is_regular_file(status), "{} is not a regular file", file);
   fd_ = ::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
   require(fd_ >= 0, "cannot write to {}: {}", folder.string(), std::strerror(errno));
   const auto deadline = std::chrono::steady_clock::now() + kPatience;

@@ -50,8 +50,9 @@ void move_away(const fs::path& path) {
   if (!fs::exists(fs::symlink_status(path))) return;
   const fs::path to = numbered_path(path.string());
   fs::rename(path, to);
-  log_warning(
-      "{} was there and is no checkpoint: it is kept as {}", path.string(), to.filename().string());
+  log_warning("{} was there and is not a checkpoint: it is kept as {}",
+              path.string(),
+              to.filename().string());
 }
 
 bool has_index(const fs::path& folder) { return fs::exists(folder / kIndexName); }
@@ -137,7 +138,7 @@ std::vector<fs::path> find_checkpoints(const fs::path& named) {
                 error ? ": " + error.message() : "");
   }
   if (!fs::is_directory(named)) {
-    fail_config("{} is no folder", written_plain(named.string(), kShown));
+    fail_config("{} is not a folder", written_plain(named.string(), kShown));
   }
   if (has_index(named)) return {named};
   for (const fs::path& folder : {named, named / "checkpoints"}) {

@@ -106,7 +106,7 @@ void ForeignModel::read_index() {
     require(file.is_string(), "{} is damaged: \"{}\" has no file", path.string(), name);
     const std::string in = file.get<std::string>();
     require(!in.empty() && in[0] != '.' && in.find_first_of(std::string_view("/\0", 2)) == in.npos,
-            "{} is damaged: \"{}\" is no name of a file beside it",
+            "{} is damaged: \"{}\" is not a valid name of a file beside it",
             path.string(),
             in);
     listed_.insert(name);

@@ -42,7 +42,7 @@ void store(DType dtype, double value, std::byte* to) {
     case DType::bf16:
       return put(to_bf16(value));
     default:
-      fail("{} is no floating dtype", dtype_name(dtype));
+      fail("{} is not a floating dtype", dtype_name(dtype));
   }
 }
 

@@ -83,12 +83,12 @@ i64 whole_number(const JsonTree& json) {
   const bool fits = json.is_number_unsigned()
                         ? json.get<u64>() <= static_cast<u64>(std::numeric_limits<i64>::max())
                         : json.is_number_integer();
-  require(fits, "{} is no whole number of 64 bits", shown(json));
+  require(fits, "{} is not a whole number of 64 bits", shown(json));
   return json.get<i64>();
 }
 
 std::vector<i64> whole_numbers(const JsonTree& json) {
-  require(json.is_array(), "{} is no list of numbers", shown(json));
+  require(json.is_array(), "{} is not a list of numbers", shown(json));
   std::vector<i64> numbers;
   for (const JsonTree& one : json) numbers.push_back(whole_number(one));
   return numbers;
@@ -160,7 +160,8 @@ StoredSlice slice_from(const JsonTree& json, std::size_t rank) {
             written_word(slice.key),
             begin);
   }
-  require(plain_file_name(slice.file), "{} is no name of a file", written_word(slice.file));
+  require(
+      plain_file_name(slice.file), "{} is not a valid name of a file", written_word(slice.file));
   require(count_blocks(slice) == static_cast<i64>(slice.checksums.size()),
           "slice {} has another number of checksums than blocks",
           written_word(slice.key));

@@ -32,7 +32,7 @@ InitialParameters match_initial(const std::filesystem::path& folder,
     const bool any =
         std::ranges::any_of(all, [&](const auto& name) { return matches(pattern, name); });
     if (!any) {
-      fail_config("checkpoint.init_skip: {} is the name of no parameter", written_word(pattern));
+      fail_config("checkpoint.init_skip: {} matches no parameter", written_word(pattern));
     }
   }
   for (const std::string& name : all) {

@@ -48,7 +48,7 @@ std::string state_of(const StepFolder& found) {
     const fs::path path = found.path / file.name;
     const std::string name = written_plain(file.name);
     if (!fs::exists(path)) return fmt::format("damaged: {} is missing", name);
-    if (!fs::is_regular_file(path)) return fmt::format("damaged: {} is no regular file", name);
+    if (!fs::is_regular_file(path)) return fmt::format("damaged: {} is not a regular file", name);
     const auto there = static_cast<i64>(fs::file_size(path));
     if (there == file.bytes) continue;
     return fmt::format("damaged: {} has {} of {} bytes", name, there, file.bytes);

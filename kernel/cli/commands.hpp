@@ -34,6 +34,7 @@ struct NewOptions {
 struct ConfigOptions {
   std::vector<std::string> files;  ///< of diff: two, which are compared and not merged
   std::vector<std::string> sets;   ///< "key=value"
+  bool strict = false;             ///< of check: a warning is an error
 };
 
 struct KeysOptions {

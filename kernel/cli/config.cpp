@@ -10,6 +10,7 @@
 #include "kernel/launch/open_plugins.hpp"
 #include "kernel/train/run/dry_run.hpp"
 #include "tessera/error.hpp"
+#include "tessera/log.hpp"
 
 namespace tessera {
 namespace {
@@ -37,11 +38,18 @@ void print_notices(const Resolved& resolved) {
 int run_config_check(const ConfigOptions& options) {
   const Config config = Config::load(options.files, options.sets);
   const auto plugins = open_plugins(config.plugin_path());
-  const Resolved resolved = resolve(config, *plugins);
+  const CheckResult checked = check(config, *plugins);
+  const Resolved& resolved = checked.resolved;
   print_notices(resolved);
   const i64 world = world_size(resolved.run);
-  checked_setup(resolved, *plugins, world, rank_threads(resolved.run.device, world));
-  fmt::print("no problem found\n");
+  ProblemList problems;
+  if (!checked.problems.empty()) problems.add(report(checked.problems));
+  try_setup(resolved, *plugins, world, rank_threads(resolved.run.device, world), problems);
+  problems.throw_all();
+  const i64 warnings = logged_warnings();
+  const std::string count = fmt::format("{} warning{}", warnings, warnings == 1 ? "" : "s");
+  if (options.strict && warnings > 0) fail_config("{}, which --strict makes an error", count);
+  fmt::print("{}\n", warnings > 0 ? count : "no problem found");
   return 0;
 }
 

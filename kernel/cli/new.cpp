@@ -96,7 +96,7 @@ int run_new(const NewOptions& options) {
   fs::create_directory(folder, error);
   require(!error, "cannot make the folder {}: {}", folder.string(), error.message());
 
-  fmt::print("{}: a plugin that works, of kind {}\n", folder.string(), options.kind);
+  fmt::print("Created {}, a working {} plugin\n", folder.string(), options.kind);
   for (const TemplateFile& file : files) {
     const std::string name = renamed(file.name);
     write_output_file((folder / name).string(), renamed(file.text));

@@ -104,7 +104,8 @@ void check_files(const std::string& kind,
     const std::string name = renamed(file.name);
     if (made.insert(name).second) continue;
     fail_config(
-        "\"{}\" is no name for a plugin of kind {}: two of its files would be {}; choose another "
+        "\"{}\" is not a valid name for a plugin of kind {}: two of its files would be {}; choose "
+        "another "
         "name",
         renamed.to,
         kind,
@@ -133,7 +134,8 @@ void check_classes(const std::string& kind,
     const auto at = taken.find(name);
     if (at == taken.end()) continue;
     fail_config(
-        "\"{}\" is no name for a plugin of kind {}: it would declare {}, and so does {}; choose "
+        "\"{}\" is not a valid name for a plugin of kind {}: it would declare {}, and so does {}; "
+        "choose "
         "another name",
         renamed.to,
         kind,
@@ -153,7 +155,8 @@ void check_plugin_name(const std::string& name) {
   constexpr std::size_t kMostLetters = 64;
   const auto sound = [](char c) { return is_small(c) || c == '_'; };
   if (name.empty() || !(name[0] >= 'a' && name[0] <= 'z') || !std::ranges::all_of(name, sound)) {
-    fail_config("\"{}\" is no name for a plugin: use a-z, 0-9 and _, a letter first", name);
+    fail_config("\"{}\" is not a valid name for a plugin: use a-z, 0-9 and _, a letter first",
+                name);
   }
   if (name.size() > kMostLetters) {
     fail_config("the name of a plugin has at most {} letters, and this one has {}",
@@ -161,7 +164,9 @@ void check_plugin_name(const std::string& name) {
                 name.size());
   }
   if (name == "none" || name == "auto") {
-    fail_config("\"{}\" is no name for a plugin: a configuration means something else by it", name);
+    fail_config(
+        "\"{}\" is not a valid name for a plugin: a configuration means something else by it",
+        name);
   }
   for (const fs::path& folder : plugin_search_path()) {
     const fs::path library = folder / fmt::format("libtessera_{}.so", name);

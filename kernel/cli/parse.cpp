@@ -50,7 +50,7 @@ void add_files(CLI::App* command, std::vector<std::string>& files) {
 void add_sets(CLI::App* command, std::vector<std::string>& sets) {
   command
       ->add_option(
-          "--set", sets, "goes over the configuration, any number of times; VALUE as in TOML")
+          "--set", sets, "overrides one key of the configuration; repeatable; VALUE as in TOML")
       ->allow_extra_args(false)
       ->option_text("KEY=VALUE ...");
 }
@@ -76,7 +76,7 @@ std::string fits_64_bits(const std::string& text) {
 
 std::string finite(const std::string& text) {
   const double value = std::strtod(text.c_str(), nullptr);
-  return std::isfinite(value) ? std::string() : text + " is no finite number";
+  return std::isfinite(value) ? std::string() : text + " is not a finite number";
 }
 
 std::string not_empty(const std::string& text) { return text.empty() ? "is empty" : std::string(); }
@@ -87,10 +87,9 @@ void add_train(Program& program, int (*run)(const TrainOptions&)) {
   add_files(command, o->files);
   add_sets(command, o->sets);
   command
-      ->add_option(
-          "--restarts",
-          o->restarts,
-          "after a failure start all ranks again from the newest checkpoint, up to N times")
+      ->add_option("--restarts",
+                   o->restarts,
+                   "restart all ranks from the newest checkpoint after a failure, up to N times")
       ->check(CLI::Range(i64{0}, (i64{1} << 31) - 1))
       ->option_text("N [0]");
   command->add_flag("--json", o->json, "one JSON object a line, for programs");
@@ -110,11 +109,11 @@ void add_train(Program& program, int (*run)(const TrainOptions&)) {
 
 void add_plan(Program& program, int (*run)(const PlanOptions&)) {
   CLI::App* command = program.app.add_subcommand(
-      "plan", "What training would do: groups, memory, messages, time; starts no rank");
+      "plan", "Predict groups, memory, messages and time of a training; starts no rank");
   const auto o = program.choose(command, run);
   add_files(command, o->files);
   add_sets(command, o->sets);
-  command->add_option("--hardware", o->hardware, "its table, as configs/hardware has them")
+  command->add_option("--hardware", o->hardware, "a hardware table, like those of configs/hardware")
       ->check(not_empty)
       ->option_text("FILE [built in: a small CPU host]");
   command->add_option("--svg", o->svg, "draw the step's timeline into this file")
@@ -131,10 +130,11 @@ void add_plan(Program& program, int (*run)(const PlanOptions&)) {
   command->add_option("--world", o->world, "number of ranks [as configured]")
       ->check(CLI::Range(i64{1}, kMostRanks));
   command
-      ->add_option("--memory",
-                   o->memory,
-                   "does it fit into that much on each device or, where the table's ranks share "
-                   "their host's memory, on each host? 80GiB, 512MB [the table's]")
+      ->add_option(
+          "--memory",
+          o->memory,
+          "memory of each device, or of each host where its ranks share it, that the run has "
+          "to fit into: 80GiB, 512MB [the table's]")
       ->transform(CLI::AsSizeValue(true))
       ->check(CLI::Range(u64{1}, u64{1} << 62))
       ->option_text("SIZE");
@@ -149,7 +149,7 @@ void add_plan(Program& program, int (*run)(const PlanOptions&)) {
       o->optimizer_ranges,
       "only the elements of each parameter that each rank updates, of one group of replicas a "
       "pipeline rank: the others have the same ranges");
-  command->add_flag("--json", o->json, "for programs");
+  command->add_flag("--json", o->json, "print JSON, for programs");
   command->footer(
       "Exit codes: 0 planned, and it fits where --memory or the table says how much there is; 1\n"
       "failed; 2 usage or configuration; 4 planned, and it does not fit.");
@@ -167,9 +167,9 @@ void add_calibrate(Program& program, int (*run)(const CalibrateOptions&)) {
       ->capture_default_str();
   command->add_option("--threads", o->threads, "CPU threads of a rank [its share of the CPUs]")
       ->check(CLI::Range(1, 1024));
-  command->add_option("--device", o->device, "as device.type would name it [the default's]")
+  command->add_option("--device", o->device, "a device, as in device.type [the default's]")
       ->check(not_empty);
-  command->add_option("--name", o->name, "what reports call the table")->check(not_empty);
+  command->add_option("--name", o->name, "name of the table in reports")->check(not_empty);
   add_path(command, o->path);
 }
 
@@ -192,7 +192,7 @@ void add_generate(Program& program, int (*run)(const GenerateOptions&)) {
       ->check(not_negative)
       ->check(finite)
       ->capture_default_str();
-  command->add_option("--seed", o->seed, "of the sampling")
+  command->add_option("--seed", o->seed, "seed of the sampling")
       ->check(not_negative)
       ->check(fits_64_bits)
       ->capture_default_str();
@@ -205,7 +205,8 @@ void add_generate(Program& program, int (*run)(const GenerateOptions&)) {
 }
 
 void add_checkpoint(Program& program, const Commands& commands) {
-  CLI::App* command = program.app.add_subcommand("checkpoint", "Look at saved checkpoints");
+  CLI::App* command = program.app.add_subcommand(
+      "checkpoint", "List, verify, compare, export and reshard checkpoints");
   command->require_subcommand(1);
   const auto add = [&](const char* name, const char* doc, CheckpointOptions::Action action) {
     CLI::App* sub = command->add_subcommand(name, doc);
@@ -215,27 +216,27 @@ void add_checkpoint(Program& program, const Commands& commands) {
     return sub;
   };
   add("list", "Which checkpoints are there", CheckpointOptions::list);
-  add("verify", "Read all complete ones and compare checksums", CheckpointOptions::verify)
+  add("verify", "Read all complete checkpoints and compare checksums", CheckpointOptions::verify)
       ->footer(
           "Exit codes: 0 all are whole; 1 one is damaged, or one that is newer than all complete\n"
           "ones lost its index.json (a warning names it); 2 usage, or no complete one is there.");
 
-  const std::string one = "a checkpoint; of a run's folder the newest";
-  CLI::App* diff = command->add_subcommand("diff", "Which tensors of two checkpoints differ");
+  const std::string one = "a checkpoint, or a run, whose newest is taken";
+  CLI::App* diff = command->add_subcommand("diff", "Tensors in which two checkpoints differ");
   const auto d = program.choose(diff, commands.checkpoint_diff);
   diff->add_option("A", d->a, one)->required();
   diff->add_option("B", d->b, one)->required();
   diff->add_option("--tolerance",
                    d->tolerance,
-                   "a tensor differs where an element does by more than T times its magnitude")
+                   "largest difference of an element, relative to the tensor's magnitude")
       ->check(not_negative)
       ->check(finite)
       ->option_text("T [0]");
-  diff->add_flag("--json", d->json, "for programs");
+  diff->add_flag("--json", d->json, "print JSON, for programs");
   diff->footer(
       "Layouts and files do not matter, values do. Without --tolerance bits count. The\n"
-      "magnitude of a tensor is its largest finite one, in A or B. What else a run goes on with\n"
-      "(step, loss scale, ...) counts too, the mean of its losses with the same tolerance.\n"
+      "magnitude of a tensor is its largest finite one, in A or B. Other state that a run resumes\n"
+      "with (step, loss scale, ...) counts too, the mean of its losses with the same tolerance.\n"
       "\n"
       "Exit codes: 0 they hold the same, or all is within the tolerance; 1 they differ, or one is\n"
       "damaged; 2 usage.");
@@ -270,12 +271,12 @@ void add_checkpoint(Program& program, const Commands& commands) {
 
 void add_convert(Program& program, int (*run)(const ConvertOptions&)) {
   CLI::App* command = program.app.add_subcommand(
-      "convert", "A model of Hugging Face transformers to a checkpoint, or back");
+      "convert", "Convert a model of Hugging Face transformers to a checkpoint, or back");
   const auto o = program.choose(command, run);
-  command->add_option("--from", o->from, "a folder with a config.json; or a checkpoint, or a run's")
+  command->add_option("--from", o->from, "a folder with a config.json, or a checkpoint, or a run")
       ->required()
       ->option_text("DIR REQUIRED");  // an option's own text hides the parser's word
-  command->add_option("--to", o->to, "a new folder: of the other kind")
+  command->add_option("--to", o->to, "a new folder, for the other kind")
       ->required()
       ->check(not_empty)
       ->option_text("DIR REQUIRED");
@@ -286,7 +287,7 @@ void add_convert(Program& program, int (*run)(const ConvertOptions&)) {
   command
       ->add_option("--max-shard-size",
                    o->max_shard_size,
-                   "of a checkpoint that becomes a model: more bytes go into several files")
+                   "split a model that is written into files of at most this size")
       ->transform(CLI::AsSizeValue(true))
       ->check(CLI::Range(u64{1}, u64{1} << 62))
       ->option_text("SIZE [5GB]");
@@ -296,12 +297,12 @@ void add_convert(Program& program, int (*run)(const ConvertOptions&)) {
       "keep\n"
       "their bits both ways; fp16 and bf16 become fp32. The files of its tokenizer are copied.\n"
       "\n"
-      "Of a model it makes checkpoints/step-0 and model.toml, the configuration to include in one\n"
-      "that trains on from there with checkpoint.init_from.");
+      "From a model it writes checkpoints/step-0 and model.toml, a configuration to include in\n"
+      "one that trains on from there with checkpoint.init_from.");
 }
 
 void add_ranks(Program& program, int (*run)(const RanksOptions&)) {
-  CLI::App* command = program.app.add_subcommand("ranks", "Which ranks form which groups");
+  CLI::App* command = program.app.add_subcommand("ranks", "Print which ranks form which groups");
   const auto o = program.choose(command, run);
   Layout& l = o->layout;
   command->add_option("--world-size,--world_size", l.world, "number of ranks")->required();
@@ -317,14 +318,14 @@ void add_ranks(Program& program, int (*run)(const RanksOptions&)) {
   command->add_option("--svg", o->svg, "draw into this file which ranks share a group")
       ->check(not_empty)
       ->option_text("FILE");
-  command->add_flag("--json", o->json, "for programs");
+  command->add_flag("--json", o->json, "print JSON, for programs");
 }
 
 void add_schedule(Program& program, int (*run)(const ScheduleOptions&)) {
   CLI::App* command = program.app.add_subcommand(
       "schedule", "Verify and draw a pipeline schedule, without a model or ranks");
   const auto o = program.choose(command, run);
-  command->add_option("TYPE", o->type, "as schedule.type would name it")->required();
+  command->add_option("TYPE", o->type, "a schedule, as in schedule.type")->required();
   command->add_option("--ranks", o->ranks, "ranks in the pipeline")
       ->required()
       ->check(CLI::Range(1, 4096));
@@ -333,14 +334,14 @@ void add_schedule(Program& program, int (*run)(const ScheduleOptions&)) {
   command->add_option("--microbatches", o->microbatches, "microbatches in a step")
       ->required()
       ->check(CLI::Range(1, 1 << 20));
-  command->add_option("--set", o->sets, "a key of the schedule, any number of times")
+  command->add_option("--set", o->sets, "overrides one key of the schedule; repeatable")
       ->allow_extra_args(false)
       ->option_text("KEY=VALUE ...");
   command
       ->add_option(
           "--layers",
           o->layers,
-          "layers of each chunk of a rank, as 1,2, or of any: tells the order layer by layer")
+          "print the order layer by layer, for 1,2 layers in the chunks of a rank, or one number")
       ->delimiter(',')
       ->allow_extra_args(false)
       ->check(CLI::Range(1, 1024))
@@ -350,11 +351,12 @@ void add_schedule(Program& program, int (*run)(const ScheduleOptions&)) {
       ->check(not_empty)
       ->option_text("FILE");
   add_path(command, o->path);
-  command->add_flag("--json", o->json, "for programs");
+  command->add_flag("--json", o->json, "print JSON, for programs");
 }
 
 void add_plugins(Program& program, const Commands& commands) {
-  CLI::App* command = program.app.add_subcommand("plugins", "What can be named in a configuration");
+  CLI::App* command = program.app.add_subcommand(
+      "plugins", "List plugins and what they bring; show the keys of a component");
   command->require_subcommand(0, 1);
   const auto list = std::make_shared<PluginsOptions>();
   add_path(command, list->path);
@@ -367,7 +369,8 @@ void add_plugins(Program& program, const Commands& commands) {
   show->add_option("KIND/NAME", show_options->subject, "as `tessera plugins` lists it")->required();
   add_path(show, show_options->path);
 
-  CLI::App* check = command->add_subcommand("check", "Would this file load? In a process apart");
+  CLI::App* check =
+      command->add_subcommand("check", "Tries to load a plugin, in a separate process");
   const auto check_options = program.choose(check, commands.plugins_check);
   check->add_option("FILE", check_options->subject, "a plugin's .so")->required();
 
@@ -381,33 +384,40 @@ void add_new(Program& program, int (*run)(const NewOptions&)) {
       program.app.add_subcommand("new", "Write a plugin to start from: sources, build, test");
   const auto o = program.choose(command, run);
   command->add_option("KIND", o->kind, "what it brings: layer, rule, observer, …")->required();
-  command->add_option("NAME", o->name, "of the plugin and its component: a-z, 0-9, _")->required();
+  command->add_option("NAME", o->name, "name of the plugin and its component: a-z, 0-9, _")
+      ->required();
   command->add_option("--into", o->into, "make its folder in this one [the working folder]")
       ->check(not_empty)
       ->option_text("DIR");
 }
 
 void add_config(Program& program, const Commands& commands) {
-  CLI::App* command = program.app.add_subcommand("config", "Look at a configuration without a run");
+  CLI::App* command = program.app.add_subcommand(
+      "config", "Check, print and compare configurations, without a run");
   command->require_subcommand(1);
   const auto add = [&](const char* name, const char* doc, int (*run)(const ConfigOptions&)) {
     CLI::App* sub = command->add_subcommand(name, doc);
     const auto o = program.choose(sub, run);
     add_files(sub, o->files);
     add_sets(sub, o->sets);
+    return std::pair(sub, o);
   };
-  add("check", "Everything that is wrong with it", commands.config_check);
-  add("dump", "Every key in effect, with its origin", commands.config_dump);
+  const auto [check, checked] =
+      add("check",
+          "Report every problem that a run would have, and the number of warnings",
+          commands.config_check);
+  check->add_flag("--strict", checked->strict, "warnings are an error: the exit code is 2");
+  add("dump", "Print every key in effect, with its origin", commands.config_dump);
 
-  CLI::App* diff = command->add_subcommand(
-      "diff", "In which keys two files differ, but for those that follow from others");
+  CLI::App* diff =
+      command->add_subcommand("diff", "Keys in which two files differ, derived ones left out");
   const auto d = program.choose(diff, commands.config_diff);
   d->files.resize(2);
   diff->add_option("A", d->files[0], "a configuration file")->required();
   diff->add_option("B", d->files[1], "another; the two are not merged")->required();
   add_sets(diff, d->sets);
 
-  CLI::App* keys = command->add_subcommand("keys", "Every key that there is, with its meaning");
+  CLI::App* keys = command->add_subcommand("keys", "Print every key, with its meaning");
   const auto o = program.choose(keys, commands.config_keys);
   keys->add_option("SECTION", o->section, "only this table and those in it: model.block");
   const auto add_format = [&](const char* name, const char* doc, KeysOptions::Format format) {

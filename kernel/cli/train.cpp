@@ -158,7 +158,7 @@ Restart restart_from(const CheckpointSection& section) {
 void check_files(const TrainOptions& options) {
   for (const std::string& file : options.files) {
     if (std::filesystem::is_regular_file(file)) continue;
-    fail_config("{} is no regular file, and every rank reads it: write the configuration to one",
+    fail_config("{} is not a regular file, and every rank reads it: write the configuration to one",
                 written_plain(file));
   }
 }

@@ -46,7 +46,7 @@ std::string belongs_to(std::vector<std::string> places) {
                      more > 0 ? fmt::format(" or {} more", more) : "");
 }
 
-// Of a section that has a table for each component of its kind, as [observers] has.
+// Does a section have a table for each component of this kind, as [observers] has?
 bool is_of_each(const std::string& kind) {
   return std::ranges::any_of(root_sections(),
                              [&](const RootSection& s) { return s.each && s.kind == kind; });
@@ -82,7 +82,7 @@ void Checker::unknown_type(const Slot& slot, const std::string& type, const Entr
                                           plural(slot.kind),
                                           listed.empty() ? "none" : joined(listed),
                                           catalog_.not_loaded());
-  problem(written != nullptr ? written->at : Origin(), text, details);
+  problem(slot.path, written != nullptr ? written->at : Origin(), text, details);
 }
 
 const KeysByFlag& Checker::flags() const {
@@ -116,10 +116,12 @@ std::string Checker::other_slot(const Slot& slot, const std::string& type) const
   return "";
 }
 
-bool Checker::has_path(const std::string& kind) const {
-  return std::ranges::any_of(catalog_.of_kind(kind), [](const ComponentInfo* info) {
-    return std::ranges::find(info->fields, "path", &FieldSpec::name) != info->fields.end();
-  });
+std::string Checker::path_key(const std::string& kind) const {
+  for (const ComponentInfo* info : catalog_.of_kind(kind)) {
+    const auto found = std::ranges::find(info->fields, true, &FieldSpec::is_path);
+    if (found != info->fields.end()) return found->name;
+  }
+  return "";
 }
 
 void Checker::value_of_slot(const Slot& slot, const Entry& written) {
@@ -129,25 +131,40 @@ void Checker::value_of_slot(const Slot& slot, const Entry& written) {
   if (type != nullptr) {
     const bool known = *type == "none" || catalog_.find(slot.kind, *type) != nullptr;
     const std::string other = known ? "" : other_slot(slot, *type);
-    const bool path = !known && type->find_first_of("./") != type->npos && has_path(slot.kind);
-    text +=
-        !other.empty()
-            ? ", and " + other
-            : fmt::format(
-                  ": write [{}] {} = {}", slot.path, path ? "path" : "type", written.value->text());
+    const bool like_path = !known && type->find_first_of("./") != type->npos;
+    const std::string path = like_path ? path_key(slot.kind) : "";
+    text += !other.empty() ? ", and " + other
+                           : fmt::format(": write [{}] {} = {}",
+                                         slot.path,
+                                         path.empty() ? "type" : path,
+                                         written.value->text());
   } else if (!hint.empty()) {
     text += ": " + hint;
   } else {
     text += fmt::format("; `tessera config keys {}` lists its keys", slot.path);
   }
-  problem(written.key, text);
+  problem(slot.path, written.key, text);
 }
 
-std::string Checker::children_elsewhere(const std::string& section) const {
+void Checker::doubt_places_of(const UnknownKey& unknown) {
+  const bool root = unknown.table.empty();
+  if (const auto near = nearest(unknown.key, unknown.known); root && near) doubtful.insert(*near);
+  const bool section = root && unknown.is_table;
+  for (const std::string& key :
+       section ? config_.tree().children(unknown.key) : std::vector<std::string>{unknown.key}) {
+    if (const auto found = tables_of_key_.find(key); found != tables_of_key_.end()) {
+      for (const std::string& table : found->second) doubtful.insert(section_of(table));
+    }
+    for (const std::string& path : keys_of_flag(flags(), key)) doubtful.insert(section_of(path));
+  }
+}
+
+std::string Checker::children_elsewhere(const std::string& section, const std::string& near) const {
   constexpr std::size_t kShown = 5;
   std::vector<std::string> found;
   for (const std::string& key : config_.tree().children(section)) {
     const auto tables = tables_of_key_.find(key);
+    if (tables != tables_of_key_.end() && std::ranges::count(tables->second, near) > 0) continue;
     const std::string hint = tables == tables_of_key_.end()
                                  ? flag_hint(flags(), key)
                                  : fmt::format("{} belongs to [{}]", key, tables->second.front());
@@ -165,13 +182,16 @@ std::string Checker::unknown_text(const UnknownKey& unknown) const {
                          unknown.table,
                          unknown.is_table ? "table" : "key",
                          unknown.key);
-  const std::string inside = root && unknown.is_table ? children_elsewhere(unknown.key) : "";
-  if (!inside.empty()) return out + ": " + inside;
   const auto near = nearest(unknown.key, unknown.known);
+  const std::string inside =
+      root && unknown.is_table ? children_elsewhere(unknown.key, near.value_or("")) : "";
   if (near && (!root || unknown.is_table)) {
-    return out + fmt::format(": did you mean {}?",
-                             root ? fmt::format("[{}]", *near) : Value(*near).text());
+    return out + fmt::format(": did you mean {}?{}{}",
+                             root ? fmt::format("[{}]", *near) : Value(*near).text(),
+                             inside.empty() ? "" : " ",
+                             inside);
   }
+  if (!inside.empty()) return out + ": " + inside;
   // A flag of Megatron-LM written as a key, before keys of that name: --save is checkpoint.out.
   const std::string flag = root && !unknown.is_table ? flag_hint(flags(), unknown.key) : "";
   const std::string other = flag.empty() ? elsewhere(unknown) : flag;

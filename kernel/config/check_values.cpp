@@ -9,15 +9,6 @@
 namespace tessera {
 namespace {
 
-/// Keys that hold paths in the configuration's own file tree, by their names (README).
-bool names_path(const FieldSpec& spec) {
-  const bool strings = spec.type == FieldType::string ||
-                       (spec.type == FieldType::array && spec.element == FieldType::string);
-  const std::string_view name = spec.name;
-  return strings &&
-         (name == "path" || name == "paths" || name.ends_with("_path") || name.ends_with("_paths"));
-}
-
 // Whether the text, or one of the texts, has a character that would break a message's line.
 bool holds_control(const Value& value) {
   if (const auto* array = std::get_if<Value::Array>(&value.data)) {
@@ -29,14 +20,17 @@ bool holds_control(const Value& value) {
 
 bool is_auto(const Value& value) { return value == Value("auto"); }
 
-Value absolute(const Config& config, const Value& value, const Origin& at) {
+// The value of a path key that was written at `at`, as the component reads it.
+Value absolute(const Config& config, const FieldSpec& spec, const Value& value, const Origin& at) {
   if (const auto* array = std::get_if<Value::Array>(&value.data)) {
     Value::Array out;
-    for (const Value& each : *array) out.push_back(absolute(config, each, at));
+    for (const Value& each : *array) out.push_back(absolute(config, spec, each, at));
     return out;
   }
   const std::string& text = std::get<std::string>(value.data);
-  if (text.empty() || is_auto(value) || text.find("://") != std::string::npos) return value;
+  const bool word = (spec.allows_auto && text == spec.automatic) ||
+                    std::ranges::find(spec.path_words, text) != spec.path_words.end();
+  if (word || text.empty() || text.find("://") != std::string::npos) return value;
   return Value(config.resolve_path(text, at).string());
 }
 
@@ -51,7 +45,9 @@ void Checker::put_default(const std::string& path, const Value& value) {
 
 void Checker::check_value(const std::string& path, const FieldSpec& spec, const Entry& entry) {
   if (!entry.value) {
-    problem(entry.key, fmt::format("{} is no table: expected {}", label(path), spec.type_text()));
+    problem(path,
+            entry.key,
+            fmt::format("{} is not a table: expected {}", label(path), spec.type_text()));
     return;
   }
   Value value = *entry.value;
@@ -61,12 +57,12 @@ void Checker::check_value(const std::string& path, const FieldSpec& spec, const 
   try {
     value = spec.checked(value);
   } catch (const ConfigError& error) {
-    problem(entry.at, fmt::format("{}: {}", label(path), error.what()));
+    problem(path, entry.at, fmt::format("{}: {}", label(path), error.what()));
     return;
   }
-  if (names_path(spec)) check_line(path, value, entry.at);
+  if (spec.is_path) check_line(path, value, entry.at);
   Entry kept = entry;
-  kept.value = names_path(spec) ? absolute(config_, value, entry.at) : value;
+  kept.value = spec.is_path ? absolute(config_, spec, value, entry.at) : value;
   tree.put(path, std::move(kept));
 }
 
@@ -74,6 +70,7 @@ void Checker::check_missing(const std::string& path, const FieldSpec& spec) {
   if (spec.given) return;
   if (!spec.from.empty()) {
     pending_[path] = &spec;
+    taken_from_[section_of(path)].insert(section_of(spec.from));
     put_default(path, Value());  // holds the key's place among its neighbours
   } else if (spec.initial) {
     put_default(path, *spec.initial);
@@ -87,7 +84,7 @@ void Checker::check_missing(const std::string& path, const FieldSpec& spec) {
 void Checker::missing(const std::string& table, const std::string& key, const std::string& what) {
   const Entry* written = config_.tree().find(table);
   const Origin at = written != nullptr ? written->key : Origin();
-  problem(at, fmt::format("[{}] \"{}\" is missing: {}", table, key, what));
+  problem(table, at, fmt::format("[{}] \"{}\" is missing: {}", table, key, what));
 }
 
 void Checker::settle_from() {
@@ -105,7 +102,8 @@ const Value* Checker::settle(const std::string& path) {
   }
   const FieldSpec& spec = *found->second;
   if (!settling_.insert(path).second) {
-    problem(Origin(),
+    problem(path,
+            Origin(),
             fmt::format("{} is taken from {}, which is taken from it", label(path), spec.from));
     return nullptr;
   }
@@ -115,13 +113,16 @@ const Value* Checker::settle(const std::string& path) {
   Entry entry;
   if (there != nullptr) {
     try {
-      entry.value = spec.checked(*there);
+      const Origin at = tree.find(spec.from)->at;
+      const Value value = spec.checked(*there);
+      const bool written = at.layer >= 0;
+      entry.value = spec.is_path && written ? absolute(config_, spec, value, at) : value;
       entry.from = spec.from;
     } catch (const ConfigError& error) {
       // "auto" there is settled while building, where the parent may give the value.
       if (!is_auto(*there)) {
         const Origin at = tree.find(spec.from)->at;
-        problem(at, fmt::format("{}, from {}: {}", label(path), spec.from, error.what()));
+        problem(path, at, fmt::format("{}, from {}: {}", label(path), spec.from, error.what()));
       }
     }
   } else if (spec.initial) {
@@ -140,7 +141,7 @@ const Value* Checker::settle(const std::string& path) {
 
 void Checker::check_line(const std::string& path, const Value& value, const Origin& at) {
   if (!holds_control(value)) return;
-  problem(at, fmt::format("{}: {} has control characters", label(path), value.text()));
+  problem(path, at, fmt::format("{}: {} has control characters", label(path), value.text()));
 }
 
 void Checker::complete_paths() {
@@ -149,26 +150,20 @@ void Checker::complete_paths() {
     const auto* found = entry != nullptr ? std::get_if<std::string>(&entry->value->data) : nullptr;
     return found == nullptr ? std::string() : *found;
   };
-  const auto complete = [&](const char* path,
-                            const std::string& when_empty,
-                            const std::string& from = "") {
-    const Entry* entry = tree.find(path);
-    if (entry == nullptr) return;  // it has a problem
-    Entry out = *entry;
-    const std::string value = text(path);
-    if (value.empty()) out.from = from;
-    out.value = Value(config_.resolve_path(value.empty() ? when_empty : value, entry->at).string());
-    tree.put(path, std::move(out));
-  };
-  for (const char* path :
-       {"run.name", "run.out", "checkpoint.out", "checkpoint.resume", "checkpoint.init_from"}) {
-    if (const Entry* entry = tree.find(path)) check_line(path, Value(text(path)), entry->at);
+  const auto complete =
+      [&](const char* path, const std::string& when_empty, const std::string& from) {
+        const Entry* entry = tree.find(path);
+        if (entry == nullptr || !text(path).empty()) return;  // without an entry it has a problem
+        Entry out = *entry;
+        out.from = from;
+        out.value = Value(config_.resolve_path(when_empty, entry->at).string());
+        tree.put(path, std::move(out));
+      };
+  if (const Entry* entry = tree.find("run.name")) {
+    check_line("run.name", Value(text("run.name")), entry->at);
   }
   complete("run.out", "runs/" + text("run.name"), "run.name");
   complete("checkpoint.out", text("run.out") + "/checkpoints", "run.out");
-  const std::string resume = text("checkpoint.resume");
-  if (!resume.empty() && resume != "auto" && resume != "none") complete("checkpoint.resume", "");
-  if (!text("checkpoint.init_from").empty()) complete("checkpoint.init_from", "");
 }
 
 }  // namespace tessera

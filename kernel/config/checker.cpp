@@ -32,7 +32,11 @@ std::string label(std::string_view path) {
   return table.empty() ? std::string(path) : fmt::format("[{}] {}", table, last_of(path));
 }
 
-void Checker::problem(const Origin& at, const std::string& text, const std::string& details) {
+void Checker::problem(const std::string& path,
+                      const Origin& at,
+                      const std::string& text,
+                      const std::string& details) {
+  if (!path.empty()) doubtful.insert(section_of(path));
   const std::string where = at.kind == Origin::initial ? "" : at.text() + ": ";
   const auto whole = [&](const std::string& what) {
     return where + what + config_.excerpt_at(at) + details;
@@ -48,6 +52,21 @@ void Checker::problem(const Origin& at, const std::string& text, const std::stri
   problems.push_back({at, whole(text)});
 }
 
+std::string section_of(std::string_view path) {
+  return std::string(path.substr(0, path.find('.')));
+}
+
+void Checker::doubt_what_is_taken() {
+  for (bool more = true; more;) {
+    more = false;
+    for (const auto& [section, sources] : taken_from_) {
+      const bool taken = std::ranges::any_of(
+          sources, [&](const std::string& source) { return doubtful.contains(source); });
+      more = (taken && doubtful.insert(section).second) || more;
+    }
+  }
+}
+
 void Checker::run() {
   std::vector<std::string> names;
   for (const RootSection& section : root_sections()) {
@@ -61,7 +80,11 @@ void Checker::run() {
   }
   settle_from();
   complete_paths();
-  for (const UnknownKey& unknown : unknown_) problem(unknown.at, unknown_text(unknown));
+  for (const UnknownKey& unknown : unknown_) {
+    doubt_places_of(unknown);
+    problem(unknown.table, unknown.at, unknown_text(unknown));
+  }
+  doubt_what_is_taken();
   std::ranges::stable_sort(problems, [](const Problem& a, const Problem& b) {
     const auto key = [](const Origin& at) {
       return std::tuple(at.kind == Origin::initial, at.layer, at.line, at.column);
@@ -81,7 +104,9 @@ void Checker::check_section(const RootSection& section) {
       check_slot({path, section.kind, {era(-1, section.kind, name)}, false, true, nullptr});
     }
     if (const Entry* entry = config_.tree().find(section.name); entry != nullptr && entry->value) {
-      problem(entry->key, fmt::format("{} is a table of tables, not a value", section.name));
+      problem(section.name,
+              entry->key,
+              fmt::format("{} is a table of tables, not a value", section.name));
     }
     return;
   }
@@ -98,7 +123,8 @@ void Checker::check_section(const RootSection& section) {
   if (entry != nullptr && entry->value) {
     std::vector<std::string_view> keys;
     for (const FieldSpec& spec : section.fields) keys.emplace_back(spec.name);
-    problem(entry->key,
+    problem(section.name,
+            entry->key,
             fmt::format("{} is a section: write [{}] and one of its keys: {}",
                         section.name,
                         section.name,
@@ -163,7 +189,7 @@ void Checker::check_slot(const Slot& slot) {
     return;
   }
   if (depth_ >= kMaxDepth) {
-    problem(Origin(), fmt::format("[{}] slots inside slots without end", slot.path));
+    problem(slot.path, Origin(), fmt::format("[{}] slots inside slots without end", slot.path));
     return;
   }
   tree.put(slot.path, table != nullptr ? *table : Entry());
@@ -193,7 +219,8 @@ bool Checker::check_type(const Slot& slot, const TypeEra& era) {
   if (written != nullptr) {
     const auto* type = written->value ? std::get_if<std::string>(&written->value->data) : nullptr;
     if (type == nullptr) {
-      problem(written->at,
+      problem(path,
+              written->at,
               fmt::format("[{}] type: expected the name of a {}", slot.path, slot.kind));
       return false;
     }
@@ -206,7 +233,8 @@ bool Checker::check_type(const Slot& slot, const TypeEra& era) {
   const bool optional =
       slot.allows_none || (!slot.defaults.empty() && is_none(slot.defaults.back().type));
   if (nothing && !optional) {
-    problem(written != nullptr ? written->at : Origin(),
+    problem(path,
+            written != nullptr ? written->at : Origin(),
             fmt::format("[{}] type = \"{}\": a {} is needed here", slot.path, era.type, slot.kind));
     return false;
   }
@@ -246,7 +274,8 @@ void Checker::check_field(const std::string& table,
   } else if (entry == nullptr) {
     check_missing(path, spec);
   } else if (spec.given) {
-    problem(entry->key,
+    problem(path,
+            entry->key,
             fmt::format(
                 "[{}] \"{}\" is set by the component around it; remove it here", table, spec.name));
   } else {
@@ -258,7 +287,7 @@ void Checker::check_tables(const std::string& path, const FieldSpec& spec) {
   const Entry* table = config_.tree().find(path);
   if (table == nullptr) return;
   if (table->value) {
-    problem(table->key, fmt::format("{} holds tables: write [{}.NAME]", label(path), path));
+    problem(path, table->key, fmt::format("{} holds tables: write [{}.NAME]", label(path), path));
     return;
   }
   tree.put(path, *table);
@@ -268,7 +297,7 @@ void Checker::check_tables(const std::string& path, const FieldSpec& spec) {
     const std::string child = join_path(path, name);
     const Entry& entry = *config_.tree().find(child);
     if (entry.value) {
-      problem(entry.key, fmt::format("[{}] holds tables: write [{}]", path, child));
+      problem(child, entry.key, fmt::format("[{}] holds tables: write [{}]", path, child));
       continue;
     }
     tree.put(child, entry);
@@ -283,7 +312,7 @@ void Checker::check_variants(const std::string& table,
   const Entry* written = config_.tree().find(path);
   if (written == nullptr) return;
   if (written->value) {
-    problem(written->key, fmt::format("{} holds tables: write [{}.NAME]", label(path), path));
+    problem(path, written->key, fmt::format("{} holds tables: write [{}.NAME]", label(path), path));
     return;
   }
   tree.put(path, *written);
@@ -292,7 +321,7 @@ void Checker::check_variants(const std::string& table,
     const std::string child = join_path(path, name);
     const Entry& entry = *config_.tree().find(child);
     if (entry.value) {
-      problem(entry.key, fmt::format("[{}] holds tables: write [{}]", path, child));
+      problem(child, entry.key, fmt::format("[{}] holds tables: write [{}]", path, child));
     } else if (slot != nullptr) {
       config_.inherit(base, child);
       variant_ = {child, base};

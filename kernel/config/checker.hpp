@@ -36,6 +36,7 @@ class Checker {
   void run();
 
   std::vector<Problem> problems;
+  std::set<std::string> doubtful;  ///< Resolved::doubtful
   std::vector<std::string> notices;
   ConfigTree tree;
 
@@ -62,7 +63,7 @@ class Checker {
                       const FieldSpec& spec,
                       const std::vector<TypeEra>& eras);
   void check_value(const std::string& path, const FieldSpec& spec, const Entry& entry);
-  /// Of a path or a name, which messages show within a line.
+  /// Refuses control characters: messages show paths and names within a line.
   void check_line(const std::string& path, const Value& value, const Origin& at);
   void check_missing(const std::string& path, const FieldSpec& spec);
   void check_unknown(const std::string& table,
@@ -83,20 +84,28 @@ class Checker {
 
   void put_default(const std::string& path, const Value& value);
   void value_of_slot(const Slot& slot, const Entry& written);
-  bool has_path(const std::string& kind) const;
+  /// The first path key of the components of a kind; empty where they have none.
+  std::string path_key(const std::string& kind) const;
   void unknown_type(const Slot& slot, const std::string& type, const Entry* written);
   void missing(const std::string& table, const std::string& key, const std::string& what);
   std::string unknown_text(const UnknownKey& unknown) const;
   std::string elsewhere(const UnknownKey& unknown) const;
   std::string of_other_types(const std::string& key) const;  ///< components that could be chosen
-  /// Where the known keys of an unknown section belong.
-  std::string children_elsewhere(const std::string& section) const;
+  /// Where the known keys of an unknown section belong, but for those that `near` has.
+  std::string children_elsewhere(const std::string& section, const std::string& near) const;
   /// `"adamw" is a rule: write [optimizer.rule] type = "adamw"` for a component that is of another
   /// kind than a slot; empty where there is none of a name like that.
   std::string other_slot(const Slot& slot, const std::string& type) const;
-  /// Adds "position: text", with the source line and `details` on lines of their own. What a
-  /// variant inherits is wrong once, where it was written.
-  void problem(const Origin& at, const std::string& text, const std::string& details = "");
+  /// Adds "position: text" about `path`, with the source line and `details` on lines of their own.
+  /// What a variant inherits is wrong once, where it was written.
+  void problem(const std::string& path,
+               const Origin& at,
+               const std::string& text,
+               const std::string& details = "");
+  /// The sections that an unknown key may have been meant for have other values than were meant.
+  void doubt_places_of(const UnknownKey& unknown);
+  /// So has a section with a key that takes its value from such a one.
+  void doubt_what_is_taken();
 
   /// Made when the first error asks.
   const KeysByFlag& flags() const;
@@ -106,6 +115,7 @@ class Checker {
   std::vector<UnknownKey> unknown_;
   std::map<std::string, const FieldSpec*> pending_;  ///< `from` keys that are not set
   std::set<std::string> settling_;
+  std::map<std::string, std::set<std::string>> taken_from_;        ///< sections, by `from`
   std::map<std::string, std::vector<std::string>> tables_of_key_;  ///< where each key is declared
   mutable std::optional<KeysByFlag> flags_;
   struct Variant {
@@ -114,6 +124,9 @@ class Checker {
   std::optional<Variant> variant_;  ///< that is being checked
   int depth_ = 0;
 };
+
+/// "model" of "model.block.mlp".
+std::string section_of(std::string_view path);
 
 /// "[model.block] mlp", for headlines.
 std::string label(std::string_view path);

@@ -39,7 +39,7 @@ class ConfigReader {
     // A user may name a pipe (`train <(make_config)`); a file that names one would wait for ever.
     if (!asked_by.empty() && !folder && fs::exists(file, error) &&
         !fs::is_regular_file(file, error)) {
-      fail_config("{}cannot read {}: it is no regular file", asked_by, written_path(path));
+      fail_config("{}cannot read {}: it is not a regular file", asked_by, written_path(path));
     }
     std::ifstream stream(file, std::ios::binary);
     std::string text;
@@ -143,12 +143,12 @@ class ConfigReader {
     if (config_.stored_) {
       reject(item, source, "a stored configuration includes no files: what it says is all there");
     }
-    const auto* files = item.value ? std::get_if<Value::Array>(&item.value->data) : nullptr;
-    if (files == nullptr) reject(item, source, "include takes an array of files: [\"model.toml\"]");
-    for (const Value& file : *files) {
+    constexpr std::string_view kWanted = "include takes files: [\"model.toml\"]";
+    if (!item.value) reject(item, source, kWanted);
+    const auto* array = std::get_if<Value::Array>(&item.value->data);
+    for (const Value& file : array != nullptr ? *array : Value::Array{*item.value}) {
       const auto* name = std::get_if<std::string>(&file.data);
-      if (name == nullptr)
-        reject(item, source, "include takes an array of files: [\"model.toml\"]");
+      if (name == nullptr) reject(item, source, kWanted);
       add_file((shown_folder / *name).lexically_normal(),
                fmt::format("{}: include: ", item.at.text()));
     }

@@ -208,7 +208,7 @@ class Walk {
     });
   }
 
-  // Of the slots of its kind, the one whose default component has most keys in common with it.
+  // The slot of its kind whose default component has most keys in common with it.
   std::string likely_slot(const ComponentInfo& info) const {
     const auto in_common = [&](const std::string& path) {
       const auto holds = [&](const KeyTable& table) {
@@ -307,10 +307,19 @@ KeysByFlag keys_by_flag(const std::vector<KeyTable>& tables) {
   return out;
 }
 
-std::string flag_hint(const KeysByFlag& flags, std::string_view name) {
+static std::string flag_of(std::string_view name) {
   std::string flag(name);
   std::ranges::replace(flag, '_', '-');
-  if (!flag.starts_with("--")) flag = "--" + flag;
+  return flag.starts_with("--") ? flag : "--" + flag;
+}
+
+std::vector<std::string> keys_of_flag(const KeysByFlag& flags, std::string_view name) {
+  const auto found = flags.find(flag_of(name));
+  return found == flags.end() ? std::vector<std::string>() : found->second;
+}
+
+std::string flag_hint(const KeysByFlag& flags, std::string_view name) {
+  const std::string flag = flag_of(name);
   const auto found = flags.find(flag);
   if (found == flags.end()) {
     const std::string_view word = std::string_view(flag).substr(2);

@@ -33,7 +33,7 @@ struct KeyTable {
   std::vector<KeyRow> rows;
 };
 
-/// Of a schema, in its order.
+/// The rows of a schema's keys, in its order.
 std::vector<KeyRow> key_rows(const std::vector<FieldSpec>& fields);
 
 /// In the order of root_sections(); the components of a table follow it, the default first. A
@@ -48,9 +48,10 @@ std::vector<KeyTable> tables_below(const std::vector<KeyTable>& tables, const st
 /// Megatron-LM's flags ("--lr") with the paths of the keys that they are here.
 using KeysByFlag = std::map<std::string, std::vector<std::string>>;
 KeysByFlag keys_by_flag(const std::vector<KeyTable>& tables);
+/// The paths of "lr", "--lr" or, of words, "lr-warmup_iters"; none where no key is that flag.
+std::vector<std::string> keys_of_flag(const KeysByFlag& flags, std::string_view name);
 
-/// "Megatron-LM's --lr is lr.peak here" for "lr", "--lr" or, of words, "lr-warmup_iters"; empty
-/// where no key says that it is that flag.
+/// "Megatron-LM's --lr is lr.peak here" for such a name; empty where no key says that it is it.
 std::string flag_hint(const KeysByFlag& flags, std::string_view name);
 
 /// A line each, in columns.

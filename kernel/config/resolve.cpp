@@ -10,48 +10,68 @@ namespace {
 
 constexpr std::size_t kShown = 20;
 
-/// Reads the kernel's own keys of a section, where the tree holds defaults too.
+/// Fills a RunConfig from a tree that holds defaults too. Doubtful sections are left as they are.
+class RunReader {
+ public:
+  RunReader(const ConfigTree& tree, const std::set<std::string>& doubtful)
+      : tree_(tree), doubtful_(doubtful) {}
+  RunConfig read() const;
+
+ private:
+  bool doubtful(const std::string& path) const { return doubtful_.contains(section_of(path)); }
+  template <class S>
+  S section(const std::string& name) const;
+  template <class K>
+  void fill(Component<K>& component, const std::string& path) const;
+
+  const ConfigTree& tree_;
+  const std::set<std::string>& doubtful_;
+};
+
+/// Reads the kernel's own keys of a section.
 template <class S>
-S section(const ConfigTree& tree, std::string_view name) {
+S RunReader::section(const std::string& name) const {
   S out;
+  if (doubtful(name)) return out;
   for (const FieldSpec& spec : fields_of<S>()) {
-    spec.assign(&out, *tree.find(join_path(name, spec.name))->value);
+    spec.assign(&out, *tree_.find(join_path(name, spec.name))->value);
   }
   return out;
 }
 
 template <class K>
-void fill(Component<K>& component, const ConfigTree& tree, const std::string& path) {
-  component.type = std::get<std::string>(tree.find(path + ".type")->value->data);
+void RunReader::fill(Component<K>& component, const std::string& path) const {
+  if (doubtful(path)) return;
+  component.type = std::get<std::string>(tree_.find(path + ".type")->value->data);
   component.path = path;
 }
 
-RunConfig run_config(const ConfigTree& tree) {
+RunConfig RunReader::read() const {
   RunConfig out;
-  out.run = section<RunSection>(tree, "run");
-  out.device = section<DeviceSection>(tree, "device");
-  out.plugins = section<PluginsSection>(tree, "plugins");
-  out.comm = section<CommSection>(tree, "comm");
-  out.parallel = section<ParallelSection>(tree, "parallel");
-  out.placement = section<PlacementSection>(tree, "placement");
-  out.recompute = section<RecomputeSection>(tree, "recompute");
-  out.batch = section<BatchSection>(tree, "batch");
-  out.precision = section<PrecisionSection>(tree, "precision");
-  out.checkpoint = section<CheckpointSection>(tree, "checkpoint");
-  out.validation = section<ValidationSection>(tree, "validation");
-  out.check = section<CheckSection>(tree, "check");
-  fill(out.device.device, tree, "device");
-  fill(out.comm.communicator, tree, "comm");
-  fill(out.tokenizer, tree, "tokenizer");
-  fill(out.model, tree, "model");
-  fill(out.schedule, tree, "schedule");
-  fill(out.graph, tree, "graph");
-  fill(out.optimizer, tree, "optimizer");
-  fill(out.lr, tree, "lr");
-  fill(out.data, tree, "data");
-  for (const std::string& name : tree.children("observers")) {
+  out.run = section<RunSection>("run");
+  out.device = section<DeviceSection>("device");
+  out.plugins = section<PluginsSection>("plugins");
+  out.comm = section<CommSection>("comm");
+  out.parallel = section<ParallelSection>("parallel");
+  out.placement = section<PlacementSection>("placement");
+  out.recompute = section<RecomputeSection>("recompute");
+  out.batch = section<BatchSection>("batch");
+  out.precision = section<PrecisionSection>("precision");
+  out.checkpoint = section<CheckpointSection>("checkpoint");
+  out.validation = section<ValidationSection>("validation");
+  out.check = section<CheckSection>("check");
+  fill(out.device.device, "device");
+  fill(out.comm.communicator, "comm");
+  fill(out.tokenizer, "tokenizer");
+  fill(out.model, "model");
+  fill(out.schedule, "schedule");
+  fill(out.graph, "graph");
+  fill(out.optimizer, "optimizer");
+  fill(out.lr, "lr");
+  fill(out.data, "data");
+  for (const std::string& name : tree_.children("observers")) {
     ConfiguredObserver named{name, {}};
-    fill(named.observer, tree, "observers." + name);
+    fill(named.observer, "observers." + name);
     if (!named.observer.type.empty()) out.observers.push_back(std::move(named));
   }
   return out;
@@ -66,7 +86,8 @@ CheckResult check(const Config& config, const Catalog& catalog) {
   out.problems = std::move(checker.problems);
   out.resolved.notices = config.notices();
   std::ranges::move(checker.notices, std::back_inserter(out.resolved.notices));
-  if (out.problems.empty()) out.resolved.run = run_config(checker.tree);
+  out.resolved.run = RunReader(checker.tree, checker.doubtful).read();
+  out.resolved.doubtful = std::move(checker.doubtful);
   out.resolved.tree = std::make_shared<const ConfigTree>(std::move(checker.tree));
   return out;
 }

@@ -1,5 +1,6 @@
 #pragma once
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,9 @@ struct Resolved {
   std::shared_ptr<const ConfigTree> tree;
   /// Keys that moved, and keys that were dropped because an overlay changed a `type`.
   std::vector<std::string> notices;
+  /// Sections that do not say what was meant, because they have problems or take keys from one that
+  /// has: nothing may be concluded from their values. None after resolve().
+  std::set<std::string> doubtful;
   /// The table at `path`, to make a component from; valid on its own.
   std::unique_ptr<ConfigNode> node(const std::string& path) const { return make_node(tree, path); }
 };
@@ -28,7 +32,7 @@ struct Problem {
 
 struct CheckResult {
   std::vector<Problem> problems;  ///< by position
-  Resolved resolved;              ///< `run` is filled only when there are no problems
+  Resolved resolved;              ///< its doubtful sections have defaults in `run`
 };
 
 /// Checks a configuration against the kernel's sections and the components it names. Does not

@@ -21,7 +21,7 @@ constexpr double kLeastSeconds = 0.001;  // waits are counted in milliseconds
 
 void RunSection::describe(Schema<RunSection>& s) {
   s.field("name", &RunSection::name, "name of the run, for logs and folders");
-  s.field("seed", &RunSection::seed, "of initial values, dropout and the order of the data")
+  s.field("seed", &RunSection::seed, "seeds initial values, dropout and the order of the data")
       .at_least(0)
       .at_most(kMostSeed)
       .megatron("--seed");
@@ -32,7 +32,8 @@ void RunSection::describe(Schema<RunSection>& s) {
       .megatron("--train-iters");
   s.field("out",
           &RunSection::out,
-          "folder of the run; \"runs/<name>\" in the working folder when not set");
+          "folder of the run; \"runs/<name>\" in the working folder when not set")
+      .is_path();
   s.field("log_every_steps", &RunSection::log_every_steps, "steps between two reads of the loss")
       .at_least(1)
       .at_most(100'000)  // their history is kept on the device
@@ -46,7 +47,8 @@ void DeviceSection::describe(Schema<DeviceSection>& s) {
 }
 
 void PluginsSection::describe(Schema<PluginsSection>& s) {
-  s.field("path", &PluginsSection::path, "folders searched for plugins before the installed ones");
+  s.field("path", &PluginsSection::path, "folders searched for plugins before the installed ones")
+      .is_path();
 }
 
 void CommSection::describe(Schema<CommSection>& s) {
@@ -258,13 +260,16 @@ void CheckpointSection::describe(Schema<CheckpointSection>& s) {
   s.field("resume",
           &CheckpointSection::resume,
           "\"auto\": the newest in `out`, if any; \"none\"; or a checkpoint's folder")
+      .is_path({"auto", "none"})
       .megatron("--load");
   s.field("out", &CheckpointSection::out, "their folder; \"<run.out>/checkpoints\" when not set")
+      .is_path()
       .megatron("--save");
   s.field("init_from",
           &CheckpointSection::init_from,
           "a new run starts with the parameters of this checkpoint instead of initial values "
           "(fine-tuning); step, optimizer state and data position are new")
+      .is_path()
       .megatron("--finetune");
   s.field("init_skip",
           &CheckpointSection::init_skip,

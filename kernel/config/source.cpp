@@ -42,7 +42,7 @@ std::string excerpt(const std::vector<std::string>& lines, const Origin& at) {
   const std::string number = at.kind == Origin::set ? "" : fmt::format("{}", at.line);
   const std::vector<std::string> line = characters(lines[static_cast<std::size_t>(at.line - 1)]);
   const auto column = std::min(static_cast<std::size_t>(std::max(at.column, 1)) - 1, line.size());
-  // Of a long line the part around the place.
+  // A long line is cut to the part around the place.
   const bool whole = line.size() <= kShown;
   const std::size_t from = whole || column < kShown / 2 ? 0 : column - kShown / 2;
   const std::size_t to = std::min(line.size(), from + kShown);

@@ -77,7 +77,7 @@ class GraphSlots {
   std::span<const GraphMemory> memory(int slot) const;
   /// Operations, host tasks and copies in all graphs of one slot.
   i64 launches() const;
-  /// Of all slots: what is written around the graphs; the slots' own arenas.
+  /// Total bytes: inputs copied before replays; the slots' arenas.
   i64 input_bytes() const;
   i64 slot_bytes() const;
   /// With keep_boundaries: what slot `slot` has in its bundle after phase `phase` of the range.

@@ -294,7 +294,7 @@ void leave_together(Store& store,
   constexpr milliseconds kMost{5000}, kBetween{10};
   try {
     const std::string base = fmt::format("launch/{}/leaving", key);
-    // Counts over all calls: of the n-th time all ranks have been here n times.
+    // `round` counts calls, so that a key can be used again.
     const i64 round = store.add(fmt::format("{}/calls/{}", base, rank), 1);
     if (store.add(base, 1) == round * world) store.set(fmt::format("{}/{}", base, round), "");
     if (rank != 0) return;

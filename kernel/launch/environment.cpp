@@ -94,7 +94,7 @@ std::string local_store(std::string_view job, std::string_view secret) {
 }
 
 [[noreturn]] void fail_port(i64 port) {
-  fail_config("environment variable MASTER_PORT={} is no usable port", port);
+  fail_config("environment variable MASTER_PORT={} is not a usable port", port);
 }
 
 // Where the ranks of a job meet that we did not start.

@@ -136,7 +136,7 @@ const RankEnd* find_cause(const std::vector<RankEnd>& ends) {
 
 std::string starved_text(std::string_view who, std::string_view limit) {
   return fmt::format(
-      "{} was killed by the system for want of memory{}{}: use less of it (in a training: more "
+      "{} was killed by the system because memory ran out{}{}: use less of it (in a training: more "
       "ranks, a smaller batch.micro, recompute) or raise the limit",
       who,
       limit.empty() ? "" : "; ",
@@ -147,7 +147,7 @@ std::string describe(const RankEnd& end) {
   if (end.frozen) {
     return fmt::format(
         "rank {} is stopped (by SIGSTOP or a debugger): it neither reports nor moves, and the "
-        "run waited for it in vain",
+        "run timed out waiting for it",
         end.rank);
   }
   if (has_words(end)) return end.report->text;

@@ -42,7 +42,7 @@ struct RankEnd {
   i64 noticed = 0;             ///< counts the launcher's looks: when its end or its report showed
   std::string last_line = {};  ///< the last that it wrote to standard error
   bool stopped_by_us = false;  ///< after another had failed
-  bool starved = false;        ///< the system killed it for want of memory
+  bool starved = false;        ///< the system killed it because memory ran out
   std::string starved_limit = {};  ///< whose limit is this, where it is known
   bool frozen = false;             ///< it was stopped (SIGSTOP, a debugger) when others failed
 };
@@ -59,7 +59,7 @@ const RankEnd* find_cause(const std::vector<RankEnd>& ends);
 
 /// "rank 1 was killed by signal 9 (Killed)", or the message that it sent.
 std::string describe(const RankEnd& end);
-/// What is said of a process that was killed for want of memory; `limit`: of OutOfMemoryKills.
+/// What is said of a process that was killed because memory ran out; `limit`: of OutOfMemoryKills.
 std::string starved_text(std::string_view who, std::string_view limit);
 
 /// What to print when the run is over, the cause last: "[rank 1] out of memory …". A few lines,

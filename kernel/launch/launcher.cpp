@@ -115,7 +115,7 @@ class Launch {
     poll(polled.data(), polled.size(), ending ? 2 : 50);
   }
 
-  // Until nothing new shows: then the causes of all that this look saw are part of this look.
+  // Drains all pipes, so that a cause is read before its consequences.
   void read_reports() {
     for (bool news = true; news;) {
       news = false;
@@ -265,7 +265,7 @@ class Launch {
     std::string text;
     tell_of_silent(ends);
     const int code = cause->report ? cause->report->exit_code : cause->exit_code;
-    // Of a mistake in the configuration the records say nothing.
+    // The records say nothing of a mistake in the configuration.
     if (code != 2 && is_newer(options_.flight_records, started_)) {
       text = fmt::format("what each rank did last: {}\n", options_.flight_records);
     }

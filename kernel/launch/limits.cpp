@@ -80,7 +80,7 @@ std::optional<double> least_in_groups(const std::string& controller,
   return least;
 }
 
-// Of this process's address space, in bytes.
+// Size of this process's address space, in bytes.
 i64 address_space_in_use() { return 1024 * number_after("/proc/self/status", "VmSize:"); }
 
 // Empty: no limit of this process's own.

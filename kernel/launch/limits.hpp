@@ -24,7 +24,7 @@ void require_stack();
 /// that a run has besides: OpenMP would end it without a word of why.
 void require_threads(int count);
 
-/// How many processes the system has killed for want of memory, in this process's control group
+/// How many processes the system has killed because memory ran out, in this process's control group
 /// where it has one, and the smallest limit of that group and those above it, or the host's memory.
 struct OutOfMemoryKills {
   i64 count = 0;

@@ -36,7 +36,7 @@ class RankProcess {
   void mark_stopped() { end_.stopped_by_us = !failed(end_); }
   /// Is it stopped (SIGSTOP, a debugger)? Then it neither reports nor obeys anything but SIGKILL.
   bool frozen() const;
-  /// The system killed it for want of memory; `limit` may be unknown.
+  /// The system killed it because memory ran out; `limit` may be unknown.
   void mark_starved(const std::string& limit) {
     end_.starved = true;
     end_.starved_limit = limit;

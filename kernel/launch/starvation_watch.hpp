@@ -6,8 +6,8 @@
 namespace tessera {
 
 /// While one lives, a small process of its own waits for the end of this one. Where the system
-/// kills this one for want of memory, that says so on standard error: nobody else can, but for a
-/// launcher, which sees how its ranks end. Make it while the process has no other threads. Where
+/// kills this one because memory ran out, that says so on standard error: nobody else can, but for
+/// a launcher, which sees how its ranks end. Make it while the process has no other threads. Where
 /// the system gives no process, or kills the whole control group at once, nothing is said.
 class StarvationWatch {
  public:

@@ -90,7 +90,7 @@ class ModelParts {
   std::vector<ParameterName> parameter_names() const;
   /// Logical elements of all parameters of this rank, shared ones once.
   i64 logical_elements() const;
-  /// Of them, those that one token uses.
+  /// Elements of parameters that one token uses.
   i64 active_elements() const;
 
  private:

@@ -15,7 +15,7 @@ namespace tessera {
 /// a training step that is the plan's Prepare of each bucket, elsewhere prepare_all().
 class PreparedWeights {
  public:
-  /// Of no weights.
+  /// An empty set.
   PreparedWeights() = default;
   /// Allocates the forms of the parameters that linear layers multiply by, as far as the device has
   /// any: for forward products and, unless these are all, for input gradients. All are old. The

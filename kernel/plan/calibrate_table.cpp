@@ -36,7 +36,7 @@ void fill_peaks(const Calibration& measured, Hardware& hardware) {
   }
 }
 
-// Of this host or of the container that this process is in.
+// Bytes of memory of this host, or of the container that this process is in.
 double host_memory() {
   double bytes =
       static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGE_SIZE));

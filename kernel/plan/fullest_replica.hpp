@@ -5,8 +5,8 @@
 
 namespace tessera {
 
-/// Of the replicas of this rank with its context coordinate, the one that holds most main values
-/// and optimizer state; the first of several. Replicas that own whole parameters differ: a rule may
+/// The replica of this rank, with its context coordinate, that holds most main values and optimizer
+/// state; the first of several. Replicas that own whole parameters differ: a rule may
 /// keep two moments of some parameters and one of others. Where none does, it is this rank.
 i64 fullest_replica(const Mesh& mesh, const ParameterMemory& memory, Optimizer& optimizer);
 

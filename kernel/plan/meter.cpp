@@ -67,9 +67,9 @@ void StepMeter::waited(u64 id) {
   ends_.erase(found);
 }
 
-StepMeter::Cost StepMeter::total() const {
-  Cost sum = prologue_;
-  for (const Cost& cost : actions_) {
+StepMeter::Cost StepMeter::total(const Cost& prologue, const std::vector<Cost>& actions) {
+  Cost sum = prologue;
+  for (const Cost& cost : actions) {
     sum.seconds += cost.seconds;
     sum.collectives += cost.collectives;
     sum.inside += cost.inside;

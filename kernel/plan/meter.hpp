@@ -28,6 +28,7 @@ class StepMeter final : public ActionObserver {
     double sent = 0;         ///< bytes of an Exchange's sends, as they are timed
     double flops = 0, bytes = 0;
     i64 launches = 0;
+    bool operator==(const Cost&) const = default;
   };
 
   explicit StepMeter(const Hardware& hardware) : hardware_(hardware) {}
@@ -48,7 +49,8 @@ class StepMeter final : public ActionObserver {
   const std::vector<Cost>& actions() const { return actions_; }
   /// Costs before the first action.
   const Cost& prologue() const { return prologue_; }
-  Cost total() const;
+  /// The sum of a step's.
+  static Cost total(const Cost& prologue, const std::vector<Cost>& actions);
 
  private:
   void close();

@@ -4,12 +4,14 @@
 #include <atomic>
 #include <exception>
 #include <map>
+#include <optional>
 #include <thread>
 #include <utility>
 
 #include "kernel/checkpoint/rank_part.hpp"
 #include "kernel/plan/fullest_replica.hpp"
 #include "kernel/plan/group_names.hpp"
+#include "kernel/plan/repetition.hpp"
 #include "kernel/train/execution/train_step.hpp"
 #include "kernel/train/run/training_state.hpp"
 
@@ -27,6 +29,15 @@ class TrafficCount {
     for (const Transfer& transfer : collective.sends) bytes += transfer.tensor.bytes();
   }
   void clear() { sent_.clear(); }
+  // Adds `times` what was sent between two moments.
+  void repeat(const TrafficCount& from, const TrafficCount& to, i64 times) {
+    for (const auto& [key, sent] : to.sent_) {
+      const auto found = from.sent_.find(key);
+      const auto [calls, bytes] = found == from.sent_.end() ? Sent() : found->second;
+      sent_[key].first += times * (sent.first - calls);
+      sent_[key].second += times * (sent.second - bytes);
+    }
+  }
   // Without what sent nothing; groups of the same ranks, which the mesh has several of, together.
   std::vector<Traffic> traffic(const Mesh& mesh, const Hardware& hardware) const {
     std::vector<Traffic> list;
@@ -53,7 +64,8 @@ class TrafficCount {
     if (found != list.end()) return *found;
     return list.emplace_back(Traffic{.axes = axes, .kind = kind});
   }
-  std::map<std::pair<std::string, int>, std::pair<i64, i64>> sent_;
+  using Sent = std::pair<i64, i64>;
+  std::map<std::pair<std::string, int>, Sent> sent_;
 };
 
 // Memory that communicators take for collectives, as if each rank waited for its own.
@@ -93,6 +105,85 @@ class Scratch {
   i64 taken_ = 0, most_ = 0;
 };
 
+// The pipelines whose plans are run: that of the step, or one of fewer microbatches in its place.
+struct Played {
+  const Pipeline& whole;
+  const Pipeline* few = nullptr;  // nullptr: none stands for it
+};
+
+// What a step may still raise.
+bool same(const MemoryStats& a, const MemoryStats& b) {
+  return a.bytes == b.bytes && a.peak == b.peak && a.total_peak == b.total_peak &&
+         a.reserved == b.reserved && a.touched == b.touched && a.host_blocks == b.host_blocks &&
+         a.system_calls == b.system_calls;
+}
+
+// Compares a rank's memory and traffic where a stretch of its plan comes again.
+class SteadyWatch final : public ActionObserver {
+ public:
+  SteadyWatch(StepMeter& meter, const TrafficCount& sent, const Scratch& scratch)
+      : meter_(meter), sent_(sent), scratch_(scratch) {}
+  void watch(const Repetition& stretch, const Device& device) {
+    stretch_ = stretch;
+    device_ = &device;
+  }
+  // Before each step.
+  void begin() { index_ = 0; }
+  // Since watch(): is a further stretch what the last one was?
+  bool steady() const { return steady_; }
+  // What was sent before the last stretch of the last step, and after it.
+  const TrafficCount& before_last() const { return before_last_; }
+  const TrafficCount& after_last() const { return after_last_; }
+
+  void before(const Plan& plan, const PlanAction& action) override {
+    meter_.before(plan, action);
+    if (device_ != nullptr) look();
+    ++index_;
+  }
+  void ready(const Plan& plan, const PlanAction& action) override { meter_.ready(plan, action); }
+
+ private:
+  void look() {
+    const auto [end, period, times] = stretch_;
+    if (index_ == end - period) before_last_ = sent_;
+    if (index_ == end) after_last_ = sent_;
+    if (index_ != end && index_ != end - period && index_ + 2 * period != end) return;
+    const MemoryStats now = device_->memory();
+    const bool first = index_ + 2 * period == end;
+    if (!first && (!same(now, memory_) || scratch_.most() != most_)) steady_ = false;
+    memory_ = now;
+    most_ = scratch_.most();
+  }
+
+  StepMeter& meter_;
+  const TrafficCount& sent_;
+  const Scratch& scratch_;
+  Repetition stretch_;
+  const Device* device_ = nullptr;
+  std::size_t index_ = 0;
+  bool steady_ = true;
+  MemoryStats memory_;
+  i64 most_ = 0;
+  TrafficCount before_last_, after_last_;
+};
+
+// Costs of the many microbatches' actions; nothing where the last stretch cost not what the one
+// before it did.
+std::optional<std::vector<StepMeter::Cost>> repeated(const std::vector<StepMeter::Cost>& few,
+                                                     const Repetition& stretch) {
+  const auto end = few.begin() + static_cast<std::ptrdiff_t>(stretch.end);
+  const auto period = static_cast<std::ptrdiff_t>(stretch.period);
+  if (!std::equal(end - period, end, end - 2 * period)) return {};
+  std::vector<StepMeter::Cost> all;
+  all.reserve(few.size() + stretch.times * stretch.period);
+  for (std::size_t i = 0; i < all.capacity(); ++i) all.push_back(few[stretch.source(i)]);
+  return all;
+}
+
+bool any_graph(const Plan& plan) {
+  return std::ranges::any_of(plan.phases, [](const PhaseInfo& info) { return info.graph >= 0; });
+}
+
 std::vector<std::string> layers_of(const RunSetup& setup, const Plan& plan) {
   const std::vector<ModelLayer> all = setup.model->layers();
   std::vector<std::string> names;
@@ -104,13 +195,14 @@ std::vector<std::string> layers_of(const RunSetup& setup, const Plan& plan) {
   return names;
 }
 
-// `as`: the rank of the class that is run.
+// `as`: the rank of the class that is run. Microbatches that come again are run once, where memory
+// and costs show that each of them is like the one before.
 Representative run_representative(const PlanArguments& arguments,
                                   const RunSetup& setup,
                                   const RankClass& of,
                                   i64 as,
                                   const std::shared_ptr<Device>& stands_for,
-                                  const Pipeline& pipeline,
+                                  const Played& played,
                                   Surveys& surveys) {
   StepMeter meter(arguments.hardware);
   Scratch scratch(arguments, setup);
@@ -135,10 +227,29 @@ Representative run_representative(const PlanArguments& arguments,
   const Rank rank = dry_rank(setup.layout, as, stands_for, std::move(events), arguments.imbalance);
   device = dynamic_cast<const MetaDevice*>(rank.device.get());
   PlacedModel model(rank, setup, {.surveys = &surveys});
-  TrainStep step(rank, model, setup, {.observer = &meter, .pipeline = &pipeline});
+  SteadyWatch watch(meter, sent, scratch);
+  const Pipeline& run = played.few != nullptr ? *played.few : played.whole;
+  TrainStep step(rank,
+                 model,
+                 setup,
+                 {.observer = &watch,
+                  .pipeline = &run,
+                  .microbatches = run.orders.shape.microbatches,
+                  .room = static_cast<int>(setup.microbatches)});
   const i64 fullest = fullest_replica(*rank.mesh, model.memory(), step.optimizer());
   if (fullest != as) {
-    return run_representative(arguments, setup, of, fullest, stands_for, pipeline, surveys);
+    return run_representative(arguments, setup, of, fullest, stands_for, played, surveys);
+  }
+  const auto run_all = [&] {
+    return run_representative(arguments, setup, of, as, stands_for, {played.whole}, surveys);
+  };
+  std::optional<Repetition> stretch;
+  Plan whole = step.plan();
+  if (played.few != nullptr) {
+    whole = model.plan(played.whole, step.bucket_use());
+    if (!any_graph(whole)) stretch = repetition(whole, step.plan());
+    if (!stretch) return run_all();
+    watch.watch(*stretch, *rank.device);
   }
 
   Representative out;
@@ -147,6 +258,7 @@ Representative run_representative(const PlanArguments& arguments,
 
   step.run();  // sets up; the next one is like all that follow
   step.losses();
+  watch.begin();
   GraphUse graphs;
   if (setup.graphs->whole_step()) {
     graphs = graph_use_of(step, rank);
@@ -161,6 +273,17 @@ Representative run_representative(const PlanArguments& arguments,
     graphs = graph_use_of(step, rank);
   }
   meter.end_step();
+  out.actions = meter.actions();
+  if (stretch) {
+    auto all = repeated(out.actions, *stretch);
+    if (!all || !watch.steady()) return run_all();
+    for (std::size_t i = 0; i < stretch->period; ++i) {
+      graphs.launches += static_cast<i64>(stretch->times) *
+                         out.actions[stretch->end - stretch->period + i].launches;
+    }
+    out.actions = std::move(*all);
+    sent.repeat(watch.before_last(), watch.after_last(), static_cast<i64>(stretch->times));
+  }
 
   out.of = of;
   out.layers = layers_of(setup, step.plan());
@@ -177,12 +300,12 @@ Representative run_representative(const PlanArguments& arguments,
   }
   out.on_host = rank.device->memory_kind() == kHostMemory;
   out.traffic = sent.traffic(*rank.mesh, arguments.hardware);
-  out.plan = step.plan();
   out.graphs = graphs;
-  out.actions = meter.actions();
-  out.readbacks = step.readbacks();
+  out.readbacks = step.readbacks(whole);
+  out.microbatches = run.orders.shape.microbatches;
+  out.plan = std::move(whole);
   out.prologue = meter.prologue();
-  out.total = meter.total();
+  out.total = StepMeter::total(out.prologue, out.actions);
   return out;
 }
 
@@ -196,6 +319,15 @@ std::vector<Representative> run_representatives(const PlanArguments& arguments,
   std::vector<std::exception_ptr> errors(classes.size());
   std::atomic<std::size_t> next = 0;
   Surveys surveys(setup);
+  const int few = enough_microbatches(
+      *setup.schedule, pipeline.orders.shape.ranks, pipeline.orders.shape.microbatches);
+  std::optional<Pipeline> of_few;
+  const bool fewer = few < pipeline.orders.shape.microbatches && !arguments.every_microbatch;
+  if (fewer && !setup.graphs->whole_step()) {
+    of_few.emplace(*setup.schedule,
+                   shape_of(*setup.schedule, pipeline.orders.shape.ranks, few, true));
+  }
+  const Played played{pipeline, of_few ? &*of_few : nullptr};
   const auto work = [&] {
     std::shared_ptr<Device> device;  // of this thread, as a rank has its own
     for (;;) {
@@ -206,7 +338,7 @@ std::vector<Representative> run_representatives(const PlanArguments& arguments,
           device = make_device(rank_spec_of(setup), {.threads = arguments.threads});
         }
         const RankClass& of = classes[i];
-        done[i] = run_representative(arguments, setup, of, of.first, device, pipeline, surveys);
+        done[i] = run_representative(arguments, setup, of, of.first, device, played, surveys);
       } catch (...) {
         errors[i] = std::current_exception();
         next = classes.size();

@@ -42,6 +42,7 @@ struct Representative {
   std::vector<TracedReadback> readbacks;  ///< that the host waits for
   StepMeter::Cost prologue, total;
   ModelUse use;
+  int microbatches = 0;  ///< that were launched; the step's others are like some of them
 };
 
 struct PlanArguments {
@@ -54,6 +55,7 @@ struct PlanArguments {
   /// Rows at the experts of every rank, against their mean over the ranks: each rank is planned as
   /// the most loaded one.
   double imbalance = 1;
+  bool every_microbatch = false;  ///< launches also those that are like earlier ones; for tests
 };
 
 /// One representative of each class, in the order of `classes`; equal for any number of workers.

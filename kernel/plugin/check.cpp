@@ -129,7 +129,7 @@ PluginCheck check_plugin(const std::filesystem::path& program,
   const std::string doing = take_stages(text);
   if (!ended) {
     return {PluginCheck::hung,
-            fmt::format("plugin error: {}: did not come back from {} within {} s",
+            fmt::format("plugin error: {}: did not finish {} within {} s",
                         path,
                         doing,
                         static_cast<double>(timeout.count()) / 1000)};

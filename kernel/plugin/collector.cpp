@@ -14,7 +14,7 @@ void check_name(std::string_view what, std::string_view name) {
     return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_';
   };
   require(!name.empty() && std::all_of(name.begin(), name.end(), sound),
-          "\"{}\" is no name for a {}: use a-z, 0-9 and _",
+          "\"{}\" is not a valid name for a {}: use a-z, 0-9 and _",
           name,
           what);
 }
@@ -59,7 +59,7 @@ void check_fields(const std::vector<FieldSpec>& fields) {
       const auto like = std::ranges::find(fields, field.variants_of, &FieldSpec::name);
       require(like != fields.end() && like->type == FieldType::component &&
                   like->component_kind == field.component_kind,
-              "the field {} has variants of {}, which is no slot of the same kind",
+              "the field {} has variants of {}, which is not a slot of the same kind",
               field.name,
               field.variants_of);
       continue;

@@ -190,7 +190,7 @@ void CrashWatch::told() noexcept { g_told = true; }
 
 }  // namespace tessera
 
-// Found before the system's own by all libraries of the process: nothing else tells of it.
+// Interposes libc's _exit, which has no hook.
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 extern "C" {
 [[noreturn]] void _exit(int code) {

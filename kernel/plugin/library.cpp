@@ -39,8 +39,8 @@ void require_fit(const std::filesystem::path& path,
   }
   if (!difference.empty()) {
     fail(
-        "{} was compiled otherwise than this host\n  differs in: {}. Give it the host's compiler "
-        "and flags, and build it again",
+        "{} was built with other compiler flags than this tessera\n  differs in: {}. Give it the "
+        "same compiler and flags, and build it again",
         path.string(),
         difference);
   }

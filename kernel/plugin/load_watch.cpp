@@ -49,7 +49,7 @@ void warn_when_slow(const std::stop_token& loaded,
   if (loaded.stop_requested()) return;
   log_warning(
       "{}: its static constructors or its registration have been running for {:g} s; `tessera "
-      "plugins check` says which of them does not come back",
+      "plugins check` says which of them hangs",
       file,
       std::chrono::duration<double>(long_time).count());
 }

@@ -61,7 +61,7 @@ class Name {
   std::string place_, component_, text_;
 };
 
-// Of kind K, whatever its type.
+// A component of kind K, whatever its type.
 template <class K>
 class Named : public K {
  public:

@@ -24,7 +24,7 @@ struct PluginOrigin {
 struct NamesItsComponent {};
 
 /// What an exception says that is not derived from std::exception.
-inline constexpr std::string_view kForeignException = "an exception that is no std::exception";
+inline constexpr std::string_view kForeignException = "an exception that is not a std::exception";
 
 /// Throws the exception in flight again as one of the host's, with the plugin named: an Error keeps
 /// its exit code, a ConfigError its type. One that was named already, and one of the kernel's own

@@ -18,7 +18,7 @@ struct PlayedTimes {
   std::string_view unit;  ///< of its axis
   std::string_view from;  ///< where its bubble comes from, which other times make another number
 };
-/// Of a schedule by itself (unit_cost).
+/// Times of a schedule by itself (unit_cost).
 inline constexpr PlayedTimes kUnitTimes{"forwards of a microbatch; a backward takes two",
                                         "forward 1, backward 2, its halves 1 each"};
 inline constexpr PlayedTimes kPredictedTimes{"seconds", "predicted times"};

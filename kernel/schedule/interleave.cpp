@@ -39,7 +39,7 @@ class Turns {
     end_ += layers_.front();
     layers_ = layers_.subspan(1);
   }
-  /// Of the layers that have begun:
+  /// Both count the layers that have begun.
   bool done() const { return next_ == end_; }
   std::size_t exchanges_left() const {
     std::size_t count = 0;

@@ -35,8 +35,8 @@ std::vector<LayerAction> layer_order(const Orders& orders,
 /// n, its input half -n, its weight half -n - 0.5.
 double layer_number(const LayerAction& action, std::span<const int> layers);
 
-/// Of the layers that phases `forward` (indices, in the order of the model) make up, how many
-/// phases each has. A single phase at either end, as embeddings and heads are, counts with the
+/// Number of phases of each layer that phases `forward` (indices, in the order of the model) make
+/// up. A single phase at either end, as embeddings and heads are, counts with the
 /// layer next to it: it hides nothing.
 std::vector<std::size_t> layer_sizes(std::span<const PhaseInfo> phases,
                                      std::span<const int> forward);

@@ -21,7 +21,7 @@ struct Orders {
   bool leads_pair(std::size_t rank, std::size_t action) const {
     return rank < leads.size() && leads[rank][action];
   }
-  /// Of what runs with an action, the first and the last: itself where it is in no pair.
+  /// First and last action of the pair that it is in, or itself.
   std::size_t pair_begin(std::size_t rank, std::size_t action) const {
     return action > 0 && leads_pair(rank, action - 1) ? action - 1 : action;
   }

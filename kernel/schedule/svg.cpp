@@ -11,12 +11,13 @@ namespace tessera {
 namespace {
 
 constexpr double kLeft = 72, kRight = 24, kTop = 48, kRow = 26, kGap = 6;
-constexpr double kAside = 9;        // the row of what runs concurrently with compute
-constexpr double kRows = 10;        // the row of what phases have under way, forward and backward
-constexpr double kAxis = 64;        // ticks, their numbers and their unit
-constexpr double kLabelWidth = 8;   // of a digit
-constexpr double kTickPixels = 90;  // between two ticks, about
-constexpr i64 kMostBlocks = 8192;   // more are megabytes that nobody looks at
+constexpr double kAside = 9;         // the row of what runs concurrently with compute
+constexpr double kRows = 10;         // the row of what phases have under way, forward and backward
+constexpr double kAxis = 64;         // ticks, their numbers and their unit
+constexpr double kLabelWidth = 8;    // of a digit
+constexpr double kTitleWidth = 9.5;  // of a character, about
+constexpr double kTickPixels = 90;   // between two ticks, about
+constexpr i64 kMostBlocks = 8192;    // more are megabytes that nobody looks at
 
 // What a block is drawn as.
 enum Look { kForward, kBackward, kInputs, kWeights, kAgain, kLooks };
@@ -164,15 +165,13 @@ std::string draw_svg(const Timeline& timeline,
   const double inner = std::clamp(30.0 * static_cast<double>(most), 600.0, 16000.0);
   const SvgScale x{0, std::max(timeline.makespan, 1e-12), kLeft, kLeft + inner};
   const double base = kTop + row * static_cast<double>(timeline.blocks.size());
-  const double width = x.to + kRight;
+  const std::string heading = fmt::format("{}: {}", title, bubble_text(timeline, times));
+  const double of_heading = kLeft + kTitleWidth * static_cast<double>(heading.size());
+  const double width = std::max(x.to, of_heading) + kRight;
   const std::vector<SvgKey> keys = keys_of(timeline, chunks);
   std::string out =
       svg_begin(width, base + kAxis + kSvgLegendRow * svg_legend_rows(kLeft, x.to, keys));
-  out += svg_label(kLeft,
-                   26,
-                   fmt::format("{}: {}", title, bubble_text(timeline, times)),
-                   SvgAnchor::start,
-                   "title");
+  out += svg_label(kLeft, 26, heading, SvgAnchor::start, "title");
   for (std::size_t rank = 0; rank < timeline.blocks.size(); ++rank) {
     const double y = kTop + row * static_cast<double>(rank);
     out += svg_label(8, y + kRow / 2 + 4, fmt::format("rank {}", rank));

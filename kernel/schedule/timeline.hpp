@@ -27,8 +27,8 @@ struct Timeline {
     PlanAction::Kind kind = PlanAction::Gather;
     int bucket = 0;
     Span span;
-    /// Of its time, that in which it delays nothing: the rank computes, or waits for something else
-    /// as well. Of a Prepare, nothing.
+    /// Time hidden behind other work: the rank computes, or waits for something else as well. 0 for
+    /// Prepare.
     double hidden = 0;
   };
   std::vector<std::vector<Aside>> asides;  ///< by rank, in launch order; of plans
@@ -64,8 +64,8 @@ Timeline play(const Orders& orders, const ActionCost& cost = unit_cost);
 struct PlanCosts {
   /// Cost of F … Recompute, Gather … Step on that rank; for an Exchange, the time to post it.
   std::function<double(int rank, const Plan& plan, const PlanAction& action)> action;
-  /// Of that cost, what passes before the action's own work, while it waits for what a phase of
-  /// lane `comm` has under way. May be empty: nothing.
+  /// The part of that cost before the action's own work, while it waits for what a phase of lane
+  /// `comm` has under way. May be empty: nothing.
   std::function<double(int rank, const Plan& plan, const PlanAction& action)> arrival = {};
   /// From `rank` to `message.peer`; messages of one directed pair follow each other.
   std::function<double(int rank, const PlanAction::Message& message)> message;

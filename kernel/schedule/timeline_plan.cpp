@@ -17,7 +17,7 @@ bool runs_aside(PlanAction::Kind kind) {
   return kind == PlanAction::Gather || kind == PlanAction::Reduce;
 }
 
-// Of `span`, the time outside `waits`, which do not overlap.
+// The time of `span` outside `waits`, which do not overlap.
 double hidden_in(const Span& span, const std::vector<Span>& waits) {
   double hidden = span.end - span.start;
   for (const Span& wait : waits) {

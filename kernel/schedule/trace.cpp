@@ -102,7 +102,7 @@ class Events {
     push(end("e", std::max(step_.times[bucket].end, step_.times[reader].start)), kCollective);
   }
 
-  // Of an exchange with several messages each has a reader of its own.
+  // Each message of an exchange has its own reader.
   void received(std::size_t reader, const PlanAction& exchange) {
     const PlanAction& action = action_at(reader);
     for (const PlanAction::Message& message : exchange.receives) {

@@ -41,7 +41,7 @@ Value Claims::get(std::string_view key) {
 i64 Claims::integer(std::string_view key) {
   const Value value = get(key);
   if (const auto* number = std::get_if<i64>(&value.data)) return *number;
-  fail_config("{}: \"{}\" is {}, which is no integer", file_, key, written_plain(value.text()));
+  fail_config("{}: \"{}\" is {}, which is not an integer", file_, key, written_plain(value.text()));
 }
 
 bool Claims::flag(std::string_view key, bool otherwise) {

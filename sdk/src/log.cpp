@@ -3,6 +3,7 @@
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
+#include <atomic>
 #include <memory>
 
 #include "tessera/written.hpp"
@@ -22,9 +23,14 @@ spdlog::logger& logger() {
   return instance;
 }
 
+std::atomic<i64> warnings = 0;
+
 }  // namespace
 
+i64 logged_warnings() { return warnings; }
+
 void log(LogLevel level, std::string_view text) {
+  if (level == LogLevel::warning) ++warnings;
   constexpr spdlog::level::level_enum kLevels[] = {
       spdlog::level::debug, spdlog::level::info, spdlog::level::warn, spdlog::level::err};
   logger().log(kLevels[static_cast<int>(level)], readable(text));

@@ -34,7 +34,7 @@ constexpr std::array<GivenSize, 5> kGivenSizes = {{{Axis::tensor, "tensor"},
                                                    {Axis::expert, "expert"},
                                                    {Axis::expert_tensor, "expert_tensor"}}};
 
-// Of those along `axes`, the first that is larger than 1.
+// The first size along `axes` that is larger than 1.
 std::string_view larger_than_one(const Sizes& sizes, std::span<const Axis> axes) {
   for (const auto& [axis, member] : kGivenSizes) {
     if (sizes[axis_index(axis)] > 1 && std::find(axes.begin(), axes.end(), axis) != axes.end()) {
@@ -209,7 +209,7 @@ RankGenerator::RankGenerator(Layout layout) : layout_(std::move(layout)) {
     const i64 size = at(axis);
     if (size < 1) fail_layout(member, "{} = {}: a parallel size is at least 1", name, size);
     if (size > l.world) {
-      fail_layout(member, "{} = {} is more than the world size {}", name, size, l.world);
+      fail_layout(member, "{} = {} needs {} ranks; there are {}", member, size, size, l.world);
     }
   }
   constexpr std::array kDense = {Axis::tensor, Axis::context, Axis::pipeline};

@@ -32,6 +32,10 @@ std::string_view noun(FieldType type) {
   return "value";
 }
 
+std::string_view noun(const FieldSpec& spec) {
+  return spec.is_path ? "path" : noun(spec.type == FieldType::array ? spec.element : spec.type);
+}
+
 // A value in an error: on one line, and not a page of it.
 std::string brief(const Value& value) {
   constexpr std::size_t kShown = 80;
@@ -148,13 +152,14 @@ std::string FieldSpec::type_text() const {
   } else if (type == FieldType::variants) {
     out = fmt::format("tables over that of {}", variants_of);
   } else if (type == FieldType::array) {
-    out = choices.empty() ? fmt::format("array of {}{}", noun(element), range_text(*this))
+    out = choices.empty() ? fmt::format("array of {}{}", noun(*this), range_text(*this))
                           : fmt::format("array of {}", choices_text(*this));
     if (is_range) out += ": first and last, in order";
   } else {
     out =
-        choices.empty() ? fmt::format("{}{}", noun(type), range_text(*this)) : choices_text(*this);
+        choices.empty() ? fmt::format("{}{}", noun(*this), range_text(*this)) : choices_text(*this);
   }
+  for (const std::string& word : path_words) out += " | " + Value(word).text();
   if (allows_auto) out += " | " + Value(automatic).text();
   return out;
 }
@@ -215,6 +220,15 @@ FieldBuilder& FieldBuilder::one_of(std::vector<std::string> choices) {
 
 FieldBuilder& FieldBuilder::range() {
   spec_.is_range = true;
+  return *this;
+}
+
+FieldBuilder& FieldBuilder::is_path(std::vector<std::string> words) {
+  require((spec_.type == FieldType::array ? spec_.element : spec_.type) == FieldType::string,
+          "the key {} is_path(): its member must be a std::string, or a std::vector of them",
+          spec_.name);
+  spec_.is_path = true;
+  spec_.path_words = std::move(words);
   return *this;
 }
 

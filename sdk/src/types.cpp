@@ -30,7 +30,7 @@ constexpr DTypeInfo kInfos[] = {
 
 const DTypeInfo& info(DType dtype) {
   const auto index = static_cast<std::size_t>(dtype);
-  require(index < std::size(kInfos), "{} is no element type", index);
+  require(index < std::size(kInfos), "{} is not an element type", index);
   return kInfos[index];
 }
 
@@ -47,7 +47,7 @@ DType parse_dtype(std::string_view name) {
     known += known.empty() ? "" : ", ";
     known += entry.name;
   }
-  fail("\"{}\" is no element type; there are {}", name, known);
+  fail("\"{}\" is not an element type; there are {}", name, known);
 }
 
 std::string_view category_name(Category category) {
@@ -67,7 +67,7 @@ std::string_view category_name(Category category) {
     case Category::workspace:
       return "workspace";
   }
-  fail("{} is no memory category", static_cast<int>(category));
+  fail("{} is not a memory category", static_cast<int>(category));
 }
 
 Shape::Shape(std::initializer_list<i64> sizes) {

@@ -97,7 +97,8 @@ TEST(New, RefusesWhatItCannotWrite) {
               HasSubstr("there is no template for a plugin of kind \"layers\": did you mean "
                         "\"layer\"?; there is one for each of communicator, converter, "));
   for (const std::string name : {"Mine", "2nd", "my-layer", "", "_x", "../x"}) {
-    EXPECT_THAT(refused("layer", name), HasSubstr("is no name for a plugin: use a-z, 0-9 and _"));
+    EXPECT_THAT(refused("layer", name),
+                HasSubstr("is not a valid name for a plugin: use a-z, 0-9 and _"));
   }
   EXPECT_THAT(refused("layer", "mlp"), HasSubstr("there is a plugin \"mlp\" already, "));
   folder.write("mine/notes.txt", "kept");
@@ -116,9 +117,11 @@ TEST(New, RefusesNamesThatWouldNotBuild) {
     EXPECT_TRUE(fs::is_empty(folder.path())) << result.out;
     return result.err;
   };
-  EXPECT_THAT(refused("layer", "test"),
-              HasSubstr("\"test\" is no name for a plugin of kind layer: two of its files would be "
-                        "test.cpp"));
+  EXPECT_THAT(
+      refused("layer", "test"),
+      HasSubstr(
+          "\"test\" is not a valid name for a plugin of kind layer: two of its files would be "
+          "test.cpp"));
   // Classes of the SDK, of its kit for tests, and of the template itself; and parts of a name.
   EXPECT_THAT(refused("layer", "layer"),
               HasSubstr("it would declare Layer, and so does <tessera/layer.hpp>"));

@@ -69,7 +69,7 @@ TEST_P(BadSteps, StopNamesTheStep) {
   EXPECT_THAT(result.last_error(),
               AllOf(HasSubstr("the loss of step "),
                     HasSubstr("is more than check.loss_rise = 1.3 times the mean of the steps"),
-                    HasSubstr("the newest checkpoint, of before, is " + run_.at("run"))));
+                    HasSubstr("the newest checkpoint before it is " + run_.at("run"))));
   EXPECT_THAT(run_.survivors(), IsEmpty());
 }
 
@@ -189,7 +189,7 @@ TEST_P(BadSteps, AnAsynchronousSaveOfBrokenParametersGoesBackToo) {
   EXPECT_THAT(result.err, HasSubstr(": going back to " + run_.at("run/checkpoints/step-4")));
   EXPECT_THAT(result.last_error(),
               AllOf(HasSubstr("more than check.bad_steps = 3 in a row"),
-                    HasSubstr("the newest checkpoint, of before, is ")));
+                    HasSubstr("the newest checkpoint before it is ")));
   EXPECT_THAT(run_.checkpoints("run"), AllOf(Contains("step-4"), Not(Contains("step-5"))));
 }
 

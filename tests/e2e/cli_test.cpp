@@ -248,8 +248,8 @@ TEST(CliPlugins, ShowKnowsSimilarNames) {
 
 TEST(CliPlugins, OneThatNeverComesBackIsNamedAndLeftAlone) {
   const std::string file = kPlugins + "load_hangs/libtessera_test_load_hangs.so";
-  const ProcessResult listed = run_tessera(
-      {"plugins", "--path", kPlugins + "good", "--path", kPlugins + "load_hangs"});
+  const ProcessResult listed =
+      run_tessera({"plugins", "--path", kPlugins + "good", "--path", kPlugins + "load_hangs"});
   EXPECT_EQ(listed.exit_code, 0) << listed.err;
   EXPECT_THAT(listed.out,
               AllOf(HasSubstr("test_letters"),
@@ -353,6 +353,66 @@ TEST_F(CliConfig, SetsComeAfterFilesInAnyPlace) {
   EXPECT_THAT(error_of(config({"check", "--set", "run.seed=-1", file}), 2), HasSubstr("--set #1"));
   EXPECT_THAT(error_of(config({"check", file, "--set", "run.name=x", "--set", "run.seed=-1"}), 2),
               HasSubstr("--set #2"));
+}
+
+// A key that is not known hides none of what does not rest on its section.
+TEST_F(CliConfig, CheckTellsTheProblemsOfAllStages) {
+  folder_.write("text.txt", std::string(400, 't'));
+  const std::string file = folder_.write("run.toml", R"(
+[run]
+steps = 3
+[batch]
+global = 3
+micro = 2
+sequence_length = 8
+[model]
+layers = 2
+hidden = 8
+heads = 3
+[lr]
+peek = 1e-3
+[precision]
+compute = "bf16"
+main = "fp64"
+[checkpoint]
+resume = "absent"
+[data]
+path = "text.txt"
+)");
+  const std::string wrong = error_of(config({"check", file}), 2);
+  EXPECT_THAT(wrong, HasSubstr("run.toml:13:1: [lr] unknown key \"peek\""));
+  EXPECT_THAT(wrong, HasSubstr("run.toml:5:10: [batch] global = 3 is not a multiple of 2"));
+  EXPECT_THAT(wrong, HasSubstr("run.toml:16:8: [precision] compute = \"bf16\" adds gradients"));
+  EXPECT_THAT(wrong, HasSubstr("run.toml:18:10: [checkpoint] resume: "));
+  EXPECT_THAT(error_of(config({"check", file, "--set", "precision.main=fp32"}), 2),
+              AllOf(HasSubstr("\"peek\""), HasSubstr("global = 3"), HasSubstr("heads")));
+  // What the microbatches would be rests on what the typo meant.
+  EXPECT_THAT(error_of(config({"check", file, "--set", "parallel.tensr=2"}), 2),
+              AllOf(HasSubstr("\"tensr\""), Not(HasSubstr("global = 3"))));
+}
+
+// A parameter that no gradient reaches is worth a warning, and more where it is asked for.
+TEST_F(CliConfig, CheckCountsWarnings) {
+  folder_.write("text.txt", std::string(400, 't'));
+  const std::string file = folder_.write("run.toml", R"(
+run.steps = 3
+batch = {global = 2, micro = 1, sequence_length = 8}
+model = {layers = 2, hidden = 8, heads = 2}
+lr.peak = 1e-3
+data.path = "text.txt"
+[model.block.mlp]
+type = "moe"
+router.type = "expert_choice"
+)");
+  const ProcessResult result = config({"check", file});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("warning: "));
+  EXPECT_EQ(result.out, "1 warning\n");
+  EXPECT_THAT(error_of(config({"check", file, "--strict"}), 2),
+              HasSubstr("1 warning, which --strict makes an error"));
+  EXPECT_EQ(
+      output_of(config({"check", file, "--strict", "--set", "model.block.mlp.router.type=top_k"})),
+      "no problem found\n");
 }
 
 // With the plugins of this build: what is dumped is the same configuration.

@@ -396,7 +396,7 @@ TEST_F(Failures, AnExceptionOfAKernelNamesItAndWhatLaunchedIt) {
     }
   }
   EXPECT_THAT(run_.train(broken("throw_int", {"model.head.norm.operation=true"})).err,
-              HasSubstr("an exception that is no std::exception\n  in a kernel of "));
+              HasSubstr("an exception that is not a std::exception\n  in a kernel of "));
 }
 
 TEST_F(Failures, AnExceptionOfACommunicatorIsNamed) {

@@ -421,7 +421,7 @@ TEST_F(NothingLost, ParametersOfAnotherShapeAreNamedOrSkipped) {
               AllOf(HasSubstr("[256, 24] in the checkpoint, fp32 [300, 24] in this configuration"),
                     HasSubstr("checkpoint.init_skip = [\"NAME\"]")));
   EXPECT_THAT(tune("checkpoint.init_skip=[\"haed.*\"]").err,
-              HasSubstr("--set #6: checkpoint.init_skip: \"haed.*\" is the name of no parameter"));
+              HasSubstr("--set #6: checkpoint.init_skip: \"haed.*\" matches no parameter"));
   const ProcessResult skipped = tune("checkpoint.init_skip=[\"embedding*\"]");
   EXPECT_EQ(skipped.exit_code, 0) << skipped.err;
   EXPECT_THAT(skipped.err, HasSubstr("new, with initial values: embedding"));

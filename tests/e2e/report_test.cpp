@@ -76,7 +76,7 @@ TEST(Report, OfAnFp16TrainingShowsTheLossScale) {
               AllOf(HasSubstr(">Loss scale, a power of two</text>"),
                     HasSubstr("now 2^38</text>"),
                     HasSubstr(">Skipped steps so far</text>"),
-                    HasSubstr("<td>3: gradients were not finite, or the loss was bad</td>")));
+                    HasSubstr("<td>3 steps (non-finite gradients or bad loss)</td>")));
   expect_refers_to_nothing_outside(page);
 }
 

@@ -62,7 +62,7 @@ INSTANTIATE_TEST_SUITE_P(
                 "--set #3: [checkpoint] init_from: \"a\\nb\" has control characters"},
         Mistake{"FolderThatIsNone",
                 {"run.out=\"/dev/null/runs\""},
-                "--set #3: [run] out = \"/dev/null/runs\": /dev/null is no folder"},
+                "--set #3: [run] out = \"/dev/null/runs\": /dev/null is not a folder"},
         Mistake{"FolderThatNobodyCanMake",
                 {"run.out=\"runs/" + std::string(300, 'a') + "\""},
                 "[run] out is too long for the name of a folder"},
@@ -91,7 +91,7 @@ INSTANTIATE_TEST_SUITE_P(
                 "--set #3: [parallel] order \"tp-xp\": unknown axis \"xp\"; known are tp, cp, ep,"},
         Mistake{"Experts",
                 {"comm.ranks=2", "parallel.expert=4"},
-                "--set #4: [parallel] ep = 4 is more than the world size 2"},
+                "--set #4: [parallel] expert = 4 needs 4 ranks; there are 2"},
         Mistake{"World",
                 {"parallel.tensor=2", "comm.ranks=3"},
                 "--set #3: [parallel] world size 3 is not divisible by tp·cp·pp = 2·1·1 = 2"},
@@ -301,8 +301,8 @@ TEST_F(TwoRanks, DifferentInstructionSets) {
   start(1, {}, {{"TESSERA_CPU_ISA", "baseline"}, {"TESSERA_CPU_FP32", "onednn"}});
   EXPECT_THAT(error(),
               AllOf(HasSubstr("ranks disagree on what their device computes with: \"baseline; "
-                              "products of fp32 by kernels of its own, "),
-                    HasSubstr("on rank 0, \"baseline; products of fp32 by oneDNN, "),
+                              "matmul: fp32 built-in, "),
+                    HasSubstr("on rank 0, \"baseline; matmul: fp32 oneDNN, "),
                     HasSubstr("on rank 1; let the devices of all hosts use what each of them has "
                               "(the page of the device says how)")));
 }

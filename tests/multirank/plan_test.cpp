@@ -511,6 +511,46 @@ TEST(Planning, IsTheSameWithAnyNumberOfWorkers) {
   EXPECT_THROW(predict(arguments), ConfigError);
 }
 
+// A pipeline that is full does the same with each group of microbatches: some stand for all.
+TEST(PlannedMicrobatches, ThatAreAlikeAreLaunchedOnce) {
+  const Sets many = {"batch.global=96", "batch.micro=1"};
+  for (const Sets& layout :
+       {Sets{},
+        Sets{"parallel.tensor=2", kRows, kBf16},
+        Sets{"parallel.data=2", "parallel.bucket_elements=10000", kDistributed},
+        Sets{"parallel.pipeline=2", "schedule.type=\"1f1b\"", "recompute.mode=\"full\""},
+        Sets{"parallel.pipeline=4", "parallel.data=2", "schedule.type=\"1f1b\"", kDistributed},
+        Sets{"parallel.pipeline=2", "schedule.type=\"interleaved_1f1b\"", "schedule.chunks=2"},
+        Sets{"parallel.pipeline=2", "schedule.type=\"zb_h1\""},
+        Sets{"parallel.pipeline=2", "schedule.type=\"zbv\""},
+        Sets{"parallel.pipeline=2", "schedule.type=\"dualpipe_v\""},
+        Sets{"parallel.context=2", "check.on_bad_step=\"skip\""},
+        with({"parallel.expert=4", "schedule.overlap=true"}, kPadded),
+        with({"parallel.data=2", "parallel.expert=2"}, kChosen)}) {
+    SCOPED_TRACE(fmt::format("{}", fmt::join(layout, " ")));
+    const Resolved config =
+        resolve(Config::parse(tiny_config(), "test", with_model(with(many, layout))), plugins());
+    PlanArguments arguments;
+    arguments.config = &config;
+    arguments.plugins = &plugins();
+    arguments.world = world_size(config.run);
+    const Prediction some = predict(arguments);
+    arguments.every_microbatch = true;
+    const Prediction all = predict(arguments);
+    EXPECT_EQ(report_json(some), report_json(all));
+    EXPECT_EQ(report_text(some), report_text(all));
+    for (std::size_t i = 0; i < all.classes.size(); ++i) {
+      EXPECT_EQ(all.classes[i].microbatches, all.microbatches);
+      EXPECT_LT(some.classes[i].microbatches, all.microbatches);
+      EXPECT_EQ(some.classes[i].actions, all.classes[i].actions);
+      EXPECT_EQ(some.classes[i].total, all.classes[i].total);
+      EXPECT_EQ(some.classes[i].memory.reserved, all.classes[i].memory.reserved);
+      EXPECT_EQ(some.classes[i].memory.touched, all.classes[i].memory.touched);
+      EXPECT_EQ(some.classes[i].graphs.launches, all.classes[i].graphs.launches);
+    }
+  }
+}
+
 TEST(PlannedTime, IsShorterWithMoreRanksAndLongerWithSlowerLinks) {
   const auto seconds = [](const Sets& sets, double bandwidth) {
     const Resolved config =

@@ -41,7 +41,7 @@ TEST(Claims, AValueThatIsNotTakenIsNamed) {
   EXPECT_EQ(refused([&] { claims.only("scale", true); }),
             "c.json has scale = false; only true is supported");
   EXPECT_EQ(refused([&] { claims.integer("word"); }),
-            "c.json: \"word\" is \"x\", which is no integer");
+            "c.json: \"word\" is \"x\", which is not an integer");
   EXPECT_EQ(refused([&] { claims.flag("word", true); }),
             "c.json: \"word\" is \"x\", neither true nor false");
   EXPECT_EQ(refused([&] { claims.get("layers"); }), "c.json has no \"layers\"");

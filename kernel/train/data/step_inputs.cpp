@@ -10,12 +10,13 @@ StepInputs::StepInputs(const Dataset& dataset,
                        const BatchShape& shape,
                        const Mesh& mesh,
                        Device& device,
-                       int microbatches)
+                       int microbatches,
+                       int room)
     : reader_(dataset, parts, shape, mesh), device_(device), microbatches_(microbatches) {
   const i64 weights = (reader_.losses() + 1) * dtype_size(DType::i64);
   constexpr i64 kAlignment = SampleReader::kAlignment;
   header_ = (weights + kAlignment - 1) / kAlignment * kAlignment;
-  const i64 bytes = header_ + microbatches * reader_.microbatch_bytes();
+  const i64 bytes = header_ + std::max(microbatches, room) * reader_.microbatch_bytes();
   memory_ = Tensor::allocate(
       device, device.pool(), device.stream(), {bytes}, DType::u8, Category::activations);
   weights_ = memory_.reinterpret(0, {reader_.losses() + 1}, DType::i64);

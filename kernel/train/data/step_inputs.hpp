@@ -24,13 +24,15 @@ class StepInputs {
     bool operator==(const Request&) const = default;
   };
 
-  /// All of them outlive it. `microbatches`: of one step.
+  /// All of them outlive it. `microbatches`: of one step. `room`: as many as memory is taken and
+  /// copied for, where a dry step has fewer than those that it stands for.
   StepInputs(const Dataset& dataset,
              ModelParts& parts,
              const BatchShape& shape,
              const Mesh& mesh,
              Device& device,
-             int microbatches);
+             int microbatches,
+             int room = 0);
   ~StepInputs();
 
   const SampleReader& reader() const { return reader_; }

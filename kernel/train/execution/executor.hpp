@@ -22,8 +22,8 @@ class Executor {
  public:
   /// Fills the input slots of a microbatch's bundle.
   using Load = std::function<void(Context&, int microbatch, Bundle&)>;
-  /// Called for the plan's Step, when all gradients are summed. Whoever it is says that parameters
-  /// have changed (GradientSync::updated, PreparedWeights::changed).
+  /// Called for the plan's Step, when all gradients are summed. The callee must call
+  /// GradientSync::updated and PreparedWeights::changed.
   using Step = std::function<void(Context&)>;
   /// Called after a forward-only microbatch with what the model's last phase left in the bundle.
   using Done = std::function<void(Context&, int microbatch, Bundle&)>;

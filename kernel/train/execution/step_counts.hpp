@@ -22,8 +22,8 @@ class StepCounts {
 
   using Metrics = std::vector<std::pair<std::string, double>>;
   using ByLayer = std::vector<std::pair<std::string, std::vector<double>>>;
-  /// Of sums [width]: each metric of all layers together and, where several layers have it, of
-  /// each.
+  /// Makes metrics of sums [width]: each one of all layers together and, where several layers have
+  /// it, of each.
   void add_metrics(const double* sums, Metrics& metrics, ByLayer& by_layer) const;
 
  private:

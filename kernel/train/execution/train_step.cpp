@@ -30,7 +30,7 @@ LossScaling scaling_of(const PrecisionSection& precision) {
           .hysteresis = precision.loss_scale_hysteresis};
 }
 
-// Of the first step.
+// The first step's.
 double loss_scale_of(const PrecisionSection& precision) {
   if (!precision.scales_loss()) return 1;
   return precision.loss_scale.value_or(precision.loss_scale_start);
@@ -59,7 +59,13 @@ TrainStep::TrainStep(const Rank& rank,
                  *rank.mesh,
                  *rank.device,
                  gradient_dtype_of(*setup.config)),
-      inputs_(*setup.dataset, model.parts(), setup.batch, *rank.mesh, *rank.device, microbatches_),
+      inputs_(*setup.dataset,
+              model.parts(),
+              setup.batch,
+              *rank.mesh,
+              *rank.device,
+              microbatches_,
+              options.room),
       losses_(std::make_unique<StepLosses>(
           model.parts(), setup.config->run.log_every_steps, *rank.mesh, *rank.device)) {
   // What it costs to ask is part of a step of such a run: dry steps and tests take it too.
@@ -69,10 +75,7 @@ TrainStep::TrainStep(const Rank& rank,
   executor_ = std::make_unique<Executor>(
       model.chunks(), model.parts(), &gradients_, *rank.mesh, model.boundaries(), options.observer);
   executor_->prepare(model.prepared());
-  const BucketUse buckets{gradients_.bucket_layers(),
-                          gradients_.sharded(),
-                          gradients_.bucket_groups(),
-                          model.prepared().buckets()};
+  const BucketUse buckets = bucket_use();
   plan_ = options.plan != nullptr       ? *options.plan
           : options.pipeline != nullptr ? model.plan(*options.pipeline, buckets)
                                         : model.plan(microbatches_, true, buckets);
@@ -81,6 +84,13 @@ TrainStep::TrainStep(const Rank& rank,
 }
 
 TrainStep::~TrainStep() = default;
+
+BucketUse TrainStep::bucket_use() const {
+  return {gradients_.bucket_layers(),
+          gradients_.sharded(),
+          gradients_.bucket_groups(),
+          model_.prepared().buckets()};
+}
 
 void TrainStep::make_optimizer(bool locate_errors) {
   const std::vector<Parameter*> parameters = model_.parts().parameter_list();
@@ -188,13 +198,13 @@ Lifetimes TrainStep::dry_requests() const {
   return asked.lifetimes();
 }
 
-std::vector<TracedReadback> TrainStep::readbacks() const {
+std::vector<TracedReadback> TrainStep::readbacks(const Plan& plan) const {
   const bool any = std::ranges::any_of(model_.chunks(), [](const Chunk& chunk) {
     return std::ranges::any_of(chunk.phases(), [](const Phase& p) { return !p.reads.empty(); });
   });
   if (!any) return {};
   return readbacks_of(
-      plan_, model_.chunks(), trace_bundles(rank_, setup_, inputs_.reader().inputs()));
+      plan, model_.chunks(), trace_bundles(rank_, setup_, inputs_.reader().inputs()));
 }
 
 GraphUse TrainStep::graph_use() const {

@@ -26,6 +26,7 @@ struct StepOptions {
   const Pipeline* pipeline = nullptr;  ///< played before, once for many ranks
   const Plan* plan = nullptr;          ///< of an equal rank
   int microbatches = 0;                ///< instead of the setup's; 0: the setup's
+  int room = 0;                        ///< microbatches that its inputs' memory is for; 0: as many
   bool locate_errors = false;          ///< of the rule: say where the configuration chose it
 };
 
@@ -58,7 +59,11 @@ class TrainStep {
   const Plan& plan() const { return plan_; }
   /// The plan's actions that read integers back, with those that wait for them. Runs a microbatch
   /// on a dry rank where there are such phases.
-  std::vector<TracedReadback> readbacks() const;
+  std::vector<TracedReadback> readbacks() const { return readbacks(plan_); }
+  /// The same of a plan of the same phases with other microbatches.
+  std::vector<TracedReadback> readbacks(const Plan& plan) const;
+  /// What its plan was made with.
+  BucketUse bucket_use() const;
   Optimizer& optimizer() { return *optimizer_; }
   const GradientSync& gradients() const { return gradients_; }
   /// The step that is replayed as a whole now. It stays where the replay has failed.

@@ -209,19 +209,50 @@ void check_schedule(const RunSetup& setup) {
   }
 }
 
-// What the layers find wrong, told together with the other problems where it can be.
-void build_layers(const RunSetup& setup, int threads, ProblemList& problems) {
-  const bool cut = setup.batch.sequence * setup.layout.context == setup.sequence_length;
-  if (!cut || setup.stages.stages.empty()) return;
-  problems.run([&] {
-    const auto device = make_device(rank_spec_of(setup), {.threads = threads});
-    Surveys surveys(setup, true);
-    for (const RankClass& of : rank_classes(RankGenerator(setup.layout))) {
-      const Rank rank = dry_rank(setup.layout, of.first, device);
-      const PlacedModel model(rank, setup, {.locate_errors = true, .surveys = &surveys});
-    }
-    return true;
-  });
+// What the layers find wrong, where something else keeps them from a step.
+void build_layers(const RunSetup& setup, const std::shared_ptr<Device>& device) {
+  Surveys surveys(setup, true);
+  for (const RankClass& of : rank_classes(RankGenerator(setup.layout))) {
+    const Rank rank = dry_rank(setup.layout, of.first, device);
+    const PlacedModel model(rank, setup, {.locate_errors = true, .surveys = &surveys});
+  }
+}
+
+// One training step of each class of ranks over absent hardware.
+void try_steps(const RunSetup& setup,
+               const std::shared_ptr<Device>& device,
+               bool can_start,
+               ProblemList& all_of) {
+  ProblemList problems;
+  const auto check = [&](auto&& body) {
+    problems.run([&] {
+      body();
+      return true;
+    });
+  };
+  const int microbatches = fewest_microbatches(setup);
+  Findings all(setup);
+  std::vector<Plan> plans;  // of one context coordinate, by pipeline rank
+  ModelUse use;
+  for (const RankClass& of : rank_classes(RankGenerator(setup.layout))) {
+    const auto tried =
+        problems.run([&] { return try_rank(setup, of.first, device, microbatches, all); });
+    if (!tried) continue;
+    use.add(tried->use);
+    if (of.context == 0) plans.push_back(tried->plan);
+  }
+  all.wrong.tell(problems);
+  if (problems.empty()) {
+    check_use(setup, use, problems);
+    if (can_start) check([&] { check_initial(setup, all.parameters); });
+    check([&] { verify(plans); });
+    check([&] { all.launches.check(); });
+  }
+  if (problems.empty()) {
+    all.ahead.warn();
+    all.unreached.warn();
+  }
+  all_of.add(problems);
 }
 
 }  // namespace
@@ -240,7 +271,12 @@ std::vector<RankClass> rank_classes(const RankGenerator& ranks) {
   return list;
 }
 
-void dry_run(const RunSetup& setup, int threads, ProblemList& problems) {
+RunSetup try_setup(const Resolved& config,
+                   const PluginHost& plugins,
+                   i64 world,
+                   int threads,
+                   ProblemList& problems) {
+  RunSetup setup = derive_setup(config, plugins, world, DataUse::required, problems);
   const auto check = [&](auto&& body) {
     return problems
         .run([&] {
@@ -249,41 +285,24 @@ void dry_run(const RunSetup& setup, int threads, ProblemList& problems) {
         })
         .has_value();
   };
-  check([&] { check_start(setup); });
-  std::shared_ptr<Device> device;
-  const RankIdentity identity{.threads = threads};
-  if (!check([&] { check_schedule(setup); })) return;
-  if (!check([&] { device = make_device(rank_spec_of(setup), identity); })) return;
-  const int microbatches = fewest_microbatches(setup);
-  Findings all(setup);
-  std::vector<Plan> plans;  // of one context coordinate, by pipeline rank
-  ModelUse use;
-  for (const RankClass& of : rank_classes(RankGenerator(setup.layout))) {
-    const auto tried =
-        problems.run([&] { return try_rank(setup, of.first, device, microbatches, all); });
-    if (!tried) continue;
-    use.add(tried->use);
-    if (of.context == 0) plans.push_back(tried->plan);
-  }
-  all.wrong.tell(problems);
-  if (!problems.empty()) return;
-  check_use(setup, use, problems);
-  check([&] { check_initial(setup, all.parameters); });
-  check([&] { verify(plans); });
-  check([&] { all.launches.check(); });
-  if (!problems.empty()) return;
-  all.ahead.warn();
-  all.unreached.warn();
+  const bool can_start = !config.doubtful.contains("checkpoint") &&
+                         !config.doubtful.contains("run") && check([&] { check_start(setup); });
+  const bool scheduled = setup.can_step && check([&] { check_schedule(setup); });
+  if (!setup.can_build) return setup;
+  check([&] {
+    const auto device = make_device(rank_spec_of(setup), {.threads = threads});
+    if (scheduled) {
+      try_steps(setup, device, can_start, problems);
+    } else {
+      build_layers(setup, device);
+    }
+  });
+  return setup;
 }
 
 RunSetup checked_setup(const Resolved& config, const PluginHost& plugins, i64 world, int threads) {
   ProblemList problems;
-  RunSetup setup = derive_setup(config, plugins, world, DataUse::required, problems);
-  if (problems.empty()) {
-    dry_run(setup, threads, problems);
-  } else {
-    build_layers(setup, threads, problems);
-  }
+  RunSetup setup = try_setup(config, plugins, world, threads, problems);
   problems.throw_all();
   return setup;
 }

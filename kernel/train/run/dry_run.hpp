@@ -15,14 +15,19 @@ struct RankClass {
 };
 std::vector<RankClass> rank_classes(const RankGenerator& ranks);
 
-/// Everything that can be known to be wrong with a run before a rank starts: the setup's problems,
-/// then one training step of each class of ranks over absent hardware, which finds shapes that do
-/// not fit, operations and dtypes that the device lacks, losses and metrics that cannot be
-/// collected. Errors of a component say where the configuration chose it. `threads`: CPU threads
-/// of a rank.
-void dry_run(const RunSetup& setup, int threads, ProblemList& problems);
+/// Derives the setup of a run and adds everything to the list that can be known to be wrong with it
+/// before a rank starts: the setup's problems, then those of one training step of each class of
+/// ranks over absent hardware, which finds shapes that do not fit, operations and dtypes that the
+/// device lacks, losses and metrics that cannot be collected. Where a problem or a doubtful section
+/// keeps a step from being tried, what does not rest on it is checked still. Errors of a component
+/// say where the configuration chose it. `threads`: CPU threads of a rank.
+RunSetup try_setup(const Resolved& config,
+                   const PluginHost& plugins,
+                   i64 world,
+                   int threads,
+                   ProblemList& problems);
 
-/// Derives the setup of a run and tries it. Throws one ConfigError with all problems.
+/// The same for a run: throws one ConfigError with all problems.
 RunSetup checked_setup(const Resolved& config, const PluginHost& plugins, i64 world, int threads);
 
 }  // namespace tessera

@@ -213,12 +213,12 @@ class Trainer {
     const i64 step = step_.steps() + 1;
     if (!recorded_.contains(step)) return step_.run();
     recorder_.begin(step);
-    // Of steps that are one graph, the first one shows the actions, the others their replay.
+    // Where a step is one graph, the first step shows the actions, the others their replay.
     records_.empty() ? step_.run_observed() : step_.run();
     records_.push_back(recorder_.end());
   }
 
-  // Of all ranks, which have recorded the same steps.
+  // Writes the records of all ranks, which are of the same steps.
   void tell_records() {
     if (records_.empty()) return;
     const i64 last = std::min(step_.steps(), recorded_.last);
@@ -398,13 +398,13 @@ class Trainer {
     return info;
   }
 
-  // Losses are the same on all ranks, so all of them end here, together: who left at once would
-  // take along what peers read last.
+  // Losses are the same on all ranks, so all of them end here. They leave together: rank 0's store
+  // must outlive the error.
   void fail_bad(const BadStep& bad) {
     end_save();
     std::string back = "no checkpoint was saved before";
     if (!newest_.folder.empty()) {
-      back = fmt::format("the newest checkpoint, of before, is {}{}",
+      back = fmt::format("the newest checkpoint before it is {}{}",
                          newest_.folder,
                          watch_.tried() ? "" : ", and no step was good with its parameters");
     }

@@ -44,7 +44,7 @@ class PlacedModel {
   const std::vector<std::string>& buffer_names() const { return buffer_names_; }
   /// Elements of the whole model's parameters, each logical one once.
   i64 parameter_elements() const { return parameter_elements_; }
-  /// Of them, those that one token uses: fewer where the model has experts.
+  /// Elements of parameters that one token uses: fewer where the model has experts.
   i64 active_elements() const { return active_elements_; }
 
   /// Writes the initial values of a run with this seed.

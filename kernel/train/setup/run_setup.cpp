@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <climits>
 #include <filesystem>
+#include <initializer_list>
 #include <numeric>
 #include <optional>
 #include <utility>
@@ -23,7 +24,7 @@ i64 model_ranks(const ParallelSection& p) { return p.tensor * p.context * p.pipe
 
 // A step's plan has some actions for each.
 constexpr i64 kMostMicrobatches = 1 << 14;
-// Of a microbatch. Hosts hold the inputs of a step three times.
+// Positions of a microbatch. Hosts hold the inputs of a step three times.
 constexpr i64 kMostPositions = 1 << 24;
 
 i64 microbatches_of(const RunSetup& setup) {
@@ -232,7 +233,7 @@ void check_folder(const RunSetup& setup) {
   if (!std::filesystem::exists(there, unknown) || std::filesystem::is_directory(there, unknown)) {
     return;
   }
-  fail_config("{}: [run] out = \"{}\": {} is no folder",
+  fail_config("{}: [run] out = \"{}\": {} is not a folder",
               setup.maker->origin("run", "out"),
               setup.config->run.out,
               there.string());
@@ -418,36 +419,44 @@ RunSetup derive_setup(const Resolved& config,
   setup.sharded = optimizer != nullptr && optimizer->shards_replicas;
   setup.whole = optimizer != nullptr && has_whole_rule(*optimizer, plugins, *config.tree);
   setup.sequence_length = config.run.batch.sequence_length;
-  const auto derive = [&](auto& member, auto&& from) {
+  using Sections = std::initializer_list<const char*>;
+  const auto sound = [&](Sections sections) {
+    return std::ranges::none_of(
+        sections, [&](const char* section) { return config.doubtful.contains(section); });
+  };
+  // What rests on doubtful sections is not derived: its problems would be made up.
+  const auto check = [&](Sections sections, auto&& body) {
+    if (!sound(sections)) return false;
     return problems
         .run([&] {
-          member = from();
+          body();
           return true;
         })
         .has_value();
   };
-  const bool laid_out =
-      derive(setup.layout, [&] { return layout_of(config.run, *setup.maker, world); });
-  if (laid_out) derive(setup.microbatches, [&] { return microbatches_of(setup); });
-  derive(setup.batch, [&] { return batch_shape_of(setup); });
-  derive(setup.schedule, [&] { return make_schedule(setup); });
-  derive(setup.lr, [&] {
+  const auto derive = [&](Sections sections, auto& member, auto&& from) {
+    return check(sections, [&] { member = from(); });
+  };
+  const bool laid_out = derive({"comm", "parallel"}, setup.layout, [&] {
+    return layout_of(config.run, *setup.maker, world);
+  });
+  const bool counted =
+      laid_out && derive({"batch"}, setup.microbatches, [&] { return microbatches_of(setup); });
+  const bool cut =
+      derive({"batch", "parallel"}, setup.batch, [&] { return batch_shape_of(setup); });
+  derive({"schedule", "parallel"}, setup.schedule, [&] { return make_schedule(setup); });
+  derive({"lr", "run"}, setup.lr, [&] {
     LrArguments arguments{config.run.run.steps};
     return setup.maker->make(config.run.lr, arguments);
   });
-  derive(setup.graphs, [&] { return make_graphs(setup); });
-  for (const auto& check :
-       {&check_names, &check_precision, &check_graphs, &check_bad_steps, &check_sample_text}) {
-    problems.run([&] {
-      check(setup);
-      return true;
-    });
-  }
-  problems.run([&] {
-    check_communicator(setup, plugins);
-    if (use == DataUse::required) check_folder(setup);  // it is a run, which writes
-    return true;
-  });
+  derive({"graph"}, setup.graphs, [&] { return make_graphs(setup); });
+  check({"run"}, [&] { check_names(setup); });
+  const bool precise = check({"precision"}, [&] { check_precision(setup); });
+  const bool graphs_fit = check({"check", "graph"}, [&] { check_graphs(setup); });
+  check({"check", "checkpoint"}, [&] { check_bad_steps(setup); });
+  check({"validation", "parallel"}, [&] { check_sample_text(setup); });
+  check({"comm"}, [&] { check_communicator(setup, plugins); });
+  if (use == DataUse::required) check({"run"}, [&] { check_folder(setup); });  // a run writes
   if (use == DataUse::optional || use == DataUse::optional_tokenizer) {
     try {
       derive_data(setup, use);
@@ -456,14 +465,20 @@ RunSetup derive_setup(const Resolved& config,
       return setup;
     }
   } else {
-    problems.run([&] {
-      derive_data(setup, use);
-      return true;
-    });
+    check({"tokenizer", "data", "batch", "run"}, [&] { derive_data(setup, use); });
   }
-  derive(setup.validation_samples, [&] { return validation_samples_of(setup); });
+  derive({"validation", "data"}, setup.validation_samples, [&] {
+    return validation_samples_of(setup);
+  });
   // Without the tokenizer it is not known what the model's vocabulary would be.
-  if (laid_out && setup.tokenizer != nullptr) derive_model(setup, problems);
+  if (laid_out && setup.tokenizer != nullptr && sound({"model", "batch", "placement"})) {
+    derive_model(setup, problems);
+  }
+  setup.can_build = cut && precise && setup.graphs != nullptr && !setup.stages.stages.empty() &&
+                    sound({"device", "recompute"});
+  setup.can_step = setup.can_build && counted && graphs_fit && setup.lr != nullptr &&
+                   (setup.dataset != nullptr || use == DataUse::none) &&
+                   sound({"optimizer", "check"});
   return setup;
 }
 

@@ -32,8 +32,10 @@ struct RunSetup {
   std::shared_ptr<LrSchedule> lr;
   std::shared_ptr<GraphPolicy> graphs;
   StageMap stages;
-  bool sharded = false;  ///< each replica updates its shard of the parameters only
-  bool whole = false;    ///< shards are whole parameters, because the rule has to see them whole
+  bool sharded = false;    ///< each replica updates its shard of the parameters only
+  bool whole = false;      ///< shards are whole parameters, because the rule has to see them whole
+  bool can_build = false;  ///< no problem keeps a rank from building its layers
+  bool can_step = false;   ///< nor from a training step over absent hardware
 
   BucketRules bucket_rules(const Mesh& mesh) const;
 };
@@ -46,8 +48,8 @@ enum class DataUse : u8 {
   none,                ///< text generation: a tokenizer, no dataset
 };
 
-/// Derives as much as earlier problems leave possible and adds every problem to the list, with
-/// file, line and key. `data_problem` is set where `use` is optional.
+/// Derives as much as earlier problems and doubtful sections leave possible and adds every problem
+/// to the list, with file, line and key. `data_problem` is set where `use` is optional.
 RunSetup derive_setup(const Resolved& config,
                       const PluginHost& plugins,
                       i64 world,

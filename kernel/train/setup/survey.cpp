@@ -78,7 +78,7 @@ class Survey::Pass {
   }
 
  private:
-  // Of the fields, then of the rows and positions.
+  // Slots of the fields, then of the rows and positions.
   static std::vector<int> slots_of(ModelParts& parts, const std::vector<FieldInfo>& fields) {
     std::vector<int> slots;
     for (const FieldInfo& field : fields) slots.push_back(parts.slot(field.name));

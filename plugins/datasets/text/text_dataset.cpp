@@ -12,6 +12,7 @@ void TextDataset::Config::describe(Schema<Config>& s) {
           &Config::path,
           "text files, or folders whose *.txt files are taken in the order of their names; read as "
           "one text. Identical on all ranks' machines")
+      .is_path()
       .required()
       .megatron("--data-path");
   s.field(

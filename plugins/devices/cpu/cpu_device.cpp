@@ -30,7 +30,7 @@ class CpuDevice : public HostDevice {
 
 TESSERA_PLUGIN(cpu,
                "0.1.0",
-               "Vector kernels of fp32, bf16 and fp16; products of its own, of oneDNN or of MKL") {
+               "Vector kernels of fp32, bf16 and fp16; matmul built-in, by oneDNN or by MKL") {
   registrar.add<tessera::Device, tessera::cpu::CpuDevice>(
       "cpu", "x86-64 processors; picks AMX, AVX-512, AVX2 or SSE2 when it starts");
 }

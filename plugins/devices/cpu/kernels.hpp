@@ -5,7 +5,7 @@ namespace tessera::cpu {
 
 /// Those of whole matrices. `bytes` of pack_weight are its result's.
 using Products = OperationList<MatmulArgs, LinearWeightArgs, PackWeightArgs>;
-/// Operations of simd/ that take workspace, and all others of it.
+/// Operations of simd/, with and without workspace.
 using WithWorkspace = OperationList<MatmulArgs,
                                     LinearWeightArgs,
                                     PackWeightArgs,

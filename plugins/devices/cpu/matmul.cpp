@@ -87,7 +87,7 @@ class Multiplier {
   }
 
   std::string hardware() const {
-    return fmt::format("{}; products of fp32 by {}{}, of bf16 by {}",
+    return fmt::format("{}; matmul: fp32 {}{}, bf16 {}",
                        table_.isa,
                        name_of(fp32_),
                        transposed_ == fp32_ ? "" : " and " + std::string(name_of(transposed_)),
@@ -173,7 +173,7 @@ class Multiplier {
   std::string_view name_of(By by) const {
     switch (by) {
       case By::tiles:
-        return "kernels of its own";
+        return "built-in";
       case By::onednn:
         return "oneDNN";
       case By::mkl:

@@ -13,7 +13,8 @@
 namespace tessera::cpu {
 namespace {
 
-// Of MKL's headers (mkl_cblas.h, mkl_service.h, mkl_types.h), which need not be installed.
+// Constants of MKL's headers (mkl_cblas.h, mkl_service.h, mkl_types.h), which need not be
+// installed.
 constexpr int kRowMajor = 101, kAsIs = 111, kTransposed = 112;
 constexpr int kGnuThreads = 3, kIntegersOf32Bits = 0;
 constexpr int kStrictBits = 0x10000 | 2;  // the processor's own kernels, under any threads

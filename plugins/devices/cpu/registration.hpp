@@ -14,7 +14,7 @@ struct KernelSet {
 /// All kernels of the device that HostDevice does not bring, on one instruction set.
 KernelSet make_kernels(const Kernels& table);
 
-/// Of them the products of whole matrices, by the tiles of simd/ or a library (README.md); each
+/// The kernels for products of whole matrices, by the tiles of simd/ or a library (README.md); each
 /// device has its own.
 KernelSet make_products(const Kernels& table);
 

@@ -49,7 +49,7 @@ void with_floating(std::string_view operation, DType dtype, F&& f) {
     case DType::fp16:
       return f(F16{});
     default:
-      fail("{}: {} is no floating dtype", operation, dtype_name(dtype));
+      fail("{}: {} is not a floating dtype", operation, dtype_name(dtype));
   }
 }
 

@@ -25,7 +25,7 @@ class AllGatherDispatcher final : public ExpertDispatcher {
   Tensor unpermute(Context& cx, Bundle& bundle, const Tensor& y) const override;
 
  private:
-  /// Of the sorted choices of all ranks, those of this rank's experts.
+  /// The sorted choices, of all ranks, of this rank's experts.
   Tensor own_choices(const Bundle& bundle) const;
 };
 

@@ -50,8 +50,7 @@ class Splits {
   i64 sent() const { return sent_; }
   i64 received() const { return received_; }
 
-  /// Of rows to send, or results that come back, those of each member's experts. `of(member)`:
-  /// where they are.
+  /// Adds the rows of each member's experts, to be sent or come back. `of(member)`: where they are.
   template <class Of>
   void add_by_member(Parts& parts, const Of& of) const {
     parts.reserve(parts.size() + static_cast<std::size_t>(ranks_->size() * ranks_->local()));
@@ -62,7 +61,7 @@ class Splits {
       }
     }
   }
-  /// Of rows at the experts, those that came from each member.
+  /// Adds the rows at the experts that came from each member.
   void add_by_source(Parts& parts, const Tensor& rows) const {
     parts.reserve(parts.size() + from_.size());
     for (std::size_t i = 0; i < from_.size(); ++i) {

@@ -27,8 +27,8 @@ class ExpertRanks {
   ProcessGroup& group() const;
   const std::string& name() const { return name_; }  ///< the call site of collectives
 
-  /// Of `choices` that are spread evenly over the experts, how many each gets: what a dry run
-  /// assumes. `imbalance`: this rank's experts get that much more than their share.
+  /// How many choices each expert gets where `choices` are spread evenly: what a dry run assumes.
+  /// `imbalance`: this rank's experts get that much more than their share.
   std::vector<i64> balanced(i64 choices, double imbalance) const;
 
  private:

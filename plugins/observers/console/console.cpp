@@ -34,10 +34,11 @@ std::string_view why_skipped(const StepEnd& step) {
 }  // namespace
 
 void Console::Config::describe(Schema<Config>& s) {
-  s.field("every_steps",
-          &Config::every_steps,
-          "steps between lines; the first and the last step are printed too; with JSON output "
-          "every step is printed")
+  s.field(
+       "every_steps",
+       &Config::every_steps,
+       "steps between lines, whose loss is the mean of the steps since the line before; the first "
+       "and the last step are printed too; with JSON output every step is printed")
       .at_least(1)
       .at_most(kMostSteps)
       .megatron("--log-interval");
@@ -101,14 +102,22 @@ void Console::on(const StepEnd& step) {
   }
   seconds_ += step.seconds;
   ++steps_;
+  if (!step.skipped || std::isfinite(step.loss)) {
+    losses_ += step.loss;
+    ++with_loss_;
+  }
   const bool edge = step.step == run_.first_step || step.step == run_.last_step;
   if (edge || step.step % config_.every_steps == 0) print_step(step);
+}
+
+double Console::mean_loss(const StepEnd& step) const {
+  return with_loss_ > 0 ? losses_ / static_cast<double>(with_loss_) : step.loss;
 }
 
 void Console::print_step(const StepEnd& step) {
   std::string line = fmt::format("{}  loss {:.4f}  norm {:.2f}  lr {}",
                                  label(step.step),
-                                 without_sign(step.loss),
+                                 without_sign(mean_loss(step)),
                                  without_sign(step.grad_norm),
                                  human::scientific(step.lr));
   if (seconds_ > 0) {
@@ -125,8 +134,8 @@ void Console::print_step(const StepEnd& step) {
   if (step.skipped_steps > 0) line += fmt::format("  skipped steps {}", step.skipped_steps);
   if (step.skipped) line += fmt::format("  skipped: {}", why_skipped(step));
   print(std::move(line));
-  seconds_ = 0;
-  steps_ = 0;
+  seconds_ = losses_ = 0;
+  steps_ = with_loss_ = 0;
 }
 
 void Console::on(const Validation& validation) {

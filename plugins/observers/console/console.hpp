@@ -27,13 +27,15 @@ class Console final : public Observer {
  private:
   void print_start() const;
   void print_step(const StepEnd& step);
+  /// Their mean; the step's own where none has a loss.
+  double mean_loss(const StepEnd& step) const;
   std::string label(i64 step) const;
 
   Config config_;
   RunStart run_;
-  // Sums over the steps since the last printed one.
-  double seconds_ = 0;
-  i64 steps_ = 0;
+  // Sums over the steps since the last printed one; losses: of those that have one.
+  double seconds_ = 0, losses_ = 0;
+  i64 steps_ = 0, with_loss_ = 0;
 };
 
 }  // namespace tessera

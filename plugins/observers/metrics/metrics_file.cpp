@@ -91,7 +91,7 @@ MetricsFile::MetricsFile(std::string path, i64 step, bool changed) : path_(std::
   if (step == 0) set_aside(path_);
   std::error_code error;  // a pipe would wait for who reads it
   const std::filesystem::file_status status = std::filesystem::status(path_, error);
-  if (exists(status) && !is_regular_file(status)) fail("metrics: \"{}\" is no file", path_);
+  if (exists(status) && !is_regular_file(status)) fail("metrics: \"{}\" is not a file", path_);
   std::ifstream earlier;
   Found found;
   bool apart = false;

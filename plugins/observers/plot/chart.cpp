@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <string_view>
 
 #include "tessera/svg.hpp"
@@ -11,7 +12,8 @@ namespace tessera {
 namespace {
 
 constexpr double kLeft = 76, kRight = 24, kTop = 64, kBottom = 60;
-constexpr double kLegend = 180;                    // the width of an entry
+constexpr double kLegend = 180, kLegendRow = 24;   // the width of an entry; a row of its own
+constexpr double kTitle = 9.5;                     // the width of a character, about
 constexpr double kTickPixels = 95, kTickRow = 60;  // between two ticks, about
 /// More vertices than this add bytes but nothing that a screen shows.
 constexpr std::size_t kMostVertices = 1600;
@@ -26,6 +28,7 @@ constexpr std::string_view kStyle =
 
 struct Frame {
   SvgScale x, y;
+  double top = kTop, legend = 31;  ///< where curves and the legend's row are
   double px(i64 step) const { return x(static_cast<double>(step)); }
 };
 
@@ -62,12 +65,22 @@ void add(SvgScale& scale, double value, bool first) {
   scale.high = first ? value : std::max(scale.high, value);
 }
 
+double legend_begin(const Chart& chart) {
+  return chart.width - kRight - kLegend * (chart.checked.empty() ? 1 : 2);
+}
+
 Frame frame_of(const Chart& chart, const std::vector<Point>& smooth) {
   Frame frame;
+  // In the title's row, to the right, or below it where they would meet.
+  const double title = kLeft + kTitle * static_cast<double>(chart.title.size());
+  if (title > legend_begin(chart)) {
+    frame.top += kLegendRow;
+    frame.legend += kLegendRow;
+  }
   frame.x.from = kLeft;
   frame.x.to = chart.width - kRight;
   frame.y.from = chart.height - kBottom;
-  frame.y.to = kTop;
+  frame.y.to = frame.top;
   bool first = true;
   for (const auto* points : {&chart.measured, &chart.checked}) {
     for (const Point& point : *points) {
@@ -84,8 +97,10 @@ Frame frame_of(const Chart& chart, const std::vector<Point>& smooth) {
     }
   }
   if (frame.x.high <= frame.x.low) frame.x.high = frame.x.low + 1;
+  // The axis tells six digits: what differs less is a constant.
   const double room = (frame.y.high - frame.y.low) * 0.06;
-  const double margin = room > 0 ? room : std::max(frame.y.high * 0.06, 1e-9);
+  const double size = std::max(std::abs(frame.y.low), std::abs(frame.y.high));
+  const double margin = room > 1e-6 * size ? room : size > 0 ? 0.06 * size : 1;
   frame.y.low -= margin;
   frame.y.high += margin;
   return frame;
@@ -94,7 +109,7 @@ Frame frame_of(const Chart& chart, const std::vector<Point>& smooth) {
 std::string axes(const Chart& chart, const Frame& frame) {
   std::string out;
   const double base = frame.y.from;
-  const int rows = static_cast<int>((base - kTop) / kTickRow);
+  const int rows = static_cast<int>((base - frame.top) / kTickRow);
   for (const double value : nice_ticks(frame.y.low, frame.y.high, std::max(rows, 3))) {
     const double y = frame.y(value);
     out += svg_line(kLeft, y, frame.x.to, y, "grid");
@@ -104,17 +119,16 @@ std::string axes(const Chart& chart, const Frame& frame) {
   out += svg_axis(frame.x, base, std::max(ticks, 2), "step", true);  // there is no step 2.5
   out += fmt::format(
       "<text transform=\"translate(20 {:.1f}) rotate(-90)\" text-anchor=\"middle\">{}</text>\n",
-      (kTop + base) / 2,
+      (frame.top + base) / 2,
       svg_text(chart.unit));
   return out;
 }
 
-std::string legend(const Chart& chart, const std::vector<Point>& smooth) {
-  // In the title's row, to the right, where no curve can be.
+std::string legend(const Chart& chart, const Frame& frame, const std::vector<Point>& smooth) {
   std::string out;
-  double x = chart.width - kRight - kLegend * (chart.checked.empty() ? 1 : 2);
+  double x = legend_begin(chart);
   const auto entry = [&](std::string_view mark, const std::string& name, double value) {
-    out += fmt::format("<g transform=\"translate({:.0f} 31)\">{}", x, mark);
+    out += fmt::format("<g transform=\"translate({:.0f} {:.0f})\">{}", x, frame.legend, mark);
     out += svg_label(
         36, 4.5, fmt::format("{} {}", name, fmt::format(fmt::runtime(chart.number), value)));
     out += "</g>\n";
@@ -148,10 +162,14 @@ std::vector<Point> smoothed(const std::vector<Point>& points, double window) {
   return out;
 }
 
-std::string draw_chart(const Chart& chart) {
-  // Wide enough to calm the noise, short enough to follow the fall: a fiftieth of the run.
+std::vector<Point> curve_of(const Chart& chart) {
+  // Wide enough to calm the noise, short enough to follow the fall.
   const double window = std::clamp(static_cast<double>(chart.measured.size()) / 50, 1.0, 200.0);
-  const std::vector<Point> smooth = smoothed(chart.measured, chart.smooth ? window : 1);
+  return smoothed(chart.measured, chart.smooth ? window : 1);
+}
+
+std::string draw_chart(const Chart& chart) {
+  const std::vector<Point> smooth = curve_of(chart);
   const Frame frame = frame_of(chart, smooth);
   std::string out = svg_begin(chart.width, chart.height, kStyle);
   out += svg_label(kLeft, 36, chart.title, SvgAnchor::start, "title");
@@ -161,9 +179,9 @@ std::string draw_chart(const Chart& chart) {
       "<svg x=\"{0:.1f}\" y=\"{1:.1f}\" width=\"{2:.1f}\" height=\"{3:.1f}\" "
       "viewBox=\"{0:.1f} {1:.1f} {2:.1f} {3:.1f}\">\n",
       kLeft,
-      kTop,
+      frame.top,
       frame.x.to - kLeft,
-      frame.y.from - kTop);
+      frame.y.from - frame.top);
   if (chart.smooth) out += path(frame, chart.measured, "train");
   out += path(frame, smooth, "smooth");
   out += path(frame, chart.checked, "validation");
@@ -173,7 +191,7 @@ std::string draw_chart(const Chart& chart) {
                        frame.px(point.step),
                        frame.y(point.value));
   }
-  return out + legend(chart, smooth) + "</svg>\n";
+  return out + legend(chart, frame, smooth) + "</svg>\n";
 }
 
 }  // namespace tessera

@@ -26,6 +26,10 @@ struct Chart {
 /// numbers, the last values in the legend.
 std::string draw_chart(const Chart& chart);
 
+/// The curve of what was measured: smoothed over a fiftieth of the run where the chart says so. Its
+/// last value is the legend's.
+std::vector<Point> curve_of(const Chart& chart);
+
 /// Exponential moving average over about `window` points, fewer at the start.
 std::vector<Point> smoothed(const std::vector<Point>& points, double window);
 

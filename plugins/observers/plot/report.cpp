@@ -10,7 +10,7 @@
 namespace tessera {
 namespace {
 
-/// Of the run's time at most a hundredth is spent on pages, however slow the disk is.
+/// At most a hundredth of the run's time is spent on pages, however slow the disk is.
 constexpr double kLeastBetween = 100;
 
 }  // namespace

@@ -67,6 +67,16 @@ std::string_view state_text(const ReportPage& page) {
   return kStates[page.state];
 }
 
+Chart loss_chart(const ReportPage& page) {
+  Chart loss;
+  loss.title = "Loss";
+  loss.measured = page.loss.points();
+  loss.checked = page.validation.points();
+  loss.width = kWide;
+  loss.height = 440;
+  return loss;
+}
+
 std::string facts(const ReportPage& page) {
   std::string rows;
   const auto row = [&rows](std::string_view name, std::string_view text) {
@@ -76,10 +86,14 @@ std::string facts(const ReportPage& page) {
   row("steps", fmt::format("{} of {}", count_text(page.step), count_text(run.last_step)));
   if (page.skipped > 0) {
     row("skipped",
-        fmt::format("{}: gradients were not finite, or the loss was bad",
-                    count_text(page.skipped)));
+        fmt::format("{} step{} (non-finite gradients or bad loss)",
+                    count_text(page.skipped),
+                    page.skipped == 1 ? "" : "s"));
   }
-  if (!page.loss.empty()) row("loss", fmt::format("{:.4f}", page.loss.last()));
+  if (!page.loss.empty()) {
+    const double value = curve_of(loss_chart(page)).back().value;
+    row("loss", fmt::format("{:.4f}, smoothed as in the picture", value));
+  }
   if (!page.validation.empty()) {
     row("validation loss", fmt::format("{:.4f}", page.validation.last()));
   }
@@ -126,13 +140,7 @@ std::string chart_of(std::string_view title,
 
 std::string charts(const ReportPage& page) {
   if (page.loss.empty() && page.validation.empty()) return "<p>No step is done yet.</p>\n";
-  Chart loss;
-  loss.title = "Loss";
-  loss.measured = page.loss.points();
-  loss.checked = page.validation.points();
-  loss.width = kWide;
-  loss.height = 440;
-  std::string out = "<div class=\"charts\">\n" + draw_chart(loss);
+  std::string out = "<div class=\"charts\">\n" + draw_chart(loss_chart(page));
   out += chart_of("Gradient norm", page.norm, "{:.4g}");
   out += chart_of("Learning rate", page.rate, "{:.3g}", false);
   out += chart_of("Tokens per second", page.speed, "{:.0f}");

@@ -22,7 +22,7 @@ struct LionArgs {
   static void infer(LionArgs& args);
 };
 
-/// Of this operation, for devices whose memory the CPU addresses.
+/// The operation's kernel for devices whose memory the CPU addresses.
 Kernel lion_kernel();
 
 /// Lion (Chen et al. 2023, "Symbolic Discovery of Optimization Algorithms", algorithm 2): a step by

@@ -11,7 +11,8 @@ namespace tessera {
 
 namespace {
 
-// Of the polynomial a·x + b·x³ + c·x⁵ that the iteration applies to singular values (Jordan 2024).
+// Coefficients of the polynomial a·x + b·x³ + c·x⁵ that the iteration applies to singular values
+// (Jordan 2024).
 constexpr double kA = 3.4445, kB = -4.7750, kC = 2.0315;
 
 // The order of state().
@@ -60,9 +61,13 @@ void Muon::Config::describe(Schema<Config>& s) {
       .at_least(1)
       .at_most(100)
       .megatron("--muon-num-ns-steps");
-  s.field("beta1", &Config::beta1, "of AdamW, for what is no matrix").at_least(0).below(1);
-  s.field("beta2", &Config::beta2, "of AdamW, for what is no matrix").at_least(0).below(1);
-  s.field("eps", &Config::eps, "of AdamW, for what is no matrix").above(0);
+  s.field("beta1", &Config::beta1, "AdamW's, for parameters that are not matrices")
+      .at_least(0)
+      .below(1);
+  s.field("beta2", &Config::beta2, "AdamW's, for parameters that are not matrices")
+      .at_least(0)
+      .below(1);
+  s.field("eps", &Config::eps, "AdamW's, for parameters that are not matrices").above(0);
   s.field("weight_decay",
           &Config::weight_decay,
           "part of a weight that decays, times the learning rate; not of biases and norms")

@@ -57,7 +57,7 @@ struct MuonApplyArgs {
   static void infer(MuonApplyArgs& args);
 };
 
-/// Of these operations, for devices whose memory the CPU addresses.
+/// The operations' kernels for devices whose memory the CPU addresses.
 std::vector<Kernel> muon_kernels();
 
 }  // namespace tessera

@@ -42,11 +42,10 @@ class ExpertChoice final : public Router {
         length_(build.batch().sequence * context_ranks_),
         positions_(build.slot("positions")) {
     if (config.experts > RouterSpec::kMaxExperts) {
-      build.reject(
-          "experts",
-          fmt::format("{} experts are more than {}, which is all that a router tells apart",
-                      config.experts,
-                      RouterSpec::kMaxExperts));
+      build.reject("experts",
+                   fmt::format("{} experts are more than a router can have, {}",
+                               config.experts,
+                               RouterSpec::kMaxExperts));
     }
     rows_ = std::min(length_, (length_ * config.top_k + config.experts - 1) / config.experts);
     weight_ = &build.parameter({.name = "weight",

@@ -115,11 +115,10 @@ class TopKRouter final : public Router {
   static void check(const Config& config, const BuildContext& build) {
     const i64 groups = config.groups, chosen = config.group_top_k, k = config.top_k;
     if (config.experts > RouterSpec::kMaxExperts) {
-      build.reject(
-          "experts",
-          fmt::format("{} experts are more than {}, which is all that a router tells apart",
-                      config.experts,
-                      RouterSpec::kMaxExperts));
+      build.reject("experts",
+                   fmt::format("{} experts are more than a router can have, {}",
+                               config.experts,
+                               RouterSpec::kMaxExperts));
     }
     if (config.experts % groups != 0) {
       build.reject("groups",

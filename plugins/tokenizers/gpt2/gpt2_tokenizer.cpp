@@ -47,6 +47,7 @@ void Gpt2Tokenizer::Config::describe(Schema<Config>& s) {
        &Config::path,
        "folder with tokenizer.json, or with vocab.json and merges.txt; what tokenizer_config.json "
        "and its like say beside them holds too")
+      .is_path()
       .required()
       .megatron("--vocab-file");
   s.field("special",
@@ -72,7 +73,7 @@ std::vector<AddedToken> special_of(const Gpt2Tokenizer::Config& config, const Bp
     std::vector<AddedToken> listed;
     for (const std::string& text :
          config.special.value_or(std::vector<std::string>{"<|endoftext|>"})) {
-      if (text.empty()) fail_config("tokenizer.special: an empty text is no token");
+      if (text.empty()) fail_config("tokenizer.special: an empty text is not a token");
       const auto found = std::ranges::find(
           files.tokens, text, [](const auto& token) -> const std::string& { return token.first; });
       if (found != files.tokens.end()) {

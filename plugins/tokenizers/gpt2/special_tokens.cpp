@@ -69,7 +69,7 @@ std::string text_of(const Claims& claims, const std::string& key, const Value& v
   const auto* text = std::get_if<std::string>(&value.data);
   if (text != nullptr && !text->empty()) return *text;
   fail_config(
-      "{}: \"{}\" is {}, which is no token", claims.file(), key, written_plain(value.text()));
+      "{}: \"{}\" is {}, which is not a token", claims.file(), key, written_plain(value.text()));
 }
 
 // A token is written as its text, or as an object with it.

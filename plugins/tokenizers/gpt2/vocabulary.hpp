@@ -23,7 +23,7 @@ class Vocabulary {
   i64 size() const { return static_cast<i64>(bytes_.size()); }
   /// The bytes that a token stands for.
   const std::string& bytes(i32 id) const { return bytes_[static_cast<std::size_t>(id)]; }
-  /// Of a token as the file writes it; -1: it has none.
+  /// Id of a token in the file's spelling; -1 if unknown.
   i32 find(const std::string& written) const;
   i32 of_byte(unsigned char byte) const { return of_byte_[byte]; }
 

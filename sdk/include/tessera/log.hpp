@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "tessera/api.hpp"
+#include "tessera/types.hpp"
 
 namespace tessera {
 
@@ -13,6 +14,9 @@ enum class LogLevel { debug, info, warning, error };
 /// Writes one line, "level: text", to standard error. A caller that has a rank names it in the
 /// text. Formatting happens in the caller, so that one logger serves host and plugins. Thread-safe.
 TESSERA_API void log(LogLevel level, std::string_view text);
+
+/// Number of warnings that this process wrote so far. Thread-safe.
+TESSERA_API i64 logged_warnings();
 
 template <class... T>
 void log_warning(fmt::format_string<T...> text, T&&... values) {

@@ -38,8 +38,10 @@ struct TESSERA_API FieldSpec {
   bool given = false;            ///< only the parent component sets it; an error in a file
   std::optional<double> least, most;
   bool least_excluded = false, most_excluded = false;
-  bool is_range = false;    ///< of an array: its first and last value, in order
-  bool structural = false;  ///< FieldBuilder::structural; of a slot: its type
+  bool is_range = false;                ///< of an array: its first and last value, in order
+  bool structural = false;              ///< FieldBuilder::structural; of a slot: its type
+  bool is_path = false;                 ///< of a string, or of an array of strings
+  std::vector<std::string> path_words;  ///< what a path key takes as it stands
   std::vector<std::string> choices;
   std::string megatron;  ///< the flags a Megatron-LM user would search for, with spaces between
   std::string component_kind;           ///< kind of a component slot, or of variants of one
@@ -85,6 +87,12 @@ class TESSERA_API FieldBuilder {
   FieldBuilder& one_of(std::vector<std::string> choices);
   /// Of an array of numbers: two values, the first not above the last.
   FieldBuilder& range();
+  /// Of a string or an array of strings: names of files or folders. The component reads them as
+  /// absolute paths: a relative one counts from the folder of the file that wrote it, from --set
+  /// from the working folder. Unchanged are the default, an empty text, what has "://", and the
+  /// `words` that mean something else: `.is_path({"none"})`. Throws Error where the member holds no
+  /// strings.
+  FieldBuilder& is_path(std::vector<std::string> words = {});
   /// When absent, the value found at this absolute path.
   FieldBuilder& from(std::string_view path);
   /// Only the parent component sets it.

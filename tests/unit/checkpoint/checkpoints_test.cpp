@@ -493,7 +493,7 @@ TEST_F(CheckpointTest, APipeInTheNameOfAFileIsAnErrorAndNoWait) {
     save_step(world_of(1, 1), path(), 10);
     fs::remove(folder_.at(file));
     ASSERT_EQ(mkfifo(folder_.at(file).c_str(), 0600), 0);
-    EXPECT_THAT(load(world_of(1, 1), "auto")[0], HasSubstr(file + " is no regular file"));
+    EXPECT_THAT(load(world_of(1, 1), "auto")[0], HasSubstr(file + " is not a regular file"));
     fs::remove_all(folder_.at("step-10"));
   }
 }

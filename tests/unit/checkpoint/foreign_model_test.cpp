@@ -108,7 +108,7 @@ TEST_F(ForeignModels, AnIndexNamesFilesBesideIt) {
   for (const std::string file : {"", ".", "..", "../a.safetensors", "/a.safetensors", "b/a"}) {
     index(file);
     EXPECT_THAT(text_of<Error>([&] { ForeignModel model(folder_.path()); }),
-                HasSubstr("\"" + file + "\" is no name of a file beside it"));
+                HasSubstr("\"" + file + "\" is not a valid name of a file beside it"));
   }
 }
 

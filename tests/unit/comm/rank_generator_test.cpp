@@ -169,10 +169,10 @@ TEST(RankGenerator, ImpossibleSizes) {
             "world size 1099511627776 is not between 1 and 1048576");
   EXPECT_EQ(error_of({.world = 4, .tensor = 0}), "tp = 0: a parallel size is at least 1");
   EXPECT_EQ(error_of({.world = 4, .context = -2}), "cp = -2: a parallel size is at least 1");
-  EXPECT_EQ(error_of({.world = 4, .pipeline = 8}), "pp = 8 is more than the world size 4");
+  EXPECT_EQ(error_of({.world = 4, .pipeline = 8}), "pipeline = 8 needs 8 ranks; there are 4");
   EXPECT_EQ(error_of({.world = 4, .expert_tensor = -1}), "etp = -1: a parallel size is at least 1");
   EXPECT_EQ(error_of({.world = 4, .expert = i64{1} << 62}),
-            "ep = 4611686018427387904 is more than the world size 4");
+            "expert = 4611686018427387904 needs 4611686018427387904 ranks; there are 4");
 }
 
 TEST(RankGenerator, BadOrders) {

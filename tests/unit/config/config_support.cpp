@@ -125,11 +125,15 @@ struct Constant {
 struct Text {
   std::string path;
   std::vector<i64> splits = {99, 1};
-  std::vector<std::string> exclude;
+  std::vector<std::string> exclude, lists;
+  std::string cache = "none", copy;
   static void describe(Schema<Text>& s) {
-    s.field("path", &Text::path, "file or folder of texts").required();
+    s.field("path", &Text::path, "file or folder of texts").is_path().required();
     s.field("splits", &Text::splits, "shares of the sets").at_least(0);
     s.field("exclude", &Text::exclude, "names left out");
+    s.field("lists", &Text::lists, "files with names of texts").is_path();
+    s.field("cache", &Text::cache, "folder of tokens").is_path({"none"});
+    s.field("copy", &Text::copy, "another folder").is_path({"none"}).from("data.cache");
   }
 };
 

@@ -13,8 +13,8 @@ namespace tessera {
 namespace config_test {
 
 namespace fs = std::filesystem;
-using ::testing::HasSubstr;
 using testing::error_of;
+using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
 /// Files in a folder of the test's own.
@@ -61,6 +61,12 @@ TEST_F(ConfigFiles, IncludesComeFirstDepthFirst) {
   EXPECT_EQ(origin(config, "m.x"), (root_ / "lib/deep.toml").string() + ":2:5");
 }
 
+TEST_F(ConfigFiles, OneIncludeNeedsNoArray) {
+  write("a.toml", "m.x = 1\n");
+  const std::string top = write("top.toml", "include = \"a.toml\"\nm.y = 2\n");
+  EXPECT_EQ(text(Config::load({top}), "m.x"), "1");
+}
+
 TEST_F(ConfigFiles, BadIncludes) {
   const std::string self = write("self.toml", "include = [\"other.toml\"]\n");
   write("other.toml", "include = [\"./self.toml\"]\n");
@@ -71,12 +77,12 @@ TEST_F(ConfigFiles, BadIncludes) {
   EXPECT_EQ(error_of([&] { Config::load({lost}); }),
             lost + ":1:11: include: cannot read " + (root_ / "gone.toml").string() +
                 ": there is no such file");
-  const std::string wrong = write("wrong.toml", "include = \"a.toml\"\n");
+  const std::string wrong = write("wrong.toml", "include = 3\n");
   EXPECT_EQ(error_of([&] { Config::load({wrong}); }),
             wrong +
-                ":1:11: include takes an array of files: [\"model.toml\"]\n"
-                "    1 | include = \"a.toml\"\n"
-                "      |           ^^^^^^^^");
+                ":1:11: include takes files: [\"model.toml\"]\n"
+                "    1 | include = 3\n"
+                "      |           ^");
   EXPECT_EQ(error_of([&] { Config::load({root_.string()}); }),
             "cannot read " + root_.string() + ": it is a folder");
   EXPECT_EQ(error_of([&] { Config::load({"/dev/zero"}); }),
@@ -98,8 +104,9 @@ TEST_F(ConfigFiles, IncludesEnd) {
   };
   EXPECT_THAT(error_with("chain-0.toml"),
               HasSubstr("chain-15.toml:1:11: include: files include each other more than 16 deep"));
-  EXPECT_THAT(error_with("double-0.toml"), HasSubstr(": include: more than 1000 files are included"));
-  EXPECT_THAT(error_with("waits.toml"), HasSubstr("pipe.toml: it is no regular file"));
+  EXPECT_THAT(error_with("double-0.toml"),
+              HasSubstr(": include: more than 1000 files are included"));
+  EXPECT_THAT(error_with("waits.toml"), HasSubstr("pipe.toml: it is not a regular file"));
 }
 
 TEST_F(ConfigFiles, ValuesAndTablesReplaceEachOther) {

@@ -71,7 +71,7 @@ TEST(ErrorText, WhatIsMissing) {
     1 | [batch]
       |  ^^^^^
 [run] "steps" is missing: optimizer steps of the whole run; expected integer in [1, 100000000000]
-[data] "path" is missing: file or folder of texts; expected string)");
+[data] "path" is missing: file or folder of texts; expected path)");
 }
 
 TEST(ErrorText, ValuesAndLinesAreCut) {

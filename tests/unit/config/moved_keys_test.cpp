@@ -36,7 +36,7 @@ testing::SampleCatalog catalog_with_bpe() {
   struct Bpe {
     std::string path;
     static void describe(Schema<Bpe>& s) {
-      s.field("path", &Bpe::path, "file of merges").required();
+      s.field("path", &Bpe::path, "file of merges").is_path().required();
     }
   };
   testing::SampleCatalog catalog;

@@ -6,6 +6,7 @@
 
 #include "tessera/dispatcher.hpp"
 #include "tessera/layer.hpp"
+#include "tests/common/test_folder.hpp"
 #include "tests/unit/config/config_support.hpp"
 
 namespace tessera {
@@ -135,6 +136,58 @@ TEST(Resolve, ComponentPathsBecomeAbsolute) {
   EXPECT_EQ(value(resolved(kBase), "data.path"), Value((here / "corpus").string()).text());
   EXPECT_EQ(value(resolved(kBase, {"data.path=s3://x/y"}), "data.path"), "\"s3://x/y\"");
   EXPECT_EQ(*resolved(kBase).node("data")->find("path"), Value((here / "corpus").string()));
+}
+
+// Whatever their names: the schema says which keys are paths.
+TEST(Resolve, PathKeysCountFromTheFileThatWroteThem) {
+  const testing::TestFolder folder;
+  const std::filesystem::path root = folder.path();
+  const std::string base = folder.write(
+      "lib/base.toml", "data.lists = [\"a\", \"/b\"]\ndata.cache = \"c\"\ndata.exclude = \"d\"\n");
+  const std::string top =
+      folder.write("top.toml", std::string(kLeast) + "[checkpoint]\nresume = \"r\"\n");
+  testing::SampleCatalog catalog;
+  const Resolved r = resolve(Config::load({top, base}, {"checkpoint.init_from=i"}), catalog);
+  const auto here = std::filesystem::current_path();
+  EXPECT_EQ(*r.tree->find("data.lists")->value,
+            Value(Value::Array{(root / "lib/a").string(), "/b"}));
+  EXPECT_EQ(*r.tree->find("data.path")->value, Value((root / "corpus").string()));
+  EXPECT_EQ(*r.tree->find("data.cache")->value, Value((root / "lib/c").string()));
+  EXPECT_EQ(*r.tree->find("data.copy")->value, Value((root / "lib/c").string()));
+  EXPECT_EQ(*r.tree->find("data.exclude")->value, Value(Value::Array{"d"}));
+  EXPECT_EQ(r.run.checkpoint.resume, (root / "r").string());
+  EXPECT_EQ(r.run.checkpoint.init_from, (here / "i").string());
+}
+
+// Nothing may be concluded from the values of a section that does not say what was meant.
+TEST(Resolve, ProblemsMakeTheirSectionsDoubtful) {
+  using Names = std::set<std::string>;
+  testing::SampleCatalog catalog;
+  const auto doubtful = [&](const std::string& more, const std::vector<std::string>& sets = {}) {
+    return check(Config::parse(kBase + more, "a.toml", sets), catalog).resolved.doubtful;
+  };
+  EXPECT_EQ(doubtful(""), Names{});
+  EXPECT_EQ(doubtful("splits = [-1]\n"), Names{"data"});
+  EXPECT_EQ(doubtful("[optimizer.rule]\nzzz = 1\n"), Names{"optimizer"});
+  EXPECT_EQ(doubtful("[zzz]\n"), Names{});                            // meant for none
+  EXPECT_EQ(doubtful("[optimizr]\n"), Names{"optimizer"});            // it is near
+  EXPECT_EQ(doubtful("beta1 = 1\n"), (Names{"data", "optimizer"}));   // it belongs there
+  EXPECT_EQ(doubtful("num_layers = 4\n"), (Names{"data", "model"}));  // a flag of Megatron-LM
+  EXPECT_EQ(doubtful("", {"model.hidden=0"}), Names{"model"});
+  const CheckResult wrong = check(Config::parse(kBase, "a.toml", {"run.steps=0"}), catalog);
+  EXPECT_EQ(wrong.resolved.run.batch.global, 8);  // the other sections can be read
+  EXPECT_EQ(wrong.resolved.run.data.type, "text");
+  EXPECT_EQ(wrong.resolved.run.run.name, RunSection().name);
+}
+
+TEST(Resolve, WordsOfAPathKeyStay) {
+  const Resolved r = resolved(kBase, {"checkpoint.resume=none", "data.cache=none"});
+  EXPECT_EQ(r.run.checkpoint.resume, "none");
+  EXPECT_EQ(value(r, "data.cache"), "\"none\"");
+  // "auto" is a word of checkpoint.resume only.
+  const auto here = std::filesystem::current_path();
+  EXPECT_EQ(value(resolved(kBase, {"data.cache=auto"}), "data.cache"),
+            Value((here / "auto").string()).text());
 }
 
 TEST(Resolve, NestedSlotsAndTables) {

@@ -84,6 +84,32 @@ TEST(FieldSpec, TypeText) {
   EXPECT_EQ(field("seed").type_text(), "integer >= 0");
 }
 
+struct Paths {
+  std::string folder = "none";
+  std::vector<std::string> files;
+  Auto<std::string> cache;
+  static void describe(Schema<Paths>& s) {
+    s.field("folder", &Paths::folder, "").is_path({"none"});
+    s.field("files", &Paths::files, "").is_path();
+    s.field("cache", &Paths::cache, "").is_path();
+  }
+};
+
+struct NoPath {
+  std::vector<i64> count;
+  static void describe(Schema<NoPath>& s) { s.field("count", &NoPath::count, "").is_path(); }
+};
+
+TEST(FieldSpec, PathsSayThatTheyAre) {
+  const std::vector<FieldSpec> fields = fields_of<Paths>();
+  EXPECT_EQ(fields[0].type_text(), "path | \"none\"");
+  EXPECT_EQ(fields[1].type_text(), "array of path");
+  EXPECT_EQ(fields[2].type_text(), "path | \"auto\"");
+  EXPECT_EQ(error_of([&] { fields[0].checked(3); }), "expected path | \"none\", got 3");
+  EXPECT_EQ(error_of([] { fields_of<NoPath>(); }),
+            "the key count is_path(): its member must be a std::string, or a std::vector of them");
+}
+
 TEST(FieldSpec, InitialValuesAreTheMembers) {
   EXPECT_EQ(*field("list").initial, Value(Value::Array{1, 2}));
   EXPECT_EQ(*field("count").initial, Value("auto"));

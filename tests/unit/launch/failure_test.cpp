@@ -122,7 +122,7 @@ TEST(Failure, AFrozenRankIsTheCauseOfWhatWasWaitedForInVain) {
   EXPECT_EQ(cause({waited, told, frozen}), 2);
   EXPECT_THAT(failure_lines({waited, told, frozen}),
               ElementsAre("rank 2 is stopped (by SIGSTOP or a debugger): it neither reports nor "
-                          "moves, and the run waited for it in vain"));
+                          "moves, and the run timed out waiting for it"));
   EXPECT_EQ(cause({told, waited}), 0) << "who waited knows more than who was told";
   EXPECT_EQ(cause({waited, frozen, reported(3, "the disk is full", 5, 5)}), 3);
 }
@@ -131,10 +131,11 @@ TEST(Failure, ARankThatStarved) {
   RankEnd end = killed(1, SIGKILL, 1);
   end.starved = true;
   end.starved_limit = "memory.max of its control group is 2.00 GiB";
-  EXPECT_EQ(describe(end),
-            "rank 1 was killed by the system for want of memory; memory.max of its control group "
-            "is 2.00 GiB: use less of it (in a training: more ranks, a smaller batch.micro, "
-            "recompute) or raise the limit");
+  EXPECT_EQ(
+      describe(end),
+      "rank 1 was killed by the system because memory ran out; memory.max of its control group "
+      "is 2.00 GiB: use less of it (in a training: more ranks, a smaller batch.micro, "
+      "recompute) or raise the limit");
 }
 
 TEST(Failure, AFewLinesWhateverTheNumberOfRanks) {

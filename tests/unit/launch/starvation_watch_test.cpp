@@ -70,7 +70,7 @@ class Starvation : public ::testing::Test {
 TEST_F(Starvation, TheSystemKilledItForWantOfMemory) {
   EXPECT_THAT(said(true, 2),
               AllOf(StartsWith("process "),
-                    HasSubstr(" was killed by the system for want of memory; memory.max of its "
+                    HasSubstr(" was killed by the system because memory ran out; memory.max of its "
                               "control group is 2.00 GiB: use less of it")));
 }
 

@@ -123,11 +123,9 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(CpuInstructionSets, TheDeviceSaysWhatComputes) {
   const EnvironmentVariable isa("TESSERA_CPU_ISA", "baseline");
-  EXPECT_EQ(cpu_device()->hardware(),
-            "baseline; products of fp32 by kernels of its own, of bf16 by kernels of its own");
+  EXPECT_EQ(cpu_device()->hardware(), "baseline; matmul: fp32 built-in, bf16 built-in");
   if (const auto device = cpu_device_with("TESSERA_CPU_FP32", "onednn")) {
-    EXPECT_EQ(device->hardware(),
-              "baseline; products of fp32 by oneDNN, of bf16 by kernels of its own");
+    EXPECT_EQ(device->hardware(), "baseline; matmul: fp32 oneDNN, bf16 built-in");
   }
 }
 
@@ -324,7 +322,7 @@ class CpuMkl : public CpuMatmul {
 TEST_F(CpuMkl, AgreesWithReference) { expect_products_of(*device_, DType::fp32); }
 
 TEST_F(CpuMkl, IsNamed) {
-  EXPECT_THAT(device_->hardware(), ::testing::HasSubstr("; products of fp32 by MKL 20"));
+  EXPECT_THAT(device_->hardware(), ::testing::HasSubstr("; matmul: fp32 MKL 20"));
 }
 
 TEST_F(CpuMkl, ReadsNoPreparedWeights) {

@@ -92,7 +92,7 @@ TEST(StepMeters, CollectivesRunBesideLaunchesUntilWaitedFor) {
   EXPECT_EQ(f.meter.prologue().seconds, 1);
   EXPECT_EQ(f.seconds(), (std::vector<double>{2 + 10 + 1, 5}));
   EXPECT_EQ(f.meter.actions()[0].collectives, 10);
-  EXPECT_EQ(f.meter.total().flops, 2 * 12);
+  EXPECT_EQ(StepMeter::total(f.meter.prologue(), f.meter.actions()).flops, 2 * 12);
 }
 
 TEST(StepMeters, CollectivesFollowEachOther) {

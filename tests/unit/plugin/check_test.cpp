@@ -48,16 +48,15 @@ TEST(PluginCheck, ACrashIsReportedWithItsSignal) {
 TEST(PluginCheck, OneThatNeverReturnsIsStopped) {
   const PluginCheck found = check("hangs", 5s);
   EXPECT_EQ(found.outcome, PluginCheck::hung);
-  EXPECT_EQ(found.text, at("hangs") + ": did not come back from the registration within 5 s");
+  EXPECT_EQ(found.text, at("hangs") + ": did not finish the registration within 5 s");
 }
 
 // Its constructors never return, or end the process as if all were well.
 TEST(PluginCheck, StaticConstructorsAreBoundedAndMayNotEndTheProcess) {
   const PluginCheck hangs = check("load_hangs", 5s);
   EXPECT_EQ(hangs.outcome, PluginCheck::hung);
-  EXPECT_EQ(
-      hangs.text,
-      at("load_hangs") + ": did not come back from loading (its static constructors) within 5 s");
+  EXPECT_EQ(hangs.text,
+            at("load_hangs") + ": did not finish loading (its static constructors) within 5 s");
   for (const char* how : {"load_exits", "load_quits"}) {
     const PluginCheck ends = check(how);
     EXPECT_EQ(ends.outcome, PluginCheck::bad);

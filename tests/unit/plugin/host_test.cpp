@@ -202,7 +202,7 @@ TEST(PluginHost, ErrorsOfFactoriesNameThePlugin) {
   EXPECT_EQ(thrown("exit_3"), (Thrown{"the tokenizer is faulty" + where, 3}));
   EXPECT_EQ(thrown("config"), (Thrown{"how = \"config\" is faulty" + where, 2}));
   EXPECT_EQ(thrown("standard"), (Thrown{"faulty index" + where, 1}));
-  EXPECT_EQ(thrown("foreign"), (Thrown{"an exception that is no std::exception" + where, 1}));
+  EXPECT_EQ(thrown("foreign"), (Thrown{"an exception that is not a std::exception" + where, 1}));
 }
 
 TEST(PluginHost, TheInnermostComponentIsNamedOnce) {

@@ -64,8 +64,8 @@ TEST(LoadFailure, StampOfTheDescriptorCounts) {
 // What the headers' hash cannot see: flags of one target.
 TEST(LoadFailure, CompiledOtherwise) {
   const auto refused = [](const std::string& difference) {
-    return " was compiled otherwise than this host\n  differs in: " + difference +
-           ". Give it the host's compiler and flags, and build it again";
+    return " was built with other compiler flags than this tessera\n  differs in: " + difference +
+           ". Give it the same compiler and flags, and build it again";
   };
   EXPECT_THAT(failure_of("other_standard"),
               ::testing::MatchesRegex(refused(R"(c\+\+ \(2021..L vs 202002L\))")));
@@ -106,7 +106,7 @@ TEST(LoadFailure, ThrowsInRegistration) {
       failure_of("throws"),
       "no licence found\n  in the registration" + where + plugin_file("throws").string() + ")");
   EXPECT_EQ(failure_of("throws_foreign"),
-            "an exception that is no std::exception\n  in the registration" + where +
+            "an exception that is not a std::exception\n  in the registration" + where +
                 plugin_file("throws_foreign").string() + ")");
   const PluginHost host({plugin_folder("throws")});
   EXPECT_EQ(host.find("tokenizer", "test_before"), nullptr) << "all of a plugin or nothing";
@@ -119,8 +119,9 @@ TEST(LoadFailure, RegistersOneNameTwice) {
 }
 
 TEST(LoadFailure, RegistersABadName) {
-  EXPECT_THAT(failure_of("bad_name"),
-              StartsWith("\"Test Letters\" is no name for a tokenizer: use a-z, 0-9 and _\n"));
+  EXPECT_THAT(
+      failure_of("bad_name"),
+      StartsWith("\"Test Letters\" is not a valid name for a tokenizer: use a-z, 0-9 and _\n"));
 }
 
 TEST(LoadFailure, RegistersWithoutDescription) {

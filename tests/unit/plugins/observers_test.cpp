@@ -85,7 +85,7 @@ TEST(Console, PrintsForPeople) {
                   "  steps       1 to 40, 2,048 tokens each",
                   "  folder      runs/quick",
                   "step  1/40  loss 5.2500  norm 0.71  lr 3.0e-4  4,096 tok/s  eta 20s",
-                  "step 20/40  loss 2.1234  norm 0.71  lr 3.0e-4  4,096 tok/s  eta 10s",
+                  "step 20/40  loss 3.5617  norm 0.71  lr 3.0e-4  4,096 tok/s  eta 10s",
                   "step 20/40  validation loss 2.5000",
                   "step 20/40  saved runs/quick/step-20 in 1.2s",
                   "step 40/40  loss 1.5000  norm 0.71  lr 3.0e-4  4,096 tok/s  aux 0.25  scale "
@@ -107,6 +107,20 @@ TEST(Console, SpeedIsThatOfTheStepsSinceTheLastLine) {
   RunStart start = run_start();
   start.last_step = 3;
   EXPECT_THAT(console("", start, step_end(1, 5), slow, fast), HasSubstr("1,024 tok/s"));
+}
+
+TEST(Console, LossIsTheMeanSinceTheLastLine) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  StepEnd bad = step_end(3, nan), worse = step_end(4, nan);
+  bad.skipped = worse.skipped = true;
+  const auto last = [](const auto&... steps) {
+    return lines_of(console("every_steps = 4", run_start(), step_end(1, 9), steps...)).back();
+  };
+  EXPECT_THAT(last(step_end(2, 5), step_end(3, 6), step_end(4, 1)), HasSubstr("loss 4.0000  "));
+  EXPECT_THAT(last(step_end(2, 5), bad, step_end(4, 1)), HasSubstr("loss 3.0000  "));
+  EXPECT_THAT(last(bad, worse), HasSubstr("loss nan  "));
+  EXPECT_THAT(last(step_end(3, nan), step_end(4, 1)),
+              HasSubstr("loss nan  "));  // nobody left it out
 }
 
 TEST(Console, NoNumberHasNoSign) {
@@ -298,7 +312,7 @@ TEST(MetricsFile, SaysWhereItCannotWrite) {
   EXPECT_THAT(text_of<Error>(start), HasSubstr("file/out"));
   std::filesystem::create_symlink("/dev/null", folder.at("metrics.jsonl"));
   arguments = {folder.path(), 3};
-  EXPECT_THAT(text_of<Error>(start), HasSubstr("is no file"));
+  EXPECT_THAT(text_of<Error>(start), HasSubstr("is not a file"));
 }
 
 template <class... Events>
@@ -335,6 +349,14 @@ TEST(Plot, DrawsBothCurves) {
   EXPECT_THAT(svg, Not(HasSubstr("nan")));
   EXPECT_EQ(count(svg, "<circle class=\"dot\" cx=\""), 2);  // one in the legend
   EXPECT_FALSE(std::filesystem::exists(folder.at("loss.svg.tmp")));
+}
+
+TEST(Plot, AConstantHasAnAxisAroundIt) {
+  for (const auto& [value, text] : {std::pair{0.0, ">1<"}, {-5.0, ">-5.2<"}, {300.0, ">310<"}}) {
+    const TestFolder folder;
+    plot(folder, "", 0, run_start(), step_end(1, value), step_end(2, value), RunEnd{});
+    EXPECT_THAT(folder.read("loss.svg"), AllOf(HasSubstr(text), Not(HasSubstr("e-09"))));
+  }
 }
 
 TEST(Plot, DrawsEverySoManySteps) {

@@ -24,8 +24,9 @@ TEST(DTypes, NamesAndSizes) {
   EXPECT_EQ(dtype_size(DType::i32), 4);
   EXPECT_EQ(dtype_size(DType::bf16), 2);
   EXPECT_EQ(dtype_size(DType::boolean), 1);
-  EXPECT_ERROR(parse_dtype("f32"),
-               "\"f32\" is no element type; there are fp64, fp32, fp16, bf16, i64, i32, u8, bool");
+  EXPECT_ERROR(
+      parse_dtype("f32"),
+      "\"f32\" is not an element type; there are fp64, fp32, fp16, bf16, i64, i32, u8, bool");
 }
 
 TEST(Categories, HaveNames) {

@@ -87,7 +87,7 @@ void balance_gradient(const BalanceGradArgs& args) {
   });
 }
 
-/// Of a row whose powers of e are there.
+/// The logarithm for a row whose powers of e are there.
 [[gnu::always_inline]] inline float log_sum_exp(const Softmax& found) {
   return found.largest + __builtin_logf(found.sum);
 }

@@ -19,7 +19,7 @@ namespace {
 
 constexpr i64 kBlockBytes = 4 << 20;     // of packed b: fits the cache that cores share
 constexpr i64 kStreamedBytes = 1 << 20;  // of it, that tiles read again and again
-// Of packed a: fits a core's cache, with the panels that it meets on tiles.
+// Bytes of packed a that fit a core's cache, with the panels that they meet on tiles.
 constexpr i64 kGroupBytes = kOnTiles ? 512 << 10 : 256 << 10;
 constexpr i64 kGroupsOfThread = kOnTiles ? 1 : 4;  // at least
 constexpr i64 kDepth = 4096;                       // of the inner dimension at once; even
@@ -264,7 +264,7 @@ void run(const MatmulArgs& args, void* workspace) {
   });
 }
 
-// Of pack_weight: of what it makes, which is where it packs.
+// pack_weight packs where its result is: these are the result's bytes.
 template <>
 i64 workspace_bytes(const PackWeightArgs& args) {
   i64 bytes = 0;
