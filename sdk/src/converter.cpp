@@ -11,7 +11,8 @@ void claim_common_keys(Claims& theirs) {
   theirs.harmless({"attn_implementation", "_attn_implementation*", "experts_implementation"});
   theirs.harmless({"use_bfloat16", "tf_legacy_loss", "is_decoder", "tie_encoder_decoder"});
   // Heads and tasks that have tensors of their own, which are errors where they are there.
-  theirs.harmless({"id2label.*", "label2id.*", "num_labels", "problem_type", "finetuning_task"});
+  theirs.harmless(
+      {"id2label.*", "label2id.*", "num_labels", "_num_labels", "problem_type", "finetuning_task"});
   theirs.harmless({"task_specific_params.*"});
   // Tokens: the tokenizer's files say them.
   theirs.harmless({"bos_token_id", "eos_token_id", "pad_token_id", "sep_token_id"});

@@ -133,7 +133,11 @@ void read_added(const Json& added, const fs::path& file, BpeFiles& files) {
 void require_gpt2(const Json& json, const fs::path& file) {
   const Json &model = at(json, "model"), &words = at(json, "pre_tokenizer"),
              &after = at(json, "post_processor"), &decoder = at(json, "decoder");
-  if (at(model, "type") != Json("BPE")) refuse(file, "model.type", at(model, "type"));
+  // Early files, as that of GPT-2 itself, leave the type out; no other one has merges.
+  const Json& type = at(model, "type");
+  if (type != Json("BPE") && !(type.is_null() && model.contains("merges"))) {
+    refuse(file, "model.type", type);
+  }
   require_absent(file, "normalizer", at(json, "normalizer"));
   for (const char* key :
        {"dropout", "continuing_subword_prefix", "end_of_word_suffix", "ignore_merges"}) {

@@ -144,6 +144,36 @@ TEST_F(Gpt2Tokenizer, SpecialTextsAreOneToken) {
   EXPECT_GT(open("special = []")->encode("<|endoftext|>").size(), 5U);
 }
 
+// As transformers reads a folder: tokenizer_config.json adds tokens to those of the vocabulary.
+TEST_F(Gpt2Tokenizer, FilesBesideTheVocabularyAddTokens) {
+  const i32 th = files_.merge("t", "h"), pad = th + 1;
+  const auto said = [&](const std::string& config, const std::string& keys = {}) {
+    folder_.write("tokenizer_config.json", config);
+    return text_of<ConfigError>([&] { open(keys); });
+  };
+  EXPECT_EQ(said(R"({"additional_special_tokens": [{"content": "th", "lstrip": false}],)"
+                 R"( "pad_token": "<|pad|>", "model_max_length": 1024, "unk_token": null})"),
+            "");
+  EXPECT_EQ(open()->vocabulary(), pad + 1);
+  EXPECT_EQ(open()->encode("oth<|pad|>"), (Ids{'o', th, pad}));  // "oth" is one word otherwise
+  EXPECT_EQ(open()->decode({pad, th}), "<|pad|>th");
+  EXPECT_EQ(open("most_tokens = 257")->vocabulary(), 257);
+  EXPECT_EQ(open("most_tokens = 257")->encode("<|pad|>").size(), 7U);
+  EXPECT_THAT(text_of<ConfigError>([&] { open("special = [\"th\"]"); }),
+              HasSubstr("tokenizer.special leaves out \"<|pad|>\", which the files of"));
+  EXPECT_THAT(
+      said(R"({"additional_special_tokens": [{"content": "th", "lstrip": true}]})"),
+      HasSubstr("tokenizer_config.json has additional_special_tokens.lstrip = true; only false"));
+  EXPECT_THAT(said(R"({"pad_token": "<|pad|>", "mask_token": "<|mask|>"})"),
+              HasSubstr("names \"<|mask|>\" and \"<|pad|>\", which have no ids in"));
+  EXPECT_THAT(
+      said(R"({"tokenizer_class": "BertTokenizer"})"),
+      HasSubstr("has tokenizer_class = \"BertTokenizer\", which the tokenizer gpt2 does not"));
+  EXPECT_THAT(
+      said(R"({"word_delimiter_token": "|"})"),
+      HasSubstr("has word_delimiter_token = \"|\", which the tokenizer gpt2 does not know"));
+}
+
 TEST_F(Gpt2Tokenizer, BrokenFilesAreNamedWithWhatIsWrong) {
   const std::string good = files_.vocabulary(), none = files_.merges();
   EXPECT_THAT(refused("", none),
