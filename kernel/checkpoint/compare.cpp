@@ -37,6 +37,7 @@ void compare_counts(const CheckpointInfo& a,
   add("samples", a.samples, b.samples);
   add("seed", a.seed, b.seed);
   add("data", a.data, b.data);
+  if (!a.tokenizer.empty() && !b.tokenizer.empty()) add("tokenizer", a.tokenizer, b.tokenizer);
   add("loss_scale", loss_scale_text(a.loss_scale), loss_scale_text(b.loss_scale));
   // A computed value as those of tensors are: another layout rounds it in another way.
   const double magnitude = std::max(std::abs(a.loss_mean), std::abs(b.loss_mean));

@@ -191,6 +191,15 @@ void read_losses(const JsonTree& json, CheckpointInfo& info) {
   info.passed_over = whole_numbers(json.at("passed_over"));
 }
 
+// Checkpoints of earlier versions have neither, and those of a model from elsewhere no tokenizer.
+void read_meaning(const JsonTree& json, CheckpointInfo& info) {
+  if (json.contains("tokenizer")) info.tokenizer = json.at("tokenizer");
+  if (!json.contains("structure")) return;
+  const JsonTree& structure = json.at("structure");
+  require(structure.is_object(), "its structure is a JSON {}", structure.type_name());
+  for (const auto& [key, value] : structure.items()) info.structure[key] = value;
+}
+
 // Runs `read` and turns whatever the JSON library throws into an Error that names the source.
 template <class F>
 auto reading(const std::string& source, F&& read) {
@@ -220,6 +229,8 @@ std::string CheckpointIndex::to_json() const {
                    {"passed_over", info.passed_over},
                    {"files", JsonTree::array()},
                    {"tensors", JsonTree::object()}};
+  if (!info.tokenizer.empty()) json["tokenizer"] = info.tokenizer;
+  if (!info.structure.empty()) json["structure"] = info.structure;
   if (const auto& scale = info.loss_scale) {
     json["loss_scale"] = {{"scale", scale->scale},
                           {"clean_steps", scale->clean_steps},
@@ -263,6 +274,7 @@ CheckpointIndex CheckpointIndex::from_json(const std::string& text, const std::s
     index.info.data = json.at("data");
     index.info.config = json.at("config");
     read_losses(json, index.info);
+    read_meaning(json, index.info);
     i64 bytes = 0;
     for (const JsonTree& file : json.at("files")) {
       index.files.push_back({file.at("name"), whole_number(file.at("bytes"))});

@@ -11,6 +11,7 @@
 #include <optional>
 #include <utility>
 
+#include "kernel/config/version.hpp"
 #include "kernel/launch/environment.hpp"
 #include "kernel/launch/limits.hpp"
 #include "kernel/launch/signals.hpp"
@@ -435,7 +436,7 @@ void add_config(Program& program, const Commands& commands) {
 
 std::string version() {
   return fmt::format(
-      "tessera {}\nSDK ABI {} ({})", TESSERA_VERSION, host_abi_stamp(), host_abi_fields());
+      "tessera {}\nSDK ABI {} ({})", version_text(), host_abi_stamp(), host_abi_fields());
 }
 
 // The command that was named last, and how it was called.

@@ -95,10 +95,8 @@ int run_rank(const Opened& opened, TrainerArguments& arguments) {
   arguments.stop = [&stop] { return stop.requested(); };
   arguments.begin = [&stop] { stop.begin(); };
   arguments.config_text = dump(opened.config);
-  arguments.changes = [&opened](const std::string& before) {
-    return changes(resolve(Config::stored(before, "the checkpoint"), *opened.plugins),
-                   opened.config);
-  };
+  arguments.command = program_arguments();
+  arguments.plugins = opened.plugins->fingerprint();
   const bool done = train_rank(arguments);
   return stop.output_closed() ? kOutputClosed : done ? 0 : kInterrupted;
 }

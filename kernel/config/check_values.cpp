@@ -36,10 +36,11 @@ Value absolute(const Config& config, const FieldSpec& spec, const Value& value, 
 
 }  // namespace
 
-void Checker::put_default(const std::string& path, const Value& value) {
+void Checker::put_default(const std::string& path, const FieldSpec& spec, const Value& value) {
   if (tree.find(path) != nullptr) return;
   Entry entry;
   entry.value = value;
+  entry.structural = spec.structural;
   tree.put(path, std::move(entry));
 }
 
@@ -63,6 +64,8 @@ void Checker::check_value(const std::string& path, const FieldSpec& spec, const 
   if (spec.is_path) check_line(path, value, entry.at);
   Entry kept = entry;
   kept.value = spec.is_path ? absolute(config_, spec, value, entry.at) : value;
+  kept.is_path = spec.is_path;
+  kept.structural = spec.structural;
   tree.put(path, std::move(kept));
 }
 
@@ -71,9 +74,9 @@ void Checker::check_missing(const std::string& path, const FieldSpec& spec) {
   if (!spec.from.empty()) {
     pending_[path] = &spec;
     taken_from_[section_of(path)].insert(section_of(spec.from));
-    put_default(path, Value());  // holds the key's place among its neighbours
+    put_default(path, spec, Value());  // holds the key's place among its neighbours
   } else if (spec.initial) {
-    put_default(path, *spec.initial);
+    put_default(path, spec, *spec.initial);
   } else {
     missing(std::string(parent_of(path)),
             spec.name,
@@ -111,6 +114,7 @@ const Value* Checker::settle(const std::string& path) {
   pending_.erase(path);
   settling_.erase(path);
   Entry entry;
+  entry.structural = spec.structural;
   if (there != nullptr) {
     try {
       const Origin at = tree.find(spec.from)->at;

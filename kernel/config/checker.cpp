@@ -116,7 +116,8 @@ void Checker::check_section(const RootSection& section) {
                 {era(-1, section.kind, section.default_type)},
                 section.default_type == "auto",
                 false,
-                &section.fields});
+                &section.fields,
+                section.structural});
     return;
   }
   const Entry* entry = config_.tree().find(section.name);
@@ -240,6 +241,7 @@ bool Checker::check_type(const Slot& slot, const TypeEra& era) {
   }
   Entry entry = written != nullptr ? *written : Entry();
   entry.value = Value(nothing ? "" : era.type);
+  entry.structural = slot.structural;
   tree.put(path, std::move(entry));
   if (!chosen && !nothing) unknown_type(slot, era.type, written);
   return chosen || nothing;
@@ -266,7 +268,13 @@ void Checker::check_field(const std::string& table,
   if (entry == nullptr && open && find_field(eras.back(), spec.name) == &spec) return;
   if (!spec.given) tables_of_key_[spec.name].push_back(table);
   if (spec.type == FieldType::component) {
-    check_slot({path, spec.component_kind, slot_defaults(spec, eras), false, false, nullptr});
+    check_slot({path,
+                spec.component_kind,
+                slot_defaults(spec, eras),
+                false,
+                false,
+                nullptr,
+                spec.structural});
   } else if (spec.type == FieldType::tables) {
     check_tables(path, spec);
   } else if (spec.type == FieldType::variants) {
@@ -325,7 +333,13 @@ void Checker::check_variants(const std::string& table,
     } else if (slot != nullptr) {
       config_.inherit(base, child);
       variant_ = {child, base};
-      check_slot({child, spec.component_kind, slot_defaults(*slot, eras), false, false, nullptr});
+      check_slot({child,
+                  spec.component_kind,
+                  slot_defaults(*slot, eras),
+                  false,
+                  false,
+                  nullptr,
+                  slot->structural});
       variant_.reset();
     }
   }

@@ -46,6 +46,7 @@ class Checker {
     std::vector<TypeEra> defaults;  ///< by the types of the table around it
     bool allows_auto = false, allows_none = false;
     const std::vector<FieldSpec>* own = nullptr;  ///< further keys, of a root section
+    bool structural = false;                      ///< FieldSpec::structural
   };
 
   void check_section(const RootSection& section);
@@ -82,7 +83,7 @@ class Checker {
   const Value* settle(const std::string& path);
   void complete_paths();
 
-  void put_default(const std::string& path, const Value& value);
+  void put_default(const std::string& path, const FieldSpec& spec, const Value& value);
   void value_of_slot(const Slot& slot, const Entry& written);
   /// The first path key of the components of a kind; empty where they have none.
   std::string path_key(const std::string& kind) const;

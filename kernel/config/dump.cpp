@@ -68,32 +68,36 @@ bool is_derived(const Line& line) { return !line.entry->from.empty(); }
 
 }  // namespace
 
-std::vector<Difference> differences(const Resolved& left, const Resolved& right) {
+std::vector<Difference> differences(const ConfigTree& left, const ConfigTree& right) {
   std::map<std::string, Line> there;
-  for (const Table& table : tables_of(*right.tree)) {
+  for (const Table& table : tables_of(right)) {
     for (const Line& line : table.lines) there.emplace(line.path, line);
   }
   std::vector<Difference> out;
-  for (const Table& table : tables_of(*left.tree)) {
+  for (const Table& table : tables_of(left)) {
     for (const Line& line : table.lines) {
       const std::string text = value_text(line);
       const auto other = there.find(line.path);
       if (other == there.end()) {
-        out.push_back({line.path, text, std::nullopt, is_derived(line)});
+        out.push_back({line.path, text, std::nullopt, is_derived(line), line.entry->is_path});
         continue;
       }
       std::string now = value_text(other->second);
       if (now != text) {
-        out.push_back(
-            {line.path, text, std::move(now), is_derived(line) && is_derived(other->second)});
+        out.push_back({line.path,
+                       text,
+                       std::move(now),
+                       is_derived(line) && is_derived(other->second),
+                       line.entry->is_path || other->second.entry->is_path});
       }
       there.erase(other);
     }
   }
-  for (const Table& table : tables_of(*right.tree)) {
+  for (const Table& table : tables_of(right)) {
     for (const Line& line : table.lines) {
       if (!there.contains(line.path)) continue;
-      out.push_back({line.path, std::nullopt, value_text(line), is_derived(line)});
+      out.push_back(
+          {line.path, std::nullopt, value_text(line), is_derived(line), line.entry->is_path});
     }
   }
   return out;
@@ -143,9 +147,9 @@ std::vector<std::string> diff(const Resolved& left, const Resolved& right) {
   return out;
 }
 
-std::vector<std::string> changes(const Resolved& before, const Resolved& now) {
+std::vector<std::string> changes(const std::vector<Difference>& differences) {
   std::vector<std::string> out, derived;
-  for (const Difference& d : differences(before, now)) {
+  for (const Difference& d : differences) {
     (d.derived ? derived : out)
         .push_back(fmt::format(
             "{}: {}, now {}", d.path, d.left.value_or("not there"), d.right.value_or("not there")));

@@ -21,10 +21,14 @@ std::string values_text(const Resolved& resolved);
 struct Difference {
   std::string path;
   std::optional<std::string> left, right;  ///< as text
-  bool derived = true;  ///< on both sides, as far as they have it, from other keys (Entry::from)
+  bool derived = true;   ///< on both sides, as far as they have it, from other keys (Entry::from)
+  bool is_path = false;  ///< Entry::is_path, of either side
 };
 /// All of them, in the order of dump; what only the right one has comes last. Origins do not count.
-std::vector<Difference> differences(const Resolved& left, const Resolved& right);
+std::vector<Difference> differences(const ConfigTree& left, const ConfigTree& right);
+inline std::vector<Difference> differences(const Resolved& left, const Resolved& right) {
+  return differences(*left.tree, *right.tree);
+}
 
 /// One line for each key in which two configurations differ: "- key = a" and "+ key = b" in the
 /// order of dump; empty when there is none. Those that are derived are left out.
@@ -32,6 +36,6 @@ std::vector<std::string> diff(const Resolved& left, const Resolved& right);
 
 /// The same for people: "lr.peak: 0.002, now 0.001". Plugins may differ between the two, so where
 /// only derived keys differ, these are told.
-std::vector<std::string> changes(const Resolved& before, const Resolved& now);
+std::vector<std::string> changes(const std::vector<Difference>& differences);
 
 }  // namespace tessera

@@ -28,6 +28,8 @@ struct Entry {
   std::string raw;             ///< of a --set: the text after "="
   std::string from;            ///< of what is taken from another path: that path
   int order = 0;               ///< of reading
+  bool structural = false;     ///< of the resolved tree: as its field says (FieldSpec)
+  bool is_path = false;        ///< of the resolved tree: an absolute path, or several
   bool is_set() const { return key.kind != Origin::initial; }
   /// Written at another path (Config::inherit).
   bool inherited() const { return is_set() && !from.empty(); }

@@ -352,9 +352,12 @@ TEST_F(NothingLost, TenBillionStepsTakeTheMemoryOfFew) {
 // --- going on, and starting from another run ---
 
 TEST_F(NothingLost, GoingOnListsTheKeysThatChanged) {
-  ASSERT_EQ(run_.train(TinyRun::steps(3, "run")).exit_code, 0);
-  EXPECT_THAT(run_.train(TinyRun::steps(3, "run")).err, HasSubstr("step-3; no key has changed"));
-  const ProcessResult changed = run_.train(TinyRun::steps(5, "run", {"lr.peak=2e-3"}));
+  const auto sets = TinyRun::steps(3, "run", {"checkpoint.every_steps=2"});
+  ASSERT_EQ(run_.train(sets).exit_code, 0);
+  fs::remove_all(run_.at("run/checkpoints/step-3"));  // as if it had been stopped
+  EXPECT_THAT(run_.train(sets).err, HasSubstr("step-2; no key has changed"));
+  const ProcessResult changed = run_.train(
+      TinyRun::steps(5, "run", {"lr.peak=2e-3", "checkpoint.resume=run/checkpoints/step-3"}));
   EXPECT_EQ(changed.exit_code, 0) << changed.err;
   EXPECT_THAT(changed.err,
               AllOf(HasSubstr("changed since then:\n"),

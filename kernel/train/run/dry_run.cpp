@@ -17,6 +17,7 @@
 #include "kernel/schedule/verify.hpp"
 #include "kernel/train/execution/evaluation.hpp"
 #include "kernel/train/execution/train_step.hpp"
+#include "kernel/train/run/meaning.hpp"
 #include "kernel/train/run/model_use.hpp"
 #include "kernel/train/run/starting_point.hpp"
 #include "kernel/train/run/training_state.hpp"
@@ -77,12 +78,29 @@ void check_start(const RunSetup& setup) {
     located("init_skip", [&] {
       if (!section.init_skip.empty()) fail_config("has no effect without init_from");
     });
+    located("init_changes", [&] {
+      if (!section.init_changes.empty()) fail_config("has no effect without init_from");
+    });
     return;
   }
   located("init_from", [&] {
     if (named) fail_config("has no effect where resume names a checkpoint");
     find_checkpoints(section.init_from);
   });
+}
+
+void check_meaning(const std::filesystem::path& folder,
+                   const CheckpointInfo& info,
+                   const RunSetup& setup) {
+  Meaning meaning = compare_meaning(info, setup);
+  warn_of_unknown(folder, meaning);
+  meaning.allow(setup.config->checkpoint.init_changes);
+  if (meaning.same()) return;
+  fail_config(
+      "checkpoint.init_from: the parameters of {} mean something else here:{}\n  take its values, "
+      "or name what may differ in checkpoint.init_changes",
+      folder.string(),
+      meaning.text());
 }
 
 // What a run would take of another one's checkpoint, before its ranks are there to find it wrong.
@@ -93,11 +111,14 @@ void check_initial(const RunSetup& setup, const std::vector<std::string>& parame
   if (section.resume == "auto" && !complete_steps(section.out).empty()) return;
   try {
     const std::filesystem::path folder = find_checkpoints(section.init_from).front();
-    match_initial(folder, read_index(folder), parameters, section.init_skip);
+    const CheckpointIndex index = read_index(folder);
+    match_initial(folder, index, parameters, section.init_skip);
+    check_meaning(folder, index.info, setup);
   } catch (const ConfigError& error) {
     const std::string_view text = error.what();
-    const std::string_view key =
-        text.starts_with("checkpoint.init_skip") ? "init_skip" : "init_from";
+    const std::string_view key = text.starts_with("checkpoint.init_skip")      ? "init_skip"
+                                 : text.starts_with("checkpoint.init_changes") ? "init_changes"
+                                                                               : "init_from";
     fail_config("{}: {}", setup.maker->origin("checkpoint", key), text);
   }
 }

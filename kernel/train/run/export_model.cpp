@@ -17,6 +17,7 @@
 #include "kernel/train/run/convert.hpp"
 #include "kernel/train/run/converters.hpp"
 #include "kernel/train/run/foreign_files.hpp"
+#include "kernel/train/run/meaning.hpp"
 #include "kernel/train/setup/run_setup.hpp"
 #include "kernel/train/setup/survey.hpp"
 #include "tessera/error.hpp"
@@ -82,6 +83,24 @@ WrittenTokenizer written_tokenizer(const Resolved& resolved,
       written.config.empty() && fs::exists(config) ? read_text_file(config) : written.config;
   if (!text.empty()) written.keys = parse_settings(text, config.string());
   return written;
+}
+
+// Ids of other files beside the weights would be other texts.
+void require_same_tokenizer(const fs::path& from,
+                            const CheckpointInfo& info,
+                            const Resolved& resolved,
+                            const Tokenizer& tokenizer) {
+  const Meaning meaning = compare_meaning(
+      info, *resolved.tree, &tokenizer, [&](const std::string&) { return resolved; });
+  warn_of_unknown(from, meaning);
+  if (meaning.tokenizer.empty()) return;
+  fail_config(
+      "{} was trained with the tokenizer \"{}\", and what tokenizer.path names today is \"{}\": "
+      "put "
+      "back the files that it was trained with; --no-tokenizer converts the model alone",
+      from.string(),
+      meaning.tokenizer,
+      meaning.tokenizer_now);
 }
 
 using TensorShapes = std::map<std::string, std::vector<i64>>;  // by our names
@@ -181,6 +200,12 @@ Conversion export_model(const ConversionArguments& arguments,
   const fs::path& from = arguments.from;
   const CheckpointIndex index = read_index(from);
   const Resolved resolved = resolve_stored(stored_config(from, index), plugins);
+  // Defaults of a plugin may be other ones today.
+  require_same_keys(
+      from,
+      compare_meaning(
+          index.info, *resolved.tree, nullptr, [&](const std::string&) { return resolved; }),
+      "convert it with the version of these plugins that it was trained with");
   Settings ours = settings_in(resolved, {"model.", "batch."});
   const auto vocab = ours.find("model.vocab");
   const auto table = index.tensors.find("embedding.weight");
@@ -237,6 +262,9 @@ Conversion export_model(const ConversionArguments& arguments,
   const WrittenTokenizer tokenizer =
       arguments.with_tokenizer ? written_tokenizer(resolved, chosen, theirs, plugins, from)
                                : WrittenTokenizer();
+  if (tokenizer.tokenizer != nullptr) {
+    require_same_tokenizer(from, index.info, resolved, *tokenizer.tokenizer);
+  }
   std::vector<std::string> nulls;
   for (const auto& [key, id] : chosen.token_ids(tokenizer.tokenizer.get(), tokenizer.keys)) {
     if (id) {

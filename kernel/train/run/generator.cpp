@@ -3,9 +3,28 @@
 #include "kernel/checkpoint/rank_load.hpp"
 #include "kernel/model/initialize.hpp"
 #include "kernel/model/look_ahead.hpp"
+#include "kernel/train/run/meaning.hpp"
 #include "kernel/train/run/training_state.hpp"
+#include "tessera/log.hpp"
 
 namespace tessera {
+
+namespace {
+
+void check_meaning(const std::string& folder, const CheckpointInfo& info, const RunSetup& setup) {
+  const Meaning meaning = compare_meaning(info, setup);
+  warn_of_unknown(folder, meaning);
+  require_same_keys(folder, meaning, "generate with the values that it was trained with");
+  if (meaning.tokenizer.empty()) return;
+  log_warning(
+      "{} was trained with the tokenizer \"{}\", and this one is \"{}\": its ids are other texts; "
+      "give the files that it was trained with (--set tokenizer.path=...)",
+      folder,
+      meaning.tokenizer,
+      meaning.tokenizer_now);
+}
+
+}  // namespace
 
 Generator::Generator(const Resolved& config,
                      const PluginHost& plugins,
@@ -21,6 +40,7 @@ Generator::Generator(const Resolved& config,
   ahead.warn();
   const std::vector<CheckpointTensor> tensors = parameter_tensors(model_);
   const CheckpointIndex index = read_index(folder);
+  check_meaning(folder, index.info, setup_);
   require_fit(folder, index, tensors, nullptr);
   read_tensors(folder, index, tensors, into_tensors(*rank_.device));
   for (const ModelParts::Entry& entry : model_.parts().parameters()) {

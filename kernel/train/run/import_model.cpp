@@ -9,6 +9,7 @@
 #include "kernel/checkpoint/foreign_model.hpp"
 #include "kernel/checkpoint/rank_part.hpp"
 #include "kernel/config/dump.hpp"
+#include "kernel/config/structure.hpp"
 #include "kernel/train/run/convert.hpp"
 #include "kernel/train/run/converters.hpp"
 #include "kernel/train/run/foreign_files.hpp"
@@ -116,7 +117,10 @@ Conversion import_model(const ConversionArguments& arguments, const PluginHost& 
     return std::span<const std::byte>(memory);
   };
   CheckpointInfo info;
-  info.config = dump(resolved_with(out / kTokenizer));
+  const Resolved stored = resolved_with(out / kTokenizer);
+  info.config = dump(stored);
+  info.structure = structure_of(*stored.tree);
+  if (!tokenizer_files.empty()) info.tokenizer = setup.tokenizer->fingerprint();
   const std::string proof = part.write(temporary, values, 1);
   commit_parts(info, {proof}, temporary, step_folder(steps, 0));
   const Settings told = ours(out / kTokenizer);

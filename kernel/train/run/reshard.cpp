@@ -10,6 +10,7 @@
 #include "kernel/checkpoint/rank_load.hpp"
 #include "kernel/checkpoint/rank_part.hpp"
 #include "kernel/train/execution/train_step.hpp"
+#include "kernel/train/run/meaning.hpp"
 #include "kernel/train/run/training_state.hpp"
 #include "tessera/error.hpp"
 
@@ -50,6 +51,9 @@ fs::path reshard(const fs::path& from,
                  const std::string& config_text,
                  int threads) {
   const CheckpointIndex index = read_index(from);
+  require_same_keys(from,
+                    compare_meaning(index.info, *setup.tree, nullptr, setup.resolve),
+                    "a checkpoint may change its layout only: leave these keys out");
   CheckpointInfo info = index.info;
   info.config = config_text;
   const fs::path target = step_folder(out, info.step);

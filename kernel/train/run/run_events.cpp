@@ -1,8 +1,12 @@
 #include "kernel/train/run/run_events.hpp"
 
+#include <unistd.h>
+
+#include <array>
 #include <string>
 #include <utility>
 
+#include "kernel/config/version.hpp"
 #include "kernel/schedule/draw.hpp"
 #include "kernel/schedule/orders.hpp"
 #include "kernel/train/setup/model_flops.hpp"
@@ -57,6 +61,12 @@ std::string layout_text(const RunConfig& config, const Mesh& mesh, const std::st
   return fmt::format("{}, {} ranks over {}", text, mesh.world_size(), joined);
 }
 
+std::string host_name() {
+  std::array<char, 256> name{};
+  ::gethostname(name.data(), name.size() - 1);
+  return name.data();
+}
+
 std::string device_text(const Device& device) {
   std::string text(device.name());
   if (device.threads() > 1) text += fmt::format(", {} threads", device.threads());
@@ -94,6 +104,20 @@ RunStart run_start(const TrainerArguments& arguments,
     }
   }
   return event;
+}
+
+RunPart run_part(const TrainerArguments& arguments,
+                 const RunStart& event,
+                 const StartingPoint& start) {
+  return {.step = event.first_step - 1,
+          .tessera = version_text(),
+          .host = host_name(),
+          .device = event.device,
+          .layout = event.layout,
+          .resumed_from = start.resumed_from,
+          .command = arguments.command,
+          .changed = start.changed,
+          .plugins = arguments.plugins};
 }
 
 StepEnd step_end(const RunSetup& setup, i64 step, const StepLosses::Row& row) {

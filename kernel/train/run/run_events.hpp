@@ -1,5 +1,6 @@
 #pragma once
 #include "kernel/train/execution/train_step.hpp"
+#include "kernel/train/run/run_history.hpp"
 #include "kernel/train/run/trainer.hpp"
 #include "kernel/train/setup/placed_model.hpp"
 #include "tessera/observer.hpp"
@@ -16,5 +17,10 @@ RunStart run_start(const TrainerArguments& arguments,
 
 /// What they are told of one step.
 StepEnd step_end(const RunSetup& setup, i64 step, const StepLosses::Row& row);
+
+/// What the run's history keeps of this start.
+RunPart run_part(const TrainerArguments& arguments,
+                 const RunStart& event,
+                 const StartingPoint& start);
 
 }  // namespace tessera

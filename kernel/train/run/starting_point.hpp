@@ -1,5 +1,4 @@
 #pragma once
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -14,21 +13,20 @@ struct StartingPoint {
   /// It is of the run whose files are in run.out.
   bool same_run = false;
   std::optional<CheckpointInfo> info = {};  ///< of the checkpoint
+  bool over = false;                        ///< it has all steps: nothing is left to train
+  std::vector<std::string> changed = {};    ///< keys, a line each: "lr.peak: 0.002, now 0.001"
 };
-
-/// What was changed in the configuration, given that of a checkpoint as text: a line each.
-using ConfigChanges = std::function<std::vector<std::string>(const std::string& before)>;
 
 /// Throws ConfigError where files of this run would mix with those of an earlier one that it does
 /// not go on from: its checkpoints, or those beside its other files.
 void require_unmixed(const RunConfig& config);
 
 /// Does what [checkpoint] says, on all ranks, and tells on rank 0 what it did: which keys changed
-/// since the checkpoint; which parameters were taken from another run.
-StartingPoint find_starting_point(const RunConfig& config,
+/// since the checkpoint; which parameters were taken from another run. Throws ConfigError where a
+/// key that shapes the loss curve has another value than a run that is finished.
+StartingPoint find_starting_point(const RunSetup& setup,
                                   Checkpoints& checkpoints,
                                   TrainingState& state,
-                                  bool tell,
-                                  const ConfigChanges& changes);
+                                  bool tell);
 
 }  // namespace tessera

@@ -28,6 +28,7 @@
 #include "kernel/train/run/loss_watch.hpp"
 #include "kernel/train/run/mover.hpp"
 #include "kernel/train/run/run_events.hpp"
+#include "kernel/train/run/run_history.hpp"
 #include "kernel/train/run/text_sampler.hpp"
 #include "kernel/train/run/training_state.hpp"
 #include "tessera/error.hpp"
@@ -97,6 +98,7 @@ class Trainer {
 
   bool run() {
     start();
+    if (start_.over) return true;  // no file is changed: they tell of keys that trained
     step_.prepare();
     if (watch_.skips()) {
       step_.refuse_if([this](double loss, FoundInf found) { return refuse(loss, found); });
@@ -106,7 +108,8 @@ class Trainer {
     recorded_ = agree_on_records();
     const auto begin = Clock::now();
     const i64 last = config_.run.steps;
-    announce();
+    const RunStart started = announce();
+    if (root()) history_.begin(run_part(arguments_, started, start_), start_.same_run);
     if (arguments_.begin) arguments_.begin();
     bool stopped = false;
     while (step_.steps() < last && !stopped) {
@@ -124,6 +127,7 @@ class Trainer {
     }
     const bool done = step_.steps() >= last;
     emit(RunEnd{step_.steps(), seconds_since(begin), !done});
+    history_.end(step_.steps(), done ? "finished" : "stopped");
     return done;
   }
 
@@ -135,6 +139,7 @@ class Trainer {
         add_flight_records(*rank_.mesh, config_.run.out, error.what(), step_.replaying());
       }
       emit(Failure{error.what()});
+      history_.end(step_.steps(), "failed", error.what());
     } catch (const std::exception& second) {
       log_warning("while ending a failed run: {}", second.what());
     }
@@ -162,7 +167,7 @@ class Trainer {
 
   void start() {
     if (config_.checkpoint.save) checkpoints_.claim();
-    start_ = find_starting_point(config_, checkpoints_, state_, root(), arguments_.changes);
+    start_ = find_starting_point(setup_, checkpoints_, state_, root());
     newest_.folder = start_.resumed_from;
     if (start_.info) {
       newest_.step = start_.info->step;
@@ -246,16 +251,21 @@ class Trainer {
   }
 
   // Observers keep files of another configuration, so it is the last that is replaced.
-  void announce() {
-    emit(run_start(arguments_, rank_, model_, start_, step_));
-    if (!root() || has_this_configuration()) return;
+  RunStart announce() {
+    RunStart start = run_start(arguments_, rank_, model_, start_, step_);
+    emit(start);
+    if (!root() || has_this_configuration()) return start;
     if (config_.checkpoint.save && !is_utf8(arguments_.config_text)) {
       log_warning(
           "the configuration has bytes that are not UTF-8, in a path perhaps: in a checkpoint they "
           "are \ufffd");
     }
-    if (std::filesystem::is_regular_file(resolved_file())) set_aside(resolved_file().string());
+    if (std::filesystem::is_regular_file(resolved_file())) {
+      set_aside(resolved_file().string());
+      if (!start_.same_run) history_.set_aside();
+    }
     write_synced(resolved_file(), arguments_.config_text);
+    return start;
   }
 
   // A bad step ends it before anything is saved. After one that was passed over or left out, what
@@ -541,6 +551,7 @@ class Trainer {
   Checkpoints checkpoints_;
   std::vector<std::shared_ptr<Observer>> observers_;  // on rank 0
   StartingPoint start_;
+  RunHistory history_{config_.run.out};
   LossWatch watch_{config_.check};
   std::deque<i64> pending_;  // steps that were passed over and not told yet
   StepRange recorded_;       // on all ranks

@@ -3,6 +3,7 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "kernel/train/run/starting_point.hpp"
 #include "kernel/train/setup/rank.hpp"
@@ -18,9 +19,10 @@ struct TrainerArguments {
   std::function<bool()> stop;
   /// Called before the first step: the start is over, and from now on `stop` is asked.
   std::function<void()> begin;
-  std::string joined;       ///< what joins the ranks, for people: "shm"
-  std::string config_text;  ///< the resolved configuration, kept with the run
-  ConfigChanges changes;    ///< may be empty: then nobody is told
+  std::string joined;                     ///< what joins the ranks, for people: "shm"
+  std::string config_text;                ///< the resolved configuration, kept with the run
+  std::vector<std::string> command = {};  ///< that started it, kept with the run
+  std::vector<PluginHost::Fingerprint> plugins = {};  ///< that are loaded, the same
   /// Called with a failure before the peers are told to stop.
   std::function<void(const std::exception&)> failed;
   /// Called before each step with its number, from 1; may be empty.

@@ -5,6 +5,7 @@
 
 #include "kernel/config/config.hpp"
 #include "kernel/model/initialize.hpp"
+#include "kernel/train/run/meaning.hpp"
 #include "tessera/error.hpp"
 
 namespace tessera {
@@ -67,6 +68,8 @@ CheckpointInfo TrainingState::info(const std::string& config_text) const {
   info.loss_scale = step_.loss_scale();
   info.data = setup_.dataset->fingerprint();
   info.config = config_text;
+  info.tokenizer = setup_.tokenizer->fingerprint();
+  info.structure = structure_of(*setup_.tree);
   return info;
 }
 
@@ -96,6 +99,18 @@ void TrainingState::require_same_run(const Checkpoints::Loaded& loaded) const {
   if (info.seed != config.run.seed) {
     fail_config(
         "{} was made with run.seed = {}, not {}; {}", from, info.seed, config.run.seed, advice);
+  }
+  const Meaning meaning = compare_meaning(info, setup_);
+  if (rank_.mesh->rank() == 0) warn_of_unknown(loaded.folder, meaning);
+  if (!meaning.same()) {
+    fail_config(
+        "{} was made with another model or tokenizer, so its parameters mean something else here:{}"
+        "\n  {}, with checkpoint.init_from = \"{}\" and checkpoint.init_changes to begin with its "
+        "parameters all the same",
+        from,
+        meaning.text(),
+        advice,
+        from);
   }
   const std::string data = setup_.dataset->fingerprint();
   if (info.data != data) {

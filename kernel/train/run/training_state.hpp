@@ -32,7 +32,7 @@ class TrainingState {
   /// Where training stands. Waits for the device.
   CheckpointInfo info(const std::string& config_text) const;
   /// Continues after a checkpoint whose tensors were loaded. Throws ConfigError when it was made
-  /// with another seed, data, batch size, or is beyond the end of this run.
+  /// with another structure, tokenizer, seed, data, batch size, or is beyond the end of this run.
   void continue_from(const Checkpoints::Loaded& loaded);
   /// Begins a new run with parameters that were loaded.
   void begin_with_loaded();

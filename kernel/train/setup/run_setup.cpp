@@ -414,6 +414,10 @@ RunSetup derive_setup(const Resolved& config,
                       std::string* data_problem) {
   RunSetup setup;
   setup.config = &config.run;
+  setup.tree = config.tree;
+  setup.resolve = [&plugins](const std::string& text) {
+    return tessera::resolve(Config::stored(text, "the checkpoint"), plugins);
+  };
   setup.maker = std::make_shared<HostMaker>(plugins, config.tree);
   const ComponentInfo* optimizer = plugins.find(Optimizer::kKind, config.run.optimizer.type);
   setup.sharded = optimizer != nullptr && optimizer->shards_replicas;

@@ -1,4 +1,5 @@
 #pragma once
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -17,7 +18,11 @@ namespace tessera {
 /// Everything that follows from a configuration and a world size alone: the same on every rank,
 /// derived once, without a device. Copies share the components.
 struct RunSetup {
-  const RunConfig* config = nullptr;  ///< outlives the setup
+  const RunConfig* config = nullptr;       ///< outlives the setup
+  std::shared_ptr<const ConfigTree> tree;  ///< of the same
+  /// Another run's configuration, which a checkpoint has as text, with the plugins of this one.
+  /// Throws ConfigError where these do not take it.
+  std::function<Resolved(const std::string& text)> resolve;
   std::shared_ptr<ComponentMaker> maker;
   Layout layout;
   i64 microbatches = 1;  ///< of one data-parallel rank in a step

@@ -69,17 +69,10 @@ void Console::print_start() const {
   if (!run_.device.empty()) print(fmt::format("  device      {}", run_.device));
   print(fmt::format(
       "  parameters  {} ({})", human::size(run_.parameters), human::count(run_.parameters)));
-  if (run_.first_step > run_.last_step) {
-    print(
-        fmt::format("  steps       all {} are done: nothing is left to do; a larger run.steps "
-                    "goes on from here",
-                    human::count(run_.last_step)));
-  } else {
-    print(fmt::format("  steps       {} to {}, {} tokens each",
-                      human::count(run_.first_step),
-                      human::count(run_.last_step),
-                      human::count(run_.tokens_per_step)));
-  }
+  print(fmt::format("  steps       {} to {}, {} tokens each",
+                    human::count(run_.first_step),
+                    human::count(run_.last_step),
+                    human::count(run_.tokens_per_step)));
   if (!run_.graphs.empty()) print(fmt::format("  graphs      {}", run_.graphs));
   print(fmt::format("  folder      {}", run_.out));
   if (!run_.resumed_from.empty()) print(fmt::format("  resumed     {}", run_.resumed_from));

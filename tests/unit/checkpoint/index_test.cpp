@@ -88,6 +88,18 @@ TEST(CheckpointIndex, LossScaleIsThereWhereItMoves) {
   EXPECT_EQ(read->hysteresis, 1);
 }
 
+TEST(CheckpointIndex, KeepsWhatParametersMeanWhereItIsKnown) {
+  CheckpointIndex index = sample();
+  const CheckpointInfo earlier = CheckpointIndex::from_json(index.to_json(), "index.json").info;
+  EXPECT_EQ(earlier.tokenizer, "");
+  EXPECT_TRUE(earlier.structure.empty());
+  index.info.tokenizer = "gpt2: 258 tokens, 0123456789abcdef";
+  index.info.structure = {{"model.heads", "4"}, {"model.type", "\"gpt\""}};
+  const CheckpointInfo read = CheckpointIndex::from_json(index.to_json(), "index.json").info;
+  EXPECT_EQ(read.tokenizer, index.info.tokenizer);
+  EXPECT_EQ(read.structure, index.info.structure);
+}
+
 TEST(CheckpointIndex, TakesTheNamesThatDtypesHadEarlier) {
   CheckpointIndex earlier = sample();
   earlier.tensors["w"].dtype = "f32";

@@ -130,11 +130,11 @@ TEST(Dump, LoadsBackToTheSame) {
 TEST(Dump, ChangesForPeople) {
   const Resolved before = resolved(kBase),
                  now = resolved(kBase, {"run.seed=7", "observers.metrics.type=none"});
-  EXPECT_EQ(changes(before, now),
+  EXPECT_EQ(changes(differences(before, now)),
             (std::vector<std::string>{"run.seed: 1234, now 7",
                                       "observers.metrics.type: \"metrics\", now \"none\""}));
-  EXPECT_TRUE(changes(now, now).empty());
-  EXPECT_EQ(changes(before, resolved(kBase, {"model.hidden=128"})),
+  EXPECT_TRUE(changes(differences(now, now)).empty());
+  EXPECT_EQ(changes(differences(before, resolved(kBase, {"model.hidden=128"}))),
             (std::vector<std::string>{"model.hidden: 64, now 128"}))
       << "what follows from it is not told";
 }

@@ -93,13 +93,6 @@ TEST(Console, PrintsForPeople) {
                   "done after step 40 in 1m 20s"));
 }
 
-TEST(Console, SaysWhenNothingIsLeftToDo) {
-  RunStart start = run_start();
-  start.first_step = 41;
-  EXPECT_THAT(console("", start),
-              HasSubstr("\n  steps       all 40 are done: nothing is left to do; "));
-}
-
 TEST(Console, SpeedIsThatOfTheStepsSinceTheLastLine) {
   StepEnd slow = step_end(2, 5), fast = step_end(3, 5);
   slow.seconds = 3;

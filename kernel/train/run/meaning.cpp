@@ -1,0 +1,98 @@
+#include "kernel/train/run/meaning.hpp"
+
+#include <fnmatch.h>
+
+#include <algorithm>
+
+#include "tessera/error.hpp"
+#include "tessera/log.hpp"
+#include "tessera/written.hpp"
+
+namespace tessera {
+
+void Meaning::allow(const std::vector<std::string>& allowed) {
+  std::vector<bool> kept(keys.size(), true);
+  bool other_tokenizer = !tokenizer.empty();
+  for (const std::string& pattern : allowed) {
+    const auto names = [&](std::string_view name) {
+      return fnmatch(pattern.c_str(), std::string(name).c_str(), FNM_NOESCAPE) == 0;
+    };
+    bool any = !tokenizer.empty() && names(kTokenizerKey);
+    if (any) other_tokenizer = false;
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      if (!names(keys[i].key)) continue;
+      kept[i] = false;
+      any = true;
+    }
+    if (any) continue;
+    fail_config("checkpoint.init_changes: {} names nothing that differs from the checkpoint{}",
+                written_word(pattern),
+                same() ? "" : "; what differs:" + text());
+  }
+  std::vector<StructureChange> rest;
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    if (kept[i]) rest.push_back(std::move(keys[i]));
+  }
+  keys = std::move(rest);
+  if (!other_tokenizer) tokenizer.clear();
+}
+
+std::string Meaning::text() const {
+  std::string text;
+  for (const StructureChange& change : keys) text += "\n  " + change.text();
+  if (!tokenizer.empty()) {
+    text += fmt::format("\n  {}: \"{}\", now \"{}\"", kTokenizerKey, tokenizer, tokenizer_now);
+  }
+  return text;
+}
+
+Meaning compare_meaning(const CheckpointInfo& info,
+                        const ConfigTree& now,
+                        const Tokenizer* tokenizer,
+                        const std::function<Resolved(const std::string&)>& resolve) {
+  Meaning meaning;
+  Structure before = info.structure;
+  if (before.empty()) {
+    try {
+      before = structure_of(*resolve(info.config).tree);
+    } catch (const ConfigError& error) {
+      const std::string_view why = error.what();
+      meaning.unknown.push_back(fmt::format(
+          "whether its model computes what this one does: this version does not take its "
+          "configuration: {}",
+          why.substr(0, why.find('\n'))));
+    }
+  }
+  meaning.keys = structure_changes(before, now);
+  if (tokenizer == nullptr) return meaning;
+  const std::string here = tokenizer->fingerprint();
+  if (info.tokenizer.empty()) {
+    meaning.unknown.push_back(
+        fmt::format("which tokenizer it was trained with; this one is \"{}\"", here));
+  } else if (info.tokenizer != here) {
+    meaning.tokenizer = info.tokenizer;
+    meaning.tokenizer_now = here;
+  }
+  return meaning;
+}
+
+void require_same_keys(const std::filesystem::path& checkpoint,
+                       const Meaning& meaning,
+                       std::string_view way_out) {
+  if (meaning.keys.empty()) return;
+  Meaning keys = meaning;
+  keys.tokenizer.clear();
+  fail_config(
+      "{}: its parameters would compute something else than what they were trained for:{}\n  {}",
+      checkpoint.string(),
+      keys.text(),
+      way_out);
+}
+
+void warn_of_unknown(const std::filesystem::path& checkpoint, const Meaning& meaning) {
+  for (const std::string& what : meaning.unknown) {
+    log_warning("{} does not say {}", checkpoint.string(), what);
+  }
+}
+
+}  // namespace tessera

@@ -1,0 +1,80 @@
+#include "kernel/train/run/meaning.hpp"
+
+#include <gmock/gmock.h>
+
+#include "tests/unit/config/config_support.hpp"
+
+namespace tessera {
+namespace meaning_test {
+
+using ::testing::ElementsAre;
+using testing::error_of;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using testing::resolved;
+const std::string kBase(testing::kLeast);
+
+struct Words : Tokenizer {
+  explicit Words(std::string fingerprint) : fingerprint_(std::move(fingerprint)) {}
+  i64 vocabulary() const override { return 1; }
+  std::string fingerprint() const override { return fingerprint_; }
+  std::vector<i32> encode(std::string_view) const override { return {}; }
+  std::string decode(const std::vector<i32>&) const override { return {}; }
+  std::string fingerprint_;
+};
+
+Meaning compare(const CheckpointInfo& info, const std::vector<std::string>& sets = {}) {
+  const Words words("words: 1");
+  return compare_meaning(info, *resolved(kBase, sets).tree, &words, [](const std::string& text) {
+    return resolved(text);
+  });
+}
+
+CheckpointInfo stored() {
+  CheckpointInfo info;
+  info.tokenizer = "words: 1";
+  info.structure = structure_of(*resolved(kBase).tree);
+  return info;
+}
+
+TEST(Meaning, IsTheSameWithEqualKeysAndTokenizer) {
+  const Meaning same = compare(stored(), {"model.dropout=0.5"});
+  EXPECT_TRUE(same.same());
+  EXPECT_THAT(same.unknown, IsEmpty());
+  CheckpointInfo other = stored();
+  other.tokenizer = "words: 2";
+  EXPECT_EQ(
+      compare(other, {"model.block.norm.eps=0.1"}).text(),
+      "\n  model.block.norm.eps: 1e-05, now 0.1\n  tokenizer: \"words: 2\", now \"words: 1\"");
+}
+
+// Said, and not guessed.
+TEST(Meaning, ACheckpointOfAnEarlierVersionDoesNotSayItsTokenizer) {
+  CheckpointInfo earlier;
+  earlier.config = kBase;
+  const Meaning meaning = compare(earlier, {"model.block.norm.eps=0.1"});
+  EXPECT_EQ(meaning.text(), "\n  model.block.norm.eps: 1e-05, now 0.1") << "from its configuration";
+  EXPECT_THAT(meaning.unknown,
+              ElementsAre("which tokenizer it was trained with; this one is \"words: 1\""));
+  earlier.config = "schema = 1\nmodel.nothing = 3\n";
+  EXPECT_THAT(compare(earlier).unknown,
+              ElementsAre(HasSubstr("this version does not take its configuration: "),
+                          HasSubstr("which tokenizer")));
+}
+
+TEST(Meaning, AllowedIsWhatANameOrAPatternNames) {
+  CheckpointInfo other = stored();
+  other.tokenizer = "words: 2";
+  Meaning meaning = compare(other, {"model.block.norm.eps=0.1"});
+  meaning.allow({"tokenizer"});
+  EXPECT_EQ(meaning.text(), "\n  model.block.norm.eps: 1e-05, now 0.1");
+  EXPECT_THAT(
+      error_of([&] { meaning.allow({"tokenizer"}); }),
+      HasSubstr("checkpoint.init_changes: \"tokenizer\" names nothing that differs from the "
+                "checkpoint; what differs:\n  model.block.norm.eps"));
+  meaning.allow({"model.*"});
+  EXPECT_TRUE(meaning.same());
+}
+
+}  // namespace meaning_test
+}  // namespace tessera
