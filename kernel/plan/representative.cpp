@@ -174,9 +174,8 @@ std::optional<std::vector<StepMeter::Cost>> repeated(const std::vector<StepMeter
   const auto end = few.begin() + static_cast<std::ptrdiff_t>(stretch.end);
   const auto period = static_cast<std::ptrdiff_t>(stretch.period);
   if (!std::equal(end - period, end, end - 2 * period)) return {};
-  std::vector<StepMeter::Cost> all;
-  all.reserve(few.size() + stretch.times * stretch.period);
-  for (std::size_t i = 0; i < all.capacity(); ++i) all.push_back(few[stretch.source(i)]);
+  std::vector<StepMeter::Cost> all(few.size() + stretch.times * stretch.period);
+  for (std::size_t i = 0; i < all.size(); ++i) all[i] = few[stretch.source(i)];
   return all;
 }
 
