@@ -29,7 +29,7 @@ int run_calibrate(const CalibrateOptions& options) {
   arguments.between = choose_communicators(automatic, {"a host", "another"}).type;
   arguments.ranks = options.ranks;
   arguments.threads =
-      options.threads > 0 ? options.threads : static_cast<int>(auto_threads(options.ranks));
+      options.threads > 0 ? options.threads : rank_threads(DeviceSection(), options.ranks);
   arguments.name = !options.name.empty()
                        ? options.name
                        : fmt::format("a host measured with {} rank{} of {} thread{}",

@@ -9,6 +9,7 @@
 #include "kernel/checkpoint/stored_config.hpp"
 #include "kernel/cli/commands.hpp"
 #include "kernel/launch/environment.hpp"
+#include "kernel/launch/limits.hpp"
 #include "kernel/launch/open_plugins.hpp"
 #include "kernel/train/run/generator.hpp"
 #include "tessera/error.hpp"
@@ -64,7 +65,9 @@ int run_generate(const GenerateOptions& options) {
   const Config config = stored_config(folder, read_index(folder), sets);
   const std::shared_ptr<PluginHost> plugins = open_plugins(options.path, config);
   const Resolved resolved = resolve_stored(config, *plugins);
-  Generator generator(resolved, *plugins, folder, rank_threads(resolved.run.device, 1));
+  const int threads = rank_threads(resolved.run.device, 1);
+  require_threads(threads);
+  Generator generator(resolved, *plugins, folder, threads);
 
   std::vector<i32> tokens = generator.tokenizer().encode(options.prompt);
   if (options.ids) {

@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "kernel/cli/parse.hpp"
+#include "kernel/launch/processors.hpp"
 
 namespace {
 
@@ -16,7 +17,9 @@ namespace {
 // Without /proc the program goes on as it is.
 void bound_openmp_spin(char** argv) {
   if (std::getenv("GOMP_SPINCOUNT") != nullptr || std::getenv("OMP_WAIT_POLICY") != nullptr) return;
-  if (setenv("GOMP_SPINCOUNT", "2000", 1) == 0) execv("/proc/self/exe", argv);
+  if (setenv("GOMP_SPINCOUNT", "2000", 1) != 0) return;
+  tessera::release_processors();
+  execv("/proc/self/exe", argv);
 }
 
 // What is opened next takes the lowest number: without a standard output (`>&-`) the first pipe or

@@ -18,6 +18,7 @@
 #include "kernel/launch/launcher.hpp"
 #include "kernel/launch/limits.hpp"
 #include "kernel/launch/open_plugins.hpp"
+#include "kernel/launch/processors.hpp"
 #include "kernel/launch/pulse.hpp"
 #include "kernel/launch/rendezvous.hpp"
 #include "kernel/launch/signals.hpp"
@@ -178,8 +179,22 @@ void check_restarts(const TrainOptions& options, const Opened& opened) {
       environment.starter);
 }
 
-void print_notices(const Opened& opened) {
+void print_notices(const Opened& opened, i64 local_world) {
   for (const std::string& notice : opened.config.notices) fmt::print(stderr, "{}\n", notice);
+  const std::string limited = limited_threads_text(opened.config.run.device, local_world);
+  if (!limited.empty()) fmt::print(stderr, "{}\n", limited);
+}
+
+// Another starter than ours may have put ranks where they wait for each other.
+void warn_of_crowded(const Opened& opened, const RankIdentity& identity) {
+  const auto processors = gather_text(*identity.store,
+                                      identity.rank,
+                                      identity.world,
+                                      "processors",
+                                      processors_of_rank(),
+                                      seconds(opened.config.run.comm.init_timeout_s));
+  const std::string crowded = crowded_text(identity.hosts, processors);
+  if (identity.rank == 0 && !crowded.empty()) log_warning("{}", crowded);
 }
 
 // A rank among several: started by our launcher or by another one.
@@ -205,7 +220,7 @@ int join(const TrainOptions& options, const RankEnvironment& environment) {
   };
   try {
     const Opened opened = open(options);
-    if (!environment.own && environment.rank == 0) print_notices(opened);
+    if (!environment.own && environment.rank == 0) print_notices(opened, environment.local_world);
     check_world(opened, environment);
     records = flight_records_file(opened.config.run.run.out);
     rendezvous.emplace(environment, seconds(opened.config.run.comm.init_timeout_s));
@@ -225,12 +240,17 @@ int join(const TrainOptions& options, const RankEnvironment& environment) {
         .world = environment.world,
         .local_rank = environment.local_rank,
         .store = &rendezvous->store(),
-        .threads = rank_threads(opened.config.run.device, environment.local_world)};
+        .threads = environment.threads > 0
+                       ? environment.threads
+                       : rank_threads(opened.config.run.device, environment.local_world)};
     require_threads(arguments.identity.threads);
     arguments.json = options.json;
     arguments.failed = report;
     arguments.joined = meet(opened, environment, arguments.identity);
-    if (!environment.own) check_once(opened, arguments.identity);
+    if (!environment.own) {
+      warn_of_crowded(opened, arguments.identity);
+      check_once(opened, arguments.identity);
+    }
     const RunSetup setup = derive_setup(opened.config, *opened.plugins, environment.world);
     agree(rendezvous->store(),
           environment.rank,
@@ -266,8 +286,8 @@ int run_train(const TrainOptions& options) {
   }
 
   const Opened opened = open(options);
-  print_notices(opened);
   const i64 world = world_size(opened.config.run);
+  print_notices(opened, world);
   const bool launches = world > 1 || options.restarts > 0;  // one rank too needs somebody for that
   if (launches) check_files(options);
   check_restarts(options, opened);
@@ -279,7 +299,8 @@ int run_train(const TrainOptions& options) {
     return launch_ranks(
         world,
         program_arguments(),
-        {.flight_records = flight_records_file(opened.config.run.run.out),
+        {.threads = threads,
+         .flight_records = flight_records_file(opened.config.run.run.out),
          .restarts = options.restarts,
          .restart = [&opened] { return restart_from(opened.config.run.checkpoint); }});
   }

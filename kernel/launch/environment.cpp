@@ -12,6 +12,7 @@
 #include "kernel/launch/starter_process.hpp"
 #include "kernel/launch/user_secret.hpp"
 #include "tessera/error.hpp"
+#include "tessera/thread_team.hpp"
 #include "tessera/usable_cpus.hpp"
 #include "tessera/written.hpp"
 
@@ -155,6 +156,7 @@ std::optional<RankEnvironment> from_launcher(const EnvironmentReader& read) {
   env.token = v.need_text(kTokenVariable, kRankVariable);
   env.report = static_cast<int>(v.number(kReportVariable).value_or(-1));
   env.steps = static_cast<int>(v.number(kStepsVariable).value_or(-1));
+  env.threads = static_cast<int>(v.number(kThreadsVariable).value_or(0));
   return env;
 }
 
@@ -289,7 +291,16 @@ i64 auto_threads(i64 local_world) {
 }
 
 int rank_threads(const DeviceSection& device, i64 local_world) {
-  return static_cast<int>(device.threads.value_or(auto_threads(local_world)));
+  if (device.threads) return static_cast<int>(*device.threads);
+  return static_cast<int>(std::min<i64>(auto_threads(local_world), team_limit().threads));
+}
+
+std::string limited_threads_text(const DeviceSection& device, i64 local_world) {
+  const int threads = rank_threads(device, local_world);
+  const i64 share = auto_threads(local_world);
+  if (device.threads || threads == share) return {};
+  return fmt::format(
+      "device.threads = \"auto\" is {} and not {}: {}", threads, share, team_limit().by);
 }
 
 }  // namespace tessera

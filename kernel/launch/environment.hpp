@@ -18,6 +18,7 @@ inline constexpr const char* kStoreVariable = "TESSERA_STORE";
 inline constexpr const char* kTokenVariable = "TESSERA_RUN_TOKEN";
 inline constexpr const char* kReportVariable = "TESSERA_REPORT_FD";
 inline constexpr const char* kStepsVariable = "TESSERA_STEPS_FD";
+inline constexpr const char* kThreadsVariable = "TESSERA_RANK_THREADS";
 inline constexpr const char* kJobVariable = "TESSERA_JOB";
 // The user's: ranks with the same text there share a host, whatever machine they run on.
 inline constexpr const char* kHostVariable = "TESSERA_HOST";
@@ -34,6 +35,7 @@ struct RankEnvironment {
   int report = -1;           ///< where report_failure() writes; -1: nobody listens
   int steps = -1;            ///< descriptor of the launcher's StepBoard; -1: there is none
   std::string starter = {};  ///< for messages: "tessera", "torchrun", "mpirun", "mpiexec", "srun"
+  int threads = 0;           ///< of each rank, as our launcher has decided; 0: each decides
   bool unnamed_job = false;  ///< the starter gives none, so the store is named after its process
   std::filesystem::path secret = {};  ///< folder of the user's secret, where that makes the token
 };
@@ -49,7 +51,9 @@ std::optional<RankEnvironment> detect_environment(const EnvironmentReader& read)
 /// Compute threads of each of this many ranks on this host: the CPUs that this process may use,
 /// shared out evenly; at least 1.
 i64 auto_threads(i64 local_world);
-/// The same unless device.threads says otherwise.
+/// What device.threads says; "auto" is auto_threads(), or as many as OpenMP's settings allow.
 int rank_threads(const DeviceSection& device, i64 local_world);
+/// Says that such a setting made "auto" fewer; empty otherwise.
+std::string limited_threads_text(const DeviceSection& device, i64 local_world);
 
 }  // namespace tessera

@@ -16,11 +16,14 @@
 #include "kernel/launch/environment.hpp"
 #include "kernel/launch/failure.hpp"
 #include "kernel/launch/limits.hpp"
+#include "kernel/launch/processors.hpp"
 #include "kernel/launch/rank_process.hpp"
 #include "kernel/launch/signals.hpp"
 #include "kernel/launch/step_board.hpp"
 #include "tessera/error.hpp"
 #include "tessera/observer.hpp"
+#include "tessera/thread_team.hpp"
+#include "tessera/usable_cpus.hpp"
 
 namespace tessera {
 
@@ -38,8 +41,8 @@ std::string own_program() {
   return !error && access(path.c_str(), X_OK) == 0 ? path.string() : "/proc/self/exe";
 }
 
-// Ours without what the ranks are given anew.
-std::vector<std::string> inherited_environment() {
+// Ours without what the ranks are given anew, and without `more`.
+std::vector<std::string> inherited_environment(const std::vector<std::string>& more = {}) {
   std::vector<std::string> list;
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string_view text(*entry);
@@ -49,10 +52,35 @@ std::vector<std::string> inherited_environment() {
                         kStoreVariable,
                         kTokenVariable,
                         kReportVariable,
-                        kStepsVariable};
-    if (std::find(given.begin(), given.end(), name) == given.end()) list.emplace_back(text);
+                        kStepsVariable,
+                        kThreadsVariable};
+    const bool drops = std::find(given.begin(), given.end(), name) != given.end() ||
+                       std::find(more.begin(), more.end(), name) != more.end();
+    if (!drops) list.emplace_back(text);
   }
   return list;
+}
+
+// Where OpenMP binds threads, the first thread of every process is bound to the first processor
+// that it may use: each rank gets processors of its own, or its threads are not bound.
+void give_processors(RankProgram& program, i64 ranks, int threads) {
+  if (!threads_are_bound()) return;
+  const std::vector<int> cpus = allowed_cpus();
+  const auto shares = share_processors(cpus, ranks, std::max(threads, 1));
+  for (const std::vector<int>& share : shares) program.processors.emplace_back(share);
+  if (!shares.empty()) return;
+  program.processors.assign(static_cast<std::size_t>(ranks), CpuMask(cpus));
+  program.environment =
+      inherited_environment({std::begin(kBindingVariables), std::end(kBindingVariables)});
+  program.environment.emplace_back("OMP_PROC_BIND=false");
+  write_all(STDERR_FILENO,
+            fmt::format("{} is without effect: {} ranks of {} thread{} have {} processor{}\n",
+                        binding_text(),
+                        ranks,
+                        threads,
+                        threads == 1 ? "" : "s",
+                        cpus.size(),
+                        cpus.size() == 1 ? "" : "s"));
 }
 
 bool is_newer(const std::string& file, std::filesystem::file_time_type than) {
@@ -300,12 +328,16 @@ Ending attempt(i64 ranks,
   const StoreServer server(address, token, ranks);
   RankProgram program{
       .path = own_program(), .arguments = argv, .environment = inherited_environment()};
+  give_processors(program, ranks, options.threads);
   program.environment.insert(
       program.environment.end(), options.environment.begin(), options.environment.end());
   program.environment.push_back(fmt::format("{}={}", kWorldVariable, ranks));
   program.environment.push_back(fmt::format("{}={}", kStoreVariable, address));
   program.environment.push_back(fmt::format("{}={}", kTokenVariable, token));
   program.environment.push_back(fmt::format("{}={}", kStepsVariable, board.descriptor()));
+  if (options.threads > 0) {
+    program.environment.push_back(fmt::format("{}={}", kThreadsVariable, options.threads));
+  }
   launch.start(ranks, program);
   return launch.run();
 }

@@ -11,6 +11,7 @@ namespace tessera {
 
 struct LaunchOptions {
   std::vector<std::string> environment = {};  ///< "NAME=value", for all ranks
+  int threads = 0;  ///< of each rank; 0: each decides. Says who gets which processors, too
   /// File that ranks that fail write what they did last into; named when it was. Empty: none.
   std::string flight_records = {};
   /// After one rank has failed, how long the others may take to end by themselves, and how long

@@ -7,6 +7,7 @@
 #include <array>
 #include <cctype>
 #include <cstdlib>
+#include <exception>
 #include <filesystem>
 #include <fstream>
 #include <latch>
@@ -17,6 +18,7 @@
 
 #include "tessera/control_group.hpp"
 #include "tessera/error.hpp"
+#include "tessera/thread_team.hpp"
 
 namespace tessera {
 
@@ -165,6 +167,14 @@ void require_stack() {
 }
 
 void require_threads(int count) {
+  if (const TeamLimit limit = team_limit(); limit.threads < count) {
+    fail_config(
+        "device.threads = {}, but {} allows {}: unset it, or set device.threads to {} or \"auto\"",
+        count,
+        limit.by,
+        limit.threads,
+        limit.threads);
+  }
   constexpr int kOwn = 2;  // for signals, and for what is written meanwhile
   std::latch all(1);
   std::vector<std::jthread> others;
@@ -183,6 +193,17 @@ void require_threads(int count) {
         others.size() + 1,
         why);
   }
+  others.clear();
+  // As the device will do, on a thread whose team ends with it: before anybody else can be blamed.
+  std::exception_ptr error;
+  std::jthread([&] {
+    try {
+      start_team(count);
+    } catch (const Error&) {
+      error = std::current_exception();
+    }
+  }).join();
+  if (error) std::rethrow_exception(error);
 }
 
 std::optional<OutOfMemoryKills> out_of_memory_kills(const std::string& proc,

@@ -21,7 +21,8 @@ void require_open_files(i64 count, std::string_view what);
 void require_stack();
 
 /// Throws Error with the limit where this process cannot have so many threads at once, and those
-/// that a run has besides: OpenMP would end it without a word of why.
+/// that a run has besides: OpenMP would end it without a word of why. ConfigError where a setting
+/// of OpenMP allows fewer; the errors of start_team (thread_team.hpp).
 void require_threads(int count);
 
 /// How many processes the system has killed because memory ran out, in this process's control group

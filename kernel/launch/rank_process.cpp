@@ -62,11 +62,13 @@ struct Child {
   int output, report;
   bool own_standard_output;
   pid_t parent;
+  const CpuMask* processors;  // nullptr: those of the launcher
 
   [[noreturn]] void run() const {
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent) _exit(1);  // it died before it was watched
+    if (getppid() != parent) _exit(1);               // it died before it was watched
+    if (processors != nullptr) processors->apply();  // before OpenMP is loaded and looks at it
     // Blocked so far, as in the launcher's thread (StopFlag): its handlers must not run here.
     sigset_t taken;
     sigemptyset(&taken);
@@ -127,7 +129,10 @@ RankProcess::RankProcess(i64 rank, const RankProgram& program) {
                     .output = output.write,
                     .report = report.write,
                     .own_standard_output = rank == 0,
-                    .parent = getpid()};
+                    .parent = getpid(),
+                    .processors = program.processors.empty()
+                                      ? nullptr
+                                      : &program.processors.at(static_cast<std::size_t>(rank))};
   pid_ = fork();
   if (pid_ == 0) child.run();
   require(pid_ > 0, "launch: cannot start rank {}: {}", rank, std::strerror(errno));

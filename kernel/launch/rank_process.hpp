@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "kernel/launch/failure.hpp"
+#include "kernel/launch/processors.hpp"
 
 namespace tessera {
 
@@ -14,6 +15,7 @@ struct RankProgram {
   std::string path;
   std::vector<std::string> arguments;    ///< the program's name first
   std::vector<std::string> environment;  ///< "NAME=value"; each rank gets its own on top
+  std::vector<CpuMask> processors = {};  ///< by rank; empty: those of the launcher
 };
 
 /// One rank: a process of its own group that the system kills when the thread that started it ends.

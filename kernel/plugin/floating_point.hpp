@@ -1,6 +1,7 @@
 #pragma once
-#include <cfenv>
 #include <filesystem>
+
+#include "tessera/floating_point_mode.hpp"
 
 namespace tessera {
 
@@ -17,7 +18,7 @@ class FloatingPointGuard {
 
  private:
   std::filesystem::path library_;
-  std::fenv_t before_;
+  FloatingPointMode before_;
 };
 
 }  // namespace tessera

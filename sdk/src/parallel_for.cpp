@@ -2,6 +2,7 @@
 
 #include <omp.h>
 
+#include "sdk/src/team_texts.hpp"
 #include "tessera/error.hpp"
 
 namespace tessera {
@@ -11,7 +12,11 @@ namespace {
 /// from the thread use as many.
 class Threads {
  public:
-  Threads() { set(1); }
+  // Of a dynamic team nobody could say how large it is.
+  Threads() {
+    omp_set_dynamic(0);
+    set(1);
+  }
   void set(int count) {
     count_ = count;
     omp_set_num_threads(count);
@@ -39,10 +44,22 @@ void parallel_run(i64 chunks, void (*body)(void* self, i64 chunk), void* self) {
   // libgomp is not instrumented: its barriers are invisible to TSan.
   for (i64 chunk = 0; chunk < chunks; ++chunk) body(self, chunk);
 #else
+  // A region within another has a team of one.
+  if (omp_in_parallel() != 0) {
+    for (i64 chunk = 0; chunk < chunks; ++chunk) body(self, chunk);
+    return;
+  }
   // Always the same team size: a smaller team would end threads and a larger one start them again.
   const int threads = rank_threads.count();
-#pragma omp parallel for num_threads(threads) schedule(static, 1)
-  for (i64 chunk = 0; chunk < chunks; ++chunk) body(self, chunk);
+  int team = 0;
+#pragma omp parallel num_threads(threads)
+  {
+    const int got = omp_get_num_threads();
+    if (omp_get_thread_num() == 0) team = got;
+    for (i64 chunk = omp_get_thread_num(); chunk < chunks; chunk += got) body(self, chunk);
+  }
+  // The loop is right with any team. A library that is planned for this many threads would not be.
+  if (team != threads) fail("{}", small_team_text(threads, team));
 #endif
 }
 

@@ -12,6 +12,7 @@
 #include "product_size.hpp"
 #include "registration.hpp"
 #include "tessera/error.hpp"
+#include "tessera/written.hpp"
 
 // Who multiplies matrices: the tiles of simd/, oneDNN or MKL.
 namespace tessera::cpu {
@@ -87,11 +88,12 @@ class Multiplier {
   }
 
   std::string hardware() const {
-    return fmt::format("{}; matmul: fp32 {}{}, bf16 {}",
+    return fmt::format("{}; matmul: fp32 {}{}, bf16 {}{}",
                        table_.isa,
                        name_of(fp32_),
                        transposed_ == fp32_ ? "" : " and " + std::string(name_of(transposed_)),
-                       name_of(bf16_));
+                       name_of(bf16_),
+                       limits_of_libraries());
   }
 
   LaunchRequirements prepare(const MatmulArgs& args) {
@@ -168,6 +170,21 @@ class Multiplier {
   bool sums_on_the_way(const LinearWeightArgs& args) const {
     const MatmulArgs product = args.product();
     return multiplications(product) > 0 && by(product) == By::tiles;
+  }
+
+  /// What in the environment chooses a library's kernels, and so last bits: ranks compare it.
+  std::string limits_of_libraries() const {
+    std::string text;
+    const auto add = [&](By by, std::initializer_list<const char*> names) {
+      if (fp32_ != by && bf16_ != by) return;
+      for (const char* name : names) {
+        if (const char* value = std::getenv(name))
+          text += fmt::format("; {}={}", name, written_plain(value));
+      }
+    };
+    add(By::onednn, {"ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA"});
+    add(By::mkl, {"MKL_ENABLE_INSTRUCTIONS"});
+    return text;
   }
 
   std::string_view name_of(By by) const {

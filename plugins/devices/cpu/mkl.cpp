@@ -9,6 +9,7 @@
 #include "product_size.hpp"
 #include "tessera/error.hpp"
 #include "tessera/parallel_for.hpp"
+#include "tessera/thread_team.hpp"
 
 namespace tessera::cpu {
 namespace {
@@ -62,6 +63,7 @@ Mkl::Mkl(const std::string& folder) {
           "TESSERA_CPU_FP32=onednn does without MKL",
           strict);
   sgemm_ = symbol<Sgemm>(library, "cblas_sgemm");
+  set_threads_ = symbol<SetThreads>(library, "MKL_Set_Num_Threads_Local");
   Version version{};
   symbol<void(Version*)>(library, "MKL_Get_Version")(&version);
   name_ = fmt::format("MKL {}.{}.{}", version.major, version.minor, version.update);
@@ -76,7 +78,10 @@ bool Mkl::fits(const MatmulArgs& args) {
 }
 
 void Mkl::run(const MatmulArgs& args) const {
-  const ParallelThreads threads(threads_for(args));
+  const int planned = threads_for(args);
+  const ParallelThreads threads(planned);
+  require_team(planned);
+  set_threads_(planned);  // goes over MKL_NUM_THREADS and MKL_DOMAIN_NUM_THREADS
   // A matrix of one row may have any stride.
   const auto stride = [](const TensorArg& matrix) {
     return static_cast<int>(std::max(matrix.strides[0], matrix.shape[1]));

@@ -40,7 +40,9 @@ class Mkl {
                      float,
                      float*,
                      int);
+  using SetThreads = int(int);
   Sgemm* sgemm_;
+  SetThreads* set_threads_;  ///< of the calling thread
   std::string name_;
 };
 

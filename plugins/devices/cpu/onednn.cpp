@@ -10,6 +10,7 @@
 #include "product_size.hpp"
 #include "tessera/hash.hpp"
 #include "tessera/parallel_for.hpp"
+#include "tessera/thread_team.hpp"
 
 namespace tessera::cpu {
 namespace {
@@ -59,7 +60,10 @@ dnnl::memory::desc packed_layout(i64 k, i64 n, i64 dtype, const dnnl::engine& en
   constexpr i64 kRows = 1024;
   const dnnl::memory::desc any({k, n}, type_of(dtype), dnnl::memory::format_tag::any);
   const auto a = matrix(kRows, k, k, false, dtype), out = matrix(kRows, n, n, false, dtype);
-  return dnnl::matmul::primitive_desc(dnnl::matmul::desc(a, any, out), engine).weights_desc();
+  dnnl::primitive_attr attributes;
+  attributes.set_fpmath_mode(dnnl::fpmath_mode::strict);
+  return dnnl::matmul::primitive_desc(dnnl::matmul::desc(a, any, out), attributes, engine)
+      .weights_desc();
 }
 
 bool is_reference(const dnnl::matmul::primitive_desc& primitive) {
@@ -76,6 +80,7 @@ class Product {
     const dnnl::memory::desc bias({1, key.n}, type_of(key.data), dnnl::memory::dims{key.n, 1});
     dnnl::primitive_attr attributes;
     attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+    attributes.set_fpmath_mode(dnnl::fpmath_mode::strict);  // whatever the environment has
     if (key.accumulate != 0) {
       dnnl::post_ops add_to_out;
       add_to_out.append_sum(1.0F);
@@ -176,7 +181,9 @@ class OneDnn::Kept {
   void run(const MatmulArgs& args, void* scratchpad) {
     bool made = false;
     Product& product = find(args, made);
-    const ParallelThreads threads(threads_for(args));
+    const int planned = threads_for(args);
+    const ParallelThreads threads(planned);
+    require_team(planned);
     product.run(args, scratchpad, stream_);
   }
   Packing& find(const PackWeightArgs& args, bool& made) {
@@ -194,7 +201,9 @@ class OneDnn::Kept {
   }
   void run(const PackWeightArgs& args) {
     bool made = false;
-    find(args, made).run(args, stream_);
+    Packing& packing = find(args, made);
+    require_team(parallel_threads());
+    packing.run(args, stream_);
   }
 
  private:
@@ -204,7 +213,14 @@ class OneDnn::Kept {
   std::unordered_map<Key, std::unique_ptr<Packing>, KeyHash> packings_;
 };
 
-OneDnn::OneDnn() : kept_(std::make_unique<Kept>()) {}
+OneDnn::OneDnn() : kept_(std::make_unique<Kept>()) {
+  // Hints of the environment choose other kernels. oneDNN takes them at its first use.
+  constexpr auto kNone = dnnl::cpu_isa_hints::no_hints;
+  dnnl::set_cpu_isa_hints(kNone);
+  require(
+      dnnl::get_cpu_isa_hints() == kNone,
+      "other code of this process has chosen oneDNN's kernels already (dnnl_set_cpu_isa_hints)");
+}
 OneDnn::~OneDnn() = default;
 
 bool OneDnn::has_avx512() {

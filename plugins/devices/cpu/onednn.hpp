@@ -10,6 +10,7 @@ namespace tessera::cpu {
 /// runs on. Used by its rank's thread only.
 class OneDnn {
  public:
+  /// Throws Error where other code of the process has used oneDNN with hints of its own.
   OneDnn();
   ~OneDnn();
 

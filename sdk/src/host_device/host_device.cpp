@@ -7,8 +7,11 @@
 #include "sdk/src/host_device/host_kernels.hpp"
 #include "sdk/src/host_device/system_memory.hpp"
 #include "tessera/doing.hpp"
+#include "tessera/floating_point_mode.hpp"
+#include "tessera/log.hpp"
 #include "tessera/parallel_for.hpp"
 #include "tessera/random.hpp"
+#include "tessera/thread_team.hpp"
 
 namespace tessera {
 namespace {
@@ -28,6 +31,19 @@ void add_kernels(Kernels& kernels, std::vector<Kernel> more, std::string_view or
     if (!first) fail_config("operation \"{}\" has two kernels ({})", operation, origin);
   }
   kernels.merge(added);
+}
+
+/// Libraries that were loaded with the program, or before it, may have changed how this thread
+/// computes, and its team would inherit that.
+void compute_as_standard(std::string_view device) {
+  const FloatingPointMode found = floating_point_mode(), standard = standard_floating_point();
+  if (found == standard) return;
+  set_floating_point_mode(standard);
+  log_warning(
+      "device \"{}\": a library of this process {} (LD_PRELOAD, or linked with -ffast-math?); that "
+      "was undone in this thread",
+      device,
+      floating_point_change(standard, found));
 }
 
 /// Workspace of one launch, released in stream order.
@@ -106,6 +122,20 @@ HostDevice::State::State(HostDevice& device,
       std::move(poison_pool));
 }
 
+void HostDevice::State::require_ready(std::string_view operation) {
+  const FloatingPointMode now = floating_point_mode(), standard = standard_floating_point();
+  require(now == standard,
+          "before operation \"{}\" something {} in this thread (MXCSR or FPCR is {:#x}): code of a "
+          "plugin or of a library that it calls; results would differ from thread to thread, so it "
+          "must put back what it found",
+          operation,
+          floating_point_change(standard, now),
+          now.vectors);
+  if (team_started) return;
+  start_team(threads);
+  team_started = true;
+}
+
 void HostDevice::State::record_launch(Stream& stream,
                                       const Kernel& kernel,
                                       const void* args,
@@ -152,6 +182,7 @@ void HostDevice::State::launch_host(Stream& stream,
 HostDevice::HostDevice(std::string name, const DeviceArguments& arguments, std::vector<Kernel> own)
     : state_(std::make_unique<State>(*this, std::move(name), arguments)) {
   set_parallel_threads(arguments.threads);
+  compute_as_standard(state_->name);
   add_kernels(state_->kernels, std::move(own), "own");
   if (arguments.kernels) {
     add_kernels(state_->kernels,
@@ -191,6 +222,7 @@ void HostDevice::launch(Stream& stream, const Kernel& kernel, const void* args, 
     return;
   }
   const Doing doing("operation", kernel.operation);
+  state.require_ready(kernel.operation);
   const LaunchRequirements setup = kernel.prepare ? kernel.prepare(args) : LaunchRequirements();
   const Workspace workspace(pool, setup.workspace_bytes, stream);
   if (state.deferred) {
@@ -236,6 +268,7 @@ void HostDevice::abort_capture() { state_->capture.reset(); }
 void HostDevice::replay(Graph& graph, Stream& stream) {
   State& state = *state_;
   state.refuse_in_capture("replay of a graph");
+  state.require_ready("replay of a graph");
   const auto* software = dynamic_cast<SoftwareGraph*>(&graph);
   require(software && &software->device() == this,
           "device \"{}\" cannot replay a graph that it did not capture",

@@ -53,6 +53,9 @@ struct HostDevice::State {
       f();
     }
   }
+  /// Before work of the rank's thread: the team is there and computes as all of a run does. What
+  /// `operation` begins is named in the error of a thread that has been changed since.
+  void require_ready(std::string_view operation);
   void record_launch(Stream& stream, const Kernel& kernel, const void* args, Pool& from);
   void launch_host(Stream& stream,
                    std::string_view task_name,
@@ -74,6 +77,7 @@ struct HostDevice::State {
 
   std::string name;
   int threads;
+  bool team_started = false;
   std::map<std::string, Kernel, std::less<>> kernels;
   bool captures_follow;
   LaunchSignatures launched;                // where captures follow

@@ -1,0 +1,45 @@
+#pragma once
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "tessera/types.hpp"
+
+// Which processors (CPUs of the system) the ranks of a host run on.
+namespace tessera {
+
+/// An affinity mask.
+class CpuMask {
+ public:
+  explicit CpuMask(const std::vector<int>& cpus);
+  /// Lets the calling thread, and what it starts, run there only. A system call and nothing else,
+  /// so it may stand between fork and exec. False where the system refuses.
+  bool apply() const;
+
+ private:
+  std::vector<unsigned long> words_;
+};
+
+/// Where OpenMP binds threads, it has bound the first one of this process while it was loaded:
+/// undoes that, so that a program that takes the place of this one has all processors again.
+void release_processors();
+
+/// Equal runs of `cpus`, one for each rank; none where a rank would get fewer than its threads.
+std::vector<std::vector<int>> share_processors(const std::vector<int>& cpus,
+                                               i64 ranks,
+                                               int threads);
+
+/// Where this process's rank runs, in a form for crowded_text().
+std::string processors_of_rank();
+
+/// By rank, its host and processors_of_rank(): which ranks have been put on too few processors by
+/// whoever started them, though their host has more, and what to do. Empty where none have.
+std::string crowded_text(const std::vector<std::string>& hosts,
+                         const std::vector<std::string>& processors);
+
+/// Variables that make OpenMP bind threads; those of them that are set, "OMP_PROC_BIND=true".
+inline constexpr const char* kBindingVariables[] = {
+    "OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY"};
+std::string binding_text();
+
+}  // namespace tessera

@@ -1,0 +1,255 @@
+// What libraries read from the environment: the table of plugins/devices/cpu/README.md. The number
+// of threads that a product was made for is the number that runs it, and bits are those of a plain
+// run.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <set>
+
+#include "tests/common/environment.hpp"
+#include "train_support.hpp"
+
+namespace tessera {
+namespace environment_test {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+using testing::TinyRun;
+
+using Variables = std::map<std::string, std::string>;
+
+// Products that are worth two threads.
+const std::vector<std::string> kTwoThreads = {"device.threads=2",
+                                              "model.hidden=96",
+                                              "batch.micro=8",
+                                              "model.dropout=0",
+                                              "checkpoint.save=false"};
+
+class LibrariesInTheEnvironment : public ::testing::Test {
+ protected:
+  LibrariesInTheEnvironment() { plain_ = metrics({}); }
+
+  ProcessResult train(const std::string& out,
+                      const Variables& variables,
+                      const std::vector<std::string>& sets = kTwoThreads) const {
+    ProcessOptions options = run_.options();
+    options.environment.insert(variables.begin(), variables.end());
+    return run_process(run_.command(TinyRun::steps(6, out, sets)), options);
+  }
+  /// Of a run that ends well.
+  std::vector<std::string> metrics(const Variables& variables,
+                                   const std::vector<std::string>& sets = kTwoThreads) {
+    const std::string out = "run" + std::to_string(runs_++);
+    const ProcessResult result = train(out, variables, sets);
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    last_ = result.err;
+    return run_.metrics(out);
+  }
+  void expect_same_bits(const Variables& variables) {
+    const std::string named = variables.begin()->first + "=" + variables.begin()->second;
+    EXPECT_EQ(metrics(variables), plain_) << named;
+  }
+
+  TinyRun run_;
+  std::vector<std::string> plain_;
+  std::string last_;  // what the last run wrote for people
+  int runs_ = 0;
+};
+
+TEST_F(LibrariesInTheEnvironment, OfOpenMPChangesNoBit) {
+  for (const auto& [name, value] : std::vector<std::pair<std::string, std::string>>{
+           {"OMP_NUM_THREADS", "1"},
+           {"OMP_NUM_THREADS", "7"},
+           {"OMP_DYNAMIC", "true"},
+           {"OMP_NESTED", "true"},
+           {"OMP_MAX_ACTIVE_LEVELS", "3"},
+           {"OMP_SCHEDULE", "dynamic,1"},
+           {"OMP_WAIT_POLICY", "passive"},
+           {"GOMP_SPINCOUNT", "10"},
+           {"OMP_STACKSIZE", "1M"},
+           {"OMP_THREAD_LIMIT", "2"},
+           {"OMP_TEAMS_THREAD_LIMIT", "1"},
+           {"OMP_CANCELLATION", "true"},
+           {"OMP_PROC_BIND", "true"},
+           {"OMP_PLACES", "{0}"},
+           {"GOMP_CPU_AFFINITY", "0"},
+           {"KMP_DYNAMIC_MODE", "load_balance"},
+       }) {
+    expect_same_bits({{name, value}});
+  }
+}
+
+TEST_F(LibrariesInTheEnvironment, OfTheCLibraryChangesNoBit) {
+  expect_same_bits({{"GLIBC_TUNABLES", "glibc.cpu.hwcaps=-AVX2,-FMA,-AVX512F"}});
+  expect_same_bits({{"LC_ALL", "de_DE.UTF-8"}});
+  expect_same_bits({{"MALLOC_PERTURB_", "7"}});  // what is read before it is written would show
+}
+
+TEST_F(LibrariesInTheEnvironment, OfOneDnnChangesNoBit) {
+  for (const std::string prefix : {"ONEDNN_", "DNNL_"}) {
+    expect_same_bits({{prefix + "DEFAULT_FPMATH_MODE", "ANY"}});
+    expect_same_bits({{prefix + "CPU_ISA_HINTS", "PREFER_YMM"}});
+    expect_same_bits({{prefix + "PRIMITIVE_CACHE_CAPACITY", "0"}});
+  }
+  // The kinds of numbers that a primitive may use are in its description.
+  const ProcessResult described =
+      train("described", {{"ONEDNN_DEFAULT_FPMATH_MODE", "BF16"}, {"ONEDNN_VERBOSE", "2"}});
+  EXPECT_EQ(described.exit_code, 0) << described.err;
+  EXPECT_THAT(described.out, Not(HasSubstr("fpmath:bf16")));
+}
+
+// Kernels of a smaller instruction set may give other last bits, so ranks compare it.
+TEST_F(LibrariesInTheEnvironment, ALimitOfOneDnnsInstructionsIsNamed) {
+  metrics({{"ONEDNN_MAX_CPU_ISA", "AVX2"}, {"TESSERA_CPU_FP32", "onednn"}});
+  EXPECT_THAT(last_, HasSubstr("; ONEDNN_MAX_CPU_ISA=AVX2"));
+}
+
+// MKL is where tests/oracle/venv.sh has installed it.
+TEST_F(LibrariesInTheEnvironment, OfMklChangesNoBit) {
+  const char* folder = std::getenv("TESSERA_TEST_MKL");
+  if (folder == nullptr) GTEST_SKIP() << "TESSERA_TEST_MKL names no folder with MKL";
+  const std::string library = std::string("mkl:") + folder;
+  plain_ = metrics({{"TESSERA_CPU_FP32", library}});
+  for (const auto& [name, value] : std::vector<std::pair<std::string, std::string>>{
+           {"MKL_NUM_THREADS", "1"},
+           {"MKL_DOMAIN_NUM_THREADS", "MKL_DOMAIN_BLAS=1"},
+           {"MKL_DYNAMIC", "false"},
+           {"MKL_THREADING_LAYER", "SEQUENTIAL"},
+           {"MKL_INTERFACE_LAYER", "ILP64"},
+           {"MKL_CBWR", "COMPATIBLE"},
+           {"MKL_NUM_STRIPES", "2"},
+           {"MKL_DISABLE_FAST_MM", "1"},
+           {"OMP_DYNAMIC", "true"},
+       }) {
+    EXPECT_EQ(metrics({{"TESSERA_CPU_FP32", library}, {name, value}}), plain_) << name;
+  }
+  metrics({{"TESSERA_CPU_FP32", library}, {"MKL_ENABLE_INSTRUCTIONS", "AVX2"}});
+  EXPECT_THAT(last_, HasSubstr("; MKL_ENABLE_INSTRUCTIONS=AVX2"));
+}
+
+// As a library does that is linked with -ffast-math, and worse.
+TEST_F(LibrariesInTheEnvironment, APreloadedLibraryThatChangesRoundingIsUndone) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "the sanitizer wants to be loaded first";
+#endif
+  expect_same_bits(
+      {{"LD_PRELOAD", TESSERA_BUILD_DIR "/tests/plugins/denormals/libtessera_test_denormals.so"}});
+#ifdef __x86_64__
+  EXPECT_THAT(last_, HasSubstr("device \"cpu\": a library of this process switched denormal"));
+#endif
+}
+
+TEST_F(LibrariesInTheEnvironment, SmallerTeamsAreRefusedOrTaken) {
+  const auto refused = [&](const Variables& variables, const std::vector<std::string>& sets) {
+    const ProcessResult result = train("refused", variables, sets);
+    EXPECT_NE(result.exit_code, 0) << result.err;
+    return result.last_error();
+  };
+  std::vector<std::string> two_ranks = kTwoThreads, automatic = kTwoThreads;
+  two_ranks.push_back("parallel.data=2");
+  two_ranks.push_back("batch.micro=4");
+  automatic.push_back("device.threads=\"auto\"");
+  for (const std::vector<std::string>& sets : {kTwoThreads, two_ranks}) {
+    EXPECT_EQ(refused({{"OMP_THREAD_LIMIT", "1"}}, sets),
+              "device.threads = 2, but OMP_THREAD_LIMIT=1 allows 1: unset it, or set "
+              "device.threads to 1 or \"auto\"");
+    EXPECT_EQ(refused({{"OMP_MAX_ACTIVE_LEVELS", "0"}}, sets),
+              "device.threads = 2, but OMP_MAX_ACTIVE_LEVELS=0 allows 1: unset it, or set "
+              "device.threads to 1 or \"auto\"");
+  }
+  for (const Variables& limit :
+       {Variables{{"OMP_THREAD_LIMIT", "1"}}, Variables{{"OMP_MAX_ACTIVE_LEVELS", "0"}}}) {
+    const std::string named = limit.begin()->first + "=" + limit.begin()->second;
+    EXPECT_EQ(metrics(limit, automatic), plain_) << named;
+    if (std::thread::hardware_concurrency() < 2) continue;
+    EXPECT_THAT(last_, HasSubstr("device.threads = \"auto\" is 1 and not ")) << named;
+    EXPECT_THAT(last_, HasSubstr(": " + named));
+  }
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // theirs are larger
+  EXPECT_EQ(refused({{"OMP_STACKSIZE", "64k"}}, kTwoThreads),
+            "threads of OpenMP have stacks of 64 KiB (OMP_STACKSIZE=64k), and this program needs "
+            "512 KiB: unset it, or give more");
+#endif
+}
+
+/// Where each thread of a process may run.
+std::set<std::string> places_of(pid_t process) {
+  std::set<std::string> places;
+  const std::string tasks = "/proc/" + std::to_string(process) + "/task";
+  for (const auto& task : std::filesystem::directory_iterator(tasks)) {
+    std::ifstream file(task.path() / "status");
+    for (std::string line; std::getline(file, line);) {
+      constexpr std::string_view kName = "Cpus_allowed_list:\t";
+      if (line.starts_with(kName)) places.insert(line.substr(kName.size()));
+    }
+  }
+  return places;
+}
+
+class Bound : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (std::thread::hardware_concurrency() < 2) GTEST_SKIP() << "there is one processor";
+  }
+  /// Of each rank of a run of two.
+  std::vector<std::set<std::string>> places(const Variables& variables,
+                                            const std::string& threads = "1") {
+    ProcessOptions options = run_.options();
+    options.environment.insert(variables.begin(), variables.end());
+    Process run(run_.command(TinyRun::steps(
+                    1000000, "bound" + threads, {"parallel.data=2", "device.threads=" + threads})),
+                options);
+    EXPECT_TRUE(run.shows("step", 3)) << run.err();
+    std::vector<std::set<std::string>> found;
+    for (const int rank : {0, 1}) {
+      found.push_back(places_of(testing::rank_process(run_.mark(), rank)));
+    }
+    run.send(SIGTERM);
+    const ProcessResult result = run.wait();
+    EXPECT_EQ(result.exit_code, 3) << result.err;
+    said_ = result.err;
+    return found;
+  }
+  TinyRun run_;
+  std::string said_;
+};
+
+TEST_F(Bound, RanksHaveProcessorsOfTheirOwn) {
+  for (const Variables& variables : {Variables{{"OMP_PROC_BIND", "true"}},
+                                     Variables{{"OMP_PROC_BIND", "close"}},
+                                     Variables{{"OMP_PLACES", "cores"}},
+                                     Variables{{"GOMP_CPU_AFFINITY", "0 1"}}}) {
+    const auto found = places(variables);
+    for (const std::string& place : found[0]) {
+      EXPECT_EQ(found[1].count(place), 0) << variables.begin()->first << ": " << place;
+    }
+  }
+}
+
+TEST_F(Bound, RanksThatAreTooManyAreNotBound) {
+  const std::string threads = std::to_string(std::thread::hardware_concurrency());
+  const auto found = places({{"OMP_PROC_BIND", "true"}}, threads);
+  EXPECT_EQ(found[0], found[1]);
+  EXPECT_THAT(
+      said_,
+      HasSubstr("OMP_PROC_BIND=true is without effect: 2 ranks of " + threads + " threads have "));
+}
+
+// All threads of a team, and not only the first, have a place.
+TEST_F(Bound, AProcessKeepsAllItsProcessors) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << "loops have one thread under TSan (parallel_for)";
+#endif
+  ProcessOptions options = run_.options();
+  options.environment["OMP_PROC_BIND"] = "true";
+  const Process run(
+      run_.command(TinyRun::steps(
+          1000000, "alone", {"device.threads=2", "model.hidden=96", "batch.micro=8"})),
+      options);
+  ASSERT_TRUE(run.shows("step", 3)) << run.err();
+  EXPECT_GE(places_of(run.pid()).size(), 2);
+}
+
+}  // namespace environment_test
+}  // namespace tessera
