@@ -4,15 +4,20 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <filesystem>
 #include <fstream>
+#include <map>
+#include <memory>
 #include <set>
+#include <thread>
 
-#include "tests/common/environment.hpp"
 #include "train_support.hpp"
 
 namespace tessera {
 namespace environment_test {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using testing::TinyRun;
@@ -234,6 +239,29 @@ TEST_F(Bound, RanksThatAreTooManyAreNotBound) {
   EXPECT_THAT(
       said_,
       HasSubstr("OMP_PROC_BIND=true is without effect: 2 ranks of " + threads + " threads have "));
+}
+
+TEST_F(Bound, RanksOfAnotherStarterAreToldWhereTheyShareAProcessor) {
+  std::vector<std::unique_ptr<Process>> ranks;
+  for (const std::string rank : {"0", "1"}) {
+    ProcessOptions options = run_.options();
+    options.environment.insert({{"RANK", rank},
+                                {"WORLD_SIZE", "2"},
+                                {"LOCAL_RANK", rank},
+                                {"LOCAL_WORLD_SIZE", "2"},
+                                {"MASTER_ADDR", "127.0.0.1"},
+                                {"MASTER_PORT", "29513"},
+                                {"TORCHELASTIC_RUN_ID", run_.at("")},
+                                {"OMP_PROC_BIND", "close"}});
+    ranks.push_back(std::make_unique<Process>(
+        run_.command(TinyRun::steps(2, "told", {"parallel.data=2"})), options));
+  }
+  const ProcessResult first = ranks[0]->wait(), second = ranks[1]->wait();
+  EXPECT_EQ(first.exit_code, 0) << first.err;
+  EXPECT_THAT(first.err,
+              AllOf(HasSubstr("ranks 0 and 1 run on processor "),
+                    HasSubstr("by turns: unset OMP_PROC_BIND=close, or let what starts them")));
+  EXPECT_THAT(second.err, Not(HasSubstr("by turns")));
 }
 
 // All threads of a team, and not only the first, have a place.
