@@ -55,6 +55,11 @@ class BadSteps : public ::testing::TestWithParam<const char*> {
                            "optimizer.clip=0.0",
                            "check.on_bad_step=" + on_bad_step});
   }
+  // A finished run goes on with other keys where its checkpoint is named.
+  ProcessResult train_from(int step, std::vector<std::string> sets) const {
+    sets.push_back("checkpoint.resume=run/checkpoints/step-" + std::to_string(step));
+    return run_.train(sets);
+  }
   static std::ptrdiff_t skipped(const std::vector<std::string>& metrics) {
     return std::ranges::count_if(metrics, [](const std::string& line) {
       return line.find("\"skipped\":true") != std::string::npos;
@@ -155,7 +160,7 @@ TEST_P(BadSteps, WhatDivergesForGoodEndsTheRun) {
     return sets;
   };
   ASSERT_EQ(run_.train(rising(6, "1e-3")).exit_code, 0);
-  const ProcessResult result = run_.train(rising(40, "1e30"));
+  const ProcessResult result = train_from(6, rising(40, "1e30"));
   EXPECT_EQ(result.exit_code, 1) << result.err;
   EXPECT_THAT(result.last_error(), HasSubstr("more than check.bad_steps = 3 in a row"));
   EXPECT_THAT(run_.checkpoints("run"), Contains("step-6"));
@@ -164,8 +169,8 @@ TEST_P(BadSteps, WhatDivergesForGoodEndsTheRun) {
 // The update of step 5 breaks the parameters, they are saved, and only the next step shows it.
 TEST_P(BadSteps, ACheckpointWithWhichNoBatchIsGoodIsGivenUp) {
   ASSERT_EQ(run_.train(until(4, "1e-3", "rewind")).exit_code, 0);
-  ASSERT_EQ(run_.train(until(5, "1e30", "rewind")).exit_code, 0);
-  const ProcessResult result = run_.train(until(12, "1e-3", "rewind"));
+  ASSERT_EQ(train_from(4, until(5, "1e30", "rewind")).exit_code, 0);
+  const ProcessResult result = train_from(5, until(12, "1e-3", "rewind"));
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.err, HasSubstr("no batch has a good loss with the parameters of "));
   EXPECT_THAT(result.err, HasSubstr(": going back to " + run_.at("run/checkpoints/step-4")));
@@ -184,7 +189,7 @@ TEST_P(BadSteps, AnAsynchronousSaveOfBrokenParametersGoesBackToo) {
   ASSERT_EQ(run_.train(sets(4, "1e-3")).exit_code, 0);
   std::vector<std::string> breaking = sets(12, "1e38");
   breaking.emplace_back("optimizer.rule.weight_decay=1e38");
-  const ProcessResult result = run_.train(breaking);
+  const ProcessResult result = train_from(4, breaking);
   EXPECT_EQ(result.exit_code, 1) << result.err;
   EXPECT_THAT(result.err, HasSubstr(": going back to " + run_.at("run/checkpoints/step-4")));
   EXPECT_THAT(result.last_error(),
@@ -196,7 +201,7 @@ TEST_P(BadSteps, AnAsynchronousSaveOfBrokenParametersGoesBackToo) {
 // Parameters that no step has tried push no older ones out.
 TEST_P(BadSteps, NothingIsSavedBetweenBadStepsThatAreLeftOut) {
   ASSERT_EQ(run_.train(until(4, "1e-3", "skip")).exit_code, 0);
-  const ProcessResult result = run_.train(until(12, "1e30", "skip"));
+  const ProcessResult result = train_from(4, until(12, "1e30", "skip"));
   EXPECT_EQ(result.exit_code, 1) << result.err;
   EXPECT_THAT(result.last_error(),
               HasSubstr("step-5, and no step was good with its parameters; a lower learning rate"));

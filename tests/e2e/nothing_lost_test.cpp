@@ -149,7 +149,8 @@ TEST_F(NothingLost, NumbersThatNoOtherRunWritesAgainAreKept) {
   ASSERT_EQ(run_.train(TinyRun::steps(3, "run")).exit_code, 0);
   ASSERT_EQ(run_.train(TinyRun::steps(6, "run", {unsaved})).exit_code, 0);
   const std::string metrics = read("run/metrics.jsonl");
-  ASSERT_EQ(run_.train(TinyRun::steps(5, "run", {unsaved, "lr.peak=1e-2"})).exit_code, 0);
+  const std::string from = "checkpoint.resume=run/checkpoints/step-3";
+  ASSERT_EQ(run_.train(TinyRun::steps(5, "run", {unsaved, from, "lr.peak=1e-2"})).exit_code, 0);
   EXPECT_EQ(read("run/metrics.1.jsonl"), metrics);
   EXPECT_EQ(run_.metrics("run").size(), 5U);
 }
@@ -382,8 +383,9 @@ TEST_F(NothingLost, ANewRunStartsFromTheParametersOfAnother) {
   EXPECT_THAT(tune("deeper", {"model.layers=3"}).err,
               HasSubstr("new, with initial values: layers.2."));
   EXPECT_THAT(tune("flatter", {"model.layers=1"}).err, HasSubstr("left out: layers.1."));
-  // The same command goes on with the run that it started.
-  EXPECT_THAT(tune("tuned", {}).err, HasSubstr("going on from " + run_.at("tuned/checkpoints")));
+  // The same command goes on with the run that it started, which is finished.
+  EXPECT_THAT(tune("tuned", {}).err,
+              HasSubstr("already finished: " + run_.at("tuned/checkpoints/step-2")));
 }
 
 TEST_F(NothingLost, AnotherOptimizerStartsFromTheParameters) {
