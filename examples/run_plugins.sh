@@ -83,6 +83,7 @@ listed=$("$tessera" plugins "${paths[@]}")
 for plugin in "${plugins[@]}"; do
   kind=${plugin%:*} kind=${kind#plugin_} component=${plugin#*:}
   if [[ $kind == operation ]]; then kind=layer; fi  # a layer calls it
+  if [[ $kind == matrix_rule ]]; then kind=rule; fi
   if ! grep "^$kind/$component " <<<"$listed"; then
     echo "run_plugins.sh: $kind/$component is not listed" >&2
     echo "$listed" >&2

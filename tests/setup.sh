@@ -25,6 +25,7 @@ TESSERA_TEST_PACKAGES=(
   clang-16              # compiles the tests (tests/clang.cmake)
   clang-format-14
   clang-tidy-14
+  gdb                   # examples/when_a_run_dies
   git                   # the lint tests ask it which files belong to the tree
   iproute2              # tests/e2e: two hosts as network namespaces
   libbenchmark-dev

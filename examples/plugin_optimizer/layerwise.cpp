@@ -39,11 +39,15 @@ class Layerwise final : public Optimizer {
   };
 
   Layerwise(const Config& config, OptimizerArguments& arguments)
-      : config_(config), rule_(arguments.make_rule(config.rule)) {
-    const std::vector<StateSpec> states = rule_->state();
-    if (std::ranges::any_of(states, [](const StateSpec& state) { return state.of != nullptr; })) {
+      : config_(config), rule_(arguments.make_rule(config.rule)), states_(rule_->state()) {
+    if (std::ranges::any_of(states_, [](const StateSpec& state) { return state.of != nullptr; })) {
       fail_config("optimizer.rule = \"{}\" has state of some parameters only, layerwise of all",
                   config.rule.type);
+    }
+    if (rule_->sums() > 0) {
+      fail_config(
+          "optimizer.rule = \"{}\" needs sums over the model, which layerwise does not make",
+          config.rule.type);
     }
     i64 blocks = 0;  // of the whole model, not of this rank
     for (const ParameterName& parameter : arguments.model) {
@@ -66,7 +70,7 @@ class Layerwise final : public Optimizer {
       if (!parameter->layout.counted()) continue;
       (parameter->layout.expert() ? experts : dense).push_back(*shard);
     }
-    shards_.allocate(*arguments.device, states.size());
+    shards_.allocate(*arguments.device, *arguments.mesh, states_);
     if (!dense.empty()) dense_ = gradient_ranges(*arguments.device, dense);
     if (!experts.empty()) experts_ = gradient_ranges(*arguments.device, experts);
   }
@@ -82,11 +86,9 @@ class Layerwise final : public Optimizer {
 
   std::vector<NamedState> state() override {
     std::vector<NamedState> all;
-    const std::vector<StateSpec> states = rule_->state();
     for (std::size_t i = 0; i < shards_.list.size(); ++i) {
-      const Shard& shard = shards_.list[i];
-      for (std::size_t s = 0; s < states.size(); ++s) {
-        all.push_back({states[s].name, shard.parameter, shard.range, shards_.state_of(s, i)});
+      for (std::size_t s = 0; s < states_.size(); ++s) {
+        all.push_back(named_state(shards_, i, states_[s], s, StateHolders::every_replica));
       }
     }
     return all;
@@ -101,6 +103,7 @@ class Layerwise final : public Optimizer {
 
   Config config_;
   std::shared_ptr<UpdateRule> rule_;
+  std::vector<StateSpec> states_;
   Shards shards_;
   // i64 [n, 2]: ranges of the gradients that this rank counts in the norm; undefined: none.
   Tensor dense_, experts_;

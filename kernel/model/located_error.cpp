@@ -51,6 +51,17 @@ class LocatedRule final : public UpdateRule {
       : rule_(std::move(rule)), where_(std::move(where)) {}
   std::vector<StateSpec> state() const override { return rule_->state(); }
   double weight_decay() const override { return rule_->weight_decay(); }
+  i64 sums() const override { return rule_->sums(); }
+  void add_sums(Context& cx,
+                const Shards& shards,
+                const Tensor& scalars,
+                const Tensor& sums) const override {
+    try {
+      rule_->add_sums(cx, shards, scalars, sums);
+    } catch (...) {
+      rethrow_located(where_ + ": sums over parameters");
+    }
+  }
   void update(Context& cx, const Shards& shards, const Tensor& scalars) const override {
     try {
       rule_->update(cx, shards, scalars);

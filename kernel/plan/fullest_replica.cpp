@@ -39,7 +39,7 @@ i64 fullest_replica(const Mesh& mesh, const ParameterMemory& memory, Optimizer& 
   std::map<const Parameter*, i64> state_bytes;
   for (const NamedState& state : optimizer.state()) {  // of all parameters, also of others' ones
     state_bytes[state.parameter] +=
-        state.parameter->local.elements() * dtype_size(state.tensor.dtype());
+        state.tensor_of().local.elements() * dtype_size(state.tensor.dtype());
   }
   const i64 main_size = memory.has_all_main() ? 0 : dtype_size(memory.main().dtype());
   std::map<i64, i64> dense, experts;  // bytes by shard

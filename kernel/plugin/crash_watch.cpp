@@ -1,5 +1,5 @@
 // Signal handlers and hooks of exit: they call nothing that may allocate or wait, but for dladdr
-// and backtrace, which an alarm guards.
+// and backtrace, which an alarm guards. So names of functions stay as the linker has them.
 #include "kernel/plugin/crash_watch.hpp"
 
 #include <dlfcn.h>
@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,6 +20,7 @@
 #include <string_view>
 
 #include "kernel/plugin/crash_signals.hpp"
+#include "kernel/plugin/symbols.hpp"
 #include "tessera/doing.hpp"
 
 namespace tessera {
@@ -49,6 +51,13 @@ class Line {
     return *this << std::string_view(
                digits, std::to_chars(digits, digits + sizeof digits, number).ptr - digits);
   }
+  Line& hex(u64 number) {
+    char digits[16];
+    return *this << "0x"
+                 << std::string_view(
+                        digits,
+                        std::to_chars(digits, digits + sizeof digits, number, 16).ptr - digits);
+  }
   void write() {
     text_[size_++] = '\n';
     [[maybe_unused]] const auto written = ::write(STDERR_FILENO, text_.data(), size_);
@@ -65,19 +74,46 @@ const Doing* current() {
   return main != nullptr ? *main : nullptr;
 }
 
-// The plugin whose code is innermost on the stack.
-std::string_view plugin_on_stack() {
+// The file of a plugin, if it is one.
+const char* plugin_of(const char* file) {
+  for (std::size_t k = 0; k < std::min(g_plugin_count.load(), g_plugins.size()); ++k) {
+    const char* path = g_plugins[k];
+    if (path != nullptr && file != nullptr && std::strcmp(path, file) == 0) return path;
+  }
+  return nullptr;
+}
+
+// The plugin whose code is innermost on the stack, and where in it. `at`: the instruction that
+// crashed; nullptr: none did.
+void tell_plugin(Line& line, const void* at) {
   void* frames[64];
   const int count = backtrace(frames, 64);
   for (int i = 0; i < count; ++i) {
     Dl_info info;
-    if (dladdr(frames[i], &info) == 0 || info.dli_fname == nullptr) continue;
-    for (std::size_t k = 0; k < std::min(g_plugin_count.load(), g_plugins.size()); ++k) {
-      const char* path = g_plugins[k];
-      if (path != nullptr && std::strcmp(path, info.dli_fname) == 0) return path;
-    }
+    if (dladdr(frames[i], &info) == 0) continue;
+    const char* path = plugin_of(info.dli_fname);
+    if (path == nullptr) continue;
+    // Where a call returns to may be beyond the end of what called.
+    const u64 back = frames[i] == at ? 0 : 1;
+    const u64 offset =
+        reinterpret_cast<u64>(frames[i]) - reinterpret_cast<u64>(info.dli_fbase) - back;
+    std::array<char, 512> name;
+    line << "; the code of " << path << " was running, at ";
+    line.hex(offset);
+    const std::string_view function = function_at(path, offset, name);
+    if (!function.empty()) line << " in " << function;
+    return;
   }
-  return {};
+}
+
+// The instruction that a signal interrupted.
+const void* interrupted(const void* context) {
+  const mcontext_t& machine = static_cast<const ucontext_t*>(context)->uc_mcontext;
+#if defined(__x86_64__)
+  return reinterpret_cast<const void*>(machine.gregs[REG_RIP]);
+#else
+  return reinterpret_cast<const void*>(machine.pc);
+#endif
 }
 
 // Pages of address space that this process has; 0 where the system does not tell.
@@ -103,7 +139,7 @@ void tell_memory_limit(Line& line) {
        << " MiB, of which " << static_cast<int>(used / kMiB) << " are in use";
 }
 
-void tell(Line& line, const Doing* doing) {
+void tell(Line& line, const Doing* doing, const void* at) {
   std::signal(SIGALRM, SIG_DFL);
   alarm(kSecondsToTell);  // a lock may be held for ever
   const char* before = " in ";
@@ -113,20 +149,18 @@ void tell(Line& line, const Doing* doing) {
     if (!at->name().empty()) line << " \"" << at->name() << "\"";
     before = ", in ";
   }
-  if (const std::string_view plugin = plugin_on_stack(); !plugin.empty()) {
-    line << "; the code of " << plugin << " was running";
-  }
+  tell_plugin(line, at);
   tell_memory_limit(line);
   line.write();
   alarm(0);
 }
 
-void on_crash(int signal, siginfo_t* info, void*) {
+void on_crash(int signal, siginfo_t* info, void* context) {
   const Doing* doing = current();
   if (!g_told.exchange(true) && doing != nullptr && getpid() == g_process) {
     Line line;
     line << kCrashed << "SIG" << sigabbrev_np(signal) << " (" << sigdescr_np(signal) << ")";
-    tell(line, doing);
+    tell(line, doing, interrupted(context));
   }
   g_crash_signals.restore();
   // What the processor found happens again on return; what was sent has to be sent again.
@@ -140,7 +174,7 @@ int told_code(const char* how, int code, bool known = true) {
   Line line;
   line << kEnded << how;
   if (known) line << "(" << code << ")";
-  tell(line, doing);
+  tell(line, doing, nullptr);
   return code == 0 ? 1 : code;
 }
 

@@ -1,23 +1,36 @@
 #pragma once
-#include <filesystem>
+#include <atomic>
+#include <string_view>
 
 #include "tessera/floating_point_mode.hpp"
 
 namespace tessera {
 
-/// Keeps how this thread computes while a library is loaded: rounding, denormal numbers, precision,
-/// exceptions. A library that was linked with -ffast-math switches denormal numbers off in its
-/// constructor, and threads that start later would inherit that. The destructor puts everything
-/// back, with a warning that names the library.
+/// Keeps how this thread computes while code of a plugin runs. A library that was linked with
+/// -ffast-math switches denormal numbers off when it is loaded; a component may change the rounding
+/// in a call and forget to put it back. Either would change the results of everything that runs
+/// later. The destructor puts everything back, with a warning that names who changed it.
 class FloatingPointGuard {
  public:
-  explicit FloatingPointGuard(std::filesystem::path library);
-  ~FloatingPointGuard();
+  enum class During { load, call };
+  /// `who`: a library, a component or an operation; `what`: its call, may be empty. Both outlive
+  /// it. `told`: of this `who`, so that it is told once; nullptr: always.
+  FloatingPointGuard(During during,
+                     std::string_view who,
+                     std::string_view what,
+                     std::atomic<bool>* told = nullptr) noexcept
+      : during_(during), who_(who), what_(what), told_(told), before_(floating_point_mode()) {}
+  ~FloatingPointGuard() {
+    if (floating_point_mode() != before_) undo();
+  }
   FloatingPointGuard(const FloatingPointGuard&) = delete;
   FloatingPointGuard& operator=(const FloatingPointGuard&) = delete;
 
  private:
-  std::filesystem::path library_;
+  void undo() const noexcept;
+  During during_;
+  std::string_view who_, what_;
+  std::atomic<bool>* told_;
   FloatingPointMode before_;
 };
 

@@ -130,7 +130,7 @@ Library load_library(const std::filesystem::path& path) {
                                                       dll::load_mode::rtld_local | RTLD_NODELETE);
   dll::shared_library library;
   try {
-    const FloatingPointGuard guard(absolute);
+    const FloatingPointGuard guard(FloatingPointGuard::During::load, absolute.native(), "");
     library.load(absolute, mode);
   } catch (const std::exception& error) {
     throw Error(explain(absolute, error.what()));

@@ -1,8 +1,10 @@
 #include "kernel/plugin/named.hpp"
 
+#include <atomic>
 #include <cmath>
 #include <utility>
 
+#include "kernel/plugin/floating_point.hpp"
 #include "tessera/comm.hpp"
 #include "tessera/converter.hpp"
 #include "tessera/data.hpp"
@@ -34,6 +36,7 @@ class Name {
   template <class F>
   decltype(auto) call(std::string_view what, F&& f) const {
     const Doing now = doing(what);
+    const FloatingPointGuard guard = floating_point(what);
     try {
       return std::forward<F>(f)();
     } catch (...) {
@@ -43,6 +46,10 @@ class Name {
 
   // For crashes, and for exceptions that leave a destructor.
   Doing doing(std::string_view what) const { return {text_, what}; }
+  /// For calls that leave another rounding behind.
+  FloatingPointGuard floating_point(std::string_view what) const {
+    return {FloatingPointGuard::During::call, text_, what, told_.get()};
+  }
   const std::string& text() const { return text_; }
 
   [[noreturn]] void rethrow(std::string_view what) const {
@@ -59,6 +66,7 @@ class Name {
  private:
   const PluginOrigin& origin_;
   std::string place_, component_, text_;
+  std::shared_ptr<std::atomic<bool>> told_ = std::make_shared<std::atomic<bool>>(false);
 };
 
 // A component of kind K, whatever its type.
@@ -69,6 +77,7 @@ class Named : public K {
       : component_(std::move(component)), name_(std::move(name)) {}
   ~Named() override {
     const Doing doing = name_.doing("destructor");
+    const FloatingPointGuard guard = name_.floating_point("destructor");
     component_.reset();
   }
   Named(const Named&) = delete;
@@ -164,6 +173,15 @@ struct NamedRule final : Named<UpdateRule> {
   }
   double weight_decay() const override {
     return call("weight_decay", [](auto& c) { return c.weight_decay(); });
+  }
+  i64 sums() const override {
+    return call("sums", [](auto& c) { return c.sums(); });
+  }
+  void add_sums(Context& cx,
+                const Shards& shards,
+                const Tensor& scalars,
+                const Tensor& sums) const override {
+    call("add_sums", [&](auto& c) { c.add_sums(cx, shards, scalars, sums); });
   }
   void update(Context& cx, const Shards& shards, const Tensor& scalars) const override {
     call("update", [&](auto& c) { c.update(cx, shards, scalars); });
@@ -495,12 +513,20 @@ std::shared_ptr<void> wrap(std::shared_ptr<void> made, Name name) {
   return {wrapper, static_cast<void*>(wrapper.get())};
 }
 
-// The component that launched it is named further up.
+// A kernel's name in messages. The component that launched it is named further up.
+struct KernelName {
+  KernelName(const std::string& operation, const PluginOrigin& origin)
+      : text(fmt::format("a kernel of {}, operation \"{}\"", origin.text(), operation)) {}
+  std::string text;
+  std::atomic<bool> told = false;  // of another rounding that it left behind
+};
+
 template <class F>
-decltype(auto) call_kernel(const std::string& operation, const PluginOrigin& origin, F&& f) {
+decltype(auto) call_kernel(KernelName& name, F&& f) {
   const auto text = [&](std::string_view what) {
-    return fmt::format("{}\n  in a kernel of {}, operation \"{}\"", what, origin.text(), operation);
+    return fmt::format("{}\n  in {}", what, name.text);
   };
+  const FloatingPointGuard guard(FloatingPointGuard::During::call, name.text, "", &name.told);
   try {
     return std::forward<F>(f)();
   } catch (const ConfigError& error) {
@@ -518,15 +544,15 @@ decltype(auto) call_kernel(const std::string& operation, const PluginOrigin& ori
 
 Kernel named_kernel(Kernel kernel, const PluginOrigin& origin) {
   if (origin.builtin()) return kernel;
+  const auto name = std::make_shared<KernelName>(kernel.operation, origin);
   if (kernel.prepare) {
-    kernel.prepare = [&origin, operation = kernel.operation, inner = std::move(kernel.prepare)](
-                         const void* args) {
-      return call_kernel(operation, origin, [&] { return inner(args); });
+    kernel.prepare = [name, inner = std::move(kernel.prepare)](const void* args) {
+      return call_kernel(*name, [&] { return inner(args); });
     };
   }
-  kernel.launch = [&origin, operation = kernel.operation, inner = std::move(kernel.launch)](
+  kernel.launch = [name, inner = std::move(kernel.launch)](
                       const void* args, void* workspace, Stream& stream) {
-    call_kernel(operation, origin, [&] { inner(args, workspace, stream); });
+    call_kernel(*name, [&] { inner(args, workspace, stream); });
   };
   return kernel;
 }

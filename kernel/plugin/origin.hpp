@@ -4,6 +4,7 @@
 #include <string_view>
 #include <utility>
 
+#include "kernel/plugin/floating_point.hpp"
 #include "tessera/types.hpp"
 
 namespace tessera {
@@ -40,6 +41,7 @@ decltype(auto) call_plugin(const PluginOrigin& origin,
                            std::string_view doing,
                            std::string_view place,
                            F&& f) {
+  const FloatingPointGuard guard(FloatingPointGuard::During::call, origin.name, doing);
   try {
     return std::forward<F>(f)();
   } catch (...) {

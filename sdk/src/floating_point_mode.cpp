@@ -1,5 +1,7 @@
 #include "tessera/floating_point_mode.hpp"
 
+#include <fmt/format.h>
+
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
@@ -10,6 +12,7 @@ namespace tessera {
 namespace {
 constexpr u32 kOccurred = 0x3f;          // MXCSR: exceptions that occurred
 constexpr u32 kFlushDenormals = 0x8040;  // MXCSR: results (FTZ) and operands (DAZ)
+constexpr u32 kVectorRounding = 0x6000, kX87Rounding = 0x0c00;
 }  // namespace
 
 bool FloatingPointMode::flushes_denormals() const { return (vectors & kFlushDenormals) != 0; }
@@ -29,6 +32,10 @@ void set_floating_point_mode(const FloatingPointMode& mode) {
   _mm_setcsr(mode.vectors | (_mm_getcsr() & kOccurred));
 }
 #elif defined(__aarch64__)
+namespace {
+constexpr u32 kVectorRounding = 3U << 22, kX87Rounding = 0;  // FPCR: RMode
+}  // namespace
+
 bool FloatingPointMode::flushes_denormals() const { return (vectors & (1U << 24)) != 0; }
 
 FloatingPointMode standard_floating_point() { return {}; }
@@ -47,9 +54,12 @@ void set_floating_point_mode(const FloatingPointMode& mode) {
 #endif
 
 std::string floating_point_change(const FloatingPointMode& before, const FloatingPointMode& after) {
-  return after.flushes_denormals() && !before.flushes_denormals()
-             ? "switched denormal numbers off"
-             : "changed how floating-point numbers are computed";
+  if (after.flushes_denormals() && !before.flushes_denormals()) {
+    return "switched denormal numbers off";
+  }
+  const bool rounding = ((after.vectors ^ before.vectors) & kVectorRounding) != 0 ||
+                        ((after.x87 ^ before.x87) & kX87Rounding) != 0;
+  return fmt::format("changed how floating-point numbers are {}", rounding ? "rounded" : "computed");
 }
 
 }  // namespace tessera

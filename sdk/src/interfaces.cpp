@@ -40,6 +40,7 @@ StepSink::~StepSink() = default;
 Gradients::~Gradients() = default;
 
 UpdateRule::~UpdateRule() = default;
+void UpdateRule::add_sums(Context&, const Shards&, const Tensor&, const Tensor&) const {}
 LrSchedule::~LrSchedule() = default;
 Optimizer::~Optimizer() = default;
 

@@ -58,27 +58,33 @@ ParameterLayout::ParameterLayout(const Shape& logical,
                                  const Placement& placement,
                                  const Mesh& mesh,
                                  std::vector<int> holders)
-    : logical_(logical),
-      storage_(logical),
-      partial_(placement.partial),
-      holders_(std::move(holders)) {
-  for (int dim = 0; dim < logical.rank(); ++dim) {
-    slices_[static_cast<std::size_t>(dim)] = {{0, 0, logical[dim]}};
+    : logical_(logical), split_(split), partial_(placement.partial), holders_(std::move(holders)) {
+  expert_ = cut(Axis::expert) || cut(Axis::expert_tensor);
+  place(mesh);
+}
+
+// Which elements are here, and for which of them this rank stands.
+void ParameterLayout::place(const Mesh& mesh) {
+  storage_ = logical_;
+  for (int dim = 0; dim < logical_.rank(); ++dim) {
+    slices_[static_cast<std::size_t>(dim)] = {{0, 0, logical_[dim]}};
   }
-  for (const Split& at : split) {
+  for (const Split& at : split_) {
     require(
-        at.dim >= 0 && at.dim < logical.rank(), "a split of dimension {} of {}", at.dim, logical);
-    require(!cut(at.axis), "{} is split along {} twice", logical, axis_name(at.axis));
-    require(std::ranges::count(split, at.dim, &Split::dim) == 1,
+        at.dim >= 0 && at.dim < logical_.rank(), "a split of dimension {} of {}", at.dim, logical_);
+    require(std::ranges::count(split_, at.axis, &Split::axis) == 1,
+            "{} is split along {} twice",
+            logical_,
+            axis_name(at.axis));
+    require(std::ranges::count(split_, at.dim, &Split::dim) == 1,
             "dimension {} of {} is split along two axes",
             at.dim,
-            logical);
+            logical_);
     const i64 size = mesh.size(at.axis);
-    cut_[static_cast<std::size_t>(at.axis)] = true;
     if (column_dim_ == 0) column_dim_ = at.dim;
-    storage_[at.dim] = split_storage(at, logical[at.dim], size);
+    storage_[at.dim] = split_storage(at, logical_[at.dim], size);
     slices_[static_cast<std::size_t>(at.dim)] =
-        split_slices(at, logical[at.dim], mesh.coordinate(at.axis), size);
+        split_slices(at, logical_[at.dim], mesh.coordinate(at.axis), size);
   }
   const auto stands_for = [&](Axis axis) { return cut(axis) || mesh.first(axis); };
   const bool first_holder = holders_.empty() || holders_.front() == mesh.coordinate(Axis::pipeline);
@@ -88,6 +94,43 @@ ParameterLayout::ParameterLayout(const Shape& logical,
   const std::array dense = {Axis::tensor, Axis::context, Axis::data};
   const std::array experts = {Axis::expert_tensor, Axis::expert, Axis::expert_data};
   for (const Axis axis : expert() ? experts : dense) saved_ &= stands_for(axis);
+}
+
+ParameterLayout ParameterLayout::of_state(const StateShape& shape, const Mesh& mesh) const {
+  require(shape.size() <= kMaxRank, "{} dimensions: the most are {}", shape.size(), kMaxRank);
+  ParameterLayout state;
+  state.expert_ = expert_;  // its copies are where the parameter's are
+  state.holders_ = holders_;
+  for (std::size_t d = 0; d < shape.size(); ++d) {
+    const auto [size, along] = shape[d];
+    require(size >= 1, "dimension {} has {} elements", d, size);
+    state.logical_.push_back(size);
+    if (along < 0) continue;
+    require(along < logical_.rank() && logical_[along] == size,
+            "dimension {} of {} elements lies along dimension {} of {}",
+            d,
+            size,
+            along,
+            logical_);
+    for (Split split : split_) {
+      if (split.dim != along) continue;
+      split.dim = static_cast<int>(d);
+      state.split_.push_back(std::move(split));
+    }
+  }
+  state.place(mesh);
+  return state;
+}
+
+int ParameterLayout::cut_dim(Axis axis) const {
+  const auto split = std::ranges::find(split_, axis, &Split::axis);
+  return split != split_.end() ? split->dim : -1;
+}
+
+i64 ParameterLayout::unpadded(int dim) const {
+  i64 elements = 0;
+  for (const Slice& slice : slices(dim)) elements += slice.length;
+  return elements;
 }
 
 bool ParameterLayout::partial(Axis axis) const {

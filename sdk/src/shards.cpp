@@ -1,7 +1,9 @@
 #include "tessera/shards.hpp"
 
+#include "tessera/error.hpp"
 #include "tessera/operation.hpp"
 #include "tessera/ops/elementwise.hpp"
+#include "tessera/optimizer.hpp"
 
 namespace tessera {
 
@@ -22,7 +24,32 @@ Tensor table(Device& device, const std::vector<T>& values, i64 columns, DType dt
   return made;
 }
 
+i64 aligned(i64 elements) { return (elements + kAlignment - 1) / kAlignment * kAlignment; }
+
+Tensor filled(Device& device, i64 elements, DType dtype, double value) {
+  const Tensor made = allocate_flat(device, {elements}, dtype);
+  const Operation<FillArgs> fill(device);
+  fill.launch(device.stream(), device.pool(), {made.arg(), value});
+  return made;
+}
+
 }  // namespace
+
+std::shared_ptr<const LogicalTensor> own_state(const StateSpec& spec,
+                                               const Parameter& parameter,
+                                               const Mesh& mesh) {
+  if (spec.shape == nullptr) return nullptr;
+  auto state = std::make_shared<LogicalTensor>();
+  state->name = parameter.name + "/" + spec.name;
+  try {
+    state->layout = parameter.layout.of_state(spec.shape(parameter), mesh);
+  } catch (const Error& error) {
+    fail("the state \"{}\": {}", state->name, error.what());
+  }
+  state->logical = state->layout.logical();
+  state->local = state->layout.storage();
+  return state;
+}
 
 Tensor Shards::grad_of(std::size_t index) const {
   return grad.slice(0, list.at(index).grad, list[index].range.length);
@@ -33,28 +60,75 @@ Tensor Shards::main_of(std::size_t index) const {
 }
 
 Tensor Shards::state_of(std::size_t of, std::size_t index) const {
+  if (has_own(of)) {
+    const auto& [logical, begin] = own[of].at(index);
+    return state.at(of).slice(0, begin, logical->local.elements()).view(logical->local);
+  }
   return state.at(of).slice(0, list.at(index).state, list[index].range.length);
 }
 
-void Shards::allocate(Device& device, const std::vector<bool>& states, std::optional<DType> dtype) {
+void Shards::allocate(Device& device,
+                      const Mesh& mesh,
+                      std::span<const StateSpec> states,
+                      std::optional<DType> dtype) {
+  const i64 elements = place(device);
+  const DType type = dtype.value_or(main.dtype());
+  for (const StateSpec& spec : states) {
+    Tensor& made = state.emplace_back();
+    std::vector<Own>& tensors = own.emplace_back();
+    if (list.empty() || (spec.of != nullptr && !spec.of(*list[0].parameter))) continue;
+    i64 end = 0;
+    for (const Shard& shard : list) {
+      if (spec.shape == nullptr) break;
+      require(shard.range.length == shard.parameter->local.elements(),
+              "the state \"{}\" of {} has a shape of its own, and this rank updates a part of the "
+              "parameter: the rule needs `static constexpr bool kWholeParameters = true`",
+              spec.name,
+              shard.parameter->name);
+      tensors.push_back({own_state(spec, *shard.parameter, mesh), aligned(end)});
+      end = tensors.back().begin + tensors.back().logical->local.elements();
+    }
+    made = filled(device, spec.shape == nullptr ? elements : end, type, spec.initial);
+  }
+}
+
+void Shards::allocate(Device& device, std::size_t states, std::optional<DType> dtype) {
+  const i64 elements = place(device);
+  while (state.size() < states) {
+    state.push_back(filled(device, elements, dtype.value_or(main.dtype()), 0));
+  }
+}
+
+// Fills `ranges` and `hyper`; the elements of a state of the parameters' shapes.
+i64 Shards::place(Device& device) {
   std::vector<i64> places;
   std::vector<double> hypers;
   i64 elements = 0;
   for (Shard& shard : list) {
-    shard.state = (elements + kAlignment - 1) / kAlignment * kAlignment;
+    shard.state = aligned(elements);
     elements = shard.state + shard.range.length;
     places.insert(places.end(), {shard.range.length, shard.grad, shard.main, shard.state});
     hypers.insert(hypers.end(), {shard.hyper.lr_scale, shard.hyper.weight_decay});
   }
   ranges = table(device, places, 4, DType::i64);
   hyper = table(device, hypers, 2, DType::fp64);
-  const Operation<FillArgs> fill(device);
-  for (const bool has : states) {
-    Tensor& made = state.emplace_back();
-    if (!has) continue;
-    made = allocate_flat(device, {elements}, dtype.value_or(main.dtype()));
-    fill.launch(device.stream(), device.pool(), {made.arg(), 0});
+  return elements;
+}
+
+NamedState named_state(const Shards& shards,
+                       std::size_t index,
+                       const StateSpec& spec,
+                       std::size_t state,
+                       StateHolders holders) {
+  const Shard& shard = shards.list.at(index);
+  NamedState named{spec.name, shard.parameter, shard.range, {}, holders};
+  named.tensor = shards.state_of(state, index);
+  if (shards.has_own(state)) {
+    named.own = shards.own[state][index].logical;
+    named.range = {0, named.own->local.elements()};
+    named.tensor = named.tensor.view({named.range.length});
   }
+  return named;
 }
 
 std::vector<Shard> own_shards(const ParameterMemory& memory) {

@@ -41,6 +41,7 @@ TEST(New, IsThereForEachKindThatAuthorsWrite) {
                                      "graph",
                                      "layer",
                                      "lr",
+                                     "matrix_rule",
                                      "model",
                                      "module",
                                      "observer",

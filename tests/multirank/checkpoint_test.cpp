@@ -333,6 +333,42 @@ TEST(ResumeWithExperts, UnderAnotherLayout) {
   }
 }
 
+// State with a shape of its own is one logical tensor too: stored once, cut as the layout wants it.
+TEST(ResumeWithOwnState, UnderAnotherLayout) {
+  const Sets model =
+      with({"precision.compute=\"fp64\"", "precision.main=\"fp64\"", "model.vocab_multiple=24"},
+           {"optimizer.rule.type=\"adafactor\""});
+  const Sets tensor = {"parallel.tensor=2", "parallel.data=2"};
+  const std::vector<TableRow> all = {
+      {"single", model},
+      {"tp2", with(model, {"parallel.tensor=2"})},
+      {"distributed_tp2_dp2", with(with(model, tensor), {kDistributed})},
+      {"distributed_pp2_dp2",
+       with(model,
+            {"parallel.pipeline=2", "schedule.type=\"1f1b\"", "parallel.data=2", kDistributed})},
+  };
+  const TestFolder folder;
+  continue_run(model, folder.at("whole"));
+  const std::vector<double> losses = metric_of(folder.at("whole"), "loss");
+  for (const TableRow& from : all) {
+    train_until_stop(from.sets, folder.at(from.name));
+    const CheckpointIndex index = read_index(step_in(folder.at(from.name), kStop));
+    using Sizes = std::vector<i64>;
+    EXPECT_EQ(index.tensors.at("layers.0.mlp.up.weight/rows").shape, Sizes{64});
+    EXPECT_EQ(index.tensors.at("layers.0.mlp.up.weight/columns").shape, Sizes{16});
+    EXPECT_EQ(index.tensors.at("layers.0.mlp.up.bias/rows").shape, Sizes{});
+    EXPECT_EQ(index.tensors.at("layers.0.mlp.up.bias/columns").shape, Sizes{64});
+    EXPECT_EQ(index.tensors.at("embedding.weight/rows").shape, Sizes{256}) << "without padding";
+    for (const TableRow& to : all) {
+      const std::string copy = folder.at(from.name + "_" + to.name);
+      std::filesystem::copy(folder.at(from.name), copy, std::filesystem::copy_options::recursive);
+      continue_run(to.sets, copy);
+      EXPECT_EQ(difference(metric_of(copy, "loss"), losses, 1e-9, "loss"), "")
+          << from.name << " to " << to.name;
+    }
+  }
+}
+
 const Sets kBf16 = {"precision.compute=\"bf16\""};
 const Sets kMuon = {"optimizer.rule.type=\"muon\""};
 // Overflows at first, and grows again within the run.

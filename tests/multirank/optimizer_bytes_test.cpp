@@ -157,5 +157,27 @@ INSTANTIATE_TEST_SUITE_P(Rows, OptimizerBytes, ::testing::ValuesIn(rows()), [](c
   return info.param.name;
 });
 
+// Means of rows and columns, and no two moments of each element: planned as the fullest replica
+// holds them, which has most of the parameters that are dealt out whole.
+TEST(OptimizerBytesOfOwnState, ArePlannedAsHeld) {
+  const Sets rule = {"optimizer.rule.type=\"adafactor\"", "model.hidden=128"};
+  const auto at = static_cast<std::size_t>(Category::optimizer);
+  for (const Sets& layout : {Sets{"parallel.data=1"},
+                             Sets{"parallel.data=2", kDistributed},
+                             Sets{"parallel.tensor=2"}}) {
+    i64 most = 0, elements = 0;
+    std::mutex mutex;
+    TrainOptions options{.steps = 2};
+    options.at_end = [&](RankRun& run) {
+      const std::lock_guard lock(mutex);
+      most = std::max(most, run.device().memory().bytes[at]);
+      elements = run.model().memory().elements();
+    };
+    train(tiny_config(), with(rule, layout), options);
+    EXPECT_EQ(predicted(with(rule, layout)).bytes[at], most);
+    EXPECT_LT(most, elements) << "AdamW: 8 bytes an element";
+  }
+}
+
 }  // namespace optimizer_bytes_test
 }  // namespace tessera::testing

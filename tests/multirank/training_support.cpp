@@ -106,8 +106,8 @@ replicas_every = 1
 }
 
 std::unique_ptr<PluginHost> load_plugins() {
-  auto host = std::make_unique<PluginHost>(
-      std::vector<std::filesystem::path>{TESSERA_BUILD_DIR "/plugins"});
+  auto host = std::make_unique<PluginHost>(std::vector<std::filesystem::path>{
+      TESSERA_BUILD_DIR "/plugins", TESSERA_BUILD_DIR "/tests/plugins/adafactor"});
   host->add_builtin(&register_threads);
   return host;
 }

@@ -83,7 +83,8 @@ void gather_into(std::vector<double>& logical,
                  const Parameter& parameter,
                  const FlatRange& range);
 
-/// The plugins of the build tree, loaded once a process.
+/// The plugins of the build tree and the rule of examples/plugin_matrix_rule, loaded once a
+/// process.
 const PluginHost& plugins();
 /// A host of one's own with the same plugins, for tests that add components to it.
 std::unique_ptr<PluginHost> load_plugins();

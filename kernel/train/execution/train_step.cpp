@@ -92,6 +92,18 @@ BucketUse TrainStep::bucket_use() const {
           model_.prepared().buckets()};
 }
 
+// Said under every layout, not only where replicas would update parts of parameters.
+void TrainStep::require_elements(const UpdateRule& rule, const std::string& where) {
+  for (const StateSpec& state : rule.state()) {
+    if (state.shape == nullptr) continue;
+    fail_config(
+        "{}: the state \"{}\" has a shape of its own, which needs whole parameters; state `static "
+        "constexpr bool kWholeParameters = true` in the class of the rule",
+        where,
+        state.name);
+  }
+}
+
 void TrainStep::make_optimizer(bool locate_errors) {
   const std::vector<Parameter*> parameters = model_.parts().parameter_list();
   OptimizerArguments arguments;
@@ -103,9 +115,9 @@ void TrainStep::make_optimizer(bool locate_errors) {
   arguments.make_rule = [this, locate_errors](const Component<UpdateRule>& rule) {
     RuleArguments for_rule{rank_.device.get()};
     std::shared_ptr<UpdateRule> made = setup_.maker->make(rule, for_rule);
-    return locate_errors
-               ? located(std::move(made), component_text(*setup_.maker, rule.path, rule.type))
-               : made;
+    const std::string where = component_text(*setup_.maker, rule.path, rule.type);
+    if (!setup_.whole) require_elements(*made, where);
+    return locate_errors ? located(std::move(made), where) : made;
   };
   optimizer_ = setup_.maker->make(setup_.config->optimizer, arguments);
 }

@@ -114,6 +114,7 @@ class TrainStep {
   void check_replicas();
 
  private:
+  static void require_elements(const UpdateRule& rule, const std::string& where);
   void make_optimizer(bool locate_errors);
   void make_scalars();
   Context context();

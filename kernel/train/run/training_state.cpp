@@ -41,7 +41,8 @@ std::vector<CheckpointTensor> parameter_tensors(const PlacedModel& model) {
 std::vector<CheckpointTensor> TrainingState::tensors() const {
   std::vector<CheckpointTensor> tensors = parameter_tensors(model_);
   for (const NamedState& state : step_.optimizer().state()) {
-    tensors.push_back({name_of(state), state.parameter, state.range, state.tensor, state.holders});
+    tensors.push_back(
+        {name_of(state), &state.tensor_of(), state.range, state.tensor, state.holders, state.own});
   }
   return tensors;
 }

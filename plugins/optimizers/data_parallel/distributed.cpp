@@ -43,7 +43,7 @@ std::vector<FlatRange> outside(const ParameterMemory& memory) {
 }  // namespace
 
 Distributed::Distributed(const Config& config, OptimizerArguments& arguments)
-    : GroupedOptimizer(config, arguments, "distributed") {
+    : GroupedOptimizer(config, arguments, "distributed", StateHolders::this_rank) {
   const ParameterMemory& memory = *arguments.memory;
   if (!has_whole_parameters(memory)) norm_ = std::make_unique<ShardNorm>(arguments);
   for (const FlatRange& range : outside(memory)) {

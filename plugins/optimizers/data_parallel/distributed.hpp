@@ -20,7 +20,7 @@ class Distributed final : public GroupedOptimizer {
 
   void sum_squares(Context& cx, const Tensor& out) override;
   void step(Context& cx, const Tensor& scalars) override;
-  std::vector<NamedState> state() override { return named_state(StateHolders::this_rank); }
+  std::vector<NamedState> state() override { return all_state(); }
 
  private:
   std::vector<Tensor> others_;       ///< gradients of what other replicas update

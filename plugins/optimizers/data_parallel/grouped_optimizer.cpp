@@ -3,6 +3,7 @@
 #include <functional>
 #include <utility>
 
+#include "tessera/comm.hpp"
 #include "tessera/error.hpp"
 #include "tessera/ops.hpp"
 #include "tessera/types.hpp"
@@ -30,12 +31,15 @@ void OptimizerConfig::describe(Schema<OptimizerConfig>& s) {
 
 GroupedOptimizer::GroupedOptimizer(const Config& config,
                                    OptimizerArguments& arguments,
-                                   std::string_view type)
+                                   std::string_view type,
+                                   StateHolders holders)
     : config_(config),
       rule_(arguments.make_rule(config.rule)),
       specs_(rule_->state()),
+      holders_(holders),
       state_dtype_(config.state_dtype == "main" ? arguments.memory->main().dtype()
                                                 : parse_dtype(config.state_dtype)),
+      mesh_(arguments.mesh),
       parameters_(arguments.parameters.begin(), arguments.parameters.end()) {
   if (specs_.empty() && config.state_dtype != OptimizerConfig().state_dtype) {
     fail_config("optimizer.state_dtype has no effect: the rule keeps no state");
@@ -70,32 +74,63 @@ std::vector<bool> GroupedOptimizer::states_of(const Parameter& parameter) const 
   return has;
 }
 
+// Does this rank stand for what it updates of the parameter, in a sum over all ranks?
+bool GroupedOptimizer::counts(const Parameter& parameter) const {
+  const ParameterLayout& layout = parameter.layout;
+  return holders_ == StateHolders::this_rank ? layout.counted() : layout.saved();
+}
+
 void GroupedOptimizer::take_shards(const OptimizerArguments& arguments) {
   Device& device = *arguments.device;
   const ParameterMemory& memory = *arguments.memory;
-  std::map<std::vector<bool>, std::vector<Shard>, std::greater<>> by_states;
+  const auto allocate = [&](i64 elements, DType dtype) {
+    return Tensor::allocate(
+        device, device.pool(), device.stream(), {elements}, dtype, Category::optimizer);
+  };
+  const i64 sums = rule_->sums();
+  if (sums > 0) sums_ = allocate(sums, DType::fp64);
+  if (sums > 0) uncounted_ = allocate(sums, DType::fp64);
+  std::map<std::vector<bool>, std::vector<Shard>, std::greater<>> sets;
   for (Shard& shard : own_shards(memory)) {
     shard.hyper = hyper_.at(shard.parameter);
-    by_states[states_of(*shard.parameter)].push_back(shard);
+    std::vector<bool> set = states_of(*shard.parameter);
+    if (sums > 0) set.push_back(counts(*shard.parameter));
+    sets[set].push_back(shard);
   }
-  for (auto& [states, list] : by_states) {
+  for (auto& [set, list] : sets) {
     Shards& shards = shards_.emplace_back();
     shards.list = std::move(list);
     shards.main = memory.main();
     shards.compute = memory.compute();
     shards.grad = memory.gradients();
-    shards.allocate(device, states, state_dtype_);
+    shards.sums = sums_;
+    shards.allocate(device, *arguments.mesh, specs_, state_dtype_);
   }
   counted_ = CountedSquares(device, parameters_, memory);
-  nothing_ = Tensor::allocate(
-      device, device.pool(), device.stream(), {0}, state_dtype_, Category::optimizer);
+  nothing_ = allocate(0, state_dtype_);
+}
+
+// Ranks that update nothing take part too.
+void GroupedOptimizer::add_sums(Context& cx, const Tensor& scalars) const {
+  for (const Tensor& sums : {sums_, uncounted_}) {
+    FillArgs zero{sums.arg(), 0};
+    ops::run(cx, zero);
+  }
+  for (const Shards& shards : shards_) {
+    const bool counted = counts(*shards.list[0].parameter);
+    rule_->add_sums(cx, shards, scalars, counted ? sums_ : uncounted_);
+  }
+  cx.mesh->world()
+      .all_reduce(*cx.stream, sums_, ReduceOp::sum, "the update rule's sums")
+      .wait(*cx.stream);
 }
 
 void GroupedOptimizer::update(Context& cx, const Tensor& scalars) const {
+  if (sums_.defined()) add_sums(cx, scalars);
   for (const Shards& shards : shards_) rule_->update(cx, shards, scalars);
 }
 
-std::vector<NamedState> GroupedOptimizer::named_state(StateHolders holders) const {
+std::vector<NamedState> GroupedOptimizer::all_state() const {
   std::map<const Parameter*, std::pair<const Shards*, std::size_t>> here;
   for (const Shards& shards : shards_) {
     for (std::size_t i = 0; i < shards.list.size(); ++i) {
@@ -108,12 +143,17 @@ std::vector<NamedState> GroupedOptimizer::named_state(StateHolders holders) cons
     const std::vector<bool> has = states_of(*parameter);
     for (std::size_t s = 0; s < specs_.size(); ++s) {
       if (!has[s]) continue;
-      NamedState& state =
-          out.emplace_back(NamedState{specs_[s].name, parameter, {}, nothing_, holders});
-      if (found == here.end()) continue;
+      if (found == here.end()) {
+        out.push_back({specs_[s].name,
+                       parameter,
+                       {},
+                       nothing_,
+                       holders_,
+                       own_state(specs_[s], *parameter, *mesh_)});
+        continue;
+      }
       const auto& [shards, index] = found->second;
-      state.range = shards->list[index].range;
-      state.tensor = shards->state_of(s, index);
+      out.push_back(named_state(*shards, index, specs_[s], s, holders_));
     }
   }
   return out;

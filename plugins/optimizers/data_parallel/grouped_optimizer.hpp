@@ -31,7 +31,10 @@ class GroupedOptimizer : public Optimizer {
 
  protected:
   /// `type`: of the optimizer, for errors.
-  GroupedOptimizer(const Config& config, OptimizerArguments& arguments, std::string_view type);
+  GroupedOptimizer(const Config& config,
+                   OptimizerArguments& arguments,
+                   std::string_view type,
+                   StateHolders holders);
 
   /// In model order.
   const std::vector<Parameter*>& parameters() const { return parameters_; }
@@ -40,21 +43,26 @@ class GroupedOptimizer : public Optimizer {
   /// Updates what this rank updates, in one call for each set of state tensors.
   void update(Context& cx, const Tensor& scalars) const;
   /// State of every parameter, so that all ranks name the same: of many a rank may have nothing.
-  std::vector<NamedState> named_state(StateHolders holders) const;
+  std::vector<NamedState> all_state() const;
 
  private:
   void check_parameter(const Parameter& parameter, const Mesh& mesh, std::string_view type) const;
   void require_states_move() const;
   void take_shards(const OptimizerArguments& arguments);
   std::vector<bool> states_of(const Parameter& parameter) const;
+  bool counts(const Parameter& parameter) const;
+  void add_sums(Context& cx, const Tensor& scalars) const;
 
   Config config_;
   std::shared_ptr<UpdateRule> rule_;
   std::vector<StateSpec> specs_;
+  StateHolders holders_;
   DType state_dtype_;
+  const Mesh* mesh_;
   std::vector<Parameter*> parameters_;
   std::map<const Parameter*, Hyper> hyper_;
   std::vector<Shards> shards_;  ///< one for each set of state tensors
+  Tensor sums_, uncounted_;     ///< of a rule with sums; what other ranks count
   CountedSquares counted_;
   Tensor nothing_;  ///< [0], state of what this rank does not update
 };

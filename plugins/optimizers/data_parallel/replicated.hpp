@@ -10,11 +10,11 @@ namespace tessera {
 class Replicated final : public GroupedOptimizer {
  public:
   Replicated(const Config& config, OptimizerArguments& arguments)
-      : GroupedOptimizer(config, arguments, "replicated") {}
+      : GroupedOptimizer(config, arguments, "replicated", StateHolders::every_replica) {}
 
   void sum_squares(Context& cx, const Tensor& out) override { sum_all_squares(cx, out); }
   void step(Context& cx, const Tensor& scalars) override { update(cx, scalars); }
-  std::vector<NamedState> state() override { return named_state(StateHolders::every_replica); }
+  std::vector<NamedState> state() override { return all_state(); }
 };
 
 }  // namespace tessera

@@ -7,7 +7,8 @@
 
 // Everything that decides whether a plugin and libtessera.so agree, as the compiler sees it in the
 // source that defines the plugin: whatever set a flag (a target, a preset, the environment), it
-// shows here. The host compares TESSERA_ABI_FIELDS exactly, and names the fields that differ.
+// shows here. The host compares TESSERA_ABI_FIELDS exactly, and names the fields that differ. Where
+// a flag has no macro, its effect is looked at: -fpack-struct, -fshort-enums, -mms-bitfields.
 //
 // -march and the like are not among them: no header of the SDK has a vector type or an alignment of
 // its own. -ffp-contract, -fno-math-errno and -fno-trapping-math change no result that crosses the
@@ -56,10 +57,66 @@
 #define TESSERA_ABI_MATH "strict"
 #endif
 
+// What flags do to the layout of data, and what the preprocessor says of other rules.
+namespace tessera::compiled {
+
+struct OneByteFirst {
+  char first;
+  long double second;
+};
+enum Small { kSmall };
+struct BitFields {
+  char first : 4;
+  int second : 4;
+};
+
+/// Text that is put together by the compiler, of this source and its flags alone.
+struct Text {
+  char characters[512] = {};
+  unsigned size = 0;
+  constexpr Text& operator<<(const char* text) {
+    for (; *text != 0; ++text) characters[size++] = *text;
+    return *this;
+  }
+  constexpr Text& operator<<(unsigned long number) {
+    if (number >= 10) *this << number / 10;
+    characters[size++] = static_cast<char>('0' + number % 10);
+    return *this;
+  }
+};
+
+#ifdef __cpp_rtti
+#define TESSERA_ABI_RTTI "on"
+#else
+#define TESSERA_ABI_RTTI "off"
+#endif
+#ifdef __cpp_exceptions
+#define TESSERA_ABI_EXCEPTIONS "on"
+#else
+#define TESSERA_ABI_EXCEPTIONS "off"
+#endif
+#ifdef __cpp_char8_t
+#define TESSERA_ABI_CHAR8 "a type"
+#else
+#define TESSERA_ABI_CHAR8 "none"
+#endif
+
+static constexpr Text kFields =
+    Text() << "sdk headers=" TESSERA_ABI_STAMP ";compiler=" TESSERA_ABI_COMPILER
+              ";c++=" TESSERA_ABI_TEXT(__cplusplus) ";c++ abi=" TESSERA_ABI_TEXT(__GXX_ABI_VERSION)
+           << ";cxx11 abi=" TESSERA_ABI_LIBRARY ";sanitizer=" TESSERA_ABI_SANITIZER
+              ";fmt=" TESSERA_ABI_TEXT(FMT_VERSION) ";floating point=" TESSERA_ABI_MATH
+                                                    ";float evaluation=" TESSERA_ABI_TEXT(
+                                                        __FLT_EVAL_METHOD__)
+           << ";alignment in structs=" << __builtin_offsetof(OneByteFirst, second)
+           << ";bytes of an enum=" << sizeof(Small) << ";bytes of bit-fields=" << sizeof(BitFields)
+           << ";bytes of wchar_t=" << sizeof(wchar_t)
+           << ";digits of long double=" << static_cast<unsigned long>(__LDBL_MANT_DIG__)
+           << ";char=" << (static_cast<char>(-1) < 0 ? "signed" : "unsigned")
+           << ";exceptions=" TESSERA_ABI_EXCEPTIONS ";rtti=" TESSERA_ABI_RTTI
+              ";char8_t=" TESSERA_ABI_CHAR8;
+
+}  // namespace tessera::compiled
+
 /// "sdk headers=91c24fe0;compiler=GNU 12;c++=202002L;…"
-#define TESSERA_ABI_FIELDS                                                                      \
-  "sdk headers=" TESSERA_ABI_STAMP ";compiler=" TESSERA_ABI_COMPILER ";c++=" TESSERA_ABI_TEXT(  \
-      __cplusplus) ";cxx11 abi=" TESSERA_ABI_LIBRARY ";sanitizer=" TESSERA_ABI_SANITIZER        \
-                   ";fmt=" TESSERA_ABI_TEXT(FMT_VERSION) ";floating point=" TESSERA_ABI_MATH    \
-                                                         ";float evaluation=" TESSERA_ABI_TEXT( \
-                                                             __FLT_EVAL_METHOD__)
+#define TESSERA_ABI_FIELDS ::tessera::compiled::kFields.characters

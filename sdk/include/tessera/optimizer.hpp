@@ -12,15 +12,6 @@
 
 namespace tessera {
 
-/// A state tensor of a rule, of the parameter's shape, starting at zero.
-struct StateSpec {
-  std::string name;                        ///< "first_moment": its name in checkpoints
-  bool (*of)(const Parameter&) = nullptr;  ///< which parameters have it; nullptr: all
-  /// Of a running mean, the part of itself that a step keeps, its beta: a narrow dtype rounds small
-  /// changes away, and is refused where a step that keeps so much would change nothing. 0: no mean.
-  double keeps = 0;
-};
-
 struct RuleArguments {
   const Device* device = nullptr;  ///< always given; for the rule's own operations
 };
@@ -28,10 +19,11 @@ struct RuleArguments {
 /// How parameters are updated. Plugin kind "rule". Launches operations only; reads learning rate,
 /// step count and skip decision from device scalars. The gradients are zeroed by the update.
 ///
-/// A rule that has to see all elements of a parameter at once (a norm of each, a matrix) states
-/// `static constexpr bool kWholeParameters = true`. Where replicas update shards, each of them then
-/// updates whole parameters. What tensor parallelism cuts the rule gathers itself: the ranks of a
-/// tensor group update the same parameters in the same order.
+/// A rule that has to see all elements of a parameter at once (a norm of each, a matrix), or that
+/// keeps state with a shape of its own, states `static constexpr bool kWholeParameters = true`.
+/// Where replicas update shards, each of them then updates whole parameters. What tensor
+/// parallelism cuts the rule gathers or sums itself (Parameter::layout says what is cut): the ranks
+/// of a tensor group update the same parameters in the same order.
 class TESSERA_API UpdateRule {
  public:
   static constexpr std::string_view kKind = "rule";
@@ -41,6 +33,16 @@ class TESSERA_API UpdateRule {
   virtual std::vector<StateSpec> state() const = 0;
   /// Weight decay for parameters that take it (not for biases and norms).
   virtual double weight_decay() const { return 0; }
+  /// How many sums over all elements of the model an update depends on, as Prodigy's two
+  /// (Mishchenko and Defazio 2023).
+  virtual i64 sums() const { return 0; }
+  /// Of a rule with sums(): adds what these shards contribute to `sums` fp64 [sums()]. Called in
+  /// every step before update(), once for each set that update() is called for, on zeros; the sum
+  /// over all logical elements, each counted once, is Shards::sums in update(). May change state.
+  virtual void add_sums(Context& cx,
+                        const Shards& shards,
+                        const Tensor& scalars,
+                        const Tensor& sums) const;
   /// Updates shards that have the same state tensors; called once a step for each such set. A rule
   /// that needs no more than elements does it in one launch. `scalars`: fp64 [step_scalar::kCount]
   /// (ops/update.hpp).
@@ -71,10 +73,21 @@ enum class StateHolders : u8 {
 struct NamedState {
   std::string name;  ///< "first_moment"
   const Parameter* parameter = nullptr;
-  FlatRange range;  ///< elements of `parameter` whose state it is
+  FlatRange range;  ///< elements of tensor_of() that it holds
   Tensor tensor;    ///< [range.length]
   StateHolders holders = StateHolders::every_replica;
+  std::shared_ptr<const LogicalTensor> own = {};  ///< of state with a shape of its own (own_state)
+
+  /// What the state is laid out as: the parameter, or a tensor of its own.
+  const LogicalTensor& tensor_of() const { return own != nullptr ? *own : *parameter; }
 };
+
+/// State `spec`, number `state` of the rule's, of shard `index`.
+TESSERA_API NamedState named_state(const Shards& shards,
+                                   std::size_t index,
+                                   const StateSpec& spec,
+                                   std::size_t state,
+                                   StateHolders holders);
 
 class BuildContext;
 /// What an optimizer is made from; provided by the trainer. All pointers are given.

@@ -43,6 +43,13 @@ struct ElementRun {
   i64 local = 0, logical = 0, length = 0;
 };
 
+/// A dimension of a tensor that belongs to a parameter, as a mean for each of its rows.
+struct StateDim {
+  i64 size = 0;    ///< logical
+  int along = -1;  ///< the parameter's dimension that it is, cut as that is cut; -1: of its own
+};
+using StateShape = std::vector<StateDim>;  ///< empty: one number
+
 /// Elements [begin, begin + length) of this rank's storage of a parameter, in row-major order.
 struct FlatRange {
   i64 begin = 0, length = 0;
@@ -63,15 +70,23 @@ class TESSERA_API ParameterLayout {
                   const Mesh& mesh,
                   std::vector<int> holders = {});
 
+  /// The layout of a tensor that belongs to the parameter: cut along what `shape` keeps of its cut
+  /// dimensions, with equal values on the other ranks that hold a part of the parameter. Throws
+  /// Error when a dimension has another size than the one that it lies along.
+  ParameterLayout of_state(const StateShape& shape, const Mesh& mesh) const;
+
+  const Shape& logical() const { return logical_; }
   /// This rank's storage, padding included.
   const Shape& storage() const { return storage_; }
-  bool cut(Axis axis) const { return cut_[static_cast<std::size_t>(axis)]; }
+  bool cut(Axis axis) const { return cut_dim(axis) >= 0; }
+  /// The dimension that an axis cuts, whatever the axis's size; -1: none.
+  int cut_dim(Axis axis) const;
   /// Axes over which each rank computes a part of the gradient, to be summed.
   const std::vector<Axis>& partial() const { return partial_; }
   bool partial(Axis axis) const;
   /// Cut along an axis of the experts: then equal copies are in the expert_data group, otherwise in
   /// the data × context group.
-  bool expert() const { return cut(Axis::expert) || cut(Axis::expert_tensor); }
+  bool expert() const { return expert_; }
   ProcessGroup& replicas(const Mesh& mesh) const;
   const std::vector<int>& holders() const { return holders_; }
   /// Held by several pipeline ranks (tied embeddings): their gradients are summed.
@@ -84,6 +99,8 @@ class TESSERA_API ParameterLayout {
   bool saved() const { return saved_; }
   /// Runs of this rank along `dim`; one covering run when the dimension is not cut.
   const std::vector<Slice>& slices(int dim) const { return slices_[static_cast<std::size_t>(dim)]; }
+  /// How many of the elements along `dim` are logical: the others, at the end, are padding.
+  i64 unpadded(int dim) const;
   /// The first dimension but 0 along which an axis cuts it, whatever the axis's size; 0: none does.
   int column_dim() const { return column_dim_; }
   /// All runs of this rank's storage, padding left out: what initialisation, checkpoints and
@@ -91,8 +108,10 @@ class TESSERA_API ParameterLayout {
   std::vector<ElementRun> runs() const;
 
  private:
+  void place(const Mesh& mesh);
   Shape logical_, storage_;
-  std::array<bool, kAxes> cut_ = {};
+  std::vector<Split> split_;
+  bool expert_ = false;
   std::vector<Axis> partial_;
   std::vector<int> holders_;
   bool counted_ = true, saved_ = true;

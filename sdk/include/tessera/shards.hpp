@@ -1,10 +1,13 @@
 #pragma once
 #include <cstddef>
+#include <memory>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "tessera/device.hpp"
 #include "tessera/parameter_memory.hpp"
+#include "tessera/state_spec.hpp"
 
 namespace tessera {
 
@@ -20,7 +23,7 @@ struct Shard {
   FlatRange range;  ///< of the parameter's storage
   i64 grad = 0;     ///< element of `grad` and of `compute`
   i64 main = 0;     ///< element of `main`
-  i64 state = 0;    ///< element of every state tensor; Shards::allocate() sets it
+  i64 state = 0;    ///< element of state of the parameter's shape; Shards::allocate() sets it
   Hyper hyper = {};
 };
 
@@ -29,25 +32,40 @@ struct Shard {
 /// values may lie elsewhere than gradients, because a rank may hold only those that it updates; a
 /// state tensor holds these shards and nothing else.
 struct TESSERA_API Shards {
-  std::vector<Shard> list;    ///< by grad
-  Tensor main, grad;          ///< main dtype
-  Tensor compute;             ///< undefined when it is the same memory as main
-  std::vector<Tensor> state;  ///< in the order of UpdateRule::state(); undefined: not of these
-  Tensor ranges;              ///< i64 [shards, 4]: length; begin in grad, in main, in state
-  Tensor hyper;               ///< fp64 [shards, 2]: learning-rate scale, weight decay
+  std::vector<Shard> list;  ///< by grad
+  Tensor main, grad;        ///< main dtype
+  Tensor compute;           ///< undefined when it is the same memory as main
+  /// In the order of UpdateRule::state(); undefined: not of these. Flat; state with a shape of its
+  /// own is taken by state_of().
+  std::vector<Tensor> state;
+  /// A state with a shape of its own, and where it begins in the state tensor.
+  struct Own {
+    std::shared_ptr<const LogicalTensor> logical;
+    i64 begin = 0;
+  };
+  std::vector<std::vector<Own>> own;  ///< by state and shard
+  bool has_own(std::size_t of) const { return of < own.size() && !own[of].empty(); }
+  Tensor ranges;  ///< i64 [shards, 4]: length; begin in grad, in main, in state
+  Tensor hyper;   ///< fp64 [shards, 2]: learning-rate scale, weight decay
+  Tensor sums;    ///< fp64 [UpdateRule::sums()], in update(); undefined: none
 
   /// The elements of shard `index`, [its length]: for rules that work on one parameter after the
-  /// other.
+  /// other. State with a shape of its own has this rank's part of that.
   Tensor grad_of(std::size_t index) const;
   Tensor main_of(std::size_t index) const;
   Tensor state_of(std::size_t state, std::size_t index) const;
 
-  /// Fills `ranges` and `hyper` from `list`, and `state` with zeros, of this dtype or main's:
-  /// a tensor for each element of `states` that is true.
-  void allocate(Device& device, const std::vector<bool>& states, std::optional<DType> dtype = {});
-  void allocate(Device& device, std::size_t states, std::optional<DType> dtype = {}) {
-    allocate(device, std::vector<bool>(states, true), dtype);
-  }
+  /// Fills `ranges` and `hyper` from `list`, and `state` with its initial values, of this dtype or
+  /// main's. All shards have the states of the first one (StateSpec::of).
+  void allocate(Device& device,
+                const Mesh& mesh,
+                std::span<const StateSpec> states,
+                std::optional<DType> dtype = {});
+  /// The same for `states` tensors of zeros of the parameters' shapes, as a test needs them.
+  void allocate(Device& device, std::size_t states, std::optional<DType> dtype = {});
+
+ private:
+  i64 place(Device& device);
 };
 
 /// The arguments of an update operation but for its state and its constants, for operations that

@@ -198,5 +198,50 @@ TEST(Layouts, OfWhatSeveralStagesHoldTheFirstCounts) {
   }
 }
 
+// A tensor that belongs to a parameter is cut as that is, and each of its elements has one saver.
+TEST(Layouts, OfStateFollowTheParameter) {
+  const Shape shape = {4, 6, 8};
+  const std::vector<Split> split = {{0, Axis::expert}, {2, Axis::expert_tensor}};
+  const StateShape shapes[] = {{{4, 0}, {6, 1}}, {{4, 0}, {8, 2}}, {{6}, {6}}, {}};
+  const Shape local[] = {{2, 6}, {2, 4}, {6, 6}, {}};
+  for (std::size_t s = 0; s < std::size(shapes); ++s) {
+    std::vector<int> saved;
+    for (i64 rank = 0; rank < 8; ++rank) {
+      const Mesh mesh(RankGenerator({.world = 8, .tensor = 2, .expert = 2, .expert_tensor = 2}),
+                      rank);
+      const ParameterLayout whole(shape, split, Placement::replicated(), mesh);
+      const ParameterLayout state = whole.of_state(shapes[s], mesh);
+      EXPECT_EQ(state.storage(), local[s]);
+      EXPECT_TRUE(state.expert()) << "its copies are where the parameter's are";
+      saved.resize(static_cast<std::size_t>(state.logical().elements()), 0);
+      for (const ElementRun& run : state.runs()) {
+        for (i64 i = 0; i < run.length; ++i) {
+          saved[static_cast<std::size_t>(run.logical + i)] += state.saved() ? 1 : 0;
+        }
+      }
+    }
+    EXPECT_THAT(saved, ::testing::Each(1)) << s;
+  }
+}
+
+TEST(Layouts, OfStateWithAnotherSizeAreRefused) {
+  const Mesh mesh = mesh_of(2, 1, 0);
+  const Parameter p = parameter_of({6, 4}, {{0, Axis::tensor}}, mesh);
+  EXPECT_EQ(p.layout.cut_dim(Axis::tensor), 0);
+  EXPECT_EQ(p.layout.cut_dim(Axis::expert), -1);
+  EXPECT_THAT(
+      [&] {
+        (void)p.layout.of_state({{4, 0}}, mesh);
+      },
+      ThrowsMessage<Error>("dimension 0 of 4 elements lies along dimension 0 of [6, 4]"));
+  EXPECT_THAT(
+      [&] {
+        (void)p.layout.of_state({{6, 2}}, mesh);
+      },
+      ThrowsMessage<Error>("dimension 0 of 6 elements lies along dimension 2 of [6, 4]"));
+  EXPECT_THAT([&] { (void)p.layout.of_state({{0}}, mesh); },
+              ThrowsMessage<Error>("dimension 0 has 0 elements"));
+}
+
 }  // namespace parameter_test
 }  // namespace tessera

@@ -3,11 +3,15 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <cfenv>
 #include <fstream>
+#include <functional>
+#include <limits>
 
 #include "kernel/config/config.hpp"
 #include "plugin_support.hpp"
 #include "tessera/data.hpp"
+#include "tessera/host_device.hpp"
 #include "tessera/observer.hpp"
 
 namespace tessera {
@@ -218,6 +222,35 @@ TEST(PluginHost, TheInnermostComponentIsNamedOnce) {
               "how = \"config\" is faulty\n  in tokenizer/test_faulty of plugin test_good 1.2.3 (" +
                   plugin_file("good").string() + "), configured by default: []");
   }
+}
+
+// What a call changes of the thread's floating-point control is undone after it, and told once.
+TEST(PluginHost, ACallThatChangesTheRoundingIsNamed) {
+  const PluginHost host({plugin_folder("rounding")});
+  volatile float smallest = std::numeric_limits<float>::min();
+  const auto warned_by = [&](const std::function<void()>& call) {
+    ::testing::internal::CaptureStderr();
+    call();
+    EXPECT_EQ(std::fegetround(), FE_TONEAREST);
+    EXPECT_GT(smallest / 4, 0) << "denormal numbers are flushed";
+    return ::testing::internal::GetCapturedStderr();
+  };
+  std::shared_ptr<Tokenizer> tokenizer;
+  EXPECT_THAT(warned_by([&] { tokenizer = make_tokenizer(host, "test_rounding", ""); }),
+              HasSubstr("test_rounding (tokenizer/test_rounding): changed how floating-point "
+                        "numbers are rounded and left it so; that was undone after the call"));
+  EXPECT_THAT(warned_by([&] { (void)tokenizer->encode("a"); }),
+              HasSubstr("tokenizer/test_rounding of plugin test_rounding 0.1 (encode): changed how "
+                        "floating-point numbers are rounded"));
+  EXPECT_EQ(warned_by([&] { (void)tokenizer->encode("a"); }), "") << "told once";
+  warned_by([&] { EXPECT_THROW((void)tokenizer->decode({1}), Error); });
+  const std::vector<Kernel> kernels = host.kernels("reference", kHostMemory);
+  ASSERT_EQ(kernels.size(), 1U);
+  HostDevice device("host_test", {}, kernels);
+  const TensorArg out;
+  EXPECT_THAT(warned_by([&] { kernels[0].launch(&out, nullptr, device.stream()); }),
+              HasSubstr("a kernel of libtessera_test_rounding.so 0.1, operation \"test_rounding\": "
+                        "changed how floating-point numbers are rounded"));
 }
 
 TEST(PluginHost, AnUnknownNameShowsWhatThereIsAndWhatFailed) {

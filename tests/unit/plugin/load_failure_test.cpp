@@ -72,6 +72,12 @@ TEST(LoadFailure, CompiledOtherwise) {
   EXPECT_EQ(failure_of("fast_math"), refused("floating point (-ffast-math vs strict)"));
   EXPECT_EQ(failure_of("reciprocal_math"), refused("floating point (-freciprocal-math vs strict)"));
   EXPECT_EQ(failure_of("single_constants"), refused("floating point (not IEC 559 vs strict)"));
+  EXPECT_EQ(failure_of("short_enums"), refused("bytes of an enum (1 vs 4)"));
+  EXPECT_EQ(failure_of("ms_bitfields"), refused("bytes of bit-fields (8 vs 4)"));
+  EXPECT_EQ(failure_of("packed_structs"), refused("alignment in structs (4 vs 16)"));
+  EXPECT_EQ(failure_of("unsigned_char"), refused("char (unsigned vs signed)"));
+  EXPECT_EQ(failure_of("without_rtti"), refused("rtti (off vs on)"));
+  EXPECT_THAT(failure_of("old_abi"), HasSubstr("differs in: c++ abi (1011 vs 10"));
 }
 
 TEST(LoadFailure, AnotherDescriptor) {

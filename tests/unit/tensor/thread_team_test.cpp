@@ -136,7 +136,7 @@ TEST(FloatingPointModes, ThatChangeBetweenLaunchesAreAnError) {
     set_floating_point_mode({.vectors = kUpwards, .x87 = standard_floating_point().x87});
     EXPECT_THAT(error_of([&] { testing_support::fill(device.stream(), x, 2); }),
                 HasSubstr("before operation \"test.fill\" something changed how floating-point "
-                          "numbers are computed in this thread (MXCSR or FPCR is 0x5f80)"));
+                          "numbers are rounded in this thread (MXCSR or FPCR is 0x5f80)"));
     set_floating_point_mode(standard_floating_point());
     EXPECT_NO_THROW(testing_support::fill(device.stream(), x, 2));
   });
