@@ -12,13 +12,11 @@
 namespace tessera {
 namespace symbols_test {
 
-namespace {
 // Not exported: only the table that strip removes has it.
-[[gnu::noinline]] int find_me(int x) {
+[[gnu::noinline]] static int find_me(int x) {
   volatile int y = x;
   return y + 1;
 }
-}  // namespace
 
 std::string function_of(const char* file, u64 address, std::size_t longest = 256) {
   std::string name(longest, ' ');
