@@ -48,6 +48,7 @@ class LossTable final : public Observer {
   }
 
   void on(const StepEnd& step) override {
+    if (step.passed_over) return;  // it has no loss
     const bool spike = steps_ > 0 && step.loss > config_.spike * mean_;
     count(step.loss);
     file_ << fmt::format("{},{},{}\n", step.step, step.loss, spike ? 1 : 0);

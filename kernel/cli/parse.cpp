@@ -143,6 +143,7 @@ void add_plan(Program& program, int (*run)(const PlanOptions&)) {
       ->add_option("--imbalance",
                    o->imbalance,
                    "plan every rank as the one whose experts have most rows, this times the mean")
+      ->check(finite)
       ->check(CLI::Range(1.0, 1e6))
       ->option_text("FACTOR [1]");
   command->add_flag(

@@ -166,9 +166,9 @@ void CheckedFrame::compare_backward(Context& cx, const std::vector<Tensor>& sums
   {
     const OtherGradients others(range.parameters, sums);
     const OtherValues before(cx, range.written, buffers_);
-    EagerFrame eager(range.phases);
+    EagerFrames eager(range.phases);
     Bundle bundle = inputs();
-    eager.forward(again, bundle);
+    for (std::size_t i = 0; i < eager.size(); ++i) eager[i].forward(again, bundle);
     if (range.split_halves) {
       eager.backward(again, Half::input, gradients);
       eager.backward(again, Half::weight, gradients);

@@ -1,4 +1,5 @@
 #pragma once
+#include <ranges>
 #include <span>
 #include <vector>
 
@@ -28,15 +29,15 @@ class PhaseFrame {
   virtual void release(Context& cx) = 0;
 };
 
-/// Runs the phases as they are, recorded in one frame of the tape; without a tape nothing is
-/// recorded. The phases outlive it. It does not release itself when destroyed.
+/// Runs one phase as it is, recorded in a frame of the tape; without a tape nothing is recorded.
+/// The phase outlives it. It does not release itself when destroyed.
 class EagerFrame final : public PhaseFrame {
  public:
-  explicit EagerFrame(std::span<const Phase> phases) : phases_(phases) {}
+  explicit EagerFrame(const Phase& phase) : phase_(&phase) {}
 
   void forward(Context& cx, Bundle& bundle) override {
     if (cx.tape != nullptr) frame_ = cx.tape->begin(bundle.tensors());
-    for (const Phase& phase : phases_) run_phase(phase, cx, bundle);
+    run_phase(*phase_, cx, bundle);
     if (cx.tape != nullptr) cx.tape->end(bundle.tensors());
   }
   void arrive(Context& cx, SlotGradients& gradients) override {
@@ -46,12 +47,37 @@ class EagerFrame final : public PhaseFrame {
     cx.tape->backward(cx, frame_, half, gradients);
   }
   void release(Context& cx) override { cx.tape->release(frame_); }
-  /// The frame of the last forward.
-  Tape::FrameId frame() const { return frame_; }
+  /// Waits for gradients that the weight half reads, after the input half.
+  void wait(Context& cx) { cx.tape->wait(cx, frame_); }
 
  private:
-  std::span<const Phase> phases_;
-  Tape::FrameId frame_ = 0;
+  const Phase* phase_;
+  Tape::FrameId frame_ = 0;  // of the last forward
+};
+
+/// Consecutive phases, each in an eager frame of its own, as a step without graphs runs them. The
+/// gradients of a value that several phases read are thus added in one order, wherever graphs begin
+/// and end.
+class EagerFrames {
+ public:
+  EagerFrames() = default;
+  explicit EagerFrames(std::span<const Phase> phases) : frames_(phases.begin(), phases.end()) {}
+
+  std::size_t size() const { return frames_.size(); }
+  EagerFrame& operator[](std::size_t phase) { return frames_[phase]; }
+  /// From the last phase to the first.
+  void backward(Context& cx, Half half, SlotGradients& gradients) {
+    for (EagerFrame& frame : std::views::reverse(frames_)) frame.backward(cx, half, gradients);
+  }
+  void wait(Context& cx) {
+    for (EagerFrame& frame : frames_) frame.wait(cx);
+  }
+  void release(Context& cx) {
+    for (EagerFrame& frame : frames_) frame.release(cx);
+  }
+
+ private:
+  std::vector<EagerFrame> frames_;
 };
 
 }  // namespace tessera

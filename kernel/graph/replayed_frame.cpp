@@ -79,7 +79,7 @@ GraphSlots::ReplayedFrame::ReplayedFrame(Context& cx,
                                          const CapturedPhases& range,
                                          int number,
                                          const Bundle& example)
-    : cx_(cx), range_(range), number_(number), inputs_(example) {
+    : cx_(cx), range_(range), number_(number), frames_(range.phases), inputs_(example) {
   parts_.push_back(Part::forward);
   if (range.recompute) parts_.push_back(Part::recompute);
   if (range.split_halves) {
@@ -135,10 +135,9 @@ void GraphSlots::ReplayedFrame::place_output_gradients(const std::vector<Tensor>
 }
 
 void GraphSlots::ReplayedFrame::run_forward(Context& cx, Bundle& bundle, bool keep) {
-  frame_ = cx.tape->begin(bundle.tensors());
-  for (std::size_t i = 0; i < range_.phases.size(); ++i) {
+  for (std::size_t i = 0; i < frames_.size(); ++i) {
     try {
-      run_phase(range_.phases[i], cx, bundle);
+      frames_[i].forward(cx, bundle);
     } catch (const std::exception& error) {
       if (!cx.device->capturing() || i >= range_.layers.size()) throw;
       fail("{} {}, slot {}: {}", range_.layers[i], range_.phases[i].scope, number_, error.what());
@@ -146,7 +145,6 @@ void GraphSlots::ReplayedFrame::run_forward(Context& cx, Bundle& bundle, bool ke
     if (keep) boundaries_.push_back(bundle.tensors());
   }
   bundle.arrive(*cx.stream);  // a graph waits for what it starts
-  cx.tape->end(bundle.tensors());
 }
 
 // What a graph does, run as it is or captured.
@@ -158,7 +156,7 @@ void GraphSlots::ReplayedFrame::record(Context& cx, Part part) {
     for (auto& boundary : boundaries_) {
       for (Tensor& tensor : boundary) tensor = marked(tensor, false);
     }
-    if (range_.recompute) cx.tape->release(frame_);
+    if (range_.recompute) frames_.release(cx);
     return;
   }
   if (part == Part::recompute) {
@@ -172,9 +170,9 @@ void GraphSlots::ReplayedFrame::record(Context& cx, Part part) {
                     : part == Part::input_half ? Half::input
                                                : Half::weight;
   SlotGradients gradients = Tape::gradients(output_gradients_);
-  cx.tape->backward(cx, frame_, half, gradients);
+  frames_.backward(cx, half, gradients);
   if (half == Half::weight) return;
-  if (half == Half::input) cx.tape->wait(cx, frame_);
+  if (half == Half::input) frames_.wait(cx);
   input_gradients_.clear();
   for (Tape::Gradient& gradient : gradients) {
     gradient.pending.wait(*cx.stream);

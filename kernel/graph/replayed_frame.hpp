@@ -74,7 +74,7 @@ class GraphSlots::ReplayedFrame final : public PhaseFrame {
   std::unique_ptr<SlotPool> pool_;
   std::unique_ptr<Tape> tape_;  // while recording
   Context recording_;
-  Tape::FrameId frame_ = 0;
+  EagerFrames frames_;                                      // of the range, likewise
   std::vector<Place> places_;                               // by bundle slot
   Bundle inputs_, results_{0, 0};                           // at fixed addresses
   std::vector<Tensor> output_gradients_, input_gradients_;  // by bundle slot, likewise

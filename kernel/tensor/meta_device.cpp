@@ -29,6 +29,44 @@ CachingAllocator::Options without_marks() {
 
 }  // namespace
 
+class MetaDevice::Assumptions {
+ public:
+  void set(const std::byte* begin, const std::byte* values, i64 bytes) {
+    forget(begin, begin + bytes);
+    runs_.emplace(begin, std::vector<std::byte>(values, values + bytes));
+  }
+
+  void load(const TensorArg& tensor, void* dense) const {
+    auto* to = static_cast<std::byte*>(dense);
+    for_each_run(tensor, [&](const std::byte* from, std::size_t bytes) {
+      std::memset(to, 0, bytes);
+      auto at = runs_.upper_bound(from);
+      if (at != runs_.begin()) --at;
+      for (; at != runs_.end() && at->first < from + bytes; ++at) {
+        const std::byte* begin = std::max(from, at->first);
+        const std::byte* end = std::min(from + bytes, at->first + at->second.size());
+        if (begin < end) {
+          std::copy_n(at->second.data() + (begin - at->first), end - begin, to + (begin - from));
+        }
+      }
+      to += bytes;
+    });
+  }
+
+ private:
+  void forget(const std::byte* begin, const std::byte* end) {
+    auto at = runs_.lower_bound(begin);
+    if (at != runs_.begin()) {
+      const auto before = std::prev(at);
+      if (before->first + before->second.size() > begin) at = before;
+    }
+    while (at != runs_.end() && at->first < end) at = runs_.erase(at);
+  }
+
+  // By the address that they begin at; none overlap.
+  std::map<const std::byte*, std::vector<std::byte>> runs_;
+};
+
 MetaDevice::MetaDevice(std::shared_ptr<Device> stands_for,
                        OnLaunch on_launch,
                        OnRead on_read,
@@ -40,17 +78,16 @@ MetaDevice::MetaDevice(std::shared_ptr<Device> stands_for,
       on_read_(std::move(on_read)),
       on_replay_(std::move(on_replay)),
       imbalance_(imbalance),
-      pool_(
-          std::make_shared<UnbackedMemory>(),
-          without_marks(),
-          [this](i64 bytes, Category category) {
-            require(!capturing(),
-                    "allocation of {} bytes ({}) from the pool of device \"{}\" while capturing",
-                    bytes,
-                    category_name(category),
-                    name());
-          },
-          [this](Stream&, void* address, i64 bytes) { forget(address, bytes); }) {}
+      pool_(std::make_shared<UnbackedMemory>(),
+            without_marks(),
+            [this](i64 bytes, Category category) {
+              require(!capturing(),
+                      "allocation of {} bytes ({}) from the pool of device \"{}\" while capturing",
+                      bytes,
+                      category_name(category),
+                      name());
+            },
+            {}) {}
 
 MetaDevice::~MetaDevice() = default;
 
@@ -102,14 +139,11 @@ MemoryStats MetaDevice::memory() const {
   return stats;
 }
 
-void MetaDevice::forget(const void* address, i64 bytes) {
-  const auto* begin = static_cast<const std::byte*>(address);
-  auto at = assumed_.lower_bound(begin);
-  if (at != assumed_.begin()) {
-    const auto before = std::prev(at);
-    if (before->first + before->second.size() > begin) at = before;
-  }
-  while (at != assumed_.end() && at->first < begin + bytes) at = assumed_.erase(at);
+std::shared_ptr<MetaDevice::Assumptions> MetaDevice::about(const Tensor& tensor) const {
+  std::erase_if(assumed_, [](const auto& assumed) { return assumed.first.expired(); });
+  std::shared_ptr<Assumptions>& found = assumed_[tensor.memory()];
+  if (found == nullptr) found = std::make_shared<Assumptions>();
+  return found;
 }
 
 void MetaDevice::assume(const Tensor& tensor, const void* host) {
@@ -117,28 +151,15 @@ void MetaDevice::assume(const Tensor& tensor, const void* host) {
           "an assumption on {}, which is not a dense tensor on device \"{}\"",
           tensor,
           name());
-  const auto* address = tensor.arg().as<const std::byte>();
-  forget(address, tensor.bytes());
   if (tensor.bytes() == 0) return;
-  const auto* values = static_cast<const std::byte*>(host);
-  assumed_.emplace(address, std::vector<std::byte>(values, values + tensor.bytes()));
+  about(tensor)->set(
+      tensor.arg().as<const std::byte>(), static_cast<const std::byte*>(host), tensor.bytes());
 }
 
-void MetaDevice::load(const TensorArg& tensor, void* dense) const {
-  auto* to = static_cast<std::byte*>(dense);
-  for_each_run(tensor, [&](const std::byte* from, std::size_t bytes) {
-    std::memset(to, 0, bytes);
-    auto at = assumed_.upper_bound(from);
-    if (at != assumed_.begin()) --at;
-    for (; at != assumed_.end() && at->first < from + bytes; ++at) {
-      const std::byte* begin = std::max(from, at->first);
-      const std::byte* end = std::min(from + bytes, at->first + at->second.size());
-      if (begin < end) {
-        std::copy_n(at->second.data() + (begin - at->first), end - begin, to + (begin - from));
-      }
-    }
-    to += bytes;
-  });
+// The tensor may be gone when a graph is replayed; what was assumed of it is not.
+HostDevice::Load MetaDevice::loader(const Tensor& tensor) const {
+  return
+      [assumed = about(tensor), from = tensor.arg()](void* dense) { assumed->load(from, dense); };
 }
 
 }  // namespace tessera

@@ -16,8 +16,9 @@ namespace tessera {
 /// of a program are those of a real run; values are not.
 ///
 /// What the host reads, at once or by a copy to a host block, is a declared assumption: what
-/// assume() said of that memory since it was allocated, and zeros elsewhere. What the host writes
-/// is dropped.
+/// assume() said of that tensor, by any handle that shares its memory, and zeros elsewhere. Another
+/// tensor that later lies at the same address has none of it; a graph that copies the tensor to the
+/// host keeps its assumption. What the host writes is dropped.
 class MetaDevice final : public HostDevice {
  public:
   /// Told of every launch, in order.
@@ -60,13 +61,13 @@ class MetaDevice final : public HostDevice {
   const Launches& launches() const { return launches_; }
 
  protected:
-  void load(const TensorArg& tensor, void* dense) const override;
+  Load loader(const Tensor& tensor) const override;
   void store(const TensorArg&, const void*) override {}
 
  private:
-  /// Assumptions by the address that they begin at; none overlap.
-  using Assumptions = std::map<const std::byte*, std::vector<std::byte>>;
-  void forget(const void* address, i64 bytes);
+  /// What was assumed about one tensor's memory.
+  class Assumptions;
+  std::shared_ptr<Assumptions> about(const Tensor& tensor) const;
 
   std::shared_ptr<Device> stands_for_;
   OnLaunch on_launch_;
@@ -75,7 +76,8 @@ class MetaDevice final : public HostDevice {
   double imbalance_;
   mutable Launches launches_;  // counted by kernels that find() made
   bool replaying_ = false;
-  Assumptions assumed_;
+  mutable std::map<std::weak_ptr<const void>, std::shared_ptr<Assumptions>, std::owner_less<>>
+      assumed_;  // by the memory of tensors that are alive
   DevicePool pool_;
   mutable std::map<std::string, Kernel, std::less<>> kernels_;  // those that were looked up
 };

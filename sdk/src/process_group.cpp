@@ -57,9 +57,12 @@ void copy_within(Stream& after, const Tensor& from, const Tensor& to) {
   Operation<CopyArgs>(device).launch(after, device.pool(), args);
 }
 
-i64 sent_bytes(const Collective& c) {
+// What stays on this member is not sent.
+i64 sent_bytes(const Collective& c, int own) {
   i64 sum = c.input.bytes();
-  for (const Transfer& send : c.sends) sum += send.tensor.bytes();
+  for (const Transfer& send : c.sends) {
+    if (send.peer != own) sum += send.tensor.bytes();
+  }
   return sum;
 }
 
@@ -299,7 +302,8 @@ void ProcessGroup::barrier(Stream& stream, std::string_view name) {
 
 std::shared_ptr<PendingCollective> ProcessGroup::start(Stream& after, Collective collective) {
   PendingCollective::Place place{rank_, spec_, collective.kind, collective.name};
-  const Flight flight{collective.kind, collective.name, collective.input, sent_bytes(collective)};
+  const Flight flight{
+      collective.kind, collective.name, collective.input, sent_bytes(collective, index())};
   // A recorded collective counts when it is replayed.
   Device& device = after.device();
   if (device.capturing() && backend_->host_group() != nullptr) {

@@ -96,6 +96,12 @@ TEST_P(BadSteps, RewindPassesOverTheBatchAlsoInARunThatIsKilled) {
   const std::vector<std::string> whole = run_.metrics("whole");
   EXPECT_EQ(whole.size(), 40U);
   EXPECT_GE(skipped(whole), 1);
+  for (const std::string& line : whole) {
+    EXPECT_THAT(line, Not(HasSubstr("null")));
+    EXPECT_NE(line.find("\"loss\"") == std::string::npos,
+              line.find("\"skipped\":true") == std::string::npos)
+        << line;
+  }
 
   std::vector<std::string> command = run_.command(sets("run", "rewind"));
   command.insert(command.end(), {"--restarts", "2"});

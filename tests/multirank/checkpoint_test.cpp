@@ -420,6 +420,21 @@ TEST(ResumeIn16Bits, TheLossScaleGoesOn) {
            });
 }
 
+// The first update makes the loss scale overflow, so that the run goes on with skipped steps: their
+// rate is that of the last update, which was before the stop.
+TEST(ResumeIn16Bits, SkippedStepsHaveTheRateOfTheLastUpdate) {
+  const TestFolder folder;
+  const Sets overflows = with(kFp16,
+                              {"precision.loss_scale_start=1024",
+                               "precision.loss_scale_window=1",
+                               "precision.loss_scale_growth=1e9"});
+  continue_run(overflows, folder.at("whole"));
+  train_until_stop(overflows, folder.at("parts"));
+  EXPECT_LT(read_index(step_in(folder.at("parts"), kStop)).info.updates, kStop);
+  continue_run(overflows, folder.at("parts"));
+  EXPECT_EQ(metrics_lines(folder.at("parts")), metrics_lines(folder.at("whole")));
+}
+
 // Checkpoints have main values only, so another compute goes on from the same ones.
 TEST(ResumeIn16Bits, ComputeMayChange) {
   const TestFolder folder;

@@ -107,6 +107,48 @@ TEST_F(Generation, AGrowingTextGivesTheLogitsOfAWholeOne) {
   }
 }
 
+// A text of three tokens, padded to eight positions, gives what the model says of them where its
+// sequences are no longer than that, or where nothing is dropped.
+TEST_F(Generation, PaddingChangesNothing) {
+  struct Case {
+    std::string name;
+    Sets model, without_padding;
+  };
+  const Sets experts = {"model.block.mlp.type=\"moe\"",
+                        "model.block.mlp.experts=4",
+                        "model.block.mlp.ffn=8",
+                        "model.block.mlp.init_std=0.5"};
+  const Sets shorter = {"batch.sequence_length=3"};
+  const std::vector<Case> cases = {
+      {"capacity",
+       with(experts, {"model.block.mlp.capacity_factor=0.75"}),
+       {"model.block.mlp.capacity_factor=\"none\""}},
+      {"expert_choice", with(experts, {"model.block.mlp.router.type=\"expert_choice\""}), shorter},
+      {"not_causal", {"model.block.attention.causal=false"}, shorter}};
+  for (const Case& of : cases) {
+    SCOPED_TRACE(of.name);
+    const std::string out = folder_.at(of.name);
+    run_trainer({tiny_config(),
+                 with(of.model,
+                      {"run.steps=3",
+                       "lr.warmup_steps=1",
+                       "model.positions=8",
+                       "checkpoint.every_steps=3",
+                       "run.out=" + out})});
+    const std::string step = find_checkpoints(out)[0];
+    const auto logits = [&](const Sets& sets) {
+      const Resolved config =
+          resolve(Config::parse(read_index(step).info.config,
+                                "index.json",
+                                with({"batch.global=1", "batch.micro=1"}, sets)),
+                  plugins());
+      return Generator(config, plugins(), step, 1).sampler().logits({116, 104, 101});
+    };
+    EXPECT_THAT(logits({}),
+                ::testing::Pointwise(::testing::FloatNear(1e-5F), logits(of.without_padding)));
+  }
+}
+
 TEST_F(Generation, AnotherTextIsNotTakenForTheSameOneGoingOn) {
   Generator generator(config_, plugins(), step_, 1);
   const std::vector<i32> first = {116, 104, 101, 32}, other = {116, 104, 97, 116, 32};

@@ -32,6 +32,10 @@ const std::string kBlocks = "\"attn\", \"mlp\"";
 const std::string kExperts = "\"moe_dispatch\", \"moe_experts\", \"moe_combine\"";
 const std::string kRouting = "\"attn\", \"moe_router\", \"moe_preprocess\"";
 
+// All of them read what the router finds, and so does the dispatcher `allgather`.
+const std::string kReaders = "\"moe_router\", \"moe_preprocess\", \"shared_experts\"";
+const Sets kGathered = {"parallel.expert=2", "model.block.mlp.dispatcher.type=\"allgather\""};
+
 const Sets kShared = {"model.block.mlp.shared_ffn=12", "model.block.mlp.shared_gate=true"};
 
 // Every step also runs its first microbatch eagerly and compares.
@@ -94,6 +98,10 @@ std::vector<Row> rows() {
       {"moe_balanced", moe(kBalanced), partial(kRouting)},
       {"moe_balanced_ep2_tp2", moe(with(kBalanced, with(ep2, {"parallel.tensor=2"}))), partial()},
       {"moe_shared", moe(kShared), partial(kRouting + ", \"shared_experts\"")},
+      {"moe_shared_ep2_allgather", moe(with(kShared, kGathered)), partial(kReaders)},
+      {"cpu_bf16_moe_shared_ep2_allgather",
+       moe(with(kShared, with(kGathered, {kCpu, "precision.compute=\"bf16\""}))),
+       partial(kReaders)},
       {"moe_padded_ep2", moe(with(kPadded, ep2)), partial()},
       {"moe_padded_shared_overlap_ep2_recompute",
        moe(with(kPadded,
@@ -136,6 +144,9 @@ std::vector<Row> rows() {
       {"checked_pp2_zbv_recompute",
        pipeline("zbv", with(kFourStages, {kRecompute})),
        with(partial(), kChecked)},
+      {"checked_moe_shared_ep2_allgather",
+       moe(with(kShared, kGathered)),
+       with(partial(kReaders), kChecked)},
       {"checked_moe_tp2_ep2",
        moe({"parallel.tensor=2", "parallel.expert=2"}),
        with(partial(kRouting), kChecked)},

@@ -268,6 +268,7 @@ INSTANTIATE_TEST_SUITE_P(
                      "parallel.expert=2",
                      "model.block.mlp.dispatcher.type=\"allgather\""},
                     kPadded)},
+        Layout{"expert_choice", kChosen},
         Layout{"expert_choice_dp2_ep2", with({"parallel.data=2", "parallel.expert=2"}, kChosen)},
         Layout{"expert_choice_etp2_graphs",
                with({"parallel.expert_tensor=2", "graph.type=\"partial\""}, kChosen)},
@@ -450,6 +451,23 @@ TEST(Planning, AssumesThatExpertsAreEquallyLoaded) {
   EXPECT_THAT(report_text(two), ::testing::HasSubstr(" parameters, of which a token uses "));
 }
 
+// Blocks differ in how many integers the host reads back, from scratch memory that graphs share.
+TEST(Planning, OfTwoKindsOfExpertsIsTheSameWithGraphs) {
+  for (const auto& [a, b] : {std::pair(16, 8), std::pair(8, 16)}) {
+    SCOPED_TRACE(a);
+    const Sets eager = {"parallel.expert=2",
+                        "model.pattern=\"b a a b\"",
+                        "model.block.mlp.type=\"moe\"",
+                        "model.block.mlp.ffn=16",
+                        fmt::format("model.blocks.a.mlp.experts={}", a),
+                        fmt::format("model.blocks.b.mlp.experts={}", b)};
+    const Prediction without = predicted(eager);
+    const Prediction with_graphs = predicted(with(eager, {"graph.type=\"partial\""}));
+    EXPECT_EQ(with_graphs.flops, without.flops);
+    EXPECT_EQ(counted(with_graphs.classes.front()), counted(without.classes.front()));
+  }
+}
+
 // Every rank is planned as the one whose experts get most.
 TEST(Planning, TakesALoadThatIsNotBalanced) {
   const Resolved config = resolve(Config::parse(tiny_config(),
@@ -474,6 +492,51 @@ TEST(Planning, TakesALoadThatIsNotBalanced) {
     return p.classes.front().memory.peak[static_cast<std::size_t>(Category::activations)];
   };
   EXPECT_GT(activations(uneven), activations(even));
+}
+
+// As many rows as with a router whose rows choose: the places of an expert follow from shapes, on
+// one rank too, and where ranks hold parts of sequences so does the mean.
+TEST(Planning, CountsTheRowsThatExpertsChoose) {
+  const Sets rows_choose = {"model.block.mlp.type=\"moe\"",
+                            "model.block.mlp.experts=8",
+                            "model.block.mlp.top_k=2",
+                            "model.block.mlp.ffn=16"};
+  const Sets experts_choose = with(rows_choose, {"model.block.mlp.router.type=\"expert_choice\""});
+  const std::vector<Sets> layouts = {
+      {},
+      {"parallel.expert=2"},
+      {"parallel.tensor=2", "parallel.expert=2", "parallel.expert_tensor=1"},
+      {"parallel.tensor=2",
+       "parallel.expert=2",
+       "parallel.expert_tensor=1",
+       "model.block.mlp.dispatcher.type=\"allgather\""},
+      {"parallel.context=2", "parallel.expert=2"}};
+  for (const Sets& layout : layouts) {
+    SCOPED_TRACE(fmt::format("{}", fmt::join(layout, " ")));
+    const Prediction chosen = predicted(with(experts_choose, layout));
+    const Prediction usual = predicted(with(rows_choose, layout));
+    EXPECT_DOUBLE_EQ(chosen.flops, usual.flops);
+    EXPECT_DOUBLE_EQ(chosen.model_flops, usual.model_flops);
+    const auto activations = [](const Prediction& p) {
+      return static_cast<double>(
+          p.classes.front().memory.peak[static_cast<std::size_t>(Category::activations)]);
+    };
+    const bool whole = layout.size() < 2;
+    if (whole) EXPECT_LT(activations(chosen), 1.2 * activations(usual));
+  }
+}
+
+// Half of what the experts would take otherwise.
+TEST(Planning, CountsWhatACapacityLeaves) {
+  const Sets dropless = {
+      "model.block.mlp.type=\"moe\"", "model.block.mlp.experts=8", "model.block.mlp.ffn=16"};
+  const Sets dropping = with(dropless, {"model.block.mlp.capacity_factor=0.5"});
+  const double row = 3 * 2 * 3 * 64 * 16, rows = 4 * 2 * 8 * 32;
+  for (const Sets& layout : {Sets{}, Sets{"parallel.expert=2"}}) {
+    const double fewer =
+        predicted(with(dropless, layout)).flops - predicted(with(dropping, layout)).flops;
+    EXPECT_DOUBLE_EQ(fewer, 0.5 * rows * row);
+  }
 }
 
 // Capacity and padding: what is planned does not depend on an assumption.

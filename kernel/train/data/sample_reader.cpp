@@ -131,7 +131,7 @@ void SampleReader::read_microbatch(SampleSet set,
     }
     read_sample(set, ordinal, parts);
     for (i64 local = 0; local < shape_.sequence; ++local) {
-      *rows++ = row_id(first + begin + sample, position(local));  // padding's are no sample's
+      *rows++ = real ? row_id(ordinal, position(local)) : padding_row(position(local));
       *positions++ = position(local);
     }
     if (real) add_sample(weights);

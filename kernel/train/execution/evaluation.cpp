@@ -88,13 +88,15 @@ std::vector<float> Evaluation::logits(std::span<const i32> tokens, SequenceCache
   const auto seen = static_cast<i64>(tokens.size());
   const i64 first = cache != nullptr ? cache->length() : 0;
   const i64 length = cache != nullptr ? seen : setup_.batch.sequence;
+  cx.seen = cache != nullptr ? 0 : seen;
   const i64 n = cache != nullptr ? seen : setup_.batch.rows();
   std::vector<i64> ids(static_cast<std::size_t>(n), 0), rows = ids, positions = ids;
   for (i64 i = 0; i < n; ++i) {
     const auto at = static_cast<std::size_t>(i), of_sample = static_cast<std::size_t>(i % length);
-    if (of_sample < tokens.size()) ids[at] = tokens[of_sample];
-    rows[at] = row_id(i / length, first + i % length);
+    const bool real = of_sample < tokens.size();
+    if (real) ids[at] = tokens[of_sample];
     positions[at] = first + i % length;
+    rows[at] = real ? row_id(i / length, positions[at]) : padding_row(positions[at]);
   }
   const auto load = [&](Context& c, int, Bundle& bundle) {
     const auto put = [&](std::string_view name, const std::vector<i64>& values) {

@@ -25,9 +25,9 @@ class Evaluation {
   std::unique_ptr<SequenceCache> make_cache() const;
   /// Runs the tokens of one sample without targets and returns the logits of the last one over the
   /// unpadded vocabulary, the same on every rank. All ranks call it. With a cache they follow the
-  /// tokens that it holds and are kept there too; without, the sample is padded to the sequence
-  /// length and in every place of a microbatch. For models that neither pipeline nor context
-  /// parallelism cuts.
+  /// tokens that it holds and are kept there too; without, the sample is in every place of a
+  /// microbatch, padded to the sequence length, which changes nothing (Context::seen). For models
+  /// that neither pipeline nor context parallelism cuts.
   std::vector<float> logits(std::span<const i32> tokens, SequenceCache* cache);
 
  private:

@@ -9,13 +9,10 @@ namespace tessera {
 LiveChunk::LiveChunk(Bundle bundle, std::span<const Phase> phases)
     : all_(phases),
       bundle_(std::move(bundle)),
+      eager_(phases),
       phases_(phases.size()),
       gradients_(bundle_.tensors().size()) {
-  eager_.reserve(phases.size());
-  for (std::size_t i = 0; i < phases.size(); ++i) {
-    eager_.emplace_back(phases.subspan(i, 1));
-    phases_[i] = {&eager_[i], &eager_[i], {}, true};
-  }
+  for (std::size_t i = 0; i < phases.size(); ++i) phases_[i] = {&eager_[i], &eager_[i], {}, true};
 }
 
 void LiveChunk::set_frame(int first, int last, PhaseFrame& frame) {

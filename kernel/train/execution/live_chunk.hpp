@@ -65,7 +65,7 @@ class LiveChunk {
   std::span<const Phase> all_;
   Bundle bundle_;
   std::optional<Bundle> again_;  // of the range that is being recomputed
-  std::vector<EagerFrame> eager_;
+  EagerFrames eager_;
   std::vector<At> phases_;
   SlotGradients gradients_;
   int open_ = 0;  // phases whose forward is done and backward is not

@@ -38,7 +38,7 @@ void RateTable::fill_block() {
   const i64 place = end_ % (2 * block_), offset = place * dtype_size(DType::fp64);
   const std::span<double> rates = host_.as<double>(block_, offset);
   for (i64 i = 0; i < block_; ++i) {
-    rates[static_cast<std::size_t>(i)] = schedule_.rate(std::min(end_ + i + 1, last_));
+    rates[static_cast<std::size_t>(i)] = of(end_ + i + 1);
   }
   device_.copy_from_host(device_.stream(), rates_.slice(0, place, block_), host_, offset);
   end_ += block_;

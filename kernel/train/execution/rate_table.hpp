@@ -1,4 +1,6 @@
 #pragma once
+#include <algorithm>
+
 #include "tessera/device.hpp"
 #include "tessera/optimizer.hpp"
 #include "tessera/tensor.hpp"
@@ -18,6 +20,8 @@ class RateTable {
   /// way.
   void cover(i64 done);
   const Tensor& tensor() const { return rates_; }
+  /// That of one update, which need not be in the table.
+  double of(i64 update) const { return schedule_.rate(std::min(update, last_)); }
 
  private:
   void fill_block();

@@ -156,6 +156,8 @@ void TrainStep::set_steps(i64 steps, i64 updates, const std::optional<StoredLoss
   rates_->start(updates);
   std::vector<double> values(step_scalar::kCount, 0.0);
   values[step_scalar::kSteps] = static_cast<double>(updates);
+  // A step that is skipped keeps it.
+  if (updates > 0) values[step_scalar::kLearningRate] = rates_->of(updates);
   const StoredLossScale initial{loss_scale_of(setup_.config->precision), 0, scaling_.hysteresis};
   const StoredLossScale& start = scale && scaling_.window > 0 ? *scale : initial;
   values[step_scalar::kLossScale] = start.scale;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "tessera/error.hpp"
 
@@ -45,24 +44,17 @@ std::optional<BadStep> LossWatch::judged(i64 step, double loss, FoundInf gradien
 
 void LossWatch::pass_over(const BadStep& bad, i64 checkpoint) {
   bad_ = bad.step;  // also one that the validation found
-  passed_over_[bad.step] = bad.loss;
+  passed_over_.insert(bad.step);
   i64 more = in_a_row_ - 1;
   for (i64 step = bad.step - 1; step > checkpoint && more > 0; --step) {
-    const auto [at, added] =
-        passed_over_.try_emplace(step, std::numeric_limits<double>::quiet_NaN());
-    if (added) --more;
+    if (passed_over_.insert(step).second) --more;
   }
-}
-
-std::optional<double> LossWatch::passed_over(i64 step) const {
-  const auto found = passed_over_.find(step);
-  return found == passed_over_.end() ? std::nullopt : std::optional(found->second);
 }
 
 void LossWatch::save_to(CheckpointInfo& info) const {
   info.loss_mean = mean_;
   info.loss_count = count_;
-  for (const auto& [step, loss] : passed_over_) {
+  for (const i64 step : passed_over_) {
     if (step <= info.step) info.passed_over.push_back(step);
   }
 }
@@ -70,9 +62,7 @@ void LossWatch::save_to(CheckpointInfo& info) const {
 void LossWatch::continue_from(const CheckpointInfo& info) {
   mean_ = info.loss_mean;
   count_ = std::min(info.loss_count, section_.loss_window);
-  for (const i64 step : info.passed_over) {
-    passed_over_.try_emplace(step, std::numeric_limits<double>::quiet_NaN());
-  }
+  passed_over_.insert(info.passed_over.begin(), info.passed_over.end());
 }
 
 }  // namespace tessera

@@ -1,6 +1,6 @@
 #pragma once
-#include <map>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "kernel/checkpoint/index.hpp"
@@ -52,11 +52,11 @@ class LossWatch {
   bool tried() const { return tried_; }
   /// Is it the parameters of this checkpoint, the newest, that are bad, and not one batch? So it is
   /// when a second batch was bad with them, and none was good.
-  bool doubts(i64 checkpoint) const { return !tried_ && passed_over(checkpoint + 1).has_value(); }
+  bool doubts(i64 checkpoint) const { return !tried_ && passed_over(checkpoint + 1); }
   /// The run goes back to the checkpoint before, whose parameters were tried.
   void gave_up_newest() { tried_ = tried_copy_ = true; }
-  /// The loss that a step had when it was found bad; none: the step is trained on.
-  std::optional<double> passed_over(i64 step) const;
+  /// Is the step not trained on?
+  bool passed_over(i64 step) const { return passed_over_.contains(step); }
 
   void save_to(CheckpointInfo& info) const;
   /// Steps that are known here stay passed over: a rewind goes back to before they were saved.
@@ -71,7 +71,7 @@ class LossWatch {
   i64 bad_ = 0;              // the last bad step, with no good one after it yet; 0: none
   bool tried_ = false;       // the parameters of the newest checkpoint gave a good loss
   bool tried_copy_ = false;  // those that were copied last did
-  std::map<i64, double> passed_over_;
+  std::set<i64> passed_over_;
 };
 
 }  // namespace tessera

@@ -503,8 +503,7 @@ class Trainer {
         pending_.pop_front();
         StepEnd event;
         event.step = step;
-        event.loss = watch_.passed_over(step).value_or(0);
-        event.skipped = true;
+        event.skipped = event.passed_over = true;
         event.skipped_steps = step - updates_;
         emit(event);
         continue;

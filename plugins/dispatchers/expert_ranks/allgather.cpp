@@ -31,8 +31,7 @@ ExpertRows AllGatherDispatcher::preprocess(Context& cx,
     FillArgs fill{bundle[counts_].arg(), static_cast<double>(places)};
     ops::run(cx, fill);
   } else if (!alone()) {
-    cx.device->assume(totals,
-                      ranks_->balanced(experts.elements(), cx.device->assumed_imbalance()).data());
+    cx.device->assume(totals, assumed(cx, experts.elements(), routing, ranks_->size()).data());
     bundle.read_back(cx, read_, totals);
   }
   bundle[order_] = order;
@@ -40,7 +39,7 @@ ExpertRows AllGatherDispatcher::preprocess(Context& cx,
 }
 
 Tensor AllGatherDispatcher::own_choices(const Bundle& bundle) const {
-  if (shapes() == Shapes::fixed) return bundle[order_];
+  if (shapes() == Shapes::fixed) return held(bundle[order_]);
   const auto begin = bundle[read_].begin();
   const i64 before = std::accumulate(begin, begin + ranks_->first(), i64{0});
   const auto own = begin + ranks_->first();

@@ -235,7 +235,8 @@ ExpertRows AllToAllDispatcher::preprocess(Context& cx,
     ops::run(cx, fill);
     bundle[counts_] = counts;
   } else {
-    if (!alone()) exchange_counts(cx, bundle, counts, choices);
+    if (!alone()) exchange_counts(cx, bundle, counts, routing);
+    order = held(order);
     bundle[counts_] = counts.slice(0, ranks.first(), ranks.local());
   }
   bundle[order_] = order;
@@ -249,17 +250,17 @@ ExpertRows AllToAllDispatcher::preprocess(Context& cx,
 void AllToAllDispatcher::exchange_counts(Context& cx,
                                          Bundle& bundle,
                                          const Tensor& counts,
-                                         i64 choices) const {
+                                         const Routing& routing) const {
   const ExpertRanks& ranks = *ranks_;
   const Tensor all = cx.empty({ranks.size(), ranks.experts()}, DType::i64);
   ranks.group().all_gather(*cx.stream, counts, all, ranks.name()).wait(*cx.stream);
-  const std::vector<i64> balanced = ranks.balanced(choices, cx.device->assumed_imbalance());
-  std::vector<i64> assumed;
-  assumed.reserve(static_cast<std::size_t>(all.elements()));
+  const std::vector<i64> of_one = assumed(cx, routing.experts.elements(), routing, 1);
+  std::vector<i64> of_all;
+  of_all.reserve(static_cast<std::size_t>(all.elements()));
   for (int rank = 0; rank < ranks.size(); ++rank) {
-    assumed.insert(assumed.end(), balanced.begin(), balanced.end());
+    of_all.insert(of_all.end(), of_one.begin(), of_one.end());
   }
-  cx.device->assume(all, assumed.data());
+  cx.device->assume(all, of_all.data());
   bundle.read_back(cx, read_, all);
   ranks.group().all_reduce(*cx.stream, counts, ReduceOp::sum, ranks.name()).wait(*cx.stream);
 }

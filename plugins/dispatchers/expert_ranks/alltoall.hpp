@@ -27,7 +27,10 @@ class AllToAllDispatcher final : public ExpertDispatcher {
 
  private:
   /// Tells every rank how many rows each has for each expert; `counts` become sums.
-  void exchange_counts(Context& cx, Bundle& bundle, const Tensor& counts, i64 choices) const;
+  void exchange_counts(Context& cx,
+                       Bundle& bundle,
+                       const Tensor& counts,
+                       const Routing& routing) const;
   /// [ranks, experts]: how many rows each rank has for each expert; none where all are equal.
   std::span<const i64> counts_read(const Bundle& bundle) const;
 };

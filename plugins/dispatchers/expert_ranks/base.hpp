@@ -25,16 +25,24 @@ class ExpertDispatcher : public TokenDispatcher {
       : ranks_(std::make_shared<ExpertRanks>(build, config.experts)),
         top_k_(config.top_k),
         places_(alone() ? 0 : config.rows_per_expert),
+        most_(alone() ? config.rows_per_expert * config.experts : 0),
         order_(build.slot("moe.order")),
         inverse_(build.slot("moe.inverse")),
         counts_(build.slot("moe.counts")),
         read_(build.host_slot(fmt::format("{}.{}", build.scope(), read))) {}
 
   bool alone() const { return ranks_->size() == 1; }
+  /// Of all choices by expert, those that experts may take: dropped ones stand last.
+  Tensor held(const Tensor& order) const {
+    return most_ > 0 && most_ < order.dim(0) ? order.slice(0, 0, most_) : order;
+  }
+  /// What a dry run assumes that each expert takes of `choices`, of the rows of so many ranks.
+  std::vector<i64> assumed(const Context& cx, i64 choices, const Routing& routing, i64 ranks) const;
 
   std::shared_ptr<const ExpertRanks> ranks_;
   i64 top_k_;
   i64 places_;  ///< of each rank for each expert; 0: as many as there are rows
+  i64 most_;    ///< rows of all experts, on one rank; 0: as many as there are choices
   Slot order_, inverse_, counts_;
   HostSlot read_;
 };

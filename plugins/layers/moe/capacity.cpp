@@ -30,9 +30,9 @@ Capacity::Capacity(BuildContext& build, const Options& options)
       row_ids_(build.slot("row_ids")) {
   const BatchShape& batch = build.batch();
   const i64 ranks = region_.size();
-  const i64 tokens = options.per_sequence ? batch.sequence * build.mesh().size(Axis::context)
-                                          : batch.rows() / ranks;
-  limit_ = capacity_of(tokens, options.top_k, options.experts, options.factor);
+  tokens_ = options.per_sequence ? batch.sequence * build.mesh().size(Axis::context)
+                                 : batch.rows() / ranks;
+  limit_ = capacity_of(tokens_, options.top_k, options.experts, options.factor);
   most_ = options.per_sequence ? most_rows(batch, ranks, limit_) : limit_;
 }
 

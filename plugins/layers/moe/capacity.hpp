@@ -19,6 +19,13 @@ inline i64 capacity_of(i64 tokens, i64 top_k, i64 experts, double factor) {
 /// lie one after the other.
 i64 most_rows(const BatchShape& batch, i64 ranks, i64 limit);
 
+/// An expert takes at most `rows` of every `among` rows; all where rows is 0.
+struct Taken {
+  i64 rows = 0, among = 1;
+  /// Of n rows, rounded up; 0: all.
+  i64 of(i64 n) const { return (n * rows + among - 1) / among; }
+};
+
 /// Drops the choices that are more than their expert takes of a sequence, on all of its ranks
 /// alike, or of the rows that one rank routes.
 class Capacity {
@@ -34,6 +41,7 @@ class Capacity {
   /// The experts of `routing`, E where a choice is dropped.
   Tensor keep(Context& cx, const Bundle& bundle, const Routing& routing) const;
   bool by_weight() const { return options_.by_weight; }
+  Taken taken() const { return {limit_, tokens_}; }
   /// No rank keeps more choices of one expert.
   i64 rows_per_expert() const { return most_; }
 
@@ -42,7 +50,7 @@ class Capacity {
   TensorRegion region_;
   ProcessGroup* sequences_;  // ranks that hold the same sequences; nullptr: no others, or none yet
   bool shared_;              // do others hold parts of them?
-  i64 limit_, most_;
+  i64 tokens_, limit_, most_;  // of `tokens_` rows, of those of a rank
   Slot row_ids_;
 };
 

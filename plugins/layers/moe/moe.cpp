@@ -53,9 +53,15 @@ class Moe final : public Layer {
                                           .per_sequence = config.capacity_scope == "sequence",
                                           .by_weight = config.drop == "weight"});
     }
+    if (router_->rows_per_sequence() > 0) {
+      const i64 length = build.batch().sequence * build.mesh().size(Axis::context);
+      taken_ = {router_->rows_per_sequence(), length};
+    } else if (capacity_) {
+      taken_ = capacity_->taken();
+    }
     // Experts that choose their rows are equally loaded.
     if (router_->rows_per_sequence() == 0) load_.emplace(config.experts, bool(capacity_), build);
-    if (const i64 places = places_of(config, build); places > 0) {
+    if (const i64 places = places_of(config, choices, build); places > 0) {
       given.emplace_back("rows_per_expert", places);
     }
     dispatcher_ = build.child("dispatcher", config.dispatcher, given);
@@ -176,16 +182,22 @@ class Moe final : public Layer {
   }
 
   // Places that each rank has for rows of each expert; 0: as many as there are rows. Experts that
-  // choose take all places of a rank that holds whole sequences.
-  i64 places_of(const MoeConfig& config, const BuildContext& build) const {
+  // choose take all places of a rank that holds whole sequences. A rank alone holds no more than
+  // its experts may take.
+  i64 places_of(const MoeConfig& config, i64 choices, const BuildContext& build) const {
     const i64 taken = router_->rows_per_sequence();
-    if (config.pad_to_capacity && !capacity_ && taken == 0) {
-      build.reject("pad_to_capacity", "needs capacity_factor");
+    if (!capacity_ && taken == 0) {
+      if (config.pad_to_capacity) build.reject("pad_to_capacity", "needs capacity_factor");
+      return 0;
     }
-    if (capacity_) return config.pad_to_capacity ? capacity_->rows_per_expert() : 0;
+    const i64 most =
+        capacity_ ? capacity_->rows_per_expert() : most_rows(build.batch(), region_.size(), taken);
+    if (!several_) {
+      const i64 rows = build.batch().rows() / region_.size();
+      return config.experts * most < rows * choices ? most : 0;
+    }
     const bool whole = region_.size() == 1 && build.mesh().size(Axis::context) == 1;
-    if (taken == 0 || !(whole || config.pad_to_capacity)) return 0;
-    return most_rows(build.batch(), region_.size(), taken);
+    return config.pad_to_capacity || (!capacity_ && whole) ? most : 0;
   }
 
   void route(Context& cx, Bundle& bundle) const {
@@ -201,6 +213,8 @@ class Moe final : public Layer {
   void preprocess(Context& cx, Bundle& bundle) const {
     const Tensor x = std::exchange(bundle[hidden_], {});
     Routing routing{std::exchange(bundle[experts_], {}), std::exchange(bundle[weights_], {})};
+    routing.by_expert = router_->rows_per_sequence() > 0;
+    routing.limit = taken_.of(x.dim(0));
     if (capacity_) {
       routing.experts = capacity_->keep(cx, bundle, routing);
       if (load_) load_->kept(cx, routing.experts);
@@ -253,6 +267,7 @@ class Moe final : public Layer {
   std::shared_ptr<Router> router_;
   std::shared_ptr<TokenDispatcher> dispatcher_;
   std::optional<Capacity> capacity_;
+  Taken taken_;  ///< by each expert
   std::optional<ExpertLoad> load_;
   std::optional<SharedExperts> shared_;
   bool overlaps_ = false;  ///< shared experts with rows that are on their way

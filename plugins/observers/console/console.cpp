@@ -81,8 +81,11 @@ void Console::print_start() const {
 void Console::on(const StepEnd& step) {
   if (run_.json) {
     Json line = event("step");
-    line.add("step", step.step)
-        .add("loss", step.loss)
+    line.add("step", step.step);
+    if (step.passed_over) {
+      return print(line.add("skipped", true).add("skipped_steps", step.skipped_steps).text());
+    }
+    line.add("loss", step.loss)
         .add("grad_norm", step.grad_norm)
         .add("lr", step.lr)
         .add("tokens_per_second", step.tokens_per_second)
@@ -93,11 +96,13 @@ void Console::on(const StepEnd& step) {
     for (const auto& [name, value] : step.metrics) line.add(name, value);
     return print(line.text());
   }
-  seconds_ += step.seconds;
-  ++steps_;
-  if (!step.skipped || std::isfinite(step.loss)) {
-    losses_ += step.loss;
-    ++with_loss_;
+  if (!step.passed_over) {
+    seconds_ += step.seconds;
+    ++steps_;
+    if (!step.skipped || std::isfinite(step.loss)) {
+      losses_ += step.loss;
+      ++with_loss_;
+    }
   }
   const bool edge = step.step == run_.first_step || step.step == run_.last_step;
   if (edge || step.step % config_.every_steps == 0) print_step(step);
@@ -108,6 +113,11 @@ double Console::mean_loss(const StepEnd& step) const {
 }
 
 void Console::print_step(const StepEnd& step) {
+  if (step.passed_over) {
+    return print(fmt::format("{}  passed over: it was bad before  skipped steps {}",
+                             label(step.step),
+                             step.skipped_steps));
+  }
   std::string line = fmt::format("{}  loss {:.4f}  norm {:.2f}  lr {}",
                                  label(step.step),
                                  without_sign(mean_loss(step)),

@@ -32,12 +32,14 @@ void Metrics::on(const StepEnd& step) {
   write();
   step_ = step.step;
   line_ = Json();
-  line_.add("step", step.step)
-      .add("loss", step.loss)
-      .add("grad_norm", step.grad_norm)
-      .add("lr", step.lr)
-      .add("tokens_per_second", step.tokens_per_second)
-      .add("seconds", step.seconds);
+  line_.add("step", step.step);
+  if (!step.passed_over) {
+    line_.add("loss", step.loss)
+        .add("grad_norm", step.grad_norm)
+        .add("lr", step.lr)
+        .add("tokens_per_second", step.tokens_per_second)
+        .add("seconds", step.seconds);
+  }
   if (step.skipped) line_.add("skipped", true);
   if (step.skipped_steps > 0) line_.add("skipped_steps", step.skipped_steps);
   if (step.loss_scale > 0) line_.add("loss_scale", step.loss_scale);

@@ -34,7 +34,8 @@ void Plot::on(const RunStart& start) {
 }
 
 void Plot::on(const StepEnd& step) {
-  if (std::isfinite(step.loss)) chart_.measured.push_back({step.step, step.loss});
+  if (!step.passed_over && std::isfinite(step.loss))
+    chart_.measured.push_back({step.step, step.loss});
   if (step.step % config_.every_steps == 0) draw();
 }
 

@@ -63,6 +63,7 @@ void Report::on(const StepEnd& step) {
   page_.step = step.step;
   page_.seconds += step.seconds;
   page_.skipped = step.skipped_steps;
+  if (step.passed_over) return write_if_due();
   page_.loss.add(step.step, step.loss);
   page_.norm.add(step.step, step.grad_norm);
   page_.rate.add(step.step, step.lr);

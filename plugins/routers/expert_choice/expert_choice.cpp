@@ -71,6 +71,7 @@ class ExpertChoice final : public Router {
     args.length = length_;
     args.parts = context_ranks_;
     args.n = logits.dim(0);
+    args.seen = std::min(cx.seen, length_);
     args.first = context_index_ * own.dim(0) + region_.index() * args.n;
     const Tensor experts = ops::run(cx, args)[0];
     const RouterSpec spec{.score = RouterScore::softmax_before};

@@ -154,7 +154,7 @@ class TESSERA_API Communicator {
 /// Counts the collectives that a group has started.
 struct GroupCounters {
   struct Entry {
-    i64 calls = 0, bytes = 0;  ///< bytes: of the input tensor on this rank
+    i64 calls = 0, bytes = 0;  ///< bytes: of this rank's input; of parts, those for other members
   };
   Entry kinds[7];  ///< by CollectiveKind
   const Entry& operator[](CollectiveKind kind) const { return kinds[static_cast<int>(kind)]; }

@@ -64,6 +64,10 @@ struct TESSERA_API Context {
   bool recomputing = false;
   /// Set while a text is generated row by row: what was kept of earlier rows (sequence_cache.hpp).
   SequenceCache* cache = nullptr;
+  /// Where a text is generated from padded sequences: how many positions of each hold tokens. What
+  /// follows is padding, which must change no token's result; 0: there is none. The ids of its rows
+  /// are those of no sample (is_padding, random.hpp).
+  i64 seen = 0;
 
   bool training() const { return mode == Mode::train; }
   /// Is anything recorded now?

@@ -142,8 +142,8 @@ class TESSERA_API Device {
                               i64 offset = 0) = 0;
 
   /// Declares what the host reads from a dense tensor where nothing is computed (a dry run): an
-  /// assumption such as balanced routing. Devices that compute ignore it. `host` holds the values,
-  /// as for write.
+  /// assumption such as balanced routing, about this tensor and not about copies of it. Devices
+  /// that compute ignore it. `host` holds the values, as for write.
   virtual void assume(const Tensor&, const void* /*host*/) {}
   /// Where such an assumption is about loads: this rank's, against the mean of all ranks.
   virtual double assumed_imbalance() const { return 1; }

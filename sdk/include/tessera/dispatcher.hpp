@@ -39,7 +39,8 @@ using Meanwhile = std::function<void()>;
 /// The layer gives the fields `experts`, `top_k` and, where it pads to a capacity,
 /// `rows_per_expert`: no rank has more rows for one expert, and exactly so many places are carried
 /// from each rank to each expert, so that all shapes are fixed. A place without a row is zero, with
-/// weight 0; it counts as a row of its expert, and stands anywhere among them.
+/// weight 0; it counts as a row of its expert, and stands anywhere among them. One rank alone is
+/// given it wherever experts × rows_per_expert rows are fewer than choices, and need hold no more.
 class TESSERA_API TokenDispatcher {
  public:
   static constexpr std::string_view kKind = "dispatcher";

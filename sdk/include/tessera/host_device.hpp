@@ -1,4 +1,5 @@
 #pragma once
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -54,9 +55,11 @@ class TESSERA_API HostDevice : public Device {
   void replay(Graph& graph, Stream& stream) override;
 
  protected:
-  /// How values cross between a tensor and dense host memory, in row-major order, once their turn
-  /// has come. For a device whose tensors have addresses only.
-  virtual void load(const TensorArg& tensor, void* dense) const;
+  /// What copies a tensor to dense host memory, in row-major order, once its turn has come; in a
+  /// graph, at each replay.
+  using Load = std::function<void(void* dense)>;
+  virtual Load loader(const Tensor& tensor) const;
+  /// The way back. For a device whose tensors have addresses only.
   virtual void store(const TensorArg& tensor, const void* dense);
 
  private:

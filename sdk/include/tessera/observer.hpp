@@ -29,7 +29,10 @@ struct StepEnd {
   double loss = 0, grad_norm = 0, lr = 0;
   double seconds = 0;  ///< of this step
   double tokens_per_second = 0;
-  bool skipped = false;   ///< no parameter changed: gradients not finite, or a bad loss
+  bool skipped = false;  ///< no parameter changed: gradients not finite, or a bad loss
+  /// The step was not run, because it was bad before the run went back (check.on_bad_step =
+  /// "rewind"): it is skipped, too, and has no loss, norm, rate or time; these are 0.
+  bool passed_over = false;
   i64 skipped_steps = 0;  ///< of the run so far, this one included
   double loss_scale = 0;  ///< of the next step; 0: the run scales no loss
   std::vector<std::pair<std::string, double>> metrics;

@@ -35,6 +35,9 @@ inline constexpr int kPositionBits = 24;
 constexpr i64 row_id(i64 sample_ordinal, i64 position) {
   return (sample_ordinal << kPositionBits) | position;
 }
+/// Of rows that fill a microbatch up and are no sample's.
+constexpr i64 padding_row(i64 position) { return row_id(-1, position); }
+constexpr bool is_padding(i64 row) { return row < 0; }
 constexpr i64 row_sample(i64 row) { return row >> kPositionBits; }
 constexpr i64 row_position(i64 row) { return row & ((i64{1} << kPositionBits) - 1); }
 

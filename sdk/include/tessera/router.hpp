@@ -19,6 +19,9 @@ struct Routing {
   /// Have the experts chosen the rows? Then column e is expert e or dropped, and every expert has
   /// equally many rows of each sequence.
   bool by_expert = false;
+  /// How many of the n rows one expert takes where loads are even and none takes more than it may:
+  /// what a dry run assumes. Set by the layer; 0: as many as choose it.
+  i64 limit = 0;
 };
 
 /// Chooses experts for rows. Plugin kind "router". The layer that has experts gives its fields:

@@ -111,6 +111,10 @@ void ExpertChoiceArgs::infer(ExpertChoiceArgs& args) {
                 "an expert takes {} of the {} rows of a sequence",
                 args.rows,
                 args.length);
+  check.require(args.seen >= 0 && args.seen <= args.length,
+                "{} of the {} rows of a sequence hold tokens",
+                args.seen,
+                args.length);
   check.require(args.first >= 0 && args.n >= 0 && args.first + args.n <= all,
                 "rows {} … {} of {}",
                 args.first,

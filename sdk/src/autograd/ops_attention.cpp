@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 
 #include "tessera/ops.hpp"
@@ -84,6 +85,10 @@ Tensor attention(Context& cx,
   args.row_ids = row_ids.arg();
   args.out = heads_of(out, shape, 0, shape.heads);
   args.spec = spec;
+  if (cx.seen > 0 && !spec.causal) {
+    require(!cx.recording(), "attention to padding is not recorded");
+    args.k.shape[1] = args.v.shape[1] = std::min(cx.seen, shape.sequence);
+  }
   const Tensor lse = run(cx, args)[1];
   if (!cx.recording()) return out;
 

@@ -104,7 +104,7 @@ void HostDevice::State::settle(const Device& device,
 void HostDevice::read(const Tensor& tensor, void* host) {
   ++calls_.read;
   state_->settle(*this, "host read", tensor, HostWait(*this, "the tensor that the host reads"));
-  load(tensor.arg(), host);
+  loader(tensor)(host);
 }
 
 void HostDevice::write(const Tensor& tensor, const void* host) {
@@ -162,7 +162,7 @@ void HostDevice::copy_to_host(Stream& stream,
                  tensor,
                  block,
                  offset,
-                 [this, from = tensor.arg(), to = block.address() + offset] { load(from, to); });
+                 [load = loader(tensor), to = block.address() + offset] { load(to); });
   });
 }
 
@@ -181,7 +181,9 @@ void HostDevice::copy_from_host(Stream& stream,
   });
 }
 
-void HostDevice::load(const TensorArg& tensor, void* dense) const { copy_to_dense(tensor, dense); }
+HostDevice::Load HostDevice::loader(const Tensor& tensor) const {
+  return [from = tensor.arg()](void* dense) { copy_to_dense(from, dense); };
+}
 void HostDevice::store(const TensorArg& tensor, const void* dense) {
   copy_from_dense(tensor, dense);
 }

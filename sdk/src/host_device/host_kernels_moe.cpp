@@ -78,7 +78,8 @@ void keep(const KeepChoicesArgs& args, void* workspace, Stream&) {
   auto* order = static_cast<i32*>(workspace);
   i64 choices = 0;
   for (i64 choice = 0; choice < args.experts.elements(); ++choice) {
-    if (is_expert(experts[choice], args.all)) order[choices++] = static_cast<i32>(choice);
+    const bool takes_part = is_expert(experts[choice], args.all) && !is_padding(ids[choice / k]);
+    if (takes_part) order[choices++] = static_cast<i32>(choice);
   }
   std::sort(order, order + choices, [&](i32 a, i32 b) { return key(a) < key(b); });
   i32* kept = args.kept.as<i32>();

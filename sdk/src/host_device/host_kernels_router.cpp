@@ -50,6 +50,8 @@ LaunchRequirements prepare_choice(const ExpertChoiceArgs& args) {
 
 void choose(const ExpertChoiceArgs& args, void* workspace, Stream&) {
   const i64 all = args.logits.shape[1], length = args.length;
+  const i64 seen = args.seen > 0 ? args.seen : length;
+  const i64 taken = (seen * args.rows + length - 1) / length;
   auto* shares = static_cast<double*>(workspace);
   auto* rows = reinterpret_cast<i64*>(shares + args.logits.elements());
   i64* orders = rows + length;
@@ -62,12 +64,12 @@ void choose(const ExpertChoiceArgs& args, void* workspace, Stream&) {
     parallel_for(all, 1, [&](i64 begin, i64 end) {
       for (i64 e = begin; e < end; ++e) {
         i64* order = orders + e * length;
-        std::iota(order, order + length, i64{0});
-        std::sort(order, order + length, [&](i64 a, i64 b) {
+        std::iota(order, order + seen, i64{0});
+        std::sort(order, order + seen, [&](i64 a, i64 b) {
           const double of_a = shares[rows[a] * all + e], of_b = shares[rows[b] * all + e];
           return of_a != of_b ? of_a > of_b : a < b;
         });
-        for (i64 i = 0; i < args.rows; ++i) {
+        for (i64 i = 0; i < taken; ++i) {
           const i64 own = rows[order[i]] - args.first;
           if (own >= 0 && own < args.n) experts[own * all + e] = static_cast<i32>(e);
         }

@@ -32,8 +32,11 @@ void add_orders(Cases& cases, const MoeSize& s) {
     keep.per_sample = by_weight;
     keep.first = s.n / 3;
     keep.rows = s.n - s.n / 3;
-    std::vector<double> rows;  // of three samples, in no order
-    for (i64 i = 0; i < s.n; ++i) rows.push_back(static_cast<double>(row_id(i % 3, s.n - i)));
+    std::vector<double> rows;  // of three samples, in no order, and padding
+    for (i64 i = 0; i < s.n; ++i) {
+      const i64 row = i % 7 == 5 ? padding_row(s.n - i) : row_id(i % 3, s.n - i);
+      rows.push_back(static_cast<double>(row));
+    }
     cases.add(name + (by_weight ? " by weight" : " by position"),
               keep,
               {experts(),

@@ -104,11 +104,14 @@ void add_expert_choice(Cases& cases, i64 sequences, i64 experts) {
       for (const double i : {0.0, 1.0, 2.0}) positions.push_back(first + i);
     }
   }
-  cases.add(fmt::format("{} of {}", sequences, experts),
-            choose,
-            {cases.random({6 * sequences, experts}, -4, 4),
-             Operand::given({6 * sequences}, DType::i64, positions),
-             Operand::result()});
+  for (const i64 seen : {0, 4}) {
+    choose.seen = seen;
+    cases.add(fmt::format("{} of {}{}", sequences, experts, seen > 0 ? ", padded" : ""),
+              choose,
+              {cases.random({6 * sequences, experts}, -4, 4),
+               Operand::given({6 * sequences}, DType::i64, positions),
+               Operand::result()});
+  }
 }
 
 void add_input_and_bias(Cases& cases) {

@@ -274,20 +274,87 @@ TEST(CheckedReplay, NamesThePhaseThatCounts) {
       for (int phase = 1; phase >= 0; --phase) chunk.backward(cx, phase, Half::both);
     };
     EXPECT_NO_THROW(check());
-    phases[1].run = [&, inner = phases[1].run](Context& cx, Bundle& bundle) {
-      inner(cx, bundle);
-      Tensor& hidden = bundle[blocks.hidden()];
-      FillArgs count{hidden.slice(0, 0, 1).arg(), static_cast<double>(++calls)};
-      ops::run(cx, count);
+    const auto count = [&](Context& cx, const Tensor& of) {
+      FillArgs args{of.slice(0, 0, 1).arg(), static_cast<double>(++calls)};
+      ops::run(cx, args);
     };
-    try {
-      check();
-      FAIL() << "the difference was not found";
-    } catch (const Error& error) {
-      EXPECT_THAT(error.what(),
-                  ::testing::StartsWith("layers.0 mlp, slot 0: \"hidden\" (fp32 [16, 16]) differ "
-                                        "between a replay and the phases as they run"));
-    }
+    const auto expect_found = [&](const std::string& what) {
+      try {
+        check();
+        FAIL() << "the difference was not found";
+      } catch (const Error& error) {
+        EXPECT_THAT(
+            error.what(),
+            ::testing::StartsWith(what + " differ between a replay and the phases as they run"));
+      }
+    };
+    const auto as_it_is = phases[1].run;
+    phases[1].run = [&](Context& cx, Bundle& bundle) {
+      as_it_is(cx, bundle);
+      count(cx, bundle[blocks.hidden()]);
+    };
+    expect_found("layers.0 mlp, slot 0: \"hidden\" (fp32 [16, 16])");
+    phases[1].run = [&](Context& cx, Bundle& bundle) {  // forward as it is, backward not
+      as_it_is(cx, bundle);
+      if (!cx.recording()) return;
+      const Tensor x = bundle[blocks.hidden()];
+      Tensor y = x.with_var({});
+      Tensor* out = &y;
+      cx.tape->record("counted", std::vector{x}, std::span(&out, 1), [&](Context& c, Gradients& g) {
+        Tensor gradient = c.empty(g.output(0).shape(), DType::fp32);
+        CopyArgs copy{g.output(0).arg(), gradient.arg()};
+        ops::run(c, copy);
+        count(c, gradient);
+        g.input(0, std::move(gradient));
+      });
+      bundle[blocks.hidden()] = y;
+    };
+    expect_found("layers.0 attn to mlp, slot 0: gradients of \"hidden\" (fp32 [16, 16])");
+  });
+}
+
+// Two phases read one value, the second of them twice, and so does whatever follows. An eager step
+// adds the gradients of a phase first; a graph of both phases does the same.
+TEST(SharedValues, GradientsAreAddedInTheOrderOfAnEagerStep) {
+  block_world().run(block_options("cpu"), [](LocalRank& rank) {
+    Workbench bench(rank.device());
+    const auto weight = [&](u64 seed) {
+      return bench.parameter("w", bench.random({16, 16}, DType::fp32, seed));
+    };
+    const auto first = weight(1), second = weight(2);
+    const Slot shared = rank.slot("shared"), inner = rank.slot("inner");
+    std::vector<Phase> phases(2);
+    phases[0].run = [&](Context&, Bundle& bundle) { bundle[inner] = bundle[shared]; };
+    phases[1].run = [&](Context& cx, Bundle& bundle) {
+      const Tensor x = bundle[inner], y = ops::linear(cx, x, *first, nullptr);
+      bundle[inner] = ops::add(cx, y, ops::linear(cx, x, *second, nullptr));
+    };
+    const Tensor x = bench.random({8, 16}, DType::fp32, 3);
+    Tape tape;
+    Context cx = rank.context();
+    cx.tape = &tape;
+    const auto gradient_by = [&](PhaseFrame* frame) {
+      LiveChunk chunk(rank.bundle(), phases);
+      if (frame != nullptr) chunk.set_frame(0, 1, *frame);
+      chunk.receive(shared, x);
+      for (int phase = 0; phase < 2; ++phase) chunk.forward(cx, phase);
+      chunk.set_gradient(shared, bench.random({8, 16}, DType::fp32, 4));
+      chunk.set_gradient(inner, bench.random({8, 16}, DType::fp32, 5));
+      for (int phase = 1; phase >= 0; --phase) chunk.backward(cx, phase, Half::both);
+      return read(chunk.take_gradient(cx, shared));
+    };
+    const Values eager = gradient_by(nullptr);
+    CapturedPhases range{"both", phases, {first.get(), second.get()}, false};
+    range.layers = {"layer", "layer"};
+    range.keep_boundaries = true;
+    Bundle example = rank.bundle();
+    example[shared] = x.with_var(kNeedsGradient);
+    GraphSlots slots(cx, range, example, 1);
+    Arena scratch(rank.device().pool(), slots.scratch_bytes(), *cx.stream);
+    slots.capture(scratch);
+    EXPECT_EQ(gradient_by(&slots.frame(0)), eager);
+    CheckedFrame checked(slots, 0, {"shared", "inner"});
+    EXPECT_EQ(gradient_by(&checked), eager);
   });
 }
 

@@ -148,6 +148,22 @@ TEST(ReferenceCapacity, TiesAndNansGoToTheFirstPosition) {
       (Values{2, 0, 2, 0, 1, 2}));
 }
 
+TEST(ReferenceCapacity, PaddingTakesNoPlace) {
+  Choices c;
+  c.rows = Operand::given({6},
+                          DType::i64,
+                          {static_cast<double>(row_id(1, 0)),
+                           static_cast<double>(padding_row(2)),
+                           static_cast<double>(row_id(1, 1)),
+                           static_cast<double>(padding_row(0)),
+                           static_cast<double>(row_id(1, 3)),
+                           static_cast<double>(row_id(1, 4))});
+  for (const Operand& weights : {c.weights, Operand()}) {
+    EXPECT_EQ(run(c.args, {c.experts, weights, c.rows, Operand::result()})[3],
+              (Values{0, 2, 0, 2, 1, 2}));
+  }
+}
+
 // What other ranks hold counts too.
 TEST(ReferenceCapacity, OwnRowsAreAPartOfAll) {
   Choices c;
@@ -287,6 +303,19 @@ TEST(ReferenceRouter, ExpertsChooseTheirRows) {
   args.rows = 2;
   EXPECT_EQ(run(args, {parted, integers({1, 1, 0, 0}), Operand::result()})[2],
             (Values{0, 1, 0, 1}));
+}
+
+TEST(ReferenceRouter, ExpertsChooseAmongTokensAndNotPadding) {
+  const double m = std::log(3);
+  const Operand logits = fp64({4, 2}, {m, 0, 0, 0, 9, 0, 0, 9});
+  ExpertChoiceArgs args;
+  args.length = args.n = 4;
+  args.rows = 2;
+  args.seen = 2;  // as many rows of two as of a sequence of two: one
+  EXPECT_EQ(run(args, {logits, integers({0, 1, 2, 3}), Operand::result()})[2],
+            (Values{0, -1, -1, 1, -1, -1, -1, -1}));
+  EXPECT_EQ(run(args, {logits, integers({2, 3, 0, 1}), Operand::result()})[2],
+            (Values{-1, -1, -1, -1, 0, -1, -1, 1}));
 }
 
 TEST(ReferenceRouter, BiasesMoveTowardsTheMeanOfTheLoads) {

@@ -93,6 +93,19 @@ TEST(Console, PrintsForPeople) {
                   "done after step 40 in 1m 20s"));
 }
 
+TEST(Console, AStepThatWasPassedOverHasNoLoss) {
+  StepEnd over;
+  over.step = 40;
+  over.skipped = over.passed_over = true;
+  over.skipped_steps = 2;
+  EXPECT_THAT(console("", run_start(), step_end(20, 2), over),
+              HasSubstr("\nstep 40/40  passed over: it was bad before  skipped steps 2\n"));
+  RunStart json = run_start();
+  json.json = true;
+  EXPECT_THAT(console("", json, over),
+              HasSubstr("{\"event\":\"step\",\"step\":40,\"skipped\":true,\"skipped_steps\":2}\n"));
+}
+
 TEST(Console, SpeedIsThatOfTheStepsSinceTheLastLine) {
   StepEnd slow = step_end(2, 5), fast = step_end(3, 5);
   slow.seconds = 3;

@@ -1,6 +1,9 @@
 #include "kernel/tensor/meta_device.hpp"
 
+#include <set>
+
 #include "tensor_support.hpp"
+#include "tessera/arena.hpp"
 
 namespace tessera {
 namespace meta_device_test {
@@ -107,6 +110,35 @@ TEST(MetaDevices, ReplayCopiesOfAssumptions) {
     meta.device.assume(x, assumed.data());
     meta.device.replay(*graph, stream);
     EXPECT_THAT(block.as<float>(2), ::testing::Each(value));
+  }
+}
+
+// Graphs of one stream share scratch memory: their tensors lie at one address, one after the other.
+TEST(MetaDevices, KeepAssumptionsOfTensorsAtOneAddressApart) {
+  Meta meta;
+  Stream& stream = meta.device.stream();
+  Arena scratch(meta.device.pool(), 4096, stream);
+  const std::vector<float> values = {3, 4, 0};
+  std::vector<std::unique_ptr<Graph>> graphs;
+  std::vector<HostBlock> blocks;
+  std::set<void*> addresses;
+  for (const float value : values) {
+    const HostBlock& block = blocks.emplace_back(meta.device.host_block(8));
+    meta.device.begin_capture(stream);
+    const Tensor x =
+        Tensor::allocate(meta.device, scratch, stream, {2}, DType::fp32, Category::workspace);
+    const std::vector<float> assumed(2, value);
+    if (value != 0) meta.device.assume(x, assumed.data());
+    meta.device.copy_to_host(stream, x, block);
+    graphs.push_back(meta.device.end_capture(stream));
+    addresses.insert(x.arg().address);
+  }
+  EXPECT_EQ(addresses.size(), 1U);
+  for (int again = 0; again < 2; ++again) {
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      meta.device.replay(*graphs[i], stream);
+      EXPECT_THAT(blocks[i].as<float>(2), ::testing::Each(values[i]));
+    }
   }
 }
 

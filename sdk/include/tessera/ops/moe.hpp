@@ -48,8 +48,8 @@ struct SortByExpertArgs {
 /// take, and `all` for those that are dropped. An expert takes `limit` of the choices of a sample
 /// (row_ids i64 [m], random.hpp), or of all rows: those of the largest weights [m, k] (fp32 or
 /// fp64), or without weights of the lowest positions. Among equal weights, the lower position
-/// first; NaN is below all. So many rows are looked at on every rank that the result does not
-/// depend on which rank has which.
+/// first; NaN is below all. Rows of padding (random.hpp) have no part. So many rows are looked at
+/// on every rank that the result does not depend on which rank has which.
 struct KeepChoicesArgs {
   static constexpr std::string_view kName = "keep_choices";
   static constexpr int kTensors = 4, kOutputs = 1;

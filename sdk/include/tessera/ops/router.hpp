@@ -72,7 +72,8 @@ struct RouterWeightsBackwardArgs {
 /// e of a row is e where expert e took it, else -1. logits [N, E] are those of N / length sequences
 /// in parts: `parts` runs of N / parts rows, each with length / parts rows of every sequence in
 /// order; positions i64 [N]: where in its sequence each row is. The n rows from `first` on are
-/// those of this rank.
+/// those of this rank. Only the first `seen` positions take part, where it is not 0: an expert then
+/// takes ceil(seen · rows / length) rows of each sequence.
 struct ExpertChoiceArgs {
   static constexpr std::string_view kName = "expert_choice";
   static constexpr int kTensors = 3, kOutputs = 1;
@@ -82,6 +83,7 @@ struct ExpertChoiceArgs {
   TensorArg logits, positions, experts;
   i64 rows = 1, length = 1, parts = 1;
   i64 first = 0, n = 0;
+  i64 seen = 0;
   TESSERA_API static void infer(ExpertChoiceArgs& args);
 };
 
