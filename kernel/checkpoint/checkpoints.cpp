@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "kernel/checkpoint/commit.hpp"
+#include "kernel/checkpoint/folder_fitness.hpp"
 #include "kernel/checkpoint/rank_load.hpp"
 #include "kernel/checkpoint/rank_part.hpp"
 #include "kernel/checkpoint/stored_reader.hpp"
@@ -53,7 +54,21 @@ void Checkpoints::claim() {
     remove_stale(arguments_.folder, arguments_.run);  // perhaps nothing is left to be saved
     return std::string();
   });
+  require_common(arguments_.folder, arguments_.run, together_, arguments_.mesh->rank() == 0);
   claimed_ = true;
+}
+
+void Checkpoints::require_room(const std::vector<CheckpointTensor>& tensors, i64 saves) const {
+  const RankPart part(*arguments_.mesh, tensors);
+  i64 bytes = 0;
+  for (const std::string& of_rank :
+       together_.all("bytes", [&] { return std::to_string(part.bytes()); })) {
+    bytes += std::stoll(of_rank);
+  }
+  together_.root("room", [&] {
+    tessera::require_room(arguments_.folder, {bytes, saves, arguments_.keep});
+    return std::string();
+  });
 }
 
 fs::path Checkpoints::save(const CheckpointInfo& info,

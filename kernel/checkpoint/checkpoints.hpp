@@ -39,9 +39,12 @@ struct CheckpointArguments {
 class Checkpoints {
  public:
   explicit Checkpoints(const CheckpointArguments& arguments);
-  /// Takes the folder for this run, before it trains for hours: Error when it cannot be written to
-  /// or when another run writes there. Otherwise the first save() does it.
+  /// Takes the folder for this run, before it trains for hours: Error when it cannot be written to,
+  /// when another run writes there, or when a rank does not see what rank 0 writes. Otherwise the
+  /// first save() does it.
   void claim();
+  /// Error where the disk has no room for a checkpoint of `tensors`, of which `saves` are to come.
+  void require_room(const std::vector<CheckpointTensor>& tensors, i64 saves) const;
   /// Writes `step-N` in two phases and returns its folder; removes old ones after the commit.
   /// `before_commit` is called on rank 0 when all parts are on the disk. A failure that all ranks
   /// know of is a TogetherError: save() may be called again, for this or a later step.

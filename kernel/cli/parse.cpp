@@ -11,6 +11,7 @@
 #include <optional>
 #include <utility>
 
+#include "kernel/config/home_path.hpp"
 #include "kernel/config/version.hpp"
 #include "kernel/launch/environment.hpp"
 #include "kernel/launch/limits.hpp"
@@ -43,8 +44,28 @@ struct Program {
   }
 };
 
+// A word of the command line that is a path: a shell leaves the ~ of --out=~/x as it is.
+template <class T>
+CLI::Option* add_path(CLI::App* command, std::string name, T& value, std::string doc = "") {
+  const auto expand = [](const std::string& text) {
+    try {
+      return expand_home(text);
+    } catch (const ConfigError& error) {
+      throw CLI::ValidationError(error.what());
+    }
+  };
+  return command->add_option(std::move(name), value, std::move(doc))->transform(expand);
+}
+
+// Folders of plugins.
+void add_plugin_folders(CLI::App* command, std::vector<std::string>& folders) {
+  add_path(command, "--path", folders, "a plugin folder to search before all others")
+      ->allow_extra_args(false)
+      ->option_text("DIR ...");
+}
+
 void add_files(CLI::App* command, std::vector<std::string>& files) {
-  command->add_option("FILES", files, "configuration files, later ones over earlier ones")
+  add_path(command, "FILES", files, "configuration files, later ones over earlier ones")
       ->required();
 }
 
@@ -54,12 +75,6 @@ void add_sets(CLI::App* command, std::vector<std::string>& sets) {
           "--set", sets, "overrides one key of the configuration; repeatable; VALUE as in TOML")
       ->allow_extra_args(false)
       ->option_text("KEY=VALUE ...");
-}
-
-void add_path(CLI::App* command, std::vector<std::string>& path) {
-  command->add_option("--path", path, "a plugin folder to search before all others")
-      ->allow_extra_args(false)
-      ->option_text("DIR ...");
 }
 
 // CLI11 reads -1 into an unsigned number, and words its own check for people who count in doubles.
@@ -114,18 +129,17 @@ void add_plan(Program& program, int (*run)(const PlanOptions&)) {
   const auto o = program.choose(command, run);
   add_files(command, o->files);
   add_sets(command, o->sets);
-  command->add_option("--hardware", o->hardware, "a hardware table, like those of configs/hardware")
+  add_path(command, "--hardware", o->hardware, "a hardware table, like those of configs/hardware")
       ->check(not_empty)
       ->option_text("FILE [built in: a small CPU host]");
-  command->add_option("--svg", o->svg, "draw the step's timeline into this file")
+  add_path(command, "--svg", o->svg, "draw the step's timeline into this file")
       ->check(not_empty)
       ->option_text("FILE");
-  command
-      ->add_option(
-          "--trace",
-          o->trace,
-          "write the step into this file, as observers.trace does: a process for each class of "
-          "ranks, without memory")
+  add_path(command,
+           "--trace",
+           o->trace,
+           "write the step into this file, as observers.trace does: a process for each class of "
+           "ranks, without memory")
       ->check(not_empty)
       ->option_text("FILE");
   command->add_option("--world", o->world, "number of ranks [as configured]")
@@ -161,7 +175,7 @@ void add_calibrate(Program& program, int (*run)(const CalibrateOptions&)) {
   CLI::App* command = program.app.add_subcommand(
       "calibrate", "Measure this host: a hardware table for `plan`, in some ten seconds");
   const auto o = program.choose(command, run);
-  command->add_option("--out", o->out, "write the table into this file [standard output]")
+  add_path(command, "--out", o->out, "write the table into this file [standard output]")
       ->check(not_empty)
       ->option_text("FILE");
   command->add_option("--ranks", o->ranks, "ranks that will share this host; all measure at once")
@@ -172,7 +186,7 @@ void add_calibrate(Program& program, int (*run)(const CalibrateOptions&)) {
   command->add_option("--device", o->device, "a device, as in device.type [the default's]")
       ->check(not_empty);
   command->add_option("--name", o->name, "name of the table in reports")->check(not_empty);
-  add_path(command, o->path);
+  add_plugin_folders(command, o->path);
 }
 
 constexpr const char* kStoredFooter =
@@ -184,7 +198,7 @@ void add_generate(Program& program, int (*run)(const GenerateOptions&)) {
   CLI::App* command =
       program.app.add_subcommand("generate", "Continue a text with a trained model");
   const auto o = program.choose(command, run);
-  command->add_option("--checkpoint", o->checkpoint, "folder of a run or of a checkpoint")
+  add_path(command, "--checkpoint", o->checkpoint, "folder of a run or of a checkpoint")
       ->required();
   command->add_option("--prompt", o->prompt, "text to continue");
   command->add_option("--tokens", o->tokens, "tokens to add")
@@ -201,7 +215,7 @@ void add_generate(Program& program, int (*run)(const GenerateOptions&)) {
   command->add_flag("--logits", o->logits, "only print the next token's logits, as a JSON array")
       ->excludes(
           command->add_flag("--ids", o->ids, "only print the prompt's tokens, as a JSON array"));
-  add_path(command, o->path);
+  add_plugin_folders(command, o->path);
   add_sets(command, o->sets);
   command->footer(kStoredFooter);
 }
@@ -214,7 +228,7 @@ void add_checkpoint(Program& program, const Commands& commands) {
     CLI::App* sub = command->add_subcommand(name, doc);
     const auto o = program.choose(sub, commands.checkpoint);
     o->action = action;
-    sub->add_option("DIR", o->folder, "folder of a run or of checkpoints")->required();
+    add_path(sub, "DIR", o->folder, "folder of a run or of checkpoints")->required();
     return sub;
   };
   add("list", "Which checkpoints are there", CheckpointOptions::list);
@@ -226,8 +240,8 @@ void add_checkpoint(Program& program, const Commands& commands) {
   const std::string one = "a checkpoint, or a run, whose newest is taken";
   CLI::App* diff = command->add_subcommand("diff", "Tensors in which two checkpoints differ");
   const auto d = program.choose(diff, commands.checkpoint_diff);
-  diff->add_option("A", d->a, one)->required();
-  diff->add_option("B", d->b, one)->required();
+  add_path(diff, "A", d->a, one)->required();
+  add_path(diff, "B", d->b, one)->required();
   diff->add_option("--tolerance",
                    d->tolerance,
                    "largest difference of an element, relative to the tensor's magnitude")
@@ -246,19 +260,19 @@ void add_checkpoint(Program& program, const Commands& commands) {
   CLI::App* export_command =
       command->add_subcommand("export", "Write the parameters into one safetensors file");
   const auto e = program.choose(export_command, commands.checkpoint_export);
-  export_command->add_option("DIR", e->folder, one)->required();
-  export_command->add_option("FILE", e->file, "a new file")->check(not_empty)->required();
+  add_path(export_command, "DIR", e->folder, one)->required();
+  add_path(export_command, "FILE", e->file, "a new file")->check(not_empty)->required();
   export_command->add_option("--dtype", e->dtype, "round floating values to it [as they are]")
       ->check(CLI::IsMember({"fp64", "fp32", "bf16", "fp16"}));
 
   CLI::App* reshard = command->add_subcommand(
       "reshard", "Write a checkpoint as another layout would have saved it");
   const auto r = program.choose(reshard, commands.checkpoint_reshard);
-  reshard->add_option("DIR", r->folder, one)->required();
-  reshard->add_option("OUT", r->out, "the folder that its step-N is made in")
+  add_path(reshard, "DIR", r->folder, one)->required();
+  add_path(reshard, "OUT", r->out, "the folder that its step-N is made in")
       ->check(not_empty)
       ->required();
-  add_path(reshard, r->path);
+  add_plugin_folders(reshard, r->path);
   add_sets(reshard, r->sets);
   reshard->footer(
       "Example: tessera checkpoint reshard runs/a runs/b/checkpoints --set parallel.tensor=4\n"
@@ -275,10 +289,10 @@ void add_convert(Program& program, int (*run)(const ConvertOptions&)) {
   CLI::App* command = program.app.add_subcommand(
       "convert", "Convert a model of Hugging Face transformers to a checkpoint, or back");
   const auto o = program.choose(command, run);
-  command->add_option("--from", o->from, "a folder with a config.json, or a checkpoint, or a run")
+  add_path(command, "--from", o->from, "a folder with a config.json, or a checkpoint, or a run")
       ->required()
       ->option_text("DIR REQUIRED");  // an option's own text hides the parser's word
-  command->add_option("--to", o->to, "a new folder, for the other kind")
+  add_path(command, "--to", o->to, "a new folder, for the other kind")
       ->required()
       ->check(not_empty)
       ->option_text("DIR REQUIRED");
@@ -293,7 +307,7 @@ void add_convert(Program& program, int (*run)(const ConvertOptions&)) {
       ->transform(CLI::AsSizeValue(true))
       ->check(CLI::Range(u64{1}, u64{1} << 62))
       ->option_text("SIZE [5GB]");
-  add_path(command, o->path);
+  add_plugin_folders(command, o->path);
   command->footer(
       "Reads config.json with model.safetensors, or with several files and their index. Values "
       "keep\n"
@@ -317,7 +331,7 @@ void add_ranks(Program& program, int (*run)(const RanksOptions&)) {
   command->add_option("--order", l.order, "fastest first")->capture_default_str();
   command->add_option("--group", o->group, "only these groups, e.g. tp-dp or etp-ep")
       ->check(not_empty);
-  command->add_option("--svg", o->svg, "draw into this file which ranks share a group")
+  add_path(command, "--svg", o->svg, "draw into this file which ranks share a group")
       ->check(not_empty)
       ->option_text("FILE");
   command->add_flag("--json", o->json, "print JSON, for programs");
@@ -349,10 +363,8 @@ void add_schedule(Program& program, int (*run)(const ScheduleOptions&)) {
       ->check(CLI::Range(1, 1024))
       ->option_text("N,...");
   command->add_flag("--forward-only", o->forward_only, "as in validation");
-  command->add_option("--svg", o->svg, "draw into this file")
-      ->check(not_empty)
-      ->option_text("FILE");
-  add_path(command, o->path);
+  add_path(command, "--svg", o->svg, "draw into this file")->check(not_empty)->option_text("FILE");
+  add_plugin_folders(command, o->path);
   command->add_flag("--json", o->json, "print JSON, for programs");
 }
 
@@ -361,7 +373,7 @@ void add_plugins(Program& program, const Commands& commands) {
       "plugins", "List plugins and what they bring; show the keys of a component");
   command->require_subcommand(0, 1);
   const auto list = std::make_shared<PluginsOptions>();
-  add_path(command, list->path);
+  add_plugin_folders(command, list->path);
   command->callback([&program, command, list, run = commands.plugins_list] {
     if (command->get_subcommands().empty()) program.chosen = [list, run] { return run(*list); };
   });
@@ -369,12 +381,12 @@ void add_plugins(Program& program, const Commands& commands) {
   CLI::App* show = command->add_subcommand("show", "The keys of one component");
   const auto show_options = program.choose(show, commands.plugins_show);
   show->add_option("KIND/NAME", show_options->subject, "as `tessera plugins` lists it")->required();
-  add_path(show, show_options->path);
+  add_plugin_folders(show, show_options->path);
 
   CLI::App* check =
       command->add_subcommand("check", "Tries to load a plugin, in a separate process");
   const auto check_options = program.choose(check, commands.plugins_check);
-  check->add_option("FILE", check_options->subject, "a plugin's .so")->required();
+  add_path(check, "FILE", check_options->subject, "a plugin's .so")->required();
 
   CLI::App* child = command->add_subcommand(kPluginCheckCommand)->group("");  // hidden
   const auto child_options = program.choose(child, commands.plugins_check_child);
@@ -388,7 +400,7 @@ void add_new(Program& program, int (*run)(const NewOptions&)) {
   command->add_option("KIND", o->kind, "what it brings: layer, rule, observer, …")->required();
   command->add_option("NAME", o->name, "name of the plugin and its component: a-z, 0-9, _")
       ->required();
-  command->add_option("--into", o->into, "make its folder in this one [the working folder]")
+  add_path(command, "--into", o->into, "make its folder in this one [the working folder]")
       ->check(not_empty)
       ->option_text("DIR");
 }
@@ -415,8 +427,8 @@ void add_config(Program& program, const Commands& commands) {
       command->add_subcommand("diff", "Keys in which two files differ, derived ones left out");
   const auto d = program.choose(diff, commands.config_diff);
   d->files.resize(2);
-  diff->add_option("A", d->files[0], "a configuration file")->required();
-  diff->add_option("B", d->files[1], "another; the two are not merged")->required();
+  add_path(diff, "A", d->files[0], "a configuration file")->required();
+  add_path(diff, "B", d->files[1], "another; the two are not merged")->required();
   add_sets(diff, d->sets);
 
   CLI::App* keys = command->add_subcommand("keys", "Print every key, with its meaning");
@@ -432,7 +444,7 @@ void add_config(Program& program, const Commands& commands) {
              "Megatron-LM's flags and the keys that they are here, as Markdown",
              KeysOptions::megatron)
       ->excludes(markdown);
-  add_path(keys, o->path);
+  add_plugin_folders(keys, o->path);
 }
 
 std::string version() {

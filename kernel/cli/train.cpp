@@ -11,6 +11,7 @@
 #include "kernel/checkpoint/folders.hpp"
 #include "kernel/cli/commands.hpp"
 #include "kernel/config/dump.hpp"
+#include "kernel/launch/absence_notice.hpp"
 #include "kernel/launch/agree.hpp"
 #include "kernel/launch/communicators.hpp"
 #include "kernel/launch/environment.hpp"
@@ -214,7 +215,8 @@ int join(const TrainOptions& options, const RankEnvironment& environment) {
       const bool ask = code == kPeerSilent || !environment.own;
       const std::string silent = ask ? pulse->who_is_silent(code) : std::string();
       pulse->report();
-      if (!silent.empty()) text = fmt::format("{}; found by {}", silent, text);
+      const bool known = text.starts_with(silent);  // none is, too
+      if (!known) text = fmt::format("{}; found by {}", silent, text);
     }
     heard = report_failure(environment.report, text, code);
   };
@@ -223,7 +225,10 @@ int join(const TrainOptions& options, const RankEnvironment& environment) {
     if (!environment.own && environment.rank == 0) print_notices(opened, environment.local_world);
     check_world(opened, environment);
     records = flight_records_file(opened.config.run.run.out);
-    rendezvous.emplace(environment, seconds(opened.config.run.comm.init_timeout_s));
+    const auto patience = seconds(opened.config.run.comm.init_timeout_s);
+    std::optional<AbsenceNotice> notice(std::in_place, environment, patience);
+    rendezvous.emplace(environment, patience);
+    notice->joined(rendezvous->store());
     pulse.emplace(rendezvous->store(),
                   environment.rank,
                   environment.world,
@@ -247,6 +252,7 @@ int join(const TrainOptions& options, const RankEnvironment& environment) {
     arguments.json = options.json;
     arguments.failed = report;
     arguments.joined = meet(opened, environment, arguments.identity);
+    notice.reset();  // all have come
     if (!environment.own) {
       warn_of_crowded(opened, arguments.identity);
       check_once(opened, arguments.identity);
@@ -256,7 +262,7 @@ int join(const TrainOptions& options, const RankEnvironment& environment) {
           environment.rank,
           environment.world,
           {{"data", setup.dataset->fingerprint()}},
-          seconds(opened.config.run.comm.init_timeout_s),
+          patience,
           "give all hosts the same data");
     arguments.setup = &setup;
     const int code = run_rank(opened, arguments);

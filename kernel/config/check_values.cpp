@@ -2,11 +2,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "kernel/config/checker.hpp"
 #include "tessera/utf8.hpp"
 
 namespace tessera {
+
+namespace fs = std::filesystem;
+
 namespace {
 
 // Whether the text, or one of the texts, has a character that would break a message's line.
@@ -55,15 +59,15 @@ void Checker::check_value(const std::string& path, const FieldSpec& spec, const 
   // --set run.name=42: without quotes from a shell, the schema says that it is a string.
   const bool string = std::holds_alternative<std::string>(value.data);
   if (spec.type == FieldType::string && !string && !entry.raw.empty()) value = Value(entry.raw);
+  Entry kept = entry;
   try {
     value = spec.checked(value);
+    kept.value = spec.is_path ? absolute(config_, spec, value, entry.at) : value;
   } catch (const ConfigError& error) {
     problem(path, entry.at, fmt::format("{}: {}", label(path), error.what()));
     return;
   }
   if (spec.is_path) check_line(path, value, entry.at);
-  Entry kept = entry;
-  kept.value = spec.is_path ? absolute(config_, spec, value, entry.at) : value;
   kept.is_path = spec.is_path;
   kept.structural = spec.structural;
   tree.put(path, std::move(kept));
@@ -148,6 +152,27 @@ void Checker::check_line(const std::string& path, const Value& value, const Orig
   problem(path, at, fmt::format("{}: {} has control characters", label(path), value.text()));
 }
 
+// It is in log lines and temporary names, and by default the run's folder is "runs/<name>".
+void Checker::check_run_name(const std::string& name, bool names_folder) {
+  const Entry* entry = tree.find("run.name");
+  if (entry == nullptr) return;  // it has a problem
+  if (name.empty()) {
+    problem(
+        "run.name", entry->at, "[run] name is empty: give one, or leave the key out for \"run\"");
+    return;
+  }
+  const fs::path folder = fs::path("runs/" + name).lexically_normal();
+  auto part = folder.begin();
+  const bool within = *part == "runs" && ++part != folder.end() && !part->empty();
+  if (!names_folder || within) return;
+  problem("run.name",
+          entry->at,
+          fmt::format("[run] name = {} would make {} the run's folder, which is not one within "
+                      "\"runs\": give another name, or the folder as run.out",
+                      Value(name).text(),
+                      Value(folder.string()).text()));
+}
+
 void Checker::complete_paths() {
   const auto text = [&](const char* path) {
     const Entry* entry = tree.find(path);
@@ -166,6 +191,7 @@ void Checker::complete_paths() {
   if (const Entry* entry = tree.find("run.name")) {
     check_line("run.name", Value(text("run.name")), entry->at);
   }
+  check_run_name(text("run.name"), text("run.out").empty());
   complete("run.out", "runs/" + text("run.name"), "run.name");
   complete("checkpoint.out", text("run.out") + "/checkpoints", "run.out");
 }

@@ -82,6 +82,7 @@ class Checker {
   void settle_from();
   const Value* settle(const std::string& path);
   void complete_paths();
+  void check_run_name(const std::string& name, bool names_folder);
 
   void put_default(const std::string& path, const FieldSpec& spec, const Value& value);
   void value_of_slot(const Slot& slot, const Entry& written);

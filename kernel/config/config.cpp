@@ -8,6 +8,7 @@
 #include <system_error>
 #include <utility>
 
+#include "kernel/config/home_path.hpp"
 #include "kernel/config/moved_keys.hpp"
 #include "kernel/config/toml.hpp"
 #include "tessera/error.hpp"
@@ -149,8 +150,18 @@ class ConfigReader {
     for (const Value& file : array != nullptr ? *array : Value::Array{*item.value}) {
       const auto* name = std::get_if<std::string>(&file.data);
       if (name == nullptr) reject(item, source, kWanted);
-      add_file((shown_folder / *name).lexically_normal(),
+      add_file((shown_folder / included(*name, item, source)).lexically_normal(),
                fmt::format("{}: include: ", item.at.text()));
+    }
+  }
+
+  static std::string included(const std::string& name,
+                              const TomlItem& item,
+                              const ConfigSource& source) {
+    try {
+      return expand_home(name);
+    } catch (const ConfigError& error) {
+      reject(item, source, fmt::format("include: {}", error.what()));
     }
   }
 
@@ -275,7 +286,7 @@ fs::path Config::resolve_path(std::string_view text, const Origin& origin) const
   const fs::path folder = origin.layer < 0
                               ? fs::current_path()
                               : sources_[static_cast<std::size_t>(origin.layer)].folder;
-  const fs::path path = (folder / text).lexically_normal();
+  const fs::path path = (folder / expand_home(text)).lexically_normal();
   return path.has_filename() || path == path.root_path() ? path : path.parent_path();
 }
 
@@ -290,7 +301,15 @@ fs::path Config::resolve_path(std::string_view key) const {
                 entry->value->text(),
                 excerpt_at(entry->at));
   }
-  return resolve_path(*text, entry->at);
+  return placed_path(key, *text, entry->at);
+}
+
+fs::path Config::placed_path(std::string_view key, std::string_view text, const Origin& at) const {
+  try {
+    return resolve_path(text, at);
+  } catch (const ConfigError& error) {
+    fail_config("{}: {}: {}{}", at.text(), key, error.what(), excerpt_at(at));
+  }
 }
 
 std::vector<fs::path> Config::plugin_path() const { return plugin_path_if(false); }
@@ -308,7 +327,7 @@ std::vector<fs::path> Config::plugin_path_if(bool stored) const {
   for (const Value& each : folders) {
     const auto* folder = std::get_if<std::string>(&each.data);
     good = good && folder != nullptr;
-    if (good) out.push_back(resolve_path(*folder, entry->at));
+    if (good) out.push_back(placed_path("[plugins] path", *folder, entry->at));
   }
   if (!good) {
     fail_config("{}: [plugins] path: expected an array of folders, [\"build/plugins\"]{}",

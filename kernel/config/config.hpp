@@ -52,7 +52,8 @@ class Config {
   /// wrote the key, or at the working folder for --set and defaults. Throws ConfigError when the
   /// key is not set to a string.
   std::filesystem::path resolve_path(std::string_view key) const;
-  /// `text`, written at `origin`, as an absolute path.
+  /// `text`, written at `origin`, as an absolute path; "~/" is the home folder. Throws ConfigError,
+  /// without the place, where expand_home() does.
   std::filesystem::path resolve_path(std::string_view text, const Origin& origin) const;
 
   /// The source line at a position for an error's text (source.hpp); empty for defaults.
@@ -67,6 +68,9 @@ class Config {
  private:
   friend class ConfigReader;
   std::vector<std::filesystem::path> plugin_path_if(bool stored) const;
+  std::filesystem::path placed_path(std::string_view key,
+                                    std::string_view text,
+                                    const Origin& at) const;
   std::shared_ptr<ConfigTree> tree_ = std::make_shared<ConfigTree>();
   std::vector<ConfigSource> sources_;
   std::map<std::string, std::vector<TypeChange>, std::less<>> types_;

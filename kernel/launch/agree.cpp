@@ -7,7 +7,9 @@
 #include <thread>
 
 #include "kernel/launch/ask_store.hpp"
+#include "kernel/launch/pulse.hpp"
 #include "kernel/launch/pulse_check.hpp"
+#include "kernel/launch/rank_list.hpp"
 #include "tessera/error.hpp"
 #include "tessera/peer_error.hpp"
 #include "tessera/stood_still.hpp"
@@ -176,13 +178,36 @@ std::string first_difference(std::string_view mine,
                      their_rank);
 }
 
+// The error names ranks that have not started: they have neither facts nor a pulse.
+std::vector<std::string> collect_facts(Store& store,
+                                       const std::string& round,
+                                       i64 world,
+                                       milliseconds timeout) {
+  try {
+    return collect(store, round, world, "facts about itself", timeout);
+  } catch (const Error& error) {
+    if (error.exit_code() != kPeerSilent) throw;
+    std::vector<i64> absent;
+    for (i64 peer = 0; peer < world; ++peer) {
+      const std::string key = fmt::format("{}/{}", round, peer);
+      const bool told = AskStore(store, std::nullopt).get(key, milliseconds(0)).has_value();
+      if (!told && !has_pulse(store, peer)) absent.push_back(peer);
+    }
+    if (absent.empty()) throw;
+    throw Error(fmt::format("{} did not start within {:.1f} s (comm.init_timeout_s)",
+                            rank_list(absent),
+                            std::chrono::duration<double>(timeout).count()),
+                kPeerSilent);
+  }
+}
+
 // On rank 0: throws unless all ranks' facts are its own.
 void compare_facts(Store& store,
                    const std::string& round,
                    i64 world,
                    milliseconds timeout,
                    std::string_view advice) {
-  const auto texts = collect(store, round, world, "facts about itself", timeout);
+  const auto texts = collect_facts(store, round, world, timeout);
   const std::vector<Fact> mine = unpack(texts[0]);
   for (i64 peer = 1; peer < world; ++peer) {
     const std::string& text = texts[static_cast<std::size_t>(peer)];

@@ -60,6 +60,16 @@ class Variables {
     return parse_number(name, need_text(name, because));
   }
 
+  // "A=1, B=2 and C=3".
+  std::string shown(const std::vector<const char*>& names) const {
+    std::string out;
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      if (i > 0) out += i + 1 == names.size() ? " and " : ", ";
+      out += fmt::format("{}={}", names[i], written_plain(read_(names[i]).value_or("")));
+    }
+    return out;
+  }
+
   // `rank` < `world`, where both are given.
   void check(const char* rank_name, i64 rank, const char* world_name, i64 world) const {
     if (rank < world) return;
@@ -167,6 +177,7 @@ std::optional<RankEnvironment> from_torchrun(const EnvironmentReader& read) {
   env.rank = v.need("RANK", "WORLD_SIZE");
   env.world = v.need("WORLD_SIZE", "RANK");
   v.check("RANK", env.rank, "WORLD_SIZE", env.world);
+  env.variables = v.shown({"RANK", "WORLD_SIZE"});
   const std::string host = v.need_text("MASTER_ADDR", "RANK");
   const i64 port = v.need("MASTER_PORT", "RANK");
   if (port < 1 || port > 65535) fail_port(port);
@@ -204,6 +215,7 @@ std::optional<RankEnvironment> from_open_mpi(const EnvironmentReader& read) {
   env.rank = v.need(rank_name, world_name);
   env.world = v.need(world_name, rank_name);
   v.check(rank_name, env.rank, world_name, env.world);
+  env.variables = v.shown({rank_name, world_name});
   env.local_rank = v.need(local_rank_name, rank_name);
   env.local_world = v.need(local_world_name, rank_name);
   v.check(local_rank_name, env.local_rank, local_world_name, env.local_world);
@@ -221,6 +233,7 @@ std::optional<RankEnvironment> from_mpich(const EnvironmentReader& read) {
   env.rank = v.need("PMI_RANK", "PMI_SIZE");
   env.world = v.need("PMI_SIZE", "PMI_RANK");
   v.check("PMI_RANK", env.rank, "PMI_SIZE", env.world);
+  env.variables = v.shown({"PMI_RANK", "PMI_SIZE"});
   env.local_rank = v.need("MPI_LOCALRANKID", "PMI_RANK");
   env.local_world = v.need("MPI_LOCALNRANKS", "PMI_RANK");
   v.check("MPI_LOCALRANKID", env.local_rank, "MPI_LOCALNRANKS", env.local_world);
@@ -238,6 +251,7 @@ std::optional<RankEnvironment> from_slurm(const EnvironmentReader& read) {
   // A step of one task is most often an interactive shell.
   if (env.world == 1) return std::nullopt;
   v.check("SLURM_PROCID", env.rank, "SLURM_NTASKS", env.world);
+  env.variables = v.shown({"SLURM_STEP_ID", "SLURM_PROCID", "SLURM_NTASKS"});
   env.local_rank = v.need("SLURM_LOCALID", "SLURM_PROCID");
   env.local_world = env.world;
   if (v.number("SLURM_STEP_NUM_NODES").value_or(v.number("SLURM_NNODES").value_or(1)) > 1) {
@@ -252,6 +266,21 @@ std::optional<RankEnvironment> from_slurm(const EnvironmentReader& read) {
       fmt::format(
           "srun-{}-{}", v.need_text("SLURM_JOB_ID", "SLURM_PROCID"), *v.text("SLURM_STEP_ID")));
   return env;
+}
+
+// A starter may stand within another one, so all of them go.
+std::string without_starter(const EnvironmentReader& read) {
+  std::string command = "env";
+  for (const char* name : {"RANK",
+                           "WORLD_SIZE",
+                           "OMPI_COMM_WORLD_RANK",
+                           "OMPI_COMM_WORLD_SIZE",
+                           "PMI_RANK",
+                           "PMI_SIZE",
+                           "SLURM_STEP_ID"}) {
+    if (read(name)) command += fmt::format(" -u {}", name);
+  }
+  return command;
 }
 
 // Its end is how the launcher sees the rank's, so what this rank starts must not hold it open. Of a
@@ -270,7 +299,10 @@ int keep_report(int given) {
 std::optional<RankEnvironment> detect_environment(const EnvironmentReader& read) {
   // From the innermost starter outwards: srun may start torchrun, which may start our launcher.
   for (const auto from : {from_launcher, from_torchrun, from_open_mpi, from_mpich, from_slurm}) {
-    if (auto found = from(read)) return found;
+    auto found = from(read);
+    if (!found) continue;
+    if (!found->own) found->without_starter = without_starter(read);
+    return found;
   }
   return std::nullopt;
 }

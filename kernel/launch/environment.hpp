@@ -29,14 +29,16 @@ inline constexpr const char* kHostVariable = "TESSERA_HOST";
 struct RankEnvironment {
   i64 rank = 0, world = 1;
   i64 local_rank = 0, local_world = 1;  ///< among the ranks of this host
-  std::string store = {};    ///< "unix:@name" (all ranks on this host) or "tcp:host:port"
-  std::string token = {};    ///< what every connection to the store proves
-  bool own = false;          ///< our launcher started us and hosts the store; else rank 0 does
-  int report = -1;           ///< where report_failure() writes; -1: nobody listens
-  int steps = -1;            ///< descriptor of the launcher's StepBoard; -1: there is none
-  std::string starter = {};  ///< for messages: "tessera", "torchrun", "mpirun", "mpiexec", "srun"
-  int threads = 0;           ///< of each rank, as our launcher has decided; 0: each decides
-  bool unnamed_job = false;  ///< the starter gives none, so the store is named after its process
+  std::string store = {};      ///< "unix:@name" (all ranks on this host) or "tcp:host:port"
+  std::string token = {};      ///< what every connection to the store proves
+  bool own = false;            ///< our launcher started us and hosts the store; else rank 0 does
+  int report = -1;             ///< where report_failure() writes; -1: nobody listens
+  int steps = -1;              ///< descriptor of the launcher's StepBoard; -1: there is none
+  std::string starter = {};    ///< for messages: "tessera", "torchrun", "mpirun", "mpiexec", "srun"
+  int threads = 0;             ///< of each rank, as our launcher has decided; 0: each decides
+  bool unnamed_job = false;    ///< the starter gives none, so the store is named after its process
+  std::string variables = {};  ///< that say all this, for messages: "RANK=0 and WORLD_SIZE=2"
+  std::string without_starter = {};   ///< "env -u RANK -u WORLD_SIZE": as if nobody had started it
   std::filesystem::path secret = {};  ///< folder of the user's secret, where that makes the token
 };
 

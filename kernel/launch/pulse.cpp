@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "kernel/launch/rank_list.hpp"
 #include "tessera/error.hpp"
 #include "tessera/peer_error.hpp"
 #include "tessera/store_route.hpp"
@@ -41,13 +42,19 @@ std::optional<Beat> parse(const std::string& text) {
   return std::nullopt;
 }
 
-std::string list(const std::vector<i64>& ranks) {
-  return fmt::format("{} {}", ranks.size() == 1 ? "rank" : "ranks", fmt::join(ranks, ", "));
-}
-
 }  // namespace
 
 std::string beat_key(i64 rank) { return key_of(rank) + "/beat"; }
+
+bool has_pulse(Store& store, i64 rank) {
+  try {
+    store.get(beat_key(rank), 0ms);
+    return true;
+  } catch (const Error& error) {
+    if (error.exit_code() != kPeerSilent) throw;
+    return false;
+  }
+}
 
 Pulse::Pulse(Store& store, i64 rank, i64 world, std::chrono::milliseconds timeout)
     : store_(store),
@@ -171,7 +178,7 @@ std::string Pulse::look() {
     return fmt::format(
         "{} neither {} nor {}: no sign of life for {:.1f} s (a stopped process, or a host that is "
         "gone)",
-        list(frozen),
+        rank_list(frozen),
         frozen.size() == 1 ? "reports" : "report",
         frozen.size() == 1 ? "moves" : "move",
         std::chrono::duration<double>(Clock::now() - begin + period_).count());
@@ -183,7 +190,7 @@ std::string Pulse::look() {
         still[0],
         last[still[0]]->still_s);
   }
-  if (!absent.empty()) return fmt::format("{} never came", list(absent));
+  if (!absent.empty()) return fmt::format("{} did not start", rank_list(absent));
   return {};
 }
 

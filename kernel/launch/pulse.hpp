@@ -13,6 +13,8 @@ namespace tessera {
 
 /// Where the store has a rank's pulse: a text that is another one at every beat.
 std::string beat_key(i64 rank);
+/// Whether a rank has a pulse, and so has started. Throws the store's own errors.
+bool has_pulse(Store& store, i64 rank);
 
 /// Signs of life of one rank, in the store. When ranks wait in vain, the one that waited longest
 /// blames its neighbour, which may itself be waiting. So the first rank whose timer fires looks at

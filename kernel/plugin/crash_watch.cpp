@@ -21,6 +21,7 @@
 
 #include "kernel/plugin/crash_signals.hpp"
 #include "kernel/plugin/symbols.hpp"
+#include "tessera/data_file.hpp"
 #include "tessera/doing.hpp"
 
 namespace tessera {
@@ -155,8 +156,22 @@ void tell(Line& line, const Doing* doing, const void* at) {
   alarm(0);
 }
 
+// A file that a dataset has mapped was cut short, or its disk fails: nobody's code is at fault.
+const char* lost_file(int signal, const siginfo_t* info) {
+  const bool found = signal == SIGBUS && info != nullptr && info->si_code > 0;
+  return found ? DataFile::mapped_at(info->si_addr) : nullptr;
+}
+
 void on_crash(int signal, siginfo_t* info, void* context) {
   const Doing* doing = current();
+  if (const char* file = lost_file(signal, info); file != nullptr && !g_told.exchange(true)) {
+    Line line;
+    line << kCrashed << "SIGBUS (Bus error): the file " << file
+         << " changed while it was trained on: what was read is no longer in it (it was cut short, "
+            "or its disk fails). Put it back as it was and start again, which goes on from the "
+            "newest checkpoint";
+    line.write();
+  }
   if (!g_told.exchange(true) && doing != nullptr && getpid() == g_process) {
     Line line;
     line << kCrashed << "SIG" << sigabbrev_np(signal) << " (" << sigdescr_np(signal) << ")";

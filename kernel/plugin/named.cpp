@@ -128,6 +128,12 @@ struct NamedDataset final : Named<Dataset> {
   std::string fingerprint() const override {
     return call("fingerprint", [](auto& c) { return c.fingerprint(); });
   }
+  SetContent content(SampleSet set) const override {
+    return call("content", [&](auto& c) { return c.content(set); });
+  }
+  std::vector<const DataFile*> files() const override {
+    return call("files", [](auto& c) { return c.files(); });
+  }
 };
 
 struct NamedSchedule final : Named<PipelineSchedule> {

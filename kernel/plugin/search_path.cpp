@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "kernel/config/home_path.hpp"
 #include "tessera/error.hpp"
 #include "tessera/written.hpp"
 
@@ -26,6 +27,14 @@ void add_wanted(std::vector<fs::path>& folders, const fs::path& folder, std::str
   add(folders, folder);
 }
 
+std::string from_home(std::string_view folder) {
+  try {
+    return expand_home(folder);
+  } catch (const ConfigError& error) {
+    fail_config("TESSERA_PLUGIN_PATH: {}", error.what());
+  }
+}
+
 }  // namespace
 
 fs::path program_path() { return fs::read_symlink("/proc/self/exe"); }
@@ -44,7 +53,7 @@ std::vector<fs::path> plugin_search_path(const std::vector<fs::path>& configured
     const std::string_view folder = rest.substr(0, rest.find(':'));
     rest.remove_prefix(std::min(folder.size() + 1, rest.size()));
     // An empty entry would be the working folder.
-    if (!folder.empty()) add_wanted(folders, folder, "TESSERA_PLUGIN_PATH");
+    if (!folder.empty()) add_wanted(folders, from_home(folder), "TESSERA_PLUGIN_PATH");
   }
   const fs::path root = program.parent_path().parent_path();
   // An installed tree has the first; <prefix>/plugins would be somebody else's there.

@@ -46,6 +46,8 @@ Optimizer::~Optimizer() = default;
 
 Tokenizer::~Tokenizer() = default;
 Dataset::~Dataset() = default;
+SetContent Dataset::content(SampleSet) const { return {}; }
+std::vector<const DataFile*> Dataset::files() const { return {}; }
 Observer::~Observer() = default;
 Converter::~Converter() = default;
 

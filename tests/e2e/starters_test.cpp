@@ -96,6 +96,83 @@ TEST_F(Starters, RanksThatMeetElsewhereSayWhy) {
   }
 }
 
+// As in a shell of `srun -n 4 --pty bash`.
+TEST_F(Starters, WhoWaitsForRanksSaysForWhomAndWhy) {
+  const Variables shell = {{"SLURM_JOB_ID", "7" + std::to_string(getpid())},
+                           {"SLURM_STEP_ID", "0"},
+                           {"SLURM_PROCID", "0"},
+                           {"SLURM_LOCALID", "0"},
+                           {"SLURM_NNODES", "1"},
+                           {"SLURM_NTASKS", "4"}};
+  const auto rank = start(run_.command(TinyRun::steps(3, "run", {"comm.init_timeout_s=7"})), shell);
+  const ProcessResult result = rank->wait();
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.err,
+              HasSubstr("waiting for ranks 1, 2, 3 of 4 to start, for up to 7 s "
+                        "(comm.init_timeout_s): SLURM_STEP_ID=0, SLURM_PROCID=0 and "
+                        "SLURM_NTASKS=4 say that srun starts them. To start the ranks here "
+                        "instead: env -u SLURM_STEP_ID tessera train ...\n"));
+  EXPECT_THAT(
+      result.last_error(),
+      ::testing::StartsWith("ranks 1, 2, 3 did not start within 7.0 s (comm.init_timeout_s)"));
+
+  Variables other = shell;
+  other["SLURM_PROCID"] = "2";
+  const ProcessResult alone =
+      start(run_.command(TinyRun::steps(3, "run", {"comm.init_timeout_s=7"})), other)->wait();
+  EXPECT_THAT(alone.err, HasSubstr("waiting for rank 0 of 4 to start, for up to 7 s"));
+}
+
+// Two hosts with disks of their own where the run's folder is, and one disk that is too small.
+class Folders : public Starters {
+ protected:
+  void SetUp() override {
+    if (run_process({"unshare", "-rm", "true"}).exit_code != 0) {
+      GTEST_SKIP() << "this system lets no user mount";
+    }
+    std::filesystem::create_directory(run_.at("disk"));
+  }
+  std::vector<std::string> on_own_disk(const std::string& size, int steps) const {
+    std::string line;
+    for (const std::string& word : run_.command(TinyRun::steps(steps, "disk/run"))) {
+      line += " '" + word + "'";
+    }
+    return {"unshare",
+            "-rm",
+            "sh",
+            "-c",
+            "mount -t tmpfs -o size=" + size + " none disk &&" + line +
+                "; code=$?; find disk -type f; exit $code"};
+  }
+};
+
+TEST_F(Folders, ThatHostsDoNotShareAreRefusedBeforeTheFirstStep) {
+  std::vector<std::unique_ptr<Process>> ranks;
+  for (const int rank : {0, 1}) ranks.push_back(start(on_own_disk("9m", 3), torchrun(rank, 2)));
+  for (const auto& rank : ranks) {
+    const ProcessResult result = rank->wait();
+    EXPECT_EQ(result.exit_code, 1) << result.err;
+    EXPECT_THAT(result.last_error(),
+                AllOf(HasSubstr(" does not see what rank 0 wrote into /"),
+                      HasSubstr("disk/run/checkpoints: hosts have folders of their own there. "
+                                "Checkpoints need a folder that all hosts share: set run.out or "
+                                "checkpoint.out")));
+    EXPECT_THAT(result.out, ::testing::Not(HasSubstr("step ")));
+    EXPECT_THAT(result.out, ::testing::Not(HasSubstr(".tmp"))) << "nothing is left behind";
+  }
+}
+
+TEST_F(Folders, WithoutRoomForACheckpointAreRefusedBeforeTheFirstStep) {
+  const ProcessResult small = start(on_own_disk("100k", 3), {})->wait();
+  EXPECT_EQ(small.exit_code, 1);
+  EXPECT_THAT(small.last_error(),
+              AllOf(HasSubstr("disk/run/checkpoints has "),
+                    HasSubstr(" KiB free, and a checkpoint of this run takes "),
+                    HasSubstr("set run.out or checkpoint.out to a folder on another disk")));
+  EXPECT_THAT(small.out, ::testing::Not(HasSubstr("step ")));
+  EXPECT_THAT(small.out, ::testing::Not(HasSubstr(".tmp")));
+}
+
 TEST_F(Starters, RanksThatDoNotFitTheLayoutDoNotWaitForOthers) {
   const ProcessResult result =
       start(run_.command(TinyRun::steps(3, "run", {"parallel.tensor=2"})), torchrun(0, 3))->wait();

@@ -30,6 +30,7 @@ class TrainMistake : public ::testing::TestWithParam<Mistake> {};
 TEST_P(TrainMistake, IsNamedBeforeAnyRankStarts) {
   const TinyRun run;
   run.folder.write("short.txt", "too short");
+  fs::create_symlink("nowhere", run.at("dangling"));
   const ProcessResult result = run.train(TinyRun::steps(5, "run", GetParam().sets));
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_THAT(result.err, HasSubstr(GetParam().text));
@@ -63,6 +64,19 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"FolderThatIsNone",
                 {"run.out=\"/dev/null/runs\""},
                 "--set #3: [run] out = \"/dev/null/runs\": /dev/null is not a folder"},
+        Mistake{"FolderThatIsALinkToNothing",
+                {"run.out=dangling/run"},
+                "/dangling is a link to nowhere, which does not exist; make that folder, or remove "
+                "the link"},
+        Mistake{"FolderOfCheckpointsThatIsNone",
+                {"checkpoint.out=text.txt"},
+                "--set #3: [checkpoint] out = \"/"},
+        Mistake{"HomeOfAnotherUser",
+                {"data.path=~ann/text.txt"},
+                "--set #3: [data] path: \"~ann/text.txt\": only \"~/\" is read as a home folder"},
+        Mistake{"NameOutsideOfRuns",
+                {"run.out=\"\"", "run.name=../x"},
+                "--set #4: [run] name = \"../x\" would make \"x\" the run's folder"},
         Mistake{"FolderThatNobodyCanMake",
                 {"run.out=\"runs/" + std::string(300, 'a') + "\""},
                 "[run] out is too long for the name of a folder"},

@@ -75,14 +75,65 @@ def permuted(index, size, key, epoch):
             return index
 
 
+def documents(text, begin, end, most, unit="file"):
+    """Where the documents of text[begin:end] begin and end: none has more than `most` bytes."""
+    if end - begin <= most:
+        return [(begin, end)] if begin < end else []
+    if unit == "line":
+        parts = -(-(end - begin) // most)
+        edges = [edge(text, begin, end, part, parts) for part in range(parts + 1)]
+        return [pair for pair in zip(edges, edges[1:]) if pair[0] < pair[1]]
+    unit = "paragraph" if unit == "file" else "line"
+    found, start, at, after_blank = [], begin, begin, False
+    while at < end:
+        stop = text.find(b"\n", at, end) + 1 or end
+        blank = not text[at:stop].strip(b" \t\r\n")
+        if (unit == "line" or (after_blank and not blank)) and at - start > most // 1000:
+            found += documents(text, start, at, most, unit)
+            start = at
+        at, after_blank = stop, blank
+    return found + documents(text, start, end, most, unit)
+
+
+def edge(text, begin, end, part, parts):
+    """Where equal part `part` of a line begins, not within a character of UTF-8."""
+    size = end - begin
+    at = begin + size // parts * part + size % parts * part // parts
+    for _ in range(3):
+        if begin < at < end and text[at] & 0xC0 == 0x80:
+            at -= 1
+    return at
+
+
+def split(text, share, seed):
+    """The bytes that train and those that validate."""
+    if share == 0:
+        return text, b""
+    wanted = max(int(share * len(text)), 1)
+    found = documents(text, 0, len(text), wanted)
+    key = xxh64("data.validation", seed)
+    words = [[int(word) for word in philox(key, [i, 0, 0, 0])[:2]] for i in range(len(found))]
+    chosen, kept = set(), 0
+    for _, i in sorted((first << 32 | second, i) for i, (first, second) in enumerate(words)):
+        size = found[i][1] - found[i][0]
+        if kept + size // 2 <= wanted:
+            chosen.add(i)
+            kept += size
+    parts = [b"", b""]
+    for i, (begin, end) in enumerate(found):
+        parts[i in chosen] += text[begin:end]
+    return parts
+
+
 class Samples:
     """The windows of a text of bytes, as plugins/datasets/text hands them out."""
 
     def __init__(self, text, sequence, validation, seed):
-        self.text = numpy.frombuffer(text, numpy.uint8).astype(numpy.int64)
+        train, held_back = split(text, validation, seed)
+        self.text = numpy.frombuffer(train, numpy.uint8).astype(numpy.int64)
+        self.held_back = numpy.frombuffer(held_back, numpy.uint8).astype(numpy.int64)
         self.sequence = sequence
-        self.kept = int(validation * len(text))
-        self.windows = (len(text) - self.kept - 1) // sequence
+        self.windows = (len(train) - 1) // sequence
         self.key = xxh64("data.shuffle", seed)
 
     def train(self, first, count):
@@ -91,12 +142,11 @@ class Samples:
         for ordinal in range(first, first + count):
             epoch, index = divmod(ordinal, self.windows)
             at.append(permuted(index, self.windows, self.key, epoch) * self.sequence)
-        return self.cut(at)
+        return self.cut(self.text, at)
 
     def validation(self, count):
-        start = len(self.text) - self.kept
-        return self.cut([start + i * self.sequence for i in range(count)])
+        return self.cut(self.held_back, [i * self.sequence for i in range(count)])
 
-    def cut(self, starts):
-        windows = numpy.stack([self.text[at : at + self.sequence + 1] for at in starts])
+    def cut(self, text, starts):
+        windows = numpy.stack([text[at : at + self.sequence + 1] for at in starts])
         return windows[:, :-1], windows[:, 1:]

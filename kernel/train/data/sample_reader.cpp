@@ -1,7 +1,9 @@
 #include "kernel/train/data/sample_reader.hpp"
 
 #include <algorithm>
+#include <exception>
 
+#include "kernel/train/data/data_files.hpp"
 #include "tessera/error.hpp"
 #include "tessera/random.hpp"
 #include "tessera/zigzag.hpp"
@@ -80,13 +82,23 @@ i64 SampleReader::position(i64 local) const {
   return zigzag::chunk(context_ranks_, context_rank_, local / length) * length + local % length;
 }
 
+// Where a file is no longer as it was, that is why.
+void SampleReader::read_whole(SampleSet set, i64 ordinal, const SampleBuffers& out) const {
+  try {
+    dataset_.read(set, ordinal, out);
+  } catch (const std::exception&) {
+    require_unchanged(dataset_);
+    throw;
+  }
+}
+
 void SampleReader::read_sample(SampleSet set,
                                i64 ordinal,
                                const std::vector<std::byte*>& parts) const {
   SampleBuffers out;
   if (context_ranks_ == 1) {
     out.fields.assign(parts.begin(), parts.end());
-    dataset_.read(set, ordinal, out);
+    read_whole(set, ordinal, out);
     return;
   }
   std::vector<std::vector<std::byte>> whole;
@@ -94,7 +106,7 @@ void SampleReader::read_sample(SampleSet set,
     const i64 bytes = shape_.sequence * context_ranks_ * dtype_size(inputs_[i].info.dtype);
     out.fields.push_back(whole.emplace_back(static_cast<std::size_t>(bytes)).data());
   }
-  dataset_.read(set, ordinal, out);
+  read_whole(set, ordinal, out);
   for (std::size_t i = 0; i < parts.size(); ++i) {
     const i64 chunk = shape_.sequence / zigzag::kHalves * dtype_size(inputs_[i].info.dtype);
     for (i64 half = 0; half < zigzag::kHalves; ++half) {

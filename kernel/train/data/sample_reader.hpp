@@ -61,6 +61,7 @@ class SampleReader {
                        std::span<i64> weights) const;
   /// What a sample adds on this rank to the weights of terms that no field weights.
   void add_sample(std::span<i64> weights) const;
+  void read_whole(SampleSet set, i64 ordinal, const SampleBuffers& out) const;
   void read_sample(SampleSet set, i64 ordinal, const std::vector<std::byte*>& parts) const;
   /// Global position of position `local` of a sample on this rank.
   i64 position(i64 local) const;

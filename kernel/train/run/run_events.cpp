@@ -74,6 +74,16 @@ std::string device_text(const Device& device) {
   return hardware.empty() ? text : fmt::format("{}: {}", text, hardware);
 }
 
+RunData data_of(const RunSetup& setup, SampleSet set, i64 samples) {
+  const Dataset& dataset = *setup.dataset;
+  const i64 size = dataset.size(set);
+  const SetContent content = dataset.content(set);
+  RunData data{content.documents, content.unit, content.tokens, 0};
+  if (data.tokens == 0) data.tokens = size * setup.sequence_length;
+  if (size > 0) data.epochs = static_cast<double>(samples) / static_cast<double>(size);
+  return data;
+}
+
 }  // namespace
 
 RunStart run_start(const TrainerArguments& arguments,
@@ -93,6 +103,8 @@ RunStart run_start(const TrainerArguments& arguments,
   event.tokens_per_step = tokens_per_step(setup);
   event.layout = layout_text(config, *rank.mesh, arguments.joined);
   event.device = device_text(*rank.device);
+  event.training = data_of(setup, SampleSet::train, config.run.steps * config.batch.global);
+  event.validation = data_of(setup, SampleSet::validation, setup.validation_samples);
   event.resumed_from = start.resumed_from;
   event.json = arguments.json;
   event.config = arguments.config_text;

@@ -19,6 +19,7 @@
 #include "kernel/checkpoint/disk.hpp"
 #include "kernel/checkpoint/folders.hpp"
 #include "kernel/checkpoint/together.hpp"
+#include "kernel/train/data/data_files.hpp"
 #include "kernel/train/execution/agree_plans.hpp"
 #include "kernel/train/execution/evaluation.hpp"
 #include "kernel/train/execution/recorder.hpp"
@@ -174,6 +175,11 @@ class Trainer {
       watch_.continue_from(*start_.info);
       updates_ = start_.info->updates;
     }
+    const i64 left = config_.run.steps - step_.steps();
+    if (config_.checkpoint.save && left > 0) {
+      const i64 every = config_.checkpoint.every_steps;
+      checkpoints_.require_room(state_.tensors(), every == 0 ? 1 : (left + every - 1) / every);
+    }
     if (root() && !config_.checkpoint.save) {
       log_warning("no checkpoint of this run will be saved: checkpoint.save = false{}",
                   config_.observers.empty() ? "; and no observer shows or keeps its losses" : "");
@@ -288,6 +294,7 @@ class Trainer {
     if (put_off_ && !(final && watch_.skips())) save = false;
     look_at_save((save || final) && watch_.rewinds() && config_.checkpoint.asynchronous);
     if ((save || final) && failed_later_ != nullptr) std::rethrow_exception(failed_later_);
+    if (save || final) require_same_files();
     if (validate || save) step_.gather_parameters();
     if (validate) {
       const double loss = evaluation_.validate(setup_.validation_samples);
@@ -306,6 +313,19 @@ class Trainer {
     }
     if (final) tell_saved(checkpoints_.saved_later(true));
     return std::nullopt;
+  }
+
+  // A checkpoint says on which data it was trained.
+  void require_same_files() {
+    try {
+      together_.all("data", [this] {
+        require_unchanged(*setup_.dataset);
+        return std::string();
+      });
+    } catch (const TogetherError&) {
+      end_save();
+      throw;
+    }
   }
 
   // With "skip" the update of a bad step was left out, and the work before it would be lost.

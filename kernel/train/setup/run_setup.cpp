@@ -14,6 +14,7 @@
 #include "tessera/bounds.hpp"
 #include "tessera/error.hpp"
 #include "tessera/types.hpp"
+#include "tessera/written.hpp"
 #include "tessera/zigzag.hpp"
 
 namespace tessera {
@@ -223,20 +224,37 @@ void check_names(const RunSetup& setup) {
   }
 }
 
-// What is there of the run's folder is a folder.
-void check_folder(const RunSetup& setup) {
-  std::filesystem::path there(setup.config->run.out);
+// Whether a folder can be made there: what exists of the path is a folder.
+void check_folder(const RunSetup& setup, const char* section, const std::string& out) {
+  namespace fs = std::filesystem;
+  fs::path there(out);
   std::error_code unknown;  // what cannot be looked at fails where it is made
-  while (!std::filesystem::exists(there, unknown) && there.has_relative_path()) {
+  while (!fs::exists(fs::symlink_status(there, unknown)) && there.has_relative_path()) {
     there = there.parent_path();
   }
-  if (!std::filesystem::exists(there, unknown) || std::filesystem::is_directory(there, unknown)) {
+  std::string why = " is not a folder";
+  if (!fs::exists(there, unknown) && fs::is_symlink(fs::symlink_status(there, unknown))) {
+    const fs::path target = fs::read_symlink(there, unknown);
+    why = fmt::format(
+        " is a link to {}, which does not exist; make that folder, or remove the "
+        "link",
+        written_path(target));
+  } else if (!fs::exists(there, unknown) || fs::is_directory(there, unknown)) {
     return;
   }
-  fail_config("{}: [run] out = \"{}\": {} is not a folder",
-              setup.maker->origin("run", "out"),
-              setup.config->run.out,
-              there.string());
+  fail_config("{}: [{}] out = \"{}\": {}{}",
+              setup.maker->origin(section, "out"),
+              section,
+              out,
+              there.string(),
+              why);
+}
+
+void check_folders(const RunSetup& setup) {
+  check_folder(setup, "run", setup.config->run.out);
+  if (setup.config->checkpoint.save) {
+    check_folder(setup, "checkpoint", setup.config->checkpoint.out);
+  }
 }
 
 void check_bad_steps(const RunSetup& setup) {
@@ -460,7 +478,7 @@ RunSetup derive_setup(const Resolved& config,
   check({"check", "checkpoint"}, [&] { check_bad_steps(setup); });
   check({"validation", "parallel"}, [&] { check_sample_text(setup); });
   check({"comm"}, [&] { check_communicator(setup, plugins); });
-  if (use == DataUse::required) check({"run"}, [&] { check_folder(setup); });  // a run writes
+  if (use == DataUse::required) check({"run", "checkpoint"}, [&] { check_folders(setup); });
   if (use == DataUse::optional || use == DataUse::optional_tokenizer) {
     try {
       derive_data(setup, use);

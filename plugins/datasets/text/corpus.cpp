@@ -34,48 +34,76 @@ std::vector<std::string> expand(const std::vector<std::string>& paths) {
 
 }  // namespace
 
-Corpus::Corpus(const std::vector<std::string>& paths, const Tokenizer& tokenizer)
+Corpus::Corpus(const std::vector<std::string>& paths,
+               const Tokenizer& tokenizer,
+               double share,
+               u64 key)
     : bytes_are_ids_(tokenizer.bytes_are_ids()) {
-  for (std::string& path : expand(paths)) files_.emplace_back(std::move(path));
-  const i64 vocabulary = tokenizer.vocabulary();
-  for (const MappedFile& file : files_) {
-    hash_ = content_hash(file.text(), hash_);
-    i64 count = static_cast<i64>(file.text().size());
-    if (!bytes_are_ids_) {
-      const std::vector<i32> ids = tokenizer.encode(file.text());
-      for (const i32 id : ids) {
-        require(id >= 0 && id < vocabulary,
-                "the tokenizer gave the id {} for \"{}\", outside its vocabulary of {}",
-                id,
-                file.path(),
-                vocabulary);
-      }
-      ids_.insert(ids_.end(), ids.begin(), ids.end());
-      // Two vocabularies of one size may make other tokens of one text.
-      hash_ = content_hash({reinterpret_cast<const char*>(ids.data()), ids.size() * sizeof(i32)},
-                           hash_);
-      count = static_cast<i64>(ids.size());
-    }
-    starts_.push_back(starts_.back() + count);
+  for (std::string& path : expand(paths)) files_.emplace_back(std::move(path), "data.path");
+  std::vector<std::string_view> texts;
+  for (const DataFile& file : files_) texts.push_back(file.text());
+  split_ = split_documents(texts, share, key);
+  auto piece = split_.pieces.begin();
+  for (std::size_t file = 0; file < texts.size(); ++file) {
+    hash_ = content_hash(texts[file], hash_);
+    if (texts[file].empty()) add({file, "", false}, tokenizer);
+    for (; piece != split_.pieces.end() && piece->file == file; ++piece) add(*piece, tokenizer);
   }
 }
 
-void Corpus::copy(i64 begin, i64 count, i64* out) const {
-  if (!bytes_are_ids_) {
-    std::copy_n(ids_.begin() + begin, count, out);
+void Corpus::add(const Piece& piece, const Tokenizer& tokenizer) {
+  Sequence& to = piece.validation ? validation_ : training_;
+  if (bytes_are_ids_) {
+    to.texts.push_back(piece.text);
+    to.starts.push_back(to.starts.back() + static_cast<i64>(piece.text.size()));
     return;
   }
-  auto file = std::upper_bound(starts_.begin(), starts_.end(), begin) - starts_.begin() - 1;
-  while (count > 0) {
-    const std::string_view text = files_[static_cast<std::size_t>(file)].text();
-    const i64 from = begin - starts_[static_cast<std::size_t>(file)];
-    const i64 here = std::min(count, static_cast<i64>(text.size()) - from);
-    for (i64 i = 0; i < here; ++i)
-      out[i] = static_cast<u8>(text[static_cast<std::size_t>(from + i)]);
-    out += here;
-    begin += here;
-    count -= here;
-    ++file;
+  const i64 vocabulary = tokenizer.vocabulary();
+  const std::vector<i32> ids = tokenizer.encode(piece.text);
+  for (const i32 id : ids) {
+    require(id >= 0 && id < vocabulary,
+            "the tokenizer gave the id {} for \"{}\", outside its vocabulary of {}",
+            id,
+            files_[piece.file].path(),
+            vocabulary);
+  }
+  to.ids.insert(to.ids.end(), ids.begin(), ids.end());
+  to.starts = {0, static_cast<i64>(to.ids.size())};
+  // Two vocabularies of one size may make other tokens of one text.
+  hash_ =
+      content_hash({reinterpret_cast<const char*>(ids.data()), ids.size() * sizeof(i32)}, hash_);
+}
+
+i64 Corpus::documents(SampleSet set) const {
+  return set == SampleSet::train ? split_.training : split_.validation;
+}
+
+u64 Corpus::split_hash() const {
+  std::vector<u64> cuts;
+  for (const Piece& piece : split_.pieces) {
+    if (!piece.validation) continue;
+    const std::string_view whole = files_[piece.file].text();
+    cuts.insert(
+        cuts.end(),
+        {piece.file, static_cast<u64>(piece.text.data() - whole.data()), piece.text.size()});
+  }
+  return content_hash({reinterpret_cast<const char*>(cuts.data()), cuts.size() * sizeof(u64)}, 0);
+}
+
+void Corpus::copy(SampleSet set, i64 begin, i64 count, i64* out) const {
+  const Sequence& from = sequence(set);
+  if (!bytes_are_ids_) {
+    std::copy_n(from.ids.begin() + begin, count, out);
+    return;
+  }
+  auto at = static_cast<std::size_t>(std::ranges::upper_bound(from.starts, begin) -
+                                     from.starts.begin() - 1);
+  for (; count > 0; ++at) {
+    const std::string_view text = from.texts[at].substr(
+        static_cast<std::size_t>(begin - from.starts[at]), static_cast<std::size_t>(count));
+    out = std::ranges::transform(text, out, [](char c) { return i64{static_cast<u8>(c)}; }).out;
+    begin += static_cast<i64>(text.size());
+    count -= static_cast<i64>(text.size());
   }
 }
 

@@ -15,8 +15,11 @@ void TextDataset::Config::describe(Schema<Config>& s) {
       .is_path()
       .required()
       .megatron("--data-path");
-  s.field(
-       "validation", &Config::validation, "the last part of the text, kept for validation; 0: none")
+  s.field("validation",
+          &Config::validation,
+          "share of the text that is held back for validation, by documents that run.seed chooses; "
+          "0: none. A document is a file; what is larger than the share is cut: a file at its "
+          "blank lines, a paragraph at its line ends, a line into equal parts")
       .at_least(0)
       .below(1)
       .megatron("--split");
@@ -24,59 +27,79 @@ void TextDataset::Config::describe(Schema<Config>& s) {
 
 TextDataset::TextDataset(const Config& config, DatasetArguments& arguments)
     : tokenizer_(arguments.tokenizer),
-      corpus_(config.path, *tokenizer_),
+      corpus_(config.path,
+              *tokenizer_,
+              config.validation,
+              random_key(arguments.seed, "data.validation")),
       sequence_length_(arguments.sequence_length),
-      shuffle_key_(random_key(arguments.seed, "data.shuffle")) {
-  const i64 all = corpus_.tokens();
-  auto kept = static_cast<i64>(config.validation * static_cast<double>(all));
-  train_ = cut("training", 0, all - kept);
-  if (config.validation > 0) validation_ = cut("validation", all - kept, kept);
+      shuffle_key_(random_key(arguments.seed, "data.shuffle")),
+      training_windows_(windows("training", SampleSet::train)) {
+  if (config.validation > 0) validation_windows_ = windows("validation", SampleSet::validation);
 }
 
-TextDataset::Part TextDataset::cut(std::string_view what, i64 first_token, i64 tokens) const {
-  if (tokens <= sequence_length_) {
-    fail_config(
-        "data.path: the {} part has {} of the text's {} tokens; one sample of sequence length {} "
-        "needs {}. Give more text, a shorter sequence_length or another data.validation (0: none)",
-        what,
-        tokens,
-        corpus_.tokens(),
-        sequence_length_,
-        sequence_length_ + 1);
-  }
-  return {first_token, (tokens - 1) / sequence_length_};
+i64 TextDataset::windows(std::string_view what, SampleSet set) const {
+  const i64 tokens = corpus_.tokens(set);
+  if (tokens > sequence_length_) return (tokens - 1) / sequence_length_;
+  fail_config(
+      "data.path: the {} part has {} of the text's {} tokens; one sample of sequence length {} "
+      "needs {}. Give more text, a shorter sequence_length or another data.validation (0: none)",
+      what,
+      tokens,
+      corpus_.tokens(),
+      sequence_length_,
+      sequence_length_ + 1);
 }
 
 std::vector<FieldInfo> TextDataset::fields() const {
   return {{"tokens", DType::i64, ""}, {"targets", DType::i64, ""}, {"loss_mask", DType::u8, "lm"}};
 }
 
-i64 TextDataset::size(SampleSet set) const { return part(set).windows; }
+i64 TextDataset::size(SampleSet set) const {
+  return set == SampleSet::train ? training_windows_ : validation_windows_;
+}
 
 void TextDataset::read(SampleSet set, i64 ordinal, const SampleBuffers& out) const {
-  const Part& from = part(set);
-  require(ordinal >= 0 && from.windows > 0,
+  const i64 windows = size(set);
+  require(ordinal >= 0 && windows > 0,
           "text dataset: sample {} of a set of {} was asked for",
           ordinal,
-          from.windows);
+          windows);
   require(out.fields.size() == 3, "text dataset: 3 fields, not {}", out.fields.size());
-  const i64 epoch = ordinal / from.windows;
-  i64 window = ordinal % from.windows;
+  const i64 epoch = ordinal / windows;
+  i64 window = ordinal % windows;
   if (set == SampleSet::train) {
-    window = Permutation(from.windows, shuffle_key_, static_cast<u64>(epoch))(window);
+    window = Permutation(windows, shuffle_key_, static_cast<u64>(epoch))(window);
   }
-  const i64 begin = from.first_token + window * sequence_length_;
-  corpus_.copy(begin, sequence_length_, static_cast<i64*>(out.fields[0]));
-  corpus_.copy(begin + 1, sequence_length_, static_cast<i64*>(out.fields[1]));
+  const i64 begin = window * sequence_length_;
+  corpus_.copy(set, begin, sequence_length_, static_cast<i64*>(out.fields[0]));
+  corpus_.copy(set, begin + 1, sequence_length_, static_cast<i64*>(out.fields[1]));
   std::fill_n(static_cast<u8*>(out.fields[2]), sequence_length_, u8{1});
 }
 
+// Without validation the words are those of versions that held back the end of the text, for their
+// samples are the same.
 std::string TextDataset::fingerprint() const {
-  return fmt::format("text {:016x}: {} tokens, vocabulary {}, validation from {}",
-                     corpus_.hash(),
-                     corpus_.tokens(),
-                     tokenizer_->vocabulary(),
-                     validation_.windows > 0 ? validation_.first_token : corpus_.tokens());
+  const i64 all = corpus_.tokens(), held = corpus_.tokens(SampleSet::validation);
+  std::string text = fmt::format("text {:016x}: {} tokens, vocabulary {}, validation ",
+                                 corpus_.hash(),
+                                 all,
+                                 tokenizer_->vocabulary());
+  if (validation_windows_ == 0) return text + fmt::format("from {}", all);
+  return text + fmt::format("of {} tokens in {} {} that the seed chose ({:016x})",
+                            held,
+                            corpus_.documents(SampleSet::validation),
+                            corpus_.unit(),
+                            corpus_.split_hash());
+}
+
+SetContent TextDataset::content(SampleSet set) const {
+  return {corpus_.documents(set), corpus_.unit(), corpus_.tokens(set)};
+}
+
+std::vector<const DataFile*> TextDataset::files() const {
+  std::vector<const DataFile*> files;
+  for (const DataFile& file : corpus_.files()) files.push_back(&file);
+  return files;
 }
 
 }  // namespace tessera

@@ -8,10 +8,11 @@
 
 namespace tessera {
 
-/// Next-token samples from plain text files. The text is one sequence of tokens, its last part is
-/// kept for validation; a sample is one of the windows of sequence_length tokens that tile its
-/// part, with the token after each as target. An epoch visits every window once, in an order that
-/// depends on (seed, epoch) only. Validation keeps the order of the text.
+/// Next-token samples from plain text files. Documents that the seed chooses are held back for
+/// validation. The tokens of all others, one after the other, are one sequence, those of validation
+/// another; a sample is one of the windows of sequence_length tokens that tile it, with the token
+/// after each as target. An epoch visits every window once, in an order that depends on (seed,
+/// epoch) only. Validation keeps the order of the text.
 class TextDataset final : public Dataset {
  public:
   struct Config {
@@ -25,20 +26,17 @@ class TextDataset final : public Dataset {
   i64 size(SampleSet set) const override;
   void read(SampleSet set, i64 ordinal, const SampleBuffers& out) const override;
   std::string fingerprint() const override;
+  SetContent content(SampleSet set) const override;
+  std::vector<const DataFile*> files() const override;
 
  private:
-  struct Part {
-    i64 first_token = 0;
-    i64 windows = 0;
-  };
-  const Part& part(SampleSet set) const { return set == SampleSet::train ? train_ : validation_; }
-  Part cut(std::string_view what, i64 first_token, i64 tokens) const;
+  i64 windows(std::string_view what, SampleSet set) const;
 
   std::shared_ptr<const Tokenizer> tokenizer_;
   Corpus corpus_;
   i64 sequence_length_;
   u64 shuffle_key_;
-  Part train_, validation_;
+  i64 training_windows_, validation_windows_ = 0;
 };
 
 }  // namespace tessera

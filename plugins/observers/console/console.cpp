@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstdio>
 #include <limits>
+#include <string_view>
 
 #include "human.hpp"
 #include "tessera/bounds.hpp"
@@ -56,6 +57,12 @@ void Console::on(const RunStart& start) {
             .add("parameters", run_.parameters)
             .add("tokens_per_step", run_.tokens_per_step)
             .add("flops_per_token", run_.flops_per_token)
+            .add("training_documents", run_.training.documents)
+            .add("training_tokens", run_.training.tokens)
+            .add("training_epochs", run_.training.epochs)
+            .add("validation_documents", run_.validation.documents)
+            .add("validation_tokens", run_.validation.tokens)
+            .add("validation_epochs", run_.validation.epochs)
             .add("layout", run_.layout)
             .add("device", run_.device)
             .add("graphs", run_.graphs)
@@ -73,9 +80,34 @@ void Console::print_start() const {
                     human::count(run_.first_step),
                     human::count(run_.last_step),
                     human::count(run_.tokens_per_step)));
+  print_data();
   if (!run_.graphs.empty()) print(fmt::format("  graphs      {}", run_.graphs));
   print(fmt::format("  folder      {}", run_.out));
   if (!run_.resumed_from.empty()) print(fmt::format("  resumed     {}", run_.resumed_from));
+}
+
+void Console::print_data() const {
+  const auto content = [](const RunData& data) {
+    std::string text = fmt::format("{} tokens", human::count(data.tokens));
+    if (data.documents > 0) {
+      std::string_view unit = data.unit;
+      if (data.documents == 1 && unit.ends_with('s')) unit.remove_suffix(1);
+      text += fmt::format(" in {} {}", human::count(data.documents), unit);
+    }
+    return text;
+  };
+  const auto epochs = [](double n) {
+    return fmt::format("{:.3g} {}", n, n == 1 ? "epoch" : "epochs");
+  };
+  const RunData& training = run_.training;
+  if (training.tokens > 0) {
+    print(fmt::format("  training    {}, {}", content(training), epochs(training.epochs)));
+  }
+  const RunData& validation = run_.validation;
+  if (validation.tokens == 0) return;
+  const std::string use = validation.epochs > 0 ? epochs(validation.epochs) + " each time"
+                                                : "not used: validation.every_steps = 0";
+  print(fmt::format("  validation  {}, {}", content(validation), use));
 }
 
 void Console::on(const StepEnd& step) {

@@ -26,6 +26,7 @@ class Console final : public Observer {
 
  private:
   void print_start() const;
+  void print_data() const;
   void print_step(const StepEnd& step);
   /// Their mean; the step's own where none has a loss.
   double mean_loss(const StepEnd& step) const;

@@ -4,6 +4,7 @@
 #include <string_view>
 #include <vector>
 
+#include "tessera/data_file.hpp"
 #include "tessera/schema.hpp"
 #include "tessera/types.hpp"
 
@@ -46,6 +47,13 @@ struct SampleBuffers {
   std::vector<void*> fields;
 };
 
+/// What a set is made of, for people.
+struct SetContent {
+  i64 documents = 0;               ///< 0: nobody counts them
+  std::string unit = "documents";  ///< what they are: "files", "paragraphs"
+  i64 tokens = 0;                  ///< 0: sequence_length of each sample
+};
+
 struct DatasetArguments {
   i64 sequence_length = 1;
   u64 seed = 0;
@@ -66,6 +74,11 @@ class TESSERA_API Dataset {
   virtual void read(SampleSet set, i64 ordinal, const SampleBuffers& out) const = 0;
   /// Identifies the data: ranks compare it, checkpoints keep it.
   virtual std::string fingerprint() const = 0;
+  /// What the run's first lines say of a set.
+  virtual SetContent content(SampleSet set) const;
+  /// Files that a change of would change samples, alive as long as this. The run looks at them
+  /// before it saves, and when read() throws: of one that has changed it ends with the name.
+  virtual std::vector<const DataFile*> files() const;
 };
 
 }  // namespace tessera

@@ -8,6 +8,14 @@
 
 namespace tessera {
 
+/// What a run reads of its training or validation set.
+struct RunData {
+  i64 documents = 0;  ///< of the set; 0: nobody counts them
+  std::string unit;   ///< what they are: "files", "paragraphs"
+  i64 tokens = 0;     ///< of the set; 0: there is none
+  double epochs = 0;  ///< how often the whole run reads it, or each validation; 0: never
+};
+
 /// What a run tells its observers, on rank 0 only.
 struct RunStart {
   std::string name, out;  ///< out: folder of the run
@@ -18,11 +26,12 @@ struct RunStart {
   double flops_per_token = 0;  ///< of a training step: three times the forward pass's products
   std::string layout;          ///< "tp 2, dp 1 on 2 ranks (shm)"
   std::string device;          ///< of rank 0: "cpu, 2 threads: avx2; products of fp32 by …"
-  std::string resumed_from;    ///< checkpoint folder, or empty
-  std::string graphs;          ///< "24 graphs on 2 slots, …" of rank 0; empty: none are replayed
-  bool json = false;           ///< console output is for programs
-  std::string config;          ///< resolved, as TOML; a comment after each key says who wrote it
-  std::string schedule;        ///< SVG: a step's forwards and backwards; empty: too many to draw
+  RunData training, validation;
+  std::string resumed_from;  ///< checkpoint folder, or empty
+  std::string graphs;        ///< "24 graphs on 2 slots, …" of rank 0; empty: none are replayed
+  bool json = false;         ///< console output is for programs
+  std::string config;        ///< resolved, as TOML; a comment after each key says who wrote it
+  std::string schedule;      ///< SVG: a step's forwards and backwards; empty: too many to draw
 };
 struct StepEnd {
   i64 step = 0;

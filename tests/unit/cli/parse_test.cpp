@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "tessera/error.hpp"
+#include "tests/common/environment.hpp"
 
 namespace tessera {
 namespace parse_test {
@@ -53,6 +54,18 @@ int parse(std::vector<const char*> words) {
     return 0;
   };
   return run_program(static_cast<int>(words.size()), words.data(), commands);
+}
+
+TEST(Parse, PathsBeginAtTheHomeFolder) {
+  const testing::EnvironmentVariable home("HOME", "/home/ann");
+  EXPECT_EQ(parse({"train", "~/a.toml", "./~b.toml", "--set", "run.out=~/o"}), 0);
+  EXPECT_THAT(g_train->files, ElementsAre("/home/ann/a.toml", "./~b.toml"));
+  EXPECT_THAT(g_train->sets, ElementsAre("run.out=~/o")) << "read where all keys are";
+  EXPECT_EQ(parse({"plan", "a.toml", "--svg=~/a.svg"}), 0);
+  EXPECT_EQ(g_plan->svg, "/home/ann/a.svg");
+  EXPECT_EQ(parse({"generate", "--checkpoint", "~"}), 0);
+  EXPECT_EQ(g_generate->checkpoint, "/home/ann");
+  EXPECT_EQ(parse({"checkpoint", "list", "~ann/runs"}), 2);
 }
 
 TEST(Parse, Train) {

@@ -6,6 +6,7 @@
 
 #include <filesystem>
 
+#include "tests/common/environment.hpp"
 #include "tests/common/test_folder.hpp"
 #include "tests/unit/config/config_support.hpp"
 
@@ -180,6 +181,43 @@ TEST_F(ConfigFiles, PathsAreRelativeToTheFileThatWroteThem) {
   EXPECT_EQ(config.resolve_path("set.path"), fs::current_path() / "here");
   EXPECT_EQ(config.resolve_path("x", Origin()), fs::current_path() / "x");
   EXPECT_EQ(error_of([&] { (void)config.resolve_path("no.key"); }), "\"no.key\" is not set");
+}
+
+TEST_F(ConfigFiles, TheHomeFolderIsReadInEveryPath) {
+  const testing::EnvironmentVariable home("HOME", root_.string());
+  write("lib/base.toml", "data.path = \"~/corpus\"\nplugins.path = [\"~\"]\n");
+  const std::string top = write("a.toml", "include = [\"~/lib/base.toml\"]\nrun.out = \"./~x\"\n");
+  const Config config = Config::load({top}, {"set.path=~/b/../c"});
+  EXPECT_EQ(config.resolve_path("data.path"), root_ / "corpus");
+  EXPECT_EQ(config.resolve_path("set.path"), root_ / "c");
+  EXPECT_EQ(config.resolve_path("run.out"), root_ / "~x");
+  EXPECT_EQ(config.plugin_path(), std::vector<fs::path>{root_});
+}
+
+TEST_F(ConfigFiles, AnotherUsersHomeIsRefused) {
+  const std::string why =
+      "\"~ann/x\": only \"~/\" is read as a home folder, that of HOME; write another user's in "
+      "full, and \"./~name\" for a name that begins so";
+  const auto of = [](const std::string& text) {
+    return error_of([&] {
+      const Config config = Config::parse(text, "a.toml");
+      (void)config.plugin_path();
+      (void)config.resolve_path("data.path");
+    });
+  };
+  EXPECT_EQ(of("data.path = \"~ann/x\""),
+            "a.toml:1:13: data.path: " + why +
+                "\n    1 | data.path = \"~ann/x\"\n      |             ^^^^^^^^");
+  EXPECT_EQ(of("plugins.path = \"~ann/x\""),
+            "a.toml:1:16: [plugins] path: " + why +
+                "\n    1 | plugins.path = \"~ann/x\"\n      |                ^^^^^^^^");
+  EXPECT_EQ(of("include = [\"~ann/x\"]"),
+            "a.toml:1:11: include: " + why +
+                "\n    1 | include = [\"~ann/x\"]\n      |           ^^^^^^^^^^");
+  const testing::EnvironmentVariable home("HOME", std::nullopt);
+  EXPECT_EQ(of("data.path = \"~\""),
+            "a.toml:1:13: data.path: \"~\": the environment variable HOME names no folder; write "
+            "the path in full\n    1 | data.path = \"~\"\n      |             ^^^");
 }
 
 TEST_F(ConfigFiles, PluginPathIsKnownBeforeSchemas) {

@@ -3,9 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <sstream>
 
 #include "tessera/dispatcher.hpp"
 #include "tessera/layer.hpp"
+#include "tests/common/environment.hpp"
 #include "tests/common/test_folder.hpp"
 #include "tests/unit/config/config_support.hpp"
 
@@ -20,6 +22,16 @@ const std::string kBase(kLeast);
 std::string value(const Resolved& r, std::string_view path) {
   const Entry* entry = r.tree->find(path);
   return entry == nullptr || !entry->value ? "nothing" : entry->value->text();
+}
+
+// Problems without the source lines below them.
+std::string headlines(const std::vector<std::string>& sets) {
+  std::istringstream in(problems_of(kBase, sets));
+  std::string text;
+  for (std::string line; std::getline(in, line);) {
+    if (!line.starts_with(' ')) text += (text.empty() ? "" : "\n") + line;
+  }
+  return text;
 }
 
 TEST(Resolve, DefaultsOfTheKernelsSections) {
@@ -60,6 +72,54 @@ TEST(Resolve, DefaultsOfTheKernelsSections) {
   EXPECT_EQ(c.observers[1].observer.type, "metrics");
   EXPECT_EQ(c.observers[2].observer.type, "report");
   EXPECT_TRUE(c.checkpoint.save);
+}
+
+TEST(Resolve, PathsBeginAtTheHomeFolder) {
+  const testing::EnvironmentVariable home("HOME", "/home/ann");
+  const RunConfig c = resolved(kBase,
+                               {"run.out=~/a",
+                                "checkpoint.out=~/b",
+                                "checkpoint.resume=~/c",
+                                "checkpoint.init_from=~",
+                                "data.path=~/d"})
+                          .run;
+  EXPECT_EQ(c.run.out, "/home/ann/a");
+  EXPECT_EQ(c.checkpoint.out, "/home/ann/b");
+  EXPECT_EQ(c.checkpoint.resume, "/home/ann/c");
+  EXPECT_EQ(c.checkpoint.init_from, "/home/ann");
+  EXPECT_EQ(value(resolved(kBase, {"data.path=~/d"}), "data.path"), "\"/home/ann/d\"");
+  const std::string why =
+      "only \"~/\" is read as a home folder, that of HOME; write another user's in full, and "
+      "\"./~name\" for a name that begins so";
+  EXPECT_EQ(
+      headlines({"run.out=~bob", "data.path=~bob/d"}),
+      "--set #1: [run] out: \"~bob\": " + why + "\n--set #2: [data] path: \"~bob/d\": " + why);
+}
+
+TEST(Resolve, TheNameOfARunKeepsItsFolderWithinRuns) {
+  const auto out = [](const std::string& name) {
+    return std::filesystem::path(resolved(kBase, {"run.name=" + name}).run.run.out)
+        .lexically_relative(std::filesystem::current_path())
+        .string();
+  };
+  EXPECT_EQ(out("a/b"), "runs/a/b");
+  EXPECT_EQ(out("a/../b"), "runs/b");
+  EXPECT_EQ(out("/a"), "runs/a");
+  EXPECT_EQ(out("..a"), "runs/..a");
+  const auto refused = [](const std::string& name, const std::string& folder) {
+    EXPECT_EQ(headlines({"run.name=\"" + name + "\""}),
+              "--set #1: [run] name = \"" + name + "\" would make \"" + folder +
+                  "\" the run's folder, which is not one within \"runs\": give another name, or "
+                  "the folder as run.out");
+  };
+  refused("../x", "x");
+  refused("a/../../x", "x");
+  refused("..", ".");
+  refused(".", "runs/");
+  refused("a/..", "runs/");
+  EXPECT_EQ(resolved(kBase, {"run.name=../x", "run.out=o"}).run.run.name, "../x");
+  EXPECT_EQ(headlines({"run.name=\"\"", "run.out=o"}),
+            "--set #1: [run] name is empty: give one, or leave the key out for \"run\"");
 }
 
 TEST(Resolve, AnObserverMayBeNone) {

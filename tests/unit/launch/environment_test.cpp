@@ -331,5 +331,28 @@ TEST(AutoThreads, SharesTheCpusOfThisProcess) {
   EXPECT_THROW(auto_threads(0), Error);
 }
 
+TEST(Environment, SaysByWhichVariablesAndHowToBeWithoutThem) {
+  const auto srun = detect(kSrun);
+  EXPECT_EQ(srun->variables,
+            fmt::format("SLURM_STEP_ID={}, SLURM_PROCID=5 and SLURM_NTASKS=6",
+                        kSrun.at("SLURM_STEP_ID")));
+  EXPECT_EQ(srun->without_starter, "env -u SLURM_STEP_ID");
+  EXPECT_EQ(detect(with(kTorchrun, {{"MASTER_ADDR", "127.0.0.1"}}))->variables,
+            "RANK=3 and WORLD_SIZE=4");
+  EXPECT_EQ(detect(kMpirun)->variables, "OMPI_COMM_WORLD_RANK=1 and OMPI_COMM_WORLD_SIZE=2");
+  EXPECT_EQ(detect(kMpiexec)->without_starter, "env -u PMI_RANK -u PMI_SIZE");
+  // A starter within another one: without both nobody has started this process.
+  Settings both = with(kSrun, kMpirun);
+  const auto inner = detect(both);
+  EXPECT_EQ(inner->starter, "mpirun");
+  EXPECT_EQ(inner->without_starter,
+            "env -u OMPI_COMM_WORLD_RANK -u OMPI_COMM_WORLD_SIZE -u SLURM_STEP_ID");
+  for (const char* name : {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "SLURM_STEP_ID"}) {
+    both.erase(name);
+  }
+  EXPECT_FALSE(detect(both));
+  EXPECT_EQ(detect(kLauncher)->without_starter, "") << "our launcher watches its ranks itself";
+}
+
 }  // namespace environment_test
 }  // namespace tessera

@@ -4,6 +4,7 @@
 
 #include "plugin_support.hpp"
 #include "tessera/error.hpp"
+#include "tests/common/environment.hpp"
 
 namespace tessera {
 namespace search_path_test {
@@ -65,6 +66,13 @@ TEST_F(SearchPath, AFolderThatWasAskedForMustExist) {
   const std::string absent = (root_.path() / "absent").string();
   EXPECT_EQ(error({absent}, nullptr), "[plugins] path: there is no folder " + absent);
   EXPECT_EQ(error({}, absent.c_str()), "TESSERA_PLUGIN_PATH: there is no folder " + absent);
+}
+
+TEST_F(SearchPath, TheEnvironmentsFoldersBeginAtTheHomeFolderToo) {
+  const testing::EnvironmentVariable home("HOME", root_.path().string());
+  const fs::path a = folder("a");
+  EXPECT_THAT(plugin_search_path({}, "~/a", program_), ElementsAre(a));
+  EXPECT_THAT(error({}, "~ann/a"), ::testing::StartsWith("TESSERA_PLUGIN_PATH: \"~ann/a\": only"));
 }
 
 TEST(ProgramPath, IsThisProgram) { EXPECT_EQ(program_path().filename(), "tests_unit"); }

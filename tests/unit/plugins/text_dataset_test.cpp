@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <numeric>
 #include <set>
 
@@ -118,8 +119,8 @@ TEST(TextDataset, DeclaresItsFields) {
 TEST(TextDataset, AnEpochIsEveryWindowOnceInAnotherOrderEachTime) {
   const TestFolder folder;
   constexpr i64 kLength = 7;
-  const std::string text = counting_text(240);  // all windows differ
-  const auto data = open(one(folder.write("a.txt", text)) + "validation = 0.25", kLength);
+  const std::string text = counting_text(180);  // all windows differ
+  const auto data = open(one(folder.write("a.txt", text)) + "validation = 0", kLength);
   const i64 windows = (180 - 1) / kLength;
   ASSERT_EQ(data->size(SampleSet::train), windows);
   std::vector<std::vector<i64>> order(2);
@@ -146,14 +147,167 @@ TEST(TextDataset, AnEpochIsEveryWindowOnceInAnotherOrderEachTime) {
   }
 }
 
-TEST(TextDataset, ValidationIsTheEndOfTheTextInOrder) {
+/// All of a set, in order: the text of which windows of one token are cut.
+std::string whole(const Dataset& data, SampleSet set) {
+  std::string text;
+  const i64 size = data.size(set);
+  for (i64 i = 0; i < size; ++i) {
+    const Sample sample = read(data, set, i, 1);
+    text += static_cast<char>(sample.tokens[0]);
+    if (i + 1 == size) text += static_cast<char>(sample.targets[0]);
+  }
+  return text;
+}
+
+std::string share(const std::string& path, const char* validation) {
+  return one(path) + "validation = " + validation;
+}
+
+TEST(TextDataset, WholeFilesThatTheSeedChoosesValidate) {
   const TestFolder folder;
-  const auto data = open(one(folder.write("a.txt", counting_text(240))) + "validation = 0.25", 7);
-  ASSERT_EQ(data->size(SampleSet::validation), 8);
-  for (i64 i = 0; i < 16; ++i) {  // ordinals go on into a second, equal round
-    const Sample sample = read(*data, SampleSet::validation, i, 7);
-    EXPECT_EQ(sample.tokens[0], 180 + i % 8 * 7);
-    EXPECT_EQ(sample.targets[6], sample.tokens[0] + 7);
+  std::string letters;
+  for (char c = 'A'; c < 'A' + 40; ++c) {
+    letters += c;
+    folder.write(std::string("d/") + c + ".txt", std::string(50, c) + "\n\n");
+  }
+  std::set<std::string> choices;
+  for (const u64 seed : {1, 2, 3, 4}) {
+    const auto data = open(share(folder.at("d"), "0.1"), 1, seed);
+    const std::string text = whole(*data, SampleSet::validation);
+    EXPECT_EQ(text.size(), 4 * 52U);
+    std::string in_order = text;
+    std::erase(in_order, '\n');
+    EXPECT_TRUE(std::ranges::is_sorted(in_order)) << text;
+    std::set<char> held(in_order.begin(), in_order.end());
+    EXPECT_EQ(held.size(), 4U) << text;
+    i64 trained = 0;
+    std::set<char> seen;
+    for (i64 i = 0; i < data->size(SampleSet::train); ++i) {
+      const auto token = static_cast<char>(read(*data, SampleSet::train, i, 1).tokens[0]);
+      trained += held.contains(token) ? 1 : 0;
+      seen.insert(token);
+    }
+    EXPECT_EQ(trained, 0);
+    EXPECT_EQ(seen.size(), 36 + 1U);
+    const SetContent training = data->content(SampleSet::train);
+    EXPECT_EQ(training.documents, 36);
+    EXPECT_EQ(training.tokens, 36 * 52);
+    EXPECT_EQ(training.unit, "files");
+    EXPECT_EQ(data->content(SampleSet::validation).documents, 4);
+    choices.insert(std::string(held.begin(), held.end()));
+    EXPECT_EQ(text, whole(*open(share(folder.at("d"), "0.1"), 1, seed), SampleSet::validation));
+  }
+  EXPECT_EQ(choices.size(), 4U) << "another seed holds back others";
+  EXPECT_FALSE(choices.contains(letters.substr(36))) << "the tail of the names";
+}
+
+TEST(TextDataset, AFileOfMoreThanTheShareIsCutAtItsBlankLines) {
+  const TestFolder folder;
+  std::vector<std::string> paragraphs;
+  std::string text;
+  for (int i = 0; i < 200; ++i) {
+    const char* blank = i % 3 == 0 ? "\n" : i % 3 == 1 ? " \t\n" : "\r\n\n";
+    paragraphs.push_back(fmt::format("paragraph {:03}\nits second line\n{}", i, blank));
+    text += paragraphs.back();
+  }
+  const auto data = open(share(folder.write("a.txt", text), "0.1"), 1);
+  const std::string held = whole(*data, SampleSet::validation);
+  i64 found = 0, neighbours = 0;
+  std::string joined;
+  for (std::size_t i = 0; i < paragraphs.size(); ++i) {
+    if (held.find(paragraphs[i]) == std::string::npos) continue;
+    neighbours += found > 0 && held.ends_with(paragraphs[i - 1]) ? 1 : 0;
+    ++found;
+    joined += paragraphs[i];
+  }
+  EXPECT_EQ(held, joined) << "whole paragraphs in their order";
+  EXPECT_NEAR(static_cast<double>(held.size()), 0.1 * static_cast<double>(text.size()), 17);
+  EXPECT_EQ(data->content(SampleSet::validation).documents, found);
+  EXPECT_EQ(data->content(SampleSet::train).documents, 200 - found);
+  EXPECT_EQ(data->content(SampleSet::train).unit, "paragraphs");
+  EXPECT_NE(held, text.substr(text.size() - held.size()));
+}
+
+TEST(TextDataset, WithoutBlankLinesLinesAreDocuments) {
+  const TestFolder folder;
+  std::string text;
+  for (int i = 0; i < 100; ++i) text += fmt::format("line {:04}\n", i);
+  const auto data = open(share(folder.write("a.txt", text), "0.1"), 1);
+  const std::string held = whole(*data, SampleSet::validation);
+  EXPECT_EQ(held.size(), 100U);
+  for (std::size_t at = 0; at < held.size(); at += 10) EXPECT_EQ(held.substr(at, 5), "line ");
+  EXPECT_EQ(data->content(SampleSet::validation).documents, 10);
+  EXPECT_EQ(data->content(SampleSet::validation).unit, "lines");
+}
+
+TEST(TextDataset, OneLineIsCutBetweenCharacters) {
+  const TestFolder folder;
+  std::string text;
+  for (int i = 0; i < 333; ++i) text += "ä€";
+  for (const u64 seed : {1, 2, 3, 4, 5}) {
+    const auto data = open(share(folder.write("a.txt", text), "0.03"), 1, seed);
+    const std::string held = whole(*data, SampleSet::validation);
+    EXPECT_TRUE(held.starts_with("ä") || held.starts_with("€")) << held;
+    EXPECT_NEAR(static_cast<double>(held.size()), 0.03 * static_cast<double>(text.size()), 26);
+    EXPECT_EQ(data->content(SampleSet::train).unit, "parts");
+    EXPECT_EQ(data->content(SampleSet::train).tokens + data->content(SampleSet::validation).tokens,
+              static_cast<i64>(text.size()));
+  }
+}
+
+// Small files stay whole beside a large one that is cut.
+TEST(TextDataset, DocumentsMayBeOfSeveralKinds) {
+  const TestFolder folder;
+  std::string large;
+  for (int i = 0; i < 100; ++i) large += "a paragraph\n\n";
+  folder.write("d/1.txt", large);
+  folder.write("d/2.txt", "small\n\nfile");
+  const auto data = open(share(folder.at("d"), "0.1"), 1);
+  EXPECT_EQ(data->content(SampleSet::train).unit, "documents");
+  EXPECT_EQ(
+      data->content(SampleSet::train).documents + data->content(SampleSet::validation).documents,
+      101);
+}
+
+// Another tokenizer encodes each run of documents of a set by itself, and never across its edges.
+TEST(TextDataset, EncodesWhatValidatesByItself) {
+  const TestFolder folder;
+  std::string text;
+  for (int i = 0; i < 50; ++i) text += fmt::format("odd {:02}\n", i);  // 7 bytes
+  const auto path = folder.write("a.txt", text);
+  const auto bytes = open(share(path, "0.02"), 1);
+  ASSERT_EQ(bytes->content(SampleSet::validation).documents, 1);
+  const std::string held = whole(*bytes, SampleSet::validation);
+  const auto data = open(share(path, "0.02"), 2, 1, std::make_shared<PairTokenizer>());
+  ASSERT_EQ(data->size(SampleSet::validation), 1);
+  const Sample sample = read(*data, SampleSet::validation, 0, 2);
+  const auto pair = [&](std::size_t at) { return 256 * i64{held[at]} + held[at + 1]; };
+  EXPECT_EQ(sample.tokens, (std::vector<i64>{pair(0), pair(2)}));
+  EXPECT_EQ(sample.targets, (std::vector<i64>{pair(2), pair(4)}));
+  const auto before = static_cast<i64>(text.find(held));
+  EXPECT_EQ(data->content(SampleSet::train).tokens, before / 2 + (350 - 7 - before) / 2);
+}
+
+TEST(TextDataset, ValidationBeginsAgainAfterItsEnd) {
+  const TestFolder folder;
+  const auto data = open(share(folder.write("a.txt", counting_text(240)), "0.25"), 7);
+  const i64 size = data->size(SampleSet::validation);
+  ASSERT_GT(size, 3);
+  for (i64 i = 0; i < size; ++i) {
+    EXPECT_EQ(read(*data, SampleSet::validation, i, 7),
+              read(*data, SampleSet::validation, i + size, 7));
+  }
+}
+
+TEST(TextDataset, TellsWhichFilesItReads) {
+  const TestFolder folder;
+  const std::string path = folder.write("a.txt", counting_text(100));
+  for (const bool bytes : {true, false}) {
+    const auto data = open(
+        one(path) + "validation = 0", 4, 1, bytes ? nullptr : std::make_shared<PairTokenizer>());
+    ASSERT_EQ(data->files().size(), 1U);
+    EXPECT_EQ(data->files()[0]->path(), path);
+    EXPECT_EQ(data->files()[0]->change(), "");
   }
 }
 
@@ -204,13 +358,23 @@ TEST(TextDataset, FingerprintFollowsContentAndOrder) {
   const TestFolder folder;
   const std::string a = folder.write("a.txt", counting_text(100));
   const std::string b = folder.write("b.txt", counting_text(101));
-  const auto print = [](const std::string& keys) { return open(keys, 4)->fingerprint(); };
+  const auto print = [](const std::string& keys, u64 seed = 1) {
+    return open(keys + (keys.find("validation") == std::string::npos ? "validation = 0.3" : ""),
+                4,
+                seed)
+        ->fingerprint();
+  };
   const std::string before = print(one(a));
   EXPECT_EQ(before, print(one(folder.write("elsewhere/x.txt", counting_text(100)))));
   EXPECT_NE(before, print(one(b)));
-  EXPECT_NE(before, print(one(a) + "validation = 0.3"));
-  EXPECT_NE(print("path = [\"" + a + "\", \"" + b + "\"]"),
-            print("path = [\"" + b + "\", \"" + a + "\"]"));
+  EXPECT_NE(before, print(one(a) + "validation = 0.4"));
+  EXPECT_NE(before, print(one(a), 2)) << "other parts of the text validate";
+  EXPECT_THAT(before, HasSubstr(": 100 tokens, vocabulary 256, validation of "));
+  // Without validation as ever, so that runs of earlier versions go on.
+  EXPECT_THAT(print(one(a) + "validation = 0"),
+              ::testing::EndsWith(": 100 tokens, vocabulary 256, validation from 100"));
+  EXPECT_NE(print("path = [\"" + a + "\", \"" + b + "\"]\n"),
+            print("path = [\"" + b + "\", \"" + a + "\"]\n"));
   for (const int at : {0, 31, 32, 63, 64, 99}) {
     std::string changed = counting_text(100);
     changed[static_cast<std::size_t>(at)] ^= 1;
@@ -235,7 +399,7 @@ TEST(TextDataset, SaysWhatIsMissing) {
   EXPECT_THAT(problem(one(folder.at("absent.txt"))), HasSubstr("absent.txt\": No such file"));
   EXPECT_THAT(problem(one(folder.path())), HasSubstr("has no *.txt files"));
   ASSERT_EQ(::mkfifo(folder.at("pipe").c_str(), 0600), 0);
-  EXPECT_THAT(problem(one(folder.at("pipe"))), HasSubstr("neither a file nor a folder"));
+  EXPECT_THAT(problem(one(folder.at("pipe"))), HasSubstr("pipe\" is no regular file"));
   if (::geteuid() != 0) {
     const std::string locked = folder.write("locked.txt", counting_text(100));
     ::chmod(locked.c_str(), 0);

@@ -1,0 +1,115 @@
+#include "tessera/data_file.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <mutex>
+#include <utility>
+
+#include "tessera/error.hpp"
+
+namespace tessera {
+
+// Where a file is mapped, for a signal handler: a list that only grows, because the handler may
+// read it at any time. A file that is closed leaves its place to the next one.
+struct DataFile::Mapping {
+  std::atomic<const char*> begin = nullptr;  // nullptr: the place is free
+  std::size_t bytes = 0;
+  std::string path;
+  Mapping* next = nullptr;
+
+  static std::atomic<Mapping*> first;
+  static std::mutex adding;
+  static Mapping* add(std::string_view text, const std::string& path);
+};
+
+std::atomic<DataFile::Mapping*> DataFile::Mapping::first = nullptr;
+std::mutex DataFile::Mapping::adding;
+
+DataFile::Mapping* DataFile::Mapping::add(std::string_view text, const std::string& path) {
+  const std::lock_guard lock(adding);
+  Mapping* place = first;
+  while (place != nullptr && place->begin != nullptr) place = place->next;
+  const bool grows = place == nullptr;
+  if (grows) place = new Mapping;
+  place->bytes = text.size();
+  place->path = path;
+  place->begin = text.data();
+  if (grows) {
+    place->next = first;
+    first = place;
+  }
+  return place;
+}
+
+namespace {
+
+struct Descriptor {
+  int fd;
+  ~Descriptor() {
+    if (fd >= 0) ::close(fd);
+  }
+};
+
+[[noreturn]] void fail_file(std::string_view key, const std::string& path) {
+  const int why = errno;
+  fail_config("{}: cannot read \"{}\": {}", key, path, std::strerror(why));
+}
+
+}  // namespace
+
+DataFile::DataFile(std::string path, std::string_view key) : path_(std::move(path)) {
+  const Descriptor file{::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
+  if (file.fd < 0) fail_file(key, path_);
+  struct stat info {};
+  if (::fstat(file.fd, &info) != 0) fail_file(key, path_);
+  if (!S_ISREG(info.st_mode)) fail_config("{}: \"{}\" is no regular file", key, path_);
+  identity_ = {info.st_size, info.st_ino, info.st_mtim};
+  if (info.st_size == 0) return;
+  const auto size = static_cast<std::size_t>(info.st_size);
+  void* address = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.fd, 0);
+  if (address == MAP_FAILED) fail_file(key, path_);
+  text_ = {static_cast<const char*>(address), size};
+  mapping_ = Mapping::add(text_, path_);
+}
+
+DataFile::DataFile(DataFile&& other) noexcept
+    : path_(std::move(other.path_)),
+      text_(std::exchange(other.text_, {})),
+      identity_(other.identity_),
+      mapping_(std::exchange(other.mapping_, nullptr)) {}
+
+DataFile::~DataFile() {
+  if (mapping_ != nullptr) mapping_->begin = nullptr;
+  if (!text_.empty()) ::munmap(const_cast<char*>(text_.data()), text_.size());
+}
+
+std::string DataFile::change() const {
+  struct stat now {};
+  if (::stat(path_.c_str(), &now) != 0) {
+    return fmt::format("it cannot be found any more ({})", std::strerror(errno));
+  }
+  if (now.st_size != identity_.bytes) {
+    return fmt::format("it had {} bytes and has {}", identity_.bytes, now.st_size);
+  }
+  if (now.st_ino != identity_.inode) return "another file has its name";
+  const bool same_time = now.st_mtim.tv_sec == identity_.changed.tv_sec &&
+                         now.st_mtim.tv_nsec == identity_.changed.tv_nsec;
+  return same_time ? "" : "it was written to";
+}
+
+const char* DataFile::mapped_at(const void* address) noexcept {
+  const auto* at = static_cast<const char*>(address);
+  for (const Mapping* place = Mapping::first; place != nullptr; place = place->next) {
+    const char* begin = place->begin;
+    if (begin != nullptr && at >= begin && at < begin + place->bytes) return place->path.c_str();
+  }
+  return nullptr;
+}
+
+}  // namespace tessera
