@@ -241,7 +241,7 @@ struct CopiesAtOnce : Right {
   void copy_to_host(Stream& s, const Tensor& t, const HostBlock& b, i64 offset) override {
     if (capturing()) return Right::copy_to_host(s, t, b, offset);
     host_copy("copy_to_host", t, b, offset);
-    load(t.arg(), b.address() + offset);
+    loader(t)(b.address() + offset);
   }
 };
 struct CopiesAnything : Right {

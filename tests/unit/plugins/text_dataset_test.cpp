@@ -212,11 +212,10 @@ TEST(TextDataset, AFileOfMoreThanTheShareIsCutAtItsBlankLines) {
   }
   const auto data = open(share(folder.write("a.txt", text), "0.1"), 1);
   const std::string held = whole(*data, SampleSet::validation);
-  i64 found = 0, neighbours = 0;
+  i64 found = 0;
   std::string joined;
   for (std::size_t i = 0; i < paragraphs.size(); ++i) {
     if (held.find(paragraphs[i]) == std::string::npos) continue;
-    neighbours += found > 0 && held.ends_with(paragraphs[i - 1]) ? 1 : 0;
     ++found;
     joined += paragraphs[i];
   }
