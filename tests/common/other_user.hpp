@@ -49,11 +49,11 @@ class OtherUser {
   /// Ends it. What it got: "2 connections, 0 bytes, 0 descriptors".
   std::string end() {
     if (pid_ < 0) return {};
-    close(end_);
+    ::close(end_);
     std::string text;
     char bytes[256];
-    for (ssize_t n = 0; (n = read(words_, bytes, sizeof bytes)) > 0;) text.append(bytes, n);
-    close(words_);
+    for (ssize_t n = 0; (n = ::read(words_, bytes, sizeof bytes)) > 0;) text.append(bytes, n);
+    ::close(words_);
     waitpid(pid_, nullptr, 0);
     pid_ = -1;
     return text;
@@ -63,33 +63,33 @@ class OtherUser {
   template <class F>
   explicit OtherUser(F&& act) {
     int until[2], words[2];
-    if (pipe2(until, O_CLOEXEC) != 0 || pipe2(words, O_CLOEXEC) != 0) return;
-    pid_ = fork();
+    if (::pipe2(until, O_CLOEXEC) != 0 || ::pipe2(words, O_CLOEXEC) != 0) return;
+    pid_ = ::fork();
     if (pid_ == 0) {
       constexpr uid_t kNobody = 65534;
-      close(until[1]);
+      ::close(until[1]);
       if (setgid(kNobody) != 0 || setuid(kNobody) != 0) _exit(1);
       const std::string got = act(until[0], words[1]);
-      _exit(write(words[1], got.data(), got.size()) == ssize_t(got.size()) ? 0 : 1);
+      _exit(::write(words[1], got.data(), got.size()) == ssize_t(got.size()) ? 0 : 1);
     }
-    close(until[0]);
-    close(words[1]);
+    ::close(until[0]);
+    ::close(words[1]);
     end_ = until[1];
     words_ = words[0];
     char ready = 0;
-    if (read(words_, &ready, 1) != 1) end();
+    if (::read(words_, &ready, 1) != 1) end();
   }
 
   static bool ended(int until, int milliseconds) {
     pollfd wait{until, POLLIN, 0};
-    return poll(&wait, 1, milliseconds) > 0;
+    return ::poll(&wait, 1, milliseconds) > 0;
   }
 
   static std::string listen_at(std::string_view name, int until, int ready) {
     const AbstractName bound(name);
     const int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0);
     if (bind(listener, bound.get(), bound.length) != 0 || listen(listener, 16) != 0) _exit(2);
-    if (write(ready, ".", 1) != 1) _exit(3);
+    if (::write(ready, ".", 1) != 1) _exit(3);
     std::vector<int> all;
     ssize_t bytes = 0;
     int descriptors = 0;
@@ -119,14 +119,14 @@ class OtherUser {
   static std::string flood(std::string_view name, int until, int ready) {
     const AbstractName place(name);
     std::vector<int> all;
-    if (write(ready, ".", 1) != 1) _exit(3);
+    if (::write(ready, ".", 1) != 1) _exit(3);
     long made = 0;
     while (!ended(until, 0)) {
       const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0);
       if (connect(fd, place.get(), place.length) == 0) ++made;
       all.push_back(fd);
       if (all.size() > 200) {
-        for (const int old : all) close(old);
+        for (const int old : all) ::close(old);
         all.clear();
       }
     }

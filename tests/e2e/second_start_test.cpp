@@ -22,7 +22,6 @@ using ::testing::ElementsAre;
 using testing::Gpt2Files;
 using ::testing::HasSubstr;
 using ::testing::Not;
-using testing::Process;
 using testing::run_tessera;
 using testing::TinyRun;
 
