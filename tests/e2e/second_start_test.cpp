@@ -259,7 +259,7 @@ TEST_F(SecondStart, StructuralKeysOfExperts) {
       "model.block.mlp.type=moe", "model.block.mlp.experts=4", "model.block.mlp.ffn=16"};
   ASSERT_EQ(run_.train(TinyRun::steps(1, "base", moe)).exit_code, 0);
   for (const auto& [key, change] : std::vector<std::pair<std::string, std::string>>{
-           {"top_k=1", "top_k: 2, now 1"},
+           {"top_k=3", "top_k: 2, now 3"},
            {"router.score=\"sigmoid\"", "router.score: \"softmax\", now \"sigmoid\""},
            {"router.scale=2.0", "router.scale: 1.0, now 2.0"},
            {"router.type=\"expert_choice\"", "router.type: \"top_k\", now \"expert_choice\""}}) {

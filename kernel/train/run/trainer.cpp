@@ -16,7 +16,6 @@
 #include <utility>
 
 #include "kernel/checkpoint/checkpoints.hpp"
-#include "kernel/checkpoint/disk.hpp"
 #include "kernel/checkpoint/folders.hpp"
 #include "kernel/checkpoint/together.hpp"
 #include "kernel/train/data/data_files.hpp"
@@ -28,6 +27,7 @@
 #include "kernel/train/run/largest_memory.hpp"
 #include "kernel/train/run/loss_watch.hpp"
 #include "kernel/train/run/mover.hpp"
+#include "kernel/train/run/resolved_file.hpp"
 #include "kernel/train/run/run_events.hpp"
 #include "kernel/train/run/run_history.hpp"
 #include "kernel/train/run/text_sampler.hpp"
@@ -35,7 +35,6 @@
 #include "tessera/error.hpp"
 #include "tessera/log.hpp"
 #include "tessera/observer.hpp"
-#include "tessera/utf8.hpp"
 
 namespace tessera {
 
@@ -59,11 +58,6 @@ double seconds_since(Clock::time_point start) {
 
 // A rank that lives may take its time, as with a large checkpoint; one that does not, none.
 Patience patience_of(const RankSpec& spec) { return {spec.init_timeout, spec.timeout}; }
-
-bool is_utf8(std::string_view text) {
-  while (const std::size_t length = character_length(text)) text.remove_prefix(length);
-  return text.empty();
-}
 
 class Trainer {
  public:
@@ -136,14 +130,16 @@ class Trainer {
     try {
       if (arguments_.failed) arguments_.failed(error);
       rank_.abort(error.what());
-      if (rank_.communicator != nullptr) {
+      const auto* known = dynamic_cast<const Error*>(&error);
+      const bool refused = known != nullptr && known->exit_code() == ConfigError("").exit_code();
+      if (rank_.communicator != nullptr && !refused) {
         add_flight_records(*rank_.mesh, config_.run.out, error.what(), step_.replaying());
       }
       emit(Failure{error.what()});
-      history_.end(step_.steps(), "failed", error.what());
     } catch (const std::exception& second) {
       log_warning("while ending a failed run: {}", second.what());
     }
+    history_.end(step_.steps(), "failed", error.what());
   }
 
  private:
@@ -189,7 +185,7 @@ class Trainer {
   void make_observers() {
     if (!root()) return;
     ObserverArguments arguments{
-        config_.run.out, start_.same_run ? step_.steps() : 0, !has_this_configuration()};
+        config_.run.out, start_.same_run ? step_.steps() : 0, !resolved_.is_of_this_run()};
     for (const ConfiguredObserver& named : config_.observers) {
       observers_.push_back(setup_.maker->make(named.observer, arguments));
     }
@@ -248,29 +244,18 @@ class Trainer {
     }
   }
 
-  std::filesystem::path resolved_file() const {
-    return std::filesystem::path(config_.run.out) / "resolved.toml";
-  }
-  bool has_this_configuration() const {
-    return std::filesystem::is_regular_file(resolved_file()) &&
-           read_text_file(resolved_file()) == arguments_.config_text;
-  }
-
   // Observers keep files of another configuration, so it is the last that is replaced.
   RunStart announce() {
     RunStart start = run_start(arguments_, rank_, model_, start_, step_);
     emit(start);
-    if (!root() || has_this_configuration()) return start;
+    if (!root() || resolved_.is_of_this_run()) return start;
     if (config_.checkpoint.save && !is_utf8(arguments_.config_text)) {
       log_warning(
           "the configuration has bytes that are not UTF-8, in a path perhaps: in a checkpoint they "
           "are \ufffd");
     }
-    if (std::filesystem::is_regular_file(resolved_file())) {
-      set_aside(resolved_file().string());
-      if (!start_.same_run) history_.set_aside();
-    }
-    write_synced(resolved_file(), arguments_.config_text);
+    if (!start_.same_run) history_.set_aside();
+    resolved_.replace();
     return start;
   }
 
@@ -570,6 +555,7 @@ class Trainer {
   Checkpoints checkpoints_;
   std::vector<std::shared_ptr<Observer>> observers_;  // on rank 0
   StartingPoint start_;
+  ResolvedFile resolved_{config_.run.out, arguments_.config_text};
   RunHistory history_{config_.run.out};
   LossWatch watch_{config_.check};
   std::deque<i64> pending_;  // steps that were passed over and not told yet

@@ -40,6 +40,8 @@ const std::map<std::string, std::string> kNotStructural = {
     {"drop", "the same"},
     {"pad_to_capacity", "the same"},
     {"context", "how ranks exchange rows"},
+    {"gather_output", "how ranks exchange rows"},
+    {"input_is_parallel", "how ranks exchange rows"},
     {"shared_overlap", "how ranks exchange rows"},
 };
 
