@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "kernel/cli/commands.hpp"
+#include "kernel/cli/print.hpp"
 #include "kernel/config/run_config.hpp"
 #include "kernel/launch/communicators.hpp"
 #include "kernel/launch/environment.hpp"
@@ -51,10 +52,10 @@ int run_calibrate(const CalibrateOptions& options) {
   }
   const std::string table = hardware_toml(measured);
   if (options.out.empty()) {
-    fmt::print("{}", table);
+    print_exact(table);
   } else {
     write_output_file(options.out, table);
-    fmt::print("{} written: `tessera plan CONFIG --hardware {}`\n", options.out, options.out);
+    print("{} written: `tessera plan CONFIG --hardware {}`\n", options.out, options.out);
   }
   return 0;
 }

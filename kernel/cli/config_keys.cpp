@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "kernel/cli/commands.hpp"
+#include "kernel/cli/print.hpp"
 #include "kernel/config/keys.hpp"
 #include "kernel/launch/open_plugins.hpp"
 
@@ -15,13 +16,13 @@ int run_config_keys(const KeysOptions& options) {
   const auto tables = tables_below(key_tables(*host), options.section);
   switch (options.format) {
     case KeysOptions::text:
-      fmt::print("{}", keys_text(tables));
+      print("{}", keys_text(tables));
       break;
     case KeysOptions::markdown:
-      fmt::print("{}", keys_markdown(tables));
+      print("{}", keys_markdown(tables));
       break;
     case KeysOptions::megatron:
-      fmt::print("{}", megatron_markdown(tables));
+      print("{}", megatron_markdown(tables));
       break;
   }
   return 0;

@@ -8,6 +8,7 @@
 #include "kernel/checkpoint/index.hpp"
 #include "kernel/checkpoint/stored_config.hpp"
 #include "kernel/cli/commands.hpp"
+#include "kernel/cli/print.hpp"
 #include "kernel/launch/environment.hpp"
 #include "kernel/launch/limits.hpp"
 #include "kernel/launch/open_plugins.hpp"
@@ -71,29 +72,29 @@ int run_generate(const GenerateOptions& options) {
 
   std::vector<i32> tokens = generator.tokenizer().encode(options.prompt);
   if (options.ids) {
-    fmt::print("{}\n", Json::array(tokens, [](i32 id) { return Json(i64{id}); }).text());
+    print_exact(Json::array(tokens, [](i32 id) { return Json(i64{id}); }).text() + "\n");
     return 0;
   }
   if (options.logits) {
     const std::vector<float> logits = generator.sampler().logits(tokens);
-    fmt::print("{}\n", Json::array(logits, [](float x) { return Json(double{x}); }).text());
+    print_exact(Json::array(logits, [](float x) { return Json(double{x}); }).text() + "\n");
     return 0;
   }
   std::size_t printed = 0;
-  const auto print = [&](bool last) {
+  const auto print_new = [&](bool last) {
     const std::string text = generator.tokenizer().decode(tokens);
     const std::size_t end = last ? text.size() : whole_characters(text);
     if (end <= printed) return;
-    fmt::print("{}", std::string_view(text).substr(printed, end - printed));
+    print_exact(std::string_view(text).substr(printed, end - printed));
     std::fflush(stdout);
     printed = end;
   };
-  print(options.tokens == 0);
+  print_new(options.tokens == 0);
   for (i64 i = 0; i < options.tokens; ++i) {
     tokens.push_back(generator.sampler().next(tokens, {options.temperature, options.seed}));
-    print(i + 1 == options.tokens);
+    print_new(i + 1 == options.tokens);
   }
-  fmt::print("\n");
+  print("\n");
   return 0;
 }
 

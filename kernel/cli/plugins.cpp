@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "kernel/cli/commands.hpp"
+#include "kernel/cli/print.hpp"
 #include "kernel/launch/open_plugins.hpp"
 #include "kernel/plugin/check.hpp"
 #include "kernel/plugin/search_path.hpp"
@@ -30,30 +31,29 @@ int run_plugins_list(const PluginsOptions& options) {
     }
   }
   for (const Row& row : rows) {
-    fmt::print("{:<{}}   {:<{}}   {}\n", row.name, name_width, row.library, library_width, row.doc);
+    print("{:<{}}   {:<{}}   {}\n", row.name, name_width, row.library, library_width, row.doc);
   }
-  fmt::print("\nsearched:\n");
-  for (const auto& folder : host->search()) fmt::print("  {}\n", folder.string());
-  if (host->search().empty()) fmt::print("  no folder: there is none next to the program\n");
-  for (const std::string& text : host->shadowed()) fmt::print("shadowed: {}\n", text);
-  for (const std::string& text : host->load_failures()) fmt::print("not loaded: {}\n", text);
+  print("\nsearched:\n");
+  for (const auto& folder : host->search()) print("  {}\n", folder.string());
+  if (host->search().empty()) print("  no folder: there is none next to the program\n");
+  for (const std::string& text : host->shadowed()) print("shadowed: {}\n", text);
+  for (const std::string& text : host->load_failures()) print("not loaded: {}\n", text);
   return 0;
 }
 
 int run_plugins_check(const PluginsOptions& options) {
   // It stands in the texts of the child, which are lines.
   if (std::ranges::any_of(options.subject, is_control)) {
-    fmt::print(stderr,
-               "plugin error: {}: a name with control characters is not checked\n",
-               written_plain(options.subject));
+    print_error("plugin error: {}: a name with control characters is not checked\n",
+                written_plain(options.subject));
     return 1;
   }
   const PluginCheck found = check_plugin(program_path(), options.subject);
   if (found.outcome == PluginCheck::good) {
-    fmt::print("{}\n", found.text);
+    print("{}\n", found.text);
     return 0;
   }
-  fmt::print(stderr, "{}\n", found.text);
+  print_error("{}\n", found.text);
   return 1;
 }
 

@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "kernel/cli/commands.hpp"
+#include "kernel/cli/print.hpp"
 #include "kernel/config/keys.hpp"
 #include "kernel/launch/open_plugins.hpp"
 #include "tessera/error.hpp"
@@ -38,11 +39,11 @@ int run_plugins_show(const PluginsOptions& options) {
   if (info == nullptr) fail_unknown_component(*host, subject);
 
   const PluginOrigin& origin = *host->origin_of(kind, type);
-  fmt::print("{}", subject);
-  if (!origin.builtin()) fmt::print("   {}", origin.version);
-  fmt::print("   {}   {}\n", shown_path(origin), info->doc);
+  print("{}", subject);
+  if (!origin.builtin()) print("   {}", origin.version);
+  print("   {}   {}\n", shown_path(origin), info->doc);
 
-  fmt::print("{}", rows_text(key_rows(info->fields)));
+  print("{}", rows_text(key_rows(info->fields)));
   return 0;
 }
 

@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "kernel/cli/commands.hpp"
+#include "kernel/cli/print.hpp"
 #include "kernel/config/resolve.hpp"
 #include "kernel/launch/open_plugins.hpp"
 #include "kernel/schedule/draw.hpp"
@@ -108,7 +109,7 @@ void print_json(const std::vector<RankReport>& ranks, double bubble) {
     }
     list.push(entry.add("warmup", report.warmup).add("live", Json::array(report.live)));
   }
-  fmt::print("{}\n", Json().add("ranks", list).add("bubble", bubble).text());
+  print_exact(Json().add("ranks", list).add("bubble", bubble).text() + "\n");
 }
 
 std::string title_of(const ScheduleOptions& options, const PipelineShape& shape) {
@@ -150,17 +151,17 @@ int run_schedule(const ScheduleOptions& options) {
     print_json(ranks, timeline.bubble());
     return 0;
   }
-  fmt::print("{}\n\n{}\n", title, draw(timeline, shape.chunks));
+  print("{}\n\n{}\n", title, draw(timeline, shape.chunks));
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
-    fmt::print("rank {:<2} warm-up {}, live {}\n",
-               rank,
-               ranks[rank].warmup,
-               fmt::join(ranks[rank].live, " + "));
+    print("rank {:<2} warm-up {}, live {}\n",
+          rank,
+          ranks[rank].warmup,
+          fmt::join(ranks[rank].live, " + "));
   }
   for (std::size_t rank = 0; rank < ranks.size() && !layers.empty(); ++rank) {
-    fmt::print("rank {:<2} by layer {}\n", rank, fmt::join(ranks[rank].by_layer, " "));
+    print("rank {:<2} by layer {}\n", rank, fmt::join(ranks[rank].by_layer, " "));
   }
-  fmt::print("verified; {}\n", bubble_text(timeline, kUnitTimes));
+  print("verified; {}\n", bubble_text(timeline, kUnitTimes));
   return 0;
 }
 

@@ -16,6 +16,7 @@
 #include "tessera/json.hpp"
 #include "tessera/log.hpp"
 #include "tessera/observer.hpp"
+#include "tessera/parse_json.hpp"
 
 namespace tessera {
 
@@ -42,7 +43,12 @@ JsonTree last_start(const std::string& text) {
   JsonTree last;
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
-    JsonTree json = JsonTree::parse(line, nullptr, false);  // the last may be half-written
+    JsonTree json;  // null: the line is half-written, or none of ours
+    try {
+      json = parse_json<JsonTree>(line);
+    } catch (const Error&) {
+      continue;
+    }
     if (json.is_object() && json.value("event", JsonTree()) == "start") last = std::move(json);
   }
   return last;

@@ -8,12 +8,14 @@
 #include "human.hpp"
 #include "tessera/bounds.hpp"
 #include "tessera/json.hpp"
+#include "tessera/written.hpp"
 
 namespace tessera {
 namespace {
 
-void print(std::string line) {
-  line += '\n';
+// Names of runs, devices and folders are in the lines.
+void print(std::string_view text) {
+  const std::string line = readable(text, std::string_view::npos) + '\n';
   std::fwrite(line.data(), 1, line.size(), stdout);
   std::fflush(stdout);
 }
