@@ -52,12 +52,17 @@ i64 SafetensorsWriter::finish() {
   return size_;
 }
 
-SafetensorsFile::SafetensorsFile(const std::filesystem::path& file)
+SafetensorsFile::SafetensorsFile(const std::filesystem::path& file, std::optional<i64> bytes)
     : name_(file.string()), fd_(open_file(file)) {
   try {
     struct stat status {};
     if (::fstat(fd_, &status) != 0) fail_file("inspect", file);
     size_ = status.st_size;
+    require(!bytes || size_ == *bytes,
+            "{} is damaged: it has {} bytes instead of {}",
+            name_,
+            size_,
+            bytes.value_or(0));
     read_header();
   } catch (...) {
     ::close(fd_);

@@ -2,6 +2,7 @@
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -40,7 +41,8 @@ class SafetensorsWriter {
 /// instead of mapping, so that a failing disk is an error and not a signal.
 class SafetensorsFile {
  public:
-  explicit SafetensorsFile(const std::filesystem::path& file);
+  /// `bytes`: how large it must be, where that is known.
+  explicit SafetensorsFile(const std::filesystem::path& file, std::optional<i64> bytes = {});
   ~SafetensorsFile();
   SafetensorsFile(const SafetensorsFile&) = delete;
   SafetensorsFile& operator=(const SafetensorsFile&) = delete;

@@ -38,14 +38,7 @@ const SafetensorsFile& StoredReader::file(const std::string& name) {
   if (file != nullptr) return *file;
   if (const auto found = unusable_.find(name); found != unusable_.end()) throw found->second;
   try {
-    auto opened = std::make_unique<SafetensorsFile>(folder_ / name);
-    const i64 expected = index_.bytes_of(name).value_or(0);
-    require(opened->size() == expected,
-            "{} is damaged: it has {} bytes instead of {}",
-            (folder_ / name).string(),
-            opened->size(),
-            expected);
-    file = std::move(opened);
+    file = std::make_unique<SafetensorsFile>(folder_ / name, index_.bytes_of(name).value_or(0));
   } catch (const Error& error) {
     unusable_.emplace(name, error);
     throw;

@@ -31,8 +31,8 @@ std::vector<Point> corners_of(const Rectangle& slice,
 
 // Each element of `whole` lies in an odd number of slices exactly if each point is a corner of an
 // even number of rectangles, `whole` among them: a function on a grid is known from its mixed
-// differences, which for the sum of rectangles, modulo 2, are the corners. Sorting finds that out in
-// n log n; slices may be many.
+// differences, which for the sum of rectangles, modulo 2, are the corners. Sorting finds that out
+// in n log n; slices may be many.
 bool covers_each_an_odd_number_of_times(const Rectangle& whole,
                                         std::span<const StoredSlice> slices) {
   std::vector<std::size_t> cut;  // dimensions: the others are the same for all

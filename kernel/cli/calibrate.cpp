@@ -6,7 +6,7 @@
 #include <filesystem>
 
 #include "kernel/cli/commands.hpp"
-#include "kernel/cli/print.hpp"
+#include "kernel/cli/show.hpp"
 #include "kernel/config/run_config.hpp"
 #include "kernel/launch/communicators.hpp"
 #include "kernel/launch/environment.hpp"
@@ -52,10 +52,10 @@ int run_calibrate(const CalibrateOptions& options) {
   }
   const std::string table = hardware_toml(measured);
   if (options.out.empty()) {
-    print_exact(table);
+    show_exact(table);
   } else {
     write_output_file(options.out, table);
-    print("{} written: `tessera plan CONFIG --hardware {}`\n", options.out, options.out);
+    show("{} written: `tessera plan CONFIG --hardware {}`\n", options.out, options.out);
   }
   return 0;
 }

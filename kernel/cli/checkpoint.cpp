@@ -12,7 +12,7 @@
 #include "kernel/checkpoint/index.hpp"
 #include "kernel/checkpoint/stored_reader.hpp"
 #include "kernel/cli/commands.hpp"
-#include "kernel/cli/print.hpp"
+#include "kernel/cli/show.hpp"
 #include "tessera/error.hpp"
 #include "tessera/written.hpp"
 
@@ -90,26 +90,26 @@ std::vector<StepFolder> steps_in(const fs::path& named) {
 void list(const fs::path& named) {
   const std::vector<StepFolder> steps = steps_in(named);
   if (steps.empty()) fail_config("{} holds no checkpoints", named.string());
-  print("{:>10}  {:<19}  {:>10}  {}\n", "step", "saved", "size", "state");
-  for (const StepFolder& found : steps) print("{}\n", row_of(found));
+  show("{:>10}  {:<19}  {:>10}  {}\n", "step", "saved", "size", "state");
+  for (const StepFolder& found : steps) show("{}\n", row_of(found));
 }
 
 // False: it is damaged. One that a run removed while it was read is none any more.
 bool verify(const fs::path& folder) {
   try {
     const CheckpointIndex index = verify_checkpoint(folder);
-    print("{}: step {}, {} tensors, {}: good\n",
-          folder.string(),
-          index.info.step,
-          index.tensors.size(),
-          size_text(index.total_bytes()));
+    show("{}: step {}, {} tensors, {}: good\n",
+         folder.string(),
+         index.info.step,
+         index.tensors.size(),
+         size_text(index.total_bytes()));
     return true;
   } catch (const Error& error) {
     if (!fs::exists(folder / kIndexName)) {
-      print("{}: was removed meanwhile\n", written_path(folder));
+      show("{}: was removed meanwhile\n", written_path(folder));
       return true;
     }
-    print_error("{}\n", error.what());
+    show_error("{}\n", error.what());
     return false;
   }
 }

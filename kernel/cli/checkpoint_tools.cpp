@@ -9,7 +9,7 @@
 #include "kernel/checkpoint/stored_config.hpp"
 #include "kernel/checkpoint/stored_reader.hpp"
 #include "kernel/cli/commands.hpp"
-#include "kernel/cli/print.hpp"
+#include "kernel/cli/show.hpp"
 #include "kernel/config/dump.hpp"
 #include "kernel/launch/environment.hpp"
 #include "kernel/launch/open_plugins.hpp"
@@ -29,33 +29,33 @@ namespace fs = std::filesystem;
 std::string shown(std::string_view text) { return written_plain(text, 400); }
 
 void print_comparison(const CheckpointComparison& found, double tolerance) {
-  for (const std::string& line : found.counts) print("{}\n", shown(line));
+  for (const std::string& line : found.counts) show("{}\n", shown(line));
   for (const TensorDifference& tensor : found.differing) {
     if (!tensor.shapes.empty()) {
-      print("{}: {}\n", shown(tensor.name), tensor.shapes);
+      show("{}: {}\n", shown(tensor.name), tensor.shapes);
     } else {
-      print("{}: {} of {} elements differ, by at most {:.3g}, {:.3g} of its magnitude\n",
-            shown(tensor.name),
-            tensor.differing,
-            tensor.elements,
-            tensor.most,
-            tensor.relative());
+      show("{}: {} of {} elements differ, by at most {:.3g}, {:.3g} of its magnitude\n",
+           shown(tensor.name),
+           tensor.differing,
+           tensor.elements,
+           tensor.most,
+           tensor.relative());
     }
   }
-  for (const std::string& name : found.missing) print("{}: only in the first\n", shown(name));
-  for (const std::string& name : found.extra) print("{}: only in the second\n", shown(name));
+  for (const std::string& name : found.missing) show("{}: only in the first\n", shown(name));
+  for (const std::string& name : found.extra) show("{}: only in the second\n", shown(name));
   const std::string within = fmt::format(" {} within {:g},", found.within.size(), tolerance);
-  print("{} tensors are equal,{} {} differ, {} only in the first, {} only in the second\n",
-        found.equal,
-        tolerance > 0 ? within : "",
-        found.differing.size(),
-        found.missing.size(),
-        found.extra.size());
+  show("{} tensors are equal,{} {} differ, {} only in the first, {} only in the second\n",
+       found.equal,
+       tolerance > 0 ? within : "",
+       found.differing.size(),
+       found.missing.size(),
+       found.extra.size());
   if (const TensorDifference* largest = found.largest()) {
-    print("the largest difference is {:.3g}, {:.3g} of the tensor's magnitude, in {}\n",
-          largest->most,
-          largest->relative(),
-          shown(largest->name));
+    show("the largest difference is {:.3g}, {:.3g} of the tensor's magnitude, in {}\n",
+         largest->most,
+         largest->relative(),
+         shown(largest->name));
   }
 }
 
@@ -91,9 +91,9 @@ int run_checkpoint_diff(const CheckpointDiffOptions& options) {
   const fs::path a = newest_checkpoint(options.a), b = newest_checkpoint(options.b);
   const CheckpointComparison found = compare_checkpoints(a, b, options.tolerance);
   if (options.json) {
-    print_exact(json_of(found).text() + "\n");
+    show_exact(json_of(found).text() + "\n");
   } else {
-    print("{} and {}\n", a.string(), b.string());
+    show("{} and {}\n", a.string(), b.string());
     print_comparison(found, options.tolerance);
   }
   return found.same() ? 0 : 1;
@@ -104,11 +104,11 @@ int run_checkpoint_export(const CheckpointExportOptions& options) {
   std::optional<DType> dtype;
   if (!options.dtype.empty()) dtype = parse_dtype(options.dtype);
   const Exported exported = export_parameters(folder, options.file, dtype);
-  print("{}: {} parameters of {}, {}\n",
-        options.file,
-        exported.tensors,
-        folder.string(),
-        size_text(exported.bytes));
+  show("{}: {} parameters of {}, {}\n",
+       options.file,
+       exported.tensors,
+       folder.string(),
+       size_text(exported.bytes));
   return 0;
 }
 
@@ -123,7 +123,7 @@ int run_checkpoint_reshard(const CheckpointReshardOptions& options) {
       derive_planned_setup(resolved, *plugins, world, note, DataUse::optional_tokenizer);
   const fs::path written =
       reshard(folder, options.out, setup, dump(resolved), rank_threads(resolved.run.device, 1));
-  print(
+  show(
       "{}: as {} {} would have saved it\n", written.string(), world, world == 1 ? "rank" : "ranks");
   return 0;
 }

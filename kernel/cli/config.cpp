@@ -3,7 +3,7 @@
 #include <cstdio>
 
 #include "kernel/cli/commands.hpp"
-#include "kernel/cli/print.hpp"
+#include "kernel/cli/show.hpp"
 #include "kernel/config/config.hpp"
 #include "kernel/config/dump.hpp"
 #include "kernel/config/resolve.hpp"
@@ -31,7 +31,7 @@ Resolved load_one(const std::string& file, const std::vector<std::string>& sets)
 }
 
 void print_notices(const Resolved& resolved) {
-  for (const std::string& notice : resolved.notices) print_error("{}\n", notice);
+  for (const std::string& notice : resolved.notices) show_error("{}\n", notice);
 }
 
 }  // namespace
@@ -50,21 +50,21 @@ int run_config_check(const ConfigOptions& options) {
   const i64 warnings = logged_warnings();
   const std::string count = fmt::format("{} warning{}", warnings, warnings == 1 ? "" : "s");
   if (options.strict && warnings > 0) fail_config("{}, which --strict makes an error", count);
-  print("{}\n", warnings > 0 ? count : "no problem found");
+  show("{}\n", warnings > 0 ? count : "no problem found");
   return 0;
 }
 
 int run_config_dump(const ConfigOptions& options) {
   const Resolved resolved = load(options.files, options.sets);
   print_notices(resolved);
-  print_exact(dump(resolved));
+  show_exact(dump(resolved));
   return 0;
 }
 
 int run_config_diff(const ConfigOptions& options) {
   const Resolved left = load_one(options.files.at(0), options.sets);
   const Resolved right = load_one(options.files.at(1), options.sets);
-  for (const std::string& line : diff(left, right)) print("{}\n", line);
+  for (const std::string& line : diff(left, right)) show("{}\n", line);
   return 0;
 }
 

@@ -3,7 +3,7 @@
 #include <cstdio>
 
 #include "kernel/cli/commands.hpp"
-#include "kernel/cli/print.hpp"
+#include "kernel/cli/show.hpp"
 #include "kernel/config/keys.hpp"
 #include "kernel/launch/open_plugins.hpp"
 
@@ -16,13 +16,13 @@ int run_config_keys(const KeysOptions& options) {
   const auto tables = tables_below(key_tables(*host), options.section);
   switch (options.format) {
     case KeysOptions::text:
-      print("{}", keys_text(tables));
+      show("{}", keys_text(tables));
       break;
     case KeysOptions::markdown:
-      print("{}", keys_markdown(tables));
+      show("{}", keys_markdown(tables));
       break;
     case KeysOptions::megatron:
-      print("{}", megatron_markdown(tables));
+      show("{}", megatron_markdown(tables));
       break;
   }
   return 0;

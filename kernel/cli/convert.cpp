@@ -5,7 +5,7 @@
 #include "kernel/checkpoint/folders.hpp"
 #include "kernel/checkpoint/foreign_model.hpp"
 #include "kernel/cli/commands.hpp"
-#include "kernel/cli/print.hpp"
+#include "kernel/cli/show.hpp"
 #include "kernel/launch/open_plugins.hpp"
 #include "kernel/train/run/convert.hpp"
 #include "tessera/error.hpp"
@@ -18,12 +18,12 @@ namespace {
 void print_tokenizer(const Conversion& done, const char* without, bool unwanted) {
   const std::string type = Value(done.tokenizer).text();
   if (done.with_tokenizer) {
-    print("its text is read by the tokenizer {}\n", type);
+    show("its text is read by the tokenizer {}\n", type);
   } else {
-    print("{}: its text is read by the tokenizer {}{}\n",
-          unwanted ? "--no-tokenizer" : without,
-          type,
-          done.tokenizer == "byte" ? ", a token a byte" : "");
+    show("{}: its text is read by the tokenizer {}{}\n",
+         unwanted ? "--no-tokenizer" : without,
+         type,
+         done.tokenizer == "byte" ? ", a token a byte" : "");
   }
 }
 
@@ -44,13 +44,13 @@ int run_convert(const ConvertOptions& options) {
           from.string());
     }
     const Conversion done = import_model(arguments, *plugins);
-    print("{}: {} parameters of {} (converter {})\n",
-          to.string(),
-          done.tensors,
-          from.string(),
-          done.converter);
+    show("{}: {} parameters of {} (converter {})\n",
+         to.string(),
+         done.tensors,
+         from.string(),
+         done.converter);
     print_tokenizer(done, "the folder has no tokenizer", options.no_tokenizer);
-    print(
+    show(
         "train on: a configuration with include = [\"{}\"], data and learning rate, and\n"
         "  --set checkpoint.init_from={}\n",
         done.configuration.string(),
@@ -62,11 +62,11 @@ int run_convert(const ConvertOptions& options) {
   const i64 file_bytes =
       options.max_shard_size ? static_cast<i64>(*options.max_shard_size) : kForeignFileBytes;
   const Conversion done = export_model(arguments, file_bytes, *plugins);
-  print("{}: {} tensors of {} (converter {})\n",
-        to.string(),
-        done.tensors,
-        checkpoint.string(),
-        done.converter);
+  show("{}: {} tensors of {} (converter {})\n",
+       to.string(),
+       done.tensors,
+       checkpoint.string(),
+       done.converter);
   print_tokenizer(done, "no tokenizer is written", options.no_tokenizer);
   return 0;
 }

@@ -8,7 +8,7 @@
 #include "kernel/checkpoint/index.hpp"
 #include "kernel/checkpoint/stored_config.hpp"
 #include "kernel/cli/commands.hpp"
-#include "kernel/cli/print.hpp"
+#include "kernel/cli/show.hpp"
 #include "kernel/launch/environment.hpp"
 #include "kernel/launch/limits.hpp"
 #include "kernel/launch/open_plugins.hpp"
@@ -72,12 +72,12 @@ int run_generate(const GenerateOptions& options) {
 
   std::vector<i32> tokens = generator.tokenizer().encode(options.prompt);
   if (options.ids) {
-    print_exact(Json::array(tokens, [](i32 id) { return Json(i64{id}); }).text() + "\n");
+    show_exact(Json::array(tokens, [](i32 id) { return Json(i64{id}); }).text() + "\n");
     return 0;
   }
   if (options.logits) {
     const std::vector<float> logits = generator.sampler().logits(tokens);
-    print_exact(Json::array(logits, [](float x) { return Json(double{x}); }).text() + "\n");
+    show_exact(Json::array(logits, [](float x) { return Json(double{x}); }).text() + "\n");
     return 0;
   }
   std::size_t printed = 0;
@@ -85,7 +85,7 @@ int run_generate(const GenerateOptions& options) {
     const std::string text = generator.tokenizer().decode(tokens);
     const std::size_t end = last ? text.size() : whole_characters(text);
     if (end <= printed) return;
-    print_exact(std::string_view(text).substr(printed, end - printed));
+    show_exact(std::string_view(text).substr(printed, end - printed));
     std::fflush(stdout);
     printed = end;
   };
@@ -94,7 +94,7 @@ int run_generate(const GenerateOptions& options) {
     tokens.push_back(generator.sampler().next(tokens, {options.temperature, options.seed}));
     print_new(i + 1 == options.tokens);
   }
-  print("\n");
+  show("\n");
   return 0;
 }
 

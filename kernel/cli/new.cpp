@@ -9,7 +9,7 @@
 #include "kernel/checkpoint/disk.hpp"
 #include "kernel/cli/commands.hpp"
 #include "kernel/cli/new_names.hpp"
-#include "kernel/cli/print.hpp"
+#include "kernel/cli/show.hpp"
 #include "kernel/launch/open_plugins.hpp"
 #include "kernel/plugin/search_path.hpp"
 #include "tessera/error.hpp"
@@ -97,17 +97,17 @@ int run_new(const NewOptions& options) {
   fs::create_directory(folder, error);
   require(!error, "cannot make the folder {}: {}", folder.string(), error.message());
 
-  print("Created {}, a working {} plugin\n", folder.string(), options.kind);
+  show("Created {}, a working {} plugin\n", folder.string(), options.kind);
   for (const TemplateFile& file : files) {
     const std::string name = renamed(file.name);
     write_output_file((folder / name).string(), renamed(file.text));
-    print("  {}\n", name);
+    show("  {}\n", name);
   }
   const bool installed = !fs::exists(prefix / "CMakeCache.txt");
   const std::string here = shell_word(prefix.string());
-  print("\nIts README.md says what to look at. Build, test and train:\n");
-  if (!installed) print("  cmake --install {} --prefix <PREFIX>\n", here);
-  print(
+  show("\nIts README.md says what to look at. Build, test and train:\n");
+  if (!installed) show("  cmake --install {} --prefix <PREFIX>\n", here);
+  show(
       "  cd {0}\n"
       "  cmake -S . -B build -G Ninja -DCMAKE_PREFIX_PATH={1}\n"
       "  cmake --build build && ctest --test-dir build\n"

@@ -1,6 +1,6 @@
 // The only file that includes CLI11: what the command line looks like.
 #include "kernel/cli/parse.hpp"
-#include "kernel/cli/print.hpp"
+#include "kernel/cli/show.hpp"
 
 #include <CLI/CLI.hpp>
 #include <charconv>
@@ -485,7 +485,7 @@ std::string usage_error(const CLI::App& app, const CLI::ParseError& error) {
 int finish(int code) {
   if (code == kOutputClosed) return code;
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
-  print_error("standard output cannot be written\n");
+  show_error("standard output cannot be written\n");
   return code == 0 ? 1 : code;
 }
 
@@ -516,7 +516,7 @@ int run_program(int argc, const char* const* argv, const Commands& commands) {
       app.exit(error);
       return finish(0);
     }
-    print_error("{}", usage_error(app, error));
+    show_error("{}", usage_error(app, error));
     return kUsage;
   }
   try {
@@ -526,10 +526,10 @@ int run_program(int argc, const char* const* argv, const Commands& commands) {
     if (std::getenv(kReportVariable) == nullptr) starvation.emplace();  // its launcher would see it
     return finish(program.chosen());
   } catch (const Error& error) {
-    print_error("{}{}\n", error.what(), explain_limit(error.what()));
+    show_error("{}{}\n", error.what(), explain_limit(error.what()));
     return error.exit_code() == kUsage ? kUsage : 1;
   } catch (const std::exception& error) {
-    print_error("{}{}\n", error.what(), explain_limit(error.what()));
+    show_error("{}{}\n", error.what(), explain_limit(error.what()));
     return 1;
   }
 }

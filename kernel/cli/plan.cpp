@@ -4,7 +4,7 @@
 #include <fstream>
 
 #include "kernel/cli/commands.hpp"
-#include "kernel/cli/print.hpp"
+#include "kernel/cli/show.hpp"
 #include "kernel/config/config.hpp"
 #include "kernel/launch/environment.hpp"
 #include "kernel/launch/open_plugins.hpp"
@@ -80,11 +80,10 @@ auto of_configuration(const Body& body) {
 
 int run_plan(const PlanOptions& options) {
   const Planner planner = of_configuration([&] { return Planner(options); });
-  for (const std::string& notice : planner.config().notices) print_error("{}\n", notice);
+  for (const std::string& notice : planner.config().notices) show_error("{}\n", notice);
   if (options.optimizer_ranges) {
     const std::vector<OptimizerRanges> ranges = of_configuration([&] { return planner.ranges(); });
-    print("{}",
-          options.json ? optimizer_ranges_json(ranges) + "\n" : optimizer_ranges_text(ranges));
+    show("{}", options.json ? optimizer_ranges_json(ranges) + "\n" : optimizer_ranges_text(ranges));
     return 0;
   }
   const Prediction prediction = of_configuration([&] { return planner.predict(); });
@@ -101,9 +100,9 @@ int run_plan(const PlanOptions& options) {
   }
   if (!options.trace.empty()) write_output_file(options.trace, predicted_trace(prediction));
   if (options.json) {
-    print_exact(report_json(prediction, &advice) + "\n");
+    show_exact(report_json(prediction, &advice) + "\n");
   } else {
-    print("{}{}", report_text(prediction), advice_text(prediction, advice));
+    show("{}{}", report_text(prediction), advice_text(prediction, advice));
   }
   return advice.fit.capacity > 0 && !advice.fit.fits() ? kDoesNotFit : 0;
 }

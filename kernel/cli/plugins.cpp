@@ -5,7 +5,7 @@
 #include <filesystem>
 
 #include "kernel/cli/commands.hpp"
-#include "kernel/cli/print.hpp"
+#include "kernel/cli/show.hpp"
 #include "kernel/launch/open_plugins.hpp"
 #include "kernel/plugin/check.hpp"
 #include "kernel/plugin/search_path.hpp"
@@ -31,29 +31,29 @@ int run_plugins_list(const PluginsOptions& options) {
     }
   }
   for (const Row& row : rows) {
-    print("{:<{}}   {:<{}}   {}\n", row.name, name_width, row.library, library_width, row.doc);
+    show("{:<{}}   {:<{}}   {}\n", row.name, name_width, row.library, library_width, row.doc);
   }
-  print("\nsearched:\n");
-  for (const auto& folder : host->search()) print("  {}\n", folder.string());
-  if (host->search().empty()) print("  no folder: there is none next to the program\n");
-  for (const std::string& text : host->shadowed()) print("shadowed: {}\n", text);
-  for (const std::string& text : host->load_failures()) print("not loaded: {}\n", text);
+  show("\nsearched:\n");
+  for (const auto& folder : host->search()) show("  {}\n", folder.string());
+  if (host->search().empty()) show("  no folder: there is none next to the program\n");
+  for (const std::string& text : host->shadowed()) show("shadowed: {}\n", text);
+  for (const std::string& text : host->load_failures()) show("not loaded: {}\n", text);
   return 0;
 }
 
 int run_plugins_check(const PluginsOptions& options) {
   // It stands in the texts of the child, which are lines.
   if (std::ranges::any_of(options.subject, is_control)) {
-    print_error("plugin error: {}: a name with control characters is not checked\n",
-                written_plain(options.subject));
+    show_error("plugin error: {}: a name with control characters is not checked\n",
+               written_plain(options.subject));
     return 1;
   }
   const PluginCheck found = check_plugin(program_path(), options.subject);
   if (found.outcome == PluginCheck::good) {
-    print("{}\n", found.text);
+    show("{}\n", found.text);
     return 0;
   }
-  print_error("{}\n", found.text);
+  show_error("{}\n", found.text);
   return 1;
 }
 

@@ -6,7 +6,7 @@
 #include <iterator>
 
 #include "kernel/cli/commands.hpp"
-#include "kernel/cli/print.hpp"
+#include "kernel/cli/show.hpp"
 #include "kernel/config/keys.hpp"
 #include "kernel/launch/open_plugins.hpp"
 #include "tessera/error.hpp"
@@ -39,11 +39,11 @@ int run_plugins_show(const PluginsOptions& options) {
   if (info == nullptr) fail_unknown_component(*host, subject);
 
   const PluginOrigin& origin = *host->origin_of(kind, type);
-  print("{}", subject);
-  if (!origin.builtin()) print("   {}", origin.version);
-  print("   {}   {}\n", shown_path(origin), info->doc);
+  show("{}", subject);
+  if (!origin.builtin()) show("   {}", origin.version);
+  show("   {}   {}\n", shown_path(origin), info->doc);
 
-  print("{}", rows_text(key_rows(info->fields)));
+  show("{}", rows_text(key_rows(info->fields)));
   return 0;
 }
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "kernel/cli/commands.hpp"
-#include "kernel/cli/print.hpp"
+#include "kernel/cli/show.hpp"
 #include "tessera/error.hpp"
 #include "tessera/json.hpp"
 #include "tessera/svg.hpp"
@@ -31,13 +31,13 @@ Json json(const RankGenerator& ranks, std::span<const Axis> axes) {
 }
 
 void print_groups(std::string_view name, const Groups& groups) {
-  print("  {:<4}", name);
+  show("  {:<4}", name);
   if (groups[0].size() == 1) {
-    print(" every rank by itself\n");
+    show(" every rank by itself\n");
     return;
   }
-  for (const auto& group : groups) print(" [{}]", fmt::join(group, " "));
-  print("\n");
+  for (const auto& group : groups) show(" [{}]", fmt::join(group, " "));
+  show("\n");
 }
 
 void print_part(const RankGenerator& ranks, std::string_view title, std::span<const Axis> axes) {
@@ -45,7 +45,7 @@ void print_part(const RankGenerator& ranks, std::string_view title, std::span<co
   for (const Axis axis : axes) {
     sizes.push_back(fmt::format("{} {}", axis_name(axis), ranks.size(axis)));
   }
-  print("{}: {}\n", title, fmt::join(sizes, ", "));
+  show("{}: {}\n", title, fmt::join(sizes, ", "));
   for (const Axis axis : axes) print_groups(axis_name(axis), ranks.groups({&axis, 1}));
 }
 
@@ -140,19 +140,19 @@ int run_ranks(const RanksOptions& options) {
     if (options.json) {
       Json out;
       out.add("world_size", l.world).add("group", options.group).add("ranks", json(groups));
-      print_exact(out.text() + "\n");
+      show_exact(out.text() + "\n");
     } else {
-      for (const auto& group : groups) print("{}\n", fmt::join(group, " "));
+      for (const auto& group : groups) show("{}\n", fmt::join(group, " "));
     }
     return 0;
   }
   if (options.json) {
     Json out;
     out.add("world_size", l.world).add("dense", json(ranks, kDense));
-    print_exact(out.add("expert", json(ranks, kExpert)).text() + "\n");
+    show_exact(out.add("expert", json(ranks, kExpert)).text() + "\n");
     return 0;
   }
-  print("world size {}, order {}\n", l.world, l.order);
+  show("world size {}, order {}\n", l.world, l.order);
   print_part(ranks, "dense", kDense);
   print_part(ranks, "expert", kExpert);
   return 0;

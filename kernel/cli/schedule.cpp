@@ -5,7 +5,7 @@
 #include <cstdio>
 
 #include "kernel/cli/commands.hpp"
-#include "kernel/cli/print.hpp"
+#include "kernel/cli/show.hpp"
 #include "kernel/config/resolve.hpp"
 #include "kernel/launch/open_plugins.hpp"
 #include "kernel/schedule/draw.hpp"
@@ -109,7 +109,7 @@ void print_json(const std::vector<RankReport>& ranks, double bubble) {
     }
     list.push(entry.add("warmup", report.warmup).add("live", Json::array(report.live)));
   }
-  print_exact(Json().add("ranks", list).add("bubble", bubble).text() + "\n");
+  show_exact(Json().add("ranks", list).add("bubble", bubble).text() + "\n");
 }
 
 std::string title_of(const ScheduleOptions& options, const PipelineShape& shape) {
@@ -151,17 +151,17 @@ int run_schedule(const ScheduleOptions& options) {
     print_json(ranks, timeline.bubble());
     return 0;
   }
-  print("{}\n\n{}\n", title, draw(timeline, shape.chunks));
+  show("{}\n\n{}\n", title, draw(timeline, shape.chunks));
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
-    print("rank {:<2} warm-up {}, live {}\n",
-          rank,
-          ranks[rank].warmup,
-          fmt::join(ranks[rank].live, " + "));
+    show("rank {:<2} warm-up {}, live {}\n",
+         rank,
+         ranks[rank].warmup,
+         fmt::join(ranks[rank].live, " + "));
   }
   for (std::size_t rank = 0; rank < ranks.size() && !layers.empty(); ++rank) {
-    print("rank {:<2} by layer {}\n", rank, fmt::join(ranks[rank].by_layer, " "));
+    show("rank {:<2} by layer {}\n", rank, fmt::join(ranks[rank].by_layer, " "));
   }
-  print("verified; {}\n", bubble_text(timeline, kUnitTimes));
+  show("verified; {}\n", bubble_text(timeline, kUnitTimes));
   return 0;
 }
 

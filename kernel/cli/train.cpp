@@ -10,7 +10,7 @@
 
 #include "kernel/checkpoint/folders.hpp"
 #include "kernel/cli/commands.hpp"
-#include "kernel/cli/print.hpp"
+#include "kernel/cli/show.hpp"
 #include "kernel/config/dump.hpp"
 #include "kernel/launch/absence_notice.hpp"
 #include "kernel/launch/agree.hpp"
@@ -182,9 +182,9 @@ void check_restarts(const TrainOptions& options, const Opened& opened) {
 }
 
 void print_notices(const Opened& opened, i64 local_world) {
-  for (const std::string& notice : opened.config.notices) print_error("{}\n", notice);
+  for (const std::string& notice : opened.config.notices) show_error("{}\n", notice);
   const std::string limited = limited_threads_text(opened.config.run.device, local_world);
-  if (!limited.empty()) print_error("{}\n", limited);
+  if (!limited.empty()) show_error("{}\n", limited);
 }
 
 // Another starter than ours may have put ranks where they wait for each other.

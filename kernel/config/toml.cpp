@@ -17,7 +17,8 @@ namespace {
 
 // toml++ makes and frees a table within a table by recursion, each dot of a key is a table, and the
 // bound on how deep they may lie can be held only against what it made. So a text with many dots is
-// read on a thread whose stack is large enough for all of them; what is not used of it costs nothing.
+// read on a thread whose stack is large enough for all of them; what is not used of it costs
+// nothing.
 template <class F>
 auto with_stack_for(std::string_view text, F&& read) -> decltype(read()) {
   constexpr i64 kDots = 5'000, kBytesOfADot = 1'500;  // 120 are used; 700 with sanitizers
@@ -47,6 +48,13 @@ auto with_stack_for(std::string_view text, F&& read) -> decltype(read()) {
   pthread_join(thread, nullptr);
   if (call.error) std::rethrow_exception(call.error);
   return std::move(*call.result);
+}
+
+bool is_too_deep(const toml::table& table, int depth) {
+  return depth > kDeepest || std::ranges::any_of(table, [&](const auto& entry) {
+           const toml::table* inner = entry.second.as_table();
+           return inner != nullptr && is_too_deep(*inner, depth + 1);
+         });
 }
 
 class Flattener {
@@ -160,6 +168,7 @@ std::optional<std::vector<TomlItem>> parse_toml_value(const std::string& text,
     if (table.size() != 1 || value->is_date() || value->is_time() || value->is_date_time()) {
       return std::nullopt;
     }
+    if (is_too_deep(table, 0)) return std::nullopt;
     Items items = Flattener(where, {}).flatten(table);
     for (TomlItem& item : *items) {
       item.path = item.path == "v" ? "" : item.path.substr(2);

@@ -1,6 +1,5 @@
 #include "tessera/json.hpp"
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -51,10 +50,9 @@ std::string Json::text() const {
       state_->value.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
   std::string out;
   for (std::size_t at = 0; at < written.size();) {
-    const std::size_t control = control_length(std::string_view(written).substr(at));
-    const std::string_view character(written.data() + at, std::max<std::size_t>(control, 1));
-    out += control > 0 ? nlohmann::json(character).dump(-1, ' ', true).substr(1, 6)
-                       : std::string(character);
+    const std::string_view character = next_character(std::string_view(written).substr(at));
+    out += acts_on_terminal(character) ? nlohmann::json(character).dump(-1, ' ', true).substr(1, 6)
+                                       : std::string(character);
     at += character.size();
   }
   return out;

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cmath>
 
 #include "tessera/error.hpp"
@@ -25,7 +24,8 @@ std::string escaped(std::string_view character) {
   }
   const auto bits = [&](std::size_t i) { return static_cast<unsigned char>(character[i]) & 0x3FU; };
   const auto first = static_cast<unsigned char>(character[0]);
-  if (character.size() == 1) return first < 0x80 ? fmt::format("\\u{:04X}", first) : std::string(character);
+  if (character.size() == 1)
+    return first < 0x80 ? fmt::format("\\u{:04X}", first) : std::string(character);
   const unsigned point = character.size() == 2 ? (first & 0x1FU) << 6 | bits(1)
                                                : (first & 0x0FU) << 12 | bits(1) << 6 | bits(2);
   return fmt::format("\\u{:04X}", point);
@@ -34,15 +34,14 @@ std::string escaped(std::string_view character) {
 std::string basic_string(std::string_view text) {
   std::string out = "\"";
   for (std::size_t at = 0; at < text.size();) {
-    const char c = text[at];
-    const std::size_t control = control_length(text.substr(at));
-    if (control > 0) {
-      out += escaped(text.substr(at, control));
+    const std::string_view character = next_character(text.substr(at));
+    if (acts_on_terminal(character)) {
+      out += escaped(character);
     } else {
-      if (c == '"' || c == '\\') out += '\\';
-      out += c;
+      if (character == "\"" || character == "\\") out += '\\';
+      out += character;
     }
-    at += std::max<std::size_t>(control, 1);
+    at += character.size();
   }
   return out + '"';
 }

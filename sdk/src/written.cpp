@@ -22,19 +22,16 @@ std::string written_plain(std::string_view text, std::size_t most) {
   const std::string_view shown = cut_text(text, most);
   std::string out;
   for (std::size_t at = 0; at < shown.size();) {
-    const std::size_t length = character_length(shown.substr(at));
-    if (length == 0) {
-      out += fmt::format("\\x{:02x}", static_cast<unsigned char>(shown[at++]));
-      continue;
-    }
-    const std::string_view character = shown.substr(at, length);
-    if (control_length(character) > 0) {
+    const std::string_view character = next_character(shown.substr(at));
+    at += character.size();
+    if (character_length(character) == 0) {
+      out += fmt::format("\\x{:02x}", static_cast<unsigned char>(character[0]));
+    } else if (acts_on_terminal(character)) {
       const std::string quoted = Value(character).text();
       out.append(quoted, 1, quoted.size() - 2);
     } else {
       out += character;
     }
-    at += length;
   }
   return out + (shown.size() < text.size() ? "..." : "");
 }
@@ -49,9 +46,9 @@ std::string readable(std::string_view text, std::size_t most) {
     const std::size_t end = std::min(text.find('\n'), text.size());
     const std::string_view kept = cut_text(text.substr(0, end), most);
     for (std::size_t at = 0; at < kept.size();) {
-      const std::size_t control = kept[at] == '\t' ? 0 : control_length(kept.substr(at));
-      out += control > 0 ? '?' : kept[at];
-      at += std::max<std::size_t>(control, 1);
+      const std::string_view character = next_character(kept.substr(at));
+      out += acts_on_terminal(character) && character != "\t" ? "?" : character;
+      at += character.size();
     }
     if (kept.size() < end) out += "...";
     if (end == text.size()) return out;

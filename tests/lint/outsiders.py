@@ -1,5 +1,5 @@
 """What somebody else wrote comes in and goes out through one door each: JSON is read by parse_json,
-which bounds its depth, and printed by kernel/cli/print.hpp, which lets no control character pass."""
+which bounds its depth, and printed by kernel/cli/show.hpp, which lets no control character pass."""
 
 import re
 
@@ -11,7 +11,7 @@ PRINT = re.compile(
     r"\bfwrite\(.*\bstd(out|err)\b")
 PARSE = re.compile(r"\b(nlohmann::\w+|Json\w*|json)::(parse|sax_parse|accept)\(")
 # The doors; a child process that writes into a pipe; lines of a run, which pass `readable`.
-MAY_PRINT = {"kernel/cli/print.cpp", "kernel/plugin/check.cpp",
+MAY_PRINT = {"kernel/cli/show.cpp", "kernel/plugin/check.cpp",
              "plugins/observers/console/console.cpp"}
 MAY_PARSE = {"sdk/include/tessera/parse_json.hpp"}
 
@@ -27,7 +27,7 @@ def outsiders(root, files):
         for number, line in tree.lines(root, path):
             code = line.split("//")[0]
             if PRINT.search(code) and name not in MAY_PRINT:
-                found.append(f"{path}:{number}: prints by itself: use kernel/cli/print.hpp")
+                found.append(f"{path}:{number}: prints by itself: use kernel/cli/show.hpp")
             if PARSE.search(code) and name not in MAY_PARSE:
                 found.append(f"{path}:{number}: reads JSON by itself: use tessera/parse_json.hpp")
     return found

@@ -28,6 +28,12 @@ inline std::size_t character_length(std::string_view text) {
   return 0;
 }
 
+/// What comes next in `text`: a character, or a byte that is no UTF-8. Empty at the end.
+inline std::string_view next_character(std::string_view text) {
+  const std::size_t length = character_length(text);
+  return text.substr(0, length == 0 ? 1 : length);
+}
+
 /// Whether a terminal would act on the character instead of showing it: below a space, or DEL. Tabs
 /// and line feeds are among them.
 inline bool is_control(char c) {
@@ -35,21 +41,17 @@ inline bool is_control(char c) {
   return byte < 0x20 || byte == 0x7f;
 }
 
-/// Bytes of the character that `text` starts with, if a terminal would act on it instead of showing
-/// it; else 0. Those are the control characters C0, DEL and C1 (U+0080 to U+009F, also as single
-/// bytes that are no UTF-8), line separators, and what reverses the direction of text.
-inline std::size_t control_length(std::string_view text) {
-  if (text.empty()) return 0;
-  if (is_control(text[0])) return 1;
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  if (byte(0) < 0x80) return 0;
-  const std::size_t length = character_length(text);
-  if (length == 0) return byte(0) < 0xA0 ? 1 : 0;
-  if (length == 2) return byte(0) == 0xC2 && byte(1) < 0xA0 ? 2 : 0;
-  if (length != 3 || byte(0) != 0xE2) return 0;
+/// Whether a terminal would act on a character, as next_character() gives it. Those are the control
+/// characters C0, DEL and C1 (U+0080 to U+009F, also as single bytes that are no UTF-8), line
+/// separators, and what reverses the direction of text.
+inline bool acts_on_terminal(std::string_view character) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(character[i]); };
+  if (character.size() == 1) return is_control(character[0]) || (byte(0) >= 0x80 && byte(0) < 0xA0);
+  if (character.size() == 2) return byte(0) == 0xC2 && byte(1) < 0xA0;
+  if (character.size() != 3 || byte(0) != 0xE2) return false;
   const bool separates = byte(1) == 0x80 && byte(2) >= 0xA8 && byte(2) <= 0xAE;
   const bool isolates = byte(1) == 0x81 && byte(2) >= 0xA6 && byte(2) <= 0xA9;
-  return separates || isolates ? 3 : 0;
+  return separates || isolates;
 }
 
 /// The beginning of `text`, at most `bytes` of it, that ends between two characters.

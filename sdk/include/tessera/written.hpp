@@ -9,7 +9,7 @@
 namespace tessera {
 
 /// What somebody else wrote (a user, a file, a plugin), made fit to be shown. In none of these does
-/// a character remain that a terminal would act on (`control_length`), and none is a page long:
+/// a character remain that a terminal would act on (`acts_on_terminal`), and none is a page long:
 /// what is longer is cut and ends in "...". Thread-safe.
 
 /// A word for an error, on one line and in quotes, as TOML writes it.

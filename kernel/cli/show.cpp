@@ -1,4 +1,4 @@
-#include "kernel/cli/print.hpp"
+#include "kernel/cli/show.hpp"
 
 #include <unistd.h>
 
@@ -16,14 +16,14 @@ void write(std::FILE* to, std::string_view text) { fmt::print(to, "{}", text); }
 
 }  // namespace
 
-void print_text(std::string_view text) { write(stdout, readable(text, kWholeLines)); }
+void show_text(std::string_view text) { write(stdout, readable(text, kWholeLines)); }
 
-void print_error_text(std::string_view text) { write(stderr, readable(text, kWholeLines)); }
+void show_error_text(std::string_view text) { write(stderr, readable(text, kWholeLines)); }
 
-void print_exact(std::string_view bytes) {
+void show_exact(std::string_view bytes) {
   static const bool terminal = isatty(STDOUT_FILENO) == 1;
   if (terminal) {
-    print_text(bytes);
+    show_text(bytes);
   } else {
     write(stdout, bytes);
   }

@@ -11,21 +11,21 @@ namespace tessera {
 
 /// Text for people, on standard output and on standard error. Throws std::system_error when it
 /// cannot be written.
-void print_text(std::string_view text);
-void print_error_text(std::string_view text);
+void show_text(std::string_view text);
+void show_error_text(std::string_view text);
 
 /// Bytes that a program reads: JSON, TOML, what a model wrote. Where standard output is a terminal,
 /// they are text for people too.
-void print_exact(std::string_view bytes);
+void show_exact(std::string_view bytes);
 
 template <class... T>
-void print(fmt::format_string<T...> text, T&&... values) {
-  print_text(fmt::format(text, std::forward<T>(values)...));
+void show(fmt::format_string<T...> text, T&&... values) {
+  show_text(fmt::format(text, std::forward<T>(values)...));
 }
 
 template <class... T>
-void print_error(fmt::format_string<T...> text, T&&... values) {
-  print_error_text(fmt::format(text, std::forward<T>(values)...));
+void show_error(fmt::format_string<T...> text, T&&... values) {
+  show_error_text(fmt::format(text, std::forward<T>(values)...));
 }
 
 }  // namespace tessera
