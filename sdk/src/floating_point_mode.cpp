@@ -59,7 +59,8 @@ std::string floating_point_change(const FloatingPointMode& before, const Floatin
   }
   const bool rounding = ((after.vectors ^ before.vectors) & kVectorRounding) != 0 ||
                         ((after.x87 ^ before.x87) & kX87Rounding) != 0;
-  return fmt::format("changed how floating-point numbers are {}", rounding ? "rounded" : "computed");
+  return fmt::format("changed how floating-point numbers are {}",
+                     rounding ? "rounded" : "computed");
 }
 
 }  // namespace tessera

@@ -16,6 +16,7 @@ namespace nothing_lost_test {
 
 namespace fs = std::filesystem;
 using ::testing::AllOf;
+using ::testing::ContainsRegex;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -441,6 +442,24 @@ TEST_F(NothingLost, AStartThatIsNotThereIsAMistake) {
       HasSubstr("--set #3: [checkpoint] init_from: there is no checkpoint " + run_.at("gone")));
   EXPECT_THAT(run_.train(TinyRun::steps(2, "run", {"checkpoint.init_skip=[\"a\"]"})).err,
               HasSubstr("init_skip: has no effect without init_from"));
+}
+
+// Names and contents as somebody else could have made them.
+TEST_F(NothingLost, OneBadStepDoesNotHideTheOthers) {
+  ASSERT_EQ(run_.train(TinyRun::steps(5, "run", {"checkpoint.every_steps=2"})).exit_code, 0);
+  const fs::path steps = run_.at("run/checkpoints");
+  fs::create_symlink("circle", steps / "step-4/circle");
+  std::ofstream(steps / "step-2/index.json") << "{\"a\":" << std::string(100'000, '[');
+  fs::create_directories(steps / "step-3");
+  fs::create_symlink("index.json", steps / "step-3/index.json");
+  std::ofstream(steps / "step-5/index.json") << "{\"format\": \"\xc2\x9b[31m\"}";
+  const ProcessResult list = run_tessera({"checkpoint", "list", run_.at("run")});
+  EXPECT_EQ(list.exit_code, 0) << list.err;
+  EXPECT_THAT(list.out,
+              AllOf(ContainsRegex(" 4  .*  complete, "),
+                    ContainsRegex(" 2  .* is damaged: more than 32 objects and arrays"),
+                    ContainsRegex(" 5  .* is damaged: it has format \"\\\\u009B")));
+  EXPECT_THAT(list.out, Not(HasSubstr("\xc2\x9b")));
 }
 
 }  // namespace nothing_lost_test

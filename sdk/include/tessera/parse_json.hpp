@@ -20,7 +20,8 @@ inline constexpr int kDeepestJson = 32;
 template <class JsonTree>
 JsonTree parse_json(std::string_view text, bool explain = false) {
   const auto shallow = [](int depth, auto, auto&) {
-    require(depth < kDeepestJson, "more than {} objects and arrays lie in each other", kDeepestJson);
+    require(
+        depth < kDeepestJson, "more than {} objects and arrays lie in each other", kDeepestJson);
     return true;
   };
   return JsonTree::parse(text, shallow, explain);
