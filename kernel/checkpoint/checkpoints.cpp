@@ -48,14 +48,25 @@ Checkpoints::Checkpoints(const CheckpointArguments& arguments)
 
 void Checkpoints::claim() {
   together_.root("claim", [this] {
-    if (lock_ == nullptr) {
-      lock_ = std::make_unique<FolderLock>(arguments_.folder, ".lock", "checkpoint.out");
-    }
+    take_folder();
     remove_stale(arguments_.folder, arguments_.run);  // perhaps nothing is left to be saved
     return std::string();
   });
   require_common(arguments_.folder, arguments_.run, together_, arguments_.mesh->rank() == 0);
   claimed_ = true;
+}
+
+// On rank 0: makes the folder and locks it, also where it was removed since: a run's work is worth
+// more than the folder that it was to go into.
+void Checkpoints::take_folder() {
+  if (lock_ != nullptr && lock_->holds()) return;
+  if (lock_ != nullptr) {
+    log_warning(
+        "{} was removed, emptied or replaced while the run goes on: it is made again where it is "
+        "not there, and holds this run's checkpoints from now on",
+        arguments_.folder.string());
+  }
+  lock_ = std::make_unique<FolderLock>(arguments_.folder, ".lock", "checkpoint.out");
 }
 
 void Checkpoints::require_room(const std::vector<CheckpointTensor>& tensors, i64 saves) const {
@@ -109,6 +120,7 @@ void Checkpoints::write(const CheckpointInfo& info,
   const CheckpointArguments& a = arguments_;
   const fs::path temporary = temporary_folder(a.folder, info.step, a.run);
   writing.together.root("prepare", [&] {
+    take_folder();
     remove_stale(a.folder, a.run);
     fs::create_directory(temporary);
     return std::string();

@@ -110,6 +110,7 @@ class Checkpoints {
              const Writing& writing,
              const std::function<void()>& before_commit);
   void write_later(const CheckpointInfo& info, const std::stop_token& stop);
+  void take_folder();
   void ask_before_commit(const Together& together);
   void answer_before_commit();
   std::vector<std::filesystem::path> find(const std::string& resume) const;

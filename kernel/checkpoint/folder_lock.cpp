@@ -1,5 +1,6 @@
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
@@ -35,13 +36,14 @@ std::string this_process() {
 
 FolderLock::FolderLock(const std::filesystem::path& folder,
                        std::string_view name,
-                       std::string_view key) {
+                       std::string_view key)
+    : file_(folder / name) {
   // A run that was killed a moment ago may still be on its way out.
   constexpr auto kPatience = 3s;
   std::error_code error;
   std::filesystem::create_directories(folder, error);
   require(!error, "cannot make the folder {}: {}", folder.string(), error.message());
-  const std::string file = (folder / name).string();
+  const std::string file = file_.string();
   const auto status = std::filesystem::status(file, error);
   require(!exists(status) || is_regular_file(status), "{} is not a regular file", file);
   fd_ = ::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
@@ -74,5 +76,12 @@ FolderLock::FolderLock(const std::filesystem::path& folder,
 }
 
 FolderLock::~FolderLock() { ::close(fd_); }
+
+bool FolderLock::holds() const {
+  struct stat mine {};
+  struct stat there {};
+  return ::fstat(fd_, &mine) == 0 && ::stat(file_.c_str(), &there) == 0 &&
+         mine.st_ino == there.st_ino && mine.st_dev == there.st_dev;
+}
 
 }  // namespace tessera

@@ -68,7 +68,12 @@ class FolderLock {
   FolderLock(const FolderLock&) = delete;
   FolderLock& operator=(const FolderLock&) = delete;
 
+  /// Whether its file is still where it was made. Where somebody removed or replaced it, or the
+  /// folder, another run may take the place.
+  bool holds() const;
+
  private:
+  std::filesystem::path file_;
   int fd_ = -1;
 };
 

@@ -254,6 +254,33 @@ TEST_F(NothingLost, ASaveIsTriedAgainAtTheNextStepAndEndsTheRunInTheEnd) {
   }
 }
 
+// A user who clears up, a program that removes old files: the work so far is not lost with them.
+TEST_F(NothingLost, WhatIsRemovedWhileTheRunGoesOnIsMadeAgain) {
+  for (const std::string asynchronous : {"false", "true"}) {
+    const std::string out = "run_" + asynchronous;
+    Process run(run_.command(TinyRun::steps(1000000,
+                                            out,
+                                            {"checkpoint.every_steps=1000000",
+                                             "checkpoint.asynchronous=" + asynchronous,
+                                             "observers.console.every_steps=10"})),
+                run_.options());
+    ASSERT_TRUE(run.shows("step      10/")) << run.err();
+    fs::remove_all(run_.at(out + "/checkpoints"));
+    fs::remove(run_.at(out + "/metrics.jsonl"));
+    ASSERT_TRUE(run.shows("metrics.jsonl\" was removed or emptied while the run goes on"))
+        << run.err();
+    run.send(SIGTERM);
+    const ProcessResult result = run.wait();
+    EXPECT_EQ(result.exit_code, 3) << result.err;
+    EXPECT_THAT(result.err,
+                AllOf(HasSubstr(out + "/checkpoints was removed, emptied or replaced while the run "
+                                      "goes on: it is made again"),
+                      Not(HasSubstr("failed"))));
+    EXPECT_EQ(run_.checkpoints(out).size(), 1U);
+    EXPECT_GT(run_.metrics(out).size(), 0U);
+  }
+}
+
 // resolved.toml holds every key, those without effect too.
 TEST_F(NothingLost, ARunsResolvedConfigurationRuns) {
   for (const std::string mode : {"none", "selective", "full"}) {

@@ -1,14 +1,17 @@
 #include "metrics_file.hpp"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <optional>
+#include <utility>
 
 #include "tessera/error.hpp"
 #include "tessera/log.hpp"
@@ -85,6 +88,11 @@ Found look_through(std::istream& in, const std::string& path, i64 last) {
   return found;
 }
 
+// No pipe is waited for.
+int open_lines(const std::string& path) {
+  return ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0644);
+}
+
 }  // namespace
 
 MetricsFile::MetricsFile(std::string path, i64 step, bool changed) : path_(std::move(path)) {
@@ -102,7 +110,7 @@ MetricsFile::MetricsFile(std::string path, i64 step, bool changed) : path_(std::
     apart = found.loses() || (changed && found.beyond_cut > 0);
     if (apart) set_aside(path_);  // `earlier` goes on reading the file under its new name
   }
-  fd_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+  fd_ = open_lines(path_);
   if (fd_ < 0) fail_file("open");
   cut(apart ? 0 : found.kept);
   if (apart) {
@@ -137,7 +145,7 @@ void MetricsFile::replace_last(std::string_view line) {
   if (last_line_ >= end_) {
     waiting_.resize(static_cast<std::size_t>(last_line_ - end_));
   } else {
-    cut(last_line_);
+    if (is_there()) cut(last_line_);
     waiting_.clear();
   }
   append(line);
@@ -148,7 +156,39 @@ void MetricsFile::sync() {
   if (::fsync(fd_) != 0 && errno != EINVAL) fail_file("sync");  // EINVAL: it is no file on a disk
 }
 
+bool MetricsFile::is_there() const {
+  struct stat mine {};
+  struct stat there {};
+  return ::fstat(fd_, &mine) == 0 && ::stat(path_.c_str(), &there) == 0 &&
+         mine.st_ino == there.st_ino && mine.st_dev == there.st_dev && there.st_size >= end_;
+}
+
+bool MetricsFile::open_again() {
+  std::error_code ignored;  // opening the file says why
+  std::filesystem::create_directories(std::filesystem::path(path_).parent_path(), ignored);
+  const int fd = open_lines(path_);
+  struct stat status {};
+  if (fd < 0 || ::fstat(fd, &status) != 0) return false;
+  ::close(std::exchange(fd_, fd));
+  last_line_ = std::max<i64>(last_line_ - end_, 0);
+  end_ = status.st_size;
+  char last = '\n';
+  if (end_ > 0 && ::pread(fd_, &last, 1, end_ - 1) == 1 && last != '\n') {
+    waiting_.insert(0, "\n");
+    ++last_line_;
+  }
+  last_line_ += end_;
+  log_warning(
+      "metrics: \"{}\" was {} while the run goes on: lines go {} from now on, and earlier ones may "
+      "be missing there",
+      path_,
+      end_ == 0 ? "removed or emptied" : "replaced or cut short",
+      end_ == 0 ? "into a new one" : "on at its end");
+  return true;
+}
+
 bool MetricsFile::write_waiting() {
+  if (!waiting_.empty() && !is_there() && !open_again()) return false;
   while (!waiting_.empty()) {
     const ssize_t wrote = ::pwrite(fd_, waiting_.data(), waiting_.size(), end_);
     if (wrote < 0 && errno == EINTR) continue;

@@ -8,7 +8,8 @@
 namespace tessera {
 
 /// An append-only file of lines. A line that the disk does not take is kept in memory and tried
-/// again with the next one.
+/// again with the next one. Where somebody removes the file, it is made again; where another one
+/// stands in its place, or it was cut short, lines go on at its end. All of that is told.
 class MetricsFile {
  public:
   /// Opens the file and keeps its lines up to and with that of `step`; 0: sets an earlier file
@@ -31,6 +32,10 @@ class MetricsFile {
 
  private:
   [[noreturn]] void fail_file(std::string_view what) const;
+  /// Whether the name still leads to the open file, with all that was written.
+  bool is_there() const;
+  /// Opens what the name leads to now, a new file perhaps; false where that fails (errno).
+  bool open_again();
   bool write_waiting();
   /// Appends the lines of the first `bytes` but those of steps beyond `last`.
   void copy(std::istream& earlier, i64 bytes, i64 last);

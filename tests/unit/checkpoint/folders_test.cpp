@@ -233,6 +233,19 @@ TEST_F(CheckpointFolders, OneRunSavesIntoAFolder) {
   EXPECT_NO_THROW(FolderLock(folder, ".lock", "checkpoint.out"));
 }
 
+TEST_F(CheckpointFolders, ALockIsLostWithItsFile) {
+  const fs::path folder = at("run");
+  const FolderLock lock(folder, ".lock", "checkpoint.out");
+  EXPECT_TRUE(lock.holds());
+  fs::remove(folder / ".lock");
+  EXPECT_FALSE(lock.holds());
+  const FolderLock other(folder, ".lock", "checkpoint.out");
+  EXPECT_FALSE(lock.holds());
+  EXPECT_TRUE(other.holds());
+  fs::remove_all(folder);
+  EXPECT_FALSE(other.holds());
+}
+
 TEST_F(CheckpointFolders, AFolderThatCannotBeMadeIsNamed) {
   folder_.write("file", "");
   EXPECT_THAT(text_of<Error>([&] { FolderLock(at("file/checkpoints"), ".lock", "OUT"); }),

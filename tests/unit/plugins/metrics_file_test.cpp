@@ -5,6 +5,9 @@
 
 #include <filesystem>
 #include <initializer_list>
+#include <sstream>
+#include <string>
+#include <vector>
 
 #include "tessera/error.hpp"
 #include "tessera/observer.hpp"
@@ -14,6 +17,7 @@ namespace tessera {
 namespace metrics_file_test {
 
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 std::string lines(std::initializer_list<i64> steps) {
@@ -104,6 +108,55 @@ TEST_F(MetricsFileResumed, AHalfWrittenLineIsLeftOutWithAWord) {
   EXPECT_EQ(resume(lines({1}) + "{\"step\":2,\"lo", 2), lines({1}));
   EXPECT_THAT(said_, HasSubstr("the last line, half-written, is left out"));
   EXPECT_FALSE(set_aside());
+}
+
+// What a user does to the file while the run goes on: later lines are kept, and the gap is told.
+TEST(MetricsFileRemoved, IsMadeAgainOrGoesOnWhereAnotherStands) {
+  const TestFolder folder;
+  const std::string name = "out/metrics.jsonl", file = folder.at(name);
+  ObserverArguments arguments{folder.at("out"), 0};
+  const auto observer = make_plugin<Observer>("metrics", "", arguments);
+  observer->on(RunStart());
+  i64 step = 0;
+  const auto next = [&](const std::string& told) {
+    ::testing::internal::CaptureStderr();
+    StepEnd event;
+    event.step = ++step;
+    observer->on(event);
+    observer->on(Saving{step});
+    EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr(told)) << step;
+  };
+  const auto steps = [&] {
+    std::vector<i64> found;
+    std::istringstream in(folder.read(name));
+    for (std::string line; std::getline(in, line);) {
+      EXPECT_THAT(line, AllOf(::testing::StartsWith("{\"step\":"), ::testing::EndsWith("}")));
+      found.push_back(std::stol(line.substr(8)));
+    }
+    return found;
+  };
+  next("");
+  std::filesystem::remove(file);
+  next(name + "\" was removed or emptied while the run goes on: lines go into a new one");
+  EXPECT_THAT(steps(), ElementsAre(2));
+  std::filesystem::remove_all(folder.at("out"));
+  next("was removed or emptied");
+  EXPECT_THAT(steps(), ElementsAre(3));
+  observer->on(Validation{step, 4});  // the line that is there gets it
+  EXPECT_THAT(steps(), ElementsAre(3));
+  EXPECT_THAT(folder.read(name), HasSubstr("\"val_loss\":4"));
+  std::filesystem::remove(file);
+  observer->on(Validation{step, 4});
+  EXPECT_THAT(steps(), ElementsAre(3)) << "the line is gone, so it is written again";
+  std::filesystem::resize_file(file, 0);  // in place, as a shell's `: >` does
+  next("was removed or emptied");
+  EXPECT_THAT(steps(), ElementsAre(4));
+  // As `sed -i` and editors do: another file of that name, perhaps without its last newline.
+  folder.write("out/other", "{\"step\":1}");
+  std::filesystem::rename(folder.at("out/other"), file);
+  next("was replaced or cut short while the run goes on: lines go on at its end");
+  next("");
+  EXPECT_THAT(steps(), ElementsAre(1, 5, 6));
 }
 
 // Each would wait without end for somebody who reads the pipe, or writes to it.
