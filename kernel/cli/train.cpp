@@ -308,6 +308,7 @@ int run_train(const TrainOptions& options) {
         program_arguments(),
         {.threads = threads,
          .flight_records = flight_records_file(opened.config.run.run.out),
+         .stuck_after = seconds(opened.config.run.comm.timeout_s),
          .restarts = options.restarts,
          .restart = [&opened] { return restart_from(opened.config.run.checkpoint); }});
   }

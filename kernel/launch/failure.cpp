@@ -25,6 +25,9 @@ constexpr std::size_t kLongestReport = 1 << 20;
 // A rank that had stopped in good order may still crash on its way out.
 bool has_words(const RankEnd& end) { return end.report && end.report->exit_code != kInterrupted; }
 
+// A rank that said why it failed may still not end.
+bool is_stuck(const RankEnd& end) { return !end.stuck.empty() && !has_words(end); }
+
 bool is_echo(const RankEnd& end, const std::vector<RankEnd>& ends) {
   if (!end.report) return false;
   if (blames_peer(end.report->exit_code)) return true;
@@ -37,7 +40,7 @@ bool is_echo(const RankEnd& end, const std::vector<RankEnd>& ends) {
 
 // Failures of its own, then what waits in vain points to, then what repeats others.
 int standing(const RankEnd& end, const std::vector<RankEnd>& ends) {
-  if (end.frozen) return 1;
+  if (end.frozen || is_stuck(end)) return 1;
   if (!is_echo(end, ends)) return 0;
   return end.report->exit_code == kPeerSilent ? 2 : 3;
 }
@@ -115,7 +118,7 @@ bool interrupted(const RankEnd& end) {
 
 bool failed(const RankEnd& end) {
   if (interrupted(end)) return false;
-  return has_words(end) || end.frozen ||
+  return has_words(end) || end.frozen || !end.stuck.empty() ||
          (!end.stopped_by_us && (end.signal != 0 || end.exit_code != 0));
 }
 
@@ -151,6 +154,13 @@ std::string describe(const RankEnd& end) {
         end.rank);
   }
   if (has_words(end)) return end.report->text;
+  if (is_stuck(end)) {
+    return fmt::format(
+        "rank {} does not end, and SIGKILL has no effect: {}; it ends when what it waits for in "
+        "the system does (a file system, a device)",
+        end.rank,
+        end.stuck);
+  }
   // A program that aborts has just said why.
   const std::string words =
       end.last_line.empty() ? "" : fmt::format("; its last line: {}", end.last_line);

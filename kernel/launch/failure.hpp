@@ -45,6 +45,7 @@ struct RankEnd {
   bool starved = false;        ///< the system killed it because memory ran out
   std::string starved_limit = {};  ///< whose limit is this, where it is known
   bool frozen = false;             ///< it was stopped (SIGSTOP, a debugger) when others failed
+  std::string stuck = {};          ///< why SIGKILL did not end it; such a rank is left behind
 };
 
 /// It said that it stopped in good order, because a signal asked it to.
@@ -54,7 +55,7 @@ bool failed(const RankEnd& end);
 /// The rank whose failure made the others fail; null when none failed. A death without report comes
 /// before reports noticed at the same look, since a peer's death is what they may tell of. What
 /// repeats another's message, or blames a peer (peer_error.hpp), is a cause only when there is no
-/// other: no failure of its own, and no frozen rank.
+/// other: no failure of its own, and no rank that is frozen or stuck.
 const RankEnd* find_cause(const std::vector<RankEnd>& ends);
 
 /// "rank 1 was killed by signal 9 (Killed)", or the message that it sent.

@@ -22,6 +22,7 @@
 #include "kernel/launch/step_board.hpp"
 #include "tessera/error.hpp"
 #include "tessera/observer.hpp"
+#include "tessera/stood_still.hpp"
 #include "tessera/thread_team.hpp"
 #include "tessera/usable_cpus.hpp"
 
@@ -32,6 +33,10 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kTimeToLook{4000};
+// Between SIGKILL and the word that a rank does not end: the system may take a while to free
+// memory.
+constexpr std::chrono::milliseconds kTimeToDie{2000};
+constexpr int kLookEvery = 50;  // milliseconds
 
 // The real path, so that lists of processes show the program's name; the link, when the file has
 // been replaced since.
@@ -121,6 +126,7 @@ class Launch {
       pass_signals_on();
       find_frozen();
       end_the_rest();
+      give_up_stuck();
     }
     return result();
   }
@@ -140,7 +146,7 @@ class Launch {
       rank.add_to(polled);
       ending = ending || (rank.running() && rank.ending());
     }
-    poll(polled.data(), polled.size(), ending ? 2 : 50);
+    poll(polled.data(), polled.size(), ending ? 2 : kLookEvery);
   }
 
   // Drains all pipes, so that a cause is read before its consequences.
@@ -216,12 +222,42 @@ class Launch {
     });
     if (since >= options_.kill_after || only_frozen) {
       mark_stopped();
-      for (const RankProcess& rank : ranks_) rank.kill_all();
+      kill_all();
     } else if (since >= options_.terminate_after && !terminated_) {
       terminated_ = true;
       mark_stopped();
       send_all(SIGTERM);
     }
+  }
+
+  void kill_all() {
+    for (const RankProcess& rank : ranks_) rank.kill_all();
+    if (!killed_) killed_ = Clock::now();
+  }
+
+  // A process that waits within the system (state D) takes no signal. Time in which this process
+  // stood still itself does not count: whatever stopped it may have stopped the ranks.
+  void give_up_stuck() {
+    const auto stood = stood_still_.look(std::chrono::milliseconds(kLookEvery));
+    if (!killed_) return;
+    *killed_ += stood;
+    const auto now = Clock::now();
+    if (now - *killed_ < kTimeToDie) return;
+    const auto since = first_failure_ == Clock::time_point() ? *killed_ : first_failure_;
+    const bool gives_up = now - since >= options_.stuck_after;
+    for (RankProcess& rank : ranks_) {
+      if (!rank.running()) continue;
+      if (gives_up) {
+        rank.give_up();
+      } else if (!told_stuck_) {
+        write_all(STDERR_FILENO,
+                  fmt::format("rank {} has not ended {} s after SIGKILL: {}\n",
+                              rank.end().rank,
+                              kTimeToDie.count() / 1000,
+                              rank.why_stuck()));
+      }
+    }
+    told_stuck_ = true;
   }
 
   // Ranks that waited in vain look for the one that is to blame (Pulse), which takes a moment.
@@ -240,10 +276,15 @@ class Launch {
   }
 
   int kill_everything(int signal) {
-    for (const RankProcess& rank : ranks_) rank.kill_all();
+    kill_all();
     while (running()) {
       wait();
       for (RankProcess& rank : ranks_) rank.attend(look_);
+      give_up_stuck();
+    }
+    for (const RankProcess& rank : ranks_) {
+      if (rank.end().stuck.empty()) continue;
+      write_all(STDERR_FILENO, describe(rank.end()) + "\n");
     }
     return 128 + signal;
   }
@@ -300,6 +341,11 @@ class Launch {
     const std::vector<std::string> lines = failure_lines(ends);
     for (const std::string& line : lines) text += line + "\n";
     if (code == 2) return {2, text};
+    for (const RankEnd& end : ends) {  // such a rank may still write where a new one would
+      if (end.stuck.empty()) continue;
+      if (options_.restarts == 0) return {1, text};
+      return {1, fmt::format("no restart: rank {} is still there\n", end.rank) + text};
+    }
     return {1, text, AttemptFailure{board_.read(cause->rank), lines.back()}};
   }
 
@@ -315,6 +361,9 @@ class Launch {
   Clock::time_point first_failure_;
   std::optional<Clock::time_point> frozen_since_;  // all ranks that have not ended
   bool told_frozen_ = false;
+  std::optional<Clock::time_point> killed_;  // when ranks were first sent SIGKILL
+  bool told_stuck_ = false;
+  StoodStill stood_still_;
 };
 
 Ending attempt(i64 ranks,

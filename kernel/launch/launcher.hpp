@@ -21,6 +21,8 @@ struct LaunchOptions {
   /// How long ranks may be stopped (SIGSTOP) after all others have ended: nobody waits for them any
   /// more, so no deadline of a rank finds them. Where all are stopped this is told after that time.
   std::chrono::milliseconds frozen_after{10000};
+  /// How long after the first failure ranks that SIGKILL does not end are waited for.
+  std::chrono::milliseconds stuck_after{60000};
   /// How often all ranks are started again after a failure; Restarts says after which ones. Never
   /// after an error of the configuration or a signal.
   i64 restarts = 0;
@@ -37,7 +39,7 @@ struct LaunchOptions {
 ///
 /// The first SIGINT is passed on, and so are the other stop signals, as SIGTERM: ranks stop after
 /// the same step. Nothing of a run outlives this process, nor the thread that called: ranks die
-/// with it.
+/// with it. Only what SIGKILL does not end stays, and is named.
 int launch_ranks(i64 ranks,
                  const std::vector<std::string>& argv,
                  const LaunchOptions& options = {});

@@ -104,6 +104,13 @@ std::string files_text() {
   return fmt::format("the limit of open files (ulimit -n) is {}", *limit);
 }
 
+// Memory that processes share is a file, too.
+std::string file_size_text() {
+  const auto limit = limit_of(RLIMIT_FSIZE);
+  if (!limit) return {};
+  return fmt::format("; the limit of the size of a file (ulimit -f) is {} KiB", *limit / 1024);
+}
+
 std::string processes_text() {
   std::string text;
   if (const auto limit = limit_of(RLIMIT_NPROC)) {
@@ -139,6 +146,7 @@ std::string explain_limit(std::string_view error) {
     return contains_any(error, {"out of memory"}) ? "" : "; memory ran out";
   }
   if (contains_any(error, {"too many open files"})) return "; " + files_text();
+  if (contains_any(error, {"file too large"})) return file_size_text();
   if (contains_any(error, {"resource temporarily unavailable"})) return "; " + threads_text();
   return {};
 }

@@ -8,8 +8,8 @@
 namespace tessera {
 
 /// The system's limit that an error comes from, with its value, "; the limit of open files (ulimit
-/// -n) is 64": for errors whose text says that memory, descriptors or processes ran out. Empty for
-/// any other.
+/// -n) is 64": for errors whose text says that memory, descriptors or processes ran out, or that a
+/// file is too large. Empty for any other.
 std::string explain_limit(std::string_view error);
 
 /// Makes room for this many open files, up to what the system allows this process. Throws Error

@@ -22,9 +22,6 @@ constexpr std::string_view kReported = "reported";
 constexpr std::string_view kLooks = "pulse/looks";      // how many ranks wanted to look
 constexpr std::string_view kLooking = "pulse/looking";  // somebody does
 constexpr std::string_view kFound = "pulse/found";
-constexpr const char* kStoreIsSilent =
-    "the process that serves the store (rank 0 or the launcher) does not answer: it is stopped, or "
-    "out of reach";
 constexpr int kPeriods = 3;  // without a beat: no sign of life
 
 std::string key_of(i64 rank) { return fmt::format("pulse/{}", rank); }
@@ -34,6 +31,16 @@ struct Beat {
   i64 beats = 0, moves = 0;
   double still_s = 0;
 };
+
+std::string frozen_text(const std::vector<i64>& ranks, double seconds) {
+  return fmt::format(
+      "{} neither {} nor {}: no sign of life for {:.1f} s (a stopped process, or a host that is "
+      "gone)",
+      rank_list(ranks),
+      ranks.size() == 1 ? "reports" : "report",
+      ranks.size() == 1 ? "moves" : "move",
+      seconds);
+}
 
 std::optional<Beat> parse(const std::string& text) {
   std::istringstream in(text);
@@ -128,7 +135,7 @@ bool Pulse::store_is_silent() const {
 
 std::string Pulse::who_is_silent(int exit_code) noexcept try {
   if (!blames_peer(exit_code)) return {};
-  if (store_is_silent()) return kStoreIsSilent;
+  if (store_is_silent()) return std::string(kStoreIsSilent);
   try {
     report();
     const auto patience = 2 * kPeriods * period_ + 1s;
@@ -140,7 +147,7 @@ std::string Pulse::who_is_silent(int exit_code) noexcept try {
     store_.set(kFound, found);
     return found;
   } catch (const std::exception&) {
-    return store_is_silent() ? kStoreIsSilent : "";
+    return std::string(store_is_silent() ? kStoreIsSilent : "");
   }
 } catch (const std::exception&) {
   return {};
@@ -170,27 +177,26 @@ std::string Pulse::look() {
       absent.push_back(rank);
     } else if (first[rank] && first[rank]->beats == beat->beats) {
       frozen.push_back(rank);
-    } else {
+    } else if (first[rank]) {  // else it has just started
       still.push_back(rank);
     }
   }
+  // Before those that stand still: ranks that start wait in the store, where nobody tells them.
+  std::vector<std::string> gone;
+  if (!absent.empty()) gone.push_back(fmt::format("{} did not start", rank_list(absent)));
   if (!frozen.empty()) {
-    return fmt::format(
-        "{} neither {} nor {}: no sign of life for {:.1f} s (a stopped process, or a host that is "
-        "gone)",
-        rank_list(frozen),
-        frozen.size() == 1 ? "reports" : "report",
-        frozen.size() == 1 ? "moves" : "move",
-        std::chrono::duration<double>(Clock::now() - begin + period_).count());
+    const std::chrono::duration<double> seconds = Clock::now() - begin + period_;
+    gone.push_back(frozen_text(frozen, seconds.count()));
   }
-  if (still.size() == 1) {  // of several, some may wait where nobody tells them
+  if (!gone.empty()) return fmt::format("{}", fmt::join(gone, "; "));
+  // Of several, and before the first action, some may wait where nobody tells them.
+  if (still.size() == 1 && last[still[0]]->moves > 0) {
     return fmt::format(
         "rank {} neither reports nor moves: its process lives and waits for no other rank, but "
         "made no progress for {:.1f} s (an endless loop, or a wait for something outside)",
         still[0],
         last[still[0]]->still_s);
   }
-  if (!absent.empty()) return fmt::format("{} did not start", rank_list(absent));
   return {};
 }
 

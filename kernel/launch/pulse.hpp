@@ -5,6 +5,7 @@
 #include <functional>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <thread>
 
 #include "tessera/comm.hpp"
@@ -16,9 +17,15 @@ std::string beat_key(i64 rank);
 /// Whether a rank has a pulse, and so has started. Throws the store's own errors.
 bool has_pulse(Store& store, i64 rank);
 
+/// What is said of a store that leaves calls unanswered.
+inline constexpr std::string_view kStoreIsSilent =
+    "the process that serves the store (rank 0 or the launcher) does not answer: it is stopped, or "
+    "out of reach";
+
 /// Signs of life of one rank, in the store. When ranks wait in vain, the one that waited longest
 /// blames its neighbour, which may itself be waiting. So the first rank whose timer fires looks at
-/// all pulses, and names the rank that neither reports a failure nor moves.
+/// all pulses, and names ranks without a pulse, which did not start, and whose pulse stopped; where
+/// there are none, the rank that neither reports a failure nor moves.
 class Pulse {
  public:
   /// `timeout`: of a collective; it settles how often a pulse beats.

@@ -9,13 +9,13 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
-#include <fstream>
-#include <iterator>
 #include <utility>
 
 #include "kernel/launch/environment.hpp"
 #include "kernel/launch/signals.hpp"
+#include "kernel/launch/stuck_process.hpp"
 #include "tessera/error.hpp"
+#include "tessera/peer_error.hpp"
 
 namespace tessera {
 
@@ -162,13 +162,20 @@ void RankProcess::kill_all() const {
 
 bool RankProcess::frozen() const {
   if (!running()) return false;
-  std::ifstream file(fmt::format("/proc/{}/stat", pid_));
-  // "123 (name of any kind) T 122 …"
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
-  const std::size_t name_end = text.rfind(") ");
-  if (name_end == std::string::npos || name_end + 2 >= text.size()) return false;
-  const char state = text[name_end + 2];
+  const char state = process_state(fmt::format("/proc/{}/stat", pid_));
   return state == 'T' || state == 't';
+}
+
+std::string RankProcess::why_stuck() const { return running() ? stuck_text(pid_) : std::string(); }
+
+void RankProcess::give_up() {
+  if (!running()) return;
+  end_.stuck = why_stuck();
+  // What it said of others was a consequence.
+  if (end_.report && blames_peer(end_.report->exit_code)) end_.report.reset();
+  pid_ = -1;
+  close_end(output_);
+  close_end(report_);
 }
 
 void RankProcess::add_to(std::vector<pollfd>& polled) const {

@@ -44,6 +44,10 @@ class RankProcess {
     end_.starved_limit = limit;
   }
   void mark_frozen() { end_.frozen = true; }
+  /// Why it does not end (stuck_process.hpp).
+  std::string why_stuck() const;
+  /// SIGKILL did not end it: it is waited for no longer, and counts as ended.
+  void give_up();
 
   void add_to(std::vector<pollfd>& polled) const;
   /// `look` counts the rounds of the launcher's loop. True: a report or its end has just shown.

@@ -4,8 +4,10 @@
 #include <exception>
 
 #include "kernel/launch/environment.hpp"
+#include "kernel/launch/pulse.hpp"
 #include "tessera/error.hpp"
 #include "tessera/log.hpp"
+#include "tessera/peer_error.hpp"
 #include "tessera/written.hpp"
 
 namespace tessera {
@@ -19,6 +21,22 @@ constexpr auto kLeaving = 30s;
 constexpr std::string_view kCount = "launch/left";
 constexpr std::string_view kAllLeft = "launch/all left";
 
+// An error of joining, with the rank that serves the store where another starter than ours started
+// the ranks.
+Error name_server(const RankEnvironment& env,
+                  const Error& error,
+                  std::chrono::milliseconds timeout) {
+  if (env.own || env.rank == 0 || error.exit_code() == 2) return error;
+  if (error.exit_code() == kPeerSilent) {
+    return Error(fmt::format("{}; found by {}", kStoreIsSilent, error.what()), kPeerSilent);
+  }
+  if (try_connect(StoreAddress::parse(env.store))) return error;  // it refuses this rank
+  return Error(fmt::format("rank 0 did not start within {:.1f} s (comm.init_timeout_s): {}",
+                           std::chrono::duration<double>(timeout).count(),
+                           error.what()),
+               error.exit_code());
+}
+
 }  // namespace
 
 Rendezvous::Rendezvous(const RankEnvironment& env, std::chrono::milliseconds timeout)
@@ -29,7 +47,7 @@ Rendezvous::Rendezvous(const RankEnvironment& env, std::chrono::milliseconds tim
   try {
     store_ = std::make_unique<SocketStore>(env.store, env.token, env.rank, env.world, timeout);
   } catch (const Error& error) {
-    throw explain_absence(env, error);
+    throw explain_absence(env, name_server(env, error, timeout));
   }
 }
 

@@ -17,7 +17,6 @@
 #include "tessera/model.hpp"
 #include "tessera/observer.hpp"
 #include "tessera/optimizer.hpp"
-#include "tessera/peer_error.hpp"
 #include "tessera/schedule.hpp"
 
 namespace tessera {
@@ -53,14 +52,7 @@ class Name {
   const std::string& text() const { return text_; }
 
   [[noreturn]] void rethrow(std::string_view what) const {
-    try {
-      throw;
-    } catch (const Error& error) {
-      if (blames_peer(error.exit_code())) throw;  // it only waited
-      rethrow_from_plugin(origin_, fmt::format("{} ({})", component_, what), place_);
-    } catch (...) {
-      rethrow_from_plugin(origin_, fmt::format("{} ({})", component_, what), place_);
-    }
+    rethrow_from_plugin(origin_, fmt::format("{} ({})", component_, what), place_);
   }
 
  private:

@@ -1,6 +1,7 @@
 #include "kernel/plugin/origin.hpp"
 
 #include "tessera/error.hpp"
+#include "tessera/peer_error.hpp"
 
 namespace tessera {
 namespace {
@@ -46,7 +47,7 @@ void rethrow_from_plugin(const PluginOrigin& origin,
     if (has_name(error)) throw;
     throw NamedConfigError(text(error.what()));
   } catch (const Error& error) {
-    if (has_name(error)) throw;
+    if (has_name(error) || blames_peer(error.exit_code())) throw;  // it only waited
     throw NamedError(text(error.what()), error.exit_code());
   } catch (const std::exception& error) {
     throw NamedError(text(error.what()));

@@ -8,9 +8,10 @@
 #include <fstream>
 #include <iterator>
 #include <set>
+#include <thread>
 
 #include "common/test_folder.hpp"
-#include "process_support.hpp"
+#include "train_support.hpp"
 
 namespace tessera {
 namespace launcher_test {
@@ -114,6 +115,57 @@ TEST_F(Launcher, ARankThatIsStoppedAfterTheOthersEndedIsNamed) {
   const auto result = run({"3", "stops", "1"});
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_THAT(result.last_error(), HasSubstr("rank 1 is stopped (by SIGSTOP or a debugger)"));
+}
+
+// A process within is in state D, and SIGKILL waits until it is let go. Only version 1 of control
+// groups does that; others find no place here.
+class Freezer {
+ public:
+  Freezer() {
+    std::error_code error;
+    made_ = std::filesystem::exists("/sys/fs/cgroup/freezer/cgroup.procs", error) &&
+            std::filesystem::create_directory(folder_, error);
+  }
+  ~Freezer() {
+    if (!made_) return;
+    write("freezer.state", "THAWED");
+    for (int i = 0; i < 1000 && rmdir(folder_.c_str()) != 0; ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+  }
+  Freezer(const Freezer&) = delete;
+  Freezer& operator=(const Freezer&) = delete;
+  bool works() const { return made_; }
+  bool freeze(pid_t pid) const {
+    return write("cgroup.procs", std::to_string(pid)) && write("freezer.state", "FROZEN");
+  }
+
+ private:
+  bool write(const std::string& name, const std::string& text) const {
+    return static_cast<bool>(std::ofstream(folder_ + "/" + name) << text << std::flush);
+  }
+  const std::string folder_ = "/sys/fs/cgroup/freezer/tessera_test_" + std::to_string(getpid());
+  bool made_ = false;
+};
+
+TEST_F(Launcher, ARankThatSigkillDoesNotEndIsNamedAndLeftBehind) {
+  const Freezer freezer;
+  if (!freezer.works()) GTEST_SKIP() << "this system cannot make a process deaf to SIGKILL";
+  const testing::TinyRun run;
+  std::vector<std::string> command = run.command(
+      testing::TinyRun::steps(1000000, "run", {"parallel.data=2", "comm.timeout_s=12"}));
+  command.insert(command.end(), {"--restarts", "1"});
+  Process process(command, run.options());
+  ASSERT_TRUE(process.shows("step", 5)) << process.err();
+  ASSERT_TRUE(freezer.freeze(testing::rank_process(run.mark(), 1)));
+  const ProcessResult result = process.wait();
+  EXPECT_FALSE(result.timed_out);
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.err, HasSubstr("rank 1 has not ended 2 s after SIGKILL: process "));
+  EXPECT_THAT(result.err, HasSubstr("no restart: rank 1 is still there\n"));
+  EXPECT_THAT(result.last_error(),
+              ::testing::ContainsRegex("^rank 1 does not end, and SIGKILL has no effect: process "
+                                       "[0-9]+ is in state D \\(no signal reaches it\\)"));
 }
 
 TEST_F(Launcher, RanksThatDoNotListenAreKilled) {

@@ -14,6 +14,7 @@
 #include <gloo/transport/pair.h>
 #include <gloo/transport/tcp/device.h>
 #include <tessera/error.hpp>
+#include <tessera/peer_error.hpp>
 
 namespace tessera::gloo_tcp {
 
@@ -148,13 +149,15 @@ class Connector {
     try {
       mesh_.context->getPair(index(rank))->connect(entry.address);
     } catch (const std::exception& error) {
-      fail(
-          "gloo: rank {}, listening on {}, cannot connect to rank {}: {}; if hosts share another "
-          "network, name it in MASTER_ADDR or set comm.interface or comm.bind",
-          arguments_.rank,
-          address.text(),
-          rank,
-          error.what());
+      throw Error(
+          fmt::format("gloo: rank {}, listening on {}, cannot connect to rank {}: {}; if hosts "
+                      "share another network, name it in MASTER_ADDR or set comm.interface or "
+                      "comm.bind",
+                      arguments_.rank,
+                      address.text(),
+                      rank,
+                      error.what()),
+          kPeerSilent);
     }
   }
 
@@ -186,10 +189,11 @@ class Connector {
         buffers[next++]->waitSend(nullptr, arguments_.init_timeout);
       } catch (const std::exception& error) {
         mesh_.close();
-        fail("gloo: rank {} heard no greeting from rank {}: {}",
-             arguments_.rank,
-             rank,
-             error.what());
+        throw Error(fmt::format("gloo: rank {} heard no greeting from rank {}: {}",
+                                arguments_.rank,
+                                rank,
+                                error.what()),
+                    kPeerSilent);
       }
       const auto r = static_cast<std::size_t>(rank);
       require(heard[r].number == own_[r].number && heard[r].rank == rank,

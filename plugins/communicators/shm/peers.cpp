@@ -17,6 +17,7 @@
 #include <thread>
 
 #include <tessera/error.hpp>
+#include <tessera/peer_error.hpp>
 #include <tessera/readable_until.hpp>
 
 namespace tessera::shm {
@@ -141,7 +142,9 @@ class Meeting {
     for (i64 rank = 0; rank < arguments_.rank; ++rank) {
       Fd& connection = connections[static_cast<std::size_t>(rank)];
       auto [hello, segment] = receive_hello(connection, deadline_);
-      require(bool(segment) && hello.rank == rank, "shm: rank {} did not answer", number(rank));
+      if (!segment || hello.rank != rank) {
+        throw Error(fmt::format("shm: rank {} did not answer", number(rank)), kPeerSilent);
+      }
       at(rank) = make_peer(number(rank), std::move(connection), hello, segment);
     }
     return std::move(peers_);
@@ -191,10 +194,12 @@ class Meeting {
 
   // False when it was a stranger, who is dropped.
   bool accept() {
-    require(readable_until(listener_.get(), deadline_),
-            "shm: {} did not come within {:.1f} s",
-            missing(),
-            std::chrono::duration<double>(arguments_.init_timeout).count());
+    if (!readable_until(listener_.get(), deadline_)) {
+      throw Error(fmt::format("shm: {} did not come within {:.1f} s",
+                              missing(),
+                              std::chrono::duration<double>(arguments_.init_timeout).count()),
+                  kPeerSilent);
+    }
     Fd connection(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
     if (!connection || credentials_of(connection).uid != geteuid()) return false;
     const auto patience = Clock::now() + std::chrono::seconds(10);

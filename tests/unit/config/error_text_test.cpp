@@ -106,6 +106,12 @@ TEST(ErrorText, NoEscapeReachesATerminalAndALineIsNoPage) {
 TEST(ErrorText, NoOtherControlCharacterEither) {
   const Error error("a\x1b b\xc2\x9b c\x9b d\xe2\x80\xae e\xe2\x80\xa8 \xc3\xbc \xe2\x82\xac");
   EXPECT_STREQ(error.what(), "a? b? c? d? e? \xc3\xbc \xe2\x82\xac");
+  // The later bytes of these would be control characters by themselves.
+  const std::string whole = "tensor 2 \xc3\x97 data 2 \xe2\x80\xa6 \xf0\x9f\x98\x80";
+  EXPECT_EQ(readable(whole, 100), whole);
+  EXPECT_EQ(written_plain(whole, 100), whole);
+  EXPECT_EQ(Value(whole).text(), '"' + whole + '"');
+  EXPECT_EQ(Json(whole).text(), '"' + whole + '"');
   EXPECT_EQ(written_word("\xc2\x9b[31m"), R"("\u009B[31m")");
   EXPECT_EQ(written_plain("\xc2\x9b\x9b\xe2\x80\xae/\xc3\xbc"), "\\u009B\\x9b\\u202E/\xc3\xbc");
   EXPECT_EQ(Json("\xc2\x9b\x1b\xe2\x80\xae\xc3\xbc").text(), "\"\\u009b\\u001b\\u202e\xc3\xbc\"");

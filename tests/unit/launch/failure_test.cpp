@@ -127,6 +127,22 @@ TEST(Failure, AFrozenRankIsTheCauseOfWhatWasWaitedForInVain) {
   EXPECT_EQ(cause({waited, frozen, reported(3, "the disk is full", 5, 5)}), 3);
 }
 
+TEST(Failure, ARankThatSigkillDoesNotEndIsTheCauseOfWaits) {
+  RankEnd stuck;
+  stuck.rank = 1;
+  stuck.stopped_by_us = true;
+  stuck.stuck = "process 47 is in state D (no signal reaches it) and waits in nfs_wait";
+  const RankEnd waited = reported(0, "rank 0: waited for rank 2", 1, 1, kPeerSilent);
+  EXPECT_EQ(cause({waited, stuck}), 1);
+  EXPECT_THAT(failure_lines({waited, stuck}),
+              ElementsAre("rank 1 does not end, and SIGKILL has no effect: process 47 is in state "
+                          "D (no signal reaches it) and waits in nfs_wait; it ends when what it "
+                          "waits for in the system does (a file system, a device)"));
+  EXPECT_EQ(cause({stuck, reported(3, "the disk is full", 5, 5)}), 3);
+  stuck.report = FailureReport{1, 7, "its own words"};
+  EXPECT_EQ(describe(stuck), "its own words");
+}
+
 TEST(Failure, ARankThatStarved) {
   RankEnd end = killed(1, SIGKILL, 1);
   end.starved = true;

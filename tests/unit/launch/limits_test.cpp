@@ -40,6 +40,12 @@ TEST(Limits, AreNamedWithTheirValues) {
     EXPECT_THAT(explain_limit("cannot start rank 3: Resource temporarily unavailable"),
                 HasSubstr("processes and threads of this user (ulimit -u) is 4321"));
   }
+  {
+    const std::string error = "shm: cannot make a segment of 1.0 GiB: File too large";
+    EXPECT_THAT(explain_limit(error), IsEmpty()) << "of the file system then";
+    const Limit limit(RLIMIT_FSIZE, 64 << 20);
+    EXPECT_EQ(explain_limit(error), "; the limit of the size of a file (ulimit -f) is 65536 KiB");
+  }
 // Sanitizers take terabytes of address space.
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
   const Limit limit(RLIMIT_AS, rlim_t{64} << 30);

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 
 #include <memory>
+#include <sstream>
+#include <thread>
 
 #include "kernel/comm/store.hpp"
 #include "tessera/peer_error.hpp"
@@ -40,8 +42,35 @@ TEST_F(Pulses, NameTheRankWithoutASignOfLife) {
   EXPECT_THAT(rank(1).who_is_silent(kPeerFailed), StartsWith("rank 2 neither reports nor moves"));
 }
 
-TEST_F(Pulses, NameTheRankThatLivesAndDoesNothing) {
+// As under a starter that never starts one of them: the others wait for rank 0, which waits for it.
+TEST_F(Pulses, NameTheRankThatNeverCame) {
+  Pulse first(store_, 0, kRanks + 1, 1000ms);
+  for (i64 number = 0; number < kRanks; ++number) rank(number).moved();
+  EXPECT_THAT(first.who_is_silent(kPeerSilent), "rank 3 did not start");
+}
+
+TEST_F(Pulses, NameBothARankThatNeverCameAndAFrozenOne) {
+  Pulse first(store_, 0, kRanks + 1, 1000ms);
+  freeze(2);
+  EXPECT_THAT(first.who_is_silent(kPeerSilent),
+              StartsWith("rank 3 did not start; rank 2 neither reports nor moves: no sign of li"));
+}
+
+// It may wait in the store, for a rank that has just failed.
+TEST_F(Pulses, ARankThatHasNotBegunIsNotInALoop) {
   rank(2).report();
+  EXPECT_THAT(rank(0).who_is_silent(kPeerSilent), IsEmpty());
+}
+
+TEST_F(Pulses, NameTheRankThatLivesAndDoesNothing) {
+  rank(1).moved();
+  rank(2).report();
+  const auto begun = [&] {  // its pulse has told of it
+    std::istringstream pulse(store_.get(beat_key(1), 60s));
+    i64 beats = 0, moves = 0;
+    return pulse >> beats >> moves && moves == 1;
+  };
+  while (!begun()) std::this_thread::sleep_for(10ms);
   EXPECT_THAT(rank(0).who_is_silent(kPeerSilent),
               StartsWith("rank 1 neither reports nor moves: its process lives"));
 }
