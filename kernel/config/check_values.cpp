@@ -45,6 +45,7 @@ void Checker::put_default(const std::string& path, const FieldSpec& spec, const 
   Entry entry;
   entry.value = value;
   entry.structural = spec.structural;
+  entry.is_path = spec.is_path;
   tree.put(path, std::move(entry));
 }
 
@@ -119,6 +120,7 @@ const Value* Checker::settle(const std::string& path) {
   settling_.erase(path);
   Entry entry;
   entry.structural = spec.structural;
+  entry.is_path = spec.is_path;
   if (there != nullptr) {
     try {
       const Origin at = tree.find(spec.from)->at;
