@@ -32,6 +32,7 @@ class WrongGpt2 : public Converter {
   Settings to_theirs(const Settings& ours) const override {
     Settings theirs = gpt2_->to_theirs(ours);
     theirs[key_] = value_;
+    theirs.erase("n_ctx");  // a second name of n_positions
     return theirs;
   }
   std::vector<ConvertedTensor> tensors(const Settings& theirs) const override {
