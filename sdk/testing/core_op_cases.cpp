@@ -25,6 +25,7 @@ std::vector<OpCase> core_op_cases(DType dtype) {
   add_router_cases(cases);
   add_moe_cases(cases);
   add_update_cases(cases);
+  add_gelu_erf_cases(cases);  // last: random operands are numbered, and those of others stay
   return all;
 }
 

@@ -56,6 +56,7 @@ class Cases {
 void add_matmul_cases(Cases& cases);
 void add_norm_cases(Cases& cases);
 void add_elementwise_cases(Cases& cases);
+void add_gelu_erf_cases(Cases& cases);
 void add_embedding_cases(Cases& cases);
 void add_attention_cases(Cases& cases);
 void add_cross_entropy_cases(Cases& cases);

@@ -22,9 +22,17 @@ void add_pointwise(Cases& cases, const Shape& shape) {
   cases.add(name, GeluArgs{}, {wide(), Operand::result()});
   cases.add(name, GeluBackwardArgs{}, {x(), wide(), Operand::result()});
   cases.add(name + " in place", GeluBackwardArgs{}, {x(), wide(), Operand::alias(0)});
-  cases.add(name, GeluErfArgs{}, {wide(), Operand::result()});
-  cases.add(name, GeluErfBackwardArgs{}, {x(), wide(), Operand::result()});
-  cases.add(name + " in place", GeluErfBackwardArgs{}, {x(), wide(), Operand::alias(0)});
+}
+
+template <class Forward, class Backward>
+void add_tails(Cases& cases, Forward forward, Backward backward) {
+  const std::vector<double> tails = {-100, -20, -10, -5, -1e-6, 0, 1e-6, 5, 10, 20, 100};
+  const std::vector<double> ones(tails.size(), 1);
+  const auto given = [&](const std::vector<double>& values) {
+    return Operand::given({static_cast<i64>(values.size())}, cases.dtype, values);
+  };
+  cases.add("tails", forward, {given(tails), Operand::result()});
+  cases.add("tails", backward, {given(ones), given(tails), Operand::result()});
 }
 
 void add_dropout(Cases& cases) {
@@ -104,21 +112,23 @@ void add_elementwise_cases(Cases& cases) {
        {Shape{1}, Shape{3}, Shape{17}, Shape{33, 127}, Shape{3, 5, 7}, Shape{0}, Shape{9001}}) {
     add_pointwise(cases, shape);
   }
-  const std::vector<double> tails = {-100, -20, -10, -5, -1e-6, 0, 1e-6, 5, 10, 20, 100};
-  const Shape shape{static_cast<i64>(tails.size())};
-  const auto at_tails = [&](auto forward, auto backward) {
-    const auto given = [&](const std::vector<double>& values) {
-      return Operand::given(shape, cases.dtype, values);
-    };
-    cases.add("tails", forward, {given(tails), Operand::result()});
-    const std::vector<double> ones(tails.size(), 1);
-    cases.add("tails", backward, {given(ones), given(tails), Operand::result()});
-  };
-  at_tails(GeluArgs{}, GeluBackwardArgs{});
-  at_tails(GeluErfArgs{}, GeluErfBackwardArgs{});
+  add_tails(cases, GeluArgs{}, GeluBackwardArgs{});
   add_dropout(cases);
   add_fill(cases);
   add_copy(cases);
+}
+
+void add_gelu_erf_cases(Cases& cases) {
+  for (const Shape& shape :
+       {Shape{1}, Shape{3}, Shape{17}, Shape{33, 127}, Shape{3, 5, 7}, Shape{0}, Shape{9001}}) {
+    const std::string name = shape.text();
+    const auto grad = [&] { return cases.random(shape, -3, 3); };
+    const auto x = [&] { return cases.random(shape, -8, 8); };
+    cases.add(name, GeluErfArgs{}, {x(), Operand::result()});
+    cases.add(name, GeluErfBackwardArgs{}, {grad(), x(), Operand::result()});
+    cases.add(name + " in place", GeluErfBackwardArgs{}, {grad(), x(), Operand::alias(0)});
+  }
+  add_tails(cases, GeluErfArgs{}, GeluErfBackwardArgs{});
 }
 
 }  // namespace tessera::testing
