@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <tuple>
+#include <utility>
 
 #include "kernel/plan/group_names.hpp"
 #include "kernel/plan/planned_data.hpp"
@@ -46,7 +47,7 @@ std::vector<PlannedGroups> groups_of(const RankGenerator& ranks,
 // Seconds of each message between two pipeline ranks, as the sending action carried it.
 class Messages {
  public:
-  Messages(const std::vector<const Representative*>& ranks, const Hardware& hardware) {
+  Messages(const std::vector<Representative*>& ranks, const Hardware& hardware) {
     for (int rank = 0; rank < static_cast<int>(ranks.size()); ++rank) {
       const Representative& from = *ranks[static_cast<std::size_t>(rank)];
       for (std::size_t i = 0; i < from.plan.actions.size(); ++i) {
@@ -73,12 +74,12 @@ class Messages {
   std::map<Key, double> seconds_;
 };
 
-Timeline play(const std::vector<const Representative*>& ranks, const Hardware& hardware) {
-  std::vector<Plan> plans;
-  plans.reserve(ranks.size());
-  for (const Representative* rank : ranks) plans.push_back(rank->plan);
-  verify(plans);
+Timeline play(const std::vector<Representative*>& ranks, const Hardware& hardware) {
   const Messages messages(ranks, hardware);
+  std::vector<Plan> plans;  // lent: those of many microbatches take long to copy
+  plans.reserve(ranks.size());
+  for (Representative* rank : ranks) plans.push_back(std::move(rank->plan));
+  verify(plans);
   PlanCosts costs;
   costs.action = [&](int rank, const Plan& plan, const PlanAction& action) {
     const auto index = static_cast<std::size_t>(&action - plan.actions.data());
@@ -92,7 +93,9 @@ Timeline play(const std::vector<const Representative*>& ranks, const Hardware& h
   costs.message = [&](int rank, const PlanAction::Message& message) {
     return messages.seconds(rank, message);
   };
-  return tessera::play(plans, costs);
+  Timeline timeline = tessera::play(plans, costs);
+  for (std::size_t i = 0; i < plans.size(); ++i) ranks[i]->plan = std::move(plans[i]);
+  return timeline;
 }
 
 // Draws it, too.
@@ -108,9 +111,9 @@ Pipeline play_schedule(Prediction& out, const PipelineSchedule& schedule) {
 void add_times(Prediction& out) {
   const Hardware& hardware = out.hardware;
   for (i64 context = 0; context < out.layout.context; ++context) {
-    std::vector<const Representative*> ranks;
+    std::vector<Representative*> ranks;
     double prologue = 0;
-    for (const Representative& of : out.classes) {
+    for (Representative& of : out.classes) {
       if (of.of.context != context) continue;
       ranks.push_back(&of);
       prologue = std::max(prologue, of.prologue.seconds);

@@ -4,6 +4,8 @@
 #include <atomic>
 #include <exception>
 #include <map>
+#include <memory>
+#include <mutex>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -12,8 +14,10 @@
 #include "kernel/plan/fullest_replica.hpp"
 #include "kernel/plan/group_names.hpp"
 #include "kernel/plan/repetition.hpp"
+#include "kernel/plan/steady_watch.hpp"
 #include "kernel/train/execution/train_step.hpp"
 #include "kernel/train/run/training_state.hpp"
+#include "tessera/error.hpp"
 
 namespace tessera {
 
@@ -22,20 +26,27 @@ namespace {
 // Counts what is sent in each group, also where it is replayed.
 class TrafficCount {
  public:
-  void started(const GroupSpec& group, const Collective& collective) {
-    auto& [calls, bytes] = sent_[{group.name, static_cast<int>(collective.kind)}];
-    ++calls;
-    bytes += collective.input.bytes();
+  // `again`: it is sent again by microbatches that are not run.
+  void started(const GroupSpec& group, const Collective& collective, bool again) {
+    const Key key{group.name, static_cast<int>(collective.kind)};
+    i64 bytes = collective.input.bytes();
     for (const Transfer& transfer : collective.sends) bytes += transfer.tensor.bytes();
+    for (auto* counts : {&sent_, again ? &again_ : nullptr}) {
+      if (counts == nullptr) continue;
+      auto& [calls, all] = (*counts)[key];
+      ++calls;
+      all += bytes;
+    }
   }
-  void clear() { sent_.clear(); }
-  // Adds `times` what was sent between two moments.
-  void repeat(const TrafficCount& from, const TrafficCount& to, i64 times) {
-    for (const auto& [key, sent] : to.sent_) {
-      const auto found = from.sent_.find(key);
-      const auto [calls, bytes] = found == from.sent_.end() ? Sent() : found->second;
-      sent_[key].first += times * (sent.first - calls);
-      sent_[key].second += times * (sent.second - bytes);
+  void clear() {
+    sent_.clear();
+    again_.clear();
+  }
+  // Adds what was sent again, so many times.
+  void repeat(i64 times) {
+    for (const auto& [key, sent] : again_) {
+      sent_[key].first += times * sent.first;
+      sent_[key].second += times * sent.second;
     }
   }
   // Without what sent nothing; groups of the same ranks, which the mesh has several of, together.
@@ -64,8 +75,8 @@ class TrafficCount {
     if (found != list.end()) return *found;
     return list.emplace_back(Traffic{.axes = axes, .kind = kind});
   }
-  using Sent = std::pair<i64, i64>;
-  std::map<std::pair<std::string, int>, Sent> sent_;
+  using Key = std::pair<std::string, int>;
+  std::map<Key, std::pair<i64, i64>> sent_, again_;
 };
 
 // Memory that communicators take for collectives, as if each rank waited for its own.
@@ -105,66 +116,29 @@ class Scratch {
   i64 taken_ = 0, most_ = 0;
 };
 
-// The pipelines whose plans are run: that of the step, or one of fewer microbatches in its place.
-struct Played {
-  const Pipeline& whole;
-  const Pipeline* few = nullptr;  // nullptr: none stands for it
-};
-
-// What a step may still raise.
-bool same(const MemoryStats& a, const MemoryStats& b) {
-  return a.bytes == b.bytes && a.peak == b.peak && a.total_peak == b.total_peak &&
-         a.reserved == b.reserved && a.touched == b.touched && a.host_blocks == b.host_blocks &&
-         a.system_calls == b.system_calls;
-}
-
-// Compares a rank's memory and traffic where a stretch of its plan comes again.
-class SteadyWatch final : public ActionObserver {
+// The pipeline of the step, and those of fewer microbatches that are run in its place.
+class Pipelines {
  public:
-  SteadyWatch(StepMeter& meter, const TrafficCount& sent, const Scratch& scratch)
-      : meter_(meter), sent_(sent), scratch_(scratch) {}
-  void watch(const Repetition& stretch, const Device& device) {
-    stretch_ = stretch;
-    device_ = &device;
+  Pipelines(const RunSetup& setup, const Pipeline& whole) : setup_(setup), whole_(whole) {}
+  const Pipeline& whole() const { return whole_; }
+  int all() const { return whole_.orders.shape.microbatches; }
+  int ranks() const { return whole_.orders.shape.ranks; }
+  const Pipeline& of(int microbatches) {
+    if (microbatches >= all()) return whole_;
+    const std::lock_guard lock(mutex_);
+    std::unique_ptr<Pipeline>& made = made_[microbatches];
+    if (made == nullptr) {
+      const PipelineShape shape = shape_of(*setup_.schedule, ranks(), microbatches, true);
+      made = std::make_unique<Pipeline>(*setup_.schedule, shape);
+    }
+    return *made;
   }
-  // Before each step.
-  void begin() { index_ = 0; }
-  // Since watch(): is a further stretch what the last one was?
-  bool steady() const { return steady_; }
-  // What was sent before the last stretch of the last step, and after it.
-  const TrafficCount& before_last() const { return before_last_; }
-  const TrafficCount& after_last() const { return after_last_; }
-
-  void before(const Plan& plan, const PlanAction& action) override {
-    meter_.before(plan, action);
-    if (device_ != nullptr) look();
-    ++index_;
-  }
-  void ready(const Plan& plan, const PlanAction& action) override { meter_.ready(plan, action); }
 
  private:
-  void look() {
-    const auto [end, period, times] = stretch_;
-    if (index_ == end - period) before_last_ = sent_;
-    if (index_ == end) after_last_ = sent_;
-    if (index_ != end && index_ != end - period && index_ + 2 * period != end) return;
-    const MemoryStats now = device_->memory();
-    const bool first = index_ + 2 * period == end;
-    if (!first && (!same(now, memory_) || scratch_.most() != most_)) steady_ = false;
-    memory_ = now;
-    most_ = scratch_.most();
-  }
-
-  StepMeter& meter_;
-  const TrafficCount& sent_;
-  const Scratch& scratch_;
-  Repetition stretch_;
-  const Device* device_ = nullptr;
-  std::size_t index_ = 0;
-  bool steady_ = true;
-  MemoryStats memory_;
-  i64 most_ = 0;
-  TrafficCount before_last_, after_last_;
+  const RunSetup& setup_;
+  const Pipeline& whole_;
+  std::mutex mutex_;
+  std::map<int, std::unique_ptr<Pipeline>> made_;
 };
 
 // Costs of the many microbatches' actions; nothing where the last stretch cost not what the one
@@ -177,6 +151,14 @@ std::optional<std::vector<StepMeter::Cost>> repeated(const std::vector<StepMeter
   std::vector<StepMeter::Cost> all(few.size() + stretch.times * stretch.period);
   for (std::size_t i = 0; i < all.size(); ++i) all[i] = few[stretch.source(i)];
   return all;
+}
+
+i64 launches_of(const std::vector<StepMeter::Cost>& actions, const Repetition& stretch) {
+  i64 launches = 0;
+  for (std::size_t i = stretch.end - stretch.period; i < stretch.end; ++i) {
+    launches += actions[i].launches;
+  }
+  return launches;
 }
 
 bool any_graph(const Plan& plan) {
@@ -194,21 +176,25 @@ std::vector<std::string> layers_of(const RunSetup& setup, const Plan& plan) {
   return names;
 }
 
-// `as`: the rank of the class that is run. Microbatches that come again are run once, where memory
-// and costs show that each of them is like the one before.
-Representative run_representative(const PlanArguments& arguments,
-                                  const RunSetup& setup,
-                                  const RankClass& of,
-                                  i64 as,
-                                  const std::shared_ptr<Device>& stands_for,
-                                  const Played& played,
-                                  Surveys& surveys) {
+// `as`: the rank of the class that is run. `microbatches`: that are launched; where they cannot
+// stand for all, nothing is returned, and the number is the one to try next.
+std::optional<Representative> run_microbatches(const PlanArguments& arguments,
+                                               const RunSetup& setup,
+                                               const RankClass& of,
+                                               i64 as,
+                                               const std::shared_ptr<Device>& stands_for,
+                                               Pipelines& pipelines,
+                                               int& microbatches,
+                                               Surveys& surveys) {
   StepMeter meter(arguments.hardware);
   Scratch scratch(arguments, setup);
   TrafficCount sent;
   DryEvents events;
+  SteadyWatch watch(meter);
+  std::optional<Repetition> stretch;
   const MetaDevice* device = nullptr;
   events.launched = [&](const Kernel& kernel, const void* args) {
+    watch.launched(kernel, args);
     const bool replayed = setup.graphs->whole_step() || (device != nullptr && device->replaying());
     meter.launched(kernel, args, replayed);
   };
@@ -217,7 +203,8 @@ Representative run_representative(const PlanArguments& arguments,
   events.collectives.started = [&](u64 id, const GroupSpec& group, const Collective& collective) {
     meter.started(id, group, collective);
     scratch.started(id, group, collective);
-    sent.started(group, collective);
+    sent.started(group, collective, stretch && watch.in_last(*stretch));
+    watch.started(collective);
   };
   events.collectives.waited = [&](u64 id) {
     meter.waited(id);
@@ -226,38 +213,36 @@ Representative run_representative(const PlanArguments& arguments,
   const Rank rank = dry_rank(setup.layout, as, stands_for, std::move(events), arguments.imbalance);
   device = dynamic_cast<const MetaDevice*>(rank.device.get());
   PlacedModel model(rank, setup, {.surveys = &surveys});
-  SteadyWatch watch(meter, sent, scratch);
-  const Pipeline& run = played.few != nullptr ? *played.few : played.whole;
   TrainStep step(rank,
                  model,
                  setup,
                  {.observer = &watch,
-                  .pipeline = &run,
-                  .microbatches = run.orders.shape.microbatches,
+                  .pipeline = &pipelines.of(microbatches),
+                  .microbatches = microbatches,
                   .room = static_cast<int>(setup.microbatches)});
   const i64 fullest = fullest_replica(*rank.mesh, model.memory(), step.optimizer());
   if (fullest != as) {
-    return run_representative(arguments, setup, of, fullest, stands_for, played, surveys);
+    return run_microbatches(
+        arguments, setup, of, fullest, stands_for, pipelines, microbatches, surveys);
   }
-  const auto run_all = [&] {
-    return run_representative(arguments, setup, of, as, stands_for, {played.whole}, surveys);
-  };
-  std::optional<Repetition> stretch;
   Plan whole = step.plan();
-  if (played.few != nullptr) {
-    whole = model.plan(played.whole, step.bucket_use());
+  if (microbatches < pipelines.all()) {
+    whole = model.plan(pipelines.whole(), step.bucket_use());
     if (!any_graph(whole)) stretch = repetition(whole, step.plan());
-    if (!stretch) return run_all();
-    watch.watch(*stretch, *rank.device);
+    if (!stretch) {
+      microbatches = pipelines.all();
+      return {};
+    }
   }
 
   Representative out;
   out.use.add(setup, model, step.plan());
   if (setup.graphs->whole_step()) setup.graphs->check(out.use.blocks);  // before it is captured
 
+  if (stretch) watch.begin_step();
   step.run();  // sets up; the next one is like all that follow
   step.losses();
-  watch.begin();
+  if (stretch) watch.begin_step();
   GraphUse graphs;
   if (setup.graphs->whole_step()) {
     graphs = graph_use_of(step, rank);
@@ -274,14 +259,20 @@ Representative run_representative(const PlanArguments& arguments,
   meter.end_step();
   out.actions = meter.actions();
   if (stretch) {
+    const auto cycle = watch.cycle(*stretch);
     auto all = repeated(out.actions, *stretch);
-    if (!all || !watch.steady()) return run_all();
-    for (std::size_t i = 0; i < stretch->period; ++i) {
-      graphs.launches += static_cast<i64>(stretch->times) *
-                         out.actions[stretch->end - stretch->period + i].launches;
+    if (!cycle || !all) {
+      microbatches = more_microbatches(microbatches, pipelines.ranks(), pipelines.all());
+      return {};
     }
+    if (const std::size_t rest = stretch->times % *cycle; rest > 0) {
+      microbatches += static_cast<int>(rest) * pipelines.ranks();
+      return {};
+    }
+    const auto times = static_cast<i64>(stretch->times);
+    graphs.launches += times * launches_of(out.actions, *stretch);
+    sent.repeat(times);
     out.actions = std::move(*all);
-    sent.repeat(watch.before_last(), watch.after_last(), static_cast<i64>(stretch->times));
   }
 
   out.of = of;
@@ -301,11 +292,32 @@ Representative run_representative(const PlanArguments& arguments,
   out.traffic = sent.traffic(*rank.mesh, arguments.hardware);
   out.graphs = graphs;
   out.readbacks = step.readbacks(whole);
-  out.microbatches = run.orders.shape.microbatches;
+  out.microbatches = microbatches;
   out.plan = std::move(whole);
   out.prologue = meter.prologue();
   out.total = StepMeter::total(out.prologue, out.actions);
   return out;
+}
+
+// Microbatches that are alike are launched once.
+Representative run_representative(const PlanArguments& arguments,
+                                  const RunSetup& setup,
+                                  const RankClass& of,
+                                  const std::shared_ptr<Device>& stands_for,
+                                  Pipelines& pipelines,
+                                  int microbatches,
+                                  Surveys& surveys) {
+  for (int tries = 0;; ++tries) {
+    constexpr int kMostTries = 2;
+    if (tries == kMostTries) microbatches = pipelines.all();
+    try {
+      auto done = run_microbatches(
+          arguments, setup, of, of.first, stands_for, pipelines, microbatches, surveys);
+      if (done) return std::move(*done);
+    } catch (const Error&) {  // the schedule may refuse so few
+      if (std::exchange(microbatches, pipelines.all()) == pipelines.all()) throw;
+    }
+  }
 }
 
 }  // namespace
@@ -318,15 +330,11 @@ std::vector<Representative> run_representatives(const PlanArguments& arguments,
   std::vector<std::exception_ptr> errors(classes.size());
   std::atomic<std::size_t> next = 0;
   Surveys surveys(setup);
-  const int few = enough_microbatches(
-      *setup.schedule, pipeline.orders.shape.ranks, pipeline.orders.shape.microbatches);
-  std::optional<Pipeline> of_few;
-  const bool fewer = few < pipeline.orders.shape.microbatches && !arguments.every_microbatch;
-  if (fewer && !setup.graphs->whole_step()) {
-    of_few.emplace(*setup.schedule,
-                   shape_of(*setup.schedule, pipeline.orders.shape.ranks, few, true));
-  }
-  const Played played{pipeline, of_few ? &*of_few : nullptr};
+  Pipelines pipelines(setup, pipeline);
+  const bool every = arguments.every_microbatch || setup.graphs->whole_step();
+  const int microbatches =
+      every ? pipelines.all()
+            : enough_microbatches(*setup.schedule, pipelines.ranks(), pipelines.all());
   const auto work = [&] {
     std::shared_ptr<Device> device;  // of this thread, as a rank has its own
     for (;;) {
@@ -337,7 +345,8 @@ std::vector<Representative> run_representatives(const PlanArguments& arguments,
           device = make_device(rank_spec_of(setup), {.threads = arguments.threads});
         }
         const RankClass& of = classes[i];
-        done[i] = run_representative(arguments, setup, of, of.first, device, played, surveys);
+        done[i] =
+            run_representative(arguments, setup, of, device, pipelines, microbatches, surveys);
       } catch (...) {
         errors[i] = std::current_exception();
         next = classes.size();
