@@ -30,7 +30,9 @@ class TrafficCount {
   void started(const GroupSpec& group, const Collective& collective, bool again) {
     const Key key{group.name, static_cast<int>(collective.kind)};
     i64 bytes = collective.input.bytes();
-    for (const Transfer& transfer : collective.sends) bytes += transfer.tensor.bytes();
+    for (const Transfer& transfer : collective.sends) {
+      if (transfer.peer != group.index) bytes += transfer.tensor.bytes();  // as ProcessGroup counts
+    }
     for (auto* counts : {&sent_, again ? &again_ : nullptr}) {
       if (counts == nullptr) continue;
       auto& [calls, all] = (*counts)[key];

@@ -458,6 +458,7 @@ TEST(Planning, OfTwoKindsOfExpertsIsTheSameWithGraphs) {
     const Sets eager = {"parallel.expert=2",
                         "model.pattern=\"b a a b\"",
                         "model.block.mlp.type=\"moe\"",
+                        "model.block.mlp.experts=8",
                         "model.block.mlp.ffn=16",
                         fmt::format("model.blocks.a.mlp.experts={}", a),
                         fmt::format("model.blocks.b.mlp.experts={}", b)};
