@@ -239,23 +239,23 @@ class Launch {
   // stood still itself does not count: whatever stopped it may have stopped the ranks.
   void give_up_stuck() {
     const auto stood = stood_still_.look(std::chrono::milliseconds(kLookEvery));
+    const bool by_failure = first_failure_ != Clock::time_point();  // else a user ends the run
+    if (by_failure) first_failure_ += stood;
     if (!killed_) return;
     *killed_ += stood;
     const auto now = Clock::now();
     if (now - *killed_ < kTimeToDie) return;
-    const auto since = first_failure_ == Clock::time_point() ? *killed_ : first_failure_;
-    const bool gives_up = now - since >= options_.stuck_after;
+    const bool gives_up = now - (by_failure ? first_failure_ : *killed_) >= options_.stuck_after;
     for (RankProcess& rank : ranks_) {
       if (!rank.running()) continue;
-      if (gives_up) {
-        rank.give_up();
-      } else if (!told_stuck_) {
+      if (!told_stuck_) {
         write_all(STDERR_FILENO,
                   fmt::format("rank {} has not ended {} s after SIGKILL: {}\n",
                               rank.end().rank,
                               kTimeToDie.count() / 1000,
                               rank.why_stuck()));
       }
+      if (gives_up) rank.give_up();
     }
     told_stuck_ = true;
   }
