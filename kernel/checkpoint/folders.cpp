@@ -55,16 +55,25 @@ void move_away(const fs::path& path) {
               to.filename().string());
 }
 
-bool has_index(const fs::path& folder) { return fs::exists(folder / kIndexName); }
-
-// A link to a folder is one too: a step may lie on another disk. A link to nothing is none; what
-// cannot be looked at may be a step, so that is an error.
-bool is_folder(const fs::path& path) {
-  std::error_code error;
-  if (fs::is_directory(path, error)) return true;
+// A link to nothing is nothing; what cannot be looked at may be there, so that is an error.
+void require_known(const fs::path& path, const std::error_code& error) {
   const bool nothing = error == std::errc::no_such_file_or_directory ||
                        error == std::errc::too_many_symbolic_link_levels;
   require(!error || nothing, "cannot read {}: {}", written_path(path), error.message());
+}
+
+bool has_index(const fs::path& folder) {
+  std::error_code error;
+  const bool there = fs::exists(folder / kIndexName, error);
+  require_known(folder / kIndexName, error);
+  return there;
+}
+
+// A link to a folder is one too: a step may lie on another disk.
+bool is_folder(const fs::path& path) {
+  std::error_code error;
+  if (fs::is_directory(path, error)) return true;
+  require_known(path, error);
   return false;
 }
 
