@@ -14,10 +14,13 @@
 #include "kernel/plan/optimizer_ranges.hpp"
 #include "kernel/plan/report.hpp"
 #include "kernel/train/run/training_state.hpp"
+#include "plan_support.hpp"
 #include "training_support.hpp"
 
 namespace tessera::testing {
 namespace plan_test {
+
+using namespace plans;
 
 using Counted = std::map<std::tuple<std::string, std::string>, std::pair<i64, i64>>;
 
@@ -26,18 +29,6 @@ struct Measured {
   MemoryStats memory;
   Counted counted;
 };
-
-// Both over a model that is large enough for blocks not to be mere rounding.
-Sets with_model(const Sets& sets) {
-  Sets all = {"device.type=\"cpu\"",
-              "check.replicas_every=0",
-              "model.layers=4",
-              "model.hidden=64",
-              "batch.sequence_length=32",
-              "model.dropout=0.1"};
-  all.insert(all.end(), sets.begin(), sets.end());
-  return all;
-}
 
 std::map<i64, Measured> measure(const Sets& sets) {
   std::map<i64, Measured> ranks;
@@ -66,16 +57,6 @@ std::map<i64, Measured> measure(const Sets& sets) {
   };
   train(tiny_config(), with_model(sets), options);
   return ranks;
-}
-
-Prediction predicted(const Sets& sets) {
-  const Resolved config =
-      resolve(Config::parse(tiny_config(), "test", with_model(sets)), plugins());
-  PlanArguments arguments;
-  arguments.config = &config;
-  arguments.plugins = &plugins();
-  arguments.world = world_size(config.run);
-  return predict(arguments);
 }
 
 const Representative& of(const Prediction& prediction, const Measured& rank) {
@@ -127,22 +108,8 @@ TEST_P(Planned, MemoryAndMessagesAreThoseOfTheRun) {
   }
 }
 
-const std::string kRows = "parallel.sequence_parallel=true";
-const std::string kDistributed = "optimizer.type=\"distributed\"";
 const std::string kMicro1 = "batch.micro=1";
-const std::string kBf16 = "precision.compute=\"bf16\"";
 const std::string kContext = "model.block.attention.context=";
-
-const Sets kPadded = {"model.block.mlp.type=\"moe\"",
-                      "model.block.mlp.experts=4",
-                      "model.block.mlp.ffn=32",
-                      "model.block.mlp.capacity_factor=1.0",
-                      "model.block.mlp.pad_to_capacity=true"};
-
-const Sets kChosen = {"model.block.mlp.type=\"moe\"",
-                      "model.block.mlp.experts=4",
-                      "model.block.mlp.ffn=32",
-                      "model.block.mlp.router.type=\"expert_choice\""};
 
 INSTANTIATE_TEST_SUITE_P(
     Layouts,
@@ -555,79 +522,6 @@ TEST(Planning, KnowsPaddedShapes) {
       {"model.block.mlp.pad_to_capacity=false", "model.block.mlp.capacity_factor=\"none\""});
   const double row = 3 * 2 * 3 * 64 * 16, rows = 4 * 2 * 8 * 32;
   EXPECT_DOUBLE_EQ(all.flops - predicted(dropless).flops, rows * row);
-}
-
-TEST(Planning, IsTheSameWithAnyNumberOfWorkers) {
-  const Resolved config = resolve(
-      Config::parse(
-          tiny_config(),
-          "test",
-          with_model({"parallel.pipeline=2", "parallel.context=2", "schedule.type=\"1f1b\""})),
-      plugins());
-  PlanArguments arguments;
-  arguments.config = &config;
-  arguments.plugins = &plugins();
-  arguments.world = world_size(config.run);
-  const std::string alone = report_json(predict(arguments));
-  arguments.workers = 3;
-  EXPECT_EQ(report_json(predict(arguments)), alone);
-  arguments.world = 3;
-  EXPECT_THROW(predict(arguments), ConfigError);
-}
-
-// A pipeline that is full does the same with each group of microbatches. Where memory comes back to
-// the same addresses, too, some stand for all; the plan is the same in any case.
-TEST(PlannedMicrobatches, ThatAreAlikeAreLaunchedOnce) {
-  const Sets many = {"batch.global=96", "batch.micro=1"};
-  for (const Sets& layout :
-       {Sets{},
-        Sets{"parallel.tensor=2", kRows, kBf16},
-        Sets{"parallel.data=2", "parallel.bucket_elements=10000", kDistributed},
-        Sets{"parallel.pipeline=2", "schedule.type=\"1f1b\"", "recompute.mode=\"full\""},
-        Sets{"parallel.pipeline=4", "parallel.data=2", "schedule.type=\"1f1b\"", kDistributed},
-        Sets{"parallel.pipeline=2", "schedule.type=\"interleaved_1f1b\"", "schedule.chunks=2"},
-        Sets{"parallel.pipeline=2", "schedule.type=\"zb_h1\""},
-        Sets{"parallel.pipeline=2", "schedule.type=\"zbv\""},
-        Sets{"parallel.pipeline=2", "schedule.type=\"dualpipe_v\""},
-        Sets{"parallel.context=2", "check.on_bad_step=\"skip\""},
-        with({"parallel.expert=4", "schedule.overlap=true"}, kPadded),
-        with({"parallel.data=2", "parallel.expert=2"}, kChosen)}) {
-    SCOPED_TRACE(fmt::format("{}", fmt::join(layout, " ")));
-    const Resolved config =
-        resolve(Config::parse(tiny_config(), "test", with_model(with(many, layout))), plugins());
-    PlanArguments arguments;
-    arguments.config = &config;
-    arguments.plugins = &plugins();
-    arguments.world = world_size(config.run);
-    const Prediction some = predict(arguments);
-    arguments.every_microbatch = true;
-    const Prediction all = predict(arguments);
-    EXPECT_EQ(report_json(some), report_json(all));
-    EXPECT_EQ(report_text(some), report_text(all));
-    for (std::size_t i = 0; i < all.classes.size(); ++i) {
-      EXPECT_EQ(all.classes[i].microbatches, all.microbatches);
-      EXPECT_EQ(some.classes[i].actions, all.classes[i].actions);
-      EXPECT_EQ(some.classes[i].total, all.classes[i].total);
-      EXPECT_EQ(some.classes[i].memory.reserved, all.classes[i].memory.reserved);
-      EXPECT_EQ(some.classes[i].memory.touched, all.classes[i].memory.touched);
-      EXPECT_EQ(some.classes[i].graphs.launches, all.classes[i].graphs.launches);
-    }
-  }
-}
-
-TEST(PlannedTime, IsShorterWithMoreRanksAndLongerWithSlowerLinks) {
-  const auto seconds = [](const Sets& sets, double bandwidth) {
-    const Resolved config =
-        resolve(Config::parse(tiny_config(), "test", with_model(sets)), plugins());
-    PlanArguments arguments;
-    arguments.config = &config;
-    arguments.plugins = &plugins();
-    arguments.world = world_size(config.run);
-    arguments.hardware.inside.bandwidth = bandwidth;
-    return predict(arguments).step_seconds;
-  };
-  EXPECT_LT(seconds({"parallel.data=2"}, 1e12), seconds({}, 1e12));
-  EXPECT_GT(seconds({"parallel.tensor=2"}, 1e6), seconds({"parallel.tensor=2"}, 1e12));
 }
 
 }  // namespace plan_test
