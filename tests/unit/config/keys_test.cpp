@@ -150,7 +150,8 @@ TEST(KeyHints, AMegatronFlagIsNamedWhereverItIsWritten) {
       HasSubstr("unknown section [training]: Megatron-LM's --train-iters is run.steps here, "
                 "Megatron-LM's --tensor-model-parallel-size is parallel.tensor here"));
   EXPECT_THAT(problems_of(kBase, {"moe.num_layers=8"}),
-              HasSubstr("unknown section [moe]: Megatron-LM's --num-layers is model.layers here"));
+              HasSubstr("unknown section [moe]: did you mean [model]? Megatron-LM's --num-layers is "
+                        "model.layers here"));
   EXPECT_THAT(problems_of(kBase, {"parallel.tp=2"}), HasSubstr("tp is parallel.tensor here"));
   EXPECT_THAT(problems_of(kBase, {"optimizer.use_distributed_optimizer=true"}),
               HasSubstr("--use-distributed-optimizer is optimizer.type = \"distributed\" here"));
