@@ -10,11 +10,11 @@ namespace tessera::testing::plans {
 inline const std::string kRows = "parallel.sequence_parallel=true";
 inline const std::string kDistributed = "optimizer.type=\"distributed\"";
 inline const std::string kBf16 = "precision.compute=\"bf16\"";
-inline const Sets kPadded = {"model.block.mlp.type=\"moe\"",
-                             "model.block.mlp.experts=4",
-                             "model.block.mlp.ffn=32",
-                             "model.block.mlp.capacity_factor=1.0",
-                             "model.block.mlp.pad_to_capacity=true"};
+inline const Sets kPaddedExperts = {"model.block.mlp.type=\"moe\"",
+                                    "model.block.mlp.experts=4",
+                                    "model.block.mlp.ffn=32",
+                                    "model.block.mlp.capacity_factor=1.0",
+                                    "model.block.mlp.pad_to_capacity=true"};
 inline const Sets kChosen = {"model.block.mlp.type=\"moe\"",
                              "model.block.mlp.experts=4",
                              "model.block.mlp.ffn=32",

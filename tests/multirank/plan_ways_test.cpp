@@ -30,7 +30,7 @@ TEST(PlannedMicrobatches, ThatAreAlikeAreLaunchedOnce) {
         Sets{"parallel.pipeline=2", "schedule.type=\"zbv\""},
         Sets{"parallel.pipeline=2", "schedule.type=\"dualpipe_v\""},
         Sets{"parallel.context=2", "check.on_bad_step=\"skip\""},
-        with({"parallel.expert=4", "schedule.overlap=true"}, kPadded),
+        with({"parallel.expert=4", "schedule.overlap=true"}, kPaddedExperts),
         with({"parallel.data=2", "parallel.expert=2"}, kChosen)}) {
     SCOPED_TRACE(fmt::format("{}", fmt::join(layout, " ")));
     const Sets sets = with(many, layout);
