@@ -68,9 +68,4 @@ int enough_microbatches(const PipelineSchedule& schedule, int ranks, int microba
   }
 }
 
-int more_microbatches(int few, int ranks, int microbatches) {
-  const int more = few + std::max(8, few / ranks) * ranks;
-  return more < microbatches ? more : microbatches;
-}
-
 }  // namespace tessera

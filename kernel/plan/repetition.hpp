@@ -29,7 +29,5 @@ std::optional<Repetition> repetition(const Plan& many, const Plan& few);
 /// The fewest microbatches that show what `microbatches` of them repeat: as many where that would
 /// not be fewer.
 int enough_microbatches(const PipelineSchedule& schedule, int ranks, int microbatches);
-/// The number to try where `few` of `microbatches` have not shown it.
-int more_microbatches(int few, int ranks, int microbatches);
 
 }  // namespace tessera

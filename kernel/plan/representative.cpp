@@ -264,7 +264,7 @@ std::optional<Representative> run_microbatches(const PlanArguments& arguments,
     const auto cycle = watch.cycle(*stretch);
     auto all = repeated(out.actions, *stretch);
     if (!cycle || !all) {
-      microbatches = more_microbatches(microbatches, pipelines.ranks(), pipelines.all());
+      microbatches = pipelines.all();
       return {};
     }
     if (const std::size_t rest = stretch->times % *cycle; rest > 0) {
@@ -310,8 +310,7 @@ Representative run_representative(const PlanArguments& arguments,
                                   int microbatches,
                                   Surveys& surveys) {
   for (int tries = 0;; ++tries) {
-    constexpr int kMostTries = 2;
-    if (tries == kMostTries) microbatches = pipelines.all();
+    if (tries == 2) microbatches = pipelines.all();  // it has another cycle each time
     try {
       auto done = run_microbatches(
           arguments, setup, of, of.first, stands_for, pipelines, microbatches, surveys);

@@ -149,9 +149,10 @@ TEST(KeyHints, AMegatronFlagIsNamedWhereverItIsWritten) {
       problems_of(kBase + "[training]\ntrain_iters = 3\ntensor_model_parallel_size = 2\n"),
       HasSubstr("unknown section [training]: Megatron-LM's --train-iters is run.steps here, "
                 "Megatron-LM's --tensor-model-parallel-size is parallel.tensor here"));
-  EXPECT_THAT(problems_of(kBase, {"moe.num_layers=8"}),
-              HasSubstr("unknown section [moe]: did you mean [model]? Megatron-LM's --num-layers is "
-                        "model.layers here"));
+  EXPECT_THAT(
+      problems_of(kBase, {"moe.num_layers=8"}),
+      HasSubstr("unknown section [moe]: did you mean [model]? Megatron-LM's --num-layers is "
+                "model.layers here"));
   EXPECT_THAT(problems_of(kBase, {"parallel.tp=2"}), HasSubstr("tp is parallel.tensor here"));
   EXPECT_THAT(problems_of(kBase, {"optimizer.use_distributed_optimizer=true"}),
               HasSubstr("--use-distributed-optimizer is optimizer.type = \"distributed\" here"));
