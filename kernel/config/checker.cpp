@@ -16,6 +16,11 @@ const FieldSpec* find_field(const TypeEra& era, std::string_view name) {
   return found == era.fields.end() ? nullptr : *found;
 }
 
+// In the order of files, lines and columns; defaults last.
+auto place_of(const Origin& at) {
+  return std::tuple(at.kind == Origin::initial, at.layer, at.line, at.column);
+}
+
 // Those of a kind, each name once.
 void add_fields(const std::vector<const ComponentInfo*>& infos, TypeEra& era) {
   for (const ComponentInfo* info : infos) {
@@ -80,17 +85,19 @@ void Checker::run() {
   }
   settle_from();
   complete_paths();
-  for (const UnknownKey& unknown : unknown_) {
-    doubt_places_of(unknown);
-    problem(unknown.table, unknown.at, unknown_text(unknown));
+  // Each look for the nearest key goes through all that there are, and a report shows few.
+  constexpr std::size_t kExplained = 100;
+  std::ranges::stable_sort(unknown_, {}, [](const UnknownKey& one) { return place_of(one.at); });
+  for (std::size_t i = 0; i < unknown_.size(); ++i) {
+    const UnknownKey& unknown = unknown_[i];
+    if (i < kExplained) doubt_places_of(unknown);
+    problem(unknown.table,
+            unknown.at,
+            i < kExplained ? unknown_text(unknown)
+                           : fmt::format("[{}] unknown key {}", unknown.table, unknown.key));
   }
   doubt_what_is_taken();
-  std::ranges::stable_sort(problems, [](const Problem& a, const Problem& b) {
-    const auto key = [](const Origin& at) {
-      return std::tuple(at.kind == Origin::initial, at.layer, at.line, at.column);
-    };
-    return key(a.at) < key(b.at);
-  });
+  std::ranges::stable_sort(problems, {}, [](const Problem& one) { return place_of(one.at); });
 }
 
 void Checker::check_section(const RootSection& section) {

@@ -152,6 +152,14 @@ TEST(ErrorText, TablesThatHideFromALookAtTheText) {
   }
 }
 
+TEST(ErrorText, OfManyUnknownKeysTheFirstAreExplained) {
+  std::string text = kBase + "[lr]\n";
+  for (int i = 0; i < 50'000; ++i) text += fmt::format("k{}=1\n", i);
+  EXPECT_THAT(problems_of(text),
+              ::testing::AllOf(::testing::HasSubstr("[lr] unknown key \"k0\""),
+                               ::testing::EndsWith("\n... and 49980 more problems")));
+}
+
 TEST(ErrorText, SectionsThatAreValues) {
   EXPECT_EQ(problems_of(kBase, {"parallel=2", "model=gpt", "observers=console"}),
             "--set #1: parallel is a section: write [parallel] and one of its keys: tensor, "
