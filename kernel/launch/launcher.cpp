@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -66,6 +67,23 @@ std::vector<std::string> inherited_environment(const std::vector<std::string>& m
   return list;
 }
 
+// Processors that are named one by one are those of one process: all ranks would run on them.
+void drop_named_processors(RankProgram& program) {
+  const auto value = [](const char* name) {
+    const char* found = std::getenv(name);
+    return std::string_view(found == nullptr ? "" : found);
+  };
+  const bool list = !value("GOMP_CPU_AFFINITY").empty();
+  const bool places = value("OMP_PLACES").find('{') != std::string_view::npos;
+  if (!list && !places) return;
+  program.environment = inherited_environment({"GOMP_CPU_AFFINITY", places ? "OMP_PLACES" : ""});
+  if (value("OMP_PROC_BIND").empty()) program.environment.emplace_back("OMP_PROC_BIND=true");
+  write_all(STDERR_FILENO,
+            fmt::format("{} names processors of one process: each rank is bound to processors of "
+                        "its own instead\n",
+                        binding_text()));
+}
+
 // Where OpenMP binds threads, the first thread of every process is bound to the first processor
 // that it may use: each rank gets processors of its own, or its threads are not bound.
 void give_processors(RankProgram& program, i64 ranks, int threads) {
@@ -73,7 +91,10 @@ void give_processors(RankProgram& program, i64 ranks, int threads) {
   const std::vector<int> cpus = allowed_cpus();
   const auto shares = share_processors(cpus, ranks, std::max(threads, 1));
   for (const std::vector<int>& share : shares) program.processors.emplace_back(share);
-  if (!shares.empty()) return;
+  if (!shares.empty()) {
+    drop_named_processors(program);
+    return;
+  }
   program.processors.assign(static_cast<std::size_t>(ranks), CpuMask(cpus));
   program.environment =
       inherited_environment({std::begin(kBindingVariables), std::end(kBindingVariables)});

@@ -48,7 +48,7 @@ class LibrariesInTheEnvironment : public ::testing::Test {
     const std::string out = "run" + std::to_string(runs_++);
     const ProcessResult result = train(out, variables, sets);
     EXPECT_EQ(result.exit_code, 0) << result.err;
-    last_ = result.err;
+    last_ = result.err + result.out;
     return run_.metrics(out);
   }
   void expect_same_bits(const Variables& variables) {
@@ -224,6 +224,7 @@ TEST_F(Bound, RanksHaveProcessorsOfTheirOwn) {
   for (const Variables& variables : {Variables{{"OMP_PROC_BIND", "true"}},
                                      Variables{{"OMP_PROC_BIND", "close"}},
                                      Variables{{"OMP_PLACES", "cores"}},
+                                     Variables{{"OMP_PLACES", "{0},{1}"}},
                                      Variables{{"GOMP_CPU_AFFINITY", "0 1"}}}) {
     const auto found = places(variables);
     for (const std::string& place : found[0]) {

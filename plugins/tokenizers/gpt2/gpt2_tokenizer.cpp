@@ -5,6 +5,7 @@
 
 #include "pair_merger.hpp"
 #include "special_tokens.hpp"
+#include "tessera/bounds.hpp"
 #include "tessera/error.hpp"
 #include "tessera/hash.hpp"
 #include "tessera/log.hpp"
@@ -61,7 +62,8 @@ void Gpt2Tokenizer::Config::describe(Schema<Config>& s) {
        "rows of a model that has fewer than the files have tokens: special texts with larger ids "
        "are no tokens; \"none\": all are",
        "none")
-      .at_least(1);
+      .at_least(1)
+      .at_most(kMostVocabulary);
 }
 
 namespace {
