@@ -36,7 +36,7 @@ TEST_F(Stop, DoesNotValidateWhenItIsStopped) {
   ASSERT_TRUE(run.shows("3/1")) << run.err();
   run.send(SIGTERM);
   EXPECT_EQ(run.wait().exit_code, 3) << run.err();
-  EXPECT_THAT(run.out(), Not(HasSubstr("validation")));
+  EXPECT_THAT(run.out(), Not(HasSubstr("validation loss")));
   EXPECT_THAT(run_.checkpoints("run"), SizeIs(1));
 }
 
