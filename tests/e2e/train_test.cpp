@@ -181,8 +181,8 @@ TEST_P(Divergence, IsAnErrorOfAllRanksAndNothingIsSaved) {
   const ProcessResult result = run_.train(TinyRun::steps(12, "run", sets));
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_EQ(result.last_error(),
-            "the loss of step 5 is not finite: the run has diverged; the newest checkpoint, of "
-            "before, is " +
+            "the loss of step 5 is not finite: the run has diverged; the newest checkpoint before "
+            "it is " +
                 run_.at("run/checkpoints/step-3") + "; a lower learning rate may help");
   EXPECT_THAT(run_.checkpoints("run"), ElementsAre("step-3"));
   EXPECT_THAT(run_.survivors(), IsEmpty());
