@@ -9,17 +9,20 @@
 #include <cstring>
 
 #include "tessera/error.hpp"
+#include "tessera/written.hpp"
 
 namespace tessera {
 
 void fail_file(std::string_view what, const std::filesystem::path& file) {
   const int why = errno;
-  fail("cannot {} {}: {}", what, file.string(), std::strerror(why));
+  fail("cannot {} {}: {}", what, written_path(file), std::strerror(why));
 }
 
+// Whoever may write into a folder could have put a link there: what it leads to is not ours.
 OutputFile::OutputFile(const std::filesystem::path& file)
     : file_(file),
-      fd_(::open(file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NONBLOCK | O_CLOEXEC, 0644)) {
+      fd_(::open(
+          file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW, 0644)) {
   if (fd_ < 0) fail_file("create", file_);
 }
 
@@ -66,7 +69,13 @@ int open_file(const std::filesystem::path& file) {
 }
 
 std::string read_text_file(const std::filesystem::path& file) {
+  constexpr off_t kLargest = off_t{1} << 30;  // an index of 100,000 slices has a tenth of it
   const int fd = open_file(file);
+  struct stat status {};
+  if (::fstat(fd, &status) == 0 && status.st_size > kLargest) {
+    ::close(fd);
+    fail("{} has {} bytes, more than {}", written_path(file), status.st_size, kLargest);
+  }
   std::string text;
   std::array<char, 65536> buffer;
   ssize_t count = 0;

@@ -44,9 +44,9 @@ FolderLock::FolderLock(const std::filesystem::path& folder,
   std::filesystem::create_directories(folder, error);
   require(!error, "cannot make the folder {}: {}", folder.string(), error.message());
   const std::string file = file_.string();
-  const auto status = std::filesystem::status(file, error);
+  const auto status = std::filesystem::symlink_status(file, error);
   require(!exists(status) || is_regular_file(status), "{} is not a regular file", file);
-  fd_ = ::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  fd_ = ::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
   require(fd_ >= 0, "cannot write to {}: {}", folder.string(), std::strerror(errno));
   const auto deadline = std::chrono::steady_clock::now() + kPatience;
   while (::flock(fd_, LOCK_EX | LOCK_NB) != 0) {

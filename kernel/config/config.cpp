@@ -19,7 +19,7 @@ namespace tessera {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kLargestFile = 1 << 20;  // bytes; configurations have thousands
-constexpr std::size_t kDeepestInclude = 16, kMostFiles = 1000;
+constexpr std::size_t kDeepestInclude = 16, kMostFiles = 1000, kMostBytes = 16 << 20;
 
 /// Reads files and settings into a Config, one layer after the other.
 class ConfigReader {
@@ -56,6 +56,8 @@ class ConfigReader {
                                                            : std::generic_category().message(errno);
       fail_config("{}cannot read {}: {}", asked_by, written_path(path), why);
     }
+    bytes_ += text.size();
+    if (bytes_ > kMostBytes) fail_config("{}more than 16 MiB are included", asked_by);
     open_.push_back(file);
     add_text(text, path.string(), file.parent_path(), path.parent_path());
     open_.pop_back();
@@ -206,7 +208,7 @@ class ConfigReader {
 
   Config config_;
   std::vector<fs::path> open_;
-  std::size_t files_ = 0;
+  std::size_t files_ = 0, bytes_ = 0;
   int sets_ = 0;
 };
 

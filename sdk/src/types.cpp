@@ -6,6 +6,7 @@
 
 #include "tessera/error.hpp"
 #include "tessera/memory.hpp"
+#include "tessera/written.hpp"
 
 namespace tessera {
 namespace {
@@ -47,7 +48,7 @@ DType parse_dtype(std::string_view name) {
     known += known.empty() ? "" : ", ";
     known += entry.name;
   }
-  fail("\"{}\" is not an element type; there are {}", name, known);
+  fail("{} is not an element type; there are {}", written_word(name), known);
 }
 
 std::string_view category_name(Category category) {

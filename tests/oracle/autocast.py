@@ -71,7 +71,7 @@ def compare(program, files, config, folder):
     (folder / "words.txt").write_bytes(text)
     peers = {
         peer: [
-            final(peer(configured(config, s), text, torch.float32).train(()).losses)
+            final(peer(configured(config, s), [text], torch.float32).train(()).losses)
             for s in SEEDS
         ]
         for peer in (Peer, Autocast)

@@ -64,13 +64,14 @@ FROZEN = {"run.steps": 1, "lr.peak": 1e-30, "lr.min": 0, "lr.warmup_steps": 0}
 
 
 def write_text(folder, size=900):
-    """Bytes of which some are much more frequent than others, in two files; returns all of them."""
+    """Bytes of which some are much more frequent than others, in two files; returns both texts."""
     folder.mkdir()
     draws = numpy.random.default_rng(7).random(size)
     text = (draws**2 * 256).astype(numpy.uint8).tobytes()
-    (folder / "a.txt").write_bytes(text[: size // 2 + 1])
-    (folder / "b.txt").write_bytes(text[size // 2 + 1 :])
-    return text
+    texts = [text[: size // 2 + 1], text[size // 2 + 1 :]]
+    for name, part in zip(("a.txt", "b.txt"), texts):
+        (folder / name).write_bytes(part)
+    return texts
 
 
 def initial_distance(program, files, settings, out, peer):
@@ -112,17 +113,17 @@ def check_training(peer, record):
     assert KEEP[-1] == steps, "the last step is compared"
 
 
-def compare_all(program, trial, text, folder):
+def compare_all(program, trial, texts, folder):
     """(all within their limits, the record of each case)"""
     config, build = trial.config(), trial.peer
-    peers = {name: build(config, text, dtype).train(KEEP) for name, dtype in PEERS.items()}
-    check_training(build(config, text), peers["double"])
+    peers = {name: build(config, texts, dtype).train(KEEP) for name, dtype in PEERS.items()}
+    check_training(build(config, texts), peers["double"])
     fine, records = True, {}
     print(f"{'Tessera against PyTorch':50}" + "".join(f"{name:>9} " for name in SINGLE))
     for number, case in enumerate(trial.cases):
         settings = {"data.path": folder / "text", **case.settings}
         frozen = folder / f"{number}-frozen"
-        initial = initial_distance(program, trial.files, settings, frozen, build(config, text))
+        initial = initial_distance(program, trial.files, settings, frozen, build(config, texts))
         tessera_run.train(program, trial.files, settings, folder / str(number))
         record = records[case.title] = tessera_run.read(folder / str(number), KEEP)
         for name in case.peers:
@@ -132,12 +133,12 @@ def compare_all(program, trial, text, folder):
     return fine, records
 
 
-def notice_all(trial, text, record):
+def notice_all(trial, texts, record):
     """Every mistake must be beyond the limits of single precision, the wide ones."""
     print("\nmistakes that must be noticed (!)")
     fine = True
     for mistake in trial.mistakes:
-        apart = distances(record, mistake(trial.config(), text).train(KEEP))
+        apart = distances(record, mistake(trial.config(), texts).train(KEEP))
         fine &= not show(mistake.__doc__, apart, SINGLE)
     return fine
 
@@ -158,15 +159,15 @@ def run(trial, more=lambda program, folder: True):
     begin = time.monotonic()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        text = write_text(folder / "text")
+        texts = write_text(folder / "text")
         try:
-            alike, records = compare_all(options.program, trial, text, folder)
+            alike, records = compare_all(options.program, trial, texts, folder)
             alike &= more(options.program, folder)
         except tessera_run.Failed as failure:
             sys.exit(f"failed: {failure}")
     if not alike:
         sys.exit("Tessera and PyTorch do not train alike: see ! above")
-    noticed = notice_all(trial, text, records[trial.noticed_in])
+    noticed = notice_all(trial, texts, records[trial.noticed_in])
     print(f"{time.monotonic() - begin:.1f} s")
     if not noticed:
         sys.exit("a mistake was not noticed: the limits are too wide for it")

@@ -64,12 +64,12 @@ def initial_values(config, name, shape):
 class Peer:
     """One training. mistakes.py overrides what can be got wrong."""
 
-    def __init__(self, config, text, dtype=torch.float64):
+    def __init__(self, config, texts, dtype=torch.float64):
         self.config, self.dtype = config, dtype
         model, run = config["model"], config["run"]
         data = config["data"]
         length = config["batch"]["sequence_length"]
-        self.samples = rules.Samples(text, length, data["validation"], run["seed"])
+        self.samples = rules.Samples(texts, length, data["validation"], run["seed"])
         self.model = self.build((model["layers"], model["hidden"], model["heads"], length,
                                  config["batch"]["global"], model["vocab"], model["dropout"]))
         self.model.to(dtype)

@@ -105,31 +105,31 @@ def edge(text, begin, end, part, parts):
     return at
 
 
-def split(text, share, seed):
-    """The bytes that train and those that validate."""
+def split(texts, share, seed):
+    """The bytes that train and those that validate, of the texts of all files."""
     if share == 0:
-        return text, b""
-    wanted = max(int(share * len(text)), 1)
-    found = documents(text, 0, len(text), wanted)
+        return b"".join(texts), b""
+    wanted = max(int(share * sum(map(len, texts))), 1)
+    found = [(text, *place) for text in texts for place in documents(text, 0, len(text), wanted)]
     key = xxh64("data.validation", seed)
     words = [[int(word) for word in philox(key, [i, 0, 0, 0])[:2]] for i in range(len(found))]
     chosen, kept = set(), 0
     for _, i in sorted((first << 32 | second, i) for i, (first, second) in enumerate(words)):
-        size = found[i][1] - found[i][0]
+        size = found[i][2] - found[i][1]
         if kept + size // 2 <= wanted:
             chosen.add(i)
             kept += size
     parts = [b"", b""]
-    for i, (begin, end) in enumerate(found):
+    for i, (text, begin, end) in enumerate(found):
         parts[i in chosen] += text[begin:end]
     return parts
 
 
 class Samples:
-    """The windows of a text of bytes, as plugins/datasets/text hands them out."""
+    """The windows of texts of bytes, one for each file, as plugins/datasets/text hands them out."""
 
-    def __init__(self, text, sequence, validation, seed):
-        train, held_back = split(text, validation, seed)
+    def __init__(self, texts, sequence, validation, seed):
+        train, held_back = split(texts, validation, seed)
         self.text = numpy.frombuffer(train, numpy.uint8).astype(numpy.int64)
         self.held_back = numpy.frombuffer(held_back, numpy.uint8).astype(numpy.int64)
         self.sequence = sequence

@@ -33,7 +33,8 @@ void add_flight_records(const Mesh& mesh,
   }
   const std::string file = flight_records_file(out);
   if (is_pipe(file)) return;
-  const int descriptor = open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  const int descriptor =
+      open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0666);
   if (descriptor < 0) return;
   write_all(descriptor, text);  // one call, so one piece of the file
   close(descriptor);

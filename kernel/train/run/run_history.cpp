@@ -144,8 +144,8 @@ void RunHistory::append(const std::string& line) const {
                          !std::filesystem::is_empty(file_) &&
                          !read_text_file(file_).ends_with('\n');
   const std::string text = (open_line ? "\n" : "") + line + "\n";
-  const int fd =
-      ::open(file_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0644);
+  const int fd = ::open(
+      file_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW, 0644);
   if (fd < 0) fail_file("write", file_);
   const bool written = ::write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size());
   const bool synced = written && ::fsync(fd) == 0;

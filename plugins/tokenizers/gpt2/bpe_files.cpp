@@ -180,11 +180,19 @@ BpeFiles read_one(const fs::path& file) {
 
 std::string read_tokenizer_file(const fs::path& file) {
   std::error_code error;
+  if (fs::exists(file, error) && !fs::is_regular_file(file, error)) {
+    fail_config("tokenizer.path: {} is not a regular file", written_path(file));
+  }
   if (!fs::is_regular_file(file, error)) {
     fail_config(
         "tokenizer.path: {} does not exist; give a folder with tokenizer.json, or with vocab.json "
         "and merges.txt",
         written_path(file));
+  }
+  constexpr std::uintmax_t kLargest = 1 << 28;  // the largest vocabularies have a tenth of it
+  if (const std::uintmax_t size = fs::file_size(file, error); !error && size > kLargest) {
+    fail_config(
+        "tokenizer.path: {} has {} bytes, more than {}", written_path(file), size, kLargest);
   }
   std::ifstream in(file, std::ios::binary);
   std::string text{std::istreambuf_iterator<char>(in), {}};
