@@ -101,7 +101,8 @@ class ReadsInOrder(Peer):
     def batch(self, step):
         size = self.config["batch"]["global"]
         ordinals = range((step - 1) * size, step * size)
-        return self.samples.cut(self.samples.text, [self.window(i) * self.samples.sequence for i in ordinals])
+        starts = [self.window(i) * self.samples.sequence for i in ordinals]
+        return self.samples.cut(self.samples.text, starts)
 
 
 class RepeatsEpoch(ReadsInOrder):
