@@ -388,6 +388,13 @@ TEST(Tiling, FilesHoldWhatTheyAreSaidToHold) {
             "\"w\" has 2097152 elements of fp32 in \"f\", which is not that large");
 }
 
+TEST(CheckpointIndex, ManyObjectsTakeNoTimeOfTheirSquare) {
+  std::string text = "{\"format\":[";
+  for (int i = 0; i < 400'000; ++i) text += "{},";
+  EXPECT_THAT(text_of<Error>([&] { CheckpointIndex::from_json(text + "1]}", "i"); }),
+              HasSubstr("i is damaged: it has format [\\n  {},"));
+}
+
 TEST(CheckpointIndex, NestedWithoutEndIsRefused) {
   std::string deep;
   for (int i = 0; i < 100'000; ++i) deep += "{\"a\":";

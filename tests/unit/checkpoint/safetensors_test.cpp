@@ -7,6 +7,7 @@
 #include <csignal>
 #include <cstring>
 #include <filesystem>
+#include <functional>
 
 #include "kernel/checkpoint/disk.hpp"
 #include "tests/unit/plugins/plugins_support.hpp"
@@ -177,6 +178,19 @@ TEST(Safetensors, MetadataForOthers) {
   SafetensorsWriter(folder.at("a"), {}, {{"format", "pt"}}).finish();
   EXPECT_EQ(folder.read("a").substr(8), R"({"__metadata__":{"format":"pt"}})");
   EXPECT_TRUE(SafetensorsFile(folder.at("a")).entries().empty());
+}
+
+// Somebody who may write into the folder could have put it there.
+TEST(Safetensors, ALinkIsNotWrittenThrough) {
+  const TestFolder folder;
+  folder.write("precious", "words");
+  std::filesystem::create_symlink("precious", folder.at("link"));
+  for (const auto& write :
+       std::vector<std::function<void()>>{[&] { write_sample(folder.at("link")); },
+                                          [&] { write_synced(folder.at("link"), ""); }}) {
+    EXPECT_THAT(text_of<Error>(write), HasSubstr("/link: Too many levels of symbolic links"));
+  }
+  EXPECT_EQ(folder.read("precious"), "words");
 }
 
 TEST(FullDisk, IsNamedWithTheFile) {
