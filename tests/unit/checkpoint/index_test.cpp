@@ -392,7 +392,7 @@ TEST(CheckpointIndex, ManyObjectsTakeNoTimeOfTheirSquare) {
   std::string text = "{\"format\":[";
   for (int i = 0; i < 400'000; ++i) text += "{},";
   EXPECT_THAT(text_of<Error>([&] { CheckpointIndex::from_json(text + "1]}", "i"); }),
-              HasSubstr("i is damaged: it has format [\\n  {},"));
+              HasSubstr("i is damaged: it has format [\\n {},"));
 }
 
 TEST(CheckpointIndex, NestedWithoutEndIsRefused) {
