@@ -1,18 +1,17 @@
 #include "kernel/checkpoint/folder_fitness.hpp"
 
 #include <sys/statvfs.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <chrono>
 #include <optional>
-#include <random>
 #include <system_error>
 #include <thread>
 
 #include "kernel/checkpoint/disk.hpp"
 #include "kernel/checkpoint/folders.hpp"
+#include "kernel/comm/crypto.hpp"
 #include "tessera/error.hpp"
 #include "tessera/log.hpp"
 #include "tessera/written.hpp"
@@ -41,12 +40,6 @@ class Token {
  private:
   fs::path file_;
 };
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  ::gethostname(name.data(), name.size() - 1);
-  return name.data();
-}
 
 // A network's file system may show a new file a moment later on other hosts.
 bool reads_back(const fs::path& file, const std::string& token) {
@@ -80,8 +73,7 @@ void require_common(const fs::path& folder,
   const fs::path file = temporary_folder(folder, 0, run);
   std::optional<Token> written;
   const std::string said = together.root("token", [&] {
-    std::random_device random;
-    const std::string token = fmt::format("{:08x}{:08x}", random(), random());
+    const std::string token = hex_text(random_bytes(8));
     written.emplace(file, token);
     return token + " " + host_name();
   });

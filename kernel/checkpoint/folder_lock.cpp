@@ -26,13 +26,15 @@ std::string holder(int fd) {
   return size > 0 ? std::string(text.data(), static_cast<std::size_t>(size)) : "another process";
 }
 
-std::string this_process() {
-  std::array<char, 128> host{};
-  ::gethostname(host.data(), host.size() - 1);
-  return fmt::format("process {} on {}", ::getpid(), host.data());
-}
+std::string this_process() { return fmt::format("process {} on {}", ::getpid(), host_name()); }
 
 }  // namespace
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  ::gethostname(name.data(), name.size() - 1);
+  return name.data();
+}
 
 FolderLock::FolderLock(const std::filesystem::path& folder,
                        std::string_view name,

@@ -57,6 +57,9 @@ void remove_stale(const std::filesystem::path& folder, const std::string& run);
 /// moment there is a complete one: either, or the older one as "<target>.old".
 void replace_folder(const std::filesystem::path& temporary, const std::filesystem::path& target);
 
+/// What this host calls itself, for locks and records.
+std::string host_name();
+
 /// Says that one run writes into a folder, until it is destroyed or its process ends in any way.
 class FolderLock {
  public:

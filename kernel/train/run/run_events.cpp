@@ -1,11 +1,9 @@
 #include "kernel/train/run/run_events.hpp"
 
-#include <unistd.h>
-
-#include <array>
 #include <string>
 #include <utility>
 
+#include "kernel/checkpoint/folders.hpp"
 #include "kernel/config/version.hpp"
 #include "kernel/schedule/draw.hpp"
 #include "kernel/schedule/orders.hpp"
@@ -59,12 +57,6 @@ std::string layout_text(const RunConfig& config, const Mesh& mesh, const std::st
   }
   text += experts_text(mesh.ranks().layout());
   return fmt::format("{}, {} ranks over {}", text, mesh.world_size(), joined);
-}
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  ::gethostname(name.data(), name.size() - 1);
-  return name.data();
 }
 
 std::string device_text(const Device& device) {
