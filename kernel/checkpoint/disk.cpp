@@ -13,37 +13,9 @@
 
 namespace tessera {
 
-void fail_file(std::string_view what, const std::filesystem::path& file) {
-  const int why = errno;
-  fail("cannot {} {}: {}", what, written_path(file), std::strerror(why));
-}
-
-// Whoever may write into a folder could have put a link there: what it leads to is not ours.
-OutputFile::OutputFile(const std::filesystem::path& file)
-    : file_(file),
-      fd_(::open(
-          file.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_NONBLOCK | O_CLOEXEC | O_NOFOLLOW, 0644)) {
-  if (fd_ < 0) fail_file("create", file_);
-}
-
-OutputFile::~OutputFile() { ::close(fd_); }
-
-void OutputFile::write(std::span<const std::byte> bytes) {
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(fd_, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written < 0) fail_file("write", file_);
-    bytes = bytes.subspan(static_cast<std::size_t>(written));
-  }
-}
-
-void OutputFile::sync() {
-  if (::fsync(fd_) != 0) fail_file("sync", file_);
-}
-
 void write_synced(const std::filesystem::path& file, const std::string& text) {
   OutputFile out(file);
-  out.write(std::as_bytes(std::span(text)));
+  out.write(text);
   out.sync();
 }
 

@@ -1,28 +1,10 @@
 #pragma once
-#include <cstddef>
 #include <filesystem>
-#include <span>
 #include <string>
 
-#include "tessera/types.hpp"
+#include "tessera/output_file.hpp"
 
 namespace tessera {
-
-/// A new file. What goes wrong (a full disk) is an Error that names the file and why.
-class OutputFile {
- public:
-  explicit OutputFile(const std::filesystem::path& file);
-  ~OutputFile();
-  OutputFile(const OutputFile&) = delete;
-  OutputFile& operator=(const OutputFile&) = delete;
-  void write(std::span<const std::byte> bytes);
-  /// Until this returns, nothing is certain to be on the disk.
-  void sync();
-
- private:
-  std::filesystem::path file_;
-  int fd_ = -1;
-};
 
 /// Writes a text file and syncs it.
 void write_synced(const std::filesystem::path& file, const std::string& text);
@@ -33,8 +15,5 @@ void sync_folder(const std::filesystem::path& folder);
 int open_file(const std::filesystem::path& file);
 /// Throws Error naming the file when it cannot be read.
 std::string read_text_file(const std::filesystem::path& file);
-
-/// Throws Error "cannot <what> <file>: <errno in words>".
-[[noreturn]] void fail_file(std::string_view what, const std::filesystem::path& file);
 
 }  // namespace tessera

@@ -20,12 +20,16 @@ bool floating(DType dtype) {
          dtype == DType::bf16;
 }
 
+[[noreturn]] void fail_there(const fs::path& file) {
+  fail_config("{} is there already", file.string());
+}
+
 }  // namespace
 
 Exported export_parameters(const fs::path& folder,
                            const fs::path& file,
                            std::optional<DType> dtype) {
-  if (fs::exists(file)) fail_config("{} is there already", file.string());
+  if (fs::exists(fs::symlink_status(file))) fail_there(file);
   const CheckpointIndex index = read_index(folder);
   std::vector<const StoredTensor*> tensors;
   std::vector<SafetensorsEntry> entries;
@@ -52,7 +56,7 @@ Exported export_parameters(const fs::path& folder,
           [&](const ByteSink& sink) { sink(from == to ? values : converted(values, from, to)); });
     }
     exported.bytes = out.finish();
-    fs::rename(temporary, file);
+    if (!rename_new(temporary, file)) fail_there(file);
     sync_folder(fs::absolute(file).parent_path());
   } catch (...) {
     std::error_code ignored;

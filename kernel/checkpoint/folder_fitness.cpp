@@ -3,7 +3,6 @@
 #include <sys/statvfs.h>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <optional>
 #include <system_error>
@@ -14,6 +13,7 @@
 #include "kernel/comm/crypto.hpp"
 #include "tessera/error.hpp"
 #include "tessera/log.hpp"
+#include "tessera/size_text.hpp"
 #include "tessera/written.hpp"
 
 namespace tessera {
@@ -54,14 +54,6 @@ bool reads_back(const fs::path& file, const std::string& token) {
     if (std::chrono::steady_clock::now() >= deadline) return false;
     std::this_thread::sleep_for(kBetween);
   }
-}
-
-std::string size_text(double bytes) {
-  constexpr double kUnit = 1024;
-  constexpr std::array kNames = {"bytes", "KiB", "MiB", "GiB", "TiB", "PiB"};
-  std::size_t unit = 0;
-  for (; bytes >= kUnit && unit + 1 < kNames.size(); ++unit) bytes /= kUnit;
-  return fmt::format("{:.{}f} {}", bytes, unit == 0 ? 0 : 1, kNames[unit]);
 }
 
 }  // namespace

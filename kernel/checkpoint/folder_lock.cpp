@@ -48,10 +48,10 @@ FolderLock::FolderLock(const std::filesystem::path& folder,
   const std::string file = file_.string();
   const auto status = std::filesystem::symlink_status(file, error);
   require(!exists(status) || is_regular_file(status), "{} is not a regular file", file);
-  fd_ = ::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
-  require(fd_ >= 0, "cannot write to {}: {}", folder.string(), std::strerror(errno));
+  lock_ = open_output(file_, O_RDWR);
+  require(bool(lock_), "cannot write to {}: {}", folder.string(), std::strerror(errno));
   const auto deadline = std::chrono::steady_clock::now() + kPatience;
-  while (::flock(fd_, LOCK_EX | LOCK_NB) != 0) {
+  while (::flock(lock_.get(), LOCK_EX | LOCK_NB) != 0) {
     const int why = errno;
     if (why == EINTR) continue;
     if (why == EWOULDBLOCK && std::chrono::steady_clock::now() < deadline) {
@@ -59,8 +59,7 @@ FolderLock::FolderLock(const std::filesystem::path& folder,
       continue;
     }
     if (why == EWOULDBLOCK) {
-      const std::string other = holder(fd_);
-      ::close(fd_);
+      const std::string other = holder(lock_.get());
       fail("{} is in use: {} writes there; wait for its end or set another {}",
            folder.string(),
            other,
@@ -72,17 +71,15 @@ FolderLock::FolderLock(const std::filesystem::path& folder,
     return;
   }
   const std::string text = this_process();
-  if (::ftruncate(fd_, 0) != 0 || ::pwrite(fd_, text.data(), text.size(), 0) < 0) {
+  if (::ftruncate(lock_.get(), 0) != 0 || ::pwrite(lock_.get(), text.data(), text.size(), 0) < 0) {
     log_warning("{}: {}", file, std::strerror(errno));
   }
 }
 
-FolderLock::~FolderLock() { ::close(fd_); }
-
 bool FolderLock::holds() const {
   struct stat mine {};
   struct stat there {};
-  return ::fstat(fd_, &mine) == 0 && ::stat(file_.c_str(), &there) == 0 &&
+  return ::fstat(lock_.get(), &mine) == 0 && ::stat(file_.c_str(), &there) == 0 &&
          mine.st_ino == there.st_ino && mine.st_dev == there.st_dev;
 }
 

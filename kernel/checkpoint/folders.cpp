@@ -48,8 +48,8 @@ std::string temporary_suffix(const std::string& run) {
 // Somebody else's, or a checkpoint that lost its index: not ours to remove.
 void move_away(const fs::path& path) {
   if (!fs::exists(fs::symlink_status(path))) return;
-  const fs::path to = numbered_path(path.string());
-  fs::rename(path, to);
+  fs::path to = numbered_path(path.string());
+  while (!rename_new(path, to)) to = numbered_path(path.string());
   log_warning("{} was there and is not a checkpoint: it is kept as {}",
               path.string(),
               to.filename().string());

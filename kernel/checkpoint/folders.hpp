@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "tessera/descriptor.hpp"
 #include "tessera/types.hpp"
 
 namespace tessera {
@@ -67,9 +68,6 @@ class FolderLock {
   /// when another run holds it, which says what else to set: `key`. Where the file system has no
   /// locks, there is a warning.
   FolderLock(const std::filesystem::path& folder, std::string_view name, std::string_view key);
-  ~FolderLock();
-  FolderLock(const FolderLock&) = delete;
-  FolderLock& operator=(const FolderLock&) = delete;
 
   /// Whether its file is still where it was made. Where somebody removed or replaced it, or the
   /// folder, another run may take the place.
@@ -77,7 +75,7 @@ class FolderLock {
 
  private:
   std::filesystem::path file_;
-  int fd_ = -1;
+  Descriptor lock_;
 };
 
 }  // namespace tessera

@@ -26,6 +26,16 @@ std::string left_out(const Config& config, const PluginHost& plugins) {
   return text;
 }
 
+StoredParameters parameters_in(const fs::path& folder, const CheckpointIndex& index) {
+  StoredParameters stored{written_path(folder)};
+  for (const auto& [name, tensor] : index.tensors) {
+    if (name.find('/') != std::string::npos) continue;  // the optimizer's state
+    ++stored.tensors;
+    stored.elements += Rectangle{{}, tensor.shape}.elements();
+  }
+  return stored;
+}
+
 }  // namespace
 
 Config stored_config(const fs::path& folder,
@@ -34,16 +44,24 @@ Config stored_config(const fs::path& folder,
   return Config::stored(index.info.config, (folder / kIndexName).string(), sets);
 }
 
-Resolved resolve_stored(const Config& config, const PluginHost& plugins) {
+Resolved resolve_stored(const fs::path& folder,
+                        const CheckpointIndex& index,
+                        const Config& config,
+                        const PluginHost& plugins) {
+  const auto resolve_held = [&] {
+    Resolved resolved = resolve(config, plugins);
+    resolved.stored = parameters_in(folder, index);
+    return resolved;
+  };
   const std::string folders = left_out(config, plugins);
-  if (folders.empty()) return resolve(config, plugins);
+  if (folders.empty()) return resolve_held();
   const std::string note = fmt::format(
       "{}: [plugins] path: nothing is loaded from {}, since a checkpoint may be somebody else's; "
       "where you trust it, give the folder with --path or TESSERA_PLUGIN_PATH",
       config.tree().find("plugins.path")->at.text(),
       folders);
   try {
-    Resolved resolved = resolve(config, plugins);
+    Resolved resolved = resolve_held();
     log_warning("{}", note);
     return resolved;
   } catch (const ConfigError& error) {

@@ -14,6 +14,7 @@
 #include "kernel/cli/commands.hpp"
 #include "kernel/cli/show.hpp"
 #include "tessera/error.hpp"
+#include "tessera/size_text.hpp"
 #include "tessera/written.hpp"
 
 namespace tessera {
@@ -62,7 +63,7 @@ std::string row_of(const StepFolder& found) {
   std::string date = "?", size = "?", state;
   try {
     date = date_of(found.complete ? found.path / kIndexName : found.path);
-    size = size_text(bytes_in(found.path));
+    size = size_text(static_cast<double>(bytes_in(found.path)));
     state = state_of(found);
   } catch (const std::exception& error) {
     state = error.what();
@@ -102,7 +103,7 @@ bool verify(const fs::path& folder) {
          folder.string(),
          index.info.step,
          index.tensors.size(),
-         size_text(index.total_bytes()));
+         size_text(static_cast<double>(index.total_bytes())));
     return true;
   } catch (const Error& error) {
     if (!fs::exists(folder / kIndexName)) {
@@ -122,14 +123,6 @@ bool verify_all(const fs::path& named) {
 }
 
 }  // namespace
-
-std::string size_text(i64 bytes) {
-  constexpr const char* kUnits[] = {"B", "kB", "MB", "GB", "TB"};
-  double value = static_cast<double>(bytes);
-  std::size_t unit = 0;
-  for (; value >= 1000 && unit + 1 < std::size(kUnits); ++unit) value /= 1000;
-  return fmt::format("{:.{}f} {}", value, unit == 0 ? 0 : 1, kUnits[unit]);
-}
 
 int run_checkpoint(const CheckpointOptions& options) {
   if (options.action == CheckpointOptions::list) {

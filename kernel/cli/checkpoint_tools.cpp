@@ -17,6 +17,7 @@
 #include "kernel/train/run/reshard.hpp"
 #include "tessera/error.hpp"
 #include "tessera/json.hpp"
+#include "tessera/size_text.hpp"
 #include "tessera/written.hpp"
 
 namespace tessera {
@@ -108,15 +109,16 @@ int run_checkpoint_export(const CheckpointExportOptions& options) {
        options.file,
        exported.tensors,
        folder.string(),
-       size_text(exported.bytes));
+       size_text(static_cast<double>(exported.bytes)));
   return 0;
 }
 
 int run_checkpoint_reshard(const CheckpointReshardOptions& options) {
   const fs::path folder = newest_checkpoint(options.folder);
-  const Config config = stored_config(folder, read_index(folder), options.sets);
+  const CheckpointIndex index = read_index(folder);
+  const Config config = stored_config(folder, index, options.sets);
   const std::shared_ptr<PluginHost> plugins = open_plugins(options.path, config);
-  const Resolved resolved = resolve_stored(config, *plugins);
+  const Resolved resolved = resolve_stored(folder, index, config, *plugins);
   const i64 world = world_size(resolved.run);
   std::string note;  // where the tokenizer is elsewhere; only the form of samples matters here
   const RunSetup setup =

@@ -150,8 +150,6 @@ int run_checkpoint_reshard(const CheckpointReshardOptions& options);
 
 // What several commands share.
 
-/// "1.2 GB"
-std::string size_text(i64 bytes);
 /// Writes a picture or a report that was asked for. Throws Error naming the file.
 void write_output_file(const std::string& file, std::string_view text);
 /// Throws ConfigError: there is no component `subject` ("KIND/NAME"); shows which there are

@@ -63,9 +63,10 @@ int run_generate(const GenerateOptions& options) {
   const std::filesystem::path folder = newest_checkpoint(options.checkpoint);
   std::vector<std::string> sets = one_rank();
   sets.insert(sets.end(), options.sets.begin(), options.sets.end());
-  const Config config = stored_config(folder, read_index(folder), sets);
+  const CheckpointIndex index = read_index(folder);
+  const Config config = stored_config(folder, index, sets);
   const std::shared_ptr<PluginHost> plugins = open_plugins(options.path, config);
-  const Resolved resolved = resolve_stored(config, *plugins);
+  const Resolved resolved = resolve_stored(folder, index, config, *plugins);
   const int threads = rank_threads(resolved.run.device, 1);
   require_threads(threads);
   Generator generator(resolved, *plugins, folder, threads);

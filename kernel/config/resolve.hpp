@@ -1,5 +1,6 @@
 #pragma once
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -9,6 +10,12 @@
 #include "kernel/config/run_config.hpp"
 
 namespace tessera {
+
+/// What a checkpoint holds of a model.
+struct StoredParameters {
+  std::string folder;
+  i64 tensors = 0, elements = 0;
+};
 
 /// A configuration that passed all checks. Copies share the tree.
 struct Resolved {
@@ -20,6 +27,9 @@ struct Resolved {
   /// Sections that do not say what was meant, because they have problems or take keys from one that
   /// has: nothing may be concluded from their values. None after resolve().
   std::set<std::string> doubtful;
+  /// Of a checkpoint's own configuration: the model that it claims is built no further than the
+  /// checkpoint's tensors could be its parameters.
+  std::optional<StoredParameters> stored = {};
   /// The table at `path`, to make a component from; valid on its own.
   std::unique_ptr<ConfigNode> node(const std::string& path) const { return make_node(tree, path); }
 };

@@ -7,7 +7,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
-#include <fstream>
 #include <iterator>
 #include <list>
 #include <optional>
@@ -23,6 +22,7 @@
 #include "kernel/launch/step_board.hpp"
 #include "tessera/error.hpp"
 #include "tessera/observer.hpp"
+#include "tessera/output_file.hpp"
 #include "tessera/stood_still.hpp"
 #include "tessera/thread_team.hpp"
 #include "tessera/usable_cpus.hpp"
@@ -69,15 +69,10 @@ std::vector<std::string> inherited_environment(const std::vector<std::string>& m
 
 // Processors that are named one by one are those of one process: all ranks would run on them.
 void drop_named_processors(RankProgram& program) {
-  const auto value = [](const char* name) {
-    const char* found = std::getenv(name);
-    return std::string_view(found == nullptr ? "" : found);
-  };
-  const bool list = !value("GOMP_CPU_AFFINITY").empty();
-  const bool places = value("OMP_PLACES").find('{') != std::string_view::npos;
-  if (!list && !places) return;
-  program.environment = inherited_environment({"GOMP_CPU_AFFINITY", places ? "OMP_PLACES" : ""});
-  if (value("OMP_PROC_BIND").empty()) program.environment.emplace_back("OMP_PROC_BIND=true");
+  const NamedProcessors named = named_processors();
+  if (named.variables.empty()) return;
+  program.environment = inherited_environment(named.variables);
+  if (!named.binds) program.environment.emplace_back("OMP_PROC_BIND=true");
   write_all(STDERR_FILENO,
             fmt::format("{} names processors of one process: each rank is bound to processors of "
                         "its own instead\n",
@@ -326,19 +321,20 @@ class Launch {
   }
 
   // What was stopped or killed wrote nothing into the records of all ranks.
-  void tell_of_silent(const std::vector<RankEnd>& ends) const {
+  void tell_of_silent(const std::vector<RankEnd>& ends) const try {
     if (is_pipe(options_.flight_records)) return;
     const bool others_wrote = is_newer(options_.flight_records, started_);
     for (const RankEnd& end : ends) {
       const std::vector<std::string> actions = board_.actions(end.rank);
       if (!failed(end) || end.report || (actions.empty() && !others_wrote)) continue;
-      std::ofstream file(options_.flight_records, std::ios::app);
-      file << fmt::format("rank {} left no record; {} it ended so: {}\n",
-                          end.rank,
-                          step_text(board_.read(end.rank)),
-                          describe(end));
-      for (const std::string& action : actions) file << fmt::format("  it began {}\n", action);
+      std::string text = fmt::format("rank {} left no record; {} it ended so: {}\n",
+                                     end.rank,
+                                     step_text(board_.read(end.rank)),
+                                     describe(end));
+      for (const std::string& action : actions) text += fmt::format("  it began {}\n", action);
+      OutputFile(options_.flight_records, OutputFile::Start::append).write(text);
     }
+  } catch (const Error&) {  // a full disk: how the ranks ended is told all the same
   }
 
   Ending result() {

@@ -8,6 +8,7 @@
 #include <climits>
 #include <cstdlib>
 #include <map>
+#include <string_view>
 #include <utility>
 
 #include "tessera/thread_team.hpp"
@@ -119,6 +120,21 @@ std::string crowded_text(const std::vector<std::string>& hosts,
         binding.empty() ? "" : "unset " + binding + ", or ");
   }
   return {};
+}
+
+NamedProcessors named_processors() {
+  const auto value = [](const char* name) {
+    const char* found = std::getenv(name);
+    return std::string_view(found == nullptr ? "" : found);
+  };
+  NamedProcessors named;
+  if (!value("GOMP_CPU_AFFINITY").empty()) named.variables.emplace_back("GOMP_CPU_AFFINITY");
+  // Elsewhere it names kinds of places: "cores".
+  if (value("OMP_PLACES").find('{') != std::string_view::npos) {
+    named.variables.emplace_back("OMP_PLACES");
+  }
+  named.binds = !value("OMP_PROC_BIND").empty();
+  return named;
 }
 
 std::string binding_text() {

@@ -11,6 +11,7 @@
 
 #include "kernel/comm/crypto.hpp"
 #include "kernel/launch/environment.hpp"
+#include "tessera/descriptor.hpp"
 #include "tessera/error.hpp"
 #include "tessera/written.hpp"
 
@@ -22,16 +23,6 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kBytes = 32;
 constexpr const char* kName = "secret";
-
-struct Descriptor {
-  int fd;
-  explicit Descriptor(int opened) : fd(opened) {}
-  ~Descriptor() {
-    if (fd >= 0) close(fd);
-  }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-};
 
 [[noreturn]] void refuse(const fs::path& path, const std::string& why) {
   fail_config(
@@ -62,8 +53,8 @@ void make_secret(int folder, const fs::path& path) {
   const std::string bytes = random_bytes(kBytes);
   const Descriptor file(
       openat(folder, temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
-  if (file.fd < 0) refuse(path, std::strerror(errno));
-  const bool written = write(file.fd, bytes.data(), kBytes) == static_cast<ssize_t>(kBytes);
+  if (!file) refuse(path, std::strerror(errno));
+  const bool written = write(file.get(), bytes.data(), kBytes) == static_cast<ssize_t>(kBytes);
   const bool linked = written && (linkat(folder, temporary.c_str(), folder, kName, 0) == 0 ||
                                   errno == EEXIST);  // another rank was faster
   const int error = errno;
@@ -85,22 +76,21 @@ fs::path user_secret_folder(const std::optional<std::string>& runtime) {
 std::string user_secret(const fs::path& folder) {
   if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) refuse(folder, std::strerror(errno));
   const Descriptor opened(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-  if (opened.fd < 0) refuse(folder, std::strerror(errno));
-  require_ours(opened.fd, S_IFDIR, folder);
+  if (!opened) refuse(folder, std::strerror(errno));
+  require_ours(opened.get(), S_IFDIR, folder);
   const fs::path path = folder / kName;
   const auto open_secret = [&] {
-    return openat(opened.fd, kName, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    return Descriptor(openat(opened.get(), kName, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   };
-  int fd = open_secret();
-  if (fd < 0 && errno == ENOENT) {
-    make_secret(opened.fd, path);
-    fd = open_secret();
+  Descriptor file = open_secret();
+  if (!file && errno == ENOENT) {
+    make_secret(opened.get(), path);
+    file = open_secret();
   }
-  const Descriptor file(fd);
-  if (file.fd < 0) refuse(path, std::strerror(errno));
-  require_ours(file.fd, S_IFREG, path);
+  if (!file) refuse(path, std::strerror(errno));
+  require_ours(file.get(), S_IFREG, path);
   std::array<char, kBytes + 1> bytes;
-  if (read(file.fd, bytes.data(), bytes.size()) != static_cast<ssize_t>(kBytes)) {
+  if (read(file.get(), bytes.data(), bytes.size()) != static_cast<ssize_t>(kBytes)) {
     refuse(path, fmt::format("it has not {} bytes", kBytes));
   }
   return {bytes.data(), kBytes};

@@ -6,6 +6,7 @@
 #include "kernel/model/located_error.hpp"
 #include "tessera/error.hpp"
 #include "tessera/random.hpp"
+#include "tessera/size_text.hpp"
 
 namespace tessera {
 
@@ -23,12 +24,38 @@ ScopedBuild::ScopedBuild(const BuildSettings& settings,
       type_(std::move(type)) {}
 
 Parameter& ScopedBuild::parameter(const ParameterSpec& spec) {
-  if (!settings_.locate_errors) return parts_.declare(spec, scope_, layer_);
-  try {
-    return parts_.declare(spec, scope_, layer_, component());
-  } catch (const Error&) {
-    rethrow_located(component());
+  const auto declare = [&]() -> Parameter& {
+    if (!settings_.locate_errors) return parts_.declare(spec, scope_, layer_);
+    try {
+      return parts_.declare(spec, scope_, layer_, component());
+    } catch (const Error&) {
+      rethrow_located(component());
+    }
+  };
+  Parameter& declared = declare();
+  if (settings_.stored != nullptr) require_stored(declared.name);
+  return declared;
+}
+
+void ScopedBuild::require_stored(const std::string& parameter) const {
+  constexpr i64 kMoreTensors = 1000, kMoreElements = i64{1} << 24;
+  const StoredParameters& stored = *settings_.stored;
+  const auto count = static_cast<i64>(parts_.parameters().size());
+  const i64 elements = parts_.logical_elements();
+  if (count <= stored.tensors + kMoreTensors && elements <= 2 * stored.elements + kMoreElements) {
+    return;
   }
+  fail_config(
+      "{}: [model] is larger by far than checkpoint {}: up to \"{}\" it has {} parameter{} of {} "
+      "elements, and the checkpoint has {} of {}; leave its size as it was saved",
+      settings_.maker->origin("model", "type"),
+      stored.folder,
+      parameter,
+      count,
+      count == 1 ? "" : "s",
+      short_count(static_cast<double>(elements)),
+      stored.tensors,
+      short_count(static_cast<double>(stored.elements)));
 }
 
 u64 ScopedBuild::random_site(std::string_view name) {

@@ -3,6 +3,7 @@
 #include <memory>
 #include <string>
 
+#include "kernel/config/resolve.hpp"
 #include "kernel/model/model_parts.hpp"
 #include "tessera/build.hpp"
 
@@ -47,6 +48,8 @@ struct BuildSettings {
   ComponentMaker* maker = nullptr;
   /// Errors of modules say where the configuration chose them (a dry run).
   bool locate_errors = false;
+  /// The checkpoint whose own configuration this is.
+  const StoredParameters* stored = nullptr;
 };
 
 /// BuildContext of one component; children get contexts of their own, nested by scope.
@@ -83,6 +86,9 @@ class ScopedBuild final : public BuildContext {
                                    const Given& given) override;
 
  private:
+  /// Throws ConfigError where the model outgrows the checkpoint by far. What fits less than that is
+  /// told with all names once the model is built.
+  void require_stored(const std::string& parameter) const;
   /// Where the configuration chose this component: its table, with file and line.
   std::string component() const;
 

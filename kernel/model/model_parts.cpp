@@ -216,6 +216,7 @@ Parameter& ModelParts::declare(const ParameterSpec& spec,
   }
   parameter->local = parameter->layout.storage();
   by_name_.emplace(name, parameters_.size());
+  logical_elements_ += spec.shape.elements();
   parameters_.push_back({std::move(parameter), {layer}, component, spec.split, spec.placement});
   return *parameters_.back().parameter;
 }
@@ -237,12 +238,6 @@ std::vector<ParameterName> ModelParts::parameter_names() const {
     names.push_back({entry.parameter->name, entry.parameter->tags});
   }
   return names;
-}
-
-i64 ModelParts::logical_elements() const {
-  i64 total = 0;
-  for (const Entry& entry : parameters_) total += entry.parameter->logical.elements();
-  return total;
 }
 
 i64 ModelParts::active_elements() const {

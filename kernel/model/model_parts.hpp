@@ -89,7 +89,7 @@ class ModelParts {
   }
   std::vector<ParameterName> parameter_names() const;
   /// Logical elements of all parameters of this rank, shared ones once.
-  i64 logical_elements() const;
+  i64 logical_elements() const { return logical_elements_; }
   /// Elements of parameters that one token uses.
   i64 active_elements() const;
 
@@ -101,6 +101,7 @@ class ModelParts {
   const Mesh& mesh_;
   Holders holders_;
   std::vector<Entry> parameters_;
+  i64 logical_elements_ = 0;
   std::map<std::string, std::size_t, std::less<>> by_name_;  // indices of parameters_
   std::vector<std::unique_ptr<Buffer>> buffers_;
   std::vector<std::string> slots_, host_slots_;

@@ -1,32 +1,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <utility>
 
 #include "kernel/plan/report.hpp"
+#include "tessera/size_text.hpp"
 
 namespace tessera {
 
 namespace {
 
-// 1234567 → "1.23 M".
-std::string short_number(double value, double base, std::array<std::string_view, 7> units) {
-  std::size_t unit = 0;
-  while (value >= base && unit + 1 < units.size()) value /= base, ++unit;
-  const int digits = unit == 0 ? 0 : value < 10 ? 2 : value < 100 ? 1 : 0;
-  return fmt::format("{:.{}f}{}{}", value, digits, units[unit].empty() ? "" : " ", units[unit]);
-}
-
-std::string bytes_text(i64 bytes) {
-  return short_number(
-      static_cast<double>(bytes), 1024, {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"});
-}
-
-std::string count_text(double value) {
-  return short_number(value, 1000, {"", "k", "M", "G", "T", "P", "E"});
-}
+std::string bytes_text(i64 bytes) { return size_text(static_cast<double>(bytes)); }
 
 std::string seconds_text(double seconds) {
   if (seconds < 1e-3) return fmt::format("{:.0f} µs", seconds * 1e6);
@@ -59,12 +44,12 @@ std::string header(const Prediction& p) {
       p.microbatches,
       p.microbatches == 1 ? "" : "es",
       p.micro,
-      count_text(static_cast<double>(p.parameters)),
+      short_count(static_cast<double>(p.parameters)),
       p.active_parameters == p.parameters
           ? ""
           : fmt::format(", of which a token uses {}",
-                        count_text(static_cast<double>(p.active_parameters))),
-      count_text(p.model_flops));
+                        short_count(static_cast<double>(p.active_parameters))),
+      short_count(p.model_flops));
   text +=
       fmt::format("hardware table: {}{}\n",
                   p.hardware.table,
@@ -106,8 +91,8 @@ std::string layers_text(const std::vector<std::string>& layers) {
 std::string rank_text(const Prediction& p, const Representative& r) {
   std::string text = fmt::format("\n{}: {}\n", class_name(p, r.of), layers_text(r.layers));
   text += fmt::format("  parameters {}, {}FLOP and {} moved by {} launches a step\n",
-                      count_text(static_cast<double>(r.parameters)),
-                      count_text(r.total.flops),
+                      short_count(static_cast<double>(r.parameters)),
+                      short_count(r.total.flops),
                       bytes_text(static_cast<i64>(r.total.bytes)),
                       r.total.launches);
   text += fmt::format(
@@ -207,8 +192,8 @@ std::string report_text(const Prediction& p) {
   text += asides_text(p);
   text += fmt::format("\nprediction: step {}, {} tokens/s, {}FLOP/s a rank, MFU {:.1f} %",
                       seconds_text(p.step_seconds),
-                      count_text(p.tokens_per_second()),
-                      count_text(p.flops_per_second_and_rank()),
+                      short_count(p.tokens_per_second()),
+                      short_count(p.flops_per_second_and_rank()),
                       p.mfu * 100);
   if (p.layout.pipeline > 1) text += fmt::format(", bubble {:.1f} %", p.bubble * 100);
   return text + "\n";

@@ -11,7 +11,9 @@
 #include <mutex>
 #include <utility>
 
+#include "tessera/descriptor.hpp"
 #include "tessera/error.hpp"
+#include "tessera/hash.hpp"
 
 namespace tessera {
 
@@ -49,12 +51,21 @@ DataFile::Mapping* DataFile::Mapping::add(std::string_view text, const std::stri
 
 namespace {
 
-struct Descriptor {
-  int fd;
-  ~Descriptor() {
-    if (fd >= 0) ::close(fd);
+// A hash of pieces at fixed places, first and last among them; of all of it where it is short.
+u64 sample_of(std::string_view text) {
+  constexpr std::size_t kPieces = 16, kPiece = 4096;
+  if (text.size() <= kPieces * kPiece) return hash64(text);
+  u64 hash = 0;
+  for (std::size_t i = 0; i < kPieces; ++i) {
+    const std::size_t at = (text.size() - kPiece) / (kPieces - 1) * i;
+    hash = hash64(text.substr(i + 1 < kPieces ? at : text.size() - kPiece, kPiece), hash);
   }
-};
+  return hash;
+}
+
+bool same(const timespec& a, const timespec& b) {
+  return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec;
+}
 
 [[noreturn]] void fail_file(std::string_view key, const std::string& path) {
   const int why = errno;
@@ -64,18 +75,19 @@ struct Descriptor {
 }  // namespace
 
 DataFile::DataFile(std::string path, std::string_view key) : path_(std::move(path)) {
-  const Descriptor file{::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
-  if (file.fd < 0) fail_file(key, path_);
+  const Descriptor file(::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!file) fail_file(key, path_);
   struct stat info {};
-  if (::fstat(file.fd, &info) != 0) fail_file(key, path_);
+  if (::fstat(file.get(), &info) != 0) fail_file(key, path_);
   if (!S_ISREG(info.st_mode)) fail_config("{}: \"{}\" is no regular file", key, path_);
-  identity_ = {info.st_size, info.st_ino, info.st_mtim};
+  identity_ = {info.st_size, info.st_ino, info.st_mtim, info.st_ctim, 0};
   if (info.st_size == 0) return;
   const auto size = static_cast<std::size_t>(info.st_size);
-  void* address = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.fd, 0);
+  void* address = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.get(), 0);
   if (address == MAP_FAILED) fail_file(key, path_);
   text_ = {static_cast<const char*>(address), size};
   mapping_ = Mapping::add(text_, path_);
+  identity_.sample = sample_of(text_);
 }
 
 DataFile::DataFile(DataFile&& other) noexcept
@@ -98,9 +110,10 @@ std::string DataFile::change() const {
     return fmt::format("it had {} bytes and has {}", identity_.bytes, now.st_size);
   }
   if (now.st_ino != identity_.inode) return "another file has its name";
-  const bool same_time = now.st_mtim.tv_sec == identity_.changed.tv_sec &&
-                         now.st_mtim.tv_nsec == identity_.changed.tv_nsec;
-  return same_time ? "" : "it was written to";
+  if (!same(now.st_mtim, identity_.written)) return "it was written to";
+  // This time moves with its rights and names as well, and cannot be put back as the other can.
+  if (same(now.st_ctim, identity_.changed) || sample_of(text_) == identity_.sample) return "";
+  return "it was written to, and its time was put back";
 }
 
 const char* DataFile::mapped_at(const void* address) noexcept {

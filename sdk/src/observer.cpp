@@ -4,6 +4,7 @@
 
 #include "tessera/error.hpp"
 #include "tessera/log.hpp"
+#include "tessera/output_file.hpp"
 
 namespace tessera {
 
@@ -22,11 +23,10 @@ void set_aside(const std::string& path) {
   namespace fs = std::filesystem;
   std::error_code error;
   const fs::path from(path);
-  // What somebody put there on purpose, a pipe or a link to /dev/null, stays.
+  // What is no file, a pipe say, stays: who writes there refuses it.
   if (!fs::is_regular_file(from, error) || fs::is_empty(from, error)) return;
-  const fs::path to = numbered_path(path);
-  fs::rename(from, to, error);
-  if (error) fail("cannot keep {} as {}: {}", path, to.string(), error.message());
+  fs::path to = numbered_path(path);
+  while (!rename_new(from, to)) to = numbered_path(path);  // something took that name meanwhile
   log_info("{} was there before: it is kept as {}", path, to.filename().string());
 }
 

@@ -4,6 +4,7 @@
 
 #include "sdk/src/team_texts.hpp"
 #include "tessera/error.hpp"
+#include "tessera/floating_point_mode.hpp"
 
 namespace tessera {
 namespace {
@@ -52,12 +53,26 @@ void parallel_run(i64 chunks, void (*body)(void* self, i64 chunk), void* self) {
   // Always the same team size: a smaller team would end threads and a larger one start them again.
   const int threads = rank_threads.count();
   int team = 0;
+  bool changed = false;
+  FloatingPointMode left;  // of a thread whose share changed it
 #pragma omp parallel num_threads(threads)
   {
-    const int got = omp_get_num_threads();
-    if (omp_get_thread_num() == 0) team = got;
-    for (i64 chunk = omp_get_thread_num(); chunk < chunks; chunk += got) body(self, chunk);
+    const int me = omp_get_thread_num(), got = omp_get_num_threads();
+    if (me == 0) team = got;
+    const FloatingPointMode before = floating_point_mode();
+    for (i64 chunk = me; chunk < chunks; chunk += got) body(self, chunk);
+    const FloatingPointMode after = floating_point_mode();
+    if (me != 0 && after != before) {
+      set_floating_point_mode(before);
+#pragma omp critical(tessera_floating_point)
+      {
+        changed = true;
+        left = after;
+      }
+    }
   }
+  // Nobody looks at the team's threads. Of this one, guards around calls and the device see it.
+  if (changed) set_floating_point_mode(left);
   // The loop is right with any team. A library that is planned for this many threads would not be.
   if (team != threads) fail("{}", small_team_text(threads, team));
 #endif

@@ -77,6 +77,30 @@ TEST_F(StoredCode, FoldersOfPluginsComeFromTheUser) {
   EXPECT_THAT(on.err, HasSubstr("going on from "));
 }
 
+// An index may claim any model; what it claims costs neither the time nor the memory of one.
+TEST_F(StoredCode, AModelThatIsLargerByFarThanItsTensorsIsNotBuilt) {
+  ASSERT_EQ(run_.train(TinyRun::steps(2, "run")).exit_code, 0);
+  const auto error_of = [&](std::vector<std::string> reader, const std::string& set) {
+    reader.insert(reader.end(), {"--set", set});
+    const ProcessResult result = run(reader, {});
+    EXPECT_EQ(result.exit_code, 2) << reader[0];
+    return result.err;
+  };
+  const std::vector<std::string> generate = readers()[0], reshard = readers()[1];
+  for (const std::vector<std::string>& reader : {generate, reshard}) {
+    EXPECT_THAT(error_of(reader, "model.layers=10000"),
+                AllOf(HasSubstr("index.json:"),
+                      HasSubstr(": [model] is larger by far than checkpoint " +
+                                run_.at("run/checkpoints/step-2") + ": up to \"layers.85."),
+                      HasSubstr("it has 1029 parameters of "),
+                      HasSubstr(", and the checkpoint has 28 of ")));
+    EXPECT_THAT(error_of(reader, "model.hidden=240000"),
+                HasSubstr("up to \"embedding.weight\" it has 1 parameter of "));
+    EXPECT_THAT(error_of(reader, "model.layers=3"),  // with all names
+                HasSubstr("not in the checkpoint: layers.2.attention_norm.weight, "));
+  }
+}
+
 // Where another plugin of the same name would do, the difference is told.
 TEST_F(StoredCode, WhatIsLeftOutIsTold) {
   ASSERT_EQ(run_.train(TinyRun::steps(2, "run", {broken_plugins()})).exit_code, 0);

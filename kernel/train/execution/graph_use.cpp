@@ -2,16 +2,13 @@
 
 #include <fmt/format.h>
 
+#include "tessera/size_text.hpp"
+
 namespace tessera {
 
 namespace {
 
-std::string bytes_text(i64 bytes) {
-  constexpr double kKibi = 1024, kMebi = kKibi * kKibi;
-  const auto size = static_cast<double>(bytes);
-  return size < kMebi ? fmt::format("{:.1f} KiB", size / kKibi)
-                      : fmt::format("{:.1f} MiB", size / kMebi);
-}
+std::string bytes_text(i64 bytes) { return size_text(static_cast<double>(bytes)); }
 
 std::string counted(i64 count, std::string_view one) {
   return fmt::format("{} {}{}", count, one, count == 1 ? "" : "s");

@@ -65,7 +65,7 @@ NewFolder::~NewFolder() {
 
 void NewFolder::finish() {
   sync_folder(temporary_);
-  std::filesystem::rename(temporary_, folder_);
+  if (!rename_new(temporary_, folder_)) fail_config("{} is there already", folder_.string());
   sync_folder(std::filesystem::absolute(folder_).parent_path());
 }
 

@@ -199,7 +199,7 @@ Conversion export_model(const ConversionArguments& arguments,
                         const PluginHost& plugins) {
   const fs::path& from = arguments.from;
   const CheckpointIndex index = read_index(from);
-  const Resolved resolved = resolve_stored(stored_config(from, index), plugins);
+  const Resolved resolved = resolve_stored(from, index, stored_config(from, index), plugins);
   // Defaults of a plugin may be other ones today.
   require_same_keys(
       from,

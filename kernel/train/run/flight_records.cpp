@@ -1,9 +1,7 @@
 #include "kernel/train/run/flight_records.hpp"
 
-#include <fcntl.h>
 #include <fmt/chrono.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <ctime>
 #include <filesystem>
@@ -11,6 +9,7 @@
 #include "kernel/launch/failure.hpp"
 #include "tessera/comm.hpp"
 #include "tessera/observer.hpp"
+#include "tessera/output_file.hpp"
 
 namespace tessera {
 
@@ -33,12 +32,8 @@ void add_flight_records(const Mesh& mesh,
   }
   const std::string file = flight_records_file(out);
   if (is_pipe(file)) return;
-  const int descriptor =
-      open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0666);
-  if (descriptor < 0) return;
-  write_all(descriptor, text);  // one call, so one piece of the file
-  close(descriptor);
-} catch (...) {  // out of memory, say
+  OutputFile(file, OutputFile::Start::append).write(text);  // one call, so one piece of the file
+} catch (...) {                                             // out of memory, a full disk
 }
 
 }  // namespace tessera

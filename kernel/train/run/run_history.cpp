@@ -1,11 +1,10 @@
 #include "kernel/train/run/run_history.hpp"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
+#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -16,6 +15,7 @@
 #include "tessera/json.hpp"
 #include "tessera/log.hpp"
 #include "tessera/observer.hpp"
+#include "tessera/output_file.hpp"
 #include "tessera/parse_json.hpp"
 
 namespace tessera {
@@ -99,6 +99,14 @@ std::vector<std::string> others_than(const JsonTree& before, const RunPart& part
   return others;
 }
 
+// As a process that was killed while it wrote leaves it.
+bool ends_within_a_line(const std::filesystem::path& file) {
+  if (!std::filesystem::is_regular_file(file)) return false;
+  std::ifstream in(file, std::ios::binary | std::ios::ate);
+  const std::streamoff end = in.tellg();
+  return end > 0 && in.seekg(end - 1).get() != '\n';
+}
+
 }  // namespace
 
 void RunHistory::begin(const RunPart& part, bool goes_on) {
@@ -140,17 +148,9 @@ void RunHistory::end(i64 step, std::string_view outcome, std::string_view error)
 void RunHistory::set_aside() const { tessera::set_aside(file_.string()); }
 
 void RunHistory::append(const std::string& line) const {
-  const bool open_line = std::filesystem::is_regular_file(file_) &&
-                         !std::filesystem::is_empty(file_) &&
-                         !read_text_file(file_).ends_with('\n');
-  const std::string text = (open_line ? "\n" : "") + line + "\n";
-  const int fd = ::open(
-      file_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW, 0644);
-  if (fd < 0) fail_file("write", file_);
-  const bool written = ::write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size());
-  const bool synced = written && ::fsync(fd) == 0;
-  ::close(fd);
-  if (!synced) fail_file("write", file_);
+  OutputFile out(file_, OutputFile::Start::append);
+  out.write((ends_within_a_line(file_) ? "\n" : "") + line + "\n");
+  out.sync();
 }
 
 }  // namespace tessera

@@ -407,7 +407,8 @@ BuildSettings build_settings_of(const RunSetup& setup, const Mesh& mesh, const D
           .main = parse_dtype(config.precision.main),
           .seed = config.run.seed,
           .device = device,
-          .maker = setup.maker.get()};
+          .maker = setup.maker.get(),
+          .stored = setup.stored ? &*setup.stored : nullptr};
 }
 
 void derive_model(RunSetup& setup, ProblemList& problems) {
@@ -433,6 +434,7 @@ RunSetup derive_setup(const Resolved& config,
   RunSetup setup;
   setup.config = &config.run;
   setup.tree = config.tree;
+  setup.stored = config.stored;
   setup.resolve = [&plugins](const std::string& text) {
     return tessera::resolve(Config::stored(text, "the checkpoint"), plugins);
   };

@@ -88,17 +88,15 @@ Found look_through(std::istream& in, const std::string& path, i64 last) {
   return found;
 }
 
-// No pipe is waited for.
-int open_lines(const std::string& path) {
-  return ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0644);
-}
-
 }  // namespace
 
 MetricsFile::MetricsFile(std::string path, i64 step, bool changed) : path_(std::move(path)) {
   if (step == 0) set_aside(path_);
   std::error_code error;  // a pipe would wait for who reads it
-  const std::filesystem::file_status status = std::filesystem::status(path_, error);
+  const std::filesystem::file_status status = std::filesystem::symlink_status(path_, error);
+  if (is_symlink(status)) {
+    fail("metrics: \"{}\" is a symbolic link, which is not followed; remove it", path_);
+  }
   if (exists(status) && !is_regular_file(status)) fail("metrics: \"{}\" is not a file", path_);
   std::ifstream earlier;
   Found found;
@@ -110,8 +108,8 @@ MetricsFile::MetricsFile(std::string path, i64 step, bool changed) : path_(std::
     apart = found.loses() || (changed && found.beyond_cut > 0);
     if (apart) set_aside(path_);  // `earlier` goes on reading the file under its new name
   }
-  fd_ = open_lines(path_);
-  if (fd_ < 0) fail_file("open");
+  file_ = open_output(path_, O_RDWR);
+  if (!file_) fail_file("open");
   cut(apart ? 0 : found.kept);
   if (apart) {
     copy(earlier, found.kept, step);
@@ -119,10 +117,6 @@ MetricsFile::MetricsFile(std::string path, i64 step, bool changed) : path_(std::
     waiting_ = "\n";
   }
   last_line_ = end_ + static_cast<i64>(waiting_.size());
-}
-
-MetricsFile::~MetricsFile() {
-  if (fd_ >= 0) ::close(fd_);
 }
 
 void MetricsFile::append(std::string_view line) {
@@ -153,27 +147,28 @@ void MetricsFile::replace_last(std::string_view line) {
 
 void MetricsFile::sync() {
   if (!write_waiting()) fail_file("write");
-  if (::fsync(fd_) != 0 && errno != EINVAL) fail_file("sync");  // EINVAL: it is no file on a disk
+  if (::fsync(file_.get()) != 0 && errno != EINVAL)
+    fail_file("sync");  // EINVAL: it is no file on a disk
 }
 
 bool MetricsFile::is_there() const {
   struct stat mine {};
   struct stat there {};
-  return ::fstat(fd_, &mine) == 0 && ::stat(path_.c_str(), &there) == 0 &&
+  return ::fstat(file_.get(), &mine) == 0 && ::stat(path_.c_str(), &there) == 0 &&
          mine.st_ino == there.st_ino && mine.st_dev == there.st_dev && there.st_size >= end_;
 }
 
 bool MetricsFile::open_again() {
   std::error_code ignored;  // opening the file says why
   std::filesystem::create_directories(std::filesystem::path(path_).parent_path(), ignored);
-  const int fd = open_lines(path_);
+  Descriptor opened = open_output(path_, O_RDWR);
   struct stat status {};
-  if (fd < 0 || ::fstat(fd, &status) != 0) return false;
-  ::close(std::exchange(fd_, fd));
+  if (!opened || ::fstat(opened.get(), &status) != 0) return false;
+  file_ = std::move(opened);
   last_line_ = std::max<i64>(last_line_ - end_, 0);
   end_ = status.st_size;
   char last = '\n';
-  if (end_ > 0 && ::pread(fd_, &last, 1, end_ - 1) == 1 && last != '\n') {
+  if (end_ > 0 && ::pread(file_.get(), &last, 1, end_ - 1) == 1 && last != '\n') {
     waiting_.insert(0, "\n");
     ++last_line_;
   }
@@ -190,7 +185,7 @@ bool MetricsFile::open_again() {
 bool MetricsFile::write_waiting() {
   if (!waiting_.empty() && !is_there() && !open_again()) return false;
   while (!waiting_.empty()) {
-    const ssize_t wrote = ::pwrite(fd_, waiting_.data(), waiting_.size(), end_);
+    const ssize_t wrote = ::pwrite(file_.get(), waiting_.data(), waiting_.size(), end_);
     if (wrote < 0 && errno == EINTR) continue;
     if (wrote < 0) return false;
     waiting_.erase(0, static_cast<std::size_t>(wrote));
@@ -211,7 +206,7 @@ void MetricsFile::copy(std::istream& earlier, i64 bytes, i64 last) {
 }
 
 void MetricsFile::cut(i64 bytes) {
-  if (::ftruncate(fd_, bytes) != 0) fail_file("cut back");
+  if (::ftruncate(file_.get(), bytes) != 0) fail_file("cut back");
   end_ = bytes;
 }
 

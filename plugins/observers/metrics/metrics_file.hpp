@@ -3,6 +3,7 @@
 #include <string>
 #include <string_view>
 
+#include "tessera/output_file.hpp"
 #include "tessera/types.hpp"
 
 namespace tessera {
@@ -21,7 +22,6 @@ class MetricsFile {
   MetricsFile(std::string path, i64 step, bool changed);
   MetricsFile(const MetricsFile&) = delete;
   MetricsFile& operator=(const MetricsFile&) = delete;
-  ~MetricsFile();
 
   /// Hands a line to the system. Throws Error only when too many lines wait for the disk.
   void append(std::string_view line);
@@ -42,7 +42,7 @@ class MetricsFile {
   void cut(i64 bytes);
 
   std::string path_;
-  int fd_ = -1;
+  Descriptor file_;
   i64 end_ = 0;          // of what is in the file
   i64 last_line_ = 0;    // where the last line begins, in the file or beyond its end
   std::string waiting_;  // what the disk has not taken yet

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <ctime>
 
+#include "tessera/size_text.hpp"
 #include "tessera/svg.hpp"
 
 namespace tessera {
@@ -36,14 +37,6 @@ std::string count_text(i64 value) {
     out += digits[i];
   }
   return out;
-}
-
-std::string bytes_text(i64 bytes) {
-  constexpr std::array<std::string_view, 5> kUnits = {"B", "KiB", "MiB", "GiB", "TiB"};
-  auto value = static_cast<double>(bytes);
-  std::size_t unit = 0;
-  while (value >= 1024 && unit + 1 < kUnits.size()) value /= 1024, ++unit;
-  return fmt::format("{:.{}f} {}", value, unit == 0 ? 0 : 1, kUnits[unit]);
 }
 
 std::string duration_text(double seconds) {
@@ -186,7 +179,7 @@ std::string memory(const ReportPage& page) {
     const double end = x(static_cast<double>(bar.bytes));
     out += svg_label(kLeft - 10, y + 16, bar.name, SvgAnchor::end);
     out += svg_box(kLeft, y, std::max(end - kLeft, 1.0), kRow - 6, bar.colour);
-    out += svg_label(end + 8, y + 16, bytes_text(bar.bytes));
+    out += svg_label(end + 8, y + 16, size_text(static_cast<double>(bar.bytes)));
     y += kRow;
   }
   return out + "</svg>\n</div>\n";

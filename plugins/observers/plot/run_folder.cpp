@@ -7,6 +7,7 @@
 
 #include "tessera/error.hpp"
 #include "tessera/observer.hpp"
+#include "tessera/output_file.hpp"
 
 namespace tessera {
 namespace {
@@ -61,13 +62,13 @@ void for_each_earlier_step(const std::string& path,
 void replace_file(const std::string& path, std::string_view text) {
   const std::string next = path + ".tmp";
   refuse_pipe(next);
-  std::ofstream out(next, std::ios::binary | std::ios::trunc);
-  out << text;
-  out.close();
   std::error_code error;
-  if (!out) {
+  OutputFile out(next);
+  try {
+    out.write(text);
+  } catch (const Error&) {
     std::filesystem::remove(next, error);  // on a full disk others need the space
-    fail("cannot write \"{}\"", next);
+    throw;
   }
   std::filesystem::rename(next, path, error);
   if (error) fail("cannot put \"{}\" in place: {}", path, error.message());

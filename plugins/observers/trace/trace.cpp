@@ -1,8 +1,7 @@
 #include "trace.hpp"
 
-#include <fstream>
-
 #include "tessera/error.hpp"
+#include "tessera/output_file.hpp"
 
 namespace tessera {
 
@@ -10,10 +9,7 @@ void TraceWriter::on(const Recorded& recorded) {
   const std::string path = arguments_.out + "/trace.json";
   set_aside(path);
   if (is_pipe(path)) fail("trace: \"{}\" is a pipe and no file", path);
-  std::ofstream out(path, std::ios::binary);
-  out << recorded.trace;
-  out.close();
-  if (!out.good()) fail("trace: cannot write \"{}\"", path);
+  OutputFile(path).write(recorded.trace);
 }
 
 }  // namespace tessera

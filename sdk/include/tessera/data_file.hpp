@@ -9,9 +9,11 @@
 namespace tessera {
 
 /// A file of a dataset, mapped for reading: its pages are shared by all ranks of a host and loaded
-/// when they are touched. It keeps the file's size, time of change and inode as they were, so that
-/// a run notices a change (Dataset::files). Where the file is cut short, a read of what is gone
-/// ends the process with a message that names the file. Reads may come from several threads.
+/// when they are touched. It keeps the file's size, times and inode as they were, and a hash of 16
+/// pieces of 4 KiB (of a shorter file, all of it), so that a run notices a change (Dataset::files).
+/// Not noticed is one between those pieces whose author puts the file's time back. Where the file
+/// is cut short, a read of what is gone ends the process with a message that names the file. Reads
+/// may come from several threads.
 class TESSERA_API DataFile {
  public:
   /// `key` is the one of the configuration that names the file: "data.path". Throws ConfigError,
@@ -35,7 +37,8 @@ class TESSERA_API DataFile {
   struct Identity {
     i64 bytes = 0;
     u64 inode = 0;
-    timespec changed{};
+    timespec written{}, changed{};  // the contents; anything, rights and names too
+    u64 sample = 0;                 // of the contents
   };
   std::string path_;
   std::string_view text_;  // empty for an empty file, which cannot be mapped

@@ -179,6 +179,10 @@ TEST(Export, OneFileOfParameters) {
   EXPECT_THAT(text_of<ConfigError>(
                   [&] { export_parameters(folder.at("step-1"), folder.at("half"), std::nullopt); }),
               HasSubstr("half is there already"));
+  std::filesystem::create_symlink("nowhere", folder.at("link"));
+  EXPECT_THAT(text_of<ConfigError>(
+                  [&] { export_parameters(folder.at("step-1"), folder.at("link"), std::nullopt); }),
+              HasSubstr("link is there already"));
 }
 
 TEST(Export, LeavesNothingOfADamagedCheckpoint) {

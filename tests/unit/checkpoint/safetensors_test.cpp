@@ -188,9 +188,30 @@ TEST(Safetensors, ALinkIsNotWrittenThrough) {
   for (const auto& write :
        std::vector<std::function<void()>>{[&] { write_sample(folder.at("link")); },
                                           [&] { write_synced(folder.at("link"), ""); }}) {
-    EXPECT_THAT(text_of<Error>(write), HasSubstr("/link: Too many levels of symbolic links"));
+    EXPECT_THAT(text_of<Error>(write),
+                HasSubstr("/link: it is a symbolic link, which is not followed; remove it"));
   }
   EXPECT_EQ(folder.read("precious"), "words");
+}
+
+TEST(RenameNew, TakesNoNameFromAnother) {
+  const TestFolder folder;
+  folder.write("a", "new");
+  folder.write("b", "old");
+  std::filesystem::create_symlink("nowhere", folder.at("link"));
+  std::filesystem::create_directory(folder.at("folder"));
+  std::filesystem::create_directory(folder.at("empty"));
+  for (const char* there : {"b", "link", "empty"}) {
+    EXPECT_FALSE(rename_new(folder.at("a"), folder.at(there))) << there;
+    EXPECT_FALSE(rename_new(folder.at("folder"), folder.at(there))) << there;
+  }
+  EXPECT_EQ(folder.read("b"), "old");
+  EXPECT_TRUE(rename_new(folder.at("a"), folder.at("c")));
+  EXPECT_EQ(folder.read("c"), "new");
+  EXPECT_FALSE(std::filesystem::exists(folder.at("a")));
+  EXPECT_TRUE(rename_new(folder.at("folder"), folder.at("d")));
+  EXPECT_THAT(text_of<Error>([&] { rename_new(folder.at("a"), folder.at("e")); }),
+              HasSubstr("cannot rename "));
 }
 
 TEST(FullDisk, IsNamedWithTheFile) {

@@ -282,7 +282,7 @@ TEST(MetricsFile, SaysWhereItCannotWrite) {
   EXPECT_THAT(text_of<Error>(start), HasSubstr("file/out"));
   std::filesystem::create_symlink("/dev/null", folder.at("metrics.jsonl"));
   arguments = {folder.path(), 3};
-  EXPECT_THAT(text_of<Error>(start), HasSubstr("is not a file"));
+  EXPECT_THAT(text_of<Error>(start), HasSubstr("is a symbolic link, which is not followed"));
 }
 
 template <class... Events>
@@ -290,6 +290,30 @@ void plot(const TestFolder& folder, const std::string& keys, i64 resume, const E
   ObserverArguments arguments{folder.path(), resume};
   const auto observer = make_plugin<Observer>("plot", keys, arguments);
   (observer->on(events), ...);
+}
+
+// Whoever may write into the folder could have put it there.
+TEST(Observers, NoLinkIsWrittenThrough) {
+  const TestFolder folder;
+  const std::string precious = folder.write("precious", "words");
+  for (const char* name : {"metrics.jsonl", "trace.json", "loss.svg.tmp", "report.html.tmp"}) {
+    std::filesystem::create_symlink("precious", folder.at(name));
+  }
+  const std::string refused = "is a symbolic link, which is not followed";
+  ObserverArguments arguments{folder.path(), 3};
+  EXPECT_THAT(
+      text_of<Error>([&] { make_plugin<Observer>("metrics", "", arguments)->on(run_start()); }),
+      HasSubstr(refused));
+  arguments = {folder.path(), 0};
+  ::testing::internal::CaptureStderr();
+  const auto trace = make_plugin<Observer>("trace", "steps = [1, 2]", arguments);
+  std::filesystem::remove(folder.at("precious"));  // one with a file is set aside
+  EXPECT_THAT(text_of<Error>([&] { trace->on(Recorded{1, 2, "{}"}); }), HasSubstr(refused));
+  folder.write("precious", "words");
+  plot(folder, "", 0, run_start(), step_end(1, 5), RunEnd{});
+  make_plugin<Observer>("report", "", arguments)->on(run_start());
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("loss.svg.tmp: it " + refused));
+  EXPECT_EQ(folder.read("precious"), "words");
 }
 
 TEST(Plot, DrawsBothCurves) {
@@ -342,7 +366,7 @@ TEST(Plot, APictureThatCannotBeWrittenIsAWarning) {
   observer->on(step_end(1, 5));
   observer->on(step_end(2, 5));
   const std::string log = ::testing::internal::GetCapturedStderr();
-  EXPECT_THAT(log, HasSubstr("plot: cannot write \"" + folder.at("loss.svg")));
+  EXPECT_THAT(log, HasSubstr("plot: cannot create " + folder.at("loss.svg.tmp: ")));
   EXPECT_EQ(lines_of(log).size(), 1U) << log;
   std::filesystem::remove_all(folder.at("loss.svg.tmp"));
   observer->on(step_end(3, 5));

@@ -73,7 +73,7 @@ TEST(Report, ShowsTheRunOnOnePage) {
                            ">aux</text>",
                            "<h2>Memory of rank 1, the fullest of 2, at its peak</h2>",
                            ">activations</text>",
-                           ">3.0 MiB</text>",
+                           ">3.00 MiB</text>",
                            ">reserved</text>",
                            "<svg class=\"picture\"></svg>",
                            "seed = 7   # --set #1\n"}) {
@@ -202,7 +202,7 @@ TEST(Report, APageThatCannotBeWrittenIsAWarning) {
   observer->on(run_start());
   observer->on(RunEnd{});
   const std::string text = ::testing::internal::GetCapturedStderr();
-  EXPECT_EQ(count(text, "report: cannot write"), 1) << text;
+  EXPECT_EQ(count(text, "report: cannot create"), 1) << text;
   EXPECT_THAT(text, HasSubstr("the run goes on"));
 }
 

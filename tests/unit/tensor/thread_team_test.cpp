@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 
 #include <climits>
+#include <functional>
 #include <thread>
 
 #include "tensor_support.hpp"
@@ -127,6 +128,29 @@ TEST(FloatingPointModes, OfARanksThreadAreTheStandard) {
                           "linked with -ffast-math?); that was undone in this thread"));
   });
 }
+
+#ifndef __SANITIZE_THREAD__
+// Whoever watches the calling thread sees it there; the team's thread is as before.
+TEST(FloatingPointModes, ThatATeamsThreadLeavesChangedAreTheCallers) {
+  on_a_thread([] {
+    set_parallel_threads(2);
+    const FloatingPointMode standard = standard_floating_point();
+    const FloatingPointMode upwards{.vectors = kUpwards, .x87 = standard.x87};
+    const auto of_second = [](const std::function<void()>& action) {
+      parallel_for(2, 1, [&](i64 begin, i64) {
+        if (begin == 1) action();
+      });
+    };
+    of_second([&] { set_floating_point_mode(upwards); });
+    EXPECT_EQ(floating_point_mode(), upwards);
+    set_floating_point_mode(standard);
+    FloatingPointMode second = upwards;
+    of_second([&] { second = floating_point_mode(); });
+    EXPECT_EQ(second, standard);
+    EXPECT_EQ(floating_point_mode(), standard);
+  });
+}
+#endif
 
 TEST(FloatingPointModes, ThatChangeBetweenLaunchesAreAnError) {
   on_a_thread([] {

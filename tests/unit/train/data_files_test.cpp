@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include <filesystem>
+#include <fstream>
 
 #include "kernel/train/data/sample_reader.hpp"
 #include "tessera/error.hpp"
@@ -81,6 +82,32 @@ TEST(DataFile, NoticesEachKindOfChange) {
             "it cannot be found any more (No such file or directory)");
   EXPECT_EQ(change_after([](const auto& path) { fs::permissions(path, fs::perms::owner_read); }),
             "");
+}
+
+// The system keeps a time that nobody can put back, which moves with names and rights as well.
+TEST(DataFile, NoticesWhatWasWrittenWhereItsTimeWasPutBack) {
+  const TestFolder folder;
+  const timespec time{1000000000, 5};
+  for (const std::size_t size : {std::size_t{1}, std::size_t{65536}, std::size_t{3000001}}) {
+    const std::string path = folder.write("a.txt", std::string(size, 'a'));
+    set_time(path, time);
+    const DataFile file(path);
+    const auto change_after_writing = [&](std::size_t at, const std::string& text) {
+      std::fstream out(path, std::ios::in | std::ios::out | std::ios::binary);
+      out.seekp(static_cast<std::streamoff>(at));
+      out << text;
+      out.close();
+      set_time(path, time);
+      return file.change();
+    };
+    EXPECT_EQ(change_after_writing(0, std::string(size, 'a')), "") << "the same again";
+    for (const std::size_t at : {std::size_t{0}, size - 1}) {
+      EXPECT_EQ(change_after_writing(at, "b"), "it was written to, and its time was put back");
+      EXPECT_EQ(change_after_writing(at, "a"), "") << "and the contents as well";
+    }
+    EXPECT_EQ(change_after_writing(size / 3, std::string(size / 3, 'b')) == "", size == 1);
+    fs::remove(path);
+  }
 }
 
 TEST(DataFile, AnAddressTellsItsFileWhileThatIsOpen) {
