@@ -10,9 +10,9 @@
 namespace tessera {
 
 int run_config_keys(const KeysOptions& options) {
-  std::vector<CrashedPlugin> crashed;
-  if (const auto code = continue_in_child(crashed)) return *code;
-  const auto host = open_plugins({options.path.begin(), options.path.end()}, crashed);
+  TriedPlugins tried;
+  if (const auto code = continue_in_child(tried)) return *code;
+  const auto host = open_plugins({options.path.begin(), options.path.end()}, tried);
   const auto tables = tables_below(key_tables(*host), options.section);
   switch (options.format) {
     case KeysOptions::text:

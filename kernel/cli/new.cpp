@@ -76,8 +76,8 @@ std::string shell_word(const std::string& text) {
 }  // namespace
 
 int run_new(const NewOptions& options) {
-  std::vector<CrashedPlugin> crashed;
-  if (const auto code = continue_in_child(crashed)) return *code;
+  TriedPlugins tried;
+  if (const auto code = continue_in_child(tried)) return *code;
   const fs::path prefix = program_path().parent_path().parent_path();
   const fs::path templates = prefix / "share/tessera/templates";
   check_kind(options.kind, known_kinds(templates));
@@ -85,7 +85,7 @@ int run_new(const NewOptions& options) {
   const fs::path source = templates / options.kind;
   const std::vector<TemplateFile> files = files_of(source);
   const Renaming renamed{project_of(files, source), options.name};
-  check_new_plugin(options.kind, renamed, files, prefix, *open_plugins({}, crashed));
+  check_new_plugin(options.kind, renamed, files, prefix, *open_plugins({}, tried));
 
   const fs::path folder = (fs::path(options.into) / options.name).lexically_normal();
   std::error_code error;

@@ -15,9 +15,9 @@
 namespace tessera {
 
 int run_plugins_list(const PluginsOptions& options) {
-  std::vector<CrashedPlugin> crashed;
-  if (const auto code = continue_in_child(crashed)) return *code;
-  const auto host = open_plugins({options.path.begin(), options.path.end()}, crashed);
+  TriedPlugins tried;
+  if (const auto code = continue_in_child(tried)) return *code;
+  const auto host = open_plugins({options.path.begin(), options.path.end()}, tried);
   struct Row {
     std::string name, library, doc;
   };

@@ -8,8 +8,8 @@
 namespace tessera {
 
 std::shared_ptr<PluginHost> open_plugins(const std::vector<std::filesystem::path>& configured,
-                                         const std::vector<CrashedPlugin>& crashed) {
-  auto host = std::make_shared<PluginHost>(plugin_search_path(configured), crashed);
+                                         const TriedPlugins& tried) {
+  auto host = std::make_shared<PluginHost>(plugin_search_path(configured), tried);
   host->add_builtin(&register_threads);
   return host;
 }

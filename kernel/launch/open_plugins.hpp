@@ -10,9 +10,10 @@
 namespace tessera {
 
 /// Everything that a run can be composed of: the plugins of the search path, `configured`
-/// ([plugins] path) first, and the kernel's own components. `crashed` are left alone (PluginHost).
+/// ([plugins] path) first, and the kernel's own components. `tried` says which are left alone
+/// (PluginHost).
 std::shared_ptr<PluginHost> open_plugins(const std::vector<std::filesystem::path>& configured = {},
-                                         const std::vector<CrashedPlugin>& crashed = {});
+                                         const TriedPlugins& tried = {});
 /// The same for folders that the command line names, then those of a configuration.
 std::shared_ptr<PluginHost> open_plugins(const std::vector<std::string>& given,
                                          const Config& config);

@@ -1,16 +1,12 @@
 #include "kernel/plugin/check.hpp"
 
-#include <poll.h>
-#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
+#include <csignal>
 #include <cstdio>
-#include <optional>
 #include <string_view>
-#include <thread>
 
 #include "kernel/plugin/collector.hpp"
 #include "kernel/plugin/guarded_child.hpp"
@@ -52,8 +48,8 @@ std::string contents(const PluginOrigin& origin, const Collector& collected) {
 // The pipe is its standard output.
 GuardedChild start(const std::string& program, const std::string& file) {
   const GuardedChild child = fork_guarded();
-  if (child.pid != 0) return child;
-  dup2(child.pipe, STDOUT_FILENO);
+  if (!child.is_here()) return child;
+  dup2(child.pipe(), STDOUT_FILENO);
   execl(program.c_str(),
         program.c_str(),
         "plugins",
@@ -64,37 +60,6 @@ GuardedChild start(const std::string& program, const std::string& file) {
 }
 
 using Clock = std::chrono::steady_clock;
-
-// Reads until the child closes its end; false when the time is over before.
-bool read_all(int fd, Clock::time_point deadline, std::string& text) {
-  char buffer[4096];
-  for (;;) {
-    const auto left =
-        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
-    if (left <= 0) return false;
-    pollfd ready = {fd, POLLIN, 0};
-    const int n = poll(&ready, 1, static_cast<int>(std::min<long>(left, 60000)));
-    if (n <= 0) continue;  // interrupted, or time to look at the clock
-    const ssize_t bytes = read(fd, buffer, sizeof(buffer));
-    if (bytes < 0 && errno == EINTR) continue;
-    if (bytes <= 0) return true;
-    text.append(buffer, static_cast<std::size_t>(bytes));
-  }
-}
-
-// The child's exit status; nothing when it had to be killed.
-std::optional<int> wait_for(pid_t pid, Clock::time_point deadline) {
-  int status = 0;
-  while (waitpid(pid, &status, WNOHANG) != pid) {
-    if (Clock::now() >= deadline) {
-      kill(pid, SIGKILL);
-      waitpid(pid, &status, 0);
-      return std::nullopt;
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
-  }
-  return status;
-}
 
 // Takes the stage lines out of `text`; returns the last stage.
 std::string take_stages(std::string& text) {
@@ -120,12 +85,15 @@ PluginCheck check_plugin(const std::filesystem::path& program,
                          const std::filesystem::path& file,
                          std::chrono::milliseconds timeout) {
   const std::string path = std::filesystem::absolute(file).lexically_normal().string();
-  const GuardedChild child = start(program.string(), path);
+  constexpr std::chrono::milliseconds kLook(100);
+  GuardedChild child = start(program.string(), path);
   std::string text;
   const auto deadline = Clock::now() + timeout;
-  const bool closed = read_all(child.pipe, deadline, text);
-  const std::optional<int> ended = wait_for(child.pid, closed ? deadline : Clock::now());
-  close(child.pipe);
+  bool ended = false;
+  while (!ended && Clock::now() < deadline) {
+    ended = child.listen(text, kLook) == GuardedChild::News::ended;
+  }
+  if (!ended) child.end();
   const std::string doing = take_stages(text);
   if (!ended) {
     return {PluginCheck::hung,
@@ -134,7 +102,7 @@ PluginCheck check_plugin(const std::filesystem::path& program,
                         doing,
                         static_cast<double>(timeout.count()) / 1000)};
   }
-  const int status = *ended;
+  const int status = child.status();
   if (WIFSIGNALED(status)) {
     const int signal = WTERMSIG(status);
     return {PluginCheck::crashed,

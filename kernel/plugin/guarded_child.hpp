@@ -1,13 +1,36 @@
 #pragma once
 #include <sys/types.h>
 
+#include <chrono>
+#include <string>
+
 namespace tessera {
 
-/// A process for what may crash: it dies with its parent and leaves no core file, and a pipe leads
-/// from it to the parent.
-struct GuardedChild {
-  pid_t pid = 0;  ///< 0 in the child
-  int pipe = -1;  ///< in the parent the end to read from, in the child the end to write to
+/// A process for what may crash, hang or start processes of its own. It leaves no core file, and a
+/// pipe leads from it to the parent. Between the two stands a guard, a process that ends as this
+/// one did, but not before all that it started has ended too. When the parent dies, all of them go.
+/// For one thread, that of fork_guarded().
+class GuardedChild {
+ public:
+  /// In the child, where the end of the pipe is one to write to.
+  bool is_here() const { return guard_ == 0; }
+  int pipe() const { return pipe_; }
+
+  enum class News { nothing, text, ended };
+  /// For the parent: waits for up to `time` for what the child writes, and adds it to `text`; or
+  /// for its end, after which nothing more comes.
+  News listen(std::string& text, std::chrono::milliseconds time);
+  /// Ends it and waits for that; afterwards, and after News::ended, status() is waitpid's.
+  void end();
+  int status() const { return status_; }
+
+ private:
+  friend GuardedChild fork_guarded();
+  GuardedChild(pid_t guard, int pipe) : guard_(guard), pipe_(pipe) {}
+  bool has_ended(bool waits);
+
+  pid_t guard_;
+  int pipe_, status_ = 0;
 };
 
 /// Forks. In a process that has threads the child may only make system calls, up to exec. Throws

@@ -47,7 +47,7 @@ std::string place(const PluginOrigin& origin) {
 
 }  // namespace
 
-PluginHost::PluginHost(std::vector<fs::path> search, const std::vector<CrashedPlugin>& crashed)
+PluginHost::PluginHost(std::vector<fs::path> search, const TriedPlugins& tried)
     : search_(std::move(search)) {
   std::map<std::string, fs::path> seen;
   std::set<fs::path> real;
@@ -59,9 +59,8 @@ PluginHost::PluginHost(std::vector<fs::path> search, const std::vector<CrashedPl
       const fs::path canonical = fs::canonical(file, error);
       const bool again = !error && !real.insert(canonical).second;
       if (again) continue;
-      const auto known = std::ranges::find(crashed, file, &CrashedPlugin::file);
-      if (is_new && known != crashed.end()) {
-        failures_.push_back(known->text);
+      if (const auto reason = tried.reason_against(file); is_new && reason) {
+        failures_.push_back(*reason);
       } else if (is_new) {
         load(file);
       } else {

@@ -21,10 +21,10 @@ class Collector;
 class PluginHost : public Catalog {
  public:
   /// Loads every `*.so` of these folders; of files of one name, the first. A library that cannot
-  /// be loaded is kept in load_failures, and so is one that is known to crash, which is not
+  /// be loaded is kept in load_failures, and so is one that `tried` speaks against, which is not
   /// touched. Two that bring the same component are a ConfigError.
   explicit PluginHost(std::vector<std::filesystem::path> search = {},
-                      const std::vector<CrashedPlugin>& crashed = {});
+                      const TriedPlugins& tried = {});
   ~PluginHost() override;
   PluginHost(const PluginHost&) = delete;
   PluginHost& operator=(const PluginHost&) = delete;

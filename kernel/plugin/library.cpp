@@ -49,7 +49,7 @@ void require_fit(const std::filesystem::path& path,
 // What can be refused without running anything of the library.
 void check_symbols(const LibraryFile& file) {
   const auto& symbols = file.symbols;
-  if (symbols.empty()) return;  // no section headers: the descriptor will tell
+  if (!file.has_symbols) return;  // no section headers: the descriptor will tell
   if (std::find(symbols.begin(), symbols.end(), "tessera_plugin") == symbols.end()) {
     fail("{}: is a shared library, but not a Tessera plugin (it exports no tessera_plugin)",
          file.path.string());

@@ -2,6 +2,7 @@
 
 #include <elf.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
@@ -10,6 +11,7 @@
 
 #include "tessera/error.hpp"
 #include "tessera/hash.hpp"
+#include "tessera/size_text.hpp"
 
 namespace tessera {
 namespace {
@@ -22,6 +24,38 @@ constexpr int kMachine = EM_AARCH64;
 #error "name this machine's ELF number here"
 #endif
 
+constexpr std::uintmax_t kLargest = std::uintmax_t{1} << 30;
+constexpr std::size_t kLongestText = 4096;  // of a symbol, of the fields of a build
+constexpr std::string_view kOurs = "tessera_";
+
+// Copies: nothing in the file is known to be aligned, or even there.
+template <class T>
+std::optional<T> at(std::string_view bytes, u64 offset) {
+  T value;
+  if (offset > bytes.size() || bytes.size() - offset < sizeof(T)) return std::nullopt;
+  std::memcpy(&value, bytes.data() + offset, sizeof(T));
+  return value;
+}
+
+// Throws unless it is the header of a shared library of this kind of machine.
+Elf64_Ehdr header_of(std::string_view bytes, const std::filesystem::path& path) {
+  const auto header = at<Elf64_Ehdr>(bytes, 0);
+  if (!header || std::memcmp(header->e_ident, ELFMAG, SELFMAG) != 0) {
+    fail("{}: is not a shared library (not an ELF file)", path.string());
+  }
+  if (header->e_ident[EI_CLASS] != ELFCLASS64 || header->e_machine != kMachine) {
+    fail("{}: is a library for another kind of machine (ELF machine {}, {} bit)",
+         path.string(),
+         header->e_machine,
+         header->e_ident[EI_CLASS] == ELFCLASS64 ? 64 : 32);
+  }
+  if (header->e_type != ET_DYN) {
+    fail("{}: is an ELF file, but not a shared library", path.string());
+  }
+  return *header;
+}
+
+// Whatever size a file claims, no more of it is read than a library may have.
 std::string read_file(const std::filesystem::path& path) {
   std::error_code error;
   const auto status = std::filesystem::status(path, error);
@@ -35,20 +69,24 @@ std::string read_file(const std::filesystem::path& path) {
   if (!std::filesystem::is_regular_file(status)) fail("{}: is not a regular file", path.string());
   std::ifstream in(path, std::ios::binary);
   if (!in) fail("{}: cannot be read ({})", path.string(), std::strerror(errno));
-  std::string bytes(std::filesystem::file_size(path), '\0');
-  if (!in.read(bytes.data(), static_cast<std::streamsize>(bytes.size()))) {
+  const std::uintmax_t size = std::filesystem::file_size(path);
+  std::string bytes(std::min<std::uintmax_t>(size, sizeof(Elf64_Ehdr)), '\0');
+  const auto read_from = [&](std::size_t begin) {
+    if (in.read(bytes.data() + begin, static_cast<std::streamsize>(bytes.size() - begin))) return;
     fail("{}: cannot be read to its end", path.string());
+  };
+  read_from(0);
+  header_of(bytes, path);
+  if (size > kLargest) {
+    fail("{}: has {}, and a plugin has at most {}: link it without debug information (strip -g)",
+         path.string(),
+         size_text(static_cast<double>(size)),
+         size_text(static_cast<double>(kLargest)));
   }
+  const std::size_t first = bytes.size();
+  bytes.resize(size);
+  read_from(first);
   return bytes;
-}
-
-// Copies: nothing in the file is known to be aligned, or even there.
-template <class T>
-std::optional<T> at(std::string_view bytes, u64 offset) {
-  T value;
-  if (offset > bytes.size() || bytes.size() - offset < sizeof(T)) return std::nullopt;
-  std::memcpy(&value, bytes.data() + offset, sizeof(T));
-  return value;
 }
 
 std::string_view part(std::string_view bytes, const Elf64_Shdr& section) {
@@ -58,7 +96,7 @@ std::string_view part(std::string_view bytes, const Elf64_Shdr& section) {
 
 std::string_view text_at(std::string_view bytes, u64 offset) {
   if (offset >= bytes.size()) return {};
-  const std::string_view rest = bytes.substr(offset);
+  const std::string_view rest = bytes.substr(offset, kLongestText);
   return rest.substr(0, rest.find('\0'));
 }
 
@@ -76,10 +114,10 @@ bool is_whole(std::string_view bytes, const Elf64_Ehdr& header) {
   return header.e_phnum > 0;
 }
 
-// The table of exported symbols, which a stripped library has too. (Boost.DLL's library_info reads
-// the other one, and mixes up string tables.)
-std::vector<std::string> exported_symbols(std::string_view bytes, const Elf64_Ehdr& header) {
-  std::vector<std::string> names;
+// From the table of exported symbols, which a stripped library has too. (Boost.DLL's library_info
+// reads the other one, and mixes up string tables.) There is one such table, whatever a damaged
+// file says.
+void find_symbols(std::string_view bytes, const Elf64_Ehdr& header, LibraryFile& file) {
   const auto section = [&](u64 index) {
     return at<Elf64_Shdr>(bytes, header.e_shoff + index * sizeof(Elf64_Shdr));
   };
@@ -92,32 +130,21 @@ std::vector<std::string> exported_symbols(std::string_view bytes, const Elf64_Eh
     const std::string_view text = part(bytes, *strings);
     for (u64 k = 0; k < symbols.size() / sizeof(Elf64_Sym); ++k) {
       const auto symbol = at<Elf64_Sym>(symbols, k * sizeof(Elf64_Sym));
-      if (symbol && symbol->st_shndx != SHN_UNDEF) {
-        names.emplace_back(text_at(text, symbol->st_name));
-      }
+      if (!symbol || symbol->st_shndx == SHN_UNDEF) continue;
+      file.has_symbols = true;
+      const std::string_view name = text_at(text, symbol->st_name);
+      if (name.starts_with(kOurs)) file.symbols.emplace_back(name);
     }
+    return;
   }
-  return names;
 }
 
 }  // namespace
 
 LibraryFile read_library_file(const std::filesystem::path& path) {
   const std::string bytes = read_file(path);
-  const auto header = at<Elf64_Ehdr>(bytes, 0);
-  if (!header || std::memcmp(header->e_ident, ELFMAG, SELFMAG) != 0) {
-    fail("{}: is not a shared library (not an ELF file)", path.string());
-  }
-  if (header->e_ident[EI_CLASS] != ELFCLASS64 || header->e_machine != kMachine) {
-    fail("{}: is a library for another kind of machine (ELF machine {}, {} bit)",
-         path.string(),
-         header->e_machine,
-         header->e_ident[EI_CLASS] == ELFCLASS64 ? 64 : 32);
-  }
-  if (header->e_type != ET_DYN) {
-    fail("{}: is an ELF file, but not a shared library", path.string());
-  }
-  if (!is_whole(bytes, *header)) {
+  const Elf64_Ehdr header = header_of(bytes, path);
+  if (!is_whole(bytes, header)) {
     fail(
         "{}: is cut off or damaged: its {} bytes are less than its headers say; build or copy it "
         "again",
@@ -127,7 +154,7 @@ LibraryFile read_library_file(const std::filesystem::path& path) {
   LibraryFile file;
   file.path = path;
   file.hash = hash64(bytes);
-  file.symbols = exported_symbols(bytes, *header);
+  find_symbols(bytes, header, file);
   // The descriptor's text of that name, wherever the linker put it.
   const auto fields = bytes.find("sdk headers=");
   if (fields != std::string::npos) file.abi_fields = text_at(bytes, fields);

@@ -12,12 +12,13 @@ namespace tessera {
 struct LibraryFile {
   std::filesystem::path path;
   u64 hash = 0;                      ///< xxHash of the whole file
-  std::vector<std::string> symbols;  ///< exported ones
+  bool has_symbols = false;          ///< it says what it exports
+  std::vector<std::string> symbols;  ///< of what it exports, names that begin with "tessera_"
   std::string abi_fields;            ///< "sdk headers=91c2…;compiler=…"; empty when not found
 };
 
 /// Throws Error, beginning with the path, when the file cannot be read or is no shared library of
-/// this kind of machine.
+/// this kind of machine, or has more than 1 GiB.
 LibraryFile read_library_file(const std::filesystem::path& path);
 
 }  // namespace tessera

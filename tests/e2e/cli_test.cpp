@@ -2,7 +2,10 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include <cerrno>
+#include <csignal>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <string>
@@ -246,15 +249,38 @@ TEST(CliPlugins, ShowKnowsSimilarNames) {
   }
 }
 
-TEST(CliPlugins, OneThatNeverComesBackIsNamedAndLeftAlone) {
-  const std::string file = kPlugins + "load_hangs/libtessera_test_load_hangs.so";
-  const ProcessResult listed =
-      run_tessera({"plugins", "--path", kPlugins + "good", "--path", kPlugins + "load_hangs"});
+// They have 20 s together, the first 10 and each next one half of what is left.
+TEST(CliPlugins, ThoseThatDoNotComeBackAreNamedAndLeftAlone) {
+  const TestFolder folder;
+  for (const char* name : {"a", "c", "d", "e", "f", "g", "h"}) {
+    std::filesystem::copy_file(kPlugins + "load_hangs/libtessera_test_load_hangs.so",
+                               folder.at(name + std::string(".so")));
+  }
+  std::filesystem::copy_file(kPlugins + "good/libtessera_test_good.so", folder.at("b.so"));
+  const ProcessResult listed = run_tessera({"plugins", "--path", folder.path().string()});
   EXPECT_EQ(listed.exit_code, 0) << listed.err;
+  EXPECT_THAT(listed.out, HasSubstr("test_letters"));
+  for (const auto& [name, time] : {std::pair{"a", "10"}, {"c", "5"}, {"d", "2.5"}, {"g", "0.5"}}) {
+    EXPECT_THAT(listed.out,
+                HasSubstr("not loaded: " + folder.at(name) + ".so: did not come back within " +
+                          time + " s while it was loaded\n"));
+  }
   EXPECT_THAT(listed.out,
-              AllOf(HasSubstr("test_letters"),
-                    HasSubstr("not loaded: " + file +
-                              ": did not come back within 10 s while it was loaded\n")));
+              HasSubstr("not loaded: " + folder.at("h.so") +
+                        ": was not tried: those that did not come back took 20 s; `tessera plugins "
+                        "check` tries it alone\n"));
+}
+
+TEST(CliPlugins, AProcessThatALibraryLeavesBehindIsEnded) {
+  const TestFolder folder;
+  ProcessOptions options;
+  options.environment = {{"TESSERA_TEST_LEFT", folder.at("left")}};
+  const std::string path = kPlugins + "load_leaves_a_process";
+  EXPECT_THAT(output_of(run_tessera({"plugins", "--path", path}, options)),
+              HasSubstr("test_letters"));
+  const pid_t pid = std::stoi(folder.read("left"));
+  EXPECT_EQ(kill(pid, 0), -1) << "process " << pid << " lives on";
+  EXPECT_EQ(errno, ESRCH);
 }
 
 TEST(CliPlugins, CheckTellsASoundPluginFromABadOne) {

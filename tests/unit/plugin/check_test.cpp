@@ -2,7 +2,12 @@
 
 #include <gmock/gmock.h>
 
+#include <cerrno>
+#include <csignal>
+#include <string>
+
 #include "plugin_support.hpp"
+#include "tests/common/environment.hpp"
 
 namespace tessera {
 namespace check_test {
@@ -64,6 +69,17 @@ TEST(PluginCheck, StaticConstructorsAreBoundedAndMayNotEndTheProcess) {
         ends.text,
         at(how) + ": the process ended in loading (its static constructors) with exit code 0");
   }
+}
+
+// It holds the pipe to the parent open, and has left its parent's group and session.
+TEST(PluginCheck, AProcessThatALibraryLeavesBehindIsEnded) {
+  const testing::TestFolder folder;
+  const testing::EnvironmentVariable left("TESSERA_TEST_LEFT", folder.at("left"));
+  const PluginCheck found = check("load_leaves_a_process");
+  EXPECT_EQ(found.outcome, PluginCheck::good) << found.text;
+  const pid_t pid = std::stoi(folder.read("left"));
+  EXPECT_EQ(kill(pid, 0), -1) << "process " << pid << " lives on";
+  EXPECT_EQ(errno, ESRCH);
 }
 
 TEST(PluginCheck, OneThatEndsTheProcess) {

@@ -13,6 +13,7 @@
 #include "tessera/data.hpp"
 #include "tessera/host_device.hpp"
 #include "tessera/observer.hpp"
+#include "tessera/parallel_for.hpp"
 
 namespace tessera {
 namespace host_test {
@@ -245,12 +246,18 @@ TEST(PluginHost, ACallThatChangesTheRoundingIsNamed) {
   EXPECT_EQ(warned_by([&] { (void)tokenizer->encode("a"); }), "") << "told once";
   warned_by([&] { EXPECT_THROW((void)tokenizer->decode({1}), Error); });
   const std::vector<Kernel> kernels = host.kernels("reference", kHostMemory);
-  ASSERT_EQ(kernels.size(), 1U);
+  ASSERT_EQ(kernels.size(), 2U);
   HostDevice device("host_test", {}, kernels);
   const TensorArg out;
   EXPECT_THAT(warned_by([&] { kernels[0].launch(&out, nullptr, device.stream()); }),
               HasSubstr("a kernel of libtessera_test_rounding.so 0.1, operation \"test_rounding\": "
                         "changed how floating-point numbers are rounded"));
+#ifndef __SANITIZE_THREAD__  // loops run on one thread there
+  const ParallelThreads two(2);
+  EXPECT_THAT(warned_by([&] { kernels[1].launch(&out, nullptr, device.stream()); }),
+              HasSubstr("operation \"test_worker_rounding\": changed how floating-point numbers "
+                        "are rounded"));
+#endif
 }
 
 TEST(PluginHost, AnUnknownNameShowsWhatThereIsAndWhatFailed) {

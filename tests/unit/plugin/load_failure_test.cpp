@@ -1,15 +1,18 @@
 // Files that cannot be used, and the exact texts that say so. None of them stops a run.
+#include <elf.h>
 #include <gmock/gmock.h>
 #include <unistd.h>
 
 #include <cfenv>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <limits>
 #include <thread>
 
 #include "kernel/plugin/host.hpp"
 #include "kernel/plugin/library.hpp"
+#include "kernel/plugin/library_file.hpp"
 #include "kernel/plugin/load_watch.hpp"
 #include "plugin_support.hpp"
 
@@ -214,6 +217,41 @@ TEST_F(OddFile, CutOffOrDamaged) {
     bytes.replace(at == 32 || at == 40 ? at + 4 : at, 2, "\xff\xff");
     EXPECT_THAT(damaged(bytes), StartsWith(file_.string() + ": is cut off or damaged")) << at;
   }
+}
+
+// It takes no room on the disk, and would take as much memory as it claims.
+TEST_F(OddFile, Huge) {
+  fs::copy_file(plugin_file("stripped"), file_);
+  fs::resize_file(file_, std::uintmax_t{10} << 30);
+  EXPECT_EQ(failure(),
+            file_.string() +
+                ": has 10.0 GiB, and a plugin has at most 1.00 GiB: link it without "
+                "debug information (strip -g)");
+  std::ofstream(file_) << "text";
+  fs::resize_file(file_, std::uintmax_t{10} << 30);
+  EXPECT_EQ(failure(), file_.string() + ": is not a shared library (not an ELF file)");
+}
+
+// Sections that all say that they are the table of the same symbols.
+TEST_F(OddFile, ManyTables) {
+  std::ifstream in(plugin_file("stripped"), std::ios::binary);
+  std::string bytes{std::istreambuf_iterator<char>(in), {}};
+  Elf64_Ehdr header;
+  std::memcpy(&header, bytes.data(), sizeof header);
+  std::string table;
+  for (int i = 0; i < header.e_shnum; ++i) {
+    const std::string section = bytes.substr(
+        header.e_shoff + static_cast<std::size_t>(i) * sizeof(Elf64_Shdr), sizeof(Elf64_Shdr));
+    Elf64_Shdr fields;
+    std::memcpy(&fields, section.data(), sizeof fields);
+    if (fields.sh_type == SHT_DYNSYM) table = section;
+  }
+  header.e_shoff = bytes.size();
+  header.e_shnum = 50000;
+  for (int i = 0; i < header.e_shnum; ++i) bytes += table;
+  std::memcpy(bytes.data(), &header, sizeof header);
+  std::ofstream(file_, std::ios::binary) << bytes;
+  EXPECT_LE(read_library_file(file_).symbols.size(), 1000U);
 }
 
 TEST(LoadLibrary, FloatingPointStaysAsItIs) {
