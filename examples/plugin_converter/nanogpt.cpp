@@ -36,7 +36,7 @@ class Nanogpt final : public Converter {
 
   // Every key is read, said to be harmless, or refused; the host refuses what is left.
   Settings to_ours(Claims& theirs) const override {
-    claim_common_keys(theirs);
+    claim_common_keys(theirs, {"GPT"});
     theirs.only("bias", true);
     Settings ours = kFixed;
     for (const auto& [there, here] : kSame) ours[here] = theirs.integer(there);

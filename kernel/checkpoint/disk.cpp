@@ -37,7 +37,7 @@ int open_file(const std::filesystem::path& file) {
   if (known && S_ISREG(status.st_mode)) return fd;
   ::close(fd);
   if (!known) fail_file("inspect", file);
-  fail("{} is not a regular file", file.string());
+  fail("{} is not a regular file", written_path(file));
 }
 
 std::string read_text_file(const std::filesystem::path& file) {

@@ -8,6 +8,7 @@
 #include "kernel/checkpoint/disk.hpp"
 #include "tessera/error.hpp"
 #include "tessera/parse_json.hpp"
+#include "tessera/written.hpp"
 
 namespace tessera {
 
@@ -18,17 +19,6 @@ using JsonTree = nlohmann::json;
 using OrderedJson = nlohmann::ordered_json;  // for writing only: it looks every key up one by one
 constexpr const char *kConfig = "config.json", *kOneFile = "model.safetensors",
                      *kManyFiles = "model.safetensors.index.json";
-
-JsonTree parse_file(const fs::path& file) {
-  const std::string text = read_text_file(file);
-  try {
-    auto json = parse_json<JsonTree>(text);
-    require(json.is_object(), "it holds no JSON object");
-    return json;
-  } catch (const Error& error) {
-    fail("{} is damaged: {}", file.string(), error.what());
-  }
-}
 
 OrderedJson json_of(const Value& value) {
   return std::visit(
@@ -66,7 +56,10 @@ std::vector<std::size_t> file_begins(const std::vector<SafetensorsEntry>& entrie
 
 }  // namespace
 
-bool ForeignModel::in(const fs::path& folder) { return fs::exists(folder / kConfig); }
+bool ForeignModel::in(const fs::path& folder) {
+  std::error_code unknown;  // what cannot be looked at is told by whoever reads it as a checkpoint
+  return fs::exists(folder / kConfig, unknown);
+}
 
 ForeignModel::ForeignModel(fs::path folder) : folder_(std::move(folder)) {
   settings_ = parse_settings(read_text_file(folder_ / kConfig), settings_file());
@@ -97,18 +90,18 @@ const SafetensorsFile& ForeignModel::open(const std::string& file) {
 void ForeignModel::read_index() {
   const fs::path path = folder_ / kManyFiles;
   read_.emplace_back(kManyFiles);
-  const JsonTree index = parse_file(path);
+  const auto index = parse_json_object<JsonTree>(read_text_file(path), path.string());
   const auto map = index.find("weight_map");
   require(
       map != index.end() && map->is_object(), "{} is damaged: it has no weight_map", path.string());
   std::set<std::string> files;
   for (const auto& [name, file] : map->items()) {
-    require(file.is_string(), "{} is damaged: \"{}\" has no file", path.string(), name);
+    require(file.is_string(), "{} is damaged: {} has no file", path.string(), written_word(name));
     const std::string in = file.get<std::string>();
     require(!in.empty() && in[0] != '.' && in.find_first_of(std::string_view("/\0", 2)) == in.npos,
-            "{} is damaged: \"{}\" is not a valid name of a file beside it",
+            "{} is damaged: {} is not a valid name of a file beside it",
             path.string(),
-            in);
+            written_word(in));
     listed_.insert(name);
     files.insert(in);
   }
@@ -124,11 +117,11 @@ void ForeignModel::take_tensors(const std::string& file) {
       place->second = {file, entry.key};  // only its second name was there
     } else {
       require(fresh,
-              "{} is ambiguous: tensor \"{}\" is in {} and in {}",
+              "{} is ambiguous: tensor {} is in {} and in {}",
               folder_.string(),
-              entry.key,
-              place->second.file,
-              file);
+              written_word(entry.key),
+              written_plain(place->second.file),
+              written_plain(file));
     }
   }
   // safetensors.torch.save_model keeps one of several names that share memory.
@@ -161,9 +154,9 @@ std::vector<std::byte> ForeignModel::read(const std::string& name) const {
   const i64 each = dtype_size(parse_dtype(entry.dtype));
   require(static_cast<i64>(bytes.size()) % each == 0 &&
               static_cast<i64>(bytes.size()) / each == elements,
-          "{} is damaged: tensor \"{}\" has {} bytes for {} elements of {}",
-          (folder_ / place.file).string(),
-          place.key,
+          "{} is damaged: tensor {} has {} bytes for {} elements of {}",
+          written_path(folder_ / place.file),
+          written_word(place.key),
           bytes.size(),
           elements,
           entry.dtype);

@@ -72,10 +72,14 @@ JsonTree to_json(const StoredSlice& slice) {
   return json;
 }
 
-JsonTree parse_object(const std::string& text) {
-  JsonTree json = parse_json<JsonTree>(text, true);
-  require(json.is_object(), "it is a JSON {} instead of an object", json.type_name());
-  return json;
+// Runs `read`, whose errors are of one entry of a file.
+template <class F>
+auto reading_entry(std::string_view kind, const std::string& name, F&& read) {
+  try {
+    return read();
+  } catch (const std::exception& error) {
+    fail("{} {}: {}", kind, written_word(name), json_reason(error));
+  }
 }
 
 // The library would convert a fraction, and leave undefined what does not fit.
@@ -176,6 +180,7 @@ std::string present_name(const std::string& dtype) {
 
 StoredTensor tensor_from(const JsonTree& json) {
   StoredTensor tensor{present_name(json.at("dtype")), shape_from(json.at("shape")), {}};
+  translate(tensor.dtype, true);  // throws where it is none of ours
   for (const JsonTree& slice : json.at("slices")) {
     tensor.slices.push_back(slice_from(slice, tensor.shape.size()));
   }
@@ -200,18 +205,18 @@ void read_meaning(const JsonTree& json, CheckpointInfo& info) {
   for (const auto& [key, value] : structure.items()) info.structure[key] = value;
 }
 
-// Runs `read` and turns whatever the JSON library throws into an Error that names the source.
-template <class F>
-auto reading(const std::string& source, F&& read) {
-  try {
-    return read();
-  } catch (const std::exception& error) {
-    const std::string_view why = error.what();  // the library's: "[json.exception.type.302] why"
-    const bool library = why.starts_with("[json.");
-    fail("{} is damaged: {}",
-         source,
-         library ? written_plain(why.substr(why.find("] ") + 2), kShownJson) : std::string(why));
-  }
+// What the header of a safetensors file says of a tensor.
+SafetensorsEntry entry_from(const std::string& key, const JsonTree& json) {
+  require(json.is_object(), "it is a JSON {} instead of an object", json.type_name());
+  const JsonTree& offsets = json.at("data_offsets");
+  require(offsets.is_array() && offsets.size() == 2,
+          "data_offsets is {}, which is not a begin and an end",
+          shown(offsets));
+  return {key,
+          translate(json.at("dtype").get<std::string>(), false),
+          shape_from(json.at("shape")),
+          whole_number(offsets[0]),
+          whole_number(offsets[1])};
 }
 
 }  // namespace
@@ -250,8 +255,8 @@ std::string CheckpointIndex::to_json() const {
 }
 
 CheckpointIndex CheckpointIndex::from_json(const std::string& text, const std::string& source) {
-  return reading(source, [&] {
-    JsonTree json = parse_object(text);
+  auto json = parse_json_object<JsonTree>(text, source);
+  return reading_file(source, [&] {
     require(std::ranges::find(kFormats, json.at("format")) != std::end(kFormats),
             "it has format {}, this version reads \"{}\"",
             shown(json.at("format")),
@@ -286,7 +291,8 @@ CheckpointIndex CheckpointIndex::from_json(const std::string& text, const std::s
       require(plain_file_name(index.files.back().name), "it names a file outside of its folder");
     }
     for (const auto& [name, tensor] : json.at("tensors").items()) {
-      index.tensors.emplace(name, tensor_from(tensor));
+      index.tensors.emplace(
+          name, reading_entry("tensor", name, [&, &json = tensor] { return tensor_from(json); }));
     }
     return index;
   });
@@ -295,7 +301,7 @@ CheckpointIndex CheckpointIndex::from_json(const std::string& text, const std::s
 CheckpointIndex read_index(const std::filesystem::path& folder) {
   const auto file = folder / kIndexName;
   CheckpointIndex index = CheckpointIndex::from_json(read_text_file(file), file.string());
-  reading(file.string(), [&] { index.check_tiling(); });
+  reading_file(file.string(), [&] { index.check_tiling(); });
   return index;
 }
 
@@ -317,21 +323,16 @@ std::vector<SafetensorsEntry> parse_safetensors_header(
     const std::string& text,
     const std::string& source,
     std::map<std::string, std::string>* metadata) {
-  return reading(source, [&] {
+  const auto json = parse_json_object<JsonTree>(text, source);
+  return reading_file(source, [&] {
     std::vector<SafetensorsEntry> entries;
-    const JsonTree json = parse_object(text);
     for (const auto& [key, value] : json.items()) {
       if (key == "__metadata__") {
         if (metadata != nullptr) *metadata = value.get<std::map<std::string, std::string>>();
         continue;
       }
-      require(value.is_object(), "its entry {} is a JSON {}", written_word(key), value.type_name());
-      const auto& offsets = value.at("data_offsets");
-      entries.push_back({key,
-                         translate(value.at("dtype").get<std::string>(), false),
-                         shape_from(value.at("shape")),
-                         whole_number(offsets.at(0)),
-                         whole_number(offsets.at(1))});
+      entries.push_back(
+          reading_entry("tensor", key, [&, &json = value] { return entry_from(key, json); }));
     }
     return entries;
   });

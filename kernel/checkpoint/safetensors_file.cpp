@@ -16,7 +16,7 @@ namespace tessera {
 SafetensorsWriter::SafetensorsWriter(const std::filesystem::path& file,
                                      std::vector<SafetensorsEntry> entries,
                                      const std::map<std::string, std::string>& metadata)
-    : out_(file), name_(file.string()), entries_(std::move(entries)) {
+    : out_(file), name_(written_path(file)), entries_(std::move(entries)) {
   i64 end = 0;
   for (SafetensorsEntry& entry : entries_) {
     i64 bytes = dtype_size(parse_dtype(entry.dtype));
@@ -53,7 +53,7 @@ i64 SafetensorsWriter::finish() {
 }
 
 SafetensorsFile::SafetensorsFile(const std::filesystem::path& file, std::optional<i64> bytes)
-    : name_(file.string()), fd_(open_file(file)) {
+    : name_(written_path(file)), fd_(open_file(file)) {
   try {
     struct stat status {};
     if (::fstat(fd_, &status) != 0) fail_file("inspect", file);

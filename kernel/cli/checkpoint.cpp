@@ -49,8 +49,9 @@ std::string state_of(const StepFolder& found) {
   for (const StoredFile& file : index.files) {
     const fs::path path = found.path / file.name;
     const std::string name = written_plain(file.name);
-    if (!fs::exists(path)) return fmt::format("damaged: {} is missing", name);
-    if (!fs::is_regular_file(path)) return fmt::format("damaged: {} is not a regular file", name);
+    const fs::file_status status = fs::status(path);
+    if (!fs::exists(status)) return fmt::format("damaged: {} is missing", name);
+    if (!fs::is_regular_file(status)) return fmt::format("damaged: {} is not a regular file", name);
     const auto there = static_cast<i64>(fs::file_size(path));
     if (there == file.bytes) continue;
     return fmt::format("damaged: {} has {} of {} bytes", name, there, file.bytes);
@@ -65,6 +66,8 @@ std::string row_of(const StepFolder& found) {
     date = date_of(found.complete ? found.path / kIndexName : found.path);
     size = size_text(static_cast<double>(bytes_in(found.path)));
     state = state_of(found);
+  } catch (const fs::filesystem_error& error) {
+    state = path_error(error);
   } catch (const std::exception& error) {
     state = error.what();
   }
@@ -75,12 +78,19 @@ std::string row_of(const StepFolder& found) {
 
 // Folders of steps in what the user named, complete or not.
 std::vector<StepFolder> steps_in(const fs::path& named) {
-  if (!fs::is_directory(named)) fail_config("there is no folder {}", written_path(named));
+  std::error_code error;
+  const bool absent = fs::status(named, error).type() == fs::file_type::not_found;
+  if (!fs::is_directory(named, error)) {
+    fail_config("there is no folder {}{}",
+                written_path(named),
+                error && !absent ? ": " + error.message() : "");
+  }
   std::vector<StepFolder> found = step_folders(named);
   if (found.empty()) found = step_folders(named / "checkpoints");
   if (found.empty()) {  // a step itself
     found = step_folders(fs::canonical(named).parent_path());
-    std::erase_if(found, [&](const StepFolder& of) { return !fs::equivalent(of.path, named); });
+    std::erase_if(found,
+                  [&](const StepFolder& of) { return !fs::equivalent(of.path, named, error); });
   }
   if (found.empty() && fs::exists(named / kIndexName)) {  // under another name
     found.push_back({read_index(named).info.step, named, true});
@@ -106,7 +116,8 @@ bool verify(const fs::path& folder) {
          size_text(static_cast<double>(index.total_bytes())));
     return true;
   } catch (const Error& error) {
-    if (!fs::exists(folder / kIndexName)) {
+    std::error_code unknown;
+    if (!fs::exists(folder / kIndexName, unknown) && !unknown) {
       show("{}: was removed meanwhile\n", written_path(folder));
       return true;
     }

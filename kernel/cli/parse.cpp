@@ -528,6 +528,10 @@ int run_program(int argc, const char* const* argv, const Commands& commands) {
   } catch (const Error& error) {
     show_error("{}{}\n", error.what(), explain_limit(error.what()));
     return error.exit_code() == kUsage ? kUsage : 1;
+  } catch (const std::filesystem::filesystem_error& error) {
+    const std::string text = path_error(error);
+    show_error("{}{}\n", text, explain_limit(text));
+    return 1;
   } catch (const std::exception& error) {
     show_error("{}{}\n", error.what(), explain_limit(error.what()));
     return 1;

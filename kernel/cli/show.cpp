@@ -20,6 +20,10 @@ void show_text(std::string_view text) { write(stdout, readable(text, kWholeLines
 
 void show_error_text(std::string_view text) { write(stderr, readable(text, kWholeLines)); }
 
+std::string path_error(const std::filesystem::filesystem_error& error) {
+  return fmt::format("cannot use {}: {}", written_path(error.path1()), error.code().message());
+}
+
 void show_exact(std::string_view bytes) {
   static const bool terminal = isatty(STDOUT_FILENO) == 1;
   if (terminal) {

@@ -1,6 +1,8 @@
 #pragma once
 #include <fmt/core.h>
 
+#include <filesystem>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -17,6 +19,9 @@ void show_error_text(std::string_view text);
 /// Bytes that a program reads: JSON, TOML, what a model wrote. Where standard output is a terminal,
 /// they are text for people too.
 void show_exact(std::string_view bytes);
+
+/// An error of the file system in our words: "cannot use a/b: Too many levels of symbolic links".
+std::string path_error(const std::filesystem::filesystem_error& error);
 
 template <class... T>
 void show(fmt::format_string<T...> text, T&&... values) {

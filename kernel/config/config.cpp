@@ -27,7 +27,7 @@ class ConfigReader {
   void add_file(const fs::path& path, const std::string& asked_by = "") {
     const fs::path file = fs::absolute(path).lexically_normal();
     for (const fs::path& open : open_) {
-      if (open == file) fail_config("{}{} includes itself", asked_by, path.string());
+      if (open == file) fail_config("{}{} includes itself", asked_by, written_path(path));
     }
     if (open_.size() == kDeepestInclude) {
       fail_config("{}files include each other more than {} deep", asked_by, kDeepestInclude);
@@ -73,6 +73,14 @@ class ConfigReader {
     where.name = name;
     ConfigSource source{name, folder, split_lines(text)};
     std::vector<TomlItem> items = parse_toml(text, where);
+    tables_ += std::ranges::count_if(items, [](const TomlItem& item) { return !item.value; });
+    if (tables_ > kMostTables) {
+      fail_config(
+          "{}: with it, the files have more than {} tables; put keys that belong together "
+          "into one table",
+          written_plain(name),
+          kMostTables);
+    }
     for (const TomlItem& item : items) {
       if (item.path == "include") include(item, source, shown_folder);
     }
@@ -209,6 +217,7 @@ class ConfigReader {
   Config config_;
   std::vector<fs::path> open_;
   std::size_t files_ = 0, bytes_ = 0;
+  i64 tables_ = 0;
   int sets_ = 0;
 };
 

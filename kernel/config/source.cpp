@@ -11,14 +11,15 @@ namespace {
 
 constexpr std::size_t kShown = 160;  // characters of a line
 
-bool starts_character(char c) { return (static_cast<unsigned char>(c) & 0xc0U) != 0x80U; }
-
-// Columns count characters. What would move the cursor or colour the terminal is a question mark.
-std::vector<std::string> characters(const std::string& line) {
+// Columns count characters. What would move the cursor or colour the terminal is a question mark,
+// and so is a byte that is no UTF-8.
+std::vector<std::string> characters(std::string_view line) {
   std::vector<std::string> out;
-  for (const char c : line) {
-    if (starts_character(c) || out.empty()) out.emplace_back();
-    out.back() += is_control(c) && c != '\t' ? '?' : c;
+  while (!line.empty()) {
+    const std::string_view next = next_character(line);
+    const bool shown = next == "\t" || (character_length(next) > 0 && !acts_on_terminal(next));
+    out.emplace_back(shown ? next : "?");
+    line.remove_prefix(next.size());
   }
   return out;
 }

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "tessera/written.hpp"
+
 namespace tessera {
 
 Structure structure_of(const ConfigTree& tree) {
@@ -13,7 +15,7 @@ Structure structure_of(const ConfigTree& tree) {
 }
 
 std::string StructureChange::text() const {
-  return fmt::format("{}: {}, now {}", key, before, now);
+  return fmt::format("{}: {}, now {}", key, written_plain(before, 400), written_plain(now, 400));
 }
 
 std::vector<StructureChange> structure_changes(const Structure& before, const ConfigTree& now) {

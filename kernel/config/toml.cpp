@@ -104,6 +104,11 @@ class Flattener {
 
   void add(const toml::node& node, const std::string& path, const Origin& key) {
     if (const toml::table* table = node.as_table()) {
+      if (++tables_ > kMostTables) {
+        reject(key,
+               fmt::format("more than {} tables; put keys that belong together into one table",
+                           kMostTables));
+      }
       items_.push_back({path, std::nullopt, key, key});
       add_table(*table, path);
     } else {
@@ -132,6 +137,7 @@ class Flattener {
   Origin where_;
   std::vector<std::string> lines_;
   std::vector<TomlItem> items_;
+  i64 tables_ = 0;
 };
 
 }  // namespace

@@ -9,6 +9,9 @@ namespace tessera {
 
 /// Tables nested more deeply than this are refused.
 inline constexpr int kDeepest = 256;
+/// A text with more tables is refused, and so is a configuration whose files have more together.
+/// Each takes some kilobytes and may be two characters of a key: "a.a.a.a = 1".
+inline constexpr i64 kMostTables = 20'000;
 
 /// A key of a TOML text: a value, or a table (which may be empty). Origins have line, column and
 /// length, and the name and layer of the call.

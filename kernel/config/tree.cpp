@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "tessera/written.hpp"
+
 namespace tessera {
 namespace {
 
@@ -60,7 +62,7 @@ class TreeNode : public ConfigNode {
 
 std::string Origin::text() const {
   if (kind == initial) return "default";
-  return kind == set ? name : fmt::format("{}:{}:{}", name, line, column);
+  return kind == set ? name : fmt::format("{}:{}:{}", written_path(name), line, column);
 }
 
 std::string_view last_of(std::string_view path) { return path.substr(path.rfind('.') + 1); }

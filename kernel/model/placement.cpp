@@ -7,10 +7,13 @@
 
 #include "kernel/model/layout_string.hpp"
 #include "tessera/error.hpp"
+#include "tessera/written.hpp"
 
 namespace tessera {
 
 namespace {
+
+constexpr std::size_t kShown = 400;  // of a layout in an error
 
 char letter(ModelLayer::Role role) {
   if (role == ModelLayer::embedding) return 'E';
@@ -23,9 +26,9 @@ std::vector<LayerRange> cut_by_layout(std::span<const ModelLayer> layers,
   const std::vector<std::string> parts = parse_layout(layout);
   if (static_cast<int>(parts.size()) != stages) {
     fail_config(
-        "[placement] layout = \"{}\" has {} stages; parallel.pipeline × chunks of the schedule "
+        "[placement] layout = {} has {} stages; parallel.pipeline × chunks of the schedule "
         "make {}",
-        layout,
+        written_word(layout, kShown),
         parts.size(),
         stages);
   }
@@ -38,9 +41,9 @@ std::vector<LayerRange> cut_by_layout(std::span<const ModelLayer> layers,
           letter(layers[static_cast<std::size_t>(next)].role) != c) {
         const auto blocks = std::ranges::count(layers, ModelLayer::block, &ModelLayer::role);
         fail_config(
-            "[placement] layout = \"{}\": \"{}\" of stage {} does not fit; the model is E, {} × t, "
+            "[placement] layout = {}: \"{}\" of stage {} does not fit; the model is E, {} × t, "
             "L",
-            layout,
+            written_word(layout, kShown),
             c,
             stage,
             blocks);
@@ -51,9 +54,9 @@ std::vector<LayerRange> cut_by_layout(std::span<const ModelLayer> layers,
   }
   if (next != static_cast<int>(layers.size())) {
     fail_config(
-        "[placement] layout = \"{}\" places {} of the model's {} layers (embedding, "
+        "[placement] layout = {} places {} of the model's {} layers (embedding, "
         "blocks, head)",
-        layout,
+        written_word(layout, kShown),
         next,
         layers.size());
   }

@@ -9,6 +9,7 @@
 #include "tessera/bounds.hpp"
 #include "tessera/error.hpp"
 #include "tessera/suggest.hpp"
+#include "tessera/written.hpp"
 
 namespace tessera {
 
@@ -128,8 +129,8 @@ double Hardware::rate(DType dtype) const {
   const double rates[] = {peak.fp64, peak.fp32, peak.fp16, peak.bf16};
   const double best = type <= DType::bf16 ? rates[static_cast<int>(type)] : 0;
   if (best < kLeastPerSecond) {
-    fail_config("the hardware \"{}\" has no rate for products in {}: [peak] {} is {}",
-                name,
+    fail_config("the hardware {} has no rate for products in {}: [peak] {} is {}",
+                written_word(name),
                 dtype_name(type),
                 dtype_name(type),
                 best);

@@ -12,6 +12,7 @@
 #include "kernel/plugin/named.hpp"
 #include "tessera/doing.hpp"
 #include "tessera/error.hpp"
+#include "tessera/written.hpp"
 
 namespace tessera {
 namespace fs = std::filesystem;
@@ -164,8 +165,11 @@ std::shared_ptr<void> PluginHost::make(std::string_view kind,
     for (const ComponentInfo* info : of_kind(kind)) {
       known.push_back(fmt::format("{} ({})", info->type, library_of(kind, info->type)));
     }
-    fail_config(
-        "there is no {} \"{}\"; known are: {}{}", kind, type, fmt::join(known, ", "), not_loaded());
+    fail_config("there is no {} {}; known are: {}{}",
+                kind,
+                written_word(type),
+                fmt::join(known, ", "),
+                not_loaded());
   }
   const std::string name = fmt::format("{}/{}", kind, type);
   const std::string at = node.origin("type");

@@ -15,6 +15,7 @@
 #include "kernel/plugin/floating_point.hpp"
 #include "kernel/plugin/library_file.hpp"
 #include "tessera/error.hpp"
+#include "tessera/written.hpp"
 
 namespace tessera {
 namespace {
@@ -32,7 +33,7 @@ void require_fit(const std::filesystem::path& path,
     const std::string differs =
         difference.empty() ? "Rebuild it" : "differs in: " + difference + ". Rebuild it";
     fail("{} was built for SDK ABI {}, this host has {}\n  {}: cmake --build <plugin build dir>",
-         path.string(),
+         written_path(path),
          stamp,
          host_abi_stamp(),
          differs);
@@ -41,7 +42,7 @@ void require_fit(const std::filesystem::path& path,
     fail(
         "{} was built with other compiler flags than this tessera\n  differs in: {}. Give it the "
         "same compiler and flags, and build it again",
-        path.string(),
+        written_path(path),
         difference);
   }
 }
@@ -52,7 +53,7 @@ void check_symbols(const LibraryFile& file) {
   if (!file.has_symbols) return;  // no section headers: the descriptor will tell
   if (std::find(symbols.begin(), symbols.end(), "tessera_plugin") == symbols.end()) {
     fail("{}: is a shared library, but not a Tessera plugin (it exports no tessera_plugin)",
-         file.path.string());
+         written_path(file.path));
   }
   std::string stamp;
   for (std::string_view symbol : symbols) {
@@ -83,18 +84,18 @@ std::string explain(const std::filesystem::path& path, std::string_view error) {
   constexpr std::string_view kMissing = ": cannot open shared object file: No such file";
   if (const auto at = error.find(kMissing); at != std::string_view::npos) {
     return fmt::format("{}: needs {}, which was not found (ldd {})",
-                       path.string(),
+                       written_path(path),
                        error.substr(0, at),
-                       path.string());
+                       written_path(path));
   }
   constexpr std::string_view kUndefined = "undefined symbol: ";
   if (const auto at = error.find(kUndefined); at != std::string_view::npos) {
     const std::string_view rest = error.substr(at + kUndefined.size());
     return fmt::format("{}: needs {}, which no library defines; rebuild it against this SDK",
-                       path.string(),
+                       written_path(path),
                        demangled(std::string(rest.substr(0, rest.find_first_of(" ,\t")))));
   }
-  return fmt::format("{}: cannot be loaded: {}", path.string(), error);
+  return fmt::format("{}: cannot be loaded: {}", written_path(path), error);
 }
 
 void check_descriptor(const std::filesystem::path& path, const PluginDescriptor& d) {
@@ -102,7 +103,7 @@ void check_descriptor(const std::filesystem::path& path, const PluginDescriptor&
     fail(
         "{}: its tessera_plugin is not the descriptor of this SDK ({:#x}, {} bytes; expected "
         "{:#x}, {} bytes): define it with TESSERA_PLUGIN",
-        path.string(),
+        written_path(path),
         d.magic,
         d.bytes,
         kPluginMagic,
@@ -113,7 +114,8 @@ void check_descriptor(const std::filesystem::path& path, const PluginDescriptor&
               d.abi_fields == nullptr ? "" : d.abi_fields);
   if (d.name == nullptr || d.version == nullptr || d.summary == nullptr ||
       d.register_all == nullptr) {
-    fail("{}: its descriptor lacks name, version, summary or register function", path.string());
+    fail("{}: its descriptor lacks name, version, summary or register function",
+         written_path(path));
   }
 }
 

@@ -1,10 +1,38 @@
 #include "tessera/converter.hpp"
 
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "tessera/error.hpp"
+#include "tessera/written.hpp"
+
 namespace tessera {
 
-void claim_common_keys(Claims& theirs) {
+namespace {
+
+// Another class of the same model_type has other layers, or other ends.
+void claim_class(Claims& theirs, std::initializer_list<std::string_view> known) {
+  const Value* value = theirs.find("architectures");
+  if (value == nullptr) return;
+  const auto* names = std::get_if<Value::Array>(&value->data);
+  const bool fits =
+      names != nullptr && std::ranges::all_of(*names, [&](const Value& name) {
+        return std::ranges::any_of(known, [&](std::string_view one) { return name == Value(one); });
+      });
+  if (fits) return;
+  fail_config("{} has architectures = {}; the converter reads {}",
+              theirs.file(),
+              written_plain(value->text()),
+              fmt::join(known, " and "));
+}
+
+}  // namespace
+
+void claim_common_keys(Claims& theirs, std::initializer_list<std::string_view> architectures) {
+  claim_class(theirs, architectures);
   // Names, versions, and how a program runs the model.
-  theirs.harmless({"_name_or_path", "_commit_hash", "architectures", "model_type"});
+  theirs.harmless({"_name_or_path", "_commit_hash", "model_type"});
   theirs.harmless({"transformers_version", "torch_dtype", "dtype", "torchscript"});
   theirs.harmless({"use_cache", "return_dict", "output_attentions", "output_hidden_states"});
   theirs.harmless({"output_past", "gradient_checkpointing", "chunk_size_feed_forward"});
@@ -14,7 +42,7 @@ void claim_common_keys(Claims& theirs) {
   theirs.harmless(
       {"id2label.*", "label2id.*", "num_labels", "_num_labels", "problem_type", "finetuning_task"});
   theirs.harmless({"task_specific_params.*"});
-  // Tokens: the tokenizer's files say them.
+  // Tokens: the host keeps them with the tokenizer.
   theirs.harmless({"bos_token_id", "eos_token_id", "pad_token_id", "sep_token_id"});
   theirs.harmless({"decoder_start_token_id", "prefix", "tokenizer_class"});
   // Defaults of generation, which older versions wrote here.

@@ -14,6 +14,7 @@
 #include "tessera/descriptor.hpp"
 #include "tessera/error.hpp"
 #include "tessera/hash.hpp"
+#include "tessera/written.hpp"
 
 namespace tessera {
 
@@ -69,7 +70,7 @@ bool same(const timespec& a, const timespec& b) {
 
 [[noreturn]] void fail_file(std::string_view key, const std::string& path) {
   const int why = errno;
-  fail_config("{}: cannot read \"{}\": {}", key, path, std::strerror(why));
+  fail_config("{}: cannot read \"{}\": {}", key, written_path(path), std::strerror(why));
 }
 
 }  // namespace
@@ -79,7 +80,9 @@ DataFile::DataFile(std::string path, std::string_view key) : path_(std::move(pat
   if (!file) fail_file(key, path_);
   struct stat info {};
   if (::fstat(file.get(), &info) != 0) fail_file(key, path_);
-  if (!S_ISREG(info.st_mode)) fail_config("{}: \"{}\" is no regular file", key, path_);
+  if (!S_ISREG(info.st_mode)) {
+    fail_config("{}: \"{}\" is no regular file", key, written_path(path_));
+  }
   identity_ = {info.st_size, info.st_ino, info.st_mtim, info.st_ctim, 0};
   if (info.st_size == 0) return;
   const auto size = static_cast<std::size_t>(info.st_size);

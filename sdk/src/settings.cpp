@@ -2,7 +2,6 @@
 #include <nlohmann/json.hpp>
 
 #include "tessera/claims.hpp"
-#include "tessera/error.hpp"
 #include "tessera/parse_json.hpp"
 
 namespace tessera {
@@ -37,15 +36,9 @@ void flatten(const JsonTree& json, const std::string& prefix, Settings& out) {
 }  // namespace
 
 Settings parse_settings(std::string_view json, const std::string& file) {
-  try {
-    const auto tree = parse_json<JsonTree>(json);
-    require(tree.is_object(), "it holds no JSON object");
-    Settings settings;
-    flatten(tree, "", settings);
-    return settings;
-  } catch (const Error& error) {
-    fail("{} is damaged: {}", file, error.what());
-  }
+  Settings settings;
+  flatten(parse_json_object<JsonTree>(json, file), "", settings);
+  return settings;
 }
 
 }  // namespace tessera

@@ -141,14 +141,20 @@ TEST_F(ConvertFolder, AnotherTokenizerIsRefusedUnlessTheModelAloneIsAskedFor) {
     return refused();
   };
   for (const auto& [path, value, word] : std::vector<std::tuple<const char*, json, const char*>>{
-           {"/model/type", "Unigram", "model.type = \"Unigram\""},
-           {"/model/ignore_merges", true, "model.ignore_merges = true"},
-           {"/normalizer", {{"type", "NFC"}}, "normalizer = {\"type\":\"NFC\"}"},
-           {"/pre_tokenizer/add_prefix_space", true, "pre_tokenizer = "},
-           {"/added_tokens/0/lstrip", true, "added_tokens = "}}) {
+           {"/version", "2.0", " has version = \"2.0\"; only "},
+           {"/model/type", "Unigram", " has model.type = \"Unigram\"; only "},
+           {"/model/dropout", 0.1, " has model.dropout = 0.1; only 0.0 "},
+           {"/model/ignore_merges", true, " has model.ignore_merges = true"},
+           {"/normalizer", {{"type", "NFC"}}, " has normalizer.type = \"NFC\": the tokenizer"},
+           {"/pre_tokenizer/add_prefix_space", true, " has pre_tokenizer.add_prefix_space = true"},
+           {"/post_processor", {{"type", "BertProcessing"}}, " has post_processor.type = \"Bert"},
+           {"/added_tokens/0/lstrip", true, ": \"<|endoftext|>\" has lstrip = true; only false"},
+           {"/added_tokens/0/lazy", true, ": \"<|endoftext|>\" has lazy = true, which the "},
+           {"/model/sampling", 3, " has model.sampling = 3, which the tokenizer gpt2 does not"},
+           {"/pre_tokenizer/digits", 1, " has pre_tokenizer.digits = 1, which the tokenizer"},
+           {"/overrides", {{"a", "b"}}, " has overrides.a = \"b\", which the tokenizer gpt2"}}) {
     const std::string text = with(path, value);
-    EXPECT_THAT(text, HasSubstr("theirs/tokenizer.json has ")) << path;
-    EXPECT_THAT(text, HasSubstr(word));
+    EXPECT_THAT(text, HasSubstr(std::string("theirs/tokenizer.json") + word)) << path;
     EXPECT_THAT(text, HasSubstr("; --no-tokenizer converts the model alone"));
   }
   const ProcessResult alone = convert("theirs", "alone", {"--no-tokenizer"});
@@ -190,6 +196,62 @@ TEST_F(ConvertFolder, FilesBesideTheVocabularySayWhatIsOneToken) {
   write("tokenizer_config.json", json::object());
   write("added_tokens.json", {{"<|pad|>", 200}});
   EXPECT_THAT(refused(), HasSubstr("each once, but \"<|pad|>\" has 200"));
+}
+
+// Another program's generate stops there, so what it gets back says it again.
+TEST_F(ConvertFolder, NumbersOfTokensAreKeptWhereTheTokenizerSaysOthers) {
+  write("tokenizer.json", tokenizer());
+  json changed = config_;
+  changed.update({{"eos_token_id", 256}, {"bos_token_id", 50256}, {"pad_token_id", 0}});
+  write("config.json", changed);
+  write("generation_config.json", {{"eos_token_id", {258, 257, 259}}});
+  const ProcessResult result = convert("theirs", "ours");
+  SKIP_WITHOUT_PCRE2(result);
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.err,
+              HasSubstr("theirs/config.json has bos_token_id = 50256, and the model has no such "
+                        "token among its 259: not kept"));
+  EXPECT_THAT(result.err, HasSubstr("theirs/generation_config.json has eos_token_id = 259, and"));
+  for (const char* back : {"back", "back_again"}) {
+    ASSERT_EQ(convert("ours", back).exit_code, 0);
+    const json there = json::parse(read(fmt::format("{}/config.json", back)));
+    EXPECT_EQ(there["eos_token_id"], json({258, 257}));
+    EXPECT_EQ(there["pad_token_id"], 0);
+    EXPECT_EQ(there["bos_token_id"], 258);  // the tokenizer's
+    std::filesystem::remove_all(run_.at("ours"));
+    ASSERT_EQ(convert(back, "ours").exit_code, 0);
+  }
+  changed["eos_token_id"] = "end";
+  write("config.json", changed);
+  EXPECT_THAT(refused(), HasSubstr("\"eos_token_id\" is \"end\", which is no number of a token"));
+}
+
+TEST_F(ConvertFolder, NumbersOfTokensAreToldWhereNoTokenizerKeepsThem) {
+  json changed = config_;
+  changed["eos_token_id"] = 5;
+  write("config.json", changed);
+  const ProcessResult result = convert("theirs", "ours");
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.err,
+              HasSubstr("theirs: eos_token_id = 5 is kept with a tokenizer only, and none is "
+                        "converted"));
+}
+
+TEST_F(ConvertFolder, AnotherClassOfModelIsRefused) {
+  for (const json& classes : {json({"GPT2ForSequenceClassification"}),
+                              json({"GPT2LMHeadModel", "Other"}),
+                              json("GPT2LMHeadModel")}) {
+    EXPECT_THAT(refused_with("architectures", classes),
+                HasSubstr("; the converter reads GPT2LMHeadModel and GPT2Model"));
+  }
+  json changed = config_;
+  changed["architectures"] = {"GPT2Model"};
+  write("config.json", changed);
+  const ProcessResult result = convert("theirs", "ours");
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.err,
+              HasSubstr("theirs/config.json has architectures = [\"GPT2Model\"]: the model is read "
+                        "as GPT2LMHeadModel"));
 }
 
 TEST_F(ConvertFolder, AFolderWithoutATokenizerSaysWhatReadsText) {

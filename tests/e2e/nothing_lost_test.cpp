@@ -489,5 +489,28 @@ TEST_F(NothingLost, OneBadStepDoesNotHideTheOthers) {
   EXPECT_THAT(list.out, Not(HasSubstr("\xc2\x9b")));
 }
 
+// Errors of the file system are told in the product's words too.
+TEST_F(NothingLost, ALinkToItselfIsNamed) {
+  fs::create_symlink("loop", run_.at("loop"));
+  const std::string why = "loop: Too many levels of symbolic links\n";
+  for (const auto& [words, text] : std::vector<std::pair<std::vector<std::string>, std::string>>{
+           {{"checkpoint", "list"}, "there is no folder "},
+           {{"checkpoint", "verify"}, "there is no checkpoint "},
+           {{"convert", "--to", run_.at("to"), "--from"}, "there is no checkpoint "}}) {
+    std::vector<std::string> command = words;
+    command.push_back(run_.at("loop"));
+    const ProcessResult result = run_tessera(command);
+    EXPECT_EQ(result.exit_code, 2);
+    EXPECT_EQ(result.err, text + run_.folder.at("") + why);
+  }
+  fs::create_directories(run_.at("theirs"));
+  std::ofstream(run_.at("theirs/config.json")) << "{}";
+  fs::create_symlink("model.safetensors", run_.at("theirs/model.safetensors"));
+  const ProcessResult result =
+      run_tessera({"convert", "--from", run_.at("theirs"), "--to", run_.at("to")});
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_THAT(result.err, HasSubstr("cannot use " + run_.at("theirs/model.safetensors") + ": Too"));
+}
+
 }  // namespace nothing_lost_test
 }  // namespace tessera::testing

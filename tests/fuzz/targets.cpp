@@ -97,13 +97,13 @@ Target safetensors() {
 void read_index_text(const std::string& input) {
   std::string text = input;
   try {
-    auto json = parse_json<nlohmann::json>(input);
+    auto json = parse_json<nlohmann::json>(input, "input");
     if (json.is_object()) {
       json.erase("checksum");
       json["checksum"] = fmt::format("{:016x}", hash64(json.dump(1)));
       text = json.dump(1);
     }
-  } catch (const Error&) {  // too deep: stays as it is
+  } catch (const Error&) {  // too deep, or no JSON: stays as it is
   }
   const CheckpointIndex index = CheckpointIndex::from_json(text, "index.json");
   index.check_tiling();

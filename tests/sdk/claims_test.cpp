@@ -45,6 +45,8 @@ TEST(Claims, AValueThatIsNotTakenIsNamed) {
   EXPECT_EQ(refused([&] { claims.flag("word", true); }),
             "c.json: \"word\" is \"x\", neither true nor false");
   EXPECT_EQ(refused([&] { claims.get("layers"); }), "c.json has no \"layers\"");
+  EXPECT_EQ(refused([&] { claims_of(R"({"a\nb": "x"})").integer("a\nb"); }),
+            R"(c.json: "a\nb" is "x", which is not an integer)");
   EXPECT_EQ(claims.get("layers", 7), Value(7));
   EXPECT_EQ(refused([&] { claims.refuse("map*", "maps are not read"); }),
             "c.json has map.a = \"b\": maps are not read");
@@ -52,12 +54,17 @@ TEST(Claims, AValueThatIsNotTakenIsNamed) {
 
 TEST(Claims, KeysOfAnyModelAreKnownOrRefused) {
   Claims claims = claims_of(
-      R"({"architectures": ["X"], "id2label": {"0": "A"}, "eos_token_id": [1, 2], "dtype": "x"})");
-  claim_common_keys(claims);
+      R"({"architectures": ["A"], "id2label": {"0": "A"}, "eos_token_id": [1, 2], "dtype": "x"})");
+  claim_common_keys(claims, {"A", "B"});
   EXPECT_EQ(refused([&] { claims.require_known("it"); }), "");
   Claims quantized = claims_of(R"({"quantization_config": {"bits": 4}})");
-  EXPECT_EQ(refused([&] { claim_common_keys(quantized); }),
+  EXPECT_EQ(refused([&] { claim_common_keys(quantized, {}); }),
             "c.json has quantization_config.bits = 4: quantized models are not read");
+  Claims other = claims_of(R"({"architectures": ["A", "X"]})");
+  EXPECT_EQ(refused([&] {
+              claim_common_keys(other, {"A", "B"});
+            }),
+            R"(c.json has architectures = ["A", "X"]; the converter reads A and B)");
 }
 
 }  // namespace claims_test

@@ -18,10 +18,12 @@
 #include "kernel/train/run/converters.hpp"
 #include "kernel/train/run/foreign_files.hpp"
 #include "kernel/train/run/meaning.hpp"
+#include "kernel/train/run/token_ids.hpp"
 #include "kernel/train/setup/run_setup.hpp"
 #include "kernel/train/setup/survey.hpp"
 #include "tessera/error.hpp"
 #include "tessera/log.hpp"
+#include "tessera/written.hpp"
 
 namespace tessera {
 
@@ -85,6 +87,27 @@ WrittenTokenizer written_tokenizer(const Resolved& resolved,
   return written;
 }
 
+// Numbers of tokens into `theirs`: those that the model came with, or else those that its tokenizer
+// gives. Returns the keys of those that it has not.
+std::vector<std::string> put_token_ids(Settings& theirs,
+                                       const Converter& converter,
+                                       const WrittenTokenizer& tokenizer,
+                                       i64 vocabulary) {
+  std::vector<std::string> none;
+  const Settings kept =
+      tokenizer.tokenizer == nullptr ? Settings() : read_token_ids(tokenizer.folder, vocabulary);
+  for (const auto& [key, id] : converter.token_ids(tokenizer.tokenizer.get(), tokenizer.keys)) {
+    theirs.erase(key);
+    if (id) {
+      theirs[key] = *id;
+    } else if (!kept.contains(key)) {
+      none.push_back(key);
+    }
+  }
+  for (const auto& [key, ids] : kept) theirs[key] = ids;
+  return none;
+}
+
 // Ids of other files beside the weights would be other texts.
 void require_same_tokenizer(const fs::path& from,
                             const CheckpointInfo& info,
@@ -95,12 +118,11 @@ void require_same_tokenizer(const fs::path& from,
   warn_of_unknown(from, meaning);
   if (meaning.tokenizer.empty()) return;
   fail_config(
-      "{} was trained with the tokenizer \"{}\", and what tokenizer.path names today is \"{}\": "
-      "put "
-      "back the files that it was trained with; --no-tokenizer converts the model alone",
+      "{} was trained with the tokenizer {}, and what tokenizer.path names today is {}: put back "
+      "the files that it was trained with; --no-tokenizer converts the model alone",
       from.string(),
-      meaning.tokenizer,
-      meaning.tokenizer_now);
+      written_word(meaning.tokenizer),
+      written_word(meaning.tokenizer_now));
 }
 
 using TensorShapes = std::map<std::string, std::vector<i64>>;  // by our names
@@ -126,10 +148,8 @@ Described described_by(const Settings& theirs,
   setup.config = &resolved.run;
   setup.maker = std::make_shared<HostMaker>(plugins, resolved.tree);
   // No tokenizer is read, so the model's vocabulary stands for its tokenizer's.
-  const auto vocab = ours.find("model.vocab");
-  const i64* entries = vocab == ours.end() ? nullptr : std::get_if<i64>(&vocab->second.data);
   const i64 length = resolved.run.batch.sequence_length;
-  ModelArguments arguments{entries == nullptr ? 0 : *entries, length};
+  ModelArguments arguments{vocabulary_in(ours), length};
   const auto model = setup.maker->make(resolved.run.model, arguments);
   setup.batch = {1, length};
   Mesh mesh(RankGenerator(Layout()), 0);
@@ -253,9 +273,9 @@ Conversion export_model(const ConversionArguments& arguments,
     left.erase(found);
   }
   if (!left.empty()) {
-    fail_config("{} has \"{}\", which converter \"{}\" does not know",
+    fail_config("{} has {}, which converter \"{}\" does not know",
                 from.string(),
-                left.begin()->first,
+                written_word(left.begin()->first),
                 fitting[0].name);
   }
   require_described(theirs, resolved, shapes, fitting[0], plugins);
@@ -265,15 +285,8 @@ Conversion export_model(const ConversionArguments& arguments,
   if (tokenizer.tokenizer != nullptr) {
     require_same_tokenizer(from, index.info, resolved, *tokenizer.tokenizer);
   }
-  std::vector<std::string> nulls;
-  for (const auto& [key, id] : chosen.token_ids(tokenizer.tokenizer.get(), tokenizer.keys)) {
-    if (id) {
-      theirs[key] = *id;
-    } else {
-      theirs.erase(key);
-      nulls.push_back(key);
-    }
-  }
+  const std::vector<std::string> nulls =
+      put_token_ids(theirs, chosen, tokenizer, vocabulary_in(ours));
   NewFolder folder(arguments.out);
   StoredReader reader(from, index);
   const auto contents = [&](std::size_t i, const ByteSink& sink) {

@@ -6,6 +6,7 @@
 #include "kernel/train/run/meaning.hpp"
 #include "kernel/train/run/training_state.hpp"
 #include "tessera/log.hpp"
+#include "tessera/written.hpp"
 
 namespace tessera {
 
@@ -17,11 +18,11 @@ void check_meaning(const std::string& folder, const CheckpointInfo& info, const 
   require_same_keys(folder, meaning, "generate with the values that it was trained with");
   if (meaning.tokenizer.empty()) return;
   log_warning(
-      "{} was trained with the tokenizer \"{}\", and this one is \"{}\": its ids are other texts; "
+      "{} was trained with the tokenizer {}, and this one is {}: its ids are other texts; "
       "give the files that it was trained with (--set tokenizer.path=...)",
       folder,
-      meaning.tokenizer,
-      meaning.tokenizer_now);
+      written_word(meaning.tokenizer),
+      written_word(meaning.tokenizer_now));
 }
 
 }  // namespace

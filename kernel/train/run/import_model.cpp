@@ -14,6 +14,7 @@
 #include "kernel/train/run/converters.hpp"
 #include "kernel/train/run/foreign_files.hpp"
 #include "kernel/train/run/imported_tensors.hpp"
+#include "kernel/train/run/token_ids.hpp"
 #include "kernel/train/run/training_state.hpp"
 #include "tessera/error.hpp"
 #include "tessera/written.hpp"
@@ -106,6 +107,8 @@ Conversion import_model(const ConversionArguments& arguments, const PluginHost& 
   const PlacedModel placed(rank, setup);
   const RankPart part(*rank.mesh, parameter_tensors(placed));
 
+  const Settings token_ids =
+      token_ids_of(model, from, vocabulary_in(of_model), !tokenizer_files.empty());
   ImportedTensors imported(model, chosen, theirs);
   for (const CheckpointTensor& tensor : part.tensors()) imported.expect(tensor);
   imported.require_fit(from);
@@ -136,6 +139,7 @@ Conversion import_model(const ConversionArguments& arguments, const PluginHost& 
     for (const std::string& file : tokenizer_files) {
       write_synced(folder.path() / kTokenizer / file, read_text_file(from / file));
     }
+    write_token_ids(folder.path() / kTokenizer, token_ids);
     sync_folder(folder.path() / kTokenizer);
   }
   folder.finish();

@@ -41,7 +41,8 @@ std::string Meaning::text() const {
   std::string text;
   for (const StructureChange& change : keys) text += "\n  " + change.text();
   if (!tokenizer.empty()) {
-    text += fmt::format("\n  {}: \"{}\", now \"{}\"", kTokenizerKey, tokenizer, tokenizer_now);
+    text += fmt::format(
+        "\n  {}: {}, now {}", kTokenizerKey, written_word(tokenizer), written_word(tokenizer_now));
   }
   return text;
 }
@@ -68,7 +69,7 @@ Meaning compare_meaning(const CheckpointInfo& info,
   const std::string here = tokenizer->fingerprint();
   if (info.tokenizer.empty()) {
     meaning.unknown.push_back(
-        fmt::format("which tokenizer it was trained with; this one is \"{}\"", here));
+        fmt::format("which tokenizer it was trained with; this one is {}", written_word(here)));
   } else if (info.tokenizer != here) {
     meaning.tokenizer = info.tokenizer;
     meaning.tokenizer_now = here;

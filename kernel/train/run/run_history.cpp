@@ -17,6 +17,7 @@
 #include "tessera/observer.hpp"
 #include "tessera/output_file.hpp"
 #include "tessera/parse_json.hpp"
+#include "tessera/written.hpp"
 
 namespace tessera {
 
@@ -45,7 +46,7 @@ JsonTree last_start(const std::string& text) {
   for (std::string line; std::getline(lines, line);) {
     JsonTree json;  // null: the line is half-written, or none of ours
     try {
-      json = parse_json<JsonTree>(line);
+      json = parse_json<JsonTree>(line, "history.jsonl");
     } catch (const Error&) {
       continue;
     }
@@ -72,7 +73,7 @@ std::string other_plugins(const JsonTree& before, const RunPart& part) {
   for (const auto& plugin : part.plugins) --seen[plugin_text(plugin)];
   std::vector<std::string> names;
   for (const auto& [text, count] : seen) {
-    const std::string name = text.substr(0, text.find(' '));
+    const std::string name = written_plain(text.substr(0, text.find(' ')));
     if (count != 0 && (names.empty() || names.back() != name)) names.push_back(name);
   }
   if (names.empty()) return "";
@@ -89,7 +90,7 @@ std::vector<std::string> others_than(const JsonTree& before, const RunPart& part
   if (!before.is_object()) return others;
   const auto compare = [&](const char* key, const std::string& now) {
     const std::string then = text_in(before, key);
-    if (then != now) others.push_back(fmt::format("{}: {}, now {}", key, then, now));
+    if (then != now) others.push_back(fmt::format("{}: {}, now {}", key, written_plain(then), now));
   };
   compare("tessera", part.tessera);
   compare("host", part.host);

@@ -7,6 +7,7 @@
 #include "kernel/model/initialize.hpp"
 #include "kernel/train/run/meaning.hpp"
 #include "tessera/error.hpp"
+#include "tessera/written.hpp"
 
 namespace tessera {
 
@@ -115,10 +116,10 @@ void TrainingState::require_same_run(const Checkpoints::Loaded& loaded) const {
   }
   const std::string data = setup_.dataset->fingerprint();
   if (info.data != data) {
-    fail_config("{} was made with other data: \"{}\" there, \"{}\" here; {}",
+    fail_config("{} was made with other data: {} there, {} here; {}",
                 from,
-                info.data,
-                data,
+                written_word(info.data, 400),
+                written_word(data, 400),
                 advice);
   }
   const i64 length = setup_.sequence_length;

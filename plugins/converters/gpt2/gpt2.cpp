@@ -8,6 +8,7 @@
 #include "tessera/converter.hpp"
 #include "tessera/error.hpp"
 #include "tessera/json.hpp"
+#include "tessera/log.hpp"
 #include "tessera/plugin.hpp"
 
 namespace tessera {
@@ -85,9 +86,19 @@ Value activation_of(Claims& theirs) {
               fmt::join(std::views::keys(kActivations), ", "));
 }
 
+constexpr const char* kClass = "GPT2LMHeadModel";
+Value one_class(const char* name) { return Value::Array{name}; }
+
 // Keys of other heads, of how a program runs the model, and of versions before.
 void claim_harmless(Claims& theirs) {
-  claim_common_keys(theirs);
+  constexpr const char* kHeadless = "GPT2Model";
+  claim_common_keys(theirs, {kClass, kHeadless});
+  if (const Value* names = theirs.find("architectures"); names && *names != one_class(kClass)) {
+    log_warning("{} has architectures = {}: the model is read as {}, whose head it may lack",
+                theirs.file(),
+                names->text(),
+                kClass);
+  }
   theirs.harmless({"reorder_and_upcast_attn", "summary_*", "predict_special_tokens"});
   theirs.only("add_cross_attention", false);
   theirs.only("scale_attn_by_inverse_layer_idx", false);
@@ -204,7 +215,7 @@ class Gpt2 final : public Converter {
       fail_config("model.block.mlp.activation = {}: GPT-2 has gelu or gelu_erf", activation.text());
     }
     theirs["activation_function"] = name->first;
-    theirs["architectures"] = Value::Array{"GPT2LMHeadModel"};
+    theirs["architectures"] = one_class(kClass);
     theirs["n_layer"] = same(ours, {"model.layers"});
     theirs["n_embd"] = same(ours, {"model.hidden"});
     theirs["n_head"] = heads;

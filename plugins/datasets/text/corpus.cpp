@@ -6,6 +6,7 @@
 
 #include "content_hash.hpp"
 #include "tessera/error.hpp"
+#include "tessera/written.hpp"
 
 namespace tessera {
 namespace {
@@ -64,7 +65,7 @@ void Corpus::add(const Piece& piece, const Tokenizer& tokenizer) {
     require(id >= 0 && id < vocabulary,
             "the tokenizer gave the id {} for \"{}\", outside its vocabulary of {}",
             id,
-            files_[piece.file].path(),
+            written_path(files_[piece.file].path()),
             vocabulary);
   }
   to.ids.insert(to.ids.end(), ids.begin(), ids.end());

@@ -7,6 +7,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "tessera/claims.hpp"
 #include "tessera/error.hpp"
 #include "tessera/parse_json.hpp"
 #include "tessera/written.hpp"
@@ -18,19 +19,10 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-Json parse_file(const fs::path& file) {
-  const std::string text = read_tokenizer_file(file);
-  try {
-    return parse_json<Json>(text);
-  } catch (const Error& error) {
-    fail_config("tokenizer.path: {} is damaged: {}", file.string(), error.what());
-  }
-}
+std::string place_of(const fs::path& file) { return "tokenizer.path: " + file.string(); }
 
-Json parse_object(const fs::path& file, std::string_view what) {
-  Json json = parse_file(file);
-  if (json.is_object() && !json.empty()) return json;
-  fail_config("tokenizer.path: {} is damaged: it is no JSON object {}", file.string(), what);
+Json parse_file(const fs::path& file) {
+  return parse_json_object<Json, ConfigError>(read_tokenizer_file(file), place_of(file));
 }
 
 // null where a key is absent.
@@ -42,17 +34,11 @@ const Json& at(const Json& object, const char* key) {
 
 // A part of tokenizer.json that is not GPT-2's.
 [[noreturn]] void refuse(const fs::path& file, std::string_view key, const Json& value) {
-  fail_config("tokenizer.path: {} has {} = {}, which the tokenizer gpt2 does not do",
-              file.string(),
+  fail_config("{} has {} = {}, which {} does not do",
+              place_of(file),
               key,
-              written_plain(value.dump()));
-}
-
-void require_absent(const fs::path& file, std::string_view key, const Json& value) {
-  const bool nothing = value.is_null() || value == Json("") || value == Json(false) ||
-                       (value.is_number() && value == Json(0)) ||
-                       (value.is_array() && value.empty());
-  if (!nothing) refuse(file, key, value);
+              written_plain(value.dump()),
+              kReader);
 }
 
 void read_tokens(const Json& vocabulary, BpeFiles& files) {
@@ -70,6 +56,10 @@ void read_tokens(const Json& vocabulary, BpeFiles& files) {
     }
     files.tokens.emplace_back(token, id.get<i64>());
   }
+}
+
+Claims claims_of(const Json& object, const std::string& place) {
+  return {place, parse_settings(object.dump(), place)};
 }
 
 // "a b", of one line or one element.
@@ -116,63 +106,104 @@ void read_added(const Json& added, const fs::path& file, BpeFiles& files) {
   if (added.is_null()) return;
   if (!added.is_array()) refuse(file, "added_tokens", added);
   for (const Json& token : added) {
-    if (!at(token, "content").is_string() || at(token, "content") == Json("") ||
-        !at(token, "id").is_number_unsigned()) {
+    const Json& text = at(token, "content");
+    if (!text.is_string() || text == Json("") || !at(token, "id").is_number_unsigned()) {
       refuse(file, "added_tokens", token);
     }
-    for (const char* key : {"single_word", "lstrip", "rstrip"}) {
-      if (!at(token, key).is_null() && at(token, key) != Json(false)) {
-        refuse(file, "added_tokens", token);
-      }
-    }
-    files.added.push_back({token["content"], token["id"].get<i64>()});
+    Claims claims = claims_of(token, fmt::format("{}: {}", place_of(file), text.dump()));
+    for (const char* key : {"single_word", "lstrip", "rstrip"}) claims.only(key, false);
+    claims.harmless({"content", "id", "special", "normalized"});  // there is no normalizer
+    claims.require_known(kReader);
+    files.added.push_back({text, token["id"].get<i64>()});
+  }
+}
+
+// A part of GPT-2's file that is there and has this type.
+void require_type(Claims& claims, const std::string& part, const char* type) {
+  const std::string key = part + ".type";
+  claims.get(key);
+  claims.only(key, type);
+}
+
+void claim_model(Claims& claims, bool has_merges) {
+  // Early files, as that of GPT-2 itself, leave the type out; no other one has merges.
+  if (!has_merges || claims.find("model.type") != nullptr) require_type(claims, "model", "BPE");
+  for (const char* key : {"model.continuing_subword_prefix", "model.end_of_word_suffix"}) {
+    claims.only(key, "");
+  }
+  claims.only("model.ignore_merges", false);
+  if (const Value* dropout = claims.find("model.dropout"); dropout && *dropout != Value(0)) {
+    claims.only("model.dropout", 0.0);
+  }
+  // Of tokens for what has none: every byte has one.
+  claims.harmless({"model.unk_token", "model.fuse_unk", "model.byte_fallback"});
+}
+
+void claim_words(Claims& claims) {
+  claims.refuse("normalizer*", "the tokenizer gpt2 changes no text");
+  require_type(claims, "pre_tokenizer", "ByteLevel");
+  claims.get("pre_tokenizer.add_prefix_space");
+  claims.only("pre_tokenizer.add_prefix_space", false);
+  claims.only("pre_tokenizer.use_regex", true);
+  claims.harmless({"pre_tokenizer.trim_offsets"});
+  require_type(claims, "decoder", "ByteLevel");
+  // Offsets are not asked for, and only a decoder's type decides texts.
+  claims.harmless({"decoder.add_prefix_space", "decoder.trim_offsets", "decoder.use_regex"});
+}
+
+// What is put around a text: nothing.
+void claim_after(Claims& claims) {
+  const Value type = claims.get("post_processor.type", "ByteLevel");
+  if (type == Value("TemplateProcessing")) {
+    claims.get("post_processor.single");
+    claims.only("post_processor.single", Value::Array{R"({"Sequence":{"id":"A","type_id":0}})"});
+    claims.harmless({"post_processor.pair", "post_processor.special_tokens*"});
+  } else {
+    claims.only("post_processor.type", "ByteLevel");
+    claims.harmless({"post_processor.add_prefix_space",
+                     "post_processor.trim_offsets",
+                     "post_processor.use_regex"});
   }
 }
 
 // What decides ids, and is more than a vocabulary and merges.
-void require_gpt2(const Json& json, const fs::path& file) {
-  const Json &model = at(json, "model"), &words = at(json, "pre_tokenizer"),
-             &after = at(json, "post_processor"), &decoder = at(json, "decoder");
-  // Early files, as that of GPT-2 itself, leave the type out; no other one has merges.
-  const Json& type = at(model, "type");
-  if (type != Json("BPE") && !(type.is_null() && model.contains("merges"))) {
-    refuse(file, "model.type", type);
-  }
-  require_absent(file, "normalizer", at(json, "normalizer"));
-  for (const char* key :
-       {"dropout", "continuing_subword_prefix", "end_of_word_suffix", "ignore_merges"}) {
-    require_absent(file, fmt::format("model.{}", key), at(model, key));
-  }
-  const Json& pattern = at(words, "use_regex");
-  if (at(words, "type") != Json("ByteLevel") || at(words, "add_prefix_space") != Json(false) ||
-      (!pattern.is_null() && pattern != Json(true))) {
-    refuse(file, "pre_tokenizer", words);
-  }
-  if (at(decoder, "type") != Json("ByteLevel")) refuse(file, "decoder", decoder);
-  if (!after.is_null() && at(after, "type") != Json("ByteLevel")) {
-    const auto alone = parse_json<Json>(R"([{"Sequence":{"id":"A","type_id":0}}])");
-    if (at(after, "type") != Json("TemplateProcessing") || at(after, "single") != alone) {
-      refuse(file, "post_processor", after);
-    }
-  }
+void require_gpt2(const Json& rest, bool has_merges, const fs::path& file) {
+  Claims claims = claims_of(rest, place_of(file));
+  claims.only("version", "1.0");
+  claim_model(claims, has_merges);
+  claim_words(claims);
+  claim_after(claims);
+  claims.harmless({"truncation*", "padding*"});  // of batches, asked for in each call
+  claims.require_known(kReader);
+}
+
+// A part of `json`, out of it.
+Json take(Json& json, const char* key) {
+  Json part = at(json, key);
+  if (json.is_object()) json.erase(key);
+  return part;
 }
 
 BpeFiles read_separate(const fs::path& vocabulary, const fs::path& merges) {
   BpeFiles files{.file = vocabulary.string(), .tokens = {}, .merges = {}, .added = {}};
-  read_tokens(parse_object(vocabulary, "of tokens and ids"), files);
+  const Json tokens = parse_file(vocabulary);
+  if (tokens.empty()) fail_config("{} is damaged: it has no tokens", place_of(vocabulary));
+  read_tokens(tokens, files);
   read_merges(merges, files);
   return files;
 }
 
 BpeFiles read_one(const fs::path& file) {
-  const Json json = parse_object(file, "of a tokenizer");
-  require_gpt2(json, file);
+  Json rest = parse_file(file), model = take(rest, "model");
+  const Json tokens = take(model, "vocab"), merges = take(model, "merges"),
+             added = take(rest, "added_tokens");
+  rest["model"] = std::move(model);
+  require_gpt2(rest, !merges.is_null(), file);
   BpeFiles files{.file = file.string(), .tokens = {}, .merges = {}, .added = {}};
-  const Json& tokens = at(json["model"], "vocab");
   if (!tokens.is_object() || tokens.empty()) refuse(file, "model.vocab", tokens);
   read_tokens(tokens, files);
-  read_merges(at(json["model"], "merges"), file, files);
-  read_added(at(json, "added_tokens"), file, files);
+  read_merges(merges, file, files);
+  read_added(added, file, files);
   return files;
 }
 
@@ -204,7 +235,6 @@ std::string read_tokenizer_file(const fs::path& file) {
 std::set<std::string> null_keys(const fs::path& file) {
   std::set<std::string> keys;
   const Json json = parse_file(file);
-  if (!json.is_object()) return keys;
   for (const auto& [key, value] : json.items()) {
     if (value.is_null()) keys.insert(key);
   }

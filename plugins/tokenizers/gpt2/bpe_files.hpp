@@ -2,12 +2,16 @@
 #include <filesystem>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "tessera/types.hpp"
 
 namespace tessera {
+
+/// Who reads the files, for errors.
+inline constexpr std::string_view kReader = "the tokenizer gpt2";
 
 /// A token that is looked for in the text itself, before it is cut into words.
 struct AddedToken {
@@ -29,8 +33,8 @@ struct BpeFiles {
 };
 
 /// Reads tokenizer.json, or vocab.json and merges.txt; where all are there, they must agree. Throws
-/// ConfigError naming the file and what is wrong or is not GPT-2's: a normalizer, another split
-/// into words, tokens that take the spaces beside them.
+/// ConfigError naming the file and what is wrong, is not GPT-2's or is not known: a normalizer,
+/// another split into words, tokens that take the spaces beside them.
 BpeFiles read_bpe(const std::filesystem::path& folder);
 
 /// The text of a file of the folder. Throws ConfigError naming it.

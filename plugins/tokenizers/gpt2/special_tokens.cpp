@@ -14,7 +14,6 @@ namespace tessera {
 namespace {
 
 namespace fs = std::filesystem;
-constexpr std::string_view kReader = "the tokenizer gpt2";
 constexpr std::array<const char*, 7> kNamed = {
     "bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"};
 
@@ -68,8 +67,10 @@ class Added {
 std::string text_of(const Claims& claims, const std::string& key, const Value& value) {
   const auto* text = std::get_if<std::string>(&value.data);
   if (text != nullptr && !text->empty()) return *text;
-  fail_config(
-      "{}: \"{}\" is {}, which is not a token", claims.file(), key, written_plain(value.text()));
+  fail_config("{}: {} is {}, which is not a token",
+              claims.file(),
+              written_word(key),
+              written_plain(value.text()));
 }
 
 // A token is written as its text, or as an object with it.

@@ -1,4 +1,5 @@
 #pragma once
+#include <initializer_list>
 #include <map>
 #include <optional>
 #include <string>
@@ -40,9 +41,11 @@ using TokenIds = std::map<std::string, std::optional<i64>>;
 struct ConverterArguments {};
 
 /// Claims what config.json of any model of transformers may hold: names, versions, dtypes, which
-/// outputs are given, numbers of tokens, defaults of generation are harmless; quantization, code of
-/// the model's own, adapters and pruned heads are refused.
-TESSERA_API void claim_common_keys(Claims& theirs);
+/// outputs are given, defaults of generation are harmless; the host keeps numbers of tokens.
+/// Quantization, code of the model's own, adapters, pruned heads and a class of the model that is
+/// none of `architectures` are refused.
+TESSERA_API void claim_common_keys(Claims& theirs,
+                                   std::initializer_list<std::string_view> architectures);
 
 /// Translates models between Tessera and the format of Hugging Face transformers: a folder with a
 /// config.json and safetensors files. Plugin kind "converter"; `tessera convert` finds it by the
@@ -58,7 +61,7 @@ TESSERA_API void claim_common_keys(Claims& theirs);
 ///       Bigram(const Config&, ConverterArguments&) {}
 ///       std::string_view model_type() const override { return "bigram"; }
 ///       Settings to_ours(Claims& theirs) const override {
-///         claim_common_keys(theirs);
+///         claim_common_keys(theirs, {"BigramModel"});
 ///         return {{"model.type", "bigram"}, {"model.vocab", theirs.integer("vocab_size")}};
 ///       }
 ///       Settings to_theirs(const Settings& ours) const override {
@@ -95,7 +98,8 @@ class TESSERA_API Converter {
     return {};
   }
   /// Of the model's tokenizer, nullptr where it is not converted. `written` has the keys of the
-  /// tokenizer_config.json that goes into the folder.
+  /// tokenizer_config.json that goes into the folder. Numbers that the model came with go before
+  /// these: `tessera convert` keeps them with the tokenizer.
   virtual TokenIds token_ids(const Tokenizer* /*tokenizer*/, const Settings& /*written*/) const {
     return {};
   }

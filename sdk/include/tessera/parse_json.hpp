@@ -1,7 +1,10 @@
 #pragma once
 #include <cstddef>
+#include <exception>
+#include <string>
 #include <string_view>
 
+#include "tessera/api.hpp"
 #include "tessera/error.hpp"
 #include "tessera/types.hpp"
 
@@ -59,22 +62,44 @@ class JsonBounds {
 
 }  // namespace detail
 
-/// Reads JSON that somebody else wrote:
+/// What a reader of JSON threw, without the library's own number of its errors.
+TESSERA_API std::string json_reason(const std::exception& error);
+
+/// Runs `read`. What it throws becomes a Failure that names the file: "a.json is damaged: why".
+template <class Failure = Error, class F>
+auto reading_file(std::string_view file, F&& read) {
+  try {
+    return read();
+  } catch (const std::exception& error) {
+    throw Failure(fmt::format("{} is damaged: {}", file, json_reason(error)));
+  }
+}
+
+/// Reads JSON that somebody else wrote in `file`:
 ///
-///     const auto json = parse_json<nlohmann::json>(text);
-///     if (!json.is_object()) fail_config("{} holds no JSON object", path);
+///     const auto json = parse_json<nlohmann::json>(text, "a.json");
 ///
-/// JsonTree is a type of nlohmann-json, which the SDK does not include. What is no JSON gives a
-/// discarded value, or with `explain` the library's exception. Throws Error where the text is
-/// nested more deeply than `kDeepestJson` or has more than `kMostJsonValues`, before a tree is
-/// made: copying, printing and freeing it take stack for each level. The text is read twice, since
-/// the library's own callback takes time of the square of what an object holds. Every reader of
-/// JSON goes through here; a lint looks for others.
-template <class JsonTree>
-JsonTree parse_json(std::string_view text, bool explain = false) {
-  detail::JsonBounds<JsonTree> bounds;
-  JsonTree::sax_parse(text, &bounds);
-  return JsonTree::parse(text, nullptr, explain);
+/// JsonTree is a type of nlohmann-json, which the SDK does not include. Throws Failure naming the
+/// file where the text is no JSON, is nested more deeply than `kDeepestJson` or has more than
+/// `kMostJsonValues`. The bounds hold before a tree is made: copying, printing and freeing it take
+/// stack for each level. The text is read twice, since the library's own callback takes time of the
+/// square of what an object holds. Every reader of JSON goes through here; a lint looks for others.
+template <class JsonTree, class Failure = Error>
+JsonTree parse_json(std::string_view text, std::string_view file) {
+  return reading_file<Failure>(file, [&]() -> JsonTree {
+    detail::JsonBounds<JsonTree> bounds;
+    JsonTree::sax_parse(text, &bounds);
+    return JsonTree::parse(text);
+  });
+}
+
+/// The same of a text that is an object.
+template <class JsonTree, class Failure = Error>
+JsonTree parse_json_object(std::string_view text, std::string_view file) {
+  JsonTree json = parse_json<JsonTree, Failure>(text, file);
+  if (json.is_object()) return json;
+  throw Failure(
+      fmt::format("{} is damaged: it is a JSON {} instead of an object", file, json.type_name()));
 }
 
 }  // namespace tessera

@@ -64,6 +64,17 @@ TEST_F(ForeignModels, TensorsThatTheIndexDoesNotListAreThereToo) {
               HasSubstr("is ambiguous: tensor \"w\" is in a.safetensors and in b.safetensors"));
 }
 
+// A line of its own could look like one of the program's.
+TEST_F(ForeignModels, NamesStartNoLinesOfTheirOwn) {
+  const auto told = [&](const std::string& map) {
+    folder_.write("model.safetensors.index.json", "{\"weight_map\": " + map + "}");
+    return text_of<Error>([&] { ForeignModel model(folder_.path()); });
+  };
+  EXPECT_THAT(told(R"({"a\nb": 1})"), HasSubstr(R"(json is damaged: "a\nb" has no file)"));
+  EXPECT_THAT(told(R"({"w": "a\n/b"})"), HasSubstr(R"("a\n/b" is not a valid name of a file)"));
+  EXPECT_THAT(told(R"({"w": "a\nb"})"), HasSubstr(R"(/a\nb: No such file)"));
+}
+
 // As safetensors.torch.save_model writes two names of one memory.
 TEST_F(ForeignModels, AnAliasOfTheMetadataIsAName) {
   SafetensorsWriter out(folder_.at("model.safetensors"),

@@ -165,6 +165,13 @@ TEST(CheckpointIndex, TextsOfDamage) {
             "i is damaged: its own checksum is wrong");
 }
 
+TEST(CheckpointIndex, ATensorThatIsDamagedIsNamed) {
+  CheckpointIndex index = index_of({2}, {slice({0}, {2})});
+  index.tensors["w"].dtype = "fp32\nfp64";
+  EXPECT_EQ(text_of<Error>([&] { CheckpointIndex::from_json(index.to_json(), "i"); }),
+            R"(i is damaged: tensor "w": dtype "fp32\nfp64" is not one that checkpoints hold)");
+}
+
 TEST(CheckpointIndex, FilesOutsideOfTheFolderAreRefused) {
   for (const std::string name : {"../f", "/etc/passwd", "a/b", "", ".", ".."}) {
     CheckpointIndex index = index_of({2}, {slice({0}, {2}, name)});

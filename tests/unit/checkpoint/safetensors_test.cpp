@@ -128,6 +128,19 @@ TEST(Safetensors, AHeaderThatClaimsMoreThanTheFileHolds) {
               HasSubstr("a is damaged: tensor \"w\" lies beyond its end"));
 }
 
+TEST(Safetensors, AnEntryThatIsDamagedIsNamed) {
+  const auto told = [](const std::string& entry) {
+    return text_of<Error>([&] { parse_safetensors_header("{\"w\":" + entry + "}", "a"); });
+  };
+  EXPECT_EQ(told(R"({"dtype":"F32","shape":[2],"data_offsets":[]})"),
+            "a is damaged: tensor \"w\": data_offsets is [], which is not a begin and an end");
+  EXPECT_EQ(told(R"({"dtype":"F32","shape":[2],"data_offsets":[0,8.5]})"),
+            "a is damaged: tensor \"w\": 8.5 is not a whole number of 64 bits");
+  EXPECT_EQ(told(R"({"shape":[2],"data_offsets":[0,8]})"),
+            "a is damaged: tensor \"w\": key 'dtype' not found");
+  EXPECT_EQ(told("1"), "a is damaged: tensor \"w\": it is a JSON number instead of an object");
+}
+
 TEST(Safetensors, TextsOfDamage) {
   const TestFolder folder;
   EXPECT_THAT(read_all(folder.at("none")), HasSubstr("none: No such file or directory"));

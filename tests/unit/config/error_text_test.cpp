@@ -6,8 +6,10 @@
 #include <fstream>
 #include <sstream>
 
+#include "kernel/config/source.hpp"
 #include "tessera/json.hpp"
 #include "tessera/written.hpp"
+#include "tests/common/test_folder.hpp"
 #include "tests/unit/config/config_support.hpp"
 
 namespace tessera {
@@ -150,6 +152,40 @@ TEST(ErrorText, TablesThatHideFromALookAtTheText) {
                                   std::string(2 << 20, '\n')}) {
     EXPECT_THROW(Config::parse(text, "a.toml"), ConfigError);
   }
+}
+
+// Each part of a dotted key is a table: 1 MB of them would be 475,000 tables.
+TEST(ErrorText, TablesWithoutNumber) {
+  const auto keys = [](const std::string& name, int count) {
+    std::string dots, text;
+    for (int i = 0; i < 200; ++i) dots += ".a";
+    for (int i = 0; i < count; ++i) text += fmt::format("{}{}{} = 1\n", name, i, dots);
+    return text;
+  };
+  EXPECT_NO_THROW(Config::parse(keys("k", 90), "a.toml"));
+  const auto refused = ::testing::ThrowsMessage<ConfigError>(::testing::HasSubstr(
+      ": more than 20000 tables; put keys that belong together into one table"));
+  EXPECT_THAT([&] { Config::parse(keys("k", 110), "a.toml"); }, refused);
+  EXPECT_THAT([&] { Config::parse("x = ['''\n]''']\n" + keys("k", 2500), "a.toml"); }, refused);
+  // Files that include each other have so many together.
+  const testing::TestFolder folder;
+  folder.write("b.toml", keys("b", 60));
+  EXPECT_THAT(
+      [&] { Config::load({folder.write("a.toml", "include = \"b.toml\"\n" + keys("k", 60))}); },
+      ::testing::ThrowsMessage<ConfigError>(
+          ::testing::HasSubstr("b.toml: with it, the files have more than 20000 tables")));
+}
+
+// The terminal would show them as it likes; columns are counted in characters.
+TEST(ErrorText, BytesThatAreNoTextAreShownAsQuestionMarks) {
+  EXPECT_EQ(
+      excerpt(
+          {"a = \xff\xc3\xbc\xe2\x82 \xc2\x9b!"},
+          Origin{
+              .kind = Origin::file, .layer = 0, .name = "a", .line = 1, .column = 6, .length = 1}),
+      "\n    1 | a = ?\xc3\xbc?? ?!\n      |      ^");
+  const Origin odd{.kind = Origin::file, .layer = 0, .name = "a\nb", .line = 1, .column = 2};
+  EXPECT_EQ(odd.text(), "a\\nb:1:2");
 }
 
 TEST(ErrorText, OfManyUnknownKeysTheFirstAreExplained) {

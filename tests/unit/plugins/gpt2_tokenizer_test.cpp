@@ -169,6 +169,8 @@ TEST_F(Gpt2Tokenizer, FilesBesideTheVocabularyAddTokens) {
   EXPECT_THAT(
       said(R"({"tokenizer_class": "BertTokenizer"})"),
       HasSubstr("has tokenizer_class = \"BertTokenizer\", which the tokenizer gpt2 does not"));
+  EXPECT_THAT(said(R"({"extra_special_tokens": {"a\nb": 3}})"),
+              HasSubstr(R"("extra_special_tokens.a\nb" is 3, which is not a token)"));
   EXPECT_THAT(
       said(R"({"word_delimiter_token": "|"})"),
       HasSubstr("has word_delimiter_token = \"|\", which the tokenizer gpt2 does not know"));
@@ -176,9 +178,9 @@ TEST_F(Gpt2Tokenizer, FilesBesideTheVocabularyAddTokens) {
 
 TEST_F(Gpt2Tokenizer, BrokenFilesAreNamedWithWhatIsWrong) {
   const std::string good = files_.vocabulary(), none = files_.merges();
-  EXPECT_THAT(refused("", none),
-              HasSubstr("vocab.json is damaged: it is no JSON object of tokens and ids"));
-  EXPECT_THAT(refused("[1]", none), HasSubstr("no JSON object"));
+  EXPECT_THAT(refused("", none), HasSubstr("/vocab.json is damaged: parse error at line 1"));
+  EXPECT_THAT(refused("[1]", none), HasSubstr("it is a JSON array instead of an object"));
+  EXPECT_THAT(refused("{}", none), HasSubstr("vocab.json is damaged: it has no tokens"));
   EXPECT_THAT(refused("{\"a\": 0}", none), HasSubstr("has no token \"\u0100\" for the byte 0x00"));
   EXPECT_THAT(refused("{\"a\": 1}", none), HasSubstr("must be 0 to 0, each once, but \"a\" has 1"));
   EXPECT_THAT(refused("{\"a\": -1}", none), HasSubstr("\"a\" has -1"));

@@ -46,6 +46,11 @@ TEST(Meaning, IsTheSameWithEqualKeysAndTokenizer) {
   EXPECT_EQ(
       compare(other, {"model.block.norm.eps=0.1"}).text(),
       "\n  model.block.norm.eps: 1e-05, now 0.1\n  tokenizer: \"words: 2\", now \"words: 1\"");
+  // Somebody else's checkpoint: a line of its own could look like one of the program's.
+  other.tokenizer = "2\n3";
+  other.structure["model.block.norm.eps"] = "1\n2";
+  EXPECT_EQ(compare(other).text(),
+            "\n  model.block.norm.eps: 1\\n2, now 1e-05\n  tokenizer: \"2\\n3\", now \"words: 1\"");
 }
 
 // Said, and not guessed.

@@ -1,0 +1,29 @@
+#pragma once
+#include <filesystem>
+
+#include "kernel/checkpoint/foreign_model.hpp"
+
+namespace tessera {
+
+/// Numbers of tokens that a model of another program came with, as "eos_token_id". Nothing here
+/// needs them, and the tokenizer's files may say others, so they lie beside those files until
+/// `tessera convert` writes the model back.
+
+/// "model.vocab" of a configuration here; 0: it does not say a number.
+i64 vocabulary_in(const Settings& ours);
+
+/// Those of a folder of another program: of its generation_config.json, and of its config.json for
+/// keys that the first has not. Warns of those that are no tokens of a model of `vocabulary`, and
+/// of all others where there is no tokenizer to keep them with; they are left out.
+Settings token_ids_of(const ForeignModel& model,
+                      const std::filesystem::path& folder,
+                      i64 vocabulary,
+                      bool with_tokenizer);
+
+/// Writes them into a tokenizer's folder; none: no file.
+void write_token_ids(const std::filesystem::path& folder, const Settings& ids);
+
+/// Those that lie in a tokenizer's folder; warns of those that are no tokens of this model.
+Settings read_token_ids(const std::filesystem::path& folder, i64 vocabulary);
+
+}  // namespace tessera
