@@ -239,13 +239,14 @@ std::vector<fs::path> Checkpoints::find(const std::string& resume) const {
 
 std::optional<Checkpoints::Loaded> Checkpoints::load(const std::string& resume,
                                                      const std::vector<CheckpointTensor>& tensors,
-                                                     const std::vector<std::string>& others) {
+                                                     const std::vector<std::string>& others,
+                                                     const Judge& judge) {
   if (resume == "none") return std::nullopt;
   require(!background_.under_way(), "a checkpoint is still being saved");
   const std::vector<fs::path> candidates = find(resume);
   for (std::size_t i = 0; i < candidates.size(); ++i) {
     try {
-      return load_from(candidates[i], tensors, others);
+      return load_from(candidates[i], tensors, others, judge);
     } catch (const TogetherError& error) {
       const bool misfit = error.exit_code() == 2;  // so would the older ones
       if (misfit || i + 1 == candidates.size()) throw;
@@ -271,10 +272,12 @@ std::optional<fs::path> Checkpoints::give_up(const fs::path& bad) {
 
 Checkpoints::Loaded Checkpoints::load_from(const fs::path& folder,
                                            const std::vector<CheckpointTensor>& tensors,
-                                           const std::vector<std::string>& others) const {
+                                           const std::vector<std::string>& others,
+                                           const Judge& judge) const {
   CheckpointIndex index;
   together_.all("fit", [&] {
     index = read_index(folder);
+    if (judge) judge({index.info, folder});
     require_fit(folder, index, tensors, &others);
     return std::string();
   });

@@ -74,13 +74,16 @@ class Checkpoints {
   };
   /// Finds and loads what `resume` says: "auto" (the newest complete one, none is fine; a damaged
   /// one falls back to the one before, with a warning), "none", or what find_checkpoints() takes.
-  /// `others` are tensors of the run that other pipeline stages hold.
+  /// `others` are tensors of the run that other pipeline stages hold. `judge` is called with each
+  /// that is tried, before its tensors are compared; its ConfigError ends the search.
   /// Loads all tensors. A ConfigError lists missing, extra and mismatched ones, and no tensor was
   /// touched. An Error lists damaged ones; the tensors then hold a mixture, as a second copy of a
   /// state may not fit into memory: load another checkpoint or end the run.
+  using Judge = std::function<void(const Loaded& from)>;
   std::optional<Loaded> load(const std::string& resume,
                              const std::vector<CheckpointTensor>& tensors,
-                             const std::vector<std::string>& others = {});
+                             const std::vector<std::string>& others = {},
+                             const Judge& judge = {});
 
   /// Renames the checkpoint `bad`, of this folder, to "step-N.bad", which nothing finds any more,
   /// and returns the complete one before it. Where there is none, nothing is done.
@@ -116,7 +119,8 @@ class Checkpoints {
   std::vector<std::filesystem::path> find(const std::string& resume) const;
   Loaded load_from(const std::filesystem::path& folder,
                    const std::vector<CheckpointTensor>& tensors,
-                   const std::vector<std::string>& others) const;
+                   const std::vector<std::string>& others,
+                   const Judge& judge) const;
   void read(const std::filesystem::path& folder,
             const CheckpointIndex& index,
             const std::vector<CheckpointTensor>& tensors) const;

@@ -4,13 +4,16 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 #include <optional>
 #include <system_error>
 #include <thread>
 
 #include "kernel/checkpoint/disk.hpp"
 #include "kernel/checkpoint/folders.hpp"
+#include "kernel/checkpoint/stored_reader.hpp"
 #include "kernel/comm/crypto.hpp"
+#include "kernel/launch/rank_list.hpp"
 #include "tessera/error.hpp"
 #include "tessera/log.hpp"
 #include "tessera/size_text.hpp"
@@ -56,6 +59,33 @@ bool reads_back(const fs::path& file, const std::string& token) {
   }
 }
 
+// `blind`: by rank, the host of one that does not see what rank 0 wrote on host `writer`.
+void require_all_saw(const fs::path& folder,
+                     const std::vector<std::string>& blind,
+                     const std::string& writer) {
+  std::map<std::string, std::vector<i64>> by_host;
+  for (std::size_t rank = 0; rank < blind.size(); ++rank) {
+    if (!blind[rank].empty()) by_host[blind[rank]].push_back(static_cast<i64>(rank));
+  }
+  if (by_host.empty()) return;
+  std::vector<std::string> who;
+  std::size_t ranks = 0;
+  for (const auto& [host, of_host] : by_host) {
+    who.push_back(fmt::format("{} on host {}", rank_list(of_host), host));
+    ranks += of_host.size();
+  }
+  const bool alone = by_host.size() == 1 && by_host.contains(writer);
+  fail_config(
+      "{} {} not see what rank 0 wrote into {} on host {}: {} have folders of their own there. "
+      "Checkpoints need a folder that all {} share: set run.out or checkpoint.out",
+      name_list(who),
+      ranks == 1 ? "does" : "do",
+      written_path(folder),
+      writer,
+      alone ? "ranks of this host" : "hosts",
+      alone ? "ranks" : "hosts");
+}
+
 }  // namespace
 
 void require_common(const fs::path& folder,
@@ -71,16 +101,10 @@ void require_common(const fs::path& folder,
   });
   const std::size_t blank = said.find(' ');
   const std::string token = said.substr(0, blank), writer = said.substr(blank + 1);
-  together.all("token seen", [&] {
-    if (!root && !reads_back(file, token)) {
-      const std::string here = host_name();
-      fail(
-          "{} does not see what rank 0 wrote into {}{}: hosts have folders of their own there. "
-          "Checkpoints need a folder that all hosts share: set run.out or checkpoint.out",
-          here == writer ? "another rank" : "host " + here,
-          written_path(folder),
-          here == writer ? "" : " on host " + writer);
-    }
+  const std::vector<std::string> blind = together.all(
+      "token seen", [&] { return root || reads_back(file, token) ? std::string() : host_name(); });
+  together.root("token judged", [&] {
+    require_all_saw(folder, blind, writer);
     return std::string();
   });
 }
@@ -91,7 +115,7 @@ void require_room(const fs::path& folder, const RoomWanted& wanted) {
   const double free = static_cast<double>(disk.f_bavail) * static_cast<double>(disk.f_frsize);
   const auto bytes = static_cast<double>(wanted.bytes);
   if (free < bytes) {
-    fail(
+    fail_config(
         "{} has {} free, and a checkpoint of this run takes {}: make room there, set run.out or "
         "checkpoint.out to a folder on another disk, or train without (checkpoint.save = false)",
         written_path(folder),

@@ -8,8 +8,9 @@
 namespace tessera {
 
 /// On all ranks: every rank reads back what rank 0 writes into `folder`, and nothing is left there.
-/// Throws TogetherError where one does not: hosts have folders of that name of their own. `run`
-/// names the file, as temporary_folder() does.
+/// Throws TogetherError, with the exit code of a ConfigError, where some do not: hosts have folders
+/// of that name of their own. It names these ranks and their hosts. `run` names the file, as
+/// temporary_folder() does.
 void require_common(const std::filesystem::path& folder,
                     const std::string& run,
                     const Together& together,
@@ -22,8 +23,8 @@ struct RoomWanted {
   i64 keep = 0;   ///< as CheckpointArguments::keep
 };
 
-/// Throws Error where the disk of `folder` has no room for one checkpoint; warns where it has none
-/// for all that stay side by side. Silent where the file system does not tell.
+/// Throws ConfigError where the disk of `folder` has no room for one checkpoint; warns where it has
+/// none for all that stay side by side. Silent where the file system does not tell.
 void require_room(const std::filesystem::path& folder, const RoomWanted& wanted);
 
 }  // namespace tessera

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <thread>
 
+#include "kernel/checkpoint/folder_place.hpp"
 #include "kernel/checkpoint/folders.hpp"
 #include "tessera/error.hpp"
 #include "tessera/log.hpp"
@@ -42,9 +43,8 @@ FolderLock::FolderLock(const std::filesystem::path& folder,
     : file_(folder / name) {
   // A run that was killed a moment ago may still be on its way out.
   constexpr auto kPatience = 3s;
+  make_folder(folder);
   std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  require(!error, "cannot make the folder {}: {}", folder.string(), error.message());
   const std::string file = file_.string();
   const auto status = std::filesystem::symlink_status(file, error);
   require(!exists(status) || is_regular_file(status), "{} is not a regular file", file);

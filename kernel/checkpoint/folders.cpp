@@ -55,11 +55,15 @@ void move_away(const fs::path& path) {
               to.filename().string());
 }
 
-// A link to nothing is nothing; what cannot be looked at may be there, so that is an error.
+// A link to nothing is nothing, and so is one in a circle.
+bool is_nothing(const std::error_code& error) {
+  return error == std::errc::no_such_file_or_directory ||
+         error == std::errc::too_many_symbolic_link_levels;
+}
+
+// What cannot be looked at may be there, so that is an error.
 void require_known(const fs::path& path, const std::error_code& error) {
-  const bool nothing = error == std::errc::no_such_file_or_directory ||
-                       error == std::errc::too_many_symbolic_link_levels;
-  require(!error || nothing, "cannot read {}: {}", written_path(path), error.message());
+  require(!error || is_nothing(error), "cannot read {}: {}", written_path(path), error.message());
 }
 
 bool has_index(const fs::path& folder) {
@@ -81,7 +85,7 @@ std::vector<std::pair<StepName, fs::path>> entries(const fs::path& folder) {
   std::vector<std::pair<StepName, fs::path>> found;
   std::error_code error;
   fs::directory_iterator at(folder, error);
-  if (error == std::errc::no_such_file_or_directory) return found;
+  if (is_nothing(error)) return found;
   require(!error, "cannot read {}: {}", written_path(folder), error.message());
   for (const fs::directory_entry& entry : at) {
     if (auto name = parse_name(entry.path())) found.emplace_back(std::move(*name), entry.path());

@@ -41,57 +41,79 @@ std::string owner_of(const std::string& name) { return name.substr(0, name.find(
 
 }  // namespace
 
-void require_fit(const fs::path& folder,
-                 const CheckpointIndex& index,
-                 const std::vector<CheckpointTensor>& tensors,
-                 const std::vector<std::string>* others) {
-  std::vector<std::string> missing, extra, other;
+void Misfit::add(const Misfit& more) {
+  const auto merge = [](std::vector<std::string>& all, const std::vector<std::string>& some) {
+    for (const std::string& one : some) {
+      if (std::ranges::find(all, one) == all.end()) all.push_back(one);
+    }
+  };
+  merge(missing, more.missing);
+  merge(extra, more.extra);
+  merge(other, more.other);
+}
+
+Misfit find_misfit(const CheckpointIndex& index,
+                   const std::vector<CheckpointTensor>& tensors,
+                   const std::vector<std::string>* others) {
+  Misfit found;
   std::set<std::string> wanted, here;  // `here`: owners
   if (others != nullptr) wanted.insert(others->begin(), others->end());
   for (const CheckpointTensor& tensor : tensors) {
     wanted.insert(tensor.name);
     here.insert(owner_of(tensor.name));
-    const auto found = index.tensors.find(tensor.name);
-    if (found == index.tensors.end()) {
-      missing.push_back(tensor.name);
+    const auto there = index.tensors.find(tensor.name);
+    if (there == index.tensors.end()) {
+      found.missing.push_back(tensor.name);
       continue;
     }
-    const StoredTensor& stored = found->second;
+    const StoredTensor& stored = there->second;
     const std::string_view dtype = dtype_name(tensor.tensor.dtype());
     if (stored.shape == sizes_of(tensor.of->logical) && stored.dtype == dtype) continue;
-    other.push_back(fmt::format("{}: {} [{}] in the checkpoint, {} [{}] in this configuration",
-                                tensor.name,
-                                stored.dtype,
-                                fmt::join(stored.shape, ", "),
-                                dtype,
-                                fmt::join(sizes_of(tensor.of->logical), ", ")));
+    found.other.push_back(
+        fmt::format("{}: {} [{}] in the checkpoint, {} [{}] in this configuration",
+                    tensor.name,
+                    stored.dtype,
+                    fmt::join(stored.shape, ", "),
+                    dtype,
+                    fmt::join(sizes_of(tensor.of->logical), ", ")));
   }
   for (const auto& [name, tensor] : index.tensors) {
     if (others == nullptr || wanted.contains(name)) continue;
     // A rule may keep other state for other parameters, so only ranks that load a parameter judge
     // its state.
     const std::string owner = owner_of(name);
-    if (here.contains(owner) || !wanted.contains(owner)) extra.push_back(name);
+    if (here.contains(owner) || !wanted.contains(owner)) found.extra.push_back(name);
+  }
+  return found;
+}
+
+void require_none(const fs::path& folder, const Misfit& misfit) {
+  if (misfit.empty()) return;
+  constexpr std::size_t kShown = 8;
+  std::string text;
+  if (!misfit.missing.empty()) text += "\n  not in the checkpoint: " + name_list(misfit.missing);
+  if (!misfit.extra.empty()) text += "\n  not in this configuration: " + name_list(misfit.extra);
+  const std::size_t shown = std::min(misfit.other.size(), kShown);
+  for (std::size_t i = 0; i < shown; ++i) text += "\n  " + misfit.other[i];
+  if (misfit.other.size() > shown) {
+    text += fmt::format("\n  and {} more", misfit.other.size() - shown);
   }
   const auto is_state = [](const std::string& name) { return name.find('/') != name.npos; };
-  const bool only_state = std::ranges::all_of(missing, is_state) &&
-                          std::ranges::all_of(extra, is_state) &&
-                          std::ranges::all_of(other, is_state);
-  std::string text;
-  if (!missing.empty()) text += "\n  not in the checkpoint: " + name_list(missing);
-  if (!extra.empty()) text += "\n  not in this configuration: " + name_list(extra);
-  for (std::size_t i = 0; i < std::min<std::size_t>(other.size(), 20); ++i) {
-    text += "\n  " + other[i];
-  }
-  if (other.size() > 20) text += fmt::format("\n  and {} more", other.size() - 20);
-  if (!text.empty() && only_state) {
+  if (std::ranges::all_of(misfit.missing, is_state) &&
+      std::ranges::all_of(misfit.extra, is_state) && std::ranges::all_of(misfit.other, is_state)) {
     text += fmt::format(
         "\n  Its parameters fit, the state of its optimizer does not. To start a new run from "
         "these parameters: checkpoint.init_from = \"{}\" and another run.out",
         folder.string());
   }
-  if (text.empty()) return;
   fail_config("checkpoint {} does not fit this configuration:{}", folder.string(), text);
+}
+
+void require_fit(const fs::path& folder,
+                 const CheckpointIndex& index,
+                 const std::vector<CheckpointTensor>& tensors,
+                 const std::vector<std::string>* others) {
+  require_none(folder, find_misfit(index, tensors, others));
 }
 
 TakeContents into_tensors(Device& device) {

@@ -11,11 +11,22 @@
 
 namespace tessera {
 
-/// Throws ConfigError listing what does not fit: tensors that the checkpoint lacks, has beyond
-/// them, or has in another shape or dtype. `others` are names that it may hold beyond them, those
-/// of other pipeline stages; nullptr: any. A parameter among `others` may have any state,
-/// "<parameter>/<state>", unless the parameter or a state of it is in `tensors`: the ranks that
-/// load it judge that.
+/// Tensors that a checkpoint lacks, has beyond those of a run, or has in another shape or dtype.
+struct Misfit {
+  std::vector<std::string> missing, extra;  ///< names
+  std::vector<std::string> other;           ///< a line each
+  bool empty() const { return missing.empty() && extra.empty() && other.empty(); }
+  void add(const Misfit& more);  ///< what another rank found, each once
+};
+/// `others` are names that the checkpoint may hold beyond `tensors`, those of other pipeline
+/// stages; nullptr: any. A parameter among `others` may have any state, "<parameter>/<state>",
+/// unless the parameter or a state of it is in `tensors`: the ranks that load it judge that.
+Misfit find_misfit(const CheckpointIndex& index,
+                   const std::vector<CheckpointTensor>& tensors,
+                   const std::vector<std::string>* others);
+/// Throws ConfigError listing what does not fit, if anything does.
+void require_none(const std::filesystem::path& folder, const Misfit& misfit);
+/// Both.
 void require_fit(const std::filesystem::path& folder,
                  const CheckpointIndex& index,
                  const std::vector<CheckpointTensor>& tensors,

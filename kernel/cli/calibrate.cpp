@@ -10,6 +10,7 @@
 #include "kernel/config/run_config.hpp"
 #include "kernel/launch/communicators.hpp"
 #include "kernel/launch/environment.hpp"
+#include "kernel/launch/limits.hpp"
 #include "kernel/launch/open_plugins.hpp"
 #include "tessera/error.hpp"
 #include "tessera/log.hpp"
@@ -31,6 +32,7 @@ int run_calibrate(const CalibrateOptions& options) {
   arguments.ranks = options.ranks;
   arguments.threads =
       options.threads > 0 ? options.threads : rank_threads(DeviceSection(), options.ranks);
+  require_threads(arguments.threads);
   arguments.name = !options.name.empty()
                        ? options.name
                        : fmt::format("a host measured with {} rank{} of {} thread{}",

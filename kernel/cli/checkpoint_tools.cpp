@@ -12,6 +12,7 @@
 #include "kernel/cli/show.hpp"
 #include "kernel/config/dump.hpp"
 #include "kernel/launch/environment.hpp"
+#include "kernel/launch/limits.hpp"
 #include "kernel/launch/open_plugins.hpp"
 #include "kernel/plan/planned_data.hpp"
 #include "kernel/train/run/reshard.hpp"
@@ -123,8 +124,9 @@ int run_checkpoint_reshard(const CheckpointReshardOptions& options) {
   std::string note;  // where the tokenizer is elsewhere; only the form of samples matters here
   const RunSetup setup =
       derive_planned_setup(resolved, *plugins, world, note, DataUse::optional_tokenizer);
-  const fs::path written =
-      reshard(folder, options.out, setup, dump(resolved), rank_threads(resolved.run.device, 1));
+  const int threads = rank_threads(resolved.run.device, 1);
+  require_threads(threads);
+  const fs::path written = reshard(folder, options.out, setup, dump(resolved), threads);
   show(
       "{}: as {} {} would have saved it\n", written.string(), world, world == 1 ? "rank" : "ranks");
   return 0;

@@ -7,6 +7,7 @@
 #include <system_error>
 
 #include "kernel/checkpoint/disk.hpp"
+#include "kernel/checkpoint/folder_place.hpp"
 #include "kernel/cli/commands.hpp"
 #include "kernel/cli/new_names.hpp"
 #include "kernel/cli/show.hpp"
@@ -88,14 +89,12 @@ int run_new(const NewOptions& options) {
   check_new_plugin(options.kind, renamed, files, prefix, *open_plugins({}, tried));
 
   const fs::path folder = (fs::path(options.into) / options.name).lexically_normal();
-  std::error_code error;
-  fs::create_directories(folder.parent_path().empty() ? "." : folder.parent_path(), error);
-  if (fs::exists(fs::symlink_status(folder, error))) {
+  std::error_code unknown;
+  if (fs::exists(fs::symlink_status(folder, unknown))) {
     fail_config("{} exists already: nothing was written; remove it, or choose another name",
                 folder.string());
   }
-  fs::create_directory(folder, error);
-  require(!error, "cannot make the folder {}: {}", folder.string(), error.message());
+  make_folder(folder);
 
   show("Created {}, a working {} plugin\n", folder.string(), options.kind);
   for (const TemplateFile& file : files) {

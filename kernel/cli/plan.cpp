@@ -7,6 +7,7 @@
 #include "kernel/cli/show.hpp"
 #include "kernel/config/config.hpp"
 #include "kernel/launch/environment.hpp"
+#include "kernel/launch/limits.hpp"
 #include "kernel/launch/open_plugins.hpp"
 #include "kernel/plan/advice.hpp"
 #include "kernel/plan/optimizer_ranges.hpp"
@@ -30,6 +31,7 @@ class Planner {
       : options_(options),
         plugins_(open_plugins(Config::load(options.files, options.sets).plugin_path())),
         config_(resolved(options.sets)) {
+    require_threads(rank_threads(config_.run.device, world(config_)));
     if (!options.hardware.empty()) hardware_ = Hardware::load(options.hardware);
   }
 
@@ -49,12 +51,15 @@ class Planner {
     PlanArguments arguments;
     arguments.config = &config;
     arguments.plugins = plugins_.get();
-    arguments.world = options_.world > 0 ? options_.world : world_size(config.run);
+    arguments.world = world(config);
     arguments.hardware = hardware_;
     arguments.imbalance = options_.imbalance;
     arguments.threads = rank_threads(config.run.device, arguments.world);
     arguments.workers = static_cast<int>(auto_threads(1));
     return arguments;
+  }
+  i64 world(const Resolved& config) const {
+    return options_.world > 0 ? options_.world : world_size(config.run);
   }
   Resolved resolved(const std::vector<std::string>& sets) const {
     return resolve(Config::load(options_.files, sets), *plugins_);

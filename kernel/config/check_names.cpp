@@ -95,12 +95,17 @@ std::string Checker::other_slot(const Slot& slot, const std::string& type) const
   std::erase_if(tables, [&](const KeyTable& table) {
     return table.kind.empty() || table.kind == slot.kind || is_of_each(table.kind);
   });
-  std::ranges::stable_partition(
-      tables, [&](const KeyTable& table) { return table.path.starts_with(slot.path + "."); });
+  const auto inside = [&](const KeyTable& table) {
+    return table.path.starts_with(slot.path + ".");
+  };
+  std::ranges::stable_partition(tables, inside);
   for (const KeyTable& first : tables) {
     std::vector<std::string> names;
     for (const ComponentInfo* of : catalog_.of_kind(first.kind)) names.push_back(of->type);
-    const auto near = nearest(type, names);
+    // Any word is near some name of all that there are.
+    const auto near = inside(first)                         ? nearest(type, names)
+                      : std::ranges::count(names, type) > 0 ? std::optional(type)
+                                                            : std::nullopt;
     if (!near) continue;
     const KeyTable& meant = *std::ranges::find_if(tables, [&](const KeyTable& table) {
       return table.kind == first.kind && table.type == *near;
@@ -147,15 +152,17 @@ void Checker::value_of_slot(const Slot& slot, const Entry& written) {
 }
 
 void Checker::doubt_places_of(const UnknownKey& unknown) {
-  const bool root = unknown.table.empty();
-  if (const auto near = nearest(unknown.key, unknown.known); root && near) doubtful.insert(*near);
-  const bool section = root && unknown.is_table;
+  if (const auto near = nearest(unknown.key, unknown.known)) {
+    doubtful.insert(join_path(unknown.table, *near));
+  }
+  if (!types_with(unknown).empty()) doubtful.insert(join_path(unknown.table, "type"));
+  const bool section = unknown.table.empty() && unknown.is_table;
   for (const std::string& key :
        section ? config_.tree().children(unknown.key) : std::vector<std::string>{unknown.key}) {
     if (const auto found = tables_of_key_.find(key); found != tables_of_key_.end()) {
-      for (const std::string& table : found->second) doubtful.insert(section_of(table));
+      for (const std::string& table : found->second) doubtful.insert(join_path(table, key));
     }
-    for (const std::string& path : keys_of_flag(flags(), key)) doubtful.insert(section_of(path));
+    for (const std::string& path : keys_of_flag(flags(), key)) doubtful.insert(path);
   }
 }
 
@@ -207,11 +214,16 @@ std::string Checker::unknown_text(const UnknownKey& unknown) const {
   return out + fmt::format("; {} knows {}", who, joined(unknown.known));
 }
 
-std::string Checker::elsewhere(const UnknownKey& unknown) const {
-  std::vector<std::string> places;
+std::vector<std::string> Checker::types_with(const UnknownKey& unknown) const {
+  std::vector<std::string> types;
   for (const ComponentInfo* info : catalog_.of_kind(unknown.kind)) {
-    if (knows(*info, unknown.key)) places.push_back(fmt::format("\"{}\"", info->type));
+    if (knows(*info, unknown.key)) types.push_back(fmt::format("\"{}\"", info->type));
   }
+  return types;
+}
+
+std::string Checker::elsewhere(const UnknownKey& unknown) const {
+  std::vector<std::string> places = types_with(unknown);
   if (!places.empty()) {
     return fmt::format("{} {} it, but type is \"{}\" here",
                        joined(places),

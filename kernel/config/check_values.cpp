@@ -78,7 +78,7 @@ void Checker::check_missing(const std::string& path, const FieldSpec& spec) {
   if (spec.given) return;
   if (!spec.from.empty()) {
     pending_[path] = &spec;
-    taken_from_[section_of(path)].insert(section_of(spec.from));
+    taken_from_[path] = spec.from;
     put_default(path, spec, Value());  // holds the key's place among its neighbours
   } else if (spec.initial) {
     put_default(path, spec, *spec.initial);
@@ -186,7 +186,7 @@ void Checker::complete_paths() {
         const Entry* entry = tree.find(path);
         if (entry == nullptr || !text(path).empty()) return;  // without an entry it has a problem
         Entry out = *entry;
-        out.from = from;
+        out.from = taken_from_[path] = from;
         out.value = Value(config_.resolve_path(when_empty, entry->at).string());
         tree.put(path, std::move(out));
       };

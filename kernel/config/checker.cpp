@@ -42,6 +42,10 @@ void Checker::problem(const std::string& path,
                       const std::string& text,
                       const std::string& details) {
   if (!path.empty()) doubtful.insert(section_of(path));
+  tell(at, text, details);
+}
+
+void Checker::tell(const Origin& at, const std::string& text, const std::string& details) {
   const std::string where = at.kind == Origin::initial ? "" : at.text() + ": ";
   const auto whole = [&](const std::string& what) {
     return where + what + config_.excerpt_at(at) + details;
@@ -64,10 +68,9 @@ std::string section_of(std::string_view path) {
 void Checker::doubt_what_is_taken() {
   for (bool more = true; more;) {
     more = false;
-    for (const auto& [section, sources] : taken_from_) {
-      const bool taken = std::ranges::any_of(
-          sources, [&](const std::string& source) { return doubtful.contains(source); });
-      more = (taken && doubtful.insert(section).second) || more;
+    for (const auto& [path, source] : taken_from_) {
+      if (touches(doubtful, path) || !touches(doubtful, source)) continue;
+      more = doubtful.insert(path).second;
     }
   }
 }
@@ -90,11 +93,14 @@ void Checker::run() {
   std::ranges::stable_sort(unknown_, {}, [](const UnknownKey& one) { return place_of(one.at); });
   for (std::size_t i = 0; i < unknown_.size(); ++i) {
     const UnknownKey& unknown = unknown_[i];
-    if (i < kExplained) doubt_places_of(unknown);
-    problem(unknown.table,
-            unknown.at,
-            i < kExplained ? unknown_text(unknown)
-                           : fmt::format("[{}] unknown key {}", unknown.table, unknown.key));
+    if (i < kExplained) {
+      doubt_places_of(unknown);
+      tell(unknown.at, unknown_text(unknown));
+    } else {
+      problem(unknown.table,
+              unknown.at,
+              fmt::format("[{}] unknown key {}", unknown.table, unknown.key));
+    }
   }
   doubt_what_is_taken();
   std::ranges::stable_sort(problems, {}, [](const Problem& one) { return place_of(one.at); });
@@ -274,6 +280,9 @@ void Checker::check_field(const std::string& table,
   const bool open = !eras.empty() && eras.back().info == nullptr;
   if (entry == nullptr && open && find_field(eras.back(), spec.name) == &spec) return;
   if (!spec.given) tables_of_key_[spec.name].push_back(table);
+  // The word that leaves a key open leaves it to the key that it is taken from.
+  const bool follows = entry != nullptr && entry->value && !spec.from.empty() && spec.allows_auto &&
+                       *entry->value == Value(spec.automatic);
   if (spec.type == FieldType::component) {
     check_slot({path,
                 spec.component_kind,
@@ -286,13 +295,13 @@ void Checker::check_field(const std::string& table,
     check_tables(path, spec);
   } else if (spec.type == FieldType::variants) {
     check_variants(table, spec, eras);
-  } else if (entry == nullptr) {
-    check_missing(path, spec);
-  } else if (spec.given) {
+  } else if (entry != nullptr && spec.given) {
     problem(path,
             entry->key,
             fmt::format(
                 "[{}] \"{}\" is set by the component around it; remove it here", table, spec.name));
+  } else if (entry == nullptr || follows) {
+    check_missing(path, spec);
   } else {
     check_value(path, spec, *entry);
   }

@@ -92,21 +92,25 @@ class Checker {
   void missing(const std::string& table, const std::string& key, const std::string& what);
   std::string unknown_text(const UnknownKey& unknown) const;
   std::string elsewhere(const UnknownKey& unknown) const;
+  /// Components of the kind of its table that know the key, in quotes.
+  std::vector<std::string> types_with(const UnknownKey& unknown) const;
   std::string of_other_types(const std::string& key) const;  ///< components that could be chosen
   /// Where the known keys of an unknown section belong, but for those that `near` has.
   std::string children_elsewhere(const std::string& section, const std::string& near) const;
   /// `"adamw" is a rule: write [optimizer.rule] type = "adamw"` for a component that is of another
   /// kind than a slot; empty where there is none of a name like that.
   std::string other_slot(const Slot& slot, const std::string& type) const;
-  /// Adds "position: text" about `path`, with the source line and `details` on lines of their own.
-  /// What a variant inherits is wrong once, where it was written.
+  /// Adds "position: text" with the source line, and `details` on lines of their own. What a
+  /// variant inherits is wrong once, where it was written.
+  void tell(const Origin& at, const std::string& text, const std::string& details = "");
+  /// The same about `path`, whose section is doubtful then.
   void problem(const std::string& path,
                const Origin& at,
                const std::string& text,
                const std::string& details = "");
-  /// The sections that an unknown key may have been meant for have other values than were meant.
+  /// The keys that an unknown one may have been meant for have other values than were meant.
   void doubt_places_of(const UnknownKey& unknown);
-  /// So has a section with a key that takes its value from such a one.
+  /// So has a key that takes its value from such a one.
   void doubt_what_is_taken();
 
   /// Made when the first error asks.
@@ -117,7 +121,7 @@ class Checker {
   std::vector<UnknownKey> unknown_;
   std::map<std::string, const FieldSpec*> pending_;  ///< `from` keys that are not set
   std::set<std::string> settling_;
-  std::map<std::string, std::set<std::string>> taken_from_;        ///< sections, by `from`
+  std::map<std::string, std::string> taken_from_;                  ///< keys, by `from`
   std::map<std::string, std::vector<std::string>> tables_of_key_;  ///< where each key is declared
   mutable std::optional<KeysByFlag> flags_;
   struct Variant {

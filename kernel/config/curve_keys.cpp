@@ -5,7 +5,9 @@
 
 namespace tessera {
 
-bool shapes_curve(const Difference& difference) {
+namespace {
+
+bool is_curve_key(std::string_view path) {
   constexpr std::string_view kSections[] = {
       "batch", "tokenizer", "model", "precision", "optimizer", "lr", "data"};
   constexpr std::string_view kKeys[] = {"run.seed",
@@ -16,10 +18,20 @@ bool shapes_curve(const Difference& difference) {
                                         "check.on_bad_step",
                                         "check.loss_rise",
                                         "check.loss_window"};
-  const std::string_view path = difference.path;
-  if (difference.is_path && path != "checkpoint.init_from") return false;
   return std::ranges::find(kSections, path.substr(0, path.find('.'))) != std::end(kSections) ||
          std::ranges::find(kKeys, path) != std::end(kKeys);
+}
+
+}  // namespace
+
+bool shapes_curve(const Difference& difference) {
+  if (difference.is_path && difference.path != "checkpoint.init_from") return false;
+  return is_curve_key(difference.path);
+}
+
+bool follows_length(const Difference& difference) {
+  return difference.derived && difference.left && difference.right && shapes_curve(difference) &&
+         !is_curve_key(difference.from);
 }
 
 }  // namespace tessera

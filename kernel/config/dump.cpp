@@ -88,7 +88,8 @@ std::vector<Difference> differences(const ConfigTree& left, const ConfigTree& ri
                        text,
                        std::move(now),
                        is_derived(line) && is_derived(other->second),
-                       line.entry->is_path || other->second.entry->is_path});
+                       line.entry->is_path || other->second.entry->is_path,
+                       other->second.entry->from});
       }
       there.erase(other);
     }

@@ -21,8 +21,9 @@ std::string values_text(const Resolved& resolved);
 struct Difference {
   std::string path;
   std::optional<std::string> left, right;  ///< as text
-  bool derived = true;   ///< on both sides, as far as they have it, from other keys (Entry::from)
-  bool is_path = false;  ///< Entry::is_path, of either side
+  bool derived = true;    ///< on both sides, as far as they have it, from other keys (Entry::from)
+  bool is_path = false;   ///< Entry::is_path, of either side
+  std::string from = {};  ///< of a derived one: the key that it follows on the right
 };
 /// All of them, in the order of dump; what only the right one has comes last. Origins do not count.
 std::vector<Difference> differences(const ConfigTree& left, const ConfigTree& right);

@@ -10,7 +10,8 @@ namespace {
 
 constexpr std::size_t kShown = 20;
 
-/// Fills a RunConfig from a tree that holds defaults too. Doubtful sections are left as they are.
+/// Fills a RunConfig from a tree that holds defaults too. Sections with a wrong value are left as
+/// they are.
 class RunReader {
  public:
   RunReader(const ConfigTree& tree, const std::set<std::string>& doubtful)
@@ -77,7 +78,17 @@ RunConfig RunReader::read() const {
   return out;
 }
 
+// "model.block" is below "model", and below itself.
+bool is_below(std::string_view path, std::string_view table) {
+  return path.starts_with(table) && (path.size() == table.size() || path[table.size()] == '.');
+}
+
 }  // namespace
+
+bool touches(const std::set<std::string>& paths, std::string_view path) {
+  return std::ranges::any_of(
+      paths, [&](const std::string& one) { return is_below(one, path) || is_below(path, one); });
+}
 
 CheckResult check(const Config& config, const Catalog& catalog) {
   Checker checker(config, catalog);

@@ -3,6 +3,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "kernel/config/catalog.hpp"
@@ -17,6 +18,9 @@ struct StoredParameters {
   i64 tensors = 0, elements = 0;
 };
 
+/// Whether `path` is one of `paths`, lies below one, or has one below it.
+bool touches(const std::set<std::string>& paths, std::string_view path);
+
 /// A configuration that passed all checks. Copies share the tree.
 struct Resolved {
   RunConfig run;
@@ -24,9 +28,12 @@ struct Resolved {
   std::shared_ptr<const ConfigTree> tree;
   /// Keys that moved, and keys that were dropped because an overlay changed a `type`.
   std::vector<std::string> notices;
-  /// Sections that do not say what was meant, because they have problems or take keys from one that
-  /// has: nothing may be concluded from their values. None after resolve().
+  /// What does not say what was meant: sections with a wrong value, keys that a misspelt one may
+  /// have been meant for, and keys that take their value from these. Nothing may be concluded from
+  /// their values. None after resolve().
   std::set<std::string> doubtful;
+  /// Whether something at, above or below `path` is doubtful.
+  bool doubts(std::string_view path) const { return touches(doubtful, path); }
   /// Of a checkpoint's own configuration: the model that it claims is built no further than the
   /// checkpoint's tensors could be its parameters.
   std::optional<StoredParameters> stored = {};

@@ -412,6 +412,10 @@ path = "text.txt"
   EXPECT_THAT(wrong, HasSubstr("run.toml:18:10: [checkpoint] resume: "));
   EXPECT_THAT(error_of(config({"check", file, "--set", "precision.main=fp32"}), 2),
               AllOf(HasSubstr("\"peek\""), HasSubstr("global = 3"), HasSubstr("heads")));
+  // What does not rest on what a typo meant is checked still.
+  EXPECT_THAT(error_of(config({"check", file, "--set", "run.nme=x", "--set", "data.path=no"}), 2),
+              AllOf(HasSubstr("\"nme\": did you mean \"name\"?"),
+                    HasSubstr("--set #2: data.path: cannot read \"")));
   // What the microbatches would be rests on what the typo meant.
   EXPECT_THAT(error_of(config({"check", file, "--set", "parallel.tensr=2"}), 2),
               AllOf(HasSubstr("\"tensr\""), Not(HasSubstr("global = 3"))));

@@ -38,9 +38,17 @@ class LibrariesInTheEnvironment : public ::testing::Test {
   ProcessResult train(const std::string& out,
                       const Variables& variables,
                       const std::vector<std::string>& sets = kTwoThreads) const {
+    return run({"train"}, variables, TinyRun::steps(6, out, sets));
+  }
+  ProcessResult run(const std::vector<std::string>& words,
+                    const Variables& variables,
+                    const std::vector<std::string>& sets) const {
     ProcessOptions options = run_.options();
     options.environment.insert(variables.begin(), variables.end());
-    return run_process(run_.command(TinyRun::steps(6, out, sets)), options);
+    std::vector<std::string> command = run_.command(sets);
+    command.erase(command.begin() + 1);  // "train"
+    command.insert(command.begin() + 1, words.begin(), words.end());
+    return run_process(command, options);
   }
   /// Of a run that ends well.
   std::vector<std::string> metrics(const Variables& variables,
@@ -162,6 +170,32 @@ TEST_F(LibrariesInTheEnvironment, SmallerTeamsAreRefusedOrTaken) {
     EXPECT_EQ(refused({{"OMP_MAX_ACTIVE_LEVELS", "0"}}, sets),
               "device.threads = 2, but OMP_MAX_ACTIVE_LEVELS=0 allows 1: unset it, or set "
               "device.threads to 1 or \"auto\"");
+  }
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"config", "check"}, {"plan"}}) {
+    std::vector<std::string> sets = kTwoThreads;
+    sets.emplace_back("model.heads=5");
+    const ProcessResult checked =
+        run(words, {{"OMP_THREAD_LIMIT", "1"}}, TinyRun::steps(6, "run", sets));
+    EXPECT_EQ(checked.exit_code, 2);
+    EXPECT_THAT(checked.err,
+                ::testing::StartsWith("device.threads = 2, but OMP_THREAD_LIMIT=1 allows 1: unset "
+                                      "it, or set device.threads to 1 or \"auto\"\n"));
+    if (words[0] == "config") EXPECT_THAT(checked.err, HasSubstr("heads"));  // all the rest too
+  }
+  ASSERT_EQ(train("saved", {}, {"device.threads=2"}).exit_code, 0);
+  ProcessOptions limited = run_.options();
+  limited.environment["OMP_THREAD_LIMIT"] = "1";
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"calibrate", "--threads", "2"},
+        {"checkpoint", "reshard", run_.at("saved"), run_.at("resharded")}}) {
+    std::vector<std::string> command = words;
+    command.insert(command.begin(), testing::tessera_program());
+    const ProcessResult result = run_process(command, limited);
+    EXPECT_EQ(result.exit_code, 2) << words[0];
+    EXPECT_EQ(result.err,
+              "device.threads = 2, but OMP_THREAD_LIMIT=1 allows 1: unset it, or set "
+              "device.threads to 1 or \"auto\"\n");
   }
   for (const Variables& limit :
        {Variables{{"OMP_THREAD_LIMIT", "1"}}, Variables{{"OMP_MAX_ACTIVE_LEVELS", "0"}}}) {

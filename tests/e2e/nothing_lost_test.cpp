@@ -426,7 +426,11 @@ TEST_F(NothingLost, AnotherOptimizerStartsFromTheParameters) {
   for (const std::vector<std::string>& others :
        {std::vector<std::string>{"optimizer.rule.type=lion"},
         {"optimizer.state_dtype=bf16", "optimizer.rule.beta2=0.95"}}) {
-    const ProcessResult refused = run_.train(TinyRun::steps(5, "base", others));
+    EXPECT_THAT(run_.train(TinyRun::steps(5, "base", others)).err,
+                HasSubstr("this run is finished, at step 3"));
+    std::vector<std::string> named = others;
+    named.push_back("checkpoint.resume=" + step);
+    const ProcessResult refused = run_.train(TinyRun::steps(5, "base", named));
     EXPECT_EQ(refused.exit_code, 2) << others[0];
     EXPECT_THAT(refused.err,
                 AllOf(HasSubstr("checkpoint " + step + " does not fit this configuration:"),
@@ -438,7 +442,11 @@ TEST_F(NothingLost, AnotherOptimizerStartsFromTheParameters) {
   }
   // Where parameters do not fit either, it is no way out.
   EXPECT_THAT(
-      run_.train(TinyRun::steps(5, "base", {"optimizer.rule.type=lion", "model.layers=1"})).err,
+      run_.train(TinyRun::steps(
+                     5,
+                     "base",
+                     {"optimizer.rule.type=lion", "model.layers=1", "checkpoint.resume=" + step}))
+          .err,
       AllOf(HasSubstr("does not fit this configuration:"), Not(HasSubstr("init_from"))));
 }
 

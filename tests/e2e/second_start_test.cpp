@@ -53,6 +53,15 @@ class SecondStart : public ::testing::Test {
     for (std::string line; std::getline(text, line);) lines.push_back(nlohmann::json::parse(line));
     return lines;
   }
+  // The learning rate of a step.
+  double rate(const std::string& out, int step) const {
+    std::istringstream text(run_.folder.read(out + "/metrics.jsonl"));
+    for (std::string line; std::getline(text, line);) {
+      const auto json = nlohmann::json::parse(line);
+      if (json.value("step", 0) == step && json.contains("lr")) return json["lr"].get<double>();
+    }
+    return -1;
+  }
   // Ends a run before its last step; returns the step that it saved.
   int stopped_run(const std::string& out) const {
     Process process(run_.command(TinyRun::steps(100000, out)), run_.options());
@@ -115,6 +124,154 @@ TEST_F(SecondStart, AFinishedRunRefusesKeysThatShapeItsCurve) {
   EXPECT_EQ(ranks.exit_code, 2);
   EXPECT_THAT(ranks.err, HasSubstr("\n  lr.peak: 0.001, now 0.002\n"));
   EXPECT_TRUE(snapshot("run") == before);
+}
+
+// Another shape is a key that differs, and not a list of tensors.
+TEST_F(SecondStart, AnotherShapeIsToldByItsKeysAndTheWayOut) {
+  const std::vector<std::string> stages = {"parallel.pipeline=2", "schedule.type=\"1f1b\""};
+  ASSERT_EQ(run_.train(TinyRun::steps(3, "run")).exit_code, 0);
+  const int step = stopped_run("open");
+  const std::string folder = run_.at("open/checkpoints/step-" + std::to_string(step));
+  for (const std::string key : {"model.hidden=48", "model.layers=4"}) {
+    for (const bool staged : {false, true}) {
+      std::vector<std::string> sets = {key};
+      if (staged) sets.insert(sets.end(), stages.begin(), stages.end());
+      const std::string change =
+          key == "model.hidden=48" ? "model.hidden: 24, now 48" : "model.layers: 2, now 4";
+      for (const auto& result :
+           {run_.train(TinyRun::steps(3, "run", sets)), check(TinyRun::steps(3, "run", sets))}) {
+        EXPECT_EQ(result.exit_code, 2) << key;
+        EXPECT_THAT(
+            result.err,
+            AllOf(::testing::StartsWith(run_.at("run") + ": this run is finished, at step 3"),
+                  HasSubstr("\n  " + change + "\n  set run.out for a run of its own"),
+                  Not(HasSubstr("embedding.weight"))));
+      }
+      for (const auto& result : {run_.train(TinyRun::steps(step + 1, "open", sets)),
+                                 check(TinyRun::steps(step + 1, "open", sets))}) {
+        EXPECT_EQ(result.exit_code, 2) << key;
+        EXPECT_THAT(result.err,
+                    ::testing::StartsWith(folder + ": this configuration has other tensors, so "
+                                                   "training cannot go on from there; changed "
+                                                   "since then:\n"));
+        const std::size_t keys = result.err.find("\n  " + change + "\n");
+        const std::size_t way_out = result.err.find(
+            "\n  take back what changed, or set run.out for a run of its own\ncheckpoint " +
+            folder + " does not fit this configuration:\n");
+        EXPECT_LT(keys, way_out);
+        EXPECT_NE(way_out, std::string::npos) << result.err;
+        EXPECT_THAT(result.err, Not(HasSubstr("what each rank did last")));
+      }
+    }
+  }
+}
+
+// `config check` compares the run's folder as `train` does: with the same words.
+TEST_F(SecondStart, CheckRefusesWhatTrainRefuses) {
+  ASSERT_EQ(run_.train(TinyRun::steps(3, "run")).exit_code, 0);
+  const int step = stopped_run("open");
+  const Snapshot before = snapshot("run");
+  const std::vector<std::pair<std::vector<std::string>, std::string>> refused = {
+      {TinyRun::steps(3, "run", {"lr.peak=2e-3"}), "lr.peak: 0.001, now 0.002"},
+      {TinyRun::steps(5, "run", {"lr.peak=2e-3"}), "lr.peak: 0.001, now 0.002"},
+      {TinyRun::steps(2, "run"), "is beyond the end of this run: run.steps = 2; set at least 3"},
+      {TinyRun::steps(step + 1, "open", {"model.heads=4"}), "model.heads: 6, now 4"},
+      {TinyRun::steps(step + 1, "open", {"run.seed=12"}), "was made with run.seed = 11, not 12"},
+      {TinyRun::steps(step + 1, "open", {"data.validation=0.3"}), "was made with other data"},
+      {TinyRun::steps(step + 1, "open", {"batch.global=4"}), "which is not batch.global = 4"},
+      {TinyRun::steps(step + 1, "open", {"batch.sequence_length=8"}),
+       "was made with batch.sequence_length = 16, not 8"},
+      {TinyRun::steps(step + 1, "open", {"optimizer.rule.type=lion"}),
+       "Its parameters fit, the state of its optimizer does not"},
+      {TinyRun::steps(5, "new", {"model.layers=3", "checkpoint.resume=run/checkpoints/step-3"}),
+       "does not fit this configuration:"}};
+  for (const auto& [sets, text] : refused) {
+    const ProcessResult checked = check(sets), trained = run_.train(sets);
+    EXPECT_EQ(checked.exit_code, 2) << text;
+    EXPECT_THAT(checked.err, HasSubstr(text));
+    EXPECT_EQ(checked.err, trained.err);
+  }
+  for (const auto& fine : {TinyRun::steps(3, "run"),
+                           TinyRun::steps(3, "run", {"parallel.data=2"}),
+                           TinyRun::steps(step + 1, "open", {"lr.peak=2e-3", "lr.type=constant"}),
+                           TinyRun::steps(3, "new", {"lr.peak=2e-3"})}) {
+    const ProcessResult checked = check(fine);
+    EXPECT_EQ(checked.out, "no problem found\n") << checked.err;
+  }
+  EXPECT_TRUE(snapshot("run") == before);
+  EXPECT_FALSE(fs::exists(run_.at("new")));
+}
+
+// The end of a decay that nobody set is the last step: a longer run has another curve.
+TEST_F(SecondStart, AGrowingRunIsToldOfItsDecay) {
+  ASSERT_EQ(run_.train(TinyRun::steps(6, "run")).exit_code, 0);
+  const std::string told =
+      "warning: lr.decay_steps follows run.steps: it was 6 and is 9 from here on; --set "
+      "lr.decay_steps=6 keeps it\n";
+  for (const std::string key : {"lr.warmup_steps=4", "lr.decay_steps=auto"}) {
+    const ProcessResult checked = check(TinyRun::steps(9, "run", {key}));
+    EXPECT_EQ(checked.out, "1 warning\n") << checked.err;
+    EXPECT_EQ(checked.err, told);
+  }
+  EXPECT_EQ(check(TinyRun::steps(9, "run", {"lr.decay_steps=6"})).out, "no problem found\n");
+  EXPECT_THAT(check(TinyRun::steps(9, "run", {"lr.decay_steps=9"})).err,
+              HasSubstr("\n  lr.decay_steps: 6, now 9\n"));
+  const ProcessResult kept = run_.train(TinyRun::steps(7, "run", {"lr.decay_steps=6"}));
+  EXPECT_EQ(kept.exit_code, 0) << kept.err;
+  EXPECT_EQ(rate("run", 7), 0);
+  ASSERT_EQ(run_.train(TinyRun::steps(9, "long")).exit_code, 0);
+  ASSERT_EQ(run_.train(TinyRun::steps(6, "short")).exit_code, 0);
+  const ProcessResult longer = run_.train(TinyRun::steps(9, "short"));
+  EXPECT_THAT(longer.err, HasSubstr(told));
+  EXPECT_EQ(rate("short", 7), rate("long", 7));
+}
+
+// Also where a schedule does not say by a key that it looks at the length.
+TEST_F(SecondStart, AGrowingRunIsToldOfRatesThatFollowItsLength) {
+  const std::vector<std::string> rates = {
+      testing::broken_plugins(), "lr.type=test_broken_lr", "lr.how=by_length"};
+  const ProcessResult first = run_.train(TinyRun::steps(4, "run", rates));
+  ASSERT_EQ(first.exit_code, 0) << first.err;
+  const ProcessResult grown = run_.train(TinyRun::steps(5, "run", rates));
+  EXPECT_EQ(grown.exit_code, 0) << grown.err;
+  EXPECT_THAT(
+      grown.err,
+      HasSubstr("warning: [lr] type = \"test_broken_lr\" follows run.steps, which was 4 and "
+                "is 5: the learning rate of update 1 is 0.0002 now, and not 0.00025\n"));
+}
+
+// Nothing of a finished run is written, so its disk need not let it.
+TEST_F(SecondStart, AFinishedRunOnADiskThatIsReadOnly) {
+  if (run_process({"unshare", "-rm", "true"}).exit_code != 0) {
+    GTEST_SKIP() << "this system lets no user mount";
+  }
+  ASSERT_EQ(run_.train(TinyRun::steps(3, "run", {"checkpoint.every_steps=2"})).exit_code, 0);
+  const auto read_only = [&](const std::vector<std::string>& sets) {
+    std::string line;
+    for (const std::string& word : run_.command(sets)) line += " '" + word + "'";
+    return run_process(
+        {"unshare",
+         "-rm",
+         "sh",
+         "-c",
+         "mount --bind run run && mount -o remount,bind,ro run && touch run/x || exec" + line},
+        run_.options());
+  };
+  for (const std::string ranks : {"parallel.data=1", "parallel.data=2"}) {
+    const ProcessResult again = read_only(TinyRun::steps(3, "run", {ranks}));
+    EXPECT_EQ(again.exit_code, 0) << again.err;
+    EXPECT_THAT(again.err,
+                HasSubstr("this run is already finished: " + run_.at("run/checkpoints/step-3")));
+    const ProcessResult longer = read_only(TinyRun::steps(4, "run", {ranks}));
+    EXPECT_EQ(longer.exit_code, 1);
+    EXPECT_THAT(longer.err, HasSubstr("cannot write to " + run_.at("run") + ": Read-only file"));
+  }
+  run_.folder.write("run/checkpoints/step-3/rank-00000.safetensors", "damaged");
+  const ProcessResult damaged = read_only(TinyRun::steps(3, "run"));
+  EXPECT_EQ(damaged.exit_code, 2);
+  EXPECT_THAT(damaged.err,
+              HasSubstr(run_.at("run") + " is read-only; this run goes on from " +
+                        run_.at("run/checkpoints/step-2")));
 }
 
 TEST_F(SecondStart, AFinishedRunGrowsAndChangesWhereItsCheckpointIsNamed) {
@@ -188,6 +345,36 @@ TEST_F(SecondStart, AFailureIsInTheHistory) {
   const auto end = history("run").at(1);
   EXPECT_EQ(end["outcome"], "failed");
   EXPECT_THAT(end["error"].get<std::string>(), HasSubstr("the run has diverged"));
+}
+
+// What makes a folder says what is in its way.
+TEST_F(SecondStart, LinksThatLeadNowhereAreNamedByAllThatMakeFolders) {
+  ASSERT_EQ(run_.train(TinyRun::steps(1, "run")).exit_code, 0);
+  fs::create_symlink("nowhere", run_.at("dangling"));
+  fs::create_symlink("circle", run_.at("circle"));
+  for (const auto& [name, why] : std::vector<std::pair<std::string, std::string>>{
+           {"dangling",
+            " is a link to nowhere, which does not exist; make that folder, or remove the link\n"},
+           {"circle", " is a link to circle, which leads back to it; remove the link\n"}}) {
+    const std::string text = run_.at(name) + why;
+    for (const auto& words :
+         std::vector<std::vector<std::string>>{{"convert", "--from", run_.at("run"), "--to"},
+                                               {"checkpoint", "reshard", run_.at("run")}}) {
+      for (const std::string below : {"", "/below"}) {
+        std::vector<std::string> command = words;
+        command.push_back(run_.at(name) + below);
+        const ProcessResult result = run_tessera(command);
+        EXPECT_EQ(result.exit_code, 2) << words[0];
+        EXPECT_THAT(result.err, ::testing::EndsWith(text));
+      }
+    }
+    const ProcessResult train = run_.train(TinyRun::steps(1, name));
+    EXPECT_EQ(train.exit_code, 2);
+    EXPECT_EQ(train.err, fmt::format("--set #2: [run] out = \"{}\": {}", run_.at(name), text));
+    const ProcessResult made =
+        run_tessera({"new", "layer", "mine", "--into", run_.at(name) + "/below"});
+    EXPECT_THAT(made.err, HasSubstr("mine: " + text));
+  }
 }
 
 // --- keys that change what parameters compute ---

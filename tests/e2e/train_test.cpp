@@ -308,7 +308,8 @@ TEST_F(Train, ANewestWithoutItsIndexIsPassedOverWithAWarning) {
 TEST_F(Train, AModelThatDoesNotFitIsToldByItsKeysToo) {
   ASSERT_EQ(run_.train(TinyRun::steps(2, "run")).exit_code, 0);
   for (const std::string ranks : {"parallel.data=1", "parallel.data=2"}) {
-    const ProcessResult other = run_.train(TinyRun::steps(4, "run", {"model.layers=3", ranks}));
+    const ProcessResult other = run_.train(TinyRun::steps(
+        4, "run", {"model.layers=3", "checkpoint.resume=run/checkpoints/step-2", ranks}));
     EXPECT_EQ(other.exit_code, 2);
     EXPECT_THAT(other.err,
                 AllOf(HasSubstr("does not fit this configuration:"),

@@ -6,6 +6,7 @@
 
 #include "kernel/checkpoint/commit.hpp"
 #include "kernel/checkpoint/disk.hpp"
+#include "kernel/checkpoint/folder_place.hpp"
 #include "kernel/checkpoint/stored_reader.hpp"
 #include "kernel/config/tree.hpp"
 #include "tessera/error.hpp"
@@ -53,9 +54,11 @@ NewFolder::NewFolder(const std::filesystem::path& folder)
     : folder_(folder.has_filename() ? folder : folder.parent_path()),  // without a last slash
       temporary_(folder_.string() + ".tessera.tmp") {
   namespace fs = std::filesystem;
-  if (fs::exists(folder_)) fail_config("{} is there already", folder_.string());
-  fs::remove_all(temporary_);
-  fs::create_directories(temporary_);
+  std::error_code unknown;
+  if (fs::exists(folder_, unknown)) fail_config("{} is there already", folder_.string());
+  if (const std::string why = why_no_folder(folder_); !why.empty()) fail_config("{}", why);
+  fs::remove_all(temporary_, unknown);
+  make_folder(temporary_);
 }
 
 NewFolder::~NewFolder() {

@@ -1,14 +1,14 @@
 #include "kernel/train/run/dry_run.hpp"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "kernel/checkpoint/folders.hpp"
-#include "kernel/checkpoint/initial_parameters.hpp"
 #include "kernel/comm/launch_order.hpp"
+#include "kernel/launch/limits.hpp"
 #include "kernel/model/located_error.hpp"
 #include "kernel/model/look_ahead.hpp"
 #include "kernel/model/placement_check.hpp"
@@ -17,9 +17,8 @@
 #include "kernel/schedule/verify.hpp"
 #include "kernel/train/execution/evaluation.hpp"
 #include "kernel/train/execution/train_step.hpp"
-#include "kernel/train/run/meaning.hpp"
 #include "kernel/train/run/model_use.hpp"
-#include "kernel/train/run/starting_point.hpp"
+#include "kernel/train/run/start_check.hpp"
 #include "kernel/train/run/training_state.hpp"
 #include "tessera/error.hpp"
 
@@ -57,71 +56,6 @@ class Locator final : public ActionObserver {
   const RunSetup& setup_;
   Unreached& unreached_;
 };
-
-// The checkpoints that are asked for by name, and those that are in the way.
-void check_start(const RunSetup& setup) {
-  const CheckpointSection& section = setup.config->checkpoint;
-  const auto located = [&](std::string_view key, auto&& body) {
-    try {
-      body();
-    } catch (const ConfigError& error) {
-      fail_config(
-          "{}: [checkpoint] {}: {}", setup.maker->origin("checkpoint", key), key, error.what());
-    }
-  };
-  const bool named = section.resume != "auto" && section.resume != "none";
-  located("resume", [&] {
-    if (named) find_checkpoints(section.resume);
-    require_unmixed(*setup.config);
-  });
-  if (section.init_from.empty()) {
-    located("init_skip", [&] {
-      if (!section.init_skip.empty()) fail_config("has no effect without init_from");
-    });
-    located("init_changes", [&] {
-      if (!section.init_changes.empty()) fail_config("has no effect without init_from");
-    });
-    return;
-  }
-  located("init_from", [&] {
-    if (named) fail_config("has no effect where resume names a checkpoint");
-    find_checkpoints(section.init_from);
-  });
-}
-
-void check_meaning(const std::filesystem::path& folder,
-                   const CheckpointInfo& info,
-                   const RunSetup& setup) {
-  Meaning meaning = compare_meaning(info, setup);
-  warn_of_unknown(folder, meaning);
-  meaning.allow(setup.config->checkpoint.init_changes);
-  if (meaning.same()) return;
-  fail_config(
-      "checkpoint.init_from: the parameters of {} mean something else here:{}\n  take its values, "
-      "or name what may differ in checkpoint.init_changes",
-      folder.string(),
-      meaning.text());
-}
-
-// What a run would take of another one's checkpoint, before its ranks are there to find it wrong.
-// A run that goes on takes nothing of it.
-void check_initial(const RunSetup& setup, const std::vector<std::string>& parameters) {
-  const CheckpointSection& section = setup.config->checkpoint;
-  if (section.init_from.empty()) return;
-  if (section.resume == "auto" && !complete_steps(section.out).empty()) return;
-  try {
-    const std::filesystem::path folder = find_checkpoints(section.init_from).front();
-    const CheckpointIndex index = read_index(folder);
-    match_initial(folder, index, parameters, section.init_skip);
-    check_meaning(folder, index.info, setup);
-  } catch (const ConfigError& error) {
-    const std::string_view text = error.what();
-    const std::string_view key = text.starts_with("checkpoint.init_skip")      ? "init_skip"
-                                 : text.starts_with("checkpoint.init_changes") ? "init_changes"
-                                                                               : "init_from";
-    fail_config("{}: {}", setup.maker->origin("checkpoint", key), text);
-  }
-}
 
 // Parameters whose placement is wrong, by the component that declared them: one mistake is made
 // again in each layer. In the order in which a backward pass finds them: causes come first.
@@ -169,14 +103,14 @@ struct Findings {
   WrongPlacements wrong;
   LookAhead ahead;
   Unreached unreached;
-  std::vector<std::string> parameters;  // of the whole run, as parameter_names() has them
 };
 
 Tried try_rank(const RunSetup& setup,
                i64 number,
                const std::shared_ptr<Device>& stands_for,
                int microbatches,
-               Findings& all) {
+               Findings& all,
+               StartCheck& start) {
   PlacementCheck placement;
   DryEvents events;
   events.launched = [&](const Kernel& kernel, const void* args) {
@@ -189,12 +123,12 @@ Tried try_rank(const RunSetup& setup,
   };
   const Rank rank = dry_rank(setup.layout, number, stands_for, std::move(events));
   PlacedModel model(rank, setup, {.locate_errors = true, .surveys = &all.surveys});
-  all.parameters = parameter_names(model);
   Locator locator(model, setup, all.unreached);
   TrainStep step(rank,
                  model,
                  setup,
                  {.observer = &locator, .microbatches = microbatches, .locate_errors = true});
+  start.add(TrainingState(rank, model, step, setup));
   Tried tried{step.plan(), {}};
   tried.use.add(setup, model, step.plan());
   if (setup.graphs->whole_step()) setup.graphs->check(tried.use.blocks);  // before the capture
@@ -242,6 +176,7 @@ void build_layers(const RunSetup& setup, const std::shared_ptr<Device>& device) 
 // One training step of each class of ranks over absent hardware.
 void try_steps(const RunSetup& setup,
                const std::shared_ptr<Device>& device,
+               StartCheck& start,
                bool can_start,
                ProblemList& all_of) {
   ProblemList problems;
@@ -257,7 +192,7 @@ void try_steps(const RunSetup& setup,
   ModelUse use;
   for (const RankClass& of : rank_classes(RankGenerator(setup.layout))) {
     const auto tried =
-        problems.run([&] { return try_rank(setup, of.first, device, microbatches, all); });
+        problems.run([&] { return try_rank(setup, of.first, device, microbatches, all, start); });
     if (!tried) continue;
     use.add(tried->use);
     if (of.context == 0) plans.push_back(tried->plan);
@@ -265,7 +200,7 @@ void try_steps(const RunSetup& setup,
   all.wrong.tell(problems);
   if (problems.empty()) {
     check_use(setup, use, problems);
-    if (can_start) check([&] { check_initial(setup, all.parameters); });
+    if (can_start) check([&] { start.require_fit(); });
     check([&] { verify(plans); });
     check([&] { all.launches.check(); });
   }
@@ -306,14 +241,27 @@ RunSetup try_setup(const Resolved& config,
         })
         .has_value();
   };
-  const bool can_start = !config.doubtful.contains("checkpoint") &&
-                         !config.doubtful.contains("run") && check([&] { check_start(setup); });
+  StartCheck start(setup);
+  constexpr std::array kStart = {"checkpoint.resume",
+                                 "checkpoint.out",
+                                 "checkpoint.save",
+                                 "checkpoint.init_from",
+                                 "checkpoint.init_skip",
+                                 "checkpoint.init_changes",
+                                 "run.out"};
+  const bool known =
+      std::ranges::none_of(kStart, [&](const char* path) { return config.doubts(path); });
+  const bool found = known && check([&] { start.require_found(); });
+  const bool comparable =
+      found && config.doubtful.empty() && setup.tokenizer != nullptr && setup.dataset != nullptr;
+  const bool can_start = comparable && check([&] { start.require_may_go_on(); });
   const bool scheduled = setup.can_step && check([&] { check_schedule(setup); });
+  const bool enough = check([&] { require_threads(threads); });
   if (!setup.can_build) return setup;
   check([&] {
-    const auto device = make_device(rank_spec_of(setup), {.threads = threads});
+    const auto device = make_device(rank_spec_of(setup), {.threads = enough ? threads : 1});
     if (scheduled) {
-      try_steps(setup, device, can_start, problems);
+      try_steps(setup, device, start, can_start, problems);
     } else {
       build_layers(setup, device);
     }

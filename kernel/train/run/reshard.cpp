@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "kernel/checkpoint/commit.hpp"
+#include "kernel/checkpoint/folder_place.hpp"
 #include "kernel/checkpoint/folders.hpp"
 #include "kernel/checkpoint/rank_load.hpp"
 #include "kernel/checkpoint/rank_part.hpp"
@@ -57,7 +58,9 @@ fs::path reshard(const fs::path& from,
   CheckpointInfo info = index.info;
   info.config = config_text;
   const fs::path target = step_folder(out, info.step);
-  if (fs::exists(target)) fail_config("{} is there already", target.string());
+  std::error_code unknown;
+  if (fs::exists(target, unknown)) fail_config("{} is there already", target.string());
+  if (const std::string why = why_no_folder(target); !why.empty()) fail_config("{}", why);
   const FolderLock lock(out, ".lock", "OUT");
   const std::string run = "reshard";
   remove_stale(out, run);

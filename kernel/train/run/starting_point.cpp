@@ -1,94 +1,20 @@
 #include "kernel/train/run/starting_point.hpp"
 
-#include <algorithm>
-#include <filesystem>
-#include <iterator>
+#include <unistd.h>
+
+#include <cerrno>
 #include <optional>
 
 #include "kernel/checkpoint/folders.hpp"
 #include "kernel/checkpoint/stored_reader.hpp"
 #include "kernel/checkpoint/together.hpp"
-#include "kernel/config/config.hpp"
-#include "kernel/config/curve_keys.hpp"
+#include "kernel/train/run/going_on.hpp"
 #include "tessera/error.hpp"
 #include "tessera/log.hpp"
 
 namespace tessera {
 
 namespace {
-
-namespace fs = std::filesystem;
-constexpr std::size_t kShownChanges = 30;
-
-// What differs between a checkpoint's configuration and that of this run.
-struct Changes {
-  std::vector<Difference> keys;
-  std::string unknown;  // why they are not known
-};
-
-Changes changes_since(const CheckpointInfo& info, const RunSetup& setup) {
-  try {
-    return {differences(*setup.resolve(info.config).tree, *setup.tree), ""};
-  } catch (const Error& error) {
-    const std::string_view text = error.what();
-    return {{}, std::string(text.substr(0, text.find('\n')))};
-  }
-}
-
-std::string indented(const std::vector<std::string>& lines) {
-  const std::size_t shown = std::min(lines.size(), kShownChanges);
-  std::string text;
-  for (std::size_t i = 0; i < shown; ++i) text += "\n  " + lines[i];
-  if (shown < lines.size()) text += fmt::format("\n  and {} more", lines.size() - shown);
-  return text;
-}
-
-std::string told(const Changes& since) {
-  if (!since.unknown.empty()) {
-    return fmt::format(
-        "which keys changed is not known, this version does not take the checkpoint's "
-        "configuration: {}",
-        since.unknown);
-  }
-  const std::vector<std::string> lines = changes(since.keys);
-  return lines.empty() ? "no key has changed" : "changed since then:" + indented(lines);
-}
-
-// Where the training of a checkpoint was to end; none: this version does not know it.
-std::optional<i64> last_step_of(const CheckpointInfo& info, const RunSetup& setup) {
-  try {
-    return setup.resolve(info.config).run.run.steps;
-  } catch (const Error&) {
-    return std::nullopt;
-  }
-}
-
-// A curve is finished with the keys that it was trained with. Who names the checkpoint to go on
-// from knows that it is there.
-void require_same_curve(const Checkpoints::Loaded& loaded,
-                        const Changes& since,
-                        const RunSetup& setup) {
-  const RunConfig& config = *setup.config;
-  const i64 step = loaded.info.step;
-  const bool over = step >= config.run.steps;
-  const bool finished = over || step >= last_step_of(loaded.info, setup).value_or(step + 1);
-  if (!finished || (!over && config.checkpoint.resume != "auto")) return;
-  std::vector<Difference> shaping;
-  std::ranges::copy_if(since.keys, std::back_inserter(shaping), [](const Difference& key) {
-    return !key.derived && shapes_curve(key);
-  });
-  if (shaping.empty()) return;
-  fail_config(
-      "{}: this run is finished, at step {}, and was trained with other keys:{}\n  set run.out for "
-      "a run of its own (checkpoint.init_from = \"{}\" begins with these parameters), or run.steps "
-      "above {} and checkpoint.resume = \"{}\" to go on with the keys of now",
-      config.run.out,
-      step,
-      indented(changes(shaping)),
-      loaded.folder.string(),
-      step,
-      loaded.folder.string());
-}
 
 void tell_initial(const InitialParameters& initial) {
   std::string text = fmt::format(
@@ -100,59 +26,39 @@ void tell_initial(const InitialParameters& initial) {
   log_info("{}", text);
 }
 
-bool within(const fs::path& path, const fs::path& folder) {
-  const fs::path from = fs::weakly_canonical(path).lexically_relative(fs::weakly_canonical(folder));
-  return !from.empty() && *from.begin() != "..";
-}
-
-// Checkpoints may lie apart from the other files of their run.
-bool same_run(const Checkpoints::Loaded& loaded, const RunConfig& config) {
-  std::error_code error;
-  if (!fs::equivalent(loaded.folder.parent_path(), config.checkpoint.out, error)) return false;
-  if (within(config.checkpoint.out, config.run.out)) return true;
+// Loads what the run goes on from, once it is known that it may; nothing where it begins anew.
+std::optional<GoingOn> load(const RunSetup& setup, Checkpoints& checkpoints, TrainingState& state) {
+  std::optional<GoingOn> run;
+  const auto judge = [&](const Checkpoints::Loaded& from) {
+    run.reset();
+    GoingOn found = going_on(from, setup);
+    require_may_go_on(found, setup);
+    run = std::move(found);
+  };
   try {
-    const fs::path out =
-        Config::stored(loaded.info.config, "the checkpoint").resolve_path("run.out");
-    return fs::equivalent(out, config.run.out, error);
-  } catch (const ConfigError&) {
-    return false;
-  }
-}
-
-// What does not fit is told by its keys too.
-std::optional<Checkpoints::Loaded> load(const CheckpointSection& section,
-                                        Checkpoints& checkpoints,
-                                        TrainingState& state,
-                                        const RunSetup& setup) {
-  try {
-    return checkpoints.load(section.resume, state.tensors(), state.names());
+    const std::string& resume = setup.config->checkpoint.resume;
+    const auto loaded = checkpoints.load(resume, state.tensors(), state.names(), judge);
+    if (!loaded) return std::nullopt;
+    state.continue_from(*loaded);
+    return run;
   } catch (const TogetherError& error) {
-    if (error.exit_code() != ConfigError("").exit_code()) throw;
-    const fs::path from = section.resume == "auto" ? section.out : section.resume;
-    for (const fs::path& folder : find_checkpoints(from)) {
-      std::optional<CheckpointIndex> index;
-      try {
-        index = read_index(folder);
-      } catch (const Error&) {  // a damaged one, which loading went past
-        continue;
-      }
-      fail_config("{}\n  {}", error.what(), told(changes_since(index->info, setup)));
-    }
-    throw;
+    if (!run || error.exit_code() != ConfigError("").exit_code()) throw;
+    fail_misfit(*run, error.what());
   }
 }
 
-void tell_resumed(const Checkpoints::Loaded& loaded, const Changes& since) {
-  log_info("going on from {}; {}", loaded.folder.string(), told(since));
-}
-
-void tell_over(const Checkpoints::Loaded& loaded, bool own) {
+void tell(const GoingOn& run) {
+  const std::string folder = run.from.folder.string();
+  if (!run.over) {
+    log_info("going on from {}; {}", folder, told(run.since));
+    return;
+  }
   log_info(
       "{}: {} is at step {} = run.steps; nothing is trained, and no file is changed; set a larger "
       "run.steps to go on, or another run.out for a run of its own",
-      own ? "this run is already finished" : "there is nothing to train",
-      loaded.folder.string(),
-      loaded.info.step);
+      run.same_run ? "this run is already finished" : "there is nothing to train",
+      folder,
+      run.from.info.step);
 }
 
 }  // namespace
@@ -163,26 +69,37 @@ void require_unmixed(const RunConfig& config) {
   require_no_mixture(section.out, section.resume);
 }
 
+bool only_looks(const RunConfig& config) {
+  const CheckpointSection& section = config.checkpoint;
+  if (section.resume != "auto") return false;
+  const auto closed = [](const std::string& folder) {
+    return ::access(folder.c_str(), W_OK) != 0 && (errno == EROFS || errno == EACCES);
+  };
+  if (!closed(config.run.out) && (!section.save || !closed(section.out))) return false;
+  for (const StepFolder& newest : step_folders(section.out)) {
+    if (newest.complete) return newest.step >= config.run.steps;
+  }
+  return false;
+}
+
 StartingPoint find_starting_point(const RunSetup& setup,
                                   Checkpoints& checkpoints,
                                   TrainingState& state,
-                                  bool tell) {
-  const RunConfig& config = *setup.config;
-  const CheckpointSection& section = config.checkpoint;
-  if (const auto loaded = load(section, checkpoints, state, setup)) {
-    const Changes since = changes_since(loaded->info, setup);
-    const bool own = same_run(*loaded, config);
-    if (own) require_same_curve(*loaded, since, setup);
-    state.continue_from(*loaded);
-    const bool over = loaded->info.step >= config.run.steps;
-    if (tell) over ? tell_over(*loaded, own) : tell_resumed(*loaded, since);
-    return {loaded->folder.string(), own, loaded->info, over, changes(since.keys)};
+                                  bool root) {
+  const CheckpointSection& section = setup.config->checkpoint;
+  if (const auto run = load(setup, checkpoints, state)) {
+    if (root) tell(*run);
+    return {run->from.folder.string(),
+            run->same_run,
+            run->from.info,
+            run->over,
+            changes(run->since.keys)};
   }
   if (!section.init_from.empty()) {
     const InitialParameters initial = checkpoints.initialize(
         section.init_from, state.parameters(), state.parameter_names(), section.init_skip);
     state.begin_with_loaded();
-    if (tell) tell_initial(initial);
+    if (root) tell_initial(initial);
   }
   return {};
 }

@@ -21,12 +21,16 @@ struct StartingPoint {
 /// not go on from: its checkpoints, or those beside its other files.
 void require_unmixed(const RunConfig& config);
 
+/// Whether a run has nothing to write: the newest checkpoint in its folder has all its steps, and
+/// its folders cannot be written to, as on a disk that is read-only. No other run writes there.
+bool only_looks(const RunConfig& config);
+
 /// Does what [checkpoint] says, on all ranks, and tells on rank 0 what it did: which keys changed
-/// since the checkpoint; which parameters were taken from another run. Throws ConfigError where a
-/// key that shapes the loss curve has another value than a run that is finished.
+/// since the checkpoint; which parameters were taken from another run. Throws ConfigError where
+/// training may not go on from it (going_on.hpp).
 StartingPoint find_starting_point(const RunSetup& setup,
                                   Checkpoints& checkpoints,
                                   TrainingState& state,
-                                  bool tell);
+                                  bool root);
 
 }  // namespace tessera

@@ -93,6 +93,7 @@ class Trainer {
 
   bool run() {
     start();
+    begun_ = true;
     if (start_.over) return true;  // no file is changed: they tell of keys that trained
     step_.prepare();
     if (watch_.skips()) {
@@ -132,7 +133,8 @@ class Trainer {
       rank_.abort(error.what());
       const auto* known = dynamic_cast<const Error*>(&error);
       const bool refused = known != nullptr && known->exit_code() == ConfigError("").exit_code();
-      if (rank_.communicator != nullptr && !refused) {
+      const bool told = !begun_ && dynamic_cast<const TogetherError*>(&error) != nullptr;
+      if (rank_.communicator != nullptr && !refused && !told) {
         add_flight_records(*rank_.mesh, config_.run.out, error.what(), step_.replaying());
       }
       emit(Failure{error.what()});
@@ -155,7 +157,9 @@ class Trainer {
   std::unique_ptr<FolderLock> claim() const {
     std::unique_ptr<FolderLock> lock;
     together_.root("claim", [&] {
-      lock = std::make_unique<FolderLock>(config_.run.out, ".run.lock", "run.out");
+      if (!only_looks(config_)) {
+        lock = std::make_unique<FolderLock>(config_.run.out, ".run.lock", "run.out");
+      }
       require_unmixed(config_);
       return std::string();
     });
@@ -163,9 +167,13 @@ class Trainer {
   }
 
   void start() {
-    if (config_.checkpoint.save) checkpoints_.claim();
+    const bool looks = together_.root("looks", [&] { return lock_ == nullptr ? "1" : ""; }) == "1";
+    if (config_.checkpoint.save && !looks) checkpoints_.claim();
     start_ = find_starting_point(setup_, checkpoints_, state_, root());
     newest_.folder = start_.resumed_from;
+    if (looks && !start_.over) {  // what is newer is damaged
+      fail_config("{} is read-only; this run goes on from {}", config_.run.out, newest_.folder);
+    }
     if (start_.info) {
       newest_.step = start_.info->step;
       watch_.continue_from(*start_.info);
@@ -558,6 +566,7 @@ class Trainer {
   ResolvedFile resolved_{config_.run.out, arguments_.config_text};
   RunHistory history_{config_.run.out};
   LossWatch watch_{config_.check};
+  bool begun_ = false;       // before that, what failed on all ranks is no action's failure
   std::deque<i64> pending_;  // steps that were passed over and not told yet
   StepRange recorded_;       // on all ranks
   std::vector<TracedStep> records_;

@@ -1,13 +1,7 @@
 #include "kernel/train/run/training_state.hpp"
 
-#include <optional>
-#include <variant>
-
-#include "kernel/config/config.hpp"
 #include "kernel/model/initialize.hpp"
-#include "kernel/train/run/meaning.hpp"
 #include "tessera/error.hpp"
-#include "tessera/written.hpp"
 
 namespace tessera {
 
@@ -75,77 +69,6 @@ CheckpointInfo TrainingState::info(const std::string& config_text) const {
   return info;
 }
 
-namespace {
-
-// Where another length cuts the text, other samples are left. None: this version does not know it.
-std::optional<i64> sequence_length_in(const std::string& stored) {
-  try {
-    const Config config = Config::stored(stored, "the checkpoint");
-    const auto found = config.tree().entries().find("batch.sequence_length");
-    if (found == config.tree().entries().end() || !found->second.value) return std::nullopt;
-    const i64* length = std::get_if<i64>(&found->second.value->data);
-    return length != nullptr ? std::optional(*length) : std::nullopt;
-  } catch (const ConfigError&) {
-    return std::nullopt;
-  }
-}
-
-}  // namespace
-
-void TrainingState::require_same_run(const Checkpoints::Loaded& loaded) const {
-  const CheckpointInfo& info = loaded.info;
-  const RunConfig& config = *setup_.config;
-  const std::string from = loaded.folder.string();
-  const std::string_view advice =
-      "set checkpoint.resume = \"none\" and another run.out to start anew";
-  if (info.seed != config.run.seed) {
-    fail_config(
-        "{} was made with run.seed = {}, not {}; {}", from, info.seed, config.run.seed, advice);
-  }
-  const Meaning meaning = compare_meaning(info, setup_);
-  if (rank_.mesh->rank() == 0) warn_of_unknown(loaded.folder, meaning);
-  if (!meaning.same()) {
-    fail_config(
-        "{} was made with another model or tokenizer, so its parameters mean something else here:{}"
-        "\n  {}, with checkpoint.init_from = \"{}\" and checkpoint.init_changes to begin with its "
-        "parameters all the same",
-        from,
-        meaning.text(),
-        advice,
-        from);
-  }
-  const std::string data = setup_.dataset->fingerprint();
-  if (info.data != data) {
-    fail_config("{} was made with other data: {} there, {} here; {}",
-                from,
-                written_word(info.data, 400),
-                written_word(data, 400),
-                advice);
-  }
-  const i64 length = setup_.sequence_length;
-  if (const auto stored = sequence_length_in(info.config); stored && *stored != length) {
-    fail_config(
-        "{} was made with batch.sequence_length = {}, not {}: that cuts the data into other "
-        "samples; {}, with checkpoint.init_from = \"{}\" to keep the weights",
-        from,
-        *stored,
-        length,
-        advice,
-        from);
-  }
-  if (info.samples != info.step * config.batch.global) {
-    fail_config("{} has seen {} samples in {} steps, which is not batch.global = {} a step; {}",
-                from,
-                info.samples,
-                info.step,
-                config.batch.global,
-                advice);
-  }
-  if (info.step > config.run.steps) {
-    fail_config("{} is beyond the end of this run: run.steps = {}", from, config.run.steps);
-  }
-}
-
 void TrainingState::begin_with_loaded() {
   step_.parameters_changed();
   for (const ModelParts::Entry& entry : model_.parts().parameters()) {
@@ -156,7 +79,6 @@ void TrainingState::begin_with_loaded() {
 }
 
 void TrainingState::continue_from(const Checkpoints::Loaded& loaded) {
-  require_same_run(loaded);
   begin_with_loaded();
   step_.set_steps(loaded.info.step, loaded.info.updates, loaded.info.loss_scale);
 }

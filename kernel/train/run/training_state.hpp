@@ -31,14 +31,12 @@ class TrainingState {
   std::vector<std::string> parameter_names() const { return tessera::parameter_names(model_); }
   /// Where training stands. Waits for the device.
   CheckpointInfo info(const std::string& config_text) const;
-  /// Continues after a checkpoint whose tensors were loaded. Throws ConfigError when it was made
-  /// with another structure, tokenizer, seed, data, batch size, or is beyond the end of this run.
+  /// Continues after a checkpoint whose tensors were loaded.
   void continue_from(const Checkpoints::Loaded& loaded);
   /// Begins a new run with parameters that were loaded.
   void begin_with_loaded();
 
  private:
-  void require_same_run(const Checkpoints::Loaded& loaded) const;
   const Rank& rank_;
   PlacedModel& model_;
   TrainStep& step_;

@@ -9,12 +9,12 @@
 #include <utility>
 #include <variant>
 
+#include "kernel/checkpoint/folder_place.hpp"
 #include "kernel/comm/threads.hpp"
 #include "kernel/schedule/orders.hpp"
 #include "tessera/bounds.hpp"
 #include "tessera/error.hpp"
 #include "tessera/types.hpp"
-#include "tessera/written.hpp"
 #include "tessera/zigzag.hpp"
 
 namespace tessera {
@@ -224,30 +224,10 @@ void check_names(const RunSetup& setup) {
   }
 }
 
-// Whether a folder can be made there: what exists of the path is a folder.
 void check_folder(const RunSetup& setup, const char* section, const std::string& out) {
-  namespace fs = std::filesystem;
-  fs::path there(out);
-  std::error_code unknown;  // what cannot be looked at fails where it is made
-  while (!fs::exists(fs::symlink_status(there, unknown)) && there.has_relative_path()) {
-    there = there.parent_path();
-  }
-  std::string why = " is not a folder";
-  if (!fs::exists(there, unknown) && fs::is_symlink(fs::symlink_status(there, unknown))) {
-    const fs::path target = fs::read_symlink(there, unknown);
-    why = fmt::format(
-        " is a link to {}, which does not exist; make that folder, or remove the "
-        "link",
-        written_path(target));
-  } else if (!fs::exists(there, unknown) || fs::is_directory(there, unknown)) {
-    return;
-  }
-  fail_config("{}: [{}] out = \"{}\": {}{}",
-              setup.maker->origin(section, "out"),
-              section,
-              out,
-              there.string(),
-              why);
+  const std::string why = why_no_folder(out);
+  if (why.empty()) return;
+  fail_config("{}: [{}] out = \"{}\": {}", setup.maker->origin(section, "out"), section, out, why);
 }
 
 void check_folders(const RunSetup& setup) {
@@ -443,14 +423,13 @@ RunSetup derive_setup(const Resolved& config,
   setup.sharded = optimizer != nullptr && optimizer->shards_replicas;
   setup.whole = optimizer != nullptr && has_whole_rule(*optimizer, plugins, *config.tree);
   setup.sequence_length = config.run.batch.sequence_length;
-  using Sections = std::initializer_list<const char*>;
-  const auto sound = [&](Sections sections) {
-    return std::ranges::none_of(
-        sections, [&](const char* section) { return config.doubtful.contains(section); });
+  using Paths = std::initializer_list<const char*>;
+  const auto sound = [&](Paths paths) {
+    return std::ranges::none_of(paths, [&](const char* path) { return config.doubts(path); });
   };
-  // What rests on doubtful sections is not derived: its problems would be made up.
-  const auto check = [&](Sections sections, auto&& body) {
-    if (!sound(sections)) return false;
+  // What rests on doubtful keys is not derived: its problems would be made up.
+  const auto check = [&](Paths paths, auto&& body) {
+    if (!sound(paths)) return false;
     return problems
         .run([&] {
           body();
@@ -458,10 +437,10 @@ RunSetup derive_setup(const Resolved& config,
         })
         .has_value();
   };
-  const auto derive = [&](Sections sections, auto& member, auto&& from) {
-    return check(sections, [&] { member = from(); });
+  const auto derive = [&](Paths paths, auto& member, auto&& from) {
+    return check(paths, [&] { member = from(); });
   };
-  const bool laid_out = derive({"comm", "parallel"}, setup.layout, [&] {
+  const bool laid_out = derive({"comm.ranks", "parallel"}, setup.layout, [&] {
     return layout_of(config.run, *setup.maker, world);
   });
   const bool counted =
@@ -469,18 +448,20 @@ RunSetup derive_setup(const Resolved& config,
   const bool cut =
       derive({"batch", "parallel"}, setup.batch, [&] { return batch_shape_of(setup); });
   derive({"schedule", "parallel"}, setup.schedule, [&] { return make_schedule(setup); });
-  derive({"lr", "run"}, setup.lr, [&] {
+  derive({"lr", "run.steps"}, setup.lr, [&] {
     LrArguments arguments{config.run.run.steps};
     return setup.maker->make(config.run.lr, arguments);
   });
   derive({"graph"}, setup.graphs, [&] { return make_graphs(setup); });
-  check({"run"}, [&] { check_names(setup); });
+  check({"run.name", "run.out"}, [&] { check_names(setup); });
   const bool precise = check({"precision"}, [&] { check_precision(setup); });
   const bool graphs_fit = check({"check", "graph"}, [&] { check_graphs(setup); });
-  check({"check", "checkpoint"}, [&] { check_bad_steps(setup); });
+  check({"check", "checkpoint.save", "checkpoint.every_steps"}, [&] { check_bad_steps(setup); });
   check({"validation", "parallel"}, [&] { check_sample_text(setup); });
-  check({"comm"}, [&] { check_communicator(setup, plugins); });
-  if (use == DataUse::required) check({"run", "checkpoint"}, [&] { check_folders(setup); });
+  check({"comm.type"}, [&] { check_communicator(setup, plugins); });
+  if (use == DataUse::required) {
+    check({"run.out", "checkpoint.save", "checkpoint.out"}, [&] { check_folders(setup); });
+  }
   if (use == DataUse::optional || use == DataUse::optional_tokenizer) {
     try {
       derive_data(setup, use);
@@ -489,7 +470,8 @@ RunSetup derive_setup(const Resolved& config,
       return setup;
     }
   } else {
-    check({"tokenizer", "data", "batch", "run"}, [&] { derive_data(setup, use); });
+    // Whatever run.seed is, the data are the same files.
+    check({"tokenizer", "data", "batch.sequence_length"}, [&] { derive_data(setup, use); });
   }
   derive({"validation", "data"}, setup.validation_samples, [&] {
     return validation_samples_of(setup);

@@ -34,6 +34,7 @@ void LrConfig::describe(Schema<LrConfig>& s) {
   s.field("decay_steps",
           &LrConfig::decay_steps,
           "update, counted from the start of the run, at which min is reached; auto: the last one")
+      .from("run.steps")
       .at_least(1)
       .at_most(kMostSteps)
       .megatron("--lr-decay-iters");
@@ -46,8 +47,8 @@ DecayingLr::DecayingLr(const Config& config, const LrArguments& arguments)
   if (config.min > config.peak) {
     fail_config("lr.min = {} is above lr.peak = {}", config.min, config.peak);
   }
-  // A run cut short by "auto" only warms up; a given end before the warm-up is a contradiction.
-  if (config.decay_steps && config.warmup_steps > decay_steps_) {
+  // A run that is cut short only warms up; a given end before the warm-up is a contradiction.
+  if (decay_steps_ != arguments.steps && config.warmup_steps > decay_steps_) {
     fail_config("lr.warmup_steps = {} is beyond the end of the decay at step {} (lr.decay_steps)",
                 config.warmup_steps,
                 decay_steps_);

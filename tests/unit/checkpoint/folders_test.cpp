@@ -249,7 +249,7 @@ TEST_F(CheckpointFolders, ALockIsLostWithItsFile) {
 TEST_F(CheckpointFolders, AFolderThatCannotBeMadeIsNamed) {
   folder_.write("file", "");
   EXPECT_THAT(text_of<Error>([&] { FolderLock(at("file/checkpoints"), ".lock", "OUT"); }),
-              AllOf(HasSubstr("cannot make the folder "), HasSubstr("Not a directory")));
+              AllOf(HasSubstr("cannot make the folder "), HasSubstr("file is not a folder")));
 }
 
 }  // namespace folders_test

@@ -215,6 +215,10 @@ TEST(KeyHints, AComponentOfAnotherKindIsNamedWithItsTable) {
               HasSubstr("\"adamw\" is a rule: write [optimizer.rule] type = \"adamw\""));
   EXPECT_THAT(problems_of(kBase, {"model.type=moe"}),
               HasSubstr("\"moe\" is a layer: write [model.block.mlp] type = \"moe\""));
+  // Any word is near some name of another kind: "none" is a graph policy.
+  EXPECT_THAT(problems_of(kBase, {"comm.type=nope"}),
+              AllOf(HasSubstr("no communicator plugin of that name\n"), Not(HasSubstr("[graph]"))));
+  EXPECT_THAT(problems_of(kBase, {"lr.type=mo"}), Not(HasSubstr("moe")));
 }
 
 TEST(KeyHints, AValueWhereATableIsNeeded) {

@@ -219,8 +219,8 @@ TEST(Resolve, PathKeysCountFromTheFileThatWroteThem) {
   EXPECT_EQ(r.run.checkpoint.init_from, (here / "i").string());
 }
 
-// Nothing may be concluded from the values of a section that does not say what was meant.
-TEST(Resolve, ProblemsMakeTheirSectionsDoubtful) {
+// Nothing may be concluded from values that do not say what was meant.
+TEST(Resolve, ProblemsMakeDoubtfulWhatTheyMayMean) {
   using Names = std::set<std::string>;
   testing::SampleCatalog catalog;
   const auto doubtful = [&](const std::string& more, const std::vector<std::string>& sets = {}) {
@@ -228,16 +228,34 @@ TEST(Resolve, ProblemsMakeTheirSectionsDoubtful) {
   };
   EXPECT_EQ(doubtful(""), Names{});
   EXPECT_EQ(doubtful("splits = [-1]\n"), Names{"data"});
-  EXPECT_EQ(doubtful("[optimizer.rule]\nzzz = 1\n"), Names{"optimizer"});
-  EXPECT_EQ(doubtful("[zzz]\n"), Names{});                            // meant for none
-  EXPECT_EQ(doubtful("[optimizr]\n"), Names{"optimizer"});            // it is near
-  EXPECT_EQ(doubtful("beta1 = 1\n"), (Names{"data", "optimizer"}));   // it belongs there
-  EXPECT_EQ(doubtful("num_layers = 4\n"), (Names{"data", "model"}));  // a flag of Megatron-LM
+  EXPECT_EQ(doubtful("[zzz]\n"), Names{});  // meant for none
+  EXPECT_EQ(doubtful("[optimizer.rule]\nzzz = 1\n"), Names{});
+  EXPECT_EQ(doubtful("[optimizr]\n"), Names{"optimizer"});  // it is near
+  EXPECT_EQ(doubtful("", {"batch.mcro=1"}), Names{"batch.micro"});
+  EXPECT_EQ(doubtful("beta1 = 1\n"), Names{"optimizer.rule.beta1"});  // it belongs there
+  EXPECT_EQ(doubtful("num_layers = 4\n"), Names{"model.layers"});     // a flag of Megatron-LM
   EXPECT_EQ(doubtful("", {"model.hidden=0"}), Names{"model"});
+  // What is taken from a doubtful key: the inner width follows the width.
+  EXPECT_EQ(doubtful("", {"model.block.mlp.hiden=1"}),
+            (Names{"model.block.mlp.ffn", "model.block.mlp.hidden"}));
+  EXPECT_EQ(doubtful("", {"run.nme=x"}), (Names{"checkpoint.out", "run.name", "run.out"}));
+  // Another type would know it, so the type may be what is wrong.
+  EXPECT_EQ(doubtful("", {"optimizer.rule.type=sgd", "optimizer.rule.beta1=1"}),
+            Names{"optimizer.rule.type"});
   const CheckResult wrong = check(Config::parse(kBase, "a.toml", {"run.steps=0"}), catalog);
   EXPECT_EQ(wrong.resolved.run.batch.global, 8);  // the other sections can be read
   EXPECT_EQ(wrong.resolved.run.data.type, "text");
   EXPECT_EQ(wrong.resolved.run.run.name, RunSection().name);
+}
+
+TEST(Resolve, WhatIsDoubtfulTouchesWhatIsAboveAndBelow) {
+  const std::set<std::string> paths = {"model.block.mlp", "run"};
+  for (const char* path : {"model", "model.block.mlp", "model.block.mlp.ffn", "run", "run.seed"}) {
+    EXPECT_TRUE(touches(paths, path)) << path;
+  }
+  for (const char* path : {"model.layers", "model.block.mlps", "runs", "mod", "data"}) {
+    EXPECT_FALSE(touches(paths, path)) << path;
+  }
 }
 
 TEST(Resolve, WordsOfAPathKeyStay) {

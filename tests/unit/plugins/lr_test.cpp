@@ -68,8 +68,8 @@ TEST(LearningRate, RefusesWhatMakesNoSense) {
   EXPECT_THAT(problem(""), HasSubstr("peak"));
   EXPECT_THAT(problem("peak = 0"), HasSubstr("peak"));
   EXPECT_THAT(problem("peak = 1\nmin = 2"), HasSubstr("lr.min = 2 is above lr.peak = 1"));
-  EXPECT_THAT(problem("peak = 1\nwarmup_steps = 11\ndecay_steps = 10"),
-              HasSubstr("lr.warmup_steps = 11"));
+  EXPECT_THAT(problem("peak = 1\nwarmup_steps = 10\ndecay_steps = 9"),
+              HasSubstr("lr.warmup_steps = 10 is beyond the end of the decay at step 9"));
   expect_rates(rates("linear", "peak = 1\nwarmup_steps = 2", 2), {.5, 1});  // no way down is left
 }
 
