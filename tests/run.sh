@@ -11,10 +11,12 @@ usage: tests/run.sh [options]
   --sanitizers     also the presets dev (ASan, UBSan) and tsan
   --no-setup       install no packages
   --no-oracle      no comparison with PyTorch, which the set-up downloads once (0.7 GB)
+  --no-cuda        do not compile for NVIDIA GPUs, whose compiler the set-up downloads once where
+                   there is none (105 MB)
 TEXT
 }
 
-presets=(ci) label='' setup=true oracle=true
+presets=(ci) label='' setup=true oracle=true cuda=true
 while (($#)); do
   case $1 in
     --preset) presets[0]=${2:?--preset needs a name}; shift 2 ;;
@@ -22,6 +24,7 @@ while (($#)); do
     --sanitizers) presets+=(dev tsan); shift ;;
     --no-setup) setup=false; shift ;;
     --no-oracle) oracle=false; shift ;;
+    --no-cuda) cuda=false; shift ;;
     -h | --help) usage; exit 0 ;;
     *) echo "tests/run.sh: unknown option $1" >&2; usage >&2; exit 2 ;;
   esac
@@ -34,7 +37,14 @@ if $setup; then
     python=$(tests/oracle/venv.sh)
     echo "setup: PyTorch is in ${python%/bin/python}"
   fi
+  if $cuda; then
+    CUDACXX=$(tests/cuda_toolkit.sh)
+    export CUDACXX
+    echo "setup: nvcc is $CUDACXX"
+  fi
 fi
+configure=()
+if ! $cuda; then configure=(-D TESSERA_CUDA=OFF); fi
 
 # tidy is slow and looks at what is being changed, so it runs when asked for.
 select=(--label-exclude '^tidy$')
@@ -43,7 +53,7 @@ if [[ $label ]]; then select=(--label-regex "^$label\$"); fi
 
 for preset in "${presets[@]}"; do
   echo "== $preset: configure"
-  cmake --preset "$preset"
+  cmake --preset "$preset" "${configure[@]}"
   echo "== $preset: build"
   cmake --build --preset "$preset"
   echo "== $preset: test"

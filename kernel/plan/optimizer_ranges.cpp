@@ -53,7 +53,7 @@ std::vector<OptimizerRanges> optimizer_ranges(const PlanArguments& arguments) {
   std::string note;
   const RunSetup setup =
       derive_planned_setup(*arguments.config, *arguments.plugins, arguments.world, note);
-  const auto device = make_device(rank_spec_of(setup), {.threads = arguments.threads});
+  const auto device = make_planned_device(rank_spec_of(setup), arguments.threads);
   std::vector<OptimizerRanges> all;
   for (const RankClass& of : rank_classes(RankGenerator(setup.layout))) {
     if (of.context > 0) continue;  // a replica of one that was told

@@ -188,7 +188,7 @@ Prediction predict(const PlanArguments& arguments) {
   }
   out.parameters = out.classes.front().model_elements;
   out.active_parameters = out.classes.front().active_elements;
-  const auto device = make_device(rank_spec_of(setup), {.threads = arguments.threads});
+  const auto device = make_planned_device(rank_spec_of(setup), arguments.threads);
   out.model_flops = model_flops_per_token(setup, device) *
                     static_cast<double>(config.batch.global * out.sequence_length);
   add_times(out);

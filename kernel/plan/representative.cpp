@@ -343,7 +343,7 @@ std::vector<Representative> run_representatives(const PlanArguments& arguments,
       if (i >= classes.size()) return;
       try {
         if (device == nullptr) {
-          device = make_device(rank_spec_of(setup), {.threads = arguments.threads});
+          device = make_planned_device(rank_spec_of(setup), arguments.threads);
         }
         const RankClass& of = classes[i];
         done[i] =

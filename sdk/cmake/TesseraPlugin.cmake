@@ -4,15 +4,16 @@
 # What a plugin exports. Hidden visibility alone would still export weak templates of std::.
 set(TESSERA_PLUGIN_EXPORTS "${CMAKE_CURRENT_LIST_DIR}/plugin_exports.map")
 
-# tessera_add_plugin(<name> SOURCES <file>… [LIBRARIES <lib>…]
+# tessera_add_plugin(<name> SOURCES <file>… [CUDA_SOURCES <file>…] [LIBRARIES <lib>…]
 #                    [OUTPUT_DIRECTORY <dir>] [NO_INSTALL])
 #
 # Builds libtessera_<name>.so into <build>/plugins and installs it to lib/tessera/plugins. The
 # target is called tessera_<name>. LIBRARIES are linked privately (vendors' libraries, OpenMP);
-# libtessera.so is linked already. OUTPUT_DIRECTORY and NO_INSTALL keep a test's plugins from
-# those that ship.
+# libtessera.so is linked already. CUDA_SOURCES are compiled by nvcc where there is one
+# (TESSERA_HAVE_CUDA, which the C++ sources of the target see as a definition too), and left out
+# elsewhere. OUTPUT_DIRECTORY and NO_INSTALL keep a test's plugins from those that ship.
 function(tessera_add_plugin name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "NO_INSTALL" "OUTPUT_DIRECTORY" "SOURCES;LIBRARIES")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "NO_INSTALL" "OUTPUT_DIRECTORY" "SOURCES;CUDA_SOURCES;LIBRARIES")
   if(NOT name MATCHES "^[a-z][a-z0-9_]*$")
     message(FATAL_ERROR "tessera_add_plugin: '${name}' is no plugin name ([a-z][a-z0-9_]*)")
   endif()
@@ -29,9 +30,14 @@ function(tessera_add_plugin name)
   set(target tessera_${name})
   add_library(${target} MODULE ${arg_SOURCES})
   target_link_libraries(${target} PRIVATE Tessera::tessera ${arg_LIBRARIES})
-  target_compile_options(${target} PRIVATE -Wall -Wextra)
+  target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra>")
   if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
     target_compile_options(${target} PRIVATE -O2)  # CMake would not optimize at all
+  endif()
+  set(cuda_libraries "")
+  if(arg_CUDA_SOURCES AND TESSERA_HAVE_CUDA)
+    tessera_add_cuda_sources(${target} ${arg_CUDA_SOURCES})
+    set(cuda_libraries ";${TESSERA_CUDA_LIBRARY_DIR}")
   endif()
   target_link_options(${target} PRIVATE
     "LINKER:-z,defs" "LINKER:--version-script=${TESSERA_PLUGIN_EXPORTS}")
@@ -60,7 +66,7 @@ function(tessera_add_plugin name)
   endif()
   set_target_properties(${target} PROPERTIES
     BUILD_WITH_INSTALL_RPATH ON
-    INSTALL_RPATH "${library};$ORIGIN/../..")
+    INSTALL_RPATH "${library};$ORIGIN/../..${cuda_libraries}")
   install(TARGETS ${target} LIBRARY DESTINATION lib/tessera/plugins)
 endfunction()
 

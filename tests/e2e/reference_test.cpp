@@ -28,8 +28,17 @@ std::string keys(std::vector<std::string> arguments) {
   return result.out;
 }
 
+// The page without the part of the device `cuda`, which a build without nvcc does not have.
+std::string without_cuda(std::string page) {
+  const std::size_t begin = page.find("### [device] type = \"cuda\"");
+  if (begin != std::string::npos) page.erase(begin, page.find("### ", begin + 1) - begin);
+  return page;
+}
+
 TEST(Reference, IsWhatTheProgramPrints) {
-  EXPECT_EQ(committed("REFERENCE.md"), keys({"--markdown"}))
+  const bool cuda = std::filesystem::exists(TESSERA_BUILD_DIR "/plugins/libtessera_cuda.so");
+  const std::string page = committed("REFERENCE.md");
+  EXPECT_EQ(cuda ? page : without_cuda(page), keys({"--markdown"}))
       << "a key has changed; write the page anew:\n"
          "  build/bin/tessera config keys --markdown > configs/REFERENCE.md";
 }

@@ -259,7 +259,7 @@ RunSetup try_setup(const Resolved& config,
   const bool enough = check([&] { require_threads(threads); });
   if (!setup.can_build) return setup;
   check([&] {
-    const auto device = make_device(rank_spec_of(setup), {.threads = enough ? threads : 1});
+    const auto device = make_planned_device(rank_spec_of(setup), enough ? threads : 1);
     if (scheduled) {
       try_steps(setup, device, start, can_start, problems);
     } else {

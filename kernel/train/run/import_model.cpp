@@ -102,7 +102,7 @@ Conversion import_model(const ConversionArguments& arguments, const PluginHost& 
   };
   const Resolved resolved = resolved_with(from);
   const RunSetup setup = setup_of(resolved, plugins, !tokenizer_files.empty());
-  const auto device = make_device(rank_spec_of(setup), {});
+  const auto device = make_planned_device(rank_spec_of(setup));
   const Rank rank = dry_rank(setup.layout, 0, device);
   const PlacedModel placed(rank, setup);
   const RankPart part(*rank.mesh, parameter_tensors(placed));

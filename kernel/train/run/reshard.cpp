@@ -67,7 +67,7 @@ fs::path reshard(const fs::path& from,
   const fs::path temporary = temporary_folder(out, info.step, run);
   fs::create_directory(temporary);
   try {
-    const auto device = make_device(rank_spec_of(setup), {.threads = threads});
+    const auto device = make_planned_device(rank_spec_of(setup), threads);
     std::vector<std::string> proofs;
     for (i64 rank = 0; rank < setup.layout.world; ++rank) {
       proofs.push_back(

@@ -32,6 +32,7 @@
 #include "kernel/train/run/run_history.hpp"
 #include "kernel/train/run/text_sampler.hpp"
 #include "kernel/train/run/training_state.hpp"
+#include "kernel/train/run/warm_up.hpp"
 #include "tessera/error.hpp"
 #include "tessera/log.hpp"
 #include "tessera/observer.hpp"
@@ -66,7 +67,9 @@ class Trainer {
         setup_(*arguments.setup),
         config_(*setup_.config),
         spec_(rank_spec_of(setup_)),
-        rank_(make_rank(spec_, arguments.identity)),
+        rank_(make_rank(spec_,
+                        arguments.identity,
+                        [&](i64 rank, const auto& device) { warm_up(setup_, rank, device); })),
         together_(arguments.identity.store,
                   rank_.mesh->rank(),
                   rank_.mesh->world_size(),

@@ -62,6 +62,16 @@ Rank join(const Layout& layout,
   return made;
 }
 
+DeviceArguments device_arguments(const RankSpec& spec, int threads) {
+  DeviceArguments arguments;
+  arguments.threads = threads;
+  arguments.captures = spec.captures;
+  arguments.kernels = [&spec](std::string_view name, std::string_view memory_kind) {
+    return spec.maker->kernels(name, memory_kind);
+  };
+  return arguments;
+}
+
 }  // namespace
 
 RankSpec rank_spec_of(const RunSetup& setup) {
@@ -77,23 +87,25 @@ RankSpec rank_spec_of(const RunSetup& setup) {
 std::shared_ptr<Device> make_device(const RankSpec& spec,
                                     const RankIdentity& identity,
                                     std::shared_ptr<MemorySource> memory) {
-  DeviceArguments arguments;
+  DeviceArguments arguments = device_arguments(spec, identity.threads);
   arguments.local_rank = static_cast<int>(identity.local_rank);
-  arguments.threads = identity.threads;
   arguments.deferred_seed = identity.deferred_seed;
   arguments.memory = std::move(memory);
-  arguments.captures = spec.captures;
-  arguments.kernels = [&spec](std::string_view name, std::string_view memory_kind) {
-    return spec.maker->kernels(name, memory_kind);
-  };
   return spec.maker->make(spec.device, arguments);
 }
 
-Rank make_rank(const RankSpec& spec, const RankIdentity& identity) {
+std::shared_ptr<Device> make_planned_device(const RankSpec& spec, int threads) {
+  DeviceArguments arguments = device_arguments(spec, threads);
+  arguments.planned = true;
+  return spec.maker->make(spec.device, arguments);
+}
+
+Rank make_rank(const RankSpec& spec, const RankIdentity& identity, const WarmUp& warm_up) {
   std::shared_ptr<Communicator> communicator = make_communicator(spec, identity);
   auto memory = communicator != nullptr ? communicator->memory() : nullptr;
   auto device = make_device(spec, identity, std::move(memory));
   agree_on_hardware(spec, identity, *device);
+  if (warm_up && device->memory_kind() != kHostMemory) warm_up(identity.rank, device);
   return join(spec.layout, identity.rank, std::move(communicator), std::move(device));
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -57,8 +58,12 @@ RankSpec rank_spec_of(const RunSetup& setup);
 std::shared_ptr<Device> make_device(const RankSpec& spec,
                                     const RankIdentity& identity,
                                     std::shared_ptr<MemorySource> memory = nullptr);
+/// What stands for a rank's device where nothing is computed (DeviceArguments::planned).
+std::shared_ptr<Device> make_planned_device(const RankSpec& spec, int threads = 1);
+/// What a device with memory of its own does before the ranks' groups exist.
+using WarmUp = std::function<void(i64 rank, const std::shared_ptr<Device>& device)>;
 /// Meets the other ranks: all of them call it.
-Rank make_rank(const RankSpec& spec, const RankIdentity& identity);
+Rank make_rank(const RankSpec& spec, const RankIdentity& identity, const WarmUp& warm_up = {});
 
 /// Callbacks that are told what a dry rank would launch and communicate.
 struct DryEvents {
@@ -68,7 +73,7 @@ struct DryEvents {
   SimulatedCommunicator::Events collectives = {};
 };
 /// The same rank over absent hardware: memory, messages, launches and errors are those of a real
-/// one, but nothing is stored, sent or computed. `stands_for` is the device of one real rank;
+/// one, but nothing is stored, sent or computed. `stands_for` is a rank's device, or a planned one;
 /// `imbalance` is Device::assumed_imbalance.
 Rank dry_rank(const Layout& layout,
               i64 rank,

@@ -29,6 +29,8 @@ class TESSERA_API CachingAllocator final : public Pool {
     /// Under ASan, marks memory that is not given out, and what a block has beyond the bytes asked
     /// for. Off where released memory may still be in use or is not this process's.
     bool mark = true;
+    /// Slabs have a multiple of so many bytes, itself one of 4096.
+    i64 slab_multiple = 4096;
   };
 
   explicit CachingAllocator(std::shared_ptr<MemorySource> source);

@@ -54,6 +54,10 @@ struct DeviceArguments {
   /// False where the run captures nothing: begin_capture is then an error, and the device need not
   /// remember at which shapes operations were used.
   bool captures = true;
+  /// True where nothing will be launched: the device need not exist. What is made says its name,
+  /// kind of memory, kernels and their workspace; without drivers and libraries where that takes
+  /// any (planned_device.hpp).
+  bool planned = false;
   /// Test mode `deferred`: queue streams, run them in a seeded adversarial order, poison fresh and
   /// freed memory. 0 is off.
   u64 deferred_seed = 0;

@@ -64,7 +64,8 @@ class TESSERA_API MemorySource {
   virtual ~MemorySource();
   /// A device takes memory of its own kind only (Device::memory_kind).
   virtual std::string_view kind() const { return kHostMemory; }
-  /// `bytes` (a multiple of 4096) zeroed bytes, page aligned; nullptr when there is no more.
+  /// `bytes` (a multiple of 4096) page aligned; nullptr when there is no more. Host memory is
+  /// zeroed; other kinds hold anything.
   virtual void* reserve(i64 bytes) = 0;
   virtual void release(void* address, i64 bytes) = 0;
   /// What bounds it, for the error where there is no more: "of this rank's segment of … bytes

@@ -119,7 +119,8 @@ class TESSERA_API Registrar {
 
   /// Registers T as the component `type` of kind K; `doc` describes it in `tessera plugins` and may
   /// not be empty. K states `kKind` and `Arguments`; T has a nested `Config` (or NoConfig) with
-  /// `describe`, and a constructor `T(const Config&, K::Arguments&)`.
+  /// `describe`, and a constructor `T(const Config&, K::Arguments&)`. Where another K may stand in
+  /// for it, T has `static std::shared_ptr<K> make(const Config&, K::Arguments&)` too.
   template <class K, class T>
   void add(std::string_view type, std::string_view doc) {
     if constexpr (detail::check_component<K, T>()) add_component(component_info<K, T>(type, doc));
@@ -148,7 +149,12 @@ class TESSERA_API Registrar {
       Config config;
       read_fields(fields, node, given, &config);
       auto& args = *static_cast<typename K::Arguments*>(arguments);
-      std::shared_ptr<K> made = std::make_shared<T>(config, args);
+      std::shared_ptr<K> made;
+      if constexpr (requires { made = T::make(config, args); }) {
+        made = T::make(config, args);
+      } else {
+        made = std::make_shared<T>(config, args);
+      }
       return {made, static_cast<void*>(made.get())};
     };
     if constexpr (requires(const Collective& collective) { T::scratch_bytes(collective, 2); }) {

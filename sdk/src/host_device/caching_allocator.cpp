@@ -18,7 +18,6 @@ constexpr i64 kCoarsest = i64{2} << 20;
 constexpr i64 kSmall = i64{1} << 20;  // largest small request
 constexpr i64 kSmallSlab = i64{8} << 20;
 constexpr i64 kLargeSlab = i64{16} << 20;  // requests beyond half of it get a slab of their size
-constexpr i64 kPage = 4096;
 
 i64 round_up(i64 bytes, i64 multiple) { return (bytes + multiple - 1) / multiple * multiple; }
 
@@ -124,7 +123,7 @@ CachingAllocator::Piece* CachingAllocator::take(Free& free, i64 bytes) {
 
 /// A whole new slab, in use by nobody; nullptr when the source has none even after trim().
 CachingAllocator::Piece* CachingAllocator::grow(Free& free, i64 bytes, bool small) {
-  const i64 exact = round_up(bytes, kPage);
+  const i64 exact = round_up(bytes, options_.slab_multiple);
   const i64 usual = small ? kSmallSlab : bytes > kLargeSlab / 2 ? exact : kLargeSlab;
   i64 size = usual;
   void* address = nullptr;

@@ -1,6 +1,5 @@
 #include "tessera/host_device.hpp"
 
-#include <map>
 #include <utility>
 
 #include "sdk/src/host_device/host_device_state.hpp"
@@ -16,23 +15,6 @@
 namespace tessera {
 namespace {
 
-using Kernels = std::map<std::string, Kernel, std::less<>>;
-
-/// Adds kernels of one origin; those of earlier origins win.
-void add_kernels(Kernels& kernels, std::vector<Kernel> more, std::string_view origin) {
-  Kernels added;
-  for (Kernel& kernel : more) {
-    require(kernel.launch && kernel.effort && kernel.args_bytes > 0 && kernel.tensors >= 0,
-            "the kernel of operation \"{}\" ({}) is incomplete: make it with make_kernel",
-            kernel.operation,
-            origin);
-    std::string operation = kernel.operation;
-    const bool first = added.emplace(operation, std::move(kernel)).second;
-    if (!first) fail_config("operation \"{}\" has two kernels ({})", operation, origin);
-  }
-  kernels.merge(added);
-}
-
 /// Libraries that were loaded with the program, or before it, may have changed how this thread
 /// computes, and its team would inherit that.
 void compute_as_standard(std::string_view device) {
@@ -45,24 +27,6 @@ void compute_as_standard(std::string_view device) {
       device,
       floating_point_change(standard, found));
 }
-
-/// Workspace of one launch, released in stream order.
-class Workspace {
- public:
-  Workspace(Pool& pool, i64 bytes, Stream& stream) : pool_(pool) {
-    if (bytes > 0) block_ = pool.allocate(bytes, Category::workspace, stream);
-  }
-  Workspace(const Workspace&) = delete;
-  Workspace& operator=(const Workspace&) = delete;
-  ~Workspace() {
-    if (block_.address) pool_.release(block_);
-  }
-  void* address() const { return block_.address; }
-
- private:
-  Pool& pool_;
-  Block block_;
-};
 
 }  // namespace
 
@@ -140,26 +104,9 @@ void HostDevice::State::record_launch(Stream& stream,
                                       const Kernel& kernel,
                                       const void* args,
                                       Pool& from) {
-  const std::string what = fmt::format("operation \"{}\"", kernel.operation);
-  capture->require_contains(stream, what);
-  const bool seen = launched.seen(kernel, args);
   const LaunchRequirements setup =
-      seen && kernel.prepare ? kernel.prepare(args) : LaunchRequirements();
-  require(seen && !setup.first_use,
-          "{} is used for the first time at these shapes ({}) while capturing on stream \"{}\": "
-          "run one warm-up before the capture, in which libraries set themselves up",
-          what,
-          tensors_text(kernel, args),
-          capture->origin().name());
-  require(
-      setup.workspace_bytes == 0 || &from != pool.get(),
-      "{} takes {} bytes of workspace from the pool of device \"{}\", not the graph's own, while "
-      "capturing on stream \"{}\": launch it with the pool that the graph keeps",
-      what,
-      setup.workspace_bytes,
-      name,
-      capture->origin().name());
-  const Workspace workspace(from, setup.workspace_bytes, stream);
+      capture->require_launch(stream, kernel, args, launched, &from == pool.get(), name);
+  const LaunchWorkspace workspace(from, setup.workspace_bytes, stream);
   capture->add(stream, HostTask::launch(kernel, args, workspace.address()));
 }
 
@@ -183,13 +130,9 @@ HostDevice::HostDevice(std::string name, const DeviceArguments& arguments, std::
     : state_(std::make_unique<State>(*this, std::move(name), arguments)) {
   set_parallel_threads(arguments.threads);
   compute_as_standard(state_->name);
-  add_kernels(state_->kernels, std::move(own), "own");
-  if (arguments.kernels) {
-    add_kernels(state_->kernels,
-                arguments.kernels(state_->name, kHostMemory),
-                fmt::format("registered for device \"{}\" or \"{}\"", state_->name, kHostMemory));
-  }
-  add_kernels(state_->kernels, host_kernels(), "of every host device");
+  state_->kernels.add(std::move(own), "own");
+  state_->kernels.add_registered(arguments, state_->name, kHostMemory);
+  state_->kernels.add(host_kernels(), "of every host device");
 }
 
 HostDevice::~HostDevice() = default;
@@ -211,8 +154,7 @@ Stream& HostDevice::comm_stream(CommLane lane) {
 bool HostDevice::capturing() const { return state_->capture != nullptr; }
 
 const Kernel* HostDevice::find(std::string_view operation) const {
-  const auto found = state_->kernels.find(operation);
-  return found == state_->kernels.end() ? nullptr : &found->second;
+  return state_->kernels.find(operation);
 }
 
 void HostDevice::launch(Stream& stream, const Kernel& kernel, const void* args, Pool& pool) {
@@ -224,7 +166,7 @@ void HostDevice::launch(Stream& stream, const Kernel& kernel, const void* args, 
   const Doing doing("operation", kernel.operation);
   state.require_ready(kernel.operation);
   const LaunchRequirements setup = kernel.prepare ? kernel.prepare(args) : LaunchRequirements();
-  const Workspace workspace(pool, setup.workspace_bytes, stream);
+  const LaunchWorkspace workspace(pool, setup.workspace_bytes, stream);
   if (state.deferred) {
     state.deferred->push(stream, HostTask::launch(kernel, args, workspace.address()));
   } else {

@@ -1,5 +1,4 @@
 #pragma once
-#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -11,6 +10,7 @@
 #include "tessera/device_pool.hpp"
 #include "tessera/error.hpp"
 #include "tessera/host_device.hpp"
+#include "tessera/kernel_table.hpp"
 #include "tessera/launch_signatures.hpp"
 
 namespace tessera {
@@ -35,14 +35,7 @@ struct HostDevice::State {
   template <class... T>
   void refuse_in_capture(fmt::format_string<T...> what, T&&... values) {
     if (!capture) return;
-    captured([&] {
-      fail(
-          "{} while capturing on stream \"{}\": a graph holds launches, copies, host tasks and "
-          "events "
-          "only; do it before the capture or after its end",
-          fmt::format(what, std::forward<T>(values)...),
-          capture->origin().name());
-    });
+    captured([&] { capture->refuse(fmt::format(what, std::forward<T>(values)...)); });
   }
   /// Does something that a capture records; outside of one it is simply done.
   template <class F>
@@ -78,7 +71,7 @@ struct HostDevice::State {
   std::string name;
   int threads;
   bool team_started = false;
-  std::map<std::string, Kernel, std::less<>> kernels;
+  KernelTable kernels;
   bool captures_follow;
   LaunchSignatures launched;                // where captures follow
   std::unique_ptr<DeferredQueue> deferred;  // empty: work is done when a launch returns

@@ -7,7 +7,7 @@ namespace tessera {
 std::shared_ptr<HostEvent> HostDevice::State::asked(const Event& event, std::string_view call) {
   refuse_in_capture("{} of an event", call);
   std::shared_ptr<HostEvent> point = host_event(event);
-  require(!point || point->capture == 0,
+  require(!point || point->point.capture == 0,
           "{} of an event that was recorded in a capture: it names a point inside a graph; record "
           "an event after replay",
           call);
@@ -40,7 +40,7 @@ void HostDevice::wait(Stream& stream, const Event& event) {
     return;
   }
   require(
-      point->capture == 0,
+      point->point.capture == 0,
       "stream \"{}\" waits for an event that was recorded in a capture: it names a point inside "
       "a graph; record an event after replay",
       stream.name());

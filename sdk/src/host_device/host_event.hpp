@@ -1,8 +1,8 @@
 #pragma once
 #include <chrono>
 #include <memory>
-#include <vector>
 
+#include "tessera/capture_rules.hpp"
 #include "tessera/device.hpp"
 
 namespace tessera {
@@ -15,11 +15,9 @@ struct HostEvent {
   std::chrono::steady_clock::time_point time;
   /// Index of the stream that it was recorded on.
   int stream = 0;
-  /// The capture that it was recorded in; 0 outside.
-  u64 capture = 0;
-  /// Within the capture: its number, and how far each stream is when it is reached.
+  /// Of the capture that it was recorded in, and its number there.
+  CapturePoint point;
   int number = 0;
-  std::vector<i64> clock;
 
   void reach() {
     if (timed) time = std::chrono::steady_clock::now();

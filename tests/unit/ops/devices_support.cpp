@@ -11,8 +11,7 @@ namespace {
 const PluginHost& host() {
   static const std::unique_ptr<PluginHost> kHost = [] {
     const std::filesystem::path build = TESSERA_BUILD_DIR;
-    auto loaded = std::make_unique<PluginHost>(std::vector{build / "plugins"});
-    return loaded;
+    return std::make_unique<PluginHost>(std::vector{build / "plugins", build / "tests/cuda"});
   }();
   return *kHost;
 }
@@ -38,7 +37,11 @@ std::shared_ptr<Device> test_device(const std::string& name, DeviceArguments arg
 std::vector<std::string> cpu_devices() {
   std::vector<std::string> names;
   for (const ComponentInfo* info : host().of_kind(Device::kKind)) {
-    if (test_device(info->type)->memory_kind() == kHostMemory) names.push_back(info->type);
+    DeviceArguments arguments;
+    arguments.planned = true;  // a GPU need not be there
+    if (test_device(info->type, arguments)->memory_kind() == kHostMemory) {
+      names.push_back(info->type);
+    }
   }
   return names;
 }

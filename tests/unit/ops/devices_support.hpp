@@ -7,7 +7,7 @@
 
 namespace tessera {
 
-/// A device of the plugins of this build, by name.
+/// A device of the plugins of this build, or of tests/cuda_emulated, by name.
 std::shared_ptr<Device> test_device(const std::string& name, int threads = 2);
 /// The same; kernels of this build's plugins unless `arguments` bring others.
 std::shared_ptr<Device> test_device(const std::string& name, DeviceArguments arguments);

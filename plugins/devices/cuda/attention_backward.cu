@@ -1,0 +1,239 @@
+// Gradients of attention in two passes: of the queries, and of keys and values. Each block adds
+// what is its own, in order, so no sum depends on which block comes first. With probabilities p =
+// e^(score - lse), kept or dropped by m (0 or 1 / (1 - dropout)), and delta_i = grad_i · out_i:
+// v_grad_j = Σ_i p m grad_i, dot_grad = scale · p (m (grad_i · v_j) - delta_i),
+// q_grad_i = Σ_j dot_grad k_j, k_grad_j = Σ_i dot_grad q_i.
+#include "attention_tiles.hpp"
+#include "kernels.hpp"
+
+namespace tessera::cuda {
+namespace {
+
+using namespace attention;
+
+/// Not more than registers hold: a thread has 4 rows of doubles, or of heads over 64 features.
+template <class V, int kFeatures>
+using BackwardTiles = Tiles<V,
+                            kFeatures,
+                            sizeof(V) == 4 && kFeatures <= 64 ? 64 : 32,
+                            sizeof(V) == 4 && kFeatures <= 128 ? 64 : 32>;
+
+/// Of the first pass: own are q and grad, others k and v. Of the second the other way round.
+template <class V, int kFeatures>
+struct alignas(16) BackwardMemory {
+  using T = BackwardTiles<V, kFeatures>;
+  typename T::Own own[2];
+  typename T::Others others[2];
+  typename T::Weights weights;
+};
+
+/// Blocks that a processor of 227 KiB holds.
+template <class T, int kFeatures>
+constexpr int kBlocks = sizeof(Compute<T>) == 4 && kFeatures <= 128 ? 2 : 1;
+
+template <class T>
+struct Inputs {
+  Call call;
+  Positions<const T> q, k, v, out, grad;
+  const Compute<T>* lse;
+
+  explicit Inputs(const AttentionBackwardArgs& args)
+      : call(args),
+        q(args.q),
+        k(args.k),
+        v(args.v),
+        out(args.out),
+        grad(args.grad),
+        lse(args.lse.as<const Compute<T>>()) {}
+};
+
+/// A block has kRows queries of one head.
+template <class T, int kFeatures>
+__global__ void __launch_bounds__(kThreads, kBlocks<T, kFeatures>)
+    queries_backward(Inputs<T> in, Positions<T> q_grad, Compute<T>* deltas) {
+  using V = Compute<T>;
+  using Tile = BackwardTiles<V, kFeatures>;
+  auto& memory = shared<BackwardMemory<V, kFeatures>>();
+  const Call& call = in.call;
+  const i64 heads = call.samples * call.heads, tiles = gridDim.x / heads;
+  const i64 first = (tiles - 1 - blockIdx.x / heads) * Tile::kRows;
+  const i64 sample = blockIdx.x % heads / call.heads, head = blockIdx.x % heads % call.heads;
+  const i64 kv_head = head / (call.heads / call.kv_heads);
+  const T* keys = in.k.of(sample, kv_head);
+  const T* values = in.v.of(sample, kv_head);
+  const i64 last = first + Tile::kRows < call.queries ? first + Tile::kRows : call.queries;
+  // Keys after these are not read: 0 times what is there may not be 0.
+  const i64 seen_by_last = call.visible(last - 1);
+  const auto scale = static_cast<V>(call.scale);
+  const auto kept_factor = static_cast<V>(call.kept_factor);
+
+  Tile::load_own(memory.own[0], in.q, in.q.of(sample, head), first, call.queries, call.features);
+  Tile::load_own(
+      memory.own[1], in.grad, in.grad.of(sample, head), first, call.queries, call.features);
+  __syncthreads();
+  typename Tile::Sums sums;
+  V lse[Tile::kRowsEach], delta[Tile::kRowsEach];
+  TESSERA_UNROLL for (int i = 0; i < Tile::kRowsEach; ++i) {
+    TESSERA_UNROLL for (int c = 0; c < Tile::kSumsEach; ++c) sums[i][c] = 0;
+    const i64 query = first + row(i);
+    const bool inside = query < call.queries;
+    const T* out = in.out.of(sample, head) + query * in.out.position;
+    V product = 0;
+    for (int f = column_lane(); inside && f < call.features; f += kColumnLanes) {
+      product += memory.own[1][row(i) * Tile::kStride + f] * widen(out[f]);
+    }
+    delta[i] = row_sum(product);
+    const i64 at = (sample * call.heads + head) * call.queries + query;
+    lse[i] = inside ? in.lse[at] : V(0);
+    if (inside && column_lane() == 0) deltas[at] = delta[i];
+  }
+  for (i64 key = 0; key < seen_by_last; key += Tile::kColumns) {
+    __syncthreads();
+    Tile::load_others(memory.others[0], in.k, keys, key, seen_by_last, call.features);
+    Tile::load_others(memory.others[1], in.v, values, key, seen_by_last, call.features);
+    __syncthreads();
+    typename Tile::Scores scores, grads;
+    Tile::multiply(scores, memory.own[0], memory.others[0], call.features);
+    Tile::multiply(grads, memory.own[1], memory.others[1], call.features);
+    const Visible visible(call, first, key);
+    TESSERA_UNROLL for (int i = 0; i < Tile::kRowsEach; ++i) {
+      if (call.drops() && first + row(i) < call.queries) {
+        Kept kept(call, sample, head, first + row(i));
+        TESSERA_UNROLL for (int j = 0; j < Tile::kColumnsEach; ++j) {
+          grads[i][j] *= kept(key + Tile::column(j)) ? kept_factor : V(0);
+        }
+      }
+      TESSERA_UNROLL for (int j = 0; j < Tile::kColumnsEach; ++j) {
+        const V p = exponential(scores[i][j] * scale - lse[i]);
+        const V dot_grad = scale * p * (grads[i][j] - delta[i]);
+        scores[i][j] = visible(row(i), Tile::column(j)) ? dot_grad : V(0);
+      }
+    }
+    Tile::store(memory.weights, scores);
+    Tile::add_products(sums, memory.weights, memory.others[0]);
+  }
+  TESSERA_UNROLL for (int i = 0; i < Tile::kRowsEach; ++i) {
+    const i64 query = first + row(i);
+    if (query >= call.queries) continue;
+    T* to = q_grad.of(sample, head) + query * q_grad.position;
+    Tile::store_row(to, sums[i], call.features, q_grad.aligned);
+  }
+}
+
+/// A block has kRows keys of one head of k and v. The first ones, which most queries see, are
+/// started first.
+template <class T, int kFeatures>
+__global__ void __launch_bounds__(kThreads, kBlocks<T, kFeatures>) keys_backward(
+    Inputs<T> in, Positions<T> k_grad, Positions<T> v_grad, const Compute<T>* deltas) {
+  using V = Compute<T>;
+  using Tile = BackwardTiles<V, kFeatures>;
+  auto& memory = shared<BackwardMemory<V, kFeatures>>();
+  const Call& call = in.call;
+  const i64 kv_heads = call.samples * call.kv_heads;
+  const i64 first = blockIdx.x / kv_heads * Tile::kRows;
+  const i64 sample = blockIdx.x % kv_heads / call.kv_heads;
+  const i64 kv_head = blockIdx.x % kv_heads % call.kv_heads;
+  const i64 group = call.heads / call.kv_heads;
+  const auto scale = static_cast<V>(call.scale);
+  const auto kept_factor = static_cast<V>(call.kept_factor);
+  // The first query that sees one of these keys.
+  i64 first_query = call.causal && first > call.causal_offset ? first - call.causal_offset : 0;
+  first_query = first_query / Tile::kColumns * Tile::kColumns;
+
+  Tile::load_own(memory.own[0], in.k, in.k.of(sample, kv_head), first, call.keys, call.features);
+  Tile::load_own(memory.own[1], in.v, in.v.of(sample, kv_head), first, call.keys, call.features);
+  typename Tile::Sums k_sums, v_sums;
+  TESSERA_UNROLL for (int i = 0; i < Tile::kRowsEach; ++i) {
+    TESSERA_UNROLL for (int c = 0; c < Tile::kSumsEach; ++c) k_sums[i][c] = v_sums[i][c] = 0;
+  }
+  for (i64 head = kv_head * group; head < (kv_head + 1) * group; ++head) {
+    const T* queries = in.q.of(sample, head);
+    const T* out_grads = in.grad.of(sample, head);
+    const i64 statistics = (sample * call.heads + head) * call.queries;
+    for (i64 query = first_query; query < call.queries; query += Tile::kColumns) {
+      __syncthreads();
+      Tile::load_others(memory.others[0], in.q, queries, query, call.queries, call.features);
+      Tile::load_others(memory.others[1], in.grad, out_grads, query, call.queries, call.features);
+      __syncthreads();
+      typename Tile::Scores scores, grads;
+      Tile::multiply(scores, memory.own[0], memory.others[0], call.features);
+      Tile::multiply(grads, memory.own[1], memory.others[1], call.features);
+      const Visible visible(call, query, first);
+      TESSERA_UNROLL for (int j = 0; j < Tile::kColumnsEach; ++j) {
+        const i64 i = query + Tile::column(j);
+        const bool inside = i < call.queries;
+        const V lse = inside ? in.lse[statistics + i] : V(0);
+        const V delta = inside ? deltas[statistics + i] : V(0);
+        Kept kept(call, sample, head, inside ? i : 0);
+        TESSERA_UNROLL for (int r = 0; r < Tile::kRowsEach; ++r) {
+          const bool seen = inside && visible(Tile::column(j), row(r));
+          const V p = exponential(scores[r][j] * scale - lse);
+          const V factor = !call.drops() || kept(first + row(r)) ? kept_factor : V(0);
+          const V dot_grad = scale * p * (factor * grads[r][j] - delta);
+          scores[r][j] = seen ? p * factor : V(0);
+          grads[r][j] = seen ? dot_grad : V(0);
+        }
+      }
+      Tile::store(memory.weights, scores);
+      Tile::add_products(v_sums, memory.weights, memory.others[1]);
+      Tile::store(memory.weights, grads);
+      Tile::add_products(k_sums, memory.weights, memory.others[0]);
+    }
+  }
+  TESSERA_UNROLL for (int i = 0; i < Tile::kRowsEach; ++i) {
+    const i64 key = first + row(i);
+    if (key >= call.keys) continue;
+    Tile::store_row(k_grad.of(sample, kv_head) + key * k_grad.position,
+                    k_sums[i],
+                    call.features,
+                    k_grad.aligned);
+    Tile::store_row(v_grad.of(sample, kv_head) + key * v_grad.position,
+                    v_sums[i],
+                    call.features,
+                    v_grad.aligned);
+  }
+}
+
+}  // namespace
+
+/// delta [samples, heads, queries]: the first pass leaves it to the second.
+template <>
+i64 Workspace<AttentionBackwardArgs>::bytes(const AttentionBackwardArgs& args) {
+  return args.lse.elements() * dtype_size(args.lse.dtype);
+}
+
+template <>
+void run(const AttentionBackwardArgs& args, void* workspace, cudaStream_t stream) {
+  with_floating(args.kName, args.q.dtype, [&]<class T>(T) {
+    with_features<T>(
+        args.kName, args.q.shape[3], [&]<int kFeatures>(std::integral_constant<int, kFeatures>) {
+          using V = Compute<T>;
+          using Tile = BackwardTiles<V, kFeatures>;
+          const Inputs<T> in(args);
+          if (in.call.features == 0) return;
+          const LaunchShape shape{.threads = kThreads,
+                                  .shared_bytes = sizeof(BackwardMemory<V, kFeatures>)};
+          LaunchShape of_queries = shape, of_keys = shape;
+          of_queries.blocks =
+              blocks_for(in.call.queries, Tile::kRows) * in.call.samples * in.call.heads;
+          of_keys.blocks =
+              blocks_for(in.call.keys, Tile::kRows) * in.call.samples * in.call.kv_heads;
+          auto* deltas = static_cast<V*>(workspace);
+          launch(queries_backward<T, kFeatures>,
+                 of_queries,
+                 stream,
+                 in,
+                 Positions<T>(args.q_grad),
+                 deltas);
+          launch(keys_backward<T, kFeatures>,
+                 of_keys,
+                 stream,
+                 in,
+                 Positions<T>(args.k_grad),
+                 Positions<T>(args.v_grad),
+                 static_cast<const V*>(deltas));
+        });
+  });
+}
+
+}  // namespace tessera::cuda

@@ -1,0 +1,265 @@
+#include "cuda_device.hpp"
+
+#include <thread>
+#include <utility>
+
+#include "gpu_memory.hpp"
+#include "registration.hpp"
+#include "tessera/doing.hpp"
+#include "tessera/parallel_for.hpp"
+#include "tessera/planned_device.hpp"
+
+namespace tessera::cuda {
+namespace {
+
+KernelTable kernels_for(std::vector<Kernel> own, const DeviceArguments& arguments) {
+  KernelTable table;
+  table.add(std::move(own), "own");
+  table.add_registered(arguments, kDeviceName, kDeviceName);
+  return table;
+}
+
+/// Makes the rank's GPU the current one of this thread.
+void choose_gpu(const DeviceArguments& arguments) {
+  int count = 0;
+  const cudaError_t result = cudaGetDeviceCount(&count);
+  if (result == cudaErrorInsufficientDriver) {
+    int driver = 0, runtime = 0;
+    (void)cudaDriverGetVersion(&driver);
+    (void)cudaRuntimeGetVersion(&runtime);
+    const auto text = [](int v) { return fmt::format("{}.{}", v / 1000, v % 1000 / 10); };
+    if (driver == 0) {
+      fail_config(
+          "device \"{}\": there is no NVIDIA driver here; install it, or choose another "
+          "device (device.type = \"cpu\")",
+          kDeviceName);
+    }
+    fail_config(
+        "device \"{}\": the driver is for CUDA {}, older than the runtime {}: update the "
+        "driver, or build with an older toolkit",
+        kDeviceName,
+        text(driver),
+        text(runtime));
+  }
+  if (result != cudaSuccess || count == 0) {
+    fail_config(
+        "device \"{}\": no GPU is visible here ({}); look at nvidia-smi and "
+        "CUDA_VISIBLE_DEVICES, or choose another device (device.type = \"cpu\")",
+        kDeviceName,
+        cudaGetErrorName(result == cudaSuccess ? cudaErrorNoDevice : result));
+  }
+  if (arguments.local_rank >= count) {
+    fail_config(
+        "device \"{}\": rank {} of this host has no GPU of its own: {} visible; start at "
+        "most as many ranks on a host",
+        kDeviceName,
+        arguments.local_rank,
+        count == 1 ? "one is" : fmt::format("{} are", count));
+  }
+  check(cudaSetDevice(arguments.local_rank), "cudaSetDevice");
+}
+
+std::string gpu_text() {
+  int gpu = 0;
+  check(cudaGetDevice(&gpu), "cudaGetDevice");
+  cudaDeviceProp properties = {};
+  check(cudaGetDeviceProperties(&properties, gpu), "cudaGetDeviceProperties");
+  return fmt::format("{}, capability {}.{}", properties.name, properties.major, properties.minor);
+}
+
+}  // namespace
+
+void DeviceConfig::describe(Schema<DeviceConfig>& s) {
+  s.field("fp32_products",
+          &DeviceConfig::fp32_products,
+          "products of fp32 tensors: fp32 as it is, or tf32, which rounds factors to 10 bits")
+      .one_of({"fp32", "tf32"});
+  s.field("debug",
+          &DeviceConfig::debug,
+          "wait after each launch, so that an error names its operation, and fill fresh memory with "
+          "NaN");
+}
+
+std::shared_ptr<Device> CudaDevice::make(const Config& config, const DeviceArguments& arguments) {
+  if (!arguments.planned) return std::make_shared<CudaDevice>(config, arguments);
+  return std::make_shared<PlannedDevice>(std::string(kDeviceName),
+                                         std::string(kDeviceName),
+                                         arguments,
+                                         kernels_for(planned_kernels(), arguments));
+}
+
+CudaDevice::CudaDevice(const Config& config, const DeviceArguments& arguments)
+    : threads_(arguments.threads),
+      debug_(config.debug),
+      captures_follow_(arguments.captures),
+      pinned_(*this) {
+  if (arguments.memory && arguments.memory->kind() != kDeviceName) {
+    fail_config(
+        "device \"{}\" keeps tensors in memory of kind \"{}\", and its communicator brings "
+        "memory of kind \"{}\": choose a device and a communicator for one kind",
+        kDeviceName,
+        kDeviceName,
+        arguments.memory->kind());
+  }
+  choose_gpu(arguments);
+  set_parallel_threads(arguments.threads);  // of datasets and other work on the host
+  KernelSet set = make_kernels(config.fp32_products == "tf32" ? Fp32Products::tf32 : Fp32Products::fp32);
+  hardware_ = fmt::format("{}; {}", gpu_text(), set.hardware);
+  kernels_ = kernels_for(std::move(set.kernels), arguments);
+
+  const std::string_view names[] = {"compute",
+                                    comm_lane_name(CommLane::critical),
+                                    comm_lane_name(CommLane::exchange),
+                                    comm_lane_name(CommLane::bulk)};
+  for (const std::string_view stream : names) {
+    const int index = static_cast<int>(streams_.size());
+    const bool urgent = index == 1 + static_cast<int>(CommLane::critical);
+    streams_.push_back(std::make_unique<CudaStream>(*this, index, std::string(stream), urgent));
+  }
+
+  CachingAllocator::Options options;
+  options.mark = false;  // not this process's memory
+  options.slab_multiple = GpuMemory::kGranularity;
+  options.drain = [this] {
+    for (const auto& stream : streams_) {
+      const auto end = recorded(*stream);
+      HostWait wait(*this, "work that uses memory which it needs again");
+      finish(*end, wait);
+    }
+  };
+  DevicePool::Poison poison;
+  if (debug_) {
+    poison = [this](Stream& stream, void* address, i64 bytes) {
+      if (capture_) return;
+      check(cudaMemsetAsync(address, 0xff, static_cast<std::size_t>(bytes), handle(stream)),
+            "cudaMemsetAsync");
+    };
+  }
+  pool_ = std::make_unique<DevicePool>(
+      arguments.memory ? arguments.memory : std::make_shared<GpuMemory>(kDeviceName),
+      std::move(options),
+      [this](i64 bytes, Category category) {
+        refuse_in_capture(
+            "allocation of {} bytes ({}) from the pool of device \"{}\", not the graph's own,",
+            bytes,
+            category_name(category),
+            kDeviceName);
+      },
+      std::move(poison));
+}
+
+CudaDevice::~CudaDevice() {
+  abort_capture();
+  for (const auto& stream : streams_) (void)cudaStreamSynchronize(stream->handle());
+}
+
+MemoryStats CudaDevice::memory() const {
+  if (!capturing()) pinned_.collect();
+  MemoryStats stats = pool_->allocator().stats();
+  stats.host_blocks = pinned_.bytes();
+  stats.system_calls += pinned_.made();
+  return stats;
+}
+
+void CudaDevice::launch(Stream& stream, const Kernel& kernel, const void* args, Pool& pool) {
+  const Doing doing("operation", kernel.operation);
+  LaunchRequirements setup;
+  if (capture_) {
+    setup = captured([&] {
+      return capture_->require_launch(
+          stream, kernel, args, launched_, &pool == pool_.get(), kDeviceName);
+    });
+    ++capture_->parts.launches;
+    capture_->add(stream);
+  } else if (kernel.prepare) {
+    setup = kernel.prepare(args);
+  }
+  const LaunchWorkspace workspace(pool, setup.workspace_bytes, stream);
+  try {
+    kernel.launch(args, workspace.address(), stream);
+    if (debug_ && !capture_) {
+      check(cudaStreamSynchronize(handle(stream)), "the work of this launch");
+    }
+  } catch (const Error& error) {
+    const std::string text = fmt::format("operation \"{}\": {}", kernel.operation, error.what());
+    if (capture_) capture_->invalidate(text);
+    throw Error(text, error.exit_code());
+  }
+  if (captures_follow_ && !capture_) launched_.add(kernel, args);
+}
+
+void CudaDevice::launch_host(Stream& stream, std::string_view name, std::function<void()> run) {
+  auto task = std::make_unique<HostTask>(std::string(name), std::move(run), failure_);
+  if (!capture_) return HostTask::launch(handle(stream), std::move(task));
+  captured([&] {
+    capture_->require_contains(stream, fmt::format("host task \"{}\"", name));
+    capture_->add(stream);
+    ++capture_->parts.launches;
+    HostTask::record(handle(stream), *task);
+    capture_->parts.tasks.push_back(std::move(task));
+  });
+}
+
+void CudaDevice::launch_host_wait(Stream& stream,
+                                  std::string_view name,
+                                  std::function<void()> task) {
+  for (const auto& other : streams_) {
+    if (other.get() == &stream || (capture_ && !capture_->contains(*other))) continue;
+    wait(stream, record(*other));
+  }
+  launch_host(stream, name, std::move(task));
+}
+
+void CudaDevice::begin_capture(Stream& stream) {
+  refuse_in_capture("begin_capture(\"{}\")", stream.name());
+  require(captures_follow_,
+          "begin_capture(\"{}\") on device \"{}\", which was made for a run without captures: set "
+          "DeviceArguments::captures",
+          stream.name(),
+          kDeviceName);
+  // Not global: another thread's query of an event would spoil the capture.
+  check(cudaStreamBeginCapture(handle(stream), cudaStreamCaptureModeThreadLocal),
+        "cudaStreamBeginCapture");
+  capture_ = std::make_unique<CudaCapture>(++captures_, stream, static_cast<int>(streams_.size()));
+}
+
+std::unique_ptr<Graph> CudaDevice::end_capture(Stream& stream) {
+  require(capturing(), "end_capture(\"{}\") without begin_capture", stream.name());
+  require(&stream == &capture_->origin(),
+          "end_capture(\"{}\") of a capture that began on stream \"{}\"",
+          stream.name(),
+          capture_->origin().name());
+  try {
+    capture_->require_complete();
+  } catch (...) {
+    abort_capture();
+    throw;
+  }
+  GraphParts parts = std::move(capture_->parts);
+  capture_.reset();
+  cudaGraph_t graph = nullptr;
+  check(cudaStreamEndCapture(handle(stream), &graph), "cudaStreamEndCapture");
+  return std::make_unique<CudaGraph>(*this, graph, std::move(parts));
+}
+
+void CudaDevice::abort_capture() {
+  if (!capture_) return;
+  cudaGraph_t graph = nullptr;
+  if (cudaStreamEndCapture(handle(capture_->origin()), &graph) != cudaSuccess) {
+    (void)cudaGetLastError();  // it was invalid, which the caller knows
+  }
+  if (graph) (void)cudaGraphDestroy(graph);
+  capture_.reset();
+}
+
+void CudaDevice::replay(Graph& graph, Stream& stream) {
+  refuse_in_capture("replay of a graph");
+  auto* own = dynamic_cast<CudaGraph*>(&graph);
+  require(own && &own->device() == this,
+          "device \"{}\" cannot replay a graph that it did not capture",
+          kDeviceName);
+  const Doing doing("operation", "replay of a graph");
+  own->launch(handle(stream), std::make_shared<CudaEvent>(events_, Timing::no));
+}
+
+}  // namespace tessera::cuda

@@ -1,0 +1,219 @@
+#pragma once
+// What kernels are written with. nvcc compiles them for GPUs; g++ compiles the same sources for the
+// emulator of tests/cuda_emulated, which runs the threads of a block as fibers. So a source uses
+// what is here and CUDA's names for indices, barriers (__syncthreads, __syncwarp) and shuffles
+// (__shfl_sync, __shfl_up_sync, __shfl_down_sync, __shfl_xor_sync), votes (__any_sync, __all_sync,
+// __ballot_sync), and no other part of CUDA. Blocks have a multiple of 32 threads, and all lanes of
+// a warp take part in a shuffle or vote.
+#include <cmath>
+#include <limits>
+#include <string_view>
+#include <type_traits>
+
+#include "runtime.hpp"
+#include "tessera/error.hpp"
+#include "tessera/tensor.hpp"
+
+#ifdef __CUDACC__
+#include <cuda_bf16.h>
+#include <cuda_fp16.h>
+#else
+#include <emulated_gpu.hpp>  // of tests/cuda_emulated
+#endif
+
+namespace tessera::cuda {
+
+/// Threads of a warp, and the mask of all of them.
+inline constexpr int kWarp = 32;
+inline constexpr unsigned kAllLanes = 0xffffffffU;
+
+/// How many blocks, of how many threads each, and the bytes of a block's shared<T>().
+struct LaunchShape {
+  i64 blocks = 1;  ///< blockIdx.x
+  i64 rows = 1;    ///< blockIdx.y, at most 65,535
+  int threads = 256;
+  i64 shared_bytes = 0;
+};
+
+/// Blocks of `each` elements that hold `elements`.
+constexpr i64 blocks_for(i64 elements, i64 each) { return (elements + each - 1) / each; }
+
+#ifdef __CUDACC__
+
+using Half = __half;
+using BFloat = __nv_bfloat16;
+
+/// The block's dynamic shared memory, as one struct or array. Its values are not initialised.
+template <class T>
+__device__ T& shared() {
+  extern __shared__ __align__(16) unsigned char tessera_shared_memory[];
+  return *reinterpret_cast<T*>(tessera_shared_memory);
+}
+
+/// Enqueues a kernel. Nothing happens where it has no blocks.
+template <class... Parameters, class... Arguments>
+void launch(void (*kernel)(Parameters...),
+            const LaunchShape& shape,
+            cudaStream_t stream,
+            const Arguments&... arguments) {
+  if (shape.blocks == 0 || shape.rows == 0) return;
+  if (shape.shared_bytes > 48 * 1024) {  // what a block has without asking
+    check(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
+                               cudaFuncAttributeMaxDynamicSharedMemorySize,
+                               static_cast<int>(shape.shared_bytes)),
+          "cudaFuncSetAttribute");
+  }
+  kernel<<<dim3(static_cast<unsigned>(shape.blocks), static_cast<unsigned>(shape.rows)),
+           dim3(static_cast<unsigned>(shape.threads)),
+           static_cast<std::size_t>(shape.shared_bytes),
+           stream>>>(static_cast<Parameters>(arguments)...);
+  check(cudaGetLastError(), "launch of a kernel");
+}
+
+#else
+
+using Half = Float16;
+using BFloat = BFloat16;
+
+template <class T>
+T& shared() {
+  return *static_cast<T*>(emulated::shared_memory(sizeof(T)));
+}
+
+template <class... Parameters, class... Arguments>
+void launch(void (*kernel)(Parameters...),
+            const LaunchShape& shape,
+            cudaStream_t stream,
+            const Arguments&... arguments) {
+  if (shape.blocks == 0 || shape.rows == 0) return;
+  emulated::Grid grid{.blocks = shape.blocks,
+                      .rows = shape.rows,
+                      .threads = shape.threads,
+                      .shared_bytes = shape.shared_bytes};
+  check(emulated::launch(
+            stream,
+            grid,
+            [kernel, ... values = static_cast<Parameters>(arguments)] { kernel(values...); }),
+        "launch of a kernel");
+}
+
+#endif
+
+/// The type in which values of T are computed: double for double, else float.
+template <class T>
+using Compute = std::conditional_t<std::is_same_v<T, double>, double, float>;
+
+/// A value as it is computed with, and as it is stored, rounded once.
+template <class T>
+__device__ __forceinline__ Compute<T> widen(T value) {
+#ifdef __CUDACC__
+  if constexpr (std::is_same_v<T, Half>) {
+    return __half2float(value);
+  } else if constexpr (std::is_same_v<T, BFloat>) {
+    return __bfloat162float(value);
+  } else {
+    return value;
+  }
+#else
+  return static_cast<Compute<T>>(value);
+#endif
+}
+template <class T>
+__device__ __forceinline__ T narrow(double value) {
+#ifdef __CUDACC__
+  if constexpr (std::is_same_v<T, Half>) {
+    return __double2half(value);
+  } else if constexpr (std::is_same_v<T, BFloat>) {
+    return __double2bfloat16(value);
+  } else {
+    return static_cast<T>(value);
+  }
+#else
+  return static_cast<T>(value);
+#endif
+}
+template <class T>
+__device__ __forceinline__ T narrow(float value) {
+#ifdef __CUDACC__
+  if constexpr (std::is_same_v<T, Half>) {
+    return __float2half_rn(value);
+  } else if constexpr (std::is_same_v<T, BFloat>) {
+    return __float2bfloat16_rn(value);
+  } else {
+    return static_cast<T>(value);
+  }
+#else
+  return static_cast<T>(value);
+#endif
+}
+
+/// Calls f with a value of the C++ type of a floating dtype: `[&]<class T>(T) { … }`.
+template <class F>
+void with_floating(std::string_view operation, DType dtype, F&& f) {
+  switch (dtype) {
+    case DType::fp64:
+      return f(double{});
+    case DType::fp32:
+      return f(float{});
+    case DType::fp16:
+      return f(Half{});
+    case DType::bf16:
+      return f(BFloat{});
+    default:
+      fail("{} has no values of {}", operation, dtype_name(dtype));
+  }
+}
+
+/// Calls f with a value of the type in which gradients of T are summed: T, or float where `dtype`
+/// is fp32.
+template <class T, class F>
+void with_accumulator(DType dtype, F&& f) {
+  if constexpr (sizeof(T) < sizeof(float)) {
+    if (dtype == DType::fp32) return f(float{});
+  }
+  f(T{});
+}
+
+/// The sum, or the largest, over a warp: the same in all lanes, in a fixed order.
+template <class T>
+__device__ __forceinline__ T warp_sum(T value) {
+  for (int distance = kWarp / 2; distance > 0; distance /= 2) {
+    value += __shfl_xor_sync(kAllLanes, value, distance);
+  }
+  return value;
+}
+template <class T>
+__device__ __forceinline__ T warp_max(T value) {
+  for (int distance = kWarp / 2; distance > 0; distance /= 2) {
+    const T other = __shfl_xor_sync(kAllLanes, value, distance);
+    // Not a comparison the other way: it would lose a value that is not a number.
+    value = other > value || other != other ? other : value;
+  }
+  return value;
+}
+
+/// The same over a block, of at most 1,024 threads; `partial` is shared memory for one value of
+/// each warp, which the next call may use again.
+template <class T, class Join>
+__device__ __forceinline__ T block_reduce(T value, T* partial, T none, Join join) {
+  const int lane = static_cast<int>(threadIdx.x) % kWarp;
+  const int warp = static_cast<int>(threadIdx.x) / kWarp;
+  const int warps = static_cast<int>(blockDim.x) / kWarp;
+  value = join(value);
+  if (lane == 0) partial[warp] = value;
+  __syncthreads();
+  value = join(lane < warps ? T(partial[lane]) : none);
+  __syncthreads();
+  return value;
+}
+template <class T>
+__device__ __forceinline__ T block_sum(T value, T* partial) {
+  return block_reduce(value, partial, T(0), [](T v) { return warp_sum(v); });
+}
+template <class T>
+__device__ __forceinline__ T block_max(T value, T* partial) {
+  return block_reduce(
+      value, partial, -std::numeric_limits<T>::infinity(), [](T v) { return warp_max(v); });
+}
+
+}  // namespace tessera::cuda

@@ -1,0 +1,39 @@
+#include "gpu_memory.hpp"
+
+#include <fmt/format.h>
+
+#include "runtime.hpp"
+#include "tessera/log.hpp"
+
+namespace tessera::cuda {
+
+void* GpuMemory::reserve(i64 bytes) {
+  void* address = nullptr;
+  const cudaError_t result = cudaMalloc(&address, static_cast<std::size_t>(bytes));
+  if (result == cudaErrorMemoryAllocation) {
+    (void)cudaGetLastError();  // it would be told again by the next launch
+    return nullptr;
+  }
+  check(result, "cudaMalloc");
+  reserved_ += bytes;
+  return address;
+}
+
+void GpuMemory::release(void* address, i64 bytes) {
+  reserved_ -= bytes;
+  // After a sticky error it fails too, and the one that matters has been thrown.
+  if (cudaFree(address) != cudaSuccess) (void)cudaGetLastError();
+}
+
+std::string GpuMemory::limit() const {
+  std::size_t free = 0, total = 0;
+  if (cudaMemGetInfo(&free, &total) != cudaSuccess) return {};
+  const i64 others = static_cast<i64>(total) - static_cast<i64>(free) - reserved_;
+  return fmt::format(
+      "of the GPU's {} bytes {} are free, and {} are held by CUDA and other processes",
+      total,
+      free,
+      others);
+}
+
+}  // namespace tessera::cuda

@@ -1,0 +1,44 @@
+#include "pinned_memory.hpp"
+
+#include <algorithm>
+
+#include "tessera/error.hpp"
+
+namespace tessera::cuda {
+
+PinnedMemory::PinnedMemory(const Device& device, i64 bytes) : device_(device), bytes_(bytes) {
+  require(bytes >= 0, "a host block cannot have {} bytes", bytes);
+  // Blocks of no bytes have an address of their own too.
+  const auto size = static_cast<std::size_t>(std::max<i64>(bytes, 1));
+  check(cudaHostAlloc(&address_, size, cudaHostAllocDefault), "cudaHostAlloc");
+}
+
+PinnedMemory::~PinnedMemory() {
+  if (cudaFreeHost(address_) != cudaSuccess) (void)cudaGetLastError();
+}
+
+bool PinnedMemory::in_use() const {
+  return !std::all_of(
+      last_.begin(), last_.end(), [](const auto& use) { return use.second->reached(); });
+}
+
+HostBlock PinnedBlocks::make(i64 bytes) {
+  collect();
+  auto memory = std::make_unique<PinnedMemory>(device_, bytes);
+  ++made_;
+  dropped_->bytes += bytes;
+  void* const address = memory->address();
+  std::shared_ptr<PinnedMemory> owner(
+      memory.release(), [list = dropped_](PinnedMemory* gone) { list->blocks.emplace_back(gone); });
+  return {std::move(owner), address, bytes};
+}
+
+void PinnedBlocks::collect() {
+  std::erase_if(dropped_->blocks, [&](const auto& block) {
+    if (block->in_use()) return false;
+    dropped_->bytes -= block->bytes();
+    return true;
+  });
+}
+
+}  // namespace tessera::cuda

@@ -1,0 +1,17 @@
+#include "tessera/plugin.hpp"
+#include "cuda_device.hpp"
+
+#ifdef TESSERA_CUDA_EMULATED
+namespace tessera::cuda {
+const std::string_view kDeviceName = "cuda_emulated";
+}
+TESSERA_PLUGIN(cuda_emulated, "0.1.0", "The device cuda over a fake runtime, for tests") {
+#else
+namespace tessera::cuda {
+const std::string_view kDeviceName = "cuda";
+}
+TESSERA_PLUGIN(cuda, "0.1.0", "NVIDIA GPUs: kernels of its own, products by cuBLASLt") {
+#endif
+  registrar.add<tessera::Device, tessera::cuda::CudaDevice>(
+      tessera::cuda::kDeviceName, "NVIDIA GPUs of capability 8.0 and later");
+}

@@ -1,0 +1,207 @@
+// Runs a grid: block after block, the threads of a block in turns.
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <exception>
+#include <memory>
+#include <numeric>
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "emulated_gpu.hpp"
+#include "fibers.hpp"
+#include "tessera/format.hpp"
+
+namespace tessera::cuda::emulated {
+namespace {
+
+constexpr int kLanes = 32, kMostThreads = 1024;
+constexpr i64 kMostShared = 227 * 1024, kMostRows = 65535, kMostBlocks = 2147483647;
+
+struct KernelError {
+  std::string text;
+};
+
+enum class Waits { no, for_block, for_warp, ended };
+constexpr const char* kDoes[] = {
+    "runs", "waits at __syncthreads", "waits in a shuffle, vote or __syncwarp", "has ended"};
+
+/// What the lanes of a warp give each other. Two rounds: a lane may give its next value while
+/// others still read the last.
+struct Warp {
+  alignas(8) std::byte values[2][kLanes * 8];
+  unsigned round = 0;
+};
+
+/// The blocks that one thread of the host emulates.
+class BlockRunner {
+ public:
+  BlockRunner() {
+    const char* seed = std::getenv("TESSERA_EMULATED_SEED");
+    random_.seed(seed ? std::strtoull(seed, nullptr, 10) : 1);
+  }
+
+  std::string run(const Grid& grid, const std::function<void()>& thread) {
+    threads_ = grid.threads;
+    blockDim = dim3(static_cast<unsigned>(grid.threads));
+    gridDim = dim3(static_cast<unsigned>(grid.blocks), static_cast<unsigned>(grid.rows));
+    shared_.resize(static_cast<std::size_t>(grid.shared_bytes));
+    std::vector<i64> blocks(static_cast<std::size_t>(grid.blocks * grid.rows));
+    std::iota(blocks.begin(), blocks.end(), 0);
+    std::shuffle(blocks.begin(), blocks.end(), random_);
+    for (const i64 block : blocks) {
+      blockIdx = dim3(static_cast<unsigned>(block % grid.blocks),
+                      static_cast<unsigned>(block / grid.blocks));
+      std::string wrong = run_block(thread);
+      if (wrong.empty()) continue;
+      fibers_.clear();  // what they were doing will never end
+      return fmt::format("block ({}, {}): {}", blockIdx.x, blockIdx.y, wrong);
+    }
+    return {};
+  }
+
+  void wait(Waits what) {
+    const auto self = static_cast<std::size_t>(current_);
+    waits_[self] = what;
+    fibers_[self]->suspend();
+  }
+  Warp& warp() { return warps_[static_cast<std::size_t>(current_ / kLanes)]; }
+  std::byte* shared(std::size_t bytes) {
+    if (bytes > shared_.size()) {
+      kernel_error(fmt::format("it uses {} bytes of shared memory, and was launched with {}",
+                               bytes,
+                               shared_.size()));
+    }
+    return shared_.data();
+  }
+
+ private:
+  std::string run_block(const std::function<void()>& thread) {
+    const auto count = static_cast<std::size_t>(threads_);
+    std::fill(shared_.begin(), shared_.end(), std::byte{0xff});  // NaN in every floating type
+    while (fibers_.size() < count) fibers_.push_back(std::make_unique<Fiber>());
+    const std::function<void()> guarded = [&] {
+      try {
+        thread();
+      } catch (const KernelError& error) {
+        failure_ = error.text;
+      } catch (const std::exception& error) {
+        failure_ = error.what();
+      }
+    };
+    failure_.reset();
+    waits_.assign(count, Waits::no);
+    ready_.resize(count);
+    std::iota(ready_.begin(), ready_.end(), 0);
+    for (const auto& fiber : fibers_) fiber->start(guarded);
+    constexpr int kEveryWarp = -1;
+    int ended = 0, ahead = kEveryWarp;
+    while (!ready_.empty()) {
+      std::shuffle(ready_.begin(), ready_.end(), random_);
+      // Half of the time one warp goes on alone until it waits for the block.
+      const auto alone = [&](int thread) { return thread / kLanes == ahead; };
+      if (std::none_of(ready_.begin(), ready_.end(), alone)) {
+        ahead = random_() % 2 == 0 ? ready_.front() / kLanes : kEveryWarp;
+      }
+      const auto rest = ahead == kEveryWarp
+                            ? ready_.end()
+                            : std::stable_partition(ready_.begin(), ready_.end(), alone);
+      const std::size_t now = static_cast<std::size_t>(rest - ready_.begin());
+      for (std::size_t n = 0; n < now; ++n) {
+        const int next = ready_[n];
+        current_ = next;
+        threadIdx = dim3(static_cast<unsigned>(next), 0, 0);
+        if (fibers_[static_cast<std::size_t>(next)]->resume()) {
+          waits_[static_cast<std::size_t>(next)] = Waits::ended;
+          ++ended;
+        }
+        if (failure_) return fmt::format("thread {}: {}", next, *failure_);
+      }
+      ready_.erase(ready_.begin(), ready_.begin() + static_cast<std::ptrdiff_t>(now));
+      release();
+    }
+    return ended == threads_ ? "" : stuck();
+  }
+
+  /// Who may go on: a block that waits as a whole, and warps that do.
+  void release() {
+    const auto all = [&](int begin, int end, Waits what) {
+      return std::all_of(
+          waits_.begin() + begin, waits_.begin() + end, [&](Waits each) { return each == what; });
+    };
+    const auto go_on = [&](int begin, int end) {
+      for (int i = begin; i < end; ++i) {
+        waits_[static_cast<std::size_t>(i)] = Waits::no;
+        ready_.push_back(i);
+      }
+    };
+    if (all(0, threads_, Waits::for_block)) return go_on(0, threads_);
+    for (int first = 0; first < threads_; first += kLanes) {
+      if (!all(first, first + kLanes, Waits::for_warp)) continue;
+      ++warps_[static_cast<std::size_t>(first / kLanes)].round;
+      go_on(first, first + kLanes);
+    }
+  }
+
+  std::string stuck() const {
+    const auto first = std::find_if(
+        waits_.begin(), waits_.end(), [](Waits waits) { return waits != Waits::ended; });
+    const auto other =
+        std::find_if(waits_.begin(), waits_.end(), [&](Waits waits) { return waits != *first; });
+    std::string text = fmt::format(
+        "thread {} {}", first - waits_.begin(), kDoes[static_cast<int>(*first)]);
+    if (other != waits_.end()) {
+      text += fmt::format(
+          ", thread {} {}", other - waits_.begin(), kDoes[static_cast<int>(*other)]);
+    }
+    return text + ": not all threads reach the barrier or shuffle";
+  }
+
+  std::mt19937_64 random_;
+  int threads_ = 0, current_ = 0;
+  std::vector<std::unique_ptr<Fiber>> fibers_;
+  std::vector<Waits> waits_;
+  std::vector<int> ready_;
+  std::array<Warp, kMostThreads / kLanes> warps_;
+  std::vector<std::byte> shared_;
+  std::optional<std::string> failure_;
+};
+
+BlockRunner& runner() {
+  thread_local BlockRunner runner;
+  return runner;
+}
+
+}  // namespace
+
+void kernel_error(std::string text) { throw KernelError{std::move(text)}; }
+
+std::string run_grid(const Grid& grid, const std::function<void()>& thread) {
+  return runner().run(grid, thread);
+}
+
+cudaError_t launch(cudaStream_t stream, const Grid& grid, std::function<void()> thread) {
+  if (grid.threads % kLanes != 0 || grid.threads <= 0 || grid.threads > kMostThreads ||
+      grid.rows <= 0 || grid.rows > kMostRows || grid.blocks <= 0 || grid.blocks > kMostBlocks ||
+      grid.shared_bytes < 0 || grid.shared_bytes > kMostShared) {
+    return cudaErrorInvalidConfiguration;
+  }
+  return enqueue_kernel(stream,
+                        [grid, thread = std::move(thread)] { return run_grid(grid, thread); });
+}
+
+void* shared_memory(std::size_t bytes) { return runner().shared(bytes); }
+
+void block_barrier() { runner().wait(Waits::for_block); }
+
+const std::byte* warp_exchange(const void* value, std::size_t bytes) {
+  Warp& warp = runner().warp();
+  std::byte* values = warp.values[warp.round % 2];
+  std::memcpy(values + static_cast<std::ptrdiff_t>(8 * lane()), value, bytes);
+  runner().wait(Waits::for_warp);
+  return values;
+}
+
+}  // namespace tessera::cuda::emulated

@@ -1,0 +1,47 @@
+"""What a kernel for GPUs is written with: gpu.hpp and CUDA's names of indices, barriers, shuffles
+and votes. The emulator knows nothing else, so what goes around it would never be tested here."""
+
+import re
+
+import tree
+
+OWNER = "plugins/devices/cuda/gpu.hpp"
+FORBIDDEN = (
+    (re.compile(r"\b(__)?asm(__)?\b"), "PTX belongs in gpu.hpp"),
+    (re.compile(r"<<<"), "use launch() of gpu.hpp"),
+    (re.compile(r"#\s*include\s*<(cub|thrust|cute|cutlass|cooperative_groups|mma\.h|cuda)\b"),
+     "the emulator has no library of kernels"),
+    (re.compile(r"\batomic[A-Z]\w*\s*\("), "an atomic operation's order, and so its sum, varies"),
+    (re.compile(r"\b__shared__\b"), "use shared<T>() of gpu.hpp"),
+    (re.compile(r"#\s*include\s*<cuda_\w+\.h>"), "include gpu.hpp"),
+)
+
+
+def kernels(root, files):
+    found = []
+    for path in files:
+        if path.suffix not in {".cu", ".cuh"} or str(path) == OWNER:
+            continue
+        for number, line in tree.lines(root, path):
+            code = line.split("//")[0]
+            for pattern, why in FORBIDDEN:
+                if pattern.search(code):
+                    found.append(f"{path}:{number}: {why}")
+    return found
+
+
+EXAMPLES = [
+    ("a.cu", "__global__ void f() { __syncthreads(); }\n", None),
+    ("a.cu", 'asm volatile("bar.sync 0;");\n', "PTX"),
+    ("a.cu", "f<<<1, 32>>>();\n", "launch()"),
+    ("a.cu", "#include <cub/cub.cuh>\n", "library"),
+    ("a.cu", "#include <cooperative_groups.h>\n", "library"),
+    ("a.cu", "atomicAdd(sum, x);  // fast\n", "order"),
+    ("a.cu", "__shared__ float x[32];\n", "shared<T>()"),
+    ("a.cu", "#include <cuda_fp16.h>\n", "gpu.hpp"),
+    ("a.cu", "// as __shared__ memory\n", None),
+    ("a.cpp", 'asm("nop");\n', None),
+]
+
+if __name__ == "__main__":
+    tree.main(kernels, EXAMPLES)

@@ -1,0 +1,2 @@
+// The loader of cuBLASLt, which is part of the plugin `cuda` alone.
+#include "plugins/devices/cuda/cublaslt.cpp"  // NOLINT(bugprone-suspicious-include)

@@ -1,0 +1,187 @@
+// Attention on the emulator where the kit's cases do not go: all sizes of tiles, offsets across
+// tiles, random words that do not begin with a tile, memory after the last visible key.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "tessera/core_ops.hpp"
+#include "tessera/random.hpp"
+#include "tessera/testing/op_check.hpp"
+#include "tests/unit/ops/devices_support.hpp"
+
+namespace tessera {
+namespace cuda_attention_test {
+
+using testing::InMemory;
+using testing::OpCase;
+using testing::Operand;
+
+struct Size {
+  i64 samples, queries, keys, heads, kv_heads, features;
+  i64 causal_offset = 0;
+  double dropout = 0;
+  i64 key_offset = 0;
+  bool causal = true;
+};
+
+/// Operands of forward and backward; keys and values are NaN from `readable` on.
+class CaseMaker {
+ public:
+  CaseMaker(DType dtype, const Size& size, InMemory in_memory)
+      : dtype_(dtype),
+        statistic_(dtype == DType::fp64 ? DType::fp64 : DType::fp32),
+        size_(size),
+        in_memory_(in_memory),
+        query_{size.samples, size.queries, size.heads, size.features},
+        key_{size.samples, size.keys, size.kv_heads, size.features},
+        readable_(size.keys) {
+    spec_.scale = 0.3;
+    spec_.causal = size.causal;
+    spec_.causal_offset = size.causal_offset;
+    spec_.dropout = size.dropout;
+    spec_.key = 0x123456789abcdef;
+    spec_.head_offset = 2;
+    spec_.key_offset = size.key_offset;
+    options_ = {.tolerance = {.relative = 5e-6, .absolute = 4e-7}, .inner_rounding = 4e-3};
+    if (dtype == DType::fp64) options_.tolerance = {1e-12, 1e-14};
+  }
+
+  CaseMaker& readable(i64 keys) {
+    readable_ = keys;
+    return *this;
+  }
+  OpCase forward() {
+    AttentionArgs args;
+    args.spec = spec_;
+    return op_case("forward",
+                   args,
+                   {random(query_), keys(), keys(), rows(), blank(query_), Operand::result()},
+                   options_);
+  }
+  OpCase backward() {
+    AttentionBackwardArgs args;
+    args.spec = spec_;
+    const double level = std::log(static_cast<double>(size_.keys) + 1);
+    const Shape rows_of_scores{size_.samples, size_.heads, size_.queries};
+    return op_case("backward",
+                   args,
+                   {random(query_),
+                    keys(),
+                    keys(),
+                    rows(),
+                    random(query_),
+                    Operand::random(rows_of_scores, statistic_, ++seed_, level, level + 1),
+                    random(query_),
+                    blank(query_),
+                    blank(key_),
+                    blank(key_)},
+                   options_);
+  }
+
+ private:
+  Operand random(const Shape& shape) {
+    return Operand::random(shape, dtype_, ++seed_).in(in_memory_);
+  }
+  Operand keys() {
+    Operand made = random(key_);
+    const auto each = static_cast<std::size_t>(size_.keys * size_.kv_heads * size_.features);
+    const auto first = static_cast<std::size_t>(readable_ * size_.kv_heads * size_.features);
+    for (std::size_t i = 0; i < made.values.size(); ++i) {
+      if (i % each >= first) made.values[i] = std::numeric_limits<double>::quiet_NaN();
+    }
+    return made;
+  }
+  Operand blank(const Shape& shape) const { return Operand::blank(shape, dtype_).in(in_memory_); }
+  Operand rows() const {
+    if (size_.dropout == 0) return Operand::absent();
+    std::vector<double> ids;
+    for (i64 row = 0; row < size_.samples * size_.queries; ++row) {
+      ids.push_back(static_cast<double>(row_id(7 + row / size_.queries, row % size_.queries)));
+    }
+    return Operand::given({size_.samples * size_.queries}, DType::i64, ids);
+  }
+
+  DType dtype_, statistic_;
+  Size size_;
+  InMemory in_memory_;
+  Shape query_, key_;
+  i64 readable_;
+  AttentionSpec spec_;
+  testing::OpOptions options_;
+  u64 seed_ = 77;
+};
+
+class CudaAttention : public ::testing::TestWithParam<DType> {
+ protected:
+  void expect_agreement(const Size& size) {
+    for (const InMemory in_memory : {InMemory::dense, InMemory::padded}) {
+      SCOPED_TRACE(fmt::format("{} queries, {} keys, {} of {} heads, {} features",
+                               size.queries,
+                               size.keys,
+                               size.kv_heads,
+                               size.heads,
+                               size.features));
+      CaseMaker cases(GetParam(), size, in_memory);
+      EXPECT_EQ(testing::op_check(*device_, *reference_, cases.forward()), "");
+      EXPECT_EQ(testing::op_check(*device_, *reference_, cases.backward()), "");
+    }
+  }
+
+  std::shared_ptr<Device> device_ = test_device("cuda_emulated");
+  std::shared_ptr<Device> reference_ = test_device("reference");
+};
+
+TEST_P(CudaAttention, HasHeadsOfAllSizes) {
+  for (const i64 features : {1, 24, 65, 100, 128}) expect_agreement({1, 40, 40, 2, 1, features});
+  if (GetParam() == DType::fp64) return;
+  for (const i64 features : {129, 200, 256}) expect_agreement({1, 40, 40, 2, 2, features});
+}
+
+TEST_P(CudaAttention, HasOffsetsAcrossTiles) {
+  expect_agreement({1, 70, 140, 2, 1, 40, 70});
+  expect_agreement({1, 150, 70, 2, 1, 40, -70});
+  expect_agreement({1, 1, 140, 2, 2, 64, 139});  // one query of a cache
+  expect_agreement({1, 9, 9, 2, 1, 8, -20});     // no query sees a key
+  expect_agreement({1, 5, 0, 2, 1, 8});
+  expect_agreement({1, 0, 5, 2, 1, 8});
+}
+
+TEST_P(CudaAttention, DropsByTheWordsOfGlobalKeys) {
+  for (const i64 key_offset : {1, 3, 8}) {
+    Size size{2, 9, 70, 2, 1, 24, 30, 0.4, key_offset};
+    expect_agreement(size);
+    size.causal = false;
+    expect_agreement(size);
+  }
+}
+
+TEST_P(CudaAttention, DoesNotReadKeysThatNobodySees) {
+  CaseMaker cases(GetParam(), {1, 3, 100, 2, 2, 16, 17}, InMemory::dense);
+  cases.readable(20);
+  EXPECT_EQ(testing::op_check(*device_, *reference_, cases.forward()), "");
+  EXPECT_EQ(testing::op_check(*device_, *reference_, cases.backward()), "");
+}
+
+TEST_P(CudaAttention, RefusesLargerHeads) {
+  const i64 most = GetParam() == DType::fp64 ? 128 : 256;
+  CaseMaker cases(GetParam(), {1, 1, 1, 1, 1, most + 1}, InMemory::dense);
+  try {
+    testing::run_op(*device_, cases.forward());
+    FAIL() << "was not refused";
+  } catch (const Error& error) {
+    EXPECT_THAT(
+        error.what(),
+        ::testing::HasSubstr(fmt::format(
+            "attention on cuda is for heads of up to {} features, has {}", most, most + 1)));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(DTypes,
+                         CudaAttention,
+                         ::testing::Values(DType::fp32, DType::bf16, DType::fp16, DType::fp64),
+                         [](const auto& of) { return std::string(dtype_name(of.param)); });
+
+}  // namespace cuda_attention_test
+}  // namespace tessera

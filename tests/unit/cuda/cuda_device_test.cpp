@@ -1,0 +1,63 @@
+// The device `cuda` over the emulator (tests/cuda_emulated).
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "tessera/core_ops.hpp"
+#include "tessera/testing/device_check.hpp"
+#include "tests/unit/ops/devices_support.hpp"
+
+namespace tessera {
+namespace cuda_device_test {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+constexpr const char* kDevice = "cuda_emulated";
+
+std::string error_of(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "none";
+}
+
+class CudaContract : public ::testing::TestWithParam<int> {};
+
+TEST_P(CudaContract, Holds) {
+  setenv("TESSERA_EMULATED_SEED", std::to_string(GetParam()).c_str(), 1);
+  EXPECT_EQ(testing::device_check([](DeviceArguments arguments) {
+              return test_device(kDevice, std::move(arguments));
+            }),
+            "");
+}
+
+INSTANTIATE_TEST_SUITE_P(Seeds, CudaContract, ::testing::Range(1, 21));
+
+TEST(Cuda, SaysWhatDecidesBits) {
+  const auto device = test_device(kDevice);
+  EXPECT_THAT(device->hardware(), AllOf(HasSubstr("capability"), HasSubstr("cuBLASLt")));
+}
+
+TEST(Cuda, IsPlannedWithoutHardware) {
+  DeviceArguments arguments;
+  arguments.planned = true;
+  const auto planned = test_device(kDevice, arguments);
+  EXPECT_EQ(planned->name(), kDevice);
+  EXPECT_EQ(planned->memory_kind(), kDevice);
+  const Operation<AddArgs> add(*planned);
+  ASSERT_TRUE(add.available());
+  const Tensor x = Tensor::allocate(
+      *planned, planned->pool(), planned->stream(), {4}, DType::fp32, Category::activations);
+  AddArgs args;
+  args.a = args.b = args.out = x.arg();
+  EXPECT_EQ(error_of([&] { add.launch(planned->stream(), planned->pool(), args); }),
+            "operation \"add\" on device \"cuda_emulated\", which is only planned: it has no "
+            "hardware to run on");
+}
+
+}  // namespace cuda_device_test
+}  // namespace tessera
