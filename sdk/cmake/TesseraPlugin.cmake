@@ -13,7 +13,8 @@ set(TESSERA_PLUGIN_EXPORTS "${CMAKE_CURRENT_LIST_DIR}/plugin_exports.map")
 # (TESSERA_HAVE_CUDA, which the C++ sources of the target see as a definition too), and left out
 # elsewhere. OUTPUT_DIRECTORY and NO_INSTALL keep a test's plugins from those that ship.
 function(tessera_add_plugin name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "NO_INSTALL" "OUTPUT_DIRECTORY" "SOURCES;CUDA_SOURCES;LIBRARIES")
+  cmake_parse_arguments(PARSE_ARGV 1 arg
+    "NO_INSTALL" "OUTPUT_DIRECTORY" "SOURCES;CUDA_SOURCES;LIBRARIES")
   if(NOT name MATCHES "^[a-z][a-z0-9_]*$")
     message(FATAL_ERROR "tessera_add_plugin: '${name}' is no plugin name ([a-z][a-z0-9_]*)")
   endif()

@@ -70,9 +70,8 @@ class BlockRunner {
   Warp& warp() { return warps_[static_cast<std::size_t>(current_ / kLanes)]; }
   std::byte* shared(std::size_t bytes) {
     if (bytes > shared_.size()) {
-      kernel_error(fmt::format("it uses {} bytes of shared memory, and was launched with {}",
-                               bytes,
-                               shared_.size()));
+      kernel_error(fmt::format(
+          "it uses {} bytes of shared memory, and was launched with {}", bytes, shared_.size()));
     }
     return shared_.data();
   }
@@ -150,11 +149,11 @@ class BlockRunner {
         waits_.begin(), waits_.end(), [](Waits waits) { return waits != Waits::ended; });
     const auto other =
         std::find_if(waits_.begin(), waits_.end(), [&](Waits waits) { return waits != *first; });
-    std::string text = fmt::format(
-        "thread {} {}", first - waits_.begin(), kDoes[static_cast<int>(*first)]);
+    std::string text =
+        fmt::format("thread {} {}", first - waits_.begin(), kDoes[static_cast<int>(*first)]);
     if (other != waits_.end()) {
-      text += fmt::format(
-          ", thread {} {}", other - waits_.begin(), kDoes[static_cast<int>(*other)]);
+      text +=
+          fmt::format(", thread {} {}", other - waits_.begin(), kDoes[static_cast<int>(*other)]);
     }
     return text + ": not all threads reach the barrier or shuffle";
   }

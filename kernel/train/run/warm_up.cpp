@@ -75,8 +75,6 @@ class Launches {
   std::set<std::pair<std::string, std::string>> all_;  // operation and arguments
 };
 
-}  // namespace
-
 void warm_up(const RunSetup& setup, i64 rank, const std::shared_ptr<Device>& device) {
   Launches launches;
   DryEvents events;
@@ -92,6 +90,13 @@ void warm_up(const RunSetup& setup, i64 rank, const std::shared_ptr<Device>& dev
   }
   launches.run(*device);
   device->reset_peaks();
+}
+
+}  // namespace
+
+WarmUp warm_up_of(const RunSetup& setup) {
+  return
+      [&setup](i64 rank, const std::shared_ptr<Device>& device) { warm_up(setup, rank, device); };
 }
 
 }  // namespace tessera

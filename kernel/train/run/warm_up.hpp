@@ -10,6 +10,7 @@ namespace tessera {
 /// chooses plans at a first use, and frees memory when it runs out: beside a collective that waits
 /// on the device that would wait for ever. So a run does it before its ranks' groups exist. It
 /// leaves no trace, but for what is set up.
-void warm_up(const RunSetup& setup, i64 rank, const std::shared_ptr<Device>& device);
+/// `setup` outlives the function that this returns.
+WarmUp warm_up_of(const RunSetup& setup);
 
 }  // namespace tessera

@@ -74,10 +74,11 @@ void DeviceConfig::describe(Schema<DeviceConfig>& s) {
           &DeviceConfig::fp32_products,
           "products of fp32 tensors: fp32 as it is, or tf32, which rounds factors to 10 bits")
       .one_of({"fp32", "tf32"});
-  s.field("debug",
-          &DeviceConfig::debug,
-          "wait after each launch, so that an error names its operation, and fill fresh memory with "
-          "NaN");
+  s.field(
+      "debug",
+      &DeviceConfig::debug,
+      "wait after each launch, so that an error names its operation, and fill fresh memory with "
+      "NaN");
 }
 
 std::shared_ptr<Device> CudaDevice::make(const Config& config, const DeviceArguments& arguments) {
@@ -103,7 +104,8 @@ CudaDevice::CudaDevice(const Config& config, const DeviceArguments& arguments)
   }
   choose_gpu(arguments);
   set_parallel_threads(arguments.threads);  // of datasets and other work on the host
-  KernelSet set = make_kernels(config.fp32_products == "tf32" ? Fp32Products::tf32 : Fp32Products::fp32);
+  KernelSet set =
+      make_kernels(config.fp32_products == "tf32" ? Fp32Products::tf32 : Fp32Products::fp32);
   hardware_ = fmt::format("{}; {}", gpu_text(), set.hardware);
   kernels_ = kernels_for(std::move(set.kernels), arguments);
 
