@@ -13,6 +13,7 @@
 #include "emulated_gpu.hpp"
 #include "fibers.hpp"
 #include "tessera/format.hpp"
+#include "thread_order.hpp"
 
 namespace tessera::cuda::emulated {
 namespace {
@@ -33,6 +34,7 @@ constexpr const char* kDoes[] = {
 struct Warp {
   alignas(8) std::byte values[2][kLanes * 8];
   unsigned round = 0;
+  Meeting meetings[2];
 };
 
 /// The blocks that one thread of the host emulates.
@@ -42,31 +44,28 @@ class BlockRunner {
     const char* seed = std::getenv("TESSERA_EMULATED_SEED");
     random_.seed(seed ? std::strtoull(seed, nullptr, 10) : 1);
   }
+  ~BlockRunner() {
+    const Unseen scope;
+    fibers_.clear();
+  }
 
   std::string run(const Grid& grid, const std::function<void()>& thread) {
-    threads_ = grid.threads;
-    blockDim = dim3(static_cast<unsigned>(grid.threads));
-    gridDim = dim3(static_cast<unsigned>(grid.blocks), static_cast<unsigned>(grid.rows));
-    shared_.resize(static_cast<std::size_t>(grid.shared_bytes));
-    std::vector<i64> blocks(static_cast<std::size_t>(grid.blocks * grid.rows));
-    std::iota(blocks.begin(), blocks.end(), 0);
-    std::shuffle(blocks.begin(), blocks.end(), random_);
-    for (const i64 block : blocks) {
-      blockIdx = dim3(static_cast<unsigned>(block % grid.blocks),
-                      static_cast<unsigned>(block / grid.blocks));
-      std::string wrong = run_block(thread);
-      if (wrong.empty()) continue;
-      fibers_.clear();  // what they were doing will never end
-      return fmt::format("block ({}, {}): {}", blockIdx.x, blockIdx.y, wrong);
-    }
-    return {};
+    begin_.arrive();
+    std::string wrong = run_blocks(grid, thread);
+    end_.leave();
+    if (!wrong.empty()) leave_all();  // of threads that will never come to the end
+    return wrong;
   }
 
-  void wait(Waits what) {
+  void wait(Waits what, Meeting& meeting) {
     const auto self = static_cast<std::size_t>(current_);
+    Fiber& fiber = *fibers_[self];
     waits_[self] = what;
-    fibers_[self]->suspend();
+    meeting.arrive();  // the last that is seen of a thread which never comes to its end
+    fiber.suspend();
+    meeting.leave();
   }
+  Meeting& meeting() { return meetings_[round_ % 2]; }
   Warp& warp() { return warps_[static_cast<std::size_t>(current_ / kLanes)]; }
   std::byte* shared(std::size_t bytes) {
     if (bytes > shared_.size()) {
@@ -77,24 +76,37 @@ class BlockRunner {
   }
 
  private:
-  std::string run_block(const std::function<void()>& thread) {
+  std::string run_blocks(const Grid& grid, const std::function<void()>& thread) {
+    const Unseen scope;
+    thread_ = &thread;
+    threads_ = grid.threads;
+    blockDim = dim3(static_cast<unsigned>(grid.threads));
+    gridDim = dim3(static_cast<unsigned>(grid.blocks), static_cast<unsigned>(grid.rows));
+    shared_.resize(static_cast<std::size_t>(grid.shared_bytes));
+    std::vector<i64> blocks(static_cast<std::size_t>(grid.blocks * grid.rows));
+    std::iota(blocks.begin(), blocks.end(), 0);
+    std::shuffle(blocks.begin(), blocks.end(), random_);
+    for (const i64 block : blocks) {
+      blockIdx = dim3(static_cast<unsigned>(block % grid.blocks),
+                      static_cast<unsigned>(block / grid.blocks));
+      std::string wrong = run_block();
+      if (wrong.empty()) continue;
+      fibers_.clear();  // what they were doing will never end
+      return fmt::format("block ({}, {}): {}", blockIdx.x, blockIdx.y, wrong);
+    }
+    return {};
+  }
+
+  std::string run_block() {
     const auto count = static_cast<std::size_t>(threads_);
-    std::fill(shared_.begin(), shared_.end(), std::byte{0xff});  // NaN in every floating type
+    // NaN in every floating type; a block's own, so that no two blocks use the same for TSan.
+    shared_ = std::vector<std::byte>(shared_.size(), std::byte{0xff});
     while (fibers_.size() < count) fibers_.push_back(std::make_unique<Fiber>());
-    const std::function<void()> guarded = [&] {
-      try {
-        thread();
-      } catch (const KernelError& error) {
-        failure_ = error.text;
-      } catch (const std::exception& error) {
-        failure_ = error.what();
-      }
-    };
     failure_.reset();
     waits_.assign(count, Waits::no);
     ready_.resize(count);
     std::iota(ready_.begin(), ready_.end(), 0);
-    for (const auto& fiber : fibers_) fiber->start(guarded);
+    for (const auto& fiber : fibers_) fiber->start(body_);
     constexpr int kEveryWarp = -1;
     int ended = 0, ahead = kEveryWarp;
     while (!ready_.empty()) {
@@ -124,6 +136,26 @@ class BlockRunner {
     return ended == threads_ ? "" : stuck();
   }
 
+  /// The function of a fiber.
+  void run_thread() {
+    begin_.leave();
+    try {
+      (*thread_)();
+    } catch (const KernelError& error) {
+      failure_ = error.text;
+    } catch (const std::exception& error) {
+      failure_ = error.what();
+    }
+    end_.arrive();
+  }
+
+  void leave_all() {
+    for (Meeting& meeting : meetings_) meeting.leave();
+    for (Warp& warp : warps_) {
+      for (Meeting& meeting : warp.meetings) meeting.leave();
+    }
+  }
+
   /// Who may go on: a block that waits as a whole, and warps that do.
   void release() {
     const auto all = [&](int begin, int end, Waits what) {
@@ -136,7 +168,10 @@ class BlockRunner {
         ready_.push_back(i);
       }
     };
-    if (all(0, threads_, Waits::for_block)) return go_on(0, threads_);
+    if (all(0, threads_, Waits::for_block)) {
+      ++round_;
+      return go_on(0, threads_);
+    }
     for (int first = 0; first < threads_; first += kLanes) {
       if (!all(first, first + kLanes, Waits::for_warp)) continue;
       ++warps_[static_cast<std::size_t>(first / kLanes)].round;
@@ -160,12 +195,16 @@ class BlockRunner {
 
   std::mt19937_64 random_;
   int threads_ = 0, current_ = 0;
+  const std::function<void()>* thread_ = nullptr;
+  const std::function<void()> body_ = [this] { run_thread(); };
   std::vector<std::unique_ptr<Fiber>> fibers_;
   std::vector<Waits> waits_;
   std::vector<int> ready_;
   std::array<Warp, kMostThreads / kLanes> warps_;
   std::vector<std::byte> shared_;
   std::optional<std::string> failure_;
+  Meeting begin_, end_, meetings_[2];
+  unsigned round_ = 0;
 };
 
 BlockRunner& runner() {
@@ -193,13 +232,13 @@ cudaError_t launch(cudaStream_t stream, const Grid& grid, std::function<void()> 
 
 void* shared_memory(std::size_t bytes) { return runner().shared(bytes); }
 
-void block_barrier() { runner().wait(Waits::for_block); }
+void block_barrier() { runner().wait(Waits::for_block, runner().meeting()); }
 
 const std::byte* warp_exchange(const void* value, std::size_t bytes) {
   Warp& warp = runner().warp();
   std::byte* values = warp.values[warp.round % 2];
   std::memcpy(values + static_cast<std::ptrdiff_t>(8 * lane()), value, bytes);
-  runner().wait(Waits::for_warp);
+  runner().wait(Waits::for_warp, warp.meetings[warp.round % 2]);
   return values;
 }
 

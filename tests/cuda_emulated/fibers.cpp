@@ -114,7 +114,7 @@ bool Fiber::resume() {
   __sanitizer_start_switch_fiber(&fake_outside, stack_, kStack);
 #elif defined(__SANITIZE_THREAD__)
   self.tsan_outside = __tsan_get_current_fiber();
-  __tsan_switch_to_fiber(self.tsan_inside, 0);
+  __tsan_switch_to_fiber(self.tsan_inside, __tsan_switch_to_fiber_no_sync);
 #endif
   tessera_switch_stack(&self.outside, self.inside);
 #if defined(__SANITIZE_ADDRESS__)
@@ -128,7 +128,7 @@ void Fiber::suspend() {
 #if defined(__SANITIZE_ADDRESS__)
   __sanitizer_start_switch_fiber(&self.fake_inside, self.outer_stack, self.outer_bytes);
 #elif defined(__SANITIZE_THREAD__)
-  __tsan_switch_to_fiber(self.tsan_outside, 0);
+  __tsan_switch_to_fiber(self.tsan_outside, __tsan_switch_to_fiber_no_sync);
 #endif
   tessera_switch_stack(&self.inside, self.outside);
 #if defined(__SANITIZE_ADDRESS__)

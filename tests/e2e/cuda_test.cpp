@@ -20,6 +20,7 @@ using testing::run_tessera;
 using testing::TestFolder;
 
 const std::string kShakespeare = TESSERA_SOURCE_DIR "/configs/shakespeare.toml";
+const std::string kExperts = TESSERA_SOURCE_DIR "/configs/moe_mixtral_tiny.toml";
 
 std::vector<std::string> on_device(const std::string& device, std::vector<std::string> command) {
   for (const std::string& set : {std::string("plugins.path=[\"" TESSERA_BUILD_DIR "/tests/cuda\"]"),
@@ -30,11 +31,12 @@ std::vector<std::string> on_device(const std::string& device, std::vector<std::s
   return command;
 }
 
-/// configs/shakespeare.toml with its dropout, made small: an emulated GPU is slow.
+/// A training made small: an emulated GPU is slow.
 std::vector<std::string> training(const std::string& device,
                                   const std::string& out,
-                                  const std::vector<std::string>& more = {}) {
-  std::vector<std::string> command = on_device(device, {"train", kShakespeare});
+                                  const std::vector<std::string>& more = {},
+                                  const std::string& config = kShakespeare) {
+  std::vector<std::string> command = on_device(device, {"train", config});
   std::vector<std::string> sets = {"run.out=" + out,
                                    "run.steps=30",
                                    "batch.global=2",
@@ -67,21 +69,63 @@ Numbers numbers_of(const std::string& out) {
 
 Numbers trained(const std::string& device,
                 const std::string& out,
-                const std::vector<std::string>& more = {}) {
-  const ProcessResult result = run_tessera(training(device, out, more));
+                const std::vector<std::string>& more = {},
+                const std::string& config = kShakespeare) {
+  const ProcessResult result = run_tessera(training(device, out, more, config));
   EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
   return numbers_of(out);
 }
 
-TEST(CudaTraining, IsThatOfTheReference) {
-  const TestFolder folder;
-  const Numbers found = trained("cuda_emulated", folder.path() / "cuda");
-  const Numbers wanted = trained("reference", folder.path() / "reference");
-  ASSERT_EQ(found.size(), 62U);  // 30 losses and norms, two validations
+/// `size`: of 30 losses and norms, and two validations.
+void expect_near(const Numbers& found, const Numbers& wanted, std::size_t size = 62) {
+  ASSERT_EQ(found.size(), size);
   ASSERT_EQ(found.size(), wanted.size());
   for (std::size_t i = 0; i < found.size(); ++i) {
     EXPECT_EQ(found[i].first, wanted[i].first);
     EXPECT_NEAR(found[i].second / wanted[i].second, 1, 1e-5) << found[i].first << ", number " << i;
+  }
+}
+
+TEST(CudaTraining, IsThatOfTheReference) {
+  const TestFolder folder;
+  expect_near(trained("cuda_emulated", folder.path() / "cuda"),
+              trained("reference", folder.path() / "reference"));
+}
+
+TEST(CudaTraining, OfExpertsIsThatOfTheReference) {
+  const TestFolder folder;
+  const std::vector<std::string> small = {"model.block.mlp.experts=4", "model.block.mlp.ffn=48"};
+  expect_near(trained("cuda_emulated", folder.path() / "cuda", small, kExperts),
+              trained("reference", folder.path() / "reference", small, kExperts));
+}
+
+TEST(CudaTraining, OfExpertsHasTheSameBitsInEachOrderOfThreads) {
+  const TestFolder folder;
+  std::vector<Numbers> found;
+  for (const char* seed : {"1", "2"}) {
+    ProcessOptions options;
+    options.environment["TESSERA_EMULATED_SEED"] = seed;
+    const std::string out = folder.path() / seed;
+    const ProcessResult result =
+        run_tessera(training("cuda_emulated",
+                             out,
+                             {"run.steps=4", "model.block.mlp.experts=4", "model.block.mlp.ffn=48"},
+                             kExperts),
+                    options);
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    found.push_back(numbers_of(out));
+  }
+  EXPECT_GE(found[0].size(), 8U);
+  EXPECT_EQ(found[0], found[1]);
+}
+
+TEST(CudaTraining, ByRulesOfPluginsIsThatOfTheReference) {
+  const TestFolder folder;
+  for (const std::string rule : {"lion", "muon"}) {
+    const std::vector<std::string> few = {
+        "run.steps=6", "lr.peak=3e-4", "optimizer.rule.type=" + rule};
+    const Numbers found = trained("cuda_emulated", folder.path() / (rule + "_cuda"), few);
+    expect_near(found, trained("reference", folder.path() / (rule + "_reference"), few), 13);
   }
 }
 
@@ -99,6 +143,33 @@ ProcessResult trained_where(const std::map<std::string, std::string>& environmen
   ProcessOptions options;
   for (const auto& [name, value] : environment) options.environment[name] = value;
   return run_tessera(training("cuda_emulated", folder.path() / "run"), options);
+}
+
+TEST(CudaTraining, ReplaysOfGraphsHaveTheBitsOfEagerSteps) {
+  const TestFolder folder;
+  const std::vector<std::string> few = {"run.steps=6", "validation.every_steps=3"};
+  const auto with = [&](std::string graph) {
+    std::vector<std::string> more = few;
+    more.push_back("graph.type=" + graph);
+    if (graph == "partial") more.emplace_back("check.graphs_every=1");
+    return trained("cuda_emulated", folder.path() / graph, more);
+  };
+  const Numbers eager = with("none");
+  EXPECT_EQ(eager.size(), 14U);
+  EXPECT_EQ(with("partial"), eager);
+  EXPECT_EQ(with("full_iteration"), eager);
+}
+
+TEST(CudaTraining, InBf16IsThatOfTheReference) {
+  const TestFolder folder;
+  const std::vector<std::string> bf16 = {"run.steps=10", "precision.compute=bf16"};
+  const Numbers found = trained("cuda_emulated", folder.path() / "cuda", bf16);
+  const Numbers wanted = trained("reference", folder.path() / "reference", bf16);
+  ASSERT_EQ(found.size(), wanted.size());
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    const double tolerance = found[i].first == "grad_norm" ? 2e-3 : 1e-4;  // roundings differ
+    EXPECT_NEAR(found[i].second / wanted[i].second, 1, tolerance) << found[i].first << " " << i;
+  }
 }
 
 TEST(CudaTraining, IsPlannedAndCheckedWithoutAGpu) {
@@ -142,11 +213,25 @@ TEST(CudaTraining, TellsWhoHoldsTheMemoryWhereThereIsNoMore) {
               AllOf(HasSubstr("out of memory: "), HasSubstr("of the GPU's 33554432 bytes")));
 }
 
+// A rule without a kernel for it: all other operations of such a training are there.
 TEST(CudaTraining, NamesAnOperationThatTheDeviceLacks) {
-  const ProcessResult check = run_tessera(on_device(
-      "cuda_emulated", {"config", "check", TESSERA_SOURCE_DIR "/configs/moe_mixtral_tiny.toml"}));
+  const TestFolder folder;
+  const std::string file =
+      folder.write("run.toml",
+                   "schema = 1\n[run]\nsteps = 2\n[plugins]\npath = [\"" TESSERA_BUILD_DIR
+                   "/tests/cuda\", \"" TESSERA_BUILD_DIR
+                   "/tests/plugins/rule_without_kernel\"]\n"
+                   "[batch]\nglobal = 2\nmicro = 1\nsequence_length = 8\n"
+                   "[model]\ntype = \"gpt\"\nlayers = 1\nhidden = 16\nheads = 2\n"
+                   "[device]\ntype = \"cuda_emulated\"\n"
+                   "[optimizer.rule]\ntype = \"test_halve\"\n[lr]\npeak = 1e-3\n"
+                   "[data]\ntype = \"text\"\npath = \"" TESSERA_SOURCE_DIR "/LICENSE\"\n");
+  const ProcessResult check = run_tessera({"config", "check", file});
   EXPECT_EQ(check.exit_code, 2);
-  EXPECT_THAT(check.err, HasSubstr("the device \"cuda_emulated\" has no operation"));
+  EXPECT_THAT(check.err, HasSubstr("the device \"cuda_emulated\" has no operation \"test.halve\""));
+  const ProcessResult other =
+      run_tessera({"config", "check", file, "--set", "optimizer.rule.type=adamw"});
+  EXPECT_EQ(other.exit_code, 0) << other.err;
 }
 
 }  // namespace cuda_test

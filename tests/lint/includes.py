@@ -1,5 +1,6 @@
 """Who may include whom: sdk/ knows no kernel, kernel/ knows no plugin, and a plugin knows
-the SDK and its own folder. Devices and communicators may also include their vendor's headers."""
+the SDK and its own folder. Devices and communicators may also include their vendor's headers, and
+kernels for GPUs what they are written with."""
 
 import os
 import re
@@ -22,6 +23,10 @@ VENDOR = {
     "communicators": re.compile(r""),
     "tokenizers": re.compile(r"^(pcre2\.h|sentencepiece\w*\.h|nlohmann/json\.hpp)$"),
 }
+
+# What kernels for GPUs of other plugins of this tree may include of plugins/devices/cuda: with them
+# the emulator of tests/cuda_emulated runs them too.
+KERNEL_HEADERS = {"gpu.hpp", "packs.hpp", "plain_kernel.hpp", "shards.hpp", "update_rule.hpp"}
 
 
 def is_standard(name):
@@ -82,6 +87,8 @@ def plugin_include(root, path, quote, name):
         inside = [os.path.realpath(p) for p in near if p.is_file()]
         if any(p.startswith(os.path.realpath(own) + os.sep) for p in inside):
             return None
+        if path.suffix == ".cu" and name in KERNEL_HEADERS:
+            return None
         return f"not a file of {own.relative_to(root)}"
     if is_standard(name) or name.startswith("fmt/"):
         return None
@@ -139,6 +146,9 @@ EXAMPLES = [
     ("plugins/layers/x/x.cpp", '#include "x.cpp"\n', None),
     ("plugins/layers/x/x.cpp", '#include "../y/y.hpp"\n', "not a file of plugins/layers/x"),
     ("plugins/layers/x/x.cpp", '  #  include "kernel/a/b.hpp"\n', "its own folder only"),
+    ("plugins/layers/x/x.cu", '#include "packs.hpp"\n', None),
+    ("plugins/layers/x/x.cu", '#include "registration.hpp"\n', "not a file of plugins/layers/x"),
+    ("plugins/layers/x/x.cpp", '#include "packs.hpp"\n', "not a file of plugins/layers/x"),
     ("plugins/layers/x/x.cpp", "#include <boost/dll.hpp>\n", "no third party but fmt"),
     ("plugins/devices/x/x.cpp", "#include <dnnl.hpp>\n#include <omp.h>\n", None),
     ("plugins/devices/x/x.cpp", "#include <kernel/a/b.hpp>\n", "its own folder only"),

@@ -6,15 +6,7 @@
 #include "packs.hpp"
 #include "tessera/ops/attention.hpp"
 #include "tessera/random.hpp"
-
-// Values of a thread are in registers only if loops over them are unrolled.
-#ifdef __CUDACC__
-#define TESSERA_UNROLL _Pragma("unroll")
-#define TESSERA_DO_NOT_UNROLL _Pragma("unroll 1")
-#else
-#define TESSERA_UNROLL
-#define TESSERA_DO_NOT_UNROLL
-#endif
+#include "unroll.hpp"
 
 namespace tessera::cuda::attention {
 

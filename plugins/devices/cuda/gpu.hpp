@@ -9,6 +9,7 @@
 #include <limits>
 #include <string_view>
 #include <type_traits>
+#include <unordered_map>
 
 #include "runtime.hpp"
 #include "tessera/error.hpp"
@@ -50,6 +51,20 @@ __device__ T& shared() {
   return *reinterpret_cast<T*>(tessera_shared_memory);
 }
 
+/// Asks for the shared memory of a block where that is more than it has without asking; once for
+/// each kernel, since it is a call of the driver.
+inline void allow_shared_memory(const void* kernel, i64 bytes) {
+  constexpr i64 kWithoutAsking = 48 * 1024;
+  if (bytes <= kWithoutAsking) return;
+  thread_local std::unordered_map<const void*, i64> allowed;  // by the rank's thread, for its GPU
+  i64& most = allowed[kernel];
+  if (bytes <= most) return;
+  check(cudaFuncSetAttribute(
+            kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)),
+        "cudaFuncSetAttribute");
+  most = bytes;
+}
+
 /// Enqueues a kernel. Nothing happens where it has no blocks.
 template <class... Parameters, class... Arguments>
 void launch(void (*kernel)(Parameters...),
@@ -57,12 +72,7 @@ void launch(void (*kernel)(Parameters...),
             cudaStream_t stream,
             const Arguments&... arguments) {
   if (shape.blocks == 0 || shape.rows == 0) return;
-  if (shape.shared_bytes > 48 * 1024) {  // what a block has without asking
-    check(cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
-                               cudaFuncAttributeMaxDynamicSharedMemorySize,
-                               static_cast<int>(shape.shared_bytes)),
-          "cudaFuncSetAttribute");
-  }
+  allow_shared_memory(reinterpret_cast<const void*>(kernel), shape.shared_bytes);
   kernel<<<dim3(static_cast<unsigned>(shape.blocks), static_cast<unsigned>(shape.rows)),
            dim3(static_cast<unsigned>(shape.threads)),
            static_cast<std::size_t>(shape.shared_bytes),

@@ -4,7 +4,8 @@
 #ifdef TESSERA_CUDA_EMULATED
 namespace tessera::cuda {
 const std::string_view kDeviceName = "cuda_emulated";
-}
+void add_kernels_of_plugins(Registrar& registrar);  // tests/cuda_emulated
+}  // namespace tessera::cuda
 TESSERA_PLUGIN(cuda_emulated, "0.1.0", "The device cuda over a fake runtime, for tests") {
 #else
 namespace tessera::cuda {
@@ -14,4 +15,7 @@ TESSERA_PLUGIN(cuda, "0.1.0", "NVIDIA GPUs: kernels of its own, products by cuBL
 #endif
   registrar.add<tessera::Device, tessera::cuda::CudaDevice>(
       tessera::cuda::kDeviceName, "NVIDIA GPUs of capability 8.0 and later");
+#ifdef TESSERA_CUDA_EMULATED
+  tessera::cuda::add_kernels_of_plugins(registrar);
+#endif
 }

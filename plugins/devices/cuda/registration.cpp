@@ -1,58 +1,13 @@
 #include "registration.hpp"
 
-#include "cuda_stream.hpp"
-#include "kernels.hpp"
+#include "plain_kernel.hpp"
 #include "tessera/core_ops.hpp"
 
 namespace tessera::cuda {
 namespace {
 
-/// The operations that are plain kernels of this folder.
-using Plain = OperationList<ColumnSumArgs,
-                            AddBiasArgs,
-                            LayerNormArgs,
-                            LayerNormBackwardArgs,
-                            LayerNormBackwardAddArgs,
-                            LayerNormWeightArgs,
-                            AddArgs,
-                            MultiplyArgs,
-                            ScaleArgs,
-                            GeluArgs,
-                            GeluBackwardArgs,
-                            GeluErfArgs,
-                            GeluErfBackwardArgs,
-                            DropoutArgs,
-                            FillArgs,
-                            CopyArgs,
-                            EmbeddingArgs,
-                            EmbeddingWeightArgs,
-                            AttentionArgs,
-                            AttentionMergeArgs,
-                            AttentionBackwardArgs,
-                            CrossEntropyMaxArgs,
-                            CrossEntropySumsArgs,
-                            CrossEntropyLossArgs,
-                            CrossEntropyGradArgs,
-                            WholeCrossEntropyArgs,
-                            ReciprocalArgs,
-                            MaximumArgs,
-                            SumSquaresArgs,
-                            BlockSquaresArgs,
-                            SumBlocksArgs,
-                            StepScalarsArgs,
-                            AdamWArgs,
-                            SgdArgs>;
-
-template <class Args>
-Kernel plain_kernel() {
-  return make_kernel<Args>(
-      [](const Args& args) {
-        return LaunchRequirements{.workspace_bytes = Workspace<Args>::bytes(args)};
-      },
-      [](const Args& args, void* workspace, Stream& stream) {
-        run(args, workspace, handle(stream));
-      });
-}
+/// The operations that are plain kernels of this folder: all but the products, which have plans.
+using Plain = CoreOperations::Without<OperationList<MatmulArgs, LinearWeightArgs>>;
 
 std::vector<Kernel> kernels_with(const std::shared_ptr<Products>& products) {
   std::vector<Kernel> kernels;

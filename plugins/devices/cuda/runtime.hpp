@@ -4,10 +4,15 @@
 
 #include <string_view>
 
+#include "tessera/error.hpp"
+
 namespace tessera::cuda {
 
 /// Throws an Error with the call, the runtime's name and its text of the error, unless it is
 /// cudaSuccess.
-void check(cudaError_t result, std::string_view call);
+inline void check(cudaError_t result, std::string_view call) {
+  if (result == cudaSuccess) return;
+  fail("{}: {} ({})", call, cudaGetErrorString(result), cudaGetErrorName(result));
+}
 
 }  // namespace tessera::cuda

@@ -24,6 +24,8 @@ struct LionArgs {
 
 /// The operation's kernel for devices whose memory the CPU addresses.
 Kernel lion_kernel();
+/// The same for the device "cuda"; where TESSERA_HAVE_CUDA.
+Kernel lion_gpu_kernel();
 
 /// Lion (Chen et al. 2023, "Symbolic Discovery of Optimization Algorithms", algorithm 2): a step by
 /// the sign of a mixed momentum, with half of Adam's state.

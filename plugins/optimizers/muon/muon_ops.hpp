@@ -59,5 +59,7 @@ struct MuonApplyArgs {
 
 /// The operations' kernels for devices whose memory the CPU addresses.
 std::vector<Kernel> muon_kernels();
+/// The same for the device "cuda"; where TESSERA_HAVE_CUDA.
+std::vector<Kernel> muon_gpu_kernels();
 
 }  // namespace tessera

@@ -13,4 +13,9 @@ TESSERA_PLUGIN(muon, "0.1.0", "Muon update rule") {
   for (tessera::Kernel& kernel : tessera::muon_kernels()) {
     registrar.add_kernel("host", std::move(kernel));
   }
+#ifdef TESSERA_HAVE_CUDA
+  for (tessera::Kernel& kernel : tessera::muon_gpu_kernels()) {
+    registrar.add_kernel("cuda", std::move(kernel));
+  }
+#endif
 }

@@ -37,8 +37,6 @@ Device& emulated() {
   return *device;
 }
 
-bool has_experts() { return emulated().find(SortByExpertArgs::kName) != nullptr; }
-
 template <class Args>
 void agrees(const Args& constants,
             std::vector<Operand> operands,
@@ -172,8 +170,43 @@ TEST(CudaKernels, FrequentIdsAreAddedInOrder) {
   }
 }
 
+// More experts than a warp has lanes, more tiles than blocks that stay, and NaN in rows that others
+// must not see: those of the last expert, and padding.
+TEST(CudaKernels, ProductsOfManyExperts) {
+  struct Size {
+    DType dtype;
+    i64 k, n;
+  };
+  for (const auto& [dtype, k, n] :
+       {Size{DType::fp32, 20, 700}, {DType::bf16, 37, 131}, {DType::fp64, 37, 70}}) {
+    Random random(dtype);
+    const i64 all = 70;
+    Values counts;
+    i64 m = 0, last = 0;
+    for (i64 e = 0; e < all; ++e) {
+      last = e == 40 ? 150 : e * 29 % 37;
+      counts.push_back(static_cast<double>(last));
+      m += last;
+    }
+    const auto rows = [&](i64 width) {
+      Operand x = random({m + 80, width});
+      for (i64 row = m - last; row < m + 80; row += 3) {
+        x.values[static_cast<std::size_t>(row * width)] = kNaN;
+      }
+      return x;
+    };
+    const Operand given = Operand::given({all}, DType::i64, counts);
+    GroupedMatmulArgs product;
+    agrees(product, {rows(k), given, random({all, k, n}), Operand::result()});
+    product.transpose_b = true;
+    agrees(product, {rows(k), given, random({all, n, k}), Operand::result()});
+    agrees(GroupedWeightArgs{},
+           {rows(k), given, rows(n), random.statistic({all, k, n}, -1, 1)},
+           {.relative = 5e-6});
+  }
+}
+
 TEST(CudaKernels, OrdersOfManyChoices) {
-  if (!has_experts()) GTEST_SKIP() << "not registered";
   Random random(DType::fp32);
   const i64 all = 1000, n = 900, k = 3;  // several tiles, more keys than a warp has lanes
   Operand experts = random.integers(n * k, -1, all + 1, DType::i32);
@@ -195,7 +228,6 @@ TEST(CudaKernels, OrdersOfManyChoices) {
 }
 
 TEST(CudaKernels, ExpertsTakeTheFirstOfEqualChoices) {
-  if (!has_experts()) GTEST_SKIP() << "not registered";
   Random random(DType::bf16);
   const i64 n = 500, k = 2;
   // Weights and shares of a few values only, so that many are equal.
@@ -233,7 +265,6 @@ TEST(CudaKernels, ExpertsTakeTheFirstOfEqualChoices) {
 }
 
 TEST(CudaKernels, RoutersOfManyExperts) {
-  if (!has_experts()) GTEST_SKIP() << "not registered";
   for (const DType dtype : {DType::fp32, DType::bf16}) {
     Random random(dtype);
     const RouterSpec spec{

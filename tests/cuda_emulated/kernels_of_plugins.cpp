@@ -1,0 +1,16 @@
+// What other plugins bring for "cuda", brought for "cuda_emulated" by the emulated device itself:
+// the emulator is a part of one library.
+#include "plugins/optimizers/lion/lion.hpp"
+#include "plugins/optimizers/muon/muon_ops.hpp"
+#include "tessera/plugin.hpp"
+
+namespace tessera::cuda {
+
+void add_kernels_of_plugins(Registrar& registrar) {
+  registrar.add_kernel("cuda_emulated", lion_gpu_kernel());
+  for (Kernel& kernel : muon_gpu_kernels()) {
+    registrar.add_kernel("cuda_emulated", std::move(kernel));
+  }
+}
+
+}  // namespace tessera::cuda
