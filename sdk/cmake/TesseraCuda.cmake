@@ -9,6 +9,9 @@ set(TESSERA_CUDA_LEAST 12.4)
 
 function(tessera_find_nvcc nvcc version)
   set(found "$ENV{CUDACXX}")
+  if(NOT found AND EXISTS "${TESSERA_CUDA_COMPILER}")
+    set(found "${TESSERA_CUDA_COMPILER}")  # of the first time, whose environment is gone
+  endif()
   if(NOT found)
     find_program(TESSERA_NVCC nvcc PATHS /usr/local/cuda/bin NO_CACHE)
     set(found "${TESSERA_NVCC}")
@@ -94,4 +97,5 @@ find_file(TESSERA_CUDA_RUNTIME NAMES libcudart.so libcudart.so.${major}
   DOC "CUDA's runtime, as a shared library" REQUIRED)
 cmake_path(GET TESSERA_CUDA_RUNTIME PARENT_PATH TESSERA_CUDA_LIBRARY_DIR)
 set(TESSERA_HAVE_CUDA TRUE)
+set(TESSERA_CUDA_COMPILER "${CMAKE_CUDA_COMPILER}" CACHE INTERNAL "nvcc of this build")
 message(STATUS "Kernels for NVIDIA GPUs by ${CMAKE_CUDA_COMPILER} ${version}")

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <map>
 #include <string>
 #include <vector>
@@ -232,6 +233,65 @@ TEST(CudaTraining, NamesAnOperationThatTheDeviceLacks) {
   const ProcessResult other =
       run_tessera({"config", "check", file, "--set", "optimizer.rule.type=adamw"});
   EXPECT_EQ(other.exit_code, 0) << other.err;
+}
+
+// A project of its own, as an author has it: compiled by nvcc, loaded without a GPU.
+TEST(CudaSources, OfAnotherProjectAreBuiltAndLoaded) {
+  if (!std::filesystem::exists(TESSERA_BUILD_DIR "/plugins/libtessera_cuda.so")) {
+    GTEST_SKIP() << "this build has no nvcc (TESSERA_CUDA)";
+  }
+  const TestFolder folder;
+  folder.write("CMakeLists.txt",
+               "cmake_minimum_required(VERSION 3.25)\nproject(mine LANGUAGES CXX)\n"
+               "find_package(Tessera REQUIRED)\n"
+               "tessera_add_plugin(mine SOURCES mine.cpp CUDA_SOURCES mine.cu)\n");
+  folder.write("mine.cpp", R"(
+#include <tessera/operation.hpp>
+#include <tessera/plugin.hpp>
+#ifdef TESSERA_HAVE_CUDA
+tessera::Kernel mine_kernel();
+#endif
+TESSERA_PLUGIN(mine, "0.1.0", "A kernel of mine") {
+#ifdef TESSERA_HAVE_CUDA
+  registrar.add_kernel("cuda", mine_kernel());
+#endif
+}
+)");
+  folder.write("mine.cu", R"(
+#include <tessera/operation.hpp>
+#include <tessera/ops/elementwise.hpp>
+__global__ void twice(const float* x, float* out, long n) {
+  const long i = blockIdx.x * 256L + threadIdx.x;
+  if (i < n) out[i] = 2 * x[i];
+}
+tessera::Kernel mine_kernel() {
+  tessera::Kernel kernel = tessera::make_kernel<tessera::ScaleArgs>(
+      [](const tessera::ScaleArgs&) { return tessera::LaunchRequirements(); },
+      [](const tessera::ScaleArgs& args, void*, tessera::Stream& stream) {
+        const long n = args.out.elements();
+        twice<<<(n + 255) / 256, 256, 0, static_cast<cudaStream_t>(stream.native())>>>(
+            args.x.as<float>(), args.out.as<float>(), n);
+      });
+  kernel.operation = "mine.twice";
+  return kernel;
+}
+)");
+  ProcessOptions options;
+  options.folder = folder.path();
+  options.environment = testing::compiler_variables();
+  options.environment["CUDACXX"] = testing::cached("TESSERA_CUDA_COMPILER");
+  const auto run = [&](std::vector<std::string> command) {
+    const ProcessResult result = run_process(std::move(command), options);
+    EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
+    return result.out;
+  };
+  const std::string prefix = folder.path() / "prefix";
+  run({"cmake", "--install", TESSERA_BUILD_DIR, "--prefix", prefix});
+  run({"cmake", "-S", ".", "-B", "build", "-G", "Ninja", "-DCMAKE_PREFIX_PATH=" + prefix});
+  run({"cmake", "--build", "build"});
+  EXPECT_THAT(
+      run({prefix + "/bin/tessera", "plugins", "check", "build/plugins/libtessera_mine.so"}),
+      HasSubstr("kernel mine.twice on cuda"));
 }
 
 }  // namespace cuda_test
