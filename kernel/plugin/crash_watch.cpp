@@ -235,6 +235,12 @@ void CrashWatch::add_plugin(const std::string& path) noexcept {
   if (at < g_plugins.size()) g_plugins[at] = strdup(path.c_str());  // a crash reads it, at any time
 }
 
+void CrashWatch::end_line() noexcept {
+  Line line;
+  tell_memory_limit(line);
+  line.write();
+}
+
 void CrashWatch::told() noexcept { g_told = true; }
 
 }  // namespace tessera

@@ -19,6 +19,9 @@ class CrashWatch {
   static void add_plugin(const std::string& path) noexcept;
   /// The crash that is under way was told: say nothing more.
   static void told() noexcept;
+  /// For handlers of signals: ends a line on standard error, before that with the limit of virtual
+  /// memory where little is left of it.
+  static void end_line() noexcept;
 };
 
 /// How such a line begins.

@@ -33,7 +33,7 @@ void on_crash_of_load(int signal) {
     tell(STDERR_FILENO, text);
     tell(STDERR_FILENO, ": crashed while it was loaded: SIG");
     tell(STDERR_FILENO, sigabbrev_np(signal));
-    tell(STDERR_FILENO, "\n");
+    CrashWatch::end_line();
   }
   g_load_signals.restore();
   raise(signal);  // comes when this handler is left
