@@ -149,6 +149,34 @@ Balance<T> balance_of(const Args& args) {
   return of;
 }
 
+/// The loss of each row by `rows_of`, which gives the kernel for a type, and then their sum.
+template <class Args, class RowsOf>
+void run_loss(const Args& args, void* workspace, cudaStream_t stream, RowsOf rows_of) {
+  with_floating(args.kName, args.logits.dtype, [&]<class T>(T value) {
+    launch(rows_of(value),
+           router_shape(args.logits.shape[0]),
+           stream,
+           balance_of<T>(args),
+           static_cast<double*>(workspace));
+  });
+  add_losses(args, workspace, stream);
+}
+
+/// The gradient of such a loss; `gradient_of` gives the kernel for a type.
+template <class Args, class GradientOf>
+void run_gradient(const Args& args, cudaStream_t stream, GradientOf gradient_of) {
+  with_floating(args.kName, args.logits.dtype, [&]<class T>(T value) {
+    launch(gradient_of(value),
+           router_shape(args.logits.shape[0]),
+           stream,
+           balance_of<T>(args),
+           args.factor,
+           args.inverse_weight.template as<double>(),
+           args.grad.template as<double>(),
+           args.out.template as<T>());
+  });
+}
+
 i64 bytes_of_rows(const TensorArg& logits) {
   return logits.shape[0] * static_cast<i64>(sizeof(double));
 }
@@ -176,28 +204,12 @@ i64 Workspace<BalanceLossArgs>::bytes(const BalanceLossArgs& args) {
 
 template <>
 void run(const BalanceLossArgs& args, void* workspace, cudaStream_t stream) {
-  with_floating(args.kName, args.logits.dtype, [&]<class T>(T) {
-    launch(balance_rows<T>,
-           router_shape(args.logits.shape[0]),
-           stream,
-           balance_of<T>(args),
-           static_cast<double*>(workspace));
-  });
-  add_losses(args, workspace, stream);
+  run_loss(args, workspace, stream, []<class T>(T) { return &balance_rows<T>; });
 }
 
 template <>
 void run(const BalanceGradArgs& args, void*, cudaStream_t stream) {
-  with_floating(args.kName, args.logits.dtype, [&]<class T>(T) {
-    launch(balance_grad<T>,
-           router_shape(args.logits.shape[0]),
-           stream,
-           balance_of<T>(args),
-           args.factor,
-           args.inverse_weight.as<double>(),
-           args.grad.as<double>(),
-           args.out.as<T>());
-  });
+  run_gradient(args, stream, []<class T>(T) { return &balance_grad<T>; });
 }
 
 template <>
@@ -207,28 +219,12 @@ i64 Workspace<ZLossArgs>::bytes(const ZLossArgs& args) {
 
 template <>
 void run(const ZLossArgs& args, void* workspace, cudaStream_t stream) {
-  with_floating(args.kName, args.logits.dtype, [&]<class T>(T) {
-    launch(z_rows<T>,
-           router_shape(args.logits.shape[0]),
-           stream,
-           balance_of<T>(args),
-           static_cast<double*>(workspace));
-  });
-  add_losses(args, workspace, stream);
+  run_loss(args, workspace, stream, []<class T>(T) { return &z_rows<T>; });
 }
 
 template <>
 void run(const ZLossGradArgs& args, void*, cudaStream_t stream) {
-  with_floating(args.kName, args.logits.dtype, [&]<class T>(T) {
-    launch(z_loss_grad<T>,
-           router_shape(args.logits.shape[0]),
-           stream,
-           balance_of<T>(args),
-           args.factor,
-           args.inverse_weight.as<double>(),
-           args.grad.as<double>(),
-           args.out.as<T>());
-  });
+  run_gradient(args, stream, []<class T>(T) { return &z_loss_grad<T>; });
 }
 
 template <>

@@ -5,6 +5,7 @@
 #include "kernels.hpp"
 #include "product_tiles.hpp"
 #include "tessera/ops/moe.hpp"
+#include "warp_scan.hpp"
 
 namespace tessera::cuda {
 namespace {
@@ -39,16 +40,6 @@ struct ExpertRows {
     return {within(before), within(before + count(expert))};
   }
 };
-
-/// The sum over this lane and those before it.
-__device__ i64 sum_up_to_lane(i64 value) {
-  const int lane = static_cast<int>(threadIdx.x) % kWarp;
-  for (int distance = 1; distance < kWarp; distance *= 2) {
-    const i64 other = __shfl_up_sync(kAllLanes, value, static_cast<unsigned>(distance));
-    if (lane >= distance) value += other;
-  }
-  return value;
-}
 
 /// A tile of the rows of one expert. Padding is the rows of an expert after the last one.
 struct ExpertTile {

@@ -8,6 +8,7 @@
 #include <bit>
 
 #include "kernels.hpp"
+#include "warp_scan.hpp"
 
 namespace tessera::cuda {
 namespace {
@@ -67,16 +68,6 @@ __global__ void count_tiles(ChoiceTiles of, i32* counts) {
   }
 }
 
-/// Inclusive sums along the lanes of a warp.
-__device__ i64 sums_along(i64 value) {
-  const int lane = static_cast<int>(threadIdx.x) % kWarp;
-  for (int distance = 1; distance < kWarp; distance *= 2) {
-    const i64 before = __shfl_up_sync(kAllLanes, value, static_cast<unsigned>(distance));
-    if (lane >= distance) value += before;
-  }
-  return value;
-}
-
 /// A warp takes the tiles of one key of one sequence: places becomes what earlier tiles have, and
 /// totals how many all have. What is no expert has no total in `counts`.
 __global__ void add_tiles(ChoiceTiles of, i32* tiles, i64* counts, bool add, i32* totals) {
@@ -87,7 +78,7 @@ __global__ void add_tiles(ChoiceTiles of, i32* tiles, i64* counts, bool add, i32
   for (i64 begin = 0; begin < of.tiles; begin += kWarp) {
     const bool here = begin + lane < of.tiles;
     i32* place = tiles + row * of.tiles + begin + lane;
-    const i64 value = here ? *place : 0, end = sums_along(value);
+    const i64 value = here ? *place : 0, end = sum_up_to_lane(value);
     if (here) *place = static_cast<i32>(total + end - value);
     total += __shfl_sync(kAllLanes, end, kWarp - 1);
   }
@@ -108,7 +99,7 @@ __global__ void sort_by_expert(
   i64 before = 0;  // choices of lower keys
   for (i64 first = 0; first < of.keys; first += kWarp) {
     const i64 key = first + lane;
-    const i64 value = key < of.keys ? totals[key] : 0, end = sums_along(value);
+    const i64 value = key < of.keys ? totals[key] : 0, end = sum_up_to_lane(value);
     if (key < of.keys) {
       const i32 begin = static_cast<i32>(before + end - value);
       table[key] = begin + places[key * of.tiles + tile];

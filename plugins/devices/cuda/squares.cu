@@ -2,6 +2,7 @@
 #include "kernels.hpp"
 #include "packs.hpp"
 #include "tessera/ops/update.hpp"
+#include "warp_scan.hpp"
 
 namespace tessera::cuda {
 namespace {
@@ -38,11 +39,7 @@ __global__ void place_blocks(const Range* ranges, i64 count, i64 elements, Range
     i64 length = 0;
     if (r < count) length = ranges == nullptr ? elements : ranges[r].length;
     const i64 blocks = blocks_for(length, kSquareBlock);
-    i64 end = blocks;  // of this and the lanes before
-    for (int distance = 1; distance < kWarp; distance *= 2) {
-      const i64 before = __shfl_up_sync(kAllLanes, end, static_cast<unsigned>(distance));
-      if (lane >= distance) end += before;
-    }
+    const i64 end = sum_up_to_lane(blocks);
     if (r < count) places[r] = {first + end - blocks, blocks};
     first += __shfl_sync(kAllLanes, end, kWarp - 1);
   }
