@@ -2,6 +2,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -40,9 +41,26 @@ constexpr std::string_view comm_lane_name(CommLane lane) {
   return kNames[static_cast<int>(lane)];
 }
 
+/// A unit of hardware, such as one GPU, on which a rank computes.
+struct DeviceUnit {
+  /// Tells it from every other unit (a UUID). Empty where ranks need none of their own. Two ranks
+  /// with one unit are refused, unless `device.share` allows it.
+  std::string id;
+  /// For the first lines of a run: which it is, and its memory.
+  std::string text;
+};
+
+/// The units that this process sees. A device of which each rank needs one has
+/// `static DeviceUnits units()`, which answers without making a device and throws nothing.
+struct DeviceUnits {
+  int count = 0;
+  std::string text;  ///< "2 GPUs are visible", or why there is none
+};
+
 /// What a device is made from.
 struct DeviceArguments {
-  int local_rank = 0;  ///< which of the host's devices, where there are several
+  int local_rank = 0;  ///< of this rank among those of the host
+  int share = 1;       ///< ranks that may have the same unit; neighbours do
   int threads = 1;     ///< CPU threads of this rank
   /// Where slabs come from; the system when empty. One of another kind than the device's memory is
   /// a ConfigError.
@@ -83,6 +101,8 @@ class TESSERA_API Device {
   /// first lines of a run, and the same on all ranks of one, which are refused otherwise. So it
   /// names no single unit of hardware. Empty: the name says it all.
   virtual std::string hardware() const { return {}; }
+  /// The unit that this rank has.
+  virtual DeviceUnit unit() const { return {}; }
 
   /// The caching allocator: size classes, stream order, steady state without system calls.
   virtual Pool& pool() = 0;

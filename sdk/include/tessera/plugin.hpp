@@ -34,6 +34,7 @@ using Factory = std::function<std::shared_ptr<void>(
     const ConfigNode& node, const Given& given, void* arguments)>;
 
 struct Collective;
+struct DeviceUnits;
 
 struct TESSERA_API ComponentInfo {
   std::string kind, type, doc;
@@ -42,6 +43,8 @@ struct TESSERA_API ComponentInfo {
   /// Of a communicator that states it (comm.hpp): bytes on each member until the collective is
   /// complete, beyond its tensors. nullptr: none.
   i64 (*scratch_bytes)(const Collective& collective, int members) = nullptr;
+  /// Of a device of which each rank needs a unit (device.hpp). nullptr: ranks need none.
+  DeviceUnits (*units)() = nullptr;
   /// Of an optimizer that states kShardsReplicas (optimizer.hpp).
   bool shards_replicas = false;
   /// Of a rule that states kWholeParameters (optimizer.hpp).
@@ -160,6 +163,7 @@ class TESSERA_API Registrar {
     if constexpr (requires(const Collective& collective) { T::scratch_bytes(collective, 2); }) {
       info.scratch_bytes = &T::scratch_bytes;
     }
+    if constexpr (requires { T::units(); }) info.units = &T::units;
     if constexpr (requires { T::kShardsReplicas; }) info.shards_replicas = T::kShardsReplicas;
     if constexpr (requires { T::kWholeParameters; }) info.whole_parameters = T::kWholeParameters;
     return info;
