@@ -7,7 +7,8 @@ usage() {
   cat <<'TEXT'
 usage: tests/run.sh [options]
   --preset NAME    a preset of CMakePresets.json instead of ci (release, dev, tsan)
-  --label LABEL    only the tests of one label: unit, sdk, multirank, e2e, oracle, fuzz, lint, tidy
+  --label LABEL    only the tests of one label: unit, sdk, multirank, e2e, oracle, fuzz, lint,
+                   gpu, tidy
   --sanitizers     also the presets dev (ASan, UBSan) and tsan
   --no-setup       install no packages
   --no-oracle      no comparison with PyTorch, which the set-up downloads once (0.7 GB)

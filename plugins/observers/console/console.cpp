@@ -175,6 +175,24 @@ void Console::print_step(const StepEnd& step) {
   steps_ = with_loss_ = 0;
 }
 
+void Console::on(const MemoryUse& use) {
+  if (!run_.json) return;  // report.html has it
+  Json peaks;
+  for (int i = 0; i < kCategories; ++i) {
+    const auto category = static_cast<Category>(i);
+    peaks.add(category_name(category), use.stats.peak[static_cast<std::size_t>(i)]);
+  }
+  print(event("memory")
+            .add("step", use.step)
+            .add("rank", use.rank)
+            .add("peak_bytes", use.stats.total_peak)
+            .add("reserved_bytes", use.stats.reserved)
+            .add("host_block_bytes", use.stats.host_blocks)
+            .add("system_calls", use.stats.system_calls)
+            .add("peaks", peaks)
+            .text());
+}
+
 void Console::on(const Validation& validation) {
   if (run_.json) {
     return print(

@@ -18,6 +18,7 @@ class Console final : public Observer {
 
   void on(const RunStart& start) override;
   void on(const StepEnd& step) override;
+  void on(const MemoryUse& use) override;
   void on(const Validation& validation) override;
   void on(const Saved& saved) override;
   void on(const SampleText& sample) override;

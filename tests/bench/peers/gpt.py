@@ -86,7 +86,8 @@ def main():
     torch.set_num_threads(options.threads)
     torch.manual_seed(options.seed)
     shape = shape_of(options)
-    model = Gpt(shape)
+    with torch.device(options.device):  # initial values are made there
+        model = Gpt(shape)
     clip = lambda parameters: nn.utils.clip_grad_norm_(parameters, 1.0)
     report(train(options, shape, model, list(model.parameters()), clip))
 

@@ -41,6 +41,7 @@ def arguments(shape=Shape):
     parser = argparse.ArgumentParser()
     parser.add_argument("--data", required=True, help="file of bytes, one token each")
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
     parser.add_argument("--warmup", type=int, default=3)
     parser.add_argument("--steps", type=int, default=5)
     parser.add_argument("--seed", type=int, default=1)
@@ -58,9 +59,10 @@ def shape_of(options, shape=Shape):
     return shape(**{field.name: getattr(options, field.name) for field in fields(shape)})
 
 
-def batches(path, shape):
+def batches(path, shape, device="cpu"):
     """Consecutive pieces of the file, from the start again at its end."""
     data = torch.from_numpy(numpy.fromfile(path, dtype=numpy.uint8).astype(numpy.int64))
+    data = data.pin_memory() if device == "cuda" else data
     per_step = shape.batch * shape.sequence
     count = (len(data) - 1) // per_step
     step = 0
@@ -68,7 +70,7 @@ def batches(path, shape):
         start = step % count * per_step
         tokens = data[start : start + per_step].view(shape.batch, shape.sequence)
         targets = data[start + 1 : start + per_step + 1].view(shape.batch, shape.sequence)
-        yield tokens, targets
+        yield (part.to(device, non_blocking=True) for part in (tokens, targets))
         step += 1
 
 
@@ -82,7 +84,7 @@ def prepared(options, loss_of):
     """The loss under autocast, compiled, or as it is."""
 
     def in_bf16(tokens, targets):
-        with torch.autocast("cpu", torch.bfloat16):
+        with torch.autocast(options.device, torch.bfloat16):
             return loss_of(tokens, targets)
 
     chosen = in_bf16 if options.autocast else loss_of
@@ -101,29 +103,73 @@ def train(options, shape, loss_of, parameters, clip):
     return timed_steps(options, shape, accumulate, parameters, clip)
 
 
+class HostTimes:
+    """Seconds of steps, each to its end."""
+
+    def __init__(self, options):
+        self.now = time.process_time if options.processor else time.perf_counter
+        self.taken = []
+
+    def begin(self):
+        self.begun = self.now()
+
+    def end(self, loss):
+        loss.item()
+        self.taken.append(self.now() - self.begun)
+
+    def seconds(self):
+        return self.taken
+
+    def memory(self):
+        return {}
+
+
+class GpuTimes:
+    """The same on the GPU's clock: the host goes ahead, as it does in training."""
+
+    def __init__(self, _):
+        self.events = []
+
+    def begin(self):
+        self.events.append([torch.cuda.Event(enable_timing=True) for _ in range(2)])
+        self.events[-1][0].record()
+
+    def end(self, _):
+        self.events[-1][1].record()
+
+    def seconds(self):
+        torch.cuda.synchronize()
+        return [begin.elapsed_time(end) / 1e3 for begin, end in self.events]
+
+    def memory(self):
+        return {"gpu_peak_bytes": torch.cuda.max_memory_allocated(),
+                "gpu_reserved_bytes": torch.cuda.max_memory_reserved()}
+
+
 def timed_steps(options, shape, accumulate, parameters, clip):
     """Runs warm-up and timed steps; returns the report of this process."""
     optimizer = optimizer_of(parameters)
-    feed = batches(options.data, shape)
-    seconds, losses = [], []
-    clock = time.process_time if options.processor else time.perf_counter
-    for step in range(options.warmup + options.steps):
-        begin = clock()
+    feed = batches(options.data, shape, options.device)
+    times = (GpuTimes if options.device == "cuda" else HostTimes)(options)
+    losses = []
+    for _ in range(options.warmup + options.steps):
+        times.begin()
         tokens, targets = next(feed)
         loss = accumulate(tokens, targets)
         clip(parameters)
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
-        losses.append(loss.item())
-        if step >= options.warmup:
-            seconds.append(clock() - begin)
+        losses.append(loss.detach())
+        times.end(loss)
+    seconds = times.seconds()[options.warmup :]
     return {
         "tokens_per_second": shape.batch * shape.sequence / statistics.median(seconds),
         "seconds": seconds,
-        "losses": losses,
+        "losses": [loss.item() for loss in losses],
         "imported_mib": IMPORTED_MIB,
         "peak_mib": memory_mib("VmHWM"),
         "torch": torch.__version__,
+        **times.memory(),
     }
 
 

@@ -77,6 +77,25 @@ TEST(Console, AStepThatWasPassedOverHasNoLoss) {
               HasSubstr("{\"event\":\"step\",\"step\":40,\"skipped\":true,\"skipped_steps\":2}\n"));
 }
 
+TEST(Console, ProgramsAreToldTheMemory) {
+  MemoryUse use;
+  use.step = 4;
+  use.rank = 1;
+  use.stats.peak = {7, 6, 5, 4, 3, 2, 1};
+  use.stats.total_peak = 28;
+  use.stats.reserved = 64;
+  use.stats.host_blocks = 9;
+  use.stats.system_calls = 12;
+  RunStart start = run_start();
+  EXPECT_EQ(console("", start, use), console("", start));
+  start.json = true;
+  EXPECT_THAT(console("", start, use),
+              HasSubstr("{\"event\":\"memory\",\"step\":4,\"rank\":1,\"peak_bytes\":28,"
+                        "\"reserved_bytes\":64,\"host_block_bytes\":9,\"system_calls\":12,"
+                        "\"peaks\":{\"parameters\":7,\"gradients\":6,\"optimizer\":5,"
+                        "\"activations\":4,\"communication\":3,\"graph\":2,\"workspace\":1}}\n"));
+}
+
 TEST(Console, SpeedIsThatOfTheStepsSinceTheLastLine) {
   StepEnd slow = step_end(2, 5), fast = step_end(3, 5);
   slow.seconds = 3;

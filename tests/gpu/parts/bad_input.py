@@ -1,0 +1,80 @@
+"""Mistakes that only hardware shows in full: each must end soon, with its cause and a way out."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+
+from processes import family
+from target import end_group
+
+LIMIT_S = 25
+CONFIG = "configs/shakespeare.toml"
+SETTINGS = {"run.steps": 4, "validation.every_steps": 0, "batch.sequence_length": 32,
+            "lr.warmup_steps": 1}
+STAGED = {"comm.type": "shm", "comm.staged": True, "parallel.data": 2}
+HELD_S = 15  # how much later than comm.timeout_s a run may end
+
+
+def problem_of(ended, fragments):
+    if ended.code == 0:
+        return "it trained"
+    missing = [text for text in fragments if text not in ended.err]
+    return f"no {missing} in: {ended.err.strip()[-800:]}" if missing else ""
+
+
+def run(part, target):
+    settings = {**SETTINGS, "data.path": target.text()}
+
+    def refused(name, fragments, more=None, environment=None):
+        ended = target.train(part, [CONFIG], name, {**settings, **(more or {})}, environment).ended
+        part.check(name, problem_of(ended, fragments))
+
+    refused("no_gpu", ["no GPU is visible here", "CUDA_VISIBLE_DEVICES"],
+            environment={"CUDA_VISIBLE_DEVICES": ""})
+    refused("index_beyond", ["device.index: there is no GPU 99"], {"device.index": 99})
+    refused("more_ranks_than_gpus", ["has no unit for each of 2 ranks", "device.share = 2"], STAGED)
+    refused("not_staged", ["or comm.staged = true, which copies"],
+            {**STAGED, "comm.staged": False, "device.share": 2})
+    out_of_memory(part, target, settings)
+    killed_rank(part, target, settings)
+
+
+def out_of_memory(part, target, settings):
+    """Activations of 17 GB each, or a GPU of 32 MiB that is emulated."""
+    more = {"run.steps": 1, "batch.global": 32768, "batch.micro": 32768,
+            "batch.sequence_length": 128, "model.hidden": 1024, "model.layers": 2}
+    if target.emulated:
+        more, small = {}, {"TESSERA_EMULATED_MEMORY": str(32 << 20)}
+    ended = target.train(part, [CONFIG], "out_of_memory", {**settings, **more},
+                         small if target.emulated else None).ended
+    part.check("out_of_memory", problem_of(ended, ["out of memory: ", "of the GPU's"]))
+
+
+def killed_rank(part, target, settings):
+    """A rank that is gone ends the others, which wait for it in a collective."""
+    timeout = 5
+    command = target.training_command([CONFIG], "killed", {
+        **settings, **STAGED, "device.share": 2, "run.steps": 100_000, "comm.timeout_s": timeout})
+    process = target.start(part, command)
+    try:
+        for line in process.stdout:
+            if line.startswith("{") and json.loads(line).get("event") == "step":
+                break
+        ranks = family(process.pid)[1:]
+        if len(ranks) < 2:
+            part.check("killed_rank", f"no two ranks to kill one of: {process.stderr.read()}")
+            return
+        os.kill(ranks[-1], signal.SIGKILL)
+        begin = time.monotonic()
+        process.stdout.close()
+        said = process.communicate(timeout=min(part.left(), timeout + HELD_S))[1]
+        seconds = time.monotonic() - begin
+        problem = "" if process.returncode and "signal 9" in said else f"it said: {said[-800:]}"
+        part.check("killed_rank", problem, seconds=round(seconds, 1))
+    except subprocess.TimeoutExpired:
+        part.check("killed_rank", f"not all had ended {timeout + HELD_S} s later")
+    finally:
+        end_group(process)
+        process.wait()

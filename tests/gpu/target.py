@@ -1,0 +1,215 @@
+"""The programs under test, on this machine: how they are started and what they print."""
+
+import importlib.util
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import tessera_steps
+from record import OutOfTime, last_lines
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+
+
+@dataclass
+class Ended:
+    code: int
+    out: str
+    err: str
+
+    def why(self):
+        return f"exit code {self.code}: {last_lines(self.err or self.out)}"
+
+
+@dataclass
+class Training:
+    """What `tessera train --json` told."""
+
+    ended: Ended
+    steps: list = field(default_factory=list)
+    memory: list = field(default_factory=list)
+    seconds: float = 0.0
+
+    def losses(self):
+        return [step["loss"] for step in self.steps]
+
+    def numbers(self):
+        """All that must have the same bits in two runs."""
+        return [(step["loss"], step["grad_norm"]) for step in self.steps]
+
+
+def cublas_folder():
+    """Where this Python's packages have cuBLASLt: PyTorch brings it."""
+    spec = importlib.util.find_spec("nvidia")
+    for place in spec.submodule_search_locations if spec else ():
+        for folder in ("cu13/lib", "cublas/lib"):
+            if any(Path(place, folder).glob("libcublasLt.so.1*")):
+                return str(Path(place, folder))
+    return None
+
+
+def has_torch(python, gpu):
+    """With its GPU side, where a GPU is wanted: that of tests/bench has none."""
+    words = "import torch" + ("; assert torch.cuda.is_available()" if gpu else "")
+    return subprocess.run([python, "-c", words], capture_output=True).returncode == 0
+
+
+class Target:
+    def __init__(self, root, build, device, quick, scratch):
+        self.root, self.build, self.device, self.quick = root, build, device, quick
+        self.scratch = Path(scratch)
+        self.emulated = device != "cuda"
+        self.program = self.build / "bin/tessera"
+        self.checker = self.build / "tests/gpu_check"
+        self.cublas = None if self.emulated else cublas_folder()
+        self.runs = 0
+
+    def missing(self):
+        """What has not been built."""
+        return [path for path in (self.program, self.checker) if not path.exists()]
+
+    def environment(self, more=None):
+        paths = [str(self.build / "lib")] if (self.root / "bundle.json").exists() else []
+        paths += [self.cublas] if self.cublas else []
+        paths += [os.environ["LD_LIBRARY_PATH"]] if os.environ.get("LD_LIBRARY_PATH") else []
+        environment = {**os.environ, **(more or {})}
+        if paths:
+            environment["LD_LIBRARY_PATH"] = ":".join(paths)
+        return environment
+
+    def plugins(self):
+        """Folders beside that of the build."""
+        return [self.build / "tests/cuda"] if self.emulated else []
+
+    def start(self, part, command, environment=None, out=subprocess.PIPE):
+        part.record.note("$ " + " ".join(map(str, command)))
+        return subprocess.Popen(
+            list(map(str, command)), env=self.environment(environment), cwd=self.root, stdout=out,
+            stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True, errors="replace",
+            start_new_session=True)
+
+    def run(self, part, command, environment=None, each_line=None, limit_s=None):
+        """Runs a command to its end; each_line gets its output as it comes.
+
+        At the part's end it is killed with all that it started, and OutOfTime is raised.
+        """
+        left = min(part.left(), limit_s or part.limit_s)
+        process = self.start(part, command, environment)
+        late, errors, lines = threading.Event(), [], []
+
+        def kill():
+            late.set()
+            end_group(process)
+
+        timer = threading.Timer(left, kill)
+        reader = threading.Thread(target=lambda: errors.append(process.stderr.read()))
+        timer.start()
+        reader.start()
+        try:
+            for line in process.stdout:
+                lines.append(line)
+                if each_line:
+                    each_line(line)
+            process.wait()
+        finally:
+            timer.cancel()
+            end_group(process)
+            process.wait()
+            reader.join()
+        ended = Ended(process.returncode, "".join(lines), "".join(errors))
+        if ended.code:
+            part.record.note(last_lines(ended.err, 40))
+        if late.is_set():
+            if limit_s and limit_s < part.limit_s:
+                return Ended(-signal.SIGKILL, ended.out, f"stopped after {left:.0f} s\n{ended.err}")
+            raise OutOfTime
+        return ended
+
+    def check(self, part, name, *words, prefix=""):
+        """Rows of a part of gpu_check."""
+        command = [self.checker, name, "--device", self.device, *words]
+        for folder in self.plugins():
+            command += ["--plugins", folder]
+        command += ["--quick"] if self.quick else []
+
+        return self.rows(part, command, prefix, name)
+
+    def rows(self, part, command, prefix, name):
+        """A row for each line that a program prints: what it checked, or what it measured."""
+
+        def row(text):
+            line = json.loads(text)
+            title = prefix + line.pop("name")
+            if "problem" in line:
+                part.check(title, line.pop("problem"), **line)
+            elif "value" in line:
+                part.measured(title, line.pop("value"), line.pop("unit"), **line)
+            else:
+                part.row(title, "measured", **line)
+
+        ended = self.run(part, command, each_line=row)
+        if ended.code:
+            part.check(prefix + name, ended.why())
+        return ended
+
+    def text(self):
+        """The plays of Shakespeare, or what any tree has."""
+        plays = self.build / "data/shakespeare"
+        return plays if plays.exists() else self.root / "LICENSE"
+
+    def folder(self, name):
+        """A new folder for what a run writes."""
+        self.runs += 1
+        made = self.scratch / f"{self.runs}-{name}"
+        made.mkdir()
+        return made
+
+    def python_with_torch(self):
+        """This Python, or that of tests/bench; None without PyTorch."""
+        for python in (sys.executable, str(self.build / "bench-venv/bin/python")):
+            if Path(python).exists() and has_torch(python, not self.emulated):
+                return python
+        return None
+
+    def settings(self, more):
+        pairs = {"device.type": self.device, **more}
+        if self.emulated:
+            pairs["plugins.path"] = f'["{self.plugins()[0]}"]'
+        return tessera_steps.arguments(pairs)
+
+    def training_command(self, config, name, more):
+        settings = {"run.out": self.folder(name), "checkpoint.save": False, **more}
+        return [self.program, "train", *config, "--json", *self.settings(settings)]
+
+    def train(self, part, config, name, more, environment=None, limit_s=None):
+        command = self.training_command(config, name, more)
+        return told(self.run(part, command, environment, limit_s=limit_s))
+
+
+def told(ended):
+    training = Training(ended)
+    for line in ended.out.splitlines():
+        if not line.startswith("{"):
+            continue
+        event = json.loads(line)
+        if event.get("event") == "step" and "loss" in event:
+            training.steps.append(event)
+        elif event.get("event") == "memory":
+            training.memory.append(event)
+        elif event.get("event") == "end":
+            training.seconds = event["seconds"]
+    return training
+
+
+def end_group(process):
+    """Ends a process that start() made, with its own children."""
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
