@@ -55,6 +55,16 @@ TEST(GpuRehearsal, SaysWhyItIsSkipped) {
                         "GPU is visible here"));
 }
 
+TEST(GpuRehearsal, FailsWhereADeviceCannotBeMadeOnAGpu) {
+  const TestFolder folder;
+  ProcessOptions old;
+  old.environment["TESSERA_EMULATED_DRIVER"] = "12000";
+  const ProcessResult result =
+      run_process(rehearsal(folder.at("out"), {"--build", TESSERA_BUILD_DIR}), old);
+  EXPECT_EQ(result.exit_code, 1) << result.out << result.err;
+  EXPECT_THAT(result.err, HasSubstr("tests/gpu: failed, with a GPU here: gpu_check: device"));
+}
+
 TEST(GpuRehearsal, TellsWhatIsNotBuilt) {
   const TestFolder folder;
   const std::string empty = folder.path().string();

@@ -7,7 +7,9 @@ import argparse
 import datetime
 import importlib
 import json
+import os
 import platform
+import shutil
 import sys
 import tarfile
 import tempfile
@@ -64,6 +66,13 @@ def too_old(root):
     return f"the bundle wants glibc {wanted} or later, this machine has {here or 'none'}"
 
 
+def has_gpu(target):
+    """As the system tells it: where there is one, a device that cannot be made is a failure."""
+    if target.emulated:
+        return os.environ.get("TESSERA_EMULATED_GPUS") != "0"
+    return any(Path("/dev").glob("nvidia[0-9]*")) or shutil.which("nvidia-smi") is not None
+
+
 def commit_of(part, target):
     """As the program tells it: of what runs, not of the tree around."""
     words = target.run(part, [target.program, "--version"]).out.split("commit ", 1)
@@ -101,8 +110,10 @@ def run(options, scratch):
     found = target.check(start, "versions")
     start.end()
     if found.code:
-        print(f"tests/gpu: skipped: {found.err.strip()}", file=sys.stderr)
-        return SKIPPED
+        there = has_gpu(target)
+        print(f"tests/gpu: {'failed, with a GPU here' if there else 'skipped'}: "
+              f"{found.err.strip()}", file=sys.stderr)
+        return 1 if there else SKIPPED
     for name in PARTS:
         if not options.only or name in options.only:
             run_part(record, target, name, options.patience)
