@@ -49,8 +49,9 @@ def unpacked(bundle, scratch):
     archive = bundle / "bundle.tar.xz"
     if not archive.exists():
         return bundle.resolve()
+    safely = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}  # from 3.11.4 on
     with tarfile.open(archive) as file:
-        file.extractall(scratch, filter="data")
+        file.extractall(scratch, **safely)
     return Path(scratch, "bundle")
 
 

@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import math
 import os
 import signal
 import subprocess
@@ -52,12 +53,6 @@ def cublas_folder():
             if any(Path(place, folder).glob("libcublasLt.so.1*")):
                 return str(Path(place, folder))
     return None
-
-
-def has_torch(python, gpu):
-    """With its GPU side, where a GPU is wanted: that of tests/bench has none."""
-    words = "import torch" + ("; assert torch.cuda.is_available()" if gpu else "")
-    return subprocess.run([python, "-c", words], capture_output=True).returncode == 0
 
 
 class Target:
@@ -149,7 +144,8 @@ class Target:
             if "problem" in line:
                 part.check(title, line.pop("problem"), **line)
             elif "value" in line:
-                part.measured(title, line.pop("value"), line.pop("unit"), **line)
+                part.measured(title, line.pop("value"), line.pop("unit"),
+                              goal=line.pop("at_most", None), most=True, **line)
             else:
                 part.row(title, "measured", **line)
 
@@ -171,17 +167,23 @@ class Target:
         return made
 
     def python_with_torch(self):
-        """This Python, or that of tests/bench; None without PyTorch."""
-        for python in (sys.executable, str(self.build / "bench-venv/bin/python")):
-            if Path(python).exists() and has_torch(python, not self.emulated):
-                return python
-        return None
+        """This Python; in a rehearsal also that of tests/bench, whose PyTorch has no GPU side. None
+        without PyTorch. Nothing is imported, which takes seconds."""
+        if importlib.util.find_spec("torch"):
+            return sys.executable
+        bench = self.build / "bench-venv/bin/python"
+        return str(bench) if self.emulated and bench.exists() else None
 
     def settings(self, more):
         pairs = {"device.type": self.device, **more}
         if self.emulated:
             pairs["plugins.path"] = f'["{self.plugins()[0]}"]'
         return tessera_steps.arguments(pairs)
+
+    def check_config(self, part, config, name, more):
+        """What a rehearsal does with sizes that only a GPU can train."""
+        ended = self.run(part, [self.program, "config", "check", *config, *self.settings(more)])
+        part.check(name, ended.why() if ended.code else "")
 
     def training_command(self, config, name, more):
         settings = {"run.out": self.folder(name), "checkpoint.save": False, **more}
@@ -205,6 +207,15 @@ def told(ended):
         elif event.get("event") == "end":
             training.seconds = event["seconds"]
     return training
+
+
+def relative(found, wanted):
+    """The largest relative difference; infinite where lengths differ or a number is none (a loss
+    that is not finite is null in JSON)."""
+    pairs = list(zip(found, wanted))
+    if len(found) != len(wanted) or not pairs or None in (*found, *wanted):
+        return math.inf
+    return max(abs(a / b - 1) for a, b in pairs)
 
 
 def end_group(process):

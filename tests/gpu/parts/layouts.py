@@ -3,6 +3,8 @@ rank is a process, and messages go through the host's memory (comm.staged, devic
 
 from concurrent.futures import ThreadPoolExecutor
 
+from target import relative
+
 LIMIT_S = 60
 STEPS = 20
 DENSE, EXPERTS = "configs/shakespeare.toml", "configs/moe_mixtral_tiny.toml"
@@ -34,18 +36,24 @@ ROWS = [
 QUICK_ROWS = ("data with ZeRO-1", "tensor")
 
 
+def staged(ranks):
+    return {"comm.type": "shm", "comm.staged": True, "device.share": ranks}
+
+
 def difference(found, wanted):
-    """Of losses and norms, or why they cannot be compared."""
-    if len(found) != len(wanted) or not wanted:
+    """Of losses and norms."""
+    if len(found) != len(wanted):
         return f"{len(found)} steps, one rank has {len(wanted)}"
-    loss = max(abs(a[0] / b[0] - 1) for a, b in zip(found, wanted))
-    norm = max(abs(a[1] / b[1] - 1) for a, b in zip(found, wanted))
+    loss, norm = (relative([a[i] for a in found], [b[i] for b in wanted]) for i in (0, 1))
     return "" if loss <= LOSS and norm <= NORM else f"losses {loss:.1e}, norms {norm:.1e} apart"
 
 
 def run(part, target):
     settings = {**SETTINGS, "data.path": target.text()}
     if target.quick:
+        for name, ranks, more, config in ROWS:
+            target.check_config(part, [config], f"full size, {name}",
+                                {**settings, **staged(ranks), **more})
         settings |= QUICK
     rows = [row for row in ROWS if not target.quick or row[0] in QUICK_ROWS]
 
@@ -54,8 +62,7 @@ def run(part, target):
 
     def compare(row, one):
         name, ranks, more, config = row
-        staged = {"comm.type": "shm", "comm.staged": True, "device.share": ranks}
-        several = train(f"ranks-{ranks}", config, {**staged, **more})
+        several = train(f"ranks-{ranks}", config, {**staged(ranks), **more})
         problem = several.ended.why() if several.ended.code else difference(
             several.numbers(), one[config].numbers())
         part.check(name, problem, ranks=ranks)

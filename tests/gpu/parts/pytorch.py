@@ -144,6 +144,8 @@ def summarise(part, target, case, samples, flops):
         part.measured(f"{case.name}: memory over PyTorch's",
                       pairs[-1][0].peak_bytes / pairs[-1][1].peak_bytes, "ratio",
                       goal=None if target.quick else 1.0, most=True)
+    elif not target.emulated:
+        part.skipped(f"{case.name}: memory over PyTorch's", "NVML tells nothing")
 
 
 def run(part, target):
@@ -154,7 +156,7 @@ def run(part, target):
         flops = {"tiny fp32": plan(part, target, cases[0])}
     python, watch = target.python_with_torch(), None if target.emulated else nvml()
     if not python:
-        part.skipped("PyTorch", f"{sys.executable} has no PyTorch that works here")
+        part.skipped("PyTorch", f"{sys.executable} has no PyTorch")
     sides = {"ours": ours} if not python else {
         "ours": ours, "PyTorch": lambda *words: theirs(*words, python)}
     samples = {case.name: {side: [] for side in ("ours", "PyTorch")} for case in cases}

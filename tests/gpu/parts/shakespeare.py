@@ -1,7 +1,10 @@
 """configs/shakespeare.toml, 200 steps: losses against the CPU's, and the same bits by replays of
 graphs as by eager steps."""
 
+import math
 from concurrent.futures import ThreadPoolExecutor
+
+from target import relative
 
 LIMIT_S = 60
 CONFIG = "configs/shakespeare.toml"
@@ -19,20 +22,16 @@ GRAPHS = {"partial": {"graph.type": "partial", "check.graphs_every": STEPS // 4}
           "full_iteration": {"graph.type": "full_iteration"}}
 
 
-def relative(losses, wanted):
-    if len(losses) != len(wanted) or not losses:
-        return float("inf")
-    return max(abs(a / b - 1) for a, b in zip(losses, wanted))
-
-
 def mean_last(losses):
     some = losses[-LAST:]
-    return sum(some) / len(some)
+    return math.nan if None in some else sum(some) / len(some)
 
 
 def run(part, target):
     settings = {**SETTINGS, "data.path": target.text()}
     if target.quick:
+        for name, graph in GRAPHS.items():
+            target.check_config(part, [CONFIG], f"full size, {name}", {**settings, **graph})
         settings |= QUICK
 
     def train(name, more):
