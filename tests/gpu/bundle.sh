@@ -60,8 +60,8 @@ mapfile -t ours < <(find "$tree/build" -type f \
   \( -name '*.so' -o -path '*/bin/*' -o -name gpu_check \))
 strip "${ours[@]}"
 
-# What the machine's own C library brings, and what belongs to its driver.
-system='/(ld-linux[^/]*|lib(c|m|dl|rt|pthread|resolv|util|anl|nss_[a-z]+|cuda)\.so[^/]*)$'
+# What the machine has: its C and C++ libraries, which PyTorch needs too, and its driver's.
+system='/(ld-linux[^/]*|lib(c|m|dl|rt|pthread|resolv|util|anl|stdc\+\+|gcc_s|cuda)\.so[^/]*)$'
 # "name => path" of all libraries of a file.
 libraries() { ldd "$@" | sed -nE 's/^\s*(\S+) => (.*)$/\1 \2/p' | sort -u; }
 
@@ -75,7 +75,7 @@ done < <(for file in "$build/bin/tessera" "$build/tests/gpu_check" "$build"/plug
   "$build/$plugin"; do libraries "$file"; done)
 strip --strip-unneeded "$tree"/build/lib/*
 
-# All of it resolves inside the bundle, with nothing of this machine but the C library.
+# All the rest resolves inside the bundle.
 for file in "${ours[@]}"; do
   readelf -d "$file" | grep -qE 'R(UN)?PATH.*\$ORIGIN' || [[ $file == */libtessera.so ]] ||
     give_up "$file does not look for libraries beside itself (RUNPATH)"
