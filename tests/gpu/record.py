@@ -54,7 +54,8 @@ class Record:
                 for name, part in self.content["parts"].items() for row in part["rows"]]
         rows += [(STATES.index(part["state"]), name, {"name": "(the part)", **part})
                  for name, part in self.content["parts"].items() if part.get("why")]
-        lines = [f"{row['state']:9} {name}: {row['name']}: {row.get('why', row.get('value'))}"
+        short = lambda row: " ".join(str(row.get("why", row.get("value"))).split())[:300]
+        lines = [f"{row['state']:9} {name}: {row['name']}: {short(row)}"
                  for place, name, row in sorted(rows, key=lambda one: one[0])
                  if STATES[place] in (*BAD, "missed", "skipped")]
         for name, part in self.content["parts"].items():

@@ -16,6 +16,7 @@ from record import OutOfTime, last_lines
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
+GRACE_S = 5  # to end after it was killed
 
 
 @dataclass
@@ -92,41 +93,49 @@ class Target:
             stdin=subprocess.DEVNULL, text=True, errors="replace", start_new_session=True)
 
     def run(self, part, command, environment=None, each_line=None, limit_s=None):
-        """Runs a command to its end; each_line gets its output as it comes.
+        """Runs a command to its end; each_line gets its output as it comes, from another thread.
 
         At the part's end it is killed with all that it started, and OutOfTime is raised.
         """
         left = min(part.left(), limit_s or part.limit_s)
         process = self.start(part, command, environment)
-        late, errors, lines = threading.Event(), [], []
+        lines, errors, broken = [], [], []
 
-        def kill():
-            late.set()
-            end_group(process)
+        def read():
+            try:
+                for line in process.stdout:
+                    lines.append(line)
+                    if each_line:
+                        each_line(line)
+            except Exception as error:  # of the line: whoever waits is told
+                broken.append(error)
 
-        timer = threading.Timer(left, kill)
-        reader = threading.Thread(target=lambda: errors.append(process.stderr.read()))
-        timer.start()
-        reader.start()
+        readers = [threading.Thread(target=task, daemon=True)
+                   for task in (read, lambda: errors.append(process.stderr.read()))]
+        for reader in readers:
+            reader.start()
+        late = False
         try:
-            for line in process.stdout:
-                lines.append(line)
-                if each_line:
-                    each_line(line)
-            process.wait()
+            process.wait(left)
+        except subprocess.TimeoutExpired:
+            late = True
         finally:
-            timer.cancel()
             end_group(process)
-            process.wait()
-            reader.join()
+        for reader in readers:
+            reader.join(GRACE_S)
+        try:
+            process.wait(GRACE_S)  # what hangs in a driver may stay
+        except subprocess.TimeoutExpired:
+            raise OutOfTime from None
+        if broken:
+            raise broken[0]
         ended = Ended(process.returncode, "".join(lines), "".join(errors))
         if ended.code:
             part.record.note(last_lines(ended.err, 40))
-        if late.is_set():
-            if limit_s and limit_s < part.limit_s:
-                return Ended(-signal.SIGKILL, ended.out, f"stopped after {left:.0f} s\n{ended.err}")
+        if late and not (limit_s and limit_s < part.limit_s):
             raise OutOfTime
-        return ended
+        return ended if not late else Ended(
+            -signal.SIGKILL, ended.out, f"stopped after {left:.0f} s\n{ended.err}")
 
     def check(self, part, name, *words, prefix=""):
         """Rows of a part of gpu_check."""
