@@ -18,28 +18,37 @@
 
 namespace tessera {
 
+namespace {
+
+constexpr int kSharingRanks = 2;  // of a host, where the user names no number
+
+}  // namespace
+
 int run_calibrate(const CalibrateOptions& options) {
   const auto plugins = open_plugins({options.path.begin(), options.path.end()});
   CalibrateArguments arguments;
   arguments.plugins = plugins.get();
   arguments.device = options.device.empty() ? RunConfig().device.device.type : options.device;
-  if (plugins->find(Device::kKind, arguments.device) == nullptr) {
-    fail_unknown_component(*plugins, "device/" + arguments.device);
-  }
+  const ComponentInfo* component = plugins->find(Device::kKind, arguments.device);
+  if (component == nullptr) fail_unknown_component(*plugins, "device/" + arguments.device);
   const std::string automatic = RunConfig().comm.communicator.type;
   arguments.within = choose_communicators(automatic, {"a host", "a host"}).type;
   arguments.between = choose_communicators(automatic, {"a host", "another"}).type;
-  arguments.ranks = options.ranks;
+  const bool on_host = has_host_memory(arguments);
+  arguments.ranks = options.ranks > 0 ? options.ranks
+                    : on_host         ? kSharingRanks
+                                      : 1;  // each has a unit to itself
+  if (component->units != nullptr) arguments.ranks_per_host = component->units().count;
   arguments.threads =
-      options.threads > 0 ? options.threads : rank_threads(DeviceSection(), options.ranks);
+      options.threads > 0 ? options.threads : rank_threads(DeviceSection(), arguments.ranks);
   require_threads(arguments.threads);
-  arguments.name = !options.name.empty()
-                       ? options.name
-                       : fmt::format("a host measured with {} rank{} of {} thread{}",
-                                     arguments.ranks,
-                                     arguments.ranks == 1 ? "" : "s",
-                                     arguments.threads,
-                                     arguments.threads == 1 ? "" : "s");
+  arguments.name = !options.name.empty() ? options.name
+                   : on_host ? fmt::format("a host measured with {} rank{} of {} thread{}",
+                                           arguments.ranks,
+                                           arguments.ranks == 1 ? "" : "s",
+                                           arguments.threads,
+                                           arguments.threads == 1 ? "" : "s")
+                             : "one rank on " + arguments.device;
   if (!options.out.empty()) {  // before the work
     const auto folder = std::filesystem::absolute(options.out).parent_path();
     require(std::filesystem::is_directory(folder), "there is no folder {}", written_path(folder));

@@ -68,7 +68,7 @@ struct CalibrateOptions {
   std::string device;             ///< as device.type would name it
   std::string name;               ///< of the table; empty: says ranks and threads
   std::vector<std::string> path;  ///< plugin folders searched before all others
-  int ranks = 2;                  ///< that compute at once
+  int ranks = 0;                  ///< that compute at once; 0: by the device
   int threads = 0;                ///< of each; 0: its share of the CPUs
 };
 

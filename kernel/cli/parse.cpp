@@ -179,9 +179,12 @@ void add_calibrate(Program& program, int (*run)(const CalibrateOptions&)) {
   add_path(command, "--out", o->out, "write the table into this file [standard output]")
       ->check(not_empty)
       ->option_text("FILE");
-  command->add_option("--ranks", o->ranks, "ranks that will share this host; all measure at once")
-      ->check(CLI::Range(1, 256))
-      ->capture_default_str();
+  command
+      ->add_option("--ranks",
+                   o->ranks,
+                   "ranks that will share this host; all measure at once [2, or 1 where the device "
+                   "has memory of its own]")
+      ->check(CLI::Range(1, 256));
   command->add_option("--threads", o->threads, "CPU threads of a rank [its share of the CPUs]")
       ->check(CLI::Range(1, 1024));
   command->add_option("--device", o->device, "a device, as in device.type [the default's]")

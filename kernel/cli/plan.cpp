@@ -32,7 +32,9 @@ class Planner {
         plugins_(open_plugins(Config::load(options.files, options.sets).plugin_path())),
         config_(resolved(options.sets)) {
     require_threads(rank_threads(config_.run.device, world(config_)));
-    if (!options.hardware.empty()) hardware_ = Hardware::load(options.hardware);
+    const std::string& table =
+        options.hardware.empty() ? config_.run.run.hardware : options.hardware;
+    if (!table.empty()) hardware_ = Hardware::load(table);
   }
 
   const Resolved& config() const { return config_; }

@@ -38,6 +38,11 @@ void RunSection::describe(Schema<RunSection>& s) {
       .at_least(1)
       .at_most(100'000)  // their history is kept on the device
       .megatron("--log-interval");
+  s.field("hardware",
+          &RunSection::hardware,
+          "table of what a rank's device reaches, such as configs/hardware/h100-dgx.toml: the run "
+          "tells its MFU, and `tessera plan` predicts with it; unset: no MFU is told")
+      .is_path();
 }
 
 void DeviceSection::describe(Schema<DeviceSection>& s) {

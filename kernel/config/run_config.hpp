@@ -25,6 +25,7 @@ struct RunSection {
   i64 steps = 0;
   std::string out;  ///< absolute once resolved; "runs/<name>" by default
   i64 log_every_steps = 10;
+  std::string hardware;  ///< absolute; empty: the peak of a rank is not known
   static void describe(Schema<RunSection>& s);
 };
 

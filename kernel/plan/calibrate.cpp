@@ -1,17 +1,15 @@
 #include "kernel/plan/calibrate.hpp"
 
 #include <algorithm>
-#include <barrier>
 #include <chrono>
-#include <exception>
+#include <cmath>
 #include <functional>
 #include <memory>
-#include <mutex>
-#include <thread>
 #include <utility>
 
 #include "kernel/comm/store.hpp"
 #include "kernel/config/config.hpp"
+#include "kernel/plan/measuring_team.hpp"
 #include "tessera/context.hpp"
 #include "tessera/core_ops.hpp"
 #include "tessera/error.hpp"
@@ -25,6 +23,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int kBatches = 5;               // their median counts
 constexpr double kBatchSeconds = 0.02;    // at least
+constexpr double kMostCalls = 1e4;        // of a batch
 constexpr i64 kMovedElements = 16 << 20;  // beyond caches
 constexpr i64 kFewElements = 16;
 constexpr int kGraphLaunches = 16;  // about those of a layer
@@ -36,74 +35,40 @@ struct ProductShape {
 // A square one, and those of a small transformer.
 constexpr ProductShape kProducts[] = {
     {1024, 1024, 1024}, {2048, 1152, 384}, {2048, 1536, 384}, {2048, 384, 1536}};
+// A device with memory of its own may be far faster than a CPU, or be emulated by one: sizes start
+// this small there, and double until a call takes so long that its launch does not count.
+constexpr i64 kSmallest = 8, kLargest = 8;  // times smaller and larger than the sizes above
+constexpr double kProductSeconds = 1e-3, kMovedSeconds = 2e-4;
 constexpr DType kTypes[] = {DType::fp64, DType::fp32, DType::fp16, DType::bf16};
 
-// The ranks' threads. An error of one ends the measurement of all.
-class Ranks {
- public:
-  explicit Ranks(int count) : barrier_(count) {}
+std::shared_ptr<Device> device_of(const CalibrateArguments& arguments, DeviceArguments of) {
+  of.threads = arguments.threads;
+  of.kernels = [&arguments](std::string_view name, std::string_view memory_kind) {
+    return arguments.plugins->kernels(name, memory_kind);
+  };
+  const Config config = Config::parse("");
+  return arguments.plugins->make<Device>(arguments.device, *config.node(""), {}, of);
+}
 
-  void run(int count, const std::function<void(int rank)>& body) {
-    const auto leave_failed = [this] {
-      {
-        const std::lock_guard lock(mutex_);
-        if (!error_) error_ = std::current_exception();
-      }
-      barrier_.arrive_and_drop();
-    };
-    std::vector<std::jthread> threads;
-    for (int rank = 0; rank < count; ++rank) {
-      try {
-        threads.emplace_back([&, rank] {
-          try {
-            body(rank);
-          } catch (...) {
-            return leave_failed();
-          }
-          barrier_.arrive_and_drop();
-        });
-      } catch (...) {  // the system has no more threads, and the others wait for this one
-        leave_failed();
-      }
-    }
-    threads.clear();
-    if (error_) std::rethrow_exception(error_);
-  }
-  /// Throws where another rank has failed, whose error run() throws.
-  void meet() {
-    barrier_.arrive_and_wait();
-    const std::lock_guard lock(mutex_);
-    if (error_) fail("another rank has failed");
-  }
-  /// The largest of what the ranks bring.
-  double most(double value) {
-    update([&] { most_ = std::max(most_, value); });
-    double most = 0;
-    update([&] { most = most_; });
-    update([&] { most_ = 0; });
-    return most;
-  }
-
- private:
-  // Each rank once, then all go on.
-  void update(const std::function<void()>& body) {
-    {
-      const std::lock_guard lock(mutex_);
-      body();
-    }
-    meet();
-  }
-
-  std::barrier<> barrier_;
-  std::mutex mutex_;
-  std::exception_ptr error_;
-  double most_ = 0;
-};
+// What joins several ranks carries memory of the host.
+void require_links(const CalibrateArguments& arguments) {
+  if (arguments.ranks == 1 || has_host_memory(arguments)) return;
+  fail_config(
+      "--ranks {}: the device \"{}\" has memory of its own, and \"{}\" joins ranks through the "
+      "host's; measure --ranks 1, and write [inside] and [between] of the table by hand, as in "
+      "configs/hardware/h100-dgx.toml",
+      arguments.ranks,
+      arguments.device,
+      arguments.within);
+}
 
 // One rank: its device, and what it measures with the others.
 class MeasuringRank {
  public:
-  MeasuringRank(const CalibrateArguments& arguments, Ranks& ranks, int rank, InProcessStore& store)
+  MeasuringRank(const CalibrateArguments& arguments,
+                MeasuringTeam& ranks,
+                int rank,
+                InProcessStore& store)
       : arguments_(arguments), ranks_(ranks), rank_(rank), store_(store) {}
 
   void measure(Calibration& out) {
@@ -126,15 +91,10 @@ class MeasuringRank {
   void make_device(std::shared_ptr<MemorySource> memory, bool captures = false) {
     DeviceArguments of;
     of.local_rank = rank_;
-    of.threads = arguments_.threads;
     of.memory = std::move(memory);
     of.captures = captures;
-    of.kernels = [this](std::string_view name, std::string_view memory_kind) {
-      return arguments_.plugins->kernels(name, memory_kind);
-    };
-    const Config config = Config::parse("");
     device_.reset();
-    device_ = arguments_.plugins->make<Device>(arguments_.device, *config.node(""), {}, of);
+    device_ = device_of(arguments_, std::move(of));
   }
 
   Tensor tensor(const Shape& shape, DType dtype) {
@@ -149,7 +109,7 @@ class MeasuringRank {
 
   // Seconds of a call, on the slowest rank. All ranks make the same number of calls.
   double seconds_of(const std::function<void()>& call) {
-    const auto time = [&](int calls) {
+    const auto time = [&](double calls) {
       ranks_.meet();
       const auto start = Clock::now();
       for (int i = 0; i < calls; ++i) call();
@@ -157,13 +117,25 @@ class MeasuringRank {
       return std::chrono::duration<double>(Clock::now() - start).count() / calls;
     };
     time(1);
-    const double once = ranks_.most(time(1));
-    const int calls = static_cast<int>(std::clamp(kBatchSeconds / once, 1.0, 1e4));
+    double calls = 1, each = ranks_.most(time(1));
+    while (calls < kMostCalls && calls * each < kBatchSeconds) {  // queued calls take less each
+      calls = std::clamp(std::ceil(kBatchSeconds / each), 2 * calls, kMostCalls);
+      each = ranks_.most(time(calls));
+    }
     std::vector<double> batches;
     for (int i = 0; i < kBatches; ++i) batches.push_back(time(calls));
     std::ranges::sort(batches);
     unevenness_ = std::max(unevenness_, batches.back() / batches.front());
     return ranks_.most(batches[kBatches / 2]);
+  }
+
+  // Sizes for this device: `seconds(size)` is of one call.
+  template <class F>
+  i64 long_enough(i64 size, double wanted, const F& seconds) {
+    if (device_->memory_kind() == kHostMemory) return size;
+    const i64 largest = size * kLargest;
+    for (size /= kSmallest; size < largest && ranks_.most(seconds(size)) < wanted;) size *= 2;
+    return size;
   }
 
   template <class Args>
@@ -177,19 +149,31 @@ class MeasuringRank {
     require(kernel != nullptr, "the device \"{}\" has no products", device_->name());
     for (const DType dtype : kTypes) {
       if (!kernel->dtypes.contains(dtype)) continue;
-      for (const auto& [m, n, k] : kProducts) {
-        const Tensor a = tensor({m, k}, dtype), b = tensor({n, k}, dtype);
-        const Tensor product = tensor({m, n}, dtype);
-        MatmulArgs args;
-        args.a = a.arg();
-        args.b = b.arg();
-        args.out = product.arg();
-        args.transpose_b = true;
-        const double seconds = seconds_of_launch(args);
-        const double rate = MatmulArgs::effort(args).flops / seconds;
-        if (root()) out.products.push_back({dtype, m, n, k, rate});
+      const i64 usual = kProducts[0].m;
+      const i64 side = long_enough(usual, kProductSeconds, [&](i64 size) {
+        return seconds_of_product({size, size, size}, dtype).seconds;
+      });
+      for (const ProductShape& shape : kProducts) {
+        const ProductShape of{
+            shape.m * side / usual, shape.n * side / usual, shape.k * side / usual};
+        const auto [seconds, flops] = seconds_of_product(of, dtype);
+        if (root()) out.products.push_back({dtype, of.m, of.n, of.k, flops / seconds});
       }
     }
+  }
+
+  struct Timed {
+    double seconds, flops;
+  };
+  Timed seconds_of_product(const ProductShape& shape, DType dtype) {
+    const Tensor a = tensor({shape.m, shape.k}, dtype), b = tensor({shape.n, shape.k}, dtype);
+    const Tensor product = tensor({shape.m, shape.n}, dtype);
+    MatmulArgs args;
+    args.a = a.arg();
+    args.b = b.arg();
+    args.out = product.arg();
+    args.transpose_b = true;
+    return {seconds_of_launch(args), MatmulArgs::effort(args).flops};
   }
 
   template <class Args>
@@ -204,8 +188,18 @@ class MeasuringRank {
     if (root()) out.moved.push_back({std::string(Args::kName), bytes / seconds});
   }
 
+  double seconds_of_scale(i64 elements) {
+    const Tensor x = tensor({elements}, DType::fp32), y = tensor({elements}, DType::fp32);
+    ScaleArgs args;
+    args.x = x.arg();
+    args.out = y.arg();
+    return seconds_of_launch(args);
+  }
+
   void measure_moving(Calibration& out) {
-    const Shape shape{kMovedElements / 1024, 1024};
+    const i64 elements = long_enough(
+        kMovedElements, kMovedSeconds, [&](i64 size) { return seconds_of_scale(size); });
+    const Shape shape{elements / 1024, 1024};
     const Tensor x = tensor(shape, DType::fp32), y = tensor(shape, DType::fp32);
     const Tensor z = tensor(shape, DType::fp32);
     AddArgs add;
@@ -228,6 +222,9 @@ class MeasuringRank {
     if (root()) {
       out.hardware.launch_latency = latency;
       out.hardware.memory.shared = device_->memory_kind() == kHostMemory;
+      out.hardware.memory.capacity = static_cast<double>(device_->unit().memory);
+      const std::string hardware = device_->hardware();
+      out.device = fmt::format("{}{}{}", arguments_.device, hardware.empty() ? "" : ": ", hardware);
     }
   }
 
@@ -319,7 +316,7 @@ class MeasuringRank {
   }
 
   const CalibrateArguments& arguments_;
-  Ranks& ranks_;
+  MeasuringTeam& ranks_;
   const int rank_;
   InProcessStore& store_;
   std::shared_ptr<Device> device_;
@@ -328,16 +325,23 @@ class MeasuringRank {
 
 }  // namespace
 
+bool has_host_memory(const CalibrateArguments& arguments) {
+  DeviceArguments of;
+  of.planned = true;
+  return device_of(arguments, std::move(of))->memory_kind() == kHostMemory;
+}
+
 Calibration calibrate(const CalibrateArguments& arguments) {
   Calibration out;
   out.ranks = arguments.ranks;
   out.threads = arguments.threads;
   out.hardware.name = arguments.name;
-  out.hardware.ranks_per_host = arguments.ranks;
-  Ranks ranks(arguments.ranks);
+  out.hardware.ranks_per_host =
+      arguments.ranks_per_host > 0 ? arguments.ranks_per_host : arguments.ranks;
+  require_links(arguments);
+  MeasuringTeam ranks(arguments.ranks);
   InProcessStore store;
-  ranks.run(arguments.ranks,
-            [&](int rank) { MeasuringRank(arguments, ranks, rank, store).measure(out); });
+  ranks.run([&](int rank) { MeasuringRank(arguments, ranks, rank, store).measure(out); });
   fill_hardware(out, arguments.within, arguments.between);
   return out;
 }

@@ -2,8 +2,9 @@
 #include <string>
 #include <vector>
 
-#include "kernel/plan/hardware.hpp"
+#include "kernel/config/hardware.hpp"
 #include "kernel/plugin/host.hpp"
+#include "tessera/comm.hpp"
 
 namespace tessera {
 
@@ -13,6 +14,7 @@ struct CalibrateArguments {
   std::string within, between;  ///< communicators: of ranks of one host, of hosts
   int ranks = 1;                ///< that compute at once on this host
   int threads = 1;              ///< of each
+  int ranks_per_host = 0;       ///< that the table says; 0: `ranks`
   std::string name;             ///< of the table, for people
 };
 
@@ -38,6 +40,7 @@ struct Calibration {
     double seconds = 0;
   };
   Hardware hardware;
+  std::string device;  ///< name, and what it computes with
   int ranks = 1, threads = 1;
   /// How often as long as its fastest batch the slowest batch of a measurement took, at most. Far
   /// above 1 the host was busy, and the numbers are not its own.
@@ -48,8 +51,12 @@ struct Calibration {
   std::vector<Collective> collectives;  ///< by communicator, kind, size
 };
 
-/// Takes some ten seconds. Ranks are threads. What is not measured (links, for one rank) is that of
-/// the default table. Throws Error where the device or a communicator fails.
+/// Whether the device computes in the host's memory; it is not made.
+bool has_host_memory(const CalibrateArguments& arguments);
+
+/// Takes some ten seconds. Ranks are threads; several need a device with the host's memory. What is
+/// not measured (links, for one rank) is that of the default table. Throws Error where the device
+/// or a communicator fails.
 Calibration calibrate(const CalibrateArguments& arguments);
 
 /// Sets the table's numbers from the measurements. Links are those of these communicators.

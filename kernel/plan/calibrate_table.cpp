@@ -6,10 +6,12 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <optional>
 
 #include "kernel/plan/calibrate.hpp"
 #include "tessera/control_group.hpp"
 #include "tessera/value.hpp"
+#include "tessera/written.hpp"
 
 namespace tessera {
 
@@ -25,6 +27,8 @@ double median(std::vector<double> values) {
 void fill_peaks(const Calibration& measured, Hardware& hardware) {
   PeakTable& peak = hardware.peak;
   double* const rates[] = {&peak.fp64, &peak.fp32, &peak.fp16, &peak.bf16};
+  std::map<DType, double> efficiency;
+  std::optional<DType> fastest;
   for (const DType dtype : {DType::fp64, DType::fp32, DType::fp16, DType::bf16}) {
     std::vector<double> of_type;
     for (const Calibration::Product& product : measured.products) {
@@ -32,8 +36,13 @@ void fill_peaks(const Calibration& measured, Hardware& hardware) {
     }
     double& rate = *rates[static_cast<int>(dtype)];
     rate = of_type.empty() ? 0 : std::ranges::max(of_type);
-    if (dtype == DType::fp32 && rate > 0) peak.efficiency = median(of_type) / rate;
+    if (of_type.empty()) continue;
+    efficiency[dtype] = median(of_type) / rate;
+    if (!fastest || rate > *rates[static_cast<int>(*fastest)]) fastest = dtype;
   }
+  // One for all types: of fp32 on a CPU, where most train in it, else of what is fastest.
+  const auto of = hardware.memory.shared ? std::optional(DType::fp32) : fastest;
+  if (of && efficiency.contains(*of)) peak.efficiency = efficiency[*of];
 }
 
 // Bytes of memory of this host, or of the container that this process is in.
@@ -107,7 +116,7 @@ void fill_hardware(Calibration& measured, const std::string& within, const std::
 std::string hardware_toml(const Calibration& calibration) {
   const Hardware& h = calibration.hardware;
   std::string text = fmt::format(
-      "# Measured by `tessera calibrate` on {} rank{} of {} thread{}, all at once.\n"
+      "# Measured by `tessera calibrate` on {} rank{} of {} thread{}, all at once.\n# {}\n"
       "name = {}\nranks_per_host = {}\nlaunch_latency = {:.3g}\n"
       "# {} operations on few elements: {:.3g} us one by one, {:.3g} us as a graph\n"
       "graph_latency = {:.3g}\n\n[peak]\n",
@@ -115,6 +124,7 @@ std::string hardware_toml(const Calibration& calibration) {
       calibration.ranks == 1 ? "" : "s",
       calibration.threads,
       calibration.threads == 1 ? "" : "s",
+      written_plain(calibration.device, std::string::npos),
       Value(h.name).text(),
       h.ranks_per_host,
       h.launch_latency,
@@ -144,9 +154,8 @@ std::string hardware_toml(const Calibration& calibration) {
   }
   text += fmt::format(
       "bandwidth = {:.4g}\nefficiency = {:.3f}\n", h.memory.bandwidth, h.memory.efficiency);
-  if (h.memory.capacity > 0) {
-    text += fmt::format("capacity = {:.0f}\nshared = {}\n", h.memory.capacity, h.memory.shared);
-  }
+  if (h.memory.capacity > 0) text += fmt::format("capacity = {:.0f}\n", h.memory.capacity);
+  text += fmt::format("shared = {}\n", h.memory.shared);
   const auto link = [&](std::string_view table, const LinkTable& of, std::string_view what) {
     text += fmt::format("\n[{}]  # {}\nbandwidth = {:.4g}\nefficiency = {:.3f}\nlatency = {:.3g}\n",
                         table,
@@ -164,7 +173,11 @@ std::string hardware_toml(const Calibration& calibration) {
                         c.communicator,
                         c.seconds * 1e6);
   }
-  if (!linked) return text;
+  if (!linked) {
+    return text +
+           "\n# One rank measures no links: [inside] and [between] are those of a small host until "
+           "they\n# are written here, as in configs/hardware/h100-dgx.toml.\n";
+  }
   link("inside", h.inside, calibration.collectives.front().communicator);
   link("between",
        h.between,

@@ -1,7 +1,7 @@
+#include "kernel/plan/collective_seconds.hpp"
+
 #include <algorithm>
 #include <cmath>
-
-#include "kernel/plan/hardware.hpp"
 
 namespace tessera {
 

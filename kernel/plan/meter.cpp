@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "kernel/plan/collective_seconds.hpp"
+
 namespace tessera {
 
 namespace {
@@ -42,7 +44,7 @@ void StepMeter::launched(const Kernel& kernel, const void* args, bool replayed) 
   current_.flops += effort.flops;
   current_.bytes += effort.total_bytes();
   ++current_.launches;
-  compute_ += seconds_of(effort, hardware_, replayed);
+  compute_ += seconds_of(effort, hardware_, {.tf32 = kernel.tf32, .replayed = replayed});
 }
 
 void StepMeter::started(u64 id, const GroupSpec& group, const Collective& collective) {

@@ -157,6 +157,7 @@ Prediction predict(const PlanArguments& arguments) {
   if (!note.empty()) out.notes.push_back(note);
   out.run = config.run.name;
   out.hardware = arguments.hardware;
+  out.table_of_run = out.hardware.table == config.run.hardware;
   out.layout = setup.layout;
   const RankGenerator ranks(out.layout);
   if (arguments.imbalance != 1) {
@@ -192,9 +193,9 @@ Prediction predict(const PlanArguments& arguments) {
   out.model_flops = model_flops_per_token(setup, device) *
                     static_cast<double>(config.batch.global * out.sequence_length);
   add_times(out);
-  const double peak =
-      out.hardware.rate(parse_dtype(config.precision.compute)) / out.hardware.peak.efficiency;
-  out.mfu = out.flops_per_second_and_rank() / peak;
+  const DType compute = parse_dtype(config.precision.compute);
+  out.mfu =
+      out.flops_per_second_and_rank() / out.hardware.peak_rate(compute, rounds_to_tf32(*device));
   return out;
 }
 

@@ -19,6 +19,7 @@ struct PlannedGroups {
 struct Prediction {
   std::string run;
   Hardware hardware;
+  bool table_of_run = false;  ///< run.hardware names it
   Layout layout;
   i64 data = 1, microbatches = 1, micro = 1, global = 1, sequence_length = 1;
   std::vector<std::string> notes;

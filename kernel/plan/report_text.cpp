@@ -55,7 +55,8 @@ std::string header(const Prediction& p) {
                   p.hardware.table,
                   p.hardware.table == Hardware().table
                       ? "; `tessera calibrate` measures this host, --hardware FILE takes its table"
-                      : "");
+                  : p.table_of_run ? "; run.hardware names it"
+                                   : "");
   for (const std::string& note : p.notes) text += fmt::format("note: {}\n", note);
   return text;
 }

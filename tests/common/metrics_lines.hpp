@@ -12,7 +12,8 @@ inline std::vector<std::string> metrics_lines(const std::string& run_folder) {
   std::ifstream file(run_folder + "/metrics.jsonl");
   std::vector<std::string> lines;
   for (std::string line; std::getline(file, line);) {
-    for (const char* speed : {"\"tokens_per_second\":", "\"seconds\":"}) {
+    for (const char* speed :
+         {"\"tokens_per_second\":", "\"seconds\":", "\"flops_per_second\":", "\"mfu\":"}) {
       const std::size_t begin = line.find(speed);
       if (begin == std::string::npos) continue;
       const std::size_t end = line.find_first_of(",}", begin);

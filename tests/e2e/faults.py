@@ -89,7 +89,7 @@ def metrics_of(out):
     lines = []
     for line in (out / "metrics.jsonl").read_text().splitlines():
         entry = json.loads(line)
-        for speed in ("tokens_per_second", "seconds"):
+        for speed in ("tokens_per_second", "seconds", "flops_per_second", "mfu"):
             entry.pop(speed, None)
         lines.append(json.dumps(entry))
     return lines

@@ -20,6 +20,7 @@
 #include "kernel/train/run/model_use.hpp"
 #include "kernel/train/run/start_check.hpp"
 #include "kernel/train/run/training_state.hpp"
+#include "kernel/train/setup/model_flops.hpp"
 #include "tessera/error.hpp"
 
 namespace tessera {
@@ -260,6 +261,7 @@ RunSetup try_setup(const Resolved& config,
   if (!setup.can_build) return setup;
   check([&] {
     const auto device = make_planned_device(rank_spec_of(setup), enough ? threads : 1);
+    check([&] { peak_flops(setup, *device); });
     if (scheduled) {
       try_steps(setup, device, start, can_start, problems);
     } else {

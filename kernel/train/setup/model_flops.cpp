@@ -4,6 +4,8 @@
 
 #include "kernel/train/setup/rank.hpp"
 #include "kernel/train/setup/survey.hpp"
+#include "tessera/core_ops.hpp"
+#include "tessera/error.hpp"
 #include "tessera/parameter_memory.hpp"
 
 namespace tessera {
@@ -25,6 +27,34 @@ double model_flops_per_token(const RunSetup& setup, const std::shared_ptr<Device
   survey.forward(alone.context(), setup.fields, settings.batch);
   constexpr double kPasses = 3;  // forward, gradients of inputs, gradients of weights
   return kPasses * flops / static_cast<double>(setup.sequence_length);
+}
+
+double peak_flops(const RunSetup& setup, const Device& device) {
+  if (!setup.hardware) return 0;
+  const Hardware& hardware = *setup.hardware;
+  const DType compute = parse_dtype(setup.config->precision.compute);
+  const auto refuse = [&](std::string_view why) {
+    fail_config("{}: [run] hardware: {}", setup.maker->origin("run", "hardware"), why);
+  };
+  if (compute == DType::fp32 && !hardware.fp32_timed_as.empty()) {
+    refuse(
+        fmt::format("{}: fp32_timed_as = \"{}\" is for predictions of another run, and this one "
+                    "computes in fp32: leave the key out there, or name the table in `tessera "
+                    "plan --hardware` only",
+                    hardware.table,
+                    hardware.fp32_timed_as));
+  }
+  try {
+    return hardware.peak_rate(compute, rounds_to_tf32(device));
+  } catch (const ConfigError& error) {
+    refuse(error.what());
+  }
+  return 0;
+}
+
+bool rounds_to_tf32(const Device& device) {
+  const Kernel* products = device.find(MatmulArgs::kName);
+  return products != nullptr && products->tf32;
 }
 
 }  // namespace tessera

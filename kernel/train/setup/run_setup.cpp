@@ -286,6 +286,16 @@ i64 validation_samples_of(const RunSetup& setup) {
   return validation.samples > 0 ? std::min(validation.samples, all) : all;
 }
 
+std::optional<Hardware> hardware_of(const RunSetup& setup) {
+  const std::string& file = setup.config->run.hardware;
+  if (file.empty()) return {};
+  try {
+    return Hardware::load(file);
+  } catch (const ConfigError& error) {
+    fail_config("{}: [run] hardware: {}", setup.maker->origin("run", "hardware"), error.what());
+  }
+}
+
 // Does a rule in one of the optimizer's slots have to see parameters whole?
 bool has_whole_rule(const ComponentInfo& optimizer,
                     const PluginHost& plugins,
@@ -461,6 +471,7 @@ RunSetup derive_setup(const Resolved& config,
   check({"comm.type"}, [&] { check_communicator(setup, plugins); });
   if (use == DataUse::required) {
     check({"run.out", "checkpoint.save", "checkpoint.out"}, [&] { check_folders(setup); });
+    derive({"run.hardware"}, setup.hardware, [&] { return hardware_of(setup); });
   }
   if (use == DataUse::optional || use == DataUse::optional_tokenizer) {
     try {

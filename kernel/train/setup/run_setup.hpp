@@ -1,9 +1,11 @@
 #pragma once
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "kernel/config/hardware.hpp"
 #include "kernel/config/resolve.hpp"
 #include "kernel/model/placement.hpp"
 #include "kernel/train/setup/host_maker.hpp"
@@ -30,6 +32,7 @@ struct RunSetup {
   i64 sequence_length = 1;
   i64 validation_samples = 0;  ///< of each validation; 0: none is made
   BatchShape batch;
+  std::optional<Hardware> hardware;  ///< run.hardware; only of a run (DataUse::required)
   std::shared_ptr<const Tokenizer> tokenizer;
   std::shared_ptr<const Dataset> dataset;  ///< empty with DataUse::none
   std::vector<FieldInfo> fields;           ///< the model's inputs: those of the dataset

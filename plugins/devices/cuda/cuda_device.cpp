@@ -67,6 +67,10 @@ std::string gpu_text() {
   return fmt::format("{}, capability {}.{}", properties.name, properties.major, properties.minor);
 }
 
+Fp32Products products_of(const DeviceConfig& config) {
+  return config.fp32_products == "tf32" ? Fp32Products::tf32 : Fp32Products::fp32;
+}
+
 }  // namespace
 
 void DeviceConfig::describe(Schema<DeviceConfig>& s) {
@@ -83,10 +87,11 @@ void DeviceConfig::describe(Schema<DeviceConfig>& s) {
 
 std::shared_ptr<Device> CudaDevice::make(const Config& config, const DeviceArguments& arguments) {
   if (!arguments.planned) return std::make_shared<CudaDevice>(config, arguments);
-  return std::make_shared<PlannedDevice>(std::string(kDeviceName),
-                                         std::string(kDeviceName),
-                                         arguments,
-                                         kernels_for(planned_kernels(), arguments));
+  return std::make_shared<PlannedDevice>(
+      std::string(kDeviceName),
+      std::string(kDeviceName),
+      arguments,
+      kernels_for(planned_kernels(products_of(config)), arguments));
 }
 
 CudaDevice::CudaDevice(const Config& config, const DeviceArguments& arguments)
@@ -104,8 +109,7 @@ CudaDevice::CudaDevice(const Config& config, const DeviceArguments& arguments)
   }
   choose_gpu(arguments);
   set_parallel_threads(arguments.threads);  // of datasets and other work on the host
-  KernelSet set =
-      make_kernels(config.fp32_products == "tf32" ? Fp32Products::tf32 : Fp32Products::fp32);
+  KernelSet set = make_kernels(products_of(config));
   hardware_ = fmt::format("{}; {}", gpu_text(), set.hardware);
   kernels_ = kernels_for(std::move(set.kernels), arguments);
 

@@ -9,10 +9,11 @@ namespace {
 /// The operations that are plain kernels of this folder: all but the products, which have plans.
 using Plain = CoreOperations::Without<OperationList<MatmulArgs, LinearWeightArgs>>;
 
-std::vector<Kernel> kernels_with(const std::shared_ptr<Products>& products) {
+std::vector<Kernel> kernels_with(const std::shared_ptr<Products>& products, Fp32Products fp32) {
   std::vector<Kernel> kernels;
   kernels.push_back(make_matmul_kernel(products));
   kernels.push_back(make_linear_weight_kernel(products));
+  for (Kernel& kernel : kernels) kernel.tf32 = fp32 == Fp32Products::tf32;
   Plain::for_each([&]<class Args>() { kernels.push_back(plain_kernel<Args>()); });
   return kernels;
 }
@@ -21,9 +22,11 @@ std::vector<Kernel> kernels_with(const std::shared_ptr<Products>& products) {
 
 KernelSet make_kernels(Fp32Products fp32) {
   const auto products = std::make_shared<Products>(lt::open(), fp32);
-  return {kernels_with(products), products->hardware()};
+  return {kernels_with(products, fp32), products->hardware()};
 }
 
-std::vector<Kernel> planned_kernels() { return kernels_with(std::make_shared<Products>()); }
+std::vector<Kernel> planned_kernels(Fp32Products fp32) {
+  return kernels_with(std::make_shared<Products>(), fp32);
+}
 
 }  // namespace tessera::cuda

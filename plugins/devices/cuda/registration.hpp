@@ -15,6 +15,6 @@ struct KernelSet {
 /// Opens cuBLASLt, for the GPU that is current.
 KernelSet make_kernels(Fp32Products fp32);
 /// The same without library or GPU: what they need, and nothing to launch.
-std::vector<Kernel> planned_kernels();
+std::vector<Kernel> planned_kernels(Fp32Products fp32);
 
 }  // namespace tessera::cuda

@@ -8,6 +8,7 @@
 #include "human.hpp"
 #include "tessera/bounds.hpp"
 #include "tessera/json.hpp"
+#include "tessera/run_speed.hpp"
 #include "tessera/written.hpp"
 
 namespace tessera {
@@ -59,6 +60,7 @@ void Console::on(const RunStart& start) {
             .add("parameters", run_.parameters)
             .add("tokens_per_step", run_.tokens_per_step)
             .add("flops_per_token", run_.flops_per_token)
+            .add("peak_flops", run_.peak_flops)
             .add("training_documents", run_.training.documents)
             .add("training_tokens", run_.training.tokens)
             .add("training_epochs", run_.training.epochs)
@@ -124,6 +126,7 @@ void Console::on(const StepEnd& step) {
         .add("lr", step.lr)
         .add("tokens_per_second", step.tokens_per_second)
         .add("seconds", step.seconds);
+    add_work(line, run_, step.tokens_per_second);
     if (step.skipped) line.add("skipped", true);
     if (step.skipped_steps > 0) line.add("skipped_steps", step.skipped_steps);
     if (step.loss_scale > 0) line.add("loss_scale", step.loss_scale);
@@ -159,9 +162,9 @@ void Console::print_step(const StepEnd& step) {
                                  human::scientific(step.lr));
   if (seconds_ > 0) {
     const double each = seconds_ / static_cast<double>(steps_);
-    line += fmt::format(
-        "  {} tok/s",
-        human::count(static_cast<i64>(static_cast<double>(run_.tokens_per_step) / each)));
+    const double tokens = static_cast<double>(run_.tokens_per_step) / each;
+    line += fmt::format("  {} tok/s", human::count(static_cast<i64>(tokens)));
+    if (const std::string work = work_text(run_, tokens); !work.empty()) line += "  " + work;
     if (step.step < run_.last_step) {
       line += "  eta " + human::duration(each * static_cast<double>(run_.last_step - step.step));
     }

@@ -4,6 +4,7 @@
 
 #include "tessera/error.hpp"
 #include "tessera/log.hpp"
+#include "tessera/run_speed.hpp"
 
 namespace tessera {
 
@@ -20,7 +21,8 @@ void Metrics::save() {
   if (file_ != nullptr) file_->sync();
 }
 
-void Metrics::on(const RunStart&) {
+void Metrics::on(const RunStart& start) {
+  run_ = start;
   std::error_code error;
   std::filesystem::create_directories(arguments_.out, error);
   if (error) fail("metrics: cannot make the folder \"{}\": {}", arguments_.out, error.message());
@@ -39,6 +41,7 @@ void Metrics::on(const StepEnd& step) {
         .add("lr", step.lr)
         .add("tokens_per_second", step.tokens_per_second)
         .add("seconds", step.seconds);
+    add_work(line_, run_, step.tokens_per_second);
   }
   if (step.skipped) line_.add("skipped", true);
   if (step.skipped_steps > 0) line_.add("skipped_steps", step.skipped_steps);

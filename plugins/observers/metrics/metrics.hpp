@@ -17,7 +17,7 @@ class Metrics final : public Observer {
   Metrics(const Config&, ObserverArguments& arguments) : arguments_(arguments) {}
   ~Metrics() override;
 
-  void on(const RunStart&) override;
+  void on(const RunStart& start) override;
   void on(const StepEnd& step) override;
   void on(const Validation& validation) override;
   void on(const Saving&) override { save(); }
@@ -29,6 +29,7 @@ class Metrics final : public Observer {
   void save();  // writes, and waits for the disk
 
   ObserverArguments arguments_;
+  RunStart run_;
   std::unique_ptr<MetricsFile> file_;
   i64 step_ = -1;  ///< of line_
   Json line_;      ///< the newest step's object

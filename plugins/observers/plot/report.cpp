@@ -6,6 +6,7 @@
 #include <map>
 
 #include "tessera/log.hpp"
+#include "tessera/run_speed.hpp"
 
 namespace tessera {
 namespace {
@@ -45,7 +46,8 @@ void Report::take(const EarlierStep& line) {
                                                           {"tokens_per_second", &page_.speed},
                                                           {"val_loss", &page_.validation}};
   line.for_each_number([&](std::string_view key, double value) {
-    constexpr std::string_view kOthers[] = {"step", "seconds", "loss_scale", "skipped_steps"};
+    constexpr std::string_view kOthers[] = {
+        "step", "seconds", kFlopsPerSecond, kMfu, "loss_scale", "skipped_steps"};
     if (std::ranges::find(kOthers, key) != std::end(kOthers)) return;
     const auto known = histories.find(key);
     History& history = known == histories.end() ? page_.metrics[std::string(key)] : *known->second;

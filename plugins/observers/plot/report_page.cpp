@@ -7,6 +7,7 @@
 #include <cmath>
 #include <ctime>
 
+#include "tessera/run_speed.hpp"
 #include "tessera/size_text.hpp"
 #include "tessera/svg.hpp"
 
@@ -94,10 +95,12 @@ std::string facts(const ReportPage& page) {
   if (page.seconds > 0 && steps > 0) {
     const double each = page.seconds / static_cast<double>(steps);
     const double tokens = static_cast<double>(run.tokens_per_step) / each;
+    const std::string work = work_text(run, tokens);
     row("speed",
-        fmt::format("{} tokens/s, {:.3g} GFLOP/s on all ranks",
+        fmt::format("{} tokens/s{}{}",
                     count_text(static_cast<i64>(tokens)),
-                    tokens * run.flops_per_token / 1e9));
+                    work.empty() ? "" : ", ",
+                    work));
     row("time in steps", duration_text(page.seconds));
     if (page.state == ReportPage::running) {
       row("time left", duration_text(each * static_cast<double>(run.last_step - page.step)));

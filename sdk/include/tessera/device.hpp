@@ -48,6 +48,7 @@ struct DeviceUnit {
   std::string id;
   /// For the first lines of a run: which it is, and its memory.
   std::string text;
+  i64 memory = 0;  ///< bytes that it has, for all processes together; 0: unknown
 };
 
 /// The units that this process sees. A device of which each rank needs one has

@@ -24,6 +24,7 @@ struct RunStart {
   i64 parameters = 0;  ///< logical elements
   i64 tokens_per_step = 0;
   double flops_per_token = 0;  ///< of a training step: three times the forward pass's products
+  double peak_flops = 0;       ///< FLOP/s of a rank's device in the run's type; 0: unknown
   std::string layout;          ///< "tp 2, dp 1 on 2 ranks (shm)"
   std::string device;          ///< of rank 0: "cpu, 2 threads: avx2; products of fp32 by …"
   RunData training, validation;
@@ -32,6 +33,16 @@ struct RunStart {
   bool json = false;         ///< console output is for programs
   std::string config;        ///< resolved, as TOML; a comment after each key says who wrote it
   std::string schedule;      ///< SVG: a step's forwards and backwards; empty: too many to draw
+
+  /// FLOP/s of the model that a rank achieves when all ranks together train so many tokens a
+  /// second. 0 where the model states none.
+  double flops_per_second(double tokens_per_second) const {
+    return tokens_per_second * flops_per_token / static_cast<double>(world);
+  }
+  /// MFU: the share of the peak that this is; 0 where the peak is unknown.
+  double utilization(double tokens_per_second) const {
+    return peak_flops > 0 ? flops_per_second(tokens_per_second) / peak_flops : 0;
+  }
 };
 struct StepEnd {
   i64 step = 0;

@@ -34,6 +34,8 @@ struct Kernel {
   int outputs = 0;  ///< number of them, at the end, that are written (in place: read too)
   const TensorRule* rules = nullptr;  ///< one for each tensor; nullptr: their dtypes are their own
   DTypes dtypes = kAllDTypes;         ///< of the data, that it implements
+  /// Its products of fp32 tensors round each factor to TF32 (10 bits): their peak is another.
+  bool tf32 = false;
   Effort (*effort)(const void* args) = nullptr;
   std::function<LaunchRequirements(const void* args)> prepare;
   std::function<void(const void* args, void* workspace, Stream& stream)> launch;

@@ -5,6 +5,7 @@
 
 #include <atomic>
 
+#include "kernel/plan/collective_seconds.hpp"
 #include "tessera/core_ops.hpp"
 #include "tessera/error.hpp"
 #include "tessera/host_device.hpp"

@@ -81,7 +81,10 @@ TEST(Efforts, TakeTheLongerOfWorkAndMoving) {
   };
   EXPECT_EQ(seconds_of(moved(500, 5), hardware), 1 + 10);
   EXPECT_EQ(seconds_of(moved(5, 500), hardware), 1 + 100);
-  EXPECT_EQ(seconds_of(moved(5, 500), hardware, true), 100) << "a graph has a latency of its own";
+  EXPECT_EQ(seconds_of(moved(5, 500), hardware, {.replayed = true}), 100)
+      << "a graph has a latency of its own";
+  hardware.peak.tf32 = 800;
+  EXPECT_EQ(seconds_of(moved(4000, 0), hardware, {.tf32 = true}), 1 + 10);
 }
 
 }  // namespace effort_test

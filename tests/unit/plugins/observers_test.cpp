@@ -19,6 +19,7 @@ namespace observers_test {
 
 using namespace observer_events;
 using nlohmann::json;
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -103,6 +104,29 @@ TEST(Console, SpeedIsThatOfTheStepsSinceTheLastLine) {
   RunStart start = run_start();
   start.last_step = 3;
   EXPECT_THAT(console("", start, step_end(1, 5), slow, fast), HasSubstr("1,024 tok/s"));
+}
+
+// Two ranks; 4,096 tokens a second of half a gigaFLOP each.
+TEST(Console, TellsWhatTheSpeedIsWorth) {
+  RunStart start = run_start();
+  start.flops_per_token = 5e8;
+  const std::string unknown = console("", start, step_end(1, 5));
+  EXPECT_THAT(unknown, HasSubstr("  4,096 tok/s  1.02 TFLOP/s a rank  eta "));
+  EXPECT_THAT(unknown, Not(HasSubstr("MFU")));
+  start.peak_flops = 4.096e12;
+  EXPECT_THAT(console("", start, step_end(1, 5)),
+              HasSubstr("  4,096 tok/s  1.02 TFLOP/s a rank, MFU 25.0 %  eta "));
+  start.world = 1;
+  start.flops_per_token = 5e4;
+  EXPECT_THAT(console("", start, step_end(1, 5)), HasSubstr("  205 MFLOP/s, MFU 0.0 %  eta "));
+  start.flops_per_token = 0.1;
+  EXPECT_THAT(console("", start, step_end(1, 5)), HasSubstr("  410 FLOP/s, MFU "));
+  start.json = true;
+  EXPECT_THAT(console("", start, step_end(1, 5)),
+              AllOf(HasSubstr("\"peak_flops\":4096000000000.0"), HasSubstr("\"mfu\":1e-10}")));
+  start.peak_flops = 0;
+  EXPECT_THAT(console("", start, step_end(1, 5)),
+              AllOf(HasSubstr("\"flops_per_second\":409.6"), Not(HasSubstr("\"mfu\""))));
 }
 
 TEST(Console, LossIsTheMeanSinceTheLastLine) {
@@ -192,6 +216,18 @@ TEST(MetricsFile, HasOneObjectAStep) {
   EXPECT_EQ(objects[1]["loss_scale"], 512);
   EXPECT_EQ(objects[1]["aux"], 0.1);
   EXPECT_EQ(objects[1]["aux_by_layer"], json::parse("[0.25,0.5]"));
+}
+
+TEST(MetricsFile, TellsWhatTheSpeedIsWorth) {
+  const TestFolder folder;
+  RunStart start = run_start();
+  start.flops_per_token = 1000;
+  start.peak_flops = 8192e3;
+  metrics(folder, 0, start, step_end(1, 5), RunEnd{1, 1, false});
+  const auto objects = metrics_of(folder);
+  ASSERT_EQ(objects.size(), 1U);
+  EXPECT_EQ(objects[0]["flops_per_second"], 2048e3);
+  EXPECT_EQ(objects[0]["mfu"], 0.25);
 }
 
 TEST(MetricsFile, HasAStepBeforeItsCheckpointIsCommitted) {

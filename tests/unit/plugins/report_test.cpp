@@ -151,11 +151,16 @@ TEST(Report, ResumeShowsTheEarlierSteps) {
   const TestFolder folder;
   StepEnd first = step_end(1, 5);
   first.metrics = {{"moe_imbalance", 1.625}};
-  metrics(folder, 0, run_start(), first, step_end(2, 4), Validation{2, 4.5});
   RunStart start = run_start();
+  start.flops_per_token = 5e8;
+  start.peak_flops = 4.096e12;
+  metrics(folder, 0, start, first, step_end(2, 4), Validation{2, 4.5});
   start.first_step = 3;
   const std::string page = report(folder, "", 2, start, step_end(3, 3), RunEnd{3, 1, false});
   EXPECT_THAT(page, ::testing::AllOf(HasSubstr("validation 4.5000"), HasSubstr("moe_imbalance")));
+  EXPECT_THAT(page, HasSubstr("<td>4,096 tokens/s, 1.02 TFLOP/s a rank, MFU 25.0 %</td>"));
+  EXPECT_THAT(page, Not(HasSubstr(">mfu"))) << "the curve of tokens a second shows it";
+  EXPECT_THAT(page, Not(HasSubstr(">flops_per_second")));
   EXPECT_EQ(count(page, "<circle class=\"dot\" cx=\""), 2);
 }
 

@@ -1,16 +1,16 @@
 #pragma once
 #include <span>
 #include <string>
-#include <vector>
 
-#include "tessera/comm.hpp"
 #include "tessera/schema.hpp"
+#include "tessera/types.hpp"
 
 namespace tessera {
 
 /// Matrix products: operations a second of one rank, by element type; 0: it has no such units.
 struct PeakTable {
   double fp64 = 110e9, fp32 = 220e9, fp16 = 220e9, bf16 = 220e9;
+  double tf32 = 0;  ///< of fp32 tensors whose factors are rounded (Kernel::tf32)
   double efficiency = 0.9;
   static void describe(Schema<PeakTable>& s);
 };
@@ -46,11 +46,17 @@ struct Hardware {
   std::string table = "built in";      ///< the file that it was read from, for people
   static void describe(Schema<Hardware>& s);
 
-  /// Throws ConfigError with file, line and key for what is wrong with it.
+  /// A peak that the file does not write is 0, whatever a small host's is. Throws ConfigError with
+  /// file, line and key for what is wrong with it.
   static Hardware load(const std::string& file);
 
-  /// Operations a second of one rank. Throws ConfigError where the hardware cannot.
-  double rate(DType dtype) const;
+  /// Operations a second of one rank at its peak, of products of tensors of this type. `tf32`: as
+  /// Kernel::tf32 says. Throws ConfigError that names the file and its key where it has none.
+  double peak_rate(DType dtype, bool tf32 = false) const;
+  /// What products reach of it.
+  double rate(DType dtype, bool tf32 = false) const {
+    return peak_rate(dtype, tf32) * peak.efficiency;
+  }
   /// Bytes that a tensor of `bytes` counts in predicted times (fp32_timed_as).
   double timed_bytes(DType dtype, i64 bytes) const;
 
@@ -63,15 +69,5 @@ struct Hardware {
  private:
   DType timed(DType dtype) const;
 };
-
-double timed_bytes(const Hardware& hardware, const std::vector<Transfer>& transfers);
-
-/// Seconds of one collective of these members, for the one at `index`: the faster of a ring and,
-/// for what is reduced or broadcast, a binary tree (Thakur et al. 2005). Transfers to neighbours
-/// and to other hosts are under way at once.
-double collective_seconds(const Hardware& hardware,
-                          std::span<const i64> members,
-                          int index,
-                          const Collective& collective);
 
 }  // namespace tessera

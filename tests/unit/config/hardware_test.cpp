@@ -1,4 +1,4 @@
-#include "kernel/plan/hardware.hpp"
+#include "kernel/config/hardware.hpp"
 
 #include <gmock/gmock.h>
 #include <unistd.h>
@@ -35,17 +35,6 @@ std::vector<i64> ranks(i64 first, i64 count, i64 stride = 1) {
   return members;
 }
 
-Collective all_reduce(i64 elements) {
-  static float none = 0;
-  Collective collective;
-  collective.kind = CollectiveKind::all_reduce;
-  collective.input.address = &none;
-  collective.input.dtype = DType::fp32;
-  collective.input.rank = 1;
-  collective.input.shape[0] = elements;
-  return collective;
-}
-
 TEST(HardwareTables, AreRead) {
   const Hardware v100 = Hardware::load(kTables + "v100-dgx2.toml");
   EXPECT_EQ(v100.ranks_per_host, 16);
@@ -54,6 +43,42 @@ TEST(HardwareTables, AreRead) {
   const Hardware h100 = Hardware::load(kTables + "h100-dgx.toml");
   EXPECT_EQ(h100.ranks_per_host, 8);
   EXPECT_EQ(h100.peak.bf16, 989e12);
+}
+
+// A run on the device `cuda` computes in each of these types.
+TEST(HardwareTables, OfGpusHaveEachPeakThatARunMayNeed) {
+  struct Gpu {
+    const char* file;
+    double bf16, tf32, bandwidth, capacity;
+  };
+  for (const Gpu& gpu : {Gpu{"a100", 312e12, 156e12, 2.039e12, 80e9},
+                         Gpu{"h100", 989e12, 494e12, 3.35e12, 85.5e9},
+                         Gpu{"h200", 989e12, 494e12, 4.8e12, 141e9}}) {
+    const Hardware table = Hardware::load(fmt::format("{}{}-dgx.toml", kTables, gpu.file));
+    for (const DType dtype : {DType::fp64, DType::fp32, DType::fp16, DType::bf16}) {
+      EXPECT_GE(table.peak_rate(dtype), 19.5e12) << gpu.file;
+    }
+    EXPECT_EQ(table.peak_rate(DType::bf16), gpu.bf16);
+    EXPECT_EQ(table.peak_rate(DType::fp32, true), gpu.tf32);
+    EXPECT_EQ(table.memory.bandwidth, gpu.bandwidth);
+    EXPECT_EQ(table.memory.capacity, gpu.capacity);
+    EXPECT_FALSE(table.memory.shared);
+    EXPECT_EQ(table.ranks_per_host, 8);
+  }
+}
+
+// A GPU's table without bf16 must not have that of a CPU.
+TEST(HardwareTables, HaveOnlyThePeaksThatTheyWrite) {
+  const TableFile file("[peak]\nfp32 = 1e12\n");
+  const Hardware hardware = Hardware::load(file.path());
+  EXPECT_EQ(hardware.peak_rate(DType::fp32), 1e12);
+  EXPECT_THAT(
+      [&] { hardware.peak_rate(DType::bf16); },
+      ThrowsMessage<ConfigError>(file.path() + ": [peak] bf16 is 0: the table has no rate of "
+                                               "\"a small CPU host\" for products in bf16"));
+  EXPECT_THAT([&] { hardware.peak_rate(DType::fp32, true); },
+              ThrowsMessage<ConfigError>(HasSubstr(": [peak] tf32 is 0: ")));
+  EXPECT_EQ(Hardware().peak_rate(DType::bf16), 220e9);
 }
 
 TEST(HardwareTables, TheSmallHostIsTheDefault) {
@@ -116,7 +141,7 @@ TEST(HardwareTables, HoldOnlyWhatTimesCanBeComputedFrom) {
     EXPECT_THAT(problem(key + " = 1e-300\n"), HasSubstr("got 1e-300")) << key;
   }
   EXPECT_THAT(problem("[peak]\nfp32 = 1e-300\n"), HasSubstr("[peak] fp32 is 1e-300"));
-  EXPECT_EQ(problem("[memory]\nbandwidth = 1e12\n"), "none");
+  EXPECT_EQ(problem("[memory]\nbandwidth = 1e12\n[peak]\nfp32 = 1e12\n"), "none");
 }
 
 TEST(HardwareTables, KeysOutsideOfTablesAreNamedAlone) {
@@ -127,11 +152,16 @@ TEST(HardwareTables, KeysOutsideOfTablesAreNamedAlone) {
 
 TEST(HardwareRates, FollowTheTypeThatIsTimed) {
   Hardware hardware;
-  hardware.peak = {.fp64 = 1e9, .fp32 = 2e9, .fp16 = 16e9, .bf16 = 0, .efficiency = 0.5};
+  hardware.peak = {
+      .fp64 = 1e9, .fp32 = 2e9, .fp16 = 16e9, .bf16 = 0, .tf32 = 8e9, .efficiency = 0.5};
   EXPECT_EQ(hardware.rate(DType::fp32), 1e9);
+  EXPECT_EQ(hardware.peak_rate(DType::fp32), 2e9);
   EXPECT_EQ(hardware.timed_bytes(DType::fp32, 8), 8);
+  EXPECT_EQ(hardware.rate(DType::fp32, true), 4e9);
+  EXPECT_EQ(hardware.rate(DType::fp64, true), 0.5e9) << "only factors of fp32 are rounded";
   hardware.fp32_timed_as = "fp16";
   EXPECT_EQ(hardware.rate(DType::fp32), 8e9);
+  EXPECT_EQ(hardware.rate(DType::fp32, true), 8e9);
   EXPECT_EQ(hardware.rate(DType::fp64), 0.5e9);
   EXPECT_EQ(hardware.timed_bytes(DType::fp32, 8), 4);
   EXPECT_EQ(hardware.timed_bytes(DType::i64, 8), 8);
@@ -150,42 +180,6 @@ TEST(Links, RanksOfAHostShareWhatJoinsHosts) {
   EXPECT_EQ(hardware.ring(ranks(0, 16)).bandwidth, 40e9);    // one ring
   EXPECT_EQ(hardware.ring(ranks(0, 4, 8)).bandwidth, 5e9);   // eight rings, one a rank
   EXPECT_EQ(hardware.ring(ranks(0, 8, 4)).bandwidth, 10e9);  // four rings of two ranks a host
-}
-
-TEST(CollectiveTimes, AreThoseOfARingForMuchAndOfATreeForLittle) {
-  Hardware hardware;
-  hardware.inside = {1e9, 1, 1e-6};
-  const std::vector<i64> eight = ranks(0, 8);
-  const double much = collective_seconds(hardware, eight, 0, all_reduce(250'000'000));
-  EXPECT_NEAR(much, 2.0 * 7 / 8 + 14e-6, 1e-9);
-  EXPECT_NEAR(collective_seconds(hardware, eight, 0, all_reduce(1)), 2 * 3 * (1e-6 + 4e-9), 1e-12);
-  Collective gather = all_reduce(250'000);
-  gather.kind = CollectiveKind::all_gather;
-  EXPECT_NEAR(collective_seconds(hardware, eight, 0, gather), 7 * (1e-6 + 1e-3), 1e-9);
-  gather.kind = CollectiveKind::reduce_scatter;
-  EXPECT_NEAR(collective_seconds(hardware, eight, 0, gather), 7 * (1e-6 + 1e-3 / 8), 1e-9);
-}
-
-// Two hosts of four: 3 MB for the neighbours and 2 MB for the other host, to which all four share
-// the way. The slower of both counts.
-TEST(CollectiveTimes, OfTransfersWithinHostsAndBetweenThem) {
-  Hardware hardware;
-  hardware.ranks_per_host = 4;
-  hardware.inside = {1e9, 1, 1e-6};
-  hardware.between = {8e9, 1, 5e-6};
-  const auto seconds = [&](int index, const Collective& exchange) {
-    return collective_seconds(hardware, ranks(0, 8), index, exchange);
-  };
-  Collective exchange;
-  exchange.kind = CollectiveKind::exchange;
-  const TensorArg megabyte = all_reduce(250'000).input;
-  for (int peer = 1; peer <= 5; ++peer) exchange.sends.push_back({peer, megabyte});
-  EXPECT_NEAR(seconds(0, exchange), 3e-3 + 1e-6, 1e-9);
-  hardware.between.bandwidth = 2e9;
-  EXPECT_NEAR(seconds(0, exchange), 2e-3 * 2 + 5e-6, 1e-9);
-  exchange.receives.assign(20, {4, megabyte});
-  EXPECT_NEAR(seconds(0, exchange), 20e-3 * 2 + 5e-6, 1e-9);
-  EXPECT_NEAR(seconds(7, exchange), 20e-3 + 1e-6, 1e-9);
 }
 
 }  // namespace hardware_test

@@ -1,8 +1,10 @@
-#include "kernel/plan/hardware.hpp"
+#include "kernel/config/hardware.hpp"
 
 #include <algorithm>
 #include <memory>
 #include <set>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "kernel/config/config.hpp"
@@ -36,7 +38,13 @@ void refuse_unknown(const Config& config,
 // Bounds that no hardware comes near: within them every predicted time is a number.
 constexpr double kLeastPerSecond = 1, kMostPerSecond = 1e24;  // FLOPs, bytes
 constexpr double kMostLatency = 3600;
-constexpr double kMostBytes = 1e18;
+constexpr double kMostCapacity = 1e18;
+
+constexpr std::pair<std::string_view, double PeakTable::*> kPeaks[] = {{"fp64", &PeakTable::fp64},
+                                                                       {"fp32", &PeakTable::fp32},
+                                                                       {"tf32", &PeakTable::tf32},
+                                                                       {"fp16", &PeakTable::fp16},
+                                                                       {"bf16", &PeakTable::bf16}};
 
 template <class T>
 void add_bandwidth(Schema<T>& s, double T::*member, std::string_view doc) {
@@ -58,13 +66,10 @@ void read_table(const Config& config, const std::string& path, T& table) {
 }  // namespace
 
 void PeakTable::describe(Schema<PeakTable>& s) {
-  const auto peak = [&s](std::string_view name, double PeakTable::*member, std::string_view doc) {
-    s.field(name, member, doc).at_least(0).at_most(kMostPerSecond);
-  };
-  peak("fp64", &PeakTable::fp64, "FLOP/s of matrix products in fp64; 0: none");
-  peak("fp32", &PeakTable::fp32, "the same in fp32");
-  peak("fp16", &PeakTable::fp16, "the same in fp16");
-  peak("bf16", &PeakTable::bf16, "the same in bf16");
+  for (const auto& [key, member] : kPeaks) {
+    const std::string doc = fmt::format("FLOP/s of matrix products in {}; 0: none", key);
+    s.field(key, member, doc).at_least(0).at_most(kMostPerSecond);
+  }
   add_share(s, &PeakTable::efficiency, "share of the peak that products reach");
 }
 
@@ -75,7 +80,7 @@ void MemoryTable::describe(Schema<MemoryTable>& s) {
           &MemoryTable::capacity,
           "bytes of one rank's device, or of a host where `shared`; 0: unknown")
       .at_least(0)
-      .at_most(kMostBytes);
+      .at_most(kMostCapacity);
   s.field("shared", &MemoryTable::shared, "ranks compute in their host's memory");
 }
 
@@ -113,6 +118,9 @@ Hardware Hardware::load(const std::string& file) {
   refuse_unknown(config, "", fields, {"peak", "memory", "inside", "between"});
   read_fields(fields, *config.node(""), {}, &hardware);
   read_table(config, "peak", hardware.peak);
+  for (const auto& [key, member] : kPeaks) {
+    if (config.tree().find(fmt::format("peak.{}", key)) == nullptr) hardware.peak.*member = 0;
+  }
   read_table(config, "memory", hardware.memory);
   read_table(config, "inside", hardware.inside);
   read_table(config, "between", hardware.between);
@@ -124,18 +132,21 @@ DType Hardware::timed(DType dtype) const {
   return fp32_timed_as == "fp16" ? DType::fp16 : DType::bf16;
 }
 
-double Hardware::rate(DType dtype) const {
+double Hardware::peak_rate(DType dtype, bool tf32) const {
   const DType type = timed(dtype);
-  const double rates[] = {peak.fp64, peak.fp32, peak.fp16, peak.bf16};
+  const bool rounds = tf32 && type == DType::fp32;
+  const double rates[] = {peak.fp64, rounds ? peak.tf32 : peak.fp32, peak.fp16, peak.bf16};
   const double best = type <= DType::bf16 ? rates[static_cast<int>(type)] : 0;
   if (best < kLeastPerSecond) {
-    fail_config("the hardware {} has no rate for products in {}: [peak] {} is {}",
+    const std::string_view key = rounds ? "tf32" : dtype_name(type);
+    fail_config("{}: [peak] {} is {}: the table has no rate of {} for products in {}",
+                written_path(table),
+                key,
+                best,
                 written_word(name),
-                dtype_name(type),
-                dtype_name(type),
-                best);
+                key);
   }
-  return best * peak.efficiency;
+  return best;
 }
 
 double Hardware::timed_bytes(DType dtype, i64 bytes) const {
