@@ -8,6 +8,7 @@
 #include <tessera/plugin.hpp>
 #include <tessera/with_type.hpp>
 #include <type_traits>
+#include <utility>
 
 namespace {
 
@@ -139,4 +140,7 @@ TESSERA_PLUGIN(squared_relu, "0.1.0", "MLP with squared ReLU") {
   registrar.add_kernel("host", make_kernel<SquaredReluBackwardArgs>(&plain::backward, kDTypes));
   registrar.add_kernel("cpu", make_kernel<SquaredReluArgs>(&fast::forward, kDTypes));
   registrar.add_kernel("cpu", make_kernel<SquaredReluBackwardArgs>(&fast::backward, kDTypes));
+#ifdef TESSERA_HAVE_CUDA  // squared_relu.cu was compiled
+  for (Kernel& kernel : squared_relu_gpu_kernels()) registrar.add_kernel("cuda", std::move(kernel));
+#endif
 }

@@ -4,6 +4,7 @@
 #include <array>
 #include <tessera/build.hpp>
 #include <tessera/ops.hpp>
+#include <vector>
 
 namespace example {
 
@@ -38,6 +39,9 @@ struct SquaredReluBackwardArgs {
     infer_output(args.out, shape_of(args.x), args.x.dtype, kName);
   }
 };
+
+// For NVIDIA GPUs (squared_relu.cu), where the build has nvcc.
+std::vector<Kernel> squared_relu_gpu_kernels();
 
 // Operations are looked up by name once, when a layer is built, and not in a step.
 class SquaredRelu {

@@ -3,6 +3,11 @@
 set(TESSERA_CUDA AUTO CACHE STRING "Kernels for NVIDIA GPUs: ON, OFF, or AUTO, where nvcc is found")
 set_property(CACHE TESSERA_CUDA PROPERTY STRINGS AUTO ON OFF)
 set(TESSERA_HAVE_CUDA FALSE)
+if(Tessera_INCLUDE_DIR)  # an installed Tessera
+  set(TESSERA_CUDA_HEADERS "${Tessera_INCLUDE_DIR}/tessera_cuda")
+else()
+  set(TESSERA_CUDA_HEADERS "${PROJECT_SOURCE_DIR}/plugins/devices/cuda")
+endif()
 
 # What compiles: C++20 and three generations of GPUs. The last one as PTX too, for those after it.
 set(TESSERA_CUDA_LEAST 12.4)
@@ -48,6 +53,8 @@ function(tessera_add_cuda_sources target)
     CUDA_RUNTIME_LIBRARY Shared
     CUDA_VISIBILITY_PRESET hidden
     CUDA_ARCHITECTURES "${TESSERA_CUDA_ARCHITECTURES}")
+  # <gpu.hpp>, and what it rests on.
+  target_include_directories(${target} PRIVATE "${TESSERA_CUDA_HEADERS}")
   # The C++ sources see the runtime's header, and its library is linked by its full path: a toolkit
   # of Python packages has no link of its short name.
   target_include_directories(${target} SYSTEM PRIVATE ${CMAKE_CUDA_TOOLKIT_INCLUDE_DIRECTORIES})

@@ -1,5 +1,6 @@
 // What other plugins bring for "cuda", brought for "cuda_emulated" by the emulated device itself:
 // the emulator is a part of one library.
+#include "examples/plugin_operation/squared_relu.hpp"
 #include "plugins/optimizers/lion/lion.hpp"
 #include "plugins/optimizers/muon/muon_ops.hpp"
 #include "tessera/plugin.hpp"
@@ -9,6 +10,9 @@ namespace tessera::cuda {
 void add_kernels_of_plugins(Registrar& registrar) {
   registrar.add_kernel("cuda_emulated", lion_gpu_kernel());
   for (Kernel& kernel : muon_gpu_kernels()) {
+    registrar.add_kernel("cuda_emulated", std::move(kernel));
+  }
+  for (Kernel& kernel : example::squared_relu_gpu_kernels()) {
     registrar.add_kernel("cuda_emulated", std::move(kernel));
   }
 }
