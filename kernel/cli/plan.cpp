@@ -32,9 +32,7 @@ class Planner {
         plugins_(open_plugins(Config::load(options.files, options.sets).plugin_path())),
         config_(resolved(options.sets)) {
     require_threads(rank_threads(config_.run.device, world(config_)));
-    const std::string& table =
-        options.hardware.empty() ? config_.run.run.hardware : options.hardware;
-    if (!table.empty()) hardware_ = Hardware::load(table);
+    hardware_ = table(config_.run.run.hardware);
   }
 
   const Resolved& config() const { return config_; }
@@ -59,6 +57,16 @@ class Planner {
     arguments.threads = rank_threads(config.run.device, arguments.world);
     arguments.workers = static_cast<int>(auto_threads(1));
     return arguments;
+  }
+  // --hardware wins over what the configuration names.
+  Hardware table(const std::string& of_run) const {
+    if (!options_.hardware.empty()) return Hardware::load(options_.hardware);
+    if (of_run.empty()) return {};
+    try {
+      return Hardware::load(of_run);
+    } catch (const ConfigError& error) {
+      fail_config("[run] hardware: {}", error.what());
+    }
   }
   i64 world(const Resolved& config) const {
     return options_.world > 0 ? options_.world : world_size(config.run);

@@ -103,6 +103,12 @@ TEST(RunHardware, IsWhatPlanPredictsWith) {
   EXPECT_THAT(plan({}),
               HasSubstr("hardware table: " + run.at("mine.toml") + "; run.hardware names it\n"));
   EXPECT_THAT(plan({"--hardware", "other.toml"}), HasSubstr("hardware table: other.toml\n"));
+  std::vector<std::string> missing =
+      run.command(TinyRun::steps(2, "out", {"run.hardware=nowhere.toml"}));
+  missing[1] = "plan";
+  const ProcessResult result = run_process(missing, run.options());
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.err, AllOf(HasSubstr("[run] hardware: "), HasSubstr("there is no such file")));
 }
 
 const std::string kEmulated = "plugins.path=[\"" TESSERA_BUILD_DIR "/tests/cuda\"]";
