@@ -119,6 +119,8 @@ def test_judgements():
 def test_peaks():
     peaks = pytorch.peaks_of("NVIDIA H100 80GB HBM3", driver.ROOT)
     assert peaks["bf16"] == 989e12, peaks
+    assert pytorch.peaks_of("NVIDIA H200", driver.ROOT)["bf16"] == 989e12
+    assert pytorch.peaks_of("NVIDIA A100-SXM4-80GB", driver.ROOT)["bf16"] == 312e12
     assert pytorch.peaks_of("NVIDIA T4", driver.ROOT) == {}
 
     class Growing:

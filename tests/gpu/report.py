@@ -62,6 +62,7 @@ def machine(about):
 
 
 def state(results):
+    """Goes on in a sentence that begins with "it is"."""
     if not results:
         return NOT_YET
     newest = results[0]
