@@ -88,7 +88,8 @@ std::string meet(const Opened& opened, const RankEnvironment& environment, RankI
   CommunicatorChoice choice = choose_communicators(comm.communicator.type, identity.hosts);
   identity.communicator = std::move(choice.type);
   identity.between_hosts = std::move(choice.between);
-  return choice.text;
+  return comm.staged && world > 1 ? choice.text + ", staged through memory of the host"
+                                  : choice.text;
 }
 
 // Runs one rank; `arguments` has its setup. Returns the exit code.

@@ -6,6 +6,7 @@
 #include <memory>
 #include <numeric>
 
+#include "kernel/comm/memory_kinds.hpp"
 #include "tessera/error.hpp"
 
 namespace tessera {
@@ -65,20 +66,8 @@ std::string group_name(std::string_view name, std::span<const i64> members) {
   return fmt::format("{}[{},…,{}]", name, fmt::join(members.first(3), ","), members.back());
 }
 
-void check_memory_kinds(const Device& device, const Communicator& communicator) {
-  const std::string_view carried = communicator.memory_kind();
-  if (carried.empty() || carried == device.memory_kind()) return;
-  fail_config(
-      "device \"{}\" keeps tensors in memory of kind \"{}\", and communicator \"{}\" carries those "
-      "of kind \"{}\": choose a [device] type and a [comm] type for one kind of memory",
-      device.name(),
-      device.memory_kind(),
-      communicator.name(),
-      carried);
-}
-
 void build_mesh(Mesh& mesh, Communicator& communicator, Device& device) {
-  check_memory_kinds(device, communicator);
+  check_memory_kinds(device, communicator, false);
   build(mesh, &communicator, &device);
 }
 

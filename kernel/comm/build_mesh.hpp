@@ -7,12 +7,10 @@
 
 namespace tessera {
 
-/// Throws ConfigError, naming both, unless the communicator carries tensors of the device's memory.
-void check_memory_kinds(const Device& device, const Communicator& communicator);
-
 /// Creates all process groups of `mesh`, in the order of Mesh::group_names(). All ranks call it
 /// with the same layout; groups are created in one global order. Groups of one get no backend.
-/// Throws what check_memory_kinds throws.
+/// Throws ConfigError where the communicator does not carry tensors of the device
+/// (check_memory_kinds).
 void build_mesh(Mesh& mesh, Communicator& communicator, Device& device);
 
 /// The same for a mesh of one rank, which needs no communicator.

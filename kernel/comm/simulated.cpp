@@ -66,7 +66,7 @@ std::unique_ptr<GroupBackend> SimulatedCommunicator::create_group(const GroupSpe
       }
       return done;
     }
-    bool capturable() const override { return true; }
+    bool capturable() const override { return state_->events.capturable; }
     bool counts_only() const override { return state_->events.counts_only; }
 
    private:

@@ -16,6 +16,8 @@ class SimulatedCommunicator final : public Communicator {
     std::function<void(u64 id)> waited;
     /// Only bytes are of interest: GroupBackend::counts_only.
     bool counts_only = false;
+    /// Of groups: GroupBackend::capturable.
+    bool capturable = true;
   };
 
   SimulatedCommunicator() : SimulatedCommunicator(Events()) {}

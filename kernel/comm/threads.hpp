@@ -11,6 +11,7 @@ inline constexpr std::string_view kThreads = "threads";
 class ThreadsCommunicator : public Communicator {
  public:
   using Config = NoConfig;
+  static constexpr std::string_view kMemoryKind = kHostMemory;
   ThreadsCommunicator(const Config& config, CommunicatorArguments& arguments);
 
   std::string_view name() const override { return kThreads; }

@@ -63,6 +63,10 @@ void CommSection::describe(Schema<CommSection>& s) {
   s.field("oversubscribe",
           &CommSection::oversubscribe,
           "start more ranks on this host than 8 for each of its processors");
+  s.field("staged",
+          &CommSection::staged,
+          "for a device whose memory the communicator does not carry: copy what ranks exchange "
+          "through page-locked memory of the host, so that several ranks may share a GPU");
   s.field("timeout_s", &CommSection::timeout_s, "seconds until a collective has failed")
       .at_least(kLeastSeconds)
       .at_most(kMostSeconds)

@@ -44,6 +44,7 @@ struct CommSection {
   Component<Communicator> communicator{"auto"};  ///< "auto": the launcher chooses
   Auto<i64> ranks;
   bool oversubscribe = false;
+  bool staged = false;
   double timeout_s = 60;
   double init_timeout_s = 300;
   static void describe(Schema<CommSection>& s);

@@ -13,6 +13,7 @@ namespace tessera {
 
 namespace {
 
+constexpr const char* kAutomatic = "auto";
 constexpr const char* kWithin = "shm";
 constexpr const char* kBetween = "gloo";
 
@@ -33,9 +34,14 @@ std::string host_identity() {
   return fmt::format("boot {}, network {}", boot, space.st_ino);
 }
 
+std::vector<std::string> possible_communicators(const std::string& configured) {
+  if (configured != kAutomatic) return {configured};
+  return {kWithin, kBetween};
+}
+
 CommunicatorChoice choose_communicators(const std::string& configured,
                                         const std::vector<std::string>& identities) {
-  if (configured != "auto") return {.type = configured, .text = configured};
+  if (configured != kAutomatic) return {.type = configured, .text = configured};
   const Hosts hosts(identities);
   if (hosts.count() == 1) return {.type = kWithin, .text = kWithin};
   if (hosts.count() == hosts.world()) {

@@ -15,6 +15,9 @@ struct CommunicatorChoice {
   std::string text = {};     ///< for people: "shm within 2 hosts and gloo between them"
 };
 
+/// The types that may be chosen where comm.type is `configured`.
+std::vector<std::string> possible_communicators(const std::string& configured);
+
 /// `configured` is comm.type; "auto" is settled here from where each rank is (host_identity()).
 CommunicatorChoice choose_communicators(const std::string& configured,
                                         const std::vector<std::string>& hosts);

@@ -175,6 +175,12 @@ Prediction predict(const PlanArguments& arguments) {
         "the experts of every rank are planned with their mean load; a router may load some more, "
         "which takes memory and time: --imbalance 1.3");
   }
+  if (config.comm.staged && out.layout.world > 1) {
+    out.notes.emplace_back(
+        "comm.staged: times leave out the copies between devices and hosts, and what a device "
+        "waits "
+        "for them");
+  }
   out.data = ranks.size(Axis::data);
   out.microbatches = setup.microbatches;
   out.micro = config.batch.micro;

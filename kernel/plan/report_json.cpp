@@ -28,6 +28,7 @@ Json memory_json(const Representative& r) {
   return peaks.add("total", memory.total_peak)
       .add("reserved", memory.reserved)
       .add("communicator", r.scratch)
+      .add("staged", r.staged)
       .add("snapshot", r.snapshot)
       .add("held", r.held());
 }

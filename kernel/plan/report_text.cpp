@@ -101,6 +101,9 @@ std::string rank_text(const Prediction& p, const Representative& r) {
   if (r.scratch > 0) {
     text += fmt::format(" ({} by the communicator)", bytes_text(r.scratch));
   }
+  if (r.staged > 0) {
+    text += fmt::format(" ({} of host blocks for staged collectives)", bytes_text(r.staged));
+  }
   if (r.snapshot > 0) {
     text += fmt::format(" ({} on the host for asynchronous checkpoints)", bytes_text(r.snapshot));
   }

@@ -14,9 +14,11 @@
 #include "kernel/plan/fullest_replica.hpp"
 #include "kernel/plan/group_names.hpp"
 #include "kernel/plan/repetition.hpp"
+#include "kernel/plan/staged_blocks.hpp"
 #include "kernel/plan/steady_watch.hpp"
 #include "kernel/train/execution/train_step.hpp"
 #include "kernel/train/run/training_state.hpp"
+#include "kernel/train/setup/carried_memory.hpp"
 #include "tessera/error.hpp"
 
 namespace tessera {
@@ -190,6 +192,7 @@ std::optional<Representative> run_microbatches(const PlanArguments& arguments,
                                                Surveys& surveys) {
   StepMeter meter(arguments.hardware);
   Scratch scratch(arguments, setup);
+  StagedBlocks blocks;
   TrafficCount sent;
   DryEvents events;
   SteadyWatch watch(meter);
@@ -202,15 +205,18 @@ std::optional<Representative> run_microbatches(const PlanArguments& arguments,
   };
   events.replayed = [&] { meter.graph_begins(); };
   events.collectives.counts_only = true;
+  events.collectives.capturable = !setup.config->comm.staged;
   events.collectives.started = [&](u64 id, const GroupSpec& group, const Collective& collective) {
     meter.started(id, group, collective);
     scratch.started(id, group, collective);
+    if (setup.config->comm.staged) blocks.started(id, group, collective);
     sent.started(group, collective, stretch && watch.in_last(*stretch));
     watch.started(collective);
   };
   events.collectives.waited = [&](u64 id) {
     meter.waited(id);
     scratch.waited(id);
+    blocks.waited(id);
   };
   const Rank rank = dry_rank(setup.layout, as, stands_for, std::move(events), arguments.imbalance);
   device = dynamic_cast<const MetaDevice*>(rank.device.get());
@@ -286,6 +292,7 @@ std::optional<Representative> run_microbatches(const PlanArguments& arguments,
   out.active_elements = model.active_elements();
   out.memory = rank.device->memory();
   out.scratch = scratch.most();
+  out.staged = blocks.bytes();
   if (setup.config->checkpoint.save && setup.config->checkpoint.asynchronous) {
     const TrainingState state(rank, model, step, setup);
     out.snapshot = RankPart(*rank.mesh, state.tensors()).most_bytes();
@@ -344,6 +351,7 @@ std::vector<Representative> run_representatives(const PlanArguments& arguments,
       try {
         if (device == nullptr) {
           device = make_planned_device(rank_spec_of(setup), arguments.threads);
+          if (setup.config->comm.staged) check_carried_memory(setup, *arguments.plugins, *device);
         }
         const RankClass& of = classes[i];
         done[i] =

@@ -31,10 +31,15 @@ struct Representative {
   i64 active_elements = 0;  ///< of them, those that one token uses
   MemoryStats memory;       ///< peaks from the start to the end of the second step
   i64 scratch = 0;          ///< most bytes that communicators take at once beyond tensors
+  i64 staged = 0;           ///< bytes of host blocks for staged collectives; 0: comm.staged is off
   i64 snapshot = 0;         ///< most bytes that checkpoint.asynchronous copies to the host; 0: off
   bool on_host = true;      ///< the device's memory is the host's
-  /// What the rank holds: untouched pages of a host are no memory.
-  i64 held() const { return scratch + (on_host ? memory.touched + snapshot : memory.reserved); }
+  /// What the rank holds of its device's memory: untouched pages of a host are no memory. Where
+  /// collectives are staged, what communicators take is the host's.
+  i64 held() const {
+    if (on_host) return scratch + memory.touched + snapshot;
+    return memory.reserved + (staged > 0 ? 0 : scratch);
+  }
   std::vector<Traffic> traffic;
   Plan plan;
   GraphUse graphs;                        ///< what is captured, if anything is

@@ -306,6 +306,12 @@ std::shared_ptr<PendingCollective> ProcessGroup::start(Stream& after, Collective
       collective.kind, collective.name, collective.input, sent_bytes(collective, index())};
   // A recorded collective counts when it is replayed.
   Device& device = after.device();
+  if (device.capturing() && !backend_->capturable()) {
+    fail(
+        "{}: its communicator cannot record collectives in graphs: choose graph.type = \"none\", "
+        "or a graph.scope of phases in which ranks exchange nothing",
+        place.text());
+  }
   if (device.capturing() && backend_->host_group() != nullptr) {
     device.launch_host(after, "flight recorder", [this, flight] { record(flight); });
   } else {

@@ -74,7 +74,8 @@ def command(args, layout, communicator, out):
     sets = LAYOUTS[layout] | {"comm.type": communicator, "comm.timeout_s": args.timeout,
                               "comm.init_timeout_s": args.init_timeout, "run.out": out}
     words = [args.build / "bin/tessera", "train", "frozen.toml"]
-    return words + [word for key, value in sets.items() for word in ("--set", f"{key}={value}")]
+    chosen = [f"{key}={value}" for key, value in sets.items()] + args.set
+    return words + [word for each in chosen for word in ("--set", each)]
 
 
 def end_of(text):
@@ -99,7 +100,7 @@ class Trial:
             self.victim = args.rank
         # The rank that serves the store is not looked for by those that cannot reach it.
         self.pause = generator.uniform(0, args.start if args.when == "start" else 1.5)
-        self.starter, self.when = starter, args.when
+        self.starter, self.when, self.within = starter, args.when, args.within
         self.folder = tempfile.TemporaryDirectory(prefix="tessera_frozen_")
         folder = Path(self.folder.name)
         (folder / "frozen.toml").write_text(CONFIG)
@@ -185,7 +186,8 @@ class Trial:
                           + re.escape(host) + ")", line) for line in lines]
         # Before the first step the lines that a run begins with count, too.
         few = self.lines < LINES or self.when != "steps"
-        return bool(lines) and few and all(
+        soon = getattr(self, "seconds", 0) <= self.within
+        return bool(lines) and few and soon and all(
             name and (name[1] or "0") == str(self.victim) for name in names)
 
 
@@ -203,6 +205,8 @@ def main():
     parser.add_argument("--when", choices=["steps", "start", "absent"], default="steps")
     parser.add_argument("--rank", type=int, help="that is frozen; without it any")
     parser.add_argument("--start", type=float, default=0.4, help="seconds that a start takes")
+    parser.add_argument("--within", type=float, default=SECONDS, help="seconds until all ended")
+    parser.add_argument("--set", nargs="+", default=[], help="more settings: comm.staged=true")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--least", type=float, default=0.99, help="share that must be right")
     args = parser.parse_args()

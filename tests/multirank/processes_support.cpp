@@ -9,7 +9,6 @@
 #include "kernel/config/config.hpp"
 #include "kernel/plugin/host.hpp"
 #include "ranks_support.hpp"
-#include "tessera/host_device.hpp"
 
 namespace tessera::testing {
 
@@ -47,12 +46,7 @@ std::string run_rank(i64 rank,
     const auto make = [&](const char* name, CommunicatorArguments& of_type) {
       return plugins.make<Communicator>(name, *config.node(""), {}, of_type);
     };
-    const auto communicator = join(make, arguments);
-    DeviceArguments device_arguments;
-    if (!options.private_memory) device_arguments.memory = communicator->memory();
-    HostDevice device("test", device_arguments, {});
-    TestRank test{rank, options.world, *communicator, device, store};
-    body(test);
+    run_on_device(options, arguments, join(make, arguments), body);
     return {};
   } catch (const std::exception& error) {
     return error.what();

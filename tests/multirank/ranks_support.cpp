@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "kernel/comm/build_mesh.hpp"
+#include "kernel/comm/staged.hpp"
 #include "kernel/comm/store.hpp"
 #include "kernel/comm/threads.hpp"
 #include "tessera/host_device.hpp"
@@ -21,16 +22,37 @@ void run_rank(i64 rank, const RankOptions& options, Store& store, const RankBody
   arguments.store = &store;
   arguments.timeout = options.timeout;
   arguments.init_timeout = options.init_timeout;
-  DeviceArguments device_arguments;
-  device_arguments.deferred_seed =
-      options.deferred_seed == 0 ? 0 : options.deferred_seed + static_cast<u64>(rank);
-  HostDevice device("test", device_arguments, {});
-  ThreadsCommunicator communicator({}, arguments);
-  TestRank test{rank, options.world, communicator, device, store};
-  body(test);
+  run_on_device(
+      options, arguments, std::make_shared<ThreadsCommunicator>(NoConfig(), arguments), body);
 }
 
+// Computes on the host, and says that its memory is none of it.
+class ElsewhereDevice final : public HostDevice {
+ public:
+  explicit ElsewhereDevice(const DeviceArguments& arguments) : HostDevice("test", arguments, {}) {}
+  std::string_view memory_kind() const override { return "elsewhere"; }
+};
+
 }  // namespace
+
+void run_on_device(const RankOptions& options,
+                   const CommunicatorArguments& arguments,
+                   std::shared_ptr<Communicator> communicator,
+                   const RankBody& body) {
+  DeviceArguments of;
+  const auto offset = static_cast<u64>(arguments.rank);
+  of.deferred_seed = options.deferred_seed == 0 ? 0 : options.deferred_seed + offset;
+  std::unique_ptr<HostDevice> device;
+  if (options.staged) {
+    device = std::make_unique<ElsewhereDevice>(of);
+    communicator = std::make_shared<StagedCommunicator>(std::move(communicator), *device);
+  } else {
+    if (!options.private_memory) of.memory = communicator->memory();
+    device = std::make_unique<HostDevice>("test", of, std::vector<Kernel>());
+  }
+  TestRank test{arguments.rank, options.world, *communicator, *device, *arguments.store};
+  body(test);
+}
 
 void TestRank::reach(const std::string& point) {
   store.set("test/" + point + "/" + std::to_string(rank), "");

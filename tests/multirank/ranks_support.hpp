@@ -32,10 +32,17 @@ struct RankOptions {
   std::chrono::milliseconds init_timeout{60000};  ///< until all have come
   u64 deferred_seed = 0;                          ///< of the device; 0: inline streams
   bool private_memory = false;  ///< shm: the device allocates elsewhere, so inputs are staged
+  bool staged = false;          ///< devices with memory of their own kind, and StagedCommunicator
   std::vector<std::string> hosts = {};  ///< of each rank, for run_per_host
   /// What run_per_host joins hosts by, from "gloo"; itself where empty.
   std::function<std::shared_ptr<Communicator>(std::shared_ptr<Communicator>)> between = {};
 };
+
+/// Runs the body on this rank, on a device "test" as the options say.
+void run_on_device(const RankOptions& options,
+                   const CommunicatorArguments& arguments,
+                   std::shared_ptr<Communicator> communicator,
+                   const RankBody& body);
 
 /// Runs the body on ranks that are threads, each with its own communicator "threads" and device.
 /// Returns each rank's error, empty where there was none.

@@ -236,6 +236,7 @@ Training train(const std::string& text,
   const auto identity_of = [&](i64 rank) {
     RankIdentity identity = thread_identity(rank, world, store);
     identity.deferred_seed = options.deferred_seed;
+    if (options.one_unit) identity.local_rank = 0;
     if (!options.two_hosts) return identity;
     identity.between_hosts = "gloo";
     for (i64 r = 0; r < world; ++r) identity.hosts.emplace_back(r % 2 == 0 ? "even" : "odd");

@@ -52,6 +52,7 @@ struct TrainOptions {
   u64 deferred_seed = 0;
   /// Even ranks on one host and odd ones on another: communicator "threads" within, "gloo" between.
   bool two_hosts = false;
+  bool one_unit = false;             ///< all ranks compute on the first unit of hardware
   const PluginHost* host = nullptr;  ///< where components come from; plugins() when empty
   /// Called on every rank's thread after the last step.
   std::function<void(RankRun&)> at_end = {};

@@ -29,7 +29,6 @@ ModelGraphs::ModelGraphs(const Rank& rank,
       cx_(cx),
       graphs_(plan_graphs(plan)),
       blank_(rank.device) {
-  require_capturable(*rank.mesh, setup.config->graph.type);
   const std::vector<TracedChunk> traced = trace_bundles(rank, setup, inputs);
   warm_up(traced, *rank.mesh);
   capture(traced);

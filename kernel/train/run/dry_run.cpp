@@ -20,6 +20,7 @@
 #include "kernel/train/run/model_use.hpp"
 #include "kernel/train/run/start_check.hpp"
 #include "kernel/train/run/training_state.hpp"
+#include "kernel/train/setup/carried_memory.hpp"
 #include "kernel/train/setup/model_flops.hpp"
 #include "tessera/error.hpp"
 
@@ -122,6 +123,7 @@ Tried try_rank(const RunSetup& setup,
     placement.started(group, collective);
     all.launches.launched(number, group, collective);
   };
+  events.collectives.capturable = !setup.config->comm.staged;
   const Rank rank = dry_rank(setup.layout, number, stands_for, std::move(events));
   PlacedModel model(rank, setup, {.locate_errors = true, .surveys = &all.surveys});
   Locator locator(model, setup, all.unreached);
@@ -262,6 +264,7 @@ RunSetup try_setup(const Resolved& config,
   check([&] {
     const auto device = make_planned_device(rank_spec_of(setup), enough ? threads : 1);
     check([&] { peak_flops(setup, *device); });
+    check([&] { check_carried_memory(setup, plugins, *device); });
     if (scheduled) {
       try_steps(setup, device, start, can_start, problems);
     } else {

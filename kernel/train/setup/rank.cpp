@@ -4,6 +4,7 @@
 
 #include "kernel/comm/build_mesh.hpp"
 #include "kernel/comm/per_host.hpp"
+#include "kernel/comm/staged.hpp"
 #include "kernel/launch/agree.hpp"
 #include "kernel/train/setup/run_setup.hpp"
 #include "tessera/error.hpp"
@@ -81,7 +82,8 @@ RankSpec rank_spec_of(const RunSetup& setup) {
           ms(comm.timeout_s),
           ms(comm.init_timeout_s),
           setup.maker.get(),
-          setup.config->graph.type != "none"};
+          setup.config->graph.type != "none",
+          comm.staged};
 }
 
 std::shared_ptr<Device> make_device(const RankSpec& spec,
@@ -102,8 +104,12 @@ std::shared_ptr<Device> make_planned_device(const RankSpec& spec, int threads) {
 
 Rank make_rank(const RankSpec& spec, const RankIdentity& identity, const WarmUp& warm_up) {
   std::shared_ptr<Communicator> communicator = make_communicator(spec, identity);
-  auto memory = communicator != nullptr ? communicator->memory() : nullptr;
+  const bool staged = spec.staged && communicator != nullptr;
+  auto memory = communicator != nullptr && !staged ? communicator->memory() : nullptr;
   auto device = make_device(spec, identity, std::move(memory));
+  if (staged) {
+    communicator = std::make_shared<StagedCommunicator>(std::move(communicator), *device);
+  }
   agree_on_hardware(spec, identity, *device);
   if (warm_up && device->memory_kind() != kHostMemory) warm_up(identity.rank, device);
   return join(spec.layout, identity.rank, std::move(communicator), std::move(device));

@@ -194,6 +194,14 @@ void check_graphs(const RunSetup& setup) {
                        check.graphs_every,
                        type));
   }
+  if (whole && setup.config->comm.staged && setup.layout.world > 1) {
+    fail_config(
+        "{}: [graph] type = \"{}\" records a step with what ranks exchange, and comm.staged = true "
+        "exchanges it on the rank's own thread, which no graph does: choose \"partial\" or "
+        "\"none\"",
+        setup.maker->origin("graph", "type"),
+        type);
+  }
   if (check.skips() && whole) {
     refuse(
         "on_bad_step",
@@ -465,7 +473,7 @@ RunSetup derive_setup(const Resolved& config,
   derive({"graph"}, setup.graphs, [&] { return make_graphs(setup); });
   check({"run.name", "run.out"}, [&] { check_names(setup); });
   const bool precise = check({"precision"}, [&] { check_precision(setup); });
-  const bool graphs_fit = check({"check", "graph"}, [&] { check_graphs(setup); });
+  const bool graphs_fit = check({"check", "graph", "comm.staged"}, [&] { check_graphs(setup); });
   check({"check", "checkpoint.save", "checkpoint.every_steps"}, [&] { check_bad_steps(setup); });
   check({"validation", "parallel"}, [&] { check_sample_text(setup); });
   check({"comm.type"}, [&] { check_communicator(setup, plugins); });

@@ -11,6 +11,7 @@ namespace {
 
 class GlooCommunicator : public Communicator {
  public:
+  static constexpr std::string_view kMemoryKind = kHostMemory;
   struct Config {
     Auto<std::string> interface;
     Auto<std::string> bind;

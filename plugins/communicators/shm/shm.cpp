@@ -50,6 +50,7 @@ class SegmentMemory : public DirectMemory {
 
 class ShmCommunicator : public Communicator {
  public:
+  static constexpr std::string_view kMemoryKind = kHostMemory;
   struct Config {
     Auto<double> segment_gib;
     static void describe(Schema<Config>& s) {

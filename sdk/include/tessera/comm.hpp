@@ -26,7 +26,8 @@ class TESSERA_API PendingCollective {
  public:
   virtual ~PendingCollective();
   /// Later work of `stream` sees the result and may overwrite the inputs; other collectives may
-  /// still be under way. Returns at once where the device is asynchronous. May be called again.
+  /// still be under way. Returns at once where the device is asynchronous, except that a staged
+  /// collective (comm.staged) waits for peers here, on the rank's thread. May be called again.
   virtual void wait(Stream& stream) = 0;
   /// For an exchange: later work of `stream` sees what was received, even while peers have not yet
   /// taken what is sent. wait() follows for the sends. A backend that cannot tell the two apart
@@ -92,7 +93,8 @@ class TESSERA_API GroupBackend {
   virtual ~GroupBackend();
   /// Starts a collective after what is enqueued on `after` and returns.
   virtual std::shared_ptr<PendingCollective> start(Collective collective, Stream& after) = 0;
-  /// May its collectives be recorded in a graph?
+  /// May its collectives be recorded in a graph? Where not, one that starts under capture is an
+  /// Error, which ProcessGroup throws.
   virtual bool capturable() const = 0;
   /// This group where the CPU carries out its collectives: its waits may block the rank's thread,
   /// and recorded ones run on the host again. nullptr where a device's library enqueues them.
@@ -125,10 +127,12 @@ struct CommunicatorArguments {
   }
 };
 
-/// Carries data between ranks. Plugin kind "communicator". One per rank. One that takes memory of
-/// its own for collectives says how much, so that a plan of a run knows: `static i64
-/// scratch_bytes(const Collective& collective, int members)`, bytes on each member until the
-/// collective is complete.
+/// Carries data between ranks. Plugin kind "communicator". One per rank. What it declares besides
+/// is known before a rank starts:
+/// - `static constexpr std::string_view kMemoryKind`, what memory_kind() returns: a device with
+///   other memory is then refused by the launcher, and otherwise when ranks meet.
+/// - `static i64 scratch_bytes(const Collective& collective, int members)`, where it takes memory
+///   of its own for collectives: bytes on each member until the collective is complete.
 class TESSERA_API Communicator {
  public:
   static constexpr std::string_view kKind = "communicator";
@@ -136,7 +140,9 @@ class TESSERA_API Communicator {
 
   virtual ~Communicator();
   virtual std::string_view name() const = 0;
-  /// The kind of memory of the tensors that it carries (Device::memory_kind); empty: any.
+  /// The kind of memory of the tensors that it carries (Device::memory_kind); empty: any. With
+  /// `comm.staged = true` one that carries kHostMemory serves devices of every kind, if its groups
+  /// are host groups: it is passed collectives whose tensors lie in host blocks of the device.
   virtual std::string_view memory_kind() const { return kHostMemory; }
   /// Called on every member, for all groups of the world in one global order.
   virtual std::unique_ptr<GroupBackend> create_group(const GroupSpec& spec, Device& device) = 0;
@@ -168,6 +174,10 @@ struct GroupCounters {
 /// A collective starts after what is enqueued on `after`, the stream that its inputs were computed
 /// on. Sums have one fixed order: equal bits on all members and in all runs of one group. Which
 /// order it is depends on the communicator.
+///
+/// Calls return at once where the device is asynchronous, with one exception: under `comm.staged`
+/// starting a collective blocks the host until its inputs are computed and copied to host blocks,
+/// and waiting for one blocks it until peers have done their part.
 class TESSERA_API ProcessGroup {
  public:
   ProcessGroup(GroupSpec spec, std::unique_ptr<GroupBackend> backend, i64 rank);

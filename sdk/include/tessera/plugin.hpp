@@ -43,6 +43,9 @@ struct TESSERA_API ComponentInfo {
   /// Of a communicator that states it (comm.hpp): bytes on each member until the collective is
   /// complete, beyond its tensors. nullptr: none.
   i64 (*scratch_bytes)(const Collective& collective, int members) = nullptr;
+  /// Of a communicator that states it: the kind of memory of the tensors that it carries. Empty:
+  /// not known before it is made.
+  std::string memory_kind;
   /// Of a device of which each rank needs a unit (device.hpp). nullptr: ranks need none.
   DeviceUnits (*units)() = nullptr;
   /// Of an optimizer that states kShardsReplicas (optimizer.hpp).
@@ -163,6 +166,7 @@ class TESSERA_API Registrar {
     if constexpr (requires(const Collective& collective) { T::scratch_bytes(collective, 2); }) {
       info.scratch_bytes = &T::scratch_bytes;
     }
+    if constexpr (requires { T::kMemoryKind; }) info.memory_kind = T::kMemoryKind;
     if constexpr (requires { T::units(); }) info.units = &T::units;
     if constexpr (requires { T::kShardsReplicas; }) info.shards_replicas = T::kShardsReplicas;
     if constexpr (requires { T::kWholeParameters; }) info.whole_parameters = T::kWholeParameters;

@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 
 #include "kernel/comm/build_mesh.hpp"
+#include "kernel/comm/memory_kinds.hpp"
 #include "kernel/comm/per_host.hpp"
 #include "kernel/comm/simulated.hpp"
 #include "kernel/comm/store.hpp"
@@ -46,11 +47,26 @@ TEST(MemoryKinds, OfDeviceAndCommunicatorAreOne) {
       ThrowsMessage<ConfigError>(
           "device \"fake\" keeps tensors in memory of kind \"cuda\", and communicator \"wires\" "
           "carries those of kind \"host\": choose a [device] type and a [comm] type for one kind "
-          "of "
-          "memory"));
+          "of memory, or comm.staged = true, which copies what ranks exchange through memory of "
+          "the host"));
   EXPECT_EQ(host.groups, 0) << "found before anything starts";
-  check_memory_kinds(cuda, nccl);
-  check_memory_kinds(cuda, SimulatedCommunicator());
+  check_memory_kinds(cuda, nccl, false);
+  check_memory_kinds(cuda, SimulatedCommunicator(), false);
+  check_memory_kinds(cuda, host, true);
+  FakeDevice tpu("tpu");
+  EXPECT_THAT(
+      [&] { check_memory_kinds(tpu, nccl, false); },
+      ThrowsMessage<ConfigError>(
+          "device \"fake\" keeps tensors in memory of kind \"tpu\", and communicator \"wires\" "
+          "carries those of kind \"cuda\": choose a [device] type and a [comm] type for one kind "
+          "of memory"));
+  EXPECT_THAT(
+      [&] { check_memory_kinds(tpu, nccl, true); },
+      ThrowsMessage<ConfigError>(
+          "comm.staged = true copies tensors of device \"fake\" through memory of the host, and "
+          "communicator \"wires\" carries those of kind \"cuda\": choose a [comm] type that "
+          "carries memory of kind \"host\", or a [device] type with memory of kind "
+          "\"cuda\" and no comm.staged"));
 }
 
 TEST(MemoryKinds, WithinAndBetweenHostsAreOne) {

@@ -1,0 +1,26 @@
+#include "kernel/train/setup/carried_memory.hpp"
+
+#include "kernel/comm/memory_kinds.hpp"
+#include "kernel/launch/communicators.hpp"
+#include "tessera/error.hpp"
+
+namespace tessera {
+
+void check_carried_memory(const RunSetup& setup, const PluginHost& plugins, const Device& device) {
+  if (setup.layout.world == 1) return;
+  const CommSection& comm = setup.config->comm;
+  for (const std::string& type : possible_communicators(comm.communicator.type)) {
+    const ComponentInfo* info = plugins.find(Communicator::kKind, type);
+    if (info == nullptr || info->memory_kind.empty()) continue;
+    try {
+      check_memory_kinds({device.name(), device.memory_kind(), type, info->memory_kind},
+                         comm.staged);
+    } catch (const ConfigError& error) {
+      const std::string where = comm.staged ? setup.maker->origin("comm", "staged")
+                                            : setup.maker->origin("device", "type");
+      fail_config("{}: {}", where, error.what());
+    }
+  }
+}
+
+}  // namespace tessera

@@ -1,0 +1,12 @@
+#pragma once
+#include "kernel/plugin/host.hpp"
+#include "kernel/train/setup/run_setup.hpp"
+
+namespace tessera {
+
+/// Throws ConfigError, with the key's place, where the ranks of a run could not exchange tensors of
+/// the device, or where comm.staged has no effect (check_memory_kinds): as far as types of
+/// communicators state what they carry, before one is made.
+void check_carried_memory(const RunSetup& setup, const PluginHost& plugins, const Device& device);
+
+}  // namespace tessera

@@ -1,0 +1,131 @@
+// Trainings of several ranks on the device `cuda`, emulated (tests/cuda_emulated), by comm.staged.
+#include <gmock/gmock.h>
+
+#include <cstdlib>
+#include <mutex>
+
+#include "invariant_support.hpp"
+#include "kernel/comm/threads.hpp"
+#include "kernel/plan/report.hpp"
+#include "kernel/plugin/host.hpp"
+#include "moe_rows_support.hpp"
+
+namespace tessera::testing {
+namespace staged_training_test {
+
+using moe_rows::experts;
+using moe_rows::kDistributed;
+using moe_rows::kGather;
+
+const PluginHost& host() {
+  static const std::unique_ptr<PluginHost> kHost = [] {
+    setenv("TESSERA_EMULATED_GPUS", "8", 1);
+    auto made = std::make_unique<PluginHost>(std::vector<std::filesystem::path>{
+        TESSERA_BUILD_DIR "/plugins", TESSERA_BUILD_DIR "/tests/cuda"});
+    made->add_builtin(&register_threads);
+    return made;
+  }();
+  return *kHost;
+}
+
+Sets staged(const Sets& sets) {
+  return with({"device.type=\"cuda_emulated\"", "comm.staged=true"}, sets);
+}
+
+struct Row {
+  const char* name;
+  Sets sets;
+  Sets model = {};
+};
+
+class StagedInvariant : public ::testing::TestWithParam<Row> {};
+
+TEST_P(StagedInvariant, Holds) {
+  const Findings found = check_invariant(host(), staged(GetParam().sets), GetParam().model);
+  EXPECT_TRUE(found.none()) << text(found);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Layouts,
+    StagedInvariant,
+    ::testing::Values(Row{"tp2", {"parallel.tensor=2"}},
+                      Row{"tp2_sp", moe_rows::kTensorRows},
+                      Row{"pp2", {"parallel.pipeline=2"}},
+                      Row{"zbv_pp2", moe_rows::stages("zbv", {"placement.layout=\"E|t|t|L\""})},
+                      Row{"cp2", {"parallel.context=2"}},
+                      Row{"cp2_all_to_all",
+                          {"parallel.context=2", "model.block.attention.context=\"all_to_all\""}},
+                      Row{"distributed_dp2", {"parallel.data=2", kDistributed}},
+                      Row{"graphs_dp2", {"parallel.data=2", "graph.type=\"partial\""}},
+                      Row{"tp2_pp2_dp2",
+                          {"parallel.tensor=2", "parallel.pipeline=2", "parallel.data=2"}},
+                      Row{"ep2", experts(2), moe_rows::model()},
+                      Row{"ep2_allgather", experts(2, {kGather}), moe_rows::model()},
+                      Row{"distributed_dp4_ep2",
+                          experts(2, {"parallel.data=4", kDistributed}),
+                          moe_rows::model()}),
+    [](const auto& info) { return std::string(info.param.name); });
+
+struct Outcome {
+  Training training;
+  i64 system_calls = 0;  // of all ranks
+  i64 host_blocks = 0;   // bytes of rank 0
+};
+
+Outcome trained(const Sets& sets, int steps, bool one_unit = false) {
+  Outcome outcome;
+  std::mutex mutex;
+  outcome.training =
+      train(tiny_config(),
+            staged(sets),
+            {.steps = steps, .one_unit = one_unit, .host = &host(), .at_end = [&](RankRun& run) {
+               const std::lock_guard lock(mutex);
+               const MemoryStats memory = run.device().memory();
+               outcome.system_calls += memory.system_calls;
+               if (run.mesh().rank() == 0) outcome.host_blocks = memory.host_blocks;
+             }});
+  return outcome;
+}
+
+TEST(StagedTraining, HasTheSameBitsInEachRunAndOnOneGpu) {
+  const Sets sets = {"parallel.tensor=2", "parallel.pipeline=2"};
+  const Training once = trained(sets, 3).training;
+  for (const bool one_unit : {false, true}) {
+    const Training again = trained(sets, 3, one_unit).training;
+    EXPECT_EQ(again.losses, once.losses);
+    EXPECT_EQ(again.norms, once.norms);
+    EXPECT_EQ(again.parameters, once.parameters);
+  }
+}
+
+TEST(StagedTraining, AsksTheSystemForNothingAfterTheSecondStep) {
+  const Sets sets = {"parallel.tensor=2", "parallel.data=2", kDistributed};
+  EXPECT_EQ(trained(sets, 2).system_calls, trained(sets, 5).system_calls);
+}
+
+// Beside those that one rank has: of inputs, statistics and rates.
+TEST(StagedTraining, TakesTheHostBlocksThatThePlanSays) {
+  const std::string no_check = "check.replicas_every=0";
+  const Sets sets = {"parallel.tensor=2", "parallel.pipeline=2", no_check};
+  const Resolved config = resolve(Config::parse(tiny_config(), "test", staged(sets)), host());
+  PlanArguments arguments;
+  arguments.config = &config;
+  arguments.plugins = &host();
+  arguments.world = 4;
+  const i64 planned = predict(arguments).classes.front().staged;
+  EXPECT_GT(planned, 0);
+  EXPECT_EQ(trained(sets, 3).host_blocks - trained({no_check}, 3).host_blocks, planned);
+}
+
+// What is captured must not contain a collective: the dry run says so, before ranks start.
+TEST(StagedTraining, RecordsNoCollectives) {
+  EXPECT_THAT(
+      [] {
+        trained({"parallel.tensor=2", "graph.type=\"partial\""}, 1);
+      },
+      ::testing::ThrowsMessage<Error>(
+          ::testing::HasSubstr("its communicator cannot record collectives in graphs")));
+}
+
+}  // namespace staged_training_test
+}  // namespace tessera::testing
