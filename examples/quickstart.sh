@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # From a bare Debian 12 machine to a sample of a model trained here: installs packages, builds,
-# fetches the plays of Shakespeare, trains a small GPT with tensor parallelism as two processes.
+# fetches the plays of Shakespeare, trains a small GPT: on a GPU where Tessera can use one, else on
+# the CPU with tensor parallelism as two processes.
 # What is done already is skipped, and an interrupted training goes on where it was saved.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -13,12 +14,12 @@ usage: examples/quickstart.sh [options]
 TEXT
 }
 
-setup=true name=shakespeare options=()
+setup=true name=shakespeare options=(--set device.type=auto)
 while (($#)); do
   case $1 in
     --short)
       name=shakespeare-short
-      options=(--set "run.name=$name" --set "run.out=runs/$name" --set run.steps=30
+      options+=(--set "run.name=$name" --set "run.out=runs/$name" --set run.steps=30
         --set lr.warmup_steps=5 --set model.layers=2 --set model.hidden=64
         --set validation.every_steps=15 --set checkpoint.every_steps=15)
       shift
@@ -29,7 +30,7 @@ while (($#)); do
   esac
 done
 text=build/data/shakespeare out=runs/$name
-config=(configs/shakespeare.toml configs/parallel/tp2.toml "${options[@]}")
+config=(configs/shakespeare.toml "${options[@]}")
 tessera=build/bin/tessera
 
 say() { printf '\n== %s (%d:%02d)\n' "$*" $((SECONDS / 60)) $((SECONDS % 60)); }
@@ -53,12 +54,19 @@ cmake --build build
 say 'text'
 examples/fetch_shakespeare.sh "$text"
 
-# The resolved configuration says how many steps the run has.
-steps=$("$tessera" config dump "${config[@]}" | sed -n 's/^steps = \([0-9]*\).*/\1/p')
+# The resolved configuration says what "auto" is here, and how many steps the run has.
+resolved=$("$tessera" config dump "${config[@]}")
+steps=$(sed -n 's/^steps = \([0-9]*\).*/\1/p' <<<"$resolved")
+device=$(sed -n '/^\[device\]/,/^$/s/^type = "\([^"]*\)".*/\1/p' <<<"$resolved")
+how="on the device $device"
+if [[ $device == cpu ]]; then
+  config=(configs/shakespeare.toml configs/parallel/tp2.toml "${options[@]}")
+  how='every layer split between two processes'
+fi
 if [[ -e $out/checkpoints/step-$steps/index.json ]]; then
   say "trained already: remove $out to train again"
 else
-  say "train: $steps steps, every layer split between two processes"
+  say "train: $steps steps, $how"
   "$tessera" train "${config[@]}"
 fi
 

@@ -38,7 +38,16 @@ int run_calibrate(const CalibrateOptions& options) {
   arguments.ranks = options.ranks > 0 ? options.ranks
                     : on_host         ? kSharingRanks
                                       : 1;  // each has a unit to itself
-  if (component->units != nullptr) arguments.ranks_per_host = component->units().count;
+  if (component->units != nullptr) {
+    const DeviceUnits units = plugins->units(*component);
+    arguments.ranks_per_host = units.count;
+    if (units.count < arguments.ranks) {
+      fail_config("device \"{}\": {}, and --ranks is {}: each rank needs a unit of its own",
+                  arguments.device,
+                  units.text,
+                  arguments.ranks);
+    }
+  }
   arguments.threads =
       options.threads > 0 ? options.threads : rank_threads(DeviceSection(), arguments.ranks);
   require_threads(arguments.threads);

@@ -28,6 +28,7 @@
 #include "kernel/train/run/dry_run.hpp"
 #include "kernel/train/run/flight_records.hpp"
 #include "kernel/train/run/trainer.hpp"
+#include "kernel/train/setup/own_units.hpp"
 #include "tessera/error.hpp"
 #include "tessera/log.hpp"
 #include "tessera/peer_error.hpp"
@@ -118,6 +119,15 @@ void check_processors(const Opened& opened, i64 world) {
       kRanksOfAProcessor);
 }
 
+// Before any starts: a rank would find out by itself, after all the others have started.
+void check_units(const Opened& opened, i64 world) {
+  const DeviceSection& device = opened.config.run.device;
+  const std::string& type = device.device.type;
+  const ComponentInfo* info = opened.plugins->find(Device::kKind, type);
+  if (info == nullptr || info->units == nullptr) return;
+  require_enough_units(type, opened.plugins->units(*info), world, device.share);
+}
+
 // Before the others are waited for: where ranks are too few or too many, they may never come.
 void check_world(const Opened& opened, const RankEnvironment& environment) {
   const HostMaker maker(*opened.plugins, opened.config.tree);
@@ -182,10 +192,25 @@ void check_restarts(const TrainOptions& options, const Opened& opened) {
       environment.starter);
 }
 
+// A run beside a GPU, by somebody who has not chosen.
+void print_unused_units(const Opened& opened) {
+  if (opened.config.tree->find("device.type")->is_set()) return;
+  for (const ComponentInfo* device : opened.plugins->of_kind(Device::kKind)) {
+    if (device->units == nullptr) continue;
+    const DeviceUnits units = opened.plugins->units(*device);
+    if (units.count == 0) continue;
+    show_error("{}, and this run is on \"{}\", the default: set device.type = \"{}\" or \"auto\"\n",
+               units.text,
+               opened.config.run.device.device.type,
+               device->type);
+  }
+}
+
 void print_notices(const Opened& opened, i64 local_world) {
   for (const std::string& notice : opened.config.notices) show_error("{}\n", notice);
   const std::string limited = limited_threads_text(opened.config.run.device, local_world);
   if (!limited.empty()) show_error("{}\n", limited);
+  print_unused_units(opened);
 }
 
 // Another starter than ours may have put ranks where they wait for each other.
@@ -300,6 +325,7 @@ int run_train(const TrainOptions& options) {
   if (launches) check_files(options);
   check_restarts(options, opened);
   check_processors(opened, world);
+  if (launches) check_units(opened, world);
   const int threads = rank_threads(opened.config.run.device, world);
   require_threads(threads);
   const RunSetup setup = checked_setup(opened.config, *opened.plugins, world, threads);

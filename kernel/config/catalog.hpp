@@ -3,6 +3,7 @@
 #include <string_view>
 #include <vector>
 
+#include "tessera/device.hpp"
 #include "tessera/plugin.hpp"
 
 namespace tessera {
@@ -15,6 +16,9 @@ class Catalog {
   virtual const ComponentInfo* find(std::string_view kind, std::string_view type) const = 0;
   /// All components of a kind, by name.
   virtual std::vector<const ComponentInfo*> of_kind(std::string_view kind) const = 0;
+  /// The units of hardware that there are here for a device which needs one for each rank
+  /// (ComponentInfo::units is not nullptr).
+  virtual DeviceUnits units(const ComponentInfo& device) const { return device.units(); }
   /// One line for each library that could not be loaded: "deepep.so: needs libnvshmem.so.3, …".
   virtual std::vector<std::string> load_failures() const = 0;
   /// The same for the end of an error about something that is not there: an indented line each.

@@ -130,7 +130,8 @@ void Checker::check_section(const RootSection& section) {
                 section.default_type == "auto",
                 false,
                 &section.fields,
-                section.structural});
+                section.structural,
+                section.by_units});
     return;
   }
   const Entry* entry = config_.tree().find(section.name);
@@ -209,6 +210,7 @@ void Checker::check_slot(const Slot& slot) {
   tree.put(slot.path, table != nullptr ? *table : Entry());
   std::vector<TypeEra> eras = timeline(slot);
   if (eras.empty()) eras.push_back({});  // no default and no usable type: check_type tells
+  choose_by_units(slot, eras);
   const bool known = check_type(slot, eras.back());
 
   std::vector<const FieldSpec*> fields;
@@ -225,6 +227,7 @@ void Checker::check_slot(const Slot& slot) {
     for (const FieldSpec* spec : fields) check_field(slot.path, *spec, eras);
   }
   --depth_;
+  check_share(slot, eras.back());
 }
 
 bool Checker::check_type(const Slot& slot, const TypeEra& era) {
@@ -255,6 +258,7 @@ bool Checker::check_type(const Slot& slot, const TypeEra& era) {
   Entry entry = written != nullptr ? *written : Entry();
   entry.value = Value(nothing ? "" : era.type);
   entry.structural = slot.structural;
+  if (!era.by_units.empty()) entry.note = fmt::format("\"auto\": {}", era.by_units);
   tree.put(path, std::move(entry));
   if (!chosen && !nothing) unknown_type(slot, era.type, written);
   return chosen || nothing;
@@ -397,18 +401,20 @@ bool Checker::drop(const std::string& path, const std::vector<TypeEra>& eras) {
       break;
     }
     if (at->second.inherited()) continue;
-    if (at->second.value && at->second.at.layer >= now.first_layer) return false;
+    const bool later = at->second.value && at->second.at.layer >= now.first_layer;
+    if (later && now.by_units.empty()) return false;
   }
   if (config_.tree().find(path)->inherited()) return true;  // the variant is of another type
   const Entry* type = config_.tree().find(join_path(parent_of(path), "type"));
   notices.push_back(
-      fmt::format("{}: [{}] is \"{}\" now: \"{}\" ({}) is dropped, only \"{}\" knows it",
+      fmt::format("{}: [{}] is \"{}\" {}: \"{}\" ({}) is dropped, {} knows it",
                   type != nullptr ? type->at.text() : "default",
                   parent_of(path),
                   now.type,
+                  now.by_units.empty() ? "now" : "here",
                   last_of(path),
                   config_.tree().find(path)->key.text(),
-                  old->type));
+                  now.by_units.empty() ? fmt::format("only \"{}\"", old->type) : "another"));
   return true;
 }
 

@@ -17,6 +17,7 @@ struct TypeEra {
   std::string type;
   const ComponentInfo* info = nullptr;     ///< nullptr: none, "auto", or not loaded
   std::vector<const FieldSpec*> fields{};  ///< its keys; those of any that "auto" may choose
+  std::string by_units{};                  ///< why "auto" is this type here
 };
 
 /// A key or table that nobody declares, described once everything declared is known.
@@ -47,11 +48,15 @@ class Checker {
     bool allows_auto = false, allows_none = false;
     const std::vector<FieldSpec>* own = nullptr;  ///< further keys, of a root section
     bool structural = false;                      ///< FieldSpec::structural
+    bool by_units = false;                        ///< RootSection::by_units
   };
 
   void check_section(const RootSection& section);
   void check_slot(const Slot& slot);
   bool check_type(const Slot& slot, const TypeEra& era);
+  /// Where the last type is "auto": adds what it is here.
+  void choose_by_units(const Slot& slot, std::vector<TypeEra>& eras);
+  void check_share(const Slot& slot, const TypeEra& era);
   void check_keys(const std::string& path,
                   const std::vector<const FieldSpec*>& fields,
                   const std::vector<TypeEra>& eras,

@@ -120,7 +120,8 @@ std::string dump(const Resolved& resolved) {
           "{:<{}}  # {}\n",
           fmt::format("{}{} = {}", active_line ? "" : "# ", last_of(line.path), value_text(line)),
           kOriginColumn,
-          entry.from.empty() ? entry.at.text() : "from " + entry.from);
+          (entry.from.empty() ? entry.at.text() : "from " + entry.from) +
+              (entry.note.empty() ? "" : ", " + entry.note));
     }
     if (body.empty() && (!active || table.has_tables)) continue;
     out += fmt::format("\n{}[{}]\n{}", active ? "" : "# ", table.path, body);

@@ -49,6 +49,11 @@ void DeviceSection::describe(Schema<DeviceSection>& s) {
   s.field("threads", &DeviceSection::threads, "CPU threads of a rank; \"auto\": its share of cores")
       .at_least(1)
       .at_most(kMostThreads);
+  s.field("share",
+          &DeviceSection::share,
+          "most ranks that compute on one unit of hardware, as one GPU, at a time")
+      .at_least(1)
+      .at_most(kMostRanks);
 }
 
 void PluginsSection::describe(Schema<PluginsSection>& s) {
@@ -375,6 +380,15 @@ RootSection both(std::string name,
   return out;
 }
 
+RootSection device_section(const Component<Device>& initial) {
+  RootSection out = both<DeviceSection>(
+      "device",
+      "what a rank computes on; type = \"auto\": a device whose hardware is visible, else the CPU",
+      initial);
+  out.by_units = true;
+  return out;
+}
+
 std::vector<RootSection> make_sections() {
   const RunConfig c;
   RootSection observers =
@@ -386,7 +400,7 @@ std::vector<RootSection> make_sections() {
   observers.always = {"console", "metrics", "report"};
   return {
       section<RunSection>("run", "the run as a whole"),
-      both<DeviceSection>("device", "what a rank computes on", c.device.device),
+      device_section(c.device.device),
       section<PluginsSection>("plugins", "where plugins are"),
       both<CommSection>(
           "comm", "how ranks exchange data", c.comm.communicator, "--distributed-backend"),

@@ -32,6 +32,7 @@ struct RunSection {
 struct DeviceSection {
   Component<Device> device{"cpu"};
   Auto<i64> threads;
+  i64 share = 1;
   static void describe(Schema<DeviceSection>& s);
 };
 
@@ -170,6 +171,8 @@ struct RootSection {
   std::vector<std::string> always{};  ///< sub-tables that are there without being written
   std::string megatron{};             ///< Megatron-LM's flag for the choice of the component
   bool structural = false;            ///< the choice changes what parameters compute
+  /// "auto" is allowed: the first component whose units of hardware are here, else the default.
+  bool by_units = false;
 };
 
 /// All root sections, in the order in which they are documented and dumped.

@@ -27,6 +27,7 @@ struct Entry {
   Origin key, at;              ///< position of the key (of a table: in its header), of the value
   std::string raw;             ///< of a --set: the text after "="
   std::string from;            ///< of what is taken from another path: that path
+  std::string note;            ///< of the resolved tree: why a word stands for this value
   int order = 0;               ///< of reading
   bool structural = false;     ///< of the resolved tree: as its field says (FieldSpec)
   bool is_path = false;        ///< of the resolved tree: an absolute path, or several

@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "kernel/plugin/collector.hpp"
+#include "kernel/plugin/find_units.hpp"
 #include "kernel/plugin/library.hpp"
 #include "kernel/plugin/load_watch.hpp"
 #include "kernel/plugin/named.hpp"
@@ -136,6 +137,14 @@ std::vector<const ComponentInfo*> PluginHost::of_kind(std::string_view kind) con
   if (of_kind == components_.end()) return all;
   for (const auto& [type, component] : of_kind->second) all.push_back(&component.info);
   return all;
+}
+
+DeviceUnits PluginHost::units(const ComponentInfo& device) const {
+  constexpr std::chrono::milliseconds kPatience(30000);  // the first use of many GPUs takes a while
+  const std::lock_guard lock(asking_);
+  const auto known = units_.find(device.type);
+  if (known != units_.end()) return known->second;
+  return units_.emplace(device.type, find_units(device, kPatience)).first->second;
 }
 
 std::vector<std::string> PluginHost::kinds() const {

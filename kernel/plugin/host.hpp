@@ -2,6 +2,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -34,6 +35,8 @@ class PluginHost : public Catalog {
 
   const ComponentInfo* find(std::string_view kind, std::string_view type) const override;
   std::vector<const ComponentInfo*> of_kind(std::string_view kind) const override;
+  /// Asks once, in a child process (find_units.hpp).
+  DeviceUnits units(const ComponentInfo& device) const override;
   std::vector<std::string> load_failures() const override { return failures_; }
   std::string library_of(std::string_view kind, std::string_view type) const override;
 
@@ -99,6 +102,8 @@ class PluginHost : public Catalog {
   ByName<ByName<Component>> components_;  // by kind, by type
   ByName<ByName<Operation>> kernels_;     // by device or kind of memory, by operation
   std::vector<std::string> failures_, shadowed_;
+  mutable std::mutex asking_;
+  mutable ByName<DeviceUnits> units_;  // by device, of those that were asked for
 };
 
 }  // namespace tessera

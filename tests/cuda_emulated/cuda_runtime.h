@@ -16,13 +16,16 @@
   X(cudaErrorInvalidPitchValue, 12, "invalid pitch argument")                        \
   X(cudaErrorInvalidMemcpyDirection, 21, "invalid copy direction for memcpy")        \
   X(cudaErrorInsufficientDriver, 35, "driver is older than the runtime")             \
+  X(cudaErrorDevicesUnavailable, 46, "devices are busy or unavailable")              \
   X(cudaErrorNoDevice, 100, "no CUDA-capable device is detected")                    \
   X(cudaErrorInvalidDevice, 101, "invalid device ordinal")                           \
+  X(cudaErrorNoKernelImageForDevice, 209, "no kernel image for the device")          \
   X(cudaErrorInvalidResourceHandle, 400, "invalid resource handle")                  \
   X(cudaErrorIllegalState, 401, "operation not possible in this state")              \
   X(cudaErrorNotReady, 600, "device not ready")                                      \
   X(cudaErrorLaunchFailure, 719, "unspecified launch failure")                       \
   X(cudaErrorNotPermitted, 800, "operation not permitted")                           \
+  X(cudaErrorSystemNotReady, 802, "system not yet initialized")                      \
   X(cudaErrorStreamCaptureUnsupported, 900, "operation not permitted under capture") \
   X(cudaErrorStreamCaptureInvalidated, 901, "a previous error spoiled the capture")  \
   X(cudaErrorStreamCaptureMerge, 902, "operation would merge separate captures")     \
@@ -64,12 +67,20 @@ struct cudaDeviceProp {
   std::size_t sharedMemPerBlockOptin;
 };
 
+enum cudaDeviceAttr { cudaDevAttrComputeCapabilityMajor = 75 };
+
+struct cudaFuncAttributes {
+  std::size_t sharedSizeBytes;
+};
+
 cudaError_t cudaDriverGetVersion(int* version);
 cudaError_t cudaRuntimeGetVersion(int* version);
 cudaError_t cudaGetDeviceCount(int* count);
 cudaError_t cudaSetDevice(int device);
 cudaError_t cudaGetDevice(int* device);
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device);
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device);
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* kernel);
 cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest);
 cudaError_t cudaDeviceSynchronize();
 cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total);

@@ -102,6 +102,8 @@ struct Machine {
   int driver, runtime, capability;
   i64 memory, others;
   u64 seed;
+  std::string fault;       ///< of the driver
+  i64 failing_kernel = 0;  ///< its number; 0: none
 };
 
 struct Block {
@@ -132,7 +134,7 @@ struct State {
   std::map<u64, Capture> captures;  ///< under way
   u64 last_capture = 0;
   std::map<std::uintptr_t, Block> blocks;
-  i64 mallocs = 0;
+  i64 mallocs = 0, kernels = 0;
 
   std::atomic<cudaError_t> failed{cudaSuccess};  ///< the error that stays
   std::string failure;

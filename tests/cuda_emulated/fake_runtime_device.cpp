@@ -54,6 +54,8 @@ Machine::Machine()
       memory(setting("TESSERA_EMULATED_MEMORY", i64{4} << 30)),
       others(setting("TESSERA_EMULATED_OTHERS", 0)),
       seed(static_cast<u64>(setting("TESSERA_EMULATED_SEED", 1))) {
+  if (const char* text = std::getenv("TESSERA_EMULATED_FAULT")) fault = text;
+  failing_kernel = setting("TESSERA_EMULATED_FAULT", 0);
   const int count = static_cast<int>(setting("TESSERA_EMULATED_GPUS", 1));
   const char* chosen = std::getenv("CUDA_VISIBLE_DEVICES");
   for (int i = 0; i < count && chosen == nullptr; ++i) gpus.push_back(i);
@@ -130,6 +132,8 @@ cudaError_t cudaRuntimeGetVersion(int* version) {
 
 cudaError_t cudaGetDeviceCount(int* count) {
   *count = 0;
+  if (state().machine.fault == "crash") std::abort();
+  if (state().machine.fault == "broken") return cudaErrorSystemNotReady;
   return call([&](Lock&) {
     *count = static_cast<int>(state().machine.gpus.size());
     return cudaSuccess;
@@ -139,6 +143,7 @@ cudaError_t cudaGetDeviceCount(int* count) {
 cudaError_t cudaSetDevice(int device) {
   return call([&](Lock&) {
     if (!visible(device)) return cudaErrorInvalidDevice;
+    if (state().machine.fault == "held") return cudaErrorDevicesUnavailable;
     this_thread.gpu = device;
     return cudaSuccess;
   });
@@ -147,6 +152,24 @@ cudaError_t cudaSetDevice(int device) {
 cudaError_t cudaGetDevice(int* device) {
   return call([&](Lock&) {
     *device = this_thread.gpu;
+    return cudaSuccess;
+  });
+}
+
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr /*attribute*/, int device) {
+  return call([&](Lock&) {
+    if (!visible(device)) return cudaErrorInvalidDevice;
+    *value = state().machine.capability / 10;
+    return cudaSuccess;
+  });
+}
+
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* /*kernel*/) {
+  return call([&](Lock&) {
+    constexpr int kLeast = 80, kMost = 121;
+    const int capability = state().machine.capability;
+    if (capability < kLeast || capability > kMost) return cudaErrorNoKernelImageForDevice;
+    *attributes = {};
     return cudaSuccess;
   });
 }

@@ -57,6 +57,9 @@ cudaError_t wait_for_gpu(Lock& lock, int gpu) {
 cudaError_t enqueue_kernel(cudaStream_t stream, std::function<std::string()> work) {
   return call([&](Lock&) {
     if (alive(stream) && stream->gpu != this_thread.gpu) return cudaErrorInvalidResourceHandle;
+    if (++state().kernels == state().machine.failing_kernel) {
+      work = [] { return std::string("an illegal memory access was encountered"); };
+    }
     return enqueue(stream, std::move(work));
   });
 }

@@ -95,6 +95,9 @@ RunStart run_start(const TrainerArguments& arguments,
   event.tokens_per_step = tokens_per_step(setup);
   event.layout = layout_text(config, *rank.mesh, arguments.joined);
   event.device = device_text(*rank.device);
+  if (const std::string unit = rank.device->unit().text; !unit.empty()) {
+    event.device += "; " + unit;
+  }
   event.training = data_of(setup, SampleSet::train, config.run.steps * config.batch.global);
   event.validation = data_of(setup, SampleSet::validation, setup.validation_samples);
   event.resumed_from = start.resumed_from;
@@ -112,12 +115,13 @@ RunStart run_start(const TrainerArguments& arguments,
 }
 
 RunPart run_part(const TrainerArguments& arguments,
+                 const Device& device,
                  const RunStart& event,
                  const StartingPoint& start) {
   return {.step = event.first_step - 1,
           .tessera = version_text(),
           .host = host_name(),
-          .device = event.device,
+          .device = device_text(device),  // not how much of its memory was free
           .layout = event.layout,
           .resumed_from = start.resumed_from,
           .command = arguments.command,

@@ -106,7 +106,8 @@ class Trainer {
     const auto begin = Clock::now();
     const i64 last = config_.run.steps;
     const RunStart started = announce();
-    if (root()) history_.begin(run_part(arguments_, started, start_), start_.same_run);
+    if (root())
+      history_.begin(run_part(arguments_, *rank_.device, started, start_), start_.same_run);
     if (arguments_.begin) arguments_.begin();
     bool stopped = false;
     while (step_.steps() < last && !stopped) {

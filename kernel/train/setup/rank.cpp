@@ -6,6 +6,7 @@
 #include "kernel/comm/per_host.hpp"
 #include "kernel/comm/staged.hpp"
 #include "kernel/launch/agree.hpp"
+#include "kernel/train/setup/own_units.hpp"
 #include "kernel/train/setup/run_setup.hpp"
 #include "tessera/error.hpp"
 
@@ -43,7 +44,26 @@ void agree_on_hardware(const RankSpec& spec, const RankIdentity& identity, const
         identity.world,
         {{"what their device computes with", device.hardware()}},
         spec.init_timeout,
-        "let the devices of all hosts use what each of them has (the page of the device says how)");
+        "results would differ in their last bits: start on hosts and units that are alike, or let "
+        "all devices use only what each of them has (the page of the device says how)");
+}
+
+// Two ranks on one GPU by mistake are slow, or fail far from here.
+void agree_on_units(const RankSpec& spec, const RankIdentity& identity, const Device& device) {
+  const DeviceUnit unit = device.unit();
+  if (identity.world == 1 || unit.id.empty()) return;
+  Store& store = *identity.store;
+  const auto gather = [&](std::string_view key, const std::string& text) {
+    return collect_text(store, identity.rank, identity.world, key, text, spec.init_timeout);
+  };
+  const auto ids = gather("unit", unit.id), texts = gather("text of its unit", unit.text);
+  decide_on_first(
+      store,
+      identity.rank,
+      identity.world,
+      "units",
+      [&] { require_own_units(ids, texts, spec.share); },
+      2 * spec.init_timeout);
 }
 
 Rank join(const Layout& layout,
@@ -83,6 +103,7 @@ RankSpec rank_spec_of(const RunSetup& setup) {
           ms(comm.init_timeout_s),
           setup.maker.get(),
           setup.config->graph.type != "none",
+          static_cast<int>(setup.config->device.share),
           comm.staged};
 }
 
@@ -91,6 +112,7 @@ std::shared_ptr<Device> make_device(const RankSpec& spec,
                                     std::shared_ptr<MemorySource> memory) {
   DeviceArguments arguments = device_arguments(spec, identity.threads);
   arguments.local_rank = static_cast<int>(identity.local_rank);
+  arguments.share = spec.share;
   arguments.deferred_seed = identity.deferred_seed;
   arguments.memory = std::move(memory);
   return spec.maker->make(spec.device, arguments);
@@ -111,6 +133,7 @@ Rank make_rank(const RankSpec& spec, const RankIdentity& identity, const WarmUp&
     communicator = std::make_shared<StagedCommunicator>(std::move(communicator), *device);
   }
   agree_on_hardware(spec, identity, *device);
+  agree_on_units(spec, identity, *device);
   if (warm_up && device->memory_kind() != kHostMemory) warm_up(identity.rank, device);
   return join(spec.layout, identity.rank, std::move(communicator), std::move(device));
 }

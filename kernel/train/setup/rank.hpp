@@ -52,6 +52,7 @@ struct RankSpec {
   std::chrono::milliseconds init_timeout{300000};  ///< of slow phases
   ComponentMaker* maker = nullptr;
   bool captures = true;  ///< DeviceArguments::captures
+  int share = 1;         ///< DeviceArguments::share
   bool staged = false;   ///< comm.staged; unused in a world of one
 };
 RankSpec rank_spec_of(const RunSetup& setup);

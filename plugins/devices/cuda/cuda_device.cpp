@@ -5,6 +5,7 @@
 
 #include "gpu_memory.hpp"
 #include "registration.hpp"
+#include "tessera/bounds.hpp"
 #include "tessera/doing.hpp"
 #include "tessera/parallel_for.hpp"
 #include "tessera/planned_device.hpp"
@@ -19,54 +20,6 @@ KernelTable kernels_for(std::vector<Kernel> own, const DeviceArguments& argument
   return table;
 }
 
-/// Makes the rank's GPU the current one of this thread.
-void choose_gpu(const DeviceArguments& arguments) {
-  int count = 0;
-  const cudaError_t result = cudaGetDeviceCount(&count);
-  if (result == cudaErrorInsufficientDriver) {
-    int driver = 0, runtime = 0;
-    (void)cudaDriverGetVersion(&driver);
-    (void)cudaRuntimeGetVersion(&runtime);
-    const auto text = [](int v) { return fmt::format("{}.{}", v / 1000, v % 1000 / 10); };
-    if (driver == 0) {
-      fail_config(
-          "device \"{}\": there is no NVIDIA driver here; install it, or choose another "
-          "device (device.type = \"cpu\")",
-          kDeviceName);
-    }
-    fail_config(
-        "device \"{}\": the driver is for CUDA {}, older than the runtime {}: update the "
-        "driver, or build with an older toolkit",
-        kDeviceName,
-        text(driver),
-        text(runtime));
-  }
-  if (result != cudaSuccess || count == 0) {
-    fail_config(
-        "device \"{}\": no GPU is visible here ({}); look at nvidia-smi and "
-        "CUDA_VISIBLE_DEVICES, or choose another device (device.type = \"cpu\")",
-        kDeviceName,
-        cudaGetErrorName(result == cudaSuccess ? cudaErrorNoDevice : result));
-  }
-  if (arguments.local_rank >= count) {
-    fail_config(
-        "device \"{}\": rank {} of this host has no GPU of its own: {} visible; start at "
-        "most as many ranks on a host",
-        kDeviceName,
-        arguments.local_rank,
-        count == 1 ? "one is" : fmt::format("{} are", count));
-  }
-  check(cudaSetDevice(arguments.local_rank), "cudaSetDevice");
-}
-
-std::string gpu_text() {
-  int gpu = 0;
-  check(cudaGetDevice(&gpu), "cudaGetDevice");
-  cudaDeviceProp properties = {};
-  check(cudaGetDeviceProperties(&properties, gpu), "cudaGetDeviceProperties");
-  return fmt::format("{}, capability {}.{}", properties.name, properties.major, properties.minor);
-}
-
 Fp32Products products_of(const DeviceConfig& config) {
   return config.fp32_products == "tf32" ? Fp32Products::tf32 : Fp32Products::fp32;
 }
@@ -74,6 +27,11 @@ Fp32Products products_of(const DeviceConfig& config) {
 }  // namespace
 
 void DeviceConfig::describe(Schema<DeviceConfig>& s) {
+  s.field("index",
+          &DeviceConfig::index,
+          "which of the visible GPUs; \"auto\": the only one, or by the rank's number on its host")
+      .at_least(0)
+      .at_most(kMostRanks);
   s.field("fp32_products",
           &DeviceConfig::fp32_products,
           "products of fp32 tensors: fp32 as it is, or tf32, which rounds factors to 10 bits")
@@ -107,10 +65,11 @@ CudaDevice::CudaDevice(const Config& config, const DeviceArguments& arguments)
         kDeviceName,
         arguments.memory->kind());
   }
-  choose_gpu(arguments);
+  ChosenGpu gpu = choose_gpu(config.index, arguments);
+  unit_ = std::move(gpu.unit);
   set_parallel_threads(arguments.threads);  // of datasets and other work on the host
   KernelSet set = make_kernels(products_of(config));
-  hardware_ = fmt::format("{}; {}", gpu_text(), set.hardware);
+  hardware_ = fmt::format("{}; {}", gpu.hardware, set.hardware);
   kernels_ = kernels_for(std::move(set.kernels), arguments);
 
   const std::string_view names[] = {"compute",
@@ -137,8 +96,8 @@ CudaDevice::CudaDevice(const Config& config, const DeviceArguments& arguments)
   if (debug_) {
     poison = [this](Stream& stream, void* address, i64 bytes) {
       if (capture_) return;
-      check(cudaMemsetAsync(address, 0xff, static_cast<std::size_t>(bytes), handle(stream)),
-            "cudaMemsetAsync");
+      // Destructors release memory. An error that stays is thrown by the call that it comes from.
+      (void)cudaMemsetAsync(address, 0xff, static_cast<std::size_t>(bytes), handle(stream));
     };
   }
   pool_ = std::make_unique<DevicePool>(
@@ -187,11 +146,27 @@ void CudaDevice::launch(Stream& stream, const Kernel& kernel, const void* args, 
       check(cudaStreamSynchronize(handle(stream)), "the work of this launch");
     }
   } catch (const Error& error) {
+    if (!debug_) tell_if_it_stays(error);
     const std::string text = fmt::format("operation \"{}\": {}", kernel.operation, error.what());
     if (capture_) capture_->invalidate(text);
     throw Error(text, error.exit_code());
   }
+  last_launch_ = kernel.operation;
   if (captures_follow_ && !capture_) launched_.add(kernel, args);
+}
+
+void CudaDevice::tell_if_it_stays(const Error& error) {
+  std::size_t free = 0, total = 0;
+  if (told_that_ended_ || cudaMemGetInfo(&free, &total) == cudaSuccess) return;
+  (void)cudaGetLastError();
+  told_that_ended_ = true;
+  const std::string advice =
+      debug_ ? "" : "; device.debug = true waits for each and names the one that failed";
+  throw Error(fmt::format("{}; nothing more runs on this GPU. Launched last was {}{}",
+                          error.what(),
+                          last_launch_.empty() ? "nothing" : fmt::format("\"{}\"", last_launch_),
+                          advice),
+              error.exit_code());
 }
 
 void CudaDevice::launch_host(Stream& stream, std::string_view name, std::function<void()> run) {
@@ -265,7 +240,9 @@ void CudaDevice::replay(Graph& graph, Stream& stream) {
           "device \"{}\" cannot replay a graph that it did not capture",
           kDeviceName);
   const Doing doing("operation", "replay of a graph");
-  own->launch(handle(stream), std::make_shared<CudaEvent>(events_, Timing::no));
+  told([&] { own->launch(handle(stream), std::make_shared<CudaEvent>(events_, Timing::no)); });
+  last_launch_ = "replay of a graph";
+  if (debug_) told([&] { check(cudaStreamSynchronize(handle(stream)), "a replay of a graph"); });
 }
 
 }  // namespace tessera::cuda

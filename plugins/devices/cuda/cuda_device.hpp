@@ -6,6 +6,7 @@
 #include "cuda_event.hpp"
 #include "cuda_graph.hpp"
 #include "cuda_stream.hpp"
+#include "gpu_choice.hpp"
 #include "host_tasks.hpp"
 #include "pinned_memory.hpp"
 #include "tessera/device_pool.hpp"
@@ -18,6 +19,7 @@ extern const std::string_view kDeviceName;
 
 /// Keys of [device].
 struct DeviceConfig {
+  Auto<i64> index;
   std::string fp32_products = "fp32";
   bool debug = false;
   static void describe(Schema<DeviceConfig>& s);
@@ -29,6 +31,7 @@ class CudaDevice final : public Device {
   using Config = DeviceConfig;
   CudaDevice(const Config& config, const DeviceArguments& arguments);
   ~CudaDevice() override;
+  static DeviceUnits units() { return visible_gpus(); }
   /// The device, or what stands for it where it is only planned.
   static std::shared_ptr<Device> make(const Config& config, const DeviceArguments& arguments);
 
@@ -36,6 +39,7 @@ class CudaDevice final : public Device {
   std::string_view memory_kind() const override { return kDeviceName; }
   int threads() const override { return threads_; }
   std::string hardware() const override { return hardware_; }
+  DeviceUnit unit() const override { return unit_; }
   Pool& pool() override { return *pool_; }
   MemoryStats memory() const override;
   void reset_peaks() override { pool_->allocator().reset_peaks(); }
@@ -81,6 +85,17 @@ class CudaDevice final : public Device {
       throw;
     }
   }
+  /// Runs calls of CUDA's. An error that stays is told with what was launched last.
+  template <class F>
+  auto told(F f) {
+    try {
+      return f();
+    } catch (const Error& error) {
+      tell_if_it_stays(error);
+      throw;
+    }
+  }
+  void tell_if_it_stays(const Error& error);
   template <class... T>
   void refuse_in_capture(fmt::format_string<T...> what, T&&... values) {
     if (!capture_) return;
@@ -103,6 +118,7 @@ class CudaDevice final : public Device {
   int threads_;
   bool debug_, captures_follow_;
   std::string hardware_;
+  DeviceUnit unit_;
   KernelTable kernels_;
   LaunchSignatures launched_;  // where captures follow
   std::shared_ptr<EventPool> events_ = std::make_shared<EventPool>();
@@ -112,6 +128,8 @@ class CudaDevice final : public Device {
   std::unique_ptr<DevicePool> pool_;
   std::unique_ptr<CudaCapture> capture_;  // while capturing
   u64 captures_ = 0;
+  std::string last_launch_;       // that was enqueued without an error
+  bool told_that_ended_ = false;  // the GPU does nothing more
 };
 
 }  // namespace tessera::cuda

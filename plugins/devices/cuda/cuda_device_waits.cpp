@@ -31,7 +31,7 @@ class Pause {
 
 std::shared_ptr<CudaEvent> CudaDevice::recorded(Stream& stream, Timing timing) {
   auto event = std::make_shared<CudaEvent>(events_, timing);
-  event->record(handle(stream));
+  told([&] { event->record(handle(stream)); });
   return event;
 }
 
@@ -78,20 +78,24 @@ std::shared_ptr<CudaEvent> CudaDevice::asked(const Event& event, std::string_vie
 
 bool CudaDevice::query(const Event& event) {
   const std::shared_ptr<CudaEvent> point = asked(event, "query");
-  const bool reached = !point || point->reached();
+  const bool reached = !point || told([&] { return point->reached(); });
   failure_->rethrow();
   return reached;
 }
 
 void CudaDevice::finish(CudaEvent& event, HostWait& wait) {
-  for (Pause pause; !event.reached(); pause()) wait.check();
+  Pause pause;
+  while (!told([&] { return event.reached(); })) {
+    wait.check();
+    pause();
+  }
 }
 
 void CudaDevice::join(const Event& event, Deadline deadline, std::string_view what) {
   ++calls_.join;
   const std::shared_ptr<CudaEvent> point =
       asked(event, capture_ ? fmt::format("join(\"{}\")", what) : "join");
-  if (point && !point->reached()) {
+  if (point && !told([&] { return point->reached(); })) {
     HostWait wait(*this, what, deadline);
     finish(*point, wait);
   }
@@ -154,12 +158,14 @@ void CudaDevice::move(const Tensor& tensor, std::byte* dense, cudaMemcpyKind dir
     if (to_host) copy_rows(tensor, rows);
   }
   void* address = rows.arg().address;
-  check(cudaMemcpyAsync(to_host ? static_cast<void*>(dense) : address,
-                        to_host ? address : static_cast<void*>(dense),
-                        static_cast<std::size_t>(tensor.bytes()),
-                        direction,
-                        handle(stream)),
-        "cudaMemcpyAsync");
+  told([&] {
+    check(cudaMemcpyAsync(to_host ? static_cast<void*>(dense) : address,
+                          to_host ? address : static_cast<void*>(dense),
+                          static_cast<std::size_t>(tensor.bytes()),
+                          direction,
+                          handle(stream)),
+          "cudaMemcpyAsync");
+  });
   if (!tensor.dense() && !to_host) copy_rows(rows, tensor);
   HostWait wait(*this, "a copy between host and GPU");
   finish(*recorded(stream), wait);
@@ -223,7 +229,7 @@ void CudaDevice::copy(Stream& stream,
   if (capture_) {
     captured(enqueue);
   } else {
-    enqueue();
+    told(enqueue);
   }
 }
 

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "runtime.hpp"
-#include "tessera/log.hpp"
+#include "tessera/size_text.hpp"
 
 namespace tessera::cuda {
 
@@ -30,10 +30,11 @@ std::string GpuMemory::limit() const {
   if (cudaMemGetInfo(&free, &total) != cudaSuccess) return {};
   const i64 others = static_cast<i64>(total) - static_cast<i64>(free) - reserved_;
   return fmt::format(
-      "of the GPU's {} bytes {} are free, and {} are held by CUDA and other processes",
-      total,
-      free,
-      others);
+      "{} of the GPU's {} are free, and {} are held by CUDA and other processes, which nvidia-smi "
+      "names",
+      size_text(static_cast<double>(free)),
+      size_text(static_cast<double>(total)),
+      size_text(static_cast<double>(others)));
 }
 
 }  // namespace tessera::cuda

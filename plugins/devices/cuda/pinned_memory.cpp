@@ -10,7 +10,11 @@ PinnedMemory::PinnedMemory(const Device& device, i64 bytes) : device_(device), b
   require(bytes >= 0, "a host block cannot have {} bytes", bytes);
   // Blocks of no bytes have an address of their own too.
   const auto size = static_cast<std::size_t>(std::max<i64>(bytes, 1));
-  check(cudaHostAlloc(&address_, size, cudaHostAllocDefault), "cudaHostAlloc");
+  const cudaError_t result = cudaHostAlloc(&address_, size, cudaHostAllocDefault);
+  if (result == cudaErrorMemoryAllocation) {
+    fail("out of memory: the host has no {} bytes more that can be locked for copies", size);
+  }
+  check(result, "cudaHostAlloc");
 }
 
 PinnedMemory::~PinnedMemory() {

@@ -4,11 +4,14 @@
 
 #include <algorithm>
 #include <bit>
+#include <functional>
 #include <utility>
+#include <vector>
 
 #include "sdk/src/host_device/address_marks.hpp"
 #include "tessera/device.hpp"
 #include "tessera/error.hpp"
+#include "tessera/size_text.hpp"
 
 namespace tessera {
 namespace {
@@ -20,6 +23,22 @@ constexpr i64 kSmallSlab = i64{8} << 20;
 constexpr i64 kLargeSlab = i64{16} << 20;  // requests beyond half of it get a slab of their size
 
 i64 round_up(i64 bytes, i64 multiple) { return (bytes + multiple - 1) / multiple * multiple; }
+
+/// " (12.3 GiB of activations, 1.20 GiB of parameters)", the largest first; empty: nothing is.
+std::string by_category(const MemoryStats& stats) {
+  std::vector<std::pair<i64, std::string_view>> uses;
+  for (int i = 0; i < kCategories; ++i) {
+    const i64 bytes = stats.bytes[static_cast<std::size_t>(i)];
+    if (bytes > 0) uses.emplace_back(bytes, category_name(static_cast<Category>(i)));
+  }
+  std::ranges::sort(uses, std::greater());
+  std::string text;
+  for (const auto& [bytes, name] : uses) {
+    text += fmt::format(
+        "{}{} of {}", text.empty() ? " (" : ", ", size_text(static_cast<double>(bytes)), name);
+  }
+  return text.empty() ? "" : text + ")";
+}
 
 }  // namespace
 
@@ -59,11 +78,12 @@ Block CachingAllocator::allocate(i64 bytes, Category category, Stream& stream) {
   if (!piece) {
     const std::string limit = source_->limit();
     fail(
-        "out of memory: {} bytes for {}; {} bytes are in use and {} reserved{}{}. "
+        "out of memory: {} bytes for {}; {} bytes are in use{} and {} reserved{}{}. "
         "A smaller [batch] micro, recompute or more ranks need less",
         bytes,
         category_name(category),
         stats_.total,
+        by_category(stats_),
         stats_.reserved,
         limit.empty() ? "" : ", ",
         limit);

@@ -20,8 +20,9 @@ class SampleCatalog : public Catalog {
   std::string library_of(std::string_view kind, std::string_view type) const override;
 
   template <class C>
-  void add(std::string kind, std::string type) {
+  void add(std::string kind, std::string type, DeviceUnits (*units)() = nullptr) {
     ComponentInfo info;
+    info.units = units;
     info.kind = std::move(kind);
     info.type = std::move(type);
     info.fields = fields_of<C>();

@@ -42,6 +42,19 @@ TEST(Cuda, SaysWhatDecidesBits) {
   EXPECT_THAT(device->hardware(), AllOf(HasSubstr("capability"), HasSubstr("cuBLASLt")));
 }
 
+TEST(Cuda, HasAUnitOfItsOwn) {
+  const DeviceUnit unit = test_device(kDevice)->unit();
+  EXPECT_EQ(unit.id, "GPU-656d756c-6174-6564-2047-505520000000");
+  EXPECT_EQ(unit.text, "GPU 0 of 1, " + unit.id + ", 4.00 GiB of 4.00 GiB free");
+}
+
+TEST(Cuda, HasNoMoreHostBlocksThanTheHostHasMemory) {
+  const auto device = test_device(kDevice);
+  EXPECT_EQ(error_of([&] { device->host_block(i64{1} << 47); }),
+            "out of memory: the host has no 140737488355328 bytes more that can be locked for "
+            "copies");
+}
+
 TEST(Cuda, IsPlannedWithoutHardware) {
   DeviceArguments arguments;
   arguments.planned = true;

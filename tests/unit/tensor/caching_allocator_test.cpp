@@ -148,10 +148,12 @@ TEST_F(Allocator, ReturnsIdleSlabsBeforeItGivesUp) {
   const Block block = allocator.allocate(large, Category::activations, b_);
   EXPECT_EQ(drained, 1);
   EXPECT_EQ(allocator.stats().reserved, large);
-  EXPECT_ERROR(allocator.allocate(large, Category::gradients, b_),
-               "out of memory: 62914560 bytes for gradients; 62914560 bytes are in use and "
-               "62914560 reserved, of what the test has. A smaller [batch] micro, recompute or "
-               "more ranks need less");
+  EXPECT_ERROR(
+      allocator.allocate(large, Category::gradients, b_),
+      "out of memory: 62914560 bytes for gradients; 62914560 bytes are in use (60.0 MiB of "
+      "activations) and 62914560 reserved, of what the test has. A smaller [batch] micro, "
+      "recompute or "
+      "more ranks need less");
   // A slab of the usual size does not fit any more; one of the exact size does.
   allocator.release(allocator.allocate(i64{30} << 20, Category::activations, a_));
   allocator.release(block);

@@ -1,0 +1,14 @@
+#pragma once
+#include <chrono>
+
+#include "tessera/device.hpp"
+#include "tessera/plugin.hpp"
+
+namespace tessera {
+
+/// What ComponentInfo::units of a device says, asked in a child process: a driver may crash or
+/// hang, and a process that has called one may not be forked. There are no units then, and the text
+/// says what happened.
+DeviceUnits find_units(const ComponentInfo& device, std::chrono::milliseconds patience);
+
+}  // namespace tessera

@@ -1,0 +1,178 @@
+#include "gpu_choice.hpp"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+
+#include "cuda_device.hpp"
+#include "probe.hpp"
+#include "runtime.hpp"
+#include "tessera/size_text.hpp"
+#include "tessera/written.hpp"
+
+namespace tessera::cuda {
+namespace {
+
+constexpr int kLeastCapability = 8;  // bf16 in tensor cores, and copies to shared memory
+
+std::string counted(int gpus) {
+  return gpus == 1 ? "1 GPU is visible" : fmt::format("{} GPUs are visible", gpus);
+}
+
+std::string version_text(int version) {
+  return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
+}
+
+struct Versions {
+  Versions() {
+    (void)cudaDriverGetVersion(&driver);
+    (void)cudaRuntimeGetVersion(&runtime);
+  }
+  int driver = 0, runtime = 0;
+};
+
+/// What there is, and what helps where that is nothing.
+struct Visible {
+  DeviceUnits gpus;
+  std::string help;
+};
+
+Visible none(std::string why, std::string_view help) {
+  return {{0, std::move(why)},
+          fmt::format("{}, or choose another device (device.type = \"cpu\")", help)};
+}
+
+std::string chosen_by_user() {
+  const char* given = std::getenv("CUDA_VISIBLE_DEVICES");
+  return given == nullptr ? "" : fmt::format(" (CUDA_VISIBLE_DEVICES={})", written_plain(given));
+}
+
+Visible look() {
+  int count = 0;
+  const cudaError_t result = cudaGetDeviceCount(&count);
+  if (result == cudaErrorInsufficientDriver) {
+    const Versions versions;
+    if (versions.driver == 0) return none("there is no NVIDIA driver here", "install it");
+    return {{0,
+             fmt::format("the driver is for CUDA {}, older than the runtime {}",
+                         version_text(versions.driver),
+                         version_text(versions.runtime))},
+            "update the driver, or build with an older toolkit"};
+  }
+  if (result == cudaErrorNoDevice || (result == cudaSuccess && count == 0)) {
+    return none(fmt::format("no GPU is visible here{}", chosen_by_user()),
+                "look at nvidia-smi and CUDA_VISIBLE_DEVICES");
+  }
+  if (result != cudaSuccess) {
+    return none(fmt::format("the NVIDIA driver does not work: {} ({})",
+                            cudaGetErrorString(result),
+                            cudaGetErrorName(result)),
+                "look at nvidia-smi and the system's log");
+  }
+  return {{count, counted(count) + chosen_by_user()}, {}};
+}
+
+std::string uuid_text(const cudaUUID_t& uuid) {
+  std::string text = "GPU";
+  for (int i = 0; i < 16; ++i) {
+    if (i == 0 || i == 4 || i == 6 || i == 8 || i == 10) text += '-';
+    text += fmt::format("{:02x}", static_cast<unsigned char>(uuid.bytes[i]));
+  }
+  return text;
+}
+
+i64 choice(const Visible& visible, std::optional<i64> index, const DeviceArguments& arguments) {
+  const int count = visible.gpus.count;
+  if (index) {
+    if (*index >= count) {
+      fail_config(
+          "device.index: there is no GPU {}: {}, and they count from 0", *index, visible.gpus.text);
+    }
+    return *index;
+  }
+  if (count == 1) return 0;  // the only one, or each rank was given its own
+  const int gpu = arguments.local_rank / arguments.share;
+  if (gpu >= count) {
+    fail_config(
+        "device \"{}\": rank {} of this host has no GPU: {}; start at most {} ranks on a host, or "
+        "let several ranks have one GPU (device.share)",
+        kDeviceName,
+        arguments.local_rank,
+        visible.gpus.text,
+        count * arguments.share);
+  }
+  return gpu;
+}
+
+[[noreturn]] void fail_capability(i64 gpu, const cudaDeviceProp& properties) {
+  fail_config(
+      "device \"{}\": GPU {} ({}) has capability {}.{}, and this build has code for {}; choose "
+      "another GPU (device.index, CUDA_VISIBLE_DEVICES) or another device (device.type = \"cpu\")",
+      kDeviceName,
+      gpu,
+      properties.name,
+      properties.major,
+      properties.minor,
+      TESSERA_CUDA_CAPABILITIES);
+}
+
+}  // namespace
+
+DeviceUnits visible_gpus() {
+  DeviceUnits gpus = look().gpus;
+  // One that can be used is enough; which of them a rank takes is said when it takes it.
+  int major = 0;
+  for (int gpu = 0; gpu < gpus.count; ++gpu) {
+    const bool known =
+        cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, gpu) == cudaSuccess;
+    if (!known || major >= kLeastCapability) return gpus;
+  }
+  if (gpus.count == 0) return gpus;
+  return {0,
+          fmt::format("{}, of capability {}.x, and this build has code for {}",
+                      gpus.text,
+                      major,
+                      TESSERA_CUDA_CAPABILITIES)};
+}
+
+ChosenGpu choose_gpu(std::optional<i64> index, const DeviceArguments& arguments) {
+  const Visible visible = look();
+  if (visible.gpus.count == 0) {
+    fail_config("device \"{}\": {}; {}", kDeviceName, visible.gpus.text, visible.help);
+  }
+  const i64 gpu = choice(visible, index, arguments);
+  cudaDeviceProp properties = {};
+  check(cudaGetDeviceProperties(&properties, static_cast<int>(gpu)), "cudaGetDeviceProperties");
+  if (properties.major < kLeastCapability) fail_capability(gpu, properties);
+  cudaError_t result = cudaSetDevice(static_cast<int>(gpu));
+  if (result == cudaSuccess) result = find_code();
+  if (result == cudaErrorNoKernelImageForDevice) fail_capability(gpu, properties);
+  std::size_t free = 0, total = 0;
+  if (result == cudaSuccess) result = cudaMemGetInfo(&free, &total);
+  if (result != cudaSuccess) {
+    fail("device \"{}\": GPU {} ({}) cannot be used: {} ({}); nvidia-smi shows who else does",
+         kDeviceName,
+         gpu,
+         properties.name,
+         cudaGetErrorString(result),
+         cudaGetErrorName(result));
+  }
+  const Versions versions;
+  std::string id = uuid_text(properties.uuid);
+  std::string text = fmt::format("GPU {} of {}{}, {}, {} of {} free",
+                                 gpu,
+                                 visible.gpus.count,
+                                 index ? " by device.index" : "",
+                                 id,
+                                 size_text(static_cast<double>(free)),
+                                 size_text(static_cast<double>(total)));
+  return {fmt::format("{}, capability {}.{}; driver for CUDA {}, runtime {}",
+                      properties.name,
+                      properties.major,
+                      properties.minor,
+                      version_text(versions.driver),
+                      version_text(versions.runtime)),
+          {std::move(id), std::move(text)}};
+}
+
+}  // namespace tessera::cuda
