@@ -101,6 +101,12 @@ TEST(CudaChoice, AutoIsTheCpuWhereNoGpuCanBeUsed) {
                 AllOf(HasSubstr("[device] type = \"auto\" is \"cpu\" here: "),
                       HasSubstr("cuda_emulated: " + why)));
   }
+  ProcessOptions laptop;
+  laptop.environment = machines.front().first;
+  const ProcessResult plan =
+      run_tessera(on_device("auto", {"plan", kShakespeare, "--world", "1"}), laptop);
+  EXPECT_EQ(plan.exit_code, 0) << plan.err;
+  EXPECT_THAT(plan.err, HasSubstr("[device] type = \"auto\" is \"cpu\" here: "));
 }
 
 TEST(CudaChoice, ARunOnTheCpuBesideAGpuSaysSoOnce) {
