@@ -193,6 +193,18 @@ TEST(CudaChoice, RefusesMoreRanksThanGpusBeforeAnyStarts) {
               HasSubstr("[device] share has no effect: any number of ranks compute on \"cpu\""));
 }
 
+TEST(CudaChoice, RanksMayShareAGpu) {
+  std::vector<std::string> sets = {"device.share=2", "comm.staged=true"};
+  sets.insert(sets.end(), kTwoRanks.begin(), kTwoRanks.end());
+  const ProcessResult one = trained_where({}, sets);
+  EXPECT_EQ(one.exit_code, 0) << one.err;
+  EXPECT_THAT(one.out, HasSubstr("; GPU 0 of 1, GPU-"));
+  const ProcessResult second = trained_where(
+      {{"TESSERA_EMULATED_GPUS", "4"}, {"CUDA_VISIBLE_DEVICES", "3"}}, std::move(sets));
+  EXPECT_EQ(second.exit_code, 0) << second.err;
+  EXPECT_THAT(second.out, HasSubstr("GPU 0 of 1, GPU-656d756c-6174-6564-2047-505520000003, "));
+}
+
 TEST(CudaChoice, CalibratesWithAGpuForEachRank) {
   const ProcessResult result = run_tessera({"calibrate",
                                             "--device",
@@ -224,7 +236,7 @@ class Ranks {
     ProcessOptions options;
     options.environment = std::move(environment);
     std::vector<std::string> command = training("cuda_emulated", folder_.path() / "run", sets);
-    command.insert(command.end(), {"--set", "comm.type=gloo"});  // shm brings memory of its own
+    command.insert(command.end(), {"--set", "comm.staged=true"});
     command.insert(command.begin(), testing::tessera_program());
     ranks_.push_back(std::make_unique<Process>(command, options));
   }

@@ -172,7 +172,7 @@ ChosenGpu choose_gpu(std::optional<i64> index, const DeviceArguments& arguments)
                       properties.minor,
                       version_text(versions.driver),
                       version_text(versions.runtime)),
-          {std::move(id), std::move(text)}};
+          {std::move(id), std::move(text), static_cast<i64>(total)}};
 }
 
 }  // namespace tessera::cuda
