@@ -144,6 +144,7 @@ std::string op_check(Device& device, Device& reference, const OpCase& op) {
       const DType dtype = exact ? DType::fp32 : actual.dtypes[i];
       Tolerance bound = tolerance;
       if (dtype == DType::bf16) bound.relative += op.options.inner_rounding;
+      if (dtype == DType::fp16) bound.relative += op.options.inner_rounding / 8;
       const std::string found = difference(actual.values[i], other.values[i], bound, dtype);
       if (!found.empty()) wrong += fmt::format("{}: tensor {}{}: {}\n", op.name, i, when, found);
     }

@@ -19,8 +19,8 @@ struct Tolerance {
 
 struct OpOptions {
   Tolerance tolerance = {};
-  /// Added to the relative tolerance of bf16 results: for operations that may round what they
-  /// computed to bf16 before they multiply it again.
+  /// Added to the relative tolerance of bf16 results, and an eighth of it to that of fp16 results:
+  /// for operations that may round what they computed to that dtype before they multiply it again.
   double inner_rounding = 0;
   /// Demand the same bits under one thread and under three.
   bool any_threads = false;

@@ -42,15 +42,35 @@ void* shared_memory(std::size_t bytes);
 
 /// Waits until all threads of the block are here.
 void block_barrier();
-/// Waits until all lanes of the warp are here; `bytes` (at most 8) of each, by lane, 8 bytes apart.
-const std::byte* warp_exchange(const void* value, std::size_t bytes);
+/// What the lanes of a warp wait in: all of them in the same.
+enum class Together { shuffle, product, matrices };
+/// Bytes between what two lanes give each other: fragments of a product as floats.
+inline constexpr std::size_t kLaneBytes = 48;
+/// Waits until all lanes of the warp are here; `bytes` (at most kLaneBytes) of each, by lane,
+/// kLaneBytes apart.
+const std::byte* warp_exchange(const void* value,
+                               std::size_t bytes,
+                               Together what = Together::shuffle);
+/// Waits as block_barrier(). Does it hold for any thread?
+bool block_any(bool holds);
+
+/// sums += a · b of a warp: mma() of tensor_cores.hpp, with the fragments' values one by one.
+void multiply_add(float (&sums)[4], const float (&a)[8], const float (&b)[4]);
+
+/// copy_async() of copy_async.hpp: 16 bytes to shared memory, `bytes` of them read, the others 0.
+/// They are NaN until the thread waits for the group of which they are.
+void copy_async(void* to, const void* from, int bytes);
+/// Ends the thread's group of copies, and waits until all but so many of the last ones are there.
+void commit_copies();
+void wait_for_copies(int all_but);
+
 /// Ends the block with this error of the kernel.
 [[noreturn]] void kernel_error(std::string text);
 
 template <class T>
 T lane_value(const std::byte* values, int lane) {
   T value;
-  std::memcpy(&value, values + static_cast<std::ptrdiff_t>(8 * lane), sizeof(T));
+  std::memcpy(&value, values + kLaneBytes * static_cast<std::size_t>(lane), sizeof(T));
   return value;
 }
 inline int lane() { return static_cast<int>(threadIdx.x % 32); }
@@ -61,6 +81,9 @@ inline void require_all_lanes(unsigned mask) {
 }  // namespace tessera::cuda::emulated
 
 inline void __syncthreads() { tessera::cuda::emulated::block_barrier(); }
+inline int __syncthreads_or(int predicate) {
+  return tessera::cuda::emulated::block_any(predicate != 0);
+}
 inline void __syncwarp(unsigned mask = 0xffffffffU) {
   tessera::cuda::emulated::require_all_lanes(mask);
   const int none = 0;

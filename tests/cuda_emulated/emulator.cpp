@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "emulated_copies.hpp"
 #include "emulated_gpu.hpp"
 #include "fibers.hpp"
 #include "tessera/format.hpp"
@@ -25,14 +26,23 @@ struct KernelError {
   std::string text;
 };
 
-enum class Waits { no, for_block, for_warp, ended };
-constexpr const char* kDoes[] = {
-    "runs", "waits at __syncthreads", "waits in a shuffle, vote or __syncwarp", "has ended"};
+enum class Waits { no, for_block, in_shuffle, in_product, in_matrices, ended };
+constexpr const char* kDoes[] = {"runs",
+                                 "waits at __syncthreads",
+                                 "waits in a shuffle, vote or __syncwarp",
+                                 "waits in an mma",
+                                 "waits in load_matrices",
+                                 "has ended"};
+constexpr Waits in_warp(Together what) {
+  return what == Together::shuffle   ? Waits::in_shuffle
+         : what == Together::product ? Waits::in_product
+                                     : Waits::in_matrices;
+}
 
 /// What the lanes of a warp give each other. Two rounds: a lane may give its next value while
 /// others still read the last.
 struct Warp {
-  alignas(8) std::byte values[2][kLanes * 8];
+  alignas(8) std::byte values[2][kLanes * kLaneBytes];
   unsigned round = 0;
   Meeting meetings[2];
 };
@@ -65,7 +75,25 @@ class BlockRunner {
     fiber.suspend();
     meeting.leave();
   }
+  /// An asynchronous copy goes there.
+  void require_shared(const void* to) const {
+    const auto* begin = static_cast<const std::byte*>(to);
+    if (begin >= shared_.data() && begin + 16 <= shared_.data() + shared_.size()) return;
+    kernel_error("copy_async to what is not the block's shared memory");
+  }
   Meeting& meeting() { return meetings_[round_ % 2]; }
+  /// One flag for each round: a thread may come to the next while others still read the last.
+  bool any(bool holds) {
+    const unsigned round = round_ % 2;
+    if (holds) {
+      const Unseen scope;
+      any_[round] = true;
+    }
+    wait(Waits::for_block, meetings_[round]);
+    const Unseen scope;
+    return any_[round];
+  }
+  AsyncCopies& copies() { return copies_[static_cast<std::size_t>(current_)]; }
   Warp& warp() { return warps_[static_cast<std::size_t>(current_ / kLanes)]; }
   std::byte* shared(std::size_t bytes) {
     if (bytes > shared_.size()) {
@@ -106,6 +134,7 @@ class BlockRunner {
     waits_.assign(count, Waits::no);
     ready_.resize(count);
     std::iota(ready_.begin(), ready_.end(), 0);
+    for (AsyncCopies& copies : copies_) copies.clear();
     for (const auto& fiber : fibers_) fiber->start(body_);
     constexpr int kEveryWarp = -1;
     int ended = 0, ahead = kEveryWarp;
@@ -141,6 +170,7 @@ class BlockRunner {
     begin_.leave();
     try {
       (*thread_)();
+      copies().require_none();
     } catch (const KernelError& error) {
       failure_ = error.text;
     } catch (const std::exception& error) {
@@ -169,11 +199,13 @@ class BlockRunner {
       }
     };
     if (all(0, threads_, Waits::for_block)) {
-      ++round_;
+      any_[++round_ % 2] = false;
       return go_on(0, threads_);
     }
     for (int first = 0; first < threads_; first += kLanes) {
-      if (!all(first, first + kLanes, Waits::for_warp)) continue;
+      const Waits what = waits_[static_cast<std::size_t>(first)];
+      if (what == Waits::no || what == Waits::for_block || what == Waits::ended) continue;
+      if (!all(first, first + kLanes, what)) continue;
       ++warps_[static_cast<std::size_t>(first / kLanes)].round;
       go_on(first, first + kLanes);
     }
@@ -201,10 +233,12 @@ class BlockRunner {
   std::vector<Waits> waits_;
   std::vector<int> ready_;
   std::array<Warp, kMostThreads / kLanes> warps_;
+  std::array<AsyncCopies, kMostThreads> copies_;
   std::vector<std::byte> shared_;
   std::optional<std::string> failure_;
   Meeting begin_, end_, meetings_[2];
   unsigned round_ = 0;
+  bool any_[2] = {};
 };
 
 BlockRunner& runner() {
@@ -234,12 +268,21 @@ void* shared_memory(std::size_t bytes) { return runner().shared(bytes); }
 
 void block_barrier() { runner().wait(Waits::for_block, runner().meeting()); }
 
-const std::byte* warp_exchange(const void* value, std::size_t bytes) {
+bool block_any(bool holds) { return runner().any(holds); }
+
+const std::byte* warp_exchange(const void* value, std::size_t bytes, Together what) {
   Warp& warp = runner().warp();
   std::byte* values = warp.values[warp.round % 2];
-  std::memcpy(values + static_cast<std::ptrdiff_t>(8 * lane()), value, bytes);
-  runner().wait(Waits::for_warp, warp.meetings[warp.round % 2]);
+  std::memcpy(values + kLaneBytes * static_cast<std::size_t>(lane()), value, bytes);
+  runner().wait(in_warp(what), warp.meetings[warp.round % 2]);
   return values;
 }
+
+void copy_async(void* to, const void* from, int bytes) {
+  runner().require_shared(to);
+  runner().copies().start(to, from, bytes);
+}
+void commit_copies() { runner().copies().commit(); }
+void wait_for_copies(int all_but) { runner().copies().wait(all_but); }
 
 }  // namespace tessera::cuda::emulated

@@ -1,13 +1,16 @@
-"""What a kernel for GPUs is written with: gpu.hpp and CUDA's names of indices, barriers, shuffles
-and votes. The emulator knows nothing else, so what goes around it would never be tested here."""
+"""What a kernel for GPUs is written with: gpu.hpp, tensor_cores.hpp, copy_async.hpp, and CUDA's
+names of indices, barriers, shuffles and votes. The emulator knows nothing else, so what goes around
+it would never be tested here."""
 
 import re
 
 import tree
 
-OWNER = "plugins/devices/cuda/gpu.hpp"
+FOLDER = "plugins/devices/cuda/"
+OWNERS = {FOLDER + name
+          for name in ("runtime.hpp", "gpu.hpp", "tensor_cores.hpp", "copy_async.hpp")}
 FORBIDDEN = (
-    (re.compile(r"\b(__)?asm(__)?\b"), "PTX belongs in gpu.hpp"),
+    (re.compile(r"\b(__)?asm(__)?\b"), "PTX belongs in tensor_cores.hpp or copy_async.hpp"),
     (re.compile(r"<<<"), "use launch() of gpu.hpp"),
     (re.compile(r"#\s*include\s*<(cub|thrust|cute|cutlass|cooperative_groups|mma\.h|cuda)\b"),
      "the emulator has no library of kernels"),
@@ -20,7 +23,8 @@ FORBIDDEN = (
 def kernels(root, files):
     found = []
     for path in files:
-        if path.suffix not in {".cu", ".cuh"} or str(path) == OWNER:
+        header = path.suffix == ".hpp" and str(path).startswith(FOLDER)
+        if str(path) in OWNERS or not (header or path.suffix in {".cu", ".cuh"}):
             continue
         for number, line in tree.lines(root, path):
             code = line.split("//")[0]
@@ -41,6 +45,9 @@ EXAMPLES = [
     ("a.cu", "#include <cuda_fp16.h>\n", "gpu.hpp"),
     ("a.cu", "// as __shared__ memory\n", None),
     ("a.cpp", 'asm("nop");\n', None),
+    (FOLDER + "tiles.hpp", 'asm("nop");\n', "PTX"),
+    (FOLDER + "copy_async.hpp", 'asm("nop");\n', None),
+    ("sdk/tiles.hpp", 'asm("nop");\n', None),
 ]
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 // Attention in one pass over the keys, with the online softmax of Milakov and Gimelshein (2018) as
 // in FlashAttention-2 (Dao 2023).
+#include "attention_on_tensor_cores.hpp"
 #include "attention_tiles.hpp"
 #include "kernels.hpp"
 
@@ -39,8 +40,7 @@ __global__ void __launch_bounds__(kThreads, sizeof(Compute<T>) == 4 && kFeatures
   const T* keys = k.of(sample, kv_head);
   const T* values = v.of(sample, kv_head);
   const i64 last = first + Tile::kRows < call.queries ? first + Tile::kRows : call.queries;
-  // Keys after these are not read: 0 times what is there may not be 0.
-  const i64 seen_by_last = call.visible(last - 1);
+  const i64 seen_by_first = call.visible(first), seen_by_last = call.visible(last - 1);
   const Visible sees(call, first, 0);
   const auto scale = static_cast<V>(call.scale);
   const auto kept_factor = static_cast<V>(call.kept_factor);
@@ -89,7 +89,8 @@ __global__ void __launch_bounds__(kThreads, sizeof(Compute<T>) == 4 && kFeatures
     __syncthreads();
     Tile::load_others(memory.others, v, values, key, seen_by_last, call.features);
     __syncthreads();
-    Tile::add_products(sums, memory.weights, memory.others);
+    const bool all = seen_by_first == seen_by_last || key + Tile::kColumns <= seen_by_first;
+    Tile::add_products(sums, memory.weights, memory.others, all, visible);
   }
   TESSERA_UNROLL for (int i = 0; i < Tile::kRowsEach; ++i) {
     const i64 query = first + row(i);
@@ -137,26 +138,32 @@ __global__ void merge(Positions<const T> part,
 }  // namespace
 
 template <>
+i64 Workspace<AttentionArgs>::bytes(const AttentionArgs& args) {
+  require_features(args.kName, args.q);
+  return 0;
+}
+
+template <>
 void run(const AttentionArgs& args, void*, cudaStream_t stream) {
-  const Call call(args);
   if (args.q.elements() == 0) return;
-  with_floating(args.kName, args.q.dtype, [&]<class T>(T) {
-    with_features<T>(
-        args.kName, call.features, [&]<int kFeatures>(std::integral_constant<int, kFeatures>) {
-          using V = Compute<T>;
-          const i64 tiles = blocks_for(call.queries, ForwardTiles<V, kFeatures>::kRows);
-          launch(forward<T, kFeatures>,
-                 {.blocks = tiles * call.samples * call.heads,
-                  .threads = kThreads,
-                  .shared_bytes = sizeof(ForwardMemory<V, kFeatures>)},
-                 stream,
-                 call,
-                 Positions<const T>(args.q),
-                 Positions<const T>(args.k),
-                 Positions<const T>(args.v),
-                 Positions<T>(args.out),
-                 args.lse.as<V>());
-        });
+  if (dtype_size(args.q.dtype) == 2) return run_on_tensor_cores(args, stream);
+  const Call call(args);
+  with_wide(args.q.dtype, [&]<class T>(T) {
+    with_features<T>(call.features, [&]<int kFeatures>(std::integral_constant<int, kFeatures>) {
+      using V = Compute<T>;
+      const i64 tiles = blocks_for(call.queries, ForwardTiles<V, kFeatures>::kRows);
+      launch(forward<T, kFeatures>,
+             {.blocks = tiles * call.samples * call.heads,
+              .threads = kThreads,
+              .shared_bytes = sizeof(ForwardMemory<V, kFeatures>)},
+             stream,
+             call,
+             Positions<const T>(args.q),
+             Positions<const T>(args.k),
+             Positions<const T>(args.v),
+             Positions<T>(args.out),
+             args.lse.as<V>());
+    });
   });
 }
 

@@ -3,6 +3,7 @@
 // e^(score - lse), kept or dropped by m (0 or 1 / (1 - dropout)), and delta_i = grad_i · out_i:
 // v_grad_j = Σ_i p m grad_i, dot_grad = scale · p (m (grad_i · v_j) - delta_i),
 // q_grad_i = Σ_j dot_grad k_j, k_grad_j = Σ_i dot_grad q_i.
+#include "attention_on_tensor_cores.hpp"
 #include "attention_tiles.hpp"
 #include "kernels.hpp"
 
@@ -31,22 +32,6 @@ struct alignas(16) BackwardMemory {
 template <class T, int kFeatures>
 constexpr int kBlocks = sizeof(Compute<T>) == 4 && kFeatures <= 128 ? 2 : 1;
 
-template <class T>
-struct Inputs {
-  Call call;
-  Positions<const T> q, k, v, out, grad;
-  const Compute<T>* lse;
-
-  explicit Inputs(const AttentionBackwardArgs& args)
-      : call(args),
-        q(args.q),
-        k(args.k),
-        v(args.v),
-        out(args.out),
-        grad(args.grad),
-        lse(args.lse.as<const Compute<T>>()) {}
-};
-
 /// A block has kRows queries of one head.
 template <class T, int kFeatures>
 __global__ void __launch_bounds__(kThreads, kBlocks<T, kFeatures>)
@@ -62,8 +47,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks<T, kFeatures>)
   const T* keys = in.k.of(sample, kv_head);
   const T* values = in.v.of(sample, kv_head);
   const i64 last = first + Tile::kRows < call.queries ? first + Tile::kRows : call.queries;
-  // Keys after these are not read: 0 times what is there may not be 0.
-  const i64 seen_by_last = call.visible(last - 1);
+  const i64 seen_by_first = call.visible(first), seen_by_last = call.visible(last - 1);
   const auto scale = static_cast<V>(call.scale);
   const auto kept_factor = static_cast<V>(call.kept_factor);
 
@@ -110,7 +94,8 @@ __global__ void __launch_bounds__(kThreads, kBlocks<T, kFeatures>)
       }
     }
     Tile::store(memory.weights, scores);
-    Tile::add_products(sums, memory.weights, memory.others[0]);
+    const bool all = seen_by_first == seen_by_last || key + Tile::kColumns <= seen_by_first;
+    Tile::add_products(sums, memory.weights, memory.others[0], all, visible);
   }
   TESSERA_UNROLL for (int i = 0; i < Tile::kRowsEach; ++i) {
     const i64 query = first + row(i);
@@ -136,6 +121,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks<T, kFeatures>) keys_backward
   const i64 group = call.heads / call.kv_heads;
   const auto scale = static_cast<V>(call.scale);
   const auto kept_factor = static_cast<V>(call.kept_factor);
+  const i64 last = first + Tile::kRows < call.keys ? first + Tile::kRows : call.keys;
   // The first query that sees one of these keys.
   i64 first_query = call.causal && first > call.causal_offset ? first - call.causal_offset : 0;
   first_query = first_query / Tile::kColumns * Tile::kColumns;
@@ -159,6 +145,8 @@ __global__ void __launch_bounds__(kThreads, kBlocks<T, kFeatures>) keys_backward
       Tile::multiply(scores, memory.own[0], memory.others[0], call.features);
       Tile::multiply(grads, memory.own[1], memory.others[1], call.features);
       const Visible visible(call, query, first);
+      const auto sees = [&](int r, int column) { return visible(column, r); };
+      const bool all = call.visible(query) >= last;
       TESSERA_UNROLL for (int j = 0; j < Tile::kColumnsEach; ++j) {
         const i64 i = query + Tile::column(j);
         const bool inside = i < call.queries;
@@ -175,9 +163,9 @@ __global__ void __launch_bounds__(kThreads, kBlocks<T, kFeatures>) keys_backward
         }
       }
       Tile::store(memory.weights, scores);
-      Tile::add_products(v_sums, memory.weights, memory.others[1]);
+      Tile::add_products(v_sums, memory.weights, memory.others[1], all, sees);
       Tile::store(memory.weights, grads);
-      Tile::add_products(k_sums, memory.weights, memory.others[0]);
+      Tile::add_products(k_sums, memory.weights, memory.others[0], all, sees);
     }
   }
   TESSERA_UNROLL for (int i = 0; i < Tile::kRowsEach; ++i) {
@@ -199,40 +187,42 @@ __global__ void __launch_bounds__(kThreads, kBlocks<T, kFeatures>) keys_backward
 /// delta [samples, heads, queries]: the first pass leaves it to the second.
 template <>
 i64 Workspace<AttentionBackwardArgs>::bytes(const AttentionBackwardArgs& args) {
+  require_features(args.kName, args.q);
   return args.lse.elements() * dtype_size(args.lse.dtype);
 }
 
 template <>
 void run(const AttentionBackwardArgs& args, void* workspace, cudaStream_t stream) {
-  with_floating(args.kName, args.q.dtype, [&]<class T>(T) {
-    with_features<T>(
-        args.kName, args.q.shape[3], [&]<int kFeatures>(std::integral_constant<int, kFeatures>) {
-          using V = Compute<T>;
-          using Tile = BackwardTiles<V, kFeatures>;
-          const Inputs<T> in(args);
-          if (in.call.features == 0) return;
-          const LaunchShape shape{.threads = kThreads,
-                                  .shared_bytes = sizeof(BackwardMemory<V, kFeatures>)};
-          LaunchShape of_queries = shape, of_keys = shape;
-          of_queries.blocks =
-              blocks_for(in.call.queries, Tile::kRows) * in.call.samples * in.call.heads;
-          of_keys.blocks =
-              blocks_for(in.call.keys, Tile::kRows) * in.call.samples * in.call.kv_heads;
-          auto* deltas = static_cast<V*>(workspace);
-          launch(queries_backward<T, kFeatures>,
-                 of_queries,
-                 stream,
-                 in,
-                 Positions<T>(args.q_grad),
-                 deltas);
-          launch(keys_backward<T, kFeatures>,
-                 of_keys,
-                 stream,
-                 in,
-                 Positions<T>(args.k_grad),
-                 Positions<T>(args.v_grad),
-                 static_cast<const V*>(deltas));
-        });
+  if (args.q.shape[3] == 0) return;
+  if (dtype_size(args.q.dtype) == 2) {
+    return run_on_tensor_cores(args, static_cast<float*>(workspace), stream);
+  }
+  with_wide(args.q.dtype, [&]<class T>(T) {
+    with_features<T>(args.q.shape[3], [&]<int kFeatures>(std::integral_constant<int, kFeatures>) {
+      using V = Compute<T>;
+      using Tile = BackwardTiles<V, kFeatures>;
+      const Inputs<T> in(args);
+      const LaunchShape shape{.threads = kThreads,
+                              .shared_bytes = sizeof(BackwardMemory<V, kFeatures>)};
+      LaunchShape of_queries = shape, of_keys = shape;
+      of_queries.blocks =
+          blocks_for(in.call.queries, Tile::kRows) * in.call.samples * in.call.heads;
+      of_keys.blocks = blocks_for(in.call.keys, Tile::kRows) * in.call.samples * in.call.kv_heads;
+      auto* deltas = static_cast<V*>(workspace);
+      launch(queries_backward<T, kFeatures>,
+             of_queries,
+             stream,
+             in,
+             Positions<T>(args.q_grad),
+             deltas);
+      launch(keys_backward<T, kFeatures>,
+             of_keys,
+             stream,
+             in,
+             Positions<T>(args.k_grad),
+             Positions<T>(args.v_grad),
+             static_cast<const V*>(deltas));
+    });
   });
 }
 

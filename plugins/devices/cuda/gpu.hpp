@@ -157,18 +157,25 @@ __device__ __forceinline__ T narrow(float value) {
 #endif
 }
 
-/// Calls f with a value of the C++ type of a floating dtype: `[&]<class T>(T) { … }`.
+/// Calls f with a value of the C++ type of a dtype of 16 bits, or of 32 and 64, or of any floating
+/// one: `[&]<class T>(T) { … }`.
+template <class F>
+void with_narrow(DType dtype, F&& f) {
+  dtype == DType::fp16 ? f(Half{}) : f(BFloat{});
+}
+template <class F>
+void with_wide(DType dtype, F&& f) {
+  dtype == DType::fp64 ? f(double{}) : f(float{});
+}
 template <class F>
 void with_floating(std::string_view operation, DType dtype, F&& f) {
   switch (dtype) {
     case DType::fp64:
-      return f(double{});
     case DType::fp32:
-      return f(float{});
+      return with_wide(dtype, f);
     case DType::fp16:
-      return f(Half{});
     case DType::bf16:
-      return f(BFloat{});
+      return with_narrow(dtype, f);
     default:
       fail("{} has no values of {}", operation, dtype_name(dtype));
   }

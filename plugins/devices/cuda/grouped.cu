@@ -1,9 +1,9 @@
-// Products of the rows of experts: grouped_matmul, grouped_weight. How many rows an expert has is
-// read by the kernels, so the host never waits for it.
+// Products of the rows of experts: grouped_matmul, grouped_weight, those of 16-bit types on tensor
+// cores. How many rows an expert has is read by the kernels, so the host never waits for it.
 #include <bit>
 
 #include "kernels.hpp"
-#include "product_tiles.hpp"
+#include "product_tensor_tiles.hpp"
 #include "tessera/ops/moe.hpp"
 #include "warp_scan.hpp"
 
@@ -13,7 +13,7 @@ namespace {
 using product_tiles::Factor;
 using product_tiles::kThreads;
 using product_tiles::Range;
-using product_tiles::Tile;
+using product_tiles::TileFor;
 
 constexpr int kBlocksEach = 3;                  // of a multiprocessor
 constexpr i64 kManyBlocks = kBlocksEach * 132;  // of an H100
@@ -91,7 +91,7 @@ struct Matmul {
 /// A grid that stays, since the number of tiles is known on the device only.
 template <class T, bool kTransposed>
 __global__ void __launch_bounds__(kThreads, kBlocksEach) multiply_rows(Matmul<T> of) {
-  using Tiles = Tile<T, true, kTransposed>;
+  using Tiles = TileFor<T, true, kTransposed>;
   auto& memory = shared<typename Tiles::Memory>();
   const i64 across = blocks_for(of.width, Tiles::kColumns);
   for (i64 number = blockIdx.x;; number += gridDim.x) {
@@ -123,7 +123,7 @@ struct Weights {
 /// A block for each tile: which of them take long is known on the device only.
 template <class T, class S>
 __global__ void __launch_bounds__(kThreads, kBlocksEach) add_weights(Weights<T, S> of) {
-  using Tiles = Tile<T, false, false>;
+  using Tiles = TileFor<T, false, false>;
   using V = Compute<T>;
   auto& memory = shared<typename Tiles::Memory>();
   const i64 down = blocks_for(of.height, Tiles::kRows);
@@ -151,7 +151,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksEach) add_weights(Weights<T, 
 
 template <class T, bool kTransposed>
 void launch_matmul(const GroupedMatmulArgs& args, cudaStream_t stream) {
-  using Tiles = Tile<T, true, kTransposed>;
+  using Tiles = TileFor<T, true, kTransposed>;
   const i64 depth = args.a.shape[1], width = args.out.shape[1];
   const ExpertRows rows(args.counts, args.a.shape[0]);
   // One tile of each expert, and of the padding, may have fewer rows than others.
@@ -188,7 +188,7 @@ void run(const GroupedWeightArgs& args, void*, cudaStream_t stream) {
   const ExpertRows rows(args.counts, args.a.shape[0]);
   with_floating(args.kName, args.a.dtype, [&]<class T>(T) {
     with_accumulator<T>(args.out.dtype, [&]<class S>(S) {
-      using Tiles = Tile<T, false, false>;
+      using Tiles = TileFor<T, false, false>;
       const i64 tiles =
           rows.experts * blocks_for(height, Tiles::kRows) * blocks_for(width, Tiles::kColumns);
       launch(add_weights<T, S>,

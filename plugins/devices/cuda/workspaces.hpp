@@ -5,6 +5,7 @@
 
 namespace tessera {
 
+struct AttentionArgs;
 struct AttentionBackwardArgs;
 struct BalanceLossArgs;
 struct ColumnSumArgs;
@@ -18,6 +19,8 @@ struct ZLossArgs;
 
 namespace cuda {
 
+template <>
+i64 Workspace<AttentionArgs>::bytes(const AttentionArgs& args);  // 0, for heads that it can have
 template <>
 i64 Workspace<AttentionBackwardArgs>::bytes(const AttentionBackwardArgs& args);
 template <>

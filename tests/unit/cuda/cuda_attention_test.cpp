@@ -52,12 +52,17 @@ class CaseMaker {
     readable_ = keys;
     return *this;
   }
+  /// One value of v, one of grad and of q, and a whole key are NaN.
+  CaseMaker& some_nan() {
+    some_nan_ = true;
+    return *this;
+  }
   OpCase forward() {
     AttentionArgs args;
     args.spec = spec_;
     return op_case("forward",
                    args,
-                   {random(query_), keys(), keys(), rows(), blank(query_), Operand::result()},
+                   {random(query_), keys(), values(), rows(), blank(query_), Operand::result()},
                    options_);
   }
   OpCase backward() {
@@ -67,13 +72,13 @@ class CaseMaker {
     const Shape rows_of_scores{size_.samples, size_.heads, size_.queries};
     return op_case("backward",
                    args,
-                   {random(query_),
+                   {with_nan(random(query_), size_.queries - 9, 2),
                     keys(),
-                    keys(),
+                    values(),
                     rows(),
                     random(query_),
                     Operand::random(rows_of_scores, statistic_, ++seed_, level, level + 1),
-                    random(query_),
+                    with_nan(random(query_), size_.queries - 5, 3),
                     blank(query_),
                     blank(key_),
                     blank(key_)},
@@ -90,6 +95,23 @@ class CaseMaker {
     const auto first = static_cast<std::size_t>(readable_ * size_.kv_heads * size_.features);
     for (std::size_t i = 0; i < made.values.size(); ++i) {
       if (i % each >= first) made.values[i] = std::numeric_limits<double>::quiet_NaN();
+    }
+    return with_nan(std::move(made), size_.keys - 12, 1);
+  }
+  Operand values() {
+    Operand made = random(key_);
+    made.values = keys().values;
+    return with_nan(std::move(made), size_.keys - 20, 4);
+  }
+  /// Of all samples and heads.
+  Operand with_nan(Operand made, i64 position, i64 feature) const {
+    if (!some_nan_) return made;
+    const i64 positions = made.shape[1], heads = made.shape[2], last = made.shape[3];
+    for (i64 sample = 0; sample < made.shape[0]; ++sample) {
+      for (i64 head = 0; head < heads; ++head) {
+        const i64 at = ((sample * positions + position) * heads + head) * last + feature;
+        made.values[static_cast<std::size_t>(at)] = std::numeric_limits<double>::quiet_NaN();
+      }
     }
     return made;
   }
@@ -108,6 +130,7 @@ class CaseMaker {
   InMemory in_memory_;
   Shape query_, key_;
   i64 readable_;
+  bool some_nan_ = false;
   AttentionSpec spec_;
   testing::OpOptions options_;
   u64 seed_ = 77;
@@ -164,6 +187,17 @@ TEST_P(CudaAttention, DoesNotReadKeysThatNobodySees) {
   EXPECT_EQ(testing::op_check(*device_, *reference_, cases.backward()), "");
 }
 
+TEST_P(CudaAttention, HasNaNWhereReferenceHasIt) {
+  for (const i64 features : {24, 128}) {
+    for (const bool causal : {true, false}) {
+      CaseMaker cases(GetParam(), {2, 70, 90, 2, 1, features, 20, 0, 0, causal}, InMemory::dense);
+      cases.some_nan();
+      EXPECT_EQ(testing::op_check(*device_, *reference_, cases.forward()), "");
+      EXPECT_EQ(testing::op_check(*device_, *reference_, cases.backward()), "");
+    }
+  }
+}
+
 TEST_P(CudaAttention, RefusesLargerHeads) {
   const i64 most = GetParam() == DType::fp64 ? 128 : 256;
   CaseMaker cases(GetParam(), {1, 1, 1, 1, 1, most + 1}, InMemory::dense);
@@ -171,10 +205,12 @@ TEST_P(CudaAttention, RefusesLargerHeads) {
     testing::run_op(*device_, cases.forward());
     FAIL() << "was not refused";
   } catch (const Error& error) {
-    EXPECT_THAT(
-        error.what(),
-        ::testing::HasSubstr(fmt::format(
-            "attention on cuda is for heads of up to {} features, has {}", most, most + 1)));
+    EXPECT_THAT(error.what(),
+                ::testing::HasSubstr(
+                    fmt::format("attention on cuda is for heads of up to {} features in {}, has {}",
+                                most,
+                                dtype_name(GetParam()),
+                                most + 1)));
   }
 }
 

@@ -1,0 +1,318 @@
+// Gradients of attention on tensor cores, for 16-bit types: the two passes of attention_backward.cu
+// in the shape of FlashAttention-2 (Dao 2023, §3.1). The next tile is on its way while the last one
+// is multiplied.
+#include "attention_hidden.hpp"
+#include "attention_on_tensor_cores.hpp"
+
+namespace tessera::cuda::attention {
+namespace {
+
+/// Tiles of a pass: kOwn rows that stay, of two tensors, and two stages of kOthers rows that pass.
+template <class T, int kFeatures, int kOwn_, int kOthers_>
+struct alignas(16) BackwardTensorMemory {
+  using Tiles = TensorTiles<T, kFeatures>;
+  static constexpr int kOwn = kOwn_, kOthers = kOthers_;
+  typename Tiles::template Tile<kOwn> own[2];
+  typename Tiles::template Tile<kOthers> others[2][2];  // [stage][tensor]
+};
+
+constexpr int kQueries = 64;  // of a block of the first pass: 16 of each warp
+template <class T, int kFeatures>
+using QueriesMemory = BackwardTensorMemory<T, kFeatures, kQueries, kFeatures <= 128 ? 32 : 16>;
+
+/// Heads of over 128 features: two warps have the same keys, and half of the features each, since
+/// registers do not hold both gradients of 16 keys.
+template <int kFeatures>
+constexpr int kShares = kFeatures <= 128 ? 1 : 2;
+template <class T, int kFeatures>
+using KeysMemory = BackwardTensorMemory<T, kFeatures, 64 / kShares<kFeatures>, 32>;
+
+/// grad · out of the warp's rows, by the lane's two.
+template <class T, int kStride>
+__device__ __forceinline__ void row_products(float (&deltas)[2],
+                                             const T* grads,
+                                             const Positions<const T>& out,
+                                             const T* head,
+                                             i64 first,
+                                             i64 end,
+                                             int features) {
+  constexpr int kEach = kPack<T>;
+  TESSERA_UNROLL for (int i = 0; i < 2; ++i) {
+    const int r = row<Order::plain>(2 * i);
+    const bool inside = first + r < end;
+    const T* from = head + (first + r) * out.position;
+    float sum = 0;
+    for (int f = fragment_column() / 2 * kEach; inside && f < features; f += 4 * kEach) {
+      float eight[kEach];
+      cuda::load(eight, from + f, features - f, out.aligned);
+      const auto grad = *reinterpret_cast<const Pack<T>*>(grads + r * kStride + f);
+      TESSERA_UNROLL for (int e = 0; e < kEach; ++e) sum += eight[e] * widen(grad.of[e]);
+    }
+    deltas[i] = quad_sum(sum);
+  }
+}
+
+/// A block has kQueries queries of one head.
+template <class T, int kFeatures>
+__global__ void __launch_bounds__(kThreads, kFeatures <= 64 ? 3 : 2)
+    queries_on_tensor_cores(Inputs<T> in, Positions<T> q_grad, float* deltas) {
+  using Tiles = TensorTiles<T, kFeatures>;
+  using Memory = QueriesMemory<T, kFeatures>;
+  constexpr int kKeys = Memory::kOthers;
+  auto& memory = shared<Memory>();
+  const Call& call = in.call;
+  const i64 heads = call.samples * call.heads, tiles = gridDim.x / heads;
+  const i64 first = (tiles - 1 - blockIdx.x / heads) * kQueries;
+  const i64 sample = blockIdx.x % heads / call.heads, head = blockIdx.x % heads % call.heads;
+  const i64 kv_head = head / (call.heads / call.kv_heads);
+  const i64 last = first + kQueries < call.queries ? first + kQueries : call.queries;
+  const i64 seen_by_first = call.visible(first), seen_by_last = call.visible(last - 1);
+  const int features = padded(call.features);
+  const float scale = static_cast<float>(call.scale) * kLog2e;
+  const auto kept_factor = static_cast<float>(call.drops() ? call.kept_factor : 1);
+  const bool busy = first + tensor_tiles::warp() * kPart < call.queries;
+  const int own = tensor_tiles::warp() * kPart * Tiles::kStride;
+
+  const auto fetch_keys = [&](i64 key, int stage) {
+    if (key < seen_by_last) {
+      Tiles::template fetch<Order::fours, kKeys>(memory.others[stage][0],
+                                                 in.k,
+                                                 in.k.of(sample, kv_head),
+                                                 key,
+                                                 seen_by_last,
+                                                 call.features);
+      Tiles::template fetch<Order::fours, kKeys>(memory.others[stage][1],
+                                                 in.v,
+                                                 in.v.of(sample, kv_head),
+                                                 key,
+                                                 seen_by_last,
+                                                 call.features);
+    }
+    commit_copies();
+  };
+  Tiles::template fetch<Order::plain, kQueries>(
+      memory.own[0], in.q, in.q.of(sample, head), first, call.queries, call.features);
+  Tiles::template fetch<Order::plain, kQueries>(
+      memory.own[1], in.grad, in.grad.of(sample, head), first, call.queries, call.features);
+  commit_copies();
+  fetch_keys(0, 0);
+  wait_for_copies<1>();
+  __syncthreads();
+  float lse[2] = {}, delta[2];
+  row_products<T, Tiles::kStride>(
+      delta, memory.own[1], in.out, in.out.of(sample, head), first, call.queries, call.features);
+  TESSERA_UNROLL for (int i = 0; i < 2; ++i) {
+    const i64 query = first + row<Order::plain>(2 * i);
+    if (query >= call.queries) continue;
+    const i64 at = (sample * call.heads + head) * call.queries + query;
+    lse[i] = in.lse[at] * kLog2e;
+    if (fragment_column() == 0) deltas[at] = delta[i];
+  }
+  Fragments<kFeatures> sums = {};
+  int stage = 0;
+  for (i64 key = 0; key < seen_by_last; key += kKeys, stage ^= 1) {
+    wait_for_copies<0>();
+    __syncthreads();  // this stage is here, and the other one has been read
+    fetch_keys(key + kKeys, stage ^ 1);
+    T* keys = memory.others[stage][0];
+    Fragments<kKeys> scores = {}, grads = {};
+    const Visible visible(call, first, key);
+    if (busy) {
+      const u32 keeps = keeps_of_queries<kKeys / kPart>(call, sample, head, first, key);
+      Tiles::multiply(scores, memory.own[0] + own, keys, features);
+      Tiles::multiply(grads, memory.own[1] + own, memory.others[stage][1], features);
+      TESSERA_UNROLL for (int i = 0; i < 2; ++i) {
+        const int query = row<Order::plain>(2 * i);
+        TESSERA_UNROLL for (int p = 0; p < kKeys / kPart; ++p) {
+          TESSERA_UNROLL for (int e = 0; e < 4; ++e) {
+            float& score = scores[p][e / 2][2 * i + e % 2];
+            float& grad = grads[p][e / 2][2 * i + e % 2];
+            const int j = column<Order::fours>(p, e / 2, e % 2);
+            grad = (keeps & keep_bit(p, e / 2, 2 * i + e % 2)) != 0 ? grad * kept_factor : 0;
+            const float probability = exp2f(score * scale - lse[i]);
+            score = visible(query, j) ? probability * (grad - delta[i]) : 0;
+          }
+        }
+      }
+    }
+    if (key + kKeys > seen_by_first && seen_by_first < seen_by_last) {
+      keep_from_hidden<T, kFeatures, kKeys>(keys, sums, 0, features, [&](int p, int h, int c) {
+        return visible(row<Order::plain>(c), column<Order::fours>(p, h, c));
+      });
+    }
+    if (busy) Tiles::add_products(sums, scores, keys, features);
+  }
+  wait_for_copies<0>();
+  if (!busy) return;
+  TESSERA_UNROLL for (int n = 0; n < kFeatures / kPart; ++n) {
+    TESSERA_UNROLL for (int c = 0; c < 8; ++c) {
+      sums[n][c / 4][c % 4] *= static_cast<float>(call.scale);
+    }
+  }
+  Tiles::template store<Order::plain>(memory.own[0] + own,
+                                      sums,
+                                      q_grad,
+                                      q_grad.of(sample, head),
+                                      first + tensor_tiles::warp() * kPart,
+                                      call.queries,
+                                      call.features);
+}
+
+/// A block has kOwn keys of one head of k and v. The first ones, which most queries see, are
+/// started first.
+template <class T, int kFeatures>
+__global__ void __launch_bounds__(kThreads, 2) keys_on_tensor_cores(Inputs<T> in,
+                                                                    Positions<T> k_grad,
+                                                                    Positions<T> v_grad,
+                                                                    const float* deltas) {
+  using Tiles = TensorTiles<T, kFeatures>;
+  using Memory = KeysMemory<T, kFeatures>;
+  constexpr int kQueries = Memory::kOthers, kShared = kShares<kFeatures>;
+  constexpr int kSums = kFeatures / kShared / kPart;
+  auto& memory = shared<Memory>();
+  const Call& call = in.call;
+  const i64 kv_heads = call.samples * call.kv_heads;
+  const i64 first = blockIdx.x / kv_heads * Memory::kOwn;
+  const i64 sample = blockIdx.x % kv_heads / call.kv_heads;
+  const i64 kv_head = blockIdx.x % kv_heads % call.kv_heads;
+  const i64 group = call.heads / call.kv_heads;
+  const int features = padded(call.features);
+  const float scale = static_cast<float>(call.scale) * kLog2e;
+  const auto kept_factor = static_cast<float>(call.drops() ? call.kept_factor : 1);
+  // The warp's keys within the block, and the first feature of its sums.
+  const int part = tensor_tiles::warp() / kShared,
+            at = tensor_tiles::warp() % kShared * kSums * kPart;
+  const bool busy = first + part * kPart < call.keys && at < features;
+  const int own = part * kPart * Tiles::kStride;
+  // The first query that sees one of these keys.
+  i64 first_query = call.causal && first > call.causal_offset ? first - call.causal_offset : 0;
+  first_query = first_query / kQueries * kQueries;
+
+  const auto fetch_queries = [&](i64 head, i64 query, int stage) {
+    Tiles::template fetch<Order::plain, kQueries>(
+        memory.others[stage][0], in.q, in.q.of(sample, head), query, call.queries, call.features);
+    Tiles::template fetch<Order::plain, kQueries>(memory.others[stage][1],
+                                                  in.grad,
+                                                  in.grad.of(sample, head),
+                                                  query,
+                                                  call.queries,
+                                                  call.features);
+  };
+  Tiles::template fetch<Order::pairs, Memory::kOwn>(
+      memory.own[0], in.k, in.k.of(sample, kv_head), first, call.keys, call.features);
+  Tiles::template fetch<Order::pairs, Memory::kOwn>(
+      memory.own[1], in.v, in.v.of(sample, kv_head), first, call.keys, call.features);
+  i64 head = kv_head * group, query = first_query;
+  if (query < call.queries) fetch_queries(head, query, 0);
+  commit_copies();
+  float k_sums[kSums][2][4] = {}, v_sums[kSums][2][4] = {};
+  int stage = 0;
+  while (query < call.queries && head < (kv_head + 1) * group) {
+    wait_for_copies<0>();
+    __syncthreads();  // this stage is here, and the other one has been read
+    const i64 of_head = head, of_query = query;
+    query += kQueries;
+    if (query >= call.queries) {
+      query = first_query;
+      ++head;
+    }
+    if (head < (kv_head + 1) * group) fetch_queries(head, query, stage ^ 1);
+    commit_copies();
+    T* queries = memory.others[stage][0];
+    T* out_grads = memory.others[stage][1];
+    stage ^= 1;
+    Fragments<kQueries> scores = {}, grads = {};
+    const Visible visible(call, of_query, first);
+    const auto sees = [&](int p, int h, int c) {
+      const int i = column<Order::plain>(p, h, c);
+      const int j = part * kPart + fragment_row() * 2 + c / 2;
+      return of_query + i < call.queries && visible(i, j);
+    };
+    if (busy) {
+      const u32 keeps = keeps_of_keys<kQueries / kPart>(
+          call, sample, of_head, of_query, first + part * kPart + fragment_row() * 2);
+      Tiles::multiply(scores, memory.own[0] + own, queries, features);
+      Tiles::multiply(grads, memory.own[1] + own, out_grads, features);
+      const i64 statistics = (sample * call.heads + of_head) * call.queries;
+      TESSERA_UNROLL for (int p = 0; p < kQueries / kPart; ++p) {
+        TESSERA_UNROLL for (int e = 0; e < 4; ++e) {
+          const int h = e / 2;
+          const i64 i = of_query + column<Order::plain>(p, h, e % 2);
+          const bool inside = i < call.queries;
+          const float lse = inside ? in.lse[statistics + i] * kLog2e : 0;
+          const float delta = inside ? deltas[statistics + i] : 0;
+          TESSERA_UNROLL for (int r = 0; r < 2; ++r) {
+            const int c = 2 * r + e % 2;
+            float& score = scores[p][h][c];
+            float& grad = grads[p][h][c];
+            const bool seen = sees(p, h, c);
+            const bool kept = (keeps & keep_bit(p, h, c)) != 0;
+            const float probability = exp2f(score * scale - lse);
+            score = seen && kept ? probability : 0;
+            grad = seen ? probability * ((kept ? grad * kept_factor : 0) - delta) : 0;
+          }
+        }
+      }
+    }
+    const i64 all = first + Memory::kOwn < call.keys ? first + Memory::kOwn : call.keys;
+    if (call.visible(of_query) < all) {
+      keep_from_hidden<T, kFeatures, kQueries>(out_grads, v_sums, at, features, sees);
+      keep_from_hidden<T, kFeatures, kQueries>(queries, k_sums, at, features, sees);
+    }
+    if (busy) {
+      Tiles::add_products(v_sums, scores, out_grads + at, features - at);
+      Tiles::add_products(k_sums, grads, queries + at, features - at);
+    }
+  }
+  wait_for_copies<0>();
+  __syncthreads();  // the warps that share these keys have read them
+  if (!busy) return;
+  TESSERA_UNROLL for (int n = 0; n < kSums; ++n) {
+    TESSERA_UNROLL for (int c = 0; c < 8; ++c) {
+      k_sums[n][c / 4][c % 4] *= static_cast<float>(call.scale);
+      v_sums[n][c / 4][c % 4] *= kept_factor;
+    }
+  }
+  const auto store = [&](T* tile, const auto& sums, const Positions<T>& to) {
+    Tiles::template store<Order::pairs>(tile + own + at,
+                                        sums,
+                                        to,
+                                        to.of(sample, kv_head) + at,
+                                        first + part * kPart,
+                                        call.keys,
+                                        call.features - at);
+  };
+  store(memory.own[0], k_sums, k_grad);
+  store(memory.own[1], v_sums, v_grad);
+}
+
+}  // namespace
+
+void run_on_tensor_cores(const AttentionBackwardArgs& args, float* deltas, cudaStream_t stream) {
+  with_narrow(args.q.dtype, [&]<class T>(T) {
+    const Inputs<T> in(args);
+    const Call& call = in.call;
+    with_features<T>(call.features, [&]<int kFeatures>(std::integral_constant<int, kFeatures>) {
+      launch(queries_on_tensor_cores<T, kFeatures>,
+             {.blocks = blocks_for(call.queries, kQueries) * call.samples * call.heads,
+              .threads = kThreads,
+              .shared_bytes = sizeof(QueriesMemory<T, kFeatures>)},
+             stream,
+             in,
+             Positions<T>(args.q_grad),
+             deltas);
+      using OfKeys = KeysMemory<T, kFeatures>;
+      launch(keys_on_tensor_cores<T, kFeatures>,
+             {.blocks = blocks_for(call.keys, OfKeys::kOwn) * call.samples * call.kv_heads,
+              .threads = kThreads,
+              .shared_bytes = sizeof(OfKeys)},
+             stream,
+             in,
+             Positions<T>(args.k_grad),
+             Positions<T>(args.v_grad),
+             static_cast<const float*>(deltas));
+    });
+  });
+}
+
+}  // namespace tessera::cuda::attention
