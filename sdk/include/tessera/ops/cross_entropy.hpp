@@ -37,7 +37,7 @@ struct CrossEntropySumsArgs {
 };
 
 /// out fp64 [1] = inverse_weight · sum over rows with mask 1 of log(sum) - target. Summed in double
-/// in row order. inverse_weight fp64 [1].
+/// in a fixed order. inverse_weight fp64 [1].
 struct CrossEntropyLossArgs {
   static constexpr std::string_view kName = "cross_entropy_loss";
   static constexpr int kTensors = 4, kOutputs = 1;

@@ -113,7 +113,7 @@ struct JitterArgs {
 };
 
 // Auxiliary losses. The shares of a row are its softmax or, for the other scores, its scores over
-// their sum. inverse_weight, grad and the losses are fp64 [1]; sums are in double in row order.
+// their sum. inverse_weight, grad and the losses are fp64 [1]; sums are in double in a fixed order.
 
 /// out = factor · inverse_weight · sum over rows x and experts e of counts[sequence of x][e] ·
 /// share of e in x (Fedus et al. 2022, §2.2, for each sequence). counts i64 [sequences, E]. With
