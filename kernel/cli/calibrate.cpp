@@ -7,6 +7,7 @@
 
 #include "kernel/cli/commands.hpp"
 #include "kernel/cli/show.hpp"
+#include "kernel/config/choose_device.hpp"
 #include "kernel/config/run_config.hpp"
 #include "kernel/launch/communicators.hpp"
 #include "kernel/launch/environment.hpp"
@@ -22,13 +23,21 @@ namespace {
 
 constexpr int kSharingRanks = 2;  // of a host, where the user names no number
 
+std::string device_of(const CalibrateOptions& options, const PluginHost& plugins) {
+  const std::string usual = RunConfig().device.device.type;
+  if (options.device != "auto") return options.device.empty() ? usual : options.device;
+  const auto [type, why] = choose_by_units(plugins, Device::kKind, usual);
+  show_error("--device auto is \"{}\" here: {}\n", type, why);
+  return type;
+}
+
 }  // namespace
 
 int run_calibrate(const CalibrateOptions& options) {
   const auto plugins = open_plugins({options.path.begin(), options.path.end()});
   CalibrateArguments arguments;
   arguments.plugins = plugins.get();
-  arguments.device = options.device.empty() ? RunConfig().device.device.type : options.device;
+  arguments.device = device_of(options, *plugins);
   const ComponentInfo* component = plugins->find(Device::kKind, arguments.device);
   if (component == nullptr) fail_unknown_component(*plugins, "device/" + arguments.device);
   const std::string automatic = RunConfig().comm.communicator.type;

@@ -187,7 +187,9 @@ void add_calibrate(Program& program, int (*run)(const CalibrateOptions&)) {
       ->check(CLI::Range(1, 256));
   command->add_option("--threads", o->threads, "CPU threads of a rank [its share of the CPUs]")
       ->check(CLI::Range(1, 1024));
-  command->add_option("--device", o->device, "a device, as in device.type [the default's]")
+  command
+      ->add_option(
+          "--device", o->device, "a device, as in device.type, \"auto\" too [the default's]")
       ->check(not_empty);
   command->add_option("--name", o->name, "name of the table in reports")->check(not_empty);
   add_plugin_folders(command, o->path);

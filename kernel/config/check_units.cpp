@@ -2,23 +2,14 @@
 #include <fmt/format.h>
 
 #include "kernel/config/checker.hpp"
+#include "kernel/config/choose_device.hpp"
 
 namespace tessera {
 
 void Checker::choose_by_units(const Slot& slot, std::vector<TypeEra>& eras) {
   if (!slot.by_units || eras.back().type != "auto") return;
-  std::string type = slot.defaults.front().type, why;
-  for (const ComponentInfo* info : catalog_.of_kind(slot.kind)) {
-    if (info->units == nullptr) continue;
-    const DeviceUnits units = catalog_.units(*info);
-    if (units.count > 0) {
-      type = info->type;
-      why = units.text;
-      break;
-    }
-    why += fmt::format("{}{}: {}", why.empty() ? "" : "; ", info->type, units.text);
-  }
-  if (why.empty()) why = "no plugin is loaded that is for other hardware";
+  const auto [type, why] =
+      tessera::choose_by_units(catalog_, slot.kind, slot.defaults.front().type);
   TypeEra chosen = era(eras.back().first_layer, slot.kind, type);
   chosen.by_units = why;
   notices.push_back(fmt::format("{}: [{}] type = \"auto\" is \"{}\" here: {}",

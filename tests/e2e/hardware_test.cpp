@@ -145,30 +145,31 @@ TEST(RunHardware, OfRoundedProductsHasAPeakOfItsOwn) {
 
 TEST(RunHardware, IsMeasuredOnADeviceWithMemoryOfItsOwn) {
   const TinyRun run;
+  ProcessOptions options = run.options();
+  options.environment["TESSERA_EMULATED_GPUS"] = "2";
   const auto calibrate = [&](const std::vector<std::string>& more) {
     std::vector<std::string> command = {tessera_program(),
                                         "calibrate",
-                                        "--device",
-                                        "cuda_emulated",
                                         "--path",
                                         TESSERA_BUILD_DIR "/tests/cuda",
                                         "--out",
                                         "gpu.toml"};
     command.insert(command.end(), more.begin(), more.end());
-    return run_process(command, run.options());
+    return run_process(command, options);
   };
-  const ProcessResult result = calibrate({});
+  const ProcessResult result = calibrate({"--device", "auto"});
   ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("--device auto is \"cuda_emulated\" here: 2 GPUs are visible"));
   const std::string table = read(run.at("gpu.toml"));
   EXPECT_THAT(table,
               AllOf(HasSubstr("on 1 rank of "),
                     HasSubstr("\n# cuda_emulated: "),
-                    HasSubstr("\nname = \"one rank on cuda_emulated\"\nranks_per_host = 1\n"),
+                    HasSubstr("\nname = \"one rank on cuda_emulated\"\nranks_per_host = 2\n"),
                     HasSubstr("operations on few elements: "),
                     HasSubstr("\n# fp64 ["),
                     HasSubstr("\n# bf16 ["),
                     HasSubstr("\n# add: "),
-                    HasSubstr("\nshared = false\n"),
+                    HasSubstr("\ncapacity = 4294967296\nshared = false\n"),
                     HasSubstr("\n# One rank measures no links: [inside] and [between] are those of "
                               "a small host until they\n# are written here")));
   std::vector<std::string> plan = run.command(
@@ -178,7 +179,7 @@ TEST(RunHardware, IsMeasuredOnADeviceWithMemoryOfItsOwn) {
   EXPECT_EQ(planned.exit_code, 0) << planned.err;
   EXPECT_THAT(planned.out, HasSubstr("MFU "));
 
-  const ProcessResult two = calibrate({"--ranks", "2"});
+  const ProcessResult two = calibrate({"--device", "cuda_emulated", "--ranks", "2"});
   EXPECT_EQ(two.exit_code, 2);
   EXPECT_THAT(
       two.err,
