@@ -13,6 +13,8 @@ LIMIT_S = 25
 CONFIG = "configs/shakespeare.toml"
 SETTINGS = {"run.steps": 4, "validation.every_steps": 0, "batch.sequence_length": 32,
             "lr.warmup_steps": 1}
+QUICK = {"batch.global": 4, "batch.micro": 2, "batch.sequence_length": 16, "model.hidden": 32,
+         "model.layers": 1}
 STAGED = {"comm.type": "shm", "comm.staged": True, "parallel.data": 2}
 HELD_S = 15  # how much later than comm.timeout_s a run may end
 
@@ -38,7 +40,7 @@ def run(part, target):
     refused("not_staged", ["or comm.staged = true, which copies"],
             {**STAGED, "comm.staged": False, "device.share": 2})
     out_of_memory(part, target, settings)
-    killed_rank(part, target, settings)
+    killed_rank(part, target, settings | QUICK if target.quick else settings)
 
 
 def out_of_memory(part, target, settings):
@@ -46,6 +48,7 @@ def out_of_memory(part, target, settings):
     more = {"run.steps": 1, "batch.global": 32768, "batch.micro": 32768,
             "batch.sequence_length": 128, "model.hidden": 1024, "model.layers": 2}
     if target.emulated:
+        target.check_config(part, [CONFIG], "full size, out_of_memory", {**settings, **more})
         more, small = {}, {"TESSERA_EMULATED_MEMORY": str(32 << 20)}
     ended = target.train(part, [CONFIG], "out_of_memory", {**settings, **more},
                          small if target.emulated else None).ended
