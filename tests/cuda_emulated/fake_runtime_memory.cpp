@@ -162,7 +162,11 @@ cudaError_t cudaFreeHost(void* memory) {
 
 cudaError_t cudaMemcpyAsync(
     void* to, const void* from, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
-  return cudaMemcpy2DAsync(to, bytes, from, bytes, bytes, 1, kind, stream);
+  return call([&](Lock& lock) {
+    const Rows rows{
+        static_cast<std::byte*>(to), bytes, static_cast<const std::byte*>(from), bytes, bytes, 1};
+    return copy(lock, rows, kind, stream);
+  });
 }
 
 cudaError_t cudaMemcpy2DAsync(void* to,
@@ -173,7 +177,9 @@ cudaError_t cudaMemcpy2DAsync(void* to,
                               std::size_t height,
                               cudaMemcpyKind kind,
                               cudaStream_t stream) {
+  constexpr std::size_t kMostPitch = 0x7fffffff;  // cudaDeviceProp::memPitch
   return call([&](Lock& lock) {
+    if (to_pitch > kMostPitch || from_pitch > kMostPitch) return cudaErrorInvalidPitchValue;
     const Rows rows{static_cast<std::byte*>(to),
                     to_pitch,
                     static_cast<const std::byte*>(from),

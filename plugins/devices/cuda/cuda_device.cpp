@@ -116,6 +116,7 @@ CudaDevice::CudaDevice(const Config& config, const DeviceArguments& arguments)
 CudaDevice::~CudaDevice() {
   abort_capture();
   for (const auto& stream : streams_) (void)cudaStreamSynchronize(stream->handle());
+  tasks_->clear();
 }
 
 MemoryStats CudaDevice::memory() const {
@@ -170,7 +171,7 @@ void CudaDevice::tell_if_it_stays(const Error& error) {
 }
 
 void CudaDevice::launch_host(Stream& stream, std::string_view name, std::function<void()> run) {
-  auto task = std::make_unique<HostTask>(std::string(name), std::move(run), failure_);
+  auto task = std::make_unique<HostTask>(std::string(name), std::move(run), tasks_);
   if (!capture_) return HostTask::launch(handle(stream), std::move(task));
   captured([&] {
     capture_->require_contains(stream, fmt::format("host task \"{}\"", name));

@@ -122,7 +122,7 @@ class CudaDevice final : public Device {
   KernelTable kernels_;
   LaunchSignatures launched_;  // where captures follow
   std::shared_ptr<EventPool> events_ = std::make_shared<EventPool>();
-  std::shared_ptr<TaskFailure> failure_ = std::make_shared<TaskFailure>();
+  std::shared_ptr<TasksDone> tasks_ = std::make_shared<TasksDone>();
   mutable PinnedBlocks pinned_;
   std::vector<std::unique_ptr<CudaStream>> streams_;
   std::unique_ptr<DevicePool> pool_;

@@ -79,7 +79,7 @@ std::shared_ptr<CudaEvent> CudaDevice::asked(const Event& event, std::string_vie
 bool CudaDevice::query(const Event& event) {
   const std::shared_ptr<CudaEvent> point = asked(event, "query");
   const bool reached = !point || told([&] { return point->reached(); });
-  failure_->rethrow();
+  tasks_->rethrow();
   return reached;
 }
 
@@ -99,7 +99,7 @@ void CudaDevice::join(const Event& event, Deadline deadline, std::string_view wh
     HostWait wait(*this, what, deadline);
     finish(*point, wait);
   }
-  failure_->rethrow();
+  tasks_->rethrow();
 }
 
 double CudaDevice::elapsed(const Event& begin, const Event& end) {
@@ -119,7 +119,7 @@ void CudaDevice::synchronize(Stream& stream) {
   const std::string what = fmt::format("the end of stream \"{}\"", stream.name());
   HostWait wait(*this, what);
   finish(*recorded(stream), wait);
-  failure_->rethrow();
+  tasks_->rethrow();
 }
 
 void CudaDevice::require_tensor(std::string_view call, const Tensor& tensor) const {
@@ -137,7 +137,7 @@ void CudaDevice::settle(std::string_view call, const Tensor& tensor, std::string
   require_tensor(call, tensor);
   HostWait wait(*this, what);
   finish(*recorded(*streams_[0]), wait);
-  failure_->rethrow();
+  tasks_->rethrow();
 }
 
 /// Copies between a tensor and dense memory of the host, and waits for it.
@@ -213,17 +213,23 @@ void CudaDevice::copy(Stream& stream,
       capture_->parts.blocks.push_back(memory);
     }
     if (checked.rows == 0) return;
+    void* const to = to_host ? static_cast<void*>(checked.block) : checked.tensor;
+    const void* const from = to_host ? checked.tensor : static_cast<const void*>(checked.block);
     const auto width = static_cast<std::size_t>(checked.row_bytes);
-    const std::size_t pitch = checked.rows == 1 ? width : static_cast<std::size_t>(checked.pitch);
-    check(cudaMemcpy2DAsync(to_host ? static_cast<void*>(checked.block) : checked.tensor,
-                            to_host ? width : pitch,
-                            to_host ? checked.tensor : static_cast<void*>(checked.block),
-                            to_host ? pitch : width,
-                            width,
-                            static_cast<std::size_t>(checked.rows),
-                            direction,
-                            handle(stream)),
-          "cudaMemcpy2DAsync");
+    if (checked.rows == 1) {  // a pitch, even of one row, may not be 2 GiB
+      check(cudaMemcpyAsync(to, from, width, direction, handle(stream)), "cudaMemcpyAsync");
+    } else {
+      const auto pitch = static_cast<std::size_t>(checked.pitch);
+      check(cudaMemcpy2DAsync(to,
+                              to_host ? width : pitch,
+                              from,
+                              to_host ? pitch : width,
+                              width,
+                              static_cast<std::size_t>(checked.rows),
+                              direction,
+                              handle(stream)),
+            "cudaMemcpy2DAsync");
+    }
     if (!capture_) memory->used_until(stream.index(), recorded(stream));
   };
   if (capture_) {

@@ -8,12 +8,24 @@
 
 namespace tessera::cuda {
 
-void TaskFailure::keep(std::exception_ptr failure) {
+void TasksDone::keep(std::exception_ptr failure) {
   const std::lock_guard lock(mutex_);
   if (!failure_) failure_ = std::move(failure);
 }
 
-void TaskFailure::rethrow() {
+void TasksDone::keep(std::unique_ptr<HostTask> task) {
+  const std::lock_guard lock(mutex_);
+  tasks_.push_back(std::move(task));
+}
+
+void TasksDone::clear() {
+  std::vector<std::unique_ptr<HostTask>> tasks;  // destroyed without the lock
+  const std::lock_guard lock(mutex_);
+  tasks.swap(tasks_);
+}
+
+void TasksDone::rethrow() {
+  clear();
   std::exception_ptr failure;
   {
     const std::lock_guard lock(mutex_);
@@ -22,10 +34,8 @@ void TaskFailure::rethrow() {
   if (failure) std::rethrow_exception(failure);
 }
 
-HostTask::HostTask(std::string name,
-                   std::function<void()> run,
-                   std::shared_ptr<TaskFailure> failure)
-    : name_(std::move(name)), run_(std::move(run)), failure_(std::move(failure)) {}
+HostTask::HostTask(std::string name, std::function<void()> run, std::shared_ptr<TasksDone> done)
+    : name_(std::move(name)), run_(std::move(run)), done_(std::move(done)) {}
 
 void HostTask::launch(cudaStream_t stream, std::unique_ptr<HostTask> task) {
   check(cudaLaunchHostFunc(stream, &run_once, task.get()), "cudaLaunchHostFunc");
@@ -37,7 +47,10 @@ void HostTask::record(cudaStream_t stream, HostTask& task) {
 }
 
 void HostTask::run_once(void* task) {
-  std::unique_ptr<HostTask>(static_cast<HostTask*>(task))->run();
+  std::unique_ptr<HostTask> own(static_cast<HostTask*>(task));
+  own->run();
+  const std::shared_ptr<TasksDone> done = own->done_;
+  done->keep(std::move(own));
 }
 void HostTask::run_again(void* task) { static_cast<HostTask*>(task)->run(); }
 
@@ -45,13 +58,13 @@ void HostTask::run() noexcept {
   try {
     run_();
   } catch (const Error& error) {
-    failure_->keep(std::make_exception_ptr(
+    done_->keep(std::make_exception_ptr(
         Error(fmt::format("host task \"{}\": {}", name_, error.what()), error.exit_code())));
   } catch (const std::exception& error) {
-    failure_->keep(
+    done_->keep(
         std::make_exception_ptr(Error(fmt::format("host task \"{}\": {}", name_, error.what()))));
   } catch (...) {
-    failure_->keep(std::make_exception_ptr(
+    done_->keep(std::make_exception_ptr(
         Error(fmt::format("host task \"{}\" threw what is no std::exception", name_))));
   }
 }

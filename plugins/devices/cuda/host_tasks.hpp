@@ -4,28 +4,37 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "runtime.hpp"
 
 namespace tessera::cuda {
 
-/// The first failure of host tasks, until the rank's thread throws it. CUDA's threads write it.
-class TaskFailure {
+class HostTask;
+
+/// What host tasks leave to the rank's thread: their first failure, and themselves, since they may
+/// be the last to hold tensors and events, which only that thread may give back. CUDA's threads
+/// write it.
+class TasksDone {
  public:
   void keep(std::exception_ptr failure);
-  /// Throws it, once.
+  void keep(std::unique_ptr<HostTask> task);
+  /// Drops the tasks that have run.
+  void clear();
+  /// The same, and throws the failure, once.
   void rethrow();
 
  private:
   std::mutex mutex_;
   std::exception_ptr failure_;
+  std::vector<std::unique_ptr<HostTask>> tasks_;
 };
 
 /// A function that a stream calls in its turn, on a thread of CUDA's. It may not call CUDA.
 class HostTask {
  public:
-  HostTask(std::string name, std::function<void()> run, std::shared_ptr<TaskFailure> failure);
-  /// Enqueues the task, which lives until it has run.
+  HostTask(std::string name, std::function<void()> run, std::shared_ptr<TasksDone> done);
+  /// Enqueues the task. Once it has run, TasksDone has it.
   static void launch(cudaStream_t stream, std::unique_ptr<HostTask> task);
   /// Records it in a capture: the task outlives all replays.
   static void record(cudaStream_t stream, HostTask& task);
@@ -37,7 +46,7 @@ class HostTask {
 
   std::string name_;
   std::function<void()> run_;
-  std::shared_ptr<TaskFailure> failure_;
+  std::shared_ptr<TasksDone> done_;
 };
 
 }  // namespace tessera::cuda

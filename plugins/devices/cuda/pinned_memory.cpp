@@ -30,17 +30,20 @@ HostBlock PinnedBlocks::make(i64 bytes) {
   collect();
   auto memory = std::make_unique<PinnedMemory>(device_, bytes);
   ++made_;
-  dropped_->bytes += bytes;
+  bytes_ += bytes;
   void* const address = memory->address();
-  std::shared_ptr<PinnedMemory> owner(
-      memory.release(), [list = dropped_](PinnedMemory* gone) { list->blocks.emplace_back(gone); });
+  std::shared_ptr<PinnedMemory> owner(memory.release(), [list = dropped_](PinnedMemory* gone) {
+    const std::lock_guard lock(list->mutex);
+    list->blocks.emplace_back(gone);
+  });
   return {std::move(owner), address, bytes};
 }
 
 void PinnedBlocks::collect() {
+  const std::lock_guard lock(dropped_->mutex);
   std::erase_if(dropped_->blocks, [&](const auto& block) {
     if (block->in_use()) return false;
-    dropped_->bytes -= block->bytes();
+    bytes_ -= block->bytes();
     return true;
   });
 }

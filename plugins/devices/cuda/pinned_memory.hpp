@@ -1,6 +1,7 @@
 #pragma once
 #include <map>
 #include <memory>
+#include <mutex>
 #include <vector>
 
 #include "cuda_event.hpp"
@@ -40,17 +41,17 @@ class PinnedBlocks {
   HostBlock make(i64 bytes);
   /// Frees the blocks that were dropped and that no copy uses any more. Not under capture.
   void collect();
-  i64 bytes() const { return dropped_->bytes; }  ///< of all that are not freed
+  i64 bytes() const { return bytes_; }  ///< of all that are not freed
   i64 made() const { return made_; }
 
  private:
   struct Dropped {
+    std::mutex mutex;  // any thread may drop a block
     std::vector<std::unique_ptr<PinnedMemory>> blocks;
-    i64 bytes = 0;  // of all blocks that exist
   };
   const Device& device_;
   std::shared_ptr<Dropped> dropped_ = std::make_shared<Dropped>();
-  i64 made_ = 0;
+  i64 bytes_ = 0, made_ = 0;
 };
 
 }  // namespace tessera::cuda

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <thread>
 
 #include "tessera/core_ops.hpp"
 #include "tessera/testing/device_check.hpp"
@@ -42,6 +43,18 @@ TEST(Cuda, SaysWhatDecidesBits) {
   EXPECT_THAT(device->hardware(), AllOf(HasSubstr("capability"), HasSubstr("cuBLASLt")));
 }
 
+// What it holds, tensors and events, belongs to that thread.
+TEST(Cuda, DropsAHostTaskOnTheRanksThread) {
+  const auto device = test_device(kDevice);
+  std::thread::id ran, dropped;
+  {
+    const std::shared_ptr<void> held(nullptr, [&](void*) { dropped = std::this_thread::get_id(); });
+    device->launch_host(
+        device->stream(), "a task", [held, &ran] { ran = std::this_thread::get_id(); });
+  }
+  device->synchronize(device->stream());
+  EXPECT_NE(ran, std::this_thread::get_id());
+  EXPECT_EQ(dropped, std::this_thread::get_id());
 TEST(Cuda, HasAUnitOfItsOwn) {
   const DeviceUnit unit = test_device(kDevice)->unit();
   EXPECT_EQ(unit.id, "GPU-656d756c-6174-6564-2047-505520000000");

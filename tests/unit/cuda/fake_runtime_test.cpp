@@ -225,6 +225,9 @@ TEST_F(FakeRuntime, CopiesAreOfTheKindThatIsSaid) {
   EXPECT_EQ(copy(gpu, host, 64, cudaMemcpyDefault), cudaSuccess);
   EXPECT_EQ(cudaMemcpy2DAsync(gpu, 3, host, 4, 4, 2, cudaMemcpyHostToDevice, stream),
             cudaErrorInvalidPitchValue);
+  const std::size_t most = 0x7fffffff;
+  EXPECT_EQ(cudaMemcpy2DAsync(gpu, most + 1, host, 4, 4, 1, cudaMemcpyHostToDevice, stream),
+            cudaErrorInvalidPitchValue);
   EXPECT_EQ(cudaMemsetAsync(&stream, 0, 8, stream), cudaErrorInvalidValue);
 }
 
