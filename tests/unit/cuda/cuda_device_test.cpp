@@ -55,6 +55,8 @@ TEST(Cuda, DropsAHostTaskOnTheRanksThread) {
   device->synchronize(device->stream());
   EXPECT_NE(ran, std::this_thread::get_id());
   EXPECT_EQ(dropped, std::this_thread::get_id());
+}
+
 TEST(Cuda, HasAUnitOfItsOwn) {
   const DeviceUnit unit = test_device(kDevice)->unit();
   EXPECT_EQ(unit.id, "GPU-656d756c-6174-6564-2047-505520000000");
