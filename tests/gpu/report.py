@@ -157,12 +157,27 @@ def update(root, results, check):
     return stale
 
 
+def with_older(new, old):
+    """What a file has after a run of some parts (--only): of one program on one machine, so the
+    other parts stay."""
+    same = all(new["about"][key] == old["about"][key] for key in ("commit", "gpu", "driver"))
+    if same:
+        return {**new, "parts": {**old["parts"], **new["parts"]}}
+    if lost := [name for name in old["parts"] if name not in new["parts"]]:
+        raise Refused(f"the results of that day ({machine(old['about'])}) have parts that these "
+                      f"({machine(new['about'])}) have not: {', '.join(lost)}; run all parts")
+    return new
+
+
 def add(path, folder):
-    about = load(path)["about"]
+    content = load(path)
+    about = content["about"]
     gpu = re.sub(r"\W+", "-", about["gpu"]).strip("-").lower()
     folder.mkdir(exist_ok=True)
     made = folder / f"{about['date'][:10]}-{gpu}.json"
-    made.write_text(path.read_text())
+    if made.exists():
+        content = with_older(content, load(made))
+    made.write_text(json.dumps(content, indent=1) + "\n")
     return made
 
 
@@ -234,6 +249,21 @@ def self_test():
         assert update(root, all_results(results), check=True) == [page]
         update(root, all_results(results), check=False)
         assert page.read_text() == AFTER, page.read_text()
+        # A part again: the others stay, unless the program is another.
+        kit = {"kit": {"state": "passed", "limit_s": 90, "seconds": 1.0, "rows": []}}
+        later = {**MADE_UP["about"], "date": "2031-02-03T05:00:00+00:00"}
+        run.write_text(json.dumps({**MADE_UP, "about": later, "parts": kit}))
+        wanted = {**MADE_UP, "about": later, "parts": {**MADE_UP["parts"], **kit}}
+        assert all_results(results) == [MADE_UP]
+        add(run, results)
+        assert all_results(results) == [wanted], all_results(results)
+        other = {**later, "commit": "def456"}
+        run.write_text(json.dumps({**MADE_UP, "about": other, "parts": kit}))
+        refuses("have not: pytorch; run all parts", add, run, results)
+        assert all_results(results) == [wanted]
+        run.write_text(json.dumps({**MADE_UP, "about": other}))
+        add(run, results)
+        assert all_results(results) == [{**MADE_UP, "about": other}]
         for wrong, why in (({"quick": True}, "rehearsal"), ({"device_type": "x"}, "rehearsal"),
                            ({"gpu": ""}, "without gpu")):
             run.write_text(json.dumps({**MADE_UP, "about": {**MADE_UP["about"], **wrong}}))
