@@ -85,13 +85,16 @@ for file in "${ours[@]}"; do
   done < <(LD_LIBRARY_PATH=$tree/build/lib libraries "$file")
 done
 glibc=$(ldd --version | sed -nE '1s/.* ([0-9.]+)$/\1/p')
+glibcxx=$(readelf -VW "${ours[@]}" "$tree"/build/lib/* | grep -oE 'GLIBCXX_[0-9.]+' |
+  sort -uV | tail -1)
 version=$(LD_LIBRARY_PATH=$tree/build/lib "$tree/build/bin/tessera" --version)
 commit=$(sed -nE '1s/.*commit ([^ ]+).*/\1/p' <<<"$version")
-printf '{"commit": "%s", "glibc": "%s", "device": "%s"}\n' "$commit" "$glibc" "$device" \
-  >"$tree/bundle.json"
+printf '{"commit": "%s", "glibc": "%s", "libstdc++": "%s", "device": "%s"}\n' \
+  "$commit" "$glibc" "$glibcxx" "$device" >"$tree/bundle.json"
 
 tar -c -C "$work" --sort=name --owner=0 --group=0 bundle | xz -T0 -1 >"$out/bundle.tar.xz.part"
 bytes=$(stat -c %s "$out/bundle.tar.xz.part")
 ((bytes <= most)) || give_up "$((bytes >> 20)) MiB, more than the $((most >> 20)) that it may have"
 mv "$out/bundle.tar.xz.part" "$out/bundle.tar.xz"
-say "$out/bundle.tar.xz: $((bytes >> 20)) MiB, commit $commit; wants glibc $glibc or later"
+say "$out/bundle.tar.xz: $((bytes >> 20)) MiB, commit $commit;" \
+  "wants glibc $glibc and $glibcxx or later"

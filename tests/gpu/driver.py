@@ -4,12 +4,15 @@ What a part is about is said in parts/*.py, what comes of it in README.md.
 """
 
 import argparse
+import contextlib
 import datetime
 import importlib
 import json
 import os
 import platform
+import re
 import shutil
+import subprocess
 import sys
 import tarfile
 import tempfile
@@ -19,9 +22,10 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "bench")]
 
+from gpu_facts import driver_facts  # noqa: E402
 from processes import cpu_model  # noqa: E402
 from record import BAD, OutOfTime, Part, Record  # noqa: E402
-from target import ROOT, Target  # noqa: E402
+from target import ROOT, Target, end_group  # noqa: E402
 
 SKIPPED = 77  # the exit status that ctest reports as "skipped"
 # In this order: what is wrong is worth more than what is slow.
@@ -55,16 +59,35 @@ def unpacked(bundle, scratch):
     return Path(scratch, "bundle")
 
 
+def libstdcxx_of(program):
+    """The one that the program gets here; None without one. The loader is asked as ldd does."""
+    told = subprocess.run([program], env={**os.environ, "LD_TRACE_LOADED_OBJECTS": "1"},
+                          capture_output=True, text=True).stdout
+    found = re.search(r"libstdc\+\+\.so\.6 => (/\S+)", told)
+    return Path(found[1]) if found else None
+
+
+def newest_glibcxx(library):
+    """Empty without a library."""
+    versions = re.findall(rb"GLIBCXX_[0-9.]+", library.read_bytes()) if library else []
+    return max((one.decode() for one in versions), key=numbers, default="")
+
+
+def numbers(version):
+    return [int(number) for number in re.findall(r"\d+", version)]
+
+
 def too_old(root):
     """Why this machine cannot run what a bundle has; empty: it can, or there is no bundle."""
     if not (root / "bundle.json").exists():
         return ""
-    wanted = json.loads((root / "bundle.json").read_text())["glibc"]
-    here = platform.libc_ver()[1]
-    numbers = lambda version: [int(number) for number in version.split(".")]
-    if here and numbers(here) >= numbers(wanted):
-        return ""
-    return f"the bundle wants glibc {wanted} or later, this machine has {here or 'none'}"
+    wanted, program = json.loads((root / "bundle.json").read_text()), root / "build/tests/gpu_check"
+    for name, here in (("glibc", platform.libc_ver()[1]),
+                       ("libstdc++", newest_glibcxx(libstdcxx_of(program)))):
+        if not here or numbers(here) < numbers(wanted[name]):
+            return (f"the bundle wants {name} {wanted[name]} or later, this machine has "
+                    f"{here or 'none'}")
+    return ""
 
 
 def has_gpu(target):
@@ -78,6 +101,19 @@ def commit_of(part, target):
     """As the program tells it: of what runs, not of the tree around."""
     words = target.run(part, [target.program, "--version"]).out.split("commit ", 1)
     return words[1].split()[0] if len(words) > 1 else "unknown"
+
+
+@contextlib.contextmanager
+def torch_read_from_disk(part, target):
+    """PyTorch is imported once while the first parts run: from a disk that has not been read yet
+    that takes longer than a part may."""
+    python = target.python_with_torch()
+    process = target.start(part, [python, "-c", "import torch"]) if python else None
+    try:
+        yield
+    finally:
+        if process:
+            end_group(process)
 
 
 def run_part(record, target, name, patience):
@@ -107,7 +143,7 @@ def run(options, scratch):
         "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
         "device_type": options.device, "quick": options.quick, "cpu": cpu_model()})
     start = Part(record, "start", 20 * options.patience)
-    record.about(commit=commit_of(start, target))
+    record.about(commit=commit_of(start, target), cublas=target.cublas)
     found = target.check(start, "versions")
     start.end()
     if found.code:
@@ -115,9 +151,12 @@ def run(options, scratch):
         print(f"tests/gpu: {'failed, with a GPU here' if there else 'skipped'}: "
               f"{found.err.strip()}", file=sys.stderr)
         return 1 if there else SKIPPED
-    for name in PARTS:
-        if not options.only or name in options.only:
-            run_part(record, target, name, options.patience)
+    unit = start.table["rows"][0]["unit_id"]
+    record.about(unit_id=unit, **driver_facts(unit))
+    with torch_read_from_disk(start, target):
+        for name in PARTS:
+            if not options.only or name in options.only:
+                run_part(record, target, name, options.patience)
     record.say(f"== {time.monotonic() - begin:.0f} s; worst first")
     for line in record.summary():
         record.say(line)

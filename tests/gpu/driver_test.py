@@ -11,11 +11,12 @@ import time
 import types
 from contextlib import redirect_stdout
 from pathlib import Path
+from unittest import mock
 
 import driver
-from gpu_memory import PeakOf
+from gpu_facts import Nvml, PeakOf, driver_facts
 from parts import bad_input, layouts, pytorch
-from record import Record
+from record import Part, Record
 from target import Ended, Target, relative, told
 
 
@@ -88,10 +89,17 @@ def test_driver(folder):
 
 
 def test_bundle_of_another_machine(folder):
-    (folder / "bundle.json").write_text('{"glibc": "99.1"}')
-    assert driver.too_old(folder).startswith("the bundle wants glibc 99.1 or later, this machine")
-    (folder / "bundle.json").write_text('{"glibc": "2.4"}')
-    assert not driver.too_old(folder)
+    library = folder / "libstdc++.so.6"
+    library.write_bytes(b"GLIBCXX_3.4.9\0GLIBCXX_3.4.30\0GLIBCXX_3.4\0")
+    assert driver.libstdcxx_of("/bin/true") is None and driver.newest_glibcxx(None) == ""
+    for name, wanted, why in (("glibc", "99.1", "the bundle wants glibc 99.1 or later, this mach"),
+                              ("libstdc++", "GLIBCXX_3.4.31", "the bundle wants libstdc++ GLIBC"),
+                              ("glibc", "2.4", "")):
+        versions = {"glibc": "2.4", "libstdc++": "GLIBCXX_3.4.30", name: wanted}
+        (folder / "bundle.json").write_text(json.dumps(versions))
+        with mock.patch.object(driver, "libstdcxx_of", return_value=library):
+            problem = driver.too_old(folder)
+        assert problem.startswith(why) and bool(problem) == bool(why), problem
     environment = Target(folder, folder, "cuda_emulated", True, folder).environment()
     assert environment["LD_LIBRARY_PATH"].split(":")[0] == str(folder / "lib")
 
@@ -121,7 +129,9 @@ def test_peaks():
     assert peaks["bf16"] == 989e12, peaks
     assert pytorch.peaks_of("NVIDIA H200", driver.ROOT)["bf16"] == 989e12
     assert pytorch.peaks_of("NVIDIA A100-SXM4-80GB", driver.ROOT)["bf16"] == 312e12
-    assert pytorch.peaks_of("NVIDIA T4", driver.ROOT) == {}
+    for unlike in ("NVIDIA T4", "NVIDIA H100 PCIe", "NVIDIA H100 NVL", "NVIDIA A100-PCIE-40GB",
+                   "NVIDIA H100 80GB HBM3 MIG 1g.10gb"):
+        assert pytorch.peaks_of(unlike, driver.ROOT) == {}, unlike
 
     class Growing:
         def __init__(self):
@@ -139,9 +149,69 @@ def test_peaks():
     assert peak.bytes is None
 
 
+# Of a program under test: two ranks, of which the second is waited for.
+TRAINS = """sleep 61 & sleep 60 &
+echo '{"event":"step","step":1,"loss":1,"grad_norm":1}'
+wait $!
+echo "rank 1 was ended by signal 9" >&2
+exit 1"""
+HANGS = "yes why | head -c 300000 >&2; sleep 60"  # more than a pipe holds
+
+
+def test_killed_rank(folder):
+    target = Target(folder, folder, "cuda_emulated", True, folder)
+    target.program.parent.mkdir()
+    for number, (text, limit, wanted) in enumerate((
+            (TRAINS, 20, ""), (HANGS, 3, "no step of two ranks in 2 s: exit code -9: "),
+            ("exit 3", 20, "no step of two ranks in 0 s: exit code 3:"),
+            (TRAINS.replace("wait $!", "wait"), 8, "not all had ended"))):
+        target.program.write_text(f"#!/bin/sh\n{text}\n")
+        target.program.chmod(0o755)
+        begin = time.monotonic()
+        with redirect_stdout(io.StringIO()):
+            part = Part(Record(folder / f"out{number}", {}), "bad_input", limit)
+            bad_input.killed_rank(part, target, {})
+        assert time.monotonic() - begin < limit + 1, text
+        row, = part.table["rows"]
+        assert row["state"] == ("failed" if wanted else "passed"), row
+        assert row.get("why", "").startswith(wanted), row
+
+
+def test_gpu_by_uuid(folder):
+    """The GPU that gpu_check has, not the machine's first."""
+    (folder / "nvidia-smi").write_text('#!/bin/sh\n[ "$1" = --id=GPU-7 ] && echo "H100, 580.1, 9"')
+    (folder / "nvidia-smi").chmod(0o755)
+    before = os.environ["PATH"]
+    os.environ["PATH"] = f"{folder}:{before}"
+    try:
+        assert driver_facts("GPU-7") == {"gpu": "H100", "driver": "580.1", "gpu_memory": "9"}
+        assert driver_facts("GPU-8") == {}
+    finally:
+        os.environ["PATH"] = before
+
+    def memory(handle, pointer):
+        assert handle.value == 7
+        pointer._obj.used = 123
+        return 0
+
+    def by_uuid(uuid, pointer):
+        pointer._obj.value = 7
+        return 0 if uuid == b"GPU-7" else 6
+
+    library = types.SimpleNamespace(nvmlInit_v2=lambda: 0, nvmlDeviceGetHandleByUUID=by_uuid,
+                                    nvmlDeviceGetMemoryInfo=memory)
+    assert Nvml("GPU-7", library).used() == 123
+    try:
+        Nvml("GPU-8", library)
+    except OSError as error:
+        assert str(error) == "NVML finds no GPU GPU-8", error
+    else:
+        raise AssertionError("found")
+
+
 def main():
     os.environ.pop("LD_LIBRARY_PATH", None)
-    for test in (test_driver, test_bundle_of_another_machine):
+    for test in (test_driver, test_bundle_of_another_machine, test_killed_rank, test_gpu_by_uuid):
         with tempfile.TemporaryDirectory() as folder:
             test(Path(folder))
     test_judgements()

@@ -92,13 +92,16 @@ class Target:
             cwd=self.root, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
             stdin=subprocess.DEVNULL, text=True, errors="replace", start_new_session=True)
 
-    def run(self, part, command, environment=None, each_line=None, limit_s=None):
-        """Runs a command to its end; each_line gets its output as it comes, from another thread.
+    def run(self, part, command, environment=None, each_line=None, limit_s=None, started=None):
+        """Runs a command to its end; each_line gets its output as it comes, from another thread,
+        started its process id before that.
 
         At the part's end it is killed with all that it started, and OutOfTime is raised.
         """
         left = min(part.left(), limit_s or part.limit_s)
         process = self.start(part, command, environment)
+        if started:
+            started(process.pid)
         lines, errors, broken = [], [], []
 
         def read():

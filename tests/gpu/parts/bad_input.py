@@ -3,11 +3,9 @@
 import json
 import os
 import signal
-import subprocess
 import time
 
 from processes import family
-from target import end_group
 
 LIMIT_S = 25
 CONFIG = "configs/shakespeare.toml"
@@ -60,24 +58,26 @@ def killed_rank(part, target, settings):
     timeout = 5
     command = target.training_command([CONFIG], "killed", {
         **settings, **STAGED, "device.share": 2, "run.steps": 100_000, "comm.timeout_s": timeout})
-    process = target.start(part, command)
-    try:
-        for line in process.stdout:
-            if line.startswith("{") and json.loads(line).get("event") == "step":
-                break
-        ranks = family(process.pid)[1:]
-        if len(ranks) < 2:
-            part.check("killed_rank", f"no two ranks to kill one of: {process.stderr.read()}")
+    programs, killed = [], []  # process ids; when
+
+    def kill_at_step(line):
+        if killed or not line.startswith("{") or json.loads(line).get("event") != "step":
             return
-        os.kill(ranks[-1], signal.SIGKILL)
-        begin = time.monotonic()
-        process.stdout.close()
-        said = process.communicate(timeout=min(part.left(), timeout + HELD_S))[1]
-        seconds = time.monotonic() - begin
-        problem = "" if process.returncode and "signal 9" in said else f"it said: {said[-800:]}"
-        part.check("killed_rank", problem, seconds=round(seconds, 1))
-    except subprocess.TimeoutExpired:
-        part.check("killed_rank", f"not all had ended {timeout + HELD_S} s later")
-    finally:
-        end_group(process)
-        process.wait()
+        ranks = family(programs[0])[1:]
+        if len(ranks) > 1:
+            os.kill(ranks[-1], signal.SIGKILL)
+            killed.append(time.monotonic())
+
+    begin = time.monotonic()
+    limit = max(part.left() - 1, 0.1)  # a second, to say what was missed
+    ended = target.run(part, command, each_line=kill_at_step, limit_s=limit,
+                       started=programs.append)
+    seconds = time.monotonic() - (killed[0] if killed else begin)
+    if not killed:
+        problem = f"no step of two ranks in {seconds:.0f} s: {ended.why()}"
+    elif ended.code == -signal.SIGKILL or seconds > timeout + HELD_S:
+        problem = f"not all had ended {seconds:.0f} s later"
+    else:
+        told = ended.code and "signal 9" in ended.err
+        problem = "" if told else f"it said: {ended.err[-800:]}"
+    part.check("killed_rank", problem, seconds=round(seconds, 1))

@@ -10,12 +10,13 @@ import tomllib
 from dataclasses import dataclass
 
 import tessera_steps
-from gpu_memory import PeakOf, nvml
+from gpu_facts import PeakOf, nvml
 from target import ROOT, told
 
 LIMIT_S = 180
 CONFIG = "tests/bench/train_step.toml"
 PEER = ROOT / "tests/bench/peers/gpt.py"
+SLOWER_FORMS = {"PCIE", "NVL", "MIG"}
 GPU_MEMORY = "78GiB"  # of an H100, for plans made elsewhere
 
 
@@ -59,8 +60,11 @@ class Sample:
 
 
 def peaks_of(gpu, root):
-    """Peak rates of the table of configs/hardware whose name has this GPU's; {} where none has."""
+    """Peak rates of the table of configs/hardware whose name has this GPU's; {} where none has, and
+    for forms of it that are slower than those of the tables, on SXM boards."""
     words = set(re.findall(r"\w+", gpu))
+    if SLOWER_FORMS & {word.upper() for word in words}:
+        return {}
     for path in sorted((root / "configs/hardware").glob("*.toml")):
         table = tomllib.loads(path.read_text())
         if any(word in words and re.search(r"\d", word) for word in table["name"].split()):
@@ -154,7 +158,8 @@ def run(part, target):
     if target.quick:
         cases = [Case("tiny fp32", 1, False, 0, SMALL, 1, 3)]
         flops = {"tiny fp32": plan(part, target, cases[0])}
-    python, watch = target.python_with_torch(), None if target.emulated else nvml()
+    python = target.python_with_torch()
+    watch = None if target.emulated else nvml(part.record.content["about"]["unit_id"])
     if not python:
         part.skipped("PyTorch", f"{sys.executable} has no PyTorch")
     sides = {"ours": ours} if not python else {
