@@ -40,8 +40,9 @@ void RunSection::describe(Schema<RunSection>& s) {
       .megatron("--log-interval");
   s.field("hardware",
           &RunSection::hardware,
-          "table of what a rank's device reaches, such as configs/hardware/h100-dgx.toml: the run "
-          "tells its MFU, and `tessera plan` predicts with it; unset: no MFU is told")
+          "table of what a rank's device reaches, such as \"hardware/h100-dgx.toml\" in a file of "
+          "configs/: the run tells its MFU, and `tessera plan` predicts with it; unset: no MFU is "
+          "told")
       .is_path();
 }
 
