@@ -215,7 +215,7 @@ TEST(ErrorText, SectionsThatAreValues) {
 TEST(ErrorText, KeysOfAComponentNotYetChosen) {
   EXPECT_EQ(problems_of(kBase + "[comm]\nport = 1\n"),
             "a.toml:13:1: [comm] unknown key \"port\"; communicator \"auto\" knows type, ranks, "
-            "oversubscribe, timeout_s, init_timeout_s, streams\n"
+            "oversubscribe, staged, timeout_s, init_timeout_s, streams\n"
             "   13 | port = 1\n"
             "      | ^^^^");
 }
