@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <chrono>
 #include <functional>
 #include <numeric>
 #include <string>
@@ -318,6 +319,9 @@ Values read_by_another_stream(int seed, bool waits) {
   check(cudaMalloc(&memory, 2 * sizeof(planted::Line)));
   auto* from = static_cast<float*>(memory);
   float* to = from + kThreads;
+  // A busy host delays either stream: the writer is held, so that it is the later one.
+  check(cudaLaunchHostFunc(
+      writer, [](void*) { std::this_thread::sleep_for(std::chrono::milliseconds(5)); }, nullptr));
   cuda::launch(planted::fill, {.threads = kThreads}, writer, from, 3.0F);
   check(cudaEventRecord(written, writer));
   if (waits) check(cudaStreamWaitEvent(reader, written));
@@ -337,7 +341,7 @@ TEST(PlantedMistakes, AMissingWaitOfAStreamIsFound) {
 #endif
   }
 #if !defined(__SANITIZE_THREAD__)
-  EXPECT_GE(found, 2);
+  EXPECT_GE(found, kOrders / 2);
 #endif
 }
 
