@@ -20,6 +20,9 @@ namespace tessera {
 
 namespace {
 
+constexpr std::chrono::milliseconds kLook(5);  // between two looks whether it has ended
+constexpr std::chrono::milliseconds kPatience(2000);
+
 // Kills the children of this process, up to some hundreds; how many. In the forked process of one
 // that has threads, so nothing is allocated. Where the system has no such file, there are none.
 int kill_children() noexcept {
@@ -81,16 +84,15 @@ void die_with(pid_t parent, int signal) noexcept {
 
 }  // namespace
 
-bool GuardedChild::has_ended(bool waits) {
+bool GuardedChild::has_ended() {
   pid_t pid = -1;
   do {
-    pid = waitpid(guard_, &status_, waits ? 0 : WNOHANG);
+    pid = waitpid(guard_, &status_, WNOHANG);
   } while (pid < 0 && errno == EINTR);
   return pid == guard_;
 }
 
 GuardedChild::News GuardedChild::listen(std::string& text, std::chrono::milliseconds time) {
-  constexpr std::chrono::milliseconds kLook(5);
   char buffer[4096];
   const auto take = [&](int wait) {
     pollfd news{.fd = pipe_, .events = POLLIN, .revents = 0};
@@ -103,7 +105,7 @@ GuardedChild::News GuardedChild::listen(std::string& text, std::chrono::millisec
   if (count > 0) return News::text;
   // The pipe may be closed before the end, or held open after it by what may not be killed.
   for (auto left = count == 0 ? time : std::chrono::milliseconds(0);; left -= kLook) {
-    if (has_ended(false)) break;
+    if (has_ended()) break;
     if (left <= kLook) return News::nothing;
     std::this_thread::sleep_for(kLook);
   }
@@ -114,7 +116,9 @@ GuardedChild::News GuardedChild::listen(std::string& text, std::chrono::millisec
 
 void GuardedChild::end() {
   kill(guard_, SIGTERM);
-  has_ended(true);
+  for (auto left = kPatience; !has_ended() && left > kLook; left -= kLook) {
+    std::this_thread::sleep_for(kLook);
+  }
   close(std::exchange(pipe_, -1));
 }
 

@@ -20,14 +20,16 @@ class GuardedChild {
   /// For the parent: waits for up to `time` for what the child writes, and adds it to `text`; or
   /// for its end, after which nothing more comes.
   News listen(std::string& text, std::chrono::milliseconds time);
-  /// Ends it and waits for that; afterwards, and after News::ended, status() is waitpid's.
+  /// Ends it and waits for that, but no longer than 2 s: what hangs in the system's kernel may not
+  /// be killed. Then the guard stays, and ends with it.
   void end();
+  /// After News::ended, and after end() where that has seen the end, it is waitpid's; else 0.
   int status() const { return status_; }
 
  private:
   friend GuardedChild fork_guarded();
   GuardedChild(pid_t guard, int pipe) : guard_(guard), pipe_(pipe) {}
-  bool has_ended(bool waits);
+  bool has_ended();
 
   pid_t guard_;
   int pipe_, status_ = 0;
