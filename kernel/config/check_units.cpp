@@ -1,6 +1,8 @@
 // "auto" where the hardware that is here decides, and the key that is about units of it.
 #include <fmt/format.h>
 
+#include <tuple>
+
 #include "kernel/config/checker.hpp"
 #include "kernel/config/choose_device.hpp"
 
@@ -22,23 +24,36 @@ void Checker::choose_by_units(const Slot& slot, std::vector<TypeEra>& eras) {
 
 void Checker::check_share(const Slot& slot, const TypeEra& era) {
   if (!slot.by_units || era.info == nullptr || era.info->units != nullptr) return;
+  if (!era.by_units.empty()) {
+    without_units_ = era.type;
+    return;
+  }
   const std::string path = join_path(slot.path, "share");
   const Entry* entry = tree.find(path);
   if (entry == nullptr || !entry->value || *entry->value == Value(i64{1})) return;
-  if (era.by_units.empty()) {
-    problem(path,
-            entry->at,
-            fmt::format("[{}] share has no effect: any number of ranks compute on \"{}\", of which "
-                        "none needs a unit; remove it",
-                        slot.path,
-                        era.type));
-    return;
+  problem(path,
+          entry->at,
+          fmt::format("[{}] share has no effect: any number of ranks compute on \"{}\", of which "
+                      "none needs a unit; remove it",
+                      slot.path,
+                      era.type));
+}
+
+void Checker::drop_keys_of_units() {
+  if (without_units_.empty()) return;
+  // Such a type computes in memory of the host, which communicators carry where it is.
+  const std::tuple<const char*, const char*, Value> keys[] = {{"device", "share", Value(i64{1})},
+                                                              {"comm", "staged", Value(false)}};
+  for (const auto& [table, key, neutral] : keys) {
+    const std::string path = join_path(table, key);
+    const Entry* entry = tree.find(path);
+    if (entry == nullptr || !entry->value || *entry->value == neutral) continue;
+    notices.push_back(fmt::format(
+        "{}: [{}] {} is without effect on \"{}\"", entry->key.text(), table, key, without_units_));
+    Entry none;
+    none.value = neutral;
+    tree.put(path, std::move(none));
   }
-  notices.push_back(fmt::format(
-      "{}: [{}] share is without effect on \"{}\"", entry->key.text(), slot.path, era.type));
-  Entry none;
-  none.value = Value(i64{1});
-  tree.put(path, std::move(none));
 }
 
 }  // namespace tessera

@@ -87,6 +87,7 @@ void Checker::run() {
     unknown_.push_back({"", name, entry.key, !entry.value, names, "", ""});
   }
   settle_from();
+  drop_keys_of_units();
   complete_paths();
   // Each look for the nearest key goes through all that there are, and a report shows few.
   constexpr std::size_t kExplained = 100;

@@ -56,7 +56,10 @@ class Checker {
   bool check_type(const Slot& slot, const TypeEra& era);
   /// Where the last type is "auto": adds what it is here.
   void choose_by_units(const Slot& slot, std::vector<TypeEra>& eras);
+  /// Refuses a share of units where none are needed.
   void check_share(const Slot& slot, const TypeEra& era);
+  /// Where "auto" became such a type: drops the keys that are for another, with a notice each.
+  void drop_keys_of_units();
   void check_keys(const std::string& path,
                   const std::vector<const FieldSpec*>& fields,
                   const std::vector<TypeEra>& eras,
@@ -126,6 +129,7 @@ class Checker {
   std::vector<UnknownKey> unknown_;
   std::map<std::string, const FieldSpec*> pending_;  ///< `from` keys that are not set
   std::set<std::string> settling_;
+  std::string without_units_;  ///< the device that "auto" is, where it needs no units
   std::map<std::string, std::string> taken_from_;                  ///< keys, by `from`
   std::map<std::string, std::vector<std::string>> tables_of_key_;  ///< where each key is declared
   mutable std::optional<KeysByFlag> flags_;

@@ -79,6 +79,18 @@ TEST(AutoDevice, IsTheDefaultWithoutUnits) {
                           "loaded that is for other hardware"));
 }
 
+TEST(AutoDevice, StagesNothingWithoutUnits) {
+  const std::string staged = "type = \"auto\"\n[comm]\nstaged = true\n";
+  const Resolved r = resolved(without(), staged);
+  EXPECT_FALSE(r.run.comm.staged);
+  EXPECT_THAT(r.notices,
+              ElementsAre(HasSubstr("\"auto\" is \"cpu\" here"),
+                          "a.toml:15:1: [comm] staged is without effect on \"cpu\""));
+  EXPECT_EQ(values_text(resolve(Config::parse(dump(r)), without())), values_text(r));
+  EXPECT_TRUE(resolved(with_gpus(), staged).run.comm.staged);
+  EXPECT_TRUE(resolved(without(), "type = \"cpu\"\n[comm]\nstaged = true\n").run.comm.staged);
+}
+
 TEST(AutoDevice, RefusesWhatHasNoEffectAnywhere) {
   EXPECT_THAT(error_of(without(), "type = \"auto\"\nproduct = \"fast\"\n"),
               HasSubstr("a.toml:14:1: [device] unknown key \"product\""));
