@@ -149,12 +149,14 @@ Fit fit_of(const Prediction& p, i64 capacity) {
   fit.host = p.hardware.memory.shared && p.classes.front().on_host;
   const auto classes = by_place(p);
   const RankGenerator ranks(p.layout);
-  std::map<i64, Fit> shares;  // by what they share: a host, or each rank its device
+  const i64 of_host = p.hardware.ranks_per_host;
+  std::map<std::pair<i64, i64>, Fit> shares;  // by what they share: a host, or a device of it
   for (i64 rank = 0; rank < p.layout.world; ++rank) {
     const Representative& of = *classes.at(
         {ranks.coordinate(rank, Axis::pipeline), ranks.coordinate(rank, Axis::context)});
+    const i64 device = fit.host ? 0 : rank % of_host / p.ranks_on_unit;
     const auto [share, first] =
-        shares.emplace(fit.host ? p.hardware.host(rank) : rank, Fit{.rank = rank, .ranks = 0});
+        shares.emplace(std::pair(p.hardware.host(rank), device), Fit{.rank = rank, .ranks = 0});
     share->second.held += of.held();
     ++share->second.ranks;
   }

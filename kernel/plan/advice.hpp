@@ -8,12 +8,12 @@
 
 namespace tessera {
 
-/// Whether the fullest device has room for its rank or, where ranks compute in a host's memory, the
-/// fullest host for all of its ranks.
+/// Whether the fullest device has room for its ranks or, where ranks compute in a host's memory,
+/// the fullest host for all of its ranks.
 struct Fit {
-  i64 held = 0;      ///< Representative::held(), summed over the ranks of a host
+  i64 held = 0;      ///< Representative::held(), summed over the ranks that share the memory
   i64 capacity = 0;  ///< bytes; 0: nobody said
-  i64 rank = 0;      ///< the fullest, or the first of the fullest host
+  i64 rank = 0;      ///< the first of the fullest device or host
   i64 ranks = 1;     ///< that share the memory
   bool host = false;
   bool fits() const { return held <= capacity; }

@@ -181,6 +181,13 @@ Prediction predict(const PlanArguments& arguments) {
         "waits "
         "for them");
   }
+  if (config.device.share > 1 && out.layout.world > 1) {
+    out.ranks_on_unit = config.device.share;
+    out.notes.push_back(
+        fmt::format("device.share: {} ranks share the memory of a device; times and MFU are those "
+                    "of ranks that have one each",
+                    out.ranks_on_unit));
+  }
   out.data = ranks.size(Axis::data);
   out.microbatches = setup.microbatches;
   out.micro = config.batch.micro;

@@ -22,6 +22,7 @@ struct Prediction {
   bool table_of_run = false;  ///< run.hardware names it
   Layout layout;
   i64 data = 1, microbatches = 1, micro = 1, global = 1, sequence_length = 1;
+  i64 ranks_on_unit = 1;  ///< device.share: neighbours on a host
   std::vector<std::string> notes;
   std::vector<PlannedGroups> groups;    ///< of more than one rank
   std::vector<Representative> classes;  ///< by pipeline, then by context coordinate

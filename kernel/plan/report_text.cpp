@@ -205,10 +205,11 @@ std::string report_text(const Prediction& p) {
 
 std::string advice_text(const Prediction& p, const Advice& advice) {
   const Fit& fit = advice.fit;
-  const std::string who =
-      !fit.host || fit.ranks == 1
-          ? fmt::format("rank {} holds", fit.rank)
-          : fmt::format("ranks {} to {} of one host hold", fit.rank, fit.rank + fit.ranks - 1);
+  const std::string who = fit.ranks == 1 ? fmt::format("rank {} holds", fit.rank)
+                                         : fmt::format("ranks {} to {} of one {} hold",
+                                                       fit.rank,
+                                                       fit.rank + fit.ranks - 1,
+                                                       fit.host ? "host" : "device");
   std::string text = fmt::format("memory: {} {}", who, bytes_text(fit.held));
   if (fit.capacity == 0) {
     text += "; --memory SIZE says whether that fits\n";

@@ -61,6 +61,25 @@ TEST(Fits, ADeviceHoldsOneRankAndAHostAllOfItsOwn) {
   EXPECT_EQ(fit.capacity, 0);
 }
 
+TEST(Fits, RanksThatShareADevice) {
+  Prediction p = two_stages();
+  p.hardware.memory.shared = false;
+  p.ranks_on_unit = 2;
+  const Fit fit = fit_of(p, 9 * kGiB);
+  EXPECT_EQ(fit.held, 10 * kGiB);
+  EXPECT_EQ(fit.rank, 2);
+  EXPECT_EQ(fit.ranks, 2);
+  EXPECT_FALSE(fit.fits());
+  Advice advice;
+  advice.fit = fit;
+  EXPECT_THAT(advice_text(p, advice),
+              HasSubstr("memory: ranks 2 to 3 of one device hold 10.0 GiB"));
+  p.ranks_on_unit = 3;
+  EXPECT_EQ(fit_of(p, 0).held, 11 * kGiB);
+  p.hardware.ranks_per_host = 2;  // not across hosts
+  EXPECT_EQ(fit_of(p, 0).held, 10 * kGiB);
+}
+
 TEST(Fits, ATableStatesTheMemory) {
   Prediction p = two_stages();
   p.hardware.memory.capacity = 20e9;
