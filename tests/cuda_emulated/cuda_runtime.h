@@ -8,31 +8,32 @@
 #include <string>
 
 // Its errors, as X(name, value, text).
-#define TESSERA_CUDA_ERRORS(X)                                                       \
-  X(cudaSuccess, 0, "no error")                                                      \
-  X(cudaErrorInvalidValue, 1, "invalid argument")                                    \
-  X(cudaErrorMemoryAllocation, 2, "out of memory")                                   \
-  X(cudaErrorInvalidConfiguration, 9, "invalid configuration argument")              \
-  X(cudaErrorInvalidPitchValue, 12, "invalid pitch argument")                        \
-  X(cudaErrorInvalidMemcpyDirection, 21, "invalid copy direction for memcpy")        \
-  X(cudaErrorInsufficientDriver, 35, "driver is older than the runtime")             \
-  X(cudaErrorDevicesUnavailable, 46, "devices are busy or unavailable")              \
-  X(cudaErrorNoDevice, 100, "no CUDA-capable device is detected")                    \
-  X(cudaErrorInvalidDevice, 101, "invalid device ordinal")                           \
-  X(cudaErrorNoKernelImageForDevice, 209, "no kernel image for the device")          \
-  X(cudaErrorInvalidResourceHandle, 400, "invalid resource handle")                  \
-  X(cudaErrorIllegalState, 401, "operation not possible in this state")              \
-  X(cudaErrorNotReady, 600, "device not ready")                                      \
-  X(cudaErrorLaunchFailure, 719, "unspecified launch failure")                       \
-  X(cudaErrorNotPermitted, 800, "operation not permitted")                           \
-  X(cudaErrorSystemNotReady, 802, "system not yet initialized")                      \
-  X(cudaErrorStreamCaptureUnsupported, 900, "operation not permitted under capture") \
-  X(cudaErrorStreamCaptureInvalidated, 901, "a previous error spoiled the capture")  \
-  X(cudaErrorStreamCaptureMerge, 902, "operation would merge separate captures")     \
-  X(cudaErrorStreamCaptureUnmatched, 903, "capture did not begin in this stream")    \
-  X(cudaErrorStreamCaptureUnjoined, 904, "capturing stream has unjoined work")       \
-  X(cudaErrorStreamCaptureIsolation, 905, "dependency on uncaptured work")           \
-  X(cudaErrorCapturedEvent, 907, "event was recorded in a capture")                  \
+#define TESSERA_CUDA_ERRORS(X)                                                         \
+  X(cudaSuccess, 0, "no error")                                                        \
+  X(cudaErrorInvalidValue, 1, "invalid argument")                                      \
+  X(cudaErrorMemoryAllocation, 2, "out of memory")                                     \
+  X(cudaErrorInvalidConfiguration, 9, "invalid configuration argument")                \
+  X(cudaErrorInvalidPitchValue, 12, "invalid pitch argument")                          \
+  X(cudaErrorInvalidMemcpyDirection, 21, "invalid copy direction for memcpy")          \
+  X(cudaErrorInsufficientDriver, 35, "driver is older than the runtime")               \
+  X(cudaErrorDevicesUnavailable, 46, "devices are busy or unavailable")                \
+  X(cudaErrorNoDevice, 100, "no CUDA-capable device is detected")                      \
+  X(cudaErrorInvalidDevice, 101, "invalid device ordinal")                             \
+  X(cudaErrorNoKernelImageForDevice, 209, "no kernel image for the device")            \
+  X(cudaErrorUnsupportedPtxVersion, 222, "PTX compiled with an unsupported toolchain") \
+  X(cudaErrorInvalidResourceHandle, 400, "invalid resource handle")                    \
+  X(cudaErrorIllegalState, 401, "operation not possible in this state")                \
+  X(cudaErrorNotReady, 600, "device not ready")                                        \
+  X(cudaErrorLaunchFailure, 719, "unspecified launch failure")                         \
+  X(cudaErrorNotPermitted, 800, "operation not permitted")                             \
+  X(cudaErrorSystemNotReady, 802, "system not yet initialized")                        \
+  X(cudaErrorStreamCaptureUnsupported, 900, "operation not permitted under capture")   \
+  X(cudaErrorStreamCaptureInvalidated, 901, "a previous error spoiled the capture")    \
+  X(cudaErrorStreamCaptureMerge, 902, "operation would merge separate captures")       \
+  X(cudaErrorStreamCaptureUnmatched, 903, "capture did not begin in this stream")      \
+  X(cudaErrorStreamCaptureUnjoined, 904, "capturing stream has unjoined work")         \
+  X(cudaErrorStreamCaptureIsolation, 905, "dependency on uncaptured work")             \
+  X(cudaErrorCapturedEvent, 907, "event was recorded in a capture")                    \
   X(cudaErrorStreamCaptureWrongThread, 908, "another thread began the capture")
 
 enum cudaError_t {
@@ -59,15 +60,15 @@ struct cudaUUID_t {
 struct cudaDeviceProp {
   char name[256];
   cudaUUID_t uuid;
-  std::size_t totalGlobalMem;
   int major;
   int minor;
-  int multiProcessorCount;
-  int pciBusID;
-  std::size_t sharedMemPerBlockOptin;
 };
 
-enum cudaDeviceAttr { cudaDevAttrComputeCapabilityMajor = 75 };
+enum cudaDeviceAttr {
+  cudaDevAttrComputeCapabilityMajor = 75,
+  cudaDevAttrMaxSharedMemoryPerBlockOptin = 97,
+};
+enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize = 8 };
 
 struct cudaFuncAttributes {
   std::size_t sharedSizeBytes;
@@ -81,6 +82,7 @@ cudaError_t cudaGetDevice(int* device);
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device);
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device);
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* kernel);
+cudaError_t cudaFuncSetAttribute(const void* kernel, cudaFuncAttribute attribute, int value);
 cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest);
 cudaError_t cudaDeviceSynchronize();
 cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total);

@@ -53,6 +53,7 @@ void AsyncCopies::require_none() const {
 void AsyncCopies::clear() {
   copies_.clear();
   group_ = 0;
+  waited_ = false;
 }
 
 }  // namespace tessera::cuda::emulated

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstddef>
+#include <utility>
 #include <vector>
 
 namespace tessera::cuda::emulated {
@@ -10,6 +11,8 @@ class AsyncCopies {
  public:
   void start(void* to, const void* from, int bytes);
   void commit();
+  /// Has the thread not waited before?
+  bool first_wait() { return !std::exchange(waited_, true); }
   /// Until no more than so many groups, the last ones, are on their way.
   void wait(int all_but);
   /// Throws an error of the kernel where copies are on their way: nobody knows when they arrive.
@@ -25,6 +28,7 @@ class AsyncCopies {
   };
   std::vector<Copy> copies_;
   unsigned group_ = 0;  ///< of the next copy
+  bool waited_ = false;
 };
 
 }  // namespace tessera::cuda::emulated

@@ -33,8 +33,8 @@ struct Grid {
 std::string run_grid(const Grid& grid, const std::function<void()>& thread);
 
 /// Enqueues a grid: launch() of gpu.hpp. cudaErrorInvalidConfiguration where a GPU could not run
-/// it: threads that are no multiple of 32 or over 1024, rows over 65,535, shared memory over
-/// 227 KiB.
+/// it: threads that are no multiple of 32 or over 1024, rows over 65,535, more shared memory than
+/// a block has at its capability.
 cudaError_t launch(cudaStream_t stream, const Grid& grid, std::function<void()> thread);
 
 /// The block's shared memory; an error of the kernel where it has less than `bytes`.
@@ -63,6 +63,15 @@ void copy_async(void* to, const void* from, int bytes);
 /// Ends the thread's group of copies, and waits until all but so many of the last ones are there.
 void commit_copies();
 void wait_for_copies(int all_but);
+
+/// A mistake in all kernels, by TESSERA_EMULATED_PLANTED: what tests kernels must find it.
+enum class Planted {
+  none,
+  wait,      ///< a thread's first wait for copies does not wait
+  fragment,  ///< the two words of a fragment b are exchanged
+};
+/// That of the grid that runs.
+Planted planted();
 
 /// Ends the block with this error of the kernel.
 [[noreturn]] void kernel_error(std::string text);

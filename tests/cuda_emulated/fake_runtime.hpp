@@ -99,7 +99,7 @@ namespace tessera::cuda::emulated {
 struct Machine {
   Machine();
   std::vector<int> gpus;  ///< of the host, those that the process sees
-  int driver, runtime, capability;
+  int driver, runtime;
   i64 memory, others;
   u64 seed;
   std::string fault;       ///< of the driver
@@ -149,6 +149,12 @@ struct ThreadState {
   cudaStreamCaptureMode capture_mode = cudaStreamCaptureModeGlobal;
 };
 inline thread_local ThreadState this_thread;
+
+/// Of all GPUs, 10 · major + minor. It is read whenever it is asked for, so that a test has GPUs of
+/// several.
+int capability();
+/// The most that a block may have, in bytes.
+int most_shared_memory();
 
 /// cudaErrorNoDevice and the like: why nothing can be called.
 cudaError_t unusable();

@@ -8,8 +8,6 @@
 namespace tessera::cuda::emulated {
 namespace {
 
-constexpr int kProcessors = 8, kSharedBytes = 227 * 1024;
-
 i64 setting(const char* name, i64 otherwise) {
   const char* text = std::getenv(name);
   return text != nullptr && *text != '\0' ? std::strtoll(text, nullptr, 10) : otherwise;
@@ -50,7 +48,6 @@ bool visible(int device) {
 Machine::Machine()
     : driver(static_cast<int>(setting("TESSERA_EMULATED_DRIVER", 13000))),
       runtime(static_cast<int>(setting("TESSERA_EMULATED_RUNTIME", 13000))),
-      capability(static_cast<int>(setting("TESSERA_EMULATED_CAPABILITY", 90))),
       memory(setting("TESSERA_EMULATED_MEMORY", i64{4} << 30)),
       others(setting("TESSERA_EMULATED_OTHERS", 0)),
       seed(static_cast<u64>(setting("TESSERA_EMULATED_SEED", 1))) {
@@ -69,6 +66,23 @@ Machine::Machine()
 }
 
 State& state() { return *current(); }
+
+int capability() { return static_cast<int>(setting("TESSERA_EMULATED_CAPABILITY", 90)); }
+
+int most_shared_memory() {
+  switch (capability()) {
+    case 80:
+    case 87:
+      return 163 * 1024;
+    case 86:
+    case 89:
+    case 120:
+    case 121:
+      return 99 * 1024;
+    default:
+      return 227 * 1024;
+  }
+}
 
 void reset() {
   State& old = state();
@@ -156,19 +170,30 @@ cudaError_t cudaGetDevice(int* device) {
   });
 }
 
-cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr /*attribute*/, int device) {
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device) {
   return call([&](Lock&) {
     if (!visible(device)) return cudaErrorInvalidDevice;
-    *value = state().machine.capability / 10;
+    const bool shared = attribute == cudaDevAttrMaxSharedMemoryPerBlockOptin;
+    *value = shared ? most_shared_memory() : capability() / 10;
     return cudaSuccess;
   });
+}
+
+cudaError_t cudaFuncSetAttribute(const void* /*kernel*/,
+                                 cudaFuncAttribute /*attribute*/,
+                                 int value) {
+  return call(
+      [&](Lock&) { return value > most_shared_memory() ? cudaErrorInvalidValue : cudaSuccess; });
 }
 
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* /*kernel*/) {
   return call([&](Lock&) {
     constexpr int kLeast = 80, kMost = 121;
-    const int capability = state().machine.capability;
-    if (capability < kLeast || capability > kMost) return cudaErrorNoKernelImageForDevice;
+    if (capability() < kLeast || capability() > kMost) return cudaErrorNoKernelImageForDevice;
+    constexpr int kLastBinary = 103;  // the driver compiles what later GPUs run, from PTX
+    if (capability() > kLastBinary && state().machine.driver < state().machine.runtime) {
+      return cudaErrorUnsupportedPtxVersion;
+    }
     *attributes = {};
     return cudaSuccess;
   });
@@ -177,16 +202,11 @@ cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* /*
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   return call([&](Lock&) {
     if (!visible(device)) return cudaErrorInvalidDevice;
-    const Machine& machine = state().machine;
-    const int gpu = machine.gpus[static_cast<std::size_t>(device)];
+    const int gpu = state().machine.gpus[static_cast<std::size_t>(device)];
     *properties = {.name = "Emulated GPU",
                    .uuid = {"emulated GPU "},
-                   .totalGlobalMem = static_cast<std::size_t>(machine.memory),
-                   .major = machine.capability / 10,
-                   .minor = machine.capability % 10,
-                   .multiProcessorCount = kProcessors,
-                   .pciBusID = gpu + 1,
-                   .sharedMemPerBlockOptin = kSharedBytes};
+                   .major = capability() / 10,
+                   .minor = capability() % 10};
     properties->uuid.bytes[15] = static_cast<char>(gpu);
     return cudaSuccess;
   });

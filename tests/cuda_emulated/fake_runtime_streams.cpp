@@ -6,6 +6,7 @@
 #include <chrono>
 #include <climits>
 
+#include "emulated_gpu.hpp"
 #include "fake_runtime.hpp"
 
 namespace tessera::cuda::emulated {
@@ -62,6 +63,17 @@ cudaError_t enqueue_kernel(cudaStream_t stream, std::function<std::string()> wor
     }
     return enqueue(stream, std::move(work));
   });
+}
+
+cudaError_t launch(cudaStream_t stream, const Grid& grid, std::function<void()> thread) {
+  constexpr i64 kLanes = 32, kMostThreads = 1024, kMostRows = 65535, kMostBlocks = 2147483647;
+  if (grid.threads % kLanes != 0 || grid.threads <= 0 || grid.threads > kMostThreads ||
+      grid.rows <= 0 || grid.rows > kMostRows || grid.blocks <= 0 || grid.blocks > kMostBlocks ||
+      grid.shared_bytes < 0 || grid.shared_bytes > most_shared_memory()) {
+    return call([](Lock&) { return cudaErrorInvalidConfiguration; });
+  }
+  return enqueue_kernel(stream,
+                        [grid, thread = std::move(thread)] { return run_grid(grid, thread); });
 }
 
 }  // namespace tessera::cuda::emulated

@@ -181,6 +181,17 @@ TEST(CudaChoice, NeedsCodeForTheGpu) {
   }
 }
 
+TEST(CudaChoice, NeedsADriverThatCompilesCodeForALaterGpu) {
+  EXPECT_THAT(
+      refusal({{"TESSERA_EMULATED_CAPABILITY", "120"}, {"TESSERA_EMULATED_RUNTIME", "13010"}}),
+      HasSubstr("device \"cuda_emulated\": GPU 0 (Emulated GPU) has capability 12.0, for which the "
+                "driver must compile this build's code, and cannot: it is for CUDA 13.0, and the "
+                "toolkit was 13.1; update the driver, or build with a toolkit no newer than the "
+                "driver"));
+  const ProcessResult known = trained_where({{"TESSERA_EMULATED_CAPABILITY", "120"}});
+  EXPECT_EQ(known.exit_code, 0) << known.err;
+}
+
 TEST(CudaChoice, RefusesMoreRanksThanGpusBeforeAnyStarts) {
   const std::string err = refusal({}, kTwoRanks);
   EXPECT_THAT(err,

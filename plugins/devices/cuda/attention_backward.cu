@@ -12,12 +12,13 @@ namespace {
 
 using namespace attention;
 
-/// Not more than registers hold: a thread has 4 rows of doubles, or of heads over 64 features.
+/// Not more than registers hold: a thread has 4 rows of doubles, or of heads over 64 features. In
+/// FP32 up to 128 features fit the 99 KiB of a block of capability 8.6, 8.9 or 12.x.
 template <class V, int kFeatures>
 using BackwardTiles = Tiles<V,
                             kFeatures,
                             sizeof(V) == 4 && kFeatures <= 64 ? 64 : 32,
-                            sizeof(V) == 4 && kFeatures <= 128 ? 64 : 32>;
+                            sizeof(V) == 4 && kFeatures <= 64 ? 64 : 32>;
 
 /// Of the first pass: own are q and grad, others k and v. Of the second the other way round.
 template <class V, int kFeatures>
@@ -27,6 +28,8 @@ struct alignas(16) BackwardMemory {
   typename T::Others others[2];
   typename T::Weights weights;
 };
+static_assert(sizeof(BackwardMemory<float, 64>) <= 99 * 1024);
+static_assert(sizeof(BackwardMemory<float, 128>) <= 99 * 1024);
 
 /// Blocks that a processor of 227 KiB holds.
 template <class T, int kFeatures>

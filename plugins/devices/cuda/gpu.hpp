@@ -3,8 +3,8 @@
 // emulator of tests/cuda_emulated, which runs the threads of a block as fibers. So a source uses
 // what is here and CUDA's names for indices, barriers (__syncthreads, __syncwarp) and shuffles
 // (__shfl_sync, __shfl_up_sync, __shfl_down_sync, __shfl_xor_sync), votes (__any_sync, __all_sync,
-// __ballot_sync), and no other part of CUDA. Blocks have a multiple of 32 threads, and all lanes of
-// a warp take part in a shuffle or vote.
+// __ballot_sync, __syncthreads_or), and no other part of CUDA. Blocks have a multiple of 32
+// threads, and all lanes of a warp take part in a shuffle or vote.
 #include <cmath>
 #include <limits>
 #include <string_view>
@@ -27,6 +27,9 @@ namespace tessera::cuda {
 /// Threads of a warp, and the mask of all of them.
 inline constexpr int kWarp = 32;
 inline constexpr unsigned kAllLanes = 0xffffffffU;
+/// How many multiprocessors to fill: those of an H100. Never those of the GPU that is there: this
+/// number cuts sums into parts, and bits must not depend on the GPU.
+inline constexpr i64 kMultiprocessors = 132;
 
 /// How many blocks, of how many threads each, and the bytes of a block's shared<T>().
 struct LaunchShape {
@@ -39,6 +42,30 @@ struct LaunchShape {
 /// Blocks of `each` elements that hold `elements`.
 constexpr i64 blocks_for(i64 elements, i64 each) { return (elements + each - 1) / each; }
 
+/// Asks for the shared memory of a block where that is more than it has without asking; once for
+/// each kernel, since it is a call of the driver. An Error where the GPU has less.
+inline void allow_shared_memory(const void* kernel, i64 bytes) {
+  constexpr i64 kWithoutAsking = 48 * 1024;
+  if (bytes <= kWithoutAsking) return;
+  thread_local std::unordered_map<const void*, i64> allowed;  // by the rank's thread, for its GPU
+  i64& most = allowed[kernel];
+  if (bytes <= most) return;
+  int gpu = 0, has = 0;
+  check(cudaGetDevice(&gpu), "cudaGetDevice");
+  check(cudaDeviceGetAttribute(&has, cudaDevAttrMaxSharedMemoryPerBlockOptin, gpu),
+        "cudaDeviceGetAttribute");
+  require(bytes <= has,
+          "a block of this kernel takes {} bytes of shared memory, and this GPU has {}; smaller "
+          "heads, fewer experts and dtypes of 16 bits take less, and GPUs of capability 8.0, 9.0 "
+          "and 10.0 have more",
+          bytes,
+          has);
+  check(cudaFuncSetAttribute(
+            kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)),
+        "cudaFuncSetAttribute");
+  most = bytes;
+}
+
 #ifdef __CUDACC__
 
 using Half = __half;
@@ -49,20 +76,6 @@ template <class T>
 __device__ T& shared() {
   extern __shared__ __align__(16) unsigned char tessera_shared_memory[];
   return *reinterpret_cast<T*>(tessera_shared_memory);
-}
-
-/// Asks for the shared memory of a block where that is more than it has without asking; once for
-/// each kernel, since it is a call of the driver.
-inline void allow_shared_memory(const void* kernel, i64 bytes) {
-  constexpr i64 kWithoutAsking = 48 * 1024;
-  if (bytes <= kWithoutAsking) return;
-  thread_local std::unordered_map<const void*, i64> allowed;  // by the rank's thread, for its GPU
-  i64& most = allowed[kernel];
-  if (bytes <= most) return;
-  check(cudaFuncSetAttribute(
-            kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)),
-        "cudaFuncSetAttribute");
-  most = bytes;
 }
 
 /// Enqueues a kernel. Nothing happens where it has no blocks.
@@ -96,15 +109,15 @@ void launch(void (*kernel)(Parameters...),
             cudaStream_t stream,
             const Arguments&... arguments) {
   if (shape.blocks == 0 || shape.rows == 0) return;
+  allow_shared_memory(reinterpret_cast<const void*>(kernel), shape.shared_bytes);
   emulated::Grid grid{.blocks = shape.blocks,
                       .rows = shape.rows,
                       .threads = shape.threads,
                       .shared_bytes = shape.shared_bytes};
-  check(emulated::launch(
-            stream,
-            grid,
-            [kernel, ... values = static_cast<Parameters>(arguments)] { kernel(values...); }),
-        "launch of a kernel");
+  (void)emulated::launch(stream, grid, [kernel, ... values = static_cast<Parameters>(arguments)] {
+    kernel(values...);
+  });
+  check(cudaGetLastError(), "launch of a kernel");
 }
 
 #endif

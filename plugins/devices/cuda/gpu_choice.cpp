@@ -116,6 +116,22 @@ i64 choice(const Visible& visible, std::optional<i64> index, const DeviceArgumen
       TESSERA_CUDA_CAPABILITIES);
 }
 
+/// There is PTX of later GPUs, which the driver compiles, but this one does not know its version.
+[[noreturn]] void fail_driver(i64 gpu, const cudaDeviceProp& properties) {
+  const Versions versions;
+  fail_config(
+      "device \"{}\": GPU {} ({}) has capability {}.{}, for which the driver must compile this "
+      "build's code, and cannot: it is for CUDA {}, and the toolkit was {}; update the driver, or "
+      "build with a toolkit no newer than the driver",
+      kDeviceName,
+      gpu,
+      properties.name,
+      properties.major,
+      properties.minor,
+      version_text(versions.driver),
+      version_text(versions.runtime));
+}
+
 }  // namespace
 
 DeviceUnits visible_gpus() {
@@ -147,6 +163,7 @@ ChosenGpu choose_gpu(std::optional<i64> index, const DeviceArguments& arguments)
   cudaError_t result = cudaSetDevice(static_cast<int>(gpu));
   if (result == cudaSuccess) result = find_code();
   if (result == cudaErrorNoKernelImageForDevice) fail_capability(gpu, properties);
+  if (result == cudaErrorUnsupportedPtxVersion) fail_driver(gpu, properties);
   std::size_t free = 0, total = 0;
   if (result == cudaSuccess) result = cudaMemGetInfo(&free, &total);
   if (result != cudaSuccess) {

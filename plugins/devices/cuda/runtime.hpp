@@ -9,9 +9,11 @@
 namespace tessera::cuda {
 
 /// Throws an Error with the call, the runtime's name and its text of the error, unless it is
-/// cudaSuccess.
+/// cudaSuccess. The runtime forgets it, so that the next launch does not tell it as its own; all
+/// but one that stays.
 inline void check(cudaError_t result, std::string_view call) {
   if (result == cudaSuccess) return;
+  (void)cudaGetLastError();
   fail("{}: {} ({})", call, cudaGetErrorString(result), cudaGetErrorName(result));
 }
 

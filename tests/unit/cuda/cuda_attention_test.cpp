@@ -5,10 +5,12 @@
 
 #include <cmath>
 #include <limits>
+#include <thread>
 
 #include "tessera/core_ops.hpp"
 #include "tessera/random.hpp"
 #include "tessera/testing/op_check.hpp"
+#include "tests/common/environment.hpp"
 #include "tests/unit/ops/devices_support.hpp"
 
 namespace tessera {
@@ -180,6 +182,10 @@ TEST_P(CudaAttention, DropsByTheWordsOfGlobalKeys) {
   }
 }
 
+TEST_P(CudaAttention, DropsInTheLargestTiles) {
+  if (GetParam() != DType::fp64) expect_agreement({2, 70, 90, 4, 2, 200, 20, 0.3, 3});
+}
+
 TEST_P(CudaAttention, DoesNotReadKeysThatNobodySees) {
   CaseMaker cases(GetParam(), {1, 3, 100, 2, 2, 16, 17}, InMemory::dense);
   cases.readable(20);
@@ -188,7 +194,8 @@ TEST_P(CudaAttention, DoesNotReadKeysThatNobodySees) {
 }
 
 TEST_P(CudaAttention, HasNaNWhereReferenceHasIt) {
-  for (const i64 features : {24, 128}) {
+  for (const i64 features : {24, 128, 200}) {
+    if (features > 128 && GetParam() == DType::fp64) continue;
     for (const bool causal : {true, false}) {
       CaseMaker cases(GetParam(), {2, 70, 90, 2, 1, features, 20, 0, 0, causal}, InMemory::dense);
       cases.some_nan();
@@ -211,6 +218,52 @@ TEST_P(CudaAttention, RefusesLargerHeads) {
                                 most,
                                 dtype_name(GetParam()),
                                 most + 1)));
+  }
+}
+
+// Capability 8.6: a block has 99 KiB of shared memory.
+TEST_P(CudaAttention, RunsOnSmallerGpusOrSaysWhatItTakes) {
+  const testing::EnvironmentVariable capability("TESSERA_EMULATED_CAPABILITY", "86");
+  // A thread of its own, as ranks are, has not asked another GPU for memory.
+  std::thread([&] {
+    device_ = test_device("cuda_emulated");
+    ASSERT_THAT(device_->hardware(), ::testing::HasSubstr("capability 8.6"));
+    const bool doubles = GetParam() == DType::fp64, floats = GetParam() == DType::fp32;
+    expect_agreement({1, 70, 70, 2, 1, 64});
+    if (!doubles) expect_agreement({1, 70, 70, 2, 1, 128, 0, 0.3});
+    if (!doubles && !floats) expect_agreement({1, 40, 40, 2, 1, 256});
+    const auto expect_refusal = [&](i64 features, bool forward, int bytes) {
+      CaseMaker cases(GetParam(), {1, 40, 40, 2, 1, features}, InMemory::dense);
+      try {
+        testing::run_op(*device_, forward ? cases.forward() : cases.backward());
+        FAIL() << "was not refused";
+      } catch (const Error& error) {
+        EXPECT_EQ(error.what(),
+                  fmt::format("operation \"attention{}\": a block of this kernel takes {} bytes of "
+                              "shared memory, and this GPU has 101376; smaller heads, fewer "
+                              "experts and dtypes of 16 bits take less, and GPUs of capability "
+                              "8.0, 9.0 and 10.0 have more",
+                              forward ? "" : "_backward",
+                              bytes));
+      }
+    };
+    if (floats) expect_refusal(129, true, 108544);
+    if (floats) expect_refusal(129, false, 137728);
+    if (doubles) expect_refusal(65, false, 142336);
+    device_.reset();
+  }).join();
+}
+
+// A mistake in the kernels themselves, of which the kit's cases must tell.
+TEST_P(CudaAttention, PlantedMistakesAreFound) {
+  if (dtype_size(GetParam()) != 2) return;  // others have neither copies to wait for nor fragments
+  for (const char* mistake : {"wait", "fragment"}) {
+    CaseMaker cases(GetParam(), {1, 40, 70, 2, 1, 64, 30}, InMemory::dense);
+    for (const bool with : {true, false}) {
+      const testing::EnvironmentVariable planted("TESSERA_EMULATED_PLANTED", with ? mistake : "");
+      const std::string wrong = testing::op_check(*device_, *reference_, cases.forward());
+      EXPECT_EQ(wrong.empty(), !with) << mistake << ": " << wrong;
+    }
   }
 }
 

@@ -194,6 +194,31 @@ TEST(Emulator, LaunchesRefuseWhatNoGpuRuns) {
   cuda::emulated::reset();
 }
 
+TEST(Emulator, SharedMemoryFollowsTheCapability) {
+  for (const auto& [capability, kibibytes] : {std::pair("80", 163),
+                                              std::pair("86", 99),
+                                              std::pair("87", 163),
+                                              std::pair("89", 99),
+                                              std::pair("90", 227),
+                                              std::pair("103", 227),
+                                              std::pair("120", 99)}) {
+    const testing::EnvironmentVariable guard("TESSERA_EMULATED_CAPABILITY", capability);
+    cuda::emulated::reset();
+    cudaStream_t stream = nullptr;
+    ASSERT_EQ(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, 0), cudaSuccess);
+    const i64 most = kibibytes * 1024;
+    EXPECT_EQ(cuda::emulated::launch(stream, {.shared_bytes = most}, [] {}), cudaSuccess);
+    EXPECT_EQ(cuda::emulated::launch(stream, {.shared_bytes = most + 1}, [] {}),
+              cudaErrorInvalidConfiguration)
+        << capability;
+    int has = 0;
+    ASSERT_EQ(cudaDeviceGetAttribute(&has, cudaDevAttrMaxSharedMemoryPerBlockOptin, 0),
+              cudaSuccess);
+    EXPECT_EQ(has, most);
+  }
+  cuda::emulated::reset();
+}
+
 TEST(Emulator, AKernelsErrorIsItsStreams) {
   cuda::emulated::reset();
   cudaStream_t stream = nullptr;

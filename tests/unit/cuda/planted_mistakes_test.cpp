@@ -90,7 +90,7 @@ std::vector<Case> cases_of_blocks() {
                    },
                    {sum(0, 128)},
                    "",
-                   1,
+                   kOrders / 2,
                    true});
   Values reversed;
   for (std::size_t i = 0; i < kThreads; ++i) reversed.push_back(in[i ^ 31]);
@@ -343,6 +343,28 @@ TEST(PlantedMistakes, AMissingWaitOfAStreamIsFound) {
 #if !defined(__SANITIZE_THREAD__)
   EXPECT_GE(found, kOrders / 2);
 #endif
+}
+
+// An error of a call is told once, and not again by a launch that has no part in it.
+TEST(PlantedMistakes, AnErrorThatWasToldIsNotThatOfTheNextLaunch) {
+  cuda::emulated::reset();
+  cudaStream_t stream = nullptr;
+  ASSERT_EQ(cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking, 0), cudaSuccess);
+  void* memory = nullptr;
+  ASSERT_EQ(cudaMalloc(&memory, sizeof(planted::Line)), cudaSuccess);
+  const auto fill = [&] {
+    cuda::launch(planted::fill, {.threads = kThreads}, stream, static_cast<float*>(memory), 3.0F);
+  };
+  const auto fail = [&] { cuda::check(cudaFree(&stream), "cudaFree"); };
+  EXPECT_THROW(fail(), Error);
+  EXPECT_NO_THROW(fill());
+  EXPECT_EQ(cudaFree(&stream), cudaErrorInvalidValue);
+  EXPECT_THROW(fill(), Error) << "nobody told this one";
+  cuda::emulated::enqueue_kernel(stream, [] { return std::string("stuck"); });
+  ASSERT_EQ(cudaStreamSynchronize(stream), cudaErrorLaunchFailure);
+  EXPECT_THROW(fail(), Error);
+  EXPECT_THROW(fill(), Error) << "it stays";
+  cuda::emulated::reset();
 }
 
 }  // namespace planted_mistakes_test
