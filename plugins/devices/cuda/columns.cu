@@ -60,7 +60,7 @@ namespace {
 constexpr int kThreads = 256, kWarps = kThreads / kWarp;
 constexpr int kTile = kWarp * columns::kN;  // columns of a block
 constexpr i64 kFewRows = 64;                // of a chunk: less is not worth a block
-constexpr i64 kManyBlocks = 4 * 132;        // some for each multiprocessor of an H100
+constexpr i64 kManyBlocks = 4 * kMultiprocessors;
 
 struct Chunks {
   i64 rows, width, tiles, count, each;

@@ -33,8 +33,8 @@ __global__ void embedding(const i64* ids,
 // Columns of a lane, and of a warp.
 constexpr int kN = 4, kTile = kWarp * kN;
 constexpr int kAhead = 4;  // ids that a lane reads at once
-// Warps of a block, and all of them, which are many for each multiprocessor of an H100.
-constexpr i64 kWarps = 4, kManyWarps = 132 * 32;
+// Warps of a block, and all of them, which are many for each multiprocessor.
+constexpr i64 kWarps = 4, kManyWarps = 32 * kMultiprocessors;
 
 template <class T, class S>
 struct TableGradient {

@@ -15,8 +15,8 @@ using product_tiles::kThreads;
 using product_tiles::Range;
 using product_tiles::TileFor;
 
-constexpr int kBlocksEach = 3;                  // of a multiprocessor
-constexpr i64 kManyBlocks = kBlocksEach * 132;  // of an H100
+constexpr int kBlocksEach = 3;  // of a multiprocessor
+constexpr i64 kManyBlocks = kBlocksEach * kMultiprocessors;
 
 /// Whose rows are whose, as counts [experts] on the device say.
 struct ExpertRows {

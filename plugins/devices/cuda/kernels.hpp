@@ -5,7 +5,7 @@
 namespace tessera::cuda {
 
 /// The kernels of an operation: enqueues it. Specialised in the .cu files for each operation that
-/// registration.cpp names: one that is missing is an error of the linker. `workspace` has the bytes
+/// core_ops.hpp lists: one that is missing is an error of the linker. `workspace` has the bytes
 /// that the operation's Workspace<Args> asks for.
 template <class Args>
 void run(const Args& args, void* workspace, cudaStream_t stream);

@@ -63,7 +63,7 @@ __device__ __forceinline__ void for_each_shard(const ShardTable& table, Body bod
 
 /// Blocks for shards of at most so many elements.
 constexpr i64 shard_blocks(i64 elements) {
-  constexpr i64 kManyBlocks = 132 * 8;                       // what an H100 holds
+  constexpr i64 kManyBlocks = 8 * kMultiprocessors;
   const i64 chunks = blocks_for(elements, kShardChunk) + 1;  // the state may have gaps
   return chunks < kManyBlocks ? chunks : kManyBlocks;
 }

@@ -8,8 +8,8 @@ namespace tessera::cuda {
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kN = 4;                 // neighbouring elements of a thread
-constexpr i64 kManyBlocks = 132 * 8;  // of a grid that walks: what an H100 holds
+constexpr int kN = 4;                              // neighbouring elements of a thread
+constexpr i64 kManyBlocks = 8 * kMultiprocessors;  // of a grid that walks
 constexpr int kSumThreads = 1024, kSumWarps = kSumThreads / kWarp;
 
 /// A row of a table of ranges, in device memory.

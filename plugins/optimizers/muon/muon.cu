@@ -37,8 +37,8 @@ i64 Workspace<MuonNormalizeArgs>::bytes(const MuonNormalizeArgs& args);
 namespace {
 
 constexpr int kThreads = 256;
-constexpr int kN = 4;                 // neighbouring elements of a thread
-constexpr i64 kManyBlocks = 132 * 8;  // of a grid that walks: what an H100 holds
+constexpr int kN = 4;                              // neighbouring elements of a thread
+constexpr i64 kManyBlocks = 8 * kMultiprocessors;  // of a grid that walks
 
 /// Calls f(element, elements from there on) for each pack that this thread of the grid takes.
 template <class F>

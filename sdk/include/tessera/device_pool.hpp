@@ -6,7 +6,7 @@
 
 namespace tessera {
 
-/// A host device's own pool: its caching allocator, which a capture must not use, and which
+/// A device's own pool: its caching allocator, which a capture must not use, and which
 /// poisons memory in the test mode `deferred`.
 class TESSERA_API DevicePool final : public Pool {
  public:
