@@ -1,5 +1,6 @@
 // Tensors of more than 2^31 elements: the last rows of a large call must be what the same rows give
-// in a small one. An index of 32 bits anywhere reads or writes other rows.
+// in a small one, where an index of 32 bits anywhere reads or writes other rows; and copies of more
+// than 2 GiB.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -7,6 +8,7 @@
 #include <limits>
 
 #include "check.hpp"
+#include "tessera/host_block.hpp"
 #include "tessera/ops.hpp"
 #include "tessera/random.hpp"
 #include "tessera/testing/workbench.hpp"
@@ -261,6 +263,25 @@ void check_tables(Rows& rows) {
                            0)));
 }
 
+/// A dense copy of more than 2 GiB is one row, longer than the pitch of any.
+void check_blocks(Rows& rows, bool quick) {
+  Device& device = rows.x().device();
+  const i64 row_bytes = kWidth * dtype_size(kType);
+  const i64 n = quick ? 2 * kTail : (i64{1} << 31) / row_bytes + kTail / 2;
+  const auto tail = [&](const Tensor& of) { return testing::read(of.slice(0, n - kTail, kTail)); };
+  const Tensor from = rows.x().slice(0, 0, n);
+  const HostBlock block = device.host_block(from.bytes());
+  device.copy_to_host(device.stream(), from, block);
+  const Tensor back = rows.unwritten({n, kWidth});
+  device.copy_from_host(device.stream(), back, block);
+  print(checked("copies to a host block and back", difference(tail(back), tail(from), 0)));
+
+  // In a block both copies might go astray alike.
+  const Tensor last = rows.unwritten({kTail, kWidth});
+  device.write(last, block.address() + (n - kTail) * row_bytes);
+  print(checked("the last rows in a host block", difference(testing::read(last), tail(from), 0)));
+}
+
 }  // namespace
 
 void large(const Target& target) {
@@ -270,6 +291,7 @@ void large(const Target& target) {
   Rows inputs(bench, rows);
   print(Json().add("name", "elements").add("unit", "elements").add("value", rows * kWidth));
   check_rows(inputs);
+  check_blocks(inputs, target.options().quick);
   check_tables(inputs);
 }
 
