@@ -14,6 +14,7 @@
 #include "tessera/core_ops.hpp"
 #include "tessera/error.hpp"
 #include "tessera/ops.hpp"
+#include "tessera/random_values.hpp"
 
 namespace tessera {
 
@@ -97,13 +98,15 @@ class MeasuringRank {
     device_ = device_of(arguments_, std::move(of));
   }
 
+  // Values as in training, which a GPU multiplies slower than constants. A CPU's speed depends on
+  // where pages lie instead: its threads touch them first, as they do in training.
   Tensor tensor(const Shape& shape, DType dtype) {
     Tensor made = Tensor::allocate(
         *device_, device_->pool(), device_->stream(), shape, dtype, Category::activations);
-    FillArgs fill;  // pages that were never written read as one page of zeros
+    FillArgs fill;
     fill.out = made.arg();
-    fill.value = 0.5;
     Operation<FillArgs>(*device_).launch(device_->stream(), device_->pool(), fill);
+    write_random(made, ++tensors_);
     return made;
   }
 
@@ -321,6 +324,7 @@ class MeasuringRank {
   InProcessStore& store_;
   std::shared_ptr<Device> device_;
   double unevenness_ = 1;
+  u64 tensors_ = 0;  // made so far: no two have the same values
 };
 
 }  // namespace

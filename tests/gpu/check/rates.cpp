@@ -5,6 +5,7 @@
 
 #include "check.hpp"
 #include "tessera/ops.hpp"
+#include "tessera/random_values.hpp"
 #include "tessera/testing/workbench.hpp"
 
 namespace tessera::gpu_check {
@@ -47,27 +48,17 @@ void copy_rate(Device& device, bool quick) {
             .add("value", 2.0 * static_cast<double>(from.bytes()) / seconds / 1e9));
 }
 
-/// Random values: a GPU multiplies zeros faster.
-Tensor random_square(testing::Workbench& bench, i64 n, DType dtype, u64 seed) {
-  Context& cx = bench.context();
-  const i64 rows = std::min<i64>(n, 64);
-  const Tensor some = bench.random({rows, n}, dtype, seed);
-  Tensor all = cx.empty({n, n}, dtype);
-  for (i64 row = 0; row < n; row += rows) {
-    CopyArgs copy{.x = some.arg(), .out = all.slice(0, row, rows).arg()};
-    ops::run(cx, copy);
-  }
-  return all;
-}
-
 void product_rate(Device& device, DType dtype, bool quick) {
   testing::Workbench bench(device);
   const i64 n = quick ? 64 : 8192;
-  const Tensor a = random_square(bench, n, dtype, 1), b = random_square(bench, n, dtype, 2);
-  const Tensor out = bench.context().empty({n, n}, dtype);
+  Context& cx = bench.context();
+  const Tensor a = cx.empty({n, n}, dtype), b = cx.empty({n, n}, dtype);
+  const Tensor out = cx.empty({n, n}, dtype);
+  write_random(a, 1);
+  write_random(b, 2);
   const double seconds = seconds_of(device, quick ? 1 : 10, [&] {
     MatmulArgs product{.a = a.arg(), .b = b.arg(), .bias = {}, .packed = {}, .out = out.arg()};
-    ops::run(bench.context(), product);
+    ops::run(cx, product);
   });
   const auto side = static_cast<double>(n);
   print(Json()
