@@ -135,7 +135,11 @@ class Trial:
             return self.processes[self.victim].pid
         launcher = self.processes[0].pid
         for child in Path(f"/proc/{launcher}/task/{launcher}/children").read_text().split():
-            if f"\0TESSERA_RANK={self.victim}\0" in Path(f"/proc/{child}/environ").read_text():
+            try:
+                environment = Path(f"/proc/{child}/environ").read_text()
+            except OSError:  # a child that has ended: it asked a driver for its GPUs
+                continue
+            if f"\0TESSERA_RANK={self.victim}\0" in environment:
                 return int(child)
         return None
 
