@@ -60,6 +60,10 @@ steps=$(sed -n 's/^steps = \([0-9]*\).*/\1/p' <<<"$resolved")
 device=$(sed -n '/^\[device\]/,/^$/s/^type = "\([^"]*\)".*/\1/p' <<<"$resolved")
 how="on the device $device"
 if [[ $device == cpu ]]; then
+  if [[ -d /proc/driver/nvidia && $resolved == *'no plugin is loaded that is for other hardware'* ]]
+  then
+    say 'a GPU is here, but nvcc was not found when this was built (plugins/devices/cuda/README.md)'
+  fi
   config=(configs/shakespeare.toml configs/parallel/tp2.toml "${options[@]}")
   how='every layer split between two processes'
 fi

@@ -271,6 +271,7 @@ int join(const TrainOptions& options, const RankEnvironment& environment) {
         .rank = environment.rank,
         .world = environment.world,
         .local_rank = environment.local_rank,
+        .local_world = environment.local_world,
         .store = &rendezvous->store(),
         .threads = environment.threads > 0
                        ? environment.threads

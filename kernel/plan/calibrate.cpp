@@ -92,6 +92,7 @@ class MeasuringRank {
   void make_device(std::shared_ptr<MemorySource> memory, bool captures = false) {
     DeviceArguments of;
     of.local_rank = rank_;
+    of.local_world = arguments_.ranks;
     of.memory = std::move(memory);
     of.captures = captures;
     device_.reset();

@@ -45,6 +45,7 @@ class ThreadRank final : public LocalRank {
                         {.rank = rank,
                          .world = options.layout.world,
                          .local_rank = rank,
+                         .local_world = options.layout.world,
                          .store = &store,
                          .communicator = "threads",
                          .deferred_seed = options.deferred_seed})),

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cublaslt.hpp"
+#include "fake_runtime.hpp"
 #include "tessera/small_floats.hpp"
 #include "tessera/types.hpp"
 
@@ -317,6 +318,7 @@ const char* status_name(int status) {
 }  // namespace
 
 Library open() {
+  if (emulated::state().machine.fault == "no_cublaslt") return load({"libcublasLt.so.none"}, {});
   return {.version = [] { return std::size_t{130000}; },
           .status_name = status_name,
           .create = create,

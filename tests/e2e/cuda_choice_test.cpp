@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "common/metrics_lines.hpp"
 #include "cuda_support.hpp"
 
 namespace tessera {
@@ -90,6 +91,10 @@ TEST(CudaChoice, AutoIsTheCpuWhereNoGpuCanBeUsed) {
        "later\n"},
       {{{"TESSERA_EMULATED_FAULT", "broken"}},
        "the NVIDIA driver does not work: system not yet initialized (cudaErrorSystemNotReady)\n"},
+      {{{"TESSERA_EMULATED_FAULT", "no_cublaslt"}},
+       "1 GPU is visible, but cuBLASLt is not found, by which the device \"cuda\" multiplies "
+       "matrices: put the folder of libcublasLt.so.none into LD_LIBRARY_PATH: the toolkit's lib64, "
+       "or nvidia/cu13/lib or nvidia/cublas/lib beside an installed PyTorch\n"},
       {{{"TESSERA_EMULATED_FAULT", "crash"}}, "its driver crashed when it was asked: SIGABRT\n"}};
   for (const auto& [environment, why] : machines) {
     ProcessOptions options;
@@ -216,6 +221,24 @@ TEST(CudaChoice, RanksMayShareAGpu) {
   EXPECT_THAT(second.out, HasSubstr("GPU 0 of 1, GPU-656d756c-6174-6564-2047-505520000003, "));
 }
 
+TEST(CudaChoice, MfuCountsGpus) {
+  const TestFolder folder;
+  folder.write("slow.toml", "name = \"slow\"\n[peak]\nfp32 = 4e9\nbf16 = 1e9\n");
+  const std::string out = folder.path() / "run";
+  std::vector<std::string> sets = {"run.steps=2",
+                                   "device.share=2",
+                                   "comm.staged=true",
+                                   "run.hardware=" + folder.at("slow.toml")};
+  sets.insert(sets.end(), kTwoRanks.begin(), kTwoRanks.end());
+  const ProcessResult result = run_tessera(training("cuda_emulated", out, sets));
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const std::string line = text_of(out + "/metrics.jsonl");
+  const auto achieved = testing::metric_in(line, "flops_per_second"),
+             mfu = testing::metric_in(line, "mfu");
+  ASSERT_TRUE(achieved && mfu) << line;
+  EXPECT_NEAR(*mfu / (*achieved / 2e9), 1, 1e-12);
+}
+
 TEST(CudaChoice, CalibratesWithAGpuForEachRank) {
   const ProcessResult result = run_tessera({"calibrate",
                                             "--device",
@@ -306,6 +329,11 @@ TEST(CudaRanks, OfOtherGpusOrDriversAreRefused) {
   expect_refusal({{}, {{"TESSERA_EMULATED_DRIVER", "13010"}}},
                  "driver for CUDA 13.1, runtime 13.0");
   expect_refusal({{}, {{"TESSERA_EMULATED_DRIVER", "13010"}}}, advice);
+  // Both serve the same version of CUDA.
+  expect_refusal({{{"TESSERA_EMULATED_RELEASE", "580.65.06"}, {"CUDA_VISIBLE_DEVICES", "0"}},
+                  {{"TESSERA_EMULATED_RELEASE", "580.82.07"}}},
+                 "ranks disagree on what their device computes with: \"Emulated GPU, capability "
+                 "9.0; driver 580.65.06 for CUDA 13.0, runtime 13.0; cuBLASLt 13.0.0\"");
 }
 
 TEST(CudaRanks, BeyondTheVisibleGpusAreRefused) {
@@ -314,12 +342,13 @@ TEST(CudaRanks, BeyondTheVisibleGpusAreRefused) {
   for (const int rank : {0, 1, 2}) {
     ranks.start(rank, 3, two, {"parallel.data=3", "batch.global=3", "batch.micro=1"});
   }
-  const ProcessResult last = ranks.ends()[2];
-  EXPECT_EQ(last.exit_code, 2);
-  EXPECT_THAT(last.err,
-              HasSubstr("device \"cuda_emulated\": rank 2 of this host has no GPU: 2 GPUs are "
-                        "visible; start at most 2 ranks on a host, or let several ranks have one "
-                        "GPU (device.share)"));
+  for (const ProcessResult& end : ranks.ends()) {
+    EXPECT_EQ(end.exit_code, 2);
+    EXPECT_THAT(end.err,
+                HasSubstr("device \"cuda_emulated\" has no GPU for each of 3 ranks of this host: 2 "
+                          "GPUs are visible; start at most 2 there, or let 2 ranks have one "
+                          "(device.share = 2)"));
+  }
 }
 
 // --- while it runs ---

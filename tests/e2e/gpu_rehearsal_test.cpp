@@ -50,6 +50,12 @@ TEST(GpuRehearsal, SaysWhyItIsSkipped) {
   EXPECT_THAT(result.err,
               HasSubstr("tests/gpu: skipped: gpu_check: device \"cuda_emulated\": no "
                         "GPU is visible here"));
+  ProcessOptions no_library;
+  no_library.environment["TESSERA_EMULATED_FAULT"] = "no_cublaslt";
+  const ProcessResult without =
+      run_process(rehearsal(folder.at("out"), {"--build", TESSERA_BUILD_DIR}), no_library);
+  EXPECT_EQ(without.exit_code, 77) << without.out << without.err;
+  EXPECT_THAT(without.err, HasSubstr("tests/gpu: skipped: gpu_check: cuBLASLt is not found"));
 }
 
 TEST(GpuRehearsal, FailsWhereADeviceCannotBeMadeOnAGpu) {

@@ -6,6 +6,7 @@
 
 #include "invariant_support.hpp"
 #include "kernel/comm/threads.hpp"
+#include "kernel/config/tree.hpp"
 #include "kernel/plan/report.hpp"
 #include "kernel/plugin/host.hpp"
 #include "moe_rows_support.hpp"
@@ -70,6 +71,7 @@ struct Outcome {
   Training training;
   i64 system_calls = 0;  // of all ranks
   i64 host_blocks = 0;   // bytes of rank 0
+  double units_per_rank = 0;
 };
 
 Outcome trained(const Sets& sets, int steps, bool one_unit = false) {
@@ -84,20 +86,54 @@ Outcome trained(const Sets& sets, int steps, bool one_unit = false) {
                const std::lock_guard lock(mutex);
                const MemoryStats memory = run.device().memory();
                outcome.system_calls += memory.system_calls;
-               if (run.mesh().rank() == 0) outcome.host_blocks = memory.host_blocks;
+               if (run.mesh().rank() > 0) return;
+               outcome.host_blocks = memory.host_blocks;
+               outcome.units_per_rank = run.rank().units_per_rank;
              }});
   return outcome;
 }
 
 TEST(StagedTraining, HasTheSameBitsInEachRunAndOnOneGpu) {
-  const Sets sets = {"parallel.tensor=2", "parallel.pipeline=2"};
+  const Sets sets = {"parallel.tensor=2", "parallel.pipeline=2", "device.share=4"};
   const Training once = trained(sets, 3).training;
   for (const bool one_unit : {false, true}) {
-    const Training again = trained(sets, 3, one_unit).training;
+    const auto [again, calls, blocks, units] = trained(sets, 3, one_unit);
+    EXPECT_EQ(units, one_unit ? 0.25 : 1);
     EXPECT_EQ(again.losses, once.losses);
     EXPECT_EQ(again.norms, once.norms);
     EXPECT_EQ(again.parameters, once.parameters);
   }
+}
+
+// By rank, where all ranks of a host make their device.
+std::vector<std::string> gpus_of(int ranks, int share) {
+  std::vector<std::string> gpus;
+  for (int rank = 0; rank < ranks; ++rank) {
+    DeviceArguments arguments;
+    arguments.local_rank = rank;
+    arguments.local_world = ranks;
+    arguments.share = share;
+    arguments.kernels = [](std::string_view device, std::string_view memory) {
+      return host().kernels(device, memory);
+    };
+    const auto device = host().make<Device>(
+        "cuda_emulated", *make_node(std::make_shared<ConfigTree>(), "device"), {}, arguments);
+    gpus.push_back(device->unit().text.substr(0, device->unit().text.find(',')));
+  }
+  return gpus;
+}
+
+TEST(StagedTraining, SpreadsOverAllGpusBeforeRanksShareThem) {
+  const auto of = [](int gpu) { return "GPU " + std::to_string(gpu) + " of 8"; };
+  EXPECT_THAT(gpus_of(4, 2), ::testing::ElementsAre(of(0), of(1), of(2), of(3)));
+  EXPECT_THAT(
+      gpus_of(10, 4),
+      ::testing::ElementsAre(of(0), of(0), of(1), of(1), of(2), of(2), of(3), of(3), of(4), of(4)));
+  EXPECT_THAT([] { gpus_of(17, 2); },
+              ::testing::ThrowsMessage<Error>(::testing::HasSubstr(
+                  "has no GPU for each of 17 ranks of this host: 8 GPUs are visible, for 2 ranks "
+                  "each (device.share); start at most 16 there, or let 3 ranks have one "
+                  "(device.share = 3)")));
 }
 
 TEST(StagedTraining, AsksTheSystemForNothingAfterTheSecondStep) {

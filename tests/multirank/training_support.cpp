@@ -167,8 +167,12 @@ RankRun::RankRun(const RunSetup& setup, const RankIdentity& identity)
 }
 
 RankIdentity thread_identity(i64 rank, i64 world, Store& store) {
-  return {
-      .rank = rank, .world = world, .local_rank = rank, .store = &store, .communicator = "threads"};
+  return {.rank = rank,
+          .world = world,
+          .local_rank = rank,
+          .local_world = world,
+          .store = &store,
+          .communicator = "threads"};
 }
 
 void run_ranks(const RunSetup& setup,

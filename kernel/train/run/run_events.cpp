@@ -105,7 +105,7 @@ RunStart run_start(const TrainerArguments& arguments,
   event.config = arguments.config_text;
   if (rank.mesh->rank() == 0) {
     event.flops_per_token = model_flops_per_token(setup, rank.device);
-    event.peak_flops = peak_flops(setup, *rank.device);
+    event.peak_flops = rank.units_per_rank * peak_flops(setup, *rank.device);
     event.schedule = schedule_picture(setup, *rank.mesh);
     if (const GraphUse use = step.graph_use(); use.graphs > 0) {
       event.graphs = graphs_text(setup, rank, use);

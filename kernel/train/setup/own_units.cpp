@@ -1,6 +1,7 @@
 #include "kernel/train/setup/own_units.hpp"
 
 #include <map>
+#include <set>
 
 #include "kernel/launch/rank_list.hpp"
 #include "tessera/error.hpp"
@@ -46,6 +47,11 @@ void require_own_units(const std::vector<std::string>& ids,
         same.size(),
         same.size());
   }
+}
+
+double units_per_rank(const std::vector<std::string>& ids) {
+  const std::set<std::string> units(ids.begin(), ids.end());
+  return static_cast<double>(units.size()) / static_cast<double>(ids.size());
 }
 
 }  // namespace tessera

@@ -19,4 +19,7 @@ void require_own_units(const std::vector<std::string>& ids,
                        const std::vector<std::string>& texts,
                        i64 share);
 
+/// How many units there are for each rank; `ids` by rank, as above.
+double units_per_rank(const std::vector<std::string>& ids);
+
 }  // namespace tessera

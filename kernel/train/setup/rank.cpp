@@ -48,10 +48,10 @@ void agree_on_hardware(const RankSpec& spec, const RankIdentity& identity, const
         "all devices use only what each of them has (the page of the device says how)");
 }
 
-// Two ranks on one GPU by mistake are slow, or fail far from here.
-void agree_on_units(const RankSpec& spec, const RankIdentity& identity, const Device& device) {
+// Two ranks on one GPU by mistake are slow, or fail far from here. Returns Rank::units_per_rank.
+double agree_on_units(const RankSpec& spec, const RankIdentity& identity, const Device& device) {
   const DeviceUnit unit = device.unit();
-  if (identity.world == 1 || unit.id.empty()) return;
+  if (identity.world == 1 || unit.id.empty()) return 1;
   Store& store = *identity.store;
   const auto gather = [&](std::string_view key, const std::string& text) {
     return collect_text(store, identity.rank, identity.world, key, text, spec.init_timeout);
@@ -64,6 +64,7 @@ void agree_on_units(const RankSpec& spec, const RankIdentity& identity, const De
       "units",
       [&] { require_own_units(ids, texts, spec.share); },
       2 * spec.init_timeout);
+  return identity.rank == 0 ? units_per_rank(ids) : 1;
 }
 
 Rank join(const Layout& layout,
@@ -112,6 +113,7 @@ std::shared_ptr<Device> make_device(const RankSpec& spec,
                                     std::shared_ptr<MemorySource> memory) {
   DeviceArguments arguments = device_arguments(spec, identity.threads);
   arguments.local_rank = static_cast<int>(identity.local_rank);
+  arguments.local_world = static_cast<int>(identity.local_world);
   arguments.share = spec.share;
   arguments.deferred_seed = identity.deferred_seed;
   arguments.memory = std::move(memory);
@@ -133,9 +135,11 @@ Rank make_rank(const RankSpec& spec, const RankIdentity& identity, const WarmUp&
     communicator = std::make_shared<StagedCommunicator>(std::move(communicator), *device);
   }
   agree_on_hardware(spec, identity, *device);
-  agree_on_units(spec, identity, *device);
+  const double units = agree_on_units(spec, identity, *device);
   if (warm_up && device->memory_kind() != kHostMemory) warm_up(identity.rank, device);
-  return join(spec.layout, identity.rank, std::move(communicator), std::move(device));
+  Rank rank = join(spec.layout, identity.rank, std::move(communicator), std::move(device));
+  rank.units_per_rank = units;
+  return rank;
 }
 
 Rank dry_rank(const Layout& layout,

@@ -19,9 +19,10 @@ struct RunSetup;
 
 /// Which rank of a run this process or thread is, and how it meets the others.
 struct RankIdentity {
-  i64 rank = 0, world = 1, local_rank = 0;
-  Store* store = nullptr;         ///< outlives the rank; unused in a world of one
-  std::string communicator = {};  ///< type; unused in a world of one
+  i64 rank = 0, world = 1;
+  i64 local_rank = 0, local_world = 1;  ///< among the ranks of its host
+  Store* store = nullptr;               ///< outlives the rank; unused in a world of one
+  std::string communicator = {};        ///< type; unused in a world of one
   /// Where set, `communicator` joins only ranks of one host, and this type joins the hosts; then
   /// `hosts` says where each rank is.
   std::string between_hosts = {};
@@ -37,6 +38,8 @@ struct Rank {
   std::shared_ptr<Device> device;
   std::unique_ptr<Mesh> mesh;
   std::unique_ptr<CoreOps> ops;
+  /// Units of hardware by ranks, below 1 where ranks share some (device.share). Only rank 0 knows.
+  double units_per_rank = 1;
 
   /// On the device's compute stream and pool, without a tape.
   Context context() const;

@@ -49,9 +49,9 @@ Library load(const std::vector<std::string>& sonames, const std::vector<std::str
     }
   }
   fail_config(
-      "the device \"cuda\" multiplies matrices by NVIDIA's cuBLASLt, and finds none. Put the "
-      "folder of {} into LD_LIBRARY_PATH: the toolkit's lib64, or nvidia/cu13/lib or "
-      "nvidia/cublas/lib beside an installed PyTorch. Tried, in the system's places first:{}",
+      "cuBLASLt is not found, by which the device \"cuda\" multiplies matrices: put the folder of "
+      "{} into LD_LIBRARY_PATH: the toolkit's lib64, or nvidia/cu13/lib or nvidia/cublas/lib "
+      "beside an installed PyTorch\nTried, in the system's places first:{}",
       fmt::join(sonames, " or "),
       tried);
 }

@@ -114,7 +114,8 @@ struct Library {
 };
 
 /// Opens the first of `sonames` that the system's loader finds, or that is in one of `folders`. The
-/// library stays open until the process ends. Throws ConfigError with all that was tried.
+/// library stays open until the process ends. Throws ConfigError, whose first line says what helps,
+/// and the others what was tried.
 Library load(const std::vector<std::string>& sonames, const std::vector<std::string>& folders);
 
 /// The library of this plugin: the vendor's; for the emulator, that of tests/cuda_emulated.

@@ -4,11 +4,14 @@
 
 #include <cstdlib>
 
+#include "cublaslt.hpp"
 #include "cuda_device.hpp"
 #include "probe.hpp"
 #include "runtime.hpp"
+#include "tessera/error.hpp"
 #include "tessera/size_text.hpp"
 #include "tessera/written.hpp"
+#include "versions.hpp"
 
 namespace tessera::cuda {
 namespace {
@@ -18,18 +21,6 @@ constexpr int kLeastCapability = 8;  // bf16 in tensor cores, and copies to shar
 std::string counted(int gpus) {
   return gpus == 1 ? "1 GPU is visible" : fmt::format("{} GPUs are visible", gpus);
 }
-
-std::string version_text(int version) {
-  return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
-}
-
-struct Versions {
-  Versions() {
-    (void)cudaDriverGetVersion(&driver);
-    (void)cudaRuntimeGetVersion(&runtime);
-  }
-  int driver = 0, runtime = 0;
-};
 
 /// What there is, and what helps where that is nothing.
 struct Visible {
@@ -51,7 +42,7 @@ Visible look() {
   int count = 0;
   const cudaError_t result = cudaGetDeviceCount(&count);
   if (result == cudaErrorInsufficientDriver) {
-    const Versions versions;
+    const Versions versions = installed_versions();
     if (versions.driver == 0) return none("there is no NVIDIA driver here", "install it");
     return {{0,
              fmt::format("the driver is for CUDA {}, older than the runtime {}",
@@ -91,17 +82,23 @@ i64 choice(const Visible& visible, std::optional<i64> index, const DeviceArgumen
     return *index;
   }
   if (count == 1) return 0;  // the only one, or each rank was given its own
-  const int gpu = arguments.local_rank / arguments.share;
-  if (gpu >= count) {
+  const int ranks = arguments.local_world;
+  require(arguments.local_rank < ranks, "rank {} of {} on a host", arguments.local_rank, ranks);
+  const int of_each = (ranks + count - 1) / count;
+  if (of_each > arguments.share) {
     fail_config(
-        "device \"{}\": rank {} of this host has no GPU: {}; start at most {} ranks on a host, or "
-        "let several ranks have one GPU (device.share)",
+        "device \"{}\" has no GPU for each of {} ranks of this host: {}{}; start at most {} there, "
+        "or let {} ranks have one (device.share = {})",
         kDeviceName,
-        arguments.local_rank,
+        ranks,
         visible.gpus.text,
-        count * arguments.share);
+        arguments.share == 1 ? ""
+                             : fmt::format(", for {} ranks each (device.share)", arguments.share),
+        count * arguments.share,
+        of_each,
+        of_each);
   }
-  return gpu;
+  return arguments.local_rank / of_each;
 }
 
 [[noreturn]] void fail_capability(i64 gpu, const cudaDeviceProp& properties) {
@@ -118,7 +115,7 @@ i64 choice(const Visible& visible, std::optional<i64> index, const DeviceArgumen
 
 /// There is PTX of later GPUs, which the driver compiles, but this one does not know its version.
 [[noreturn]] void fail_driver(i64 gpu, const cudaDeviceProp& properties) {
-  const Versions versions;
+  const Versions versions = installed_versions();
   fail_config(
       "device \"{}\": GPU {} ({}) has capability {}.{}, for which the driver must compile this "
       "build's code, and cannot: it is for CUDA {}, and the toolkit was {}; update the driver, or "
@@ -132,6 +129,15 @@ i64 choice(const Visible& visible, std::optional<i64> index, const DeviceArgumen
       version_text(versions.runtime));
 }
 
+/// None, where the library that multiplies matrices is not installed.
+DeviceUnits with_products(DeviceUnits gpus) try {
+  (void)lt::open();
+  return gpus;
+} catch (const Error& error) {
+  const std::string_view text = error.what();
+  return {0, fmt::format("{}, but {}", gpus.text, text.substr(0, text.find('\n')))};
+}
+
 }  // namespace
 
 DeviceUnits visible_gpus() {
@@ -141,7 +147,7 @@ DeviceUnits visible_gpus() {
   for (int gpu = 0; gpu < gpus.count; ++gpu) {
     const bool known =
         cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, gpu) == cudaSuccess;
-    if (!known || major >= kLeastCapability) return gpus;
+    if (!known || major >= kLeastCapability) return with_products(std::move(gpus));
   }
   if (gpus.count == 0) return gpus;
   return {0,
@@ -174,7 +180,6 @@ ChosenGpu choose_gpu(std::optional<i64> index, const DeviceArguments& arguments)
          cudaGetErrorString(result),
          cudaGetErrorName(result));
   }
-  const Versions versions;
   std::string id = uuid_text(properties.uuid);
   std::string text = fmt::format("GPU {} of {}{}, {}, {} of {} free",
                                  gpu,
@@ -183,12 +188,11 @@ ChosenGpu choose_gpu(std::optional<i64> index, const DeviceArguments& arguments)
                                  id,
                                  size_text(static_cast<double>(free)),
                                  size_text(static_cast<double>(total)));
-  return {fmt::format("{}, capability {}.{}; driver for CUDA {}, runtime {}",
+  return {fmt::format("{}, capability {}.{}; {}",
                       properties.name,
                       properties.major,
                       properties.minor,
-                      version_text(versions.driver),
-                      version_text(versions.runtime)),
+                      installed_text()),
           {std::move(id), std::move(text), static_cast<i64>(total)}};
 }
 

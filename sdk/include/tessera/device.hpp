@@ -52,17 +52,22 @@ struct DeviceUnit {
 };
 
 /// The units that this process sees. A device of which each rank needs one has
-/// `static DeviceUnits units()`, which answers without making a device and throws nothing.
+/// `static DeviceUnits units()`, which answers without making a device and throws nothing. It is
+/// called in a process that is started for it and ends with it: it may start a driver and open
+/// libraries, and where it crashes or hangs, that is a reason in a message.
 struct DeviceUnits {
   int count = 0;
-  std::string text;  ///< "2 GPUs are visible", or why there is none
+  std::string text;  ///< one line: "2 GPUs are visible", or why none can be used
 };
 
 /// What a device is made from.
 struct DeviceArguments {
-  int local_rank = 0;  ///< of this rank among those of the host
-  int share = 1;       ///< ranks that may have the same unit; neighbours do
-  int threads = 1;     ///< CPU threads of this rank
+  int local_rank = 0;   ///< of this rank among those of the host, below local_world
+  int local_world = 1;  ///< ranks of the host
+  /// Ranks that may have the same unit. Ranks spread over all units of the host first; then
+  /// neighbours share one.
+  int share = 1;
+  int threads = 1;  ///< CPU threads of this rank
   /// Where slabs come from; the system when empty. One of another kind than the device's memory is
   /// a ConfigError.
   std::shared_ptr<MemorySource> memory;

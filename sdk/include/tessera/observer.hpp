@@ -24,9 +24,11 @@ struct RunStart {
   i64 parameters = 0;  ///< logical elements
   i64 tokens_per_step = 0;
   double flops_per_token = 0;  ///< of a training step: three times the forward pass's products
-  double peak_flops = 0;       ///< FLOP/s of a rank's device in the run's type; 0: unknown
-  std::string layout;          ///< "tp 2, dp 1 on 2 ranks (shm)"
-  std::string device;          ///< of rank 0: "cpu, 2 threads: avx2; products of fp32 by …"
+  /// FLOP/s of a rank's device in the run's type, or of its part of one that ranks share
+  /// (device.share); 0: unknown.
+  double peak_flops = 0;
+  std::string layout;  ///< "tp 2, dp 1 on 2 ranks (shm)"
+  std::string device;  ///< of rank 0: "cpu, 2 threads: avx2; products of fp32 by …"
   RunData training, validation;
   std::string resumed_from;  ///< checkpoint folder, or empty
   std::string graphs;        ///< "24 graphs on 2 slots, …" of rank 0; empty: none are replayed

@@ -65,13 +65,14 @@ std::optional<lt::Library> vendors_library() {
 }
 
 TEST(CublasLt, SaysWhatWasSearched) {
-  EXPECT_THAT(error_of_load({"libcublasLt.so.none", "libcublasLt.so.never"}, {"/nowhere"}),
-              AllOf(HasSubstr("2: the device \"cuda\" multiplies matrices by NVIDIA's cuBLASLt"),
-                    HasSubstr("\n  libcublasLt.so.none: cannot open shared object file"),
-                    HasSubstr("\n  /nowhere/libcublasLt.so.none: cannot open"),
-                    HasSubstr("\n  libcublasLt.so.never: cannot open"),
-                    HasSubstr("\n  /nowhere/libcublasLt.so.never: cannot open"),
-                    HasSubstr("LD_LIBRARY_PATH")));
+  EXPECT_THAT(
+      error_of_load({"libcublasLt.so.none", "libcublasLt.so.never"}, {"/nowhere"}),
+      AllOf(HasSubstr("2: cuBLASLt is not found, by which the device \"cuda\" multiplies matrices"),
+            HasSubstr("\n  libcublasLt.so.none: cannot open shared object file"),
+            HasSubstr("\n  /nowhere/libcublasLt.so.none: cannot open"),
+            HasSubstr("\n  libcublasLt.so.never: cannot open"),
+            HasSubstr("\n  /nowhere/libcublasLt.so.never: cannot open"),
+            HasSubstr("LD_LIBRARY_PATH")));
 }
 
 TEST(CublasLt, NamesAMissingFunction) {

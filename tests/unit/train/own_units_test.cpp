@@ -44,5 +44,11 @@ TEST(OwnUnits, BelongToOneRankEach) {
             "of its own, or let 3 ranks have one (device.share = 3)");
 }
 
+TEST(OwnUnits, AreCountedByRank) {
+  EXPECT_EQ(units_per_rank({"a", "b"}), 1);
+  EXPECT_EQ(units_per_rank({"a", "a", "b", "b"}), 0.5);
+  EXPECT_EQ(units_per_rank({"a", "a", "b"}), 2.0 / 3);
+}
+
 }  // namespace own_units_test
 }  // namespace tessera
