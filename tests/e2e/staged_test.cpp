@@ -1,4 +1,5 @@
 // comm.staged with real processes, each with an emulated GPU (tests/cuda_emulated).
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <csignal>
@@ -74,6 +75,9 @@ void expect_near(const std::vector<double>& found, const std::vector<double>& wa
 }
 
 TEST_F(Staged, LayoutsHaveTheLossesOfOneRank) {
+#if defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "an emulated GPU takes minutes; the other trainings of this file run";
+#endif
   const std::vector<double> one = numbers(kSteps, "one", kEmulated);
   struct Row {
     const char* name;
@@ -100,6 +104,9 @@ TEST_F(Staged, LayoutsHaveTheLossesOfOneRank) {
 }
 
 TEST_F(Staged, ExpertsHaveTheLossesOfOneRank) {
+#if defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "an emulated GPU takes minutes; the other trainings of this file run";
+#endif
   const Sets experts = {"model.block.mlp.type=moe",
                         "model.block.mlp.experts=4",
                         "model.block.mlp.ffn=16",
