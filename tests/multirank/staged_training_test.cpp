@@ -80,11 +80,9 @@ struct Outcome {
 Outcome trained(const Sets& sets, int steps, bool one_unit = false) {
   Outcome outcome;
   std::mutex mutex;
-  Sets all = staged(sets);
-  if (one_unit) all.emplace_back("device.share=4");
   outcome.training =
       train(tiny_config(),
-            all,
+            staged(sets),
             {.steps = steps, .one_unit = one_unit, .host = &host(), .at_end = [&](RankRun& run) {
                const std::lock_guard lock(mutex);
                const MemoryStats memory = run.device().memory();
