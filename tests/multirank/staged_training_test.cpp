@@ -49,25 +49,20 @@ TEST_P(StagedInvariant, Holds) {
   EXPECT_TRUE(found.none()) << text(found);
 }
 
+// The others train as processes, in tests/e2e/staged_test.cpp.
 INSTANTIATE_TEST_SUITE_P(
     Layouts,
     StagedInvariant,
-    ::testing::Values(
-        Row{"tp2", {"parallel.tensor=2"}},
-        Row{"tp2_sp", moe_rows::kTensorRows},
-        Row{"pp2", {"parallel.pipeline=2"}},
-        Row{"zbv_pp2", moe_rows::stages("zbv", {"placement.layout=\"E|t|t|L\""})},
-        Row{"cp2_allgather", {"parallel.context=2", "model.block.attention.context=\"allgather\""}},
-        Row{"cp2_all_to_all",
-            {"parallel.context=2", "model.block.attention.context=\"all_to_all\""}},
-        Row{"distributed_dp2", {"parallel.data=2", kDistributed}},
-        Row{"graphs_dp2", {"parallel.data=2", "graph.type=\"partial\""}},
-        Row{"tp2_pp2_dp2", {"parallel.tensor=2", "parallel.pipeline=2", "parallel.data=2"}},
-        Row{"ep2", experts(2), moe_rows::model()},
-        Row{"ep2_allgather", experts(2, {kGather}), moe_rows::model()},
-        Row{"distributed_dp4_ep2",
-            experts(2, {"parallel.data=4", kDistributed}),
-            moe_rows::model()}),
+    ::testing::Values(Row{"tp2_sp", moe_rows::kTensorRows},
+                      Row{"zbv_pp2", moe_rows::stages("zbv", {"placement.layout=\"E|t|t|L\""})},
+                      Row{"cp2_allgather",
+                          {"parallel.context=2", "model.block.attention.context=\"allgather\""}},
+                      Row{"cp2_all_to_all",
+                          {"parallel.context=2", "model.block.attention.context=\"all_to_all\""}},
+                      Row{"ep2_allgather", experts(2, {kGather}), moe_rows::model()},
+                      Row{"distributed_dp4_ep2",
+                          experts(2, {"parallel.data=4", kDistributed}),
+                          moe_rows::model()}),
     [](const auto& info) { return std::string(info.param.name); });
 
 struct Outcome {
