@@ -33,9 +33,8 @@ __global__ void __launch_bounds__(kThreads, sizeof(Compute<T>) == 4 && kFeatures
   using V = Compute<T>;
   using Tile = ForwardTiles<V, kFeatures>;
   auto& memory = shared<ForwardMemory<V, kFeatures>>();
-  const i64 heads = call.samples * call.heads, tiles = gridDim.x / heads;
-  const i64 first = (tiles - 1 - blockIdx.x / heads) * Tile::kRows;
-  const i64 sample = blockIdx.x % heads / call.heads, head = blockIdx.x % heads % call.heads;
+  const HeadTile block(call.samples, call.heads);
+  const i64 first = block.last_first() * Tile::kRows, sample = block.sample, head = block.head;
   const i64 kv_head = head / (call.heads / call.kv_heads);
   const T* keys = k.of(sample, kv_head);
   const T* values = v.of(sample, kv_head);

@@ -43,9 +43,8 @@ __global__ void __launch_bounds__(kThreads, kBlocks<T, kFeatures>)
   using Tile = BackwardTiles<V, kFeatures>;
   auto& memory = shared<BackwardMemory<V, kFeatures>>();
   const Call& call = in.call;
-  const i64 heads = call.samples * call.heads, tiles = gridDim.x / heads;
-  const i64 first = (tiles - 1 - blockIdx.x / heads) * Tile::kRows;
-  const i64 sample = blockIdx.x % heads / call.heads, head = blockIdx.x % heads % call.heads;
+  const HeadTile block(call.samples, call.heads);
+  const i64 first = block.last_first() * Tile::kRows, sample = block.sample, head = block.head;
   const i64 kv_head = head / (call.heads / call.kv_heads);
   const T* keys = in.k.of(sample, kv_head);
   const T* values = in.v.of(sample, kv_head);
@@ -117,10 +116,8 @@ __global__ void __launch_bounds__(kThreads, kBlocks<T, kFeatures>) keys_backward
   using Tile = BackwardTiles<V, kFeatures>;
   auto& memory = shared<BackwardMemory<V, kFeatures>>();
   const Call& call = in.call;
-  const i64 kv_heads = call.samples * call.kv_heads;
-  const i64 first = blockIdx.x / kv_heads * Tile::kRows;
-  const i64 sample = blockIdx.x % kv_heads / call.kv_heads;
-  const i64 kv_head = blockIdx.x % kv_heads % call.kv_heads;
+  const HeadTile block(call.samples, call.kv_heads);
+  const i64 first = block.tile * Tile::kRows, sample = block.sample, kv_head = block.head;
   const i64 group = call.heads / call.kv_heads;
   const auto scale = static_cast<V>(call.scale);
   const auto kept_factor = static_cast<V>(call.kept_factor);

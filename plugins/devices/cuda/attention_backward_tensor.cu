@@ -61,14 +61,13 @@ __global__ void __launch_bounds__(kThreads, kFeatures <= 64 ? 3 : 2)
   constexpr int kKeys = Memory::kOthers;
   auto& memory = shared<Memory>();
   const Call& call = in.call;
-  const i64 heads = call.samples * call.heads, tiles = gridDim.x / heads;
-  const i64 first = (tiles - 1 - blockIdx.x / heads) * kQueries;
-  const i64 sample = blockIdx.x % heads / call.heads, head = blockIdx.x % heads % call.heads;
+  const HeadTile block(call.samples, call.heads);
+  const i64 first = block.last_first() * kQueries, sample = block.sample, head = block.head;
   const i64 kv_head = head / (call.heads / call.kv_heads);
   const i64 last = first + kQueries < call.queries ? first + kQueries : call.queries;
   const i64 seen_by_first = call.visible(first), seen_by_last = call.visible(last - 1);
   const int features = padded(call.features);
-  const float scale = static_cast<float>(call.scale) * kLog2e;
+  const float scale = static_cast<float>(call.scale) * kLog2e<float>;
   const auto kept_factor = static_cast<float>(call.drops() ? call.kept_factor : 1);
   const bool busy = first + tensor_tiles::warp() * kPart < call.queries;
   const int own = tensor_tiles::warp() * kPart * Tiles::kStride;
@@ -105,7 +104,7 @@ __global__ void __launch_bounds__(kThreads, kFeatures <= 64 ? 3 : 2)
     const i64 query = first + row<Order::plain>(2 * i);
     if (query >= call.queries) continue;
     const i64 at = (sample * call.heads + head) * call.queries + query;
-    lse[i] = in.lse[at] * kLog2e;
+    lse[i] = in.lse[at] * kLog2e<float>;
     if (fragment_column() == 0) deltas[at] = delta[i];
   }
   Fragments<kFeatures> sums = {};
@@ -171,13 +170,11 @@ __global__ void __launch_bounds__(kThreads, 2) keys_on_tensor_cores(Inputs<T> in
   constexpr int kSums = kFeatures / kShared / kPart;
   auto& memory = shared<Memory>();
   const Call& call = in.call;
-  const i64 kv_heads = call.samples * call.kv_heads;
-  const i64 first = blockIdx.x / kv_heads * Memory::kOwn;
-  const i64 sample = blockIdx.x % kv_heads / call.kv_heads;
-  const i64 kv_head = blockIdx.x % kv_heads % call.kv_heads;
+  const HeadTile block(call.samples, call.kv_heads);
+  const i64 first = block.tile * Memory::kOwn, sample = block.sample, kv_head = block.head;
   const i64 group = call.heads / call.kv_heads;
   const int features = padded(call.features);
-  const float scale = static_cast<float>(call.scale) * kLog2e;
+  const float scale = static_cast<float>(call.scale) * kLog2e<float>;
   const auto kept_factor = static_cast<float>(call.drops() ? call.kept_factor : 1);
   // The warp's keys within the block, and the first feature of its sums.
   const int part = tensor_tiles::warp() / kShared,
@@ -239,7 +236,7 @@ __global__ void __launch_bounds__(kThreads, 2) keys_on_tensor_cores(Inputs<T> in
           const int h = e / 2;
           const i64 i = of_query + column<Order::plain>(p, h, e % 2);
           const bool inside = i < call.queries;
-          const float lse = inside ? in.lse[statistics + i] * kLog2e : 0;
+          const float lse = inside ? in.lse[statistics + i] * kLog2e<float> : 0;
           const float delta = inside ? deltas[statistics + i] : 0;
           TESSERA_UNROLL for (int r = 0; r < 2; ++r) {
             const int c = 2 * r + e % 2;

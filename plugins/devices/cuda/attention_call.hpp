@@ -69,6 +69,19 @@ struct Call {
   }
 };
 
+/// What a block has: a tile of rows of one head. A grid has a tile of each head before the next
+/// tile of any; blocks are started in that order.
+struct HeadTile {
+  i64 tile, tiles, sample, head;
+  __device__ HeadTile(i64 samples, i64 heads)
+      : tile(blockIdx.x / (samples * heads)),
+        tiles(gridDim.x / (samples * heads)),
+        sample(blockIdx.x % (samples * heads) / heads),
+        head(blockIdx.x % (samples * heads) % heads) {}
+  /// The same counted from the end.
+  __device__ i64 last_first() const { return tiles - 1 - tile; }
+};
+
 /// Which scores of a tile are visible, in numbers that fit registers.
 class Visible {
  public:
@@ -120,10 +133,13 @@ __device__ __forceinline__ V larger(V a, V b) {
 }
 __device__ __forceinline__ float power_of_2(float value) { return exp2f(value); }
 __device__ __forceinline__ double power_of_2(double value) { return exp2(value); }
+/// e^value is 2^(value · kLog2e).
+template <class V>
+inline constexpr V kLog2e = static_cast<V>(1.4426950408889634);
 /// e^value. In fp32 faster than expf, and as exact where it is not tiny.
 template <class V>
 __device__ __forceinline__ V exponential(V value) {
-  return power_of_2(value * static_cast<V>(1.4426950408889634));
+  return power_of_2(value * kLog2e<V>);
 }
 
 /// What the two passes of the gradients read.

@@ -30,9 +30,8 @@ __global__ void __launch_bounds__(kThreads, kFeatures <= 64 ? 3 : 2)
   constexpr int kKeys = Memory::kKeys;
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   auto& memory = shared<Memory>();
-  const i64 heads = call.samples * call.heads, tiles = gridDim.x / heads;
-  const i64 first = (tiles - 1 - blockIdx.x / heads) * kQueries;
-  const i64 sample = blockIdx.x % heads / call.heads, head = blockIdx.x % heads % call.heads;
+  const HeadTile block(call.samples, call.heads);
+  const i64 first = block.last_first() * kQueries, sample = block.sample, head = block.head;
   const i64 kv_head = head / (call.heads / call.kv_heads);
   const T* keys = k.of(sample, kv_head);
   const T* values = v.of(sample, kv_head);
@@ -40,7 +39,7 @@ __global__ void __launch_bounds__(kThreads, kFeatures <= 64 ? 3 : 2)
   const i64 seen_by_first = call.visible(first), seen_by_last = call.visible(last - 1);
   const Visible sees(call, first, 0);
   const int features = padded(call.features);
-  const float scale = static_cast<float>(call.scale) * kLog2e;
+  const float scale = static_cast<float>(call.scale) * kLog2e<float>;
   // A warp without queries only helps to copy.
   const bool busy = first + tensor_tiles::warp() * kPart < call.queries;
   T* own = memory.queries + tensor_tiles::warp() * kPart * Tiles::kStride;
@@ -131,7 +130,7 @@ __global__ void __launch_bounds__(kThreads, kFeatures <= 64 ? 3 : 2)
     }
     if (query < call.queries && fragment_column() == 0) {
       lse[(sample * call.heads + head) * call.queries + query] =
-          sees_any ? largest[i] * (1 / kLog2e) + logf(total[i]) : -kInfinity;
+          sees_any ? largest[i] * (1 / kLog2e<float>)+logf(total[i]) : -kInfinity;
     }
   }
   Tiles::template store<Order::plain>(own,

@@ -42,9 +42,6 @@ __device__ __forceinline__ int row(int c) {
 /// Features that are multiplied: others after the last one are 0.
 constexpr int padded(int features) { return (features + kPart - 1) / kPart * kPart; }
 
-/// e^(score - lse) is 2^(score · kLog2e - lse · kLog2e).
-inline constexpr float kLog2e = 1.4426950408889634F;
-
 /// Sum or largest of a row, over the lanes that have it.
 __device__ __forceinline__ float quad_sum(float value) {
   value += __shfl_xor_sync(kAllLanes, value, 1);
