@@ -1,4 +1,5 @@
 // Streams, events, waits of the host.
+#include <atomic>
 #include <cmath>
 #include <set>
 #include <thread>
@@ -83,14 +84,16 @@ void check_wait(DeviceBench& bench) {
 /// A task that may wait for other ranks comes after all that was launched before it.
 void check_tasks_that_wait(DeviceBench& bench) {
   Device& device = bench.device();
-  const auto launched = std::make_shared<int>(0), ran = std::make_shared<int>(0);
+  int launched = 0;
+  // Tasks of different streams may run at one time, on a thread each.
+  const auto ran = std::make_shared<std::atomic<int>>(0);
   const auto missed = std::make_shared<int>(0);
   for (int i = 0; i < 20; ++i) {
     for (Stream* stream : bench.streams()) {
-      ++*launched;
+      ++launched;
       device.launch_host(*stream, "task", [ran] { ++*ran; });
     }
-    device.launch_host_wait(bench.comm(), "task that waits", [=, before = *launched] {
+    device.launch_host_wait(bench.comm(), "task that waits", [ran, missed, before = launched] {
       if (*ran < before) ++*missed;
     });
   }
