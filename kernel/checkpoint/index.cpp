@@ -16,10 +16,7 @@ namespace tessera {
 namespace {
 
 using JsonTree = nlohmann::json;
-// The first format has one checksum for each slice, the second one for each band.
-constexpr std::string_view kFormats[] = {
-    "tessera-checkpoint-1", "tessera-checkpoint-2", "tessera-checkpoint-3"};
-constexpr std::string_view kFormat = kFormats[2];
+constexpr std::string_view kFormat = "tessera-checkpoint-3";
 
 // The safetensors names of our dtypes.
 constexpr std::pair<std::string_view, std::string_view> kDtypes[] = {{"fp64", "F64"},
@@ -44,6 +41,17 @@ std::string shown(const JsonTree& json) { return written_plain(printed(json), kS
 
 // The checksum of the whole index without this field.
 u64 checksum_of(const JsonTree& json) { return hash64(printed(json)); }
+
+// Removes the checksum; whether the rest is what it was made of.
+bool take_checksum(JsonTree& json) {
+  const JsonTree stored = json.contains("checksum") ? std::move(json["checksum"]) : JsonTree();
+  json.erase("checksum");
+  return stored == hex(checksum_of(json));
+}
+
+std::string another_format(const JsonTree& format) {
+  return fmt::format("has format {}, this version reads \"{}\"", shown(format), kFormat);
+}
 
 std::string translate(std::string_view name, bool to_safetensors) {
   for (const auto& [ours, theirs] : kDtypes) {
@@ -172,14 +180,8 @@ StoredSlice slice_from(const JsonTree& json, std::size_t rank) {
   return slice;
 }
 
-// Indices of earlier versions say "f32" for "fp32".
-std::string present_name(const std::string& dtype) {
-  const bool earlier = dtype == "f64" || dtype == "f32" || dtype == "f16";
-  return earlier ? "fp" + dtype.substr(1) : dtype;
-}
-
 StoredTensor tensor_from(const JsonTree& json) {
-  StoredTensor tensor{present_name(json.at("dtype")), shape_from(json.at("shape")), {}};
+  StoredTensor tensor{json.at("dtype"), shape_from(json.at("shape")), {}};
   translate(tensor.dtype, true);  // throws where it is none of ours
   for (const JsonTree& slice : json.at("slices")) {
     tensor.slices.push_back(slice_from(slice, tensor.shape.size()));
@@ -187,19 +189,15 @@ StoredTensor tensor_from(const JsonTree& json) {
   return tensor;
 }
 
-// Checkpoints of earlier versions have none of it.
 void read_losses(const JsonTree& json, CheckpointInfo& info) {
-  if (!json.contains("loss_mean")) return;
   require(json.at("loss_mean").is_number(), "its loss_mean is {}", shown(json.at("loss_mean")));
   info.loss_mean = json.at("loss_mean");
   info.loss_count = whole_number(json.at("loss_count"));
   info.passed_over = whole_numbers(json.at("passed_over"));
 }
 
-// Checkpoints of earlier versions have neither, and those of a model from elsewhere no tokenizer.
 void read_meaning(const JsonTree& json, CheckpointInfo& info) {
   if (json.contains("tokenizer")) info.tokenizer = json.at("tokenizer");
-  if (!json.contains("structure")) return;
   const JsonTree& structure = json.at("structure");
   require(structure.is_object(), "its structure is a JSON {}", structure.type_name());
   for (const auto& [key, value] : structure.items()) info.structure[key] = value;
@@ -232,10 +230,10 @@ std::string CheckpointIndex::to_json() const {
                    {"loss_mean", info.loss_mean},
                    {"loss_count", info.loss_count},
                    {"passed_over", info.passed_over},
+                   {"structure", info.structure},
                    {"files", JsonTree::array()},
                    {"tensors", JsonTree::object()}};
   if (!info.tokenizer.empty()) json["tokenizer"] = info.tokenizer;
-  if (!info.structure.empty()) json["structure"] = info.structure;
   if (const auto& scale = info.loss_scale) {
     json["loss_scale"] = {{"scale", scale->scale},
                           {"clean_steps", scale->clean_steps},
@@ -256,14 +254,15 @@ std::string CheckpointIndex::to_json() const {
 
 CheckpointIndex CheckpointIndex::from_json(const std::string& text, const std::string& source) {
   auto json = parse_json_object<JsonTree>(text, source);
+  const bool sound = take_checksum(json);
+  // A sound index of another version is not damaged.
+  if (sound && json.contains("format") && json["format"] != kFormat) {
+    fail("{} {}", source, another_format(json["format"]));
+  }
   return reading_file(source, [&] {
-    require(std::ranges::find(kFormats, json.at("format")) != std::end(kFormats),
-            "it has format {}, this version reads \"{}\"",
-            shown(json.at("format")),
-            kFormat);
-    const std::string stored = json.at("checksum");
-    json.erase("checksum");
-    require(stored == hex(checksum_of(json)), "its own checksum is wrong");
+    const JsonTree& format = json.at("format");
+    require(format == kFormat, "it {}", another_format(format));
+    require(sound, "its own checksum is wrong");
     CheckpointIndex index;
     index.info.step = whole_number(json.at("step"));
     index.info.updates = whole_number(json.at("updates"));

@@ -31,9 +31,9 @@ struct CheckpointInfo {
   std::string config;                              ///< the resolved configuration as TOML
   std::optional<StoredLossScale> loss_scale = {};  ///< none: the run had none that moves
   std::string tokenizer = {};                      ///< its fingerprint; empty: not known
-  /// The structural keys with their values (kernel/config/structure.hpp); empty: not known.
+  /// The structural keys with their values (kernel/config/structure.hpp).
   std::map<std::string, std::string> structure = {};
-  // What `[check] on_bad_step` knows; zeros and empty in checkpoints of earlier versions.
+  // What `[check] on_bad_step` knows.
   double loss_mean = 0;               ///< of recent good steps
   i64 loss_count = 0;                 ///< how many of them the mean has
   std::vector<i64> passed_over = {};  ///< steps up to this one that were not trained on

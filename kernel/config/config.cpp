@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "kernel/config/home_path.hpp"
-#include "kernel/config/moved_keys.hpp"
 #include "kernel/config/toml.hpp"
 #include "tessera/error.hpp"
 #include "tessera/written.hpp"
@@ -135,21 +134,6 @@ class ConfigReader {
     fail_config("{}: {}{}", item.at.text(), why, excerpt(source.lines, item.at));
   }
 
-  // One file has a key or a table at its place and at the one that it had before.
-  [[noreturn]] static void reject_twice(const TomlItem& item,
-                                        const ConfigSource& source,
-                                        const std::string& path,
-                                        const std::string& other,
-                                        const std::string& where) {
-    fail_config("{}: {} and {} ({}) are the same; write {} only{}",
-                item.key.text(),
-                path,
-                other,
-                where,
-                item.path,
-                excerpt(source.lines, item.key));
-  }
-
   void include(const TomlItem& item, const ConfigSource& source, const fs::path& shown_folder) {
     if (config_.stored_) {
       reject(item, source, "a stored configuration includes no files: what it says is all there");
@@ -177,10 +161,6 @@ class ConfigReader {
 
   void add_layer(ConfigSource source, std::vector<TomlItem> items, const std::string& raw) {
     const int layer = static_cast<int>(config_.sources_.size());
-    struct Written {
-      std::string path, where;
-    };
-    std::map<std::string, Written> written;  // in this layer, by today's path
     for (TomlItem& item : items) {
       if (item.path == "schema") {
         if (item.value != Value(1)) {
@@ -189,18 +169,6 @@ class ConfigReader {
         continue;
       }
       item.key.layer = item.at.layer = layer;
-      const std::string path = item.path;
-      if (auto now = moved_key(item.path)) {
-        if (item.value) {
-          config_.notices_.push_back(
-              fmt::format("{}: {} is {} now", item.key.text(), item.path, *now));
-        }
-        item.path = std::move(*now);
-      }
-      const auto [other, first] = written.emplace(item.path, Written{path, item.key.text()});
-      if (!first && other->second.path != path) {
-        reject_twice(item, source, path, other->second.path, other->second.where);
-      }
       if (item.value && last_of(item.path) == "type") {
         config_.types_[std::string(parent_of(item.path))].push_back({layer, *item.value});
       }

@@ -36,8 +36,6 @@ class Config {
 
   const ConfigTree& tree() const { return *tree_; }
   const std::vector<ConfigSource>& sources() const { return sources_; }
-  /// "configs/x.toml:23:1: batch.sequence_length is batch.sequence_length now", for each moved key.
-  const std::vector<std::string>& notices() const { return notices_; }
   /// All writings of a table's `type`, in order of precedence. `path` is the table's.
   std::vector<TypeChange> types(std::string_view path) const;
 
@@ -74,7 +72,6 @@ class Config {
   std::shared_ptr<ConfigTree> tree_ = std::make_shared<ConfigTree>();
   std::vector<ConfigSource> sources_;
   std::map<std::string, std::vector<TypeChange>, std::less<>> types_;
-  std::vector<std::string> notices_;
   bool stored_ = false;  ///< the first layer is not the user's
 };
 

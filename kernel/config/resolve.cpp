@@ -95,8 +95,7 @@ CheckResult check(const Config& config, const Catalog& catalog) {
   checker.run();
   CheckResult out;
   out.problems = std::move(checker.problems);
-  out.resolved.notices = config.notices();
-  std::ranges::move(checker.notices, std::back_inserter(out.resolved.notices));
+  out.resolved.notices = std::move(checker.notices);
   out.resolved.run = RunReader(checker.tree, checker.doubtful).read();
   out.resolved.doubtful = std::move(checker.doubtful);
   out.resolved.tree = std::make_shared<const ConfigTree>(std::move(checker.tree));

@@ -496,34 +496,6 @@ TEST_F(CliConfig, SizesBeyondAllReasonAreNamed) {
               HasSubstr("--set #1: [model.block.mlp] ffn: expected integer in [1, "));
 }
 
-// A file of an earlier version is read, and the notice says what to write today.
-TEST_F(CliConfig, KeysThatHaveMovedAreReadWithANotice) {
-  folder_.write("text.txt", std::string(400, 't'));
-  const std::string file = folder_.write("old.toml", R"([run]
-steps = 3
-[batch]
-global = 2
-micro = 1
-[model]
-layers = 2
-hidden = 8
-heads = 2
-sequence_length = 8
-[lr]
-peak = 1e-3
-[data]
-path = "text.txt"
-[data.tokenizer]
-type = "byte"
-)");
-  const ProcessResult result = config({"check", file});
-  EXPECT_EQ(result.exit_code, 0) << result.err;
-  EXPECT_EQ(result.out, "no problem found\n");
-  EXPECT_EQ(result.err,
-            file + ":10:1: model.sequence_length is batch.sequence_length now\n" + file +
-                ":16:1: data.tokenizer.type is tokenizer.type now\n");
-}
-
 TEST_F(CliConfig, DiffTakesTwoFiles) {
   const std::string file = folder_.write("run.toml", "[run]\nsteps = 3\n");
   EXPECT_THAT(error_of(config({"diff", file}), 2),

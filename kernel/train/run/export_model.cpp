@@ -113,8 +113,7 @@ void require_same_tokenizer(const fs::path& from,
                             const CheckpointInfo& info,
                             const Resolved& resolved,
                             const Tokenizer& tokenizer) {
-  const Meaning meaning = compare_meaning(
-      info, *resolved.tree, &tokenizer, [&](const std::string&) { return resolved; });
+  const Meaning meaning = compare_meaning(info, *resolved.tree, &tokenizer);
   warn_of_unknown(from, meaning);
   if (meaning.tokenizer.empty()) return;
   fail_config(
@@ -221,11 +220,9 @@ Conversion export_model(const ConversionArguments& arguments,
   const CheckpointIndex index = read_index(from);
   const Resolved resolved = resolve_stored(from, index, stored_config(from, index), plugins);
   // Defaults of a plugin may be other ones today.
-  require_same_keys(
-      from,
-      compare_meaning(
-          index.info, *resolved.tree, nullptr, [&](const std::string&) { return resolved; }),
-      "convert it with the version of these plugins that it was trained with");
+  require_same_keys(from,
+                    compare_meaning(index.info, *resolved.tree, nullptr),
+                    "convert it with the version of these plugins that it was trained with");
   Settings ours = settings_in(resolved, {"model.", "batch."});
   const auto vocab = ours.find("model.vocab");
   const auto table = index.tensors.find("embedding.weight");

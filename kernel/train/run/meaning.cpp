@@ -49,31 +49,13 @@ std::string Meaning::text() const {
 
 Meaning compare_meaning(const CheckpointInfo& info,
                         const ConfigTree& now,
-                        const Tokenizer* tokenizer,
-                        const std::function<Resolved(const std::string&)>& resolve) {
+                        const Tokenizer* tokenizer) {
   Meaning meaning;
-  Structure before = info.structure;
-  if (before.empty()) {
-    try {
-      before = structure_of(*resolve(info.config).tree);
-    } catch (const ConfigError& error) {
-      const std::string_view why = error.what();
-      meaning.unknown.push_back(fmt::format(
-          "whether its model computes what this one does: this version does not take its "
-          "configuration: {}",
-          why.substr(0, why.find('\n'))));
-    }
-  }
-  meaning.keys = structure_changes(before, now);
+  meaning.keys = structure_changes(info.structure, now);
   if (tokenizer == nullptr) return meaning;
-  const std::string here = tokenizer->fingerprint();
-  if (info.tokenizer.empty()) {
-    meaning.unknown.push_back(
-        fmt::format("which tokenizer it was trained with; this one is {}", written_word(here)));
-  } else if (info.tokenizer != here) {
-    meaning.tokenizer = info.tokenizer;
-    meaning.tokenizer_now = here;
-  }
+  meaning.tokenizer_now = tokenizer->fingerprint();
+  meaning.tokenizer_known = !info.tokenizer.empty();
+  if (info.tokenizer != meaning.tokenizer_now) meaning.tokenizer = info.tokenizer;
   return meaning;
 }
 
@@ -91,9 +73,10 @@ void require_same_keys(const std::filesystem::path& checkpoint,
 }
 
 void warn_of_unknown(const std::filesystem::path& checkpoint, const Meaning& meaning) {
-  for (const std::string& what : meaning.unknown) {
-    log_warning("{} does not say {}", checkpoint.string(), what);
-  }
+  if (meaning.tokenizer_known) return;
+  log_warning("{} does not say which tokenizer it was trained with; this one is {}",
+              checkpoint.string(),
+              written_word(meaning.tokenizer_now));
 }
 
 }  // namespace tessera

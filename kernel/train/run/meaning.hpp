@@ -1,11 +1,9 @@
 #pragma once
 #include <filesystem>
-#include <functional>
 #include <string>
 #include <vector>
 
 #include "kernel/checkpoint/index.hpp"
-#include "kernel/config/resolve.hpp"
 #include "kernel/config/structure.hpp"
 #include "kernel/train/setup/run_setup.hpp"
 #include "tessera/data.hpp"
@@ -21,9 +19,7 @@ struct Meaning {
   std::vector<StructureChange> keys;  ///< structural keys with another value
   std::string tokenizer;              ///< that of the checkpoint, where it is another one; or empty
   std::string tokenizer_now;          ///< the other one
-  /// What the checkpoint does not tell, a sentence each: it is of an earlier version, or a model
-  /// from elsewhere.
-  std::vector<std::string> unknown;
+  bool tokenizer_known = true;        ///< a checkpoint of a model from elsewhere may have none
 
   /// Of these, what nobody has named: patterns of `allowed` are removed, keys and tokenizer alike.
   /// Throws ConfigError for a pattern that names none of them.
@@ -34,20 +30,19 @@ struct Meaning {
 };
 
 /// Compares a checkpoint with a resolved configuration and its tokenizer; without one, only keys
-/// are compared. `resolve` reads the configuration of a checkpoint that has no structure.
+/// are compared.
 Meaning compare_meaning(const CheckpointInfo& info,
                         const ConfigTree& now,
-                        const Tokenizer* tokenizer,
-                        const std::function<Resolved(const std::string&)>& resolve);
+                        const Tokenizer* tokenizer);
 inline Meaning compare_meaning(const CheckpointInfo& info, const RunSetup& setup) {
-  return compare_meaning(info, *setup.tree, setup.tokenizer.get(), setup.resolve);
+  return compare_meaning(info, *setup.tree, setup.tokenizer.get());
 }
 
 /// Throws ConfigError where structural keys differ, naming them and `way_out`.
 void require_same_keys(const std::filesystem::path& checkpoint,
                        const Meaning& meaning,
                        std::string_view way_out);
-/// Warns of what the checkpoint does not tell.
+/// Warns where the checkpoint does not tell its tokenizer.
 void warn_of_unknown(const std::filesystem::path& checkpoint, const Meaning& meaning);
 
 }  // namespace tessera

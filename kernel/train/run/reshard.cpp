@@ -53,7 +53,7 @@ fs::path reshard(const fs::path& from,
                  int threads) {
   const CheckpointIndex index = read_index(from);
   require_same_keys(from,
-                    compare_meaning(index.info, *setup.tree, nullptr, setup.resolve),
+                    compare_meaning(index.info, *setup.tree, nullptr),
                     "a checkpoint may change its layout only: leave these keys out");
   CheckpointInfo info = index.info;
   info.config = config_text;

@@ -369,7 +369,6 @@ TEST(TextDataset, FingerprintFollowsContentAndOrder) {
   EXPECT_NE(before, print(one(a) + "validation = 0.4"));
   EXPECT_NE(before, print(one(a), 2)) << "other parts of the text validate";
   EXPECT_THAT(before, HasSubstr(": 100 tokens, vocabulary 256, validation of "));
-  // Without validation as ever, so that runs of earlier versions go on.
   EXPECT_THAT(print(one(a) + "validation = 0"),
               ::testing::EndsWith(": 100 tokens, vocabulary 256, validation from 100"));
   EXPECT_NE(print("path = [\"" + a + "\", \"" + b + "\"]\n"),
