@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
+#include <set>
 #include <string_view>
 #include <system_error>
 
@@ -11,7 +12,6 @@
 #include "kernel/cli/commands.hpp"
 #include "kernel/cli/new_names.hpp"
 #include "kernel/cli/show.hpp"
-#include "kernel/launch/open_plugins.hpp"
 #include "kernel/plugin/search_path.hpp"
 #include "tessera/error.hpp"
 #include "tessera/suggest.hpp"
@@ -41,6 +41,11 @@ void check_kind(const std::string& kind, const std::vector<std::string>& known) 
               near ? fmt::format(": did you mean \"{}\"?", *near) : "",
               fmt::join(known, ", "));
 }
+
+// A file of a template: its name without folders, and its text.
+struct TemplateFile {
+  std::string name, text;
+};
 
 // A template is a plugin that works, examples/plugin_<kind>.
 std::vector<TemplateFile> files_of(const fs::path& folder) {
@@ -77,8 +82,6 @@ std::string shell_word(const std::string& text) {
 }  // namespace
 
 int run_new(const NewOptions& options) {
-  TriedPlugins tried;
-  if (const auto code = continue_in_child(tried)) return *code;
   const fs::path prefix = program_path().parent_path().parent_path();
   const fs::path templates = prefix / "share/tessera/templates";
   check_kind(options.kind, known_kinds(templates));
@@ -86,7 +89,16 @@ int run_new(const NewOptions& options) {
   const fs::path source = templates / options.kind;
   const std::vector<TemplateFile> files = files_of(source);
   const Renaming renamed{project_of(files, source), options.name};
-  check_new_plugin(options.kind, renamed, files, prefix, *open_plugins({}, tried));
+  std::set<std::string> names;
+  for (const TemplateFile& file : files) {
+    if (names.insert(renamed(file.name)).second) continue;
+    fail_config(
+        "\"{}\" is not a valid name for a plugin of kind {}: two of its files would be {}; choose "
+        "another name",
+        options.name,
+        options.kind,
+        renamed(file.name));
+  }
 
   const fs::path folder = (fs::path(options.into) / options.name).lexically_normal();
   std::error_code unknown;
