@@ -6,10 +6,10 @@ thread and reads processor time. Attainable is the roofline: the FLOPs of regist
 a memcpy as large, whichever bounds the operation more. Counts are those of the small model of
 train_step.py; with --experts those of its row m, whose layers have experts.
 
-With --compare the operations that multiply are timed under settings of the environment instead,
-which take turns:
+With --compare the operations that multiply are timed under keys of [device] instead, which take
+turns:
 
-    roofline.py --compare "" "TESSERA_CPU_ISA=avx512_bf16" "TESSERA_CPU_BF16=onednn"
+    roofline.py --compare "" "isa=avx512_bf16" "bf16_matmul=onednn"
 """
 
 import argparse
@@ -72,7 +72,7 @@ EXPERTS = {
 }
 
 
-def run(program, dtype, repetitions, wanted=".", settings=None):
+def run(program, dtype, repetitions, wanted=".", keys=""):
     """Name -> median of a benchmark's processor time in seconds and its rates."""
     binary = BUILD / "bench" / program
     if not binary.exists():
@@ -80,7 +80,7 @@ def run(program, dtype, repetitions, wanted=".", settings=None):
     command = [binary, "--benchmark_format=json", f"--benchmark_repetitions={repetitions}",
                f"--benchmark_filter={wanted}", "--benchmark_min_time=0.05"]
     environment = {**os.environ, "TESSERA_BENCH_THREADS": "1", "TESSERA_BENCH_DTYPE": dtype,
-                   **(settings or {})}
+                   "TESSERA_BENCH_KEYS": keys}
     output = subprocess.run(
         command, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment
     ).stdout
@@ -119,8 +119,7 @@ def compare(dtype, repetitions, choices):
     """One table of all choices: GFLOP/s, and the products and attention of a step in ms."""
     multiplying = [name for name in COUNTS if name.startswith(("matmul", "linear", "attention"))]
     wanted = "^(" + "|".join(multiplying) + ")$"
-    settings = [dict(part.split("=", 1) for part in choice.split()) for choice in choices]
-    rounds = [[run("ops_bench", dtype, 1, wanted, one) for one in settings]
+    rounds = [[run("ops_bench", dtype, 1, wanted, keys) for keys in choices]
               for _ in range(repetitions)]
     print(f"{cpu_model()}; {dtype}, one thread, GFLOP/s of processor time, median of "
           f"{repetitions}\n")
@@ -142,8 +141,8 @@ def main():
     parser.add_argument("--dtype", choices=("fp32", "bf16"), default="bf16")
     parser.add_argument("--repetitions", type=int, default=5)
     parser.add_argument("--experts", action="store_true", help="the model with experts")
-    parser.add_argument("--compare", nargs="+", metavar="SETTINGS",
-                        help='settings of the environment, as "A=1 B=2", timed in one table')
+    parser.add_argument("--compare", nargs="+", metavar="KEYS",
+                        help='keys of [device], as "isa=avx2 bf16_matmul=onednn", in one table')
     options = parser.parse_args()
     if options.compare:
         return compare(options.dtype, options.repetitions, options.compare)

@@ -4,7 +4,7 @@
     tests/bench/settings.py --row i --with parallel.gradient_dtype=bf16 \\
         --with "parallel.bucket_elements=1000000 check.replicas_every=0"
 
-A word in capitals is a variable of the environment: --with TESSERA_CPU_BF16=onednn.
+A word in capitals is a variable of the environment: --with GOMP_SPINCOUNT=1000000.
 Prints tokens a second and MiB of each, and the median over rounds of the ratio inside a round.
 """
 

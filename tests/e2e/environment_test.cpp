@@ -25,11 +25,17 @@ using testing::TinyRun;
 using Variables = std::map<std::string, std::string>;
 
 // Products that are worth two threads.
-const std::vector<std::string> kTwoThreads = {"device.threads=2",
-                                              "model.hidden=96",
-                                              "batch.micro=8",
-                                              "model.dropout=0",
-                                              "checkpoint.save=false"};
+using Sets = std::vector<std::string>;
+const Sets kTwoThreads = {"device.threads=2",
+                          "model.hidden=96",
+                          "batch.micro=8",
+                          "model.dropout=0",
+                          "checkpoint.save=false"};
+
+Sets with(Sets sets, const Sets& more) {
+  sets.insert(sets.end(), more.begin(), more.end());
+  return sets;
+}
 
 class LibrariesInTheEnvironment : public ::testing::Test {
  protected:
@@ -114,7 +120,7 @@ TEST_F(LibrariesInTheEnvironment, OfOneDnnChangesNoBit) {
 
 // Kernels of a smaller instruction set may give other last bits, so ranks compare it.
 TEST_F(LibrariesInTheEnvironment, ALimitOfOneDnnsInstructionsIsNamed) {
-  metrics({{"ONEDNN_MAX_CPU_ISA", "AVX2"}, {"TESSERA_CPU_FP32", "onednn"}});
+  metrics({{"ONEDNN_MAX_CPU_ISA", "AVX2"}}, with(kTwoThreads, {"device.fp32_matmul=onednn"}));
   EXPECT_THAT(last_, HasSubstr("; ONEDNN_MAX_CPU_ISA=AVX2"));
 }
 
@@ -122,8 +128,9 @@ TEST_F(LibrariesInTheEnvironment, ALimitOfOneDnnsInstructionsIsNamed) {
 TEST_F(LibrariesInTheEnvironment, OfMklChangesNoBit) {
   const char* folder = std::getenv("TESSERA_TEST_MKL");
   if (folder == nullptr) GTEST_SKIP() << "TESSERA_TEST_MKL names no folder with MKL";
-  const std::string library = std::string("mkl:") + folder;
-  plain_ = metrics({{"TESSERA_CPU_FP32", library}});
+  const Sets by_mkl =
+      with(kTwoThreads, {"device.fp32_matmul=mkl", std::string("device.mkl_folder=") + folder});
+  plain_ = metrics({}, by_mkl);
   for (const auto& [name, value] : std::vector<std::pair<std::string, std::string>>{
            {"MKL_NUM_THREADS", "1"},
            {"MKL_DOMAIN_NUM_THREADS", "MKL_DOMAIN_BLAS=1"},
@@ -135,9 +142,9 @@ TEST_F(LibrariesInTheEnvironment, OfMklChangesNoBit) {
            {"MKL_DISABLE_FAST_MM", "1"},
            {"OMP_DYNAMIC", "true"},
        }) {
-    EXPECT_EQ(metrics({{"TESSERA_CPU_FP32", library}, {name, value}}), plain_) << name;
+    EXPECT_EQ(metrics({{name, value}}, by_mkl), plain_) << name;
   }
-  metrics({{"TESSERA_CPU_FP32", library}, {"MKL_ENABLE_INSTRUCTIONS", "AVX2"}});
+  metrics({{"MKL_ENABLE_INSTRUCTIONS", "AVX2"}}, by_mkl);
   EXPECT_THAT(last_, HasSubstr("; MKL_ENABLE_INSTRUCTIONS=AVX2"));
 }
 
@@ -159,7 +166,7 @@ TEST_F(LibrariesInTheEnvironment, SmallerTeamsAreRefusedOrTaken) {
     EXPECT_NE(result.exit_code, 0) << result.err;
     return result.last_error();
   };
-  std::vector<std::string> two_ranks = kTwoThreads, automatic = kTwoThreads;
+  Sets two_ranks = kTwoThreads, automatic = kTwoThreads;
   two_ranks.push_back("parallel.data=2");
   two_ranks.push_back("batch.micro=4");
   automatic.push_back("device.threads=\"auto\"");

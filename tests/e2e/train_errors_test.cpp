@@ -311,13 +311,14 @@ TEST_F(TwoRanks, DifferentPlugins) {
 
 // Replicas that are computed by other instructions differ in their last bits.
 TEST_F(TwoRanks, DifferentInstructionSets) {
-  start(0, {}, {{"TESSERA_CPU_ISA", "baseline"}, {"TESSERA_CPU_FP32", "tiles"}});
-  start(1, {}, {{"TESSERA_CPU_ISA", "baseline"}, {"TESSERA_CPU_FP32", "onednn"}});
+  const std::vector<std::string> keys = {"device.isa=baseline", "device.fp32_matmul=onednn"};
+  start(0, keys);
+  start(1, keys, {{"ONEDNN_MAX_CPU_ISA", "AVX2"}});
   EXPECT_THAT(error(),
               AllOf(HasSubstr("ranks disagree on what their device computes with: \"baseline; "
-                              "matmul: fp32 built-in, "),
-                    HasSubstr("on rank 0, \"baseline; matmul: fp32 oneDNN, "),
-                    HasSubstr("on rank 1; results would differ in their last bits: start on hosts "
+                              "matmul: fp32 oneDNN, bf16 built-in\" on rank 0, "),
+                    HasSubstr("bf16 built-in; ONEDNN_MAX_CPU_ISA=AVX2\" on rank 1; results would "
+                              "differ in their last bits: start on hosts "
                               "and units that are alike, or let all devices use only what each of "
                               "them has (the page of the device says how)")));
 }

@@ -14,7 +14,6 @@
 #include "mutants_support.hpp"
 #include "replayed_rows_support.hpp"
 #include "tessera/error.hpp"
-#include "tests/common/environment.hpp"
 #include "trainer_support.hpp"
 
 namespace tessera::testing {
@@ -106,13 +105,13 @@ INSTANTIATE_TEST_SUITE_P(Rows,
 
 // oneDNN's packed weights, through fp32: the invariant's tolerance.
 TEST(PreparedWeightsOfOneDnn, HoldTheInvariant) {
-  const testing::EnvironmentVariable prepare("TESSERA_CPU_PREPARE_FP32", "1");
-  const testing::EnvironmentVariable products("TESSERA_CPU_FP32", "onednn");
+  const Sets prepared =
+      with(kPrepared, {"device.fp32_matmul=\"onednn\"", "device.prepare_fp32=true"});
   for (const Sets& layout : {Sets{"batch.micro=1"}, Sets{"parallel.tensor=2", "parallel.data=2"}}) {
-    const Findings found = check_invariant(plugins(), with(with(kCpu, kPrepared), layout));
+    const Findings found = check_invariant(plugins(), with(with(kCpu, prepared), layout));
     EXPECT_TRUE(found.none()) << text(found);
     train(tiny_config(),
-          with(with(kCpu, kPrepared), layout),
+          with(with(kCpu, prepared), layout),
           {.steps = 1, .at_end = &expect_both_forms});
   }
 }

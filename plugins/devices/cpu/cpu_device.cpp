@@ -12,13 +12,17 @@ namespace {
 /// The device for training on processors. Memory, streams and graphs are HostDevice's.
 class CpuDevice : public HostDevice {
  public:
-  using Config = NoConfig;
-  CpuDevice(const Config&, const DeviceArguments& arguments)
-      : CpuDevice(arguments, make_kernels(choose_kernels())) {}
+  using Config = CpuConfig;
+  CpuDevice(const Config& config, const DeviceArguments& arguments)
+      : CpuDevice(arguments, kernels_of(config)) {}
 
   std::string hardware() const override { return hardware_; }
 
  private:
+  static KernelSet kernels_of(const Config& config) {
+    refuse_variables();
+    return make_kernels(choose_kernels(config.isa), config);
+  }
   CpuDevice(const DeviceArguments& arguments, KernelSet set)
       : HostDevice("cpu", arguments, std::move(set.kernels)), hardware_(std::move(set.hardware)) {}
 

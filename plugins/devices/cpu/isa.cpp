@@ -5,9 +5,7 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
-#include <string_view>
 
 #include "tessera/error.hpp"
 #include "tessera/written.hpp"
@@ -51,38 +49,33 @@ int ask_for_tiles() {
 struct InstructionSet {
   const Kernels& kernels;
   bool (*here)();
-  bool unasked = true;  ///< may be taken when no name is given; emulated tiles are slow
 };
 
 }  // namespace
 
-const Kernels& choose_kernels() {
+const Kernels& choose_kernels(std::string_view isa) {
   const InstructionSet sets[] = {{amx::kKernels, has_amx},
-                                 {amx_emulated::kKernels, has_avx2, false},
                                  {avx512_bf16::kKernels, has_avx512_bf16},
                                  {avx512::kKernels, has_avx512},
                                  {avx2::kKernels, has_avx2},
                                  {baseline::kKernels, [] { return true; }}};
-  const char* wanted = std::getenv("TESSERA_CPU_ISA");
-  const bool any = wanted == nullptr || *wanted == '\0';
-  for (const auto& [kernels, here, unasked] : sets) {
+  const bool any = isa == "auto";
+  for (const auto& [kernels, here] : sets) {
     const std::string_view name = kernels.isa;
-    if (any ? !unasked || !here() : name != wanted) continue;
-    require(here(),
-            "TESSERA_CPU_ISA={}: this processor has no {}; unset it or name another",
-            name,
-            name);
+    if (any ? !here() : name != isa) continue;
+    if (!here()) {
+      fail_config(
+          "device.isa = \"{}\": this processor has no {}; name another, or \"auto\"", name, name);
+    }
     const int refused = name == "amx" ? ask_for_tiles() : 0;
-    if (refused != 0 && any) continue;  // an older Linux, a sandbox: the next best
-    require(
-        refused == 0,
-        "TESSERA_CPU_ISA=amx: the system gives this process no tile registers (arch_prctl: {}); "
-        "name avx512_bf16",
+    if (refused == 0) return kernels;
+    if (any) continue;  // an older Linux, a sandbox: the next best
+    fail_config(
+        "device.isa = \"amx\": the system gives this process no tile registers (arch_prctl: {}); "
+        "name \"avx512_bf16\"",
         std::strerror(refused));
-    return kernels;
   }
-  fail("TESSERA_CPU_ISA={}: known are baseline, avx2, avx512, avx512_bf16, amx and amx_emulated",
-       written_plain(wanted));
+  fail_config("device.isa = {}: there is no such instruction set", written_word(isa));
 }
 
 }  // namespace tessera::cpu

@@ -54,8 +54,5 @@ extern const Kernels kKernels;
 namespace amx {
 extern const Kernels kKernels;
 }
-namespace amx_emulated {
-extern const Kernels kKernels;
-}
 
 }  // namespace tessera::cpu

@@ -18,58 +18,30 @@
 namespace tessera::cpu {
 namespace {
 
-constexpr std::string_view kFp32 = "TESSERA_CPU_FP32", kBf16 = "TESSERA_CPU_BF16";
-
 enum class By { tiles, onednn, mkl };
-
-/// What an environment variable asks for: "tiles", "onednn", "mkl" or "mkl:FOLDER". No value
-/// without it.
-struct Wanted {
-  By by;
-  std::string folder = {};  ///< of MKL; empty: where the system's loader looks
-};
-std::optional<Wanted> wanted(std::string_view variable) {
-  const char* value = std::getenv(variable.data());
-  if (value == nullptr || *value == '\0') return std::nullopt;
-  constexpr std::string_view kInFolder = "mkl:";
-  const std::string_view name = value;
-  if (name == "tiles") return Wanted{By::tiles};
-  if (name == "onednn") return Wanted{By::onednn};
-  if (variable == kFp32) {
-    if (name == "mkl") return Wanted{By::mkl};
-    if (name.starts_with(kInFolder) && name.size() > kInFolder.size()) {
-      return Wanted{By::mkl, std::string(name.substr(kInFolder.size()))};
-    }
-    fail("{}={}: known are tiles, onednn, mkl and mkl:FOLDER, where libmkl_rt is", variable, name);
-  }
-  fail("{}={}: known are tiles and onednn", variable, name);
-}
 
 /// bf16: ours, unless oneDNN is asked for. On AMX its bits depend on the number of threads
 /// (README.md).
-By choose_for_bf16() {
-  const By by = wanted(kBf16).value_or(Wanted{By::tiles}).by;
-  require(by != By::onednn || OneDnn::has_avx512(),
-          "TESSERA_CPU_BF16=onednn: oneDNN multiplies bf16 with AVX-512 only, and finds none here");
-  return by;
+By choose_for_bf16(const CpuConfig& config) {
+  if (config.bf16_matmul == "tiles") return By::tiles;
+  if (!OneDnn::has_avx512()) {
+    fail_config(
+        "device.bf16_matmul = \"onednn\": oneDNN multiplies bf16 with AVX-512 only, and finds none "
+        "here");
+  }
+  return By::onednn;
 }
 
 /// fp32: with AVX-512, which the kernels of AMX need too, MKL on Intel's processors where the
 /// system has it, else oneDNN. oneDNN's older products share the inner dimension out among threads,
-/// so that bits would depend on their number; ours are level in speed. So does it where the left
-/// factor is transposed, as in weight gradients: those are ours unless oneDNN is asked for.
-Wanted choose_for_fp32(std::string_view isa) {
-  if (const auto asked = wanted(kFp32)) return *asked;
-  if (!isa.starts_with("avx512") && isa != "amx") return {By::tiles};
-  if (__builtin_cpu_is("intel") && Mkl::installed()) return {By::mkl};
-  return {OneDnn::has_avx512() ? By::onednn : By::tiles};
-}
-
-/// Do products of fp32 by oneDNN have prepared weights? Where weights are not packed in blocks
-/// that wins nothing (README.md), but it is the code that bf16 by oneDNN runs, tested everywhere.
-bool prepares_fp32() {
-  const char* wanted = std::getenv("TESSERA_CPU_PREPARE_FP32");
-  return wanted != nullptr && std::string_view(wanted) == "1";
+/// so that bits would depend on their number; ours are level in speed.
+By choose_for_fp32(const CpuConfig& config, std::string_view isa) {
+  if (config.fp32_matmul == "tiles") return By::tiles;
+  if (config.fp32_matmul == "onednn") return By::onednn;
+  if (config.fp32_matmul == "mkl") return By::mkl;
+  if (!isa.starts_with("avx512") && isa != "amx") return By::tiles;
+  if (__builtin_cpu_is("intel") && Mkl::installed()) return By::mkl;
+  return OneDnn::has_avx512() ? By::onednn : By::tiles;
 }
 
 /// A kernel of simd/.
@@ -80,11 +52,23 @@ using KernelOf =
 /// The products of one device.
 class Multiplier {
  public:
-  explicit Multiplier(const Kernels& table) : table_(table), bf16_(choose_for_bf16()) {
-    const Wanted fp32 = choose_for_fp32(table.isa);
-    fp32_ = fp32.by;
-    transposed_ = fp32_ == By::onednn && !wanted(kFp32) ? By::tiles : fp32_;
-    if (fp32_ == By::mkl) mkl_.emplace(fp32.folder);
+  Multiplier(const Kernels& table, const CpuConfig& config)
+      : table_(table),
+        bf16_(choose_for_bf16(config)),
+        fp32_(choose_for_fp32(config, table.isa)),
+        transposed_(fp32_ == By::onednn && config.fp32_matmul == "auto" ? By::tiles : fp32_),
+        prepares_fp32_(config.prepare_fp32) {
+    if (!config.mkl_folder.empty() && config.fp32_matmul != "mkl") {
+      fail_config("device.mkl_folder is for device.fp32_matmul = \"mkl\", which is \"{}\"",
+                  config.fp32_matmul);
+    }
+    if (fp32_ == By::mkl) mkl_.emplace(config.mkl_folder);
+    if (prepares_fp32_ && fp32_ != By::onednn) {
+      fail_config(
+          "device.prepare_fp32 prepares weights for oneDNN, and here fp32 is {}: set "
+          "device.fp32_matmul = \"onednn\", or leave it out",
+          name_of(fp32_));
+    }
   }
 
   std::string hardware() const {
@@ -200,10 +184,14 @@ class Multiplier {
   }
 
   const Kernels& table_;  // constants of the plugin
+  OneDnn onednn_;         ///< made before anybody asks oneDNN what it has, which ends its choices
   By bf16_, fp32_;
-  By transposed_;  ///< of fp32, the left factor transposed
-  bool prepares_fp32_ = prepares_fp32();
-  OneDnn onednn_;
+  /// Of fp32, the left factor transposed, as in weight gradients: oneDNN shares the inner dimension
+  /// out among threads there too, so these are ours unless oneDNN is asked for.
+  By transposed_;
+  /// Where weights are not packed in blocks that wins nothing (README.md), but it is the code that
+  /// bf16 by oneDNN runs, tested everywhere.
+  bool prepares_fp32_;
   std::optional<Mkl> mkl_;
 };
 
@@ -218,8 +206,8 @@ Kernel product_kernel(const std::shared_ptr<Multiplier>& multiplier) {
 
 }  // namespace
 
-KernelSet make_products(const Kernels& table) {
-  const auto multiplier = std::make_shared<Multiplier>(table);
+KernelSet make_products(const Kernels& table, const CpuConfig& config) {
+  const auto multiplier = std::make_shared<Multiplier>(table, config);
   return {.kernels = {product_kernel<MatmulArgs>(multiplier),
                       product_kernel<LinearWeightArgs>(multiplier),
                       product_kernel<PackWeightArgs>(multiplier)},

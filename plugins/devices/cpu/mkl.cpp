@@ -47,20 +47,24 @@ bool Mkl::installed() { return open_library({}) != nullptr; }
 Mkl::Mkl(const std::string& folder) {
   void* library = open_library(folder);
   if (library == nullptr) {
-    fail("no MKL {}: looked for libmkl_rt.so, .so.2 and .so.3; the last try said: {}",
-         folder.empty() ? "where the system looks for libraries (LD_LIBRARY_PATH)" : "in " + folder,
-         dlerror());
+    fail_config(
+        "device.fp32_matmul = \"mkl\": no MKL {}: looked for libmkl_rt.so, .so.2 and .so.3; the "
+        "last "
+        "try said: {}",
+        folder.empty() ? "where the system looks for libraries (device.mkl_folder, LD_LIBRARY_PATH)"
+                       : "in " + folder,
+        dlerror());
   }
   symbol<int(int)>(library, "MKL_Set_Interface_Layer")(kIntegersOf32Bits);
   const int threads = symbol<int(int)>(library, "MKL_Set_Threading_Layer")(kGnuThreads);
   require(threads == kGnuThreads,
           "MKL runs on threads of another kind (layer {}) already and has to share OpenMP's; "
-          "TESSERA_CPU_FP32=onednn does without MKL",
+          "device.fp32_matmul = \"onednn\" does without MKL",
           threads);
   const int strict = symbol<int(int)>(library, "MKL_CBWR_Set")(kStrictBits);
   require(strict == 0,
           "MKL does not promise the same bits under any number of threads here (error {}); "
-          "TESSERA_CPU_FP32=onednn does without MKL",
+          "device.fp32_matmul = \"onednn\" does without MKL",
           strict);
   sgemm_ = symbol<Sgemm>(library, "cblas_sgemm");
   set_threads_ = symbol<SetThreads>(library, "MKL_Set_Num_Threads_Local");

@@ -34,8 +34,8 @@ Kernel plain_kernel(void (*run)(const Args&)) {
 
 }  // namespace
 
-KernelSet make_kernels(const Kernels& table) {
-  KernelSet set = make_products(table);
+KernelSet make_kernels(const Kernels& table, const CpuConfig& config) {
+  KernelSet set = make_products(table, config);
   Plain::for_each([&]<class Args>() {
     const PlainKernel<Args>& kernel = table;
     set.kernels.push_back(plain_kernel<Args>(kernel.run));

@@ -3,14 +3,18 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <sstream>
+#include <string>
+#include <vector>
 
-#include "kernel/config/tree.hpp"
+#include "kernel/config/config.hpp"
 #include "kernel/plugin/host.hpp"
 #include "tessera/core_ops.hpp"
 #include "tessera/testing/workbench.hpp"
 
 // A device and its tensors, for benchmarks of operations. TESSERA_BENCH_DEVICE (cpu),
-// TESSERA_BENCH_DTYPE (fp32) of the data, and TESSERA_BENCH_THREADS (2) choose.
+// TESSERA_BENCH_DTYPE (fp32) of the data, TESSERA_BENCH_THREADS (2) and TESSERA_BENCH_KEYS (of
+// [device]) choose.
 namespace tessera {
 
 inline std::string environment(const char* name, const char* otherwise) {
@@ -81,8 +85,11 @@ class Bench {
     arguments.kernels = [this](std::string_view device, std::string_view memory) {
       return host_.kernels(device, memory);
     };
+    std::vector<std::string> sets;  // keys of [device], as "isa=avx2 bf16_matmul=onednn"
+    std::istringstream keys(environment("TESSERA_BENCH_KEYS", ""));
+    for (std::string key; keys >> key;) sets.push_back("device." + key);
     return host_.make<Device>(environment("TESSERA_BENCH_DEVICE", "cpu"),
-                              *make_node(std::make_shared<ConfigTree>(), "device"),
+                              *Config::parse("", "bench", sets).node("device"),
                               {},
                               arguments);
   }

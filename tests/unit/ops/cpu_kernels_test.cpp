@@ -11,9 +11,11 @@
 #include <filesystem>
 #include <numbers>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "tessera/core_ops.hpp"
+#include "tessera/error.hpp"
 #include "tessera/parallel_for.hpp"
 #include "tessera/testing/core_op_cases.hpp"
 #include "tests/common/environment.hpp"
@@ -25,39 +27,13 @@ namespace cpu_kernels_test {
 using testing::EnvironmentVariable;
 using testing::OpCase;
 
-/// The cpu device; nullptr where it cannot be made for want of an instruction set.
-std::shared_ptr<Device> cpu_device() {
-  try {
-    return test_device("cpu");
-  } catch (const Error& error) {
-    const std::string text = error.what();
-    for (const char* wanting : {"this processor has no",
-                                "the system gives this process no tile registers",
-                                "oneDNN multiplies bf16 with AVX-512 only",
-                                "no MKL "}) {
-      if (text.find(wanting) != std::string::npos) return nullptr;
-    }
-    throw;
-  }
-}
-
-/// The cpu device on one instruction set; nullptr where the processor lacks it.
-std::shared_ptr<Device> cpu_device(const std::string& isa) {
-  const EnvironmentVariable chosen("TESSERA_CPU_ISA", isa);
-  return cpu_device();
-}
-
-/// The cpu device that has `library` for products of fp32 (TESSERA_CPU_FP32) or bf16.
-std::shared_ptr<Device> cpu_device_with(const char* variable, const char* library) {
-  const EnvironmentVariable chosen(variable, library);
-  return cpu_device();
-}
-
 /// With MKL from the folder TESSERA_TEST_MKL, or where the loader finds it; nullptr without one.
 std::shared_ptr<Device> device_of_mkl() {
-  const char* folder = std::getenv("TESSERA_TEST_MKL");
-  const std::string library = folder == nullptr ? "mkl" : fmt::format("mkl:{}", folder);
-  return cpu_device_with("TESSERA_CPU_FP32", library.c_str());
+  std::vector<std::string> keys = {"fp32_matmul=mkl"};
+  if (const char* folder = std::getenv("TESSERA_TEST_MKL")) {
+    keys.push_back(fmt::format("mkl_folder={}", folder));
+  }
+  return cpu_device(keys);
 }
 
 /// Kernels whose loops run on several threads, against many slow products of the reference.
@@ -73,7 +49,7 @@ class CpuMatmul : public ::testing::Test {
 class CpuInstructionSet : public CpuMatmul, public ::testing::WithParamInterface<const char*> {};
 
 TEST_P(CpuInstructionSet, AgreesWithReferenceUnderAnyThreads) {
-  const auto device = cpu_device(GetParam());
+  const auto device = cpu_device_on(GetParam());
   if (device == nullptr) GTEST_SKIP() << "this processor has no " << GetParam();
   const auto reference = test_device("reference");
   const std::string_view isa = GetParam();
@@ -96,7 +72,7 @@ TEST_P(CpuInstructionSet, AgreesWithReferenceUnderAnyThreads) {
 
 // What simd/gelu_erf.hpp states, on every instruction set; x · Φ(x) as the C library has it.
 TEST_P(CpuInstructionSet, GeluErfIsAsAccurateAsStated) {
-  const auto device = cpu_device(GetParam());
+  const auto device = cpu_device_on(GetParam());
   if (device == nullptr) GTEST_SKIP() << "this processor has no " << GetParam();
   std::vector<double> x;
   for (int i = -13 * 64; i <= 13 * 64; ++i) x.push_back(i / 64.0);  // floats too
@@ -115,34 +91,61 @@ TEST_P(CpuInstructionSet, GeluErfIsAsAccurateAsStated) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    All,
-    CpuInstructionSet,
-    ::testing::Values("baseline", "avx2", "avx512", "avx512_bf16", "amx", "amx_emulated"),
-    [](const auto& info) { return std::string(info.param); });
+INSTANTIATE_TEST_SUITE_P(All,
+                         CpuInstructionSet,
+                         ::testing::ValuesIn(kInstructionSets),
+                         [](const auto& info) { return std::string(info.param); });
 
 TEST(CpuInstructionSets, TheDeviceSaysWhatComputes) {
-  const EnvironmentVariable isa("TESSERA_CPU_ISA", "baseline");
-  EXPECT_EQ(cpu_device()->hardware(), "baseline; matmul: fp32 built-in, bf16 built-in");
-  if (const auto device = cpu_device_with("TESSERA_CPU_FP32", "onednn")) {
-    EXPECT_EQ(device->hardware(), "baseline; matmul: fp32 oneDNN, bf16 built-in");
-  }
+  EXPECT_EQ(cpu_device({"isa=baseline"})->hardware(),
+            "baseline; matmul: fp32 built-in, bf16 built-in");
+  EXPECT_EQ(cpu_device({"isa=baseline", "fp32_matmul=onednn"})->hardware(),
+            "baseline; matmul: fp32 oneDNN, bf16 built-in");
 }
 
-TEST(CpuInstructionSets, UnknownNameIsAnError) {
-  try {
-    cpu_device("sse9");
-    FAIL() << "no error";
-  } catch (const Error& error) {
-    EXPECT_THAT(error.what(),
-                ::testing::StartsWith("TESSERA_CPU_ISA=sse9: known are baseline, avx2, avx512, "
-                                      "avx512_bf16, amx and amx_emulated"));
+TEST(CpuInstructionSets, WrongKeysAreRefused) {
+  const auto says = [](const std::string& text) {
+    return ::testing::ThrowsMessage<ConfigError>(::testing::HasSubstr(text));
+  };
+  EXPECT_THAT([] { cpu_device({"isa=sse9"}); }, says("isa: expected \"auto\" | \"baseline\" | "));
+  EXPECT_THAT(
+      [] {
+        cpu_device({"fp32_matmul=tiles", "prepare_fp32=true"});
+      },
+      says("device.prepare_fp32 prepares weights for oneDNN, and here fp32 is built-in: set "
+           "device.fp32_matmul = \"onednn\", or leave it out"));
+  EXPECT_THAT(
+      [] {
+        test_device("cpu", {}, {"fp32_matmul=mkl", "mkl_folder=/nowhere"});
+      },
+      says("device.fp32_matmul = \"mkl\": no MKL in /nowhere: looked for libmkl_rt.so, .so.2 "
+           "and .so.3; the last try said: /nowhere/libmkl_rt.so: cannot open"));
+  EXPECT_THAT([] { cpu_device({"mkl_folder=/nowhere"}); },
+              says("device.mkl_folder is for device.fp32_matmul = \"mkl\", which is \"auto\""));
+}
+
+// They chose what keys choose now.
+TEST(CpuInstructionSets, VariablesOfTheEnvironmentAreRefused) {
+  for (const auto& [variable, key] :
+       {std::pair{"TESSERA_CPU_ISA", "device.isa"},
+        std::pair{"TESSERA_CPU_FP32", "device.fp32_matmul (and device.mkl_folder)"},
+        std::pair{"TESSERA_CPU_BF16", "device.bf16_matmul"},
+        std::pair{"TESSERA_CPU_PREPARE_FP32", "device.prepare_fp32"}}) {
+    const EnvironmentVariable set(variable, "tiles");
+    EXPECT_THAT([] { test_device("cpu"); },
+                ::testing::ThrowsMessage<ConfigError>(::testing::HasSubstr(
+                    fmt::format("{} is set in the environment, and nothing reads it: unset it, and "
+                                "set {} in the configuration",
+                                variable,
+                                key))));
+    const EnvironmentVariable empty(variable, "");
+    EXPECT_NE(test_device("cpu"), nullptr);
   }
 }
 
 // Tiles take subnormal numbers for zero and other kernels here do not, which tells who computed.
 TEST(CpuInstructionSets, TilesTakeTheProductsAndAttentionThatFit) {
-  const auto device = cpu_device("amx_emulated");
+  const auto device = cpu_device_on("amx_emulated");
   if (device == nullptr) GTEST_SKIP() << "this processor has no avx2";
   using testing::Operand;
   const auto all = [](const Shape& shape, DType dtype, double value) {
@@ -294,7 +297,7 @@ void expect_products_of(Device& device, DType dtype) {
 }
 
 TEST_F(CpuMatmul, OneDnnAgreesWithReferenceInBf16) {
-  const auto device = cpu_device_with("TESSERA_CPU_BF16", "onednn");
+  const auto device = cpu_device({"bf16_matmul=onednn"});
   if (device == nullptr) GTEST_SKIP() << "oneDNN multiplies bf16 with AVX-512 only";
   expect_products_of(*device, DType::bf16);
 }
@@ -303,7 +306,7 @@ TEST_F(CpuMatmul, OneDnnAgreesWithReferenceInBf16) {
 TEST_F(CpuMatmul, BothLibrariesAgreeWithReferenceInFp32) {
   for (const char* library : {"onednn", "tiles"}) {
     SCOPED_TRACE(library);
-    expect_products_of(*cpu_device_with("TESSERA_CPU_FP32", library), DType::fp32);
+    expect_products_of(*cpu_device({fmt::format("fp32_matmul={}", library)}), DType::fp32);
   }
 }
 
@@ -329,26 +332,6 @@ TEST_F(CpuMkl, ReadsNoPreparedWeights) {
   const testing::PlacedOperand weight(*device_, testing::Operand::random({48, 64}, DType::fp32, 1));
   const PackWeightArgs pack{weight.arg(), {}, true};
   EXPECT_EQ(device_->find(PackWeightArgs::kName)->prepare(&pack).output_bytes, 0);
-}
-
-TEST(CpuInstructionSets, UnknownLibraryIsAnError) {
-  const auto device_with = [](const char* variable, const char* library) {
-    return [=] {
-      const EnvironmentVariable chosen(variable, library);
-      test_device("cpu");
-    };
-  };
-  const auto says = [](const char* text) {
-    return ::testing::ThrowsMessage<Error>(::testing::HasSubstr(text));
-  };
-  EXPECT_THAT(device_with("TESSERA_CPU_BF16", "mkl"),
-              says("TESSERA_CPU_BF16=mkl: known are tiles and onednn"));
-  EXPECT_THAT(device_with("TESSERA_CPU_FP32", "blas"),
-              says("TESSERA_CPU_FP32=blas: known are tiles, onednn, mkl and mkl:FOLDER, where "
-                   "libmkl_rt is"));
-  EXPECT_THAT(device_with("TESSERA_CPU_FP32", "mkl:/nowhere"),
-              says("no MKL in /nowhere: looked for libmkl_rt.so, .so.2 and .so.3; the last try "
-                   "said: /nowhere/libmkl_rt.so: cannot open"));
 }
 
 void expect_same_bits_under_any_threads(Device& device) {
@@ -391,7 +374,7 @@ TEST_F(CpuMatmul, SameBitsUnderAnyThreads) {
 }
 
 TEST_F(CpuMatmul, SameBitsOfTilesUnderAnyThreads) {
-  expect_same_bits_under_any_threads(*cpu_device_with("TESSERA_CPU_FP32", "tiles"));
+  expect_same_bits_under_any_threads(*cpu_device({"fp32_matmul=tiles"}));
 }
 
 TEST_F(CpuMkl, SameBitsUnderAnyThreads) { expect_same_bits_under_any_threads(*device_); }

@@ -2,8 +2,9 @@
 
 #include <filesystem>
 
-#include "kernel/config/tree.hpp"
+#include "kernel/config/config.hpp"
 #include "kernel/plugin/host.hpp"
+#include "tessera/error.hpp"
 
 namespace tessera {
 namespace {
@@ -16,7 +17,58 @@ const PluginHost& host() {
   return *kHost;
 }
 
+// Apart, as no test asks for all devices of this one.
+const PluginHost& emulated_host() {
+  static const PluginHost kHost(
+      std::vector<std::filesystem::path>{TESSERA_BUILD_DIR "/tests/plugins/amx_emulated"});
+  return kHost;
+}
+
+std::shared_ptr<Device> made(const PluginHost& plugins,
+                             const std::string& name,
+                             DeviceArguments arguments,
+                             const std::vector<std::string>& keys) {
+  if (!arguments.kernels) {
+    arguments.kernels = [](std::string_view device, std::string_view memory) {
+      return host().kernels(device, memory);
+    };
+  }
+  std::vector<std::string> sets;
+  for (const std::string& key : keys) sets.push_back("device." + key);
+  const Config config = Config::parse("", "text", sets);
+  return plugins.make<Device>(name, *config.node("device"), {}, arguments);
+}
+
+// Nullptr where the host lacks what the device needs.
+std::shared_ptr<Device> if_here(const PluginHost& plugins,
+                                const std::string& name,
+                                const std::vector<std::string>& keys) {
+  DeviceArguments arguments;
+  arguments.threads = 2;
+  try {
+    return made(plugins, name, arguments, keys);
+  } catch (const Error& error) {
+    const std::string text = error.what();
+    for (const char* wanting : {"this processor has no",
+                                "the system gives this process no tile registers",
+                                "oneDNN multiplies bf16 with AVX-512 only",
+                                "no MKL "}) {
+      if (text.find(wanting) != std::string::npos) return nullptr;
+    }
+    throw;
+  }
+}
+
 }  // namespace
+
+std::shared_ptr<Device> cpu_device(const std::vector<std::string>& keys) {
+  return if_here(host(), "cpu", keys);
+}
+
+std::shared_ptr<Device> cpu_device_on(const std::string& isa) {
+  if (isa == "amx_emulated") return if_here(emulated_host(), "test_amx_emulated", {});
+  return cpu_device({"isa=" + isa});
+}
 
 std::shared_ptr<Device> test_device(const std::string& name, int threads) {
   DeviceArguments arguments;
@@ -24,14 +76,10 @@ std::shared_ptr<Device> test_device(const std::string& name, int threads) {
   return test_device(name, arguments);
 }
 
-std::shared_ptr<Device> test_device(const std::string& name, DeviceArguments arguments) {
-  if (!arguments.kernels) {
-    arguments.kernels = [](std::string_view device, std::string_view memory) {
-      return host().kernels(device, memory);
-    };
-  }
-  return host().make<Device>(
-      name, *make_node(std::make_shared<ConfigTree>(), "device"), {}, arguments);
+std::shared_ptr<Device> test_device(const std::string& name,
+                                    DeviceArguments arguments,
+                                    const std::vector<std::string>& keys) {
+  return made(host(), name, std::move(arguments), keys);
 }
 
 std::vector<std::string> cpu_devices() {

@@ -9,8 +9,20 @@ namespace tessera {
 
 /// A device of the plugins of this build, or of tests/cuda_emulated, by name.
 std::shared_ptr<Device> test_device(const std::string& name, int threads = 2);
-/// The same; kernels of this build's plugins unless `arguments` bring others.
-std::shared_ptr<Device> test_device(const std::string& name, DeviceArguments arguments);
+/// The same; kernels of this build's plugins unless `arguments` bring others, and keys of [device]:
+/// "isa=avx2".
+std::shared_ptr<Device> test_device(const std::string& name,
+                                    DeviceArguments arguments,
+                                    const std::vector<std::string>& keys = {});
+
+/// The device `cpu` with these keys; nullptr where this host lacks an
+/// instruction set or a library that they ask for.
+std::shared_ptr<Device> cpu_device(const std::vector<std::string>& keys);
+/// On one instruction set: of device.isa, or "amx_emulated".
+std::shared_ptr<Device> cpu_device_on(const std::string& isa);
+/// The instruction sets of cpu_device_on.
+inline constexpr const char* kInstructionSets[] = {
+    "baseline", "avx2", "avx512", "avx512_bf16", "amx", "amx_emulated"};
 
 /// Names of the devices whose memory the CPU addresses.
 std::vector<std::string> cpu_devices();

@@ -8,7 +8,6 @@
 #include "tessera/host_device.hpp"
 #include "tessera/ops.hpp"
 #include "tessera/testing/workbench.hpp"
-#include "tests/common/environment.hpp"
 #include "tests/unit/ops/devices_support.hpp"
 
 namespace tessera::testing {
@@ -109,14 +108,13 @@ const Names kParts = {ColumnSumArgs::kName,
 
 TEST(Fusion, DevicesWithoutItGiveTheSameBits) {
   // Tiles sum the gradient of a bias in another order than column_sum, oneDNN calls it.
-  const testing::EnvironmentVariable products("TESSERA_CPU_FP32", "onednn");
-  for (const auto& [name, dtype] :
-       {std::pair{"reference", DType::fp64}, std::pair{"cpu", DType::fp32}}) {
-    const auto whole = test_device(name);
+  for (const auto& [whole, dtype] : {std::pair{test_device("reference"), DType::fp64},
+                                     std::pair{cpu_device({"fp32_matmul=onednn"}), DType::fp32}}) {
     Part fused(*whole, kParts), composed(*whole, kFused);
     const std::vector<Values> expected = step(composed, dtype, {Half::both});
-    EXPECT_EQ(step(fused, dtype, {Half::both}), expected) << name;
-    EXPECT_EQ(step(fused, dtype, {Half::input, Half::weight}), expected) << name << ", halves";
+    EXPECT_EQ(step(fused, dtype, {Half::both}), expected) << whole->name();
+    EXPECT_EQ(step(fused, dtype, {Half::input, Half::weight}), expected)
+        << whole->name() << ", halves";
   }
 }
 

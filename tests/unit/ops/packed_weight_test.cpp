@@ -6,14 +6,12 @@
 #include <limits>
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "tessera/core_ops.hpp"
 #include "tessera/error.hpp"
 #include "tessera/parallel_for.hpp"
 #include "tessera/testing/op_check.hpp"
-#include "tests/common/environment.hpp"
 #include "tests/unit/ops/devices_support.hpp"
 
 namespace tessera {
@@ -29,19 +27,6 @@ struct Sizes {
 // Panels that are not full, an inner dimension of several parts. Fewer rows than five are no reason
 // to pack a weight.
 const Sizes kSizes[] = {{5, 1, 1}, {6, 384, 1152}, {67, 129, 50}, {300, 70, 97}, {20, 5000, 100}};
-
-/// The cpu device under two environment variables; nullptr where the processor lacks what they ask
-/// for.
-using Setting = std::pair<const char*, const char*>;
-std::shared_ptr<Device> device_with(const Setting& first, const Setting& second) {
-  const testing::EnvironmentVariable one(first.first, first.second);
-  const testing::EnvironmentVariable two(second.first, second.second);
-  try {
-    return test_device("cpu");
-  } catch (const Error&) {
-    return nullptr;
-  }
-}
 
 i64 packed_bytes(const Device& device, const PackWeightArgs& args) {
   return device.find(PackWeightArgs::kName)->prepare(&args).output_bytes;
@@ -87,7 +72,7 @@ Outcome products(Device& device, const Sizes& s, DType dtype, bool forward, InMe
 class PackedWeight : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(PackedWeight, GivesTheBitsOfTheWeight) {
-  const auto device = device_with({"TESSERA_CPU_ISA", GetParam()}, {"TESSERA_CPU_BF16", "tiles"});
+  const auto device = cpu_device_on(GetParam());
   if (device == nullptr) GTEST_SKIP() << "this processor has no " << GetParam();
   for (const DType dtype : {DType::bf16, DType::fp16}) {
     for (const Sizes& s : kSizes) {
@@ -105,16 +90,14 @@ TEST_P(PackedWeight, GivesTheBitsOfTheWeight) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    All,
-    PackedWeight,
-    ::testing::Values("baseline", "avx2", "avx512", "avx512_bf16", "amx", "amx_emulated"),
-    [](const auto& info) { return std::string(info.param); });
+INSTANTIATE_TEST_SUITE_P(All,
+                         PackedWeight,
+                         ::testing::ValuesIn(kInstructionSets),
+                         [](const auto& info) { return std::string(info.param); });
 
 // The same code packs bf16 where oneDNN multiplies it.
 TEST(PackedWeightOfOneDnn, GivesTheProductOfTheWeight) {
-  const auto device =
-      device_with({"TESSERA_CPU_PREPARE_FP32", "1"}, {"TESSERA_CPU_FP32", "onednn"});
+  const auto device = cpu_device({"prepare_fp32=true", "fp32_matmul=onednn"});
   ASSERT_NE(device, nullptr);
   for (const Sizes& s : kSizes) {
     for (const bool forward : {true, false}) {

@@ -1,4 +1,4 @@
-// Emulated tile registers (plugins/devices/cpu/simd/tile_emulated.hpp) do what Intel's SDM says of
+// Emulated tile registers (tests/unit/ops/amx_emulated) do what Intel's SDM says of
 // TDPBF16PS. The kernels on them are tested with the other instruction sets
 // (tests/unit/ops/cpu_kernels_test.cpp).
 #define TESSERA_ISA cpu_tile_test

@@ -3,9 +3,8 @@
 
 // Tile registers: eight of 16 rows of 16 words of 32 bits, and one instruction that adds the
 // product of two of them to a third (Intel's AMX). Kernels on tiles are compiled where
-// TESSERA_BASE_ISA is defined (table.cpp): with the processor's instructions, or with an emulation
-// that any processor runs, so that they are tested where there are no such registers. Numbers of
-// registers are constants, since instructions contain them.
+// TESSERA_BASE_ISA is defined (table.cpp). Numbers of registers are constants, since instructions
+// contain them. Tests have a header in place of tile_amx.hpp that keeps the registers in memory.
 #if !defined(TESSERA_BASE_ISA)
 namespace tessera::cpu::TESSERA_ISA {
 namespace {
@@ -18,11 +17,7 @@ struct TileScope {
 }  // namespace
 }  // namespace tessera::cpu::TESSERA_ISA
 #else
-#if defined(__AMX_BF16__)
 #include "simd/tile_amx.hpp"
-#else
-#include "simd/tile_emulated.hpp"
-#endif
 
 namespace tessera::cpu::TESSERA_ISA {
 namespace {
