@@ -4,15 +4,16 @@
 # another for the targets of the folder that includes it: what CMake knows of g++ holds for clang++
 # too, except for precompiled headers (Compiler/Clang.cmake of CMake).
 find_program(TESSERA_TEST_COMPILER clang++-16 DOC "Compiles the tests, if not empty")
-if(NOT TESSERA_TEST_COMPILER OR NOT CMAKE_CXX_COMPILER_ID STREQUAL "GNU" OR TESSERA_SANITIZE
-   OR NOT CMAKE_BUILD_TYPE STREQUAL "Release")
+if(NOT TESSERA_TEST_COMPILER OR NOT CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  return()
+endif()
+if(NOT clang_in_all_builds AND (TESSERA_SANITIZE OR NOT CMAKE_BUILD_TYPE STREQUAL "Release"))
   return()
 endif()
 if(NOT TESSERA_TEST_COMPILER MATCHES "clang[+][+]")
   message(FATAL_ERROR "TESSERA_TEST_COMPILER = '${TESSERA_TEST_COMPILER}' is no clang++; with "
                       "nothing after = tests are compiled by ${CMAKE_CXX_COMPILER}")
 endif()
-message(STATUS "Tests are compiled by ${TESSERA_TEST_COMPILER}")
 set(CMAKE_CXX_COMPILER "${TESSERA_TEST_COMPILER}")
 set(CMAKE_PCH_EXTENSION .pch)
 set(CMAKE_PCH_PROLOGUE "#pragma clang system_header")

@@ -29,6 +29,7 @@ TESSERA_TEST_PACKAGES=(
   git                   # the lint tests ask it which files belong to the tree
   iproute2              # tests/e2e: two hosts as network namespaces
   libbenchmark-dev
+  libclang-rt-16-dev    # tests/fuzz: libFuzzer, and clang's sanitizers
   libgmock-dev
   libgtest-dev
   python3
