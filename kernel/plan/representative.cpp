@@ -221,13 +221,8 @@ std::optional<Representative> run_microbatches(const PlanArguments& arguments,
   const Rank rank = dry_rank(setup.layout, as, stands_for, std::move(events), arguments.imbalance);
   device = dynamic_cast<const MetaDevice*>(rank.device.get());
   PlacedModel model(rank, setup, {.surveys = &surveys});
-  TrainStep step(rank,
-                 model,
-                 setup,
-                 {.observer = &watch,
-                  .pipeline = &pipelines.of(microbatches),
-                  .microbatches = microbatches,
-                  .room = static_cast<int>(setup.microbatches)});
+  TrainStep step(model, model.plan(pipelines.of(microbatches)));
+  step.observe(watch);
   const i64 fullest = fullest_replica(*rank.mesh, model.memory(), step.optimizer());
   if (fullest != as) {
     return run_microbatches(
@@ -235,7 +230,7 @@ std::optional<Representative> run_microbatches(const PlanArguments& arguments,
   }
   Plan whole = step.plan();
   if (microbatches < pipelines.all()) {
-    whole = model.plan(pipelines.whole(), step.bucket_use());
+    whole = model.plan(pipelines.whole());
     if (!any_graph(whole)) stretch = repetition(whole, step.plan());
     if (!stretch) {
       microbatches = pipelines.all();
@@ -294,7 +289,7 @@ std::optional<Representative> run_microbatches(const PlanArguments& arguments,
   out.scratch = scratch.most();
   out.staged = blocks.bytes();
   if (setup.config->checkpoint.save && setup.config->checkpoint.asynchronous) {
-    const TrainingState state(rank, model, step, setup);
+    const TrainingState state(model, step);
     out.snapshot = RankPart(*rank.mesh, state.tensors()).most_bytes();
   }
   out.on_host = rank.device->memory_kind() == kHostMemory;

@@ -123,9 +123,9 @@ TEST_P(Resume, UnderEveryOtherLayout) {
       arguments.store = store;
       arguments.folder = folder.at("from") + "/checkpoints";
       Checkpoints checkpoints(arguments);
-      TrainingState state(run.rank(), run.model(), run.step(), run.setup());
+      TrainingState state(run.model(), run.step());
       state.continue_from(*checkpoints.load("auto", state.tensors(), state.names()));
-      EXPECT_EQ(run.step().updates(), kStop);
+      EXPECT_EQ(run.step().state().updates(), kStop);
       arguments.folder = again;
       Checkpoints(arguments).save(state.info(""), state.tensors());
     });
@@ -212,7 +212,7 @@ TEST(Checkpoint, PairsOfLayoutsDrawnAtRandom) {
       arguments.store = store;
       arguments.folder = out + "/checkpoints";
       Checkpoints checkpoints(arguments);
-      TrainingState state(run.rank(), run.model(), run.step(), run.setup());
+      TrainingState state(run.model(), run.step());
       state.continue_from(*checkpoints.load("auto", state.tensors(), state.names()));
       arguments.folder = again;
       Checkpoints(arguments).save(state.info(""), state.tensors());
@@ -410,13 +410,13 @@ TEST(ResumeIn16Bits, TheLossScaleGoesOn) {
   on_ranks(config(),
            sets_for(with(kFp16, {"parallel.tensor=2"}), folder.at("run")),
            [&](RankRun& run, Store*) {
-             run.step().set_steps(info.step, info.updates, info.loss_scale);
-             const auto now = run.step().loss_scale();
+             run.step().state().set(info.step, info.updates, info.loss_scale);
+             const auto now = run.step().state().loss_scale();
              ASSERT_TRUE(now);
              EXPECT_EQ(now->scale, info.loss_scale->scale);
              EXPECT_EQ(now->clean_steps, info.loss_scale->clean_steps);
              EXPECT_EQ(now->hysteresis, info.loss_scale->hysteresis);
-             EXPECT_EQ(run.step().updates(), info.updates);
+             EXPECT_EQ(run.step().state().updates(), info.updates);
            });
 }
 

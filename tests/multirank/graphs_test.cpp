@@ -169,7 +169,8 @@ Training train_with_graphs(const Sets& sets, u64 seed = 0) {
   std::atomic<int> graphs = 0;
   TrainOptions options{.steps = 3, .deferred_seed = seed};
   options.at_end = [&](RankRun& run) {
-    if (run.step().graphs() != nullptr) graphs += run.step().graphs()->use().graphs;
+    if (run.step().replay().ranges() != nullptr)
+      graphs += run.step().replay().ranges()->use().graphs;
   };
   Training training = train(tiny_config(), sets, options);
   EXPECT_GT(graphs, 0);
@@ -274,10 +275,10 @@ TEST(PlannedGraphs, AreThoseOfARun) {
   for (const Sets& sets : layouts) {
     on_ranks(tiny_config(), sets, [](RankRun& run, Store*) {
       run.step().prepare();
-      const GraphUse real = run.step().graphs()->use();
+      const GraphUse real = run.step().replay().ranges()->use();
       const Rank dry = dry_rank(run.setup().layout, run.mesh().rank(), run.rank().device);
       PlacedModel model(dry, run.setup());
-      TrainStep step(dry, model, run.setup());
+      TrainStep step(model);
       const GraphUse planned = graph_use_of(step, dry);
       EXPECT_EQ(planned.segments, real.segments);
       EXPECT_EQ(planned.graphs, real.graphs);
@@ -369,7 +370,7 @@ TEST(SegmentInputs, AreCopiedWhereTheyAreNotThereAlready) {
     i64 bytes = 0;
     on_ranks(tiny_config(), partial(scopes), [&](RankRun& run, Store*) {
       run.step().prepare();
-      const GraphUse use = run.step().graphs()->use();
+      const GraphUse use = run.step().replay().ranges()->use();
       bytes = use.input_bytes / use.slots;
     });
     return bytes;
@@ -394,7 +395,7 @@ TEST(Preparing, ChangesNoValue) {
       const auto before = values();
       run.step().prepare();
       EXPECT_EQ(values(), before);
-      EXPECT_EQ(run.step().steps(), 0);
+      EXPECT_EQ(run.step().state().steps(), 0);
       EXPECT_TRUE(run.step().losses().empty());
     });
   }

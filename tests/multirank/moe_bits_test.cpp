@@ -126,7 +126,7 @@ DryStep dry_step(const Sets& sets) {
   const RankSpec spec = rank_spec_of(setup);
   const Rank rank = dry_rank(setup.layout, 0, make_device(spec, {}), std::move(events));
   PlacedModel model(rank, setup);
-  TrainStep step(rank, model, setup, {});
+  TrainStep step(model);
   found.products = 0;
   step.run();
   for (const Phase& phase : model.chunks().front().phases()) {

@@ -137,7 +137,7 @@ std::vector<int> products_meanwhile(const Sets& sets) {
   const RankSpec spec = rank_spec_of(setup);
   const Rank rank = dry_rank(setup.layout, 0, make_device(spec, {}), std::move(events));
   PlacedModel model(rank, setup);
-  TrainStep step(rank, model, setup, {});
+  TrainStep step(model);
   found.clear();
   step.run();
   return found;

@@ -280,7 +280,7 @@ std::vector<i64> written(const Sets& sets) {
   std::mutex mutex;
   TrainOptions options;
   options.at_end = [&](RankRun& run) {
-    const TrainingState state(run.rank(), run.model(), run.step(), run.setup());
+    const TrainingState state(run.model(), run.step());
     const i64 mine = RankPart(run.mesh(), state.tensors()).bytes();
     const std::lock_guard lock(mutex);
     bytes.push_back(mine);

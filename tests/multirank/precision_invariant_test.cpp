@@ -160,7 +160,8 @@ std::set<std::string> wide_outputs(const Sets& sets) {
   const RankSpec spec = rank_spec_of(setup);
   const Rank rank = dry_rank(setup.layout, 0, make_device(spec, {}), std::move(events));
   PlacedModel model(rank, setup);
-  TrainStep step(rank, model, setup, {.observer = &watch});
+  TrainStep step(model);
+  step.observe(watch);
   gradients = model.memory().gradients().arg();
   step.run();
   return found;

@@ -157,7 +157,7 @@ std::vector<double> validations(const Sets& sets) {
   std::vector<double> losses;
   on_ranks(tiny_config(), with(sets, {"data.validation=0.01"}), [&](RankRun& run, Store*) {
     TrainStep& step = run.step();
-    TrainingState state(run.rank(), run.model(), step, run.setup());
+    TrainingState state(run.model(), step);
     const auto validate = [&] {
       step.gather_parameters();
       losses.push_back(run.evaluation().validate(4));

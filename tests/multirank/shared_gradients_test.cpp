@@ -61,7 +61,7 @@ struct Tied {
   GradientSync sync(Device& device) {
     memory = ParameterMemory(parts.parameter_list(), {64});
     memory.allocate_values(device, DType::fp64, DType::fp64);
-    return {memory, parts.parameters(), mesh, device};
+    return {memory, mesh, device};
   }
   Mesh mesh;
   ModelParts parts;

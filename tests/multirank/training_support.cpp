@@ -158,8 +158,8 @@ RankRun::RankRun(const RunSetup& setup, const RankIdentity& identity)
     : setup_(setup),
       rank_(make_rank(rank_spec_of(setup), identity)),
       model_(rank_, setup),
-      step_(rank_, model_, setup),
-      evaluation_(rank_, model_, setup) {
+      step_(model_),
+      evaluation_(model_) {
   if (identity.world > 1) {
     agree_plans(step_.plan(), *rank_.mesh, *identity.store, std::chrono::seconds(20));
   }

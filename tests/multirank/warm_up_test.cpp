@@ -44,7 +44,7 @@ TEST(WarmUp, LaunchesWhatAStepLaunchesOnceAndLeavesNothing) {
   events.launched = [&](const Kernel& kernel, const void*) { ++of_step[kernel.operation]; };
   const Rank rank = dry_rank(setup.layout, 0, device, std::move(events));
   PlacedModel model(rank, setup);
-  TrainStep step(rank, model, setup);
+  TrainStep step(model);
   step.run();
   for (const auto& [operation, launches] : of_step) {
     const auto found = counts.find(operation);

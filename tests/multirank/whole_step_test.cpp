@@ -80,7 +80,7 @@ constexpr int kSteps = 4;
 
 Training train_whole(const Sets& sets, u64 seed = 0) {
   TrainOptions options{.steps = kSteps, .deferred_seed = seed};
-  options.at_end = [](RankRun& run) { EXPECT_TRUE(run.step().captured()); };
+  options.at_end = [](RankRun& run) { EXPECT_TRUE(run.step().replay().captured()); };
   return train(tiny_config(), with(sets, kWhole), options);
 }
 
@@ -135,7 +135,7 @@ TEST(WholeStepInputs, AreThoseOfTheStep) {
   const auto losses = [&](const Sets& sets, i64 again) {
     return losses_of(with(sets, kLogged), [&](RankRun& run) {
       for (int step = 1; step <= 4; ++step) run.step().run();
-      run.step().set_steps(again - 1, 4);
+      run.step().state().set(again - 1, 4);
       run.step().run();
     });
   };
@@ -153,9 +153,9 @@ TEST(WholeStepMixed, EagerAndReplayedStepsFollowEachOther) {
   int inspected = 0;
   const auto mixed = [&](RankRun& run) {
     run.step().run_observed();
-    EXPECT_FALSE(run.step().captured()) << "what an observer saw would be in the graph";
+    EXPECT_FALSE(run.step().replay().captured()) << "what an observer saw would be in the graph";
     run.step().run();
-    EXPECT_TRUE(run.step().captured());
+    EXPECT_TRUE(run.step().replay().captured());
     run.step().run();
     run.step().run([&] { ++inspected; });
     run.step().run();
@@ -176,7 +176,7 @@ TEST(WholeStepCapture, ChangesNoValue) {
       std::vector<std::vector<double>> all;
       on_ranks(tiny_config(), with(layout, graphs), [&](RankRun& run, Store*) {
         run.step().run();
-        EXPECT_TRUE(run.step().captured());
+        EXPECT_TRUE(run.step().replay().captured());
         if (run.mesh().rank() > 0) return;
         for (const auto& entry : run.parts().parameters()) {
           all.push_back(read_values(run.device(), entry.parameter->grad));
@@ -187,7 +187,7 @@ TEST(WholeStepCapture, ChangesNoValue) {
           run.device().read(buffer->value, bytes.data());
           all.emplace_back(bytes.begin(), bytes.end());
         }
-        all.push_back({static_cast<double>(run.step().updates())});
+        all.push_back({static_cast<double>(run.step().state().updates())});
       });
       return all;
     };
@@ -208,7 +208,7 @@ TEST(WholeStepPlan, IsThatOfARun) {
       const i64 held = run.device().memory().peak[static_cast<std::size_t>(Category::graph)];
       const Rank dry = dry_rank(run.setup().layout, run.mesh().rank(), run.rank().device);
       PlacedModel model(dry, run.setup());
-      TrainStep step(dry, model, run.setup());
+      TrainStep step(model);
       const GraphUse planned = graph_use_of(step, dry);
       EXPECT_EQ(planned.graphs, 1);
       EXPECT_EQ(planned.input_bytes, real.input_bytes);

@@ -43,6 +43,8 @@ class StepInputs {
   /// i64 [terms + 1]: this rank's weight of each loss term, then the flag of upload(). Later work
   /// of the stream may change them.
   const Tensor& weights() const { return weights_; }
+  /// i64 [1], of the same: the flag.
+  Tensor flag() const { return weights_.slice(0, reader_.losses(), 1); }
   /// On the device, of one step.
   i64 bytes() const { return memory_.bytes(); }
   /// Puts the inputs of a microbatch of the step into its bundle.

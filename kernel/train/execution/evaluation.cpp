@@ -9,11 +9,11 @@
 
 namespace tessera {
 
-Evaluation::Evaluation(const Rank& rank, PlacedModel& model, const RunSetup& setup)
-    : rank_(rank),
+Evaluation::Evaluation(PlacedModel& model)
+    : rank_(model.rank()),
       model_(model),
-      setup_(setup),
-      executor_(model.chunks(), model.parts(), nullptr, *rank.mesh, model.boundaries()) {}
+      setup_(model.setup()),
+      executor_(model.chunks(), model.parts(), nullptr, *rank_.mesh, model.boundaries()) {}
 
 const Plan& Evaluation::plan(int microbatches) {
   const auto known = plans_.find(microbatches);

@@ -15,8 +15,8 @@ namespace tessera {
 /// Plans are made once for each number of microbatches.
 class Evaluation {
  public:
-  /// All three outlive it.
-  Evaluation(const Rank& rank, PlacedModel& model, const RunSetup& setup);
+  /// The model outlives it.
+  explicit Evaluation(PlacedModel& model);
 
   /// Mean loss over the first `samples` validation samples, the same on every rank. All ranks call
   /// it.

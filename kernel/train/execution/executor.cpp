@@ -32,14 +32,12 @@ Executor::Executor(std::vector<Chunk>& chunks,
                    ModelParts& parts,
                    GradientSync* gradients,
                    const Mesh& mesh,
-                   const std::vector<Boundary>& boundaries,
-                   ActionObserver* observer)
+                   const std::vector<Boundary>& boundaries)
     : chunks_(chunks),
       parts_(parts),
       gradients_(gradients),
       last_stage_(static_cast<int>(boundaries.size())),
-      mail_(mesh.group(Axis::pipeline), boundaries),
-      observer_(observer != nullptr ? *observer : nobody_) {
+      mail_(mesh.group(Axis::pipeline), boundaries) {
   for (const Boundary& boundary : boundaries) {
     std::vector<Slot>& slots = boundary_slots_.emplace_back();
     for (const BoundarySlot& slot : boundary) slots.push_back({parts_.slot(slot.name)});
@@ -67,12 +65,12 @@ void Executor::evaluate(Context cx, const Plan& plan, const Load& load, const Do
 void Executor::run(Context& cx, const Plan& plan, const Calls& calls) {
   for (int index = 0; index < static_cast<int>(plan.actions.size()); ++index) {
     const PlanAction& action = plan.actions[static_cast<std::size_t>(index)];
-    observer_.before(plan, action);
+    observer_->before(plan, action);
     try {
       act(cx, plan, index, calls);
-      observer_.after(plan, action);
+      observer_->after(plan, action);
     } catch (...) {
-      observer_.failed(plan, action);
+      observer_->failed(plan, action);
       throw;
     }
   }
@@ -88,7 +86,7 @@ void Executor::act(Context& cx, const Plan& plan, int index, const Calls& calls)
   }
   for (const int exchange : action.released) mail_.release(cx, exchange);
   arrive(cx, plan, action);
-  observer_.ready(plan, action);
+  observer_->ready(plan, action);
   switch (action.kind) {
     case PlanAction::Exchange:
       mail_.post(cx, index, action);

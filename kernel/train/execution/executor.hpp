@@ -29,13 +29,17 @@ class Executor {
   using Done = std::function<void(Context&, int microbatch, Bundle&)>;
 
   /// `boundaries`: one between each two stages. `gradients` may be missing for evaluation only.
-  /// The observer outlives the executor.
   Executor(std::vector<Chunk>& chunks,
            ModelParts& parts,
            GradientSync* gradients,
            const Mesh& mesh,
-           const std::vector<Boundary>& boundaries,
-           ActionObserver* observer = nullptr);
+           const std::vector<Boundary>& boundaries);
+  Executor(const Executor&) = delete;
+  Executor& operator=(const Executor&) = delete;
+
+  /// Told of each action from now on; outlives the executor.
+  void observe(ActionObserver& observer) { observer_ = &observer; }
+  ActionObserver& observer() const { return *observer_; }
 
   /// From now on training plans replay these graphs, which outlive the executor.
   void replay(ModelGraphs& graphs) { graphs_ = &graphs; }
@@ -77,7 +81,7 @@ class Executor {
   std::vector<std::vector<Slot>> boundary_slots_;
   PipelineMail mail_;
   ActionObserver nobody_;
-  ActionObserver& observer_;
+  ActionObserver* observer_ = &nobody_;
   std::vector<std::unique_ptr<LiveChunk>> live_;  // by microbatch and chunk
 };
 

@@ -17,20 +17,18 @@ void require_capturable(const Mesh& mesh, std::string_view policy) {
   }
 }
 
-ModelGraphs::ModelGraphs(const Rank& rank,
-                         PlacedModel& model,
-                         const RunSetup& setup,
+ModelGraphs::ModelGraphs(PlacedModel& model,
                          const Plan& plan,
                          const Context& cx,
                          const std::vector<SampleReader::Input>& inputs)
     : model_(model),
-      setup_(setup),
+      setup_(model.setup()),
       plan_(plan),
       cx_(cx),
       graphs_(plan_graphs(plan)),
-      blank_(rank.device) {
-  const std::vector<TracedChunk> traced = trace_bundles(rank, setup, inputs);
-  warm_up(traced, *rank.mesh);
+      blank_(model.rank().device) {
+  const std::vector<TracedChunk> traced = trace_bundles(model.rank(), setup_, inputs);
+  warm_up(traced, *model.rank().mesh);
   capture(traced);
   check_memory(
       plan_, graphs_, [this](std::size_t segment, int slot) { return memory(segment, slot); });

@@ -20,10 +20,8 @@ void require_capturable(const Mesh& mesh, std::string_view policy);
 class ModelGraphs {
  public:
   /// Warms all ranges up, captures them, and plays the plan over their memory. All ranks of a stage
-  /// call it; all arguments but the last outlive it. `cx`: as steps run with it.
-  ModelGraphs(const Rank& rank,
-              PlacedModel& model,
-              const RunSetup& setup,
+  /// call it; model and plan outlive it. `cx`: as steps run with it.
+  ModelGraphs(PlacedModel& model,
               const Plan& plan,
               const Context& cx,
               const std::vector<SampleReader::Input>& inputs);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <utility>
 
 #include "tessera/error.hpp"
 #include "tessera/ops.hpp"
@@ -22,46 +23,58 @@ bool has(const std::vector<Axis>& axes, Axis axis) {
 
 }  // namespace
 
-StepLosses::StepLosses(const ModelParts& parts, i64 history_steps, const Mesh& mesh, Device& device)
-    : capacity_(history_steps), device_(device), counts_(parts.counts(), device) {
+StepLosses::Columns StepLosses::columns_of(const ModelParts& parts, const Mesh& mesh) {
   if (parts.losses().empty()) {
     fail_config("the model declares no loss: there is nothing to train");
   }
-  const auto over_tensor = [](const auto& info) { return has(info.partial, Axis::tensor); };
-  over_tensor_ = mesh.size(Axis::tensor) > 1 &&
-                 (std::ranges::any_of(parts.losses(), over_tensor) ||
-                  std::ranges::any_of(parts.metrics(), over_tensor) || !parts.counts().empty());
-  groups_ = {&mesh.data_context(), &mesh.group(Axis::pipeline)};
-  if (over_tensor_) groups_.push_back(&mesh.group(Axis::tensor));
+  Columns columns;
+  const auto partial = [](const auto& info) { return has(info.partial, Axis::tensor); };
+  const bool over_tensor =
+      mesh.size(Axis::tensor) > 1 &&
+      (std::ranges::any_of(parts.losses(), partial) ||
+       std::ranges::any_of(parts.metrics(), partial) || !parts.counts().empty());
+  columns.groups = {&mesh.data_context(), &mesh.group(Axis::pipeline)};
+  if (over_tensor) columns.groups.push_back(&mesh.group(Axis::tensor));
+  // Along an axis that is not partial all ranks have the same value: the first one's counts.
+  const auto counts_here = [&](const std::vector<Axis>& axes) {
+    return std::ranges::all_of(std::array{Axis::tensor, Axis::context, Axis::data}, [&](Axis axis) {
+      const bool reduced = axis != Axis::tensor || over_tensor;
+      return !reduced || has(axes, axis) || mesh.first(axis);
+    });
+  };
   for (const ModelParts::LossInfo& loss : parts.losses()) {
-    terms_.push_back({loss.name, sums_width_++, counts_here(loss.partial, mesh), loss.auxiliary});
+    columns.terms.push_back({loss.name, columns.sums++, counts_here(loss.partial), loss.auxiliary});
   }
   for (const ModelParts::MetricInfo& metric : parts.metrics()) {
     const bool peak = metric.reduce == MetricReduce::max;
-    Column column{metric.name, peak ? peaks_width_++ : sums_width_++};
-    column.mine = counts_here(metric.partial, mesh);
+    Column column{metric.name, peak ? columns.peaks++ : columns.sums++};
+    column.mine = counts_here(metric.partial);
     column.reduce = metric.reduce;
-    if (metric.reduce == MetricReduce::mean) column.counts = sums_width_++;
-    metrics_.push_back(std::move(column));
+    if (metric.reduce == MetricReduce::mean) column.counts = columns.sums++;
+    columns.metrics.push_back(std::move(column));
   }
-  inverse_weights_ = doubles(device, {static_cast<i64>(terms_.size())});
-  sums_ = doubles(device, {sums_width_});
-  sums_history_ = doubles(device, {capacity_, sums_width_ + counts_.width()});
-  scalar_history_ = doubles(device, {capacity_, step_scalar::kCount});
-  one_ = doubles(device, {1});
-  const double one = 1;
-  device.write(one_, &one);
-  if (peaks_width_ == 0) return;
-  peaks_ = doubles(device, {peaks_width_});
-  peaks_history_ = doubles(device, {capacity_, peaks_width_});
+  return columns;
 }
 
-// Along an axis that is not partial all ranks have the same value: the first one's counts.
-bool StepLosses::counts_here(const std::vector<Axis>& partial, const Mesh& mesh) const {
-  return std::ranges::all_of(std::array{Axis::tensor, Axis::context, Axis::data}, [&](Axis axis) {
-    const bool reduced = axis != Axis::tensor || over_tensor_;
-    return !reduced || has(partial, axis) || mesh.first(axis);
-  });
+StepLosses::StepLosses(const ModelParts& parts, i64 history_steps, const Mesh& mesh, Device& device)
+    : StepLosses(parts, history_steps, device, columns_of(parts, mesh)) {}
+
+StepLosses::StepLosses(const ModelParts& parts, i64 history_steps, Device& device, Columns columns)
+    : device_(device),
+      terms_(std::move(columns.terms)),
+      metrics_(std::move(columns.metrics)),
+      counts_(parts.counts(), device),
+      history_(device,
+               history_steps,
+               columns.sums + counts_.width(),
+               columns.peaks,
+               std::move(columns.groups)),
+      inverse_weights_(doubles(device, {static_cast<i64>(terms_.size())})),
+      sums_(doubles(device, {columns.sums})),
+      one_(doubles(device, {1})) {
+  const double one = 1;
+  device.write(one_, &one);
+  if (columns.peaks > 0) peaks_ = doubles(device, {columns.peaks});
 }
 
 Tensor StepLosses::inverse_weight(LossTerm term) {
@@ -105,33 +118,13 @@ void StepLosses::clear(Context& cx) {
     ops::run(cx, zero);
   }
   counts_.clear(cx);
-  if (peaks_width_ == 0) return;
+  if (!peaks_.defined()) return;
   FillArgs lowest{peaks_.arg(), -std::numeric_limits<double>::infinity()};
   ops::run(cx, lowest);
 }
 
 void StepLosses::keep(Context& cx, const Tensor& scalars) {
-  require(!full(), "the history of losses is full: flush it");
-  const auto append = [&](const Tensor& values, const Tensor& history, i64 column = 0) {
-    if (!values.defined()) return;
-    const Tensor row = history.slice(0, rows_, 1).view({history.dim(1)});
-    CopyArgs copy{values.arg(), row.slice(0, column, values.dim(0)).arg()};
-    ops::run(cx, copy);
-  };
-  append(sums_, sums_history_);
-  append(counts_.values(), sums_history_, sums_width_);
-  append(peaks_, peaks_history_);
-  append(scalars, scalar_history_);
-  ++rows_;
-}
-
-void StepLosses::reduce(Context& cx,
-                        const Tensor& values,
-                        ReduceOp op,
-                        std::string_view name) const {
-  for (ProcessGroup* group : groups_) {
-    group->all_reduce(*cx.stream, values, op, name).wait(*cx.stream);
-  }
+  history_.append(cx, {sums_, counts_.values()}, peaks_, scalars);
 }
 
 double StepLosses::now(Context& cx) {
@@ -139,7 +132,7 @@ double StepLosses::now(Context& cx) {
   if (!now_.defined()) now_ = doubles(device_, {terms});
   CopyArgs copy{sums_.slice(0, 0, terms).arg(), now_.arg()};
   ops::run(cx, copy);
-  reduce(cx, now_, ReduceOp::sum, "loss of this step");
+  history_.reduce(cx, now_, ReduceOp::sum, "loss of this step");
   std::vector<double> values(terms_.size());
   device_.read(now_, values.data());
   double loss = 0;
@@ -165,7 +158,7 @@ StepLosses::Row StepLosses::row_of(const double* sums,
     const double count = metric.reduce == MetricReduce::mean ? sums[metric.counts] : 1;
     if (count > 0) row.metrics.emplace_back(metric.name, sums[metric.index] / count);
   }
-  counts_.add_metrics(sums + sums_width_, row.metrics, row.by_layer);
+  counts_.add_metrics(sums + sums_.dim(0), row.metrics, row.by_layer);
   for (const Column& term : terms_) {
     if (term.auxiliary) {
       row.metrics.emplace_back(term.name, sums[term.index]);
@@ -177,28 +170,14 @@ StepLosses::Row StepLosses::row_of(const double* sums,
 }
 
 std::vector<StepLosses::Row> StepLosses::flush(Context& cx) {
-  if (rows_ == 0) return {};
-  const auto n = static_cast<std::size_t>(rows_);
-  const auto read = [&](const Tensor& history, i64 width) {
-    std::vector<double> values(n * static_cast<std::size_t>(width));
-    if (width > 0) device_.read(history.slice(0, 0, rows_), values.data());
-    return values;
+  const LossHistory::Rows values = history_.take(cx);
+  const auto at = [&](const std::vector<double>& all, i64 row) {
+    return all.data() + row * static_cast<i64>(all.size()) / values.count;
   };
-  reduce(cx, sums_history_.slice(0, 0, rows_), ReduceOp::sum, "losses");
-  if (peaks_width_ > 0) {
-    reduce(cx, peaks_history_.slice(0, 0, rows_), ReduceOp::max, "largest values of metrics");
-  }
-  const i64 width = sums_width_ + counts_.width();
-  const std::vector<double> sums = read(sums_history_, width);
-  const std::vector<double> peaks = read(peaks_history_, peaks_width_);
-  const std::vector<double> scalars = read(scalar_history_, step_scalar::kCount);
   std::vector<Row> rows;
-  for (std::size_t i = 0; i < n; ++i) {
-    rows.push_back(row_of(sums.data() + i * static_cast<std::size_t>(width),
-                          peaks.data() + i * static_cast<std::size_t>(peaks_width_),
-                          scalars.data() + i * step_scalar::kCount));
+  for (i64 i = 0; i < values.count; ++i) {
+    rows.push_back(row_of(at(values.sums, i), at(values.peaks, i), at(values.scalars, i)));
   }
-  rows_ = 0;
   return rows;
 }
 

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "kernel/model/model_parts.hpp"
+#include "kernel/train/execution/loss_history.hpp"
 #include "kernel/train/execution/step_counts.hpp"
 #include "tessera/context.hpp"
 
@@ -47,7 +48,7 @@ class StepLosses final : public StepSink {
   /// Sums the history over dp × cp, over the pipeline, whose stages report different terms, and
   /// over the tensor group where its ranks do (waits); empties and returns it.
   std::vector<Row> flush(Context& cx);
-  bool full() const { return rows_ == capacity_; }
+  bool full() const { return history_.full(); }
 
  private:
   /// Where contributions go: a column of the sums, or of the peaks where only the largest counts.
@@ -59,22 +60,23 @@ class StepLosses final : public StepSink {
     MetricReduce reduce = MetricReduce::sum;
     i64 counts = 0;  // of a mean: the column of the number of its contributions
   };
-  bool counts_here(const std::vector<Axis>& partial, const Mesh& mesh) const;
+  struct Columns {
+    std::vector<Column> terms, metrics;
+    i64 sums = 0, peaks = 0;            // how many there are of each
+    std::vector<ProcessGroup*> groups;  // over which values are reduced, in order
+  };
+  static Columns columns_of(const ModelParts& parts, const Mesh& mesh);
+  StepLosses(const ModelParts& parts, i64 history_steps, Device& device, Columns columns);
   void add(Context& cx, i64 column, const Tensor& scalar);
-  void reduce(Context& cx, const Tensor& values, ReduceOp op, std::string_view name) const;
   Row row_of(const double* sums, const double* peaks, const double* scalars) const;
 
-  i64 capacity_, rows_ = 0;
   Device& device_;
   std::vector<Column> terms_, metrics_;
   StepCounts counts_;  // the last columns of the sums' history
-  i64 sums_width_ = 0, peaks_width_ = 0;
-  bool over_tensor_ = false;           // do tensor ranks contribute parts of their own?
-  std::vector<ProcessGroup*> groups_;  // over which values are reduced, in order
-  Tensor inverse_weights_;             // fp64 [terms]
-  Tensor sums_, peaks_, one_;          // fp64 [sums], [peaks], [1]; of the running step
-  Tensor sums_history_, peaks_history_, scalar_history_;  // fp64 [capacity, …]
-  Tensor now_;  // fp64 [terms], over ranks; since the first now()
+  LossHistory history_;
+  Tensor inverse_weights_;     // fp64 [terms]
+  Tensor sums_, peaks_, one_;  // fp64 [sums], [peaks], [1]; of the running step
+  Tensor now_;                 // fp64 [terms], over ranks; since the first now()
 };
 
 }  // namespace tessera

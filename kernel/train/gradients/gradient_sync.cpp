@@ -21,25 +21,9 @@ void copy(Context& cx, const Tensor& from, const Tensor& to) {
   ops::run(cx, args);
 }
 
-// Layers whose backward adds to a bucket, in the order of its parameters.
-std::vector<int> layers_of(const ParameterBucket& bucket,
-                           const std::vector<ModelParts::Entry>& parameters) {
-  std::vector<int> layers;
-  for (const auto& member : bucket.members) {
-    const auto entry = std::ranges::find_if(parameters, [&](const ModelParts::Entry& candidate) {
-      return candidate.parameter.get() == member.parameter;
-    });
-    for (const int layer : entry->layers) {
-      if (std::ranges::find(layers, layer) == layers.end()) layers.push_back(layer);
-    }
-  }
-  return layers;
-}
-
 }  // namespace
 
 GradientSync::GradientSync(ParameterMemory& memory,
-                           const std::vector<ModelParts::Entry>& parameters,
                            const Mesh& mesh,
                            Device& device,
                            std::optional<DType> sent)
@@ -54,10 +38,8 @@ GradientSync::GradientSync(ParameterMemory& memory,
     Bucket& bucket = buckets_.emplace_back();
     bucket.flat = flat_.slice(0, from.begin, from.elements);
     bucket.values = values.slice(0, from.begin, from.elements);
-    bucket.layers = layers_of(from, parameters);
     for (const Axis axis : layout.partial()) bucket.partial.push_back(&mesh.group(axis));
     bucket.replicas = &layout.replicas(mesh);
-    bucket.expert = layout.expert();
     for (const ParameterBucket::Member& member : from.members) {
       if (member.shard == ParameterBucket::kCut) continue;
       const FlatRange range{member.begin, member.parameter->local.elements()};
@@ -84,18 +66,6 @@ GradientSync::GradientSync(ParameterMemory& memory,
   gathered_.resize(buckets_.size());
   // Stages declare in different orders.
   std::ranges::sort(shared_, {}, [](const Shared& shared) { return shared.parameter->name; });
-}
-
-std::vector<std::vector<int>> GradientSync::bucket_layers() const {
-  std::vector<std::vector<int>> layers;
-  for (const Bucket& bucket : buckets_) layers.push_back(bucket.layers);
-  return layers;
-}
-
-std::vector<std::string> GradientSync::bucket_groups() const {
-  std::vector<std::string> groups;
-  for (const Bucket& bucket : buckets_) groups.emplace_back(bucket.expert ? "edp" : "dp-cp");
-  return groups;
 }
 
 void GradientSync::zero(Context& cx) const {

@@ -33,29 +33,20 @@ class GradientSync {
       int owner = 0;  ///< among the replicas
     };
     std::vector<Owned> whole;  ///< parameters, where each is updated whole by one replica
-    std::vector<int> layers;   ///< whose backward adds to it
     std::vector<ProcessGroup*> partial;
     ProcessGroup* replicas = nullptr;
-    bool expert = false;
     std::string name, values_name;  ///< for errors
     bool cut() const { return own.elements() < flat.elements(); }
   };
 
-  /// Allocates the gradients of `memory`, which is laid out over `parameters`; not yet zero.
+  /// Allocates the gradients of `memory`; not yet zero.
   /// Replicas send each other gradients in `sent`, or as they are, and add them in fp32 at least.
   GradientSync(ParameterMemory& memory,
-               const std::vector<ModelParts::Entry>& parameters,
                const Mesh& mesh,
                Device& device,
                std::optional<DType> sent = {});
 
   const std::vector<Bucket>& buckets() const { return buckets_; }
-  /// Layers whose backward adds to each bucket: what a plan reduces when.
-  std::vector<std::vector<int>> bucket_layers() const;
-  /// Axes of each bucket's replicas: "dp-cp", or "edp" for experts.
-  std::vector<std::string> bucket_groups() const;
-  /// Do ranks update shards, so that a plan has to gather their parameters?
-  bool sharded() const { return sharded_; }
   void zero(Context& cx) const;
 
   /// Starts the sums of a bucket that is complete on this rank. All ranks of its groups call it for

@@ -127,11 +127,9 @@ Tried try_rank(const RunSetup& setup,
   const Rank rank = dry_rank(setup.layout, number, stands_for, std::move(events));
   PlacedModel model(rank, setup, {.locate_errors = true, .surveys = &all.surveys});
   Locator locator(model, setup, all.unreached);
-  TrainStep step(rank,
-                 model,
-                 setup,
-                 {.observer = &locator, .microbatches = microbatches, .locate_errors = true});
-  start.add(TrainingState(rank, model, step, setup));
+  TrainStep step(model, model.plan(microbatches, true));
+  step.observe(locator);
+  start.add(TrainingState(model, step));
   Tried tried{step.plan(), {}};
   tried.use.add(setup, model, step.plan());
   if (setup.graphs->whole_step()) setup.graphs->check(tried.use.blocks);  // before the capture

@@ -9,6 +9,7 @@
 
 #include "kernel/checkpoint/disk.hpp"
 #include "kernel/checkpoint/stored_reader.hpp"
+#include "kernel/train/run/token_ids.hpp"
 #include "tessera/error.hpp"
 #include "tessera/log.hpp"
 #include "tessera/written.hpp"
@@ -18,7 +19,6 @@ namespace tessera {
 namespace {
 
 namespace fs = std::filesystem;
-constexpr const char* kGeneration = "generation_config.json";
 constexpr std::string_view kAlone = "--no-tokenizer converts the model alone";
 
 bool matches(const std::string& name, std::initializer_list<const char*> patterns) {
@@ -121,7 +121,7 @@ void require_known_files(const fs::path& folder,
   for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
     const std::string name = entry.path().filename().string();
     if (entry.is_directory() || read.contains(name)) continue;
-    if (name == kGeneration) {
+    if (name == kGenerationConfig) {
       warn_of_generation(entry.path(), by);
     } else if (matches(name, {"adapter*"})) {
       fail_config("{} is an adapter: merge it into the model first", written_path(entry.path()));

@@ -34,7 +34,7 @@ Generator::Generator(const Resolved& config,
     : setup_(derive_setup(config, plugins, 1, DataUse::none)),
       rank_(make_rank(rank_spec_of(setup_), {.threads = threads})),
       model_(rank_, setup_, {.forward_only = true}),
-      evaluation_(rank_, model_, setup_),
+      evaluation_(model_),
       sampler_(evaluation_, setup_) {
   LookAhead ahead;
   ahead.add(model_.chunks());

@@ -29,8 +29,8 @@ std::string write_rank(const Rank& rank,
                        const fs::path& to,
                        int threads) {
   PlacedModel model(rank, setup);
-  TrainStep step(rank, model, setup, {});
-  const TrainingState state(rank, model, step, setup);
+  TrainStep step(model);
+  const TrainingState state(model, step);
   const std::vector<std::string> names = state.names();
   const RankPart part(*rank.mesh, state.tensors());
   require_fit(from, index, part.tensors(), &names);

@@ -36,7 +36,7 @@ std::string schedule_picture(const RunSetup& setup, const Mesh& mesh) {
 std::string graphs_text(const RunSetup& setup, const Rank& rank, GraphUse use) {
   const Rank dry = dry_rank(setup.layout, rank.mesh->rank(), rank.device);
   PlacedModel model(dry, setup);
-  TrainStep step(dry, model, setup);
+  TrainStep step(model);
   const GraphUse counted = graph_use_of(step, dry);
   use.launches = counted.launches;
   use.replayed = counted.replayed;
@@ -88,7 +88,7 @@ RunStart run_start(const TrainerArguments& arguments,
   RunStart event;
   event.name = config.run.name;
   event.out = config.run.out;
-  event.first_step = step.steps() + 1;
+  event.first_step = step.state().steps() + 1;
   event.last_step = config.run.steps;
   event.world = rank.mesh->world_size();
   event.parameters = model.parameter_elements();

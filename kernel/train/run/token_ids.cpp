@@ -18,7 +18,7 @@ namespace tessera {
 namespace {
 
 namespace fs = std::filesystem;
-constexpr const char *kFile = "token_ids.json", *kGeneration = "generation_config.json";
+constexpr const char* kFile = "token_ids.json";
 constexpr const char* kKeys[] = {"bos_token_id", "eos_token_id", "pad_token_id", "sep_token_id"};
 
 // One number, or several.
@@ -98,7 +98,7 @@ Settings token_ids_of(const ForeignModel& model,
                       const fs::path& folder,
                       i64 vocabulary,
                       bool with_tokenizer) {
-  Settings ids = ids_in(folder / kGeneration, vocabulary);
+  Settings ids = ids_in(folder / kGenerationConfig, vocabulary);
   Claims config(model.settings_file(), model.settings());
   for (const auto& [key, value] : ids_in(config, vocabulary)) ids.try_emplace(key, value);
   if (with_tokenizer || ids.empty()) return ids;

@@ -5,6 +5,9 @@
 
 namespace tessera {
 
+/// Where a foreign model's folder has settings of generation, numbers of tokens among them.
+inline constexpr const char* kGenerationConfig = "generation_config.json";
+
 /// Numbers of tokens that a model of another program came with, as "eos_token_id". Nothing here
 /// needs them, and the tokenizer's files may say others, so they lie beside those files until
 /// `tessera convert` writes the model back.

@@ -74,9 +74,9 @@ class Trainer {
                   patience_of(spec_)),
         lock_(claim()),
         model_(rank_, setup_),
-        step_(rank_, model_, setup_, {.observer = &recorder_}),
-        evaluation_(rank_, model_, setup_),
-        state_{rank_, model_, step_, setup_},
+        step_(model_),
+        evaluation_(model_),
+        state_(model_, step_),
         checkpoints_({.folder = config_.checkpoint.out,
                       .keep = config_.checkpoint.keep,
                       .run = config_.run.name,
@@ -90,6 +90,7 @@ class Trainer {
       agree_plans(step_.plan(), *rank_.mesh, *arguments.identity.store, spec_.init_timeout);
     }
     model_.initialize(config_.run.seed);
+    step_.observe(recorder_);
   }
 
   bool run() {
@@ -110,22 +111,23 @@ class Trainer {
       history_.begin(run_part(arguments_, *rank_.device, started, start_), start_.same_run);
     if (arguments_.begin) arguments_.begin();
     bool stopped = false;
-    while (step_.steps() < last && !stopped) {
-      if (arguments_.stop && arguments_.stop()) step_.request_stop();
-      if (arguments_.step) arguments_.step(step_.steps() + 1);
-      if (watch_.passed_over(step_.steps() + 1)) {
+    while (step_.state().steps() < last && !stopped) {
+      if (arguments_.stop && arguments_.stop()) step_.state().request_stop();
+      if (arguments_.step) arguments_.step(step_.state().steps() + 1);
+      if (watch_.passed_over(step_.state().steps() + 1)) {
         pass_over();
       } else {
         run_step();
       }
-      stopped = step_.stopping();
-      if (step_.steps() == recorded_.last || stopped || step_.steps() == last) tell_records();
+      stopped = step_.state().stopping();
+      if (step_.state().steps() == recorded_.last || stopped || step_.state().steps() == last)
+        tell_records();
       const std::optional<BadStep> bad = after_step(stopped);
       if (bad) go_back(*bad);
     }
-    const bool done = step_.steps() >= last;
-    emit(RunEnd{step_.steps(), seconds_since(begin), !done});
-    history_.end(step_.steps(), done ? "finished" : "stopped");
+    const bool done = step_.state().steps() >= last;
+    emit(RunEnd{step_.state().steps(), seconds_since(begin), !done});
+    history_.end(step_.state().steps(), done ? "finished" : "stopped");
     return done;
   }
 
@@ -137,13 +139,13 @@ class Trainer {
       const bool refused = known != nullptr && known->exit_code() == ConfigError("").exit_code();
       const bool told = !begun_ && dynamic_cast<const TogetherError*>(&error) != nullptr;
       if (rank_.communicator != nullptr && !refused && !told) {
-        add_flight_records(*rank_.mesh, config_.run.out, error.what(), step_.replaying());
+        add_flight_records(*rank_.mesh, config_.run.out, error.what(), step_.replay().replaying());
       }
       emit(Failure{error.what()});
     } catch (const std::exception& second) {
       log_warning("while ending a failed run: {}", second.what());
     }
-    history_.end(step_.steps(), "failed", error.what());
+    history_.end(step_.state().steps(), "failed", error.what());
   }
 
  private:
@@ -181,7 +183,7 @@ class Trainer {
       watch_.continue_from(*start_.info);
       updates_ = start_.info->updates;
     }
-    const i64 left = config_.run.steps - step_.steps();
+    const i64 left = config_.run.steps - step_.state().steps();
     if (config_.checkpoint.save && left > 0) {
       const i64 every = config_.checkpoint.every_steps;
       checkpoints_.require_room(state_.tensors(), every == 0 ? 1 : (left + every - 1) / every);
@@ -195,7 +197,7 @@ class Trainer {
   void make_observers() {
     if (!root()) return;
     ObserverArguments arguments{
-        config_.run.out, start_.same_run ? step_.steps() : 0, !resolved_.is_of_this_run()};
+        config_.run.out, start_.same_run ? step_.state().steps() : 0, !resolved_.is_of_this_run()};
     for (const ConfiguredObserver& named : config_.observers) {
       observers_.push_back(setup_.maker->make(named.observer, arguments));
     }
@@ -227,7 +229,7 @@ class Trainer {
   }
 
   void run_step() {
-    const i64 step = step_.steps() + 1;
+    const i64 step = step_.state().steps() + 1;
     if (!recorded_.contains(step)) return step_.run();
     recorder_.begin(step);
     // Where a step is one graph, the first step shows the actions, the others their replay.
@@ -238,9 +240,9 @@ class Trainer {
   // Writes the records of all ranks, which are of the same steps.
   void tell_records() {
     if (records_.empty()) return;
-    const i64 last = std::min(step_.steps(), recorded_.last);
+    const i64 last = std::min(step_.state().steps(), recorded_.last);
     std::string text;
-    const std::vector<TracedReadback> readbacks = step_.readbacks();
+    const std::vector<TracedReadback> readbacks = step_.readbacks(step_.plan());
     for (const TracedStep& recorded : records_) {
       text += (text.empty() ? "" : ",\n") + recorder_.events(step_.plan(), recorded, readbacks);
     }
@@ -272,7 +274,7 @@ class Trainer {
   // A bad step ends it before anything is saved. After one that was passed over or left out, what
   // is due waits for a good one.
   std::optional<BadStep> after_step(bool stopped) {
-    const i64 step = step_.steps();
+    const i64 step = step_.state().steps();
     const bool last = step == config_.run.steps, final = stopped || last;
     // None more for a stop: a job that was told to stop may have seconds to save.
     const bool validate =
@@ -326,7 +328,7 @@ class Trainer {
   // With "skip" the update of a bad step was left out, and the work before it would be lost.
   void tell_not_proven() const {
     if (!root()) return;
-    const i64 step = step_.steps();
+    const i64 step = step_.state().steps();
     if (watch_.skips()) {
       log_warning("step {} was bad, and so may be the parameters that its checkpoint holds", step);
     } else {
@@ -344,7 +346,7 @@ class Trainer {
                                  .text(validation.sample_prompt,
                                        validation.sample_tokens,
                                        {kTemperature, config_.run.seed});
-    emit(SampleText{step_.steps(), validation.sample_prompt, text});
+    emit(SampleText{step_.state().steps(), validation.sample_prompt, text});
   }
 
   // Training goes on once the values are copied. One save at a time: this waits for the last.
@@ -352,7 +354,7 @@ class Trainer {
     const auto begin = Clock::now();
     tell_saved(checkpoints_.saved_later(true));
     checkpoints_.save_later(
-        info(), state_.tensors(), [this, step = step_.steps()] { emit(Saving{step}); });
+        info(), state_.tensors(), [this, step = step_.state().steps()] { emit(Saving{step}); });
     watch_.copied();
     waited_ = std::exchange(held_up_, 0) + seconds_since(begin);
   }
@@ -393,7 +395,7 @@ class Trainer {
   // after the last one, this step a little later.
   bool try_to_save(bool final) {
     const auto begin = Clock::now();
-    const i64 step = step_.steps(), failures = config_.checkpoint.failures;
+    const i64 step = step_.state().steps(), failures = config_.checkpoint.failures;
     try {
       const auto folder = checkpoints_.save(info(), state_.tensors(), [&] { emit(Saving{step}); });
       newest_ = {folder.string(), step};
@@ -446,7 +448,7 @@ class Trainer {
 
   // on_bad_step = "skip": asked before each update.
   bool refuse(double loss, FoundInf gradients) {
-    const std::optional<BadStep> bad = watch_.judge(step_.steps() + 1, loss, gradients);
+    const std::optional<BadStep> bad = watch_.judge(step_.state().steps() + 1, loss, gradients);
     if (!bad) return false;
     if (!watch_.once_more()) {
       report();  // the good steps before it
@@ -504,16 +506,16 @@ class Trainer {
 
   // The step's place among the samples is used up, and its line says that nothing was learned.
   void pass_over() {
-    pending_.emplace_back(step_.steps() + 1);
-    step_.pass_over();
+    pending_.emplace_back(step_.state().steps() + 1);
+    step_.state().pass_over();
   }
 
   // Hands the steps since the last report to the observers, up to the first that is bad.
   std::optional<BadStep> report() {
     const std::vector<StepLosses::Row> rows = step_.losses();
-    const i64 first = step_.steps() - static_cast<i64>(rows.size() + pending_.size()) + 1;
+    const i64 first = step_.state().steps() - static_cast<i64>(rows.size() + pending_.size()) + 1;
     auto row = rows.begin();
-    for (i64 step = first; step <= step_.steps(); ++step) {
+    for (i64 step = first; step <= step_.state().steps(); ++step) {
       if (!pending_.empty() && pending_.front() == step) {
         pending_.pop_front();
         StepEnd event;
@@ -533,8 +535,8 @@ class Trainer {
 
   // Peaks settle in the first steps, so ranks are asked ever more rarely.
   void tell_memory() {
-    memory_told_at_ = 2 * step_.steps();
-    const auto largest = largest_memory(together_, rank_.device->memory(), step_.steps());
+    memory_told_at_ = 2 * step_.state().steps();
+    const auto largest = largest_memory(together_, rank_.device->memory(), step_.state().steps());
     if (largest) emit(*largest);
   }
 

@@ -56,31 +56,34 @@ std::vector<std::string> TrainingState::names() const {
 }
 
 CheckpointInfo TrainingState::info(const std::string& config_text) const {
+  const RunSetup& setup = model_.setup();
+  const StepState& state = step_.state();
   CheckpointInfo info;
-  info.step = step_.steps();
-  info.updates = step_.updates();
-  info.samples = step_.steps() * setup_.config->batch.global;
-  info.seed = setup_.config->run.seed;
-  info.loss_scale = step_.loss_scale();
-  info.data = setup_.dataset->fingerprint();
+  info.step = state.steps();
+  info.updates = state.updates();
+  info.samples = state.steps() * setup.config->batch.global;
+  info.seed = setup.config->run.seed;
+  info.loss_scale = state.loss_scale();
+  info.data = setup.dataset->fingerprint();
   info.config = config_text;
-  info.tokenizer = setup_.tokenizer->fingerprint();
-  info.structure = structure_of(*setup_.tree);
+  info.tokenizer = setup.tokenizer->fingerprint();
+  info.structure = structure_of(*setup.tree);
   return info;
 }
 
 void TrainingState::begin_with_loaded() {
   step_.parameters_changed();
+  Device& device = *model_.rank().device;
   for (const ModelParts::Entry& entry : model_.parts().parameters()) {
     Parameter& parameter = *entry.parameter;
-    refresh_compute(parameter, main_part(model_.memory(), parameter), *rank_.device);
+    refresh_compute(parameter, main_part(model_.memory(), parameter), device);
   }
-  model_.parts().initialize_buffers(*rank_.device, false);
+  model_.parts().initialize_buffers(device, false);
 }
 
 void TrainingState::continue_from(const Checkpoints::Loaded& loaded) {
   begin_with_loaded();
-  step_.set_steps(loaded.info.step, loaded.info.updates, loaded.info.loss_scale);
+  step_.state().set(loaded.info.step, loaded.info.updates, loaded.info.loss_scale);
 }
 
 }  // namespace tessera

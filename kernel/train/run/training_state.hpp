@@ -15,9 +15,8 @@ std::vector<std::string> parameter_names(const PlacedModel& model);
 /// What a checkpoint holds of one rank's training, and how training continues from one.
 class TrainingState {
  public:
-  /// All of them outlive it.
-  TrainingState(const Rank& rank, PlacedModel& model, TrainStep& step, const RunSetup& setup)
-      : rank_(rank), model_(model), step_(step), setup_(setup) {}
+  /// Both outlive it.
+  TrainingState(PlacedModel& model, TrainStep& step) : model_(model), step_(step) {}
 
   /// Main parameters, saved buffers and the optimizer's state:
   /// "layers.0.mlp.up.weight/first_moment".
@@ -37,10 +36,8 @@ class TrainingState {
   void begin_with_loaded();
 
  private:
-  const Rank& rank_;
   PlacedModel& model_;
   TrainStep& step_;
-  const RunSetup& setup_;
 };
 
 }  // namespace tessera

@@ -82,11 +82,11 @@ void warm_up(const RunSetup& setup, i64 rank, const std::shared_ptr<Device>& dev
   {
     const Rank dry = dry_rank(setup.layout, rank, device, std::move(events));
     PlacedModel model(dry, setup);
-    TrainStep step(dry, model, setup);
+    TrainStep step(model);
     step.run();
     step.losses();
     const i64 samples = setup.config->validation.samples;
-    if (setup.config->validation.every_steps > 0) Evaluation(dry, model, setup).validate(samples);
+    if (setup.config->validation.every_steps > 0) Evaluation(model).validate(samples);
   }
   launches.run(*device);
   device->reset_peaks();

@@ -6,6 +6,7 @@
 #include "kernel/model/initialize.hpp"
 #include "kernel/schedule/lower.hpp"
 #include "kernel/schedule/verify.hpp"
+#include "kernel/train/gradients/bucket_use.hpp"
 #include "tessera/error.hpp"
 
 namespace tessera {
@@ -40,7 +41,7 @@ PlacedModel::PlacedModel(const Rank& rank,
                          const std::shared_ptr<const Surveyed>& surveyed)
     : rank_(rank),
       setup_(setup),
-      stages_(setup.stages),
+      locate_errors_(options.locate_errors),
       parts_(*rank.mesh, surveyed->holders),
       boundaries_(surveyed->boundaries),
       parameter_names_(surveyed->parameter_names),
@@ -53,7 +54,7 @@ PlacedModel::PlacedModel(const Rank& rank,
   BuildSettings settings = build_settings_of(setup, *rank.mesh, rank.device.get());
   settings.locate_errors = options.locate_errors;
   for (int chunk = 0; chunk < setup.schedule->chunks(); ++chunk) {
-    for (const StageMap::Stage& stage : stages_.stages) {
+    for (const StageMap::Stage& stage : setup.stages.stages) {
       if (stage.rank != here || stage.chunk != chunk) continue;
       chunks_.emplace_back(
           *setup.model, chunk, stage.layers.first, stage.layers.last, settings, parts_);
@@ -65,7 +66,7 @@ PlacedModel::PlacedModel(const Rank& rank,
     prepared_ = PreparedWeights(memory_, *rank.device, options.forward_only);
   }
   parts_.allocate_buffers(*rank.device);
-  if (stages_.last() == 0) {
+  if (setup.stages.last() == 0) {
     parameter_names_ = parts_.parameter_names();
     buffer_names_ = saved_buffers(parts_);
     parameter_elements_ = parts_.logical_elements();
@@ -92,14 +93,18 @@ std::vector<PhaseInfo> PlacedModel::phases() const {
   return phases;
 }
 
-Plan PlacedModel::plan(int microbatches, bool training, const BucketUse& buckets) const {
+Plan PlacedModel::plan(int microbatches, bool training) const {
   const auto ranks = static_cast<int>(rank_.mesh->size(Axis::pipeline));
-  return plan({*setup_.schedule, shape_of(*setup_.schedule, ranks, microbatches, training)},
-              buckets);
+  return plan({*setup_.schedule, shape_of(*setup_.schedule, ranks, microbatches, training)});
 }
 
-Plan PlacedModel::plan(const Pipeline& pipeline, const BucketUse& buckets) const {
+Plan PlacedModel::plan(const Pipeline& pipeline) const {
   const auto here = static_cast<int>(rank_.mesh->coordinate(Axis::pipeline));
+  BucketUse buckets;
+  if (pipeline.orders.shape.training) {
+    buckets = bucket_use_of(memory_, parts_.parameters());
+    buckets.prepared = prepared_.buckets();
+  }
   std::vector<PhaseInfo> infos = phases();
   Plan plan = lower(pipeline, here, infos, buckets);
   const std::vector<CapturedRange> captured =
@@ -120,7 +125,7 @@ Plan PlacedModel::plan(const Pipeline& pipeline, const BucketUse& buckets) const
 
 void PlacedModel::check_places(const Plan& plan) const {
   for (int chunk = 0; chunk < plan.shape.chunks; ++chunk) {
-    const int built = stages_.stage_of_chunk(plan.shape.rank, chunk);
+    const int built = setup_.stages.stage_of_chunk(plan.shape.rank, chunk);
     const int planned = plan.stages[static_cast<std::size_t>(chunk)];
     require(built == planned,
             "chunk {} of pipeline rank {} was at stage {} when the model was built and is at "

@@ -27,6 +27,9 @@ class PlacedModel {
   PlacedModel(const PlacedModel&) = delete;
   PlacedModel& operator=(const PlacedModel&) = delete;
 
+  const Rank& rank() const { return rank_; }
+  const RunSetup& setup() const { return setup_; }
+  bool locates_errors() const { return locate_errors_; }
   ModelParts& parts() { return parts_; }
   const ModelParts& parts() const { return parts_; }
   std::vector<Chunk>& chunks() { return chunks_; }
@@ -50,9 +53,9 @@ class PlacedModel {
   /// Writes the initial values of a run with this seed.
   void initialize(u64 seed);
   /// This rank's plan of a step or of a forward-only pass.
-  Plan plan(int microbatches, bool training, const BucketUse& buckets = {}) const;
+  Plan plan(int microbatches, bool training) const;
   /// The same from a pipeline that was played before, once for many ranks.
-  Plan plan(const Pipeline& pipeline, const BucketUse& buckets) const;
+  Plan plan(const Pipeline& pipeline) const;
 
  private:
   PlacedModel(const Rank& rank,
@@ -64,7 +67,7 @@ class PlacedModel {
 
   const Rank& rank_;
   const RunSetup& setup_;
-  const StageMap& stages_;
+  const bool locate_errors_;
   ModelParts parts_;
   ParameterMemory memory_;
   PreparedWeights prepared_;

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "kernel/comm/build_mesh.hpp"
+#include "kernel/train/gradients/bucket_use.hpp"
 #include "tessera/host_device.hpp"
 
 namespace tessera {
@@ -22,8 +23,9 @@ class Gradients : public ::testing::Test {
   GradientSync made(i64 bucket_elements) {
     memory_ = ParameterMemory(parts_.parameter_list(), {bucket_elements});
     memory_.allocate_values(device_, DType::fp32, DType::bf16);
-    return {memory_, parts_.parameters(), mesh_, device_};
+    return {memory_, mesh_, device_};
   }
+  BucketUse use() const { return bucket_use_of(memory_, parts_.parameters()); }
   // Elements from the start of the buffer, which is where the last parameter lies.
   i64 offset(std::string_view name, const GradientSync& buffer) {
     const auto* start = static_cast<char*>(buffer.buckets().front().flat.arg().address);
@@ -54,7 +56,7 @@ TEST_F(Gradients, LieInReverseOrderAligned) {
   EXPECT_EQ(offset("b", buffer), 64);
   EXPECT_EQ(offset("a", buffer), 128);
   EXPECT_THAT(sizes(buffer), ElementsAre(256)) << "100 rounded up to 128";
-  EXPECT_THAT(buffer.bucket_layers(), ElementsAre(ElementsAre(2, 1, 0)));
+  EXPECT_THAT(use().layers, ElementsAre(ElementsAre(2, 1, 0)));
 }
 
 TEST_F(Gradients, ABucketClosesWhenItHoldsEnough) {
@@ -65,8 +67,7 @@ TEST_F(Gradients, ABucketClosesWhenItHoldsEnough) {
   declare("e", 64, 3);
   const GradientSync buffer = made(128);
   EXPECT_THAT(sizes(buffer), ElementsAre(128, 640, 128));
-  EXPECT_THAT(buffer.bucket_layers(),
-              ElementsAre(ElementsAre(3, 2), ElementsAre(1), ElementsAre(1, 0)));
+  EXPECT_THAT(use().layers, ElementsAre(ElementsAre(3, 2), ElementsAre(1), ElementsAre(1, 0)));
   i64 end = 0;
   for (const auto& bucket : buffer.buckets()) {
     const auto* start = static_cast<char*>(buffer.buckets().front().flat.arg().address);
@@ -80,7 +81,7 @@ TEST_F(Gradients, ASharedParameterBelongsToAllItsLayers) {
   declare("b", 64, 1);
   declare("again", 64, 2, "table");
   const GradientSync buffer = made(64);
-  EXPECT_THAT(buffer.bucket_layers(), ElementsAre(ElementsAre(1), ElementsAre(0, 2)));
+  EXPECT_THAT(use().layers, ElementsAre(ElementsAre(1), ElementsAre(0, 2)));
 }
 
 // What is summed in another way has a bucket of its own, whatever the sizes of the axes.
@@ -98,9 +99,9 @@ TEST_F(Gradients, BucketsHoldWhatIsSummedAlike) {
   declare("c", 64, 1);
   partial("norm2", 2);
   const GradientSync sync = made(1 << 20);
-  EXPECT_THAT(sync.bucket_layers(),
+  EXPECT_THAT(use().layers,
               ElementsAre(ElementsAre(2, 1), ElementsAre(1), ElementsAre(1), ElementsAre(0)));
-  EXPECT_THAT(sync.bucket_groups(), ElementsAre("dp-cp", "dp-cp", "edp", "dp-cp"));
+  EXPECT_THAT(use().groups, ElementsAre("dp-cp", "dp-cp", "edp", "dp-cp"));
   EXPECT_EQ(offset("norm2", sync), 0);
   EXPECT_EQ(offset("norm1", sync), 64) << "side by side";
   EXPECT_THAT(sync.buckets()[0].partial, ElementsAre(&mesh_.group(Axis::tensor)));
