@@ -78,20 +78,18 @@ RunData data_of(const RunSetup& setup, SampleSet set, i64 samples) {
 
 }  // namespace
 
-RunStart run_start(const TrainerArguments& arguments,
-                   const Rank& rank,
-                   const PlacedModel& model,
-                   const StartingPoint& start,
-                   const TrainStep& step) {
-  const RunSetup& setup = *arguments.setup;
-  const RunConfig& config = *setup.config;
+RunStart run_start(const Training& training, const StartingPoint& start) {
+  const TrainerArguments& arguments = training.arguments;
+  const Rank& rank = training.model.rank();
+  const RunSetup& setup = training.setup();
+  const RunConfig& config = training.config();
   RunStart event;
   event.name = config.run.name;
   event.out = config.run.out;
-  event.first_step = step.state().steps() + 1;
+  event.first_step = training.steps() + 1;
   event.last_step = config.run.steps;
   event.world = rank.mesh->world_size();
-  event.parameters = model.parameter_elements();
+  event.parameters = training.model.parameter_elements();
   event.tokens_per_step = tokens_per_step(setup);
   event.layout = layout_text(config, *rank.mesh, arguments.joined);
   event.device = device_text(*rank.device);
@@ -103,30 +101,28 @@ RunStart run_start(const TrainerArguments& arguments,
   event.resumed_from = start.resumed_from;
   event.json = arguments.json;
   event.config = arguments.config_text;
-  if (rank.mesh->rank() == 0) {
+  if (training.root()) {
     event.flops_per_token = model_flops_per_token(setup, rank.device);
     event.peak_flops = rank.units_per_rank * peak_flops(setup, *rank.device);
     event.schedule = schedule_picture(setup, *rank.mesh);
-    if (const GraphUse use = step.graph_use(); use.graphs > 0) {
+    if (const GraphUse use = training.step.graph_use(); use.graphs > 0) {
       event.graphs = graphs_text(setup, rank, use);
     }
   }
   return event;
 }
 
-RunPart run_part(const TrainerArguments& arguments,
-                 const Device& device,
-                 const RunStart& event,
-                 const StartingPoint& start) {
-  return {.step = event.first_step - 1,
-          .tessera = version_text(),
-          .host = host_name(),
-          .device = device_text(device),  // not how much of its memory was free
-          .layout = event.layout,
-          .resumed_from = start.resumed_from,
-          .command = arguments.command,
-          .changed = start.changed,
-          .plugins = arguments.plugins};
+RunPart run_part(const Training& training, const RunStart& event, const StartingPoint& start) {
+  return {
+      .step = event.first_step - 1,
+      .tessera = version_text(),
+      .host = host_name(),
+      .device = device_text(*training.model.rank().device),  // not how much of its memory was free
+      .layout = event.layout,
+      .resumed_from = start.resumed_from,
+      .command = training.arguments.command,
+      .changed = start.changed,
+      .plugins = training.arguments.plugins};
 }
 
 StepEnd step_end(const RunSetup& setup, i64 step, const StepLosses::Row& row) {

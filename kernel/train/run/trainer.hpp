@@ -1,37 +1,7 @@
 #pragma once
-#include <exception>
-#include <functional>
-#include <string>
-#include <string_view>
-#include <vector>
-
-#include "kernel/train/run/starting_point.hpp"
-#include "kernel/train/setup/rank.hpp"
-#include "kernel/train/setup/run_setup.hpp"
+#include "kernel/train/run/trainer_arguments.hpp"
 
 namespace tessera {
-
-struct TrainerArguments {
-  const RunSetup* setup = nullptr;  ///< outlives the trainer
-  RankIdentity identity;
-  /// Asked before every step: end early, save, exit well. All ranks stop after the same step, the
-  /// one after that which begins next.
-  std::function<bool()> stop;
-  /// Called before the first step: the start is over, and from now on `stop` is asked.
-  std::function<void()> begin;
-  std::string joined;                     ///< what joins the ranks, for people: "shm"
-  std::string config_text;                ///< the resolved configuration, kept with the run
-  std::vector<std::string> command = {};  ///< that started it, kept with the run
-  std::vector<PluginHost::Fingerprint> plugins = {};  ///< that are loaded, the same
-  /// Called with a failure before the peers are told to stop.
-  std::function<void(const std::exception&)> failed;
-  /// Called before each step with its number, from 1; may be empty.
-  std::function<void(i64)> step;
-  /// Called before each action of the rank's plans, or before the replay of a whole step, with what
-  /// it is, "the forward pass of layer head, microbatch 0"; may be empty.
-  std::function<void(std::string_view)> moved;
-  bool json = false;  ///< console output is for programs
-};
 
 /// Trains as one rank until run.steps or until any rank is asked to stop: steps, validation,
 /// checkpoints, and on rank 0 the observers. Returns whether all steps are done, the same on all

@@ -1,5 +1,6 @@
 #include "kernel/train/run/training_state.hpp"
 
+#include "kernel/config/structure.hpp"
 #include "kernel/model/initialize.hpp"
 #include "tessera/error.hpp"
 
