@@ -15,7 +15,7 @@ CLASS = re.compile(r"^ *class (?:TESSERA_API )?(\w+)[^;{}()]*\{", re.M)
 NO_CODE = re.compile(r'//[^\n]*|"(?:\\.|[^"\\\n])*"')
 INSIDE = r"(?:[^(){}]|\(\)|\{\})+"
 INNERMOST = re.compile(rf"\({INSIDE}\)|\{{{INSIDE}\}}|<[^<>{{}};]*>")
-DEFINITION = re.compile(r"\(\)[^;{}]*\{\}")
+DEFINITION = re.compile(r"\(\)(?:[^;{}]|(?<=\w)\{\})*(?<=\s)\{\}")
 NAME = re.compile(r"\b[a-z]\w*_(?=\s*(?:[,{\[]|$))")
 
 
@@ -66,7 +66,7 @@ def example(members, name="A"):
 
 
 PLAIN = "".join(f"  int m{i}_;\n" for i in range(11))
-OTHERS = """  explicit A(int more_) : m0_(more_) { int local_ = 0; }
+OTHERS = """  explicit A(int more_) : m0_(more_), m1_{more_}, m2_() { int local_ = 0; }
   int m0() const { return m0_; }
   A& operator=(const A& of_) = delete;
   struct Part {
