@@ -268,9 +268,9 @@ TEST_F(Train, AFullDiskUnderAnAsynchronousSave) {
                         "checkpoint.asynchronous=true",
                         std::string("check.on_bad_step=") + on_bad_step,
                         "observers.metrics.type=none"});
-    // Blocks of 512 or 1024 bytes: less than a rank's file.
+    // Blocks of 512 or 1024 bytes: more than resolved.toml, less than a rank's file.
     const ProcessResult full =
-        run_process(run_.command_after("ulimit -f 20", sets), run_.options());
+        run_process(run_.command_after("ulimit -f 24", sets), run_.options());
     EXPECT_EQ(full.exit_code, 1);
     EXPECT_THAT(
         full.err,
