@@ -75,6 +75,10 @@ void mark_captured(std::vector<PhaseInfo>& phases, std::span<const CapturedRange
   }
 }
 
+bool has_captured(const Plan& plan) {
+  return std::ranges::any_of(plan.phases, [](const PhaseInfo& info) { return info.graph >= 0; });
+}
+
 int SlotQueue::take() {
   if (free_.empty()) return count_++;
   const int slot = free_.front();

@@ -15,6 +15,9 @@ namespace tessera {
 /// exist, overlaps another, or has a phase that cannot be captured.
 void mark_captured(std::vector<PhaseInfo>& phases, std::span<const CapturedRange> ranges);
 
+/// Does the plan have phases of captured ranges?
+bool has_captured(const Plan& plan);
+
 /// A captured range in a plan.
 struct Segment {
   CapturedRange range;

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "kernel/checkpoint/rank_part.hpp"
+#include "kernel/graph/graph_plan.hpp"
 #include "kernel/plan/fullest_replica.hpp"
 #include "kernel/plan/group_names.hpp"
 #include "kernel/plan/repetition.hpp"
@@ -165,10 +166,6 @@ i64 launches_of(const std::vector<StepMeter::Cost>& actions, const Repetition& s
   return launches;
 }
 
-bool any_graph(const Plan& plan) {
-  return std::ranges::any_of(plan.phases, [](const PhaseInfo& info) { return info.graph >= 0; });
-}
-
 std::vector<std::string> layers_of(const RunSetup& setup, const Plan& plan) {
   const std::vector<ModelLayer> all = setup.model->layers();
   std::vector<std::string> names;
@@ -231,7 +228,7 @@ std::optional<Representative> run_microbatches(const PlanArguments& arguments,
   Plan whole = step.plan();
   if (microbatches < pipelines.all()) {
     whole = model.plan(pipelines.whole());
-    if (!any_graph(whole)) stretch = repetition(whole, step.plan());
+    if (!has_captured(whole)) stretch = repetition(whole, step.plan());
     if (!stretch) {
       microbatches = pipelines.all();
       return {};

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "kernel/graph/graph_plan.hpp"
 #include "kernel/model/located_error.hpp"
 #include "kernel/train/execution/bundle_trace.hpp"
 #include "kernel/train/gradients/check_replicas.hpp"
@@ -48,10 +49,6 @@ std::shared_ptr<Optimizer> make_optimizer(PlacedModel& model) {
     return model.locates_errors() ? located(std::move(made), where) : made;
   };
   return setup.maker->make(setup.config->optimizer, arguments);
-}
-
-bool captures_ranges(const Plan& plan) {
-  return std::ranges::any_of(plan.phases, [](const PhaseInfo& info) { return info.graph >= 0; });
 }
 
 }  // namespace
@@ -102,7 +99,7 @@ void TrainStep::prepare() {
   if (setup.graphs->whole_step()) {
     require_capturable(*model_.rank().mesh, setup.config->graph.type);
     replay_.prepare_whole(context(), dry_requests());
-  } else if (captures_ranges(plan_)) {
+  } else if (has_captured(plan_)) {
     executor_.replay(replay_.prepare_ranges(model_, plan_, context(), inputs_.reader().inputs()));
   } else {
     replay_.prepare_nothing();
