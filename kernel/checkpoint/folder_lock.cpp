@@ -14,6 +14,7 @@
 #include "kernel/checkpoint/folders.hpp"
 #include "tessera/error.hpp"
 #include "tessera/log.hpp"
+#include "tessera/output_file.hpp"
 
 namespace tessera {
 

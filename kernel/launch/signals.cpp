@@ -9,6 +9,7 @@
 #include <exception>
 
 #include "tessera/error.hpp"
+#include "tessera/types.hpp"
 
 namespace tessera {
 

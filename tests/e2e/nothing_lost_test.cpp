@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "common/metrics_lines.hpp"
+#include "tessera/types.hpp"
 #include "train_support.hpp"
 
 namespace tessera::testing {

@@ -3,6 +3,7 @@
 
 #include <csignal>
 
+#include "tessera/types.hpp"
 #include "train_support.hpp"
 
 namespace tessera::testing {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <set>
 
+#include "invariant_support.hpp"
 #include "kernel/checkpoint/folders.hpp"
 #include "kernel/checkpoint/index.hpp"
 #include "trainer_support.hpp"

@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "invariant_support.hpp"
 #include "kernel/train/setup/placed_model.hpp"
 #include "trainer_support.hpp"
 

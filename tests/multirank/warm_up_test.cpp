@@ -7,6 +7,7 @@
 #include <map>
 #include <string>
 
+#include "invariant_support.hpp"
 #include "kernel/train/execution/train_step.hpp"
 #include "trainer_support.hpp"
 

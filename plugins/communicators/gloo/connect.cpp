@@ -15,6 +15,7 @@
 #include <gloo/transport/tcp/device.h>
 #include <tessera/error.hpp>
 #include <tessera/peer_error.hpp>
+#include <tessera/written.hpp>
 
 namespace tessera::gloo_tcp {
 
