@@ -31,7 +31,7 @@ void* map_file(int fd, i64 bytes) {
                     MAP_SHARED | MAP_NORESERVE,
                     fd,
                     0);
-  require(base != MAP_FAILED, "proc_shm: cannot map {} bytes: {}", bytes, std::strerror(errno));
+  require(base != MAP_FAILED, "proc_shm: cannot map {} bytes: {}", bytes, SystemError());
   return base;
 }
 
@@ -43,7 +43,7 @@ class SegmentMemory final : public DirectMemory {
     require(file_ >= 0 && ftruncate(file_, bytes) == 0,
             "proc_shm: cannot make a segment of {} bytes: {}",
             bytes,
-            std::strerror(errno));
+            SystemError());
     own() = {static_cast<std::byte*>(map_file(file_, bytes)), bytes, -1};
     meet();
   }
@@ -124,7 +124,7 @@ class SegmentMemory final : public DirectMemory {
             "proc_shm: cannot open {} of rank {}: {}; ranks are of one host and one user",
             path,
             arguments_.number(rank),
-            std::strerror(errno));
+            SystemError());
     peer.process = static_cast<int>(syscall(SYS_pidfd_open, pid, 0));
     peer.base = static_cast<std::byte*>(map_file(fd, bytes));
     peer.bytes = bytes;
@@ -153,13 +153,13 @@ class ProcShm final : public Communicator {
             arguments, static_cast<i64>(config.segment_gib * (1 << 18)) * 4096)),
         engine_("proc_shm", arguments, memory_) {}
 
-  std::string_view name() const override { return "proc_shm"; }
-  std::unique_ptr<GroupBackend> create_group(const GroupSpec& spec, Device& device) override {
+  std::string_view do_name() const override { return "proc_shm"; }
+  std::unique_ptr<GroupBackend> do_create_group(const GroupSpec& spec, Device& device) override {
     return engine_.create_group(spec, device);
   }
-  std::shared_ptr<MemorySource> memory() override { return memory_; }
-  bool progress() override { return engine_.progress(); }
-  void abort(std::string_view reason) noexcept override { engine_.abort(reason); }
+  std::shared_ptr<MemorySource> do_memory() override { return memory_; }
+  bool do_progress() override { return engine_.progress(); }
+  void do_abort(std::string_view reason) noexcept override { engine_.abort(reason); }
 
  private:
   std::shared_ptr<SegmentMemory> memory_;

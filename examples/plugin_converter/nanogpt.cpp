@@ -32,10 +32,10 @@ class Nanogpt final : public Converter {
   using Config = NoConfig;
   Nanogpt(const Config&, ConverterArguments&) {}
 
-  std::string_view model_type() const override { return "nanogpt"; }
+  std::string_view do_model_type() const override { return "nanogpt"; }
 
   // Every key is read, said to be harmless, or refused; the host refuses what is left.
-  Settings to_ours(Claims& theirs) const override {
+  Settings do_to_ours(Claims& theirs) const override {
     claim_common_keys(theirs, {"GPT"});
     theirs.only("bias", true);
     Settings ours = kFixed;
@@ -51,7 +51,7 @@ class Nanogpt final : public Converter {
     return ours;
   }
 
-  Settings to_theirs(const Settings& ours) const override {
+  Settings do_to_theirs(const Settings& ours) const override {
     for (const auto& [key, value] : kFixed) {
       if (const Value& own = get(ours, key); own != value) {
         fail_config("{} = {}; this format has {} only", key, own.text(), value.text());
@@ -69,7 +69,7 @@ class Nanogpt final : public Converter {
   }
 
   // Its matrices are [out, in], as those here are. A transposed one has `true` in third place.
-  std::vector<ConvertedTensor> tensors(const Settings& theirs) const override {
+  std::vector<ConvertedTensor> do_tensors(const Settings& theirs) const override {
     std::vector<ConvertedTensor> all = {{"embedding.weight", "wte.weight"},
                                         {"embedding.position", "wpe.weight"}};
     constexpr std::pair<const char*, const char*> kParts[] = {{"attention_norm", "ln_1"},
@@ -93,7 +93,7 @@ class Nanogpt final : public Converter {
   }
 
   // The output's table is the input's: files may have it under one name, the other, or both.
-  std::vector<SharedTensor> shared(const Settings&) const override {
+  std::vector<SharedTensor> do_shared(const Settings&) const override {
     return {{"lm_head.weight", "wte.weight"}};
   }
 };

@@ -35,17 +35,17 @@ class Ramps final : public Dataset {
     if (vocabulary_ < 2) fail_config("data.type = \"ramps\" needs a vocabulary of two or more");
   }
 
-  std::vector<FieldInfo> fields() const override {
+  std::vector<FieldInfo> do_fields() const override {
     return {
         {"tokens", DType::i64, ""}, {"targets", DType::i64, ""}, {"loss_mask", DType::u8, "lm"}};
   }
 
-  i64 size(SampleSet set) const override {
+  i64 do_size(SampleSet set) const override {
     return set == SampleSet::train ? config_.samples : config_.samples / 10;
   }
 
   // A function of set and ordinal. Ordinals go on beyond the first epoch.
-  void read(SampleSet set, i64 ordinal, const SampleBuffers& out) const override {
+  void do_read(SampleSet set, i64 ordinal, const SampleBuffers& out) const override {
     const u64 key = keys_[set == SampleSet::train ? 0 : 1];
     const Philox::Words words =
         Philox::words(key, {static_cast<u32>(ordinal % size(set)), 0, 0, 0});
@@ -59,7 +59,7 @@ class Ramps final : public Dataset {
     std::fill_n(static_cast<u8*>(out.fields[2]), length_, u8{1});
   }
 
-  std::string fingerprint() const override {
+  std::string do_fingerprint() const override {
     return fmt::format("ramps {:016x}: {} samples up to {}, vocabulary {}",
                        keys_[0],
                        config_.samples,

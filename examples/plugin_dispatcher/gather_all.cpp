@@ -47,10 +47,10 @@ class GatherAll final : public TokenDispatcher {
         counts_(build.slot("gather_all.counts")),
         totals_(build.host_slot(name_ + ".totals")) {}
 
-  ExpertRows preprocess(Context& cx,
-                        Bundle& bundle,
-                        const Tensor& x,
-                        const Routing& routing) const override {
+  ExpertRows do_preprocess(Context& cx,
+                           Bundle& bundle,
+                           const Tensor& x,
+                           const Routing& routing) const override {
     Tensor experts = routing.experts;  // i32 [rows of all ranks, top_k], after this
     if (ranks_ > 1) {
       experts = cx.empty({experts.dim(0) * ranks_, config_.top_k}, experts.dtype());
@@ -79,15 +79,15 @@ class GatherAll final : public TokenDispatcher {
     return {x, routing.weights};
   }
 
-  std::vector<HostSlot> reads() const override {
+  std::vector<HostSlot> do_reads() const override {
     return fixed() ? std::vector<HostSlot>() : std::vector<HostSlot>{totals_};
   }
-  Shapes shapes() const override { return fixed() ? Shapes::fixed : Shapes::dynamic; }
+  Shapes do_shapes() const override { return fixed() ? Shapes::fixed : Shapes::dynamic; }
 
-  ExpertRows dispatch(Context& cx,
-                      Bundle& bundle,
-                      const ExpertRows& rows,
-                      const Meanwhile& meanwhile) const override {
+  ExpertRows do_dispatch(Context& cx,
+                         Bundle& bundle,
+                         const ExpertRows& rows,
+                         const Meanwhile& meanwhile) const override {
     if (!fixed()) take_own(cx, bundle);
     const Tensor x = gathered(cx, rows.x), weights = gathered(cx, rows.weights);
     meanwhile();
@@ -97,19 +97,19 @@ class GatherAll final : public TokenDispatcher {
             ops::reshape(cx, ops::permute_rows(cx, by_choice, own, 1), {own.dim(0)})};
   }
 
-  Tensor counts(const Bundle& bundle) const override { return bundle[counts_]; }
+  Tensor do_counts(const Bundle& bundle) const override { return bundle[counts_]; }
 
-  Tensor combine(Context& cx,
-                 Bundle& bundle,
-                 const Tensor& y,
-                 const Meanwhile& meanwhile) const override {
+  Tensor do_combine(Context& cx,
+                    Bundle& bundle,
+                    const Tensor& y,
+                    const Meanwhile& meanwhile) const override {
     meanwhile();
     const Tensor sums = ops::unpermute_rows(cx, y, bundle[inverse_], bundle[own_]);
     if (ranks_ == 1) return sums;
     return collectives::reduce_scatter_rows(cx, sums, group(), name_);
   }
 
-  Tensor unpermute(Context&, Bundle& bundle, const Tensor& y) const override {
+  Tensor do_unpermute(Context&, Bundle& bundle, const Tensor& y) const override {
     for (const Slot slot : {own_, inverse_, counts_}) bundle[slot] = {};
     return y;
   }

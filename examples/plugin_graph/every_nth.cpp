@@ -21,13 +21,14 @@ class EveryNth final : public GraphPolicy {
   };
   EveryNth(const Config& config, GraphArguments& arguments) : n_(config.n), arguments_(arguments) {}
 
-  void check(std::span<const PhaseInfo> blocks) const override {
+  void do_check(std::span<const PhaseInfo> blocks) const override {
     const auto taken = [&](const PhaseInfo& phase) { return takes(phase); };
     if (std::ranges::any_of(blocks, taken)) return;
     arguments_.reject("n", fmt::format("no phase of a block is captured with {}", n_));
   }
 
-  std::vector<CapturedRange> choose(std::span<const PhaseInfo> phases, const Plan&) const override {
+  std::vector<CapturedRange> do_choose(std::span<const PhaseInfo> phases,
+                                       const Plan&) const override {
     std::vector<CapturedRange> ranges;
     const PhaseInfo* before = nullptr;  // the phase before, where it is captured too
     for (const PhaseInfo& phase : phases) {

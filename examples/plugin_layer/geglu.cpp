@@ -56,7 +56,7 @@ class Geglu final : public Layer {
                     {{"in", ffn}, {"out", config.hidden}, {"init_std", config.init_std / depth}});
   }
 
-  std::vector<Phase> phases() override {
+  std::vector<Phase> do_phases() override {
     return {{.scope = "mlp", .incremental = true, .run = [this](Context& cx, Bundle& bundle) {
                const Tensor x = region_.enter(cx, bundle[hidden_]);  // whole: ranks share features
                bundle[hidden_] = {};

@@ -28,7 +28,7 @@ class Wsd final : public LrSchedule {
         fall_(config.decay * static_cast<double>(run.steps)),
         end_(static_cast<double>(run.steps + 1)) {}
 
-  double rate(i64 step) const override {  // of update 1, 2, …
+  double do_rate(i64 step) const override {  // of update 1, 2, …
     const auto at = static_cast<double>(step);
     return peak_ * std::min({1.0, at / (rise_ + 1), (end_ - at) / (fall_ + 1)});
   }

@@ -82,13 +82,13 @@ class Adafactor final : public UpdateRule {
         means_(*arguments.device),
         apply_(*arguments.device) {}
 
-  std::vector<StateSpec> state() const override {
+  std::vector<StateSpec> do_state() const override {
     return {{.name = "rows", .keeps = 1, .shape = &of_rows},
             {.name = "columns", .keeps = 1, .shape = &of_columns}};
   }
-  double weight_decay() const override { return config_.weight_decay; }
+  double do_weight_decay() const override { return config_.weight_decay; }
 
-  void update(Context& cx, const Shards& shards, const Tensor& scalars) const override {
+  void do_update(Context& cx, const Shards& shards, const Tensor& scalars) const override {
     for (std::size_t i = 0; i < shards.list.size(); ++i) update_one(cx, shards, i, scalars);
   }
 

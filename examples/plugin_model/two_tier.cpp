@@ -70,7 +70,7 @@ class TwoTier final : public Model {
     }
   }
 
-  std::vector<ModelLayer> layers() const override {
+  std::vector<ModelLayer> do_layers() const override {
     std::vector<ModelLayer> all{{"embedding", ModelLayer::embedding}};
     for (i64 i = 0; i < config_.layers; ++i) {
       all.push_back({fmt::format("layers.{}", i), ModelLayer::block});
@@ -79,7 +79,7 @@ class TwoTier final : public Model {
     return all;
   }
 
-  std::shared_ptr<Layer> build(int index, BuildContext& build) const override {
+  std::shared_ptr<Layer> do_build(int index, BuildContext& build) const override {
     const Given vocabulary{{"vocab", vocab_}, {"vocab_multiple", i64{128}}};
     if (index == 0) return build.child("", config_.embedding, vocabulary);
     if (index == config_.layers + 1) return build.child("", config_.head, vocabulary);
@@ -87,7 +87,7 @@ class TwoTier final : public Model {
     return build.child("", upper ? config_.upper_block : config_.block);
   }
 
-  i64 vocabulary() const override { return vocab_; }
+  i64 do_vocabulary() const override { return vocab_; }
 
  private:
   Config config_;

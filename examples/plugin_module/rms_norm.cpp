@@ -38,7 +38,7 @@ class RmsNorm final : public Module {
                                   .tags = {"norm"},
                                   .placement = build.tensor_region().per_row()})) {}
 
-  Tensor operator()(Context& cx, const Tensor& x) const override {
+  Tensor do_forward(Context& cx, const Tensor& x) const override {
     return function_(cx, x, *weight_, eps_);
   }
 

@@ -32,10 +32,10 @@ class LossTable final : public Observer {
 
   // A resumed run goes on with its table: lines after the checkpoint's step are of steps that will
   // be done again. A new run keeps the table of an earlier one under another name.
-  void on(const RunStart&) override {
+  void do_on(const RunStart&) override {
     std::error_code error;
     std::filesystem::create_directories(folder_, error);
-    if (error) fail("loss_table: cannot make the folder {}: {}", folder_, error.message());
+    if (error) fail("loss_table: cannot make the folder {}: {}", folder_, SystemError(error));
     std::string kept = "step,loss,spike\n";
     if (resume_step_ == 0) {
       set_aside(path_);
@@ -47,7 +47,7 @@ class LossTable final : public Observer {
     save();
   }
 
-  void on(const StepEnd& step) override {
+  void do_on(const StepEnd& step) override {
     if (step.passed_over) return;  // it has no loss
     const bool spike = steps_ > 0 && step.loss > config_.spike * mean_;
     count(step.loss);
@@ -56,8 +56,8 @@ class LossTable final : public Observer {
 
   // Before a checkpoint is committed, everything so far must have left the program: a run that is
   // killed right afterwards goes on from that step.
-  void on(const Saving&) override { save(); }
-  void on(const RunEnd&) override { save(); }
+  void do_on(const Saving&) override { save(); }
+  void do_on(const RunEnd&) override { save(); }
 
  private:
   // A loss that is not finite is no part of the mean: no loss would stand out after it.

@@ -114,7 +114,7 @@ class SquaredReluMlp final : public Layer {
                               .init = Init::gaussian(config.init_std / depth)});
   }
 
-  std::vector<Phase> phases() override {
+  std::vector<Phase> do_phases() override {
     return {{.scope = "mlp", .incremental = true, .run = [this](Context& cx, Bundle& bundle) {
                const Tensor inner = region_.column(cx, bundle[hidden_], *up_, nullptr);
                bundle[hidden_] = {};

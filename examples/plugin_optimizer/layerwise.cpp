@@ -75,16 +75,16 @@ class Layerwise final : public Optimizer {
     if (!experts.empty()) experts_ = gradient_ranges(*arguments.device, experts);
   }
 
-  double clip() const override { return config_.clip; }
+  double do_clip() const override { return config_.clip; }
 
-  void sum_squares(Context& cx, const Tensor& out) override {
+  void do_sum_squares(Context& cx, const Tensor& out) override {
     add_squares(cx, dense_, out.slice(0, 0, 1));
     add_squares(cx, experts_, out.slice(0, 1, 1));
   }
 
-  void step(Context& cx, const Tensor& scalars) override { rule_->update(cx, shards_, scalars); }
+  void do_step(Context& cx, const Tensor& scalars) override { rule_->update(cx, shards_, scalars); }
 
-  std::vector<NamedState> state() override {
+  std::vector<NamedState> do_state() override {
     std::vector<NamedState> all;
     for (std::size_t i = 0; i < shards_.list.size(); ++i) {
       for (std::size_t s = 0; s < states_.size(); ++s) {

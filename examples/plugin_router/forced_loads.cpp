@@ -66,7 +66,7 @@ class ForcedLoads final : public Router {
                                 .placement = region_.per_split_row()});
   }
 
-  Routing operator()(Context& cx, Bundle& bundle, const Tensor& x) const override {
+  Routing do_route(Context& cx, Bundle& bundle, const Tensor& x) const override {
     ForcedLoadsArgs args = args_;
     const Tensor rows = region_.split_entries(bundle[row_ids_]);
     args.row_ids = rows.arg();
@@ -80,7 +80,7 @@ class ForcedLoads final : public Router {
             .logits = logits,
             .score = RouterScore::softmax_before};
   }
-  bool incremental() const override { return true; }
+  bool do_incremental() const override { return true; }
 
  private:
   static Loads loads_of(const std::string& name) {

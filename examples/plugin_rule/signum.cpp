@@ -57,10 +57,10 @@ class Signum final : public UpdateRule {
   Signum(const Config& config, RuleArguments& arguments)
       : config_(config), operation_(*arguments.device) {}
 
-  std::vector<StateSpec> state() const override { return {{"momentum", nullptr, config_.beta}}; }
-  double weight_decay() const override { return config_.weight_decay; }
+  std::vector<StateSpec> do_state() const override { return {{"momentum", nullptr, config_.beta}}; }
+  double do_weight_decay() const override { return config_.weight_decay; }
 
-  void update(Context& cx, const Shards& shards, const Tensor& scalars) const override {
+  void do_update(Context& cx, const Shards& shards, const Tensor& scalars) const override {
     auto args = update_args<SignumArgs>(shards, scalars);
     args.momentum = shards.state[0].arg();
     args.beta = config_.beta;

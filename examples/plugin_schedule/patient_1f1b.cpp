@@ -20,7 +20,7 @@ class Patient1f1b final : public PipelineSchedule {
   };
   Patient1f1b(const Config& config, ScheduleArguments&) : ahead_(static_cast<int>(config.ahead)) {}
 
-  std::vector<Action> order(const PipelineShape& shape) const override {
+  std::vector<Action> do_order(const PipelineShape& shape) const override {
     const int m = shape.microbatches, late = shape.ranks - shape.rank - 1 + ahead_;
     std::vector<Action> actions;
     for (int i = 0; i < m + late; ++i) {

@@ -42,21 +42,21 @@ class Charset final : public Tokenizer {
     }
   }
 
-  i64 vocabulary() const override { return other() + 1; }
+  i64 do_vocabulary() const override { return other() + 1; }
 
   // The alphabet and fold_case decide every id, and the table has both.
-  std::string fingerprint() const override {
+  std::string do_fingerprint() const override {
     return fmt::format("charset: {:016x}", hash64(std::as_bytes(std::span(ids_))));
   }
 
-  std::vector<i32> encode(std::string_view text) const override {
+  std::vector<i32> do_encode(std::string_view text) const override {
     std::vector<i32> ids;
     ids.reserve(text.size());
     for (const char c : text) ids.push_back(ids_[static_cast<unsigned char>(c)]);
     return ids;
   }
 
-  std::string decode(const std::vector<i32>& ids) const override {
+  std::string do_decode(const std::vector<i32>& ids) const override {
     std::string text;
     text.reserve(ids.size());
     for (const i32 id : ids) {

@@ -100,17 +100,13 @@ void Checkpoints::save(const CheckpointInfo& info,
   try {
     if (!claimed_) claim();
     write(info, writing, before_commit);
-  } catch (const Error& error) {
+  } catch (const Error&) {
     if (root) {
       std::error_code ignored;
       fs::remove_all(temporary_folder(a.folder, info.step, a.run), ignored);
     }
-    const std::string text = fmt::format(
-        "saving step {} failed, older checkpoints are whole: {}", info.step, error.what());
-    if (dynamic_cast<const TogetherError*>(&error) != nullptr) {
-      throw TogetherError(text, error.exit_code());
-    }
-    throw Error(text, error.exit_code());
+    rethrow_with(ErrorFrame::Kind::note,
+                 fmt::format("saving step {} failed, older checkpoints are whole", info.step));
   }
 }
 
@@ -248,7 +244,7 @@ std::optional<Checkpoints::Loaded> Checkpoints::load(const std::string& resume,
     try {
       return load_from(candidates[i], tensors, others, judge);
     } catch (const TogetherError& error) {
-      const bool misfit = error.exit_code() == 2;  // so would the older ones
+      const bool misfit = error.kind() == ErrorKind::configuration;  // so would the older ones
       if (misfit || i + 1 == candidates.size()) throw;
       if (arguments_.mesh->rank() == 0) {
         log_warning("{}\nfalling back to {}", error.what(), candidates[i + 1].string());

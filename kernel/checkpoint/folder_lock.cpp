@@ -50,7 +50,7 @@ FolderLock::FolderLock(const std::filesystem::path& folder,
   const auto status = std::filesystem::symlink_status(file, error);
   require(!exists(status) || is_regular_file(status), "{} is not a regular file", file);
   lock_ = open_output(file_, O_RDWR);
-  require(bool(lock_), "cannot write to {}: {}", folder.string(), std::strerror(errno));
+  require(bool(lock_), "cannot write to {}: {}", folder.string(), SystemError());
   const auto deadline = std::chrono::steady_clock::now() + kPatience;
   while (::flock(lock_.get(), LOCK_EX | LOCK_NB) != 0) {
     const int why = errno;

@@ -34,7 +34,8 @@ void make_folder(const fs::path& path) {
   fs::create_directories(path, error);
   if (!error) return;
   const std::string why = why_no_folder(path);
-  fail("cannot make the folder {}: {}", written_path(path), why.empty() ? error.message() : why);
+  if (why.empty()) fail("cannot make the folder {}: {}", written_path(path), SystemError(error));
+  fail("cannot make the folder {}: {}", written_path(path), why);
 }
 
 }  // namespace tessera

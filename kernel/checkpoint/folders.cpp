@@ -63,7 +63,8 @@ bool is_nothing(const std::error_code& error) {
 
 // What cannot be looked at may be there, so that is an error.
 void require_known(const fs::path& path, const std::error_code& error) {
-  require(!error || is_nothing(error), "cannot read {}: {}", written_path(path), error.message());
+  require(
+      !error || is_nothing(error), "cannot read {}: {}", written_path(path), SystemError(error));
 }
 
 bool has_index(const fs::path& folder) {
@@ -86,7 +87,7 @@ std::vector<std::pair<StepName, fs::path>> entries(const fs::path& folder) {
   std::error_code error;
   fs::directory_iterator at(folder, error);
   if (is_nothing(error)) return found;
-  require(!error, "cannot read {}: {}", written_path(folder), error.message());
+  require(!error, "cannot read {}: {}", written_path(folder), SystemError(error));
   for (const fs::directory_entry& entry : at) {
     if (auto name = parse_name(entry.path())) found.emplace_back(std::move(*name), entry.path());
   }

@@ -32,7 +32,9 @@ InitialParameters match_initial(const std::filesystem::path& folder,
     const bool any =
         std::ranges::any_of(all, [&](const auto& name) { return matches(pattern, name); });
     if (!any) {
-      fail_config("checkpoint.init_skip: {} matches no parameter", written_word(pattern));
+      Error(fmt::format("{} matches no parameter", written_word(pattern)), ErrorKind::configuration)
+          .add(ErrorFrame::Kind::key, "checkpoint.init_skip")
+          .raise();
     }
   }
   for (const std::string& name : all) {

@@ -138,6 +138,7 @@ bool Damage::collect(const std::string& tensor, const std::function<void()>& wor
   } catch (const Error& error) {
     std::vector<std::string>& tensors = tensors_[error.what()];
     if (tensors.empty()) reasons_.emplace_back(error.what());
+    if (error.resource() != Resource::none) short_of_ = error.resource();
     // Its slices come one after the other.
     if (tensors.empty() || tensors.back() != tensor) tensors.push_back(tensor);
     return false;
@@ -158,7 +159,10 @@ void Damage::require_none(const std::filesystem::path& folder) const {
     }
     lines.push_back(fmt::format("{}: {}", some_tensors(tensors_.at(reason)), reason));
   }
-  fail("checkpoint {} is damaged:\n  {}", written_path(folder), fmt::join(lines, "\n  "));
+  throw Error(fmt::format("checkpoint {} is damaged:\n  {}",
+                          written_path(folder),
+                          fmt::join(lines, "\n  ")))
+      .add(short_of_);
 }
 
 std::string name_list(const std::vector<std::string>& names) {

@@ -56,6 +56,7 @@ class Damage {
  private:
   std::vector<std::string> reasons_;                         // in the order in which they came
   std::map<std::string, std::vector<std::string>> tensors_;  // by reason
+  Resource short_of_ = Resource::none;                       // what ran out meanwhile
 };
 
 /// "a, b, c and 7 more"

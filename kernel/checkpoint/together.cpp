@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <exception>
+#include <ranges>
 #include <thread>
 #include <utility>
 
+#include "kernel/comm/error_json.hpp"
 #include "kernel/launch/ask_store.hpp"
 #include "kernel/launch/pulse_check.hpp"
 #include "tessera/stood_still.hpp"
@@ -15,30 +17,37 @@ namespace tessera {
 
 namespace {
 
-// On the way between ranks: "+text", or "-code text" of a failure.
+// On the way between ranks: "+text", or "-" and an error.
 constexpr char kDone = '+', kFailed = '-';
 
-std::string attempt(const std::function<std::string()>& work) {
+std::string attempt(i64 rank, const std::function<std::string()>& work) {
   try {
     return kDone + work();
-  } catch (const Error& error) {
-    return fmt::format("{}{} {}", kFailed, error.exit_code(), error.what());
-  } catch (const std::exception& error) {
-    return fmt::format("{}1 {}", kFailed, error.what());
+  } catch (...) {
+    return kFailed + error_json(error_in_flight().of_rank(rank));
   }
 }
 
 void throw_failures(const std::vector<std::string>& texts) {
-  int code = 0;
-  std::vector<std::string> reasons;
+  std::vector<Error> failures;
   for (const std::string& text : texts) {
     if (text[0] != kFailed) continue;
-    const std::size_t blank = text.find(' ');
-    if (code == 0) code = std::stoi(text.substr(1, blank - 1));
-    const std::string reason = text.substr(blank + 1);
-    if (std::ranges::find(reasons, reason) == reasons.end()) reasons.push_back(reason);
+    const Error error = error_of_json(std::string_view(text).substr(1));
+    const auto same = [&](const Error& other) {
+      return std::string_view(error.what()) == other.what();
+    };
+    if (std::ranges::none_of(failures, same)) failures.push_back(error);
   }
-  if (!reasons.empty()) throw TogetherError(fmt::format("{}", fmt::join(reasons, "\n")), code);
+  if (failures.empty()) return;
+  if (failures.size() == 1) throw TogetherError(failures[0]);
+  const auto what = [](const Error& error) { return error.what(); };
+  Error all(fmt::format("{}", fmt::join(failures | std::views::transform(what), "\n")),
+            failures[0].kind(),
+            failures[0].rank());
+  for (const Error& one : failures) {
+    if (all.resource() == Resource::none) all.add(one.resource());
+  }
+  throw TogetherError(all);
 }
 
 }  // namespace
@@ -46,7 +55,7 @@ void throw_failures(const std::vector<std::string>& texts) {
 std::vector<std::string> Together::all(std::string_view what,
                                        const std::function<std::string()>& work,
                                        Wait wait) const {
-  std::vector<std::string> texts{attempt(work)};
+  std::vector<std::string> texts{attempt(rank_, work)};
   if (store_ != nullptr) texts = gather(fmt::format("checkpoint/{}", what), texts[0], wait);
   const bool failed = std::ranges::any_of(texts, [](const auto& t) { return t[0] == kFailed; });
   if (failed && store_ != nullptr) {

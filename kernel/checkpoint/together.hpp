@@ -16,7 +16,7 @@ namespace tessera {
 /// What ranks threw from work that they did together; the same on all of them.
 class TogetherError : public Error {
  public:
-  using Error::Error;
+  explicit TogetherError(const Error& error) : Error(error) {}
 };
 
 /// Work that succeeds on all ranks or fails on all, so that none waits for one that has given up.
@@ -37,7 +37,7 @@ class Together {
   enum class Wait { patiently, for_a_step };
 
   /// Runs `work` on every rank and returns every rank's text, by rank. When it fails on any, all
-  /// throw TogetherError with all different reasons and the first one's exit code.
+  /// throw TogetherError with all different reasons, and kind and rank of the first.
   std::vector<std::string> all(std::string_view what,
                                const std::function<std::string()>& work,
                                Wait wait = Wait::patiently) const;

@@ -31,6 +31,11 @@ namespace {
 
 constexpr int kUsage = 2;
 
+int failed(const Error& error) {
+  show_error("{}\n", with_limit(error).what());
+  return error.exit_code();
+}
+
 // A subcommand with its options, which live as long as the parser, and what to do when it is
 // chosen.
 struct Program {
@@ -530,16 +535,10 @@ int run_program(int argc, const char* const* argv, const Commands& commands) {
     std::optional<StarvationWatch> starvation;
     if (std::getenv(kReportVariable) == nullptr) starvation.emplace();  // its launcher would see it
     return finish(program.chosen());
-  } catch (const Error& error) {
-    show_error("{}{}\n", error.what(), explain_limit(error.what()));
-    return error.exit_code() == kUsage ? kUsage : 1;
   } catch (const std::filesystem::filesystem_error& error) {
-    const std::string text = path_error(error);
-    show_error("{}{}\n", text, explain_limit(text));
-    return 1;
-  } catch (const std::exception& error) {
-    show_error("{}{}\n", error.what(), explain_limit(error.what()));
-    return 1;
+    return failed(Error(path_error(error)).add(resource_of(error.code().value())));
+  } catch (...) {
+    return failed(error_in_flight());
   }
 }
 

@@ -31,7 +31,6 @@
 #include "kernel/train/setup/own_units.hpp"
 #include "tessera/error.hpp"
 #include "tessera/log.hpp"
-#include "tessera/peer_error.hpp"
 #include "tessera/written.hpp"
 
 namespace tessera {
@@ -40,11 +39,6 @@ namespace {
 
 std::chrono::milliseconds seconds(double seconds) {
   return std::chrono::milliseconds(static_cast<i64>(seconds * 1000));
-}
-
-int exit_code_of(const std::exception& error) {
-  const auto* known = dynamic_cast<const Error*>(&error);
-  return known != nullptr ? known->exit_code() : 1;
 }
 
 // Configuration and plugins of a run, checked; the same on every rank.
@@ -83,7 +77,7 @@ std::string meet(const Opened& opened, const RankEnvironment& environment, RankI
   } catch (const ConfigError&) {
     throw;  // all have come
   } catch (const Error& error) {
-    throw explain_absence(environment, error);
+    explain_absence(environment, error).raise();
   }
   identity.hosts = gather_text(store, rank, world, "host", host_identity(), timeout);
   CommunicatorChoice choice = choose_communicators(comm.communicator.type, identity.hosts);
@@ -230,22 +224,22 @@ int join(const TrainOptions& options, const RankEnvironment& environment) {
   std::optional<Rendezvous> rendezvous;
   std::optional<Pulse> pulse;
   std::optional<bool> heard;  // what report_failure said, once it was called
-  std::string text;           // of the failure
-  std::string records;        // file with what each rank did last
-  int code = 1;
-  const auto report = [&](const std::exception& error) {
+  std::optional<Error> failure;
+  std::string records;                              // file with what each rank did last
+  const auto report = [&](const std::exception&) {  // where it is caught
     if (heard) return;
-    code = exit_code_of(error);
-    text = error.what() + explain_limit(error.what());
+    failure = with_limit(error_in_flight());
     if (pulse) {
       // Our launcher hears of each rank and can tell causes from what repeats them.
-      const bool ask = code == kPeerSilent || !environment.own;
-      const std::string silent = ask ? pulse->who_is_silent(code) : std::string();
+      const bool ask = failure->kind() == ErrorKind::peer_silent || !environment.own;
+      const std::string silent = ask ? pulse->who_is_silent(failure->kind()) : std::string();
       pulse->report();
-      const bool known = text.starts_with(silent);  // none is, too
-      if (!known) text = fmt::format("{}; found by {}", silent, text);
+      const ErrorFrame* const told = failure->frame(ErrorFrame::Kind::told);
+      const bool known =
+          failure->has(ErrorFrame::Kind::culprit) || (told != nullptr && told->text == silent);
+      if (!silent.empty() && !known) failure->add(ErrorFrame::Kind::culprit, silent);
     }
-    heard = report_failure(environment.report, text, code);
+    heard = report_failure(environment.report, *failure);
   };
   try {
     const Opened opened = open(options);
@@ -301,11 +295,12 @@ int join(const TrainOptions& options, const RankEnvironment& environment) {
     if (rendezvous) rendezvous->abandon();
     if (!*heard) {  // our launcher would tell it all
       std::error_code none;
-      const bool written = code != 2 && std::filesystem::exists(records, none);
+      const bool refused = failure->kind() == ErrorKind::configuration;
+      const bool written = !refused && std::filesystem::exists(records, none);
       if (written) log_info("what each rank did last: {}", records);
-      throw Error(text, code);
+      failure->raise();
     }
-    return code == 2 ? 2 : 1;
+    return failure->exit_code();
   }
 }
 

@@ -48,8 +48,8 @@ PerHostCommunicator::PerHostCommunicator(const Hosts& hosts,
 
 PerHostCommunicator::~PerHostCommunicator() = default;
 
-std::unique_ptr<GroupBackend> PerHostCommunicator::create_group(const GroupSpec& spec,
-                                                                Device& device) {
+std::unique_ptr<GroupBackend> PerHostCommunicator::do_create_group(const GroupSpec& spec,
+                                                                   Device& device) {
   if (within_ != nullptr && hosts_.together(spec.members)) {
     GroupSpec local = spec;
     for (i64& member : local.members) member = hosts_.local_rank(member);
@@ -79,16 +79,16 @@ std::unique_ptr<GroupBackend> PerHostCommunicator::create_group(const GroupSpec&
   return std::make_unique<SpanningGroup>(device, spec, std::move(parts));
 }
 
-std::shared_ptr<MemorySource> PerHostCommunicator::memory() {
+std::shared_ptr<MemorySource> PerHostCommunicator::do_memory() {
   return within_ == nullptr ? nullptr : within_->memory();
 }
 
-bool PerHostCommunicator::progress() {
+bool PerHostCommunicator::do_progress() {
   const bool open = within_ != nullptr && within_->progress();
   return between_->progress() || open;
 }
 
-void PerHostCommunicator::abort(std::string_view reason) noexcept {
+void PerHostCommunicator::do_abort(std::string_view reason) noexcept {
   // The neighbours first, as that takes no network.
   if (within_ != nullptr) within_->abort(reason);
   between_->abort(reason);

@@ -22,12 +22,12 @@ class PerHostCommunicator : public Communicator {
                       const MakeCommunicator& make_between);
   ~PerHostCommunicator() override;
 
-  std::string_view name() const override { return name_; }
-  std::string_view memory_kind() const override { return between_->memory_kind(); }
-  std::unique_ptr<GroupBackend> create_group(const GroupSpec& spec, Device& device) override;
-  std::shared_ptr<MemorySource> memory() override;
-  bool progress() override;
-  void abort(std::string_view reason) noexcept override;
+  std::string_view do_name() const override { return name_; }
+  std::string_view do_memory_kind() const override { return between_->memory_kind(); }
+  std::unique_ptr<GroupBackend> do_create_group(const GroupSpec& spec, Device& device) override;
+  std::shared_ptr<MemorySource> do_memory() override;
+  bool do_progress() override;
+  void do_abort(std::string_view reason) noexcept override;
 
  private:
   Hosts hosts_;

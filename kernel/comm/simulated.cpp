@@ -29,8 +29,8 @@ void report(Device& device, Stream& stream, std::function<void()> event) {
 SimulatedCommunicator::SimulatedCommunicator(Events events)
     : state_(std::make_shared<State>(State{std::move(events)})) {}
 
-std::unique_ptr<GroupBackend> SimulatedCommunicator::create_group(const GroupSpec& spec,
-                                                                  Device& device) {
+std::unique_ptr<GroupBackend> SimulatedCommunicator::do_create_group(const GroupSpec& spec,
+                                                                     Device& device) {
   // What is captured is reported with each replay.
   class Done final : public PendingCollective, public std::enable_shared_from_this<Done> {
    public:
@@ -40,11 +40,11 @@ std::unique_ptr<GroupBackend> SimulatedCommunicator::create_group(const GroupSpe
       id_ = state_->next++;
       if (state_->events.started) state_->events.started(id_, spec, collective);
     }
-    void wait(Stream& stream) override {
+    void do_wait(Stream& stream) override {
       if (!device_.capturing()) return state_->waited(id_);
       report(device_, stream, [self = shared_from_this()] { self->state_->waited(self->id_); });
     }
-    void join() override { state_->waited(id_); }
+    void do_join() override { state_->waited(id_); }
 
    private:
     std::shared_ptr<State> state_;
@@ -55,7 +55,7 @@ std::unique_ptr<GroupBackend> SimulatedCommunicator::create_group(const GroupSpe
    public:
     Group(std::shared_ptr<State> state, GroupSpec spec, Device& device)
         : state_(std::move(state)), spec_(std::move(spec)), device_(device) {}
-    std::shared_ptr<PendingCollective> start(Collective collective, Stream& after) override {
+    std::shared_ptr<PendingCollective> do_start(Collective collective, Stream& after) override {
       const auto done = std::make_shared<Done>(state_, device_);
       if (!device_.capturing()) {
         done->start(spec_, collective);

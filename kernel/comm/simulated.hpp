@@ -23,10 +23,10 @@ class SimulatedCommunicator final : public Communicator {
   SimulatedCommunicator() : SimulatedCommunicator(Events()) {}
   explicit SimulatedCommunicator(Events events);
 
-  std::string_view name() const override { return "simulated"; }
-  std::string_view memory_kind() const override { return {}; }  // it touches none
-  std::unique_ptr<GroupBackend> create_group(const GroupSpec& spec, Device& device) override;
-  void abort(std::string_view) noexcept override {}
+  std::string_view do_name() const override { return "simulated"; }
+  std::string_view do_memory_kind() const override { return {}; }  // it touches none
+  std::unique_ptr<GroupBackend> do_create_group(const GroupSpec& spec, Device& device) override;
+  void do_abort(std::string_view) noexcept override {}
 
  private:
   struct State;

@@ -10,8 +10,8 @@
 #include <exception>
 #include <thread>
 
+#include "kernel/comm/error_json.hpp"
 #include "tessera/error.hpp"
-#include "tessera/peer_error.hpp"
 #include "tessera/readable_until.hpp"
 #include "tessera/stood_still.hpp"
 #include "tessera/written.hpp"
@@ -35,7 +35,7 @@ void wait_ready(int fd, short events, Clock::time_point& deadline, const std::st
     deadline += stood_still.look(kLook);
     if (ready) return;
     if (Clock::now() >= deadline) {
-      throw Error(fmt::format("store: {} does not answer", address), kPeerSilent);
+      throw Error(fmt::format("store: {} does not answer", address), ErrorKind::peer_silent);
     }
   }
 }
@@ -69,7 +69,7 @@ WireMessage receive(int fd, Clock::time_point& deadline, const std::string& addr
       throw Error(fmt::format("store: {} closed the connection; the launcher or the rank that "
                               "serves it has ended",
                               address),
-                  kPeerFailed);
+                  ErrorKind::peer_failed);
     }
     buffer.append(bytes, static_cast<std::size_t>(count));
   }
@@ -98,7 +98,7 @@ void require_own_user(int fd, const std::string& address, i64 rank) {
 }
 
 std::string value_of(WireMessage answer) {
-  if (answer.code != 1) throw Error(answer.key, static_cast<int>(answer.number));
+  if (answer.code != 1) error_of_json(answer.key).raise();
   return std::move(answer.value);
 }
 
@@ -146,7 +146,7 @@ SocketStore::Line SocketStore::connect(bool primary, std::chrono::milliseconds t
         return shake_hands(std::move(socket), primary);
       } catch (const Error& error) {
         // Closed before an answer: it makes room for others where strangers keep it busy.
-        if (error.exit_code() != kPeerFailed || Clock::now() >= deadline) throw;
+        if (error.kind() != ErrorKind::peer_failed || Clock::now() >= deadline) throw;
       }
     } else {
       require(Clock::now() < deadline,
@@ -196,7 +196,9 @@ SocketStore::Line SocketStore::shake_hands(Socket socket, bool primary) const {
   send_frame(socket.fd(), own.frame(), address);
   Line line{std::move(socket), StoreSession(handshake, token_, StoreSession::Side::rank)};
   const WireMessage welcome = receive_sealed(line.socket.fd(), deadline, address, line.session);
-  require(welcome.code == 1, "store: {} refuses rank {}: {}", address, rank_, welcome.key);
+  if (welcome.code != 1) {
+    fail("store: {} refuses rank {}: {}", address, rank_, error_of_json(welcome.key).what());
+  }
   return line;
 }
 
@@ -273,9 +275,9 @@ std::string SocketStore::get(std::string_view key, std::chrono::milliseconds tim
     Clock::duration stood{};
     WireMessage answer = exchange(request, timeout, stood);
     // The server does not know that this process stood still while it waited.
-    if (answer.code == 1 || answer.number != kPeerSilent || stood == 0s) {
-      return value_of(std::move(answer));
-    }
+    const bool in_vain =
+        answer.code != 1 && error_of_json(answer.key).kind() == ErrorKind::peer_silent;
+    if (!in_vain || stood == 0s) return value_of(std::move(answer));
     timeout = std::min(timeout, std::chrono::ceil<std::chrono::milliseconds>(stood));
   }
 }

@@ -99,7 +99,7 @@ SpanningGroup::SpanningGroup(Device& device, const GroupSpec& spec, Parts parts)
 
 SpanningGroup::~SpanningGroup() = default;
 
-HostGroup::Ticket SpanningGroup::post(const Collective& collective) {
+HostGroup::Ticket SpanningGroup::do_post(const Collective& collective) {
   // Kept from here on: where a second post fails, the first one still writes into its memory.
   UnderWay& made = under_way_[++tickets_];
   const bool transfers =
@@ -172,8 +172,8 @@ void SpanningGroup::post_transfers(const Collective& collective, UnderWay& made)
 }
 
 // Neighbours first: what goes to other hosts moves on by itself meanwhile.
-void SpanningGroup::finish(Ticket ticket) {
-  require(ticket != 0, "{}: a collective was waited for before it was posted", spec_.name);
+void SpanningGroup::do_finish(Ticket ticket) {
+  require(ticket != 0, "a collective was waited for before it was posted");
   const auto found = under_way_.find(ticket);
   if (found == under_way_.end()) return;
   const UnderWay& open = found->second;
@@ -186,8 +186,8 @@ void SpanningGroup::finish(Ticket ticket) {
   if (done.sum) add_up(done);
 }
 
-void SpanningGroup::finish_received(Ticket ticket) {
-  require(ticket != 0, "{}: a collective was waited for before it was posted", spec_.name);
+void SpanningGroup::do_finish_received(Ticket ticket) {
+  require(ticket != 0, "a collective was waited for before it was posted");
   const auto found = under_way_.find(ticket);
   if (found == under_way_.end()) return;
   const UnderWay& open = found->second;

@@ -31,9 +31,9 @@ class SpanningGroup : public HostGroup {
   SpanningGroup(Device& device, const GroupSpec& spec, Parts parts);
   ~SpanningGroup() override;
 
-  Ticket post(const Collective& collective) override;
-  void finish(Ticket ticket) override;
-  void finish_received(Ticket ticket) override;
+  Ticket do_post(const Collective& collective) override;
+  void do_finish(Ticket ticket) override;
+  void do_finish_received(Ticket ticket) override;
 
  private:
   struct Scratch {

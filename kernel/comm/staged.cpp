@@ -70,7 +70,7 @@ class StagedCollective final : public PendingCollective {
     ticket_ = staging_.group.post(collective_);
   }
 
-  void wait(Stream& stream) override {
+  void do_wait(Stream& stream) override {
     if (!complete_) {
       staging_.group.finish(ticket_);
       complete_ = true;
@@ -80,7 +80,7 @@ class StagedCollective final : public PendingCollective {
     see(stream);
   }
 
-  void wait_received(Stream& stream) override {
+  void do_wait_received(Stream& stream) override {
     if (!complete_ && !has_received_) {
       staging_.group.finish_received(ticket_);
       receive();
@@ -88,7 +88,7 @@ class StagedCollective final : public PendingCollective {
     see(stream);
   }
 
-  void join() override {
+  void do_join() override {
     wait(staging_.comm);
     staging_.device.join(received_, kNoDeadline, collective_.name.view());
   }
@@ -120,7 +120,7 @@ class StagedCollective final : public PendingCollective {
 class StagedGroup final : public GroupBackend {
  public:
   explicit StagedGroup(Staging staging) : staging_(std::move(staging)) {}
-  std::shared_ptr<PendingCollective> start(Collective collective, Stream& after) override {
+  std::shared_ptr<PendingCollective> do_start(Collective collective, Stream& after) override {
     Device& device = staging_.device;
     if (&after != &staging_.comm) device.wait(staging_.comm, device.record(after));
     auto pending = std::make_shared<StagedCollective>(staging_, std::move(collective));
@@ -144,8 +144,8 @@ StagedCommunicator::StagedCommunicator(std::shared_ptr<Communicator> inner, cons
 
 StagedCommunicator::~StagedCommunicator() = default;
 
-std::unique_ptr<GroupBackend> StagedCommunicator::create_group(const GroupSpec& spec,
-                                                               Device& device) {
+std::unique_ptr<GroupBackend> StagedCommunicator::do_create_group(const GroupSpec& spec,
+                                                                  Device& device) {
   std::unique_ptr<GroupBackend> inner = inner_->create_group(spec, device);
   HostGroup* const group = inner->host_group();
   if (group == nullptr) {

@@ -18,12 +18,12 @@ class StagedCommunicator final : public Communicator {
   StagedCommunicator(std::shared_ptr<Communicator> inner, const Device& device);
   ~StagedCommunicator() override;
 
-  std::string_view name() const override { return name_; }
-  std::string_view memory_kind() const override { return memory_kind_; }
+  std::string_view do_name() const override { return name_; }
+  std::string_view do_memory_kind() const override { return memory_kind_; }
   /// Throws ConfigError when the group of `inner` is no host group. The device outlives the group.
-  std::unique_ptr<GroupBackend> create_group(const GroupSpec& spec, Device& device) override;
-  bool progress() override { return inner_->progress(); }
-  void abort(std::string_view reason) noexcept override { inner_->abort(reason); }
+  std::unique_ptr<GroupBackend> do_create_group(const GroupSpec& spec, Device& device) override;
+  bool do_progress() override { return inner_->progress(); }
+  void do_abort(std::string_view reason) noexcept override { inner_->abort(reason); }
 
  private:
   std::shared_ptr<Communicator> inner_;

@@ -1,7 +1,6 @@
 #include "kernel/comm/store.hpp"
 
-#include "tessera/error.hpp"
-#include "tessera/peer_error.hpp"
+#include <fmt/format.h>
 
 namespace tessera {
 
@@ -32,7 +31,7 @@ std::string StoreTable::get(std::string_view key, std::chrono::milliseconds time
     changed_.wait_for(lock, timeout, [&] { return found() || !death_.empty(); });
     if (found()) return values_.find(key)->second;
   }
-  throw Error(missing_text(key, timeout), missing_code());
+  throw missing(key, timeout);
 }
 
 std::optional<std::string> StoreTable::find(std::string_view key) const {
@@ -41,21 +40,26 @@ std::optional<std::string> StoreTable::find(std::string_view key) const {
   return found == values_.end() ? std::nullopt : std::optional(found->second);
 }
 
-std::string StoreTable::missing_text(std::string_view key, std::chrono::milliseconds waited) const {
-  const std::string death = first_death();
-  if (!death.empty()) return fmt::format("store: waiting for \"{}\": {}", key, death);
-  return fmt::format(
-      "store: nobody has set \"{}\" within {:.1f} s; is a rank missing, or did it fail earlier?",
-      key,
-      std::chrono::duration<double>(waited).count());
+Error StoreTable::missing(std::string_view key, std::chrono::milliseconds waited) const {
+  const std::lock_guard lock(mutex_);
+  if (dead_ != Error::kNoRank) {
+    return Error(death_, ErrorKind::peer_failed, dead_)
+        .add(ErrorFrame::Kind::note, fmt::format("store: waiting for \"{}\"", key));
+  }
+  return Error(fmt::format("store: nobody has set \"{}\" within {:.1f} s; is a rank missing, or "
+                           "did it fail earlier?",
+                           key,
+                           std::chrono::duration<double>(waited).count()),
+               ErrorKind::peer_silent);
 }
-
-int StoreTable::missing_code() const { return first_death().empty() ? kPeerSilent : kPeerFailed; }
 
 void StoreTable::report_death(i64 rank, std::string_view why) {
   {
     const std::lock_guard lock(mutex_);
-    if (death_.empty()) death_ = fmt::format("rank {} died: {}", rank, why);
+    if (dead_ == Error::kNoRank) {
+      dead_ = rank;
+      death_ = fmt::format("rank {} died: {}", rank, why);
+    }
   }
   changed_.notify_all();
 }

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "tessera/comm.hpp"
+#include "tessera/error.hpp"
 
 namespace tessera {
 
@@ -26,15 +27,14 @@ class StoreTable {
   /// "rank N died: why", of the first; empty while all live.
   std::string first_death() const;
   /// Why a wait for `key` ends without it.
-  std::string missing_text(std::string_view key, std::chrono::milliseconds waited) const;
-  /// The exit code of that error (peer_error.hpp).
-  int missing_code() const;
+  Error missing(std::string_view key, std::chrono::milliseconds waited) const;
 
  private:
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::map<std::string, std::string, std::less<>> values_;
-  std::string death_;
+  i64 dead_ = Error::kNoRank;  // the first rank that died
+  std::string death_;          // first_death()
 };
 
 /// Keys of a store that some of the ranks use among themselves: they begin with `prefix`.

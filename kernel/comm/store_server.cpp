@@ -15,6 +15,7 @@
 #include <set>
 #include <thread>
 
+#include "kernel/comm/error_json.hpp"
 #include "kernel/comm/socket_store.hpp"
 #include "kernel/comm/store.hpp"
 #include "tessera/error.hpp"
@@ -86,7 +87,7 @@ class Refusals {
 
 Socket open_event() {
   Socket event(eventfd(0, EFD_CLOEXEC));
-  require(static_cast<bool>(event), "store: cannot open an event: {}", std::strerror(errno));
+  require(static_cast<bool>(event), "store: cannot open an event: {}", SystemError());
   return event;
 }
 
@@ -113,7 +114,8 @@ struct StoreServer::Impl {
   std::string refusal(const StoreHandshake& shown) const;
   void answer_waiting(Connection& c);
   void drop(Connection& c);
-  static void answer(Connection& c, bool success, std::string payload, int exit_code = 1);
+  static void answer(Connection& c, std::string value);
+  static void refuse(Connection& c, const Error& error);
 
   StoreAddress address;
   std::string token;
@@ -253,7 +255,7 @@ void StoreServer::Impl::receive(Connection& c) {
       }
     } catch (const std::exception& error) {
       if (c.rank < 0) refusals.add(c.from, error.what());
-      answer(c, false, error.what());
+      refuse(c, error_in_flight());
       c.closing = true;
     }
   }
@@ -274,11 +276,15 @@ void StoreServer::Impl::flush(Connection& c) {
   c.out.erase(0, sent);
 }
 
-void StoreServer::Impl::answer(Connection& c, bool success, std::string payload, int exit_code) {
+void StoreServer::Impl::answer(Connection& c, std::string value) {
+  WireMessage message{.code = 1};
+  message.value = std::move(value);
+  c.out += c.session->frame(message);
+}
+
+void StoreServer::Impl::refuse(Connection& c, const Error& error) {
   WireMessage message;
-  message.code = success ? 1 : 0;
-  message.number = success ? 0 : exit_code;
-  (success ? message.value : message.key) = std::move(payload);
+  message.key = c.session ? error_json(error) : error.what();
   c.out += c.session ? c.session->frame(message) : message.frame();
 }
 
@@ -315,9 +321,12 @@ void StoreServer::Impl::welcome(Connection& c, const WireMessage& proof) {
   const StoreHandshake shown = std::move(*c.handshake);
   c.handshake.reset();
   const std::string reason = refusal(shown);
-  answer(c, reason.empty(), reason);
   c.closing = !reason.empty();
-  if (c.closing) return refusals.add(c.from, reason);
+  if (c.closing) {
+    refuse(c, Error(reason));
+    return refusals.add(c.from, reason);
+  }
+  answer(c, {});
   c.rank = shown.rank;
   c.primary = !shown.purpose.empty();
   if (c.primary) present.insert(c.rank);
@@ -336,11 +345,11 @@ void StoreServer::Impl::serve(Connection& c, WireMessage message) {
   switch (call) {
     case StoreCall::set:
       table.set(message.key, message.value);
-      return answer(c, true, {});
+      return answer(c, {});
     case StoreCall::add:
-      return answer(c, true, std::to_string(table.add(message.key, message.number)));
+      return answer(c, std::to_string(table.add(message.key, message.number)));
     case StoreCall::death:
-      return answer(c, true, table.first_death());
+      return answer(c, table.first_death());
     case StoreCall::get:
       c.waiting = true;
       c.deadline = Clock::now() + std::chrono::milliseconds(message.number);
@@ -358,10 +367,10 @@ void StoreServer::Impl::serve(Connection& c, WireMessage message) {
 
 void StoreServer::Impl::answer_waiting(Connection& c) {
   if (std::optional<std::string> value = table.find(c.call.key)) {
-    answer(c, true, std::move(*value));
+    answer(c, std::move(*value));
   } else if (Clock::now() >= c.deadline || !table.first_death().empty()) {
     const std::chrono::milliseconds waited(c.call.number);
-    answer(c, false, table.missing_text(c.call.key, waited), table.missing_code());
+    refuse(c, table.missing(c.call.key, waited));
   } else {
     return;
   }

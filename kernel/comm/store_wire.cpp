@@ -75,15 +75,13 @@ Addresses resolve_own(const StoreAddress& address) {
 Socket open_socket(int family, int flags = 0) {
   Socket socket(::socket(family, SOCK_STREAM | SOCK_CLOEXEC | flags, 0));
   const bool used_up = errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM;
-  require(static_cast<bool>(socket) || !used_up,
-          "store: cannot open a socket: {}",
-          std::strerror(errno));
+  require(static_cast<bool>(socket) || !used_up, "store: cannot open a socket: {}", SystemError());
   return socket;
 }
 
 Socket open_local(int flags = 0) {
   Socket socket = open_socket(AF_UNIX, flags);
-  require(static_cast<bool>(socket), "store: cannot open a socket: {}", std::strerror(errno));
+  require(static_cast<bool>(socket), "store: cannot open a socket: {}", SystemError());
   return socket;
 }
 
@@ -132,7 +130,7 @@ std::string take_text(std::string_view& in) {
   return text;
 }
 
-constexpr u32 kMagic = 0x32535354;  // "TSS2": tells our peers from web browsers and port scanners
+constexpr u32 kMagic = 0x33535354;  // "TSS3": tells our peers from web browsers and port scanners
 
 }  // namespace
 
@@ -183,7 +181,7 @@ Socket listen_at(StoreAddress& address) {
       return socket;
     }
   }
-  fail("store: cannot listen at {}: {}", address.text(), std::strerror(error));
+  fail("store: cannot listen at {}: {}", address.text(), SystemError(error));
 }
 
 Socket try_connect(const StoreAddress& address) {

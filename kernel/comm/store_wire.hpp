@@ -55,8 +55,8 @@ enum class StoreCall : u8 { hello, proof, set, get, add, death, goodbye };
 
 /// A message either way: a frame is 4 bytes length and a body, in which the fields are.
 struct WireMessage {
-  u8 code = 0;     ///< a StoreCall; in an answer 1 for success, 0 with an error's text in `key`
-  i64 number = 0;  ///< a rank, an amount, milliseconds; of an error its exit code
+  u8 code = 0;     ///< a StoreCall; in an answer 1 for success, 0 with an error in `key`
+  i64 number = 0;  ///< a rank, an amount, milliseconds
   i64 world = 0;
   std::string key = {}, value = {};
   std::string body() const;

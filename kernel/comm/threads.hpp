@@ -14,12 +14,12 @@ class ThreadsCommunicator : public Communicator {
   static constexpr std::string_view kMemoryKind = kHostMemory;
   ThreadsCommunicator(const Config& config, CommunicatorArguments& arguments);
 
-  std::string_view name() const override { return kThreads; }
-  std::unique_ptr<GroupBackend> create_group(const GroupSpec& spec, Device& device) override {
+  std::string_view do_name() const override { return kThreads; }
+  std::unique_ptr<GroupBackend> do_create_group(const GroupSpec& spec, Device& device) override {
     return engine_.create_group(spec, device);
   }
-  bool progress() override { return engine_.progress(); }
-  void abort(std::string_view reason) noexcept override { engine_.abort(reason); }
+  bool do_progress() override { return engine_.progress(); }
+  void do_abort(std::string_view reason) noexcept override { engine_.abort(reason); }
 
  private:
   DirectEngine engine_;

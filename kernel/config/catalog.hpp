@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "tessera/device.hpp"
+#include "tessera/error.hpp"
 #include "tessera/plugin.hpp"
 
 namespace tessera {
@@ -21,7 +22,9 @@ class Catalog {
   virtual DeviceUnits units(const ComponentInfo& device) const { return device.units(); }
   /// One line for each library that could not be loaded: "deepep.so: needs libnvshmem.so.3, …".
   virtual std::vector<std::string> load_failures() const = 0;
-  /// The same for the end of an error about something that is not there: an indented line each.
+  /// What ran out while those were loaded, if anything did.
+  virtual Resource short_of() const { return Resource::none; }
+  /// The failures for the end of an error about something that is not there: an indented line each.
   std::string not_loaded() const {
     std::string text;
     for (const std::string& failure : load_failures()) text += "\n  not loaded: " + failure;

@@ -115,7 +115,9 @@ std::string report(const std::vector<Problem>& problems) {
 
 Resolved resolve(const Config& config, const Catalog& catalog) {
   CheckResult result = check(config, catalog);
-  if (!result.problems.empty()) throw ConfigError(report(result.problems));
+  if (!result.problems.empty()) {
+    Error(report(result.problems), ErrorKind::configuration).add(catalog.short_of()).raise();
+  }
   return std::move(result.resolved);
 }
 

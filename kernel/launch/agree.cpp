@@ -6,12 +6,12 @@
 #include <string>
 #include <thread>
 
+#include "kernel/comm/error_json.hpp"
 #include "kernel/launch/ask_store.hpp"
 #include "kernel/launch/pulse.hpp"
 #include "kernel/launch/pulse_check.hpp"
 #include "kernel/launch/rank_list.hpp"
 #include "tessera/error.hpp"
-#include "tessera/peer_error.hpp"
 #include "tessera/stood_still.hpp"
 
 namespace tessera {
@@ -80,7 +80,7 @@ std::string wait_alive(Store& store,
     if (Clock::now() - begin >= patience.timeout) {
       throw Error(fmt::format("nothing came within {:.1f} s",
                               std::chrono::duration<double>(Clock::now() - begin).count()),
-                  kPeerSilent);
+                  ErrorKind::peer_silent);
     }
   }
 }
@@ -93,9 +93,8 @@ std::string wait_for(Store& store,
                      Clock::time_point& begin) {
   try {
     return wait_alive(store, key, rank, begin, patience);
-  } catch (const Error& error) {
-    throw Error(fmt::format("rank {}'s {} did not come: {}", rank, what, error.what()),
-                error.exit_code());
+  } catch (const Error&) {
+    rethrow_with(ErrorFrame::Kind::note, fmt::format("rank {}'s {} did not come", rank, what));
   }
 }
 
@@ -186,7 +185,7 @@ std::vector<std::string> collect_facts(Store& store,
   try {
     return collect(store, round, world, "facts about itself", timeout);
   } catch (const Error& error) {
-    if (error.exit_code() != kPeerSilent) throw;
+    if (error.kind() != ErrorKind::peer_silent) throw;
     std::vector<i64> absent;
     for (i64 peer = 0; peer < world; ++peer) {
       const std::string key = fmt::format("{}/{}", round, peer);
@@ -194,10 +193,13 @@ std::vector<std::string> collect_facts(Store& store,
       if (!told && !has_pulse(store, peer)) absent.push_back(peer);
     }
     if (absent.empty()) throw;
-    throw Error(fmt::format("{} did not start within {:.1f} s (comm.init_timeout_s)",
-                            rank_list(absent),
-                            std::chrono::duration<double>(timeout).count()),
-                kPeerSilent);
+    const std::string who = fmt::format("{} did not start", rank_list(absent));
+    Error(fmt::format("{} within {:.1f} s (comm.init_timeout_s)",
+                      who,
+                      std::chrono::duration<double>(timeout).count()),
+          ErrorKind::peer_silent)
+        .add(ErrorFrame::Kind::told, who)
+        .raise();
   }
 }
 
@@ -214,26 +216,6 @@ void compare_facts(Store& store,
     if (text == texts[0]) continue;
     fail_config("{}", describe_difference(mine, 0, unpack(text), peer, advice));
   }
-}
-
-// What rank 0 tells the others: nothing, or its error's exit code, a blank and its text.
-std::string verdict_of(const std::exception_ptr& error) {
-  try {
-    if (error) std::rethrow_exception(error);
-    return {};
-  } catch (const Error& known) {
-    return fmt::format("{} {}", known.exit_code(), known.what());
-  } catch (const std::exception& other) {
-    return fmt::format("1 {}", other.what());
-  }
-}
-
-[[noreturn]] void throw_verdict(const std::string& verdict) {
-  const std::size_t blank = verdict.find(' ');
-  const int exit_code = std::stoi(verdict.substr(0, blank));
-  const std::string text = verdict.substr(blank + 1);
-  if (exit_code == 2) throw ConfigError(text);
-  throw Error(text, exit_code);
 }
 
 }  // namespace
@@ -329,7 +311,7 @@ void leave_together(Store& store,
         store.get(fmt::format("{}/{}", base, round), milliseconds(0));
         return;
       } catch (const Error& error) {
-        if (error.exit_code() != kPeerSilent) throw;
+        if (error.kind() != ErrorKind::peer_silent) throw;
       }
       std::this_thread::sleep_for(kBetween);
     }
@@ -346,14 +328,14 @@ void decide_on_first(Store& store,
                      milliseconds timeout) {
   const std::string place = round_of(store, rank, key) + "/verdict";
   std::exception_ptr error;
-  std::string verdict;
+  std::string verdict;  // rank 0's error, if any
   if (rank == 0) {
     try {
       decide();
     } catch (...) {
       error = std::current_exception();
+      verdict = error_json(error_in_flight().of_rank(0));
     }
-    verdict = verdict_of(error);
     store.set(place, verdict);
   } else {
     verdict = wait_for(store, place, 0, fmt::format("verdict ({})", key), timeout);
@@ -361,7 +343,7 @@ void decide_on_first(Store& store,
   if (verdict.empty()) return;
   leave_together(store, rank, world, key, timeout);
   if (error) std::rethrow_exception(error);
-  throw_verdict(verdict);
+  error_of_json(verdict).raise();
 }
 
 void agree(Store& store,

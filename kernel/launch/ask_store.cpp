@@ -1,7 +1,6 @@
 #include "kernel/launch/ask_store.hpp"
 
 #include "tessera/error.hpp"
-#include "tessera/peer_error.hpp"
 
 namespace tessera {
 
@@ -14,7 +13,7 @@ std::optional<std::string> AskStore::get(const std::string& key, std::chrono::mi
     unanswered_ = 0;
     return text;
   } catch (const Error& error) {
-    if (error.exit_code() != kPeerSilent) throw;
+    if (error.kind() != ErrorKind::peer_silent) throw;
     const auto now = Clock::now();
     if (now - asked < wait + kAnswer) {
       answered_ = now;

@@ -16,7 +16,7 @@ class AskStore {
   AskStore(Store& store, std::optional<std::chrono::milliseconds> silence)
       : store_(store), silence_(silence.value_or(std::chrono::seconds(10))) {}
   /// The text, or nothing where nobody has set it within `wait`. Throws what the store does where a
-  /// rank has failed or the store is gone, and with kPeerSilent where it is silent.
+  /// rank has failed or the store is gone, and with ErrorKind::peer_silent where it is silent.
   std::optional<std::string> get(const std::string& key, std::chrono::milliseconds wait);
 
  private:

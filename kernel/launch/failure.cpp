@@ -11,6 +11,7 @@
 #include <cstring>
 #include <tuple>
 
+#include "kernel/comm/error_json.hpp"
 #include "kernel/launch/limits.hpp"
 #include "kernel/launch/signals.hpp"
 #include "kernel/plugin/crash_watch.hpp"
@@ -20,40 +21,39 @@ namespace tessera {
 
 namespace {
 
-constexpr std::size_t kLongestReport = 1 << 20;
-
 // A rank that had stopped in good order may still crash on its way out.
-bool has_words(const RankEnd& end) { return end.report && end.report->exit_code != kInterrupted; }
+bool has_words(const RankEnd& end) {
+  return end.report && end.report->error.kind() != ErrorKind::interrupted;
+}
+
+std::string words_of(const RankEnd& end) { return end.report->error.what(); }
 
 // A rank that said why it failed may still not end.
 bool is_stuck(const RankEnd& end) { return !end.stuck.empty() && !has_words(end); }
 
-bool is_echo(const RankEnd& end, const std::vector<RankEnd>& ends) {
+bool is_echo(const RankEnd& end) {
   if (!end.report) return false;
-  if (blames_peer(end.report->exit_code)) return true;
-  return std::any_of(ends.begin(), ends.end(), [&](const RankEnd& other) {
-    return other.report && !other.report->text.empty() &&
-           other.report->text.size() < end.report->text.size() &&
-           end.report->text.find(other.report->text) != std::string::npos;
-  });
+  const Error& error = end.report->error;
+  const bool of_another = error.rank() != Error::kNoRank && error.rank() != end.rank;
+  return of_another || blames_peer(error.kind());
 }
 
 // Failures of its own, then what waits in vain points to, then what repeats others.
-int standing(const RankEnd& end, const std::vector<RankEnd>& ends) {
+int standing(const RankEnd& end) {
   if (end.frozen || is_stuck(end)) return 1;
-  if (!is_echo(end, ends)) return 0;
-  return end.report->exit_code == kPeerSilent ? 2 : 3;
+  if (!is_echo(end)) return 0;
+  return end.report->error.kind() == ErrorKind::peer_silent ? 2 : 3;
 }
 
 bool all_say_the_same(const std::vector<RankEnd>& ends) {
   return std::all_of(ends.begin(), ends.end(), [&](const RankEnd& end) {
-    return has_words(end) && end.report->text == ends.front().report->text;
+    return has_words(end) && words_of(end) == words_of(ends.front());
   });
 }
 
 std::string with_rank(const RankEnd& end) {
   const bool own_words = has_words(end) && !end.frozen;
-  return own_words ? fmt::format("[rank {}] {}", end.rank, end.report->text) : describe(end);
+  return own_words ? fmt::format("[rank {}] {}", end.rank, words_of(end)) : describe(end);
 }
 
 }  // namespace
@@ -73,27 +73,25 @@ bool write_all(int descriptor, std::string_view bytes) noexcept {
   return true;
 }
 
-bool report_failure(int descriptor, std::string_view text, int exit_code) noexcept try {
+bool report_failure(int descriptor, const Error& error) noexcept try {
   if (descriptor < 0) return false;
   const auto now = std::chrono::steady_clock::now().time_since_epoch();
   const std::string bytes =
-      encode({.exit_code = exit_code,
-              .time_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(now).count(),
-              .text = std::string(text.substr(0, kLongestReport))});
+      encode({error, std::chrono::duration_cast<std::chrono::nanoseconds>(now).count()});
   return write_all(descriptor, bytes);
 } catch (...) {
   return false;  // out of memory: the caller prints the text as it is
 }
 
 std::string encode(const FailureReport& report) {
-  return fmt::format(
-      "{} {} {}\n{}", report.exit_code, report.time_ns, report.text.size(), report.text);
+  const std::string error = error_json(report.error);
+  return fmt::format("{} {}\n{}", report.time_ns, error.size(), error);
 }
 
 std::optional<FailureReport> decode(std::string_view bytes) {
   const std::size_t line_end = bytes.find('\n');
   if (line_end == std::string_view::npos) return std::nullopt;
-  i64 fields[3] = {};
+  i64 fields[2] = {};
   const char* place = bytes.data();
   const char* const end = bytes.data() + line_end;
   for (i64& field : fields) {
@@ -101,20 +99,23 @@ std::optional<FailureReport> decode(std::string_view bytes) {
     if (error != std::errc()) return std::nullopt;
     place = stop == end ? stop : stop + 1;
   }
-  const std::string_view text = bytes.substr(line_end + 1);
-  if (fields[2] < 0 || text.size() < static_cast<std::size_t>(fields[2])) return std::nullopt;
-  return FailureReport{.exit_code = static_cast<int>(fields[0]),
-                       .time_ns = fields[1],
-                       .text = std::string(text.substr(0, static_cast<std::size_t>(fields[2])))};
+  const std::string_view json = bytes.substr(line_end + 1);
+  if (fields[1] < 0 || json.size() < static_cast<std::size_t>(fields[1])) return std::nullopt;
+  try {
+    return FailureReport{error_of_json(json.substr(0, static_cast<std::size_t>(fields[1]))),
+                         fields[0]};
+  } catch (const Error&) {  // a library has written into the pipe
+    return std::nullopt;
+  }
 }
 
-bool report_interrupted(int descriptor) noexcept {
-  return report_failure(descriptor, "", kInterrupted);
+bool report_interrupted(int descriptor) noexcept try {
+  return report_failure(descriptor, Error("stopped in good order", ErrorKind::interrupted));
+} catch (...) {
+  return false;  // out of memory
 }
 
-bool interrupted(const RankEnd& end) {
-  return end.signal == 0 && end.report && end.report->exit_code == kInterrupted;
-}
+bool interrupted(const RankEnd& end) { return end.signal == 0 && end.report && !has_words(end); }
 
 bool failed(const RankEnd& end) {
   if (interrupted(end)) return false;
@@ -124,7 +125,7 @@ bool failed(const RankEnd& end) {
 
 const RankEnd* find_cause(const std::vector<RankEnd>& ends) {
   const auto order = [&](const RankEnd& end) {
-    return std::tuple(standing(end, ends),
+    return std::tuple(standing(end),
                       end.noticed,
                       end.report.has_value(),
                       end.report ? end.report->time_ns : 0,
@@ -153,7 +154,7 @@ std::string describe(const RankEnd& end) {
         "run timed out waiting for it",
         end.rank);
   }
-  if (has_words(end)) return end.report->text;
+  if (has_words(end)) return words_of(end);
   if (is_stuck(end)) {
     return fmt::format(
         "rank {} does not end, and SIGKILL has no effect: {}; it ends when what it waits for in "
@@ -173,11 +174,13 @@ std::string describe(const RankEnd& end) {
                        strsignal(end.signal),
                        end.signal == SIGABRT || crash ? words : "");
   }
-  return fmt::format("rank {} ended with exit code {}{}{}",
+  const std::string limit = explain_words(end.last_line);
+  return fmt::format("rank {} ended with exit code {}{}{}{}",
                      end.rank,
                      end.exit_code,
                      words,
-                     explain_limit(end.last_line));
+                     limit.empty() ? "" : "; ",
+                     limit);
 }
 
 std::vector<std::string> failure_lines(const std::vector<RankEnd>& ends) {
@@ -188,8 +191,8 @@ std::vector<std::string> failure_lines(const std::vector<RankEnd>& ends) {
   std::vector<std::string> lines;
   std::size_t more = 0;
   for (const RankEnd& end : ends) {
-    if (&end == cause || !failed(end) || (!end.frozen && is_echo(end, ends))) continue;
-    if (has_words(end) && has_words(*cause) && end.report->text == cause->report->text) continue;
+    if (&end == cause || !failed(end) || (!end.frozen && is_echo(end))) continue;
+    if (has_words(end) && has_words(*cause) && words_of(end) == words_of(*cause)) continue;
     if (lines.size() < kShown) {
       const std::string line = with_rank(end);
       lines.push_back(line.substr(0, line.find('\n')));

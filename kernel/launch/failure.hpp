@@ -4,24 +4,23 @@
 #include <string_view>
 #include <vector>
 
-#include "tessera/peer_error.hpp"
+#include "tessera/error.hpp"
 #include "tessera/types.hpp"
 
 namespace tessera {
 
-/// What a rank says about its failure.
+/// What a rank says about its failure. One of kind `interrupted` is none: it stopped in good order.
 struct FailureReport {
-  int exit_code = 1;
+  Error error;
   i64 time_ns = 0;  ///< on the steady clock of the host
-  std::string text = {};
 };
 
 /// Sends the message to the launcher, through RankEnvironment::report. To be called once, before
 /// peers are told to stop. True: the launcher will print it; false: nobody listens, print it
 /// yourself.
-bool report_failure(int descriptor, std::string_view text, int exit_code) noexcept;
+bool report_failure(int descriptor, const Error& error) noexcept;
 
-/// Tells the launcher that this rank ends with kInterrupted (signals.hpp) and has not failed. The
+/// Tells the launcher that this rank ends with kInterrupted (signals.hpp) and has not failed. That
 /// code alone would not say so: a library may end the process with any.
 bool report_interrupted(int descriptor) noexcept;
 
@@ -54,8 +53,8 @@ bool failed(const RankEnd& end);
 
 /// The rank whose failure made the others fail; null when none failed. A death without report comes
 /// before reports noticed at the same look, since a peer's death is what they may tell of. What
-/// repeats another's message, or blames a peer (peer_error.hpp), is a cause only when there is no
-/// other: no failure of its own, and no rank that is frozen or stuck.
+/// happened on another rank, or blames one, is a cause only when there is no other: no failure of
+/// its own, and no rank that is frozen or stuck.
 const RankEnd* find_cause(const std::vector<RankEnd>& ends);
 
 /// "rank 1 was killed by signal 9 (Killed)", or the message that it sent.

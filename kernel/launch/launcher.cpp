@@ -281,7 +281,7 @@ class Launch {
   std::chrono::milliseconds time_to_look() const {
     const bool known = std::any_of(ranks_.begin(), ranks_.end(), [](const RankProcess& rank) {
       const RankEnd& end = rank.end();
-      return failed(end) && (!end.report || end.report->exit_code != kPeerFailed);
+      return failed(end) && (!end.report || end.report->error.kind() != ErrorKind::peer_failed);
     });
     return known ? std::chrono::milliseconds(0) : kTimeToLook;
   }
@@ -351,7 +351,7 @@ class Launch {
     if (stop_.requested() && asked) return {128 + stop_.signal()};
     std::string text;
     tell_of_silent(ends);
-    const int code = cause->report ? cause->report->exit_code : cause->exit_code;
+    const int code = cause->report ? cause->report->error.exit_code() : cause->exit_code;
     // The records say nothing of a mistake in the configuration.
     if (code != 2 && is_newer(options_.flight_records, started_)) {
       text = fmt::format("what each rank did last: {}\n", options_.flight_records);

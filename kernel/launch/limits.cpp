@@ -108,7 +108,7 @@ std::string files_text() {
 std::string file_size_text() {
   const auto limit = limit_of(RLIMIT_FSIZE);
   if (!limit) return {};
-  return fmt::format("; the limit of the size of a file (ulimit -f) is {} KiB", *limit / 1024);
+  return fmt::format("the limit of the size of a file (ulimit -f) is {} KiB", *limit / 1024);
 }
 
 std::string processes_text() {
@@ -134,21 +134,42 @@ std::string threads_text() {
 
 }  // namespace
 
-std::string explain_limit(std::string_view error) {
-  if (error.find("(ulimit") != std::string_view::npos) return {};  // said by another rank
-  if (contains_any(error,
-                   {"bad_alloc",
-                    "cannot allocate memory",
-                    "out of memory",
-                    "failed to map segment from shared object"})) {
-    const std::string text = memory_text();
-    if (!text.empty()) return "; " + text;
-    return contains_any(error, {"out of memory"}) ? "" : "; memory ran out";
+std::string explain_limit(const Error& error) {
+  if (error.has(ErrorFrame::Kind::advice)) return {};  // said where it happened
+  switch (error.resource()) {
+    case Resource::memory:
+      return memory_text();
+    case Resource::open_files:
+      return files_text();
+    case Resource::file_size:
+      return file_size_text();
+    case Resource::threads:
+      return threads_text();
+    case Resource::none:
+      return {};
   }
-  if (contains_any(error, {"too many open files"})) return "; " + files_text();
-  if (contains_any(error, {"file too large"})) return file_size_text();
-  if (contains_any(error, {"resource temporarily unavailable"})) return "; " + threads_text();
   return {};
+}
+
+Error with_limit(Error error) {
+  const std::string limit = explain_limit(error);
+  if (!limit.empty()) error.add(ErrorFrame::Kind::advice, limit);
+  return error;
+}
+
+std::string explain_words(std::string_view words) {
+  if (contains_any(words, {"(ulimit"})) return {};  // said where it happened
+  Error error(words);
+  if (contains_any(words, {"bad_alloc", "cannot allocate memory", "out of memory"})) {
+    error.add(Resource::memory);
+  } else if (contains_any(words, {"too many open files"})) {
+    error.add(Resource::open_files);
+  } else if (contains_any(words, {"file too large"})) {
+    error.add(Resource::file_size);
+  } else if (contains_any(words, {"resource temporarily unavailable"})) {
+    error.add(Resource::threads);
+  }
+  return explain_limit(error);
 }
 
 void require_open_files(i64 count, std::string_view what) {

@@ -3,14 +3,18 @@
 #include <string>
 #include <string_view>
 
+#include "tessera/error.hpp"
 #include "tessera/types.hpp"
 
 namespace tessera {
 
-/// The system's limit that an error comes from, with its value, "; the limit of open files (ulimit
-/// -n) is 64": for errors whose text says that memory, descriptors or processes ran out, or that a
-/// file is too large. Empty for any other.
-std::string explain_limit(std::string_view error);
+/// The system's limit that an error comes from, with its value, "the limit of open files (ulimit
+/// -n) is 64": for errors that keep a Resource. Empty for any other, and where it was said already.
+std::string explain_limit(const Error& error);
+/// The error, with that as advice.
+Error with_limit(Error error);
+/// The same for the last words of a program that said no more: it is a guess.
+std::string explain_words(std::string_view words);
 
 /// Makes room for this many open files, up to what the system allows this process. Throws Error
 /// with the limit where that is less; `what` needs them.

@@ -9,7 +9,6 @@
 
 #include "kernel/launch/rank_list.hpp"
 #include "tessera/error.hpp"
-#include "tessera/peer_error.hpp"
 #include "tessera/store_route.hpp"
 
 namespace tessera {
@@ -58,7 +57,7 @@ bool has_pulse(Store& store, i64 rank) {
     store.get(beat_key(rank), 0ms);
     return true;
   } catch (const Error& error) {
-    if (error.exit_code() != kPeerSilent) throw;
+    if (error.kind() != ErrorKind::peer_silent) throw;
     return false;
   }
 }
@@ -133,14 +132,15 @@ bool Pulse::store_is_silent() const {
   return Clock::now() - answered > 1s + kPeriods * period_;
 }
 
-std::string Pulse::who_is_silent(int exit_code) noexcept try {
-  if (!blames_peer(exit_code)) return {};
+std::string Pulse::who_is_silent(ErrorKind kind) noexcept try {
+  if (!blames_peer(kind)) return {};
   if (store_is_silent()) return std::string(kStoreIsSilent);
   try {
     report();
     const auto patience = 2 * kPeriods * period_ + 1s;
-    if (exit_code == kPeerFailed) store_.get(kLooking, 300ms);  // by a rank that told this one
-    const bool mine = exit_code == kPeerSilent && store_.add(kLooks, 1) == 1;
+    if (kind == ErrorKind::peer_failed)
+      store_.get(kLooking, 300ms);  // by a rank that told this one
+    const bool mine = kind == ErrorKind::peer_silent && store_.add(kLooks, 1) == 1;
     if (!mine) return store_.get(kFound, patience);
     store_.set(kLooking, "");
     std::string found = look();

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "tessera/comm.hpp"
+#include "tessera/error.hpp"
 
 namespace tessera {
 
@@ -39,10 +40,10 @@ class Pulse {
   /// This rank says itself what is wrong with it: it is not the one that others look for.
   void report() noexcept;
 
-  /// For an error of this rank with one of the codes of peer_error.hpp: who is to blame, "rank 3
-  /// neither reports nor moves …"; empty when nobody can be told. Takes some seconds; one rank
-  /// looks and the others repeat what it found.
-  std::string who_is_silent(int exit_code) noexcept;
+  /// For an error of this rank that another one is to blame for: who that is, "rank 3 neither
+  /// reports nor moves …"; empty when nobody can be told. Takes some seconds; one rank looks and
+  /// the others repeat what it found.
+  std::string who_is_silent(ErrorKind kind) noexcept;
 
  private:
   using Clock = std::chrono::steady_clock;

@@ -5,7 +5,6 @@
 
 #include "kernel/launch/pulse.hpp"
 #include "tessera/error.hpp"
-#include "tessera/peer_error.hpp"
 
 namespace tessera {
 
@@ -19,7 +18,7 @@ void PulseCheck::require_alive(i64 rank) {
   try {
     beat = store_.get(beat_key(rank), 0ms);
   } catch (const Error& error) {
-    if (error.exit_code() != kPeerSilent) throw;
+    if (error.kind() != ErrorKind::peer_silent) throw;
     return;  // it has none, as ranks that are threads of one process
   }
   const auto now = Clock::now();
@@ -33,7 +32,7 @@ void PulseCheck::require_alive(i64 rank) {
   throw Error(fmt::format("no sign of life of rank {} for {:.1f} s",
                           rank,
                           std::chrono::duration<double>(now - seen.since).count()),
-              kPeerSilent);
+              ErrorKind::peer_silent);
 }
 
 }  // namespace tessera

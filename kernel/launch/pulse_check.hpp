@@ -14,9 +14,9 @@ class PulseCheck {
   /// `silence`: for how long a pulse may not beat. Two seconds at least, as hosts may be busy.
   PulseCheck(Store& store, std::chrono::milliseconds silence);
   std::chrono::milliseconds silence() const { return silence_; }
-  /// Throws Error with kPeerSilent where the rank has a pulse, and it beat at no call for so long;
-  /// and the store's own errors. To be called more often than twice in the silence: what is longer
-  /// between two calls does not count.
+  /// Throws Error with ErrorKind::peer_silent where the rank has a pulse, and it beat at no call
+  /// for so long; and the store's own errors. To be called more often than twice in the silence:
+  /// what is longer between two calls does not count.
   void require_alive(i64 rank);
 
  private:

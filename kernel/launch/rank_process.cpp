@@ -15,7 +15,6 @@
 #include "kernel/launch/signals.hpp"
 #include "kernel/launch/stuck_process.hpp"
 #include "tessera/error.hpp"
-#include "tessera/peer_error.hpp"
 
 namespace tessera {
 
@@ -27,7 +26,7 @@ struct Pipe {
   int read = -1, write = -1;
   Pipe() {
     int ends[2];
-    require(pipe2(ends, O_CLOEXEC) == 0, "launch: cannot open a pipe: {}", std::strerror(errno));
+    require(pipe2(ends, O_CLOEXEC) == 0, "launch: cannot open a pipe: {}", SystemError());
     read = ends[0];
     write = ends[1];
     fcntl(read, F_SETFL, O_NONBLOCK);
@@ -135,7 +134,7 @@ RankProcess::RankProcess(i64 rank, const RankProgram& program) {
                                       : &program.processors.at(static_cast<std::size_t>(rank))};
   pid_ = fork();
   if (pid_ == 0) child.run();
-  require(pid_ > 0, "launch: cannot start rank {}: {}", rank, std::strerror(errno));
+  require(pid_ > 0, "launch: cannot start rank {}: {}", rank, SystemError());
   setpgid(pid_, pid_);  // in both, because either may be first; too late once the child is another
   output_ = output.take_read();
   report_ = report.take_read();
@@ -172,7 +171,7 @@ void RankProcess::give_up() {
   if (!running()) return;
   end_.stuck = why_stuck();
   // What it said of others was a consequence.
-  if (end_.report && blames_peer(end_.report->exit_code)) end_.report.reset();
+  if (end_.report && blames_peer(end_.report->error.kind())) end_.report.reset();
   pid_ = -1;
   close_end(output_);
   close_end(report_);

@@ -7,7 +7,6 @@
 #include "kernel/launch/pulse.hpp"
 #include "tessera/error.hpp"
 #include "tessera/log.hpp"
-#include "tessera/peer_error.hpp"
 #include "tessera/written.hpp"
 
 namespace tessera {
@@ -26,15 +25,15 @@ constexpr std::string_view kAllLeft = "launch/all left";
 Error name_server(const RankEnvironment& env,
                   const Error& error,
                   std::chrono::milliseconds timeout) {
-  if (env.own || env.rank == 0 || error.exit_code() == 2) return error;
-  if (error.exit_code() == kPeerSilent) {
-    return Error(fmt::format("{}; found by {}", kStoreIsSilent, error.what()), kPeerSilent);
+  const bool own = env.own || env.rank == 0;
+  if (own || error.kind() == ErrorKind::configuration) return error;
+  if (error.kind() == ErrorKind::peer_silent) {
+    return Error(error).add(ErrorFrame::Kind::culprit, kStoreIsSilent);
   }
   if (try_connect(StoreAddress::parse(env.store))) return error;  // it refuses this rank
-  return Error(fmt::format("rank 0 did not start within {:.1f} s (comm.init_timeout_s): {}",
-                           std::chrono::duration<double>(timeout).count(),
-                           error.what()),
-               error.exit_code());
+  return Error(error).add(ErrorFrame::Kind::note,
+                          fmt::format("rank 0 did not start within {:.1f} s (comm.init_timeout_s)",
+                                      std::chrono::duration<double>(timeout).count()));
 }
 
 }  // namespace
@@ -47,7 +46,7 @@ Rendezvous::Rendezvous(const RankEnvironment& env, std::chrono::milliseconds tim
   try {
     store_ = std::make_unique<SocketStore>(env.store, env.token, env.rank, env.world, timeout);
   } catch (const Error& error) {
-    throw explain_absence(env, name_server(env, error, timeout));
+    explain_absence(env, name_server(env, error, timeout)).raise();
   }
 }
 
@@ -75,7 +74,7 @@ Error explain_absence(const RankEnvironment& env, const Error& error) {
   std::string why;
   if (env.unnamed_job) {
     why += fmt::format(
-        "; {} gives its job no name, so the ranks meet at {}, after the process that "
+        "{} gives its job no name, so the ranks meet at {}, after the process that "
         "started this one: where that is not the same for all, set {} to one text of your "
         "own",
         env.starter,
@@ -83,13 +82,14 @@ Error explain_absence(const RankEnvironment& env, const Error& error) {
         kJobVariable);
   }
   if (!env.secret.empty()) {
+    if (!why.empty()) why += "; ";
     why += fmt::format(
-        "; the place also depends on the secret in {}: where the ranks do not all see that "
+        "the place also depends on the secret in {}: where the ranks do not all see that "
         "folder, set {} to one secret text",
         written_path(env.secret),
         kTokenVariable);
   }
-  return why.empty() ? error : Error(error.what() + why, error.exit_code());
+  return why.empty() ? error : Error(error).add(ErrorFrame::Kind::advice, why);
 }
 
 }  // namespace tessera

@@ -19,11 +19,11 @@ static_assert(std::atomic_ref<u64>::is_always_lock_free, "a lock would be of one
 StepBoard::StepBoard(i64 ranks) {
   // Ranks inherit it, so it stays open over exec.
   descriptor_ = memfd_create("tessera-steps", 0);
-  require(descriptor_ >= 0, "launch: no shared memory: {}", std::strerror(errno));
+  require(descriptor_ >= 0, "launch: no shared memory: {}", SystemError());
   if (ftruncate(descriptor_, ranks * static_cast<off_t>(sizeof(Entry))) != 0) {
     const int error = errno;
     close(descriptor_);
-    fail("launch: no shared memory for {} ranks: {}", ranks, std::strerror(error));
+    fail("launch: no shared memory for {} ranks: {}", ranks, SystemError(error));
   }
   map(ranks);
 }
@@ -41,7 +41,7 @@ void StepBoard::map(i64 ranks) {
   if (memory == MAP_FAILED) {
     const int error = errno;
     close(descriptor_);
-    fail("launch: cannot map the board of steps: {}", std::strerror(error));
+    fail("launch: cannot map the board of steps: {}", SystemError(error));
   }
   entries_ = {static_cast<Entry*>(memory), static_cast<std::size_t>(ranks)};
 }

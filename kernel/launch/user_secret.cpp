@@ -24,7 +24,8 @@ namespace fs = std::filesystem;
 constexpr std::size_t kBytes = 32;
 constexpr const char* kName = "secret";
 
-[[noreturn]] void refuse(const fs::path& path, const std::string& why) {
+template <class Why>  // a text, or what the system says
+[[noreturn]] void refuse(const fs::path& path, const Why& why) {
   fail_config(
       "{}: {}, so it cannot hold the secret by which the ranks of this host know each other; "
       "remove it, or set {} to one secret text for all ranks",
@@ -39,7 +40,7 @@ bool only_ours(const struct stat& found) {
 
 void require_ours(int fd, mode_t kind, const fs::path& path) {
   struct stat found {};
-  if (fstat(fd, &found) != 0) refuse(path, std::strerror(errno));
+  if (fstat(fd, &found) != 0) refuse(path, SystemError());
   if ((found.st_mode & S_IFMT) != kind) refuse(path, "it is of another kind");
   if (found.st_uid != geteuid()) {
     refuse(path, fmt::format("it belongs to user {}, not to user {}", found.st_uid, geteuid()));
@@ -53,13 +54,13 @@ void make_secret(int folder, const fs::path& path) {
   const std::string bytes = random_bytes(kBytes);
   const Descriptor file(
       openat(folder, temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
-  if (!file) refuse(path, std::strerror(errno));
+  if (!file) refuse(path, SystemError());
   const bool written = write(file.get(), bytes.data(), kBytes) == static_cast<ssize_t>(kBytes);
   const bool linked = written && (linkat(folder, temporary.c_str(), folder, kName, 0) == 0 ||
                                   errno == EEXIST);  // another rank was faster
   const int error = errno;
   unlinkat(folder, temporary.c_str(), 0);
-  if (!linked) refuse(path, std::strerror(error));
+  if (!linked) refuse(path, SystemError(error));
 }
 
 }  // namespace
@@ -74,9 +75,9 @@ fs::path user_secret_folder(const std::optional<std::string>& runtime) {
 }
 
 std::string user_secret(const fs::path& folder) {
-  if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) refuse(folder, std::strerror(errno));
+  if (mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) refuse(folder, SystemError());
   const Descriptor opened(open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-  if (!opened) refuse(folder, std::strerror(errno));
+  if (!opened) refuse(folder, SystemError());
   require_ours(opened.get(), S_IFDIR, folder);
   const fs::path path = folder / kName;
   const auto open_secret = [&] {
@@ -87,7 +88,7 @@ std::string user_secret(const fs::path& folder) {
     make_secret(opened.get(), path);
     file = open_secret();
   }
-  if (!file) refuse(path, std::strerror(errno));
+  if (!file) refuse(path, SystemError());
   require_ours(file.get(), S_IFREG, path);
   std::array<char, kBytes + 1> bytes;
   if (read(file.get(), bytes.data(), bytes.size()) != static_cast<ssize_t>(kBytes)) {

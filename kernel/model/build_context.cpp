@@ -3,7 +3,7 @@
 #include <tuple>
 #include <utility>
 
-#include "kernel/model/located_error.hpp"
+#include "kernel/config/choice.hpp"
 #include "tessera/error.hpp"
 #include "tessera/random.hpp"
 #include "tessera/size_text.hpp"
@@ -29,7 +29,7 @@ Parameter& ScopedBuild::parameter(const ParameterSpec& spec) {
     try {
       return parts_.declare(spec, scope_, layer_, component());
     } catch (const Error&) {
-      rethrow_located(component());
+      rethrow_at(component());
     }
   };
   Parameter& declared = declare();
@@ -66,7 +66,7 @@ Buffer& ScopedBuild::buffer(const BufferSpec& spec) {
   try {
     return parts_.declare(spec, scope_, settings_.main);
   } catch (const Error&) {
-    rethrow_located(component());
+    rethrow_at(component());
   }
 }
 
@@ -74,7 +74,7 @@ LossTerm ScopedBuild::loss(const LossSpec& spec) {
   try {
     return {parts_.loss(spec, component())};
   } catch (const Error&) {
-    rethrow_located(component());
+    rethrow_at(component());
   }
 }
 
@@ -82,7 +82,7 @@ Metric ScopedBuild::metric(const MetricSpec& spec) {
   try {
     return {parts_.metric(spec)};
   } catch (const Error&) {
-    rethrow_located(component());
+    rethrow_at(component());
   }
 }
 
@@ -90,7 +90,7 @@ Counts ScopedBuild::counts(const CountSpec& spec) {
   try {
     return {parts_.counts(spec, scope_)};
   } catch (const Error&) {
-    rethrow_located(component());
+    rethrow_at(component());
   }
 }
 
@@ -105,9 +105,7 @@ void ScopedBuild::reject(std::string_view key, std::string_view why) const {
   fail_config("{}: [{}] {}: {}", at, table, key, why);
 }
 
-std::string ScopedBuild::component() const {
-  return component_text(*settings_.maker, path_, type_);
-}
+std::string ScopedBuild::component() const { return settings_.maker->choice(path_, type_); }
 
 std::shared_ptr<void> ScopedBuild::make_child(std::string_view kind,
                                               std::string_view name,
@@ -117,17 +115,7 @@ std::shared_ptr<void> ScopedBuild::make_child(std::string_view kind,
   std::string scope = scope_;
   if (!name.empty()) scope = scope.empty() ? std::string(name) : fmt::format("{}.{}", scope, name);
   ScopedBuild child(settings_, parts_, layer_, std::move(scope), path, type);
-  std::shared_ptr<void> made =
-      settings_.maker->make(kind, type, path, given, static_cast<BuildContext*>(&child));
-  if (kind == Layer::kKind) {
-    return located(std::shared_ptr<Layer>(made, static_cast<Layer*>(made.get())),
-                   child.component());
-  }
-  if (kind == Module::kKind && settings_.locate_errors) {
-    return located(std::shared_ptr<Module>(made, static_cast<Module*>(made.get())),
-                   child.component());
-  }
-  return made;
+  return settings_.maker->make(kind, type, path, given, static_cast<BuildContext*>(&child));
 }
 
 }  // namespace tessera

@@ -3,6 +3,7 @@
 #include <memory>
 #include <string>
 
+#include "kernel/config/choice.hpp"
 #include "kernel/config/resolve.hpp"
 #include "kernel/model/model_parts.hpp"
 #include "tessera/build.hpp"
@@ -20,6 +21,10 @@ class ComponentMaker {
                                      void* arguments) = 0;
   /// "configs/x.toml:12:3" of a key of the table at `path`.
   virtual std::string origin(const std::string& path, std::string_view key) const = 0;
+  /// `run.toml:12:3: [model.block.mlp] type = "moe"`, for errors.
+  std::string choice(const std::string& path, std::string_view type) const {
+    return choice_text(origin(path, "type"), path, type);
+  }
   /// Kernels that plugins registered for the device of this name or for this kind of memory.
   virtual std::vector<Kernel> kernels(std::string_view device,
                                       std::string_view memory_kind) const = 0;
@@ -46,7 +51,7 @@ struct BuildSettings {
   u64 seed = 0;
   const Device* device = nullptr;
   ComponentMaker* maker = nullptr;
-  /// Errors of modules say where the configuration chose them (a dry run).
+  /// Parameters keep where the configuration chose the component that declares them (a dry run).
   bool locate_errors = false;
   /// The checkpoint whose own configuration this is.
   const StoredParameters* stored = nullptr;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "kernel/config/choice.hpp"
 #include "tessera/log.hpp"
 
 namespace tessera {
@@ -13,7 +14,7 @@ void LookAhead::add(const std::vector<Chunk>& chunks) {
     for (const Phase& phase : chunk.phases()) {
       if (phase.looks_ahead.empty()) continue;
       meant_ |= phase.scope == "attn";
-      std::string text = fmt::format("{}: {}", phase.component, phase.looks_ahead);
+      std::string text = fmt::format("{}: {}", choice_of(phase.owner), phase.looks_ahead);
       if (std::ranges::find(found_, text) == found_.end()) found_.push_back(std::move(text));
     }
   }

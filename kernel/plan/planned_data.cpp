@@ -20,16 +20,16 @@ class PlannedDataset final : public Dataset {
       fields_.push_back({first ? "loss_mask" : loss + "_mask", DType::u8, loss});
     }
   }
-  std::vector<FieldInfo> fields() const override { return fields_; }
-  i64 size(SampleSet) const override { return i64{1} << 40; }
-  void read(SampleSet, i64, const SampleBuffers& out) const override {
+  std::vector<FieldInfo> do_fields() const override { return fields_; }
+  i64 do_size(SampleSet) const override { return i64{1} << 40; }
+  void do_read(SampleSet, i64, const SampleBuffers& out) const override {
     for (std::size_t i = 0; i < fields_.size(); ++i) {
       auto* bytes = static_cast<u8*>(out.fields[i]);
       const u8 value = fields_[i].loss.empty() ? 0 : 1;
       std::fill_n(bytes, sequence_length_ * dtype_size(fields_[i].dtype), value);
     }
   }
-  std::string fingerprint() const override { return "none"; }
+  std::string do_fingerprint() const override { return "none"; }
 
  private:
   i64 sequence_length_;

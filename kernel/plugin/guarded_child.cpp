@@ -124,14 +124,14 @@ void GuardedChild::end() {
 
 GuardedChild fork_guarded() {
   int ends[2];
-  require(pipe2(ends, O_CLOEXEC) == 0, "cannot make a pipe: {}", std::strerror(errno));
+  require(pipe2(ends, O_CLOEXEC) == 0, "cannot make a pipe: {}", SystemError());
   const pid_t parent = getpid();
   const pid_t first = fork();
   if (first < 0) {
     const int why = errno;
     close(ends[0]);
     close(ends[1]);
-    fail("cannot start a process: {}", std::strerror(why));
+    fail("cannot start a process: {}", SystemError(why));
   }
   if (first > 0) {
     close(ends[1]);

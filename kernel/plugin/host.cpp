@@ -6,11 +6,13 @@
 #include <set>
 #include <tuple>
 
+#include "kernel/config/choice.hpp"
 #include "kernel/plugin/collector.hpp"
 #include "kernel/plugin/find_units.hpp"
 #include "kernel/plugin/library.hpp"
 #include "kernel/plugin/load_watch.hpp"
-#include "kernel/plugin/named.hpp"
+#include "kernel/plugin/named_kernel.hpp"
+#include "tessera/component_call.hpp"
 #include "tessera/doing.hpp"
 #include "tessera/error.hpp"
 #include "tessera/written.hpp"
@@ -26,7 +28,8 @@ std::vector<fs::path> libraries_in(const fs::path& folder) {
   }
   std::vector<fs::path> files;
   const fs::directory_iterator entries(folder, error);
-  if (error) fail_config("cannot read the plugin folder {}: {}", folder.string(), error.message());
+  if (error)
+    fail_config("cannot read the plugin folder {}: {}", folder.string(), SystemError(error));
   for (const auto& entry : entries) {
     if (entry.path().extension() == ".so") files.push_back(entry.path());
   }
@@ -86,6 +89,7 @@ void PluginHost::load(const fs::path& file) {
     call_plugin(*origin, "the registration", "", [&] { d.register_all(collected); });
   } catch (const Error& error) {
     failures_.emplace_back(error.what());
+    if (error.resource() != Resource::none) short_of_ = error.resource();
     return;
   }
   keep(std::move(collected), *origin);
@@ -163,6 +167,28 @@ std::string PluginHost::library_of(std::string_view kind, std::string_view type)
   return origin == nullptr ? std::string() : origin->text();
 }
 
+namespace {
+
+std::shared_ptr<const Identity> identity_of(const ComponentInfo& info,
+                                            const PluginOrigin& origin,
+                                            const ConfigNode& node) {
+  auto identity = std::make_shared<Identity>();
+  identity->kind = info.kind;
+  identity->name = info.type;
+  identity->text = fmt::format("{}/{}", info.kind, info.type);
+  if (!origin.builtin()) {
+    identity->plugin = fmt::format("{} {}", origin.name, origin.version);
+    identity->library = origin.path.string();
+    identity->text += " of plugin " + identity->plugin;
+  }
+  const std::string at = node.origin("type");
+  identity->place = fmt::format("{} {}: [{}]", at == "default" ? "by" : "at", at, node.path());
+  identity->choice = choice_text(at, node.path(), info.type);
+  return identity;
+}
+
+}  // namespace
+
 std::shared_ptr<void> PluginHost::make(std::string_view kind,
                                        std::string_view type,
                                        const ConfigNode& node,
@@ -181,15 +207,19 @@ std::shared_ptr<void> PluginHost::make(std::string_view kind,
                 not_loaded());
   }
   const std::string name = fmt::format("{}/{}", kind, type);
-  const std::string at = node.origin("type");
-  std::string place =
-      fmt::format("{}: [{}]", at == "default" ? "by " + at : "at " + at, node.path());
-  std::shared_ptr<void> made = call_plugin(*found->origin, name, place, [&] {
+  const auto identity = identity_of(found->info, *found->origin, node);
+  std::shared_ptr<void> made = call_plugin(*found->origin, name, identity->place, [&] {
     const Doing doing("the constructor of", name);
     return found->info.make(node, given, arguments);
   });
   require(made != nullptr, "{} ({}) made nothing", name, found->origin->text());
-  return named(kind, type, std::move(place), std::move(made), *found->origin);
+  if (found->info.identified == nullptr) return made;
+  found->info.identified(made.get())->identify(identity);
+  void* const component = made.get();
+  return {component, [identity, made = std::move(made)](void*) mutable {
+            const ComponentCall now(identity.get(), "destructor");
+            made.reset();
+          }};
 }
 
 std::vector<Kernel> PluginHost::kernels(std::string_view device,

@@ -38,6 +38,7 @@ class PluginHost : public Catalog {
   /// Asks once, in a child process (find_units.hpp).
   DeviceUnits units(const ComponentInfo& device) const override;
   std::vector<std::string> load_failures() const override { return failures_; }
+  Resource short_of() const override { return short_of_; }
   std::string library_of(std::string_view kind, std::string_view type) const override;
 
   /// The kinds that have components, by name.
@@ -102,6 +103,7 @@ class PluginHost : public Catalog {
   ByName<ByName<Component>> components_;  // by kind, by type
   ByName<ByName<Operation>> kernels_;     // by device or kind of memory, by operation
   std::vector<std::string> failures_, shadowed_;
+  Resource short_of_ = Resource::none;
   mutable std::mutex asking_;
   mutable ByName<DeviceUnits> units_;  // by device, of those that were asked for
 };

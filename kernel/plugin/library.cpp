@@ -12,9 +12,9 @@
 
 #include "kernel/plugin/abi.hpp"
 #include "kernel/plugin/crash_watch.hpp"
-#include "kernel/plugin/floating_point.hpp"
 #include "kernel/plugin/library_file.hpp"
 #include "tessera/error.hpp"
+#include "tessera/floating_point_guard.hpp"
 #include "tessera/written.hpp"
 
 namespace tessera {
@@ -98,6 +98,16 @@ std::string explain(const std::filesystem::path& path, std::string_view error) {
   return fmt::format("{}: cannot be loaded: {}", written_path(path), error);
 }
 
+Error load_error(const std::filesystem::path& path, std::string_view error) {
+  Error made(explain(path, error));
+  if (error.find("Too many open files") != std::string_view::npos) made.add(Resource::open_files);
+  for (const std::string_view words :
+       {"Cannot allocate memory", "cannot allocate memory", "failed to map segment"}) {
+    if (error.find(words) != std::string_view::npos) made.add(Resource::memory);
+  }
+  return made;
+}
+
 void check_descriptor(const std::filesystem::path& path, const PluginDescriptor& d) {
   if (d.magic != kPluginMagic || d.bytes != sizeof(PluginDescriptor)) {
     fail(
@@ -135,7 +145,7 @@ Library load_library(const std::filesystem::path& path) {
     const FloatingPointGuard guard(FloatingPointGuard::During::load, absolute.native(), "");
     library.load(absolute, mode);
   } catch (const std::exception& error) {
-    throw Error(explain(absolute, error.what()));
+    throw load_error(absolute, error.what());
   }
   if (!library.has("tessera_plugin")) {
     fail("{}: is a shared library, but not a Tessera plugin (it exports no tessera_plugin)",

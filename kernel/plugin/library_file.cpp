@@ -68,7 +68,7 @@ std::string read_file(const std::filesystem::path& path) {
   }
   if (!std::filesystem::is_regular_file(status)) fail("{}: is not a regular file", path.string());
   std::ifstream in(path, std::ios::binary);
-  if (!in) fail("{}: cannot be read ({})", path.string(), std::strerror(errno));
+  if (!in) fail("{}: cannot be read ({})", path.string(), SystemError());
   const std::uintmax_t size = std::filesystem::file_size(path);
   std::string bytes(std::min<std::uintmax_t>(size, sizeof(Elf64_Ehdr)), '\0');
   const auto read_from = [&](std::size_t begin) {

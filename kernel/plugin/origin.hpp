@@ -4,7 +4,7 @@
 #include <string_view>
 #include <utility>
 
-#include "kernel/plugin/floating_point.hpp"
+#include "tessera/floating_point_guard.hpp"
 #include "tessera/types.hpp"
 
 namespace tessera {
@@ -20,17 +20,12 @@ struct PluginOrigin {
   std::string text() const;
 };
 
-/// Base of errors that say already which component they come from. A component makes its children
-/// through the host: the innermost is the one to name.
-struct NamesItsComponent {};
-
-/// What an exception says that is not derived from std::exception.
-inline constexpr std::string_view kForeignException = "an exception that is not a std::exception";
-
-/// Throws the exception in flight again as one of the host's, with the plugin named: an Error keeps
-/// its exit code, a ConfigError its type. One that was named already, and one of the kernel's own
-/// code, goes on unchanged. `doing`: "layer/moe", "its registration". `place`: where it is
-/// configured, "at run.toml:12:8: [lr]"; empty: the error says that, or nobody configures it.
+/// Throws the exception in flight again as an Error of the host's, with a frame that names the
+/// plugin. One that has such a frame or a place already goes on unchanged, since a component makes
+/// its children through the host and the innermost is the one to name; so does one of the kernel's
+/// own code, and one that another rank is to blame for. `doing`: "layer/moe", "its registration".
+/// `place`: where it is configured, "at run.toml:12:8: [lr]"; empty: the error says that, or nobody
+/// configures it.
 [[noreturn]] void rethrow_from_plugin(const PluginOrigin& origin,
                                       std::string_view doing,
                                       std::string_view place = {});

@@ -70,7 +70,7 @@ bool same(const timespec& a, const timespec& b) {
 
 [[noreturn]] void fail_file(std::string_view key, const std::string& path) {
   const int why = errno;
-  fail_config("{}: cannot read \"{}\": {}", key, written_path(path), std::strerror(why));
+  fail_config("{}: cannot read \"{}\": {}", key, written_path(path), SystemError(why));
 }
 
 }  // namespace

@@ -22,15 +22,15 @@ class HostPending : public PendingCollective, public std::enable_shared_from_thi
     posted_ = device.record(comm_);
   }
 
-  void wait(Stream& stream) override {
+  void do_wait(Stream& stream) override {
     after_post(stream, [](HostPending& self) { self.group_.finish(self.ticket_); });
   }
 
-  void wait_received(Stream& stream) override {
+  void do_wait_received(Stream& stream) override {
     after_post(stream, [](HostPending& self) { self.group_.finish_received(self.ticket_); });
   }
 
-  void join() override {
+  void do_join() override {
     wait(comm_);
     comm_.device().synchronize(comm_);
   }
@@ -52,7 +52,7 @@ class HostPending : public PendingCollective, public std::enable_shared_from_thi
 
 }  // namespace
 
-std::shared_ptr<PendingCollective> HostGroup::start(Collective collective, Stream& after) {
+std::shared_ptr<PendingCollective> HostGroup::do_start(Collective collective, Stream& after) {
   Stream& comm = device_.comm_stream(lane_);
   if (&after != &comm) device_.wait(comm, device_.record(after));
   auto pending = std::make_shared<HostPending>(*this, std::move(collective), comm);

@@ -40,14 +40,14 @@ StepSink::~StepSink() = default;
 Gradients::~Gradients() = default;
 
 UpdateRule::~UpdateRule() = default;
-void UpdateRule::add_sums(Context&, const Shards&, const Tensor&, const Tensor&) const {}
+void UpdateRule::do_add_sums(Context&, const Shards&, const Tensor&, const Tensor&) const {}
 LrSchedule::~LrSchedule() = default;
 Optimizer::~Optimizer() = default;
 
 Tokenizer::~Tokenizer() = default;
 Dataset::~Dataset() = default;
-SetContent Dataset::content(SampleSet) const { return {}; }
-std::vector<const DataFile*> Dataset::files() const { return {}; }
+SetContent Dataset::do_content(SampleSet) const { return {}; }
+std::vector<const DataFile*> Dataset::do_files() const { return {}; }
 Observer::~Observer() = default;
 Converter::~Converter() = default;
 

@@ -17,7 +17,7 @@ namespace tessera {
 
 void fail_file(std::string_view what, const std::filesystem::path& file) {
   const int why = errno;
-  fail("cannot {} {}: {}", what, written_path(file), std::strerror(why));
+  fail("cannot {} {}: {}", what, written_path(file), SystemError(why));
 }
 
 Descriptor open_output(const std::filesystem::path& file, int flags) noexcept {

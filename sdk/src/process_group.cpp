@@ -37,8 +37,8 @@ auto with_place(const Place& place, F&& f) {
   try {
     return f();
   } catch (const Error& error) {
-    if (std::string_view(error.what()).find(place.group->name) != std::string_view::npos) throw;
-    throw Error(place.text() + ": " + error.what(), error.exit_code());
+    if (error.has(ErrorFrame::Kind::collective)) throw;
+    rethrow_with(ErrorFrame::Kind::collective, place.text());
   }
 }
 

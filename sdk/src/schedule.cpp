@@ -21,15 +21,15 @@ int live_peak(const std::vector<Action>& order, int chunk, bool training) {
   return most;
 }
 
-Place PipelineSchedule::place(const PipelineShape& shape, int rank, int chunk) const {
+Place PipelineSchedule::do_place(const PipelineShape& shape, int rank, int chunk) const {
   return {chunk * shape.ranks + rank};
 }
 
-int PipelineSchedule::live(const PipelineShape& shape, int chunk) const {
+int PipelineSchedule::do_live(const PipelineShape& shape, int chunk) const {
   return live_peak(order(shape), chunk, shape.training);
 }
 
-int PipelineSchedule::warmup(const PipelineShape& shape) const {
+int PipelineSchedule::do_warmup(const PipelineShape& shape) const {
   const std::vector<Action> actions = order(shape);
   const auto forward = [](const Action& action) { return action.kind == Action::F; };
   const auto leading = std::ranges::find_if_not(actions, forward) - actions.begin();

@@ -200,9 +200,10 @@ TEST(ConfigCheck, FindsARuleWithoutAKernelOnTheDevice) {
                    "[data]\ntype = \"text\"\npath = \"" TESSERA_SOURCE_DIR "/LICENSE\"\n");
   const ProcessResult result = run_tessera({"config", "check", file});
   EXPECT_EQ(result.exit_code, 2);
-  EXPECT_THAT(result.err,
-              HasSubstr("run.toml:16:8: [optimizer.rule] type = \"test_halve\": update of "
-                        "parameters: the device \"cpu\" has no operation \"test.halve\""));
+  EXPECT_THAT(
+      result.err,
+      HasSubstr("run.toml:16:8: [optimizer.rule] type = \"test_halve\": the device \"cpu\" has "
+                "no operation \"test.halve\""));
 }
 
 // The lines of the compiler's output that are errors.

@@ -134,7 +134,7 @@ int run(const std::vector<std::string>& arguments) {
     run_rank(*env, arguments.at(2), arguments.size() > 3 ? std::stol(arguments[3]) : -1);
     return 0;
   } catch (const Error& error) {
-    if (!env || !report_failure(env->report, error.what(), error.exit_code())) {
+    if (!env || !report_failure(env->report, error)) {
       std::fprintf(stderr, "%s\n", error.what());
     }
     return error.exit_code();

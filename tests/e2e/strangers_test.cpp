@@ -43,7 +43,7 @@ std::string message(char code,
                     std::int64_t world,
                     const std::string& key,
                     const std::string& value) {
-  std::string body = "TSS2" + std::string(1, code) + bytes_of(number) + bytes_of(world);
+  std::string body = "TSS3" + std::string(1, code) + bytes_of(number) + bytes_of(world);
   for (const std::string& text : {key, value}) {
     body += bytes_of(static_cast<std::uint32_t>(text.size())) + text;
   }
@@ -59,7 +59,7 @@ std::string hello(std::int64_t rank, std::int64_t world) {
 std::string guessed_proof() { return message(1, 0, 0, std::string(kNumber, 'p'), ""); }
 
 // All that a stranger is told.
-std::string refusal(const std::string& why) { return message(0, 1, 0, why, ""); }
+std::string refusal(const std::string& why) { return message(0, 0, 0, why, ""); }
 
 // Sends the bytes to the store at "unix:@name" and returns what it answers before it hangs up.
 std::string say(const std::string& store, const std::string& bytes) {

@@ -298,7 +298,7 @@ Target wire() {
   const WireMessage proof{.code = 1, .number = 0, .world = 0, .key = std::string(32, 'p')};
   const WireMessage get{.code = 3, .number = 1000, .world = 0, .key = "key"};
   return {
-      "wire", {hello.frame() + proof.frame(), get.frame(), hello.frame()}, {"TSS2"}, read_frames};
+      "wire", {hello.frame() + proof.frame(), get.frame(), hello.frame()}, {"TSS3"}, read_frames};
 }
 
 // --- the header of a plugin's file ---

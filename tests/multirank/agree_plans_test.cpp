@@ -19,7 +19,7 @@ class Fickle final : public PipelineSchedule {
     static void describe(Schema<Config>&) {}
   };
   Fickle(const Config&, const ScheduleArguments&) {}
-  std::vector<Action> order(const PipelineShape& shape) const override {
+  std::vector<Action> do_order(const PipelineShape& shape) const override {
     thread_local const bool swapped = threads++ % 2 == 1;
     std::vector<Action> actions;
     for (int i = 0; i < shape.microbatches; ++i) {

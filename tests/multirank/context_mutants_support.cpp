@@ -60,7 +60,7 @@ class MutantContextAttention final : public Layer {
     spec_.head_offset = build.mesh().coordinate(Axis::tensor) * heads;
   }
 
-  std::vector<Phase> phases() override {
+  std::vector<Phase> do_phases() override {
     return {{.scope = "attn", .run = [this](Context& cx, Bundle& bundle) {
                ProcessGroup& group = cx.mesh->group(Axis::context);
                const Tensor qkv = (*qkv_)(cx, bundle[hidden_]);

@@ -54,7 +54,7 @@ class WrongLayer final : public Layer {
         hidden_(build.slot("hidden")),
         row_ids_(build.slot("row_ids")),
         key_(build.random_site("drop")) {}
-  std::vector<Phase> phases() override {
+  std::vector<Phase> do_phases() override {
     return {{.scope = "mlp", .run = [this](Context& cx, Bundle& bundle) { run(cx, bundle); }}};
   }
 
@@ -97,7 +97,7 @@ class Norm final : public Module {
       parameters_.push_back(&build.parameter(spec));
     }
   }
-  Tensor operator()(Context& cx, const Tensor& x) const override {
+  Tensor do_forward(Context& cx, const Tensor& x) const override {
     Tensor y = ops::layernorm(cx, x, *parameters_[0], *parameters_[1], 1e-5);
     if (mistake_ == "backward") return broken(cx, y);
     if (mistake_ == "result_shape") return y.slice(1, 0, y.dim(1) / 2);
@@ -114,12 +114,12 @@ class Maskless final : public Dataset {
  public:
   using Config = NoConfig;
   Maskless(const Config&, DatasetArguments&) {}
-  std::vector<FieldInfo> fields() const override {
+  std::vector<FieldInfo> do_fields() const override {
     return {{"tokens", DType::i64, ""}, {"labels", DType::i64, ""}};
   }
-  i64 size(SampleSet) const override { return 1000; }
-  void read(SampleSet, i64, const SampleBuffers&) const override {}
-  std::string fingerprint() const override { return "maskless"; }
+  i64 do_size(SampleSet) const override { return 1000; }
+  void do_read(SampleSet, i64, const SampleBuffers&) const override {}
+  std::string do_fingerprint() const override { return "maskless"; }
 };
 
 const PluginHost& host() {
@@ -332,8 +332,8 @@ std::vector<Mistake> mistakes() {
       {"weight_of_a_wrong_shape",
        norm("weight_shape"),
        "type",
-       "[model.block.norm] type = \"wrong_norm\": layernorm: weight must be fp32 [16], is fp32 "
-       "[8]"},
+       "[model.block.norm] type = \"wrong_norm\": forward pass of \"attn\" in layers.0: layernorm: "
+       "weight must be fp32 [16], is fp32 [8]"},
       {"weight_of_a_wrong_shape_in_a_pipeline",
        kPipeline + norm("weight_shape"),
        "type",
@@ -343,8 +343,8 @@ std::vector<Mistake> mistakes() {
       {"result_of_a_wrong_shape",
        norm("result_shape") + "[model.block.attention.qkv]\ntype = \"column_linear\"\n",
        "type",
-       "[model.block.attention.qkv] type = \"column_linear\": matmul: the inner sizes 8 of a and "
-       "16 of b (transposed) differ"},
+       "[model.block.attention.qkv] type = \"column_linear\": forward pass of \"attn\" in "
+       "layers.0: matmul: the inner sizes 8 of a and 16 of b (transposed) differ"},
       {"bias_on_own_rows",
        kRows + "[model.block.mlp.down]\ntype = \"whole_bias\"\n",
        "type",
@@ -374,7 +374,8 @@ std::vector<Mistake> mistakes() {
       {"error_in_a_backward_closure_of_a_module",
        norm("backward"),
        "type",
-       "[model.block.norm] type = \"wrong_norm\": backward pass: this operation has no gradient"},
+       "[model.block.norm] type = \"wrong_norm\": backward pass of \"mlp\" in layers.1: this "
+       "operation has no gradient"},
       {"metric_in_two_ways",
        norm("metric_twice"),
        "type",

@@ -27,15 +27,15 @@ class WrongGpt2 : public Converter {
         key_(std::move(key)),
         value_(std::move(value)) {}
 
-  std::string_view model_type() const override { return "wrong"; }
-  Settings to_ours(Claims& theirs) const override { return gpt2_->to_ours(theirs); }
-  Settings to_theirs(const Settings& ours) const override {
+  std::string_view do_model_type() const override { return "wrong"; }
+  Settings do_to_ours(Claims& theirs) const override { return gpt2_->to_ours(theirs); }
+  Settings do_to_theirs(const Settings& ours) const override {
     Settings theirs = gpt2_->to_theirs(ours);
     theirs[key_] = value_;
     theirs.erase("n_ctx");  // a second name of n_positions
     return theirs;
   }
-  std::vector<ConvertedTensor> tensors(const Settings& theirs) const override {
+  std::vector<ConvertedTensor> do_tensors(const Settings& theirs) const override {
     return gpt2_->tensors(theirs);
   }
 

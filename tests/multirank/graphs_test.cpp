@@ -218,11 +218,11 @@ class FrozenDispatcher final : public ForwardingDispatcher {
                                           {"rows_per_expert", config.rows_per_expert}})),
         frozen_(config.frozen) {}
 
-  ExpertRows preprocess(Context& cx,
-                        Bundle& bundle,
-                        const Tensor& x,
-                        const Routing& routing) const override {
-    if (!frozen_) return ForwardingDispatcher::preprocess(cx, bundle, x, routing);
+  ExpertRows do_preprocess(Context& cx,
+                           Bundle& bundle,
+                           const Tensor& x,
+                           const Routing& routing) const override {
+    if (!frozen_) return ForwardingDispatcher::do_preprocess(cx, bundle, x, routing);
     if (!seen_.defined()) {
       seen_ = Tensor::allocate(*cx.device,
                                cx.device->pool(),
@@ -235,7 +235,7 @@ class FrozenDispatcher final : public ForwardingDispatcher {
       CopyArgs copy{routing.experts.arg(), seen_.arg()};
       ops::run(cx, copy);
     }
-    return ForwardingDispatcher::preprocess(cx, bundle, x, {seen_, routing.weights});
+    return ForwardingDispatcher::do_preprocess(cx, bundle, x, {seen_, routing.weights});
   }
 
  private:

@@ -32,7 +32,7 @@ class RowDropout final : public Layer {
         hidden_(build.slot("hidden")),
         row_ids_(build.slot("row_ids")),
         key_(build.random_site("dropout")) {}
-  std::vector<Phase> phases() override {
+  std::vector<Phase> do_phases() override {
     return {{.scope = "mlp", .run = [this](Context& cx, Bundle& bundle) {
                const Tensor x = bundle[hidden_];
                const Tensor rows = own_ ? region_.own_rows(bundle[row_ids_])
@@ -53,7 +53,7 @@ class LeavesNothing final : public Layer {
  public:
   using Config = NoConfig;
   LeavesNothing(const Config&, BuildContext& build) : hidden_(build.slot("hidden")) {}
-  std::vector<Phase> phases() override {
+  std::vector<Phase> do_phases() override {
     return {
         {.scope = "mlp", .run = [this](Context&, Bundle& bundle) { bundle[hidden_] = Tensor(); }}};
   }

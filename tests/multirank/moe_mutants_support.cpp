@@ -94,7 +94,7 @@ class MutantRouter final : public Router {
         {.name = "counts", .shape = {config.experts}, .dtype = DType::i64, .saved = false});
   }
 
-  Routing operator()(Context& cx, Bundle& bundle, const Tensor& x) const override {
+  Routing do_route(Context& cx, Bundle& bundle, const Tensor& x) const override {
     if (wrong("local_positions")) bundle[row_ids_] = within_rank(cx, bundle[row_ids_]);
     const Tensor logits = ops::linear(cx, x, weight_, nullptr);
     Tensor experts = ops::topk_router(cx, logits, bias_ ? bias_->value : Tensor(), spec_).experts;
@@ -108,7 +108,7 @@ class MutantRouter final : public Router {
             .logits = with_gradient_times(cx, logits, factor()),
             .score = spec_.score};
   }
-  void end_step(Context& cx) override {
+  void do_end_step(Context& cx) override {
     if (!bias_) return;
     if (!wrong("local_counts")) {
       mesh_.find_stage()
@@ -231,7 +231,7 @@ class MutantSharedLayer final : public Layer {
     up_ = &build.parameter(up);
     down_ = &build.parameter(down);
   }
-  std::vector<Phase> phases() override {
+  std::vector<Phase> do_phases() override {
     std::vector<Phase> phases = inner_->phases();
     auto& first = phases.front().run;
     first = [this, run = std::move(first)](Context& cx, Bundle& bundle) {
@@ -276,11 +276,11 @@ class MutantDispatcher final : public ForwardingDispatcher {
         mistake_(config.mistake),
         several_(build.mesh().size(Axis::expert) * build.mesh().size(Axis::expert_tensor) > 1) {}
 
-  ExpertRows dispatch(Context& cx,
-                      Bundle& bundle,
-                      const ExpertRows& rows,
-                      const Meanwhile& meanwhile) const override {
-    ExpertRows arrived = ForwardingDispatcher::dispatch(cx, bundle, rows, meanwhile);
+  ExpertRows do_dispatch(Context& cx,
+                         Bundle& bundle,
+                         const ExpertRows& rows,
+                         const Meanwhile& meanwhile) const override {
+    ExpertRows arrived = ForwardingDispatcher::do_dispatch(cx, bundle, rows, meanwhile);
     bundle.arrive(*cx.stream);
     const i64 m = arrived.x.dim(0);
     if (!several_ || m < 2) return arrived;
@@ -331,7 +331,7 @@ class MutantExpertOptimizer final : public Optimizer {
         rule_(arguments.make_rule(config.rule)),
         shards_(shards_without_groups(arguments, *rule_)) {}
 
-  void sum_squares(Context& cx, const Tensor& out) override {
+  void do_sum_squares(Context& cx, const Tensor& out) override {
     for (std::size_t i = 0; i < shards_.list.size(); ++i) {
       const ParameterLayout& layout = shards_.list[i].parameter->layout;
       const Tensor gradient = shards_.grad_of(i);
@@ -347,9 +347,9 @@ class MutantExpertOptimizer final : public Optimizer {
         experts.arg(), experts.arg(), static_cast<double>(mesh_.size(Axis::expert_data))};
     ops::run(cx, args);
   }
-  void step(Context& cx, const Tensor& scalars) override { rule_->update(cx, shards_, scalars); }
-  double clip() const override { return config_.clip; }
-  std::vector<NamedState> state() override { return {}; }
+  void do_step(Context& cx, const Tensor& scalars) override { rule_->update(cx, shards_, scalars); }
+  double do_clip() const override { return config_.clip; }
+  std::vector<NamedState> do_state() override { return {}; }
 
  private:
   void meddle(Context& cx, const Tensor& gradient) const {

@@ -21,11 +21,11 @@ class Given final : public PipelineSchedule {
     static void describe(Schema<Config>&) {}
   };
   Given(const Config&, const ScheduleArguments&) : schedule_(given_schedule) {}
-  int chunks() const override { return schedule_->chunks(); }
-  Place place(const PipelineShape& shape, int rank, int chunk) const override {
+  int do_chunks() const override { return schedule_->chunks(); }
+  Place do_place(const PipelineShape& shape, int rank, int chunk) const override {
     return schedule_->place(shape, rank, chunk);
   }
-  std::vector<Action> order(const PipelineShape& shape) const override {
+  std::vector<Action> do_order(const PipelineShape& shape) const override {
     return schedule_->order(shape);
   }
 

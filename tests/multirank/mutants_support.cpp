@@ -46,7 +46,7 @@ class MutantRowLinear final : public Module {
                              .tags = {"bias"},
                              .placement = early_ ? Placement::replicated() : region_.per_row()})) {}
 
-  Tensor operator()(Context& cx, const Tensor& x) const override {
+  Tensor do_forward(Context& cx, const Tensor& x) const override {
     if (!early_) return region_.row(cx, x, weight_, &bias_);
     return region_.leave(cx, ops::linear(cx, x, weight_, &bias_));
   }
@@ -80,7 +80,7 @@ class MutantNorm final : public Module {
                               .tags = {"norm", "bias"},
                               .placement = placement});
   }
-  Tensor operator()(Context& cx, const Tensor& x) const override {
+  Tensor do_forward(Context& cx, const Tensor& x) const override {
     return ops::layernorm(cx, x, *weight_, *bias_, 1e-5);
   }
 
@@ -102,7 +102,7 @@ class MutantColumnLinear final : public Module {
         {.name = "bias", .shape = {config.out}, .split = {split}, .tags = {"bias"}});
   }
 
-  Tensor operator()(Context& cx, const Tensor& x) const override {
+  Tensor do_forward(Context& cx, const Tensor& x) const override {
     if (reduces_) return region_.column(cx, x, *weight_, bias_);
     return ops::linear(cx, x, *weight_, bias_);
   }
@@ -150,7 +150,7 @@ class MutantAttention final : public Layer {
     }
   }
 
-  std::vector<Phase> phases() override {
+  std::vector<Phase> do_phases() override {
     return {{.scope = "attn", .run = [this](Context& cx, Bundle& bundle) {
                const Tensor qkv = (*qkv_)(cx, bundle[hidden_]);
                const Tensor heads = ops::attention(cx, qkv, bundle[row_ids_], shape_, spec_);
@@ -191,7 +191,7 @@ class MutantEmbedding final : public Layer {
                            config.inner,
                            {{"vocab", config.vocab}, {"vocab_multiple", config.vocab_multiple}})) {}
 
-  std::vector<Phase> phases() override {
+  std::vector<Phase> do_phases() override {
     std::vector<Phase> phases = inner_->phases();
     phases[0].run = [this, inner = std::move(phases[0].run)](Context& cx, Bundle& bundle) {
       if (local_) bundle[row_ids_] = local_rows(cx, bundle[row_ids_]);
@@ -309,7 +309,7 @@ class MutantHead final : public Layer {
     }
   }
 
-  std::vector<Phase> phases() override {
+  std::vector<Phase> do_phases() override {
     return {{.scope = "head", .run = [this](Context& cx, Bundle& bundle) {
                Tensor x = (*norm_)(cx, bundle[hidden_]);
                if (copies_) x = region_.enter(cx, x);
@@ -358,7 +358,7 @@ class MutantOptimizer final : public Optimizer {
         rule_(arguments.make_rule(config.rule)),
         shards_(shards_without_groups(arguments, *rule_)) {}
 
-  void sum_squares(Context& cx, const Tensor& out) override {
+  void do_sum_squares(Context& cx, const Tensor& out) override {
     for (std::size_t i = 0; i < shards_.list.size(); ++i) {
       const ParameterLayout& layout = shards_.list[i].parameter->layout;
       const bool whole = !layout.cut(Axis::tensor);
@@ -372,9 +372,9 @@ class MutantOptimizer final : public Optimizer {
       ops::run(cx, args);
     }
   }
-  void step(Context& cx, const Tensor& scalars) override { rule_->update(cx, shards_, scalars); }
-  double clip() const override { return config_.clip; }
-  std::vector<NamedState> state() override { return {}; }
+  void do_step(Context& cx, const Tensor& scalars) override { rule_->update(cx, shards_, scalars); }
+  double do_clip() const override { return config_.clip; }
+  std::vector<NamedState> do_state() override { return {}; }
 
  private:
   Config config_;

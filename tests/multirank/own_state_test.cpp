@@ -72,16 +72,16 @@ class Distance : public UpdateRule {
   static constexpr bool kWholeParameters = whole;
   Distance(const Config&, RuleArguments& arguments)
       : sums_(*arguments.device), step_(*arguments.device) {}
-  std::vector<StateSpec> state() const override {
+  std::vector<StateSpec> do_state() const override {
     return {{.name = "moved"},
             {.name = "s"},
             {.name = "distance", .shape = &one_number, .initial = 1e-3}};
   }
-  i64 sums() const override { return 2; }
-  void add_sums(Context& cx,
-                const Shards& shards,
-                const Tensor& scalars,
-                const Tensor& sums) const override {
+  i64 do_sums() const override { return 2; }
+  void do_add_sums(Context& cx,
+                   const Shards& shards,
+                   const Tensor& scalars,
+                   const Tensor& sums) const override {
     for (std::size_t i = 0; i < shards.list.size(); ++i) {
       DistanceSumsArgs args{scalars.arg(),
                             shards.grad_of(i).arg(),
@@ -92,7 +92,7 @@ class Distance : public UpdateRule {
       ops::run(cx, sums_, args);
     }
   }
-  void update(Context& cx, const Shards& shards, const Tensor& scalars) const override {
+  void do_update(Context& cx, const Shards& shards, const Tensor& scalars) const override {
     for (std::size_t i = 0; i < shards.list.size(); ++i) {
       DistanceStepArgs args{scalars.arg(),
                             shards.sums.arg(),

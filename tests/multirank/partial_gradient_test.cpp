@@ -31,7 +31,7 @@ class SharedOutBias final : public Module {
                               .placement = config.declared ? Placement::summed_over({Axis::tensor})
                                                            : Placement::replicated()})) {}
 
-  Tensor operator()(Context& cx, const Tensor& x) const override {
+  Tensor do_forward(Context& cx, const Tensor& x) const override {
     ProcessGroup& group = cx.mesh->group(Axis::tensor);
     const Tensor whole = collectives::copy(cx, x, group, "bias");
     Tensor part = ops::scale(cx, ops::add_bias(cx, whole, *bias_), 1.0 / group.size());

@@ -31,7 +31,7 @@ class MutantRecomputedAttention final : public Layer {
         residual_(build.slot("residual")),
         inner_(build.child("", config.inner)) {}
 
-  std::vector<Phase> phases() override {
+  std::vector<Phase> do_phases() override {
     std::vector<Phase> phases = inner_->phases();
     for (Phase& phase : phases) {
       phase.run = [this, inner = std::move(phase.run)](Context& cx, Bundle& bundle) {
@@ -95,7 +95,7 @@ class MutantSplitLinear final : public Module {
                                .tags = {"bias"},
                                .placement = Placement::replicated()})) {}
 
-  Tensor operator()(Context& cx, const Tensor& x) const override {
+  Tensor do_forward(Context& cx, const Tensor& x) const override {
     Tensor y = linear_parts::forward(cx, x, weight_, &bias_);
     if (!cx.recording()) return y;
     const Tensor kept = x.with_var({});
@@ -144,7 +144,7 @@ class MutantBlock final : public Layer {
     elsewhere_ = index / share != build.mesh().coordinate(Axis::pipeline);
   }
 
-  std::vector<Phase> phases() override {
+  std::vector<Phase> do_phases() override {
     std::vector<Phase> phases = inner_->phases();
     if (elsewhere_ && mistake_ == "skipped") {
       for (Phase& phase : phases) phase.run = [](Context&, Bundle&) {};
@@ -175,13 +175,13 @@ class MutantSchedule final : public PipelineSchedule {
   };
   MutantSchedule(const Config& config, const ScheduleArguments&) : mistake_(config.mistake) {}
 
-  int chunks() const override { return 2; }
-  Place place(const PipelineShape& shape, int rank, int chunk) const override {
+  int do_chunks() const override { return 2; }
+  Place do_place(const PipelineShape& shape, int rank, int chunk) const override {
     const bool building = shape.microbatches == 1;
     if (building && mistake_ != "none") return {rank * chunks() + chunk};
-    return PipelineSchedule::place(shape, rank, chunk);
+    return PipelineSchedule::do_place(shape, rank, chunk);
   }
-  std::vector<Action> order(const PipelineShape& shape) const override {
+  std::vector<Action> do_order(const PipelineShape& shape) const override {
     std::vector<Action> actions;
     const auto add = [&](Action::Kind kind, int chunk) {
       for (int i = 0; i < shape.microbatches; ++i) actions.push_back({kind, i, chunk});

@@ -87,7 +87,7 @@ class MutantNarrowNorm final : public Module {
                               .placement = placement});
   }
 
-  Tensor operator()(Context& cx, const Tensor& x) const override {
+  Tensor do_forward(Context& cx, const Tensor& x) const override {
     LayerNormArgs args;
     args.x = x.arg();
     args.weight = weight_->compute.arg();
@@ -159,7 +159,7 @@ class MutantNarrowColumnLinear final : public Module {
         {.name = "bias", .shape = {config.out}, .split = {split}, .tags = {"bias"}});
   }
 
-  Tensor operator()(Context& cx, const Tensor& x) const override {
+  Tensor do_forward(Context& cx, const Tensor& x) const override {
     const Tensor entered = region_.enter(cx, x);
     Tensor y = linear_parts::forward(cx, entered, *weight_, bias_);
     if (!cx.recording()) return y;
@@ -203,7 +203,7 @@ class MutantScalingOptimizer final : public Optimizer {
         rule_(arguments.make_rule(config.rule)),
         shards_(shards_without_groups(arguments, *rule_)) {}
 
-  void sum_squares(Context& cx, const Tensor& out) override {
+  void do_sum_squares(Context& cx, const Tensor& out) override {
     for (std::size_t i = 0; i < shards_.list.size(); ++i) {
       if (!shards_.list[i].parameter->layout.counted()) continue;
       SumSquaresArgs args{shards_.grad_of(i).arg(), {}, out.slice(0, 0, 1).arg()};
@@ -214,7 +214,7 @@ class MutantScalingOptimizer final : public Optimizer {
     cx.device->read(out.slice(0, 0, 1), &own);
     overflow_ = !std::isfinite(own);
   }
-  void step(Context& cx, const Tensor& scalars) override {
+  void do_step(Context& cx, const Tensor& scalars) override {
     if (config_.mistake == "none") return rule_->update(cx, shards_, scalars);
     std::vector<double> values(step_scalar::kCount);
     cx.device->read(scalars, values.data());
@@ -227,8 +227,8 @@ class MutantScalingOptimizer final : public Optimizer {
     cx.device->write(own, values.data());
     rule_->update(cx, shards_, own);
   }
-  double clip() const override { return config_.clip; }
-  std::vector<NamedState> state() override { return {}; }
+  double do_clip() const override { return config_.clip; }
+  std::vector<NamedState> do_state() override { return {}; }
 
  private:
   Config config_;

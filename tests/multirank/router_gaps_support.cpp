@@ -72,7 +72,7 @@ class WatchedRouter final : public Router {
             config.inner,
             {{"hidden", config.hidden}, {"experts", config.experts}, {"top_k", config.top_k}})) {}
 
-  Routing operator()(Context& cx, Bundle& bundle, const Tensor& x) const override {
+  Routing do_route(Context& cx, Bundle& bundle, const Tensor& x) const override {
     const Routing routing = (*inner_)(cx, bundle, x);
     std::vector<i64> ids(static_cast<std::size_t>(routing.logits.dim(0)));
     cx.device->read(bundle[row_ids_], ids.data());
@@ -94,10 +94,10 @@ class WatchedRouter final : public Router {
     if (kept_ > 0) note_kept(cx, rows_of(routing.weights), routing.experts);
     return routing;
   }
-  i64 choices(i64 top_k) const override { return inner_->choices(top_k); }
-  i64 rows_per_sequence() const override { return inner_->rows_per_sequence(); }
-  bool incremental() const override { return inner_->incremental(); }
-  void end_step(Context& cx) override { inner_->end_step(cx); }
+  i64 do_choices(i64 top_k) const override { return inner_->choices(top_k); }
+  i64 do_rows_per_sequence() const override { return inner_->rows_per_sequence(); }
+  bool do_incremental() const override { return inner_->incremental(); }
+  void do_end_step(Context& cx) override { inner_->end_step(cx); }
 
   static std::vector<Decision>& noted() {
     static std::vector<Decision> all;

@@ -72,7 +72,7 @@ class LoggedGroup final : public HostGroup {
  public:
   LoggedGroup(const GroupSpec& spec, Device& device, std::unique_ptr<GroupBackend> of, Log& log)
       : HostGroup(device, spec.lane), members_(spec.members), of_(std::move(of)), log_(log) {}
-  Ticket post(const Collective& collective) override {
+  Ticket do_post(const Collective& collective) override {
     log_.kinds.push_back(collective.kind);
     for (const Transfer& send : collective.sends) {
       log_.sent_to.push_back(members_[static_cast<std::size_t>(send.peer)]);
@@ -83,8 +83,8 @@ class LoggedGroup final : public HostGroup {
     }
     return of_->host_group()->post(collective);
   }
-  void finish(Ticket ticket) override { of_->host_group()->finish(ticket); }
-  void finish_received(Ticket ticket) override { of_->host_group()->finish_received(ticket); }
+  void do_finish(Ticket ticket) override { of_->host_group()->finish(ticket); }
+  void do_finish_received(Ticket ticket) override { of_->host_group()->finish_received(ticket); }
 
  private:
   std::vector<i64> members_;
@@ -96,12 +96,12 @@ class LoggedCommunicator final : public Communicator {
  public:
   LoggedCommunicator(std::shared_ptr<Communicator> of, std::shared_ptr<Log> log)
       : of_(std::move(of)), log_(std::move(log)) {}
-  std::string_view name() const override { return of_->name(); }
-  std::unique_ptr<GroupBackend> create_group(const GroupSpec& spec, Device& device) override {
+  std::string_view do_name() const override { return of_->name(); }
+  std::unique_ptr<GroupBackend> do_create_group(const GroupSpec& spec, Device& device) override {
     return std::make_unique<LoggedGroup>(spec, device, of_->create_group(spec, device), *log_);
   }
-  bool progress() override { return of_->progress(); }
-  void abort(std::string_view reason) noexcept override { of_->abort(reason); }
+  bool do_progress() override { return of_->progress(); }
+  void do_abort(std::string_view reason) noexcept override { of_->abort(reason); }
 
  private:
   std::shared_ptr<Communicator> of_;

@@ -23,7 +23,7 @@ class WithoutEnter final : public Module {
   WithoutEnter(const Config& config, BuildContext& build)
       : weight_(build.parameter(
             {.name = "weight", .shape = {config.out, config.in}, .split = {{0, Axis::tensor}}})) {}
-  Tensor operator()(Context& cx, const Tensor& x) const override {
+  Tensor do_forward(Context& cx, const Tensor& x) const override {
     return ops::linear(cx, x, weight_, nullptr);
   }
 
@@ -41,7 +41,7 @@ class WholeBias final : public Module {
             {.name = "weight", .shape = {config.out, config.in}, .split = {{1, Axis::tensor}}})),
         bias_(build.parameter(
             {.name = "bias", .shape = {config.out}, .placement = Placement::replicated()})) {}
-  Tensor operator()(Context& cx, const Tensor& x) const override {
+  Tensor do_forward(Context& cx, const Tensor& x) const override {
     return region_.row(cx, x, weight_, &bias_);
   }
 

@@ -31,7 +31,7 @@ class Linear final : public Module {
                                  .shape = {config.out, config.in},
                                  .split = {{.axis = Axis::tensor, .sections = config.sections}},
                                  .init = Init::gaussian(0.02)})) {}
-  Tensor operator()(Context& cx, const Tensor& x) const override {
+  Tensor do_forward(Context& cx, const Tensor& x) const override {
     return ops::linear(cx, x, weight_, nullptr);
   }
 
@@ -95,7 +95,7 @@ class GqaBlock final : public Layer {
     spec_.head_offset = build.mesh().coordinate(Axis::tensor) * shape_.heads;
   }
 
-  std::vector<Phase> phases() override {
+  std::vector<Phase> do_phases() override {
     return {{.scope = "attn", .run = [this](Context& cx, Bundle& bundle) { attend(cx, bundle); }},
             {.scope = "mlp", .run = [this](Context& cx, Bundle& bundle) { feed(cx, bundle); }}};
   }

@@ -26,9 +26,9 @@ class Interleaved final : public PipelineSchedule {
   Interleaved(const Config& config, ScheduleArguments&)
       : chunks_(static_cast<int>(config.chunks)) {}
 
-  int chunks() const override { return chunks_; }
+  int do_chunks() const override { return chunks_; }
 
-  int live(const PipelineShape& shape, int chunk) const override {
+  int do_live(const PipelineShape& shape, int chunk) const override {
     int now = 0, most = 0;
     for (const Action& action : order(shape)) {
       if (action.chunk == chunk) most = std::max(most, now += action.kind == Action::F ? 1 : -1);
@@ -36,7 +36,7 @@ class Interleaved final : public PipelineSchedule {
     return most;
   }
 
-  std::vector<Action> order(const PipelineShape& shape) const override {
+  std::vector<Action> do_order(const PipelineShape& shape) const override {
     const int p = shape.ranks, all = shape.microbatches * shape.chunks;
     const auto action = [&](Action::Kind kind, int i) {
       const int group = i / (p * shape.chunks), in_group = i % (p * shape.chunks);

@@ -60,9 +60,9 @@ class Lion final : public UpdateRule {
   };
   Lion(const Config& config, RuleArguments& arguments)
       : config_(config), operation_(*arguments.device) {}
-  std::vector<StateSpec> state() const override { return {{"momentum"}}; }
-  double weight_decay() const override { return config_.weight_decay; }
-  void update(Context& cx, const Shards& shards, const Tensor& scalars) const override {
+  std::vector<StateSpec> do_state() const override { return {{"momentum"}}; }
+  double do_weight_decay() const override { return config_.weight_decay; }
+  void do_update(Context& cx, const Shards& shards, const Tensor& scalars) const override {
     auto args = update_args<LionArgs>(shards, scalars);
     args.momentum = shards.state[0].arg();
     args.beta1 = config_.beta1;

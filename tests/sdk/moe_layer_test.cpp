@@ -117,7 +117,7 @@ class Moe final : public Layer {
     dispatcher_ = build.child("dispatcher", config.dispatcher, {{"experts", config.experts}});
   }
 
-  std::vector<Phase> phases() override {
+  std::vector<Phase> do_phases() override {
     return {
         {.scope = "moe_router", .run = [this](Context& cx, Bundle& bundle) { route(cx, bundle); }},
         {.scope = "moe_preprocess",
@@ -207,29 +207,29 @@ class LocalDispatcher final : public TokenDispatcher {
       build.reject("type", "the local dispatcher needs parallel.expert = 1");
     }
   }
-  ExpertRows preprocess(Context& cx,
-                        Bundle& bundle,
-                        const Tensor& x,
-                        const Routing& routing) const override {
+  ExpertRows do_preprocess(Context& cx,
+                           Bundle& bundle,
+                           const Tensor& x,
+                           const Routing& routing) const override {
     bundle.read_back(cx, splits_, routing.experts);
     bundle[counts_] = routing.experts;
     return {x, routing.weights};
   }
-  std::vector<HostSlot> reads() const override { return {splits_}; }
-  Shapes shapes() const override { return Shapes::dynamic; }
-  ExpertRows dispatch(Context&,
-                      Bundle&,
-                      const ExpertRows& rows,
-                      const Meanwhile& meanwhile) const override {
+  std::vector<HostSlot> do_reads() const override { return {splits_}; }
+  Shapes do_shapes() const override { return Shapes::dynamic; }
+  ExpertRows do_dispatch(Context&,
+                         Bundle&,
+                         const ExpertRows& rows,
+                         const Meanwhile& meanwhile) const override {
     meanwhile();
     return rows;
   }
-  Tensor counts(const Bundle& bundle) const override { return bundle[counts_]; }
-  Tensor combine(Context&, Bundle&, const Tensor& y, const Meanwhile& meanwhile) const override {
+  Tensor do_counts(const Bundle& bundle) const override { return bundle[counts_]; }
+  Tensor do_combine(Context&, Bundle&, const Tensor& y, const Meanwhile& meanwhile) const override {
     meanwhile();
     return y;
   }
-  Tensor unpermute(Context&, Bundle&, const Tensor& y) const override { return y; }
+  Tensor do_unpermute(Context&, Bundle&, const Tensor& y) const override { return y; }
 
  private:
   Slot counts_;

@@ -23,7 +23,8 @@ class Partial final : public GraphPolicy {
   };
   Partial(const Config& config, GraphArguments&) : config_(config) {}
 
-  std::vector<CapturedRange> choose(std::span<const PhaseInfo> phases, const Plan&) const override {
+  std::vector<CapturedRange> do_choose(std::span<const PhaseInfo> phases,
+                                       const Plan&) const override {
     std::vector<CapturedRange> ranges;
     const PhaseInfo* before = nullptr;
     for (const PhaseInfo& phase : phases) {

@@ -13,10 +13,10 @@ using ::testing::HasSubstr;
 class Late final : public PipelineSchedule {
  public:
   Late(bool from_end, int declared) : from_end_(from_end), declared_(declared) {}
-  int live(const PipelineShape& shape, int chunk) const override {
-    return declared_ > 0 ? declared_ : PipelineSchedule::live(shape, chunk);
+  int do_live(const PipelineShape& shape, int chunk) const override {
+    return declared_ > 0 ? declared_ : PipelineSchedule::do_live(shape, chunk);
   }
-  std::vector<Action> order(const PipelineShape& shape) const override {
+  std::vector<Action> do_order(const PipelineShape& shape) const override {
     const int late = from_end_ ? shape.ranks - shape.rank - 1 : shape.rank;
     std::vector<Action> actions;
     for (int i = 0; i < shape.microbatches + late; ++i) {
@@ -37,8 +37,8 @@ TEST(ScheduleCheck, AcceptsWhatRuns) {
 
 class WithoutChunks final : public PipelineSchedule {
  public:
-  int chunks() const override { return 0; }
-  std::vector<Action> order(const PipelineShape&) const override { return {}; }
+  int do_chunks() const override { return 0; }
+  std::vector<Action> do_order(const PipelineShape&) const override { return {}; }
 };
 
 TEST(ScheduleCheck, AScheduleHasChunks) {

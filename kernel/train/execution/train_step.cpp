@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "kernel/graph/graph_plan.hpp"
-#include "kernel/model/located_error.hpp"
 #include "kernel/train/execution/bundle_trace.hpp"
 #include "kernel/train/gradients/check_replicas.hpp"
 #include "tessera/error.hpp"
@@ -44,9 +43,8 @@ std::shared_ptr<Optimizer> make_optimizer(PlacedModel& model) {
   arguments.make_rule = [&model, &setup](const Component<UpdateRule>& rule) {
     RuleArguments for_rule{model.rank().device.get()};
     std::shared_ptr<UpdateRule> made = setup.maker->make(rule, for_rule);
-    const std::string where = component_text(*setup.maker, rule.path, rule.type);
-    if (!setup.whole) require_elements(*made, where);
-    return model.locates_errors() ? located(std::move(made), where) : made;
+    if (!setup.whole) require_elements(*made, setup.maker->choice(rule.path, rule.type));
+    return made;
   };
   return setup.maker->make(setup.config->optimizer, arguments);
 }
@@ -112,7 +110,7 @@ Lifetimes TrainStep::dry_requests() const {
   const RunSetup& setup = model_.setup();
   const Rank dry = dry_rank(setup.layout, rank.mesh->rank(), rank.device);
   LifetimeRecorder asked(dry.device->pool());
-  PlacedModel model(dry, setup, {.locate_errors = model_.locates_errors()});
+  PlacedModel model(dry, setup);
   TrainStep step(model, plan_);
   step.observe(executor_.observer());
   Context cx = step.context();

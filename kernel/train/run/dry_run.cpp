@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "kernel/comm/launch_order.hpp"
+#include "kernel/config/choice.hpp"
 #include "kernel/launch/limits.hpp"
-#include "kernel/model/located_error.hpp"
 #include "kernel/model/look_ahead.hpp"
 #include "kernel/model/placement_check.hpp"
 #include "kernel/model/unreached.hpp"
@@ -46,11 +46,11 @@ class Locator final : public ActionObserver {
     const Phase& phase = model_.chunks()[static_cast<std::size_t>(action.chunk)]
                              .phases()[static_cast<std::size_t>(info.phase)];
     const bool forward = action.kind == PlanAction::F || action.kind == PlanAction::Recompute;
-    rethrow_located(fmt::format("{}: {} pass of \"{}\" in {}",
-                                phase.component,
-                                forward ? "forward" : "backward",
-                                info.scope,
-                                setup_.model->layers()[static_cast<std::size_t>(info.layer)].name));
+    rethrow_at(choice_of(phase.owner),
+               fmt::format(": {} pass of \"{}\" in {}",
+                           forward ? "forward" : "backward",
+                           info.scope,
+                           setup_.model->layers()[static_cast<std::size_t>(info.layer)].name));
   }
 
  private:
@@ -135,7 +135,11 @@ Tried try_rank(const RunSetup& setup,
   if (setup.graphs->whole_step()) setup.graphs->check(tried.use.blocks);  // before the capture
   placement.begin(*rank.mesh, model.parts().parameter_list());
   all.unreached.begin(model.parts().parameter_list());
-  step.run();
+  try {
+    step.run();
+  } catch (...) {
+    rethrow_at({});
+  }
   all.unreached.end(model.parts());
   all.wrong.add(model.parts(), placement);
   all.ahead.add(model.chunks());

@@ -25,9 +25,12 @@ void Meaning::allow(const std::vector<std::string>& allowed) {
       any = true;
     }
     if (any) continue;
-    fail_config("checkpoint.init_changes: {} names nothing that differs from the checkpoint{}",
-                written_word(pattern),
-                same() ? "" : "; what differs:" + text());
+    Error(fmt::format("{} names nothing that differs from the checkpoint{}",
+                      written_word(pattern),
+                      same() ? "" : "; what differs:" + text()),
+          ErrorKind::configuration)
+        .add(ErrorFrame::Kind::key, "checkpoint.init_changes")
+        .raise();
   }
   std::vector<StructureChange> rest;
   for (std::size_t i = 0; i < keys.size(); ++i) {

@@ -109,11 +109,10 @@ void StartCheck::require_initial() const {
     match_initial(folder, index, parameters_, section.init_skip);
     check_meaning(folder, index.info, setup_);
   } catch (const ConfigError& error) {
-    const std::string_view text = error.what();
-    const std::string_view key = text.starts_with("checkpoint.init_skip")      ? "init_skip"
-                                 : text.starts_with("checkpoint.init_changes") ? "init_changes"
-                                                                               : "init_from";
-    fail_config("{}: {}", setup_.maker->origin("checkpoint", key), text);
+    const ErrorFrame* const found = error.frame(ErrorFrame::Kind::key);
+    const std::string key = found != nullptr ? found->text : "checkpoint.init_from";
+    const std::string place = setup_.maker->origin("checkpoint", key.substr(key.find('.') + 1));
+    rethrow_with(ErrorFrame::Kind::place, place);
   }
 }
 

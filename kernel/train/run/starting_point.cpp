@@ -42,7 +42,7 @@ std::optional<GoingOn> load(const RunSetup& setup, Checkpoints& checkpoints, Tra
     state.continue_from(*loaded);
     return run;
   } catch (const TogetherError& error) {
-    if (!run || error.exit_code() != ConfigError("").exit_code()) throw;
+    if (!run || error.kind() != ErrorKind::configuration) throw;
     fail_misfit(*run, error.what());
   }
 }

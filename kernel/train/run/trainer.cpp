@@ -101,7 +101,7 @@ class Trainer {
       if (training_.arguments.failed) training_.arguments.failed(error);
       rank_.abort(error.what());
       const auto* known = dynamic_cast<const Error*>(&error);
-      const bool refused = known != nullptr && known->exit_code() == ConfigError("").exit_code();
+      const bool refused = known != nullptr && known->kind() == ErrorKind::configuration;
       const bool told = !begun && dynamic_cast<const TogetherError*>(&error) != nullptr;
       if (rank_.communicator != nullptr && !refused && !told) {
         add_flight_records(*rank_.mesh, config().run.out, error.what(), step_.replay().replaying());

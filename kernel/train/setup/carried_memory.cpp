@@ -15,10 +15,10 @@ void check_carried_memory(const RunSetup& setup, const PluginHost& plugins, cons
     try {
       check_memory_kinds({device.name(), device.memory_kind(), type, info->memory_kind},
                          comm.staged);
-    } catch (const ConfigError& error) {
-      const std::string where = comm.staged ? setup.maker->origin("comm", "staged")
-                                            : setup.maker->origin("device", "type");
-      fail_config("{}: {}", where, error.what());
+    } catch (const ConfigError&) {
+      rethrow_with(ErrorFrame::Kind::place,
+                   comm.staged ? setup.maker->origin("comm", "staged")
+                               : setup.maker->origin("device", "type"));
     }
   }
 }

@@ -27,10 +27,10 @@ class HostMaker final : public ComponentMaker {
       return host_.make(kind, type, *make_node(tree_, path), given, arguments);
     } catch (const ConfigError& error) {
       // A component names its key, "data.path: …"; where that was written is known here.
-      const std::string_view text = error.what();
+      const std::string_view text = error.text();
       const std::string_view named = text.substr(0, text.find(": "));
       if (!named.starts_with(path + ".") || named.find(' ') != named.npos) throw;
-      throw ConfigError(origin(path, named.substr(path.size() + 1)) + ": " + error.what());
+      rethrow_with(ErrorFrame::Kind::place, origin(path, named.substr(path.size() + 1)));
     }
   }
   std::string origin(const std::string& path, std::string_view key) const override {

@@ -41,7 +41,6 @@ PlacedModel::PlacedModel(const Rank& rank,
                          const std::shared_ptr<const Surveyed>& surveyed)
     : rank_(rank),
       setup_(setup),
-      locate_errors_(options.locate_errors),
       parts_(*rank.mesh, surveyed->holders),
       boundaries_(surveyed->boundaries),
       parameter_names_(surveyed->parameter_names),

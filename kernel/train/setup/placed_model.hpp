@@ -13,7 +13,7 @@
 namespace tessera {
 
 struct PlaceOptions {
-  bool locate_errors = false;  ///< errors of modules say where the configuration chose them
+  bool locate_errors = false;  ///< of parameters: BuildSettings::locate_errors
   bool forward_only = false;   ///< no gradients will be asked for
   Surveys* surveys = nullptr;  ///< shared with other ranks; without it the rank makes its own
 };
@@ -29,7 +29,6 @@ class PlacedModel {
 
   const Rank& rank() const { return rank_; }
   const RunSetup& setup() const { return setup_; }
-  bool locates_errors() const { return locate_errors_; }
   ModelParts& parts() { return parts_; }
   const ModelParts& parts() const { return parts_; }
   std::vector<Chunk>& chunks() { return chunks_; }
@@ -67,7 +66,6 @@ class PlacedModel {
 
   const Rank& rank_;
   const RunSetup& setup_;
-  const bool locate_errors_;
   ModelParts parts_;
   ParameterMemory memory_;
   PreparedWeights prepared_;

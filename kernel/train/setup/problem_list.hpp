@@ -21,6 +21,7 @@ class ProblemList {
       return check();
     } catch (const Error& error) {
       add(error.what());
+      if (error.resource() != Resource::none) resource_ = error.resource();
       return std::nullopt;
     }
   }
@@ -34,11 +35,15 @@ class ProblemList {
   const std::vector<std::string>& texts() const { return texts_; }
   /// Throws all of them as one ConfigError, if there are any.
   void throw_all() const {
-    if (!empty()) throw ConfigError(fmt::format("{}", fmt::join(texts_, "\n")));
+    if (empty()) return;
+    Error(fmt::format("{}", fmt::join(texts_, "\n")), ErrorKind::configuration)
+        .add(resource_)
+        .raise();
   }
 
  private:
   std::vector<std::string> texts_;
+  Resource resource_ = Resource::none;  // that one of them ran out of
 };
 
 }  // namespace tessera

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "kernel/model/located_error.hpp"
+#include "kernel/config/choice.hpp"
 #include "tessera/error.hpp"
 
 namespace tessera {
@@ -67,7 +67,7 @@ class Survey::Pass {
       try {
         run_phase(phases_[next_], cx_, bundle_);
       } catch (...) {
-        rethrow_located(phases_[next_].component);
+        rethrow_at(choice_of(phases_[next_].owner));
       }
     }
   }

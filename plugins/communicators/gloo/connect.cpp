@@ -14,7 +14,6 @@
 #include <gloo/transport/pair.h>
 #include <gloo/transport/tcp/device.h>
 #include <tessera/error.hpp>
-#include <tessera/peer_error.hpp>
 #include <tessera/written.hpp>
 
 namespace tessera::gloo_tcp {
@@ -158,7 +157,7 @@ class Connector {
                       address.text(),
                       rank,
                       error.what()),
-          kPeerSilent);
+          ErrorKind::peer_silent);
     }
   }
 
@@ -194,7 +193,7 @@ class Connector {
                                 arguments_.rank,
                                 rank,
                                 error.what()),
-                    kPeerSilent);
+                    ErrorKind::peer_silent);
       }
       const auto r = static_cast<std::size_t>(rank);
       require(heard[r].number == own_[r].number && heard[r].rank == rank,

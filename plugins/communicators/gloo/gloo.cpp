@@ -29,17 +29,17 @@ class GlooCommunicator : public Communicator {
   GlooCommunicator(const Config& config, CommunicatorArguments& arguments)
       : transport_(std::make_shared<Transport>(arguments, address_of(config))) {}
 
-  std::string_view name() const override { return "gloo"; }
+  std::string_view do_name() const override { return "gloo"; }
   static i64 scratch_bytes(const Collective& collective, int members) {
     return gloo_tcp::scratch_bytes(collective, members);
   }
 
-  std::unique_ptr<GroupBackend> create_group(const GroupSpec& spec, Device& device) override {
+  std::unique_ptr<GroupBackend> do_create_group(const GroupSpec& spec, Device& device) override {
     auto members = std::make_shared<const Members>(transport_, spec, groups_made_[spec.id]++);
     return std::make_unique<GlooGroup>(std::move(members), device);
   }
 
-  void abort(std::string_view reason) noexcept override {
+  void do_abort(std::string_view reason) noexcept override {
     transport_->fail({transport_->arguments().rank, std::string(reason)});
     transport_->quiesce();
   }

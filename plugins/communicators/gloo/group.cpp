@@ -7,7 +7,6 @@
 #include <span>
 #include <tessera/error.hpp>
 #include <tessera/hash.hpp>
-#include <tessera/peer_error.hpp>
 
 #include "exchange_task.hpp"
 
@@ -63,15 +62,16 @@ GlooGroup::~GlooGroup() {
   transport.quiesce();
 }
 
-HostGroup::Ticket GlooGroup::post(const Collective& collective) {
+HostGroup::Ticket GlooGroup::do_post(const Collective& collective) {
   Transport& transport = *members_->transport;
   const i64 rank = transport.arguments().rank;
-  const auto place = [&] {
-    return fmt::format("rank {}, group {}: {} \"{}\"",
-                       rank,
-                       members_->spec.name,
-                       collective_name(collective.kind),
-                       collective.name.view());
+  const auto placed = [&](Error error) {
+    return error.add(ErrorFrame::Kind::collective,
+                     fmt::format("rank {}, group {}: {} \"{}\"",
+                                 rank,
+                                 members_->spec.name,
+                                 collective_name(collective.kind),
+                                 collective.name.view()));
   };
   ++tickets_;
   try {
@@ -86,13 +86,12 @@ HostGroup::Ticket GlooGroup::post(const Collective& collective) {
   } catch (const Stopped& stopped) {
     transport.fail(stopped.failure);
     transport.quiesce();
-    const bool own = stopped.failure.rank < 0 || stopped.failure.rank == rank;
-    throw Error(fmt::format("{}: {}", place(), stopped.failure.text()), own ? 1 : kPeerFailed);
+    placed(stopped.failure.error(rank)).raise();
   } catch (const Error& error) {
-    const std::string text = fmt::format("{}: {}", place(), error.what());
-    transport.fail({rank, text});
+    const Error own = placed(error);
+    transport.fail({rank, own.what()});
     transport.quiesce();
-    throw Error(text);
+    throw Error(own);
   }
   return tickets_;
 }
@@ -120,13 +119,13 @@ void GlooGroup::post_exchange(const Collective& collective) {
   }
 }
 
-void GlooGroup::finish(Ticket ticket) {
-  require(ticket != 0, "{}: a collective was waited for before it was posted", members_->spec.name);
+void GlooGroup::do_finish(Ticket ticket) {
+  require(ticket != 0, "a collective was waited for before it was posted");
   if (!wait_exchange(ticket, false)) queue_.wait(ticket);
 }
 
-void GlooGroup::finish_received(Ticket ticket) {
-  require(ticket != 0, "{}: a collective was waited for before it was posted", members_->spec.name);
+void GlooGroup::do_finish_received(Ticket ticket) {
+  require(ticket != 0, "a collective was waited for before it was posted");
   wait_exchange(ticket, true);
 }
 
@@ -137,11 +136,11 @@ bool GlooGroup::wait_exchange(Ticket ticket, bool received_only) {
   if (begin == end) return false;
   Transport& transport = *members_->transport;
   for (const auto& task : std::ranges::subrange(begin, end)) {
-    const TaskError error = attempt(
+    const std::optional<Error> error = attempt(
         transport, *task, [&] { received_only ? task->run_received(true) : task->run(true); });
-    if (error.text.empty()) continue;
+    if (!error) continue;
     transport.quiesce();
-    throw Error(error.text, error.code);
+    throw Error(*error);
   }
   if (!received_only) exchanges_.erase(begin, end);
   return true;

@@ -51,9 +51,9 @@ class GlooGroup : public HostGroup {
  public:
   GlooGroup(std::shared_ptr<const Members> members, Device& device);
   ~GlooGroup() override;
-  Ticket post(const Collective& collective) override;
-  void finish(Ticket ticket) override;
-  void finish_received(Ticket ticket) override;
+  Ticket do_post(const Collective& collective) override;
+  void do_finish(Ticket ticket) override;
+  void do_finish_received(Ticket ticket) override;
 
  private:
   void post_exchange(const Collective& collective);

@@ -16,7 +16,7 @@ Poster::Poster(const Mesh& mesh, std::function<void(const Request&)> start)
     : device_(std::dynamic_pointer_cast<::gloo::transport::tcp::Device>(mesh.device)),
       start_(std::move(start)),
       wakeup_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-  require(wakeup_ >= 0, "gloo: no event descriptor: {}", std::strerror(errno));
+  require(wakeup_ >= 0, "gloo: no event descriptor: {}", SystemError());
   device_->registerDescriptor(wakeup_, EPOLLIN, this);
 }
 

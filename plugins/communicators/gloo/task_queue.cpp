@@ -3,50 +3,50 @@
 #include <algorithm>
 
 #include <tessera/error.hpp>
-#include <tessera/peer_error.hpp>
 #include <tessera/stood_still.hpp>
 
 namespace tessera::gloo_tcp {
 
 namespace {
 
-std::string text_of_timeout(const Transport& transport,
-                            const Task& task,
-                            std::chrono::duration<double> after) {
-  return fmt::format("rank {}, {}: timed out after {:.1f} s: {}",
-                     transport.arguments().rank,
-                     task.title(),
-                     after.count(),
-                     task.waiting_for());
+Error placed(const Transport& transport, const Task& task, Error error) {
+  return error.add(ErrorFrame::Kind::collective,
+                   fmt::format("rank {}, {}", transport.arguments().rank, task.title()));
 }
 
-TaskError stopped_error(const Transport& transport, const Task& task, const Failure& failure) {
-  const i64 rank = transport.arguments().rank;
-  return {fmt::format("rank {}, {}: {}", rank, task.title(), failure.text()),
-          failure.rank < 0 || failure.rank == rank ? 1 : kPeerFailed};
+Error timeout_error(const Transport& transport,
+                    const Task& task,
+                    std::chrono::duration<double> after) {
+  return placed(
+      transport,
+      task,
+      Error(fmt::format("timed out after {:.1f} s: {}", after.count(), task.waiting_for()),
+            ErrorKind::peer_silent));
 }
 
 }  // namespace
 
-TaskError attempt(Transport& transport, const Task& task, const std::function<void()>& body) {
+std::optional<Error> attempt(Transport& transport,
+                             const Task& task,
+                             const std::function<void()>& body) {
   const i64 rank = transport.arguments().rank;
-  TaskError error;
+  std::optional<Error> error;
   try {
     transport.enter();
   } catch (const Stopped& stopped) {
-    return stopped_error(transport, task, stopped.failure);
+    return placed(transport, task, stopped.failure.error(rank));
   }
   try {
     body();
   } catch (const Stopped& stopped) {
-    error = stopped_error(transport, task, stopped.failure);
+    error = placed(transport, task, stopped.failure.error(rank));
     transport.fail(stopped.failure);
   } catch (const TimedOut& timeout) {
-    error = {text_of_timeout(transport, task, timeout.after), kPeerSilent};
-    transport.fail({rank, error.text});
-  } catch (const std::exception& thrown) {
-    error.text = fmt::format("rank {}, {}: {}", rank, task.title(), thrown.what());
-    transport.fail({rank, error.text});
+    error = timeout_error(transport, task, timeout.after);
+    transport.fail({rank, error->what()});
+  } catch (const std::exception&) {
+    error = placed(transport, task, error_in_flight());
+    transport.fail({rank, error->what()});
   }
   transport.leave();
   return error;
@@ -81,8 +81,7 @@ void TaskQueue::add(std::unique_ptr<Task> task) {
 void TaskQueue::run() {
   std::unique_lock lock(mutex_);
   while (true) {
-    changed_.wait(lock,
-                  [&] { return stop_ || (!running_ && to_pass_on_ > 0 && error_.text.empty()); });
+    changed_.wait(lock, [&] { return stop_ || (!running_ && to_pass_on_ > 0 && !error_); });
     if (stop_) return;
     run_front(lock, false);
   }
@@ -92,10 +91,10 @@ void TaskQueue::run_front(std::unique_lock<std::mutex>& lock, bool limited) {
   Task& task = *tasks_.front();
   running_ = true;
   lock.unlock();
-  TaskError error = attempt(*transport_, task, [&] { task.run(limited); });
+  std::optional<Error> error = attempt(*transport_, task, [&] { task.run(limited); });
   lock.lock();
   running_ = false;
-  if (error.text.empty()) {
+  if (!error) {
     if (task.passes_on()) --to_pass_on_;
     tasks_.pop_front();
   } else {
@@ -112,19 +111,19 @@ void TaskQueue::wait(u64 ticket) {
   constexpr std::chrono::milliseconds kLook{500};
   const auto timeout = transport_->arguments().timeout;
   std::unique_lock lock(mutex_);
-  const auto ready = [&] { return !error_.text.empty() || !running_ || !holds(ticket); };
-  TaskError error;
+  const auto ready = [&] { return error_ || !running_ || !holds(ticket); };
+  std::optional<Error> error;
   Clock::time_point since = Clock::now();
   StoodStill stood_still(since);
-  while (error.text.empty()) {
+  while (!error) {
     if (!changed_.wait_until(lock, std::min(Clock::now() + kLook, since + timeout), ready)) {
       const Clock::time_point now = Clock::now();
       since = std::max(since + stood_still.look(kLook, now), transport_->moved());
       if (now - since < timeout) continue;
-      error = {text_of_timeout(*transport_, *tasks_.front(), now - since), kPeerSilent};
+      error = timeout_error(*transport_, *tasks_.front(), now - since);
     } else if (!holds(ticket)) {
       return;
-    } else if (!error_.text.empty()) {
+    } else if (error_) {
       error = error_;
     } else {
       run_front(lock, true);
@@ -133,9 +132,9 @@ void TaskQueue::wait(u64 ticket) {
     }
   }
   lock.unlock();
-  transport_->fail({transport_->arguments().rank, error.text});
+  transport_->fail({transport_->arguments().rank, error->what()});
   transport_->quiesce();
-  throw Error(error.text, error.code);
+  throw Error(*error);
 }
 
 }  // namespace tessera::gloo_tcp

@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -28,14 +29,11 @@ class Task : public Waiter {
   u64 ticket = 0;
 };
 
-/// An error that has ended communication: its text, empty when there was none, and its exit code.
-struct TaskError {
-  std::string text;
-  int code = 1;
-};
-
-/// Runs what waits for deliveries, on the thread of the caller.
-TaskError attempt(Transport& transport, const Task& task, const std::function<void()>& body);
+/// Runs what waits for deliveries, on the thread of the caller. Returns the error that has ended
+/// communication, if one has.
+std::optional<Error> attempt(Transport& transport,
+                             const Task& task,
+                             const std::function<void()>& body);
 
 /// Runs tasks one after the other: on a thread of its own, so that they overlap the rank's work, or
 /// on the rank's thread when it waits before a task has begun, which saves two thread switches.
@@ -64,7 +62,7 @@ class TaskQueue {
   std::condition_variable changed_;
   std::deque<std::unique_ptr<Task>> tasks_;  // the first one runs
   int to_pass_on_ = 0;                       // among them
-  TaskError error_;
+  std::optional<Error> error_;
   bool running_ = false, stop_ = false;
   std::thread thread_;  // started when it is needed
 };

@@ -28,21 +28,19 @@ std::string mail_key(const std::string& prefix, i64 rank) {
   return fmt::format("{}/failed/{}", prefix, rank);
 }
 
-// "… rank 3 died: its connection closed" of a store whose wait ended early.
-Failure failure_of_store(const std::string& text) {
-  const std::size_t begin = text.rfind("rank "), end = text.find(" died: ");
-  if (begin == std::string::npos || end == std::string::npos || begin + 5 >= end) {
-    return {-1, text};
-  }
-  const std::string rank = text.substr(begin + 5, end - begin - 5);
-  if (rank.find_first_not_of("0123456789") != std::string::npos) return {-1, text};
-  return {std::stoll(rank), "it died: " + text.substr(end + 7)};
+// Of a store whose wait ended early.
+Failure failure_of_store(const Error& error) {
+  const bool died = error.kind() == ErrorKind::peer_failed && error.rank() != Error::kNoRank;
+  if (died) return {error.rank(), "it died: its connection to the store closed"};
+  return {Error::kNoRank, error.what()};
 }
 
 }  // namespace
 
-std::string Failure::text() const {
-  return rank < 0 ? reason : fmt::format("rank {} failed: {}", rank, reason);
+Error Failure::error(i64 own) const {
+  if (rank == Error::kNoRank) return Error(reason);
+  const ErrorKind kind = rank == own ? ErrorKind::own : ErrorKind::peer_failed;
+  return Error(fmt::format("rank {} failed: {}", rank, reason), kind, rank);
 }
 
 Transport::Transport(const CommunicatorArguments& arguments, const BindAddress& configured)
@@ -282,9 +280,12 @@ void Transport::listen_to_store() {
       const std::size_t space = news.find(' ');
       failure = {std::stoll(news.substr(0, space)), news.substr(space + 1)};
       break;
-    } catch (const std::exception& error) {
+    } catch (const Error& error) {
       if (Clock::now() - begin >= kPatience) continue;
-      failure = failure_of_store(error.what());
+      failure = failure_of_store(error);
+      break;
+    } catch (const std::exception& error) {
+      failure = {Error::kNoRank, error.what()};
       break;
     }
   }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <tessera/comm.hpp>
+#include <tessera/error.hpp>
 #include <tessera/stood_still.hpp>
 
 #include "address.hpp"
@@ -24,7 +25,8 @@ using Clock = std::chrono::steady_clock;
 struct Failure {
   i64 rank;  ///< -1: none of them, such as the store
   std::string reason;
-  std::string text() const;
+  /// The same as an error of rank `own`.
+  Error error(i64 own) const;
 };
 
 /// Thrown by whatever sends, receives or waits after a failure. No Error yet: who catches it knows

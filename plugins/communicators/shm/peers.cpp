@@ -17,7 +17,6 @@
 #include <thread>
 
 #include <tessera/error.hpp>
-#include <tessera/peer_error.hpp>
 #include <tessera/readable_until.hpp>
 
 namespace tessera::shm {
@@ -68,7 +67,7 @@ void send_hello(const Fd& connection, Hello hello, const Fd& segment) {
   const int fd = segment.get();
   std::memcpy(CMSG_DATA(header), &fd, sizeof fd);
   const ssize_t sent = sendmsg(connection.get(), &message, MSG_NOSIGNAL);
-  require(sent == sizeof hello, "shm: cannot send the segment: {}", std::strerror(errno));
+  require(sent == sizeof hello, "shm: cannot send the segment: {}", SystemError());
 }
 
 // The peer's hello and segment; no descriptor when the peer is not a rank of this run.
@@ -143,7 +142,8 @@ class Meeting {
       Fd& connection = connections[static_cast<std::size_t>(rank)];
       auto [hello, segment] = receive_hello(connection, deadline_);
       if (!segment || hello.rank != rank) {
-        throw Error(fmt::format("shm: rank {} did not answer", number(rank)), kPeerSilent);
+        throw Error(fmt::format("shm: rank {} did not answer", number(rank)),
+                    ErrorKind::peer_silent);
       }
       at(rank) = make_peer(number(rank), std::move(connection), hello, segment);
     }
@@ -163,7 +163,7 @@ class Meeting {
     require(bind(listener_.get(), bound.get(), bound.length) == 0 &&
                 ::listen(listener_.get(), static_cast<int>(arguments_.world) + 16) == 0,
             "shm: cannot listen: {}",
-            std::strerror(errno));
+            SystemError());
     arguments_.store->set(key(arguments_.rank), fmt::format("{} {}", secret_, name));
   }
 
@@ -181,7 +181,7 @@ class Meeting {
             "container), use \"gloo\" between hosts",
             number(arguments_.rank),
             number(rank),
-            std::strerror(errno));
+            SystemError());
     // Before the first byte, and the descriptor.
     require(credentials_of(connection).uid == geteuid(),
             "shm: the socket of rank {} belongs to another user; rank {} has told it nothing",
@@ -198,7 +198,7 @@ class Meeting {
       throw Error(fmt::format("shm: {} did not come within {:.1f} s",
                               missing(),
                               std::chrono::duration<double>(arguments_.init_timeout).count()),
-                  kPeerSilent);
+                  ErrorKind::peer_silent);
     }
     Fd connection(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
     if (!connection || credentials_of(connection).uid != geteuid()) return false;

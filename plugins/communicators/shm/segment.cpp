@@ -19,13 +19,13 @@ constexpr i64 kHugePage = 2 << 20;
 
 Fd create(i64 bytes) {
   Fd file(memfd_create("tessera-shm", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  require(bool(file), "shm: cannot create shared memory: {}", std::strerror(errno));
+  require(bool(file), "shm: cannot create shared memory: {}", SystemError());
   // Sealed, because a segment that shrinks would kill its readers.
   if (fchmod(file.get(), 0600) != 0 || ftruncate(file.get(), bytes) != 0 ||
       fcntl(file.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) != 0) {
     fail("shm: cannot make a segment of {:.1f} GiB: {}; set comm.segment_gib to less",
          static_cast<double>(bytes) / (1 << 30),
-         std::strerror(errno));
+         SystemError());
   }
   return file;
 }
@@ -47,7 +47,7 @@ Mapping::Mapping(const Fd& file, i64 bytes, const std::string& whose) : bytes_(b
           "shm: cannot map {} of {:.1f} GiB: {}; set comm.segment_gib to less",
           whose,
           static_cast<double>(bytes) / (1 << 30),
-          std::strerror(errno));
+          SystemError());
   base_ = static_cast<std::byte*>(base);
   // Only a hint: without huge pages everything works, with more misses of the address cache.
   madvise(base, static_cast<std::size_t>(bytes), MADV_HUGEPAGE);

@@ -67,13 +67,13 @@ class ShmCommunicator : public Communicator {
       : memory_(std::make_shared<SegmentMemory>(arguments, bytes_of(config, arguments))),
         engine_("shm", arguments, memory_) {}
 
-  std::string_view name() const override { return "shm"; }
-  std::unique_ptr<GroupBackend> create_group(const GroupSpec& spec, Device& device) override {
+  std::string_view do_name() const override { return "shm"; }
+  std::unique_ptr<GroupBackend> do_create_group(const GroupSpec& spec, Device& device) override {
     return engine_.create_group(spec, device);
   }
-  std::shared_ptr<MemorySource> memory() override { return memory_; }
-  bool progress() override { return engine_.progress(); }
-  void abort(std::string_view reason) noexcept override { engine_.abort(reason); }
+  std::shared_ptr<MemorySource> do_memory() override { return memory_; }
+  bool do_progress() override { return engine_.progress(); }
+  void do_abort(std::string_view reason) noexcept override { engine_.abort(reason); }
 
  private:
   static i64 bytes_of(const Config& config, const CommunicatorArguments& arguments) {

@@ -151,10 +151,10 @@ class Gpt2 final : public Converter {
   using Config = NoConfig;
   Gpt2(const Config&, ConverterArguments&) {}
 
-  std::string_view model_type() const override { return "gpt2"; }
-  std::string_view optional_prefix() const override { return "transformer."; }
+  std::string_view do_model_type() const override { return "gpt2"; }
+  std::string_view do_optional_prefix() const override { return "transformer."; }
 
-  Settings to_ours(Claims& theirs) const override {
+  Settings do_to_ours(Claims& theirs) const override {
     claim_harmless(theirs);
     const i64 hidden = size_of(theirs, "n_embd"), positions = size_of(theirs, "n_positions");
     theirs.only("n_ctx", positions);
@@ -185,7 +185,7 @@ class Gpt2 final : public Converter {
             {"data.path", "text.txt"}};
   }
 
-  Settings to_theirs(const Settings& ours) const override {
+  Settings do_to_theirs(const Settings& ours) const override {
     const auto require_value = [&](const std::string& key, const Value& wanted) {
       if (const Value value = same(ours, {key}); value != wanted) {
         fail_config("{} = {}; GPT-2 has {}", key, value.text(), wanted.text());
@@ -233,11 +233,11 @@ class Gpt2 final : public Converter {
     return theirs;
   }
 
-  TokenizerFiles tokenizer_files() const override {
+  TokenizerFiles do_tokenizer_files() const override {
     return {.sets = {{"tokenizer.json"}, {"vocab.json", "merges.txt"}},
             .others = {"tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"}};
   }
-  Settings tokenizer(const std::string& folder, const Settings& theirs) const override {
+  Settings do_tokenizer(const std::string& folder, const Settings& theirs) const override {
     Settings ours = {{"tokenizer.type", "gpt2"}, {"tokenizer.path", folder}};
     // The model has no rows for more.
     if (const auto rows = theirs.find("vocab_size"); rows != theirs.end()) {
@@ -245,7 +245,7 @@ class Gpt2 final : public Converter {
     }
     return ours;
   }
-  TokenIds token_ids(const Tokenizer* tokenizer, const Settings& written) const override {
+  TokenIds do_token_ids(const Tokenizer* tokenizer, const Settings& written) const override {
     TokenIds ids;
     for (const std::string name : {"bos_token", "eos_token"}) {
       const auto found = std::ranges::find_if(written, [&](const auto& entry) {
@@ -259,7 +259,7 @@ class Gpt2 final : public Converter {
     }
     return ids;
   }
-  std::string tokenizer_config(const Tokenizer& tokenizer, const Settings& ours) const override {
+  std::string do_tokenizer_config(const Tokenizer& tokenizer, const Settings& ours) const override {
     Json config, added;
     config.add("tokenizer_class", "GPT2Tokenizer").add("add_prefix_space", false);
     std::vector<std::string> special = {std::string(kEnd)};
@@ -287,7 +287,7 @@ class Gpt2 final : public Converter {
   }
 
   // Its Conv1D keeps matrices as [in, out]; c_attn holds queries, keys and values in this order.
-  std::vector<ConvertedTensor> tensors(const Settings& theirs) const override {
+  std::vector<ConvertedTensor> do_tensors(const Settings& theirs) const override {
     std::vector<ConvertedTensor> all = {{"embedding.weight", "transformer.wte.weight"},
                                         {"embedding.position", "transformer.wpe.weight"}};
     constexpr std::pair<const char*, const char*> kNorms[] = {{"attention_norm", "ln_1"},
@@ -319,12 +319,12 @@ class Gpt2 final : public Converter {
     return all;
   }
 
-  std::vector<SharedTensor> shared(const Settings& theirs) const override {
+  std::vector<SharedTensor> do_shared(const Settings& theirs) const override {
     if (!tied(theirs)) return {};
     return {{"lm_head.weight", "transformer.wte.weight", {{"tie_word_embeddings", false}}}};
   }
   // Causal masks of earlier versions.
-  bool redundant(std::string_view name, const Settings&) const override {
+  bool do_redundant(std::string_view name, const Settings&) const override {
     return name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias");
   }
 };

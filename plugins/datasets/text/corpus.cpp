@@ -25,7 +25,7 @@ std::vector<std::string> expand(const std::vector<std::string>& paths) {
          entry.increment(error)) {
       if (entry->path().extension() == ".txt") found.push_back(entry->path().string());
     }
-    if (error) fail_config("data.path: cannot list \"{}\": {}", path, error.message());
+    if (error) fail_config("data.path: cannot list \"{}\": {}", path, SystemError(error));
     if (found.empty()) fail_config("data.path: the folder \"{}\" has no *.txt files", path);
     std::sort(found.begin(), found.end());
     files.insert(files.end(), found.begin(), found.end());

@@ -50,15 +50,15 @@ i64 TextDataset::windows(std::string_view what, SampleSet set) const {
       sequence_length_ + 1);
 }
 
-std::vector<FieldInfo> TextDataset::fields() const {
+std::vector<FieldInfo> TextDataset::do_fields() const {
   return {{"tokens", DType::i64, ""}, {"targets", DType::i64, ""}, {"loss_mask", DType::u8, "lm"}};
 }
 
-i64 TextDataset::size(SampleSet set) const {
+i64 TextDataset::do_size(SampleSet set) const {
   return set == SampleSet::train ? training_windows_ : validation_windows_;
 }
 
-void TextDataset::read(SampleSet set, i64 ordinal, const SampleBuffers& out) const {
+void TextDataset::do_read(SampleSet set, i64 ordinal, const SampleBuffers& out) const {
   const i64 windows = size(set);
   require(ordinal >= 0 && windows > 0,
           "text dataset: sample {} of a set of {} was asked for",
@@ -78,7 +78,7 @@ void TextDataset::read(SampleSet set, i64 ordinal, const SampleBuffers& out) con
 
 // Without validation the words are those of versions that held back the end of the text, for their
 // samples are the same.
-std::string TextDataset::fingerprint() const {
+std::string TextDataset::do_fingerprint() const {
   const i64 all = corpus_.tokens(), held = corpus_.tokens(SampleSet::validation);
   std::string text = fmt::format("text {:016x}: {} tokens, vocabulary {}, validation ",
                                  corpus_.hash(),
@@ -92,11 +92,11 @@ std::string TextDataset::fingerprint() const {
                             corpus_.split_hash());
 }
 
-SetContent TextDataset::content(SampleSet set) const {
+SetContent TextDataset::do_content(SampleSet set) const {
   return {corpus_.documents(set), corpus_.unit(), corpus_.tokens(set)};
 }
 
-std::vector<const DataFile*> TextDataset::files() const {
+std::vector<const DataFile*> TextDataset::do_files() const {
   std::vector<const DataFile*> files;
   for (const DataFile& file : corpus_.files()) files.push_back(&file);
   return files;

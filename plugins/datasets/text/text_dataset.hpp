@@ -22,12 +22,12 @@ class TextDataset final : public Dataset {
   };
   TextDataset(const Config& config, DatasetArguments& arguments);
 
-  std::vector<FieldInfo> fields() const override;
-  i64 size(SampleSet set) const override;
-  void read(SampleSet set, i64 ordinal, const SampleBuffers& out) const override;
-  std::string fingerprint() const override;
-  SetContent content(SampleSet set) const override;
-  std::vector<const DataFile*> files() const override;
+  std::vector<FieldInfo> do_fields() const override;
+  i64 do_size(SampleSet set) const override;
+  void do_read(SampleSet set, i64 ordinal, const SampleBuffers& out) const override;
+  std::string do_fingerprint() const override;
+  SetContent do_content(SampleSet set) const override;
+  std::vector<const DataFile*> do_files() const override;
 
  private:
   i64 windows(std::string_view what, SampleSet set) const;

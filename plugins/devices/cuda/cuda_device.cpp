@@ -146,11 +146,11 @@ void CudaDevice::launch(Stream& stream, const Kernel& kernel, const void* args, 
     if (debug_ && !capture_) {
       check(cudaStreamSynchronize(handle(stream)), "the work of this launch");
     }
-  } catch (const Error& error) {
+  } catch (Error& error) {
     if (!debug_) tell_if_it_stays(error);
-    const std::string text = fmt::format("operation \"{}\": {}", kernel.operation, error.what());
-    if (capture_) capture_->invalidate(text);
-    throw Error(text, error.exit_code());
+    error.add(ErrorFrame::Kind::operation, fmt::format("operation \"{}\"", kernel.operation));
+    if (capture_) capture_->invalidate(error.what());
+    throw;
   }
   last_launch_ = kernel.operation;
   if (captures_follow_ && !capture_) launched_.add(kernel, args);
@@ -163,11 +163,11 @@ void CudaDevice::tell_if_it_stays(const Error& error) {
   told_that_ended_ = true;
   const std::string advice =
       debug_ ? "" : "; device.debug = true waits for each and names the one that failed";
-  throw Error(fmt::format("{}; nothing more runs on this GPU. Launched last was {}{}",
-                          error.what(),
-                          last_launch_.empty() ? "nothing" : fmt::format("\"{}\"", last_launch_),
-                          advice),
-              error.exit_code());
+  throw Error(error).add(
+      ErrorFrame::Kind::advice,
+      fmt::format("nothing more runs on this GPU. Launched last was {}{}",
+                  last_launch_.empty() ? "nothing" : fmt::format("\"{}\"", last_launch_),
+                  advice));
 }
 
 void CudaDevice::launch_host(Stream& stream, std::string_view name, std::function<void()> run) {

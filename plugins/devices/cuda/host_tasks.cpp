@@ -57,16 +57,15 @@ void HostTask::run_again(void* task) { static_cast<HostTask*>(task)->run(); }
 void HostTask::run() noexcept {
   try {
     run_();
-  } catch (const Error& error) {
-    done_->keep(std::make_exception_ptr(
-        Error(fmt::format("host task \"{}\": {}", name_, error.what()), error.exit_code())));
-  } catch (const std::exception& error) {
-    done_->keep(
-        std::make_exception_ptr(Error(fmt::format("host task \"{}\": {}", name_, error.what()))));
   } catch (...) {
-    done_->keep(std::make_exception_ptr(
-        Error(fmt::format("host task \"{}\" threw what is no std::exception", name_))));
+    keep_failure();
   }
+}
+
+void HostTask::keep_failure() noexcept try {
+  rethrow_with(ErrorFrame::Kind::operation, fmt::format("host task \"{}\"", name_));
+} catch (...) {
+  done_->keep(std::current_exception());
 }
 
 }  // namespace tessera::cuda

@@ -43,6 +43,7 @@ class HostTask {
   static void run_once(void* task);
   static void run_again(void* task);
   void run() noexcept;
+  void keep_failure() noexcept;  // in a catch block
 
   std::string name_;
   std::function<void()> run_;

@@ -12,7 +12,11 @@ PinnedMemory::PinnedMemory(const Device& device, i64 bytes) : device_(device), b
   const auto size = static_cast<std::size_t>(std::max<i64>(bytes, 1));
   const cudaError_t result = cudaHostAlloc(&address_, size, cudaHostAllocDefault);
   if (result == cudaErrorMemoryAllocation) {
-    fail("out of memory: the host has no {} bytes more that can be locked for copies", size);
+    (void)cudaGetLastError();  // it would be told again by the next launch
+    throw Error(fmt::format("out of memory: the host has no {} bytes more that can be locked for "
+                            "copies",
+                            size))
+        .add(Resource::memory);
   }
   check(result, "cudaHostAlloc");
 }

@@ -8,10 +8,10 @@
 
 namespace tessera {
 
-ExpertRows AllGatherDispatcher::preprocess(Context& cx,
-                                           Bundle& bundle,
-                                           const Tensor& x,
-                                           const Routing& routing) const {
+ExpertRows AllGatherDispatcher::do_preprocess(Context& cx,
+                                              Bundle& bundle,
+                                              const Tensor& x,
+                                              const Routing& routing) const {
   Tensor experts = routing.experts;
   if (!alone()) {
     const i64 rows = experts.dim(0) * ranks_->size();
@@ -46,10 +46,10 @@ Tensor AllGatherDispatcher::own_choices(const Bundle& bundle) const {
   return bundle[order_].slice(0, before, std::accumulate(own, own + ranks_->local(), i64{0}));
 }
 
-ExpertRows AllGatherDispatcher::dispatch(Context& cx,
-                                         Bundle& bundle,
-                                         const ExpertRows& rows,
-                                         const Meanwhile& meanwhile) const {
+ExpertRows AllGatherDispatcher::do_dispatch(Context& cx,
+                                            Bundle& bundle,
+                                            const ExpertRows& rows,
+                                            const Meanwhile& meanwhile) const {
   Tensor x = rows.x, weights = rows.weights;
   if (!alone()) {
     x = collectives::gather_rows(cx, x, ranks_->group(), ranks_->name());
@@ -62,10 +62,10 @@ ExpertRows AllGatherDispatcher::dispatch(Context& cx,
           ops::reshape(cx, ops::permute_rows(cx, by_choice, own, 1), {own.dim(0)})};
 }
 
-Tensor AllGatherDispatcher::combine(Context& cx,
-                                    Bundle& bundle,
-                                    const Tensor& y,
-                                    const Meanwhile& meanwhile) const {
+Tensor AllGatherDispatcher::do_combine(Context& cx,
+                                       Bundle& bundle,
+                                       const Tensor& y,
+                                       const Meanwhile& meanwhile) const {
   const Tensor own = own_choices(bundle);
   Tensor inverse = std::exchange(bundle[inverse_], {});
   if (!inverse.defined()) {
@@ -78,7 +78,7 @@ Tensor AllGatherDispatcher::combine(Context& cx,
   return collectives::reduce_scatter_rows(cx, sums, ranks_->group(), ranks_->name());
 }
 
-Tensor AllGatherDispatcher::unpermute(Context&, Bundle& bundle, const Tensor& y) const {
+Tensor AllGatherDispatcher::do_unpermute(Context&, Bundle& bundle, const Tensor& y) const {
   bundle[order_] = {};
   bundle[counts_] = {};
   return y;

@@ -10,19 +10,19 @@ class AllGatherDispatcher final : public ExpertDispatcher {
   AllGatherDispatcher(const Config& config, BuildContext& build)
       : ExpertDispatcher(config, build, "totals") {}
 
-  ExpertRows preprocess(Context& cx,
-                        Bundle& bundle,
-                        const Tensor& x,
-                        const Routing& routing) const override;
-  ExpertRows dispatch(Context& cx,
-                      Bundle& bundle,
-                      const ExpertRows& rows,
-                      const Meanwhile& meanwhile) const override;
-  Tensor combine(Context& cx,
-                 Bundle& bundle,
-                 const Tensor& y,
-                 const Meanwhile& meanwhile) const override;
-  Tensor unpermute(Context& cx, Bundle& bundle, const Tensor& y) const override;
+  ExpertRows do_preprocess(Context& cx,
+                           Bundle& bundle,
+                           const Tensor& x,
+                           const Routing& routing) const override;
+  ExpertRows do_dispatch(Context& cx,
+                         Bundle& bundle,
+                         const ExpertRows& rows,
+                         const Meanwhile& meanwhile) const override;
+  Tensor do_combine(Context& cx,
+                    Bundle& bundle,
+                    const Tensor& y,
+                    const Meanwhile& meanwhile) const override;
+  Tensor do_unpermute(Context& cx, Bundle& bundle, const Tensor& y) const override;
 
  private:
   /// The sorted choices, of all ranks, of this rank's experts.

@@ -218,10 +218,10 @@ std::span<const i64> AllToAllDispatcher::counts_read(const Bundle& bundle) const
   return places_ > 0 ? std::span<const i64>() : bundle[read_];
 }
 
-ExpertRows AllToAllDispatcher::preprocess(Context& cx,
-                                          Bundle& bundle,
-                                          const Tensor& x,
-                                          const Routing& routing) const {
+ExpertRows AllToAllDispatcher::do_preprocess(Context& cx,
+                                             Bundle& bundle,
+                                             const Tensor& x,
+                                             const Routing& routing) const {
   const ExpertRanks& ranks = *ranks_;
   const i64 choices = routing.experts.elements();
   const ops::ExpertOrder sorted = ops::sort_by_expert(cx, routing.experts, ranks.experts());
@@ -265,10 +265,10 @@ void AllToAllDispatcher::exchange_counts(Context& cx,
   ranks.group().all_reduce(*cx.stream, counts, ReduceOp::sum, ranks.name()).wait(*cx.stream);
 }
 
-ExpertRows AllToAllDispatcher::dispatch(Context& cx,
-                                        Bundle& bundle,
-                                        const ExpertRows& rows,
-                                        const Meanwhile& meanwhile) const {
+ExpertRows AllToAllDispatcher::do_dispatch(Context& cx,
+                                           Bundle& bundle,
+                                           const ExpertRows& rows,
+                                           const Meanwhile& meanwhile) const {
   if (alone()) {
     meanwhile();
     return rows;
@@ -292,10 +292,10 @@ ExpertRows AllToAllDispatcher::dispatch(Context& cx,
   return {arrived[0], arrived[1]};
 }
 
-Tensor AllToAllDispatcher::combine(Context& cx,
-                                   Bundle& bundle,
-                                   const Tensor& y,
-                                   const Meanwhile& meanwhile) const {
+Tensor AllToAllDispatcher::do_combine(Context& cx,
+                                      Bundle& bundle,
+                                      const Tensor& y,
+                                      const Meanwhile& meanwhile) const {
   if (alone()) {
     meanwhile();
     return y;
@@ -310,7 +310,7 @@ Tensor AllToAllDispatcher::combine(Context& cx,
   return carried(cx, bundle, "moe_combine", splits, {y}, &from_experts, &to_experts, meanwhile)[0];
 }
 
-Tensor AllToAllDispatcher::unpermute(Context& cx, Bundle& bundle, const Tensor& y) const {
+Tensor AllToAllDispatcher::do_unpermute(Context& cx, Bundle& bundle, const Tensor& y) const {
   const Tensor order = std::exchange(bundle[order_], {});
   const Tensor inverse = std::exchange(bundle[inverse_], {});
   bundle[counts_] = {};

@@ -11,19 +11,19 @@ class AllToAllDispatcher final : public ExpertDispatcher {
   AllToAllDispatcher(const Config& config, BuildContext& build)
       : ExpertDispatcher(config, build, "splits") {}
 
-  ExpertRows preprocess(Context& cx,
-                        Bundle& bundle,
-                        const Tensor& x,
-                        const Routing& routing) const override;
-  ExpertRows dispatch(Context& cx,
-                      Bundle& bundle,
-                      const ExpertRows& rows,
-                      const Meanwhile& meanwhile) const override;
-  Tensor combine(Context& cx,
-                 Bundle& bundle,
-                 const Tensor& y,
-                 const Meanwhile& meanwhile) const override;
-  Tensor unpermute(Context& cx, Bundle& bundle, const Tensor& y) const override;
+  ExpertRows do_preprocess(Context& cx,
+                           Bundle& bundle,
+                           const Tensor& x,
+                           const Routing& routing) const override;
+  ExpertRows do_dispatch(Context& cx,
+                         Bundle& bundle,
+                         const ExpertRows& rows,
+                         const Meanwhile& meanwhile) const override;
+  Tensor do_combine(Context& cx,
+                    Bundle& bundle,
+                    const Tensor& y,
+                    const Meanwhile& meanwhile) const override;
+  Tensor do_unpermute(Context& cx, Bundle& bundle, const Tensor& y) const override;
 
  private:
   /// Tells every rank how many rows each has for each expert; `counts` become sums.

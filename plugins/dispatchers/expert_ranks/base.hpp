@@ -11,13 +11,13 @@ class ExpertDispatcher : public TokenDispatcher {
  public:
   using Config = DispatcherConfig;
 
-  std::vector<HostSlot> reads() const override {
+  std::vector<HostSlot> do_reads() const override {
     return shapes() == Shapes::fixed ? std::vector<HostSlot>{} : std::vector{read_};
   }
-  Shapes shapes() const override {
+  Shapes do_shapes() const override {
     return alone() || places_ > 0 ? Shapes::fixed : Shapes::dynamic;
   }
-  Tensor counts(const Bundle& bundle) const override { return bundle[counts_]; }
+  Tensor do_counts(const Bundle& bundle) const override { return bundle[counts_]; }
 
  protected:
   /// `read`: the name of what the host reads.

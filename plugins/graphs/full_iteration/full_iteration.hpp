@@ -18,7 +18,7 @@ class FullIteration final : public GraphPolicy {
   using Config = NoConfig;
   FullIteration(const Config&, GraphArguments arguments) : arguments_(std::move(arguments)) {}
 
-  void check(std::span<const PhaseInfo> blocks) const override {
+  void do_check(std::span<const PhaseInfo> blocks) const override {
     std::set<std::string> dynamic;
     for (const PhaseInfo& phase : blocks) {
       if (phase.shapes == Shapes::dynamic) dynamic.insert(fmt::format("\"{}\"", phase.scope));
@@ -30,10 +30,10 @@ class FullIteration final : public GraphPolicy {
                                   "type = \"partial\" captures the other phases",
                                   fmt::join(dynamic, ", ")));
   }
-  std::vector<CapturedRange> choose(std::span<const PhaseInfo>, const Plan&) const override {
+  std::vector<CapturedRange> do_choose(std::span<const PhaseInfo>, const Plan&) const override {
     return {};
   }
-  bool whole_step() const override { return true; }
+  bool do_whole_step() const override { return true; }
 
  private:
   GraphArguments arguments_;

@@ -11,7 +11,7 @@ class NoGraphs final : public GraphPolicy {
  public:
   using Config = NoConfig;
   NoGraphs(const Config&, GraphArguments&) {}
-  std::vector<CapturedRange> choose(std::span<const PhaseInfo>, const Plan&) const override {
+  std::vector<CapturedRange> do_choose(std::span<const PhaseInfo>, const Plan&) const override {
     return {};
   }
 };

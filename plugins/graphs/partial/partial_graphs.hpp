@@ -37,7 +37,7 @@ class PartialGraphs final : public GraphPolicy {
   PartialGraphs(Config config, GraphArguments& arguments)
       : config_(std::move(config)), arguments_(arguments) {}
 
-  void check(std::span<const PhaseInfo> blocks) const override {
+  void do_check(std::span<const PhaseInfo> blocks) const override {
     for (const std::string& scope : config_.scope) {
       const auto named = [&](const PhaseInfo& phase) { return phase.scope == scope; };
       if (std::ranges::none_of(blocks, named)) {
@@ -57,7 +57,8 @@ class PartialGraphs final : public GraphPolicy {
     }
   }
 
-  std::vector<CapturedRange> choose(std::span<const PhaseInfo> phases, const Plan&) const override {
+  std::vector<CapturedRange> do_choose(std::span<const PhaseInfo> phases,
+                                       const Plan&) const override {
     std::vector<CapturedRange> ranges;
     const PhaseInfo* before = nullptr;  // captured too
     for (const PhaseInfo& phase : phases) {

@@ -113,7 +113,7 @@ class SelfAttention final : public Layer {
     choose_method(config, build);
   }
 
-  std::vector<Phase> phases() override {
+  std::vector<Phase> do_phases() override {
     const bool incremental = spec_.causal && method_ == nullptr;
     return {{.scope = "attn",
              .incremental = incremental,

@@ -46,7 +46,7 @@ class TransformerBlock final : public Layer {
     sublayers_ = {sublayer("attention", config.attention), sublayer("mlp", config.mlp)};
   }
 
-  std::vector<Phase> phases() override {
+  std::vector<Phase> do_phases() override {
     std::vector<Phase> all;
     for (const SubLayer& sublayer : sublayers_) {
       std::vector<Phase> phases = sublayer.layer->phases();
@@ -69,7 +69,7 @@ class TransformerBlock final : public Layer {
     return all;
   }
 
-  void end_step(Context& cx) override {
+  void do_end_step(Context& cx) override {
     for (const SubLayer& sublayer : sublayers_) sublayer.layer->end_step(cx);
   }
 

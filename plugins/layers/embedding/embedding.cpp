@@ -63,7 +63,7 @@ class Embedding final : public Layer {
     first_ = region_.index() * tokens_table_->local[0];
   }
 
-  std::vector<Phase> phases() override {
+  std::vector<Phase> do_phases() override {
     return {{.scope = "embedding", .incremental = true, .run = [this](Context& cx, Bundle& bundle) {
                // A rank finds the tokens of its part of the vocabulary, and zeros for the others.
                const Tensor tokens =

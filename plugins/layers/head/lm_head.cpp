@@ -65,7 +65,7 @@ class LmHead final : public Layer {
     valid_ = std::clamp<i64>(config.vocab - first_, 0, local);
   }
 
-  std::vector<Phase> phases() override {
+  std::vector<Phase> do_phases() override {
     return {{.scope = "head", .incremental = true, .run = [this](Context& cx, Bundle& bundle) {
                const Tensor x = (*norm_)(cx, bundle[hidden_]);
                bundle[hidden_] = {};

@@ -34,7 +34,7 @@ class LayerNorm final : public Module {
                               .tags = {"norm", "bias"},
                               .placement = placement});
   }
-  Tensor operator()(Context& cx, const Tensor& x) const override {
+  Tensor do_forward(Context& cx, const Tensor& x) const override {
     return ops::layernorm(cx, x, *weight_, *bias_, eps_);
   }
 

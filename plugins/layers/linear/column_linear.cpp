@@ -39,7 +39,7 @@ ColumnLinear::ColumnLinear(const Config& config, BuildContext& build)
   }
 }
 
-Tensor ColumnLinear::operator()(Context& cx, const Tensor& x) const {
+Tensor ColumnLinear::do_forward(Context& cx, const Tensor& x) const {
   const Tensor y = region_.column(cx, x, *weight_, bias_);
   return gather_output_ ? region_.gather_features(cx, y) : y;
 }

@@ -20,7 +20,7 @@ class ColumnLinear final : public Module {
     static void describe(Schema<Config>& s);
   };
   ColumnLinear(const Config& config, BuildContext& build);
-  Tensor operator()(Context& cx, const Tensor& x) const override;
+  Tensor do_forward(Context& cx, const Tensor& x) const override;
 
  private:
   TensorRegion region_;

@@ -33,7 +33,7 @@ RowLinear::RowLinear(const Config& config, BuildContext& build)
   }
 }
 
-Tensor RowLinear::operator()(Context& cx, const Tensor& x) const {
+Tensor RowLinear::do_forward(Context& cx, const Tensor& x) const {
   return region_.row(cx, input_is_parallel_ ? x : region_.scatter_features(cx, x), *weight_, bias_);
 }
 

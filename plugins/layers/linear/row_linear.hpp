@@ -16,7 +16,7 @@ class RowLinear final : public Module {
     static void describe(Schema<Config>& s);
   };
   RowLinear(const Config& config, BuildContext& build);
-  Tensor operator()(Context& cx, const Tensor& x) const override;
+  Tensor do_forward(Context& cx, const Tensor& x) const override;
 
  private:
   TensorRegion region_;

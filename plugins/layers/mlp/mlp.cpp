@@ -65,7 +65,7 @@ class Mlp final : public Layer {
                     {{"in", ffn}, {"out", config.hidden}, {"init_std", config.init_std / scale}});
   }
 
-  std::vector<Phase> phases() override {
+  std::vector<Phase> do_phases() override {
     return {{.scope = "mlp", .incremental = true, .run = [this](Context& cx, Bundle& bundle) {
                const Tensor inner = (*up_)(cx, bundle[hidden_]);
                bundle[hidden_] = {};

@@ -91,7 +91,7 @@ class Moe final : public Layer {
     overlaps_ = config.shared_overlap && several_;
   }
 
-  std::vector<Phase> phases() override {
+  std::vector<Phase> do_phases() override {
     const Shapes shapes = dispatcher_->shapes();
     const Lane lane = several_ ? Lane::comm : Lane::compute;
     std::vector<Phase> all = {
@@ -131,7 +131,7 @@ class Moe final : public Layer {
     return all;
   }
 
-  void end_step(Context& cx) override {
+  void do_end_step(Context& cx) override {
     router_->end_step(cx);
     auxiliary_.end_step(cx);
   }

@@ -94,7 +94,7 @@ class Gpt final : public Model {
     }
   }
 
-  std::vector<ModelLayer> layers() const override {
+  std::vector<ModelLayer> do_layers() const override {
     std::vector<ModelLayer> plan{{"embedding", ModelLayer::embedding}};
     for (i64 i = 0; i < config_.layers; ++i) {
       plan.push_back({fmt::format("layers.{}", i), ModelLayer::block});
@@ -103,14 +103,14 @@ class Gpt final : public Model {
     return plan;
   }
 
-  std::shared_ptr<Layer> build(int index, BuildContext& build) const override {
+  std::shared_ptr<Layer> do_build(int index, BuildContext& build) const override {
     const Given vocabulary{{"vocab", vocab_}, {"vocab_multiple", config_.vocab_multiple}};
     if (index == 0) return build.child("", config_.embedding, vocabulary);
     if (index == config_.layers + 1) return build.child("", config_.head, vocabulary);
     return build.child("", blocks_[static_cast<std::size_t>(index - 1)]);
   }
 
-  i64 vocabulary() const override { return vocab_; }
+  i64 do_vocabulary() const override { return vocab_; }
 
  private:
   Config config_;

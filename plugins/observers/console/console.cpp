@@ -48,7 +48,7 @@ void Console::Config::describe(Schema<Config>& s) {
       .megatron("--log-interval");
 }
 
-void Console::on(const RunStart& start) {
+void Console::do_on(const RunStart& start) {
   run_ = start;
   if (!run_.json) return print_start();
   print(event("start")
@@ -114,7 +114,7 @@ void Console::print_data() const {
   print(fmt::format("  validation  {}, {}", content(validation), use));
 }
 
-void Console::on(const StepEnd& step) {
+void Console::do_on(const StepEnd& step) {
   if (run_.json) {
     Json line = event("step");
     line.add("step", step.step);
@@ -178,7 +178,7 @@ void Console::print_step(const StepEnd& step) {
   steps_ = with_loss_ = 0;
 }
 
-void Console::on(const MemoryUse& use) {
+void Console::do_on(const MemoryUse& use) {
   if (!run_.json) return;  // report.html has it
   Json peaks;
   for (int i = 0; i < kCategories; ++i) {
@@ -196,7 +196,7 @@ void Console::on(const MemoryUse& use) {
             .text());
 }
 
-void Console::on(const Validation& validation) {
+void Console::do_on(const Validation& validation) {
   if (run_.json) {
     return print(
         event("validation").add("step", validation.step).add("val_loss", validation.loss).text());
@@ -204,7 +204,7 @@ void Console::on(const Validation& validation) {
   print(fmt::format("{}  validation loss {:.4f}", label(validation.step), validation.loss));
 }
 
-void Console::on(const Saved& saved) {
+void Console::do_on(const Saved& saved) {
   if (run_.json) {
     return print(event("saved")
                      .add("step", saved.step)
@@ -217,7 +217,7 @@ void Console::on(const Saved& saved) {
       "{}  saved {} in {}", label(saved.step), saved.path, human::duration(saved.seconds)));
 }
 
-void Console::on(const SampleText& sample) {
+void Console::do_on(const SampleText& sample) {
   if (!run_.json) return;  // report.html has it
   print(event("sample")
             .add("step", sample.step)
@@ -226,12 +226,12 @@ void Console::on(const SampleText& sample) {
             .text());
 }
 
-void Console::on(const Failure& failure) {
+void Console::do_on(const Failure& failure) {
   // For people the program prints an error itself, once and last.
   if (run_.json) print(event("failure").add("text", failure.text).text());
 }
 
-void Console::on(const RunEnd& end) {
+void Console::do_on(const RunEnd& end) {
   if (run_.json) {
     return print(event("end")
                      .add("step", end.step)

@@ -16,14 +16,14 @@ class Console final : public Observer {
   };
   Console(const Config& config, ObserverArguments&) : config_(config) {}
 
-  void on(const RunStart& start) override;
-  void on(const StepEnd& step) override;
-  void on(const MemoryUse& use) override;
-  void on(const Validation& validation) override;
-  void on(const Saved& saved) override;
-  void on(const SampleText& sample) override;
-  void on(const Failure& failure) override;
-  void on(const RunEnd& end) override;
+  void do_on(const RunStart& start) override;
+  void do_on(const StepEnd& step) override;
+  void do_on(const MemoryUse& use) override;
+  void do_on(const Validation& validation) override;
+  void do_on(const Saved& saved) override;
+  void do_on(const SampleText& sample) override;
+  void do_on(const Failure& failure) override;
+  void do_on(const RunEnd& end) override;
 
  private:
   void print_start() const;

@@ -21,16 +21,16 @@ void Metrics::save() {
   if (file_ != nullptr) file_->sync();
 }
 
-void Metrics::on(const RunStart& start) {
+void Metrics::do_on(const RunStart& start) {
   run_ = start;
   std::error_code error;
   std::filesystem::create_directories(arguments_.out, error);
-  if (error) fail("metrics: cannot make the folder \"{}\": {}", arguments_.out, error.message());
+  if (error) fail("metrics: cannot make the folder \"{}\": {}", arguments_.out, SystemError(error));
   file_ = std::make_unique<MetricsFile>(
       arguments_.out + "/metrics.jsonl", arguments_.resume_step, arguments_.changed);
 }
 
-void Metrics::on(const StepEnd& step) {
+void Metrics::do_on(const StepEnd& step) {
   write();
   step_ = step.step;
   line_ = Json();
@@ -53,7 +53,7 @@ void Metrics::on(const StepEnd& step) {
   waiting_ = true;
 }
 
-void Metrics::on(const Validation& validation) {
+void Metrics::do_on(const Validation& validation) {
   if (validation.step != step_) {  // before the first step, or of a run that only evaluates
     write();
     step_ = validation.step;

@@ -17,12 +17,12 @@ class Metrics final : public Observer {
   Metrics(const Config&, ObserverArguments& arguments) : arguments_(arguments) {}
   ~Metrics() override;
 
-  void on(const RunStart& start) override;
-  void on(const StepEnd& step) override;
-  void on(const Validation& validation) override;
-  void on(const Saving&) override { save(); }
-  void on(const Failure&) override { write(); }
-  void on(const RunEnd&) override { save(); }
+  void do_on(const RunStart& start) override;
+  void do_on(const StepEnd& step) override;
+  void do_on(const Validation& validation) override;
+  void do_on(const Saving&) override { save(); }
+  void do_on(const Failure&) override { write(); }
+  void do_on(const RunEnd&) override { save(); }
 
  private:
   void write();

@@ -211,7 +211,7 @@ void MetricsFile::cut(i64 bytes) {
 }
 
 void MetricsFile::fail_file(std::string_view what) const {
-  fail("metrics: cannot {} \"{}\": {}", what, path_, std::strerror(errno));
+  fail("metrics: cannot {} \"{}\": {}", what, path_, SystemError());
 }
 
 }  // namespace tessera

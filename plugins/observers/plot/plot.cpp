@@ -19,12 +19,12 @@ void Plot::Config::describe(Schema<Config>& s) {
       .at_most(kMostSteps);
 }
 
-void Plot::on(const RunStart& start) {
+void Plot::do_on(const RunStart& start) {
   chart_ = {};
   chart_.title = start.name;
   std::error_code error;
   std::filesystem::create_directories(arguments_.out, error);
-  if (error) fail("plot: cannot make the folder \"{}\": {}", arguments_.out, error.message());
+  if (error) fail("plot: cannot make the folder \"{}\": {}", arguments_.out, SystemError(error));
   if (arguments_.resume_step == 0) return set_aside(arguments_.out + "/loss.svg");
   const auto take = [this](const EarlierStep& line) {
     if (const auto loss = line.number("loss")) chart_.measured.push_back({line.step(), *loss});
@@ -33,13 +33,13 @@ void Plot::on(const RunStart& start) {
   for_each_earlier_step(arguments_.out + "/metrics.jsonl", arguments_.resume_step, take);
 }
 
-void Plot::on(const StepEnd& step) {
+void Plot::do_on(const StepEnd& step) {
   if (!step.passed_over && std::isfinite(step.loss))
     chart_.measured.push_back({step.step, step.loss});
   if (step.step % config_.every_steps == 0) draw();
 }
 
-void Plot::on(const Validation& validation) {
+void Plot::do_on(const Validation& validation) {
   if (std::isfinite(validation.loss)) {
     chart_.checked.push_back({validation.step, validation.loss});
   }

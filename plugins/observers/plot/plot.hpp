@@ -18,11 +18,11 @@ class Plot final : public Observer {
   Plot(const Config& config, ObserverArguments& arguments)
       : config_(config), arguments_(arguments) {}
 
-  void on(const RunStart& start) override;
-  void on(const StepEnd& step) override;
-  void on(const Validation& validation) override;
-  void on(const Saved&) override { draw(); }
-  void on(const RunEnd&) override { draw(); }
+  void do_on(const RunStart& start) override;
+  void do_on(const StepEnd& step) override;
+  void do_on(const Validation& validation) override;
+  void do_on(const Saved&) override { draw(); }
+  void do_on(const RunEnd&) override { draw(); }
 
  private:
   void draw();

@@ -24,7 +24,7 @@ void Report::Config::describe(Schema<Config>& s) {
       .at_most(86400);
 }
 
-void Report::on(const RunStart& start) {
+void Report::do_on(const RunStart& start) {
   page_ = {};
   page_.run = start;
   page_.step = start.first_step - 1;
@@ -61,7 +61,7 @@ void Report::take(const EarlierStep& line) {
   }
 }
 
-void Report::on(const StepEnd& step) {
+void Report::do_on(const StepEnd& step) {
   page_.step = step.step;
   page_.seconds += step.seconds;
   page_.skipped = step.skipped_steps;
@@ -78,30 +78,30 @@ void Report::on(const StepEnd& step) {
   write_if_due();
 }
 
-void Report::on(const MemoryUse& use) {
+void Report::do_on(const MemoryUse& use) {
   page_.memory = use;
   write_if_due();
 }
 
-void Report::on(const Validation& validation) {
+void Report::do_on(const Validation& validation) {
   page_.validation.add(validation.step, validation.loss);
   write_if_due();
 }
 
-void Report::on(const SampleText& sample) {
+void Report::do_on(const SampleText& sample) {
   constexpr std::size_t kMostSamples = 5;
   page_.samples.push_front(sample);
   if (page_.samples.size() > kMostSamples) page_.samples.pop_back();
   write_if_due();
 }
 
-void Report::on(const Failure& failure) {
+void Report::do_on(const Failure& failure) {
   page_.state = ReportPage::failed;
   page_.failure = failure.text;
   write();
 }
 
-void Report::on(const RunEnd& end) {
+void Report::do_on(const RunEnd& end) {
   page_.state = end.interrupted ? ReportPage::stopped : ReportPage::done;
   page_.step = end.step;
   write();

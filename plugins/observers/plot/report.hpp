@@ -18,14 +18,14 @@ class Report final : public Observer {
   Report(const Config& config, ObserverArguments& arguments)
       : config_(config), arguments_(arguments) {}
 
-  void on(const RunStart& start) override;
-  void on(const StepEnd& step) override;
-  void on(const MemoryUse& use) override;
-  void on(const Validation& validation) override;
-  void on(const SampleText& sample) override;
-  void on(const Saved& saved) override { page_.newest_checkpoint = saved.path; }
-  void on(const Failure& failure) override;
-  void on(const RunEnd& end) override;
+  void do_on(const RunStart& start) override;
+  void do_on(const StepEnd& step) override;
+  void do_on(const MemoryUse& use) override;
+  void do_on(const Validation& validation) override;
+  void do_on(const SampleText& sample) override;
+  void do_on(const Saved& saved) override { page_.newest_checkpoint = saved.path; }
+  void do_on(const Failure& failure) override;
+  void do_on(const RunEnd& end) override;
 
  private:
   using Clock = std::chrono::steady_clock;

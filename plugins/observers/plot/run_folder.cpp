@@ -71,7 +71,7 @@ void replace_file(const std::string& path, std::string_view text) {
     throw;
   }
   std::filesystem::rename(next, path, error);
-  if (error) fail("cannot put \"{}\" in place: {}", path, error.message());
+  if (error) fail("cannot put \"{}\" in place: {}", path, SystemError(error));
 }
 
 }  // namespace tessera

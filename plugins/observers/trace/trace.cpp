@@ -5,7 +5,7 @@
 
 namespace tessera {
 
-void TraceWriter::on(const Recorded& recorded) {
+void TraceWriter::do_on(const Recorded& recorded) {
   const std::string path = arguments_.out + "/trace.json";
   set_aside(path);
   if (is_pipe(path)) fail("trace: \"{}\" is a pipe and no file", path);

@@ -24,8 +24,8 @@ class TraceWriter final : public Observer {
   TraceWriter(const Config& config, ObserverArguments& arguments)
       : arguments_(arguments), range_{config.steps[0], config.steps[1]} {}
 
-  StepRange recorded_steps() const override { return range_; }
-  void on(const Recorded& recorded) override;
+  StepRange do_recorded_steps() const override { return range_; }
+  void do_on(const Recorded& recorded) override;
 
  private:
   ObserverArguments arguments_;

@@ -23,7 +23,7 @@ void AdamW::Config::describe(Schema<Config>& s) {
       .megatron("--weight-decay");
 }
 
-void AdamW::update(Context& cx, const Shards& shards, const Tensor& scalars) const {
+void AdamW::do_update(Context& cx, const Shards& shards, const Tensor& scalars) const {
   auto args = update_args<AdamWArgs>(shards, scalars);
   args.first_moment = shards.state[0].arg();
   args.second_moment = shards.state[1].arg();

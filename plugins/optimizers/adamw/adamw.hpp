@@ -14,11 +14,11 @@ class AdamW final : public UpdateRule {
   };
   AdamW(const Config& config, RuleArguments&) : config_(config) {}
 
-  std::vector<StateSpec> state() const override {
+  std::vector<StateSpec> do_state() const override {
     return {{"first_moment", nullptr, config_.beta1}, {"second_moment", nullptr, config_.beta2}};
   }
-  double weight_decay() const override { return config_.weight_decay; }
-  void update(Context& cx, const Shards& shards, const Tensor& scalars) const override;
+  double do_weight_decay() const override { return config_.weight_decay; }
+  void do_update(Context& cx, const Shards& shards, const Tensor& scalars) const override;
 
  private:
   Config config_;

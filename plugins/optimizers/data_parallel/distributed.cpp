@@ -51,12 +51,12 @@ Distributed::Distributed(const Config& config, OptimizerArguments& arguments)
   }
 }
 
-void Distributed::sum_squares(Context& cx, const Tensor& out) {
+void Distributed::do_sum_squares(Context& cx, const Tensor& out) {
   if (norm_ != nullptr) return norm_->add(cx, out);
   sum_all_squares(cx, out);
 }
 
-void Distributed::step(Context& cx, const Tensor& scalars) {
+void Distributed::do_step(Context& cx, const Tensor& scalars) {
   update(cx, scalars);
   for (const Tensor& other : others_) {
     FillArgs zero{other.arg(), 0};

@@ -18,9 +18,9 @@ class Distributed final : public GroupedOptimizer {
 
   Distributed(const Config& config, OptimizerArguments& arguments);
 
-  void sum_squares(Context& cx, const Tensor& out) override;
-  void step(Context& cx, const Tensor& scalars) override;
-  std::vector<NamedState> state() override { return all_state(); }
+  void do_sum_squares(Context& cx, const Tensor& out) override;
+  void do_step(Context& cx, const Tensor& scalars) override;
+  std::vector<NamedState> do_state() override { return all_state(); }
 
  private:
   std::vector<Tensor> others_;       ///< gradients of what other replicas update

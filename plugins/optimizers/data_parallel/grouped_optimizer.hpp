@@ -27,7 +27,7 @@ struct OptimizerConfig {
 class GroupedOptimizer : public Optimizer {
  public:
   using Config = OptimizerConfig;
-  double clip() const final { return config_.clip; }
+  double do_clip() const final { return config_.clip; }
 
  protected:
   /// `type`: of the optimizer, for errors.

@@ -12,9 +12,9 @@ class Replicated final : public GroupedOptimizer {
   Replicated(const Config& config, OptimizerArguments& arguments)
       : GroupedOptimizer(config, arguments, "replicated", StateHolders::every_replica) {}
 
-  void sum_squares(Context& cx, const Tensor& out) override { sum_all_squares(cx, out); }
-  void step(Context& cx, const Tensor& scalars) override { update(cx, scalars); }
-  std::vector<NamedState> state() override { return all_state(); }
+  void do_sum_squares(Context& cx, const Tensor& out) override { sum_all_squares(cx, out); }
+  void do_step(Context& cx, const Tensor& scalars) override { update(cx, scalars); }
+  std::vector<NamedState> do_state() override { return all_state(); }
 };
 
 }  // namespace tessera

@@ -65,7 +65,7 @@ void Lion::Config::describe(Schema<Config>& s) {
       .megatron("--weight-decay");
 }
 
-void Lion::update(Context& cx, const Shards& shards, const Tensor& scalars) const {
+void Lion::do_update(Context& cx, const Shards& shards, const Tensor& scalars) const {
   auto args = update_args<LionArgs>(shards, scalars);
   args.momentum = shards.state[0].arg();
   args.beta1 = config_.beta1;

@@ -38,9 +38,11 @@ class Lion final : public UpdateRule {
   Lion(const Config& config, RuleArguments& arguments)
       : config_(config), operation_(*arguments.device) {}
 
-  std::vector<StateSpec> state() const override { return {{"momentum", nullptr, config_.beta2}}; }
-  double weight_decay() const override { return config_.weight_decay; }
-  void update(Context& cx, const Shards& shards, const Tensor& scalars) const override;
+  std::vector<StateSpec> do_state() const override {
+    return {{"momentum", nullptr, config_.beta2}};
+  }
+  double do_weight_decay() const override { return config_.weight_decay; }
+  void do_update(Context& cx, const Shards& shards, const Tensor& scalars) const override;
 
  private:
   Config config_;

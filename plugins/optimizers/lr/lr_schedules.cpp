@@ -55,7 +55,7 @@ DecayingLr::DecayingLr(const Config& config, const LrArguments& arguments)
   }
 }
 
-double DecayingLr::rate(i64 step) const {
+double DecayingLr::do_rate(i64 step) const {
   if (step <= config_.warmup_steps) return risen(config_.peak, step, config_.warmup_steps);
   if (step > decay_steps_) return config_.min;
   const double x = static_cast<double>(step - config_.warmup_steps) /
@@ -65,7 +65,7 @@ double DecayingLr::rate(i64 step) const {
 
 double CosineLr::left(double x) const { return 0.5 * (std::cos(std::numbers::pi * x) + 1); }
 
-double ConstantLr::rate(i64 step) const {
+double ConstantLr::do_rate(i64 step) const {
   if (step <= config_.warmup_steps) return risen(config_.peak, step, config_.warmup_steps);
   return config_.peak;
 }

@@ -17,7 +17,7 @@ class DecayingLr : public LrSchedule {
  public:
   using Config = LrConfig;
   DecayingLr(const Config& config, const LrArguments& arguments);
-  double rate(i64 step) const final;
+  double do_rate(i64 step) const final;
 
  protected:
   /// How much of peak - min is left after the part `x` of the way, 0 … 1: from 1 to 0.
@@ -53,7 +53,7 @@ class ConstantLr final : public LrSchedule {
     static void describe(Schema<Config>& s);
   };
   ConstantLr(const Config& config, LrArguments&) : config_(config) {}
-  double rate(i64 step) const override;
+  double do_rate(i64 step) const override;
 
  private:
   Config config_;

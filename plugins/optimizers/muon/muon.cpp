@@ -82,14 +82,14 @@ Muon::Muon(const Config& config, RuleArguments& arguments)
       combine_(*arguments.device),
       apply_(*arguments.device) {}
 
-std::vector<StateSpec> Muon::state() const {
+std::vector<StateSpec> Muon::do_state() const {
   return {{"momentum", &is_matrix, config_.momentum},
           {"first_moment", &is_no_matrix, config_.beta1},
           {"second_moment", &is_no_matrix, config_.beta2}};
 }
 
 // Matrices have another state than the rest, so they come in a call of their own.
-void Muon::update(Context& cx, const Shards& shards, const Tensor& scalars) const {
+void Muon::do_update(Context& cx, const Shards& shards, const Tensor& scalars) const {
   if (shards.state[kSecondMoment].defined()) {
     update_elements(cx, shards, scalars);
   } else {

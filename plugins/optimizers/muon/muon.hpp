@@ -33,9 +33,9 @@ class Muon final : public UpdateRule {
 
   /// A matrix has a momentum, all else the two moments of AdamW. The names differ, so that no run
   /// takes moments of AdamW for the momentum of a matrix.
-  std::vector<StateSpec> state() const override;
-  double weight_decay() const override { return config_.weight_decay; }
-  void update(Context& cx, const Shards& shards, const Tensor& scalars) const override;
+  std::vector<StateSpec> do_state() const override;
+  double do_weight_decay() const override { return config_.weight_decay; }
+  void do_update(Context& cx, const Shards& shards, const Tensor& scalars) const override;
 
  private:
   void update_matrices(Context& cx, const Shards& shards, const Tensor& scalars) const;

@@ -18,12 +18,12 @@ void Sgd::Config::describe(Schema<Config>& s) {
       .megatron("--weight-decay");
 }
 
-std::vector<StateSpec> Sgd::state() const {
+std::vector<StateSpec> Sgd::do_state() const {
   if (config_.momentum == 0) return {};
   return {{"momentum_buffer", nullptr, config_.momentum}};
 }
 
-void Sgd::update(Context& cx, const Shards& shards, const Tensor& scalars) const {
+void Sgd::do_update(Context& cx, const Shards& shards, const Tensor& scalars) const {
   auto args = update_args<SgdArgs>(shards, scalars);
   if (!shards.state.empty()) args.momentum_buffer = shards.state[0].arg();
   args.momentum = config_.momentum;

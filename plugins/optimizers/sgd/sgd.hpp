@@ -14,9 +14,9 @@ class Sgd final : public UpdateRule {
   };
   Sgd(const Config& config, RuleArguments&) : config_(config) {}
 
-  std::vector<StateSpec> state() const override;
-  double weight_decay() const override { return config_.weight_decay; }
-  void update(Context& cx, const Shards& shards, const Tensor& scalars) const override;
+  std::vector<StateSpec> do_state() const override;
+  double do_weight_decay() const override { return config_.weight_decay; }
+  void do_update(Context& cx, const Shards& shards, const Tensor& scalars) const override;
 
  private:
   Config config_;

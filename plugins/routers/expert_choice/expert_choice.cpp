@@ -54,7 +54,7 @@ class ExpertChoice final : public Router {
                                 .placement = region_.per_split_row()});
   }
 
-  Routing operator()(Context& cx, Bundle& bundle, const Tensor& x) const override {
+  Routing do_route(Context& cx, Bundle& bundle, const Tensor& x) const override {
     const Tensor logits = ops::linear(cx, x, *weight_, nullptr);
     ExpertChoiceArgs args;
     // All rows of this rank's microbatch, then those of the ranks that share its sequences.
@@ -80,8 +80,8 @@ class ExpertChoice final : public Router {
             .logits = logits,
             .by_expert = true};
   }
-  i64 choices(i64) const override { return weight_->logical[0]; }
-  i64 rows_per_sequence() const override { return rows_; }
+  i64 do_choices(i64) const override { return weight_->logical[0]; }
+  i64 do_rows_per_sequence() const override { return rows_; }
 
  private:
   ProcessGroup& context() const {

@@ -99,15 +99,15 @@ class TopKRouter final : public Router {
     if (config.bias_rate > 0) bias_.emplace(config.bias_rate, config.experts, build);
   }
 
-  Routing operator()(Context& cx, Bundle& bundle, const Tensor& x) const override {
+  Routing do_route(Context& cx, Bundle& bundle, const Tensor& x) const override {
     const Tensor logits = ops::linear(cx, input_(cx, bundle, x), *weight_, nullptr);
     const ops::Routed routed =
         ops::topk_router(cx, logits, bias_ ? bias_->values() : Tensor(), spec_);
     if (bias_) bias_->count(cx, routed.experts);
     return {routed.experts, routed.weights, logits, spec_.score};
   }
-  bool incremental() const override { return true; }
-  void end_step(Context& cx) override {
+  bool do_incremental() const override { return true; }
+  void do_end_step(Context& cx) override {
     if (bias_) bias_->end_step(cx);
   }
 

@@ -10,7 +10,7 @@ class DualPipeV final : public VShape {
   using Config = OverlapConfig;
   DualPipeV(const Config& config, ScheduleArguments&) : overlap_(config.overlap) {}
 
-  bool overlaps() const override { return overlap_; }
+  bool do_overlaps() const override { return overlap_; }
 
  private:
   void train(int p, int rank, int microbatches, VOrder& order) const override {

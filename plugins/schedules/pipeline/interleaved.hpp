@@ -47,10 +47,10 @@ class Interleaved final : public PipelineSchedule {
     }
   }
 
-  int chunks() const override { return chunks_; }
-  bool overlaps() const override { return overlap_; }
+  int do_chunks() const override { return chunks_; }
+  bool do_overlaps() const override { return overlap_; }
 
-  int warmup(const PipelineShape& shape) const override {
+  int do_warmup(const PipelineShape& shape) const override {
     const int all = shape.microbatches * chunks_;
     const int after = shape.ranks - shape.rank - 1, more = overlap_ ? 1 : 0;
     if (!shape.training) return all;
@@ -59,7 +59,7 @@ class Interleaved final : public PipelineSchedule {
     return std::min(2 * after + (chunks_ - 1) * group_ + more, all);
   }
 
-  std::vector<Action> order(const PipelineShape& shape) const override {
+  std::vector<Action> do_order(const PipelineShape& shape) const override {
     const int rest = shape.microbatches % group_;
     if (chunks_ > 1 && rest > 0 && rest < shape.ranks) {
       fail_config(

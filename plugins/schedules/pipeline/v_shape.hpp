@@ -55,13 +55,13 @@ class VOrder {
 /// and its last layers.
 class VShape : public PipelineSchedule {
  public:
-  int chunks() const final { return 2; }
+  int do_chunks() const final { return 2; }
 
-  Place place(const PipelineShape& shape, int rank, int chunk) const final {
+  Place do_place(const PipelineShape& shape, int rank, int chunk) const final {
     return {chunk == 0 ? rank : 2 * shape.ranks - 1 - rank};
   }
 
-  std::vector<Action> order(const PipelineShape& shape) const final {
+  std::vector<Action> do_order(const PipelineShape& shape) const final {
     if (overlaps() && shape.training) check_pairs(shape);
     VOrder order(shape.microbatches);
     if (shape.training) {

@@ -13,12 +13,12 @@ class ZbH1 final : public PipelineSchedule {
   using Config = NoConfig;
   ZbH1(const Config&, ScheduleArguments&) {}
 
-  int warmup(const PipelineShape& shape) const override {
+  int do_warmup(const PipelineShape& shape) const override {
     const int m = shape.microbatches;
     return shape.training ? std::min(shape.ranks - shape.rank - 1, m) : m;
   }
 
-  std::vector<Action> order(const PipelineShape& shape) const override {
+  std::vector<Action> do_order(const PipelineShape& shape) const override {
     const int m = shape.microbatches;
     std::vector<Action> actions;
     int weight = 0;

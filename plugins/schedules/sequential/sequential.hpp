@@ -30,15 +30,15 @@ class Sequential final : public PipelineSchedule {
     }
   }
 
-  int live(const PipelineShape& shape, int) const override {
+  int do_live(const PipelineShape& shape, int) const override {
     return overlap_ && shape.training ? 2 : 1;
   }
-  int warmup(const PipelineShape& shape) const override {
-    return overlap_ && shape.training ? 1 : PipelineSchedule::warmup(shape);
+  int do_warmup(const PipelineShape& shape) const override {
+    return overlap_ && shape.training ? 1 : PipelineSchedule::do_warmup(shape);
   }
-  bool overlaps() const override { return overlap_; }
+  bool do_overlaps() const override { return overlap_; }
 
-  std::vector<Action> order(const PipelineShape& shape) const override {
+  std::vector<Action> do_order(const PipelineShape& shape) const override {
     if (overlap_ && shape.training && shape.microbatches < 2) {
       fail_config(
           "schedule.overlap: a step has 1 microbatch, and a forward overlaps the backward of "

@@ -14,18 +14,18 @@ class ByteTokenizer final : public Tokenizer {
   using Config = NoConfig;
   ByteTokenizer(const Config&, TokenizerArguments&) {}
 
-  bool bytes_are_ids() const override { return true; }
-  std::string fingerprint() const override { return "byte"; }
-  i64 vocabulary() const override { return 256; }
+  bool do_bytes_are_ids() const override { return true; }
+  std::string do_fingerprint() const override { return "byte"; }
+  i64 do_vocabulary() const override { return 256; }
 
-  std::vector<i32> encode(std::string_view text) const override {
+  std::vector<i32> do_encode(std::string_view text) const override {
     std::vector<i32> ids;
     ids.reserve(text.size());
     for (const char c : text) ids.push_back(static_cast<u8>(c));
     return ids;
   }
 
-  std::string decode(const std::vector<i32>& ids) const override {
+  std::string do_decode(const std::vector<i32>& ids) const override {
     std::string text;
     text.reserve(ids.size());
     for (const i32 id : ids) {

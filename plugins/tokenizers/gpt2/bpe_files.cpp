@@ -227,8 +227,7 @@ std::string read_tokenizer_file(const fs::path& file) {
   }
   std::ifstream in(file, std::ios::binary);
   std::string text{std::istreambuf_iterator<char>(in), {}};
-  if (!in)
-    fail_config("tokenizer.path: cannot read {}: {}", written_path(file), std::strerror(errno));
+  if (!in) fail_config("tokenizer.path: cannot read {}: {}", written_path(file), SystemError());
   return text;
 }
 

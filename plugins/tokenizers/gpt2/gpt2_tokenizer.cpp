@@ -133,7 +133,7 @@ Gpt2Tokenizer::Gpt2Tokenizer(const BpeFiles& files, const std::vector<AddedToken
       fmt::format("gpt2: {} tokens, {:016x}", vocabulary(), hash64(texts, vocabulary_.hash()));
 }
 
-std::vector<i32> Gpt2Tokenizer::encode(std::string_view text) const {
+std::vector<i32> Gpt2Tokenizer::do_encode(std::string_view text) const {
   std::vector<i32> ids;
   WordEncoder encoder(vocabulary_);
   std::vector<std::size_t> next(special_.size(), 0);  // where each of them stands
@@ -156,7 +156,7 @@ std::vector<i32> Gpt2Tokenizer::encode(std::string_view text) const {
   return ids;
 }
 
-std::string Gpt2Tokenizer::decode(const std::vector<i32>& ids) const {
+std::string Gpt2Tokenizer::do_decode(const std::vector<i32>& ids) const {
   std::string text;
   for (const i32 id : ids) {
     require(id >= 0 && id < vocabulary_.size(),

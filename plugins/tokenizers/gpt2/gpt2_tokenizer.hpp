@@ -22,10 +22,10 @@ class Gpt2Tokenizer final : public Tokenizer {
   Gpt2Tokenizer(const Config& config, TokenizerArguments&)
       : Gpt2Tokenizer(config, read_bpe(config.path)) {}
 
-  i64 vocabulary() const override { return vocabulary_.size(); }
-  std::string fingerprint() const override { return fingerprint_; }
-  std::vector<i32> encode(std::string_view text) const override;
-  std::string decode(const std::vector<i32>& ids) const override;
+  i64 do_vocabulary() const override { return vocabulary_.size(); }
+  std::string do_fingerprint() const override { return fingerprint_; }
+  std::vector<i32> do_encode(std::string_view text) const override;
+  std::string do_decode(const std::vector<i32>& ids) const override;
 
  private:
   Gpt2Tokenizer(const Config& config, const BpeFiles& files);

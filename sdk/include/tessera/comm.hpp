@@ -8,6 +8,7 @@
 
 #include "tessera/collective.hpp"
 #include "tessera/device.hpp"
+#include "tessera/identified.hpp"
 
 namespace tessera {
 
@@ -22,21 +23,24 @@ struct GroupSpec {
 };
 
 /// A started collective, as its backend keeps it.
-class TESSERA_API PendingCollective {
+class TESSERA_API PendingCollective : public Identified {
  public:
-  virtual ~PendingCollective();
+  ~PendingCollective() override;
   /// Later work of `stream` sees the result and may overwrite the inputs; other collectives may
   /// still be under way. Returns at once where the device is asynchronous, except that a staged
   /// collective (comm.staged) waits for peers here, on the rank's thread. May be called again.
-  virtual void wait(Stream& stream) = 0;
+  void wait(Stream& stream);
   /// For an exchange: later work of `stream` sees what was received, even while peers have not yet
   /// taken what is sent. wait() follows for the sends. A backend that cannot tell the two apart
   /// waits for both.
-  virtual void wait_received(Stream& stream) { wait(stream); }
+  void wait_received(Stream& stream);
   /// Blocks the host until done; throws Error when it failed or took too long.
-  virtual void join() = 0;
+  void join();
 
  private:
+  virtual void do_wait(Stream& stream) = 0;
+  virtual void do_wait_received(Stream& stream) { wait(stream); }
+  virtual void do_join() = 0;
   friend class Work;
   friend class ProcessGroup;
   struct Place {  // for errors
@@ -88,11 +92,11 @@ class TESSERA_API Work {
 };
 
 /// How a communicator carries out collectives of one group. Called on the rank's thread.
-class TESSERA_API GroupBackend {
+class TESSERA_API GroupBackend : public Identified {
  public:
-  virtual ~GroupBackend();
+  ~GroupBackend() override;
   /// Starts a collective after what is enqueued on `after` and returns.
-  virtual std::shared_ptr<PendingCollective> start(Collective collective, Stream& after) = 0;
+  std::shared_ptr<PendingCollective> start(Collective collective, Stream& after);
   /// May its collectives be recorded in a graph? Where not, one that starts under capture is an
   /// Error, which ProcessGroup throws.
   virtual bool capturable() const = 0;
@@ -102,6 +106,9 @@ class TESSERA_API GroupBackend {
   /// Does it only count bytes? Then neighbouring parts of one tensor for one peer may be told as
   /// one of as many rows, at the address of the first (ProcessGroup::exchange_rows).
   virtual bool counts_only() const { return false; }
+
+ private:
+  virtual std::shared_ptr<PendingCollective> do_start(Collective collective, Stream& after) = 0;
 };
 
 /// A rendezvous that all ranks can reach: a key-value store. Thread-safe.
@@ -133,28 +140,39 @@ struct CommunicatorArguments {
 ///   other memory is then refused by the launcher, and otherwise when ranks meet.
 /// - `static i64 scratch_bytes(const Collective& collective, int members)`, where it takes memory
 ///   of its own for collectives: bytes on each member until the collective is complete.
-class TESSERA_API Communicator {
+///
+/// An error that another rank is to blame for has the kind peer_failed where that rank was heard
+/// of, and peer_silent where it was waited for in vain (error.hpp): who failed is found by these.
+class TESSERA_API Communicator : public Identified {
  public:
   static constexpr std::string_view kKind = "communicator";
   using Arguments = CommunicatorArguments;
 
-  virtual ~Communicator();
-  virtual std::string_view name() const = 0;
+  ~Communicator() override;
+  std::string_view name() const;
   /// The kind of memory of the tensors that it carries (Device::memory_kind); empty: any. With
   /// `comm.staged = true` one that carries kHostMemory serves devices of every kind, if its groups
   /// are host groups: it is passed collectives whose tensors lie in host blocks of the device.
-  virtual std::string_view memory_kind() const { return kHostMemory; }
+  std::string_view memory_kind() const;
   /// Called on every member, for all groups of the world in one global order.
-  virtual std::unique_ptr<GroupBackend> create_group(const GroupSpec& spec, Device& device) = 0;
+  std::unique_ptr<GroupBackend> create_group(const GroupSpec& spec, Device& device);
   /// Slabs that peers reach directly; empty where there is no such memory. The rank's device is
   /// made with it, so tensors that enter collectives are never staged.
-  virtual std::shared_ptr<MemorySource> memory() { return nullptr; }
+  std::shared_ptr<MemorySource> memory();
   /// Advances what this rank has started, as far as that goes without waiting; true while some of
   /// it is not complete. For communicators in which only the rank's own calls move anything: called
   /// while the rank waits elsewhere, on any thread, but never during another call of this rank.
-  virtual bool progress() { return false; }
+  bool progress();
   /// Tells peers that this rank fails, with the reason; they stop waiting. Callable from any state.
-  virtual void abort(std::string_view reason) noexcept = 0;
+  void abort(std::string_view reason) noexcept;
+
+ private:
+  virtual std::string_view do_name() const = 0;
+  virtual std::string_view do_memory_kind() const { return kHostMemory; }
+  virtual std::unique_ptr<GroupBackend> do_create_group(const GroupSpec& spec, Device& device) = 0;
+  virtual std::shared_ptr<MemorySource> do_memory() { return nullptr; }
+  virtual bool do_progress() { return false; }
+  virtual void do_abort(std::string_view reason) noexcept = 0;
 };
 
 /// Counts the collectives that a group has started.

@@ -9,6 +9,7 @@
 #include "tessera/api.hpp"
 #include "tessera/claims.hpp"
 #include "tessera/data.hpp"
+#include "tessera/identified.hpp"
 
 namespace tessera {
 
@@ -71,57 +72,71 @@ TESSERA_API void claim_common_keys(Claims& theirs,
 ///         return {{"embedding.weight", "logits.weight"}};
 ///       }
 ///     };
-class TESSERA_API Converter {
+class TESSERA_API Converter : public Identified {
  public:
   static constexpr std::string_view kKind = "converter";
   using Arguments = ConverterArguments;
 
-  virtual ~Converter();
+  ~Converter() override;
   /// What config.json says under "model_type".
-  virtual std::string_view model_type() const = 0;
+  std::string_view model_type() const;
   /// A complete configuration of the same model here. Keys below "model." and "batch." are its own,
   /// and are written to a file for the user; others ("lr.peak") only complete it. `theirs` has the
   /// keys of config.json; each is read, or said to be harmless, or refused, and one that is left is
   /// an error of the host. Throws ConfigError naming what has no counterpart.
-  virtual Settings to_ours(Claims& theirs) const = 0;
+  Settings to_ours(Claims& theirs) const;
   /// Back: the keys of config.json but for "model_type", which the host adds. `ours` has every key
   /// of the resolved configuration below "model." and "batch."; a "model.vocab" that came from a
   /// tokenizer is the number that it had. Throws ConfigError naming what the other format cannot
   /// say. The host reads back what is returned, with to_ours(): a model of other parameters is an
   /// error, a key below "model." with another value a warning.
-  virtual Settings to_theirs(const Settings& ours) const = 0;
+  Settings to_theirs(const Settings& ours) const;
   /// Where one of the sets is there, they and the others are copied to `folder`, an absolute path,
   /// and tokenizer() gives the keys below "tokenizer." that read them. A folder with a tokenizer of
   /// other files is an error unless the user asks for the model alone.
-  virtual TokenizerFiles tokenizer_files() const { return {}; }
-  virtual Settings tokenizer(const std::string& /*folder*/, const Settings& /*theirs*/) const {
-    return {};
-  }
+  TokenizerFiles tokenizer_files() const;
+  Settings tokenizer(const std::string& folder, const Settings& theirs) const;
   /// Of the model's tokenizer, nullptr where it is not converted. `written` has the keys of the
   /// tokenizer_config.json that goes into the folder. Numbers that the model came with go before
   /// these: `tessera convert` keeps them with the tokenizer.
-  virtual TokenIds token_ids(const Tokenizer* /*tokenizer*/, const Settings& /*written*/) const {
-    return {};
-  }
+  TokenIds token_ids(const Tokenizer* tokenizer, const Settings& written) const;
   /// The tokenizer_config.json of a folder whose tokenizer has none; `ours` are the run's keys
   /// below "tokenizer.". Empty: none is written.
-  virtual std::string tokenizer_config(const Tokenizer& /*tokenizer*/,
-                                       const Settings& /*ours*/) const {
-    return {};
-  }
+  std::string tokenizer_config(const Tokenizer& tokenizer, const Settings& ours) const;
   /// Is this a file of their folder that changes nothing, though the host does not know it? Pages,
   /// pictures, weights of other formats and states of trainings are known.
-  virtual bool harmless_file(std::string_view /*name*/) const { return false; }
+  bool harmless_file(std::string_view name) const;
   /// Every parameter of the model that `theirs` describes, once.
-  virtual std::vector<ConvertedTensor> tensors(const Settings& theirs) const = 0;
+  std::vector<ConvertedTensor> tensors(const Settings& theirs) const;
   /// A prefix of their names that some files leave out: "transformer.".
-  virtual std::string_view optional_prefix() const { return {}; }
+  std::string_view optional_prefix() const;
   /// Tensors that have a second name. They are not among tensors(); where the files have only one
   /// of the two names, it is taken for the other.
-  virtual std::vector<SharedTensor> shared(const Settings& /*theirs*/) const { return {}; }
+  std::vector<SharedTensor> shared(const Settings& theirs) const;
   /// Is this a tensor of their files without values of its own, as a mask? `name` is without the
   /// optional prefix. All others have to be among tensors() or shared().
-  virtual bool redundant(std::string_view /*name*/, const Settings& /*theirs*/) const {
+  bool redundant(std::string_view name, const Settings& theirs) const;
+
+ private:
+  virtual std::string_view do_model_type() const = 0;
+  virtual Settings do_to_ours(Claims& theirs) const = 0;
+  virtual Settings do_to_theirs(const Settings& ours) const = 0;
+  virtual TokenizerFiles do_tokenizer_files() const { return {}; }
+  virtual Settings do_tokenizer(const std::string& /*folder*/, const Settings& /*theirs*/) const {
+    return {};
+  }
+  virtual TokenIds do_token_ids(const Tokenizer* /*tokenizer*/, const Settings& /*written*/) const {
+    return {};
+  }
+  virtual std::string do_tokenizer_config(const Tokenizer& /*tokenizer*/,
+                                          const Settings& /*ours*/) const {
+    return {};
+  }
+  virtual bool do_harmless_file(std::string_view /*name*/) const { return false; }
+  virtual std::vector<ConvertedTensor> do_tensors(const Settings& theirs) const = 0;
+  virtual std::string_view do_optional_prefix() const { return {}; }
+  virtual std::vector<SharedTensor> do_shared(const Settings& /*theirs*/) const { return {}; }
+  virtual bool do_redundant(std::string_view /*name*/, const Settings& /*theirs*/) const {
     return false;
   }
 };

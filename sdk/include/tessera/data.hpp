@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "tessera/data_file.hpp"
+#include "tessera/identified.hpp"
 #include "tessera/schema.hpp"
 #include "tessera/types.hpp"
 
@@ -13,23 +14,30 @@ namespace tessera {
 struct TokenizerArguments {};
 
 /// Text to token ids and back. Plugin kind "tokenizer". Thread-safe.
-class TESSERA_API Tokenizer {
+class TESSERA_API Tokenizer : public Identified {
  public:
   static constexpr std::string_view kKind = "tokenizer";
   using Arguments = TokenizerArguments;
 
-  virtual ~Tokenizer();
-  virtual i64 vocabulary() const = 0;
+  ~Tokenizer() override;
+  i64 vocabulary() const;
   /// True when encode() maps every byte to its value, so that a dataset may read the ids of a file
   /// from its bytes, without encoding it.
-  virtual bool bytes_are_ids() const { return false; }
+  bool bytes_are_ids() const;
   /// Identifies all that decides ids: vocabulary, merges, special tokens, how text is split. Equal
   /// for two tokenizers that encode every text alike, wherever their files are; a few words and a
   /// hash64: "gpt2: 50257 tokens, 1a2b3c4d5e6f7081". Checkpoints keep it, and a model is not
   /// trained further with another one.
-  virtual std::string fingerprint() const = 0;
-  virtual std::vector<i32> encode(std::string_view text) const = 0;
-  virtual std::string decode(const std::vector<i32>& ids) const = 0;
+  std::string fingerprint() const;
+  std::vector<i32> encode(std::string_view text) const;
+  std::string decode(const std::vector<i32>& ids) const;
+
+ private:
+  virtual i64 do_vocabulary() const = 0;
+  virtual bool do_bytes_are_ids() const { return false; }
+  virtual std::string do_fingerprint() const = 0;
+  virtual std::vector<i32> do_encode(std::string_view text) const = 0;
+  virtual std::string do_decode(const std::vector<i32>& ids) const = 0;
 };
 
 /// One input of the model for each sample: bundle slot of this name.
@@ -62,23 +70,31 @@ struct DatasetArguments {
 
 /// Samples by ordinal. Plugin kind "dataset". A pure function of (configuration, seed, ordinal):
 /// every rank reads the same, nothing depends on the layout. Thread-safe.
-class TESSERA_API Dataset {
+class TESSERA_API Dataset : public Identified {
  public:
   static constexpr std::string_view kKind = "dataset";
   using Arguments = DatasetArguments;
 
-  virtual ~Dataset();
-  virtual std::vector<FieldInfo> fields() const = 0;
+  ~Dataset() override;
+  std::vector<FieldInfo> fields() const;
   /// Samples in one epoch of a set; ordinals go on beyond it into further epochs.
-  virtual i64 size(SampleSet set) const = 0;
-  virtual void read(SampleSet set, i64 ordinal, const SampleBuffers& out) const = 0;
+  i64 size(SampleSet set) const;
+  void read(SampleSet set, i64 ordinal, const SampleBuffers& out) const;
   /// Identifies the data: ranks compare it, checkpoints keep it.
-  virtual std::string fingerprint() const = 0;
+  std::string fingerprint() const;
   /// What the run's first lines say of a set.
-  virtual SetContent content(SampleSet set) const;
+  SetContent content(SampleSet set) const;
   /// Files that a change of would change samples, alive as long as this. The run looks at them
   /// before it saves, and when read() throws: of one that has changed it ends with the name.
-  virtual std::vector<const DataFile*> files() const;
+  std::vector<const DataFile*> files() const;
+
+ private:
+  virtual std::vector<FieldInfo> do_fields() const = 0;
+  virtual i64 do_size(SampleSet set) const = 0;
+  virtual void do_read(SampleSet set, i64 ordinal, const SampleBuffers& out) const = 0;
+  virtual std::string do_fingerprint() const = 0;
+  virtual SetContent do_content(SampleSet set) const;
+  virtual std::vector<const DataFile*> do_files() const;
 };
 
 }  // namespace tessera

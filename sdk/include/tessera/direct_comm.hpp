@@ -34,7 +34,7 @@ struct DirectState;
 /// that it has started, so members of several groups may wait in different orders.
 ///
 ///     class Shm : public Communicator {
-///       std::unique_ptr<GroupBackend> create_group(const GroupSpec& s, Device& d) override {
+///       std::unique_ptr<GroupBackend> do_create_group(const GroupSpec& s, Device& d) override {
 ///         return engine_.create_group(s, d);
 ///       }
 ///       …

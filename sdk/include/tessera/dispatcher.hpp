@@ -41,39 +41,51 @@ using Meanwhile = std::function<void()>;
 /// from each rank to each expert, so that all shapes are fixed. A place without a row is zero, with
 /// weight 0; it counts as a row of its expert, and stands anywhere among them. One rank alone is
 /// given it wherever experts × rows_per_expert rows are fewer than choices, and need hold no more.
-class TESSERA_API TokenDispatcher {
+class TESSERA_API TokenDispatcher : public Identified {
  public:
   static constexpr std::string_view kKind = "dispatcher";
   using Arguments = BuildContext;
 
-  virtual ~TokenDispatcher();
+  ~TokenDispatcher() override;
   /// x [n, h] of this rank and what the router decided for them. Returns what dispatch takes, in a
   /// form of the dispatcher's own.
-  virtual ExpertRows preprocess(Context& cx,
-                                Bundle& bundle,
-                                const Tensor& x,
-                                const Routing& routing) const = 0;
+  ExpertRows preprocess(Context& cx, Bundle& bundle, const Tensor& x, const Routing& routing) const;
   /// Host slots that dispatch and combine read, for their phases.
-  virtual std::vector<HostSlot> reads() const = 0;
+  std::vector<HostSlot> reads() const;
   /// Do the shapes of what dispatch returns depend on the routing?
-  virtual Shapes shapes() const = 0;
+  Shapes shapes() const;
   /// From what preprocess returned to the rows of this rank's experts, expert after expert. Calls
   /// `meanwhile` once, while rows are under way where it can, and records it so that backward does
   /// the same.
-  virtual ExpertRows dispatch(Context& cx,
-                              Bundle& bundle,
-                              const ExpertRows& rows,
-                              const Meanwhile& meanwhile) const = 0;
+  ExpertRows dispatch(Context& cx,
+                      Bundle& bundle,
+                      const ExpertRows& rows,
+                      const Meanwhile& meanwhile) const;
   /// i64 [local experts]: how many of the rows that dispatch returned are each expert's; rows after
   /// the last one's are padding. Known from preprocess on, until unpermute.
-  virtual Tensor counts(const Bundle& bundle) const = 0;
+  Tensor counts(const Bundle& bundle) const;
   /// Results y [m, h] of the experts back to the ranks of their rows. `meanwhile` as in dispatch.
-  virtual Tensor combine(Context& cx,
-                         Bundle& bundle,
-                         const Tensor& y,
-                         const Meanwhile& meanwhile) const = 0;
+  Tensor combine(Context& cx, Bundle& bundle, const Tensor& y, const Meanwhile& meanwhile) const;
   /// What combine returned, summed for each token: [n, h].
-  virtual Tensor unpermute(Context& cx, Bundle& bundle, const Tensor& y) const = 0;
+  Tensor unpermute(Context& cx, Bundle& bundle, const Tensor& y) const;
+
+ private:
+  virtual ExpertRows do_preprocess(Context& cx,
+                                   Bundle& bundle,
+                                   const Tensor& x,
+                                   const Routing& routing) const = 0;
+  virtual std::vector<HostSlot> do_reads() const = 0;
+  virtual Shapes do_shapes() const = 0;
+  virtual ExpertRows do_dispatch(Context& cx,
+                                 Bundle& bundle,
+                                 const ExpertRows& rows,
+                                 const Meanwhile& meanwhile) const = 0;
+  virtual Tensor do_counts(const Bundle& bundle) const = 0;
+  virtual Tensor do_combine(Context& cx,
+                            Bundle& bundle,
+                            const Tensor& y,
+                            const Meanwhile& meanwhile) const = 0;
+  virtual Tensor do_unpermute(Context& cx, Bundle& bundle, const Tensor& y) const = 0;
 };
 
 }  // namespace tessera

@@ -5,6 +5,8 @@
 
 namespace tessera {
 
+struct Identity;
+
 /// What a thread is doing while one lives, for messages about a crash: a component that is called,
 /// an operation that is launched. They nest as the calls do, cost a few nanoseconds, and keep views
 /// only: `what` and `name` outlive them. One with an empty `what` is left out of messages.
@@ -12,7 +14,8 @@ namespace tessera {
 ///     const Doing doing("operation", kernel.operation);
 class TESSERA_API Doing {
  public:
-  Doing(std::string_view what, std::string_view name) noexcept;
+  /// `component`: whose call it is, if it is one's.
+  Doing(std::string_view what, std::string_view name, const Identity* component = nullptr) noexcept;
   ~Doing();
   Doing(const Doing&) = delete;
   Doing& operator=(const Doing&) = delete;
@@ -22,12 +25,15 @@ class TESSERA_API Doing {
   /// What this is a part of; nullptr: of nothing.
   const Doing* around() const { return around_; }
 
+  /// The innermost component that this thread is in; nullptr: none.
+  static const Identity* component() noexcept;
   /// The last of this thread that lives; nullptr: none. Where it is kept, so that a handler can
   /// also look at another thread, which has to live.
   static const Doing* const* innermost() noexcept;
 
  private:
   std::string_view what_, name_;
+  const Identity* component_;  // or that of what is around it
   const Doing* around_;
 };
 

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "tessera/identified.hpp"
 #include "tessera/plan.hpp"
 
 namespace tessera {
@@ -24,22 +25,27 @@ struct GraphArguments {
 
 /// Chooses what is captured. Plugin kind "graph". The kernel allots graph slots, captures, checks
 /// lifetimes and replays. A captured range must not contain a dynamic phase.
-class TESSERA_API GraphPolicy {
+class TESSERA_API GraphPolicy : public Identified {
  public:
   static constexpr std::string_view kKind = "graph";
   using Arguments = GraphArguments;
 
-  virtual ~GraphPolicy();
+  ~GraphPolicy() override;
   /// Asked once before a run, with the phases of all blocks of the model, whichever rank has them:
   /// rejects a configuration that they do not fit.
-  virtual void check(std::span<const PhaseInfo> /*blocks*/) const {}
+  void check(std::span<const PhaseInfo> blocks) const;
   /// Ranges in the order of their phases, none overlapping. `phases` and `plan` are those of one
   /// rank, and ranks of one stage have the same.
-  virtual std::vector<CapturedRange> choose(std::span<const PhaseInfo> phases,
-                                            const Plan& plan) const = 0;
+  std::vector<CapturedRange> choose(std::span<const PhaseInfo> phases, const Plan& plan) const;
   /// True: one graph holds a whole training step, with all microbatches, messages, sums of
   /// gradients and the update. No phase is dynamic then, and choose() is not asked.
-  virtual bool whole_step() const { return false; }
+  bool whole_step() const;
+
+ private:
+  virtual void do_check(std::span<const PhaseInfo> /*blocks*/) const {}
+  virtual std::vector<CapturedRange> do_choose(std::span<const PhaseInfo> phases,
+                                               const Plan& plan) const = 0;
+  virtual bool do_whole_step() const { return false; }
 };
 
 }  // namespace tessera

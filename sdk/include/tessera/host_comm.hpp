@@ -13,24 +13,27 @@ class TESSERA_API HostGroup : public GroupBackend {
  public:
   HostGroup(Device& device, CommLane lane) : device_(device), lane_(lane) {}
   ~HostGroup() override;
-  std::shared_ptr<PendingCollective> start(Collective collective, Stream& after) final;
   bool capturable() const override { return true; }
   HostGroup* host_group() override { return this; }
 
   using Ticket = u64;
   /// Announces the collective to the peers; its input holds its values now. Must not block.
-  virtual Ticket post(const Collective& collective) = 0;
+  Ticket post(const Collective& collective);
   /// Returns when this collective is complete; what else was posted may stay open, but moves on
   /// meanwhile. Returns at once for one that is complete. Throws Error on timeout or failure.
-  virtual void finish(Ticket ticket) = 0;
+  void finish(Ticket ticket);
   /// For an exchange: returns when everything that this rank receives has arrived, even if peers
   /// have not yet taken what it sends.
-  virtual void finish_received(Ticket ticket) = 0;
+  void finish_received(Ticket ticket);
 
  protected:
   Device& device() const { return device_; }
 
  private:
+  std::shared_ptr<PendingCollective> do_start(Collective collective, Stream& after) final;
+  virtual Ticket do_post(const Collective& collective) = 0;
+  virtual void do_finish(Ticket ticket) = 0;
+  virtual void do_finish_received(Ticket ticket) = 0;
   Device& device_;
   CommLane lane_;
 };

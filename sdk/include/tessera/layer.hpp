@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tessera/context.hpp"
+#include "tessera/identified.hpp"
 
 namespace tessera {
 
@@ -135,9 +136,8 @@ struct Phase {
   /// Why what `run` does for a row depends on later rows of its sequence, for a warning. Empty: it
   /// does not.
   std::string_view looks_ahead = {};
-  /// Set by the kernel: the configuration's table of the component that the phase belongs to, with
-  /// where its type was written, for errors.
-  std::string component = {};
+  /// Set by Layer::phases(): the layer that it belongs to, for errors. nullptr: nobody knows.
+  std::shared_ptr<const Identity> owner = {};
 };
 
 /// Waits for what the phase reads and for what is under way, then runs it: how whatever has phases
@@ -146,31 +146,38 @@ TESSERA_API void run_phase(const Phase& phase, Context& cx, Bundle& bundle);
 
 /// A part of a model with parameters and phases. Plugin kind "layer". Slots, parameters and
 /// children are made in the constructor, from the BuildContext; phases() is called once, after it.
-class TESSERA_API Layer {
+class TESSERA_API Layer : public Identified {
  public:
   static constexpr std::string_view kKind = "layer";
   static constexpr bool kStructural = true;
   using Arguments = BuildContext;
 
-  virtual ~Layer();
-  virtual std::vector<Phase> phases() = 0;
+  ~Layer() override;
+  std::vector<Phase> phases();
   /// After the optimizer's update, on every rank and after every step, skipped ones too
   /// (Context::skipped): where a layer updates its buffers from what it gathered during the step.
   /// Launches only: the host reads nothing.
-  virtual void end_step(Context&) {}
+  void end_step(Context&);
+
+ private:
+  virtual std::vector<Phase> do_phases() = 0;
+  virtual void do_end_step(Context&) {}
 };
 
 /// A layer of one phase that others call inside theirs: linear, norm. Plugin kind "module".
-class TESSERA_API Module {
+class TESSERA_API Module : public Identified {
  public:
   static constexpr std::string_view kKind = "module";
   static constexpr bool kStructural = true;
   using Arguments = BuildContext;
 
-  virtual ~Module();
+  ~Module() override;
   /// x and the result are [n, features] unless the module says otherwise. A row of the result
   /// depends on the same row of x only, so that a layer may pass any rows.
-  virtual Tensor operator()(Context& cx, const Tensor& x) const = 0;
+  Tensor operator()(Context& cx, const Tensor& x) const;
+
+ private:
+  virtual Tensor do_forward(Context& cx, const Tensor& x) const = 0;
 };
 
 }  // namespace tessera

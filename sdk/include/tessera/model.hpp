@@ -21,21 +21,26 @@ struct ModelArguments {
 
 /// From configuration to a linear list of layers. Plugin kind "model". The kernel cuts the list
 /// into chunks and builds only the layers that live on this rank.
-class TESSERA_API Model {
+class TESSERA_API Model : public Identified {
  public:
   static constexpr std::string_view kKind = "model";
   static constexpr bool kStructural = true;
   using Arguments = ModelArguments;
 
-  virtual ~Model();
-  virtual std::vector<ModelLayer> layers() const = 0;
+  ~Model() override;
+  std::vector<ModelLayer> layers() const;
   /// Builds one layer; `build` is scoped to its name.
-  virtual std::shared_ptr<Layer> build(int index, BuildContext& build) const = 0;
+  std::shared_ptr<Layer> build(int index, BuildContext& build) const;
   /// Entries of the vocabulary, without padding.
-  virtual i64 vocabulary() const = 0;
+  i64 vocabulary() const;
   /// The bundle slot that holds the logits [n, v / tp] of the last layer when evaluating, for
   /// generation.
   static constexpr std::string_view kLogitsSlot = "logits";
+
+ private:
+  virtual std::vector<ModelLayer> do_layers() const = 0;
+  virtual std::shared_ptr<Layer> do_build(int index, BuildContext& build) const = 0;
+  virtual i64 do_vocabulary() const = 0;
 };
 
 }  // namespace tessera

@@ -3,6 +3,7 @@
 #include <utility>
 #include <vector>
 
+#include "tessera/identified.hpp"
 #include "tessera/memory.hpp"
 #include "tessera/schema.hpp"
 
@@ -134,25 +135,38 @@ TESSERA_API bool is_pipe(const std::string& path);
 
 /// Reads events and changes nothing. Plugin kind "observer". Called on rank 0's thread; an
 /// exception fails the run.
-class TESSERA_API Observer {
+class TESSERA_API Observer : public Identified {
  public:
   static constexpr std::string_view kKind = "observer";
   using Arguments = ObserverArguments;
 
-  virtual ~Observer();
+  ~Observer() override;
   /// Steps that are to be recorded; asked once, before the first step. Where several observers ask,
   /// everything from the first to the last step that any of them wants is recorded.
-  virtual StepRange recorded_steps() const { return {}; }
-  virtual void on(const RunStart&) {}
-  virtual void on(const StepEnd&) {}
-  virtual void on(const MemoryUse&) {}
-  virtual void on(const Validation&) {}
-  virtual void on(const SampleText&) {}
-  virtual void on(const Saving&) {}
-  virtual void on(const Saved&) {}
-  virtual void on(const Recorded&) {}
-  virtual void on(const Failure&) {}
-  virtual void on(const RunEnd&) {}
+  StepRange recorded_steps() const;
+  void on(const RunStart&);
+  void on(const StepEnd&);
+  void on(const MemoryUse&);
+  void on(const Validation&);
+  void on(const SampleText&);
+  void on(const Saving&);
+  void on(const Saved&);
+  void on(const Recorded&);
+  void on(const Failure&);
+  void on(const RunEnd&);
+
+ private:
+  virtual StepRange do_recorded_steps() const { return {}; }
+  virtual void do_on(const RunStart&) {}
+  virtual void do_on(const StepEnd&) {}
+  virtual void do_on(const MemoryUse&) {}
+  virtual void do_on(const Validation&) {}
+  virtual void do_on(const SampleText&) {}
+  virtual void do_on(const Saving&) {}
+  virtual void do_on(const Saved&) {}
+  virtual void do_on(const Recorded&) {}
+  virtual void do_on(const Failure&) {}
+  virtual void do_on(const RunEnd&) {}
 };
 
 }  // namespace tessera

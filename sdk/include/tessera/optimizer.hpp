@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tessera/context.hpp"
+#include "tessera/identified.hpp"
 #include "tessera/parameter_memory.hpp"
 #include "tessera/schema.hpp"
 #include "tessera/shards.hpp"
@@ -24,43 +25,53 @@ struct RuleArguments {
 /// Where replicas update shards, each of them then updates whole parameters. What tensor
 /// parallelism cuts the rule gathers or sums itself (Parameter::layout says what is cut): the ranks
 /// of a tensor group update the same parameters in the same order.
-class TESSERA_API UpdateRule {
+class TESSERA_API UpdateRule : public Identified {
  public:
   static constexpr std::string_view kKind = "rule";
   using Arguments = RuleArguments;
 
-  virtual ~UpdateRule();
-  virtual std::vector<StateSpec> state() const = 0;
+  ~UpdateRule() override;
+  std::vector<StateSpec> state() const;
   /// Weight decay for parameters that take it (not for biases and norms).
-  virtual double weight_decay() const { return 0; }
+  double weight_decay() const;
   /// How many sums over all elements of the model an update depends on, as Prodigy's two
   /// (Mishchenko and Defazio 2023).
-  virtual i64 sums() const { return 0; }
+  i64 sums() const;
   /// Of a rule with sums(): adds what these shards contribute to `sums` fp64 [sums()]. Called in
   /// every step before update(), once for each set that update() is called for, on zeros; the sum
   /// over all logical elements, each counted once, is Shards::sums in update(). May change state.
-  virtual void add_sums(Context& cx,
-                        const Shards& shards,
-                        const Tensor& scalars,
-                        const Tensor& sums) const;
+  void add_sums(Context& cx, const Shards& shards, const Tensor& scalars, const Tensor& sums) const;
   /// Updates shards that have the same state tensors; called once a step for each such set. A rule
   /// that needs no more than elements does it in one launch. `scalars`: fp64 [step_scalar::kCount]
   /// (ops/update.hpp).
-  virtual void update(Context& cx, const Shards& shards, const Tensor& scalars) const = 0;
+  void update(Context& cx, const Shards& shards, const Tensor& scalars) const;
+
+ private:
+  virtual std::vector<StateSpec> do_state() const = 0;
+  virtual double do_weight_decay() const { return 0; }
+  virtual i64 do_sums() const { return 0; }
+  virtual void do_add_sums(Context& cx,
+                           const Shards& shards,
+                           const Tensor& scalars,
+                           const Tensor& sums) const;
+  virtual void do_update(Context& cx, const Shards& shards, const Tensor& scalars) const = 0;
 };
 
 /// Learning rates by update. Plugin kind "lr".
 struct LrArguments {
   i64 steps = 1;  ///< updates of the whole run
 };
-class TESSERA_API LrSchedule {
+class TESSERA_API LrSchedule : public Identified {
  public:
   static constexpr std::string_view kKind = "lr";
   using Arguments = LrArguments;
 
-  virtual ~LrSchedule();
+  ~LrSchedule() override;
   /// Rate of update `step`, counted from 1.
-  virtual double rate(i64 step) const = 0;
+  double rate(i64 step) const;
+
+ private:
+  virtual double do_rate(i64 step) const = 0;
 };
 
 /// Which ranks hold a tensor of an optimizer among the replicas of its parameter.
@@ -107,21 +118,27 @@ struct OptimizerArguments {
 /// = true`, each replica's own shard of every bucket (ParameterBucket::shard) and anything in the
 /// rest; all of them, too, where shards are whole parameters. Then each replica updates its shard
 /// (own_shards()), and the plan's Gather actions bring the others'.
-class TESSERA_API Optimizer {
+class TESSERA_API Optimizer : public Identified {
  public:
   static constexpr std::string_view kKind = "optimizer";
   using Arguments = OptimizerArguments;
 
-  virtual ~Optimizer();
+  ~Optimizer() override;
   /// Adds this rank's part of the sum of squares over all logical elements, each counted by one
   /// rank (ParameterLayout::counted), into `out` fp64 [2]: of dense parameters, then of experts,
   /// which are summed over other groups.
-  virtual void sum_squares(Context& cx, const Tensor& out) = 0;
+  void sum_squares(Context& cx, const Tensor& out);
   /// Updates what is updated here and zeroes all gradients.
-  virtual void step(Context& cx, const Tensor& scalars) = 0;
+  void step(Context& cx, const Tensor& scalars);
   /// Gradient clipping bound of the global norm; 0: none.
-  virtual double clip() const = 0;
-  virtual std::vector<NamedState> state() = 0;
+  double clip() const;
+  std::vector<NamedState> state();
+
+ private:
+  virtual void do_sum_squares(Context& cx, const Tensor& out) = 0;
+  virtual void do_step(Context& cx, const Tensor& scalars) = 0;
+  virtual double do_clip() const = 0;
+  virtual std::vector<NamedState> do_state() = 0;
 };
 
 }  // namespace tessera

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tessera/abi.hpp"
+#include "tessera/identified.hpp"
 #include "tessera/schema.hpp"
 
 namespace tessera {
@@ -40,6 +41,9 @@ struct TESSERA_API ComponentInfo {
   std::string kind, type, doc;
   std::vector<FieldSpec> fields;
   Factory make;
+  /// Of what `make` made: its base, which the host tells who it is. nullptr where the kind has
+  /// none.
+  Identified* (*identified)(void* made) = nullptr;
   /// Of a communicator that states it (comm.hpp): bytes on each member until the collective is
   /// complete, beyond its tensors. nullptr: none.
   i64 (*scratch_bytes)(const Collective& collective, int members) = nullptr;
@@ -163,6 +167,9 @@ class TESSERA_API Registrar {
       }
       return {made, static_cast<void*>(made.get())};
     };
+    if constexpr (std::is_base_of_v<Identified, K>) {
+      info.identified = [](void* made) -> Identified* { return static_cast<K*>(made); };
+    }
     if constexpr (requires(const Collective& collective) { T::scratch_bytes(collective, 2); }) {
       info.scratch_bytes = &T::scratch_bytes;
     }

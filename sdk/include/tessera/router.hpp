@@ -27,26 +27,33 @@ struct Routing {
 /// Chooses experts for rows. Plugin kind "router". The layer that has experts gives its fields:
 /// `hidden`, `experts`, `top_k`. A router declares its own parameters, which are applied to split
 /// rows (TensorRegion::per_split_row).
-class TESSERA_API Router {
+class TESSERA_API Router : public Identified {
  public:
   static constexpr std::string_view kKind = "router";
   static constexpr bool kStructural = true;
   using Arguments = BuildContext;
 
-  virtual ~Router();
+  ~Router() override;
   /// x [n, hidden]: rows of this rank; under tensor parallelism each rank of the group has others
   /// (TensorRegion::split_rows).
-  virtual Routing operator()(Context& cx, Bundle& bundle, const Tensor& x) const = 0;
+  Routing operator()(Context& cx, Bundle& bundle, const Tensor& x) const;
   /// Columns of Routing::experts, where a token is meant to go to `top_k` experts.
-  virtual i64 choices(i64 top_k) const { return top_k; }
+  i64 choices(i64 top_k) const;
   /// Where the experts choose (Routing::by_expert): the rows of each sequence, on all of its ranks
   /// together, that every expert takes. 0: rows choose, and loads depend on them.
-  virtual i64 rows_per_sequence() const { return 0; }
+  i64 rows_per_sequence() const;
   /// Does what it decides for a row depend on that row alone, outside of training? Then a layer
   /// with this router may say Phase::incremental.
-  virtual bool incremental() const { return false; }
+  bool incremental() const;
   /// From the layer's end_step.
-  virtual void end_step(Context&) {}
+  void end_step(Context&);
+
+ private:
+  virtual Routing do_route(Context& cx, Bundle& bundle, const Tensor& x) const = 0;
+  virtual i64 do_choices(i64 top_k) const { return top_k; }
+  virtual i64 do_rows_per_sequence() const { return 0; }
+  virtual bool do_incremental() const { return false; }
+  virtual void do_end_step(Context&) {}
 };
 
 }  // namespace tessera

@@ -2,6 +2,7 @@
 #include <string_view>
 #include <vector>
 
+#include "tessera/identified.hpp"
 #include "tessera/schema.hpp"
 
 namespace tessera {
@@ -37,29 +38,40 @@ struct ScheduleArguments {
 
 /// The order in which one pipeline rank computes. Plugin kind "schedule". Pure functions of the
 /// shape: no communication, no memory, no layers; the kernel lowers, verifies, draws and runs it.
-class TESSERA_API PipelineSchedule {
+class TESSERA_API PipelineSchedule : public Identified {
  public:
   static constexpr std::string_view kKind = "schedule";
   using Arguments = ScheduleArguments;
 
-  virtual ~PipelineSchedule();
+  ~PipelineSchedule() override;
   /// Model chunks on each rank.
-  virtual int chunks() const { return 1; }
+  int chunks() const;
   /// Where chunk `chunk` of rank `rank` sits; by default loops: stage = chunk · p + rank.
-  virtual Place place(const PipelineShape& shape, int rank, int chunk) const;
+  Place place(const PipelineShape& shape, int rank, int chunk) const;
   /// Most microbatches of `chunk` that are live at once on this rank (F done, last half not). By
   /// default counted along order(): exact. The verifier holds the plan to it.
-  virtual int live(const PipelineShape& shape, int chunk) const;
+  int live(const PipelineShape& shape, int chunk) const;
   /// Forwards before the steady state. By default those that lead order(), without the one that
   /// the first backward pairs with when more follow. For people and reports, and for overlaps().
-  virtual int warmup(const PipelineShape& shape) const;
+  int warmup(const PipelineShape& shape) const;
   /// Do forward and backward passes overlap? Then each F of order() after the first warmup() ones
   /// that a B of another microbatch follows makes a pair with it: their phases are interleaved, so
   /// that exchanges of one hide behind what the other computes. For other ranks a pair is one
   /// action: it waits for both inputs, and both results are sent after it. For training only.
-  virtual bool overlaps() const { return false; }
+  bool overlaps() const;
   /// Every (microbatch, chunk) once, in this rank's order.
-  virtual std::vector<Action> order(const PipelineShape& shape) const = 0;
+  std::vector<Action> order(const PipelineShape& shape) const;
+
+ protected:
+  // What a schedule that overrides one of these may fall back on.
+  virtual Place do_place(const PipelineShape& shape, int rank, int chunk) const;
+  virtual int do_live(const PipelineShape& shape, int chunk) const;
+  virtual int do_warmup(const PipelineShape& shape) const;
+
+ private:
+  virtual int do_chunks() const { return 1; }
+  virtual bool do_overlaps() const { return false; }
+  virtual std::vector<Action> do_order(const PipelineShape& shape) const = 0;
 };
 
 /// Most microbatches of a chunk that are live at once along an order: from F to the end of B or of

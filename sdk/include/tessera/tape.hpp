@@ -116,18 +116,13 @@ class TESSERA_API Tape {
   /// value of another frame is an Error: what crosses a phase boundary crosses in the bundle.
   bool tracks(const Tensor& value) const;
   /// Records an operation and marks `outputs` as its results. Either half may be none; an operation
-  /// with neither tracked inputs nor a weight half is not recorded. `name` outlives the frame.
+  /// with neither tracked inputs nor a weight half is not recorded. `name` outlives the frame, and
+  /// so does the component that records: an error of either half names it.
   void record(std::string_view name,
               std::span<const Tensor> inputs,
               std::span<Tensor* const> outputs,
               BackwardFn input_half,
               BackwardFn weight_half = {});
-  /// For errors in closures; see ErrorHandlerScope.
-  struct ErrorHandler {
-    /// Called in a catch block when a closure has thrown; may throw an error that says more.
-    std::function<void()> rethrow;
-    std::string component;  ///< whose closures they are, for a message about a crash; may be empty
-  };
   /// Adds a root of the current frame: d(total loss)/d(scalar) = the loss scale.
   void root(const Tensor& scalar);
 
@@ -156,26 +151,9 @@ class TESSERA_API Tape {
   int live_frames() const;
 
  private:
-  friend class ErrorHandlerScope;
   struct Frame;
   struct State;
   std::unique_ptr<State> state_;
-};
-
-/// While it lives, operations are recorded on `tape`, if there is one, with `handler`, which
-/// outlives their frames. Scopes on one tape nest. For errors that say which component has failed.
-class TESSERA_API ErrorHandlerScope {
- public:
-  ErrorHandlerScope(Tape* tape, const Tape::ErrorHandler* handler);
-  ~ErrorHandlerScope();
-  ErrorHandlerScope(const ErrorHandlerScope&) = delete;
-  ErrorHandlerScope& operator=(const ErrorHandlerScope&) = delete;
-  /// The handler of the scope around this one; nullptr: none.
-  const Tape::ErrorHandler* around() const { return around_; }
-
- private:
-  Tape* tape_;
-  const Tape::ErrorHandler* around_ = nullptr;
 };
 
 }  // namespace tessera

@@ -5,6 +5,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "tessera/component_call.hpp"
 #include "tessera/context.hpp"
 #include "tessera/doing.hpp"
 #include "tessera/error.hpp"
@@ -60,7 +61,7 @@ struct Tape::Frame {
     u32 first_input, inputs;    // of `operands`
     u32 first_output, outputs;  // of values
     Closure input_half, weight_half;
-    const ErrorHandler* on_error;
+    const Identity* owner;  // the component that recorded it, or nullptr
     bool reached = false;
 
     void reset() {
@@ -114,7 +115,6 @@ struct Tape::State {
   Frames frames;
   std::vector<Frames::node_type> spare;  // released: their memory is used again
   std::vector<Frame*> open;
-  const ErrorHandler* on_error = nullptr;
   FrameId next = 1;
 
   Frame& make_frame() {
@@ -234,15 +234,10 @@ struct Pass {
   }
   void call(Node& node, const typename Frame::Closure& half) {
     Around gradients(*this, node);
-    const Doing owner(node.on_error != nullptr ? node.on_error->component : std::string_view(),
-                      "backward pass");
-    const Doing doing("the backward pass of", node.name);
-    try {
+    call_component(node.owner, "backward pass", [&] {
+      const Doing doing("the backward pass of", node.name);
       half(cx, gradients);
-    } catch (...) {
-      if (node.on_error != nullptr) node.on_error->rethrow();
-      throw;
-    }
+    });
   }
   void finish(Node& node) {
     node.reset();
@@ -319,15 +314,7 @@ void Tape::record(std::string_view name,
                          static_cast<u32>(outputs.size()),
                          frame.keep(input_half),
                          frame.keep(weight_half),
-                         state_->on_error});
-}
-
-ErrorHandlerScope::ErrorHandlerScope(Tape* tape, const Tape::ErrorHandler* handler) : tape_(tape) {
-  if (tape_ != nullptr) around_ = std::exchange(tape_->state_->on_error, handler);
-}
-
-ErrorHandlerScope::~ErrorHandlerScope() {
-  if (tape_ != nullptr) tape_->state_->on_error = around_;
+                         Doing::component()});
 }
 
 void Tape::root(const Tensor& scalar) {

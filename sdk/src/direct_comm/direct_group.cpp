@@ -105,7 +105,7 @@ DirectGroup::~DirectGroup() {
                             members_->spec.name));
 }
 
-HostGroup::Ticket DirectGroup::post(const Collective& collective) {
+HostGroup::Ticket DirectGroup::do_post(const Collective& collective) {
   state_->check();
   const bool pairs =
       collective.kind == CollectiveKind::exchange || collective.kind == CollectiveKind::all_to_all;

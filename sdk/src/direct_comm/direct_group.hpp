@@ -58,9 +58,9 @@ class DirectGroup : public HostGroup {
  public:
   DirectGroup(std::shared_ptr<DirectState> state, const GroupSpec& spec, Device& device);
   ~DirectGroup() override;
-  Ticket post(const Collective& collective) override;
-  void finish(Ticket ticket) override { state_->finish(ticket, Until::complete); }
-  void finish_received(Ticket ticket) override { state_->finish(ticket, Until::received); }
+  Ticket do_post(const Collective& collective) override;
+  void do_finish(Ticket ticket) override { state_->finish(ticket, Until::complete); }
+  void do_finish_received(Ticket ticket) override { state_->finish(ticket, Until::received); }
 
  private:
   std::shared_ptr<DirectState> state_;

@@ -10,7 +10,6 @@
 
 #include "tessera/error.hpp"
 #include "tessera/host_comm.hpp"
-#include "tessera/peer_error.hpp"
 #include "tessera/stood_still.hpp"
 #include "tessera/usable_cpus.hpp"
 
@@ -82,7 +81,7 @@ void* DirectState::stage(i64& bytes) {
 void DirectState::unstage(void* block, i64 bytes) { staging_.emplace(bytes, block); }
 
 void DirectState::check() const {
-  if (!failure_.empty()) throw Error(failure_, failure_code_);
+  if (failure_) failure_->raise();
 }
 
 void DirectState::abort(i64 origin, std::string_view reason) noexcept {
@@ -127,11 +126,15 @@ bool DirectState::sleep(u64 ticket, Until until) {
   return moved;
 }
 
-void DirectState::die(const std::string& what, i64 origin, const std::string& reason, int code) {
-  failure_ = what;
-  failure_code_ = code;
+void DirectState::die(const Error& error, i64 origin, std::string_view reason) {
+  failure_ = error;
   abort(origin, reason);
-  throw Error(failure_, failure_code_);
+  throw Error(error);
+}
+
+Error DirectState::placed(const Error& error, const DirectTask& task) const {
+  return Error(error).add(ErrorFrame::Kind::collective,
+                          fmt::format("rank {}, {}", number(), task.title()));
 }
 
 u64 DirectState::add(std::unique_ptr<DirectTask> task) {
@@ -152,8 +155,8 @@ bool DirectState::progress() {
       check_peers(task.ticket, Until::complete);
       return moved;
     } catch (const Error& error) {
-      const std::string text = fmt::format("rank {}, {}: {}", number(), task.title(), error.what());
-      die(text, arguments.rank, text, 1);
+      const Error own = placed(error, task);
+      die(own, arguments.rank, own.what());
     }
     if (complete) {
       pending_.erase(pending_.begin() + static_cast<std::ptrdiff_t>(i));
@@ -179,13 +182,11 @@ const DirectTask* DirectState::open(u64 ticket, Until until) const {
 }
 
 void DirectState::check_peers(u64 ticket, Until until) {
-  const std::string title = open(ticket, until)->title();
   const auto fail_of = [&](i64 rank, const std::string& reason) {
-    die(fmt::format(
-            "rank {}, {}: rank {} failed: {}", number(), title, arguments.number(rank), reason),
-        rank,
-        reason,
-        kPeerFailed);
+    const i64 named = arguments.number(rank);
+    const Error error(
+        fmt::format("rank {} failed: {}", named, reason), ErrorKind::peer_failed, named);
+    die(placed(error, *open(ticket, until)), rank, reason);
   };
   const u32 own_phase = own->phase.load();
   if (own_phase == RankState::aborted) fail_of(own->origin, own->text);
@@ -237,12 +238,12 @@ void DirectState::finish(u64 ticket, Until until) {
     const DirectTask* task = open(ticket, until);
     if (task == nullptr) return;
     if (now - moved > arguments.timeout) {
-      const std::string text = fmt::format("rank {}, {}: timed out after {:.1f} s: {}",
-                                           number(),
-                                           task->title(),
-                                           std::chrono::duration<double>(now - moved).count(),
-                                           task->waiting_for(until));
-      die(text, arguments.rank, text, kPeerSilent);
+      const Error error(fmt::format("timed out after {:.1f} s: {}",
+                                    std::chrono::duration<double>(now - moved).count(),
+                                    task->waiting_for(until)),
+                        ErrorKind::peer_silent);
+      const Error own = placed(error, *task);
+      die(own, arguments.rank, own.what());
     }
   }
 }

@@ -76,14 +76,15 @@ struct DirectState {
   /// The task, unless it has come as far as the wait needs.
   const DirectTask* open(u64 ticket, Until until) const;
   void check_peers(u64 ticket, Until until);
-  /// `code`: of the Error, 1 or one of peer_error.hpp.
-  [[noreturn]] void die(const std::string& what, i64 origin, const std::string& reason, int code);
+  /// Ends communication: peers are told that `origin` failed, and why.
+  [[noreturn]] void die(const Error& error, i64 origin, std::string_view reason);
+  /// The error, of this rank in a task.
+  Error placed(const Error& error, const DirectTask& task) const;
 
   std::vector<std::unique_ptr<DirectTask>> pending_;  // by ticket
   u64 last_ticket_ = 0;
   std::multimap<i64, void*> staging_;  // not in use, by size
-  std::string failure_;
-  int failure_code_ = 1;
+  std::optional<Error> failure_;
   std::chrono::nanoseconds spin_;
 };
 

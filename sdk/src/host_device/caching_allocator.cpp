@@ -77,16 +77,17 @@ Block CachingAllocator::allocate(i64 bytes, Category category, Stream& stream) {
   if (!piece) piece = grow(free, size, small);
   if (!piece) {
     const std::string limit = source_->limit();
-    fail(
-        "out of memory: {} bytes for {}; {} bytes are in use{} and {} reserved{}{}. "
-        "A smaller [batch] micro, recompute or more ranks need less",
-        bytes,
-        category_name(category),
-        stats_.total,
-        by_category(stats_),
-        stats_.reserved,
-        limit.empty() ? "" : ", ",
-        limit);
+    throw Error(fmt::format("out of memory: {} bytes for {}; {} bytes are in use{} and {} "
+                            "reserved{}{}. A smaller [batch] micro, recompute or more ranks need "
+                            "less",
+                            bytes,
+                            category_name(category),
+                            stats_.total,
+                            by_category(stats_),
+                            stats_.reserved,
+                            limit.empty() ? "" : ", ",
+                            limit))
+        .add(Resource::memory);
   }
   split(piece, size);
   used_.emplace(piece->address, piece);

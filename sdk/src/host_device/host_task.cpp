@@ -47,11 +47,12 @@ std::shared_ptr<const HostTask> HostTask::copy(std::string name,
 void HostTask::run(Stream& stream) const {
   try {
     work(stream);
-  } catch (const std::exception& error) {
-    const std::string name = text();
-    if (std::string_view(error.what()).find(name) != std::string_view::npos) throw;
-    const auto* known = dynamic_cast<const Error*>(&error);
-    throw Error(fmt::format("{}: {}", name, error.what()), known ? known->exit_code() : 1);
+  } catch (const Error& error) {
+    using Kind = ErrorFrame::Kind;
+    if (error.has(Kind::operation) || error.has(Kind::kernel)) throw;
+    rethrow_with(Kind::operation, text());
+  } catch (const std::exception&) {
+    rethrow_with(ErrorFrame::Kind::operation, text());
   }
 }
 

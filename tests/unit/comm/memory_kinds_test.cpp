@@ -25,13 +25,13 @@ class FakeDevice : public HostDevice {
 class FakeCommunicator : public Communicator {
  public:
   explicit FakeCommunicator(std::string kind) : kind_(std::move(kind)) {}
-  std::string_view name() const override { return "wires"; }
-  std::string_view memory_kind() const override { return kind_; }
-  std::unique_ptr<GroupBackend> create_group(const GroupSpec&, Device&) override {
+  std::string_view do_name() const override { return "wires"; }
+  std::string_view do_memory_kind() const override { return kind_; }
+  std::unique_ptr<GroupBackend> do_create_group(const GroupSpec&, Device&) override {
     ++groups;
     return nullptr;
   }
-  void abort(std::string_view) noexcept override {}
+  void do_abort(std::string_view) noexcept override {}
   int groups = 0;
 
  private:

@@ -129,14 +129,14 @@ class Unrecorded final : public Communicator {
  public:
   class Group final : public GroupBackend {
    public:
-    std::shared_ptr<PendingCollective> start(Collective, Stream&) override { return nullptr; }
+    std::shared_ptr<PendingCollective> do_start(Collective, Stream&) override { return nullptr; }
     bool capturable() const override { return false; }
   };
-  std::string_view name() const override { return "unrecorded"; }
-  std::unique_ptr<GroupBackend> create_group(const GroupSpec&, Device&) override {
+  std::string_view do_name() const override { return "unrecorded"; }
+  std::unique_ptr<GroupBackend> do_create_group(const GroupSpec&, Device&) override {
     return std::make_unique<Group>();
   }
-  void abort(std::string_view) noexcept override {}
+  void do_abort(std::string_view) noexcept override {}
 };
 
 TEST(CaptureFailures, OfCommunicatorsThatCannotRecord) {

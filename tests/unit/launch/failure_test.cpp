@@ -20,10 +20,15 @@ RankEnd killed(i64 rank, int signal, i64 noticed) {
   return {.rank = rank, .signal = signal, .noticed = noticed};
 }
 
-RankEnd reported(i64 rank, const std::string& text, i64 noticed, i64 time = 0, int code = 1) {
+RankEnd reported(i64 rank,
+                 const std::string& text,
+                 i64 noticed,
+                 i64 time = 0,
+                 ErrorKind kind = ErrorKind::own,
+                 i64 of_rank = Error::kNoRank) {
   return {.rank = rank,
-          .report = FailureReport{.exit_code = code, .time_ns = time, .text = text},
-          .exit_code = code,
+          .report = FailureReport{Error(text, kind, of_rank), time},
+          .exit_code = 1,
           .noticed = noticed};
 }
 
@@ -34,7 +39,7 @@ i64 cause(const std::vector<RankEnd>& ends) {
 
 TEST(Failure, ACrashAfterAStopInGoodOrderHasItsOwnWords) {
   RankEnd crashed = killed(1, SIGSEGV, 1);
-  crashed.report = FailureReport{.exit_code = kInterrupted, .time_ns = 1, .text = ""};
+  crashed.report = FailureReport{Error("stopped", ErrorKind::interrupted), 1};
   const char* text = "rank 1 was killed by signal 11 (Segmentation fault)";
   EXPECT_THAT(failure_lines({crashed}), ElementsAre(text));
 
@@ -50,14 +55,16 @@ TEST(Failure, ACrashAfterAStopInGoodOrderHasItsOwnWords) {
 }
 
 TEST(Failure, ReportsTravel) {
-  const FailureReport report{
-      .exit_code = 2, .time_ns = 123456789012, .text = std::string("two\nlines\0end", 13)};
+  ConfigError error("two\nlines");
+  error.add(ErrorFrame::Kind::place, "run.toml:3:1: [lr]");
+  const FailureReport report{error, 123456789012};
   const std::string bytes = encode(report);
   const auto back = decode(bytes);
   ASSERT_TRUE(back);
-  EXPECT_EQ(back->exit_code, 2);
+  EXPECT_EQ(back->error.kind(), ErrorKind::configuration);
+  EXPECT_TRUE(back->error.has(ErrorFrame::Kind::place));
   EXPECT_EQ(back->time_ns, 123456789012);
-  EXPECT_EQ(back->text, report.text);
+  EXPECT_STREQ(back->error.what(), "run.toml:3:1: [lr]: two\nlines");
   for (std::size_t size = 0; size < bytes.size(); ++size) {
     EXPECT_FALSE(decode(std::string_view(bytes).substr(0, size))) << size;
   }
@@ -66,21 +73,21 @@ TEST(Failure, ReportsTravel) {
 TEST(Failure, ReportGoesThroughADescriptor) {
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);
-  EXPECT_TRUE(report_failure(ends[1], "out of memory", 1));
+  EXPECT_TRUE(report_failure(ends[1], Error("out of memory")));
   char buffer[200];
   const ssize_t count = read(ends[0], buffer, sizeof buffer);
   ASSERT_GT(count, 0);
   const auto report = decode({buffer, static_cast<std::size_t>(count)});
   ASSERT_TRUE(report);
-  EXPECT_EQ(report->text, "out of memory");
+  EXPECT_STREQ(report->error.what(), "out of memory");
   EXPECT_GT(report->time_ns, 0);
   close(ends[0]);
   close(ends[1]);
 }
 
 TEST(Failure, NobodyListens) {
-  EXPECT_FALSE(report_failure(-1, "lost", 1));
-  EXPECT_FALSE(report_failure(1 << 20, "lost", 1));
+  EXPECT_FALSE(report_failure(-1, Error("lost")));
+  EXPECT_FALSE(report_failure(1 << 20, Error("lost")));
 }
 
 TEST(Failure, AllWentWell) {
@@ -98,12 +105,13 @@ TEST(Failure, ADeathComesBeforeReportsOfTheSameLook) {
 }
 
 TEST(Failure, WhoFailsBecauseOfAPeerIsNotTheCause) {
-  EXPECT_EQ(cause({reported(0, "peer gone", 1, 1, kPeerFailed), reported(1, "own", 2, 2)}), 1);
-  EXPECT_EQ(cause({reported(0, "all_reduce: rank 1: own", 1, 1), reported(1, "own", 2, 2)}), 1);
+  EXPECT_EQ(
+      cause({reported(0, "peer gone", 1, 1, ErrorKind::peer_failed), reported(1, "own", 2, 2)}), 1);
+  EXPECT_EQ(cause({reported(0, "own", 1, 1, ErrorKind::own, 1), reported(1, "own", 2, 2)}), 1);
 }
 
 TEST(Failure, WithoutAnotherCauseAFailureBecauseOfAPeerIsOne) {
-  EXPECT_EQ(cause({reported(0, "rank 1 left", 1, 1, kPeerFailed), ended(1, 0, 1)}), 0);
+  EXPECT_EQ(cause({reported(0, "rank 1 left", 1, 1, ErrorKind::peer_failed), ended(1, 0, 1)}), 0);
 }
 
 TEST(Failure, WhatTheLauncherStoppedIsNoFailure) {
@@ -117,8 +125,8 @@ TEST(Failure, WhatTheLauncherStoppedIsNoFailure) {
 TEST(Failure, AFrozenRankIsTheCauseOfWhatWasWaitedForInVain) {
   RankEnd frozen = killed(2, SIGKILL, 9);
   frozen.stopped_by_us = frozen.frozen = true;
-  const RankEnd waited = reported(0, "rank 0: waited for rank 1", 1, 1, kPeerSilent);
-  const RankEnd told = reported(1, "rank 0 failed", 1, 2, kPeerFailed);
+  const RankEnd waited = reported(0, "rank 0: waited for rank 1", 1, 1, ErrorKind::peer_silent);
+  const RankEnd told = reported(1, "rank 0 failed", 1, 2, ErrorKind::peer_failed);
   EXPECT_EQ(cause({waited, told, frozen}), 2);
   EXPECT_THAT(failure_lines({waited, told, frozen}),
               ElementsAre("rank 2 is stopped (by SIGSTOP or a debugger): it neither reports nor "
@@ -132,14 +140,14 @@ TEST(Failure, ARankThatSigkillDoesNotEndIsTheCauseOfWaits) {
   stuck.rank = 1;
   stuck.stopped_by_us = true;
   stuck.stuck = "process 47 is in state D (no signal reaches it) and waits in nfs_wait";
-  const RankEnd waited = reported(0, "rank 0: waited for rank 2", 1, 1, kPeerSilent);
+  const RankEnd waited = reported(0, "rank 0: waited for rank 2", 1, 1, ErrorKind::peer_silent);
   EXPECT_EQ(cause({waited, stuck}), 1);
   EXPECT_THAT(failure_lines({waited, stuck}),
               ElementsAre("rank 1 does not end, and SIGKILL has no effect: process 47 is in state "
                           "D (no signal reaches it) and waits in nfs_wait; it ends when what it "
                           "waits for in the system does (a file system, a device)"));
   EXPECT_EQ(cause({stuck, reported(3, "the disk is full", 5, 5)}), 3);
-  stuck.report = FailureReport{1, 7, "its own words"};
+  stuck.report = FailureReport{Error("its own words"), 7};
   EXPECT_EQ(describe(stuck), "its own words");
 }
 
@@ -177,7 +185,7 @@ TEST(Failure, Descriptions) {
 }
 
 TEST(Failure, TheCauseIsPrintedLastAndOnce) {
-  EXPECT_THAT(failure_lines({reported(0, "from rank 1: bad", 2),
+  EXPECT_THAT(failure_lines({reported(0, "bad", 2, 0, ErrorKind::own, 1),
                              reported(1, "bad", 1),
                              reported(2, "other", 3),
                              reported(3, "bad", 3)}),

@@ -32,34 +32,38 @@ class Limit {
 TEST(Limits, AreNamedWithTheirValues) {
   {
     const Limit limit(RLIMIT_NOFILE, 345);
-    EXPECT_EQ(explain_limit("cannot open a pipe: Too many open files"),
-              "; the limit of open files (ulimit -n) is 345");
+    EXPECT_EQ(explain_limit(Error("cannot open a pipe").add(resource_of(EMFILE))),
+              "the limit of open files (ulimit -n) is 345");
   }
   {
     const Limit limit(RLIMIT_NPROC, 4321);
-    EXPECT_THAT(explain_limit("cannot start rank 3: Resource temporarily unavailable"),
+    EXPECT_THAT(explain_limit(Error("cannot start rank 3").add(resource_of(EAGAIN))),
                 HasSubstr("processes and threads of this user (ulimit -u) is 4321"));
   }
   {
-    const std::string error = "shm: cannot make a segment of 1.0 GiB: File too large";
+    const Error error = Error("shm: cannot make a segment").add(resource_of(EFBIG));
     EXPECT_THAT(explain_limit(error), IsEmpty()) << "of the file system then";
     const Limit limit(RLIMIT_FSIZE, 64 << 20);
-    EXPECT_EQ(explain_limit(error), "; the limit of the size of a file (ulimit -f) is 65536 KiB");
+    EXPECT_EQ(explain_limit(error), "the limit of the size of a file (ulimit -f) is 65536 KiB");
   }
 // Sanitizers take terabytes of address space.
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
   const Limit limit(RLIMIT_AS, rlim_t{64} << 30);
-  EXPECT_THAT(explain_limit("std::bad_alloc"),
-              HasSubstr("; the limit of virtual memory (ulimit -v) is 64.00 GiB, of which "));
-  EXPECT_THAT(explain_limit("rank 1: out of memory; … (ulimit -v) is 1.00 GiB"), IsEmpty())
-      << "it was said";
+  const Error error = Error("out of memory").add(Resource::memory);
+  EXPECT_THAT(explain_limit(error),
+              HasSubstr("the limit of virtual memory (ulimit -v) is 64.00 GiB, of which "));
+  EXPECT_THAT(explain_limit(with_limit(error)), IsEmpty()) << "it was said";
+  EXPECT_THAT(explain_words("std::bad_alloc"), HasSubstr("(ulimit -v) is 64.00 GiB"));
   // Where there is room for a thread's stack, either limit may have been reached.
-  EXPECT_THAT(explain_limit("Resource temporarily unavailable"),
+  EXPECT_THAT(explain_words("Resource temporarily unavailable"),
               ::testing::AllOf(HasSubstr("(ulimit -v)"), HasSubstr("; the ")));
 #endif
 }
 
-TEST(Limits, OtherErrorsHaveNone) { EXPECT_THAT(explain_limit("the disk is full"), IsEmpty()); }
+TEST(Limits, OtherErrorsHaveNone) {
+  EXPECT_THAT(explain_limit(Error("the disk is full").add(resource_of(ENOSPC))), IsEmpty());
+  EXPECT_THAT(explain_words("the disk is full"), IsEmpty());
+}
 
 class Kills : public ::testing::Test {
  protected:

@@ -7,7 +7,6 @@
 #include <thread>
 
 #include "kernel/comm/store.hpp"
-#include "tessera/peer_error.hpp"
 
 namespace tessera {
 namespace pulse_test {
@@ -36,30 +35,31 @@ class Pulses : public ::testing::Test {
 TEST_F(Pulses, NameTheRankWithoutASignOfLife) {
   freeze(2);
   rank(1).report();
-  EXPECT_THAT(rank(0).who_is_silent(kPeerSilent),
+  EXPECT_THAT(rank(0).who_is_silent(ErrorKind::peer_silent),
               StartsWith("rank 2 neither reports nor moves: no sign of life for "));
   // Others repeat it at once.
-  EXPECT_THAT(rank(1).who_is_silent(kPeerFailed), StartsWith("rank 2 neither reports nor moves"));
+  EXPECT_THAT(rank(1).who_is_silent(ErrorKind::peer_failed),
+              StartsWith("rank 2 neither reports nor moves"));
 }
 
 // As under a starter that never starts one of them: the others wait for rank 0, which waits for it.
 TEST_F(Pulses, NameTheRankThatNeverCame) {
   Pulse first(store_, 0, kRanks + 1, 1000ms);
   for (i64 number = 0; number < kRanks; ++number) rank(number).moved();
-  EXPECT_THAT(first.who_is_silent(kPeerSilent), "rank 3 did not start");
+  EXPECT_THAT(first.who_is_silent(ErrorKind::peer_silent), "rank 3 did not start");
 }
 
 TEST_F(Pulses, NameBothARankThatNeverCameAndAFrozenOne) {
   Pulse first(store_, 0, kRanks + 1, 1000ms);
   freeze(2);
-  EXPECT_THAT(first.who_is_silent(kPeerSilent),
+  EXPECT_THAT(first.who_is_silent(ErrorKind::peer_silent),
               StartsWith("rank 3 did not start; rank 2 neither reports nor moves: no sign of li"));
 }
 
 // It may wait in the store, for a rank that has just failed.
 TEST_F(Pulses, ARankThatHasNotBegunIsNotInALoop) {
   rank(2).report();
-  EXPECT_THAT(rank(0).who_is_silent(kPeerSilent), IsEmpty());
+  EXPECT_THAT(rank(0).who_is_silent(ErrorKind::peer_silent), IsEmpty());
 }
 
 TEST_F(Pulses, NameTheRankThatLivesAndDoesNothing) {
@@ -71,7 +71,7 @@ TEST_F(Pulses, NameTheRankThatLivesAndDoesNothing) {
     return pulse >> beats >> moves && moves == 1;
   };
   while (!begun()) std::this_thread::sleep_for(10ms);
-  EXPECT_THAT(rank(0).who_is_silent(kPeerSilent),
+  EXPECT_THAT(rank(0).who_is_silent(ErrorKind::peer_silent),
               StartsWith("rank 1 neither reports nor moves: its process lives"));
 }
 
@@ -84,14 +84,14 @@ TEST_F(Pulses, ARankThatMovesIsNotNamed) {
       std::this_thread::sleep_for(10ms);
     }
   });
-  EXPECT_THAT(rank(0).who_is_silent(kPeerSilent), IsEmpty());
+  EXPECT_THAT(rank(0).who_is_silent(ErrorKind::peer_silent), IsEmpty());
   over = true;
   works.join();
 }
 
 TEST_F(Pulses, FailuresOfOnesOwnBlameNobody) {
   freeze(2);
-  EXPECT_THAT(rank(0).who_is_silent(1), IsEmpty());
+  EXPECT_THAT(rank(0).who_is_silent(ErrorKind::own), IsEmpty());
 }
 
 }  // namespace pulse_test

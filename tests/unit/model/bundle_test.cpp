@@ -102,8 +102,8 @@ class UnderWay : public ReadBack {
   class Counted final : public PendingCollective {
    public:
     explicit Counted(int& waits) : waits_(waits) {}
-    void wait(Stream&) override { ++waits_; }
-    void join() override {}
+    void do_wait(Stream&) override { ++waits_; }
+    void do_join() override {}
 
    private:
     int& waits_;

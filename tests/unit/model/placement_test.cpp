@@ -147,12 +147,12 @@ TEST(Placement, ImpossibleOnesAreErrorsWithTheNumbers) {
 class Vee final : public PipelineSchedule {
  public:
   explicit Vee(bool broken = false) : broken_(broken) {}
-  int chunks() const override { return 2; }
-  Place place(const PipelineShape& shape, int rank, int chunk) const override {
+  int do_chunks() const override { return 2; }
+  Place do_place(const PipelineShape& shape, int rank, int chunk) const override {
     return {chunk == 0 || broken_ ? rank : 2 * shape.ranks - 1 - rank};
   }
-  int live(const PipelineShape&, int) const override { return 1; }
-  std::vector<Action> order(const PipelineShape&) const override { return {}; }
+  int do_live(const PipelineShape&, int) const override { return 1; }
+  std::vector<Action> do_order(const PipelineShape&) const override { return {}; }
 
  private:
   bool broken_;

@@ -3,6 +3,7 @@
 
 #include <array>
 
+#include "tessera/component_call.hpp"
 #include "tessera/ops.hpp"
 #include "tessera/testing/workbench.hpp"
 #include "tests/unit/ops/devices_support.hpp"
@@ -78,8 +79,8 @@ TEST_F(TapeFrames, ValuesOfOneFrameAreLeavesOfTheNext) {
 class Counted final : public PendingCollective {
  public:
   explicit Counted(int& waits) : waits_(waits) {}
-  void wait(Stream&) override { ++waits_; }
-  void join() override { ++waits_; }
+  void do_wait(Stream&) override { ++waits_; }
+  void do_join() override { ++waits_; }
 
  private:
   int& waits_;
@@ -216,38 +217,44 @@ TEST_F(TapeFrames, TakeOverTheMemoryOfReleasedOnes) {
   EXPECT_EQ(places[0], places[1]);
 }
 
-// Each half, with the handler that was set when its operation was recorded.
-TEST_F(TapeFrames, ErrorsOfClosuresGoThroughTheirHandler) {
-  const Tape::ErrorHandler handler{[] {
-                                     try {
-                                       throw;
-                                     } catch (const Error& error) {
-                                       fail("handled: {}", error.what());
-                                     }
-                                   },
-                                   {}};
+// Each half, by the component that recorded its operation.
+TEST_F(TapeFrames, ErrorsOfClosuresNameTheComponentThatRecorded) {
+  Identity outer, inner;
+  for (Identity* const who : {&outer, &inner}) {
+    who->kind = "module";
+    who->name = who == &outer ? "outer" : "inner";
+    who->plugin = "test 1";
+    who->library = "test.so";
+    who->place = "at x.toml:1:1: [model]";
+  }
   const auto broken = [](Context&, Gradients&) { fail("no gradient"); };
   for (const Half half : {Half::input, Half::weight}) {
-    for (const bool handled : {false, true}) {
+    for (const bool in_component : {false, true}) {
       Tensors values = {wanted({2})};
       const Tape::FrameId frame = tape_.begin(values);
       Tensor y = values[0];
-      {
-        const ErrorHandlerScope outer(&tape_, &handler);
-        EXPECT_EQ(outer.around(), nullptr);
-        const ErrorHandlerScope inner(&tape_, handled ? &handler : nullptr);
-        EXPECT_EQ(inner.around(), &handler);
+      const auto record = [&] {
         const BackwardFn none, wrong = broken;
         tape_.record("broken",
                      std::array{values[0]},
                      std::array{&y},
                      half == Half::input ? wrong : none,
                      half == Half::weight ? wrong : none);
+      };
+      if (in_component) {
+        const ComponentCall around(&outer, "mlp");
+        call_component(&inner, "forward pass", record);
+      } else {
+        record();
       }
       values[0] = y;
       tape_.end(values);
       auto gradients = Tape::gradients({vector({1})});
-      const std::string text = handled ? "handled: no gradient" : "no gradient";
+      const std::string text =
+          in_component
+              ? "no gradient\n  in module/inner (backward pass) of plugin test 1 (test.so), "
+                "configured at x.toml:1:1: [model]"
+              : "no gradient";
       EXPECT_THAT([&] { tape_.backward(cx_, frame, Half::both, gradients); },
                   ::testing::ThrowsMessage<Error>(text));
       tape_.release(frame);

@@ -19,16 +19,16 @@ using ::testing::HasSubstr;
 /// Ids are pairs of bytes: nothing like bytes, and an odd byte at a file's end shows.
 class PairTokenizer final : public Tokenizer {
  public:
-  i64 vocabulary() const override { return 65536; }
-  std::string fingerprint() const override { return "pairs"; }
-  std::vector<i32> encode(std::string_view text) const override {
+  i64 do_vocabulary() const override { return 65536; }
+  std::string do_fingerprint() const override { return "pairs"; }
+  std::vector<i32> do_encode(std::string_view text) const override {
     std::vector<i32> ids;
     for (std::size_t i = 0; i + 1 < text.size(); i += 2) {
       ids.push_back(256 * static_cast<u8>(text[i]) + static_cast<u8>(text[i + 1]));
     }
     return ids;
   }
-  std::string decode(const std::vector<i32>&) const override { return ""; }
+  std::string do_decode(const std::vector<i32>&) const override { return ""; }
 };
 
 struct Sample {

@@ -209,8 +209,8 @@ TEST(Interleave, LeavesPhasesInGraphsWholeAtTheEnd) {
 
 class Overlapping final : public PipelineSchedule {
  public:
-  bool overlaps() const override { return true; }
-  std::vector<Action> order(const PipelineShape&) const override {
+  bool do_overlaps() const override { return true; }
+  std::vector<Action> do_order(const PipelineShape&) const override {
     using enum Action::Kind;
     return {{F, 0}, {F, 1}, {B, 0}, {B, 1}, {F, 2}, {B, 2}};
   }
@@ -245,10 +245,10 @@ TEST(Pairs, AreOfTwoMicrobatches) {
 // Two ranks, each of which passes on what both of its passes make.
 class Paired final : public PipelineSchedule {
  public:
-  bool overlaps() const override { return true; }
-  int live(const PipelineShape&, int) const override { return 4; }
-  int warmup(const PipelineShape& shape) const override { return shape.rank == 0 ? 3 : 1; }
-  std::vector<Action> order(const PipelineShape& shape) const override {
+  bool do_overlaps() const override { return true; }
+  int do_live(const PipelineShape&, int) const override { return 4; }
+  int do_warmup(const PipelineShape& shape) const override { return shape.rank == 0 ? 3 : 1; }
+  std::vector<Action> do_order(const PipelineShape& shape) const override {
     std::vector<Action> actions;
     for (int forward = 0; forward < shape.microbatches + warmup(shape); ++forward) {
       const int backward = forward - warmup(shape);

@@ -28,11 +28,11 @@ PipelineShape shape_of(int ranks, int microbatches, int chunks = 1, bool trainin
 class GivenV final : public PipelineSchedule {
  public:
   explicit GivenV(std::vector<std::vector<Action>> by_rank) : by_rank_(std::move(by_rank)) {}
-  int chunks() const override { return 2; }
-  Place place(const PipelineShape& shape, int rank, int chunk) const override {
+  int do_chunks() const override { return 2; }
+  Place do_place(const PipelineShape& shape, int rank, int chunk) const override {
     return {chunk == 0 ? rank : 2 * shape.ranks - 1 - rank};
   }
-  std::vector<Action> order(const PipelineShape& shape) const override {
+  std::vector<Action> do_order(const PipelineShape& shape) const override {
     return by_rank_.at(static_cast<std::size_t>(shape.rank));
   }
 
@@ -227,11 +227,11 @@ TEST(LowerPipeline, RefusesWhatCannotRun) {
       },
       ThrowsMessage<Error>(HasSubstr("chunk 0 of pipeline rank 0 has no layers")));
   class Overlapping final : public PipelineSchedule {
-    Place place(const PipelineShape&, int, int) const override { return {1}; }
-    std::vector<Action> order(const PipelineShape&) const override { return {}; }
+    Place do_place(const PipelineShape&, int, int) const override { return {1}; }
+    std::vector<Action> do_order(const PipelineShape&) const override { return {}; }
   };
   class Broken final : public PipelineSchedule {
-    std::vector<Action> order(const PipelineShape& shape) const override {
+    std::vector<Action> do_order(const PipelineShape& shape) const override {
       if (shape.rank == 1) throw std::out_of_range("no such entry");
       return {};
     }
@@ -239,8 +239,8 @@ TEST(LowerPipeline, RefusesWhatCannotRun) {
   EXPECT_THAT([] { lower_all(Broken(), shape_of(2, 1)); },
               ThrowsMessage<Error>("the schedule fails for pipeline rank 1: no such entry"));
   class Nothing final : public PipelineSchedule {
-    int chunks() const override { return -1; }
-    std::vector<Action> order(const PipelineShape&) const override { return {}; }
+    int do_chunks() const override { return -1; }
+    std::vector<Action> do_order(const PipelineShape&) const override { return {}; }
   };
   EXPECT_THAT([] { tessera::shape_of(Nothing(), 2, 1, true); },
               ThrowsMessage<Error>("the schedule has -1 chunks a rank: at least 1"));

@@ -19,12 +19,12 @@ class MutatedSchedule final : public PipelineSchedule {
                   PipelineShape shape,
                   std::vector<std::vector<Action>> by_rank)
       : base_(std::move(base)), shape_(shape), by_rank_(std::move(by_rank)) {}
-  int chunks() const override { return base_->chunks(); }
-  Place place(const PipelineShape& shape, int rank, int chunk) const override {
+  int do_chunks() const override { return base_->chunks(); }
+  Place do_place(const PipelineShape& shape, int rank, int chunk) const override {
     return base_->place(shape, rank, chunk);
   }
-  bool overlaps() const override { return base_->overlaps(); }
-  std::vector<Action> order(const PipelineShape& shape) const override {
+  bool do_overlaps() const override { return base_->overlaps(); }
+  std::vector<Action> do_order(const PipelineShape& shape) const override {
     const bool same = shape.ranks == shape_.ranks && shape.chunks == shape_.chunks &&
                       shape.microbatches == shape_.microbatches &&
                       shape.training == shape_.training;

@@ -13,9 +13,9 @@ class GivenSchedule final : public PipelineSchedule {
  public:
   explicit GivenSchedule(std::vector<std::vector<Action>> by_rank, int live = 1, int chunks = 1)
       : by_rank_(std::move(by_rank)), live_(live), chunks_(chunks) {}
-  int chunks() const override { return chunks_; }
-  int live(const PipelineShape&, int) const override { return live_; }
-  std::vector<Action> order(const PipelineShape& shape) const override {
+  int do_chunks() const override { return chunks_; }
+  int do_live(const PipelineShape&, int) const override { return live_; }
+  std::vector<Action> do_order(const PipelineShape& shape) const override {
     return by_rank_.at(static_cast<std::size_t>(shape.rank));
   }
 

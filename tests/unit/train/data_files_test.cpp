@@ -131,11 +131,11 @@ TEST(DataFile, AnAddressTellsItsFileWhileThatIsOpen) {
 class OfFile final : public Dataset {
  public:
   explicit OfFile(const std::string& path) : file_(path) {}
-  std::vector<FieldInfo> fields() const override { return {{"tokens", DType::i64, ""}}; }
-  i64 size(SampleSet) const override { return 10; }
-  void read(SampleSet, i64, const SampleBuffers&) const override { fail("the read failed"); }
-  std::string fingerprint() const override { return ""; }
-  std::vector<const DataFile*> files() const override { return {&file_}; }
+  std::vector<FieldInfo> do_fields() const override { return {{"tokens", DType::i64, ""}}; }
+  i64 do_size(SampleSet) const override { return 10; }
+  void do_read(SampleSet, i64, const SampleBuffers&) const override { fail("the read failed"); }
+  std::string do_fingerprint() const override { return ""; }
+  std::vector<const DataFile*> do_files() const override { return {&file_}; }
 
  private:
   DataFile file_;

@@ -14,10 +14,10 @@ const std::string kBase(testing::kLeast);
 
 struct Words : Tokenizer {
   explicit Words(std::string fingerprint) : fingerprint_(std::move(fingerprint)) {}
-  i64 vocabulary() const override { return 1; }
-  std::string fingerprint() const override { return fingerprint_; }
-  std::vector<i32> encode(std::string_view) const override { return {}; }
-  std::string decode(const std::vector<i32>&) const override { return {}; }
+  i64 do_vocabulary() const override { return 1; }
+  std::string do_fingerprint() const override { return fingerprint_; }
+  std::vector<i32> do_encode(std::string_view) const override { return {}; }
+  std::string do_decode(const std::vector<i32>&) const override { return {}; }
   std::string fingerprint_;
 };
 

@@ -12,7 +12,7 @@ namespace rate_table_test {
 
 class Numbered final : public LrSchedule {
  public:
-  double rate(i64 step) const override { return static_cast<double>(step); }
+  double do_rate(i64 step) const override { return static_cast<double>(step); }
 };
 
 // What the device reads at this update.

@@ -23,17 +23,17 @@ class Counted final : public Dataset {
  public:
   explicit Counted(std::string loss = "lm", i64 sequence = kSequence)
       : loss_(std::move(loss)), sequence_(sequence) {}
-  std::vector<FieldInfo> fields() const override {
+  std::vector<FieldInfo> do_fields() const override {
     return {{"tokens", DType::i64, ""}, {"loss_mask", DType::u8, loss_}};
   }
-  i64 size(SampleSet) const override { return 1000; }
-  void read(SampleSet, i64 ordinal, const SampleBuffers& out) const override {
+  i64 do_size(SampleSet) const override { return 1000; }
+  void do_read(SampleSet, i64 ordinal, const SampleBuffers& out) const override {
     for (i64 i = 0; i < sequence_; ++i) {
       static_cast<i64*>(out.fields[0])[i] = 10 * ordinal + i;
       static_cast<u8*>(out.fields[1])[i] = ordinal % 2 == 1 && i == 0 ? 0 : 1;
     }
   }
-  std::string fingerprint() const override { return "counted"; }
+  std::string do_fingerprint() const override { return "counted"; }
 
  private:
   std::string loss_;

@@ -10,7 +10,7 @@ namespace tessera {
 /// -ffast-math switches denormal numbers off when it is loaded; a component may change the rounding
 /// in a call and forget to put it back. Either would change the results of everything that runs
 /// later. The destructor puts everything back, with a warning that names who changed it.
-class FloatingPointGuard {
+class TESSERA_API FloatingPointGuard {
  public:
   enum class During { load, call };
   /// `who`: a library, a component or an operation; `what`: its call, may be empty. Both outlive

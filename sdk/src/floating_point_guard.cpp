@@ -1,4 +1,4 @@
-#include "kernel/plugin/floating_point.hpp"
+#include "tessera/floating_point_guard.hpp"
 
 #include "tessera/log.hpp"
 

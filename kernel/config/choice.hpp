@@ -1,0 +1,24 @@
+#pragma once
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "tessera/identified.hpp"
+
+namespace tessera {
+
+/// Where and how the configuration chose a component, for errors: `run.toml:12:3: [model.block.mlp]
+/// type = "moe"`. `origin` of the key `type`.
+std::string choice_text(std::string_view origin, std::string_view path, std::string_view type);
+
+/// That of a component, or "" where nobody knows it.
+inline std::string_view choice_of(const std::shared_ptr<const Identity>& component) {
+  return component != nullptr ? std::string_view(component->choice) : std::string_view();
+}
+
+/// Call in a catch block: throws what was caught with its place in the configuration, followed by
+/// `doing`: that of the innermost component that it came from, else `choice`. One that has a place
+/// goes on as it is, and so does one for which neither is known.
+[[noreturn]] void rethrow_at(std::string_view choice, std::string_view doing = {});
+
+}  // namespace tessera

@@ -1,0 +1,63 @@
+#include "tessera/comm.hpp"
+#include "tessera/component_call.hpp"
+#include "tessera/error.hpp"
+#include "tessera/host_comm.hpp"
+
+namespace tessera {
+
+std::string_view Communicator::name() const {
+  return call_component(*this, "name", [&] { return do_name(); });
+}
+std::string_view Communicator::memory_kind() const {
+  return call_component(*this, "memory_kind", [&] { return do_memory_kind(); });
+}
+std::unique_ptr<GroupBackend> Communicator::create_group(const GroupSpec& spec, Device& device) {
+  return call_component(*this, "create_group", [&] {
+    std::unique_ptr<GroupBackend> group = do_create_group(spec, device);
+    // One rank alone may need none; one of a communicator further in knows whose it is.
+    if (group != nullptr && group->identity() == nullptr) group->identify(shared_identity());
+    return group;
+  });
+}
+std::shared_ptr<MemorySource> Communicator::memory() {
+  return call_component(*this, "memory", [&] { return do_memory(); });
+}
+bool Communicator::progress() {
+  return call_component(*this, "progress", [&] { return do_progress(); });
+}
+void Communicator::abort(std::string_view reason) noexcept {
+  call_component(*this, "abort", [&] { do_abort(reason); });
+}
+
+std::shared_ptr<PendingCollective> GroupBackend::start(Collective collective, Stream& after) {
+  return call_component(*this, "start", [&] {
+    auto started = do_start(std::move(collective), after);
+    require(started != nullptr, "it started no collective");
+    // A host group's own calls say whose they are.
+    const bool known = host_group() != nullptr || started->identity() != nullptr;
+    if (!known) started->identify(shared_identity());
+    return started;
+  });
+}
+
+HostGroup::Ticket HostGroup::post(const Collective& collective) {
+  return call_component(*this, "post", [&] { return do_post(collective); });
+}
+void HostGroup::finish(Ticket ticket) {
+  call_component(*this, "finish", [&] { do_finish(ticket); });
+}
+void HostGroup::finish_received(Ticket ticket) {
+  call_component(*this, "finish_received", [&] { do_finish_received(ticket); });
+}
+
+void PendingCollective::wait(Stream& stream) {
+  call_component(*this, "wait", [&] { do_wait(stream); });
+}
+void PendingCollective::wait_received(Stream& stream) {
+  call_component(*this, "wait_received", [&] { do_wait_received(stream); });
+}
+void PendingCollective::join() {
+  call_component(*this, "join", [&] { do_join(); });
+}
+
+}  // namespace tessera
