@@ -1,4 +1,4 @@
-#include "kernel/plan/calibrate.hpp"
+#include "kernel/planner/calibrate.hpp"
 
 #include <fmt/format.h>
 

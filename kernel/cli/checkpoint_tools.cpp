@@ -14,7 +14,7 @@
 #include "kernel/launch/environment.hpp"
 #include "kernel/launch/limits.hpp"
 #include "kernel/launch/open_plugins.hpp"
-#include "kernel/plan/planned_data.hpp"
+#include "kernel/planner/planned_data.hpp"
 #include "kernel/train/run/reshard.hpp"
 #include "tessera/error.hpp"
 #include "tessera/json.hpp"

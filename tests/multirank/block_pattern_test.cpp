@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "kernel/plan/predict.hpp"
+#include "kernel/planner/predict.hpp"
 #include "kernel/train/run/dry_run.hpp"
 #include "layouts_support.hpp"
 #include "trainer_support.hpp"

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "invariant_support.hpp"
-#include "kernel/plan/predict.hpp"
+#include "kernel/planner/predict.hpp"
 #include "tessera/comm.hpp"
 
 namespace tessera::testing {

@@ -5,7 +5,7 @@
 
 #include <map>
 
-#include "kernel/plan/report.hpp"
+#include "kernel/planner/report.hpp"
 #include "kernel/schedule/draw.hpp"
 #include "kernel/train/execution/train_step.hpp"
 #include "kernel/train/setup/placed_model.hpp"

@@ -2,7 +2,7 @@
 #include <string>
 
 #include "invariant_support.hpp"
-#include "kernel/plan/report.hpp"
+#include "kernel/planner/report.hpp"
 #include "training_support.hpp"
 
 namespace tessera::testing::plans {

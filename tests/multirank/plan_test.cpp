@@ -10,9 +10,9 @@
 
 #include "invariant_support.hpp"
 #include "kernel/checkpoint/rank_part.hpp"
-#include "kernel/plan/group_names.hpp"
-#include "kernel/plan/optimizer_ranges.hpp"
-#include "kernel/plan/report.hpp"
+#include "kernel/planner/group_names.hpp"
+#include "kernel/planner/optimizer_ranges.hpp"
+#include "kernel/planner/report.hpp"
 #include "kernel/train/run/training_state.hpp"
 #include "plan_support.hpp"
 #include "training_support.hpp"

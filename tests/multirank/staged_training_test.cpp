@@ -7,7 +7,7 @@
 #include "invariant_support.hpp"
 #include "kernel/comm/threads.hpp"
 #include "kernel/config/tree.hpp"
-#include "kernel/plan/report.hpp"
+#include "kernel/planner/report.hpp"
 #include "kernel/plugin/host.hpp"
 #include "moe_rows_support.hpp"
 

@@ -3,10 +3,10 @@
 #include <utility>
 #include <vector>
 
+#include "kernel/dry/meta_device.hpp"
 #include "kernel/graph/checked_frame.hpp"
 #include "kernel/graph/graph_plan.hpp"
 #include "kernel/graph/graph_slots.hpp"
-#include "kernel/tensor/meta_device.hpp"
 #include "kernel/train/execution/bundle_trace.hpp"
 #include "kernel/train/execution/graph_use.hpp"
 #include "kernel/train/execution/live_chunk.hpp"

@@ -6,9 +6,9 @@
 #include <string_view>
 #include <vector>
 
-#include "kernel/comm/simulated.hpp"
+#include "kernel/dry/meta_device.hpp"
+#include "kernel/dry/simulated.hpp"
 #include "kernel/model/build_context.hpp"
-#include "kernel/tensor/meta_device.hpp"
 #include "tessera/comm.hpp"
 #include "tessera/context.hpp"
 #include "tessera/core_ops.hpp"

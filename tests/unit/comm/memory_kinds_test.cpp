@@ -3,8 +3,8 @@
 #include "kernel/comm/build_mesh.hpp"
 #include "kernel/comm/memory_kinds.hpp"
 #include "kernel/comm/per_host.hpp"
-#include "kernel/comm/simulated.hpp"
 #include "kernel/comm/store.hpp"
+#include "kernel/dry/simulated.hpp"
 #include "tessera/error.hpp"
 #include "tessera/host_device.hpp"
 

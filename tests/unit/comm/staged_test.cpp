@@ -2,8 +2,8 @@
 
 #include "kernel/comm/block_cache.hpp"
 #include "kernel/comm/block_layout.hpp"
-#include "kernel/comm/simulated.hpp"
 #include "kernel/comm/staged.hpp"
+#include "kernel/dry/simulated.hpp"
 #include "tessera/error.hpp"
 #include "tessera/host_device.hpp"
 

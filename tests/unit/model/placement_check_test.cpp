@@ -5,9 +5,9 @@
 #include <gmock/gmock.h>
 
 #include "kernel/comm/build_mesh.hpp"
-#include "kernel/comm/simulated.hpp"
+#include "kernel/dry/meta_device.hpp"
+#include "kernel/dry/simulated.hpp"
 #include "kernel/model/model_parts.hpp"
-#include "kernel/tensor/meta_device.hpp"
 #include "tessera/ops.hpp"
 #include "tessera/tape.hpp"
 #include "tests/unit/ops/devices_support.hpp"

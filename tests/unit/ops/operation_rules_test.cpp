@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "kernel/tensor/meta_device.hpp"
+#include "kernel/dry/meta_device.hpp"
 #include "tessera/host_device.hpp"
 #include "tests/unit/ops/run.hpp"
 
