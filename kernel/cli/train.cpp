@@ -28,6 +28,7 @@
 #include "kernel/train/run/dry_run.hpp"
 #include "kernel/train/run/flight_records.hpp"
 #include "kernel/train/run/trainer.hpp"
+#include "kernel/train/setup/make_rank.hpp"
 #include "kernel/train/setup/own_units.hpp"
 #include "tessera/error.hpp"
 #include "tessera/log.hpp"

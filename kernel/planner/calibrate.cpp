@@ -10,6 +10,7 @@
 #include "kernel/comm/store.hpp"
 #include "kernel/config/config.hpp"
 #include "kernel/planner/measuring_team.hpp"
+#include "kernel/train/setup/make_rank.hpp"
 #include "tessera/context.hpp"
 #include "tessera/core_ops.hpp"
 #include "tessera/error.hpp"

@@ -5,7 +5,9 @@
 #include <array>
 #include <utility>
 
+#include "kernel/dry/dry_rank.hpp"
 #include "kernel/planner/planned_data.hpp"
+#include "kernel/train/setup/make_rank.hpp"
 #include "kernel/train/setup/placed_model.hpp"
 #include "tessera/json.hpp"
 

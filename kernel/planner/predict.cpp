@@ -9,8 +9,8 @@
 #include "kernel/planner/planned_data.hpp"
 #include "kernel/schedule/draw.hpp"
 #include "kernel/schedule/verify.hpp"
+#include "kernel/train/setup/make_rank.hpp"
 #include "kernel/train/setup/model_flops.hpp"
-#include "kernel/train/setup/rank.hpp"
 #include "tessera/error.hpp"
 #include "tessera/types.hpp"
 

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "kernel/checkpoint/rank_part.hpp"
+#include "kernel/dry/dry_rank.hpp"
 #include "kernel/graph/graph_plan.hpp"
 #include "kernel/planner/fullest_replica.hpp"
 #include "kernel/planner/group_names.hpp"
@@ -20,6 +21,7 @@
 #include "kernel/train/execution/train_step.hpp"
 #include "kernel/train/run/training_state.hpp"
 #include "kernel/train/setup/carried_memory.hpp"
+#include "kernel/train/setup/make_rank.hpp"
 #include "tessera/error.hpp"
 
 namespace tessera {

@@ -12,7 +12,7 @@
 #include "kernel/comm/threads.hpp"
 #include "kernel/model/initialize.hpp"
 #include "kernel/train/setup/host_maker.hpp"
-#include "kernel/train/setup/rank.hpp"
+#include "kernel/train/setup/make_rank.hpp"
 #include "workbench.hpp"
 
 namespace tessera::testing {

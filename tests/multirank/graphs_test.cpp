@@ -5,9 +5,9 @@
 #include <atomic>
 
 #include "forwarding_dispatcher_support.hpp"
+#include "kernel/dry/dry_rank.hpp"
 #include "kernel/model/host_values.hpp"
 #include "kernel/train/execution/bundle_trace.hpp"
-#include "kernel/train/setup/rank.hpp"
 #include "replayed_rows_support.hpp"
 #include "tessera/ops.hpp"
 #include "trainer_support.hpp"

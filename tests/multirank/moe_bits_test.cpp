@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <set>
 
+#include "kernel/dry/dry_rank.hpp"
 #include "kernel/train/execution/train_step.hpp"
+#include "kernel/train/setup/make_rank.hpp"
 #include "kernel/train/setup/placed_model.hpp"
 #include "layouts_support.hpp"
 

@@ -5,9 +5,11 @@
 
 #include <map>
 
+#include "kernel/dry/dry_rank.hpp"
 #include "kernel/planner/report.hpp"
 #include "kernel/schedule/draw.hpp"
 #include "kernel/train/execution/train_step.hpp"
+#include "kernel/train/setup/make_rank.hpp"
 #include "kernel/train/setup/placed_model.hpp"
 #include "replayed_rows_support.hpp"
 

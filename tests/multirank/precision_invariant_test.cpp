@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "invariant_support.hpp"
+#include "kernel/dry/dry_rank.hpp"
+#include "kernel/train/setup/make_rank.hpp"
 #include "precision_mutants_support.hpp"
 #include "tessera/operation.hpp"
 

@@ -11,6 +11,7 @@
 #include "kernel/train/run/dry_run.hpp"
 #include "kernel/train/run/generator.hpp"
 #include "kernel/train/run/training_state.hpp"
+#include "kernel/train/setup/make_rank.hpp"
 #include "mutants_support.hpp"
 #include "replayed_rows_support.hpp"
 #include "tessera/error.hpp"

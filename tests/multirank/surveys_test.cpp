@@ -4,6 +4,8 @@
 #include <vector>
 
 #include "invariant_support.hpp"
+#include "kernel/dry/dry_rank.hpp"
+#include "kernel/train/setup/make_rank.hpp"
 #include "kernel/train/setup/placed_model.hpp"
 #include "trainer_support.hpp"
 

@@ -14,6 +14,7 @@
 #include "kernel/model/host_values.hpp"
 #include "kernel/model/main_part.hpp"
 #include "kernel/train/execution/agree_plans.hpp"
+#include "kernel/train/setup/make_rank.hpp"
 #include "tessera/ops/update.hpp"
 #include "tessera/random.hpp"
 

@@ -7,6 +7,7 @@
 
 #include "kernel/train/execution/evaluation.hpp"
 #include "kernel/train/execution/train_step.hpp"
+#include "kernel/train/setup/make_rank.hpp"
 #include "kernel/train/setup/run_setup.hpp"
 
 namespace tessera::testing {

@@ -1,5 +1,7 @@
 // What a device with memory of its own launches before the ranks' groups exist.
 #include "kernel/train/run/warm_up.hpp"
+#include "kernel/dry/dry_rank.hpp"
+#include "kernel/train/setup/make_rank.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
+#include "kernel/dry/dry_rank.hpp"
 #include "kernel/model/host_values.hpp"
-#include "kernel/train/setup/rank.hpp"
 #include "replayed_rows_support.hpp"
 #include "trainer_support.hpp"
 

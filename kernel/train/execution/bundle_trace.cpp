@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "kernel/dry/dry_rank.hpp"
 #include "kernel/train/execution/live_chunk.hpp"
 #include "kernel/train/execution/step_losses.hpp"
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "kernel/dry/dry_rank.hpp"
 #include "kernel/graph/graph_plan.hpp"
 #include "kernel/train/execution/bundle_trace.hpp"
 #include "kernel/train/gradients/check_replicas.hpp"

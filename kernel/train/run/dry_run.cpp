@@ -9,6 +9,7 @@
 
 #include "kernel/comm/launch_order.hpp"
 #include "kernel/config/choice.hpp"
+#include "kernel/dry/dry_rank.hpp"
 #include "kernel/launch/limits.hpp"
 #include "kernel/model/look_ahead.hpp"
 #include "kernel/model/placement_check.hpp"
@@ -21,6 +22,7 @@
 #include "kernel/train/run/start_check.hpp"
 #include "kernel/train/run/training_state.hpp"
 #include "kernel/train/setup/carried_memory.hpp"
+#include "kernel/train/setup/make_rank.hpp"
 #include "kernel/train/setup/model_flops.hpp"
 #include "tessera/error.hpp"
 

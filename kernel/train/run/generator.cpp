@@ -5,6 +5,7 @@
 #include "kernel/model/look_ahead.hpp"
 #include "kernel/train/run/meaning.hpp"
 #include "kernel/train/run/training_state.hpp"
+#include "kernel/train/setup/make_rank.hpp"
 #include "tessera/log.hpp"
 #include "tessera/written.hpp"
 

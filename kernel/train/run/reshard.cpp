@@ -10,9 +10,11 @@
 #include "kernel/checkpoint/folders.hpp"
 #include "kernel/checkpoint/rank_load.hpp"
 #include "kernel/checkpoint/rank_part.hpp"
+#include "kernel/dry/dry_rank.hpp"
 #include "kernel/train/execution/train_step.hpp"
 #include "kernel/train/run/meaning.hpp"
 #include "kernel/train/run/training_state.hpp"
+#include "kernel/train/setup/make_rank.hpp"
 #include "tessera/error.hpp"
 
 namespace tessera {

@@ -5,6 +5,7 @@
 
 #include "kernel/checkpoint/folders.hpp"
 #include "kernel/config/version.hpp"
+#include "kernel/dry/dry_rank.hpp"
 #include "kernel/schedule/draw.hpp"
 #include "kernel/schedule/orders.hpp"
 #include "kernel/train/setup/model_flops.hpp"

@@ -23,6 +23,7 @@
 #include "kernel/train/run/starting_point.hpp"
 #include "kernel/train/run/text_sampler.hpp"
 #include "kernel/train/run/warm_up.hpp"
+#include "kernel/train/setup/make_rank.hpp"
 #include "tessera/error.hpp"
 #include "tessera/log.hpp"
 

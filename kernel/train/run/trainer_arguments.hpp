@@ -7,7 +7,7 @@
 
 #include "kernel/launch/agree.hpp"
 #include "kernel/plugin/host.hpp"
-#include "kernel/train/setup/rank.hpp"
+#include "kernel/train/setup/make_rank.hpp"
 #include "kernel/train/setup/run_setup.hpp"
 
 namespace tessera {

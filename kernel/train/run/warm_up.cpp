@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "kernel/dry/dry_rank.hpp"
 #include "kernel/train/execution/evaluation.hpp"
 #include "kernel/train/execution/train_step.hpp"
 #include "tessera/ops/elementwise.hpp"

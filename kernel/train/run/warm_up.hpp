@@ -1,7 +1,7 @@
 #pragma once
 #include <memory>
 
-#include "kernel/train/setup/rank.hpp"
+#include "kernel/train/setup/make_rank.hpp"
 
 namespace tessera {
 

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "kernel/train/setup/rank.hpp"
+#include "kernel/dry/dry_rank.hpp"
 #include "kernel/train/setup/survey.hpp"
 #include "tessera/core_ops.hpp"
 #include "tessera/error.hpp"

@@ -3,9 +3,9 @@
 #include <utility>
 #include <vector>
 
+#include "kernel/comm/rank.hpp"
 #include "kernel/model/prepared_weights.hpp"
 #include "kernel/schedule/lower.hpp"
-#include "kernel/train/setup/rank.hpp"
 #include "kernel/train/setup/run_setup.hpp"
 #include "kernel/train/setup/surveys.hpp"
 #include "tessera/parameter_memory.hpp"

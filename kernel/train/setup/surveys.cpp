@@ -1,5 +1,6 @@
 #include "kernel/train/setup/surveys.hpp"
 
+#include "kernel/dry/dry_rank.hpp"
 #include "kernel/train/setup/run_setup.hpp"
 #include "tessera/parameter_memory.hpp"
 

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "kernel/comm/rank.hpp"
 #include "kernel/model/model_parts.hpp"
-#include "kernel/train/setup/rank.hpp"
 #include "kernel/train/setup/survey.hpp"
 
 namespace tessera {

@@ -1,8 +1,7 @@
-#include "kernel/train/setup/rank.hpp"
+#include "kernel/train/setup/make_rank.hpp"
 
 #include <utility>
 
-#include "kernel/comm/build_mesh.hpp"
 #include "kernel/comm/per_host.hpp"
 #include "kernel/comm/staged.hpp"
 #include "kernel/launch/agree.hpp"
@@ -67,23 +66,6 @@ double agree_on_units(const RankSpec& spec, const RankIdentity& identity, const 
   return identity.rank == 0 ? units_per_rank(ids) : 1;
 }
 
-Rank join(const Layout& layout,
-          i64 rank,
-          std::shared_ptr<Communicator> communicator,
-          std::shared_ptr<Device> device) {
-  Rank made;
-  made.communicator = std::move(communicator);
-  made.device = std::move(device);
-  made.mesh = std::make_unique<Mesh>(RankGenerator(layout), rank);
-  if (made.communicator != nullptr) {
-    build_mesh(*made.mesh, *made.communicator, *made.device);
-  } else {
-    build_mesh(*made.mesh);
-  }
-  made.ops = std::make_unique<CoreOps>(*made.device);
-  return made;
-}
-
 DeviceArguments device_arguments(const RankSpec& spec, int threads) {
   DeviceArguments arguments;
   arguments.threads = threads;
@@ -137,38 +119,9 @@ Rank make_rank(const RankSpec& spec, const RankIdentity& identity, const WarmUp&
   agree_on_hardware(spec, identity, *device);
   const double units = agree_on_units(spec, identity, *device);
   if (warm_up && device->memory_kind() != kHostMemory) warm_up(identity.rank, device);
-  Rank rank = join(spec.layout, identity.rank, std::move(communicator), std::move(device));
+  Rank rank = join_rank(spec.layout, identity.rank, std::move(communicator), std::move(device));
   rank.units_per_rank = units;
   return rank;
-}
-
-Rank dry_rank(const Layout& layout,
-              i64 rank,
-              std::shared_ptr<Device> stands_for,
-              DryEvents events,
-              double imbalance) {
-  return join(layout,
-              rank,
-              std::make_shared<SimulatedCommunicator>(std::move(events.collectives)),
-              std::make_shared<MetaDevice>(std::move(stands_for),
-                                           std::move(events.launched),
-                                           std::move(events.read),
-                                           std::move(events.replayed),
-                                           imbalance));
-}
-
-Context Rank::context() const {
-  Context cx;
-  cx.device = device.get();
-  cx.ops = ops.get();
-  cx.stream = &device->stream();
-  cx.pool = &device->pool();
-  cx.mesh = mesh.get();
-  return cx;
-}
-
-void Rank::abort(std::string_view reason) const noexcept {
-  if (communicator != nullptr) communicator->abort(reason);
 }
 
 }  // namespace tessera

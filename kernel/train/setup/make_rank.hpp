@@ -3,15 +3,11 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <string_view>
 #include <vector>
 
-#include "kernel/dry/meta_device.hpp"
-#include "kernel/dry/simulated.hpp"
+#include "kernel/comm/rank.hpp"
 #include "kernel/model/build_context.hpp"
 #include "tessera/comm.hpp"
-#include "tessera/context.hpp"
-#include "tessera/core_ops.hpp"
 
 namespace tessera {
 
@@ -29,22 +25,6 @@ struct RankIdentity {
   std::vector<std::string> hosts = {};
   int threads = 1;        ///< CPU threads
   u64 deferred_seed = 0;  ///< test mode of the device; 0: off
-};
-
-/// What one rank computes and communicates with, real or not. Used on the rank's thread.
-struct Rank {
-  // Destroyed from the last to the first.
-  std::shared_ptr<Communicator> communicator;  ///< none in a world of one
-  std::shared_ptr<Device> device;
-  std::unique_ptr<Mesh> mesh;
-  std::unique_ptr<CoreOps> ops;
-  /// Units of hardware by ranks, below 1 where ranks share some (device.share). Only rank 0 knows.
-  double units_per_rank = 1;
-
-  /// On the device's compute stream and pool, without a tape.
-  Context context() const;
-  /// Tells the other ranks that this one fails.
-  void abort(std::string_view reason) const noexcept;
 };
 
 /// What ranks are made from; every rank has the same.
@@ -69,21 +49,5 @@ std::shared_ptr<Device> make_planned_device(const RankSpec& spec, int threads = 
 using WarmUp = std::function<void(i64 rank, const std::shared_ptr<Device>& device)>;
 /// Meets the other ranks: all of them call it.
 Rank make_rank(const RankSpec& spec, const RankIdentity& identity, const WarmUp& warm_up = {});
-
-/// Callbacks that are told what a dry rank would launch and communicate.
-struct DryEvents {
-  MetaDevice::OnLaunch launched = {};
-  MetaDevice::OnRead read = {};
-  std::function<void()> replayed = {};
-  SimulatedCommunicator::Events collectives = {};
-};
-/// The same rank over absent hardware: memory, messages, launches and errors are those of a real
-/// one, but nothing is stored, sent or computed. `stands_for` is a rank's device, or a planned one;
-/// `imbalance` is Device::assumed_imbalance.
-Rank dry_rank(const Layout& layout,
-              i64 rank,
-              std::shared_ptr<Device> stands_for,
-              DryEvents events = {},
-              double imbalance = 1);
 
 }  // namespace tessera
