@@ -10,9 +10,7 @@
 namespace tessera {
 
 int run_config_keys(const KeysOptions& options) {
-  TriedPlugins tried;
-  if (const auto code = continue_in_child(tried)) return *code;
-  const auto host = open_plugins({options.path.begin(), options.path.end()}, tried);
+  const auto host = open_plugins({options.path.begin(), options.path.end()});
   const auto tables = tables_below(key_tables(*host), options.section);
   switch (options.format) {
     case KeysOptions::text:

@@ -42,10 +42,25 @@ struct Program {
   CLI::App app{"Trains transformer language models; every part is a plugin, chosen by name."};
   std::function<int()> chosen;
 
+  // For commands that only look: they start no process.
   template <class Options>
   std::shared_ptr<Options> choose(CLI::App* command, int (*run)(const Options&)) {
     auto options = std::make_shared<Options>();
     command->callback([this, options, run] { chosen = [options, run] { return run(*options); }; });
+    return options;
+  }
+
+  // For those that compute, which the system may kill because memory ran out.
+  template <class Options>
+  std::shared_ptr<Options> choose_work(CLI::App* command, int (*run)(const Options&)) {
+    auto options = choose(command, run);
+    command->callback([this, options, run] {
+      chosen = [options, run] {
+        std::optional<StarvationWatch> watch;
+        if (std::getenv(kReportVariable) == nullptr) watch.emplace();  // its launcher would see it
+        return run(*options);
+      };
+    });
     return options;
   }
 };
@@ -105,7 +120,7 @@ std::string not_empty(const std::string& text) { return text.empty() ? "is empty
 
 void add_train(Program& program, int (*run)(const TrainOptions&)) {
   CLI::App* command = program.app.add_subcommand("train", "Train as configured");
-  const auto o = program.choose(command, run);
+  const auto o = program.choose_work(command, run);
   add_files(command, o->files);
   add_sets(command, o->sets);
   command
@@ -180,7 +195,7 @@ void add_plan(Program& program, int (*run)(const PlanOptions&)) {
 void add_calibrate(Program& program, int (*run)(const CalibrateOptions&)) {
   CLI::App* command = program.app.add_subcommand(
       "calibrate", "Measure this host: a hardware table for `plan`, in some ten seconds");
-  const auto o = program.choose(command, run);
+  const auto o = program.choose_work(command, run);
   add_path(command, "--out", o->out, "write the table into this file [standard output]")
       ->check(not_empty)
       ->option_text("FILE");
@@ -208,7 +223,7 @@ constexpr const char* kStoredFooter =
 void add_generate(Program& program, int (*run)(const GenerateOptions&)) {
   CLI::App* command =
       program.app.add_subcommand("generate", "Continue a text with a trained model");
-  const auto o = program.choose(command, run);
+  const auto o = program.choose_work(command, run);
   add_path(command, "--checkpoint", o->checkpoint, "folder of a run or of a checkpoint")
       ->required();
   command->add_option("--prompt", o->prompt, "text to continue");
@@ -237,7 +252,7 @@ void add_checkpoint(Program& program, const Commands& commands) {
   command->require_subcommand(1);
   const auto add = [&](const char* name, const char* doc, CheckpointOptions::Action action) {
     CLI::App* sub = command->add_subcommand(name, doc);
-    const auto o = program.choose(sub, commands.checkpoint);
+    const auto o = program.choose_work(sub, commands.checkpoint);
     o->action = action;
     add_path(sub, "DIR", o->folder, "folder of a run or of checkpoints")->required();
     return sub;
@@ -250,7 +265,7 @@ void add_checkpoint(Program& program, const Commands& commands) {
 
   const std::string one = "a checkpoint, or a run, whose newest is taken";
   CLI::App* diff = command->add_subcommand("diff", "Tensors in which two checkpoints differ");
-  const auto d = program.choose(diff, commands.checkpoint_diff);
+  const auto d = program.choose_work(diff, commands.checkpoint_diff);
   add_path(diff, "A", d->a, one)->required();
   add_path(diff, "B", d->b, one)->required();
   diff->add_option("--tolerance",
@@ -270,7 +285,7 @@ void add_checkpoint(Program& program, const Commands& commands) {
 
   CLI::App* export_command =
       command->add_subcommand("export", "Write the parameters into one safetensors file");
-  const auto e = program.choose(export_command, commands.checkpoint_export);
+  const auto e = program.choose_work(export_command, commands.checkpoint_export);
   add_path(export_command, "DIR", e->folder, one)->required();
   add_path(export_command, "FILE", e->file, "a new file")->check(not_empty)->required();
   export_command->add_option("--dtype", e->dtype, "round floating values to it [as they are]")
@@ -278,7 +293,7 @@ void add_checkpoint(Program& program, const Commands& commands) {
 
   CLI::App* reshard = command->add_subcommand(
       "reshard", "Write a checkpoint as another layout would have saved it");
-  const auto r = program.choose(reshard, commands.checkpoint_reshard);
+  const auto r = program.choose_work(reshard, commands.checkpoint_reshard);
   add_path(reshard, "DIR", r->folder, one)->required();
   add_path(reshard, "OUT", r->out, "the folder that its step-N is made in")
       ->check(not_empty)
@@ -299,7 +314,7 @@ void add_checkpoint(Program& program, const Commands& commands) {
 void add_convert(Program& program, int (*run)(const ConvertOptions&)) {
   CLI::App* command = program.app.add_subcommand(
       "convert", "Convert a model of Hugging Face transformers to a checkpoint, or back");
-  const auto o = program.choose(command, run);
+  const auto o = program.choose_work(command, run);
   add_path(command, "--from", o->from, "a folder with a config.json, or a checkpoint, or a run")
       ->required()
       ->option_text("DIR REQUIRED");  // an option's own text hides the parser's word
@@ -532,8 +547,6 @@ int run_program(int argc, const char* const* argv, const Commands& commands) {
   try {
     require_stack();
     const CrashWatch crash;
-    std::optional<StarvationWatch> starvation;
-    if (std::getenv(kReportVariable) == nullptr) starvation.emplace();  // its launcher would see it
     return finish(program.chosen());
   } catch (const std::filesystem::filesystem_error& error) {
     return failed(Error(path_error(error)).add(resource_of(error.code().value())));

@@ -15,9 +15,7 @@
 namespace tessera {
 
 int run_plugins_list(const PluginsOptions& options) {
-  TriedPlugins tried;
-  if (const auto code = continue_in_child(tried)) return *code;
-  const auto host = open_plugins({options.path.begin(), options.path.end()}, tried);
+  const auto host = open_plugins({options.path.begin(), options.path.end()});
   struct Row {
     std::string name, library, doc;
   };

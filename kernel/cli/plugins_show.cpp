@@ -27,9 +27,7 @@ std::string shown_path(const PluginOrigin& origin) {
 }  // namespace
 
 int run_plugins_show(const PluginsOptions& options) {
-  TriedPlugins tried;
-  if (const auto code = continue_in_child(tried)) return *code;
-  const auto host = open_plugins({options.path.begin(), options.path.end()}, tried);
+  const auto host = open_plugins({options.path.begin(), options.path.end()});
   const std::string& subject = options.subject;
   const auto slash = subject.find('/');
   if (slash == std::string::npos) fail_unknown_component(*host, subject);

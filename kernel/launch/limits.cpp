@@ -1,7 +1,9 @@
 #include "kernel/launch/limits.hpp"
 
 #include <fmt/format.h>
+#include <pthread.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -10,11 +12,11 @@
 #include <exception>
 #include <filesystem>
 #include <fstream>
-#include <latch>
+#include <iomanip>
+#include <limits>
 #include <system_error>
 #include <thread>
 #include <utility>
-#include <vector>
 
 #include "tessera/control_group.hpp"
 #include "tessera/error.hpp"
@@ -39,8 +41,9 @@ std::optional<rlim_t> limit_of(__rlimit_resource resource) {
 }
 
 // A number of this file that follows the word; 0 when there is none.
-i64 number_after(const std::filesystem::path& file, const std::string& word) {
+i64 number_after(const std::filesystem::path& file, const std::string& word, int base = 10) {
   std::ifstream in(file);
+  in >> std::setbase(base);
   for (std::string found; in >> found;) {
     i64 number = 0;
     if (found == word && in >> number) return number;
@@ -67,17 +70,25 @@ std::string first_line(const std::filesystem::path& file) {
   return line;
 }
 
+constexpr double kUnlimited = 1e18;  // version 1 of control groups has no word for it
+
+// The limit that this file of a control group has; none: it limits nothing.
+std::optional<double> group_limit(const std::filesystem::path& file) {
+  const double limit = std::strtod(first_line(file).c_str(), nullptr);  // "max" is 0
+  if (limit > 0 && limit < kUnlimited) return limit;
+  return std::nullopt;
+}
+
 // The smallest number that `file` has in one of this process's control groups, each of which limits
 // what is below it; none: there is no limit.
 std::optional<double> least_in_groups(const std::string& controller,
                                       const std::string& file,
                                       const std::string& proc = "/proc",
                                       const std::string& groups = "/sys/fs/cgroup") {
-  constexpr double kUnlimited = 1e18;  // version 1 has no word for it
   std::optional<double> least;
   for (const std::filesystem::path& folder : control_groups(controller, proc, groups)) {
-    const double limit = std::strtod(first_line(folder / file).c_str(), nullptr);  // "max" is 0
-    if (limit > 0 && limit < kUnlimited) least = std::min(least.value_or(limit), limit);
+    if (const auto limit = group_limit(folder / file))
+      least = std::min(least.value_or(*limit), *limit);
   }
   return least;
 }
@@ -132,7 +143,66 @@ std::string threads_text() {
   return full ? memory_text() : memory_text() + "; " + processes_text();
 }
 
+// Processes and threads of this user that can be seen here.
+i64 threads_of_user(const std::string& proc) {
+  i64 threads = 0;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(proc, error)) {
+    if (!std::isdigit(static_cast<unsigned char>(entry.path().filename().native()[0]))) continue;
+    const std::filesystem::path status = entry.path() / "status";
+    if (number_after(status, "Uid:") == static_cast<i64>(getuid())) {
+      threads += number_after(status, "Threads:");
+    }
+  }
+  return threads;
+}
+
+// Of all users; 0 where the system does not tell.
+i64 threads_of_all(const std::string& proc) {
+  const std::string load = first_line(proc + "/loadavg");  // "0.89 1.37 1.16 1/84 1698"
+  const auto slash = load.find('/');
+  return slash == load.npos ? 0 : std::atoll(load.c_str() + slash + 1);
+}
+
+// The system's administrator, and who may go beyond limits, has no limit of threads.
+bool may_exceed_limits(const std::string& proc) {
+  constexpr i64 kAdministrator = i64{1} << 21 | i64{1} << 24;  // CAP_SYS_ADMIN, CAP_SYS_RESOURCE
+  return getuid() == 0 ||
+         (number_after(proc + "/self/status", "CapEff:", 16) & kAdministrator) != 0;
+}
+
+i64 bytes_of_a_stack() {
+  pthread_attr_t attributes;
+  std::size_t bytes = 0;
+  if (pthread_getattr_default_np(&attributes) != 0) return 0;
+  pthread_attr_getstacksize(&attributes, &bytes);
+  pthread_attr_destroy(&attributes);
+  return static_cast<i64>(bytes);
+}
+
 }  // namespace
+
+i64 room_for_threads(const std::string& proc, const std::string& groups) {
+  i64 room = std::numeric_limits<i64>::max();
+  const auto leave = [&room](i64 left) { room = std::min(room, std::max<i64>(left, 0)); };
+  for (const std::filesystem::path& folder : control_groups("pids", proc, groups)) {
+    const auto most = group_limit(folder / "pids.max");
+    const std::string now = first_line(folder / "pids.current");
+    if (most && !now.empty()) leave(static_cast<i64>(*most) - std::atoll(now.c_str()));
+  }
+  const auto most = limit_of(RLIMIT_NPROC);
+  if (most && !may_exceed_limits(proc)) {
+    // Looking at each process takes time, so it is done where it may matter.
+    constexpr i64 kPlenty = 1 << 12;
+    i64 used = threads_of_all(proc);
+    if (used == 0 || static_cast<i64>(*most) - used < kPlenty) used = threads_of_user(proc);
+    leave(static_cast<i64>(*most) - used);
+  }
+  const auto memory = limit_of(RLIMIT_AS);
+  const i64 stack = bytes_of_a_stack();
+  if (memory && stack > 0) leave((static_cast<i64>(*memory) - address_space_in_use()) / stack);
+  return room;
+}
 
 std::string explain_limit(const Error& error) {
   if (error.has(ErrorFrame::Kind::advice)) return {};  // said where it happened
@@ -205,29 +275,21 @@ void require_threads(int count) {
         limit.threads);
   }
   constexpr int kOwn = 2;  // for signals, and for what is written meanwhile
-  std::latch all(1);
-  std::vector<std::jthread> others;
-  std::string why;
-  try {
-    for (int i = 1; i < count + kOwn; ++i) others.emplace_back([&all] { all.wait(); });
-  } catch (const std::system_error&) {
-    why = threads_text();
-  }
-  all.count_down();
-  if (!why.empty()) {
+  const i64 room = room_for_threads();
+  if (room < count - 1 + kOwn) {
     fail(
-        "this process cannot have {} threads (device.threads) and {} of its own, it has got {}: {}",
+        "this process cannot have {} threads (device.threads) and {} of its own, but {} in all: {}",
         count,
         kOwn,
-        others.size() + 1,
-        why);
+        room + 1,
+        threads_text());
   }
-  others.clear();
-  // As the device will do, on a thread whose team ends with it: before anybody else can be blamed.
+  // As the device will do with all of them: two show what is wrong with the settings of OpenMP. On
+  // a thread whose team ends with it.
   std::exception_ptr error;
   std::jthread([&] {
     try {
-      start_team(count);
+      start_team(std::min(count, 2));
     } catch (const Error&) {
       error = std::current_exception();
     }

@@ -24,9 +24,15 @@ void require_open_files(i64 count, std::string_view what);
 /// with no explanation.
 void require_stack();
 
-/// Throws Error with the limit where this process cannot have so many threads at once, and those
-/// that a run has besides: OpenMP would end it without a word of why. ConfigError where a setting
-/// of OpenMP allows fewer; the errors of start_team (thread_team.hpp).
+/// How many more threads the system lets this process start, by the limits that can be read: of the
+/// user's processes (ulimit -u), of control groups (pids.max), of virtual memory (ulimit -v). Other
+/// processes may take them first. `proc`, `groups`: where the system tells.
+i64 room_for_threads(const std::string& proc = "/proc",
+                     const std::string& groups = "/sys/fs/cgroup");
+
+/// Throws Error with the limit where there is no room for so many threads, and those that a run has
+/// besides: OpenMP would end the process without a word of why. ConfigError where a setting of
+/// OpenMP allows fewer; the errors of start_team (thread_team.hpp), of a team of two.
 void require_threads(int count);
 
 /// How many processes the system has killed because memory ran out, in this process's control group

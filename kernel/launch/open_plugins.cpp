@@ -7,9 +7,8 @@
 
 namespace tessera {
 
-std::shared_ptr<PluginHost> open_plugins(const std::vector<std::filesystem::path>& configured,
-                                         const TriedPlugins& tried) {
-  auto host = std::make_shared<PluginHost>(plugin_search_path(configured), tried);
+std::shared_ptr<PluginHost> open_plugins(const std::vector<std::filesystem::path>& configured) {
+  auto host = std::make_shared<PluginHost>(plugin_search_path(configured));
   host->add_builtin(&register_threads);
   return host;
 }

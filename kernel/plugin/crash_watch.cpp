@@ -235,23 +235,6 @@ void CrashWatch::add_plugin(const std::string& path) noexcept {
   if (at < g_plugins.size()) g_plugins[at] = strdup(path.c_str());  // a crash reads it, at any time
 }
 
-void CrashWatch::end_line() noexcept {
-  Line line;
-  tell_memory_limit(line);
-  line.write();
-}
-
-void CrashWatch::told() noexcept { g_told = true; }
+int CrashWatch::ended_by(const char* how, int code) noexcept { return told_code(how, code); }
 
 }  // namespace tessera
-
-// Interposes libc's _exit, which has no hook.
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-extern "C" {
-[[noreturn]] void _exit(int code) {
-  code = tessera::told_code("_exit", code);
-  for (;;) syscall(SYS_exit_group, code);
-}
-[[noreturn]] void _Exit(int code) noexcept { _exit(code); }
-}
-#endif

@@ -52,8 +52,7 @@ std::string place(const PluginOrigin& origin) {
 
 }  // namespace
 
-PluginHost::PluginHost(std::vector<fs::path> search, const TriedPlugins& tried)
-    : search_(std::move(search)) {
+PluginHost::PluginHost(std::vector<fs::path> search) : search_(std::move(search)) {
   std::map<std::string, fs::path> seen;
   std::set<fs::path> real;
   for (const fs::path& folder : search_) {
@@ -64,9 +63,7 @@ PluginHost::PluginHost(std::vector<fs::path> search, const TriedPlugins& tried)
       const fs::path canonical = fs::canonical(file, error);
       const bool again = !error && !real.insert(canonical).second;
       if (again) continue;
-      if (const auto reason = tried.reason_against(file); is_new && reason) {
-        failures_.push_back(*reason);
-      } else if (is_new) {
+      if (is_new) {
         load(file);
       } else {
         shadowed_.push_back(

@@ -9,7 +9,6 @@
 
 #include "kernel/config/catalog.hpp"
 #include "kernel/plugin/origin.hpp"
-#include "kernel/plugin/survive.hpp"
 #include "tessera/operation.hpp"
 
 namespace tessera {
@@ -22,10 +21,9 @@ class Collector;
 class PluginHost : public Catalog {
  public:
   /// Loads every `*.so` of these folders; of files of one name, the first. A library that cannot
-  /// be loaded is kept in load_failures, and so is one that `tried` speaks against, which is not
-  /// touched. Two that bring the same component are a ConfigError.
-  explicit PluginHost(std::vector<std::filesystem::path> search = {},
-                      const TriedPlugins& tried = {});
+  /// be loaded is kept in load_failures; one that crashes while it is loaded ends the process. Two
+  /// that bring the same component are a ConfigError.
+  explicit PluginHost(std::vector<std::filesystem::path> search = {});
   ~PluginHost() override;
   PluginHost(const PluginHost&) = delete;
   PluginHost& operator=(const PluginHost&) = delete;

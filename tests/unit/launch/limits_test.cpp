@@ -65,6 +65,26 @@ TEST(Limits, OtherErrorsHaveNone) {
   EXPECT_THAT(explain_words("the disk is full"), IsEmpty());
 }
 
+TEST(Limits, RoomForThreadsIsTheLeastThatALimitLeaves) {
+  const testing::TestFolder folder;
+  const auto room = [&] { return room_for_threads(folder.at("proc"), folder.at("groups")); };
+  folder.write("proc/self/cgroup", "0::/job/step\n");
+  folder.write("groups/job/step/pids.max", "max\n");
+  folder.write("groups/job/step/pids.current", "3\n");
+  EXPECT_GT(room(), 1 << 20) << "nothing limits it";
+  folder.write("groups/job/pids.max", "20\n");
+  folder.write("groups/job/pids.current", "13\n");
+  EXPECT_EQ(room(), 7);
+  folder.write("groups/job/pids.current", "21\n");
+  EXPECT_EQ(room(), 0);
+// Sanitizers take terabytes of address space.
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+  folder.write("groups/job/pids.current", "0\n");
+  const Limit limit(RLIMIT_AS, rlim_t{1} << 20);
+  EXPECT_EQ(room(), 0);
+#endif
+}
+
 class Kills : public ::testing::Test {
  protected:
   void write(const std::string& name, const std::string& text) const { folder_.write(name, text); }
