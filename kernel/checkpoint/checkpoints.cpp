@@ -41,18 +41,18 @@ std::vector<fs::path> unpack(const std::string& text) {
 
 Checkpoints::Checkpoints(const CheckpointArguments& arguments)
     : arguments_(arguments),
-      together_(arguments.store,
-                arguments.mesh->rank(),
-                arguments.mesh->world_size(),
-                arguments.patience) {}
+      plane_(arguments.store,
+             arguments.mesh->rank(),
+             arguments.mesh->world_size(),
+             arguments.patience) {}
 
 void Checkpoints::claim() {
-  together_.root("claim", [this] {
+  plane_.root("claim", [this] {
     take_folder();
     remove_stale(arguments_.folder, arguments_.run);  // perhaps nothing is left to be saved
     return std::string();
   });
-  require_common(arguments_.folder, arguments_.run, together_, arguments_.mesh->rank() == 0);
+  require_common(arguments_.folder, arguments_.run, plane_, arguments_.mesh->rank() == 0);
   claimed_ = true;
 }
 
@@ -73,10 +73,10 @@ void Checkpoints::require_room(const std::vector<CheckpointTensor>& tensors, i64
   const RankPart part(*arguments_.mesh, tensors);
   i64 bytes = 0;
   for (const std::string& of_rank :
-       together_.all("bytes", [&] { return std::to_string(part.bytes()); })) {
+       plane_.all("bytes", [&] { return std::to_string(part.bytes()); })) {
     bytes += std::stoll(of_rank);
   }
-  together_.root("room", [&] {
+  plane_.root("room", [&] {
     tessera::require_room(arguments_.folder, {bytes, saves, arguments_.keep});
     return std::string();
   });
@@ -88,7 +88,7 @@ fs::path Checkpoints::save(const CheckpointInfo& info,
   require(!background_.under_way(), "a checkpoint is still being saved");
   const RankPart part(*arguments_.mesh, tensors);
   const RankPart::Values values = values_on(*arguments_.device);
-  save(info, {part, values, together_, arguments_.threads}, before_commit);
+  save(info, {part, values, plane_, arguments_.threads}, before_commit);
   return step_folder(arguments_.folder, info.step);
 }
 
@@ -115,20 +115,20 @@ void Checkpoints::write(const CheckpointInfo& info,
                         const std::function<void()>& before_commit) {
   const CheckpointArguments& a = arguments_;
   const fs::path temporary = temporary_folder(a.folder, info.step, a.run);
-  writing.together.root("prepare", [&] {
+  writing.plane.root("prepare", [&] {
     take_folder();
     remove_stale(a.folder, a.run);
     fs::create_directory(temporary);
     return std::string();
   });
-  const std::vector<std::string> proofs = writing.together.all(
+  const std::vector<std::string> proofs = writing.plane.all(
       "write", [&] { return writing.part.write(temporary, writing.values, writing.threads); });
   const auto turn = [&] {
     if (before_commit) before_commit();
     return std::string();
   };
-  writing.together.root("turn", turn, Together::Wait::for_a_step);
-  writing.together.root("commit", [&] {
+  writing.plane.root("turn", turn, ControlPlane::Wait::for_a_step);
+  writing.plane.root("commit", [&] {
     commit_parts(info, proofs, temporary, step_folder(a.folder, info.step));
     return std::string();
   });
@@ -142,7 +142,7 @@ void Checkpoints::write(const CheckpointInfo& info,
     }
     return std::string();
   };
-  writing.together.root("remove", remove, Together::Wait::for_a_step);
+  writing.plane.root("remove", remove, ControlPlane::Wait::for_a_step);
 }
 
 void Checkpoints::save_later(const CheckpointInfo& info,
@@ -165,15 +165,15 @@ void Checkpoints::save_later(const CheckpointInfo& info,
 // One thread: training has the processors.
 void Checkpoints::write_later(const CheckpointInfo& info, const std::stop_token& stop) {
   constexpr auto kPause = std::chrono::seconds(1);
-  const Together together = together_.in_background(stop);
+  const ControlPlane plane = plane_.in_background(stop);
   const RankPart::Values inner = part_->values_in(snapshot_);
   const RankPart::Values values = [&](const CheckpointTensor& tensor, HostBytes& memory) {
     require(!stop.stop_requested(), "the run ends before it is saved");
     return inner(tensor, memory);
   };
-  for (i64 failed = 0;; together.pause(kPause)) {
+  for (i64 failed = 0;; plane.pause(kPause)) {
     try {
-      save(info, {*part_, values, together, 1}, [&] { ask_before_commit(together); });
+      save(info, {*part_, values, plane, 1}, [&] { ask_before_commit(plane); });
       return;
     } catch (const TogetherError& error) {
       const bool root = arguments_.mesh->rank() == 0;
@@ -193,10 +193,10 @@ void Checkpoints::write_later(const CheckpointInfo& info, const std::stop_token&
 }
 
 // On the thread in the background: the rank's thread calls what it was given.
-void Checkpoints::ask_before_commit(const Together& together) {
+void Checkpoints::ask_before_commit(const ControlPlane& plane) {
   if (!before_commit_) return;
   turn_ = Turn::asked;
-  while (turn_ != Turn::answered) together.pause(std::chrono::milliseconds(2));
+  while (turn_ != Turn::answered) plane.pause(std::chrono::milliseconds(2));
   turn_ = Turn::none;
   if (before_commit_error_) std::rethrow_exception(std::exchange(before_commit_error_, nullptr));
 }
@@ -226,7 +226,7 @@ std::optional<Checkpoints::Saved> Checkpoints::saved_later(bool wait) {
 }
 
 std::vector<fs::path> Checkpoints::find(const std::string& resume) const {
-  return unpack(together_.root("find", [&] {
+  return unpack(plane_.root("find", [&] {
     if (resume != "auto") return pack({newest_checkpoint(resume)});  // what was asked for
     warn_of_incomplete(arguments_.folder);
     return pack(complete_steps(arguments_.folder));
@@ -255,7 +255,7 @@ std::optional<Checkpoints::Loaded> Checkpoints::load(const std::string& resume,
 }
 
 std::optional<fs::path> Checkpoints::give_up(const fs::path& bad) {
-  const std::string before = together_.root("give up", [&] {
+  const std::string before = plane_.root("give up", [&] {
     const std::vector<fs::path> steps = complete_steps(arguments_.folder);
     auto at =
         std::ranges::find_if(steps, [&](const auto& path) { return fs::equivalent(path, bad); });
@@ -271,7 +271,7 @@ Checkpoints::Loaded Checkpoints::load_from(const fs::path& folder,
                                            const std::vector<std::string>& others,
                                            const Judge& judge) const {
   CheckpointIndex index;
-  together_.all("fit", [&] {
+  plane_.all("fit", [&] {
     index = read_index(folder);
     if (judge) judge({index.info, folder});
     require_fit(folder, index, tensors, &others);
@@ -284,7 +284,7 @@ Checkpoints::Loaded Checkpoints::load_from(const fs::path& folder,
 void Checkpoints::read(const fs::path& folder,
                        const CheckpointIndex& index,
                        const std::vector<CheckpointTensor>& tensors) const {
-  together_.all("read", [&] {
+  plane_.all("read", [&] {
     read_tensors(folder, index, tensors, into_tensors(*arguments_.device));
     return std::string();
   });
@@ -298,7 +298,7 @@ InitialParameters Checkpoints::initialize(const std::string& named,
   const fs::path folder = find(named).front();
   CheckpointIndex index;
   std::vector<CheckpointTensor> wanted;
-  together_.all("fit", [&] {
+  plane_.all("fit", [&] {
     index = read_index(folder);
     initial = match_initial(folder, index, names, skip);
     for (const CheckpointTensor& tensor : parameters) {

@@ -15,7 +15,7 @@
 #include "kernel/checkpoint/index.hpp"
 #include "kernel/checkpoint/initial_parameters.hpp"
 #include "kernel/checkpoint/rank_part.hpp"
-#include "kernel/checkpoint/together.hpp"
+#include "kernel/comm/control_plane/control_plane.hpp"
 #include "tessera/device.hpp"
 #include "tessera/mesh.hpp"
 
@@ -28,7 +28,7 @@ struct CheckpointArguments {
   const Mesh* mesh = nullptr;
   Device* device = nullptr;
   Store* store = nullptr;  ///< nullptr for a world of one
-  Patience patience = std::chrono::milliseconds(300000);
+  WaitLimits patience = std::chrono::milliseconds(300000);
   int threads = 1;   ///< that write large files
   i64 failures = 0;  ///< of save_later() in a row that are tried again
 };
@@ -103,7 +103,7 @@ class Checkpoints {
   struct Writing {
     const RankPart& part;
     RankPart::Values values;
-    const Together& together;
+    const ControlPlane& plane;
     int threads = 1;
   };
   void save(const CheckpointInfo& info,
@@ -114,7 +114,7 @@ class Checkpoints {
              const std::function<void()>& before_commit);
   void write_later(const CheckpointInfo& info, const std::stop_token& stop);
   void take_folder();
-  void ask_before_commit(const Together& together);
+  void ask_before_commit(const ControlPlane& plane);
   void answer_before_commit();
   std::vector<std::filesystem::path> find(const std::string& resume) const;
   Loaded load_from(const std::filesystem::path& folder,
@@ -126,7 +126,7 @@ class Checkpoints {
             const std::vector<CheckpointTensor>& tensors) const;
 
   CheckpointArguments arguments_;
-  Together together_;
+  ControlPlane plane_;
   std::unique_ptr<FolderLock> lock_;  // on rank 0
   bool claimed_ = false;
   // State of save_later: what is written, from where, and how far it is.

@@ -12,8 +12,8 @@
 #include "kernel/checkpoint/disk.hpp"
 #include "kernel/checkpoint/folders.hpp"
 #include "kernel/checkpoint/stored_reader.hpp"
+#include "kernel/comm/control_plane/rank_list.hpp"
 #include "kernel/comm/crypto.hpp"
-#include "kernel/launch/rank_list.hpp"
 #include "tessera/error.hpp"
 #include "tessera/log.hpp"
 #include "tessera/size_text.hpp"
@@ -90,20 +90,20 @@ void require_all_saw(const fs::path& folder,
 
 void require_common(const fs::path& folder,
                     const std::string& run,
-                    const Together& together,
+                    const ControlPlane& plane,
                     bool root) {
   const fs::path file = temporary_folder(folder, 0, run);
   std::optional<Token> written;
-  const std::string said = together.root("token", [&] {
+  const std::string said = plane.root("token", [&] {
     const std::string token = hex_text(random_bytes(8));
     written.emplace(file, token);
     return token + " " + host_name();
   });
   const std::size_t blank = said.find(' ');
   const std::string token = said.substr(0, blank), writer = said.substr(blank + 1);
-  const std::vector<std::string> blind = together.all(
+  const std::vector<std::string> blind = plane.all(
       "token seen", [&] { return root || reads_back(file, token) ? std::string() : host_name(); });
-  together.root("token judged", [&] {
+  plane.root("token judged", [&] {
     require_all_saw(folder, blind, writer);
     return std::string();
   });

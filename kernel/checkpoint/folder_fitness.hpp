@@ -2,7 +2,7 @@
 #include <filesystem>
 #include <string>
 
-#include "kernel/checkpoint/together.hpp"
+#include "kernel/comm/control_plane/control_plane.hpp"
 #include "tessera/types.hpp"
 
 namespace tessera {
@@ -13,7 +13,7 @@ namespace tessera {
 /// temporary_folder() does.
 void require_common(const std::filesystem::path& folder,
                     const std::string& run,
-                    const Together& together,
+                    const ControlPlane& plane,
                     bool root);
 
 /// What a run will write into its folder of checkpoints.

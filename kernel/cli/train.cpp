@@ -11,20 +11,20 @@
 #include "kernel/checkpoint/folders.hpp"
 #include "kernel/cli/commands.hpp"
 #include "kernel/cli/show.hpp"
+#include "kernel/comm/communicators.hpp"
+#include "kernel/comm/control_plane/control_plane.hpp"
+#include "kernel/comm/control_plane/pulse.hpp"
 #include "kernel/config/dump.hpp"
 #include "kernel/launch/absence_notice.hpp"
-#include "kernel/launch/agree.hpp"
-#include "kernel/launch/communicators.hpp"
 #include "kernel/launch/environment.hpp"
 #include "kernel/launch/failure.hpp"
 #include "kernel/launch/launcher.hpp"
-#include "kernel/launch/limits.hpp"
 #include "kernel/launch/open_plugins.hpp"
 #include "kernel/launch/processors.hpp"
-#include "kernel/launch/pulse.hpp"
 #include "kernel/launch/rendezvous.hpp"
 #include "kernel/launch/signals.hpp"
 #include "kernel/launch/step_board.hpp"
+#include "kernel/system/limits.hpp"
 #include "kernel/train/run/dry_run.hpp"
 #include "kernel/train/run/flight_records.hpp"
 #include "kernel/train/run/trainer.hpp"
@@ -66,21 +66,27 @@ std::vector<Fact> facts(const Opened& opened, int threads) {
           {"threads", std::to_string(threads)}};
 }
 
+ControlPlane plane_of(const Opened& opened, const RankIdentity& identity) {
+  return {identity.store,
+          identity.rank,
+          identity.world,
+          seconds(opened.config.run.comm.init_timeout_s)};
+}
+
 // Checks that all ranks run the same configuration, plugins and thread count, and finds out which
 // share a host. Returns what joins them, for people.
 std::string meet(const Opened& opened, const RankEnvironment& environment, RankIdentity& identity) {
   const CommSection& comm = opened.config.run.comm;
-  const auto timeout = seconds(comm.init_timeout_s);
-  const i64 rank = environment.rank, world = environment.world;
-  Store& store = *identity.store;
+  const i64 world = environment.world;
+  const ControlPlane plane = plane_of(opened, identity);
   try {
-    agree(store, rank, world, facts(opened, identity.threads), timeout);
+    plane.same(facts(opened, identity.threads));
   } catch (const ConfigError&) {
     throw;  // all have come
   } catch (const Error& error) {
     explain_absence(environment, error).raise();
   }
-  identity.hosts = gather_text(store, rank, world, "host", host_identity(), timeout);
+  identity.hosts = plane.gather("host", host_identity());
   CommunicatorChoice choice = choose_communicators(comm.communicator.type, identity.hosts);
   identity.communicator = std::move(choice.type);
   identity.between_hosts = std::move(choice.between);
@@ -143,12 +149,7 @@ void check_once(const Opened& opened, const RankIdentity& identity) {
   const auto check = [&] {
     checked_setup(opened.config, *opened.plugins, identity.world, identity.threads);
   };
-  decide_on_first(*identity.store,
-                  identity.rank,
-                  identity.world,
-                  "check of the configuration",
-                  check,
-                  2 * seconds(opened.config.run.comm.init_timeout_s));
+  plane_of(opened, identity).decide("check of the configuration", check);
 }
 
 // What the launcher does before it starts ranks again: they go on from what the run has saved, also
@@ -210,12 +211,7 @@ void print_notices(const Opened& opened, i64 local_world) {
 
 // Another starter than ours may have put ranks where they wait for each other.
 void warn_of_crowded(const Opened& opened, const RankIdentity& identity) {
-  const auto processors = gather_text(*identity.store,
-                                      identity.rank,
-                                      identity.world,
-                                      "processors",
-                                      processors_of_rank(),
-                                      seconds(opened.config.run.comm.init_timeout_s));
+  const auto processors = plane_of(opened, identity).gather("processors", processors_of_rank());
   const std::string crowded = crowded_text(identity.hosts, processors);
   if (identity.rank == 0 && !crowded.empty()) log_warning("{}", crowded);
 }
@@ -281,12 +277,8 @@ int join(const TrainOptions& options, const RankEnvironment& environment) {
       check_once(opened, arguments.identity);
     }
     const RunSetup setup = derive_setup(opened.config, *opened.plugins, environment.world);
-    agree(rendezvous->store(),
-          environment.rank,
-          environment.world,
-          {{"data", setup.dataset->fingerprint()}},
-          patience,
-          "give all hosts the same data");
+    plane_of(opened, arguments.identity)
+        .same({{"data", setup.dataset->fingerprint()}}, "give all hosts the same data");
     arguments.setup = &setup;
     const int code = run_rank(opened, arguments);
     if (code == kInterrupted) report_interrupted(environment.report);

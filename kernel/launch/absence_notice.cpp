@@ -3,8 +3,8 @@
 #include <exception>
 #include <vector>
 
-#include "kernel/launch/pulse.hpp"
-#include "kernel/launch/rank_list.hpp"
+#include "kernel/comm/control_plane/pulse.hpp"
+#include "kernel/comm/control_plane/rank_list.hpp"
 #include "tessera/log.hpp"
 
 namespace tessera {

@@ -20,8 +20,6 @@ inline constexpr const char* kReportVariable = "TESSERA_REPORT_FD";
 inline constexpr const char* kStepsVariable = "TESSERA_STEPS_FD";
 inline constexpr const char* kThreadsVariable = "TESSERA_RANK_THREADS";
 inline constexpr const char* kJobVariable = "TESSERA_JOB";
-// The user's: ranks with the same text there share a host, whatever machine they run on.
-inline constexpr const char* kHostVariable = "TESSERA_HOST";
 
 /// Which rank this process is, and where it meets the others. Read from environment variables of
 /// the program that started it: our launcher, torchrun, mpirun (Open MPI), mpiexec (MPICH, Intel

@@ -12,9 +12,9 @@
 #include <tuple>
 
 #include "kernel/comm/error_json.hpp"
-#include "kernel/launch/limits.hpp"
 #include "kernel/launch/signals.hpp"
 #include "kernel/plugin/crash_watch.hpp"
+#include "kernel/system/limits.hpp"
 #include "tessera/error.hpp"
 
 namespace tessera {

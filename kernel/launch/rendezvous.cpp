@@ -3,8 +3,8 @@
 #include <atomic>
 #include <exception>
 
+#include "kernel/comm/control_plane/pulse.hpp"
 #include "kernel/launch/environment.hpp"
-#include "kernel/launch/pulse.hpp"
 #include "tessera/error.hpp"
 #include "tessera/log.hpp"
 #include "tessera/written.hpp"

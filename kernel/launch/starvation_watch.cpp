@@ -13,8 +13,8 @@
 #include <utility>
 
 #include "kernel/launch/failure.hpp"
-#include "kernel/launch/limits.hpp"
 #include "kernel/launch/signals.hpp"
+#include "kernel/system/limits.hpp"
 #include "tessera/error.hpp"
 
 namespace tessera {

@@ -2,7 +2,7 @@
 #include <string>
 #include <vector>
 
-#include "kernel/launch/communicators.hpp"
+#include "kernel/comm/communicators.hpp"
 #include "kernel/planner/meter.hpp"
 #include "kernel/schedule/lower.hpp"
 #include "kernel/schedule/trace.hpp"

@@ -12,7 +12,7 @@
 #include <string>
 #include <thread>
 
-#include "kernel/launch/agree.hpp"
+#include "kernel/comm/control_plane/control_plane.hpp"
 #include "kernel/launch/environment.hpp"
 #include "kernel/launch/failure.hpp"
 #include "kernel/launch/launcher.hpp"
@@ -30,7 +30,7 @@ struct Rank {
   Store& store;
   bool chosen;  // is to misbehave
 
-  void meet() const { agree(store, env.rank, env.world, {{"program", "probe"}}, 20s); }
+  void meet() const { ControlPlane(&store, env.rank, env.world, 20s).same({{"program", "probe"}}); }
   // What a collective does in a rank whose peer is gone.
   void wait_for_peers() const { store.get("never set", 1h); }
 };

@@ -53,7 +53,7 @@ def sdk_source_include(root, path, quote, name):
 
 # Folders of kernel/ in the order of kernel/README.md: each knows those before it.
 KERNEL = (
-    "config plugin comm dry launch model schedule graph checkpoint train planner cli"
+    "system config plugin comm dry model schedule graph checkpoint train planner launch cli"
 ).split()
 
 

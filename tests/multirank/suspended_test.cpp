@@ -7,8 +7,7 @@
 #include <csignal>
 #include <thread>
 
-#include "kernel/checkpoint/together.hpp"
-#include "kernel/launch/agree.hpp"
+#include "kernel/comm/control_plane/control_plane.hpp"
 #include "ranks_support.hpp"
 #include "tessera/error.hpp"
 #include "values_support.hpp"
@@ -77,14 +76,14 @@ TEST(Suspended, TheStoreGoesOn) {
 }
 
 TEST(Suspended, RanksThatCompareGoOn) {
-  for (const Patience& patience : {Patience(kPatience), Patience(kPatience, 2s)}) {
+  for (const WaitLimits& patience : {WaitLimits(kPatience), WaitLimits(kPatience, 2s)}) {
     EXPECT_THAT(run([&](TestRank& rank) {
                   if (rank.rank == 0) rank.store.set("rank 0", "is here");
                   if (rank.rank == 1) {  // rank 2 waits for rank 0, and then for this rank, too
                     rank.store.get("rank 0", kPatience);
                     std::this_thread::sleep_for(500ms);
                   }
-                  gather_text(rank.store, rank.rank, rank.world, "late", "text", patience);
+                  ControlPlane(&rank.store, rank.rank, rank.world, patience).gather("late", "text");
                 }),
                 Each(IsEmpty()));
   }
@@ -93,7 +92,7 @@ TEST(Suspended, RanksThatCompareGoOn) {
 TEST(Suspended, RanksThatSaveGoOn) {
   for (const bool background : {false, true}) {
     EXPECT_THAT(run([background](TestRank& rank) {
-                  Together ranks(&rank.store, rank.rank, rank.world, Patience(kPatience, 2s));
+                  ControlPlane ranks(&rank.store, rank.rank, rank.world, WaitLimits(kPatience, 2s));
                   if (background) ranks = ranks.in_background(std::stop_token());
                   ranks.all("parts", [] { return std::string("part"); });
                 }),
@@ -103,10 +102,10 @@ TEST(Suspended, RanksThatSaveGoOn) {
 
 // In the background a rank may wait for its own thread, which is in a step that takes its time.
 TEST(TogetherInBackground, WaitsForAStepAsLongAsItTakes) {
-  for (const auto wait : {Together::Wait::patiently, Together::Wait::for_a_step}) {
+  for (const auto wait : {ControlPlane::Wait::patiently, ControlPlane::Wait::for_a_step}) {
     const auto errors = run_shm({.world = 2}, [wait](TestRank& rank) {
-      const Together ranks =
-          Together(&rank.store, rank.rank, rank.world, Patience(500ms, 2s)).in_background({});
+      const ControlPlane ranks =
+          ControlPlane(&rank.store, rank.rank, rank.world, WaitLimits(500ms, 2s)).in_background({});
       const auto step = [] {
         std::this_thread::sleep_for(1500ms);
         return std::string();
@@ -115,7 +114,7 @@ TEST(TogetherInBackground, WaitsForAStepAsLongAsItTakes) {
     });
     EXPECT_EQ(errors[0], "");
     EXPECT_EQ(errors[1],
-              wait == Together::Wait::for_a_step
+              wait == ControlPlane::Wait::for_a_step
                   ? ""
                   : "rank 0's checkpoint/turn did not come within 0.5 s");
   }

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "kernel/launch/agree.hpp"
+#include "kernel/comm/control_plane/control_plane.hpp"
 #include "tessera/error.hpp"
 #include "tessera/hash.hpp"
 #include "tessera/mesh.hpp"

@@ -70,7 +70,7 @@ void BadSteps::diverge(const BadStep& bad) const {
   const char* help = training_.config().precision.scales_loss()
                          ? "learning rate or precision.loss_scale"
                          : "learning rate";
-  training_.together.all("divergence", [&]() -> std::string {
+  training_.plane.all("divergence", [&]() -> std::string {
     fail("{}{}: the run has diverged; {}; a lower {} may help", bad.why, again, back, help);
   });
 }

@@ -6,7 +6,6 @@
 #include <ctime>
 #include <filesystem>
 
-#include "kernel/launch/failure.hpp"
 #include "tessera/comm.hpp"
 #include "tessera/observer.hpp"
 #include "tessera/output_file.hpp"

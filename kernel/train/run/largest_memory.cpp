@@ -24,12 +24,12 @@ void each_number(Stats& stats, F&& f) {
 
 }  // namespace
 
-std::optional<MemoryUse> largest_memory(const Together& together,
+std::optional<MemoryUse> largest_memory(const ControlPlane& plane,
                                         const MemoryStats& own,
                                         i64 step) {
   std::string text;
   each_number(own, [&](i64 number) { text += std::to_string(number) + " "; });
-  const std::vector<std::string> all = together.collect("memory", std::move(text));
+  const std::vector<std::string> all = plane.collect("memory", std::move(text));
   if (all.empty()) return std::nullopt;
   MemoryUse largest;
   largest.step = step;

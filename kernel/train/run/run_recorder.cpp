@@ -20,7 +20,7 @@ RunRecorder::RunRecorder(const Training& training, RunReporter& reporter)
 
 void RunRecorder::agree() {
   using WallTime = Recorder::WallClock::time_point;
-  const std::string text = training_.together.root("observers", [&] {
+  const std::string text = training_.plane.root("observers", [&] {
     const StepRange asked = reporter_.asked_records();
     const WallTime now = Recorder::WallClock::now();
     return fmt::format("{} {} {}", asked.first, asked.last, now.time_since_epoch().count());
@@ -52,7 +52,7 @@ void RunRecorder::tell(bool final) {
     text +=
         (text.empty() ? "" : ",\n") + recorder_.events(training_.step.plan(), recorded, readbacks);
   }
-  const std::vector<std::string> all = training_.together.collect("trace", std::move(text));
+  const std::vector<std::string> all = training_.plane.collect("trace", std::move(text));
   if (!training_.root()) return;
   try {
     reporter_.emit(Recorded{range_.first, std::min(step, range_.last), trace_file(all)});

@@ -103,7 +103,7 @@ void RunReporter::tell_memory(bool final) {
   if (!final && step < memory_told_at_) return;
   memory_told_at_ = 2 * step;
   const auto largest =
-      largest_memory(training_.together, training_.model.rank().device->memory(), step);
+      largest_memory(training_.plane, training_.model.rank().device->memory(), step);
   if (largest) emit(*largest);
 }
 

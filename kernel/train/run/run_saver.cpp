@@ -28,7 +28,7 @@ CheckpointArguments checkpoint_arguments(const Training& training) {
           .mesh = rank.mesh.get(),
           .device = rank.device.get(),
           .store = training.arguments.identity.store,
-          .patience = patience_of(training.setup()),
+          .patience = wait_limits_of(training.setup()),
           .threads = rank.device->threads(),
           .failures = config.checkpoint.failures};
 }
@@ -114,7 +114,7 @@ void RunSaver::look(bool wait) {
 // A checkpoint says on which data it was trained.
 void RunSaver::require_same_files() {
   try {
-    training_.together.all("data", [this] {
+    training_.plane.all("data", [this] {
       require_unchanged(*training_.setup().dataset);
       return std::string();
     });

@@ -7,7 +7,7 @@
 
 #include "kernel/checkpoint/folders.hpp"
 #include "kernel/checkpoint/stored_reader.hpp"
-#include "kernel/checkpoint/together.hpp"
+#include "kernel/comm/control_plane/control_plane.hpp"
 #include "kernel/train/run/going_on.hpp"
 #include "tessera/error.hpp"
 #include "tessera/log.hpp"

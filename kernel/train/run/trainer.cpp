@@ -10,7 +10,7 @@
 #include <string>
 
 #include "kernel/checkpoint/folders.hpp"
-#include "kernel/checkpoint/together.hpp"
+#include "kernel/comm/control_plane/control_plane.hpp"
 #include "kernel/train/execution/agree_plans.hpp"
 #include "kernel/train/execution/evaluation.hpp"
 #include "kernel/train/execution/train_step.hpp"
@@ -44,14 +44,14 @@ class Trainer {
   explicit Trainer(const TrainerArguments& arguments)
       : rank_(make_rank(
             rank_spec_of(*arguments.setup), arguments.identity, warm_up_of(*arguments.setup))),
-        together_(arguments.identity.store,
-                  rank_.mesh->rank(),
-                  rank_.mesh->world_size(),
-                  patience_of(*arguments.setup)),
+        plane_(arguments.identity.store,
+               rank_.mesh->rank(),
+               rank_.mesh->world_size(),
+               wait_limits_of(*arguments.setup)),
         lock_(claim(*arguments.setup->config)),
         model_(rank_, *arguments.setup),
         step_(model_),
-        training_{arguments, model_, step_, together_},
+        training_{arguments, model_, step_, plane_},
         evaluation_(model_),
         watch_(config().check),
         reporter_(training_),
@@ -59,14 +59,14 @@ class Trainer {
         saver_(training_, watch_, reporter_),
         bad_steps_(training_, watch_, reporter_, recorder_, saver_) {
     if (rank_.communicator != nullptr) {
-      const auto timeout = patience_of(*arguments.setup).timeout;
+      const auto timeout = wait_limits_of(*arguments.setup).timeout;
       agree_plans(step_.plan(), *rank_.mesh, *arguments.identity.store, timeout);
     }
     model_.initialize(config().run.seed);
   }
 
   StartingPoint start() {
-    const bool looks = together_.root("looks", [&] { return lock_ == nullptr ? "1" : ""; }) == "1";
+    const bool looks = plane_.root("looks", [&] { return lock_ == nullptr ? "1" : ""; }) == "1";
     return saver_.begin(looks);
   }
 
@@ -122,7 +122,7 @@ class Trainer {
   // The run's folder, before anything in it is read or changed.
   std::unique_ptr<FolderLock> claim(const RunConfig& config) const {
     std::unique_ptr<FolderLock> lock;
-    together_.root("claim", [&] {
+    plane_.root("claim", [&] {
       if (!only_looks(config)) {
         lock = std::make_unique<FolderLock>(config.run.out, ".run.lock", "run.out");
       }
@@ -170,7 +170,7 @@ class Trainer {
   }
 
   Rank rank_;
-  Together together_;
+  ControlPlane plane_;
   std::unique_ptr<FolderLock> lock_;  // on rank 0, while the run lasts
   PlacedModel model_;
   TrainStep step_;

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "kernel/launch/agree.hpp"
+#include "kernel/comm/control_plane/control_plane.hpp"
 #include "kernel/plugin/host.hpp"
 #include "kernel/train/setup/make_rank.hpp"
 #include "kernel/train/setup/run_setup.hpp"
@@ -36,7 +36,7 @@ struct TrainerArguments {
 };
 
 /// A rank that lives may take its time, as with a large checkpoint; one that does not, none.
-inline Patience patience_of(const RunSetup& setup) {
+inline WaitLimits wait_limits_of(const RunSetup& setup) {
   const RankSpec spec = rank_spec_of(setup);
   return {spec.init_timeout, spec.timeout};
 }

@@ -1,5 +1,5 @@
 #pragma once
-#include "kernel/checkpoint/together.hpp"
+#include "kernel/comm/control_plane/control_plane.hpp"
 #include "kernel/train/execution/train_step.hpp"
 #include "kernel/train/run/trainer_arguments.hpp"
 
@@ -10,7 +10,7 @@ struct Training {
   const TrainerArguments& arguments;
   PlacedModel& model;
   TrainStep& step;
-  const Together& together;
+  const ControlPlane& plane;
 
   const RunSetup& setup() const { return *arguments.setup; }
   const RunConfig& config() const { return *arguments.setup->config; }

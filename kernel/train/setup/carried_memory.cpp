@@ -1,7 +1,7 @@
 #include "kernel/train/setup/carried_memory.hpp"
 
+#include "kernel/comm/communicators.hpp"
 #include "kernel/comm/memory_kinds.hpp"
-#include "kernel/launch/communicators.hpp"
 #include "tessera/error.hpp"
 
 namespace tessera {

@@ -2,9 +2,9 @@
 
 #include <utility>
 
+#include "kernel/comm/control_plane/control_plane.hpp"
 #include "kernel/comm/per_host.hpp"
 #include "kernel/comm/staged.hpp"
-#include "kernel/launch/agree.hpp"
 #include "kernel/train/setup/own_units.hpp"
 #include "kernel/train/setup/run_setup.hpp"
 #include "tessera/error.hpp"
@@ -35,34 +35,28 @@ std::shared_ptr<Communicator> make_communicator(const RankSpec& spec,
                                                make_as(identity.between_hosts));
 }
 
+ControlPlane plane_of(const RankSpec& spec, const RankIdentity& identity) {
+  return {identity.store, identity.rank, identity.world, spec.init_timeout};
+}
+
 // Other instruction sets and libraries round otherwise, and replicas have to be equal bit for bit.
 void agree_on_hardware(const RankSpec& spec, const RankIdentity& identity, const Device& device) {
   if (identity.world == 1) return;
-  agree(*identity.store,
-        identity.rank,
-        identity.world,
-        {{"what their device computes with", device.hardware()}},
-        spec.init_timeout,
-        "results would differ in their last bits: start on hosts and units that are alike, or let "
-        "all devices use only what each of them has (the page of the device says how)");
+  plane_of(spec, identity)
+      .same({{"what their device computes with", device.hardware()}},
+            "results would differ in their last bits: start on hosts and units that are alike, or "
+            "let "
+            "all devices use only what each of them has (the page of the device says how)");
 }
 
 // Two ranks on one GPU by mistake are slow, or fail far from here. Returns Rank::units_per_rank.
 double agree_on_units(const RankSpec& spec, const RankIdentity& identity, const Device& device) {
   const DeviceUnit unit = device.unit();
   if (identity.world == 1 || unit.id.empty()) return 1;
-  Store& store = *identity.store;
-  const auto gather = [&](std::string_view key, const std::string& text) {
-    return collect_text(store, identity.rank, identity.world, key, text, spec.init_timeout);
-  };
-  const auto ids = gather("unit", unit.id), texts = gather("text of its unit", unit.text);
-  decide_on_first(
-      store,
-      identity.rank,
-      identity.world,
-      "units",
-      [&] { require_own_units(ids, texts, spec.share); },
-      2 * spec.init_timeout);
+  const ControlPlane plane = plane_of(spec, identity);
+  const auto ids = plane.collect("unit", unit.id);
+  const auto texts = plane.collect("text of its unit", unit.text);
+  plane.decide("units", [&] { require_own_units(ids, texts, spec.share); });
   return identity.rank == 0 ? units_per_rank(ids) : 1;
 }
 

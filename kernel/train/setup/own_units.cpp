@@ -3,7 +3,7 @@
 #include <map>
 #include <set>
 
-#include "kernel/launch/rank_list.hpp"
+#include "kernel/comm/control_plane/rank_list.hpp"
 #include "tessera/error.hpp"
 
 namespace tessera {

@@ -11,7 +11,7 @@
 
 #include "kernel/checkpoint/folders.hpp"
 #include "kernel/checkpoint/stored_reader.hpp"
-#include "kernel/checkpoint/together.hpp"
+#include "kernel/comm/control_plane/control_plane.hpp"
 #include "tests/unit/checkpoint/world_support.hpp"
 #include "tests/unit/plugins/plugins_support.hpp"
 
@@ -504,7 +504,7 @@ TEST_F(CheckpointTest, ARankThatIsGoneIsNamed) {
     rank.arguments.patience = std::chrono::milliseconds(100);
     rank.checkpoints().save(info_at(10), rank.tensors);
   });
-  EXPECT_THAT(errors[0], HasSubstr("rank 1's checkpoint/claim did not come"));
+  EXPECT_THAT(errors[0], HasSubstr("rank 1's claim did not come"));
 }
 
 TEST_F(CheckpointTest, ASecondRunIsRefused) {

@@ -1,4 +1,4 @@
-#include "kernel/launch/pulse.hpp"
+#include "kernel/comm/control_plane/pulse.hpp"
 
 #include <algorithm>
 #include <map>
@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "kernel/launch/rank_list.hpp"
+#include "kernel/comm/control_plane/rank_list.hpp"
 #include "tessera/error.hpp"
 #include "tessera/store_route.hpp"
 

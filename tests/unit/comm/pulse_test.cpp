@@ -1,4 +1,4 @@
-#include "kernel/launch/pulse.hpp"
+#include "kernel/comm/control_plane/pulse.hpp"
 
 #include <gmock/gmock.h>
 

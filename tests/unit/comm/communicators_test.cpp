@@ -1,4 +1,4 @@
-#include "kernel/launch/communicators.hpp"
+#include "kernel/comm/communicators.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,9 +1,9 @@
-#include "kernel/launch/pulse_check.hpp"
+#include "kernel/comm/control_plane/pulse_check.hpp"
 
 #include <algorithm>
 #include <utility>
 
-#include "kernel/launch/pulse.hpp"
+#include "kernel/comm/control_plane/pulse.hpp"
 #include "tessera/error.hpp"
 
 namespace tessera {

@@ -1,4 +1,4 @@
-#include "kernel/launch/limits.hpp"
+#include "kernel/system/limits.hpp"
 
 #include <fmt/format.h>
 #include <pthread.h>

@@ -1,4 +1,4 @@
-#include "kernel/launch/limits.hpp"
+#include "kernel/system/limits.hpp"
 
 #include <gmock/gmock.h>
 #include <sys/resource.h>

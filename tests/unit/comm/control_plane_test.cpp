@@ -1,4 +1,4 @@
-#include "kernel/launch/agree.hpp"
+#include "kernel/comm/control_plane/control_plane.hpp"
 
 #include <gmock/gmock.h>
 
@@ -8,19 +8,23 @@
 #include <string>
 #include <thread>
 
+#include "kernel/comm/control_plane/pulse.hpp"
 #include "kernel/comm/error_json.hpp"
 #include "kernel/comm/store.hpp"
-#include "kernel/launch/pulse.hpp"
 #include "tessera/error.hpp"
 
 namespace tessera {
-namespace agree_test {
+namespace control_plane_test {
 
 using namespace std::chrono_literals;
 using ::testing::AllOf;
 using ::testing::Each;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+
+ControlPlane plane(Store& store, i64 rank, i64 world, const WaitLimits& limits) {
+  return {&store, rank, world, limits};
+}
 
 // What each rank threw, or "".
 std::vector<std::string> on_ranks(i64 world, const std::function<void(i64)>& body) {
@@ -43,8 +47,8 @@ std::vector<std::string> on_ranks(i64 world, const std::function<void(i64)>& bod
 TEST(Agree, SameFacts) {
   InProcessStore store;
   const auto errors = on_ranks(4, [&](i64 rank) {
-    agree(store, rank, 4, {{"stamp", "a:b\n"}, {"threads", "2"}}, 10s);
-    agree(store, rank, 4, {{"data", ""}}, 10s);
+    plane(store, rank, 4, 10s).same({{"stamp", "a:b\n"}, {"threads", "2"}});
+    plane(store, rank, 4, 10s).same({{"data", ""}});
   });
   EXPECT_THAT(errors, Each(""));
 }
@@ -54,16 +58,22 @@ TEST(Agree, RankZeroLeavesWhenAllKnow) {
   InProcessStore store;
   for (int round = 0; round < 2; ++round) {
     std::atomic<bool> other_came{false};
-    on_ranks(2, [&](i64 rank) {
+    const auto errors = on_ranks(2, [&](i64 rank) {
       if (rank == 1) {
         std::this_thread::sleep_for(50ms);
         other_came = true;
       }
-      leave_together(store, rank, 2, "test", 10s);
-      EXPECT_TRUE(other_came);
+      try {
+        plane(store, rank, 2, 10s).decide("test", [] { fail("no"); });
+      } catch (const Error&) {
+        EXPECT_TRUE(other_came);
+        throw;
+      }
     });
+    EXPECT_THAT(errors, Each("own: no"));
   }
-  leave_together(store, 0, 2, "test", 10ms);  // nobody else comes
+  // Nobody else comes.
+  EXPECT_THROW(plane(store, 0, 2, 10ms).decide("test", [] { fail("no"); }), Error);
 }
 
 // Longer than what a store takes at once.
@@ -74,7 +84,7 @@ TEST(Agree, RankZeroCollectsLongTexts) {
   };
   for (int round = 0; round < 2; ++round) {
     const auto errors = on_ranks(3, [&](i64 rank) {
-      const auto texts = collect_text(store, rank, 3, "trace", text_of(rank), 10s);
+      const auto texts = plane(store, rank, 3, 10s).collect("trace", text_of(rank));
       if (rank > 0) {
         EXPECT_THAT(texts, ::testing::IsEmpty());
       } else {
@@ -83,22 +93,19 @@ TEST(Agree, RankZeroCollectsLongTexts) {
     });
     EXPECT_THAT(errors, Each(""));
   }
-  EXPECT_EQ(store.get("launch/trace/2/2/2", 0s), "") << "what was taken is not kept";
+  EXPECT_EQ(store.get("plane/trace/2/2/2", 0s), "") << "what was taken is not kept";
 }
 
 TEST(Agree, OneRankAsksNobody) {
   InProcessStore store;
-  agree(store, 0, 1, {{"threads", "2"}}, 0s);
+  plane(store, 0, 1, 0s).same({{"threads", "2"}});
 }
 
 TEST(Agree, EveryRankNamesTheFirstDifference) {
   InProcessStore store;
   const auto errors = on_ranks(4, [&](i64 rank) {
-    agree(store,
-          rank,
-          4,
-          {{"stamp", "x"}, {"threads", rank >= 2 ? "8" : "4"}, {"data", std::to_string(rank)}},
-          10s);
+    plane(store, rank, 4, 10s)
+        .same({{"stamp", "x"}, {"threads", rank >= 2 ? "8" : "4"}, {"data", std::to_string(rank)}});
   });
   // Rank 1 differs from rank 0 too, and comes before rank 2.
   EXPECT_THAT(errors, Each(AllOf(HasSubstr("disagree on data"), HasSubstr("\"0\" on rank 0"))));
@@ -109,15 +116,15 @@ TEST(Agree, EveryRankNamesTheFirstDifference) {
 TEST(Agree, LaterCallsAreComparedAnew) {
   InProcessStore store;
   const auto errors = on_ranks(2, [&](i64 rank) {
-    agree(store, rank, 2, {{"threads", "4"}}, 10s);
-    agree(store, rank, 2, {{"threads", rank == 0 ? "4" : "8"}}, 10s);
+    plane(store, rank, 2, 10s).same({{"threads", "4"}});
+    plane(store, rank, 2, 10s).same({{"threads", rank == 0 ? "4" : "8"}});
   });
   EXPECT_THAT(errors, Each(HasSubstr("disagree on threads: \"4\" on rank 0, \"8\" on rank 1")));
 }
 
 TEST(Agree, WhoIsMissingIsNamedByAll) {
   InProcessStore store;
-  const auto errors = on_ranks(2, [&](i64 rank) { agree(store, rank, 3, {{"a", "b"}}, 1s); });
+  const auto errors = on_ranks(2, [&](i64 rank) { plane(store, rank, 3, 1s).same({{"a", "b"}}); });
   EXPECT_THAT(errors, Each("peer_silent: rank 2 did not start within 1.0 s (comm.init_timeout_s)"));
 }
 
@@ -130,7 +137,7 @@ TEST(DecideOnFirst, OnlyRankZeroDecides) {
         EXPECT_EQ(rank, 0);
         ++decided;
       };
-      decide_on_first(store, rank, 3, "test", decide, 10s);
+      plane(store, rank, 3, 10s).decide("test", decide);
       EXPECT_GT(decided, round) << "rank " << rank << " did not wait";
     }
   });
@@ -141,7 +148,7 @@ TEST(DecideOnFirst, OnlyRankZeroDecides) {
 TEST(DecideOnFirst, ItsErrorEndsAllRanks) {
   InProcessStore store;
   const auto thrown_by = [&](const std::function<void()>& decide) {
-    return on_ranks(3, [&](i64 rank) { decide_on_first(store, rank, 3, "test", decide, 10s); });
+    return on_ranks(3, [&](i64 rank) { plane(store, rank, 3, 10s).decide("test", decide); });
   };
   EXPECT_THAT(thrown_by([] { fail_config("no 2 such\nkeys"); }),
               Each("configuration: no 2 such\nkeys"));
@@ -151,10 +158,7 @@ TEST(DecideOnFirst, ItsErrorEndsAllRanks) {
 
 TEST(DecideOnFirst, SaysThatRankZeroIsMissing) {
   InProcessStore store;
-  const auto wait = [&](i64) {
-    decide_on_first(
-        store, 1, 2, "test of it", [] {}, 100ms);
-  };
+  const auto wait = [&](i64) { plane(store, 1, 2, 100ms).decide("test of it", [] {}); };
   EXPECT_THAT(on_ranks(1, wait), Each(HasSubstr("rank 0's verdict (test of it) did not come")));
 }
 
@@ -189,7 +193,7 @@ TEST(GatherText, EveryRankHasAllTexts) {
   const auto errors = on_ranks(3, [&](i64 rank) {
     for (const char* round : {"first", "second"}) {
       const auto texts =
-          gather_text(store, rank, 3, "where", fmt::format("{} {}", round, rank), 10s);
+          plane(store, rank, 3, 10s).gather("where", fmt::format("{} {}", round, rank));
       std::vector<std::string> expected;
       for (i64 peer = 0; peer < 3; ++peer) expected.push_back(fmt::format("{} {}", round, peer));
       require(texts == expected, "rank {} has other texts", rank);
@@ -201,7 +205,7 @@ TEST(GatherText, EveryRankHasAllTexts) {
 TEST(GatherText, NamesTheRankThatDoesNotCome) {
   InProcessStore store;
   const auto errors =
-      on_ranks(2, [&](i64 rank) { gather_text(store, rank, 3, "addresses", "x", 1s); });
+      on_ranks(2, [&](i64 rank) { plane(store, rank, 3, 1s).gather("addresses", "x"); });
   EXPECT_THAT(errors, Each(HasSubstr("rank 2's addresses did not come")));
 }
 
@@ -223,7 +227,7 @@ TEST(GatherText, ARankWithoutPulseIsNotWaitedFor) {
   const std::jthread pulse = beating(store, 1);
   const auto errors = on_ranks(2, [&](i64 rank) {
     if (rank == 1) std::this_thread::sleep_for(3s);
-    gather_text(store, rank, 3, "parts", "x", {60s, 1ms});
+    plane(store, rank, 3, {60s, 1ms}).gather("parts", "x");
   });
   EXPECT_THAT(
       errors,
@@ -255,7 +259,7 @@ TEST(GatherText, AFailureIsNoSilence) {
       std::this_thread::sleep_for(100ms);
       store.dead = true;
     });
-    gather_text(store, 0, 2, "parts", "x", {60s, 60s});
+    plane(store, 0, 2, {60s, 60s}).gather("parts", "x");
   });
   EXPECT_THAT(
       errors[0],
@@ -275,7 +279,7 @@ class LateStore final : public InProcessStore {
 TEST(GatherText, WhatIsThereIsTakenAlsoAfterALateRank) {
   LateStore store;
   const auto errors = on_ranks(2, [&](i64 rank) {
-    gather_text(store, rank, 2, "parts", "x", {1s, 1s});
+    plane(store, rank, 2, {1s, 1s}).gather("parts", "x");
   });
   EXPECT_THAT(errors, Each(""));
 }
@@ -283,10 +287,10 @@ TEST(GatherText, WhatIsThereIsTakenAlsoAfterALateRank) {
 TEST(GatherText, TheWholeTimeIsTold) {
   InProcessStore store;
   const std::jthread pulse = beating(store, 1);
-  const auto errors = on_ranks(1, [&](i64) { gather_text(store, 0, 2, "parts", "x", {3s, 1ms}); });
+  const auto errors = on_ranks(1, [&](i64) { plane(store, 0, 2, {3s, 1ms}).gather("parts", "x"); });
   EXPECT_THAT(errors[0],
               HasSubstr("peer_silent: rank 1's parts did not come: nothing came within 3."));
 }
 
-}  // namespace agree_test
+}  // namespace control_plane_test
 }  // namespace tessera

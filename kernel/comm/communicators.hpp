@@ -4,6 +4,10 @@
 
 namespace tessera {
 
+/// The user's environment variable: ranks with the same text there share a host, whatever machine
+/// they run on.
+inline constexpr const char* kHostVariable = "TESSERA_HOST";
+
 /// A text that this process has in common with those that can share memory with it, and with no
 /// others: the machine's boot and the network namespace (a container has its own), or TESSERA_HOST.
 std::string host_identity();

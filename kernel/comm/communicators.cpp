@@ -1,4 +1,4 @@
-#include "kernel/launch/communicators.hpp"
+#include "kernel/comm/communicators.hpp"
 
 #include <sys/stat.h>
 
@@ -6,7 +6,6 @@
 #include <fstream>
 
 #include "kernel/comm/hosts.hpp"
-#include "kernel/launch/environment.hpp"
 #include "tessera/error.hpp"
 
 namespace tessera {
