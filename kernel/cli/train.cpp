@@ -21,9 +21,9 @@
 #include "kernel/launch/launcher.hpp"
 #include "kernel/launch/open_plugins.hpp"
 #include "kernel/launch/processors.hpp"
+#include "kernel/launch/progress_board.hpp"
 #include "kernel/launch/rendezvous.hpp"
 #include "kernel/launch/signals.hpp"
-#include "kernel/launch/step_board.hpp"
 #include "kernel/system/limits.hpp"
 #include "kernel/train/run/dry_run.hpp"
 #include "kernel/train/run/flight_records.hpp"
@@ -219,6 +219,8 @@ void warn_of_crowded(const Opened& opened, const RankIdentity& identity) {
 // A rank among several: started by our launcher or by another one.
 int join(const TrainOptions& options, const RankEnvironment& environment) {
   std::optional<Rendezvous> rendezvous;
+  const ProgressBoard board(environment.progress, environment.world);
+  const std::shared_ptr<Progress> progress = board.of(environment.rank);
   std::optional<Pulse> pulse;
   std::optional<bool> heard;  // what report_failure said, once it was called
   std::optional<Error> failure;
@@ -250,14 +252,9 @@ int join(const TrainOptions& options, const RankEnvironment& environment) {
     pulse.emplace(rendezvous->store(),
                   environment.rank,
                   environment.world,
-                  seconds(opened.config.run.comm.timeout_s));
+                  seconds(opened.config.run.comm.timeout_s),
+                  *progress);
     TrainerArguments arguments;
-    StepBoard board(environment.steps, environment.world);
-    arguments.step = [&](i64 step) { board.write(environment.rank, step); };
-    arguments.moved = [&](std::string_view action) {
-      pulse->moved();
-      board.write_action(environment.rank, action);
-    };
     arguments.identity = {
         .rank = environment.rank,
         .world = environment.world,
@@ -266,7 +263,8 @@ int join(const TrainOptions& options, const RankEnvironment& environment) {
         .store = &rendezvous->store(),
         .threads = environment.threads > 0
                        ? environment.threads
-                       : rank_threads(opened.config.run.device, environment.local_world)};
+                       : rank_threads(opened.config.run.device, environment.local_world),
+        .progress = progress};
     require_threads(arguments.identity.threads);
     arguments.json = options.json;
     arguments.failed = report;

@@ -35,7 +35,7 @@ std::vector<std::vector<i64>> groups_of(const RankGenerator& ranks, std::string_
   return {all};
 }
 
-void build(Mesh& mesh, Communicator* communicator, Device* device) {
+void build(Mesh& mesh, Communicator* communicator, Device* device, Progress* progress) {
   int id = 0;
   const std::span<const std::string_view> names = Mesh::group_names();
   require(names.size() == std::size(kLanes), "a group of the mesh has no lane");
@@ -53,8 +53,9 @@ void build(Mesh& mesh, Communicator* communicator, Device* device) {
                      .lane = lane};
       std::unique_ptr<GroupBackend> backend;
       if (members.size() > 1) backend = communicator->create_group(spec, *device);
-      mesh.set_group(
-          name, std::make_shared<ProcessGroup>(std::move(spec), std::move(backend), mesh.rank()));
+      mesh.set_group(name,
+                     std::make_shared<ProcessGroup>(
+                         std::move(spec), std::move(backend), mesh.rank(), progress));
     }
   }
 }
@@ -66,14 +67,14 @@ std::string group_name(std::string_view name, std::span<const i64> members) {
   return fmt::format("{}[{},…,{}]", name, fmt::join(members.first(3), ","), members.back());
 }
 
-void build_mesh(Mesh& mesh, Communicator& communicator, Device& device) {
+void build_mesh(Mesh& mesh, Communicator& communicator, Device& device, Progress* progress) {
   check_memory_kinds(device, communicator, false);
-  build(mesh, &communicator, &device);
+  build(mesh, &communicator, &device, progress);
 }
 
 void build_mesh(Mesh& mesh) {
   require(mesh.world_size() == 1, "a mesh of {} ranks needs a communicator", mesh.world_size());
-  build(mesh, nullptr, nullptr);
+  build(mesh, nullptr, nullptr, nullptr);
 }
 
 }  // namespace tessera

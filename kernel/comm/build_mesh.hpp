@@ -10,8 +10,11 @@ namespace tessera {
 /// Creates all process groups of `mesh`, in the order of Mesh::group_names(). All ranks call it
 /// with the same layout; groups are created in one global order. Groups of one get no backend.
 /// Throws ConfigError where the communicator does not carry tensors of the device
-/// (check_memory_kinds).
-void build_mesh(Mesh& mesh, Communicator& communicator, Device& device);
+/// (check_memory_kinds). `progress`, which outlives the mesh, is told of the collectives.
+void build_mesh(Mesh& mesh,
+                Communicator& communicator,
+                Device& device,
+                Progress* progress = nullptr);
 
 /// The same for a mesh of one rank, which needs no communicator.
 void build_mesh(Mesh& mesh);

@@ -9,13 +9,15 @@ namespace tessera {
 Rank join_rank(const Layout& layout,
                i64 rank,
                std::shared_ptr<Communicator> communicator,
-               std::shared_ptr<Device> device) {
+               std::shared_ptr<Device> device,
+               std::shared_ptr<Progress> progress) {
   Rank made;
+  made.progress = std::move(progress);
   made.communicator = std::move(communicator);
   made.device = std::move(device);
   made.mesh = std::make_unique<Mesh>(RankGenerator(layout), rank);
   if (made.communicator != nullptr) {
-    build_mesh(*made.mesh, *made.communicator, *made.device);
+    build_mesh(*made.mesh, *made.communicator, *made.device, made.progress.get());
   } else {
     build_mesh(*made.mesh);
   }

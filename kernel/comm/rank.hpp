@@ -6,12 +6,14 @@
 #include "tessera/context.hpp"
 #include "tessera/core_ops.hpp"
 #include "tessera/mesh.hpp"
+#include "tessera/progress.hpp"
 
 namespace tessera {
 
 /// What one rank computes and communicates with, real or not. Used on the rank's thread.
 struct Rank {
   // Destroyed from the last to the first.
+  std::shared_ptr<Progress> progress;          ///< what it does; none of a dry rank
   std::shared_ptr<Communicator> communicator;  ///< none in a world of one
   std::shared_ptr<Device> device;
   std::unique_ptr<Mesh> mesh;
@@ -26,10 +28,11 @@ struct Rank {
 };
 
 /// A rank of that layout with all its groups, which all ranks make at once. `communicator`: null in
-/// a world of one.
+/// a world of one. `progress`: where it is to say what it does.
 Rank join_rank(const Layout& layout,
                i64 rank,
                std::shared_ptr<Communicator> communicator,
-               std::shared_ptr<Device> device);
+               std::shared_ptr<Device> device,
+               std::shared_ptr<Progress> progress = nullptr);
 
 }  // namespace tessera

@@ -165,7 +165,7 @@ std::optional<RankEnvironment> from_launcher(const EnvironmentReader& read) {
   env.store = v.need_text(kStoreVariable, kRankVariable);
   env.token = v.need_text(kTokenVariable, kRankVariable);
   env.report = static_cast<int>(v.number(kReportVariable).value_or(-1));
-  env.steps = static_cast<int>(v.number(kStepsVariable).value_or(-1));
+  env.progress = static_cast<int>(v.number(kProgressVariable).value_or(-1));
   env.threads = static_cast<int>(v.number(kThreadsVariable).value_or(0));
   return env;
 }

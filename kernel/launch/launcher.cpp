@@ -17,9 +17,9 @@
 #include "kernel/launch/environment.hpp"
 #include "kernel/launch/failure.hpp"
 #include "kernel/launch/processors.hpp"
+#include "kernel/launch/progress_board.hpp"
 #include "kernel/launch/rank_process.hpp"
 #include "kernel/launch/signals.hpp"
-#include "kernel/launch/step_board.hpp"
 #include "kernel/system/limits.hpp"
 #include "tessera/error.hpp"
 #include "tessera/observer.hpp"
@@ -59,7 +59,7 @@ std::vector<std::string> inherited_environment(const std::vector<std::string>& m
                         kStoreVariable,
                         kTokenVariable,
                         kReportVariable,
-                        kStepsVariable,
+                        kProgressVariable,
                         kThreadsVariable};
     const bool drops = std::find(given.begin(), given.end(), name) != given.end() ||
                        std::find(more.begin(), more.end(), name) != more.end();
@@ -121,7 +121,7 @@ struct Ending {
 // One attempt of all ranks.
 class Launch {
  public:
-  Launch(const LaunchOptions& options, const StopFlag& stop, const StepBoard& board)
+  Launch(const LaunchOptions& options, const StopFlag& stop, const ProgressBoard& board)
       : options_(options), stop_(stop), board_(board) {}
 
   void start(i64 ranks, const RankProgram& program) {
@@ -326,13 +326,15 @@ class Launch {
     if (is_pipe(options_.flight_records)) return;
     const bool others_wrote = is_newer(options_.flight_records, started_);
     for (const RankEnd& end : ends) {
-      const std::vector<std::string> actions = board_.actions(end.rank);
+      const auto progress = board_.of(end.rank);
+      const std::vector<std::string> actions = progress->actions();
       if (!failed(end) || end.report || (actions.empty() && !others_wrote)) continue;
       std::string text = fmt::format("rank {} left no record; {} it ended so: {}\n",
                                      end.rank,
-                                     step_text(board_.read(end.rank)),
+                                     step_text(progress->step()),
                                      describe(end));
       for (const std::string& action : actions) text += fmt::format("  it began {}\n", action);
+      for (const std::string& started : progress->collectives()) text += "  " + started + "\n";
       OutputFile(options_.flight_records, OutputFile::Start::append).write(text);
     }
   } catch (const Error&) {  // a full disk: how the ranks ended is told all the same
@@ -364,13 +366,13 @@ class Launch {
       if (options_.restarts == 0) return {1, text};
       return {1, fmt::format("no restart: rank {} is still there\n", end.rank) + text};
     }
-    return {1, text, AttemptFailure{board_.read(cause->rank), lines.back()}};
+    return {1, text, AttemptFailure{board_.of(cause->rank)->step(), lines.back()}};
   }
 
   const LaunchOptions& options_;
   const std::filesystem::file_time_type started_ = std::filesystem::file_time_type::clock::now();
   const StopFlag& stop_;
-  const StepBoard& board_;
+  const ProgressBoard& board_;
   std::list<RankProcess> ranks_;
   const std::optional<OutOfMemoryKills> kills_before_ = out_of_memory_kills();
   i64 look_ = 0;
@@ -388,7 +390,7 @@ Ending attempt(i64 ranks,
                const std::vector<std::string>& argv,
                const LaunchOptions& options,
                const StopFlag& stop,
-               const StepBoard& board) {
+               const ProgressBoard& board) {
   const std::string address = "unix:@tessera-" + hex_text(random_bytes(16));
   const std::string token = hex_text(random_bytes(16));
   Launch launch(options, stop, board);
@@ -401,7 +403,7 @@ Ending attempt(i64 ranks,
   program.environment.push_back(fmt::format("{}={}", kWorldVariable, ranks));
   program.environment.push_back(fmt::format("{}={}", kStoreVariable, address));
   program.environment.push_back(fmt::format("{}={}", kTokenVariable, token));
-  program.environment.push_back(fmt::format("{}={}", kStepsVariable, board.descriptor()));
+  program.environment.push_back(fmt::format("{}={}", kProgressVariable, board.descriptor()));
   if (options.threads > 0) {
     program.environment.push_back(fmt::format("{}={}", kThreadsVariable, options.threads));
   }
@@ -416,7 +418,7 @@ int launch_ranks(i64 ranks, const std::vector<std::string>& argv, const LaunchOp
   // Two pipes and some connections to the store of each rank.
   require_open_files(32 + 8 * ranks, fmt::format("launch: this process, with {} ranks,", ranks));
   const StopFlag stop(StopFlag::SecondInterrupt::counted);
-  StepBoard board(ranks);
+  ProgressBoard board(ranks);
   Restarts restarts(options.restarts);
   std::vector<std::string> arguments = argv;
   for (;;) {

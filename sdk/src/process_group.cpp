@@ -8,6 +8,7 @@
 #include "tessera/log.hpp"
 #include "tessera/operation.hpp"
 #include "tessera/ops/elementwise.hpp"
+#include "tessera/progress.hpp"
 
 namespace tessera {
 
@@ -28,8 +29,6 @@ std::string PendingCollective::Place::text() const {
 }
 
 namespace {
-
-constexpr std::size_t kFlightRecords = 32;
 
 // Says rank, group and operation once, also when the backend's text does not.
 template <class Place, class F>
@@ -70,22 +69,23 @@ void require_dense(const Tensor& tensor, const GroupSpec& group, std::string_vie
   if (!tensor.dense()) fail("group {}: \"{}\": {} is not dense", group.name, name, tensor);
 }
 
-std::string text_of(const TensorArg& t) {
-  return fmt::format("{} [{}]", dtype_name(t.dtype), fmt::join(t.shape, t.shape + t.rank, ", "));
-}
-
 }  // namespace
 
-ProcessGroup::ProcessGroup(GroupSpec spec, std::unique_ptr<GroupBackend> backend, i64 rank)
+ProcessGroup::ProcessGroup(GroupSpec spec,
+                           std::unique_ptr<GroupBackend> backend,
+                           i64 rank,
+                           Progress* progress)
     : spec_(std::make_shared<const GroupSpec>(std::move(spec))),
       backend_(std::move(backend)),
-      rank_(rank) {
+      rank_(rank),
+      progress_(progress) {
   require(index() >= 0 && index() < size() && members()[static_cast<std::size_t>(index())] == rank,
           "rank {} is not member {} of {}",
           rank,
           index(),
           name());
   require(size() == 1 || backend_ != nullptr, "group {} has no communicator", name());
+  if (progress_ != nullptr && size() > 1) place_ = progress_->add_group(name());
 }
 
 ProcessGroup::~ProcessGroup() = default;
@@ -302,8 +302,13 @@ void ProcessGroup::barrier(Stream& stream, std::string_view name) {
 
 std::shared_ptr<PendingCollective> ProcessGroup::start(Stream& after, Collective collective) {
   PendingCollective::Place place{rank_, spec_, collective.kind, collective.name};
-  const Flight flight{
-      collective.kind, collective.name, collective.input, sent_bytes(collective, index())};
+  const auto record = [this,
+                       kind = collective.kind,
+                       name = collective.name,
+                       input = collective.input,
+                       bytes = sent_bytes(collective, index())] {
+    this->record(kind, name, input, bytes);
+  };
   // A recorded collective counts when it is replayed.
   Device& device = after.device();
   if (device.capturing() && !backend_->capturable()) {
@@ -313,9 +318,9 @@ std::shared_ptr<PendingCollective> ProcessGroup::start(Stream& after, Collective
         place.text());
   }
   if (device.capturing() && backend_->host_group() != nullptr) {
-    device.launch_host(after, "flight recorder", [this, flight] { record(flight); });
+    device.launch_host(after, "flight recorder", record);
   } else {
-    record(flight);
+    record();
   }
   return with_place(place, [&] {
     std::shared_ptr<PendingCollective> pending = backend_->start(std::move(collective), after);
@@ -324,31 +329,14 @@ std::shared_ptr<PendingCollective> ProcessGroup::start(Stream& after, Collective
   });
 }
 
-void ProcessGroup::record(const Flight& flight) {
-  GroupCounters::Entry& entry = counters_.kinds[static_cast<int>(flight.kind)];
+void ProcessGroup::record(CollectiveKind kind,
+                          const CallName& name,
+                          const TensorArg& input,
+                          i64 bytes) {
+  GroupCounters::Entry& entry = counters_.kinds[static_cast<int>(kind)];
   ++entry.calls;
-  entry.bytes += flight.bytes;
-  if (flight_.size() < kFlightRecords) {
-    flight_.push_back(flight);
-  } else {
-    flight_[sequence_ % kFlightRecords] = flight;
-  }
-  ++sequence_;
-}
-
-std::vector<std::string> ProcessGroup::flight_record() const {
-  std::vector<std::string> newest_last;
-  for (u64 number = sequence_ - flight_.size(); number < sequence_; ++number) {
-    const Flight& flight = flight_[number % kFlightRecords];
-    newest_last.push_back(
-        fmt::format("{} #{} {} {} {}",
-                    name(),
-                    number,
-                    collective_name(flight.kind),
-                    flight.name.view(),
-                    flight.input ? text_of(flight.input) : fmt::format("{} bytes", flight.bytes)));
-  }
-  return newest_last;
+  entry.bytes += bytes;
+  if (progress_ != nullptr) progress_->begin_collective(place_, kind, name, input, bytes);
 }
 
 // --- Work

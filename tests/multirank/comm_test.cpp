@@ -244,13 +244,14 @@ TEST(ThreadsFailure, ReportedByDeferredStreamsToo) {
 
 TEST(ThreadsGroup, KeepsTheLast32Collectives) {
   const auto errors = run_threads({.world = 2}, [](TestRank& rank) {
-    const auto group = make_world_group(rank);
+    Progress progress;
+    const auto group = make_world_group(rank, 0, &progress);
     const Tensor tensor = filled(rank.device, 6, DType::fp32, [](i64) { return 1; });
     for (int k = 0; k < 40; ++k) {
       group->all_reduce(rank.stream(), tensor.view({2, 3}), ReduceOp::sum, "k" + std::to_string(k))
           .join();
     }
-    const std::vector<std::string> record = group->flight_record();
+    const std::vector<std::string> record = progress.collectives();
     EXPECT_EQ(record.size(), 32U);
     EXPECT_EQ(record.front(), "all[0,1] #8 all_reduce k8 fp32 [2, 3]");
     EXPECT_EQ(record.back(), "all[0,1] #39 all_reduce k39 fp32 [2, 3]");
@@ -280,7 +281,9 @@ TEST(ThreadsGroup, TwoWorldsInOneProcess) {
 
 TEST(ThreadsGroup, OfOneCopiesWhereItMust) {
   const auto errors = run_threads({.world = 1}, [](TestRank& rank) {
-    ProcessGroup group({.name = "tp[0]", .members = {0}, .index = 0, .id = 0}, nullptr, 0);
+    Progress progress;
+    ProcessGroup group(
+        {.name = "tp[0]", .members = {0}, .index = 0, .id = 0}, nullptr, 0, &progress);
     const Tensor tensor = filled(rank.device, 6, DType::fp32, [](i64 i) { return double(i); });
     group.all_reduce(rank.stream(), tensor, ReduceOp::sum, "x").wait(rank.stream());
     group.all_gather(rank.stream(), tensor, tensor, "x").wait(rank.stream());
@@ -288,7 +291,7 @@ TEST(ThreadsGroup, OfOneCopiesWhereItMust) {
     expect_values(
         tensor, [](i64 i) { return double(i); }, "group of one");
     EXPECT_EQ(group.counters()[CollectiveKind::all_reduce].calls, 0);
-    EXPECT_TRUE(group.flight_record().empty());
+    EXPECT_TRUE(progress.collectives().empty());
   });
   EXPECT_THAT(errors, Each(IsEmpty()));
 }

@@ -97,7 +97,8 @@ std::unique_ptr<ProcessGroup> make_group(TestRank& rank,
                                          const std::string& name,
                                          const std::vector<i64>& members,
                                          int id,
-                                         CommLane lane) {
+                                         CommLane lane,
+                                         Progress* progress) {
   const auto here = std::find(members.begin(), members.end(), rank.rank);
   GroupSpec spec{.name = group_name(name, members),
                  .members = members,
@@ -105,13 +106,13 @@ std::unique_ptr<ProcessGroup> make_group(TestRank& rank,
                  .id = id,
                  .lane = lane};
   auto backend = rank.communicator.create_group(spec, rank.device);
-  return std::make_unique<ProcessGroup>(std::move(spec), std::move(backend), rank.rank);
+  return std::make_unique<ProcessGroup>(std::move(spec), std::move(backend), rank.rank, progress);
 }
 
-std::unique_ptr<ProcessGroup> make_world_group(TestRank& rank, int id) {
+std::unique_ptr<ProcessGroup> make_world_group(TestRank& rank, int id, Progress* progress) {
   std::vector<i64> all(static_cast<std::size_t>(rank.world));
   std::iota(all.begin(), all.end(), i64{0});
-  return make_group(rank, "all", all, id);
+  return make_group(rank, "all", all, id, CommLane::critical, progress);
 }
 
 }  // namespace tessera::testing

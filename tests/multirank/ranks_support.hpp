@@ -64,8 +64,11 @@ std::unique_ptr<ProcessGroup> make_group(TestRank& rank,
                                          const std::string& name,
                                          const std::vector<i64>& members,
                                          int id,
-                                         CommLane lane = CommLane::critical);
+                                         CommLane lane = CommLane::critical,
+                                         Progress* progress = nullptr);
 /// Over all ranks.
-std::unique_ptr<ProcessGroup> make_world_group(TestRank& rank, int id = 0);
+std::unique_ptr<ProcessGroup> make_world_group(TestRank& rank,
+                                               int id = 0,
+                                               Progress* progress = nullptr);
 
 }  // namespace tessera::testing

@@ -62,11 +62,13 @@ bool has_pulse(Store& store, i64 rank) {
   }
 }
 
-Pulse::Pulse(Store& store, i64 rank, i64 world, std::chrono::milliseconds timeout)
+Pulse::Pulse(
+    Store& store, i64 rank, i64 world, std::chrono::milliseconds timeout, const Progress& progress)
     : store_(store),
       rank_(rank),
       world_(world),
       period_(std::clamp<std::chrono::milliseconds>(timeout / 10, 100ms, 1000ms)),
+      progress_(progress),
       answered_(Clock::now().time_since_epoch().count()),
       thread_([this] { run(); }) {}
 
@@ -95,7 +97,7 @@ void Pulse::run() {
 }
 
 void Pulse::beat() {
-  const i64 moves = moves_.load(std::memory_order_relaxed);
+  const u64 moves = progress_.actions_begun();
   const auto now = Clock::now();
   if (moves != moves_seen_) moved_at_ = now;
   moves_seen_ = moves;

@@ -10,6 +10,7 @@
 
 #include "tessera/comm.hpp"
 #include "tessera/error.hpp"
+#include "tessera/progress.hpp"
 
 namespace tessera {
 
@@ -29,14 +30,17 @@ inline constexpr std::string_view kStoreIsSilent =
 /// there are none, the rank that neither reports a failure nor moves.
 class Pulse {
  public:
-  /// `timeout`: of a collective; it settles how often a pulse beats.
-  Pulse(Store& store, i64 rank, i64 world, std::chrono::milliseconds timeout);
+  /// `timeout`: of a collective; it settles how often a pulse beats. `progress`, which outlives it,
+  /// shows whether the rank moves.
+  Pulse(Store& store,
+        i64 rank,
+        i64 world,
+        std::chrono::milliseconds timeout,
+        const Progress& progress);
   ~Pulse();
   Pulse(const Pulse&) = delete;
   Pulse& operator=(const Pulse&) = delete;
 
-  /// The rank has done something: an action of its plan.
-  void moved() noexcept { moves_.fetch_add(1, std::memory_order_relaxed); }
   /// This rank says itself what is wrong with it: it is not the one that others look for.
   void report() noexcept;
 
@@ -56,12 +60,13 @@ class Pulse {
   Store& store_;
   const i64 rank_, world_;
   const std::chrono::milliseconds period_;
-  std::atomic<i64> moves_{0};
+  const Progress& progress_;
   std::atomic<Clock::rep> answered_;  // when the store did last
   std::mutex mutex_;
   std::condition_variable changed_;
   bool over_ = false, reported_ = false;
-  i64 beats_ = 0, moves_seen_ = 0;  // the thread's
+  i64 beats_ = 0;  // the thread's
+  u64 moves_seen_ = 0;
   Clock::time_point moved_at_ = Clock::now();
   std::thread thread_;  // the last: it uses all of the above
 };

@@ -6,7 +6,6 @@
 #include <ctime>
 #include <filesystem>
 
-#include "tessera/comm.hpp"
 #include "tessera/observer.hpp"
 #include "tessera/output_file.hpp"
 
@@ -16,19 +15,17 @@ std::string flight_records_file(const std::string& out) {
   return (std::filesystem::path(out) / "flight_records.txt").string();
 }
 
-void add_flight_records(const Mesh& mesh,
+void add_flight_records(const Rank& rank,
                         const std::string& out,
                         std::string_view why,
                         std::optional<i64> replaying) noexcept try {
   std::string text =
       fmt::format("{:%Y-%m-%d %H:%M:%S} rank {} fails{}: {}\n",
                   fmt::localtime(std::time(nullptr)),
-                  mesh.rank(),
+                  rank.mesh->rank(),
                   replaying ? fmt::format(" in whole step {}, replayed", *replaying) : "",
                   why);
-  for (const auto& group : mesh.all()) {
-    for (const std::string& line : group->flight_record()) text += "  " + line + "\n";
-  }
+  for (const std::string& line : rank.progress->collectives()) text += "  " + line + "\n";
   const std::string file = flight_records_file(out);
   if (is_pipe(file)) return;
   OutputFile(file, OutputFile::Start::append).write(text);  // one call, so one piece of the file

@@ -13,8 +13,8 @@ namespace tessera {
 RunRecorder::RunRecorder(const Training& training, RunReporter& reporter)
     : training_(training),
       reporter_(reporter),
-      mover_(training.setup(), training.arguments.moved),
-      recorder_(*training.model.rank().device, *training.model.rank().mesh, mover_) {
+      progress_(training.setup(), *training.model.rank().progress),
+      recorder_(*training.model.rank().device, *training.model.rank().mesh, progress_) {
   training_.step.observe(recorder_);
 }
 

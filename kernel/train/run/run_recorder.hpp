@@ -2,7 +2,7 @@
 #include <vector>
 
 #include "kernel/train/execution/recorder.hpp"
-#include "kernel/train/run/mover.hpp"
+#include "kernel/train/run/action_progress.hpp"
 #include "kernel/train/run/run_reporter.hpp"
 
 namespace tessera {
@@ -28,7 +28,7 @@ class RunRecorder {
  private:
   const Training training_;
   RunReporter& reporter_;
-  Mover mover_;
+  ActionProgress progress_;
   Recorder recorder_;
   StepRange range_;
   std::vector<TracedStep> records_;

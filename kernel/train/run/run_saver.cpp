@@ -125,6 +125,8 @@ void RunSaver::require_same_files() {
 }
 
 void RunSaver::save(bool final) {
+  training_.model.rank().progress->begin_action("the save of step",
+                                                fmt::format("{}", training_.steps()));
   if (training_.config().checkpoint.asynchronous) return save_later();
   while (!try_to_save(final) && final) std::this_thread::sleep_for(kPause);
 }

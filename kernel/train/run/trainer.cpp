@@ -84,7 +84,7 @@ class Trainer {
     bool stopped = false;
     while (steps() < last && !stopped) {
       if (arguments.stop && arguments.stop()) step_.state().request_stop();
-      if (arguments.step) arguments.step(steps() + 1);
+      rank_.progress->begin_step(steps() + 1);
       if (!bad_steps_.pass_over()) recorder_.run_step();
       stopped = step_.state().stopping();
       recorder_.tell(stopped || steps() == last);
@@ -105,7 +105,7 @@ class Trainer {
       const bool refused = known != nullptr && known->kind() == ErrorKind::configuration;
       const bool told = !begun && dynamic_cast<const TogetherError*>(&error) != nullptr;
       if (rank_.communicator != nullptr && !refused && !told) {
-        add_flight_records(*rank_.mesh, config().run.out, error.what(), step_.replay().replaying());
+        add_flight_records(rank_, config().run.out, error.what(), step_.replay().replaying());
       }
       reporter_.emit(Failure{error.what()});
     } catch (const std::exception& second) {

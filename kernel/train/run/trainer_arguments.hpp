@@ -27,11 +27,6 @@ struct TrainerArguments {
   std::vector<PluginHost::Fingerprint> plugins = {};  ///< that are loaded, the same
   /// Called with a failure before the peers are told to stop.
   std::function<void(const std::exception&)> failed;
-  /// Called before each step with its number, from 1; may be empty.
-  std::function<void(i64)> step;
-  /// Called before each action of the rank's plans, or before the replay of a whole step, with what
-  /// it is, "the forward pass of layer head, microbatch 0"; may be empty.
-  std::function<void(std::string_view)> moved;
   bool json = false;  ///< console output is for programs
 };
 

@@ -113,7 +113,9 @@ Rank make_rank(const RankSpec& spec, const RankIdentity& identity, const WarmUp&
   agree_on_hardware(spec, identity, *device);
   const double units = agree_on_units(spec, identity, *device);
   if (warm_up && device->memory_kind() != kHostMemory) warm_up(identity.rank, device);
-  Rank rank = join_rank(spec.layout, identity.rank, std::move(communicator), std::move(device));
+  auto progress = identity.progress != nullptr ? identity.progress : std::make_shared<Progress>();
+  Rank rank = join_rank(
+      spec.layout, identity.rank, std::move(communicator), std::move(device), std::move(progress));
   rank.units_per_rank = units;
   return rank;
 }

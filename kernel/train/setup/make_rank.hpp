@@ -23,7 +23,9 @@ struct RankIdentity {
   /// `hosts` says where each rank is.
   std::string between_hosts = {};
   std::vector<std::string> hosts = {};
-  int threads = 1;        ///< CPU threads
+  int threads = 1;  ///< CPU threads
+  /// Where it says what it does; nullptr: in a record that nobody else sees.
+  std::shared_ptr<Progress> progress = nullptr;
   u64 deferred_seed = 0;  ///< test mode of the device; 0: off
 };
 

@@ -13,6 +13,7 @@
 namespace tessera {
 
 class HostGroup;
+class Progress;
 
 struct GroupSpec {
   std::string name;          ///< "tp[0,1]"
@@ -198,7 +199,11 @@ struct GroupCounters {
 /// and waiting for one blocks it until peers have done their part.
 class TESSERA_API ProcessGroup {
  public:
-  ProcessGroup(GroupSpec spec, std::unique_ptr<GroupBackend> backend, i64 rank);
+  /// `progress`, which outlives it, is told of each collective; nullptr: nobody is.
+  ProcessGroup(GroupSpec spec,
+               std::unique_ptr<GroupBackend> backend,
+               i64 rank,
+               Progress* progress = nullptr);
   ~ProcessGroup();
   const std::string& name() const { return spec_->name; }
   int size() const { return static_cast<int>(spec_->members.size()); }
@@ -249,30 +254,21 @@ class TESSERA_API ProcessGroup {
 
   const GroupCounters& counters() const { return counters_; }
   void reset_counters() { counters_ = {}; }
-  /// The last collectives, newest last: "tp[0,1] #41 all_reduce layers.3.mlp.down fp32 [2048,
-  /// 384]".
-  std::vector<std::string> flight_record() const;
 
  private:
-  struct Flight {  // a text only when it is printed
-    CollectiveKind kind;
-    CallName name;
-    TensorArg input;
-    i64 bytes = 0;
-  };
   std::shared_ptr<PendingCollective> start(Stream& after, Collective collective);
   Work transfer(CollectiveKind kind,
                 Stream& after,
                 const std::vector<Part>& sends,
                 const std::vector<Part>& receives,
                 std::string_view name);
-  void record(const Flight& flight);
+  void record(CollectiveKind kind, const CallName& name, const TensorArg& input, i64 bytes);
   std::shared_ptr<const GroupSpec> spec_;
   std::unique_ptr<GroupBackend> backend_;
   i64 rank_;
   GroupCounters counters_;
-  u64 sequence_ = 0;
-  std::vector<Flight> flight_;  // of the last collectives, in a ring
+  Progress* progress_;
+  int place_ = -1;  // of this group in it
 };
 
 }  // namespace tessera

@@ -20,7 +20,7 @@ class Pulses : public ::testing::Test {
   static constexpr i64 kRanks = 3;
   void SetUp() override {
     for (i64 rank = 0; rank < kRanks; ++rank) {
-      pulses_.push_back(std::make_unique<Pulse>(store_, rank, kRanks, 1000ms));
+      pulses_.push_back(std::make_unique<Pulse>(store_, rank, kRanks, 1000ms, progress_[rank]));
     }
     for (i64 rank = 0; rank < kRanks; ++rank) store_.get(beat_key(rank), 60s);
   }
@@ -28,7 +28,10 @@ class Pulses : public ::testing::Test {
   // It stops as a process does: without a word.
   void freeze(i64 number) { pulses_[static_cast<std::size_t>(number)].reset(); }
 
+  void move(i64 number) { progress_[number].begin_action("an action", ""); }
+
   InProcessStore store_;
+  Progress progress_[kRanks];
   std::vector<std::unique_ptr<Pulse>> pulses_;
 };
 
@@ -44,13 +47,13 @@ TEST_F(Pulses, NameTheRankWithoutASignOfLife) {
 
 // As under a starter that never starts one of them: the others wait for rank 0, which waits for it.
 TEST_F(Pulses, NameTheRankThatNeverCame) {
-  Pulse first(store_, 0, kRanks + 1, 1000ms);
-  for (i64 number = 0; number < kRanks; ++number) rank(number).moved();
+  Pulse first(store_, 0, kRanks + 1, 1000ms, progress_[0]);
+  for (i64 number = 0; number < kRanks; ++number) move(number);
   EXPECT_THAT(first.who_is_silent(ErrorKind::peer_silent), "rank 3 did not start");
 }
 
 TEST_F(Pulses, NameBothARankThatNeverCameAndAFrozenOne) {
-  Pulse first(store_, 0, kRanks + 1, 1000ms);
+  Pulse first(store_, 0, kRanks + 1, 1000ms, progress_[0]);
   freeze(2);
   EXPECT_THAT(first.who_is_silent(ErrorKind::peer_silent),
               StartsWith("rank 3 did not start; rank 2 neither reports nor moves: no sign of li"));
@@ -63,7 +66,7 @@ TEST_F(Pulses, ARankThatHasNotBegunIsNotInALoop) {
 }
 
 TEST_F(Pulses, NameTheRankThatLivesAndDoesNothing) {
-  rank(1).moved();
+  move(1);
   rank(2).report();
   const auto begun = [&] {  // its pulse has told of it
     std::istringstream pulse(store_.get(beat_key(1), 60s));
@@ -80,7 +83,7 @@ TEST_F(Pulses, ARankThatMovesIsNotNamed) {
   std::atomic<bool> over{false};
   std::thread works([&] {
     while (!over) {
-      rank(1).moved();
+      move(1);
       std::this_thread::sleep_for(10ms);
     }
   });

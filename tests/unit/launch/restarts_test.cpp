@@ -2,8 +2,6 @@
 
 #include <gmock/gmock.h>
 
-#include "kernel/launch/step_board.hpp"
-
 namespace tessera {
 namespace restarts_test {
 
@@ -38,27 +36,6 @@ TEST(Restarts, TheSameFailureIsKnownByItsWordsWithoutNumbers) {
   EXPECT_THAT(same.why_not, HasSubstr("the same failure came before, in step 7"));
   EXPECT_TRUE(restarts.decide({0, "no such file"}).again);
   EXPECT_THAT(restarts.decide({0, "no such file"}).why_not, HasSubstr("before the first step"));
-}
-
-TEST(StepBoard, ShowsWhatRanksWrote) {
-  StepBoard board(3);
-  StepBoard of_rank(dup(board.descriptor()), 3);
-  of_rank.write(2, 57);
-  EXPECT_EQ(board.read(2), 57);
-  EXPECT_EQ(board.read(0), 0);
-  EXPECT_THAT(board.actions(2), IsEmpty());
-  for (int i = 0; i < 10; ++i) of_rank.write_action(2, "action " + std::to_string(i));
-  of_rank.write_action(2, std::string(300, 'x'));
-  const std::vector<std::string> actions = board.actions(2);
-  ASSERT_THAT(actions, SizeIs(8));
-  EXPECT_EQ(actions.front(), "action 3");
-  EXPECT_EQ(actions.back(), std::string(111, 'x'));
-  board.clear();
-  EXPECT_THAT(board.actions(2), IsEmpty());
-  EXPECT_EQ(board.read(2), 0);
-  StepBoard of_nobody(-1, 3);
-  of_nobody.write(0, 1);  // nothing to write on
-  of_nobody.write_action(0, "an action");
 }
 
 }  // namespace restarts_test

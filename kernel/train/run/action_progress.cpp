@@ -1,4 +1,6 @@
-#include "kernel/train/run/mover.hpp"
+#include "kernel/train/run/action_progress.hpp"
+
+#include <fmt/format.h>
 
 #include <string_view>
 
@@ -20,32 +22,24 @@ constexpr std::string_view kActions[] = {"the forward pass of layer",
 
 }  // namespace
 
-Mover::Mover(const RunSetup& setup, const std::function<void(std::string_view)>& moved)
-    : moved_(moved) {
+ActionProgress::ActionProgress(const RunSetup& setup, Progress& progress) : progress_(progress) {
   for (const ModelLayer& layer : setup.model->layers()) layers_.push_back(layer.name);
 }
 
-void Mover::begin(std::string_view what, std::string_view of, int microbatch) {
-  if (moved_) {
-    text_.clear();
-    fmt::format_to(fmt::appender(text_), "{}{}{}", what, of.empty() ? "" : " ", of);
-    if (microbatch >= 0) fmt::format_to(fmt::appender(text_), ", microbatch {}", microbatch);
-    moved_({text_.data(), text_.size()});
-  }
-  doing_.emplace(what, of);
-}
-
-void Mover::before(const Plan& plan, const PlanAction& action) {
+void ActionProgress::before(const Plan& plan, const PlanAction& action) {
   const int layer =
       action.phase < 0 ? -1 : plan.phases[static_cast<std::size_t>(action.phase)].layer;
   const std::string_view name =
       layer < 0 ? std::string_view() : layers_[static_cast<std::size_t>(layer)];
-  begin(kActions[action.kind], name, action.microbatch);
+  progress_.begin_action(kActions[action.kind], name, action.microbatch);
+  doing_.emplace(kActions[action.kind], name);
 }
 
-void Mover::replaying(i64 step) {
+void ActionProgress::replaying(i64 step) {
+  constexpr std::string_view kReplay = "the replay of whole step";
   step_ = fmt::format("{}", step);
-  begin("the replay of whole step", step_, -1);
+  progress_.begin_action(kReplay, step_);
+  doing_.emplace(kReplay, step_);
 }
 
 }  // namespace tessera
